@@ -1,0 +1,89 @@
+# Every target makes .venv and installs what it needs, once per change of pyproject.toml.
+#   make lab PYTHON=python3.12    use another interpreter (3.11 or newer) for .venv
+#   make lab NO_BROWSER=1         on a server; LAB_FLAGS="--port=9000" passes options on
+#   make unit PINS=oldest         in a fresh clone: the lower bound of every pin, not the newest release
+
+PYTHON ?= python3
+PINS ?= newest
+JOBS ?= 2
+NO_BROWSER ?=
+LAB_FLAGS ?=
+
+VENV := .venv
+PY := $(VENV)/bin/python
+PIP_INSTALL := $(PY) -m pip install -q --disable-pip-version-check
+NOTEBOOKS := $(wildcard notebooks/*.ipynb)
+BENCHMARKS := $(filter-out benchmarks/_%,$(wildcard benchmarks/*.py))
+
+# Jupyter does not start as root unless told to; in a container root is the usual user.
+LAB_MODE := $(if $(NO_BROWSER),--no-browser) $(if $(filter 0,$(shell id -u)),--allow-root)
+
+OLDEST := $(if $(filter oldest,$(PINS)),$(VENV)/oldest.txt)
+RUNTIME := $(VENV)/.installed-runtime
+TESTS := $(VENV)/.installed-test-dev
+
+.DEFAULT_GOAL := help
+.NOTPARALLEL:
+.PHONY: help lab demo test check unit nbval bench notebooks ci-deps clean
+
+help: ## show this list
+	@sed -n 's/^\([a-z-]*\):.*## /\1	/p' $(MAKEFILE_LIST) | expand -t 12
+
+lab: $(RUNTIME) ## open the notebooks in JupyterLab
+	$(PY) -m jupyterlab $(LAB_MODE) $(LAB_FLAGS) notebooks/00_start_here.ipynb
+
+demo: $(RUNTIME) ## the tour in a terminal
+	$(PY) -m minitvm demo
+
+test: check unit nbval ## all that continuous integration runs
+
+check: $(TESTS) ## format, lint, types, floors: seconds
+	$(PY) -m ruff format --check .
+	$(PY) -m ruff check .
+	$(PY) -m pyright
+	$(PY) -m pytest tests/test_floors.py tests/test_project.py
+
+unit: $(TESTS) ## the test suite, with a verifier after every pass
+	MINITVM_CHECK=1 $(PY) -m pytest -n $(JOBS)
+
+# loadscope keeps the cells of one notebook in one worker, in order.
+nbval: $(TESTS) ## run the notebooks and compare with their stored outputs
+	$(if $(NOTEBOOKS),$(PY) -m pytest --nbval --nbval-current-env --nbval-cell-timeout=60 \
+		-p no:python -n $(JOBS) --dist loadscope notebooks,@echo "no notebooks to compare")
+
+bench: $(RUNTIME) ## speed against peers, under a minute each
+	$(if $(BENCHMARKS),,@echo "no benchmarks to run")
+	@for file in $(BENCHMARKS); do echo "$$file"; $(PY) "$$file" --quick || exit 1; done
+
+notebooks: $(RUNTIME) ## run the notebooks and store their outputs
+	$(if $(NOTEBOOKS),$(PY) -m nbconvert --to notebook --execute --inplace $(NOTEBOOKS),@echo "no notebooks to run")
+
+ci-deps: ## install system packages that the tests need
+	@echo "no system packages are needed"
+
+clean: ## remove caches and build outputs (.venv stays)
+	rm -rf build dist *.egg-info .pytest_cache .ruff_cache .hypothesis
+	find . -path ./$(VENV) -prune -o \( -name __pycache__ -o -name .ipynb_checkpoints \) -type d -print0 | xargs -0 rm -rf
+
+$(PY):
+	@$(PYTHON) -c 'import sys; sys.version_info < (3, 11) and sys.exit( \
+		"minitvm needs Python 3.11 or newer, $(PYTHON) is " + sys.version.split()[0])' || { \
+		echo "Name another interpreter, for instance: make $(MAKECMDGOALS) PYTHON=python3.12"; exit 1; }
+	@$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); \
+		echo "$(PYTHON) cannot make virtual environments: install its venv module"; \
+		echo "(Debian, Ubuntu: python3-venv) or name another: make $(MAKECMDGOALS) PYTHON=python3.12"; exit 1; }
+
+$(RUNTIME): pyproject.toml $(OLDEST) | $(PY)
+	$(PIP_INSTALL) $(addprefix -c ,$(OLDEST)) -e .
+	@touch $@
+
+$(TESTS): pyproject.toml $(OLDEST) | $(PY)
+	$(PIP_INSTALL) $(addprefix -c ,$(OLDEST)) -e '.[test,dev]'
+	@touch $@ $(RUNTIME)
+
+# numpy>=2.0 -> numpy==2.0, for what users and the tests import
+$(VENV)/oldest.txt: pyproject.toml | $(PY)
+	@$(PY) -c 'import re, tomllib; \
+		project = tomllib.load(open("pyproject.toml", "rb"))["project"]; \
+		pins = project["dependencies"] + project["optional-dependencies"]["test"]; \
+		print(*(re.sub(">=([^,]+).*", r"==\1", pin) for pin in pins), sep="\n")' > $@
