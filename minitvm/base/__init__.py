@@ -1,0 +1,64 @@
+"""Ground floor: errors, dtypes, targets and host facts, the node decorator, debug output."""
+
+from . import target
+from .dtype import (
+    BOOL,
+    DTYPES,
+    FLOAT32,
+    FLOAT64,
+    INT8,
+    INT16,
+    INT32,
+    INT64,
+    UINT8,
+    DType,
+    dtype,
+    promote,
+)
+from .errors import (
+    ArgumentError,
+    BuildError,
+    ExprError,
+    LoweringError,
+    MeasureError,
+    ScheduleError,
+    TVMError,
+    VerifyError,
+)
+from .host import Host, host
+from .node import CHECK, node
+from .target import Target
+from .trace import debug, debug_level
+from .tuples import as_tuple
+
+__all__ = [
+    "BOOL",
+    "CHECK",
+    "DTYPES",
+    "FLOAT32",
+    "FLOAT64",
+    "INT8",
+    "INT16",
+    "INT32",
+    "INT64",
+    "UINT8",
+    "ArgumentError",
+    "BuildError",
+    "DType",
+    "ExprError",
+    "Host",
+    "LoweringError",
+    "MeasureError",
+    "ScheduleError",
+    "TVMError",
+    "Target",
+    "VerifyError",
+    "as_tuple",
+    "debug",
+    "debug_level",
+    "dtype",
+    "host",
+    "node",
+    "promote",
+    "target",
+]

@@ -1,0 +1,85 @@
+"""Scalar types. A dtype is its name, with facts attached: `dtype("float32").bits == 32`."""
+
+from typing import Any, Literal
+
+import numpy as np
+
+from .errors import ExprError
+
+Kind = Literal["bool", "int", "uint", "float"]
+
+
+class DType(str):
+    """A scalar type. Equal to its name, so `A.dtype == "float32"` reads as expected."""
+
+    kind: Kind
+    bits: int
+    numpy: np.dtype[np.generic]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return dtype, (str(self),)  # a copy or an unpickled one is the same object
+
+    @property
+    def bytes(self) -> int:
+        """Size of one element in memory."""
+        return max(1, self.bits // 8)
+
+    @property
+    def is_float(self) -> bool:
+        return self.kind == "float"
+
+    @property
+    def is_integer(self) -> bool:
+        return self.kind in ("int", "uint")
+
+    @property
+    def low(self) -> float | int:
+        """Smallest value: an exact int for integers, -inf for floats."""
+        if self.kind == "float":
+            return -np.inf
+        return -(1 << (self.bits - 1)) if self.kind == "int" else 0
+
+    @property
+    def high(self) -> float | int:
+        """Largest value: an exact int for integers, inf for floats."""
+        if self.kind == "float":
+            return np.inf
+        return (1 << (self.bits - (self.kind == "int"))) - 1
+
+
+def _make(name: str, kind: Kind, bits: int) -> DType:
+    made = DType(name)
+    made.kind, made.bits, made.numpy = kind, bits, np.dtype(name)
+    return made
+
+
+BOOL = _make("bool", "bool", 1)
+INT8, INT16, INT32, INT64 = (_make(f"int{b}", "int", b) for b in (8, 16, 32, 64))
+UINT8 = _make("uint8", "uint", 8)
+FLOAT32, FLOAT64 = (_make(f"float{b}", "float", b) for b in (32, 64))
+
+DTYPES: dict[str, DType] = {
+    d: d for d in (BOOL, INT8, INT16, INT32, INT64, UINT8, FLOAT32, FLOAT64)
+}
+
+
+def dtype(name: str) -> DType:
+    """The interned DType called `name` (a string, numpy dtype or DType)."""
+    found = DTYPES.get(str(name)) or DTYPES.get(getattr(name, "__name__", ""))
+    if found is None:
+        raise ExprError(
+            f"dtype {str(name)!r}", "there is no such type", f"one of {', '.join(DTYPES)}"
+        )
+    return found
+
+
+def promote(a: DType, b: DType) -> DType:
+    """The type both convert to: float beats int, wider beats narrower, otherwise as numpy.
+
+    int32 with float32 gives float32 (as TVM; numpy would give float64).
+    """
+    if a is b:
+        return a
+    if a.is_float != b.is_float:
+        return a if a.is_float else b
+    return DTYPES[np.promote_types(a.numpy, b.numpy).name]

@@ -1,0 +1,153 @@
+"""What this machine is: its CPU, vector unit, caches and the cores we may use."""
+
+import os
+import platform
+import subprocess
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import cast
+
+import psutil
+from llvmlite import binding as llvm
+
+KB, MB = 1 << 10, 1 << 20
+DEFAULT_CACHES = (32 * KB, 512 * KB, 8 * MB)  # modest for any CPU sold since 2015
+SYS_CPU = Path("/sys/devices/system/cpu")
+CPU_QUOTA = Path("/sys/fs/cgroup/cpu.max")
+
+
+@dataclass(frozen=True, slots=True)
+class Host:
+    """Facts a schedule or a code generator needs. Sizes are in bytes."""
+
+    cpu: str
+    """LLVM's name of the CPU model, such as "znver4"; "generic" if LLVM does not know it."""
+    features: frozenset[str]
+    """LLVM's names of the instruction set extensions present, such as "avx2"."""
+    vector_bytes: int
+    """Width of the widest vector register: 16 floats fit in 64 bytes."""
+    vector_registers: int
+    """How many vector registers the instruction set names."""
+    fma: bool
+    """Whether a * b + c is one instruction."""
+    l1: int
+    """Data cache of one core, first level."""
+    l2: int
+    """Data cache of one core, second level."""
+    l3: int
+    """Last level, shared between cores; equal to `l2` where there is no third level."""
+    cores: int
+    """Physical cores this process may use: affinity and container limits are respected."""
+    system: str
+    """ "Linux", "Darwin" or "Windows", as platform.system() spells it."""
+
+
+@cache
+def host() -> Host:
+    """The machine we run on; facts that cannot be found out get modest defaults."""
+    names = _features()
+    vector_bytes, registers = vector_unit(names, platform.machine())
+    l1, l2, l3 = _caches(platform.system())
+    return Host(
+        cpu=llvm.get_host_cpu_name() or "generic",
+        features=names,
+        vector_bytes=vector_bytes,
+        vector_registers=registers,
+        fma="fma" in names or _is_arm64(platform.machine()),
+        l1=l1,
+        l2=l2,
+        l3=l3,
+        cores=_cores(),
+        system=platform.system(),
+    )
+
+
+def vector_unit(features: frozenset[str], machine: str) -> tuple[int, int]:
+    """(bytes per vector register, number of registers) for LLVM feature names on a machine.
+
+    `machine` is spelled as by platform.machine(). x86 without AVX2 counts as 16 bytes wide.
+    """
+    if "avx512f" in features:
+        return 64, 32
+    if "avx2" in features:
+        return 32, 16
+    return 16, 32 if _is_arm64(machine) else 16
+
+
+def _is_arm64(machine: str) -> bool:
+    return machine.lower() in ("arm64", "aarch64")
+
+
+def _features() -> frozenset[str]:
+    try:
+        found = cast("Mapping[str, bool]", llvm.get_host_cpu_features())  # llvmlite has no types
+    except RuntimeError:  # LLVM cannot tell on this operating system
+        return frozenset()
+    return frozenset(name for name, present in found.items() if present)
+
+
+def _caches(system: str) -> tuple[int, int, int]:
+    if system == "Linux":
+        return fill_caches(sys_caches(SYS_CPU))
+    if system == "Darwin":
+        names = {1: "hw.l1dcachesize", 2: "hw.l2cachesize", 3: "hw.l3cachesize"}
+        return fill_caches({level: _sysctl(name) for level, name in names.items()})
+    return fill_caches({})
+
+
+def fill_caches(found: Mapping[int, int]) -> tuple[int, int, int]:
+    """Bytes of (L1 data, L2, last level), with defaults for levels that are missing or 0."""
+    l1, l2, l3 = (found.get(level, 0) for level in (1, 2, 3))
+    # a known L2 without an L3: L2 is the last level, as on Apple's CPUs
+    return l1 or DEFAULT_CACHES[0], l2 or DEFAULT_CACHES[1], l3 or l2 or DEFAULT_CACHES[2]
+
+
+def sys_caches(root: Path) -> dict[int, int]:
+    """Level -> bytes of the data caches that Linux describes below cpu*/cache."""
+    found: dict[int, int] = {}
+    for index in root.glob("cpu[0-9]*/cache/index*"):
+        try:
+            level, kind, size = (
+                (index / name).read_text().strip() for name in ("level", "type", "size")
+            )
+            if kind != "Instruction":
+                found[int(level)] = parse_size(size)
+        except (OSError, ValueError):
+            continue
+    return found
+
+
+def parse_size(text: str) -> int:
+    """Bytes of a size as Linux writes it: parse_size("48K") = 49152."""
+    units = {"K": KB, "M": MB, "G": KB * MB}
+    return int(text[:-1]) * units[text[-1]] if text[-1:] in units else int(text)
+
+
+def _sysctl(name: str) -> int:
+    """The number macOS keeps under `name`; 0 if it has none."""
+    try:
+        return int(subprocess.check_output(["sysctl", "-n", name], text=True, timeout=5))
+    except (OSError, ValueError, subprocess.SubprocessError):
+        return 0
+
+
+def _cores() -> int:
+    """Physical cores, cut down to this process's affinity mask and container quota; at least 1."""
+    logical = os.cpu_count() or 1
+    if hasattr(os, "sched_getaffinity"):  # not on macOS, nor on Windows
+        logical = len(os.sched_getaffinity(0))
+    physical = psutil.cpu_count(logical=False) or logical
+    return max(1, min(physical, logical, quota(CPU_QUOTA) or logical))
+
+
+def quota(path: Path) -> int:
+    """Whole CPUs a container may use at a time, from its cgroup file; 0 if there is no limit."""
+    try:
+        quota, period = (
+            path.read_text().split()
+        )  # "200000 100000" = 2 CPUs, "max 100000" = no limit
+        return max(1, int(quota) // int(period))
+    except (OSError, ValueError):
+        return 0

@@ -1,0 +1,93 @@
+"""What a program is built for: a kind of code and the facts schedules need about the machine."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from .dtype import DType
+from .errors import ArgumentError
+from .host import host, vector_unit
+
+KINDS = {
+    "llvm": "machine code for a CPU",
+    "python": "plain Python, no compiler at all",
+}
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class Target:
+    """A target, from its text form: Target("llvm"), Target("llvm -mcpu=znver4 -num-cores=4").
+
+    kind              "llvm" or "python"
+    mcpu, mattr       as LLVM spells them; empty: this machine
+    num_cores         threads a parallel loop may use
+    vector_bytes      width of one vector register
+    vector_registers  how many there are
+    l1, l2, l3        caches in bytes: of one core, of one core, shared
+    """
+
+    kind: str
+    mcpu: str
+    mattr: str
+    num_cores: int
+    vector_bytes: int
+    vector_registers: int
+    l1: int
+    l2: int
+    l3: int
+
+    def __init__(self, text: str | Target = "llvm") -> None:
+        kind, *words = str(text).split() or [""]
+        if kind not in KINDS:
+            raise ArgumentError(
+                f"target {str(text)!r}", "no such kind of target", f"one of {', '.join(KINDS)}"
+            )
+        options = dict(_option(word, str(text)) for word in words)
+        here = host()
+        unit = here.vector_bytes, here.vector_registers
+        if "mattr" in options:  # "+avx2,-avx512f" changes what the host has
+            unit = vector_unit(_changed(here.features, options["mattr"]), "")
+        values = {
+            "kind": kind,
+            "mcpu": options.get("mcpu", ""),
+            "mattr": options.get("mattr", ""),
+            "num_cores": int(options.get("num-cores", here.cores)),
+            "vector_bytes": unit[0],
+            "vector_registers": unit[1],
+            "l1": here.l1,
+            "l2": here.l2,
+            "l3": here.l3,
+        }
+        for name, value in values.items():
+            object.__setattr__(self, name, value)
+
+    def lanes(self, dtype: DType) -> int:
+        """How many elements of `dtype` one vector register holds."""
+        return max(1, self.vector_bytes // dtype.bytes)
+
+    def __str__(self) -> str:
+        cpu = f" -mcpu={self.mcpu}" if self.mcpu else ""
+        attr = f" -mattr={self.mattr}" if self.mattr else ""
+        return f"{self.kind}{cpu}{attr} -num-cores={self.num_cores}"
+
+
+def _option(word: str, text: str) -> tuple[str, str]:
+    name, _, value = word.partition("=")
+    number = name == "-num-cores"
+    if name not in ("-mcpu", "-mattr", "-num-cores") or not value:
+        why = "no such option"
+    elif number and (not value.isdigit() or int(value) < 1):
+        why = "not a number of cores"
+    else:
+        return name[1:], value
+    raise ArgumentError(
+        f"target {text!r}: {word!r}", why, "-mcpu=NAME, -mattr=+a,-b or -num-cores=N"
+    )
+
+
+def _changed(features: frozenset[str], mattr: str) -> frozenset[str]:
+    """The features after a change like "+avx2,-avx512f"."""
+    found = set(features)
+    for change in mattr.split(","):
+        (found.add if change.startswith("+") else found.discard)(change.lstrip("+-"))
+    return frozenset(found)
