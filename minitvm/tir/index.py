@@ -1,0 +1,382 @@
+"""Index arithmetic: constructors that fold while building, bounds, and proofs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import Any, Literal
+from weakref import WeakValueDictionary
+
+from minitvm.base import ExprError
+
+from .nodes import (
+    ATOMS,
+    INF,
+    AsIndex,
+    Atom,
+    Bound,
+    Buffer,
+    Expr,
+    Extremum,
+    FloorDiv,
+    FloorMod,
+    Index,
+    Lane,
+    Linear,
+    Product,
+    Var,
+)
+
+_atoms: WeakValueDictionary[tuple[Any, ...], Atom] = WeakValueDictionary()
+
+
+def _key(e: Index) -> object:
+    """Hashable stand-in for an index: equal indices have equal keys while they live."""
+    if isinstance(e, int):
+        return e
+    if type(e) is Linear:
+        return (frozenset((id(a), c) for a, c in e.terms), e.const)
+    return (frozenset(((id(e), 1),)), 0)
+
+
+def _intern(cls: Any, key: tuple[Any, ...], *fields: Any) -> Any:
+    """The one atom for `key`. Entries vanish with their atom, so ids in keys stay valid."""
+    full = (cls, *key)
+    found = _atoms.get(full)
+    if found is None:
+        found = _atoms.setdefault(full, cls(*fields))
+    return found
+
+
+# --- taking apart, bounds, proofs ----------------------------------------------------------------
+
+
+def is_index(e: object) -> bool:
+    """Is `e` a mathematical integer (as opposed to a typed value)?"""
+    if isinstance(e, Expr):
+        return isinstance(e, (Linear, *ATOMS))
+    return isinstance(e, int) and not isinstance(e, bool)
+
+
+def split_terms(e: Index) -> tuple[tuple[tuple[Atom, int], ...], int]:
+    """(terms, const) of an index: 2*i + 3 -> (((i, 2),), 3)."""
+    if isinstance(e, int):
+        return (), e
+    if type(e) is Linear:
+        return e.terms, e.const
+    return ((e, 1),), 0  # type: ignore[return-value]  # an index that is not Linear is an atom
+
+
+def low(e: Index) -> Bound:
+    """The least value `e` can be shown to take; -inf if unknown."""
+    terms, total = split_terms(e)
+    for a, c in terms:
+        total += (a.low if c > 0 else a.high) * c
+    return total
+
+
+def high(e: Index) -> Bound:
+    """The greatest value `e` can be shown to take; inf if unknown."""
+    terms, total = split_terms(e)
+    for a, c in terms:
+        total += (a.high if c > 0 else a.low) * c
+    return total
+
+
+def nonneg(e: Index, facts: Iterable[Index] = ()) -> bool:
+    """Is e >= 0 certain, given that every index in `facts` is >= 0?
+
+    Symbolic tops are tried (with i <= n-1, n - i - 1 is), and c*(x // c) <= x.
+    """
+    if _nonneg(e):
+        return True
+    return any(_nonneg(sub(e, f)) for f in facts)
+
+
+def _nonneg(e: Index) -> bool:
+    for _ in range(8):  # each round replaces one unbounded atom by something smaller
+        if low(e) >= 0:
+            return True
+        terms, const = split_terms(e)
+        for a, c in terms:
+            least = _least(a, c)
+            if least is not None:
+                rest = linear(((b, d) for b, d in terms if b is not a), const)
+                e = add(rest, least)
+                break
+        else:
+            return False
+    return False
+
+
+def _least(a: Atom, c: int) -> Index | None:
+    """A symbolic lower bound of c*a where `a` has no numeric one; None if nothing is known."""
+    if isinstance(a, Var) and c < 0 and a.top is not None:
+        return mul(a.top, c)
+    if isinstance(a, FloorDiv) and isinstance(a.b, int) and c % a.b == 0:
+        return mul(a.a if c < 0 else sub(a.a, a.b - 1), c // a.b)
+    return None
+
+
+def same(a: Index, b: Index) -> bool:
+    """Are two indices equal for certain?"""
+    if isinstance(a, int) or isinstance(b, int):
+        return isinstance(a, int) and isinstance(b, int) and int.__eq__(a, b)
+    return a is b or _key(a) == _key(b)
+
+
+# --- indices: constructors -----------------------------------------------------------------------
+
+
+def linear(terms: Iterable[tuple[Atom, int]], const: int = 0) -> Index:
+    """The index sum(c * atom) + const in normal form. Equal atoms are merged, zeros dropped."""
+    merged: dict[Atom, int] = {}
+    mods = False
+    for a, c in terms:
+        merged[a] = merged.get(a, 0) + c
+        mods = mods or type(a) is FloorMod
+    if mods:
+        const += _join_div_mod(merged)
+    kept = tuple((a, c) for a, c in merged.items() if c)
+    if not kept:
+        return const
+    if const == 0 and len(kept) == 1 and kept[0][1] == 1:
+        return kept[0][0]
+    return Linear(kept, const)
+
+
+def _join_div_mod(merged: dict[Atom, int]) -> int:
+    """Replace (x // b)*b*k + (x % b)*k by x*k wherever both are present; returns x*k's constant."""
+    for m in [a for a in merged if type(a) is FloorMod]:
+        k, b = merged[m], m.b
+        if k == 0 or not isinstance(b, int):
+            continue
+        for d in [a for a in merged if type(a) is FloorDiv]:
+            if merged[d] == k * b and same(d.b, b) and floormod(d.a, b) is m:
+                del merged[d], merged[m]
+                terms, const = split_terms(d.a)
+                for a, c in terms:
+                    merged[a] = merged.get(a, 0) + c * k
+                return const * k + _join_div_mod(merged)
+    return 0
+
+
+def add(a: Index, b: Index) -> Index:
+    """a + b."""
+    if isinstance(a, int):
+        if isinstance(b, int):
+            return a + b
+        if a == 0:
+            return b
+    elif isinstance(b, int) and b == 0:
+        return a
+    ta, ca = split_terms(a)
+    tb, cb = split_terms(b)
+    if not tb:
+        return linear(ta, ca + cb)
+    return linear((*ta, *tb), ca + cb)
+
+
+def sub(a: Index, b: Index) -> Index:
+    """a - b."""
+    return add(a, mul(b, -1))
+
+
+def mul(a: Index, b: Index) -> Index:
+    """a * b, distributed over sums."""
+    if isinstance(a, int):
+        a, b = b, a
+    if isinstance(b, int):
+        if isinstance(a, int):
+            return a * b
+        if b == 1:
+            return a
+        terms, const = split_terms(a)
+        return linear(((x, c * b) for x, c in terms), const * b)
+    (ta, ca), (tb, cb) = split_terms(a), split_terms(b)
+    total: Index = ca * cb
+    for x, c in ta:
+        total = add(total, mul(x, c * cb))
+        for y, d in tb:
+            total = add(total, mul(_product(x, y), c * d))
+    for y, d in tb:
+        total = add(total, mul(y, d * ca))
+    return total
+
+
+def _times(a: Bound, b: Bound) -> Bound:
+    return 0 if a == 0 or b == 0 else a * b
+
+
+def _product(a: Atom, b: Atom) -> Atom:
+    ends = [_times(x, y) for x in (a.low, a.high) for y in (b.low, b.high)]
+    key = (min(id(a), id(b)), max(id(a), id(b)))
+    return _intern(Product, key, a, b, min(ends), max(ends))
+
+
+def _divide(x: Bound, c: int) -> Bound:
+    return x // c if isinstance(x, int) else x
+
+
+def _split_by(e: Index, g: int) -> tuple[Index, Index]:
+    """(q, r) with e = g*q + r: r has the coefficients that g does not divide, and const 0..g-1."""
+    terms, const = split_terms(e)
+    quotient = linear(((a, c // g) for a, c in terms if c % g == 0), const // g)
+    return quotient, linear(((a, c) for a, c in terms if c % g), const % g)
+
+
+def floordiv(a: Index, b: Index) -> Index:
+    """a // b, rounding down. (8*x + y) // 8 -> x + y // 8, and y // 8 -> 0 if 0 <= y < 8."""
+    if not isinstance(b, int):
+        return _floordiv_symbolic(a, b)
+    _positive(b, "//")
+    if isinstance(a, int):
+        return a // b
+    if b == 1:
+        return a
+    q, r = _split_by(a, b)
+    lo, hi = _divide(low(r), b), _divide(high(r), b)
+    if lo == hi and isinstance(lo, int):
+        return add(q, lo)
+    for g in _divisors_in(r, b):
+        big, small = _split_by(r, g)
+        if low(small) >= 0 and high(small) < g:  # (g*x + small) // (g*c) -> x // c
+            return add(q, floordiv(big, b // g))
+    if type(r) is FloorDiv and isinstance(r.b, int):
+        return add(q, floordiv(r.a, r.b * b))
+    return add(q, _intern(FloorDiv, (_key(r), b), r, b, lo, hi))
+
+
+def floormod(a: Index, b: Index) -> Index:
+    """a % b, in 0 .. b-1. (8*x + y) % 8 -> y % 8, and y % 8 -> y if 0 <= y < 8."""
+    if not isinstance(b, int):
+        return sub(a, mul(floordiv(a, b), b))
+    _positive(b, "%")
+    if isinstance(a, int):
+        return a % b
+    if b == 1:
+        return 0
+    terms, const = split_terms(a)
+    r = linear(((x, c % b) for x, c in terms), const % b)
+    if low(r) >= 0 and high(r) < b:
+        return r
+    r = linear(((x, c if 2 * c <= b else c - b) for x, c in split_terms(r)[0]), const % b)
+    if low(r) >= 0 and high(r) < b:
+        return r
+    for g in _divisors_in(r, b):
+        big, small = _split_by(r, g)
+        if low(small) >= 0 and high(small) < g:  # (g*x + small) % (g*c) -> g*(x % c) + small
+            return add(mul(floormod(big, b // g), g), small)
+    if type(r) is FloorMod and isinstance(r.b, int) and r.b % b == 0:
+        return floormod(r.a, b)
+    top = min(b - 1, high(r)) if low(r) >= 0 else b - 1
+    return _intern(FloorMod, (_key(r), b), r, b, 0, top)
+
+
+def _divisors_in(e: Index, b: int) -> list[int]:
+    """The gcds of b with e's coefficients, above 1, largest first: where a sum may come apart."""
+    found = {math.gcd(c, b) for _, c in split_terms(e)[0]}
+    return sorted((g for g in found if 1 < g < b), reverse=True)
+
+
+def _positive(b: int, op: str) -> None:
+    if b <= 0:
+        raise ExprError(f"index {op} {b}", "the divisor must be positive")
+
+
+def _floordiv_symbolic(a: Index, b: Expr) -> Index:
+    """(i*n + j) // n -> i where 0 <= j < n is certain."""
+    quotient: Index = 0
+    rest: Index = a
+    for x, c in split_terms(a)[0]:
+        if x is b:
+            part: Index = c
+        elif type(x) is Product and (x.a is b or x.b is b):
+            part = mul(x.b if x.a is b else x.a, c)
+        else:
+            continue
+        quotient, rest = add(quotient, part), sub(rest, mul(part, b))
+    if nonneg(rest) and nonneg(sub(sub(b, rest), 1)):
+        return quotient
+    lo: Bound = 0 if low(rest) >= 0 and low(b) >= 1 else -INF
+    hi: Bound = high(rest) if low(rest) >= 0 and low(b) >= 1 else INF
+    return add(quotient, _intern(FloorDiv, (_key(rest), _key(b)), rest, b, lo, hi))
+
+
+def minimum(a: Index, b: Index) -> Index:
+    """The smaller index."""
+    return _extremum("min", a, b)
+
+
+def maximum(a: Index, b: Index) -> Index:
+    """The larger index."""
+    return _extremum("max", a, b)
+
+
+def _extremum(op: Literal["min", "max"], a: Index, b: Index) -> Index:
+    pick = min if op == "min" else max
+    if isinstance(a, int) and isinstance(b, int):
+        return pick(a, b)
+    if nonneg(sub(b, a)):
+        return a if op == "min" else b
+    if nonneg(sub(a, b)):
+        return b if op == "min" else a
+    lo, hi = pick(low(a), low(b)), pick(high(a), high(b))
+    return _intern(Extremum, (op, frozenset((_key(a), _key(b)))), op, a, b, lo, hi)
+
+
+def as_index(value: Expr, lo: Bound, hi: Bound) -> Index:
+    """`value` used as an index, known to lie in lo .. hi."""
+    return _intern(AsIndex, (id(value), lo, hi), value, lo, hi)
+
+
+_lanes: dict[int, Lane] = {}  # one Lane per width; widths are few
+
+
+def lane(lanes: int) -> Index:
+    """The vector 0 .. lanes-1; the scalar 0 if it has one lane."""
+    if lanes == 1:
+        return 0
+    return _lanes.setdefault(lanes, Lane(lanes, 0, lanes - 1))
+
+
+def free_of_lane(e: Index) -> bool:
+    """Is the index a scalar?"""
+    if isinstance(e, int | Var):
+        return True
+    match e:
+        case Lane():
+            return False
+        case Linear(terms):
+            return all(free_of_lane(a) for a, _ in terms)
+        case Product(a, b) | FloorDiv(a, b) | FloorMod(a, b) | Extremum(_, a, b):
+            return free_of_lane(a) and free_of_lane(b)
+        case _:
+            return False  # data: it may be a vector
+
+
+# --- buffers -------------------------------------------------------------------------------------
+
+
+def row_strides(b: Buffer) -> tuple[Index, ...]:
+    """Elements stepped over per dimension: those given, or row-major ones; (4, 8) -> (8, 1)."""
+    if b.strides:
+        return b.strides
+    strides: list[Index] = []
+    step: Index = 1
+    for n in reversed(b.shape):
+        strides.append(step)
+        step = mul(step, n)
+    return tuple(reversed(strides))
+
+
+def elements(b: Buffer) -> Index:
+    """How many elements the memory of `b` spans, gaps between strided rows included."""
+    size: Index = 1
+    if b.strides:  # from the first element to the last
+        for n, s in zip(b.shape, b.strides, strict=True):
+            size = add(size, mul(sub(n, 1), s))
+        return size
+    for n in b.shape:
+        size = mul(size, n)
+    return size

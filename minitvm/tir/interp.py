@@ -1,0 +1,364 @@
+"""The meaning of the loop IR: a function run on numpy arrays, slowly and surely.
+
+Each node becomes one Python closure, once; then the closures run. A closure takes the *frame*: the
+values of all variables, and in slot 0 the lanes that are active. Under a vector condition the other
+lanes do not exist: `lane(n)` is the array of the active lane numbers, so no load, store or arm of
+an if_then_else can touch the rest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from operator import itemgetter
+from typing import Any, TypeAlias, assert_never
+
+import numpy as np
+
+from minitvm.base import VerifyError
+
+from .func import PrimFunc
+from .index import is_index, row_strides
+from .intrinsics import INTRINSICS
+from .memory import Array, Memory, borrow, sizes_of
+from .nodes import (
+    AsIndex,
+    Binary,
+    Buffer,
+    Call,
+    Cast,
+    Compare,
+    Const,
+    Expr,
+    Extremum,
+    FloorDiv,
+    FloorMod,
+    IfThenElse,
+    Index,
+    Lane,
+    Linear,
+    Load,
+    Not,
+    Product,
+    Select,
+    Var,
+)
+from .numeric import BINARY, COMPARE, choose, convert
+from .stmt import Allocate, Evaluate, For, If, Pragma, Seq, Stmt, Store
+from .text import text
+from .verify import verify
+from .walk import lanes
+
+Frame: TypeAlias = list[Any]
+Run: TypeAlias = Callable[[Frame], Any]
+ACTIVE = 0  # the slot of the active lanes: their numbers, or None for all
+
+
+# --- compiling to closures -----------------------------------------------------------------------
+
+
+class _Compiler:
+    """Turns the nodes of one function into closures; knows slots and memories."""
+
+    def __init__(self, f: PrimFunc, flat: bool, rng: np.random.Generator | None) -> None:
+        self.f, self.flat, self.rng = f, flat, rng
+        self.slots: dict[Var, int] = {}
+        self.memories: dict[Buffer, Memory] = {}
+        self.loops: tuple[Var, ...] = ()  # the loops around the node being compiled
+
+    def slot(self, v: Var) -> int:
+        return self.slots.setdefault(v, len(self.slots) + 1)
+
+    def memory(self, b: Buffer) -> Memory:
+        return self.memories.setdefault(b, Memory())
+
+    # indices
+
+    def index(self, e: Index) -> Run:
+        """An index: a Python int, or an int64 array of one number per active lane."""
+        match e:
+            case int():
+                return lambda _: e
+            case Var():
+                return itemgetter(self.slot(e))
+            case Lane(n):
+                return lambda frame: _active(frame, n)
+            case Linear(terms, const):
+                return _sum([(self.index(a), c) for a, c in terms], const)
+            case Product(a, b):
+                return _apply(BINARY["mul"], self.index(a), self.index(b))
+            case FloorDiv(a, b):
+                return _apply(BINARY["floordiv"], self.index(a), self.divisor(e, b))
+            case FloorMod(a, b):
+                return _apply(BINARY["floormod"], self.index(a), self.divisor(e, b))
+            case Extremum(op, a, b):
+                pick = _apply(BINARY[op], self.index(a), self.index(b))
+                return lambda frame: _integer(pick(frame))
+            case AsIndex(value):
+                v = self.value(value)
+                return lambda frame: _integer(v(frame))
+            case _:
+                raise VerifyError(text(e), "is a value where an index belongs")
+
+    def divisor(self, e: FloorDiv | FloorMod, b: Index) -> Run:
+        run = self.index(b)
+        if isinstance(b, int):
+            return run
+
+        def check(frame: Frame) -> Any:
+            divisor = run(frame)
+            if np.any(divisor <= 0):
+                raise VerifyError(f"{self.f.name}: {text(e)}", f"the divisor is {divisor}, not > 0")
+            return divisor
+
+        return check
+
+    # values
+
+    def value(self, e: Expr) -> Run:
+        """A value: a numpy scalar, or an array with one element per active lane."""
+        match e:
+            case Const(value, dtype):
+                constant = dtype.numpy.type(value)
+                return lambda _: constant
+            case Load():
+                return self.load(e)
+            case Binary(op, a, b):
+                return _apply(BINARY[op], self.value(a), self.value(b))
+            case Compare(op, a, b):
+                return _apply(COMPARE[op], self.either(a), self.either(b))
+            case Cast(value, dtype):
+                v = self.either(value)
+                return lambda frame: convert(v(frame), dtype)
+            case Not(a):
+                v = self.value(a)
+                return lambda frame: np.logical_not(v(frame))
+            case Select(cond, a, b):
+                c, x, y = self.value(cond), self.value(a), self.value(b)
+                return lambda frame: choose(c(frame), x(frame), y(frame))
+            case IfThenElse():
+                return self.lazy(e)
+            case Call(name, args):
+                return self.call(name, [self.value(a) for a in args])
+            case _:
+                raise VerifyError(text(e), f"{type(e).__name__} is not part of loop IR")
+
+    def either(self, e: Index) -> Run:
+        """An index or a value: the operands of Cast and Compare may be both."""
+        return self.value(e) if isinstance(e, Expr) and not is_index(e) else self.index(e)
+
+    def lazy(self, e: IfThenElse) -> Run:
+        cond, a, b = self.value(e.cond), self.value(e.a), self.value(e.b)
+        n = lanes(e.cond)
+        if n == 1:
+            return lambda frame: a(frame) if cond(frame) else b(frame)
+
+        def run(frame: Frame) -> Array:
+            before, here = frame[ACTIVE], _active(frame, n)
+            mask = np.broadcast_to(cond(frame), here.shape)
+            result = np.empty(here.shape, e.dtype.numpy)
+            for arm, chosen in ((a, mask), (b, ~mask)):
+                if chosen.any():
+                    frame[ACTIVE] = here[chosen]
+                    result[chosen] = arm(frame)
+            frame[ACTIVE] = before
+            return result
+
+        return run
+
+    def call(self, name: str, args: list[Run]) -> Run:
+        known = INTRINSICS.get(name)
+        if known is None:
+            raise VerifyError(f"{name}(...)", "the interpreter does not know what it does")
+        meaning = known.meaning
+        return lambda frame: meaning(*[a(frame) for a in args])
+
+    # memory
+
+    def offset(self, b: Buffer, indices: tuple[Index, ...]) -> Run:
+        """Where in the memory of `b` an access falls, checked against its bounds."""
+        memory, loops = self.memory(b), self.loops
+        flat = len(indices) == 1 and (self.flat or len(b.shape) != 1)
+        parts = [(d, self.index(i), lanes(i) > 1) for d, i in enumerate(indices)]
+
+        def run(frame: Frame) -> Any:
+            at: Any = 0
+            for d, part, vector in parts:
+                i = part(frame)
+                n, stride = (len(memory.data), 1) if flat else (memory.shape[d], memory.strides[d])
+                outside = ((i < 0) | (i >= n)).any() if vector else not 0 <= i < n
+                if outside:
+                    raise self.error(b, indices, _outside(d, i, n, flat), loops, frame)
+                at = at + i * stride
+            return at
+
+        return run
+
+    def load(self, e: Load) -> Run:
+        memory, at = self.memory(e.buffer), self.offset(e.buffer, e.indices)
+        loops = self.loops
+
+        def run(frame: Frame) -> Any:
+            i = at(frame)
+            if memory.written is not None and not np.all(memory.written[i]):
+                raise self.error(e.buffer, e.indices, "read before it is written", loops, frame)
+            return memory.data[i]
+
+        return run
+
+    def error(
+        self, b: Buffer, at: tuple[Index, ...], why: str, loops: tuple[Var, ...], frame: Frame
+    ) -> VerifyError:
+        """What is wrong with an access, with the names that printing the function shows."""
+        p = self.f.printer()
+        extents = ", ".join(str(n) for n in self.memory(b).shape)
+        where = ", ".join(f"{p.name(v)} = {frame[self.slot(v)]}" for v in loops)
+        why += f" ({p.name(b)} is {b.dtype}[{extents}])" + (f", at {where}" if where else "")
+        return VerifyError(f"{self.f.name}: {p.element(b, at)}", why)
+
+    # statements
+
+    def stmt(self, s: Stmt) -> Run:
+        match s:
+            case For():
+                return self.loop(s)
+            case Store():
+                return self.store(s)
+            case If():
+                return self.branch(s)
+            case Seq(body):
+                return _in_turn([self.stmt(part) for part in body])
+            case Allocate():
+                return self.allocate(s)
+            case Evaluate(value):
+                return self.value(value)
+            case Pragma(_, _, body):
+                return self.stmt(body)
+            case _:
+                assert_never(s)
+
+    def loop(self, s: For) -> Run:
+        extent, slot, outer = self.index(s.extent), self.slot(s.var), self.loops
+        self.loops = (*outer, s.var)
+        body = self.stmt(s.body)
+        self.loops = outer
+        rng = self.rng if s.kind == "parallel" else None
+
+        def run(frame: Frame) -> None:
+            n: int = extent(frame)
+            for i in range(n) if rng is None else rng.permutation(n).tolist():
+                frame[slot] = i
+                body(frame)
+
+        return run
+
+    def store(self, s: Store) -> Run:
+        memory, at = self.memory(s.buffer), self.offset(s.buffer, s.indices)
+        value = self.value(s.value)
+
+        def run(frame: Frame) -> None:
+            v, i = value(frame), at(frame)
+            memory.data[i] = v
+            if memory.written is not None:
+                memory.written[i] = True
+
+        return run
+
+    def branch(self, s: If) -> Run:
+        cond, body = self.value(s.cond), self.stmt(s.body)
+        orelse = _in_turn([]) if s.orelse is None else self.stmt(s.orelse)
+        n = lanes(s.cond)
+        if n == 1:
+            return lambda frame: body(frame) if cond(frame) else orelse(frame)
+
+        def run(frame: Frame) -> None:
+            before, here = frame[ACTIVE], _active(frame, n)
+            mask = np.broadcast_to(cond(frame), here.shape)
+            for part, chosen in ((body, mask), (orelse, ~mask)):
+                if chosen.any():
+                    frame[ACTIVE] = here[chosen]
+                    part(frame)
+            frame[ACTIVE] = before
+
+        return run
+
+    def allocate(self, s: Allocate) -> Run:
+        memory, body, dtype = self.memory(s.buffer), self.stmt(s.body), s.buffer.dtype
+        shape = [self.index(n) for n in s.buffer.shape]
+        strides = [self.index(n) for n in row_strides(s.buffer)]
+
+        def run(frame: Frame) -> None:
+            memory.begin(dtype, [n(frame) for n in shape], [n(frame) for n in strides])
+            body(frame)
+
+        return run
+
+
+def _active(frame: Frame, n: int) -> Array:
+    """The numbers of the active lanes among n."""
+    here = frame[ACTIVE]
+    return np.arange(n) if here is None else here
+
+
+def _integer(x: Any) -> Any:
+    """Data as an index: a Python int, or int64 numbers."""
+    return x.astype(np.int64) if np.ndim(x) else int(x)
+
+
+def _apply(op: Callable[[Any, Any], Any], a: Run, b: Run) -> Run:
+    return lambda frame: op(a(frame), b(frame))
+
+
+def _sum(parts: list[tuple[Run, int]], const: int) -> Run:
+    def run(frame: Frame) -> Any:
+        total: Any = const
+        for a, c in parts:
+            total = total + a(frame) * c
+        return total
+
+    return run
+
+
+def _in_turn(parts: list[Run]) -> Run:
+    def run(frame: Frame) -> None:
+        for part in parts:
+            part(frame)
+
+    return run
+
+
+def _outside(d: int, i: Any, n: int, flat: bool) -> str:
+    """Says which index left 0 .. n-1."""
+    bad = next(x for x in np.atleast_1d(i).tolist() if not 0 <= x < n)
+    return (
+        f"element {bad} is not in 0 .. {n - 1}"
+        if flat
+        else f"index {d} is {bad}, not in 0 .. {n - 1}"
+    )
+
+
+# --- the door ------------------------------------------------------------------------------------
+
+
+def interpret(
+    f: PrimFunc, *args: Any, rng: np.random.Generator | None = None, flat: bool = False
+) -> None:
+    """Run `f` on numpy arrays and ints, one per parameter; outputs are written in place.
+
+    rng     runs each parallel loop in an order drawn from it: a race shows as a wrong result
+    flat    single subscripts are element offsets also on 1-d buffers that have a stride
+
+    Raises ArgumentError where an argument does not fit; VerifyError where `f` breaks a law of
+    `verify`, leaves a buffer, or reads an element of its own memory that it never wrote.
+    """
+    verify(f, "flat" if flat else "nest")
+    values = sizes_of(f, args)
+    compiler = _Compiler(f, flat, rng)
+    for p, arg in zip(f.params, args, strict=True):
+        if isinstance(p, Buffer):
+            compiler.memories[p] = borrow(p, arg, values)
+    run = compiler.stmt(f.body)
+    frame: Frame = [None] * (len(compiler.slots) + len(values) + 1)
+    for v, n in values.items():
+        frame[compiler.slot(v)] = n
+    with np.errstate(all="ignore"):
+        run(frame)

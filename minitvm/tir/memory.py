@@ -1,0 +1,102 @@
+"""What a program runs on: buffers as rows of elements, and arguments that fit the parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from numbers import Integral
+from typing import Any, TypeAlias, cast
+
+import numpy as np
+
+from minitvm.base import ArgumentError, DType
+
+from .func import PrimFunc
+from .index import row_strides
+from .nodes import Buffer, Index, Var
+from .text import text
+from .walk import substitute
+
+Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
+
+
+@dataclass(slots=True)
+class Memory:
+    """A buffer while it exists: its elements in a row, gaps between strided rows included."""
+
+    data: Array = field(default_factory=lambda: np.empty(0))
+    shape: tuple[int, ...] = ()
+    strides: tuple[int, ...] = ()
+    written: Array | None = None  # which elements hold a value; None: the caller's, all do
+
+    def begin(self, dtype: DType, shape: Iterable[int], strides: Iterable[int]) -> None:
+        """Start as an allocation does: nothing written, values that spoil what they touch."""
+        self.shape, self.strides = tuple(shape), tuple(strides)
+        size = _size(self.shape, self.strides)
+        poison = np.nan if dtype.is_float else True if dtype.kind == "bool" else dtype.high
+        self.data, self.written = np.full(size, poison, dtype.numpy), np.zeros(size, np.bool_)
+
+
+def _size(shape: tuple[int, ...], strides: tuple[int, ...]) -> int:
+    """Elements from the first to the last; 0 if an extent is 0."""
+    if 0 in shape:
+        return 0
+    return 1 + sum((n - 1) * s for n, s in zip(shape, strides, strict=True))
+
+
+def borrow(b: Buffer, array: Array, values: Mapping[Var, int]) -> Memory:
+    """The memory of an argument, seen as a row of elements; writes reach the argument."""
+    strides = tuple(int(substitute(s, values)) for s in row_strides(b))
+    size = _size(array.shape, strides)
+    row: Array = np.lib.stride_tricks.as_strided(array, (size,), (array.itemsize,))
+    return Memory(row, array.shape, strides)
+
+
+def sizes_of(f: PrimFunc, args: tuple[Any, ...]) -> dict[Var, int]:
+    """The value of every scalar parameter and symbolic size.
+
+    Raises ArgumentError where an argument does not fit its parameter.
+    """
+    if len(args) != len(f.params):
+        names = ", ".join(p.name for p in f.params)
+        raise ArgumentError(f"{f.name}({names})", f"takes {len(f.params)}, {len(args)} given")
+    facts = [fact for p, arg in zip(f.params, args, strict=True) for fact in _facts(f, p, arg)]
+    values: dict[Var, int] = {}
+    for _, declared, actual in facts:
+        if isinstance(declared, Var):
+            values.setdefault(declared, actual)
+    for what, declared, actual in facts:
+        wanted = substitute(declared, values)
+        if not isinstance(wanted, int) or wanted != actual:
+            raise ArgumentError(f"{f.name}: {what}", f"is {actual}, not {text(wanted)}")
+    for v in f.sizes:
+        if v not in values:
+            raise ArgumentError(f"{f.name}: size {v.name}", "is not an extent of any argument")
+    for v, n in values.items():
+        if not v.low <= n <= v.high:
+            raise ArgumentError(f"{f.name}: {v.name} = {n}", f"is not in {v.low} .. {v.high}")
+    return values
+
+
+def _facts(f: PrimFunc, p: Buffer | Var, arg: Any) -> Iterator[tuple[str, Index, int]]:
+    """(what, declared, actual) for every number that an argument fixes."""
+    name = f"{f.name}: {p.name}"
+    if isinstance(p, Var):
+        if not isinstance(arg, Integral):
+            raise ArgumentError(name, f"is {type(arg).__name__}, not an int")
+        yield p.name, p, int(arg)
+        return
+    if not isinstance(arg, np.ndarray):
+        raise ArgumentError(name, f"is {type(arg).__name__}, not a numpy array")
+    array = cast("Array", arg)
+    if array.dtype != p.dtype.numpy:
+        raise ArgumentError(name, f"holds {array.dtype}, not {p.dtype}")
+    if array.ndim != len(p.shape):
+        raise ArgumentError(name, f"has {array.ndim} dimensions, not {len(p.shape)}")
+    if not array.flags.writeable and any(p is b for b in f.outputs):
+        raise ArgumentError(name, "is an output, and the array is read-only")
+    for d, n in enumerate(p.shape):
+        yield f"{p.name}.shape[{d}]", n, array.shape[d]
+    for d, s in enumerate(row_strides(p)):
+        if array.size and array.shape[d] > 1:  # nothing steps along a dimension of one element
+            yield f"{p.name}.strides[{d}] in elements", s, array.strides[d] // array.itemsize

@@ -1,0 +1,347 @@
+"""Expressions of the loop IR.
+
+There are two families, and every node belongs to one.
+
+An *index* is a mathematical integer: it never wraps. A constant index is a plain `int`; anything
+else is kept in affine normal form  c1*a1 + c2*a2 + ... + c0  (`Linear`), where each atom is
+
+    Var          a loop counter or a size
+    Lane         the vector 0, 1, ..., lanes-1: what a vectorized loop's variable becomes
+    Product      atom * atom                       (symbolic sizes only)
+    FloorDiv     index // index                    rounds to minus infinity
+    FloorMod     index %  index                    sign of the divisor
+    Extremum     min or max of two indices
+    AsIndex      a value used as an index: A[B[i]]
+
+Equal atoms are the same object, so two equal indices have equal terms, and an unsimplified index
+cannot be built: there is no pass that simplifies indices.
+
+A *value* has a machine type (`dtype`) and behaves as C and numpy do: integers wrap.
+
+    Const        a literal
+    Cast         a value, or an index, converted to a dtype
+    Binary       a op b on one dtype; also bool `and`, `or`
+    Compare      a op b -> bool, on two values or two indices
+    Not          the other truth value
+    Select       both arms may be computed
+    IfThenElse   only the chosen arm is computed: safe to guard a load with
+    Call         an intrinsic such as exp
+    Load         one element of a buffer
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, ClassVar, Literal, TypeAlias
+
+from minitvm.base import BOOL, INT32, DType, ExprError, node
+
+Index: TypeAlias = "Expr | int"
+Bound: TypeAlias = "int | float"  # a float only where it is an infinity
+INF = math.inf
+
+
+class Expr:
+    """Base of all expressions. Operators build new nodes; `==` builds a comparison."""
+
+    __slots__ = ()
+    dtype: DType = INT32  # indices read as int32 in formulas; they are computed in 64 bits
+    operate: ClassVar[Callable[[str, Any, Any], Any]]  # set by value.py, which needs these classes
+
+    def __add__(self, other: Any) -> Any:
+        return Expr.operate("add", self, other)
+
+    def __radd__(self, other: Any) -> Any:
+        return Expr.operate("add", other, self)
+
+    def __sub__(self, other: Any) -> Any:
+        return Expr.operate("sub", self, other)
+
+    def __rsub__(self, other: Any) -> Any:
+        return Expr.operate("sub", other, self)
+
+    def __mul__(self, other: Any) -> Any:
+        return Expr.operate("mul", self, other)
+
+    def __rmul__(self, other: Any) -> Any:
+        return Expr.operate("mul", other, self)
+
+    def __truediv__(self, other: Any) -> Any:
+        return Expr.operate("div", self, other)
+
+    def __rtruediv__(self, other: Any) -> Any:
+        return Expr.operate("div", other, self)
+
+    def __floordiv__(self, other: Any) -> Any:
+        return Expr.operate("floordiv", self, other)
+
+    def __rfloordiv__(self, other: Any) -> Any:
+        return Expr.operate("floordiv", other, self)
+
+    def __mod__(self, other: Any) -> Any:
+        return Expr.operate("floormod", self, other)
+
+    def __rmod__(self, other: Any) -> Any:
+        return Expr.operate("floormod", other, self)
+
+    def __pow__(self, other: Any) -> Any:
+        return Expr.operate("pow", self, other)
+
+    def __rpow__(self, other: Any) -> Any:
+        return Expr.operate("pow", other, self)
+
+    def __and__(self, other: Any) -> Any:
+        return Expr.operate("&", self, other)
+
+    def __rand__(self, other: Any) -> Any:
+        return Expr.operate("&", other, self)
+
+    def __or__(self, other: Any) -> Any:
+        return Expr.operate("|", self, other)
+
+    def __ror__(self, other: Any) -> Any:
+        return Expr.operate("|", other, self)
+
+    def __xor__(self, other: Any) -> Any:
+        return Expr.operate("bitxor", self, other)
+
+    def __rxor__(self, other: Any) -> Any:
+        return Expr.operate("bitxor", other, self)
+
+    def __lshift__(self, other: Any) -> Any:
+        return Expr.operate("shl", self, other)
+
+    def __rlshift__(self, other: Any) -> Any:
+        return Expr.operate("shl", other, self)
+
+    def __rshift__(self, other: Any) -> Any:
+        return Expr.operate("shr", self, other)
+
+    def __rrshift__(self, other: Any) -> Any:
+        return Expr.operate("shr", other, self)
+
+    def __neg__(self) -> Any:
+        return Expr.operate("neg", self, None)
+
+    def __invert__(self) -> Any:
+        return Expr.operate("not", self, None)
+
+    def __abs__(self) -> Any:
+        return Expr.operate("abs", self, None)
+
+    def __lt__(self, other: Any) -> Any:
+        return Expr.operate("<", self, other)
+
+    def __le__(self, other: Any) -> Any:
+        return Expr.operate("<=", self, other)
+
+    def __gt__(self, other: Any) -> Any:
+        return Expr.operate(">", self, other)
+
+    def __ge__(self, other: Any) -> Any:
+        return Expr.operate(">=", self, other)
+
+    def __eq__(self, other: Any) -> Any:
+        return Expr.operate("==", self, other)
+
+    def __ne__(self, other: Any) -> Any:
+        return Expr.operate("!=", self, other)
+
+    def __bool__(self) -> bool:
+        raise ExprError(
+            "an expression has no truth value while the program is being built",
+            "`if`, `and`, `or`, `not` and chained comparisons need one",
+            "te.if_then_else(cond, a, b), te.all(...), te.any(...) or tir.Not(...)",
+        )
+
+    __hash__ = object.__hash__
+
+
+@node
+class Var(Expr):
+    """An integer variable with low <= var <= high; `top` is its largest value when symbolic."""
+
+    name: str
+    low: Bound = -INF
+    high: Bound = INF
+    top: Index | None = None
+    dtype: DType = INT32
+
+
+@node
+class Lane(Expr):
+    """The vector 0, 1, ..., lanes-1. An expression that contains it is a vector."""
+
+    lanes: int
+    low: Bound
+    high: Bound
+
+
+@node
+class Linear(Expr):
+    """sum(c * atom) + const. Never a constant, never a bare atom."""
+
+    terms: tuple[tuple[Atom, int], ...]
+    const: int
+
+
+@node
+class Product(Expr):
+    """a * b, where neither is constant."""
+
+    a: Atom
+    b: Atom
+    low: Bound
+    high: Bound
+
+
+@node
+class FloorDiv(Expr):
+    """a // b, rounding down; b > 0."""
+
+    a: Index
+    b: Index
+    low: Bound
+    high: Bound
+
+
+@node
+class FloorMod(Expr):
+    """a % b in 0 .. b-1; b > 0."""
+
+    a: Index
+    b: Index
+    low: Bound
+    high: Bound
+
+
+@node
+class Extremum(Expr):
+    """The smaller or larger of two indices."""
+
+    op: Literal["min", "max"]
+    a: Index
+    b: Index
+    low: Bound
+    high: Bound
+
+
+@node
+class AsIndex(Expr):
+    """A value read from data and used as an index."""
+
+    value: Expr
+    low: Bound
+    high: Bound
+
+
+Atom: TypeAlias = Var | Lane | Product | FloorDiv | FloorMod | Extremum | AsIndex
+ATOMS = (Var, Lane, Product, FloorDiv, FloorMod, Extremum, AsIndex)
+
+
+BinaryOp = Literal[
+    "add", "sub", "mul", "div", "floordiv", "floormod", "truncdiv", "truncmod", "min", "max",
+    "pow", "and", "or", "bitand", "bitor", "bitxor", "shl", "shr",
+]  # fmt: skip
+CompareOp = Literal["<", "<=", ">", ">=", "==", "!="]
+
+
+@node
+class Buffer:
+    """A named block of memory: `shape` elements of `dtype`, row-major unless `strides` says so.
+
+    scope says where it lives: "global" (main memory), "local" (registers or stack), ...
+    """
+
+    name: str
+    shape: tuple[Index, ...]
+    dtype: DType
+    scope: str = "global"
+    strides: tuple[Index, ...] = ()
+
+
+@node
+class Const(Expr):
+    """A literal."""
+
+    value: int | float | bool
+    dtype: DType
+
+
+@node
+class Cast(Expr):
+    """`value` converted to `dtype`. Float to integer truncates, integer to narrower wraps."""
+
+    value: Index
+    dtype: DType
+
+
+@node
+class Binary(Expr):
+    """a op b; both operands and the result have type `dtype`."""
+
+    op: BinaryOp
+    a: Expr
+    b: Expr
+    dtype: DType
+
+
+@node
+class Compare(Expr):
+    """a op b -> bool; two indices, or two values of one dtype."""
+
+    op: CompareOp
+    a: Index
+    b: Index
+    dtype: DType = BOOL
+
+
+@node
+class Not(Expr):
+    """The other truth value."""
+
+    a: Expr
+    dtype: DType = BOOL
+
+
+@node
+class Select(Expr):
+    """a where cond else b; both may be computed."""
+
+    cond: Expr
+    a: Expr
+    b: Expr
+    dtype: DType
+
+
+@node
+class IfThenElse(Expr):
+    """a if cond else b; only the chosen arm is computed."""
+
+    cond: Expr
+    a: Expr
+    b: Expr
+    dtype: DType
+
+
+@node
+class Call(Expr):
+    """The intrinsic `name` applied to `args`."""
+
+    name: str
+    args: tuple[Expr, ...]
+    dtype: DType
+
+
+@node
+class Load(Expr):
+    """buffer[indices]. One index per dimension, or a single flat element offset after `flatten`."""
+
+    buffer: Buffer
+    indices: tuple[Index, ...]
+    dtype: DType
+
+
+# the only bool literals that folding makes, so `cond is TRUE` asks "always?"
+TRUE, FALSE = Const(True, BOOL), Const(False, BOOL)

@@ -1,0 +1,208 @@
+"""IR -> text. The text is Python in form: it can be pasted, diffed, and read without knowing IR."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, assert_never
+
+from minitvm.base import BOOL, FLOAT32, INT32
+
+from .index import free_of_lane, linear, split_terms
+from .nodes import (
+    AsIndex,
+    Binary,
+    Buffer,
+    Call,
+    Cast,
+    Compare,
+    Const,
+    Expr,
+    Extremum,
+    FloorDiv,
+    FloorMod,
+    IfThenElse,
+    Index,
+    Lane,
+    Linear,
+    Load,
+    Not,
+    Product,
+    Select,
+    Var,
+)
+from .stmt import Allocate, Evaluate, For, If, Pragma, Seq, Stmt, Store
+
+SYMBOLS = {
+    "add": ("+", 6), "sub": ("-", 6), "mul": ("*", 7), "div": ("/", 7), "floordiv": ("//", 7),
+    "floormod": ("%", 7), "pow": ("**", 8), "and": ("and", 1), "or": ("or", 0), "bitand": ("&", 4),
+    "bitor": ("|", 2), "bitxor": ("^", 3), "shl": ("<<", 5), "shr": (">>", 5),
+}  # fmt: skip
+COMPARE, ATOM = 2, 9  # binding strengths; a larger one binds tighter
+
+
+class Printer:
+    """Prints one function; remembers which name each variable and buffer got."""
+
+    def __init__(self) -> None:
+        self.names: dict[int, str] = {}
+        self.used: set[str] = set()
+
+    def name(self, x: Var | Buffer) -> str:
+        """The printed name of `x`: its own, dots as underscores, numbered when taken."""
+        found = self.names.get(id(x))
+        if found is None:
+            base = found = x.name.replace(".", "_") or "v"
+            n = 1
+            while found in self.used:
+                found = f"{base}_{n}"
+                n += 1
+            self.names[id(x)] = found
+            self.used.add(found)
+        return found
+
+    # --- expressions: (text, binding strength) ---
+
+    def expr(self, e: Index, tight: int = 0) -> str:
+        """`e` as text, in parentheses if it binds less tightly than `tight`."""
+        text, strength = self._expr(e)
+        return f"({text})" if strength < tight else text
+
+    def _expr(self, e: Any) -> tuple[str, int]:
+        match e:
+            case int():
+                return str(e), ATOM if e >= 0 else 6
+            case Var():
+                return self.name(e), ATOM
+            case Lane(lanes):
+                return f"lane({lanes})", ATOM
+            case Linear():
+                return self._linear(e)
+            case Product(a, b):
+                return f"{self.expr(a, 7)}*{self.expr(b, 8)}", 7
+            case FloorDiv(a, b) | FloorMod(a, b):
+                sign = "//" if isinstance(e, FloorDiv) else "%"
+                return f"{self.expr(a, 7)} {sign} {self.expr(b, 8)}", 7
+            case Extremum(op, a, b):
+                return f"{op}({self.expr(a)}, {self.expr(b)})", ATOM
+            case AsIndex(value):
+                return self._expr(value)
+            case _:
+                return self._value(e)
+
+    def _linear(self, e: Linear) -> tuple[str, int]:
+        terms = sorted(e.terms, key=lambda t: t[1] < 0)  # n - i, not -i + n
+        const_first = e.const > 0 > terms[0][1]  # 7 - i, not -i + 7
+        text = str(e.const) if const_first else ""
+        for a, c in terms:
+            size = abs(c)
+            part = self.expr(a, 7) + (f"*{size}" if size != 1 else "")
+            if text:
+                text += f" + {part}" if c > 0 else f" - {part}"
+            elif c > 0:
+                text = part
+            else:  # -i // 4 would be (-i) // 4
+                text = f"-{part}" if isinstance(a, Var) else f"-({part})"
+        if e.const and not const_first:
+            text += f" + {e.const}" if e.const > 0 else f" - {-e.const}"
+        plain = len(terms) == 1 and e.const == 0
+        return text, 7 if plain and terms[0][1] > 0 else 6
+
+    def _value(self, e: Expr) -> tuple[str, int]:
+        match e:
+            case Const(value, dtype):
+                if dtype in (FLOAT32, INT32, BOOL):
+                    return repr(value), ATOM if not value < 0 else 6
+                return f"{dtype}({value!r})", ATOM
+            case Cast(value, dtype):
+                if dtype is INT32 and (isinstance(value, int) or value.dtype is INT32):
+                    return self._expr(value)
+                return f"{dtype}({self.expr(value)})", ATOM
+            case Binary(op, a, b):
+                if op not in SYMBOLS:
+                    return f"{op}({self.expr(a)}, {self.expr(b)})", ATOM
+                sign, strength = SYMBOLS[op]
+                if op == "pow":  # groups to the right
+                    return f"{self.expr(a, strength + 1)} {sign} {self.expr(b, strength)}", strength
+                return f"{self.expr(a, strength)} {sign} {self.expr(b, strength + 1)}", strength
+            case Compare(op, a, b):
+                return f"{self.expr(a, COMPARE + 1)} {op} {self.expr(b, COMPARE + 1)}", COMPARE
+            case Not(a):
+                return f"not {self.expr(a, COMPARE)}", 1
+            case Select(cond, a, b):
+                return f"select({self.expr(cond)}, {self.expr(a)}, {self.expr(b)})", ATOM
+            case IfThenElse(cond, a, b):
+                return f"{self.expr(a, 1)} if {self.expr(cond, 1)} else {self.expr(b)}", -1
+            case Call(name, args):
+                return f"{name}({', '.join(self.expr(a) for a in args)})", ATOM
+            case Load(buffer, indices):
+                return self.element(buffer, indices), ATOM
+            case _:  # nodes of higher rooms print themselves
+                return repr(e), ATOM
+
+    def element(self, buffer: Buffer, indices: tuple[Index, ...]) -> str:
+        """`buffer[indices]`; a vector of consecutive elements as a slice, A[i : i + 8]."""
+        return f"{self.name(buffer)}[{', '.join(self._subscript(i) for i in indices) or '()'}]"
+
+    def _subscript(self, i: Index) -> str:
+        terms, const = split_terms(i)
+        across = [(a, c) for a, c in terms if isinstance(a, Lane)]
+        if len(across) != 1 or across[0][1] < 1:
+            return self.expr(i)
+        (a, stride), base = across[0], linear((t for t in terms if t[0] is not across[0][0]), const)
+        if not free_of_lane(base):
+            return self.expr(i)
+        stop = self.expr(base + a.lanes * stride)
+        return f"{self.expr(base)} : {stop}" + (f" : {stride}" if stride > 1 else "")
+
+    # --- statements ---
+
+    def lines(self, s: Stmt, depth: int = 0) -> Iterator[str]:
+        """The lines of `s`, indented by `depth` levels of two spaces."""
+        tab = "  " * depth
+        match s:
+            case For(var, extent, body, kind, thread):
+                n = self.expr(extent) + (f", {thread!r}" if thread else "")
+                turns = "range" if kind == "serial" else kind
+                yield f"{tab}for {self.name(var)} in {turns}({n}):"
+                yield from self.lines(body, depth + 1)
+            case Store(buffer, indices, value):
+                yield f"{tab}{self.element(buffer, indices)} = {self.expr(value)}"
+            case If(cond, body, orelse, likely):
+                test = self.expr(cond)
+                yield f"{tab}if likely({test}):" if likely else f"{tab}if {test}:"
+                yield from self.lines(body, depth + 1)
+                if orelse is not None:
+                    yield f"{tab}else:"
+                    yield from self.lines(orelse, depth + 1)
+            case Seq(body):
+                for part in body:
+                    yield from self.lines(part, depth)
+                if not body:
+                    yield f"{tab}pass"
+            case Allocate(buffer, body):
+                yield f"{tab}{self.name(buffer)} = {self.allocation(buffer)}"
+                yield from self.lines(body, depth)
+            case Evaluate(value):
+                yield f"{tab}{self.expr(value)}"
+            case Pragma(key, value, body):
+                yield f"{tab}# pragma {key} = {value!r}"
+                yield from self.lines(body, depth)
+            case _:
+                assert_never(s)
+
+    def allocation(self, b: Buffer) -> str:
+        """What makes the buffer: allocate((4, 16), "float32", "local")."""
+        shape = ", ".join(self.expr(n) for n in b.shape) + ("," if len(b.shape) == 1 else "")
+        return f'allocate(({shape}), "{b.dtype}", "{b.scope}")'
+
+    def parameter(self, p: Buffer | Var) -> str:
+        """One parameter with its type: A: float32[1024, 1024]."""
+        if isinstance(p, Var):
+            return f"{self.name(p)}: {p.dtype}"
+        return f"{self.name(p)}: {p.dtype}[{', '.join(self.expr(n) for n in p.shape)}]"
+
+
+def text(n: Index | Stmt) -> str:
+    """`n` as indented Python-like text, one statement a line, no trailing newline."""
+    p = Printer()
+    return p.expr(n) if isinstance(n, int | Expr) else "\n".join(p.lines(n))

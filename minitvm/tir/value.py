@@ -1,0 +1,276 @@
+"""Typed values: constructors that convert operands to one dtype, and the meaning of operators."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from typing import Any, cast
+
+import numpy as np
+
+from minitvm.base import BOOL, FLOAT32, INT32, DType, ExprError, dtype, promote
+
+from .index import (
+    add,
+    as_index,
+    floordiv,
+    floormod,
+    high,
+    is_index,
+    low,
+    maximum,
+    minimum,
+    mul,
+    nonneg,
+    sub,
+)
+from .nodes import (
+    FALSE,
+    TRUE,
+    Binary,
+    BinaryOp,
+    Call,
+    Cast,
+    Compare,
+    CompareOp,
+    Const,
+    Expr,
+    IfThenElse,
+    Index,
+    Load,
+    Not,
+    Select,
+)
+
+INDEX_OPS: dict[str, Callable[[Index, Index], Index]] = {
+    "add": add,
+    "sub": sub,
+    "mul": mul,
+    "floordiv": floordiv,
+    "floormod": floormod,
+    "min": minimum,
+    "max": maximum,
+}
+NUMPY_FLOATS: tuple[type[Any], ...] = (np.floating,)  # those that are no Python float
+COMPARISONS = ("<", "<=", ">", ">=", "==", "!=")
+INTEGER_ONLY = ("floordiv", "floormod", "truncdiv", "truncmod", "bitand", "bitor", "bitxor", "shl", "shr")  # fmt: skip  # noqa: E501
+
+
+def operand(x: Any) -> Expr | int | float:
+    """`x` as an expression, a Python int (an index) or a Python float (an untyped literal)."""
+    if isinstance(x, Expr | float) or type(x) is int:
+        return x
+    if isinstance(x, bool | np.bool_):
+        return TRUE if x else FALSE
+    if isinstance(x, NUMPY_FLOATS):
+        return Const(float(x), dtype(x.dtype.name))
+    if hasattr(x, "__expr__"):
+        return x.__expr__()
+    try:
+        return operator.index(x)
+    except TypeError:
+        raise ExprError(
+            f"{type(x).__name__} in a formula",
+            "only expressions, axes, tensor elements and numbers can be combined",
+            "index a tensor, A[i, j], before using it" if hasattr(x, "shape") else "",
+        ) from None
+
+
+def const(value: float | bool, type_: str = "") -> Const:
+    """The literal `value`; of type float32, int32 or bool if no type is named."""
+    if not type_:
+        type_ = BOOL if isinstance(value, bool) else FLOAT32 if isinstance(value, float) else INT32
+    made = dtype(type_)
+    if made.is_integer and not made.low <= value <= made.high:
+        raise ExprError(f"const({value}, {made})", f"{made} holds {made.low} .. {made.high}")
+    if made.is_integer and value != int(value):
+        raise ExprError(f"const({value}, {made})", "not an integer", f"const({int(value)}, {made})")
+    number = {"bool": bool, "float": float}.get(made.kind, int)
+    return Const(number(value), made)
+
+
+def value(x: Any, like: DType | None = None) -> Expr:
+    """`x` as a typed value. A literal takes the type `like` where that can hold it."""
+    e = operand(x)
+    if isinstance(e, float):
+        return const(e, like if like is not None and like.is_float else FLOAT32)
+    if isinstance(e, int):
+        fits = like is not None and like is not BOOL and like.low <= e <= like.high
+        return const(e, like if fits and like is not None else INT32)
+    return Cast(e, e.dtype) if is_index(e) else e
+
+
+def cast_to(x: Any, type_: str) -> Expr:
+    """`x` converted to `type_`; the same object if it already has that type."""
+    to = dtype(type_)
+    e = operand(x)
+    if isinstance(e, int | float):
+        return const(int(e) if to.is_integer else e, to)
+    if isinstance(e, Const) and to.is_float:
+        return Const(float(e.dtype.numpy.type(e.value)), to)  # float32(0.1) is not float64(0.1)
+    if not is_index(e) and e.dtype is to:
+        return e
+    return Cast(e, to)
+
+
+def index(x: Any) -> Index:
+    """`x` as an index. Integer values (data) are allowed; anything else is an ExprError."""
+    e = operand(x)
+    if isinstance(e, int) or (isinstance(e, Expr) and is_index(e)):
+        return e
+    if isinstance(e, Expr) and e.dtype.is_integer:
+        return index_of_value(e)
+    kind = e.dtype if isinstance(e, Expr) else type(e).__name__
+    raise ExprError(f"an index of type {kind}", "indices are integers", "x.astype('int32')")
+
+
+def index_of_value(e: Expr) -> Index:
+    """The integer value `e` as an index, with the tightest range its form shows."""
+    if isinstance(e, Cast) and is_index(e.value) and e.dtype.bits >= INT32.bits:
+        return e.value
+    if isinstance(e, Const):
+        return int(e.value)
+    if isinstance(e, Select | IfThenElse):
+        a, b = index_of_value(e.a), index_of_value(e.b)
+        return as_index(e, min(low(a), low(b)), max(high(a), high(b)))
+    return as_index(e, e.dtype.low, e.dtype.high)
+
+
+def unify(a: Any, b: Any) -> tuple[Expr, Expr]:
+    """Both operands converted to their common type."""
+    a, b = operand(a), operand(b)
+    va = value(a, b.dtype if isinstance(b, Expr) else None)
+    vb = value(b, va.dtype)
+    to = promote(va.dtype, vb.dtype)
+    return cast_to(va, to), cast_to(vb, to)
+
+
+def binary(op: BinaryOp, a: Any, b: Any) -> Expr | int:
+    """a op b: an index if both are, else a value of the common type."""
+    a, b = operand(a), operand(b)
+    if is_index(a) and is_index(b):
+        if op in INDEX_OPS:
+            return INDEX_OPS[op](cast("Index", a), cast("Index", b))
+        if op == "div":
+            raise ExprError("/ on integers", "it does not say how to round", "//, or cast first")
+    x, y = unify(a, b)
+    to = x.dtype
+    if to is BOOL:
+        raise ExprError(f"{op} on bool", "", "x.astype('int32') first, or te.all / te.any")
+    if op in INTEGER_ONLY and not to.is_integer:
+        raise ExprError(f"{op} on {to}", "it is defined on integers", "te.floor(a / b)")
+    if op in ("div", "pow") and not to.is_float:
+        raise ExprError(f"{op} on {to}", "it is defined on floats", "cast first, or // and %")
+    return Binary(op, x, y, to)
+
+
+def compare(op: CompareOp, a: Any, b: Any) -> Expr:
+    """a op b -> bool, decided at once where the ranges of two indices allow."""
+    a, b = operand(a), operand(b)
+    if not (is_index(a) and is_index(b)):
+        x, y = unify(a, b)
+        return Compare(op, x, y)
+    i, j = cast("Index", a), cast("Index", b)
+    if op in (">", ">="):
+        return compare("<" if op == ">" else "<=", j, i)
+    gap = sub(j, i)
+    if op in ("<", "<="):
+        need = 1 if op == "<" else 0
+        if nonneg(sub(gap, need)):
+            return TRUE
+        return FALSE if nonneg(sub(need - 1, gap)) else Compare(op, i, j)
+    if isinstance(gap, int):
+        return TRUE if (gap == 0) == (op == "==") else FALSE
+    if nonneg(sub(gap, 1)) or nonneg(sub(-1, gap)):
+        return FALSE if op == "==" else TRUE
+    return Compare(op, i, j)
+
+
+def _bools(name: str, conds: tuple[Any, ...]) -> list[Expr]:
+    found = [value(c) for c in conds]
+    for c in found:
+        if c.dtype is not BOOL:
+            raise ExprError(f"{name} of a {c.dtype}", "it takes conditions", "compare: x > 0")
+    return found
+
+
+def all_of(*conds: Any) -> Expr:
+    """True where every condition is; TRUE for none."""
+    result: Expr = TRUE
+    for c in _bools("all", conds):
+        if c is FALSE:
+            return FALSE
+        if c is not TRUE:
+            result = c if result is TRUE else Binary("and", result, c, BOOL)
+    return result
+
+
+def any_of(*conds: Any) -> Expr:
+    """True where at least one condition is; FALSE for none."""
+    result: Expr = FALSE
+    for c in _bools("any", conds):
+        if c is TRUE:
+            return TRUE
+        if c is not FALSE:
+            result = c if result is FALSE else Binary("or", result, c, BOOL)
+    return result
+
+
+def negate(cond: Any) -> Expr:
+    """True where `cond` is not."""
+    (c,) = _bools("not", (cond,))
+    if isinstance(c, Not):
+        return c.a
+    return Not(c) if c is not TRUE and c is not FALSE else (FALSE if c is TRUE else TRUE)
+
+
+def select(cond: Any, a: Any, b: Any) -> Expr:
+    """a where cond, else b. Both may be computed: each must be safe to compute everywhere."""
+    (c,) = _bools("select", (cond,))
+    x, y = unify(a, b)
+    return x if c is TRUE else y if c is FALSE else Select(c, x, y, x.dtype)
+
+
+def if_then_else(cond: Any, a: Any, b: Any) -> Expr:
+    """a if cond, else b. Only the chosen one is computed, so it may guard a load."""
+    (c,) = _bools("if_then_else", (cond,))
+    x, y = unify(a, b)
+    return x if c is TRUE else y if c is FALSE else IfThenElse(c, x, y, x.dtype)
+
+
+def load(buffer: Any, *indices: Any) -> Load:
+    """One element of `buffer`."""
+    return Load(buffer, tuple(index(i) for i in indices), buffer.dtype)
+
+
+def _negative(x: Any) -> Any:
+    if is_index(x):
+        return mul(x, -1)
+    e = value(x)
+    return binary("mul", e, -1.0) if e.dtype.is_float else binary("sub", 0, e)
+
+
+def operate(op: str, a: Any, b: Any) -> Any:
+    """What the Python operator `op` builds; the one entry of every `Expr.__op__`."""
+    if op in COMPARISONS:
+        return compare(op, a, b)
+    if op in ("&", "|"):
+        x, y = unify(a, b)
+        if x.dtype is BOOL:
+            return all_of(x, y) if op == "&" else any_of(x, y)
+        return binary("bitand" if op == "&" else "bitor", x, y)
+    match op:
+        case "neg":
+            return _negative(a)
+        case "not":
+            return negate(a)
+        case "abs":
+            e = value(a)
+            if e.dtype is BOOL:
+                raise ExprError("abs of bool", "it is defined on numbers")
+            return Call("abs", (e,), e.dtype)
+        case _:
+            return binary(cast("BinaryOp", op), a, b)
+
+
+Expr.operate = staticmethod(operate)

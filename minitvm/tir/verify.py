@@ -1,0 +1,377 @@
+"""The laws of the loop IR: `verify` raises VerifyError at the first statement that breaks one.
+
+A law looks at one statement and at what is in scope there; it yields what is wrong.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Literal, TypeAlias, assert_never
+
+from minitvm.base import BOOL, DType, VerifyError
+
+from .func import PrimFunc
+from .index import elements, is_index, nonneg, sub
+from .intrinsics import INTRINSICS, Intrinsic
+from .nodes import (
+    ATOMS,
+    AsIndex,
+    Binary,
+    BinaryOp,
+    Buffer,
+    Call,
+    Cast,
+    Compare,
+    Const,
+    Expr,
+    IfThenElse,
+    Index,
+    Lane,
+    Linear,
+    Load,
+    Not,
+    Select,
+    Var,
+)
+from .stmt import Allocate, Evaluate, For, If, Pragma, Seq, Stmt, Store
+from .text import Printer, text
+from .value import INTEGER_ONLY
+from .walk import children, lanes, walk
+
+Level: TypeAlias = Literal["nest", "flat", "vector"]
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """What surrounds a statement."""
+
+    level: Level
+    variables: frozenset[Var]
+    buffers: frozenset[Buffer]
+    writable: frozenset[Buffer]
+    mask: int = 1  # lanes of the vector conditions around it
+    certain: bool = True  # it runs at least once: no condition, no loop that may be empty around it
+
+
+VALUES = (Const, Cast, Binary, Compare, Not, Select, IfThenElse, Call, Load)
+LOOP_IR = (Linear, *ATOMS, *VALUES)
+Law: TypeAlias = Callable[[Stmt, Scope], Iterator[str]]
+
+
+# --- what a statement mentions directly, without the statements inside it ------------------------
+
+
+def _exprs(s: Stmt) -> tuple[Index, ...]:
+    match s:
+        case For(_, extent):
+            return (extent,)
+        case Store(_, indices, value):
+            return (*indices, value)
+        case If(cond):
+            return (cond,)
+        case Allocate(buffer):
+            return (*buffer.shape, *buffer.strides)
+        case Evaluate(value):
+            return (value,)
+        case Seq() | Pragma():
+            return ()
+        case _:
+            assert_never(s)
+
+
+def _nodes(s: Stmt) -> Iterator[Expr]:
+    """Every expression in the statement, parents first."""
+    for e in _exprs(s):
+        for n in walk(e):
+            if isinstance(n, Expr):
+                yield n
+
+
+def _accesses(s: Stmt) -> Iterator[tuple[Buffer, tuple[Index, ...]]]:
+    """Every (buffer, indices) loaded or stored."""
+    if isinstance(s, Store):
+        yield s.buffer, s.indices
+    for e in _nodes(s):
+        if isinstance(e, Load):
+            yield e.buffer, e.indices
+
+
+def _sure_accesses(s: Stmt) -> Iterator[tuple[Buffer, tuple[Index, ...]]]:
+    """Those that happen whenever the statement runs: not the ones in an arm of if_then_else."""
+    if isinstance(s, Store):
+        yield s.buffer, s.indices
+    stack = [e for e in _exprs(s) if isinstance(e, Expr)]
+    while stack:
+        e = stack.pop()
+        if isinstance(e, Load):
+            yield e.buffer, e.indices
+        inside = [e.cond] if isinstance(e, IfThenElse) else children(e)
+        stack.extend(n for n in inside if isinstance(n, Expr))
+
+
+# --- the laws ------------------------------------------------------------------------------------
+
+
+def variables_are_in_scope(s: Stmt, scope: Scope) -> Iterator[str]:
+    """A variable is a parameter, a size, or counts a loop around its use."""
+    for e in _nodes(s):
+        if isinstance(e, Var) and e not in scope.variables:
+            yield f"no loop around it counts {e.name!r}, and it is no parameter or size"
+
+
+def buffers_exist(s: Stmt, scope: Scope) -> Iterator[str]:
+    """A buffer is a parameter, or allocated around its use."""
+    for buffer, _ in _accesses(s):
+        if buffer not in scope.buffers:
+            yield f"{buffer.name!r} is neither a parameter nor allocated around it"
+
+
+def inputs_are_only_read(s: Stmt, scope: Scope) -> Iterator[str]:
+    """Stores go to outputs and to allocated buffers."""
+    if isinstance(s, Store) and s.buffer in scope.buffers and s.buffer not in scope.writable:
+        yield f"{s.buffer.name!r} is an input; outputs are listed in PrimFunc.outputs"
+
+
+def ranks_match(s: Stmt, scope: Scope) -> Iterator[str]:
+    """One index per dimension or, always after `flatten`, one element offset."""
+    for buffer, indices in _accesses(s):
+        given, rank = len(indices), len(buffer.shape)
+        if given != 1 and scope.level != "nest":
+            yield f"{buffer.name!r} has {given} indices, after flatten it is one offset"
+        elif given not in (1, rank):
+            yield f"{buffer.name!r} has {rank} dimensions, {given} indices given"
+
+
+def only_loop_ir_is_left(s: Stmt, scope: Scope) -> Iterator[str]:
+    """No node of a higher room remains, and no Python number where a typed value belongs."""
+    for e in _nodes(s):
+        if not isinstance(e, LOOP_IR):
+            yield f"{type(e).__name__} is not part of the loop IR"
+
+
+def indices_are_indices(s: Stmt, scope: Scope) -> Iterator[str]:
+    """Subscripts and extents are mathematical integers; stored values and conditions are not."""
+    integers = [s.extent] if isinstance(s, For) else []
+    integers += _exprs(s) if isinstance(s, Allocate) else []
+    integers += [i for _, indices in _accesses(s) for i in indices]
+    for e in integers:
+        if not is_index(e):
+            yield f"{_quote(e)} is a value where an index belongs: tir.index converts it"
+    for e in _exprs(s)[-1:] if isinstance(s, Store | Evaluate | If) else ():
+        if not _is_value(e):
+            yield f"{_quote(e)} is no typed value: tir.value converts it"
+
+
+def _is_value(e: object) -> bool:
+    return isinstance(e, Expr) and not is_index(e)
+
+
+def _quote(e: object) -> str:
+    return text(e) if isinstance(e, Expr) else repr(e)
+
+
+def stores_have_the_type_of_the_buffer(s: Stmt, scope: Scope) -> Iterator[str]:
+    """The value stored, and the type a load claims, are those of the buffer's elements."""
+    if isinstance(s, Store) and not is_index(s.value) and s.value.dtype != s.buffer.dtype:
+        yield f"a {s.value.dtype} is stored in {s.buffer.name!r}, which holds {s.buffer.dtype}"
+    for e in _nodes(s):
+        if isinstance(e, Load) and e.dtype != e.buffer.dtype:
+            yield f"{text(e)} claims {e.dtype}, {e.buffer.name!r} holds {e.buffer.dtype}"
+
+
+def operands_have_one_type(s: Stmt, scope: Scope) -> Iterator[str]:
+    """Operators do not convert: their operands have one type, the one the operator works on."""
+    if isinstance(s, If) and s.cond.dtype != BOOL:
+        yield f"the condition is {s.cond.dtype}, not bool"
+    for e in _nodes(s):
+        why = _mistyped(e)
+        if why:
+            yield f"in {text(e)}: {why}"
+
+
+def _operands(e: Expr) -> tuple[object, ...]:
+    """What `e` computes with, where that must be typed values."""
+    match e:
+        case Binary(_, a, b):
+            return a, b
+        case Select(cond, a, b) | IfThenElse(cond, a, b):
+            return cond, a, b
+        case Not(a):
+            return (a,)
+        case Call(_, args):
+            return args
+        case AsIndex(value):
+            return (value,)
+        case _:
+            return ()
+
+
+def _mistyped(e: Expr) -> str:
+    """Why the operands of `e` do not fit it; empty if they do."""
+    for v in _operands(e):
+        if not _is_value(v):
+            return f"{_quote(v)} is no typed value: tir.value converts it"
+    match e:
+        case Binary(op, a, b, dtype):
+            if not a.dtype == b.dtype == dtype:
+                return f"{op} of {a.dtype} and {b.dtype} gives {dtype}"
+            return "" if _works_on(op, dtype) else f"{op} is not defined on {dtype}"
+        case Compare(_, a, b):
+            return _incomparable(a, b)
+        case Not(a):
+            return "" if a.dtype == BOOL else f"not of {a.dtype}"
+        case Select(cond, a, b, dtype) | IfThenElse(cond, a, b, dtype):
+            if cond.dtype != BOOL:
+                return f"the condition is {cond.dtype}, not bool"
+            fits = a.dtype == b.dtype == dtype
+            return "" if fits else f"arms of {a.dtype} and {b.dtype} give {dtype}"
+        case Call(name, args, dtype) if name in INTRINSICS:
+            return _miscalled(INTRINSICS[name], name, args, dtype)
+        case AsIndex(value):
+            return "" if value.dtype.is_integer else f"{value.dtype} is used as an index"
+        case _:
+            return ""
+
+
+def _works_on(op: BinaryOp, dtype: DType) -> bool:
+    if op in ("and", "or"):
+        return dtype == BOOL
+    if op in INTEGER_ONLY:
+        return dtype.is_integer
+    return dtype.is_float or (dtype.is_integer and op not in ("div", "pow"))
+
+
+def _incomparable(a: Index, b: Index) -> str:
+    if is_index(a) and is_index(b):
+        return ""
+    if not (_is_value(a) and _is_value(b)):
+        return "an index is compared with a value: tir.value converts it"
+    types = [e.dtype for e in (a, b) if isinstance(e, Expr)]
+    return "" if types[0] == types[1] else f"{types[0]} is compared with {types[1]}"
+
+
+def _miscalled(known: Intrinsic, name: str, args: tuple[Expr, ...], dtype: DType) -> str:
+    if len(args) != known.args:
+        return f"{name} takes {known.args} arguments, {len(args)} given"
+    takes = args[0].dtype
+    fits = all(a.dtype == takes for a in args) and dtype == (BOOL if known.test else takes)
+    return "" if fits else f"{name} of {', '.join(a.dtype for a in args)} gives {dtype}"
+
+
+def lanes_agree(s: Stmt, scope: Scope) -> Iterator[str]:
+    """One width per statement, that of the condition around it; vectors go to vector places."""
+    widths = {e.lanes for e in _nodes(s) if isinstance(e, Lane)}
+    if scope.mask > 1:
+        widths.add(scope.mask)
+    if len(widths) > 1:
+        yield f"it mixes vectors of {' and '.join(map(str, sorted(widths)))} lanes"
+    if isinstance(s, For | Allocate) and any(lanes(e) > 1 for e in _exprs(s)):
+        yield "extents are scalars"
+    if isinstance(s, Store) and all(lanes(i) == 1 for i in s.indices):
+        if lanes(s.value) > 1:
+            yield f"{lanes(s.value)} lanes are stored in one element"
+        elif scope.mask > 1:
+            yield "one element is stored under a condition on lanes: it is not said by which lane"
+
+
+def ranges_cover_loops(s: Stmt, scope: Scope) -> Iterator[str]:
+    """What a loop variable claims about its range, on which folding relies, is true."""
+    if not isinstance(s, For) or not is_index(s.extent):
+        return
+    last = sub(s.extent, 1)
+    bounded = s.var.high == float("inf") or nonneg(sub(int(s.var.high), last))
+    if s.var.low > 0 or not bounded:
+        yield f"{s.var.name!r} is said to lie in {s.var.low} .. {s.var.high}"
+    if s.var.top is not None and not nonneg(sub(s.var.top, last)):
+        yield f"{s.var.name!r} is said to end at {text(s.var.top)}"
+
+
+def accesses_are_inside(s: Stmt, scope: Scope) -> Iterator[str]:
+    """No access that is sure to happen is sure to miss its buffer."""
+    if not scope.certain:
+        return
+    for buffer, indices in _sure_accesses(s):
+        flat = len(indices) == 1 and (scope.level != "nest" or len(buffer.shape) != 1)
+        extents = (elements(buffer),) if flat else buffer.shape
+        for i, n in zip(indices, extents, strict=False):
+            if nonneg(sub(-1, i)) or nonneg(sub(i, n)):
+                at = Printer().element(buffer, indices)
+                yield f"{at} is outside {buffer.name!r}: {text(i)} is not in 0 .. {text(sub(n, 1))}"
+
+
+def no_loop_is_left_to_unfold(s: Stmt, scope: Scope) -> Iterator[str]:
+    """At level "vector", no loop asks to be vectorized or unrolled any more."""
+    if scope.level == "vector" and isinstance(s, For) and s.kind in ("vectorize", "unroll"):
+        yield f"a loop is left to {s.kind}"
+
+
+LAWS: tuple[Law, ...] = (  # later ones may rely on earlier ones
+    only_loop_ir_is_left,
+    variables_are_in_scope,
+    buffers_exist,
+    inputs_are_only_read,
+    indices_are_indices,
+    ranks_match,
+    stores_have_the_type_of_the_buffer,
+    operands_have_one_type,
+    lanes_agree,
+    ranges_cover_loops,
+    accesses_are_inside,
+    no_loop_is_left_to_unfold,
+)
+
+
+# --- applying them -------------------------------------------------------------------------------
+
+
+def _inner(s: Stmt, scope: Scope) -> list[tuple[Stmt, Scope]]:
+    """The statements directly inside `s`, each with its scope."""
+    match s:
+        case For(var, extent, body):
+            runs = scope.certain and is_index(extent) and nonneg(sub(extent, 1))
+            return [(body, replace(scope, variables=scope.variables | {var}, certain=runs))]
+        case If(cond, body, orelse):
+            wide = max(scope.mask, lanes(cond))
+            inside = replace(scope, mask=wide, certain=False)
+            return [(part, inside) for part in (body, orelse) if part is not None]
+        case Seq(body):
+            return [(part, scope) for part in body]
+        case Allocate(buffer, body):
+            known, writable = scope.buffers | {buffer}, scope.writable | {buffer}
+            return [(body, replace(scope, buffers=known, writable=writable))]
+        case Pragma(_, _, body):
+            return [(body, scope)]
+        case Store() | Evaluate():
+            return []
+        case _:
+            assert_never(s)
+
+
+def _breaches(s: Stmt, scope: Scope, counted: set[Var]) -> Iterator[tuple[Stmt, str]]:
+    """Every (statement, what is wrong with it), outermost first."""
+    if isinstance(s, For):
+        if s.var in counted or s.var in scope.variables:
+            yield s, f"{s.var.name!r} is already bound by another loop or parameter"
+        counted.add(s.var)
+    for law in LAWS:
+        for why in law(s, scope):
+            yield s, why
+    for part, inside in _inner(s, scope):
+        yield from _breaches(part, inside, counted)
+
+
+def verify(f: PrimFunc, level: Level = "nest") -> None:
+    """Nothing, if `f` keeps every law; a VerifyError that quotes the first statement that does not.
+
+    level   "nest": as built; "flat": one offset per access; "vector": also no loop left to unfold
+    """
+    missing = [b.name for b in f.outputs if not any(b is p for p in f.params)]
+    if missing:
+        raise VerifyError(f"{f.name}: output {missing[0]!r}", "is not a parameter")
+    buffers = frozenset(p for p in f.params if isinstance(p, Buffer))
+    variables = frozenset([*(p for p in f.params if isinstance(p, Var)), *f.sizes])
+    scope = Scope(level, variables, buffers, frozenset(f.outputs))
+    for s, why in _breaches(f.body, scope, set()):
+        line = next(f.printer().lines(s))
+        raise VerifyError(f"{f.name}: {line.removesuffix(':')}", why)

@@ -1,0 +1,327 @@
+"""Verbs over any IR: `walk` reads it, `rewrite` returns a new one, `substitute` replaces variables.
+
+An unchanged subtree is returned as the same object, so `new is old` means "nothing happened".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, TypeAlias
+
+from .index import (
+    add,
+    as_index,
+    floordiv,
+    floormod,
+    maximum,
+    minimum,
+    mul,
+)
+from .nodes import (
+    AsIndex,
+    Binary,
+    Buffer,
+    Call,
+    Cast,
+    Compare,
+    Const,
+    Expr,
+    Extremum,
+    FloorDiv,
+    FloorMod,
+    IfThenElse,
+    Index,
+    Lane,
+    Linear,
+    Load,
+    Not,
+    Product,
+    Select,
+    Var,
+)
+from .stmt import NOTHING, Allocate, Evaluate, For, If, Pragma, Seq, Stmt, Store, seq
+from .value import all_of, any_of, compare, index, index_of_value, negate
+
+Node: TypeAlias = Expr | Stmt
+
+# --- children: every node directly inside, in evaluation order -----------------------------------
+
+_CHILDREN: dict[type, Callable[[Any], Iterable[Any]]] = {
+    Linear: lambda e: [a for a, _ in e.terms],
+    Product: lambda e: (e.a, e.b),
+    FloorDiv: lambda e: (e.a, e.b),
+    FloorMod: lambda e: (e.a, e.b),
+    Extremum: lambda e: (e.a, e.b),
+    AsIndex: lambda e: (e.value,),
+    Cast: lambda e: (e.value,),
+    Binary: lambda e: (e.a, e.b),
+    Compare: lambda e: (e.a, e.b),
+    Not: lambda e: (e.a,),
+    Select: lambda e: (e.cond, e.a, e.b),
+    IfThenElse: lambda e: (e.cond, e.a, e.b),
+    Call: lambda e: e.args,
+    Load: lambda e: e.indices,
+    For: lambda s: (s.extent, s.body),
+    Store: lambda s: (*s.indices, s.value),
+    If: lambda s: (s.cond, s.body) if s.orelse is None else (s.cond, s.body, s.orelse),
+    Seq: lambda s: s.body,
+    Allocate: lambda s: (s.body,),
+    Evaluate: lambda s: (s.value,),
+    Pragma: lambda s: (s.body,),
+}
+
+
+def children(n: Node) -> list[Node]:
+    """The nodes directly inside `n`; plain ints are left out."""
+    inside = _CHILDREN.get(type(n))
+    return [] if inside is None else [c for c in inside(n) if not isinstance(c, int)]
+
+
+def walk(n: Node | Index) -> Iterator[Node]:
+    """Every node in `n`, parents before children, in evaluation order."""
+    if isinstance(n, int):
+        return
+    stack: list[Node] = [n]
+    while stack:
+        n = stack.pop()
+        yield n
+        inside = _CHILDREN.get(type(n))
+        if inside is not None:
+            stack.extend(c for c in reversed(tuple(inside(n))) if not isinstance(c, int))
+
+
+def free_of(n: Node | Index, variables: Iterable[Expr]) -> bool:
+    """Does `n` mention none of `variables`?"""
+    wanted = {id(v) for v in variables}
+    return not any(id(m) in wanted for m in walk(n))
+
+
+# --- rewriting expressions -----------------------------------------------------------------------
+
+Rule: TypeAlias = Callable[[Any], Any]  # an expression for an expression; the same object to keep
+
+
+class _Rewriter:
+    """One bottom-up rewrite: children first, rebuilt with folding constructors, then the rule."""
+
+    def __init__(self, rule: Rule) -> None:
+        self.rule = rule
+        self.done: dict[int, tuple[Any, Any]] = {}  # id -> (node kept alive, its rewrite)
+
+    def __call__(self, e: Index) -> Any:
+        if isinstance(e, int):
+            return e
+        seen = self.done.get(id(e))
+        if seen is not None:
+            return seen[1]
+        rebuild = _REBUILD.get(type(e))
+        new = e if rebuild is None else rebuild(e, self)
+        if isinstance(new, Expr):
+            new = self.rule(new)
+        self.done[id(e)] = (e, new)
+        return new
+
+    def all(self, items: tuple[Any, ...]) -> tuple[Any, ...]:
+        new = tuple([self(x) for x in items])
+        return items if all(map(_identical, new, items)) else new
+
+
+def _identical(a: object, b: object) -> bool:
+    return a is b or (type(a) is int and type(b) is int and a == b)
+
+
+def _linear(e: Linear, go: _Rewriter) -> Index:
+    new = [(go(a), c) for a, c in e.terms]
+    if all(n is a for (n, _), (a, _) in zip(new, e.terms, strict=True)):
+        return e
+    total: Index = e.const
+    for n, c in new:
+        total = add(total, mul(n, c))
+    return total
+
+
+def _pair(build: Callable[[Index, Index], Index]) -> Callable[[Any, _Rewriter], Any]:
+    def rebuild(e: Any, go: _Rewriter) -> Any:
+        a, b = go(e.a), go(e.b)
+        return e if _identical(a, e.a) and _identical(b, e.b) else build(a, b)
+
+    return rebuild
+
+
+def _extremum(e: Extremum, go: _Rewriter) -> Index:
+    a, b = go(e.a), go(e.b)
+    if _identical(a, e.a) and _identical(b, e.b):
+        return e
+    return minimum(a, b) if e.op == "min" else maximum(a, b)
+
+
+def _as_index(e: AsIndex, go: _Rewriter) -> Index:
+    new = go(e.value)
+    if new is e.value:
+        return e
+    found = index_of_value(new)
+    return as_index(new, e.low, e.high) if isinstance(found, AsIndex) else found
+
+
+def _cast(e: Cast, go: _Rewriter) -> Expr:
+    new = go(e.value)
+    if _identical(new, e.value):
+        return e
+    fits = isinstance(new, int) and e.dtype.is_integer and e.dtype.low <= new <= e.dtype.high
+    return Const(new, e.dtype) if fits else Cast(new, e.dtype)
+
+
+def _binary(e: Binary, go: _Rewriter) -> Expr:
+    a, b = go(e.a), go(e.b)
+    if a is e.a and b is e.b:
+        return e
+    if e.op in ("and", "or"):
+        return all_of(a, b) if e.op == "and" else any_of(a, b)
+    return Binary(e.op, a, b, e.dtype)
+
+
+def _compare(e: Compare, go: _Rewriter) -> Expr:
+    a, b = go(e.a), go(e.b)
+    return e if _identical(a, e.a) and _identical(b, e.b) else compare(e.op, a, b)
+
+
+def _not(e: Not, go: _Rewriter) -> Expr:
+    a = go(e.a)
+    return e if a is e.a else negate(a)
+
+
+def _choice(e: Any, go: _Rewriter) -> Expr:
+    cond = go(e.cond)
+    if isinstance(cond, Const):  # the other arm may not even make sense any more
+        return go(e.a) if cond.value else go(e.b)
+    a, b = go(e.a), go(e.b)
+    same = cond is e.cond and a is e.a and b is e.b
+    return e if same else type(e)(cond, a, b, e.dtype)
+
+
+def _call(e: Call, go: _Rewriter) -> Expr:
+    args = go.all(e.args)
+    return e if args is e.args else Call(e.name, args, e.dtype)
+
+
+def _load(e: Load, go: _Rewriter) -> Expr:
+    indices = go.all(e.indices)
+    return e if indices is e.indices else Load(e.buffer, indices, e.dtype)
+
+
+_REBUILD: dict[type, Callable[[Any, _Rewriter], Any]] = {
+    Linear: _linear,
+    Product: _pair(mul),
+    FloorDiv: _pair(floordiv),
+    FloorMod: _pair(floormod),
+    Extremum: _extremum,
+    AsIndex: _as_index,
+    Cast: _cast,
+    Binary: _binary,
+    Compare: _compare,
+    Not: _not,
+    Select: _choice,
+    IfThenElse: _choice,
+    Call: _call,
+    Load: _load,
+}
+
+
+def rewrite_expr(e: Any, rule: Rule) -> Any:
+    """`e` with `rule` applied to every expression in it, innermost first; results are folded."""
+    return _Rewriter(rule)(e)
+
+
+# --- rewriting statements ------------------------------------------------------------------------
+
+StmtRule: TypeAlias = Callable[[Stmt], Stmt]
+
+
+def map_children(s: Stmt, stmt: StmtRule, expr: Rule) -> Stmt:
+    """`s` with `stmt` applied to the statements and `expr` to the expressions directly inside."""
+    match s:
+        case For(var, extent, body, kind, thread):
+            new, e = stmt(body), expr(extent)
+            same = new is body and _identical(e, extent)
+            return s if same else For(var, e, new, kind, thread)
+        case Store(buffer, indices, value):
+            at, v = tuple([expr(i) for i in indices]), expr(value)
+            same = v is value and all(map(_identical, at, indices))
+            return s if same else Store(buffer, at, v)
+        case If(cond, body, orelse, likely):
+            c = expr(cond)
+            if isinstance(c, Const):  # a decided branch: the other one vanishes
+                chosen = body if c.value else orelse
+                return NOTHING if chosen is None else stmt(chosen)
+            new, other = stmt(body), None if orelse is None else stmt(orelse)
+            same = c is cond and new is body and other is orelse
+            return s if same else If(c, new, other, likely)
+        case Seq(parts):
+            news = [stmt(p) for p in parts]
+            return s if all(map(_identical, news, parts)) else seq(*news)
+        case Allocate(buffer, body):
+            new = stmt(body)
+            return s if new is body else Allocate(buffer, new)
+        case Evaluate(value):
+            v = expr(value)
+            return s if v is value else Evaluate(v)
+        case Pragma(key, value, body):
+            new = stmt(body)
+            return s if new is body else Pragma(key, value, new)
+
+
+def _keep(n: Any) -> Any:
+    return n
+
+
+def rewrite(s: Stmt, stmt: StmtRule = _keep, expr: Rule = _keep) -> Stmt:
+    """`s` with `stmt` applied to its statements and `expr` to its expressions, innermost first."""
+    on_expr: Rule = _keep if expr is _keep else _Rewriter(expr)
+
+    def go(s: Stmt) -> Stmt:
+        return stmt(map_children(s, go, on_expr))
+
+    return go(s)
+
+
+def substitute(n: Any, values: Mapping[Any, Any]) -> Any:
+    """`n` (expression or statement) with variables replaced by indices; results are folded."""
+    table = {id(v): index(to) for v, to in values.items()}
+
+    def rule(e: Expr) -> Any:
+        return table.get(id(e), e)
+
+    if isinstance(n, int):
+        return n
+    return rewrite_expr(n, rule) if isinstance(n, Expr) else rewrite(n, expr=rule)
+
+
+def rebuffer(n: Any, buffers: Mapping[Buffer, Buffer]) -> Any:
+    """`n` with buffers replaced in every load, store and allocation; indices stay as they are."""
+
+    def on_expr(e: Expr) -> Expr:
+        if isinstance(e, Load) and e.buffer in buffers:
+            new = buffers[e.buffer]
+            return Load(new, e.indices, new.dtype)
+        return e
+
+    def on_stmt(s: Stmt) -> Stmt:
+        match s:
+            case Store(buffer, indices, value) if buffer in buffers:
+                return Store(buffers[buffer], indices, value)
+            case Allocate(buffer, body) if buffer in buffers:
+                return Allocate(buffers[buffer], body)
+            case _:
+                return s
+
+    return rewrite_expr(n, on_expr) if isinstance(n, Expr) else rewrite(n, on_stmt, on_expr)
+
+
+def lanes(e: Index) -> int:
+    """How many lanes an expression has: 1 for a scalar."""
+    return next((n.lanes for n in walk(e) if isinstance(n, Lane)), 1)
+
+
+def variables(n: Node | Index) -> list[Var]:
+    """The variables in `n`, each once, in order of first appearance."""
+    return list({id(m): m for m in walk(n) if isinstance(m, Var)}.values())
