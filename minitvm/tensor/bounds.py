@@ -1,0 +1,141 @@
+"""Every read stays inside its tensor: proven when the formula is written.
+
+A read that cannot be proven is refused. A read at an index that comes from data (A[B[i]]) is
+clipped into the tensor, as numpy.take(..., mode="clip") does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from minitvm.base import ExprError
+from minitvm.tir import (
+    AsIndex,
+    Binary,
+    Compare,
+    Expr,
+    IfThenElse,
+    Index,
+    Load,
+    Not,
+    add,
+    children,
+    high,
+    is_index,
+    low,
+    maximum,
+    minimum,
+    nonneg,
+    rewrite_expr,
+    sub,
+    text,
+    walk,
+)
+
+from .tensor import ComputeOp, Reduce, loads, parts
+
+Facts = tuple[Index, ...]  # indices known to be >= 0
+
+
+def facts_of(cond: Expr, holds: bool = True) -> Facts:
+    """What an affine condition says: i < n  ->  (n - i - 1,), each >= 0."""
+    match cond:
+        case Compare(op, a, b) if is_index(a) and is_index(b):
+            return _comparison(op if holds else _OPPOSITE[op], a, b)
+        case Binary("and", a, b) if holds:
+            return facts_of(a) + facts_of(b)
+        case Binary("or", a, b) if not holds:
+            return facts_of(a, False) + facts_of(b, False)
+        case Not(a):
+            return facts_of(a, not holds)
+        case _:
+            return ()
+
+
+_OPPOSITE = {"<": ">=", "<=": ">", ">": "<=", ">=": "<", "==": "!=", "!=": "=="}
+
+
+def _comparison(op: str, a: Index, b: Index) -> Facts:
+    match op:
+        case "<":
+            return (sub(sub(b, a), 1),)
+        case "<=":
+            return (sub(b, a),)
+        case ">":
+            return (sub(sub(a, b), 1),)
+        case ">=":
+            return (sub(a, b),)
+        case "==":
+            return (sub(a, b), sub(b, a))
+        case _:
+            return ()
+
+
+def guarded_loads(e: Any, facts: Facts = ()) -> Iterator[tuple[Load, Facts]]:
+    """Every load in `e` with what the conditions around it guarantee."""
+    if isinstance(e, Load):
+        yield e, facts
+    if isinstance(e, IfThenElse):
+        yield from guarded_loads(e.cond, facts)
+        yield from guarded_loads(e.a, facts + facts_of(e.cond))
+        yield from guarded_loads(e.b, facts + facts_of(e.cond, False))
+        return
+    for c in children(e):
+        yield from guarded_loads(c, facts)
+
+
+def inside(i: Index, size: Index, facts: Facts) -> bool:
+    """Is 0 <= i < size certain?"""
+    return nonneg(i, facts) and nonneg(sub(sub(size, i), 1), facts)
+
+
+def clip_reads(op: ComputeOp) -> ComputeOp:
+    """`op` with data-dependent reads clipped; ExprError if another read may leave its tensor."""
+    for e, facts in _reads(op):
+        for d, (i, size) in enumerate(zip(e.indices, e.buffer.shape, strict=True)):
+            if not _from_data(i) and not inside(i, size, facts):
+                _refuse(op, e, d, i, size)
+    if not any(_from_data(i) for e in loads(op) for i in e.indices):
+        return op
+    body = tuple(_clip(e) for e in op.body)
+    return ComputeOp(op.name, op.axis, op.reduce_axis, body, op.tag)
+
+
+def _reads(op: ComputeOp) -> Iterator[tuple[Load, Facts]]:
+    where = op.reduction.where if op.reduction is not None else None
+    for e in parts(op):
+        yield from guarded_loads(e, () if where is None or e is where else facts_of(where))
+
+
+def _from_data(i: Index) -> bool:
+    return any(isinstance(n, AsIndex) for n in walk(i))
+
+
+def _clip(e: Expr) -> Expr:
+    def rule(n: Any) -> Any:
+        if not isinstance(n, Load):
+            return n
+        clipped = [
+            maximum(0, minimum(i, sub(size, 1))) if _from_data(i) else i
+            for i, size in zip(n.indices, n.buffer.shape, strict=True)
+        ]
+        return Load(n.buffer, tuple(clipped), n.dtype)
+
+    if isinstance(e, Reduce):
+        sources = tuple(rewrite_expr(s, rule) for s in e.sources)
+        init = tuple(rewrite_expr(s, rule) for s in e.init)
+        where = rewrite_expr(e.where, rule)
+        return Reduce(e.reducer, sources, e.axes, where, init, e.value_index, e.dtype)
+    return rewrite_expr(e, rule)
+
+
+def _refuse(op: ComputeOp, e: Load, d: int, i: Index, size: Index) -> None:
+    lo, hi = low(i), high(i)
+    found = f"{text(i)} runs from {lo} to {hi}" if abs(lo) + abs(hi) < 2**62 else text(i)
+    last = text(add(size, -1))
+    raise ExprError(
+        f"compute {op.name}: {text(e)} may leave {e.buffer.name}",
+        f"index {d} is {found}, dimension {d} of {e.buffer.name} is 0 .. {last}",
+        f"te.if_then_else(te.all({text(i)} >= 0, {text(i)} <= {last}), {text(e)}, 0)",
+    )

@@ -1,0 +1,269 @@
+"""placeholder, compute, reduce_axis and the reductions: how a formula is written down, checked."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+from minitvm.base import BOOL, DType, ExprError, as_tuple, dtype
+from minitvm.tir import (
+    TRUE,
+    Binary,
+    BinaryOp,
+    Const,
+    Expr,
+    Index,
+    Var,
+    all_of,
+    binary,
+    cast_to,
+    const,
+    high,
+    index,
+    operand,
+    sub,
+    text,
+    value,
+    walk,
+)
+
+from .bounds import clip_reads
+from .tensor import (
+    Axis,
+    ComputeOp,
+    PlaceholderOp,
+    Reduce,
+    Reducer,
+    Tensor,
+    axis,
+    parts,
+    tensor_of,
+)
+
+
+def var(name: str = "n", dtype: str = "int32") -> Var:
+    """A symbolic size or scalar, fixed when the compiled function is called; it may be negative."""
+    _integer_type(name, dtype)
+    return Var(name)
+
+
+def size_var(name: str = "n", dtype: str = "int32") -> Var:
+    """A symbolic size that is known to be >= 0."""
+    _integer_type(name, dtype)
+    return Var(name, 0)
+
+
+def _integer_type(name: str, kind: str) -> None:
+    if kind not in ("int32", "int64"):
+        raise ExprError(f"var({name!r}, {kind!r})", "symbols are sizes", "int32 or int64")
+
+
+def dimensions(shape: Any, what: str) -> tuple[Index, ...]:
+    """`shape` as a tuple of indices; 16.0 counts as 16, as in (N / 4, 4)."""
+    return tuple(_dimension(n, f"{what}: dimension {d}") for d, n in enumerate(as_tuple(shape)))
+
+
+def _dimension(n: Any, what: str) -> Index:
+    if isinstance(n, float) and n.is_integer():
+        n = int(n)
+    try:
+        size = index(n)
+    except ExprError as e:
+        raise ExprError(f"{what} is {n!r}", "sizes are integers") from e
+    if high(size) < 0:
+        raise ExprError(f"{what} is {text(size)}", "sizes are not negative")
+    return size
+
+
+def placeholder(shape: Any, dtype: str = "float32", name: str = "placeholder") -> Tensor:
+    """An input tensor of the given shape (ints or symbolic sizes)."""
+    kind = _dtype(dtype)
+    return tensor_of(PlaceholderOp(name, dimensions(shape, f"placeholder {name}"), (kind,)), 0)
+
+
+def _dtype(name: Any) -> DType:
+    return dtype(name)
+
+
+def reduce_axis(dom: Any, name: str = "rv") -> Axis:
+    """An axis to fold over: reduce_axis((lo, hi)) takes lo .. hi-1; empty if lo == hi."""
+    try:
+        first, last = dom
+    except (TypeError, ValueError):
+        raise ExprError(
+            f"reduce_axis({dom!r})", "it takes a pair (lo, hi)", "reduce_axis((0, K))"
+        ) from None
+    lo, hi = index(first), index(last)
+    extent = sub(hi, lo)
+    if high(extent) < 0:
+        raise ExprError(f"reduce_axis(({text(lo)}, {text(hi)}))", "it ends before it begins")
+    return axis(name, lo, extent, "reduce")
+
+
+def compute(shape: Any, fcompute: Callable[..., Any], name: str = "compute", tag: str = "") -> Any:
+    """The tensor of `shape` whose element at i, j, ... is fcompute(i, j, ...).
+
+    One axis a dimension, named after fcompute's arguments. fcompute returns one expression, or a
+    tuple of them for several outputs of one shape (then a tuple of tensors comes out).
+    Raises ExprError if the formula has no meaning: wrong number of arguments, a reduction inside a
+    larger expression, an axis that is not in scope, a read that may leave its tensor.
+    """
+    dims = dimensions(shape, f"compute {name}")
+    names = _argument_names(fcompute, len(dims), name)
+    axes = tuple(axis(n, 0, size, "data") for n, size in zip(names, dims, strict=True))
+    made = fcompute(*axes)
+    several = isinstance(made, tuple | list)
+    body = tuple(_body(e, name) for e in as_tuple(made))
+    if len(body) == 1 and isinstance(body[0], Reduce) and len(body[0].sources) > 1:
+        first = body[0]
+        body = tuple(_component(first, i) for i in range(len(first.sources)))
+        several = True
+    op = ComputeOp(name, axes, _reduce_axes(body, name), body, tag)
+    _check(op)
+    op = clip_reads(op)
+    outputs = tuple(tensor_of(op, i) for i in range(len(body)))
+    return outputs if several else outputs[0]
+
+
+def _component(r: Reduce, i: int) -> Reduce:
+    return Reduce(r.reducer, r.sources, r.axes, r.where, r.init, i, r.sources[i].dtype)
+
+
+def _argument_names(f: Callable[..., Any], count: int, name: str) -> list[str]:
+    """Names for `count` axes: the arguments of f; *i gives i0, i1, ..."""
+    spec = inspect.getfullargspec(f)
+    plain = [a for a in spec.args if a != "self"]
+    if spec.kwonlyargs or spec.defaults:
+        raise ExprError(
+            f"compute {name}: {', '.join(spec.kwonlyargs) or 'defaults'}",
+            "the arguments of the formula are axes, they have no defaults",
+            "close over the value instead",
+        )
+    if (spec.varargs is None and len(plain) != count) or len(plain) > count:
+        raise ExprError(
+            f"compute {name}: the formula takes {len(plain)} axes, the shape has {count}",
+            "one axis a dimension",
+            f"lambda {', '.join('ijklmnop'[:count])}: ...",
+        )
+    rest = count - len(plain)
+    return plain + [f"{spec.varargs}{i}" for i in range(rest)]
+
+
+def _body(e: Any, name: str) -> Expr:
+    if isinstance(e, Reduce):
+        return e
+    if e is None:
+        raise ExprError(f"compute {name}", "the formula returns nothing", "return an expression")
+    return value(operand(e))
+
+
+def _reduce_axes(body: tuple[Expr, ...], name: str) -> tuple[Axis, ...]:
+    reductions = [e for e in body if isinstance(e, Reduce)]
+    if not reductions:
+        return ()
+    first = reductions[0]
+    if len(reductions) < len(body) or any(e.axes is not first.axes for e in reductions):
+        raise ExprError(
+            f"compute {name}: outputs of different kinds",
+            "all outputs of one compute are parts of the same reduction, or none is",
+            "one te.compute for each",
+        )
+    return first.axes
+
+
+def _check(op: ComputeOp) -> None:
+    """The formula mentions only its own axes and symbolic sizes, and reduces at the top only."""
+    own = {id(a) for a in (*op.axis, *op.reduce_axis)}
+    for e in parts(op):
+        for n in walk(e):
+            if isinstance(n, Reduce):
+                raise ExprError(
+                    f"compute {op.name}: a reduction inside a larger expression",
+                    "a reduction is the whole body of a compute",
+                    "give the reduction a compute of its own and read it in a second one",
+                )
+            if isinstance(n, Axis) and id(n) not in own:
+                reduce = n.kind == "reduce"
+                raise ExprError(
+                    f"compute {op.name}: axis {n.name!r} is not in scope",
+                    "it is a reduce axis that no reduction here runs over"
+                    if reduce
+                    else "it belongs to another compute",
+                    f"add {n.name} to the axis list: te.sum(..., axis=[..., {n.name}])"
+                    if reduce
+                    else "use the arguments of this lambda",
+                )
+
+
+# --- reductions ----------------------------------------------------------------------------------
+
+
+def _fold(op: BinaryOp) -> Callable[[tuple[Expr, ...], tuple[Expr, ...]], tuple[Expr, ...]]:
+    return lambda old, new: (Binary(op, old[0], new[0], old[0].dtype),)
+
+
+SUM = Reducer("sum", _fold("add"), lambda t: (const(0, t[0]),))
+PROD = Reducer("prod", _fold("mul"), lambda t: (const(1, t[0]),))
+MAX = Reducer("max", _fold("max"), lambda t: (Const(t[0].low, t[0]),))
+MIN = Reducer("min", _fold("min"), lambda t: (Const(t[0].high, t[0]),))
+
+
+def _axes(given: Any, name: str) -> tuple[Axis, ...]:
+    axes = as_tuple(given)
+    for a in axes:
+        if not isinstance(a, Axis) or a.kind != "reduce":
+            raise ExprError(
+                f"te.{name} over {a!r}", "only reduce axes are folded", "te.reduce_axis((0, K))"
+            )
+    if not axes:
+        raise ExprError(f"te.{name} over no axis", "there is nothing to fold")
+    if len({id(a) for a in axes}) < len(axes):
+        raise ExprError(f"te.{name}", "the same axis is given twice")
+    return axes
+
+
+def reduce(reducer: Reducer, expr: Any, axis: Any, where: Any = None, init: Any = None) -> Reduce:
+    """`expr` (or a tuple of them) folded by `reducer` over the reduce axis or axes `axis`."""
+    sources = tuple(value(operand(e)) for e in as_tuple(expr))
+    if any(e.dtype is BOOL for e in sources):
+        raise ExprError(f"te.{reducer.name} of bool", "", "x.astype('int32') first")
+    cond = TRUE if where is None else all_of(where)
+    given = () if init is None else as_tuple(init)
+    if given and len(given) != len(sources):
+        raise ExprError(
+            f"te.{reducer.name}", f"{len(given)} values to start from, {len(sources)} to fold"
+        )
+    starts = tuple(
+        cast_to(value(e, s.dtype), s.dtype) for e, s in zip(given, sources, strict=False)
+    )
+    return Reduce(reducer, sources, _axes(axis, reducer.name), cond, starts, 0, sources[0].dtype)
+
+
+def sum(expr: Any, axis: Any, where: Any = None, init: Any = None) -> Reduce:
+    """expr summed over `axis` (one reduce axis or a list)."""
+    return reduce(SUM, expr, axis, where, init)
+
+
+def prod(expr: Any, axis: Any, where: Any = None, init: Any = None) -> Reduce:
+    """The product of expr over `axis`."""
+    return reduce(PROD, expr, axis, where, init)
+
+
+def max(a: Any, b: Any = None, where: Any = None, init: Any = None, axis: Any = None) -> Any:
+    """max(expr, axis): the largest over reduce axes. max(a, b): the larger of two values."""
+    return _extreme(MAX, "max", a, b, axis, where, init)
+
+
+def min(a: Any, b: Any = None, where: Any = None, init: Any = None, axis: Any = None) -> Any:
+    """min(expr, axis): the smallest over reduce axes. min(a, b): the smaller of two values."""
+    return _extreme(MIN, "min", a, b, axis, where, init)
+
+
+def _extreme(
+    reducer: Reducer, op: BinaryOp, a: Any, b: Any, axis: Any, where: Any, init: Any
+) -> Any:
+    if axis is not None:
+        return reduce(reducer, a, axis, where, init)
+    over = isinstance(b, tuple | list) or (isinstance(b, Axis) and b.kind == "reduce")
+    return reduce(reducer, a, b, where, init) if over else binary(op, a, b)

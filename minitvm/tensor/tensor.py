@@ -1,0 +1,247 @@
+"""Tensors, the operations that define them, and their axes: a formula as data.
+
+    Operation = PlaceholderOp        an input
+              | ComputeOp            out[axis] = body        (or a reduction of it)
+
+A tensor is a buffer with a formula: bodies are ordinary loop-IR expressions whose loads name the
+buffers of other tensors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
+
+from minitvm.base import DType, ExprError, as_tuple, node
+from minitvm.tir import Buffer, Expr, Index, Load, Var, add, high, load, low, sub, walk
+
+AxisKind: TypeAlias = Literal["data", "reduce"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Range:
+    """min .. min + extent - 1."""
+
+    min: Index
+    extent: Index
+
+
+@node
+class Axis(Var):
+    """An axis of a compute: one output dimension ("data") or one summed-over index ("reduce").
+
+    It stands for its value in formulas, and is the handle by which schedules name loops.
+    """
+
+    kind: AxisKind = "data"
+    start: Index = 0
+    extent: Index = 1
+
+    @property
+    def var(self) -> Axis:
+        """The axis itself; TVM keeps a separate variable."""
+        return self
+
+    @property
+    def dom(self) -> Range:
+        """The values it takes."""
+        return Range(self.start, self.extent)
+
+    def __repr__(self) -> str:
+        return f"{self.kind} axis {self.name} in [{self.start}, {add(self.start, self.extent)})"
+
+
+def axis(name: str, start: Index, extent: Index, kind: AxisKind) -> Axis:
+    """A new axis over start .. start + extent - 1."""
+    last = sub(add(start, extent), 1)
+    top = None if isinstance(last, int) else last
+    return Axis(name, low(start), high(last), top, kind=kind, start=start, extent=extent)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Reducer:
+    """How values are folded: `combine(old, new)` on tuples of values, from `identity(dtypes)`.
+
+    The order of folding is free, so combine must be associative and commutative.
+    """
+
+    name: str
+    combine: Callable[[tuple[Expr, ...], tuple[Expr, ...]], tuple[Expr, ...]]
+    identity: Callable[[tuple[DType, ...]], tuple[Expr, ...]]
+
+
+@node
+class Reduce(Expr):
+    """`sources` folded over `axes`. Only as the whole body of a compute.
+
+    where: only these points count. init: starts here instead of at the identity.
+    """
+
+    reducer: Reducer
+    sources: tuple[Expr, ...]
+    axes: tuple[Axis, ...]
+    where: Expr
+    init: tuple[Expr, ...]
+    value_index: int
+    dtype: DType
+
+
+@node
+class PlaceholderOp:
+    """An input tensor."""
+
+    name: str
+    shape: tuple[Index, ...]
+    dtypes: tuple[DType, ...]
+
+    def output(self, i: int) -> Tensor:
+        """The tensor itself (i = 0)."""
+        return tensor_of(self, i)
+
+    def __repr__(self) -> str:
+        return f"placeholder {self.name}"
+
+
+@node
+class ComputeOp:
+    """output n at `axis` = body[n], for every point of `axis`. A body may be a Reduce.
+
+    shape is the extents of axis: one dimension an axis. dtypes: one for each output.
+    """
+
+    name: str
+    axis: tuple[Axis, ...]
+    reduce_axis: tuple[Axis, ...]
+    body: tuple[Expr, ...]
+    tag: str = ""
+
+    @property
+    def shape(self) -> tuple[Index, ...]:
+        return tuple(a.extent for a in self.axis)
+
+    @property
+    def dtypes(self) -> tuple[DType, ...]:
+        return tuple(e.dtype for e in self.body)
+
+    @property
+    def reduction(self) -> Reduce | None:
+        """The reduction this op computes, or None."""
+        first = self.body[0]
+        return first if isinstance(first, Reduce) else None
+
+    @property
+    def input_tensors(self) -> tuple[Tensor, ...]:
+        """The tensors its body reads, each once, in order of first appearance."""
+        return tuple(dict.fromkeys(e.buffer for e in loads(self) if isinstance(e.buffer, Tensor)))
+
+    def output(self, i: int) -> Tensor:
+        """The `i`-th output tensor."""
+        return tensor_of(self, i)
+
+    def __repr__(self) -> str:
+        return f"compute {self.name}({', '.join(a.name for a in self.axis)})"
+
+
+Operation: TypeAlias = PlaceholderOp | ComputeOp
+
+
+@node
+class Tensor(Buffer):
+    """One output of an operation. A[i, j] (or A(i, j), A[i][j]) is one element of it.
+
+    Two tensors are equal if they are the same output of the same operation. In formulas a tensor
+    stands where loops will have a buffer.
+    """
+
+    op: Operation = None  # type: ignore[assignment]  # given by tensor_of, the only constructor
+    value_index: int = 0
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Tensor):
+            return NotImplemented
+        return self.op is other.op and self.value_index == other.value_index
+
+    def __hash__(self) -> int:
+        return hash((id(self.op), self.value_index))
+
+    @property
+    def ndim(self) -> int:
+        return len(self.shape)
+
+    def __getitem__(self, at: Any) -> Expr | Slice:
+        return Slice(self, ())[at]
+
+    def __call__(self, *indices: Any) -> Load:
+        return element(self, indices)
+
+    def __repr__(self) -> str:
+        return f"Tensor {self.name}: {self.dtype}[{', '.join(map(repr, self.shape))}]"
+
+    def __bool__(self) -> bool:
+        return True
+
+    def __iter__(self) -> Any:
+        raise ExprError(f"iterating over {self.name}", "a tensor here is a formula, not data")
+
+    def __add__(self, other: Any) -> Any:
+        raise ExprError(
+            f"{self.name} + ...",
+            "a formula works on elements",
+            f"te.compute({self.name}.shape, lambda *i: {self.name}(*i) + ...), or topi",
+        )
+
+    __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __rtruediv__ = __add__
+
+
+def tensor_of(op: Operation, i: int) -> Tensor:
+    """Output `i` of `op`; outputs of an op that has several are called name.v0, name.v1, ..."""
+    name = op.name if len(op.dtypes) == 1 else f"{op.name}.v{i}"
+    return Tensor(name, op.shape, op.dtypes[i], op=op, value_index=i)
+
+
+def parts(op: ComputeOp) -> list[Expr]:
+    """Every expression of the op's bodies, reductions taken apart."""
+    found: list[Expr] = []
+    for e in op.body:
+        found += [*e.sources, e.where, *e.init] if isinstance(e, Reduce) else [e]
+    return found
+
+
+def loads(op: ComputeOp) -> Iterator[Load]:
+    """Every load in the op's bodies."""
+    for e in parts(op):
+        for n in walk(e):
+            if isinstance(n, Load):
+                yield n
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Slice:
+    """A tensor with its first few indices given: A[i] of a matrix."""
+
+    tensor: Tensor
+    indices: tuple[Any, ...]
+
+    def __getitem__(self, at: Any) -> Expr | Slice:
+        indices = (*self.indices, *as_tuple(at))
+        if len(indices) < self.tensor.ndim:
+            return Slice(self.tensor, indices)
+        return element(self.tensor, indices)
+
+    def __expr__(self) -> Expr:
+        return element(self.tensor, self.indices)
+
+
+def element(t: Tensor, indices: tuple[Any, ...]) -> Load:
+    """t[indices], checked for rank."""
+    if len(indices) != t.ndim:
+        raise ExprError(
+            f"{t.name}[{', '.join(map(_show, indices))}]",
+            f"{t.name} has {t.ndim} dimension(s), {len(indices)} index(es) given",
+        )
+    return load(t, *indices)
+
+
+def _show(i: Any) -> str:
+    return i.name if isinstance(i, Var) else str(i) if isinstance(i, int) else "..."
