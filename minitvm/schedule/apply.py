@@ -1,0 +1,314 @@
+"""apply(state, step) -> state: what each primitive does. Pure; an illegal step raises and that is
+all that happens. Steps that rewrite formulas are in dataflow.py."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from minitvm.base import ScheduleError
+from minitvm.tensor import Axis, AxisKind, ComputeOp, PlaceholderOp, axis
+from minitvm.tir import Index, add, floordiv, mul, text
+
+from .attach import check_attach, legal_places
+from .dataflow import cache_read, cache_write, transform_layout
+from .state import (
+    At,
+    AtRoot,
+    FuseRelation,
+    Inline,
+    Relation,
+    SplitRelation,
+    Stage,
+    State,
+    unique,
+)
+from .steps import (
+    Annotate,
+    CacheRead,
+    CacheWrite,
+    ComputeAt,
+    ComputeInline,
+    ComputeRoot,
+    Fuse,
+    Pragma,
+    Reorder,
+    SetScope,
+    Split,
+    Step,
+    TransformLayout,
+)
+
+SCOPES = ("global", "shared", "local", "warp")
+KINDS = ("vectorize", "unroll", "parallel")
+PRAGMAS = ("auto_unroll_max_step", "unroll_explicit")
+
+
+def apply(state: State, step: Step) -> State:
+    """The state after `step`. Raises ScheduleError, and changes nothing, if it is illegal."""
+    new = _EFFECTS[type(step)](state, step)
+    check_attach(new)
+    return replace(new, steps=(*state.steps, step))
+
+
+def replay(state: State, steps: tuple[Step, ...]) -> State:
+    """The state after all `steps`."""
+    for step in steps:
+        state = apply(state, step)
+    return state
+
+
+# --- finding loops ------------------------------------------------------------------------------
+
+
+def loop(stage: Stage, name: str, verb: str) -> tuple[int, Axis]:
+    """Depth and axis of the loop called `name`; if it is gone, the error says what became of it."""
+    names = stage.named()
+    for d, a in enumerate(stage.leaves):
+        if names[a] == name:
+            return d, a
+    have = ", ".join(names[a] for a in stage.leaves) or "none"
+    for r in stage.relations:
+        if isinstance(r, SplitRelation) and names[r.parent] == name:
+            why = f"it was split into {r.outer.name} and {r.inner.name}"
+            break
+        if isinstance(r, FuseRelation) and name in (names[r.outer], names[r.inner]):
+            why = f"it was fused into {r.fused.name}"
+            break
+    else:
+        why = f"{stage.name} has no such axis"
+    raise ScheduleError(f"{verb} of {name!r} in {stage.name}", why, f"one of its loops now: {have}")
+
+
+def _scheduled(state: State, name: str, verb: str) -> Stage:
+    """The stage `name`, if it has loops to schedule."""
+    stage = state.stage(name)
+    if isinstance(stage.op, PlaceholderOp):
+        raise ScheduleError(f"{verb} of {name}", "it is an input, nothing is computed there")
+    if isinstance(stage.attach, Inline):
+        raise ScheduleError(
+            f"{verb} of {name}", "it is inlined, it has no loops", "compute_root it first"
+        )
+    return stage
+
+
+def _new_axis(stage: Stage, name: str, extent: Index, kind: AxisKind) -> Axis:
+    return axis(unique(name, set(stage.named().values())), 0, extent, kind)
+
+
+def ceildiv(a: Index, b: int) -> Index:
+    """a / b rounded up. ceildiv(10, 4) = 3"""
+    return floordiv(add(a, b - 1), b)
+
+
+# --- loops ---------------------------------------------------------------------------------------
+
+
+def _split(state: State, step: Split) -> State:
+    stage = _scheduled(state, step.stage, "split")
+    at, old = loop(stage, step.axis, "split")
+    size = step.factor if step.factor is not None else step.nparts
+    if (step.factor is None) == (step.nparts is None) or size is None:
+        raise ScheduleError(f"split of {old.name!r}", "exactly one of factor and nparts is needed")
+    if type(size) is not int or size < 1:  # a step may come from JSON
+        raise ScheduleError(
+            f"split of {old.name!r} by {size!r}", "the size of a part is an integer >= 1"
+        )
+    extents = (ceildiv(old.extent, size), size)
+    if step.factor is None:
+        extents = (size, ceildiv(old.extent, size))
+    outer = _new_axis(stage, f"{step.axis}.outer", extents[0], old.kind)
+    inner = _new_axis(stage, f"{step.axis}.inner", extents[1], old.kind)
+    relation = SplitRelation(old, outer, inner, step.factor, step.nparts)
+    leaves = (*stage.leaves[:at], outer, inner, *stage.leaves[at + 1 :])
+    return _made(state, stage, leaves, relation, {old: inner})
+
+
+def _fuse(state: State, step: Fuse) -> State:
+    stage = _scheduled(state, step.stage, "fuse")
+    if len(step.axes) < 2:
+        raise ScheduleError(f"fuse in {stage.name}", "it takes two or more neighbouring loops")
+    fused = loop(stage, step.axes[0], "fuse")[1]
+    for name in step.axes[1:]:
+        state, fused = _fuse_two(state, stage, fused, loop(stage, name, "fuse")[1])
+        stage = state.stage(step.stage)
+    return state
+
+
+def _fuse_two(state: State, stage: Stage, outer: Axis, inner: Axis) -> tuple[State, Axis]:
+    at = next(d for d, a in enumerate(stage.leaves) if a is outer)
+    if at + 1 == len(stage.leaves) or stage.leaves[at + 1] is not inner:
+        loops = ", ".join(a.name for a in stage.leaves)
+        raise ScheduleError(
+            f"fuse of {outer.name!r} and {inner.name!r} in {stage.name}",
+            f"they are not neighbours, outer before inner (loops: {loops})",
+            f"reorder first, so that {inner.name} comes right after {outer.name}",
+        )
+    kind: AxisKind = "reduce" if "reduce" in (outer.kind, inner.kind) else "data"
+    fused = _new_axis(
+        stage, f"{outer.name}.{inner.name}.fused", mul(outer.extent, inner.extent), kind
+    )
+    leaves = (*stage.leaves[:at], fused, *stage.leaves[at + 2 :])
+    relation = FuseRelation(outer, inner, fused)
+    return _made(state, stage, leaves, relation, {inner: fused}), fused
+
+
+def _made(
+    state: State,
+    stage: Stage,
+    leaves: tuple[Axis, ...],
+    relation: Relation,
+    moved: dict[Axis, Axis],
+) -> State:
+    """`state` with new loops for `stage`; what was attached at a replaced loop moves along."""
+    gone = [a for a in stage.leaves if not any(a is b for b in leaves)]
+    marked = [a for a in gone if stage.note(a).kind != "serial"]
+    if marked:
+        raise ScheduleError(
+            f"split or fuse of {marked[0].name!r} in {stage.name}",
+            f"it is marked {stage.note(marked[0]).kind}",
+            "split and fuse first, then say how the new loops run",
+        )
+    notes = {a: n for a, n in stage.notes.items() if not any(a is g for g in gone)}
+    new = stage.change(leaves=leaves, relations=(*stage.relations, relation), notes=notes)
+    state = state.with_stage(new)
+    for s in state.stages:
+        if isinstance(s.attach, At) and s.attach.stage == stage.name and s.attach.axis in moved:
+            state = state.with_stage(s.change(attach=At(stage.name, moved[s.attach.axis])))
+    return state
+
+
+def _reorder(state: State, step: Reorder) -> State:
+    stage = _scheduled(state, step.stage, "reorder")
+    wanted = [loop(stage, name, "reorder")[1] for name in step.axes]
+    if len(set(step.axes)) < len(step.axes):
+        raise ScheduleError(f"reorder in {stage.name}", "the same axis is given twice")
+    places = iter(wanted)
+    listed = {id(a) for a in wanted}
+    leaves = tuple(next(places) if id(a) in listed else a for a in stage.leaves)
+    return state.with_stage(stage.change(leaves=leaves))
+
+
+def _annotate(state: State, step: Annotate) -> State:
+    if step.kind not in KINDS:  # a step may come from JSON
+        raise ScheduleError(f"annotate as {step.kind!r}", "no such way to run", f"one of {KINDS}")
+    stage = _scheduled(state, step.stage, step.kind)
+    _, a = loop(stage, step.axis, step.kind)
+    what = f"{step.kind} of {a.name!r} in {stage.name}"
+    if step.kind != "unroll" and a.kind == "reduce":
+        raise ScheduleError(
+            what,
+            "it is a reduce axis: its iterations all write the same element",
+            "a data axis; or rfactor the reduction first",
+        )
+    if step.kind != "parallel" and not isinstance(a.extent, int):
+        raise ScheduleError(
+            what,
+            f"its extent {text(a.extent)} is not a constant",
+            f"split it by a constant and {step.kind} the inner part",
+        )
+    others = [b.name for b in stage.leaves if b is not a and stage.note(b).kind == "vectorize"]
+    if step.kind == "vectorize" and others:
+        raise ScheduleError(what, f"{others[0]!r} is vectorized already", "fuse the two")
+    return _note(state, stage, a, kind=step.kind)
+
+
+def _note(state: State, stage: Stage, a: Axis, **fields: Any) -> State:
+    notes = {**stage.notes, a: replace(stage.note(a), **fields)}
+    return state.with_stage(stage.change(notes=notes))
+
+
+def _pragma(state: State, step: Pragma) -> State:
+    stage = _scheduled(state, step.stage, "pragma")
+    _, a = loop(stage, step.axis, "pragma")
+    if step.key not in PRAGMAS:
+        raise ScheduleError(f"pragma {step.key!r}", "no pass knows it", f"one of {PRAGMAS}")
+    if not isinstance(step.value, int) or step.value < 0:
+        raise ScheduleError(f"pragma {step.key} = {step.value!r}", "its value is an int >= 0")
+    return _note(state, stage, a, pragmas=(*stage.note(a).pragmas, (step.key, step.value)))
+
+
+# --- stages --------------------------------------------------------------------------------------
+
+
+def _inner_stage(state: State, name: str, verb: str) -> Stage:
+    """The stage `name`, if it is neither an input nor an output."""
+    stage = state.stage(name)
+    if isinstance(stage.op, PlaceholderOp):
+        raise ScheduleError(
+            f"{verb} of {name}", "it is an input", f"cache_read({name}, ...) makes a copy to place"
+        )
+    if stage.is_output:
+        raise ScheduleError(
+            f"{verb} of {name}", "it is an output: it must be stored as a whole, at root"
+        )
+    return stage
+
+
+def _compute_at(state: State, step: ComputeAt) -> State:
+    stage = _inner_stage(state, step.stage, "compute_at")
+    target = state.stage(step.target)
+    if target.name == stage.name:
+        legal = ", ".join(legal_places(state, stage.name))
+        raise ScheduleError(
+            f"compute_at of {stage.name}", "a stage cannot run inside itself", f"one of {legal}"
+        )
+    _, a = loop(_scheduled(state, step.target, "compute_at"), step.axis, "compute_at")
+    return state.with_stage(stage.change(attach=At(target.name, a)))
+
+
+def _compute_inline(state: State, step: ComputeInline) -> State:
+    stage = _inner_stage(state, step.stage, "compute_inline")
+    if isinstance(stage.op, ComputeOp) and stage.op.reduction is not None:
+        raise ScheduleError(
+            f"compute_inline of {stage.name}",
+            "it is a reduction, which cannot stand inside another formula",
+            "compute_at",
+        )
+    return state.with_stage(stage.change(attach=Inline()))
+
+
+def _compute_root(state: State, step: ComputeRoot) -> State:
+    return state.with_stage(state.stage(step.stage).change(attach=AtRoot()))
+
+
+def _set_scope(state: State, step: SetScope) -> State:
+    stage = _inner_stage(state, step.stage, "set_scope")
+    if step.scope not in SCOPES:
+        raise ScheduleError(f"scope {step.scope!r}", "no such memory", f"one of {SCOPES}")
+    return state.with_stage(stage.change(scope=step.scope))
+
+
+def _cache_scope(scope: str) -> str:
+    if scope not in SCOPES:
+        raise ScheduleError(f"scope {scope!r}", "no such memory", f"one of {SCOPES}")
+    return scope
+
+
+def _cache_read(state: State, step: CacheRead) -> State:
+    return cache_read(state, step, _cache_scope(step.scope))
+
+
+def _cache_write(state: State, step: CacheWrite) -> State:
+    return cache_write(state, step, _cache_scope(step.scope))
+
+
+def _transform_layout(state: State, step: TransformLayout) -> State:
+    return transform_layout(state, step, _inner_stage(state, step.stage, "transform_layout"))
+
+
+_EFFECTS: dict[type[Any], Callable[[State, Any], State]] = {
+    Split: _split,
+    Fuse: _fuse,
+    Reorder: _reorder,
+    Annotate: _annotate,
+    Pragma: _pragma,
+    ComputeAt: _compute_at,
+    ComputeInline: _compute_inline,
+    ComputeRoot: _compute_root,
+    SetScope: _set_scope,
+    CacheRead: _cache_read,
+    CacheWrite: _cache_write,
+    TransformLayout: _transform_layout,
+}

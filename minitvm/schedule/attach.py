@@ -1,0 +1,145 @@
+"""Where stages may be attached: every reader must run inside the loop a stage is computed in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from minitvm.base import ScheduleError
+from minitvm.tensor import Axis, ComputeOp, Tensor, parts
+from minitvm.tir import Expr, Load, walk
+
+from .state import At, Inline, Stage, State, readers
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Place:
+    """A loop of a stage, counted from the outside."""
+
+    stage: str
+    depth: int
+
+
+def path(state: State, name: str) -> list[Place]:
+    """The loops around the stage `name`, outermost first: one entry a stage it is nested in.
+
+    Raises ScheduleError if following the attachments never reaches the root.
+    """
+    found: list[Place] = []
+    stage = state.stage(name)
+    seen = {name}
+    while isinstance(stage.attach, At):
+        target = state.stage(stage.attach.stage)
+        if target.name in seen:
+            raise ScheduleError(
+                f"compute_at of {name}",
+                f"{name} and {target.name} would each be computed inside the other",
+                "attach the producer inside the consumer, not the other way round",
+            )
+        seen.add(target.name)
+        found.append(Place(target.name, position(target, stage.attach.axis)))
+        stage = target
+    found.reverse()
+    return found
+
+
+def position(stage: Stage, axis: Axis) -> int:
+    """The depth of the loop `axis` in its stage; ScheduleError if it is not a loop any more."""
+    for d, a in enumerate(stage.leaves):
+        if a is axis:
+            return d
+    raise ScheduleError(
+        f"loop {axis.name!r} of {stage.name}",
+        "another stage is attached at it, so it must stay a loop",
+        "compute_root that stage first",
+    )
+
+
+def effective_readers(state: State) -> dict[str, list[str]]:
+    """Who reads each stage once inlined stages are gone: their readers read in their place."""
+    direct = readers(state)
+    inlined = {s.name for s in state.stages if isinstance(s.attach, Inline)}
+
+    def through(name: str) -> list[str]:
+        found: list[str] = []
+        for r in direct[name]:
+            found += through(r) if r in inlined else [r]
+        return list(dict.fromkeys(found))
+
+    return {name: through(name) for name in direct}
+
+
+def check_attach(state: State) -> None:
+    """Every attached stage is computed where all its readers can see it, or ScheduleError."""
+    who = effective_readers(state)
+    for s in state.stages:
+        if not isinstance(s.attach, At):
+            continue
+        target = state.stage(s.attach.stage)
+        if isinstance(target.attach, Inline):
+            raise ScheduleError(
+                f"compute_at of {s.name}", f"{target.name} is inlined, it has no loops"
+            )
+        here = path(state, s.name)
+        for r in who[s.name]:
+            if not _inside(state, s.name, r, here):
+                _refuse(state, s, r, who[s.name])
+
+
+def _inside(state: State, name: str, reader: str, here: list[Place]) -> bool:
+    """Does `reader` read the stage `name` inside the loops `here`?
+
+    The value a reduction starts from is read outside its first reduce loop.
+    """
+    stage = state.stage(reader)
+    depth = len(stage.leaves)
+    if isinstance(stage.op, ComputeOp) and stage.op.reduction is not None:
+        if name in _sources(state, stage.op.reduction.init):
+            depth = next(d for d, a in enumerate(stage.leaves) if a.kind == "reduce") - 1
+    around = [*path(state, reader), Place(reader, depth)]
+    return len(around) >= len(here) and all(
+        a.stage == h.stage and (a.depth >= h.depth if last else a.depth == h.depth)
+        for a, h, last in zip(around, here, [False] * (len(here) - 1) + [True], strict=False)
+    )
+
+
+def _sources(state: State, exprs: Iterable[Expr]) -> set[str]:
+    """The stages that `exprs` read, also through inlined ones."""
+    found: set[str] = set()
+    for e in exprs:
+        for n in walk(e):
+            if isinstance(n, Load) and isinstance(n.buffer, Tensor):
+                stage = state.owner(n.buffer)
+                found.add(stage.name)
+                if isinstance(stage.attach, Inline) and isinstance(stage.op, ComputeOp):
+                    found |= _sources(state, parts(stage.op))
+    return found
+
+
+def _refuse(state: State, s: Stage, reader: str, who: list[str]) -> None:
+    legal = legal_places(state, s.name)
+    assert isinstance(s.attach, At)
+    raise ScheduleError(
+        f"compute_at of {s.name} at {s.attach.stage}, loop {s.attach.axis.name!r}",
+        f"{reader} reads {s.name} outside that loop (readers: {', '.join(who)})",
+        f"one of {', '.join(legal)}" if legal else "compute_root, or attach the readers first",
+    )
+
+
+def legal_places(state: State, name: str) -> list[str]:
+    """The loops, as "stage.axis", at which the stage `name` could be computed."""
+    found: list[str] = []
+    for target in state.stages:
+        if target.name == name or isinstance(target.attach, Inline):
+            continue
+        names = target.named()
+        for a in target.leaves:
+            moved = state.with_stage(state.stage(name).change(attach=At(target.name, a)))
+            try:
+                here = path(moved, name)
+                who = effective_readers(moved)[name]
+                if who and all(_inside(moved, name, r, here) for r in who):
+                    found.append(f"{target.name}.{names[a]}")
+            except ScheduleError:
+                continue
+    return found

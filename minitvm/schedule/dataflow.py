@@ -1,0 +1,220 @@
+"""Steps that rewrite formulas: copies of tensors in other memories, other layouts."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from minitvm.base import ScheduleError
+from minitvm.tensor import ComputeOp, PlaceholderOp, Reduce, Tensor, axis, loads, tensor_of
+from minitvm.tir import Expr, Index, load, rebuffer, substitute
+
+from .state import At, Stage, State, root_axes, unique
+from .steps import CacheRead, CacheWrite, TransformLayout
+
+
+def map_bodies(op: ComputeOp, f: Callable[[Any], Any]) -> ComputeOp:
+    """`op` with `f` applied to every expression of its bodies, reductions kept as such."""
+
+    def body(e: Expr) -> Expr:
+        if not isinstance(e, Reduce):
+            return f(e)
+        sources, init = tuple(f(s) for s in e.sources), tuple(f(s) for s in e.init)
+        return Reduce(e.reducer, sources, e.axes, f(e.where), init, e.value_index, e.dtype)
+
+    return ComputeOp(op.name, op.axis, op.reduce_axis, tuple(body(e) for e in op.body), op.tag)
+
+
+def reread(op: ComputeOp, tensors: dict[Tensor, Tensor]) -> ComputeOp:
+    """`op` reading other tensors; the same object if it reads none of them."""
+    if not any(e.buffer in tensors for e in loads(op)):
+        return op
+    return map_bodies(op, lambda e: rebuffer(e, tensors))  # type: ignore[arg-type]
+
+
+def retarget(state: State, tensors: dict[Tensor, Tensor], only: set[str] | None = None) -> State:
+    """`state` with readers (or `only` those named) reading other tensors, and so on downstream."""
+    moved = dict(tensors)
+    stages: list[Stage] = []
+    for s in state.stages:
+        if isinstance(s.op, ComputeOp):
+            table = moved if only is None or s.name in only else _without(moved, tensors)
+            new = reread(s.op, table)
+            if new is not s.op:
+                for i in range(len(new.body)):
+                    moved[tensor_of(s.op, i)] = tensor_of(new, i)
+                s = s.change(op=new)  # noqa: PLW2901  the stage, brought up to date
+        stages.append(s)
+    return replace(state, stages=tuple(stages))
+
+
+def _without(moved: dict[Tensor, Tensor], direct: dict[Tensor, Tensor]) -> dict[Tensor, Tensor]:
+    return {old: new for old, new in moved.items() if old not in direct}
+
+
+def _insert(state: State, at: str, new: Stage, after: bool) -> State:
+    here = next(n for n, s in enumerate(state.stages) if s.name == at) + after
+    return replace(state, stages=(*state.stages[:here], new, *state.stages[here:]))
+
+
+def _copy_of(t: Tensor, name: str) -> ComputeOp:
+    """name[ax0, ax1, ...] = t[ax0, ax1, ...]"""
+    axes = tuple(axis(f"ax{d}", 0, n, "data") for d, n in enumerate(t.shape))
+    return ComputeOp(name, axes, (), (load(t, *axes),))
+
+
+def cache_read(state: State, step: CacheRead, scope: str) -> State:
+    """A new stage `name.scope` that copies the tensor; the readers read the copy."""
+    source = state.stage(step.stage)
+    t = tensor_of(source.op, step.output)
+    if not step.readers:
+        raise ScheduleError(f"cache_read of {step.stage}", "no reader is named")
+    for name in step.readers:
+        op = state.stage(name).op
+        if isinstance(op, PlaceholderOp) or t not in op.input_tensors:
+            who = [s.name for s in state.stages if _reads(s, t)]
+            raise ScheduleError(
+                f"cache_read of {t.name} for {name}",
+                f"{name} does not read {t.name}",
+                f"its readers: {', '.join(who) or 'none'}",
+            )
+    name = unique(f"{source.name}.{scope}", {s.name for s in state.stages})
+    copy = _copy_of(t, name)
+    state = retarget(state, {t: tensor_of(copy, 0)}, set(step.readers))
+    return _insert(state, source.name, Stage(name, copy, copy, copy.axis, scope=scope), True)
+
+
+def _reads(s: Stage, t: Tensor) -> bool:
+    return isinstance(s.op, ComputeOp) and t in s.op.input_tensors
+
+
+def cache_write(state: State, step: CacheWrite, scope: str) -> State:
+    """A new stage `name.scope` that computes; the old one copies from it, keeping its data axes.
+
+    The new stage has axes i.c, j.c, ... and the reduce axes of the old one.
+    """
+    stage = state.stage(step.stage)
+    op = stage.op
+    if isinstance(op, PlaceholderOp):
+        raise ScheduleError(f"cache_write of {stage.name}", "it is an input, nothing is computed")
+    if stage.relations or stage.notes or _moved(stage):
+        raise ScheduleError(
+            f"cache_write of {stage.name}",
+            "its loops have been changed already, and they would be lost",
+            "call cache_write before split, fuse, reorder, vectorize, ...",
+        )
+    for s in state.stages:
+        if isinstance(s.attach, At) and s.attach.stage == stage.name:
+            raise ScheduleError(
+                f"cache_write of {stage.name}",
+                f"{s.name} is attached to it",
+                "call cache_write before compute_at",
+            )
+    name = unique(f"{stage.name}.{scope}", {s.name for s in state.stages})
+    axes = tuple(axis(f"{a.name}.c", 0, a.extent, "data") for a in op.axis)
+    renamed = dict(zip(op.axis, axes, strict=True))
+    inner = map_bodies(op, lambda e: substitute(e, renamed))
+    inner = ComputeOp(name, axes, op.reduce_axis, inner.body)
+    outer = ComputeOp(
+        op.name,
+        op.axis,
+        (),
+        tuple(load(tensor_of(inner, i), *op.axis) for i in range(len(op.body))),
+        op.tag,
+    )
+    state = state.with_stage(stage.change(op=outer, leaves=outer.axis))
+    n = len(op.body)
+    state = retarget(state, {tensor_of(op, i): tensor_of(outer, i) for i in range(n)})
+    return _insert(
+        state, stage.name, Stage(name, inner, inner, root_axes(inner), scope=scope), False
+    )
+
+
+def _moved(stage: Stage) -> bool:
+    return any(a is not b for a, b in zip(stage.leaves, root_axes(stage.op), strict=False))
+
+
+# --- layouts -------------------------------------------------------------------------------------
+
+
+def layout_index(layout: tuple[str, ...], names: tuple[str, ...], at: Any) -> tuple[Any, ...]:
+    """The layout's expressions evaluated at `at` (indices, ints or arrays), one for each name."""
+    env = dict(zip(names, at, strict=True))
+    return tuple(_arithmetic(ast.parse(e, mode="eval").body, env, e) for e in layout)
+
+
+def _arithmetic(n: ast.expr, env: dict[str, Any], source: str) -> Any:
+    """The value of + - * // % over names and ints; anything else is refused, never run."""
+    match n:
+        case ast.Constant(value=int() as v):
+            return v
+        case ast.Name(id=name) if name in env:
+            return env[name]
+        case ast.BinOp(left, op, right) if type(op) in _OPERATORS:
+            return _OPERATORS[type(op)](
+                _arithmetic(left, env, source), _arithmetic(right, env, source)
+            )
+        case _:
+            raise ScheduleError(
+                f"layout {source!r}", "it is not made of axes, integers, + - * // and %"
+            )
+
+
+_OPERATORS: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
+    ast.Add: lambda a, b: a + b,
+    ast.Sub: lambda a, b: a - b,
+    ast.Mult: lambda a, b: a * b,
+    ast.FloorDiv: lambda a, b: a // b,
+    ast.Mod: lambda a, b: a % b,
+}
+
+
+def transform_layout(state: State, step: TransformLayout, stage: Stage) -> State:
+    """`state` in which the stage's elements are stored at another place; its loops stay."""
+    op = stage.op
+    shape = op.shape
+    if len(step.axes) != len(shape):
+        raise ScheduleError(
+            f"transform_layout of {stage.name}",
+            f"it has {len(shape)} dimensions, the layout takes {len(step.axes)} axes",
+        )
+    _one_place_each(stage.name, step, shape)
+    return state.with_stage(stage.change(layout=(step.axes, step.layout)))
+
+
+CHECKED = 1 << 16  # points of a layout that are tried out
+
+
+def _one_place_each(name: str, step: TransformLayout, shape: tuple[Index, ...]) -> None:
+    """No two elements of (the first many points of) the tensor share a place."""
+    room = CHECKED
+    sizes: list[int] = []
+    for n in reversed(shape):  # inner dimensions whole, outer ones as far as the room goes
+        sizes.insert(0, min(n if isinstance(n, int) else 64, max(room, 1)))
+        room //= max(sizes[0], 1)
+    grid = np.indices(sizes).reshape(len(sizes), -1)
+    places = layout_index(step.layout, step.axes, list(grid))
+    table = np.stack([np.broadcast_to(p, grid.shape[1:]) for p in places])
+    if not table.size:
+        return
+    extents = tuple(int(n) + 1 for n in table.max(axis=1))
+    clash = table.min() < 0
+    if not clash:
+        flat = np.ravel_multi_index(tuple(table), extents)
+        clash = len(np.unique(flat)) < flat.size
+    if clash:
+        raise ScheduleError(
+            f"transform_layout of {name} to [{', '.join(step.layout)}]",
+            "two elements would share a place, or lie before the start",
+            "use each axis fully: k, j -> j // 16, k, j % 16",
+        )
+
+
+def axis_names(fn: Callable[..., Any]) -> tuple[str, ...]:
+    """The names of a layout function's arguments."""
+    code = fn.__code__
+    return code.co_varnames[: code.co_argcount]

@@ -1,0 +1,248 @@
+"""The schedule primitives as data: small frozen records, so that a schedule is a list that can be
+printed, saved as JSON, mutated by a searcher and replayed. `apply` (apply.py) gives them meaning.
+
+Stages and axes are named, not pointed at: names are unique within a schedule and the same on
+every replay.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, fields
+from typing import Any, Literal, TypeAlias
+
+from minitvm.base import ScheduleError, as_tuple
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """Cut one loop in two; the inner one has `factor` iterations, or the outer one `nparts`.
+
+        for i in range(n):            for i_outer in range(ceildiv(n, factor)):
+          body(i)                ->     for i_inner in range(factor):
+                                          if i_outer*factor + i_inner < n:
+                                            body(i_outer*factor + i_inner)
+
+    Checks: the axis is a loop of the stage; exactly one of factor and nparts, an int >= 1.
+    """
+
+    stage: str
+    axis: str
+    factor: int | None = None
+    nparts: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Fuse:
+    """Make one loop of several neighbours.
+
+        for i in range(n):            for i_j_fused in range(n*m):
+          for j in range(m):     ->     body(i_j_fused // m, i_j_fused % m)
+            body(i, j)
+
+    Checks: the axes are neighbouring loops, outermost first; no stage is attached between them.
+    """
+
+    stage: str
+    axes: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Reorder:
+    """Permute loops: the named ones take, in the new order, the places they now have.
+
+        for i in range(n):            for j in range(m):
+          for j in range(m):     ->     for i in range(n):
+            body(i, j)                    body(i, j)
+
+    Checks: the axes are distinct loops of the stage.
+    """
+
+    stage: str
+    axes: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Annotate:
+    """Say how a loop runs: vectorize, unroll or parallel.
+
+        for i in range(8):            for i in vectorize(8):
+          C[i] = A[i]            ->     C[i] = A[i]
+
+    Checks: vectorize and parallel need a data axis (the iterations of a reduce axis all write the
+    same element); a vectorized loop needs a constant extent; one vectorized loop a stage.
+    """
+
+    stage: str
+    axis: str
+    kind: Literal["vectorize", "unroll", "parallel"]
+
+
+@dataclass(frozen=True, slots=True)
+class Pragma:
+    """Attach a remark to a loop; passes that know the key act on it.
+
+        for i in range(4):            # pragma auto_unroll_max_step = 16
+          body(i)                ->   for i in range(4):
+                                        body(i)
+
+    Checks: the key is known, and its value makes sense.
+    """
+
+    stage: str
+    axis: str
+    key: str
+    value: int | str
+
+
+@dataclass(frozen=True, slots=True)
+class ComputeAt:
+    """Compute a stage inside a loop of one that reads it, as much as one iteration needs.
+
+        for i in range(n):            for i in range(n):
+          B[i] = f(i)            ->     B[0] = f(i)
+        for i in range(n):              C[i] = g(B[0])
+          C[i] = g(B[i])
+
+    Checks: not an output or input; the loop exists; every reader runs inside that loop.
+    """
+
+    stage: str
+    target: str
+    axis: str
+
+
+@dataclass(frozen=True, slots=True)
+class ComputeInline:
+    """Put a stage's formula into its readers; it is never stored.
+
+        for i in range(n):
+          B[i] = f(i)            ->   for i in range(n):
+        for i in range(n):              C[i] = g(f(i))
+          C[i] = g(B[i])
+
+    Checks: not an output or input; not a reduction; no stage is attached to it.
+    """
+
+    stage: str
+
+
+@dataclass(frozen=True, slots=True)
+class ComputeRoot:
+    """Undo compute_at and compute_inline: the stage is computed as a whole, before its readers."""
+
+    stage: str
+
+
+@dataclass(frozen=True, slots=True)
+class SetScope:
+    """Choose the memory a stage's result lives in: "global", "shared", "local", ...
+
+    Checks: the scope is known; inputs and outputs live in "global".
+    """
+
+    stage: str
+    scope: str
+
+
+@dataclass(frozen=True, slots=True)
+class CacheRead:
+    """Read a tensor through a copy in another memory.
+
+                                      for i in range(n):
+        for i in range(n):       ->     A_local[i] = A[i]
+          C[i] = A[i] + 1             for i in range(n):
+                                        C[i] = A_local[i] + 1
+
+    Checks: every reader reads the tensor.
+    """
+
+    stage: str
+    output: int
+    scope: str
+    readers: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class CacheWrite:
+    """Compute a stage into another memory, then copy: the computation moves to a new stage.
+
+        for i in range(n):            for i_c in range(n):
+          C[i] = f(i)            ->     C_local[i_c] = f(i_c)
+                                      for i in range(n):
+                                        C[i] = C_local[i]
+
+    Checks: the stage computes something, and its loops have not been changed yet.
+    """
+
+    stage: str
+    scope: str
+
+
+@dataclass(frozen=True, slots=True)
+class TransformLayout:
+    """Store a stage's result in another order: element (axes) lives at (layout).
+
+        transform_layout(lambda k, j: (j // 16, k, j % 16))       [K, N] -> [N / 16, K, 16]
+
+    Checks: not an input or output; no two elements share a place.
+    """
+
+    stage: str
+    axes: tuple[str, ...]
+    layout: tuple[str, ...]
+
+
+Step: TypeAlias = (
+    Split
+    | Fuse
+    | Reorder
+    | Annotate
+    | Pragma
+    | ComputeAt
+    | ComputeInline
+    | ComputeRoot
+    | SetScope
+    | CacheRead
+    | CacheWrite
+    | TransformLayout
+)
+
+STEPS: dict[str, type[Any]] = {
+    "split": Split,
+    "fuse": Fuse,
+    "reorder": Reorder,
+    "annotate": Annotate,
+    "pragma": Pragma,
+    "compute_at": ComputeAt,
+    "compute_inline": ComputeInline,
+    "compute_root": ComputeRoot,
+    "set_scope": SetScope,
+    "cache_read": CacheRead,
+    "cache_write": CacheWrite,
+    "transform_layout": TransformLayout,
+}
+NAMES: dict[type[Any], str] = {cls: name for name, cls in STEPS.items()}
+
+
+def to_json(steps: tuple[Step, ...]) -> str:
+    """The steps as JSON, one line a step."""
+    rows = [json.dumps([NAMES[type(s)], asdict(s)]) for s in steps]
+    return "[\n" + ",\n".join(rows) + "\n]"
+
+
+def from_json(text: str) -> tuple[Step, ...]:
+    """The steps that `to_json` wrote. ScheduleError if the text is not such a list."""
+    try:
+        rows = json.loads(text)
+        return tuple(_step(name, given) for name, given in rows)
+    except (ValueError, TypeError, KeyError) as e:
+        raise ScheduleError("steps from JSON", f"not a list of steps ({e})") from e
+
+
+def _step(name: str, given: dict[str, Any]) -> Step:
+    cls = STEPS[name]
+    known = {f.name for f in fields(cls)}
+    if not set(given) <= known:
+        raise ValueError(f"{name} has no {', '.join(set(given) - known)}")
+    return cls(**{k: as_tuple(v) if isinstance(v, list) else v for k, v in given.items()})
