@@ -1,0 +1,303 @@
+"""Bound inference: which part of each stage must be computed where it is attached.
+
+Stages are visited consumers first. The loops around a stage's attach point are fixed; all other
+loops of its consumers sweep their whole range, and the region of the stage is what they touch:
+
+    for io in range(4):                     for io in range(4):
+      <- compute B here                       for x in range(6):       region of B: io*4 .. io*4 + 5
+      for ii in range(4):             ->        B[x] = ... io*4 + x
+        C[io*4 + ii] = B[io*4 + ii]           for ii in range(4):
+                     + B[io*4 + ii + 2]         C[io*4 + ii] = B[ii] + B[ii + 2]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from minitvm.base import LoweringError
+from minitvm.schedule import FuseRelation, SplitRelation, Stage, State, ceildiv, path
+from minitvm.tensor import Axis, ComputeOp, Tensor, facts_of, parts
+from minitvm.tir import (
+    INF,
+    TRUE,
+    AsIndex,
+    Compare,
+    Expr,
+    Extremum,
+    FloorDiv,
+    FloorMod,
+    Index,
+    Lane,
+    Load,
+    Product,
+    Var,
+    add,
+    compare,
+    floordiv,
+    floormod,
+    high,
+    low,
+    maximum,
+    minimum,
+    mul,
+    nonneg,
+    same,
+    split_terms,
+    sub,
+    substitute,
+    walk,
+)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Domain:
+    """What a stage computes at its attach point.
+
+    start, extent: of each root axis; starts may mention the variables of the loops around.
+    extents: of every axis. values: of every axis, in terms of the loop variables.
+    loops: the stage's own loop variables by leaf axis; a loop of one iteration has none.
+    around: the loop variables the stage is nested in, outermost first.
+    guards: conditions under which a point is to be computed, each needed.
+    """
+
+    start: dict[Axis, Index]
+    extents: dict[Axis, Index]
+    values: dict[Axis, Index]
+    loops: dict[Axis, Var]
+    around: tuple[Var, ...]
+    guards: tuple[Expr, ...]
+
+
+Interval = tuple[Index, Index]
+
+
+def infer(state: State) -> dict[str, Domain]:
+    """stage name -> its Domain, for every stage that computes something."""
+    found: dict[str, Domain] = {}
+    for stage in reversed(state.stages):
+        if isinstance(stage.op, ComputeOp):
+            found[stage.name] = _domain(state, stage, stage.op, found)
+    return found
+
+
+def _domain(state: State, stage: Stage, op: ComputeOp, done: dict[str, Domain]) -> Domain:
+    around = _around(state, stage, done)
+    start: dict[Axis, Index] = {a: a.start for a in op.reduce_axis}
+    extents: dict[Axis, Index] = {a: a.extent for a in op.reduce_axis}
+    region = _region(state, stage, op, set(around), done)
+    for a, (lo, hi) in zip(op.axis, region, strict=True):
+        start[a], extents[a] = lo, add(sub(hi, lo), 1)
+    _extend_extents(stage, extents)
+    loops = {a: _loop_variable(a, extents[a]) for a in stage.leaves if not _is_one(extents[a])}
+    values = _values(stage, extents, loops)
+    for a in (*op.axis, *op.reduce_axis):
+        values[a] = add(start[a], values[a])
+    guards = _guards(stage, op, start, extents, values)
+    return Domain(start, extents, values, loops, around, guards)
+
+
+def _around(state: State, stage: Stage, done: dict[str, Domain]) -> tuple[Var, ...]:
+    """The loop variables around the stage's attach point."""
+    found: list[Var] = []
+    for place in path(state, stage.name):
+        leaves = state.stage(place.stage).leaves[: place.depth + 1]
+        loops = done[place.stage].loops
+        found += [loops[a] for a in leaves if a in loops]
+    return tuple(found)
+
+
+def _is_one(extent: Index) -> bool:
+    return isinstance(extent, int) and extent == 1
+
+
+def _loop_variable(a: Axis, extent: Index) -> Var:
+    last = sub(extent, 1)
+    return Var(a.name, 0, high(last), None if isinstance(last, int) else last)
+
+
+# --- regions -------------------------------------------------------------------------------------
+
+
+def _region(
+    state: State, stage: Stage, op: ComputeOp, fixed: set[Var], done: dict[str, Domain]
+) -> list[Interval]:
+    """The part of the stage's tensor that its readers touch while the `fixed` loops stand still."""
+    whole: list[Interval] = [(0, sub(n, 1)) for n in op.shape]
+    if stage.is_output:
+        return whole
+    touched: list[Interval | None] = [None] * len(whole)
+    for reader in state.stages:
+        if not isinstance(reader.op, ComputeOp):
+            continue
+        for e in parts(reader.op):
+            for n in walk(e):
+                if isinstance(n, Load) and isinstance(n.buffer, Tensor) and n.buffer.op is op:
+                    values = done[reader.name].values
+                    for d, i in enumerate(n.indices):
+                        span = sweep(substitute(i, values), fixed)
+                        old = touched[d]
+                        touched[d] = span if old is None else _hull(old, span)
+    return [_usable(t, w, fixed) for t, w in zip(touched, whole, strict=True)]
+
+
+def _hull(a: Interval, b: Interval) -> Interval:
+    return minimum(a[0], b[0]), maximum(a[1], b[1])
+
+
+def _usable(touched: Interval | None, whole: Interval, fixed: set[Var]) -> Interval:
+    """`touched` cut to the tensor; its extent made independent of the loops around."""
+    if touched is None:
+        return whole
+    lo, hi = touched
+    if isinstance(lo, int) and isinstance(hi, int) and isinstance(whole[1], int):
+        return max(lo, 0), min(hi, whole[1])
+    size = add(sub(hi, lo), 1)
+    if any(v in fixed for v in walk(size) if isinstance(v, Var)):
+        most = high(size)
+        if isinstance(most, float):
+            return whole
+        size, hi = most, add(lo, most - 1)
+    if _unbounded(lo) or nonneg(sub(size, add(whole[1], 1))):
+        return whole  # not smaller than the whole dimension
+    return lo, hi
+
+
+def _unbounded(e: Index) -> bool:
+    return (
+        low(e) == -INF and not isinstance(e, int) and any(isinstance(n, AsIndex) for n in walk(e))
+    )
+
+
+def sweep(e: Index, fixed: Iterable[Var]) -> Interval:
+    """The least and greatest value of `e` while every variable but the fixed ones runs its range.
+
+    i*4 + j with j in 0..3, i fixed -> (i*4, i*4 + 3). Symbolic sizes count as fixed.
+    """
+    kept = {id(v) for v in fixed}
+    return _sweep(e, kept)
+
+
+def _sweep(e: Index, kept: set[int]) -> Interval:
+    terms, const = split_terms(e)
+    lo: Index = const
+    hi: Index = const
+    for a, c in terms:
+        least, most = _sweep_atom(a, kept)
+        if c < 0:
+            least, most = most, least
+        lo, hi = add(lo, mul(least, c)), add(hi, mul(most, c))
+    return lo, hi
+
+
+def _sweep_atom(a: Expr, kept: set[int]) -> Interval:
+    match a:
+        case Var(low=lo, high=hi, top=top):
+            if id(a) in kept or isinstance(lo, float):
+                return a, a
+            if isinstance(hi, float):
+                return (a, a) if top is None else (lo, _sweep(top, kept)[1])
+            return lo, hi
+        case Lane(lanes):
+            return 0, lanes - 1
+        case FloorDiv(x, b):
+            least, most = _sweep(x, kept)
+            return floordiv(least, b), floordiv(most, b)
+        case FloorMod(x, b):
+            least, most = _sweep(x, kept)
+            if same(floordiv(least, b), floordiv(most, b)):
+                return floormod(least, b), floormod(most, b)
+            return 0, sub(b, 1)
+        case Extremum(op, x, y):
+            pick = minimum if op == "min" else maximum
+            (xl, xh), (yl, yh) = _sweep(x, kept), _sweep(y, kept)
+            return pick(xl, yl), pick(xh, yh)
+        case Product(x, y):
+            (xl, xh), (yl, yh) = _sweep_atom(x, kept), _sweep_atom(y, kept)
+            if nonneg(xl) and nonneg(yl):
+                return mul(xl, yl), mul(xh, yh)
+            return a, a
+        case AsIndex(low=lo, high=hi):
+            return (int(lo), int(hi)) if abs(lo) + abs(hi) < INF else (a, a)
+        case _:
+            raise LoweringError(f"bounds of {a!r}", "not an index")
+
+
+# --- extents down, values up ---------------------------------------------------------------------
+
+
+def _extend_extents(stage: Stage, extents: dict[Axis, Index]) -> None:
+    """Extents of the axes made by splits and fuses, from those of the root axes."""
+    for r in stage.relations:
+        if isinstance(r, FuseRelation):
+            extents[r.fused] = mul(extents[r.outer], extents[r.inner])
+            continue
+        n = extents[r.parent]
+        size = r.factor if r.factor is not None else r.nparts
+        assert size is not None
+        if isinstance(n, int):
+            size = max(1, min(size, n))  # a loop shorter than the factor: one part
+        if r.factor is not None:
+            extents[r.inner], extents[r.outer] = size, ceildiv(n, size)
+        else:
+            extents[r.outer], extents[r.inner] = size, ceildiv(n, size)
+
+
+def _values(stage: Stage, extents: dict[Axis, Index], loops: dict[Axis, Var]) -> dict[Axis, Index]:
+    """Every axis' value, counted from 0, in terms of the loop variables."""
+    values: dict[Axis, Index] = {a: loops.get(a, 0) for a in stage.leaves}
+    for r in reversed(stage.relations):
+        if isinstance(r, SplitRelation):
+            values[r.parent] = add(mul(values[r.outer], extents[r.inner]), values[r.inner])
+        else:
+            fused, n = values[r.fused], extents[r.inner]
+            values[r.outer] = floordiv(fused, n) if not _is_zero(n) else 0
+            values[r.inner] = floormod(fused, n) if not _is_zero(n) else 0
+    return values
+
+
+def _is_zero(n: Index) -> bool:
+    return isinstance(n, int) and n == 0
+
+
+def _guards(
+    stage: Stage,
+    op: ComputeOp,
+    start: dict[Axis, Index],
+    extents: dict[Axis, Index],
+    values: dict[Axis, Index],
+) -> tuple[Expr, ...]:
+    """The conditions that keep every loop inside its axis; each one is needed.
+
+    A split that does not divide guards the axis it splits, intermediate ones too; a data axis
+    that may leave its tensor is guarded against the tensor's size.
+    """
+    wanted: list[Expr] = []
+    roots = {*op.axis, *op.reduce_axis}
+    for r in stage.relations:
+        if isinstance(r, SplitRelation):
+            done, n = mul(extents[r.outer], extents[r.inner]), extents[r.parent]
+            if not same(done, n):
+                value = values[r.parent]
+                if r.parent in roots:
+                    value = sub(value, start[r.parent])
+                wanted.append(compare("<", value, n))
+    for a in op.axis:
+        wanted.append(compare("<=", 0, values[a]))
+        wanted.append(compare("<", values[a], a.extent))
+    return _needed([c for c in wanted if c is not TRUE])
+
+
+def _needed(conds: list[Expr]) -> tuple[Expr, ...]:
+    """The conditions that no single other one implies."""
+    kept: list[Expr] = []
+    for n, c in enumerate(conds):
+        others = [*kept, *conds[n + 1 :]]
+        if not (isinstance(c, Compare) and any(_implies(o, c) for o in others)):
+            kept.append(c)
+    return tuple(kept)
+
+
+def _implies(a: Expr, b: Expr) -> bool:
+    (goal,) = facts_of(b) or (-1,)
+    return nonneg(goal, facts_of(a))

@@ -1,0 +1,265 @@
+"""State -> loop nests: every stage becomes loops around stores, placed where it is attached."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from minitvm.base import LoweringError
+from minitvm.schedule import At, Stage, State, layout_index
+from minitvm.tensor import Axis, ComputeOp, PlaceholderOp, Tensor, tensor_of
+from minitvm.tir import (
+    FALSE,
+    TRUE,
+    Allocate,
+    Buffer,
+    Expr,
+    For,
+    If,
+    Index,
+    Load,
+    Pragma,
+    Stmt,
+    Store,
+    Var,
+    add,
+    all_of,
+    rewrite_expr,
+    seq,
+    sub,
+    substitute,
+    variables,
+)
+
+from .bounds import Domain, sweep
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Program:
+    """A normalized state with the domain of each stage and the memory of each tensor."""
+
+    state: State
+    domains: dict[str, Domain]
+    buffers: dict[Tensor, Buffer]
+
+    def place(self, t: Tensor, indices: tuple[Index, ...]) -> tuple[Index, ...]:
+        """Where element `indices` of `t` lives in its buffer: relative to the computed region."""
+        stage = self.state.owner(t)
+        if isinstance(stage.op, PlaceholderOp):
+            return indices
+        start = self.domains[stage.name].start
+        local = tuple(sub(i, start[a]) for i, a in zip(indices, stage.op.axis, strict=True))
+        return (
+            local if stage.layout is None else layout_index(stage.layout[1], stage.layout[0], local)
+        )
+
+    def read(self, e: Expr, values: dict[Axis, Index]) -> Expr:
+        """The formula `e` at the point `values`, its loads redirected to buffers."""
+
+        def rule(n: Expr) -> Expr:
+            if isinstance(n, Load) and isinstance(n.buffer, Tensor):
+                return Load(self.buffers[n.buffer], self.place(n.buffer, n.indices), n.dtype)
+            return n
+
+        return rewrite_expr(substitute(e, values), rule)
+
+
+def allocate(state: State, domains: dict[str, Domain], given: dict[Tensor, Buffer]) -> Program:
+    """`given` buffers for inputs and outputs, new ones as large as their region for the rest."""
+    buffers = dict(given)
+    for stage in state.stages:
+        if isinstance(stage.op, ComputeOp):
+            for i in range(len(stage.op.body)):
+                t = tensor_of(stage.op, i)
+                if t not in buffers:
+                    buffers[t] = Buffer(t.name, _shape(stage, domains), t.dtype, stage.scope)
+    return Program(state, domains, buffers)
+
+
+def _shape(stage: Stage, domains: dict[str, Domain]) -> tuple[Index, ...]:
+    """The extents of the stage's region, or of the layout it is stored in."""
+    assert isinstance(stage.op, ComputeOp)
+    extents = [domains[stage.name].extents[a] for a in stage.op.axis]
+    if stage.layout is None:
+        return tuple(extents)
+    at: list[Index] = []
+    for a, n in zip(stage.op.axis, extents, strict=True):
+        last = sub(n, 1)
+        if not isinstance(last, int):
+            raise LoweringError(
+                f"transform_layout of {stage.name}", "its size is not a constant where it is stored"
+            )
+        at.append(Var(a.name, 0, last))
+    return tuple(
+        add(sweep(e, ())[1], 1) for e in layout_index(stage.layout[1], stage.layout[0], at)
+    )
+
+
+def nest(program: Program) -> Stmt:
+    """All root stages one after another; attached ones inside them."""
+    body: Stmt | None = None
+    for stage in reversed(program.state.stages):
+        if isinstance(stage.op, ComputeOp) and not isinstance(stage.attach, At):
+            body = _realize(program, stage, stage.op, body)
+    assert body is not None
+    return body
+
+
+def _realize(program: Program, stage: Stage, op: ComputeOp, rest: Stmt | None) -> Stmt:
+    """The stage's loops, then `rest`; its buffers exist for both, unless they are arguments."""
+    body = seq(_stage(program, stage, op), rest)
+    if stage.is_output:
+        return body
+    for i in range(len(op.body)):
+        body = Allocate(program.buffers[tensor_of(op, i)], body)
+    return body
+
+
+def _stage(program: Program, stage: Stage, op: ComputeOp) -> Stmt:
+    """The loop nest of one stage.
+
+    A reduction is split where its first reduce loop stands:
+
+        for i: for k: for j: C += ...    ->    for i:
+                                                 for j: C = identity
+                                                 for k: for j: C += ...
+    """
+    domain, leaves = program.domains[stage.name], stage.leaves
+    if op.reduction is None:
+        return _loops(program, stage, domain.guards, leaves, _assign(program, op, domain))
+    first = next((d for d, a in enumerate(leaves) if a.kind == "reduce"), len(leaves))
+    update = _update(program, op, domain)
+    inner = _loops(program, stage, domain.guards, leaves[first:], update)
+    body = seq(_init(program, stage, op, leaves[first:]), inner)
+    return _loops(program, stage, (), leaves[:first], body)
+
+
+def _loops(
+    program: Program,
+    stage: Stage,
+    guards: tuple[Expr, ...],
+    leaves: tuple[Axis, ...],
+    body: Stmt,
+) -> Stmt:
+    """Loops for `leaves` around `body`, with the stages attached at them.
+
+    Each guard stands as far out as its variables allow, but inside every attached stage: those
+    guard themselves, and on a GPU their barriers must not depend on a condition.
+    """
+    domain = program.domains[stage.name]
+    waiting = list(guards)
+    for a in reversed(leaves):
+        var, attached = domain.loops.get(a), _attached(program, stage, a)
+        ready = [g for g in waiting if attached or _mentions(g, var)]
+        body = _guarded(ready, body)
+        waiting = [g for g in waiting if not any(g is r for r in ready)]
+        for producer in reversed(attached):
+            assert isinstance(producer.op, ComputeOp)
+            body = _realize(program, producer, producer.op, body)
+        body = _for(stage, a, var, domain, body)
+    return _guarded(waiting, body)
+
+
+def _mentions(e: Expr, var: Var | None) -> bool:
+    return var is not None and any(v is var for v in variables(e))
+
+
+def _guarded(conds: list[Expr], body: Stmt) -> Stmt:
+    cond = all_of(*conds)
+    return body if cond is TRUE else If(cond, body, likely=cond is not FALSE)
+
+
+def _for(stage: Stage, a: Axis, var: Var | None, domain: Domain, body: Stmt) -> Stmt:
+    note = stage.note(a)
+    if var is not None:
+        body = For(var, domain.extents[a], body, note.kind, note.thread)
+    for key, value in reversed(note.pragmas):
+        body = Pragma(key, value, body)
+    return body
+
+
+def _attached(program: Program, stage: Stage, a: Axis) -> list[Stage]:
+    """The stages computed inside the loop `a`, producers first."""
+    return [
+        s
+        for s in program.state.stages
+        if isinstance(s.attach, At) and s.attach.stage == stage.name and s.attach.axis is a
+    ]
+
+
+# --- stores ---------------------------------------------------------------------------------------
+
+
+def _target(
+    program: Program, op: ComputeOp, i: int, at: tuple[Index, ...]
+) -> tuple[Buffer, tuple[Index, ...]]:
+    t = tensor_of(op, i)
+    return program.buffers[t], program.place(t, at)
+
+
+def _assign(program: Program, op: ComputeOp, domain: Domain) -> Stmt:
+    """out[i] = body(i), for each output."""
+    at = tuple(domain.values[a] for a in op.axis)
+    stores: list[Stmt] = []
+    for i, e in enumerate(op.body):
+        buffer, indices = _target(program, op, i, at)
+        stores.append(Store(buffer, indices, program.read(e, domain.values)))
+    return seq(*stores)
+
+
+def _init(program: Program, stage: Stage, op: ComputeOp, leaves: tuple[Axis, ...]) -> Stmt:
+    """The identity stored at every data point, in loops of its own over the data axes."""
+    domain = program.domains[stage.name]
+    r = op.reduction
+    assert r is not None
+    at = tuple(domain.values[a] for a in op.axis)
+    needed = {id(v) for i in at for v in (() if isinstance(i, int) else variables(i))}
+    sweeps = [a for a in leaves if a in domain.loops and id(domain.loops[a]) in needed]
+    fresh = {
+        domain.loops[a]: Var(f"{a.name}.init", 0, domain.loops[a].high, domain.loops[a].top)
+        for a in sweeps
+    }
+    here = {a: substitute(v, fresh) for a, v in domain.values.items()}
+    starts = r.init or r.reducer.identity(tuple(s.dtype for s in r.sources))
+    stores: list[Stmt] = []
+    for i, e in enumerate(starts):
+        buffer, indices = _target(program, op, i, tuple(here[a] for a in op.axis))
+        stores.append(Store(buffer, indices, program.read(e, here)))
+    inner = {id(domain.loops[a]) for a in leaves if a in domain.loops} - needed
+    conds = [substitute(g, fresh) for g in domain.guards if not _mentions_any(g, inner)]
+    body = _guarded(conds, seq(*stores))
+    for a in reversed(sweeps):
+        note = stage.note(a)
+        body = For(fresh[domain.loops[a]], domain.extents[a], body, note.kind, note.thread)
+    return body
+
+
+def _mentions_any(e: Expr, ids: set[int]) -> bool:
+    return any(id(v) in ids for v in variables(e))
+
+
+def _update(program: Program, op: ComputeOp, domain: Domain) -> Stmt:
+    """out[i] = combine(out[i], source); several outputs are all computed before any is stored."""
+    r = op.reduction
+    assert r is not None
+    at = tuple(domain.values[a] for a in op.axis)
+    targets = [_target(program, op, i, at) for i in range(len(op.body))]
+    old = tuple(Load(b, i, b.dtype) for b, i in targets)
+    new = r.reducer.combine(old, tuple(program.read(s, domain.values) for s in r.sources))
+    if len(targets) == 1:
+        body: Stmt = Store(*targets[0], new[0])
+    else:
+        body = _store_together(targets, new)
+    where = program.read(r.where, domain.values)
+    return body if where is TRUE else If(where, body)
+
+
+def _store_together(targets: list[tuple[Buffer, tuple[Index, ...]]], new: tuple[Expr, ...]) -> Stmt:
+    """Each new value into a temporary, then all into place: no value is read after it changed."""
+    temps = [Buffer(f"{b.name}.new", (), b.dtype, "local") for b, _ in targets]
+    body = seq(
+        *(Store(t, (), e) for t, e in zip(temps, new, strict=True)),
+        *(Store(b, i, Load(t, (), t.dtype)) for (b, i), t in zip(targets, temps, strict=True)),
+    )
+    for t in reversed(temps):
+        body = Allocate(t, body)
+    return body

@@ -1,0 +1,126 @@
+"""Guards leave the hot part of a loop: its last iterations get code of their own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from minitvm.tensor import facts_of
+from minitvm.tir import (
+    INF,
+    TRUE,
+    Compare,
+    Expr,
+    For,
+    If,
+    Stmt,
+    Var,
+    add,
+    all_of,
+    compare,
+    free_of,
+    linear,
+    low,
+    map_children,
+    rewrite,
+    seq,
+    split_terms,
+    substitute,
+    walk,
+)
+
+Span = tuple[int, int]  # first, stop: the iterations first <= i < stop
+
+
+def partition(s: Stmt) -> Stmt:
+    """Split loops where a guard stops being certain.
+
+        for i in range(11):               for i in range(10):
+          for j in range(64):               for j in range(64):
+            if likely(i*64 + j < 700):  ->    body(i, j)
+              body(i, j)                  for j in range(64):
+                                            if likely(j < 60):
+                                              body(10, j)
+
+    A parallel loop stays one loop: the two versions become the arms of an `if` inside it. Loops
+    are split outermost first, and only for guards that sit inside further loops.
+    """
+    if isinstance(s, For) and isinstance(s.extent, int) and s.kind in ("serial", "parallel"):
+        span, held = _certain(s.var, s.extent, s.body)
+        if held and s.kind == "serial":
+            return _split_serial(s, s.extent, span)
+        if held:
+            return _split_parallel(s, s.extent, span, held)
+    return map_children(s, partition, _same)
+
+
+def _same(e: Any) -> Any:
+    return e
+
+
+def _inner_guards(s: Stmt) -> list[Expr]:
+    """The conditions of the likely guards inside the loops of `s`, conjunctions taken apart."""
+    found: dict[int, Expr] = {}
+    for loop in walk(s):
+        if isinstance(loop, For):
+            for n in walk(loop.body):
+                if isinstance(n, If) and n.likely:
+                    found.update((id(c), c) for c in walk(n.cond) if isinstance(c, Compare))
+    return list(found.values())
+
+
+def _certain(var: Var, extent: int, body: Stmt) -> tuple[Span, set[int]]:
+    """Where guards on `var` hold whatever else varies, and which do (by id)."""
+    first, stop = 0, extent
+    held: set[int] = set()
+    for g in _inner_guards(body):
+        lo, hi = _holds(g, var, extent)
+        lo, hi = max(first, lo), min(stop, hi)
+        if lo < hi:
+            first, stop = lo, hi
+            held.add(id(g))
+    return (first, stop), held
+
+
+def _holds(guard: Expr, var: Var, extent: int) -> Span:
+    """The values of `var` for which the affine `guard` is certain; an empty span if unknown.
+
+    i*64 + j < 700 with j in 0..63: certain for i in 0..9.
+    """
+    for e in facts_of(guard)[:1]:
+        terms, const = split_terms(e)
+        c = sum(k for a, k in terms if a is var)
+        rest = linear((t for t in terms if t[0] is not var), const)
+        least = low(rest)
+        if c == 0 or least == -INF or not free_of(rest, (var,)):
+            continue
+        if c < 0:
+            return 0, min(extent, int(least) // -c + 1)
+        return max(0, -(int(least) // c)), extent
+    return 0, 0
+
+
+def _piece(loop: For, first: int, stop: int) -> Stmt | None:
+    """The iterations first .. stop-1 of `loop`; shorter ranges fold more conditions."""
+    if first >= stop:
+        return None
+    if stop - first == 1:
+        return partition(substitute(loop.body, {loop.var: first}))
+    var = Var(loop.var.name, 0, stop - first - 1)
+    body = substitute(loop.body, {loop.var: add(var, first)})
+    return For(var, stop - first, partition(body), loop.kind, loop.thread)
+
+
+def _split_serial(loop: For, extent: int, span: Span) -> Stmt:
+    first, stop = span
+    return seq(_piece(loop, 0, first), _piece(loop, first, stop), _piece(loop, stop, extent))
+
+
+def _split_parallel(loop: For, extent: int, span: Span, held: set[int]) -> Stmt:
+    first, stop = span
+    sure = rewrite(loop.body, expr=lambda e: TRUE if id(e) in held else e)
+    rest = loop.body
+    if extent - (stop - first) == 1:  # a single other iteration: all its conditions fold
+        rest = substitute(rest, {loop.var: extent - 1 if first == 0 else 0})
+    inside = all_of(compare("<=", first, loop.var), compare("<", loop.var, stop))
+    body = If(inside, partition(sure), partition(rest))
+    return For(loop.var, extent, body, loop.kind, loop.thread)

@@ -1,0 +1,162 @@
+"""From a schedule to a loop program. Read PASSES top to bottom: it is the whole story."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TypeAlias
+
+from minitvm.base import CHECK, ArgumentError, debug, debug_level
+from minitvm.schedule import State
+from minitvm.tensor import ComputeOp, PlaceholderOp, Tensor, tensor_of
+from minitvm.tir import Buffer, For, PrimFunc, Stmt, Var, variables, verify, walk
+
+from .bounds import infer
+from .flatten import flatten
+from .nest import allocate, nest
+from .normalize import normalize
+from .partition import partition
+from .tidy import tidy
+from .unroll import unroll
+from .vectorize import vectorize
+
+Pass: TypeAlias = Callable[[Stmt], Stmt]
+Watch: TypeAlias = Callable[[str, PrimFunc], None]
+
+# what happens to the loops, by kind of target
+PASSES: dict[str, tuple[Pass, ...]] = {
+    "llvm": (
+        flatten,  #    A[i, j]                             ->  A[i*n + j]
+        partition,  #  for i in range(11): if likely(...)  ->  10 iterations without `if`, 1 with
+        vectorize,  #  for j in vectorize(8): C[j] = ...   ->  C[0 : 8] = ...
+        unroll,  #     for i in unroll(2): body(i)         ->  body(0); body(1)
+        tidy,  #       for i in range(0): body             ->  pass
+    ),
+    "python": (
+        flatten,
+        tidy,
+    ),
+}
+
+START = "nest"  # the name under which watchers see the loops before the first pass
+
+
+def lower_state(
+    state: State,
+    args: tuple[Tensor | Var, ...],
+    *,
+    name: str = "main",
+    passes: tuple[Pass, ...] = PASSES["llvm"],
+    until: str = "",
+    watch: Watch | None = None,
+) -> PrimFunc:
+    """The loop program of `state` with parameters `args`, after `passes` up to the one `until`.
+
+    `watch(pass name, program)` sees the program after every stage, beginning with "nest". Pure:
+    nothing is changed. Raises ArgumentError if args miss or repeat something.
+    """
+    names = [START, *(p.__name__ for p in passes)]
+    if until and until not in names:
+        raise ArgumentError(f"until={until!r}", "no such pass", f"one of {', '.join(names)}")
+    start = time.perf_counter()
+    func = _loops(state, args, name)
+    _report(START, func, None, time.perf_counter() - start, watch)
+    for run in passes[: names.index(until)] if until else passes:
+        start, old = time.perf_counter(), func
+        body = run(func.body)
+        func = func if body is func.body else replace(func, body=body)
+        _report(run.__name__, func, old, time.perf_counter() - start, watch)
+    return func
+
+
+def _loops(state: State, args: tuple[Tensor | Var, ...], name: str) -> PrimFunc:
+    """The program before the first pass."""
+    plain = normalize(state)
+    table = {a: _current(state, plain, a) for a in args if isinstance(a, Tensor)}
+    given = {t: Buffer(t.name, t.shape, t.dtype) for t in table.values()}
+    _complete(plain, args, given)
+    program = allocate(plain, infer(plain), given)
+    params = tuple(given[table[a]] if isinstance(a, Tensor) else a for a in args)
+    outputs = tuple(b for t, b in given.items() if isinstance(t.op, ComputeOp))
+    sizes = _sizes(params)
+    func = PrimFunc(name, params, nest(program), outputs, sizes)
+    _all_bound(func)
+    return func
+
+
+def _report(
+    name: str, func: PrimFunc, old: PrimFunc | None, seconds: float, watch: Watch | None
+) -> None:
+    """Everybody who looks at the program between passes looks here."""
+    if debug_level() >= 2:
+        size = sum(1 for _ in walk(func.body))
+        debug(2, f"{name:12} {seconds * 1e3:8.2f} ms  {size:6} nodes")
+        if debug_level() >= 4:
+            debug(4, "(unchanged)" if old is func else str(func))
+    if CHECK:
+        verify(func)
+    if watch is not None:
+        watch(name, func)
+
+
+# --- parameters ----------------------------------------------------------------------------------
+
+
+def _current(state: State, plain: State, t: Tensor) -> Tensor:
+    """The tensor that now stands for `t`, which may be older than some steps."""
+    for s in state.stages:
+        if s.origin is t.op or s.op is t.op:
+            for p in plain.stages:
+                if p.name == s.name:
+                    return tensor_of(p.op, t.value_index)
+            raise ArgumentError(f"argument {t.name}", "it is inlined, so it is never stored")
+    raise ArgumentError(f"argument {t.name}", "it is not part of this schedule")
+
+
+def _complete(plain: State, args: tuple[Tensor | Var, ...], given: dict[Tensor, Buffer]) -> None:
+    """Every input and output is an argument, once, and nothing else is."""
+    if len(set(args)) < len(args):
+        raise ArgumentError("args", "the same argument is given twice")
+    needed = [
+        tensor_of(s.op, i)
+        for s in plain.stages
+        if s.is_output or isinstance(s.op, PlaceholderOp)
+        for i in range(len(s.op.dtypes))
+    ]
+    missing = [t.name for t in needed if t not in given]
+    if missing:
+        names = ", ".join(t.name for t in needed)
+        raise ArgumentError(
+            f"args: {', '.join(missing)} missing",
+            "all inputs and outputs of the schedule are arguments",
+            f"args = [{names}]",
+        )
+    for t in given:
+        if t not in needed:
+            raise ArgumentError(
+                f"argument {t.name}",
+                "it is computed on the way, and would not be written as a whole",
+                f"te.create_schedule([..., {t.name}.op]) makes it an output",
+            )
+
+
+def _sizes(params: tuple[Buffer | Var, ...]) -> tuple[Var, ...]:
+    """The symbolic sizes that a call learns from the shapes of its arguments."""
+    found = [n for p in params if isinstance(p, Buffer) for n in p.shape if isinstance(n, Var)]
+    return tuple(v for v in dict.fromkeys(found) if not any(v is p for p in params))
+
+
+def _all_bound(func: PrimFunc) -> None:
+    """Every variable is a loop's, a parameter, or the size of one."""
+    bound = {id(v) for v in (*func.params, *func.sizes)}
+    for n in walk(func.body):
+        if isinstance(n, For):
+            bound.add(id(n.var))
+    for v in variables(func.body):
+        if id(v) not in bound:
+            raise ArgumentError(
+                f"variable {v.name!r}",
+                "it has no value: no argument is or has it",
+                "add it to args",
+            )

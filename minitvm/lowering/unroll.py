@@ -1,0 +1,46 @@
+"""Unrolled loops are written out."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from minitvm.tir import (
+    Evaluate,
+    For,
+    Pragma,
+    Stmt,
+    Store,
+    map_children,
+    seq,
+    substitute,
+    walk,
+)
+
+MOST = 4096  # statements a single unrolled loop may become; a longer one stays a loop
+
+
+def unroll(s: Stmt) -> Stmt:
+    """Write every unrolled loop out, and loops under auto_unroll_max_step where they are short.
+
+    for i in unroll(2):               C[0] = A[0]
+      C[i] = A[i]              ->     C[1] = A[1]
+    """
+    return _unroll(s, 0)
+
+
+def _unroll(s: Stmt, auto: int) -> Stmt:
+    """`s` unrolled; serial loops too if their iterations times statements are at most `auto`."""
+    if isinstance(s, Pragma) and s.key == "auto_unroll_max_step":
+        return _unroll(s.body, int(s.value))
+    s = map_children(s, lambda c: _unroll(c, auto), lambda e: e)
+    if not isinstance(s, For) or not isinstance(s.extent, int):
+        return s
+    size = s.extent * statements(s.body)
+    if (s.kind == "unroll" and size <= MOST) or (s.kind == "serial" and size <= auto):
+        return seq(*(substitute(s.body, {s.var: i}) for i in range(s.extent)))
+    return replace(s, kind="serial") if s.kind == "unroll" else s
+
+
+def statements(s: Stmt) -> int:
+    """How many stores and calls `s` holds, at least 1."""
+    return max(1, sum(isinstance(n, Store | Evaluate) for n in walk(s)))
