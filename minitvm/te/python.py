@@ -1,0 +1,148 @@
+"""A schedule written down as the Python code that makes it."""
+
+from __future__ import annotations
+
+from typing import assert_never
+
+from minitvm.schedule import (
+    Annotate,
+    CacheRead,
+    CacheWrite,
+    ComputeAt,
+    ComputeInline,
+    ComputeRoot,
+    Fuse,
+    FuseRelation,
+    Pragma,
+    Reorder,
+    SetScope,
+    Split,
+    State,
+    Step,
+    TransformLayout,
+    apply,
+)
+from minitvm.tensor import Axis, ComputeOp
+
+
+class _Names:
+    """Python names for tensors and axes, each taken once."""
+
+    def __init__(self) -> None:
+        self.taken: dict[str, object] = {"s": None, "te": None}
+        self.axes: dict[Axis, str] = {}
+        self.stages: dict[str, str] = {}
+
+    def _free(self, wanted: str, what: object) -> str:
+        name, n = wanted.replace(".", "_"), 1
+        while name in self.taken:
+            name, n = f"{wanted.replace('.', '_')}_{n}", n + 1
+        self.taken[name] = what
+        return name
+
+    def axis(self, a: Axis) -> str:
+        if a not in self.axes:
+            self.axes[a] = self._free(a.name, a)
+        return self.axes[a]
+
+    def stage(self, name: str) -> str:
+        if name not in self.stages:
+            self.stages[name] = self._free(name, name)
+        return self.stages[name]
+
+
+def python_source(start: State, steps: tuple[Step, ...]) -> str:
+    """The code, one line a step; axes are fetched where a stage is first touched."""
+    names = _Names()
+    outs = [names.stage(s.name) for s in start.stages if s.is_output]
+    for s in start.stages:
+        names.stage(s.name)
+    lines = [f"s = te.create_schedule([{', '.join(f'{o}.op' for o in outs)}])"]
+    if len(outs) == 1:
+        lines = [f"s = te.create_schedule({outs[0]}.op)"]
+    known: set[str] = set()
+    state = start
+    for step in steps:
+        for name in _touched(step):
+            if name not in known:
+                known.add(name)
+                lines += _fetch(state, name, names)
+        after = apply(state, step)
+        lines.append(_line(state, after, step, names))
+        state = after
+    return "\n".join(lines)
+
+
+def _touched(step: Step) -> list[str]:
+    """The stages whose axes the step names."""
+    match step:
+        case Split() | Fuse() | Reorder() | Annotate() | Pragma():
+            return [step.stage]
+        case ComputeAt():
+            return [step.target]
+        case _:
+            return []
+
+
+def _fetch(state: State, name: str, names: _Names) -> list[str]:
+    op = state.stage(name).op
+    lines: list[str] = []
+    if isinstance(op, ComputeOp):
+        for kind, axes in (("axis", op.axis), ("reduce_axis", op.reduce_axis)):
+            if axes:
+                left = ", ".join(names.axis(a) for a in axes) + ("," if len(axes) == 1 else "")
+                lines.append(f"{left} = s[{names.stage(name)}].op.{kind}")
+    return lines
+
+
+def _axis_name(state: State, stage: str, axis: str, names: _Names) -> str:
+    return names.axis(next(a for a, name in state.stage(stage).named().items() if name == axis))
+
+
+def _line(state: State, after: State, step: Step, names: _Names) -> str:
+    def axis(name: str) -> str:
+        return _axis_name(state, step.stage, name, names)
+
+    me = f"s[{names.stage(step.stage)}]"
+    match step:
+        case Split(_, name, factor, nparts):
+            made = after.stage(step.stage).relations[-1]
+            size = f"factor={factor}" if factor is not None else f"nparts={nparts}"
+            left = f"{names.axis(made.outer)}, {names.axis(made.inner)}"
+            return f"{left} = {me}.split({axis(name)}, {size})"
+        case Fuse(_, axes):
+            made = after.stage(step.stage).relations[-1]
+            assert isinstance(made, FuseRelation)
+            given = ", ".join(axis(a) for a in axes)
+            return f"{names.axis(made.fused)} = {me}.fuse({given})"
+        case Reorder(_, axes):
+            return f"{me}.reorder({', '.join(axis(a) for a in axes)})"
+        case Annotate(_, name, kind):
+            return f"{me}.{kind}({axis(name)})"
+        case Pragma(_, name, key, value):
+            return f"{me}.pragma({axis(name)}, {key!r}, {value!r})"
+        case ComputeAt(_, target, name):
+            at = _axis_name(state, target, name, names)
+            return f"{me}.compute_at(s[{names.stage(target)}], {at})"
+        case ComputeInline():
+            return f"{me}.compute_inline()"
+        case ComputeRoot():
+            return f"{me}.compute_root()"
+        case SetScope(_, scope):
+            return f"{me}.set_scope({scope!r})"
+        case TransformLayout(_, axes, layout):
+            return f"{me}.transform_layout(lambda {', '.join(axes)}: ({', '.join(layout)},))"
+        case CacheRead(stage, _, scope, readers):
+            who = ", ".join(names.stage(r) for r in readers)
+            made_name = names.stage(_new_stage(state, after))
+            return f"{made_name} = s.cache_read({names.stage(stage)}, {scope!r}, [{who}])"
+        case CacheWrite(stage, scope):
+            made_name = names.stage(_new_stage(state, after))
+            return f"{made_name} = s.cache_write({names.stage(stage)}, {scope!r})"
+        case _:
+            assert_never(step)
+
+
+def _new_stage(state: State, after: State) -> str:
+    old = {s.name for s in state.stages}
+    return next(s.name for s in after.stages if s.name not in old)

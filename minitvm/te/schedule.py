@@ -1,0 +1,362 @@
+"""The recorder: `s[C].split(i, factor=8)` appends a Step and replaces the State."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+from minitvm.base import ScheduleError, TVMError, as_tuple, debug
+from minitvm.schedule import (
+    Annotate,
+    At,
+    CacheRead,
+    CacheWrite,
+    ComputeAt,
+    ComputeInline,
+    ComputeRoot,
+    Fuse,
+    Inline,
+    Pragma,
+    Relation,
+    Reorder,
+    SetScope,
+    Split,
+    Stage,
+    State,
+    Step,
+    TransformLayout,
+    apply,
+    axis_names,
+    from_json,
+    initial,
+    to_json,
+)
+from minitvm.tensor import Axis, Operation, Tensor, tensor_of
+from minitvm.tir import Var, index, text
+
+from .python import python_source
+
+
+def create_schedule(ops: Any) -> Schedule:
+    """The schedule of one operation, or of a list of them, that changes nothing yet."""
+    given = as_tuple(ops)
+    if not given:
+        raise ScheduleError("create_schedule([])", "there is nothing to compute")
+    return Schedule(initial(tuple(_operation(o) for o in given)))
+
+
+def _operation(o: Any) -> Operation:
+    if isinstance(o, Tensor):
+        return o.op
+    if not isinstance(o, Operation):
+        raise ScheduleError(f"create_schedule({o!r})", "not an operation", "pass C.op")
+    return o
+
+
+class Schedule:
+    """A program and the steps taken on it. The only mutable object of the compiler's front half.
+
+    state      the immutable State after the last step
+    steps      the steps so far
+    """
+
+    def __init__(self, state: State) -> None:
+        self.state = state
+        self._before: list[State] = []  # the state before each step, for undo
+
+    # --- looking ---
+
+    @property
+    def steps(self) -> tuple[Step, ...]:
+        """The steps taken so far."""
+        return self.state.steps
+
+    trace = steps
+
+    @property
+    def stages(self) -> list[StageView]:
+        """Every stage, producers first."""
+        return [StageView(self, s.name) for s in self.state.stages]
+
+    @property
+    def outputs(self) -> list[Operation]:
+        """The operations whose results are kept."""
+        return [s.op for s in self.state.stages if s.is_output]
+
+    def __getitem__(self, key: Any) -> StageView:
+        return StageView(self, self._find(key).name)
+
+    def _find(self, key: Any) -> Stage:
+        """The stage a user means by a tensor, an operation or a name."""
+        if isinstance(key, str):
+            return self.state.stage(key)
+        op = key.op if isinstance(key, Tensor | StageView) else key
+        for s in self.state.stages:
+            if s.origin is op or s.op is op:
+                return s
+        names = ", ".join(s.name for s in self.state.stages)
+        name = getattr(key, "name", repr(key))
+        raise ScheduleError(
+            f"s[{name}]", "it is not part of this schedule", f"one of its stages: {names}"
+        )
+
+    def _now(self, t: Tensor) -> tuple[str, int]:
+        return self._find(t).name, t.value_index
+
+    # --- changing ---
+
+    def apply(self, step: Step) -> None:
+        """Take one step. An illegal one raises ScheduleError and changes nothing."""
+        try:
+            new = apply(self.state, step)
+        except TVMError as e:
+            line = _caller()
+            if line:
+                e.add_note(line)
+            raise
+        debug(3, f"step {len(new.steps)}: {step}")
+        self._before.append(self.state)
+        self.state = new
+
+    def undo(self) -> Step:
+        """Take the last step back and return it."""
+        if not self._before:
+            raise ScheduleError("undo", "no step has been taken")
+        last = self.state.steps[-1]
+        self.state = self._before.pop()
+        return last
+
+    def cache_read(self, tensor: Tensor, scope: str, readers: Any) -> Tensor:
+        """A copy of `tensor` in memory `scope`, read by `readers` instead of it."""
+        name, output = self._now(tensor)
+        old = {s.name for s in self.state.stages}
+        self.apply(
+            CacheRead(name, output, scope, tuple(self._find(r).name for r in as_tuple(readers)))
+        )
+        return self._new_tensor(old, 0)
+
+    def cache_write(self, tensor: Any, scope: str) -> Any:
+        """The tensor in which the computation of `tensor` now happens, in memory `scope`.
+
+        `tensor` becomes a copy of it. Of a list (all outputs of one operation) a list comes out.
+        """
+        wanted = as_tuple(tensor)
+        old = {s.name for s in self.state.stages}
+        self.apply(CacheWrite(self._find(wanted[0]).name, scope))
+        made = [self._new_tensor(old, t.value_index) for t in wanted]
+        return made if isinstance(tensor, list | tuple) else made[0]
+
+    def _new_tensor(self, old: set[str], i: int) -> Tensor:
+        made = next(s for s in self.state.stages if s.name not in old)
+        return tensor_of(made.op, i)
+
+    # --- writing down ---
+
+    def python(self) -> str:
+        """The schedule as Python code that makes it again; needs the output tensors by name."""
+        return python_source(self._start(), self.steps)
+
+    def to_json(self) -> str:
+        """The steps as JSON; `Schedule.from_json(text, ops)` takes them again."""
+        return to_json(self.steps)
+
+    @staticmethod
+    def from_json(text: str, ops: Any) -> Schedule:
+        """The schedule of `ops` after the steps in `text`."""
+        s = create_schedule(ops)
+        for step in from_json(text):
+            s.apply(step)
+        return s
+
+    def copy(self) -> Schedule:
+        """An independent schedule in the same state."""
+        new = Schedule(self.state)
+        new._before = list(self._before)
+        return new
+
+    def _start(self) -> State:
+        return self._before[0] if self._before else self.state
+
+    def __repr__(self) -> str:
+        lines = [f"schedule of {', '.join(s.name for s in self.state.stages if s.is_output)}"]
+        return "\n".join(lines + [f"  {v!r}" for v in self.stages])
+
+
+def _caller() -> str:
+    """Where outside this package the call came from: "at lab.py line 4: s[C].split(...)"."""
+    frame = inspect.currentframe()
+    while frame is not None and frame.f_globals.get("__name__", "").startswith("minitvm."):
+        frame = frame.f_back
+    if frame is None:
+        return ""
+    info = inspect.getframeinfo(frame, context=1)
+    file = "notebook cell" if "ipykernel" in info.filename else info.filename.rsplit("/", 1)[-1]
+    code = f": {info.code_context[0].strip()}" if info.code_context else ""
+    return f"at {file} line {info.lineno}{code}"
+
+
+class StageView:
+    """One stage of a schedule: `s[C]`. Its methods take steps; axes are its loops' handles."""
+
+    def __init__(self, schedule: Schedule, name: str) -> None:
+        self.schedule = schedule
+        self.name = name
+
+    @property
+    def _stage(self) -> Stage:
+        return self.schedule.state.stage(self.name)
+
+    @property
+    def op(self) -> Operation:
+        """The operation as it is now; its `axis` and `reduce_axis` are the first handles."""
+        return self._stage.op
+
+    @property
+    def is_output(self) -> bool:
+        """Is its result one of the schedule's results?"""
+        return self._stage.is_output
+
+    @property
+    def is_inlined(self) -> bool:
+        """Has compute_inline put it into its readers?"""
+        return isinstance(self._stage.attach, Inline)
+
+    @property
+    def is_attached(self) -> bool:
+        """Has compute_at put it inside another stage's loop?"""
+        return isinstance(self._stage.attach, At)
+
+    @property
+    def leaf_iter_vars(self) -> list[Axis]:
+        """The current loops, outermost first."""
+        return list(self._stage.leaves)
+
+    @property
+    def relations(self) -> tuple[Relation, ...]:
+        """The splits and fuses made so far."""
+        return self._stage.relations
+
+    def _names(self) -> list[str]:
+        """What steps call the current loops."""
+        names = self._stage.named()
+        return [names[a] for a in self._stage.leaves]
+
+    def _axis(self, a: Any, verb: str) -> str:
+        """The name of the axis `a`, if it is one of this stage's."""
+        if not isinstance(a, Axis):
+            raise ScheduleError(
+                f"{verb} of {a!r} in {self.name}",
+                "not an axis",
+                f"s[{self.name}].op.axis, or what split, fuse and tile return",
+            )
+        if not any(a is b for b in self._stage.axes()):
+            others = [s.name for s in self.schedule.state.stages if any(a is b for b in s.axes())]
+            raise ScheduleError(
+                f"{verb} of {a.name!r} in {self.name}",
+                f"that axis belongs to {others[0]}" if others else "that axis is from elsewhere",
+                f"one of {', '.join(self._names())}",
+            )
+        return self._stage.named()[a]
+
+    def split(self, axis: Axis, factor: Any = None, nparts: Any = None) -> tuple[Axis, Axis]:
+        """Cut a loop in two, (outer, inner); inner has `factor` iterations, or outer `nparts`."""
+        name = self._axis(axis, "split")
+        self.schedule.apply(Split(self.name, name, _size(name, factor), _size(name, nparts)))
+        made = self._stage.relations[-1]
+        return made.outer, made.inner
+
+    def fuse(self, *axes: Axis) -> Axis:
+        """One loop over neighbouring loops, given outermost first."""
+        self.schedule.apply(Fuse(self.name, tuple(self._axis(a, "fuse") for a in axes)))
+        made = self._stage.relations[-1]
+        return made.fused  # type: ignore[union-attr]  # the last relation is the fuse just made
+
+    def reorder(self, *axes: Axis) -> None:
+        """Put the given loops into this order; others keep their places."""
+        self.schedule.apply(Reorder(self.name, tuple(self._axis(a, "reorder") for a in axes)))
+
+    def tile(self, *args: Any, **factors: Any) -> tuple[Axis, ...]:
+        """Split two or three loops and put the outer parts outside: tile(y, x, fy, fx) gives
+        yo, xo, yi, xi; tile(y, x, k, fy, fx, fk) gives yo, xo, ko, yi, xi, ki."""
+        sizes = [*args, *factors.values()]
+        n = sum(isinstance(a, Axis) for a in sizes)
+        if n not in (2, 3) or len(sizes) != 2 * n:
+            raise ScheduleError(
+                f"tile in {self.name}",
+                f"{n} axes and {len(sizes) - n} factors are given",
+                "tile(y, x, fy, fx) or tile(y, x, k, fy, fx, fk)",
+            )
+        before = len(self.schedule.steps)
+        try:
+            pairs = [self.split(a, factor=f) for a, f in zip(sizes[:n], sizes[n:], strict=True)]
+            made = (*(o for o, _ in pairs), *(i for _, i in pairs))
+            self.reorder(*made)
+        except ScheduleError:  # all of it or nothing
+            while len(self.schedule.steps) > before:
+                self.schedule.undo()
+            raise
+        return made
+
+    def vectorize(self, axis: Axis) -> None:
+        """Run the loop's iterations as the lanes of a vector."""
+        self._annotate(axis, "vectorize")
+
+    def unroll(self, axis: Axis) -> None:
+        """Write the loop's iterations out."""
+        self._annotate(axis, "unroll")
+
+    def parallel(self, axis: Axis) -> None:
+        """Run the loop's iterations on all threads."""
+        self._annotate(axis, "parallel")
+
+    def _annotate(self, axis: Axis, kind: Any) -> None:
+        self.schedule.apply(Annotate(self.name, self._axis(axis, kind), kind))
+
+    def pragma(self, axis: Axis, key: str, value: Any = 1) -> None:
+        """Attach a remark to a loop: pragma(k, "auto_unroll_max_step", 16)."""
+        self.schedule.apply(Pragma(self.name, self._axis(axis, "pragma"), key, value))
+
+    def compute_at(self, target: Any, axis: Axis) -> None:
+        """Compute this stage inside the loop `axis` of `target` (a stage, s[P])."""
+        stage = self.schedule[target] if not isinstance(target, StageView) else target
+        self.schedule.apply(ComputeAt(self.name, stage.name, stage._axis(axis, "compute_at")))
+
+    def compute_inline(self) -> None:
+        """Put this stage's formula into its readers."""
+        self.schedule.apply(ComputeInline(self.name))
+
+    def compute_root(self) -> None:
+        """Compute this stage as a whole, before its readers."""
+        self.schedule.apply(ComputeRoot(self.name))
+
+    def set_scope(self, scope: str) -> None:
+        """Choose the memory of this stage's result."""
+        self.schedule.apply(SetScope(self.name, scope))
+
+    def transform_layout(self, fn: Callable[..., Any]) -> None:
+        """Store element (k, j) at fn(k, j): lambda k, j: (j // 16, k, j % 16) packs columns."""
+        names = axis_names(fn)
+        places = as_tuple(fn(*(Var(n, 0) for n in names)))
+        layout = tuple(text(index(p)) for p in places)
+        self.schedule.apply(TransformLayout(self.name, names, layout))
+
+    def __repr__(self) -> str:
+        loops: list[str] = []
+        for a, name in zip(self._stage.leaves, self._names(), strict=True):
+            kind = self._stage.note(a).kind
+            loops.append(name if kind == "serial" else f"{name} ({kind})")
+        return f"{self.name}: {', '.join(loops) or 'no loops'}"
+
+
+def _size(axis: str, n: Any) -> int | None:
+    """A split size as an int; ScheduleError if it is not one."""
+    if n is None:
+        return None
+    try:
+        size = index(n)
+    except TVMError:
+        size = None
+    if not isinstance(size, int) or isinstance(n, bool):
+        raise ScheduleError(f"split of {axis!r} by {n!r}", "the size of a part is an integer >= 1")
+    return size
