@@ -1,0 +1,7 @@
+"""Code generation: loop IR in, program text out. Nothing here compiles or runs anything."""
+
+from .common import clean
+from .llvm import emit_llvm
+from .python import emit_python
+
+__all__ = ["clean", "emit_llvm", "emit_python"]

@@ -1,0 +1,244 @@
+"""Arithmetic in LLVM IR: what every operator, conversion and intrinsic of a formula becomes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from minitvm.base import BOOL, FLOAT64, UINT8, BuildError, DType
+from minitvm.tir import BinaryOp, CompareOp
+
+from .llvm_code import Code, Value, constant, suffix_of, type_of
+
+FLOAT_OPS = {"add": "fadd contract", "sub": "fsub contract", "mul": "fmul contract", "div": "fdiv"}
+INTEGER_OPS = {"add": "add", "sub": "sub", "mul": "mul", "bitand": "and", "bitor": "or", "bitxor": "xor"}  # fmt: skip  # noqa: E501
+ORDER = {"<": "lt", "<=": "le", ">": "gt", ">=": "ge", "==": "eq", "!=": "ne"}
+
+
+def binary(c: Code, op: BinaryOp, a: Value, b: Value) -> Value:
+    """a op b on one dtype; scalars spread over the lanes of the other operand."""
+    power = int(b.text) if b.text.isdigit() else 0
+    if op in ("floordiv", "floormod") and power > 0 and power & (power - 1) == 0:
+        return divide_by_power(c, op, a, power)
+    a, b = c.broadcast(a, b)
+    if op in ("and", "or"):
+        return c.op(f"{op} {a}, {b.text}", BOOL, a.lanes)
+    if op in ("min", "max"):
+        return _extremum(c, op, a, b)
+    if a.dtype.is_float:
+        if op == "pow":
+            return c.intrinsic("pow", a, b)
+        return c.op(f"{FLOAT_OPS[op]} {a}, {b.text}", a.dtype, a.lanes)
+    if op in INTEGER_OPS:
+        return c.op(f"{INTEGER_OPS[op]} {a}, {b.text}", a.dtype, a.lanes)
+    if op in ("shl", "shr"):
+        return _shift(c, op, a, b)
+    return _divide(c, op, a, b)
+
+
+def _like(v: Value, number: float) -> Value:
+    """The literal `number` in the type and width of `v`."""
+    one = constant(number, v.dtype)
+    return one if v.lanes == 1 else Value(f"splat ({one})", v.dtype, v.lanes)
+
+
+def select(c: Code, cond: Value, a: Value, b: Value) -> Value:
+    """a where cond, else b."""
+    if cond.lanes == 1:
+        a, b = c.broadcast(a, b)
+    else:
+        cond, a, b = c.broadcast(cond, a, b)
+    return c.op(f"select {cond}, {a}, {b}", a.dtype, a.lanes)
+
+
+def _extremum(c: Code, op: str, a: Value, b: Value) -> Value:
+    if a.dtype.is_float:  # compare and select: one instruction, minps
+        return select(c, compare(c, "<" if op == "min" else ">", a, b), a, b)
+    if a.dtype is BOOL:
+        return c.op(f"{'and' if op == 'min' else 'or'} {a}, {b.text}", BOOL, a.lanes)
+    return c.intrinsic(("u" if a.dtype is UINT8 else "s") + op, a, b)
+
+
+def compare(c: Code, op: CompareOp, a: Value, b: Value) -> Value:
+    """a op b -> bool. With a NaN every comparison is false, but != is true."""
+    a, b = c.broadcast(a, b)
+    if a.dtype.is_float:
+        test = f"fcmp {'u' if op == '!=' else 'o'}{ORDER[op]}"
+    elif op in ("==", "!="):
+        test = f"icmp {ORDER[op]}"
+    else:
+        test = f"icmp {'s' if a.dtype.kind == 'int' else 'u'}{ORDER[op]}"
+    return c.op(f"{test} {a}, {b.text}", BOOL, a.lanes)
+
+
+def invert(c: Code, a: Value) -> Value:
+    """not a."""
+    return c.op(f"xor {a}, {_like(a, True).text}", BOOL, a.lanes)
+
+
+# --- integers ------------------------------------------------------------------------------------
+
+
+def _shift(c: Code, op: str, a: Value, b: Value) -> Value:
+    """a << b or a >> b; everything is shifted out when b is not in 0 .. bits-1, as in numpy."""
+    inside = c.op(f"icmp ult {b}, {_like(b, a.dtype.bits).text}", BOOL, b.lanes)
+    if op == "shr" and a.dtype is not UINT8:  # sign bits come in
+        most = select(c, inside, b, _like(b, a.dtype.bits - 1))
+        return c.op(f"ashr {a}, {most.text}", a.dtype, a.lanes)
+    moved = c.op(f"{'shl' if op == 'shl' else 'lshr'} {a}, {b.text}", a.dtype, a.lanes)
+    return select(c, inside, moved, _like(a, 0))
+
+
+def divide_by_power(c: Code, op: str, a: Value, power: int) -> Value:
+    """a // power or a % power, rounded to minus infinity: a shift or a mask."""
+    if op == "floormod":
+        return c.op(f"and {a}, {_like(a, power - 1).text}", a.dtype, a.lanes)
+    shift = "lshr" if a.dtype is UINT8 else "ashr"
+    return c.op(f"{shift} {a}, {_like(a, power.bit_length() - 1).text}", a.dtype, a.lanes)
+
+
+def _divide(c: Code, op: str, a: Value, b: Value) -> Value:
+    """Quotient or remainder, rounded to minus infinity (floor*) or to zero (trunc*).
+
+    Never traps: x / 0 = x % 0 = 0, and lowest / -1 wraps around to lowest.
+    """
+    divide, remainder = ("udiv", "urem") if a.dtype is UINT8 else ("sdiv", "srem")
+    zero, divisor = _like(b, 0), b
+    by_zero = compare(c, "==", b, zero)  # folds away when b is a literal
+    divisor = select(c, by_zero, _like(b, 1), b)
+    if a.dtype is UINT8:
+        result = c.op(f"{divide if 'div' in op else remainder} {a}, {divisor.text}", UINT8, a.lanes)
+        return select(c, by_zero, zero, result)
+    by_minus = compare(c, "==", b, _like(b, -1))
+    divisor = select(c, by_minus, _like(b, 1), divisor)  # a // -1 is -a, and a % -1 is 0
+    rest = c.op(f"{remainder} {a}, {divisor.text}", a.dtype, a.lanes)
+    if op == "truncmod":
+        return rest
+    signs = c.op(f"xor {rest}, {divisor.text}", a.dtype, a.lanes)
+    crossed = binary(c, "and", compare(c, "!=", rest, zero), compare(c, "<", signs, zero))
+    if op == "floormod":
+        return binary(c, "add", rest, select(c, crossed, divisor, zero))
+    quotient = c.op(f"{divide} {a}, {divisor.text}", a.dtype, a.lanes)
+    if op == "floordiv":
+        quotient = binary(c, "add", quotient, select(c, crossed, _like(a, -1), zero))
+    quotient = select(c, by_minus, binary(c, "sub", zero, a), quotient)
+    return select(c, by_zero, zero, quotient)
+
+
+# --- conversions ---------------------------------------------------------------------------------
+
+
+def cast(c: Code, v: Value, to: DType) -> Value:
+    """`v` converted: float to integer truncates and saturates, integer to narrower wraps."""
+    if v.dtype is to:
+        return v
+    if to is BOOL:
+        return compare(c, "!=", v, _like(v, 0))
+    if v.dtype.is_float and to.is_integer:
+        name = f"fpto{'u' if to is UINT8 else 's'}i.sat"
+        kinds = f"{suffix_of(to, v.lanes)}.{suffix_of(v.dtype, v.lanes)}"
+        return c.call(f"llvm.{name}.{kinds}", Value("", to, v.lanes), v)
+    if to.is_float:
+        signed = v.dtype.kind == "int"
+        widen = "fpext" if to is FLOAT64 else "fptrunc"
+        how = widen if v.dtype.is_float else "sitofp" if signed else "uitofp"
+    elif v.dtype.bits == to.bits:  # int8 and uint8 share their bits
+        return Value(v.text, to, v.lanes)
+    elif v.dtype.bits > to.bits:
+        how = "trunc"
+    else:
+        how = "sext" if v.dtype.kind == "int" else "zext"
+    return c.op(f"{how} {v} to {type_of(to, v.lanes)}", to, v.lanes)
+
+
+# --- intrinsics ----------------------------------------------------------------------------------
+
+
+def _llvm(name: str) -> Callable[[Code, Value], Value]:
+    """A function LLVM knows. What the CPU cannot do itself becomes a call of libm, lane by lane."""
+    return lambda c, x: c.intrinsic(name, x)
+
+
+def _rsqrt(c: Code, x: Value) -> Value:
+    return binary(c, "div", _like(x, 1.0), c.intrinsic("sqrt", x))
+
+
+def _sigmoid(c: Code, x: Value) -> Value:
+    grown = c.intrinsic("exp", c.op(f"fneg {x}", x.dtype, x.lanes))
+    return binary(c, "div", _like(x, 1.0), binary(c, "add", _like(x, 1.0), grown))
+
+
+def _erf(c: Code, x: Value) -> Value:
+    """libm's erf, lane by lane."""
+    name = "erf" if x.dtype is FLOAT64 else "erff"
+    if x.lanes == 1:
+        return c.call(name, x, x)
+    result = Value("poison", x.dtype, x.lanes)
+    for n in range(x.lanes):
+        one = c.op(f"extractelement {x}, i64 {n}", x.dtype)
+        done = c.call(name, one, one)
+        result = c.op(f"insertelement {result}, {done}, i64 {n}", x.dtype, x.lanes)
+    return result
+
+
+def _abs(c: Code, x: Value) -> Value:
+    if x.dtype.is_float:
+        return c.intrinsic("fabs", x)
+    return x if x.dtype is UINT8 else c.intrinsic("abs", x, ("i1", "false"))
+
+
+def _fmod(c: Code, x: Value, y: Value) -> Value:
+    x, y = c.broadcast(x, y)
+    return c.op(f"frem {x}, {y.text}", x.dtype, x.lanes)
+
+
+def _isnan(c: Code, x: Value) -> Value:
+    return c.op(f"fcmp uno {x}, {x.text}", BOOL, x.lanes)
+
+
+def _isfinite(c: Code, x: Value) -> Value:
+    return compare(c, "<", _abs(c, x), _like(x, float("inf")))
+
+
+def _isinf(c: Code, x: Value) -> Value:
+    return compare(c, "==", _abs(c, x), _like(x, float("inf")))
+
+
+INTRINSICS: dict[str, Callable[..., Value]] = {
+    "exp": _llvm("exp"),
+    "exp2": _llvm("exp2"),
+    "log": _llvm("log"),
+    "log2": _llvm("log2"),
+    "log10": _llvm("log10"),
+    "sqrt": _llvm("sqrt"),
+    "rsqrt": _rsqrt,
+    "sin": _llvm("sin"),
+    "cos": _llvm("cos"),
+    "tan": _llvm("tan"),
+    "atan": _llvm("atan"),
+    "sinh": _llvm("sinh"),
+    "cosh": _llvm("cosh"),
+    "tanh": _llvm("tanh"),
+    "sigmoid": _sigmoid,
+    "erf": _erf,
+    "floor": _llvm("floor"),
+    "ceil": _llvm("ceil"),
+    "trunc": _llvm("trunc"),
+    "round": _llvm("roundeven"),
+    "abs": _abs,
+    "fmod": _fmod,
+    "isnan": _isnan,
+    "isfinite": _isfinite,
+    "isinf": _isinf,
+}
+
+
+def intrinsic(c: Code, name: str, args: list[Value]) -> Value:
+    """`name(*args)`. Raises BuildError for a function the LLVM target does not have."""
+    known = INTRINSICS.get(name)
+    if known is None:
+        raise BuildError(
+            f"{name}(...)",
+            "the LLVM target has no such function",
+            f"one of {', '.join(INTRINSICS)}",
+        )
+    return known(c, *args)

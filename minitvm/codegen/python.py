@@ -1,0 +1,257 @@
+"""Loop IR -> Python source text: the same loops, to be read, run and stepped through.
+
+Values are numpy scalars, so they round and wrap as machine code does; indices are Python ints.
+"""
+
+from __future__ import annotations
+
+import keyword
+import math
+from collections.abc import Iterator
+from typing import assert_never
+
+from minitvm.base import BOOL, BuildError, DType
+from minitvm.tir import (
+    Allocate,
+    AsIndex,
+    Binary,
+    Buffer,
+    Call,
+    Cast,
+    Compare,
+    Const,
+    Evaluate,
+    Expr,
+    For,
+    If,
+    IfThenElse,
+    Index,
+    Lane,
+    Load,
+    Not,
+    Pragma,
+    PrimFunc,
+    Printer,
+    Select,
+    Seq,
+    Stmt,
+    Store,
+    Var,
+    elements,
+    high,
+    is_index,
+    low,
+)
+
+from .common import clean, flat, parameters, refuse_threads
+
+RESERVED = {"np", "math", "range", "min", "max", "int", "abs", "bool", *keyword.kwlist}
+TAB = "    "
+
+# operator -> (sign, binding strength, least strength of its operands)
+SIGNS = {
+    "or": ("or", 0, 0), "and": ("and", 1, 1),
+    "bitand": ("&", 3, 6), "bitor": ("|", 3, 6), "bitxor": ("^", 3, 6),
+    "shl": ("<<", 3, 6), "shr": (">>", 3, 6),
+    "add": ("+", 6, 6), "sub": ("-", 6, 6), "mul": ("*", 7, 7), "div": ("/", 7, 7),
+    "floordiv": ("//", 7, 7), "floormod": ("%", 7, 7), "pow": ("**", 8, 9),
+}  # fmt: skip
+FUNCTIONS = {"min": "min", "max": "max", "truncdiv": "truncdiv", "truncmod": "np.fmod"}
+CHOICE, NOT, COMPARE, SIGNED, ATOM = -1, 1, 2, 6, 9  # binding strengths of everything else
+
+INTRINSICS = {
+    "exp": "np.exp({})", "exp2": "np.exp2({})", "log": "np.log({})", "log2": "np.log2({})",
+    "log10": "np.log10({})", "sqrt": "np.sqrt({})", "rsqrt": "(1 / np.sqrt({}))",
+    "sin": "np.sin({})", "cos": "np.cos({})", "tan": "np.tan({})", "atan": "np.arctan({})",
+    "sinh": "np.sinh({})", "cosh": "np.cosh({})", "tanh": "np.tanh({})",
+    "sigmoid": "(1 / (1 + np.exp(-({}))))", "erf": "np.{dtype}(math.erf({}))",
+    "floor": "np.floor({})", "ceil": "np.ceil({})", "trunc": "np.trunc({})",
+    "round": "np.rint({})", "abs": "abs({})", "fmod": "np.fmod({}, {})",
+    "isnan": "np.isnan({})", "isfinite": "np.isfinite({})", "isinf": "np.isinf({})",
+}  # fmt: skip
+
+HELPERS = {
+    "truncdiv": '''
+def truncdiv(a, b):
+    """a / b rounded to zero."""
+    return a // b + int(a % b != 0 and (a < 0) != (b < 0))
+''',
+    "to_integer": '''
+def to_integer(x, dtype):
+    """The float x without its fraction; the nearest end of the range of dtype; 0 for NaN."""
+    ends = np.iinfo(dtype)
+    if np.isnan(x):
+        return dtype(0)
+    if x <= ends.min:
+        return dtype(ends.min)
+    return dtype(ends.max if x >= ends.max else int(x))
+''',
+}
+
+
+def emit_python(f: PrimFunc) -> str:
+    """Python source that defines `name(params...)`, complete with its imports.
+
+    Buffers are passed as one-dimensional numpy arrays (views: `A.reshape(-1)`), scalars as ints,
+    in the order of f.params; symbolic sizes that are no parameters themselves follow.
+
+    Needs flat buffers (pass `flatten`) and scalar loops. Raises BuildError for vectors.
+    """
+    p = PythonPrinter()
+    name = p.unique(f.name)
+    arguments = ", ".join(p.name(x) for x in parameters(f))
+    body = list(p.lines(f.body, 1))
+    text = "\n".join(body)
+    header = "import math\n\n" if "math." in text else ""
+    helpers = "".join(f"\n{code}" for word, code in HELPERS.items() if f"{word}(" in text)
+    silence = '@np.errstate(all="ignore")  # integers wrap, 1.0 / 0.0 is inf: no warning'
+    return f"{header}import numpy as np\n{helpers}\n\n{silence}\ndef {name}({arguments}):\n{text}\n"
+
+
+class PythonPrinter(Printer):
+    """Prints a function as Python that runs; indices print as they always do."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.used |= RESERVED | set(HELPERS)
+
+    def unique(self, name: str) -> str:
+        """An identifier made of `name` that is not in use yet."""
+        word = base = clean(name)
+        n = 1
+        while word in self.used:
+            word, n = f"{base}_{n}", n + 1
+        self.used.add(word)
+        return word
+
+    def name(self, x: Var | Buffer) -> str:
+        """The Python name of a variable or buffer."""
+        if id(x) not in self.names:
+            self.names[id(x)] = self.unique(x.name)
+        return self.names[id(x)]
+
+    # --- expressions ---
+
+    def expr(self, e: Index, tight: int = 0) -> str:
+        """`e` as Python text, in parentheses if it binds less tightly than `tight`."""
+        if isinstance(e, AsIndex):
+            return f"int({self.expr(e.value, CHOICE)})"
+        if isinstance(e, Lane):
+            raise BuildError(
+                f"a vector of {e.lanes} lanes", "Python code has scalar loops", "skip `vectorize`"
+            )
+        if is_index(e) or not isinstance(e, Expr):
+            return super().expr(e, tight)
+        text, strength = self._typed(e)
+        return f"({text})" if strength < tight else text
+
+    def _typed(self, e: Expr) -> tuple[str, int]:
+        """The text of a value and how tightly it binds."""
+        match e:
+            case Const(value, dtype):
+                return (repr(value) if dtype is BOOL else self._literal(e)), ATOM
+            case Load(buffer, indices):
+                return self.element(buffer, (flat(buffer, indices),)), ATOM
+            case Cast(value, dtype):
+                return self._cast(value, dtype), ATOM
+            case Binary():
+                return self._binary(e)
+            case Compare(op, a, b):
+                x, y = self._pair(a, b, COMPARE + 1)
+                return f"{x} {op} {y}", COMPARE
+            case Not(a):
+                return f"not {self.expr(a, COMPARE)}", NOT
+            case Select(cond, a, b) | IfThenElse(cond, a, b):
+                return f"{self.expr(a)} if {self.expr(cond)} else {self.expr(b, CHOICE)}", CHOICE
+            case Call(name, args):
+                return self._call(name, args, e.dtype), ATOM
+            case _:
+                raise BuildError(f"a {type(e).__name__}", "Python code cannot express this node")
+
+    def _literal(self, e: Const) -> str:
+        """A constant as a numpy scalar: np.float32(0.5)."""
+        return f"np.{e.dtype}({self._bare(e)})"
+
+    def _bare(self, e: Const, tight: int = CHOICE) -> str:
+        """A constant as Python writes it; numpy gives it the type of what it is combined with."""
+        text = repr(e.value)
+        if isinstance(e.value, float) and not math.isfinite(e.value):
+            text = "np.nan" if math.isnan(e.value) else "np.inf" if e.value > 0 else "-np.inf"
+        return f"({text})" if text.startswith("-") and tight > SIGNED else text
+
+    def _pair(self, a: Index, b: Index, tight: int) -> tuple[str, str]:
+        """Two operands; a constant beside something typed needs no type of its own."""
+        x, y = self.expr(a, tight), self.expr(b, tight)
+        if isinstance(b, Const) and not isinstance(a, Const):
+            y = self._bare(b, tight)
+        elif isinstance(a, Const) and not isinstance(b, Const):
+            x = self._bare(a, tight)
+        return x, y
+
+    def _binary(self, e: Binary) -> tuple[str, int]:
+        if e.op in FUNCTIONS:
+            return f"{FUNCTIONS[e.op]}({self.expr(e.a)}, {self.expr(e.b)})", ATOM
+        sign, strength, tight = SIGNS[e.op]
+        x, y = self._pair(e.a, e.b, tight)
+        if tight == strength:  # a - (b - c)
+            y = self.expr(e.b, tight + 1) if not isinstance(e.b, Const) else y
+        return f"{x} {sign} {y}", strength
+
+    def _cast(self, value: Index, to: DType) -> str:
+        x = self.expr(value)
+        if to is BOOL:
+            return f"bool({x})"
+        if is_index(value):
+            fits = to.is_float or (to.low <= low(value) and high(value) <= to.high)
+            return f"np.{to}({x})" if fits else f"np.{to}(np.int64({x}))"
+        if isinstance(value, Expr) and value.dtype.is_float and to.is_integer:
+            return f"to_integer({x}, np.{to})"
+        return f"np.{to}({x})"
+
+    def _call(self, name: str, args: tuple[Expr, ...], dtype: DType) -> str:
+        if name not in INTRINSICS:
+            raise BuildError(
+                f"{name}(...)", "Python code cannot express it", f"one of {', '.join(INTRINSICS)}"
+            )
+        return INTRINSICS[name].format(*(self.expr(a) for a in args), dtype=dtype)
+
+    # --- statements ---
+
+    def lines(self, s: Stmt, depth: int = 0) -> Iterator[str]:
+        """The lines of `s`, indented by `depth` levels of four spaces."""
+        tab = TAB * depth
+        match s:
+            case For(var, extent, body):
+                refuse_threads(s)
+                remark = "  # parallel" if s.kind == "parallel" else ""
+                yield f"{tab}for {self.name(var)} in range({self.expr(extent)}):{remark}"
+                yield from self.lines(body, depth + 1)
+            case Store(buffer, indices, value):
+                plain = isinstance(value, Const)
+                text = self._bare(value) if plain else self.expr(value, CHOICE)
+                yield f"{tab}{self.element(buffer, (flat(buffer, indices),))} = {text}"
+            case If(cond, body, orelse):
+                yield f"{tab}if {self.expr(cond)}:"
+                yield from self.lines(body, depth + 1)
+                if orelse is not None:
+                    yield f"{tab}else:"
+                    yield from self.lines(orelse, depth + 1)
+            case Seq(body):
+                for part in body:
+                    yield from self.lines(part, depth)
+                if not body:
+                    yield f"{tab}pass"
+            case Allocate(buffer, body):
+                size = self.expr(elements(buffer))
+                yield f"{tab}{self.name(buffer)} = np.empty({size}, np.{self._kept(buffer.dtype)})"
+                yield from self.lines(body, depth)
+            case Evaluate(value):
+                yield f"{tab}{self.expr(value)}"
+            case Pragma(key, value, body):
+                yield f"{tab}# pragma {key} = {value!r}"
+                yield from self.lines(body, depth)
+            case _:
+                assert_never(s)
+
+    def _kept(self, dtype: DType) -> str:
+        return "bool_" if dtype is BOOL else str(dtype)
