@@ -1,0 +1,202 @@
+"""A compiled function: checks its arguments, runs, measures itself, shows its sources."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from numbers import Integral
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from minitvm.base import ArgumentError, MeasureError
+from minitvm.tir import Buffer, PrimFunc, sizes_of
+
+Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
+Run: TypeAlias = Callable[[list[Any]], None]  # arrays and ints in the order of the parameters
+
+
+@dataclass(frozen=True, slots=True)
+class Times:
+    """Seconds per call, one entry a repeat."""
+
+    results: tuple[float, ...]
+
+    @property
+    def min(self) -> float:
+        """The fastest repeat: what the machine can do when nobody disturbs it."""
+        return min(self.results)
+
+    @property
+    def median(self) -> float:
+        """The repeat in the middle."""
+        return statistics.median(self.results)
+
+    @property
+    def mean(self) -> float:
+        """The average."""
+        return statistics.fmean(self.results)
+
+    def __str__(self) -> str:
+        return (
+            f"median {self.median * 1e3:.4g} ms, min {self.min * 1e3:.4g} ms of {len(self.results)}"
+        )
+
+
+class Function:
+    """A kernel: call it with arrays in the order of its parameters; outputs are written in place.
+
+    Arguments are C-contiguous numpy arrays of the declared dtype and shape, or anything with
+    __dlpack__ that is one without copying. An output may not share memory with another argument.
+    Raises ArgumentError, naming the argument, otherwise; nothing is run then.
+    """
+
+    def __init__(self, func: PrimFunc, run: Run, sources: Mapping[str, Callable[[], str]]) -> None:
+        self.func = func
+        self.name = func.name
+        self._run = run
+        self._sources = sources
+        self._outputs = [n for n, p in enumerate(func.params) if _is_in(p, func.outputs)]
+        self._fixed = [_fixed(p) for p in func.params]
+        self._symbolic = None in self._fixed  # some extent or scalar is known only at the call
+
+    def __call__(self, *args: Any) -> None:
+        self._run(self._checked(args))
+
+    def source(self, kind: str = "tir") -> str:
+        """The program as text: "tir", or what the target makes of it ("python", "ll", "asm")."""
+        if kind not in self._sources:
+            known = ", ".join(self._sources)
+            raise ArgumentError(
+                f"source({kind!r})", "there is no such text here", f"one of {known}"
+            )
+        return self._sources[kind]()
+
+    def time_evaluator(
+        self,
+        name: str | None = None,
+        dev: Any = None,
+        number: int = 10,
+        repeat: int = 3,
+        min_repeat_ms: float = 0,
+        timer: Callable[[], float] = time.perf_counter,
+    ) -> Callable[..., Times]:
+        """A function of the same arguments that returns the seconds a call takes, as Times.
+
+        Each of `repeat` results is the average over `number` calls in a row; more calls are made
+        where that takes less than min_repeat_ms. One call before is not counted. `name` and
+        `dev` are accepted for TVM's sake.
+        """
+        del dev
+        if name not in (None, self.name, "main") or number < 1 or repeat < 1:
+            raise MeasureError(
+                f"time_evaluator({name!r}, number={number}, repeat={repeat})",
+                f"the function is {self.name!r}, counts are >= 1",
+            )
+
+        def evaluate(*args: Any) -> Times:
+            ready = self._checked(args)
+            self._run(ready)
+            count, results = number, list[float]()
+            while len(results) < repeat:
+                start = timer()
+                for _ in range(count):
+                    self._run(ready)
+                seconds = timer() - start
+                if seconds * 1e3 < min_repeat_ms:
+                    count = max(
+                        count + 1,
+                        int(count * min(10, 1.2 * min_repeat_ms / max(seconds * 1e3, 1e-3))),
+                    )
+                    continue
+                results.append(seconds / count)
+            return Times(tuple(results))
+
+        return evaluate
+
+    def __repr__(self) -> str:
+        return (
+            f"<minitvm function {str(self.func).splitlines()[0].removeprefix('def ').rstrip(':')}>"
+        )
+
+    # --- checking ---
+
+    def _checked(self, args: tuple[Any, ...]) -> list[Any]:
+        """The arguments as numpy arrays and ints, sizes appended, all fitting."""
+        params = self.func.params
+        if len(args) != len(params):
+            names = ", ".join(p.name for p in params)
+            raise ArgumentError(
+                f"{self.name}({names})", f"takes {len(params)} arguments, {len(args)} given"
+            )
+        ready = [
+            a if type(a) is np.ndarray or not isinstance(p, Buffer) else _as_array(p.name, a)
+            for p, a in zip(params, args, strict=True)
+        ]
+        for p, a, fixed in zip(params, ready, self._fixed, strict=True):
+            if isinstance(p, Buffer):
+                if fixed is None or a.shape != fixed[0] or a.dtype != fixed[1]:
+                    _check_kind(self.name, p, a, fixed)
+                if not a.flags.c_contiguous:
+                    _refuse(self.name, p, "is not C-contiguous", "numpy.ascontiguousarray(...)")
+            elif not isinstance(a, Integral):
+                _refuse(self.name, p, f"is {type(a).__name__}, not an int", "an int")
+        for n in self._outputs:
+            self._check_output(n, ready)
+        if not self._symbolic:
+            return ready
+        sizes = sizes_of(self.func, tuple(ready))
+        plain = [a if isinstance(a, np.ndarray) else int(a) for a in ready]  # numpy.int64 too
+        return [*plain, *(sizes[v] for v in self.func.sizes)]
+
+    def _check_output(self, n: int, ready: list[Any]) -> None:
+        out, p = ready[n], self.func.params[n]
+        if not out.flags.writeable:
+            _refuse(self.name, p, "is an output, but read-only", "a writable copy")
+        for m, other in enumerate(ready):
+            if m != n and isinstance(other, np.ndarray) and np.may_share_memory(out, other):
+                _refuse(
+                    self.name,
+                    p,
+                    f"is an output, but shares memory with {self.func.params[m].name}",
+                    "separate arrays",
+                )
+
+
+def _is_in(p: object, buffers: tuple[Buffer, ...]) -> bool:
+    return any(p is b for b in buffers)
+
+
+def _fixed(p: Any) -> tuple[tuple[int, ...], np.dtype[Any]] | None:
+    """The shape and dtype a call must bring, where they are constants."""
+    if not isinstance(p, Buffer) or not all(isinstance(n, int) for n in p.shape):
+        return None
+    return tuple(n for n in p.shape if isinstance(n, int)), p.dtype.numpy
+
+
+def _refuse(name: str, p: Any, why: str, fix: str) -> None:
+    raise ArgumentError(f"{name}: argument {p.name}", why, fix)
+
+
+def _as_array(name: str, a: Any) -> Array:
+    if isinstance(a, np.ndarray):
+        return np.asarray(a)
+    if hasattr(a, "__dlpack__"):
+        try:
+            return np.from_dlpack(a)
+        except (BufferError, RuntimeError, TypeError, ValueError) as e:
+            raise ArgumentError(f"argument {name}", f"cannot be read in place: {e}") from e
+    raise ArgumentError(f"argument {name}", f"is {type(a).__name__}, not an array", "a numpy array")
+
+
+def _check_kind(
+    name: str, p: Buffer, a: Array, fixed: tuple[tuple[int, ...], np.dtype[Any]] | None
+) -> None:
+    if a.dtype != p.dtype.numpy:
+        _refuse(name, p, f"holds {a.dtype}, not {p.dtype}", f"{p.name}.astype({str(p.dtype)!r})")
+    if a.ndim != len(p.shape):
+        _refuse(name, p, f"has {a.ndim} dimensions, not {len(p.shape)}", "reshape it")
+    if fixed is not None:
+        _refuse(name, p, f"has shape {a.shape}, not {fixed[0]}", "arrays of the declared shape")

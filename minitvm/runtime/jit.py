@@ -1,0 +1,203 @@
+"""LLVM IR text in, callable native code out. The one place where minitvm talks to LLVM.
+
+Values from llvmlite are untyped, so `Any` is at home here and nowhere else.
+"""
+
+import ctypes
+import re
+import sys
+import threading
+from collections.abc import Mapping
+from functools import cached_property
+from typing import Any, Final
+
+from llvmlite import binding as llvm_binding
+
+from minitvm.base import BuildError, host
+
+llvm: Final[Any] = llvm_binding
+_lock = threading.RLock()
+# Ours alone, so that numba may compile at the same time; and for good: were there one per module,
+# Python's garbage collector could free it before the modules that live in it.
+_context = llvm.create_context()
+
+
+class Machine:
+    """Native code in memory. Its addresses are good for as long as this object is alive."""
+
+    def __init__(self, engine: Any, image: bytes, source: "Source | None") -> None:
+        self._engine = engine
+        self._source = source
+        self.object = image
+        """The relocatable object file: what load_object() takes, on this kind of machine."""
+
+    def address(self, name: str) -> int:
+        """Where the function called `name` starts."""
+        with _lock:
+            found = int(self._engine.get_function_address(name))
+        if not found:
+            raise BuildError(f"function {name!r}", "the compiled code does not define it")
+        return found
+
+    @cached_property
+    def ll(self) -> str:
+        """The LLVM IR after optimisation."""
+        with _lock:
+            return str(self._known().optimised()[0])
+
+    @cached_property
+    def asm(self) -> str:
+        """The assembly text of this machine code."""
+        with _lock:
+            module, target = self._known().optimised()
+            return str(target.emit_assembly(module))
+
+    def _known(self) -> "Source":
+        if self._source is None:
+            raise BuildError(
+                "source of loaded code",
+                "it came from an object file, which holds no LLVM IR",
+                "ask the function that was built, before exporting it",
+            )
+        return self._source
+
+
+class Source:
+    """IR text with the options it is compiled under; cheap to keep, and recompiled to be shown."""
+
+    def __init__(self, text: str, cpu: str, features: str, opt: int) -> None:
+        self.text, self.cpu, self.features, self.opt = text, cpu, features, opt
+
+    def optimised(self) -> tuple[Any, Any]:
+        """(module after the optimiser, target machine). Raises BuildError on IR LLVM refuses."""
+        target = _target_machine(self.cpu, self.features, self.opt)
+        module = _checked(self.text)
+        module.triple = target.triple
+        module.data_layout = str(target.target_data)
+        tuning = llvm.create_pipeline_tuning_options(speed_level=self.opt)
+        tuning.loop_vectorization = tuning.slp_vectorization = self.opt >= 2
+        passes = llvm.create_pass_builder(target, tuning)
+        passes.getModulePassManager().run(module, passes)
+        return module, target
+
+
+def compile_ir(
+    text: str,
+    *,
+    cpu: str = "",
+    features: str = "",
+    opt: int = 3,
+    symbols: Mapping[str, int] | None = None,
+) -> Machine:
+    """Native code for the LLVM IR in `text`, loaded and ready to call.
+
+    cpu             as LLVM spells it ("znver4"); by default this machine's, with its features
+    features        what to change in that ("+fma,-avx512f")
+    opt             0 (no optimisation) to 3
+    symbols         addresses of functions that `text` declares and this process provides
+
+    Safe to call from several threads. Raises BuildError with LLVM's message and the lines it is
+    about if the IR is not well formed, or if it calls a function nobody provides.
+    """
+    source = Source(text, cpu, features, opt)
+    with _lock:
+        _provide(symbols)
+        module, target = source.optimised()
+        _check_symbols(module)
+        image = bytes(target.emit_object(module))
+        return Machine(_engine(image), image, source)
+
+
+def load_object(image: bytes, *, symbols: Mapping[str, int] | None = None) -> Machine:
+    """Native code from an object file made by compile_ir, without compiling anything.
+
+    Raises BuildError if `image` is no object file. The code must fit this CPU and operating system.
+    """
+    with _lock:
+        _provide(symbols)
+        return Machine(_engine(image), image, None)
+
+
+def _engine(image: bytes) -> Any:
+    """An LLVM execution engine that has linked `image` into this process."""
+    linkable = llvm.ObjectFileRef.from_data(image)
+    if not linkable:
+        raise BuildError("load_object", f"these {len(image)} bytes are not an object file")
+    empty = llvm.parse_assembly("", _context)
+    engine = llvm.create_mcjit_compiler(empty, _target_machine("", "", 3))
+    engine.add_object_file(linkable)
+    engine.finalize_object()
+    return engine
+
+
+def _target_machine(cpu: str, features: str, opt: int) -> Any:
+    """A new LLVM target machine; engines swallow theirs, so they cannot share one."""
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+    if not cpu:
+        # a virtual machine may hide features that its CPU model has: name the absent ones as well
+        cpu, features = host().cpu, ",".join(filter(None, (_host_features(), features)))
+    target = llvm.Target.from_triple(llvm.get_process_triple())
+    return target.create_target_machine(cpu=cpu, features=features, opt=opt, jit=True)
+
+
+def _host_features() -> str:
+    try:
+        return str(llvm.get_host_cpu_features().flatten())
+    except RuntimeError:  # LLVM cannot tell on this operating system
+        return ""
+
+
+def _checked(text: str) -> Any:
+    """The module `text` describes, parsed and verified."""
+    try:
+        module = llvm.parse_assembly(text, _context)
+        module.verify()
+    except RuntimeError as error:
+        raise BuildError("LLVM refuses this IR", explain(str(error), text)) from error
+    return module
+
+
+def explain(message: str, text: str) -> str:
+    """LLVM's message, followed by the lines of `text` around the place it names, if any."""
+    message = message.strip()
+    place = re.search(r"<string>:(\d+):", message)
+    if not place:
+        return message
+    at = int(place[1])
+    around = list(enumerate(text.splitlines(), 1))[max(0, at - 3) : at + 2]
+    shown = (f"{'->' if n == at else '  '} {n:4d}  {line}" for n, line in around)
+    return "\n".join([message, *shown])
+
+
+def _provide(symbols: Mapping[str, int] | None) -> None:
+    for name, address in (symbols or {}).items():
+        llvm.add_symbol(name, address)
+
+
+def _check_symbols(module: Any) -> None:
+    """Find the functions that `module` calls; LLVM's linker would end the process over one missing.
+
+    Raises BuildError for one that neither `symbols` nor the C library provides.
+    """
+    for function in module.functions:
+        name = str(function.name)
+        if not function.is_declaration or name.startswith("llvm."):
+            continue
+        if llvm.address_of_symbol(name) is None and not _from_c_library(name):
+            raise BuildError(
+                f"call of {name!r}",
+                "this process has no function of that name",
+                "pass its address in `symbols`, or define it in the IR",
+            )
+
+
+def _from_c_library(name: str) -> bool:
+    """Make a function of the C library known to LLVM; False if it has none of that name."""
+    library = ctypes.cdll.msvcrt if sys.platform == "win32" else ctypes.CDLL(None)
+    try:
+        address = ctypes.cast(getattr(library, name), ctypes.c_void_p).value
+    except AttributeError:
+        return False
+    llvm.add_symbol(name, address)
+    return True

@@ -1,0 +1,65 @@
+"""Arrays and devices under the names of TVM: numpy arrays with a few methods more."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from minitvm.base import ArgumentError, dtype
+
+
+@dataclass(frozen=True, slots=True)
+class Device:
+    """A place where arrays live and functions run: cpu(0)."""
+
+    kind: str
+    index: int = 0
+
+    def sync(self) -> None:
+        """Wait until the device has finished; a CPU always has."""
+
+    def __str__(self) -> str:
+        return f"{self.kind}({self.index})"
+
+
+def cpu(index: int = 0) -> Device:
+    """This machine's processor."""
+    return Device("cpu", index)
+
+
+class NDArray(np.ndarray[Any, np.dtype[Any]]):
+    """A numpy array that also answers to TVM's method names."""
+
+    def numpy(self) -> np.ndarray[Any, Any]:
+        """A plain numpy copy."""
+        return np.array(self)
+
+    asnumpy = numpy
+
+    def copyfrom(self, source: Any) -> NDArray:
+        """Overwrite with `source`, converted to this array's dtype."""
+        np.copyto(self, np.asarray(source), casting="unsafe")
+        return self
+
+
+def array(source: Any, device: Device | None = None, ctx: Device | None = None) -> NDArray:
+    """A new contiguous array with the contents of `source`."""
+    _on_cpu(device or ctx)
+    made = np.array(source, order="C")
+    dtype(made.dtype.name)
+    return made.view(NDArray)
+
+
+def empty(
+    shape: Any, dtype: str = "float32", device: Device | None = None, ctx: Device | None = None
+) -> NDArray:
+    """A new array with undefined contents."""
+    _on_cpu(device or ctx)
+    return np.empty(shape, dtype).view(NDArray)
+
+
+def _on_cpu(device: Device | None) -> None:
+    if device is not None and device.kind != "cpu":
+        raise ArgumentError(f"array on {device}", "there is no such device here", "cpu(0)")

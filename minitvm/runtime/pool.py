@@ -1,0 +1,290 @@
+"""Worker threads for parallel loops.
+
+Compiled code hands a loop to `parallel_launch(body, closure, extent)`, which runs
+`body(closure, begin, end)` over chunks of range(extent) on several threads and returns when all
+are done. Threads take the next chunk from one atomic counter, so a slow or late thread delays
+nobody: whoever is awake does the work. Chunks run as native code, without Python's global lock;
+Python only wakes the workers, and puts the caller to sleep while others finish the last chunks.
+"""
+
+import contextlib
+import ctypes
+import os
+import queue
+import threading
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+from minitvm.base import ArgumentError, host
+
+from .jit import Machine, compile_ir
+
+CHUNKS_PER_THREAD = 8  # enough to even out threads of unequal speed, few enough to cost nothing
+
+DRAIN_IR = """
+; Run chunks of a job until none is left to take.
+; A job is {body, closure, extent, grain, next, done}, eight bytes each.
+; Returns 1 to the one thread that finished the job's last chunk, 0 to all others.
+define i32 @drain(ptr %job) {
+start:
+  %body = load ptr, ptr %job
+  %closure.at = getelementptr i64, ptr %job, i64 1
+  %closure = load ptr, ptr %closure.at
+  %extent.at = getelementptr i64, ptr %job, i64 2
+  %extent = load i64, ptr %extent.at
+  %grain.at = getelementptr i64, ptr %job, i64 3
+  %grain = load i64, ptr %grain.at
+  %next = getelementptr i64, ptr %job, i64 4
+  %done = getelementptr i64, ptr %job, i64 5
+  br label %take
+take:
+  %last = phi i1 [ false, %start ], [ %complete, %run ]
+  %begin = atomicrmw add ptr %next, i64 %grain seq_cst
+  %some = icmp slt i64 %begin, %extent
+  br i1 %some, label %run, label %leave
+run:
+  %full = add i64 %begin, %grain
+  %short = icmp slt i64 %full, %extent
+  %end = select i1 %short, i64 %full, i64 %extent
+  call void %body(ptr %closure, i64 %begin, i64 %end)
+  %count = sub i64 %end, %begin
+  %before = atomicrmw add ptr %done, i64 %count seq_cst
+  %after = add i64 %before, %count
+  %complete = icmp eq i64 %after, %extent
+  br label %take
+leave:
+  %result = zext i1 %last to i32
+  ret i32 %result
+}
+
+; Return when every chunk of a job has run, whoever runs it, and store 1 (FINISHED) in `state`.
+; Native from end to end, so that not even a second Ctrl-C can come between.
+define void @settle(ptr %job, ptr %state) {
+start:
+  %own = call i32 @drain(ptr %job)
+  %extent.at = getelementptr i64, ptr %job, i64 2
+  %extent = load i64, ptr %extent.at
+  %done.at = getelementptr i64, ptr %job, i64 5
+  br label %wait
+wait:
+  %done = load atomic i64, ptr %done.at seq_cst, align 8
+  %more = icmp slt i64 %done, %extent
+  br i1 %more, label %wait, label %leave
+leave:
+  store i32 1, ptr %state
+  ret void
+}
+"""
+LAUNCH_IR = """
+declare void @minitvm_share(ptr, ptr, i64, ptr)
+declare void @minitvm_interrupt()
+
+; What compiled code calls. `minitvm_share` is Python: Ctrl-C may strike in it, and exceptions
+; cannot pass through native code. So it says how it ended (0: it did not run the loop), and Ctrl-C
+; is raised again later, when the code that called us is back in Python.
+define void @parallel_launch(ptr %body, ptr %closure, i64 %extent) {
+  %state = alloca i32
+  store i32 0, ptr %state
+  call void @minitvm_share(ptr %body, ptr %closure, i64 %extent, ptr %state)
+  %ended = load i32, ptr %state
+  switch i32 %ended, label %failed [ i32 1, label %leave  i32 2, label %interrupted ]
+failed:
+  call void %body(ptr %closure, i64 0, i64 %extent)
+  br label %interrupted
+interrupted:
+  call void @minitvm_interrupt()
+  br label %leave
+leave:
+  ret void
+}
+"""
+DRAIN = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p)
+SETTLE = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)
+SHARE = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p)
+FINISHED, INTERRUPTED = 1, 2  # what `minitvm_share` stores: the loop has run; and Ctrl-C struck
+
+
+class Loop(ctypes.Structure):
+    """The record that `drain` reads: one parallel loop and how far it has come, in iterations."""
+
+    _fields_ = (
+        ("body", ctypes.c_void_p),
+        ("closure", ctypes.c_void_p),
+        ("extent", ctypes.c_int64),
+        ("grain", ctypes.c_int64),
+        ("next", ctypes.c_int64),
+        ("done", ctypes.c_int64),
+    )
+
+
+class Job:
+    """A parallel loop under way, for the workers.
+
+    Safe to drain at any time, even after the loop has ended: no chunk is left to take then, so
+    its body and closure, which may be gone, are not touched.
+    """
+
+    __slots__ = ("finished", "loop", "where")
+
+    def __init__(self, body: int, closure: int | None, extent: int, threads: int) -> None:
+        grain = max(1, extent // (threads * CHUNKS_PER_THREAD)) if threads > 1 else max(1, extent)
+        self.loop = Loop(body, closure, extent, grain, 0, 0)
+        self.where = ctypes.addressof(self.loop)
+        self.finished = threading.Lock()
+        self.finished.acquire()  # until a worker has run the last chunk
+
+
+class Pool:
+    """The worker threads of this process; they are started when first needed."""
+
+    def __init__(self, threads: int) -> None:
+        self.threads = threads
+        self.code = compile_ir(DRAIN_IR, opt=1)
+        self.drain: Callable[[int], int] = DRAIN(self.code.address("drain"))
+        self.settle: Callable[[int, int], None] = SETTLE(self.code.address("settle"))
+        self.restart()
+
+    def restart(self) -> None:
+        """Forget all workers: a fork() leaves them behind in the parent process."""
+        self.workers: list[threading.Thread] = []
+        self.invitations: queue.SimpleQueue[Job] = queue.SimpleQueue()
+        self.starting = threading.Lock()
+        self.local = threading.local()
+
+    def run(self, body: int, closure: int | None, extent: int, state: int) -> None:
+        """Run a whole loop with the help of the workers, or alone if called from inside a loop.
+
+        Stores FINISHED at the address `state` when every index has run, also if Ctrl-C ends this.
+        """
+        nested = getattr(self.local, "busy", False)
+        threads = 1 if nested else min(self.threads, extent)
+        job = Job(body, closure, extent, threads)
+        try:
+            self.local.busy = True
+            if threads > 1:
+                self.invite(job, threads - 1)
+            if not self.drain(job.where) and extent > 0:
+                job.finished.acquire()
+        finally:
+            self.settle(job.where, state)  # after Ctrl-C: the closure is on our caller's stack
+            self.local.busy = nested
+
+    def invite(self, job: Job, helpers: int) -> None:
+        """Offer `job` to `helpers` workers, in place of jobs that nobody came for in time."""
+        with self.starting:
+            while len(self.workers) < helpers:
+                self.hire()
+        try:
+            while True:
+                self.invitations.get_nowait()
+        except queue.Empty:
+            pass
+        everywhere, elsewhere = _cpus()
+        self.allow(elsewhere)
+        for _ in range(helpers):
+            self.invitations.put(job)
+        self.allow(everywhere)
+
+    def hire(self) -> None:
+        """Start one more worker. It is a daemon: it does not keep the interpreter from ending."""
+        name = f"minitvm-worker-{len(self.workers) + 1}"
+        worker = threading.Thread(target=self.work, name=name, daemon=True)
+        self.workers.append(worker)
+        worker.start()
+
+    def allow(self, cpus: set[int]) -> None:
+        """Let the workers run on `cpus`; nothing happens if there are none.
+
+        Linux likes to wake a thread on the CPU of the one that wakes it. There it would wait behind
+        the caller, who is busy with the same loop, for milliseconds, while another CPU idles. So
+        workers are woken with the caller's CPU out of bounds, and then left to the system again.
+        """
+        started = [worker.native_id for worker in self.workers if worker.native_id]
+        for thread in started if cpus else ():
+            with contextlib.suppress(OSError):  # a container's CPUs may change under our feet
+                os.sched_setaffinity(thread, cpus)
+
+    def work(self) -> None:
+        """The life of a worker: help with one job after the other."""
+        self.local.busy = True
+        while True:
+            job = self.invitations.get()
+            if self.drain(job.where):
+                job.finished.release()
+
+
+def num_threads() -> int:
+    """How many threads share a parallel loop, the caller's included.
+
+    At first MINITVM_NUM_THREADS if that is set to a number, otherwise the cores of this machine.
+    """
+    return _pool().threads
+
+
+def set_num_threads(n: int) -> None:
+    """Let parallel loops run on `n` threads from now on; 1 means in the caller alone."""
+    if n < 1:
+        raise ArgumentError(f"set_num_threads({n})", "a loop needs a thread to run on", "1 or more")
+    _pool().threads = n
+
+
+def parallel_launch_address() -> int:
+    """Where the C function that compiled code calls for a parallel loop starts.
+
+    void parallel_launch(void (*body)(void *closure, int64_t begin, int64_t end),
+                         void *closure, int64_t extent)
+
+    Returns when body has run for every index in range(extent). A loop launched from inside another
+    one runs serially. Call it with Python's global lock released (ctypes.CDLL and CFUNCTYPE
+    functions release it). If Ctrl-C strikes, the loop still runs to its end first.
+    """
+    return _launcher()[0].address("parallel_launch")
+
+
+def _cpus() -> tuple[set[int], set[int]]:
+    """CPUs the calling thread may use, and those it is not on; both empty if threads stay put."""
+    if not hasattr(os, "sched_setaffinity"):  # macOS, Windows
+        return set(), set()
+    everywhere = os.sched_getaffinity(0)
+    return everywhere, everywhere - {_c_library().sched_getcpu()}
+
+
+@cache
+def _c_library() -> ctypes.PyDLL:
+    return ctypes.PyDLL(None)
+
+
+@cache
+def _pool() -> Pool:
+    text = os.environ.get("MINITVM_NUM_THREADS", "")
+    pool = Pool(max(1, int(text)) if text.isdigit() else host().cores)
+    if hasattr(os, "register_at_fork"):  # not on Windows, which cannot fork
+        os.register_at_fork(after_in_child=pool.restart)
+    return pool
+
+
+@cache
+def _launcher() -> tuple[Machine, object]:
+    """The code of LAUNCH_IR, and the Python function it calls, which must live as long."""
+    pool = _pool()
+
+    def share(body: int, closure: int | None, extent: int, state: int) -> None:
+        try:
+            pool.run(body, closure, extent, state)
+        except KeyboardInterrupt:
+            ended = ctypes.c_int32.from_address(state)
+            if ended.value == FINISHED:
+                ended.value = INTERRUPTED
+
+    callback = SHARE(share)
+    symbols = {
+        "minitvm_share": _address(callback),
+        "minitvm_interrupt": _address(ctypes.pythonapi.PyErr_SetInterrupt),
+    }
+    return compile_ir(LAUNCH_IR, opt=1, symbols=symbols), callback
+
+
+def _address(function: Any) -> int:
+    """Where a ctypes function starts."""
+    return ctypes.cast(function, ctypes.c_void_p).value or 0

@@ -1,0 +1,165 @@
+"""LLVM IR in, native code out; and what is said when LLVM refuses."""
+
+import ctypes
+import gc
+import pickle
+import threading
+
+import pytest
+
+from minitvm.base import BuildError
+from minitvm.runtime.jit import Machine, compile_ir, load_object
+
+TWICE = """
+define i64 @twice(i64 %x) {
+  %y = add i64 %x, %x
+  ret i64 %y
+}
+"""
+
+
+def call(machine: Machine, name: str, x: int) -> int:
+    return ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)(machine.address(name))(x)
+
+
+@pytest.mark.parametrize("opt", [0, 1, 2, 3])
+def test_ir_becomes_a_callable_function(opt: int) -> None:
+    assert call(compile_ir(TWICE, opt=opt), "twice", 21) == 42
+
+
+def test_the_object_file_runs_without_compiling_again() -> None:
+    image = compile_ir(TWICE).object
+    gc.collect()
+    assert call(load_object(image), "twice", 21) == 42
+
+
+def test_the_optimised_ir_and_the_assembly_can_be_read() -> None:
+    machine = compile_ir("define i64 @six() {\n %x = mul i64 2, 3\n ret i64 %x\n}")
+    assert "ret i64 6" in machine.ll
+    assert "six:" in machine.asm
+
+
+def test_loops_use_vectors() -> None:
+    machine = compile_ir("""
+define void @add(ptr noalias %a, ptr noalias %b) {
+start:
+  br label %loop
+loop:
+  %i = phi i64 [ 0, %start ], [ %next, %loop ]
+  %pa = getelementptr float, ptr %a, i64 %i
+  %pb = getelementptr float, ptr %b, i64 %i
+  %x = load float, ptr %pa
+  %y = load float, ptr %pb
+  %z = fadd float %x, %y
+  store float %z, ptr %pa
+  %next = add i64 %i, 1
+  %more = icmp ult i64 %next, 1024
+  br i1 %more, label %loop, label %leave
+leave:
+  ret void
+}""")
+    assert " x float>" in machine.ll
+
+
+def test_several_machines_may_define_the_same_name() -> None:
+    thrice = TWICE.replace("add i64 %x, %x", "mul i64 %x, 3")
+    two, three = compile_ir(TWICE), compile_ir(thrice)
+    assert (call(two, "twice", 5), call(three, "twice", 5)) == (10, 15)
+
+
+def test_ir_may_call_functions_of_this_process_by_address() -> None:
+    seen: list[int] = []
+    note = ctypes.CFUNCTYPE(None, ctypes.c_int64)(seen.append)
+    address = ctypes.cast(note, ctypes.c_void_p).value or 0
+    text = """
+declare void @test_note(i64)
+define i64 @f(i64 %x) {
+  call void @test_note(i64 %x)
+  ret i64 %x
+}"""
+    machine = compile_ir(text, symbols={"test_note": address})
+    call(machine, "f", 7)
+    call(load_object(machine.object, symbols={"test_note": address}), "f", 8)
+    assert seen == [7, 8]
+
+
+def test_functions_of_the_c_library_need_no_address() -> None:
+    text = """
+declare double @exp(double)
+define double @f(double %x) {
+  %y = call double @exp(double %x)
+  ret double %y
+}"""
+    f = ctypes.CFUNCTYPE(ctypes.c_double, ctypes.c_double)
+    machine = compile_ir(text)
+    assert f(machine.address("f"))(0.0) == 1.0
+
+
+def test_a_syntax_error_shows_the_line() -> None:
+    with pytest.raises(BuildError) as refused:
+        compile_ir(TWICE.replace("i64 %x, %x", "i64 %x, %nothing"))
+    assert "use of undefined value '%nothing'" in str(refused.value)
+    assert "->    3    %y = add i64 %x, %nothing" in str(refused.value)
+
+
+def test_ill_formed_ir_names_the_instruction() -> None:
+    text = """
+define i64 @f(i1 %c) {
+  br i1 %c, label %a, label %b
+a:
+  %x = add i64 1, 2
+  br label %b
+b:
+  ret i64 %x
+}"""
+    with pytest.raises(BuildError, match="does not dominate all uses") as refused:
+        compile_ir(text)
+    assert "%x = add i64 1, 2" in str(refused.value)
+
+
+def test_a_call_of_an_unknown_function_is_refused_before_linking() -> None:
+    text = """
+declare void @no_such_function()
+define void @f() {
+  call void @no_such_function()
+  ret void
+}"""
+    with pytest.raises(BuildError, match="call of 'no_such_function'"):
+        compile_ir(text)
+
+
+def test_an_unknown_name_has_no_address() -> None:
+    with pytest.raises(BuildError, match="function 'thrice': the compiled code does not define it"):
+        compile_ir(TWICE).address("thrice")
+
+
+@pytest.mark.parametrize("image", [b"", b"hello", compile_ir(TWICE).object[:100]])
+def test_bytes_that_are_no_object_file_are_refused(image: bytes) -> None:
+    with pytest.raises(BuildError, match=f"these {len(image)} bytes are not an object file"):
+        load_object(image)
+
+
+def test_loaded_code_has_no_source_to_show() -> None:
+    with pytest.raises(BuildError, match="came from an object file"):
+        _ = load_object(compile_ir(TWICE).object).ll
+
+
+def test_errors_survive_pickling() -> None:
+    with pytest.raises(BuildError) as refused:
+        compile_ir("define")
+    assert str(pickle.loads(pickle.dumps(refused.value))) == str(refused.value)
+
+
+def test_threads_may_compile_at_the_same_time() -> None:
+    results: list[int] = []
+
+    def build(k: int) -> None:
+        machine = compile_ir(TWICE.replace("add i64 %x, %x", f"mul i64 %x, {k}"))
+        results.append(call(machine, "twice", 1))
+
+    threads = [threading.Thread(target=build, args=(k,)) for k in range(2, 8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(results) == [2, 3, 4, 5, 6, 7]

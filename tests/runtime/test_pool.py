@@ -1,0 +1,204 @@
+"""Parallel loops of compiled code: every index once, on as many threads as allowed."""
+
+import ctypes
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from minitvm.base import ArgumentError
+from minitvm.runtime.jit import Machine, compile_ir
+from minitvm.runtime.pool import num_threads, parallel_launch_address, set_num_threads
+
+BODY = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
+LAUNCH = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)
+
+COUNT = """
+; for i in range(begin, end): counts[i] += 1
+define void @count(ptr %counts, i64 %begin, i64 %end) {
+start:
+  br label %loop
+loop:
+  %i = phi i64 [ %begin, %start ], [ %next, %loop ]
+  %at = getelementptr i64, ptr %counts, i64 %i
+  %old = load i64, ptr %at
+  %new = add i64 %old, 1
+  store i64 %new, ptr %at
+  %next = add i64 %i, 1
+  %more = icmp slt i64 %next, %end
+  br i1 %more, label %loop, label %leave
+leave:
+  ret void
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def count() -> Machine:
+    return compile_ir(COUNT)
+
+
+@pytest.fixture(autouse=True)
+def two_threads() -> Iterator[None]:
+    before = num_threads()
+    set_num_threads(2)
+    yield
+    set_num_threads(before)
+
+
+def launch(body: int, closure: int | None, extent: int) -> None:
+    LAUNCH(parallel_launch_address())(body, closure, extent)
+
+
+class PythonBody:
+    """A loop body written in Python; its address is good for as long as this object lives."""
+
+    def __init__(self, function: Callable[[int, int], None]) -> None:
+        self.callback = BODY(lambda closure, begin, end: function(begin, end))
+        self.address = ctypes.cast(self.callback, ctypes.c_void_p).value or 0
+
+
+@pytest.mark.parametrize("threads", [1, 2, 5])
+@pytest.mark.parametrize("extent", [0, 1, 2, 16, 1000])
+def test_every_index_runs_exactly_once(count: Machine, threads: int, extent: int) -> None:
+    set_num_threads(threads)
+    counts = (ctypes.c_int64 * 1001)()
+    for _ in range(20):
+        launch(count.address("count"), ctypes.addressof(counts), extent)
+    assert list(counts) == [20] * extent + [0] * (1001 - extent)
+
+
+def test_two_threads_work_at_the_same_time() -> None:
+    meeting = threading.Barrier(2)
+    met: list[bool] = []
+
+    def meet(begin: int, end: int) -> None:
+        meeting.wait(timeout=30)  # passes only if two chunks are under way at once
+        met.append(True)
+
+    body = PythonBody(meet)
+    launch(body.address, None, 2)
+    assert met == [True, True]
+
+
+def test_one_thread_means_the_caller_alone() -> None:
+    set_num_threads(1)
+    seen: list[int] = []
+    body = PythonBody(lambda begin, end: seen.append(threading.get_ident()))
+    launch(body.address, None, 8)
+    assert seen == [threading.get_ident()]
+
+
+def test_a_loop_inside_a_loop_runs_serially() -> None:
+    chunks: list[tuple[int, int]] = []
+    inner = PythonBody(lambda begin, end: chunks.append((begin, end)))
+    outer = PythonBody(lambda begin, end: launch(inner.address, None, 100))
+    launch(outer.address, None, 4)
+    assert chunks == [(0, 100)] * 4
+
+
+def test_callers_on_several_threads_do_not_disturb_each_other(count: Machine) -> None:
+    all_counts = [(ctypes.c_int64 * 64)() for _ in range(4)]
+
+    def caller(counts: ctypes.Array[ctypes.c_int64]) -> None:
+        for _ in range(200):
+            launch(count.address("count"), ctypes.addressof(counts), 64)
+
+    callers = [threading.Thread(target=caller, args=(counts,)) for counts in all_counts]
+    for thread in callers:
+        thread.start()
+    for thread in callers:
+        thread.join()
+    assert all(list(counts) == [200] * 64 for counts in all_counts)
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="threads cannot be moved here")
+def test_workers_may_use_every_cpu_their_caller_may(count: Machine) -> None:
+    counts = (ctypes.c_int64 * 64)()
+    launch(count.address("count"), ctypes.addressof(counts), 64)
+    workers = [t for t in threading.enumerate() if t.name.startswith("minitvm-worker")]
+    assert workers
+    assert all(os.sched_getaffinity(t.native_id or 0) == os.sched_getaffinity(0) for t in workers)
+
+
+def launch_and_stay(body: int, closure: int, extent: int) -> None:
+    """Launch a loop, then run on until an interrupt is noticed, but not for ever."""
+    launch(body, closure, extent)
+    for _ in range(1000):
+        pass
+
+
+def test_ctrl_c_neither_cuts_a_loop_short_nor_gets_lost() -> None:
+    text = (
+        COUNT
+        + """
+declare void @PyErr_SetInterrupt()  ; what Ctrl-C does; may be called without Python's lock
+define void @strike_and_count(ptr %counts, i64 %begin, i64 %end) {
+  call void @PyErr_SetInterrupt()
+  call void @count(ptr %counts, i64 %begin, i64 %end)
+  ret void
+}"""
+    )
+    address = ctypes.cast(ctypes.pythonapi.PyErr_SetInterrupt, ctypes.c_void_p).value or 0
+    machine = compile_ir(text, symbols={"PyErr_SetInterrupt": address})
+    counts = (ctypes.c_int64 * 100)()
+    with pytest.raises(KeyboardInterrupt):
+        launch_and_stay(machine.address("strike_and_count"), ctypes.addressof(counts), 100)
+    assert list(counts) == [1] * 100
+
+
+def test_a_pool_needs_a_thread() -> None:
+    with pytest.raises(ArgumentError, match="a loop needs a thread to run on"):
+        set_num_threads(0)
+
+
+def fresh_python(code: str, **environment: str) -> str:
+    """What a new interpreter prints when it runs `code`."""
+    return subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    ).stdout.strip()
+
+
+def test_the_environment_sets_the_number_of_threads() -> None:
+    code = "from minitvm.runtime.pool import num_threads; print(num_threads())"
+    assert fresh_python(code, MINITVM_NUM_THREADS="3") == "3"
+
+
+USE = f"""
+import ctypes, os
+from minitvm.runtime.jit import compile_ir
+from minitvm.runtime.pool import parallel_launch_address, set_num_threads
+set_num_threads(2)
+machine = compile_ir('''{COUNT}''')
+launch = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)
+counts = (ctypes.c_int64 * 64)()
+def run():
+    for _ in range(100):
+        launch(parallel_launch_address())(machine.address("count"), ctypes.addressof(counts), 64)
+run()
+"""
+
+
+def test_workers_do_not_keep_the_interpreter_from_ending() -> None:
+    assert fresh_python(USE + "print(sum(counts))") == "6400"
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
+def test_a_forked_child_gets_workers_of_its_own() -> None:
+    fork = """
+child = os.fork()
+if child == 0:
+    run()
+    print(sum(counts), flush=True)
+    os._exit(0)
+os.waitpid(child, 0)
+"""
+    assert fresh_python(USE + fork) == "12800"
