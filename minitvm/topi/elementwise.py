@@ -1,0 +1,170 @@
+"""Elementwise operators: every output element depends on the input elements at its own place.
+
+Shapes of two operands broadcast as in numpy: [3, 1] with [4] gives [3, 4].
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from minitvm import te
+from minitvm.base import ExprError
+from minitvm.te import Tensor
+from minitvm.tir import Index, cast_to, same, select, text
+
+ELEMENTWISE = "elementwise"
+
+
+def _map(name: str, f: Callable[[Any], Any], x: Tensor) -> Tensor:
+    return te.compute(x.shape, lambda *i: f(x(*i)), name=f"T_{name}", tag=ELEMENTWISE)
+
+
+def relu(x: Tensor) -> Tensor:
+    """max(x, 0)."""
+    return _map("relu", lambda v: te.max(v, 0), x)
+
+
+def leaky_relu(x: Tensor, alpha: float = 0.01) -> Tensor:
+    """x where x > 0, else alpha * x."""
+    return _map("leaky_relu", lambda v: select(v > 0, v, v * alpha), x)
+
+
+def sigmoid(x: Tensor) -> Tensor:
+    """1 / (1 + exp(-x))."""
+    return _map("sigmoid", te.sigmoid, x)
+
+
+def tanh(x: Tensor) -> Tensor:
+    """Hyperbolic tangent."""
+    return _map("tanh", te.tanh, x)
+
+
+def gelu(x: Tensor) -> Tensor:
+    """x * Phi(x), with Phi the normal distribution function (by erf, not its tanh approximation)."""
+    return _map("gelu", lambda v: v * 0.5 * (1 + te.erf(v * 0.5**0.5)), x)
+
+
+def silu(x: Tensor) -> Tensor:
+    """x * sigmoid(x), also called swish."""
+    return _map("silu", lambda v: v * te.sigmoid(v), x)
+
+
+def exp(x: Tensor) -> Tensor:
+    """e ** x."""
+    return _map("exp", te.exp, x)
+
+
+def log(x: Tensor) -> Tensor:
+    """Natural logarithm."""
+    return _map("log", te.log, x)
+
+
+def sqrt(x: Tensor) -> Tensor:
+    """Square root."""
+    return _map("sqrt", te.sqrt, x)
+
+
+def rsqrt(x: Tensor) -> Tensor:
+    """1 / sqrt(x)."""
+    return _map("rsqrt", te.rsqrt, x)
+
+
+def erf(x: Tensor) -> Tensor:
+    """The error function."""
+    return _map("erf", te.erf, x)
+
+
+def negative(x: Tensor) -> Tensor:
+    """-x."""
+    return _map("negative", lambda v: -v, x)
+
+
+def abs(x: Tensor) -> Tensor:
+    """|x|."""
+    return _map("abs", te.abs, x)
+
+
+def clip(x: Tensor, a_min: float, a_max: float) -> Tensor:
+    """x, but at least a_min and at most a_max."""
+    return _map("clip", lambda v: te.min(te.max(v, a_min), a_max), x)
+
+
+def cast(x: Tensor, dtype: str) -> Tensor:
+    """x converted to `dtype`."""
+    return _map("cast", lambda v: cast_to(v, dtype), x)
+
+
+# --- two operands --------------------------------------------------------------------------------
+
+
+def add(a: Any, b: Any) -> Tensor:
+    """a + b; one of them may be a number."""
+    return _broadcast("add", lambda x, y: x + y, a, b)
+
+
+def subtract(a: Any, b: Any) -> Tensor:
+    """a - b."""
+    return _broadcast("subtract", lambda x, y: x - y, a, b)
+
+
+def multiply(a: Any, b: Any) -> Tensor:
+    """a * b."""
+    return _broadcast("multiply", lambda x, y: x * y, a, b)
+
+
+def divide(a: Any, b: Any) -> Tensor:
+    """a / b on floats."""
+    return _broadcast("divide", lambda x, y: x / y, a, b)
+
+
+def maximum(a: Any, b: Any) -> Tensor:
+    """The larger of a and b."""
+    return _broadcast("maximum", te.max, a, b)
+
+
+def minimum(a: Any, b: Any) -> Tensor:
+    """The smaller of a and b."""
+    return _broadcast("minimum", te.min, a, b)
+
+
+def power(a: Any, b: Any) -> Tensor:
+    """a ** b on floats."""
+    return _broadcast("power", te.power, a, b)
+
+
+def _broadcast(name: str, f: Callable[[Any, Any], Any], a: Any, b: Any) -> Tensor:
+    if not isinstance(a, Tensor) and not isinstance(b, Tensor):
+        raise ExprError(f"topi.{name}", "neither operand is a tensor")
+    shape = broadcast_shape(name, _shape(a), _shape(b))
+    body: Callable[..., Any] = lambda *i: f(_at(a, i), _at(b, i))  # noqa: E731
+    return te.compute(shape, body, name=f"T_{name}", tag=ELEMENTWISE)
+
+
+def _shape(x: Any) -> tuple[Index, ...]:
+    return x.shape if isinstance(x, Tensor) else ()
+
+
+def _at(x: Any, i: tuple[Any, ...]) -> Any:
+    """The element of x that belongs to place i of the broadcast shape."""
+    if not isinstance(x, Tensor):
+        return x
+    mine = i[len(i) - x.ndim :]
+    return x(*(0 if _is_one(n) else j for n, j in zip(x.shape, mine, strict=True)))
+
+
+def _is_one(n: Index) -> bool:
+    return isinstance(n, int) and n == 1
+
+
+def broadcast_shape(name: str, a: tuple[Index, ...], b: tuple[Index, ...]) -> tuple[Index, ...]:
+    """The shape numpy would give to an operation on shapes a and b."""
+    rank = max(len(a), len(b))
+    wide = [(1,) * (rank - len(s)) + s for s in (a, b)]
+    found: list[Index] = []
+    for x, y in zip(*wide, strict=True):
+        if not (_is_one(x) or _is_one(y) or same(x, y)):
+            shown = [f"[{', '.join(text(n) for n in s)}]" for s in (a, b)]
+            raise ExprError(f"topi.{name} of {' and '.join(shown)}", "the shapes do not broadcast")
+        found.append(y if _is_one(x) else x)
+    return tuple(found)

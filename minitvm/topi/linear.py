@@ -1,0 +1,68 @@
+"""Matrix products."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from minitvm import te
+from minitvm.base import ExprError
+from minitvm.te import Tensor
+from minitvm.tir import Index, cast_to, same, text
+
+MATMUL = "matmul"
+
+
+def matmul(
+    a: Tensor,
+    b: Tensor,
+    transpose_a: bool = False,
+    transpose_b: bool = False,
+    out_dtype: str = "",
+    name: str = "T_matmul",
+) -> Tensor:
+    """The product [M, N] of a [M, K] and b [K, N]; a is [K, M] if transpose_a, b [N, K] likewise.
+
+    out_dtype: what is multiplied and summed in; by default the operands' common type.
+    """
+    if a.ndim != 2 or b.ndim != 2:
+        raise ExprError(
+            f"topi.matmul of {a.name} and {b.name}",
+            f"{a.ndim} and {b.ndim} dimensions, not 2 and 2",
+        )
+    m, k = _rows_columns(a, transpose_a)
+    inner, n = _rows_columns(b, transpose_b)
+    if not same(k, inner):
+        raise ExprError(
+            f"topi.matmul of {a.name} and {b.name}",
+            f"the inner sizes {text(k)} and {text(inner)} differ",
+            "transpose_a=True or transpose_b=True, if they are stored the other way round",
+        )
+    fold = te.reduce_axis((0, k), name="k")
+
+    def body(i: Any, j: Any) -> Any:
+        x = a(fold, i) if transpose_a else a(i, fold)
+        y = b(j, fold) if transpose_b else b(fold, j)
+        if out_dtype:
+            x, y = cast_to(x, out_dtype), cast_to(y, out_dtype)
+        return te.sum(x * y, axis=fold)
+
+    return te.compute((m, n), body, name=name, tag=MATMUL)
+
+
+def _rows_columns(x: Tensor, transposed: bool) -> tuple[Index, Index]:
+    rows, columns = x.shape
+    return (columns, rows) if transposed else (rows, columns)
+
+
+def dense(data: Tensor, weight: Tensor, bias: Tensor | None = None, out_dtype: str = "") -> Tensor:
+    """data [M, K] times weight [N, K] transposed, plus bias [N]: a fully connected layer, [M, N]."""
+    product = matmul(data, weight, transpose_b=True, out_dtype=out_dtype, name="T_dense")
+    if bias is None:
+        return product
+    if bias.ndim != 1 or not same(bias.shape[0], product.shape[1]):
+        raise ExprError(
+            f"topi.dense: bias {bias.name}", f"its shape is not [{text(product.shape[1])}]"
+        )
+    return te.compute(
+        product.shape, lambda i, j: product(i, j) + bias(j), name="T_bias", tag="elementwise"
+    )

@@ -1,0 +1,145 @@
+"""topi.schedule: the good default schedule of a network of topi operators."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from minitvm import te
+from minitvm.base import Target, as_tuple
+from minitvm.schedule import effective_readers, readers
+from minitvm.te import Axis, ComputeOp, Schedule, StageView, Tensor
+from minitvm.tensor import loads
+from minitvm.tir import Index, free_of, same
+
+from .elementwise import ELEMENTWISE
+from .gemm import schedule_matmul
+from .linear import MATMUL
+from .shape import INJECTIVE
+
+SIMPLE = (ELEMENTWISE, INJECTIVE)
+WORTH_THREADS = 1 << 15  # elements; below this, waking threads takes longer than the work
+
+
+def schedule(outs: Any, target: str | Target = "llvm") -> Schedule:
+    """A schedule that computes `outs` (a tensor or a list) well on `target`, without any search.
+
+    Elementwise stages are put into each other; a matrix product is tiled for registers and cache,
+    with the elementwise stages after it computed on each tile while it is at hand; what is left
+    runs vectorized over its last dimension and in parallel over the others.
+    """
+    to = Target(target)
+    s = te.create_schedule([t.op for t in as_tuple(outs)])
+    _inline(s)
+    if to.kind == "python":
+        return s
+    done: set[str] = set()
+    for stage in reversed(s.stages):
+        if isinstance(stage.op, ComputeOp) and stage.op.tag == MATMUL:
+            done |= _matmul(s, stage, stage.op, to, done)
+    for stage in s.stages:
+        if isinstance(stage.op, ComputeOp) and not stage.is_inlined and stage.name not in done:
+            _plain(stage, stage.op, to)
+    return s
+
+
+def _inline(s: Schedule) -> None:
+    """Put elementwise stages into their readers, unless those would repeat them in a reduction."""
+    for stage in s.stages:
+        if stage.is_output or not _is_simple(stage.op):
+            continue
+        if all(_is_simple(s.state.stage(r).op) for r in readers(s.state)[stage.name]):
+            stage.compute_inline()
+
+
+def _is_simple(op: object) -> bool:
+    return isinstance(op, ComputeOp) and op.tag in SIMPLE
+
+
+# --- matrix products -----------------------------------------------------------------------------
+
+
+def _matmul(
+    s: Schedule, stage: StageView, op: ComputeOp, target: Target, done: set[str]
+) -> set[str]:
+    """Schedule one matrix product; returns the names of the stages that this settles."""
+    before = {v.name for v in s.stages}
+    reader = _only_reader(s, stage)
+    out = reader if reader is not None and reader.name not in done else stage
+    b = _right_operand(op)
+    if b is None:
+        return set()
+    load, transposed = b
+    product, kept = op.output(0), _output(out)
+    schedule_matmul(s, product, kept, load, transposed, target)
+    return {stage.name, out.name, *(v.name for v in s.stages if v.name not in before)}
+
+
+def _only_reader(s: Schedule, stage: StageView) -> StageView | None:
+    """The one elementwise stage of the same shape that reads `stage`, if that is all."""
+    names = effective_readers(s.state)[stage.name]
+    if stage.is_output or len(names) != 1:
+        return None
+    reader = s[names[0]]
+    mine, theirs = _output(stage), _output(reader)
+    fits = mine.ndim == theirs.ndim and all(map(same, mine.shape, theirs.shape))
+    ready = isinstance(reader.op, ComputeOp) and reader.op.tag == ELEMENTWISE
+    return reader if fits and ready else None
+
+
+def _output(stage: StageView) -> Tensor:
+    return stage.op.output(0)
+
+
+def _right_operand(op: ComputeOp) -> tuple[Tensor, bool] | None:
+    """The operand indexed by the product's columns, and whether they are its first index."""
+    for e in loads(op):
+        for d, i in enumerate(e.indices):
+            if i is op.axis[1] and isinstance(e.buffer, Tensor):
+                return e.buffer, d == 0
+    return None
+
+
+# --- everything else -----------------------------------------------------------------------------
+
+
+def _plain(stage: StageView, op: ComputeOp, target: Target) -> None:
+    """Vectors along the last data axis, threads over the others, reductions in between."""
+    *outer, last = op.axis or (None,)
+    if last is None:
+        return
+    dtype = op.dtypes[0]
+    lanes = target.lanes(dtype)
+    strided = op.reduction is not None and not _reads_along(op, last)
+    if strided or (isinstance(last.extent, int) and last.extent < 2):
+        outer, inner = list(op.axis), None
+    else:
+        rest, inner = stage.split(last, factor=_width(last.extent, lanes))
+        outer = [*outer, rest]
+    if inner is not None:
+        stage.reorder(*outer, *op.reduce_axis, inner)
+        stage.vectorize(inner)
+    if target.num_cores > 1 and _is_large(op):
+        stage.parallel(stage.fuse(*outer) if len(outer) > 1 else outer[0])
+
+
+def _width(extent: Index, lanes: int) -> int:
+    """Lanes for a loop of `extent`: four vectors at once where it is long enough."""
+    if not isinstance(extent, int):
+        return lanes
+    return next(
+        (n * lanes for n in (4, 2, 1) if extent >= n * lanes), 1 << (extent.bit_length() - 1)
+    )
+
+
+def _reads_along(op: ComputeOp, axis: Axis) -> bool:
+    """Does every load that moves with `axis` move along the last dimension of its tensor?"""
+    return all(
+        free_of(i, (axis,)) for e in loads(op) for i in e.indices[:-1] if not isinstance(i, int)
+    )
+
+
+def _is_large(op: ComputeOp) -> bool:
+    points = 1
+    for a in (*op.axis, *op.reduce_axis):
+        points *= a.extent if isinstance(a.extent, int) else WORTH_THREADS
+    return points >= WORTH_THREADS
