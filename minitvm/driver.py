@@ -1,0 +1,101 @@
+"""lower() and build(): from a schedule to loops, from loops to a function that runs."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from minitvm.base import ArgumentError, Target, debug, debug_level
+from minitvm.codegen import clean, emit_llvm, emit_python
+from minitvm.lowering import PASSES, Pass, Watch, lower_state
+from minitvm.runtime import LAUNCH, Function, load_native, load_python
+from minitvm.schedule import State
+from minitvm.te import Schedule
+from minitvm.tensor import Tensor
+from minitvm.tir import PrimFunc, Var
+
+
+def lower(
+    s: Schedule,
+    args: Sequence[Any],
+    name: str = "main",
+    *,
+    target: str | Target = "llvm",
+    passes: tuple[Pass, ...] | None = None,
+    until: str | None = None,
+    watch: Watch | None = None,
+    simple_mode: bool = False,
+) -> PrimFunc:
+    """The loop program of a schedule, printable: its parameters are `args`, in that order.
+
+    args         all input and output tensors, and scalar variables that are no sizes of those
+    passes       the passes to run; by default those of the target's kind
+    until        stop after the pass of this name; "nest": before the first
+    watch        called with (pass name, program) after every stage
+    simple_mode  stop before loops are partitioned, vectorized and unrolled
+
+    Raises ArgumentError if args miss or repeat something. The schedule is not changed.
+    """
+    if not isinstance(s, Schedule):  # pyright: ignore[reportUnnecessaryIsInstance]  users pass C.op
+        raise ArgumentError(
+            f"lower({type(s).__name__})", "not a schedule", "te.create_schedule(C.op)"
+        )
+    for a in args:
+        if not isinstance(a, Tensor | Var):
+            raise ArgumentError(
+                f"args: {a!r}", "not a tensor or variable", "tensors such as A, not arrays"
+            )
+    chosen = passes if passes is not None else PASSES[Target(target).kind]
+    stop = until or ("nest" if simple_mode else "")
+    return lower_state(s.state, tuple(args), name=name, passes=chosen, until=stop, watch=watch)
+
+
+def build(
+    s: Schedule | PrimFunc,
+    args: Sequence[Any] = (),
+    target: str | Target = "llvm",
+    name: str = "main",
+) -> Function:
+    """The schedule (or a lowered program) compiled for `target`, ready to call.
+
+    f(a, b, c) takes arrays in the order of args and writes outputs in place.
+    Raises ArgumentError for args that do not fit, BuildError for what the target cannot run.
+    """
+    start = time.perf_counter()
+    to = Target(target)
+    func = s if isinstance(s, PrimFunc) else lower(s, args, name, target=to)
+    if to.kind == "python":
+        made = _python(func)
+    else:
+        state = None if isinstance(s, PrimFunc) else s.state  # the schedule may go on changing
+        made = _native(func, to, lambda: _scalar(func, state, tuple(args), name))
+    if debug_level():
+        debug(1, f"build {func.name} for {to}: {(time.perf_counter() - start) * 1e3:.1f} ms")
+    return made
+
+
+def _scalar(func: PrimFunc, state: State | None, args: tuple[Any, ...], name: str) -> PrimFunc:
+    """The same program with plain loops where vectors are, for reading as Python."""
+    return func if state is None else lower_state(state, args, name=name, passes=PASSES["python"])
+
+
+def _native(func: PrimFunc, target: Target, scalar: Callable[[], PrimFunc]) -> Function:
+    launch = LAUNCH if target.num_cores > 1 else ""
+    text = emit_llvm(func, vector_bytes=target.vector_bytes, parallel_launch=launch)
+    debug(5, text)
+    run, machine = load_native(func, text, clean(func.name), target)
+    sources = {
+        "tir": lambda: str(func),
+        "python": lambda: emit_python(scalar()),
+        "ll": lambda: machine.ll,
+        "asm": lambda: machine.asm,
+    }
+    return Function(func, run, sources)
+
+
+def _python(func: PrimFunc) -> Function:
+    text = emit_python(func)
+    debug(5, text)
+    run = load_python(text)
+    return Function(func, run, {"tir": lambda: str(func), "python": lambda: text})
