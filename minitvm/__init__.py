@@ -69,7 +69,6 @@ __all__ = [
     "set_num_threads",
     "target",
     "te",
-    "testing",
     "tir",
     "topi",
 ]

@@ -1,15 +1,25 @@
 """What both code generators ask about names and buffers."""
 
+import keyword
 import re
 
 from minitvm.base import BuildError
-from minitvm.tir import Buffer, For, Index, PrimFunc, Var
+from minitvm.tir import INTRINSICS, Buffer, For, Index, PrimFunc, Var
+
+# what the emitted text calls by name: Python's builtins and helpers, libm and libc
+RESERVED = {
+    *keyword.kwlist, "np", "math", "range", "min", "max", "int", "abs", "bool",
+    "truncdiv", "to_integer", *INTRINSICS, *(f"{name}f" for name in INTRINSICS),
+    "pow", "powf", "malloc", "free", "memcpy", "memmove", "memset",
+}  # fmt: skip
 
 
 def clean(name: str) -> str:
-    """`name` as an identifier of any language: "i.outer" -> "i_outer"."""
+    """`name` as the identifier that emitted text uses: "i.outer" -> "i_outer", "exp" -> "exp_"."""
     word = re.sub(r"\W", "_", name, flags=re.ASCII)
-    return f"v{word}" if not word or word[0].isdigit() else word
+    if not word or word[0].isdigit():
+        word = f"v{word}"
+    return f"{word}_" if word in RESERVED else word
 
 
 def parameters(f: PrimFunc) -> tuple[Buffer | Var, ...]:

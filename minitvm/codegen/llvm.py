@@ -39,7 +39,7 @@ LIKELY = '!0 = !{!"branch_weights", i32 1000, i32 1}'
 
 
 def emit_llvm(f: PrimFunc, *, vector_bytes: int = 0, parallel_launch: str = "") -> str:
-    """LLVM IR text that defines `i32 @name(params...)`, and whatever it needs.
+    """LLVM IR text that defines `i32 @name(params...)`, name being clean(f.name).
 
     Buffers are passed as `ptr`, scalars as `i64`, in the order of f.params; symbolic sizes that
     are no parameters themselves follow. Returns 0, or 1 if there was not enough memory. Buffers

@@ -59,12 +59,14 @@ Operand: TypeAlias = Value | tuple[str, str]  # (type, text) for what has no dty
 
 
 def constant(value: float | bool, dtype: DType) -> Value:
-    """The literal `value`. Floats are written as the bits of a double, which is exact."""
+    """The literal `value`; floats as the bits of a double where no short decimal is exact."""
     if dtype is BOOL:
         return Value("true" if value else "false", dtype)
     if not dtype.is_float:
         return Value(str(int(value)), dtype)
     number = np.float64(np.float32(value) if dtype is FLOAT32 else value)
+    if abs(number) < 1 << 20 and (16 * number).is_integer():
+        return Value(repr(float(number)), dtype)
     return Value(f"0x{int(number.view(np.uint64)):016X}", dtype)
 
 

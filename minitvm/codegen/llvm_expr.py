@@ -24,7 +24,7 @@ from minitvm.tir import (
     Load,
     Not,
     Product,
-    Select,
+    Where,
     Var,
     elements,
     high,
@@ -221,7 +221,7 @@ def value(c: Code, e: Index) -> Value:
             return compare(c, op, value(c, a), value(c, b))
         case Not(a):
             return invert(c, value(c, a))
-        case Select(cond, a, b):
+        case Where(cond, a, b):
             return select(c, value(c, cond), value(c, a), value(c, b))
         case IfThenElse(cond, a, b):
             return _if_then_else(c, cond, a, b)

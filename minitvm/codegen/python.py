@@ -5,7 +5,6 @@ Values are numpy scalars, so they round and wrap as machine code does; indices a
 
 from __future__ import annotations
 
-import keyword
 import math
 from collections.abc import Iterator
 from typing import assert_never
@@ -32,7 +31,7 @@ from minitvm.tir import (
     Pragma,
     PrimFunc,
     Printer,
-    Select,
+    Where,
     Seq,
     Stmt,
     Store,
@@ -40,13 +39,14 @@ from minitvm.tir import (
     elements,
     high,
     is_index,
+    lanes,
     low,
 )
 
 from .common import clean, flat, parameters, refuse_threads
 
-RESERVED = {"np", "math", "range", "min", "max", "int", "abs", "bool", *keyword.kwlist}
 TAB = "    "
+SCALAR = ("Python code has scalar loops", "leave out the pass `vectorize`")
 
 # operator -> (sign, binding strength, least strength of its operands)
 SIGNS = {
@@ -90,7 +90,7 @@ def to_integer(x, dtype):
 
 
 def emit_python(f: PrimFunc) -> str:
-    """Python source that defines `name(params...)`, complete with its imports.
+    """Python source that defines `name(params...)`, name being clean(f.name).
 
     Buffers are passed as one-dimensional numpy arrays (views: `A.reshape(-1)`), scalars as ints,
     in the order of f.params; symbolic sizes that are no parameters themselves follow.
@@ -98,48 +98,44 @@ def emit_python(f: PrimFunc) -> str:
     Needs flat buffers (pass `flatten`) and scalar loops. Raises BuildError for vectors.
     """
     p = PythonPrinter()
-    name = p.unique(f.name)
     arguments = ", ".join(p.name(x) for x in parameters(f))
-    body = list(p.lines(f.body, 1))
-    text = "\n".join(body)
+    text = "\n".join(p.lines(f.body, 1))
     header = "import math\n\n" if "math." in text else ""
     helpers = "".join(f"\n{code}" for word, code in HELPERS.items() if f"{word}(" in text)
     silence = '@np.errstate(all="ignore")  # integers wrap, 1.0 / 0.0 is inf: no warning'
-    return f"{header}import numpy as np\n{helpers}\n\n{silence}\ndef {name}({arguments}):\n{text}\n"
+    head = f"{silence}\ndef {clean(f.name)}({arguments}):"
+    return f"{header}import numpy as np\n{helpers}\n\n{head}\n{text}\n"
 
 
 class PythonPrinter(Printer):
     """Prints a function as Python that runs; indices print as they always do."""
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.used |= RESERVED | set(HELPERS)
-
-    def unique(self, name: str) -> str:
-        """An identifier made of `name` that is not in use yet."""
-        word = base = clean(name)
-        n = 1
-        while word in self.used:
-            word, n = f"{base}_{n}", n + 1
-        self.used.add(word)
-        return word
-
     def name(self, x: Var | Buffer) -> str:
-        """The Python name of a variable or buffer."""
+        """The Python name of a variable or buffer: its own, numbered when taken."""
         if id(x) not in self.names:
-            self.names[id(x)] = self.unique(x.name)
+            word = base = clean(x.name)
+            n = 1
+            while word in self.used:
+                word, n = f"{base}_{n}", n + 1
+            self.names[id(x)] = word
+            self.used.add(word)
         return self.names[id(x)]
 
     # --- expressions ---
+
+    def element(self, buffer: Buffer, indices: tuple[Index, ...]) -> str:
+        """`buffer[i]` for a flat index i."""
+        i = flat(buffer, indices)
+        if lanes(i) > 1:
+            raise BuildError(f"a vector of {lanes(i)} lanes", *SCALAR)
+        return f"{self.name(buffer)}[{self.expr(i)}]"
 
     def expr(self, e: Index, tight: int = 0) -> str:
         """`e` as Python text, in parentheses if it binds less tightly than `tight`."""
         if isinstance(e, AsIndex):
             return f"int({self.expr(e.value, CHOICE)})"
         if isinstance(e, Lane):
-            raise BuildError(
-                f"a vector of {e.lanes} lanes", "Python code has scalar loops", "skip `vectorize`"
-            )
+            raise BuildError(f"a vector of {e.lanes} lanes", *SCALAR)
         if is_index(e) or not isinstance(e, Expr):
             return super().expr(e, tight)
         text, strength = self._typed(e)
@@ -151,7 +147,7 @@ class PythonPrinter(Printer):
             case Const(value, dtype):
                 return (repr(value) if dtype is BOOL else self._literal(e)), ATOM
             case Load(buffer, indices):
-                return self.element(buffer, (flat(buffer, indices),)), ATOM
+                return self.element(buffer, indices), ATOM
             case Cast(value, dtype):
                 return self._cast(value, dtype), ATOM
             case Binary():
@@ -161,7 +157,7 @@ class PythonPrinter(Printer):
                 return f"{x} {op} {y}", COMPARE
             case Not(a):
                 return f"not {self.expr(a, COMPARE)}", NOT
-            case Select(cond, a, b) | IfThenElse(cond, a, b):
+            case Where(cond, a, b) | IfThenElse(cond, a, b):
                 return f"{self.expr(a)} if {self.expr(cond)} else {self.expr(b, CHOICE)}", CHOICE
             case Call(name, args):
                 return self._call(name, args, e.dtype), ATOM
@@ -229,7 +225,7 @@ class PythonPrinter(Printer):
             case Store(buffer, indices, value):
                 plain = isinstance(value, Const)
                 text = self._bare(value) if plain else self.expr(value, CHOICE)
-                yield f"{tab}{self.element(buffer, (flat(buffer, indices),))} = {text}"
+                yield f"{tab}{self.element(buffer, indices)} = {text}"
             case If(cond, body, orelse):
                 yield f"{tab}if {self.expr(cond)}:"
                 yield from self.lines(body, depth + 1)

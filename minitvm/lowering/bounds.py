@@ -138,16 +138,22 @@ def _region(
                         span = sweep(substitute(i, values), fixed)
                         old = touched[d]
                         touched[d] = span if old is None else _hull(old, span)
-    return [_usable(t, w, fixed) for t, w in zip(touched, whole, strict=True)]
+    loose = {v for d in done.values() for v in d.loops.values()} - fixed
+    return [_usable(t, w, fixed, loose) for t, w in zip(touched, whole, strict=True)]
 
 
 def _hull(a: Interval, b: Interval) -> Interval:
     return minimum(a[0], b[0]), maximum(a[1], b[1])
 
 
-def _usable(touched: Interval | None, whole: Interval, fixed: set[Var]) -> Interval:
-    """`touched` cut to the tensor; its extent made independent of the loops around."""
-    if touched is None:
+def _usable(
+    touched: Interval | None, whole: Interval, fixed: set[Var], loose: set[Var]
+) -> Interval:
+    """`touched` cut to the tensor; its extent made independent of the loops around.
+
+    The whole dimension where an end still mentions one of the `loose` loops, those not around.
+    """
+    if touched is None or any(_unknown(n, loose) for e in touched for n in walk(e)):
         return whole
     lo, hi = touched
     if isinstance(lo, int) and isinstance(hi, int) and isinstance(whole[1], int):
@@ -161,6 +167,13 @@ def _usable(touched: Interval | None, whole: Interval, fixed: set[Var]) -> Inter
     if _unbounded(lo) or nonneg(sub(size, add(whole[1], 1))):
         return whole  # not smaller than the whole dimension
     return lo, hi
+
+
+def _unknown(n: object, loose: set[Var]) -> bool:
+    """Has `n` no value outside the loops: one of their variables, or a division by a size of 0?"""
+    if isinstance(n, Var):
+        return n in loose
+    return isinstance(n, FloorDiv | FloorMod) and not isinstance(n.b, int)
 
 
 def _unbounded(e: Index) -> bool:

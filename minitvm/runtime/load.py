@@ -26,10 +26,18 @@ def load_native(func: PrimFunc, text: str, entry: str, target: Target) -> tuple[
     call = ctypes.CFUNCTYPE(ctypes.c_int32, *kinds)(machine.address(entry))
 
     def run(args: list[Any]) -> None:
-        if call(*[a if isinstance(a, int) else a.ctypes.data for a in args]):
+        if call(*[a if isinstance(a, int) else address(a) for a in args]):
             raise TVMError(f"{func.name}: out of memory", "a temporary array did not fit")
 
     return run, machine
+
+
+def address(a: Any) -> int:
+    """Where the elements of a contiguous array start."""
+    try:
+        return ctypes.addressof(ctypes.c_char.from_buffer(a))
+    except (TypeError, ValueError, BufferError):  # read-only or empty: three times slower
+        return a.ctypes.data
 
 
 def load_python(source: str) -> Run:

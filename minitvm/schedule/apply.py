@@ -192,7 +192,9 @@ def _reorder(state: State, step: Reorder) -> State:
 
 def _annotate(state: State, step: Annotate) -> State:
     if step.kind not in KINDS:  # a step may come from JSON
-        raise ScheduleError(f"annotate as {step.kind!r}", "no such way to run", f"one of {KINDS}")
+        raise ScheduleError(
+            f"annotate as {step.kind!r}", "no such way to run", f"one of {', '.join(KINDS)}"
+        )
     stage = _scheduled(state, step.stage, step.kind)
     _, a = loop(stage, step.axis, step.kind)
     what = f"{step.kind} of {a.name!r} in {stage.name}"
@@ -223,7 +225,9 @@ def _pragma(state: State, step: Pragma) -> State:
     stage = _scheduled(state, step.stage, "pragma")
     _, a = loop(stage, step.axis, "pragma")
     if step.key not in PRAGMAS:
-        raise ScheduleError(f"pragma {step.key!r}", "no pass knows it", f"one of {PRAGMAS}")
+        raise ScheduleError(
+            f"pragma {step.key!r}", "no pass knows it", f"one of {', '.join(PRAGMAS)}"
+        )
     if not isinstance(step.value, int) or step.value < 0:
         raise ScheduleError(f"pragma {step.key} = {step.value!r}", "its value is an int >= 0")
     return _note(state, stage, a, pragmas=(*stage.note(a).pragmas, (step.key, step.value)))
@@ -276,13 +280,15 @@ def _compute_root(state: State, step: ComputeRoot) -> State:
 def _set_scope(state: State, step: SetScope) -> State:
     stage = _inner_stage(state, step.stage, "set_scope")
     if step.scope not in SCOPES:
-        raise ScheduleError(f"scope {step.scope!r}", "no such memory", f"one of {SCOPES}")
+        raise ScheduleError(
+            f"scope {step.scope!r}", "no such memory", f"one of {', '.join(SCOPES)}"
+        )
     return state.with_stage(stage.change(scope=step.scope))
 
 
 def _cache_scope(scope: str) -> str:
     if scope not in SCOPES:
-        raise ScheduleError(f"scope {scope!r}", "no such memory", f"one of {SCOPES}")
+        raise ScheduleError(f"scope {scope!r}", "no such memory", f"one of {', '.join(SCOPES)}")
     return scope
 
 

@@ -33,7 +33,7 @@ def path(state: State, name: str) -> list[Place]:
         if target.name in seen:
             raise ScheduleError(
                 f"compute_at of {name}",
-                f"{name} and {target.name} would each be computed inside the other",
+                f"{stage.name} and {target.name} would each be computed inside the other",
                 "attach the producer inside the consumer, not the other way round",
             )
         seen.add(target.name)
@@ -93,9 +93,9 @@ def _inside(state: State, name: str, reader: str, here: list[Place]) -> bool:
     """
     stage = state.stage(reader)
     depth = len(stage.leaves)
-    if isinstance(stage.op, ComputeOp) and stage.op.reduction is not None:
-        if name in _sources(state, stage.op.reduction.init):
-            depth = next(d for d, a in enumerate(stage.leaves) if a.kind == "reduce") - 1
+    reduction = stage.op.reduction if isinstance(stage.op, ComputeOp) else None
+    if reduction is not None and name in _sources(state, reduction.init):
+        depth = next(d for d, a in enumerate(stage.leaves) if a.kind == "reduce") - 1
     around = [*path(state, reader), Place(reader, depth)]
     return len(around) >= len(here) and all(
         a.stage == h.stage and (a.depth >= h.depth if last else a.depth == h.depth)

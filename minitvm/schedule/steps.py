@@ -236,11 +236,13 @@ def from_json(text: str) -> tuple[Step, ...]:
     try:
         rows = json.loads(text)
         return tuple(_step(name, given) for name, given in rows)
-    except (ValueError, TypeError, KeyError) as e:
+    except (ValueError, TypeError) as e:
         raise ScheduleError("steps from JSON", f"not a list of steps ({e})") from e
 
 
 def _step(name: str, given: dict[str, Any]) -> Step:
+    if name not in STEPS:
+        raise ValueError(f"no step is called {name!r}")
     cls = STEPS[name]
     known = {f.name for f in fields(cls)}
     if not set(given) <= known:

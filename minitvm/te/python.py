@@ -132,10 +132,12 @@ def _line(state: State, after: State, step: Step, names: _Names) -> str:
             return f"{me}.set_scope({scope!r})"
         case TransformLayout(_, axes, layout):
             return f"{me}.transform_layout(lambda {', '.join(axes)}: ({', '.join(layout)},))"
-        case CacheRead(stage, _, scope, readers):
+        case CacheRead(stage, output, scope, readers):
             who = ", ".join(names.stage(r) for r in readers)
             made_name = names.stage(_new_stage(state, after))
-            return f"{made_name} = s.cache_read({names.stage(stage)}, {scope!r}, [{who}])"
+            several = len(state.stage(stage).op.dtypes) > 1
+            source = names.stage(stage) + (f".op.output({output})" if several else "")
+            return f"{made_name} = s.cache_read({source}, {scope!r}, [{who}])"
         case CacheWrite(stage, scope):
             made_name = names.stage(_new_stage(state, after))
             return f"{made_name} = s.cache_write({names.stage(stage)}, {scope!r})"

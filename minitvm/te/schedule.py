@@ -33,7 +33,7 @@ from minitvm.schedule import (
     to_json,
 )
 from minitvm.tensor import Axis, Operation, Tensor, tensor_of
-from minitvm.tir import Var, index, text
+from minitvm.tir import Expr, Var, index, text
 
 from .python import python_source
 
@@ -97,8 +97,10 @@ class Schedule:
                 return s
         names = ", ".join(s.name for s in self.state.stages)
         name = getattr(key, "name", repr(key))
-        raise ScheduleError(
-            f"s[{name}]", "it is not part of this schedule", f"one of its stages: {names}"
+        raise _located(
+            ScheduleError(
+                f"s[{name}]", "it is not part of this schedule", f"one of its stages: {names}"
+            )
         )
 
     def _now(self, t: Tensor) -> tuple[str, int]:
@@ -111,10 +113,7 @@ class Schedule:
         try:
             new = apply(self.state, step)
         except TVMError as e:
-            line = _caller()
-            if line:
-                e.add_note(line)
-            raise
+            raise _located(e) from None
         debug(3, f"step {len(new.steps)}: {step}")
         self._before.append(self.state)
         self.state = new
@@ -183,6 +182,14 @@ class Schedule:
         return "\n".join(lines + [f"  {v!r}" for v in self.stages])
 
 
+def _located(e: TVMError) -> TVMError:
+    """`e` with a note that names the line of the user's that led to it."""
+    line = _caller()
+    if line:
+        e.add_note(line)
+    return e
+
+
 def _caller() -> str:
     """Where outside this package the call came from: "at lab.py line 4: s[C].split(...)"."""
     frame = inspect.currentframe()
@@ -245,17 +252,21 @@ class StageView:
     def _axis(self, a: Any, verb: str) -> str:
         """The name of the axis `a`, if it is one of this stage's."""
         if not isinstance(a, Axis):
-            raise ScheduleError(
-                f"{verb} of {a!r} in {self.name}",
-                "not an axis",
-                f"s[{self.name}].op.axis, or what split, fuse and tile return",
+            raise _located(
+                ScheduleError(
+                    f"{verb} of {a!r} in {self.name}",
+                    "not an axis",
+                    f"s[{self.name}].op.axis, or what split, fuse and tile return",
+                )
             )
         if not any(a is b for b in self._stage.axes()):
             others = [s.name for s in self.schedule.state.stages if any(a is b for b in s.axes())]
-            raise ScheduleError(
-                f"{verb} of {a.name!r} in {self.name}",
-                f"that axis belongs to {others[0]}" if others else "that axis is from elsewhere",
-                f"one of {', '.join(self._names())}",
+            raise _located(
+                ScheduleError(
+                    f"{verb} of {a.name!r} in {self.name}",
+                    f"that axis belongs to {others[0] if others else 'no stage here'}",
+                    f"one of its loops: {', '.join(self._names()) or 'it has none'}",
+                )
             )
         return self._stage.named()[a]
 
@@ -282,10 +293,12 @@ class StageView:
         sizes = [*args, *factors.values()]
         n = sum(isinstance(a, Axis) for a in sizes)
         if n not in (2, 3) or len(sizes) != 2 * n:
-            raise ScheduleError(
-                f"tile in {self.name}",
-                f"{n} axes and {len(sizes) - n} factors are given",
-                "tile(y, x, fy, fx) or tile(y, x, k, fy, fx, fk)",
+            raise _located(
+                ScheduleError(
+                    f"tile in {self.name}",
+                    f"{n} axes and {len(sizes) - n} factors are given",
+                    "tile(y, x, fy, fx) or tile(y, x, k, fy, fx, fk)",
+                )
             )
         before = len(self.schedule.steps)
         try:
@@ -358,5 +371,8 @@ def _size(axis: str, n: Any) -> int | None:
     except TVMError:
         size = None
     if not isinstance(size, int) or isinstance(n, bool):
-        raise ScheduleError(f"split of {axis!r} by {n!r}", "the size of a part is an integer >= 1")
+        shown = text(n) if isinstance(n, Expr) else repr(n)
+        raise _located(
+            ScheduleError(f"split of {axis!r} by {shown}", "the size of a part is an integer >= 1")
+        )
     return size

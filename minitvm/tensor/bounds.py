@@ -132,7 +132,7 @@ def _clip(e: Expr) -> Expr:
 
 def _refuse(op: ComputeOp, e: Load, d: int, i: Index, size: Index) -> None:
     lo, hi = low(i), high(i)
-    found = f"{text(i)} runs from {lo} to {hi}" if abs(lo) + abs(hi) < 2**62 else text(i)
+    found = text(i) + (f", from {lo} to {hi}" if abs(lo) + abs(hi) < 2**62 else "")
     last = text(add(size, -1))
     raise ExprError(
         f"compute {op.name}: {text(e)} may leave {e.buffer.name}",

@@ -132,6 +132,8 @@ def _component(r: Reduce, i: int) -> Reduce:
 
 def _argument_names(f: Callable[..., Any], count: int, name: str) -> list[str]:
     """Names for `count` axes: the arguments of f; *i gives i0, i1, ..."""
+    if not callable(f):
+        raise ExprError(f"compute {name}: {f!r}", "it is not a function", "lambda i: ...")
     spec = inspect.getfullargspec(f)
     plain = [a for a in spec.args if a != "self"]
     if spec.kwonlyargs or spec.defaults:
@@ -265,5 +267,11 @@ def _extreme(
 ) -> Any:
     if axis is not None:
         return reduce(reducer, a, axis, where, init)
+    if b is None:
+        raise ExprError(
+            f"te.{op} of one value",
+            "there is nothing to compare it with",
+            f"te.{op}(a, b), or te.{op}(expr, axis=k)",
+        )
     over = isinstance(b, tuple | list) or (isinstance(b, Axis) and b.kind == "reduce")
     return reduce(reducer, a, b, where, init) if over else binary(op, a, b)

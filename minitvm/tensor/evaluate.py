@@ -35,7 +35,7 @@ from minitvm.tir import (
     Load,
     Not,
     Product,
-    Select,
+    Where,
     Var,
     choose,
     convert,
@@ -216,7 +216,7 @@ class Grid:
                 return convert(self._either(value), dtype)
             case Not(a):
                 return np.logical_not(self.value(a))
-            case Select(cond, a, b):
+            case Where(cond, a, b):
                 return choose(self.value(cond), self.value(a), self.value(b))
             case IfThenElse(cond, a, b):
                 c = self.value(cond)

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
 from minitvm.base import DType, ExprError, as_tuple, node
-from minitvm.tir import Buffer, Expr, Index, Load, Var, add, high, load, low, sub, walk
+from minitvm.tir import Buffer, Expr, Index, Load, Var, add, high, load, low, sub, text, walk
 
 AxisKind: TypeAlias = Literal["data", "reduce"]
 
@@ -49,7 +49,8 @@ class Axis(Var):
         return Range(self.start, self.extent)
 
     def __repr__(self) -> str:
-        return f"{self.kind} axis {self.name} in [{self.start}, {add(self.start, self.extent)})"
+        end = add(self.start, self.extent)
+        return f"{self.kind} axis {self.name} in [{text(self.start)}, {text(end)})"
 
 
 def axis(name: str, start: Index, extent: Index, kind: AxisKind) -> Axis:
@@ -176,7 +177,7 @@ class Tensor(Buffer):
         return element(self, indices)
 
     def __repr__(self) -> str:
-        return f"Tensor {self.name}: {self.dtype}[{', '.join(map(repr, self.shape))}]"
+        return f"Tensor {self.name}: {self.dtype}[{', '.join(map(text, self.shape))}]"
 
     def __bool__(self) -> bool:
         return True

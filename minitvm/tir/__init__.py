@@ -50,8 +50,8 @@ from .nodes import (
     Load,
     Not,
     Product,
-    Select,
     Var,
+    Where,
 )
 from .numeric import BINARY, COMPARE, choose, convert
 from .stmt import (
@@ -69,6 +69,7 @@ from .stmt import (
 )
 from .text import Printer, text
 from .value import (
+    Select,
     all_of,
     any_of,
     binary,
@@ -144,6 +145,7 @@ __all__ = [
     "Stmt",
     "Store",
     "Var",
+    "Where",
     "add",
     "all_of",
     "any_of",

@@ -39,8 +39,8 @@ from .nodes import (
     Load,
     Not,
     Product,
-    Select,
     Var,
+    Where,
 )
 from .numeric import BINARY, COMPARE, choose, convert
 from .stmt import Allocate, Evaluate, For, If, Pragma, Seq, Stmt, Store
@@ -132,7 +132,7 @@ class _Compiler:
             case Not(a):
                 v = self.value(a)
                 return lambda frame: np.logical_not(v(frame))
-            case Select(cond, a, b):
+            case Where(cond, a, b):
                 c, x, y = self.value(cond), self.value(a), self.value(b)
                 return lambda frame: choose(c(frame), x(frame), y(frame))
             case IfThenElse():

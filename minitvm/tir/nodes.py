@@ -23,7 +23,7 @@ A *value* has a machine type (`dtype`) and behaves as C and numpy do: integers w
     Binary       a op b on one dtype; also bool `and`, `or`
     Compare      a op b -> bool, on two values or two indices
     Not          the other truth value
-    Select       both arms may be computed
+    Where       both arms may be computed
     IfThenElse   only the chosen arm is computed: safe to guard a load with
     Call         an intrinsic such as exp
     Load         one element of a buffer
@@ -306,7 +306,7 @@ class Not(Expr):
 
 
 @node
-class Select(Expr):
+class Where(Expr):
     """a where cond else b; both may be computed."""
 
     cond: Expr

@@ -27,8 +27,8 @@ from .nodes import (
     Load,
     Not,
     Product,
-    Select,
     Var,
+    Where,
 )
 from .stmt import Allocate, Evaluate, For, If, Pragma, Seq, Stmt, Store
 
@@ -128,7 +128,7 @@ class Printer:
                 return f"{self.expr(a, COMPARE + 1)} {op} {self.expr(b, COMPARE + 1)}", COMPARE
             case Not(a):
                 return f"not {self.expr(a, COMPARE)}", 1
-            case Select(cond, a, b):
+            case Where(cond, a, b):
                 return f"select({self.expr(cond)}, {self.expr(a)}, {self.expr(b)})", ATOM
             case IfThenElse(cond, a, b):
                 return f"{self.expr(a, 1)} if {self.expr(cond, 1)} else {self.expr(b)}", -1

@@ -39,7 +39,7 @@ from .nodes import (
     Index,
     Load,
     Not,
-    Select,
+    Where,
 )
 
 INDEX_OPS: dict[str, Callable[[Index, Index], Index]] = {
@@ -130,7 +130,7 @@ def index_of_value(e: Expr) -> Index:
         return e.value
     if isinstance(e, Const):
         return int(e.value)
-    if isinstance(e, Select | IfThenElse):
+    if isinstance(e, Where | IfThenElse):
         a, b = index_of_value(e.a), index_of_value(e.b)
         return as_index(e, min(low(a), low(b)), max(high(a), high(b)))
     return as_index(e, e.dtype.low, e.dtype.high)
@@ -228,7 +228,10 @@ def select(cond: Any, a: Any, b: Any) -> Expr:
     """a where cond, else b. Both may be computed: each must be safe to compute everywhere."""
     (c,) = _bools("select", (cond,))
     x, y = unify(a, b)
-    return x if c is TRUE else y if c is FALSE else Select(c, x, y, x.dtype)
+    return x if c is TRUE else y if c is FALSE else Where(c, x, y, x.dtype)
+
+
+Select = select  # TVM's name
 
 
 def if_then_else(cond: Any, a: Any, b: Any) -> Expr:

@@ -31,8 +31,8 @@ from .nodes import (
     Linear,
     Load,
     Not,
-    Select,
     Var,
+    Where,
 )
 from .stmt import Allocate, Evaluate, For, If, Pragma, Seq, Stmt, Store
 from .text import Printer, text
@@ -54,7 +54,7 @@ class Scope:
     certain: bool = True  # it runs at least once: no condition, no loop that may be empty around it
 
 
-VALUES = (Const, Cast, Binary, Compare, Not, Select, IfThenElse, Call, Load)
+VALUES = (Const, Cast, Binary, Compare, Not, Where, IfThenElse, Call, Load)
 LOOP_IR = (Linear, *ATOMS, *VALUES)
 Law: TypeAlias = Callable[[Stmt, Scope], Iterator[str]]
 
@@ -118,6 +118,12 @@ def variables_are_in_scope(s: Stmt, scope: Scope) -> Iterator[str]:
     for e in _nodes(s):
         if isinstance(e, Var) and e not in scope.variables:
             yield f"no loop around it counts {e.name!r}, and it is no parameter or size"
+
+
+def variables_are_bound_once(s: Stmt, scope: Scope) -> Iterator[str]:
+    """No loop counts a variable that has a value already. Loops side by side may share one."""
+    if isinstance(s, For) and s.var in scope.variables:
+        yield f"{s.var.name!r} is already bound by a loop around it, or is a parameter or size"
 
 
 def buffers_exist(s: Stmt, scope: Scope) -> Iterator[str]:
@@ -195,7 +201,7 @@ def _operands(e: Expr) -> tuple[object, ...]:
     match e:
         case Binary(_, a, b):
             return a, b
-        case Select(cond, a, b) | IfThenElse(cond, a, b):
+        case Where(cond, a, b) | IfThenElse(cond, a, b):
             return cond, a, b
         case Not(a):
             return (a,)
@@ -221,7 +227,7 @@ def _mistyped(e: Expr) -> str:
             return _incomparable(a, b)
         case Not(a):
             return "" if a.dtype == BOOL else f"not of {a.dtype}"
-        case Select(cond, a, b, dtype) | IfThenElse(cond, a, b, dtype):
+        case Where(cond, a, b, dtype) | IfThenElse(cond, a, b, dtype):
             if cond.dtype != BOOL:
                 return f"the condition is {cond.dtype}, not bool"
             fits = a.dtype == b.dtype == dtype
@@ -309,6 +315,7 @@ def no_loop_is_left_to_unfold(s: Stmt, scope: Scope) -> Iterator[str]:
 LAWS: tuple[Law, ...] = (  # later ones may rely on earlier ones
     only_loop_ir_is_left,
     variables_are_in_scope,
+    variables_are_bound_once,
     buffers_exist,
     inputs_are_only_read,
     indices_are_indices,
@@ -348,17 +355,13 @@ def _inner(s: Stmt, scope: Scope) -> list[tuple[Stmt, Scope]]:
             assert_never(s)
 
 
-def _breaches(s: Stmt, scope: Scope, counted: set[Var]) -> Iterator[tuple[Stmt, str]]:
+def _breaches(s: Stmt, scope: Scope) -> Iterator[tuple[Stmt, str]]:
     """Every (statement, what is wrong with it), outermost first."""
-    if isinstance(s, For):
-        if s.var in counted or s.var in scope.variables:
-            yield s, f"{s.var.name!r} is already bound by another loop or parameter"
-        counted.add(s.var)
     for law in LAWS:
         for why in law(s, scope):
             yield s, why
     for part, inside in _inner(s, scope):
-        yield from _breaches(part, inside, counted)
+        yield from _breaches(part, inside)
 
 
 def verify(f: PrimFunc, level: Level = "nest") -> None:
@@ -372,6 +375,6 @@ def verify(f: PrimFunc, level: Level = "nest") -> None:
     buffers = frozenset(p for p in f.params if isinstance(p, Buffer))
     variables = frozenset([*(p for p in f.params if isinstance(p, Var)), *f.sizes])
     scope = Scope(level, variables, buffers, frozenset(f.outputs))
-    for s, why in _breaches(f.body, scope, set()):
+    for s, why in _breaches(f.body, scope):
         line = next(f.printer().lines(s))
         raise VerifyError(f"{f.name}: {line.removesuffix(':')}", why)

@@ -36,8 +36,8 @@ from .nodes import (
     Load,
     Not,
     Product,
-    Select,
     Var,
+    Where,
 )
 from .stmt import NOTHING, Allocate, Evaluate, For, If, Pragma, Seq, Stmt, Store, seq
 from .value import all_of, any_of, compare, index, index_of_value, negate
@@ -57,7 +57,7 @@ _CHILDREN: dict[type, Callable[[Any], Iterable[Any]]] = {
     Binary: lambda e: (e.a, e.b),
     Compare: lambda e: (e.a, e.b),
     Not: lambda e: (e.a,),
-    Select: lambda e: (e.cond, e.a, e.b),
+    Where: lambda e: (e.cond, e.a, e.b),
     IfThenElse: lambda e: (e.cond, e.a, e.b),
     Call: lambda e: e.args,
     Load: lambda e: e.indices,
@@ -220,7 +220,7 @@ _REBUILD: dict[type, Callable[[Any, _Rewriter], Any]] = {
     Binary: _binary,
     Compare: _compare,
     Not: _not,
-    Select: _choice,
+    Where: _choice,
     IfThenElse: _choice,
     Call: _call,
     Load: _load,
@@ -279,9 +279,18 @@ def rewrite(s: Stmt, stmt: StmtRule = _keep, expr: Rule = _keep) -> Stmt:
     on_expr: Rule = _keep if expr is _keep else _Rewriter(expr)
 
     def go(s: Stmt) -> Stmt:
-        return stmt(map_children(s, go, on_expr))
+        new = map_children(s, go, on_expr)
+        done = _collapsed(s, new, on_expr)  # into a part of it, which has been rewritten already
+        return new if done else stmt(new)
 
     return go(s)
+
+
+def _collapsed(old: Stmt, new: Stmt, expr: Rule) -> bool:
+    """Did `map_children` find a branch decided, or only one statement left in a sequence?"""
+    if isinstance(old, If):
+        return new is not old and isinstance(expr(old.cond), Const)
+    return isinstance(old, Seq) and not isinstance(new, Seq)
 
 
 def substitute(n: Any, values: Mapping[Any, Any]) -> Any:

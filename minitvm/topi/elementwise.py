@@ -41,7 +41,7 @@ def tanh(x: Tensor) -> Tensor:
 
 
 def gelu(x: Tensor) -> Tensor:
-    """x * Phi(x), with Phi the normal distribution function (by erf, not its tanh approximation)."""
+    """x * Phi(x), with Phi the normal distribution function, by erf."""
     return _map("gelu", lambda v: v * 0.5 * (1 + te.erf(v * 0.5**0.5)), x)
 
 

@@ -10,65 +10,62 @@ is copied together once and stays in the second-level cache while all of a passe
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from minitvm.base import DType, Target
 from minitvm.te import Axis, ComputeOp, Schedule, Tensor
 from minitvm.tir import Index
 
-PAGE = 4096  # bytes; rows a multiple of this apart fall into the same few cache sets
-FEW_ROWS = 256  # with fewer rows of a, copying b costs more than it saves
+FEW_ROWS = 48  # with fewer rows of a, copying b together costs as much as it saves
+WORTH_THREADS = 1 << 24  # multiply-adds; fewer are done before a second thread has woken up
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The numbers of a schedule: tile shape in elements, vector length, whether b is packed."""
+    """The numbers of a schedule: tile shape in elements, vector length, and what is worth it."""
 
     rows: int
     columns: int
     lanes: int
     pack: bool
+    parallel: bool
 
 
-def plan(m: Index, n: Index, k: Index, dtype: DType, target: Target, strided: bool) -> Plan:
-    """The tile for a product [m, k] x [k, n]. `strided`: rows of b are not contiguous in memory.
+def plan(shape: tuple[Index, Index, Index], dtype: DType, target: Target, gather: bool) -> Plan:
+    """The tile for a product of [m, k] and [k, n], with shape = (m, n, k).
 
     Of the tiles whose accumulators, one row of b and one element of a fit in the registers, the
-    one with the most multiply-adds per load is taken, counting only columns inside the matrix and
-    panels of b that fit in half of the second-level cache.
+    one of the best `score` is taken. gather: a row of b is not contiguous in memory.
+    Symbolic sizes count as large ones.
     """
-    lanes = target.lanes(dtype)
-    rows = m if isinstance(m, int) else FEW_ROWS
-    if isinstance(n, int) and n < lanes:
-        lanes = 1 << (n.bit_length() - 1) if n else 1
+    m, n, k = (size if isinstance(size, int) else 1 << 10 for size in shape)
+    lanes = min(target.lanes(dtype), 1 << (max(n, 1).bit_length() - 1))
     best = (0.0, 1, 1)
-    for vectors in range(1, 5 if rows > 1 else 9):
-        height = min(rows, (target.vector_registers - 1 - vectors) // vectors)
-        for r in range(1, max(1, height) + 1):
-            best = max(
-                best, (_score(r, vectors * lanes, lanes, m, n, k, dtype, target), r, vectors)
-            )
-    _, r, vectors = best
-    return Plan(r, vectors * lanes, lanes, _worth_packing(rows, n, dtype, strided))
+    for vectors in range(1, 5):
+        tallest = (target.vector_registers - 1 - vectors) // vectors
+        for rows in range(1, max(1, min(m, tallest)) + 1):
+            columns = vectors * lanes
+            useful = m * n / (_round_up(m, rows) * _round_up(n, columns)) if m * n else 1.0
+            panel = k * columns * dtype.bytes
+            best = max(best, (useful * score(rows, vectors, panel, target.l2), rows, vectors))
+    _, rows, vectors = best
+    pack = gather or m >= FEW_ROWS
+    parallel = target.num_cores > 1 and m * n * k >= WORTH_THREADS
+    return Plan(rows, vectors * lanes, lanes, pack, parallel)
 
 
-def _score(
-    rows: int, columns: int, lanes: int, m: Index, n: Index, k: Index, dtype: DType, target: Target
-) -> float:
-    """Useful multiply-adds per load of one tile, lowered where the tile fits badly."""
-    vectors = columns // lanes
-    score = rows * vectors / (rows + vectors)
-    if isinstance(n, int) and n:
-        score *= n / (-(-n // columns) * columns)  # columns computed in vain
-    if isinstance(m, int) and m:
-        score *= m / (-(-m // rows) * rows)
-    if isinstance(k, int) and vectors > 1 and k * columns * dtype.bytes > target.l2 * 5 // 8:
-        score *= 0.5
-    return score
+def score(rows: int, vectors: int, panel: int, cache: int) -> float:
+    """Multiply-adds per load in a tile, less if its panel of b (in bytes) overflows the cache.
+
+    Half of the cache is for the panel, the rest for a and the result passing by.
+    """
+    fits = min(1.0, cache / 2 / max(panel, 1))
+    return rows * vectors / (rows + vectors) * fits**0.5
 
 
-def _worth_packing(rows: int, n: Index, dtype: DType, strided: bool) -> bool:
-    pages = isinstance(n, int) and n * dtype.bytes % PAGE == 0
-    return strided or rows >= FEW_ROWS or (pages and rows >= FEW_ROWS // 8)
+def _round_up(n: int, to: int) -> int:
+    """The next multiple. _round_up(10, 4) = 12"""
+    return -(-n // to) * to
 
 
 def schedule_matmul(
@@ -86,25 +83,31 @@ def schedule_matmul(
     """
     op = s[product].op
     assert isinstance(op, ComputeOp)
-    (m, n), k = op.shape, op.reduce_axis[0].extent
-    p = plan(m, n, k, product.dtype, target, b_transposed)
+    m, n = op.shape
+    p = plan((m, n, op.reduce_axis[0].extent), product.dtype, target, b_transposed)
     packed = s.cache_read(b, "global", [product]) if p.pack else None
     fused = product.op is not out.op
     tile = product if fused else s.cache_write(product, "local")
     if fused:
         s[tile].set_scope("local")
-    i, j = s[out].op.axis  # type: ignore[union-attr]  # out is computed
+    i, j = _axes(s, out)
     io, jo, ii, ji = s[out].tile(i, j, p.rows, p.columns)
     s[out].reorder(jo, io, ii, ji)
     s[out].unroll(ii)
     s[out].vectorize(ji)
-    if target.num_cores > 1:
+    if p.parallel:
         s[out].parallel(jo)
     s[tile].compute_at(s[out], io)
     _inner_product(s, tile, p)
     if packed is not None:
         s[packed].compute_at(s[out], jo)
-        _pack(s, packed, p, b_transposed)
+        _pack(s, packed, p.columns, b_transposed)
+
+
+def _axes(s: Schedule, t: Tensor) -> tuple[Axis, ...]:
+    op = s[t].op
+    assert isinstance(op, ComputeOp)
+    return op.axis
 
 
 def _inner_product(s: Schedule, tile: Tensor, p: Plan) -> None:
@@ -119,12 +122,36 @@ def _inner_product(s: Schedule, tile: Tensor, p: Plan) -> None:
     s[tile].vectorize(lanes)
 
 
-def _pack(s: Schedule, packed: Tensor, p: Plan, transposed: bool) -> None:
-    """The panel of b as [k, columns], whatever b's own layout."""
-    axes: tuple[Axis, ...] = s[packed].op.axis  # type: ignore[union-attr]  # a copy is computed
-    c = p.columns
-    if transposed:
-        s[packed].transform_layout(lambda j, k: (j // c, k, j % c))
-    else:
-        s[packed].transform_layout(lambda k, j: (j // c, k, j % c))
-        s[packed].vectorize(axes[1])
+def _pack(s: Schedule, packed: Tensor, columns: int, transposed: bool) -> None:
+    """Store b as a row of panels [k, columns], whatever its own layout."""
+
+    def panel(k: Any, j: Any) -> tuple[Any, ...]:
+        return j // columns, k, j % columns
+
+    def panel_of_transposed(j: Any, k: Any) -> tuple[Any, ...]:
+        return panel(k, j)
+
+    s[packed].transform_layout(panel_of_transposed if transposed else panel)
+    if not transposed:
+        s[packed].vectorize(_axes(s, packed)[1])
+
+
+STRIP = 8  # rows of b that a matrix-vector product adds up before it touches the result again
+
+
+def schedule_matvec(s: Schedule, product: Tensor, target: Target) -> None:
+    """Schedule a product with very few rows: its time is the time to read b once.
+
+    for ko:                             strips of b
+      for jo:
+        out[i, j] += a[i, ko*8] * b[ko*8, j] + ... + a[i, ko*8 + 7] * b[ko*8 + 7, j]
+    """
+    op = s[product].op
+    assert isinstance(op, ComputeOp)
+    (i, j), (k,) = op.axis, op.reduce_axis
+    lanes = 4 * target.lanes(product.dtype)
+    ko, ki = s[product].split(k, factor=STRIP)
+    jo, ji = s[product].split(j, factor=lanes)
+    s[product].reorder(i, ko, jo, ki, ji)
+    s[product].unroll(ki)
+    s[product].vectorize(ji)

@@ -9,6 +9,8 @@ from minitvm.base import ExprError
 from minitvm.te import Tensor
 from minitvm.tir import Index, cast_to, same, text
 
+from .elementwise import ELEMENTWISE
+
 MATMUL = "matmul"
 
 
@@ -55,7 +57,7 @@ def _rows_columns(x: Tensor, transposed: bool) -> tuple[Index, Index]:
 
 
 def dense(data: Tensor, weight: Tensor, bias: Tensor | None = None, out_dtype: str = "") -> Tensor:
-    """data [M, K] times weight [N, K] transposed, plus bias [N]: a fully connected layer, [M, N]."""
+    """A fully connected layer [M, N]: data [M, K] times weight [N, K] transposed, plus bias [N]."""
     product = matmul(data, weight, transpose_b=True, out_dtype=out_dtype, name="T_dense")
     if bias is None:
         return product
@@ -63,6 +65,8 @@ def dense(data: Tensor, weight: Tensor, bias: Tensor | None = None, out_dtype: s
         raise ExprError(
             f"topi.dense: bias {bias.name}", f"its shape is not [{text(product.shape[1])}]"
         )
-    return te.compute(
-        product.shape, lambda i, j: product(i, j) + bias(j), name="T_bias", tag="elementwise"
-    )
+
+    def body(i: Any, j: Any) -> Any:
+        return product(i, j) + bias(j)
+
+    return te.compute(product.shape, body, name="T_bias", tag=ELEMENTWISE)

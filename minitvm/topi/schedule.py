@@ -12,11 +12,12 @@ from minitvm.tensor import loads
 from minitvm.tir import Index, free_of, same
 
 from .elementwise import ELEMENTWISE
-from .gemm import schedule_matmul
+from .gemm import schedule_matmul, schedule_matvec
 from .linear import MATMUL
 from .shape import INJECTIVE
 
 SIMPLE = (ELEMENTWISE, INJECTIVE)
+FEW = 2  # rows of a product whose time is that of reading the right operand
 WORTH_THREADS = 1 << 15  # elements; below this, waking threads takes longer than the work
 
 
@@ -68,9 +69,12 @@ def _matmul(
     b = _right_operand(op)
     if b is None:
         return set()
-    load, transposed = b
-    product, kept = op.output(0), _output(out)
-    schedule_matmul(s, product, kept, load, transposed, target)
+    tensor, transposed = b
+    product, rows = op.output(0), op.shape[0]
+    if isinstance(rows, int) and rows <= FEW and not transposed:
+        schedule_matvec(s, product, target)
+        return {stage.name}
+    schedule_matmul(s, product, _output(out), tensor, transposed, target)
     return {stage.name, out.name, *(v.name for v in s.stages if v.name not in before)}
 
 

@@ -36,7 +36,7 @@ def pad(
     pad_value: float = 0.0,
     name: str = "T_pad",
 ) -> Tensor:
-    """x surrounded by pad_value: pad_before[d] elements before and pad_after[d] after dimension d."""
+    """x surrounded by pad_value: pad_before[d] before, pad_after[d] after dimension d."""
     after = pad_before if pad_after is None else pad_after
     if (
         len(pad_before) != x.ndim

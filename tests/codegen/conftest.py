@@ -8,13 +8,27 @@ import numpy as np
 import pytest
 from llvmlite import binding as llvm
 
-from minitvm.codegen import emit_llvm, emit_python
-from minitvm.tir import PrimFunc
+from minitvm.base import FLOAT32
+from minitvm.codegen import clean, emit_llvm, emit_python
+from minitvm.tir import Buffer, PrimFunc, Var
 
 LAUNCH = "test_parallel_launch"
 WORKER = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
 LAUNCHER = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)
+Run = Callable[..., int]  # run(f, *arrays): its status
 Launch = Callable[[Callable[[int, int], None], int], None]  # (body(begin, end), extent)
+
+
+def variable(name: str, extent: int) -> Var:
+    return Var(name, 0, extent - 1)
+
+
+def floats(name: str, *shape: Any, scope: str = "global") -> Buffer:
+    return Buffer(name, shape, FLOAT32, scope)
+
+
+def numbers(*shape: int) -> np.ndarray[Any, Any]:
+    return np.random.default_rng(0).uniform(-1, 1, shape).astype(np.float32)
 
 
 def optimised(text: str) -> tuple[Any, Any]:
@@ -48,7 +62,7 @@ def call(text: str, name: str, args: tuple[Any, ...]) -> int:
 def run_llvm(f: PrimFunc, *args: Any, launch: Launch | None = None) -> int:
     """Run `f` as machine code; `launch` runs its parallel loops, which are serial without it."""
     if launch is None:
-        return call(emit_llvm(f, vector_bytes=64), f.name, args)
+        return call(emit_llvm(f, vector_bytes=64), clean(f.name), args)
 
     @LAUNCHER
     def launcher(worker: int, closure: int, extent: int) -> None:
@@ -56,14 +70,14 @@ def run_llvm(f: PrimFunc, *args: Any, launch: Launch | None = None) -> int:
         launch(lambda begin, end: body(closure, begin, end), extent)
 
     llvm.add_symbol(LAUNCH, ctypes.cast(launcher, ctypes.c_void_p).value)
-    return call(emit_llvm(f, parallel_launch=LAUNCH), f.name, args)
+    return call(emit_llvm(f, parallel_launch=LAUNCH), clean(f.name), args)
 
 
 def run_python(f: PrimFunc, *args: Any) -> int:
     """Run `f` as Python code."""
     space: dict[str, Any] = {}
     exec(compile(emit_python(f), "<python>", "exec"), space)
-    space[f.name](*(a.reshape(-1) if isinstance(a, np.ndarray) else a for a in args))
+    space[clean(f.name)](*(a.reshape(-1) if isinstance(a, np.ndarray) else a for a in args))
     return 0
 
 

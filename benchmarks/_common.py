@@ -1,0 +1,85 @@
+"""What all benchmarks share: flags, fair timing, the table, the JSON file. Import it first.
+
+It fixes the number of threads of every library before numpy is loaded.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+LIBRARIES = ("OPENBLAS", "OMP", "MKL", "MINITVM")
+
+
+def arguments(what: str | None) -> argparse.Namespace:
+    """The cases and the flags --threads, --quick, --json; libraries are told how many threads."""
+    parser = argparse.ArgumentParser(
+        description=what, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("cases", nargs="*", help="by default all")
+    parser.add_argument("--threads", type=int, default=1, help="threads for all (default 1)")
+    parser.add_argument("--quick", action="store_true", help="fewer rounds, under 50 seconds")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the rows here as well")
+    flags = parser.parse_args()
+    for name in LIBRARIES:
+        os.environ[f"{name}_NUM_THREADS"] = str(flags.threads)
+    return flags
+
+
+@dataclass(slots=True)
+class Row:
+    """One case: our figure beside those of the peers. Rates: higher is better."""
+
+    case: str
+    threads: int
+    unit: str
+    ours: float
+    peers: dict[str, float] = field(default_factory=dict)
+
+
+def best_seconds(
+    runs: Mapping[str, Callable[[], Any]], rounds: int, pause: float = 0.0, burst: int = 3
+) -> dict[str, float]:
+    """The best seconds of each run, in turns: a, b, c, a, b, c, ...; one round is not counted.
+
+    pause: seconds of sleep before each turn, so that no run meets another's spinning threads.
+    burst: calls in a turn, of which the best counts.
+    """
+    best = dict.fromkeys(runs, float("inf"))
+    for n in range(rounds + 1):
+        for name, run in runs.items():
+            time.sleep(pause)
+            for _ in range(burst):
+                start = time.perf_counter()
+                run()
+                seconds = time.perf_counter() - start
+                if n > 0:
+                    best[name] = min(best[name], seconds)
+    return best
+
+
+def report(rows: list[Row], file: Path | None, ratios: tuple[str, ...]) -> None:
+    """Print the rows as a table, with ours / peer for the named peers; write them to `file`."""
+    names = list(dict.fromkeys(name for r in rows for name in r.peers))
+    head = ["case", "threads", "unit", "ours", *names, *(f"ours/{n}" for n in ratios)]
+    lines = [head]
+    for r in rows:
+        figures = [r.ours, *(r.peers.get(n, float("nan")) for n in names)]
+        parts = [r.ours / r.peers[n] if n in r.peers else float("nan") for n in ratios]
+        cells = [f"{x:.2f}" if abs(x) < 10 else f"{x:.1f}" for x in figures]
+        lines.append([r.case, str(r.threads), r.unit, *cells, *(f"{x:.2f}" for x in parts)])
+    widths = [max(len(line[c]) for line in lines) for c in range(len(head))]
+    for line in lines:
+        print("  ".join(cell.rjust(w) for cell, w in zip(line, widths, strict=True)))
+    if file is not None:
+        machine = {"cpu": platform.processor() or platform.machine(), "cores": os.cpu_count()}
+        file.write_text(
+            json.dumps({"machine": machine, "rows": [asdict(r) for r in rows]}, indent=1)
+        )

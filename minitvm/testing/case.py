@@ -1,0 +1,229 @@
+"""One case: a random program under a random schedule, run by every target, compared with `evaluate`."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+
+from minitvm import te
+from minitvm.base import DType, LoweringError, TVMError
+from minitvm.driver import build, lower
+from minitvm.lowering import PASSES, Pass
+from minitvm.te import Schedule
+from minitvm.tensor import Tensor, evaluate
+from minitvm.tir import For, PrimFunc, interpret, walk
+
+from .compare import difference
+from .make import random_program
+from .program import Array, Program
+from .schedules import Tally, random_schedule
+from .values import Rng
+
+Verdict: TypeAlias = Literal["ok", "refused", "mismatch", "error"]
+TARGETS = ("interpreter", "python", "llvm")
+CANARY, MARGIN = 0xA5, 256  # a byte, and how many of it lie on both sides of every argument
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What came of one case.
+
+    verdict   "refused": a LoweringError; "mismatch": a wrong result; "error": any other exception
+    headline  one line: what went wrong, and where
+    report    all there is to know about a failure
+    """
+
+    seed: int
+    verdict: Verdict = "ok"
+    headline: str = ""
+    report: str = ""
+    tally: Tally = field(default_factory=Tally)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Case:
+    """A program, a schedule for it, inputs, and the right answers."""
+
+    seed: int
+    program: Program
+    schedule: Schedule
+    inputs: dict[Tensor, Array]
+    wanted: list[Array]
+    tolerance: float
+
+
+class _Wrong(Exception):
+    """A result that is not the right one."""
+
+
+def run_case(
+    seed: int, targets: Sequence[str] = TARGETS, passes: tuple[Pass, ...] = PASSES["llvm"]
+) -> Outcome:
+    """The case that `seed` stands for, made and run on `targets`.
+
+    passes   what the interpreter runs the program after (a test swaps a wrong one in)
+    """
+    rng = np.random.default_rng(seed)
+    tally = Tally()
+    known: list[Callable[[], str]] = []
+    try:
+        program = random_program(rng)
+        known.append(lambda: str(program))
+        schedule = random_schedule(program.ops, rng, tally)
+        known.append(schedule.python)
+        known.append(lambda: str(lower(schedule, program.args, until="nest")))
+        case = _case(seed, program, schedule, rng)
+        _replays(case)
+        for target in targets:
+            _RUNS[target](case, rng, passes)
+    except LoweringError as e:
+        return Outcome(seed, "refused", str(e).splitlines()[0], "", tally)
+    except _Wrong as e:
+        return Outcome(seed, "mismatch", str(e), _report(seed, known, str(e)), tally)
+    except Exception as e:  # whatever it is, it belongs into the report
+        headline = f"{type(e).__name__}: {str(e).splitlines()[0] if str(e) else ''}"
+        trace = traceback.format_exc()
+        return Outcome(seed, "error", headline, _report(seed, known, trace), tally)
+    return Outcome(seed, tally=tally)
+
+
+def _report(seed: int, known: list[Callable[[], str]], what: str) -> str:
+    """The program, the schedule and the loops, as far as they came to be."""
+    parts = [f"seed {seed}"]
+    for show in known:
+        try:
+            parts.append(show())
+        except Exception as e:
+            parts.append(f"({type(e).__name__}: {e})")
+    again = f"python -m minitvm.testing fuzz --only {seed}"
+    return "\n\n".join([*parts, what, f"again: {again}"])
+
+
+def _case(seed: int, program: Program, schedule: Schedule, rng: Rng) -> Case:
+    """The case with its inputs and right answers.
+
+    Rounded results may differ by what rounding can do: one epsilon of the largest number in sight
+    for each point of the longest reduction, a few for the operations around it. The factor is
+    generous, since products of rounded numbers carry the error of both.
+    """
+    inputs = program.arrays(rng)
+    every = [t for op in program.ops for t in _upstream(op.output(0))]
+    values = evaluate([*program.outputs, *every], {**inputs, **program.sizes})
+    wanted = values[: len(program.outputs)]
+    finite = [np.abs(v[np.isfinite(v)]) for v in values if v.dtype.kind == "f"]
+    peak = max((float(v.max()) for v in finite if v.size), default=1.0)
+    tolerance = 64 * program.epsilon * (8 + program.longest) * max(1.0, peak)
+    return Case(seed, program, schedule, inputs, wanted, tolerance)
+
+
+def _upstream(t: Tensor) -> Iterator[Tensor]:
+    """The tensor and all that are computed on the way to it."""
+    yield t
+    for source in getattr(t.op, "input_tensors", ()):
+        yield from _upstream(source)
+
+
+def _replays(case: Case) -> None:
+    """A schedule can be written down, as JSON and as Python, and taken again."""
+    s, ops = case.schedule, case.program.ops
+    again = [Schedule.from_json(s.to_json(), ops)]
+    if len({op.name for op in ops}) == len(ops):
+        scope: dict[str, Any] = {"te": te, **{_root(t.op.name): t for t in case.program.outputs}}
+        scope |= {t.op.name: t for op in ops for t in _upstream(op.output(0))}
+        exec(s.python(), scope)
+        again.append(scope["s"])
+    for other in again:
+        if other.steps != s.steps:
+            raise _Wrong(f"written down and taken again, the steps are {other.steps}")
+
+
+def _root(name: str) -> str:
+    return name
+
+
+# --- running -------------------------------------------------------------------------------------
+
+
+def _interpreter(case: Case, rng: Rng, passes: tuple[Pass, ...]) -> None:
+    """The loop program as built, flattened, and after all passes; parallel loops in any order."""
+    for until in ("nest", "flatten", ""):
+        func = lower(case.schedule, case.program.args, passes=passes, until=until)
+        flat = until != "nest"
+        _run(
+            case,
+            f"interpreter after {until or 'all passes'}",
+            lambda *args: interpret(func, *args, rng=rng, flat=flat),  # noqa: B023  runs at once
+        )
+
+
+def _python(case: Case, rng: Rng, passes: tuple[Pass, ...]) -> None:
+    del rng, passes
+    _run(case, "python", build(case.schedule, case.program.args, target="python"))
+
+
+def _llvm(case: Case, rng: Rng, passes: tuple[Pass, ...]) -> None:
+    """Machine code on one core, and on two if there is anything parallel."""
+    del rng, passes
+    func = lower(case.schedule, case.program.args)
+    for cores in (1, 2) if _parallel(func) else (1,):
+        _run(case, f"llvm on {cores} core(s)", build(func, target=f"llvm -num-cores={cores}"))
+
+
+def _parallel(func: PrimFunc) -> bool:
+    return any(isinstance(n, For) and n.kind == "parallel" for n in walk(func.body))
+
+
+_RUNS: dict[str, Callable[[Case, Rng, tuple[Pass, ...]], None]] = {
+    "interpreter": _interpreter,
+    "python": _python,
+    "llvm": _llvm,
+}
+
+
+def _run(case: Case, what: str, call: Callable[..., Any]) -> None:
+    """Call the program and check its outputs, and that it wrote nothing else."""
+    program = case.program
+    arenas = [_Arena.of(program.shape(t), t.dtype, case.inputs.get(t)) for t in program.tensors]
+    call(*(a.array for a in arenas), *(program.sizes[v] for v in program.scalars))
+    for t, arena in zip(program.tensors, arenas, strict=True):
+        if not arena.intact():
+            raise _Wrong(f"{what}: wrote outside {t.name}")
+    for t, arena in zip(program.inputs, arenas, strict=False):
+        if difference(arena.array, case.inputs[t]):
+            raise _Wrong(f"{what}: wrote to the input {t.name}")
+    results = [a.array for a in arenas[len(program.inputs) :]]
+    for t, got, want, exact in zip(
+        program.outputs, results, case.wanted, program.exact, strict=True
+    ):
+        found = difference(got, want, 0.0, 0.0 if exact else case.tolerance)
+        if found:
+            raise _Wrong(f"{what}: {t.name}{found}")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Arena:
+    """An argument between two margins that nobody may write to."""
+
+    memory: Array
+    array: Array
+
+    @classmethod
+    def of(cls, shape: tuple[int, ...], dtype: DType, contents: Array | None) -> _Arena:
+        """Room for an array with `contents`, or, for an output, with garbage."""
+        size = int(np.prod(shape, dtype=np.int64)) * dtype.numpy.itemsize
+        memory = np.full(size + 2 * MARGIN, CANARY, np.uint8)
+        inside = memory[MARGIN : MARGIN + size]
+        if dtype == "bool":
+            inside[:] = 1
+        array = inside.view(dtype.numpy).reshape(shape)
+        if contents is not None:
+            array[...] = contents
+        return cls(memory, array)
+
+    def intact(self) -> bool:
+        margins = (self.memory[:MARGIN], self.memory[len(self.memory) - MARGIN :])
+        return all(bool((m == CANARY).all()) for m in margins)

@@ -1,0 +1,46 @@
+"""Two arrays compared, with a message that says where they differ."""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+import numpy as np
+
+Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
+
+
+def difference(actual: Any, desired: Any, rtol: float = 0.0, atol: float = 0.0) -> str:
+    """Where |actual - desired| > atol + rtol * |desired| first holds, in words; "" if nowhere.
+
+    NaN equals NaN, and an infinity only itself.
+    """
+    got, want = np.asarray(actual), np.asarray(desired)
+    if got.shape != want.shape:
+        return f"shape {got.shape}, not {want.shape}"
+    bad = np.argwhere(~_close(got, want, rtol, atol))
+    if not len(bad):
+        return ""
+    at = tuple(int(i) for i in bad[0])
+    place = f"[{', '.join(map(str, at))}]"
+    many = f"{len(bad)} of {got.size} elements differ"
+    return f"{place}: got {got[at]!r}, want {want[at]!r} ({many}, rtol={rtol:g}, atol={atol:g})"
+
+
+def _close(got: Array, want: Array, rtol: float, atol: float) -> Array:
+    if not all(a.dtype.kind in "fc" for a in (got, want)) and rtol == atol == 0:
+        return np.equal(got, want)
+    x, y = got.astype(np.float64), want.astype(np.float64)
+    with np.errstate(invalid="ignore"):
+        near = np.abs(x - y) <= atol + rtol * np.abs(y)
+    near = np.where(np.isfinite(x) & np.isfinite(y), near, x == y)
+    return near | (np.isnan(x) & np.isnan(y))
+
+
+def assert_allclose(actual: Any, desired: Any, rtol: float = 1e-5, atol: float = 1e-7) -> None:
+    """Nothing, if the arrays agree: |actual - desired| <= atol + rtol * |desired| everywhere.
+
+    Otherwise AssertionError with the first index that differs, both values and how many differ.
+    """
+    found = difference(actual, desired, rtol, atol)
+    if found:
+        raise AssertionError(f"arrays differ at {found}" if found[0] == "[" else found)

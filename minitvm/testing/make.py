@@ -1,0 +1,339 @@
+"""Random programs: a few computes that read each other in all the ways that formulas can."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+from minitvm.base import DTYPES
+from minitvm.tensor import (
+    MAX,
+    MIN,
+    PROD,
+    SUM,
+    Axis,
+    ComputeOp,
+    Reducer,
+    Tensor,
+    compute,
+    parts,
+    placeholder,
+    reduce,
+    reduce_axis,
+    size_var,
+)
+from minitvm.tir import (
+    TRUE,
+    AsIndex,
+    Expr,
+    Index,
+    Where,
+    Var,
+    all_of,
+    any_of,
+    cast_to,
+    compare,
+    const,
+    floormod,
+    high,
+    if_then_else,
+    index,
+    load,
+    maximum,
+    minimum,
+    walk,
+)
+
+from .program import Program
+from .values import (
+    Bits,
+    Rng,
+    Value,
+    chance,
+    changed,
+    chosen,
+    combined,
+    condition,
+    converted,
+    kept,
+    literal,
+    logical,
+    number,
+    pick,
+)
+
+EXTENTS = (1, 2, 3, 4, 5, 7, 8, 10, 13, 16, 17)
+DATA_POINTS, ALL_POINTS = 400, 1200  # of one stage
+INPUTS = ("float32",) * 6 + ("float64",) * 4 + ("int32",) * 4 + ("int8",) * 3 + (
+    "uint8", "uint8", "int16", "int64", "bool",
+)  # fmt: skip
+
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Known:
+    tensor: Tensor
+    bits: Bits
+
+
+@dataclass(slots=True, eq=False)
+class _Maker:
+    """A program in the making: the tensors there are, and how to write the next formula."""
+
+    rng: Rng
+    known: list[_Known] = field(default_factory=list[_Known])
+    inputs: list[Tensor] = field(default_factory=list[Tensor])
+    sizes: dict[Var, int] = field(default_factory=dict[Var, int])
+    longest: int = 1
+
+    # places
+
+    def extent(self) -> Index:
+        """The length of an axis; rarely 0, sometimes a symbol."""
+        if self.sizes and chance(self.rng, 0.5):
+            return next(iter(self.sizes))
+        return 0 if chance(self.rng, 0.006) else int(pick(self.rng, EXTENTS))
+
+    def points(self, n: Index) -> int:
+        return n if isinstance(n, int) else self.sizes[cast("Var", n)]
+
+    def shape(self) -> tuple[Index, ...]:
+        """A shape: that of a tensor there is, or one not seen before."""
+        rank = int(self.rng.choice(4, p=(0.06, 0.3, 0.42, 0.22)))
+        dims = [self.extent() for _ in range(rank)]
+        if self.known and chance(self.rng, 0.4):
+            dims = list(pick(self.rng, self.known).tensor.shape)
+        while math.prod(map(self.points, dims)) > DATA_POINTS:
+            dims.pop(int(self.rng.integers(len(dims))))
+        return tuple(dims)
+
+    def position(self, axes: list[Axis]) -> Index:
+        """An index made of axes: i, n-1-i, 2*i+1, i+k, i//2, i%3, i*n+j, ..."""
+        rng = self.rng
+        if not axes or chance(rng, 0.06):
+            return int(rng.integers(0, 4))
+        a, b = pick(rng, axes), pick(rng, axes)
+        c, q = int(rng.integers(0, 3)), int(rng.integers(2, 6))
+        n = b.extent if isinstance(b.extent, int) else 4
+        forms: list[Any] = [
+            a, a, a, a, a, a + c, a.start + a.extent - 1 - (a - a.start), a * q + c, a + b, a * 2 + b,
+            a + b * 2, a - b, a // q, a % q, a * n + b, (a * n + b) // q, (a * n + b) % q, a - c,
+            minimum(a, q), maximum(a, b), (a + c) // q * 2 + b, a * b,
+        ]  # fmt: skip
+        return pick(rng, forms)
+
+    def read(self, axes: list[Axis]) -> Value:
+        """An element of a tensor there is, or of a new input that fits."""
+        if not self.known or chance(self.rng, 0.35 / (1 + len(self.inputs) // 3)):
+            return self.read_new(axes)
+        made = [k for k in self.known if k.tensor not in self.inputs]
+        source = pick(self.rng, made[-2:] if made and chance(self.rng, 0.7) else self.known)
+        return self.read_known(source, axes)
+
+    def read_new(self, axes: list[Axis]) -> Value:
+        """An element of a new input whose shape is made to fit the indices."""
+        rng = self.rng
+        if chance(rng, 0.5):
+            order = rng.permutation(len(axes))[: int(rng.integers(1, 5))]
+            places: list[Index] = [axes[int(n)] for n in order]
+        else:
+            rank = int(rng.choice(4, p=(0.05, 0.45, 0.35, 0.15)))
+            places = [self.position(axes) for _ in range(rank)]
+        dtype = DTYPES[pick(rng, INPUTS)]
+        shape = tuple(self._room(p) for p in places)
+        t = placeholder(shape, dtype, f"A{len(self.inputs)}")
+        self.inputs.append(t)
+        source = _Known(t, (2, 2) if dtype.is_float else None)
+        self.known.append(source)
+        return self._fitted(source, places)
+
+    def _room(self, i: Index) -> Index:
+        """A length for a dimension read at `i`: just enough where that is known, and rarely more."""
+        if isinstance(i, Axis) and not isinstance(i.extent, int) and i.kind == "data":
+            return i.extent
+        top = high(i)
+        if isinstance(top, float):
+            return self.extent()
+        slack = int(self.rng.integers(0, 4)) if chance(self.rng, 0.1) else 0
+        return max(0, int(top) + 1) + slack
+
+    def read_known(self, source: _Known, axes: list[Axis]) -> Value:
+        """An element of a tensor there is, at places that follow the axes or do not."""
+        rng, rank = self.rng, source.tensor.ndim
+        order = range(len(axes)) if chance(rng, 0.5) else rng.permutation(len(axes))
+        places: list[Index] = [axes[int(n)] for n in order][:rank]
+        if len(places) < rank or chance(rng, 0.6):
+            places = [self.position(axes) for _ in range(rank)]
+        tables = [k for k in self.known if k.tensor.dtype.is_integer]
+        if rank and tables and chance(rng, 0.07):
+            table = pick(rng, tables)
+            found = self._fitted(table, [self.position(axes) for _ in table.tensor.shape])
+            places[int(rng.integers(rank))] = index(found.e)
+        return self._fitted(source, places)
+
+    def _fitted(self, source: _Known, places: list[Index]) -> Value:
+        """source[places], each place wrapped, clipped or guarded where it may lie outside."""
+        rng, t = self.rng, source.tensor
+        conds: list[Expr] = []
+        at: list[Index] = []
+        for i, n in zip(places, t.shape, strict=True):
+            inside = compare("<=", 0, i) is TRUE and compare("<", i, n) is TRUE
+            if inside or any(isinstance(e, AsIndex) for e in walk(i)):
+                at.append(i)
+            elif isinstance(n, int) and n > 0 and chance(rng, 0.5):
+                at.append(floormod(i, n) if chance(rng, 0.6) else maximum(0, minimum(i, n - 1)))
+            else:
+                at.append(i)
+                conds += [compare("<=", 0, i), compare("<", i, n)]
+        e: Expr = load(t, *at)
+        if conds:
+            e = if_then_else(all_of(*conds), e, literal(rng, t.dtype).e)
+        return Value(e, source.bits)
+
+    # formulas
+
+    def leaf(self, axes: list[Axis]) -> Value:
+        roll = self.rng.random()
+        if roll < 0.8 or not axes:
+            return self.read(axes)
+        if roll < 0.9:
+            return literal(self.rng, DTYPES[pick(self.rng, INPUTS)])
+        dtype = DTYPES[pick(self.rng, ("int32", "int8", "float32", "int64"))]
+        e = cast_to(self.position(axes), dtype)
+        return Value(e, (12, 0) if dtype.is_float else None)
+
+    def formula(self, axes: list[Axis], depth: int) -> Value:
+        """A random expression, `depth` operators deep at most."""
+        rng, roll = self.rng, self.rng.random()
+        if depth == 0 or roll < 0.1:
+            return self.leaf(axes)
+        if roll < 0.3:
+            return changed(rng, self.formula(axes, depth - 1))
+        a, b = self.formula(axes, depth - 1), self.leaf(axes)
+        if roll < 0.8:
+            return combined(rng, a, b)
+        cond = self.condition(axes)
+        return cond if roll < 0.85 else chosen(rng, cond, a, b)
+
+    def condition(self, axes: list[Axis]) -> Value:
+        """A condition on indices, on data, or on both."""
+        rng = self.rng
+        sign = pick(rng, ("<", ">=", "==", "!="))
+        made = Value(compare(sign, self.position(axes), int(rng.integers(0, 9))))
+        if chance(rng, 0.4):
+            made = condition(rng, self.leaf(axes), self.leaf(axes)) or made
+        return logical(rng, made, self.condition(axes)) if chance(rng, 0.2) else made
+
+    # stages
+
+    def stage(self, name: str) -> list[Tensor]:
+        """A new compute; its outputs."""
+        shape = self.shape()
+        made: list[Value] = []
+        fold = chance(self.rng, 0.4)
+        over = self._reduce_axes(shape) if fold else []
+
+        def body(*i: Axis) -> Any:
+            if over:
+                return self._reduction(list(i), over, made)
+            count = 2 if chance(self.rng, 0.08) else 1
+            for _ in range(count):
+                made.append(self.formula(list(i), int(self.rng.integers(1, 4))))
+            return tuple(v.e for v in made) if count > 1 else made[0].e
+
+        found = compute(shape, body, name=name)
+        tensors = list(found) if isinstance(found, tuple) else [found]
+        self.known += [_Known(t, v.bits) for t, v in zip(tensors, made, strict=True)]
+        return tensors
+
+    def _reduce_axes(self, shape: tuple[Index, ...]) -> list[Axis]:
+        """One or two reduce axes; some do not begin at 0, few are empty."""
+        room = ALL_POINTS // max(1, math.prod(map(self.points, shape)))
+        axes: list[Axis] = []
+        for name in ("k", "r")[: 1 + chance(self.rng, 0.4)]:
+            n, first = self.extent(), int(self.rng.integers(0, 4)) * chance(self.rng, 0.3)
+            if self.points(n) > room:
+                n = max(1, min(room, int(pick(self.rng, EXTENTS))))
+            room //= max(1, self.points(n))
+            axes.append(reduce_axis((first, n + first), name))
+        return axes
+
+    def _reduction(self, axes: list[Axis], over: list[Axis], made: list[Value]) -> Any:
+        """A fold over the axes `over`; puts what it results in into `made`."""
+        rng = self.rng
+        count = math.prod(self.points(a.extent) for a in over)
+        self.longest = max(self.longest, count)
+        source = number(self.formula([*axes, *over], int(rng.integers(0, 3))))
+        where = self.condition([*axes, *over]).e if chance(rng, 0.2) else None
+        if source.exact and chance(rng, 0.12):
+            at = converted(Value(cast_to(over[0], "int32")), DTYPES["int32"])
+            made += [source, at]
+            return reduce(ARGMAX, (source.e, at.e), over, where)
+        kind: Reducer = pick(rng, (SUM, SUM, SUM, MAX, MIN, PROD))
+        start = None
+        if chance(rng, 0.15):
+            first = converted(number(self.leaf(axes)), source.dtype)
+            start = first if first.dtype is source.dtype and first.exact else None
+        made.append(Value(source.e, _folded(kind, source, start, count)))
+        return reduce(kind, source.e, over, where, None if start is None else start.e)
+
+
+def _folded(kind: Reducer, source: Value, start: Value | None, count: int) -> Bits:
+    """The bits of a float reduction; None if it is rounded."""
+    if source.bits is None or kind is PROD or (start is not None and start.bits is None):
+        return None
+    i, f = source.bits
+    j, g = (0, 0) if start is None or start.bits is None else start.bits
+    grown = math.ceil(math.log2(count + 1)) + 1 if kind is SUM else 0
+    return kept((max(i, j) + grown, max(f, g)), source.dtype)
+
+
+def _later(old: tuple[Expr, ...], new: tuple[Expr, ...]) -> tuple[Expr, ...]:
+    """The larger value and where it is; of equal ones the first, whatever the order of folding."""
+    better = any_of(new[0] > old[0], all_of(compare("==", new[0], old[0]), new[1] < old[1]))
+    return tuple(Where(better, n, o, o.dtype) for o, n in zip(old, new, strict=True))
+
+
+ARGMAX = Reducer("argmax", _later, lambda t: (const(t[0].low, t[0]), const(t[1].high, t[1])))
+
+
+def random_program(rng: Rng) -> Program:
+    """A program of one to four stages over a few inputs."""
+    maker = _Maker(rng)
+    if chance(rng, 0.1):
+        maker.sizes[size_var("n")] = 0 if chance(rng, 0.06) else int(pick(rng, EXTENTS))
+    last: list[Tensor] = []
+    for n in range(int(rng.choice(4, p=(0.3, 0.35, 0.22, 0.13))) + 1):
+        last = maker.stage(f"S{n}")
+    ops = [last[0].op]
+    if chance(rng, 0.15):
+        ops.append(pick(rng, [k.tensor.op for k in maker.known if k.tensor not in maker.inputs]))
+    outputs = tuple(op.output(i) for op in dict.fromkeys(ops) for i in range(len(op.dtypes)))
+    read = _reads(outputs)
+    bits = {k.tensor: k.bits for k in maker.known}
+    exact = tuple(not t.dtype.is_float or bits[t] is not None for t in outputs)
+    inputs = tuple(t for t in maker.inputs if t in read)
+    narrow = any(e.dtype == "float32" for t in read for e in _expressions(t))
+    epsilon = 2.0**-24 if narrow else 2.0**-53
+    return Program(inputs, outputs, maker.sizes, exact, maker.longest, epsilon)
+
+
+def _expressions(t: Tensor) -> Iterator[Any]:
+    """The tensor, and every node of the formula it is computed by."""
+    yield t
+    for e in parts(t.op) if isinstance(t.op, ComputeOp) else ():
+        yield from (n for n in walk(e) if isinstance(n, Expr))
+
+
+def _reads(tensors: tuple[Tensor, ...]) -> set[Tensor]:
+    """`tensors` and all that they are computed from."""
+    found: set[Tensor] = set()
+    waiting = list(tensors)
+    while waiting:
+        t = waiting.pop()
+        if t not in found and isinstance(t.op, ComputeOp):
+            waiting += t.op.input_tensors
+        found.add(t)
+    return found

@@ -1,0 +1,107 @@
+"""What this machine can do at best, and how to compare rates fairly."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+
+import numpy as np
+
+from minitvm.base import FLOAT32, MeasureError, Target
+from minitvm.driver import build
+from minitvm.tir import (
+    Allocate,
+    Binary,
+    Buffer,
+    For,
+    Load,
+    PrimFunc,
+    Stmt,
+    Store,
+    Var,
+    const,
+    lane,
+    seq,
+)
+
+STEPS = 1 << 19  # multiply-adds in each lane of each chain: a few milliseconds
+
+
+def fma_kernel(target: Target, chains: int) -> PrimFunc:
+    """A program of nothing but multiply-adds: `chains` independent vectors in every thread.
+
+    for t in parallel(threads):
+      acc[c, :] = X[c, :]                     for each chain c
+      for k in range(STEPS):
+        acc[c, :] = acc[c, :]*X[0] + X[1]     for each chain c
+      Y[t, c, :] = acc[c, :]                  for each chain c
+    """
+    lanes, threads = target.lanes(FLOAT32), target.num_cores
+    size = chains * lanes
+    x, y = Buffer("X", (size,), FLOAT32), Buffer("Y", (threads * size,), FLOAT32)
+    acc = Buffer("acc", (size,), FLOAT32, "local")
+    t, k = Var("t", 0, threads - 1), Var("k", 0, STEPS - 1)
+
+    def each(store: Callable[[int], Stmt]) -> Stmt:
+        return seq(*(store(c * lanes) for c in range(chains)))
+
+    def step(at: int) -> Stmt:
+        here = lane(lanes) + at
+        scaled = Binary("mul", Load(acc, (here,), FLOAT32), Load(x, (0,), FLOAT32), FLOAT32)
+        return Store(acc, (here,), Binary("add", scaled, Load(x, (1,), FLOAT32), FLOAT32))
+
+    body = seq(
+        each(lambda at: Store(acc, (lane(lanes) + at,), const(0.5, "float32"))),
+        For(k, STEPS, each(step)),
+        each(
+            lambda at: Store(
+                y, (lane(lanes) + at + t * size,), Load(acc, (lane(lanes) + at,), FLOAT32)
+            )
+        ),
+    )
+    loop = For(t, threads, Allocate(acc, body), "parallel")
+    return PrimFunc("fma_peak", (x, y), loop, (y,))
+
+
+def fma_run(threads: int = 1, chains: int = 10) -> tuple[Callable[[], None], float]:
+    """(a run of the kernel, its floating-point operations), to be timed beside other runs.
+
+    Ten chains cover the latency of the instruction and fit in sixteen registers.
+    """
+    target = Target(f"llvm -num-cores={threads}")
+    func = fma_kernel(target, chains)
+    size = chains * target.lanes(FLOAT32)
+    f = build(func, target=target)
+    x, y = np.full(size, 0.5, "float32"), np.empty(threads * size, "float32")
+    return lambda: f(x, y), 2.0 * STEPS * size * threads
+
+
+def fma_peak(threads: int = 1, repeat: int = 7) -> float:
+    """The rate of multiply-adds of a generated kernel without any memory traffic, in GFLOP/s.
+
+    No fp32 program on as many threads is faster.
+    """
+    run, flops = fma_run(threads)
+    return flops / interleaved({"fma": run}, repeat)["fma"] / 1e9
+
+
+def interleaved(
+    runs: Mapping[str, Callable[[], object]],
+    repeat: int = 7,
+    timer: Callable[[], float] = time.perf_counter,
+) -> dict[str, float]:
+    """The best seconds of each of `runs`, measured in turns so that all see the same machine.
+
+    One round is not counted. Repeats are whole rounds a, b, c, a, b, c, ...
+    """
+    if repeat < 1 or not runs:
+        raise MeasureError(f"interleaved({len(runs)} runs, repeat={repeat})", "nothing to measure")
+    best = dict.fromkeys(runs, float("inf"))
+    for n in range(repeat + 1):
+        for name, run in runs.items():
+            start = timer()
+            run()
+            seconds = timer() - start
+            if n > 0:
+                best[name] = min(best[name], seconds)
+    return best

@@ -1,0 +1,109 @@
+"""A program to test with: some computes, their inputs, and how exactly results must agree."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, TypeAlias, cast
+
+import numpy as np
+
+from minitvm.base import BOOL, DType
+from minitvm.tensor import Operation, PlaceholderOp, Reduce, Tensor
+from minitvm.tir import TRUE, Expr, Var, text
+
+from .values import Rng, chance
+
+Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Program:
+    """A random program.
+
+    inputs, outputs   its tensors; together they are its arguments
+    sizes             the value of each symbolic size
+    exact             for each output: must all correct programs agree to the last bit?
+    longest           the most points that any one reduction folds
+    epsilon           the relative error of one operation of its narrowest float type
+    """
+
+    inputs: tuple[Tensor, ...]
+    outputs: tuple[Tensor, ...]
+    sizes: dict[Var, int]
+    exact: tuple[bool, ...]
+    longest: int
+    epsilon: float
+
+    @property
+    def tensors(self) -> tuple[Tensor, ...]:
+        """Inputs, then outputs."""
+        return (*self.inputs, *self.outputs)
+
+    @property
+    def scalars(self) -> tuple[Var, ...]:
+        """The sizes that no shape of an input or output shows."""
+        shown = {id(n) for t in self.tensors for n in t.shape}
+        return tuple(v for v in self.sizes if id(v) not in shown)
+
+    @property
+    def args(self) -> list[Tensor | Var]:
+        """The arguments of the compiled program, in order."""
+        return [*self.tensors, *self.scalars]
+
+    @property
+    def ops(self) -> list[Operation]:
+        """The operations of the outputs, each once: what create_schedule takes."""
+        return list({id(t.op): t.op for t in self.outputs}.values())
+
+    def shape(self, t: Tensor) -> tuple[int, ...]:
+        """The shape of `t` with its symbolic sizes filled in."""
+        return tuple(n if isinstance(n, int) else self.sizes[cast("Var", n)] for n in t.shape)
+
+    def arrays(self, rng: Rng) -> dict[Tensor, Array]:
+        """Random inputs. Floats are multiples of 1/4 in -4 .. 4: few bits, see Value.bits."""
+        return {t: random_array(rng, self.shape(t), t.dtype) for t in self.inputs}
+
+    def __str__(self) -> str:
+        return "\n".join([*_definitions(self), *(f"# {v.name} = {n}" for v, n in self.sizes.items())])
+
+
+def random_array(rng: Rng, shape: tuple[int, ...], dtype: DType) -> Array:
+    """Small dyadic floats; integers small or of the whole range of their type."""
+    if dtype.is_float:
+        return (rng.integers(-16, 17, shape) / 4).astype(dtype.numpy)
+    if dtype is BOOL:
+        return rng.random(shape) < 0.5
+    if chance(rng, 0.5):
+        return rng.integers(0 if dtype.low == 0 else -9, 10, shape).astype(dtype.numpy)
+    return rng.integers(dtype.low, dtype.high, shape, dtype.numpy, endpoint=True)
+
+
+def _definitions(program: Program) -> Iterator[str]:
+    """One line for each operation, producers first."""
+    seen: set[int] = set()
+
+    def lines(op: Operation) -> Iterator[str]:
+        if id(op) in seen:
+            return
+        seen.add(id(op))
+        shape = ", ".join(map(text, op.shape))
+        kinds = ", ".join(op.dtypes)
+        if isinstance(op, PlaceholderOp):
+            yield f"{op.name}: {kinds}[{shape}] = input"
+            return
+        for t in op.input_tensors:
+            yield from lines(t.op)
+        body = ", ".join(_formula(e) for e in op.body)
+        yield f"{op.name}({', '.join(a.name for a in op.axis)}): {kinds}[{shape}] = {body}"
+
+    for t in program.tensors:
+        yield from lines(t.op)
+
+
+def _formula(e: Expr) -> str:
+    if not isinstance(e, Reduce):
+        return text(e)
+    axes = ", ".join(f"{a.name} in {text(a.start)} .. +{text(a.extent)}" for a in e.axes)
+    more = f", where={text(e.where)}" if e.where is not TRUE else ""
+    more += f", init={', '.join(map(text, e.init))}" if e.init else ""
+    return f"{e.reducer.name}({', '.join(map(text, e.sources))}, over {axes}{more})"

@@ -1,0 +1,184 @@
+"""Random expressions, each with what is needed to say how exactly two programs must agree on it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias, cast
+
+import numpy as np
+
+from minitvm.base import BOOL, DTYPES, DType
+from minitvm.tir import (
+    BinaryOp,
+    Expr,
+    all_of,
+    any_of,
+    binary,
+    cast_to,
+    compare,
+    const,
+    if_then_else,
+    intrinsic,
+    negate,
+    select,
+)
+
+Rng: TypeAlias = np.random.Generator
+Bits: TypeAlias = tuple[int, int] | None
+MANTISSA = {"float32": 24, "float64": 53}
+
+INTEGER_OPS = (
+    "add", "sub", "mul", "min", "max", "floordiv", "floormod", "truncdiv", "truncmod",
+    "bitand", "bitor", "bitxor", "shl", "shr",
+)  # fmt: skip
+FLOAT_OPS = ("add", "add", "sub", "mul", "mul", "min", "max", "div")
+ROUNDINGS = ("floor", "ceil", "trunc", "round")
+SMOOTH = ("tanh", "sigmoid", "erf", "sin", "cos", "atan")  # bounded, and defined everywhere
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Value:
+    """An expression and the range of its values.
+
+    bits    of a float: values are multiples of 2**-bits[1] below 2**bits[0], so that sums and
+            products of few of them are exact in whatever order they are computed; None: rounded.
+            Integers are always exact.
+    """
+
+    e: Expr
+    bits: Bits = None
+
+    @property
+    def dtype(self) -> DType:
+        return self.e.dtype
+
+    @property
+    def exact(self) -> bool:
+        """Must every correct program agree on it to the last bit?"""
+        return not self.dtype.is_float or self.bits is not None
+
+
+def pick(rng: Rng, items: Sequence[Any]) -> Any:
+    """One of `items`."""
+    return items[int(rng.integers(len(items)))]
+
+
+def chance(rng: Rng, p: float) -> bool:
+    """True with probability p."""
+    return bool(rng.random() < p)
+
+
+def kept(bits: Bits, dtype: DType) -> Bits:
+    """`bits`, or None if `dtype` rounds numbers of so many."""
+    return bits if bits is not None and sum(bits) <= MANTISSA[dtype] else None
+
+
+def converted(v: Value, to: DType) -> Value:
+    """`v` as `to`; a float that is rounded becomes no integer: it could fall to either side."""
+    if v.dtype is to:
+        return v
+    if not v.exact and not to.is_float:
+        return v
+    width = {"bool": 1, "uint8": 8}.get(v.dtype, v.dtype.bits - 1)
+    bits = v.bits if v.dtype.is_float else (width, 0)
+    return Value(cast_to(v.e, to), kept(bits, to) if to.is_float else None)
+
+
+def number(v: Value) -> Value:
+    """`v`, or its 0 or 1 if it is a condition: operators work on numbers."""
+    return converted(v, DTYPES["int32"]) if v.dtype is BOOL else v
+
+
+def literal(rng: Rng, dtype: DType) -> Value:
+    """A small constant."""
+    if dtype is BOOL:
+        return Value(const(chance(rng, 0.5), "bool"))
+    if dtype.is_float:
+        return Value(const(float(rng.integers(-8, 9)) / 4, dtype), (2, 2))
+    return Value(const(int(rng.integers(0 if dtype.low == 0 else -5, 6)), dtype))
+
+
+def together(rng: Rng, a: Value, b: Value) -> tuple[Value, Value]:
+    """Both as numbers of one type: the wider, or either's."""
+    a, b = number(a), number(b)
+    to = pick(rng, (a.dtype, b.dtype))
+    if not (a.exact and b.exact) and not to.is_float:
+        to = next(v.dtype for v in (a, b) if v.dtype.is_float)
+    return converted(a, to), converted(b, to)
+
+
+def combined(rng: Rng, a: Value, b: Value) -> Value:
+    """a op b."""
+    a, b = together(rng, a, b)
+    if a.dtype.is_float:
+        return _float_op(pick(rng, FLOAT_OPS), a, b)
+    op = pick(rng, INTEGER_OPS)
+    if op in ("shl", "shr"):
+        b = Value(cast("Expr", binary("bitand", b.e, 7)))
+    return Value(cast("Expr", binary(op, a.e, b.e)))
+
+
+def _float_op(op: BinaryOp, a: Value, b: Value) -> Value:
+    if op == "div":  # never by something near 0
+        return Value(cast("Expr", binary("div", a.e, intrinsic("abs", b.e) + 1.0)))
+    e = cast("Expr", binary(op, a.e, b.e))
+    if a.bits is None or b.bits is None:
+        return Value(e)
+    (i, f), (j, g) = a.bits, b.bits
+    wide = (i + j, f + g) if op == "mul" else (max(i, j) + (op in ("add", "sub")), max(f, g))
+    return Value(e, kept(wide, a.dtype))
+
+
+def changed(rng: Rng, v: Value) -> Value:
+    """A function of one value: a sign, an absolute value, a conversion, a curve."""
+    if chance(rng, 0.35):
+        return converted(v, pick(rng, list(DTYPES.values())))
+    v = number(v)
+    if chance(rng, 0.4):
+        return Value(cast("Expr", -v.e), v.bits)
+    if not v.dtype.is_float or chance(rng, 0.3):
+        return Value(intrinsic("abs", v.e), v.bits)
+    if v.bits is not None and chance(rng, 0.5):
+        return Value(intrinsic(pick(rng, ROUNDINGS), v.e), kept((v.bits[0] + 1, 0), v.dtype))
+    return Value(pick(rng, _CURVES)(rng, v.e))
+
+
+def _smooth(rng: Rng, e: Expr) -> Expr:
+    return intrinsic(pick(rng, SMOOTH), e)
+
+
+def _root(rng: Rng, e: Expr) -> Expr:
+    return intrinsic("sqrt", intrinsic("abs", e) + 0.5)
+
+
+def _decay(rng: Rng, e: Expr) -> Expr:
+    return intrinsic("exp", cast("Expr", -intrinsic("abs", e)))
+
+
+_CURVES: tuple[Callable[[Rng, Expr], Expr], ...] = (_smooth, _root, _decay)
+
+
+def condition(rng: Rng, a: Value, b: Value) -> Value | None:
+    """a < b, or the like; None for rounded values, where programs may decide differently."""
+    if not (a.exact and b.exact):
+        return None
+    a, b = together(rng, a, b)
+    return Value(compare(pick(rng, ("<", "<=", ">", ">=", "==", "!=")), a.e, b.e))
+
+
+def logical(rng: Rng, a: Value, b: Value) -> Value:
+    """Two conditions as one."""
+    joined = pick(rng, (all_of, any_of))(a.e, b.e)
+    return Value(negate(joined) if chance(rng, 0.3) else joined)
+
+
+def chosen(rng: Rng, cond: Value, a: Value, b: Value) -> Value:
+    """a if cond, else b."""
+    if not (a.dtype is BOOL and b.dtype is BOOL):
+        a, b = together(rng, a, b)
+    e = pick(rng, (if_then_else, select))(cond.e, a.e, b.e)
+    if a.bits is None or b.bits is None:
+        return Value(e)
+    wide = max(a.bits[0], b.bits[0]), max(a.bits[1], b.bits[1])
+    return Value(e, kept(wide, a.dtype))
