@@ -23,6 +23,7 @@ from minitvm.tir import (
     Var,
     add,
     all_of,
+    high,
     rewrite_expr,
     seq,
     sub,
@@ -78,7 +79,10 @@ def allocate(state: State, domains: dict[str, Domain], given: dict[Tensor, Buffe
 def _shape(stage: Stage, domains: dict[str, Domain]) -> tuple[Index, ...]:
     """The extents of the stage's region, or of the layout it is stored in."""
     assert isinstance(stage.op, ComputeOp)
-    extents = [domains[stage.name].extents[a] for a in stage.op.axis]
+    domain = domains[stage.name]
+    extents = [domain.extents[a] for a in stage.op.axis]
+    if stage.scope == "local":
+        extents = [_reach(domain, a) for a in stage.op.axis]
     if stage.layout is None:
         return tuple(extents)
     at: list[Index] = []
@@ -92,6 +96,16 @@ def _shape(stage: Stage, domains: dict[str, Domain]) -> tuple[Index, ...]:
     return tuple(
         add(sweep(e, ())[1], 1) for e in layout_index(stage.layout[1], stage.layout[0], at)
     )
+
+
+def _reach(domain: Domain, a: Axis) -> Index:
+    """How far the loops over `a` get, guarded iterations included.
+
+    A tile in registers is as large: 17 columns in vectors of 16 take rows of 32, so that a masked
+    vector in one row does not touch the next.
+    """
+    most = high(sub(domain.values[a], domain.start[a]))
+    return domain.extents[a] if isinstance(most, float) else most + 1
 
 
 def nest(program: Program) -> Stmt:

@@ -115,6 +115,7 @@ def _inner_product(s: Schedule, tile: Tensor, p: Plan) -> None:
     op = s[tile].op
     assert isinstance(op, ComputeOp)
     (i, j), (k,) = op.axis, op.reduce_axis
+    _, i = s[tile].split(i, factor=p.rows)  # also where the number of rows is symbolic
     vectors, lanes = s[tile].split(j, factor=p.lanes)
     s[tile].reorder(k, i, vectors, lanes)
     s[tile].unroll(i)

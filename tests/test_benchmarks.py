@@ -1,0 +1,23 @@
+"""The benchmarks run, and write what DESIGN promises; how fast is not a matter for tests."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+
+
+def run(name: str, *flags: str) -> str:
+    command = [sys.executable, str(ROOT / "benchmarks" / name), *flags]
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+
+
+def test_gemm_writes_rates_beside_its_peers(tmp_path: Path) -> None:
+    file = tmp_path / "rows.json"
+    table = run("gemm.py", "64x32x48", "--quick", "--json", str(file))
+    assert "ours/numpy" in table
+    (row,) = json.loads(file.read_text())["rows"]
+    assert (row["case"], row["threads"], row["unit"]) == ("64x32x48", 1, "GFLOP/s")
+    assert set(row["peers"]) >= {"numpy", "fma_peak"}
+    assert 0 < row["ours"] <= row["peers"]["fma_peak"]
