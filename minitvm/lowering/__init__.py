@@ -7,6 +7,7 @@ from .normalize import normalize
 from .partition import partition
 from .pipeline import PASSES, START, Pass, Watch, lower_state
 from .tidy import tidy
+from .tighten import tighten
 from .unroll import unroll
 from .vectorize import vectorize
 
@@ -27,6 +28,7 @@ __all__ = [
     "strides",
     "sweep",
     "tidy",
+    "tighten",
     "unroll",
     "vectorize",
 ]

@@ -135,7 +135,8 @@ def _region(
                 if isinstance(n, Load) and isinstance(n.buffer, Tensor) and n.buffer.op is op:
                     values = done[reader.name].values
                     for d, i in enumerate(n.indices):
-                        span = sweep(substitute(i, values), fixed)
+                        from_data = any(isinstance(a, AsIndex) for a in walk(i))
+                        span = whole[d] if from_data else sweep(substitute(i, values), fixed)
                         old = touched[d]
                         touched[d] = span if old is None else _hull(old, span)
     loose = {v for d in done.values() for v in d.loops.values()} - fixed
@@ -157,16 +158,17 @@ def _usable(
         return whole
     lo, hi = touched
     if isinstance(lo, int) and isinstance(hi, int) and isinstance(whole[1], int):
-        return max(lo, 0), min(hi, whole[1])
+        first = max(lo, 0)
+        return first, max(first - 1, min(hi, whole[1]))  # nothing, if an empty loop is what reads
     size = add(sub(hi, lo), 1)
     if any(v in fixed for v in walk(size) if isinstance(v, Var)):
         most = high(size)
         if isinstance(most, float):
             return whole
         size, hi = most, add(lo, most - 1)
-    if _unbounded(lo) or nonneg(sub(size, add(whole[1], 1))):
+    if nonneg(sub(size, add(whole[1], 1))):
         return whole  # not smaller than the whole dimension
-    return lo, hi
+    return lo, hi if low(size) >= 0 else add(lo, sub(maximum(0, size), 1))
 
 
 def _unknown(n: object, loose: set[Var]) -> bool:
@@ -174,12 +176,6 @@ def _unknown(n: object, loose: set[Var]) -> bool:
     if isinstance(n, Var):
         return n in loose
     return isinstance(n, FloorDiv | FloorMod) and not isinstance(n.b, int)
-
-
-def _unbounded(e: Index) -> bool:
-    return (
-        low(e) == -INF and not isinstance(e, int) and any(isinstance(n, AsIndex) for n in walk(e))
-    )
 
 
 def sweep(e: Index, fixed: Iterable[Var]) -> Interval:
@@ -294,11 +290,19 @@ def _guards(
                 value = values[r.parent]
                 if r.parent in roots:
                     value = sub(value, start[r.parent])
-                wanted.append(compare("<", value, n))
+                wanted.append(_below(value, n))
     for a in op.axis:
         wanted.append(compare("<=", 0, values[a]))
-        wanted.append(compare("<", values[a], a.extent))
+        wanted.append(_below(values[a], a.extent))
     return _needed([c for c in wanted if c is not TRUE])
+
+
+def _below(e: Index, n: Index) -> Expr:
+    """e < n, affine where it can be: i // 3 < 5  ->  i < 15."""
+    for a, c in split_terms(e)[0]:
+        if isinstance(a, FloorDiv) and isinstance(a.b, int) and c == 1:
+            return _below(a.a, mul(sub(n, sub(e, a)), a.b))
+    return compare("<", e, n)
 
 
 def _needed(conds: list[Expr]) -> tuple[Expr, ...]:

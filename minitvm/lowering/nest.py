@@ -141,10 +141,21 @@ def _stage(program: Program, stage: Stage, op: ComputeOp) -> Stmt:
     if op.reduction is None:
         return _loops(program, stage, domain.guards, leaves, _assign(program, op, domain))
     first = next((d for d, a in enumerate(leaves) if a.kind == "reduce"), len(leaves))
-    update = _update(program, op, domain)
-    inner = _loops(program, stage, domain.guards, leaves[first:], update)
-    body = seq(_init(program, stage, op, leaves[first:]), inner)
-    return _loops(program, stage, (), leaves[:first], body)
+    outer, inner = leaves[:first], leaves[first:]
+    common = _common(program, stage, inner)
+    own = tuple(g for g in domain.guards if not any(g is c for c in common))
+    update = _loops(program, stage, own, inner, _update(program, op, domain))
+    body = seq(_init(program, stage, op, own, inner), update)
+    return _loops(program, stage, common, outer, body)
+
+
+def _common(program: Program, stage: Stage, inner: tuple[Axis, ...]) -> tuple[Expr, ...]:
+    """The guards that may stand around the init and the `inner` loops of a reduction together."""
+    domain = program.domains[stage.name]
+    if any(_attached(program, stage, a) for a in inner):
+        return ()
+    ids = {id(domain.loops[a]) for a in inner if a in domain.loops}
+    return tuple(g for g in domain.guards if not _mentions_any(g, ids))
 
 
 def _loops(
@@ -220,7 +231,13 @@ def _assign(program: Program, op: ComputeOp, domain: Domain) -> Stmt:
     return seq(*stores)
 
 
-def _init(program: Program, stage: Stage, op: ComputeOp, leaves: tuple[Axis, ...]) -> Stmt:
+def _init(
+    program: Program,
+    stage: Stage,
+    op: ComputeOp,
+    guards: tuple[Expr, ...],
+    leaves: tuple[Axis, ...],
+) -> Stmt:
     """The identity stored at every data point, in loops of its own over the data axes."""
     domain = program.domains[stage.name]
     r = op.reduction
@@ -239,7 +256,7 @@ def _init(program: Program, stage: Stage, op: ComputeOp, leaves: tuple[Axis, ...
         buffer, indices = _target(program, op, i, tuple(here[a] for a in op.axis))
         stores.append(Store(buffer, indices, program.read(e, here)))
     inner = {id(domain.loops[a]) for a in leaves if a in domain.loops} - needed
-    conds = [substitute(g, fresh) for g in domain.guards if not _mentions_any(g, inner)]
+    conds = [substitute(g, fresh) for g in guards if not _mentions_any(g, inner)]
     body = _guarded(conds, seq(*stores))
     for a in reversed(sweeps):
         note = stage.note(a)

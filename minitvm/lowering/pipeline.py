@@ -18,6 +18,7 @@ from .nest import allocate, nest
 from .normalize import normalize
 from .partition import partition
 from .tidy import tidy
+from .tighten import tighten
 from .unroll import unroll
 from .vectorize import vectorize
 
@@ -29,6 +30,7 @@ PASSES: dict[str, tuple[Pass, ...]] = {
     "llvm": (
         flatten,  #    A[i, j]                             ->  A[i*n + j]
         partition,  #  for i in range(11): if likely(...)  ->  10 iterations without `if`, 1 with
+        tighten,  #    for j in range(8): if j < 5: ...    ->  for j in range(5): ...
         vectorize,  #  for j in vectorize(8): C[j] = ...   ->  C[0 : 8] = ...
         unroll,  #     for i in unroll(2): body(i)         ->  body(0); body(1)
         tidy,  #       for i in range(0): body             ->  pass

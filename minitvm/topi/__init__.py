@@ -1,5 +1,6 @@
 """Operators, and `schedule`, which gives any network of them a good schedule without search."""
 
+from .conv import conv2d
 from .elementwise import (
     abs,
     add,
@@ -34,6 +35,7 @@ __all__ = [
     "add",
     "cast",
     "clip",
+    "conv2d",
     "dense",
     "divide",
     "erf",

@@ -45,7 +45,7 @@ def plan(shape: tuple[Index, Index, Index], dtype: DType, target: Target, gather
         tallest = (target.vector_registers - 1 - vectors) // vectors
         for rows in range(1, max(1, min(m, tallest)) + 1):
             columns = vectors * lanes
-            useful = m * n / (_round_up(m, rows) * _round_up(n, columns)) if m * n else 1.0
+            useful = _useful(m, rows) * _useful(n, columns)
             panel = k * columns * dtype.bytes
             best = max(best, (useful * score(rows, vectors, panel, target.l2), rows, vectors))
     _, rows, vectors = best
@@ -63,9 +63,10 @@ def score(rows: int, vectors: int, panel: int, cache: int) -> float:
     return rows * vectors / (rows + vectors) * fits**0.5
 
 
-def _round_up(n: int, to: int) -> int:
-    """The next multiple. _round_up(10, 4) = 12"""
-    return -(-n // to) * to
+def _useful(size: int, part: int) -> float:
+    """The share of work that is not in vain, less a little where the last part is a short one."""
+    parts = -(-size // part)
+    return 1.0 if parts * part == size else 0.9 * size / (parts * part)
 
 
 def schedule_matmul(

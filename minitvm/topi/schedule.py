@@ -11,6 +11,8 @@ from minitvm.te import Axis, ComputeOp, Schedule, StageView, Tensor
 from minitvm.tensor import loads
 from minitvm.tir import Index, free_of, same
 
+from .conv import CONV_ROWS
+from .conv_schedule import schedule_rows
 from .elementwise import ELEMENTWISE
 from .gemm import schedule_matmul, schedule_matvec
 from .linear import MATMUL
@@ -37,6 +39,9 @@ def schedule(outs: Any, target: str | Target = "llvm") -> Schedule:
     for stage in reversed(s.stages):
         if isinstance(stage.op, ComputeOp) and stage.op.tag == MATMUL:
             done |= _matmul(s, stage, stage.op, to, done)
+        if isinstance(stage.op, ComputeOp) and stage.op.tag == CONV_ROWS:
+            (crop,) = readers(s.state)[stage.name]
+            done |= schedule_rows(s, stage, s[crop], to)
     for stage in s.stages:
         if isinstance(stage.op, ComputeOp) and not stage.is_inlined and stage.name not in done:
             _plain(stage, stage.op, to)

@@ -1,0 +1,213 @@
+"""Convolutions of images in NCHW layout: [batch, channel, height, width].
+
+`conv2d` has two formulas for the same result. "direct" is the textbook one. "rows" is the one a
+CPU likes: the image is laid out once such that the pixels of all rows follow each other, and a
+shift by (ky, kx) becomes a constant distance in memory. A convolution is then a sum of KH*KW
+matrix products, with whole vectors of pixels also where the image is narrow. The price is a few
+columns at the end of each row that are computed in vain.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from minitvm import te
+from minitvm.base import ExprError, as_tuple
+from minitvm.te import Tensor
+from minitvm.tir import Index, floordiv, floormod, same, text
+
+CONV_DIRECT = "conv_direct"
+CONV_ROWS = "conv_rows"
+IMAGE_ROWS = "image_rows"
+CROP = "crop"
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """How a kernel moves along one dimension of the image, and what that makes of its size."""
+
+    size: int
+    kernel: int
+    stride: int
+    before: int
+    after: int
+    dilation: int
+
+    @property
+    def reach(self) -> int:
+        """Pixels from the first to the last one under the kernel."""
+        return (self.kernel - 1) * self.dilation + 1
+
+    @property
+    def out(self) -> int:
+        """Positions of the kernel: the output size."""
+        return (self.size + self.before + self.after - self.reach) // self.stride + 1
+
+    @property
+    def phases(self) -> int:
+        """Distinct remainders of a pixel's place modulo the stride under the kernel."""
+        return min(self.stride, self.reach)
+
+    @property
+    def shifts(self) -> int:
+        """The largest distance between kernel elements, in strides."""
+        return (self.reach - 1) // self.stride
+
+
+def pair(x: Any, what: str) -> tuple[int, int]:
+    """(height, width) of a number or a pair."""
+    found = as_tuple(x)
+    found = found * 2 if len(found) == 1 else found
+    if len(found) != 2 or not all(isinstance(n, int) for n in found):
+        raise ExprError(f"{what} = {x!r}", "it is one integer, or one for height and one for width")
+    return found[0], found[1]
+
+
+def margins(padding: Any) -> tuple[int, int, int, int]:
+    """(top, left, bottom, right) of 1, (1, 2) or (1, 2, 1, 2)."""
+    if len(as_tuple(padding)) == 4:
+        top, left, bottom, right = as_tuple(padding)
+        return top, left, bottom, right
+    high, wide = pair(padding, "padding")
+    return high, wide, high, wide
+
+
+def windows(
+    data: Tensor, kernel: Tensor, strides: Any, padding: Any, dilation: Any
+) -> tuple[Window, Window]:
+    """The windows along height and width; ExprError if the kernel does not fit the image."""
+    top, left, bottom, right = margins(padding)
+    steps, spread = pair(strides, "strides"), pair(dilation, "dilation")
+    sizes = [_constant(n, t) for t in (data, kernel) for n in t.shape[2:]]
+    high = Window(sizes[0], sizes[2], steps[0], top, bottom, spread[0])
+    wide = Window(sizes[1], sizes[3], steps[1], left, right, spread[1])
+    for w in (high, wide):
+        if min(w.stride, w.dilation) < 1 or min(w.before, w.after) < 0:
+            raise ExprError(
+                f"conv2d of {data.name}",
+                f"stride {w.stride}, dilation {w.dilation}, "
+                f"padding {w.before}, {w.after}: out of range",
+            )
+        if w.out < 1:
+            raise ExprError(
+                f"conv2d of {data.name}",
+                f"a kernel reaching over {w.reach} does not fit {w.size} + padding",
+            )
+    return high, wide
+
+
+def _constant(n: Index, t: Tensor) -> int:
+    if not isinstance(n, int):
+        raise ExprError(f"{t.name}: size {text(n)}", "heights and widths are constants")
+    return n
+
+
+def conv2d(
+    data: Tensor,
+    kernel: Tensor,
+    strides: Any = 1,
+    padding: Any = 0,
+    dilation: Any = 1,
+    groups: int = 1,
+    method: str = "rows",
+) -> Tensor:
+    """The convolution [N, O, OH, OW] of data [N, C, H, W] with kernel [O, C / groups, KH, KW].
+
+    strides, dilation: an integer or (height, width). padding: the same, or (top, left, bottom,
+    right). method: "rows" or "direct", two formulas for one result (see the module).
+    """
+    if data.ndim != 4 or kernel.ndim != 4:
+        raise ExprError(
+            f"conv2d of {data.name}, {kernel.name}", "both have four dimensions: NCHW and OIHW"
+        )
+    inner, outputs = kernel.shape[1], kernel.shape[0]
+    if not same(data.shape[1], inner * groups) or not same(floormod(outputs, groups), 0):
+        raise ExprError(
+            f"conv2d of {data.name}, {kernel.name}",
+            f"{text(data.shape[1])} channels, {groups} groups, a kernel for {text(inner)} of them "
+            f"and {text(outputs)} outputs do not fit together",
+        )
+    high, wide = windows(data, kernel, strides, padding, dilation)
+    if method == "direct":
+        return _direct(data, kernel, high, wide, groups)
+    if method != "rows":
+        raise ExprError(f"conv2d: method {method!r}", "no such formula", "'rows' or 'direct'")
+    return _rows(data, kernel, high, wide, groups)
+
+
+def _padded(data: Tensor, high: Window, wide: Window) -> Any:
+    """Reads a pixel of the image, 0 outside; y and x count from the padded corner."""
+
+    def read(n: Any, c: Any, y: Any, x: Any) -> Any:
+        y, x = y - high.before, x - wide.before
+        inside = te.all(y >= 0, y < high.size, x >= 0, x < wide.size)
+        return te.if_then_else(inside, data(n, c, y, x), te.const(0, data.dtype))
+
+    return read
+
+
+def _direct(data: Tensor, kernel: Tensor, high: Window, wide: Window, groups: int) -> Tensor:
+    """out[n, o, y, x] = sum of padded[n, c, y*stride + ky*dilation, ...] * kernel[o, c, ky, kx]"""
+    batch, outputs, inner = data.shape[0], kernel.shape[0], kernel.shape[1]
+    pixel = _padded(data, high, wide)
+    shape = (
+        batch,
+        data.shape[1],
+        (high.out - 1) * high.stride + high.reach,
+        (wide.out - 1) * wide.stride + wide.reach,
+    )
+    image = te.compute(shape, pixel, name="T_pad", tag="injective")
+    c, ky, kx = _reduce_axes(inner, high, wide)
+    per_group = floordiv(outputs, groups)
+
+    def body(n: Any, o: Any, y: Any, x: Any) -> Any:
+        channel = o // per_group * inner + c
+        at = y * high.stride + ky * high.dilation, x * wide.stride + kx * wide.dilation
+        return te.sum(image(n, channel, *at) * kernel(o, c, ky, kx), axis=[c, ky, kx])
+
+    return te.compute((batch, outputs, high.out, wide.out), body, name="T_conv2d", tag=CONV_DIRECT)
+
+
+def _reduce_axes(inner: Index, high: Window, wide: Window) -> tuple[te.Axis, te.Axis, te.Axis]:
+    return (
+        te.reduce_axis((0, inner), "rc"),
+        te.reduce_axis((0, high.kernel), "ry"),
+        te.reduce_axis((0, wide.kernel), "rx"),
+    )
+
+
+def _rows(data: Tensor, kernel: Tensor, high: Window, wide: Window, groups: int) -> Tensor:
+    """Three stages: the image as rows, the sum of shifted products, the crop.
+
+    rows[n, c, py, px, r*width + q] = padded[n, c, r*stride + py, q*stride + px]
+    products[n, o, p]               = sum of rows[n, c, ..., p + shift(ky, kx)] * kernel[...]
+    out[n, o, y, x]                 = products[n, o, y*width + x]
+    """
+    batch, outputs, inner = data.shape[0], kernel.shape[0], kernel.shape[1]
+    width = wide.out + wide.shifts
+    length = high.out * width + high.shifts * width + wide.shifts
+    pixel = _padded(data, high, wide)
+
+    def image(n: Any, c: Any, py: Any, px: Any, f: Any) -> Any:
+        return pixel(n, c, f // width * high.stride + py, f % width * wide.stride + px)
+
+    shape = (batch, data.shape[1], high.phases, wide.phases, length)
+    rows = te.compute(shape, image, name="T_rows", tag=IMAGE_ROWS)
+    c, ky, kx = _reduce_axes(inner, high, wide)
+    per_group = floordiv(outputs, groups)
+
+    def product(n: Any, o: Any, p: Any) -> Any:
+        y, x = ky * high.dilation, kx * wide.dilation
+        place = p + y // high.stride * width + x // wide.stride
+        read = rows(n, o // per_group * inner + c, y % high.stride, x % wide.stride, place)
+        return te.sum(read * kernel(o, c, ky, kx), axis=[c, ky, kx])
+
+    flat = te.compute(
+        (batch, outputs, high.out * width), product, name="T_rows_conv", tag=CONV_ROWS
+    )
+
+    def crop(n: Any, o: Any, y: Any, x: Any) -> Any:
+        return flat(n, o, y * width + x)
+
+    return te.compute((batch, outputs, high.out, wide.out), crop, name="T_conv2d", tag=CROP)

@@ -1,0 +1,124 @@
+"""A good schedule for conv2d by rows.
+
+It is a matrix product of the kernel [outputs, channels*KH*KW] with shifted rows of pixels, so the
+tile is the one of gemm.py: a few outputs by a few vectors of pixels, kept in registers.
+"""
+
+from __future__ import annotations
+
+from minitvm.base import Target
+from minitvm.te import Axis, ComputeOp, Schedule, StageView, Tensor
+from minitvm.tensor import loads
+from minitvm.tir import Index, Load, mul, same
+
+from .gemm import Plan, plan
+
+
+def schedule_rows(s: Schedule, flat: StageView, crop: StageView, target: Target) -> set[str]:
+    """Schedule the three stages of conv2d by rows; the names of the stages this settles.
+
+    for n, oo in parallel:                      a few output channels at a time,
+      for po:                                   all their pixels, tile by tile
+        tile = 0
+        for c, ky, kx: tile[oi, pi] += kernel[oo + oi, c, ky, kx] * rows[c, ..., po + pi + shift]
+        products[oi, po + pi] = tile[oi, pi]
+      out[n, oo + oi, y, x] = products[oi, y*width + x]
+
+    Where rows are as wide as the output there is nothing to crop, and tiles are stored at once.
+    """
+    op = flat.op
+    assert isinstance(op, ComputeOp)
+    p = plan((op.shape[1], op.shape[2], _terms(op)), op.dtypes[0], target, gather=False)
+    product, image = op.output(0), _image(s, op)
+    n, o, y, x = _axes(crop)
+    oo, oi = crop.split(o, factor=p.rows)
+    if _nothing_to_crop(op, crop):
+        tile = product
+        po, pi = crop.split(crop.fuse(y, x), factor=p.columns)
+        _store(crop, (n, oo, po, oi, pi))
+        flat.set_scope("local")
+        flat.compute_at(crop, po)
+    else:
+        tile = s.cache_write(product, "local")
+        crop.vectorize(crop.split(x, factor=target.lanes(op.dtypes[0]))[1])
+        flat.compute_at(crop, oo)
+        fn, fo, pixel = _axes(flat)
+        po, pi = flat.split(pixel, factor=p.columns)
+        _store(flat, (fn, po, fo, pi))
+        s[tile].compute_at(flat, po)
+    _sum(s[tile], p)
+    _copy_rows(image, op, crop, target)
+    if target.num_cores > 1:
+        crop.parallel(crop.fuse(n, oo))
+    return {flat.name, crop.name, image.name, s[tile].name}
+
+
+def _terms(op: ComputeOp) -> Index:
+    """How many products are summed up for one output."""
+    total: Index = 1
+    for a in op.reduce_axis:
+        total = mul(total, a.extent)
+    return total
+
+
+def _nothing_to_crop(flat: ComputeOp, crop: StageView) -> bool:
+    _, _, y, x = _axes(crop)
+    return same(flat.shape[2], mul(y.extent, x.extent))
+
+
+def _axes(stage: StageView) -> tuple[Axis, ...]:
+    assert isinstance(stage.op, ComputeOp)
+    return stage.op.axis
+
+
+def _image(s: Schedule, op: ComputeOp) -> StageView:
+    """The stage of the rows of pixels: loads from it have five indices."""
+    found = next(e.buffer for e in loads(op) if len(e.indices) == 5)
+    assert isinstance(found, Tensor)
+    return s[found]
+
+
+def _store(stage: StageView, loops: tuple[Axis, ...]) -> None:
+    """Write a tile out: its rows unrolled, its pixels in vectors."""
+    stage.reorder(*loops)
+    stage.unroll(loops[-2])
+    stage.vectorize(loops[-1])
+
+
+def _sum(stage: StageView, p: Plan) -> None:
+    """The loops of one tile: channels and kernel outside, then outputs and vectors written out."""
+    assert isinstance(stage.op, ComputeOp)
+    _, o, pixel = stage.op.axis
+    _, o = stage.split(o, factor=p.rows)
+    vectors, lanes = stage.split(pixel, factor=p.lanes)
+    stage.reorder(*stage.op.reduce_axis, o, vectors, lanes)
+    stage.unroll(o)
+    stage.unroll(vectors)
+    stage.vectorize(lanes)
+
+
+def _copy_rows(image: StageView, flat: ComputeOp, crop: StageView, target: Target) -> None:
+    """Lay out the image row by row, each in whole vectors; not at all if it is laid out so."""
+    assert isinstance(image.op, ComputeOp)
+    n, c, py, px, place = image.op.axis
+    _, _, y, _ = _axes(crop)
+    pixels, height = flat.shape[2], y.extent
+    assert isinstance(pixels, int)
+    assert isinstance(height, int)
+    if _nothing_to_crop(flat, crop) and same(place.extent, pixels) and _is_plain(image.op):
+        image.compute_inline()
+        return
+    row, x = image.split(place, factor=pixels // height)
+    image.vectorize(image.split(x, factor=target.lanes(image.op.dtypes[0]))[1])
+    del py, px, row
+    if target.num_cores > 1:
+        image.parallel(image.fuse(n, c))
+
+
+def _is_plain(op: ComputeOp) -> bool:
+    """Does the stage only rename places: no padding, every pixel of the image in its order?"""
+    read = op.body[0]
+    if not isinstance(read, Load):
+        return False
+    _, _, height, width = read.buffer.shape
+    return same(op.axis[4].extent, mul(height, width))
