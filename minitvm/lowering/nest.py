@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from minitvm.base import LoweringError
 from minitvm.schedule import At, Stage, State, layout_index
-from minitvm.tensor import Axis, ComputeOp, PlaceholderOp, Tensor, tensor_of
+from minitvm.tensor import Axis, ComputeOp, PlaceholderOp, Tensor, facts_of, tensor_of
 from minitvm.tir import (
     FALSE,
     TRUE,
@@ -281,7 +281,7 @@ def _update(program: Program, op: ComputeOp, domain: Domain) -> Stmt:
     else:
         body = _store_together(targets, new)
     where = program.read(r.where, domain.values)
-    return body if where is TRUE else If(where, body)
+    return body if where is TRUE else If(where, body, likely=bool(facts_of(where)))
 
 
 def _store_together(targets: list[tuple[Buffer, tuple[Index, ...]]], new: tuple[Expr, ...]) -> Stmt:

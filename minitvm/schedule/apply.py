@@ -13,6 +13,7 @@ from minitvm.tir import Index, add, floordiv, mul, text
 
 from .attach import check_attach, legal_places
 from .dataflow import cache_read, cache_write, transform_layout
+from .rfactor import rfactor
 from .state import (
     At,
     AtRoot,
@@ -34,6 +35,7 @@ from .steps import (
     Fuse,
     Pragma,
     Reorder,
+    RFactor,
     SetScope,
     Split,
     Step,
@@ -316,5 +318,6 @@ _EFFECTS: dict[type[Any], Callable[[State, Any], State]] = {
     SetScope: _set_scope,
     CacheRead: _cache_read,
     CacheWrite: _cache_write,
+    RFactor: rfactor,
     TransformLayout: _transform_layout,
 }

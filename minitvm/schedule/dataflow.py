@@ -56,7 +56,8 @@ def _without(moved: dict[Tensor, Tensor], direct: dict[Tensor, Tensor]) -> dict[
     return {old: new for old, new in moved.items() if old not in direct}
 
 
-def _insert(state: State, at: str, new: Stage, after: bool) -> State:
+def insert(state: State, at: str, new: Stage, after: bool) -> State:
+    """`state` with the stage `new` right before, or after, the one called `at`."""
     here = next(n for n, s in enumerate(state.stages) if s.name == at) + after
     return replace(state, stages=(*state.stages[:here], new, *state.stages[here:]))
 
@@ -85,7 +86,7 @@ def cache_read(state: State, step: CacheRead, scope: str) -> State:
     name = unique(f"{source.name}.{scope}", {s.name for s in state.stages})
     copy = _copy_of(t, name)
     state = retarget(state, {t: tensor_of(copy, 0)}, set(step.readers))
-    return _insert(state, source.name, Stage(name, copy, copy, copy.axis, scope=scope), True)
+    return insert(state, source.name, Stage(name, copy, copy, copy.axis, scope=scope), True)
 
 
 def _reads(s: Stage, t: Tensor) -> bool:
@@ -129,7 +130,7 @@ def cache_write(state: State, step: CacheWrite, scope: str) -> State:
     state = state.with_stage(stage.change(op=outer, leaves=outer.axis))
     n = len(op.body)
     state = retarget(state, {tensor_of(op, i): tensor_of(outer, i) for i in range(n)})
-    return _insert(
+    return insert(
         state, stage.name, Stage(name, inner, inner, root_axes(inner), scope=scope), False
     )
 

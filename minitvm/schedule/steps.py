@@ -180,6 +180,23 @@ class CacheWrite:
 
 
 @dataclass(frozen=True, slots=True)
+class RFactor:
+    """Split a reduction in two stages: partial results along one reduce loop, then their fold.
+
+        for k in range(n):            for f in range(4):
+          B += A[k]              ->     for k in range(n // 4): B_rf[f] += A[k*4 + f]
+                                      for f in range(4):
+                                        B += B_rf[f]
+
+    Checks: the axis is a reduce loop of the stage; its data axes have not been split or fused.
+    """
+
+    stage: str
+    axis: str
+    factor_axis: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class TransformLayout:
     """Store a stage's result in another order: element (axes) lives at (layout).
 
@@ -205,6 +222,7 @@ Step: TypeAlias = (
     | SetScope
     | CacheRead
     | CacheWrite
+    | RFactor
     | TransformLayout
 )
 
@@ -220,6 +238,7 @@ STEPS: dict[str, type[Any]] = {
     "set_scope": SetScope,
     "cache_read": CacheRead,
     "cache_write": CacheWrite,
+    "rfactor": RFactor,
     "transform_layout": TransformLayout,
 }
 NAMES: dict[type[Any], str] = {cls: name for name, cls in STEPS.items()}

@@ -15,6 +15,7 @@ from minitvm.schedule import (
     FuseRelation,
     Pragma,
     Reorder,
+    RFactor,
     SetScope,
     Split,
     State,
@@ -76,7 +77,7 @@ def python_source(start: State, steps: tuple[Step, ...]) -> str:
 def _touched(step: Step) -> list[str]:
     """The stages whose axes the step names."""
     match step:
-        case Split() | Fuse() | Reorder() | Annotate() | Pragma():
+        case Split() | Fuse() | Reorder() | Annotate() | Pragma() | RFactor():
             return [step.stage]
         case ComputeAt():
             return [step.target]
@@ -138,6 +139,10 @@ def _line(state: State, after: State, step: Step, names: _Names) -> str:
             several = len(state.stage(stage).op.dtypes) > 1
             source = names.stage(stage) + (f".op.output({output})" if several else "")
             return f"{made_name} = s.cache_read({source}, {scope!r}, [{who}])"
+        case RFactor(stage, name, place):
+            made_name = names.stage(_new_stage(state, after))
+            where = f", factor_axis={place}" if place else ""
+            return f"{made_name} = s.rfactor({names.stage(stage)}, {axis(name)}{where})"
         case CacheWrite(stage, scope):
             made_name = names.stage(_new_stage(state, after))
             return f"{made_name} = s.cache_write({names.stage(stage)}, {scope!r})"

@@ -20,6 +20,7 @@ from minitvm.schedule import (
     Pragma,
     Relation,
     Reorder,
+    RFactor,
     SetScope,
     Split,
     Stage,
@@ -146,6 +147,20 @@ class Schedule:
         made = [self._new_tensor(old, t.value_index) for t in wanted]
         return made if isinstance(tensor, list | tuple) else made[0]
 
+    def rfactor(self, tensor: Any, axis: Axis, factor_axis: int = 0) -> Any:
+        """The tensor of partial results of the reduction `tensor`, one for each value of `axis`.
+
+        `tensor` becomes the fold of them; fetch its axes anew from s[tensor].op. Of a tensor that
+        is one of several outputs a list comes out.
+        """
+        stage = self[as_tuple(tensor)[0]]
+        old = {s.name for s in self.state.stages}
+        name = stage.axis_name(axis, "rfactor")
+        self.apply(RFactor(stage.name, name, factor_axis))
+        made = next(s for s in self.state.stages if s.name not in old).op
+        parts = [tensor_of(made, i) for i in range(len(made.dtypes))]
+        return parts if len(parts) > 1 else parts[0]
+
     def _new_tensor(self, old: set[str], i: int) -> Tensor:
         made = next(s for s in self.state.stages if s.name not in old)
         return tensor_of(made.op, i)
@@ -249,7 +264,7 @@ class StageView:
         names = self._stage.named()
         return [names[a] for a in self._stage.leaves]
 
-    def _axis(self, a: Any, verb: str) -> str:
+    def axis_name(self, a: Any, verb: str) -> str:
         """The name of the axis `a`, if it is one of this stage's."""
         if not isinstance(a, Axis):
             raise _located(
@@ -272,20 +287,20 @@ class StageView:
 
     def split(self, axis: Axis, factor: Any = None, nparts: Any = None) -> tuple[Axis, Axis]:
         """Cut a loop in two, (outer, inner); inner has `factor` iterations, or outer `nparts`."""
-        name = self._axis(axis, "split")
+        name = self.axis_name(axis, "split")
         self.schedule.apply(Split(self.name, name, _size(name, factor), _size(name, nparts)))
         made = self._stage.relations[-1]
         return made.outer, made.inner
 
     def fuse(self, *axes: Axis) -> Axis:
         """One loop over neighbouring loops, given outermost first."""
-        self.schedule.apply(Fuse(self.name, tuple(self._axis(a, "fuse") for a in axes)))
+        self.schedule.apply(Fuse(self.name, tuple(self.axis_name(a, "fuse") for a in axes)))
         made = self._stage.relations[-1]
         return made.fused  # type: ignore[union-attr]  # the last relation is the fuse just made
 
     def reorder(self, *axes: Axis) -> None:
         """Put the given loops into this order; others keep their places."""
-        self.schedule.apply(Reorder(self.name, tuple(self._axis(a, "reorder") for a in axes)))
+        self.schedule.apply(Reorder(self.name, tuple(self.axis_name(a, "reorder") for a in axes)))
 
     def tile(self, *args: Any, **factors: Any) -> tuple[Axis, ...]:
         """Split two or three loops and put the outer parts outside: tile(y, x, fy, fx) gives
@@ -324,16 +339,16 @@ class StageView:
         self._annotate(axis, "parallel")
 
     def _annotate(self, axis: Axis, kind: Any) -> None:
-        self.schedule.apply(Annotate(self.name, self._axis(axis, kind), kind))
+        self.schedule.apply(Annotate(self.name, self.axis_name(axis, kind), kind))
 
     def pragma(self, axis: Axis, key: str, value: Any = 1) -> None:
         """Attach a remark to a loop: pragma(k, "auto_unroll_max_step", 16)."""
-        self.schedule.apply(Pragma(self.name, self._axis(axis, "pragma"), key, value))
+        self.schedule.apply(Pragma(self.name, self.axis_name(axis, "pragma"), key, value))
 
     def compute_at(self, target: Any, axis: Axis) -> None:
         """Compute this stage inside the loop `axis` of `target` (a stage, s[P])."""
         stage = self.schedule[target] if not isinstance(target, StageView) else target
-        self.schedule.apply(ComputeAt(self.name, stage.name, stage._axis(axis, "compute_at")))
+        self.schedule.apply(ComputeAt(self.name, stage.name, stage.axis_name(axis, "compute_at")))
 
     def compute_inline(self) -> None:
         """Put this stage's formula into its readers."""

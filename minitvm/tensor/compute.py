@@ -242,6 +242,44 @@ def reduce(reducer: Reducer, expr: Any, axis: Any, where: Any = None, init: Any 
     return Reduce(reducer, sources, _axes(axis, reducer.name), cond, starts, 0, sources[0].dtype)
 
 
+def comm_reducer(
+    fcombine: Callable[[Any, Any], Any], fidentity: Callable[..., Any], name: str = "reduce"
+) -> Callable[..., Reduce]:
+    """A reduction of one's own: fcombine(x, y) folds two values, fidentity(dtype) is neutral.
+
+    For tuples (say argmax: index and value) x and y are tuples, fcombine returns one, and
+    fidentity takes one dtype for each. fcombine must be associative and commutative: the order of
+    folding is free. The result is used as te.sum is: r(expr or tuple, axis, where=, init=).
+    """
+
+    def combine(old: tuple[Expr, ...], new: tuple[Expr, ...]) -> tuple[Expr, ...]:
+        made = fcombine(old[0], new[0]) if len(old) == 1 else fcombine(old, new)
+        return tuple(cast_to(value(e), x.dtype) for e, x in zip(as_tuple(made), old, strict=True))
+
+    def identity(types: tuple[DType, ...]) -> tuple[Expr, ...]:
+        made = as_tuple(fidentity(*types))
+        return tuple(cast_to(value(e, t), t) for e, t in zip(made, types, strict=True))
+
+    reducer = Reducer(name, combine, identity)
+
+    def fold(expr: Any, axis: Any, where: Any = None, init: Any = None) -> Reduce:
+        return reduce(reducer, expr, axis, where, init)
+
+    return fold
+
+
+def min_value(dtype: str) -> Const:
+    """The smallest value of a type: -inf for floats."""
+    kind = _dtype(dtype)
+    return Const(kind.low, kind)
+
+
+def max_value(dtype: str) -> Const:
+    """The largest value of a type: inf for floats."""
+    kind = _dtype(dtype)
+    return Const(kind.high, kind)
+
+
 def sum(expr: Any, axis: Any, where: Any = None, init: Any = None) -> Reduce:
     """expr summed over `axis` (one reduce axis or a list)."""
     return reduce(SUM, expr, axis, where, init)

@@ -1,0 +1,127 @@
+"""rfactor: a reduction becomes two, so that its parts can run side by side."""
+
+from __future__ import annotations
+
+from minitvm.base import ScheduleError
+from minitvm.tensor import Axis, ComputeOp, PlaceholderOp, Reduce, Tensor, axis, tensor_of
+from minitvm.tir import (
+    Expr,
+    Index,
+    add,
+    all_of,
+    compare,
+    floordiv,
+    floormod,
+    load,
+    mul,
+    same,
+    substitute,
+)
+
+from .dataflow import insert, retarget
+from .state import At, SplitRelation, Stage, State, root_axes, unique
+from .steps import RFactor
+
+
+def rfactor(state: State, step: RFactor) -> State:
+    """A new stage `name.rf` sums over all reduce loops but one; the old one sums over that one."""
+    stage = state.stage(step.stage)
+    op, reduction, factored = _checked(state, stage, step)
+    leaves = [a for a in stage.leaves if a.kind == "reduce"]
+    names = {s.name for s in state.stages}
+    partial = _partial(stage, op, reduction, leaves, factored, step, unique(f"{op.name}.rf", names))
+    total = _total(op, reduction, partial, factored, step.factor_axis % (len(op.axis) + 1))
+    n = len(op.body)
+    state = state.with_stage(
+        stage.change(op=total, leaves=root_axes(total), relations=(), notes={})
+    )
+    state = retarget(state, {tensor_of(op, i): tensor_of(total, i) for i in range(n)})
+    new = Stage(partial.name, partial, partial, root_axes(partial))
+    return insert(state, stage.name, new, after=False)
+
+
+def _checked(state: State, stage: Stage, step: RFactor) -> tuple[ComputeOp, Reduce, Axis]:
+    op, what = stage.op, f"rfactor of {step.axis!r} in {stage.name}"
+    if isinstance(op, PlaceholderOp) or op.reduction is None:
+        raise ScheduleError(what, "it is not a reduction")
+    found = [a for a in stage.leaves if a.name == step.axis]
+    if not found or found[0].kind != "reduce":
+        reduce = ", ".join(a.name for a in stage.leaves if a.kind == "reduce")
+        raise ScheduleError(what, "not a reduce loop of the stage", f"one of {reduce}")
+    data = [a for a in op.axis if not any(a is b for b in stage.leaves)]
+    if data:
+        raise ScheduleError(
+            what,
+            f"{data[0].name!r} has been split or fused, which would be lost",
+            "rfactor before the data axes are changed",
+        )
+    if not -len(op.axis) - 1 <= step.factor_axis <= len(op.axis):
+        raise ScheduleError(what, f"factor_axis={step.factor_axis} is no place among the axes")
+    for s in state.stages:
+        if isinstance(s.attach, At) and s.attach.stage == stage.name:
+            raise ScheduleError(what, f"{s.name} is attached to its loops", "rfactor first")
+    return op, op.reduction, found[0]
+
+
+def _partial(
+    stage: Stage,
+    op: ComputeOp,
+    reduction: Reduce,
+    leaves: list[Axis],
+    factored: Axis,
+    step: RFactor,
+    name: str,
+) -> ComputeOp:
+    """name[..., f, ...] = the reduction over all reduce loops but `factored`; f stands for it."""
+    data = [axis(a.name, 0, a.extent, "data") for a in op.axis]
+    place = axis(factored.name, 0, factored.extent, "data")
+    folded = [axis(a.name, 0, a.extent, "reduce") for a in leaves if a is not factored]
+    others = iter(folded)
+    renamed: dict[Axis, Index] = {a: place if a is factored else next(others) for a in leaves}
+    values, guards = _values(stage, op, renamed)
+    values |= dict(zip(op.axis, data, strict=True))
+    where = all_of(*guards, substitute(reduction.where, values))
+    sources = tuple(substitute(e, values) for e in reduction.sources)
+    axes = list(data)
+    axes.insert(step.factor_axis % (len(data) + 1), place)
+    if not folded:
+        folded = [axis("one", 0, 1, "reduce")]
+    reduce_axes = tuple(folded)
+    body = tuple(
+        Reduce(reduction.reducer, sources, reduce_axes, where, (), i, e.dtype)
+        for i, e in enumerate(sources)
+    )
+    return ComputeOp(name, tuple(axes), reduce_axes, body)
+
+
+def _values(
+    stage: Stage, op: ComputeOp, leaves: dict[Axis, Index]
+) -> tuple[dict[Axis, Index], list[Expr]]:
+    """The op's reduce axes in terms of its loops, and what keeps ragged splits in range."""
+    values = dict(leaves)
+    guards: list[Expr] = []
+    for r in reversed(stage.relations):
+        if isinstance(r, SplitRelation):
+            values[r.parent] = add(mul(values[r.outer], r.inner.extent), values[r.inner])
+            if not same(mul(r.outer.extent, r.inner.extent), r.parent.extent):
+                guards.append(compare("<", values[r.parent], r.parent.extent))
+        else:
+            values[r.outer] = floordiv(values[r.fused], r.inner.extent)
+            values[r.inner] = floormod(values[r.fused], r.inner.extent)
+    return {a: add(a.start, values[a]) for a in op.reduce_axis}, guards
+
+
+def _total(
+    op: ComputeOp, reduction: Reduce, partial: ComputeOp, factored: Axis, place: int
+) -> ComputeOp:
+    """The old op, now over the partial results."""
+    over = axis(f"{factored.name}.v", 0, factored.extent, "reduce")
+    at: list[Axis] = list(op.axis)
+    at.insert(place, over)
+    parts: list[Tensor] = [tensor_of(partial, i) for i in range(len(op.body))]
+    sources = tuple(load(t, *at) for t in parts)
+    body = tuple(
+        Reduce(reduction.reducer, sources, (over,), all_of(), reduction.init, i, e.dtype)
+        for i, e in enumerate(op.body)
+    )
+    return ComputeOp(op.name, op.axis, (over,), body, op.tag)
