@@ -13,7 +13,7 @@ loops of its consumers sweep their whole range, and the region of the stage is w
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from minitvm.base import LoweringError
 from minitvm.schedule import FuseRelation, SplitRelation, Stage, State, ceildiv, path
@@ -263,6 +263,38 @@ def _values(stage: Stage, extents: dict[Axis, Index], loops: dict[Axis, Var]) ->
             values[r.outer] = floordiv(fused, n) if not _is_zero(n) else 0
             values[r.inner] = floormod(fused, n) if not _is_zero(n) else 0
     return values
+
+
+def data_domain(
+    stage: Stage, op: ComputeOp, domain: Domain, inner: tuple[Axis, ...]
+) -> tuple[Domain, tuple[Axis, ...]]:
+    """The domain in which a reduction begins, and its loops in place of the `inner` ones.
+
+    Data loops stay; one that is fused with a reduce loop comes apart, and only its data part is
+    left: where the reduction is empty, so is the fused loop, and each element still begins.
+    """
+    parts = list(inner)
+    for r in reversed(stage.relations):
+        if isinstance(r, SplitRelation) and r.parent.kind == "reduce":
+            parts = [r.parent if a is r.outer else a for a in parts if a is not r.inner]
+        elif isinstance(r, FuseRelation) and r.fused.kind == "reduce":
+            parts = [b for a in parts for b in ((r.outer, r.inner) if a is r.fused else (a,))]
+    data, gone = tuple(a for a in parts if a.kind == "data"), set(inner)
+    kept = {a: v for a, v in domain.loops.items() if a not in gone}
+    new = {a: _loop_variable(a, domain.extents[a]) for a in data if not _is_one(domain.extents[a])}
+    loops = {**kept, **new}
+    stays = tuple(a for a in stage.leaves if a not in gone)
+    relations = tuple(r for r in stage.relations if _made(r).kind == "data")
+    begin = stage.change(leaves=(*stays, *data), relations=relations)
+    values = _values(begin, domain.extents, loops)
+    for a in op.axis:
+        values[a] = add(domain.start[a], values[a])
+    guards = _guards(begin, op, domain.start, domain.extents, values)
+    return replace(domain, values=values, loops=loops, guards=guards), data
+
+
+def _made(r: SplitRelation | FuseRelation) -> Axis:
+    return r.inner if isinstance(r, SplitRelation) else r.fused
 
 
 def _is_zero(n: Index) -> bool:

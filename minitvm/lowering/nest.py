@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from minitvm.base import LoweringError
-from minitvm.schedule import At, Stage, State, layout_index
+from minitvm.schedule import At, FuseRelation, Stage, State, layout_index
 from minitvm.tensor import Axis, ComputeOp, PlaceholderOp, Tensor, facts_of, tensor_of
 from minitvm.tir import (
     FALSE,
@@ -31,7 +31,7 @@ from minitvm.tir import (
     variables,
 )
 
-from .bounds import Domain, sweep
+from .bounds import Domain, data_domain, sweep
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -41,6 +41,7 @@ class Program:
     state: State
     domains: dict[str, Domain]
     buffers: dict[Tensor, Buffer]
+    given: frozenset[Tensor]  # those whose buffers are arguments
 
     def place(self, t: Tensor, indices: tuple[Index, ...]) -> tuple[Index, ...]:
         """Where element `indices` of `t` lives in its buffer: relative to the computed region."""
@@ -73,7 +74,7 @@ def allocate(state: State, domains: dict[str, Domain], given: dict[Tensor, Buffe
                 t = tensor_of(stage.op, i)
                 if t not in buffers:
                     buffers[t] = Buffer(t.name, _shape(stage, domains), t.dtype, stage.scope)
-    return Program(state, domains, buffers)
+    return Program(state, domains, buffers, frozenset(given))
 
 
 def _shape(stage: Stage, domains: dict[str, Domain]) -> tuple[Index, ...]:
@@ -92,7 +93,7 @@ def _shape(stage: Stage, domains: dict[str, Domain]) -> tuple[Index, ...]:
             raise LoweringError(
                 f"transform_layout of {stage.name}", "its size is not a constant where it is stored"
             )
-        at.append(Var(a.name, 0, last))
+        at.append(Var(a.name, 0, max(0, last)))
     return tuple(
         add(sweep(e, ())[1], 1) for e in layout_index(stage.layout[1], stage.layout[0], at)
     )
@@ -121,10 +122,10 @@ def nest(program: Program) -> Stmt:
 def _realize(program: Program, stage: Stage, op: ComputeOp, rest: Stmt | None) -> Stmt:
     """The stage's loops, then `rest`; its buffers exist for both, unless they are arguments."""
     body = seq(_stage(program, stage, op), rest)
-    if stage.is_output:
-        return body
-    for i in range(len(op.body)):
-        body = Allocate(program.buffers[tensor_of(op, i)], body)
+    for i in reversed(range(len(op.body))):
+        t = tensor_of(op, i)
+        if t not in program.given:
+            body = Allocate(program.buffers[t], body)
     return body
 
 
@@ -242,6 +243,9 @@ def _init(
     domain = program.domains[stage.name]
     r = op.reduction
     assert r is not None
+    if any(a.kind == "reduce" and a in domain.loops for a in leaves) and _fused(stage):
+        domain, leaves = data_domain(stage, op, domain, leaves)
+        guards = domain.guards
     at = tuple(domain.values[a] for a in op.axis)
     needed = {id(v) for i in at for v in (() if isinstance(i, int) else variables(i))}
     sweeps = [a for a in leaves if a in domain.loops and id(domain.loops[a]) in needed]
@@ -262,6 +266,13 @@ def _init(
         note = stage.note(a)
         body = For(fresh[domain.loops[a]], domain.extents[a], body, note.kind, note.thread)
     return body
+
+
+def _fused(stage: Stage) -> bool:
+    """Is a data loop fused with a reduce loop?"""
+    return any(
+        isinstance(r, FuseRelation) and r.outer.kind != r.inner.kind for r in stage.relations
+    )
 
 
 def _mentions_any(e: Expr, ids: set[int]) -> bool:

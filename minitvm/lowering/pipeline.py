@@ -117,16 +117,17 @@ def _current(state: State, plain: State, t: Tensor) -> Tensor:
 
 
 def _complete(plain: State, args: tuple[Tensor | Var, ...], given: dict[Tensor, Buffer]) -> None:
-    """Every input and output is an argument, once, and nothing else is."""
+    """Every input and output is an argument, once, and nothing else is.
+
+    Of an operation with several outputs one is enough: the others are computed on the side.
+    """
     if len(set(args)) < len(args):
         raise ArgumentError("args", "the same argument is given twice")
-    needed = [
-        tensor_of(s.op, i)
-        for s in plain.stages
-        if s.is_output or isinstance(s.op, PlaceholderOp)
-        for i in range(len(s.op.dtypes))
+    kept = [s.op for s in plain.stages if s.is_output or isinstance(s.op, PlaceholderOp)]
+    needed = [tensor_of(op, i) for op in kept for i in range(len(op.dtypes))]
+    missing = [
+        t.name for op in kept for t in [tensor_of(op, 0)] if not any(g.op is op for g in given)
     ]
-    missing = [t.name for t in needed if t not in given]
     if missing:
         names = ", ".join(t.name for t in needed)
         raise ArgumentError(

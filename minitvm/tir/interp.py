@@ -185,7 +185,7 @@ class _Compiler:
             for d, part, vector in parts:
                 i = part(frame)
                 n, stride = (len(memory.data), 1) if flat else (memory.shape[d], memory.strides[d])
-                outside = ((i < 0) | (i >= n)).any() if vector else not 0 <= i < n
+                outside = np.any((i < 0) | (i >= n)) if vector else not 0 <= i < n
                 if outside:
                     raise self.error(b, indices, _outside(d, i, n, flat), loops, frame)
                 at = at + i * stride

@@ -130,6 +130,10 @@ class Expr:
     def __abs__(self) -> Any:
         return Expr.operate("abs", self, None)
 
+    def astype(self, dtype: str) -> Any:
+        """This value converted to `dtype`."""
+        return Expr.operate("astype", self, dtype)
+
     def __lt__(self, other: Any) -> Any:
         return Expr.operate("<", self, other)
 

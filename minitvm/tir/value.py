@@ -267,6 +267,8 @@ def operate(op: str, a: Any, b: Any) -> Any:
             return _negative(a)
         case "not":
             return negate(a)
+        case "astype":
+            return cast_to(a, b)
         case "abs":
             e = value(a)
             if e.dtype is BOOL:

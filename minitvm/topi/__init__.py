@@ -1,6 +1,6 @@
 """Operators, and `schedule`, which gives any network of them a good schedule without search."""
 
-from .conv import conv2d
+from .conv import conv1d, conv2d, conv2d_transpose, conv3d
 from .elementwise import (
     abs,
     add,
@@ -25,26 +25,41 @@ from .elementwise import (
     subtract,
     tanh,
 )
-from .linear import dense, matmul
+from .linear import batch_matmul, dense, matmul
+from .norm import argmax, argmin, batch_norm, layer_norm, log_softmax, softmax
+from .pool import avg_pool2d, global_avg_pool2d, max_pool2d
 from .reduction import max, min, prod, sum
 from .schedule import schedule
-from .shape import pad, transpose
+from .shape import concatenate, pad, reshape, strided_slice, transpose
 
 __all__ = [
     "abs",
     "add",
+    "argmax",
+    "argmin",
+    "avg_pool2d",
+    "batch_matmul",
+    "batch_norm",
     "cast",
     "clip",
+    "concatenate",
+    "conv1d",
     "conv2d",
+    "conv2d_transpose",
+    "conv3d",
     "dense",
     "divide",
     "erf",
     "exp",
     "gelu",
+    "global_avg_pool2d",
+    "layer_norm",
     "leaky_relu",
     "log",
+    "log_softmax",
     "matmul",
     "max",
+    "max_pool2d",
     "maximum",
     "min",
     "minimum",
@@ -54,11 +69,14 @@ __all__ = [
     "power",
     "prod",
     "relu",
+    "reshape",
     "rsqrt",
     "schedule",
     "sigmoid",
     "silu",
+    "softmax",
     "sqrt",
+    "strided_slice",
     "subtract",
     "sum",
     "tanh",

@@ -34,6 +34,26 @@ class Window:
     after: int
     dilation: int
 
+    @staticmethod
+    def over(t: Tensor, d: int, kernel: int, stride: int, around: tuple[int, int]) -> Window:
+        """The window of `kernel` pixels moving along dimension `d` of `t`."""
+        return Window(_constant(t.shape[d], t), kernel, stride, *around, 1).checked(t)
+
+    def checked(self, t: Tensor) -> Window:
+        """The window itself; ExprError if it is out of range, or larger than what it moves over."""
+        if min(self.stride, self.dilation, self.kernel) < 1 or min(self.before, self.after) < 0:
+            raise ExprError(
+                f"a window over {t.name}",
+                f"kernel {self.kernel}, stride {self.stride}, dilation {self.dilation}, "
+                f"padding {self.before} and {self.after}: out of range",
+            )
+        if self.out < 1:
+            raise ExprError(
+                f"a window over {t.name}",
+                f"reaching over {self.reach}, it does not fit {self.size} and the padding",
+            )
+        return self
+
     @property
     def reach(self) -> int:
         """Pixels from the first to the last one under the kernel."""
@@ -82,19 +102,7 @@ def windows(
     sizes = [_constant(n, t) for t in (data, kernel) for n in t.shape[2:]]
     high = Window(sizes[0], sizes[2], steps[0], top, bottom, spread[0])
     wide = Window(sizes[1], sizes[3], steps[1], left, right, spread[1])
-    for w in (high, wide):
-        if min(w.stride, w.dilation) < 1 or min(w.before, w.after) < 0:
-            raise ExprError(
-                f"conv2d of {data.name}",
-                f"stride {w.stride}, dilation {w.dilation}, "
-                f"padding {w.before}, {w.after}: out of range",
-            )
-        if w.out < 1:
-            raise ExprError(
-                f"conv2d of {data.name}",
-                f"a kernel reaching over {w.reach} does not fit {w.size} + padding",
-            )
-    return high, wide
+    return high.checked(data), wide.checked(data)
 
 
 def _constant(n: Index, t: Tensor) -> int:
@@ -211,3 +219,101 @@ def _rows(data: Tensor, kernel: Tensor, high: Window, wide: Window, groups: int)
         return flat(n, o, y * width + x)
 
     return te.compute((batch, outputs, high.out, wide.out), crop, name="T_conv2d", tag=CROP)
+
+
+def conv1d(
+    data: Tensor, kernel: Tensor, strides: int = 1, padding: Any = 0, dilation: int = 1
+) -> Tensor:
+    """The convolution [N, O, OW] of data [N, C, W] with kernel [O, C, KW]."""
+    return _plain(data, kernel, strides, padding, dilation, 1)
+
+
+def conv3d(
+    data: Tensor, kernel: Tensor, strides: Any = 1, padding: Any = 0, dilation: Any = 1
+) -> Tensor:
+    """The convolution [N, O, OD, OH, OW] of data [N, C, D, H, W] with kernel [O, C, KD, KH, KW]."""
+    return _plain(data, kernel, strides, padding, dilation, 3)
+
+
+def _plain(
+    data: Tensor, kernel: Tensor, strides: Any, padding: Any, dilation: Any, rank: int
+) -> Tensor:
+    """The textbook formula in any number of dimensions."""
+    if data.ndim != rank + 2 or kernel.ndim != rank + 2 or not same(data.shape[1], kernel.shape[1]):
+        raise ExprError(
+            f"conv{rank}d of {data.name}, {kernel.name}",
+            f"each has {rank + 2} dimensions, and the second of both is the same",
+        )
+    steps, around, spread = (_each(x, rank) for x in (strides, padding, dilation))
+    moves = [
+        Window(
+            _constant(data.shape[d + 2], data),
+            _constant(kernel.shape[d + 2], kernel),
+            steps[d],
+            around[d],
+            around[d],
+            spread[d],
+        ).checked(data)
+        for d in range(rank)
+    ]
+    c = te.reduce_axis((0, data.shape[1]), "rc")
+    taps = [te.reduce_axis((0, w.kernel), f"r{d}") for d, w in enumerate(moves)]
+
+    def body(n: Any, o: Any, *out: Any) -> Any:
+        at = [
+            x * w.stride + tap * w.dilation - w.before
+            for x, tap, w in zip(out, taps, moves, strict=True)
+        ]
+        inside = te.all(*(te.all(x >= 0, x < w.size) for x, w in zip(at, moves, strict=True)))
+        pixel = te.if_then_else(inside, data(n, c, *at), te.const(0, data.dtype))
+        return te.sum(pixel * kernel(o, c, *taps), axis=[c, *taps])
+
+    shape = (data.shape[0], kernel.shape[0], *(w.out for w in moves))
+    return te.compute(shape, body, name=f"T_conv{rank}d", tag=CONV_DIRECT)
+
+
+def _each(x: Any, rank: int) -> tuple[int, ...]:
+    found = as_tuple(x)
+    found = found * rank if len(found) == 1 else found
+    if len(found) != rank or not all(isinstance(n, int) for n in found):
+        raise ExprError(f"{x!r}", f"it is one integer, or one for each of {rank} dimensions")
+    return found
+
+
+def conv2d_transpose(data: Tensor, kernel: Tensor, strides: Any = 1, padding: Any = 0) -> Tensor:
+    """The gradient of conv2d by its input: [N, O, OH, OW] of data [N, C, H, W].
+
+    The kernel is [C, O, KH, KW], and OH = (H - 1)*stride - 2*padding + KH. Each output gathers
+    the pixels whose window covered it.
+    """
+    if data.ndim != 4 or kernel.ndim != 4 or not same(data.shape[1], kernel.shape[0]):
+        raise ExprError(
+            f"conv2d_transpose of {data.name}, {kernel.name}",
+            "both have four dimensions, data's channels are the first of the kernel",
+        )
+    steps, (top, left, bottom, right) = pair(strides, "strides"), margins(padding)
+    height, wide = (_constant(n, data) for n in data.shape[2:])
+    kh, kw = (_constant(n, kernel) for n in kernel.shape[2:])
+    oh = (height - 1) * steps[0] - top - bottom + kh
+    ow = (wide - 1) * steps[1] - left - right + kw
+    c, ky, kx = (
+        te.reduce_axis((0, n), r) for n, r in ((data.shape[1], "rc"), (kh, "ry"), (kw, "rx"))
+    )
+
+    def body(n: Any, o: Any, y: Any, x: Any) -> Any:
+        row, column = y + top - ky, x + left - kx
+        inside = te.all(
+            row % steps[0] == 0,
+            column % steps[1] == 0,
+            row // steps[0] >= 0,
+            row // steps[0] < height,
+            column // steps[1] >= 0,
+            column // steps[1] < wide,
+        )
+        pixel = te.if_then_else(
+            inside, data(n, c, row // steps[0], column // steps[1]), te.const(0, data.dtype)
+        )
+        return te.sum(pixel * kernel(c, o, ky, kx), axis=[c, ky, kx])
+
+    shape = (data.shape[0], kernel.shape[1], oh, ow)
+    return te.compute(shape, body, name="T_conv2d_transpose", tag=CONV_DIRECT)

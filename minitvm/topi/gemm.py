@@ -10,9 +10,9 @@ is copied together once and stays in the second-level cache while all of a passe
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 from minitvm.base import DType, Target
+from minitvm.schedule import TransformLayout
 from minitvm.te import Axis, ComputeOp, Schedule, Tensor
 from minitvm.tir import Index
 
@@ -31,7 +31,13 @@ class Plan:
     parallel: bool
 
 
-def plan(shape: tuple[Index, Index, Index], dtype: DType, target: Target, gather: bool) -> Plan:
+def plan(
+    shape: tuple[Index, Index, Index],
+    dtype: DType,
+    target: Target,
+    gather: bool,
+    batches: int = 1,
+) -> Plan:
     """The tile for a product of [m, k] and [k, n], with shape = (m, n, k).
 
     Of the tiles whose accumulators, one row of b and one element of a fit in the registers, the
@@ -50,7 +56,7 @@ def plan(shape: tuple[Index, Index, Index], dtype: DType, target: Target, gather
             best = max(best, (useful * score(rows, vectors, panel, target.l2), rows, vectors))
     _, rows, vectors = best
     pack = gather or m >= FEW_ROWS
-    parallel = target.num_cores > 1 and m * n * k >= WORTH_THREADS
+    parallel = target.num_cores > 1 and batches * m * n * k >= WORTH_THREADS
     return Plan(rows, vectors * lanes, lanes, pack, parallel)
 
 
@@ -73,7 +79,7 @@ def schedule_matmul(
     s: Schedule, product: Tensor, out: Tensor, b: Tensor, b_transposed: bool, target: Target
 ) -> None:
     """Schedule `product`, a reduction over k of a[i, k] * b[k, j], for the stage `out` that reads
-    it element by element (or is it).
+    it element by element (or is it). Batches of products are outer loops.
 
     for jo in parallel:                 columns of out
       pack the panel of b
@@ -84,24 +90,25 @@ def schedule_matmul(
     """
     op = s[product].op
     assert isinstance(op, ComputeOp)
-    m, n = op.shape
+    *_, m, n = op.shape
     p = plan((m, n, op.reduce_axis[0].extent), product.dtype, target, b_transposed)
     packed = s.cache_read(b, "global", [product]) if p.pack else None
     fused = product.op is not out.op
     tile = product if fused else s.cache_write(product, "local")
     if fused:
         s[tile].set_scope("local")
-    i, j = _axes(s, out)
+    *batch, i, j = _axes(s, out)
     io, jo, ii, ji = s[out].tile(i, j, p.rows, p.columns)
-    s[out].reorder(jo, io, ii, ji)
+    s[out].reorder(*batch, jo, io, ii, ji)
     s[out].unroll(ii)
     s[out].vectorize(ji)
+    outer = s[out].fuse(*batch, jo) if batch else jo
     if p.parallel:
-        s[out].parallel(jo)
+        s[out].parallel(outer)
     s[tile].compute_at(s[out], io)
     _inner_product(s, tile, p)
     if packed is not None:
-        s[packed].compute_at(s[out], jo)
+        s[packed].compute_at(s[out], outer)
         _pack(s, packed, p.columns, b_transposed)
 
 
@@ -115,7 +122,7 @@ def _inner_product(s: Schedule, tile: Tensor, p: Plan) -> None:
     """Loops of one tile: k outside, then rows and vectors written out."""
     op = s[tile].op
     assert isinstance(op, ComputeOp)
-    (i, j), (k,) = op.axis, op.reduce_axis
+    (*_, i, j), (k,) = op.axis, op.reduce_axis
     _, i = s[tile].split(i, factor=p.rows)  # also where the number of rows is symbolic
     vectors, lanes = s[tile].split(j, factor=p.lanes)
     s[tile].reorder(k, i, vectors, lanes)
@@ -126,16 +133,12 @@ def _inner_product(s: Schedule, tile: Tensor, p: Plan) -> None:
 
 def _pack(s: Schedule, packed: Tensor, columns: int, transposed: bool) -> None:
     """Store b as a row of panels [k, columns], whatever its own layout."""
-
-    def panel(k: Any, j: Any) -> tuple[Any, ...]:
-        return j // columns, k, j % columns
-
-    def panel_of_transposed(j: Any, k: Any) -> tuple[Any, ...]:
-        return panel(k, j)
-
-    s[packed].transform_layout(panel_of_transposed if transposed else panel)
+    batch = tuple(f"n{d}" for d in range(packed.ndim - 2))
+    names = (*batch, *(("j", "k") if transposed else ("k", "j")))
+    panel = (*batch, f"j // {columns}", "k", f"j % {columns}")
+    s.apply(TransformLayout(s[packed].name, names, panel))
     if not transposed:
-        s[packed].vectorize(_axes(s, packed)[1])
+        s[packed].vectorize(_axes(s, packed)[-1])
 
 
 STRIP = 8  # rows of b that a matrix-vector product adds up before it touches the result again

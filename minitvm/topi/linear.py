@@ -9,7 +9,7 @@ from minitvm.base import ExprError
 from minitvm.te import Tensor
 from minitvm.tir import Index, cast_to, same, text
 
-from .elementwise import ELEMENTWISE
+from .elementwise import ELEMENTWISE, broadcast_shape
 
 MATMUL = "matmul"
 
@@ -51,8 +51,45 @@ def matmul(
     return te.compute((m, n), body, name=name, tag=MATMUL)
 
 
+def batch_matmul(
+    a: Tensor,
+    b: Tensor,
+    transpose_a: bool = False,
+    transpose_b: bool = False,
+    out_dtype: str = "",
+) -> Tensor:
+    """The products [B, M, N] of a [B, M, K] and b [B, K, N], one for each of B; as `matmul`.
+
+    A batch of one is used for all of the other operand.
+    """
+    if a.ndim != 3 or b.ndim != 3:
+        raise ExprError(
+            f"topi.batch_matmul of {a.name} and {b.name}",
+            f"{a.ndim} and {b.ndim} dimensions, not 3 and 3",
+        )
+    (batch,) = broadcast_shape("batch_matmul", a.shape[:1], b.shape[:1])
+    m, k = _rows_columns(a, transpose_a)
+    inner, n = _rows_columns(b, transpose_b)
+    if not same(k, inner):
+        raise ExprError(
+            f"topi.batch_matmul of {a.name} and {b.name}",
+            f"the inner sizes {text(k)} and {text(inner)} differ",
+        )
+    fold = te.reduce_axis((0, k), name="k")
+
+    def body(at: Any, i: Any, j: Any) -> Any:
+        here, there = (0 if same(t.shape[0], 1) else at for t in (a, b))
+        x = a(here, fold, i) if transpose_a else a(here, i, fold)
+        y = b(there, j, fold) if transpose_b else b(there, fold, j)
+        if out_dtype:
+            x, y = cast_to(x, out_dtype), cast_to(y, out_dtype)
+        return te.sum(x * y, axis=fold)
+
+    return te.compute((batch, m, n), body, name="T_batch_matmul", tag=MATMUL)
+
+
 def _rows_columns(x: Tensor, transposed: bool) -> tuple[Index, Index]:
-    rows, columns = x.shape
+    *_, rows, columns = x.shape
     return (columns, rows) if transposed else (rows, columns)
 
 

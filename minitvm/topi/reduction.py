@@ -33,21 +33,28 @@ def min(x: Tensor, axis: Any = None, keepdims: bool = False) -> Tensor:
 
 
 def _reduce(name: str, fold: Callable[..., Any], x: Tensor, axis: Any, keepdims: bool) -> Tensor:
-    over = _dimensions(name, x, axis)
+    return fold_over(f"T_{name}", fold, x, dimensions(name, x, axis), keepdims)
+
+
+def fold_over(
+    name: str, fold: Callable[..., Any], x: Tensor, over: list[int], keepdims: bool = False
+) -> Tensor:
+    """The tensor `name` of x folded over the dimensions `over`, which vanish or become 1."""
     folded = {d: te.reduce_axis((0, x.shape[d]), name=f"k{d}") for d in over}
     kept = [d for d in range(x.ndim) if d not in folded]
-    shape = [1 if d in folded else n for d, n in enumerate(x.shape)] if keepdims else None
 
     def body(*i: Any) -> Any:
-        mine = [i[d] for d in kept] if keepdims else list(i)
-        data = dict(zip(kept, mine, strict=True))
-        return fold(x(*(folded.get(d, data.get(d)) for d in range(x.ndim))), list(folded.values()))
+        data = dict(zip(kept, [i[d] for d in kept] if keepdims else i, strict=True))
+        at = [folded[d] if d in folded else data[d] for d in range(x.ndim)]
+        return fold(x(*at), axis=list(folded.values()))
 
-    full = [x.shape[d] for d in kept] if shape is None else shape
-    return te.compute(full, body, name=f"T_{name}", tag=REDUCTION)
+    full = [1 if d in folded else n for d, n in enumerate(x.shape)]
+    shape = full if keepdims else [full[d] for d in kept]
+    return te.compute(shape, body, name=name, tag=REDUCTION)
 
 
-def _dimensions(name: str, x: Tensor, axis: Any) -> list[int]:
+def dimensions(name: str, x: Tensor, axis: Any) -> list[int]:
+    """The dimensions `axis` means: negative ones count from the end, None is all of them."""
     given = range(x.ndim) if axis is None else as_tuple(axis)
     found = [d + x.ndim if d < 0 else d for d in given]
     if not found or len(set(found)) < len(found) or not all(0 <= d < x.ndim for d in found):

@@ -75,8 +75,8 @@ def _matmul(
     if b is None:
         return set()
     tensor, transposed = b
-    product, rows = op.output(0), op.shape[0]
-    if isinstance(rows, int) and rows <= FEW and not transposed:
+    product, rows = op.output(0), op.shape[-2]
+    if isinstance(rows, int) and rows <= FEW and not transposed and len(op.shape) == 2:
         schedule_matvec(s, product, target)
         return {stage.name}
     schedule_matmul(s, product, _output(out), tensor, transposed, target)
@@ -103,8 +103,8 @@ def _right_operand(op: ComputeOp) -> tuple[Tensor, bool] | None:
     """The operand indexed by the product's columns, and whether they are its first index."""
     for e in loads(op):
         for d, i in enumerate(e.indices):
-            if i is op.axis[1] and isinstance(e.buffer, Tensor):
-                return e.buffer, d == 0
+            if i is op.axis[-1] and isinstance(e.buffer, Tensor):
+                return e.buffer, d < e.buffer.ndim - 1
     return None
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
 from minitvm import te
 from minitvm.base import ExprError
 from minitvm.te import Tensor
+from minitvm.tir import Index, add, same, text
 
 INJECTIVE = "injective"
 
@@ -55,3 +57,71 @@ def pad(
         return te.if_then_else(te.all(*inside), x(*places), te.const(pad_value, x.dtype))
 
     return te.compute(shape, body, name=name, tag=INJECTIVE)
+
+
+def reshape(x: Tensor, shape: Sequence[int]) -> Tensor:
+    """The elements of x, in their order, in another shape of as many elements."""
+    sizes = [n for n in x.shape if isinstance(n, int)]
+    if len(sizes) < x.ndim or math.prod(sizes) != math.prod(shape):
+        raise ExprError(
+            f"topi.reshape of {x.name} to {list(shape)}",
+            f"it has the shape [{', '.join(text(n) for n in x.shape)}]",
+        )
+
+    def body(*i: Any) -> Any:
+        flat: Any = 0
+        for at, n in zip(i, shape, strict=True):
+            flat = flat * n + at
+        places: list[Any] = []
+        for n in reversed(sizes):
+            places.insert(0, flat % n)
+            flat = flat // n
+        return x(*places)
+
+    return te.compute(shape, body, name="T_reshape", tag=INJECTIVE)
+
+
+def concatenate(tensors: Sequence[Tensor], axis: int = 0) -> Tensor:
+    """The tensors one after another along `axis`; their other sizes agree."""
+    first = tensors[0]
+    d = axis + first.ndim if axis < 0 else axis
+    for t in tensors:
+        fits = t.ndim == first.ndim and all(
+            e == d or same(a, b) for e, (a, b) in enumerate(zip(t.shape, first.shape, strict=False))
+        )
+        if not fits or not 0 <= d < first.ndim or t.dtype != first.dtype:
+            raise ExprError(f"topi.concatenate along {axis}", f"{t.name} does not fit {first.name}")
+    ends: list[Index] = []
+    for t in tensors:
+        ends.append(add(ends[-1] if ends else 0, t.shape[d]))
+
+    def body(*i: Any) -> Any:
+        def piece(n: int) -> Any:
+            start = 0 if n == 0 else ends[n - 1]
+            here = tensors[n](*i[:d], i[d] - start, *i[d + 1 :])
+            return (
+                here
+                if n + 1 == len(tensors)
+                else te.if_then_else(i[d] < ends[n], here, piece(n + 1))
+            )
+
+        return piece(0)
+
+    shape = [ends[-1] if e == d else n for e, n in enumerate(first.shape)]
+    return te.compute(shape, body, name="T_concat", tag=INJECTIVE)
+
+
+def strided_slice(
+    x: Tensor, begin: Sequence[int], end: Sequence[int], strides: Sequence[int] | None = None
+) -> Tensor:
+    """x[begin : end : stride] in every dimension, as numpy slices; negative ends count from it."""
+    step = [1] * x.ndim if strides is None else list(strides)
+    sizes = [n for n in x.shape if isinstance(n, int)]
+    if not len(begin) == len(end) == len(step) == len(sizes) == x.ndim or 0 in step:
+        raise ExprError(f"topi.strided_slice of {x.name}", f"begin, end, stride for {x.ndim} sizes")
+    ranges = [range(n)[slice(*cut)] for n, *cut in zip(sizes, begin, end, step, strict=True)]
+
+    def body(*i: Any) -> Any:
+        return x(*(at * r.step + r.start for at, r in zip(i, ranges, strict=True)))
+
+    return te.compute([len(r) for r in ranges], body, name="T_slice", tag=INJECTIVE)

@@ -1,0 +1,137 @@
+"""Operators that first look at a whole row: softmax, normalisations, argmax."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from minitvm import te
+from minitvm.base import ExprError
+from minitvm.te import Tensor
+from minitvm.tir import Index, cast_to, same, text
+
+from .elementwise import ELEMENTWISE
+from .reduction import REDUCTION, dimensions, fold_over
+
+ROW = "row"  # reads statistics of its row: scheduled row by row
+
+
+def softmax(x: Tensor, axis: int = -1) -> Tensor:
+    """exp(x - m) / sum(exp(x - m)) along `axis`, where m is the largest element there."""
+    over = dimensions("softmax", x, axis)
+    most = fold_over("T_softmax_max", te.max, x, over)
+    e = te.compute(
+        x.shape, lambda *i: te.exp(x(*i) - most(*_without(i, over))), name="T_exp", tag=ELEMENTWISE
+    )
+    total = fold_over("T_softmax_sum", te.sum, e, over)
+    return te.compute(
+        x.shape, lambda *i: e(*i) / total(*_without(i, over)), name="T_softmax", tag=ROW
+    )
+
+
+def log_softmax(x: Tensor, axis: int = -1) -> Tensor:
+    """x - m - log(sum(exp(x - m))) along `axis`."""
+    over = dimensions("log_softmax", x, axis)
+    most = fold_over("T_softmax_max", te.max, x, over)
+    e = te.compute(
+        x.shape, lambda *i: te.exp(x(*i) - most(*_without(i, over))), name="T_exp", tag=ELEMENTWISE
+    )
+    total = fold_over("T_softmax_sum", te.sum, e, over)
+
+    def body(*i: Any) -> Any:
+        row = _without(i, over)
+        return x(*i) - most(*row) - te.log(total(*row))
+
+    return te.compute(x.shape, body, name="T_log_softmax", tag=ROW)
+
+
+def _without(i: Sequence[Any], over: Sequence[int]) -> list[Any]:
+    return [at for d, at in enumerate(i) if d not in over]
+
+
+def layer_norm(
+    x: Tensor,
+    gamma: Tensor | None = None,
+    beta: Tensor | None = None,
+    axis: int = -1,
+    epsilon: float = 1e-5,
+) -> Tensor:
+    """(x - mean) / sqrt(variance + epsilon) along `axis`, times gamma, plus beta (both 1-d)."""
+    over = dimensions("layer_norm", x, axis)
+    (d,) = over
+    count = cast_to(x.shape[d], x.dtype)
+    total = fold_over("T_sum", te.sum, x, over)
+    mean = te.compute(total.shape, lambda *i: total(*i) / count, name="T_mean", tag=ELEMENTWISE)
+    k = te.reduce_axis((0, x.shape[d]), "k")
+
+    def square(*i: Any) -> Any:
+        at = list(i)
+        at.insert(d, k)
+        difference = x(*at) - mean(*i)
+        return te.sum(difference * difference, axis=k)
+
+    squares = te.compute(total.shape, square, name="T_squares", tag=REDUCTION)
+
+    def body(*i: Any) -> Any:
+        row = _without(i, over)
+        y = (x(*i) - mean(*row)) * te.rsqrt(squares(*row) / count + epsilon)
+        y = y if gamma is None else y * gamma(i[d])
+        return y if beta is None else y + beta(i[d])
+
+    return te.compute(x.shape, body, name="T_layer_norm", tag=ROW)
+
+
+def batch_norm(
+    x: Tensor,
+    gamma: Tensor,
+    beta: Tensor,
+    mean: Tensor,
+    variance: Tensor,
+    axis: int = 1,
+    epsilon: float = 1e-5,
+) -> Tensor:
+    """(x - mean) / sqrt(variance + epsilon) * gamma + beta, with given statistics by channel."""
+    (d,) = dimensions("batch_norm", x, axis)
+    for t in (gamma, beta, mean, variance):
+        if t.ndim != 1 or not same(t.shape[0], x.shape[d]):
+            raise ExprError(f"topi.batch_norm: {t.name}", f"its shape is not [{text(x.shape[d])}]")
+
+    def body(*i: Any) -> Any:
+        c = i[d]
+        return (x(*i) - mean(c)) * te.rsqrt(variance(c) + epsilon) * gamma(c) + beta(c)
+
+    return te.compute(x.shape, body, name="T_batch_norm", tag=ELEMENTWISE)
+
+
+def argmax(x: Tensor, axis: int = -1) -> Tensor:
+    """The place of the largest element along `axis` (the first one of equals), int32."""
+    return _arg("argmax", x, axis, lambda a, b: a > b, te.min_value)
+
+
+def argmin(x: Tensor, axis: int = -1) -> Tensor:
+    """The place of the smallest element along `axis` (the first one of equals), int32."""
+    return _arg("argmin", x, axis, lambda a, b: a < b, te.max_value)
+
+
+def _arg(
+    name: str, x: Tensor, axis: int, better: Callable[[Any, Any], Any], worst: Callable[[str], Any]
+) -> Tensor:
+    (d,) = dimensions(name, x, axis)
+
+    def combine(a: Any, b: Any) -> Any:
+        first = te.any(better(a[1], b[1]), te.all(a[1] == b[1], a[0] < b[0]))
+        return te.if_then_else(first, a[0], b[0]), te.if_then_else(first, a[1], b[1])
+
+    def identity(place: str, kind: str) -> Any:
+        return te.max_value(place), worst(kind)
+
+    fold = te.comm_reducer(combine, identity, name)
+    k = te.reduce_axis((0, x.shape[d]), "k")
+    shape: list[Index] = [n for e, n in enumerate(x.shape) if e != d]
+
+    def body(*i: Any) -> Any:
+        at = list(i)
+        at.insert(d, k)
+        return fold((cast_to(k, "int32"), x(*at)), axis=k)
+
+    return te.compute(shape, body, name=f"T_{name}", tag=REDUCTION)[0]

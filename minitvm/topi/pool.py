@@ -1,0 +1,69 @@
+"""Pooling: the largest or average pixel under a window that moves over an NCHW image."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from minitvm import te
+from minitvm.te import Tensor
+from minitvm.tir import Expr, cast_to
+
+from .conv import Window, margins, pair
+from .reduction import REDUCTION
+
+
+def max_pool2d(data: Tensor, kernel: Any, strides: Any = None, padding: Any = 0) -> Tensor:
+    """The largest pixel under each window [N, C, OH, OW]; padding never wins."""
+    high, wide = _windows(data, kernel, strides, padding)
+    return _pool(data, high, wide, "T_max_pool", te.max, te.min_value(data.dtype))
+
+
+def avg_pool2d(
+    data: Tensor,
+    kernel: Any,
+    strides: Any = None,
+    padding: Any = 0,
+    count_include_pad: bool = True,
+) -> Tensor:
+    """The mean under each window [N, C, OH, OW]; over all its pixels, or those inside the image."""
+    high, wide = _windows(data, kernel, strides, padding)
+    total = _pool(data, high, wide, "T_sum_pool", te.sum, te.const(0, data.dtype))
+
+    def count(at: Any, w: Window) -> Any:
+        first = te.max(at * w.stride - w.before, 0)
+        last = te.min(at * w.stride - w.before + w.kernel, w.size)
+        return te.max(last - first, 1)
+
+    def body(n: Any, c: Any, y: Any, x: Any) -> Any:
+        pixels = high.kernel * wide.kernel if count_include_pad else count(y, high) * count(x, wide)
+        return total(n, c, y, x) / cast_to(pixels, data.dtype)
+
+    return te.compute(total.shape, body, name="T_avg_pool", tag="elementwise")
+
+
+def global_avg_pool2d(data: Tensor) -> Tensor:
+    """The mean of each channel [N, C, 1, 1]."""
+    return avg_pool2d(data, (data.shape[2], data.shape[3]), strides=1)
+
+
+def _windows(data: Tensor, kernel: Any, strides: Any, padding: Any) -> tuple[Window, Window]:
+    size = pair(kernel, "kernel")
+    step = size if strides is None else pair(strides, "strides")
+    top, left, bottom, right = margins(padding)
+    return (
+        Window.over(data, 2, size[0], step[0], (top, bottom)),
+        Window.over(data, 3, size[1], step[1], (left, right)),
+    )
+
+
+def _pool(data: Tensor, high: Window, wide: Window, name: str, fold: Any, outside: Expr) -> Tensor:
+    ky, kx = te.reduce_axis((0, high.kernel), "ky"), te.reduce_axis((0, wide.kernel), "kx")
+
+    def body(n: Any, c: Any, y: Any, x: Any) -> Any:
+        row = y * high.stride + ky - high.before
+        column = x * wide.stride + kx - wide.before
+        inside = te.all(row >= 0, row < high.size, column >= 0, column < wide.size)
+        return fold(te.if_then_else(inside, data(n, c, row, column), outside), axis=[ky, kx])
+
+    shape = (*data.shape[:2], high.out, wide.out)
+    return te.compute(shape, body, name=name, tag=REDUCTION)
