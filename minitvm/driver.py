@@ -44,7 +44,7 @@ def lower(
     for a in args:
         if not isinstance(a, Tensor | Var):
             raise ArgumentError(
-                f"args: {a!r}", "not a tensor or variable", "tensors such as A, not arrays"
+                f"args: {a!r}", "not a tensor or variable", "tensors such as A, not arrays or A.op"
             )
     chosen = passes if passes is not None else PASSES[Target(target).kind]
     stop = until or ("nest" if simple_mode else "")

@@ -32,6 +32,7 @@ FLOORS = (  # low to high; rooms on one floor do not see each other
     ("graph",),
     ("viz",),
     ("edu",),
+    ("demo", "doctor"),
     ("__init__",),
     ("__main__",),
 )

@@ -74,8 +74,10 @@ class Target:
 def _option(word: str, text: str) -> tuple[str, str]:
     name, _, value = word.partition("=")
     number = name == "-num-cores"
-    if name not in ("-mcpu", "-mattr", "-num-cores") or not value:
+    if name not in ("-mcpu", "-mattr", "-num-cores"):
         why = "no such option"
+    elif not value:
+        why = "the value is missing"
     elif number and (not value.isdigit() or int(value) < 1):
         why = "not a number of cores"
     else:

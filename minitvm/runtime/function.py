@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from numbers import Integral
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 import numpy as np
 
@@ -139,30 +139,32 @@ class Function:
             if isinstance(p, Buffer):
                 if fixed is None or a.shape != fixed[0] or a.dtype != fixed[1]:
                     _check_kind(self.name, p, a, fixed)
-                if not a.flags.c_contiguous:
+                flags = a.flags
+                if not flags.c_contiguous:
                     _refuse(self.name, p, "is not C-contiguous", "numpy.ascontiguousarray(...)")
+                if not flags.aligned:
+                    _refuse(self.name, p, "starts at an address that is not aligned", "a copy")
             elif not isinstance(a, Integral):
                 _refuse(self.name, p, f"is {type(a).__name__}, not an int", "an int")
+            elif not -(2**63) <= a < 2**63:
+                _refuse(self.name, p, f"is {a}, which does not fit in 64 bits", "a smaller int")
         for n in self._outputs:
             self._check_output(n, ready)
         if not self._symbolic:
             return ready
         sizes = sizes_of(self.func, tuple(ready))
-        plain = [a if isinstance(a, np.ndarray) else int(a) for a in ready]  # numpy.int64 too
+        pairs = zip(self.func.params, ready, strict=True)
+        plain = [a if isinstance(p, Buffer) else int(a) for p, a in pairs]  # int: of numpy.int64
         return [*plain, *(sizes[v] for v in self.func.sizes)]
 
     def _check_output(self, n: int, ready: list[Any]) -> None:
         out, p = ready[n], self.func.params[n]
         if not out.flags.writeable:
             _refuse(self.name, p, "is an output, but read-only", "a writable copy")
-        for m, other in enumerate(ready):
-            if m != n and isinstance(other, np.ndarray) and np.may_share_memory(out, other):
-                _refuse(
-                    self.name,
-                    p,
-                    f"is an output, but shares memory with {self.func.params[m].name}",
-                    "separate arrays",
-                )
+        for q, other in zip(self.func.params, ready, strict=True):
+            if q is not p and isinstance(q, Buffer) and np.may_share_memory(out, other):
+                why = f"is an output, but shares memory with {q.name}"
+                _refuse(self.name, p, why, "separate arrays")
 
 
 def _is_in(p: object, buffers: tuple[Buffer, ...]) -> bool:
@@ -182,7 +184,7 @@ def _refuse(name: str, p: Any, why: str, fix: str) -> None:
 
 def _as_array(name: str, a: Any) -> Array:
     if isinstance(a, np.ndarray):
-        return np.asarray(a)
+        return np.asarray(cast("Array", a))
     if hasattr(a, "__dlpack__"):
         try:
             return np.from_dlpack(a)

@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from minitvm.base import ArgumentError, dtype
+from minitvm.base import ArgumentError
+from minitvm.base import dtype as known
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +49,7 @@ def array(source: Any, device: Device | None = None, ctx: Device | None = None) 
     """A new contiguous array with the contents of `source`."""
     _on_cpu(device or ctx)
     made = np.array(source, order="C")
-    dtype(made.dtype.name)
+    known(made.dtype.name)
     return made.view(NDArray)
 
 
@@ -57,7 +58,7 @@ def empty(
 ) -> NDArray:
     """A new array with undefined contents."""
     _on_cpu(device or ctx)
-    return np.empty(shape, dtype).view(NDArray)
+    return np.empty(shape, known(dtype).numpy).view(NDArray)
 
 
 def _on_cpu(device: Device | None) -> None:

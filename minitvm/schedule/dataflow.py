@@ -71,6 +71,8 @@ def _copy_of(t: Tensor, name: str) -> ComputeOp:
 def cache_read(state: State, step: CacheRead, scope: str) -> State:
     """A new stage `name.scope` that copies the tensor; the readers read the copy."""
     source = state.stage(step.stage)
+    if not 0 <= step.output < len(source.op.dtypes):  # a step may come from JSON
+        raise ScheduleError(f"cache_read of {step.stage}", f"it has no output {step.output}")
     t = tensor_of(source.op, step.output)
     if not step.readers:
         raise ScheduleError(f"cache_read of {step.stage}", "no reader is named")
@@ -183,6 +185,8 @@ def transform_layout(state: State, step: TransformLayout, stage: Stage) -> State
             f"transform_layout of {stage.name}",
             f"it has {len(shape)} dimensions, the layout takes {len(step.axes)} axes",
         )
+    if not step.layout:
+        raise ScheduleError(f"transform_layout of {stage.name}", "the layout has no dimensions")
     _one_place_each(stage.name, step, shape)
     return state.with_stage(stage.change(layout=(step.axes, step.layout)))
 

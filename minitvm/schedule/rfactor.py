@@ -44,9 +44,10 @@ def _checked(state: State, stage: Stage, step: RFactor) -> tuple[ComputeOp, Redu
     op, what = stage.op, f"rfactor of {step.axis!r} in {stage.name}"
     if isinstance(op, PlaceholderOp) or op.reduction is None:
         raise ScheduleError(what, "it is not a reduction")
-    found = [a for a in stage.leaves if a.name == step.axis]
+    names = stage.named()
+    found = [a for a in stage.leaves if names[a] == step.axis]
     if not found or found[0].kind != "reduce":
-        reduce = ", ".join(a.name for a in stage.leaves if a.kind == "reduce")
+        reduce = ", ".join(names[a] for a in stage.leaves if a.kind == "reduce")
         raise ScheduleError(what, "not a reduce loop of the stage", f"one of {reduce}")
     data = [a for a in op.axis if not any(a is b for b in stage.leaves)]
     if data:

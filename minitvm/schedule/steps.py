@@ -263,7 +263,11 @@ def _step(name: str, given: dict[str, Any]) -> Step:
     if name not in STEPS:
         raise ValueError(f"no step is called {name!r}")
     cls = STEPS[name]
-    known = {f.name for f in fields(cls)}
-    if not set(given) <= known:
-        raise ValueError(f"{name} has no {', '.join(set(given) - known)}")
-    return cls(**{k: as_tuple(v) if isinstance(v, list) else v for k, v in given.items()})
+    lists = {f.name: str(f.type).startswith("tuple") for f in fields(cls)}
+    values = dict(given)
+    for key, v in values.items():
+        if key not in lists:
+            raise ValueError(f"{name} has no {key}")
+        if lists[key] != isinstance(v, list):
+            raise ValueError(f"{key} of {name} is {v!r}")
+    return cls(**{k: as_tuple(v) if isinstance(v, list) else v for k, v in values.items()})

@@ -70,6 +70,8 @@ def python_source(start: State, steps: tuple[Step, ...]) -> str:
                 lines += _fetch(state, name, names)
         after = apply(state, step)
         lines.append(_line(state, after, step, names))
+        if isinstance(step, RFactor):
+            known.discard(step.stage)  # it has new axes
         state = after
     return "\n".join(lines)
 
@@ -142,7 +144,8 @@ def _line(state: State, after: State, step: Step, names: _Names) -> str:
         case RFactor(stage, name, place):
             made_name = names.stage(_new_stage(state, after))
             where = f", factor_axis={place}" if place else ""
-            return f"{made_name} = s.rfactor({names.stage(stage)}, {axis(name)}{where})"
+            one = "[0]" if len(state.stage(stage).op.dtypes) > 1 else ""
+            return f"{made_name} = s.rfactor({names.stage(stage)}, {axis(name)}{where}){one}"
         case CacheWrite(stage, scope):
             made_name = names.stage(_new_stage(state, after))
             return f"{made_name} = s.cache_write({names.stage(stage)}, {scope!r})"

@@ -104,8 +104,8 @@ class Schedule:
             )
         )
 
-    def _now(self, t: Tensor) -> tuple[str, int]:
-        return self._find(t).name, t.value_index
+    def _now(self, t: Any) -> tuple[str, int]:
+        return self._find(t).name, t.value_index if isinstance(t, Tensor) else 0
 
     # --- changing ---
 
@@ -127,7 +127,7 @@ class Schedule:
         self.state = self._before.pop()
         return last
 
-    def cache_read(self, tensor: Tensor, scope: str, readers: Any) -> Tensor:
+    def cache_read(self, tensor: Any, scope: str, readers: Any) -> Tensor:
         """A copy of `tensor` in memory `scope`, read by `readers` instead of it."""
         name, output = self._now(tensor)
         old = {s.name for s in self.state.stages}
@@ -141,10 +141,19 @@ class Schedule:
 
         `tensor` becomes a copy of it. Of a list (all outputs of one operation) a list comes out.
         """
-        wanted = as_tuple(tensor)
+        wanted = [self._now(t) for t in as_tuple(tensor)]
+        names = list(dict.fromkeys(name for name, _ in wanted))
+        if len(names) != 1:
+            raise _located(
+                ScheduleError(
+                    f"cache_write of {', '.join(names) or 'nothing'}",
+                    "it takes one tensor, or several outputs of one operation",
+                    "one cache_write for each",
+                )
+            )
         old = {s.name for s in self.state.stages}
-        self.apply(CacheWrite(self._find(wanted[0]).name, scope))
-        made = [self._new_tensor(old, t.value_index) for t in wanted]
+        self.apply(CacheWrite(names[0], scope))
+        made = [self._new_tensor(old, i) for _, i in wanted]
         return made if isinstance(tensor, list | tuple) else made[0]
 
     def rfactor(self, tensor: Any, axis: Axis, factor_axis: int = 0) -> Any:
@@ -364,6 +373,12 @@ class StageView:
 
     def transform_layout(self, fn: Callable[..., Any]) -> None:
         """Store element (k, j) at fn(k, j): lambda k, j: (j // 16, k, j % 16) packs columns."""
+        if not hasattr(fn, "__code__"):
+            raise _located(
+                ScheduleError(
+                    f"transform_layout of {self.name}: {fn!r}", "not a function", "lambda i, j: ..."
+                )
+            )
         names = axis_names(fn)
         places = as_tuple(fn(*(Var(n, 0) for n in names)))
         layout = tuple(text(index(p)) for p in places)

@@ -1,7 +1,8 @@
 """Every read stays inside its tensor: proven when the formula is written.
 
 A read that cannot be proven is refused. A read at an index that comes from data (A[B[i]]) is
-clipped into the tensor, as numpy.take(..., mode="clip") does.
+clipped into the tensor, as numpy.take(..., mode="clip") does; of a tensor whose symbolic size turns
+out to be 0 it gives 0.
 """
 
 from __future__ import annotations
@@ -20,8 +21,12 @@ from minitvm.tir import (
     Load,
     Not,
     add,
+    all_of,
     children,
+    compare,
+    const,
     high,
+    if_then_else,
     is_index,
     low,
     maximum,
@@ -94,7 +99,8 @@ def clip_reads(op: ComputeOp) -> ComputeOp:
     """`op` with data-dependent reads clipped; ExprError if another read may leave its tensor."""
     for e, facts in _reads(op):
         for d, (i, size) in enumerate(zip(e.indices, e.buffer.shape, strict=True)):
-            if not _from_data(i) and not inside(i, size, facts):
+            something = not isinstance(size, int) or size > 0
+            if not (_from_data(i) and something) and not inside(i, size, facts):
                 _refuse(op, e, d, i, size)
     if not any(_from_data(i) for e in loads(op) for i in e.indices):
         return op
@@ -116,11 +122,12 @@ def _clip(e: Expr) -> Expr:
     def rule(n: Any) -> Any:
         if not isinstance(n, Load):
             return n
+        places = list(zip(n.indices, n.buffer.shape, strict=True))
         clipped = [
-            maximum(0, minimum(i, sub(size, 1))) if _from_data(i) else i
-            for i, size in zip(n.indices, n.buffer.shape, strict=True)
+            maximum(0, minimum(i, sub(size, 1))) if _from_data(i) else i for i, size in places
         ]
-        return Load(n.buffer, tuple(clipped), n.dtype)
+        some = all_of(*(compare("<", 0, size) for i, size in places if _from_data(i)))
+        return if_then_else(some, Load(n.buffer, tuple(clipped), n.dtype), const(0, n.dtype))
 
     if isinstance(e, Reduce):
         sources = tuple(rewrite_expr(s, rule) for s in e.sources)

@@ -1,0 +1,123 @@
+"""unroll: marked loops are written out, and short ones where a pragma asks for it."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+import minitvm as tvm
+from minitvm import te
+from minitvm.lowering import unroll
+from minitvm.tir import PrimFunc, verify
+
+Same = Callable[..., None]
+
+
+def matrix(n: int, m: int, prepare: Callable[[te.Schedule, te.Tensor], None]) -> PrimFunc:
+    """C[i, j] = A[i, j] + 1, flattened."""
+    A = te.placeholder((n, m), name="A")
+    C = te.compute((n, m), lambda i, j: A[i, j] + 1.0, name="C")
+    s = te.create_schedule(C.op)
+    prepare(s, C)
+    return tvm.lower(s, [A, C], until="flatten")
+
+
+def lines(before: PrimFunc, same: Same) -> list[str]:
+    """The body after the pass, which computes the same."""
+    after = replace(before, body=unroll(before.body))
+    verify(after, "flat")
+    same(before, after)
+    return [line[2:] for line in str(after).splitlines()[1:]]
+
+
+def test_an_unrolled_loop_is_written_out(same: Same) -> None:
+    f = matrix(2, 2, lambda s, C: s[C].unroll(C.op.axis[1]))
+    assert lines(f, same) == [
+        "for i in range(2):",
+        "  C[i*2] = A[i*2] + 1.0",
+        "  C[i*2 + 1] = A[i*2 + 1] + 1.0",
+    ]
+
+
+def test_a_loop_around_a_loop_is_written_out(same: Same) -> None:
+    f = matrix(2, 3, lambda s, C: s[C].unroll(C.op.axis[0]))
+    assert lines(f, same) == [
+        "for j in range(3):",
+        "  C[j] = A[j] + 1.0",
+        "for j in range(3):",
+        "  C[j + 3] = A[j + 3] + 1.0",
+    ]
+
+
+def test_unrolled_loops_inside_each_other_are_all_written_out(same: Same) -> None:
+    def both(s: te.Schedule, C: te.Tensor) -> None:
+        for a in C.op.axis:  # type: ignore[union-attr]
+            s[C].unroll(a)
+
+    assert [line.split(" =")[0] for line in lines(matrix(2, 2, both), same)] == [
+        "C[0]", "C[1]", "C[2]", "C[3]"]  # fmt: skip
+
+
+def test_a_guard_is_decided_where_the_iteration_is_known(same: Same) -> None:
+    def ragged(s: te.Schedule, C: te.Tensor) -> None:
+        outer, inner = s[C].split(C.op.axis[1], 2)  # type: ignore[union-attr]
+        s[C].unroll(outer)
+        s[C].unroll(inner)
+
+    assert lines(matrix(2, 3, ragged), same) == [
+        "for i in range(2):",
+        "  C[i*3] = A[i*3] + 1.0",
+        "  C[i*3 + 1] = A[i*3 + 1] + 1.0",
+        "  C[i*3 + 2] = A[i*3 + 2] + 1.0",
+    ]
+
+
+def auto(steps: int) -> Callable[[te.Schedule, te.Tensor], None]:
+    def prepare(s: te.Schedule, C: te.Tensor) -> None:
+        s[C].pragma(C.op.axis[0], "auto_unroll_max_step", steps)  # type: ignore[union-attr]
+
+    return prepare
+
+
+@pytest.mark.parametrize(("steps", "loops"), [(3, 2), (4, 1), (7, 1), (8, 0)])
+def test_auto_unroll_writes_out_what_has_few_enough_steps(
+    steps: int, loops: int, same: Same
+) -> None:
+    """Four steps a row, two rows: 4 unrolls the rows, 8 all of it."""
+    written = lines(matrix(2, 4, auto(steps)), same)
+    assert sum("for " in line for line in written) == loops
+
+
+def test_the_pragma_is_gone_when_it_is_done(same: Same) -> None:
+    assert not any("pragma" in line for line in lines(matrix(2, 4, auto(0)), same))
+
+
+def test_auto_unroll_leaves_parallel_loops_alone(same: Same) -> None:
+    def prepare(s: te.Schedule, C: te.Tensor) -> None:
+        auto(100)(s, C)
+        s[C].parallel(C.op.axis[0])  # type: ignore[union-attr]
+
+    assert lines(matrix(2, 2, prepare), same)[0] == "for i in parallel(2):"
+
+
+@pytest.mark.parametrize(("extent", "first"), [(4096, "C[0] = A[0] + 1.0"),
+                                               (4097, "for j in range(4097):")])  # fmt: skip
+def test_a_loop_of_very_many_steps_stays_a_loop(extent: int, first: str, same: Same) -> None:
+    f = matrix(1, extent, lambda s, C: s[C].unroll(C.op.axis[1]))
+    assert lines(f, same)[0] == first
+
+
+def test_memory_inside_an_unrolled_loop_is_allocated_once_an_iteration(same: Same) -> None:
+    A = te.placeholder((4,), name="A")
+    B = te.compute((4,), lambda i: A[i] + 1.0, name="B")
+    C = te.compute((4,), lambda i: B[i] * 2.0, name="C")
+    s = te.create_schedule(C.op)
+    s[B].compute_at(s[C], C.op.axis[0])
+    s[C].unroll(C.op.axis[0])
+    written = lines(tvm.lower(s, [A, C], until="flatten"), same)
+    assert sum("allocate" in line for line in written) == 4
+
+
+def test_a_program_without_such_loops_is_the_same_object() -> None:
+    f = matrix(2, 2, lambda s, C: None)
+    assert unroll(f.body) is f.body

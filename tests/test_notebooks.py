@@ -1,0 +1,210 @@
+"""Stored notebooks are honest: executed, without errors, and compared wherever they can be.
+
+nbval passes a notebook whose outputs were stripped, and never looks at cells tagged as ignored;
+these rules close both doors. The second half shows each of them a notebook that breaks it.
+"""
+
+import copy
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
+IGNORED = "nbval-ignore-output"
+TAGS = {IGNORED, "nbval-skip", "raises-exception"}
+MEASURES = ("measure(", "interleaved(", "fma_peak(", "time_evaluator(")  # other at every run
+MACHINE = ("Target()", 'source("asm")')  # other on every machine
+RATE = re.compile(r"\d (?:GFLOP/s|s|ms|us)\b")
+PATH = re.compile(r"(?<![\w.)])/[A-Za-z]\w*/\w|[A-Z]:\\\\|site-packages")  # /a/b or C:\\a
+SECTIONS = ("Goals", "Try it yourself", "Check yourself", "Further reading")
+MAX_BYTES = 1_500_000
+MAX_LINES = 60
+
+Notebook = dict[str, Any]
+
+
+def code_cells(notebook: Notebook) -> Iterator[tuple[str, dict[str, Any]]]:
+    """(name, cell) of every code cell."""
+    for n, cell in enumerate(notebook["cells"]):
+        if cell["cell_type"] == "code":
+            yield f"cell {cell.get('id', n)}", cell
+
+
+def source(cell: dict[str, Any]) -> str:
+    return "".join(cell["source"])
+
+
+def printed(cell: dict[str, Any]) -> str:
+    """All text among the outputs of a cell."""
+    texts = [output.get("text", []) for output in cell["outputs"]]
+    texts += [output.get("data", {}).get("text/plain", []) for output in cell["outputs"]]
+    return "\n".join("".join(text) for text in texts)
+
+
+def tags(cell: dict[str, Any]) -> set[str]:
+    return set(cell["metadata"].get("tags", []))
+
+
+def unrun_faults(notebook: Notebook) -> list[str]:
+    """Cells that were not run, or not once from top to bottom."""
+    counts = [(name, cell["execution_count"]) for name, cell in code_cells(notebook)]
+    return [f"{name}: execution count {n}" for k, (name, n) in enumerate(counts, 1) if n != k]
+
+
+def silent_faults(notebook: Notebook) -> list[str]:
+    """Cells that print or end with a value, but have no output: somebody stripped it."""
+    speaks = re.compile(r"^(?:print|plt\.show|measure)\(", re.M)
+    return [
+        f"{name}: no output"
+        for name, cell in code_cells(notebook)
+        if speaks.search(source(cell)) and not cell["outputs"]
+    ]
+
+
+def error_faults(notebook: Notebook) -> list[str]:
+    """Stored errors and warnings, unless the cell is there to fail."""
+    return [
+        f"{name}: {output.get('ename') or 'stderr'}"
+        for name, cell in code_cells(notebook)
+        for output in cell["outputs"]
+        if (output["output_type"] == "error" and "raises-exception" not in tags(cell))
+        or output.get("name") == "stderr"
+    ]
+
+
+def path_faults(notebook: Notebook) -> list[str]:
+    """Outputs that know where they were made."""
+    cells = code_cells(notebook)
+    return [f"{name}: a path of one machine" for name, cell in cells if PATH.search(printed(cell))]
+
+
+def ignored_faults(notebook: Notebook) -> list[str]:
+    """Ignored outputs that could be compared, and compared ones that change at every run."""
+    faults: list[str] = []
+    for name, cell in code_cells(notebook):
+        ignored = IGNORED in tags(cell)
+        varies = any(word in source(cell) for word in MEASURES + MACHINE)
+        if ignored and not varies:
+            faults.append(f"{name}: ignored, but nothing in it is measured")
+        if not ignored and RATE.search(printed(cell)):
+            faults.append(f"{name}: a measured number is compared")
+        faults += [f"{name}: unknown tag {tag}" for tag in sorted(tags(cell) - TAGS)]
+        if "NBVAL_" in source(cell):
+            faults.append(f"{name}: a tag says it, not a comment")
+    return faults
+
+
+def widget_faults(notebook: Notebook) -> list[str]:
+    """Stored widget state: exported pages would load scripts from the network."""
+    return ["metadata.widgets is stored"] if "widgets" in notebook["metadata"] else []
+
+
+def kernel_faults(notebook: Notebook) -> list[str]:
+    """Another kernel than the one that every installation has."""
+    name = notebook["metadata"]["kernelspec"]["name"]
+    return [] if name == "python3" else [f"kernel {name}"]
+
+
+def form_faults(notebook: Notebook) -> list[str]:
+    """Missing parts, long cells, figures without words, too many bytes."""
+    cells = notebook["cells"]
+    prose = "\n".join(source(cell) for cell in cells if cell["cell_type"] == "markdown")
+    faults = [f"no part {part!r}" for part in SECTIONS if part not in prose]
+    for here, after in zip(cells, [*cells[1:], {"cell_type": ""}], strict=True):
+        if len(source(here).splitlines()) > MAX_LINES and here["cell_type"] == "code":
+            faults.append(f"cell {here['id']}: more than {MAX_LINES} lines")
+        figure = any("image/png" in out.get("data", {}) for out in here.get("outputs", []))
+        if figure and after["cell_type"] != "markdown":
+            faults.append(f"cell {here['id']}: a figure without a description after it")
+    return faults + (["too large"] if len(json.dumps(notebook)) > MAX_BYTES else [])
+
+
+RULES = (
+    unrun_faults,
+    silent_faults,
+    error_faults,
+    path_faults,
+    ignored_faults,
+    widget_faults,
+    kernel_faults,
+    form_faults,
+)
+
+
+def test_there_are_notebooks() -> None:
+    assert NOTEBOOKS
+
+
+@pytest.mark.parametrize("file", NOTEBOOKS, ids=lambda file: file.stem)
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.__name__)
+def test_a_notebook_keeps_the_rules(file: Path, rule) -> None:
+    assert rule(json.loads(file.read_text(encoding="utf-8"))) == []
+
+
+# --- the rules can fail --------------------------------------------------------------------------
+
+
+def cell(text: str, *outputs: dict[str, Any], count: int = 1, tags: tuple[str, ...] = ()) -> dict:
+    return {
+        "cell_type": "code",
+        "id": "a",
+        "source": [text],
+        "metadata": {"tags": list(tags)},
+        "outputs": list(outputs),
+        "execution_count": count,
+    }
+
+
+def stream(text: str, name: str = "stdout") -> dict[str, Any]:
+    return {"output_type": "stream", "name": name, "text": [text]}
+
+
+PROSE = {"cell_type": "markdown", "id": "b", "metadata": {}, "source": list(SECTIONS)}
+GOOD = {
+    "cells": [PROSE, cell("print(1)", stream("1"))],
+    "metadata": {"kernelspec": {"name": "python3"}},
+}
+PICTURE = {"output_type": "display_data", "data": {"image/png": ""}}
+ERROR = {"output_type": "error", "ename": "ValueError"}
+
+
+def test_a_good_notebook_has_no_faults() -> None:
+    assert [fault for rule in RULES for fault in rule(GOOD)] == []
+
+
+@pytest.mark.parametrize(
+    ("rule", "bad", "fault"),
+    [
+        (unrun_faults, cell("x = 1", count=7), "cell a: execution count 7"),
+        (silent_faults, cell("print(1)"), "cell a: no output"),
+        (error_faults, cell("f()", ERROR), "cell a: ValueError"),
+        (error_faults, cell("f()", stream("careful", "stderr")), "cell a: stderr"),
+        (path_faults, cell("f", stream("<f at /home/ann/x.py>")), "cell a: a path of one machine"),
+        (ignored_faults, cell("print(1)", tags=(IGNORED,)), "nothing in it is measured"),
+        (ignored_faults, cell("x", stream("3.1 GFLOP/s")), "a measured number is compared"),
+        (ignored_faults, cell("x", tags=("nbval-ignore",)), "unknown tag nbval-ignore"),
+        (ignored_faults, cell("# NBVAL_SKIP"), "a tag says it"),
+        (form_faults, cell("plt.show()", PICTURE), "a figure without a description"),
+        (form_faults, cell("x\n" * 61), "more than 60 lines"),
+    ],
+)
+def test_a_cell_that_breaks_a_rule_is_found(rule, bad: dict, fault: str) -> None:
+    notebook = copy.deepcopy(GOOD)
+    notebook["cells"][1] = bad
+    found = rule(notebook)
+    assert len(found) == 1
+    assert fault in found[0]
+
+
+def test_null_counts_saved_widgets_and_other_kernels_are_found() -> None:
+    notebook = copy.deepcopy(GOOD)
+    notebook["cells"][1]["execution_count"] = None
+    notebook["metadata"] |= {"widgets": {}, "kernelspec": {"name": "conda-env"}}
+    assert unrun_faults(notebook) == ["cell a: execution count None"]
+    assert widget_faults(notebook) == ["metadata.widgets is stored"]
+    assert kernel_faults(notebook) == ["kernel conda-env"]

@@ -1,0 +1,41 @@
+"""The README is true: its programs run, its paths exist, its picture is the measured one."""
+
+import json
+import re
+import runpy
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+PROGRAMS = re.findall(r"^```python\n(.*?)^```", README, re.M | re.S)
+PATHS = sorted(
+    set(re.findall(r"`((?:minitvm|tests|notebooks|docs|benchmarks)(?:/[\w./]+)?)`", README))
+)
+
+
+def test_there_is_a_program() -> None:
+    assert PROGRAMS
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_a_program_of_the_readme_runs(program: str) -> None:
+    exec(compile(program, "README.md", "exec"), {"__name__": "readme"})
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_a_path_of_the_readme_exists(path: str) -> None:
+    assert (ROOT / path).exists()
+
+
+def test_the_picture_shows_the_stored_measurement() -> None:
+    drawn = runpy.run_path(str(ROOT / "docs/make_pictures.py"))["drawn"]
+    measured = json.loads((ROOT / "docs/demo.json").read_text(encoding="utf-8"))
+    assert (ROOT / "docs/demo.svg").read_text(encoding="utf-8") == drawn(measured)
+
+
+def test_commands_of_the_readme_are_targets_of_make() -> None:
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    targets = set(re.findall(r"^([a-z-]+):", makefile, re.M))
+    assert set(re.findall(r"(?:`|    )make ([a-z]+)", README)) <= targets
