@@ -56,7 +56,8 @@ bench: $(RUNTIME) ## speed against peers, under a minute each
 	@for file in $(BENCHMARKS); do echo "$$file"; $(PY) "$$file" --quick || exit 1; done
 
 notebooks: $(RUNTIME) ## run the notebooks and store their outputs
-	$(if $(NOTEBOOKS),$(PY) -m nbconvert --to notebook --execute --inplace $(NOTEBOOKS),@echo "no notebooks to run")
+	$(if $(NOTEBOOKS),$(PY) -m nbconvert --to notebook --execute --inplace \
+		--ExecutePreprocessor.record_timing=False $(NOTEBOOKS),@echo "no notebooks to run")
 
 ci-deps: ## install system packages that the tests need
 	@echo "no system packages are needed"

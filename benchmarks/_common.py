@@ -16,6 +16,12 @@ from pathlib import Path
 from typing import Any
 
 LIBRARIES = ("OPENBLAS", "OMP", "MKL", "MINITVM")
+HANDICAPS = (
+    "OPENBLAS_CORETYPE",
+    "OPENBLAS_L2_SIZE",
+    "MKL_ENABLE_INSTRUCTIONS",
+    "ONEDNN_MAX_CPU_ISA",
+)
 
 
 def arguments(what: str | None) -> argparse.Namespace:
@@ -28,6 +34,8 @@ def arguments(what: str | None) -> argparse.Namespace:
     parser.add_argument("--quick", action="store_true", help="fewer rounds, under 50 seconds")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the rows here as well")
     flags = parser.parse_args()
+    for name in HANDICAPS:  # no peer may be kept from using the CPU it runs on
+        os.environ.pop(name, None)
     for name in LIBRARIES:
         os.environ[f"{name}_NUM_THREADS"] = str(flags.threads)
     return flags

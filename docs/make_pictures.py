@@ -1,0 +1,55 @@
+"""Draw the picture of the README from a measurement.
+
+OPENBLAS_NUM_THREADS=1 python -m minitvm demo --json docs/demo.json     half a minute
+python docs/make_pictures.py                                            demo.json -> demo.svg
+
+numpy is asked for one thread: on a machine that is not idle its library suffers most with many.
+"""
+
+import json
+from pathlib import Path
+from typing import Any
+
+FOLDER = Path(__file__).parent
+LEFT, BAR, STEP, TOP = 190, 420, 26, 54  # pixels: names, longest bar, one row, heading
+OURS, NUMPY, PEAK = "#0072B2", "#E69F00", "#999999"
+
+
+def bars(run: dict[str, Any]) -> list[tuple[str, float, str]]:
+    """(name, GFLOP/s, colour) of every schedule, then of each peer for each number of threads."""
+    found: dict[str, tuple[float, str]] = {}
+    for row in run["rows"]:
+        found[f"{row['case'].split(' ', 1)[1]}, {row['threads']} thr."] = row["ours"], OURS
+    for row in run["rows"]:
+        for name, rate in row["peers"].items():
+            colour = NUMPY if name == "numpy" else PEAK
+            found[f"{name.replace('_', ' ')}, {row['threads']} thr."] = rate, colour
+    return [(name, rate, colour) for name, (rate, colour) in found.items()]
+
+
+def drawn(run: dict[str, Any]) -> str:
+    """The bars as SVG, readable on light and dark pages."""
+    rows = bars(run)
+    most = max(rate for _, rate, _ in rows)
+    machine, case = run["machine"], run["rows"][0]["case"].split(" ", 1)[0]
+    title = f"GFLOP/s of one float32 matrix product, {case}, on {machine['cpu']}"
+    height = TOP + STEP * len(rows) + 10
+    lines = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 680 {height}" width="680" '
+        f'role="img" aria-label="{title}" font-family="sans-serif" font-size="14">',
+        f'<rect width="680" height="{height}" rx="8" fill="#ffffff"/>',
+        f'<text x="16" y="30" font-size="16" font-weight="bold" fill="#222222">{title}</text>',
+    ]
+    for n, (name, rate, colour) in enumerate(rows):
+        y, width = TOP + STEP * n, max(1, round(BAR * rate / most))
+        lines += [
+            f'<text x="{LEFT - 8}" y="{y + 14}" text-anchor="end" fill="#222222">{name}</text>',
+            f'<rect x="{LEFT}" y="{y}" width="{width}" height="{STEP - 8}" fill="{colour}"/>',
+            f'<text x="{LEFT + width + 6}" y="{y + 14}" fill="#222222">{rate:.1f}</text>',
+        ]
+    return "\n".join([*lines, "</svg>", ""])
+
+
+if __name__ == "__main__":
+    measured = json.loads((FOLDER / "demo.json").read_text(encoding="utf-8"))
+    (FOLDER / "demo.svg").write_text(drawn(measured), encoding="utf-8", newline="\n")

@@ -1,0 +1,36 @@
+"""The command line: python -m minitvm demo | doctor."""
+
+import argparse
+import sys
+from collections.abc import Sequence
+
+from minitvm import demo, doctor
+from minitvm.base import TVMError
+
+
+def parser() -> argparse.ArgumentParser:
+    """What may stand behind `python -m minitvm`."""
+    top = argparse.ArgumentParser(prog="python -m minitvm", description="a small tensor compiler")
+    commands = top.add_subparsers(dest="command", required=True)
+    tour = commands.add_parser("demo", help="one matrix product, from naive loops to full speed")
+    tour.add_argument("--size", type=int, default=1024, help="rows of the matrices (1024)")
+    tour.add_argument("--json", default="", metavar="FILE", help="store the table in FILE")
+    commands.add_parser("doctor", help="what is installed, what works on this machine")
+    return top
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command; returns the exit code."""
+    given = parser().parse_args(arguments)
+    try:
+        if given.command == "doctor":
+            return 0 if doctor.run() else 1
+        demo.run(given.size, json_file=given.json)
+    except TVMError as e:
+        print(f"error: {e}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,79 @@
+"""What is installed, what this machine is, and which targets work here."""
+
+from __future__ import annotations
+
+import platform
+import sys
+from collections.abc import Callable
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+import numpy as np
+
+from minitvm import te
+from minitvm.base import Host, TVMError, host, target
+from minitvm.driver import build
+
+CORE = ("numpy", "llvmlite", "psutil")  # without these nothing runs
+NOTEBOOKS = ("numba", "xgboost", "matplotlib", "ipywidgets", "anywidget", "jupyterlab", "tqdm")
+OPTIONAL = {
+    "nbval": "pip install -e '.[test]' to run the tests",
+    "numba-cuda": "pip install -e '.[cuda]' for NVIDIA GPUs",
+    "onnx": "pip install -e '.[onnx]' to read networks",
+    "torch": "pip install -e '.[torch]' to compare with it",
+}
+
+
+def run(say: Callable[[str], None] = print) -> bool:
+    """Report on this installation line by line; is the core in order?"""
+    say(f"minitvm {installed('minitvm')}, Python {platform.python_version()}, {sys.platform}")
+    say("\npackages")
+    for name in (*CORE, *NOTEBOOKS):
+        say(f"  {name:12}{installed(name) or 'missing: pip install -e .'}")
+    for name, fix in OPTIONAL.items():
+        say(f"  {name:12}{installed(name) or f'not installed (optional: {fix})'}")
+    say("\nmachine")
+    for line in machine(host()):
+        say(f"  {line}")
+    say("\ntargets")
+    faults = {kind: fault(kind) for kind in target.KINDS}
+    for kind, what in target.KINDS.items():
+        say(f"  {kind:12}{faults[kind] or 'works'}  ({what})")
+    good = not any(faults.values()) and all(installed(name) for name in CORE)
+    say("\nall is well: make lab" if good else "\nthe core does not work: see above")
+    return good
+
+
+def installed(package: str) -> str:
+    """The version of a package; empty if it is not installed."""
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return ""
+
+
+def machine(here: Host) -> list[str]:
+    """What schedules and code generators go by, one fact a line."""
+    return [
+        f"CPU         {here.cpu}, {here.cores} cores for this process",
+        f"vectors     {here.vector_bytes // 4} floats wide, {here.vector_registers} registers, "
+        f"fused multiply-add: {'yes' if here.fma else 'no'}",
+        f"caches      {here.l1 >> 10} KB, {here.l2 >> 10} KB, {here.l3 >> 10} KB",
+    ]
+
+
+def fault(kind: str) -> str:
+    """Why a small program does not build or run on target `kind`; empty if it works."""
+    n = 8
+    A = te.placeholder((n,), name="A")
+
+    def formula(i: Any) -> Any:
+        return A(i) * 2 + 1
+
+    B = te.compute((n,), formula, name="B")
+    a, b = np.arange(n, dtype="float32"), np.zeros(n, "float32")
+    try:
+        build(te.create_schedule(B.op), [A, B], target=kind)(a, b)
+    except (TVMError, RuntimeError, OSError) as e:
+        return f"does not work: {e}"
+    return "" if np.array_equal(b, a * 2 + 1) else "does not work: it computes wrong numbers"
