@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 import platform
 import time
@@ -91,3 +92,9 @@ def report(rows: list[Row], file: Path | None, ratios: tuple[str, ...]) -> None:
         file.write_text(
             json.dumps({"machine": machine, "rows": [asdict(r) for r in rows]}, indent=1)
         )
+
+
+def geometric_mean(rows: list[Row], peer: str) -> float:
+    """The geometric mean of ours / peer over the rows."""
+    ratios = [r.ours / r.peers[peer] for r in rows]
+    return math.exp(sum(map(math.log, ratios)) / len(ratios))
