@@ -7,20 +7,21 @@ from typing import Any
 from minitvm import te
 from minitvm.base import Target, as_tuple
 from minitvm.schedule import effective_readers, readers
-from minitvm.te import Axis, ComputeOp, Schedule, StageView, Tensor
+from minitvm.te import ComputeOp, Schedule, StageView, Tensor
 from minitvm.tensor import loads
-from minitvm.tir import Index, free_of, same
+from minitvm.tir import same
 
 from .conv import CONV_ROWS
 from .conv_schedule import schedule_rows
 from .elementwise import ELEMENTWISE
 from .gemm import schedule_matmul, schedule_matvec
 from .linear import MATMUL
+from .loops import schedule_plain, schedule_row_by_row
+from .norm import ROW
 from .shape import INJECTIVE
 
 SIMPLE = (ELEMENTWISE, INJECTIVE)
 FEW = 2  # rows of a product whose time is that of reading the right operand
-WORTH_THREADS = 1 << 15  # elements; below this, waking threads takes longer than the work
 
 
 def schedule(outs: Any, target: str | Target = "llvm") -> Schedule:
@@ -42,9 +43,12 @@ def schedule(outs: Any, target: str | Target = "llvm") -> Schedule:
         if isinstance(stage.op, ComputeOp) and stage.op.tag == CONV_ROWS:
             (crop,) = readers(s.state)[stage.name]
             done |= schedule_rows(s, stage, s[crop], to)
+        if isinstance(stage.op, ComputeOp) and stage.op.tag == ROW and not stage.is_inlined:
+            done |= schedule_row_by_row(s, stage, stage.op, to)
     for stage in s.stages:
-        if isinstance(stage.op, ComputeOp) and not stage.is_inlined and stage.name not in done:
-            _plain(stage, stage.op, to)
+        settled = stage.is_inlined or stage.is_attached or stage.name in done
+        if not settled and isinstance(stage.op, ComputeOp):
+            schedule_plain(s, stage, stage.op, to)
     return s
 
 
@@ -106,49 +110,3 @@ def _right_operand(op: ComputeOp) -> tuple[Tensor, bool] | None:
             if i is op.axis[-1] and isinstance(e.buffer, Tensor):
                 return e.buffer, d < e.buffer.ndim - 1
     return None
-
-
-# --- everything else -----------------------------------------------------------------------------
-
-
-def _plain(stage: StageView, op: ComputeOp, target: Target) -> None:
-    """Vectors along the last data axis, threads over the others, reductions in between."""
-    *outer, last = op.axis or (None,)
-    if last is None:
-        return
-    dtype = op.dtypes[0]
-    lanes = target.lanes(dtype)
-    strided = op.reduction is not None and not _reads_along(op, last)
-    if strided or (isinstance(last.extent, int) and last.extent < 2):
-        outer, inner = list(op.axis), None
-    else:
-        rest, inner = stage.split(last, factor=_width(last.extent, lanes))
-        outer = [*outer, rest]
-    if inner is not None:
-        stage.reorder(*outer, *op.reduce_axis, inner)
-        stage.vectorize(inner)
-    if target.num_cores > 1 and _is_large(op):
-        stage.parallel(stage.fuse(*outer) if len(outer) > 1 else outer[0])
-
-
-def _width(extent: Index, lanes: int) -> int:
-    """Lanes for a loop of `extent`: four vectors at once where it is long enough."""
-    if not isinstance(extent, int):
-        return lanes
-    return next(
-        (n * lanes for n in (4, 2, 1) if extent >= n * lanes), 1 << (extent.bit_length() - 1)
-    )
-
-
-def _reads_along(op: ComputeOp, axis: Axis) -> bool:
-    """Does every load that moves with `axis` move along the last dimension of its tensor?"""
-    return all(
-        free_of(i, (axis,)) for e in loads(op) for i in e.indices[:-1] if not isinstance(i, int)
-    )
-
-
-def _is_large(op: ComputeOp) -> bool:
-    points = 1
-    for a in (*op.axis, *op.reduce_axis):
-        points *= a.extent if isinstance(a.extent, int) else WORTH_THREADS
-    return points >= WORTH_THREADS

@@ -1,0 +1,206 @@
+"""Good loops for stages that are neither products nor convolutions.
+
+elementwise         vectors along the last dimension, threads over the others
+transposes          small blocks that fit the cache, read along one side, written along the other
+column reductions   the last dimension stays: it is the vector; a strip of rows at a time
+row reductions      the last dimension is folded: partial results in vectors, then their fold
+rows                a softmax or a normalisation: everything it needs, row by row, while the row is
+                    in the cache
+"""
+
+from __future__ import annotations
+
+from minitvm.base import Target
+from minitvm.schedule import effective_readers
+from minitvm.te import Axis, ComputeOp, Schedule, StageView, Tensor
+from minitvm.tensor import loads
+from minitvm.tir import Index, free_of
+
+from .elementwise import ELEMENTWISE
+from .reduction import REDUCTION
+
+WORTH_THREADS = 1 << 15  # elements; below this, waking threads takes longer than the work
+STRIP = 8  # rows that a column reduction adds up before it touches the result again
+
+
+def schedule_plain(s: Schedule, stage: StageView, op: ComputeOp, target: Target) -> None:
+    """Loops for a stage of its own at root."""
+    folded, turned = _folded_row(op), _turned(op)
+    if turned is not None:
+        outer = _by_blocks(s, stage, op, *turned, target)
+    elif folded is not None and len(op.body) == 1:
+        _attach_partials(s, stage, _fold_row(s, stage, op, folded, target))
+        outer = _data_loops(stage)
+    elif op.axis and (op.reduction is None or _reads_along(op, op.axis[-1])):
+        outer = _vectorize(stage, op, target)
+    else:
+        outer = list(op.axis)
+    if outer and target.num_cores > 1 and _is_large(op):
+        stage.parallel(stage.fuse(*outer) if len(outer) > 1 else outer[0])
+
+
+def _data_loops(stage: StageView) -> list[Axis]:
+    return [a for a in stage.leaf_iter_vars if a.kind == "data"]
+
+
+def _vectorize(stage: StageView, op: ComputeOp, target: Target) -> list[Axis]:
+    """Vectors along the last data axis, inside the reduce loops; the loops outside all that."""
+    *outer, last = op.axis
+    if isinstance(last.extent, int) and last.extent < 2:
+        return list(op.axis)
+    rest, inner = stage.split(last, factor=_width(last.extent, target.lanes(op.dtypes[0])))
+    stage.vectorize(inner)
+    if not op.reduce_axis:
+        return [*outer, rest]
+    *others, k = op.reduce_axis
+    ko, ki = stage.split(k, factor=STRIP)
+    stage.reorder(*outer, *others, ko, rest, ki, inner)
+    stage.unroll(ki)
+    return outer
+
+
+def _width(extent: Index, lanes: int) -> int:
+    """Lanes for a loop of `extent`: four vectors at once where it is long enough."""
+    if not isinstance(extent, int):
+        return lanes
+    fits = [n * lanes for n in (4, 2, 1) if extent >= n * lanes]
+    return fits[0] if fits else 1 << (extent.bit_length() - 1)
+
+
+def _reads_along(op: ComputeOp, axis: Axis) -> bool:
+    """Does every load that moves with `axis` move along the last dimension of its tensor?"""
+    return all(free_of(i, (axis,)) for e in loads(op) for i in e.indices[:-1])
+
+
+def _is_large(op: ComputeOp) -> bool:
+    points = 1
+    for a in (*op.axis, *op.reduce_axis):
+        points *= a.extent if isinstance(a.extent, int) else WORTH_THREADS
+    return points >= WORTH_THREADS
+
+
+# --- transposes ----------------------------------------------------------------------------------
+
+
+def _turned(op: ComputeOp) -> tuple[Tensor, Axis] | None:
+    """A tensor that is read across its rows, and the axis that runs along them; None if none is."""
+    if op.reduction is not None:
+        return None
+    for e in loads(op):
+        along = e.indices[-1] if e.indices else 0
+        plain = all(isinstance(i, Axis) for i in e.indices)
+        across = any(i is op.axis[-1] for i in e.indices[:-1])
+        if plain and across and isinstance(along, Axis) and isinstance(e.buffer, Tensor):
+            return e.buffer, along
+    return None
+
+
+def _by_blocks(
+    s: Schedule, stage: StageView, op: ComputeOp, source: Tensor, along: Axis, target: Target
+) -> list[Axis]:
+    """Square blocks, read along the rows of the source, written along the rows of the result."""
+    side = target.lanes(op.dtypes[0])
+    block = s.cache_read(source, "local", [op.output(0)])
+    ao, lo, ai, li = stage.tile(along, op.axis[-1], side, side)
+    outer = [a for a in op.axis[:-1] if a is not along]
+    stage.reorder(*outer, ao, lo, ai, li)
+    stage.vectorize(li)
+    s[block].compute_at(stage, lo)
+    s[block].vectorize(_axes(s[block])[-1])
+    return [*outer, ao]
+
+
+# --- row reductions ------------------------------------------------------------------------------
+
+
+def _folded_row(op: ComputeOp) -> Axis | None:
+    """The reduce axis that runs along the last dimension of what is read; None if there is none."""
+    for a in op.reduce_axis:
+        last = [e.indices[-1] for e in loads(op) if e.indices]
+        if _reads_along(op, a) and any(not free_of(i, (a,)) for i in last):
+            return a
+    return None
+
+
+def _fold_row(
+    s: Schedule, stage: StageView, op: ComputeOp, k: Axis, target: Target
+) -> list[Tensor]:
+    """Fold the row into vectors, then the vectors into one, then its lanes; the stages of that.
+
+    for ko: wide[0 : 64] += row[ko*64 : ko*64 + 64]      four independent vectors
+    for w: narrow[0 : 16] += wide[w*16 : w*16 + 16]
+    for l: out += narrow[l]
+    """
+    lanes = target.lanes(op.dtypes[0])
+    width = _width(k.extent, lanes)
+    if isinstance(k.extent, int) and k.extent < 2 * lanes:
+        return []
+    partials: list[Tensor] = []
+    along = k
+    for part in sorted({width, lanes}, reverse=True):
+        _, inner = stage.split(along, factor=part)
+        partial = s.rfactor(op.output(0), inner, factor_axis=len(op.axis))
+        view = s[partial]
+        view.reorder(*_axes(view, reduce=True), _axes(view)[-1])
+        view.vectorize(_axes(view)[-1])
+        partials.append(partial)
+        (along,) = _axes(stage, reduce=True)
+    return partials
+
+
+def _axes(stage: StageView, reduce: bool = False) -> tuple[Axis, ...]:
+    assert isinstance(stage.op, ComputeOp)
+    return stage.op.reduce_axis if reduce else stage.op.axis
+
+
+def _attach_partials(s: Schedule, stage: StageView, partials: list[Tensor]) -> None:
+    """Compute partial results for one point of the stage at a time."""
+    data = _data_loops(stage)
+    for partial in reversed(partials) if data else ():
+        s[partial].set_scope("local")
+        s[partial].compute_at(stage, data[-1])
+
+
+# --- rows ----------------------------------------------------------------------------------------
+
+
+def schedule_row_by_row(s: Schedule, out: StageView, op: ComputeOp, target: Target) -> set[str]:
+    """Compute what `out` needs inside its loop over rows; the names of the stages this settles."""
+    *outer, last = op.axis
+    if not outer:
+        return set()
+    members = _row_members(s, out, op)
+    row = out.fuse(*outer) if len(outer) > 1 else outer[0]
+    partials = {m.name: _fold_member(s, m, target) for m in members}
+    for stage in members:  # readers first
+        stage.compute_at(out, row)
+        _attach_partials(s, stage, partials[stage.name])
+    for stage in (*members, out):
+        axes = _axes(stage)
+        if len(axes) == len(op.axis) and not _axes(stage, reduce=True):
+            width = _width(last.extent, target.lanes(op.dtypes[0]))
+            stage.vectorize(stage.split(axes[-1], factor=width)[1])
+    if target.num_cores > 1 and _is_large(op):
+        out.parallel(row)
+    return {v.name for v in s.stages if v.is_attached} | {out.name}
+
+
+def _fold_member(s: Schedule, stage: StageView, target: Target) -> list[Tensor]:
+    assert isinstance(stage.op, ComputeOp)
+    folded = _folded_row(stage.op)
+    return [] if folded is None else _fold_row(s, stage, stage.op, folded, target)
+
+
+def _row_members(s: Schedule, out: StageView, op: ComputeOp) -> list[StageView]:
+    """The stages that only `out`, or each other, read, and that fold or map its rows."""
+    readers = effective_readers(s.state)
+    group, found = {out.name}, list[StageView]()
+    for stage in reversed(s.stages):
+        inner = stage.op
+        if not isinstance(inner, ComputeOp) or stage.is_inlined or stage.name in group:
+            continue
+        fits = inner.tag in (ELEMENTWISE, REDUCTION) and len(inner.axis) >= len(op.axis) - 1
+        if fits and readers[stage.name] and set(readers[stage.name]) <= group:
+            group.add(stage.name)
+            found.append(stage)
+    return found
