@@ -59,7 +59,8 @@ def emit_llvm(f: PrimFunc, *, vector_bytes: int = 0, parallel_launch: str = "") 
     _finish(c, f"define i32 @{module.name}({', '.join(declared)})")
     width = f' "prefer-vector-width"="{8 * vector_bytes}"' if vector_bytes else ""
     attributes = f'attributes #0 = {{ nounwind "no-trapping-math"="true"{width} }}'
-    parts = (*module.functions, "\n".join(module.declarations.values()), attributes, LIKELY)
+    functions = (*module.functions, *module.helpers.values())
+    parts = (*functions, "\n".join(module.declarations.values()), attributes, LIKELY)
     return "\n\n".join(part for part in parts if part) + "\n"
 
 

@@ -77,17 +77,18 @@ def vector(values: list[int], dtype: DType = INT64) -> Value:
 
 
 class Module:
-    """What the functions of one text share: declarations, and the functions finished so far."""
+    """What the functions of one text share: declarations, helpers, and those finished so far."""
 
     def __init__(self, name: str) -> None:
         self.name = name
         self.declarations: dict[str, str] = {}
+        self.helpers: dict[str, str] = {}  # the text of functions that several places call
         self.functions: list[str] = []
         self.workers = 0
 
     def declare(self, name: str, returns: str, types: str) -> None:
         """Announce a function that LLVM or the process provides."""
-        if name not in self.declarations:
+        if name not in self.declarations and name not in self.helpers:
             self.declarations[name] = f"declare {returns} @{name}({types})"
 
 
@@ -234,10 +235,16 @@ class Code:
         """Is the mask on anywhere?"""
         return self.call(f"llvm.vector.reduce.or.v{mask.lanes}i1", BOOL, mask)
 
-    def choose(self, cond: Value, then: Callable[[], Value], other: Callable[[], Value]) -> Value:
+    def choose(
+        self,
+        cond: Value,
+        then: Callable[[], Value],
+        other: Callable[[], Value],
+        likely: bool = False,
+    ) -> Value:
         """The value of one of two pieces of code; only that one runs. `cond` is a scalar."""
         yes, no, end = (self.label(hint) for hint in ("then", "else", "end"))
-        self.branch(cond, yes, no)
+        self.branch(cond, yes, no, likely)
         arms: list[tuple[Value, str]] = []
         for label, arm in ((yes, then), (no, other)):
             self.block(label)

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from minitvm.base import BOOL, FLOAT64, UINT8, BuildError, DType
 from minitvm.tir import BinaryOp, CompareOp
 
+from .approximate import APPROXIMATIONS, approximate
 from .llvm_code import Code, Value, constant, suffix_of, type_of
+from .power import power
 
 FLOAT_OPS = {"add": "fadd contract", "sub": "fsub contract", "mul": "fmul contract", "div": "fdiv"}
 INTEGER_OPS = {"add": "add", "sub": "sub", "mul": "mul", "bitand": "and", "bitor": "or", "bitxor": "xor"}  # fmt: skip  # noqa: E501
@@ -16,17 +19,17 @@ ORDER = {"<": "lt", "<=": "le", ">": "gt", ">=": "ge", "==": "eq", "!=": "ne"}
 
 def binary(c: Code, op: BinaryOp, a: Value, b: Value) -> Value:
     """a op b on one dtype; scalars spread over the lanes of the other operand."""
-    power = int(b.text) if b.text.isdigit() else 0
-    if op in ("floordiv", "floormod") and power > 0 and power & (power - 1) == 0:
-        return divide_by_power(c, op, a, power)
+    divisor = int(b.text) if b.text.isdigit() else 0
+    if op in ("floordiv", "floormod") and divisor > 0 and divisor & (divisor - 1) == 0:
+        return divide_by_power(c, op, a, divisor)
+    if op == "pow" and a.dtype.is_float:
+        return power(c, a, b)
     a, b = c.broadcast(a, b)
     if op in ("and", "or"):
         return c.op(f"{op} {a}, {b.text}", BOOL, a.lanes)
     if op in ("min", "max"):
         return _extremum(c, op, a, b)
     if a.dtype.is_float:
-        if op == "pow":
-            return c.intrinsic("pow", a, b)
         return c.op(f"{FLOAT_OPS[op]} {a}, {b.text}", a.dtype, a.lanes)
     if op in INTEGER_OPS:
         return c.op(f"{INTEGER_OPS[op]} {a}, {b.text}", a.dtype, a.lanes)
@@ -154,30 +157,12 @@ def cast(c: Code, v: Value, to: DType) -> Value:
 
 
 def _llvm(name: str) -> Callable[[Code, Value], Value]:
-    """A function LLVM knows. What the CPU cannot do itself becomes a call of libm, lane by lane."""
+    """A function that LLVM knows and CPUs have an instruction for."""
     return lambda c, x: c.intrinsic(name, x)
 
 
 def _rsqrt(c: Code, x: Value) -> Value:
     return binary(c, "div", _like(x, 1.0), c.intrinsic("sqrt", x))
-
-
-def _sigmoid(c: Code, x: Value) -> Value:
-    grown = c.intrinsic("exp", c.op(f"fneg {x}", x.dtype, x.lanes))
-    return binary(c, "div", _like(x, 1.0), binary(c, "add", _like(x, 1.0), grown))
-
-
-def _erf(c: Code, x: Value) -> Value:
-    """libm's erf, lane by lane."""
-    name = "erf" if x.dtype is FLOAT64 else "erff"
-    if x.lanes == 1:
-        return c.call(name, x, x)
-    result = Value("poison", x.dtype, x.lanes)
-    for n in range(x.lanes):
-        one = c.op(f"extractelement {x}, i64 {n}", x.dtype)
-        done = c.call(name, one, one)
-        result = c.op(f"insertelement {result}, {done}, i64 {n}", x.dtype, x.lanes)
-    return result
 
 
 def _abs(c: Code, x: Value) -> Value:
@@ -204,22 +189,9 @@ def _isinf(c: Code, x: Value) -> Value:
 
 
 INTRINSICS: dict[str, Callable[..., Value]] = {
-    "exp": _llvm("exp"),
-    "exp2": _llvm("exp2"),
-    "log": _llvm("log"),
-    "log2": _llvm("log2"),
-    "log10": _llvm("log10"),
+    **{name: partial(approximate, name=name) for name in APPROXIMATIONS},
     "sqrt": _llvm("sqrt"),
     "rsqrt": _rsqrt,
-    "sin": _llvm("sin"),
-    "cos": _llvm("cos"),
-    "tan": _llvm("tan"),
-    "atan": _llvm("atan"),
-    "sinh": _llvm("sinh"),
-    "cosh": _llvm("cosh"),
-    "tanh": _llvm("tanh"),
-    "sigmoid": _sigmoid,
-    "erf": _erf,
     "floor": _llvm("floor"),
     "ceil": _llvm("ceil"),
     "trunc": _llvm("trunc"),

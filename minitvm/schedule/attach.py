@@ -71,6 +71,8 @@ def effective_readers(state: State) -> dict[str, list[str]]:
 
 def check_attach(state: State) -> None:
     """Every attached stage is computed where all its readers can see it, or ScheduleError."""
+    if not any(isinstance(s.attach, At) for s in state.stages):
+        return
     who = effective_readers(state)
     for s in state.stages:
         if not isinstance(s.attach, At):

@@ -5,12 +5,23 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from minitvm.base import ScheduleError
-from minitvm.tensor import ComputeOp, PlaceholderOp, Reduce, Tensor, axis, loads, tensor_of
+from minitvm.tensor import (
+    ComputeOp,
+    ExternOp,
+    PlaceholderOp,
+    Reduce,
+    Tensor,
+    axis,
+    bound_to,
+    loads,
+    tensor_of,
+)
 from minitvm.tir import Expr, Index, load, rebuffer, substitute
 
 from .state import At, Stage, State, root_axes, unique
@@ -29,8 +40,10 @@ def map_bodies(op: ComputeOp, f: Callable[[Any], Any]) -> ComputeOp:
     return ComputeOp(op.name, op.axis, op.reduce_axis, tuple(body(e) for e in op.body), op.tag)
 
 
-def reread(op: ComputeOp, tensors: dict[Tensor, Tensor]) -> ComputeOp:
+def reread(op: ComputeOp | ExternOp, tensors: dict[Tensor, Tensor]) -> ComputeOp | ExternOp:
     """`op` reading other tensors; the same object if it reads none of them."""
+    if isinstance(op, ExternOp):
+        return bound_to(op, tensors) if any(t in tensors for t in op.inputs) else op
     if not any(e.buffer in tensors for e in loads(op)):
         return op
     return map_bodies(op, lambda e: rebuffer(e, tensors))  # type: ignore[arg-type]
@@ -41,11 +54,11 @@ def retarget(state: State, tensors: dict[Tensor, Tensor], only: set[str] | None 
     moved = dict(tensors)
     stages: list[Stage] = []
     for s in state.stages:
-        if isinstance(s.op, ComputeOp):
+        if not isinstance(s.op, PlaceholderOp):
             table = moved if only is None or s.name in only else _without(moved, tensors)
             new = reread(s.op, table)
             if new is not s.op:
-                for i in range(len(new.body)):
+                for i in range(len(new.dtypes)):
                     moved[tensor_of(s.op, i)] = tensor_of(new, i)
                 s = s.change(op=new)  # noqa: PLW2901  the stage, brought up to date
         stages.append(s)
@@ -92,7 +105,7 @@ def cache_read(state: State, step: CacheRead, scope: str) -> State:
 
 
 def _reads(s: Stage, t: Tensor) -> bool:
-    return isinstance(s.op, ComputeOp) and t in s.op.input_tensors
+    return not isinstance(s.op, PlaceholderOp) and t in s.op.input_tensors
 
 
 def cache_write(state: State, step: CacheWrite, scope: str) -> State:
@@ -104,6 +117,12 @@ def cache_write(state: State, step: CacheWrite, scope: str) -> State:
     op = stage.op
     if isinstance(op, PlaceholderOp):
         raise ScheduleError(f"cache_write of {stage.name}", "it is an input, nothing is computed")
+    if isinstance(op, ExternOp):
+        raise ScheduleError(
+            f"cache_write of {stage.name}",
+            "it is an extern operation: only its own statement knows where it writes",
+            "cache_read of its result",
+        )
     if stage.relations or stage.notes or _moved(stage):
         raise ScheduleError(
             f"cache_write of {stage.name}",
@@ -201,22 +220,27 @@ def _one_place_each(name: str, step: TransformLayout, shape: tuple[Index, ...]) 
     for n in reversed(shape):  # inner dimensions whole, outer ones as far as the room goes
         sizes.insert(0, min(n if isinstance(n, int) else 64, max(room, 1)))
         room //= max(sizes[0], 1)
-    grid = np.indices(sizes).reshape(len(sizes), -1)
-    places = layout_index(step.layout, step.axes, list(grid))
-    table = np.stack([np.broadcast_to(p, grid.shape[1:]) for p in places])
-    if not table.size:
-        return
-    extents = tuple(int(n) + 1 for n in table.max(axis=1))
-    clash = table.min() < 0
-    if not clash:
-        flat = np.ravel_multi_index(tuple(table), extents)
-        clash = len(np.unique(flat)) < flat.size
-    if clash:
+    if not _is_one_to_one(step.axes, step.layout, tuple(sizes)):
         raise ScheduleError(
             f"transform_layout of {name} to [{', '.join(step.layout)}]",
             "two elements would share a place, or lie before the start",
             "use each axis fully: k, j -> j // 16, k, j % 16",
         )
+
+
+@lru_cache(maxsize=256)  # a search tries few layouts, each many times
+def _is_one_to_one(axes: tuple[str, ...], layout: tuple[str, ...], sizes: tuple[int, ...]) -> bool:
+    """Does the layout give every point of the box `sizes` a place of its own?"""
+    grid = np.indices(sizes).reshape(len(sizes), -1)
+    places = layout_index(layout, axes, list(grid))
+    table = np.stack([np.broadcast_to(p, grid.shape[1:]) for p in places])
+    if not table.size:
+        return True
+    extents = tuple(int(n) + 1 for n in table.max(axis=1))
+    return (
+        table.min() >= 0
+        and len(set(np.ravel_multi_index(tuple(table), extents).tolist())) == grid.shape[1]
+    )
 
 
 def axis_names(fn: Callable[..., Any]) -> tuple[str, ...]:

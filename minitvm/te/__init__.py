@@ -55,6 +55,7 @@ from .math import (
     truncdiv,
     truncmod,
 )
+from .notation import define
 from .schedule import Schedule, StageView, create_schedule
 
 __all__ = [
@@ -76,6 +77,7 @@ __all__ = [
     "cos",
     "cosh",
     "create_schedule",
+    "define",
     "erf",
     "exp",
     "exp2",

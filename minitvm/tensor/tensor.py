@@ -2,6 +2,7 @@
 
     Operation = PlaceholderOp        an input
               | ComputeOp            out[axis] = body        (or a reduction of it)
+              | ExternOp             a statement that writes its outputs as a whole
 
 A tensor is a buffer with a formula: bodies are ordinary loop-IR expressions whose loads name the
 buffers of other tensors.
@@ -12,9 +13,25 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
+from weakref import WeakKeyDictionary
 
 from minitvm.base import DType, ExprError, as_tuple, node
-from minitvm.tir import Buffer, Expr, Index, Load, Var, add, high, load, low, sub, text, walk
+from minitvm.tir import (
+    Buffer,
+    DeclaredBuffer,
+    Expr,
+    Index,
+    Load,
+    Stmt,
+    Var,
+    add,
+    high,
+    load,
+    low,
+    sub,
+    text,
+    walk,
+)
 
 AxisKind: TypeAlias = Literal["data", "reduce"]
 
@@ -104,6 +121,10 @@ class PlaceholderOp:
         return f"placeholder {self.name}"
 
 
+# what each operation reads, found once; entries go with their operation
+_inputs: WeakKeyDictionary[ComputeOp, tuple[Tensor, ...]] = WeakKeyDictionary()
+
+
 @node
 class ComputeOp:
     """output n at `axis` = body[n], for every point of `axis`. A body may be a Reduce.
@@ -134,7 +155,11 @@ class ComputeOp:
     @property
     def input_tensors(self) -> tuple[Tensor, ...]:
         """The tensors its body reads, each once, in order of first appearance."""
-        return tuple(dict.fromkeys(e.buffer for e in loads(self) if isinstance(e.buffer, Tensor)))
+        found = _inputs.get(self)
+        if found is None:
+            read = (e.buffer for e in loads(self) if isinstance(e.buffer, Tensor))
+            found = _inputs.setdefault(self, tuple(dict.fromkeys(read)))
+        return found
 
     def output(self, i: int) -> Tensor:
         """The `i`-th output tensor."""
@@ -144,7 +169,52 @@ class ComputeOp:
         return f"compute {self.name}({', '.join(a.name for a in self.axis)})"
 
 
-Operation: TypeAlias = PlaceholderOp | ComputeOp
+@node
+class ExternOp:
+    """Outputs that a statement computes from `inputs`, all of them as a whole.
+
+    body reads and writes in_buffers and out_buffers, one for each input and output; their memory
+    is known when the operation becomes loops. It has no axes: its loops are its own.
+    """
+
+    name: str
+    inputs: tuple[Tensor, ...]
+    shapes: tuple[tuple[Index, ...], ...]
+    dtypes: tuple[DType, ...]
+    in_buffers: tuple[DeclaredBuffer, ...]
+    out_buffers: tuple[DeclaredBuffer, ...]
+    body: Stmt
+    tag: str = ""
+
+    @property
+    def axis(self) -> tuple[Axis, ...]:
+        """No axes."""
+        return ()
+
+    @property
+    def reduce_axis(self) -> tuple[Axis, ...]:
+        """No axes."""
+        return ()
+
+    @property
+    def shape(self) -> tuple[Index, ...]:
+        """That of the first output."""
+        return self.shapes[0]
+
+    @property
+    def input_tensors(self) -> tuple[Tensor, ...]:
+        """The tensors it reads, each once."""
+        return tuple(dict.fromkeys(self.inputs))
+
+    def output(self, i: int) -> Tensor:
+        """The `i`-th output tensor."""
+        return tensor_of(self, i)
+
+    def __repr__(self) -> str:
+        return f"extern {self.name}"
+
+
+Operation: TypeAlias = PlaceholderOp | ComputeOp | ExternOp
 
 
 @node
@@ -198,7 +268,8 @@ class Tensor(Buffer):
 def tensor_of(op: Operation, i: int) -> Tensor:
     """Output `i` of `op`; outputs of an op that has several are called name.v0, name.v1, ..."""
     name = op.name if len(op.dtypes) == 1 else f"{op.name}.v{i}"
-    return Tensor(name, op.shape, op.dtypes[i], op=op, value_index=i)
+    shape = op.shapes[i] if isinstance(op, ExternOp) else op.shape
+    return Tensor(name, shape, op.dtypes[i], op=op, value_index=i)
 
 
 def parts(op: ComputeOp) -> list[Expr]:

@@ -1,0 +1,256 @@
+"""One-line formulas in the notation of Tensor Comprehensions (Vasilache et al., 2018).
+
+    C = te.define("C(i, j) +=! A(i, k) * B(k, j)", A=A, B=B)
+
+Indices that only the right side has are summed over (or multiplied, or the largest or smallest is
+taken: *=!, max=!, min=!). Ranges are not written: an index runs over the dimension it stands
+for, and in O(h + kh) as far as the other indices leave room. `where h in 0:56` fixes a range.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from minitvm.base import ExprError
+from minitvm.tensor import (
+    MAX,
+    MIN,
+    PROD,
+    SUM,
+    Reducer,
+    Tensor,
+    compute,
+    max,
+    min,
+    reduce,
+    reduce_axis,
+)
+from minitvm.tir import Index, Var, floordiv, if_then_else, same, split_terms, sub, text
+
+from . import math
+
+FORM = re.compile(
+    r"^\s*(\w+)\s*\(([^)]*)\)\s*(\+=!|\*=!|max=!|min=!|=)\s*(.*?)\s*(where\b.*)?$", re.S
+)
+RANGE = re.compile(r"^(\w+)\s+in\s+(-?\d+)\s*:\s*(-?\d+)$")
+REDUCERS: dict[str, Reducer] = {"+=!": SUM, "*=!": PROD, "max=!": MAX, "min=!": MIN}
+FUNCTIONS: dict[str, Callable[..., Any]] = {
+    name: getattr(math, name)
+    for name in ("exp", "log", "sqrt", "rsqrt", "tanh", "sigmoid", "erf", "abs", "floor", "ceil")
+} | {"max": max, "min": min}
+
+
+@dataclass(frozen=True, slots=True)
+class _Formula:
+    """The parts of one line: name(left) op right, with given ranges."""
+
+    line: str
+    name: str
+    left: list[str]
+    op: str
+    right: ast.expr
+    ranges: dict[str, tuple[int, int]]
+
+
+def define(line: str, **tensors: Tensor) -> Tensor:
+    """The tensor that the formula `line` defines from `tensors`, which are given by name.
+
+    Raises ExprError if the line is no such formula, or a range cannot be found out.
+    """
+    f = _parse(line)
+    accesses = [n for n in ast.walk(f.right) if _is_access(n, tensors)]
+    ranges = _ranges(
+        f, [(tensors[_callee(n)], n.args) for n in accesses if isinstance(n, ast.Call)]
+    )
+    folded = [v for v in ranges if v not in f.left]
+    missing = [v for v in f.left if v not in ranges]
+    if missing or (bool(folded) != (f.op != "=")):
+        why = (
+            f"nothing on the right side has the index {missing[0]}"
+            if missing
+            else (
+                f"{', '.join(folded)} is only on the right side: fold over it with +=!, max=!, ..."
+                if folded
+                else f"{f.op} folds over an index that only the right side has, and there is none"
+            )
+        )
+        raise ExprError(f"te.define({line!r})", why)
+    shape = [ranges[v][1] for v in f.left]
+    axes = {v: reduce_axis((ranges[v][0], ranges[v][1]), v) for v in folded}
+
+    def body(*at: Any) -> Any:
+        env = dict(zip(f.left, at, strict=True)) | axes
+        value = _value(f, f.right, env, tensors)
+        return reduce(REDUCERS[f.op], value, list(axes.values())) if axes else value
+
+    return _named(compute, shape, body, f)
+
+
+def _named(
+    make: Callable[..., Any], shape: list[Index], body: Callable[..., Any], f: _Formula
+) -> Tensor:
+    """compute() with axes called as in the line."""
+    names = ", ".join(f.left)
+    return make(shape, eval(f"lambda {names}: body({names})", {"body": body}), name=f.name)
+
+
+def _parse(line: str) -> _Formula:
+    found = FORM.match(line)
+    names = [n.strip() for n in found[2].split(",")] if found and found[2].strip() else []
+    if not found or not all(n.isidentifier() for n in names) or len(set(names)) < len(names):
+        raise ExprError(
+            f"te.define({line!r})",
+            "not of the form name(i, j, ...) = expression, with =, +=!, *=!, max=! or min=!",
+            "C(i, j) +=! A(i, k) * B(k, j)",
+        )
+    ranges: dict[str, tuple[int, int]] = {}
+    for part in (found[5] or "where").removeprefix("where").split(","):
+        if part.strip():
+            one = RANGE.match(part.strip())
+            if not one:
+                raise ExprError(f"te.define: {part.strip()!r}", "a range is written: h in 0:56")
+            ranges[one[1]] = int(one[2]), int(one[3])
+    try:
+        right = ast.parse(found[4].strip(), mode="eval").body
+    except SyntaxError as e:
+        raise ExprError(f"te.define({line!r})", f"the right side is no expression: {e.msg}") from e
+    return _Formula(line, found[1], names, found[3], right, ranges)
+
+
+def _callee(n: ast.AST) -> str:
+    return n.func.id if isinstance(n, ast.Call) and isinstance(n.func, ast.Name) else ""
+
+
+def _is_access(n: ast.AST, tensors: dict[str, Tensor]) -> bool:
+    return _callee(n) in tensors
+
+
+# --- ranges --------------------------------------------------------------------------------------
+
+
+def _ranges(
+    f: _Formula, accesses: list[tuple[Tensor, list[ast.expr]]]
+) -> dict[str, tuple[Index, Index]]:
+    """(first, stop) of every index: given, or as large as the dimensions it indexes allow."""
+    ranges: dict[str, tuple[Index, Index]] = dict(f.ranges)
+    symbols: dict[str, Var] = {}
+    todo: list[tuple[Index, Index, Tensor]] = []
+    for t, args in accesses:
+        if len(args) != t.ndim:
+            raise ExprError(f"te.define: {t.name}", f"has {t.ndim} dimensions, {len(args)} indices")
+        for e, size in zip(args, t.shape, strict=True):
+            todo.append((_index(f, e, symbols), size, t))
+    names = {id(v): n for n, v in symbols.items()}
+    todo.sort(key=lambda row: len(split_terms(row[0])[0]))  # plain indices first
+    for e, size, t in todo:
+        _solve(f, e, size, t, names, ranges)
+    for v in symbols:
+        if v not in ranges:
+            raise ExprError(
+                f"te.define({f.line!r})",
+                f"the range of {v} cannot be found out",
+                f"where {v} in 0:8",
+            )
+    return {v: ranges[v] for v in symbols}
+
+
+def _solve(
+    f: _Formula, e: Index, size: Index, t: Tensor, names: dict[int, str], ranges: dict[str, Any]
+) -> None:
+    """Fix the one index of e that has no range yet, from 0 <= e < size; check e if all have one."""
+    terms, const = split_terms(e)
+    open_ = [(names[id(a)], c) for a, c in terms if names[id(a)] not in ranges]
+    if len(open_) > 1 or (open_ and open_[0][1] < 0):
+        return
+    most: Index = const
+    for a, c in terms:
+        if names[id(a)] in ranges:
+            first, stop = ranges[names[id(a)]]
+            most = most + c * (stop - 1 if c > 0 else first)
+    if open_:
+        (name, c), room = open_[0], sub(sub(size, 1), most)
+        ranges[name] = (0, floordiv(room, c) + 1)
+    elif (
+        len(terms) == 1
+        and const == 0
+        and names[id(terms[0][0])] not in f.ranges
+        and terms[0][1] == 1
+    ):
+        have = ranges[names[id(terms[0][0])]][1]
+        if not same(have, size):
+            raise ExprError(
+                f"te.define({f.line!r})",
+                f"{names[id(terms[0][0])]} runs to {text(have)} elsewhere, "
+                f"but indexes {text(size)} elements of {t.name}",
+            )
+
+
+def _index(f: _Formula, e: ast.expr, symbols: dict[str, Var]) -> Index:
+    """An index expression over symbols: sums and multiples of indices."""
+    match e:
+        case ast.Constant(value=int() as n):
+            return n
+        case ast.Name(id=name):
+            return symbols.setdefault(name, Var(name))
+        case ast.BinOp(left, ast.Add(), right):
+            return _index(f, left, symbols) + _index(f, right, symbols)
+        case ast.BinOp(left, ast.Sub(), right):
+            return _index(f, left, symbols) - _index(f, right, symbols)
+        case ast.BinOp(left, ast.Mult(), right):
+            return _index(f, left, symbols) * _index(f, right, symbols)
+        case _:
+            raise ExprError(
+                f"te.define({f.line!r})", f"{ast.unparse(e)}: an index is a sum of multiples"
+            )
+
+
+# --- values --------------------------------------------------------------------------------------
+
+
+def _value(f: _Formula, e: ast.expr, env: dict[str, Any], tensors: dict[str, Tensor]) -> Any:
+    """The expression `e` with the axes in `env`; only arithmetic, accesses and known functions."""
+
+    def go(n: ast.expr) -> Any:
+        return _value(f, n, env, tensors)
+
+    match e:
+        case ast.Constant(value=int() | float() as n):
+            return n
+        case ast.Name(id=name) if name in env:
+            return env[name]
+        case ast.UnaryOp(ast.USub(), operand):
+            return -go(operand)
+        case ast.BinOp(left, op, right) if type(op) in OPERATORS:
+            return OPERATORS[type(op)](go(left), go(right))
+        case ast.Compare(left, [op], [right]) if type(op) in OPERATORS:
+            return OPERATORS[type(op)](go(left), go(right))
+        case ast.IfExp(test, body, orelse):
+            return if_then_else(go(test), go(body), go(orelse))
+        case ast.Call(ast.Name(id=name), args, []) if name in tensors or name in FUNCTIONS:
+            return (tensors.get(name) or FUNCTIONS[name])(*map(go, args))
+        case _:
+            known = ", ".join((*tensors, *env, *FUNCTIONS))
+            raise ExprError(
+                f"te.define({f.line!r})", f"{ast.unparse(e)} is not understood", f"known: {known}"
+            )
+
+
+OPERATORS: dict[type[ast.AST], Callable[[Any, Any], Any]] = {
+    ast.Add: lambda a, b: a + b,
+    ast.Sub: lambda a, b: a - b,
+    ast.Mult: lambda a, b: a * b,
+    ast.Div: lambda a, b: a / b,
+    ast.FloorDiv: lambda a, b: a // b,
+    ast.Mod: lambda a, b: a % b,
+    ast.Pow: lambda a, b: a**b,
+    ast.Lt: lambda a, b: a < b,
+    ast.LtE: lambda a, b: a <= b,
+    ast.Gt: lambda a, b: a > b,
+    ast.GtE: lambda a, b: a >= b,
+    ast.Eq: lambda a, b: a == b,
+    ast.NotEq: lambda a, b: a != b,
+}
