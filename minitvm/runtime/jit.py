@@ -75,7 +75,9 @@ class Source:
         module.triple = target.triple
         module.data_layout = str(target.target_data)
         tuning = llvm.create_pipeline_tuning_options(speed_level=self.opt)
-        tuning.loop_vectorization = tuning.slp_vectorization = self.opt >= 2
+        # vectors are made where a schedule says so; LLVM's own attempts at it have aborted the
+        # process, hung, and miscompiled reductions with ties (LLVM 22.1)
+        tuning.loop_vectorization = tuning.slp_vectorization = False
         passes = llvm.create_pass_builder(target, tuning)
         passes.getModulePassManager().run(module, passes)
         return module, target

@@ -21,10 +21,13 @@ from .compute import (
     var,
 )
 from .evaluate import evaluate
+from .extern import bound_to, extern, symbols
+from .intrin import TensorIntrin, decl_tensor_intrin
 from .tensor import (
     Axis,
     AxisKind,
     ComputeOp,
+    ExternOp,
     Operation,
     PlaceholderOp,
     Range,
@@ -46,6 +49,7 @@ __all__ = [
     "Axis",
     "AxisKind",
     "ComputeOp",
+    "ExternOp",
     "Facts",
     "Operation",
     "PlaceholderOp",
@@ -54,10 +58,14 @@ __all__ = [
     "Reducer",
     "Slice",
     "Tensor",
+    "TensorIntrin",
     "axis",
+    "bound_to",
     "comm_reducer",
     "compute",
+    "decl_tensor_intrin",
     "evaluate",
+    "extern",
     "facts_of",
     "guarded_loads",
     "inside",
@@ -73,6 +81,7 @@ __all__ = [
     "reduce_axis",
     "size_var",
     "sum",
+    "symbols",
     "tensor_of",
     "var",
 ]

@@ -34,16 +34,26 @@ from minitvm.tir import (
     Linear,
     Load,
     Not,
+    PrimFunc,
     Product,
     Var,
     Where,
     choose,
     convert,
+    interpret,
     is_index,
     text,
 )
 
-from .tensor import Axis, ComputeOp, Operation, PlaceholderOp, Reduce, Tensor, tensor_of
+from .tensor import (
+    Axis,
+    ExternOp,
+    Operation,
+    PlaceholderOp,
+    Reduce,
+    Tensor,
+    tensor_of,
+)
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
@@ -90,7 +100,7 @@ def _in_order(ops: Sequence[Operation]) -> list[Operation]:
     def visit(op: Operation) -> None:
         if id(op) in done:
             return
-        if isinstance(op, ComputeOp):
+        if not isinstance(op, PlaceholderOp):
             for t in op.input_tensors:
                 visit(t.op)
         done[id(op)] = op
@@ -109,6 +119,9 @@ def _compute(op: Operation, here: Grid) -> None:
         if tensor_of(op, 0) not in here.arrays:
             raise ArgumentError(f"input {op.name}", "no value is given for it")
         return
+    if isinstance(op, ExternOp):
+        _extern(op, here)
+        return
     shape = tuple(int(here.index(n)) for n in op.shape)
     values = dict(here.values)
     for d, (a, n) in enumerate(zip(op.axis, shape, strict=True)):
@@ -121,6 +134,19 @@ def _compute(op: Operation, here: Grid) -> None:
     )
     for i, (v, dtype) in enumerate(zip(made, op.dtypes, strict=True)):
         here.arrays[tensor_of(op, i)] = np.broadcast_to(v, shape).astype(dtype.numpy)
+
+
+def _extern(op: ExternOp, here: Grid) -> None:
+    """Run the statement of `op` in the interpreter, on copies without gaps."""
+    ins = [np.ascontiguousarray(here.arrays[t]) for t in op.inputs]
+    shapes = [tuple(int(here.index(n)) for n in shape) for shape in op.shapes]
+    outs = [np.zeros(s, t.numpy) for s, t in zip(shapes, op.dtypes, strict=True)]
+    sizes = tuple(here.values)
+    params = (*op.in_buffers, *op.out_buffers, *sizes)
+    func = PrimFunc(op.name, params, op.body, op.out_buffers)
+    interpret(func, *ins, *outs, *(here.values[v] for v in sizes))
+    for i, a in enumerate(outs):
+        here.arrays[tensor_of(op, i)] = a
 
 
 def _fold(r: Reduce, axes: tuple[Axis, ...], count: int, grid: Grid) -> list[Any]:

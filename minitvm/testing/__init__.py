@@ -2,15 +2,15 @@
 
 from .case import TARGETS, Outcome, run_case
 from .compare import assert_allclose, difference
-from .peak import fma_peak, fma_run, interleaved
 from .make import random_program
+from .peak import fma_peak, fma_run, interleaved
 from .program import Program
 from .schedules import Tally, random_schedule
 
 __all__ = [
+    "TARGETS",
     "Outcome",
     "Program",
-    "TARGETS",
     "Tally",
     "assert_allclose",
     "difference",

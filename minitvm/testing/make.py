@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, cast
 
-from minitvm.base import DTYPES
+from minitvm.base import DTYPES, as_tuple
 from minitvm.tensor import (
     MAX,
     MIN,
@@ -27,10 +27,11 @@ from minitvm.tensor import (
 from minitvm.tir import (
     TRUE,
     AsIndex,
+    Binary,
     Expr,
     Index,
-    Where,
     Var,
+    Where,
     all_of,
     any_of,
     cast_to,
@@ -64,12 +65,12 @@ from .values import (
     pick,
 )
 
-EXTENTS = (1, 2, 3, 4, 5, 7, 8, 10, 13, 16, 17)
+EXTENTS = (1, 2, 3, 4, 5, 7, 8, 10, 13, 16, 17) * 2 + (33, 64)
 DATA_POINTS, ALL_POINTS = 400, 1200  # of one stage
+INPUT_POINTS = 20_000
 INPUTS = ("float32",) * 6 + ("float64",) * 4 + ("int32",) * 4 + ("int8",) * 3 + (
     "uint8", "uint8", "int16", "int64", "bool",
 )  # fmt: skip
-
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -93,7 +94,7 @@ class _Maker:
     def extent(self) -> Index:
         """The length of an axis; rarely 0, sometimes a symbol."""
         if self.sizes and chance(self.rng, 0.5):
-            return next(iter(self.sizes))
+            return pick(self.rng, list(self.sizes))
         return 0 if chance(self.rng, 0.006) else int(pick(self.rng, EXTENTS))
 
     def points(self, n: Index) -> int:
@@ -117,9 +118,10 @@ class _Maker:
         a, b = pick(rng, axes), pick(rng, axes)
         c, q = int(rng.integers(0, 3)), int(rng.integers(2, 6))
         n = b.extent if isinstance(b.extent, int) else 4
+        back = a.start + a.extent - 1 - (a - a.start)
         forms: list[Any] = [
-            a, a, a, a, a, a + c, a.start + a.extent - 1 - (a - a.start), a * q + c, a + b, a * 2 + b,
-            a + b * 2, a - b, a // q, a % q, a * n + b, (a * n + b) // q, (a * n + b) % q, a - c,
+            a, a, a, a, a, a + c, back, a * q + c, a + b, a * 2 + b, a + b * 2, a - b,
+            a // q, a % q, a * n + b, (a * n + b) // q, (a * n + b) % q, a - c,
             minimum(a, q), maximum(a, b), (a + c) // q * 2 + b, a * b,
         ]  # fmt: skip
         return pick(rng, forms)
@@ -143,6 +145,10 @@ class _Maker:
             places = [self.position(axes) for _ in range(rank)]
         dtype = DTYPES[pick(rng, INPUTS)]
         shape = tuple(self._room(p) for p in places)
+        while math.prod(map(self.points, shape)) > INPUT_POINTS:
+            largest = max(range(len(shape)), key=[self.points(n) for n in shape].__getitem__)
+            places[largest] = floormod(places[largest], 4)
+            shape = tuple(self._room(p) for p in places)
         t = placeholder(shape, dtype, f"A{len(self.inputs)}")
         self.inputs.append(t)
         source = _Known(t, (2, 2) if dtype.is_float else None)
@@ -150,7 +156,7 @@ class _Maker:
         return self._fitted(source, places)
 
     def _room(self, i: Index) -> Index:
-        """A length for a dimension read at `i`: just enough where that is known, and rarely more."""
+        """A length for a dimension read at `i`: just enough where that is known, rarely more."""
         if isinstance(i, Axis) and not isinstance(i.extent, int) and i.kind == "data":
             return i.extent
         top = high(i)
@@ -163,7 +169,8 @@ class _Maker:
         """An element of a tensor there is, at places that follow the axes or do not."""
         rng, rank = self.rng, source.tensor.ndim
         order = range(len(axes)) if chance(rng, 0.5) else rng.permutation(len(axes))
-        places: list[Index] = [axes[int(n)] for n in order][:rank]
+        straight = [axes[int(n)] for n in order][:rank]
+        places: list[Index] = [*straight]
         if len(places) < rank or chance(rng, 0.6):
             places = [self.position(axes) for _ in range(rank)]
         tables = [k for k in self.known if k.tensor.dtype.is_integer]
@@ -180,7 +187,8 @@ class _Maker:
         at: list[Index] = []
         for i, n in zip(places, t.shape, strict=True):
             inside = compare("<=", 0, i) is TRUE and compare("<", i, n) is TRUE
-            if inside or any(isinstance(e, AsIndex) for e in walk(i)):
+            from_data = any(isinstance(e, AsIndex) for e in walk(i))
+            if inside or (from_data and not (isinstance(n, int) and n == 0)):
                 at.append(i)
             elif isinstance(n, int) and n > 0 and chance(rng, 0.5):
                 at.append(floormod(i, n) if chance(rng, 0.6) else maximum(0, minimum(i, n - 1)))
@@ -244,7 +252,7 @@ class _Maker:
             return tuple(v.e for v in made) if count > 1 else made[0].e
 
         found = compute(shape, body, name=name)
-        tensors = list(found) if isinstance(found, tuple) else [found]
+        tensors: list[Tensor] = list(as_tuple(found))
         self.known += [_Known(t, v.bits) for t, v in zip(tensors, made, strict=True)]
         return tensors
 
@@ -303,7 +311,8 @@ def random_program(rng: Rng) -> Program:
     """A program of one to four stages over a few inputs."""
     maker = _Maker(rng)
     if chance(rng, 0.1):
-        maker.sizes[size_var("n")] = 0 if chance(rng, 0.06) else int(pick(rng, EXTENTS))
+        for name in ("n", "m")[: 1 + chance(rng, 0.3)]:
+            maker.sizes[size_var(name)] = 0 if chance(rng, 0.06) else int(pick(rng, EXTENTS))
     last: list[Tensor] = []
     for n in range(int(rng.choice(4, p=(0.3, 0.35, 0.22, 0.13))) + 1):
         last = maker.stage(f"S{n}")
@@ -317,7 +326,16 @@ def random_program(rng: Rng) -> Program:
     inputs = tuple(t for t in maker.inputs if t in read)
     narrow = any(e.dtype == "float32" for t in read for e in _expressions(t))
     epsilon = 2.0**-24 if narrow else 2.0**-53
-    return Program(inputs, outputs, maker.sizes, exact, maker.longest, epsilon)
+    orders = any(_orders_floats(t.op) for t in read if isinstance(t.op, ComputeOp))
+    return Program(inputs, outputs, maker.sizes, exact, maker.longest, epsilon, orders)
+
+
+def _orders_floats(op: ComputeOp) -> bool:
+    """Does it compute the smaller or larger of floats?"""
+    if op.reduction is not None and op.reduction.reducer in (MIN, MAX):
+        return op.dtypes[0].is_float
+    nodes = (n for e in parts(op) for n in walk(e))
+    return any(isinstance(n, Binary) and n.op in ("min", "max") and n.dtype.is_float for n in nodes)
 
 
 def _expressions(t: Tensor) -> Iterator[Any]:

@@ -12,9 +12,10 @@ from minitvm.base import BOOL, DType
 from minitvm.tensor import Operation, PlaceholderOp, Reduce, Tensor
 from minitvm.tir import TRUE, Expr, Var, text
 
-from .values import Rng, chance
+from .values import Rng, chance, pick
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Program:
@@ -25,6 +26,7 @@ class Program:
     exact             for each output: must all correct programs agree to the last bit?
     longest           the most points that any one reduction folds
     epsilon           the relative error of one operation of its narrowest float type
+    orders_floats     does it take the smaller or larger of floats? (of a NaN and a number: either)
     """
 
     inputs: tuple[Tensor, ...]
@@ -33,6 +35,7 @@ class Program:
     exact: tuple[bool, ...]
     longest: int
     epsilon: float
+    orders_floats: bool
 
     @property
     def tensors(self) -> tuple[Tensor, ...]:
@@ -64,18 +67,23 @@ class Program:
         return {t: random_array(rng, self.shape(t), t.dtype) for t in self.inputs}
 
     def __str__(self) -> str:
-        return "\n".join([*_definitions(self), *(f"# {v.name} = {n}" for v, n in self.sizes.items())])
+        return "\n".join(
+            [*_definitions(self), *(f"# {v.name} = {n}" for v, n in self.sizes.items())]
+        )
 
 
 def random_array(rng: Rng, shape: tuple[int, ...], dtype: DType) -> Array:
-    """Small dyadic floats; integers small or of the whole range of their type."""
+    """Multiples of 1/4 in -4 .. 4, rarely a few infinities or NaNs; small or any integers."""
     if dtype.is_float:
-        return (rng.integers(-16, 17, shape) / 4).astype(dtype.numpy)
+        special = pick(rng, (np.nan, np.inf, -np.inf)) if chance(rng, 0.05) else 0.0
+        made = np.where(rng.random(shape) < 0.1, special, rng.integers(-16, 17, shape) / 4)
+        return made.astype(dtype.numpy)
     if dtype is BOOL:
         return rng.random(shape) < 0.5
     if chance(rng, 0.5):
         return rng.integers(0 if dtype.low == 0 else -9, 10, shape).astype(dtype.numpy)
-    return rng.integers(dtype.low, dtype.high, shape, dtype.numpy, endpoint=True)
+    ends = np.iinfo(str(dtype))
+    return rng.integers(ends.min, ends.max, shape, np.int64, endpoint=True).astype(dtype.numpy)
 
 
 def _definitions(program: Program) -> Iterator[str]:

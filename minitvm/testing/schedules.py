@@ -21,6 +21,7 @@ from minitvm.schedule import (
     Inline,
     Pragma,
     Reorder,
+    RFactor,
     SetScope,
     Split,
     Stage,
@@ -126,7 +127,7 @@ def _has_loops(s: Stage) -> bool:
     return isinstance(s.op, ComputeOp) and not isinstance(s.attach, Inline)
 
 
-# --- one function for each kind of step; no steps if there is no place for one ---------------------
+# --- one function for each kind of step; no steps if there is no place for one -------------------
 
 
 def _split(d: _Draw) -> list[Step]:
@@ -260,7 +261,9 @@ def _compute_inline(d: _Draw) -> list[Step]:
 
 
 def _compute_root(d: _Draw) -> list[Step]:
-    found = [s for s in d.state.stages if d.wild or (isinstance(s.op, ComputeOp) and not s.is_output)]
+    found = [
+        s for s in d.state.stages if d.wild or (isinstance(s.op, ComputeOp) and not s.is_output)
+    ]
     return [ComputeRoot(pick(d.rng, found).name)] if found else []
 
 
@@ -271,7 +274,9 @@ def _set_scope(d: _Draw) -> list[Step]:
 
 def _cache_read(d: _Draw) -> list[Step]:
     who = readers(d.state)
-    found = [s for s in d.state.stages if d.wild or (who[s.name] and not isinstance(s.attach, Inline))]
+    found = [
+        s for s in d.state.stages if d.wild or (who[s.name] and not isinstance(s.attach, Inline))
+    ]
     if not found:
         return []
     stage = pick(d.rng, found)
@@ -300,6 +305,28 @@ def _cache_write(d: _Draw) -> list[Step]:
     return [CacheWrite(stage.name, pick(d.rng, SCOPES))] if stage else []
 
 
+def _rfactor(d: _Draw) -> list[Step]:
+    hosts = {s.attach.stage for s in d.state.stages if isinstance(s.attach, At)}
+
+    def fits(s: Stage) -> bool:
+        op = s.op
+        assert isinstance(op, ComputeOp)
+        whole = all(any(a is b for b in s.leaves) for a in op.axis)
+        return op.reduction is not None and whole and s.name not in hosts
+
+    stage = d.stage(fits)
+    a = d.axis(stage, lambda a: a.kind == "reduce") if stage else None
+    if stage is None or a is None:
+        return []
+    place = int(d.rng.integers(-1, len(stage.op.shape) + 1))
+    if not d.plain(stage)(a) or chance(d.rng, 0.4):
+        return [RFactor(stage.name, a.name, place)]
+    parts = (f"{a.name}.outer", f"{a.name}.inner")
+    name = _numbered(pick(d.rng, parts), {b.name for b in stage.axes()})
+    split = Split(stage.name, a.name, factor=pick(d.rng, FACTORS))
+    return [split, RFactor(stage.name, name, place)]
+
+
 def _transform_layout(d: _Draw) -> list[Step]:
     stage = d.inner(lambda s: bool(s.op.shape))
     if not stage:
@@ -321,5 +348,5 @@ def _transform_layout(d: _Draw) -> list[Step]:
 DRAWS: tuple[Callable[[_Draw], list[Step]], ...] = (
     *(_split,) * 4, *(_fuse,) * 2, *(_reorder,) * 2, *(_tile,) * 2, *(_annotate,) * 4, _pragma,
     *(_compute_at,) * 5, *(_compute_inline,) * 2, _compute_root, _set_scope,
-    *(_cache_read,) * 2, *(_cache_write,) * 2, _transform_layout,
+    *(_cache_read,) * 2, *(_cache_write,) * 2, *(_rfactor,) * 2, _transform_layout,
 )  # fmt: skip

@@ -114,7 +114,7 @@ def combined(rng: Rng, a: Value, b: Value) -> Value:
     if a.dtype.is_float:
         return _float_op(pick(rng, FLOAT_OPS), a, b)
     op = pick(rng, INTEGER_OPS)
-    if op in ("shl", "shr"):
+    if op in ("shl", "shr") and chance(rng, 0.8):
         b = Value(cast("Expr", binary("bitand", b.e, 7)))
     return Value(cast("Expr", binary(op, a.e, b.e)))
 

@@ -16,10 +16,22 @@ import numpy as np
 
 from minitvm.base import VerifyError
 
+from .call import (
+    VIEW,
+    callee,
+    extents_of,
+    first_element,
+    is_memory,
+    is_opaque,
+    is_registered,
+    is_written,
+    offset_of,
+    registered,
+)
 from .func import PrimFunc
 from .index import is_index, row_strides
 from .intrinsics import INTRINSICS
-from .memory import Array, Memory, borrow, sizes_of
+from .memory import Array, Memory, borrow, sizes_of, window
 from .nodes import (
     AsIndex,
     Binary,
@@ -137,6 +149,8 @@ class _Compiler:
                 return lambda frame: choose(c(frame), x(frame), y(frame))
             case IfThenElse():
                 return self.lazy(e)
+            case Call() if is_opaque(e):
+                return self.opaque(e)
             case Call(name, args):
                 return self.call(name, [self.value(a) for a in args])
             case _:
@@ -171,6 +185,52 @@ class _Compiler:
             raise VerifyError(f"{name}(...)", "the interpreter does not know what it does")
         meaning = known.meaning
         return lambda frame: meaning(*[a(frame) for a in args])
+
+    def opaque(self, e: Call) -> Run:
+        """A call of a registered function on numpy arrays that share this program's memory."""
+        name = callee(e)
+        if not is_registered(name):
+            raise VerifyError(
+                f"{self.f.name}: {name}(...)",
+                "the interpreter does not know what it does",
+                f"tir.register_func({name!r}, f)",
+            )
+        args = [self.array(a) if is_memory(a) else self.value(a) for a in e.args]
+        marks = [self.array(a, mark=True) for a in e.args if is_written(a)]
+
+        def run(frame: Frame) -> Any:
+            result = registered(name)(*[a(frame) for a in args])
+            for mark in marks:
+                written = mark(frame)
+                if written is not None:
+                    written[...] = True
+            return e.dtype.numpy.type(0 if result is None else result)
+
+        return run
+
+    def array(self, e: Expr, mark: bool = False) -> Run:
+        """What a pointer or view shows of a buffer, or which of its elements hold a value."""
+        assert isinstance(e, Call)
+        first = first_element(e)
+        memory, start = self.memory(first.buffer), self.offset(first.buffer, first.indices)
+        if e.name != VIEW:
+            beyond = self.index(offset_of(e))
+
+            def row(frame: Frame) -> Any:
+                data = memory.written if mark else memory.data
+                return None if data is None else data[start(frame) + beyond(frame) :]
+
+            return row
+        shape, strides = ([self.index(n) for n in part] for part in extents_of(e))
+
+        def block(frame: Frame) -> Any:
+            data = memory.written if mark else memory.data
+            if data is None:
+                return None
+            extents, steps = [n(frame) for n in shape], [n(frame) for n in strides]
+            return window(data[start(frame) :], extents, steps)
+
+        return block
 
     # memory
 

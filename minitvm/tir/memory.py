@@ -9,7 +9,7 @@ from typing import Any, TypeAlias, cast
 
 import numpy as np
 
-from minitvm.base import ArgumentError, DType
+from minitvm.base import ArgumentError, DType, VerifyError
 
 from .func import PrimFunc
 from .index import row_strides
@@ -50,6 +50,17 @@ def borrow(b: Buffer, array: Array, values: Mapping[Var, int]) -> Memory:
     size = _size(array.shape, strides)
     row: Array = np.lib.stride_tricks.as_strided(array, (size,), (array.itemsize,))
     return Memory(row, array.shape, strides)
+
+
+def window(row: Array, shape: list[int], strides: list[int]) -> Array:
+    """The elements of `row` as an array of `shape`, elements of it lying `strides` apart."""
+    reach = _size(tuple(shape), tuple(strides))
+    if reach > len(row):
+        raise VerifyError(
+            f"a view of {shape}, strides {strides}", f"it needs {reach} elements of {len(row)}"
+        )
+    steps = [s * row.itemsize for s in strides]
+    return np.lib.stride_tricks.as_strided(row, shape, steps)
 
 
 def sizes_of(f: PrimFunc, args: tuple[Any, ...]) -> dict[Var, int]:

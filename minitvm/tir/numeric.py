@@ -27,7 +27,7 @@ BINARY: dict[str, Callable[[Any, Any], Any]] = {
     "floormod": lambda a, b: a % b,
     "truncdiv": _truncdiv,
     "truncmod": np.fmod,
-    "min": np.minimum,
+    "min": np.minimum,  # of a number and NaN: either, so nothing may depend on it
     "max": np.maximum,
     "pow": lambda a, b: a**b,
     "and": np.logical_and,  # both sides are computed: a load on the right is not guarded

@@ -164,3 +164,29 @@ def test_a_layout_of_nothing_has_room_for_it() -> None:
     s[partial].transform_layout(lambda i, j, k: (i, k * 32 + j))
     s[partial].compute_at(s[A], s[A].op.axis[1])
     check(s, A, {})
+
+
+def test_a_tensor_without_elements_may_have_any_layout() -> None:
+    A = te.placeholder((0,), "int32", name="A")
+    B = te.compute((0,), lambda i: A[i] + 1, name="B")
+    C = te.compute((0,), lambda i: B[i] * 2, name="C")
+    s = te.create_schedule(C.op)
+    s[B].transform_layout(lambda i: (i // 4, i % 4))
+    check(s, C, {A: np.zeros(0, "int32")})
+
+
+def test_an_equation_holds_at_one_iteration_not_from_there_on() -> None:
+    k = te.reduce_axis((0, 3), name="k")
+    A = te.compute((13,), lambda i: te.sum(k + i, axis=k, where=i == 5), name="A")
+    s = te.create_schedule(A.op)
+    s[A].parallel(A.op.axis[0])
+    check(s, A, {})
+
+
+def test_a_ragged_rfactor_guards_the_reads_of_its_condition() -> None:
+    A = te.placeholder((5,), "int32", name="A")
+    k = te.reduce_axis((0, 5), name="k")
+    B = te.compute((), lambda: te.sum(A[k], axis=k, where=A[k] > 1), name="B")
+    s = te.create_schedule(B.op)
+    s.rfactor(B, s[B].split(k, factor=3)[1])
+    check(s, B, {A: np.array([4, 1, 0, 2, 9], "int32")})

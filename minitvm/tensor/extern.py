@@ -1,0 +1,125 @@
+"""Operations whose loops are written by hand, or hidden in a call: te.extern."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from minitvm.base import DType, ExprError, TVMError, as_tuple, dtype
+from minitvm.tir import (
+    Buffer,
+    DeclaredBuffer,
+    Evaluate,
+    Expr,
+    PrimFunc,
+    Stmt,
+    Var,
+    variables,
+    verify,
+)
+
+from .compute import dimensions
+from .tensor import ExternOp, Tensor, tensor_of
+
+
+def extern(
+    shape: Any,
+    inputs: Any,
+    fcompute: Callable[[list[DeclaredBuffer], list[DeclaredBuffer]], Any],
+    name: str = "extern",
+    dtype: Any = None,
+    tag: str = "",
+) -> Any:
+    """The tensor of `shape` (or a list of tensors, for a list of shapes) that a statement computes.
+
+        te.extern((n,), [A], lambda ins, outs: tir.call_packed("double", ins[0], outs[0]))
+
+    fcompute(ins, outs) gets a buffer for each input and output and returns the statement, made with
+    tir.ir_builder, or a call. It reads its inputs as a whole and writes its outputs as a whole.
+    dtype: of the outputs, one for all or one for each; that of the inputs if they agree.
+
+    Raises ExprError if the statement uses what it was not given, or writes to an input.
+    """
+    tensors = _tensors(inputs, name)
+    shapes = _shapes(shape, name)
+    kinds = _dtypes(dtype, tensors, len(shapes), name)
+    ins = [DeclaredBuffer(t.name, t.shape, t.dtype) for t in tensors]
+    names = [name] if len(shapes) == 1 else [f"{name}.v{i}" for i in range(len(shapes))]
+    outs = [DeclaredBuffer(*b) for b in zip(names, shapes, kinds, strict=True)]
+    body = statement(fcompute(ins, outs), f"extern {name}")
+    check_body(f"extern {name}", ins, outs, body, symbols((*ins, *outs)))
+    op = ExternOp(name, tensors, shapes, kinds, tuple(ins), tuple(outs), body, tag)
+    made = [tensor_of(op, i) for i in range(len(shapes))]
+    return made if len(made) > 1 else made[0]
+
+
+def _tensors(given: Any, name: str) -> tuple[Tensor, ...]:
+    tensors = as_tuple(given)
+    for t in tensors:
+        if not isinstance(t, Tensor):
+            raise ExprError(f"extern {name}: input {t!r}", "it is no tensor", "A, not A[i]")
+    return tensors
+
+
+def _shapes(shape: Any, name: str) -> tuple[tuple[Any, ...], ...]:
+    """One shape, or a list of shapes."""
+    given = as_tuple(shape)
+    several = bool(given) and all(isinstance(n, tuple | list) for n in given)
+    return tuple(dimensions(s, f"extern {name}") for s in (given if several else (given,)))
+
+
+def _dtypes(given: Any, tensors: tuple[Tensor, ...], n: int, name: str) -> tuple[DType, ...]:
+    kinds = tuple(dtype(k) for k in as_tuple(given)) if given is not None else ()
+    if not kinds:
+        kinds = tuple(dict.fromkeys(t.dtype for t in tensors))
+        if len(kinds) != 1:
+            raise ExprError(f"extern {name}", "the type of its output is not known", 'dtype="..."')
+    if len(kinds) == 1:
+        return kinds * n
+    if len(kinds) != n:
+        raise ExprError(f"extern {name}", f"{n} outputs, {len(kinds)} dtypes")
+    return kinds
+
+
+# --- bodies: shared with tensor intrinsics -------------------------------------------------------
+
+
+def statement(made: Any, what: str) -> Stmt:
+    """`made` as a statement; a call is one."""
+    if isinstance(made, Expr):
+        return Evaluate(made)
+    if not isinstance(made, Stmt):
+        raise ExprError(
+            f"{what}: fcompute returns {type(made).__name__}",
+            "it returns a statement or a call",
+            "return ib.get(), or tir.call_packed(...)",
+        )
+    return made
+
+
+def symbols(buffers: tuple[Buffer, ...]) -> tuple[Var, ...]:
+    """The variables in shapes, strides and offsets."""
+    found: dict[Var, None] = {}
+    for b in buffers:
+        own = (b.elem_offset,) if isinstance(b, DeclaredBuffer) and b.elem_offset else ()
+        for n in (*b.shape, *b.strides, *own):
+            found |= dict.fromkeys(() if isinstance(n, int) else variables(n))
+    return tuple(found)
+
+
+def check_body(
+    what: str, ins: list[DeclaredBuffer], outs: list[DeclaredBuffer], body: Stmt, sizes: Any
+) -> None:
+    """ExprError if `body` breaks a law of the loop IR, given these buffers and sizes."""
+    try:
+        verify(PrimFunc("body", (*ins, *outs), body, tuple(outs), tuple(sizes)))
+    except TVMError as e:
+        raise ExprError(f"{what}: {e.args[0]}", *e.args[1:]) from e
+
+
+def bound_to(op: ExternOp, tensors: Mapping[Tensor, Tensor]) -> ExternOp:
+    """`op` reading other tensors."""
+    inputs = tuple(tensors.get(t, t) for t in op.inputs)
+    return ExternOp(
+        op.name, inputs, op.shapes, op.dtypes, op.in_buffers, op.out_buffers, op.body, op.tag
+    )

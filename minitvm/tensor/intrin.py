@@ -1,0 +1,140 @@
+"""Tensor intrinsics: a small formula, and the statement that computes it in hardware or by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from minitvm.base import ExprError, as_tuple
+from minitvm.tir import (
+    Buffer,
+    DeclaredBuffer,
+    Stmt,
+    high,
+    low,
+    same,
+    text,
+)
+
+from .extern import check_body, statement, symbols
+from .tensor import ComputeOp, PlaceholderOp, Tensor, loads
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TensorIntrin:
+    """What `op` computes, done by a statement on declared buffers.
+
+    buffers   one for each input of op, then one for each output
+    body      outputs = the formula
+    reset     outputs = the value a reduction starts from; None if there is no such statement
+    update    outputs += the formula; None if there is none
+    """
+
+    name: str
+    op: ComputeOp
+    inputs: tuple[Tensor, ...]
+    outputs: tuple[Tensor, ...]
+    buffers: Mapping[Tensor, DeclaredBuffer]
+    body: Stmt
+    reset: Stmt | None
+    update: Stmt | None
+
+    def __repr__(self) -> str:
+        return f"tensor intrinsic {self.name}"
+
+
+def decl_tensor_intrin(
+    op: Any,
+    fcompute: Callable[[list[DeclaredBuffer], list[DeclaredBuffer]], Any],
+    binds: Mapping[Tensor, DeclaredBuffer] | None = None,
+    name: str = "tensor_intrin",
+    scalar_params: Any = None,
+    default_buffer_params: Mapping[str, Any] | None = None,
+) -> TensorIntrin:
+    """An intrinsic that computes the formula of `op`; s[C].tensorize(axis, it) puts it to use.
+
+    fcompute(ins, outs) gets a declared buffer for each input and output, and returns what computes
+    the formula: a statement or a call, or three of them: (body, reset, update), where reset starts
+    a reduction, and update adds to it. reset may be None: then body begins it.
+    binds   tensor -> the buffer to use for it, made by tir.decl_buffer: with strides, an alignment,
+            in a memory of its own. Other buffers have the shape of the tensor, without gaps.
+
+    Raises ExprError if the formula reads inputs only in part, or a statement breaks a law.
+    """
+    if isinstance(op, Tensor):
+        op = op.op
+    what = f"tensor intrinsic {name}"
+    if scalar_params:
+        raise ExprError(what, "scalar parameters are not supported", "an input of shape (1,)")
+    if not isinstance(op, ComputeOp):
+        raise ExprError(f"{what} of {op!r}", "it is no computed formula", "pass y.op")
+    _check_formula(what, op)
+    outputs = tuple(op.output(i) for i in range(len(op.body)))
+    given = dict(binds or {})
+    more = dict(default_buffer_params or {})
+    buffers = {
+        t: given.get(t) or _buffer(t, more.get("offset_factor", 1)) for t in op.input_tensors
+    } | {t: given.get(t) or _buffer(t, more.get("offset_factor", 1)) for t in outputs}
+    for t, b in buffers.items():
+        _check_buffer(what, t, b)
+    ins, outs = [buffers[t] for t in op.input_tensors], [buffers[t] for t in outputs]
+    parts = _statements(fcompute(ins, outs), what)
+    sizes = symbols((*ins, *outs))
+    for part in parts:
+        if part is not None:
+            check_body(what, ins, outs, part, sizes)
+    body, reset, update = parts
+    assert body is not None
+    return TensorIntrin(name, op, op.input_tensors, outputs, buffers, body, reset, update)
+
+
+def _buffer(t: Tensor, offset_factor: int) -> DeclaredBuffer:
+    return DeclaredBuffer(t.name, t.shape, t.dtype, offset_factor=offset_factor)
+
+
+def _statements(made: Any, what: str) -> tuple[Stmt | None, Stmt | None, Stmt | None]:
+    """(body, reset, update) of what fcompute returned."""
+    parts = [None if p is None else statement(p, what) for p in as_tuple(made)]
+    if not 1 <= len(parts) <= 3 or parts[0] is None:
+        raise ExprError(
+            what, f"fcompute returns {len(parts)} parts", "body, or (body, reset, update)"
+        )
+    body, reset, update = (*parts, None, None)[:3]
+    return body, reset, update
+
+
+def _check_formula(what: str, op: ComputeOp) -> None:
+    for t in op.input_tensors:
+        if not isinstance(t.op, PlaceholderOp):
+            raise ExprError(what, f"{t.name} is computed", "one formula over placeholders")
+    if any(not isinstance(n, int) for n in op.shape):
+        raise ExprError(what, f"its shape is {', '.join(map(text, op.shape))}", "constant extents")
+    if op.reduction is not None and op.reduction.init:
+        raise ExprError(what, "its reduction starts from a given value", "leave out init=")
+    for t in op.input_tensors:
+        _check_whole(what, op, t)
+
+
+def _check_whole(what: str, op: ComputeOp, t: Tensor) -> None:
+    """The formula reads all of `t`: an intrinsic may, and bounds are inferred from the formula."""
+    places = [e.indices for e in loads(op) if isinstance(e.buffer, Tensor) and e.buffer == t]
+    for d, n in enumerate(t.shape):
+        least = min(low(at[d]) for at in places)
+        most = max(high(at[d]) for at in places)
+        if least != 0 or not isinstance(n, int) or most != n - 1:
+            raise ExprError(
+                f"{what}: the formula reads {t.name} in part",
+                f"dimension {d} has {text(n)} elements, {least} .. {most} are read",
+                "declare the input as large as what is read of it",
+            )
+
+
+def _check_buffer(what: str, t: Tensor, b: Buffer) -> None:
+    fits = len(b.shape) == len(t.shape) and all(map(same, b.shape, t.shape))
+    if not fits or b.dtype is not t.dtype:
+        raise ExprError(
+            f"{what}: buffer {b.name}",
+            f"it is {b.dtype}[{', '.join(map(text, b.shape))}], "
+            f"{t.name} is {t.dtype}[{', '.join(map(text, t.shape))}]",
+        )

@@ -1,0 +1,114 @@
+"""Buffers declared before it is known which memory they will be: the operands of intrinsics."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from minitvm.base import ExprError, as_tuple, dtype, node
+
+from .call import Mode, pointer
+from .index import floordiv, floormod
+from .nodes import Buffer, Call, Index, Load, Var
+from .stmt import Store
+from .value import index, load, value
+
+
+@node
+class DeclaredBuffer(Buffer):
+    """A name for a block of memory, `shape` elements from the place where it is used.
+
+    strides         () means: without gaps; otherwise ints, or variables that learn the strides of
+                    the memory at the place of use
+    elem_offset     a variable that learns the distance from the start of that memory, or None
+    offset_factor   that distance is a multiple of it
+    """
+
+    elem_offset: Var | None = None
+    offset_factor: int = 1
+
+    def access_ptr(
+        self,
+        access_mask: Mode = "rw",
+        ptr_type: str = "handle",
+        content_lanes: int = 1,
+        offset: Any = 0,
+    ) -> Call:
+        """A pointer to read from ("r"), write to ("w") or both; `offset` is in elements."""
+        del ptr_type, content_lanes
+        return pointer(self, access_mask, offset)
+
+    def vload(self, begin: Any, dtype: str | None = None) -> Load:
+        """The element at `begin`."""
+        if dtype not in (None, self.dtype):
+            raise ExprError(
+                f"vload of {dtype} from {self.name}",
+                f"it holds {self.dtype}, and is read one element at a time",
+                "a vectorized loop over single elements",
+            )
+        return self[begin]
+
+    def vstore(self, begin: Any, what: Any) -> Store:
+        """The statement that stores `what` at `begin`."""
+        return store(self, begin, what)
+
+    def __getitem__(self, at: Any) -> Load:
+        return load(self, *positions(self, at))
+
+
+def decl_buffer(
+    shape: Any,
+    dtype: str = "float32",
+    name: str = "buffer",
+    data: Any = None,
+    strides: Any = None,
+    elem_offset: Any = None,
+    scope: str = "global",
+    data_alignment: int = -1,
+    offset_factor: int = 0,
+) -> DeclaredBuffer:
+    """A buffer by name only; which memory it is, is found out where an intrinsic is used."""
+    del data_alignment  # every element is aligned as its type needs
+    if data is not None:
+        raise ExprError(
+            f"decl_buffer({name}, data=...)",
+            "its memory is chosen where it is used",
+            "leave it out",
+        )
+    dims = tuple(index(n) for n in as_tuple(shape))
+    steps = () if strides is None else tuple(index(s) for s in as_tuple(strides))
+    if steps and len(steps) != len(dims):
+        raise ExprError(f"decl_buffer({name})", f"{len(dims)} dimensions, {len(steps)} strides")
+    if not isinstance(elem_offset, Var | None):
+        raise ExprError(f"decl_buffer({name}, elem_offset=...)", "it takes a variable", "te.var()")
+    kind = _dtype(dtype)
+    return DeclaredBuffer(name, dims, kind, scope, steps, elem_offset, max(1, offset_factor))
+
+
+def _dtype(name: str) -> Any:
+    return dtype(name)
+
+
+def positions(b: Buffer, at: Any) -> tuple[Index, ...]:
+    """`at` as one index a dimension; a single one counts the elements of `b` row by row."""
+    given = tuple(index(i) for i in as_tuple(at))
+    if len(given) == len(b.shape):
+        return given
+    if len(given) != 1:
+        raise ExprError(f"{b.name} at {len(given)} indices", f"it has {len(b.shape)} dimension(s)")
+    rest, found = given[0], list[Index]()
+    for n in reversed(b.shape[1:]):
+        found.insert(0, floormod(rest, n))
+        rest = floordiv(rest, n)
+    return (rest, *found) if b.shape else ()
+
+
+def store(b: Buffer, at: Any, what: Any) -> Store:
+    """b[at] = what, where `what` has the type of b or is a literal that it can hold."""
+    v = value(what, b.dtype)
+    if v.dtype is not b.dtype:
+        raise ExprError(
+            f"a {v.dtype} is stored in {b.name}",
+            f"it holds {b.dtype}",
+            f"x.astype({str(b.dtype)!r})",
+        )
+    return Store(b, positions(b, at), v)

@@ -1,0 +1,151 @@
+"""Loop IR written down in Python, statement by statement:
+
+ib = tir.ir_builder.create()
+a, b = ib.buffer_ptr(A), ib.buffer_ptr(B)
+with ib.for_range(0, 8, name="i") as i:
+    b[i] = a[i] + 1.0
+body = ib.get()
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from typing import Any, get_args
+
+from minitvm.base import ExprError, as_tuple, dtype
+
+from .buffer import positions, store
+from .index import add, high, sub
+from .nodes import Buffer, Expr, Index, Load, Var
+from .stmt import Allocate, Evaluate, For, If, LoopKind, Pragma, Stmt, seq
+from .value import all_of, index, load
+
+KINDS: dict[str, LoopKind] = {"vectorized": "vectorize", "unrolled": "unroll"}  # TVM's words
+
+
+def create() -> IRBuilder:
+    """A builder that has written nothing yet."""
+    return IRBuilder()
+
+
+class BufferPointer:
+    """A buffer to read from and write to by subscripts: p[i, j] = p[i, j] + 1."""
+
+    def __init__(self, builder: IRBuilder, buffer: Buffer) -> None:
+        self._builder, self.buffer = builder, buffer
+
+    def __getitem__(self, at: Any) -> Load:
+        return load(self.buffer, *positions(self.buffer, at))
+
+    def __setitem__(self, at: Any, what: Any) -> None:
+        self._builder.emit(store(self.buffer, at, what))
+
+    @property
+    def dtype(self) -> str:
+        """The type of its elements."""
+        return self.buffer.dtype
+
+
+class IRBuilder:
+    """Statements in the making. What is written in a `with` block is the body of that block."""
+
+    def __init__(self) -> None:
+        self._open: list[list[Stmt]] = [[]]
+        self._wrap: list[list[tuple[int, Callable[[Stmt], Stmt]]]] = [[]]
+
+    def emit(self, what: Stmt | Expr) -> None:
+        """Append a statement, or a call for its effect."""
+        self._open[-1].append(Evaluate(what) if isinstance(what, Expr) else what)
+
+    def get(self) -> Stmt:
+        """All that was written, as one statement."""
+        if len(self._open) != 1:
+            raise ExprError("ib.get()", "a `with` block is still open", "call it after the block")
+        return self._closed(self._open[0], self._wrap[0])
+
+    # --- memory ---
+
+    def buffer_ptr(self, buffer: Buffer) -> BufferPointer:
+        """`buffer`, to be read and written by subscripts."""
+        return BufferPointer(self, buffer)
+
+    def allocate(
+        self, type_: str, shape: Any, name: str = "buf", scope: str = "global"
+    ) -> BufferPointer:
+        """New memory, which exists for the rest of the block."""
+        made = Buffer(name, tuple(index(n) for n in as_tuple(shape)), dtype(type_), scope)
+        self._rest(lambda body: Allocate(made, body))
+        return BufferPointer(self, made)
+
+    def pointer(self, buffer: Buffer) -> BufferPointer:
+        """The same as buffer_ptr."""
+        return self.buffer_ptr(buffer)
+
+    # --- control ---
+
+    @contextmanager
+    def for_range(
+        self, begin: Any, end: Any, name: str = "i", dtype: str = "int32", kind: str = "serial"
+    ) -> Generator[Index]:
+        """A loop; gives its counter, which runs from begin to end - 1."""
+        del dtype  # indices are integers that never wrap
+        way = KINDS.get(kind, kind)
+        if way not in get_args(LoopKind) or way == "bind":
+            known = "serial, parallel, vectorized, unrolled"
+            raise ExprError(f"for_range({name}, kind={kind!r})", "no such loop", f"one of {known}")
+        first, extent = index(begin), sub(index(end), index(begin))
+        last = sub(extent, 1)
+        var = Var(name, 0, high(last), None if isinstance(last, int) else last)
+        with self._block() as body:
+            yield add(var, first)
+        self.emit(For(var, extent, body(), way))  # type: ignore[arg-type]  # a LoopKind, as checked
+
+    @contextmanager
+    def if_scope(self, cond: Any) -> Generator[None]:
+        """What runs where `cond` holds."""
+        test = all_of(cond)
+        with self._block() as body:
+            yield
+        self.emit(If(test, body()))
+
+    @contextmanager
+    def else_scope(self) -> Generator[None]:
+        """What runs where the condition of the if_scope right before does not hold."""
+        before = self._open[-1][-1] if self._open[-1] else None
+        if not isinstance(before, If) or before.orelse is not None:
+            raise ExprError("ib.else_scope()", "it follows no if_scope")
+        with self._block() as body:
+            yield
+        self._open[-1][-1] = If(before.cond, before.body, body())
+
+    def scope_attr(self, node: Any, key: str, value: Any) -> None:
+        """A remark on the rest of the block. `node` is accepted for TVM's sake."""
+        del node
+        self._rest(lambda body: Pragma(key, value, body))
+
+    # --- blocks ---
+
+    def _rest(self, wrap: Callable[[Stmt], Stmt]) -> None:
+        """Put `wrap` around what follows in this block."""
+        self._wrap[-1].append((len(self._open[-1]), wrap))
+
+    @contextmanager
+    def _block(self) -> Generator[Callable[[], Stmt]]:
+        """A new block; what is given returns its body once it is closed."""
+        mine: list[Stmt] = []
+        wraps: list[tuple[int, Callable[[Stmt], Stmt]]] = []
+        self._open.append(mine)
+        self._wrap.append(wraps)
+        try:
+            yield lambda: self._closed(mine, wraps)
+        finally:
+            self._open.pop()
+            self._wrap.pop()
+
+    @staticmethod
+    def _closed(parts: list[Stmt], wraps: list[tuple[int, Callable[[Stmt], Stmt]]]) -> Stmt:
+        done = list(parts)
+        for at, wrap in reversed(wraps):
+            done[at:] = [wrap(seq(*done[at:]))]
+        return seq(*done)

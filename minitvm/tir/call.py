@@ -1,0 +1,160 @@
+"""Calls of what the compiler does not look into, and the Python functions that give them meaning.
+
+    call_extern("int32", "f", ...)    a C function of this process: prints as extern.f(...)
+    call_packed("f", ...)             a Python function, see register_func: packed.f(...)
+    call_intrin("int32", "f", ...)    an instruction that only its target knows: f(...)
+
+Memory is passed as a pointer, `access_ptr.r(A[i, j], offset)`, or with its shape and strides,
+`view(A[i, j], 8, 8, 64, 1)`. Both name the first element through a Load that is never executed, so
+that every pass moves them as it moves any access.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Literal, TypeAlias
+
+from minitvm.base import ExprError, dtype
+
+from .index import row_strides
+from .intrinsics import INTRINSICS, intrinsic
+from .nodes import Buffer, Call, Expr, Index, Load
+from .value import cast_to, index, value
+
+Mode: TypeAlias = Literal["r", "w", "rw"]
+POINTER = "access_ptr."
+VIEW = "view"
+EXTERN, PACKED = "extern.", "packed."
+
+# --- registered functions ------------------------------------------------------------------------
+
+_functions: dict[str, Callable[..., Any]] = {}  # by register_func; see clear_functions
+
+
+def register_func(name: str, f: Callable[..., Any] | None = None, override: bool = False) -> Any:
+    """`f`, which opaque calls of `name` run from now on; without f: a decorator.
+
+    It gets numpy arrays for memory and numbers for the rest: call_packed(name, A) passes A in its
+    shape, a pointer is the row of elements that begins there. It writes its results in place.
+    """
+    if f is None:
+        return lambda g: register_func(name, g, override)  # type: ignore[reportUnknownLambdaType]
+    if name in _functions and not override:
+        raise ExprError(
+            f"register_func({name!r})", "that name is taken", "override=True, or another name"
+        )
+    _functions[name] = f
+    return f
+
+
+def is_registered(name: str) -> bool:
+    """Has a function been registered as `name`?"""
+    return name in _functions
+
+
+def registered(name: str) -> Callable[..., Any]:
+    """The Python function registered as `name`."""
+    if name not in _functions:
+        raise ExprError(
+            f"call of {name!r}",
+            "no Python function of that name is registered",
+            f"tir.register_func({name!r}, f)",
+        )
+    return _functions[name]
+
+
+def clear_functions() -> None:
+    """Forget all registered functions."""
+    _functions.clear()
+
+
+# --- calls ---------------------------------------------------------------------------------------
+
+
+def call_extern(type_: str, name: str, *args: Any) -> Call:
+    """The C function `name`, which returns a `type_`. Buffers are passed as pointers."""
+    return Call(f"{EXTERN}{name}", _arguments(args, pointer), dtype(type_))
+
+
+def call_packed(name: str, *args: Any) -> Call:
+    """The Python function registered as `name`. Buffers are passed as arrays."""
+    return Call(f"{PACKED}{name}", _arguments(args, view), dtype("int32"))
+
+
+def call_intrin(type_: str, name: str, *args: Any) -> Call:
+    """The instruction `name` of some target, or one of the intrinsics that every target has."""
+    known = name.removeprefix("tir.")
+    if known in INTRINSICS:
+        return intrinsic(known, *args)
+    return Call(name, _arguments(args, pointer), dtype(type_))
+
+
+def hardware_intrinsic(name: str, *args: Any) -> Call:
+    """The instruction `name` of an accelerator, executed for its effect."""
+    return call_intrin("int32", name, *args)
+
+
+def _arguments(args: tuple[Any, ...], memory: Callable[[Buffer], Call]) -> tuple[Expr, ...]:
+    return tuple(memory(a) if isinstance(a, Buffer) else value(a) for a in args)
+
+
+def pointer(b: Buffer, mode: Mode = "rw", offset: Any = 0) -> Call:
+    """The address of element `offset`, counted in memory from the first element of `b`."""
+    if mode not in ("r", "w", "rw"):
+        raise ExprError(f"access_ptr({mode!r}) of {b.name}", "no such mode", '"r", "w" or "rw"')
+    start = Load(b, (0,) * len(b.shape), b.dtype)
+    return Call(f"{POINTER}{mode}", (start, cast_to(index(offset), "int32")), b.dtype)
+
+
+def view(b: Buffer) -> Call:
+    """All of `b`, with its shape and strides."""
+    return view_at(b, (0,) * len(b.shape), b.shape, row_strides(b))
+
+
+def view_at(
+    b: Buffer, start: tuple[Index, ...], shape: tuple[Index, ...], strides: tuple[Index, ...]
+) -> Call:
+    """A part of `b`: from b[start] on, `shape` elements that lie `strides` apart."""
+    numbers = tuple(cast_to(n, "int32") for n in (*shape, *strides))
+    return Call(VIEW, (Load(b, start, b.dtype), *numbers), b.dtype)
+
+
+# --- taking them apart ---------------------------------------------------------------------------
+
+
+def is_opaque(e: object) -> bool:
+    """Is `e` a call that the compiler does not look into?"""
+    return isinstance(e, Call) and e.name not in INTRINSICS and not is_memory(e)
+
+
+def is_memory(e: object) -> bool:
+    """Is `e` a pointer or a view?"""
+    return isinstance(e, Call) and (e.name == VIEW or e.name.startswith(POINTER))
+
+
+def is_written(e: object) -> bool:
+    """Is `e` a pointer or a view through which the callee may write?"""
+    return is_memory(e) and isinstance(e, Call) and e.name != f"{POINTER}r"
+
+
+def callee(e: Call) -> str:
+    """The name of the function that an opaque call runs."""
+    return e.name.removeprefix(EXTERN).removeprefix(PACKED)
+
+
+def first_element(e: Call) -> Load:
+    """The element that a pointer or view begins at, before a pointer's offset is added."""
+    assert isinstance(e.args[0], Load)
+    return e.args[0]
+
+
+def offset_of(e: Call) -> Index:
+    """How many elements a pointer is moved."""
+    return index(e.args[1])
+
+
+def extents_of(e: Call) -> tuple[tuple[Index, ...], tuple[Index, ...]]:
+    """The shape and the strides of a view."""
+    numbers = [index(n) for n in e.args[1:]]
+    half = len(numbers) // 2
+    return tuple(numbers[:half]), tuple(numbers[half:])
