@@ -2,6 +2,7 @@
 
 from .common import clean
 from .llvm import emit_llvm
+from .llvm_calls import CALL_PACKED
 from .python import emit_python
 
-__all__ = ["clean", "emit_llvm", "emit_python"]
+__all__ = ["CALL_PACKED", "clean", "emit_llvm", "emit_python"]

@@ -4,12 +4,24 @@ import keyword
 import re
 
 from minitvm.base import BuildError
-from minitvm.tir import INTRINSICS, Buffer, For, Index, PrimFunc, Var
+from minitvm.tir import (
+    EXTERN,
+    INTRINSICS,
+    PACKED,
+    Buffer,
+    Call,
+    For,
+    Index,
+    PrimFunc,
+    Var,
+    callee,
+    is_registered,
+)
 
 # what the emitted text calls by name: Python's builtins and helpers, libm and libc
 RESERVED = {
     *keyword.kwlist, "np", "math", "range", "min", "max", "int", "abs", "bool",
-    "truncdiv", "to_integer", *INTRINSICS, *(f"{name}f" for name in INTRINSICS),
+    "truncdiv", "to_integer", "registered", "view", *INTRINSICS, *(f"{name}f" for name in INTRINSICS),
     "pow", "powf", "malloc", "free", "memcpy", "memmove", "memset",
 }  # fmt: skip
 
@@ -36,6 +48,22 @@ def flat(buffer: Buffer, indices: tuple[Index, ...]) -> Index:
             "run the pass `flatten` first",
         )
     return indices[0]
+
+
+def is_c_function(e: Call) -> bool:
+    """Does an opaque call run a C function of this process, rather than a Python function?
+
+    Raises BuildError for an instruction that has no meaning here.
+    """
+    name = callee(e)
+    known = is_registered(name) or e.name.startswith((EXTERN, PACKED))
+    if not known:
+        raise BuildError(
+            f"instruction {name}(...)",
+            "this target has none of that name",
+            f"tir.register_func({name!r}, f): a Python function that does the same",
+        )
+    return e.name.startswith(EXTERN) and not is_registered(name)
 
 
 def refuse_threads(s: For) -> None:

@@ -10,6 +10,7 @@ from minitvm.base import BOOL, INT64, BuildError
 from minitvm.tir import (
     Allocate,
     Buffer,
+    Call,
     Evaluate,
     Expr,
     For,
@@ -23,11 +24,15 @@ from minitvm.tir import (
     Store,
     Var,
     elements,
+    first_element,
+    is_opaque,
+    is_written,
     low,
     walk,
 )
 
-from .common import clean, flat, parameters, refuse_threads
+from .common import clean, flat, is_c_function, parameters, refuse_threads
+from .llvm_calls import call_packed
 from .llvm_code import Code, Module, Value
 from .llvm_expr import address, in_bounds, index, type_of_element, value
 from .llvm_math import invert, select
@@ -42,7 +47,8 @@ def emit_llvm(f: PrimFunc, *, vector_bytes: int = 0, parallel_launch: str = "") 
     """LLVM IR text that defines `i32 @name(params...)`, name being clean(f.name).
 
     Buffers are passed as `ptr`, scalars as `i64`, in the order of f.params; symbolic sizes that
-    are no parameters themselves follow. Returns 0, or 1 if there was not enough memory. Buffers
+    are no parameters themselves follow. Returns 0, or 1 if there was not enough memory or a Python
+    function that it calls raised. Buffers
     must not overlap.
 
     vector_bytes      the vector width LLVM should prefer (some CPUs default to half of theirs)
@@ -98,6 +104,9 @@ def statement(c: Code, s: Stmt) -> None:
                 statement(c, part)
         case Allocate(buffer, body):
             _allocate(c, buffer, body)
+        case Evaluate(Call() as e) if is_opaque(e) and not is_c_function(e):
+            status = call_packed(c, e)
+            _give_up_if(c, c.op(f"icmp ne {status}, 0", BOOL))
         case Evaluate(e):
             value(c, e)
         case Pragma(_, _, body):
@@ -211,7 +220,7 @@ def _parallel(c: Code, s: For, extent: Value) -> None:
     c.module.workers += 1
     inside = Code(c.module, launch="")  # a parallel loop inside this one is serial
     captured = _captured(c, s)
-    written = {n.buffer for n in walk(s.body) if isinstance(n, Store)}
+    written = {n.buffer for n in walk(s.body) if isinstance(n, Store)} | _given_away(s)
     declared = [_parameter(inside, x, written) for x in captured]
     begin, end = (Value(inside.name(hint), INT64) for hint in ("begin", "end"))
     _count(inside, s.var, begin, end, s.body)
@@ -222,6 +231,11 @@ def _parallel(c: Code, s: For, extent: Value) -> None:
     c.module.functions.append(_worker(name, kinds))
     names = [c.pointers[x] if isinstance(x, Buffer) else c.vars[x].text for x in captured]
     _launch(c, name, [f"{kind} {text}" for kind, text in zip(kinds, names, strict=True)], extent)
+
+
+def _given_away(s: Stmt) -> set[Buffer]:
+    """The buffers that functions called in `s` may write to."""
+    return {first_element(n).buffer for n in walk(s) if isinstance(n, Call) and is_written(n)}
 
 
 def _captured(c: Code, s: For) -> list[Buffer | Var]:

@@ -6,6 +6,7 @@ from minitvm.base import INT32, INT64, BuildError
 from minitvm.tir import (
     FALSE,
     TRUE,
+    VIEW,
     AsIndex,
     Atom,
     Binary,
@@ -26,15 +27,20 @@ from minitvm.tir import (
     Product,
     Var,
     Where,
+    callee,
     elements,
+    first_element,
     high,
     is_index,
+    is_memory,
+    is_opaque,
     low,
+    offset_of,
     split_terms,
     walk,
 )
 
-from .common import flat
+from .common import flat, is_c_function
 from .llvm_code import Code, Value, constant, type_of, vector
 from .llvm_math import binary, cast, compare, divide_by_power, intrinsic, invert, select
 from .llvm_memory import Address, read
@@ -225,12 +231,37 @@ def value(c: Code, e: Index) -> Value:
             return select(c, value(c, cond), value(c, a), value(c, b))
         case IfThenElse(cond, a, b):
             return _if_then_else(c, cond, a, b)
+        case Call() if is_opaque(e):
+            return _c_function(c, e)
         case Call(name, args):
             return intrinsic(c, name, [value(c, a) for a in args])
         case _ if is_index(e):
             return cast(c, index(c, e), INT32)
         case _:
             raise BuildError(f"a {type(e).__name__}", "the LLVM target does not know this node")
+
+
+def _c_function(c: Code, e: Call) -> Value:
+    """The result of a C function of this process."""
+    if c.mask is not None or not is_c_function(e):
+        raise BuildError(
+            f"{e.name}(...)",
+            "it is called for its effect, once: it gives no value, and none for each lane",
+            "let it write to an output",
+        )
+    operands = [("ptr", pointer(c, a)) if is_memory(a) else value(c, a) for a in e.args]
+    return c.call(callee(e), e.dtype, *operands)
+
+
+def pointer(c: Code, e: Expr) -> str:
+    """The address that a pointer or view begins at."""
+    assert isinstance(e, Call)
+    first = first_element(e)
+    start = address(c, first.buffer, flat(first.buffer, first.indices)).pointer
+    if e.name == VIEW:
+        return start
+    kind, beyond = type_of_element(first.buffer), index(c, offset_of(e))
+    return c.op(f"getelementptr {kind}, ptr {start}, {beyond}", INT64, 1, "at").text
 
 
 def load(c: Code, buffer: Buffer, indices: tuple[Index, ...]) -> Value:

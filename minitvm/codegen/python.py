@@ -11,6 +11,7 @@ from typing import assert_never
 
 from minitvm.base import BOOL, BuildError, DType
 from minitvm.tir import (
+    VIEW,
     Allocate,
     AsIndex,
     Binary,
@@ -36,14 +37,21 @@ from minitvm.tir import (
     Store,
     Var,
     Where,
+    add,
+    callee,
     elements,
+    extents_of,
+    first_element,
     high,
     is_index,
+    is_memory,
+    is_opaque,
     lanes,
     low,
+    offset_of,
 )
 
-from .common import clean, flat, parameters, refuse_threads
+from .common import clean, flat, is_c_function, parameters, refuse_threads
 
 TAB = "    "
 SCALAR = ("Python code has scalar loops", "leave out the pass `vectorize`")
@@ -71,6 +79,12 @@ INTRINSICS = {
 }  # fmt: skip
 
 HELPERS = {
+    "view": '''
+def view(row, start, shape, strides):
+    """A part of the elements in `row`, as an array."""
+    steps = [s * row.itemsize for s in strides]
+    return np.lib.stride_tricks.as_strided(row[start:], shape, steps)
+''',
     "truncdiv": '''
 def truncdiv(a, b):
     """a / b rounded to zero."""
@@ -104,7 +118,8 @@ def emit_python(f: PrimFunc) -> str:
     helpers = "".join(f"\n{code}" for word, code in HELPERS.items() if f"{word}(" in text)
     silence = '@np.errstate(all="ignore")  # integers wrap, 1.0 / 0.0 is inf: no warning'
     head = f"{silence}\ndef {clean(f.name)}({arguments}):"
-    return f"{header}import numpy as np\n{helpers}\n\n{head}\n{text}\n"
+    ours = "\nfrom minitvm.tir import registered\n" if "registered(" in text else ""
+    return f"{header}import numpy as np\n{ours}{helpers}\n\n{head}\n{text}\n"
 
 
 class PythonPrinter(Printer):
@@ -159,6 +174,8 @@ class PythonPrinter(Printer):
                 return f"not {self.expr(a, COMPARE)}", NOT
             case Where(cond, a, b) | IfThenElse(cond, a, b):
                 return f"{self.expr(a)} if {self.expr(cond)} else {self.expr(b, CHOICE)}", CHOICE
+            case Call() if is_opaque(e):
+                return f"np.{e.dtype}({self._opaque(e)})", ATOM
             case Call(name, args):
                 return self._call(name, args, e.dtype), ATOM
             case _:
@@ -211,6 +228,28 @@ class PythonPrinter(Printer):
             )
         return INTRINSICS[name].format(*(self.expr(a) for a in args), dtype=dtype)
 
+    def _opaque(self, e: Call) -> str:
+        """A call of a registered function, on numpy arrays."""
+        if is_c_function(e):
+            raise BuildError(
+                f"C function {callee(e)}(...)",
+                "Python code cannot call it",
+                f"tir.register_func({callee(e)!r}, f): a Python function that does the same",
+            )
+        args = [self._array(a) if is_memory(a) else self.expr(a) for a in e.args]
+        return f"registered({callee(e)!r})({', '.join(args)})"
+
+    def _array(self, e: Expr) -> str:
+        """The array that a pointer or view stands for."""
+        assert isinstance(e, Call)
+        first = first_element(e)
+        name, start = self.name(first.buffer), flat(first.buffer, first.indices)
+        if e.name != VIEW:
+            return f"{name}[{self.expr(add(start, offset_of(e)))}:]"
+        shape, strides = ([self.expr(n) for n in part] for part in extents_of(e))
+        rows = [f"({', '.join(part)}{',' if len(part) == 1 else ''})" for part in (shape, strides)]
+        return f"view({name}, {self.expr(start)}, {rows[0]}, {rows[1]})"
+
     # --- statements ---
 
     def lines(self, s: Stmt, depth: int = 0) -> Iterator[str]:
@@ -241,6 +280,8 @@ class PythonPrinter(Printer):
                 size = self.expr(elements(buffer))
                 yield f"{tab}{self.name(buffer)} = np.empty({size}, np.{self._kept(buffer.dtype)})"
                 yield from self.lines(body, depth)
+            case Evaluate(Call() as e) if is_opaque(e):
+                yield f"{tab}{self._opaque(e)}"
             case Evaluate(value):
                 yield f"{tab}{self.expr(value)}"
             case Pragma(key, value, body):

@@ -12,12 +12,12 @@ loops of its consumers sweep their whole range, and the region of the stage is w
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from minitvm.base import LoweringError
 from minitvm.schedule import FuseRelation, SplitRelation, Stage, State, ceildiv, path
-from minitvm.tensor import Axis, ComputeOp, Tensor, facts_of, parts
+from minitvm.tensor import Axis, ComputeOp, ExternOp, Tensor, facts_of, parts
 from minitvm.tir import (
     INF,
     TRUE,
@@ -46,6 +46,7 @@ from minitvm.tir import (
     split_terms,
     sub,
     substitute,
+    text,
     walk,
 )
 
@@ -78,6 +79,8 @@ def infer(state: State) -> dict[str, Domain]:
     for stage in reversed(state.stages):
         if isinstance(stage.op, ComputeOp):
             found[stage.name] = _domain(state, stage, stage.op, found)
+        elif isinstance(stage.op, ExternOp):  # it has no axes, and computes all it has
+            found[stage.name] = Domain({}, {}, {}, {}, _around(state, stage, found), ())
     return found
 
 
@@ -124,23 +127,43 @@ def _region(
 ) -> list[Interval]:
     """The part of the stage's tensor that its readers touch while the `fixed` loops stand still."""
     whole: list[Interval] = [(0, sub(n, 1)) for n in op.shape]
-    if stage.is_output:
+    if stage.is_output or any(_reads_all(s, op) for s in state.stages):
         return whole
     touched: list[Interval | None] = [None] * len(whole)
+    for _, _, spans in touches(state, op, fixed, done):
+        for d, span in enumerate(spans):
+            old = touched[d]
+            touched[d] = span if old is None else _hull(old, span)
+    loose = {v for d in done.values() for v in d.loops.values()} - fixed
+    return [_usable(t, w, fixed, loose) for t, w in zip(touched, whole, strict=True)]
+
+
+def _reads_all(reader: Stage, op: ComputeOp) -> bool:
+    """Is `reader` an extern operation that reads a result of `op`?"""
+    return isinstance(reader.op, ExternOp) and any(t.op is op for t in reader.op.inputs)
+
+
+def touches(
+    state: State, op: ComputeOp, fixed: set[Var], done: dict[str, Domain]
+) -> Iterator[tuple[Stage, Load, list[Interval]]]:
+    """Every load of a result of `op`: its reader, and the part it touches of each dimension."""
     for reader in state.stages:
         if not isinstance(reader.op, ComputeOp):
             continue
+        values = done[reader.name].values if reader.name in done else {}
         for e in parts(reader.op):
             for n in walk(e):
                 if isinstance(n, Load) and isinstance(n.buffer, Tensor) and n.buffer.op is op:
-                    values = done[reader.name].values
-                    for d, i in enumerate(n.indices):
-                        from_data = any(isinstance(a, AsIndex) for a in walk(i))
-                        span = whole[d] if from_data else sweep(substitute(i, values), fixed)
-                        old = touched[d]
-                        touched[d] = span if old is None else _hull(old, span)
-    loose = {v for d in done.values() for v in d.loops.values()} - fixed
-    return [_usable(t, w, fixed, loose) for t, w in zip(touched, whole, strict=True)]
+                    yield (
+                        reader,
+                        n,
+                        [
+                            (0, sub(size, 1))
+                            if any(isinstance(a, AsIndex) for a in walk(i))
+                            else sweep(substitute(i, values), fixed)
+                            for i, size in zip(n.indices, op.shape, strict=True)
+                        ],
+                    )
 
 
 def _hull(a: Interval, b: Interval) -> Interval:
@@ -313,20 +336,43 @@ def _guards(
     A split that does not divide guards the axis it splits, intermediate ones too; a data axis
     that may leave its tensor is guarded against the tensor's size.
     """
-    wanted: list[Expr] = []
+    wanted = conditions(stage, op, start, extents, values)
+    return _needed([c for c, _ in wanted if c is not TRUE])
+
+
+def conditions(
+    stage: Stage,
+    op: ComputeOp,
+    start: dict[Axis, Index],
+    extents: dict[Axis, Index],
+    values: dict[Axis, Index],
+) -> list[tuple[Expr, SplitRelation | Axis]]:
+    """What must hold, and why: a split that does not divide, or an axis that ends somewhere."""
+    wanted: list[tuple[Expr, SplitRelation | Axis]] = []
     roots = {*op.axis, *op.reduce_axis}
     for r in stage.relations:
         if isinstance(r, SplitRelation):
             done, n = mul(extents[r.outer], extents[r.inner]), extents[r.parent]
             if not same(done, n):
+                if r.exact:
+                    _not_exact(stage, r, done, n)
                 value = values[r.parent]
                 if r.parent in roots:
                     value = sub(value, start[r.parent])
-                wanted.append(_below(value, n))
+                wanted.append((_below(value, n), r))
     for a in op.axis:
-        wanted.append(compare("<=", 0, values[a]))
-        wanted.append(_below(values[a], a.extent))
-    return _needed([c for c in wanted if c is not TRUE])
+        wanted.append((compare("<=", 0, values[a]), a))
+        wanted.append((_below(values[a], a.extent), a))
+    return wanted
+
+
+def _not_exact(stage: Stage, r: SplitRelation, done: Index, n: Index) -> None:
+    raise LoweringError(
+        f"split of {r.parent.name!r} in {stage.name}, disable_predication=True",
+        f"it makes {text(done)} iterations of {text(n)}: without a guard, "
+        "those too many would write elsewhere",
+        "a size that divides, or leave the guard in",
+    )
 
 
 def _below(e: Index, n: Index) -> Expr:

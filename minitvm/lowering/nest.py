@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from minitvm.base import LoweringError
 from minitvm.schedule import At, FuseRelation, Stage, State, layout_index
-from minitvm.tensor import Axis, ComputeOp, PlaceholderOp, Tensor, facts_of, tensor_of
+from minitvm.tensor import Axis, ComputeOp, ExternOp, PlaceholderOp, Tensor, facts_of, tensor_of
 from minitvm.tir import (
     FALSE,
     TRUE,
@@ -23,6 +23,7 @@ from minitvm.tir import (
     Var,
     add,
     all_of,
+    compare,
     high,
     rewrite_expr,
     seq,
@@ -32,6 +33,8 @@ from minitvm.tir import (
 )
 
 from .bounds import Domain, data_domain, sweep
+from .operands import Window, instantiate
+from .tensorize import region, tensorized
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -46,7 +49,7 @@ class Program:
     def place(self, t: Tensor, indices: tuple[Index, ...]) -> tuple[Index, ...]:
         """Where element `indices` of `t` lives in its buffer: relative to the computed region."""
         stage = self.state.owner(t)
-        if isinstance(stage.op, PlaceholderOp):
+        if not isinstance(stage.op, ComputeOp):
             return indices
         start = self.domains[stage.name].start
         local = tuple(sub(i, start[a]) for i, a in zip(indices, stage.op.axis, strict=True))
@@ -69,11 +72,12 @@ def allocate(state: State, domains: dict[str, Domain], given: dict[Tensor, Buffe
     """`given` buffers for inputs and outputs, new ones as large as their region for the rest."""
     buffers = dict(given)
     for stage in state.stages:
-        if isinstance(stage.op, ComputeOp):
-            for i in range(len(stage.op.body)):
+        if not isinstance(stage.op, PlaceholderOp):
+            for i in range(len(stage.op.dtypes)):
                 t = tensor_of(stage.op, i)
                 if t not in buffers:
-                    buffers[t] = Buffer(t.name, _shape(stage, domains), t.dtype, stage.scope)
+                    shape = _shape(stage, domains) if isinstance(stage.op, ComputeOp) else t.shape
+                    buffers[t] = Buffer(t.name, shape, t.dtype, stage.scope)
     return Program(state, domains, buffers, frozenset(given))
 
 
@@ -113,20 +117,32 @@ def nest(program: Program) -> Stmt:
     """All root stages one after another; attached ones inside them."""
     body: Stmt | None = None
     for stage in reversed(program.state.stages):
-        if isinstance(stage.op, ComputeOp) and not isinstance(stage.attach, At):
+        if not isinstance(stage.op, PlaceholderOp) and not isinstance(stage.attach, At):
             body = _realize(program, stage, stage.op, body)
     assert body is not None
     return body
 
 
-def _realize(program: Program, stage: Stage, op: ComputeOp, rest: Stmt | None) -> Stmt:
+def _realize(program: Program, stage: Stage, op: ComputeOp | ExternOp, rest: Stmt | None) -> Stmt:
     """The stage's loops, then `rest`; its buffers exist for both, unless they are arguments."""
-    body = seq(_stage(program, stage, op), rest)
-    for i in reversed(range(len(op.body))):
+    made = _extern(program, op) if isinstance(op, ExternOp) else _stage(program, stage, op)
+    body = seq(made, rest)
+    for i in reversed(range(len(op.dtypes))):
         t = tensor_of(op, i)
         if t not in program.given:
             body = Allocate(program.buffers[t], body)
     return body
+
+
+def _extern(program: Program, op: ExternOp) -> Stmt:
+    """The statement of an extern operation, on the memory of its inputs and outputs."""
+    outputs = [tensor_of(op, i) for i in range(len(op.dtypes))]
+
+    def window(t: Tensor) -> Window:
+        return Window(program.buffers[t], lambda at: program.place(t, at))
+
+    named = zip((*op.in_buffers, *op.out_buffers), (*op.inputs, *outputs), strict=True)
+    return instantiate(op.body, {b: window(t) for b, t in named}, f"extern {op.name}")
 
 
 def _stage(program: Program, stage: Stage, op: ComputeOp) -> Stmt:
@@ -139,6 +155,8 @@ def _stage(program: Program, stage: Stage, op: ComputeOp) -> Stmt:
                                                  for k: for j: C += ...
     """
     domain, leaves = program.domains[stage.name], stage.leaves
+    if (depth := tensorized(stage)) is not None:
+        return _tensorized(program, stage, op, depth)
     if op.reduction is None:
         return _loops(program, stage, domain.guards, leaves, _assign(program, op, domain))
     first = next((d for d, a in enumerate(leaves) if a.kind == "reduce"), len(leaves))
@@ -179,7 +197,7 @@ def _loops(
         body = _guarded(ready, body)
         waiting = [g for g in waiting if not any(g is r for r in ready)]
         for producer in reversed(attached):
-            assert isinstance(producer.op, ComputeOp)
+            assert not isinstance(producer.op, PlaceholderOp)
             body = _realize(program, producer, producer.op, body)
         body = _for(stage, a, var, domain, body)
     return _guarded(waiting, body)
@@ -210,6 +228,55 @@ def _attached(program: Program, stage: Stage, a: Axis) -> list[Stage]:
         for s in program.state.stages
         if isinstance(s.attach, At) and s.attach.stage == stage.name and s.attach.axis is a
     ]
+
+
+def _tensorized(program: Program, stage: Stage, op: ComputeOp, depth: int) -> Stmt:
+    """The loops of one stage outside of a tensor intrinsic, which does the rest.
+
+    A reduction that goes on outside is reset, then updated; an intrinsic without a reset begins it
+    in the first iteration:
+
+        for i: for k: gemm(...)    ->    for i:                   for i: for k:
+                                           reset(...)       or      if k == 0: body(...)
+                                           for k: update(...)       else: update(...)
+    """
+    domain, outer = program.domains[stage.name], stage.leaves[:depth]
+    for a in stage.leaves[depth:]:
+        if found := _attached(program, stage, a):
+            raise LoweringError(
+                f"tensorize of {stage.leaves[depth].name!r} in {stage.name}",
+                f"{found[0].name} is computed at {a.name!r}, inside it",
+                f"compute it at a loop outside of {stage.leaves[depth].name!r}",
+            )
+    do = region(stage, op, domain, depth, program.buffers, program.place)
+    if not do.reduces:
+        return _loops(program, stage, domain.guards, outer, do.body)
+    assert do.update is not None
+    if do.reset is None:
+        first = all_of(*(compare("==", v, 0) for v in do.reduces))
+        return _loops(program, stage, domain.guards, outer, If(first, do.body, do.update))
+    at = next(d for d, a in enumerate(outer) if a.kind == "reduce")
+    common = _common(program, stage, outer[at:])
+    own = tuple(g for g in domain.guards if not any(g is c for c in common))
+    update = _loops(program, stage, own, outer[at:], do.update)
+    body = seq(_reset(stage, domain, own, outer[at:], do.reset), update)
+    return _loops(program, stage, common, outer[:at], body)
+
+
+def _reset(
+    stage: Stage, domain: Domain, guards: tuple[Expr, ...], leaves: tuple[Axis, ...], reset: Stmt
+) -> Stmt:
+    """`reset` in loops of its own over the data axes among `leaves`."""
+    loops = [(a, domain.loops[a]) for a in leaves if a in domain.loops]
+    fresh = {v: Var(f"{v.name}.init", 0, v.high, v.top) for a, v in loops if a.kind == "data"}
+    folded = {id(v) for a, v in loops if a.kind == "reduce"}
+    conds = [substitute(g, fresh) for g in guards if not _mentions_any(g, folded)]
+    body = _guarded(conds, substitute(reset, fresh))
+    for a, v in reversed(loops):
+        if v in fresh:
+            note = stage.note(a)
+            body = For(fresh[v], domain.extents[a], body, note.kind, note.thread)
+    return body
 
 
 # --- stores ---------------------------------------------------------------------------------------

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from minitvm.schedule import Inline, Stage, State, map_bodies
-from minitvm.tensor import ComputeOp, Tensor, tensor_of
+from minitvm.tensor import ComputeOp, ExternOp, Tensor, bound_to, tensor_of
 from minitvm.tir import Expr, Load, rewrite_expr, substitute
 
 
@@ -19,6 +19,11 @@ def normalize(state: State) -> State:
     kept: list[Stage] = []
     for s in state.stages:
         op = s.op
+        if isinstance(op, ExternOp):
+            new = bound_to(op, renamed) if any(t in renamed for t in op.inputs) else op
+            for i in range(len(op.dtypes) if new is not op else 0):
+                renamed[tensor_of(op, i)] = tensor_of(new, i)
+            s = s.change(op=new)  # noqa: PLW2901  the stage, reading what is there now
         if isinstance(op, ComputeOp):
             new = _read_through(op, formulas, renamed)
             for i, body in enumerate(new.body):

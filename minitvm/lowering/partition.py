@@ -73,7 +73,7 @@ def _certain(var: Var, extent: int, body: Stmt) -> tuple[Span, set[int]]:
     first, stop = 0, extent
     held: set[int] = set()
     for g in _inner_guards(body):
-        lo, hi = _holds(g, var, extent)
+        lo, hi = holds(g, var, extent)
         lo, hi = max(first, lo), min(stop, hi)
         if lo < hi:
             first, stop = lo, hi
@@ -81,22 +81,23 @@ def _certain(var: Var, extent: int, body: Stmt) -> tuple[Span, set[int]]:
     return (first, stop), held
 
 
-def _holds(guard: Expr, var: Var, extent: int) -> Span:
+def holds(guard: Expr, var: Var, extent: int) -> Span:
     """The values of `var` for which the affine `guard` is certain; an empty span if unknown.
 
     i*64 + j < 700 with j in 0..63: certain for i in 0..9.
     """
-    for e in facts_of(guard)[:1]:
-        terms, const = split_terms(e)
-        c = sum(k for a, k in terms if a is var)
-        rest = linear((t for t in terms if t[0] is not var), const)
-        least = low(rest)
-        if c == 0 or least == -INF or not free_of(rest, (var,)):
-            continue
-        if c < 0:
-            return 0, min(extent, int(least) // -c + 1)
-        return max(0, -(int(least) // c)), extent
-    return 0, 0
+    facts = facts_of(guard)
+    if len(facts) != 1:  # i == 5 is two
+        return 0, 0
+    terms, const = split_terms(facts[0])
+    c = sum(k for a, k in terms if a is var)
+    rest = linear((t for t in terms if t[0] is not var), const)
+    least = low(rest)
+    if c == 0 or least == -INF or not free_of(rest, (var,)):
+        return 0, 0
+    if c < 0:
+        return 0, min(extent, int(least) // -c + 1)
+    return max(0, -(int(least) // c)), extent
 
 
 def _piece(loop: For, first: int, stop: int) -> Stmt | None:

@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 from minitvm.base import CHECK, ArgumentError, debug, debug_level
 from minitvm.schedule import State
-from minitvm.tensor import ComputeOp, PlaceholderOp, Tensor, tensor_of
+from minitvm.tensor import PlaceholderOp, Tensor, tensor_of
 from minitvm.tir import Buffer, For, PrimFunc, Stmt, Var, variables, verify, walk
 
 from .bounds import infer
@@ -80,7 +80,7 @@ def _loops(state: State, args: tuple[Tensor | Var, ...], name: str) -> PrimFunc:
     _complete(plain, args, given)
     program = allocate(plain, infer(plain), given)
     params = tuple(given[table[a]] if isinstance(a, Tensor) else a for a in args)
-    outputs = tuple(b for t, b in given.items() if isinstance(t.op, ComputeOp))
+    outputs = tuple(b for t, b in given.items() if not isinstance(t.op, PlaceholderOp))
     sizes = _sizes(params)
     func = PrimFunc(name, params, nest(program), outputs, sizes)
     _all_bound(func)

@@ -7,6 +7,8 @@ from typing import Any
 
 from minitvm.tir import (
     Allocate,
+    Call,
+    Evaluate,
     For,
     Index,
     Lane,
@@ -16,6 +18,7 @@ from minitvm.tir import (
     Var,
     add,
     free_of,
+    is_opaque,
     lane,
     mul,
     rewrite,
@@ -48,7 +51,7 @@ def vectorize(s: Stmt) -> Stmt:
 
 def _vector(loop: For, extent: int) -> Stmt:
     """The loop as vector statements; inner loops have been done already."""
-    if not _lanewise(loop.var, loop.body):
+    if not lanewise(loop.var, loop.body):
         return replace(loop, kind="serial")
     whole, rest = divmod(extent, WIDEST)
     parts: list[Stmt] = []
@@ -74,7 +77,7 @@ def _lanes(loop: For, first: Index, lanes: int) -> Stmt:
     return substitute(body, {loop.var: add(lane(lanes), first)})
 
 
-def _lanewise(var: Var, body: Stmt) -> bool:
+def lanewise(var: Var, body: Stmt) -> bool:
     """May all iterations run at once, one a lane?"""
     own = {id(n.buffer) for n in walk(body) if isinstance(n, Allocate)}
     for n in walk(body):
@@ -84,6 +87,10 @@ def _lanewise(var: Var, body: Stmt) -> bool:
             case For(extent=extent) if not free_of(extent, (var,)):
                 return False
             case Store(buffer, (i,), _) if id(buffer) not in own and free_of(i, (var,)):
+                return False
+            case Evaluate():  # what it does in one lane, nobody knows
+                return False
+            case Call() if is_opaque(n):
                 return False
             case _:
                 pass

@@ -6,10 +6,12 @@ import ctypes
 from typing import Any
 
 from minitvm.base import Target, TVMError
+from minitvm.codegen import CALL_PACKED
 from minitvm.tir import Buffer, PrimFunc
 
 from .function import Run
 from .jit import Machine, compile_ir
+from .packed import call_packed_address, failure
 from .pool import parallel_launch_address
 
 LAUNCH = "minitvm_parallel_launch"  # the name by which generated code calls the thread pool
@@ -17,7 +19,8 @@ LAUNCH = "minitvm_parallel_launch"  # the name by which generated code calls the
 
 def load_native(func: PrimFunc, text: str, entry: str, target: Target) -> tuple[Run, Machine]:
     """The compiled function `entry` of the LLVM IR in `text`, and the machine code it lives in."""
-    symbols = {LAUNCH: parallel_launch_address()} if LAUNCH in text else None
+    provided = {LAUNCH: parallel_launch_address, CALL_PACKED: call_packed_address}
+    symbols = {name: where() for name, where in provided.items() if name in text}
     machine = compile_ir(text, cpu=target.mcpu, features=target.mattr, symbols=symbols)
     kinds = [
         *(ctypes.c_void_p if isinstance(p, Buffer) else ctypes.c_int64 for p in func.params),
@@ -27,6 +30,9 @@ def load_native(func: PrimFunc, text: str, entry: str, target: Target) -> tuple[
 
     def run(args: list[Any]) -> None:
         if call(*[a if isinstance(a, int) else address(a) for a in args]):
+            raised = failure()
+            if raised is not None:
+                raise raised
             raise TVMError(f"{func.name}: out of memory", "a temporary array did not fit")
 
     return run, machine

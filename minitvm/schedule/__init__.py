@@ -3,6 +3,8 @@
 from .apply import apply, ceildiv, loop, replay
 from .attach import check_attach, effective_readers, legal_places, path, position
 from .dataflow import axis_names, layout_index, map_bodies, reread
+from .memory import holds
+from .memory_steps import Bind, DoubleBuffer, Prefetch, SetStorePredicate, StorageAlign, StoreAt
 from .state import (
     At,
     AtRoot,
@@ -34,45 +36,61 @@ from .steps import (
     SetScope,
     Split,
     Step,
+    Tensorize,
     TransformLayout,
     from_json,
     to_json,
 )
+from .tensorize import know
+from .threads import TAGS, check_tag, is_shared_by, is_virtual, scope_rank, thread_rank
 
 __all__ = [
     "NAMES",
     "STEPS",
+    "TAGS",
     "Annotate",
     "At",
     "AtRoot",
     "Attach",
+    "Bind",
     "CacheRead",
     "CacheWrite",
     "ComputeAt",
     "ComputeInline",
     "ComputeRoot",
+    "DoubleBuffer",
     "Fuse",
     "FuseRelation",
     "Inline",
     "LoopNote",
     "Pragma",
+    "Prefetch",
     "RFactor",
     "Relation",
     "Reorder",
     "SetScope",
+    "SetStorePredicate",
     "Split",
     "SplitRelation",
     "Stage",
     "State",
     "Step",
+    "StorageAlign",
+    "StoreAt",
+    "Tensorize",
     "TransformLayout",
     "apply",
     "axis_names",
     "ceildiv",
     "check_attach",
+    "check_tag",
     "effective_readers",
     "from_json",
+    "holds",
     "initial",
+    "is_shared_by",
+    "is_virtual",
+    "know",
     "layout_index",
     "legal_places",
     "loop",
@@ -83,5 +101,7 @@ __all__ = [
     "replay",
     "reread",
     "root_axes",
+    "scope_rank",
+    "thread_rank",
     "to_json",
 ]

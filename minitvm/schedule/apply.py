@@ -8,11 +8,21 @@ from dataclasses import replace
 from typing import Any
 
 from minitvm.base import ScheduleError
-from minitvm.tensor import Axis, AxisKind, ComputeOp, PlaceholderOp, axis
-from minitvm.tir import Index, add, floordiv, mul, text
+from minitvm.tensor import Axis, AxisKind, ComputeOp, ExternOp, PlaceholderOp, axis
+from minitvm.tir import Index, add, floordiv, mul, same, text
 
 from .attach import check_attach, legal_places
 from .dataflow import cache_read, cache_write, transform_layout
+from .memory import (
+    bind,
+    check_store,
+    double_buffer,
+    prefetch,
+    set_store_predicate,
+    storage_align,
+    store_at,
+)
+from .memory_steps import Bind, DoubleBuffer, Prefetch, SetStorePredicate, StorageAlign, StoreAt
 from .rfactor import rfactor
 from .state import (
     At,
@@ -23,6 +33,7 @@ from .state import (
     SplitRelation,
     Stage,
     State,
+    readers,
     unique,
 )
 from .steps import (
@@ -39,8 +50,10 @@ from .steps import (
     SetScope,
     Split,
     Step,
+    Tensorize,
     TransformLayout,
 )
+from .tensorize import tensorize
 
 SCOPES = ("global", "shared", "local", "warp")
 KINDS = ("vectorize", "unroll", "parallel")
@@ -51,6 +64,7 @@ def apply(state: State, step: Step) -> State:
     """The state after `step`. Raises ScheduleError, and changes nothing, if it is illegal."""
     new = _EFFECTS[type(step)](state, step)
     check_attach(new)
+    check_store(new)
     return replace(new, steps=(*state.steps, step))
 
 
@@ -92,6 +106,12 @@ def _scheduled(state: State, name: str, verb: str) -> Stage:
         raise ScheduleError(
             f"{verb} of {name}", "it is inlined, it has no loops", "compute_root it first"
         )
+    if isinstance(stage.op, ExternOp):
+        raise ScheduleError(
+            f"{verb} of {name}",
+            "it is an extern operation: its loops are in its statement",
+            "write them as they should run: ib.for_range(..., kind='parallel')",
+        )
     return stage
 
 
@@ -122,9 +142,23 @@ def _split(state: State, step: Split) -> State:
         extents = (size, ceildiv(old.extent, size))
     outer = _new_axis(stage, f"{step.axis}.outer", extents[0], old.kind)
     inner = _new_axis(stage, f"{step.axis}.inner", extents[1], old.kind)
-    relation = SplitRelation(old, outer, inner, step.factor, step.nparts)
+    exact = step.disable_predication
+    if exact and stage.is_output:
+        _divides(stage, old, extents)
+    relation = SplitRelation(old, outer, inner, step.factor, step.nparts, exact)
     leaves = (*stage.leaves[:at], outer, inner, *stage.leaves[at + 1 :])
     return _made(state, stage, leaves, relation, {old: inner})
+
+
+def _divides(stage: Stage, a: Axis, parts: tuple[Index, Index]) -> None:
+    """A split without a guard divides; where a stage is attached, lowering knows."""
+    if not same(mul(*parts), a.extent):
+        raise ScheduleError(
+            f"split of {a.name!r} in {stage.name}, disable_predication=True",
+            f"{text(parts[0])} * {text(parts[1])} iterations are not {text(a.extent)}: "
+            "without a guard, those too many would write elsewhere",
+            "a size that divides the extent, or leave the guard in",
+        )
 
 
 def _fuse(state: State, step: Fuse) -> State:
@@ -165,6 +199,13 @@ def _made(
 ) -> State:
     """`state` with new loops for `stage`; what was attached at a replaced loop moves along."""
     gone = [a for a in stage.leaves if not any(a is b for b in leaves)]
+    given = [a for a in gone if stage.note(a).intrin is not None]
+    if given:
+        raise ScheduleError(
+            f"split or fuse of {given[0].name!r} in {stage.name}",
+            "it is tensorized",
+            "split and fuse first, then tensorize the loop that remains",
+        )
     marked = [a for a in gone if stage.note(a).kind != "serial"]
     if marked:
         raise ScheduleError(
@@ -177,7 +218,10 @@ def _made(
     state = state.with_stage(new)
     for s in state.stages:
         if isinstance(s.attach, At) and s.attach.stage == stage.name and s.attach.axis in moved:
-            state = state.with_stage(s.change(attach=At(stage.name, moved[s.attach.axis])))
+            s = s.change(attach=At(stage.name, moved[s.attach.axis]))  # noqa: PLW2901  goes along
+        if s.store is not None and s.store.stage == stage.name and s.store.axis in moved:
+            s = s.change(store=At(stage.name, moved[s.store.axis]))  # noqa: PLW2901  goes along
+        state = state.with_stage(s)
     return state
 
 
@@ -215,7 +259,7 @@ def _annotate(state: State, step: Annotate) -> State:
     others = [b.name for b in stage.leaves if b is not a and stage.note(b).kind == "vectorize"]
     if step.kind == "vectorize" and others:
         raise ScheduleError(what, f"{others[0]!r} is vectorized already", "fuse the two")
-    return _note(state, stage, a, kind=step.kind)
+    return _note(state, stage, a, kind=step.kind, thread="", threads=None)
 
 
 def _note(state: State, stage: Stage, a: Axis, **fields: Any) -> State:
@@ -272,11 +316,24 @@ def _compute_inline(state: State, step: ComputeInline) -> State:
             "it is a reduction, which cannot stand inside another formula",
             "compute_at",
         )
-    return state.with_stage(stage.change(attach=Inline()))
+    for name in readers(state)[stage.name]:
+        if isinstance(state.stage(name).op, ExternOp):
+            raise ScheduleError(
+                f"compute_inline of {stage.name}",
+                f"{name} is an extern operation, which reads it from memory",
+                "leave it at root",
+            )
+    if isinstance(stage.op, ExternOp):
+        raise ScheduleError(
+            f"compute_inline of {stage.name}",
+            "it is an extern operation: it has no formula to put into its readers",
+            "leave it at root",
+        )
+    return state.with_stage(stage.change(attach=Inline(), store=None))
 
 
 def _compute_root(state: State, step: ComputeRoot) -> State:
-    return state.with_stage(state.stage(step.stage).change(attach=AtRoot()))
+    return state.with_stage(state.stage(step.stage).change(attach=AtRoot(), store=None))
 
 
 def _set_scope(state: State, step: SetScope) -> State:
@@ -302,8 +359,41 @@ def _cache_write(state: State, step: CacheWrite) -> State:
     return cache_write(state, step, _cache_scope(step.scope))
 
 
+def _is_extern(state: State, name: str) -> bool:
+    return isinstance(state.stage(name).op, ExternOp)
+
+
+def _tensorize(state: State, step: Tensorize) -> State:
+    stage = _scheduled(state, step.stage, "tensorize")
+    return tensorize(state, step, stage, loop(stage, step.axis, "tensorize")[1])
+
+
 def _transform_layout(state: State, step: TransformLayout) -> State:
+    stage = state.stage(step.stage)
+    users = [n for n in (step.stage, *readers(state)[step.stage]) if _is_extern(state, n)]
+    if users:
+        raise ScheduleError(
+            f"transform_layout of {stage.name}",
+            f"{users[0]} is an extern operation, which knows it row by row",
+            "another layout for the copy that cache_read makes",
+        )
     return transform_layout(state, step, _inner_stage(state, step.stage, "transform_layout"))
+
+
+def _bind(state: State, step: Bind) -> State:
+    stage = _scheduled(state, step.stage, "bind")
+    return bind(state, step, stage, loop(stage, step.axis, "bind")[1])
+
+
+def _prefetch(state: State, step: Prefetch) -> State:
+    stage = _scheduled(state, step.stage, "prefetch")
+    return prefetch(state, step, stage, loop(stage, step.axis, "prefetch")[1])
+
+
+def _store_at(state: State, step: StoreAt) -> State:
+    stage = _inner_stage(state, step.stage, "store_at")
+    target = _scheduled(state, step.target, "store_at")
+    return store_at(state, stage, target, loop(target, step.axis, "store_at")[1])
 
 
 _EFFECTS: dict[type[Any], Callable[[State, Any], State]] = {
@@ -319,5 +409,18 @@ _EFFECTS: dict[type[Any], Callable[[State, Any], State]] = {
     CacheRead: _cache_read,
     CacheWrite: _cache_write,
     RFactor: rfactor,
+    Tensorize: _tensorize,
     TransformLayout: _transform_layout,
+    Bind: _bind,
+    DoubleBuffer: lambda state, step: double_buffer(
+        state, _inner_stage(state, step.stage, "double_buffer")
+    ),
+    StorageAlign: lambda state, step: storage_align(
+        state, step, _inner_stage(state, step.stage, "storage_align")
+    ),
+    SetStorePredicate: lambda state, step: set_store_predicate(
+        state, step, _scheduled(state, step.stage, "set_store_predicate")
+    ),
+    Prefetch: _prefetch,
+    StoreAt: _store_at,
 }

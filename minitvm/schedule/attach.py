@@ -9,7 +9,7 @@ from minitvm.base import ScheduleError
 from minitvm.tensor import Axis, ComputeOp, Tensor, parts
 from minitvm.tir import Expr, Load, walk
 
-from .state import At, Inline, Stage, State, readers
+from .state import At, AtRoot, Inline, Stage, State, readers
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -121,11 +121,41 @@ def _sources(state: State, exprs: Iterable[Expr]) -> set[str]:
 def _refuse(state: State, s: Stage, reader: str, who: list[str]) -> None:
     legal = legal_places(state, s.name)
     assert isinstance(s.attach, At)
-    raise ScheduleError(
+    error = ScheduleError(
         f"compute_at of {s.name} at {s.attach.stage}, loop {s.attach.axis.name!r}",
         f"{reader} reads {s.name} outside that loop (readers: {', '.join(who)})",
         f"one of {', '.join(legal)}" if legal else "compute_root, or attach the readers first",
     )
+    error.add_note(reader_tree(state, s.name, set(legal)))
+    raise error
+
+
+def reader_tree(state: State, name: str, legal: set[str]) -> str:
+    """The loops of the program, where the stage `name` is read, and which are `legal` for it.
+
+    for C.i.outer:      <- B can be computed here
+      for C.i.inner:    <- B can be computed here
+        C reads B
+    """
+    who = effective_readers(state)[name]
+
+    def lines(stage: Stage, depth: int) -> list[str]:
+        found: list[str] = []
+        names = stage.named()
+        for a in stage.leaves:
+            here = f"{stage.name}.{names[a]}"
+            mark = f"    <- {name} can be computed here" if here in legal else ""
+            found.append(f"{'  ' * depth}for {here}:{mark}")
+            depth += 1
+            for s in state.stages:
+                if isinstance(s.attach, At) and s.attach.axis is a and s.name != name:
+                    found += lines(s, depth)
+        if stage.name in who:
+            found.append(f"{'  ' * depth}{stage.name} reads {name}")
+        return found
+
+    roots = [s for s in state.stages if isinstance(s.attach, AtRoot) and s.name != name]
+    return "\n".join([f"where {name} is read:", *(line for s in roots for line in lines(s, 1))])
 
 
 def legal_places(state: State, name: str) -> list[str]:

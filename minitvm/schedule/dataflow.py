@@ -123,7 +123,7 @@ def cache_write(state: State, step: CacheWrite, scope: str) -> State:
             "it is an extern operation: only its own statement knows where it writes",
             "cache_read of its result",
         )
-    if stage.relations or stage.notes or _moved(stage):
+    if stage.relations or stage.notes or stage.predicate or _moved(stage):
         raise ScheduleError(
             f"cache_write of {stage.name}",
             "its loops have been changed already, and they would be lost",
@@ -166,10 +166,10 @@ def _moved(stage: Stage) -> bool:
 def layout_index(layout: tuple[str, ...], names: tuple[str, ...], at: Any) -> tuple[Any, ...]:
     """The layout's expressions evaluated at `at` (indices, ints or arrays), one for each name."""
     env = dict(zip(names, at, strict=True))
-    return tuple(_arithmetic(ast.parse(e, mode="eval").body, env, e) for e in layout)
+    return tuple(arithmetic(ast.parse(e, mode="eval").body, env, e) for e in layout)
 
 
-def _arithmetic(n: ast.expr, env: dict[str, Any], source: str) -> Any:
+def arithmetic(n: ast.expr, env: dict[str, Any], source: str) -> Any:
     """The value of + - * // % over names and ints; anything else is refused, never run."""
     match n:
         case ast.Constant(value=int() as v):
@@ -178,7 +178,7 @@ def _arithmetic(n: ast.expr, env: dict[str, Any], source: str) -> Any:
             return env[name]
         case ast.BinOp(left, op, right) if type(op) in _OPERATORS:
             return _OPERATORS[type(op)](
-                _arithmetic(left, env, source), _arithmetic(right, env, source)
+                arithmetic(left, env, source), arithmetic(right, env, source)
             )
         case _:
             raise ScheduleError(

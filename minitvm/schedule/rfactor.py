@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 from minitvm.base import ScheduleError
-from minitvm.tensor import Axis, ComputeOp, PlaceholderOp, Reduce, Tensor, axis, tensor_of
+from minitvm.tensor import Axis, ComputeOp, Reduce, Tensor, axis, tensor_of
 from minitvm.tir import (
+    FALSE,
     Expr,
     Index,
+    Load,
     add,
     all_of,
     compare,
     floordiv,
     floormod,
+    if_then_else,
     load,
     mul,
     same,
     substitute,
+    walk,
 )
 
 from .dataflow import insert, retarget
@@ -42,7 +46,7 @@ def rfactor(state: State, step: RFactor) -> State:
 
 def _checked(state: State, stage: Stage, step: RFactor) -> tuple[ComputeOp, Reduce, Axis]:
     op, what = stage.op, f"rfactor of {step.axis!r} in {stage.name}"
-    if isinstance(op, PlaceholderOp) or op.reduction is None:
+    if not isinstance(op, ComputeOp) or op.reduction is None:
         raise ScheduleError(what, "it is not a reduction")
     names = stage.named()
     found = [a for a in stage.leaves if names[a] == step.axis]
@@ -81,7 +85,9 @@ def _partial(
     renamed: dict[Axis, Index] = {a: place if a is factored else next(others) for a in leaves}
     values, guards = _values(stage, op, renamed)
     values |= dict(zip(op.axis, data, strict=True))
-    where = all_of(*guards, substitute(reduction.where, values))
+    inside, where = all_of(*guards), substitute(reduction.where, values)
+    reads = any(isinstance(n, Load) for n in walk(where))  # it must not, where a guard fails
+    where = if_then_else(inside, where, FALSE) if reads else all_of(inside, where)
     sources = tuple(substitute(e, values) for e in reduction.sources)
     axes = list(data)
     axes.insert(step.factor_axis % (len(data) + 1), place)

@@ -15,19 +15,23 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 from minitvm.base import ScheduleError, node
-from minitvm.tensor import Axis, ComputeOp, Operation, PlaceholderOp, Tensor
-from minitvm.tir import LoopKind
+from minitvm.tensor import Axis, ComputeOp, Operation, PlaceholderOp, Tensor, TensorIntrin
+from minitvm.tir import Expr, LoopKind
 
 
 @node
 class SplitRelation:
-    """parent = outer * extent(inner) + inner. Either factor = extent(inner) or nparts is given."""
+    """parent = outer * extent(inner) + inner. Either factor = extent(inner) or nparts is given.
+
+    exact: the user says that it divides; it must.
+    """
 
     parent: Axis
     outer: Axis
     inner: Axis
     factor: int | None
     nparts: int | None
+    exact: bool = False
 
 
 @node
@@ -69,7 +73,9 @@ class LoopNote:
 
     kind: LoopKind = "serial"
     thread: str = ""
+    threads: int | None = None  # how many, where that was said
     pragmas: tuple[tuple[str, Any], ...] = ()
+    intrin: TensorIntrin | None = None  # does this loop and all inside it
 
 
 PLAIN = LoopNote()
@@ -81,6 +87,9 @@ class Stage:
 
     leaves: the current loops, outermost first. notes: how they run, where not plainly.
     layout: the physical index of an element as text over its logical index, or None: row-major.
+    store: the loop for which its memory exists, or None: the one it is computed at.
+    aligns: (dimension, factor, offset), where the stride is offset more than a multiple of factor.
+    predicate: conditions on the axes; only where all hold, results are stored.
     """
 
     name: str
@@ -92,6 +101,10 @@ class Stage:
     attach: Attach = AtRoot()
     scope: str = "global"
     layout: tuple[tuple[str, ...], tuple[str, ...]] | None = None
+    store: At | None = None
+    double_buffer: bool = False
+    aligns: tuple[tuple[int, int, int], ...] = ()
+    predicate: tuple[Expr, ...] = ()
     is_output: bool = False
 
     def note(self, axis: Axis) -> LoopNote:
@@ -121,6 +134,7 @@ class State:
 
     stages: tuple[Stage, ...]
     steps: tuple[Any, ...] = ()
+    intrins: tuple[TensorIntrin, ...] = ()  # those that steps may name
 
     def stage(self, name: str) -> Stage:
         """The stage called `name`."""
@@ -149,7 +163,7 @@ def readers(state: State) -> dict[str, list[str]]:
     by_op = {id(s.op): s.name for s in state.stages}
     found: dict[str, list[str]] = {s.name: [] for s in state.stages}
     for s in state.stages:
-        if isinstance(s.op, ComputeOp):
+        if not isinstance(s.op, PlaceholderOp):
             for t in s.op.input_tensors:
                 found[by_op[id(t.op)]].append(s.name)
     return {name: list(dict.fromkeys(who)) for name, who in found.items()}
@@ -162,7 +176,7 @@ def initial(outputs: tuple[Operation, ...]) -> State:
     def visit(op: Operation) -> None:
         if any(op is o for o in order):
             return
-        if isinstance(op, ComputeOp):
+        if not isinstance(op, PlaceholderOp):
             for t in op.input_tensors:
                 visit(t.op)
         order.append(op)

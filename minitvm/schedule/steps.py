@@ -13,6 +13,8 @@ from typing import Any, Literal, TypeAlias
 
 from minitvm.base import ScheduleError, as_tuple
 
+from .memory_steps import Bind, DoubleBuffer, Prefetch, SetStorePredicate, StorageAlign, StoreAt
+
 
 @dataclass(frozen=True, slots=True)
 class Split:
@@ -23,6 +25,8 @@ class Split:
                                           if i_outer*factor + i_inner < n:
                                             body(i_outer*factor + i_inner)
 
+    With disable_predication the `if` is left out; lowering raises where that would be wrong.
+
     Checks: the axis is a loop of the stage; exactly one of factor and nparts, an int >= 1.
     """
 
@@ -30,6 +34,7 @@ class Split:
     axis: str
     factor: int | None = None
     nparts: int | None = None
+    disable_predication: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,6 +202,23 @@ class RFactor:
 
 
 @dataclass(frozen=True, slots=True)
+class Tensorize:
+    """Let the tensor intrinsic called `intrin` do the loop and all loops inside it.
+
+        for io in range(n // 8):      for io in range(n // 8):
+          for ii in range(8):    ->     gemm_8x8(C[io*8, ...], A[io*8, ...], B[...])
+            ...
+
+    Checks: the intrinsic is known; none of those loops is marked; one intrinsic a stage. Lowering
+    checks that the loops compute the intrinsic's formula.
+    """
+
+    stage: str
+    axis: str
+    intrin: str
+
+
+@dataclass(frozen=True, slots=True)
 class TransformLayout:
     """Store a stage's result in another order: element (axes) lives at (layout).
 
@@ -223,7 +245,14 @@ Step: TypeAlias = (
     | CacheRead
     | CacheWrite
     | RFactor
+    | Tensorize
     | TransformLayout
+    | Bind
+    | DoubleBuffer
+    | StorageAlign
+    | SetStorePredicate
+    | Prefetch
+    | StoreAt
 )
 
 STEPS: dict[str, type[Any]] = {
@@ -239,7 +268,14 @@ STEPS: dict[str, type[Any]] = {
     "cache_read": CacheRead,
     "cache_write": CacheWrite,
     "rfactor": RFactor,
+    "tensorize": Tensorize,
     "transform_layout": TransformLayout,
+    "bind": Bind,
+    "double_buffer": DoubleBuffer,
+    "storage_align": StorageAlign,
+    "set_store_predicate": SetStorePredicate,
+    "prefetch": Prefetch,
+    "store_at": StoreAt,
 }
 NAMES: dict[type[Any], str] = {cls: name for name, cls in STEPS.items()}
 

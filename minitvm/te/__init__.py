@@ -1,13 +1,19 @@
 """The face people type against: formulas and schedules under the names of TVM's `te`."""
 
+from typing import Any as _Any
+
 from minitvm.tensor import (
     Axis,
     ComputeOp,
+    ExternOp,
     PlaceholderOp,
     Reduce,
     Tensor,
+    TensorIntrin,
     comm_reducer,
     compute,
+    decl_tensor_intrin,
+    extern,
     max,
     max_value,
     min,
@@ -21,7 +27,7 @@ from minitvm.tensor import (
 )
 from minitvm.tir import all_of as all
 from minitvm.tir import any_of as any
-from minitvm.tir import const, if_then_else
+from minitvm.tir import const, hardware_intrinsic, if_then_else
 
 from .math import (
     abs,
@@ -57,15 +63,20 @@ from .math import (
 )
 from .notation import define
 from .schedule import Schedule, StageView, create_schedule
+from .unsupported import missing
+
+decl_tensor_intrinsic = decl_tensor_intrin  # as on the slides
 
 __all__ = [
     "Axis",
     "ComputeOp",
+    "ExternOp",
     "PlaceholderOp",
     "Reduce",
     "Schedule",
     "StageView",
     "Tensor",
+    "TensorIntrin",
     "abs",
     "all",
     "any",
@@ -77,14 +88,18 @@ __all__ = [
     "cos",
     "cosh",
     "create_schedule",
+    "decl_tensor_intrin",
+    "decl_tensor_intrinsic",
     "define",
     "erf",
     "exp",
     "exp2",
+    "extern",
     "floor",
     "floordiv",
     "floormod",
     "fmod",
+    "hardware_intrinsic",
     "if_then_else",
     "isfinite",
     "isinf",
@@ -115,3 +130,8 @@ __all__ = [
     "truncmod",
     "var",
 ]
+
+
+def __getattr__(name: str) -> _Any:
+    """Say why a name of TVM's is not here."""
+    raise missing(name)

@@ -20,6 +20,7 @@ from minitvm.schedule import (
     Split,
     State,
     Step,
+    Tensorize,
     TransformLayout,
     apply,
 )
@@ -79,7 +80,7 @@ def python_source(start: State, steps: tuple[Step, ...]) -> str:
 def _touched(step: Step) -> list[str]:
     """The stages whose axes the step names."""
     match step:
-        case Split() | Fuse() | Reorder() | Annotate() | Pragma() | RFactor():
+        case Split() | Fuse() | Reorder() | Annotate() | Pragma() | RFactor() | Tensorize():
             return [step.stage]
         case ComputeAt():
             return [step.target]
@@ -108,9 +109,10 @@ def _line(state: State, after: State, step: Step, names: _Names) -> str:
 
     me = f"s[{names.stage(step.stage)}]"
     match step:
-        case Split(_, name, factor, nparts):
+        case Split(_, name, factor, nparts, exact):
             made = after.stage(step.stage).relations[-1]
             size = f"factor={factor}" if factor is not None else f"nparts={nparts}"
+            size += ", disable_predication=True" if exact else ""
             left = f"{names.axis(made.outer)}, {names.axis(made.inner)}"
             return f"{left} = {me}.split({axis(name)}, {size})"
         case Fuse(_, axes):
@@ -133,6 +135,8 @@ def _line(state: State, after: State, step: Step, names: _Names) -> str:
             return f"{me}.compute_root()"
         case SetScope(_, scope):
             return f"{me}.set_scope({scope!r})"
+        case Tensorize(_, name, intrin):
+            return f"{me}.tensorize({axis(name)}, {intrin})"
         case TransformLayout(_, axes, layout):
             return f"{me}.transform_layout(lambda {', '.join(axes)}: ({', '.join(layout)},))"
         case CacheRead(stage, output, scope, readers):

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import Any
 
-from minitvm.base import ScheduleError, TVMError, as_tuple, debug
+from minitvm.base import ScheduleError, Target, TVMError, as_tuple, debug
+from minitvm.lowering import Caution, Derivation, Explanation, explain
 from minitvm.schedule import (
     Annotate,
     At,
@@ -26,16 +28,19 @@ from minitvm.schedule import (
     Stage,
     State,
     Step,
+    Tensorize,
     TransformLayout,
     apply,
     axis_names,
     from_json,
     initial,
+    know,
     to_json,
 )
-from minitvm.tensor import Axis, Operation, Tensor, tensor_of
+from minitvm.tensor import Axis, Operation, Tensor, TensorIntrin, tensor_of
 from minitvm.tir import Expr, Var, index, text
 
+from .explain import Diff, bound, difference, guard, step_number
 from .python import python_source
 
 
@@ -174,6 +179,41 @@ class Schedule:
         made = next(s for s in self.state.stages if s.name not in old)
         return tensor_of(made.op, i)
 
+    # --- explaining ---
+
+    def explain(self, target: str | Target = "llvm") -> Explanation:
+        """A report: where each stage runs, what it allocates, how often it is computed, and why.
+
+        `explain()["B"].recompute` is how many times an element of B is computed on average.
+        """
+        return explain(self.state, target)
+
+    def warnings(self, target: str | Target = "llvm") -> tuple[Caution, ...]:
+        """What is likely slow on `target`, with reasons; the schedule is right all the same."""
+        return self.explain(target).warnings
+
+    def explain_bound(self, tensor: Any, axis: Any) -> Derivation:
+        """Why the stage of `tensor` computes the part that it does of an axis or dimension.
+
+        Prints as a tree: B.i = [i_outer*4, 6], because C reads B[i], B[i + 2], with i = ...
+        """
+        return bound(self.state, self._find(tensor), axis)
+
+    def explain_guard(self, loop: Axis) -> Derivation:
+        """Every guard on a loop (or older axis): cause, where certain, what passes leave."""
+        return guard(self.state, loop)
+
+    def diff(self, step: int = -1) -> Diff:
+        """The loops before and after step number `step`; the first is 1, the last is -1."""
+        n = step_number(self.state, step)
+        at = n - 1 - len(self.steps)
+        return difference([*self._before, self.state][at - 1 :], self.step_text(n))
+
+    def step_text(self, step: int = -1) -> str:
+        """Step number `step` as a line of Python; the first is 1, the last is -1."""
+        steps = self.steps[: step_number(self.state, step)]
+        return python_source(self._start(), steps).splitlines()[-1]
+
     # --- writing down ---
 
     def python(self) -> str:
@@ -185,9 +225,11 @@ class Schedule:
         return to_json(self.steps)
 
     @staticmethod
-    def from_json(text: str, ops: Any) -> Schedule:
-        """The schedule of `ops` after the steps in `text`."""
+    def from_json(text: str, ops: Any, intrins: Iterable[TensorIntrin] = ()) -> Schedule:
+        """The schedule of `ops` after the steps in `text`, which may name `intrins`."""
         s = create_schedule(ops)
+        for intrin in intrins:
+            s.state = know(s.state, intrin)
         for step in from_json(text):
             s.apply(step)
         return s
@@ -199,7 +241,8 @@ class Schedule:
         return new
 
     def _start(self) -> State:
-        return self._before[0] if self._before else self.state
+        start = self._before[0] if self._before else self.state
+        return replace(start, intrins=self.state.intrins)
 
     def __repr__(self) -> str:
         lines = [f"schedule of {', '.join(s.name for s in self.state.stages if s.is_output)}"]
@@ -294,10 +337,20 @@ class StageView:
             )
         return self._stage.named()[a]
 
-    def split(self, axis: Axis, factor: Any = None, nparts: Any = None) -> tuple[Axis, Axis]:
-        """Cut a loop in two, (outer, inner); inner has `factor` iterations, or outer `nparts`."""
+    def split(
+        self,
+        axis: Axis,
+        factor: Any = None,
+        nparts: Any = None,
+        disable_predication: bool = False,
+    ) -> tuple[Axis, Axis]:
+        """Cut a loop in two, (outer, inner); inner has `factor` iterations, or outer `nparts`.
+
+        disable_predication says that it divides, so that no guard is needed; it is checked.
+        """
         name = self.axis_name(axis, "split")
-        self.schedule.apply(Split(self.name, name, _size(name, factor), _size(name, nparts)))
+        sizes = _size(name, factor), _size(name, nparts)
+        self.schedule.apply(Split(self.name, name, *sizes, disable_predication))
         made = self._stage.relations[-1]
         return made.outer, made.inner
 
@@ -370,6 +423,21 @@ class StageView:
     def set_scope(self, scope: str) -> None:
         """Choose the memory of this stage's result."""
         self.schedule.apply(SetScope(self.name, scope))
+
+    def tensorize(self, axis: Axis, intrin: TensorIntrin) -> None:
+        """Let `intrin` do the loop `axis` and all loops inside it."""
+        name = self.axis_name(axis, "tensorize")
+        if not isinstance(intrin, TensorIntrin):  # pyright: ignore[reportUnnecessaryIsInstance]
+            what = f"tensorize of {name!r} in {self.name} with {intrin!r}"
+            fix = "te.decl_tensor_intrin(y.op, fcompute)"
+            raise _located(ScheduleError(what, "not a tensor intrinsic", fix))
+        before = self.schedule.state
+        try:
+            self.schedule.state = know(before, intrin)
+            self.schedule.apply(Tensorize(self.name, name, intrin.name))
+        except TVMError:
+            self.schedule.state = before
+            raise
 
     def transform_layout(self, fn: Callable[..., Any]) -> None:
         """Store element (k, j) at fn(k, j): lambda k, j: (j // 16, k, j % 16) packs columns."""

@@ -4,6 +4,8 @@ from . import builder as ir_builder
 from .buffer import DeclaredBuffer, decl_buffer
 from .builder import BufferPointer, IRBuilder
 from .call import (
+    EXTERN,
+    PACKED,
     VIEW,
     call_extern,
     call_intrin,
@@ -126,10 +128,12 @@ from .walk import (
 __all__ = [
     "BINARY",
     "COMPARE",
+    "EXTERN",
     "FALSE",
     "INF",
     "INTRINSICS",
     "NOTHING",
+    "PACKED",
     "TRUE",
     "VIEW",
     "Allocate",

@@ -1,0 +1,83 @@
+"""Calls of Python functions from machine code: arguments packed into a row of 64-bit slots.
+
+an int     0, value
+a float    1, bits of a double
+memory     2, address, number of the dtype, dimensions, shape ..., strides in elements ...
+"""
+
+from __future__ import annotations
+
+from minitvm.base import DTYPES, FLOAT64, INT32, INT64, BuildError
+from minitvm.tir import (
+    VIEW,
+    Call,
+    Expr,
+    Index,
+    add,
+    callee,
+    elements,
+    extents_of,
+    first_element,
+    is_memory,
+    offset_of,
+    sub,
+)
+
+from .common import flat
+from .llvm_code import Code, Operand, Value
+from .llvm_expr import index, pointer, value
+from .llvm_math import cast
+
+CALL_PACKED = "minitvm_call_packed"  # int32_t (const char *name, int64_t *slots, int64_t count)
+
+
+def call_packed(c: Code, e: Call) -> Value:
+    """The status of the call: 0, or 1 if the Python function raised."""
+    if c.mask is not None:
+        raise BuildError(
+            f"{e.name}(...) under a vector condition", "it is called once, not by lane"
+        )
+    slots = [slot for a in e.args for slot in _slots(c, a)]
+    row = c.name("arguments")
+    c.entry.append(f"  {row} = alloca [{max(1, len(slots))} x i64], align 8")
+    for n, slot in enumerate(slots):
+        at = c.op(f"getelementptr i64, ptr {row}, i64 {n}", INT64, 1, "slot").text
+        kind, text = (slot.type, slot.text) if isinstance(slot, Value) else slot
+        c.emit(f"store {kind} {text}, ptr {at}, align 8")
+    count = Value(str(len(e.args)), INT64)
+    return c.call(CALL_PACKED, INT32, ("ptr", _name(c, callee(e))), ("ptr", row), count)
+
+
+def _slots(c: Code, a: Expr) -> list[Operand]:
+    if is_memory(a):
+        assert isinstance(a, Call)
+        return _memory(c, a)
+    v = value(c, a)
+    if not v.dtype.is_float:
+        return [Value("0", INT64), cast(c, v, INT64)]
+    wide = cast(c, v, FLOAT64)
+    return [Value("1", INT64), c.op(f"bitcast {wide} to i64", INT64)]
+
+
+def _memory(c: Code, a: Call) -> list[Operand]:
+    first = first_element(a)
+    shape: tuple[Index, ...]
+    if a.name == VIEW:
+        shape, strides = extents_of(a)
+    else:  # the row of elements from there to the end
+        start = add(flat(first.buffer, first.indices), offset_of(a))
+        shape, strides = (sub(elements(first.buffer), start),), (1,)
+    kind = list(DTYPES.values()).index(a.dtype)
+    numbers = [Value(str(n), INT64) for n in (kind, len(shape))]
+    sizes = [index(c, n) for n in (*shape, *strides)]
+    return [Value("2", INT64), ("ptr", pointer(c, a)), *numbers, *sizes]
+
+
+def _name(c: Code, name: str) -> str:
+    """The address of a C string."""
+    data = name.encode() + b"\0"
+    shown = "".join(f"\\{byte:02X}" for byte in data)
+    label = f"@name.{name.encode().hex()}"
+    constant = f'private unnamed_addr constant [{len(data)} x i8] c"{shown}"'
+    c.module.declarations[label] = f"{label} = {constant}"
+    return label

@@ -1,0 +1,246 @@
+"""What in a schedule is likely slow, with reasons. Nothing here is an error."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from minitvm.base import Target
+from minitvm.schedule import At, Stage
+from minitvm.tensor import ComputeOp
+from minitvm.tir import (
+    Allocate,
+    Buffer,
+    For,
+    If,
+    Index,
+    Load,
+    Stmt,
+    Store,
+    Var,
+    free_of,
+    lanes,
+    linear,
+    split_terms,
+    text,
+    walk,
+)
+
+from .count import Run, runs, times
+from .derive import Loops, made_by, origin
+from .flatten import flatten
+from .guards import stores_of
+from .pipeline import PASSES
+from .unroll import MOST, statements, unroll
+from .vectorize import lanewise
+from .work import work_of
+
+LITTLE = 20_000  # stores that a thread makes in about the time it takes to wake it
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Caution:
+    """A loop or stage that is likely slow: what, why, and what to try."""
+
+    stage: str
+    what: str
+    why: str
+    fix: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.what}: {self.why}" + (f"\n  try: {self.fix}" if self.fix else "")
+
+    __repr__ = __str__
+
+
+def cautions(loops: Loops, target: Target) -> tuple[Caution, ...]:
+    """Everything likely slow about the program, stage by stage."""
+    final = _after_passes(loops.body)
+    found: list[Caution] = []
+    for stage in loops.program.state.stages:
+        if isinstance(stage.op, ComputeOp):
+            found += _vectors(loops, stage, target)
+            found += _useless(loops, stage)
+            found += _guarded(stage, final)
+            found += _parallel(loops, stage, target)
+            found += _unrolled(loops, stage)
+            found += _recomputed(loops, stage, stage.op)
+    return tuple(dict.fromkeys(found))
+
+
+def _after_passes(body: Stmt) -> Stmt:
+    """The loops as code generators get them, but with unrolled loops still standing."""
+    for run in PASSES["llvm"]:
+        if run is not unroll:
+            body = run(body)
+    return body
+
+
+def _own_loops(loops: Loops, stage: Stage, kind: str) -> Iterator[For]:
+    """The stage's loops of one kind, with flat indices."""
+    own = {id(v) for v in loops.domain(stage.name).loops.values()}
+    for n in walk(flatten(loops.body)):
+        if isinstance(n, For) and id(n.var) in own and n.kind == kind:
+            yield n
+
+
+# --- vectors --------------------------------------------------------------------------------------
+
+
+def _vectors(loops: Loops, stage: Stage, target: Target) -> Iterator[Caution]:
+    for loop in _own_loops(loops, stage, "vectorize"):
+        name = f"vectorized loop {loops.show(loop.var)} of {stage.name}"
+        if not lanewise(loop.var, loop.body):
+            yield Caution(
+                stage.name,
+                name,
+                "it stays a plain loop: its iterations store to one element, or hold vectors",
+                "vectorize a loop that the stored index depends on",
+            )
+            continue
+        yield from _strides(stage, loop, name)
+        inner = [n for n in walk(loop.body) if isinstance(n, For) and n.kind != "unroll"]
+        if inner:
+            yield Caution(
+                stage.name,
+                name,
+                f"it is not innermost: loop {loops.show(inner[0].var)} runs inside it, "
+                "for every vector anew",
+                f"reorder(..., {inner[0].var.name}, {loop.var.name})",
+            )
+        full = target.lanes(stage.op.dtypes[0])
+        if isinstance(loop.extent, int) and loop.extent % full:
+            yield Caution(
+                stage.name,
+                name,
+                f"{loop.extent} lanes of {stage.op.dtypes[0]} are not a multiple of the {full} "
+                "that fill a register",
+                f"split by {full}, and vectorize the inner part",
+            )
+
+
+def _strides(stage: Stage, loop: For, name: str) -> Iterator[Caution]:
+    """Accesses whose lanes are not neighbours in memory."""
+    inside = {id(n.buffer) for n in walk(loop.body) if isinstance(n, Allocate)}
+    for n in walk(loop.body):
+        if not isinstance(n, Load | Store) or id(n.buffer) in inside:
+            continue
+        step = _step(n.indices[0], loop.var)
+        verb = "loads" if isinstance(n, Load) else "stores"
+        if step is None:
+            why = f"{verb} of {n.buffer.name} are gathered: lanes are at no fixed distance"
+        elif step not in (0, 1):
+            why = f"{verb} of {n.buffer.name} have stride {step}: each lane is fetched by itself"
+        else:
+            continue
+        yield Caution(stage.name, name, why, _unit_stride(n.buffer, verb))
+
+
+def _unit_stride(b: Buffer, verb: str) -> str:
+    return (
+        f"vectorize the loop that runs along the last dimension of {b.name}, "
+        f"or give {b.name} another layout"
+        if verb == "loads"
+        else f"vectorize the loop that runs along the last dimension of {b.name}"
+    )
+
+
+def _step(i: Index, var: Var) -> Index | None:
+    """By how many elements the index moves with `var`; None if not evenly."""
+    terms = split_terms(i)[0]
+    rest = linear(t for t in terms if t[0] is not var)
+    if not free_of(rest, (var,)):
+        return None
+    return sum(c for a, c in terms if a is var)
+
+
+def _useless(loops: Loops, stage: Stage) -> Iterator[Caution]:
+    """Loops of one iteration that are marked."""
+    domain = loops.domain(stage.name)
+    for a in stage.leaves:
+        kind = stage.note(a).kind
+        if kind in ("vectorize", "parallel") and a not in domain.loops:
+            made = made_by(stage, a)
+            by = "" if made is None else f" (from {origin(loops.state, stage, made)})"
+            yield Caution(
+                stage.name,
+                f"{kind} of {loops.loop(stage, a)} of {stage.name}",
+                f"it has one iteration{by}",
+                f"{kind} a longer loop",
+            )
+
+
+# --- guards, threads, size ------------------------------------------------------------------------
+
+
+def _guarded(stage: Stage, final: Stmt) -> Iterator[Caution]:
+    """A guard that stands in the innermost loop around every copy of a store."""
+    copies = [r for r in stores_of(stage, final) if r.loops]
+    held = [_inner_guard(r) for r in copies]
+    if copies and all(held):
+        cond, loop = held[0] or ("", "")
+        yield Caution(
+            stage.name,
+            f"guard {cond} of {stage.name}",
+            f"it is tested in the innermost loop, {loop}, in every iteration",
+            "a factor that divides, or the loop with the remainder further out",
+        )
+
+
+def _inner_guard(r: Run) -> tuple[str, str] | None:
+    """The first guard between the innermost loop and the store."""
+    loop = r.loops[-1]
+    for n in walk(loop.body):
+        if isinstance(n, If) and n.likely and any(m is r.store for m in walk(n.body)):
+            mask = " (a mask)" if lanes(n.cond) > 1 else ""
+            return f"{text(n.cond)}{mask}", loop.var.name.replace(".", "_")
+    return None
+
+
+def _parallel(loops: Loops, stage: Stage, target: Target) -> Iterator[Caution]:
+    for loop in _own_loops(loops, stage, "parallel"):
+        name = f"parallel loop {loops.show(loop.var)} of {stage.name}"
+        if not isinstance(loop.extent, int):
+            continue
+        if loop.extent < target.num_cores:
+            yield Caution(
+                stage.name,
+                name,
+                f"{loop.extent} iterations for {target.num_cores} threads: some have nothing to do",
+                "parallel over a longer loop, or over two fused ones",
+            )
+        counts = [times(r) for r in runs(loop)]
+        stores = sum(n for n in counts if n is not None)
+        if None not in counts and stores < LITTLE:
+            yield Caution(
+                stage.name,
+                name,
+                f"{stores} stores in all: waking the threads takes longer",
+                "a loop further out, or none",
+            )
+
+
+def _unrolled(loops: Loops, stage: Stage) -> Iterator[Caution]:
+    for loop in _own_loops(loops, stage, "unroll"):
+        size = loop.extent * statements(unroll(loop.body)) if isinstance(loop.extent, int) else 0
+        if size > MOST:
+            yield Caution(
+                stage.name,
+                f"unrolled loop {loops.show(loop.var)} of {stage.name}",
+                f"it stays a loop: {size} statements, and at most {MOST} are written out",
+                "split it, and unroll the inner part",
+            )
+
+
+def _recomputed(loops: Loops, stage: Stage, op: ComputeOp) -> Iterator[Caution]:
+    """A stage, not a mere copy, computed more than twice as often as needed."""
+    if not isinstance(stage.attach, At) or any(isinstance(e, Load) for e in op.body):
+        return
+    factor = work_of(loops, stage).factor
+    if factor is not None and factor > 2:
+        yield Caution(
+            stage.name,
+            f"compute_at of {stage.name}",
+            f"each element is computed {float(factor):.3g} times",
+            "a loop further out, or larger tiles of the reader",
+        )

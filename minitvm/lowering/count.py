@@ -1,0 +1,201 @@
+"""How often a statement runs: exact, from the loops and conditions around it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from minitvm.tir import (
+    TRUE,
+    Allocate,
+    Binary,
+    Compare,
+    Expr,
+    Extremum,
+    FloorDiv,
+    FloorMod,
+    For,
+    If,
+    Index,
+    Linear,
+    Not,
+    Pragma,
+    Product,
+    Seq,
+    Stmt,
+    Store,
+    Var,
+    is_index,
+    variables,
+    walk,
+)
+
+MOST = 1 << 22  # points of an iteration space that are tried one by one
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Run:
+    """A store, the loops around it (outermost first), and the conditions under which it runs."""
+
+    store: Store
+    loops: tuple[For, ...]
+    conditions: tuple[Expr, ...]
+
+
+def runs(s: Stmt) -> list[Run]:
+    """Every store in `s` with what is around it, in program order."""
+    return list(_runs(s, (), ()))
+
+
+def _runs(s: Stmt, loops: tuple[For, ...], conditions: tuple[Expr, ...]) -> Iterator[Run]:
+    match s:
+        case Store():
+            yield Run(s, loops, conditions)
+        case For(body=body):
+            yield from _runs(body, (*loops, s), conditions)
+        case If(cond, body, orelse):
+            yield from _runs(body, loops, (*conditions, *conjuncts(cond)))
+            if orelse is not None:
+                yield from _runs(orelse, loops, (*conditions, Not(cond)))
+        case Seq(body):
+            for part in body:
+                yield from _runs(part, loops, conditions)
+        case Allocate(_, body) | Pragma(_, _, body):
+            yield from _runs(body, loops, conditions)
+        case _:
+            return
+
+
+def conjuncts(cond: Expr) -> tuple[Expr, ...]:
+    """The conditions that together make `cond`: a and b and c -> (a, b, c)."""
+    if isinstance(cond, Binary) and cond.op == "and":
+        return conjuncts(cond.a) + conjuncts(cond.b)
+    return (cond,)
+
+
+def times(run: Run) -> int | None:
+    """How often the store runs; None if a loop's length or a condition is not known.
+
+    for i in range(3): for j in range(4): if i*4 + j < 10: ...   ->   10
+
+    Conditions that share no variable are counted apart: the iteration spaces that are tried stay
+    as small as one axis.
+    """
+    extents: dict[Var, int] = {}
+    for loop in run.loops:
+        if not isinstance(loop.extent, int):
+            return None
+        extents[loop.var] = max(0, loop.extent)
+    conditions = [c for c in run.conditions if c is not TRUE]
+    total = 1
+    for group in _groups(conditions):
+        names = {v for c in group for v in variables(c)}
+        held = _held(group, {v: n for v, n in extents.items() if v in names})
+        if held is None:
+            return None
+        total *= int(np.count_nonzero(held[0]))
+        extents = {v: n for v, n in extents.items() if v not in names}
+    return total * math.prod(extents.values())
+
+
+def distinct(
+    values: Iterable[Index], extents: Mapping[Var, Index], conditions: Iterable[Expr]
+) -> int | None:
+    """How many different tuples `values` are met where the conditions hold; None if not known.
+
+    i*4 + j for i in range(3), j in range(6)   ->   14: each of 0 .. 13
+    """
+    if any(isinstance(n, int) and n <= 0 for n in extents.values()):
+        return 0
+    points = [*(e for e in values if isinstance(e, Expr)), *conditions]
+    total = 1
+    for group in _groups(points):
+        names = {v for e in group for v in variables(e)}
+        sizes = {v: n for v, n in extents.items() if v in names and isinstance(n, int)}
+        held = _held([e for e in group if not is_index(e)], sizes)
+        if held is None or len(sizes) < len(names):
+            return None
+        mask, grid = held
+        seen = [np.broadcast_to(_value(e, grid), mask.shape)[mask] for e in group if is_index(e)]
+        total *= len(np.unique(np.stack(seen, 1), axis=0)) if seen else bool(mask.any())
+    return total
+
+
+def _groups(exprs: list[Expr]) -> list[list[Expr]]:
+    """The expressions, those that share a variable together."""
+    groups: list[tuple[set[Var], list[Expr]]] = []
+    for c in exprs:
+        names, members = set(variables(c)), [c]
+        for other in [g for g in groups if g[0] & names]:
+            groups.remove(other)
+            names, members = names | other[0], other[1] + members
+        groups.append((names, members))
+    return [members for _, members in groups]
+
+
+_PLAIN = (Var, Linear, Product, FloorDiv, FloorMod, Extremum, Compare, Not)
+
+
+def _plain(cond: Expr) -> bool:
+    """Is the condition made of loop variables only, and not of data?"""
+    return all(
+        isinstance(n, _PLAIN) or (isinstance(n, Binary) and n.op in ("and", "or"))
+        for n in walk(cond)
+    )
+
+
+def _held(conditions: list[Expr], extents: dict[Var, int]) -> tuple[Any, dict[Var, Any]] | None:
+    """Where in the box `extents` all conditions hold, and the points of the box.
+
+    None if the box is too large or a condition has more in it than the variables.
+    """
+    sizes = list(extents.values())
+    known = all(v in extents for c in conditions for v in variables(c))
+    if math.prod(sizes) > MOST or not known or not all(map(_plain, conditions)):
+        return None
+    grid = dict(zip(extents, np.indices(sizes, sparse=True), strict=True))
+    held: Any = np.ones(sizes, bool)
+    for c in conditions:
+        held = held & _value(c, grid)
+    return held, grid
+
+
+_COMPARE: dict[str, Any] = {
+    "<": np.less,
+    "<=": np.less_equal,
+    ">": np.greater,
+    ">=": np.greater_equal,
+    "==": np.equal,
+    "!=": np.not_equal,
+}
+
+
+def _value(e: Index, at: dict[Var, Any]) -> Any:
+    """`e` where the variables have the values `at`, numpy arrays."""
+    match e:
+        case Var():
+            return at[e]
+        case Linear(terms, const):
+            return sum(c * _value(a, at) for a, c in terms) + const
+        case Product(a, b):
+            return _value(a, at) * _value(b, at)
+        case FloorDiv(a, b):
+            return _value(a, at) // _value(b, at)
+        case FloorMod(a, b):
+            return _value(a, at) % _value(b, at)
+        case Extremum(op, a, b):
+            pick: Any = np.minimum if op == "min" else np.maximum
+            return pick(_value(a, at), _value(b, at))
+        case Compare(op, a, b):
+            return _COMPARE[op](_value(a, at), _value(b, at))
+        case Binary(op, a, b):
+            both = _value(a, at), _value(b, at)
+            return both[0] & both[1] if op == "and" else both[0] | both[1]
+        case Not(a):
+            return ~_value(a, at)
+        case _:
+            return e

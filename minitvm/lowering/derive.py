@@ -1,0 +1,313 @@
+"""Why a stage computes the part it does, and why a guard is there: derivations as small trees.
+
+Everything here looks at the loops a second time, after the fact: lowering itself pays nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from minitvm.base import ScheduleError
+from minitvm.schedule import (
+    At,
+    ComputeAt,
+    Fuse,
+    FuseRelation,
+    Inline,
+    Relation,
+    Split,
+    SplitRelation,
+    Stage,
+    State,
+    effective_readers,
+)
+from minitvm.tensor import Axis, ComputeOp, PlaceholderOp, tensor_of
+from minitvm.tir import (
+    AsIndex,
+    Buffer,
+    Index,
+    Printer,
+    Stmt,
+    Var,
+    add,
+    maximum,
+    minimum,
+    same,
+    sub,
+    text,
+    variables,
+    walk,
+)
+
+from .bounds import Domain, Interval, infer, touches
+from .nest import Program, allocate, nest
+from .normalize import normalize
+
+
+@dataclass(frozen=True, slots=True)
+class Derivation:
+    """A claim and what it follows from. Prints as an indented list."""
+
+    claim: str
+    because: tuple[Derivation, ...] = ()
+
+    def lines(self, depth: int = 0) -> Iterator[str]:
+        """The claim, then its reasons, two spaces further in."""
+        yield "  " * depth + self.claim
+        for reason in self.because:
+            yield from reason.lines(depth + 1)
+
+    def __str__(self) -> str:
+        return "\n".join(self.lines())
+
+    def _repr_markdown_(self) -> str:
+        return f"```text\n{self}\n```"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Loops:
+    """A state's loops before the first pass, and the names they are printed under."""
+
+    state: State
+    program: Program
+    body: Stmt
+    printer: Printer
+
+    def stage(self, name: str) -> Stage:
+        """The stage as it is lowered, with inlined formulas put in."""
+        return self.program.state.stage(name)
+
+    def domain(self, name: str) -> Domain:
+        """What the stage computes where it is attached."""
+        return self.program.domains[name]
+
+    def show(self, e: Index) -> str:
+        """`e` with the loops called as in the printed program."""
+        return self.printer.expr(e)
+
+    def loop(self, stage: Stage, a: Axis) -> str:
+        """What the loop `a` is called in print; one of a single iteration is not printed."""
+        var = self.domain(stage.name).loops.get(a)
+        return plain(stage.named()[a]) if var is None else self.show(var)
+
+
+def loops_of(state: State) -> Loops:
+    """The loops of `state`; all inputs and outputs are arguments."""
+    lowered = normalize(state)
+    tensors = [
+        tensor_of(s.op, i)
+        for s in lowered.stages
+        if s.is_output or isinstance(s.op, PlaceholderOp)
+        for i in range(len(s.op.dtypes))
+    ]
+    given = {t: Buffer(t.name, t.shape, t.dtype) for t in tensors}
+    program = allocate(lowered, infer(lowered), given)
+    body, printer = nest(program), Printer()
+    for b in given.values():
+        printer.name(b)
+    for _ in printer.lines(body):
+        pass
+    return Loops(state, program, body, printer)
+
+
+def plain(name: str) -> str:
+    """An axis name as it is printed: i.outer -> i_outer."""
+    return name.replace(".", "_")
+
+
+# --- steps ----------------------------------------------------------------------------------------
+
+
+def origin(state: State, stage: Stage, r: Relation) -> str:
+    """The step that made the relation: "split(i, factor=4), step 3"."""
+    names = stage.named()
+    if isinstance(r, SplitRelation):
+        size = f"factor={r.factor}" if r.factor is not None else f"nparts={r.nparts}"
+        what = f"split({plain(names[r.parent])}, {size})"
+    else:
+        what = f"fuse({plain(names[r.outer])}, {plain(names[r.inner])})"
+    for n in range(len(state.steps), 0, -1):
+        step = state.steps[n - 1]
+        if isinstance(r, SplitRelation):
+            made = isinstance(step, Split) and step.axis == names[r.parent]
+        else:
+            made = isinstance(step, Fuse) and names[r.inner] in step.axes
+        if made and step.stage == stage.name:
+            return f"{what}, step {n}"
+    return what
+
+
+def _attached_by(state: State, name: str) -> str:
+    """(compute_at, step 4) — nothing where a stage came there with another one."""
+    for n in range(len(state.steps), 0, -1):
+        step = state.steps[n - 1]
+        if isinstance(step, ComputeAt) and step.stage == name:
+            return f" (compute_at, step {n})"
+    return ""
+
+
+def made_by(stage: Stage, a: Axis) -> Relation | None:
+    """The split or fuse that made the axis; None for an axis of the formula."""
+    for r in stage.relations:
+        made = (r.outer, r.inner) if isinstance(r, SplitRelation) else (r.fused,)
+        if any(a is m for m in made):
+            return r
+    return None
+
+
+# --- bounds ---------------------------------------------------------------------------------------
+
+
+def explain_bound(state: State, name: str, axis: str) -> Derivation:
+    """Why the stage `name` computes the part of `axis` that it does.
+
+    B.i = [i_outer*4, 6]: elements i_outer*4 .. i_outer*4 + 5 of 12, because C reads B[i], ...
+    """
+    stage = state.stage(name)
+    if not isinstance(stage.op, ComputeOp):
+        raise ScheduleError(f"bounds of {name}", "it is an input: nothing is computed there")
+    if isinstance(stage.attach, Inline):
+        readers = ", ".join(effective_readers(state)[name])
+        return Derivation(
+            f"{name}.{plain(axis)}: nothing is stored, {name} is inlined in {readers}"
+        )
+    loops = loops_of(state)
+    stage = loops.stage(name)
+    names = {called: a for a, called in stage.named().items()}
+    if axis not in names:
+        raise ScheduleError(
+            f"axis {axis!r} of {name}", "there is no such axis", f"one of {', '.join(names)}"
+        )
+    return _bound(loops, stage, names[axis])
+
+
+def _bound(loops: Loops, stage: Stage, a: Axis) -> Derivation:
+    made = made_by(stage, a)
+    if made is not None:
+        return _made_bound(loops, stage, a, made)
+    domain = loops.domain(stage.name)
+    lo, size = domain.start[a], domain.extents[a]
+    claim = (
+        f"{stage.name}.{plain(a.name)} = [{loops.show(lo)}, {loops.show(size)}]: "
+        f"elements {span(loops, lo, size)} of {loops.show(a.extent)}"
+    )
+    if a.kind == "reduce":
+        return Derivation(claim, (Derivation("because a reduction folds all of its axis"),))
+    if stage.is_output:
+        why = f"because {stage.name} is an output: all of it is computed"
+        return Derivation(claim, (Derivation(why),))
+    return Derivation(claim, tuple(_region(loops, stage, a)))
+
+
+def span(loops: Loops, lo: Index, size: Index) -> str:
+    """First and last: 4 elements from i*4 -> i*4 .. i*4 + 3."""
+    return f"{loops.show(lo)} .. {loops.show(sub(add(lo, size), 1))}"
+
+
+def _made_bound(loops: Loops, stage: Stage, a: Axis, r: Relation) -> Derivation:
+    """The extent of an axis made by a split or fuse follows from that of its parents."""
+    extents = loops.domain(stage.name).extents
+    size = loops.show(extents[a])
+    claim = f"{stage.name}.{plain(stage.named()[a])} = [0, {size}]: {size} iterations"
+    by = origin(loops.state, stage, r)
+    if isinstance(r, FuseRelation):
+        parts = loops.show(extents[r.outer]), loops.show(extents[r.inner])
+        why = Derivation(f"because {' * '.join(parts)} = {size}, from {by}")
+        return Derivation(
+            claim, (why, _bound(loops, stage, r.outer), _bound(loops, stage, r.inner))
+        )
+    whole = loops.show(extents[r.parent])
+    given = r.factor if r.factor is not None else r.nparts
+    if (a is r.inner) == (r.factor is not None):
+        short = "" if size == str(given) else f" of {whole}, fewer than {given}"
+        why = f"because it is the part that {by} gives a size{short}"
+    else:
+        other = loops.show(extents[r.inner if a is r.outer else r.outer])
+        why = f"because {whole} / {other} rounded up is {size}, from {by}"
+    return Derivation(claim, (Derivation(why), _bound(loops, stage, r.parent)))
+
+
+def _region(loops: Loops, stage: Stage, a: Axis) -> Iterator[Derivation]:
+    """Who reads what of axis `a`, and what becomes of that."""
+    op, domain = stage.op, loops.domain(stage.name)
+    assert isinstance(op, ComputeOp)
+    d = next(n for n, b in enumerate(op.axis) if b is a)
+    found: dict[str, list[tuple[str, Index, Interval]]] = {}
+    fixed = set(domain.around)
+    hull: Interval | None = None
+    for reader, load, spans in touches(loops.program.state, op, fixed, loops.program.domains):
+        here, index = spans[d], load.indices[d]
+        found.setdefault(reader.name, []).append((text(load), index, here))
+        hull = here if hull is None else (minimum(hull[0], here[0]), maximum(hull[1], here[1]))
+    for reader, loads in found.items():
+        yield _reader(loops, stage, loops.stage(reader), loads)
+    if isinstance(stage.attach, At):
+        at = loops.stage(stage.attach.stage)
+        where = f"{loops.loop(at, stage.attach.axis)} of {at.name}"
+        by = _attached_by(loops.state, stage.name)
+        yield Derivation(f"in each iteration of {where}, where {stage.name} is computed{by}")
+    if hull is not None:
+        yield from _adjusted(domain, a, hull)
+
+
+def _reader(
+    loops: Loops, stage: Stage, reader: Stage, loads: list[tuple[str, Index, Interval]]
+) -> Derivation:
+    """C reads B[i], B[i + 2] / with i = ... / B[i] is ... .. ..."""
+    domain = loops.domain(reader.name)
+    texts = list(dict.fromkeys(t for t, _, _ in loads))
+    axes = {v: None for _, i, _ in loads for v in variables_of(i) if isinstance(v, Axis)}
+    reasons: list[Derivation] = []
+    for a in axes:
+        value = domain.values.get(a, a)
+        moving = [_variable(loops, stage, v) for v in variables_of(value)]
+        shown = loops.show(value)
+        head = f"with {plain(a.name)} = {shown}" if shown != plain(a.name) else "with"
+        if head == "with" and len(moving) == 1:
+            reasons.append(Derivation(f"with {moving[0].claim}"))
+        else:
+            reasons.append(Derivation(head, tuple(moving)))
+    seen: set[str] = set()
+    for t, i, (lo, hi) in loads:
+        if t not in seen:
+            seen.add(t)
+            data = any(isinstance(n, AsIndex) for n in walk(i))
+            why = ": its index comes from data, so it may be any" if data else ""
+            reasons.append(Derivation(f"{t} is {loops.show(lo)} .. {loops.show(hi)}{why}"))
+    return Derivation(f"because {reader.name} reads {', '.join(texts)}", tuple(reasons))
+
+
+def variables_of(e: Index) -> list[Var]:
+    """The variables in an index; a constant has none."""
+    return [] if isinstance(e, int) else variables(e)
+
+
+def _variable(loops: Loops, stage: Stage, v: Var) -> Derivation:
+    """i_inner in 0..3 (loop of split(i, factor=4), step 3), or: i_outer fixed."""
+    name = loops.show(v)
+    if any(v is a for a in loops.domain(stage.name).around):
+        return Derivation(f"{name} fixed: {stage.name} is computed inside that loop")
+    for s in loops.program.state.stages:
+        loop = loops.program.domains.get(s.name)
+        for a, var in loop.loops.items() if loop is not None else ():
+            if var is v:
+                assert loop is not None
+                made = made_by(s, a)
+                by = f"loop of {s.name if made is None else origin(loops.state, s, made)}"
+                last = loops.show(sub(loop.extents[a], 1))
+                return Derivation(f"{name} in 0..{last} ({by})")
+    return Derivation(f"{name} fixed: a size")
+
+
+def _adjusted(domain: Domain, a: Axis, hull: Interval) -> Iterator[Derivation]:
+    """Why the part that is computed is not just the part that is read, if so."""
+    lo, size = domain.start[a], domain.extents[a]
+    if same(lo, hull[0]) and same(sub(add(lo, size), 1), hull[1]):
+        return
+    if same(lo, 0) and same(size, a.extent):
+        yield Derivation("so all of it: the part that is read is not smaller, or not known")
+    elif isinstance(hull[0], int) and isinstance(hull[1], int):
+        yield Derivation("cut to the tensor")
+    else:
+        yield Derivation("as long as the longest iteration needs: memory has one size for all")

@@ -1,0 +1,235 @@
+"""What a schedule does, stage by stage: where, how large, how often, and what is in the way."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+
+from minitvm.base import Target
+from minitvm.schedule import At, Inline, Stage, State, effective_readers
+from minitvm.tensor import ComputeOp, Reduce, Tensor, tensor_of
+from minitvm.tir import Buffer, Expr, Index, Load, elements, mul, walk
+
+from .caution import Caution, cautions
+from .derive import Loops, loops_of, plain, span
+from .guards import guards_of
+from .work import UNKNOWN, Work, work_of
+
+
+@dataclass(frozen=True, slots=True)
+class LoopReport:
+    """One loop. extent: iterations, as text where it is symbolic. kind: how it runs."""
+
+    name: str
+    extent: int | str
+    kind: str
+
+    def __str__(self) -> str:
+        return f"{self.name} ({self.extent}{'' if self.kind == 'serial' else ', ' + self.kind})"
+
+
+@dataclass(frozen=True, slots=True)
+class StageReport:
+    """What one stage does.
+
+    place      where it is computed, and why there
+    region     the part computed at once, one text a dimension
+    memory     scope, type and shape of what is allocated; bytes: its size, None if symbolic
+    loops      outermost first
+    work       how often it stores, and how often it would have to
+    reads      loads per store, by tensor; terms: how many are folded for each output point
+    guards     condition and cause
+    """
+
+    name: str
+    place: str
+    region: tuple[str, ...] = ()
+    memory: str = ""
+    bytes: int | None = None
+    loops: tuple[LoopReport, ...] = ()
+    work: Work = UNKNOWN
+    reads: tuple[tuple[str, int], ...] = ()
+    terms: int | str = 1
+    guards: tuple[tuple[str, str], ...] = ()
+    warnings: tuple[Caution, ...] = ()
+
+    @property
+    def recompute(self) -> Fraction | None:
+        """The recompute factor: stores executed / elements. 1: nothing is done twice."""
+        return self.work.factor
+
+    @property
+    def per_tile(self) -> Fraction | None:
+        """The recompute factor away from the edges: the limit for an endless tensor."""
+        return self.work.per_tile
+
+    def facts(self) -> Iterator[tuple[str, str]]:
+        """(title, text) of each line of the paragraph."""
+        yield "where", self.place
+        for r in self.region:
+            yield "region", r
+        if self.memory:
+            size = "" if self.bytes is None else f", {self.bytes} bytes"
+            yield "memory", self.memory + size
+            yield "loops", ", ".join(map(str, self.loops)) or "none: one point"
+            yield "work", self._work()
+            yield "loads", self._loads()
+            yield from (("guard", f"{c}, because {why}") for c, why in self.guards)
+        for w in self.warnings:
+            yield "warning", str(w).replace("\n ", ";")
+
+    def _work(self) -> str:
+        """Stores, elements, and the factor between them."""
+        if self.recompute is None:
+            return "not counted: sizes or conditions are known at run time only"
+        text = (
+            f"recompute factor {number(self.recompute)}: "
+            f"{self.work.stores} stores for {self.work.elements} elements"
+        )
+        if self.per_tile is not None and self.per_tile != self.recompute:
+            text += f"; {number(self.per_tile)} away from the edges"
+        return text
+
+    def _loads(self) -> str:
+        total = sum(n for _, n in self.reads)
+        names = ", ".join(f"{name} {n}" for name, n in self.reads)
+        text = f"{total} a store" + (f" ({names})" if names else "")
+        return text if self.terms == 1 else f"{text}, for each of {self.terms} terms"
+
+    def __str__(self) -> str:
+        return "\n".join([self.name, *(f"  {title:8} {text}" for title, text in self.facts())])
+
+
+def number(f: Fraction) -> str:
+    """3/2 -> 1.5, 4/3 -> 1.3333"""
+    return f"{float(f):.4f}".rstrip("0").rstrip(".")
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """A report on a whole schedule, one paragraph a stage, producers first."""
+
+    stages: tuple[StageReport, ...]
+
+    def __getitem__(self, name: str) -> StageReport:
+        return next(s for s in self.stages if s.name == name)
+
+    @property
+    def warnings(self) -> tuple[Caution, ...]:
+        """Everything that is likely slow, with reasons."""
+        return tuple(w for s in self.stages for w in s.warnings)
+
+    def __str__(self) -> str:
+        return "\n\n".join(map(str, self.stages))
+
+    def _repr_markdown_(self) -> str:
+        parts: list[str] = []
+        for s in self.stages:
+            rows = [f"| {title} | {_cell(text)} |" for title, text in s.facts()]
+            parts.append("\n".join([f"**{s.name}**", "", "| | |", "|:--|:--|", *rows]))
+        return "\n\n".join(parts)
+
+
+def _cell(text: str) -> str:
+    """Text that Markdown leaves alone: i_outer*4 has signs with a meaning there."""
+    for sign in "\\|*_<[]`":
+        text = text.replace(sign, "&lt;" if sign == "<" else f"\\{sign}")
+    return text
+
+
+# --- making the report ----------------------------------------------------------------------------
+
+
+def explain(state: State, target: str | Target = "llvm") -> Explanation:
+    """The report on every stage of `state`; `target` tells vector length and threads."""
+    loops = loops_of(state)
+    found = cautions(loops, Target(target))
+    reports: list[StageReport] = []
+    for s in state.stages:
+        if not isinstance(s.op, ComputeOp):
+            reports.append(StageReport(s.name, "an input"))
+        elif isinstance(s.attach, Inline):
+            readers = ", ".join(effective_readers(state)[s.name])
+            reports.append(StageReport(s.name, f"inlined in {readers}: never stored"))
+        else:
+            stage = loops.stage(s.name)
+            assert isinstance(stage.op, ComputeOp)
+            own = tuple(c for c in found if c.stage == s.name)
+            reports.append(_report(loops, stage, stage.op, own))
+    return Explanation(tuple(reports))
+
+
+def _report(loops: Loops, stage: Stage, op: ComputeOp, own: tuple[Caution, ...]) -> StageReport:
+    buffer = loops.program.buffers[tensor_of(op, 0)]
+    shape = ", ".join(map(loops.show, buffer.shape))
+    given = " (an argument)" if tensor_of(op, 0) in loops.program.given else ""
+    reads, terms = _reads(op)
+    return StageReport(
+        stage.name,
+        _place(loops, stage),
+        _regions(loops, stage, op),
+        f"{buffer.scope} {', '.join(map(str, op.dtypes))}[{shape}]{given}",
+        _bytes(op, buffer),
+        tuple(_loop_reports(loops, stage)),
+        work_of(loops, stage),
+        reads,
+        loops.show(terms) if isinstance(terms, Expr) else terms,
+        tuple((g.text, g.cause) for g in guards_of(loops, stage)),
+        own,
+    )
+
+
+def _place(loops: Loops, stage: Stage) -> str:
+    """Where the stage is computed, and why it may be there."""
+    readers = ", ".join(effective_readers(loops.program.state)[stage.name])
+    if stage.is_output:
+        return "at root: an output is stored as a whole"
+    if not isinstance(stage.attach, At):
+        return f"at root, as a whole: before {readers or 'nothing'}, which reads it"
+    target = loops.stage(stage.attach.stage)
+    loop = loops.loop(target, stage.attach.axis)
+    return f"in loop {loop} of {target.name}: inside it run all its readers ({readers})"
+
+
+def _regions(loops: Loops, stage: Stage, op: ComputeOp) -> tuple[str, ...]:
+    """What one iteration of the loop it is attached at needs; nothing for a stage at root."""
+    if not isinstance(stage.attach, At):
+        return ()
+    domain = loops.domain(stage.name)
+    return tuple(
+        f"{plain(a.name)} = {span(loops, domain.start[a], domain.extents[a])}"
+        f", {loops.show(domain.extents[a])} of {loops.show(a.extent)}"
+        for a in op.axis
+    )
+
+
+def _bytes(op: ComputeOp, buffer: Buffer) -> int | None:
+    """What all outputs take, gaps included."""
+    size = elements(buffer)
+    return size * sum(d.bytes for d in op.dtypes) if isinstance(size, int) else None
+
+
+def _loop_reports(loops: Loops, stage: Stage) -> Iterator[LoopReport]:
+    for a in stage.leaves:
+        n = loops.domain(stage.name).extents[a]
+        note = stage.note(a)
+        kind = note.kind if not note.thread else f"{note.kind} {note.thread}"
+        if a.kind == "reduce":
+            kind = "reduce" if kind == "serial" else f"reduce, {kind}"
+        yield LoopReport(loops.loop(stage, a), n if isinstance(n, int) else loops.show(n), kind)
+
+
+def _reads(op: ComputeOp) -> tuple[tuple[tuple[str, int], ...], Index]:
+    """Loads of each tensor per store, and how many such stores fold into one output point."""
+    found: Counter[str] = Counter()
+    terms: Index = 1
+    for e in op.body[:1] if op.reduction is not None else op.body:
+        for part in e.sources if isinstance(e, Reduce) else (e,):
+            for n in walk(part):
+                if isinstance(n, Load) and isinstance(n.buffer, Tensor):
+                    found[n.buffer.name] += 1
+    for a in op.reduce_axis:
+        terms = mul(terms, a.extent)
+    return tuple(found.items()), terms

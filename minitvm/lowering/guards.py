@@ -1,0 +1,179 @@
+"""Why a guard is there, where it is certain, and what the passes leave of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from minitvm.base import ScheduleError
+from minitvm.schedule import FuseRelation, SplitRelation, Stage, State
+from minitvm.tensor import Axis, ComputeOp, tensor_of
+from minitvm.tir import Expr, Lane, Printer, Stmt, Var, high, lanes, low, sub, variables, walk
+
+from .bounds import Domain, conditions
+from .count import Run, conjuncts, runs
+from .derive import Derivation, Loops, loops_of, origin, plain
+from .partition import holds
+from .pipeline import PASSES
+
+WATCHED = ("partition", "tighten", "vectorize")  # the passes that act on guards
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Guard:
+    """A condition under which a stage's points are computed, and what it comes from."""
+
+    condition: Expr
+    text: str
+    cause: str
+
+
+def guards_of(loops: Loops, stage: Stage) -> list[Guard]:
+    """The guards of one stage, each with the step or axis that makes it needed."""
+    op, domain = stage.op, loops.domain(stage.name)
+    assert isinstance(op, ComputeOp)
+    wanted = conditions(stage, op, domain.start, domain.extents, domain.values)
+    causes: dict[str, SplitRelation | Axis] = {}
+    for c, cause in wanted:
+        causes.setdefault(loops.show(c), cause)
+    found: list[Guard] = []
+    for g in domain.guards:
+        shown = loops.show(g)
+        found.append(Guard(g, shown, _cause(loops, stage, domain, causes[shown])))
+    return found
+
+
+def _cause(loops: Loops, stage: Stage, domain: Domain, why: SplitRelation | Axis) -> str:
+    if isinstance(why, SplitRelation):
+        n, by = loops.show(domain.extents[why.parent]), origin(loops.state, stage, why)
+        size = why.factor if why.factor is not None else why.nparts
+        known = isinstance(domain.extents[why.parent], int)
+        return f"{n} % {size} != 0 from {by}" if known else f"{n} % {size} may not be 0, from {by}"
+    value = domain.values[why]
+    splits = [
+        origin(loops.state, stage, r)
+        for r in stage.relations
+        if isinstance(r, SplitRelation) and r.parent.kind == "data"
+    ]
+    by = f", after {' and '.join(splits)}" if splits else ""
+    last = loops.show(sub(why.extent, 1))
+    reach = f"{low(value)} .. {high(value)}"
+    return f"the loops take {plain(why.name)} through {reach}, {stage.name} ends at {last}{by}"
+
+
+# --- one loop -------------------------------------------------------------------------------------
+
+
+def explain_guard(state: State, name: str, axis: str) -> Derivation:
+    """Every guard on the loop (or older axis) `axis` of `name`: cause, where certain, what is left.
+
+    i_inner of C: 1 guard
+      i_outer*4 + i_inner < 10
+        because 10 % 4 != 0 from split(i, factor=4), step 1
+        certain for i_outer in 0..1 of 0..2
+        after partition: ...
+    """
+    loops = loops_of(state)
+    if name not in loops.program.domains:
+        raise ScheduleError(f"guards of {name}", "it has no loops: it is an input or inlined")
+    stage = loops.stage(name)
+    names = {called: a for a, called in stage.named().items()}
+    if axis not in names:
+        raise ScheduleError(
+            f"axis {axis!r} of {name}", "there is no such axis", f"one of {', '.join(names)}"
+        )
+    domain = loops.domain(name)
+    own = [domain.loops[a] for a in _parts(stage, names[axis]) if a in domain.loops]
+    found = [g for g in guards_of(loops, stage) if _mentions(g.condition, own)]
+    what = f"{plain(axis)} of {name}: {len(found)} guard{'' if len(found) == 1 else 's'}"
+    if not found:
+        return Derivation(what, (Derivation(_none(loops, stage, names[axis])),))
+    after = _stages(loops)
+    return Derivation(what, tuple(_guard(loops, stage, g, after) for g in found))
+
+
+def _parts(stage: Stage, a: Axis) -> list[Axis]:
+    """The loops that `a` has become: itself, or what splits and fuses made of it."""
+    found = [a]
+    for r in stage.relations:
+        if isinstance(r, SplitRelation) and any(r.parent is b for b in found):
+            found += [r.outer, r.inner]
+        elif isinstance(r, FuseRelation) and any(r.outer is b or r.inner is b for b in found):
+            found.append(r.fused)
+    return found
+
+
+def _mentions(cond: Expr, own: list[Var]) -> bool:
+    return any(v is o for v in variables(cond) for o in own)
+
+
+def _none(loops: Loops, stage: Stage, a: Axis) -> str:
+    """Why there is nothing to guard."""
+    domain = loops.domain(stage.name)
+    for r in stage.relations:
+        if isinstance(r, SplitRelation) and any(a is b for b in (r.parent, r.outer, r.inner)):
+            size = loops.show(domain.extents[r.inner])
+            whole = loops.show(domain.extents[r.parent])
+            by = origin(loops.state, stage, r)
+            return f"because {by} cuts {whole} in whole parts of {size}, and stays in the tensor"
+    return "because it takes only values that are computed"
+
+
+def _guard(loops: Loops, stage: Stage, g: Guard, after: list[tuple[str, Stmt]]) -> Derivation:
+    domain, names = loops.domain(stage.name), variables(g.condition)
+    reasons = [Derivation(f"because {g.cause}")]
+    for v in names:
+        if isinstance(v.high, int):
+            first, stop = holds(g.condition, v, v.high + 1)
+            sure = f"certain for {loops.show(v)} in {first}..{stop - 1}" if first < stop else ""
+            never = f"never certain from {loops.show(v)} alone"
+            reasons.append(Derivation(f"{sure or never} of 0..{v.high}"))
+    called = {v.name for v in names}
+    lanes_too = any(
+        stage.note(a).kind == "vectorize" and v.name in called for a, v in domain.loops.items()
+    )
+    for name, body in after:
+        reasons.append(Derivation(f"after {name}: {_left(stage, body, called, lanes_too)}"))
+    return Derivation(g.text, tuple(reasons))
+
+
+def _stages(loops: Loops) -> list[tuple[str, Stmt]]:
+    """The program after each pass that acts on guards."""
+    body, found = loops.body, list[tuple[str, Stmt]]()
+    for run in PASSES["llvm"]:
+        body = run(body)
+        if run.__name__ in WATCHED:
+            found.append((run.__name__, body))
+    return found
+
+
+def _left(stage: Stage, body: Stmt, called: set[str], lanes_too: bool) -> str:
+    """What stands around the stage's stores: "nothing", or the conditions and how often."""
+    printer = Printer()
+    for _ in printer.lines(body):
+        pass
+    copies = stores_of(stage, body)
+    texts: dict[str, None] = {}
+    guarded = 0
+    for run in copies:
+        mine = [
+            c
+            for cond in run.conditions
+            for c in conjuncts(cond)
+            if any(v.name in called for v in variables(c)) or (lanes_too and lanes(c) > 1)
+        ]
+        guarded += bool(mine)
+        for c in mine:
+            mask = " (a mask)" if any(isinstance(n, Lane) for n in walk(c)) else ""
+            texts[f"{printer.expr(c)}{mask}"] = None
+    if not texts:
+        return "nothing is left"
+    share = "" if guarded == len(copies) else f", around {guarded} of {len(copies)} stores"
+    return "; ".join(texts) + share
+
+
+def stores_of(stage: Stage, body: Stmt) -> list[Run]:
+    """The stores that compute the stage, wherever passes have put them."""
+    op = stage.op
+    assert isinstance(op, ComputeOp)
+    names = {tensor_of(op, i).name for i in range(len(op.body))}
+    return [r for r in runs(body) if r.store.buffer.name in names]

@@ -1,0 +1,66 @@
+"""Other passes in a tuple of passes: one more, or one's own in place of a standard one.
+
+Phases, as in TVM:   0  before flatten       A[i, j] still has one index for each dimension
+                     1  after flatten        flat offsets; loops as scheduled
+                     2  after unroll         no loop is left to vectorize or unroll
+                     3  at the end
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+from minitvm.base import ArgumentError
+from minitvm.tir import Stmt
+
+Pass: TypeAlias = Callable[[Stmt], Stmt]
+
+
+def insert(passes: tuple[Pass, ...], phase: int, f: Pass) -> tuple[Pass, ...]:
+    """`passes` with `f` at the end of a phase (phase 0: as the last before flatten).
+
+    A tuple without `unroll` is in phase 2 from its last pass but `tidy` on.
+    Raises ArgumentError for a phase that is not 0 .. 3, or a tuple without `flatten`.
+    """
+    names = [p.__name__ for p in passes]
+    if phase not in (0, 1, 2, 3):
+        raise ArgumentError(
+            f"insert {f.__name__} in phase {phase!r}", "there are four phases", "0, 1, 2 or 3"
+        )
+    if "flatten" not in names:
+        raise ArgumentError(
+            f"insert {f.__name__} in phase {phase}",
+            f"phases are counted from flatten, which {', '.join(names)} do not have",
+            "write the tuple out: (*passes, f)",
+        )
+    flat = names.index("flatten")
+    end = len(names) - (names[-1] == "tidy")
+    unrolled = names.index("unroll") + 1 if "unroll" in names else end
+    at = (flat, flat + 1, unrolled, len(names))[phase]
+    return (*passes[:at], f, *passes[at:])
+
+
+def swap(passes: tuple[Pass, ...], **others: Pass) -> tuple[Pass, ...]:
+    """`passes` with others in place of those of that name: swap(PASSES["llvm"], vectorize=mine).
+
+    They go by the old name, so that until="vectorize" still stops there.
+    Raises ArgumentError for a name that no pass has.
+    """
+    names = [p.__name__ for p in passes]
+    for name in others:
+        if name not in names:
+            raise ArgumentError(
+                f"swap {name}", "no such pass", f"one of {', '.join(names) or 'no passes'}"
+            )
+    return tuple(
+        _named(others[n], n) if n in others else p for n, p in zip(names, passes, strict=True)
+    )
+
+
+def _named(f: Pass, name: str) -> Pass:
+    def run(s: Stmt) -> Stmt:
+        return f(s)
+
+    run.__name__ = name
+    return run

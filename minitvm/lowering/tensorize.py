@@ -1,0 +1,251 @@
+"""The inner loops of a stage, recognised as the formula of a tensor intrinsic.
+
+    for io in range(8):                               for io in range(8):
+      for i in range(8):                                gemm(C[io*8 : ...], A[io*8 : ...], B)
+        for j in range(8):                       ->
+          for k in range(8):                          where gemm's formula is
+            C[io*8 + i, j] += A[io*8 + i, k]*B[k, j]    z[i, j] = sum(x[i, k]*y[k, j], k)
+
+Four questions: which box of the stage's axes do the inner loops sweep; is it as large as the
+intrinsic's; are the formulas equal on it; which part of which memory is each operand.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import prod
+
+from minitvm.base import DType, LoweringError
+from minitvm.schedule import FuseRelation, Stage
+from minitvm.tensor import Axis, ComputeOp, Reducer, Tensor, TensorIntrin
+from minitvm.tir import (
+    TRUE,
+    Buffer,
+    Expr,
+    Index,
+    Load,
+    Stmt,
+    Var,
+    add,
+    same,
+    sub,
+    substitute,
+    text,
+    variables,
+)
+
+from .bounds import Domain, sweep
+from .operands import Window, instantiate
+from .unify import Base, Difference, unify
+
+Place = Callable[[Tensor, tuple[Index, ...]], tuple[Index, ...]]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Region:
+    """What the inner loops of a tensorized stage do at one point of the outer ones.
+
+    body       computes all of it; reset and update: if a reduce loop is outside
+    reduces    the variables of the reduce loops outside
+    """
+
+    body: Stmt
+    reset: Stmt | None
+    update: Stmt | None
+    reduces: tuple[Var, ...]
+
+
+def tensorized(stage: Stage) -> int | None:
+    """The depth of the loop that an intrinsic does, or None."""
+    for d, a in enumerate(stage.leaves):
+        if stage.note(a).intrin is not None:
+            return d
+    return None
+
+
+def region(
+    stage: Stage,
+    op: ComputeOp,
+    domain: Domain,
+    depth: int,
+    buffers: dict[Tensor, Buffer],
+    place: Place,
+) -> Region:
+    """The statements for the loops of `stage` from `depth` inwards.
+
+    Raises LoweringError if they are not what the intrinsic computes, showing where they differ.
+    """
+    intrin = stage.note(stage.leaves[depth]).intrin
+    assert intrin is not None
+    what = f"tensorize of {stage.leaves[depth].name!r} in {stage.name} with {intrin.name}"
+    outer, inner = stage.leaves[:depth], stage.leaves[depth:]
+    _check_loops(what, stage, domain, inner)
+    fixed = {*domain.around, *(domain.loops[a] for a in outer if a in domain.loops)}
+    values, starts = _values(what, op, domain, fixed, intrin)
+    _check_box(what, domain, inner, op, fixed)
+    found = _matched(what, op, intrin, values)
+    windows = {
+        intrin.buffers[t]: Window(buffers[source], _placed(place, source, base))
+        for t, (source, base) in found.items()
+    }
+    for i, t in enumerate(intrin.outputs):
+        source = op.output(i)
+        base = tuple(starts[a] for a in op.axis)
+        windows[intrin.buffers[t]] = Window(buffers[source], _placed(place, source, base))
+    reduces = tuple(domain.loops[a] for a in outer if a.kind == "reduce" and a in domain.loops)
+    if reduces:
+        _check_update(what, stage, intrin, reduces)
+
+    def made(part: Stmt | None) -> Stmt | None:
+        return None if part is None else instantiate(part, windows, what)
+
+    body = instantiate(intrin.body, windows, what)
+    return Region(body, made(intrin.reset), made(intrin.update), reduces)
+
+
+def _placed(
+    place: Place, t: Tensor, base: Base
+) -> Callable[[tuple[Index, ...]], tuple[Index, ...]]:
+    """Where element `at` of the part of `t` that begins at `base` lives."""
+    lead = len(base)
+
+    def where(at: tuple[Index, ...]) -> tuple[Index, ...]:
+        padded = (0,) * (lead - len(at)) + at
+        return place(t, tuple(add(b, i) for b, i in zip(base, padded, strict=True)))
+
+    return where
+
+
+# --- loops ---------------------------------------------------------------------------------------
+
+
+def _check_loops(what: str, stage: Stage, domain: Domain, inner: tuple[Axis, ...]) -> None:
+    """No guard depends on an inner loop, and none of them is to run in a way of its own."""
+    for a in inner:
+        if stage.note(a).kind != "serial":
+            raise LoweringError(
+                what,
+                f"loop {a.name!r} inside it is marked {stage.note(a).kind}",
+                "the intrinsic replaces those loops: mark loops outside of it",
+            )
+    mine = {id(domain.loops[a]): a.name for a in inner if a in domain.loops}
+    for g in domain.guards:
+        names = [mine[id(v)] for v in variables(g) if id(v) in mine]
+        if names:
+            raise LoweringError(
+                what,
+                f"the guard {text(g)} depends on {', '.join(names)} inside it, "
+                "and an intrinsic does all of its points or none",
+                "sizes that divide the extents; or pad the tensor in a stage of its own",
+            )
+
+
+def _values(
+    what: str, op: ComputeOp, domain: Domain, fixed: set[Var], intrin: TensorIntrin
+) -> tuple[dict[Axis, Index], dict[Axis, Index]]:
+    """Every axis of the stage in terms of the intrinsic's axes; and where its range starts."""
+    values: dict[Axis, Index] = {}
+    starts: dict[Axis, Index] = {}
+    pairs = ((op.axis, intrin.op.axis), (op.reduce_axis, intrin.op.reduce_axis))
+    for mine, its in pairs:
+        if len(mine) < len(its):
+            kind = its[0].kind
+            raise LoweringError(
+                what,
+                f"it has {len(its)} {kind} axes, {op.name} has {len(mine)}",
+                "another intrinsic",
+            )
+        for a, b in zip(mine, (*[None] * (len(mine) - len(its)), *its), strict=True):
+            starts[a], last = sweep(domain.values[a], fixed)
+            extent, wanted = add(sub(last, starts[a]), 1), 1 if b is None else b.extent
+            if not same(extent, wanted):
+                raise LoweringError(
+                    what,
+                    f"the loops inside run over {text(extent)} values of {a.name!r}, "
+                    f"the intrinsic over {text(wanted)}" + ("" if b is None else f" of {b.name!r}"),
+                    f"split {a.name} by {text(wanted)} and move the inner part inside"
+                    if b is not None
+                    else f"reorder {a.name} to the outside",
+                )
+            values[a] = starts[a] if b is None else add(starts[a], sub(b, b.start))
+    return values, starts
+
+
+def _check_box(
+    what: str, domain: Domain, inner: tuple[Axis, ...], op: ComputeOp, fixed: set[Var]
+) -> None:
+    """The inner loops visit each point of the box once."""
+    counts = [domain.extents[a] for a in inner]
+    box = 1
+    for a in (*op.axis, *op.reduce_axis):
+        lo, hi = sweep(domain.values[a], fixed)
+        size = add(sub(hi, lo), 1)
+        assert isinstance(size, int)  # equal to an extent of the intrinsic
+        box *= size
+    visits = prod(n for n in counts if isinstance(n, int))
+    if any(not isinstance(n, int) for n in counts) or visits != box:
+        raise LoweringError(
+            what,
+            f"the loops inside visit {visits} of the {box} points around them",
+            "split axes by the extents of the intrinsic, and do not fuse them",
+        )
+
+
+def _check_update(what: str, stage: Stage, intrin: TensorIntrin, reduces: tuple[Var, ...]) -> None:
+    names = ", ".join(v.name for v in reduces)
+    if intrin.update is None:
+        raise LoweringError(
+            what,
+            f"the reduction goes on outside, over {names}, and the intrinsic cannot add to it",
+            "fcompute returns (body, reset, update)",
+        )
+    mixed = [r for r in stage.relations if isinstance(r, FuseRelation)]
+    if any(r.outer.kind != r.inner.kind for r in mixed):
+        raise LoweringError(
+            what, "a data loop is fused with a reduce loop outside it", "fuse loops of one kind"
+        )
+
+
+# --- formulas ------------------------------------------------------------------------------------
+
+
+def _matched(
+    what: str, op: ComputeOp, intrin: TensorIntrin, values: dict[Axis, Index]
+) -> dict[Tensor, tuple[Tensor, Base]]:
+    """Which part of which tensor each input of the intrinsic is."""
+    mine, its = op.reduction, intrin.op.reduction
+    if (mine is None) != (its is None):
+        raise LoweringError(
+            what, f"{(op if its is None else intrin.op).name} is a reduction, the other one is not"
+        )
+    if mine is not None and (mine.init or mine.where is not TRUE):
+        raise LoweringError(
+            what, "its reduction has a condition or a start of its own (where=, init=)"
+        )
+    provided = [substitute(e, values) for e in (op.body if mine is None else mine.sources)]
+    pattern = list(intrin.op.body if its is None else its.sources)
+    try:
+        found = unify(provided, pattern, intrin.op)
+        if mine is not None and its is not None and mine.reducer is not its.reducer:
+            kinds = [e.dtype for e in mine.sources]
+            unify(_folding(mine.reducer, kinds), _folding(its.reducer, kinds), intrin.op)
+        return found
+    except Difference as d:
+        names = ["" if r is None else f"{r.reducer.name} of " for r in (mine, its)]
+        raise LoweringError(
+            what,
+            f"the formulas differ\n  {op.name} is {names[0]}{', '.join(map(text, provided))}"
+            f"\n  {intrin.name} is {names[1]}{', '.join(map(text, pattern))}"
+            f"\n  they differ at {d.provided} and {d.pattern}",
+            "the order of loops and of indices, and the types, must be those of the intrinsic",
+        ) from None
+
+
+def _folding(r: Reducer, kinds: list[DType]) -> list[Expr]:
+    """What the reducer makes of two values called x0, x1, ... and y0, y1, ..., and its start."""
+    old, new = (
+        tuple(Load(Buffer(f"{name}{n}", (), t), (), t) for n, t in enumerate(kinds))
+        for name in ("x", "y")
+    )
+    return [*r.combine(old, new), *r.identity(tuple(kinds))]

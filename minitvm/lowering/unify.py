@@ -1,0 +1,126 @@
+"""Are two formulas equal? Loads of the one's tensors stand for parts of the other's."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, TypeAlias
+
+from minitvm.tensor import ComputeOp, Tensor
+from minitvm.tir import (
+    Binary,
+    Call,
+    Cast,
+    Compare,
+    Const,
+    Expr,
+    IfThenElse,
+    Index,
+    Load,
+    Not,
+    Where,
+    free_of,
+    is_index,
+    same,
+    sub,
+    text,
+)
+
+Base: TypeAlias = tuple[Index, ...]  # the element of a tensor at which a part of it begins
+Found: TypeAlias = dict[Tensor, tuple[Tensor, Base]]
+SWAPPED = ("add", "mul", "min", "max", "and", "or", "bitand", "bitor", "bitxor")
+
+
+class Difference(Exception):  # noqa: N818  it is found, and shown in the error
+    """The first place where the formulas differ, as text."""
+
+    def __init__(self, provided: Any, pattern: Any) -> None:
+        super().__init__(provided, pattern)
+        self.provided = f"a {type(provided).__name__}" if provided is None else _text(provided)
+        self.pattern = _text(pattern)
+
+
+def _text(e: Any) -> str:
+    return text(e) if isinstance(e, int | Expr) else str(e)
+
+
+def unify(provided: Sequence[Expr], pattern: Sequence[Expr], op: ComputeOp) -> Found:
+    """Which part of which tensor each tensor of `pattern` is, so that the formulas are equal.
+
+    `op` is the operation of the pattern; indices of both are written in its axes. The operands of
+    + and * may stand in either order. Raises Difference.
+    """
+    if len(provided) != len(pattern):
+        raise Difference(f"{len(provided)} formulas", f"{len(pattern)} formulas")
+    matcher = _Matcher(op)
+    for e, p in zip(provided, pattern, strict=True):
+        matcher.match(e, p)
+    return matcher.found
+
+
+class _Matcher:
+    def __init__(self, op: ComputeOp) -> None:
+        self.axes = (*op.axis, *op.reduce_axis)
+        self.found: Found = {}
+
+    def match(self, e: Index, p: Index) -> None:
+        """Nothing, if `e` is an instance of `p`; else Difference."""
+        if is_index(e) and is_index(p):
+            if not same(e, p):
+                raise Difference(e, p)
+            return
+        match e, p:
+            case Load(), Load():
+                self._load(e, p)
+            case Const(a, t), Const(b, u) if (a, t) == (b, u):
+                return
+            case Binary(op, a, b), Binary(its, c, d) if (op, e.dtype) == (its, p.dtype):
+                self._pair(op, (a, b), (c, d))
+            case Compare(op, a, b), Compare(its, c, d) if op == its:
+                self._all((a, b), (c, d))
+            case Cast(a, t), Cast(b, u) if t is u:
+                self.match(a, b)
+            case Not(a), Not(b):
+                self.match(a, b)
+            case Call(f, args), Call(g, others) if (f, len(args)) == (g, len(others)):
+                self._all(args, others)
+            case (Where(c, a, b), Where(d, x, y)) | (IfThenElse(c, a, b), IfThenElse(d, x, y)):
+                self._all((c, a, b), (d, x, y))
+            case _:
+                raise Difference(e, p)
+
+    def _all(self, a: Sequence[Index], b: Sequence[Index]) -> None:
+        for e, p in zip(a, b, strict=True):
+            self.match(e, p)
+
+    def _pair(self, op: str, a: tuple[Expr, Expr], b: tuple[Expr, Expr]) -> None:
+        before = dict(self.found)
+        try:
+            self._all(a, b)
+        except Difference:
+            if op not in SWAPPED:
+                raise
+            tried, self.found = self.found, before
+            try:
+                self._all(a, b[::-1])
+                return
+            except Difference:
+                self.found = tried
+            raise
+
+    def _load(self, e: Load, p: Load) -> None:
+        """Note where the part of e's tensor begins that p's tensor stands for."""
+        mine, its = e.buffer, p.buffer
+        if not isinstance(mine, Tensor) or not isinstance(its, Tensor):
+            if mine.name != its.name or mine.dtype is not its.dtype:
+                raise Difference(e, p)
+            return
+        lead = len(e.indices) - len(p.indices)
+        if lead < 0 or e.dtype is not p.dtype:
+            raise Difference(f"{e.dtype} {text(e)}", f"{p.dtype} {text(p)}")
+        tail = [sub(i, j) for i, j in zip(e.indices[lead:], p.indices, strict=True)]
+        base = (*e.indices[:lead], *tail)
+        if not all(free_of(i, self.axes) for i in base):
+            raise Difference(e, p)
+        known, start = self.found.setdefault(its, (mine, base))
+        if known != mine or not all(map(same, start, base)):
+            raise Difference(e, p)

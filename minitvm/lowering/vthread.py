@@ -1,0 +1,231 @@
+"""Virtual threads become one thread that does the work of all, step by step."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+from minitvm.base import LoweringError
+from minitvm.tir import (
+    Allocate,
+    Buffer,
+    Evaluate,
+    For,
+    If,
+    Index,
+    Load,
+    Pragma,
+    Seq,
+    Stmt,
+    Store,
+    Var,
+    add,
+    elements,
+    mul,
+    rewrite,
+    same,
+    seq,
+    substitute,
+    text,
+    walk,
+)
+
+WRITTEN_OUT = 16  # from this many virtual threads on, their turns are a loop
+UNITS = ("coproc_",)  # pragmas whose body is one unit of work of an accelerator
+
+
+def is_virtual(thread: str) -> bool:
+    """Is it a thread that exists only in the program: "vthread", "vthread.x", "cthread"?"""
+    return thread.partition(".")[0] in ("vthread", "cthread")
+
+
+def inject_virtual_thread(s: Stmt) -> Stmt:
+    """Threads in one: each statement is run for all virtual threads before the next one is.
+
+        for t in bind(2, 'vthread'):      B = allocate((2, 4), "float32", "local")
+          B = allocate((4,), "float32",   for x in range(4):
+                       "local")      ->     B[x] = A[x]
+          for x in range(4):                B[x + 4] = A[x + 4]
+            B[x] = A[t*4 + x]             for x in range(4):
+          for x in range(4):                C[x] = B[x] * 2.0
+            C[t*4 + x] = B[x] * 2.0         C[x + 4] = B[x + 4] * 2.0
+
+    What differs between the threads is replicated: memory allocated inside, thread by thread, and
+    the statements that touch it. What is the same for all of "vthread" runs once; of "cthread"
+    everything is done for each, so that a processor can overlap one with the other. Turns are
+    written out where no loop is inside and there are fewer than 16, else they are a loop.
+
+    Needs flat offsets (pass `flatten`).
+    """
+
+    def on_stmt(s: Stmt) -> Stmt:
+        if not (isinstance(s, For) and s.kind == "bind" and is_virtual(s.thread)):
+            return s
+        if not isinstance(s.extent, int):
+            raise LoweringError(
+                f"loop {s.var.name!r} bound to {s.thread!r}",
+                f"its extent {text(s.extent)} is not a constant",
+                "split it by nparts, and bind the outer part",
+            )
+        shares = s.thread.startswith("vthread")
+        touched = _touched(s) if shares else {id(b) for b in _allocated(s.body)}
+        return _Injector(s, touched, shares).stmt(s.body)
+
+    return rewrite(s, on_stmt)
+
+
+def _allocated(s: Stmt) -> Iterator[Buffer]:
+    return (n.buffer for n in walk(s) if isinstance(n, Allocate))
+
+
+def _differs(e: Index, var: Var, touched: set[int]) -> bool:
+    """May `e` have another value in another thread?"""
+    return any(n is var or (isinstance(n, Load) and id(n.buffer) in touched) for n in walk(e))
+
+
+def _touched(loop: For) -> set[int]:
+    """The buffers (ids) whose contents differ between the threads of `loop`."""
+    found: set[int] = set()
+
+    def mark(s: Stmt, inside: bool) -> None:
+        match s:
+            case For(_, extent, body):
+                mark(body, inside or _differs(extent, loop.var, found))
+            case If(cond, body, orelse):
+                here = inside or _differs(cond, loop.var, found)
+                for part in (body, orelse):
+                    if part is not None:
+                        mark(part, here)
+            case Seq(parts):
+                for part in parts:
+                    mark(part, inside)
+            case Allocate(_, body) | Pragma(_, _, body):
+                mark(body, inside)
+            case Store(buffer, indices, value):
+                if inside or any(_differs(e, loop.var, found) for e in (*indices, value)):
+                    found.add(id(buffer))
+            case Evaluate():
+                pass
+
+    before = -1
+    while len(found) > before:  # what is made of something touched is touched
+        before = len(found)
+        mark(loop.body, False)
+    return found
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Injector:
+    """One virtual loop; `touched` are the ids of the buffers that differ between its threads."""
+
+    loop: For
+    touched: set[int]
+    shares: bool
+
+    def differs(self, *parts: Index) -> bool:
+        """Does a statement made of `parts` do something else in another thread?"""
+        return not self.shares or any(_differs(e, self.loop.var, self.touched) for e in parts)
+
+    def stmt(self, s: Stmt) -> Stmt:
+        """`s` for all threads."""
+        match s:
+            case For(var, extent, body, kind, thread):
+                if _differs(extent, self.loop.var, self.touched):
+                    return self.turns(s)
+                return For(var, extent, self.stmt(body), kind, thread)
+            case If(cond, body, orelse, likely):
+                if _differs(cond, self.loop.var, self.touched):
+                    return self.turns(s)
+                other = None if orelse is None else self.stmt(orelse)
+                return If(cond, self.stmt(body), other, likely)
+            case Seq(parts):
+                return seq(*(self.stmt(part) for part in parts))
+            case Allocate(buffer, body) if id(buffer) in self.touched:
+                wide = self.wide(buffer)
+                return Allocate(wide, self.stmt(self.placed(body, buffer, wide)))
+            case Allocate(buffer, body):
+                return Allocate(buffer, self.stmt(body))
+            case Pragma(key, value, body):
+                if key.startswith(UNITS) and not self.shares:
+                    return self.turns(s)
+                return Pragma(key, value, self.stmt(body))
+            case Store(buffer, indices, value):
+                mine = id(buffer) in self.touched or self.differs(*indices, value)
+                return self.turns(s) if mine else s
+            case Evaluate(value):
+                return self.turns(s) if self.differs(value) else s
+
+    def turns(self, s: Stmt) -> Stmt:
+        """`s` once for each thread."""
+        n, var = self.loop.extent, self.loop.var
+        assert isinstance(n, int)
+        if n < WRITTEN_OUT and not any(isinstance(m, For) for m in walk(s)):
+            return seq(*(substitute(s, {var: i}) for i in range(n)))
+        turn = Var(f"{var.name}.s", 0, n - 1)
+        return For(turn, n, substitute(s, {var: turn}))
+
+    def wide(self, b: Buffer) -> Buffer:
+        """`b` with one copy for each thread, thread by thread."""
+        strides = (elements(b), *b.strides) if b.strides else ()
+        wide = replace(b, shape=(self.loop.extent, *b.shape), strides=strides)
+        self.touched.add(id(wide))
+        return wide
+
+    def placed(self, body: Stmt, old: Buffer, new: Buffer) -> Stmt:
+        """`body` with each thread in its own copy of the buffer."""
+        mine = mul(self.loop.var, elements(old))
+
+        def at(indices: tuple[Index, ...]) -> tuple[Index, ...]:
+            if len(indices) != 1:
+                raise LoweringError(
+                    f"virtual threads with {old.name!r}", "it has no flat offsets", "flatten first"
+                )
+            return (add(indices[0], mine),)
+
+        def on_expr(e: Any) -> Any:
+            if isinstance(e, Load) and e.buffer is old:
+                return Load(new, at(e.indices), e.dtype)
+            return e
+
+        def on_stmt(s: Stmt) -> Stmt:
+            if isinstance(s, Store) and s.buffer is old:
+                return Store(new, at(s.indices), s.value)
+            return s
+
+        return rewrite(body, on_stmt, on_expr)
+
+
+def check_threads(body: Stmt) -> None:
+    """Nothing, if each hardware thread has one extent in each kernel; else LoweringError.
+
+    A kernel is what the outermost loop that is bound to a thread holds.
+    """
+
+    def kernel(s: Stmt, seen: dict[str, For] | None) -> None:
+        if isinstance(s, For) and s.kind == "bind" and not is_virtual(s.thread):
+            seen = {} if seen is None else seen
+            first = seen.setdefault(s.thread, s)
+            if not same(first.extent, s.extent):
+                raise LoweringError(
+                    f"loop {s.var.name!r} bound to {s.thread!r}",
+                    f"it has {text(s.extent)} iterations, loop {first.var.name!r} of the same "
+                    f"kernel has {text(first.extent)}: a thread index has one range",
+                    "split both by the same nparts, and bind the outer parts",
+                )
+        for c in _statements(s):
+            kernel(c, seen)
+
+    kernel(body, None)
+
+
+def _statements(s: Stmt) -> list[Stmt]:
+    match s:
+        case For(body=body) | Allocate(_, body) | Pragma(_, _, body):
+            return [body]
+        case If(_, body, orelse):
+            return [body] if orelse is None else [body, orelse]
+        case Seq(parts):
+            return list(parts)
+        case Store() | Evaluate():
+            return []

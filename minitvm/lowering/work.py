@@ -1,0 +1,112 @@
+"""How often a stage's elements are computed: the price of computing them where they are used."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import product
+
+from minitvm.schedule import Stage
+from minitvm.tensor import Axis, ComputeOp, tensor_of
+from minitvm.tir import Index, Var, split_terms
+
+from .bounds import Domain
+from .count import distinct, runs, times
+from .derive import Loops
+
+MOST = 1 << 16  # elements of one tile that are told apart
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """How often a stage stores. None: not known before sizes and data are.
+
+    stores     executed in all, guards counted; of a reduction, once per output point
+    elements   different ones among them: what would be stored if none were computed twice
+    per_tile   stores of one tile over the elements that it adds to those before it: the factor
+               away from the edges
+    """
+
+    stores: int | None
+    elements: int | None
+    per_tile: Fraction | None
+
+    @property
+    def factor(self) -> Fraction | None:
+        """The recompute factor: stores / elements. 1: nothing is computed twice."""
+        if self.stores is None or not self.elements:
+            return None
+        return Fraction(self.stores, self.elements)
+
+
+UNKNOWN = Work(None, None, None)
+
+
+def work_of(loops: Loops, stage: Stage) -> Work:
+    """How often `stage` stores, and how often it would have to."""
+    op = stage.op
+    assert isinstance(op, ComputeOp)
+    return Work(_stores(loops, op), _elements(loops, stage, op), per_tile(loops, stage, op))
+
+
+def _stores(loops: Loops, op: ComputeOp) -> int | None:
+    """Runs of the stage's first store: the only one, or the one that begins a reduction."""
+    buffer = loops.program.buffers[tensor_of(op, 0)]
+    first = next((r for r in runs(loops.body) if r.store.buffer is buffer), None)
+    return None if first is None else times(first)
+
+
+def _elements(loops: Loops, stage: Stage, op: ComputeOp) -> int | None:
+    """How many different elements the stage computes, all tiles together."""
+    domain = loops.domain(stage.name)
+    extents: dict[Var, Index] = {v: v.high + 1 for v in domain.around if isinstance(v.high, int)}
+    extents |= {v: domain.extents[a] for a, v in domain.loops.items()}
+    return distinct([domain.values[a] for a in op.axis], extents, domain.guards)
+
+
+def per_tile(loops: Loops, stage: Stage, op: ComputeOp) -> Fraction | None:
+    """The recompute factor of an endless tensor; None where the tiles do not move evenly.
+
+    6 rows computed for every 4 rows further:  6 / 4
+    """
+    domain = loops.domain(stage.name)
+    left = {v: v.high + 1 for v in domain.around if isinstance(v.high, int)}
+    if len(left) < len(domain.around):
+        return None
+    factor = Fraction(1)
+    for a in op.axis:
+        moves = _moves(domain, a)
+        if moves is None or not moves.keys() <= left.keys():
+            return None  # uneven, or two dimensions move together
+        one = _one_dimension(domain, a, moves, {v: left.pop(v) for v in moves})
+        if one is None:
+            return None
+        factor *= one
+    again = math.prod(left.values())  # loops that move nothing compute the same again
+    return factor * again if again else None
+
+
+def _moves(domain: Domain, a: Axis) -> dict[Var, int] | None:
+    """How far the region moves along `a` with each loop around it."""
+    terms = split_terms(domain.start[a])[0]
+    moves = {v: abs(c) for v, c in terms if isinstance(v, Var)}
+    return moves if len(moves) == len(terms) else None
+
+
+def _one_dimension(
+    domain: Domain, a: Axis, moves: dict[Var, int], extents: dict[Var, int]
+) -> Fraction | None:
+    size = domain.extents[a]
+    if not isinstance(size, int) or not size:
+        return None
+    if not moves:
+        return Fraction(1)
+    far = max(moves, key=lambda v: moves[v])  # the loop that goes on without end
+    inner = [range(0, moves[v] * extents[v], moves[v]) for v in moves if v is not far]
+    computed = size * math.prod(len(r) for r in inner)
+    if computed > MOST:
+        return None
+    period = moves[far]
+    added = {(sum(at) + e) % period for at in product(*inner) for e in range(size)}
+    return Fraction(computed, len(added))

@@ -1,0 +1,75 @@
+"""Python functions that compiled code calls: see minitvm/codegen/llvm_calls.py for the format."""
+
+from __future__ import annotations
+
+import ctypes
+import struct
+from collections import deque
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from minitvm.base import DTYPES
+from minitvm.tir import registered
+
+_failures: deque[BaseException] = deque()  # what functions raised, until the caller asks
+
+
+def _arguments(slots: Any, count: int) -> Iterator[Any]:
+    """The arguments in a row of 64-bit slots."""
+    at = 0
+    for _ in range(count):
+        kind, first = slots[at], slots[at + 1]
+        at += 2
+        if kind == 0:
+            yield first
+        elif kind == 1:
+            yield struct.unpack("d", struct.pack("q", first))[0]
+        else:
+            dtype, rank = list(DTYPES.values())[slots[at]], slots[at + 1]
+            at += 2
+            shape, strides = slots[at : at + rank], slots[at + rank : at + 2 * rank]
+            at += 2 * rank
+            yield _array(first, dtype.numpy, shape, strides)
+
+
+def _array(
+    address: int, dtype: np.dtype[Any], shape: list[int], strides: list[int]
+) -> np.ndarray[Any, Any]:
+    """The memory at `address` as an array; nothing is copied."""
+    if 0 in shape:
+        return np.empty(shape, dtype)
+    reach = 1 + sum((n - 1) * s for n, s in zip(shape, strides, strict=True))
+    memory = (ctypes.c_char * (reach * dtype.itemsize)).from_address(address)
+    row: np.ndarray[Any, Any] = np.frombuffer(memory, dtype)
+    return np.lib.stride_tricks.as_strided(row, shape, [s * dtype.itemsize for s in strides])
+
+
+def _call(name: bytes, slots: Any, count: int) -> int:
+    """Run the function registered as `name`; 1 if it raised."""
+    try:
+        registered(name.decode())(*_arguments(slots, count))
+    except BaseException as e:  # it must not unwind through machine code
+        _failures.append(e)
+        return 1
+    return 0
+
+
+_callback = ctypes.CFUNCTYPE(
+    ctypes.c_int32, ctypes.c_char_p, ctypes.POINTER(ctypes.c_int64), ctypes.c_int64
+)(_call)
+
+
+def call_packed_address() -> int:
+    """Where the C function that compiled code calls for a Python function starts."""
+    found = ctypes.cast(_callback, ctypes.c_void_p).value
+    assert found is not None
+    return found
+
+
+def failure() -> BaseException | None:
+    """What a Python function raised during the last call of compiled code, if one did."""
+    first = _failures.popleft() if _failures else None
+    _failures.clear()
+    return first

@@ -1,0 +1,210 @@
+"""Steps about threads and memory: which loops are threads, where and when results are stored."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import replace
+from typing import Any
+
+from minitvm.base import ScheduleError
+from minitvm.tensor import Axis, ComputeOp, tensor_of
+from minitvm.tir import Expr, Index, all_of, compare, substitute, text, variables
+
+from .attach import path, position
+from .dataflow import arithmetic
+from .memory_steps import Bind, Prefetch, SetStorePredicate, StorageAlign
+from .state import At, Stage, State
+from .threads import check_tag, is_virtual
+
+
+def bind(state: State, step: Bind, stage: Stage, a: Axis) -> State:
+    """The loop `a` becomes the index of a thread."""
+    tag, what = check_tag(step.thread), f"bind of {a.name!r} in {stage.name} to {step.thread!r}"
+    if a.kind == "reduce" and not tag.startswith("threadIdx"):
+        raise ScheduleError(
+            what,
+            "it is a reduce axis: its iterations all write the same element",
+            "a data axis; or rfactor the reduction first; or threadIdx, whose threads can combine",
+        )
+    for b in stage.leaves:
+        if b is not a and stage.note(b).thread == tag and not is_virtual(tag):
+            raise ScheduleError(
+                what,
+                f"{b.name!r} is bound to it already: only equal indices would be computed",
+                "fuse the two, or bind one to another thread",
+            )
+    if is_virtual(tag) and not isinstance(a.extent, int):
+        raise ScheduleError(
+            what, f"its extent {text(a.extent)} is not a constant", "split it by nparts first"
+        )
+    n = step.extent
+    if n is not None and (type(n) is not int or n < 1):
+        raise ScheduleError(what, f"the number of threads is {n!r}, not an integer >= 1")
+    if n is not None and stage.is_output and isinstance(a.extent, int) and a.extent != n:
+        raise ScheduleError(
+            what,
+            f"{n} threads for {a.extent} iterations",
+            f"split(..., nparts={n}) and bind the outer loop",
+        )
+    note = replace(stage.note(a), kind="bind", thread=tag, threads=n)
+    return state.with_stage(stage.change(notes={**stage.notes, a: note}))
+
+
+def storage_align(state: State, step: StorageAlign, stage: Stage) -> State:
+    """The stride of one dimension becomes `offset` more than a multiple of `factor`."""
+    what = f"storage_align of {stage.name}"
+    names = [a.name for a in stage.op.axis] if isinstance(stage.op, ComputeOp) else []
+    if step.axis not in names:
+        raise ScheduleError(
+            f"{what}, axis {step.axis!r}",
+            "it is not a dimension of the result",
+            f"one of {', '.join(names) or 'none'}",
+        )
+    if not (type(step.factor) is int and type(step.offset) is int and step.factor >= 1):
+        raise ScheduleError(what, f"factor {step.factor!r} and offset {step.offset!r}: integers")
+    if not 0 <= step.offset < step.factor:
+        raise ScheduleError(
+            what,
+            f"offset {step.offset} is not in 0 .. {step.factor - 1}",
+            "strides are offset, offset + factor, offset + 2*factor, ...",
+        )
+    if stage.layout is not None:
+        raise ScheduleError(what, "it has a layout of its own", "pad in transform_layout")
+    d = names.index(step.axis)
+    others = tuple(a for a in stage.aligns if a[0] != d)
+    return state.with_stage(stage.change(aligns=(*others, (d, step.factor, step.offset))))
+
+
+def double_buffer(state: State, stage: Stage) -> State:
+    """The stage is computed one iteration ahead of its readers, into the other half of a buffer."""
+    if stage.store is not None:
+        raise ScheduleError(
+            f"double_buffer of {stage.name}",
+            "store_at keeps its elements from one iteration to the next",
+            "one of the two",
+        )
+    return state.with_stage(stage.change(double_buffer=True))
+
+
+def prefetch(state: State, step: Prefetch, stage: Stage, a: Axis) -> State:
+    """A remark that elements of a tensor will be read `offset` iterations later."""
+    what = f"prefetch of {step.tensor} in {stage.name}"
+    source = state.stage(step.tensor)
+    inputs = stage.op.input_tensors if isinstance(stage.op, ComputeOp) else ()
+    if not any(tensor_of(source.op, i) in inputs for i in range(len(source.op.dtypes))):
+        names = ", ".join(dict.fromkeys(t.op.name for t in inputs)) or "nothing"
+        raise ScheduleError(what, f"{stage.name} does not read it", f"it reads {names}")
+    if type(step.offset) is not int or step.offset < 0:
+        raise ScheduleError(what, f"{step.offset!r} iterations ahead", "an integer >= 0")
+    note = stage.note(a)
+    note = replace(note, pragmas=(*note.pragmas, ("prefetch", (step.tensor, step.offset))))
+    return state.with_stage(stage.change(notes={**stage.notes, a: note}))
+
+
+# --- store_at ------------------------------------------------------------------------------------
+
+
+def store_at(state: State, stage: Stage, target: Stage, a: Axis) -> State:
+    """The stage's memory exists for the whole loop `a`; see `check_store`."""
+    if stage.double_buffer:
+        raise ScheduleError(
+            f"store_at of {stage.name}", "it is double-buffered already", "one of the two"
+        )
+    return state.with_stage(stage.change(store=At(target.name, a)))
+
+
+def check_store(state: State) -> None:
+    """Every stage that is stored further out is computed inside, in order; or ScheduleError."""
+    for s in state.stages:
+        if s.store is None:
+            continue
+        what = f"store_at of {s.name} at {s.store.stage}, loop {s.store.axis.name!r}"
+        around = path(state, s.name)
+        depth = position(state.stage(s.store.stage), s.store.axis)
+        stages = [p.stage for p in around]
+        if s.store.stage not in stages or around[stages.index(s.store.stage)].depth < depth:
+            raise ScheduleError(
+                what,
+                f"{s.name} is not computed inside that loop",
+                "compute_at an inner loop first; what is stored is then kept for the outer one",
+            )
+        for p in around[stages.index(s.store.stage) :]:
+            host = state.stage(p.stage)
+            first = depth + 1 if p.stage == s.store.stage else 0
+            for a in host.leaves[first : p.depth + 1]:
+                kind = host.note(a).kind
+                if kind not in ("serial", "unroll"):
+                    raise ScheduleError(
+                        what,
+                        f"loop {a.name!r} of {host.name} in between is marked {kind}: its "
+                        "iterations would share the memory",
+                        "a serial loop, or store it inside that loop",
+                    )
+
+
+# --- set_store_predicate -------------------------------------------------------------------------
+
+
+def set_store_predicate(state: State, step: SetStorePredicate, stage: Stage) -> State:
+    """The stage stores only where the conditions hold."""
+    what = f"set_store_predicate of {stage.name}"
+    names = stage.named()
+    axes = {name: a for a, name in names.items()}
+    missing = [n for n in step.axes if n not in axes]
+    if missing:
+        raise ScheduleError(
+            what, f"it has no axis {missing[0]!r}", f"one of {', '.join(names.values())}"
+        )
+    table = {n.replace(".", "_"): axes[n] for n in step.axes}
+    conds = tuple(_condition(c, table, what) for c in step.conds)
+    if not conds:
+        raise ScheduleError(what, "no condition is given")
+    for a in {id(v): v for c in conds for v in variables(c)}.values():
+        bound = isinstance(a, Axis) and stage.note(a).kind == "bind"
+        if isinstance(a, Axis) and a.kind == "reduce" and not bound:
+            raise ScheduleError(
+                what,
+                f"{a.name!r} is a reduce axis: no element belongs to one of its iterations",
+                "data axes; a condition on what is summed is te.sum(..., where=...)",
+            )
+    return state.with_stage(stage.change(predicate=conds))
+
+
+def _condition(source: str, axes: dict[str, Axis], what: str) -> Expr:
+    """The comparison `source` over the axes."""
+    try:
+        tree = ast.parse(source, mode="eval").body
+    except SyntaxError:
+        tree = None
+    match tree:
+        case ast.Compare(left, [op], [right]) if type(op) in _SIGNS:
+            a, b = (arithmetic(side, axes, source) for side in (left, right))
+            return compare(_SIGNS[type(op)], a, b)
+        case _:
+            raise ScheduleError(
+                f"{what}: {source!r}", "it is not a comparison", "te.all(i < 4, j >= 1)"
+            )
+
+
+_SIGNS: dict[type[ast.cmpop], Any] = {
+    ast.Lt: "<",
+    ast.LtE: "<=",
+    ast.Gt: ">",
+    ast.GtE: ">=",
+    ast.Eq: "==",
+    ast.NotEq: "!=",
+}
+
+
+def holds(stage: Stage, values: dict[Axis, Index]) -> Expr:
+    """The stage's store predicate at the point `values`; always, if it has none.
+
+    A condition on a reduce loop that is bound to a thread names the thread that stores the result:
+    the others would store the same.
+    """
+    conds = [c for c in stage.predicate if not any(_reduces(v) for v in variables(c))]
+    return all_of(*(substitute(c, values) for c in conds))
+
+
+def _reduces(v: Any) -> bool:
+    return isinstance(v, Axis) and v.kind == "reduce"

@@ -1,0 +1,79 @@
+"""Questions about a schedule, in the words of its user: tensors, axes, numbers of steps."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from difflib import unified_diff
+from typing import Any
+
+from minitvm.base import ScheduleError
+from minitvm.lowering import Derivation, explain_bound, explain_guard, loops_of
+from minitvm.schedule import Stage, State
+from minitvm.tensor import Axis, ComputeOp
+from minitvm.tir import text
+
+
+@dataclass(frozen=True, slots=True)
+class Diff:
+    """The loops before and after a step; prints as a unified diff.
+
+    number   of the step, from 1
+    step     the step as Python
+    """
+
+    number: int
+    step: str
+    before: str
+    after: str
+
+    def __str__(self) -> str:
+        old, new = self.before.splitlines(), self.after.splitlines()
+        names = f"before step {self.number}", f"after {self.step}"
+        changed = "\n".join(unified_diff(old, new, *names, lineterm=""))
+        return changed or f"{self.step}: the loops stay as they are"
+
+    def _repr_markdown_(self) -> str:
+        return f"```diff\n{self}\n```"
+
+
+def difference(states: list[State], step: str) -> Diff:
+    """From the first state to the second: what its last step, `step` in Python, changed."""
+    before, after = states[:2]
+    return Diff(len(after.steps), step, text(loops_of(before).body), text(loops_of(after).body))
+
+
+def step_number(state: State, step: int) -> int:
+    """`step` counted from 1 (-1: the last one); ScheduleError if there is no such step."""
+    count = len(state.steps)
+    n = step if step >= 0 else count + 1 + step
+    if not 1 <= n <= count:
+        why = f"steps 1 to {count} were taken" if count else "no step has been taken"
+        raise ScheduleError(f"step {step}", why)
+    return n
+
+
+def bound(state: State, stage: Stage, axis: Any) -> Derivation:
+    """The derivation for an axis of the stage, given as such, by name or as a dimension."""
+    if isinstance(axis, str):
+        return explain_bound(state, stage.name, axis)
+    if isinstance(axis, int) and isinstance(stage.op, ComputeOp) and 0 <= axis < len(stage.op.axis):
+        axis = stage.op.axis[axis]
+    names = stage.named()
+    if not isinstance(axis, Axis) or axis not in names:
+        shown = axis.name if isinstance(axis, Axis) else axis
+        raise ScheduleError(
+            f"axis {shown!r} of {stage.name}",
+            "it has no such axis",
+            f"one of {', '.join(names.values())}" if names else "it is an input",
+        )
+    return explain_bound(state, stage.name, names[axis])
+
+
+def guard(state: State, loop: Axis) -> Derivation:
+    """The guards on a loop of any stage."""
+    for stage in state.stages:
+        names = stage.named()
+        if loop in names:
+            return explain_guard(state, stage.name, names[loop])
+    stages = ", ".join(s.name for s in state.stages)
+    raise ScheduleError(f"guards on {loop!r}", f"it is no axis of {stages}")

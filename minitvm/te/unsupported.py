@@ -1,0 +1,45 @@
+"""What TVM's te has and this one has not, and what to use instead."""
+
+from __future__ import annotations
+
+from minitvm.base import TVMError
+
+UNSUPPORTED: dict[str, tuple[str, str]] = {  # name -> why, what to try
+    "gradient": (
+        "a schedule describes one formula; derivatives are formulas of their own",
+        "write the gradient as a te.compute",
+    ),
+    "hybrid": (
+        "loops in Python syntax would be a second language beside formulas",
+        "te.extern with tir.ir_builder for loops by hand",
+    ),
+    "create_prim_func": (
+        "there is one loop IR, and a schedule leads to it",
+        "tvm.lower(s, args), which returns a PrimFunc",
+    ),
+    "extern_primfunc": (
+        "a PrimFunc has arguments of its own",
+        "te.extern with the same statement on (ins, outs)",
+    ),
+    "tag_scope": ("a tag belongs to one operation", 'te.compute(..., tag="...")'),
+    "SpecializedCondition": (
+        "schedules are specialised by making several of them",
+        "one schedule for each case",
+    ),
+    "scan": (
+        "a recurrence over time needs stages that run inside each other's loops",
+        "a loop over the first dimension in te.extern with tir.ir_builder",
+    ),
+}
+
+
+class UnsupportedError(TVMError, AttributeError):
+    """A name of TVM's that minitvm does not have."""
+
+
+def missing(name: str) -> AttributeError:
+    """The error for `te.name`."""
+    if name in UNSUPPORTED:
+        why, fix = UNSUPPORTED[name]
+        return UnsupportedError(f"te.{name} is not supported", why, fix)
+    return AttributeError(f"minitvm.te has no {name!r}")
