@@ -1,19 +1,39 @@
 """Every error minitvm raises on purpose. A message says what, why, and what to try."""
 
+import linecache
+import sys
+
 
 class TVMError(Exception):
     """Base class: catch this to catch anything minitvm refuses to do.
 
     str() gives  "what: why", then a line "  try: ..." where a way out is known.
-    All parts travel in `args`, so errors survive pickling across process pools.
+    A note names the line of the user's that led to it. All parts travel in `args`, so errors
+    survive pickling across process pools.
     """
 
     def __init__(self, what: str, why: str = "", fix: str = "") -> None:
         super().__init__(what, why, fix)
+        line = _users_line()
+        if line:
+            self.add_note(line)
 
     def __str__(self) -> str:
         what, why, fix = self.args
         return what + (f": {why}" if why else "") + (f"\n  try: {fix}" if fix else "")
+
+
+def _users_line() -> str:
+    """Where outside this package we were called: "at lab.py line 4: s[C].split(i, 3)"."""
+    frame = sys._getframe(1)
+    while frame is not None and frame.f_globals.get("__name__", "").split(".")[0] == "minitvm":
+        frame = frame.f_back
+    if frame is None:
+        return ""
+    file, number = frame.f_code.co_filename, frame.f_lineno
+    place = "notebook cell" if "ipykernel" in file else file.replace("\\", "/").rsplit("/", 1)[-1]
+    code = linecache.getline(file, number, frame.f_globals).strip()
+    return f"at {place} line {number}" + (f": {code}" if code else "")
 
 
 class ExprError(TVMError, TypeError):

@@ -39,5 +39,7 @@ class PrimFunc:
     def __str__(self) -> str:
         return "\n".join(self.lines(Printer()))
 
+    __repr__ = __str__
+
     def _repr_markdown_(self) -> str:
         return f"```python\n{self}\n```"

@@ -31,6 +31,7 @@ from .pool import avg_pool2d, global_avg_pool2d, max_pool2d
 from .reduction import max, min, prod, sum
 from .schedule import schedule
 from .shape import concatenate, pad, reshape, strided_slice, transpose
+from .tensor_intrin import gemm_intrin
 
 __all__ = [
     "abs",
@@ -52,6 +53,7 @@ __all__ = [
     "erf",
     "exp",
     "gelu",
+    "gemm_intrin",
     "global_avg_pool2d",
     "layer_norm",
     "leaky_relu",

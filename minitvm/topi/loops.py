@@ -16,8 +16,7 @@ from minitvm.te import Axis, ComputeOp, Schedule, StageView, Tensor
 from minitvm.tensor import loads
 from minitvm.tir import Index, free_of
 
-from .elementwise import ELEMENTWISE
-from .reduction import REDUCTION
+from .kinds import is_elementwise
 
 WORTH_THREADS = 1 << 15  # elements; below this, waking threads takes longer than the work
 STRIP = 8  # rows that a column reduction adds up before it touches the result again
@@ -199,7 +198,8 @@ def _row_members(s: Schedule, out: StageView, op: ComputeOp) -> list[StageView]:
         inner = stage.op
         if not isinstance(inner, ComputeOp) or stage.is_inlined or stage.name in group:
             continue
-        fits = inner.tag in (ELEMENTWISE, REDUCTION) and len(inner.axis) >= len(op.axis) - 1
+        kind = is_elementwise(inner) or inner.reduction is not None
+        fits = kind and len(inner.axis) >= len(op.axis) - 1
         if fits and readers[stage.name] and set(readers[stage.name]) <= group:
             group.add(stage.name)
             found.append(stage)

@@ -8,25 +8,24 @@ from minitvm import te
 from minitvm.base import Target, as_tuple
 from minitvm.schedule import effective_readers, readers
 from minitvm.te import ComputeOp, Schedule, StageView, Tensor
-from minitvm.tensor import loads
+from minitvm.tensor import Operation, loads
 from minitvm.tir import same
 
 from .conv import CONV_ROWS
 from .conv_schedule import schedule_rows
-from .elementwise import ELEMENTWISE
 from .gemm import schedule_matmul, schedule_matvec
-from .linear import MATMUL
+from .kinds import is_elementwise, is_product
 from .loops import schedule_plain, schedule_row_by_row
 from .norm import ROW
 from .shape import INJECTIVE
 
-SIMPLE = (ELEMENTWISE, INJECTIVE)
 FEW = 2  # rows of a product whose time is that of reading the right operand
 
 
 def schedule(outs: Any, target: str | Target = "llvm") -> Schedule:
     """A schedule that computes `outs` (a tensor or a list) well on `target`, without any search.
 
+    Stages are known by their formulas, whoever wrote them; convolutions by their topi operators.
     Elementwise stages are put into each other; a matrix product is tiled for registers and cache,
     with the elementwise stages after it computed on each tile while it is at hand; what is left
     runs vectorized over its last dimension and in parallel over the others.
@@ -38,7 +37,7 @@ def schedule(outs: Any, target: str | Target = "llvm") -> Schedule:
         return s
     done: set[str] = set()
     for stage in reversed(s.stages):
-        if isinstance(stage.op, ComputeOp) and stage.op.tag == MATMUL:
+        if isinstance(stage.op, ComputeOp) and is_product(stage.op):
             done |= _matmul(s, stage, stage.op, to, done)
         if isinstance(stage.op, ComputeOp) and stage.op.tag == CONV_ROWS:
             (crop,) = readers(s.state)[stage.name]
@@ -61,8 +60,8 @@ def _inline(s: Schedule) -> None:
             stage.compute_inline()
 
 
-def _is_simple(op: object) -> bool:
-    return isinstance(op, ComputeOp) and op.tag in SIMPLE
+def _is_simple(op: Operation) -> bool:
+    return is_elementwise(op) or (isinstance(op, ComputeOp) and op.tag == INJECTIVE)
 
 
 # --- matrix products -----------------------------------------------------------------------------
@@ -95,8 +94,7 @@ def _only_reader(s: Schedule, stage: StageView) -> StageView | None:
     reader = s[names[0]]
     mine, theirs = _output(stage), _output(reader)
     fits = mine.ndim == theirs.ndim and all(map(same, mine.shape, theirs.shape))
-    ready = isinstance(reader.op, ComputeOp) and reader.op.tag == ELEMENTWISE
-    return reader if fits and ready else None
+    return reader if fits and is_elementwise(reader.op) else None
 
 
 def _output(stage: StageView) -> Tensor:

@@ -49,3 +49,25 @@ def test_symbolic_rows_are_one_build_for_many_sizes() -> None:
         out = np.zeros((rows, 50), "float32")
         f(x, y, out)
         assert (out == 40).all()
+
+
+def test_a_product_is_known_by_its_formula_whoever_wrote_it() -> None:
+    a, b = te.placeholder((64, 64), name="A"), te.placeholder((64, 64), name="B")
+    k = te.reduce_axis((0, 64), name="k")
+    for body in (
+        lambda i, j: te.sum(a[i, k] * b[k, j], axis=k),
+        lambda i, j: te.sum(b[k, j] * a[i, k], axis=k),
+    ):
+        mine = te.compute((64, 64), body, name="T_matmul")
+        theirs = topi.matmul(a, b)
+        assert topi.schedule(mine, WIDE).python() == topi.schedule(theirs, WIDE).python()
+
+
+def test_a_sum_of_squares_is_no_product() -> None:
+    a = te.placeholder((64, 64), name="A")
+    k = te.reduce_axis((0, 64), name="k")
+    c = te.compute((64, 64), lambda i, j: te.sum(a[i, k] * a[j, k] + a[i, j], axis=k), name="C")
+    f = tvm.build(topi.schedule(c), [a, c])
+    x, out = np.eye(64, dtype="float32"), np.zeros((64, 64), "float32")
+    f(x, out)
+    np.testing.assert_allclose(out, x @ x.T + 64 * x)
