@@ -46,7 +46,7 @@ from minitvm.base import (
     target,
 )
 from minitvm.driver import build, lower
-from minitvm.runtime import Device, Function, cpu, nd, num_threads, set_num_threads
+from minitvm.runtime import Device, Function, cpu, load, nd, num_threads, set_num_threads
 
 __version__ = "0.1.0"
 __all__ = [
@@ -63,6 +63,7 @@ __all__ = [
     "VerifyError",
     "build",
     "cpu",
+    "load",
     "lower",
     "nd",
     "num_threads",

@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, cast
 
 from minitvm.base import ArgumentError, Target, debug, debug_level
-from minitvm.codegen import clean, emit_llvm, emit_python
+from minitvm.codegen import clean, emit_llvm, emit_numba, emit_python
 from minitvm.lowering import PASSES, Pass, Watch, lower_state
-from minitvm.runtime import LAUNCH, Function, load_native, load_python
+from minitvm.runtime import (
+    LAUNCH,
+    Function,
+    Package,
+    Run,
+    load_native,
+    load_numba,
+    load_python,
+)
 from minitvm.schedule import State
 from minitvm.te import Schedule
 from minitvm.tensor import Tensor
@@ -18,7 +26,7 @@ from minitvm.tir import PrimFunc, Var
 
 def lower(
     s: Schedule,
-    args: Sequence[Any],
+    args: Sequence[Any] = (),
     name: str = "main",
     *,
     target: str | Target = "llvm",
@@ -41,7 +49,7 @@ def lower(
         raise ArgumentError(
             f"lower({type(s).__name__})", "not a schedule", "te.create_schedule(C.op)"
         )
-    for a in args:
+    for a in _listed(args):
         if not isinstance(a, Tensor | Var):
             raise ArgumentError(
                 f"args: {a!r}", "not a tensor or variable", "tensors such as A, not arrays or A.op"
@@ -49,6 +57,15 @@ def lower(
     chosen = passes if passes is not None else PASSES[Target(target).kind]
     stop = until or ("nest" if simple_mode else "")
     return lower_state(s.state, tuple(args), name=name, passes=chosen, until=stop, watch=watch)
+
+
+def _listed(args: Any) -> tuple[Any, ...]:
+    """`args`, if it is a list or tuple."""
+    if not isinstance(args, list | tuple):
+        raise ArgumentError(
+            f"args: {args!r}", "all tensors come as one argument", "put them in a list: [A, B, C]"
+        )
+    return tuple(cast("list[Any]", args))
 
 
 def build(
@@ -63,10 +80,13 @@ def build(
     Raises ArgumentError for args that do not fit, BuildError for what the target cannot run.
     """
     start = time.perf_counter()
+    args = _listed(args)
     to = Target(target)
     func = s if isinstance(s, PrimFunc) else lower(s, args, name, target=to)
     if to.kind == "python":
-        made = _python(func)
+        made = _python(func, to)
+    elif to.kind == "numba":
+        made = _numba(func, to)
     else:
         state = None if isinstance(s, PrimFunc) else s.state  # the schedule may go on changing
         made = _native(func, to, lambda: _scalar(func, state, tuple(args), name))
@@ -91,11 +111,36 @@ def _native(func: PrimFunc, target: Target, scalar: Callable[[], PrimFunc]) -> F
         "ll": lambda: machine.ll,
         "asm": lambda: machine.asm,
     }
-    return Function(func, run, sources)
+    kept = {"tir": sources["tir"]}
+    return Function(
+        func, run, sources, lambda: _package(func, target, machine.object, kept, machine.calls)
+    )
 
 
-def _python(func: PrimFunc) -> Function:
+def _python(func: PrimFunc, target: Target) -> Function:
     text = emit_python(func)
     debug(5, text)
-    run = load_python(text)
-    return Function(func, run, {"tir": lambda: str(func), "python": lambda: text})
+    return _interpreted(func, target, text, load_python(text))
+
+
+def _numba(func: PrimFunc, target: Target) -> Function:
+    text = emit_numba(func, parallel=target.num_cores > 1)
+    debug(5, text)
+    return _interpreted(func, target, text, load_numba(text, target.num_cores))
+
+
+def _interpreted(func: PrimFunc, target: Target, text: str, run: Run) -> Function:
+    """The function whose code is the Python source `text`."""
+    sources = {"tir": lambda: str(func), "python": lambda: text}
+    return Function(func, run, sources, lambda: _package(func, target, text.encode(), sources))
+
+
+def _package(
+    func: PrimFunc,
+    target: Target,
+    code: bytes,
+    sources: Mapping[str, Callable[[], str]],
+    calls: tuple[str, ...] = (),
+) -> Package:
+    texts = {kind: make() for kind, make in sources.items()}
+    return Package(func, target, code, texts, calls)

@@ -7,6 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from minitvm.base import target
+from minitvm.schedule import STEPS
+
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 PROGRAMS = re.findall(r"^```python\n(.*?)^```", README, re.M | re.S)
@@ -27,6 +30,19 @@ def test_a_program_of_the_readme_runs(program: str) -> None:
 @pytest.mark.parametrize("path", PATHS)
 def test_a_path_of_the_readme_exists(path: str) -> None:
     assert (ROOT / path).exists()
+
+
+def test_the_status_names_every_primitive_and_every_target() -> None:
+    there = README[README.index("**There today:**") : README.index("**Planned")]
+    primitives = (set(STEPS) - {"annotate"}) | {"tile", "vectorize", "unroll", "parallel"}
+    assert {name for name in primitives if name not in there} == set()
+    assert {kind for kind in target.KINDS if f"`{kind}`" not in there} == set()
+
+
+def test_links_of_the_readme_lead_to_files() -> None:
+    links = re.findall(r"\]\(([^):]+)\)", README)
+    assert "docs/calls.md" in links
+    assert [link for link in links if not (ROOT / link).exists()] == []
 
 
 def test_the_picture_shows_the_stored_measurement() -> None:

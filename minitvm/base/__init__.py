@@ -21,9 +21,11 @@ from .errors import (
     ExprError,
     LoweringError,
     MeasureError,
+    NameMissingError,
     ScheduleError,
     TVMError,
     VerifyError,
+    name_missing,
 )
 from .host import Host, host
 from .node import CHECK, node
@@ -49,6 +51,7 @@ __all__ = [
     "Host",
     "LoweringError",
     "MeasureError",
+    "NameMissingError",
     "ScheduleError",
     "TVMError",
     "Target",
@@ -58,6 +61,7 @@ __all__ = [
     "debug_level",
     "dtype",
     "host",
+    "name_missing",
     "node",
     "promote",
     "target",

@@ -1,7 +1,9 @@
 """Every error minitvm raises on purpose. A message says what, why, and what to try."""
 
+import difflib
+import inspect
 import linecache
-import sys
+from collections.abc import Iterable
 
 
 class TVMError(Exception):
@@ -25,7 +27,7 @@ class TVMError(Exception):
 
 def _users_line() -> str:
     """Where outside this package we were called: "at lab.py line 4: s[C].split(i, 3)"."""
-    frame = sys._getframe(1)
+    frame = inspect.currentframe()
     while frame is not None and frame.f_globals.get("__name__", "").split(".")[0] == "minitvm":
         frame = frame.f_back
     if frame is None:
@@ -62,3 +64,14 @@ class ArgumentError(TVMError, ValueError):
 
 class MeasureError(TVMError):
     """A kernel could not be timed."""
+
+
+class NameMissingError(TVMError, AttributeError):
+    """A module or object has no attribute of this name."""
+
+
+def name_missing(owner: str, name: str, known: Iterable[str]) -> NameMissingError:
+    """The error for `owner.name`, with the most similar of the `known` names as a way out."""
+    public = [n for n in known if not n.startswith("_")]
+    near = [] if name.startswith("_") else difflib.get_close_matches(name, public, 1)
+    return NameMissingError(f"{owner} has no {name!r}", "", f"{owner}.{near[0]}" if near else "")

@@ -10,6 +10,7 @@ from .host import host, vector_unit
 
 KINDS = {
     "llvm": "machine code for a CPU",
+    "numba": "Python that numba compiles",
     "python": "plain Python, no compiler at all",
 }
 
@@ -18,7 +19,7 @@ KINDS = {
 class Target:
     """A target, from its text form: Target("llvm"), Target("llvm -mcpu=znver4 -num-cores=4").
 
-    kind              "llvm" or "python"
+    kind              "llvm", "numba" or "python"
     mcpu, mattr       as LLVM spells them; empty: this machine
     num_cores         threads a parallel loop may use
     vector_bytes      width of one vector register

@@ -3,6 +3,7 @@
 from .common import clean
 from .llvm import emit_llvm
 from .llvm_calls import CALL_PACKED
+from .numba import emit_numba
 from .python import emit_python
 
-__all__ = ["CALL_PACKED", "clean", "emit_llvm", "emit_python"]
+__all__ = ["CALL_PACKED", "clean", "emit_llvm", "emit_numba", "emit_python"]

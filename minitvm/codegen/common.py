@@ -21,7 +21,9 @@ from minitvm.tir import (
 # what the emitted text calls by name: Python's builtins and helpers, libm and libc
 RESERVED = {
     *keyword.kwlist, "np", "math", "range", "min", "max", "int", "abs", "bool",
-    "truncdiv", "to_integer", "registered", "view", *INTRINSICS, *(f"{name}f" for name in INTRINSICS),
+    "truncdiv", "to_integer", "registered", "view", "numba", "truncmod", "floordiv", "floormod",
+    "shl", "shr", "wrap_add", "wrap_sub", "wrap_mul",
+    *INTRINSICS, *(f"{name}f" for name in INTRINSICS),
     "pow", "powf", "malloc", "free", "memcpy", "memmove", "memset",
 }  # fmt: skip
 
@@ -50,17 +52,17 @@ def flat(buffer: Buffer, indices: tuple[Index, ...]) -> Index:
     return indices[0]
 
 
-def is_c_function(e: Call) -> bool:
+def is_c_function(e: Call, why: str) -> bool:
     """Does an opaque call run a C function of this process, rather than a Python function?
 
-    Raises BuildError for an instruction that has no meaning here.
+    Raises BuildError, saying `why`, for an instruction that has no meaning here.
     """
     name = callee(e)
     known = is_registered(name) or e.name.startswith((EXTERN, PACKED))
     if not known:
         raise BuildError(
-            f"instruction {name}(...)",
-            "this target has none of that name",
+            f"{name}(...)",
+            why,
             f"tir.register_func({name!r}, f): a Python function that does the same",
         )
     return e.name.startswith(EXTERN) and not is_registered(name)

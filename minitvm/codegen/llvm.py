@@ -8,6 +8,7 @@ from typing import assert_never
 
 from minitvm.base import BOOL, INT64, BuildError
 from minitvm.tir import (
+    IN_BOUNDS,
     Allocate,
     Buffer,
     Call,
@@ -34,7 +35,7 @@ from minitvm.tir import (
 from .common import clean, flat, is_c_function, parameters, refuse_threads
 from .llvm_calls import call_packed
 from .llvm_code import Code, Module, Value
-from .llvm_expr import address, in_bounds, index, type_of_element, value
+from .llvm_expr import NO_FUNCTION, address, in_bounds, index, type_of_element, value
 from .llvm_math import invert, select
 from .llvm_memory import read, write
 
@@ -104,9 +105,13 @@ def statement(c: Code, s: Stmt) -> None:
                 statement(c, part)
         case Allocate(buffer, body):
             _allocate(c, buffer, body)
-        case Evaluate(Call() as e) if is_opaque(e) and not is_c_function(e):
+        case Evaluate(Call() as e) if is_opaque(e) and not is_c_function(e, NO_FUNCTION):
             status = call_packed(c, e)
             _give_up_if(c, c.op(f"icmp ne {status}, 0", BOOL))
+        case Evaluate(Call(name)) if name == IN_BOUNDS:
+            raise BuildError(
+                "a bound check", "machine code cannot stop with an error", "target='python'"
+            )
         case Evaluate(e):
             value(c, e)
         case Pragma(_, _, body):

@@ -46,6 +46,7 @@ from .llvm_math import binary, cast, compare, divide_by_power, intrinsic, invert
 from .llvm_memory import Address, read
 
 FITS_32 = 1 << 31
+NO_FUNCTION = "the LLVM target has no such function"
 SLOW = ("floordiv", "floormod", "truncdiv", "truncmod", "pow")
 
 # --- indices -------------------------------------------------------------------------------------
@@ -243,7 +244,7 @@ def value(c: Code, e: Index) -> Value:
 
 def _c_function(c: Code, e: Call) -> Value:
     """The result of a C function of this process."""
-    if c.mask is not None or not is_c_function(e):
+    if c.mask is not None or not is_c_function(e, NO_FUNCTION):
         raise BuildError(
             f"{e.name}(...)",
             "it is called for its effect, once: it gives no value, and none for each lane",

@@ -11,6 +11,7 @@ from typing import assert_never
 
 from minitvm.base import BOOL, BuildError, DType
 from minitvm.tir import (
+    IN_BOUNDS,
     VIEW,
     Allocate,
     AsIndex,
@@ -65,6 +66,7 @@ SIGNS = {
     "floordiv": ("//", 7, 7), "floormod": ("%", 7, 7), "pow": ("**", 8, 9),
 }  # fmt: skip
 FUNCTIONS = {"min": "min", "max": "max", "truncdiv": "truncdiv", "truncmod": "np.fmod"}
+NO_FUNCTION = "Python code cannot express it"
 CHOICE, NOT, COMPARE, SIGNED, ATOM = -1, 1, 2, 6, 9  # binding strengths of everything else
 
 INTRINSICS = {
@@ -79,6 +81,12 @@ INTRINSICS = {
 }  # fmt: skip
 
 HELPERS = {
+    IN_BOUNDS: '''
+def assert_in_bounds(i, n):
+    """Nothing, if 0 <= i < n."""
+    if not 0 <= i < n:
+        raise IndexError(f"element {i} is not in 0 .. {n - 1}")
+''',
     "view": '''
 def view(row, start, shape, strides):
     """A part of the elements in `row`, as an array."""
@@ -125,6 +133,8 @@ def emit_python(f: PrimFunc) -> str:
 class PythonPrinter(Printer):
     """Prints a function as Python that runs; indices print as they always do."""
 
+    integer = "int"  # makes an index of a value
+
     def name(self, x: Var | Buffer) -> str:
         """The Python name of a variable or buffer: its own, numbered when taken."""
         if id(x) not in self.names:
@@ -148,7 +158,7 @@ class PythonPrinter(Printer):
     def expr(self, e: Index, tight: int = 0) -> str:
         """`e` as Python text, in parentheses if it binds less tightly than `tight`."""
         if isinstance(e, AsIndex):
-            return f"int({self.expr(e.value, CHOICE)})"
+            return f"{self.integer}({self.expr(e.value, CHOICE)})"
         if isinstance(e, Lane):
             raise BuildError(f"a vector of {e.lanes} lanes", *SCALAR)
         if is_index(e) or not isinstance(e, Expr):
@@ -168,7 +178,7 @@ class PythonPrinter(Printer):
             case Binary():
                 return self._binary(e)
             case Compare(op, a, b):
-                x, y = self._pair(a, b, COMPARE + 1)
+                x, y = self._side(a, b, COMPARE + 1), self._side(b, a, COMPARE + 1)
                 return f"{x} {op} {y}", COMPARE
             case Not(a):
                 return f"not {self.expr(a, COMPARE)}", NOT
@@ -192,22 +202,18 @@ class PythonPrinter(Printer):
             text = "np.nan" if math.isnan(e.value) else "np.inf" if e.value > 0 else "-np.inf"
         return f"({text})" if text.startswith("-") and tight > SIGNED else text
 
-    def _pair(self, a: Index, b: Index, tight: int) -> tuple[str, str]:
-        """Two operands; a constant beside something typed needs no type of its own."""
-        x, y = self.expr(a, tight), self.expr(b, tight)
-        if isinstance(b, Const) and not isinstance(a, Const):
-            y = self._bare(b, tight)
-        elif isinstance(a, Const) and not isinstance(b, Const):
-            x = self._bare(a, tight)
-        return x, y
+    def _side(self, e: Index, other: Index, tight: int) -> str:
+        """An operand; a constant beside something typed needs no type of its own."""
+        if isinstance(e, Const) and not isinstance(other, Const):
+            return self._bare(e, tight)
+        return self.expr(e, tight)
 
     def _binary(self, e: Binary) -> tuple[str, int]:
         if e.op in FUNCTIONS:
             return f"{FUNCTIONS[e.op]}({self.expr(e.a)}, {self.expr(e.b)})", ATOM
         sign, strength, tight = SIGNS[e.op]
-        x, y = self._pair(e.a, e.b, tight)
-        if tight == strength:  # a - (b - c)
-            y = self.expr(e.b, tight + 1) if not isinstance(e.b, Const) else y
+        after = tight + (tight == strength)  # a - (b - c)
+        x, y = self._side(e.a, e.b, tight), self._side(e.b, e.a, after)
         return f"{x} {sign} {y}", strength
 
     def _cast(self, value: Index, to: DType) -> str:
@@ -223,14 +229,12 @@ class PythonPrinter(Printer):
 
     def _call(self, name: str, args: tuple[Expr, ...], dtype: DType) -> str:
         if name not in INTRINSICS:
-            raise BuildError(
-                f"{name}(...)", "Python code cannot express it", f"one of {', '.join(INTRINSICS)}"
-            )
+            raise BuildError(f"{name}(...)", NO_FUNCTION, f"one of {', '.join(INTRINSICS)}")
         return INTRINSICS[name].format(*(self.expr(a) for a in args), dtype=dtype)
 
     def _opaque(self, e: Call) -> str:
         """A call of a registered function, on numpy arrays."""
-        if is_c_function(e):
+        if is_c_function(e, NO_FUNCTION):
             raise BuildError(
                 f"C function {callee(e)}(...)",
                 "Python code cannot call it",
@@ -258,13 +262,11 @@ class PythonPrinter(Printer):
         match s:
             case For(var, extent, body):
                 refuse_threads(s)
-                remark = "  # parallel" if s.kind == "parallel" else ""
-                yield f"{tab}for {self.name(var)} in range({self.expr(extent)}):{remark}"
+                turns, remark = self._turns(s)
+                yield f"{tab}for {self.name(var)} in {turns}({self.expr(extent)}):{remark}"
                 yield from self.lines(body, depth + 1)
             case Store(buffer, indices, value):
-                plain = isinstance(value, Const)
-                text = self._bare(value) if plain else self.expr(value, CHOICE)
-                yield f"{tab}{self.element(buffer, indices)} = {text}"
+                yield f"{tab}{self.element(buffer, indices)} = {self._stored(value)}"
             case If(cond, body, orelse):
                 yield f"{tab}if {self.expr(cond)}:"
                 yield from self.lines(body, depth + 1)
@@ -280,6 +282,8 @@ class PythonPrinter(Printer):
                 size = self.expr(elements(buffer))
                 yield f"{tab}{self.name(buffer)} = np.empty({size}, np.{self._kept(buffer.dtype)})"
                 yield from self.lines(body, depth)
+            case Evaluate(Call(name, (i, n))) if name == IN_BOUNDS:
+                yield f"{tab}{IN_BOUNDS}({self.expr(i)}, {self.expr(n)})"
             case Evaluate(Call() as e) if is_opaque(e):
                 yield f"{tab}{self._opaque(e)}"
             case Evaluate(value):
@@ -289,6 +293,14 @@ class PythonPrinter(Printer):
                 yield from self.lines(body, depth)
             case _:
                 assert_never(s)
+
+    def _turns(self, s: For) -> tuple[str, str]:
+        """What a loop runs over, and a remark."""
+        return "range", "  # parallel" if s.kind == "parallel" else ""
+
+    def _stored(self, value: Expr) -> str:
+        """The value on the right of `=`: the array on the left has a type."""
+        return self._bare(value) if isinstance(value, Const) else self.expr(value, CHOICE)
 
     def _kept(self, dtype: DType) -> str:
         return "bool_" if dtype is BOOL else str(dtype)

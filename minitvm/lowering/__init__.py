@@ -1,24 +1,31 @@
 """From a schedule to loops: bounds, nests, and the passes over them."""
 
+from .bound_check import bound_check
 from .bounds import Domain, infer, sweep
-from .caution import Caution
+from .caution import Caution, Cautions
 from .derive import Derivation, explain_bound, loops_of
+from .double_buffer import inject_double_buffer
 from .explain import Explanation, StageReport, explain
 from .flatten import flatten, strides
 from .guards import explain_guard
 from .nest import Program, allocate, nest
 from .normalize import normalize
 from .partition import partition
+from .phases import insert, swap
 from .pipeline import PASSES, START, Pass, Watch, lower_state
+from .storage import storage_rewrite
 from .tidy import tidy
 from .tighten import tighten
 from .unroll import unroll
+from .unsafe_select import rewrite_unsafe_select
 from .vectorize import vectorize
+from .vthread import inject_virtual_thread
 
 __all__ = [
     "PASSES",
     "START",
     "Caution",
+    "Cautions",
     "Derivation",
     "Domain",
     "Explanation",
@@ -27,17 +34,24 @@ __all__ = [
     "StageReport",
     "Watch",
     "allocate",
+    "bound_check",
     "explain",
     "explain_bound",
     "explain_guard",
     "flatten",
     "infer",
+    "inject_double_buffer",
+    "inject_virtual_thread",
+    "insert",
     "loops_of",
     "lower_state",
     "nest",
     "normalize",
     "partition",
+    "rewrite_unsafe_select",
+    "storage_rewrite",
     "strides",
+    "swap",
     "sweep",
     "tidy",
     "tighten",

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from minitvm.base import BOOL, INT64
 from minitvm.tir import (
+    IN_BOUNDS,
     TRUE,
     Buffer,
     Call,
@@ -28,8 +29,6 @@ from minitvm.tir import (
     seq,
 )
 
-CHECK = "assert_in_bounds"
-
 
 def bound_check(s: Stmt) -> Stmt:
     """A program that would leave a buffer stops with an error instead.
@@ -38,7 +37,8 @@ def bound_check(s: Stmt) -> Stmt:
                                      C[i] = A[i + 1]
 
     Not among the standard passes: passes=insert(PASSES["python"], 3, bound_check). The interpreter
-    and Python code run it. Reads in an arm of if_then_else are checked where the arm is chosen.
+    and Python code run it; LLVM code cannot stop. Reads in an arm of if_then_else are checked where
+    the arm is chosen.
     """
 
     def on_stmt(s: Stmt) -> Stmt:
@@ -84,4 +84,4 @@ def _access(b: Buffer, indices: tuple[Index, ...]) -> Iterator[Stmt]:
     flat = len(indices) == 1 and (len(b.shape) != 1 or row_strides(b) != (1,))
     for i, n in zip(indices, (elements(b),) if flat else b.shape, strict=True):
         if all_of(compare("<=", 0, i), compare("<", i, n)) is not TRUE:
-            yield Evaluate(Call(CHECK, (Cast(i, INT64), Cast(n, INT64)), BOOL))
+            yield Evaluate(Call(IN_BOUNDS, (Cast(i, INT64), Cast(n, INT64)), BOOL))

@@ -13,10 +13,18 @@ loops of its consumers sweep their whole range, and the region of the stage is w
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from minitvm.base import LoweringError
-from minitvm.schedule import FuseRelation, SplitRelation, Stage, State, ceildiv, path
+from minitvm.schedule import (
+    At,
+    FuseRelation,
+    SplitRelation,
+    Stage,
+    State,
+    ceildiv,
+    store_conditions,
+)
 from minitvm.tensor import Axis, ComputeOp, ExternOp, Tensor, facts_of, parts
 from minitvm.tir import (
     INF,
@@ -36,6 +44,7 @@ from minitvm.tir import (
     compare,
     floordiv,
     floormod,
+    free_of,
     high,
     low,
     maximum,
@@ -50,6 +59,10 @@ from minitvm.tir import (
     walk,
 )
 
+from .scopes import around as around_loops
+from .scopes import check_scope, shared_loops
+from .sliding import Kept, kept, may_fold, slide
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Domain:
@@ -60,6 +73,7 @@ class Domain:
     loops: the stage's own loop variables by leaf axis; a loop of one iteration has none.
     around: the loop variables the stage is nested in, outermost first.
     guards: conditions under which a point is to be computed, each needed.
+    kept: how each dimension is stored, where that is for an outer loop (store_at).
     """
 
     start: dict[Axis, Index]
@@ -68,6 +82,7 @@ class Domain:
     loops: dict[Axis, Var]
     around: tuple[Var, ...]
     guards: tuple[Expr, ...]
+    kept: dict[Axis, Kept] = field(default_factory=dict[Axis, Kept])
 
 
 Interval = tuple[Index, Index]
@@ -85,28 +100,72 @@ def infer(state: State) -> dict[str, Domain]:
 
 
 def _domain(state: State, stage: Stage, op: ComputeOp, done: dict[str, Domain]) -> Domain:
+    check_scope(state, stage)
     around = _around(state, stage, done)
+    fixed = set(around) - set(shared_loops(state, stage, {s: d.loops for s, d in done.items()}))
     start: dict[Axis, Index] = {a: a.start for a in op.reduce_axis}
     extents: dict[Axis, Index] = {a: a.extent for a in op.reduce_axis}
-    region = _region(state, stage, op, set(around), done)
+    region = _region(state, stage, op, fixed, done)
     for a, (lo, hi) in zip(op.axis, region, strict=True):
         start[a], extents[a] = lo, add(sub(hi, lo), 1)
+    stored, moved = _keep(state, stage, op, start, extents, fixed, done)
     _extend_extents(stage, extents)
     loops = {a: _loop_variable(a, extents[a]) for a in stage.leaves if not _is_one(extents[a])}
     values = _values(stage, extents, loops)
     for a in (*op.axis, *op.reduce_axis):
         values[a] = add(start[a], values[a])
     guards = _guards(stage, op, start, extents, values)
-    return Domain(start, extents, values, loops, around, guards)
+    if moved is not None:  # what is new lies in the window
+        guards = tuple(g for g in guards if free_of(g, (loops[moved],)))
+    return Domain(start, extents, values, loops, around, guards, stored)
 
 
-def _around(state: State, stage: Stage, done: dict[str, Domain]) -> tuple[Var, ...]:
-    """The loop variables around the stage's attach point."""
+def _keep(
+    state: State,
+    stage: Stage,
+    op: ComputeOp,
+    start: dict[Axis, Index],
+    extents: dict[Axis, Index],
+    fixed: set[Var],
+    done: dict[str, Domain],
+) -> tuple[dict[Axis, Kept], Axis | None]:
+    """How the region is stored for an outer loop; start and extents shrink to what is new.
+
+    Also the axis of which that is, if the whole window is certain to lie inside the tensor.
+    """
+    if stage.store is None:
+        return {}, None
+    outer = _around(state, stage, done, stage.store)
+    still = fixed & set(outer)
+    loose = {v for d in done.values() for v in d.loops.values()} - still
+    windows = {a: (start[a], extents[a]) for a in op.axis}
+    found: dict[Axis, Kept] = {}
+    for a, n in zip(op.axis, op.shape, strict=True):
+        ends = start[a], add(start[a], sub(extents[a], 1))
+        swept = sweep(ends[0], still)[0], sweep(ends[1], still)[1]
+        lo, hi = _usable(swept, (0, sub(n, 1)), still, loose)
+        found[a] = kept(windows[a], (lo, add(sub(hi, lo), 1)), may_fold(state))
+    inner = [v for v in _around(state, stage, done) if v not in set(outer)]
+    new = slide(stage, windows, inner[-1]) if inner else None
+    if new is None:
+        return found, None
+    a = new[0]
+    start[a], extents[a] = new[1:]
+    lo, n = windows[a]
+    last = add(lo, sub(n, 1))
+    safe = compare("<=", 0, lo) is TRUE and compare("<", last, a.extent) is TRUE
+    return found, a if safe else None
+
+
+def _around(
+    state: State, stage: Stage, done: dict[str, Domain], until: At | None = None
+) -> tuple[Var, ...]:
+    """The loop variables around the stage's attach point, or only those down to `until`."""
     found: list[Var] = []
-    for place in path(state, stage.name):
-        leaves = state.stage(place.stage).leaves[: place.depth + 1]
-        loops = done[place.stage].loops
-        found += [loops[a] for a in leaves if a in loops]
+    for host, a in around_loops(state, stage.name):
+        found += [done[host.name].loops[a]] if a in done[host.name].loops else []
+        if until is not None and a is until.axis:
+            break
     return tuple(found)
 
 
@@ -259,7 +318,11 @@ def _sweep_atom(a: Expr, kept: set[int]) -> Interval:
 
 
 def _extend_extents(stage: Stage, extents: dict[Axis, Index]) -> None:
-    """Extents of the axes made by splits and fuses, from those of the root axes."""
+    """Extents of the axes made by splits and fuses, from those of the root axes.
+
+    Loops that are threads, or parts of one, stay as long as they are said to be.
+    """
+    threads = _threads(stage)
     for r in stage.relations:
         if isinstance(r, FuseRelation):
             extents[r.fused] = mul(extents[r.outer], extents[r.inner])
@@ -267,12 +330,25 @@ def _extend_extents(stage: Stage, extents: dict[Axis, Index]) -> None:
         n = extents[r.parent]
         size = r.factor if r.factor is not None else r.nparts
         assert size is not None
-        if isinstance(n, int):
+        given = r.inner if r.factor is not None else r.outer
+        if isinstance(n, int) and not any(given is a for a in threads):
             size = max(1, min(size, n))  # a loop shorter than the factor: one part
         if r.factor is not None:
             extents[r.inner], extents[r.outer] = size, ceildiv(n, size)
         else:
             extents[r.outer], extents[r.inner] = size, ceildiv(n, size)
+
+
+def _threads(stage: Stage) -> list[Axis]:
+    """The loops that are bound to a thread, and the axes of which those are parts."""
+    found = [a for a in stage.leaves if stage.note(a).thread]
+    for r in reversed(stage.relations):
+        if isinstance(r, SplitRelation):
+            parts_of = (r.outer, r.inner)
+            found += [r.parent] if any(a is p for a in found for p in parts_of) else []
+        elif any(a is r.fused for a in found):
+            found += [r.outer, r.inner]
+    return found
 
 
 def _values(stage: Stage, extents: dict[Axis, Index], loops: dict[Axis, Var]) -> dict[Axis, Index]:
@@ -337,7 +413,7 @@ def _guards(
     that may leave its tensor is guarded against the tensor's size.
     """
     wanted = conditions(stage, op, start, extents, values)
-    return _needed([c for c, _ in wanted if c is not TRUE])
+    return (*_needed([c for c, _ in wanted if c is not TRUE]), *store_conditions(stage, values))
 
 
 def conditions(

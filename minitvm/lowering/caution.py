@@ -31,9 +31,10 @@ from .derive import Loops, made_by, origin
 from .flatten import flatten
 from .guards import stores_of
 from .pipeline import PASSES
+from .tidy import tidy
 from .unroll import MOST, statements, unroll
-from .vectorize import lanewise
-from .work import work_of
+from .vectorize import lanewise, vectorize
+from .work import number, work_of
 
 LITTLE = 20_000  # stores that a thread makes in about the time it takes to wake it
 
@@ -53,6 +54,21 @@ class Caution:
     __repr__ = __str__
 
 
+class Cautions(tuple[Caution, ...]):
+    """Some cautions; prints as a list, one entry each."""
+
+    __slots__ = ()
+
+    def __str__(self) -> str:
+        return "\n".join(map(str, self)) or "nothing is likely slow"
+
+    __repr__ = __str__
+
+    def _repr_markdown_(self) -> str:
+        lines = [str(c).replace("\n ", ";") for c in self]
+        return "\n".join(f"- {line}" for line in lines) or str(self)
+
+
 def cautions(loops: Loops, target: Target) -> tuple[Caution, ...]:
     """Everything likely slow about the program, stage by stage."""
     final = _after_passes(loops.body)
@@ -69,11 +85,12 @@ def cautions(loops: Loops, target: Target) -> tuple[Caution, ...]:
 
 
 def _after_passes(body: Stmt) -> Stmt:
-    """The loops as code generators get them, but with unrolled loops still standing."""
+    """The loops with vectors in place, unrolled ones still standing."""
     for run in PASSES["llvm"]:
-        if run is not unroll:
-            body = run(body)
-    return body
+        body = run(body)
+        if run is vectorize:
+            break
+    return tidy(body)
 
 
 def _own_loops(loops: Loops, stage: Stage, kind: str) -> Iterator[For]:
@@ -90,13 +107,14 @@ def _own_loops(loops: Loops, stage: Stage, kind: str) -> Iterator[For]:
 def _vectors(loops: Loops, stage: Stage, target: Target) -> Iterator[Caution]:
     for loop in _own_loops(loops, stage, "vectorize"):
         name = f"vectorized loop {loops.show(loop.var)} of {stage.name}"
+        other = next((n for n in walk(loop.body) if _is_vector(n)), None)
+        if isinstance(other, For):
+            why = f"it stays a plain loop: loop {loops.show(other.var)} inside it is vectorized"
+            yield Caution(stage.name, name, why, "vectorize only one of the two")
+            continue
         if not lanewise(loop.var, loop.body):
-            yield Caution(
-                stage.name,
-                name,
-                "it stays a plain loop: its iterations store to one element, or hold vectors",
-                "vectorize a loop that the stored index depends on",
-            )
+            why = "it stays a plain loop: its iterations store to one element, or differ in length"
+            yield Caution(stage.name, name, why, "a loop on which every stored index depends")
             continue
         yield from _strides(stage, loop, name)
         inner = [n for n in walk(loop.body) if isinstance(n, For) and n.kind != "unroll"]
@@ -117,6 +135,10 @@ def _vectors(loops: Loops, stage: Stage, target: Target) -> Iterator[Caution]:
                 "that fill a register",
                 f"split by {full}, and vectorize the inner part",
             )
+
+
+def _is_vector(n: object) -> bool:
+    return isinstance(n, For) and n.kind == "vectorize"
 
 
 def _strides(stage: Stage, loop: For, name: str) -> Iterator[Caution]:
@@ -241,6 +263,6 @@ def _recomputed(loops: Loops, stage: Stage, op: ComputeOp) -> Iterator[Caution]:
         yield Caution(
             stage.name,
             f"compute_at of {stage.name}",
-            f"each element is computed {float(factor):.3g} times",
+            f"each element is computed {number(factor)} times",
             "a loop further out, or larger tiles of the reader",
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from minitvm.tir import (
     Allocate,
     Binary,
     Compare,
+    Const,
     Expr,
     Extremum,
     FloorDiv,
@@ -29,6 +30,7 @@ from minitvm.tir import (
     Stmt,
     Store,
     Var,
+    high,
     is_index,
     variables,
     walk,
@@ -39,33 +41,44 @@ MOST = 1 << 22  # points of an iteration space that are tried one by one
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Run:
-    """A store, the loops around it (outermost first), and the conditions under which it runs."""
+    """A store, the loops around it (outermost first), and the conditions under which it runs.
+
+    guards: those of the conditions that loops need, not the choice between two versions of a loop.
+    """
 
     store: Store
     loops: tuple[For, ...]
     conditions: tuple[Expr, ...]
+    guards: tuple[Expr, ...]
 
 
 def runs(s: Stmt) -> list[Run]:
     """Every store in `s` with what is around it, in program order."""
-    return list(_runs(s, (), ()))
+    return list(_runs(s, (), (), ()))
 
 
-def _runs(s: Stmt, loops: tuple[For, ...], conditions: tuple[Expr, ...]) -> Iterator[Run]:
+Conditions: TypeAlias = tuple[Expr, ...]
+
+
+def _runs(
+    s: Stmt, loops: tuple[For, ...], conditions: Conditions, guards: Conditions
+) -> Iterator[Run]:
     match s:
         case Store():
-            yield Run(s, loops, conditions)
+            yield Run(s, loops, conditions, guards)
         case For(body=body):
-            yield from _runs(body, (*loops, s), conditions)
-        case If(cond, body, orelse):
-            yield from _runs(body, loops, (*conditions, *conjuncts(cond)))
+            yield from _runs(body, (*loops, s), conditions, guards)
+        case If(cond, body, orelse, likely):
+            new = conjuncts(cond)
+            needed = (*guards, *new) if likely else guards
+            yield from _runs(body, loops, (*conditions, *new), needed)
             if orelse is not None:
-                yield from _runs(orelse, loops, (*conditions, Not(cond)))
+                yield from _runs(orelse, loops, (*conditions, Not(cond)), guards)
         case Seq(body):
             for part in body:
-                yield from _runs(part, loops, conditions)
+                yield from _runs(part, loops, conditions, guards)
         case Allocate(_, body) | Pragma(_, _, body):
-            yield from _runs(body, loops, conditions)
+            yield from _runs(body, loops, conditions, guards)
         case _:
             return
 
@@ -85,12 +98,10 @@ def times(run: Run) -> int | None:
     Conditions that share no variable are counted apart: the iteration spaces that are tried stay
     as small as one axis.
     """
-    extents: dict[Var, int] = {}
-    for loop in run.loops:
-        if not isinstance(loop.extent, int):
-            return None
-        extents[loop.var] = max(0, loop.extent)
-    conditions = [c for c in run.conditions if c is not TRUE]
+    extents, ends = box((loop.var, loop.extent) for loop in run.loops)
+    if len(extents) < len(run.loops):
+        return None
+    conditions = [c for c in (*ends, *run.conditions) if c is not TRUE]
     total = 1
     for group in _groups(conditions):
         names = {v for c in group for v in variables(c)}
@@ -102,20 +113,35 @@ def times(run: Run) -> int | None:
     return total * math.prod(extents.values())
 
 
+def box(loops: Iterable[tuple[Var, Index]]) -> tuple[dict[Var, int], list[Expr]]:
+    """The most iterations of each loop, and what ends those that are shorter at times.
+
+    A loop whose length has no bound is left out.
+    """
+    extents: dict[Var, int] = {}
+    ends: list[Expr] = []
+    for var, extent in loops:
+        most = high(extent)
+        if isinstance(most, int):
+            extents[var] = max(0, most)
+            ends += [] if isinstance(extent, int) else [Compare("<", var, extent)]
+    return extents, ends
+
+
 def distinct(
-    values: Iterable[Index], extents: Mapping[Var, Index], conditions: Iterable[Expr]
+    values: Iterable[Index], extents: Mapping[Var, int], conditions: Iterable[Expr]
 ) -> int | None:
     """How many different tuples `values` are met where the conditions hold; None if not known.
 
     i*4 + j for i in range(3), j in range(6)   ->   14: each of 0 .. 13
     """
-    if any(isinstance(n, int) and n <= 0 for n in extents.values()):
+    if 0 in extents.values():
         return 0
     points = [*(e for e in values if isinstance(e, Expr)), *conditions]
     total = 1
     for group in _groups(points):
         names = {v for e in group for v in variables(e)}
-        sizes = {v: n for v, n in extents.items() if v in names and isinstance(n, int)}
+        sizes = {v: n for v, n in extents.items() if v in names}
         held = _held([e for e in group if not is_index(e)], sizes)
         if held is None or len(sizes) < len(names):
             return None
@@ -129,15 +155,16 @@ def _groups(exprs: list[Expr]) -> list[list[Expr]]:
     """The expressions, those that share a variable together."""
     groups: list[tuple[set[Var], list[Expr]]] = []
     for c in exprs:
-        names, members = set(variables(c)), [c]
-        for other in [g for g in groups if g[0] & names]:
-            groups.remove(other)
-            names, members = names | other[0], other[1] + members
-        groups.append((names, members))
+        own = set(variables(c))
+        joined = [g for g in groups if g[0] & own]
+        apart = [g for g in groups if not g[0] & own]
+        names = own.union(*(g[0] for g in joined))
+        members = [e for g in joined for e in g[1]] + [c]
+        groups = [*apart, (names, members)]
     return [members for _, members in groups]
 
 
-_PLAIN = (Var, Linear, Product, FloorDiv, FloorMod, Extremum, Compare, Not)
+_PLAIN = (Const, Var, Linear, Product, FloorDiv, FloorMod, Extremum, Compare, Not)
 
 
 def _plain(cond: Expr) -> bool:
@@ -196,6 +223,8 @@ def _value(e: Index, at: dict[Var, Any]) -> Any:
             both = _value(a, at), _value(b, at)
             return both[0] & both[1] if op == "and" else both[0] | both[1]
         case Not(a):
-            return ~_value(a, at)
+            return np.logical_not(_value(a, at))
+        case Const(value):
+            return value
         case _:
             return e

@@ -22,7 +22,7 @@ from minitvm.schedule import (
     State,
     effective_readers,
 )
-from minitvm.tensor import Axis, ComputeOp, PlaceholderOp, tensor_of
+from minitvm.tensor import Axis, ComputeOp, ExternOp, PlaceholderOp, tensor_of
 from minitvm.tir import (
     AsIndex,
     Buffer,
@@ -43,9 +43,10 @@ from minitvm.tir import (
 from .bounds import Domain, Interval, infer, touches
 from .nest import Program, allocate, nest
 from .normalize import normalize
+from .scopes import shared_loops
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Derivation:
     """A claim and what it follows from. Prints as an indented list."""
 
@@ -60,6 +61,8 @@ class Derivation:
 
     def __str__(self) -> str:
         return "\n".join(self.lines())
+
+    __repr__ = __str__
 
     def _repr_markdown_(self) -> str:
         return f"```text\n{self}\n```"
@@ -166,7 +169,7 @@ def explain_bound(state: State, name: str, axis: str) -> Derivation:
     """
     stage = state.stage(name)
     if not isinstance(stage.op, ComputeOp):
-        raise ScheduleError(f"bounds of {name}", "it is an input: nothing is computed there")
+        raise ScheduleError(f"bounds of {name}", "it has no axes: all of it is there at once")
     if isinstance(stage.attach, Inline):
         readers = ", ".join(effective_readers(state)[name])
         return Derivation(
@@ -234,25 +237,33 @@ def _region(loops: Loops, stage: Stage, a: Axis) -> Iterator[Derivation]:
     assert isinstance(op, ComputeOp)
     d = next(n for n, b in enumerate(op.axis) if b is a)
     found: dict[str, list[tuple[str, Index, Interval]]] = {}
-    fixed = set(domain.around)
+    tables = {name: d.loops for name, d in loops.program.domains.items()}
+    fixed = set(domain.around) - set(shared_loops(loops.program.state, stage, tables))
     hull: Interval | None = None
     for reader, load, spans in touches(loops.program.state, op, fixed, loops.program.domains):
         here, index = spans[d], load.indices[d]
         found.setdefault(reader.name, []).append((text(load), index, here))
         hull = here if hull is None else (minimum(hull[0], here[0]), maximum(hull[1], here[1]))
     for reader, loads in found.items():
-        yield _reader(loops, stage, loops.stage(reader), loads)
+        yield _reader(loops, stage, loops.stage(reader), loads, fixed)
+    for other in loops.program.state.stages:
+        if isinstance(other.op, ExternOp) and any(t.op is op for t in other.op.inputs):
+            yield Derivation(f"because {other.name} reads all of it")
     if isinstance(stage.attach, At):
         at = loops.stage(stage.attach.stage)
         where = f"{loops.loop(at, stage.attach.axis)} of {at.name}"
         by = _attached_by(loops.state, stage.name)
         yield Derivation(f"in each iteration of {where}, where {stage.name} is computed{by}")
     if hull is not None:
-        yield from _adjusted(domain, a, hull)
+        yield from _adjusted(stage, domain, a, hull)
 
 
 def _reader(
-    loops: Loops, stage: Stage, reader: Stage, loads: list[tuple[str, Index, Interval]]
+    loops: Loops,
+    stage: Stage,
+    reader: Stage,
+    loads: list[tuple[str, Index, Interval]],
+    fixed: set[Var],
 ) -> Derivation:
     """C reads B[i], B[i + 2] / with i = ... / B[i] is ... .. ..."""
     domain = loops.domain(reader.name)
@@ -261,7 +272,7 @@ def _reader(
     reasons: list[Derivation] = []
     for a in axes:
         value = domain.values.get(a, a)
-        moving = [_variable(loops, stage, v) for v in variables_of(value)]
+        moving = [_variable(loops, stage, v, fixed) for v in variables_of(value)]
         shown = loops.show(value)
         head = f"with {plain(a.name)} = {shown}" if shown != plain(a.name) else "with"
         if head == "with" and len(moving) == 1:
@@ -274,7 +285,8 @@ def _reader(
             seen.add(t)
             data = any(isinstance(n, AsIndex) for n in walk(i))
             why = ": its index comes from data, so it may be any" if data else ""
-            reasons.append(Derivation(f"{t} is {loops.show(lo)} .. {loops.show(hi)}{why}"))
+            reach = loops.show(lo) if same(lo, hi) else f"{loops.show(lo)} .. {loops.show(hi)}"
+            reasons.append(Derivation(f"{t} is {reach}{why}"))
     return Derivation(f"because {reader.name} reads {', '.join(texts)}", tuple(reasons))
 
 
@@ -283,10 +295,10 @@ def variables_of(e: Index) -> list[Var]:
     return [] if isinstance(e, int) else variables(e)
 
 
-def _variable(loops: Loops, stage: Stage, v: Var) -> Derivation:
+def _variable(loops: Loops, stage: Stage, v: Var, fixed: set[Var]) -> Derivation:
     """i_inner in 0..3 (loop of split(i, factor=4), step 3), or: i_outer fixed."""
     name = loops.show(v)
-    if any(v is a for a in loops.domain(stage.name).around):
+    if any(v is a for a in fixed):
         return Derivation(f"{name} fixed: {stage.name} is computed inside that loop")
     for s in loops.program.state.stages:
         loop = loops.program.domains.get(s.name)
@@ -300,12 +312,14 @@ def _variable(loops: Loops, stage: Stage, v: Var) -> Derivation:
     return Derivation(f"{name} fixed: a size")
 
 
-def _adjusted(domain: Domain, a: Axis, hull: Interval) -> Iterator[Derivation]:
+def _adjusted(stage: Stage, domain: Domain, a: Axis, hull: Interval) -> Iterator[Derivation]:
     """Why the part that is computed is not just the part that is read, if so."""
     lo, size = domain.start[a], domain.extents[a]
     if same(lo, hull[0]) and same(sub(add(lo, size), 1), hull[1]):
         return
-    if same(lo, 0) and same(size, a.extent):
+    if stage.store is not None and not isinstance(size, int):
+        yield Derivation("what earlier iterations computed is kept: only what is new is computed")
+    elif same(lo, 0) and same(size, a.extent):
         yield Derivation("so all of it: the part that is read is not smaller, or not known")
     elif isinstance(hull[0], int) and isinstance(hull[1], int):
         yield Derivation("cut to the tensor")

@@ -30,6 +30,8 @@ from minitvm.tir import (
     walk,
 )
 
+from .vthread import written
+
 DOUBLE = "double_buffer"  # the pragma around the statement that fills the buffer
 
 
@@ -64,7 +66,7 @@ def _doubled(loop: For) -> Stmt:
     if found is None:
         return loop
     fill, around = found
-    stored = {id(n.buffer) for n in walk(fill.body) if isinstance(n, Store)}
+    stored = {id(b) for b in written(fill.body)}
     own = [b for b in around if id(b) in stored]
     rest = _without(loop.body, fill, NOTHING)
     if not own or not all(free_of(elements(b), (loop.var,)) for b in own):
@@ -139,7 +141,7 @@ def _unallocated(s: Stmt, own: list[Buffer]) -> Stmt:
 
 def _independent(loop: For, fill: Pragma, own: list[Buffer], rest: Stmt) -> None:
     """What fills the buffer may run an iteration early: it reads nothing the loop computes."""
-    stored = {id(n.buffer) for n in walk(rest) if isinstance(n, Store)}
+    stored = {id(b) for b in written(rest)}
     for n in walk(fill.body):
         if isinstance(n, Load) and id(n.buffer) in stored:
             raise LoweringError(

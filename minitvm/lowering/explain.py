@@ -7,15 +7,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 
-from minitvm.base import Target
+from minitvm.base import ScheduleError, Target
 from minitvm.schedule import At, Inline, Stage, State, effective_readers
-from minitvm.tensor import ComputeOp, Reduce, Tensor, tensor_of
+from minitvm.tensor import ComputeOp, PlaceholderOp, Reduce, Tensor, tensor_of
 from minitvm.tir import Buffer, Expr, Index, Load, elements, mul, walk
 
 from .caution import Caution, cautions
 from .derive import Loops, loops_of, plain, span
 from .guards import guards_of
-from .work import UNKNOWN, Work, work_of
+from .work import UNKNOWN, Work, number, work_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,7 @@ class LoopReport:
         return f"{self.name} ({self.extent}{'' if self.kind == 'serial' else ', ' + self.kind})"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class StageReport:
     """What one stage does.
 
@@ -83,7 +83,7 @@ class StageReport:
     def _work(self) -> str:
         """Stores, elements, and the factor between them."""
         if self.recompute is None:
-            return "not counted: sizes or conditions are known at run time only"
+            return "not counted: sizes or data decide, or an intrinsic stores"
         text = (
             f"recompute factor {number(self.recompute)}: "
             f"{self.work.stores} stores for {self.work.elements} elements"
@@ -101,20 +101,22 @@ class StageReport:
     def __str__(self) -> str:
         return "\n".join([self.name, *(f"  {title:8} {text}" for title, text in self.facts())])
 
-
-def number(f: Fraction) -> str:
-    """3/2 -> 1.5, 4/3 -> 1.3333"""
-    return f"{float(f):.4f}".rstrip("0").rstrip(".")
+    __repr__ = __str__
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Explanation:
     """A report on a whole schedule, one paragraph a stage, producers first."""
 
     stages: tuple[StageReport, ...]
 
     def __getitem__(self, name: str) -> StageReport:
-        return next(s for s in self.stages if s.name == name)
+        """The paragraph of one stage."""
+        for s in self.stages:
+            if s.name == name:
+                return s
+        names = ", ".join(s.name for s in self.stages)
+        raise ScheduleError(f"no stage called {name!r}", "", f"one of {names}")
 
     @property
     def warnings(self) -> tuple[Caution, ...]:
@@ -123,6 +125,8 @@ class Explanation:
 
     def __str__(self) -> str:
         return "\n\n".join(map(str, self.stages))
+
+    __repr__ = __str__
 
     def _repr_markdown_(self) -> str:
         parts: list[str] = []
@@ -148,16 +152,19 @@ def explain(state: State, target: str | Target = "llvm") -> Explanation:
     found = cautions(loops, Target(target))
     reports: list[StageReport] = []
     for s in state.stages:
-        if not isinstance(s.op, ComputeOp):
+        if isinstance(s.op, PlaceholderOp):
             reports.append(StageReport(s.name, "an input"))
         elif isinstance(s.attach, Inline):
             readers = ", ".join(effective_readers(state)[s.name])
             reports.append(StageReport(s.name, f"inlined in {readers}: never stored"))
         else:
             stage = loops.stage(s.name)
-            assert isinstance(stage.op, ComputeOp)
-            own = tuple(c for c in found if c.stage == s.name)
-            reports.append(_report(loops, stage, stage.op, own))
+            if isinstance(stage.op, ComputeOp):
+                own = tuple(c for c in found if c.stage == s.name)
+                reports.append(_report(loops, stage, stage.op, own))
+            else:
+                where = f"{_place(loops, stage)}; its loops are given, not scheduled"
+                reports.append(StageReport(s.name, where))
     return Explanation(tuple(reports))
 
 
@@ -187,10 +194,14 @@ def _place(loops: Loops, stage: Stage) -> str:
     if stage.is_output:
         return "at root: an output is stored as a whole"
     if not isinstance(stage.attach, At):
-        return f"at root, as a whole: before {readers or 'nothing'}, which reads it"
+        return f"at root: as a whole, before what reads it ({readers or 'nothing'})"
     target = loops.stage(stage.attach.stage)
     loop = loops.loop(target, stage.attach.axis)
-    return f"in loop {loop} of {target.name}: inside it run all its readers ({readers})"
+    where = f"in loop {loop} of {target.name}, around all that reads it ({readers})"
+    if stage.store is None:
+        return where
+    host = loops.stage(stage.store.stage)
+    return f"{where}; kept throughout loop {loops.loop(host, stage.store.axis)} of {host.name}"
 
 
 def _regions(loops: Loops, stage: Stage, op: ComputeOp) -> tuple[str, ...]:
@@ -216,6 +227,8 @@ def _loop_reports(loops: Loops, stage: Stage) -> Iterator[LoopReport]:
         n = loops.domain(stage.name).extents[a]
         note = stage.note(a)
         kind = note.kind if not note.thread else f"{note.kind} {note.thread}"
+        if note.intrin is not None:
+            kind = f"tensorize {note.intrin.name}"
         if a.kind == "reduce":
             kind = "reduce" if kind == "serial" else f"reduce, {kind}"
         yield LoopReport(loops.loop(stage, a), n if isinstance(n, int) else loops.show(n), kind)

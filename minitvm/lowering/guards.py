@@ -7,10 +7,24 @@ from dataclasses import dataclass
 from minitvm.base import ScheduleError
 from minitvm.schedule import FuseRelation, SplitRelation, Stage, State
 from minitvm.tensor import Axis, ComputeOp, tensor_of
-from minitvm.tir import Expr, Lane, Printer, Stmt, Var, high, lanes, low, sub, variables, walk
+from minitvm.tir import (
+    Expr,
+    Lane,
+    Printer,
+    Stmt,
+    Var,
+    high,
+    lanes,
+    low,
+    mul,
+    same,
+    sub,
+    variables,
+    walk,
+)
 
 from .bounds import Domain, conditions
-from .count import Run, conjuncts, runs
+from .count import Run, runs
 from .derive import Derivation, Loops, loops_of, origin, plain
 from .partition import holds
 from .pipeline import PASSES
@@ -38,7 +52,11 @@ def guards_of(loops: Loops, stage: Stage) -> list[Guard]:
     found: list[Guard] = []
     for g in domain.guards:
         shown = loops.show(g)
-        found.append(Guard(g, shown, _cause(loops, stage, domain, causes[shown])))
+        why = causes.get(shown)
+        cause = (
+            "set_store_predicate asks for it" if why is None else _cause(loops, stage, domain, why)
+        )
+        found.append(Guard(g, shown, cause))
     return found
 
 
@@ -48,16 +66,18 @@ def _cause(loops: Loops, stage: Stage, domain: Domain, why: SplitRelation | Axis
         size = why.factor if why.factor is not None else why.nparts
         known = isinstance(domain.extents[why.parent], int)
         return f"{n} % {size} != 0 from {by}" if known else f"{n} % {size} may not be 0, from {by}"
-    value = domain.values[why]
-    splits = [
+    value, size = domain.values[why], domain.extents[why]
+    by = "" if same(size, why.extent) else f", {loops.show(size)} at a time"
+    uneven = [
         origin(loops.state, stage, r)
         for r in stage.relations
-        if isinstance(r, SplitRelation) and r.parent.kind == "data"
+        if isinstance(r, SplitRelation) and any(r.parent is a for a in _parts(stage, why))
+        if not same(mul(domain.extents[r.outer], domain.extents[r.inner]), domain.extents[r.parent])
     ]
-    by = f", after {' and '.join(splits)}" if splits else ""
+    by += f", after {' and '.join(uneven)}" if uneven else ""
     last = loops.show(sub(why.extent, 1))
     reach = f"{low(value)} .. {high(value)}"
-    return f"the loops take {plain(why.name)} through {reach}, {stage.name} ends at {last}{by}"
+    return f"the loops take {plain(why.name)} through {reach}{by}, and {stage.name} ends at {last}"
 
 
 # --- one loop -------------------------------------------------------------------------------------
@@ -73,8 +93,9 @@ def explain_guard(state: State, name: str, axis: str) -> Derivation:
         after partition: ...
     """
     loops = loops_of(state)
-    if name not in loops.program.domains:
-        raise ScheduleError(f"guards of {name}", "it has no loops: it is an input or inlined")
+    kept = {s.name for s in loops.program.state.stages}
+    if name not in kept or not isinstance(loops.stage(name).op, ComputeOp):
+        raise ScheduleError(f"guards of {name}", "it has no loops that a schedule made")
     stage = loops.stage(name)
     names = {called: a for a, called in stage.named().items()}
     if axis not in names:
@@ -124,9 +145,9 @@ def _guard(loops: Loops, stage: Stage, g: Guard, after: list[tuple[str, Stmt]]) 
     for v in names:
         if isinstance(v.high, int):
             first, stop = holds(g.condition, v, v.high + 1)
-            sure = f"certain for {loops.show(v)} in {first}..{stop - 1}" if first < stop else ""
+            sure = f"certain for {loops.show(v)} in {first}..{stop - 1} of 0..{v.high}"
             never = f"never certain from {loops.show(v)} alone"
-            reasons.append(Derivation(f"{sure or never} of 0..{v.high}"))
+            reasons.append(Derivation(sure if first < stop else never))
     called = {v.name for v in names}
     lanes_too = any(
         stage.note(a).kind == "vectorize" and v.name in called for a, v in domain.loops.items()
@@ -143,6 +164,8 @@ def _stages(loops: Loops) -> list[tuple[str, Stmt]]:
         body = run(body)
         if run.__name__ in WATCHED:
             found.append((run.__name__, body))
+        if run.__name__ == WATCHED[-1]:
+            break
     return found
 
 
@@ -157,8 +180,7 @@ def _left(stage: Stage, body: Stmt, called: set[str], lanes_too: bool) -> str:
     for run in copies:
         mine = [
             c
-            for cond in run.conditions
-            for c in conjuncts(cond)
+            for c in run.guards
             if any(v.name in called for v in variables(c)) or (lanes_too and lanes(c) > 1)
         ]
         guarded += bool(mine)

@@ -24,16 +24,23 @@ from minitvm.tir import (
     add,
     all_of,
     compare,
+    floormod,
     high,
+    low,
+    mul,
     rewrite_expr,
+    same,
     seq,
     sub,
     substitute,
+    text,
     variables,
 )
 
 from .bounds import Domain, data_domain, sweep
+from .double_buffer import DOUBLE
 from .operands import Window, instantiate
+from .scopes import memory_scope
 from .tensorize import region, tensorized
 
 
@@ -51,8 +58,12 @@ class Program:
         stage = self.state.owner(t)
         if not isinstance(stage.op, ComputeOp):
             return indices
-        start = self.domains[stage.name].start
-        local = tuple(sub(i, start[a]) for i, a in zip(indices, stage.op.axis, strict=True))
+        domain = self.domains[stage.name]
+        at = zip(indices, stage.op.axis, strict=True)
+        if domain.kept:
+            local = tuple(domain.kept[a].place(i) for i, a in at)
+        else:
+            local = tuple(sub(i, domain.start[a]) for i, a in at)
         return (
             local if stage.layout is None else layout_index(stage.layout[1], stage.layout[0], local)
         )
@@ -77,8 +88,22 @@ def allocate(state: State, domains: dict[str, Domain], given: dict[Tensor, Buffe
                 t = tensor_of(stage.op, i)
                 if t not in buffers:
                     shape = _shape(stage, domains) if isinstance(stage.op, ComputeOp) else t.shape
-                    buffers[t] = Buffer(t.name, shape, t.dtype, stage.scope)
+                    scope = memory_scope(state, stage)
+                    buffers[t] = Buffer(t.name, shape, t.dtype, scope, _padded(stage, shape))
     return Program(state, domains, buffers, frozenset(given))
+
+
+def _padded(stage: Stage, shape: tuple[Index, ...]) -> tuple[Index, ...]:
+    """The strides that storage_align asks for; () if none. (8, 16) by 2, 1 -> (17, 1)"""
+    wanted = {d: (factor, offset) for d, factor, offset in stage.aligns}
+    strides: list[Index] = []
+    step: Index = 1
+    for d in reversed(range(len(shape))):
+        factor, offset = wanted.get(d, (1, 0))
+        step = add(step, floormod(sub(offset, step), factor))
+        strides.append(step)
+        step = mul(step, shape[d])
+    return tuple(reversed(strides)) if wanted else ()
 
 
 def _shape(stage: Stage, domains: dict[str, Domain]) -> tuple[Index, ...]:
@@ -88,6 +113,8 @@ def _shape(stage: Stage, domains: dict[str, Domain]) -> tuple[Index, ...]:
     extents = [domain.extents[a] for a in stage.op.axis]
     if stage.scope == "local":
         extents = [_reach(domain, a) for a in stage.op.axis]
+    if domain.kept:
+        extents = [_hull(domain, a, n) for a, n in zip(stage.op.axis, extents, strict=True)]
     if stage.layout is None:
         return tuple(extents)
     at: list[Index] = []
@@ -113,6 +140,13 @@ def _reach(domain: Domain, a: Axis) -> Index:
     return domain.extents[a] if isinstance(most, float) else most + 1
 
 
+def _hull(domain: Domain, a: Axis, reach: Index) -> Index:
+    """The room for all that an outer loop keeps, and for what masked vectors overrun."""
+    kept = domain.kept[a]
+    more = sub(reach, domain.extents[a])
+    return kept.extent if kept.fold else add(kept.extent, more if low(more) >= 0 else 0)
+
+
 def nest(program: Program) -> Stmt:
     """All root stages one after another; attached ones inside them."""
     body: Stmt | None = None
@@ -126,12 +160,37 @@ def nest(program: Program) -> Stmt:
 def _realize(program: Program, stage: Stage, op: ComputeOp | ExternOp, rest: Stmt | None) -> Stmt:
     """The stage's loops, then `rest`; its buffers exist for both, unless they are arguments."""
     made = _extern(program, op) if isinstance(op, ExternOp) else _stage(program, stage, op)
+    if stage.double_buffer:
+        made = _ahead(program, stage, made)
     body = seq(made, rest)
+    return body if stage.store is not None else _memory(program, op, body)
+
+
+def _memory(program: Program, op: ComputeOp | ExternOp, body: Stmt) -> Stmt:
+    """`body` with the memory of the results of `op`, unless they are arguments."""
     for i in reversed(range(len(op.dtypes))):
         t = tensor_of(op, i)
         if t not in program.given:
             body = Allocate(program.buffers[t], body)
     return body
+
+
+def _ahead(program: Program, stage: Stage, made: Stmt) -> Stmt:
+    """`made`, marked to be done one iteration ahead of the rest of the loop around."""
+    what = f"double_buffer of {stage.name}"
+    if not isinstance(stage.attach, At):
+        raise LoweringError(
+            what, "it is computed as a whole, once", f"{stage.name}.compute_at(...) a loop"
+        )
+    host, a = program.state.stage(stage.attach.stage), stage.attach.axis
+    kind = host.note(a).kind
+    if kind in ("parallel", "vectorize"):
+        raise LoweringError(
+            what,
+            f"the loop {a.name!r} around it is marked {kind}: no iteration is the next one",
+            "split that loop, and compute at its inner part",
+        )
+    return Pragma(DOUBLE, 1, made)
 
 
 def _extern(program: Program, op: ExternOp) -> Stmt:
@@ -199,8 +258,20 @@ def _loops(
         for producer in reversed(attached):
             assert not isinstance(producer.op, PlaceholderOp)
             body = _realize(program, producer, producer.op, body)
+        for kept in reversed(_stored(program, stage, a)):
+            assert not isinstance(kept.op, PlaceholderOp)
+            body = _memory(program, kept.op, body)
         body = _for(stage, a, var, domain, body)
     return _guarded(waiting, body)
+
+
+def _stored(program: Program, stage: Stage, a: Axis) -> list[Stage]:
+    """The stages whose memory exists for the loop `a`, though they are computed inside it."""
+    return [
+        s
+        for s in program.state.stages
+        if s.store is not None and s.store.stage == stage.name and s.store.axis is a
+    ]
 
 
 def _mentions(e: Expr, var: Var | None) -> bool:
@@ -214,6 +285,12 @@ def _guarded(conds: list[Expr], body: Stmt) -> Stmt:
 
 def _for(stage: Stage, a: Axis, var: Var | None, domain: Domain, body: Stmt) -> Stmt:
     note = stage.note(a)
+    if note.threads is not None and not same(note.threads, domain.extents[a]):
+        raise LoweringError(
+            f"loop {a.name!r} of {stage.name} bound to {note.thread!r}",
+            f"{note.threads} threads for {text(domain.extents[a])} iterations",
+            f"split(..., nparts={note.threads}) and bind the outer loop",
+        )
     if var is not None:
         body = For(var, domain.extents[a], body, note.kind, note.thread)
     for key, value in reversed(note.pragmas):

@@ -10,23 +10,34 @@ from minitvm.tir import (
     TRUE,
     Compare,
     Expr,
+    FloorDiv,
     For,
     If,
+    Index,
     Stmt,
     Var,
     add,
     all_of,
     compare,
+    floordiv,
     free_of,
+    high,
     linear,
     low,
     map_children,
+    maximum,
+    minimum,
+    nonneg,
     rewrite,
     seq,
     split_terms,
+    sub,
     substitute,
+    variables,
     walk,
 )
+
+from .bounds import sweep
 
 Span = tuple[int, int]  # first, stop: the iterations first <= i < stop
 
@@ -42,7 +53,8 @@ def partition(s: Stmt) -> Stmt:
                                               body(10, j)
 
     A parallel loop stays one loop: the two versions become the arms of an `if` inside it. Loops
-    are split outermost first, and only for guards that sit inside further loops.
+    are split outermost first, and only for guards that sit inside further loops. Of a symbolic
+    loop the first n // 64 iterations, say, go without the guard.
     """
     if isinstance(s, For) and isinstance(s.extent, int) and s.kind in ("serial", "parallel"):
         span, held = _certain(s.var, s.extent, s.body)
@@ -50,6 +62,10 @@ def partition(s: Stmt) -> Stmt:
             return _split_serial(s, s.extent, span)
         if held:
             return _split_parallel(s, s.extent, span, held)
+    elif isinstance(s, For) and s.kind in ("serial", "parallel"):
+        stop, held = _certain_below(s)
+        if held:
+            return _split_symbolic(s, stop, held)
     return map_children(s, partition, _same)
 
 
@@ -125,3 +141,56 @@ def _split_parallel(loop: For, extent: int, span: Span, held: set[int]) -> Stmt:
     inside = all_of(compare("<=", first, loop.var), compare("<", loop.var, stop))
     body = If(inside, partition(sure), partition(rest))
     return For(loop.var, extent, body, loop.kind, loop.thread)
+
+
+# --- symbolic extents ----------------------------------------------------------------------------
+
+
+def _certain_below(loop: For) -> tuple[Index, set[int]]:
+    """(stop, guards): in the first `stop` iterations the guards (ids) hold whatever else varies.
+
+    i*4 + j < n with j in 0..3: the first n // 4.
+    """
+    inside = [n.var for n in walk(loop.body) if isinstance(n, For)]
+    stop: Index = loop.extent
+    held: set[int] = set()
+    for g in _inner_guards(loop.body):
+        facts = facts_of(g)
+        terms, const = split_terms(facts[0]) if len(facts) == 1 else ((), 0)
+        c = sum(k for a, k in terms if a is loop.var)
+        rest = linear((t for t in terms if t[0] is not loop.var), const)
+        if c >= 0 or not free_of(rest, (loop.var,)):
+            continue
+        least = sweep(rest, [v for v in variables(rest) if not any(v is i for i in inside)])[0]
+        if free_of(least, inside):
+            stop = _less(maximum(0, add(floordiv(least, -c), 1)), stop)
+            held.add(id(g))
+    return stop, held
+
+
+def _less(a: Index, b: Index) -> Index:
+    """The smaller one; n // 4 is not more than (n + 3) // 4."""
+    if isinstance(a, FloorDiv) and isinstance(b, FloorDiv) and isinstance(a.b, int) and a.b == b.b:
+        return a if nonneg(sub(b.a, a.a)) else minimum(a, b)
+    return minimum(a, b)
+
+
+def _split_symbolic(loop: For, stop: Index, held: set[int]) -> Stmt:
+    """The first `stop` iterations without the guards in `held`, the others with them."""
+    sure = rewrite(loop.body, expr=lambda e: TRUE if id(e) in held else e)
+    if loop.kind == "parallel":
+        below = compare("<", loop.var, stop)
+        body = sure if below is TRUE else If(below, partition(sure), partition(loop.body))
+        return For(loop.var, loop.extent, body, loop.kind, loop.thread)
+    more = sub(loop.extent, stop)
+    first, rest = _counter(loop.var, stop), _counter(loop.var, more)
+    tail = substitute(loop.body, {loop.var: add(rest, stop)})
+    return seq(
+        For(first, stop, partition(substitute(sure, {loop.var: first})), loop.kind, loop.thread),
+        For(rest, more, partition(tail), loop.kind, loop.thread),
+    )
+
+
+def _counter(var: Var, extent: Index) -> Var:
+    last = sub(extent, 1)
+    return Var(var.name, 0, high(last), None if isinstance(last, int) else last)

@@ -31,7 +31,7 @@ def insert(passes: tuple[Pass, ...], phase: int, f: Pass) -> tuple[Pass, ...]:
     if "flatten" not in names:
         raise ArgumentError(
             f"insert {f.__name__} in phase {phase}",
-            f"phases are counted from flatten, which {', '.join(names)} do not have",
+            f"phases are counted from flatten, which is not one of: {', '.join(names)}",
             "write the tuple out: (*passes, f)",
         )
     flat = names.index("flatten")

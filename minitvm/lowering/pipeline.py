@@ -10,33 +10,53 @@ from typing import TypeAlias
 from minitvm.base import CHECK, ArgumentError, debug, debug_level
 from minitvm.schedule import State
 from minitvm.tensor import PlaceholderOp, Tensor, tensor_of
-from minitvm.tir import Buffer, For, PrimFunc, Stmt, Var, variables, verify, walk
+from minitvm.tir import Buffer, For, Level, PrimFunc, Var, variables, verify, walk
 
 from .bounds import infer
+from .double_buffer import inject_double_buffer
 from .flatten import flatten
 from .nest import allocate, nest
 from .normalize import normalize
 from .partition import partition
+from .phases import Pass
+from .storage import storage_rewrite
 from .tidy import tidy
 from .tighten import tighten
 from .unroll import unroll
+from .unsafe_select import rewrite_unsafe_select
 from .vectorize import vectorize
+from .vthread import check_threads, inject_virtual_thread
 
-Pass: TypeAlias = Callable[[Stmt], Stmt]
 Watch: TypeAlias = Callable[[str, PrimFunc], None]
 
 # what happens to the loops, by kind of target
 PASSES: dict[str, tuple[Pass, ...]] = {
     "llvm": (
+        rewrite_unsafe_select,  # select(i < 7, A[i + 1], 0)  ->  A[i + 1] if i < 7 else 0
         flatten,  #    A[i, j]                             ->  A[i*n + j]
         partition,  #  for i in range(11): if likely(...)  ->  10 iterations without `if`, 1 with
         tighten,  #    for j in range(8): if j < 5: ...    ->  for j in range(5): ...
         vectorize,  #  for j in vectorize(8): C[j] = ...   ->  C[0 : 8] = ...
+        inject_virtual_thread,  # for t in bind(2, 'vthread'): body(t)  ->  body(0); body(1)
+        inject_double_buffer,  #  fill(i); use(i)          ->  fill(i + 1); use(i)
+        storage_rewrite,  #       B = f(A); C = g(B)       ->  B = f(A); B = g(B)
         unroll,  #     for i in unroll(2): body(i)         ->  body(0); body(1)
         tidy,  #       for i in range(0): body             ->  pass
     ),
-    "python": (
+    "numba": (
+        rewrite_unsafe_select,
         flatten,
+        partition,
+        tighten,
+        inject_virtual_thread,
+        inject_double_buffer,
+        tidy,
+    ),
+    "python": (
+        rewrite_unsafe_select,
+        flatten,
+        inject_virtual_thread,
+        inject_double_buffer,
         tidy,
     ),
 }
@@ -63,12 +83,12 @@ def lower_state(
         raise ArgumentError(f"until={until!r}", "no such pass", f"one of {', '.join(names)}")
     start = time.perf_counter()
     func = _loops(state, args, name)
-    _report(START, func, None, time.perf_counter() - start, watch)
-    for run in passes[: names.index(until)] if until else passes:
+    _report(names[:1], func, None, time.perf_counter() - start, watch)
+    for n, run in enumerate(passes[: names.index(until)] if until else passes):
         start, old = time.perf_counter(), func
         body = run(func.body)
         func = func if body is func.body else replace(func, body=body)
-        _report(run.__name__, func, old, time.perf_counter() - start, watch)
+        _report(names[: n + 2], func, old, time.perf_counter() - start, watch)
     return func
 
 
@@ -84,22 +104,31 @@ def _loops(state: State, args: tuple[Tensor | Var, ...], name: str) -> PrimFunc:
     sizes = _sizes(params)
     func = PrimFunc(name, params, nest(program), outputs, sizes)
     _all_bound(func)
+    check_threads(func.body)
     return func
 
 
 def _report(
-    name: str, func: PrimFunc, old: PrimFunc | None, seconds: float, watch: Watch | None
+    done: list[str], func: PrimFunc, old: PrimFunc | None, seconds: float, watch: Watch | None
 ) -> None:
-    """Everybody who looks at the program between passes looks here."""
+    """Everybody who looks at the program between passes looks here; the last of `done` just ran."""
+    name = done[-1]
     if debug_level() >= 2:
         size = sum(1 for _ in walk(func.body))
         debug(2, f"{name:12} {seconds * 1e3:8.2f} ms  {size:6} nodes")
         if debug_level() >= 4:
             debug(4, "(unchanged)" if old is func else str(func))
     if CHECK:
-        verify(func)
+        verify(func, _level(done))
     if watch is not None:
         watch(name, func)
+
+
+def _level(done: list[str]) -> Level:
+    """The laws that hold after the passes of these names; others leave the level as it is."""
+    if "flatten" not in done:
+        return "nest"
+    return "vector" if "vectorize" in done and "unroll" in done else "flat"
 
 
 # --- parameters ----------------------------------------------------------------------------------

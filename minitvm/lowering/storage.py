@@ -76,6 +76,8 @@ def _stmt(s: Stmt, free: tuple[Buffer, ...], later: frozenset[int]) -> Stmt:
 
 
 def _seq(s: Seq, parts: tuple[Stmt, ...], free: tuple[Buffer, ...], later: frozenset[int]) -> Stmt:
+    if not parts:
+        return s
     parts = _joined(parts)
     after = [later]
     for part in reversed(parts[1:]):
@@ -95,7 +97,7 @@ def _allocate(
 ) -> Stmt:
     key, used = _key(b), _used(body)
     for old in free if key is not None else ():
-        if _key(old) != key or id(old) in later:
+        if _key(old) != key or (id(old) in later and old is not b):
             continue
         if old is b or id(old) not in used or _in_place(old, b, body):
             return _stmt(rebuffer(body, {b: old}), free, later)

@@ -200,6 +200,14 @@ def _check_update(what: str, stage: Stage, intrin: TensorIntrin, reduces: tuple[
             f"the reduction goes on outside, over {names}, and the intrinsic cannot add to it",
             "fcompute returns (body, reset, update)",
         )
+    bound = [a.name for a in stage.leaves if a.kind == "reduce" and stage.note(a).kind == "bind"]
+    if bound:
+        raise LoweringError(
+            what,
+            f"reduce loop {bound[0]!r} outside it is bound to threads, whose results no statement "
+            "of the intrinsic joins",
+            "rfactor first, or bind data loops",
+        )
     mixed = [r for r in stage.relations if isinstance(r, FuseRelation)]
     if any(r.outer.kind != r.inner.kind for r in mixed):
         raise LoweringError(

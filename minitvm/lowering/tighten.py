@@ -31,8 +31,8 @@ def tighten(s: Stmt) -> Stmt:
 
     def on_stmt(s: Stmt) -> Stmt:
         match s:
-            case For(var, extent, If(cond, body, None, True), kind, thread) if isinstance(
-                extent, int
+            case For(var, extent, If(cond, body, None, True), kind, thread) if (
+                isinstance(extent, int) and kind != "bind"  # threads are as many as was said
             ):
                 first, stop, rest = _range(cond, var, extent)
                 if (first, stop) == (0, extent):

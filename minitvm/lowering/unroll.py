@@ -24,19 +24,27 @@ def unroll(s: Stmt) -> Stmt:
 
     for i in unroll(2):               C[0] = A[0]
       C[i] = A[i]              ->     C[1] = A[1]
+
+    Under the pragma unroll_explicit = 0, short loops stay as they are: the compiler of the target
+    may unroll them. Loops marked "unroll" are written out all the same.
     """
-    return _unroll(s, 0)
+    return _unroll(s, 0, True)
 
 
-def _unroll(s: Stmt, auto: int) -> Stmt:
+def _unroll(s: Stmt, auto: int, explicit: bool) -> Stmt:
     """`s` unrolled; serial loops too if their iterations times statements are at most `auto`."""
     if isinstance(s, Pragma) and s.key == "auto_unroll_max_step":
-        return _unroll(s.body, int(s.value))
-    s = map_children(s, lambda c: _unroll(c, auto), lambda e: e)
-    if not isinstance(s, For) or not isinstance(s.extent, int):
+        return _unroll(s.body, int(s.value), explicit)
+    if isinstance(s, Pragma) and s.key == "unroll_explicit":
+        explicit = bool(s.value)
+    s = map_children(s, lambda c: _unroll(c, auto, explicit), lambda e: e)
+    if not isinstance(s, For):
         return s
+    if not isinstance(s.extent, int):
+        return replace(s, kind="serial") if s.kind == "unroll" else s
     size = s.extent * statements(s.body)
-    if (s.kind == "unroll" and size <= MOST) or (s.kind == "serial" and size <= auto):
+    short = s.kind == "serial" and explicit and size <= auto
+    if short or (s.kind == "unroll" and size <= MOST):
         return seq(*(substitute(s.body, {s.var: i}) for i in range(s.extent)))
     return replace(s, kind="serial") if s.kind == "unroll" else s
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from minitvm.tir import (
     Allocate,
+    Buffer,
     Call,
     Evaluate,
     For,
@@ -42,8 +43,8 @@ def vectorize(s: Stmt) -> Stmt:
     """
 
     def on_stmt(s: Stmt) -> Stmt:
-        if isinstance(s, For) and s.kind == "vectorize" and isinstance(s.extent, int):
-            return _vector(s, s.extent)
+        if isinstance(s, For) and s.kind == "vectorize":
+            return _vector(s, s.extent) if isinstance(s.extent, int) else replace(s, kind="serial")
         return s
 
     return rewrite(s, on_stmt)
@@ -97,12 +98,16 @@ def lanewise(var: Var, body: Stmt) -> bool:
     return True
 
 
+def _wide_strides(b: Buffer, lanes: int) -> tuple[Index, ...]:
+    return (*(mul(s, lanes) for s in b.strides), 1) if b.strides else ()
+
+
 def _widen(body: Stmt, var: Var, lanes: int, first: Index) -> Stmt:
     """Buffers allocated in `body` with room for every lane: t[i] -> t[i*lanes + lane]."""
     old = [n.buffer for n in walk(body) if isinstance(n, Allocate)]
     if not old:
         return body
-    wide = {b: replace(b, shape=(*b.shape, lanes), strides=()) for b in old}
+    wide = {b: replace(b, shape=(*b.shape, lanes), strides=_wide_strides(b, lanes)) for b in old}
     me = add(var, mul(first, -1))
 
     def index(i: Index) -> Index:

@@ -7,9 +7,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from minitvm.base import LoweringError
+from minitvm.schedule import is_virtual
 from minitvm.tir import (
     Allocate,
     Buffer,
+    Call,
     Evaluate,
     For,
     If,
@@ -22,6 +24,8 @@ from minitvm.tir import (
     Var,
     add,
     elements,
+    first_element,
+    is_written,
     mul,
     rewrite,
     same,
@@ -33,11 +37,6 @@ from minitvm.tir import (
 
 WRITTEN_OUT = 16  # from this many virtual threads on, their turns are a loop
 UNITS = ("coproc_",)  # pragmas whose body is one unit of work of an accelerator
-
-
-def is_virtual(thread: str) -> bool:
-    """Is it a thread that exists only in the program: "vthread", "vthread.x", "cthread"?"""
-    return thread.partition(".")[0] in ("vthread", "cthread")
 
 
 def inject_virtual_thread(s: Stmt) -> Stmt:
@@ -75,6 +74,15 @@ def inject_virtual_thread(s: Stmt) -> Stmt:
     return rewrite(s, on_stmt)
 
 
+def written(s: Stmt) -> Iterator[Buffer]:
+    """The buffers that `s` stores to, or hands to a call that may."""
+    for n in walk(s):
+        if isinstance(n, Store):
+            yield n.buffer
+        elif isinstance(n, Call) and is_written(n):
+            yield first_element(n).buffer
+
+
 def _allocated(s: Stmt) -> Iterator[Buffer]:
     return (n.buffer for n in walk(s) if isinstance(n, Allocate))
 
@@ -105,8 +113,9 @@ def _touched(loop: For) -> set[int]:
             case Store(buffer, indices, value):
                 if inside or any(_differs(e, loop.var, found) for e in (*indices, value)):
                     found.add(id(buffer))
-            case Evaluate():
-                pass
+            case Evaluate(value):
+                if inside or _differs(value, loop.var, found):
+                    found.update(id(b) for b in written(s))
 
     before = -1
     while len(found) > before:  # what is made of something touched is touched

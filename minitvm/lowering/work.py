@@ -9,10 +9,10 @@ from itertools import product
 
 from minitvm.schedule import Stage
 from minitvm.tensor import Axis, ComputeOp, tensor_of
-from minitvm.tir import Index, Var, split_terms
+from minitvm.tir import Var, split_terms
 
-from .bounds import Domain
-from .count import distinct, runs, times
+from .bounds import Domain, infer
+from .count import box, distinct, runs, times
 from .derive import Loops
 
 MOST = 1 << 16  # elements of one tile that are told apart
@@ -43,11 +43,17 @@ class Work:
 UNKNOWN = Work(None, None, None)
 
 
+def number(f: Fraction) -> str:
+    """3/2 -> 1.5, 4/3 -> 1.3333"""
+    return f"{float(f):.4f}".rstrip("0").rstrip(".")
+
+
 def work_of(loops: Loops, stage: Stage) -> Work:
     """How often `stage` stores, and how often it would have to."""
     op = stage.op
     assert isinstance(op, ComputeOp)
-    return Work(_stores(loops, op), _elements(loops, stage, op), per_tile(loops, stage, op))
+    domain = loops.domain(stage.name)
+    return Work(_stores(loops, op), _elements(loops, stage, op), per_tile(loops, stage, op, domain))
 
 
 def _stores(loops: Loops, op: ComputeOp) -> int | None:
@@ -60,17 +66,21 @@ def _stores(loops: Loops, op: ComputeOp) -> int | None:
 def _elements(loops: Loops, stage: Stage, op: ComputeOp) -> int | None:
     """How many different elements the stage computes, all tiles together."""
     domain = loops.domain(stage.name)
-    extents: dict[Var, Index] = {v: v.high + 1 for v in domain.around if isinstance(v.high, int)}
-    extents |= {v: domain.extents[a] for a, v in domain.loops.items()}
-    return distinct([domain.values[a] for a in op.axis], extents, domain.guards)
+    around = [(v, v.high + 1) for v in domain.around if isinstance(v.high, int)]
+    own = [(v, domain.extents[a]) for a, v in domain.loops.items()]
+    extents, ends = box([*around, *own])
+    return distinct([domain.values[a] for a in op.axis], extents, [*domain.guards, *ends])
 
 
-def per_tile(loops: Loops, stage: Stage, op: ComputeOp) -> Fraction | None:
+def per_tile(loops: Loops, stage: Stage, op: ComputeOp, domain: Domain) -> Fraction | None:
     """The recompute factor of an endless tensor; None where the tiles do not move evenly.
 
     6 rows computed for every 4 rows further:  6 / 4
     """
-    domain = loops.domain(stage.name)
+    if stage.store is not None and any(_moves(domain, a) is None for a in op.axis):
+        outer = stage.change(attach=stage.store, store=None)  # there, each element is new once
+        state = loops.program.state.with_stage(outer)
+        domain = infer(state)[stage.name]
     left = {v: v.high + 1 for v in domain.around if isinstance(v.high, int)}
     if len(left) < len(domain.around):
         return None

@@ -1,11 +1,14 @@
 """Running things: compiled functions, arrays, devices, threads, machine code."""
 
 from . import nd
-from .function import Function, Times
+from .export import Package
+from .function import Function, Run, Times
 from .jit import Machine, compile_ir, load_object
 from .load import LAUNCH, load_native, load_python
 from .nd import Device, NDArray, cpu
+from .numba_load import load_numba
 from .pool import num_threads, parallel_launch_address, set_num_threads
+from .reload import load
 
 __all__ = [
     "LAUNCH",
@@ -13,10 +16,14 @@ __all__ = [
     "Function",
     "Machine",
     "NDArray",
+    "Package",
+    "Run",
     "Times",
     "compile_ir",
     "cpu",
+    "load",
     "load_native",
+    "load_numba",
     "load_object",
     "load_python",
     "nd",

@@ -11,10 +11,14 @@ from typing import Any, TypeAlias, cast
 
 import numpy as np
 
-from minitvm.base import ArgumentError, MeasureError
-from minitvm.tir import Buffer, PrimFunc, sizes_of
+from minitvm.base import ArgumentError, BuildError, MeasureError
+from minitvm.tir import Buffer, PrimFunc, sizes_of, text
+
+from .export import File, Package, write
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
+REACHED = (1, 3)  # DLPack's numbers of main memory, ordinary and pinned
+ELSEWHERE = {2: "a CUDA GPU", 8: "a Metal GPU", 10: "a ROCm GPU", 14: "a oneAPI device"}
 Run: TypeAlias = Callable[[list[Any]], None]  # arrays and ints in the order of the parameters
 
 
@@ -53,11 +57,18 @@ class Function:
     Raises ArgumentError, naming the argument, otherwise; nothing is run then.
     """
 
-    def __init__(self, func: PrimFunc, run: Run, sources: Mapping[str, Callable[[], str]]) -> None:
+    def __init__(
+        self,
+        func: PrimFunc,
+        run: Run,
+        sources: Mapping[str, Callable[[], str]],
+        package: Callable[[], Package] | None = None,
+    ) -> None:
         self.func = func
         self.name = func.name
         self._run = run
         self._sources = sources
+        self._package = package  # makes what export() stores
         self._outputs = [n for n, p in enumerate(func.params) if _is_in(p, func.outputs)]
         self._fixed = [_fixed(p) for p in func.params]
         self._symbolic = None in self._fixed  # some extent or scalar is known only at the call
@@ -73,6 +84,19 @@ class Function:
                 f"source({kind!r})", "there is no such text here", f"one of {known}"
             )
         return self._sources[kind]()
+
+    def export(self, path: File) -> None:
+        """Store the compiled function as the file `path`, for tvm.load(path).
+
+        Raises BuildError if functions of its target cannot be stored.
+        """
+        if self._package is None:
+            raise BuildError(
+                f"export of {self.name}",
+                "what runs here is no code that could be stored",
+                "build it for one of the targets llvm, numba, python",
+            )
+        write(path, self._package())
 
     def time_evaluator(
         self,
@@ -90,6 +114,12 @@ class Function:
         `dev` are accepted for TVM's sake.
         """
         del dev
+        if not isinstance(name, str | None):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise ArgumentError(
+                f"time_evaluator({type(name).__name__}, ...)",
+                "it takes how to measure; what comes out takes the arguments of the function",
+                "f.time_evaluator(number=10)(a, b, c)",
+            )
         if name not in (None, self.name, "main") or number < 1 or repeat < 1:
             raise MeasureError(
                 f"time_evaluator({name!r}, number={number}, repeat={repeat})",
@@ -138,12 +168,12 @@ class Function:
         for p, a, fixed in zip(params, ready, self._fixed, strict=True):
             if isinstance(p, Buffer):
                 if fixed is None or a.shape != fixed[0] or a.dtype != fixed[1]:
-                    _check_kind(self.name, p, a, fixed)
+                    self._check_kind(p, a, fixed)
                 flags = a.flags
                 if not flags.c_contiguous:
-                    _refuse(self.name, p, "is not C-contiguous", "numpy.ascontiguousarray(...)")
+                    self._unfit(p, "is not C-contiguous", "numpy.ascontiguousarray(...)")
                 if not flags.aligned:
-                    _refuse(self.name, p, "starts at an address that is not aligned", "a copy")
+                    self._unfit(p, "starts at an address that is not aligned", "a copy")
             elif not isinstance(a, Integral):
                 _refuse(self.name, p, f"is {type(a).__name__}, not an int", "an int")
             elif not -(2**63) <= a < 2**63:
@@ -160,11 +190,31 @@ class Function:
     def _check_output(self, n: int, ready: list[Any]) -> None:
         out, p = ready[n], self.func.params[n]
         if not out.flags.writeable:
-            _refuse(self.name, p, "is an output, but read-only", "a writable copy")
+            self._unfit(p, "is an output, but read-only", "")
         for q, other in zip(self.func.params, ready, strict=True):
             if q is not p and isinstance(q, Buffer) and np.may_share_memory(out, other):
                 why = f"is an output, but shares memory with {q.name}"
                 _refuse(self.name, p, why, "separate arrays")
+
+    def _check_kind(
+        self, p: Buffer, a: Array, fixed: tuple[tuple[int, ...], np.dtype[Any]] | None
+    ) -> None:
+        """Dtype, rank and, where it is constant, shape."""
+        if a.dtype != p.dtype.numpy:
+            fix = f"{p.name}.astype({str(p.dtype)!r})"
+            self._unfit(p, f"holds {a.dtype}, not {p.dtype}", fix)
+        if a.ndim != len(p.shape):
+            self._unfit(p, f"has {a.ndim} dimensions, not {len(p.shape)}", "reshape it")
+        if fixed is not None:
+            self._unfit(p, f"has shape {a.shape}, not {fixed[0]}", "arrays of the declared shape")
+
+    def _unfit(self, p: Buffer, why: str, fix: str) -> None:
+        """Refuse an array. A converted copy does for an input; an output must be the user's own."""
+        if _is_in(p, self.func.outputs):
+            comma = "," if len(p.shape) == 1 else ""
+            shape = f"({', '.join(map(text, p.shape))}{comma})"
+            fix = f"make it with numpy.empty({shape}, {str(p.dtype)!r})"
+        _refuse(self.name, p, why, fix)
 
 
 def _is_in(p: object, buffers: tuple[Buffer, ...]) -> bool:
@@ -187,18 +237,13 @@ def _as_array(name: str, a: Any) -> Array:
         return np.asarray(cast("Array", a))
     if hasattr(a, "__dlpack__"):
         try:
-            return np.from_dlpack(a)
+            where = a.__dlpack_device__()[0]
+            if where in REACHED:
+                return np.from_dlpack(a)
         except (BufferError, RuntimeError, TypeError, ValueError) as e:
             raise ArgumentError(f"argument {name}", f"cannot be read in place: {e}") from e
+        what = ELSEWHERE.get(where, f"a device of DLPack's type {where}")
+        raise ArgumentError(
+            f"argument {name}", f"is in the memory of {what}", "x.cpu(): a copy in main memory"
+        )
     raise ArgumentError(f"argument {name}", f"is {type(a).__name__}, not an array", "a numpy array")
-
-
-def _check_kind(
-    name: str, p: Buffer, a: Array, fixed: tuple[tuple[int, ...], np.dtype[Any]] | None
-) -> None:
-    if a.dtype != p.dtype.numpy:
-        _refuse(name, p, f"holds {a.dtype}, not {p.dtype}", f"{p.name}.astype({str(p.dtype)!r})")
-    if a.ndim != len(p.shape):
-        _refuse(name, p, f"has {a.ndim} dimensions, not {len(p.shape)}", "reshape it")
-    if fixed is not None:
-        _refuse(name, p, f"has shape {a.shape}, not {fixed[0]}", "arrays of the declared shape")

@@ -7,7 +7,7 @@ import ctypes
 import re
 import sys
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import cached_property
 from typing import Any, Final
 
@@ -38,6 +38,12 @@ class Machine:
         if not found:
             raise BuildError(f"function {name!r}", "the compiled code does not define it")
         return found
+
+    @property
+    def calls(self) -> tuple[str, ...]:
+        """The functions of this process that the code calls by name."""
+        declared = re.findall(r"^declare [^@\n]*@([\w.$]+)", self._known().text, re.MULTILINE)
+        return tuple(name for name in declared if not name.startswith("llvm."))
 
     @cached_property
     def ll(self) -> str:
@@ -110,13 +116,19 @@ def compile_ir(
         return Machine(_engine(image), image, source)
 
 
-def load_object(image: bytes, *, symbols: Mapping[str, int] | None = None) -> Machine:
+def load_object(
+    image: bytes, *, symbols: Mapping[str, int] | None = None, calls: Iterable[str] = ()
+) -> Machine:
     """Native code from an object file made by compile_ir, without compiling anything.
 
-    Raises BuildError if `image` is no object file. The code must fit this CPU and operating system.
+    `calls` are the functions it calls by name, as Machine.calls lists them. Raises BuildError if
+    there is none of such a name, or if `image` is no object file. The code must fit this CPU and
+    operating system.
     """
     with _lock:
         _provide(symbols)
+        for name in calls:
+            _require(name)
         return Machine(_engine(image), image, None)
 
 
@@ -178,20 +190,24 @@ def _provide(symbols: Mapping[str, int] | None) -> None:
 
 
 def _check_symbols(module: Any) -> None:
-    """Find the functions that `module` calls; LLVM's linker would end the process over one missing.
+    """Find the functions that `module` calls."""
+    for function in module.functions:
+        name = str(function.name)
+        if function.is_declaration and not name.startswith("llvm."):
+            _require(name)
+
+
+def _require(name: str) -> None:
+    """Find a function for LLVM's linker, which would end the process over one missing.
 
     Raises BuildError for one that neither `symbols` nor the C library provides.
     """
-    for function in module.functions:
-        name = str(function.name)
-        if not function.is_declaration or name.startswith("llvm."):
-            continue
-        if llvm.address_of_symbol(name) is None and not _from_c_library(name):
-            raise BuildError(
-                f"call of {name!r}",
-                "this process has no function of that name",
-                "pass its address in `symbols`, or define it in the IR",
-            )
+    if llvm.address_of_symbol(name) is None and not _from_c_library(name):
+        raise BuildError(
+            f"call of {name!r}",
+            "this process has no function of that name",
+            "pass its address in `symbols`, or define it in the IR",
+        )
 
 
 def _from_c_library(name: str) -> bool:

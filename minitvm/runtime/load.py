@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Callable, Container
 from typing import Any
 
 from minitvm.base import Target, TVMError
@@ -19,14 +20,25 @@ LAUNCH = "minitvm_parallel_launch"  # the name by which generated code calls the
 
 def load_native(func: PrimFunc, text: str, entry: str, target: Target) -> tuple[Run, Machine]:
     """The compiled function `entry` of the LLVM IR in `text`, and the machine code it lives in."""
-    provided = {LAUNCH: parallel_launch_address, CALL_PACKED: call_packed_address}
-    symbols = {name: where() for name, where in provided.items() if name in text}
+    symbols = provided(text)
     machine = compile_ir(text, cpu=target.mcpu, features=target.mattr, symbols=symbols)
+    return bind(func, machine, entry), machine
+
+
+def provided(calls: Container[str]) -> dict[str, int]:
+    """Where those functions of minitvm start that are named in `calls`, or in IR text."""
+    ours = {LAUNCH: parallel_launch_address, CALL_PACKED: call_packed_address}
+    return {name: where() for name, where in ours.items() if name in calls}
+
+
+def bind(func: PrimFunc, machine: Machine, entry: str) -> Run:
+    """The function `entry` of the machine code, taking the parameters of `func`."""
     kinds = [
         *(ctypes.c_void_p if isinstance(p, Buffer) else ctypes.c_int64 for p in func.params),
         *(ctypes.c_int64 for _ in func.sizes),
     ]
-    call = ctypes.CFUNCTYPE(ctypes.c_int32, *kinds)(machine.address(entry))
+    call: Any = ctypes.CFUNCTYPE(ctypes.c_int32, *kinds)(machine.address(entry))
+    call.machine = machine  # the code is in memory as long as that is
 
     def run(args: list[Any]) -> None:
         if call(*[a if isinstance(a, int) else address(a) for a in args]):
@@ -35,7 +47,7 @@ def load_native(func: PrimFunc, text: str, entry: str, target: Target) -> tuple[
                 raise raised
             raise TVMError(f"{func.name}: out of memory", "a temporary array did not fit")
 
-    return run, machine
+    return run
 
 
 def address(a: Any) -> int:
@@ -48,11 +60,16 @@ def address(a: Any) -> int:
 
 def load_python(source: str) -> Run:
     """The last function that Python `source` defines, taking arrays of any shape."""
-    scope: dict[str, Any] = {}
-    exec(compile(source, "<minitvm>", "exec"), scope)
-    call = scope[source.rsplit("\ndef ", 1)[1].split("(", maxsplit=1)[0]]
+    call = defined(source)
 
     def run(args: list[Any]) -> None:
         call(*[a if isinstance(a, int) else a.reshape(-1) for a in args])
 
     return run
+
+
+def defined(source: str) -> Callable[..., None]:
+    """The last function that Python `source` defines."""
+    scope: dict[str, Any] = {}
+    exec(compile(source, "<minitvm>", "exec"), scope)
+    return scope[source.rsplit("\ndef ", 1)[1].split("(", maxsplit=1)[0]]

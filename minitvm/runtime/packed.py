@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from minitvm.base import DTYPES
+from minitvm.base import DTYPES, DType
 from minitvm.tir import registered
 
 _failures: deque[BaseException] = deque()  # what functions raised, until the caller asks
@@ -27,7 +27,8 @@ def _arguments(slots: Any, count: int) -> Iterator[Any]:
         elif kind == 1:
             yield struct.unpack("d", struct.pack("q", first))[0]
         else:
-            dtype, rank = list(DTYPES.values())[slots[at]], slots[at + 1]
+            kind, rank = int(slots[at]), int(slots[at + 1])
+            dtype: DType = list(DTYPES.values())[kind]
             at += 2
             shape, strides = slots[at : at + rank], slots[at + rank : at + 2 * rank]
             at += 2 * rank
@@ -42,7 +43,7 @@ def _array(
         return np.empty(shape, dtype)
     reach = 1 + sum((n - 1) * s for n, s in zip(shape, strides, strict=True))
     memory = (ctypes.c_char * (reach * dtype.itemsize)).from_address(address)
-    row: np.ndarray[Any, Any] = np.frombuffer(memory, dtype)
+    row: np.ndarray[Any, Any] = np.frombuffer(memoryview(memory), dtype)
     return np.lib.stride_tricks.as_strided(row, shape, [s * dtype.itemsize for s in strides])
 
 

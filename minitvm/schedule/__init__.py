@@ -3,8 +3,16 @@
 from .apply import apply, ceildiv, loop, replay
 from .attach import check_attach, effective_readers, legal_places, path, position
 from .dataflow import axis_names, layout_index, map_bodies, reread
-from .memory import holds
-from .memory_steps import Bind, DoubleBuffer, Prefetch, SetStorePredicate, StorageAlign, StoreAt
+from .memory import store_conditions
+from .memory_steps import (
+    Bind,
+    DoubleBuffer,
+    MemoryStep,
+    Prefetch,
+    SetStorePredicate,
+    StorageAlign,
+    StoreAt,
+)
 from .state import (
     At,
     AtRoot,
@@ -63,6 +71,7 @@ __all__ = [
     "FuseRelation",
     "Inline",
     "LoopNote",
+    "MemoryStep",
     "Pragma",
     "Prefetch",
     "RFactor",
@@ -86,7 +95,6 @@ __all__ = [
     "check_tag",
     "effective_readers",
     "from_json",
-    "holds",
     "initial",
     "is_shared_by",
     "is_virtual",
@@ -102,6 +110,7 @@ __all__ = [
     "reread",
     "root_axes",
     "scope_rank",
+    "store_conditions",
     "thread_rank",
     "to_json",
 ]

@@ -256,6 +256,11 @@ def _annotate(state: State, step: Annotate) -> State:
             f"its extent {text(a.extent)} is not a constant",
             f"split it by a constant and {step.kind} the inner part",
         )
+    now = stage.note(a).kind
+    if now not in ("serial", step.kind):
+        raise ScheduleError(
+            what, f"it is marked {now} already", f"one of the two: undo, then {step.kind}"
+        )
     others = [b.name for b in stage.leaves if b is not a and stage.note(b).kind == "vectorize"]
     if step.kind == "vectorize" and others:
         raise ScheduleError(what, f"{others[0]!r} is vectorized already", "fuse the two")
@@ -333,7 +338,9 @@ def _compute_inline(state: State, step: ComputeInline) -> State:
 
 
 def _compute_root(state: State, step: ComputeRoot) -> State:
-    return state.with_stage(state.stage(step.stage).change(attach=AtRoot(), store=None))
+    return state.with_stage(
+        state.stage(step.stage).change(attach=AtRoot(), store=None, double_buffer=False)
+    )
 
 
 def _set_scope(state: State, step: SetScope) -> State:
@@ -377,7 +384,14 @@ def _transform_layout(state: State, step: TransformLayout) -> State:
             f"{users[0]} is an extern operation, which knows it row by row",
             "another layout for the copy that cache_read makes",
         )
-    return transform_layout(state, step, _inner_stage(state, step.stage, "transform_layout"))
+    stage = _inner_stage(state, step.stage, "transform_layout")
+    if stage.aligns:
+        raise ScheduleError(
+            f"transform_layout of {stage.name}",
+            "its strides are aligned already",
+            "pad in the layout: lambda i, j: (i*33 + j,)",
+        )
+    return transform_layout(state, step, stage)
 
 
 def _bind(state: State, step: Bind) -> State:

@@ -232,15 +232,15 @@ def _one_place_each(name: str, step: TransformLayout, shape: tuple[Index, ...]) 
 def _is_one_to_one(axes: tuple[str, ...], layout: tuple[str, ...], sizes: tuple[int, ...]) -> bool:
     """Does the layout give every point of the box `sizes` a place of its own?"""
     grid = np.indices(sizes).reshape(len(sizes), -1)
-    places = layout_index(layout, axes, list(grid))
-    table = np.stack([np.broadcast_to(p, grid.shape[1:]) for p in places])
+    rows = layout_index(layout, axes, list(grid))
+    table = np.stack([np.broadcast_to(row, grid.shape[1:]) for row in rows])
     if not table.size:
         return True
+    if table.min() < 0:
+        return False
     extents = tuple(int(n) + 1 for n in table.max(axis=1))
-    return (
-        table.min() >= 0
-        and len(set(np.ravel_multi_index(tuple(table), extents).tolist())) == grid.shape[1]
-    )
+    places = np.ravel_multi_index(tuple(table), extents)
+    return len(np.unique(places)) == places.size
 
 
 def axis_names(fn: Callable[..., Any]) -> tuple[str, ...]:

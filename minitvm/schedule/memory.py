@@ -8,7 +8,7 @@ from typing import Any
 
 from minitvm.base import ScheduleError
 from minitvm.tensor import Axis, ComputeOp, tensor_of
-from minitvm.tir import Expr, Index, all_of, compare, substitute, text, variables
+from minitvm.tir import FALSE, TRUE, Expr, Index, all_of, compare, substitute, text, variables
 
 from .attach import path, position
 from .dataflow import arithmetic
@@ -61,7 +61,9 @@ def storage_align(state: State, step: StorageAlign, stage: Stage) -> State:
             f"one of {', '.join(names) or 'none'}",
         )
     if not (type(step.factor) is int and type(step.offset) is int and step.factor >= 1):
-        raise ScheduleError(what, f"factor {step.factor!r} and offset {step.offset!r}: integers")
+        raise ScheduleError(
+            what, f"factor {step.factor!r}, offset {step.offset!r}: not integers >= 1, >= 0"
+        )
     if not 0 <= step.offset < step.factor:
         raise ScheduleError(
             what,
@@ -159,6 +161,10 @@ def set_store_predicate(state: State, step: SetStorePredicate, stage: Stage) -> 
     conds = tuple(_condition(c, table, what) for c in step.conds)
     if not conds:
         raise ScheduleError(what, "no condition is given")
+    if all_of(*conds) is TRUE or all_of(*conds) is FALSE:
+        raise ScheduleError(
+            what, f"the condition is always {all_of(*conds) is TRUE}", "leave it out"
+        )
     for a in {id(v): v for c in conds for v in variables(c)}.values():
         bound = isinstance(a, Axis) and stage.note(a).kind == "bind"
         if isinstance(a, Axis) and a.kind == "reduce" and not bound:
@@ -196,14 +202,14 @@ _SIGNS: dict[type[ast.cmpop], Any] = {
 }
 
 
-def holds(stage: Stage, values: dict[Axis, Index]) -> Expr:
-    """The stage's store predicate at the point `values`; always, if it has none.
+def store_conditions(stage: Stage, values: dict[Axis, Index]) -> tuple[Expr, ...]:
+    """The stage's store predicate at the point `values`: conditions that must all hold.
 
     A condition on a reduce loop that is bound to a thread names the thread that stores the result:
     the others would store the same.
     """
     conds = [c for c in stage.predicate if not any(_reduces(v) for v in variables(c))]
-    return all_of(*(substitute(c, values) for c in conds))
+    return tuple(c for c in (substitute(c, values) for c in conds) if c is not TRUE)
 
 
 def _reduces(v: Any) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TypeAlias
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,3 +112,6 @@ class StoreAt:
     stage: str
     target: str
     axis: str
+
+
+MemoryStep: TypeAlias = Bind | DoubleBuffer | StorageAlign | SetStorePredicate | Prefetch | StoreAt

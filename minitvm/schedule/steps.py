@@ -134,7 +134,7 @@ class ComputeInline:
 
 @dataclass(frozen=True, slots=True)
 class ComputeRoot:
-    """Undo compute_at and compute_inline: the stage is computed as a whole, before its readers."""
+    """Undo compute_at, compute_inline, store_at and double_buffer: compute a stage as a whole."""
 
     stage: str
 

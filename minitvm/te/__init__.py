@@ -21,6 +21,8 @@ from minitvm.tensor import (
     placeholder,
     prod,
     reduce_axis,
+    scan,
+    scan_state,
     size_var,
     sum,
     var,
@@ -63,6 +65,7 @@ from .math import (
 )
 from .notation import define
 from .schedule import Schedule, StageView, create_schedule
+from .thread import ThreadAxis, thread_axis
 from .unsupported import missing
 
 decl_tensor_intrinsic = decl_tensor_intrin  # as on the slides
@@ -77,6 +80,7 @@ __all__ = [
     "StageView",
     "Tensor",
     "TensorIntrin",
+    "ThreadAxis",
     "abs",
     "all",
     "any",
@@ -117,6 +121,8 @@ __all__ = [
     "reduce_axis",
     "round",
     "rsqrt",
+    "scan",
+    "scan_state",
     "sigmoid",
     "sin",
     "sinh",
@@ -125,6 +131,7 @@ __all__ = [
     "sum",
     "tan",
     "tanh",
+    "thread_axis",
     "trunc",
     "truncdiv",
     "truncmod",
@@ -134,4 +141,4 @@ __all__ = [
 
 def __getattr__(name: str) -> _Any:
     """Say why a name of TVM's is not here."""
-    raise missing(name)
+    raise missing(name, __all__)

@@ -6,14 +6,14 @@ from dataclasses import dataclass
 from difflib import unified_diff
 from typing import Any
 
-from minitvm.base import ScheduleError
+from minitvm.base import ScheduleError, TVMError
 from minitvm.lowering import Derivation, explain_bound, explain_guard, loops_of
 from minitvm.schedule import Stage, State
 from minitvm.tensor import Axis, ComputeOp
 from minitvm.tir import text
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Diff:
     """The loops before and after a step; prints as a unified diff.
 
@@ -32,6 +32,8 @@ class Diff:
         changed = "\n".join(unified_diff(old, new, *names, lineterm=""))
         return changed or f"{self.step}: the loops stay as they are"
 
+    __repr__ = __str__
+
     def _repr_markdown_(self) -> str:
         return f"```diff\n{self}\n```"
 
@@ -39,7 +41,15 @@ class Diff:
 def difference(states: list[State], step: str) -> Diff:
     """From the first state to the second: what its last step, `step` in Python, changed."""
     before, after = states[:2]
-    return Diff(len(after.steps), step, text(loops_of(before).body), text(loops_of(after).body))
+    return Diff(len(after.steps), step, _text(before), _text(after))
+
+
+def _text(state: State) -> str:
+    """The loops, or why there are none before more steps are taken."""
+    try:
+        return text(loops_of(state).body)
+    except TVMError as e:
+        return f"no loops: {e}"
 
 
 def step_number(state: State, step: int) -> int:
@@ -61,11 +71,9 @@ def bound(state: State, stage: Stage, axis: Any) -> Derivation:
     names = stage.named()
     if not isinstance(axis, Axis) or axis not in names:
         shown = axis.name if isinstance(axis, Axis) else axis
-        raise ScheduleError(
-            f"axis {shown!r} of {stage.name}",
-            "it has no such axis",
-            f"one of {', '.join(names.values())}" if names else "it is an input",
-        )
+        why = "it has no such axis" if names else "it has no axes: all of it is there at once"
+        known = f"one of {', '.join(names.values())}" if names else ""
+        raise ScheduleError(f"axis {shown!r} of {stage.name}", why, known)
     return explain_bound(state, stage.name, names[axis])
 
 

@@ -2,24 +2,32 @@
 
 from __future__ import annotations
 
+import re
 from typing import assert_never
 
 from minitvm.schedule import (
     Annotate,
+    Bind,
     CacheRead,
     CacheWrite,
     ComputeAt,
     ComputeInline,
     ComputeRoot,
+    DoubleBuffer,
     Fuse,
     FuseRelation,
+    MemoryStep,
     Pragma,
+    Prefetch,
     Reorder,
     RFactor,
     SetScope,
+    SetStorePredicate,
     Split,
     State,
     Step,
+    StorageAlign,
+    StoreAt,
     Tensorize,
     TransformLayout,
     apply,
@@ -80,9 +88,21 @@ def python_source(start: State, steps: tuple[Step, ...]) -> str:
 def _touched(step: Step) -> list[str]:
     """The stages whose axes the step names."""
     match step:
-        case Split() | Fuse() | Reorder() | Annotate() | Pragma() | RFactor() | Tensorize():
+        case (
+            Split()
+            | Fuse()
+            | Reorder()
+            | Annotate()
+            | Pragma()
+            | RFactor()
+            | Bind()
+            | StorageAlign()
+            | SetStorePredicate()
+            | Prefetch()
+            | Tensorize()
+        ):
             return [step.stage]
-        case ComputeAt():
+        case ComputeAt() | StoreAt():
             return [step.target]
         case _:
             return []
@@ -107,6 +127,8 @@ def _line(state: State, after: State, step: Step, names: _Names) -> str:
     def axis(name: str) -> str:
         return _axis_name(state, step.stage, name, names)
 
+    if isinstance(step, MemoryStep):
+        return _memory_line(state, step, names)
     me = f"s[{names.stage(step.stage)}]"
     match step:
         case Split(_, name, factor, nparts, exact):
@@ -155,6 +177,37 @@ def _line(state: State, after: State, step: Step, names: _Names) -> str:
             return f"{made_name} = s.cache_write({names.stage(stage)}, {scope!r})"
         case _:
             assert_never(step)
+
+
+def _memory_line(state: State, step: MemoryStep, names: _Names) -> str:
+    """A step about threads and memory."""
+
+    def axis(name: str) -> str:
+        return _axis_name(state, step.stage, name, names)
+
+    me = f"s[{names.stage(step.stage)}]"
+    match step:
+        case StoreAt(_, target, name):
+            at = _axis_name(state, target, name, names)
+            return f"{me}.store_at(s[{names.stage(target)}], {at})"
+        case Bind(_, name, thread, extent):
+            given = repr(thread) if extent is None else f"(0, {extent}), {thread!r}"
+            return f"{me}.bind({axis(name)}, te.thread_axis({given}))"
+        case DoubleBuffer():
+            return f"{me}.double_buffer()"
+        case StorageAlign(_, name, factor, offset):
+            return f"{me}.storage_align({axis(name)}, {factor}, {offset})"
+        case Prefetch(_, tensor, name, offset):
+            return f"{me}.prefetch({names.stage(tensor)}, {axis(name)}, {offset})"
+        case SetStorePredicate(_, given, conds):
+            words = {n.replace(".", "_"): axis(n) for n in given}
+            texts = ", ".join(_renamed(c, words) for c in conds)
+            return f"{me}.set_store_predicate({texts if len(conds) == 1 else f'te.all({texts})'})"
+
+
+def _renamed(source: str, words: dict[str, str]) -> str:
+    """`source` with other names for its variables."""
+    return re.sub(r"[A-Za-z_]\w*", lambda m: words.get(m[0], m[0]), source)
 
 
 def _new_stage(state: State, after: State) -> str:

@@ -2,32 +2,45 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any
 
-from minitvm.base import ScheduleError, Target, TVMError, as_tuple, debug
-from minitvm.lowering import Caution, Derivation, Explanation, explain
+from minitvm.base import (
+    NameMissingError,
+    ScheduleError,
+    Target,
+    TVMError,
+    as_tuple,
+    debug,
+    name_missing,
+)
+from minitvm.lowering import Cautions, Derivation, Explanation, explain
 from minitvm.schedule import (
     Annotate,
     At,
+    Bind,
     CacheRead,
     CacheWrite,
     ComputeAt,
     ComputeInline,
     ComputeRoot,
+    DoubleBuffer,
     Fuse,
     Inline,
     Pragma,
+    Prefetch,
     Relation,
     Reorder,
     RFactor,
     SetScope,
+    SetStorePredicate,
     Split,
     Stage,
     State,
     Step,
+    StorageAlign,
+    StoreAt,
     Tensorize,
     TransformLayout,
     apply,
@@ -42,6 +55,7 @@ from minitvm.tir import Expr, Var, index, text
 
 from .explain import Diff, bound, difference, guard, step_number
 from .python import python_source
+from .thread import ThreadAxis, predicate
 
 
 def create_schedule(ops: Any) -> Schedule:
@@ -56,7 +70,8 @@ def _operation(o: Any) -> Operation:
     if isinstance(o, Tensor):
         return o.op
     if not isinstance(o, Operation):
-        raise ScheduleError(f"create_schedule({o!r})", "not an operation", "pass C.op")
+        what = type(o).__name__ if isinstance(o, Schedule) else repr(o)
+        raise ScheduleError(f"create_schedule({what})", "not an operation", "pass C.op")
     return o
 
 
@@ -103,10 +118,8 @@ class Schedule:
                 return s
         names = ", ".join(s.name for s in self.state.stages)
         name = getattr(key, "name", repr(key))
-        raise _located(
-            ScheduleError(
-                f"s[{name}]", "it is not part of this schedule", f"one of its stages: {names}"
-            )
+        raise ScheduleError(
+            f"s[{name}]", "it is not part of this schedule", f"one of its stages: {names}"
         )
 
     def _now(self, t: Any) -> tuple[str, int]:
@@ -119,7 +132,7 @@ class Schedule:
         try:
             new = apply(self.state, step)
         except TVMError as e:
-            raise _located(e) from None
+            raise e from None
         debug(3, f"step {len(new.steps)}: {step}")
         self._before.append(self.state)
         self.state = new
@@ -149,12 +162,10 @@ class Schedule:
         wanted = [self._now(t) for t in as_tuple(tensor)]
         names = list(dict.fromkeys(name for name, _ in wanted))
         if len(names) != 1:
-            raise _located(
-                ScheduleError(
-                    f"cache_write of {', '.join(names) or 'nothing'}",
-                    "it takes one tensor, or several outputs of one operation",
-                    "one cache_write for each",
-                )
+            raise ScheduleError(
+                f"cache_write of {', '.join(names) or 'nothing'}",
+                "it takes one tensor, or several outputs of one operation",
+                "one cache_write for each",
             )
         old = {s.name for s in self.state.stages}
         self.apply(CacheWrite(names[0], scope))
@@ -188,9 +199,9 @@ class Schedule:
         """
         return explain(self.state, target)
 
-    def warnings(self, target: str | Target = "llvm") -> tuple[Caution, ...]:
+    def warnings(self, target: str | Target = "llvm") -> Cautions:
         """What is likely slow on `target`, with reasons; the schedule is right all the same."""
-        return self.explain(target).warnings
+        return Cautions(self.explain(target).warnings)
 
     def explain_bound(self, tensor: Any, axis: Any) -> Derivation:
         """Why the stage of `tensor` computes the part that it does of an axis or dimension.
@@ -244,30 +255,16 @@ class Schedule:
         start = self._before[0] if self._before else self.state
         return replace(start, intrins=self.state.intrins)
 
+    def __getattr__(self, name: str) -> Any:
+        """Say what is meant by a name that is not here; s.split(...) is s[C].split(...)."""
+        if not name.startswith("_") and hasattr(StageView, name):
+            fix = f"s[C].{name}(...), with C the tensor whose loops are meant"
+            raise NameMissingError(f"s.{name}", "loops belong to a stage of the schedule", fix)
+        raise name_missing("s", name, dir(Schedule))
+
     def __repr__(self) -> str:
         lines = [f"schedule of {', '.join(s.name for s in self.state.stages if s.is_output)}"]
         return "\n".join(lines + [f"  {v!r}" for v in self.stages])
-
-
-def _located(e: TVMError) -> TVMError:
-    """`e` with a note that names the line of the user's that led to it."""
-    line = _caller()
-    if line:
-        e.add_note(line)
-    return e
-
-
-def _caller() -> str:
-    """Where outside this package the call came from: "at lab.py line 4: s[C].split(...)"."""
-    frame = inspect.currentframe()
-    while frame is not None and frame.f_globals.get("__name__", "").startswith("minitvm."):
-        frame = frame.f_back
-    if frame is None:
-        return ""
-    info = inspect.getframeinfo(frame, context=1)
-    file = "notebook cell" if "ipykernel" in info.filename else info.filename.rsplit("/", 1)[-1]
-    code = f": {info.code_context[0].strip()}" if info.code_context else ""
-    return f"at {file} line {info.lineno}{code}"
 
 
 class StageView:
@@ -319,21 +316,17 @@ class StageView:
     def axis_name(self, a: Any, verb: str) -> str:
         """The name of the axis `a`, if it is one of this stage's."""
         if not isinstance(a, Axis):
-            raise _located(
-                ScheduleError(
-                    f"{verb} of {a!r} in {self.name}",
-                    "not an axis",
-                    f"s[{self.name}].op.axis, or what split, fuse and tile return",
-                )
+            raise ScheduleError(
+                f"{verb} of {a!r} in {self.name}",
+                "not an axis",
+                f"s[{self.name}].op.axis, or what split, fuse and tile return",
             )
         if not any(a is b for b in self._stage.axes()):
             others = [s.name for s in self.schedule.state.stages if any(a is b for b in s.axes())]
-            raise _located(
-                ScheduleError(
-                    f"{verb} of {a.name!r} in {self.name}",
-                    f"that axis belongs to {others[0] if others else 'no stage here'}",
-                    f"one of its loops: {', '.join(self._names()) or 'it has none'}",
-                )
+            raise ScheduleError(
+                f"{verb} of {a.name!r} in {self.name}",
+                f"that axis belongs to {others[0] if others else 'no stage here'}",
+                f"one of its loops: {', '.join(self._names()) or 'it has none'}",
             )
         return self._stage.named()[a]
 
@@ -370,12 +363,10 @@ class StageView:
         sizes = [*args, *factors.values()]
         n = sum(isinstance(a, Axis) for a in sizes)
         if n not in (2, 3) or len(sizes) != 2 * n:
-            raise _located(
-                ScheduleError(
-                    f"tile in {self.name}",
-                    f"{n} axes and {len(sizes) - n} factors are given",
-                    "tile(y, x, fy, fx) or tile(y, x, k, fy, fx, fk)",
-                )
+            raise ScheduleError(
+                f"tile in {self.name}",
+                f"{n} axes and {len(sizes) - n} factors are given",
+                "tile(y, x, fy, fx) or tile(y, x, k, fy, fx, fk)",
             )
         before = len(self.schedule.steps)
         try:
@@ -412,6 +403,11 @@ class StageView:
         stage = self.schedule[target] if not isinstance(target, StageView) else target
         self.schedule.apply(ComputeAt(self.name, stage.name, stage.axis_name(axis, "compute_at")))
 
+    def store_at(self, target: Any, axis: Axis) -> None:
+        """Keep this stage's result for all of the loop `axis` of `target`: compute what is new."""
+        stage = self.schedule[target] if not isinstance(target, StageView) else target
+        self.schedule.apply(StoreAt(self.name, stage.name, stage.axis_name(axis, "store_at")))
+
     def compute_inline(self) -> None:
         """Put this stage's formula into its readers."""
         self.schedule.apply(ComputeInline(self.name))
@@ -419,6 +415,36 @@ class StageView:
     def compute_root(self) -> None:
         """Compute this stage as a whole, before its readers."""
         self.schedule.apply(ComputeRoot(self.name))
+
+    def bind(self, axis: Axis, thread: ThreadAxis) -> None:
+        """Run the loop's iterations as threads: bind(i, te.thread_axis("threadIdx.x"))."""
+        name = self.axis_name(axis, "bind")
+        if not isinstance(thread, ThreadAxis):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise ScheduleError(
+                f"bind of {name!r} in {self.name} to {thread!r}",
+                "not a thread",
+                'te.thread_axis("threadIdx.x")',
+            )
+        self.schedule.apply(Bind(self.name, name, thread.thread_tag, thread.extent))
+
+    def double_buffer(self) -> None:
+        """Compute this stage one iteration ahead of its readers, in twice the memory."""
+        self.schedule.apply(DoubleBuffer(self.name))
+
+    def storage_align(self, axis: Axis, factor: int, offset: int = 0) -> None:
+        """Pad rows so that the stride of `axis` is `offset` more than a multiple of `factor`."""
+        name = self.axis_name(axis, "storage_align")
+        self.schedule.apply(StorageAlign(self.name, name, factor, offset))
+
+    def prefetch(self, tensor: Any, axis: Axis, offset: int = 1) -> None:
+        """Say that `tensor` is read `offset` iterations of the loop `axis` later: a hint."""
+        name, source = self.axis_name(axis, "prefetch"), self.schedule[tensor].name
+        self.schedule.apply(Prefetch(self.name, source, name, offset))
+
+    def set_store_predicate(self, cond: Any) -> None:
+        """Store only where `cond` holds: comparisons of this stage's axes, joined by te.all."""
+        axes, conds = predicate(self._stage, cond)
+        self.schedule.apply(SetStorePredicate(self.name, axes, conds))
 
     def set_scope(self, scope: str) -> None:
         """Choose the memory of this stage's result."""
@@ -430,7 +456,7 @@ class StageView:
         if not isinstance(intrin, TensorIntrin):  # pyright: ignore[reportUnnecessaryIsInstance]
             what = f"tensorize of {name!r} in {self.name} with {intrin!r}"
             fix = "te.decl_tensor_intrin(y.op, fcompute)"
-            raise _located(ScheduleError(what, "not a tensor intrinsic", fix))
+            raise ScheduleError(what, "not a tensor intrinsic", fix)
         before = self.schedule.state
         try:
             self.schedule.state = know(before, intrin)
@@ -442,15 +468,17 @@ class StageView:
     def transform_layout(self, fn: Callable[..., Any]) -> None:
         """Store element (k, j) at fn(k, j): lambda k, j: (j // 16, k, j % 16) packs columns."""
         if not hasattr(fn, "__code__"):
-            raise _located(
-                ScheduleError(
-                    f"transform_layout of {self.name}: {fn!r}", "not a function", "lambda i, j: ..."
-                )
+            raise ScheduleError(
+                f"transform_layout of {self.name}: {fn!r}", "not a function", "lambda i, j: ..."
             )
         names = axis_names(fn)
         places = as_tuple(fn(*(Var(n, 0) for n in names)))
         layout = tuple(text(index(p)) for p in places)
         self.schedule.apply(TransformLayout(self.name, names, layout))
+
+    def __getattr__(self, name: str) -> Any:
+        """Say what is meant by a misspelt name: s[C].vectorise."""
+        raise name_missing(f"s[{self.__dict__.get('name', '...')}]", name, dir(StageView))
 
     def __repr__(self) -> str:
         loops: list[str] = []
@@ -470,7 +498,7 @@ def _size(axis: str, n: Any) -> int | None:
         size = None
     if not isinstance(size, int) or isinstance(n, bool):
         shown = text(n) if isinstance(n, Expr) else repr(n)
-        raise _located(
-            ScheduleError(f"split of {axis!r} by {shown}", "the size of a part is an integer >= 1")
+        raise ScheduleError(
+            f"split of {axis!r} by {shown}", "the size of a part is an integer >= 1"
         )
     return size

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from minitvm.base import TVMError
+from collections.abc import Iterable
+
+from minitvm.base import NameMissingError, name_missing
 
 UNSUPPORTED: dict[str, tuple[str, str]] = {  # name -> why, what to try
     "gradient": (
@@ -26,20 +28,12 @@ UNSUPPORTED: dict[str, tuple[str, str]] = {  # name -> why, what to try
         "schedules are specialised by making several of them",
         "one schedule for each case",
     ),
-    "scan": (
-        "a recurrence over time needs stages that run inside each other's loops",
-        "a loop over the first dimension in te.extern with tir.ir_builder",
-    ),
 }
 
 
-class UnsupportedError(TVMError, AttributeError):
-    """A name of TVM's that minitvm does not have."""
-
-
-def missing(name: str) -> AttributeError:
-    """The error for `te.name`."""
+def missing(name: str, known: Iterable[str]) -> NameMissingError:
+    """The error for `te.name`; `known` are the names that there are."""
     if name in UNSUPPORTED:
         why, fix = UNSUPPORTED[name]
-        return UnsupportedError(f"te.{name} is not supported", why, fix)
-    return AttributeError(f"minitvm.te has no {name!r}")
+        return NameMissingError(f"te.{name} is not supported", why, fix)
+    return name_missing("te", name, known)

@@ -23,6 +23,7 @@ from .compute import (
 from .evaluate import evaluate
 from .extern import bound_to, extern, symbols
 from .intrin import TensorIntrin, decl_tensor_intrin
+from .scan import scan, scan_state
 from .tensor import (
     Axis,
     AxisKind,
@@ -79,6 +80,8 @@ __all__ = [
     "prod",
     "reduce",
     "reduce_axis",
+    "scan",
+    "scan_state",
     "size_var",
     "sum",
     "symbols",

@@ -14,6 +14,7 @@ from minitvm.base import ExprError
 from minitvm.tir import (
     AsIndex,
     Binary,
+    Buffer,
     Compare,
     Expr,
     IfThenElse,
@@ -38,7 +39,7 @@ from minitvm.tir import (
     walk,
 )
 
-from .tensor import ComputeOp, Reduce, loads, parts
+from .tensor import ComputeOp, PlaceholderOp, Reduce, Tensor, loads, parts
 
 Facts = tuple[Index, ...]  # indices known to be >= 0
 
@@ -99,6 +100,8 @@ def clip_reads(op: ComputeOp) -> ComputeOp:
     """`op` with data-dependent reads clipped; ExprError if another read may leave its tensor."""
     for e, facts in _reads(op):
         for d, (i, size) in enumerate(zip(e.indices, e.buffer.shape, strict=True)):
+            if d == 0 and _is_state(e.buffer):
+                continue  # earlier times: te.scan checks them
             something = not isinstance(size, int) or size > 0
             if not (_from_data(i) and something) and not inside(i, size, facts):
                 _refuse(op, e, d, i, size)
@@ -106,6 +109,10 @@ def clip_reads(op: ComputeOp) -> ComputeOp:
         return op
     body = tuple(_clip(e) for e in op.body)
     return ComputeOp(op.name, op.axis, op.reduce_axis, body, op.tag)
+
+
+def _is_state(b: Buffer) -> bool:
+    return isinstance(b, Tensor) and isinstance(b.op, PlaceholderOp) and b.op.is_state
 
 
 def _reads(op: ComputeOp) -> Iterator[tuple[Load, Facts]]:
@@ -139,10 +146,15 @@ def _clip(e: Expr) -> Expr:
 
 def _refuse(op: ComputeOp, e: Load, d: int, i: Index, size: Index) -> None:
     lo, hi = low(i), high(i)
-    found = text(i) + (f", from {lo} to {hi}" if abs(lo) + abs(hi) < 2**62 else "")
     last = text(add(size, -1))
+    fix = f"te.if_then_else(te.all({text(i)} >= 0, {text(i)} <= {last}), {text(e)}, 0)"
+    if isinstance(i, int):
+        negative = f"; negative indices do not wrap: {e.buffer.name}.shape[{d}] - 1 is the last"
+        fix = f"an index from 0 to {last}{negative if i < 0 else ''}"
+    wide = lo != hi and abs(lo) + abs(hi) < 2**62
+    found = text(i) + (f", from {lo} to {hi}" if wide else "")
     raise ExprError(
         f"compute {op.name}: {text(e)} may leave {e.buffer.name}",
         f"index {d} is {found}, dimension {d} of {e.buffer.name} is 0 .. {last}",
-        f"te.if_then_else(te.all({text(i)} >= 0, {text(i)} <= {last}), {text(e)}, 0)",
+        fix,
     )

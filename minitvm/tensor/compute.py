@@ -18,6 +18,7 @@ from minitvm.tir import (
     all_of,
     binary,
     cast_to,
+    check_size,
     const,
     high,
     index,
@@ -120,6 +121,8 @@ def compute(shape: Any, fcompute: Callable[..., Any], name: str = "compute", tag
         body = tuple(_component(first, i) for i in range(len(first.sources)))
         several = True
     op = ComputeOp(name, axes, _reduce_axes(body, name), body, tag)
+    for e in parts(op):
+        check_size(e, f"compute {name}")
     _check(op)
     op = clip_reads(op)
     outputs = tuple(tensor_of(op, i) for i in range(len(body)))
@@ -227,6 +230,12 @@ def _axes(given: Any, name: str) -> tuple[Axis, ...]:
 
 def reduce(reducer: Reducer, expr: Any, axis: Any, where: Any = None, init: Any = None) -> Reduce:
     """`expr` (or a tuple of them) folded by `reducer` over the reduce axis or axes `axis`."""
+    if axis is None:
+        raise ExprError(
+            f"te.{reducer.name} without an axis",
+            "it folds over reduce axes",
+            f"k = te.reduce_axis((0, K)), then te.{reducer.name}(..., axis=k)",
+        )
     sources = tuple(value(operand(e)) for e in as_tuple(expr))
     if any(e.dtype is BOOL for e in sources):
         raise ExprError(f"te.{reducer.name} of bool", "", "x.astype('int32') first")
@@ -262,7 +271,7 @@ def comm_reducer(
 
     reducer = Reducer(name, combine, identity)
 
-    def fold(expr: Any, axis: Any, where: Any = None, init: Any = None) -> Reduce:
+    def fold(expr: Any, axis: Any = None, where: Any = None, init: Any = None) -> Reduce:
         return reduce(reducer, expr, axis, where, init)
 
     return fold
@@ -280,12 +289,12 @@ def max_value(dtype: str) -> Const:
     return Const(kind.high, kind)
 
 
-def sum(expr: Any, axis: Any, where: Any = None, init: Any = None) -> Reduce:
+def sum(expr: Any, axis: Any = None, where: Any = None, init: Any = None) -> Reduce:
     """expr summed over `axis` (one reduce axis or a list)."""
     return reduce(SUM, expr, axis, where, init)
 
 
-def prod(expr: Any, axis: Any, where: Any = None, init: Any = None) -> Reduce:
+def prod(expr: Any, axis: Any = None, where: Any = None, init: Any = None) -> Reduce:
     """The product of expr over `axis`."""
     return reduce(PROD, expr, axis, where, init)
 

@@ -38,10 +38,13 @@ from minitvm.tir import (
     Product,
     Var,
     Where,
+    callee,
     choose,
     convert,
     interpret,
     is_index,
+    is_opaque,
+    registered,
     text,
 )
 
@@ -248,6 +251,9 @@ class Grid:
                 c = self.value(cond)
                 yes, no = self.where(c), self.where(np.logical_not(c))
                 return choose(c, yes.value(a), no.value(b))
+            case Call(_, args) if is_opaque(e):
+                each = np.vectorize(registered(callee(e)), otypes=[e.dtype.numpy])
+                return each(*(self.value(a) for a in args))
             case Call(name, args):
                 return INTRINSICS[name].meaning(*(self.value(a) for a in args))
             case _:

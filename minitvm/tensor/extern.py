@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from minitvm.base import DType, ExprError, TVMError, as_tuple, dtype
+from minitvm.base import DType, ExprError, TVMError, as_tuple
+from minitvm.base import dtype as dtype_of
 from minitvm.tir import (
     Buffer,
     DeclaredBuffer,
@@ -14,6 +15,7 @@ from minitvm.tir import (
     PrimFunc,
     Stmt,
     Var,
+    text,
     variables,
     verify,
 )
@@ -57,7 +59,8 @@ def _tensors(given: Any, name: str) -> tuple[Tensor, ...]:
     tensors = as_tuple(given)
     for t in tensors:
         if not isinstance(t, Tensor):
-            raise ExprError(f"extern {name}: input {t!r}", "it is no tensor", "A, not A[i]")
+            shown = text(t) if isinstance(t, Expr) else repr(t)
+            raise ExprError(f"extern {name}: input {shown}", "it is no tensor", "A, not A[i]")
     return tensors
 
 
@@ -69,7 +72,7 @@ def _shapes(shape: Any, name: str) -> tuple[tuple[Any, ...], ...]:
 
 
 def _dtypes(given: Any, tensors: tuple[Tensor, ...], n: int, name: str) -> tuple[DType, ...]:
-    kinds = tuple(dtype(k) for k in as_tuple(given)) if given is not None else ()
+    kinds = tuple(dtype_of(k) for k in as_tuple(given)) if given is not None else ()
     if not kinds:
         kinds = tuple(dict.fromkeys(t.dtype for t in tensors))
         if len(kinds) != 1:

@@ -107,11 +107,12 @@ class Reduce(Expr):
 
 @node
 class PlaceholderOp:
-    """An input tensor."""
+    """An input tensor. is_state: no input, but what a scan has computed so far."""
 
     name: str
     shape: tuple[Index, ...]
     dtypes: tuple[DType, ...]
+    is_state: bool = False
 
     def output(self, i: int) -> Tensor:
         """The tensor itself (i = 0)."""
@@ -255,14 +256,37 @@ class Tensor(Buffer):
     def __iter__(self) -> Any:
         raise ExprError(f"iterating over {self.name}", "a tensor here is a formula, not data")
 
-    def __add__(self, other: Any) -> Any:
+    def __add__(self, other: Any = None) -> Any:
         raise ExprError(
-            f"{self.name} + ...",
+            f"an operator on {self.name} as a whole",
             "a formula works on elements",
             f"te.compute({self.name}.shape, lambda *i: {self.name}(*i) + ...), or topi",
         )
 
     __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __rtruediv__ = __add__
+    __floordiv__ = __rfloordiv__ = __mod__ = __rmod__ = __pow__ = __rpow__ = __add__
+    __lt__ = __le__ = __gt__ = __ge__ = __neg__ = __abs__ = __add__
+
+    def __matmul__(self, other: Any) -> Any:
+        raise ExprError(
+            f"@ on {self.name}",
+            "a formula works on elements",
+            "topi.matmul(A, B), or te.sum(A[i, k] * B[k, j], axis=k) in a te.compute",
+        )
+
+    __rmatmul__ = __matmul__
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+        raise ExprError(
+            f"a numpy array of {self.name}",
+            "a tensor here is a formula, not data",
+            "te or topi; data come in when the compiled function is called",
+        )
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
+        """numpy's functions and numpy arrays do not work on tensors."""
+        what = f"numpy.{ufunc.__name__} of {self.name}"
+        raise ExprError(what, "a tensor here is a formula, not data", "the functions of te or topi")
 
 
 def tensor_of(op: Operation, i: int) -> Tensor:
@@ -303,6 +327,13 @@ class Slice:
 
     def __expr__(self) -> Expr:
         return element(self.tensor, self.indices)
+
+    def __add__(self, other: Any = None) -> Any:
+        return self.__expr__()  # raises: indices are missing
+
+    __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __rtruediv__ = __add__
+    __floordiv__ = __rfloordiv__ = __mod__ = __rmod__ = __pow__ = __rpow__ = __add__
+    __lt__ = __le__ = __gt__ = __ge__ = __neg__ = __abs__ = __add__
 
 
 def element(t: Tensor, indices: tuple[Any, ...]) -> Load:

@@ -34,7 +34,8 @@ from .schedules import Tally, random_schedule
 from .values import Rng
 
 Verdict: TypeAlias = Literal["ok", "refused", "mismatch", "error", "crash"]
-TARGETS = ("interpreter", "python", "llvm")
+USUAL = ("interpreter", "python", "llvm")  # what takes milliseconds to build
+TARGETS = (*USUAL, "numba")
 PATIENCE = 30_000  # stores that a target may be asked for that makes some 100,000 a second
 CANARY, MARGIN = 0xA5, 256  # a byte, and how many of it lie on both sides of every argument
 
@@ -78,7 +79,7 @@ class _WrongResultError(Exception):
 
 
 def run_case(
-    seed: int, targets: Sequence[str] = TARGETS, passes: tuple[Pass, ...] = PASSES["llvm"]
+    seed: int, targets: Sequence[str] = USUAL, passes: tuple[Pass, ...] = PASSES["llvm"]
 ) -> Outcome:
     """The case that `seed` stands for, made and run on `targets`.
 
@@ -90,7 +91,7 @@ def run_case(
         case = _case(seed, rng, tally)
         _replays(case)
         for target in targets:
-            if target == "llvm" or stores(case) <= PATIENCE:
+            if target in ("llvm", "numba") or stores(case) <= PATIENCE:
                 _RUNS[target](case, rng, passes)
     except LoweringError as e:
         return Outcome(seed, "refused", _first_line(e), "", tally)
@@ -207,6 +208,12 @@ def _llvm(case: Case, rng: Rng, passes: tuple[Pass, ...]) -> None:
         _run(case, f"llvm on {cores} core(s)", build(func, target=f"llvm -num-cores={cores}"))
 
 
+def _numba(case: Case, rng: Rng, passes: tuple[Pass, ...]) -> None:
+    """What numba makes of the loops, on two cores if there is anything parallel."""
+    del rng, passes
+    _run(case, "numba", build(case.schedule, case.program.args, target="numba -num-cores=2"))
+
+
 def _parallel(func: PrimFunc) -> bool:
     return any(isinstance(n, For) and n.kind == "parallel" for n in walk(func.body))
 
@@ -215,6 +222,7 @@ _RUNS: dict[str, Callable[[Case, Rng, tuple[Pass, ...]], None]] = {
     "interpreter": _interpreter,
     "python": _python,
     "llvm": _llvm,
+    "numba": _numba,
 }
 
 

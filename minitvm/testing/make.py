@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Any, cast
 
@@ -15,9 +16,11 @@ from minitvm.tensor import (
     SUM,
     Axis,
     ComputeOp,
+    PlaceholderOp,
     Reducer,
     Tensor,
     compute,
+    extern,
     parts,
     placeholder,
     reduce,
@@ -28,8 +31,10 @@ from minitvm.tir import (
     TRUE,
     AsIndex,
     Binary,
+    Buffer,
     Expr,
     Index,
+    Stmt,
     Var,
     Where,
     all_of,
@@ -41,6 +46,7 @@ from minitvm.tir import (
     high,
     if_then_else,
     index,
+    ir_builder,
     load,
     maximum,
     minimum,
@@ -256,6 +262,22 @@ class _Maker:
         self.known += [_Known(t, v.bits) for t, v in zip(tensors, made, strict=True)]
         return tensors
 
+    def extern_stage(self, name: str) -> list[Tensor]:
+        """A new operation with a statement: a tensor there is, its rows from last to first."""
+        rows = [k for k in self.known if k.tensor.ndim]
+        if not rows:
+            return self.stage(name)
+        source: _Known = pick(self.rng, rows)
+        kind = "parallel" if chance(self.rng, 0.5) else "serial"
+        made = extern(
+            source.tensor.shape,
+            [source.tensor],
+            lambda ins, outs: _reversed_rows(ins[0], outs[0], kind),
+            name=name,
+        )
+        self.known.append(_Known(made, source.bits))
+        return [made]
+
     def _reduce_axes(self, shape: tuple[Index, ...]) -> list[Axis]:
         """One or two reduce axes; some do not begin at 0, few are empty."""
         room = ALL_POINTS // max(1, math.prod(map(self.points, shape)))
@@ -288,6 +310,19 @@ class _Maker:
         return reduce(kind, source.e, over, where, None if start is None else start.e)
 
 
+def _reversed_rows(a: Buffer, b: Buffer, kind: str) -> Stmt:
+    """b[i, ...] = a[n - 1 - i, ...]"""
+    ib = ir_builder.create()
+    with ExitStack() as loops:
+        at = [
+            loops.enter_context(ib.for_range(0, n, f"e{d}", kind=kind if d == 0 else "serial"))
+            for d, n in enumerate(a.shape)
+        ]
+        row = a.shape[0] - 1 - at[0]
+        ib.buffer_ptr(b)[tuple(at)] = ib.buffer_ptr(a)[(row, *at[1:])]
+    return ib.get()
+
+
 def _folded(kind: Reducer, source: Value, start: Value | None, count: int) -> Bits:
     """The bits of a float reduction; None if it is rounded."""
     if source.bits is None or kind is PROD or (start is not None and start.bits is None):
@@ -315,7 +350,7 @@ def random_program(rng: Rng) -> Program:
             maker.sizes[size_var(name)] = 0 if chance(rng, 0.06) else int(pick(rng, EXTENTS))
     last: list[Tensor] = []
     for n in range(int(rng.choice(4, p=(0.3, 0.35, 0.22, 0.13))) + 1):
-        last = maker.stage(f"S{n}")
+        last = maker.extern_stage(f"S{n}") if chance(rng, 0.05) else maker.stage(f"S{n}")
     ops = [last[0].op]
     if chance(rng, 0.15):
         ops.append(pick(rng, [k.tensor.op for k in maker.known if k.tensor not in maker.inputs]))
@@ -351,7 +386,7 @@ def _reads(tensors: tuple[Tensor, ...]) -> set[Tensor]:
     waiting = list(tensors)
     while waiting:
         t = waiting.pop()
-        if t not in found and isinstance(t.op, ComputeOp):
+        if t not in found and not isinstance(t.op, PlaceholderOp):
             waiting += t.op.input_tensors
         found.add(t)
     return found

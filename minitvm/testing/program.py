@@ -9,7 +9,7 @@ from typing import Any, TypeAlias, cast
 import numpy as np
 
 from minitvm.base import BOOL, DType
-from minitvm.tensor import Operation, PlaceholderOp, Reduce, Tensor
+from minitvm.tensor import ExternOp, Operation, PlaceholderOp, Reduce, Tensor
 from minitvm.tir import TRUE, Expr, Var, text
 
 from .values import Rng, chance, pick
@@ -101,6 +101,10 @@ def _definitions(program: Program) -> Iterator[str]:
             return
         for t in op.input_tensors:
             yield from lines(t.op)
+        if isinstance(op, ExternOp):
+            yield f"{op.name}: {kinds}[{shape}] ="
+            yield from (f"  {line}" for line in text(op.body).splitlines())
+            return
         body = ", ".join(_formula(e) for e in op.body)
         yield f"{op.name}({', '.join(a.name for a in op.axis)}): {kinds}[{shape}] = {body}"
 

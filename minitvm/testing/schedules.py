@@ -12,21 +12,28 @@ from minitvm.schedule import (
     NAMES,
     Annotate,
     At,
+    Bind,
     CacheRead,
     CacheWrite,
     ComputeAt,
     ComputeInline,
     ComputeRoot,
+    DoubleBuffer,
     Fuse,
     Inline,
     Pragma,
+    Prefetch,
     Reorder,
     RFactor,
     SetScope,
+    SetStorePredicate,
     Split,
+    SplitRelation,
     Stage,
     State,
     Step,
+    StorageAlign,
+    StoreAt,
     TransformLayout,
     legal_places,
     readers,
@@ -345,8 +352,81 @@ def _transform_layout(d: _Draw) -> list[Step]:
     return [TransformLayout(stage.name, names, tuple(at))]
 
 
+def _bind(d: _Draw) -> list[Step]:
+    """Virtual threads: hardware ones are for other targets."""
+
+    def fits(stage: Stage, a: Axis) -> bool:
+        return d.plain(stage)(a) and a.kind == "data" and isinstance(a.extent, int)
+
+    stage = d.stage(lambda s: any(fits(s, a) for a in s.leaves))
+    a = d.axis(stage, lambda a: fits(stage, a)) if stage else None
+    if stage is None or a is None:
+        return []
+    tag = pick(d.rng, ("vthread", "cthread"))
+    if chance(d.rng, 0.4):
+        return [Bind(stage.name, a.name, tag)]
+    outer = _numbered(f"{a.name}.outer", {b.name for b in stage.axes()})
+    n = pick(d.rng, (2, 2, 3, 4))
+    return [Split(stage.name, a.name, nparts=n), Bind(stage.name, outer, tag)]
+
+
+def _double_buffer(d: _Draw) -> list[Step]:
+    stage = d.inner(lambda s: isinstance(s.attach, At) and s.store is None)
+    return [DoubleBuffer(stage.name)] if stage else []
+
+
+def _storage_align(d: _Draw) -> list[Step]:
+    stage = d.inner(lambda s: bool(s.op.shape) and s.layout is None)
+    if not stage or not isinstance(stage.op, ComputeOp) or not stage.op.axis:
+        return []
+    factor = int(pick(d.rng, (1, 2, 8, 32)))
+    a = pick(d.rng, stage.op.axis)
+    return [StorageAlign(stage.name, a.name, factor, int(d.rng.integers(0, factor)))]
+
+
+def _prefetch(d: _Draw) -> list[Step]:
+    stage = d.stage(lambda s: bool(s.leaves) and isinstance(s.op, ComputeOp))
+    a = d.axis(stage) if stage else None
+    if stage is None or a is None or not isinstance(stage.op, ComputeOp):
+        return []
+    names = [s.name for s in d.state.stages if any(t.op is s.op for t in stage.op.input_tensors)]
+    return [Prefetch(stage.name, pick(d.rng, names), a.name, 2)] if names else []
+
+
+def _set_store_predicate(d: _Draw) -> list[Step]:
+    """A condition that holds for all elements there are, but not for what a split overruns."""
+    cuts = [
+        (s, r)
+        for s in d.state.stages
+        for r in s.relations
+        if isinstance(r, SplitRelation)
+        and r.factor is not None
+        and isinstance(r.parent.extent, int)
+    ]
+    if not cuts:
+        return []
+    stage, r = pick(d.rng, cuts)
+    names = (stage.named()[r.outer], stage.named()[r.inner])
+    outer, inner = (n.replace(".", "_") for n in names)
+    cond = f"{outer}*{r.factor} + {inner} < {r.parent.extent}"
+    return [SetStorePredicate(stage.name, names, (cond,))]
+
+
+def _store_at(d: _Draw) -> list[Step]:
+    """Storage at a loop around the one that the stage is computed at, most of the time."""
+    stage = d.inner(lambda s: isinstance(s.attach, At) and not s.double_buffer)
+    if not stage or not isinstance(stage.attach, At):
+        return []
+    target = d.state.stage(stage.attach.stage)
+    if not d.wild and chance(d.rng, 0.2) and isinstance(target.attach, At):
+        target = d.state.stage(target.attach.stage)
+    return [StoreAt(stage.name, target.name, pick(d.rng, target.leaves).name)]
+
+
 DRAWS: tuple[Callable[[_Draw], list[Step]], ...] = (
     *(_split,) * 4, *(_fuse,) * 2, *(_reorder,) * 2, *(_tile,) * 2, *(_annotate,) * 4, _pragma,
     *(_compute_at,) * 5, *(_compute_inline,) * 2, _compute_root, _set_scope,
     *(_cache_read,) * 2, *(_cache_write,) * 2, *(_rfactor,) * 2, _transform_layout,
+    *(_bind,) * 2, *(_double_buffer,) * 2, _storage_align, _prefetch, _set_store_predicate,
+    *(_store_at,) * 3,
 )  # fmt: skip

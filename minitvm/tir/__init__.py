@@ -5,6 +5,7 @@ from .buffer import DeclaredBuffer, decl_buffer
 from .builder import BufferPointer, IRBuilder
 from .call import (
     EXTERN,
+    IN_BOUNDS,
     PACKED,
     VIEW,
     call_extern,
@@ -79,6 +80,7 @@ from .nodes import (
     Where,
 )
 from .numeric import BINARY, COMPARE, choose, convert
+from .size import check_size
 from .stmt import (
     NOTHING,
     Allocate,
@@ -110,7 +112,7 @@ from .value import (
     unify,
     value,
 )
-from .verify import verify
+from .verify import Level, verify
 from .walk import (
     Node,
     children,
@@ -132,6 +134,7 @@ __all__ = [
     "FALSE",
     "INF",
     "INTRINSICS",
+    "IN_BOUNDS",
     "NOTHING",
     "PACKED",
     "TRUE",
@@ -162,6 +165,7 @@ __all__ = [
     "Index",
     "Intrinsic",
     "Lane",
+    "Level",
     "Linear",
     "Load",
     "LoopKind",
@@ -188,6 +192,7 @@ __all__ = [
     "callee",
     "cast_to",
     "children",
+    "check_size",
     "choose",
     "clear_functions",
     "compare",

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from minitvm.base import ExprError, as_tuple, dtype, node
+from minitvm.base import ExprError, as_tuple, node
+from minitvm.base import dtype as dtype_of
 
 from .call import Mode, pointer
 from .index import floordiv, floormod
@@ -80,12 +81,8 @@ def decl_buffer(
         raise ExprError(f"decl_buffer({name})", f"{len(dims)} dimensions, {len(steps)} strides")
     if not isinstance(elem_offset, Var | None):
         raise ExprError(f"decl_buffer({name}, elem_offset=...)", "it takes a variable", "te.var()")
-    kind = _dtype(dtype)
+    kind = dtype_of(dtype)
     return DeclaredBuffer(name, dims, kind, scope, steps, elem_offset, max(1, offset_factor))
-
-
-def _dtype(name: str) -> Any:
-    return dtype(name)
 
 
 def positions(b: Buffer, at: Any) -> tuple[Index, ...]:

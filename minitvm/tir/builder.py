@@ -13,7 +13,8 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from typing import Any, get_args
 
-from minitvm.base import ExprError, as_tuple, dtype
+from minitvm.base import ExprError, as_tuple
+from minitvm.base import dtype as dtype_of
 
 from .buffer import positions, store
 from .index import add, high, sub
@@ -71,10 +72,10 @@ class IRBuilder:
         return BufferPointer(self, buffer)
 
     def allocate(
-        self, type_: str, shape: Any, name: str = "buf", scope: str = "global"
+        self, dtype: str, shape: Any, name: str = "buf", scope: str = "global"
     ) -> BufferPointer:
         """New memory, which exists for the rest of the block."""
-        made = Buffer(name, tuple(index(n) for n in as_tuple(shape)), dtype(type_), scope)
+        made = Buffer(name, tuple(index(n) for n in as_tuple(shape)), dtype_of(dtype), scope)
         self._rest(lambda body: Allocate(made, body))
         return BufferPointer(self, made)
 

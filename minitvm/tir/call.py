@@ -4,7 +4,7 @@
     call_packed("f", ...)             a Python function, see register_func: packed.f(...)
     call_intrin("int32", "f", ...)    an instruction that only its target knows: f(...)
 
-Memory is passed as a pointer, `access_ptr.r(A[i, j], offset)`, or with its shape and strides,
+Memory is passed as a pointer, `access_ptr.r(A[i, j])`, or with its shape and strides,
 `view(A[i, j], 8, 8, 64, 1)`. Both name the first element through a Load that is never executed, so
 that every pass moves them as it moves any access.
 """
@@ -14,9 +14,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Literal, TypeAlias
 
-from minitvm.base import ExprError, dtype
+from minitvm.base import ExprError
+from minitvm.base import dtype as dtype_of
 
-from .index import row_strides
+from .index import row_strides, same
 from .intrinsics import INTRINSICS, intrinsic
 from .nodes import Buffer, Call, Expr, Index, Load
 from .value import cast_to, index, value
@@ -25,6 +26,7 @@ Mode: TypeAlias = Literal["r", "w", "rw"]
 POINTER = "access_ptr."
 VIEW = "view"
 EXTERN, PACKED = "extern.", "packed."
+IN_BOUNDS = "assert_in_bounds"  # of an index and a size: stops the program where it is outside
 
 # --- registered functions ------------------------------------------------------------------------
 
@@ -71,22 +73,22 @@ def clear_functions() -> None:
 # --- calls ---------------------------------------------------------------------------------------
 
 
-def call_extern(type_: str, name: str, *args: Any) -> Call:
-    """The C function `name`, which returns a `type_`. Buffers are passed as pointers."""
-    return Call(f"{EXTERN}{name}", _arguments(args, pointer), dtype(type_))
+def call_extern(dtype: str, name: str, *args: Any) -> Call:
+    """The C function `name`, which returns a `dtype`. Buffers are passed as pointers."""
+    return Call(f"{EXTERN}{name}", _arguments(args, pointer), dtype_of(dtype))
 
 
 def call_packed(name: str, *args: Any) -> Call:
     """The Python function registered as `name`. Buffers are passed as arrays."""
-    return Call(f"{PACKED}{name}", _arguments(args, view), dtype("int32"))
+    return Call(f"{PACKED}{name}", _arguments(args, view), dtype_of("int32"))
 
 
-def call_intrin(type_: str, name: str, *args: Any) -> Call:
+def call_intrin(dtype: str, name: str, *args: Any) -> Call:
     """The instruction `name` of some target, or one of the intrinsics that every target has."""
     known = name.removeprefix("tir.")
     if known in INTRINSICS:
         return intrinsic(known, *args)
-    return Call(name, _arguments(args, pointer), dtype(type_))
+    return Call(name, _arguments(args, pointer), dtype_of(dtype))
 
 
 def hardware_intrinsic(name: str, *args: Any) -> Call:
@@ -103,7 +105,8 @@ def pointer(b: Buffer, mode: Mode = "rw", offset: Any = 0) -> Call:
     if mode not in ("r", "w", "rw"):
         raise ExprError(f"access_ptr({mode!r}) of {b.name}", "no such mode", '"r", "w" or "rw"')
     start = Load(b, (0,) * len(b.shape), b.dtype)
-    return Call(f"{POINTER}{mode}", (start, cast_to(index(offset), "int32")), b.dtype)
+    beyond = () if same(index(offset), 0) else (cast_to(index(offset), "int32"),)
+    return Call(f"{POINTER}{mode}", (start, *beyond), b.dtype)
 
 
 def view(b: Buffer) -> Call:
@@ -124,7 +127,8 @@ def view_at(
 
 def is_opaque(e: object) -> bool:
     """Is `e` a call that the compiler does not look into?"""
-    return isinstance(e, Call) and e.name not in INTRINSICS and not is_memory(e)
+    known = isinstance(e, Call) and (e.name in INTRINSICS or e.name == IN_BOUNDS or is_memory(e))
+    return isinstance(e, Call) and not known
 
 
 def is_memory(e: object) -> bool:
@@ -150,7 +154,7 @@ def first_element(e: Call) -> Load:
 
 def offset_of(e: Call) -> Index:
     """How many elements a pointer is moved."""
-    return index(e.args[1])
+    return index(e.args[1]) if len(e.args) > 1 else 0
 
 
 def extents_of(e: Call) -> tuple[tuple[Index, ...], tuple[Index, ...]]:

@@ -17,6 +17,7 @@ import numpy as np
 from minitvm.base import VerifyError
 
 from .call import (
+    IN_BOUNDS,
     VIEW,
     callee,
     extents_of,
@@ -151,6 +152,8 @@ class _Compiler:
                 return self.lazy(e)
             case Call() if is_opaque(e):
                 return self.opaque(e)
+            case Call(name, (i, n)) if name == IN_BOUNDS:
+                return self.in_bounds(e, self.value(i), self.value(n))
             case Call(name, args):
                 return self.call(name, [self.value(a) for a in args])
             case _:
@@ -186,6 +189,18 @@ class _Compiler:
         meaning = known.meaning
         return lambda frame: meaning(*[a(frame) for a in args])
 
+    def in_bounds(self, e: Call, index: Run, size: Run) -> Run:
+        """True, or a VerifyError that quotes the check."""
+
+        def run(frame: Frame) -> Any:
+            i, n = np.atleast_1d(index(frame)), int(size(frame))
+            if np.any((i < 0) | (i >= n)):
+                what = f"{self.f.name}: {self.f.printer().expr(e)}"
+                raise VerifyError(what, _outside(0, i, n, True))
+            return np.bool_(True)
+
+        return run
+
     def opaque(self, e: Call) -> Run:
         """A call of a registered function on numpy arrays that share this program's memory."""
         name = callee(e)
@@ -218,7 +233,9 @@ class _Compiler:
 
             def row(frame: Frame) -> Any:
                 data = memory.written if mark else memory.data
-                return None if data is None else data[start(frame) + beyond(frame) :]
+                if data is None or not data.size:
+                    return data
+                return data[start(frame) + beyond(frame) :]
 
             return row
         shape, strides = ([self.index(n) for n in part] for part in extents_of(e))
@@ -228,6 +245,8 @@ class _Compiler:
             if data is None:
                 return None
             extents, steps = [n(frame) for n in shape], [n(frame) for n in strides]
+            if not data.size:
+                return data.reshape(extents)
             return window(data[start(frame) :], extents, steps)
 
         return block

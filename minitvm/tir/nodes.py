@@ -37,6 +37,8 @@ from typing import Any, ClassVar, Literal, TypeAlias
 
 from minitvm.base import BOOL, INT32, DType, ExprError, node
 
+from .ufunc import operator_of
+
 Index: TypeAlias = "Expr | int"
 Bound: TypeAlias = "int | float"  # a float only where it is an infinity
 INF = math.inf
@@ -157,6 +159,26 @@ class Expr:
             "an expression has no truth value while the program is being built",
             "`if`, `and`, `or`, `not` and chained comparisons need one",
             "te.if_then_else(cond, a, b), te.all(...), te.any(...) or tir.Not(...)",
+        )
+
+    def __index__(self) -> int:
+        raise ExprError(
+            "a Python number wanted, an expression found",
+            "it has no value while the program is being built: range, int, float and the "
+            "indices of lists and numpy arrays need one",
+            "te.placeholder for data, A[i, j]; te.sum over a te.reduce_axis instead of a loop",
+        )
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
+        """numpy's functions: np.float32(2) * x works, np.exp(x) raises ExprError."""
+        a, b = (*inputs, None)[:2]
+        return Expr.operate(operator_of(ufunc.__name__, method, bool(options)), a, b)
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+        raise ExprError(
+            "a numpy array wanted, an expression found",
+            "it has no value while the program is being built; nor can an axis index an array",
+            "te.placeholder for data, A[i, j]; te.if_then_else, te.exp, ... for numpy's functions",
         )
 
     __hash__ = object.__hash__

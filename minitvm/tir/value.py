@@ -66,6 +66,8 @@ def operand(x: Any) -> Expr | int | float:
         return Const(float(x), dtype(x.dtype.name))
     if hasattr(x, "__expr__"):
         return x.__expr__()
+    if isinstance(x, np.ndarray):
+        return _scalar(cast("np.ndarray[Any, Any]", x))
     try:
         return operator.index(x)
     except TypeError:
@@ -74,6 +76,17 @@ def operand(x: Any) -> Expr | int | float:
             "only expressions, axes, tensor elements and numbers can be combined",
             "index a tensor, A[i, j], before using it" if hasattr(x, "shape") else "",
         ) from None
+
+
+def _scalar(a: np.ndarray[Any, Any]) -> Expr | int | float:
+    """The one element of an array without dimensions: numpy makes such of np.float32(2)."""
+    if a.ndim:
+        raise ExprError(
+            "a numpy array in a formula",
+            "data come in when the compiled function is called",
+            'A = te.placeholder(a.shape, "float32"), and A[i, j] in the formula',
+        )
+    return operand(a[()])
 
 
 def const(value: float | bool, type_: str = "") -> Const:

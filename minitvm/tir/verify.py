@@ -11,6 +11,7 @@ from typing import Literal, TypeAlias, assert_never
 
 from minitvm.base import BOOL, DType, VerifyError
 
+from .call import is_memory
 from .func import PrimFunc
 from .index import elements, is_index, nonneg, sub
 from .intrinsics import INTRINSICS, Intrinsic
@@ -106,7 +107,7 @@ def _sure_accesses(s: Stmt) -> Iterator[tuple[Buffer, tuple[Index, ...]]]:
         e = stack.pop()
         if isinstance(e, Load):
             yield e.buffer, e.indices
-        inside = [e.cond] if isinstance(e, IfThenElse) else children(e)
+        inside = [e.cond] if isinstance(e, IfThenElse) else [] if is_memory(e) else children(e)
         stack.extend(n for n in inside if isinstance(n, Expr))
 
 

@@ -17,6 +17,8 @@ from minitvm.base import ExprError, as_tuple
 from minitvm.te import Tensor
 from minitvm.tir import Index, floordiv, floormod, same, text
 
+from .operands import on_tensors
+
 CONV_DIRECT = "conv_direct"
 CONV_ROWS = "conv_rows"
 IMAGE_ROWS = "image_rows"
@@ -111,6 +113,7 @@ def _constant(n: Index, t: Tensor) -> int:
     return n
 
 
+@on_tensors
 def conv2d(
     data: Tensor,
     kernel: Tensor,
@@ -221,6 +224,7 @@ def _rows(data: Tensor, kernel: Tensor, high: Window, wide: Window, groups: int)
     return te.compute((batch, outputs, high.out, wide.out), crop, name="T_conv2d", tag=CROP)
 
 
+@on_tensors
 def conv1d(
     data: Tensor, kernel: Tensor, strides: int = 1, padding: Any = 0, dilation: int = 1
 ) -> Tensor:
@@ -228,6 +232,7 @@ def conv1d(
     return _plain(data, kernel, strides, padding, dilation, 1)
 
 
+@on_tensors
 def conv3d(
     data: Tensor, kernel: Tensor, strides: Any = 1, padding: Any = 0, dilation: Any = 1
 ) -> Tensor:
@@ -280,6 +285,7 @@ def _each(x: Any, rank: int) -> tuple[int, ...]:
     return found
 
 
+@on_tensors
 def conv2d_transpose(data: Tensor, kernel: Tensor, strides: Any = 1, padding: Any = 0) -> Tensor:
     """The gradient of conv2d by its input: [N, O, OH, OW] of data [N, C, H, W].
 

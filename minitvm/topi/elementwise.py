@@ -13,6 +13,8 @@ from minitvm.base import ExprError
 from minitvm.te import Tensor
 from minitvm.tir import Index, cast_to, same, select, text
 
+from .operands import on_tensors
+
 ELEMENTWISE = "elementwise"
 
 
@@ -20,76 +22,91 @@ def _map(name: str, f: Callable[[Any], Any], x: Tensor) -> Tensor:
     return te.compute(x.shape, lambda *i: f(x(*i)), name=f"T_{name}", tag=ELEMENTWISE)
 
 
+@on_tensors
 def relu(x: Tensor) -> Tensor:
     """max(x, 0)."""
     return _map("relu", lambda v: te.max(v, 0), x)
 
 
+@on_tensors
 def leaky_relu(x: Tensor, alpha: float = 0.01) -> Tensor:
     """x where x > 0, else alpha * x."""
     return _map("leaky_relu", lambda v: select(v > 0, v, v * alpha), x)
 
 
+@on_tensors
 def sigmoid(x: Tensor) -> Tensor:
     """1 / (1 + exp(-x))."""
     return _map("sigmoid", te.sigmoid, x)
 
 
+@on_tensors
 def tanh(x: Tensor) -> Tensor:
     """Hyperbolic tangent."""
     return _map("tanh", te.tanh, x)
 
 
+@on_tensors
 def gelu(x: Tensor) -> Tensor:
     """x * Phi(x), with Phi the normal distribution function, by erf."""
     return _map("gelu", lambda v: v * 0.5 * (1 + te.erf(v * 0.5**0.5)), x)
 
 
+@on_tensors
 def silu(x: Tensor) -> Tensor:
     """x * sigmoid(x), also called swish."""
     return _map("silu", lambda v: v * te.sigmoid(v), x)
 
 
+@on_tensors
 def exp(x: Tensor) -> Tensor:
     """e ** x."""
     return _map("exp", te.exp, x)
 
 
+@on_tensors
 def log(x: Tensor) -> Tensor:
     """Natural logarithm."""
     return _map("log", te.log, x)
 
 
+@on_tensors
 def sqrt(x: Tensor) -> Tensor:
     """Square root."""
     return _map("sqrt", te.sqrt, x)
 
 
+@on_tensors
 def rsqrt(x: Tensor) -> Tensor:
     """1 / sqrt(x)."""
     return _map("rsqrt", te.rsqrt, x)
 
 
+@on_tensors
 def erf(x: Tensor) -> Tensor:
     """The error function."""
     return _map("erf", te.erf, x)
 
 
+@on_tensors
 def negative(x: Tensor) -> Tensor:
     """-x."""
     return _map("negative", lambda v: -v, x)
 
 
+@on_tensors
 def abs(x: Tensor) -> Tensor:
     """|x|."""
     return _map("abs", te.abs, x)
 
 
+@on_tensors
 def clip(x: Tensor, a_min: float, a_max: float) -> Tensor:
     """x, but at least a_min and at most a_max."""
     return _map("clip", lambda v: te.min(te.max(v, a_min), a_max), x)
 
 
+@on_tensors
 def cast(x: Tensor, dtype: str) -> Tensor:
     """x converted to `dtype`."""
     return _map("cast", lambda v: cast_to(v, dtype), x)

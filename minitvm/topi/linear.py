@@ -10,10 +10,12 @@ from minitvm.te import Tensor
 from minitvm.tir import Index, cast_to, same, text
 
 from .elementwise import ELEMENTWISE, broadcast_shape
+from .operands import on_tensors
 
 MATMUL = "matmul"
 
 
+@on_tensors
 def matmul(
     a: Tensor,
     b: Tensor,
@@ -51,6 +53,7 @@ def matmul(
     return te.compute((m, n), body, name=name, tag=MATMUL)
 
 
+@on_tensors
 def batch_matmul(
     a: Tensor,
     b: Tensor,
@@ -93,6 +96,7 @@ def _rows_columns(x: Tensor, transposed: bool) -> tuple[Index, Index]:
     return (columns, rows) if transposed else (rows, columns)
 
 
+@on_tensors
 def dense(data: Tensor, weight: Tensor, bias: Tensor | None = None, out_dtype: str = "") -> Tensor:
     """A fully connected layer [M, N]: data [M, K] times weight [N, K] transposed, plus bias [N]."""
     product = matmul(data, weight, transpose_b=True, out_dtype=out_dtype, name="T_dense")

@@ -11,11 +11,13 @@ from minitvm.te import Tensor
 from minitvm.tir import Index, cast_to, same, text
 
 from .elementwise import ELEMENTWISE
+from .operands import on_tensors
 from .reduction import REDUCTION, dimensions, fold_over
 
 ROW = "row"  # reads statistics of its row: scheduled row by row
 
 
+@on_tensors
 def softmax(x: Tensor, axis: int = -1) -> Tensor:
     """exp(x - m) / sum(exp(x - m)) along `axis`, where m is the largest element there."""
     over = dimensions("softmax", x, axis)
@@ -29,6 +31,7 @@ def softmax(x: Tensor, axis: int = -1) -> Tensor:
     )
 
 
+@on_tensors
 def log_softmax(x: Tensor, axis: int = -1) -> Tensor:
     """x - m - log(sum(exp(x - m))) along `axis`."""
     over = dimensions("log_softmax", x, axis)
@@ -49,6 +52,7 @@ def _without(i: Sequence[Any], over: Sequence[int]) -> list[Any]:
     return [at for d, at in enumerate(i) if d not in over]
 
 
+@on_tensors
 def layer_norm(
     x: Tensor,
     gamma: Tensor | None = None,
@@ -81,6 +85,7 @@ def layer_norm(
     return te.compute(x.shape, body, name="T_layer_norm", tag=ROW)
 
 
+@on_tensors
 def batch_norm(
     x: Tensor,
     gamma: Tensor,
@@ -103,11 +108,13 @@ def batch_norm(
     return te.compute(x.shape, body, name="T_batch_norm", tag=ELEMENTWISE)
 
 
+@on_tensors
 def argmax(x: Tensor, axis: int = -1) -> Tensor:
     """The place of the largest element along `axis` (the first one of equals), int32."""
     return _arg("argmax", x, axis, lambda a, b: a > b, te.min_value)
 
 
+@on_tensors
 def argmin(x: Tensor, axis: int = -1) -> Tensor:
     """The place of the smallest element along `axis` (the first one of equals), int32."""
     return _arg("argmin", x, axis, lambda a, b: a < b, te.max_value)

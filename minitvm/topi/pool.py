@@ -9,15 +9,18 @@ from minitvm.te import Tensor
 from minitvm.tir import Expr, cast_to
 
 from .conv import Window, margins, pair
+from .operands import on_tensors
 from .reduction import REDUCTION
 
 
+@on_tensors
 def max_pool2d(data: Tensor, kernel: Any, strides: Any = None, padding: Any = 0) -> Tensor:
     """The largest pixel under each window [N, C, OH, OW]; padding never wins."""
     high, wide = _windows(data, kernel, strides, padding)
     return _pool(data, high, wide, "T_max_pool", te.max, te.min_value(data.dtype))
 
 
+@on_tensors
 def avg_pool2d(
     data: Tensor,
     kernel: Any,
@@ -41,6 +44,7 @@ def avg_pool2d(
     return te.compute(total.shape, body, name="T_avg_pool", tag="elementwise")
 
 
+@on_tensors
 def global_avg_pool2d(data: Tensor) -> Tensor:
     """The mean of each channel [N, C, 1, 1]."""
     return avg_pool2d(data, (data.shape[2], data.shape[3]), strides=1)

@@ -9,24 +9,30 @@ from minitvm import te
 from minitvm.base import ExprError, as_tuple
 from minitvm.te import Tensor
 
+from .operands import on_tensors
+
 REDUCTION = "reduction"
 
 
+@on_tensors
 def sum(x: Tensor, axis: Any = None, keepdims: bool = False) -> Tensor:
     """The sum over `axis`: one dimension, several, or None for all."""
     return _reduce("sum", te.sum, x, axis, keepdims)
 
 
+@on_tensors
 def prod(x: Tensor, axis: Any = None, keepdims: bool = False) -> Tensor:
     """The product over `axis`."""
     return _reduce("prod", te.prod, x, axis, keepdims)
 
 
+@on_tensors
 def max(x: Tensor, axis: Any = None, keepdims: bool = False) -> Tensor:
     """The largest element over `axis`."""
     return _reduce("max", te.max, x, axis, keepdims)
 
 
+@on_tensors
 def min(x: Tensor, axis: Any = None, keepdims: bool = False) -> Tensor:
     """The smallest element over `axis`."""
     return _reduce("min", te.min, x, axis, keepdims)

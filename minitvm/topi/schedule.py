@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from minitvm import te
-from minitvm.base import Target, as_tuple
+from minitvm.base import ArgumentError, Target, as_tuple
 from minitvm.schedule import effective_readers, readers
 from minitvm.te import ComputeOp, Schedule, StageView, Tensor
 from minitvm.tensor import Operation, loads
@@ -31,7 +31,7 @@ def schedule(outs: Any, target: str | Target = "llvm") -> Schedule:
     runs vectorized over its last dimension and in parallel over the others.
     """
     to = Target(target)
-    s = te.create_schedule([t.op for t in as_tuple(outs)])
+    s = te.create_schedule(_tensors(outs))
     _inline(s)
     if to.kind == "python":
         return s
@@ -49,6 +49,18 @@ def schedule(outs: Any, target: str | Target = "llvm") -> Schedule:
         if not settled and isinstance(stage.op, ComputeOp):
             schedule_plain(s, stage, stage.op, to)
     return s
+
+
+def _tensors(outs: Any) -> list[Tensor]:
+    found = list(as_tuple(outs))
+    for t in found:
+        if not isinstance(t, Tensor):
+            raise ArgumentError(
+                f"topi.schedule({type(t).__name__})",
+                "it takes the tensors to compute and makes a schedule of them",
+                "topi.schedule(C) or topi.schedule([C, D])",
+            )
+    return found
 
 
 def _inline(s: Schedule) -> None:

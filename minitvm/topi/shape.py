@@ -11,9 +11,12 @@ from minitvm.base import ExprError
 from minitvm.te import Tensor
 from minitvm.tir import Index, add, same, text
 
+from .operands import check_tensor, on_tensors
+
 INJECTIVE = "injective"
 
 
+@on_tensors
 def transpose(x: Tensor, axes: Sequence[int] | None = None) -> Tensor:
     """x with its dimensions permuted; reversed if no order is given."""
     order = list(axes) if axes is not None else list(reversed(range(x.ndim)))
@@ -31,6 +34,7 @@ def transpose(x: Tensor, axes: Sequence[int] | None = None) -> Tensor:
     return te.compute([x.shape[d] for d in order], body, name="T_transpose", tag=INJECTIVE)
 
 
+@on_tensors
 def pad(
     x: Tensor,
     pad_before: Sequence[int],
@@ -59,6 +63,7 @@ def pad(
     return te.compute(shape, body, name=name, tag=INJECTIVE)
 
 
+@on_tensors
 def reshape(x: Tensor, shape: Sequence[int]) -> Tensor:
     """The elements of x, in their order, in another shape of as many elements."""
     sizes = [n for n in x.shape if isinstance(n, int)]
@@ -83,6 +88,8 @@ def reshape(x: Tensor, shape: Sequence[int]) -> Tensor:
 
 def concatenate(tensors: Sequence[Tensor], axis: int = 0) -> Tensor:
     """The tensors one after another along `axis`; their other sizes agree."""
+    for t in as_tuple(tensors):
+        check_tensor("topi.concatenate", "one of tensors", t)
     first = tensors[0]
     d = axis + first.ndim if axis < 0 else axis
     for t in tensors:
@@ -111,6 +118,7 @@ def concatenate(tensors: Sequence[Tensor], axis: int = 0) -> Tensor:
     return te.compute(shape, body, name="T_concat", tag=INJECTIVE)
 
 
+@on_tensors
 def strided_slice(
     x: Tensor, begin: Sequence[int], end: Sequence[int], strides: Sequence[int] | None = None
 ) -> Tensor:

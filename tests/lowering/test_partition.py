@@ -77,9 +77,24 @@ def test_the_last_part_of_an_inner_loop_keeps_its_guard(same: Same) -> None:
     ]
 
 
-def test_a_symbolic_loop_keeps_its_guard(same: Same) -> None:
-    before = flat(rows(64), te.size_var("n"))
-    assert partitioned(before, same, n=70) == str(before)
+def test_a_symbolic_loop_loses_its_guard_where_parts_are_whole(same: Same) -> None:
+    after = partitioned(flat(rows(64), te.size_var("n")), same, n=70).splitlines()
+    assert after[1:4] == [
+        "  for i_outer in range(n // 64):",
+        "    for i_inner in range(64):",
+        "      for j in range(6):",
+    ]
+    assert after[5:8] == [
+        "  for i_outer_1 in range((n + 63) // 64 - n // 64):",
+        "    for i_inner in range(64):",
+        "      if likely(i_outer_1*64 + n // 64*64 + i_inner < n):",
+    ]
+
+
+@pytest.mark.parametrize("n", [0, 1, 63, 64, 65, 128, 200])
+@pytest.mark.parametrize("kind", ["", "parallel"])
+def test_every_symbolic_size_computes_the_same(n: int, kind: str, same: Same) -> None:
+    partitioned(flat(rows(64, kind), te.size_var("n")), same, n=n)
 
 
 def test_the_condition_of_a_reduction_is_a_guard_too(golden: Golden, same: Same) -> None:

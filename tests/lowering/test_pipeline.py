@@ -1,6 +1,7 @@
 """lower(): which passes run, who watches, which arguments fit, and that nothing is changed."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -8,9 +9,9 @@ import pytest
 
 import minitvm as tvm
 from minitvm import te
-from minitvm.base import ArgumentError
-from minitvm.lowering import PASSES, START, flatten, tidy, unroll
-from minitvm.tir import NOTHING, PrimFunc, Stmt, interpret
+from minitvm.base import ArgumentError, VerifyError
+from minitvm.lowering import PASSES, START, Pass, flatten, insert, tidy, unroll
+from minitvm.tir import NOTHING, For, PrimFunc, Stmt, Store, interpret, rewrite
 
 
 def chain() -> tuple[te.Schedule, te.Tensor, te.Tensor, te.Tensor]:
@@ -71,7 +72,8 @@ def test_until_shows_what_a_watcher_sees() -> None:
 def test_an_unknown_pass_is_refused_with_the_known_ones() -> None:
     s, A, _, C = chain()
     assert refusal(lambda: tvm.lower(s, [A, C], until="flaten", target="python")) == (
-        "until='flaten': no such pass\n  try: one of nest, flatten, tidy"
+        "until='flaten': no such pass\n  try: one of nest, rewrite_unsafe_select, flatten, "
+        "inject_virtual_thread, inject_double_buffer, tidy"
     )
 
 
@@ -102,6 +104,41 @@ def test_a_pass_that_changes_nothing_leaves_the_same_program() -> None:
 def test_the_program_has_the_name_it_was_given() -> None:
     s, A, _, C = chain()
     assert str(tvm.lower(s, [A, C], "twice")).startswith("def twice(")
+
+
+# --- laws ---------------------------------------------------------------------------------------
+
+
+def give_back_indices(s: Stmt) -> Stmt:
+    """A pass that forgets to be flat: C[i] becomes C[i, 0]."""
+
+    def on_stmt(s: Stmt) -> Stmt:
+        return Store(s.buffer, (*s.indices, 0), s.value) if isinstance(s, Store) else s
+
+    return rewrite(s, on_stmt)
+
+
+def vectorize_again(s: Stmt) -> Stmt:
+    """A pass that leaves work to those that have run."""
+    return rewrite(s, lambda s: replace(s, kind="unroll") if isinstance(s, For) else s)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "phase", "says"),
+    [
+        (give_back_indices, 1, "'B' has 2 indices, after flatten it is one offset"),
+        (vectorize_again, 3, "a loop is left to unroll"),
+    ],
+)
+def test_what_earlier_passes_achieved_is_kept(wrong: Pass, phase: int, says: str) -> None:
+    s, A, _, C = chain()
+    with pytest.raises(VerifyError, match=says):
+        tvm.lower(s, [A, C], passes=insert(PASSES["llvm"], phase, wrong))
+
+
+def test_before_unroll_loops_may_be_marked() -> None:
+    s, A, _, C = chain()
+    tvm.lower(s, [A, C], passes=insert(PASSES["llvm"], 1, vectorize_again))
 
 
 # --- purity --------------------------------------------------------------------------------------

@@ -88,6 +88,22 @@ def test_auto_unroll_writes_out_what_has_few_enough_steps(
     assert sum("for " in line for line in written) == loops
 
 
+@pytest.mark.parametrize(("steps", "loops"), [(16, 0), (15, 1)])
+def test_sixteen_steps_are_written_out_under_a_limit_of_sixteen(
+    steps: int, loops: int, same: Same
+) -> None:
+    written = lines(matrix(2, 8, auto(steps)), same)
+    assert sum("for " in line for line in written) == loops
+
+
+def test_short_loops_stay_loops_where_unrolling_is_left_to_the_compiler(same: Same) -> None:
+    def prepare(s: te.Schedule, C: te.Tensor) -> None:
+        s[C].pragma(C.op.axis[0], "unroll_explicit", 0)  # type: ignore[union-attr]
+        auto(16)(s, C)
+
+    assert sum("for " in line for line in lines(matrix(2, 8, prepare), same)) == 2
+
+
 def test_the_pragma_is_gone_when_it_is_done(same: Same) -> None:
     assert not any("pragma" in line for line in lines(matrix(2, 4, auto(0)), same))
 

@@ -383,8 +383,10 @@ INDEX_IT = (
     [
         (lambda i: A, f"Tensor in a formula: {INDEX_IT}"),
         (lambda i: V[i] + I, f"Tensor in a formula: {INDEX_IT}"),
-        (lambda i: np.zeros(3), f"ndarray in a formula: {INDEX_IT}"),
-        (lambda i: V + 1.0, "V + ...: a formula works on elements\n"
+        (lambda i: np.zeros(3), "a numpy array in a formula: data come in when the compiled "
+         "function is called\n"
+         '  try: A = te.placeholder(a.shape, "float32"), and A[i, j] in the formula'),
+        (lambda i: V + 1.0, "an operator on V as a whole: a formula works on elements\n"
          "  try: te.compute(V.shape, lambda *i: V(*i) + ...), or topi"),
         (lambda i: list(V), "iterating over V: a tensor here is a formula, not data"),
         (lambda i: A[i], "A[i]: A has 2 dimension(s), 1 index(es) given"),

@@ -1,0 +1,277 @@
+"""Loop IR -> Python source text that numba compiles: the loops of `python`, with machine types.
+
+numba computes integers in 64 bits and float32 * 2.0 in float64. So float constants name their type,
+and integers are cut to theirs, np.int8(...), wherever more than their lowest bits matter. What
+int64 numbers do that outgrow 64 bits, numba leaves open: wrap_add(a, b) says it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TypeGuard
+
+from minitvm.base import BOOL, INT64, BuildError, DType
+from minitvm.tir import (
+    Binary,
+    Buffer,
+    Call,
+    Const,
+    Expr,
+    For,
+    Index,
+    PrimFunc,
+    Stmt,
+    Var,
+    callee,
+    children,
+    is_index,
+)
+
+from .common import clean, parameters
+from .python import ATOM, CHOICE, SIGNS, TAB, PythonPrinter
+
+GROWING = ("add", "sub", "mul")
+# these need only the lowest bits of their operands for the lowest bits of the result
+MODULAR = (*GROWING, "bitand", "bitor", "bitxor")
+LARGEST = 2**63 - 1
+ONE = "np.{dtype}(1)"
+TYPED = {  # intrinsics that need to know their type
+    "abs": "abs({})",
+    "rsqrt": f"({ONE} / np.sqrt({{}}))",
+    "sigmoid": f"({ONE} / ({ONE} + np.exp(-({{}}))))",
+}
+
+HELPERS = {
+    "wrap_add": '''
+def wrap_add(a, b):
+    """The lowest 64 bits of a + b."""
+    return np.int64(np.uint64(a) + np.uint64(b))
+''',
+    "wrap_sub": '''
+def wrap_sub(a, b):
+    """The lowest 64 bits of a - b."""
+    return np.int64(np.uint64(a) - np.uint64(b))
+''',
+    "wrap_mul": '''
+def wrap_mul(a, b):
+    """The lowest 64 bits of a * b."""
+    return np.int64(np.uint64(a) * np.uint64(b))
+''',
+    "truncdiv": '''
+def truncdiv(a, b):
+    """a / b rounded to zero."""
+    return -a if b == -1 else a // b + int(a % b != 0 and (a < 0) != (b < 0))
+''',
+    "truncmod": '''
+def truncmod(a, b):
+    """What is left of a after truncdiv(a, b): it has the sign of a."""
+    rest = a % b if b != -1 else a - a
+    return rest - b if rest != 0 and (a < 0) != (b < 0) else rest
+''',
+    "floordiv": '''
+def floordiv(a, b):
+    """a // b; the quotient -2**63 // -1 wraps, where a CPU would stop the program."""
+    return -a if b == -1 else a // b
+''',
+    "floormod": '''
+def floormod(a, b):
+    """a % b; a CPU would stop the program at -2**63 % -1."""
+    return a - a if b == -1 else a % b
+''',
+    "shl": '''
+def shl(a, n, bits):
+    """a << n; all of the bits are gone after as many places."""
+    return a << n if 0 <= n < bits else a - a
+''',
+    "shr": '''
+def shr(a, n, bits):
+    """a >> n; 0 or, of a negative a, -1 is left after as many places as there are bits."""
+    return a >> n if 0 <= n < bits else a >> (bits - 1) >> 1
+''',
+    "to_integer": '''
+def to_integer(x, low, high):
+    """The float x without its fraction, at least low, at most high; 0 for NaN."""
+    if np.isnan(x):
+        return 0
+    if x <= low:
+        return low
+    return high if x >= high else int(x)
+''',
+}
+
+
+def emit_numba(f: PrimFunc, *, parallel: bool = True) -> str:
+    """Python source that defines `name(params...)` compiled by numba, name being clean(f.name).
+
+    Parameters are those of emit_python(). With `parallel`, the outermost parallel loops run on
+    numba's threads; without, they are plain loops.
+
+    Needs flat buffers (pass `flatten`) and scalar loops. Raises BuildError for vectors.
+    """
+    loops = tuple(_outermost(f.body)) if parallel else ()
+    p = NumbaPrinter(loops)
+    arguments = ", ".join(p.name(x) for x in parameters(f))
+    text = "\n".join(p.lines(f.body, 1))
+    header = "import math\n\n" if "math." in text else ""
+    helpers = "".join(
+        f'\n\n@numba.njit(error_model="numpy"){code}'
+        for word, code in HELPERS.items()
+        if f"{word}(" in text
+    )
+    head = f"{_decorator(f, bool(loops))}\ndef {clean(f.name)}({arguments}):"
+    return f"{header}import numba\nimport numpy as np\n{helpers}\n\n{head}\n{text}\n"
+
+
+def _decorator(f: PrimFunc, parallel: bool) -> str:
+    """What tells numba the types of the parameters and what may happen in the loops."""
+    kinds = ", ".join(_kind(p) for p in parameters(f))
+    lines = [
+        f'    "void({kinds})",',
+        '    error_model="numpy",  # 1.0 / 0.0 is inf and 1 // 0 is 0: nothing is raised',
+        "    nogil=True,  # other Python threads run meanwhile",
+    ]
+    if parallel:
+        lines.append("    parallel=True,  # the turns of a numba.prange are shared by threads")
+    return "\n".join(["@numba.njit(", *lines, ")"])
+
+
+def _kind(p: Buffer | Var) -> str:
+    """The type of a parameter as numba spells it: float32[::1] is a contiguous row."""
+    if isinstance(p, Var):
+        return "int64"
+    return f"{'boolean' if p.dtype is BOOL else p.dtype}[::1]"
+
+
+def _outermost(s: Stmt) -> Iterator[For]:
+    """The parallel loops that are in no other."""
+    if isinstance(s, For) and s.kind == "parallel":
+        yield s
+        return
+    for part in children(s):
+        if isinstance(part, Stmt):
+            yield from _outermost(part)
+
+
+class NumbaPrinter(PythonPrinter):
+    """Prints values whose types numba finds out to be those of the IR.
+
+    A signed integer may have more bits than its type, but its value is the right one: it fits.
+    """
+
+    integer = "np.int64"  # int(x) of a uint8 is unsigned, and mixed with signed ones a float64
+
+    def __init__(self, shared: tuple[For, ...]) -> None:
+        super().__init__()
+        self.shared = shared
+
+    def _side(self, e: Index, other: Index, tight: int) -> str:
+        if isinstance(e, Const) and e.dtype.kind == "int":
+            return self._bare(e, tight)
+        return self.expr(e, tight)
+
+    def _binary(self, e: Binary) -> tuple[str, int]:
+        if not e.dtype.is_integer or e.op in ("min", "max"):
+            return super()._binary(e)
+        text, strength = self._wide(e) if e.op in MODULAR else self._other(e)
+        return (text, strength) if e.dtype is INT64 else (f"np.{e.dtype}({text})", ATOM)
+
+    def _wide(self, e: Binary) -> tuple[str, int]:
+        """A sum, product, ... of which the lowest bits are right."""
+        sign, strength, tight = SIGNS[e.op]
+        side = self._part
+        if e.op in GROWING and _reach(e) > LARGEST:
+            if e.dtype is INT64:
+                x, y = (self._side(a, b, CHOICE) for a, b in ((e.a, e.b), (e.b, e.a)))
+                return f"wrap_{e.op}({x}, {y})", ATOM
+            side = self._side
+        after = tight + (tight == strength)
+        return f"{side(e.a, e.b, tight)} {sign} {side(e.b, e.a, after)}", strength
+
+    def _part(self, e: Index, other: Index, tight: int) -> str:
+        """An operand of which only the lowest bits matter."""
+        if _is_modular(e):
+            text, strength = self._wide(e)
+            return f"({text})" if strength < tight else text
+        return self._side(e, other, tight)
+
+    def _other(self, e: Binary) -> tuple[str, int]:
+        """A quotient, remainder or shift of integers; a helper where a CPU would balk at it."""
+        by = e.b.value if isinstance(e.b, Const) else None
+        a, b = self.expr(e.a), self._side(e.b, e.a, CHOICE)
+        if e.op in ("shl", "shr"):
+            if by is None or not 0 <= by < e.dtype.bits:
+                return f"{e.op}({a}, {b}, {e.dtype.bits})", ATOM
+        elif e.op.startswith("trunc") or (e.dtype is INT64 and by in (None, -1)):
+            return f"{e.op}({a}, {b})", ATOM
+        sign, strength, tight = SIGNS[e.op]
+        after = tight + (tight == strength)
+        x, y = self._side(e.a, e.b, tight), self._side(e.b, e.a, after)
+        return f"{x} {sign} {y}", strength
+
+    def _cast(self, value: Index, to: DType) -> str:
+        x = self.expr(value)
+        if to is BOOL:
+            return f"bool({x})"
+        fraction = isinstance(value, Expr) and not is_index(value) and value.dtype.is_float
+        if fraction and to.is_integer:
+            x = f"to_integer({x}, {to.low}, {to.high})"
+        return f"np.{to}({x})"
+
+    def _call(self, name: str, args: tuple[Expr, ...], dtype: DType) -> str:
+        template = TYPED.get(name)
+        if template is None:
+            return super()._call(name, args, dtype)
+        text = template.format(*(self.expr(a) for a in args), dtype=dtype)
+        cut = dtype.is_integer and dtype is not INT64  # abs(np.int8(-128)) wraps
+        return f"np.{dtype}({text})" if cut else text
+
+    def _opaque(self, e: Call) -> str:
+        raise BuildError(
+            f"{callee(e)}(...)",
+            "code compiled by numba calls no functions from outside",
+            "target='llvm' or 'python'",
+        )
+
+    # --- statements ---
+
+    def lines(self, s: Stmt, depth: int = 0) -> Iterator[str]:
+        """The lines of `s`, indented by `depth` levels of four spaces."""
+        lines = super().lines(s, depth)
+        if isinstance(s, For) and self._is_shared(s):
+            yield next(lines)
+            i = self.name(s.var)
+            yield f"{TAB * (depth + 1)}{i} = np.int64({i})  # numba takes it for unsigned"
+        yield from lines
+
+    def _turns(self, s: For) -> tuple[str, str]:
+        return ("numba.prange", "") if self._is_shared(s) else super()._turns(s)
+
+    def _is_shared(self, s: For) -> bool:
+        return any(s is loop for loop in self.shared)
+
+    def _stored(self, value: Expr) -> str:
+        if _is_modular(value):
+            return self._wide(value)[0]  # storing cuts
+        return super()._stored(value)
+
+
+def _is_modular(e: Index) -> TypeGuard[Binary]:
+    """Is `e` an integer of which a few bits too many do no harm, where it is used as such?"""
+    return isinstance(e, Binary) and e.dtype.kind == "int" and e.op in MODULAR
+
+
+def _reach(e: Index) -> int:
+    """A bound of |e|, computed without cutting."""
+    if isinstance(e, Const):
+        return abs(int(e.value))
+    if not _is_modular(e):
+        assert isinstance(e, Expr)
+        return 1 << (e.dtype.bits - 1)
+    a, b = _reach(e.a), _reach(e.b)
+    match e.op:
+        case "add" | "sub":
+            return a + b
+        case "mul":
+            return max(a * b, a, b)
+        case _:  # bits
+            return 1 << max(a, b).bit_length()

@@ -1,0 +1,90 @@
+"""store_at: what an iteration computed stays for the next ones, which compute only what is new."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from minitvm.schedule import Stage, State
+from minitvm.tensor import Axis
+from minitvm.tir import (
+    Index,
+    Var,
+    add,
+    floormod,
+    free_of,
+    linear,
+    minimum,
+    mul,
+    same,
+    split_terms,
+    sub,
+)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Kept:
+    """One dimension of a buffer: `extent` elements from `start` on.
+
+    fold: element i lies at (i - start) % fold; 0: at i - start.
+    """
+
+    start: Index
+    extent: Index
+    fold: int = 0
+
+    def place(self, i: Index) -> Index:
+        """Where element i lies."""
+        local = sub(i, self.start)
+        return floormod(local, self.fold) if self.fold else local
+
+
+def kept(window: tuple[Index, Index], hull: tuple[Index, Index], may_fold: bool) -> Kept:
+    """How to store a dimension of which one iteration needs `window` and all together `hull`.
+
+    Both are (start, extent). A window of 3 elements in rows of 100 is stored in 4: while the window
+    moves, element i + 4 takes the place of element i, which is not in it any more.
+    """
+    start, extent = hull
+    size = window[1]
+    if not may_fold or not isinstance(size, int) or same(window[0], start):
+        return Kept(start, extent)
+    fold = 1 << max(0, size - 1).bit_length()  # 3 -> 4
+    if isinstance(extent, int) and extent <= fold:
+        return Kept(start, extent)
+    return Kept(start, fold, fold)
+
+
+def may_fold(state: State) -> bool:
+    """Are elements found one by one? An intrinsic expects them in rows."""
+    return not any(n.intrin is not None for s in state.stages for n in s.notes.values())
+
+
+def slide(
+    stage: Stage, windows: dict[Axis, tuple[Index, Index]], loop: Var
+) -> tuple[Axis, Index, Index] | None:
+    """(axis, start, extent) of what is new in each iteration of `loop`, the innermost around.
+
+    The window i .. i + 2 needs all three elements in the first iteration, later only i + 2: it
+    begins at i + 2*min(i, 1) and has 3 - 2*min(i, 1) elements. None if nothing can be kept: no
+    dimension, or more than one, moves with the loop, or its own loop is not a plain one.
+    """
+    moving = [a for a, (lo, _) in windows.items() if not free_of_loop(lo, loop)]
+    if len(moving) != 1 or any(n.intrin is not None for n in stage.notes.values()):
+        return None
+    (a,) = moving
+    start, size = windows[a]
+    terms, const = split_terms(start)
+    step = sum(c for t, c in terms if t is loop)
+    rest = linear((t for t in terms if t[0] is not loop), const)
+    plain = any(a is b for b in stage.leaves) and stage.note(a).kind == "serial"
+    if not plain or not isinstance(size, int) or not free_of_loop(rest, loop):
+        return None
+    if not 0 < step < size:
+        return None
+    later, old = minimum(loop, 1), size - step
+    return a, add(start, mul(later, old)), sub(size, mul(later, old))
+
+
+def free_of_loop(i: Index, loop: Var) -> bool:
+    """Is `i` the same in all iterations of `loop`?"""
+    return isinstance(i, int) or free_of(i, (loop,))

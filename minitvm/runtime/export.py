@@ -1,0 +1,306 @@
+"""A compiled function as a file: code, and all that is needed to call it and to refuse it.
+
+    minitvm function 1                   format and its version
+    2c26b46b68ffc68f...                  SHA-256 of everything below
+    {"name": "main", "target": ...}      one line of JSON: parameters, target, CPU features
+    ...                                  machine code (an object file) or Python source text
+
+The checksum finds damage, not malice: whoever loads a file runs the code in it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import platform
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from importlib.metadata import PackageNotFoundError, version
+from os import PathLike
+from pathlib import Path
+from typing import Any, TypeAlias, cast
+
+from minitvm.base import ArgumentError, BuildError, Target, dtype, host
+from minitvm.tir import (
+    INF,
+    NOTHING,
+    Buffer,
+    Extremum,
+    FloorDiv,
+    FloorMod,
+    Index,
+    Linear,
+    PrimFunc,
+    Product,
+    Var,
+    add,
+    floordiv,
+    floormod,
+    maximum,
+    minimum,
+    mul,
+    text,
+)
+
+MAGIC, FORMAT = b"minitvm function", 1
+AGAIN = "build it here, and export it again"
+PORTABLE = "build it here, or there for any such CPU: target='llvm -mcpu=x86-64-v3'"
+LEVELS = {  # what x86-64 psABI levels have beyond the first
+    "x86-64": "",
+    "x86-64-v2": "cx16 popcnt sahf sse3 sse4.1 sse4.2 ssse3",
+    "x86-64-v3": "avx avx2 bmi bmi2 f16c fma lzcnt movbe xsave",
+    "x86-64-v4": "avx512bw avx512cd avx512dq avx512f avx512vl",
+}
+PAIRS: dict[str, Callable[[Index, Index], Index]] = {
+    "*": mul,
+    "//": floordiv,
+    "%": floormod,
+    "min": minimum,
+    "max": maximum,
+}
+File: TypeAlias = str | PathLike[str]
+Json: TypeAlias = Any
+
+
+@dataclass(frozen=True, slots=True)
+class Package:
+    """A function ready to be stored.
+
+    func      name, parameters, outputs and sizes; of a package that was read, without a body
+    target    what it was built for
+    code      an object file (llvm), or source text
+    sources   texts to be shown: {"tir": "def main(...): ..."}
+    calls     functions of the process that the object file calls
+    made_by   the version of minitvm
+    machine   what the code runs on: {"system": "Linux", "machine": "x86_64", "cpu": "znver4" or ""
+              if any with these features will do, "features": ["avx2", ...]}
+    """
+
+    func: PrimFunc
+    target: Target
+    code: bytes
+    sources: Mapping[str, str]
+    calls: tuple[str, ...] = ()
+    made_by: str = ""
+    machine: Mapping[str, Json] = field(default_factory=dict[str, Json])
+
+
+def write(path: File, package: Package) -> None:
+    """Store the package as the file `path`."""
+    Path(path).write_bytes(pack(package))
+
+
+def read(path: File) -> Package:
+    """The package in the file `path`.
+
+    Raises ArgumentError if there is no such file, or it is none of ours; BuildError if it is
+    damaged, or was written by a minitvm that is too new.
+    """
+    try:
+        return unpack(Path(path).read_bytes(), f"load({str(path)!r})")
+    except OSError as e:
+        raise ArgumentError(
+            f"load({str(path)!r})", f"{e.strerror}", "a file that f.export(path) has written"
+        ) from e
+
+
+# --- bytes ---------------------------------------------------------------------------------------
+
+
+def pack(package: Package) -> bytes:
+    """The bytes of the file."""
+    native = package.target.kind == "llvm"
+    header = {
+        **_signature(package.func),
+        "target": str(package.target),
+        "minitvm": package.made_by or _version(),
+        "machine": dict(package.machine) or (_machine(package.target) if native else {}),
+        "calls": package.calls,
+        "sources": dict(package.sources),
+    }
+    body = json.dumps(header).encode() + b"\n" + package.code
+    checksum = hashlib.sha256(body).hexdigest().encode()
+    return b"%b %d\n%b\n%b" % (MAGIC, FORMAT, checksum, body)
+
+
+def unpack(data: bytes, what: str) -> Package:
+    """The package in the bytes of a file; errors begin with `what`."""
+    head, _, rest = data.partition(b"\n")
+    magic, _, number = head.rpartition(b" ")
+    if magic != MAGIC:
+        raise ArgumentError(
+            what, "this is no compiled function", "a file that f.export(path) has written"
+        )
+    if number != b"%d" % FORMAT:
+        why = f"it has format {number.decode(errors='replace')}, this minitvm reads {FORMAT}"
+        raise BuildError(what, why, AGAIN)
+    checksum, _, body = rest.partition(b"\n")
+    if checksum.decode(errors="replace") != hashlib.sha256(body).hexdigest():
+        raise BuildError(
+            what, f"the file is damaged: its {len(data)} bytes are not those written", AGAIN
+        )
+    header, _, code = body.partition(b"\n")
+    try:
+        return _package(json.loads(header), code)
+    except (ArithmeticError, LookupError, RecursionError, TypeError, ValueError) as e:
+        why = f"its header is not understood ({type(e).__name__}: {e})"
+        raise BuildError(what, why, AGAIN) from e
+
+
+def _package(header: dict[str, Json], code: bytes) -> Package:
+    return Package(
+        func=_function(header),
+        target=Target(header["target"]),
+        code=code,
+        sources={str(k): str(v) for k, v in dict(header["sources"]).items()},
+        calls=tuple(str(name) for name in header["calls"]),
+        made_by=str(header["minitvm"]),
+        machine=dict(header["machine"]),
+    )
+
+
+def _version() -> str:
+    try:
+        return version("minitvm")
+    except PackageNotFoundError:  # it runs from a folder, without being installed
+        return "unknown"
+
+
+# --- the machine ---------------------------------------------------------------------------------
+
+
+def _machine(target: Target) -> dict[str, Json]:
+    """What code for `target` runs on."""
+    known = features(target.mcpu, target.mattr)
+    return {
+        "system": platform.system(),
+        "machine": platform.machine(),
+        "cpu": "" if known else target.mcpu or host().cpu,
+        "features": sorted(known),
+    }
+
+
+def features(mcpu: str, mattr: str) -> frozenset[str]:
+    """LLVM's names of what code may use; empty if that is not known of the CPU `mcpu`."""
+    if mcpu and mcpu not in LEVELS:
+        return frozenset()
+    names = list(LEVELS)
+    levels = names[: names.index(mcpu) + 1] if mcpu else []
+    found = {word for level in levels for word in LEVELS[level].split()} | {"sse2"}
+    found = set(host().features) if not mcpu else found
+    for change in filter(None, mattr.split(",")):
+        (found.add if change.startswith("+") else found.discard)(change.lstrip("+-"))
+    return frozenset(found)
+
+
+def check_machine(needs: Mapping[str, Json], what: str) -> None:
+    """Raise BuildError, beginning with `what`, if machine code cannot run here."""
+    made, here = (needs["system"], needs["machine"]), (platform.system(), platform.machine())
+    if made != here:
+        why = f"it is machine code for {' on '.join(made)}, and this is {' on '.join(here)}"
+        raise BuildError(what, why, AGAIN)
+    if needs["cpu"] and needs["cpu"] != host().cpu:
+        raise BuildError(
+            what, f"it is machine code for a {needs['cpu']}, and this is a {host().cpu}", PORTABLE
+        )
+    missing = sorted(set(needs["features"]) - host().features)
+    if missing:
+        why = f"it may use {', '.join(missing)}, which this CPU ({host().cpu}) has not"
+        raise BuildError(what, why, PORTABLE)
+
+
+# --- the signature -------------------------------------------------------------------------------
+
+
+def _signature(f: PrimFunc) -> dict[str, Json]:
+    """Name, parameters, outputs and sizes of a function; variables are numbered."""
+    number: dict[Var, int] = {}
+    params = [_parameter(p, f, number) for p in f.params]
+    sizes = [_index(v, number) for v in f.sizes]
+    variables = [_variable(v) for v in number]
+    return {"name": f.name, "variables": variables, "params": params, "sizes": sizes}
+
+
+def _parameter(p: Buffer | Var, f: PrimFunc, number: dict[Var, int]) -> Json:
+    if isinstance(p, Var):
+        return _index(p, number)
+    return {
+        "name": p.name,
+        "dtype": p.dtype,
+        "shape": [_index(n, number) for n in p.shape],
+        "strides": [_index(n, number) for n in p.strides],
+        "output": any(p is b for b in f.outputs),
+    }
+
+
+def _variable(v: Var) -> Json:
+    bounds = [None if n in (INF, -INF) else n for n in (v.low, v.high)]
+    return [v.name, v.dtype, *bounds]
+
+
+def _index(e: Index, number: dict[Var, int]) -> Json:
+    """An index as lists: n*4 + 1 is ["sum", 1, [4, ["var", 0]]]."""
+    match e:
+        case int():
+            return e
+        case Var():
+            return ["var", number.setdefault(e, len(number))]
+        case Linear(terms, const):
+            return ["sum", const, *([c, _index(a, number)] for a, c in terms)]
+        case Product(a, b):
+            return ["*", _index(a, number), _index(b, number)]
+        case FloorDiv(a, b):
+            return ["//", _index(a, number), _index(b, number)]
+        case FloorMod(a, b):
+            return ["%", _index(a, number), _index(b, number)]
+        case Extremum(op, a, b):
+            return [op, _index(a, number), _index(b, number)]
+        case _:
+            raise BuildError(f"export: extent {text(e)}", "it is not computed from sizes alone")
+
+
+def _function(header: dict[str, Json]) -> PrimFunc:
+    """The function of a signature, without a body."""
+    variables = [_known_variable(*v) for v in header["variables"]]
+    params = tuple(_known_parameter(p, variables) for p in header["params"])
+    marked = zip(params, header["params"], strict=True)
+    outputs = tuple(b for b, p in marked if isinstance(b, Buffer) and p["output"])
+    sizes = tuple(_only_variables(_known_index(n, variables) for n in header["sizes"]))
+    return PrimFunc(str(header["name"]), params, NOTHING, outputs, sizes)
+
+
+def _known_variable(name: str, type_: str, low: int | None, high: int | None) -> Var:
+    lowest, highest = -INF if low is None else int(low), INF if high is None else int(high)
+    return Var(str(name), lowest, highest, dtype=dtype(type_))
+
+
+def _known_parameter(p: Json, variables: list[Var]) -> Buffer | Var:
+    if isinstance(p, list):
+        (v,) = _only_variables([_known_index(p, variables)])
+        return v
+    shape, strides = (tuple(_known_index(n, variables) for n in p[k]) for k in ("shape", "strides"))
+    return Buffer(str(p["name"]), shape, dtype(p["dtype"]), strides=strides)
+
+
+def _only_variables(found: Iterable[Index]) -> Iterable[Var]:
+    for v in found:
+        if not isinstance(v, Var):
+            raise ValueError(f"{v} where a variable belongs")
+        yield v
+
+
+def _known_index(e: Json, variables: list[Var]) -> Index:
+    if isinstance(e, int):
+        return e
+    known = cast("list[Any]", e)
+    kind, parts = str(known[0]), known[1:]
+    if kind == "var":
+        return variables[int(parts[0])]
+    if kind == "sum":
+        const, *terms = parts
+        total: Index = int(const)
+        for c, a in cast("list[tuple[int, Any]]", terms):
+            total = add(total, mul(int(c), _known_index(a, variables)))
+        return total
+    a, b = (_known_index(n, variables) for n in parts)
+    return PAIRS[kind](a, b)

@@ -1,0 +1,98 @@
+"""Python source text in, a function compiled by numba out. The one place that talks to numba.
+
+numba is imported when it is first needed: that alone takes longer than all of minitvm. It ships no
+types, so `Any` is at home here.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import re
+import threading
+from collections.abc import Callable, Generator
+from typing import Any, cast
+
+import numpy as np
+
+from minitvm.base import BuildError
+
+from .function import Array, Run
+from .load import defined
+from .pool import num_threads
+
+# numba's own threads are set to work by one caller at a time: of its threading layers only tbb can
+# be entered twice, the others end the process.
+_sharing = threading.Lock()
+# LLVM's loop vectorizer hangs over some loops of min, max and conditions, and miscompiles others
+# (LLVM 22.1); plain arithmetic it may have.
+CHOICE = re.compile(r"\bif\b|\bmin\(|\bmax\(")
+
+
+def load_numba(source: str, cores: int) -> Run:
+    """The last function that `source` defines, compiled; parallel loops run on up to `cores`.
+
+    Raises BuildError if numba is missing or refuses the source.
+    """
+    numba = _imported()
+    try:
+        with _vectorizer(numba, wanted=not CHOICE.search(source)):
+            call = defined(source)
+    except numba.core.errors.NumbaError as e:
+        raise BuildError("numba refuses this source", str(e).strip()) from e
+    if "numba.prange(" in source:
+        call = _shared(numba, call, cores)
+
+    def run(args: list[Any]) -> None:
+        call(*[a if isinstance(a, int) else _row(a) for a in args])
+
+    return run
+
+
+def _imported() -> Any:
+    try:
+        import numba
+    except ImportError as e:
+        raise BuildError(
+            "target numba", f"numba cannot be imported: {e}", "pip install numba"
+        ) from e
+    return cast("Any", numba)
+
+
+@contextlib.contextmanager
+def _vectorizer(numba: Any, wanted: bool) -> Generator[None, None, None]:
+    """A time in which numba lets LLVM turn loops into vectors only if that is `wanted`."""
+    with numba.core.compiler_lock.global_compiler_lock:
+        before = numba.config.LOOP_VECTORIZE
+        numba.config.LOOP_VECTORIZE = before and wanted
+        try:
+            yield
+        finally:
+            numba.config.LOOP_VECTORIZE = before
+
+
+def _shared(numba: Any, call: Callable[..., None], cores: int) -> Callable[..., None]:
+    """`call`, which has numba's threads for itself, and so many of them as minitvm may use."""
+
+    def run(*args: Any) -> None:
+        with _sharing:
+            before = numba.get_num_threads()
+            numba.set_num_threads(min(cores, num_threads(), numba.config.NUMBA_NUM_THREADS))
+            try:
+                call(*args)
+            finally:
+                numba.set_num_threads(before)
+
+    return run
+
+
+def _row(a: Array) -> Array:
+    """The elements of a contiguous array in a row.
+
+    To numba a read-only array is of another type. What is read-only here is an input, which the
+    compiled loops do not write to; so they may have it as any other.
+    """
+    if a.flags.writeable:
+        return a.reshape(-1)
+    memory = (ctypes.c_char * a.nbytes).from_address(a.ctypes.data)
+    return np.frombuffer(memoryview(memory), a.dtype)

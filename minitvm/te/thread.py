@@ -1,0 +1,87 @@
+"""Threads to which loops are bound."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from minitvm.base import ScheduleError, as_tuple
+from minitvm.schedule import Stage, check_tag
+from minitvm.tensor import Axis
+from minitvm.tir import FALSE, TRUE, Binary, Compare, Var, index, substitute, text, variables
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ThreadAxis:
+    """The index of a thread: `thread_tag` says of which, `extent` how many there are, if known."""
+
+    thread_tag: str
+    extent: int | None
+    name: str
+    var: Var
+
+    def __repr__(self) -> str:
+        n = "" if self.extent is None else f"(0, {self.extent}), "
+        return f"thread_axis({n}{self.thread_tag!r})"
+
+
+def thread_axis(dom: Any = None, tag: str = "", name: str = "") -> ThreadAxis:
+    """The index of a thread: thread_axis("threadIdx.x"), or thread_axis((0, 32), "threadIdx.x").
+
+    tag     blockIdx.x .y .z, threadIdx.x .y .z, or a virtual thread: vthread, cthread
+    name    for people; virtual threads of one name that are bound to several loops multiply
+
+    Its `var` stands for the loop that is bound to it: s[C].set_store_predicate(tx.var == 0).
+    """
+    if isinstance(dom, str):
+        dom, tag = None, dom
+    check_tag(tag)
+    return ThreadAxis(tag, _extent(dom, tag), name or tag, Var(tag, 0))
+
+
+def _extent(dom: Any, tag: str) -> int | None:
+    if dom is None:
+        return None
+    ends = as_tuple(dom)
+    first, stop = (index(n) for n in (ends if len(ends) == 2 else (0, *ends)))
+    if not (isinstance(first, int) and first == 0 and isinstance(stop, int) and stop > 0):
+        raise ScheduleError(
+            f"thread_axis({dom!r}, {tag!r})",
+            "threads are counted from 0, to a constant",
+            "thread_axis((0, 32), ...)",
+        )
+    return stop
+
+
+def predicate(stage: Stage, cond: Any) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """(axes, conditions) of a store predicate as its step holds them.
+
+    A thread in it stands for the loop that is bound to it.
+    """
+    what, names = f"set_store_predicate of {stage.name}", stage.named()
+    conds = list(_conditions(cond))
+    if cond is TRUE or cond is FALSE:
+        raise ScheduleError(what, f"the condition is always {cond is TRUE}", "leave it out")
+    if not all(isinstance(c, Compare) for c in conds):
+        raise ScheduleError(what, f"{cond!r} is not made of comparisons", "te.all(i < 4, j >= 1)")
+    bound = {stage.note(a).thread: a for a in stage.leaves if stage.note(a).thread}
+    found: dict[Any, Axis] = {}
+    for v in {id(v): v for c in conds for v in variables(c)}.values():
+        a = v if isinstance(v, Axis) else bound.get(v.name)
+        if a is None or a not in names:
+            raise ScheduleError(
+                what, f"{v.name!r} is none of its axes", f"one of {', '.join(names.values())}"
+            )
+        found[v] = a
+    plain = {v: Var(names[a].replace(".", "_"), 0) for v, a in found.items()}
+    texts = tuple(text(substitute(c, plain)) for c in conds)
+    return tuple(dict.fromkeys(names[a] for a in found.values())), texts
+
+
+def _conditions(cond: Any) -> Iterator[Any]:
+    if isinstance(cond, Binary) and cond.op == "and":
+        yield from _conditions(cond.a)
+        yield from _conditions(cond.b)
+    else:
+        yield cond

@@ -1,0 +1,60 @@
+"""What numpy's functions mean on expressions: arithmetic and comparisons; the rest is refused."""
+
+from __future__ import annotations
+
+from minitvm.base import ExprError
+
+OPERATORS = {  # numpy's name -> that of the operator; np.float32(2) * A[i] arrives as multiply
+    "add": "add",
+    "subtract": "sub",
+    "multiply": "mul",
+    "divide": "div",
+    "floor_divide": "floordiv",
+    "remainder": "floormod",
+    "power": "pow",
+    "bitwise_and": "&",
+    "bitwise_or": "|",
+    "bitwise_xor": "bitxor",
+    "left_shift": "shl",
+    "right_shift": "shr",
+    "less": "<",
+    "less_equal": "<=",
+    "greater": ">",
+    "greater_equal": ">=",
+    "equal": "==",
+    "not_equal": "!=",
+    "negative": "neg",
+    "invert": "not",
+    "absolute": "abs",
+}
+INSTEAD = {  # numpy's name -> what to write
+    "maximum": "te.max(a, b)",
+    "minimum": "te.min(a, b)",
+    "logical_and": "te.all(a, b)",
+    "logical_or": "te.any(a, b)",
+    "logical_not": "~a",
+    "arctan": "te.atan",
+    "rint": "te.round",
+    "fabs": "te.abs",
+    "square": "x * x",
+    "reciprocal": "1 / x",
+    "matmul": "te.sum over a te.reduce_axis, or topi.matmul of tensors",
+}
+SAME = "exp exp2 log log2 log10 sqrt sin cos tan sinh cosh tanh floor ceil trunc fmod isnan isinf isfinite"  # fmt: skip  # noqa: E501
+INSTEAD |= {name: f"te.{name}" for name in SAME.split()}
+FOLDS = {"add": "te.sum", "multiply": "te.prod", "maximum": "te.max", "minimum": "te.min"}
+
+
+def operator_of(name: str, method: str, options: bool) -> str:
+    """The operator that the numpy function `name` is on expressions.
+
+    method   "__call__", or "reduce" and the like; options: out=, where=, ... are given
+    Raises ExprError, naming what to write instead, if it is none.
+    """
+    if method == "reduce":
+        fix = f"{FOLDS.get(name, 'te.sum')}(x, axis=k) with k = te.reduce_axis((0, K))"
+        raise ExprError(f"numpy.{name}.reduce of an expression", "it holds no numbers yet", fix)
+    if method != "__call__" or name not in OPERATORS or options:
+        fix = INSTEAD.get(name, "the operators and the functions of te")
+        raise ExprError(f"numpy.{name} of an expression", "it holds no numbers yet", fix)
+    return OPERATORS[name]

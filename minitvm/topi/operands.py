@@ -1,0 +1,42 @@
+"""The one check that all operators share: what should be a tensor is one."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+from typing import Any, ParamSpec, TypeVar
+
+from minitvm.base import ExprError
+from minitvm.te import Tensor
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def on_tensors(operator: Callable[P, R]) -> Callable[P, R]:
+    """`operator`, refusing anything but a Tensor where its signature says Tensor: an ExprError."""
+    signature = inspect.signature(operator)
+    types = {n: p.annotation for n, p in signature.parameters.items()}  # as texts
+    wanted = [n for n, t in types.items() if t in ("Tensor", "Tensor | None")]
+
+    @functools.wraps(operator)
+    def checked(*args: P.args, **options: P.kwargs) -> R:
+        given = signature.bind(*args, **options).arguments
+        for name in wanted:
+            if name not in given or (given[name] is None and "None" in types[name]):
+                continue
+            check_tensor(f"topi.{operator.__name__}", name, given[name])
+        return operator(*args, **options)
+
+    return checked
+
+
+def check_tensor(what: str, name: str, x: Any) -> None:
+    """ExprError if `x`, the argument `name` of the operator `what`, is no tensor."""
+    if not isinstance(x, Tensor):
+        raise ExprError(
+            f"{what}: {name} is {type(x).__name__}",
+            "not a tensor",
+            'te.placeholder(shape, "float32") stands for data until the compiled function is called',
+        )

@@ -1,0 +1,243 @@
+"""f.export(path) and tvm.load(path): the same function again, or the reason why not."""
+
+import hashlib
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import minitvm as tvm
+from minitvm import te
+from minitvm.base import ArgumentError, BuildError, host
+from minitvm.runtime import Function
+from minitvm.runtime.export import features
+from minitvm.tir import Buffer, PrimFunc, seq
+
+Array = np.ndarray[Any, Any]
+TARGETS = ("llvm", "llvm -mcpu=x86-64", "python", "numba -num-cores=1")
+
+
+def exponential(target: str = "llvm") -> tvm.Function:
+    """C[i, j] = exp(A[i, j]) + B[j] of n*2 + 1 rows"""
+    n, m = te.size_var("n"), te.size_var("m")
+    A, B = te.placeholder((n * 2 + 1, m), name="A"), te.placeholder((m,), name="B")
+    C = te.compute((n * 2 + 1, m), lambda i, j: te.exp(A[i, j]) + B[j], name="C")
+    s = te.create_schedule(C.op)
+    s[C].parallel(C.op.axis[0])
+    return tvm.build(s, [n, A, B, C], target, name="my kernel")
+
+
+def refusal(act: Callable[[], Any], error: type[Exception] = BuildError) -> str:
+    with pytest.raises(error) as caught:
+        act()
+    return str(caught.value)
+
+
+@pytest.fixture(scope="module")
+def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A file with machine code in it."""
+    path = tmp_path_factory.mktemp("export") / "kernel.tvm"
+    exponential().export(path)
+    return path
+
+
+def altered(file: Path, folder: Path, **changes: Any) -> Path:
+    """A copy of the file with a changed header, its checksum in order."""
+    magic, _, body = file.read_bytes().split(b"\n", 2)
+    header, _, code = body.partition(b"\n")
+    body = json.dumps({**json.loads(header), **changes}).encode() + b"\n" + code
+    return stored(folder, magic, body)
+
+
+def stored(folder: Path, magic: bytes, body: bytes) -> Path:
+    path = folder / "altered.tvm"
+    path.write_bytes(b"\n".join([magic, hashlib.sha256(body).hexdigest().encode(), body]))
+    return path
+
+
+# --- what comes back -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_a_loaded_function_computes_the_same(target: str, tmp_path: Path) -> None:
+    exponential(target).export(tmp_path / "f")
+    g = tvm.load(str(tmp_path / "f"))
+    a, b = np.random.default_rng(0).random((7, 5), "float32"), np.ones(5, "float32")
+    c = np.zeros((7, 5), "float32")
+    g(3, a, b, c)
+    np.testing.assert_allclose(c, np.exp(a) + 1, rtol=1e-5)
+
+
+def test_another_process_can_load_it(file: Path) -> None:
+    program = (
+        "import sys, numpy as np, minitvm as tvm\n"
+        "a, b, c = np.zeros((3, 2), 'f4'), np.ones(2, 'f4'), np.zeros((3, 2), 'f4')\n"
+        "tvm.load(sys.argv[1])(1, a, b, c)\n"
+        "assert (c == 2).all()\n"
+    )
+    assert subprocess.run([sys.executable, "-c", program, file], check=False).returncode == 0
+
+
+def test_a_loaded_function_knows_its_signature_and_its_loops(file: Path) -> None:
+    f, g = exponential(), tvm.load(file)
+    assert (g.name, repr(g), g.source("tir")) == ("my kernel", repr(f), f.source("tir"))
+
+
+def test_a_loaded_function_shows_the_python_it_runs(tmp_path: Path) -> None:
+    f = exponential("python")
+    f.export(tmp_path / "f")
+    assert tvm.load(tmp_path / "f").source("python") == f.source("python")
+
+
+def test_a_loaded_function_checks_its_arguments(file: Path) -> None:
+    g = tvm.load(file)
+    a, b = np.ones((7, 5), "float32"), np.ones(5, "float32")
+    says = refusal(lambda: g(3, a, b, np.ones((6, 5), "float32")), ArgumentError)
+    assert says == refusal(
+        lambda: exponential()(3, a, b, np.ones((6, 5), "float32")), ArgumentError
+    )
+    assert "C.shape[0]: is 6, not 7" in says
+    assert "shares memory with A" in refusal(lambda: g(3, a, b, a), ArgumentError)
+
+
+def test_a_loaded_function_can_be_stored_again(file: Path, tmp_path: Path) -> None:
+    tvm.load(file).export(tmp_path / "again")
+    assert (tmp_path / "again").read_bytes() == file.read_bytes()
+
+
+def test_the_header_can_be_read_without_minitvm(file: Path) -> None:
+    lines = file.read_bytes().split(b"\n", 3)
+    header = json.loads(lines[2])
+    assert lines[0] == b"minitvm function 1"
+    assert [p["name"] for p in header["params"] if isinstance(p, dict)] == ["A", "B", "C"]
+    assert header["params"][3]["output"]
+    assert header["machine"]["system"] == host().system
+
+
+def test_several_outputs_and_every_kind_of_extent_come_back(tmp_path: Path) -> None:
+    n, m = te.size_var("n"), te.size_var("m")
+    A = te.placeholder((n * m, n // 3 + n % 4), "int8", name="A")
+    P, Q = te.compute(A.shape, lambda i, j: (A[i, j], A[i, j] + A[i, j]), name="P")
+    f = tvm.build(te.create_schedule(P.op), [n, m, A, P, Q], "python")
+    f.export(tmp_path / "f")
+    a = np.arange(24, dtype="int8").reshape(6, 4)  # n = 6: 6 // 3 + 6 % 4 = 4
+    p, q = np.zeros_like(a), np.zeros_like(a)
+    tvm.load(tmp_path / "f")(6, 1, a, p, q)
+    np.testing.assert_array_equal((p, q), (a, 2 * a))
+
+
+# --- what is refused -----------------------------------------------------------------------------
+
+
+def test_a_file_that_is_not_there_is_refused() -> None:
+    says = refusal(lambda: tvm.load("nowhere.tvm"), ArgumentError)
+    assert says.startswith("load('nowhere.tvm'): No such file or directory\n  try: a file that")
+
+
+@pytest.mark.parametrize("content", [b"", b"\n", b"PK\x03\x04", b"minitvm function"])
+def test_another_kind_of_file_is_refused(content: bytes, tmp_path: Path) -> None:
+    (tmp_path / "f").write_bytes(content)
+    says = refusal(lambda: tvm.load(tmp_path / "f"), ArgumentError)
+    assert "this is no compiled function" in says
+
+
+def test_a_newer_format_is_refused(file: Path, tmp_path: Path) -> None:
+    new = file.read_bytes().replace(b"minitvm function 1", b"minitvm function 2", 1)
+    (tmp_path / "f").write_bytes(new)
+    assert "it has format 2, this minitvm reads 1" in refusal(lambda: tvm.load(tmp_path / "f"))
+
+
+def test_a_file_cut_short_anywhere_is_refused(file: Path, tmp_path: Path) -> None:
+    whole = file.read_bytes()
+    for length in [*range(0, len(whole), 97), len(whole) - 1]:
+        (tmp_path / "f").write_bytes(whole[:length])
+        refusal(lambda: tvm.load(tmp_path / "f"), tvm.TVMError)
+
+
+def test_a_changed_bit_is_found(file: Path, tmp_path: Path) -> None:
+    damaged = bytearray(file.read_bytes())
+    damaged[-100] ^= 1
+    (tmp_path / "f").write_bytes(damaged)
+    says = refusal(lambda: tvm.load(tmp_path / "f"))
+    assert f"the file is damaged: its {len(damaged)} bytes are not those written" in says
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"params": None},
+        {"params": [["var", 99]]},
+        {"params": [["sum", 1, [2, ["var", 0]]]]},
+        {"params": [{"name": "A", "dtype": "float7", "shape": [], "strides": [], "output": True}]},
+        {"params": [{"name": "A"}]},
+        {"variables": [["n"]]},
+        {"target": "abacus"},
+        {"sources": 3},
+        {"machine": 3},
+    ],
+)
+def test_a_header_without_meaning_is_refused(
+    changes: dict[str, Any], file: Path, tmp_path: Path
+) -> None:
+    path = altered(file, tmp_path, **changes)
+    assert "its header is not understood" in refusal(lambda: tvm.load(path))
+
+
+@pytest.mark.parametrize("body", [b"", b"{}\n", b"\n", b"[1]\nabc", b"\xff\n", b"[" * 100_000])
+def test_a_body_without_a_header_is_refused(body: bytes, tmp_path: Path) -> None:
+    path = stored(tmp_path, b"minitvm function 1", body)
+    assert "its header is not understood" in refusal(lambda: tvm.load(path))
+
+
+def test_code_that_is_no_object_file_is_refused(tmp_path: Path, file: Path) -> None:
+    body = file.read_bytes().split(b"\n", 2)[2].partition(b"\n")[0] + b"\nnot machine code"
+    path = stored(tmp_path, b"minitvm function 1", body)
+    assert "are not an object file" in refusal(lambda: tvm.load(path))
+
+
+def test_a_function_that_this_process_lacks_is_named(file: Path, tmp_path: Path) -> None:
+    path = altered(file, tmp_path, calls=["no_such_function_anywhere"])
+    assert "call of 'no_such_function_anywhere'" in refusal(lambda: tvm.load(path))
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"features": ["avx1024", "sse2", "zz"]}, "it may use avx1024, zz, which this CPU ("),
+        ({"cpu": "z80"}, "it is machine code for a z80, and this is a "),
+        ({"system": "CP/M"}, "it is machine code for CP/M on "),
+        ({"machine": "m68k"}, "on m68k, and this is "),
+    ],
+)
+def test_another_machine_is_refused_with_the_reason(
+    change: dict[str, Any], says: str, file: Path, tmp_path: Path
+) -> None:
+    here = json.loads(file.read_bytes().split(b"\n", 3)[2])["machine"]
+    path = altered(file, tmp_path, machine=here | change)
+    assert says in refusal(lambda: tvm.load(path))
+
+
+def test_what_holds_no_code_is_not_stored(tmp_path: Path) -> None:
+    A = Buffer("A", (4,), tvm.base.FLOAT32)
+    f = Function(PrimFunc("main", (A,), seq(), (A,)), lambda args: None, {})
+    assert refusal(lambda: f.export(tmp_path / "f")).startswith("export of main: what runs here")
+
+
+# --- features ------------------------------------------------------------------------------------
+
+
+def test_the_features_of_this_machine_are_those_it_has() -> None:
+    assert features("", "") == host().features
+    assert features("", "-avx2,+zz") == host().features - {"avx2"} | {"zz"}
+
+
+def test_a_level_has_the_features_of_all_below() -> None:
+    assert features("x86-64", "") == {"sse2"}
+    assert {"sse4.2", "avx2"} <= features("x86-64-v3", "")
+    assert "avx512f" not in features("x86-64-v3", "")
+    assert features("znver4", "") == frozenset()
