@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import reprlib
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
@@ -52,8 +53,12 @@ def lower(
     for a in _listed(args):
         if not isinstance(a, Tensor | Var):
             raise ArgumentError(
-                f"args: {a!r}", "not a tensor or variable", "tensors such as A, not arrays or A.op"
+                f"args: {reprlib.repr(a)}",
+                "not a tensor or variable",
+                "tensors such as A, not arrays or A.op",
             )
+    if not isinstance(name, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise ArgumentError(f"name={name!r}", "it names the function", 'name="main"')
     chosen = passes if passes is not None else PASSES[Target(target).kind]
     stop = until or ("nest" if simple_mode else "")
     return lower_state(s.state, tuple(args), name=name, passes=chosen, until=stop, watch=watch)
@@ -63,7 +68,9 @@ def _listed(args: Any) -> tuple[Any, ...]:
     """`args`, if it is a list or tuple."""
     if not isinstance(args, list | tuple):
         raise ArgumentError(
-            f"args: {args!r}", "all tensors come as one argument", "put them in a list: [A, B, C]"
+            f"args: {reprlib.repr(args)}",
+            "all tensors come as one argument",
+            "put them in a list: [A, B, C]",
         )
     return tuple(cast("list[Any]", args))
 

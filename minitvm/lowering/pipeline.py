@@ -142,6 +142,8 @@ def _current(state: State, plain: State, t: Tensor) -> Tensor:
                 if p.name == s.name:
                     return tensor_of(p.op, t.value_index)
             raise ArgumentError(f"argument {t.name}", "it is inlined, so it is never stored")
+    if isinstance(t.op, PlaceholderOp):  # folding may have removed the last read of an input
+        return t
     raise ArgumentError(f"argument {t.name}", "it is not part of this schedule")
 
 
@@ -165,7 +167,7 @@ def _complete(plain: State, args: tuple[Tensor | Var, ...], given: dict[Tensor, 
             f"args = [{names}]",
         )
     for t in given:
-        if t not in needed:
+        if t not in needed and not isinstance(t.op, PlaceholderOp):
             raise ArgumentError(
                 f"argument {t.name}",
                 "it is computed on the way, and would not be written as a whole",

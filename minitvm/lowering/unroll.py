@@ -43,7 +43,7 @@ def _unroll(s: Stmt, auto: int, explicit: bool) -> Stmt:
     if not isinstance(s.extent, int):
         return replace(s, kind="serial") if s.kind == "unroll" else s
     size = s.extent * statements(s.body)
-    short = s.kind == "serial" and explicit and size <= auto
+    short = s.kind == "serial" and explicit and size <= min(auto, MOST)
     if short or (s.kind == "unroll" and size <= MOST):
         return seq(*(substitute(s.body, {s.var: i}) for i in range(s.extent)))
     return replace(s, kind="serial") if s.kind == "unroll" else s

@@ -78,7 +78,7 @@ class Function:
 
     def source(self, kind: str = "tir") -> str:
         """The program as text: "tir", or what the target makes of it ("python", "ll", "asm")."""
-        if kind not in self._sources:
+        if not isinstance(kind, str) or kind not in self._sources:  # pyright: ignore[reportUnnecessaryIsInstance]
             known = ", ".join(self._sources)
             raise ArgumentError(
                 f"source({kind!r})", "there is no such text here", f"one of {known}"
@@ -120,7 +120,8 @@ class Function:
                 "it takes how to measure; what comes out takes the arguments of the function",
                 "f.time_evaluator(number=10)(a, b, c)",
             )
-        if name not in (None, self.name, "main") or number < 1 or repeat < 1:
+        counts = isinstance(number, int) and isinstance(repeat, int)  # pyright: ignore[reportUnnecessaryIsInstance]
+        if name not in (None, self.name, "main") or not counts or number < 1 or repeat < 1:
             raise MeasureError(
                 f"time_evaluator({name!r}, number={number}, repeat={repeat})",
                 f"the function is {self.name!r}, counts are >= 1",
@@ -208,7 +209,7 @@ class Function:
         if fixed is not None:
             self._unfit(p, f"has shape {a.shape}, not {fixed[0]}", "arrays of the declared shape")
 
-    def _unfit(self, p: Buffer, why: str, fix: str) -> None:
+    def _unfit(self, p: Any, why: str, fix: str) -> None:
         """Refuse an array. A converted copy does for an input; an output must be the user's own."""
         if _is_in(p, self.func.outputs):
             comma = "," if len(p.shape) == 1 else ""

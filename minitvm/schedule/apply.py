@@ -257,9 +257,10 @@ def _annotate(state: State, step: Annotate) -> State:
             f"split it by a constant and {step.kind} the inner part",
         )
     now = stage.note(a).kind
-    if now not in ("serial", step.kind):
+    if now in KINDS and now != step.kind:
+        done = {"vectorize": "vectorized", "unroll": "unrolled"}.get(now, now)
         raise ScheduleError(
-            what, f"it is marked {now} already", f"one of the two: undo, then {step.kind}"
+            what, f"it is {done} already", f"one of the two; undo() takes back the {now}"
         )
     others = [b.name for b in stage.leaves if b is not a and stage.note(b).kind == "vectorize"]
     if step.kind == "vectorize" and others:

@@ -121,13 +121,34 @@ def _sources(state: State, exprs: Iterable[Expr]) -> set[str]:
 def _refuse(state: State, s: Stage, reader: str, who: list[str]) -> None:
     legal = legal_places(state, s.name)
     assert isinstance(s.attach, At)
+    here = f"{s.attach.stage}.{state.stage(s.attach.stage).named()[s.attach.axis]}"
+    fix = f"one of {', '.join(legal)}" if legal else "compute_root, or attach the readers first"
+    if _legal_after(state, s, who):
+        first = [r for r in who if r != s.attach.stage]
+        fix = f"first compute_at of {', '.join(first)} at {here}" + (f"; or {fix}" if legal else "")
     error = ScheduleError(
         f"compute_at of {s.name} at {s.attach.stage}, loop {s.attach.axis.name!r}",
         f"{reader} reads {s.name} outside that loop (readers: {', '.join(who)})",
-        f"one of {', '.join(legal)}" if legal else "compute_root, or attach the readers first",
+        fix,
     )
     error.add_note(reader_tree(state, s.name, set(legal)))
     raise error
+
+
+def _legal_after(state: State, s: Stage, who: list[str]) -> bool:
+    """Would `s` be legal where it is, were its other readers computed at the same loop?"""
+    assert isinstance(s.attach, At)
+    others = [state.stage(r) for r in who if r != s.attach.stage]
+    for r in others:
+        state = state.with_stage(r.change(attach=s.attach))
+    try:
+        return not any(r.is_output for r in others) and all(
+            _inside(state, name, reader, path(state, name))
+            for name in (s.name, *(r.name for r in others))
+            for reader in effective_readers(state)[name]
+        )
+    except ScheduleError:
+        return False
 
 
 def reader_tree(state: State, name: str, legal: set[str]) -> str:

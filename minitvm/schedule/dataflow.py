@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import math
 from collections.abc import Callable
 from dataclasses import replace
 from functools import lru_cache
@@ -210,22 +211,44 @@ def transform_layout(state: State, step: TransformLayout, stage: Stage) -> State
     return state.with_stage(stage.change(layout=(step.axes, step.layout)))
 
 
-CHECKED = 1 << 16  # points of a layout that are tried out
+MOST_POINTS = 1 << 20  # of a layout that is tried out point by point
 
 
 def _one_place_each(name: str, step: TransformLayout, shape: tuple[Index, ...]) -> None:
-    """No two elements of (the first many points of) the tensor share a place."""
-    room = CHECKED
-    sizes: list[int] = []
-    for n in reversed(shape):  # inner dimensions whole, outer ones as far as the room goes
-        sizes.insert(0, min(n if isinstance(n, int) else 64, max(room, 1)))
-        room //= max(sizes[0], 1)
-    if not _is_one_to_one(step.axes, step.layout, tuple(sizes)):
+    """Every element has a place of its own, for certain: seen from the form, or tried out."""
+    what = f"transform_layout of {name} to [{', '.join(step.layout)}]"
+    if _takes_apart(step.axes, step.layout):
+        return
+    sizes = tuple(n for n in shape if isinstance(n, int))
+    if len(sizes) < len(shape) or math.prod(sizes) > MOST_POINTS:
         raise ScheduleError(
-            f"transform_layout of {name} to [{', '.join(step.layout)}]",
+            what,
+            "it cannot be shown that no two elements share a place",
+            "use each axis as a whole, or as axis // c and axis % c",
+        )
+    if not _is_one_to_one(step.axes, step.layout, sizes):
+        raise ScheduleError(
+            what,
             "two elements would share a place, or lie before the start",
             "use each axis fully: k, j -> j // 16, k, j % 16",
         )
+
+
+def _takes_apart(axes: tuple[str, ...], layout: tuple[str, ...]) -> bool:
+    """Is each axis there once as a whole, or once as axis // c and once as axis % c?"""
+    whole, halves = list[str](), dict[tuple[str, str], set[type[ast.operator]]]()
+    for text in layout:
+        match ast.parse(text, mode="eval").body:
+            case ast.Name(name):
+                whole.append(name)
+            case ast.BinOp(
+                ast.Name(name), ast.FloorDiv() | ast.Mod() as op, ast.Constant(int() as c)
+            ):
+                halves.setdefault((name, str(c)), set()).add(type(op))
+            case _:
+                return False
+    found = whole + [name for (name, c), ops in halves.items() if len(ops) == 2 and int(c) > 0]
+    return sorted(found) == sorted(axes) and len(layout) == len(whole) + 2 * len(halves)
 
 
 @lru_cache(maxsize=256)  # a search tries few layouts, each many times
@@ -238,9 +261,9 @@ def _is_one_to_one(axes: tuple[str, ...], layout: tuple[str, ...], sizes: tuple[
         return True
     if table.min() < 0:
         return False
-    extents = tuple(int(n) + 1 for n in table.max(axis=1))
-    places = np.ravel_multi_index(tuple(table), extents)
-    return len(np.unique(places)) == places.size
+    order = np.lexsort(table)  # equal places become neighbours
+    ordered = table[:, order]
+    return bool((ordered[:, 1:] != ordered[:, :-1]).any(axis=0).all())
 
 
 def axis_names(fn: Callable[..., Any]) -> tuple[str, ...]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import operator
+
 from minitvm.base import ScheduleError
 from minitvm.tensor import Axis, ComputeOp, Reduce, Tensor, axis, tensor_of
 from minitvm.tir import (
@@ -53,12 +55,13 @@ def _checked(state: State, stage: Stage, step: RFactor) -> tuple[ComputeOp, Redu
     if not found or found[0].kind != "reduce":
         reduce = ", ".join(names[a] for a in stage.leaves if a.kind == "reduce")
         raise ScheduleError(what, "not a reduce loop of the stage", f"one of {reduce}")
-    data = [a for a in op.axis if not any(a is b for b in stage.leaves)]
-    if data:
+    data = [a for a in stage.leaves if a.kind == "data"]
+    untouched = len(data) == len(op.axis) and all(map(operator.is_, data, op.axis))
+    if not untouched or stage.notes:
         raise ScheduleError(
             what,
-            f"{data[0].name!r} has been split or fused, which would be lost",
-            "rfactor before the data axes are changed",
+            "its loops have been changed in other ways, which would be lost",
+            "split the reduce axis, rfactor, and only then change other loops",
         )
     if not -len(op.axis) - 1 <= step.factor_axis <= len(op.axis):
         raise ScheduleError(what, f"factor_axis={step.factor_axis} is no place among the axes")

@@ -64,7 +64,8 @@ from .math import (
     truncmod,
 )
 from .notation import define
-from .schedule import Schedule, StageView, create_schedule
+from .schedule import Schedule, create_schedule
+from .stage import StageView
 from .thread import ThreadAxis, thread_axis
 from .unsupported import missing
 

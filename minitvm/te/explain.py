@@ -55,6 +55,8 @@ def _text(state: State) -> str:
 def step_number(state: State, step: int) -> int:
     """`step` counted from 1 (-1: the last one); ScheduleError if there is no such step."""
     count = len(state.steps)
+    if not isinstance(step, int):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise ScheduleError(f"step {reprlib.repr(step)}", "steps are counted 1, 2, ... or -1, -2")
     n = step if step >= 0 else count + 1 + step
     if not 1 <= n <= count:
         why = f"steps 1 to {count} were taken" if count else "no step has been taken"

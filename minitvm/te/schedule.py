@@ -2,60 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
-from minitvm.base import (
-    NameMissingError,
-    ScheduleError,
-    Target,
-    TVMError,
-    as_tuple,
-    debug,
-    name_missing,
-)
+from minitvm.base import ScheduleError, Target, TVMError, as_tuple, debug
 from minitvm.lowering import Cautions, Derivation, Explanation, explain
 from minitvm.schedule import (
-    Annotate,
-    At,
-    Bind,
     CacheRead,
     CacheWrite,
-    ComputeAt,
-    ComputeInline,
-    ComputeRoot,
-    DoubleBuffer,
-    Fuse,
-    Inline,
-    Pragma,
-    Prefetch,
-    Relation,
-    Reorder,
     RFactor,
-    SetScope,
-    SetStorePredicate,
-    Split,
     Stage,
     State,
     Step,
-    StorageAlign,
-    StoreAt,
-    Tensorize,
-    TransformLayout,
     apply,
-    axis_names,
     from_json,
     initial,
     know,
     to_json,
 )
 from minitvm.tensor import Axis, Operation, Tensor, TensorIntrin, tensor_of
-from minitvm.tir import Expr, Var, index, text
 
 from .explain import Diff, bound, difference, guard, step_number
 from .python import python_source
-from .thread import ThreadAxis, predicate
+from .stage import StageView
+from .unsupported import missing_step
 
 
 def create_schedule(ops: Any) -> Schedule:
@@ -178,6 +149,8 @@ class Schedule:
         `tensor` becomes the fold of them; fetch its axes anew from s[tensor].op. Of a tensor that
         is one of several outputs a list comes out.
         """
+        if not as_tuple(tensor):
+            raise ScheduleError("rfactor of nothing", "it takes the tensor that is a reduction")
         stage = self[as_tuple(tensor)[0]]
         old = {s.name for s in self.state.stages}
         name = stage.axis_name(axis, "rfactor")
@@ -256,249 +229,8 @@ class Schedule:
         return replace(start, intrins=self.state.intrins)
 
     def __getattr__(self, name: str) -> Any:
-        """Say what is meant by a name that is not here; s.split(...) is s[C].split(...)."""
-        if not name.startswith("_") and hasattr(StageView, name):
-            fix = f"s[C].{name}(...), with C the tensor whose loops are meant"
-            raise NameMissingError(f"s.{name}", "loops belong to a stage of the schedule", fix)
-        raise name_missing("s", name, dir(Schedule))
+        raise missing_step(name, dir(Schedule), dir(StageView))
 
     def __repr__(self) -> str:
         lines = [f"schedule of {', '.join(s.name for s in self.state.stages if s.is_output)}"]
         return "\n".join(lines + [f"  {v!r}" for v in self.stages])
-
-
-class StageView:
-    """One stage of a schedule: `s[C]`. Its methods take steps; axes are its loops' handles."""
-
-    def __init__(self, schedule: Schedule, name: str) -> None:
-        self.schedule = schedule
-        self.name = name
-
-    @property
-    def _stage(self) -> Stage:
-        return self.schedule.state.stage(self.name)
-
-    @property
-    def op(self) -> Operation:
-        """The operation as it is now; its `axis` and `reduce_axis` are the first handles."""
-        return self._stage.op
-
-    @property
-    def is_output(self) -> bool:
-        """Is its result one of the schedule's results?"""
-        return self._stage.is_output
-
-    @property
-    def is_inlined(self) -> bool:
-        """Has compute_inline put it into its readers?"""
-        return isinstance(self._stage.attach, Inline)
-
-    @property
-    def is_attached(self) -> bool:
-        """Has compute_at put it inside another stage's loop?"""
-        return isinstance(self._stage.attach, At)
-
-    @property
-    def leaf_iter_vars(self) -> list[Axis]:
-        """The current loops, outermost first."""
-        return list(self._stage.leaves)
-
-    @property
-    def relations(self) -> tuple[Relation, ...]:
-        """The splits and fuses made so far."""
-        return self._stage.relations
-
-    def _names(self) -> list[str]:
-        """What steps call the current loops."""
-        names = self._stage.named()
-        return [names[a] for a in self._stage.leaves]
-
-    def axis_name(self, a: Any, verb: str) -> str:
-        """The name of the axis `a`, if it is one of this stage's."""
-        if not isinstance(a, Axis):
-            raise ScheduleError(
-                f"{verb} of {a!r} in {self.name}",
-                "not an axis",
-                f"s[{self.name}].op.axis, or what split, fuse and tile return",
-            )
-        if not any(a is b for b in self._stage.axes()):
-            others = [s.name for s in self.schedule.state.stages if any(a is b for b in s.axes())]
-            raise ScheduleError(
-                f"{verb} of {a.name!r} in {self.name}",
-                f"that axis belongs to {others[0] if others else 'no stage here'}",
-                f"one of its loops: {', '.join(self._names()) or 'it has none'}",
-            )
-        return self._stage.named()[a]
-
-    def split(
-        self,
-        axis: Axis,
-        factor: Any = None,
-        nparts: Any = None,
-        disable_predication: bool = False,
-    ) -> tuple[Axis, Axis]:
-        """Cut a loop in two, (outer, inner); inner has `factor` iterations, or outer `nparts`.
-
-        disable_predication says that it divides, so that no guard is needed; it is checked.
-        """
-        name = self.axis_name(axis, "split")
-        sizes = _size(name, factor), _size(name, nparts)
-        self.schedule.apply(Split(self.name, name, *sizes, disable_predication))
-        made = self._stage.relations[-1]
-        return made.outer, made.inner
-
-    def fuse(self, *axes: Axis) -> Axis:
-        """One loop over neighbouring loops, given outermost first."""
-        self.schedule.apply(Fuse(self.name, tuple(self.axis_name(a, "fuse") for a in axes)))
-        made = self._stage.relations[-1]
-        return made.fused  # type: ignore[union-attr]  # the last relation is the fuse just made
-
-    def reorder(self, *axes: Axis) -> None:
-        """Put the given loops into this order; others keep their places."""
-        self.schedule.apply(Reorder(self.name, tuple(self.axis_name(a, "reorder") for a in axes)))
-
-    def tile(self, *args: Any, **factors: Any) -> tuple[Axis, ...]:
-        """Split two or three loops and put the outer parts outside: tile(y, x, fy, fx) gives
-        yo, xo, yi, xi; tile(y, x, k, fy, fx, fk) gives yo, xo, ko, yi, xi, ki."""
-        sizes = [*args, *factors.values()]
-        n = sum(isinstance(a, Axis) for a in sizes)
-        if n not in (2, 3) or len(sizes) != 2 * n:
-            raise ScheduleError(
-                f"tile in {self.name}",
-                f"{n} axes and {len(sizes) - n} factors are given",
-                "tile(y, x, fy, fx) or tile(y, x, k, fy, fx, fk)",
-            )
-        before = len(self.schedule.steps)
-        try:
-            pairs = [self.split(a, factor=f) for a, f in zip(sizes[:n], sizes[n:], strict=True)]
-            made = (*(o for o, _ in pairs), *(i for _, i in pairs))
-            self.reorder(*made)
-        except ScheduleError:  # all of it or nothing
-            while len(self.schedule.steps) > before:
-                self.schedule.undo()
-            raise
-        return made
-
-    def vectorize(self, axis: Axis) -> None:
-        """Run the loop's iterations as the lanes of a vector."""
-        self._annotate(axis, "vectorize")
-
-    def unroll(self, axis: Axis) -> None:
-        """Write the loop's iterations out."""
-        self._annotate(axis, "unroll")
-
-    def parallel(self, axis: Axis) -> None:
-        """Run the loop's iterations on all threads."""
-        self._annotate(axis, "parallel")
-
-    def _annotate(self, axis: Axis, kind: Any) -> None:
-        self.schedule.apply(Annotate(self.name, self.axis_name(axis, kind), kind))
-
-    def pragma(self, axis: Axis, key: str, value: Any = 1) -> None:
-        """Attach a remark to a loop: pragma(k, "auto_unroll_max_step", 16)."""
-        self.schedule.apply(Pragma(self.name, self.axis_name(axis, "pragma"), key, value))
-
-    def compute_at(self, target: Any, axis: Axis) -> None:
-        """Compute this stage inside the loop `axis` of `target` (a stage, s[P])."""
-        stage = self.schedule[target] if not isinstance(target, StageView) else target
-        self.schedule.apply(ComputeAt(self.name, stage.name, stage.axis_name(axis, "compute_at")))
-
-    def store_at(self, target: Any, axis: Axis) -> None:
-        """Keep this stage's result for all of the loop `axis` of `target`: compute what is new."""
-        stage = self.schedule[target] if not isinstance(target, StageView) else target
-        self.schedule.apply(StoreAt(self.name, stage.name, stage.axis_name(axis, "store_at")))
-
-    def compute_inline(self) -> None:
-        """Put this stage's formula into its readers."""
-        self.schedule.apply(ComputeInline(self.name))
-
-    def compute_root(self) -> None:
-        """Compute this stage as a whole, before its readers."""
-        self.schedule.apply(ComputeRoot(self.name))
-
-    def bind(self, axis: Axis, thread: ThreadAxis) -> None:
-        """Run the loop's iterations as threads: bind(i, te.thread_axis("threadIdx.x"))."""
-        name = self.axis_name(axis, "bind")
-        if not isinstance(thread, ThreadAxis):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise ScheduleError(
-                f"bind of {name!r} in {self.name} to {thread!r}",
-                "not a thread",
-                'te.thread_axis("threadIdx.x")',
-            )
-        self.schedule.apply(Bind(self.name, name, thread.thread_tag, thread.extent))
-
-    def double_buffer(self) -> None:
-        """Compute this stage one iteration ahead of its readers, in twice the memory."""
-        self.schedule.apply(DoubleBuffer(self.name))
-
-    def storage_align(self, axis: Axis, factor: int, offset: int = 0) -> None:
-        """Pad rows so that the stride of `axis` is `offset` more than a multiple of `factor`."""
-        name = self.axis_name(axis, "storage_align")
-        self.schedule.apply(StorageAlign(self.name, name, factor, offset))
-
-    def prefetch(self, tensor: Any, axis: Axis, offset: int = 1) -> None:
-        """Say that `tensor` is read `offset` iterations of the loop `axis` later: a hint."""
-        name, source = self.axis_name(axis, "prefetch"), self.schedule[tensor].name
-        self.schedule.apply(Prefetch(self.name, source, name, offset))
-
-    def set_store_predicate(self, cond: Any) -> None:
-        """Store only where `cond` holds: comparisons of this stage's axes, joined by te.all."""
-        axes, conds = predicate(self._stage, cond)
-        self.schedule.apply(SetStorePredicate(self.name, axes, conds))
-
-    def set_scope(self, scope: str) -> None:
-        """Choose the memory of this stage's result."""
-        self.schedule.apply(SetScope(self.name, scope))
-
-    def tensorize(self, axis: Axis, intrin: TensorIntrin) -> None:
-        """Let `intrin` do the loop `axis` and all loops inside it."""
-        name = self.axis_name(axis, "tensorize")
-        if not isinstance(intrin, TensorIntrin):  # pyright: ignore[reportUnnecessaryIsInstance]
-            what = f"tensorize of {name!r} in {self.name} with {intrin!r}"
-            fix = "te.decl_tensor_intrin(y.op, fcompute)"
-            raise ScheduleError(what, "not a tensor intrinsic", fix)
-        before = self.schedule.state
-        try:
-            self.schedule.state = know(before, intrin)
-            self.schedule.apply(Tensorize(self.name, name, intrin.name))
-        except TVMError:
-            self.schedule.state = before
-            raise
-
-    def transform_layout(self, fn: Callable[..., Any]) -> None:
-        """Store element (k, j) at fn(k, j): lambda k, j: (j // 16, k, j % 16) packs columns."""
-        if not hasattr(fn, "__code__"):
-            raise ScheduleError(
-                f"transform_layout of {self.name}: {fn!r}", "not a function", "lambda i, j: ..."
-            )
-        names = axis_names(fn)
-        places = as_tuple(fn(*(Var(n, 0) for n in names)))
-        layout = tuple(text(index(p)) for p in places)
-        self.schedule.apply(TransformLayout(self.name, names, layout))
-
-    def __getattr__(self, name: str) -> Any:
-        """Say what is meant by a misspelt name: s[C].vectorise."""
-        raise name_missing(f"s[{self.__dict__.get('name', '...')}]", name, dir(StageView))
-
-    def __repr__(self) -> str:
-        loops: list[str] = []
-        for a, name in zip(self._stage.leaves, self._names(), strict=True):
-            kind = self._stage.note(a).kind
-            loops.append(name if kind == "serial" else f"{name} ({kind})")
-        return f"{self.name}: {', '.join(loops) or 'no loops'}"
-
-
-def _size(axis: str, n: Any) -> int | None:
-    """A split size as an int; ScheduleError if it is not one."""
-    if n is None:
-        return None
-    try:
-        size = index(n)
-    except TVMError:
-        size = None
-    if not isinstance(size, int) or isinstance(n, bool):
-        shown = text(n) if isinstance(n, Expr) else repr(n)
-        raise ScheduleError(
-            f"split of {axis!r} by {shown}", "the size of a part is an integer >= 1"
-        )
-    return size

@@ -37,3 +37,11 @@ def missing(name: str, known: Iterable[str]) -> NameMissingError:
         why, fix = UNSUPPORTED[name]
         return NameMissingError(f"te.{name} is not supported", why, fix)
     return name_missing("te", name, known)
+
+
+def missing_step(name: str, known: Iterable[str], steps: Iterable[str]) -> NameMissingError:
+    """The error for `s.name`; s.split(...) is meant as s[C].split(...)."""
+    if name in steps and not name.startswith("_"):
+        fix = f"s[C].{name}(...), with C the tensor whose loops are meant"
+        return NameMissingError(f"s.{name}", "loops belong to a stage of the schedule", fix)
+    return name_missing("s", name, known)

@@ -15,6 +15,7 @@ from minitvm.tir import (
     PrimFunc,
     Stmt,
     Var,
+    check_depth,
     text,
     variables,
     verify,
@@ -114,6 +115,7 @@ def check_body(
     what: str, ins: list[DeclaredBuffer], outs: list[DeclaredBuffer], body: Stmt, sizes: Any
 ) -> None:
     """ExprError if `body` breaks a law of the loop IR, given these buffers and sizes."""
+    check_depth(body, what)
     try:
         verify(PrimFunc("body", (*ins, *outs), body, tuple(outs), tuple(sizes)))
     except TVMError as e:

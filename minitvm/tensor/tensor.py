@@ -328,6 +328,13 @@ class Slice:
     def __expr__(self) -> Expr:
         return element(self.tensor, self.indices)
 
+    def __iter__(self) -> Any:
+        raise ExprError(
+            f"iterating over a part of {self.tensor.name}",
+            "a tensor here is a formula, not data",
+            "te.sum(..., axis=k) adds up over a reduce axis",
+        )
+
     def __add__(self, other: Any = None) -> Any:
         return self.__expr__()  # raises: indices are missing
 

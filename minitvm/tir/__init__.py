@@ -80,7 +80,7 @@ from .nodes import (
     Where,
 )
 from .numeric import BINARY, COMPARE, choose, convert
-from .size import check_size
+from .size import check_depth, check_size
 from .stmt import (
     NOTHING,
     Allocate,
@@ -191,8 +191,9 @@ __all__ = [
     "call_packed",
     "callee",
     "cast_to",
-    "children",
+    "check_depth",
     "check_size",
+    "children",
     "choose",
     "clear_functions",
     "compare",

@@ -250,7 +250,7 @@ def floordiv(a: Index, b: Index) -> Index:
 def floormod(a: Index, b: Index) -> Index:
     """a % b, in 0 .. b-1. (8*x + y) % 8 -> y % 8, and y % 8 -> y if 0 <= y < 8."""
     if not isinstance(b, int):
-        return sub(a, mul(floordiv(a, b), b))
+        return sub(a, mul(floordiv(a, b), b if low(b) >= 1 else maximum(b, 1)))
     _positive(b, "%")
     if isinstance(a, int):
         return a % b
@@ -285,7 +285,7 @@ def _positive(b: int, op: str) -> None:
 
 
 def _floordiv_symbolic(a: Index, b: Expr) -> Index:
-    """(i*n + j) // n -> i where 0 <= j < n is certain."""
+    """(i*n + j) // n -> i where 0 <= j < n is certain; a divisor below 1 counts as 1."""
     quotient: Index = 0
     rest: Index = a
     for x, c in split_terms(a)[0]:
@@ -298,9 +298,13 @@ def _floordiv_symbolic(a: Index, b: Expr) -> Index:
         quotient, rest = add(quotient, part), sub(rest, mul(part, b))
     if nonneg(rest) and nonneg(sub(sub(b, rest), 1)):
         return quotient
-    lo: Bound = 0 if low(rest) >= 0 and low(b) >= 1 else -INF
-    hi: Bound = high(rest) if low(rest) >= 0 and low(b) >= 1 else INF
-    return add(quotient, _intern(FloorDiv, (_key(rest), _key(b)), rest, b, lo, hi))
+    if low(b) < 1:  # no program may divide by zero
+        quotient, rest, divisor = 0, a, maximum(b, 1)
+    else:
+        divisor: Index = b
+    lo: Bound = 0 if low(rest) >= 0 else -INF
+    hi: Bound = high(rest) if low(rest) >= 0 else INF
+    return add(quotient, _intern(FloorDiv, (_key(rest), _key(divisor)), rest, divisor, lo, hi))
 
 
 def minimum(a: Index, b: Index) -> Index:

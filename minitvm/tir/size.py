@@ -1,4 +1,4 @@
-"""How large an expression is, measured without recursion: whatever is deeper breaks what recurses."""
+"""How large an expression is, measured without recursion: what is deeper breaks what recurses."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ from .walk import Node, children
 
 DEEPEST = 150  # nested operations; parsers and recursion limits allow little more
 LARGEST = 20_000  # operations, those of shared parts counted each time they occur
+FOLD = "te.sum(..., axis=k) with k = te.reduce_axis((0, K)) instead of a loop in Python"
 
 
-def measure(e: Expr) -> tuple[int, int]:
-    """(depth, size) of an expression: nested operations, and all operations written out.
+def measure(e: Node) -> tuple[int, int]:
+    """(depth, size) of a node: nested operations, and all operations written out.
 
     Shared parts are looked at once: x = x * x, repeated, has a size of 2**n but n nodes.
     """
@@ -31,13 +32,20 @@ def measure(e: Expr) -> tuple[int, int]:
     return known[id(e)]
 
 
+def check_depth(n: Node, what: str) -> None:
+    """ExprError if `n`, part of `what`, is nested too deeply to be compiled."""
+    depth, _ = measure(n)
+    if depth > DEEPEST:
+        why = f"{depth} operations are nested in it, at most {DEEPEST} can be"
+        raise ExprError(what, why, f"{FOLD}; or several te.compute")
+
+
 def check_size(e: Expr, what: str) -> None:
     """ExprError if `e`, part of `what`, is nested too deeply or is too large to be compiled."""
-    depth, size = measure(e)
-    fix = "te.sum(..., axis=k) with k = te.reduce_axis((0, K)) instead of a loop in Python"
-    if depth > DEEPEST:
-        why = f"{depth} operations are nested in its formula, at most {DEEPEST} can be"
-        raise ExprError(what, why, f"{fix}; or several te.compute")
+    check_depth(e, what)
+    _, size = measure(e)
     if size > LARGEST:
-        why = f"its formula has {size} operations written out, at most {LARGEST} can be handled"
-        raise ExprError(what, why, f"{fix}; or a te.compute for the parts that are used repeatedly")
+        why = f"it has {size} operations written out, at most {LARGEST} can be handled"
+        raise ExprError(
+            what, why, f"{FOLD}; or a te.compute for the parts used repeatedly"
+        )

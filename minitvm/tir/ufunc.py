@@ -27,7 +27,9 @@ OPERATORS = {  # numpy's name -> that of the operator; np.float32(2) * A[i] arri
     "invert": "not",
     "absolute": "abs",
 }
-INSTEAD = {  # numpy's name -> what to write
+SAME = """exp exp2 log log2 log10 sqrt sin cos tan sinh cosh tanh floor ceil trunc fmod
+    isnan isinf isfinite"""
+INSTEAD = {name: f"te.{name}" for name in SAME.split()} | {  # numpy's name -> what to write
     "maximum": "te.max(a, b)",
     "minimum": "te.min(a, b)",
     "logical_and": "te.all(a, b)",
@@ -40,8 +42,6 @@ INSTEAD = {  # numpy's name -> what to write
     "reciprocal": "1 / x",
     "matmul": "te.sum over a te.reduce_axis, or topi.matmul of tensors",
 }
-SAME = "exp exp2 log log2 log10 sqrt sin cos tan sinh cosh tanh floor ceil trunc fmod isnan isinf isfinite"  # fmt: skip  # noqa: E501
-INSTEAD |= {name: f"te.{name}" for name in SAME.split()}
 FOLDS = {"add": "te.sum", "multiply": "te.prod", "maximum": "te.max", "minimum": "te.min"}
 
 

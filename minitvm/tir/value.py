@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import operator
+import reprlib
 from collections.abc import Callable
+from numbers import Real
 from typing import Any, cast
 
 import numpy as np
@@ -94,6 +96,8 @@ def const(value: float | bool, type_: str = "") -> Const:
     if not type_:
         type_ = BOOL if isinstance(value, bool) else FLOAT32 if isinstance(value, float) else INT32
     made = dtype(type_)
+    if not isinstance(value, Real | np.bool_):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise ExprError(f"const({reprlib.repr(value)})", "it is no number")
     if made.is_integer and not made.low <= value <= made.high:
         raise ExprError(f"const({value}, {made})", f"{made} holds {made.low} .. {made.high}")
     if made.is_integer and value != int(value):

@@ -123,7 +123,8 @@ def _inner_product(s: Schedule, tile: Tensor, p: Plan) -> None:
     op = s[tile].op
     assert isinstance(op, ComputeOp)
     (*_, i, j), (k,) = op.axis, op.reduce_axis
-    _, i = s[tile].split(i, factor=p.rows)  # also where the number of rows is symbolic
+    _, i = s[tile].split(i, factor=p.rows)  # the tile's size is constant, also where that
+    _, j = s[tile].split(j, factor=p.columns)  # of the product is symbolic
     vectors, lanes = s[tile].split(j, factor=p.lanes)
     s[tile].reorder(k, i, vectors, lanes)
     s[tile].unroll(i)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from minitvm.te import Axis, ComputeOp
-from minitvm.tensor import SUM, Operation, loads
-from minitvm.tir import Binary, Cast, Expr, Load
+from collections.abc import Mapping
+
+from minitvm.te import Axis, ComputeOp, Tensor
+from minitvm.tensor import SUM, Operation, loads, parts
+from minitvm.tir import Binary, Cast, Expr, Load, walk
 
 
 def is_elementwise(op: Operation) -> bool:
@@ -20,6 +22,15 @@ def is_elementwise(op: Operation) -> bool:
         if -1 in used or used != sorted(set(used)):
             return False
     return True
+
+
+def size(op: Operation, inlined: Mapping[Operation, int]) -> int:
+    """How many nodes the formula has, with those of `inlined` operations for each load of one."""
+    if not isinstance(op, ComputeOp):
+        return 0
+    nodes = [n for e in parts(op) for n in walk(e)]
+    reads = [n.buffer for n in nodes if isinstance(n, Load)]
+    return len(nodes) + sum(inlined.get(t.op, 0) for t in reads if isinstance(t, Tensor))
 
 
 def is_product(op: ComputeOp) -> bool:

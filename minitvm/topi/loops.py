@@ -63,7 +63,7 @@ def _width(extent: Index, lanes: int) -> int:
     if not isinstance(extent, int):
         return lanes
     fits = [n * lanes for n in (4, 2, 1) if extent >= n * lanes]
-    return fits[0] if fits else 1 << (extent.bit_length() - 1)
+    return fits[0] if fits else 1 << (max(extent, 1).bit_length() - 1)
 
 
 def _reads_along(op: ComputeOp, axis: Axis) -> bool:
@@ -105,7 +105,7 @@ def _by_blocks(
     stage.reorder(*outer, ao, lo, ai, li)
     stage.vectorize(li)
     s[block].compute_at(stage, lo)
-    s[block].vectorize(_axes(s[block])[-1])
+    s[block].vectorize(s[block].split(_axes(s[block])[-1], factor=side)[1])
     return [*outer, ao]
 
 
@@ -138,7 +138,7 @@ def _fold_row(
     along = k
     for part in sorted({width, lanes}, reverse=True):
         _, inner = stage.split(along, factor=part)
-        partial = s.rfactor(op.output(0), inner, factor_axis=len(op.axis))
+        partial = s.rfactor(stage.op.output(0), inner, factor_axis=len(op.axis))
         view = s[partial]
         view.reorder(*_axes(view, reduce=True), _axes(view)[-1])
         view.vectorize(_axes(view)[-1])
@@ -196,10 +196,10 @@ def _row_members(s: Schedule, out: StageView, op: ComputeOp) -> list[StageView]:
     group, found = {out.name}, list[StageView]()
     for stage in reversed(s.stages):
         inner = stage.op
-        if not isinstance(inner, ComputeOp) or stage.is_inlined or stage.name in group:
+        if not isinstance(inner, ComputeOp) or stage.is_inlined or stage.is_output:
             continue
         kind = is_elementwise(inner) or inner.reduction is not None
-        fits = kind and len(inner.axis) >= len(op.axis) - 1
+        fits = kind and inner.tag != op.tag and len(inner.axis) >= len(op.axis) - 1
         if fits and readers[stage.name] and set(readers[stage.name]) <= group:
             group.add(stage.name)
             found.append(stage)

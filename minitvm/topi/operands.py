@@ -1,10 +1,12 @@
-"""The one check that all operators share: what should be a tensor is one."""
+"""The checks that all operators share: what should be a tensor, or integers, is."""
 
 from __future__ import annotations
 
 import functools
 import inspect
+import reprlib
 from collections.abc import Callable
+from numbers import Integral
 from typing import Any, ParamSpec, TypeVar
 
 from minitvm.base import ExprError
@@ -22,7 +24,10 @@ def on_tensors(operator: Callable[P, R]) -> Callable[P, R]:
 
     @functools.wraps(operator)
     def checked(*args: P.args, **options: P.kwargs) -> R:
-        given = signature.bind(*args, **options).arguments
+        try:
+            given = signature.bind(*args, **options).arguments
+        except TypeError:  # Python's own message names the operator
+            return operator(*args, **options)
         for name in wanted:
             if name not in given or (given[name] is None and "None" in types[name]):
                 continue
@@ -38,5 +43,23 @@ def check_tensor(what: str, name: str, x: Any) -> None:
         raise ExprError(
             f"{what}: {name} is {type(x).__name__}",
             "not a tensor",
-            'te.placeholder(shape, "float32") stands for data until the compiled function is called',
+            'te.placeholder(shape, "float32"): data come in when the function is called',
         )
+
+
+def integers(what: str, given: Any) -> list[int]:
+    """`given`, one integer or a sequence of them, as a list; an ExprError if it is none."""
+    try:
+        found = list(given)
+    except TypeError:
+        found = [given]
+    for n in found:
+        if not isinstance(n, Integral):
+            raise ExprError(f"{what}: {reprlib.repr(n)}", "not an integer")
+    return [int(n) for n in found]
+
+
+def check_rank(what: str, x: Tensor, rank: int) -> None:
+    """ExprError if `x` has not `rank` dimensions."""
+    if x.ndim != rank:
+        raise ExprError(f"{what} of {x.name}", f"it has {x.ndim} dimensions, not {rank}")

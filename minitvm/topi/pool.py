@@ -9,7 +9,7 @@ from minitvm.te import Tensor
 from minitvm.tir import Expr, cast_to
 
 from .conv import Window, margins, pair
-from .operands import on_tensors
+from .operands import check_rank, on_tensors
 from .reduction import REDUCTION
 
 
@@ -47,10 +47,12 @@ def avg_pool2d(
 @on_tensors
 def global_avg_pool2d(data: Tensor) -> Tensor:
     """The mean of each channel [N, C, 1, 1]."""
+    check_rank("topi.global_avg_pool2d", data, 4)
     return avg_pool2d(data, (data.shape[2], data.shape[3]), strides=1)
 
 
 def _windows(data: Tensor, kernel: Any, strides: Any, padding: Any) -> tuple[Window, Window]:
+    check_rank("topi pooling", data, 4)
     size = pair(kernel, "kernel")
     step = size if strides is None else pair(strides, "strides")
     top, left, bottom, right = margins(padding)

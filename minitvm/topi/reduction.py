@@ -9,7 +9,7 @@ from minitvm import te
 from minitvm.base import ExprError, as_tuple
 from minitvm.te import Tensor
 
-from .operands import on_tensors
+from .operands import integers, on_tensors
 
 REDUCTION = "reduction"
 
@@ -61,7 +61,7 @@ def fold_over(
 
 def dimensions(name: str, x: Tensor, axis: Any) -> list[int]:
     """The dimensions `axis` means: negative ones count from the end, None is all of them."""
-    given = range(x.ndim) if axis is None else as_tuple(axis)
+    given = range(x.ndim) if axis is None else integers(f"topi.{name}: axis", axis)
     found = [d + x.ndim if d < 0 else d for d in given]
     if not found or len(set(found)) < len(found) or not all(0 <= d < x.ndim for d in found):
         raise ExprError(

@@ -14,11 +14,12 @@ from minitvm.tir import same
 from .conv import CONV_ROWS
 from .conv_schedule import schedule_rows
 from .gemm import schedule_matmul, schedule_matvec
-from .kinds import is_elementwise, is_product
+from .kinds import is_elementwise, is_product, size
 from .loops import schedule_plain, schedule_row_by_row
 from .norm import ROW
 from .shape import INJECTIVE
 
+LONG = 500  # nodes of a formula; a longer one is not put into others
 FEW = 2  # rows of a product whose time is that of reading the right operand
 
 
@@ -65,15 +66,21 @@ def _tensors(outs: Any) -> list[Tensor]:
 
 def _inline(s: Schedule) -> None:
     """Put elementwise stages into their readers, unless those would repeat them in a reduction."""
+    grown: dict[Operation, int] = {}  # nodes of a formula with those it reads put in
     for stage in s.stages:
         if stage.is_output or not _is_simple(stage.op):
             continue
-        if all(_is_simple(s.state.stage(r).op) for r in readers(s.state)[stage.name]):
+        nodes = size(stage.op, grown)
+        short = nodes < LONG  # a formula that is read twice doubles its reader
+        if short and all(_is_simple(s.state.stage(r).op) for r in readers(s.state)[stage.name]):
+            grown[stage.op] = nodes
             stage.compute_inline()
 
 
 def _is_simple(op: Operation) -> bool:
-    return is_elementwise(op) or (isinstance(op, ComputeOp) and op.tag == INJECTIVE)
+    if not isinstance(op, ComputeOp) or op.tag == ROW:
+        return False
+    return op.tag == INJECTIVE or is_elementwise(op)
 
 
 # --- matrix products -----------------------------------------------------------------------------

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from minitvm import te
-from minitvm.base import ExprError
+from minitvm.base import ExprError, as_tuple
 from minitvm.te import Tensor
 from minitvm.tir import Index, add, same, text
 
-from .operands import check_tensor, on_tensors
+from .operands import check_tensor, integers, on_tensors
 
 INJECTIVE = "injective"
 
@@ -19,7 +19,9 @@ INJECTIVE = "injective"
 @on_tensors
 def transpose(x: Tensor, axes: Sequence[int] | None = None) -> Tensor:
     """x with its dimensions permuted; reversed if no order is given."""
-    order = list(axes) if axes is not None else list(reversed(range(x.ndim)))
+    order = list(reversed(range(x.ndim)))
+    if axes is not None:
+        order = integers("topi.transpose: axes", axes)
     if sorted(order) != list(range(x.ndim)):
         raise ExprError(
             f"topi.transpose of {x.name} by {order}", f"not an order of its {x.ndim} dimensions"
@@ -43,7 +45,8 @@ def pad(
     name: str = "T_pad",
 ) -> Tensor:
     """x surrounded by pad_value: pad_before[d] before, pad_after[d] after dimension d."""
-    after = pad_before if pad_after is None else pad_after
+    pad_before = integers("topi.pad: pad_before", pad_before)
+    after = pad_before if pad_after is None else integers("topi.pad: pad_after", pad_after)
     if (
         len(pad_before) != x.ndim
         or len(after) != x.ndim
@@ -66,6 +69,7 @@ def pad(
 @on_tensors
 def reshape(x: Tensor, shape: Sequence[int]) -> Tensor:
     """The elements of x, in their order, in another shape of as many elements."""
+    shape = integers("topi.reshape: shape", shape)
     sizes = [n for n in x.shape if isinstance(n, int)]
     if len(sizes) < x.ndim or math.prod(sizes) != math.prod(shape):
         raise ExprError(
@@ -88,9 +92,13 @@ def reshape(x: Tensor, shape: Sequence[int]) -> Tensor:
 
 def concatenate(tensors: Sequence[Tensor], axis: int = 0) -> Tensor:
     """The tensors one after another along `axis`; their other sizes agree."""
-    for t in as_tuple(tensors):
+    tensors = as_tuple(tensors)
+    if not tensors:
+        raise ExprError("topi.concatenate([])", "there is nothing to concatenate")
+    for t in tensors:
         check_tensor("topi.concatenate", "one of tensors", t)
     first = tensors[0]
+    (axis,) = integers("topi.concatenate: axis", axis)
     d = axis + first.ndim if axis < 0 else axis
     for t in tensors:
         fits = t.ndim == first.ndim and all(
@@ -123,7 +131,9 @@ def strided_slice(
     x: Tensor, begin: Sequence[int], end: Sequence[int], strides: Sequence[int] | None = None
 ) -> Tensor:
     """x[begin : end : stride] in every dimension, as numpy slices; negative ends count from it."""
-    step = [1] * x.ndim if strides is None else list(strides)
+    begin = integers("topi.strided_slice: begin", begin)
+    end = integers("topi.strided_slice: end", end)
+    step = [1] * x.ndim if strides is None else integers("topi.strided_slice: strides", strides)
     sizes = [n for n in x.shape if isinstance(n, int)]
     if not len(begin) == len(end) == len(step) == len(sizes) == x.ndim or 0 in step:
         raise ExprError(f"topi.strided_slice of {x.name}", f"begin, end, stride for {x.ndim} sizes")

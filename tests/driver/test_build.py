@@ -290,17 +290,17 @@ overlap = np.zeros(30, "float32")
         ((ones(4, 7), c), "add_one: argument A: has shape (4, 7), not (4, 6)\n"
          "  try: arrays of the declared shape"),
         ((ones(4, 6), ones(6, 4)), "add_one: argument C: has shape (6, 4), not (4, 6)\n"
-         "  try: arrays of the declared shape"),
+         "  try: make it with numpy.empty((4, 6), 'float32')"),
         ((ones(6, 4).T, c), "add_one: argument A: is not C-contiguous\n"
          "  try: numpy.ascontiguousarray(...)"),
         ((ones(4, 12)[:, ::2], c), "add_one: argument A: is not C-contiguous\n"
          "  try: numpy.ascontiguousarray(...)"),
         ((ones(4, 6), ones(8, 6)[::2]), "add_one: argument C: is not C-contiguous\n"
-         "  try: numpy.ascontiguousarray(...)"),
+         "  try: make it with numpy.empty((4, 6), 'float32')"),
         ((unaligned(), c), "add_one: argument A: starts at an address that is not aligned\n"
          "  try: a copy"),
         ((ones(4, 6), read_only()), "add_one: argument C: is an output, but read-only\n"
-         "  try: a writable copy"),
+         "  try: make it with numpy.empty((4, 6), 'float32')"),
         ((c, c), "add_one: argument C: is an output, but shares memory with A\n"
          "  try: separate arrays"),
         ((overlap[:24].reshape(4, 6), overlap[6:].reshape(4, 6)),

@@ -213,7 +213,7 @@ def test_a_scalar_is_an_argument() -> None:
         (lambda A, B, C: [A, C, A], "args: the same argument is given twice"),
         (lambda A, B, C: [A, B, C], "argument B: it is computed on the way, and would not be "
          "written as a whole\n  try: te.create_schedule([..., B.op]) makes it an output"),
-        (lambda A, B, C: [A, C, te.placeholder((8,), name="D")],
+        (lambda A, B, C: [A, C, te.compute((8,), lambda i: A[i], name="D")],
          "argument D: it is not part of this schedule"),
         (lambda A, B, C: [A, C.op],
          "args: compute C(i): not a tensor or variable\n"

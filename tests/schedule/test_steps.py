@@ -1,5 +1,6 @@
 """Each step of a schedule: the loops before and after, what it refuses, how it is written down."""
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -358,11 +359,22 @@ def test_a_reduce_loop_may_be_unrolled() -> None:
     )
 
 
-def test_a_loop_is_marked_anew_without_ado() -> None:
+def test_a_loop_runs_in_one_way_only() -> None:
     s = vector()
     s.apply(Annotate("C", "i", "unroll"))
-    s.apply(Annotate("C", "i", "parallel"))
-    assert repr(s["C"]) == "C: i (parallel)"
+    with pytest.raises(ScheduleError) as refused:
+        s.apply(Annotate("C", "i", "parallel"))
+    assert str(refused.value) == (
+        "parallel of 'i' in C: it is unrolled already\n"
+        "  try: one of the two; undo() takes back the unroll"
+    )
+
+
+def test_a_loop_may_be_marked_twice_alike() -> None:
+    s = vector()
+    s.apply(Annotate("C", "i", "unroll"))
+    s.apply(Annotate("C", "i", "unroll"))
+    assert repr(s["C"]) == "C: i (unroll)"
 
 
 @pytest.mark.parametrize("kind", ["vectorize", "parallel"])
@@ -733,12 +745,15 @@ def test_rfactor_of_a_part_leaves_the_other_part_to_the_first_stage() -> None:
         ([Split("C", "k", factor=2), RFactor("C", "k")],
          "rfactor of 'k' in C: not a reduce loop of the stage\n  try: one of k.outer, k.inner"),
         ([Split("C", "i", factor=2), RFactor("C", "k")],
-         "rfactor of 'k' in C: 'i' has been split or fused, which would be lost\n"
-         "  try: rfactor before the data axes are changed"),
+         "rfactor of 'k' in C: its loops have been changed in other ways, which would be lost\n"
+         "  try: split the reduce axis, rfactor, and only then change other loops"),
+        ([Annotate("C", "i", "parallel"), RFactor("C", "k")],
+         "rfactor of 'k' in C: its loops have been changed in other ways, which would be lost\n"
+         "  try: split the reduce axis, rfactor, and only then change other loops"),
         ([RFactor("C", "k", 2)], "rfactor of 'k' in C: factor_axis=2 is no place among the axes"),
         ([RFactor("A", "k")], "rfactor of 'k' in A: it is not a reduction"),
     ],
-    ids=["data", "gone", "data split", "place", "input"],
+    ids=["data", "gone", "data split", "data parallel", "place", "input"],
 )  # fmt: skip
 def test_what_rfactor_cannot_take_apart_is_refused(steps: list[Step], says: str) -> None:
     assert refusal(rowsum(), *steps) == says
@@ -901,3 +916,24 @@ def test_an_input_alone_has_no_schedule() -> None:
     assert str(caught.value) == (
         "a schedule of A: it is an input: nothing is computed\n  try: pass C.op"
     )
+
+
+@pytest.mark.parametrize(
+    ("shape", "layout"),
+    [
+        ((80000,), lambda i: (i % 70000,)),
+        ((40, 4096), lambda i, j: (i % 16, j)),
+        ((70000,), lambda i: (66000 - i,)),
+        ((1 << 11, 1 << 11), lambda i, j: (i + j,)),
+    ],
+)
+def test_a_layout_that_is_not_shown_to_keep_elements_apart_is_refused(
+    shape: tuple[int, ...], layout: Callable[..., Any]
+) -> None:
+    A = te.placeholder(shape, name="A")
+    B = te.compute(shape, lambda *i: A(*i) + 1.0, name="B")
+    C = te.compute(shape, lambda *i: B(*i) + 1.0, name="C")
+    s = te.create_schedule(C.op)
+    with pytest.raises(ScheduleError, match="share a place"):
+        s[B].transform_layout(layout)
+    assert s.steps == ()

@@ -53,7 +53,7 @@ a, k, f = load(A, i, j), load(K, i), load(F, i)
         ((x + y) // 4 * 2, "(x + y) // 4*2"),
         (-x // 4, "(-x) // 4"),
         (x * (y // 2), "x*(y // 2)"),
-        (floordiv(x, y + 1), "x // (y + 1)"),
+        (floordiv(x, y + 1), "x // max(y + 1, 1)"),
         (minimum(x, y) + 1, "min(x, y) + 1"),
         (x + k, "x + K[i]"),
     ],
