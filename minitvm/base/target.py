@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 from .dtype import DType
@@ -79,8 +80,10 @@ def _option(word: str, text: str) -> tuple[str, str]:
         why = "no such option"
     elif not value:
         why = "the value is missing"
-    elif number and (not value.isdigit() or int(value) < 1):
+    elif number and not re.fullmatch("[1-9][0-9]{0,5}", value):
         why = "not a number of cores"
+    elif name == "-mattr" and not all(re.fullmatch("[+-].+", w) for w in value.split(",")):
+        why = "each change begins with + or -"
     else:
         return name[1:], value
     raise ArgumentError(

@@ -15,6 +15,8 @@ from llvmlite import binding as llvm_binding
 
 from minitvm.base import BuildError, host
 
+from .cpu import check_cpu
+
 llvm: Final[Any] = llvm_binding
 _lock = threading.RLock()
 # Ours alone, so that numba may compile at the same time; and for good: were there one per module,
@@ -105,7 +107,8 @@ def compile_ir(
     symbols         addresses of functions that `text` declares and this process provides
 
     Safe to call from several threads. Raises BuildError with LLVM's message and the lines it is
-    about if the IR is not well formed, or if it calls a function nobody provides.
+    about if the IR is not well formed, or if it calls a function nobody provides, or if LLVM does
+    not know the CPU.
     """
     source = Source(text, cpu, features, opt)
     with _lock:
@@ -148,9 +151,12 @@ def _target_machine(cpu: str, features: str, opt: int) -> Any:
     """A new LLVM target machine; engines swallow theirs, so they cannot share one."""
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
+    given = " ".join(filter(None, (cpu and f"-mcpu={cpu}", features and f"-mattr={features}")))
     if not cpu:
         # a virtual machine may hide features that its CPU model has: name the absent ones as well
         cpu, features = host().cpu, ",".join(filter(None, (_host_features(), features)))
+    if given:
+        check_cpu(cpu, features, f"code for {given}")
     target = llvm.Target.from_triple(llvm.get_process_triple())
     return target.create_target_machine(cpu=cpu, features=features, opt=opt, jit=True)
 

@@ -99,7 +99,7 @@ def _named(
 
 
 def _parse(line: str) -> _Formula:
-    found = FORM.match(line)
+    found = FORM.match(line) if isinstance(line, str) else None  # pyright: ignore[reportUnnecessaryIsInstance]
     names = [n.strip() for n in found[2].split(",")] if found and found[2].strip() else []
     if not found or not all(n.isidentifier() for n in names) or len(set(names)) < len(names):
         raise ExprError(

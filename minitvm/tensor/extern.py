@@ -43,6 +43,8 @@ def extern(
 
     Raises ExprError if the statement uses what it was not given, or writes to an input.
     """
+    if not callable(fcompute):
+        raise ExprError(f"extern {name}: {fcompute!r}", "not a function", "lambda ins, outs: ...")
     tensors = _tensors(inputs, name)
     shapes = _shapes(shape, name)
     kinds = _dtypes(dtype, tensors, len(shapes), name)

@@ -85,6 +85,8 @@ def call_packed(name: str, *args: Any) -> Call:
 
 def call_intrin(dtype: str, name: str, *args: Any) -> Call:
     """The instruction `name` of some target, or one of the intrinsics that every target has."""
+    if not isinstance(name, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise ExprError(f"an instruction called {name!r}", "its name is a string")
     known = name.removeprefix("tir.")
     if known in INTRINSICS:
         return intrinsic(known, *args)

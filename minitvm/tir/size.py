@@ -46,6 +46,4 @@ def check_size(e: Expr, what: str) -> None:
     _, size = measure(e)
     if size > LARGEST:
         why = f"it has {size} operations written out, at most {LARGEST} can be handled"
-        raise ExprError(
-            what, why, f"{FOLD}; or a te.compute for the parts used repeatedly"
-        )
+        raise ExprError(what, why, f"{FOLD}; or a te.compute for the parts used repeatedly")

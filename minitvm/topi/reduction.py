@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from minitvm import te
-from minitvm.base import ExprError, as_tuple
+from minitvm.base import ExprError
 from minitvm.te import Tensor
 
 from .operands import integers, on_tensors

@@ -1,6 +1,7 @@
 """What newcomers write, and what they are told."""
 
 # pyright: reportArgumentType=false, reportCallIssue=false, reportUnknownLambdaType=false
+# pyright: reportUnknownArgumentType=false
 
 import copy
 import pickle
@@ -76,6 +77,12 @@ MISTAKES: list[tuple[Callable[[], Any], str]] = [
     (lambda: te.create_schedule(scheduled()), "create_schedule(Schedule): not an operation"),
     (lambda: tvm.build(scheduled(), [A, Y]).time_evaluator(a, a),
      "time_evaluator(ndarray, ...): it takes how to measure"),
+    (lambda: topi.sum(A, axis="x"), "topi.sum: axis: 'x': not an integer"),
+    (lambda: topi.reshape(A, 8.0), "topi.reshape: shape: 8.0: not an integer"),
+    (lambda: topi.global_avg_pool2d(A), "topi.global_avg_pool2d of A: it has 2 dimensions, not 4"),
+    (lambda: te.const([1]), "const([1]): it is no number"),
+    (lambda: scheduled().diff("x"), "step 'x': steps are counted 1, 2, ..."),
+    (lambda: scheduled().rfactor((), 0), "rfactor of nothing"),
     # names
     (lambda: scheduled()[X].vectorise(0), "s[X] has no 'vectorise'\n  try: s[X].vectorize"),
     (lambda: scheduled().tile(0), "s.tile: loops belong to a stage of the schedule\n  try: s[C]"),
@@ -114,7 +121,7 @@ def test_formulas_nested_as_deeply_as_allowed_are_built() -> None:
 
 def test_names_that_are_missing_are_attribute_errors() -> None:
     s = scheduled()
-    assert not hasattr(s, "vectorise") and not hasattr(s[X], "vectorise")
+    assert [hasattr(x, "vectorise") for x in (s, s[X])] == [False, False]
 
 
 @pytest.mark.parametrize("again", [copy.copy, copy.deepcopy])
@@ -154,5 +161,5 @@ def test_statements_of_an_extern_are_not_nested_too_deeply() -> None:
         y[0] = sum((x[0] for _ in range(1000)), x[0])
         return ib.get()
 
-    with pytest.raises(ExprError, match="extern E: 10.. operations are nested in it"):
+    with pytest.raises(ExprError, match=r"extern E: 10.. operations are nested in it"):
         te.extern((8,), [V], body, name="E")

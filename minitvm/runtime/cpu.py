@@ -1,0 +1,48 @@
+"""Which CPUs LLVM makes code for: asked of another process, for LLVM may end the one that asks."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from functools import cache
+
+from minitvm.base import BuildError, host
+
+TRIAL = """
+import sys
+from llvmlite import binding as llvm
+llvm.initialize_native_target()
+llvm.initialize_native_asmprinter()
+target = llvm.Target.from_triple(llvm.get_process_triple())
+machine = target.create_target_machine(cpu=sys.argv[1], features=sys.argv[2], opt=0, jit=True)
+text = "define double @f(double %x) { %y = fadd double %x, 1.0 ret double %y }"
+machine.emit_object(llvm.parse_assembly(text))
+"""
+SECONDS = 60  # a trial takes a fraction of one
+
+
+def check_cpu(cpu: str, features: str, what: str) -> None:
+    """BuildError, beginning with `what`, unless LLVM can make code for this CPU and features."""
+    why = _objection(cpu, features)
+    if why:
+        fix = f"-mcpu={host().cpu}, which is this machine; or no -mcpu, which means it"
+        raise BuildError(what, why, fix)
+
+
+@cache
+def _objection(cpu: str, features: str) -> str:
+    """What LLVM has against compiling for them, in its words; empty if nothing."""
+    if cpu == "help" or "+help" in features.split(","):  # LLVM prints all it knows, and goes on
+        return "'help' is a question, not a CPU"
+    command = [sys.executable, "-c", TRIAL, cpu, features]
+    try:
+        ran = subprocess.run(
+            command, capture_output=True, text=True, errors="replace", timeout=SECONDS, check=False
+        )
+    except (OSError, ValueError, subprocess.SubprocessError) as e:
+        return f"LLVM could not be asked about it ({e})"
+    said = [line.strip() for line in ran.stderr.splitlines() if line.strip()]
+    unknown = [line for line in said if "is not a recognized" in line]
+    if unknown:
+        return f"LLVM says {unknown[0]}"
+    return f"LLVM refuses: {said[-1] if said else ran.returncode}" if ran.returncode else ""
