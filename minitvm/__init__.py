@@ -16,10 +16,11 @@
 
 The house has floors; a file imports only from lower ones (tests/test_floors.py):
 
-    testing     random programs and schedules, comparisons
+    demo, doctor  the command line: a story in a terminal, what works here
+    testing     random programs and schedules, comparisons, what the machine can do
     driver      lower(), build()
     runtime     compiled functions, arrays, threads
-    codegen     loops -> LLVM, Python
+    codegen     loops -> LLVM, Python, numba
     topi        operators, each with a good schedule
     te          what people type: formulas and schedules
     lowering    schedule -> loops: bounds, nests, passes
@@ -47,6 +48,7 @@ from minitvm.base import (
 )
 from minitvm.driver import build, lower
 from minitvm.runtime import Device, Function, cpu, load, nd, num_threads, set_num_threads
+from minitvm.tir import register_func
 
 __version__ = "0.1.0"
 __all__ = [
@@ -67,6 +69,7 @@ __all__ = [
     "lower",
     "nd",
     "num_threads",
+    "register_func",
     "set_num_threads",
     "target",
     "te",

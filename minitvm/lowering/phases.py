@@ -8,6 +8,7 @@ Phases, as in TVM:   0  before flatten       A[i, j] still has one index for eac
 
 from __future__ import annotations
 
+import reprlib
 from collections.abc import Callable
 from typing import TypeAlias
 
@@ -17,13 +18,26 @@ from minitvm.tir import Stmt
 Pass: TypeAlias = Callable[[Stmt], Stmt]
 
 
+def names_of(passes: tuple[Pass, ...]) -> list[str]:
+    """What the passes are called; ArgumentError if they are not functions in a tuple."""
+    if isinstance(passes, list | tuple):  # pyright: ignore[reportUnnecessaryIsInstance]
+        found = [getattr(p, "__name__", "") for p in passes]
+        if all(found) and all(map(callable, passes)):
+            return found
+    raise ArgumentError(
+        f"passes={reprlib.repr(passes)}",
+        "it is a tuple of functions that have names",
+        'PASSES["llvm"], or insert and swap of minitvm.lowering',
+    )
+
+
 def insert(passes: tuple[Pass, ...], phase: int, f: Pass) -> tuple[Pass, ...]:
     """`passes` with `f` at the end of a phase (phase 0: as the last before flatten).
 
     A tuple without `unroll` is in phase 2 from its last pass but `tidy` on.
     Raises ArgumentError for a phase that is not 0 .. 3, or a tuple without `flatten`.
     """
-    names = [p.__name__ for p in passes]
+    names = names_of(passes)
     if phase not in (0, 1, 2, 3):
         raise ArgumentError(
             f"insert {f.__name__} in phase {phase!r}", "there are four phases", "0, 1, 2 or 3"
@@ -47,7 +61,7 @@ def swap(passes: tuple[Pass, ...], **others: Pass) -> tuple[Pass, ...]:
     They go by the old name, so that until="vectorize" still stops there.
     Raises ArgumentError for a name that no pass has.
     """
-    names = [p.__name__ for p in passes]
+    names = names_of(passes)
     for name in others:
         if name not in names:
             raise ArgumentError(

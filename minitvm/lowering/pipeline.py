@@ -10,7 +10,7 @@ from typing import TypeAlias
 from minitvm.base import CHECK, ArgumentError, debug, debug_level
 from minitvm.schedule import State
 from minitvm.tensor import PlaceholderOp, Tensor, tensor_of
-from minitvm.tir import Buffer, For, Level, PrimFunc, Var, variables, verify, walk
+from minitvm.tir import Buffer, For, Level, PrimFunc, Stmt, Var, variables, verify, walk
 
 from .bounds import infer
 from .double_buffer import inject_double_buffer
@@ -18,7 +18,7 @@ from .flatten import flatten
 from .nest import allocate, nest
 from .normalize import normalize
 from .partition import partition
-from .phases import Pass
+from .phases import Pass, names_of
 from .storage import storage_rewrite
 from .tidy import tidy
 from .tighten import tighten
@@ -78,18 +78,30 @@ def lower_state(
     `watch(pass name, program)` sees the program after every stage, beginning with "nest". Pure:
     nothing is changed. Raises ArgumentError if args miss or repeat something.
     """
-    names = [START, *(p.__name__ for p in passes)]
+    names = [START, *names_of(passes)]
     if until and until not in names:
         raise ArgumentError(f"until={until!r}", "no such pass", f"one of {', '.join(names)}")
+    if watch is not None and not callable(watch):
+        raise ArgumentError(f"watch={watch!r}", "not a function", "watch(pass name, program)")
     start = time.perf_counter()
     func = _loops(state, args, name)
     _report(names[:1], func, None, time.perf_counter() - start, watch)
     for n, run in enumerate(passes[: names.index(until)] if until else passes):
         start, old = time.perf_counter(), func
-        body = run(func.body)
+        body = _ran(run, func.body)
         func = func if body is func.body else replace(func, body=body)
         _report(names[: n + 2], func, old, time.perf_counter() - start, watch)
     return func
+
+
+def _ran(run: Pass, body: Stmt) -> Stmt:
+    """What a pass, perhaps a user's own, makes of the program."""
+    made = run(body)
+    if not isinstance(made, Stmt):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise ArgumentError(
+            f"pass {run.__name__}", f"it returns {type(made).__name__}", "return a statement"
+        )
+    return made
 
 
 def _loops(state: State, args: tuple[Tensor | Var, ...], name: str) -> PrimFunc:

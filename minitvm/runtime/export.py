@@ -87,7 +87,11 @@ class Package:
 
 def write(path: File, package: Package) -> None:
     """Store the package as the file `path`."""
-    Path(path).write_bytes(pack(package))
+    place, what = _path(path, "export"), f"export({str(path)!r})"
+    try:
+        place.write_bytes(pack(package))
+    except OSError as e:
+        raise ArgumentError(what, f"{e.strerror}", "a file in a folder that exists") from e
 
 
 def read(path: File) -> Package:
@@ -96,12 +100,24 @@ def read(path: File) -> Package:
     Raises ArgumentError if there is no such file, or it is none of ours; BuildError if it is
     damaged, or was written by a minitvm that is too new.
     """
+    place = _path(path, "load")
     try:
-        return unpack(Path(path).read_bytes(), f"load({str(path)!r})")
+        return unpack(place.read_bytes(), f"load({str(path)!r})")
     except OSError as e:
         raise ArgumentError(
             f"load({str(path)!r})", f"{e.strerror}", "a file that f.export(path) has written"
         ) from e
+
+
+def _path(given: File, verb: str) -> Path:
+    """The path of a file; ArgumentError if it can be none."""
+    try:
+        path = Path(given)
+        if "\0" not in str(path):
+            return path
+    except TypeError:
+        pass
+    raise ArgumentError(f"{verb}({given!r})", "not the name of a file", f'{verb}("matmul.mtvm")')
 
 
 # --- bytes ---------------------------------------------------------------------------------------

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from numbers import Integral
+from numbers import Integral, Real
 from typing import Any, TypeAlias, cast
 
 import numpy as np
@@ -19,6 +20,8 @@ from .export import File, Package, write
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 REACHED = (1, 3)  # DLPack's numbers of main memory, ordinary and pinned
 ELSEWHERE = {2: "a CUDA GPU", 8: "a Metal GPU", 10: "a ROCm GPU", 14: "a oneAPI device"}
+LONGEST_MS = 24 * 3600 * 1000  # of one repeat: a day
+MANY, SHORTEST = 10**6, 1e-8  # a million calls of 10 ns: no machine does that
 Run: TypeAlias = Callable[[list[Any]], None]  # arrays and ints in the order of the parameters
 
 
@@ -120,12 +123,14 @@ class Function:
                 "it takes how to measure; what comes out takes the arguments of the function",
                 "f.time_evaluator(number=10)(a, b, c)",
             )
-        counts = isinstance(number, int) and isinstance(repeat, int)  # pyright: ignore[reportUnnecessaryIsInstance]
-        if name not in (None, self.name, "main") or not counts or number < 1 or repeat < 1:
+        if name not in (None, self.name, "main") or not _is_count(number) or not _is_count(repeat):
             raise MeasureError(
-                f"time_evaluator({name!r}, number={number}, repeat={repeat})",
+                f"time_evaluator({name!r}, number={number!r}, repeat={repeat!r})",
                 f"the function is {self.name!r}, counts are >= 1",
             )
+        least = _least_ms(min_repeat_ms)
+        if not callable(timer):
+            raise MeasureError(f"timer={timer!r}", "it is not a function", "time.perf_counter")
 
         def evaluate(*args: Any) -> Times:
             ready = self._checked(args)
@@ -136,13 +141,10 @@ class Function:
                 for _ in range(count):
                     self._run(ready)
                 seconds = timer() - start
-                if seconds * 1e3 < min_repeat_ms:
-                    count = max(
-                        count + 1,
-                        int(count * min(10, 1.2 * min_repeat_ms / max(seconds * 1e3, 1e-3))),
-                    )
-                    continue
-                results.append(seconds / count)
+                if seconds * 1e3 < least:
+                    count = _more_calls(count, least, seconds)
+                else:
+                    results.append(seconds / count)
             return Times(tuple(results))
 
         return evaluate
@@ -218,6 +220,27 @@ class Function:
         _refuse(self.name, p, why, fix)
 
 
+def _is_count(n: object) -> bool:
+    return isinstance(n, int) and not isinstance(n, bool) and n >= 1
+
+
+def _least_ms(given: object) -> float:
+    """min_repeat_ms as a number; MeasureError if no measurement ever takes as long."""
+    ms = float(given) if isinstance(given, Real) else math.nan
+    if not 0 <= ms <= LONGEST_MS:
+        raise MeasureError(f"min_repeat_ms={given!r}", f"not milliseconds from 0 to {LONGEST_MS}")
+    return ms
+
+
+def _more_calls(count: int, least_ms: float, seconds: float) -> int:
+    """How many calls to try next, where `count` took but `seconds`."""
+    if count >= MANY and seconds < count * SHORTEST:
+        raise MeasureError(
+            f"{count} calls took {seconds} seconds by this timer", "it does not seem to advance"
+        )
+    return max(count + 1, int(count * min(10, 1.2 * least_ms / max(seconds * 1e3, 1e-3))))
+
+
 def _is_in(p: object, buffers: tuple[Buffer, ...]) -> bool:
     return any(p is b for b in buffers)
 
@@ -241,7 +264,7 @@ def _as_array(name: str, a: Any) -> Array:
             where = a.__dlpack_device__()[0]
             if where in REACHED:
                 return np.from_dlpack(a)
-        except (BufferError, RuntimeError, TypeError, ValueError) as e:
+        except Exception as e:  # whatever the code of another library raises
             raise ArgumentError(f"argument {name}", f"cannot be read in place: {e}") from e
         what = ELSEWHERE.get(where, f"a device of DLPack's type {where}")
         raise ArgumentError(

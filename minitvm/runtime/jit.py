@@ -15,7 +15,7 @@ from llvmlite import binding as llvm_binding
 
 from minitvm.base import BuildError, host
 
-from .cpu import check_cpu
+from .processor import check_cpu
 
 llvm: Final[Any] = llvm_binding
 _lock = threading.RLock()

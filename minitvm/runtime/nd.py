@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import reprlib
+from collections.abc import Generator
 from dataclasses import dataclass
 from typing import Any
 
@@ -41,14 +44,16 @@ class NDArray(np.ndarray[Any, np.dtype[Any]]):
 
     def copyfrom(self, source: Any) -> NDArray:
         """Overwrite with `source`, converted to this array's dtype."""
-        np.copyto(self, np.asarray(source), casting="unsafe")
+        with _explained(f"copyfrom into shape {self.shape}", "an array of the same shape"):
+            np.copyto(self, np.asarray(source), casting="unsafe")
         return self
 
 
 def array(source: Any, device: Device | None = None, ctx: Device | None = None) -> NDArray:
     """A new contiguous array with the contents of `source`."""
     _on_cpu(device or ctx)
-    made = np.array(source, order="C")
+    with _explained(f"nd.array of a {type(source).__name__}", "numbers in rows of equal length"):
+        made = np.array(source, order="C")
     known(made.dtype.name)
     return made.view(NDArray)
 
@@ -58,9 +63,22 @@ def empty(
 ) -> NDArray:
     """A new array with undefined contents."""
     _on_cpu(device or ctx)
-    return np.empty(shape, known(dtype).numpy).view(NDArray)
+    kind = known(dtype).numpy
+    with _explained(f"nd.empty({reprlib.repr(shape)})", "a tuple of integers >= 0"):
+        return np.empty(shape, kind).view(NDArray)
 
 
-def _on_cpu(device: Device | None) -> None:
+@contextlib.contextmanager
+def _explained(what: str, fix: str) -> Generator[None]:
+    """What numpy raises here becomes an ArgumentError."""
+    try:
+        yield
+    except (TypeError, ValueError, OverflowError, MemoryError) as e:
+        raise ArgumentError(what, str(e), fix) from e
+
+
+def _on_cpu(device: Any) -> None:
+    if device is not None and not isinstance(device, Device):
+        raise ArgumentError(f"array on {reprlib.repr(device)}", "not a device", "cpu(0)")
     if device is not None and device.kind != "cpu":
         raise ArgumentError(f"array on {device}", "there is no such device here", "cpu(0)")

@@ -224,8 +224,10 @@ def num_threads() -> int:
 
 def set_num_threads(n: int) -> None:
     """Let parallel loops run on `n` threads from now on; 1 means in the caller alone."""
-    if n < 1:
-        raise ArgumentError(f"set_num_threads({n})", "a loop needs a thread to run on", "1 or more")
+    if not isinstance(n, int) or n < 1:  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise ArgumentError(
+            f"set_num_threads({n!r})", "a loop needs a thread to run on", "1 or more"
+        )
     _pool().threads = n
 
 
@@ -258,7 +260,7 @@ def _c_library() -> ctypes.PyDLL:
 @cache
 def _pool() -> Pool:
     text = os.environ.get("MINITVM_NUM_THREADS", "")
-    pool = Pool(max(1, int(text)) if text.isdigit() else host().cores)
+    pool = Pool(max(1, int(text)) if text.isdecimal() else host().cores)
     if hasattr(os, "register_at_fork"):  # not on Windows, which cannot fork
         os.register_at_fork(after_in_child=pool.restart)
     return pool

@@ -47,6 +47,7 @@ from .steps import (
     Tensorize,
     TransformLayout,
     from_json,
+    misfit,
     to_json,
 )
 from .tensorize import know
@@ -103,6 +104,7 @@ __all__ = [
     "legal_places",
     "loop",
     "map_bodies",
+    "misfit",
     "path",
     "position",
     "readers",

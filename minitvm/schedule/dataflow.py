@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ast
+import inspect
 import math
+import reprlib
 from collections.abc import Callable
 from dataclasses import replace
 from functools import lru_cache
@@ -167,17 +169,37 @@ def _moved(stage: Stage) -> bool:
 def layout_index(layout: tuple[str, ...], names: tuple[str, ...], at: Any) -> tuple[Any, ...]:
     """The layout's expressions evaluated at `at` (indices, ints or arrays), one for each name."""
     env = dict(zip(names, at, strict=True))
-    return tuple(arithmetic(ast.parse(e, mode="eval").body, env, e) for e in layout)
+    return tuple(arithmetic(parsed(e), env, e) for e in layout)
+
+
+LONGEST = 500  # characters of a formula in a step; Python cannot parse what is nested very deeply
+GREATEST = 2**31  # no array is longer: an integer beyond is none of a layout
+
+
+def parsed(source: str) -> ast.expr:
+    """The formula `source` taken apart; ScheduleError if it is none."""
+    try:
+        if len(source) <= LONGEST:
+            return ast.parse(source, mode="eval").body
+        why = f"it has {len(source)} characters, at most {LONGEST} are read"
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as e:
+        why = str(e)
+    shown = reprlib.repr(source)
+    raise ScheduleError(f"formula {shown} in a step", why, "a text such as 'i // 16'")
 
 
 def arithmetic(n: ast.expr, env: dict[str, Any], source: str) -> Any:
     """The value of + - * // % over names and ints; anything else is refused, never run."""
     match n:
-        case ast.Constant(value=int() as v):
+        case ast.Constant(value=int() as v) if type(v) is int and v < GREATEST:
             return v
         case ast.Name(id=name) if name in env:
             return env[name]
+        case ast.UnaryOp(ast.USub(), a):
+            return -1 * arithmetic(a, env, source)
         case ast.BinOp(left, op, right) if type(op) in _OPERATORS:
+            if isinstance(op, ast.FloorDiv | ast.Mod) and not _is_positive(right):
+                raise ScheduleError(f"layout {source!r}", "a divisor is an integer >= 1")
             return _OPERATORS[type(op)](
                 arithmetic(left, env, source), arithmetic(right, env, source)
             )
@@ -185,6 +207,10 @@ def arithmetic(n: ast.expr, env: dict[str, Any], source: str) -> Any:
             raise ScheduleError(
                 f"layout {source!r}", "it is not made of axes, integers, + - * // and %"
             )
+
+
+def _is_positive(n: ast.expr) -> bool:
+    return isinstance(n, ast.Constant) and isinstance(n.value, int) and n.value >= 1
 
 
 _OPERATORS: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
@@ -204,6 +230,10 @@ def transform_layout(state: State, step: TransformLayout, stage: Stage) -> State
         raise ScheduleError(
             f"transform_layout of {stage.name}",
             f"it has {len(shape)} dimensions, the layout takes {len(step.axes)} axes",
+        )
+    if len(set(step.axes)) < len(step.axes):
+        raise ScheduleError(
+            f"transform_layout of {stage.name}", f"two of the axes {', '.join(step.axes)} are equal"
         )
     if not step.layout:
         raise ScheduleError(f"transform_layout of {stage.name}", "the layout has no dimensions")
@@ -238,7 +268,7 @@ def _takes_apart(axes: tuple[str, ...], layout: tuple[str, ...]) -> bool:
     """Is each axis there once as a whole, or once as axis // c and once as axis % c?"""
     whole, halves = list[str](), dict[tuple[str, str], set[type[ast.operator]]]()
     for text in layout:
-        match ast.parse(text, mode="eval").body:
+        match parsed(text):
             case ast.Name(name):
                 whole.append(name)
             case ast.BinOp(
@@ -269,4 +299,5 @@ def _is_one_to_one(axes: tuple[str, ...], layout: tuple[str, ...], sizes: tuple[
 def axis_names(fn: Callable[..., Any]) -> tuple[str, ...]:
     """The names of a layout function's arguments."""
     code = fn.__code__
-    return code.co_varnames[: code.co_argcount]
+    bound = inspect.ismethod(fn)  # its `self` is given already
+    return code.co_varnames[bound : code.co_argcount]

@@ -11,7 +11,7 @@ from minitvm.tensor import Axis, ComputeOp, tensor_of
 from minitvm.tir import FALSE, TRUE, Expr, Index, all_of, compare, substitute, text, variables
 
 from .attach import path, position
-from .dataflow import arithmetic
+from .dataflow import arithmetic, parsed
 from .memory_steps import Bind, Prefetch, SetStorePredicate, StorageAlign
 from .state import At, Stage, State
 from .threads import check_tag, is_virtual
@@ -178,11 +178,7 @@ def set_store_predicate(state: State, step: SetStorePredicate, stage: Stage) -> 
 
 def _condition(source: str, axes: dict[str, Axis], what: str) -> Expr:
     """The comparison `source` over the axes."""
-    try:
-        tree = ast.parse(source, mode="eval").body
-    except SyntaxError:
-        tree = None
-    match tree:
+    match parsed(source):
         case ast.Compare(left, [op], [right]) if type(op) in _SIGNS:
             a, b = (arithmetic(side, axes, source) for side in (left, right))
             return compare(_SIGNS[type(op)], a, b)

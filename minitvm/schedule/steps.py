@@ -8,12 +8,16 @@ every replay.
 from __future__ import annotations
 
 import json
+import reprlib
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, fields
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, cast
 
 from minitvm.base import ScheduleError, as_tuple
 
 from .memory_steps import Bind, DoubleBuffer, Prefetch, SetStorePredicate, StorageAlign, StoreAt
+
+Kind: TypeAlias = Literal["vectorize", "unroll", "parallel"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +84,7 @@ class Annotate:
 
     stage: str
     axis: str
-    kind: Literal["vectorize", "unroll", "parallel"]
+    kind: Kind
 
 
 @dataclass(frozen=True, slots=True)
@@ -291,7 +295,7 @@ def from_json(text: str) -> tuple[Step, ...]:
     try:
         rows = json.loads(text)
         return tuple(_step(name, given) for name, given in rows)
-    except (ValueError, TypeError) as e:
+    except (ValueError, TypeError, RecursionError) as e:
         raise ScheduleError("steps from JSON", f"not a list of steps ({e})") from e
 
 
@@ -299,11 +303,43 @@ def _step(name: str, given: dict[str, Any]) -> Step:
     if name not in STEPS:
         raise ValueError(f"no step is called {name!r}")
     cls = STEPS[name]
-    lists = {f.name: str(f.type).startswith("tuple") for f in fields(cls)}
-    values = dict(given)
-    for key, v in values.items():
-        if key not in lists:
+    known = {f.name for f in fields(cls)}
+    for key in given:
+        if key not in known:
             raise ValueError(f"{name} has no {key}")
-        if lists[key] != isinstance(v, list):
-            raise ValueError(f"{key} of {name} is {v!r}")
-    return cls(**{k: as_tuple(v) if isinstance(v, list) else v for k, v in values.items()})
+    step = cls(**{k: as_tuple(v) if isinstance(v, list) else v for k, v in given.items()})
+    wrong = misfit(step)
+    if wrong:
+        raise ValueError(wrong)
+    return step
+
+
+def misfit(step: Any) -> str:
+    """Which field of a step is not of its declared type: "factor of split is 'x'"; else empty."""
+    if type(step) not in NAMES:
+        return f"{reprlib.repr(step)} is no step"
+    for f in fields(step):
+        v = getattr(step, f.name)
+        if not FITS[str(f.type)](v):
+            shown = list(cast("tuple[Any, ...]", v)) if isinstance(v, tuple) else v  # as in JSON
+            return f"{f.name} of {NAMES[type(step)]} is {reprlib.repr(shown)}"
+    return ""
+
+
+def _is_texts(v: object) -> bool:
+    return isinstance(v, tuple) and all(isinstance(x, str) for x in cast("tuple[Any, ...]", v))
+
+
+def _is_int(v: object) -> bool:
+    return type(v) is int and -(2**63) <= v < 2**63  # True is no number
+
+
+FITS: dict[str, Callable[[Any], bool]] = {  # what a field may be, by its declared type
+    "str": lambda v: isinstance(v, str),
+    "bool": lambda v: isinstance(v, bool),
+    "int": _is_int,
+    "int | None": lambda v: v is None or _is_int(v),
+    "int | str": lambda v: isinstance(v, str) or _is_int(v),
+    "tuple[str, ...]": _is_texts,
+    "Kind": lambda v: isinstance(v, str),
+}

@@ -84,7 +84,7 @@ def guard(state: State, loop: Axis) -> Derivation:
     """The guards on a loop of any stage."""
     for stage in state.stages:
         names = stage.named()
-        if loop in names:
+        if isinstance(loop, Axis) and loop in names:  # pyright: ignore[reportUnnecessaryIsInstance]
             return explain_guard(state, stage.name, names[loop])
     stages = ", ".join(s.name for s in state.stages)
-    raise ScheduleError(f"guards on {loop!r}", f"it is no axis of {stages}")
+    raise ScheduleError(f"guards on {reprlib.repr(loop)}", f"it is no axis of {stages}")

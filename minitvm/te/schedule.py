@@ -12,6 +12,7 @@ from minitvm.schedule import (
     CacheRead,
     CacheWrite,
     RFactor,
+    Split,
     Stage,
     State,
     Step,
@@ -19,6 +20,7 @@ from minitvm.schedule import (
     from_json,
     initial,
     know,
+    misfit,
     to_json,
 )
 from minitvm.tensor import Axis, Operation, Tensor, TensorIntrin, tensor_of
@@ -100,6 +102,9 @@ class Schedule:
 
     def apply(self, step: Step) -> None:
         """Take one step. An illegal one raises ScheduleError and changes nothing."""
+        wrong = "" if isinstance(step, Split) else misfit(step)  # split itself says more
+        if wrong:
+            raise ScheduleError(wrong, "not what such a step is made of")
         try:
             new = apply(self.state, step)
         except TVMError as e:
@@ -212,7 +217,9 @@ class Schedule:
     def from_json(text: str, ops: Any, intrins: Iterable[TensorIntrin] = ()) -> Schedule:
         """The schedule of `ops` after the steps in `text`, which may name `intrins`."""
         s = create_schedule(ops)
-        for intrin in intrins:
+        for intrin in as_tuple(intrins):
+            if not isinstance(intrin, TensorIntrin):  # pyright: ignore[reportUnnecessaryIsInstance]
+                raise ScheduleError(f"from_json: {intrin!r}", "not a tensor intrinsic")
             s.state = know(s.state, intrin)
         for step in from_json(text):
             s.apply(step)

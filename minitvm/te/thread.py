@@ -44,7 +44,8 @@ def _extent(dom: Any, tag: str) -> int | None:
     if dom is None:
         return None
     ends = as_tuple(dom)
-    first, stop = (index(n) for n in (ends if len(ends) == 2 else (0, *ends)))
+    ends = ends if len(ends) == 2 else (0, *ends)
+    first, stop = (index(n) for n in ends) if len(ends) == 2 else (None, None)
     if not (isinstance(first, int) and first == 0 and isinstance(stop, int) and stop > 0):
         raise ScheduleError(
             f"thread_axis({dom!r}, {tag!r})",

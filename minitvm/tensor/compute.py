@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import reprlib
 from collections.abc import Callable
 from typing import Any
 
@@ -46,13 +47,20 @@ from .tensor import (
 def var(name: str = "n", dtype: str = "int32") -> Var:
     """A symbolic size or scalar, fixed when the compiled function is called; it may be negative."""
     _integer_type(name, dtype)
-    return Var(name)
+    return Var(known_name("var", name))
 
 
 def size_var(name: str = "n", dtype: str = "int32") -> Var:
     """A symbolic size that is known to be >= 0."""
     _integer_type(name, dtype)
-    return Var(name, 0)
+    return Var(known_name("size_var", name), 0)
+
+
+def known_name(what: str, name: Any) -> str:
+    """`name` itself; ExprError if it is no text."""
+    if not isinstance(name, str):
+        raise ExprError(f"{what}: name={reprlib.repr(name)}", "a name is a text", 'name="C"')
+    return name
 
 
 def _integer_type(name: str, kind: str) -> None:
@@ -80,6 +88,7 @@ def _dimension(n: Any, what: str) -> Index:
 def placeholder(shape: Any, dtype: str = "float32", name: str = "placeholder") -> Tensor:
     """An input tensor of the given shape (ints or symbolic sizes)."""
     kind = _dtype(dtype)
+    known_name("placeholder", name)
     return tensor_of(PlaceholderOp(name, dimensions(shape, f"placeholder {name}"), (kind,)), 0)
 
 
@@ -95,6 +104,7 @@ def reduce_axis(dom: Any, name: str = "rv") -> Axis:
         raise ExprError(
             f"reduce_axis({dom!r})", "it takes a pair (lo, hi)", "reduce_axis((0, K))"
         ) from None
+    known_name("reduce_axis", name)
     lo, hi = index(first), index(last)
     extent = sub(hi, lo)
     if high(extent) < 0:
@@ -110,12 +120,15 @@ def compute(shape: Any, fcompute: Callable[..., Any], name: str = "compute", tag
     Raises ExprError if the formula has no meaning: wrong number of arguments, a reduction inside a
     larger expression, an axis that is not in scope, a read that may leave its tensor.
     """
+    known_name("compute", name)
     dims = dimensions(shape, f"compute {name}")
     names = _argument_names(fcompute, len(dims), name)
     axes = tuple(axis(n, 0, size, "data") for n, size in zip(names, dims, strict=True))
     made = fcompute(*axes)
     several = isinstance(made, tuple | list)
     body = tuple(_body(e, name) for e in as_tuple(made))
+    if not body:
+        raise ExprError(f"compute {name}", "the formula returns nothing", "return an expression")
     if len(body) == 1 and isinstance(body[0], Reduce) and len(body[0].sources) > 1:
         first = body[0]
         body = tuple(_component(first, i) for i in range(len(first.sources)))
@@ -137,7 +150,12 @@ def _argument_names(f: Callable[..., Any], count: int, name: str) -> list[str]:
     """Names for `count` axes: the arguments of f; *i gives i0, i1, ..."""
     if not callable(f):
         raise ExprError(f"compute {name}: {f!r}", "it is not a function", "lambda i: ...")
-    spec = inspect.getfullargspec(f)
+    try:
+        spec = inspect.getfullargspec(f)
+    except TypeError:  # functions written in C, such as max, do not tell their arguments
+        raise ExprError(
+            f"compute {name}: {f!r}", "its arguments cannot be seen", "lambda i: ..."
+        ) from None
     plain = [a for a in spec.args if a != "self"]
     if spec.kwonlyargs or spec.defaults:
         raise ExprError(
@@ -237,6 +255,8 @@ def reduce(reducer: Reducer, expr: Any, axis: Any, where: Any = None, init: Any 
             f"k = te.reduce_axis((0, K)), then te.{reducer.name}(..., axis=k)",
         )
     sources = tuple(value(operand(e)) for e in as_tuple(expr))
+    if not sources:
+        raise ExprError(f"te.{reducer.name} of ()", "there is nothing to fold", "an expression")
     if any(e.dtype is BOOL for e in sources):
         raise ExprError(f"te.{reducer.name} of bool", "", "x.astype('int32') first")
     cond = TRUE if where is None else all_of(where)
@@ -260,14 +280,19 @@ def comm_reducer(
     fidentity takes one dtype for each. fcombine must be associative and commutative: the order of
     folding is free. The result is used as te.sum is: r(expr or tuple, axis, where=, init=).
     """
+    known_name("comm_reducer", name)
+    for f in (fcombine, fidentity):
+        if not callable(f):
+            raise ExprError(f"comm_reducer {name}: {f!r}", "it is not a function")
 
     def combine(old: tuple[Expr, ...], new: tuple[Expr, ...]) -> tuple[Expr, ...]:
         made = fcombine(old[0], new[0]) if len(old) == 1 else fcombine(old, new)
-        return tuple(cast_to(value(e), x.dtype) for e, x in zip(as_tuple(made), old, strict=True))
+        values = _one_each(made, len(old), f"{name}: fcombine")
+        return tuple(cast_to(value(e), x.dtype) for e, x in zip(values, old, strict=True))
 
     def identity(types: tuple[DType, ...]) -> tuple[Expr, ...]:
-        made = as_tuple(fidentity(*types))
-        return tuple(cast_to(value(e, t), t) for e, t in zip(made, types, strict=True))
+        values = _one_each(fidentity(*types), len(types), f"{name}: fidentity")
+        return tuple(cast_to(value(e, t), t) for e, t in zip(values, types, strict=True))
 
     reducer = Reducer(name, combine, identity)
 
@@ -275,6 +300,17 @@ def comm_reducer(
         return reduce(reducer, expr, axis, where, init)
 
     return fold
+
+
+def _one_each(made: Any, count: int, what: str) -> tuple[Any, ...]:
+    """What a function of a reducer returned: `count` values, or it is an ExprError."""
+    values = as_tuple(made)
+    if len(values) != count:
+        raise ExprError(
+            f"comm_reducer {what} returns {len(values)} value(s), {count} are folded",
+            "it returns one for each of them",
+        )
+    return values
 
 
 def min_value(dtype: str) -> Const:

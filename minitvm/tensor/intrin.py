@@ -69,6 +69,8 @@ def decl_tensor_intrin(
         raise ExprError(what, "scalar parameters are not supported", "an input of shape (1,)")
     if not isinstance(op, ComputeOp):
         raise ExprError(f"{what} of {op!r}", "it is no computed formula", "pass y.op")
+    if not callable(fcompute):
+        raise ExprError(f"{what}: {fcompute!r}", "not a function", "lambda ins, outs: ...")
     _check_formula(what, op)
     outputs = tuple(op.output(i) for i in range(len(op.body)))
     given = dict(binds or {})

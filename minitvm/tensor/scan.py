@@ -109,6 +109,9 @@ class _Step:
 
     def __post_init__(self) -> None:
         what = f"scan {self.name}"
+        for t in (self.init, self.update, self.state):
+            if not isinstance(t, Tensor):  # pyright: ignore[reportUnnecessaryIsInstance]
+                raise ExprError(f"{what}: {t!r}", "not a tensor", "te.scan(init, update, state)")
         if not isinstance(self.state.op, PlaceholderOp) or not self.state.op.is_state:
             fix = "te.scan_state(shape, dtype, name)"
             raise ExprError(f"{what}: {self.state.name}", "it is no state", fix)

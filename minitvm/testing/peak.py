@@ -24,23 +24,24 @@ from minitvm.tir import (
     seq,
 )
 
-STEPS = 1 << 19  # multiply-adds in each lane of each chain: a few milliseconds
+STEPS = 1 << 16  # multiply-adds in each lane of each chain
+PIECES = 8  # parts of the work of each thread, so that a disturbed one does fewer of them
 
 
 def fma_kernel(target: Target, chains: int) -> PrimFunc:
     """A program of nothing but multiply-adds: `chains` independent vectors in every thread.
 
-    for t in parallel(threads):
-      acc[c, :] = X[c, :]                     for each chain c
+    for t in parallel(threads * PIECES):
+      acc[c, :] = 0.5                         for each chain c
       for k in range(STEPS):
         acc[c, :] = acc[c, :]*X[0] + X[1]     for each chain c
       Y[t, c, :] = acc[c, :]                  for each chain c
     """
-    lanes, threads = target.lanes(FLOAT32), target.num_cores
+    lanes, parts = target.lanes(FLOAT32), target.num_cores * PIECES
     size = chains * lanes
-    x, y = Buffer("X", (size,), FLOAT32), Buffer("Y", (threads * size,), FLOAT32)
+    x, y = Buffer("X", (size,), FLOAT32), Buffer("Y", (parts * size,), FLOAT32)
     acc = Buffer("acc", (size,), FLOAT32, "local")
-    t, k = Var("t", 0, threads - 1), Var("k", 0, STEPS - 1)
+    t, k = Var("t", 0, parts - 1), Var("k", 0, STEPS - 1)
 
     def each(store: Callable[[int], Stmt]) -> Stmt:
         return seq(*(store(c * lanes) for c in range(chains)))
@@ -59,7 +60,7 @@ def fma_kernel(target: Target, chains: int) -> PrimFunc:
             )
         ),
     )
-    loop = For(t, threads, Allocate(acc, body), "parallel")
+    loop = For(t, parts, Allocate(acc, body), "parallel")
     return PrimFunc("fma_peak", (x, y), loop, (y,))
 
 
@@ -72,8 +73,8 @@ def fma_run(threads: int = 1, chains: int = 10) -> tuple[Callable[[], None], flo
     func = fma_kernel(target, chains)
     size = chains * target.lanes(FLOAT32)
     f = build(func, target=target)
-    x, y = np.full(size, 0.5, "float32"), np.empty(threads * size, "float32")
-    return lambda: f(x, y), 2.0 * STEPS * size * threads
+    x, y = np.full(size, 0.5, "float32"), np.empty(threads * PIECES * size, "float32")
+    return lambda: f(x, y), 2.0 * STEPS * size * threads * PIECES
 
 
 def fma_peak(threads: int = 1, repeat: int = 7) -> float:

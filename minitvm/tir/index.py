@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Iterable
 from typing import Any, Literal
@@ -208,9 +209,17 @@ def _times(a: Bound, b: Bound) -> Bound:
     return 0 if a == 0 or b == 0 else a * b
 
 
+def _factors(a: Index) -> tuple[Index, ...]:
+    """What is multiplied in `a`: n*m*p -> (n, m, p), with repeats."""
+    return (*_factors(a.a), *_factors(a.b)) if type(a) is Product else (a,)
+
+
 def _product(a: Atom, b: Atom) -> Atom:
+    """The one atom for these factors, in whatever order and nesting: (n*m)*p is n*(p*m)."""
+    if type(b) is Product:
+        return _product(_product(a, b.a), b.b)  # left-nested: b.b is no product
     ends = [_times(x, y) for x in (a.low, a.high) for y in (b.low, b.high)]
-    key = (min(id(a), id(b)), max(id(a), id(b)))
+    key = tuple(sorted(map(id, (*_factors(a), b))))
     return _intern(Product, key, a, b, min(ends), max(ends))
 
 
@@ -289,12 +298,10 @@ def _floordiv_symbolic(a: Index, b: Expr) -> Index:
     quotient: Index = 0
     rest: Index = a
     for x, c in split_terms(a)[0]:
-        if x is b:
-            part: Index = c
-        elif type(x) is Product and (x.a is b or x.b is b):
-            part = mul(x.b if x.a is b else x.a, c)
-        else:
+        whole = _cancel(x, b)
+        if whole is None:
             continue
+        part = mul(whole, c)
         quotient, rest = add(quotient, part), sub(rest, mul(part, b))
     if nonneg(rest) and nonneg(sub(sub(b, rest), 1)):
         return quotient
@@ -305,6 +312,17 @@ def _floordiv_symbolic(a: Index, b: Expr) -> Index:
     lo: Bound = 0 if low(rest) >= 0 else -INF
     hi: Bound = high(rest) if low(rest) >= 0 else INF
     return add(quotient, _intern(FloorDiv, (_key(rest), _key(divisor)), rest, divisor, lo, hi))
+
+
+def _cancel(x: Index, b: Index) -> Index | None:
+    """x / b where all factors of b are among those of x: n*m*p, m -> n*p; else None."""
+    left = list(_factors(x))
+    for f in _factors(b):
+        at = [d for d, g in enumerate(left) if g is f]
+        if not at:
+            return None
+        del left[at[0]]
+    return functools.reduce(mul, left, 1)
 
 
 def minimum(a: Index, b: Index) -> Index:
@@ -380,7 +398,7 @@ def elements(b: Buffer) -> Index:
     if b.strides:  # from the first element to the last
         for n, s in zip(b.shape, b.strides, strict=True):
             size = add(size, mul(sub(n, 1), s))
-        return size
+        return maximum(0, size)  # without elements the last comes before the first
     for n in b.shape:
         size = mul(size, n)
     return size

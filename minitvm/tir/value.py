@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import operator
 import reprlib
 from collections.abc import Callable
@@ -99,11 +100,16 @@ def const(value: float | bool, type_: str = "") -> Const:
     if not isinstance(value, Real | np.bool_):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise ExprError(f"const({reprlib.repr(value)})", "it is no number")
     if made.is_integer and not made.low <= value <= made.high:
-        raise ExprError(f"const({value}, {made})", f"{made} holds {made.low} .. {made.high}")
+        shown = reprlib.repr(value) if isinstance(value, int) else value
+        raise ExprError(f"const({shown}, {made})", f"{made} holds {made.low} .. {made.high}")
     if made.is_integer and value != int(value):
         raise ExprError(f"const({value}, {made})", "not an integer", f"const({int(value)}, {made})")
     number = {"bool": bool, "float": float}.get(made.kind, int)
-    return Const(number(value), made)
+    try:
+        return Const(number(value), made)
+    except OverflowError:
+        what = f"const({reprlib.repr(value)}, {made})"
+        raise ExprError(what, "no float is as large", 'float("inf")') from None
 
 
 def value(x: Any, like: DType | None = None) -> Expr:
@@ -122,7 +128,8 @@ def cast_to(x: Any, type_: str) -> Expr:
     to = dtype(type_)
     e = operand(x)
     if isinstance(e, int | float):
-        return const(int(e) if to.is_integer else e, to)
+        whole = to.is_integer and isinstance(e, float) and math.isfinite(e)
+        return const(int(e) if whole else e, to)
     if isinstance(e, Const) and to.is_float:
         return Const(float(e.dtype.numpy.type(e.value)), to)  # float32(0.1) is not float64(0.1)
     if not is_index(e) and e.dtype is to:
@@ -134,11 +141,19 @@ def index(x: Any) -> Index:
     """`x` as an index. Integer values (data) are allowed; anything else is an ExprError."""
     e = operand(x)
     if isinstance(e, int) or (isinstance(e, Expr) and is_index(e)):
+        _fits(e)
         return e
     if isinstance(e, Expr) and e.dtype.is_integer:
         return index_of_value(e)
     kind = e.dtype if isinstance(e, Expr) else type(e).__name__
     raise ExprError(f"an index of type {kind}", "indices are integers", "x.astype('int32')")
+
+
+def _fits(*operands: Expr | float) -> None:
+    """ExprError for an integer that no machine holds in a register."""
+    for e in operands:
+        if type(e) is int and not -(2**63) <= e < 2**63:
+            raise ExprError(f"the index {reprlib.repr(e)}", "indices have 64 bits", "a float")
 
 
 def index_of_value(e: Expr) -> Index:
@@ -166,6 +181,7 @@ def binary(op: BinaryOp, a: Any, b: Any) -> Expr | int:
     """a op b: an index if both are, else a value of the common type."""
     a, b = operand(a), operand(b)
     if is_index(a) and is_index(b):
+        _fits(a, b)
         if op in INDEX_OPS:
             return INDEX_OPS[op](cast("Index", a), cast("Index", b))
         if op == "div":
@@ -187,6 +203,7 @@ def compare(op: CompareOp, a: Any, b: Any) -> Expr:
     if not (is_index(a) and is_index(b)):
         x, y = unify(a, b)
         return Compare(op, x, y)
+    _fits(a, b)
     i, j = cast("Index", a), cast("Index", b)
     if op in (">", ">="):
         return compare("<" if op == ">" else "<=", j, i)

@@ -17,7 +17,7 @@ from minitvm.base import ExprError, as_tuple
 from minitvm.te import Tensor
 from minitvm.tir import Index, floordiv, floormod, same, text
 
-from .operands import on_tensors
+from .operands import integers, on_tensors
 
 CONV_DIRECT = "conv_direct"
 CONV_ROWS = "conv_rows"
@@ -89,7 +89,7 @@ def pair(x: Any, what: str) -> tuple[int, int]:
 def margins(padding: Any) -> tuple[int, int, int, int]:
     """(top, left, bottom, right) of 1, (1, 2) or (1, 2, 1, 2)."""
     if len(as_tuple(padding)) == 4:
-        top, left, bottom, right = as_tuple(padding)
+        top, left, bottom, right = integers("padding", padding)
         return top, left, bottom, right
     high, wide = pair(padding, "padding")
     return high, wide, high, wide
@@ -133,6 +133,9 @@ def conv2d(
             f"conv2d of {data.name}, {kernel.name}", "both have four dimensions: NCHW and OIHW"
         )
     inner, outputs = kernel.shape[1], kernel.shape[0]
+    (groups,) = integers("topi.conv2d: groups", (groups,))
+    if groups < 1:
+        raise ExprError(f"topi.conv2d: groups = {groups}", "there is at least one")
     if not same(data.shape[1], inner * groups) or not same(floormod(outputs, groups), 0):
         raise ExprError(
             f"conv2d of {data.name}, {kernel.name}",
@@ -170,7 +173,7 @@ def _direct(data: Tensor, kernel: Tensor, high: Window, wide: Window, groups: in
     )
     image = te.compute(shape, pixel, name="T_pad", tag="injective")
     c, ky, kx = _reduce_axes(inner, high, wide)
-    per_group = floordiv(outputs, groups)
+    per_group = floordiv(outputs, groups) if not same(outputs, 0) else 1
 
     def body(n: Any, o: Any, y: Any, x: Any) -> Any:
         channel = o // per_group * inner + c
@@ -206,7 +209,7 @@ def _rows(data: Tensor, kernel: Tensor, high: Window, wide: Window, groups: int)
     shape = (batch, data.shape[1], high.phases, wide.phases, length)
     rows = te.compute(shape, image, name="T_rows", tag=IMAGE_ROWS)
     c, ky, kx = _reduce_axes(inner, high, wide)
-    per_group = floordiv(outputs, groups)
+    per_group = floordiv(outputs, groups) if not same(outputs, 0) else 1
 
     def product(n: Any, o: Any, p: Any) -> Any:
         y, x = ky * high.dilation, kx * wide.dilation
@@ -298,6 +301,11 @@ def conv2d_transpose(data: Tensor, kernel: Tensor, strides: Any = 1, padding: An
             "both have four dimensions, data's channels are the first of the kernel",
         )
     steps, (top, left, bottom, right) = pair(strides, "strides"), margins(padding)
+    if min(steps) < 1 or min(top, left, bottom, right) < 0:
+        raise ExprError(
+            f"conv2d_transpose of {data.name}, {kernel.name}",
+            f"strides {steps} are >= 1, padding {top, left, bottom, right} is >= 0",
+        )
     height, wide = (_constant(n, data) for n in data.shape[2:])
     kh, kw = (_constant(n, kernel) for n in kernel.shape[2:])
     oh = (height - 1) * steps[0] - top - bottom + kh

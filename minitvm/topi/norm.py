@@ -12,7 +12,7 @@ from minitvm.tir import Index, cast_to, same, text
 
 from .elementwise import ELEMENTWISE
 from .operands import on_tensors
-from .reduction import REDUCTION, dimensions, fold_over
+from .reduction import REDUCTION, dimension, dimensions, fold_over
 
 ROW = "row"  # reads statistics of its row: scheduled row by row
 
@@ -61,8 +61,8 @@ def layer_norm(
     epsilon: float = 1e-5,
 ) -> Tensor:
     """(x - mean) / sqrt(variance + epsilon) along `axis`, times gamma, plus beta (both 1-d)."""
-    over = dimensions("layer_norm", x, axis)
-    (d,) = over
+    d = dimension("layer_norm", x, axis)
+    over = [d]
     count = cast_to(x.shape[d], x.dtype)
     total = fold_over("T_sum", te.sum, x, over)
     mean = te.compute(total.shape, lambda *i: total(*i) / count, name="T_mean", tag=ELEMENTWISE)
@@ -96,7 +96,7 @@ def batch_norm(
     epsilon: float = 1e-5,
 ) -> Tensor:
     """(x - mean) / sqrt(variance + epsilon) * gamma + beta, with given statistics by channel."""
-    (d,) = dimensions("batch_norm", x, axis)
+    d = dimension("batch_norm", x, axis)
     for t in (gamma, beta, mean, variance):
         if t.ndim != 1 or not same(t.shape[0], x.shape[d]):
             raise ExprError(f"topi.batch_norm: {t.name}", f"its shape is not [{text(x.shape[d])}]")
@@ -123,7 +123,7 @@ def argmin(x: Tensor, axis: int = -1) -> Tensor:
 def _arg(
     name: str, x: Tensor, axis: int, better: Callable[[Any, Any], Any], worst: Callable[[str], Any]
 ) -> Tensor:
-    (d,) = dimensions(name, x, axis)
+    d = dimension(name, x, axis)
 
     def combine(a: Any, b: Any) -> Any:
         first = te.any(better(a[1], b[1]), te.all(a[1] == b[1], a[0] < b[0]))

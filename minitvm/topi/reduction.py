@@ -59,6 +59,16 @@ def fold_over(
     return te.compute(shape, body, name=name, tag=REDUCTION)
 
 
+def dimension(name: str, x: Tensor, axis: Any) -> int:
+    """The one dimension that `axis` means; ExprError if it is None or several."""
+    found = [] if axis is None else dimensions(name, x, axis)
+    if len(found) != 1:
+        raise ExprError(
+            f"topi.{name} of {x.name} over axis {axis}", "it works along one", "axis=-1"
+        )
+    return found[0]
+
+
 def dimensions(name: str, x: Tensor, axis: Any) -> list[int]:
     """The dimensions `axis` means: negative ones count from the end, None is all of them."""
     given = range(x.ndim) if axis is None else integers(f"topi.{name}: axis", axis)

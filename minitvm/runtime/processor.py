@@ -25,7 +25,9 @@ def check_cpu(cpu: str, features: str, what: str) -> None:
     """BuildError, beginning with `what`, unless LLVM can make code for this CPU and features."""
     why = _objection(cpu, features)
     if why:
-        fix = f"-mcpu={host().cpu}, which is this machine; or no -mcpu, which means it"
+        fix = (
+            f"-mcpu={host().cpu}, which is this machine; without -mcpu and -mattr it is meant, too"
+        )
         raise BuildError(what, why, fix)
 
 
