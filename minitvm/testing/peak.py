@@ -24,7 +24,7 @@ from minitvm.tir import (
     seq,
 )
 
-STEPS = 1 << 16  # multiply-adds in each lane of each chain
+STEPS = 1 << 19  # multiply-adds in each lane of each chain: long beside waking the threads
 PIECES = 8  # parts of the work of each thread, so that a disturbed one does fewer of them
 
 
