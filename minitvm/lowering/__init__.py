@@ -6,7 +6,7 @@ from .caution import Caution, Cautions
 from .derive import Derivation, explain_bound, loops_of
 from .double_buffer import inject_double_buffer
 from .explain import Explanation, StageReport, explain
-from .flatten import flatten, strides
+from .flatten import flatten
 from .guards import explain_guard
 from .nest import Program, allocate, nest
 from .normalize import normalize
@@ -50,7 +50,6 @@ __all__ = [
     "partition",
     "rewrite_unsafe_select",
     "storage_rewrite",
-    "strides",
     "swap",
     "sweep",
     "tidy",

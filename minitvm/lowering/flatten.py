@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from minitvm.tir import Buffer, Index, Load, Stmt, Store, add, mul, rewrite
+from minitvm.tir import Buffer, Index, Load, Stmt, Store, add, mul, rewrite, row_strides
 
 
 def flatten(s: Stmt) -> Stmt:
@@ -24,18 +24,6 @@ def flatten(s: Stmt) -> Stmt:
 def offset(b: Buffer, indices: tuple[Index, ...]) -> Index:
     """The distance in elements from the start of `b` to b[indices]."""
     total: Index = 0
-    for i, stride in zip(indices, strides(b), strict=True):
+    for i, stride in zip(indices, row_strides(b), strict=True):
         total = add(total, mul(i, stride))
     return total
-
-
-def strides(b: Buffer) -> tuple[Index, ...]:
-    """Elements to step over to advance one index, for each dimension. [4, 3, 2] -> (6, 2, 1)"""
-    if b.strides:
-        return b.strides
-    found: list[Index] = []
-    step: Index = 1
-    for n in reversed(b.shape):
-        found.insert(0, step)
-        step = mul(step, n)
-    return tuple(found)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from minitvm.tensor import facts_of
 from minitvm.tir import (
-    Binary,
     Compare,
     Expr,
     For,
@@ -17,6 +16,8 @@ from minitvm.tir import (
     split_terms,
     substitute,
 )
+
+from .count import conjuncts
 
 
 def tighten(s: Stmt) -> Stmt:
@@ -47,17 +48,11 @@ def tighten(s: Stmt) -> Stmt:
     return rewrite(s, on_stmt)
 
 
-def _conjuncts(cond: Expr) -> list[Expr]:
-    if isinstance(cond, Binary) and cond.op == "and":
-        return _conjuncts(cond.a) + _conjuncts(cond.b)
-    return [cond]
-
-
 def _range(cond: Expr, var: Var, extent: int) -> tuple[int, int, list[Expr]]:
     """(first, stop, other conditions): cond holds where first <= var < stop and the others do."""
     first, stop = 0, extent
     rest: list[Expr] = []
-    for c in _conjuncts(cond):
+    for c in conjuncts(cond):
         facts = facts_of(c) if isinstance(c, Compare) else ()
         terms, const = split_terms(facts[0]) if len(facts) == 1 else ((), 0)
         if len(terms) != 1 or terms[0][0] is not var:

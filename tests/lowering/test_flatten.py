@@ -8,8 +8,8 @@ import pytest
 
 import minitvm as tvm
 from minitvm import te
-from minitvm.lowering import flatten, strides
-from minitvm.tir import Buffer, Load, PrimFunc, Store, Var, text
+from minitvm.lowering import flatten
+from minitvm.tir import Buffer, Load, PrimFunc, Store, Var, row_strides, text
 
 
 def copy(shape: tuple[Any, ...]) -> PrimFunc:
@@ -63,4 +63,4 @@ def test_rows_are_as_far_apart_as_their_buffer_says() -> None:
 
 
 def test_strides_are_those_of_rows() -> None:
-    assert strides(Buffer("B", (4, 3, 2), te.placeholder((1,)).dtype)) == (6, 2, 1)
+    assert row_strides(Buffer("B", (4, 3, 2), te.placeholder((1,)).dtype)) == (6, 2, 1)
