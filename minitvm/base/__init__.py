@@ -4,6 +4,7 @@ from . import target
 from .dtype import (
     BOOL,
     DTYPES,
+    FLOAT16,
     FLOAT32,
     FLOAT64,
     INT8,
@@ -37,6 +38,7 @@ __all__ = [
     "BOOL",
     "CHECK",
     "DTYPES",
+    "FLOAT16",
     "FLOAT32",
     "FLOAT64",
     "INT8",

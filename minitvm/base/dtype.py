@@ -56,16 +56,25 @@ def _make(name: str, kind: Kind, bits: int) -> DType:
 BOOL = _make("bool", "bool", 1)
 INT8, INT16, INT32, INT64 = (_make(f"int{b}", "int", b) for b in (8, 16, 32, 64))
 UINT8 = _make("uint8", "uint", 8)
-FLOAT32, FLOAT64 = (_make(f"float{b}", "float", b) for b in (32, 64))
+FLOAT16, FLOAT32, FLOAT64 = (_make(f"float{b}", "float", b) for b in (16, 32, 64))
 
 DTYPES: dict[str, DType] = {
-    d: d for d in (BOOL, INT8, INT16, INT32, INT64, UINT8, FLOAT32, FLOAT64)
+    d: d for d in (BOOL, INT8, INT16, INT32, INT64, UINT8, FLOAT16, FLOAT32, FLOAT64)
 }
 
 
 def dtype(name: str) -> DType:
-    """The interned DType called `name` (a string, numpy dtype or DType)."""
+    """The interned DType called `name` (a string, numpy dtype or DType).
+
+    Each operation on float16 rounds to float16; functions such as exp are computed in float32.
+    """
     found = DTYPES.get(str(name)) or DTYPES.get(getattr(name, "__name__", ""))
+    if str(name) == "bfloat16":
+        raise ExprError(
+            "dtype 'bfloat16' is not supported",
+            "numpy has no such type to hold its arrays",
+            "float16 to store half as much, computing in float32: A[i].astype('float32')",
+        )
     if found is None:
         raise ExprError(
             f"dtype {str(name)!r}", "there is no such type", f"one of {', '.join(DTYPES)}"

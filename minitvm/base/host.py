@@ -76,6 +76,18 @@ def vector_unit(features: frozenset[str], machine: str) -> tuple[int, int]:
     return 16, 32 if _is_arm64(machine) else 16
 
 
+def dot4_lanes(features: frozenset[str]) -> tuple[int, ...]:
+    """How many int32 the instruction vpdpbusd makes at once, widest first; () without it.
+
+    LLVM drops a feature whose foundations are taken away: without avx2 there is no avxvnni.
+    """
+    if not features >= {"sse2", "sse3", "ssse3", "sse4.1", "sse4.2", "avx", "avx2"}:
+        return ()
+    wide = features >= {"fma", "f16c", "avx512f", "avx512vnni"}
+    narrow = (wide and "avx512vl" in features) or "avxvnni" in features
+    return (16,) * wide + (8, 4) * narrow
+
+
 def _is_arm64(machine: str) -> bool:
     return machine.lower() in ("arm64", "aarch64")
 

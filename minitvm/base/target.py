@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from .dtype import DType
 from .errors import ArgumentError
-from .host import host, vector_unit
+from .host import dot4_lanes, host, vector_unit
 
 KINDS = {
     "llvm": "machine code for a CPU",
@@ -66,6 +66,15 @@ class Target:
     def lanes(self, dtype: DType) -> int:
         """How many elements of `dtype` one vector register holds."""
         return max(1, self.vector_bytes // dtype.bytes)
+
+    @property
+    def dot4_lanes(self) -> tuple[int, ...]:
+        """How many int32 the CPU's instructions for dot4 make at once, widest first.
+
+        Of another CPU than this machine's, named by -mcpu, only what -mattr says is known.
+        """
+        known = frozenset[str]() if self.mcpu else host().features
+        return dot4_lanes(_changed(known, self.mattr))
 
     def __str__(self) -> str:
         cpu = f" -mcpu={self.mcpu}" if self.mcpu else ""

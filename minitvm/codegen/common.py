@@ -74,5 +74,6 @@ def refuse_threads(s: For) -> None:
         raise BuildError(
             f"loop {s.var.name!r} bound to {s.thread!r}",
             "a CPU has no such threads",
-            "target='cuda', or parallel() in place of bind()",
+            "parallel() in place of bind(), te.thread_axis('vthread'), "
+            "or tir.interpret(program, ...)",
         )

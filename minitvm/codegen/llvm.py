@@ -36,6 +36,7 @@ from .common import clean, flat, is_c_function, parameters, refuse_threads
 from .llvm_calls import call_packed
 from .llvm_code import Code, Module, Value
 from .llvm_expr import NO_FUNCTION, address, in_bounds, index, type_of_element, value
+from .llvm_interleave import in_rows, store_row
 from .llvm_math import invert, select
 from .llvm_memory import read, write
 
@@ -44,7 +45,13 @@ CACHE_LINE = 64
 LIKELY = '!0 = !{!"branch_weights", i32 1000, i32 1}'
 
 
-def emit_llvm(f: PrimFunc, *, vector_bytes: int = 0, parallel_launch: str = "") -> str:
+def emit_llvm(
+    f: PrimFunc,
+    *,
+    vector_bytes: int = 0,
+    parallel_launch: str = "",
+    dot4_lanes: tuple[int, ...] = (),
+) -> str:
     """LLVM IR text that defines `i32 @name(params...)`, name being clean(f.name).
 
     Buffers are passed as `ptr`, scalars as `i64`, in the order of f.params; symbolic sizes that
@@ -56,10 +63,11 @@ def emit_llvm(f: PrimFunc, *, vector_bytes: int = 0, parallel_launch: str = "") 
     parallel_launch   name of the C function that runs parallel loops; they are serial without
                       void launch(void (*body)(void *closure, int64_t begin, int64_t end),
                                   void *closure, int64_t extent)
+    dot4_lanes        how many int32 the CPU's instructions for dot4 make at once, widest first
 
     Needs flat buffers (pass `flatten`). Raises BuildError for what LLVM code cannot express.
     """
-    module = Module(clean(f.name))
+    module = Module(clean(f.name), dot4_lanes)
     c = Code(module, parallel_launch)
     declared = [_parameter(c, p, set(f.outputs)) for p in parameters(f)]
     statement(c, f.body)
@@ -101,8 +109,12 @@ def statement(c: Code, s: Stmt) -> None:
         case If():
             _if(c, s)
         case Seq(parts):
-            for part in parts:
-                statement(c, part)
+            for row in in_rows(parts):
+                if len(row) > 1 and c.mask is None:
+                    store_row(c, row)
+                else:
+                    for part in row:
+                        statement(c, part)
         case Allocate(buffer, body):
             _allocate(c, buffer, body)
         case Evaluate(Call() as e) if is_opaque(e) and not is_c_function(e, NO_FUNCTION):
@@ -305,7 +317,7 @@ def _launch(c: Code, name: str, captured: list[str], extent: Value) -> None:
 def _allocate(c: Code, buffer: Buffer, body: Stmt) -> None:
     """Memory aligned to a cache line: on the stack if it is small and of known size."""
     n = elements(buffer)
-    if buffer in c.private or (isinstance(n, int) and _fits(c, n * buffer.dtype.bytes)):
+    if buffer in c.private or (isinstance(n, int) and _fits(c, buffer, n)):
         _on_stack(c, buffer, n)
         with c.scope():
             statement(c, body)
@@ -318,8 +330,10 @@ def _allocate(c: Code, buffer: Buffer, body: Stmt) -> None:
     del c.pointers[buffer]
 
 
-def _fits(c: Code, size: int) -> bool:
-    return c.stack_bytes + size <= STACK_BYTES
+def _fits(c: Code, buffer: Buffer, n: int) -> bool:
+    """Is there room on the stack? Half of it is for "local" buffers, which become registers."""
+    room = STACK_BYTES if buffer.scope == "local" else STACK_BYTES // 2
+    return c.stack_bytes + n * buffer.dtype.bytes <= room
 
 
 def _on_stack(c: Code, buffer: Buffer, n: Index) -> None:

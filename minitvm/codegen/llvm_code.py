@@ -10,6 +10,7 @@ import numpy as np
 
 from minitvm.base import (
     BOOL,
+    FLOAT16,
     FLOAT32,
     FLOAT64,
     INT8,
@@ -24,9 +25,10 @@ from minitvm.tir import AsIndex, Buffer, Expr, Var, lanes, walk
 
 TYPES: dict[DType, str] = {
     BOOL: "i1", INT8: "i8", INT16: "i16", INT32: "i32", INT64: "i64", UINT8: "i8",
-    FLOAT32: "float", FLOAT64: "double",
+    FLOAT16: "half", FLOAT32: "float", FLOAT64: "double",
 }  # fmt: skip
-SUFFIXES = {"float": "f32", "double": "f64"}  # how overloaded intrinsics spell their types
+# how overloaded intrinsics spell their types
+SUFFIXES = {"half": "f16", "float": "f32", "double": "f64"}
 
 
 def type_of(dtype: DType, lanes: int = 1) -> str:
@@ -59,14 +61,18 @@ Operand: TypeAlias = Value | tuple[str, str]  # (type, text) for what has no dty
 
 
 def constant(value: float | bool, dtype: DType) -> Value:
-    """The literal `value`; floats as the bits of a double where no short decimal is exact."""
+    """The literal `value`; floats as the bits of a double where no short decimal is exact, those
+    in float16 as their own."""
     if dtype is BOOL:
         return Value("true" if value else "false", dtype)
     if not dtype.is_float:
         return Value(str(int(value)), dtype)
-    number = np.float64(np.float32(value) if dtype is FLOAT32 else value)
+    rounded = dtype.numpy.type(value)
+    number = np.float64(rounded)
     if abs(number) < 1 << 20 and (16 * number).is_integer():
         return Value(repr(float(number)), dtype)
+    if dtype is FLOAT16:
+        return Value(f"0xH{int(rounded.view(np.uint16)):04X}", dtype)
     return Value(f"0x{int(number.view(np.uint64)):016X}", dtype)
 
 
@@ -79,8 +85,9 @@ def vector(values: list[int], dtype: DType = INT64) -> Value:
 class Module:
     """What the functions of one text share: declarations, helpers, and those finished so far."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, dot4_lanes: tuple[int, ...] = ()) -> None:
         self.name = name
+        self.dot4_lanes = dot4_lanes  # the widths of the CPU's instruction for it, widest first
         self.declarations: dict[str, str] = {}
         self.helpers: dict[str, str] = {}  # the text of functions that several places call
         self.functions: list[str] = []

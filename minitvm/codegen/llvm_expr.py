@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from minitvm.base import INT32, INT64, BuildError
 from minitvm.tir import (
+    DOT4,
     FALSE,
     TRUE,
     VIEW,
@@ -27,6 +28,7 @@ from minitvm.tir import (
     Product,
     Var,
     Where,
+    add,
     callee,
     elements,
     first_element,
@@ -36,12 +38,14 @@ from minitvm.tir import (
     is_opaque,
     low,
     offset_of,
+    same,
     split_terms,
     walk,
 )
 
 from .common import flat, is_c_function
 from .llvm_code import Code, Value, constant, type_of, vector
+from .llvm_dot4 import dot4, together
 from .llvm_math import binary, cast, compare, divide_by_power, intrinsic, invert, select
 from .llvm_memory import Address, read
 
@@ -234,6 +238,8 @@ def value(c: Code, e: Index) -> Value:
             return _if_then_else(c, cond, a, b)
         case Call() if is_opaque(e):
             return _c_function(c, e)
+        case Call(name, (acc, *factors)) if name == DOT4:
+            return dot4(c, value(c, acc), _four(c, factors[:4]), _four(c, factors[4:]))
         case Call(name, args):
             return intrinsic(c, name, [value(c, a) for a in args])
         case _ if is_index(e):
@@ -270,6 +276,21 @@ def load(c: Code, buffer: Buffer, indices: tuple[Index, ...]) -> Value:
     i = flat(buffer, indices)
     safe = c.mask is None or in_bounds(buffer, i)
     return read(c, buffer.dtype, address(c, buffer, i), None if safe else c.mask)
+
+
+def _four(c: Code, parts: list[Expr]) -> Value:
+    """Four bytes as a number of 32 bits: loaded at once if they lie side by side in memory."""
+    loads = [e for e in parts if isinstance(e, Load)]
+    places = [flat(e.buffer, e.indices) for e in loads]
+    if len(loads) == 4 and all(e.buffer is loads[0].buffer for e in loads):
+        buffer, start = loads[0].buffer, places[0]
+        near = all(same(i, add(start, n)) for n, i in enumerate(places))
+        if near and (c.mask is None or all(in_bounds(buffer, i) for i in places)):
+            at = address(c, buffer, start)
+            if at.lanes == 1 or at.stride == 4:  # the fours, too, lie side by side
+                kind = type_of(INT32, at.lanes)
+                return c.op(f"load {kind}, ptr {at.pointer}, align 1", INT32, at.lanes)
+    return together(c, [value(c, e) for e in parts])
 
 
 def _narrow(c: Code, e: Index) -> Value:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from minitvm.base import BOOL, FLOAT64, UINT8, BuildError, DType
+from minitvm.base import BOOL, FLOAT16, FLOAT32, FLOAT64, UINT8, BuildError, DType
 from minitvm.tir import BinaryOp, CompareOp
 
 from .approximate import APPROXIMATIONS, approximate
 from .llvm_code import Code, Value, constant, suffix_of, type_of
+from .llvm_number import Number, absolute, bits, converted, from_bits, where
 from .power import power
 
 FLOAT_OPS = {"add": "fadd contract", "sub": "fsub contract", "mul": "fmul contract", "div": "fdiv"}
@@ -22,6 +23,8 @@ def binary(c: Code, op: BinaryOp, a: Value, b: Value) -> Value:
     divisor = int(b.text) if b.text.isdigit() else 0
     if op in ("floordiv", "floormod") and divisor > 0 and divisor & (divisor - 1) == 0:
         return divide_by_power(c, op, a, divisor)
+    if op == "pow" and a.dtype is FLOAT16:
+        return cast(c, power(c, cast(c, a, FLOAT32), cast(c, b, FLOAT32)), FLOAT16)
     if op == "pow" and a.dtype.is_float:
         return power(c, a, b)
     a, b = c.broadcast(a, b)
@@ -131,18 +134,26 @@ def _divide(c: Code, op: str, a: Value, b: Value) -> Value:
 
 
 def cast(c: Code, v: Value, to: DType) -> Value:
-    """`v` converted: float to integer truncates and saturates, integer to narrower wraps."""
+    """`v` converted: float to integer truncates and saturates, integer to narrower wraps.
+
+    CPUs convert float16 from and to float32 alone, so that other types take the way through it.
+    """
     if v.dtype is to:
         return v
     if to is BOOL:
         return compare(c, "!=", v, _like(v, 0))
+    if to is FLOAT16 and v.dtype is not FLOAT32:
+        narrow = _to_odd(c, v) if v.dtype is FLOAT64 else cast(c, v, FLOAT32)
+        return cast(c, narrow, FLOAT16)
+    if v.dtype is FLOAT16 and to is not FLOAT32:
+        return cast(c, cast(c, v, FLOAT32), to)
     if v.dtype.is_float and to.is_integer:
         name = f"fpto{'u' if to is UINT8 else 's'}i.sat"
         kinds = f"{suffix_of(to, v.lanes)}.{suffix_of(v.dtype, v.lanes)}"
         return c.call(f"llvm.{name}.{kinds}", Value("", to, v.lanes), v)
     if to.is_float:
         signed = v.dtype.kind == "int"
-        widen = "fpext" if to is FLOAT64 else "fptrunc"
+        widen = "fpext" if to.bits > v.dtype.bits else "fptrunc"
         how = widen if v.dtype.is_float else "sitofp" if signed else "uitofp"
     elif v.dtype.bits == to.bits:  # int8 and uint8 share their bits
         return Value(v.text, to, v.lanes)
@@ -151,6 +162,23 @@ def cast(c: Code, v: Value, to: DType) -> Value:
     else:
         how = "sext" if v.dtype.kind == "int" else "zext"
     return c.op(f"{how} {v} to {type_of(to, v.lanes)}", to, v.lanes)
+
+
+def _to_odd(c: Code, v: Value) -> Value:
+    """The float64 `v` as a float32 next to it, with an odd last bit unless it is exact.
+
+    Rounded once more, to float16, it gives what rounding once would have: the odd bit tells on
+    which side of a tie it lay.
+    Source: Boldo and Melquiond 2008, "Emulation of FMA and correctly rounded sums".
+    """
+    x = Number(c, v)
+    near = converted(x, "fptrunc", FLOAT32)
+    back = converted(near, "fpext", FLOAT64)
+    below, above = back < x, back > x  # neither for NaN, which may stay as it is
+    pattern = bits(near)
+    step = where(absolute(back) < absolute(x), pattern.same(1), pattern.same(-1))
+    even = (pattern & 1).equals(0)
+    return from_bits(where((below | above) & even, pattern + step, pattern)).value
 
 
 # --- intrinsics ----------------------------------------------------------------------------------
@@ -213,4 +241,7 @@ def intrinsic(c: Code, name: str, args: list[Value]) -> Value:
             "the LLVM target has no such function",
             f"one of {', '.join(INTRINSICS)}",
         )
-    return known(c, *args)
+    if not any(a.dtype is FLOAT16 for a in args):
+        return known(c, *args)
+    made = known(c, *(cast(c, a, FLOAT32) for a in args))
+    return cast(c, made, FLOAT16) if made.dtype is FLOAT32 else made

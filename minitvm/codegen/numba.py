@@ -10,25 +10,29 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TypeGuard
 
-from minitvm.base import BOOL, INT64, BuildError, DType
+from minitvm.base import BOOL, FLOAT16, INT64, BuildError, DType
 from minitvm.tir import (
+    DOT4,
     Binary,
     Buffer,
     Call,
+    Cast,
     Const,
     Expr,
     For,
     Index,
+    Load,
     PrimFunc,
     Stmt,
     Var,
     callee,
     children,
     is_index,
+    walk,
 )
 
 from .common import clean, parameters
-from .python import ATOM, CHOICE, SIGNS, TAB, PythonPrinter
+from .python import ATOM, CHOICE, DOT4_HELPER, SIGNS, TAB, PythonPrinter
 
 GROWING = ("add", "sub", "mul")
 # these need only the lowest bits of their operands for the lowest bits of the result
@@ -42,6 +46,7 @@ TYPED = {  # intrinsics that need to know their type
 }
 
 HELPERS = {
+    DOT4: DOT4_HELPER,
     "wrap_add": '''
 def wrap_add(a, b):
     """The lowest 64 bits of a + b."""
@@ -106,8 +111,12 @@ def emit_numba(f: PrimFunc, *, parallel: bool = True) -> str:
     Parameters are those of emit_python(). With `parallel`, the outermost parallel loops run on
     numba's threads; without, they are plain loops.
 
-    Needs flat buffers (pass `flatten`) and scalar loops. Raises BuildError for vectors.
+    Needs flat buffers (pass `flatten`) and scalar loops. Raises BuildError for vectors and float16.
     """
+    if any(isinstance(n, Load | Const | Cast) and n.dtype is FLOAT16 for n in walk(f.body)):
+        raise BuildError(
+            f"{f.name} with float16", "numba has no such type on CPUs", 'target="llvm" or "python"'
+        )
     loops = tuple(_outermost(f.body)) if parallel else ()
     p = NumbaPrinter(loops)
     arguments = ", ".join(p.name(x) for x in parameters(f))

@@ -11,6 +11,7 @@ from typing import assert_never
 
 from minitvm.base import BOOL, BuildError, DType
 from minitvm.tir import (
+    DOT4,
     IN_BOUNDS,
     VIEW,
     Allocate,
@@ -78,9 +79,18 @@ INTRINSICS = {
     "floor": "np.floor({})", "ceil": "np.ceil({})", "trunc": "np.trunc({})",
     "round": "np.rint({})", "abs": "abs({})", "fmod": "np.fmod({}, {})",
     "isnan": "np.isnan({})", "isfinite": "np.isfinite({})", "isinf": "np.isinf({})",
+    DOT4: "dot4({}, ({}, {}, {}, {}), ({}, {}, {}, {}))",
 }  # fmt: skip
 
+DOT4_HELPER = '''
+def dot4(acc, a, b):
+    """acc + a[0]*b[0] + a[1]*b[1] + a[2]*b[2] + a[3]*b[3] as an int32, which wraps."""
+    for n in range(4):
+        acc = np.int32(acc + np.int32(a[n]) * np.int32(b[n]))
+    return acc
+'''
 HELPERS = {
+    DOT4: DOT4_HELPER,
     IN_BOUNDS: '''
 def assert_in_bounds(i, n):
     """Nothing, if 0 <= i < n."""

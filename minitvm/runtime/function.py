@@ -76,6 +76,11 @@ class Function:
         self._fixed = [_fixed(p) for p in func.params]
         self._symbolic = None in self._fixed  # some extent or scalar is known only at the call
 
+    @property
+    def entry_name(self) -> str:
+        """The name under which time_evaluator knows it."""
+        return self.name
+
     def __call__(self, *args: Any) -> None:
         self._run(self._checked(args))
 

@@ -116,6 +116,7 @@ def compile_ir(
         module, target = source.optimised()
         _check_symbols(module)
         image = bytes(target.emit_object(module))
+        _check_float16(image)
         return Machine(_engine(image), image, source)
 
 
@@ -133,6 +134,16 @@ def load_object(
         for name in calls:
             _require(name)
         return Machine(_engine(image), image, None)
+
+
+def _check_float16(image: bytes) -> None:
+    """BuildError if code for this CPU converts float16 by functions, which nobody provides."""
+    if any(name in image for name in (b"__truncsfhf2", b"__extendhfsf2")):
+        raise BuildError(
+            "float16 for this CPU",
+            "it has no instruction that converts between float16 and float32",
+            '-mattr=+f16c if it has one after all; or float32, or target="python"',
+        )
 
 
 def _engine(image: bytes) -> Any:

@@ -30,6 +30,8 @@ class Device:
 
 def cpu(index: int = 0) -> Device:
     """This machine's processor."""
+    if not isinstance(index, int) or index < 0:  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise ArgumentError(f"cpu({index!r})", "processors are counted 0, 1, ...", "cpu(0)")
     return Device("cpu", index)
 
 

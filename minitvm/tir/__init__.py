@@ -48,7 +48,7 @@ from .index import (
     sub,
 )
 from .interp import interpret
-from .intrinsics import INTRINSICS, Intrinsic, intrinsic
+from .intrinsics import DOT4, INTRINSICS, Intrinsic, dot4, intrinsic
 from .memory import sizes_of
 from .nodes import (
     FALSE,
@@ -130,6 +130,7 @@ from .walk import (
 __all__ = [
     "BINARY",
     "COMPARE",
+    "DOT4",
     "EXTERN",
     "FALSE",
     "INF",
@@ -200,6 +201,7 @@ __all__ = [
     "const",
     "convert",
     "decl_buffer",
+    "dot4",
     "elements",
     "extents_of",
     "first_element",

@@ -81,6 +81,11 @@ def decl_buffer(
         raise ExprError(f"decl_buffer({name})", f"{len(dims)} dimensions, {len(steps)} strides")
     if not isinstance(elem_offset, Var | None):
         raise ExprError(f"decl_buffer({name}, elem_offset=...)", "it takes a variable", "te.var()")
+    for what, given in (("name", name), ("scope", scope)):
+        if not isinstance(given, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise ExprError(f"decl_buffer({what}={given!r})", f"a {what} is a text")
+    if not isinstance(offset_factor, int):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise ExprError(f"decl_buffer({name}, offset_factor={offset_factor!r})", "it is an integer")
     kind = dtype_of(dtype)
     return DeclaredBuffer(name, dims, kind, scope, steps, elem_offset, max(1, offset_factor))
 

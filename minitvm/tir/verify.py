@@ -261,9 +261,10 @@ def _incomparable(a: Index, b: Index) -> str:
 def _miscalled(known: Intrinsic, name: str, args: tuple[Expr, ...], dtype: DType) -> str:
     if len(args) != known.args:
         return f"{name} takes {known.args} arguments, {len(args)} given"
-    takes = args[0].dtype
-    fits = all(a.dtype == takes for a in args) and dtype == (BOOL if known.test else takes)
-    return "" if fits else f"{name} of {', '.join(a.dtype for a in args)} gives {dtype}"
+    takes = known.takes or (args[0].dtype,) * known.args
+    fits = all(a.dtype == t for a, t in zip(args, takes, strict=True))
+    right = fits and dtype == (BOOL if known.test else takes[0])
+    return "" if right else f"{name} of {', '.join(a.dtype for a in args)} gives {dtype}"
 
 
 def lanes_agree(s: Stmt, scope: Scope) -> Iterator[str]:

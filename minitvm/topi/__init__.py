@@ -1,5 +1,10 @@
 """Operators, and `schedule`, which gives any network of them a good schedule without search."""
 
+from typing import Any as _Any
+
+from minitvm.base import name_missing as _name_missing
+
+from . import nn
 from .conv import conv1d, conv2d, conv2d_transpose, conv3d
 from .elementwise import (
     abs,
@@ -28,8 +33,18 @@ from .elementwise import (
 from .linear import batch_matmul, dense, matmul
 from .norm import argmax, argmin, batch_norm, layer_norm, log_softmax, softmax
 from .pool import avg_pool2d, global_avg_pool2d, max_pool2d
-from .reduction import max, min, prod, sum
+from .reduction import max, mean, min, prod, sum
 from .schedule import schedule
+from .select import (
+    equal,
+    greater,
+    greater_equal,
+    less,
+    less_equal,
+    not_equal,
+    take,
+    where,
+)
 from .shape import concatenate, pad, reshape, strided_slice, transpose
 from .tensor_intrin import gemm_intrin
 
@@ -50,23 +65,31 @@ __all__ = [
     "conv3d",
     "dense",
     "divide",
+    "equal",
     "erf",
     "exp",
     "gelu",
     "gemm_intrin",
     "global_avg_pool2d",
+    "greater",
+    "greater_equal",
     "layer_norm",
     "leaky_relu",
+    "less",
+    "less_equal",
     "log",
     "log_softmax",
     "matmul",
     "max",
     "max_pool2d",
     "maximum",
+    "mean",
     "min",
     "minimum",
     "multiply",
     "negative",
+    "nn",
+    "not_equal",
     "pad",
     "power",
     "prod",
@@ -81,6 +104,13 @@ __all__ = [
     "strided_slice",
     "subtract",
     "sum",
+    "take",
     "tanh",
     "transpose",
+    "where",
 ]
+
+
+def __getattr__(name: str) -> _Any:
+    """Say which operator may be meant."""
+    raise _name_missing("topi", name, __all__)

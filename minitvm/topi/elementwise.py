@@ -117,52 +117,54 @@ def cast(x: Tensor, dtype: str) -> Tensor:
 
 def add(a: Any, b: Any) -> Tensor:
     """a + b; one of them may be a number."""
-    return _broadcast("add", lambda x, y: x + y, a, b)
+    return broadcast("add", lambda x, y: x + y, a, b)
 
 
 def subtract(a: Any, b: Any) -> Tensor:
     """a - b."""
-    return _broadcast("subtract", lambda x, y: x - y, a, b)
+    return broadcast("subtract", lambda x, y: x - y, a, b)
 
 
 def multiply(a: Any, b: Any) -> Tensor:
     """a * b."""
-    return _broadcast("multiply", lambda x, y: x * y, a, b)
+    return broadcast("multiply", lambda x, y: x * y, a, b)
 
 
 def divide(a: Any, b: Any) -> Tensor:
     """a / b on floats."""
-    return _broadcast("divide", lambda x, y: x / y, a, b)
+    return broadcast("divide", lambda x, y: x / y, a, b)
 
 
 def maximum(a: Any, b: Any) -> Tensor:
     """The larger of a and b."""
-    return _broadcast("maximum", te.max, a, b)
+    return broadcast("maximum", te.max, a, b)
 
 
 def minimum(a: Any, b: Any) -> Tensor:
     """The smaller of a and b."""
-    return _broadcast("minimum", te.min, a, b)
+    return broadcast("minimum", te.min, a, b)
 
 
 def power(a: Any, b: Any) -> Tensor:
     """a ** b on floats."""
-    return _broadcast("power", te.power, a, b)
+    return broadcast("power", te.power, a, b)
 
 
-def _broadcast(name: str, f: Callable[[Any, Any], Any], a: Any, b: Any) -> Tensor:
+def broadcast(name: str, f: Callable[[Any, Any], Any], a: Any, b: Any) -> Tensor:
+    """The tensor of f(element of a, element of b), where one of them may be a number."""
     if not isinstance(a, Tensor) and not isinstance(b, Tensor):
         raise ExprError(f"topi.{name}", "neither operand is a tensor")
-    shape = broadcast_shape(name, _shape(a), _shape(b))
-    body: Callable[..., Any] = lambda *i: f(_at(a, i), _at(b, i))  # noqa: E731
+    shape = broadcast_shape(name, shape_of(a), shape_of(b))
+    body: Callable[..., Any] = lambda *i: f(element_at(a, i), element_at(b, i))  # noqa: E731
     return te.compute(shape, body, name=f"T_{name}", tag=ELEMENTWISE)
 
 
-def _shape(x: Any) -> tuple[Index, ...]:
+def shape_of(x: Any) -> tuple[Index, ...]:
+    """The shape of a tensor; of a number, ()."""
     return x.shape if isinstance(x, Tensor) else ()
 
 
-def _at(x: Any, i: tuple[Any, ...]) -> Any:
+def element_at(x: Any, i: tuple[Any, ...]) -> Any:
     """The element of x that belongs to place i of the broadcast shape."""
     if not isinstance(x, Tensor):
         return x

@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from minitvm import te
-from minitvm.base import ExprError
+from minitvm.base import INT8, INT32, ExprError
 from minitvm.te import Tensor
 from minitvm.tir import Index, cast_to, same, text
 
 from .elementwise import ELEMENTWISE, broadcast_shape
+from .int8 import int8_matmul, is_for_dot4
 from .operands import on_tensors
 
 MATMUL = "matmul"
@@ -26,7 +27,8 @@ def matmul(
 ) -> Tensor:
     """The product [M, N] of a [M, K] and b [K, N]; a is [K, M] if transpose_a, b [N, K] likewise.
 
-    out_dtype: what is multiplied and summed in; by default the operands' common type.
+    out_dtype: what is multiplied and summed in; by default the operands' common type. With
+    "int32", uint8 or int8 times int8 becomes the stages of `topi.int8`, unless it is too small.
     """
     if a.ndim != 2 or b.ndim != 2:
         raise ExprError(
@@ -41,11 +43,19 @@ def matmul(
             f"the inner sizes {text(k)} and {text(inner)} differ",
             "transpose_a=True or transpose_b=True, if they are stored the other way round",
         )
+
+    def left(i: Any, at: Any) -> Any:
+        return a(at, i) if transpose_a else a(i, at)
+
+    def right(at: Any, j: Any) -> Any:
+        return b(j, at) if transpose_b else b(at, j)
+
+    if out_dtype == INT32 and is_for_dot4((m, n, k), a.dtype, b.dtype):
+        return int8_matmul((m, n, k), left, right, a.dtype is INT8, not transpose_a, name)
     fold = te.reduce_axis((0, k), name="k")
 
     def body(i: Any, j: Any) -> Any:
-        x = a(fold, i) if transpose_a else a(i, fold)
-        y = b(j, fold) if transpose_b else b(fold, j)
+        x, y = left(i, fold), right(fold, j)
         if out_dtype:
             x, y = cast_to(x, out_dtype), cast_to(y, out_dtype)
         return te.sum(x * y, axis=fold)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
 from minitvm import te
 from minitvm.base import ExprError
 from minitvm.te import Tensor
+from minitvm.tir import cast_to
 
+from .elementwise import ELEMENTWISE
 from .operands import integers, on_tensors
 
 REDUCTION = "reduction"
@@ -36,6 +39,14 @@ def max(x: Tensor, axis: Any = None, keepdims: bool = False) -> Tensor:
 def min(x: Tensor, axis: Any = None, keepdims: bool = False) -> Tensor:
     """The smallest element over `axis`."""
     return _reduce("min", te.min, x, axis, keepdims)
+
+
+@on_tensors
+def mean(x: Tensor, axis: Any = None, keepdims: bool = False) -> Tensor:
+    """The average over `axis`, of floats."""
+    count = math.prod(cast_to(x.shape[d], x.dtype) for d in dimensions("mean", x, axis))
+    total = sum(x, axis, keepdims)
+    return te.compute(total.shape, lambda *i: total(*i) / count, name="T_mean", tag=ELEMENTWISE)
 
 
 def _reduce(name: str, fold: Callable[..., Any], x: Tensor, axis: Any, keepdims: bool) -> Tensor:

@@ -14,6 +14,7 @@ from minitvm.tir import same
 from .conv import CONV_ROWS
 from .conv_schedule import schedule_rows
 from .gemm import schedule_matmul, schedule_matvec
+from .int8 import DOTS, schedule_dots
 from .kinds import is_elementwise, is_product, size
 from .loops import schedule_plain, schedule_row_by_row
 from .norm import ROW
@@ -40,6 +41,8 @@ def schedule(outs: Any, target: str | Target = "llvm") -> Schedule:
     for stage in reversed(s.stages):
         if isinstance(stage.op, ComputeOp) and is_product(stage.op):
             done |= _matmul(s, stage, stage.op, to, done)
+        if isinstance(stage.op, ComputeOp) and stage.op.tag == DOTS:
+            done |= schedule_dots(s, stage, stage.op, to)
         if isinstance(stage.op, ComputeOp) and stage.op.tag == CONV_ROWS:
             (crop,) = readers(s.state)[stage.name]
             done |= schedule_rows(s, stage, s[crop], to)

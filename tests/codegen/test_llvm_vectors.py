@@ -325,3 +325,12 @@ def test_too_little_memory_in_a_thread_is_status_1(machine: Run) -> None:
     a, c, zeros = numbers(64), np.zeros(64, np.float32), np.zeros(64, np.int32)
     assert machine(hungry("parallel"), 1 << 58, zeros, a, c, launch=in_threads) == 1
     assert machine(hungry("parallel"), 10, zeros, a, c, launch=in_threads) == 0
+
+
+def test_a_large_buffer_leaves_the_stack_to_local_ones() -> None:
+    large, tile = floats("large", 1 << 14), floats("tile", 64, scope="local")
+    body = seq(Store(tile, (0,), const(1.0)), Store(large, (0,), load(tile, 0)))
+    f = PrimFunc("f", (C,), Allocate(large, Allocate(tile, body)), (C,))
+    text = emit_llvm(f)
+    assert "%tile = alloca [64 x float]" in text
+    assert text.count("call ptr @malloc") == 1

@@ -1,0 +1,67 @@
+"""int8 matrix products with topi's schedule, no search, against our own fp32 ones and torch.
+
+    python benchmarks/int8.py --threads 1 [--quick] [--json FILE] [case ...]
+
+Plain row-major A, B (int8) and C (int32); shifting, packing and the sums of B are inside the timed
+call. A case MxNxK multiplies [M, K] by [K, N]. Rates in GOP/s, two operations for each product.
+
+The bar: on a CPU with VNNI, 1024x1024x1024 runs at 1.5 times the rate of fp32 or more. Peers: our
+fp32 product of the same shape, and torch._int_mm where torch is installed. numpy is none: it has
+no BLAS for integers, and is hundreds of times slower.
+"""
+
+from _common import Row, arguments, best_seconds, report
+
+CASES = ["512x512x512", "1024x1024x1024", "2048x2048x2048"]
+ODD = ["128x768x3072", "1000x700x900"]
+
+flags = arguments(__doc__)
+
+from collections.abc import Callable  # after the libraries know how many threads to use
+
+import numpy as np
+
+import minitvm as tvm
+from minitvm import te, topi
+
+try:
+    import torch
+except ImportError:
+    torch = None
+
+
+def product(shape: tuple[int, int, int], dtype: str, target: str) -> Callable[..., object]:
+    """f(a, b, c) for [m, k] times [k, n] with shape = (m, n, k); bytes are summed in int32."""
+    m, n, k = shape
+    a, b = te.placeholder((m, k), dtype, name="A"), te.placeholder((k, n), dtype, name="B")
+    c = topi.matmul(a, b, out_dtype="int32" if dtype == "int8" else "", name="C")
+    return tvm.build(topi.schedule(c, target), [a, b, c], target)
+
+
+def measure(case: str, threads: int, rounds: int) -> Row:
+    """Our int8 kernel, our fp32 one, and torch's int8 one if installed, measured in turns."""
+    m, n, k = shape = tuple(int(x) for x in case.split("x"))
+    target = f"llvm -num-cores={threads}"
+    f, g = product(shape, "int8", target), product(shape, "float32", target)
+    rng = np.random.default_rng(0)
+    x, y = (rng.integers(-128, 128, s, "int8") for s in ((m, k), (k, n)))
+    fx, fy = x.astype("float32"), y.astype("float32")
+    out, other = np.empty((m, n), "int32"), np.empty((m, n), "float32")
+    f(x, y, out)
+    np.testing.assert_array_equal(out, x.astype("float64") @ y.astype("float64"))  # both exact
+    runs = {"ours": lambda: f(x, y, out), "fp32": lambda: g(fx, fy, other)}
+    if torch is not None and m > 16:  # torch._int_mm takes no fewer rows
+        torch.set_num_threads(threads)
+        tx, ty = torch.from_numpy(x), torch.from_numpy(y)
+        runs["torch"] = lambda: torch._int_mm(tx, ty)
+    operations = 2 * m * n * k
+    burst = max(3, min(50, int(5e7 / operations) + 1))
+    seconds = best_seconds(runs, rounds, pause=0.3 if threads > 1 else 0.0, burst=burst)
+    rates = {name: operations / t / 1e9 for name, t in seconds.items()}
+    return Row(case, threads, "GOP/s", rates.pop("ours"), rates)
+
+
+if __name__ == "__main__":
+    every = flags.cases or CASES + (ODD if flags.threads == 1 else [])
+    rows = [measure(case, flags.threads, 7 if flags.quick else 15) for case in every]
+    report(rows, flags.json, ("fp32", "torch"))

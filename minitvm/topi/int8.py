@@ -1,0 +1,228 @@
+"""Products of bytes: uint8 or int8 times int8, summed in int32, by the instruction vpdpbusd.
+
+It multiplies four unsigned bytes by four signed ones and adds the products to one int32, in each
+of 16 lanes. So the formula is written in fours of k and groups of 16 columns:
+
+    rows[i, k]              a + 128 as uint8; zeros up to a multiple of four
+    groups[jo, ko, ji, ki]  b[ko*4 + ki, jo*16 + ji]; zeros beyond its end
+    dots[i, jo, ji]         sum(rows[i, ko*4 + ki] * groups[jo, ko, ji, ki], [ko, ki])
+    sums[j]                 sum(b[k, j], k)
+    out[i, j]               dots[i, j // 16, j % 16] - 128 * sums[j]
+
+for sum((a + 128) * b) - 128 * sum(b) = sum(a * b). An unsigned a needs no shift and no sums, nor
+rows of its own if those of a are whole fours.
+(Rodriguez et al., "Lower Numerical Precision Deep Learning Inference and Training", Intel 2018.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+from minitvm import te
+from minitvm.base import INT8, INT32, UINT8, DType, Target
+from minitvm.lowering import infer, normalize
+from minitvm.schedule import readers
+from minitvm.te import Axis, ComputeOp, Schedule, StageView, Tensor
+from minitvm.tensor import loads
+from minitvm.tir import Index, free_of, same
+
+from .gemm import WORTH_THREADS, score
+from .shape import INJECTIVE
+from .tensor_intrin import dot4_intrin
+
+DOTS = "int8_dots"
+GROUP = 16  # columns for one instruction, on CPUs with vectors of 64 bytes
+MOST_GROUPS = 4  # in a tile
+FEW_ROWS = 8  # with fewer rows of a, packing b costs more than it saves
+Element: TypeAlias = Callable[[Any, Any], Any]  # of a matrix, for its row and column
+
+
+def is_for_dot4(shape: tuple[Index, Index, Index], a: DType, b: DType) -> bool:
+    """Are the stages above worth it for a product of such types, with shape = (m, n, k)?
+
+    Not for few rows, as b is packed for all of them, nor for less than a group of columns. Only
+    the rows may be a symbolic number: fours and groups that are rounded up must be seen to fit.
+    """
+    m, n, k = shape
+    known = isinstance(n, int) and isinstance(k, int)
+    few = (isinstance(m, int) and m < FEW_ROWS) or (isinstance(n, int) and n < GROUP)
+    return a in (INT8, UINT8) and b is INT8 and known and not few
+
+
+def int8_matmul(
+    shape: tuple[Index, Index, Index],
+    a: Element,
+    b: Element,
+    signed: bool,
+    by_rows: bool,
+    name: str,
+) -> Tensor:
+    """The product [m, n] in int32 of bytes a(i, k) and int8 b(k, j), with shape = (m, n, k).
+
+    signed: a is int8; otherwise it is uint8. by_rows: a(i, k) and a(i, k + 1) are neighbours.
+    """
+    m, n, k = shape
+    fours, groups = (k + 3) // 4, (n + GROUP - 1) // GROUP
+
+    def row(i: Any, at: Any) -> Any:
+        byte = a(i, at).astype("uint8")
+        return te.if_then_else(at < k, byte + 128 if signed else byte, 0)
+
+    def group(jo: Any, ko: Any, ji: Any, ki: Any) -> Any:
+        at, j = ko * 4 + ki, jo * GROUP + ji
+        return te.if_then_else(te.all(at < k, j < n), b(at, j), 0)
+
+    usable = by_rows and not signed and same(k % 4, 0)
+    rows = a if usable else te.compute((m, fours * 4), row, name=f"{name}_rows")
+    packed = te.compute((groups, fours, GROUP, 4), group, name=f"{name}_groups")
+    ko, ki = te.reduce_axis((0, fours), name="ko"), te.reduce_axis((0, 4), name="ki")
+
+    def dot(i: Any, jo: Any, ji: Any) -> Any:
+        x, y = rows(i, ko * 4 + ki), packed(jo, ko, ji, ki)
+        return te.sum(x.astype("int32") * y.astype("int32"), axis=[ko, ki])
+
+    dots = te.compute((m, groups, GROUP), dot, name=f"{name}_dots", tag=DOTS)
+    sums = _column_sums(n, k, b, name) if signed else None
+
+    def element(i: Any, j: Any) -> Any:
+        found = dots(i, j // GROUP, j % GROUP)
+        return found if sums is None else found - 128 * sums(j)
+
+    return te.compute((m, n), element, name=name, tag=INJECTIVE)
+
+
+def _column_sums(n: Index, k: Index, b: Element, name: str) -> Tensor:
+    fold = te.reduce_axis((0, k), name="k")
+
+    def column(j: Any) -> Any:
+        return te.sum(b(fold, j).astype("int32"), axis=fold)
+
+    return te.compute((n,), column, name=f"{name}_sums")
+
+
+# --- the schedule --------------------------------------------------------------------------------
+
+
+def schedule_dots(s: Schedule, stage: StageView, op: ComputeOp, target: Target) -> set[str]:
+    """Schedule the stage of `dots`; the names of the stages that this settles.
+
+    for joo in parallel:                groups of columns
+      pack the groups of b
+      for io:                           rows of out
+        tile = 0
+        for ko: tile[ii, jo] = dot4(tile[ii, jo], rows[io*r + ii, ko], groups[jo, ko])   unrolled
+        out[...] = tile - 128 * sums
+    """
+    rows, groups = tile_shape(target)
+    out = _reader_of_all(s, stage)
+    (packed,) = (t for t in op.input_tensors if t.ndim == 4)
+    if out is None:
+        tile, out = s.cache_write(op.output(0), "local"), stage
+        i, jo, ji = _axes(out)
+    else:
+        tile = op.output(0)
+        s[tile].set_scope("local")
+        i, j = _axes(out)
+        jo, ji = out.split(j, factor=GROUP)
+    io, ii = out.split(i, factor=rows)
+    joo, joi = out.split(jo, factor=groups)
+    out.reorder(joo, io, ii, joi, ji)
+    out.unroll(ii)
+    out.unroll(joi)
+    out.vectorize(ji)
+    if target.num_cores > 1 and _is_large(op):
+        out.parallel(joo)
+    s[tile].compute_at(out, io)
+    _inner_loops(s, tile, rows, groups)
+    s[packed].compute_at(out, joo)
+    _pack(s[packed])
+    return {stage.name, out.name, s[tile].name, s[packed].name}
+
+
+def tile_shape(target: Target) -> tuple[int, int]:
+    """Rows, and groups of columns, of a tile that the vector registers hold with its operands."""
+    vectors = max(1, GROUP // target.lanes(INT32))  # registers for a group
+    best = (0.0, 1, 1)
+    for groups in range(1, MOST_GROUPS + 1):
+        wide = groups * vectors
+        rows = (target.vector_registers - 1 - wide) // wide
+        if rows > 0:
+            best = max(best, (score(rows, wide, 1, target.l2), rows, groups))
+    _, rows, groups = best
+    return rows, groups
+
+
+def _reader_of_all(s: Schedule, stage: StageView) -> StageView | None:
+    """The stage that reads all of the product, element by element, after inlining; None if none."""
+    reader, elements = _only_reader(s, stage), None
+    while reader is not None:
+        op = reader.op
+        if not isinstance(op, ComputeOp) or (elements is not None and not _reads(op, elements)):
+            return None
+        if not reader.is_inlined:
+            return reader
+        elements = op.output(0)
+        reader = _only_reader(s, reader)
+    return None
+
+
+def _only_reader(s: Schedule, stage: StageView) -> StageView | None:
+    names = readers(s.state)[stage.name]
+    return s[names[0]] if len(names) == 1 and not stage.is_output else None
+
+
+def _reads(op: ComputeOp, source: Tensor) -> bool:
+    """Does each element of `op` read that one of `source` which has the same place?"""
+    places = [e.indices for e in loads(op) if e.buffer == source]
+    whole = op.reduction is None and all(map(same, op.shape, source.shape))
+    return whole and all(i == op.axis for i in places)
+
+
+def _axes(stage: StageView) -> tuple[Axis, ...]:
+    assert isinstance(stage.op, ComputeOp)
+    return stage.op.axis
+
+
+def _is_large(op: ComputeOp) -> bool:
+    points = 1
+    for a in (*op.axis, *op.reduce_axis):
+        points *= a.extent if isinstance(a.extent, int) else WORTH_THREADS
+    return points >= WORTH_THREADS
+
+
+def _inner_loops(s: Schedule, tile: Tensor, rows: int, groups: int) -> None:
+    """Loops of one tile: fours of k outside, then rows and groups written out."""
+    stage, op = s[tile], s[tile].op
+    assert isinstance(op, ComputeOp)
+    (i, jo, ji), (ko, ki) = op.axis, op.reduce_axis
+    _, i = stage.split(i, factor=rows)  # constant sizes, also where the product's are symbolic
+    _, jo = stage.split(jo, factor=groups)
+    stage.reorder(ko, i, jo, ji, ki)
+    stage.unroll(i)
+    stage.unroll(jo)
+    if _is_whole(s, tile):
+        stage.tensorize(ji, dot4_intrin(GROUP))
+    else:
+        stage.reorder(ki, ji)
+        stage.vectorize(ji)
+
+
+def _is_whole(s: Schedule, tile: Tensor) -> bool:
+    """Are all columns of a group needed? Not if there are fewer, or the readers drop some."""
+    plain, name = normalize(s.state), s[tile].name
+    op, domain = plain.stage(name).op, infer(plain)[name]
+    assert isinstance(op, ComputeOp)
+    return same(domain.extents[op.axis[-1]], GROUP)
+
+
+def _pack(stage: StageView) -> None:
+    """Vectors along the rows of b; those are fours of k where b is transposed."""
+    op = stage.op
+    assert isinstance(op, ComputeOp)
+    *_, ji, ki = op.axis
+    turned = any(not free_of(e.indices[-1], (ki,)) for e in loads(op))
+    outer, inner = (ji, ki) if turned else (ki, ji)
+    stage.reorder(outer, inner)
+    stage.unroll(outer)
+    stage.vectorize(inner)

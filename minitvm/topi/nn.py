@@ -1,0 +1,27 @@
+"""topi.nn: the operators of networks, under the name that TVM gives their room."""
+
+from .conv import conv1d, conv2d, conv2d_transpose, conv3d
+from .elementwise import leaky_relu, relu
+from .linear import batch_matmul, dense
+from .norm import batch_norm, layer_norm, log_softmax, softmax
+from .pool import avg_pool2d, global_avg_pool2d, max_pool2d
+from .shape import pad
+
+__all__ = [
+    "avg_pool2d",
+    "batch_matmul",
+    "batch_norm",
+    "conv1d",
+    "conv2d",
+    "conv2d_transpose",
+    "conv3d",
+    "dense",
+    "global_avg_pool2d",
+    "layer_norm",
+    "leaky_relu",
+    "log_softmax",
+    "max_pool2d",
+    "pad",
+    "relu",
+    "softmax",
+]

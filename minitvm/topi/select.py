@@ -1,0 +1,83 @@
+"""Operators that compare and choose: less(a, b), where(condition, a, b), take(x, indices)."""
+
+from __future__ import annotations
+
+import math
+import operator
+from typing import Any
+
+from minitvm import te
+from minitvm.base import BOOL, ExprError
+from minitvm.te import Tensor
+from minitvm.tir import select
+
+from .elementwise import ELEMENTWISE, broadcast, broadcast_shape, element_at, shape_of
+from .operands import on_tensors
+from .reduction import dimension
+from .shape import INJECTIVE, reshape
+
+
+def equal(a: Any, b: Any) -> Tensor:
+    """a == b, bool; one of them may be a number."""
+    return broadcast("equal", operator.eq, a, b)
+
+
+def not_equal(a: Any, b: Any) -> Tensor:
+    """a != b, bool."""
+    return broadcast("not_equal", operator.ne, a, b)
+
+
+def less(a: Any, b: Any) -> Tensor:
+    """a < b, bool."""
+    return broadcast("less", operator.lt, a, b)
+
+
+def less_equal(a: Any, b: Any) -> Tensor:
+    """a <= b, bool."""
+    return broadcast("less_equal", operator.le, a, b)
+
+
+def greater(a: Any, b: Any) -> Tensor:
+    """a > b, bool."""
+    return broadcast("greater", operator.gt, a, b)
+
+
+def greater_equal(a: Any, b: Any) -> Tensor:
+    """a >= b, bool."""
+    return broadcast("greater_equal", operator.ge, a, b)
+
+
+@on_tensors
+def where(condition: Tensor, x: Any, y: Any) -> Tensor:
+    """x where condition holds (is true, or not 0), else y; numbers broadcast as tensors do."""
+    shape = shape_of(condition)
+    for t in (x, y):
+        shape = broadcast_shape("where", shape, shape_of(t))
+
+    def body(*i: Any) -> Any:
+        c = element_at(condition, i)
+        return select(c if c.dtype is BOOL else c != 0, element_at(x, i), element_at(y, i))
+
+    return te.compute(shape, body, name="T_where", tag=ELEMENTWISE)
+
+
+@on_tensors
+def take(x: Tensor, indices: Tensor, axis: int | None = None, mode: str = "clip") -> Tensor:
+    """The elements of x at integer `indices` along `axis`, or of x in a row if that is None.
+
+    [a, n, c] at indices [p, q] along 1 gives [a, p, q, c]. An index outside takes the nearest
+    element that exists: mode "clip", the only one.
+    """
+    if mode != "clip":
+        raise ExprError(f"topi.take with mode={mode!r}", "indices are clipped", 'mode="clip"')
+    if axis is None:
+        sizes = [n for n in x.shape if isinstance(n, int)]
+        x, axis = reshape(x, [math.prod(sizes)]), 0
+    d = dimension("take", x, axis)
+
+    def body(*i: Any) -> Any:
+        inner = d + indices.ndim
+        return x(*i[:d], indices(*i[d:inner]), *i[inner:])
+
+    shape = [*x.shape[:d], *indices.shape, *x.shape[d + 1 :]]
+    return te.compute(shape, body, name="T_take", tag=INJECTIVE)

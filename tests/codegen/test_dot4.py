@@ -1,0 +1,200 @@
+"""dot4: four products of bytes added to an int32, in every kind of code."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import minitvm as tvm
+from minitvm.base import INT8, INT32, UINT8, ExprError, VerifyError, host
+from minitvm.base.host import dot4_lanes
+from minitvm.codegen import emit_llvm
+from minitvm.tir import (
+    DOT4,
+    Buffer,
+    Call,
+    For,
+    Index,
+    PrimFunc,
+    Stmt,
+    Store,
+    Var,
+    add,
+    const,
+    dot4,
+    interpret,
+    lane,
+    load,
+    mul,
+    text,
+    verify,
+)
+
+Arrays = tuple[np.ndarray[Any, Any], ...]
+WITHOUT = "llvm -num-cores=1 -mattr=-avx512vnni,-avxvnni"
+NARROW = "llvm -num-cores=1 -mattr=-avx512f"
+has_vnni = pytest.mark.skipif(not tvm.Target().dot4_lanes, reason="this CPU has no VNNI")
+
+
+def program(lanes: int, body: Callable[[Buffer, Buffer, Buffer], Stmt]) -> PrimFunc:
+    """A function of A (uint8), B (int8) with four bytes a lane, and C (int32)."""
+    a, b = Buffer("A", (4 * lanes,), UINT8), Buffer("B", (4 * lanes,), INT8)
+    c = Buffer("C", (lanes,), INT32)
+    return PrimFunc("f", (a, b, c), body(a, b, c), (c,))
+
+
+def step(a: Buffer, b: Buffer, c: Buffer, i: Index, start: Index) -> Store:
+    """c[i] = dot4(c[i], a[start : start + 4], b[i*4 : i*4 + 4])"""
+    x = [load(a, add(start, n)) for n in range(4)]
+    y = [load(b, add(mul(i, 4), n)) for n in range(4)]
+    return Store(c, (i,), dot4(load(c, i), x, y))
+
+
+def by_lanes(lanes: int, same: bool = True) -> PrimFunc:
+    """All lanes at once, with the same four bytes of A for all, or four for each."""
+
+    def body(a: Buffer, b: Buffer, c: Buffer) -> Stmt:
+        i = lane(lanes)
+        return step(a, b, c, i, 4 if same else mul(i, 4))
+
+    return program(lanes, body)
+
+
+def by_loop(lanes: int) -> PrimFunc:
+    """One lane after the other, each with its four bytes of A."""
+    i = Var("i", 0, lanes - 1)
+    return program(lanes, lambda a, b, c: For(i, lanes, step(a, b, c, i, mul(i, 4))))
+
+
+def numbers(lanes: int) -> Arrays:
+    rng = np.random.default_rng(0)
+    a = rng.integers(0, 256, 4 * lanes, "uint8")
+    b = rng.integers(-128, 128, 4 * lanes, "int8")
+    a[:8], b[:8] = 255, -128
+    c = rng.integers(-(2**31), 2**31, lanes).astype("int32")
+    c[:2] = -(2**31)  # which wraps
+    return a, b, c
+
+
+def wanted(arrays: Arrays, same: bool = False) -> np.ndarray[Any, Any]:
+    a, b, c = (x.astype("int64") for x in arrays)
+    fours = np.broadcast_to(a[4:8], (len(c), 4)) if same else a.reshape(-1, 4)
+    return (c + (fours * b.reshape(-1, 4)).sum(1)).astype("int32")
+
+
+# --- what it means -------------------------------------------------------------------------------
+
+
+def test_it_prints_as_a_call() -> None:
+    x, y = Buffer("x", (4,), UINT8), Buffer("y", (4,), INT8)
+    made = dot4(0, [load(x, n) for n in range(4)], [load(y, n) for n in range(4)])
+    assert text(made) == "dot4(0, x[0], x[1], x[2], x[3], y[0], y[1], y[2], y[3])"
+
+
+@pytest.mark.parametrize("f", [by_loop(16), by_lanes(16, same=False)], ids=["loop", "lanes"])
+def test_the_interpreter_wraps_as_int32_does(f: PrimFunc) -> None:
+    arrays = numbers(16)
+    want = wanted(arrays)
+    interpret(f, *arrays)
+    np.testing.assert_array_equal(arrays[2], want)
+
+
+@pytest.mark.parametrize("target", ["llvm", WITHOUT, "python", "numba -num-cores=1"])
+def test_a_loop_computes_it_on_every_target(target: str) -> None:
+    arrays = numbers(16)
+    want = wanted(arrays)
+    tvm.build(by_loop(16), target=target)(*arrays)
+    np.testing.assert_array_equal(arrays[2], want)
+
+
+@pytest.mark.parametrize("same", [True, False], ids=["one four for all", "a four for each"])
+@pytest.mark.parametrize("lanes", [2, 4, 8, 16, 24, 64])
+@pytest.mark.parametrize("target", ["llvm", NARROW, WITHOUT])
+def test_vectors_of_any_length_compute_it(target: str, lanes: int, same: bool) -> None:
+    arrays = numbers(lanes)
+    want = wanted(arrays, same)
+    tvm.build(by_lanes(lanes, same), target=target)(*arrays)
+    np.testing.assert_array_equal(arrays[2], want)
+
+
+@pytest.mark.parametrize("target", ["llvm", WITHOUT])
+def test_bytes_that_lie_apart_are_put_together(target: str) -> None:
+    def body(a: Buffer, b: Buffer, c: Buffer) -> Stmt:
+        i = lane(16)
+        x, y = ([load(t, add(i, 16 * n)) for n in range(4)] for t in (a, b))
+        return Store(c, (i,), dot4(load(c, i), x, y))
+
+    arrays = numbers(16)
+    a, b, c = (x.astype("int64") for x in arrays)
+    want = (c + (a * b).reshape(4, 16).sum(0)).astype("int32")
+    tvm.build(program(16, body), target=target)(*arrays)
+    np.testing.assert_array_equal(arrays[2], want)
+
+
+# --- the instruction -----------------------------------------------------------------------------
+
+
+@has_vnni
+@pytest.mark.parametrize("lanes", [8, 16, 64])
+def test_it_is_one_instruction_for_a_vector(lanes: int) -> None:
+    target = tvm.Target()
+    widest = next(n for n in target.dot4_lanes if lanes % n == 0)
+    assembly = tvm.build(by_lanes(lanes), target=target).source("asm")
+    assert assembly.count("vpdpbusd") == lanes // widest
+
+
+def test_without_the_feature_there_is_no_such_instruction() -> None:
+    assert "vpdpbusd" not in tvm.build(by_lanes(16), target=WITHOUT).source("asm")
+
+
+def test_operands_are_loaded_as_numbers_of_32_bits() -> None:
+    code = emit_llvm(by_lanes(16), dot4_lanes=(16,))
+    assert code.count("load <16 x i32>") == 2  # c and b
+    assert code.count("load i32") == 1  # a, for all lanes
+
+
+BASE = frozenset(["sse2", "sse3", "ssse3", "sse4.1", "sse4.2", "avx", "avx2", "fma", "f16c"])
+ALL = BASE | {"avx512f", "avx512vl", "avx512vnni"}
+
+
+@pytest.mark.parametrize(
+    ("features", "lanes"),
+    [
+        (ALL, (16, 8, 4)),
+        (ALL - {"avx512vl"}, (16,)),
+        (ALL - {"avx512vnni"}, ()),
+        (ALL - {"avx512f"} | {"avxvnni"}, (8, 4)),
+        (ALL - {"avx2"} | {"avxvnni"}, ()),
+        (frozenset[str](), ()),
+    ],
+)
+def test_the_widths_follow_from_the_features(
+    features: frozenset[str], lanes: tuple[int, ...]
+) -> None:
+    assert dot4_lanes(features) == lanes
+
+
+def test_of_another_cpu_only_what_is_said_of_it_is_known() -> None:
+    assert tvm.Target("llvm -mcpu=x86-64").dot4_lanes == ()
+    assert tvm.Target().dot4_lanes == dot4_lanes(host().features)
+
+
+# --- what is refused -----------------------------------------------------------------------------
+
+
+def test_the_types_of_the_bytes_are_checked() -> None:
+    x = [load(Buffer("x", (4,), INT8), n) for n in range(4)]
+    with pytest.raises(ExprError, match="dot4: operand 1 is int8: it takes uint8 there"):
+        dot4(0, x, x)
+
+
+def test_three_bytes_are_refused() -> None:
+    with pytest.raises(ExprError, match="it takes four and four, 3 and 4 given"):
+        dot4(0, [0] * 3, [0] * 4)
+
+
+def test_the_verifier_knows_the_types() -> None:
+    wrong = Call(DOT4, (const(0, "int32"),) * 9, INT32)
+    with pytest.raises(VerifyError, match="dot4 of int32, int32"):
+        verify(program(1, lambda a, b, c: Store(c, (0,), wrong)))

@@ -1,0 +1,138 @@
+"""float16: stored in two bytes, each operation rounded as numpy does it, on every CPU target."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as arrays
+
+import minitvm as tvm
+from minitvm import te
+from minitvm.base import BuildError, ExprError, dtype, host
+from minitvm.tensor import evaluate
+from minitvm.tir import interpret
+
+HALF = "float16"
+ROUNDING = float(np.finfo(HALF).eps)  # distance of 1 to the next number: 2**-10
+TARGETS = ("python", "llvm")
+N = 35  # two vectors of 16, and a rest
+
+pytestmark = pytest.mark.skipif(
+    not ({"f16c", "avx512fp16", "fullfp16"} & host().features),
+    reason="this CPU has no instruction that converts float16",
+)
+
+
+def everywhere(formula: Callable[..., Any], *inputs: np.ndarray) -> list[np.ndarray]:
+    """formula(x, y, ...) of each element: by the evaluator, the interpreter, and each target."""
+    tensors = [te.placeholder(a.shape, str(a.dtype), f"X{n}") for n, a in enumerate(inputs)]
+    C = te.compute(inputs[0].shape, lambda i: formula(*(t[i] for t in tensors)), name="C")
+    s = te.create_schedule(C.op)
+    _, inner = s[C].split(C.op.axis[0], factor=16)
+    s[C].vectorize(inner)
+    found = evaluate([C], dict(zip(tensors, inputs, strict=True)))
+    for target in ("interpreter", *TARGETS):
+        out = np.zeros(inputs[0].shape, C.dtype)
+        if target == "interpreter":
+            interpret(tvm.lower(s, [*tensors, C]), *inputs, out, flat=True)
+        else:
+            tvm.build(s, [*tensors, C], target)(*inputs, out)
+        found.append(out)
+    return found
+
+
+def numbers(kind: str, seed: int = 0) -> np.ndarray:
+    return (np.random.default_rng(seed).standard_normal(N) * 8).astype(kind)
+
+
+OPERATIONS: dict[str, Callable[[Any, Any], Any]] = {
+    "a + b": lambda a, b: a + b,
+    "a - b": lambda a, b: a - b,
+    "a * b": lambda a, b: a * b,
+    "a / b": lambda a, b: a / b,
+    "a * b + 2.5": lambda a, b: a * b + 2.5,
+    "min": te.min,
+    "max": te.max,
+    "a < b": lambda a, b: te.if_then_else(a < b, a, b * 0.1),
+}
+
+
+@pytest.mark.parametrize("name", OPERATIONS)
+def test_each_operation_is_rounded_to_float16(name: str) -> None:
+    want, *others = everywhere(OPERATIONS[name], numbers(HALF, 1), numbers(HALF, 2))
+    assert want.dtype == HALF
+    for got in others:
+        np.testing.assert_array_equal(got, want)
+
+
+@pytest.mark.parametrize("kind", ["float32", "float64", "int8", "uint8", "int32", "int64", "bool"])
+def test_float16_is_converted_to_other_types_and_back(kind: str) -> None:
+    want, *others = everywhere(lambda a: a.astype(kind), numbers(HALF))
+    for got in others:
+        np.testing.assert_array_equal(got, want)
+    back = numbers("int8").astype(kind) if kind != "float64" else numbers(kind)
+    for got in everywhere(lambda a: a.astype(HALF), back):
+        np.testing.assert_array_equal(got, back.astype(HALF))
+
+
+@given(arrays.arrays("float64", N, elements=st.floats(width=64)))
+def test_float64_is_rounded_once(x: np.ndarray) -> None:
+    with np.errstate(all="ignore"):
+        want = x.astype(HALF)
+    for got in everywhere(lambda a: a.astype(HALF), x):
+        np.testing.assert_array_equal(got, want)
+
+
+def test_a_tie_is_seen_in_all_the_bits_of_a_float64() -> None:
+    tie = 1 + 2.0**-11  # halfway between two numbers of float16
+    x = np.resize([tie, tie + 2.0**-50, tie - 2.0**-50, -tie - 2.0**-50, 65519.9999999, 65520.0], N)
+    for got in everywhere(lambda a: a.astype(HALF), x):
+        up = 1 + 2.0**-10
+        assert got[:6].tolist() == [1.0, up, 1.0, -up, 65504.0, np.inf]
+
+
+@pytest.mark.parametrize("name", ["exp", "log", "sqrt", "tanh", "sigmoid", "sin", "erf", "round"])
+def test_functions_agree_to_the_rounding_of_the_type(name: str) -> None:
+    want, *others = everywhere(lambda a: getattr(te, name)(te.abs(a)), numbers(HALF))
+    for got in others:
+        np.testing.assert_allclose(got, want, rtol=2 * ROUNDING, atol=2 * ROUNDING)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_a_sum_is_exact_in_float32_where_the_formula_says_so(target: str) -> None:
+    A, k = te.placeholder((4, 4096), HALF, "A"), te.reduce_axis((0, 4096), name="k")
+    wide = te.compute((4,), lambda i: te.sum(A[i, k].astype("float32"), axis=k), name="wide")
+    got = np.zeros(4, "float32")
+    tvm.build(te.create_schedule(wide.op), [A, wide], target)(np.ones((4, 4096), HALF), got)
+    assert got.tolist() == [4096.0] * 4
+    narrow = te.compute((4,), lambda i: te.sum(A[i, k], axis=k), name="narrow")
+    half = np.zeros(4, HALF)
+    tvm.build(te.create_schedule(narrow.op), [A, narrow], target)(np.ones((4, 4096), HALF), half)
+    assert half.tolist() == [2048.0] * 4  # 2048 + 1 rounds to 2048
+
+
+def test_numba_says_that_it_has_no_float16() -> None:
+    A = te.placeholder((8,), HALF, "A")
+    C = te.compute((8,), lambda i: A[i] * 2.0, name="C")
+    with pytest.raises(BuildError, match="main with float16: numba has no such type on CPUs"):
+        tvm.build(te.create_schedule(C.op), [A, C], "numba")
+
+
+@pytest.mark.skipif("f16c" not in host().features, reason="about x86")
+def test_a_cpu_that_cannot_convert_is_refused() -> None:
+    A = te.placeholder((8,), HALF, "A")
+    C = te.compute((8,), lambda i: A[i] * 2.0, name="C")
+    with pytest.raises(BuildError, match="no instruction that converts between float16 and float"):
+        tvm.build(te.create_schedule(C.op), [A, C], "llvm -mcpu=x86-64")
+
+
+def test_bfloat16_is_refused_with_a_reason() -> None:
+    with pytest.raises(ExprError) as caught:
+        dtype("bfloat16")
+    assert str(caught.value) == (
+        "dtype 'bfloat16' is not supported: numpy has no such type to hold its arrays\n"
+        "  try: float16 to store half as much, computing in float32: A[i].astype('float32')"
+    )
