@@ -1,8 +1,13 @@
-"""How long compiling takes: lower() and build() of a six-step matrix product, import of minitvm.
+"""How long compiling takes: schedules, lower() and build(), import of minitvm.
 
     python benchmarks/compile.py [--quick] [--json FILE]
 
-The figures are medians in milliseconds; lower is better.
+six steps           the first notebook's matrix product: medians in milliseconds
+replay              ten steps on a matrix product, as a searcher takes them: the best, microseconds
+conv2d+bias+relu    with topi's schedule: the best in milliseconds
+n stages, n loops   programs that grow: what twice as much costs, 2.00 where cost is linear
+
+Lower is better throughout.
 """
 
 import statistics
@@ -11,15 +16,18 @@ import sys
 import time
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
-from _common import Row, arguments, report
+from _common import Row, arguments, best_seconds, report
 
 flags = arguments(__doc__)
 
 import minitvm as tvm
-from minitvm import te
+from minitvm import te, topi
+from minitvm.schedule import replay
 
 N = 1024
+SIZES = (4, 8, 16, 32, 64)  # stages or loops of the programs that grow
 
 
 def six_steps() -> tuple[te.Schedule, list[te.Tensor]]:
@@ -47,6 +55,99 @@ def six_steps() -> tuple[te.Schedule, list[te.Tensor]]:
     return s, [a, b, c]
 
 
+def product() -> te.Tensor:
+    a, b = te.placeholder((N, N), name="A"), te.placeholder((N, N), name="B")
+    k = te.reduce_axis((0, N), name="k")
+    return te.compute((N, N), lambda i, j: te.sum(a[i, k] * b[k, j], axis=k), name="C")
+
+
+def ten_on_one_stage(c: te.Tensor) -> te.Schedule:
+    """Three splits, two reorders, a fuse and how the loops run."""
+    s = te.create_schedule(c.op)
+    io, jo, ii, ji = s[c].tile(*s[c].op.axis, 8, 32)
+    ko, ki = s[c].split(s[c].op.reduce_axis[0], factor=4)
+    s[c].reorder(io, jo, ko, ii, ki, ji)
+    s[c].parallel(s[c].fuse(io, jo))
+    s[c].unroll(ki)
+    s[c].unroll(ii)
+    s[c].vectorize(ji)
+    return s
+
+
+def ten_on_two_stages(c: te.Tensor) -> te.Schedule:
+    """The same product, summed in a cache that is computed tile by tile."""
+    s = te.create_schedule(c.op)
+    cache = s.cache_write(c, "local")
+    io, jo, _, _ = s[c].tile(*s[c].op.axis, 8, 32)
+    s[c].parallel(io)
+    s[cache].compute_at(s[c], jo)
+    (i, j), (k,) = s[cache].op.axis, s[cache].op.reduce_axis
+    ko, ki = s[cache].split(k, factor=4)
+    s[cache].reorder(ko, ki, i, j)
+    s[cache].unroll(i)
+    s[cache].vectorize(j)
+    return s
+
+
+def replaying(make: Callable[[te.Tensor], te.Schedule]) -> Callable[[], object]:
+    """A call that takes the ten steps of a schedule of the product again."""
+    c = product()
+    start, steps = te.create_schedule(c.op).state, make(c).steps
+    assert len(steps) == 10
+    return lambda: replay(start, steps)
+
+
+def fused_conv2d() -> tuple[te.Schedule, list[te.Tensor]]:
+    """A layer of a network: 3x3, 64 channels of 56x56."""
+    x, w = te.placeholder((1, 64, 56, 56), name="x"), te.placeholder((64, 64, 3, 3), name="w")
+    b = te.placeholder((64,), name="b")
+    c = topi.conv2d(x, w, padding=1)
+    y = topi.relu(te.compute(c.shape, lambda n, o, i, j: c[n, o, i, j] + b[o], name="biased"))
+    return topi.schedule(y), [x, w, b, y]
+
+
+def many_stages(n: int) -> tuple[te.Schedule, list[te.Tensor]]:
+    """`n` stages, each of which reads the one before it; all tiled and vectorized."""
+    a = te.placeholder((N, N), name="A")
+    made = [a]
+    for _ in range(n):
+        made.append(topi.multiply(made[-1], 2.0))
+    s = te.create_schedule(made[-1].op)
+    for t in made[1:]:
+        *_, lanes = s[t].tile(*s[t].op.axis, 7, 16)
+        s[t].vectorize(lanes)
+    return s, [a, made[-1]]
+
+
+def many_loops(n: int) -> tuple[te.Schedule, list[te.Tensor]]:
+    """One stage of `n` loops."""
+    a = te.placeholder((2,) * n, name="A")
+    y = topi.multiply(a, 2.0)
+    return te.create_schedule(y.op), [a, y]
+
+
+def growth(what: str, make: Callable[[int], Any], rounds: int) -> list[Row]:
+    """What lowering a program of size 2n costs, in times that of size n."""
+    programs = {str(n): make(n) for n in SIZES}
+    runs = {n: partial(tvm.lower, *program) for n, program in programs.items()}
+    best = best_seconds(runs, rounds)
+    pairs = zip(best, list(best)[1:], strict=False)
+    return [Row(f"lower {b} / {a} {what}", 1, "ratio", best[b] / best[a]) for a, b in pairs]
+
+
+def short_calls(rounds: int) -> list[Row]:
+    """Replay and a single lowering, the best of many calls."""
+    conv = fused_conv2d()
+    runs: dict[str, Callable[[], object]] = {
+        "replay 10 steps, 1 stage": replaying(ten_on_one_stage),
+        "replay 10 steps, 2 stages": replaying(ten_on_two_stages),
+        "lower conv2d+bias+relu": lambda: tvm.lower(*conv),
+    }
+    best = best_seconds(runs, rounds, burst=20)
+    scale = {name: ("us", 1e6) if "replay" in name else ("ms", 1e3) for name in runs}
+    return [Row(name, 1, scale[name][0], best[name] * scale[name][1]) for name in runs]
+
+
 def median_ms(run: Callable[[], object], rounds: int) -> float:
     """The median milliseconds of a call; two calls are not counted."""
     found: list[float] = []
@@ -70,6 +171,9 @@ if __name__ == "__main__":
         Row("schedule", 1, "ms", median_ms(six_steps, rounds)),
         Row("lower", 1, "ms", median_ms(lambda: tvm.lower(s, args), rounds)),
         Row("build", 1, "ms", median_ms(lambda: tvm.build(s, args), rounds)),
+        *short_calls(rounds),
+        *growth("stages", many_stages, rounds),
+        *growth("loops", many_loops, rounds),
     ]
     bare = median_ms(lambda: import_ms("sys"), rounds // 2)
     for module in ("numpy", "minitvm"):

@@ -17,7 +17,10 @@
 The house has floors; a file imports only from lower ones (tests/test_floors.py):
 
     demo, doctor  the command line: a story in a terminal, what works here
+    edu         exercises: built, checked, graded
+    viz         pictures and widgets, imported when first asked for
     testing     random programs and schedules, comparisons, what the machine can do
+    accesses    what a program reads and writes, in which order
     driver      lower(), build()
     runtime     compiled functions, arrays, threads
     codegen     loops -> LLVM, Python, numba
@@ -27,10 +30,12 @@ The house has floors; a file imports only from lower ones (tests/test_floors.py)
     schedule    State and Steps
     tensor      formulas
     tir         the loop IR and its meaning
+    cachesim    simulated caches, reuse distances
     base        errors, dtypes, targets
 """
 
 import importlib
+from types import ModuleType
 from typing import Any
 
 from minitvm import te, tir, topi
@@ -44,6 +49,7 @@ from minitvm.base import (
     Target,
     TVMError,
     VerifyError,
+    name_missing,
     target,
 )
 from minitvm.driver import build, lower
@@ -77,11 +83,26 @@ __all__ = [
     "topi",
 ]
 
-LATE = ("testing",)  # rooms that most programs never enter
+LATE = ("accesses", "cachesim", "edu", "testing", "viz")  # rooms that most programs never enter
+OLDER: dict[str, tuple[ModuleType, str]] = {  # tvm.compute, as TVM 0.5 and the lectures spell it
+    **{name: (te, name) for name in te.__all__},
+    "call_extern": (tir, "call_extern"),
+    "call_packed": (tir, "call_packed"),
+    "decl_buffer": (tir, "decl_buffer"),
+    "ir_builder": (tir, "ir_builder"),
+    "select": (tir, "Select"),
+}
 
 
 def __getattr__(name: str) -> Any:
-    """Import an upper room when it is first asked for."""
+    """Import an upper room when it is first asked for; hand on a name of te."""
     if name in LATE:
         return importlib.import_module(f"minitvm.{name}")
-    raise AttributeError(f"minitvm has no {name!r}")
+    if name in OLDER:
+        room, known = OLDER[name]
+        return getattr(room, known)
+    raise name_missing("tvm", name, __dir__())
+
+
+def __dir__() -> list[str]:
+    return sorted({*__all__, *LATE, *OLDER})

@@ -9,7 +9,7 @@ from typing import Any, cast
 
 from minitvm.base import ArgumentError, Target, debug, debug_level
 from minitvm.codegen import clean, emit_llvm, emit_numba, emit_python
-from minitvm.lowering import PASSES, Pass, Watch, lower_state
+from minitvm.lowering import PASSES, Pass, Watch, lower_state, within_stack
 from minitvm.runtime import (
     LAUNCH,
     Function,
@@ -22,7 +22,7 @@ from minitvm.runtime import (
 from minitvm.schedule import State
 from minitvm.te import Schedule
 from minitvm.tensor import Tensor
-from minitvm.tir import PrimFunc, Var
+from minitvm.tir import Buffer, DeclaredBuffer, PrimFunc, Var, same, text
 
 
 def lower(
@@ -35,6 +35,7 @@ def lower(
     until: str | None = None,
     watch: Watch | None = None,
     simple_mode: bool = False,
+    binds: Mapping[Tensor, DeclaredBuffer] | None = None,
 ) -> PrimFunc:
     """The loop program of a schedule, printable: its parameters are `args`, in that order.
 
@@ -43,6 +44,7 @@ def lower(
     until        stop after the pass of this name; "nest": before the first
     watch        called with (pass name, program) after every stage
     simple_mode  stop before loops are partitioned, vectorized and unrolled
+    binds        tensor -> buffer, as in TVM; only buffers that lie as arguments do, without gaps
 
     Raises ArgumentError if args miss or repeat something. The schedule is not changed.
     """
@@ -59,9 +61,11 @@ def lower(
             )
     if not isinstance(name, str):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise ArgumentError(f"name={name!r}", "it names the function", 'name="main"')
+    _check_binds({} if binds is None else binds)
     chosen = passes if passes is not None else PASSES[Target(target).kind]
     stop = until or ("nest" if simple_mode else "")
-    return lower_state(s.state, tuple(args), name=name, passes=chosen, until=stop, watch=watch)
+    with within_stack(f"a schedule of {len(s.stages)} stages"):
+        return lower_state(s.state, tuple(args), name=name, passes=chosen, until=stop, watch=watch)
 
 
 def _listed(args: Any) -> tuple[Any, ...]:
@@ -75,21 +79,64 @@ def _listed(args: Any) -> tuple[Any, ...]:
     return tuple(cast("list[Any]", args))
 
 
+def _check_binds(binds: Any) -> None:
+    """ArgumentError if a tensor is bound to a buffer that does not lie as arguments do."""
+    if not isinstance(binds, Mapping):
+        raise ArgumentError(f"binds={reprlib.repr(binds)}", "not a table", "binds={A: buffer}")
+    for t, b in cast("Mapping[Any, Any]", binds).items():
+        if not isinstance(t, Tensor) or not isinstance(b, DeclaredBuffer):
+            what = f"binds: {reprlib.repr(t)} to {reprlib.repr(b)}"
+            raise ArgumentError(what, "not a tensor and a buffer", "{A: tir.decl_buffer(A.shape)}")
+        same_form = b.dtype is t.dtype and len(b.shape) == len(t.shape)
+        if not same_form or not all(map(same, b.shape, t.shape)):
+            raise ArgumentError(
+                f"binds: {t.name} to {b.name}",
+                f"one is {_form(t)}, the other {_form(b)}",
+                f"tir.decl_buffer({t.name}.shape, {t.name}.dtype)",
+            )
+        if b.strides or b.elem_offset is not None or b.scope != "global":
+            raise ArgumentError(
+                f"binds: {t.name} to {b.name}",
+                "arguments lie in main memory without gaps, from their first element on",
+                "numpy.ascontiguousarray(a[...]) for the call; a te.extern reads with strides",
+            )
+
+
+def _form(b: Buffer) -> str:
+    return f"{b.dtype}[{', '.join(map(text, b.shape))}]"
+
+
+def _check_host(target: Target, host: str | Target | None) -> None:
+    """ArgumentError if calls are to begin on another machine than they run on."""
+    if host is not None and Target(host).kind != target.kind:
+        raise ArgumentError(
+            f"target_host={str(host)!r} for target {target.kind!r}",
+            "a program for a CPU is called where it runs",
+            "leave it out",
+        )
+
+
 def build(
     s: Schedule | PrimFunc,
     args: Sequence[Any] = (),
     target: str | Target = "llvm",
     name: str = "main",
+    *,
+    target_host: str | Target | None = None,
+    binds: Mapping[Tensor, DeclaredBuffer] | None = None,
 ) -> Function:
     """The schedule (or a lowered program) compiled for `target`, ready to call.
 
     f(a, b, c) takes arrays in the order of args and writes outputs in place.
+    target_host  where the call begins, as in TVM: here that is the target itself
+    binds        as in lower
     Raises ArgumentError for args that do not fit, BuildError for what the target cannot run.
     """
     start = time.perf_counter()
     args = _listed(args)
     to = Target(target)
-    func = s if isinstance(s, PrimFunc) else lower(s, args, name, target=to)
+    _check_host(to, target_host)
+    func = s if isinstance(s, PrimFunc) else lower(s, args, name, target=to, binds=binds)
     if to.kind == "python":
         made = _python(func, to)
     elif to.kind == "numba":
@@ -109,7 +156,12 @@ def _scalar(func: PrimFunc, state: State | None, args: tuple[Any, ...], name: st
 
 def _native(func: PrimFunc, target: Target, scalar: Callable[[], PrimFunc]) -> Function:
     launch = LAUNCH if target.num_cores > 1 else ""
-    text = emit_llvm(func, vector_bytes=target.vector_bytes, parallel_launch=launch)
+    text = emit_llvm(
+        func,
+        vector_bytes=target.vector_bytes,
+        parallel_launch=launch,
+        dot4_lanes=target.dot4_lanes,
+    )
     debug(5, text)
     run, machine = load_native(func, text, clean(func.name), target)
     sources = {

@@ -21,3 +21,12 @@ def test_gemm_writes_rates_beside_its_peers(tmp_path: Path) -> None:
     assert (row["case"], row["threads"], row["unit"]) == ("64x32x48", 1, "GFLOP/s")
     assert set(row["peers"]) >= {"numpy", "fma_peak"}
     assert 0 < row["ours"] <= row["peers"]["fma_peak"]
+
+
+def test_int8_writes_rates_beside_fp32(tmp_path: Path) -> None:
+    file = tmp_path / "rows.json"
+    assert "ours/fp32" in run("int8.py", "40x32x48", "--quick", "--json", str(file))
+    (row,) = json.loads(file.read_text())["rows"]
+    assert (row["case"], row["threads"], row["unit"]) == ("40x32x48", 1, "GOP/s")
+    assert row["ours"] > 0
+    assert row["peers"]["fp32"] > 0

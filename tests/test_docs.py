@@ -72,7 +72,7 @@ def test_each_of_the_fourteen_rows_names_a_test() -> None:
 
 
 def test_names_of_tvm_that_are_spelled_differently_are_not_there() -> None:
-    assert len(ROWS) > 20
+    assert len(ROWS) > 15
     assert [name for left, _ in ROWS for name in names(left) if is_there(name)] == []
 
 
@@ -80,7 +80,7 @@ def test_names_of_minitvm_in_their_place_are_there() -> None:
     assert [name for _, right in ROWS for name in names(right) if not is_there(name)] == []
 
 
-@pytest.mark.parametrize("room", ["autotvm", "auto_scheduler", "vta", "graph", "viz"])
+@pytest.mark.parametrize("room", ["autotvm", "auto_scheduler", "vta", "graph"])
 def test_a_room_that_is_called_planned_is_not_there_yet(room: str) -> None:
     assert not list((ROOT / "minitvm").glob(f"{room}/*.py")), "docs/from_tvm.md: it is there now"
 

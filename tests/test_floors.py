@@ -25,6 +25,7 @@ FLOORS = (  # low to high; rooms on one floor do not see each other
     ("codegen",),
     ("runtime",),
     ("driver",),
+    ("accesses",),
     ("testing",),
     ("vta",),
     ("tune",),
@@ -37,7 +38,7 @@ FLOORS = (  # low to high; rooms on one floor do not see each other
     ("__main__",),
 )
 HEIGHT = {room: height for height, rooms in enumerate(FLOORS) for room in rooms}
-VIZ_ONLY = {"ipywidgets", "anywidget", "matplotlib"}
+VIZ_ONLY = {"ipywidgets", "anywidget", "matplotlib", "PIL"}
 MAX_FILE_LINES = 500
 MAX_FUNCTION_LINES = 60  # without the docstring
 UNFINISHED = ("TODO", "FIXME")

@@ -1,18 +1,22 @@
 """From a schedule to loops: bounds, nests, and the passes over them."""
 
+from .accesses import Loop, Recording, Site, known_stores, record_accesses
 from .bound_check import bound_check
-from .bounds import Domain, infer, sweep
+from .bounds import Domain, infer
 from .caution import Caution, Cautions
+from .depth import within_stack
 from .derive import Derivation, explain_bound, loops_of
 from .double_buffer import inject_double_buffer
 from .explain import Explanation, StageReport, explain
 from .flatten import flatten
 from .guards import explain_guard
-from .nest import Program, allocate, nest
+from .interval import sweep
+from .nest import nest
 from .normalize import normalize
 from .partition import partition
 from .phases import insert, swap
 from .pipeline import PASSES, START, Pass, Watch, lower_state
+from .program import Program, allocate
 from .storage import storage_rewrite
 from .tidy import tidy
 from .tighten import tighten
@@ -29,8 +33,11 @@ __all__ = [
     "Derivation",
     "Domain",
     "Explanation",
+    "Loop",
     "Pass",
     "Program",
+    "Recording",
+    "Site",
     "StageReport",
     "Watch",
     "allocate",
@@ -43,11 +50,13 @@ __all__ = [
     "inject_double_buffer",
     "inject_virtual_thread",
     "insert",
+    "known_stores",
     "loops_of",
     "lower_state",
     "nest",
     "normalize",
     "partition",
+    "record_accesses",
     "rewrite_unsafe_select",
     "storage_rewrite",
     "swap",
@@ -56,4 +65,5 @@ __all__ = [
     "tighten",
     "unroll",
     "vectorize",
+    "within_stack",
 ]

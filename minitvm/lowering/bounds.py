@@ -12,7 +12,7 @@ loops of its consumers sweep their whole range, and the region of the stage is w
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
 from minitvm.base import LoweringError
@@ -23,22 +23,25 @@ from minitvm.schedule import (
     Stage,
     State,
     ceildiv,
-    store_conditions,
 )
-from minitvm.tensor import Axis, ComputeOp, ExternOp, Tensor, facts_of, parts
+from minitvm.tensor import (
+    Axis,
+    ComputeOp,
+    ExternOp,
+    ScanOp,
+    Tensor,
+    is_from_data,
+    limits,
+    parts,
+)
 from minitvm.tir import (
-    INF,
     TRUE,
     AsIndex,
-    Compare,
     Expr,
-    Extremum,
     FloorDiv,
     FloorMod,
     Index,
-    Lane,
     Load,
-    Product,
     Var,
     add,
     compare,
@@ -51,14 +54,14 @@ from minitvm.tir import (
     minimum,
     mul,
     nonneg,
-    same,
-    split_terms,
     sub,
     substitute,
-    text,
     walk,
 )
 
+from .conditions import required
+from .interval import Interval, sweep
+from .rows import row_axes
 from .scopes import around as around_loops
 from .scopes import check_scope, shared_loops
 from .sliding import Kept, kept, may_fold, slide
@@ -85,21 +88,46 @@ class Domain:
     kept: dict[Axis, Kept] = field(default_factory=dict[Axis, Kept])
 
 
-Interval = tuple[Index, Index]
-
-
 def infer(state: State) -> dict[str, Domain]:
     """stage name -> its Domain, for every stage that computes something."""
     found: dict[str, Domain] = {}
+    rows = row_axes(state)
     for stage in reversed(state.stages):
         if isinstance(stage.op, ComputeOp):
-            found[stage.name] = _domain(state, stage, stage.op, found)
+            found[stage.name] = _domain(state, stage, stage.op, found, rows.get(stage.name))
         elif isinstance(stage.op, ExternOp):  # it has no axes, and computes all it has
             found[stage.name] = Domain({}, {}, {}, {}, _around(state, stage, found), ())
+        elif isinstance(stage.op, ScanOp):
+            found[stage.name] = _times(state, stage, stage.op.scan_axis, found)
     return found
 
 
-def _domain(state: State, stage: Stage, op: ComputeOp, done: dict[str, Domain]) -> Domain:
+def _times(state: State, stage: Stage, time: Axis, done: dict[str, Domain]) -> Domain:
+    """The loops of a scan: over all times, whatever is read of it."""
+    extents: dict[Axis, Index] = {time: time.extent}
+    _extend_extents(stage, extents)
+    loops = {a: loop_variable(a.name, extents[a]) for a in stage.leaves if not _is_one(extents[a])}
+    values = _values(stage, extents, loops)
+    values[time] = add(time.start, values[time])
+    around = _around(state, stage, done)
+    return Domain({time: time.start}, extents, values, loops, around, ())
+
+
+def _now(state: State, scan: str, done: dict[str, Domain]) -> Index:
+    """The time in the loop of a scan."""
+    op = state.stage(scan).op
+    assert isinstance(op, ScanOp)
+    return done[scan].values[op.scan_axis]
+
+
+def _domain(
+    state: State,
+    stage: Stage,
+    op: ComputeOp,
+    done: dict[str, Domain],
+    row: tuple[str, Axis] | None,
+) -> Domain:
+    """What the stage computes; `row`: the scan it is inside of, and the axis of it that is time."""
     check_scope(state, stage)
     around = _around(state, stage, done)
     fixed = set(around) - set(shared_loops(state, stage, {s: d.loops for s, d in done.items()}))
@@ -108,16 +136,40 @@ def _domain(state: State, stage: Stage, op: ComputeOp, done: dict[str, Domain]) 
     region = _region(state, stage, op, fixed, done)
     for a, (lo, hi) in zip(op.axis, region, strict=True):
         start[a], extents[a] = lo, add(sub(hi, lo), 1)
+    if row is not None:
+        scan, time = row
+        start[time], extents[time] = _now(state, scan, done), 1
     stored, moved = _keep(state, stage, op, start, extents, fixed, done)
     _extend_extents(stage, extents)
-    loops = {a: _loop_variable(a, extents[a]) for a in stage.leaves if not _is_one(extents[a])}
+    loops = {a: loop_variable(a.name, extents[a]) for a in stage.leaves if not _is_one(extents[a])}
     values = _values(stage, extents, loops)
+    if limits(op):
+        _limit(stage, op, start, extents, loops, values)
+        values = _values(stage, extents, loops)
     for a in (*op.axis, *op.reduce_axis):
         values[a] = add(start[a], values[a])
-    guards = _guards(stage, op, start, extents, values)
+    guards = required(stage, op, start, extents, values)
     if moved is not None:  # what is new lies in the window
         guards = tuple(g for g in guards if free_of(g, (loops[moved],)))
     return Domain(start, extents, values, loops, around, guards, stored)
+
+
+def _limit(
+    stage: Stage,
+    op: ComputeOp,
+    start: dict[Axis, Index],
+    extents: dict[Axis, Index],
+    loops: dict[Axis, Var],
+    values: dict[Axis, Index],
+) -> None:
+    """Puts the values of data axes into the ranges of reduce axes: 0 .. i  ->  0 .. io*4 + ii."""
+    here = {a: add(start[a], values[a]) for a in op.axis}
+    for k in op.reduce_axis:
+        start[k], extents[k] = (substitute(n, here) for n in (start[k], extents[k]))
+    _extend_extents(stage, extents)
+    for a in stage.leaves:
+        if a.kind == "reduce" and a in loops:  # passes may rename the loops that `top` would name
+            loops[a] = Var(a.name, 0, high(sub(extents[a], 1)))
 
 
 def _keep(
@@ -135,6 +187,12 @@ def _keep(
     """
     if stage.store is None:
         return {}, None
+    if not isinstance(stage.attach, At):
+        raise LoweringError(
+            f"store_at of {stage.name}",
+            "it is not yet computed inside that loop",
+            "compute_at that loop or one inside it; or compute_root, which forgets store_at",
+        )
     outer = _around(state, stage, done, stage.store)
     still = fixed & set(outer)
     loose = {v for d in done.values() for v in d.loops.values()} - still
@@ -145,9 +203,9 @@ def _keep(
         swept = sweep(ends[0], still)[0], sweep(ends[1], still)[1]
         lo, hi = _usable(swept, (0, sub(n, 1)), still, loose)
         found[a] = kept(windows[a], (lo, add(sub(hi, lo), 1)), may_fold(state))
-    inner = [v for v in _around(state, stage, done) if v not in set(outer)]
-    new = slide(stage, windows, inner[-1]) if inner else None
-    if new is None:
+    inner = inner_loops(state, stage, done)
+    new = slide(stage, windows, inner[-1]) if inner else ""
+    if isinstance(new, str):
         return found, None
     a = new[0]
     start[a], extents[a] = new[1:]
@@ -155,6 +213,12 @@ def _keep(
     last = add(lo, sub(n, 1))
     safe = compare("<=", 0, lo) is TRUE and compare("<", last, a.extent) is TRUE
     return found, a if safe else None
+
+
+def inner_loops(state: State, stage: Stage, done: dict[str, Domain]) -> list[Var]:
+    """The loop variables around the stage inside of the loop for which it is stored."""
+    outer = set(_around(state, stage, done, stage.store))
+    return [v for v in _around(state, stage, done) if v not in outer]
 
 
 def _around(
@@ -173,9 +237,12 @@ def _is_one(extent: Index) -> bool:
     return isinstance(extent, int) and extent == 1
 
 
-def _loop_variable(a: Axis, extent: Index) -> Var:
+def loop_variable(name: str, extent: Index) -> Var:
+    """A variable that runs from 0 to extent - 1."""
     last = sub(extent, 1)
-    return Var(a.name, 0, high(last), None if isinstance(last, int) else last)
+    if is_from_data(last):  # what is read there has no place in bounds of other things
+        return Var(name, 0, high(last))
+    return Var(name, 0, high(last), None if isinstance(last, int) else last)
 
 
 # --- regions -------------------------------------------------------------------------------------
@@ -186,7 +253,7 @@ def _region(
 ) -> list[Interval]:
     """The part of the stage's tensor that its readers touch while the `fixed` loops stand still."""
     whole: list[Interval] = [(0, sub(n, 1)) for n in op.shape]
-    if stage.is_output or any(_reads_all(s, op) for s in state.stages):
+    if stage.is_output or any(reads_all(s, op) for s in state.stages):
         return whole
     touched: list[Interval | None] = [None] * len(whole)
     for _, _, spans in touches(state, op, fixed, done):
@@ -197,9 +264,18 @@ def _region(
     return [_usable(t, w, fixed, loose) for t, w in zip(touched, whole, strict=True)]
 
 
-def _reads_all(reader: Stage, op: ComputeOp) -> bool:
-    """Is `reader` an extern operation that reads a result of `op`?"""
-    return isinstance(reader.op, ExternOp) and any(t.op is op for t in reader.op.inputs)
+def reads_all(reader: Stage, op: ComputeOp) -> bool:
+    """Does `reader` read all of a result of `op`, as an extern operation or to begin a scan?"""
+    match reader.op:
+        case ExternOp(inputs=read) | ScanOp(inits=read):
+            return any(t.op is op for t in read)
+        case _:
+            return False
+
+
+def _misses(reader: ComputeOp, op: ComputeOp) -> bool:
+    """Does `reader` read no result of `op`?"""
+    return all(t.op is not op for t in reader.input_tensors)
 
 
 def touches(
@@ -207,7 +283,9 @@ def touches(
 ) -> Iterator[tuple[Stage, Load, list[Interval]]]:
     """Every load of a result of `op`: its reader, and the part it touches of each dimension."""
     for reader in state.stages:
-        if not isinstance(reader.op, ComputeOp):
+        if isinstance(reader.op, ScanOp):
+            yield from _rows(reader, reader.op, op, fixed, done)
+        if not isinstance(reader.op, ComputeOp) or _misses(reader.op, op):
             continue
         values = done[reader.name].values if reader.name in done else {}
         for e in parts(reader.op):
@@ -223,6 +301,17 @@ def touches(
                             for i, size in zip(n.indices, op.shape, strict=True)
                         ],
                     )
+
+
+def _rows(
+    reader: Stage, scan: ScanOp, op: ComputeOp, fixed: set[Var], done: dict[str, Domain]
+) -> Iterator[tuple[Stage, Load, list[Interval]]]:
+    """A scan takes the row of this time from each of its updates."""
+    for t in scan.updates:
+        if t.op is op:
+            now = sweep(done[reader.name].values[scan.scan_axis], fixed)
+            row = Load(t, (scan.scan_axis, *op.axis[1:]), t.dtype)
+            yield reader, row, [now, *((0, sub(n, 1)) for n in op.shape[1:])]
 
 
 def _hull(a: Interval, b: Interval) -> Interval:
@@ -258,60 +347,6 @@ def _unknown(n: object, loose: set[Var]) -> bool:
     if isinstance(n, Var):
         return n in loose
     return isinstance(n, FloorDiv | FloorMod) and not isinstance(n.b, int)
-
-
-def sweep(e: Index, fixed: Iterable[Var]) -> Interval:
-    """The least and greatest value of `e` while every variable but the fixed ones runs its range.
-
-    i*4 + j with j in 0..3, i fixed -> (i*4, i*4 + 3). Symbolic sizes count as fixed.
-    """
-    kept = {id(v) for v in fixed}
-    return _sweep(e, kept)
-
-
-def _sweep(e: Index, kept: set[int]) -> Interval:
-    terms, const = split_terms(e)
-    lo: Index = const
-    hi: Index = const
-    for a, c in terms:
-        least, most = _sweep_atom(a, kept)
-        if c < 0:
-            least, most = most, least
-        lo, hi = add(lo, mul(least, c)), add(hi, mul(most, c))
-    return lo, hi
-
-
-def _sweep_atom(a: Expr, kept: set[int]) -> Interval:
-    match a:
-        case Var(low=lo, high=hi, top=top):
-            if id(a) in kept or isinstance(lo, float):
-                return a, a
-            if isinstance(hi, float):
-                return (a, a) if top is None else (lo, _sweep(top, kept)[1])
-            return lo, hi
-        case Lane(lanes):
-            return 0, lanes - 1
-        case FloorDiv(x, b):
-            least, most = _sweep(x, kept)
-            return floordiv(least, b), floordiv(most, b)
-        case FloorMod(x, b):
-            least, most = _sweep(x, kept)
-            if same(floordiv(least, b), floordiv(most, b)):
-                return floormod(least, b), floormod(most, b)
-            return 0, sub(b, 1)
-        case Extremum(op, x, y):
-            pick = minimum if op == "min" else maximum
-            (xl, xh), (yl, yh) = _sweep(x, kept), _sweep(y, kept)
-            return pick(xl, yl), pick(xh, yh)
-        case Product(x, y):
-            (xl, xh), (yl, yh) = _sweep_atom(x, kept), _sweep_atom(y, kept)
-            if nonneg(xl) and nonneg(yl):
-                return mul(xl, yl), mul(xh, yh)
-            return a, a
-        case AsIndex(low=lo, high=hi):
-            return (int(lo), int(hi)) if abs(lo) + abs(hi) < INF else (a, a)
-        case _:
-            raise LoweringError(f"bounds of {a!r}", "not an index")
 
 
 # --- extents down, values up ---------------------------------------------------------------------
@@ -380,7 +415,9 @@ def data_domain(
             parts = [b for a in parts for b in ((r.outer, r.inner) if a is r.fused else (a,))]
     data, gone = tuple(a for a in parts if a.kind == "data"), set(inner)
     kept = {a: v for a, v in domain.loops.items() if a not in gone}
-    new = {a: _loop_variable(a, domain.extents[a]) for a in data if not _is_one(domain.extents[a])}
+    new = {
+        a: loop_variable(a.name, domain.extents[a]) for a in data if not _is_one(domain.extents[a])
+    }
     loops = {**kept, **new}
     stays = tuple(a for a in stage.leaves if a not in gone)
     relations = tuple(r for r in stage.relations if _made(r).kind == "data")
@@ -388,7 +425,7 @@ def data_domain(
     values = _values(begin, domain.extents, loops)
     for a in op.axis:
         values[a] = add(domain.start[a], values[a])
-    guards = _guards(begin, op, domain.start, domain.extents, values)
+    guards = required(begin, op, domain.start, domain.extents, values)
     return replace(domain, values=values, loops=loops, guards=guards), data
 
 
@@ -398,77 +435,3 @@ def _made(r: SplitRelation | FuseRelation) -> Axis:
 
 def _is_zero(n: Index) -> bool:
     return isinstance(n, int) and n == 0
-
-
-def _guards(
-    stage: Stage,
-    op: ComputeOp,
-    start: dict[Axis, Index],
-    extents: dict[Axis, Index],
-    values: dict[Axis, Index],
-) -> tuple[Expr, ...]:
-    """The conditions that keep every loop inside its axis; each one is needed.
-
-    A split that does not divide guards the axis it splits, intermediate ones too; a data axis
-    that may leave its tensor is guarded against the tensor's size.
-    """
-    wanted = conditions(stage, op, start, extents, values)
-    return (*_needed([c for c, _ in wanted if c is not TRUE]), *store_conditions(stage, values))
-
-
-def conditions(
-    stage: Stage,
-    op: ComputeOp,
-    start: dict[Axis, Index],
-    extents: dict[Axis, Index],
-    values: dict[Axis, Index],
-) -> list[tuple[Expr, SplitRelation | Axis]]:
-    """What must hold, and why: a split that does not divide, or an axis that ends somewhere."""
-    wanted: list[tuple[Expr, SplitRelation | Axis]] = []
-    roots = {*op.axis, *op.reduce_axis}
-    for r in stage.relations:
-        if isinstance(r, SplitRelation):
-            done, n = mul(extents[r.outer], extents[r.inner]), extents[r.parent]
-            if not same(done, n):
-                if r.exact:
-                    _not_exact(stage, r, done, n)
-                value = values[r.parent]
-                if r.parent in roots:
-                    value = sub(value, start[r.parent])
-                wanted.append((_below(value, n), r))
-    for a in op.axis:
-        wanted.append((compare("<=", 0, values[a]), a))
-        wanted.append((_below(values[a], a.extent), a))
-    return wanted
-
-
-def _not_exact(stage: Stage, r: SplitRelation, done: Index, n: Index) -> None:
-    raise LoweringError(
-        f"split of {r.parent.name!r} in {stage.name}, disable_predication=True",
-        f"it makes {text(done)} iterations of {text(n)}: without a guard, "
-        "those too many would write elsewhere",
-        "a size that divides, or leave the guard in",
-    )
-
-
-def _below(e: Index, n: Index) -> Expr:
-    """e < n, affine where it can be: i // 3 < 5  ->  i < 15."""
-    for a, c in split_terms(e)[0]:
-        if isinstance(a, FloorDiv) and isinstance(a.b, int) and c == 1:
-            return _below(a.a, mul(sub(n, sub(e, a)), a.b))
-    return compare("<", e, n)
-
-
-def _needed(conds: list[Expr]) -> tuple[Expr, ...]:
-    """The conditions that no single other one implies."""
-    kept: list[Expr] = []
-    for n, c in enumerate(conds):
-        others = [*kept, *conds[n + 1 :]]
-        if not (isinstance(c, Compare) and any(_implies(o, c) for o in others)):
-            kept.append(c)
-    return tuple(kept)
-
-
-def _implies(a: Expr, b: Expr) -> bool:
-    (goal,) = facts_of(b) or (-1,)
-    return nonneg(goal, facts_of(a))

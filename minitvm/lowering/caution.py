@@ -26,11 +26,13 @@ from minitvm.tir import (
     walk,
 )
 
+from .bounds import inner_loops
 from .count import Run, runs, times
 from .derive import Loops, made_by, origin
 from .flatten import flatten
 from .guards import stores_of
 from .pipeline import PASSES
+from .sliding import slide
 from .tidy import tidy
 from .unroll import MOST, statements, unroll
 from .vectorize import lanewise, vectorize
@@ -81,6 +83,7 @@ def cautions(loops: Loops, target: Target) -> tuple[Caution, ...]:
             found += _parallel(loops, stage, target)
             found += _unrolled(loops, stage)
             found += _recomputed(loops, stage, stage.op)
+            found += _kept_nothing(loops, stage, stage.op)
     return tuple(dict.fromkeys(found))
 
 
@@ -265,4 +268,25 @@ def _recomputed(loops: Loops, stage: Stage, op: ComputeOp) -> Iterator[Caution]:
             f"compute_at of {stage.name}",
             f"each element is computed {number(factor)} times",
             "a loop further out, or larger tiles of the reader",
+        )
+
+
+def _kept_nothing(loops: Loops, stage: Stage, op: ComputeOp) -> Iterator[Caution]:
+    """A stage stored for an outer loop that computes the same elements in each iteration again."""
+    domain = loops.domain(stage.name)
+    if stage.store is None or not all(isinstance(domain.extents[a], int) for a in op.axis):
+        return  # an extent such as 3 - min(y, 1)*2: it slides
+    inner = inner_loops(loops.program.state, stage, loops.program.domains)
+    windows = {a: (domain.start[a], domain.extents[a]) for a in op.axis}
+    why = slide(stage, windows, inner[-1]) if inner else ()
+    factor = work_of(loops, stage).factor
+    if isinstance(why, str) and (factor is None or factor > 1):
+        times = "" if factor is None else f", each element {number(factor)} times"
+        yield Caution(
+            stage.name,
+            f"store_at of {stage.name}",
+            f"nothing is kept: {why} loop {loops.show(inner[-1])}, so all that an iteration needs "
+            f"is computed in it{times}",
+            "store_at along a serial loop with which one unsplit axis moves; "
+            "or compute_at the loop where it is stored",
         )

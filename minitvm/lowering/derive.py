@@ -22,7 +22,7 @@ from minitvm.schedule import (
     State,
     effective_readers,
 )
-from minitvm.tensor import Axis, ComputeOp, ExternOp, PlaceholderOp, tensor_of
+from minitvm.tensor import Axis, ComputeOp, PlaceholderOp, tensor_of
 from minitvm.tir import (
     AsIndex,
     Buffer,
@@ -40,10 +40,12 @@ from minitvm.tir import (
     walk,
 )
 
-from .bounds import Domain, Interval, infer, touches
-from .nest import Program, allocate, nest
+from .bounds import Domain, infer, reads_all, touches
+from .interval import Interval
+from .nest import nest
 from .normalize import normalize
-from .scopes import shared_loops
+from .program import Program, allocate
+from .scopes import memory_scope, shared_loops
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -238,7 +240,8 @@ def _region(loops: Loops, stage: Stage, a: Axis) -> Iterator[Derivation]:
     d = next(n for n, b in enumerate(op.axis) if b is a)
     found: dict[str, list[tuple[str, Index, Interval]]] = {}
     tables = {name: d.loops for name, d in loops.program.domains.items()}
-    fixed = set(domain.around) - set(shared_loops(loops.program.state, stage, tables))
+    shared = list(shared_loops(loops.program.state, stage, tables))
+    fixed = set(domain.around) - set(shared)
     hull: Interval | None = None
     for reader, load, spans in touches(loops.program.state, op, fixed, loops.program.domains):
         here, index = spans[d], load.indices[d]
@@ -247,13 +250,16 @@ def _region(loops: Loops, stage: Stage, a: Axis) -> Iterator[Derivation]:
     for reader, loads in found.items():
         yield _reader(loops, stage, loops.stage(reader), loads, fixed)
     for other in loops.program.state.stages:
-        if isinstance(other.op, ExternOp) and any(t.op is op for t in other.op.inputs):
+        if reads_all(other, op):
             yield Derivation(f"because {other.name} reads all of it")
     if isinstance(stage.attach, At):
         at = loops.stage(stage.attach.stage)
         where = f"{loops.loop(at, stage.attach.axis)} of {at.name}"
         by = _attached_by(loops.state, stage.name)
         yield Derivation(f"in each iteration of {where}, where {stage.name} is computed{by}")
+    for v in shared:
+        scope = memory_scope(loops.program.state, stage)
+        yield Derivation(f"for all iterations of {loops.show(v)}: they share the {scope} memory")
     if hull is not None:
         yield from _adjusted(stage, domain, a, hull)
 

@@ -9,7 +9,7 @@ from fractions import Fraction
 
 from minitvm.base import ScheduleError, Target
 from minitvm.schedule import At, Inline, Stage, State, effective_readers
-from minitvm.tensor import ComputeOp, PlaceholderOp, Reduce, Tensor, tensor_of
+from minitvm.tensor import ComputeOp, ExternOp, PlaceholderOp, Reduce, ScanOp, Tensor, tensor_of
 from minitvm.tir import Buffer, Expr, Index, Load, elements, mul, walk
 
 from .caution import Caution, cautions
@@ -151,9 +151,13 @@ def explain(state: State, target: str | Target = "llvm") -> Explanation:
     loops = loops_of(state)
     found = cautions(loops, Target(target))
     reports: list[StageReport] = []
+    scans = [(s.name, s.op) for s in state.stages if isinstance(s.op, ScanOp)]
+    states = [(t, name) for name, op in scans for t in op.states]
     for s in state.stages:
         if isinstance(s.op, PlaceholderOp):
-            reports.append(StageReport(s.name, "an input"))
+            state_of = next((scan for t, scan in states if t.op is s.op), None)
+            where = "an input" if state_of is None else f"the rows that {state_of} has so far"
+            reports.append(StageReport(s.name, where))
         elif isinstance(s.attach, Inline):
             readers = ", ".join(effective_readers(state)[s.name])
             reports.append(StageReport(s.name, f"inlined in {readers}: never stored"))
@@ -163,9 +167,17 @@ def explain(state: State, target: str | Target = "llvm") -> Explanation:
                 own = tuple(c for c in found if c.stage == s.name)
                 reports.append(_report(loops, stage, stage.op, own))
             else:
-                where = f"{_place(loops, stage)}; its loops are given, not scheduled"
+                where = f"{_place(loops, stage)}; {_given(loops, stage)}"
                 reports.append(StageReport(s.name, where))
     return Explanation(tuple(reports))
+
+
+def _given(loops: Loops, stage: Stage) -> str:
+    """What is to say of an operation without a formula."""
+    if isinstance(stage.op, ExternOp):
+        return "its loops are given, not scheduled"
+    names = ", ".join(loops.loop(stage, a) for a in stage.leaves)
+    return f"its first rows are copied, the others computed in its loop {names}"
 
 
 def _report(loops: Loops, stage: Stage, op: ComputeOp, own: tuple[Caution, ...]) -> StageReport:

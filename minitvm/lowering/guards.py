@@ -23,7 +23,8 @@ from minitvm.tir import (
     walk,
 )
 
-from .bounds import Domain, conditions
+from .bounds import Domain
+from .conditions import conditions
 from .count import Run, runs
 from .derive import Derivation, Loops, loops_of, origin, plain
 from .partition import holds

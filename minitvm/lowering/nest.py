@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from minitvm.base import LoweringError
-from minitvm.schedule import At, FuseRelation, Stage, State, layout_index
-from minitvm.tensor import Axis, ComputeOp, ExternOp, PlaceholderOp, Tensor, facts_of, tensor_of
+from minitvm.schedule import At, FuseRelation, Stage
+from minitvm.tensor import (
+    Axis,
+    ComputeOp,
+    ExternOp,
+    PlaceholderOp,
+    ScanOp,
+    Tensor,
+    extent_loads,
+    facts_of,
+    tensor_of,
+)
 from minitvm.tir import (
     FALSE,
+    NOTHING,
     TRUE,
     Allocate,
     Buffer,
@@ -21,130 +30,21 @@ from minitvm.tir import (
     Stmt,
     Store,
     Var,
-    add,
     all_of,
     compare,
-    floormod,
-    high,
-    low,
-    mul,
-    rewrite_expr,
+    rewrite,
     same,
     seq,
-    sub,
     substitute,
     text,
     variables,
 )
 
-from .bounds import Domain, data_domain, sweep
+from .bounds import Domain, data_domain, loop_variable
 from .double_buffer import DOUBLE
 from .operands import Window, instantiate
-from .scopes import memory_scope
+from .program import Program
 from .tensorize import region, tensorized
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Program:
-    """A normalized state with the domain of each stage and the memory of each tensor."""
-
-    state: State
-    domains: dict[str, Domain]
-    buffers: dict[Tensor, Buffer]
-    given: frozenset[Tensor]  # those whose buffers are arguments
-
-    def place(self, t: Tensor, indices: tuple[Index, ...]) -> tuple[Index, ...]:
-        """Where element `indices` of `t` lives in its buffer: relative to the computed region."""
-        stage = self.state.owner(t)
-        if not isinstance(stage.op, ComputeOp):
-            return indices
-        domain = self.domains[stage.name]
-        at = zip(indices, stage.op.axis, strict=True)
-        if domain.kept:
-            local = tuple(domain.kept[a].place(i) for i, a in at)
-        else:
-            local = tuple(sub(i, domain.start[a]) for i, a in at)
-        return (
-            local if stage.layout is None else layout_index(stage.layout[1], stage.layout[0], local)
-        )
-
-    def read(self, e: Expr, values: dict[Axis, Index]) -> Expr:
-        """The formula `e` at the point `values`, its loads redirected to buffers."""
-
-        def rule(n: Expr) -> Expr:
-            if isinstance(n, Load) and isinstance(n.buffer, Tensor):
-                return Load(self.buffers[n.buffer], self.place(n.buffer, n.indices), n.dtype)
-            return n
-
-        return rewrite_expr(substitute(e, values), rule)
-
-
-def allocate(state: State, domains: dict[str, Domain], given: dict[Tensor, Buffer]) -> Program:
-    """`given` buffers for inputs and outputs, new ones as large as their region for the rest."""
-    buffers = dict(given)
-    for stage in state.stages:
-        if not isinstance(stage.op, PlaceholderOp):
-            for i in range(len(stage.op.dtypes)):
-                t = tensor_of(stage.op, i)
-                if t not in buffers:
-                    shape = _shape(stage, domains) if isinstance(stage.op, ComputeOp) else t.shape
-                    scope = memory_scope(state, stage)
-                    buffers[t] = Buffer(t.name, shape, t.dtype, scope, _padded(stage, shape))
-    return Program(state, domains, buffers, frozenset(given))
-
-
-def _padded(stage: Stage, shape: tuple[Index, ...]) -> tuple[Index, ...]:
-    """The strides that storage_align asks for; () if none. (8, 16) by 2, 1 -> (17, 1)"""
-    wanted = {d: (factor, offset) for d, factor, offset in stage.aligns}
-    strides: list[Index] = []
-    step: Index = 1
-    for d in reversed(range(len(shape))):
-        factor, offset = wanted.get(d, (1, 0))
-        step = add(step, floormod(sub(offset, step), factor))
-        strides.append(step)
-        step = mul(step, shape[d])
-    return tuple(reversed(strides)) if wanted else ()
-
-
-def _shape(stage: Stage, domains: dict[str, Domain]) -> tuple[Index, ...]:
-    """The extents of the stage's region, or of the layout it is stored in."""
-    assert isinstance(stage.op, ComputeOp)
-    domain = domains[stage.name]
-    extents = [domain.extents[a] for a in stage.op.axis]
-    if stage.scope == "local":
-        extents = [_reach(domain, a) for a in stage.op.axis]
-    if domain.kept:
-        extents = [_hull(domain, a, n) for a, n in zip(stage.op.axis, extents, strict=True)]
-    if stage.layout is None:
-        return tuple(extents)
-    at: list[Index] = []
-    for a, n in zip(stage.op.axis, extents, strict=True):
-        last = sub(n, 1)
-        if not isinstance(last, int):
-            raise LoweringError(
-                f"transform_layout of {stage.name}", "its size is not a constant where it is stored"
-            )
-        at.append(Var(a.name, 0, max(0, last)))
-    return tuple(
-        add(sweep(e, ())[1], 1) for e in layout_index(stage.layout[1], stage.layout[0], at)
-    )
-
-
-def _reach(domain: Domain, a: Axis) -> Index:
-    """How far the loops over `a` get, guarded iterations included.
-
-    A tile in registers is as large: 17 columns in vectors of 16 take rows of 32, so that a masked
-    vector in one row does not touch the next.
-    """
-    most = high(sub(domain.values[a], domain.start[a]))
-    return domain.extents[a] if isinstance(most, float) else most + 1
-
-
-def _hull(domain: Domain, a: Axis, reach: Index) -> Index:
-    """The room for all that an outer loop keeps, and for what masked vectors overrun."""
-    kept = domain.kept[a]
-    more = sub(reach, domain.extents[a])
-    return kept.extent if kept.fold else add(kept.extent, more if low(more) >= 0 else 0)
 
 
 def nest(program: Program) -> Stmt:
@@ -154,19 +54,30 @@ def nest(program: Program) -> Stmt:
         if not isinstance(stage.op, PlaceholderOp) and not isinstance(stage.attach, At):
             body = _realize(program, stage, stage.op, body)
     assert body is not None
+    ops = [s.op for s in program.state.stages if isinstance(s.op, ComputeOp)]
+    if any(True for op in ops for _ in extent_loads(op)):
+        body = rewrite(body, expr=program.redirect)
     return body
 
 
-def _realize(program: Program, stage: Stage, op: ComputeOp | ExternOp, rest: Stmt | None) -> Stmt:
+def _realize(
+    program: Program, stage: Stage, op: ComputeOp | ExternOp | ScanOp, rest: Stmt | None
+) -> Stmt:
     """The stage's loops, then `rest`; its buffers exist for both, unless they are arguments."""
-    made = _extern(program, op) if isinstance(op, ExternOp) else _stage(program, stage, op)
+    match op:
+        case ExternOp():
+            made = _extern(program, op)
+        case ScanOp():
+            made = _scan(program, stage, op)
+        case ComputeOp():
+            made = _stage(program, stage, op)
     if stage.double_buffer:
         made = _ahead(program, stage, made)
     body = seq(made, rest)
     return body if stage.store is not None else _memory(program, op, body)
 
 
-def _memory(program: Program, op: ComputeOp | ExternOp, body: Stmt) -> Stmt:
+def _memory(program: Program, op: ComputeOp | ExternOp | ScanOp, body: Stmt) -> Stmt:
     """`body` with the memory of the results of `op`, unless they are arguments."""
     for i in reversed(range(len(op.dtypes))):
         t = tensor_of(op, i)
@@ -202,6 +113,24 @@ def _extern(program: Program, op: ExternOp) -> Stmt:
 
     named = zip((*op.in_buffers, *op.out_buffers), (*op.inputs, *outputs), strict=True)
     return instantiate(op.body, {b: window(t) for b, t in named}, f"extern {op.name}")
+
+
+def _scan(program: Program, stage: Stage, op: ScanOp) -> Stmt:
+    """The first rows copied, then the loop over time with what is computed in it.
+
+    for i: for j: S[i, j] = first[i, j]
+    for t: <- the stages attached at it
+    """
+    copies: list[Stmt] = []
+    for i, t in enumerate(op.inits):
+        target = program.buffers[tensor_of(op, i)]
+        counters = tuple(loop_variable(f"i{d}", n) for d, n in enumerate(t.shape))
+        copy = Store(target, counters, program.read(Load(t, counters, t.dtype), {}))
+        body = _guarded([compare("<", counters[0], target.shape[0])], copy)  # time may end before
+        for v, n in reversed(list(zip(counters, t.shape, strict=True))):
+            body = For(v, n, body)
+        copies.append(body)
+    return seq(*copies, _loops(program, stage, (), stage.leaves, NOTHING))
 
 
 def _stage(program: Program, stage: Stage, op: ComputeOp) -> Stmt:

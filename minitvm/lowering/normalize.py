@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from minitvm.schedule import Inline, Stage, State, map_bodies
-from minitvm.tensor import ComputeOp, ExternOp, Tensor, bound_to, tensor_of
+from minitvm.schedule import Inline, Stage, State, map_bodies, reread
+from minitvm.tensor import ComputeOp, ExternOp, ScanOp, Tensor, tensor_of
 from minitvm.tir import Expr, Load, rewrite_expr, substitute
 
 
@@ -19,8 +19,8 @@ def normalize(state: State) -> State:
     kept: list[Stage] = []
     for s in state.stages:
         op = s.op
-        if isinstance(op, ExternOp):
-            new = bound_to(op, renamed) if any(t in renamed for t in op.inputs) else op
+        if isinstance(op, ExternOp | ScanOp):
+            new = reread(op, renamed)
             for i in range(len(op.dtypes) if new is not op else 0):
                 renamed[tensor_of(op, i)] = tensor_of(new, i)
             s = s.change(op=new)  # noqa: PLW2901  the stage, reading what is there now

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from minitvm.tensor import facts_of
+from minitvm.tensor import facts_of, is_from_data
 from minitvm.tir import (
     INF,
     TRUE,
@@ -37,7 +37,8 @@ from minitvm.tir import (
     walk,
 )
 
-from .bounds import sweep
+from .interval import sweep
+from .statements import every, inner
 
 Span = tuple[int, int]  # first, stop: the iterations first <= i < stop
 
@@ -54,7 +55,8 @@ def partition(s: Stmt) -> Stmt:
 
     A parallel loop stays one loop: the two versions become the arms of an `if` inside it. Loops
     are split outermost first, and only for guards that sit inside further loops. Of a symbolic
-    loop the first n // 64 iterations, say, go without the guard.
+    loop the first n // 64 iterations, say, go without the guard; one whose length is read from
+    data stays as it is.
     """
     if isinstance(s, For) and isinstance(s.extent, int) and s.kind in ("serial", "parallel"):
         span, held = _certain(s.var, s.extent, s.body)
@@ -62,7 +64,7 @@ def partition(s: Stmt) -> Stmt:
             return _split_serial(s, s.extent, span)
         if held:
             return _split_parallel(s, s.extent, span, held)
-    elif isinstance(s, For) and s.kind in ("serial", "parallel"):
+    elif isinstance(s, For) and s.kind in ("serial", "parallel") and not is_from_data(s.extent):
         stop, held = _certain_below(s)
         if held:
             return _split_symbolic(s, stop, held)
@@ -76,11 +78,14 @@ def _same(e: Any) -> Any:
 def _inner_guards(s: Stmt) -> list[Expr]:
     """The conditions of the likely guards inside the loops of `s`, conjunctions taken apart."""
     found: dict[int, Expr] = {}
-    for loop in walk(s):
-        if isinstance(loop, For):
-            for n in walk(loop.body):
-                if isinstance(n, If) and n.likely:
-                    found.update((id(c), c) for c in walk(n.cond) if isinstance(c, Compare))
+
+    def visit(s: Stmt, looped: bool) -> None:
+        if looped and isinstance(s, If) and s.likely:
+            found.update((id(c), c) for c in walk(s.cond) if isinstance(c, Compare))
+        for part in inner(s):
+            visit(part, looped or isinstance(s, For))
+
+    visit(s, False)
     return list(found.values())
 
 
@@ -151,7 +156,7 @@ def _certain_below(loop: For) -> tuple[Index, set[int]]:
 
     i*4 + j < n with j in 0..3: the first n // 4.
     """
-    inside = [n.var for n in walk(loop.body) if isinstance(n, For)]
+    inside = [n.var for n in every(loop.body) if isinstance(n, For)]
     stop: Index = loop.extent
     held: set[int] = set()
     for g in _inner_guards(loop.body):

@@ -9,16 +9,17 @@ from typing import TypeAlias
 
 from minitvm.base import CHECK, ArgumentError, debug, debug_level
 from minitvm.schedule import State
-from minitvm.tensor import PlaceholderOp, Tensor, tensor_of
+from minitvm.tensor import PlaceholderOp, Tensor, states_of, tensor_of
 from minitvm.tir import Buffer, For, Level, PrimFunc, Stmt, Var, variables, verify, walk
 
 from .bounds import infer
 from .double_buffer import inject_double_buffer
 from .flatten import flatten
-from .nest import allocate, nest
+from .nest import nest
 from .normalize import normalize
 from .partition import partition
 from .phases import Pass, names_of
+from .program import allocate
 from .storage import storage_rewrite
 from .tidy import tidy
 from .tighten import tighten
@@ -166,7 +167,12 @@ def _complete(plain: State, args: tuple[Tensor | Var, ...], given: dict[Tensor, 
     """
     if len(set(args)) < len(args):
         raise ArgumentError("args", "the same argument is given twice")
-    kept = [s.op for s in plain.stages if s.is_output or isinstance(s.op, PlaceholderOp)]
+    states = states_of([s.op for s in plain.stages])
+    kept = [
+        s.op
+        for s in plain.stages
+        if s.is_output or (isinstance(s.op, PlaceholderOp) and tensor_of(s.op, 0) not in states)
+    ]
     needed = [tensor_of(op, i) for op in kept for i in range(len(op.dtypes))]
     missing = [
         t.name for op in kept for t in [tensor_of(op, 0)] if not any(g.op is op for g in given)
@@ -179,6 +185,12 @@ def _complete(plain: State, args: tuple[Tensor | Var, ...], given: dict[Tensor, 
             f"args = [{names}]",
         )
     for t in given:
+        if t in states:
+            raise ArgumentError(
+                f"argument {t.name}",
+                "it is the state of a scan, which lives in the result of that scan",
+                f"args = [{', '.join(n.name for n in needed)}]",
+            )
         if t not in needed and not isinstance(t.op, PlaceholderOp):
             raise ArgumentError(
                 f"argument {t.name}",

@@ -61,26 +61,34 @@ def may_fold(state: State) -> bool:
 
 def slide(
     stage: Stage, windows: dict[Axis, tuple[Index, Index]], loop: Var
-) -> tuple[Axis, Index, Index] | None:
+) -> tuple[Axis, Index, Index] | str:
     """(axis, start, extent) of what is new in each iteration of `loop`, the innermost around.
 
     The window i .. i + 2 needs all three elements in the first iteration, later only i + 2: it
-    begins at i + 2*min(i, 1) and has 3 - 2*min(i, 1) elements. None if nothing can be kept: no
-    dimension, or more than one, moves with the loop, or its own loop is not a plain one.
+    begins at i + 2*min(i, 1) and has 3 - 2*min(i, 1) elements. If nothing can be kept, a text that
+    says why.
     """
     moving = [a for a, (lo, _) in windows.items() if not free_of_loop(lo, loop)]
-    if len(moving) != 1 or any(n.intrin is not None for n in stage.notes.values()):
-        return None
+    if any(n.intrin is not None for n in stage.notes.values()):
+        return "a tensor intrinsic computes it, always as much"
+    if len(moving) != 1:
+        names = " and ".join(a.name for a in moving)
+        return f"{names} move together with" if moving else "its part is the same in all of"
     (a,) = moving
     start, size = windows[a]
     terms, const = split_terms(start)
     step = sum(c for t, c in terms if t is loop)
     rest = linear((t for t in terms if t[0] is not loop), const)
-    plain = any(a is b for b in stage.leaves) and stage.note(a).kind == "serial"
-    if not plain or not isinstance(size, int) or not free_of_loop(rest, loop):
-        return None
-    if not 0 < step < size:
-        return None
+    if not any(a is b for b in stage.leaves):
+        return f"its axis {a.name} is split or fused, and would slide along"
+    if stage.note(a).kind != "serial":
+        return f"its axis {a.name} is marked {stage.note(a).kind}, and would slide along"
+    if not isinstance(size, int):
+        return "its part has no constant size along"
+    if not free_of_loop(rest, loop) or step <= 0:
+        return "its part does not move evenly forward with"
+    if step >= size:
+        return "its parts do not overlap along"
     later, old = minimum(loop, 1), size - step
     return a, add(start, mul(later, old)), sub(size, mul(later, old))
 

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import operator
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
 from minitvm.tir import (
     Allocate,
     Buffer,
+    Expr,
     For,
     If,
     Index,
@@ -15,6 +20,7 @@ from minitvm.tir import (
     Stmt,
     Store,
     Var,
+    children,
     elements,
     map_children,
     rebuffer,
@@ -23,6 +29,10 @@ from minitvm.tir import (
     split_terms,
     walk,
 )
+
+from .statements import inner
+
+Sharers: TypeAlias = dict[Buffer, Buffer]
 
 OWN = ("local",)  # registers are shared by the machine's own allocator
 
@@ -39,7 +49,7 @@ def storage_rewrite(s: Stmt) -> Stmt:
     Only buffers of one scope, type and constant size share, none across a parallel loop (each
     thread needs its own), and none in "local" memory.
     """
-    return _stmt(s, (), frozenset())
+    return _Sharing().stmt(s, (), frozenset(), {})
 
 
 def _key(b: Buffer) -> tuple[object, ...] | None:
@@ -48,61 +58,95 @@ def _key(b: Buffer) -> tuple[object, ...] | None:
     return (b.scope, b.dtype, n) if isinstance(n, int) and b.scope not in OWN else None
 
 
-def _used(s: Stmt) -> frozenset[int]:
-    """The ids of the buffers that `s` reads or writes."""
-    return frozenset(id(n.buffer) for n in walk(s) if isinstance(n, Load | Store))
-
-
-def _stmt(s: Stmt, free: tuple[Buffer, ...], later: frozenset[int]) -> Stmt:
-    """`s` rewritten from outside in.
+@dataclass(frozen=True, slots=True, eq=False)
+class _Sharing:
+    """One rewrite, from outside in. Its methods take
 
     free   the buffers around that may be used, outermost first
-    later  ids of the buffers that are read or written after `s`, or by another iteration of a
-           loop around it
+    later  those that are read or written after the statement, or by another iteration of a loop
+           around it
+    to     buffer -> the one that it shares, for those allocated around
+
+    known: what each statement uses, found once.
     """
-    match s:
-        case Allocate(buffer, body):
-            return _allocate(s, buffer, body, free, later)
-        case Seq(parts):
-            return _seq(s, parts, free, later)
-        case For(body=body, kind=kind):
-            here = later | _used(body)
-            known = () if kind in ("parallel", "bind") else free
-            return map_children(s, lambda c: _stmt(c, known, here), lambda e: e)
-        case If() | Pragma():
-            return map_children(s, lambda c: _stmt(c, free, later), lambda e: e)
-        case _:
+
+    known: dict[Stmt, frozenset[Buffer]] = field(default_factory=dict[Stmt, frozenset[Buffer]])
+
+    def used(self, s: Stmt, to: Sharers) -> frozenset[Buffer]:
+        """The buffers that `s` reads or writes."""
+        found = self.known.get(s)
+        if found is None:
+            own = [e for e in children(s) if isinstance(e, Expr)]
+            loaded = [n.buffer for e in own for n in walk(e) if isinstance(n, Load)]
+            stored = [s.buffer] if isinstance(s, Store) else []
+            below = [self.used(part, {}) for part in inner(s)]
+            found = self.known[s] = frozenset([*loaded, *stored]).union(*below)
+        return frozenset(to.get(b, b) for b in found) if to else found
+
+    def stmt(
+        self, s: Stmt, free: tuple[Buffer, ...], later: frozenset[Buffer], to: Sharers
+    ) -> Stmt:
+        """`s` rewritten."""
+
+        def renamed(e: Any) -> Any:
+            return e if isinstance(e, int) or not to else rebuffer(e, to)
+
+        match s:
+            case Allocate():
+                return self.allocate(s, free, later, to)
+            case Seq(parts):
+                return self.seq(s, parts, free, later, to)
+            case For(body=body, kind=kind):
+                here = later | self.used(body, to)
+                known = () if kind in ("parallel", "bind") else free
+                return map_children(s, lambda c: self.stmt(c, known, here, to), renamed)
+            case If() | Pragma():
+                return map_children(s, lambda c: self.stmt(c, free, later, to), renamed)
+            case _:
+                return rebuffer(s, to) if to else s
+
+    def seq(
+        self,
+        s: Seq,
+        parts: tuple[Stmt, ...],
+        free: tuple[Buffer, ...],
+        later: frozenset[Buffer],
+        to: Sharers,
+    ) -> Stmt:
+        """The statements of `s`, each with those after it in mind."""
+        if not parts:
             return s
+        parts = _joined(parts)
+        after = [later]
+        for part in reversed(parts[1:]):
+            after.append(after[-1] | self.used(part, to))
+        after.reverse()
+        new = [self.stmt(p, free, a, to) for p, a in zip(parts, after, strict=True)]
+        unchanged = len(new) == len(s.body) and all(map(operator.is_, new, s.body))
+        return s if unchanged else seq(*new)
 
+    def allocate(
+        self, s: Allocate, free: tuple[Buffer, ...], later: frozenset[Buffer], to: Sharers
+    ) -> Stmt:
+        """The body of `s` in memory that is there already, or in its own."""
+        b = to.get(s.buffer, s.buffer)
+        key, used = _key(b), self.used(s.body, to)
+        for old in free if key is not None else ():
+            if _key(old) != key or (old in later and old is not b):
+                continue
+            if old is b or old not in used or self.in_place(old, b, s.body, to):
+                return self.stmt(s.body, free, later, {**to, s.buffer: old})
+        new = self.stmt(s.body, (*free, b), later, to)
+        return s if new is s.body else Allocate(b, new)
 
-def _seq(s: Seq, parts: tuple[Stmt, ...], free: tuple[Buffer, ...], later: frozenset[int]) -> Stmt:
-    if not parts:
-        return s
-    parts = _joined(parts)
-    after = [later]
-    for part in reversed(parts[1:]):
-        after.append(after[-1] | _used(part))
-    after.reverse()
-    new = [_stmt(p, free, a) for p, a in zip(parts, after, strict=True)]
-    unchanged = len(new) == len(s.body) and all(map(_is, new, s.body))
-    return s if unchanged else seq(*new)
-
-
-def _is(a: object, b: object) -> bool:
-    return a is b
-
-
-def _allocate(
-    s: Allocate, b: Buffer, body: Stmt, free: tuple[Buffer, ...], later: frozenset[int]
-) -> Stmt:
-    key, used = _key(b), _used(body)
-    for old in free if key is not None else ():
-        if _key(old) != key or (id(old) in later and old is not b):
-            continue
-        if old is b or id(old) not in used or _in_place(old, b, body):
-            return _stmt(rebuffer(body, {b: old}), free, later)
-    new = _stmt(body, (*free, b), later)
-    return s if new is body else Allocate(b, new)
+    def in_place(self, old: Buffer, new: Buffer, body: Stmt, to: Sharers) -> bool:
+        """May `new` overwrite `old`: is what `body` does first the last that reads `old`?"""
+        while isinstance(body, Allocate | Pragma):
+            body = body.body
+        first, *rest = body.body if isinstance(body, Seq) else (body,)
+        if any(old in self.used(r, to) for r in rest):
+            return False
+        return _uses_up(old, new, rebuffer(first, to))
 
 
 def _joined(parts: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
@@ -119,25 +163,19 @@ def _joined(parts: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
 # --- in place ------------------------------------------------------------------------------------
 
 
-def _in_place(old: Buffer, new: Buffer, body: Stmt) -> bool:
-    """May `new` overwrite `old`: does one store, new[i] = f(old[i]), use each element up?
+def _uses_up(old: Buffer, new: Buffer, first: Stmt) -> bool:
+    """Does one store in `first`, new[i] = f(old[i]), use each element up?
 
     It must be the only one that reads `old`, each element once, and be done before anything else
     touches `new`.
     """
-    while isinstance(body, Allocate | Pragma):
-        body = body.body
-    first, *rest = body.body if isinstance(body, Seq) else (body,)
-    if any(id(old) in _used(r) for r in rest):
-        return False
     stores = [n for n in walk(first) if isinstance(n, Store)]
     mine = [n for n in stores if n.buffer is new]
     loads = [n for n in walk(first) if isinstance(n, Load) and n.buffer is old]
     if len(mine) != 1 or any(n.buffer is old for n in stores):
         return False
     store = mine[0]
-    inside = [n for n in walk(store.value) if isinstance(n, Load)]
-    reads = [n for n in inside if n.buffer is old]
+    reads = [n for n in walk(store.value) if isinstance(n, Load) and n.buffer is old]
     return (
         len(reads) == len(loads)
         and not any(isinstance(n, Load) and n.buffer is new for n in walk(first))
@@ -152,21 +190,9 @@ def _loops_to(s: Stmt, target: Store) -> list[For]:
     while s is not target:
         if isinstance(s, For):
             found.append(s)
-        inside = [c for c in _parts(s) if any(n is target for n in walk(c))]
+        inside = [c for c in inner(s) if any(n is target for n in walk(c))]
         s = inside[0]
     return found
-
-
-def _parts(s: Stmt) -> tuple[Stmt, ...]:
-    match s:
-        case For(body=body) | Allocate(_, body) | Pragma(_, _, body):
-            return (body,)
-        case If(_, body, orelse):
-            return (body,) if orelse is None else (body, orelse)
-        case Seq(parts):
-            return parts
-        case _:
-            return ()
 
 
 def _each_once(i: Index, loops: list[For]) -> bool:

@@ -35,7 +35,8 @@ from minitvm.tir import (
     variables,
 )
 
-from .bounds import Domain, sweep
+from .bounds import Domain
+from .interval import sweep
 from .operands import Window, instantiate
 from .unify import Base, Difference, unify
 

@@ -13,8 +13,9 @@ from minitvm.tir import (
     map_children,
     seq,
     substitute,
-    walk,
 )
+
+from .statements import every
 
 MOST = 4096  # statements a single unrolled loop may become; a longer one stays a loop
 
@@ -40,15 +41,14 @@ def _unroll(s: Stmt, auto: int, explicit: bool) -> Stmt:
     s = map_children(s, lambda c: _unroll(c, auto, explicit), lambda e: e)
     if not isinstance(s, For):
         return s
-    if not isinstance(s.extent, int):
-        return replace(s, kind="serial") if s.kind == "unroll" else s
-    size = s.extent * statements(s.body)
-    short = s.kind == "serial" and explicit and size <= min(auto, MOST)
-    if short or (s.kind == "unroll" and size <= MOST):
+    asked, most = s.kind == "unroll", MOST if s.kind == "unroll" else min(auto, MOST)
+    if not asked and not (s.kind == "serial" and explicit and auto):
+        return s
+    if isinstance(s.extent, int) and s.extent * statements(s.body) <= most:
         return seq(*(substitute(s.body, {s.var: i}) for i in range(s.extent)))
-    return replace(s, kind="serial") if s.kind == "unroll" else s
+    return replace(s, kind="serial") if asked else s
 
 
 def statements(s: Stmt) -> int:
     """How many stores and calls `s` holds, at least 1."""
-    return max(1, sum(isinstance(n, Store | Evaluate) for n in walk(s)))
+    return max(1, sum(isinstance(n, Store | Evaluate) for n in every(s)))

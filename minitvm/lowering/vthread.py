@@ -35,6 +35,8 @@ from minitvm.tir import (
     walk,
 )
 
+from .statements import every, inner
+
 WRITTEN_OUT = 16  # from this many virtual threads on, their turns are a loop
 UNITS = ("coproc_",)  # pragmas whose body is one unit of work of an accelerator
 
@@ -84,7 +86,7 @@ def written(s: Stmt) -> Iterator[Buffer]:
 
 
 def _allocated(s: Stmt) -> Iterator[Buffer]:
-    return (n.buffer for n in walk(s) if isinstance(n, Allocate))
+    return (n.buffer for n in every(s) if isinstance(n, Allocate))
 
 
 def _differs(e: Index, var: Var, touched: set[int]) -> bool:
@@ -169,7 +171,7 @@ class _Injector:
         """`s` once for each thread."""
         n, var = self.loop.extent, self.loop.var
         assert isinstance(n, int)
-        if n < WRITTEN_OUT and not any(isinstance(m, For) for m in walk(s)):
+        if n < WRITTEN_OUT and not any(isinstance(m, For) for m in every(s)):
             return seq(*(substitute(s, {var: i}) for i in range(n)))
         turn = Var(f"{var.name}.s", 0, n - 1)
         return For(turn, n, substitute(s, {var: turn}))
@@ -222,19 +224,7 @@ def check_threads(body: Stmt) -> None:
                     f"kernel has {text(first.extent)}: a thread index has one range",
                     "split both by the same nparts, and bind the outer parts",
                 )
-        for c in _statements(s):
+        for c in inner(s):
             kernel(c, seen)
 
     kernel(body, None)
-
-
-def _statements(s: Stmt) -> list[Stmt]:
-    match s:
-        case For(body=body) | Allocate(_, body) | Pragma(_, _, body):
-            return [body]
-        case If(_, body, orelse):
-            return [body] if orelse is None else [body, orelse]
-        case Seq(parts):
-            return list(parts)
-        case Store() | Evaluate():
-            return []

@@ -53,13 +53,19 @@ def work_of(loops: Loops, stage: Stage) -> Work:
     op = stage.op
     assert isinstance(op, ComputeOp)
     domain = loops.domain(stage.name)
-    return Work(_stores(loops, op), _elements(loops, stage, op), per_tile(loops, stage, op, domain))
+    return Work(
+        _stores(loops, stage.name, op),
+        _elements(loops, stage, op),
+        per_tile(loops, stage, op, domain),
+    )
 
 
-def _stores(loops: Loops, op: ComputeOp) -> int | None:
+def _stores(loops: Loops, name: str, op: ComputeOp) -> int | None:
     """Runs of the stage's first store: the only one, or the one that begins a reduction."""
     buffer = loops.program.buffers[tensor_of(op, 0)]
-    first = next((r for r in runs(loops.body) if r.store.buffer is buffer), None)
+    around = {id(v) for v in loops.domain(name).around}  # a scan begins with stores of its own
+    stores = (r for r in runs(loops.body) if r.store.buffer is buffer)
+    first = next((r for r in stores if around <= {id(n.var) for n in r.loops}), None)
     return None if first is None else times(first)
 
 

@@ -3,6 +3,7 @@
 from .apply import apply, ceildiv, loop, replay
 from .attach import check_attach, effective_readers, legal_places, path, position
 from .dataflow import axis_names, layout_index, map_bodies, reread
+from .initial import initial
 from .memory import store_conditions
 from .memory_steps import (
     Bind,
@@ -24,7 +25,6 @@ from .state import (
     SplitRelation,
     Stage,
     State,
-    initial,
     readers,
     root_axes,
 )

@@ -4,15 +4,15 @@ all that happens. Steps that rewrite formulas are in dataflow.py."""
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 from minitvm.base import ScheduleError
-from minitvm.tensor import Axis, AxisKind, ComputeOp, ExternOp, PlaceholderOp, axis
+from minitvm.tensor import Axis, AxisKind, ComputeOp, ExternOp, PlaceholderOp, ScanOp, axis
 from minitvm.tir import Index, add, floordiv, mul, same, text
 
 from .attach import check_attach, legal_places
 from .dataflow import cache_read, cache_write, transform_layout
+from .limits import check_limits
 from .memory import (
     bind,
     check_store,
@@ -24,6 +24,7 @@ from .memory import (
 )
 from .memory_steps import Bind, DoubleBuffer, Prefetch, SetStorePredicate, StorageAlign, StoreAt
 from .rfactor import rfactor
+from .scans import check_ahead, update_of, within_scans
 from .state import (
     At,
     AtRoot,
@@ -55,6 +56,7 @@ from .steps import (
 )
 from .tensorize import tensorize
 
+_WITHOUT_FORMULA: dict[type[Any], str] = {ExternOp: "an extern operation", ScanOp: "a scan"}
 SCOPES = ("global", "shared", "local", "warp")
 KINDS = ("vectorize", "unroll", "parallel")
 PRAGMAS = ("auto_unroll_max_step", "unroll_explicit")
@@ -63,9 +65,16 @@ PRAGMAS = ("auto_unroll_max_step", "unroll_explicit")
 def apply(state: State, step: Step) -> State:
     """The state after `step`. Raises ScheduleError, and changes nothing, if it is illegal."""
     new = _EFFECTS[type(step)](state, step)
-    check_attach(new)
+    if isinstance(step, Split | Fuse | Reorder):
+        check_limits(new, step.stage)
+        check_attach(new, step.stage)  # others hang on loops that are as they were
+    elif type(step) not in _IN_PLACE:
+        new = within_scans(new)
+        check_limits(new, step.stage)
+        check_attach(new)
+    check_ahead(new)
     check_store(new)
-    return replace(new, steps=(*state.steps, step))
+    return State(new.stages, (*state.steps, step), new.intrins)
 
 
 def replay(state: State, steps: tuple[Step, ...]) -> State:
@@ -106,6 +115,12 @@ def _scheduled(state: State, name: str, verb: str) -> Stage:
         raise ScheduleError(
             f"{verb} of {name}", "it is inlined, it has no loops", "compute_root it first"
         )
+    if isinstance(stage.op, ScanOp) and verb in ("tensorize", "set_store_predicate", "prefetch"):
+        raise ScheduleError(
+            f"{verb} of {name}",
+            "it is a scan: it has a loop over time, in which its updates are computed",
+            f"{verb} of {stage.op.updates[0].op.name}",
+        )
     if isinstance(stage.op, ExternOp):
         raise ScheduleError(
             f"{verb} of {name}",
@@ -116,7 +131,7 @@ def _scheduled(state: State, name: str, verb: str) -> Stage:
 
 
 def _new_axis(stage: Stage, name: str, extent: Index, kind: AxisKind) -> Axis:
-    return axis(unique(name, set(stage.named().values())), 0, extent, kind)
+    return axis(unique(name, set(stage.names.values())), 0, extent, kind)
 
 
 def ceildiv(a: Index, b: int) -> Index:
@@ -146,8 +161,7 @@ def _split(state: State, step: Split) -> State:
     if exact and stage.is_output:
         _divides(stage, old, extents)
     relation = SplitRelation(old, outer, inner, step.factor, step.nparts, exact)
-    leaves = (*stage.leaves[:at], outer, inner, *stage.leaves[at + 1 :])
-    return _made(state, stage, leaves, relation, {old: inner})
+    return _made(state, stage, at, (old,), (outer, inner), relation)
 
 
 def _divides(stage: Stage, a: Axis, parts: tuple[Index, Index]) -> None:
@@ -181,48 +195,57 @@ def _fuse_two(state: State, stage: Stage, outer: Axis, inner: Axis) -> tuple[Sta
             f"they are not neighbours, outer before inner (loops: {loops})",
             f"reorder first, so that {inner.name} comes right after {outer.name}",
         )
-    kind: AxisKind = "reduce" if "reduce" in (outer.kind, inner.kind) else "data"
+    kind: AxisKind = "reduce" if "reduce" in (outer.kind, inner.kind) else outer.kind
     fused = _new_axis(
         stage, f"{outer.name}.{inner.name}.fused", mul(outer.extent, inner.extent), kind
     )
-    leaves = (*stage.leaves[:at], fused, *stage.leaves[at + 2 :])
     relation = FuseRelation(outer, inner, fused)
-    return _made(state, stage, leaves, relation, {inner: fused}), fused
+    return _made(state, stage, at, (outer, inner), (fused,), relation), fused
 
 
 def _made(
     state: State,
     stage: Stage,
-    leaves: tuple[Axis, ...],
+    at: int,
+    gone: tuple[Axis, ...],
+    made: tuple[Axis, ...],
     relation: Relation,
-    moved: dict[Axis, Axis],
 ) -> State:
-    """`state` with new loops for `stage`; what was attached at a replaced loop moves along."""
-    gone = [a for a in stage.leaves if not any(a is b for b in leaves)]
-    given = [a for a in gone if stage.note(a).intrin is not None]
-    if given:
-        raise ScheduleError(
-            f"split or fuse of {given[0].name!r} in {stage.name}",
-            "it is tensorized",
-            "split and fuse first, then tensorize the loop that remains",
-        )
-    marked = [a for a in gone if stage.note(a).kind != "serial"]
-    if marked:
-        raise ScheduleError(
-            f"split or fuse of {marked[0].name!r} in {stage.name}",
-            f"it is marked {stage.note(marked[0]).kind}",
-            "split and fuse first, then say how the new loops run",
-        )
-    notes = {a: n for a, n in stage.notes.items() if not any(a is g for g in gone)}
-    new = stage.change(leaves=leaves, relations=(*stage.relations, relation), notes=notes)
-    state = state.with_stage(new)
-    for s in state.stages:
-        if isinstance(s.attach, At) and s.attach.stage == stage.name and s.attach.axis in moved:
-            s = s.change(attach=At(stage.name, moved[s.attach.axis]))  # noqa: PLW2901  goes along
-        if s.store is not None and s.store.stage == stage.name and s.store.axis in moved:
-            s = s.change(store=At(stage.name, moved[s.store.axis]))  # noqa: PLW2901  goes along
-        state = state.with_stage(s)
-    return state
+    """`state` in which the loops `gone` of `stage`, the first at depth `at`, became those `made`.
+
+    What was attached at the innermost of the old loops is now at the innermost of the new ones.
+    """
+    for a in gone:
+        note = stage.note(a)
+        if note.intrin is not None:
+            raise ScheduleError(
+                f"split or fuse of {a.name!r} in {stage.name}",
+                "it is tensorized",
+                "split and fuse first, then tensorize the loop that remains",
+            )
+        if note.kind != "serial":
+            raise ScheduleError(
+                f"split or fuse of {a.name!r} in {stage.name}",
+                f"it is marked {note.kind}",
+                "split and fuse first, then say how the new loops run",
+            )
+    new = stage.change(
+        leaves=(*stage.leaves[:at], *made, *stage.leaves[at + len(gone) :]),
+        names=stage.names | {a: a.name for a in made},
+        relations=(*stage.relations, relation),
+        notes={a: n for a, n in stage.notes.items() if not any(a is g for g in gone)},
+    )
+    old, now = gone[-1], At(stage.name, made[-1])
+    return state.with_stages([_along(new if s is stage else s, old, now) for s in state.stages])
+
+
+def _along(s: Stage, old: Axis, new: At) -> Stage:
+    """`s`, computed and stored at `new` where it was at the loop `old`."""
+    if isinstance(s.attach, At) and s.attach.axis is old:
+        s = s.change(attach=new)
+    if s.store is not None and s.store.axis is old:
+        s = s.change(store=new)
+    return s
 
 
 def _reorder(state: State, step: Reorder) -> State:
@@ -230,6 +253,8 @@ def _reorder(state: State, step: Reorder) -> State:
     wanted = [loop(stage, name, "reorder")[1] for name in step.axes]
     if len(set(step.axes)) < len(step.axes):
         raise ScheduleError(f"reorder in {stage.name}", "the same axis is given twice")
+    if isinstance(stage.op, ScanOp):
+        raise ScheduleError(f"reorder in {stage.name}", "time runs in order", "leave its loops")
     places = iter(wanted)
     listed = {id(a) for a in wanted}
     leaves = tuple(next(places) if id(a) in listed else a for a in stage.leaves)
@@ -250,6 +275,12 @@ def _annotate(state: State, step: Annotate) -> State:
             "it is a reduce axis: its iterations all write the same element",
             "a data axis; or rfactor the reduction first",
         )
+    if step.kind != "unroll" and a.kind == "scan":
+        raise ScheduleError(
+            what,
+            "it is the time of a scan: each of its iterations needs the one before",
+            f"{step.kind} a loop of the update",
+        )
     if step.kind != "parallel" and not isinstance(a.extent, int):
         raise ScheduleError(
             what,
@@ -269,8 +300,7 @@ def _annotate(state: State, step: Annotate) -> State:
 
 
 def _note(state: State, stage: Stage, a: Axis, **fields: Any) -> State:
-    notes = {**stage.notes, a: replace(stage.note(a), **fields)}
-    return state.with_stage(stage.change(notes=notes))
+    return state.with_stage(stage.change(notes=stage.notes | {a: stage.note(a).change(**fields)}))
 
 
 def _pragma(state: State, step: Pragma) -> State:
@@ -299,6 +329,13 @@ def _inner_stage(state: State, name: str, verb: str) -> Stage:
         raise ScheduleError(
             f"{verb} of {name}", "it is an output: it must be stored as a whole, at root"
         )
+    if scan := update_of(state, stage):
+        raise ScheduleError(
+            f"{verb} of {name}",
+            f"it is an update of {scan}: its rows are computed in the loop over time, and stored "
+            f"in the result of {scan}",
+            f"cache_write({name}, ...) makes a stage to place",
+        )
     return stage
 
 
@@ -323,16 +360,17 @@ def _compute_inline(state: State, step: ComputeInline) -> State:
             "compute_at",
         )
     for name in readers(state)[stage.name]:
-        if isinstance(state.stage(name).op, ExternOp):
+        kind = _WITHOUT_FORMULA.get(type(state.stage(name).op))
+        if kind is not None:
             raise ScheduleError(
                 f"compute_inline of {stage.name}",
-                f"{name} is an extern operation, which reads it from memory",
+                f"{name} is {kind}, which reads it from memory",
                 "leave it at root",
             )
-    if isinstance(stage.op, ExternOp):
+    if type(stage.op) in _WITHOUT_FORMULA:
         raise ScheduleError(
             f"compute_inline of {stage.name}",
-            "it is an extern operation: it has no formula to put into its readers",
+            f"it is {_WITHOUT_FORMULA[type(stage.op)]}: it has no formula to put into its readers",
             "leave it at root",
         )
     return state.with_stage(stage.change(attach=Inline(), store=None))
@@ -411,6 +449,11 @@ def _store_at(state: State, step: StoreAt) -> State:
     return store_at(state, stage, target, loop(target, step.axis, "store_at")[1])
 
 
+# steps that leave all formulas, loops and places as they were: attachments stay legal
+_IN_PLACE = (
+    *(Annotate, Pragma, Tensorize, Bind, Prefetch, SetStorePredicate),
+    *(SetScope, TransformLayout, DoubleBuffer, StorageAlign, StoreAt),
+)
 _EFFECTS: dict[type[Any], Callable[[State, Any], State]] = {
     Split: _split,
     Fuse: _fuse,

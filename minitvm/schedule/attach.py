@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from minitvm.base import ScheduleError
-from minitvm.tensor import Axis, ComputeOp, Tensor, parts
+from minitvm.tensor import Axis, ComputeOp, ScanOp, Tensor, parts
 from minitvm.tir import Expr, Load, walk
 
+from .scans import inside_scans
 from .state import At, AtRoot, Inline, Stage, State, readers
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Place:
+class Place(NamedTuple):
     """A loop of a stage, counted from the outside."""
 
     stage: str
@@ -59,50 +59,64 @@ def effective_readers(state: State) -> dict[str, list[str]]:
     """Who reads each stage once inlined stages are gone: their readers read in their place."""
     direct = readers(state)
     inlined = {s.name for s in state.stages if isinstance(s.attach, Inline)}
+    if not inlined:
+        return direct
 
-    def through(name: str) -> list[str]:
-        found: list[str] = []
-        for r in direct[name]:
-            found += through(r) if r in inlined else [r]
-        return list(dict.fromkeys(found))
-
-    return {name: through(name) for name in direct}
+    found: dict[str, list[str]] = {}
+    for name in reversed(direct):  # readers first
+        who = (found[r] if r in inlined else [r] for r in direct[name])
+        found[name] = list(dict.fromkeys(n for names in who for n in names))
+    return {name: found[name] for name in direct}
 
 
-def check_attach(state: State) -> None:
-    """Every attached stage is computed where all its readers can see it, or ScheduleError."""
-    if not any(isinstance(s.attach, At) for s in state.stages):
+def check_attach(state: State, host: str = "") -> None:
+    """Every stage attached to the loops of the stage `host`, or of any, is computed where all its
+    readers can see it; or ScheduleError."""
+    places = [(s, s.attach) for s in state.stages if isinstance(s.attach, At)]
+    places = [(s, at) for s, at in places if at.stage == host or not host]
+    if not places:
         return
-    who = effective_readers(state)
-    for s in state.stages:
-        if not isinstance(s.attach, At):
-            continue
-        target = state.stage(s.attach.stage)
+    who, inner = effective_readers(state), inside_scans(state)
+    for s, at in places:
+        target = state.stage(at.stage)
         if isinstance(target.attach, Inline):
             raise ScheduleError(
                 f"compute_at of {s.name}", f"{target.name} is inlined, it has no loops"
             )
-        here = path(state, s.name)
+        here = path(state, s.name)[-1]
         for r in who[s.name]:
             if not _inside(state, s.name, r, here):
                 _refuse(state, s, r, who[s.name])
+        if not _in_time(state, s.name, inner):
+            raise ScheduleError(
+                f"compute_at of {s.name} at {at.stage}, loop {at.axis.name!r}",
+                f"it depends on the row before, so it is computed in each step of {inner[s.name]}",
+                f"one of {', '.join(legal_places(state, s.name))}",
+            )
 
 
-def _inside(state: State, name: str, reader: str, here: list[Place]) -> bool:
-    """Does `reader` read the stage `name` inside the loops `here`?
+def _inside(state: State, name: str, reader: str, loop: Place) -> bool:
+    """Does `reader` read the stage `name` inside the loop?
 
     The value a reduction starts from is read outside its first reduce loop.
     """
     stage = state.stage(reader)
     depth = len(stage.leaves)
+    if isinstance(stage.op, ScanOp):  # its first rows are there before its loop, others made in it
+        depth = -1 if any(state.owner(t).name == name for t in stage.op.inits) else depth - 1
     reduction = stage.op.reduction if isinstance(stage.op, ComputeOp) else None
     if reduction is not None and name in _sources(state, reduction.init):
         depth = next(d for d, a in enumerate(stage.leaves) if a.kind == "reduce") - 1
     around = [*path(state, reader), Place(reader, depth)]
-    return len(around) >= len(here) and all(
-        a.stage == h.stage and (a.depth >= h.depth if last else a.depth == h.depth)
-        for a, h, last in zip(around, here, [False] * (len(here) - 1) + [True], strict=False)
-    )
+    return any(p.stage == loop.stage and p.depth >= loop.depth for p in around)
+
+
+def _in_time(state: State, name: str, inner: dict[str, str]) -> bool:
+    """Is the stage `name`, if it is inside of a scan, computed anew at each time?"""
+    if name not in inner:
+        return True
+    last = len(state.stage(inner[name]).leaves) - 1
+    return any(p.stage == inner[name] and p.depth == last for p in path(state, name))
 
 
 def _sources(state: State, exprs: Iterable[Expr]) -> set[str]:
@@ -143,7 +157,7 @@ def _legal_after(state: State, s: Stage, who: list[str]) -> bool:
         state = state.with_stage(r.change(attach=s.attach))
     try:
         return not any(r.is_output for r in others) and all(
-            _inside(state, name, reader, path(state, name))
+            _inside(state, name, reader, path(state, name)[-1])
             for name in (s.name, *(r.name for r in others))
             for reader in effective_readers(state)[name]
         )
@@ -189,9 +203,10 @@ def legal_places(state: State, name: str) -> list[str]:
         for a in target.leaves:
             moved = state.with_stage(state.stage(name).change(attach=At(target.name, a)))
             try:
-                here = path(moved, name)
+                here = path(moved, name)[-1]
                 who = effective_readers(moved)[name]
-                if who and all(_inside(moved, name, r, here) for r in who):
+                timely = _in_time(moved, name, inside_scans(moved))
+                if who and timely and all(_inside(moved, name, r, here) for r in who):
                     found.append(f"{target.name}.{names[a]}")
             except ScheduleError:
                 continue

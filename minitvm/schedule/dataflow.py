@@ -7,7 +7,6 @@ import inspect
 import math
 import reprlib
 from collections.abc import Callable
-from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
@@ -15,19 +14,30 @@ import numpy as np
 
 from minitvm.base import ScheduleError
 from minitvm.tensor import (
+    Axis,
     ComputeOp,
     ExternOp,
     PlaceholderOp,
     Reduce,
+    ScanOp,
     Tensor,
     axis,
     bound_to,
-    loads,
+    extent_loads,
+    limits,
+    rescan,
     tensor_of,
 )
-from minitvm.tir import Expr, Index, load, rebuffer, substitute
+from minitvm.tir import (
+    Expr,
+    Index,
+    load,
+    rebuffer,
+    substitute,
+    variables,
+)
 
-from .state import At, Stage, State, root_axes, unique
+from .state import At, Stage, State, names_of, new_stage, root_axes, unique
 from .steps import CacheRead, CacheWrite, TransformLayout
 
 
@@ -43,12 +53,16 @@ def map_bodies(op: ComputeOp, f: Callable[[Any], Any]) -> ComputeOp:
     return ComputeOp(op.name, op.axis, op.reduce_axis, tuple(body(e) for e in op.body), op.tag)
 
 
-def reread(op: ComputeOp | ExternOp, tensors: dict[Tensor, Tensor]) -> ComputeOp | ExternOp:
+def reread(
+    op: ComputeOp | ExternOp | ScanOp, tensors: dict[Tensor, Tensor]
+) -> ComputeOp | ExternOp | ScanOp:
     """`op` reading other tensors; the same object if it reads none of them."""
-    if isinstance(op, ExternOp):
-        return bound_to(op, tensors) if any(t in tensors for t in op.inputs) else op
-    if not any(e.buffer in tensors for e in loads(op)):
+    if not any(t in tensors for t in op.input_tensors):
         return op
+    if isinstance(op, ScanOp):
+        return rescan(op, tensors)
+    if isinstance(op, ExternOp):
+        return bound_to(op, tensors)
     return map_bodies(op, lambda e: rebuffer(e, tensors))  # type: ignore[arg-type]
 
 
@@ -65,7 +79,7 @@ def retarget(state: State, tensors: dict[Tensor, Tensor], only: set[str] | None 
                     moved[tensor_of(s.op, i)] = tensor_of(new, i)
                 s = s.change(op=new)  # noqa: PLW2901  the stage, brought up to date
         stages.append(s)
-    return replace(state, stages=tuple(stages))
+    return state.with_stages(stages)
 
 
 def _without(moved: dict[Tensor, Tensor], direct: dict[Tensor, Tensor]) -> dict[Tensor, Tensor]:
@@ -75,7 +89,7 @@ def _without(moved: dict[Tensor, Tensor], direct: dict[Tensor, Tensor]) -> dict[
 def insert(state: State, at: str, new: Stage, after: bool) -> State:
     """`state` with the stage `new` right before, or after, the one called `at`."""
     here = next(n for n, s in enumerate(state.stages) if s.name == at) + after
-    return replace(state, stages=(*state.stages[:here], new, *state.stages[here:]))
+    return state.with_stages((*state.stages[:here], new, *state.stages[here:]))
 
 
 def _copy_of(t: Tensor, name: str) -> ComputeOp:
@@ -94,6 +108,12 @@ def cache_read(state: State, step: CacheRead, scope: str) -> State:
         raise ScheduleError(f"cache_read of {step.stage}", "no reader is named")
     for name in step.readers:
         op = state.stage(name).op
+        if isinstance(op, ComputeOp) and any(e.buffer == t for e in extent_loads(op)):
+            raise ScheduleError(
+                f"cache_read of {t.name} for {name}",
+                f"it says how long a reduce axis of {name} is, and is read once for each element",
+                "leave it where it is",
+            )
         if isinstance(op, PlaceholderOp) or t not in op.input_tensors:
             who = [s.name for s in state.stages if _reads(s, t)]
             raise ScheduleError(
@@ -104,7 +124,7 @@ def cache_read(state: State, step: CacheRead, scope: str) -> State:
     name = unique(f"{source.name}.{scope}", {s.name for s in state.stages})
     copy = _copy_of(t, name)
     state = retarget(state, {t: tensor_of(copy, 0)}, set(step.readers))
-    return insert(state, source.name, Stage(name, copy, copy, copy.axis, scope=scope), True)
+    return insert(state, source.name, new_stage(name, copy, scope=scope), True)
 
 
 def _reads(s: Stage, t: Tensor) -> bool:
@@ -120,11 +140,23 @@ def cache_write(state: State, step: CacheWrite, scope: str) -> State:
     op = stage.op
     if isinstance(op, PlaceholderOp):
         raise ScheduleError(f"cache_write of {stage.name}", "it is an input, nothing is computed")
+    if isinstance(op, ScanOp):
+        raise ScheduleError(
+            f"cache_write of {stage.name}",
+            "it is a scan, which reads the rows that it has written",
+            f"cache_write of {op.updates[0].op.name}, or cache_read of {stage.name}",
+        )
     if isinstance(op, ExternOp):
         raise ScheduleError(
             f"cache_write of {stage.name}",
             "it is an extern operation: only its own statement knows where it writes",
             "cache_read of its result",
+        )
+    if any(_mentions(e, op.axis) for e in limits(op)):
+        raise ScheduleError(
+            f"cache_write of {stage.name}",
+            "the range of its reduce axis depends on its data axes, which get new names",
+            "a te.compute that copies it, written by hand",
         )
     if stage.relations or stage.notes or stage.predicate or _moved(stage):
         raise ScheduleError(
@@ -151,12 +183,14 @@ def cache_write(state: State, step: CacheWrite, scope: str) -> State:
         tuple(load(tensor_of(inner, i), *op.axis) for i in range(len(op.body))),
         op.tag,
     )
-    state = state.with_stage(stage.change(op=outer, leaves=outer.axis))
+    state = state.with_stage(stage.change(op=outer, leaves=outer.axis, names=names_of(outer)))
     n = len(op.body)
     state = retarget(state, {tensor_of(op, i): tensor_of(outer, i) for i in range(n)})
-    return insert(
-        state, stage.name, Stage(name, inner, inner, root_axes(inner), scope=scope), False
-    )
+    return insert(state, stage.name, new_stage(name, inner, scope=scope), False)
+
+
+def _mentions(e: Expr, axes: tuple[Axis, ...]) -> bool:
+    return any(v is a for v in variables(e) for a in axes)
 
 
 def _moved(stage: Stage) -> bool:

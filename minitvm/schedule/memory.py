@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import replace
 from typing import Any
 
 from minitvm.base import ScheduleError
@@ -13,7 +12,7 @@ from minitvm.tir import FALSE, TRUE, Expr, Index, all_of, compare, substitute, t
 from .attach import path, position
 from .dataflow import arithmetic, parsed
 from .memory_steps import Bind, Prefetch, SetStorePredicate, StorageAlign
-from .state import At, Stage, State
+from .state import At, AtRoot, Stage, State
 from .threads import check_tag, is_virtual
 
 
@@ -25,6 +24,12 @@ def bind(state: State, step: Bind, stage: Stage, a: Axis) -> State:
             what,
             "it is a reduce axis: its iterations all write the same element",
             "a data axis; or rfactor the reduction first; or threadIdx, whose threads can combine",
+        )
+    if a.kind == "scan":
+        raise ScheduleError(
+            what,
+            "it is the time of a scan: each of its iterations needs the one before",
+            "bind a loop of the update",
         )
     for b in stage.leaves:
         if b is not a and stage.note(b).thread == tag and not is_virtual(tag):
@@ -46,7 +51,7 @@ def bind(state: State, step: Bind, stage: Stage, a: Axis) -> State:
             f"{n} threads for {a.extent} iterations",
             f"split(..., nparts={n}) and bind the outer loop",
         )
-    note = replace(stage.note(a), kind="bind", thread=tag, threads=n)
+    note = stage.note(a).change(kind="bind", thread=tag, threads=n)
     return state.with_stage(stage.change(notes={**stage.notes, a: note}))
 
 
@@ -99,7 +104,7 @@ def prefetch(state: State, step: Prefetch, stage: Stage, a: Axis) -> State:
     if type(step.offset) is not int or step.offset < 0:
         raise ScheduleError(what, f"{step.offset!r} iterations ahead", "an integer >= 0")
     note = stage.note(a)
-    note = replace(note, pragmas=(*note.pragmas, ("prefetch", (step.tensor, step.offset))))
+    note = note.change(pragmas=(*note.pragmas, ("prefetch", (step.tensor, step.offset))))
     return state.with_stage(stage.change(notes={**stage.notes, a: note}))
 
 
@@ -112,13 +117,20 @@ def store_at(state: State, stage: Stage, target: Stage, a: Axis) -> State:
         raise ScheduleError(
             f"store_at of {stage.name}", "it is double-buffered already", "one of the two"
         )
+    if target.name == stage.name:
+        raise ScheduleError(
+            f"store_at of {stage.name}", "a stage is not kept inside itself", "a loop of a reader"
+        )
     return state.with_stage(stage.change(store=At(target.name, a)))
 
 
 def check_store(state: State) -> None:
-    """Every stage that is stored further out is computed inside, in order; or ScheduleError."""
+    """Every stage that is stored further out is computed inside, in order; or ScheduleError.
+
+    One that is at root still waits for its compute_at.
+    """
     for s in state.stages:
-        if s.store is None:
+        if s.store is None or isinstance(s.attach, AtRoot):
             continue
         what = f"store_at of {s.name} at {s.store.stage}, loop {s.store.axis.name!r}"
         around = path(state, s.name)
@@ -128,7 +140,7 @@ def check_store(state: State) -> None:
             raise ScheduleError(
                 what,
                 f"{s.name} is not computed inside that loop",
-                "compute_at an inner loop first; what is stored is then kept for the outer one",
+                "compute_at an inner loop; what is stored is then kept for the outer one",
             )
         for p in around[stages.index(s.store.stage) :]:
             host = state.stage(p.stage)
@@ -173,7 +185,32 @@ def set_store_predicate(state: State, step: SetStorePredicate, stage: Stage) -> 
                 f"{a.name!r} is a reduce axis: no element belongs to one of its iterations",
                 "data axes; a condition on what is summed is te.sum(..., where=...)",
             )
+    _check_storing_thread(what, conds)
     return state.with_stage(stage.change(predicate=conds))
+
+
+def _check_storing_thread(what: str, conds: tuple[Expr, ...]) -> None:
+    """Conditions on a thread that folds choose, by themselves, one that stores the result."""
+    folding = [c for c in conds if any(_reduces(v) for v in variables(c))]
+    for c in folding:
+        if len(variables(c)) > 1:
+            raise ScheduleError(
+                what,
+                f"{text(c)} mixes a thread that folds with other axes: all such threads hold the "
+                "same result, and which one stores it does not matter",
+                f"{next(v.name for v in variables(c) if _reduces(v))} == 0, and a second condition "
+                "on the data axes",
+            )
+    for a in {id(v): v for c in folding for v in variables(c)}.values():
+        mine = all_of(*(c for c in folding if any(v is a for v in variables(c))))
+        count = a.extent if isinstance(a, Axis) else 1
+        if isinstance(count, int) and all(substitute(mine, {a: i}) is FALSE for i in range(count)):
+            raise ScheduleError(
+                what,
+                f"{text(mine)} holds for none of the threads 0 .. {count - 1}: no thread would "
+                "store the result",
+                f"{a.name} == 0",
+            )
 
 
 def _condition(source: str, axes: dict[str, Axis], what: str) -> Expr:

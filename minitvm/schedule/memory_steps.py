@@ -106,7 +106,8 @@ class StoreAt:
     plain; otherwise everything is computed anew. Memory is as large as the window, rounded up to a
     power of two, where that is less.
 
-    Checks: the stage is computed inside that loop; the loops in between run in order.
+    Checks: the stage is, or then will be, computed inside that loop; the loops in between run in
+    order.
     """
 
     stage: str

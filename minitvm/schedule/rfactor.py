@@ -5,7 +5,15 @@ from __future__ import annotations
 import operator
 
 from minitvm.base import ScheduleError
-from minitvm.tensor import Axis, ComputeOp, Reduce, Tensor, axis, tensor_of
+from minitvm.tensor import (
+    Axis,
+    ComputeOp,
+    Reduce,
+    Tensor,
+    axis,
+    limits,
+    tensor_of,
+)
 from minitvm.tir import (
     FALSE,
     Expr,
@@ -25,7 +33,7 @@ from minitvm.tir import (
 )
 
 from .dataflow import insert, retarget
-from .state import At, SplitRelation, Stage, State, root_axes, unique
+from .state import At, SplitRelation, Stage, State, names_of, new_stage, root_axes, unique
 from .steps import RFactor
 
 
@@ -39,11 +47,12 @@ def rfactor(state: State, step: RFactor) -> State:
     total = _total(op, reduction, partial, factored, step.factor_axis % (len(op.axis) + 1))
     n = len(op.body)
     state = state.with_stage(
-        stage.change(op=total, leaves=root_axes(total), relations=(), notes={})
+        stage.change(
+            op=total, leaves=root_axes(total), names=names_of(total), relations=(), notes={}
+        )
     )
     state = retarget(state, {tensor_of(op, i): tensor_of(total, i) for i in range(n)})
-    new = Stage(partial.name, partial, partial, root_axes(partial))
-    return insert(state, stage.name, new, after=False)
+    return insert(state, stage.name, new_stage(partial.name, partial), after=False)
 
 
 def _checked(state: State, stage: Stage, step: RFactor) -> tuple[ComputeOp, Reduce, Axis]:
@@ -55,6 +64,12 @@ def _checked(state: State, stage: Stage, step: RFactor) -> tuple[ComputeOp, Redu
     if not found or found[0].kind != "reduce":
         reduce = ", ".join(names[a] for a in stage.leaves if a.kind == "reduce")
         raise ScheduleError(what, "not a reduce loop of the stage", f"one of {reduce}")
+    if limits(op):
+        raise ScheduleError(
+            what,
+            "its range is not the same for all elements",
+            "a fixed range, and where=... for what counts",
+        )
     data = [a for a in stage.leaves if a.kind == "data"]
     untouched = len(data) == len(op.axis) and all(map(operator.is_, data, op.axis))
     if not untouched or stage.notes:

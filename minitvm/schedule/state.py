@@ -11,11 +11,12 @@ them where a stage is computed inside another one's loop.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
-from typing import Any, TypeAlias
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, NamedTuple, TypeAlias
 
 from minitvm.base import ScheduleError, node
-from minitvm.tensor import Axis, ComputeOp, Operation, PlaceholderOp, Tensor, TensorIntrin
+from minitvm.tensor import Axis, Operation, PlaceholderOp, Tensor, TensorIntrin
 from minitvm.tir import Expr, LoopKind
 
 
@@ -67,8 +68,7 @@ class At:
 Attach: TypeAlias = AtRoot | Inline | At
 
 
-@dataclass(frozen=True, slots=True)
-class LoopNote:
+class LoopNote(NamedTuple):
     """How one loop runs."""
 
     kind: LoopKind = "serial"
@@ -77,15 +77,19 @@ class LoopNote:
     pragmas: tuple[tuple[str, Any], ...] = ()
     intrin: TensorIntrin | None = None  # does this loop and all inside it
 
+    def change(self, **fields: Any) -> LoopNote:
+        """A copy with some fields replaced."""
+        return self._replace(**fields)
+
 
 PLAIN = LoopNote()
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Stage:
+class Stage(NamedTuple):
     """One operation and its loops. `origin` is the op by which users know the stage.
 
     leaves: the current loops, outermost first. notes: how they run, where not plainly.
+    names: every axis the stage has or had, the op's own first, and what steps call it.
     layout: the physical index of an element as text over its logical index, or None: row-major.
     store: the loop for which its memory exists, or None: the one it is computed at.
     aligns: (dimension, factor, offset), where the stride is offset more than a multiple of factor.
@@ -96,8 +100,9 @@ class Stage:
     op: Operation
     origin: Operation
     leaves: tuple[Axis, ...]
+    names: dict[Axis, str]
+    notes: dict[Axis, LoopNote]
     relations: tuple[Relation, ...] = ()
-    notes: dict[Axis, LoopNote] = field(default_factory=dict[Axis, LoopNote])
     attach: Attach = AtRoot()
     scope: str = "global"
     layout: tuple[tuple[str, ...], tuple[str, ...]] | None = None
@@ -107,25 +112,23 @@ class Stage:
     predicate: tuple[Expr, ...] = ()
     is_output: bool = False
 
+    __eq__, __ne__, __hash__ = object.__eq__, object.__ne__, object.__hash__  # equal only to itself
+
     def note(self, axis: Axis) -> LoopNote:
         """How the loop `axis` runs."""
         return self.notes.get(axis, PLAIN)
 
     def axes(self) -> list[Axis]:
         """Every axis the stage has or had: the op's own, then those made by splits and fuses."""
-        found = list(root_axes(self.op))
-        for r in self.relations:
-            found += [r.outer, r.inner] if isinstance(r, SplitRelation) else [r.fused]
-        return found
+        return list(self.names)
 
     def named(self) -> dict[Axis, str]:
-        """Every axis and what steps call it: its name, numbered if an earlier axis has that too."""
-        taken: set[str] = set()
-        return {a: unique(a.name, taken) for a in self.axes()}
+        """Every axis and what steps call it."""
+        return self.names
 
     def change(self, **fields: Any) -> Stage:
         """A copy with some fields replaced."""
-        return replace(self, **fields)
+        return self._replace(**fields)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -146,7 +149,11 @@ class State:
 
     def with_stage(self, new: Stage) -> State:
         """A state in which `new` stands for the stage of the same name."""
-        return replace(self, stages=tuple(new if s.name == new.name else s for s in self.stages))
+        return self.with_stages([new if s.name == new.name else s for s in self.stages])
+
+    def with_stages(self, stages: Iterable[Stage]) -> State:
+        """A state after the same steps with other stages."""
+        return State(tuple(stages), self.steps, self.intrins)
 
     def owner(self, t: Tensor) -> Stage:
         """The stage whose operation computes `t`."""
@@ -158,43 +165,26 @@ def root_axes(op: Operation) -> tuple[Axis, ...]:
     return () if isinstance(op, PlaceholderOp) else (*op.axis, *op.reduce_axis)
 
 
+def names_of(op: Operation) -> dict[Axis, str]:
+    """What steps call the op's axes: their names, numbered if an earlier axis has that too."""
+    taken: set[str] = set()
+    return {a: unique(a.name, taken) for a in root_axes(op)}
+
+
+def new_stage(name: str, op: Operation, **fields: Any) -> Stage:
+    """The stage of `op`, its loops in the order of its axes."""
+    return Stage(name, op, op, root_axes(op), names_of(op), {}, **fields)
+
+
 def readers(state: State) -> dict[str, list[str]]:
     """stage name -> names of the stages that read it, each once."""
-    by_op = {id(s.op): s.name for s in state.stages}
+    by_op = {s.op: s.name for s in state.stages}
     found: dict[str, list[str]] = {s.name: [] for s in state.stages}
     for s in state.stages:
         if not isinstance(s.op, PlaceholderOp):
-            for t in s.op.input_tensors:
-                found[by_op[id(t.op)]].append(s.name)
-    return {name: list(dict.fromkeys(who)) for name, who in found.items()}
-
-
-def initial(outputs: tuple[Operation, ...]) -> State:
-    """The state before the first step: every stage at root, its loops in the order of its axes."""
-    order: list[Operation] = []
-
-    def visit(op: Operation) -> None:
-        if any(op is o for o in order):
-            return
-        if not isinstance(op, PlaceholderOp):
-            for t in op.input_tensors:
-                visit(t.op)
-        order.append(op)
-
-    for op in outputs:
-        if isinstance(op, PlaceholderOp):
-            raise ScheduleError(
-                f"a schedule of {op.name}", "it is an input: nothing is computed", "pass C.op"
-            )
-        visit(op)
-    _own_reduce_axes(order)
-    taken: set[str] = set()
-    stages: list[Stage] = []
-    for op in order:
-        name = unique(op.name, taken)
-        out = any(op is o for o in outputs)
-        stages.append(Stage(name, op, op, root_axes(op), is_output=out))
-    return State(tuple(stages))
+            for name in {by_op[t.op]: None for t in s.op.input_tensors}:
+                found[name].append(s.name)
+    return found
 
 
 def unique(name: str, taken: set[str]) -> str:
@@ -204,15 +194,3 @@ def unique(name: str, taken: set[str]) -> str:
         found, n = f"{name}_{n}", n + 1
     taken.add(found)
     return found
-
-
-def _own_reduce_axes(order: list[Operation]) -> None:
-    owner: dict[Axis, Operation] = {}
-    for op in order:
-        for a in op.reduce_axis if isinstance(op, ComputeOp) else ():
-            if owner.setdefault(a, op) is not op:
-                raise ScheduleError(
-                    f"reduce axis {a.name!r} is used by {owner[a].name} and {op.name}",
-                    "an axis belongs to one compute",
-                    "one te.reduce_axis for each",
-                )

@@ -48,5 +48,5 @@ def tensorize(state: State, step: Tensorize, stage: Stage, a: Axis) -> State:
             f"{marked[0].name!r} inside it is marked {stage.note(marked[0]).kind}",
             "the intrinsic replaces those loops: mark loops outside of it",
         )
-    note = replace(stage.note(a), intrin=known[step.intrin])
+    note = stage.note(a).change(intrin=known[step.intrin])
     return state.with_stage(stage.change(notes={**stage.notes, a: note}))

@@ -8,7 +8,7 @@ from difflib import unified_diff
 from typing import Any
 
 from minitvm.base import ScheduleError, TVMError
-from minitvm.lowering import Derivation, explain_bound, explain_guard, loops_of
+from minitvm.lowering import Derivation, explain_bound, explain_guard, loops_of, within_stack
 from minitvm.schedule import Stage, State
 from minitvm.tensor import Axis, ComputeOp
 from minitvm.tir import text
@@ -48,7 +48,8 @@ def difference(states: list[State], step: str) -> Diff:
 def _text(state: State) -> str:
     """The loops, or why there are none before more steps are taken."""
     try:
-        return text(loops_of(state).body)
+        with within_stack(f"a schedule of {len(state.stages)} stages"):
+            return text(loops_of(state).body)
     except TVMError as e:
         return f"no loops: {e}"
 

@@ -155,3 +155,13 @@ def truncdiv(a: Any, b: Any) -> Any:
 def truncmod(a: Any, b: Any) -> Any:
     """The remainder of truncdiv, with the sign of a."""
     return binary("truncmod", a, b)
+
+
+def indexdiv(a: Any, b: Any) -> Any:
+    """a // b of indices: the same as floordiv."""
+    return floordiv(a, b)
+
+
+def indexmod(a: Any, b: Any) -> Any:
+    """a % b of indices: the same as floormod."""
+    return floormod(a, b)

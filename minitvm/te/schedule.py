@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from minitvm.base import ScheduleError, Target, TVMError, as_tuple, debug
-from minitvm.lowering import Cautions, Derivation, Explanation, explain
+from minitvm.lowering import Cautions, Derivation, Explanation, explain, within_stack
 from minitvm.schedule import (
     CacheRead,
     CacheWrite,
@@ -23,12 +23,18 @@ from minitvm.schedule import (
     misfit,
     to_json,
 )
-from minitvm.tensor import Axis, Operation, Tensor, TensorIntrin, tensor_of
+from minitvm.tensor import Axis, Operation, PlaceholderOp, Tensor, TensorIntrin, tensor_of
 
 from .explain import Diff, bound, difference, guard, step_number
+from .inline import auto_inline_broadcast, auto_inline_elementwise, auto_inline_injective
 from .python import python_source
 from .stage import StageView
 from .unsupported import missing_step
+
+# te.schedule.AutoInlineElemWise(s): TVM's names
+AutoInlineElemWise = auto_inline_elementwise
+AutoInlineBroadcast = auto_inline_broadcast
+AutoInlineInjective = auto_inline_injective
 
 
 def create_schedule(ops: Any) -> Schedule:
@@ -121,14 +127,25 @@ class Schedule:
         self.state = self._before.pop()
         return last
 
-    def cache_read(self, tensor: Any, scope: str, readers: Any) -> Tensor:
-        """A copy of `tensor` in memory `scope`, read by `readers` instead of it."""
+    def cache_read(self, tensor: Any, scope: str, readers: Any = None) -> Tensor:
+        """A copy of `tensor` in memory `scope`, read by `readers` (default: all) instead of it."""
         name, output = self._now(tensor)
         old = {s.name for s in self.state.stages}
-        self.apply(
-            CacheRead(name, output, scope, tuple(self._find(r).name for r in as_tuple(readers)))
-        )
+        who = self._readers(name, output) if readers is None else as_tuple(readers)
+        self.apply(CacheRead(name, output, scope, tuple(self._find(r).name for r in who)))
         return self._new_tensor(old, 0)
+
+    def _readers(self, name: str, output: int) -> list[str]:
+        """The stages that read that output of the stage `name`."""
+        t = tensor_of(self.state.stage(name).op, output)
+        found = [
+            s.name
+            for s in self.state.stages
+            if not isinstance(s.op, PlaceholderOp) and t in s.op.input_tensors
+        ]
+        if not found:
+            raise ScheduleError(f"cache_read of {name}", "no stage reads it")
+        return found
 
     def cache_write(self, tensor: Any, scope: str) -> Any:
         """The tensor in which the computation of `tensor` now happens, in memory `scope`.
@@ -175,7 +192,8 @@ class Schedule:
 
         `explain()["B"].recompute` is how many times an element of B is computed on average.
         """
-        return explain(self.state, target)
+        with within_stack(f"a schedule of {len(self.stages)} stages"):
+            return explain(self.state, target)
 
     def warnings(self, target: str | Target = "llvm") -> Cautions:
         """What is likely slow on `target`, with reasons; the schedule is right all the same."""
@@ -186,11 +204,13 @@ class Schedule:
 
         Prints as a tree: B.i = [i_outer*4, 6], because C reads B[i], B[i + 2], with i = ...
         """
-        return bound(self.state, self._find(tensor), axis)
+        with within_stack(f"a schedule of {len(self.stages)} stages"):
+            return bound(self.state, self._find(tensor), axis)
 
     def explain_guard(self, loop: Axis) -> Derivation:
         """Every guard on a loop (or older axis): cause, where certain, what passes leave."""
-        return guard(self.state, loop)
+        with within_stack(f"a schedule of {len(self.stages)} stages"):
+            return guard(self.state, loop)
 
     def diff(self, step: int = -1) -> Diff:
         """The loops before and after step number `step`; the first is 1, the last is -1."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from minitvm.base import ScheduleError, TVMError, as_tuple, name_missing
+from minitvm.base import ScheduleError, TVMError, as_tuple
 from minitvm.schedule import (
     Annotate,
     At,
@@ -37,6 +37,7 @@ from minitvm.tensor import Axis, Operation, TensorIntrin
 from minitvm.tir import Expr, Var, index, text
 
 from .thread import ThreadAxis, predicate
+from .unsupported import missing_stage_step
 
 
 class Recorder(Protocol):
@@ -261,7 +262,7 @@ class StageView:
         self.schedule.apply(TransformLayout(self.name, names, layout))
 
     def __getattr__(self, name: str) -> Any:
-        raise name_missing(f"s[{self.__dict__.get('name', '...')}]", name, dir(StageView))
+        raise missing_stage_step(self.__dict__.get("name", "..."), name, dir(StageView))
 
     def __repr__(self) -> str:
         loops: list[str] = []

@@ -23,11 +23,25 @@ UNSUPPORTED: dict[str, tuple[str, str]] = {  # name -> why, what to try
         "a PrimFunc has arguments of its own",
         "te.extern with the same statement on (ins, outs)",
     ),
+    "infinity": ("a number says it too", 'float("inf"), or te.max_value(dtype)'),
+    "popcount": ("no target counts bits yet", "a sum of (x // 2**n) % 2 over a reduce axis n"),
+    "trace": ("compiled code does not call back", "tir.interpret, or another output of te.compute"),
     "tag_scope": ("a tag belongs to one operation", 'te.compute(..., tag="...")'),
     "SpecializedCondition": (
         "schedules are specialised by making several of them",
         "one schedule for each case",
     ),
+}
+
+STEPS: dict[str, tuple[str, str]] = {  # name of a step -> why, what to try
+    "create_group": ("stages are placed one by one", "s[B].compute_at(s[C], axis) for each"),
+    "env_threads": (
+        "the loop of a te.scan over time runs in one thread",
+        "s[C].bind(axis, thread) in the stages inside it",
+    ),
+    "normalize": ("lowering does that", 'tvm.lower(s, args, until="nest")'),
+    "rolling_buffer": ("it is spelled as in Halide", "s[B].store_at(s[C], axis)"),
+    "set_axis_separators": ("memory has one dimension", "s[B].transform_layout(fn)"),
 }
 
 
@@ -41,7 +55,16 @@ def missing(name: str, known: Iterable[str]) -> NameMissingError:
 
 def missing_step(name: str, known: Iterable[str], steps: Iterable[str]) -> NameMissingError:
     """The error for `s.name`; s.split(...) is meant as s[C].split(...)."""
+    if name in STEPS:
+        return NameMissingError(f"s.{name} is not supported", *STEPS[name])
     if name in steps and not name.startswith("_"):
         fix = f"s[C].{name}(...), with C the tensor whose loops are meant"
         return NameMissingError(f"s.{name}", "loops belong to a stage of the schedule", fix)
     return name_missing("s", name, known)
+
+
+def missing_stage_step(stage: str, name: str, known: Iterable[str]) -> NameMissingError:
+    """The error for `s[C].name`, with C called `stage`."""
+    if name in STEPS:
+        return NameMissingError(f"s[{stage}].{name} is not supported", *STEPS[name])
+    return name_missing(f"s[{stage}]", name, known)

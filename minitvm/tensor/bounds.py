@@ -2,7 +2,8 @@
 
 A read that cannot be proven is refused. A read at an index that comes from data (A[B[i]]) is
 clipped into the tensor, as numpy.take(..., mode="clip") does; of a tensor whose symbolic size turns
-out to be 0 it gives 0.
+out to be 0 it gives 0. A read of an earlier row, A[t - 1], may turn out to be one of the state of a
+scan: te.scan checks it, and te.create_schedule that there was a scan.
 """
 
 from __future__ import annotations
@@ -12,7 +13,6 @@ from typing import Any
 
 from minitvm.base import ExprError
 from minitvm.tir import (
-    AsIndex,
     Binary,
     Buffer,
     Compare,
@@ -34,12 +34,21 @@ from minitvm.tir import (
     minimum,
     nonneg,
     rewrite_expr,
+    same,
     sub,
     text,
-    walk,
 )
 
-from .tensor import ComputeOp, PlaceholderOp, Reduce, Tensor, loads, parts
+from .tensor import (
+    ComputeOp,
+    PlaceholderOp,
+    Reduce,
+    Tensor,
+    is_from_data,
+    limits,
+    loads,
+    parts,
+)
 
 Facts = tuple[Index, ...]  # indices known to be >= 0
 
@@ -98,31 +107,43 @@ def inside(i: Index, size: Index, facts: Facts) -> bool:
 
 def clip_reads(op: ComputeOp) -> ComputeOp:
     """`op` with data-dependent reads clipped; ExprError if another read may leave its tensor."""
+    past: list[Load] = []
     for e, facts in _reads(op):
         for d, (i, size) in enumerate(zip(e.indices, e.buffer.shape, strict=True)):
             if d == 0 and _is_state(e.buffer):
                 continue  # earlier times: te.scan checks them
+            if d == 0 and _is_past(op, e) and not inside(i, size, facts):
+                past.append(e)
+                continue
             something = not isinstance(size, int) or size > 0
-            if not (_from_data(i) and something) and not inside(i, size, facts):
+            if not (is_from_data(i) and something) and not inside(i, size, facts):
                 _refuse(op, e, d, i, size)
-    if not any(_from_data(i) for e in loads(op) for i in e.indices):
-        return op
-    body = tuple(_clip(e) for e in op.body)
-    return ComputeOp(op.name, op.axis, op.reduce_axis, body, op.tag)
+    body = op.body
+    if any(is_from_data(i) for e in loads(op) for i in e.indices):
+        body = tuple(_clip(e) for e in op.body)
+    return ComputeOp(op.name, op.axis, op.reduce_axis, body, op.tag, tuple(past))
 
 
 def _is_state(b: Buffer) -> bool:
     return isinstance(b, Tensor) and isinstance(b.op, PlaceholderOp) and b.op.is_state
 
 
+def _is_past(op: ComputeOp, e: Load) -> bool:
+    """Does `e` read a placeholder, with as many rows as `op` has, some rows before its own?"""
+    if not isinstance(e.buffer, Tensor) or not isinstance(e.buffer.op, PlaceholderOp):
+        return False
+    if not op.axis or not same(op.axis[0].extent, e.buffer.shape[0]):
+        return False
+    back = sub(op.axis[0], e.indices[0])
+    return isinstance(back, int) and back > 0
+
+
 def _reads(op: ComputeOp) -> Iterator[tuple[Load, Facts]]:
     where = op.reduction.where if op.reduction is not None else None
+    for e in limits(op):
+        yield from guarded_loads(e)
     for e in parts(op):
         yield from guarded_loads(e, () if where is None or e is where else facts_of(where))
-
-
-def _from_data(i: Index) -> bool:
-    return any(isinstance(n, AsIndex) for n in walk(i))
 
 
 def _clip(e: Expr) -> Expr:
@@ -131,9 +152,9 @@ def _clip(e: Expr) -> Expr:
             return n
         places = list(zip(n.indices, n.buffer.shape, strict=True))
         clipped = [
-            maximum(0, minimum(i, sub(size, 1))) if _from_data(i) else i for i, size in places
+            maximum(0, minimum(i, sub(size, 1))) if is_from_data(i) else i for i, size in places
         ]
-        some = all_of(*(compare("<", 0, size) for i, size in places if _from_data(i)))
+        some = all_of(*(compare("<", 0, size) for i, size in places if is_from_data(i)))
         return if_then_else(some, Load(n.buffer, tuple(clipped), n.dtype), const(0, n.dtype))
 
     if isinstance(e, Reduce):

@@ -15,6 +15,7 @@ from minitvm.tir import (
     Const,
     Expr,
     Index,
+    Load,
     Var,
     all_of,
     binary,
@@ -39,6 +40,7 @@ from .tensor import (
     Reducer,
     Tensor,
     axis,
+    limits,
     parts,
     tensor_of,
 )
@@ -96,13 +98,20 @@ def _dtype(name: Any) -> DType:
     return dtype(name)
 
 
-def reduce_axis(dom: Any, name: str = "rv") -> Axis:
-    """An axis to fold over: reduce_axis((lo, hi)) takes lo .. hi-1; empty if lo == hi."""
+def reduce_axis(dom: Any, *names: str, name: str = "rv") -> Axis:
+    """An axis to fold over: reduce_axis((lo, hi)) takes lo .. hi-1; empty if lo == hi.
+
+    Made inside the lambda of a te.compute, lo and hi may depend on its axes, (0, i + 1), and on
+    inputs, (P[i], P[i + 1]): empty then if hi < lo.
+
+    names: TVM's place for the name is the second too: reduce_axis((0, K), "k").
+    """
     try:
-        first, last = dom
+        (first, last), (name,) = dom, names or (name,)
     except (TypeError, ValueError):
+        given = ", ".join(text(n) if isinstance(n, Expr) else repr(n) for n in (dom, *names))
         raise ExprError(
-            f"reduce_axis({dom!r})", "it takes a pair (lo, hi)", "reduce_axis((0, K))"
+            f"reduce_axis({given})", "it takes one pair (lo, hi)", 'reduce_axis((0, K), name="k")'
         ) from None
     known_name("reduce_axis", name)
     lo, hi = index(first), index(last)
@@ -137,6 +146,7 @@ def compute(shape: Any, fcompute: Callable[..., Any], name: str = "compute", tag
     for e in parts(op):
         check_size(e, f"compute {name}")
     _check(op)
+    _check_limits(op)
     op = clip_reads(op)
     outputs = tuple(tensor_of(op, i) for i in range(len(body)))
     return outputs if several else outputs[0]
@@ -216,6 +226,25 @@ def _check(op: ComputeOp) -> None:
                     f"add {n.name} to the axis list: te.sum(..., axis=[..., {n.name}])"
                     if reduce
                     else "use the arguments of this lambda",
+                )
+
+
+def _check_limits(op: ComputeOp) -> None:
+    """Reduce axes end where data axes, sizes and inputs say."""
+    own = {id(a) for a in op.axis}
+    for e in limits(op):
+        for n in walk(e):
+            if isinstance(n, Axis) and id(n) not in own:
+                raise ExprError(
+                    f"compute {op.name}: a reduce axis that depends on {n.name!r}",
+                    "its range is known before anything is folded, and for each element",
+                    "the arguments of this lambda; or a fixed range, and where=...",
+                )
+            if isinstance(n, Load) and not isinstance(getattr(n.buffer, "op", None), PlaceholderOp):
+                raise ExprError(
+                    f"compute {op.name}: a reduce axis as long as {text(n)} says",
+                    f"{n.buffer.name} is computed: only inputs are known before the loops run",
+                    f"make {n.buffer.name} a te.placeholder, computed by a program before",
                 )
 
 

@@ -48,13 +48,17 @@ from minitvm.tir import (
     text,
 )
 
+from .scan import body_of
 from .tensor import (
     Axis,
+    ComputeOp,
     ExternOp,
     Operation,
     PlaceholderOp,
     Reduce,
+    ScanOp,
     Tensor,
+    producers_first,
     tensor_of,
 )
 
@@ -76,9 +80,12 @@ def evaluate(tensors: Sequence[Tensor], inputs: Mapping[Any, Any]) -> list[Array
         if isinstance(t, Tensor):
             arrays[t] = _fitting(t, np.asarray(array), sizes)
     here = Grid(sizes, arrays, (), np.bool_(True))
+    order = producers_first(t.op for t in tensors)
+    inside = _inside(order)
     with np.errstate(all="ignore"):
-        for op in _in_order([t.op for t in tensors]):
-            _compute(op, here)
+        for op in order:
+            if op not in inside:
+                _compute(op, here)
     return [arrays[t] for t in tensors]
 
 
@@ -96,21 +103,11 @@ def _fitting(t: Tensor, array: Array, sizes: dict[Var, Any]) -> Array:
     return array
 
 
-def _in_order(ops: Sequence[Operation]) -> list[Operation]:
-    """The operations and all they read, producers first."""
-    done: dict[int, Operation] = {}
-
-    def visit(op: Operation) -> None:
-        if id(op) in done:
-            return
-        if not isinstance(op, PlaceholderOp):
-            for t in op.input_tensors:
-                visit(t.op)
-        done[id(op)] = op
-
-    for op in ops:
-        visit(op)
-    return list(done.values())
+def _inside(ops: Sequence[Operation]) -> set[Operation]:
+    """What scans compute row by row, and their states: no operations of their own."""
+    scans = [op for op in ops if isinstance(op, ScanOp)]
+    states = {t.op for scan in scans for t in scan.states}
+    return states | {part for scan in scans for part in body_of(scan)}
 
 
 # --- operations ----------------------------------------------------------------------------------
@@ -125,18 +122,49 @@ def _compute(op: Operation, here: Grid) -> None:
     if isinstance(op, ExternOp):
         _extern(op, here)
         return
+    if isinstance(op, ScanOp):
+        _scan(op, here)
+        return
     shape = tuple(int(here.index(n)) for n in op.shape)
+    for i, v in enumerate(_values(op, here, [np.arange(n) for n in shape])):
+        here.arrays[tensor_of(op, i)] = v
+
+
+def _values(op: ComputeOp, here: Grid, points: list[Array]) -> list[Array]:
+    """The outputs of `op` where each axis takes the given points."""
+    shape = tuple(len(p) for p in points)
     values = dict(here.values)
-    for d, (a, n) in enumerate(zip(op.axis, shape, strict=True)):
-        values[a] = np.arange(n).reshape([n if e == d else 1 for e in range(len(shape))])
+    for d, (a, p) in enumerate(zip(op.axis, points, strict=True)):
+        values[a] = p.reshape([len(p) if e == d else 1 for e in range(len(shape))])
     grid = replace(here, values=values, shape=shape)
     made = (
         [grid.value(e) for e in op.body]
         if op.reduction is None
         else _fold(op.reduction, op.reduce_axis, len(op.body), grid)
     )
-    for i, (v, dtype) in enumerate(zip(made, op.dtypes, strict=True)):
-        here.arrays[tensor_of(op, i)] = np.broadcast_to(v, shape).astype(dtype.numpy)
+    kinds = [dtype.numpy for dtype in op.dtypes]
+    return [np.broadcast_to(v, shape).astype(k) for v, k in zip(made, kinds, strict=True)]
+
+
+def _scan(op: ScanOp, here: Grid) -> None:
+    """The first rows, then row after row: the formulas inside, at one time after another."""
+    body, arrays = body_of(op), dict(here.arrays)
+    for part in body:
+        shape = [int(here.index(n)) for n in part.shape]
+        arrays[part.output(0)] = np.zeros(shape, part.dtypes[0].numpy)
+    for init, update, state in zip(op.inits, op.updates, op.states, strict=True):
+        whole, first = arrays[update], here.arrays[init]
+        whole[: len(first)] = first[: len(whole)]
+        arrays[state] = whole
+    inside = replace(here, arrays=arrays)
+    begin, count = int(here.index(op.scan_axis.start)), int(here.index(op.scan_axis.extent))
+    for t in range(begin, begin + count):
+        for part in body:
+            whole = arrays[part.output(0)]
+            rest: list[Array] = [np.arange(n) for n in whole.shape[1:]]
+            whole[t : t + 1] = _values(part, inside, [np.arange(t, t + 1), *rest])[0]
+    for i, update in enumerate(op.updates):
+        here.arrays[tensor_of(op, i)] = arrays[update]
 
 
 def _extern(op: ExternOp, here: Grid) -> None:
@@ -161,9 +189,9 @@ def _fold(r: Reduce, axes: tuple[Axis, ...], count: int, grid: Grid) -> list[Any
         tuple(Load(b, (), b.dtype) for b in old), tuple(Load(b, (), b.dtype) for b in new)
     )
     totals = [grid.value(e) for e in (r.init or r.reducer.identity(dtypes))]
-    for point in _points(axes, grid):
-        here = replace(grid, values={**grid.values, **point})
-        counts = here.value(r.where)
+    for point, exists in _points(axes, grid):
+        here = replace(grid, values={**grid.values, **point}).where(exists)
+        counts = np.logical_and(exists, here.value(r.where))
         inside = here.where(counts)
         terms = [inside.value(e) for e in r.sources]
         both = dict(zip((*old, *new), (*totals, *terms), strict=True))
@@ -172,14 +200,22 @@ def _fold(r: Reduce, axes: tuple[Axis, ...], count: int, grid: Grid) -> list[Any
     return totals[:count]
 
 
-def _points(axes: tuple[Axis, ...], grid: Grid) -> Iterator[dict[Axis, int]]:
-    """Every point of the reduce axes, the last one running fastest."""
-    spans: list[range] = []
-    for a in axes:
-        first = int(grid.index(a.start))
-        spans.append(range(first, first + int(grid.index(a.extent))))
+def _points(axes: tuple[Axis, ...], grid: Grid) -> Iterator[tuple[dict[Axis, int], Any]]:
+    """Every point of the reduce axes, the last one running fastest, and where in the grid it is.
+
+    An axis whose range differs from element to element runs over all of these ranges.
+    """
+    firsts = [np.asarray(grid.index(a.start)) for a in axes]
+    stops = [f + np.asarray(grid.index(a.extent)) for f, a in zip(firsts, axes, strict=True)]
+    spans = [
+        range(int(f.min()), int(s.max())) if f.size and s.size else range(0)
+        for f, s in zip(firsts, stops, strict=True)
+    ]
     for point in product(*spans):
-        yield dict(zip(axes, point, strict=True))
+        exists = np.bool_(True)
+        for at, first, stop in zip(point, firsts, stops, strict=True):
+            exists = np.logical_and(exists, np.logical_and(first <= at, at < stop))
+        yield dict(zip(axes, point, strict=True)), exists
 
 
 # --- expressions ---------------------------------------------------------------------------------

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 from minitvm.base import ExprError, as_tuple
 from minitvm.tir import (
-    Buffer,
     DeclaredBuffer,
     Stmt,
     high,
@@ -17,6 +16,7 @@ from minitvm.tir import (
     text,
 )
 
+from .compute import known_name
 from .extern import check_body, statement, symbols
 from .tensor import ComputeOp, PlaceholderOp, Tensor, loads
 
@@ -47,8 +47,8 @@ class TensorIntrin:
 def decl_tensor_intrin(
     op: Any,
     fcompute: Callable[[list[DeclaredBuffer], list[DeclaredBuffer]], Any],
-    binds: Mapping[Tensor, DeclaredBuffer] | None = None,
-    name: str = "tensor_intrin",
+    binds: Mapping[Tensor, DeclaredBuffer] | str | None = None,
+    name: str | Mapping[Tensor, DeclaredBuffer] = "tensor_intrin",
     scalar_params: Any = None,
     default_buffer_params: Mapping[str, Any] | None = None,
 ) -> TensorIntrin:
@@ -59,11 +59,13 @@ def decl_tensor_intrin(
     a reduction, and update adds to it. reset may be None: then body begins it.
     binds   tensor -> the buffer to use for it, made by tir.decl_buffer: with strides, an alignment,
             in a memory of its own. Other buffers have the shape of the tensor, without gaps.
+            TVM's order, name before binds, is understood too.
 
     Raises ExprError if the formula reads inputs only in part, or a statement breaks a law.
     """
     if isinstance(op, Tensor):
         op = op.op
+    given, name = _in_order(binds, name)
     what = f"tensor intrinsic {name}"
     if scalar_params:
         raise ExprError(what, "scalar parameters are not supported", "an input of shape (1,)")
@@ -73,7 +75,6 @@ def decl_tensor_intrin(
         raise ExprError(f"{what}: {fcompute!r}", "not a function", "lambda ins, outs: ...")
     _check_formula(what, op)
     outputs = tuple(op.output(i) for i in range(len(op.body)))
-    given = dict(binds or {})
     more = dict(default_buffer_params or {})
     buffers = {
         t: given.get(t) or _buffer(t, more.get("offset_factor", 1)) for t in op.input_tensors
@@ -89,6 +90,18 @@ def decl_tensor_intrin(
     body, reset, update = parts
     assert body is not None
     return TensorIntrin(name, op, op.input_tensors, outputs, buffers, body, reset, update)
+
+
+def _in_order(binds: Any, name: Any) -> tuple[Mapping[Tensor, DeclaredBuffer], str]:
+    """(binds, name), whichever of the two came first."""
+    if isinstance(binds, str):
+        binds, name = None if isinstance(name, str) else name, binds
+    if not isinstance(binds, Mapping | None):
+        raise ExprError(
+            f"tensor intrinsic: binds={binds!r}", "not a table of buffers", "binds={y: buffer}"
+        )
+    known_name("tensor intrinsic", name)
+    return dict(cast("Mapping[Tensor, DeclaredBuffer]", binds or {})), name
 
 
 def _buffer(t: Tensor, offset_factor: int) -> DeclaredBuffer:
@@ -132,7 +145,11 @@ def _check_whole(what: str, op: ComputeOp, t: Tensor) -> None:
             )
 
 
-def _check_buffer(what: str, t: Tensor, b: Buffer) -> None:
+def _check_buffer(what: str, t: Tensor, b: Any) -> None:
+    if not isinstance(b, DeclaredBuffer):
+        raise ExprError(
+            f"{what}: {t.name} is bound to {b!r}", "not a buffer", "tir.decl_buffer(y.shape)"
+        )
     fits = len(b.shape) == len(t.shape) and all(map(same, b.shape, t.shape))
     if not fits or b.dtype is not t.dtype:
         raise ExprError(

@@ -1,56 +1,45 @@
-"""Recurrences: te.scan, whose loop over time is written out from formulas.
+"""Recurrences: te.scan, which computes row after row from the rows before.
 
     X = te.placeholder((T, n))                                       S[t] = S[t - 1] + X[t]
-    state = te.scan_state((T, n))
+    state = te.placeholder((T, n))
     first = te.compute((1, n), lambda _, i: X[0, i])
     update = te.compute((T, n), lambda t, i: state[t - 1, i] + X[t, i])
     S = te.scan(first, update, state, inputs=[X])
 
-A scan is an operation with a statement of its own (ExternOp): what is around it can be scheduled,
-its loops run as the formulas are written.
+The formulas that depend on the state are stages of a schedule like others; they are computed in
+the loop over time, s[S].op.scan_axis, each time their row of that time.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from minitvm.base import ExprError, as_tuple
 from minitvm.base import dtype as dtype_of
-from minitvm.tir import (
-    TRUE,
-    Allocate,
-    Buffer,
-    DeclaredBuffer,
-    Expr,
-    For,
-    If,
-    Index,
-    Load,
-    Stmt,
-    Store,
-    Var,
-    add,
-    compare,
-    high,
-    low,
-    nonneg,
-    rewrite_expr,
-    same,
-    seq,
-    sub,
-    substitute,
-    text,
-)
+from minitvm.tir import low, nonneg, same, sub, substitute, text
 
 from .compute import dimensions
-from .extern import check_body, symbols
-from .tensor import Axis, ComputeOp, ExternOp, PlaceholderOp, Tensor, axis, loads, tensor_of
+from .tensor import (
+    Axis,
+    ComputeOp,
+    Operation,
+    PlaceholderOp,
+    ScanOp,
+    Tensor,
+    axis,
+    extent_loads,
+    loads,
+    tensor_of,
+)
 
 
 def scan_state(shape: Any, dtype: str = "float32", name: str = "state") -> Tensor:
-    """What a scan has computed so far, to be read in its update at earlier times."""
+    """What a scan has computed so far, to be read in its update at earlier times.
+
+    A te.placeholder does as well, if it is read as state[t - c, ...] only.
+    """
     op = PlaceholderOp(name, dimensions(shape, f"scan_state {name}"), (dtype_of(dtype),), True)
     return tensor_of(op, 0)
 
@@ -63,7 +52,7 @@ def scan(
     init     of shape (t0, ...): the rows that are given
     update   of shape (T, ...): a formula that reads `state` at times before t, directly or through
              other formulas, whose first axis is time too
-    state    made by te.scan_state, of the shape of update
+    state    a placeholder of the shape of update, which stands for the result so far
     inputs   what the formulas read besides; found by itself, and accepted for TVM's sake
 
     Lists of as many inits, updates and states make a list of tensors.
@@ -76,26 +65,55 @@ def scan(
         raise ExprError(f"scan {name}", f"{counts} inits, updates and states", "as many of each")
     steps = [_Step(name, *each) for each in zip(*parts, strict=True)]
     start, end = steps[0].init.shape[0], steps[0].state.shape[0]
-    body = _body(name, steps)
-    for op in body:
-        _check_time(name, op, body, steps)
-    outer = [t for op in body for t in op.input_tensors]
-    own = {*(s.state for s in steps), *(op.output(0) for op in body)}
-    read = tuple(dict.fromkeys([*(s.init for s in steps), *(t for t in outer if t not in own)]))
-    for t in read:
-        _check_outside(name, t, {s.state for s in steps})
-    ins = {t: DeclaredBuffer(t.name, t.shape, t.dtype) for t in read}
-    names = [name] if len(steps) == 1 else [f"{name}.v{i}" for i in range(len(steps))]
-    outs = [
-        DeclaredBuffer(n, s.state.shape, s.state.dtype) for n, s in zip(names, steps, strict=True)
-    ]
-    statement = _statement(steps, body, ins, outs, start, end)
-    given = list(ins.values())
-    check_body(f"scan {name}", given, outs, statement, symbols((*given, *outs)))
-    shapes, kinds = tuple(b.shape for b in outs), tuple(b.dtype for b in outs)
-    op = ExternOp(name, read, shapes, kinds, tuple(given), tuple(outs), statement, tag)
+    if not all(same(s.init.shape[0], start) for s in steps):
+        rows = ", ".join(text(s.init.shape[0]) for s in steps)
+        raise ExprError(f"scan {name}", f"the inits have {rows} rows", "as many of each")
+    time = axis(steps[0].time.name, start, sub(end, start), "scan")
+    inits, updates, states = zip(*((s.init, s.update, s.state) for s in steps), strict=True)
+    if len(set(updates)) < len(updates) or len(set(states)) < len(states):
+        raise ExprError(f"scan {name}", "an update or state is given twice", "one for each output")
+    op = ScanOp(name, inits, updates, states, time, tag)
+    body = body_of(op)
+    for part in body:
+        _check_time(name, part, body, steps)
+    outer = [t for part in body for t in part.input_tensors]
+    own = {*states, *(part.output(0) for part in body)}
+    for t in (*inits, *(t for t in outer if t not in own)):
+        _check_outside(name, t, set(states))
     made = [tensor_of(op, i) for i in range(len(steps))]
     return made if len(made) > 1 else made[0]
+
+
+def rescan(op: ScanOp, tensors: Mapping[Tensor, Tensor]) -> ScanOp:
+    """`op` reading other tensors, in the same loop over time."""
+    inits = tuple(tensors.get(t, t) for t in op.inits)
+    updates = tuple(tensors.get(t, t) for t in op.updates)
+    return ScanOp(op.name, inits, updates, op.states, op.scan_axis, op.tag)
+
+
+def states_of(ops: Sequence[Operation]) -> set[Tensor]:
+    """The placeholders that are no inputs, but states of the scans among `ops`."""
+    return {t for op in ops if isinstance(op, ScanOp) for t in op.states}
+
+
+def check_past(ops: Sequence[Operation]) -> None:
+    """Rows before the first are read of the states of scans only; or ExprError."""
+    states = states_of(ops)
+    for op in ops:
+        if isinstance(op, PlaceholderOp) and op.is_state and op.output(0) not in states:
+            raise ExprError(
+                f"{op.name} is read outside of a scan",
+                "it stands for what a scan has computed so far",
+                "schedule the result of te.scan",
+            )
+        for e in op.past if isinstance(op, ComputeOp) else ():
+            if e.buffer not in states:
+                i, name = text(e.indices[0]), e.buffer.name
+                raise ExprError(
+                    f"compute {op.name}: {text(e)} may leave {name}",
+                    f"index 0 is {i}, before the first row, and {name} is not the state of a scan",
+                    f"te.if_then_else({i} >= 0, {text(e)}, 0); or te.scan(init, {op.name}, {name})",
+                )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -107,14 +125,22 @@ class _Step:
     update: Tensor
     state: Tensor
 
+    @property
+    def time(self) -> Axis:
+        """The first axis of the update."""
+        assert isinstance(self.update.op, ComputeOp)
+        return self.update.op.axis[0]
+
     def __post_init__(self) -> None:
         what = f"scan {self.name}"
         for t in (self.init, self.update, self.state):
             if not isinstance(t, Tensor):  # pyright: ignore[reportUnnecessaryIsInstance]
                 raise ExprError(f"{what}: {t!r}", "not a tensor", "te.scan(init, update, state)")
-        if not isinstance(self.state.op, PlaceholderOp) or not self.state.op.is_state:
-            fix = "te.scan_state(shape, dtype, name)"
+        if not isinstance(self.state.op, PlaceholderOp):
+            fix = "te.placeholder(shape, dtype, name)"
             raise ExprError(f"{what}: {self.state.name}", "it is no state", fix)
+        if not self.state.shape:
+            raise ExprError(f"{what}: {self.state.name}", "it has no rows", "shape (T, ...)")
         if not isinstance(self.update.op, ComputeOp):
             raise ExprError(f"{what}: update {self.update.name}", "it is no formula", "te.compute")
         for t in (self.init, self.update):
@@ -135,31 +161,32 @@ class _Step:
 # --- what depends on the state -------------------------------------------------------------------
 
 
-def _body(name: str, steps: list[_Step]) -> list[ComputeOp]:
-    """The formulas that depend on a state, producers first; updates are among them."""
-    states = {s.state for s in steps}
-    updates = [s.update.op for s in steps]
+def body_of(op: ScanOp) -> list[ComputeOp]:
+    """The formulas computed in the loop of `op`, producers first: the updates, and all that they
+    read and that depends on a state."""
+    states = set(op.states)
+    updates = {id(t.op) for t in op.updates}
     known: dict[int, bool] = {}
     found: list[ComputeOp] = []
 
     def depends(t: Tensor) -> bool:
         if t in states:
             return True
-        op = t.op
-        if not isinstance(op, ComputeOp):
+        if not isinstance(t.op, ComputeOp):
             return False
-        if id(op) not in known:
-            inner = [depends(x) for x in op.input_tensors]
-            known[id(op)] = any(inner)
-            if any(inner) or any(op is u for u in updates):
-                found.append(op)
-        return known[id(op)]
+        if id(t.op) not in known:
+            inner = [depends(x) for x in t.op.input_tensors]
+            known[id(t.op)] = any(inner) or id(t.op) in updates
+            if known[id(t.op)]:
+                found.append(t.op)
+        return known[id(t.op)]
 
-    for s in steps:
-        depends(s.update)
-    for op in found:
-        if len(op.body) > 1:
-            raise ExprError(f"scan {name}: {op.name}", "it has several outputs", "one for each")
+    for t in op.updates:
+        depends(t)
+    for part in found:
+        if len(part.body) > 1:
+            what = f"scan {op.name}: {part.name}"
+            raise ExprError(what, "it has several outputs", "one compute for each")
     return found
 
 
@@ -172,6 +199,13 @@ def _check_time(name: str, op: ComputeOp, body: list[ComputeOp], steps: list[_St
         raise ExprError(
             f"scan {name}: {op.name}", "its first axis is not time", "lambda t, ...: ..."
         )
+    for e in extent_loads(op):
+        if e.buffer in states:
+            raise ExprError(
+                f"scan {name}: a reduce axis of {op.name} as long as {text(e)} says",
+                "the state is computed: only inputs are known before the loops run",
+                "a fixed range, and where=...",
+            )
     for e in loads(op):
         if not isinstance(e.buffer, Tensor) or not e.indices:
             continue
@@ -200,126 +234,3 @@ def _check_outside(name: str, t: Tensor, states: set[Tensor]) -> None:
         )
     for source in () if isinstance(t.op, PlaceholderOp) else t.op.input_tensors:
         _check_outside(name, source, states)
-
-
-# --- the loops -----------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Rows:
-    """Where tensors live during the scan.
-
-    whole   tensors with all their rows
-    now     tensors of which only the row of this time is there
-    time    the time, as an index
-    """
-
-    whole: Mapping[Tensor, Buffer]
-    now: Mapping[Tensor, Buffer]
-    time: Index
-
-    def read(self, e: Expr, values: Mapping[Axis, Index]) -> Expr:
-        """The formula `e` at the point `values`."""
-
-        def rule(n: Any) -> Any:
-            if not isinstance(n, Load) or not isinstance(n.buffer, Tensor):
-                return n
-            if n.buffer in self.now:
-                return Load(self.now[n.buffer], n.indices[1:], n.dtype)
-            return Load(self.whole[n.buffer], n.indices, n.dtype)
-
-        return rewrite_expr(substitute(e, values), rule)
-
-    def target(self, t: Tensor, at: tuple[Index, ...]) -> tuple[Buffer, tuple[Index, ...]]:
-        """Where element `at` of this time's row of `t` is stored."""
-        return (self.now[t], at) if t in self.now else (self.whole[t], (self.time, *at))
-
-
-def _statement(
-    steps: list[_Step],
-    body: list[ComputeOp],
-    ins: Mapping[Tensor, Buffer],
-    outs: list[DeclaredBuffer],
-    start: Index,
-    end: Index,
-) -> Stmt:
-    """First rows copied; then, for each time, the formulas in order."""
-    results = dict(zip((s.update for s in steps), outs, strict=True))
-    states = dict(zip((s.state for s in steps), outs, strict=True))
-    inner = [op.output(0) for op in body if op.output(0) not in results]
-    rows = {t: Buffer(t.name, t.shape[1:], t.dtype) for t in inner}
-    counter = _counter("t", sub(end, start))
-    where = _Rows({**ins, **states, **results}, rows, add(counter, start))
-    once = seq(*(_formula(op, where) for op in body))
-    for b in reversed(rows.values()):
-        once = Allocate(b, once)
-    copies = [_copy(ins[s.init], b) for s, b in zip(steps, outs, strict=True)]
-    return seq(*copies, For(counter, sub(end, start), once))
-
-
-def _counter(name: str, extent: Index) -> Var:
-    last = sub(extent, 1)
-    return Var(name, 0, high(last), None if isinstance(last, int) else last)
-
-
-def _loops(axes: tuple[tuple[str, Index], ...], body: Callable[[tuple[Index, ...]], Stmt]) -> Stmt:
-    """Loops over (name, extent) around what `body` makes of their counters."""
-    counters = tuple(_counter(name, n) for name, n in axes)
-    made = body(counters)
-    for v, (_, n) in reversed(list(zip(counters, axes, strict=True))):
-        made = For(v, n, made)
-    return made
-
-
-def _copy(source: Buffer, target: Buffer) -> Stmt:
-    """target[i, ...] = source[i, ...] for all of `source` that fits: time may end before."""
-    named = tuple((f"i{d}", n) for d, n in enumerate(source.shape))
-
-    def element(at: tuple[Index, ...]) -> Stmt:
-        store = Store(target, at, Load(source, at, source.dtype))
-        fits = compare("<", at[0], target.shape[0])
-        return store if fits is TRUE else If(fits, store)
-
-    return _loops(named, element)
-
-
-def _formula(op: ComputeOp, rows: _Rows) -> Stmt:
-    """The row of `op` at this time."""
-    named = tuple((a.name, a.extent) for a in op.axis[1:])
-
-    def element(at: tuple[Index, ...]) -> Stmt:
-        values: dict[Axis, Index] = dict(zip(op.axis, (rows.time, *at), strict=True))
-        target, place = rows.target(op.output(0), at)
-        r = op.reduction
-        if r is None:
-            return Store(target, place, rows.read(op.body[0], values))
-        begin = (r.init or r.reducer.identity((r.sources[0].dtype,)))[0]
-        first = Store(target, place, rows.read(begin, values))
-        return seq(first, _fold(op, rows, values, target, place))
-
-    return _loops(named, element)
-
-
-def _fold(
-    op: ComputeOp,
-    rows: _Rows,
-    values: dict[Axis, Index],
-    target: Buffer,
-    place: tuple[Index, ...],
-) -> Stmt:
-    """target[place] = combine(target[place], source), over all reduce axes."""
-    r = op.reduction
-    assert r is not None
-    named = tuple((a.name, substitute(a.extent, values)) for a in op.reduce_axis)
-
-    def term(at: tuple[Index, ...]) -> Stmt:
-        starts = [substitute(a.start, values) for a in op.reduce_axis]
-        here = [add(s, i) for s, i in zip(starts, at, strict=True)]
-        point = values | dict(zip(op.reduce_axis, here, strict=True))
-        old = Load(target, place, target.dtype)
-        (new,) = r.reducer.combine((old,), (rows.read(r.sources[0], point),))
-        counts = rows.read(r.where, point)
-        store = Store(target, place, new)
-        return store if counts is TRUE else If(counts, store)
-
-    return _loops(named, term)

@@ -3,6 +3,7 @@
     Operation = PlaceholderOp        an input
               | ComputeOp            out[axis] = body        (or a reduction of it)
               | ExternOp             a statement that writes its outputs as a whole
+              | ScanOp               rows over time, each computed from earlier ones
 
 A tensor is a buffer with a formula: bodies are ordinary loop-IR expressions whose loads name the
 buffers of other tensors.
@@ -10,13 +11,14 @@ buffers of other tensors.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 from weakref import WeakKeyDictionary
 
 from minitvm.base import DType, ExprError, as_tuple, node
 from minitvm.tir import (
+    AsIndex,
     Buffer,
     DeclaredBuffer,
     Expr,
@@ -33,7 +35,7 @@ from minitvm.tir import (
     walk,
 )
 
-AxisKind: TypeAlias = Literal["data", "reduce"]
+AxisKind: TypeAlias = Literal["data", "reduce", "scan"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -48,7 +50,8 @@ class Range:
 class Axis(Var):
     """An axis of a compute: one output dimension ("data") or one summed-over index ("reduce").
 
-    It stands for its value in formulas, and is the handle by which schedules name loops.
+    Kind "scan" is the time of a scan, whose values are taken one after another. An axis stands for
+    its value in formulas, and is the handle by which schedules name loops.
     """
 
     kind: AxisKind = "data"
@@ -107,7 +110,8 @@ class Reduce(Expr):
 
 @node
 class PlaceholderOp:
-    """An input tensor. is_state: no input, but what a scan has computed so far."""
+    """An input tensor. is_state: no input, but what a scan has computed so far (any
+    placeholder may be that; of this one it is known before te.scan is called)."""
 
     name: str
     shape: tuple[Index, ...]
@@ -131,6 +135,7 @@ class ComputeOp:
     """output n at `axis` = body[n], for every point of `axis`. A body may be a Reduce.
 
     shape is the extents of axis: one dimension an axis. dtypes: one for each output.
+    past: reads of rows before its own, A[t - 1], that are right only if A is the state of a scan.
     """
 
     name: str
@@ -138,6 +143,7 @@ class ComputeOp:
     reduce_axis: tuple[Axis, ...]
     body: tuple[Expr, ...]
     tag: str = ""
+    past: tuple[Load, ...] = ()
 
     @property
     def shape(self) -> tuple[Index, ...]:
@@ -158,7 +164,8 @@ class ComputeOp:
         """The tensors its body reads, each once, in order of first appearance."""
         found = _inputs.get(self)
         if found is None:
-            read = (e.buffer for e in loads(self) if isinstance(e.buffer, Tensor))
+            every = (*loads(self), *extent_loads(self))
+            read = (e.buffer for e in every if isinstance(e.buffer, Tensor))
             found = _inputs.setdefault(self, tuple(dict.fromkeys(read)))
         return found
 
@@ -215,7 +222,62 @@ class ExternOp:
         return f"extern {self.name}"
 
 
-Operation: TypeAlias = PlaceholderOp | ComputeOp | ExternOp
+@node
+class ScanOp:
+    """The rows of `inits`, then for every later time the row of `updates` at that time.
+
+    states    the placeholders that stand, in the formulas of the updates, for the outputs so far
+    scan_axis the times at which updates are computed, one after another
+
+    One init, update and state for each output.
+    """
+
+    name: str
+    inits: tuple[Tensor, ...]
+    updates: tuple[Tensor, ...]
+    states: tuple[Tensor, ...]
+    scan_axis: Axis
+    tag: str = ""
+
+    @property
+    def axis(self) -> tuple[Axis, ...]:
+        """The axis over time: the loop in which the updates are computed."""
+        return (self.scan_axis,)
+
+    @property
+    def reduce_axis(self) -> tuple[Axis, ...]:
+        """No axes."""
+        return ()
+
+    @property
+    def shapes(self) -> tuple[tuple[Index, ...], ...]:
+        """One for each output."""
+        return tuple(t.shape for t in self.states)
+
+    @property
+    def shape(self) -> tuple[Index, ...]:
+        """That of the first output."""
+        return self.shapes[0]
+
+    @property
+    def dtypes(self) -> tuple[DType, ...]:
+        """One for each output."""
+        return tuple(t.dtype for t in self.states)
+
+    @property
+    def input_tensors(self) -> tuple[Tensor, ...]:
+        """The tensors it reads, each once; what the updates read is theirs."""
+        return tuple(dict.fromkeys((*self.inits, *self.updates)))
+
+    def output(self, i: int) -> Tensor:
+        """The `i`-th output tensor."""
+        return tensor_of(self, i)
+
+    def __repr__(self) -> str:
+        return f"scan {self.name}"
+
+
+Operation: TypeAlias = PlaceholderOp | ComputeOp | ExternOp | ScanOp
 
 
 @node
@@ -292,8 +354,23 @@ class Tensor(Buffer):
 def tensor_of(op: Operation, i: int) -> Tensor:
     """Output `i` of `op`; outputs of an op that has several are called name.v0, name.v1, ..."""
     name = op.name if len(op.dtypes) == 1 else f"{op.name}.v{i}"
-    shape = op.shapes[i] if isinstance(op, ExternOp) else op.shape
+    shape = op.shapes[i] if isinstance(op, ExternOp | ScanOp) else op.shape
     return Tensor(name, shape, op.dtypes[i], op=op, value_index=i)
+
+
+def producers_first(outputs: Iterable[Operation]) -> list[Operation]:
+    """All operations that `outputs` need, each once, those that it reads before it."""
+    order: dict[Operation, None] = {}
+    waiting = list(outputs)[::-1]  # the next one last; networks are deeper than Python's stack
+    while waiting:
+        op = waiting[-1]
+        inputs = () if isinstance(op, PlaceholderOp) else op.input_tensors
+        missing = [t.op for t in inputs if t.op not in order]
+        if missing:
+            waiting.append(missing[0])
+        else:
+            order.setdefault(waiting.pop())
+    return list(order)
 
 
 def parts(op: ComputeOp) -> list[Expr]:
@@ -310,6 +387,29 @@ def loads(op: ComputeOp) -> Iterator[Load]:
         for n in walk(e):
             if isinstance(n, Load):
                 yield n
+
+
+def limits(op: ComputeOp) -> list[Expr]:
+    """Where reduce axes begin and how long they are, where that is no constant: i + 1, len[i]."""
+    ends = [n for a in op.reduce_axis for n in (a.start, a.extent)]
+    return [n for n in ends if isinstance(n, Expr)]
+
+
+def extent_loads(op: ComputeOp) -> Iterator[Load]:
+    """Every load that says where a reduce axis begins or how long it is."""
+    for e in limits(op):
+        for n in walk(e):
+            if isinstance(n, Load):
+                yield n
+
+
+def is_from_data(i: Index) -> bool:
+    """Does the index depend on data: P[i], or a reduce axis from P[i] to P[i + 1]?"""
+    for n in () if isinstance(i, int) else walk(i):
+        ends = (n.start, n.extent) if isinstance(n, Axis) and n.kind == "reduce" else ()
+        if isinstance(n, AsIndex) or any(map(is_from_data, ends)):
+            return True
+    return False
 
 
 @dataclass(frozen=True, slots=True, eq=False)

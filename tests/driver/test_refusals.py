@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import minitvm as tvm
-from minitvm import te, topi
+from minitvm import te, tir, topi
 from minitvm.base import ArgumentError, BuildError, ExprError, MeasureError, ScheduleError, TVMError
 from minitvm.runtime import set_num_threads
 from minitvm.tir import cast_to
@@ -74,6 +74,9 @@ FORMULAS: list[tuple[Mistake, str]] = [
     (lambda: te.comm_reducer(5, zero), "comm_reducer reduce: 5: it is not a function"),
     (lambda: te.scan(5, 6, 7), "scan scan: 5: not a tensor"),
     (lambda: te.decl_tensor_intrin(W.op, 5), "5: not a function"),
+    (lambda: tir.decl_buffer((4,), name=5), "decl_buffer(name=5): a name is a text"),
+    (lambda: tir.decl_buffer((4,), scope=5), "decl_buffer(scope=5): a scope is a text"),
+    (lambda: tir.decl_buffer((4,), offset_factor="a"), "decl_buffer(buffer, offset_factor='a')"),
 ]
 
 OPERATORS: list[tuple[Mistake, str]] = [

@@ -584,3 +584,20 @@ def test_the_report_says_for_how_long_memory_is_kept() -> None:
         "in loop y_inner of blury, around all that reads it (blury); "
         "kept throughout loop x_outer of blury"
     )
+
+
+def test_threads_that_share_memory_are_said_to_widen_what_is_computed() -> None:
+    A = te.placeholder((64,), name="A")
+    B = te.compute((64,), lambda i: A[i] + 1.0, name="B")
+    C = te.compute((64,), lambda i: B[i] * 2.0, name="C")
+    s = te.create_schedule(C.op)
+    bx, tx = s[C].split(C.op.axis[0], 8)
+    s[C].bind(bx, te.thread_axis("blockIdx.x"))
+    s[C].bind(tx, te.thread_axis("threadIdx.x"))
+    s[B].compute_at(s[C], tx)
+    s[B].set_scope("shared")
+    assert str(explain_bound(s.state, "B", "i")).splitlines()[-3:] == [
+        "    B[i] is i_outer*8 .. i_outer*8 + 7",
+        "  in each iteration of i_inner of C, where B is computed (compute_at, step 4)",
+        "  for all iterations of i_inner: they share the shared memory",
+    ]

@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 import minitvm as tvm
-from minitvm import te
+from minitvm import te, tir
 from minitvm.lowering import storage_rewrite
 from minitvm.tir import PrimFunc, verify
 
@@ -73,6 +73,23 @@ def test_what_is_read_later_is_kept(same: Same) -> None:
     D = te.compute((8,), lambda i: B[i] + C[i], name="D")
     lines = rewritten(flat(te.create_schedule(D.op), [A, D]), same)
     assert allocations(lines) == ["B", "C"]
+
+
+def test_conditions_read_the_shared_memory(same: Same) -> None:
+    def positive(ins: Any, outs: Any) -> Any:
+        ib = tir.ir_builder.create()
+        x, y = ib.buffer_ptr(ins[0]), ib.buffer_ptr(outs[0])
+        with ib.for_range(0, 8, name="i") as i:
+            y[i] = 0.0
+            with ib.if_scope(x[i] > 0.0):
+                y[i] = x[i]
+        return ib.get()
+
+    _, (A, T2) = steps(8, add_one, add_one)
+    C = te.extern((8,), [T2], positive, name="C", dtype="float32")
+    lines = rewritten(flat(te.create_schedule(C.op), [A, C]), same)
+    assert allocations(lines) == ["T1"]
+    assert lines[-2:] == ["  if T1[i_2] > 0.0:", "    C[i_2] = T1[i_2]"]
 
 
 def test_other_types_and_sizes_do_not_share(same: Same) -> None:

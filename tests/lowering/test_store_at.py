@@ -86,6 +86,49 @@ def test_a_row_whose_loop_is_split_is_computed_as_a_whole() -> None:
     assert "min(" not in check(s, A, C)
 
 
+REMEDY = (
+    "\n  try: store_at along a serial loop with which one unsplit axis moves; "
+    "or compute_at the loop where it is stored"
+)
+
+
+def kept_nothing(s: te.Schedule) -> list[str]:
+    return [str(w) for w in s.warnings() if w.what.startswith("store_at")]
+
+
+def test_a_warning_says_why_nothing_is_kept() -> None:
+    s, _, B, *_ = rows()
+    assert kept_nothing(s) == []
+    s[B].split(B.op.axis[0], factor=2)
+    (said,) = kept_nothing(s)
+    assert said == (
+        "store_at of B: nothing is kept: its axis y is split or fused, and would slide along loop "
+        "y_inner, so all that an iteration needs is computed in it, each element 2.6667 times"
+        + REMEDY
+    )
+    assert "warning  store_at of B: nothing is kept" in str(s.explain())
+
+
+def test_a_warning_says_which_mark_is_in_the_way() -> None:
+    s, _, B, *_ = rows()
+    s[B].parallel(B.op.axis[0])
+    assert "its axis y is marked parallel, and would slide along loop" in kept_nothing(s)[0]
+
+
+def test_a_loop_along_which_nothing_overlaps_is_named() -> None:
+    s, _, B, C, _, yi = rows()
+    s[B].compute_at(s[C], C.op.axis[1])
+    s[B].store_at(s[C], yi)
+    (said,) = kept_nothing(s)
+    assert "its parts do not overlap along loop x" in said
+    assert "each element 2.6667 times" in said
+
+
+def test_windows_that_do_not_overlap_need_no_warning() -> None:
+    s, *_ = rows(window=2, step=3)
+    assert kept_nothing(s) == []
+
+
 def test_a_vectorized_row_slides() -> None:
     s, A, B, C, *_ = rows()
     s[B].vectorize(B.op.axis[1])

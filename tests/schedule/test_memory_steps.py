@@ -6,7 +6,7 @@ import pytest
 
 import minitvm as tvm
 from minitvm import te
-from minitvm.base import ScheduleError
+from minitvm.base import LoweringError, ScheduleError
 from minitvm.schedule import (
     Annotate,
     Bind,
@@ -213,6 +213,24 @@ def test_which_thread_stores_a_sum_makes_no_difference() -> None:
 
 
 @pytest.mark.parametrize(
+    ("conds", "says"),
+    [
+        (("k < 3", "k > 3"), "k < 3 and 3 < k holds for none of the threads 0 .. 5: no thread "
+         "would store the result\n  try: k == 0"),
+        (("k < i",), "k < i mixes a thread that folds with other axes: all such threads hold the "
+         "same result, and which one stores it does not matter\n  try: k == 0, and a second "
+         "condition on the data axes"),
+    ],
+    ids=["none", "mixed"],
+)  # fmt: skip
+def test_a_thread_that_folds_must_be_there_to_store(conds: tuple[str, ...], says: str) -> None:
+    s = rowsum()
+    s["C"].bind(s["C"].op.reduce_axis[0], te.thread_axis("threadIdx.x"))
+    step = SetStorePredicate("C", ("i", "k"), conds)
+    assert refusal(s, step) == f"set_store_predicate of C: {says}"
+
+
+@pytest.mark.parametrize(
     ("step", "says"),
     [
         (SetStorePredicate("C", ("x",), ("x < 1",)),
@@ -284,6 +302,20 @@ def test_compute_root_takes_the_memory_along() -> None:
     assert loops(s, *steps) == loops(t)
 
 
+def test_where_a_stage_is_kept_may_be_said_before_where_it_is_computed() -> None:
+    first, second = ComputeAt("B", "C", "j"), StoreAt("B", "C", "i")
+    assert loops(chain(), second, first) == loops(chain(), first, second)
+
+
+def test_a_stage_that_is_kept_and_not_computed_anywhere_has_no_loops_yet() -> None:
+    with pytest.raises(LoweringError) as caught:
+        loops(chain(), StoreAt("B", "C", "i"))
+    assert str(caught.value) == (
+        "store_at of B: it is not yet computed inside that loop\n"
+        "  try: compute_at that loop or one inside it; or compute_root, which forgets store_at"
+    )
+
+
 def test_the_memory_moves_with_the_loop_that_is_split() -> None:
     s = chain()
     steps = (ComputeAt("B", "C", "j"), StoreAt("B", "C", "i"), Split("C", "i", factor=2))
@@ -293,12 +325,14 @@ def test_the_memory_moves_with_the_loop_that_is_split() -> None:
 @pytest.mark.parametrize(
     ("steps", "says"),
     [
-        ([StoreAt("B", "C", "i")],
-         "store_at of B at C, loop 'i': B is not computed inside that loop\n"
-         "  try: compute_at an inner loop first; what is stored is then kept for the outer one"),
+        ([StoreAt("B", "B", "i")],
+         "store_at of B: a stage is not kept inside itself\n  try: a loop of a reader"),
         ([ComputeAt("B", "C", "i"), StoreAt("B", "C", "j")],
          "store_at of B at C, loop 'j': B is not computed inside that loop\n"
-         "  try: compute_at an inner loop first; what is stored is then kept for the outer one"),
+         "  try: compute_at an inner loop; what is stored is then kept for the outer one"),
+        ([StoreAt("B", "C", "j"), ComputeAt("B", "C", "i")],
+         "store_at of B at C, loop 'j': B is not computed inside that loop\n"
+         "  try: compute_at an inner loop; what is stored is then kept for the outer one"),
         ([ComputeAt("B", "C", "j"), Annotate("C", "j", "parallel"), StoreAt("B", "C", "i")],
          "store_at of B at C, loop 'i': loop 'j' of C in between is marked parallel: its "
          "iterations would share the memory\n  try: a serial loop, or store it inside that loop"),
@@ -313,7 +347,7 @@ def test_the_memory_moves_with_the_loop_that_is_split() -> None:
         ([DoubleBuffer("C")],
          "double_buffer of C: it is an output: it must be stored as a whole, at root"),
     ],
-    ids=["root", "inside", "parallel", "later", "double", "stored", "output"],
+    ids=["itself", "inside", "before", "parallel", "later", "double", "stored", "output"],
 )  # fmt: skip
 def test_memory_that_cannot_be_kept_is_refused(steps: list[Step], says: str) -> None:
     assert refusal(chain(), *steps) == says

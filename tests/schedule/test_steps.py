@@ -878,6 +878,14 @@ def test_applying_a_step_leaves_the_old_state_as_it_was() -> None:
     assert start.steps == ()
 
 
+def test_a_stage_is_never_changed_and_equals_only_itself() -> None:
+    stage = matrix().state.stage("C")
+    with pytest.raises(AttributeError):
+        stage.scope = "local"  # type: ignore[misc]
+    assert [stage].index(stage) == 0
+    assert stage.change() != stage
+
+
 def test_a_state_knows_the_steps_that_led_to_it() -> None:
     step = Split("C", "i", factor=2)
     assert apply(matrix().state, step).steps == (step,)

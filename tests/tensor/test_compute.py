@@ -85,9 +85,9 @@ def test_a_shape_that_is_no_shape_is_refused(shape: Any, says: str) -> None:
 
 
 def test_an_unknown_dtype_is_refused_with_the_known_ones() -> None:
-    assert refusal(lambda: placeholder((8,), "float16")) == (
-        "dtype 'float16': there is no such type\n"
-        "  try: one of bool, int8, int16, int32, int64, uint8, float32, float64"
+    assert refusal(lambda: placeholder((8,), "float8")) == (
+        "dtype 'float8': there is no such type\n"
+        "  try: one of bool, int8, int16, int32, int64, uint8, float16, float32, float64"
     )
 
 
@@ -139,8 +139,20 @@ def test_a_reduce_axis_that_ends_before_it_begins_is_refused() -> None:
 
 def test_a_reduce_axis_takes_a_pair() -> None:
     assert refusal(lambda: reduce_axis(5)) == (
-        "reduce_axis(5): it takes a pair (lo, hi)\n  try: reduce_axis((0, K))"
+        'reduce_axis(5): it takes one pair (lo, hi)\n  try: reduce_axis((0, K), name="k")'
     )
+
+
+def test_the_range_of_a_reduce_axis_is_one_argument() -> None:
+    """A lecture has tvm.reduce_axis(0, h), name='k'), where a bracket is missing."""
+    h: Any = var("h")
+    assert refusal(lambda: reduce_axis(0, h, name="k")).startswith(
+        "reduce_axis(0, h): it takes one pair (lo, hi)"
+    )
+
+
+def test_the_name_of_a_reduce_axis_may_come_second() -> None:
+    assert reduce_axis((0, 4), "k").name == "k"
 
 
 @pytest.mark.parametrize(
@@ -419,9 +431,12 @@ def test_a_formula_without_meaning_is_refused(fcompute: Callable[..., Any], says
         (lambda i: V[i + 1], "V[i + 1] may leave V: index 0 is i + 1, from 1 to 8, "
          "dimension 0 of V is 0 .. 7\n"
          "  try: te.if_then_else(te.all(i + 1 >= 0, i + 1 <= 7), V[i + 1], 0)"),
-        (lambda i: V[i - 1], "V[i - 1] may leave V: index 0 is i - 1, from -1 to 6, "
+        (lambda i: V[i - 1] + V[i + 1], "V[i + 1] may leave V: index 0 is i + 1, from 1 to 8, "
          "dimension 0 of V is 0 .. 7\n"
-         "  try: te.if_then_else(te.all(i - 1 >= 0, i - 1 <= 7), V[i - 1], 0)"),
+         "  try: te.if_then_else(te.all(i + 1 >= 0, i + 1 <= 7), V[i + 1], 0)"),
+        (lambda i: V[6 - i], "V[6 - i] may leave V: index 0 is 6 - i, from -1 to 6, "
+         "dimension 0 of V is 0 .. 7\n"
+         "  try: te.if_then_else(te.all(6 - i >= 0, 6 - i <= 7), V[6 - i], 0)"),
         (lambda i: A[0, i], "A[0, i] may leave A: index 1 is i, from 0 to 7, "
          "dimension 1 of A is 0 .. 3\n"
          "  try: te.if_then_else(te.all(i >= 0, i <= 3), A[0, i], 0)"),

@@ -8,7 +8,7 @@ import pytest
 
 import minitvm as tvm
 from minitvm import te, tir
-from minitvm.base import ExprError, ScheduleError
+from minitvm.base import ArgumentError, ExprError, ScheduleError
 from minitvm.tensor import Tensor, evaluate
 
 TARGETS = ("interpreter", "python", "llvm")
@@ -108,15 +108,6 @@ def test_more_rows_of_the_past_may_be_read(target: str) -> None:
     assert got.tolist() == [1, 1, 2, 3, 5, 8, 13, 21]
 
 
-def test_its_loops_are_not_scheduled() -> None:
-    _, S = running_sum()
-    text = '[["split", {"stage": "S", "axis": "t", "factor": 2}]]'
-    assert says(lambda: te.Schedule.from_json(text, S.op), ScheduleError) == (
-        "split of S: it is an extern operation: its loops are in its statement\n"
-        "  try: write them as they should run: ib.for_range(..., kind='parallel')"
-    )
-
-
 # --- refusals ------------------------------------------------------------------------------------
 
 STATE = te.scan_state((6, 3), name="state")
@@ -131,6 +122,14 @@ BESIDE = te.compute(
     (7, 3), lambda t, i: te.if_then_else(t > 0, STATE[t - 1, i], 0.0), name="beside"
 )
 
+
+def two_lengths() -> None:
+    a, b = te.scan_state((6,), name="a"), te.scan_state((6,), name="b")
+    inits = [te.compute((n,), lambda t: te.const(0.0), name="init") for n in (1, 2)]
+    updates = [te.compute((6,), lambda t: a[t - 1]), te.compute((6,), lambda t: b[t - 1])]
+    te.scan(inits, updates, [a, b], name="S")
+
+
 REFUSALS: dict[str, tuple[Callable[[], Any], str]] = {
     "now": (
         scan_of(lambda t, i: STATE[t, i]),
@@ -143,8 +142,20 @@ REFUSALS: dict[str, tuple[Callable[[], Any], str]] = {
         "  try: init with more rows, or state[t - 1, ...]",
     ),
     "no state": (
-        lambda: te.scan(FIRST, FIRST, te.placeholder((1, 3), name="p"), name="S"),
-        "scan S: p: it is no state\n  try: te.scan_state(shape, dtype, name)",
+        lambda: te.scan(FIRST, FIRST, FIRST, name="S"),
+        "scan S: first: it is no state\n  try: te.placeholder(shape, dtype, name)",
+    ),
+    "no time": (
+        lambda: te.scan(FIRST, FIRST, te.placeholder((), name="p"), name="S"),
+        "scan S: p: it has no rows\n  try: shape (T, ...)",
+    ),
+    "two lengths": (
+        two_lengths,
+        "scan S: the inits have 1, 2 rows\n  try: as many of each",
+    ),
+    "twice": (
+        lambda: te.scan([FIRST] * 2, [FIRST] * 2, [te.scan_state((1, 3))] * 2, name="S"),
+        "scan S: an update or state is given twice\n  try: one for each output",
     ),
     "shapes": (
         scan_of(lambda t, i: STATE[t - 1, i], shape=(5, 3)),
@@ -190,4 +201,42 @@ def test_the_state_exists_only_inside() -> None:
     assert says(scan_of(lambda t, i: STATE[t - 1, i], first)) == (
         "scan S: state is read outside of the scan: it exists while the scan runs\n"
         "  try: read the result of the scan"
+    )
+
+
+def test_a_placeholder_of_which_earlier_rows_are_read_is_the_state_of_a_scan_or_refused() -> None:
+    A = te.placeholder((6,), name="A")
+    C = te.compute((6,), lambda i: A[i - 1], name="C")
+    assert says(lambda: te.create_schedule(C.op)) == (
+        "compute C: A[i - 1] may leave A: index 0 is i - 1, before the first row, and A is not the "
+        "state of a scan\n  try: te.if_then_else(i - 1 >= 0, A[i - 1], 0); or te.scan(init, C, A)"
+    )
+
+
+def test_parts_of_a_scan_are_not_read_or_kept_outside_of_it() -> None:
+    _, H = network()
+    (S,) = H.op.input_tensors
+    update = S.op.updates[0]
+    more = te.compute((5, 4), lambda t, i: update[t, i] + S[t, i], name="more")
+    assert says(lambda: te.create_schedule(more.op), ScheduleError) == (
+        "more reads update: that is a part of scan S, which keeps only its own result\n"
+        "  try: read S instead"
+    )
+    assert says(lambda: te.create_schedule([S.op, update.op]), ScheduleError) == (
+        "a schedule of update: it is a part of scan S, which keeps only its own result\n"
+        "  try: pass S.op alone"
+    )
+    assert says(lambda: te.create_schedule(update.op)) == (
+        "h is read outside of a scan: it stands for what a scan has computed so far\n"
+        "  try: schedule the result of te.scan"
+    )
+
+
+def test_a_state_is_no_argument() -> None:
+    inputs, H = network()
+    s = te.create_schedule(H.op)
+    h = H.op.input_tensors[0].op.states[0]
+    assert says(lambda: tvm.lower(s, [*inputs, h, H]), ArgumentError) == (
+        "argument h: it is the state of a scan, which lives in the result of that scan\n"
+        "  try: args = [X, W, H]"
     )

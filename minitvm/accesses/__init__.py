@@ -1,0 +1,24 @@
+"""Recorded runs: which elements a scheduled program reads and writes, in which order.
+
+    trace = accesses.record(s, [A, B, C])
+    print(cachesim.simulate(cachesim.Cache.l1(), trace))
+
+The program runs as plain serial loops, the turns of parallel and vectorized ones one after the
+other; every buffer is memory, also one that good code would keep in registers.
+"""
+
+from .measure import Footprint, Intensity, arithmetic_intensity, footprints
+from .record import LIMIT, record
+from .trace import AccessTrace, Iterations, Placed
+
+__all__ = [
+    "LIMIT",
+    "AccessTrace",
+    "Footprint",
+    "Intensity",
+    "Iterations",
+    "Placed",
+    "arithmetic_intensity",
+    "footprints",
+    "record",
+]

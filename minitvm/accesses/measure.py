@@ -1,0 +1,111 @@
+"""What a recorded run says: footprints of loops, operations for each byte."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import cast
+
+import numpy as np
+
+from minitvm import cachesim
+from minitvm.base import ArgumentError
+
+from .trace import AccessTrace, Array, Iterations
+
+
+@dataclass(frozen=True, slots=True)
+class Footprint:
+    """What one iteration of a loop touches, on average over all its iterations in the run.
+
+    loop         its name; "" for the program as a whole, which runs once
+    around       the numbers of the loops around it, outermost first
+    iterations   how many there were
+    lines        distinct cache lines, for each buffer that is used inside
+    bytes        bytes of distinct elements, for each buffer that is used inside
+    """
+
+    loop: str
+    around: tuple[int, ...]
+    iterations: int
+    lines: dict[str, float]
+    bytes: dict[str, float]
+
+    def __str__(self) -> str:
+        each = ", ".join(f"{name} {n:.6g}" for name, n in self.lines.items())
+        return f"{self.loop or 'in all'}: {self.iterations} iterations, lines: {each or 'none'}"
+
+
+def footprints(trace: AccessTrace, line: int = 64) -> tuple[Footprint, ...]:
+    """The footprint of the whole program, then of one iteration of each loop, in text order.
+
+    Raises ArgumentError if an element is larger than a line.
+    """
+    widest = max((b.itemsize for b in trace.buffers), default=1)
+    if isinstance(line, int) and line < widest:  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise ArgumentError(f"line={line}", f"an element has {widest} bytes", "64")
+    seen = cachesim.previous(trace, line), cachesim.previous(trace, 1)
+    every, start = np.ones(len(trace.sites), np.bool_), np.zeros(1, np.int64)
+    found = [_footprint(trace, Iterations("", 0, (), start, start), every, seen)]
+    for k, loop in enumerate(trace.loops):
+        inside = np.array([k in site.loops for site in trace.sites], np.bool_)
+        found.append(_footprint(trace, loop, inside, seen))
+    return tuple(found)
+
+
+def _footprint(
+    trace: AccessTrace, loop: Iterations, inside: Array, seen: tuple[Array, Array]
+) -> Footprint:
+    """Counts the accesses that are the first to their line, or element, in their iteration."""
+    begin = np.zeros(len(trace), np.int64)
+    starts = loop.starts[loop.starts < len(trace)]
+    begin[starts] = starts
+    begin = np.maximum.accumulate(begin)
+    here = inside[trace.site]
+    many = max(1, len(loop.starts))
+    lines, items = (
+        np.bincount(trace.buffer[here & (last < begin)], minlength=len(trace.buffers)) / many
+        for last in seen
+    )
+    used = cast("list[int]", np.unique(trace.buffer[here]).tolist())
+    names = {b: trace.buffers[b] for b in used}
+    return Footprint(
+        loop.name,
+        loop.around,
+        len(loop.starts),
+        {p.name: float(lines[b]) for b, p in names.items()},
+        {p.name: float(items[b]) * p.itemsize for b, p in names.items()},
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Intensity:
+    """How much a program computes for each byte that it moves: its place under the roofline.
+
+    flops          arithmetic operations on data
+    bytes_touched  of distinct elements: what has to be moved at least
+    bytes_missed   fetched into the cache, in whole lines
+    bytes_moved    those, and what is written back, what is dirty at the end included
+    """
+
+    flops: int
+    bytes_touched: int
+    bytes_missed: int
+    bytes_moved: int
+
+    @property
+    def ideal(self) -> float:
+        """Operations per byte if everything were moved once."""
+        return self.flops / max(1, self.bytes_touched)
+
+    @property
+    def actual(self) -> float:
+        """Operations per byte that moves between the cache and what is below it."""
+        return self.flops / max(1, self.bytes_moved)
+
+
+def arithmetic_intensity(trace: AccessTrace, cache: cachesim.Cache | None = None) -> Intensity:
+    """Operations of the run, and the bytes it moves through `cache` (by default Cache.l1())."""
+    (replay,) = cachesim.simulate([cache or cachesim.Cache.l1()], trace)
+    new = cachesim.previous(trace, 1) < 0
+    touched = int(trace.size[new].sum())
+    return Intensity(trace.flops, touched, replay.misses * replay.cache.line, replay.bytes_moved)

@@ -1,0 +1,240 @@
+"""A program run once, its accesses written down by machine code."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import accumulate
+from numbers import Integral
+from typing import Any, cast
+
+import numpy as np
+
+from minitvm.base import ArgumentError
+from minitvm.driver import build, lower
+from minitvm.lowering import PASSES, Recording, flatten, known_stores, record_accesses
+from minitvm.te import Schedule
+from minitvm.tensor import PlaceholderOp, Tensor, tensor_of
+from minitvm.tir import (
+    Allocate,
+    Buffer,
+    Load,
+    PrimFunc,
+    Store,
+    Var,
+    elements,
+    high,
+    sizes_of,
+    substitute,
+    walk,
+)
+
+from .trace import AccessTrace, Array, Iterations, Placed
+
+PAGE = 4096  # every buffer begins at a multiple of it
+LIMIT = 50_000_000
+
+
+def record(
+    s: Schedule | PrimFunc,
+    args: Sequence[Tensor | Var] | None = None,
+    *,
+    sizes: Mapping[Any, int] | None = None,
+    data: Mapping[Any, Any] | None = None,
+    limit: int = LIMIT,
+) -> AccessTrace:
+    """The accesses that a schedule, or a program without vectors, makes on one run.
+
+    args     its tensors, as for tvm.build; by default all inputs, then all outputs
+    sizes    the value of each symbolic size, by variable or name: {"n": 128}
+    data     arrays, by tensor or name; others hold zeros, which seldom changes what is accessed
+    limit    the most events (accesses, and iterations that begin)
+
+    Raises ArgumentError for more events, for sizes that are missing or wrong; LoweringError for
+    loops bound to threads and for calls that are given memory, as tensorize makes.
+    """
+    if type(limit) is not int or limit < 0:
+        raise ArgumentError(f"limit={limit!r}", "it is a number of events", f"limit={LIMIT}")
+    for what, given in (("sizes", sizes), ("data", data)):
+        if not isinstance(given, Mapping | None):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise ArgumentError(f"{what}={given!r}", "values by name", f'{what}={{"n": ...}}')
+    if isinstance(s, PrimFunc):
+        func = _flat(s)
+        args = cast("Sequence[Any]", func.params)
+    else:
+        args = _every_tensor(s) if args is None else args
+        func = lower(s, args, passes=PASSES["python"])
+    inputs = _arguments(func, args, sizes or {}, data or {})
+    values = sizes_of(func, tuple(inputs))
+    least = known_stores(substitute(func.body, values))
+    if least > limit:
+        raise _too_many(func, f"at least {least} stores", limit)
+    recording = record_accesses(func)
+    events, numbers, flops = _run(recording, inputs, limit)
+    return _trace(func, recording, events, numbers, flops, values)
+
+
+def _every_tensor(s: Schedule) -> list[Tensor]:
+    """All inputs, then all outputs."""
+    if not isinstance(s, Schedule):  # pyright: ignore[reportUnnecessaryIsInstance]  users pass C.op
+        return []
+    inputs = [x.op for x in s.state.stages if isinstance(x.op, PlaceholderOp)]
+    return [tensor_of(op, n) for op in (*inputs, *s.outputs) for n in range(len(op.dtypes))]
+
+
+def _flat(func: PrimFunc) -> PrimFunc:
+    """The program with one offset per access, as it may be already."""
+    used = [n for n in walk(func.body) if isinstance(n, Load | Store)]
+    done = all(len(n.indices) == 1 for n in used)
+    return func if done else replace(func, body=flatten(func.body))
+
+
+def _arguments(
+    func: PrimFunc, args: Sequence[Any], sizes: Mapping[Any, int], data: Mapping[Any, Any]
+) -> list[Any]:
+    """What to call the program with: what is given, zeros for the other buffers."""
+    arrays: dict[Buffer, Array] = {}
+    for p, arg in zip(func.params, args, strict=True):
+        found = [data[key] for key in (arg, p, p.name) if key in data]
+        if found and isinstance(p, Buffer):
+            arrays[p] = np.asarray(found[0], order="C")
+    keys = {key for p, arg in zip(func.params, args, strict=True) for key in (arg, p, p.name)}
+    _all_known("data", data, keys, [p.name for p in func.params])
+    values = _sizes(func, sizes, arrays)
+    return [
+        values[p] if isinstance(p, Var) else arrays[p] if p in arrays else _zeros(p, values)
+        for p in func.params
+    ]
+
+
+def _sizes(
+    func: PrimFunc, given: Mapping[Any, int], arrays: Mapping[Buffer, Array]
+) -> dict[Var, int]:
+    """The value of each scalar parameter and size: given, or seen in the shape of an array."""
+    wanted = [v for v in (*func.params, *func.sizes) if isinstance(v, Var)]
+    values: dict[Var, int] = {}
+    for b, array in arrays.items():
+        values |= {n: m for n, m in zip(b.shape, array.shape, strict=False) if isinstance(n, Var)}
+    values |= {v: given[key] for v in wanted for key in (v.name, v) if key in given}
+    for v, n in values.items():
+        if isinstance(n, bool) or not isinstance(n, Integral):
+            raise ArgumentError(f"sizes: {v.name} = {n!r}", "not a whole number")
+    names = [v.name for v in wanted]
+    _all_known("sizes", given, {*wanted, *names}, names)
+    for v in wanted:
+        if v not in values:
+            raise ArgumentError(
+                f"sizes: {v.name!r}", "its value is not given", f"sizes={dict.fromkeys(names, 64)}"
+            )
+    return {v: int(n) for v, n in values.items()}
+
+
+def _all_known(what: str, given: Mapping[Any, Any], keys: set[Any], names: list[str]) -> None:
+    for key in given:
+        if key not in keys:
+            known = f"one of {', '.join(names)}" if names else "leave it out"
+            raise ArgumentError(
+                f"{what}: {getattr(key, 'name', key)!r}", "not of this program", known
+            )
+
+
+def _zeros(b: Buffer, sizes: Mapping[Var, int]) -> Array:
+    shape = [substitute(n, sizes) for n in b.shape]
+    if any(not isinstance(n, int) or n < 0 for n in shape):
+        given = ", ".join(f"{v.name} = {n}" for v, n in sizes.items())
+        raise ArgumentError(f"sizes: {given}", f"{b.name} cannot have the shape {tuple(shape)}")
+    return np.zeros(shape, b.dtype.numpy)
+
+
+def _too_many(func: PrimFunc, found: str, limit: int) -> ArgumentError:
+    return ArgumentError(
+        f"the accesses of {func.name}", f"{found}, the limit is {limit}", "smaller sizes, or limit="
+    )
+
+
+def _run(recording: Recording, inputs: list[Any], limit: int) -> tuple[Array, Array, int]:
+    """(events, values, operations): run once to count the events, once more to keep them."""
+    func = recording.func
+    call = build(func, target="llvm -num-cores=1")
+    outputs = {id(b) for b in func.outputs}
+    room = 0
+    while True:
+        args = [
+            a.copy() if id(p) in outputs else a for p, a in zip(func.params, inputs, strict=False)
+        ]
+        events, values = np.empty(room, np.int32), np.empty(room, np.int64)
+        counts = np.zeros(2, np.int64)
+        call(*args, events, values, counts)
+        found, flops = counts.tolist()
+        if found > limit:
+            raise _too_many(func, f"{found} events", limit)
+        if found <= room:
+            return events[:found], values[:found], flops
+        room = found
+
+
+# --- what was recorded ---------------------------------------------------------------------------
+
+
+def _trace(
+    func: PrimFunc,
+    recording: Recording,
+    events: Array,
+    values: Array,
+    flops: int,
+    sizes: Mapping[Var, int],
+) -> AccessTrace:
+    """Accesses and beginnings of iterations, which were written down together, taken apart."""
+    is_access = events >= 0
+    before = np.cumsum(is_access)
+    loops: list[Iterations] = []
+    for k, loop in enumerate(recording.loops):
+        begins = np.flatnonzero(events == -1 - k)
+        loops.append(Iterations(loop.name, loop.line, loop.around, before[begins], values[begins]))
+    site, index = events[is_access], values[is_access]
+    buffers = list(dict.fromkeys(_buffers(func)))
+    owner = np.array([buffers.index(p.buffer) for p in recording.sites], np.int32)
+    buffer = owner[site]
+    placed = _placed(func, buffers, _used(buffer, index, len(buffers)), sizes)
+    bases, widths = (
+        np.array([getattr(b, f) for b in placed], np.int64) for f in ("base", "itemsize")
+    )
+    address = bases[buffer] + index * widths[buffer]
+    write = np.array([p.write for p in recording.sites], np.bool_)[site]
+    sites, found = recording.sites, tuple(loops)
+    return AccessTrace(
+        site, buffer, index, address, write, sites, tuple(placed), found, flops, func
+    )
+
+
+def _buffers(func: PrimFunc) -> Iterator[Buffer]:
+    """Parameters, then what the program allocates."""
+    yield from (p for p in func.params if isinstance(p, Buffer))
+    yield from (n.buffer for n in walk(func.body) if isinstance(n, Allocate))
+
+
+def _used(buffer: Array, index: Array, count: int) -> list[int]:
+    """For each buffer, one more than the last element accessed."""
+    found = np.zeros(count, np.int64)
+    np.maximum.at(found, buffer, index + 1)
+    return found.tolist()
+
+
+def _placed(
+    func: PrimFunc, buffers: list[Buffer], used: list[int], sizes: Mapping[Var, int]
+) -> list[Placed]:
+    """The buffers one after the other, each at the beginning of a page."""
+    printer, shapes, spans = func.printer(), list[tuple[int, ...]](), list[int]()
+    for b, most in zip(buffers, used, strict=True):
+        extents = [high(substitute(n, sizes)) for n in b.shape]
+        span = high(substitute(elements(b), sizes))
+        known = [n for n in (*extents, span) if isinstance(n, int)]
+        fixed = len(known) == len(extents) + 1
+        shapes.append(tuple(known[:-1]) if fixed else (most,))
+        spans.append((known[-1] if fixed else most) * b.dtype.bytes)
+    pages = [max(1, -(-span // PAGE)) for span in spans]
+    bases = [PAGE * n for n in accumulate(pages, initial=1)]
+    return [
+        Placed(printer.name(b), shape, b.dtype, base, not any(b is p for p in func.params))
+        for b, shape, base in zip(buffers, shapes, bases, strict=False)
+    ]

@@ -1,0 +1,96 @@
+"""What a cache is made of."""
+
+from __future__ import annotations
+
+import operator
+from dataclasses import dataclass
+from typing import Any, cast
+
+from minitvm.base import ArgumentError
+
+MOST_BYTES = 1 << 30
+POLICIES = ("lru", "fifo")
+
+
+@dataclass(frozen=True, slots=True)
+class Cache:
+    """A set-associative cache that allocates on writes and writes back what is evicted.
+
+    bytes    its capacity: sets * ways * line
+    line     bytes that are fetched at once: a power of two
+    ways     lines that a set holds; None: one set holds all lines (fully associative)
+    policy   who leaves a full set: "lru", the line not used for longest; "fifo", the oldest one
+
+    Line number L (address // line) lives in set L % sets. Raises ArgumentError if the number of
+    sets is not a power of two, as in every cache that is built.
+    """
+
+    bytes: int = 32768
+    line: int = 64
+    ways: int | None = 8
+    policy: str = "lru"
+
+    def __post_init__(self) -> None:
+        for name in ("bytes", "line", "ways"):
+            object.__setattr__(self, name, _count(name, getattr(self, name)))
+        if self.policy not in POLICIES:
+            raise ArgumentError(
+                f"Cache(policy={self.policy!r})", "no such policy", f"one of {', '.join(POLICIES)}"
+            )
+        _power_of_two("line", self.line, f"it is {self.line}")
+        if self.bytes > MOST_BYTES:
+            raise ArgumentError(f"Cache(bytes={self.bytes})", f"more than {MOST_BYTES}")
+        row = self.line * (self.ways or 1)
+        if self.bytes % row:
+            raise ArgumentError(
+                f"Cache(bytes={self.bytes}, line={self.line}, ways={self.ways})",
+                f"{self.bytes} is no multiple of ways * line = {row}",
+                f"bytes={max(1, self.bytes // row) * row}",
+            )
+        if self.ways is not None:
+            found = f"{self.bytes} / (line {self.line} * ways {self.ways}) = {self.sets}"
+            _power_of_two("the number of sets", self.sets, found)
+
+    @property
+    def lines(self) -> int:
+        """How many lines it holds."""
+        return self.bytes // self.line
+
+    @property
+    def sets(self) -> int:
+        """How many sets its lines are divided among."""
+        return 1 if self.ways is None else self.bytes // (self.line * self.ways)
+
+    @classmethod
+    def l1(cls) -> Cache:
+        """A first level as in most CPUs: 32 KiB, 8 ways."""
+        return cls(32 << 10, 64, 8)
+
+    @classmethod
+    def l2(cls) -> Cache:
+        """A second level: 512 KiB, 8 ways."""
+        return cls(512 << 10, 64, 8)
+
+    @classmethod
+    def l3(cls) -> Cache:
+        """One core's share of a third level: 2 MiB, 16 ways."""
+        return cls(2 << 20, 64, 16)
+
+
+def _count(name: str, value: Any) -> int | None:
+    """`value` as an int of at least 1; ways may be None."""
+    if value is None and name == "ways":
+        return None
+    try:
+        n = 0 if isinstance(value, bool) else operator.index(cast("int", value))
+    except TypeError:
+        n = 0
+    if n < 1:
+        raise ArgumentError(f"Cache({name}={value!r})", "not a whole number of at least 1")
+    return n
+
+
+def _power_of_two(what: str, n: int, found: str) -> None:
+    if n & (n - 1):
+        near = 1 << n.bit_length()
+        raise ArgumentError(f"Cache: {what}", f"{found}, no power of two", f"{near // 2} or {near}")

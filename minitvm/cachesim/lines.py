@@ -1,0 +1,148 @@
+"""From addresses to the lines that they lie in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, NamedTuple, Protocol, TypeAlias
+
+import numpy as np
+
+from minitvm.base import ArgumentError
+
+from .kernels import NONE, Ints, compiled, last_seen, number
+
+MOST = 1 << 28  # line look-ups of one call
+HIGHEST = 1 << 60  # of addresses
+
+
+class Accesses(Protocol):
+    """What a recorded run offers: arrays of one element per access, in program order."""
+
+    @property
+    def address(self) -> Ints:
+        """Of the first byte."""
+        ...
+
+    @property
+    def size(self) -> Ints:
+        """In bytes."""
+        ...
+
+    @property
+    def write(self) -> Ints:
+        """Is it a store?"""
+        ...
+
+
+Given: TypeAlias = "Ints | Iterable[int] | Accesses"
+
+
+class Lookups(NamedTuple):
+    """The lines that are looked up, and the number of the access that each belongs to."""
+
+    lines: Ints
+    at: Ints
+
+
+def addresses_of(given: Any) -> Ints:
+    """The addresses of a recorded run, or those that are given as they are."""
+    return whole("addresses", getattr(given, "address", given), 0)
+
+
+def sizes_of(given: Any, sizes: Any) -> Any:
+    """The sizes of a recorded run unless others are given; None: one byte each."""
+    return getattr(given, "size", None) if sizes is None and _is_trace(given) else sizes
+
+
+def writes_of(given: Any, writes: Any, n: int) -> Ints:
+    """Which of n accesses are stores: those of a recorded run unless others are given."""
+    if writes is None:
+        writes = given.write if _is_trace(given) else False
+    found = np.asarray(writes)
+    if found.dtype != np.bool_ or found.shape not in ((), (n,)):
+        raise ArgumentError(
+            f"writes of type {found.dtype}, shape {found.shape}",
+            f"it says of each of {n} accesses whether it is a store",
+            "a bool array, or one bool for all",
+        )
+    return np.broadcast_to(found, (n,))
+
+
+def _is_trace(given: Any) -> bool:
+    return hasattr(given, "address")
+
+
+def whole(what: str, values: Any, least: int) -> Ints:
+    """`values` as one row of int64, each at least `least`."""
+    found = np.asarray(values)
+    if not found.size:
+        found = found.astype(np.int64)
+    if found.ndim != 1 or found.dtype.kind not in "iu":
+        raise ArgumentError(
+            f"{what} of type {found.dtype}, {found.ndim} dimensions", "a row of integers is needed"
+        )
+    if found.size and (found.min() < least or found.max() >= HIGHEST):
+        raise ArgumentError(
+            f"{what} from {found.min()} to {found.max()}", f"not in {least} .. 2**60 - 1"
+        )
+    return found.astype(np.int64, copy=False)
+
+
+def checked_line(line: Any) -> int:
+    """`line` if it is a power of two."""
+    if type(line) is not int or line < 1 or line & (line - 1):
+        raise ArgumentError(f"line={line!r}", "not a power of two", "64: bytes of a cache line")
+    return line
+
+
+def lookups(addresses: Ints, sizes: Any, line: int) -> Lookups:
+    """The lines that accesses touch: one each, more where an access crosses the end of a line."""
+    first, at = addresses // line, np.arange(len(addresses))
+    if sizes is None or not len(first):
+        return Lookups(first, at)
+    size = whole("sizes", np.atleast_1d(sizes), 1)
+    if len(size) not in (1, len(addresses)):
+        raise ArgumentError(f"{len(size)} sizes", f"there are {len(addresses)} accesses")
+    many = (addresses + size - 1) // line - first + 1
+    total = int(many.sum(dtype=np.float64))
+    if total == len(first):
+        return Lookups(first, at)
+    if total > MOST:
+        raise ArgumentError(f"{total} look-ups of lines", f"more than {MOST}", "smaller sizes")
+    at = np.repeat(at, many)
+    start = np.cumsum(many) - many
+    return Lookups(first[at] + np.arange(total) - start[at], at)
+
+
+def numbered(lines: Ints) -> tuple[Ints, Ints]:
+    """(id of every entry, line of every id): ids count distinct lines as they appear."""
+    ids, names = np.empty(len(lines), np.int32), np.empty(0, np.int64)
+    run, done, room = compiled(number), 0, 1 << 10
+    while True:
+        known, names = names, np.empty(room, np.int64)
+        slots = np.full(2 * room, NONE, np.int32)
+        _, count = run(known, 0, np.empty(len(known), np.int32), names, slots, 0)  # the same ids
+        done, count = run(lines, done, ids, names, slots, count)
+        if done == len(lines):
+            return ids, names[:count]
+        room *= 4
+
+
+def previous(addresses: Given, line: int = 64) -> Ints:
+    """int64[n]: the position of the last access to the same line before; -1 where there is none.
+
+    An access is the first to its line within a stretch of the run that begins at position b
+    exactly if previous < b: so the distinct lines of any stretch are counted.
+    """
+    row = addresses_of(addresses) // checked_line(line)
+    ids, names = numbered(row)
+    seen = np.empty(len(row), np.int64)
+    compiled(last_seen)(ids, len(names), seen)
+    return seen
+
+
+def footprint(addresses: Given, line: int = 64, sizes: Any = None) -> int:
+    """How many distinct lines the accesses touch."""
+    row = addresses_of(addresses)
+    touched = lookups(row, sizes_of(addresses, sizes), checked_line(line)).lines
+    return len(numbered(touched)[1])

@@ -1,0 +1,180 @@
+"""Accesses replayed through caches."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple, overload
+
+import numpy as np
+
+from minitvm.base import ArgumentError
+
+from .cache import Cache
+from .kernels import (
+    CAPACITY,
+    CONFLICT,
+    HIT,
+    NONE,
+    READ,
+    WRITE,
+    WRITE_BACK,
+    Ints,
+    compiled,
+    replay,
+)
+from .lines import Given, addresses_of, lookups, numbered, sizes_of, writes_of
+
+OUTCOMES = ("hit", "compulsory", "capacity", "conflict")  # names of the codes 0 .. 3
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Replay:
+    """What became of the accesses in one cache.
+
+    outcome      uint8[n]: HIT, or the kind of miss (Hill and Smith 1989):
+                 COMPULSORY   the line is used for the first time
+                 CAPACITY     a fully associative LRU cache of the same size misses as well
+                 CONFLICT     that one would have hit: too many lines share the set
+    at           int64[n]: the number of the access that was looked up. Those are all accesses, one
+                 after the other, unless some cross a line's end or a level above answers them
+    evictions    lines driven out by others
+    writebacks   dirty ones among them, and those that come down from above and are not here
+    dirty        lines that are dirty at the end, and still have to be written back
+    """
+
+    cache: Cache
+    outcome: Ints
+    at: Ints
+    hits: int
+    compulsory: int
+    capacity: int
+    conflict: int
+    evictions: int
+    writebacks: int
+    dirty: int
+
+    @property
+    def misses(self) -> int:
+        """Look-ups that fetched a line."""
+        return self.compulsory + self.capacity + self.conflict
+
+    @property
+    def accesses(self) -> int:
+        """Look-ups in all."""
+        return self.hits + self.misses
+
+    @property
+    def miss_ratio(self) -> float:
+        """Misses per look-up; 0 if there was none."""
+        return self.misses / self.accesses if self.accesses else 0.0
+
+    @property
+    def bytes_moved(self) -> int:
+        """Between this cache and what is below it: lines fetched, written back, left dirty."""
+        return (self.misses + self.writebacks + self.dirty) * self.cache.line
+
+    def __str__(self) -> str:
+        kinds = f"{self.compulsory} compulsory, {self.capacity} capacity, {self.conflict} conflict"
+        return (
+            f"{self.accesses} accesses, {self.hits} hits, "
+            f"{self.misses} misses ({self.miss_ratio:.2%}: {kinds}), "
+            f"{self.evictions} evictions, {self.writebacks} write-backs"
+        )
+
+
+class _Stream(NamedTuple):
+    """What one cache is asked for: lines, kinds (READ, WRITE, WRITE_BACK), numbers of accesses."""
+
+    lines: Ints
+    kinds: Ints
+    at: Ints
+
+
+@overload
+def simulate(
+    caches: Cache, accesses: Given, writes: Any = None, *, sizes: Any = None
+) -> Replay: ...
+
+
+@overload
+def simulate(
+    caches: Sequence[Cache], accesses: Given, writes: Any = None, *, sizes: Any = None
+) -> tuple[Replay, ...]: ...
+
+
+def simulate(
+    caches: Cache | Sequence[Cache], accesses: Given, writes: Any = None, *, sizes: Any = None
+) -> Replay | tuple[Replay, ...]:
+    """The replay of accesses, in order, through an empty cache; of several levels, one replay each.
+
+    caches     a Cache, or a list: the level nearest to the processor first
+    accesses   addresses in bytes, or a recorded run, which brings its own writes and sizes
+    writes     which of them are stores: a bool array, or one bool for all; by default none
+    sizes      bytes of each, or one number for all; by default 1. An access that crosses the end
+               of a line looks up every line that it touches
+
+    Level n + 1 is asked for what misses in level n. A dirty line that leaves level n is written to
+    level n + 1 before the new line is fetched: it makes the line dirty there, without counting as a
+    use of it; if it is not there (nothing forces levels to include each other) it goes on down.
+    """
+    levels = tuple(caches) if isinstance(caches, Sequence) else (caches,)
+    if not levels or not all(isinstance(c, Cache) for c in levels):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise ArgumentError(f"simulate({caches!r}, ...)", "no cache, or no list of them", "Cache()")
+    row = addresses_of(accesses)
+    lines, at = lookups(row, sizes_of(accesses, sizes), levels[0].line)
+    kinds = np.where(writes_of(accesses, writes, len(row)), WRITE, READ).astype(np.uint8)[at]
+    stream, done = _Stream(lines, kinds, at), list[Replay]()
+    for n, cache in enumerate(levels):
+        found, outcome, sent = _level(cache, stream)
+        done.append(found)
+        if n + 1 < len(levels):
+            stream = _below(stream, outcome, sent, cache.line, levels[n + 1].line)
+    return done[0] if isinstance(caches, Cache) else tuple(done)
+
+
+def _level(cache: Cache, stream: _Stream) -> tuple[Replay, Ints, Ints]:
+    """The replay of one level; the outcome of all it is asked for, and the lines it sends down."""
+    ids, names = numbered(stream.lines)
+    n = len(ids)
+    outcome, sent = np.empty(n, np.uint8), np.empty(n, np.int32)
+    run, set_of = compiled(replay), names % cache.sets
+    ways, lru = cache.lines // cache.sets, cache.policy == "lru"
+    evictions, dirty = run(ids, stream.kinds, set_of, cache.sets, ways, lru, outcome, sent)
+    if cache.sets > 1 or not lru:
+        ideal, unused = np.empty(n, np.uint8), np.empty(n, np.int32)
+        one = np.zeros(len(names), np.int64)
+        run(ids, stream.kinds, one, 1, cache.lines, True, ideal, unused)
+        outcome[(outcome == CAPACITY) & (ideal == HIT)] = CONFLICT
+    asked = stream.kinds != WRITE_BACK
+    hits, compulsory, capacity, conflict = (
+        int(np.count_nonzero((outcome == kind) & asked)) for kind in range(len(OUTCOMES))
+    )
+    found = Replay(
+        cache,
+        outcome[asked],
+        stream.at[asked],
+        hits,
+        compulsory,
+        capacity,
+        conflict,
+        evictions,
+        writebacks=int(np.count_nonzero(sent != NONE)),
+        dirty=dirty,
+    )
+    return found, outcome, np.append(names, NONE)[sent]  # of -1: the last entry
+
+
+def _below(stream: _Stream, outcome: Ints, sent: Ints, line: int, below: int) -> _Stream:
+    """What the next level is asked for, in its own lines, which may be longer or shorter.
+
+    Where an access misses its line, before it comes the dirty line that it drives out.
+    """
+    driven = np.flatnonzero(sent != NONE)
+    missed = np.flatnonzero((outcome != HIT) & (stream.kinds != WRITE_BACK))
+    order = np.concatenate([driven, missed])
+    by_time = np.argsort(order, kind="stable")
+    lines = np.concatenate([sent[driven], stream.lines[missed]])[by_time]
+    kinds = np.repeat(np.array([WRITE_BACK, READ], np.uint8), [len(driven), len(missed)])[by_time]
+    found, which = lookups(lines * line, line, below)
+    return _Stream(found, kinds[which], stream.at[order[by_time]][which])

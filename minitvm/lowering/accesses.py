@@ -1,0 +1,272 @@
+"""Loops that write down every access they make: for looking at memory, not for speed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import assert_never
+
+from minitvm.base import INT32, INT64, LoweringError
+from minitvm.tir import (
+    INF,
+    INTRINSICS,
+    Allocate,
+    Binary,
+    Buffer,
+    Call,
+    Cast,
+    Compare,
+    Const,
+    Evaluate,
+    Expr,
+    For,
+    If,
+    IfThenElse,
+    Index,
+    Lane,
+    Load,
+    Pragma,
+    PrimFunc,
+    Printer,
+    Seq,
+    Stmt,
+    Store,
+    Var,
+    as_index,
+    callee,
+    children,
+    is_memory,
+    is_opaque,
+    seq,
+)
+
+from .count import runs, times
+
+# one each for the count of operations, whatever the type of their operands
+ARITHMETIC = (
+    "add", "sub", "mul", "div", "floordiv", "floormod", "truncdiv", "truncmod", "min", "max", "pow",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Site:
+    """A place in the program that reads or writes an element.
+
+    text     as printed: A[i*16 + k]
+    line     the line of print(program) that has it, counted from 0
+    loops    numbers of the loops around it, outermost first; names: what they are called
+    """
+
+    buffer: Buffer
+    write: bool
+    text: str
+    line: int
+    loops: tuple[int, ...]
+    names: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Loop:
+    """A loop of the program; `around` are the numbers of those around it, outermost first."""
+
+    name: str
+    line: int
+    around: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Recording:
+    """A program that records, and what the numbers mean that it writes down.
+
+    func     takes, after the parameters of the program, three buffers that it writes:
+             events   int32[room]: the number of a site; -1 - k where an iteration of loop k begins
+             values   int64[room]: the element of the buffer that is accessed; the loop's counter
+             counts   int64[2]: how many events there are, more than `room` perhaps, of which only
+                      the first `room` are kept; arithmetic operations on data. Add up: begin with 0
+    """
+
+    func: PrimFunc
+    sites: tuple[Site, ...]
+    loops: tuple[Loop, ...]
+
+
+def record_accesses(func: PrimFunc) -> Recording:
+    """The same program, which also writes down its accesses, in the order of the interpreter.
+
+                                         for i in range(8):
+                                           append(-1, i)       # an iteration of loop 0 begins
+        for i in range(8):        ->       append(0, i + 1)    # site 0: A[i + 1]
+          C[i] = A[i + 1] * 2.0            append(1, i)        # site 1: C[i]
+                                           counts[1] = counts[1] + 1
+                                           C[i] = A[i + 1] * 2.0
+
+    where append(e, v) is    if counts[0] < room:
+                               events[counts[0]] = e
+                               values[counts[0]] = v
+                             counts[0] = counts[0] + 1
+
+    Every loop becomes serial. Loads in an arm of if_then_else are written down where that arm is
+    chosen. Needs flat offsets (pass `flatten`) and no vectors (stop before `vectorize`). Raises
+    LoweringError for others, for loops bound to threads, and for calls that are given memory.
+    """
+    r = _Recorder(func.printer())
+    body = r.stmt(func.body)
+    made = (r.events, r.values, r.counts)
+    new = replace(
+        func,
+        params=(*func.params, *made),
+        body=body,
+        outputs=(*func.outputs, *made),
+        sizes=(*func.sizes, r.room),
+    )
+    return Recording(new, tuple(r.sites), tuple(r.loops))
+
+
+def known_stores(s: Stmt) -> int:
+    """How often the stores of `s` run, without those for which that is not known beforehand."""
+    return sum(times(run) or 0 for run in runs(s))
+
+
+def work(e: Index) -> int:
+    """Arithmetic operations on data whenever `e` is computed; in arms of if_then_else: none.
+
+    The arithmetic of indices does not count, nor does what loads compute theirs from.
+    """
+    if isinstance(e, int | Load):
+        return 0
+    counts = (isinstance(e, Binary) and e.op in ARITHMETIC) or (
+        isinstance(e, Call) and e.name in INTRINSICS
+    )
+    inside = [e.cond] if isinstance(e, IfThenElse) else children(e)
+    return counts + sum(work(c) for c in inside if isinstance(c, Expr))
+
+
+class _Recorder:
+    """Goes through a program in the order of its text; numbers sites and loops as it meets them."""
+
+    def __init__(self, printer: Printer) -> None:
+        self.printer = printer
+        self.room = Var("room", 0)
+        self.events = Buffer("events", (self.room,), INT32)
+        self.values = Buffer("values", (self.room,), INT64)
+        self.counts = Buffer("counts", (2,), INT64)
+        self.sites: list[Site] = []
+        self.loops: list[Loop] = []
+        self.around: tuple[int, ...] = ()  # the loops around what is being looked at
+        self.line = 1  # of print(program) that it is in; the first one is the head
+
+    # --- statements ---
+
+    def stmt(self, s: Stmt) -> Stmt:
+        """`s` with its accesses written down."""
+        match s:
+            case For():
+                return self._loop(s)
+            case Store(buffer, indices, value):
+                writes = [*self._reads(value), *(w for i in indices for w in self._reads(i))]
+                writes += [*self._access(buffer, indices, True), *self._work(value)]
+                self.line += 1
+                return seq(*writes, s)
+            case If(cond, body, orelse, likely):
+                writes = [*self._reads(cond), *self._work(cond)]
+                self.line += 1
+                then = self.stmt(body)
+                self.line += orelse is not None
+                other = None if orelse is None else self.stmt(orelse)
+                return seq(*writes, If(cond, then, other, likely))
+            case Evaluate(value):
+                writes = [*self._reads(value), *self._work(value)]
+                self.line += 1
+                return seq(*writes, s)
+            case Seq(parts):
+                self.line += not parts
+                return seq(*[self.stmt(part) for part in parts])
+            case Allocate(buffer, body):
+                self.line += 1
+                return Allocate(buffer, self.stmt(body))
+            case Pragma(key, value, body):
+                self.line += 1
+                return Pragma(key, value, self.stmt(body))
+            case _:
+                assert_never(s)
+
+    def _loop(self, s: For) -> Stmt:
+        if s.kind == "bind":
+            raise LoweringError(
+                f"accesses of loop {s.var.name!r} bound to {s.thread!r}",
+                "threads that share memory have no one order",
+                "a schedule for a CPU; te.thread_axis('vthread') after inject_virtual_thread",
+            )
+        writes, outer, number = self._reads(s.extent), self.around, len(self.loops)
+        self.loops.append(Loop(self.printer.name(s.var), self.line, outer))
+        self.line += 1
+        self.around = (*outer, number)
+        body = seq(self._append(-1 - number, s.var), self.stmt(s.body))
+        self.around = outer
+        return seq(*writes, For(s.var, s.extent, body))
+
+    # --- expressions ---
+
+    def _reads(self, e: Index) -> list[Stmt]:
+        """Writes down the loads of `e`, those of its operands before its own."""
+        if isinstance(e, int):
+            return []
+        if isinstance(e, Lane):
+            raise LoweringError(
+                f"accesses of line {self.line + 1}, which has vectors",
+                "a vector is not one element",
+                "tvm.lower(..., until='flatten')",
+            )
+        if isinstance(e, IfThenElse):
+            return [*self._reads(e.cond), *self._arms(e)]
+        if isinstance(e, Call) and is_opaque(e) and any(is_memory(a) for a in e.args):
+            raise LoweringError(
+                f"accesses of {callee(e)}(...)",
+                "what it reads and writes through its pointers is not known",
+                "a schedule without tensorize, a definition without calls",
+            )
+        inside = [w for c in children(e) if isinstance(c, Expr) for w in self._reads(c)]
+        return (
+            [*inside, *self._access(e.buffer, e.indices, False)] if isinstance(e, Load) else inside
+        )
+
+    def _arms(self, e: IfThenElse) -> list[Stmt]:
+        """What the chosen arm reads and computes."""
+        arms = [seq(*self._reads(arm), *self._work(arm)) for arm in (e.a, e.b)]
+        if all(isinstance(arm, Seq) and not arm.body for arm in arms):
+            return []
+        return [If(e.cond, arms[0], arms[1])]
+
+    # --- what is written down ---
+
+    def _access(self, b: Buffer, indices: tuple[Index, ...], write: bool) -> list[Stmt]:
+        if len(indices) != 1:
+            raise LoweringError(
+                f"accesses of {self.printer.element(b, indices)}",
+                f"it has {len(indices)} indices, not one flat offset",
+                "lowering.flatten, tvm.lower(..., until='flatten')",
+            )
+        names = tuple(self.loops[k].name for k in self.around)
+        text = self.printer.element(b, indices)
+        self.sites.append(Site(b, write, text, self.line, self.around, names))
+        return [self._append(len(self.sites) - 1, indices[0])]
+
+    def _append(self, event: int, value: Index) -> Stmt:
+        """One event, if there is room for it; counted in any case."""
+        at = as_index(Load(self.counts, (0,), INT64), 0, INF)
+        kept = Const(value, INT64) if isinstance(value, int) else Cast(value, INT64)
+        write = Seq(
+            (
+                Store(self.events, (at,), Const(event, INT32)),
+                Store(self.values, (at,), kept),
+            )
+        )
+        return seq(If(Compare("<", at, self.room), write), self._plus(0, 1))
+
+    def _work(self, e: Index) -> list[Stmt]:
+        n = work(e)
+        return [self._plus(1, n)] if n else []
+
+    def _plus(self, count: int, n: int) -> Stmt:
+        """counts[count] = counts[count] + n"""
+        old = Load(self.counts, (count,), INT64)
+        return Store(self.counts, (count,), Binary("add", old, Const(n, INT64), INT64))

@@ -1,0 +1,65 @@
+"""Inside a scan, a formula is computed for one row at a time: that of its time."""
+
+from __future__ import annotations
+
+from minitvm.base import LoweringError
+from minitvm.schedule import State
+from minitvm.tensor import Axis, ComputeOp, ScanOp, Tensor, loads
+from minitvm.tir import Index, same, sub, text, variables
+
+
+def row_axes(state: State) -> dict[str, tuple[str, Axis]]:
+    """stage name -> the scan in whose loop it runs, and the axis of it that is time.
+
+    It is the axis by which the stage finds rows before its own, state[t - 1], or the row of its
+    time, hw[t]. Copies of states have none: of those, more rows may be needed.
+    """
+    found: dict[str, tuple[str, Axis]] = {}
+    for scan in state.stages:
+        if isinstance(scan.op, ScanOp):
+            times = _times(state, scan.op)
+            found |= {name: (scan.name, a) for name, a in times.items()}
+    return found
+
+
+def _times(state: State, scan: ScanOp) -> dict[str, Axis]:
+    """stage name -> the axis of it that is time, of the stages inside one scan."""
+    rows: dict[Tensor, int] = dict.fromkeys(scan.states, 0)  # which dimension is time
+    copies = set(scan.states)
+    updates = {t.op for t in scan.updates}
+    found: dict[str, Axis] = {}
+    for s in state.stages:
+        if not isinstance(s.op, ComputeOp):
+            continue
+        time = s.op.axis[0] if s.op in updates else None
+        copied = False
+        for e in loads(s.op):
+            if isinstance(e.buffer, Tensor) and e.buffer in rows:
+                time = _axis(s.op, e.indices[rows[e.buffer]], scan.states[0].shape[0])
+                copied |= e.buffer in copies and _is_now(time, e.indices[rows[e.buffer]])
+        if time is None:
+            continue
+        results = [s.op.output(i) for i in range(len(s.op.body))]
+        rows |= dict.fromkeys(results, next(d for d, a in enumerate(s.op.axis) if a is time))
+        copies |= set(results) if copied else set()
+        if not copied:
+            found[s.name] = time
+    return found
+
+
+def _axis(op: ComputeOp, i: Index, times: Index) -> Axis:
+    """The data axis in the index of a row that takes all times; LoweringError if several do."""
+    inside = [] if isinstance(i, int) else variables(i)
+    found = [a for a in op.axis if any(a is v for v in inside) and same(a.extent, times)]
+    if len(found) != 1:
+        raise LoweringError(
+            f"the row {text(i)} in {op.name}",
+            f"which of its {len(op.axis)} axes is the time of the scan is not certain",
+            "indices of rows with one data axis: state[t - 1, ...]",
+        )
+    return found[0]
+
+
+def _is_now(time: Axis, i: Index) -> bool:
+    back = sub(time, i)
+    return isinstance(back, int) and back == 0

@@ -1,0 +1,29 @@
+"""Statements without the expressions in them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from minitvm.tir import Allocate, Evaluate, For, If, Pragma, Seq, Stmt, Store
+
+
+def inner(s: Stmt) -> tuple[Stmt, ...]:
+    """The statements directly inside `s`."""
+    match s:
+        case For(body=body) | Allocate(_, body) | Pragma(_, _, body):
+            return (body,)
+        case If(_, body, orelse):
+            return (body,) if orelse is None else (body, orelse)
+        case Seq(parts):
+            return parts
+        case Store() | Evaluate():
+            return ()
+
+
+def every(s: Stmt) -> Iterator[Stmt]:
+    """`s` and every statement in it, outer ones before inner ones."""
+    waiting = [s]
+    while waiting:
+        s = waiting.pop()
+        yield s
+        waiting += reversed(inner(s))

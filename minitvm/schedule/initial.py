@@ -1,0 +1,50 @@
+"""The state of a program to which no step has been taken."""
+
+from __future__ import annotations
+
+from minitvm.base import ScheduleError
+from minitvm.tensor import (
+    Axis,
+    ComputeOp,
+    Operation,
+    PlaceholderOp,
+    check_past,
+    producers_first,
+)
+
+from .scans import check_bodies, within_scans
+from .state import Stage, State, new_stage, unique
+
+
+def initial(outputs: tuple[Operation, ...]) -> State:
+    """The state before the first step: every stage at root, its loops in the order of its axes.
+
+    What a scan computes row by row stands in its loop over time.
+    """
+    for op in outputs:
+        if isinstance(op, PlaceholderOp):
+            raise ScheduleError(
+                f"a schedule of {op.name}", "it is an input: nothing is computed", "pass C.op"
+            )
+    order = producers_first(outputs)
+    _own_reduce_axes(order)
+    check_past(order)
+    check_bodies(order, outputs)
+    taken: set[str] = set()
+    stages: list[Stage] = []
+    for op in order:
+        out = any(op is o for o in outputs)
+        stages.append(new_stage(unique(op.name, taken), op, is_output=out))
+    return within_scans(State(tuple(stages)))
+
+
+def _own_reduce_axes(order: list[Operation]) -> None:
+    owner: dict[Axis, Operation] = {}
+    for op in order:
+        for a in op.reduce_axis if isinstance(op, ComputeOp) else ():
+            if owner.setdefault(a, op) is not op:
+                raise ScheduleError(
+                    f"reduce axis {a.name!r} is used by {owner[a].name} and {op.name}",
+                    "an axis belongs to one compute",
+                    "one te.reduce_axis for each",
+                )

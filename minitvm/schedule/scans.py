@@ -1,0 +1,83 @@
+"""Stages inside a scan: they run in its loop over time, each time for the row of that time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from minitvm.base import ScheduleError
+from minitvm.tensor import Operation, PlaceholderOp, ScanOp, body_of
+
+from .state import At, AtRoot, Stage, State
+
+
+def check_bodies(ops: Sequence[Operation], outputs: Sequence[Operation]) -> None:
+    """Nothing but a scan uses the formulas inside it; or ScheduleError."""
+    for scan in ops:
+        if not isinstance(scan, ScanOp):
+            continue
+        body = {id(op) for op in body_of(scan)}
+        inner = {*scan.states, *(t for op in body_of(scan) for t in [op.output(0)])}
+        for op in outputs:
+            if id(op) in body:
+                raise ScheduleError(
+                    f"a schedule of {op.name}",
+                    f"it is a part of scan {scan.name}, which keeps only its own result",
+                    f"pass {scan.name}.op alone",
+                )
+        for op in ops:
+            if isinstance(op, PlaceholderOp) or op is scan or id(op) in body:
+                continue
+            for t in op.input_tensors:
+                if t in inner:
+                    raise ScheduleError(
+                        f"{op.name} reads {t.name}",
+                        f"that is a part of scan {scan.name}, which keeps only its own result",
+                        f"read {scan.name} instead",
+                    )
+
+
+def inside_scans(state: State) -> dict[str, str]:
+    """stage name -> the scan in whose loop it must run: it is an update, or depends on a state."""
+    found: dict[str, str] = {}
+    for scan in state.stages:
+        if not isinstance(scan.op, ScanOp):
+            continue
+        inner = set(scan.op.states)
+        updates = {id(t.op) for t in scan.op.updates}
+        for s in state.stages:
+            if isinstance(s.op, PlaceholderOp | ScanOp):
+                continue
+            if id(s.op) in updates or any(t in inner for t in s.op.input_tensors):
+                found[s.name] = scan.name
+                inner |= {s.op.output(i) for i in range(len(s.op.dtypes))}
+    return found
+
+
+def within_scans(state: State) -> State:
+    """`state` with the stages of scans that are nowhere else attached to the loop over time."""
+    for name, scan in inside_scans(state).items():
+        stage = state.stage(name)
+        if isinstance(stage.attach, AtRoot):
+            loop = state.stage(scan).leaves[-1]
+            state = state.with_stage(stage.change(attach=At(scan, loop)))
+    return state
+
+
+def update_of(state: State, stage: Stage) -> str:
+    """The name of the scan of which `stage` is an update; "" if of none."""
+    for s in state.stages:
+        if isinstance(s.op, ScanOp) and any(t.op is stage.op for t in s.op.updates):
+            return s.name
+    return ""
+
+
+def check_ahead(state: State) -> None:
+    """No stage that needs the row before is double-buffered in the loop over time."""
+    for name, scan in inside_scans(state).items():
+        s = state.stage(name)
+        if s.double_buffer and isinstance(s.attach, At) and s.attach.stage == scan:
+            raise ScheduleError(
+                f"double_buffer of {name}",
+                f"it would be computed one step of {scan} ahead, and depends on the row before",
+                "double_buffer what does not depend on the state: a cache_read of an input",
+            )
