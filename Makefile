@@ -13,6 +13,7 @@ VENV := .venv
 PY := $(VENV)/bin/python
 PIP_INSTALL := $(PY) -m pip install -q --disable-pip-version-check
 NOTEBOOKS := $(wildcard notebooks/*.ipynb)
+SOLUTIONS := $(wildcard solutions/*.ipynb)
 BENCHMARKS := $(filter-out benchmarks/_%,$(wildcard benchmarks/*.py))
 
 # Jupyter does not start as root unless told to; in a container root is the usual user.
@@ -24,7 +25,7 @@ TESTS := $(VENV)/.installed-test-dev
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help lab demo test check unit nbval bench notebooks ci-deps clean
+.PHONY: help lab demo test check unit browser nbval verify bench notebooks exercises ci-deps clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1	/p' $(MAKEFILE_LIST) | expand -t 12
@@ -35,7 +36,7 @@ lab: $(RUNTIME) ## open the notebooks in JupyterLab
 demo: $(RUNTIME) ## the tour in a terminal
 	$(PY) -m minitvm demo
 
-test: check unit nbval ## all that continuous integration runs
+test: check unit browser nbval verify ## all that continuous integration runs
 
 check: $(TESTS) ## format, lint, types, floors: seconds
 	$(PY) -m ruff format --check .
@@ -44,12 +45,20 @@ check: $(TESTS) ## format, lint, types, floors: seconds
 	$(PY) -m pytest tests/test_floors.py tests/test_project.py
 
 unit: $(TESTS) ## the test suite, with a verifier after every pass
-	MINITVM_CHECK=1 $(PY) -m pytest -n $(JOBS)
+	MINITVM_CHECK=1 $(PY) -m pytest -n $(JOBS) -m "not browser"
+
+# One at a time: a JupyterLab and its kernels, and no patience for a busy machine.
+browser: $(TESTS) ## drive the widgets in JupyterLab and Chromium; skipped without Chromium
+	$(PY) -m pytest -n 0 -m browser tests/browser
 
 # loadscope keeps the cells of one notebook in one worker, in order.
 nbval: $(TESTS) ## run the notebooks and compare with their stored outputs
 	$(if $(NOTEBOOKS),$(PY) -m pytest --nbval --nbval-current-env --nbval-cell-timeout=60 \
-		-p no:python -n $(JOBS) --dist loadscope notebooks,@echo "no notebooks to compare")
+		-p no:python -n $(JOBS) --dist loadscope $(NOTEBOOKS) $(SOLUTIONS),@echo "no notebooks to compare")
+
+verify: $(TESTS) ## try to fool the grader, and see whether exercises fit their solutions
+	$(PY) -m minitvm.edu build --check
+	$(PY) -m minitvm.edu verify --jobs $(JOBS)
 
 bench: $(RUNTIME) ## speed against peers, under a minute each
 	$(if $(BENCHMARKS),,@echo "no benchmarks to run")
@@ -57,10 +66,22 @@ bench: $(RUNTIME) ## speed against peers, under a minute each
 
 notebooks: $(RUNTIME) ## run the notebooks and store their outputs
 	$(if $(NOTEBOOKS),$(PY) -m nbconvert --to notebook --execute --inplace \
-		--ExecutePreprocessor.record_timing=False $(NOTEBOOKS),@echo "no notebooks to run")
+		--ExecutePreprocessor.record_timing=False \
+		--ExecutePreprocessor.store_widget_state=False $(NOTEBOOKS),@echo "no notebooks to run")
 
-ci-deps: ## install system packages that the tests need
-	@echo "no system packages are needed"
+exercises: $(RUNTIME) ## run the solutions, store their outputs, and build the exercises from them
+	$(PY) -m nbconvert --to notebook --execute --inplace \
+		--ExecutePreprocessor.record_timing=False \
+		--ExecutePreprocessor.store_widget_state=False $(SOLUTIONS)
+	$(PY) -m minitvm.edu build
+
+ci-deps: ## install system packages that the tests need: Chromium, for those of widgets
+	@for name in chromium chromium-browser google-chrome; do \
+		command -v $$name && exit; \
+	done; \
+	root=$$([ "$$(id -u)" = 0 ] || echo "sudo -n"); \
+	$$root apt-get update -qq && $$root apt-get install -qq -y --no-install-recommends chromium \
+		|| echo "Chromium could not be installed: tests that need it are skipped"
 
 clean: ## remove caches and build outputs (.venv stays)
 	rm -rf build dist *.egg-info .pytest_cache .ruff_cache .hypothesis

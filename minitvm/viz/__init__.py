@@ -1,0 +1,160 @@
+"""Everything one can look at. A visual is one object seen in four ways: live, SVG, PNG, text.
+
+    viz.NestPlayer(s, [A, B, C])      a schedule, step by step: drag its loops, watch its order
+    viz.TripleView(s, [A, B, C])      formula, loops and code side by side, linked
+    viz.CacheLens(s, [A, B, C])       its accesses through a simulated cache, one by one
+    viz.RooflineDot({"a": s, ...})    schedules under a roofline
+    viz.ComputeAtSlider(s, B, C)      a stage at each loop of its reader: storage, work, locality
+
+How to make another one. A picture is data, drawn by pure functions:
+
+    scene = Scene(200, 60, (Rect(10, 10, 80, 24, "parallel", key="i"),
+                            Text(16, 27, "i", ink("parallel"))), title="one loop")
+    svg(scene), png(scene)            the same bytes every time; PNG twice as large
+    marked(scene, {"i": "now"})       the picture with some keys in another kind
+
+Shapes are Rect, Circle, Line, Polygon, Text and Group; their looks are the names in KINDS
+(serial, parallel, read, write, seen, axis, orange, pale_blue, ...). Text on the fill of a kind
+takes ink(kind), so that it is read in the dark theme too. Where colour means something, a letter,
+hatch or dash says it again.
+
+The pieces of the two: nest_of(schedule, state or lowered program) -> Nest of Blocks, drawn by
+nest_scene, printed by nest_ascii; order_of(body) -> Ticks, shown by grids_of and order_frames.
+
+A widget is a subclass of Visual with three pure methods and one that reacts:
+
+    class Dot(Visual):
+        def __init__(self, radius=10):
+            self.radius = radius
+            super().__init__()                       # last: it draws
+
+        def scene(self):  return Scene(100, 100, (Circle(50, 50, self.radius, "blue"),), "a dot")
+        def ascii(self):  return f"dot of radius {self.radius}"
+        def layout(self): return Layout(controls=(Slider("r", "radius", 1, 40, self.radius),))
+        def on(self, name, value):                   # any control, "click", "drag"
+            self.radius = value                      # a TVMError raised here is shown below
+
+Layout also holds frames (key -> kind, and a caption; the browser plays them alone), links (keys
+that light up together), panels of code, and which keys are selectable and draggable. `refresh()`
+draws again after a change from outside, from any thread; `event(name, value)` is a click in a
+test; `picture()` may differ from `scene()` where nothing can be clicked: SVG, PNG, saved notebooks.
+"""
+
+from .blocks import Block, Nest, nest_of
+from .cache_lens import CacheLens
+from .cache_run import CacheRun, Tenant, Totals, cache_run, contents, tenants, totals
+from .cache_scene import Window, cache_frames, cache_scene, window
+from .compute_at import ComputeAtSlider, Place, Refusal, places
+from .compute_at_scene import Row, compute_at_scene
+from .controls import (
+    Button,
+    CodeLine,
+    Control,
+    Frame,
+    Layout,
+    Panel,
+    Select,
+    Slider,
+    TextInput,
+    Toggle,
+)
+from .grids import Grid, grids_of, order_frames
+from .kinds import KINDS, Kind, contrast, css_colour, ink, light_colour
+from .nest import nest_ascii, nest_scene, nest_shapes
+from .order import Order, Tick, order_of
+from .player import NestPlayer
+from .png import png
+from .roofline import Dot, Machine, RooflineDot
+from .roofline_scene import Point, roofline_scene
+from .scene import (
+    Circle,
+    Group,
+    Line,
+    Polygon,
+    Rect,
+    Scene,
+    Shape,
+    Text,
+    clipped,
+    keys_of,
+    marked,
+    shifted,
+    text_width,
+    wrapped,
+)
+from .svg import svg
+from .triple import TripleView
+from .visual import Visual
+
+__all__ = [
+    "KINDS",
+    "Block",
+    "Button",
+    "CacheLens",
+    "CacheRun",
+    "Circle",
+    "CodeLine",
+    "ComputeAtSlider",
+    "Control",
+    "Dot",
+    "Frame",
+    "Grid",
+    "Group",
+    "Kind",
+    "Layout",
+    "Line",
+    "Machine",
+    "Nest",
+    "NestPlayer",
+    "Order",
+    "Panel",
+    "Place",
+    "Point",
+    "Polygon",
+    "Rect",
+    "Refusal",
+    "RooflineDot",
+    "Row",
+    "Scene",
+    "Select",
+    "Shape",
+    "Slider",
+    "Tenant",
+    "Text",
+    "TextInput",
+    "Tick",
+    "Toggle",
+    "Totals",
+    "TripleView",
+    "Visual",
+    "Window",
+    "cache_frames",
+    "cache_run",
+    "cache_scene",
+    "clipped",
+    "compute_at_scene",
+    "contents",
+    "contrast",
+    "css_colour",
+    "grids_of",
+    "ink",
+    "keys_of",
+    "light_colour",
+    "marked",
+    "nest_ascii",
+    "nest_of",
+    "nest_scene",
+    "nest_shapes",
+    "order_frames",
+    "order_of",
+    "places",
+    "png",
+    "roofline_scene",
+    "shifted",
+    "svg",
+    "tenants",
+    "text_width",
+    "totals",
+    "window",
+    "wrapped",
+]

@@ -1,0 +1,185 @@
+"""A loop program as nested blocks: what a loop nest is drawn from, and the lines it prints as."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import assert_never
+
+from minitvm.base import ArgumentError
+from minitvm.lowering import Program, loops_of
+from minitvm.schedule import State
+from minitvm.te import Schedule
+from minitvm.tensor import Axis
+from minitvm.tir import (
+    Allocate,
+    Evaluate,
+    For,
+    If,
+    Pragma,
+    PrimFunc,
+    Printer,
+    Seq,
+    Stmt,
+    Store,
+    Var,
+)
+
+from .controls import CodeLine
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Block:
+    """One loop, statement, guard or allocation, with what is inside it.
+
+    kind         how it looks, from KINDS: serial, reduce, parallel, ..., store, guard, memory
+    label, note  what stands on the left and on the right of its bar
+    key          "loop:i_outer" for a loop, called as in print; "init:i_inner_init" for one that
+                 no step can name; "line:7" for the rest
+    first, last  its lines in the printed program, counted from 0
+    """
+
+    kind: str
+    label: str
+    note: str
+    key: str
+    first: int
+    last: int
+    inside: tuple[Block, ...] = ()
+    stmt: Stmt | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Nest:
+    """A program to look at.
+
+    lines   its text
+    blocks  outermost first
+    owners  loop key -> (stage, name of the axis in the schedule); empty for a bare program
+    """
+
+    lines: tuple[str, ...]
+    blocks: tuple[Block, ...]
+    owners: dict[str, tuple[str, str]]
+    body: Stmt
+
+    def all(self) -> list[Block]:
+        """Every block, parents before children."""
+        return list(_flat(self.blocks))
+
+
+def _flat(blocks: tuple[Block, ...]) -> Iterator[Block]:
+    for b in blocks:
+        yield b
+        yield from _flat(b.inside)
+
+
+def nest_of(program: Schedule | State | PrimFunc) -> Nest:
+    """The nest of a schedule, of a state of one, or of a lowered program.
+
+    Raises what lowering raises where a schedule has no loops yet.
+    """
+    if isinstance(program, PrimFunc):
+        printer = Printer()
+        lines = tuple(program.lines(printer))
+        blocks = tuple(_Maker(printer, {}).blocks(program.body, 1))
+        return Nest(lines, blocks, {}, program.body)
+    if not isinstance(program, Schedule | State):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise ArgumentError(
+            f"nest of {type(program).__name__}",
+            "neither a schedule nor a lowered program",
+            "te.create_schedule(C.op) or tvm.lower(s, args)",
+        )
+    loops = loops_of(program.state if isinstance(program, Schedule) else program)
+    axes = _axes(loops.program)
+    blocks = tuple(_Maker(loops.printer, axes).blocks(loops.body, 0))
+    owners = {f"loop:{loops.printer.name(v)}": (s, n) for v, (s, n, _) in axes.items()}
+    return Nest(tuple(loops.printer.lines(loops.body)), blocks, owners, loops.body)
+
+
+def _axes(program: Program) -> dict[Var, tuple[str, str, Axis]]:
+    """loop variable -> its stage, its name in the schedule, its axis"""
+    found: dict[Var, tuple[str, str, Axis]] = {}
+    for name, domain in program.domains.items():
+        named = program.state.stage(name).named()
+        found |= {v: (name, named[a], a) for a, v in domain.loops.items()}
+    return found
+
+
+class _Maker:
+    """Makes blocks of statements; counts the lines that the printer gives them."""
+
+    def __init__(self, printer: Printer, axes: dict[Var, tuple[str, str, Axis]]) -> None:
+        self.printer, self.axes = printer, axes
+
+    def blocks(self, s: Stmt, line: int) -> list[Block]:
+        """The blocks of `s`, whose text begins at `line`."""
+        match s:
+            case For():
+                return [self.loop(s, line)]
+            case Seq(body):
+                found: list[Block] = []
+                for part in body:
+                    found += self.blocks(part, line)
+                    line = found[-1].last + 1 if found else line + 1
+                return found
+            case Allocate(buffer, body):
+                p = self.printer
+                shape = ", ".join(p.expr(n) for n in buffer.shape)
+                note = f"{buffer.scope} {buffer.dtype}[{shape}]"
+                own = Block("memory", p.name(buffer), note, f"line:{line}", line, line, (), s)
+                return [own, *self.blocks(body, line + 1)]
+            case Pragma(key, value, body):
+                own = Block("store", f"pragma {key}", str(value), f"line:{line}", line, line, (), s)
+                return [own, *self.blocks(body, line + 1)]
+            case If():
+                return self.branch(s, line)
+            case Store() | Evaluate():
+                return [self.leaf(s, line)]
+            case _:
+                assert_never(s)
+
+    def loop(self, s: For, line: int) -> Block:
+        name, inside = self.printer.name(s.var), tuple(self.blocks(s.body, line + 1))
+        axis = self.axes[s.var][2] if s.var in self.axes else None
+        reduces = s.kind == "serial" and axis is not None and axis.kind == "reduce"
+        kind = "reduce" if reduces else s.kind
+        how = {"serial": "", "bind": s.thread}.get(kind, kind)
+        note = f"{how} × {self.printer.expr(s.extent)}".strip()
+        last = inside[-1].last if inside else line + 1
+        key = f"init:{name}" if axis is None and self.axes else f"loop:{name}"
+        return Block(kind, name, note, key, line, last, inside, s)
+
+    def branch(self, s: If, line: int) -> list[Block]:
+        first = self.arm(f"if {self.printer.expr(s.cond)}", s.body, line)
+        return [first] if s.orelse is None else [first, self.arm("else", s.orelse, first.last + 1)]
+
+    def arm(self, label: str, body: Stmt, line: int) -> Block:
+        inside = tuple(self.blocks(body, line + 1))
+        last = inside[-1].last if inside else line + 1
+        return Block("guard", label, "", f"line:{line}", line, last, inside)
+
+    def leaf(self, s: Store | Evaluate, line: int) -> Block:
+        (text,) = self.printer.lines(s)
+        short = re.sub(r"\[[^\[\]]*\]", "[…]", text)
+        return Block("store", short, "", f"line:{line}", line, line, (), s)
+
+
+# --- the text beside the picture ---------------------------------------------------------------
+
+
+def code_lines(nest: Nest) -> tuple[CodeLine, ...]:
+    """The printed program, line n with the key "line:n"."""
+    return tuple(CodeLine(text, f"line:{n}") for n, text in enumerate(nest.lines))
+
+
+def code_links(nest: Nest) -> dict[str, tuple[str, ...]]:
+    """A bar lights up its lines, and a line the innermost bar that it belongs to."""
+    links: dict[str, tuple[str, ...]] = {}
+    for b in nest.all():  # parents first, so that the innermost one stays
+        span = tuple(f"line:{n}" for n in range(b.first, b.last + 1))
+        if not b.key.startswith("line:"):
+            links[b.key] = span
+            links |= dict.fromkeys(span, (b.key,))
+    return links

@@ -1,0 +1,254 @@
+"""A recorded run in a simulated cache: totals, what the cache holds, a window to look at."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, cast
+
+import numpy as np
+
+from minitvm.accesses import AccessTrace, Footprint, footprints
+from minitvm.base import ArgumentError
+from minitvm.cachesim import (
+    CAPACITY,
+    COMPULSORY,
+    CONFLICT,
+    HIT,
+    Cache,
+    Histogram,
+    Replay,
+    histogram,
+    reuse_distances,
+    simulate,
+)
+
+Array = np.ndarray[Any, np.dtype[Any]]
+PAGE = 4096  # a recorded run places each tensor at a multiple of it
+
+
+@dataclass(frozen=True, slots=True)
+class Totals:
+    """What became of all accesses to one buffer; evictions: of its lines, by lines of any."""
+
+    name: str
+    hits: int
+    compulsory: int
+    capacity: int
+    conflict: int
+    evictions: int
+
+    @property
+    def misses(self) -> int:
+        """Accesses that fetched a line."""
+        return self.compulsory + self.capacity + self.conflict
+
+    @property
+    def accesses(self) -> int:
+        """Loads and stores."""
+        return self.hits + self.misses
+
+    @property
+    def miss_ratio(self) -> float:
+        """Misses per access; 0 if there was none."""
+        return self.misses / self.accesses if self.accesses else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Tenant:
+    """A line, while it is in one way of a set: from access `first` until before access `last`.
+
+    line    its number in memory: address // bytes of a line
+    """
+
+    set: int
+    way: int
+    line: int
+    first: int
+    last: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CacheRun:
+    """A recorded run, replayed as a whole.
+
+    lines       int64[n]: number in memory of the line that each access is in
+    distances   of reuse, as a histogram
+    footprints  of the program and of its loops
+    """
+
+    trace: AccessTrace
+    cache: Cache
+    replay: Replay
+    lines: Array
+    distances: Histogram
+    footprints: tuple[Footprint, ...]
+
+    @property
+    def ways(self) -> int:
+        """Lines of a set; in a fully associative cache, all."""
+        return self.cache.lines // self.cache.sets
+
+    def own(self, line: int) -> tuple[int, int]:
+        """(buffer, number of the line in it) of a line in memory."""
+        at, buffers = line * self.cache.line, self.trace.buffers
+        n = max((k for k, b in enumerate(buffers) if b.base <= at), key=lambda k: buffers[k].base)
+        return n, line - buffers[n].base // self.cache.line
+
+
+def cache_run(trace: AccessTrace, cache: Cache) -> CacheRun:
+    """The replay of a recorded run in an empty cache.
+
+    Raises ArgumentError if there is nothing to replay, or a line cannot hold an element.
+    """
+    if not len(trace):
+        raise ArgumentError("CacheLens", "the program accesses no memory", "one with tensors")
+    widest = max(b.itemsize for b in trace.buffers)
+    if cache.line < widest:
+        raise ArgumentError(f"Cache(line={cache.line})", f"an element has {widest} bytes", "64")
+    if cache.line > PAGE:
+        raise ArgumentError(f"Cache(line={cache.line})", f"tensors are {PAGE} bytes apart", "64")
+    return CacheRun(
+        trace,
+        cache,
+        simulate(cache, trace),
+        trace.address // cache.line,
+        histogram(reuse_distances(trace, cache.line)),
+        footprints(trace, cache.line),
+    )
+
+
+def totals(run: CacheRun) -> tuple[Totals, ...]:
+    """One for each buffer of the program.
+
+    A line that was fetched is either driven out or there at the end: so evictions are counted.
+    """
+    trace, outcome = run.trace, run.replay.outcome
+    n = len(trace.buffers)
+    kinds = (HIT, COMPULSORY, CAPACITY, CONFLICT)
+    counts = [np.bincount(trace.buffer[outcome == kind], minlength=n).tolist() for kind in kinds]
+    left = [0] * n
+    for row in contents(run, len(trace)).values():
+        for line in row:
+            left[run.own(line)[0]] += 1
+    rows = zip(trace.buffers, *counts, left, strict=True)
+    return tuple(
+        Totals(b.name, hits, new, large, clash, new + large + clash - there)
+        for b, hits, new, large, clash, there in rows
+    )
+
+
+def contents(run: CacheRun, upto: int) -> dict[int, list[int]]:
+    """set -> the lines it holds after `upto` accesses, the next one to leave first.
+
+    LRU keeps the lines last used; FIFO those last fetched.
+    """
+    before = run.lines[:upto]
+    if run.cache.policy == "fifo":
+        before = before[run.replay.outcome[:upto] != HIT]
+    names, age = np.unique(before[::-1], return_index=True)
+    found: dict[int, list[int]] = {}
+    for line in cast("list[int]", names[np.argsort(age)].tolist()):  # the youngest first
+        row = found.setdefault(line % run.cache.sets, [])
+        if len(row) < run.ways:
+            row.insert(0, line)
+    return found
+
+
+def tenants(run: CacheRun, start: int, stop: int) -> tuple[Tenant, ...]:
+    """Which line is in which way of which set, from access `start` until before `stop`.
+
+    What is there at the start is numbered by age: no hit depends on which way a line is in.
+    """
+    found: list[Tenant] = []
+    queues = contents(run, start)  # of each set, the next one to leave first
+    ways = {x: w for row in queues.values() for w, x in enumerate(row)}
+    since = dict.fromkeys(ways, start)
+
+    def leave(line: int, now: int) -> int:
+        way = ways.pop(line)
+        found.append(Tenant(line % run.cache.sets, way, line, since.pop(line), now))
+        return way
+
+    for n in range(start, stop):
+        line = int(run.lines[n])
+        queue = queues.setdefault(line % run.cache.sets, [])
+        if run.replay.outcome[n] != HIT:
+            full = len(queue) == run.ways
+            way = leave(queue.pop(0), n) if full else len(queue)
+            ways[line], since[line] = way, n
+            queue.append(line)
+        elif run.cache.policy == "lru":
+            queue.remove(line)
+            queue.append(line)
+    for line in list(ways):
+        leave(line, stop)
+    return tuple(sorted(found, key=lambda t: (t.first, t.set, t.way)))
+
+
+def labels(trace: AccessTrace) -> tuple[str, ...]:
+    """A short name for each buffer: its own if all are short, else a, b, c, ..."""
+    names = [b.name for b in trace.buffers]
+    if all(len(name) <= 2 for name in names):
+        return tuple(names)
+    return tuple(chr(ord("a") + n) if n < 26 else f"z{n}" for n in range(len(names)))
+
+
+def size_text(n: int) -> str:
+    """2048 -> 2 KiB, 96 -> 96 bytes"""
+    for unit, text in ((1 << 20, "MiB"), (1 << 10, "KiB")):
+        if n >= unit and n % unit == 0:
+            return f"{n // unit} {text}"
+    return f"{n} bytes"
+
+
+def cache_text(cache: Cache) -> str:
+    """2 KiB: 8 sets × 4 ways, lines of 64 bytes, lru"""
+    ways = cache.lines // cache.sets
+    places = f"{cache.sets} sets × {ways} ways" if cache.ways else f"fully associative, {ways} ways"
+    return f"{size_text(cache.bytes)}: {places}, lines of {cache.line} bytes, {cache.policy}"
+
+
+# --- tables of text ------------------------------------------------------------------------------
+
+
+def totals_table(run: CacheRun) -> list[str]:
+    """A row for each buffer, and one for all."""
+    rows = [*totals(run)]
+    if len(rows) > 6:
+        rows = rows[:6]
+    found = run.replay
+    rows.append(
+        Totals("all", found.hits, found.compulsory, found.capacity, found.conflict, found.evictions)
+    )
+    head = f"{'':9}{'accesses':>10}{'hits':>10}{'misses':>9}{'ratio':>8}{'evicted':>9}"
+    return [head, *map(_total_row, rows)]
+
+
+def _total_row(t: Totals) -> str:
+    counts = f"{t.accesses:>10}{t.hits:>10}{t.misses:>9}"
+    return f"{short(t.name, 9):9}{counts}{t.miss_ratio:>8.1%}{t.evictions:>9}"
+
+
+def footprint_table(run: CacheRun, most: int = 9) -> list[str]:
+    """The lines that one turn of each loop touches, by buffer; do they fit into the cache?"""
+    named = [b.name for b in run.trace.buffers][:3]
+    more = len(run.trace.buffers) > len(named)
+    heads = [*named, "others"] if more else named
+    head = "".join(f"{short(name, 7):>7}" for name in heads)
+    rows = [f"{'one turn of':20}{'turns':>8}{head}{'lines':>7}  fit?"]
+    for f in run.footprints[:most]:
+        name = "  " * len(f.around) + (f.loop or "the program")
+        each = [f.lines.get(b, 0) for b in named]
+        total = sum(f.lines.values())
+        each += [total - sum(each), total] if more else [total]
+        counts = "".join(f"{lines:>7.3g}" if lines < 10 else f"{lines:>7.0f}" for lines in each)
+        fits = "yes" if total <= run.cache.lines else "no"
+        rows.append(f"{short(name, 20):20}{f.iterations:>8}{counts}  {fits}")
+    if len(run.footprints) > most:
+        rows.append(f"… {len(run.footprints) - most} more loops")
+    return rows
+
+
+def short(name: str, width: int) -> str:
+    """The name in at most `width` - 1 letters."""
+    return name if len(name) < width else name[: width - 2] + "…"

@@ -1,0 +1,373 @@
+"""CacheLens as a picture: the cache, the tensors in lines, the strip of hits and misses."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from minitvm.accesses import AccessTrace
+from minitvm.cachesim import HIT, OUTCOMES, Histogram
+
+from .cache_run import CacheRun, Tenant, cache_text, footprint_table, labels, tenants, totals_table
+from .controls import Frame
+from .kinds import ink
+from .scene import Group, Line, Rect, Scene, Shape, Text, clipped, marked
+
+WIDTH, MARGIN, MIDDLE = 900, 12, 520  # pixels; MIDDLE: where the histogram begins
+WAY, SET, SIDE = 44, 21, 14  # a way's width and height; a line of a tensor
+MOST_COLUMNS, MOST_ROWS = 8, 16  # ways beside each other; rows of them
+MOST_LINES, MOST_BUFFERS, ACROSS = 128, 6, 16  # of a tensor; tensors; lines beside each other
+WINDOW, BINS = 200, 200  # accesses that are played; parts that a whole run is shown in
+STRIP, TALLEST, HISTOGRAM, LINE = 26, 20, 110, 16
+LEFT = 76  # of the strips, for names
+SERIES = ("pale_sky", "pale_orange", "pale_pink", "pale_yellow", "pale_blue")
+LOOKS = (("green", 5), ("blue", 10), ("orange", 15), ("red", 20))  # of outcomes; pixels high
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Window:
+    """The accesses from `start` until before `stop`, and what there is to draw of them.
+
+    sets    the sets drawn
+    shown   for each tensor, the numbers of its lines that are drawn
+    """
+
+    run: CacheRun
+    start: int
+    stop: int
+    tenants: tuple[Tenant, ...]
+    sets: tuple[int, ...]
+    shown: tuple[tuple[int, ...], ...]
+
+
+def window(run: CacheRun, start: int) -> Window:
+    """The window of a run that begins at access `start`."""
+    stop = min(start + WINDOW, len(run.trace))
+    used = sorted({int(x) % run.cache.sets for x in run.lines[start:stop]})
+    rows = max(1, MOST_ROWS // -(-run.ways // MOST_COLUMNS))
+    sets = tuple(range(run.cache.sets) if run.cache.sets <= rows else used[:rows])
+    drawn = [t for t in tenants(run, start, stop) if t.set in sets]
+    ways = MOST_ROWS * MOST_COLUMNS
+    shown = tuple(_shown(run, n, start, stop) for n in range(len(run.trace.buffers)))
+    return Window(run, start, stop, tuple(t for t in drawn if t.way < ways), sets, shown)
+
+
+def _shown(run: CacheRun, n: int, start: int, stop: int) -> tuple[int, ...]:
+    """The lines of a tensor that are drawn: all of a small one, else those used in the window."""
+    b = run.trace.buffers[n]
+    count = lines_of(run, n)
+    if count <= MOST_LINES:
+        return tuple(range(count))
+    here = run.lines[start:stop][run.trace.buffer[start:stop] == n]
+    return tuple((np.unique(here) - b.base // run.cache.line).tolist())[:MOST_LINES]
+
+
+def lines_of(run: CacheRun, n: int) -> int:
+    """How many cache lines a tensor lies in."""
+    b = run.trace.buffers[n]
+    return max(1, -(-int(np.prod(b.shape)) * b.itemsize // run.cache.line))
+
+
+def kind_of(buffer: int) -> str:
+    """The kind of the lines of a tensor, by its number."""
+    return SERIES[buffer % len(SERIES)]
+
+
+# --- the picture ---------------------------------------------------------------------------------
+
+
+def cache_scene(w: Window, at: int | None = None, marks: Mapping[str, str] | None = None) -> Scene:
+    """The cache, the tensors, the window and the whole run, where reuse is, what loops touch.
+
+    at, marks   draw the cache as it is after access `at`, as a frame marks it; by default the
+                lines that are in it are left to the frames
+    """
+    run, trace = w.run, w.run.trace
+    title = f"{len(trace)} accesses through a cache of {cache_text(run.cache)}"
+    shapes: list[Shape] = [Text(MARGIN, 20, title, bold=True)]
+    cache, below = cache_shapes(w, MARGIN, 34, at)
+    beside = MARGIN + 52 + max(2, min(run.ways, MOST_COLUMNS)) * WAY + 40
+    tensors, deepest = tensor_shapes(w, beside, 34)
+    strip, y = strip_shapes(w, MARGIN, max(below, deepest) + 14)
+    shapes += [*cache, *tensors, *strip]
+    if len(trace) > WINDOW:
+        whole, y = overview_shapes(w, MARGIN, y + 8)
+        shapes += whole
+    tables = [*totals_table(run), "", *footprint_table(run)]
+    y += 32
+    for n, text in enumerate(tables):
+        bold = n == 0 or text.startswith("one turn of")
+        shapes.append(Text(MARGIN, y + LINE * n, text, size=12, mono=True, bold=bold))
+    bars, bottom = histogram_shapes(run.distances, run.cache.lines, MIDDLE, y - 12)
+    height = max(y + LINE * len(tables), bottom) + 4
+    return marked(Scene(WIDTH, height, (*shapes, *bars), title, str(run.replay)), marks or {})
+
+
+def cache_shapes(w: Window, x: float, y: float, at: int | None) -> tuple[list[Shape], float]:
+    """The sets as rows of ways, and where they end below."""
+    run = w.run
+    rows = -(-min(run.ways, MOST_ROWS * MOST_COLUMNS) // MOST_COLUMNS)
+    left = x + 52
+    shapes: list[Shape] = [Text(x, y + 12, "the cache", size=12, bold=True)]
+    note = _cache_note(w)
+    if note:
+        shapes.append(Text(left + 30, y + 12, note, "soft", 12))
+    top = y + 20
+    for n, s in enumerate(w.sets):
+        base = top + n * rows * SET
+        shapes.append(Text(x, base + 15, f"set {s}", "soft", 12))
+        for way in range(min(run.ways, rows * MOST_COLUMNS)):
+            shapes.append(Rect(*_corner(left, base, way), WAY, SET, "cell"))
+    names = labels(run.trace)
+    for k, t in enumerate(w.tenants):
+        if at is None or t.first <= at < t.last:
+            base = top + w.sets.index(t.set) * rows * SET
+            shapes.append(_tenant(w, k, names, _corner(left, base, t.way), at is None))
+    return shapes, top + len(w.sets) * rows * SET
+
+
+def _cache_note(w: Window) -> str:
+    run, most = w.run, MOST_ROWS * MOST_COLUMNS
+    notes: list[str] = []
+    if len(w.sets) < run.cache.sets:
+        notes.append(f"{len(w.sets)} of {run.cache.sets} sets, used in this window")
+    if run.ways > most:
+        notes.append(f"{most} of {run.ways} ways")
+    return ", ".join(notes)
+
+
+def _corner(left: float, top: float, way: int) -> tuple[float, float]:
+    row, column = divmod(way, MOST_COLUMNS)
+    return left + column * WAY, top + row * SET
+
+
+def _tenant(
+    w: Window, k: int, names: tuple[str, ...], corner: tuple[float, float], hidden: bool
+) -> Group:
+    """A line in its way; hidden until a frame marks it."""
+    t = w.tenants[k]
+    buffer, number = w.run.own(t.line)
+    kind = kind_of(buffer)
+    (x, y), text = corner, f"{names[buffer]} {number}"
+    look, letters = ("frame", "frame") if hidden else (kind, ink(kind))
+    shown = clipped(text, WAY - 2, 12)
+    return Group(
+        (
+            Rect(x, y, WAY, SET, look),
+            Text(x + WAY / 2, y + 15, shown, letters, 12, anchor="middle"),
+        ),
+        f"t{k}",
+        f"line {number} of {w.run.trace.buffers[buffer].name}",
+    )
+
+
+def tensor_shapes(w: Window, x: float, y: float) -> tuple[list[Shape], float]:
+    """The tensors as grids of cache lines, side by side, and where they end below."""
+    shapes: list[Shape] = []
+    left, top, bottom = x, y, y
+    for n in range(min(len(w.shown), MOST_BUFFERS)):
+        title, columns = _tensor_title(w, n), _columns(w, n)
+        rows = -(-len(w.shown[n]) // columns)
+        width = max(columns * SIDE, len(title) * 7 + 18)
+        if left > x and left + width > WIDTH - MARGIN:
+            left, top = x, bottom + 10
+        shapes.append(Rect(left, top + 2, 12, 12, kind_of(n)))
+        shapes.append(Text(left + 18, top + 12, title, size=12))
+        for k, line in enumerate(w.shown[n]):
+            at = left + k % columns * SIDE, top + 20 + k // columns * SIDE
+            shapes.append(Rect(*at, SIDE, SIDE, "cell", f"{n}/{line}", _elements(w.run, n, line)))
+        left += width + 18
+        bottom = max(bottom, top + 20 + rows * SIDE)
+    if len(w.shown) > MOST_BUFFERS:
+        bottom += 18
+        text = f"and {len(w.shown) - MOST_BUFFERS} more tensors"
+        shapes.append(Text(x, bottom - 2, text, "soft", 12))
+    return shapes, bottom
+
+
+def _tensor_title(w: Window, n: int) -> str:
+    """A: 16 lines"""
+    b, name = w.run.trace.buffers[n], labels(w.run.trace)[n]
+    count, shown = lines_of(w.run, n), len(w.shown[n])
+    lead = name if name == b.name else f"{name} = {clipped(b.name, 160, 12)}"
+    some = f"{shown} of {count} lines, used here" if shown < count else f"{count} lines"
+    return f"{lead}: {some}" if count > 1 else f"{lead}: 1 line"
+
+
+def _columns(w: Window, n: int) -> int:
+    """Lines beside each other: a row of the tensor where that fits."""
+    b, line = w.run.trace.buffers[n], w.run.cache.line
+    count = len(w.shown[n])
+    row = b.shape[-1] * b.itemsize if b.shape else 0
+    if count == lines_of(w.run, n) and row and row % line == 0:
+        each = row // line
+        if each <= ACROSS and count // each <= MOST_ROWS:
+            return each
+    return ACROSS
+
+
+def _elements(run: CacheRun, n: int, line: int) -> str:
+    """line 3 of A: elements 48 .. 63"""
+    b = run.trace.buffers[n]
+    each = run.cache.line // b.itemsize
+    last = min((line + 1) * each, int(np.prod(b.shape))) - 1
+    return f"line {line} of {b.name}: elements {line * each} .. {last}"
+
+
+def strip_shapes(w: Window, x: float, y: float) -> tuple[list[Shape], float]:
+    """The window, a row for each tensor: a bar an access, the higher the worse."""
+    trace, outcome = w.run.trace, w.run.replay.outcome
+    shapes: list[Shape] = [
+        Text(x, y + 12, f"accesses {w.start + 1} to {w.stop}", size=12, bold=True)
+    ]
+    legend = x + 200
+    for name, (kind, tall) in zip(OUTCOMES, LOOKS, strict=True):
+        text = name if name == "hit" else f"miss: {name}"
+        shapes.append(Rect(legend, y + 14 - tall * 0.7, 6, tall * 0.7, kind))
+        shapes.append(Text(legend + 12, y + 12, text, size=12))
+        legend += 34 + 7 * len(text)
+    top = y + 22
+    each = min(10, (WIDTH - x - LEFT - MARGIN) / (w.stop - w.start))
+    rows = min(len(trace.buffers), MOST_BUFFERS)
+    shapes += _rows_of(trace, x, top)
+    for n in range(w.start, w.stop):
+        row = int(trace.buffer[n])
+        if row < rows:
+            kind, tall = LOOKS[int(outcome[n])]
+            left = x + LEFT + (n - w.start) * each
+            base = top + (row + 1) * STRIP - 2
+            shapes.append(Rect(left, base - tall, each, tall, kind, f"a{n - w.start}"))
+    return shapes, top + rows * STRIP
+
+
+def _rows_of(trace: AccessTrace, x: float, top: float) -> Iterator[Shape]:
+    """The names of the rows and the lines they stand on."""
+    for n, b in enumerate(trace.buffers[:MOST_BUFFERS]):
+        base = top + (n + 1) * STRIP - 2
+        yield Rect(x, base - 14, 12, 12, kind_of(n))
+        yield Text(x + 18, base - 4, clipped(b.name, LEFT - 24, 12), size=12)
+        yield Line(((x + LEFT, base), (WIDTH - MARGIN, base)), "axis")
+
+
+def overview_shapes(w: Window, x: float, y: float) -> tuple[list[Shape], float]:
+    """The whole run, a row for each tensor: the share of misses, and where the window is."""
+    trace, n = w.run.trace, len(w.run.trace)
+    rows, wide = min(len(trace.buffers), MOST_BUFFERS), WIDTH - x - LEFT - MARGIN
+    shares = _shares(w.run, rows)
+    highest = max(misses / accesses for _, _, accesses, misses in shares)
+    text = f"the whole run: share of misses in each {-(-n // BINS)} accesses, up to {highest:.0%}"
+    shapes: list[Shape] = [Text(x, y + 12, text, size=12, bold=True)]
+    top, each = y + 22, wide / BINS
+    for k in range(BINS):  # to be clicked, also where nothing misses
+        shapes.append(Rect(x + LEFT + k * each, top, each, rows * STRIP, "paper", f"bin:{k}"))
+    for row, k, accesses, misses in shares:
+        tall = max(2, TALLEST * misses / accesses / highest)
+        tip = f"{trace.buffers[row].name}: {misses} of {accesses} accesses miss"
+        at = x + LEFT + k * each, top + (row + 1) * STRIP - 2 - tall
+        shapes.append(Rect(*at, each, tall, "orange", f"bin:{k}", tip))
+    shapes += _rows_of(trace, x, top)
+    low, high = (x + LEFT + wide * k / n for k in (w.start, w.stop))
+    shapes.append(Rect(low - 1, top - 2, max(4.0, high - low + 2), rows * STRIP + 4, "line"))
+    return shapes, top + rows * STRIP
+
+
+def _shares(run: CacheRun, buffers: int) -> list[tuple[int, int, int, int]]:
+    """(buffer, part of the run, accesses, misses) where there are misses."""
+    edges = np.arange(BINS) * len(run.trace) // BINS
+    miss = run.replay.outcome != HIT
+    found: list[tuple[int, int, int, int]] = []
+    for row in range(buffers):
+        mine = run.trace.buffer == row
+        counts = (np.add.reduceat(a, edges, dtype=np.int64).tolist() for a in (mine, mine & miss))
+        found += [(row, k, n, m) for k, (n, m) in enumerate(zip(*counts, strict=True)) if m]
+    return found
+
+
+def histogram_shapes(h: Histogram, lines: int, x: float, y: float) -> tuple[list[Shape], float]:
+    """How many accesses reuse a line after how many others; the size of the cache is marked."""
+    wide = WIDTH - MARGIN - x
+    counts = [*h.counts.tolist(), h.cold]
+    names = [*(_number(n) for n in h.low.tolist()), "first"]
+    total, each = max(1, sum(counts)), wide / len(counts)
+    base = y + 52 + HISTOGRAM
+    shapes: list[Shape] = [
+        Text(x, y + 10, "reuse distance: other lines used since the last use", size=12, bold=True)
+    ]
+    for k, (count, name) in enumerate(zip(counts, names, strict=True)):
+        cold = k == len(counts) - 1
+        kind = "blue" if cold else "green" if int(h.low[k]) < lines else "orange"
+        tall = HISTOGRAM * count / max(counts)
+        left, middle = x + k * each, x + (k + 0.5) * each
+        tip = f"{name}: {count} of {total} accesses"
+        if count:
+            shapes.append(Rect(left + 2, base - tall, each - 4, tall, kind, tip=tip))
+        if count and each >= 26:
+            text = f"{count / total:.0%}" if count / total >= 0.005 else "<1%"
+            shapes.append(Text(middle, base - tall - 4, text, size=12, anchor="middle"))
+        if each >= 26 or k % 2 == 0 or cold:
+            shapes.append(Text(middle, base + 15, name, size=12, anchor="middle"))
+    at = x + _position(lines, len(h.low)) * each
+    shapes.append(Line(((x, base), (x + wide, base)), "axis"))
+    shapes.append(Line(((at, base), (at, y + 22)), "dashed"))
+    side, anchor = (-6, "end") if at > x + wide / 2 else (6, "start")
+    shapes.append(Text(at + side, y + 28, f"the cache: {lines} lines", "soft", 12, anchor))
+    return shapes, base + 20
+
+
+def _position(lines: int, bins: int) -> float:
+    """Where a distance is on the axis, in bins: 1 -> 1, 2 -> 2, 4 -> 3, 6 -> 3.5"""
+    k = lines.bit_length()
+    return min(bins, k + lines / (1 << (k - 1)) - 1)
+
+
+def _number(n: int) -> str:
+    """1024 -> 1k"""
+    for unit, text in ((1 << 20, "M"), (1 << 10, "k")):
+        if n >= unit:
+            return f"{n // unit}{text}"
+    return str(n)
+
+
+# --- frames --------------------------------------------------------------------------------------
+
+
+def cache_frames(w: Window) -> tuple[Frame, ...]:
+    """One frame an access of the window: what the cache holds after it, and what it was."""
+    names = labels(w.run.trace)
+    return tuple(_frame(w, n, names) for n in range(w.start, w.stop))
+
+
+def _frame(w: Window, n: int, names: tuple[str, ...]) -> Frame:
+    run, now = w.run, int(w.run.lines[n])
+    outcome = "hit" if run.replay.outcome[n] == HIT else "miss"
+    marks: dict[str, str] = {}
+    out = ""
+    for k, t in enumerate(w.tenants):
+        buffer, number = run.own(t.line)
+        if t.first <= n < t.last:
+            kind = outcome if t.line == now else kind_of(buffer)
+            marks[f"t{k}"] = kind
+            marks[f"{buffer}/{number}"] = kind
+        elif t.last == n and t.set == now % run.cache.sets:
+            out = f", drives out {names[buffer]} {number}"
+    buffer, number = run.own(now)
+    marks[f"{buffer}/{number}"] = outcome
+    marks[f"a{n - w.start}"] = "now"
+    site = run.trace.sites[int(run.trace.site[n])]
+    marks[f"line:{site.line}"] = "now"
+    return Frame(marks, _caption(run, n, f"line {names[buffer]} {number}{out}"))
+
+
+def _caption(run: CacheRun, n: int, where: str) -> str:
+    trace = run.trace
+    site = trace.sites[int(trace.site[n])]
+    counters = ", ".join(f"{name}={value}" for name, value in trace.counters(n).items())
+    verb = "stores" if site.write else "loads"
+    code = int(run.replay.outcome[n])
+    what = "hit" if code == HIT else f"{OUTCOMES[code]} miss"
+    return (
+        f"access {n + 1} of {len(trace)}  {counters}\n"
+        f"{verb} {site.text}, element {int(trace.index[n])}: {what} in {where}"
+    )

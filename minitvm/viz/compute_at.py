@@ -1,0 +1,263 @@
+"""ComputeAtSlider: where to compute a stage. Storage, work and locality pull apart."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from minitvm.accesses import AccessTrace, record
+from minitvm.base import ArgumentError, TVMError
+from minitvm.cachesim import Cache, previous, reuse_distances, simulate
+from minitvm.te import Schedule
+from minitvm.tensor import ComputeOp
+
+from .blocks import Nest, code_links, nest_of
+from .cache_lens import SMALL, checked
+from .cache_run import cache_text
+from .compute_at_scene import Row, compute_at_scene
+from .controls import CodeLine, Layout, Panel, Slider
+from .scene import Scene
+from .visual import Visual
+
+MOST_EVENTS = 10_000_000  # of a run that is recorded
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Place:
+    """What it costs to compute the producer at one place.
+
+    name       "root", "inline", or a loop of the consumer;  depth: of that loop
+    bytes      that its buffer takes
+    recompute  computed values for each different one; 1: nothing is computed twice
+    distance   other elements touched between the store of a value and its first use, on average
+    misses     of the whole program in the simulated cache
+    """
+
+    name: str
+    depth: int
+    schedule: Schedule
+    bytes: int
+    recompute: Fraction
+    distance: float
+    misses: int
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """A place where the producer cannot be computed, and why."""
+
+    name: str
+    depth: int
+    reason: str
+
+
+class ComputeAtSlider(Visual):
+    """A producer moved through the loops of its consumer: the trade-offs of Halide, live.
+
+    The slider goes from root (all of it first) over each loop of the consumer to inline (again for
+    each use). The bars tell, for each place, the bytes of its buffer, how often a value is computed
+    on average, and how far apart its store and its first use are. Its loops are yellow. Places
+    that are not legal are listed with the reason. `schedule` is the schedule at the chosen place.
+
+    producer, consumer   stages: tensors, operations or names
+    cache                the misses of the whole program are those of this simulated cache
+    """
+
+    def __init__(self, s: Schedule, producer: Any, consumer: Any, cache: Cache = SMALL) -> None:
+        if not isinstance(s, Schedule):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise ArgumentError(
+                f"ComputeAtSlider({type(s).__name__})", "not a schedule", "te.create_schedule(C.op)"
+            )
+        self._producer, self._consumer = s[producer].name, s[consumer].name
+        self._cache = checked(cache)
+        self.places, self.refusals = places(s, self._producer, self._consumer, cache)
+        self._now = 0
+        super().__init__()
+
+    @property
+    def schedule(self) -> Schedule:
+        """The schedule with the producer at the chosen place."""
+        return self.places[self._now].schedule
+
+    def scene(self) -> Scene:
+        """The loops on the left, the bars of all places on the right."""
+        rows = [_row(p) for p in self.places]
+        refused = [f"{r.name}: {r.reason}" for r in self.refusals]
+        nest = nest_of(self.schedule)
+        marks = {key: "now" for key, owner in nest.owners.items() if owner[0] == self._producer}
+        title = f"{self._producer} for {self._consumer}"
+        return compute_at_scene(nest, marks, rows, self._now, refused, title, self._caption())
+
+    def _caption(self) -> str:
+        """blur_x in loop y of out: 96 bytes, ..."""
+        p = self.places[self._now]
+        where = {"root": "at root, before all that reads it", "inline": "inline, at each use"}
+        text = where.get(p.name, f"in loop {p.name} of {self._consumer}")
+        return (
+            f"{self._producer} {text}: it keeps {p.bytes} bytes, computes each value "
+            f"{_factor(p.recompute)} times, touches {p.distance:.3g} other elements between store "
+            f"and first use; {p.misses} misses in all"
+        )
+
+    def ascii(self) -> str:
+        """A line for each place; * is the chosen one."""
+        head = f"{self._producer} for {self._consumer}, misses in {cache_text(self._cache)}"
+        titles = f"  {'place':18}{'bytes':>9}{'computed':>10}{'distance':>10}{'misses':>9}"
+        lines = [head, "", titles]
+        for n, p in enumerate(self.places[:16]):
+            mark, name = "*" if n == self._now else " ", ("  " * p.depth + p.name)[:17]
+            lines.append(
+                f"{mark} {name:18}{p.bytes:>9}{_factor(p.recompute):>10}"
+                f"{p.distance:>10.3g}{p.misses:>9}"
+            )
+        refused = [f"not {r.name}: {r.reason}" for r in self.refusals]
+        return "\n".join([*lines, *refused[:6]])
+
+    def layout(self) -> Layout:
+        """The slider, and the program with the lines of the producer in bold."""
+        nest = nest_of(self.schedule)
+        mine = set(lines_of_stage(nest, self._producer))
+        lines = tuple(
+            CodeLine(text, f"line:{n}", "now" if n in mine else "")
+            for n, text in enumerate(nest.lines)
+        )
+        last = len(self.places) - 1
+        return Layout(
+            controls=(Slider("place", "place", 0, last, self._now),) if last else (),
+            links=code_links(nest),
+            panels=(Panel("loops", lines), Panel("schedule", _code(self.schedule))),
+            selectable="place:",
+        )
+
+    def on(self, name: str, value: Any) -> str | None:
+        """Another place, by the slider or by its row."""
+        if name == "click":
+            prefix, _, number = str(value).partition(":")
+            if prefix != "place" or not number.isdecimal():
+                return None
+            value = int(number)
+        elif name != "place":
+            raise ArgumentError(f"event {name!r}", "ComputeAtSlider does not know it")
+        last = len(self.places) - 1
+        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= last:
+            raise ArgumentError(f"place {value!r}", f"there are places 0 to {last}")
+        self._now = int(value)
+        return self._caption()
+
+
+def _row(p: Place) -> Row:
+    return Row(p.name, p.depth, p.bytes, float(p.recompute), p.distance, p.misses)
+
+
+def _factor(f: Fraction) -> str:
+    """4/3 -> 1.33"""
+    return f"{float(f):.3g}"
+
+
+def _code(s: Schedule) -> tuple[CodeLine, ...]:
+    return tuple(CodeLine(text) for text in s.python().split("\n"))
+
+
+def lines_of_stage(nest: Nest, stage: str) -> Iterator[int]:
+    """The numbers of the lines that a stage's loops take, or its stores where it has none."""
+    for b in nest.all():
+        if nest.owners.get(b.key, ("",))[0] == stage or b.label.startswith(f"{stage}["):
+            yield from range(b.first, b.last + 1)
+
+
+# --- what each place costs -----------------------------------------------------------------------
+
+
+def places(
+    s: Schedule, producer: str, consumer: str, cache: Cache = SMALL
+) -> tuple[tuple[Place, ...], tuple[Refusal, ...]]:
+    """(legal places with their costs, others with reasons): root, loops from outside in, inline.
+
+    Raises ArgumentError for stages without loops, and for programs that cannot be run at root.
+    """
+    if producer == consumer:
+        raise ArgumentError(f"ComputeAtSlider(s, {producer}, {consumer})", "they are one stage")
+    for name in (producer, consumer):
+        if not isinstance(s[name].op, ComputeOp):
+            raise ArgumentError(f"ComputeAtSlider: {name}", "it has no loops that are scheduled")
+    at_root = placed(s, producer, consumer, "root")
+    whole = record(at_root, limit=MOST_EVENTS)
+    uses = uses_of_each(whole, producer)
+    found = [_costs("root", 0, at_root, whole, producer, cache, uses)]
+    refused: list[Refusal] = []
+    stage = s.state.stage(consumer)
+    names = [stage.named()[a] for a in stage.leaves]
+    for name, depth in [*zip(names, range(len(names)), strict=True), ("inline", 0)]:
+        try:
+            made = placed(s, producer, consumer, name)
+            trace = record(made, limit=MOST_EVENTS)
+        except TVMError as e:
+            refused.append(Refusal(name, depth, str(e.args[1] or e.args[0])))
+        else:
+            found.append(_costs(name, depth, made, trace, producer, cache, uses))
+    return tuple(found), tuple(refused)
+
+
+def placed(s: Schedule, producer: str, consumer: str, place: str) -> Schedule:
+    """A copy of the schedule with the producer at a place; ScheduleError if it is not legal."""
+    new = s.copy()
+    if place == "root":
+        new[producer].compute_root()
+    elif place == "inline":
+        new[producer].compute_inline()
+    else:
+        axis = next(a for a, n in new.state.stage(consumer).named().items() if n == place)
+        new[producer].compute_at(new[consumer], axis)
+    return new
+
+
+def _costs(
+    name: str,
+    depth: int,
+    s: Schedule,
+    trace: AccessTrace,
+    producer: str,
+    cache: Cache,
+    uses: Fraction,
+) -> Place:
+    """What a place costs; `uses` is how often inlining computes a value."""
+    misses = simulate(cache, trace).misses
+    if name == "inline":
+        return Place(name, depth, s, 0, uses, 0.0, misses)
+    report = s.explain()[producer]
+    if report.recompute is None or report.bytes is None:
+        raise ArgumentError(
+            f"ComputeAtSlider: {producer}", "how often it is computed cannot be counted"
+        )
+    return Place(
+        name, depth, s, report.bytes, report.recompute, first_use_distance(trace, producer), misses
+    )
+
+
+def uses_of_each(trace: AccessTrace, producer: str) -> Fraction:
+    """Loads of the producer by others, for each of its elements: what inlining would compute."""
+    loads = _uses(trace, producer)
+    elements = len(np.unique(trace.index[loads]))
+    return Fraction(int(np.count_nonzero(loads)), max(1, elements))
+
+
+def first_use_distance(trace: AccessTrace, producer: str) -> float:
+    """The mean number of other elements touched between a store and the first load by others."""
+    last = previous(trace, 1)
+    first = _uses(trace, producer) & (last >= 0)
+    first[first] = trace.write[last[first]]
+    if not first.any():
+        return 0.0
+    return float(reuse_distances(trace, 1)[first].mean())
+
+
+def _uses(trace: AccessTrace, producer: str) -> np.ndarray[Any, np.dtype[np.bool_]]:
+    """Which accesses are loads of the producer's buffer by other stages than itself."""
+    mine = [trace.buffers[n].name == producer for n in range(len(trace.buffers))]
+    own = {p.line for p in trace.sites if p.write and p.buffer.name == producer}
+    wanted = [not p.write and p.line not in own for p in trace.sites]
+    return np.array(mine)[trace.buffer] & np.array(wanted)[trace.site]

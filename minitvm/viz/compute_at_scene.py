@@ -1,0 +1,100 @@
+"""ComputeAtSlider as a picture: the loops, and three bars for each place."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from .blocks import Nest
+from .nest import nest_shapes
+from .scene import Group, Rect, Scene, Shape, Text, clipped, marked, wrapped
+
+WIDTH, NEST_WIDTH, MARGIN, TOP = 900, 390, 12, 40  # pixels
+LEFT, ROW, NAME = 416, 25, 108  # of the table; its rows; its first column
+COLUMN, BAR, LINE = 100, 50, 16  # one of three columns; its longest bar
+COLUMNS = (("bytes kept", "orange"), ("computed", "sky"), ("distance", "pink"))
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """The numbers of one place."""
+
+    name: str
+    depth: int
+    bytes: int
+    recompute: float
+    distance: float
+    misses: int
+
+
+def compute_at_scene(
+    nest: Nest,
+    marks: Mapping[str, str],
+    rows: Sequence[Row],
+    now: int,
+    refused: Sequence[str],
+    title: str,
+    caption: str,
+) -> Scene:
+    """The loops with some of them marked, the table with row `now` framed, what is not legal."""
+    bars, deepest = nest_shapes(nest, MARGIN, TOP, NEST_WIDTH)
+    shapes: list[Shape] = [Text(MARGIN, 22, title, bold=True), *bars, *_heads()]
+    y = TOP + 26
+    for n, row in enumerate(rows):
+        shapes.append(_row(row, rows, y + n * ROW, f"place:{n}", n == now))
+    y += len(rows) * ROW + 16
+    shapes.append(Text(LEFT + NAME, y, "bars grow with the square root", "soft", 12))
+    y += LINE + 6
+    for text in refused:
+        for part in wrapped(f"not {text}", WIDTH - LEFT - MARGIN, 12):
+            shapes.append(Text(LEFT, y, part, "soft", 12))
+            y += LINE
+    y += 6
+    for part in wrapped(caption, WIDTH - LEFT - MARGIN, 12):
+        shapes.append(Text(LEFT, y, part, size=12))
+        y += LINE
+    height = max(deepest, y - LINE + 6) + MARGIN
+    return marked(Scene(WIDTH, height, tuple(shapes), title, caption), marks)
+
+
+def _heads() -> Iterator[Shape]:
+    """The heads of the columns."""
+    yield Text(LEFT + 8, TOP + 14, "computed at", size=12, bold=True)
+    for n, (name, _) in enumerate(COLUMNS):
+        yield Text(LEFT + NAME + n * COLUMN, TOP + 14, name, size=12, bold=True)
+    yield Text(WIDTH - MARGIN - 4, TOP + 14, "misses", size=12, anchor="end", bold=True)
+
+
+def _row(row: Row, rows: Sequence[Row], y: float, key: str, now: bool) -> Group:
+    """One place: its name, three bars with numbers, its misses."""
+    back = Rect(LEFT, y, WIDTH - LEFT - MARGIN, ROW - 2, "line" if now else "paper", radius=4)
+    indent = 8 * min(row.depth, 4)
+    name = clipped(row.name, NAME - 12 - indent, 12, mono=True)
+    shapes: list[Shape] = [
+        back,
+        Text(LEFT + 8 + indent, y + 16, name, size=12, mono=True, bold=now),
+    ]
+    values = [
+        (float(row.bytes), max(float(r.bytes) for r in rows), _bytes(row.bytes)),
+        (row.recompute, max(r.recompute for r in rows), f"{row.recompute:.3g}×"),
+        (row.distance, max(r.distance for r in rows), f"{row.distance:.3g}"),
+    ]
+    for n, (value, most, text) in enumerate(values):
+        left, kind = LEFT + NAME + n * COLUMN, COLUMNS[n][1]
+        wide = BAR * share(value, most)
+        if wide:
+            shapes.append(Rect(left, y + 5, wide, ROW - 12, kind))
+        shapes.append(Text(left + wide + 4, y + 16, text, size=12))
+    shapes.append(Text(WIDTH - MARGIN - 4, y + 16, str(row.misses), size=12, anchor="end"))
+    return Group(tuple(shapes), key)
+
+
+def share(value: float, most: float) -> float:
+    """How long a bar is, of the longest: as the square root, so that small ones are seen."""
+    return math.sqrt(value / most) if most else 0.0
+
+
+def _bytes(n: int) -> str:
+    """1152 -> 1152, 65536 -> 64k"""
+    return str(n) if n < 10_000 else f"{n / 1024:.3g}k"

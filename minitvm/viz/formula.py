@@ -1,0 +1,156 @@
+"""A formula as the Python that makes it, and Python as a formula: what IndexLens edits."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, cast
+
+from minitvm import te, tir, topi
+from minitvm.base import ArgumentError, as_tuple
+from minitvm.tensor import Axis, ComputeOp, Reduce, Tensor, axis, guarded_loads
+from minitvm.tir import (
+    Binary,
+    Buffer,
+    Call,
+    Cast,
+    Const,
+    Expr,
+    IfThenElse,
+    Index,
+    Load,
+    Not,
+    Printer,
+    Var,
+    Where,
+    high,
+    is_index,
+    linear,
+    split_terms,
+)
+
+UNBOUNDED = 1 << 40  # the extent of an axis before it is known
+CONNECTIVES = {"and": "te.all", "or": "te.any"}
+
+
+class Source(Printer):
+    """Prints expressions as they are typed: te.exp(A[i]), te.if_then_else(i < 7, A[i], 0.0)."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tensors: dict[Tensor, Tensor] = {}
+
+    def name(self, x: Var | Buffer) -> str:
+        """One name for equal tensors."""
+        return super().name(self.tensors.setdefault(x, x) if isinstance(x, Tensor) else x)
+
+    def _value(self, e: Expr) -> tuple[str, int]:
+        match e:
+            case IfThenElse(cond, a, b):
+                return self._call("te.if_then_else", cond, a, b)
+            case Where(cond, a, b):
+                return self._call("tir.Select", cond, a, b)
+            case Binary(op, a, b) if op in CONNECTIVES:
+                return self._call(CONNECTIVES[op], *_flat(op, a), *_flat(op, b))
+            case Binary("min" | "max" | "truncdiv" | "truncmod" as op, a, b):
+                return self._call(f"te.{op}", a, b)
+            case Not(a):
+                return self._call("tir.negate", a)
+            case Call(name, args):
+                return self._call(f"te.{name}", *args)
+            case Cast(value, dtype) if str(dtype) != "int32" or not is_index(value):
+                return f"{self.expr(value, 9)}.astype({str(dtype)!r})", 9
+            case Const(value, dtype) if str(dtype) not in ("float32", "int32", "bool"):
+                return f"te.const({value!r}, {str(dtype)!r})", 9
+            case _:
+                return super()._value(e)
+
+    def _call(self, function: str, *args: Index) -> tuple[str, int]:
+        return f"{function}({', '.join(self.expr(a) for a in args)})", 9
+
+
+def _flat(op: str, e: Expr) -> list[Expr]:
+    """The parts of a chain of `and`, or of `or`."""
+    return [*_flat(op, e.a), *_flat(op, e.b)] if isinstance(e, Binary) and e.op == op else [e]
+
+
+def source_of(t: Tensor) -> str:
+    """The formula of `t` as a lambda: lambda i, j: te.sum(A[i, k] * B[k, j], axis=k)"""
+    op, p = cast("ComputeOp", t.op), Source()
+    inputs = names_of(t, p)
+    body = op.body[t.value_index]
+    args = ", ".join(p.name(a) for a in op.axis)
+    if not isinstance(body, Reduce):
+        return f"lambda {args}: {p.expr(body)}"
+    axes = ", ".join(n for n, x in inputs.items() if isinstance(x, Axis))
+    sources = ", ".join(p.expr(e) for e in body.sources)
+    several = f"[{axes}]" if len(body.axes) > 1 else axes
+    where = "" if body.where is tir.TRUE else f", where={p.expr(body.where)}"
+    return f"lambda {args}: te.{body.reducer.name}({sources}, axis={several}{where})"
+
+
+def names_of(t: Tensor, p: Printer) -> dict[str, Any]:
+    """What a formula may mention by name: the tensors it reads and the axes it sums over."""
+    op = cast("ComputeOp", t.op)
+    return {p.name(x): x for x in (*op.input_tensors, *op.reduce_axis)}
+
+
+def made_from(
+    source: str, like: Tensor, names: Mapping[str, Any], shape: Sequence[int] = ()
+) -> Tensor:
+    """The tensor of the formula `source`: a lambda as for te.compute, or a whole te.compute(...).
+
+    names   what it may mention beside te, tir and topi
+    shape   by default as large as the reads allow; where they say nothing, as that of `like`
+
+    `source` is the user's own code and is run as such: what it raises comes out.
+    """
+    made = eval(  # typed by the user into their own kernel, like any cell
+        compile(source.strip(), "<formula>", "eval"),
+        {"te": te, "tir": tir, "topi": topi, **names},
+    )
+    if isinstance(made, Tensor):
+        return made
+    if not callable(made):
+        raise ArgumentError(
+            f"formula {source.strip()!r}", "it is not a function of the indices", "lambda i: A[i]"
+        )
+    found = te.compute(tuple(shape) or fitted(made, like), made, name=like.name)
+    return found[0] if isinstance(found, tuple) else cast("Tensor", found)
+
+
+def fitted(formula: Callable[..., Any], like: Tensor) -> tuple[Index, ...]:
+    """The largest shape at which every read of A[i], A[2*i + k], ... stays inside its tensor.
+
+    An axis that no such read bounds is as long as the one of `like` at its place.
+    """
+    names = list(inspect.signature(formula).parameters)
+    axes = [axis(n, 0, UNBOUNDED, "data") for n in names]
+    extents: dict[Var, int] = {}
+    for e, facts in _reads(formula(*axes)):
+        for i, size in zip(e.indices, e.buffer.shape, strict=True):
+            terms, const = split_terms(i)
+            mine = [(a, c) for a, c in terms if any(a is x for x in axes)]
+            if facts or len(mine) != 1 or mine[0][1] < 1 or not isinstance(size, int):
+                continue
+            ((a, c),) = mine
+            top = high(linear((t for t in terms if t[0] is not a), const))
+            if isinstance(a, Var) and isinstance(top, int):
+                fits = (size - 1 - top) // c + 1
+                extents[a] = min(extents.get(a, UNBOUNDED), fits)
+    found: list[Index] = []
+    for d, a in enumerate(axes):
+        n = extents.get(a, like.shape[d] if d < len(like.shape) else 0)
+        if isinstance(n, int) and n < 1:
+            raise ArgumentError(
+                f"the range of {a.name}", "no read bounds it, or no value fits", "give the shape"
+            )
+        found.append(n)
+    return tuple(found)
+
+
+def _reads(made: Any) -> Iterator[tuple[Load, Sequence[Index]]]:
+    """Every load of a formula, with what conditions around it guarantee."""
+    for e in as_tuple(made):
+        for part in e.sources if isinstance(e, Reduce) else (e,):
+            yield from guarded_loads(tir.operand(part))

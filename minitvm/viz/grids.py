@@ -1,0 +1,168 @@
+"""Tensors as grids of cells, and the frames that show which cells are read and written when."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from itertools import product
+
+from minitvm.tir import Buffer, For, Store, Var
+
+from .blocks import Nest
+from .controls import Frame
+from .order import Order, Place, Tick
+from .scene import Circle, Line, Rect, Shape, Text, clipped
+
+MOST_CELLS = 32  # in a row or a column; beyond, a cell stands for several elements
+MOST_GRIDS = 4
+SIDE, SMALL, LARGE = 176, 5, 20  # pixels: a grid at most; a cell at least and at most
+TITLE, BETWEEN = 20, 16
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Grid:
+    """One tensor drawn flat: a row for each choice of all coordinates but the last.
+
+    cells    (row, column) of the drawing, by coordinates
+    rows, columns   cells of the drawing; each: elements a cell stands for
+    """
+
+    buffer: Buffer
+    cells: dict[tuple[int, ...], tuple[int, int]]
+    rows: int
+    columns: int
+    each: int
+
+    @property
+    def size(self) -> float:
+        """Pixels of a cell's side."""
+        return max(SMALL, min(LARGE, SIDE // max(self.rows, self.columns)))
+
+    def key(self, place: tuple[int, ...]) -> str:
+        """The key of the cell that shows the element at these coordinates."""
+        row, column = self.cells[place]
+        return f"cell:{self.buffer.name}/{row}/{column}"
+
+
+def grids_of(order: Order) -> list[Grid]:
+    """A grid for each tensor that is touched: what is written last first, at most four."""
+    places: dict[Buffer, dict[tuple[int, ...], None]] = {}
+    for t in reversed(order.ticks):
+        for b, at in (*t.writes, *t.reads):
+            places.setdefault(b, {})[at] = None
+    return [_grid(b, list(at), not order.cut) for b, at in places.items()][:MOST_GRIDS]
+
+
+def _grid(b: Buffer, touched: list[tuple[int, ...]], whole: bool) -> Grid:
+    """The elements that are touched; all of a small tensor where the program is run as a whole."""
+    axes = [sorted(set(axis)) for axis in zip(*touched, strict=True)] or [[0]]
+    sizes = [n for n in b.shape if isinstance(n, int)]
+    if whole and len(sizes) == len(axes) and all(n <= MOST_CELLS for n in sizes):
+        axes = [list(range(n)) for n in sizes]
+    rows, columns = list(product(*axes[:-1])), axes[-1]
+    down, right = -(-len(rows) // MOST_CELLS), -(-len(columns) // MOST_CELLS)
+    cells = {
+        (*row, column) if b.shape else (): (r // down, c // right)
+        for r, row in enumerate(rows)
+        for c, column in enumerate(columns)
+    }
+    return Grid(b, cells, -(-len(rows) // down), -(-len(columns) // right), down * right)
+
+
+# --- drawing -----------------------------------------------------------------------------------
+
+
+def grid_shapes(
+    grids: list[Grid], order: Order, x: float, y: float
+) -> tuple[list[Shape], float, float]:
+    """The grids in two columns from (x, y) on, and how far they go to the right and down."""
+    shapes: list[Shape] = []
+    right, left, bottom, top = x + 2 * SIDE + BETWEEN, x, y, y
+    for n, g in enumerate(grids):
+        if n == 2:
+            left, y = x, bottom + BETWEEN
+        shapes += _one(g, left, y)
+        bottom = max(bottom, y + TITLE + g.rows * g.size)
+        left += SIDE + BETWEEN
+    if grids:
+        shapes += _path(grids[0], order, x, top + TITLE)
+    return shapes, right, bottom
+
+
+def _one(g: Grid, x: float, y: float) -> list[Shape]:
+    shape = ", ".join(str(n) for n in g.buffer.shape)
+    title = f"{g.buffer.name} [{shape}]" + (f", {g.each} a cell" if g.each > 1 else "")
+    shapes: list[Shape] = [Text(x, y + 13, clipped(title, SIDE + BETWEEN, 12), size=12, bold=True)]
+    for row, column in dict.fromkeys(g.cells.values()):
+        key = f"cell:{g.buffer.name}/{row}/{column}"
+        at = x + column * g.size, y + TITLE + row * g.size
+        shapes.append(Rect(*at, g.size, g.size, "cell", key))
+    return shapes
+
+
+def _path(g: Grid, order: Order, x: float, y: float) -> list[Shape]:
+    """The way through the cells of the result, in the order in which its last store visits them."""
+    mine = [t for t in order.ticks if t.stmt.buffer is g.buffer]
+    last = [t for t in mine if t.stmt is mine[-1].stmt]  # of a reduction: not its initialisation
+    seen = dict.fromkeys(g.cells[at] for t in last for _, at in t.writes)
+    points = tuple((x + (c + 0.5) * g.size, y + (r + 0.5) * g.size) for r, c in seen)
+    if len(points) < 2:
+        return []
+    return [Line(points, "way"), Circle(*points[0], 3, "start")]
+
+
+# --- frames ------------------------------------------------------------------------------------
+
+
+def order_frames(nest: Nest, order: Order, grids: list[Grid]) -> tuple[Frame, ...]:
+    """One frame a tick: the cells read and written, the line that runs, and a caption."""
+    names = {b.stmt.var: b.label for b in nest.all() if isinstance(b.stmt, For)}
+    lines = {b.stmt: b.key for b in nest.all() if isinstance(b.stmt, Store)}
+    shown = {g.buffer: g for g in grids}
+    return tuple(
+        Frame({**_marks(t, shown), lines[t.stmt]: "now"}, _caption(n, t, order, names))
+        for n, t in enumerate(order.ticks, 1)
+    )
+
+
+def _marks(t: Tick, shown: dict[Buffer, Grid]) -> dict[str, str]:
+    marks = {shown[b].key(at): "read" for b, at in t.reads if b in shown}
+    for b, at in t.writes:
+        if b in shown:
+            key = shown[b].key(at)
+            marks[key] = "both" if key in marks else "write"
+    return marks
+
+
+def _caption(n: int, t: Tick, order: Order, names: dict[Var, str]) -> str:
+    values = ", ".join(f"{names[v]}={i}" for v, i in t.values)
+    reads = f", reads {_elements(t.reads)}" if t.reads else ""
+    return f"tick {n} of {len(order.ticks)}  {values}\nwrites {_elements(t.writes)}{reads}"
+
+
+def _elements(places: Iterable[Place]) -> str:
+    """A[0, 3], B[3, 0 .. 7]: the elements of each buffer, from the first to the last."""
+    by_buffer: dict[Buffer, list[tuple[int, ...]]] = {}
+    for b, at in places:
+        by_buffer.setdefault(b, []).append(at)
+    return ", ".join(f"{b.name}[{_box(at)}]" for b, at in by_buffer.items())
+
+
+def _box(places: list[tuple[int, ...]]) -> str:
+    spans = [(min(axis), max(axis)) for axis in zip(*places, strict=True)]
+    return ", ".join(str(low) if low == high else f"{low} .. {high}" for low, high in spans)
+
+
+def corner_note(nest: Nest, order: Order) -> str:
+    """What is not seen of a program that was cut short; empty if all of it is."""
+    if not order.cut and len(order.ticks) < order.total:
+        return f"the first {len(order.ticks)} of {order.total} ticks"
+    if not order.cut:
+        return ""
+    loops = [b for b in nest.all() if isinstance(b.stmt, For) and b.stmt.var in order.cut]
+    parts = [
+        f"{b.label} {order.cut[b.stmt.var]} of {b.stmt.extent}"
+        for b in loops
+        if isinstance(b.stmt, For) and not b.label.endswith("_init")
+    ]
+    return f"a corner of {order.total} ticks: " + ", ".join(parts)

@@ -1,0 +1,337 @@
+"""IndexLens: point at an element of a tensor, and see the elements of its inputs that it reads."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import pairwise
+from math import prod
+from typing import Any, cast
+
+import numpy as np
+
+from minitvm.base import ArgumentError, as_tuple
+from minitvm.tensor import ComputeOp, Tensor
+
+from .controls import Control, Frame, Layout, Slider, TextInput
+from .formula import Source, made_from, names_of, source_of
+from .panes import Pane, cell_size, pane_around, pane_head, pane_lines, pane_shapes, pane_size
+from .reads import (
+    MOST_STEPS,
+    Array,
+    Reads,
+    check_effort,
+    checked,
+    distinct,
+    points_of,
+    reads_of,
+    sizes_of,
+    terms_of,
+)
+from .scene import Scene, Shape, Text, clipped, marked, wrapped
+from .visual import Visual
+
+WIDTH, MARGIN, TOP, BETWEEN, LINE = 808, 10, 40, 24, 17  # pixels
+MOST_FRAMES, MOST_MARKS = 256, 40_000  # elements to point at; cells lit, over all of them
+STEPS = MOST_STEPS // 8  # elements times terms: found in a fraction of a second
+WINDOW = (2, 4, 16, 16)  # elements of the output shown, in its last four dimensions
+MOST_LINES = 25
+
+
+class IndexLens(Visual):
+    """A tensor and its inputs as cells: point at one, and the cells it reads light up.
+
+    Mouse, or the arrow keys: left and right to the neighbour, up and down to the next row. The
+    reads are those of the formula, whatever the schedule; conditions on indices (padding) count.
+    Of a large tensor a window is shown, which sliders move; of its inputs what that window reads.
+
+    args   tensors to follow the reads back to, through what is computed on the way; by default
+           those that the formula names. Arguments as for lower() will do: `t` itself is skipped
+    at     the element shown in a saved notebook; by default one in the middle
+
+    `lens.edit(...)`, or the text field, puts another formula in place; `lens.tensor` is its tensor.
+    """
+
+    def __init__(
+        self,
+        t: Tensor,
+        args: Sequence[Tensor] | None = None,
+        *,
+        at: Sequence[int] | int | None = None,
+    ) -> None:
+        self._names: dict[str, Any] = {}
+        self._stop = _inputs(t, args)
+        self._show(t, None if at is None else as_tuple(at))
+        super().__init__()
+
+    def _show(self, t: Tensor, at: tuple[Any, ...] | None, corner: Sequence[int] = ()) -> None:
+        """Look at a tensor, its window beginning at `corner`."""
+        sizes = sizes_of(checked(t))
+        if at is not None:
+            _check_place(t, at, sizes)
+        reads, lens = _lens(t, self._stop, corner or _corner(sizes, at))
+        unread = [u.name for u in self._stop if u not in reads.pairs]
+        if unread:
+            what = f"{t.name} reads no element of it"
+            raise ArgumentError(f"IndexLens: {unread[0]}", what, "leave it out of args")
+        self.tensor, self._reads, self._panes = t, reads, lens
+        self._names |= names_of(t, Source())
+        self._source = source_of(t)
+        self._frames = _frames(t, reads, lens)
+        self._first = _first(lens[0], at)
+
+    def edit(self, source: str, shape: Sequence[int] = ()) -> None:
+        """Look at another formula: lens.edit("lambda i, j: A[j, i] * 2.0")
+
+        It may name the inputs and reduce axes of earlier formulas, te, tir, topi, and everything
+        of the notebook. The shape is as large as the reads allow, unless it is given.
+        """
+        self._take(source, shape)
+        self.refresh()
+
+    def _take(self, source: str, shape: Sequence[int]) -> None:
+        names = {**vars(sys.modules["__main__"]), **self._names}
+        made = made_from(source, self.tensor, names, shape)
+        before = self._stop
+        self._stop = ()
+        try:
+            self._show(made, None)
+        except Exception:
+            self._stop = before
+            raise
+
+    # --- what is shown ---
+
+    def scene(self) -> Scene:
+        """The formula, the tensor, and its inputs."""
+        text = clipped(f"{self._panes[0].name} = {self._source}", WIDTH - 20, 13, mono=True)
+        shapes: list[Shape] = [Text(MARGIN, 20, text, mono=True)]
+        x, y, bottom = float(MARGIN), float(TOP), float(TOP)
+        across = min(3, len(self._panes))
+        room = (WIDTH - 2 * MARGIN - BETWEEN * (across - 1)) / across
+        head = max(map(pane_head, self._panes))
+        for pane in self._panes:
+            size = cell_size(pane, room)
+            width, height = pane_size(pane, size, head)
+            if x > MARGIN and x + width > WIDTH - MARGIN:
+                x, y = float(MARGIN), bottom + BETWEEN
+            shapes += pane_shapes(pane, x, y, size, head)
+            x, bottom = x + width + BETWEEN, max(bottom, y + height)
+        title = f"what the elements of {self._panes[0].name} read"
+        return Scene(WIDTH, bottom + MARGIN, tuple(shapes), title, self._frames[0].caption)
+
+    def picture(self) -> Scene:
+        """The same with one element pointed at, and what it reads in words."""
+        frame, scene = self._frames[self._first], self.scene()
+        lines = [part for text in frame.caption.split("\n") for part in wrapped(text, 788, 12)]
+        words = [Text(MARGIN, scene.height + 8 + LINE * n, t, size=12) for n, t in enumerate(lines)]
+        there = marked(scene, frame.marks)
+        return replace(
+            there,
+            height=scene.height + LINE * len(words) + 4,
+            shapes=(*there.shapes, *words),
+            description=frame.caption,
+        )
+
+    def ascii(self) -> str:
+        """The formula, what one element reads, and where that is: w written, r read."""
+        frame = self._frames[self._first]
+        head = [f"{self._panes[0].name} = {self._source}", *frame.caption.split("\n")]
+        blocks = [pane_lines(p, dict(frame.marks)) for p in self._panes]
+        rows = _beside(blocks, MOST_LINES - len(head))
+        return "\n".join([*head, *rows])
+
+    def layout(self) -> Layout:
+        """The formula to edit, sliders where only a window is shown, a frame for each element."""
+        out = self._panes[0]
+        axes = cast("ComputeOp", self.tensor.op).axis
+        moving = zip(axes, out.low, out.cells, out.shape, strict=True)
+        controls: list[Control] = [
+            TextInput("formula", f"{out.name} =", self._source, 64),
+            TextInput("shape", "shape", ", ".join(map(str, out.shape)), 10),
+            *(
+                Slider(f"from {d}", f"{a.name} from", 0, n - shown, low)
+                for d, (a, low, shown, n) in enumerate(moving)
+                if shown < n
+            ),
+        ]
+        return Layout(
+            controls=tuple(controls), frames=self._frames, first=self._first, columns=out.columns
+        )
+
+    def on(self, name: str, value: Any) -> str | None:
+        """Another formula, another shape, the window moved."""
+        if name == "formula":
+            self._take(str(value), ())
+        elif name == "shape":
+            self._take(self._source, _shape(str(value)))
+        elif name.startswith("from "):
+            low = list(self._panes[0].low)
+            low[int(name.removeprefix("from "))] = int(value)
+            self._show(self.tensor, None, low)
+        return None
+
+
+# --- what is looked at -------------------------------------------------------------------------
+
+
+def _inputs(t: Any, args: Any) -> tuple[Tensor, ...]:
+    """The tensors to follow reads to; ArgumentError for what is no list of tensors."""
+    checked(t)
+    if args is None:
+        return ()
+    if not isinstance(args, list | tuple) or not all(
+        isinstance(a, Tensor) for a in cast("list[Any]", args)
+    ):
+        raise ArgumentError(
+            f"IndexLens(..., args={args!r})", "not a list of tensors", f"[A, B] that {t.name} reads"
+        )
+    return tuple(a for a in cast("list[Tensor]", args) if a != t)
+
+
+def _check_place(t: Tensor, at: tuple[Any, ...], sizes: tuple[int, ...]) -> None:
+    if len(at) != len(sizes) or not all(
+        isinstance(i, int) and 0 <= i < n for i, n in zip(at, sizes, strict=True)
+    ):
+        shape = " × ".join(map(str, sizes))
+        raise ArgumentError(f"at={at}", f"{t.name} has {shape} elements", "coordinates of one")
+
+
+def _corner(sizes: tuple[int, ...], at: tuple[Any, ...] | None) -> tuple[int, ...]:
+    """Where a window begins that has the element `at`, if it can, in its middle."""
+    if at is None:
+        return (0,) * len(sizes)
+    return tuple(max(0, i - w // 2) for i, w in zip(at, _window(len(sizes)), strict=True))
+
+
+def _window(ndim: int) -> tuple[int, ...]:
+    if ndim < 2:
+        return (32,) * ndim
+    return (*(1,) * max(0, ndim - 4), *WINDOW)[-ndim:]
+
+
+def _lens(t: Tensor, stop: tuple[Tensor, ...], corner: Sequence[int]) -> tuple[Reads, list[Pane]]:
+    """The reads of a window of `t` that is small enough, and the panes that show them."""
+    sizes, terms, p = sizes_of(t), max(1, terms_of(t)), Source()
+    if prod(sizes) == 0:
+        raise ArgumentError(f"IndexLens({t.name})", "it has no elements", "sizes of 1 or more")
+    check_effort(t.name, 1, terms)
+    shown = [min(n, w) for n, w in zip(sizes, _window(len(sizes)), strict=True)]
+    while True:
+        while prod(shown) > 1 and (prod(shown) > MOST_FRAMES or prod(shown) * terms > STEPS):
+            _halve(shown)
+        low = [min(c, n - s) for c, n, s in zip(corner, sizes, shown, strict=True)]
+        points = points_of([np.arange(c, c + s) for c, s in zip(low, shown, strict=True)])
+        reads = reads_of(t, points, stop)
+        inputs = [_pane(u, found, p) for u, found in reads.pairs.items()]
+        lit = sum(_lit(pane, reads.pairs[u]) for u, pane in zip(reads.pairs, inputs, strict=True))
+        if lit <= MOST_MARKS or prod(shown) == 1:
+            names = tuple(a.name for a in cast("ComputeOp", t.op).axis)
+            each = (1,) * len(sizes)
+            out = Pane(p.name(t), sizes, tuple(low), tuple(shown), each, names)
+            return reads, [out, *inputs]
+        _halve(shown)
+
+
+def _halve(shown: list[int]) -> None:
+    d = shown.index(max(shown))
+    shown[d] = (shown[d] + 1) // 2
+
+
+def _pane(u: Tensor, found: Array, p: Source) -> Pane:
+    return pane_around(p.name(u), sizes_of(u), distinct(found[:, 1]))
+
+
+def _lit(pane: Pane, found: Array) -> int:
+    """About how many cells light up, over all elements pointed at."""
+    return len(found) // max(1, prod(pane.each))
+
+
+def _first(out: Pane, at: tuple[Any, ...] | None) -> int:
+    """The number of the element shown first."""
+    cells = out.cells
+    if at is None:
+        place = tuple(n // 2 for n in cells)
+    else:
+        place = tuple(i - low for i, low in zip(at, out.low, strict=True))
+    return int(np.ravel_multi_index(place, cells)) if cells else 0
+
+
+# --- what one element reads --------------------------------------------------------------------
+
+
+def _frames(t: Tensor, reads: Reads, panes: list[Pane]) -> tuple[Frame, ...]:
+    """A frame for each element of the window: itself, what it reads, and both in words."""
+    out, *inputs = panes
+    count = prod(out.cells)
+    marks: list[dict[str, str]] = [{} for _ in range(count)]
+    words: list[list[str]] = [[] for _ in range(count)]
+    for pane, (u, found) in zip(inputs, reads.pairs.items(), strict=True):
+        unsure = u in reads.unsure
+        ends = np.searchsorted(found[:, 0], np.arange(count + 1))
+        for n in range(count):
+            mine = found[ends[n] : ends[n + 1], 1]
+            if len(mine):
+                marks[n] |= dict.fromkeys(pane.keys_of(mine), "seen" if unsure else "read")
+                most = "data decide which of " if unsure else ""
+                words[n].append(most + region(pane.name, u, mine))
+    frames: list[Frame] = []
+    for n, cell in enumerate(points_of([np.arange(c) for c in out.cells]).tolist()):
+        key = out.key(tuple(cell))
+        where = ", ".join(str(c + low) for c, low in zip(cell, out.low, strict=True))
+        said = ", ".join(words[n])
+        caption = f"{out.name}[{where or '()'}] reads {said or 'nothing'}"
+        frames.append(Frame({**marks[n], key: "write"}, caption, key))
+    return tuple(frames)
+
+
+def region(name: str, t: Tensor, offsets: Array) -> str:
+    """Elements in words: A[1, 0..3] (4), B[0..6 by 2, 2] (4), 5 of A[0..2, 0..2]"""
+    places = np.unravel_index(offsets, sizes_of(t)) if t.shape else ()
+    axes = [distinct(axis).tolist() for axis in places]
+    steps = [{b - a for a, b in pairwise(axis)} for axis in axes]
+    whole = prod(map(len, axes)) == len(offsets) and all(len(s) < 2 for s in steps)
+    parts = [
+        _run(axis, next(iter(step)) if whole and step else 1)
+        for axis, step in zip(axes, steps, strict=True)
+    ]
+    inside = f"{name}[{', '.join(parts) or '()'}]"
+    return f"{inside} ({len(offsets)})" if whole else f"{len(offsets)} of {inside}"
+
+
+def _run(axis: list[int], step: int) -> str:
+    if len(axis) == 1:
+        return str(axis[0])
+    return f"{axis[0]}..{axis[-1]}" + (f" by {step}" if step > 1 else "")
+
+
+# --- text --------------------------------------------------------------------------------------
+
+
+def _shape(text: str) -> tuple[int, ...]:
+    """8, 12 -> (8, 12)"""
+    parts = [part.strip() for part in text.split(",") if part.strip()]
+    if not parts or not all(part.isdecimal() and int(part) > 0 for part in parts):
+        raise ArgumentError(f"shape {text!r}", "it is one positive number a dimension", "8, 12")
+    return tuple(map(int, parts))
+
+
+def _beside(blocks: list[list[str]], most: int, room: int = 120) -> list[str]:
+    """Blocks of lines side by side, in as many rows of blocks as it takes; at most `most` lines."""
+    lines: list[str] = []
+    while blocks:
+        fits, width = 0, 0
+        for b in blocks:
+            width += max(map(len, b)) + 3
+            if fits and width > room:
+                break
+            fits += 1
+        now, blocks = blocks[:fits], blocks[fits:]
+        widths = [max(map(len, b)) for b in now]
+        for n in range(max(map(len, now))):
+            parts = [
+                (b[n] if n < len(b) else "").ljust(w) for b, w in zip(now, widths, strict=True)
+            ]
+            lines.append("   ".join(parts).rstrip())
+    return lines if len(lines) <= most else [*lines[: most - 1], "…"]

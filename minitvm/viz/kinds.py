@@ -1,0 +1,151 @@
+"""How each kind of shape looks: one literal table that the SVG and the PNG both read.
+
+Colours are Okabe and Ito's, which people who are colour-blind can tell apart; where colour carries
+a meaning a letter or a hatch carries it too. Colours of THEME follow that of JupyterLab.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+# name -> (the colour of JupyterLab's theme, the colour where there is no theme)
+THEME = {
+    "paper": ("--jp-layout-color0", "#ffffff"),
+    "panel": ("--jp-layout-color1", "#f7f7f7"),
+    "faint": ("--jp-layout-color2", "#e8e8e8"),
+    "edge": ("--jp-border-color1", "#b5b5b5"),
+    "ink": ("--jp-content-font-color0", "#111111"),
+    "soft": ("--jp-content-font-color1", "#444444"),
+}
+COLOURS = {
+    "none": "none",
+    "black": "#111111",
+    "white": "#ffffff",
+    "orange": "#e69f00",
+    "sky": "#56b4e9",
+    "green": "#009e73",
+    "yellow": "#f0e442",
+    "blue": "#0072b2",
+    "red": "#d55e00",
+    "pink": "#cc79a7",
+    "grey": "#d0d0d0",
+    "pale_orange": "#fbe3b0",
+    "pale_sky": "#cfe8f9",
+    "pale_green": "#b9e6d8",
+    "pale_yellow": "#faf6bd",
+    "pale_blue": "#b5d7ec",
+    "pale_red": "#f7cfb2",
+    "pale_pink": "#f0d6e5",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    r"""The look of a kind.
+
+    fill     of rectangles, circles and polygons; the colour of text
+    stroke   of lines and borders, `width` pixels wide; dash: on, off, ... in pixels
+    ink      the colour of text that stands on `fill`
+    hatch    "/", "\", "x", "-" or "|", drawn in `stroke`; "" for none
+    letter   what stands for the kind in a legend and on a badge
+    """
+
+    fill: str = "none"
+    stroke: str = "none"
+    width: float = 1
+    ink: str = "ink"
+    hatch: str = ""
+    letter: str = ""
+    dash: tuple[int, ...] = ()
+
+
+KINDS: dict[str, Kind] = {
+    # the surroundings
+    "": Kind("panel", "edge"),
+    "paper": Kind("paper"),
+    "frame": Kind("none", "edge"),
+    "panel": Kind("panel", "edge"),
+    "faint": Kind("faint"),
+    "axis": Kind("none", "soft"),
+    "grid": Kind("none", "faint"),
+    "line": Kind("none", "ink", 1.5),
+    "dashed": Kind("none", "soft", 1.5, dash=(5, 4)),
+    "arrow": Kind("none", "soft", 1.5),
+    "text": Kind("ink"),
+    "soft": Kind("soft"),
+    "on_dark": Kind("white"),
+    "on_light": Kind("black"),
+    # loops, by how they run
+    "serial": Kind("pale_blue", "blue", ink="black"),
+    "reduce": Kind("pale_orange", "orange", ink="black", letter="Σ"),
+    "parallel": Kind("pale_green", "green", ink="black", hatch="/", letter="P"),
+    "vectorize": Kind("pale_pink", "pink", ink="black", hatch="|", letter="V"),
+    "unroll": Kind("pale_yellow", "orange", ink="black", hatch="-", letter="U"),
+    "tensorize": Kind("pale_red", "red", ink="black", hatch="x", letter="T"),
+    "bind": Kind("pale_sky", "sky", ink="black", hatch="\\", letter="B"),
+    # statements
+    "store": Kind("paper", "edge"),
+    "guard": Kind("paper", "red", dash=(5, 4), letter="if"),
+    "memory": Kind("faint", "soft", ink="ink", letter="M"),
+    # cells of a tensor, and what happens to them
+    "cell": Kind("panel", "edge"),
+    "read": Kind("sky", "blue", ink="black", letter="r"),
+    "write": Kind("orange", "black", 2, ink="black", hatch="/", letter="w"),
+    "both": Kind("pink", "black", 2, ink="black", hatch="x", letter="b"),
+    "seen": Kind("pale_sky", "edge", ink="black"),
+    "done": Kind("pale_orange", "edge", ink="black"),
+    "hit": Kind("green", "green", ink="black", letter="h"),
+    "miss": Kind("red", "red", ink="black", hatch="x", letter="m"),
+    "now": Kind("yellow", "black", 2, ink="black"),
+    "way": Kind("none", "soft", 1),
+    "start": Kind("soft", "paper"),
+    # series of a plot, points, regions; use with a letter, a dash or a hatch
+    "orange": Kind("orange", "orange", 2, ink="black"),
+    "sky": Kind("sky", "sky", 2, ink="black"),
+    "green": Kind("green", "green", 2, ink="black"),
+    "yellow": Kind("yellow", "yellow", 2, ink="black"),
+    "blue": Kind("blue", "blue", 2, ink="white"),
+    "red": Kind("red", "red", 2, ink="black"),
+    "pink": Kind("pink", "pink", 2, ink="black"),
+    "grey": Kind("grey", "grey", 2, ink="black"),
+    "pale_orange": Kind("pale_orange", "orange", ink="black"),
+    "pale_sky": Kind("pale_sky", "sky", ink="black"),
+    "pale_green": Kind("pale_green", "green", ink="black"),
+    "pale_yellow": Kind("pale_yellow", "orange", ink="black"),
+    "pale_blue": Kind("pale_blue", "blue", ink="black"),
+    "pale_red": Kind("pale_red", "red", ink="black"),
+    "pale_pink": Kind("pale_pink", "pink", ink="black"),
+}
+
+
+def css_colour(name: str) -> str:
+    """A colour as CSS: ink -> var(--jp-content-font-color0,#111111)"""
+    if name in THEME:
+        variable, light = THEME[name]
+        return f"var({variable},{light})"
+    return COLOURS[name]
+
+
+def light_colour(name: str) -> str:
+    """A colour in the light theme, as #rrggbb or "none"."""
+    return THEME[name][1] if name in THEME else COLOURS[name]
+
+
+def contrast(a: str, b: str) -> float:
+    """The contrast ratio of two #rrggbb colours, 1 to 21. Source: WCAG 2.1, 1.4.3."""
+    light, dark = sorted((_luminance(a), _luminance(b)), reverse=True)
+    return (light + 0.05) / (dark + 0.05)
+
+
+def _luminance(colour: str) -> float:
+    parts = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+    r, g, b = (c / 12.92 if c <= 0.03928 else ((c + 0.055) / 1.055) ** 2.4 for c in parts)
+    return 0.2126 * r + 0.7152 * g + 0.0722 * b
+
+
+INKS = {"ink": "text", "black": "on_light", "white": "on_dark"}
+
+
+def ink(kind: str) -> str:
+    """The kind of a text that stands on shapes of `kind`: serial -> on_light"""
+    return INKS[KINDS[kind].ink]

@@ -1,0 +1,97 @@
+"""The loop nest as a picture: one bar a loop, nested as the loops are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from minitvm.schedule import State
+from minitvm.te import Schedule
+from minitvm.tir import PrimFunc
+
+from .blocks import Block, Nest, nest_of
+from .kinds import KINDS, ink
+from .scene import Group, Rect, Scene, Shape, Text, clipped, text_width
+
+ROW, STEP, GAP, STRIP = 25, 16, 4, 20  # pixels: a bar, an indentation, between bars, the badge
+FILLS = {  # the fill of a loop's whole block; the badge on its left has the hatch
+    "serial": "pale_blue",
+    "reduce": "pale_orange",
+    "parallel": "pale_green",
+    "vectorize": "pale_pink",
+    "unroll": "pale_yellow",
+    "tensorize": "pale_red",
+    "bind": "pale_sky",
+}
+MOST_LINES = 24
+
+
+def nest_scene(program: Schedule | State | PrimFunc | Nest, width: float = 430) -> Scene:
+    """The nest drawn as blocks; a loop's bar has the key "loop:<name>"."""
+    nest = program if isinstance(program, Nest) else nest_of(program)
+    shapes, bottom = nest_shapes(nest, 8, 8, width - 16)
+    what = ", ".join(f"{b.label} {b.note}" for b in nest.all() if b.key.startswith("loop:"))
+    return Scene(width, bottom + 8, shapes, "loop nest", f"loops, outermost first: {what}")
+
+
+def nest_shapes(nest: Nest, x: float, y: float, width: float) -> tuple[tuple[Shape, ...], float]:
+    """The shapes of a nest with its left upper corner at (x, y), and where they end below."""
+    shapes: list[Shape] = []
+    bottom = _column(nest.blocks, nest.lines, x, y, width, shapes)
+    return tuple(shapes), bottom
+
+
+def _column(
+    blocks: tuple[Block, ...],
+    lines: tuple[str, ...],
+    x: float,
+    y: float,
+    width: float,
+    shapes: list[Shape],
+) -> float:
+    """Draw blocks below each other; returns where the last one ends."""
+    for b in blocks:
+        place = len(shapes)
+        end = y + ROW
+        if b.inside:
+            end = _column(b.inside, lines, x + STEP, y + ROW, width - STEP - GAP, shapes) + GAP
+        shapes.insert(place, _bar(b, lines, x, y, width, end - y))
+        y = end + GAP
+    return y - GAP
+
+
+def _bar(
+    b: Block, lines: tuple[str, ...], x: float, y: float, width: float, height: float
+) -> Group:
+    """One block: its outline, its badge, its two texts. What is inside is drawn over it."""
+    tip = lines[b.first].strip()
+    fill = FILLS.get(b.kind, b.kind)
+    base = y + 17
+    shapes: list[Shape] = [Rect(x, y, width, height, fill, radius=4)]
+    left = x + 8
+    if b.kind in FILLS and (letter := KINDS[b.kind].letter):
+        middle = x + 2 + STRIP / 2
+        shapes.append(Rect(x + 3, y + 3, STRIP - 2, ROW - 6, b.kind, radius=3))
+        shapes.append(Text(middle, base, letter, ink(b.kind), 12, anchor="middle", bold=True))
+        left = x + STRIP + 8
+    room = width - (left - x) - 10 - (text_width(b.note, 12) + 10 if b.note else 0)
+    label = clipped(b.label, room, 12, mono=True)
+    shapes.append(Text(left, base, label, ink(fill), 12, mono=True, bold=b.kind in FILLS))
+    if b.note:
+        shapes.append(Text(x + width - 8, base, b.note, ink(fill), 12, anchor="end"))
+    return Group(tuple(shapes), b.key, tip)
+
+
+def nest_ascii(nest: Nest, most: int = MOST_LINES) -> str:
+    """The nest as text, a letter before each loop that does not simply run: P, V, U, T, B, Σ."""
+    lines = list(_rows(nest.blocks, 0))
+    if len(lines) > most:
+        lines = [*lines[: most - 1], f"  … {len(lines) - most + 1} more lines"]
+    return "\n".join(lines)
+
+
+def _rows(blocks: tuple[Block, ...], depth: int) -> Iterator[str]:
+    for b in blocks:
+        letter = KINDS[b.kind].letter if b.kind in FILLS else ""
+        text = f"{b.label}: {b.note}" if b.note else b.label
+        yield f"{letter or ' '} {'  ' * depth}{text}"
+        yield from _rows(b.inside, depth + 1)

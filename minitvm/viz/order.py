@@ -1,0 +1,229 @@
+"""The order in which a loop program touches memory: one tick a store, as the loops run.
+
+A program of more ticks than a person can watch is run in a corner: its largest loops are cut short
+until few ticks are left. Order and tiling stay as they are; only less of them is seen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any
+
+from minitvm.base import ArgumentError
+from minitvm.tir import (
+    BINARY,
+    COMPARE,
+    Allocate,
+    Binary,
+    Buffer,
+    Compare,
+    Const,
+    Evaluate,
+    Expr,
+    Extremum,
+    FloorDiv,
+    FloorMod,
+    For,
+    If,
+    IfThenElse,
+    Index,
+    Linear,
+    Load,
+    Not,
+    Pragma,
+    Product,
+    Seq,
+    Stmt,
+    Store,
+    Var,
+    children,
+    text,
+    walk,
+)
+
+MOST_TICKS = 640
+MOST_LANES = 64  # of a vectorized loop, which takes no time however long it is
+Values = Mapping[Var, int]
+Place = tuple[Buffer, tuple[int, ...]]  # one element of a buffer
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Tick:
+    """What happens at once: one store, or all lanes of one in vectorized loops.
+
+    values    of the loops that run, outermost first, the lanes' own left out
+    writes, reads   elements; stmt: the store that does it
+    """
+
+    stmt: Store
+    values: tuple[tuple[Var, int], ...]
+    writes: tuple[Place, ...]
+    reads: tuple[Place, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Order:
+    """The ticks of a program, or of a corner of it.
+
+    total   ticks of the whole program
+    cut     loop -> how many of its iterations are run, for the loops that were cut short
+    """
+
+    ticks: tuple[Tick, ...]
+    total: int
+    cut: dict[Var, int]
+
+
+def order_of(body: Stmt, most: int = MOST_TICKS) -> Order:
+    """The first ticks of `body`, `most` at most; larger programs are cut to a corner.
+
+    ArgumentError where sizes are symbolic, or data decides what is touched.
+    """
+    loops = [n for n in walk(body) if isinstance(n, For)]
+    limits: dict[Var, int] = {}
+    for f in loops:
+        if not isinstance(f.extent, int):
+            raise ArgumentError(
+                f"loop {f.var.name} of {text(f.extent)} iterations",
+                "its order is not known before it runs",
+                "constant sizes",
+            )
+        limits[f.var] = min(f.extent, MOST_LANES) if f.kind == "vectorize" else f.extent
+    total = _count(body, limits)
+    _shorten(body, loops, limits, most)
+    ticks = tuple(islice(_run(body, {}, limits), most))
+    cut = {f.var: limits[f.var] for f in loops if limits[f.var] != f.extent}
+    return Order(ticks, total, cut)
+
+
+# --- counting, cutting ---------------------------------------------------------------------------
+
+
+def _count(s: Stmt, limits: Mapping[Var, int]) -> int:
+    """How many ticks `s` has; a guard counts as if it always held."""
+    match s:
+        case For(var, _, body, kind):
+            return _count(body, limits) * (1 if kind == "vectorize" else limits[var])
+        case Seq(parts):
+            return sum(_count(p, limits) for p in parts)
+        case If(_, body, orelse):
+            return _count(body, limits) + (0 if orelse is None else _count(orelse, limits))
+        case Allocate(_, body) | Pragma(_, _, body):
+            return _count(body, limits)
+        case Store() | Evaluate():
+            return 1
+
+
+def _shorten(body: Stmt, loops: list[For], limits: dict[Var, int], most: int) -> None:
+    """Halve the longest loop, the outermost of several, until `most` ticks are left.
+
+    A loop and the one that initialises the same elements are cut alike: i and i.init.
+    """
+    alike: dict[tuple[str, int], list[Var]] = {}
+    for f in loops:
+        alike.setdefault((f.var.name.removesuffix(".init"), limits[f.var]), []).append(f.var)
+    while _count(body, limits) > most:
+        together = max(alike.values(), key=lambda vs: limits[vs[0]])
+        now = limits[together[0]]
+        if now <= 2:
+            return
+        for v in together:
+            limits[v] = (now + 1) // 2
+
+
+# --- running -------------------------------------------------------------------------------------
+
+
+def _run(s: Stmt, values: dict[Var, int], limits: Mapping[Var, int]) -> Iterator[Tick]:
+    """The ticks of `s` in order, the loops around it having these values."""
+    match s:
+        case For(var, _, body, "vectorize"):
+            yield from _vector(var, body, values, limits)
+        case For(var, _, body):
+            for i in range(limits[var]):
+                values[var] = i
+                yield from _run(body, values, limits)
+            values.pop(var, None)
+        case Seq(parts):
+            for p in parts:
+                yield from _run(p, values, limits)
+        case If(cond, body, orelse):
+            if evaluate(cond, values):
+                yield from _run(body, values, limits)
+            elif orelse is not None:
+                yield from _run(orelse, values, limits)
+        case Allocate(_, body) | Pragma(_, _, body):
+            yield from _run(body, values, limits)
+        case Store():
+            yield Tick(s, tuple(values.items()), (_place(s, values),), tuple(_reads(s, values)))
+        case Evaluate():
+            return
+
+
+def _vector(
+    var: Var, body: Stmt, values: dict[Var, int], limits: Mapping[Var, int]
+) -> Iterator[Tick]:
+    """All lanes of a vectorized loop, store by store."""
+    around = tuple(values.items())
+    lanes: list[list[Tick]] = []
+    for i in range(limits[var]):
+        values[var] = i
+        lanes.append(list(_run(body, values, limits)))
+    values.pop(var, None)
+    stores = dict.fromkeys(t.stmt for lane in lanes for t in lane)
+    for stmt in stores:
+        mine = [t for lane in lanes for t in lane if t.stmt is stmt]
+        writes = tuple(dict.fromkeys(p for t in mine for p in t.writes))
+        reads = tuple(dict.fromkeys(p for t in mine for p in t.reads))
+        yield Tick(stmt, around, writes, reads)
+
+
+def _place(s: Store | Load, values: Values) -> Place:
+    return s.buffer, tuple(evaluate(i, values) for i in s.indices)
+
+
+def _reads(s: Store, values: Values) -> Iterator[Place]:
+    """The elements that a store reads, each once; not those behind a false condition."""
+    found: dict[Place, None] = {}
+    stack: list[Any] = [s.value, *s.indices]
+    while stack:
+        e = stack.pop()
+        if isinstance(e, IfThenElse):
+            stack.append(e.a if evaluate(e.cond, values) else e.b)
+            continue
+        if isinstance(e, Load):
+            found[_place(e, values)] = None
+        if isinstance(e, Expr):
+            stack += children(e)
+    return iter(found)
+
+
+def evaluate(e: Index, values: Values) -> Any:
+    """An index or a condition on indices as a number; ArgumentError if data decides it."""
+    match e:
+        case int():
+            return e
+        case Var():
+            return values[e]
+        case Linear(terms, const):
+            return sum(evaluate(a, values) * c for a, c in terms) + const
+        case Product(a, b):
+            return evaluate(a, values) * evaluate(b, values)
+        case FloorDiv(a, b):
+            return evaluate(a, values) // evaluate(b, values)
+        case FloorMod(a, b):
+            return evaluate(a, values) % evaluate(b, values)
+        case Extremum(op, a, b):
+            return (min if op == "min" else max)(evaluate(a, values), evaluate(b, values))
+        case Const(value, _):
+            return value
+        case Compare(op, a, b):
+            return COMPARE[op](evaluate(a, values), evaluate(b, values))
+        case Binary(op, a, b):
+            return BINARY[op](evaluate(a, values), evaluate(b, values))
+        case Not(a):
+            return not evaluate(a, values)
+        case _:
+            raise ArgumentError(text(e), "data decides what is touched", "a program without it")

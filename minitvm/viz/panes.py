@@ -1,0 +1,224 @@
+"""A tensor as cells: slices of its last two dimensions, side by side, with their coordinates.
+
+A large tensor is shown through a window, and a cell may stand for a block of elements.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import product
+from math import prod
+
+import numpy as np
+
+from .reads import Array, distinct
+from .scene import Rect, Shape, Text, text_width
+
+LINE, GUTTER, GAP = 16, 26, 10  # pixels: a line of text, row numbers, between slices
+LARGEST, SMALLEST = 24, 5  # pixels of a cell's side
+MOST = (4, 4, 16, 16)  # cells in the last four dimensions, a cell standing for more elements
+MOST_CELLS = 600
+
+
+@dataclass(frozen=True, slots=True)
+class Pane:
+    """A window of a tensor: in each dimension it begins at `low` and has `cells` cells.
+
+    name, shape   of the tensor
+    each          elements a cell stands for, in each dimension
+    axes          names of the dimensions; () where they have none
+    """
+
+    name: str
+    shape: tuple[int, ...]
+    low: tuple[int, ...]
+    cells: tuple[int, ...]
+    each: tuple[int, ...]
+    axes: tuple[str, ...] = ()
+
+    def key(self, cell: tuple[int, ...]) -> str:
+        """The key of a cell: A/0/3"""
+        return "/".join([self.name, *map(str, cell)])
+
+    def keys_of(self, offsets: Array) -> list[str]:
+        """The keys of the cells that show elements, given by row-major offsets; each once."""
+        if not self.shape:
+            return [self.name]
+        places = np.unravel_index(offsets, self.shape)
+        axes = [(p - low) // each for p, low, each in zip(places, self.low, self.each, strict=True)]
+        flat = distinct(np.ravel_multi_index(axes, self.cells))
+        cells = zip(*(a.tolist() for a in np.unravel_index(flat, self.cells)), strict=True)
+        return [self.key(c) for c in cells]
+
+    @property
+    def slices(self) -> list[tuple[int, ...]]:
+        """The cell coordinates, without the last two, of each slice."""
+        return list(product(*(range(n) for n in self.cells[:-2])))
+
+    @property
+    def across(self) -> int:
+        """Slices side by side."""
+        return self.cells[-3] if len(self.cells) > 2 else 1
+
+    @property
+    def rows(self) -> int:
+        """Rows of cells of a slice."""
+        return self.cells[-2] if len(self.cells) > 1 else 1
+
+    @property
+    def columns(self) -> int:
+        """Columns of cells of a slice."""
+        return self.cells[-1] if self.cells else 1
+
+    def cell(self, part: tuple[int, ...], row: int, column: int) -> tuple[int, ...]:
+        """The coordinates of a cell of a slice."""
+        return (*part, row, column)[-len(self.cells) :] if self.cells else ()
+
+    def title(self) -> str:
+        """C[i, j] of 64 x 64, or A of 8 x 8."""
+        name = f"{self.name}[{', '.join(self.axes)}]" if self.axes else self.name
+        return f"{name}  {' × '.join(map(str, self.shape)) or 'scalar'}"
+
+    def notes(self) -> list[str]:
+        """What is not seen: shown: 0..15, 0..63; a cell: 1 × 4. Nothing if all is."""
+        parts: list[str] = []
+        spans = zip(self.low, self.cells, self.each, self.shape, strict=True)
+        if any(low > 0 or low + n * each < size for low, n, each, size in spans):
+            spans = zip(self.low, self.cells, self.each, self.shape, strict=True)
+            ends = [f"{low}..{min(size, low + n * e) - 1}" for low, n, e, size in spans]
+            parts.append(f"shown: {', '.join(ends)}")
+        if prod(self.each) > 1:
+            parts.append(f"a cell: {' × '.join(map(str, self.each))}")
+        return parts
+
+
+def pane_around(name: str, shape: tuple[int, ...], offsets: Array) -> Pane:
+    """The smallest pane that shows these elements; all of the tensor if that is small."""
+    places = np.unravel_index(offsets, shape) if shape and len(offsets) else ()
+    box = [(int(p.min()), int(p.max()) + 1) for p in places]
+    if not box or prod(shape) <= MOST_CELLS:
+        box = [(0, n) for n in shape]
+    most = [*(1,) * (len(shape) - 4), *MOST[-len(shape) :]] if shape else []
+    if len(shape) == 1:
+        most = [2 * MOST[-1]]
+    each = [-(-(high - low) // m) for (low, high), m in zip(box, most, strict=True)]
+    while (
+        prod(cells := [-(-(h - l) // e) for (l, h), e in zip(box, each, strict=True)]) > MOST_CELLS
+    ):
+        each[cells.index(max(cells))] *= 2
+    return Pane(name, shape, tuple(low for low, _ in box), tuple(cells), tuple(each))
+
+
+# --- drawing -----------------------------------------------------------------------------------
+
+
+def cell_size(pane: Pane, width: float) -> float:
+    """Pixels of a cell's side, if the pane may be `width` wide."""
+    room = (width - GUTTER - GAP * (pane.across - 1)) / (pane.across * pane.columns)
+    return float(max(SMALLEST, min(LARGEST, room // 1)))
+
+
+def pane_size(pane: Pane, size: float, head: float) -> tuple[float, float]:
+    """Width and height of a pane with cells of `size` pixels, its text being `head` high."""
+    width = GUTTER + pane.across * (pane.columns * size + GAP) - GAP
+    down = len(pane.slices) // pane.across
+    height = head + down * (_above(pane) + pane.rows * size + GAP) - GAP
+    words = max(text_width(text, 12) for text in (pane.title(), *pane.notes()))
+    return max(width, words), height
+
+
+def pane_head(pane: Pane) -> float:
+    """Height of the text above a pane."""
+    return LINE * (1 + len(pane.notes())) + 4
+
+
+def _above(pane: Pane) -> float:
+    """Height of what stands above a slice: its coordinates and the numbers of its columns."""
+    return LINE * (2 if len(pane.cells) > 2 else 1)
+
+
+def pane_shapes(pane: Pane, x: float, y: float, size: float, head: float) -> list[Shape]:
+    """Title, slices, numbers; each cell has its key."""
+    shapes: list[Shape] = [Text(x, y + 12, pane.title(), bold=True)]
+    for n, note in enumerate(pane.notes(), 1):
+        shapes.append(Text(x, y + 12 + LINE * n, note, "soft", 12))
+    top = y + head
+    for n, part in enumerate(pane.slices):
+        down, right = divmod(n, pane.across)
+        left = x + GUTTER + right * (pane.columns * size + GAP)
+        at = top + down * (_above(pane) + pane.rows * size + GAP) + _above(pane)
+        shapes += _slice(pane, part, left, at, size, right == 0)
+    return shapes
+
+
+def _slice(
+    pane: Pane, part: tuple[int, ...], x: float, y: float, size: float, numbers: bool
+) -> list[Shape]:
+    """One slice with its left upper cell at (x, y)."""
+    shapes: list[Shape] = []
+    if part:
+        first = zip(part, pane.low, pane.each, strict=False)
+        where = ", ".join(str(low + c * each) for c, low, each in first)
+        shapes.append(Text(x, y - LINE - 4, f"[{where}]", size=12))
+    if pane.cells:
+        shapes += _numbers(pane, x, y, size, numbers)
+    for row in range(pane.rows):
+        for column in range(pane.columns):
+            cell = pane.cell(part, row, column)
+            at = x + column * size, y + row * size
+            side = size - (2 if size > 8 else 1)  # borders of neighbours do not touch
+            shapes.append(Rect(*at, side, side, "cell", pane.key(cell), tip=_tip(pane, cell)))
+    return shapes
+
+
+def _numbers(pane: Pane, x: float, y: float, size: float, rows: bool) -> list[Shape]:
+    """The coordinates of the first and the last column, and of the first and the last row."""
+    shapes: list[Shape] = []
+    for column in sorted({0, pane.columns - 1}):
+        at = str(pane.low[-1] + column * pane.each[-1])
+        middle = x + (column + 0.5) * size
+        if column == 0 or pane.columns * size > text_width(at, 12) + 14:
+            shapes.append(Text(middle, y - 4, at, "soft", 12, anchor="middle"))
+    if rows and len(pane.cells) > 1:
+        for row in sorted({0, pane.rows - 1}):
+            if row == 0 or pane.rows * size > 26:
+                at = str(pane.low[-2] + row * pane.each[-2])
+                base = y + (row + 0.5) * size + 4
+                shapes.append(Text(x - 5, base, at, "soft", 12, anchor="end"))
+    return shapes
+
+
+def _tip(pane: Pane, cell: tuple[int, ...]) -> str:
+    """A[3, 0..3]: the elements that a cell shows."""
+    spans = zip(cell, pane.low, pane.each, pane.shape, strict=True)
+    parts = [(low + c * each, min(size, low + (c + 1) * each) - 1) for c, low, each, size in spans]
+    inside = ", ".join(str(a) if a == b else f"{a}..{b}" for a, b in parts)
+    return f"{pane.name}[{inside or '()'}]"
+
+
+# --- as text -----------------------------------------------------------------------------------
+
+
+def pane_lines(pane: Pane, marks: dict[str, str]) -> list[str]:
+    """The first slice that has marked cells, a letter a cell: . untouched, r read, w written."""
+    letters = {"read": "r", "write": "w", "seen": "?"}
+    parts = pane.slices
+    marked = [
+        s
+        for s in parts
+        if any(pane.key(pane.cell(s, r, c)) in marks
+               for r in range(pane.rows) for c in range(pane.columns))
+    ]  # fmt: skip
+    part = (marked or parts)[0]
+    title = pane.title()
+    if part:
+        first = zip(part, pane.low, pane.each, strict=False)
+        title += f"  [{', '.join(str(low + c * each) for c, low, each in first)}]"
+    rows = [
+        " ".join(
+            letters.get(marks.get(pane.key(pane.cell(part, row, column)), ""), ".")
+            for column in range(pane.columns)
+        )
+        for row in range(pane.rows)
+    ]
+    return [title, *rows]

@@ -1,0 +1,358 @@
+"""NestPlayer: a schedule to play with. Its steps, its loops, and the order they run in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import Any
+
+from minitvm.base import ArgumentError, LoweringError, ScheduleError, Target, TVMError
+from minitvm.driver import lower
+from minitvm.schedule import State
+from minitvm.te import Schedule, StageView
+from minitvm.tensor import Axis, PlaceholderOp, Tensor, tensor_of
+
+from .blocks import Nest, code_lines, code_links, nest_of
+from .controls import Button, CodeLine, Control, Frame, Layout, Panel, Slider, TextInput
+from .grids import Grid, corner_note, grid_shapes, grids_of, order_frames
+from .nest import nest_ascii, nest_shapes
+from .order import Order, order_of
+from .scene import Scene, Text, clipped, marked, wrapped
+from .visual import Visual
+
+NEST_WIDTH, MARGIN, TOP, LINE = 400, 10, 34, 17  # pixels
+WIDTH = 808
+NO_ORDER = Order((), 0, {})
+ANNOTATIONS = ("vectorize", "unroll", "parallel")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Moment:
+    """The program after some of the steps: what there is to see of it, or why there is nothing.
+
+    error   why there are no loops;  note   why their order is not, or only partly, shown
+    """
+
+    nest: Nest | None
+    order: Order = NO_ORDER
+    grids: tuple[Grid, ...] = ()
+    frames: tuple[Frame, ...] = ()
+    note: str = ""
+    error: str = ""
+
+
+def moment(state: State) -> Moment:
+    """What there is to see of a state."""
+    try:
+        nest = nest_of(state)
+    except TVMError as e:
+        return Moment(None, error=f"no loops: {e}")
+    try:
+        order = order_of(nest.body)
+    except TVMError as e:
+        return Moment(nest, note=f"the order is not shown: {e.args[0]}: {e.args[1]}")
+    grids = grids_of(order)
+    frames = order_frames(nest, order, grids)
+    return Moment(nest, order, tuple(grids), frames, corner_note(nest, order))
+
+
+def history(s: Schedule) -> tuple[tuple[State, int], ...]:
+    """The state after no, one, two, ... steps, each with its number of lines of Python."""
+    back = s.copy()
+    found = [(back.state, back.python().count("\n"))]
+    while back.steps:
+        back.undo()
+        found.append((back.state, back.python().count("\n")))
+    return tuple(reversed(found))
+
+
+def reordered(leaves: Sequence[str], moved: str, to: str) -> list[str]:
+    """The loops between two places, one of them dragged to the other: a b c d, d to b -> d b c"""
+    i, j = leaves.index(moved), leaves.index(to)
+    part = [x for x in leaves[min(i, j) : max(i, j) + 1] if x != moved]
+    return [*part, moved] if i < j else [moved, *part]
+
+
+class NestPlayer(Visual):
+    """The loops of a schedule as bars: step through its making, reorder, split, mark, watch.
+
+    The slider walks through the steps taken so far. After the last one loops can be changed: drag
+    a bar onto another of the same stage (or Alt+arrows) to reorder, and use the buttons on the
+    selected loop. An illegal step changes nothing; the reason is shown. `schedule` is the result,
+    `schedule.python()` the code to keep; the schedule given stays as it is.
+
+    The grids are the tensors: the browser plays, tick by tick, which elements are read (sky blue)
+    and written (orange, thick border). Of a large program a corner is run, and the picture says so.
+
+    args     inputs and outputs as for lower(); by default all of them
+    target   its passes decide whether a step is legal
+    """
+
+    def __init__(
+        self, s: Schedule, args: Sequence[Any] | None = None, *, target: str | Target = "llvm"
+    ) -> None:
+        if not isinstance(s, Schedule):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise ArgumentError(
+                f"NestPlayer({type(s).__name__})", "not a schedule", "te.create_schedule(C.op)"
+            )
+        self._args = arguments(s.state) if args is None else args
+        self._target = Target(target)
+        with suppress(LoweringError):  # a schedule that has no loops yet is shown all the same
+            lower(s, self._args, target=self._target)  # arguments that do not fit are not
+        self._factor = "4"
+        self._show(s.copy(), len(s.steps))
+        super().__init__()
+
+    def _show(self, s: Schedule, step: int) -> None:
+        """Look at a step of a schedule."""
+        past = history(s)
+        now = moment(past[step][0])
+        self.schedule, self._past, self._step, self._now = s, past, step, now
+
+    # --- what is shown ---
+
+    def _title(self) -> str:
+        """step 2 of 5: s[C].vectorize(j)"""
+        step, last = self._step, len(self._past) - 1
+        what = self.schedule.step_text(step) if step else "nothing done yet"
+        return f"step {step} of {last}: {what}"
+
+    def scene(self) -> Scene:
+        """The nest on the left, the tensors on the right."""
+        now, title = self._now, self._title()
+        head = Text(MARGIN, 20, clipped(title, WIDTH - 20, 13, mono=True), mono=True, bold=True)
+        if now.nest is None:
+            return _said(title, head, now.error)
+        bars, bottom = nest_shapes(now.nest, MARGIN, TOP, NEST_WIDTH)
+        cells, _, below = grid_shapes(list(now.grids), now.order, NEST_WIDTH + 30, TOP)
+        notes = _lines(now.note, NEST_WIDTH + 30, below + 22, WIDTH - NEST_WIDTH - 40)
+        height = max(bottom, below + 10 + LINE * len(notes)) + MARGIN
+        about = nest_ascii(now.nest)
+        return Scene(WIDTH, height, (head, *bars, *cells, *notes), title, about)
+
+    def picture(self) -> Scene:
+        """A moment half way through the ticks, with what it reads and writes."""
+        scene, frames = self.scene(), self._now.frames
+        if not frames:
+            return scene
+        half = len(frames) // 2
+        reading = (n for n, tick in enumerate(self._now.order.ticks) if n >= half and tick.reads)
+        half = next(reading, half)
+        seen = {key: "seen" for f in frames[:half] for key in f.marks if key.startswith("cell:")}
+        lines = _lines(frames[half].caption, MARGIN, scene.height + 8, WIDTH - 20)
+        there = marked(scene, {**seen, **frames[half].marks})
+        height = scene.height + LINE * len(lines) + 4
+        return replace(there, height=height, shapes=(*there.shapes, *lines))
+
+    def ascii(self) -> str:
+        """The step and the nest, a letter before each loop that does not simply run."""
+        now = self._now
+        body = now.error if now.nest is None else nest_ascii(now.nest, 22)
+        return "\n".join(part for part in (self._title(), body, now.note) if part)
+
+    def layout(self) -> Layout:
+        """Slider, buttons, code and steps around the picture."""
+        now = self._now
+        code = () if now.nest is None else (Panel("loops", code_lines(now.nest)),)
+        return Layout(
+            controls=self._controls(),
+            frames=now.frames,
+            trail="seen",
+            links={} if now.nest is None else code_links(now.nest),
+            panels=(*code, Panel("schedule", self._steps())),
+            selectable="loop:",
+            draggable=True,
+        )
+
+    def _controls(self) -> tuple[Control, ...]:
+        last = len(self._past) - 1
+        return (
+            Slider("step", "step", 0, last, self._step),
+            TextInput("factor", "factor", self._factor, 3),
+            Button("split", "split", tip="the selected loop in two, the inner one of factor turns"),
+            Button("fuse", "fuse", tip="the selected loop and the next inner one of its stage"),
+            *(Button(n, n, tip=f"{n} the selected loop") for n in ANNOTATIONS),
+            Button("undo", "undo", last > 0, "take the last step back"),
+        )
+
+    def _steps(self) -> tuple[CodeLine, ...]:
+        """The schedule as Python, the line of the shown step marked."""
+        now = self._past[self._step][1]
+        return tuple(
+            CodeLine(text, note="now" if n == now else "later" if n > now else "")
+            for n, text in enumerate(self.schedule.python().split("\n"))
+        )
+
+    # --- what happens ---
+
+    def on(self, name: str, value: Any) -> str | None:
+        """A control, a bar clicked or dragged. An illegal step raises, and changes nothing."""
+        match name:
+            case "step":
+                self._show(self.schedule, _step_number(value, len(self._past) - 1))
+            case "factor":
+                self._factor = str(value).strip()
+            case "click":
+                return self._describe(str(value))
+            case "undo":
+                return self._undo()
+            case "drag":
+                return self._take(self._reorder(*_two(value)))
+            case "split":
+                return self._take(self._split())
+            case "fuse":
+                return self._take(self._fuse())
+            case _ if name in ANNOTATIONS:
+                return self._take(self._annotate(name))
+            case _:
+                raise ArgumentError(f"event {name!r}", "NestPlayer does not know it")
+        return None
+
+    def _describe(self, key: str) -> str:
+        """What a bar is: i_outer of C: parallel × 8"""
+        nest, owners = self._now.nest, self._owners()
+        if nest is None or key not in owners:
+            return ""
+        bar = next(b for b in nest.all() if b.key == key)
+        return f"{bar.label} of {owners[key][0]}: {bar.note}"
+
+    def _take(self, act: Callable[[Schedule], Axis]) -> str:
+        """Take a step on a copy; keep it if loops can still be made of it. Returns it as Python."""
+        last = len(self._past) - 1
+        if self._step < last:
+            raise ScheduleError(
+                f"a change at step {self._step} of {last}",
+                "other steps follow it",
+                f"move the slider to step {last}",
+            )
+        new = self.schedule.copy()
+        axis = act(new)
+        if self._now.nest is not None:  # some steps are found illegal only when loops are made
+            lower(new, self._args, target=self._target)
+        self._show(new, len(new.steps))
+        self.selected = self._key_of(axis)
+        return new.step_text()
+
+    def _undo(self) -> str:
+        new = self.schedule.copy()
+        text = new.step_text() if new.steps else ""
+        new.undo()
+        self._show(new, len(new.steps))
+        return f"taken back: {text}"
+
+    def _owners(self) -> dict[str, tuple[str, str]]:
+        return {} if self._now.nest is None else self._now.nest.owners
+
+    def _owner(self, key: str) -> tuple[str, str]:
+        """The stage and axis of a loop's bar."""
+        owners = self._owners()
+        if key not in owners:
+            what = key.partition(":")[2]
+            raise ScheduleError(
+                f"loop {what!r}" if what else "no loop is selected",
+                "it is not one of the schedule's" if what else "",
+                "click one of its bars",
+            )
+        return owners[key]
+
+    def _key_of(self, axis: Axis) -> str:
+        """The key of an axis's bar; empty if it has none."""
+        for key, (stage, name) in self._owners().items():
+            if self.schedule.state.stage(stage).named().get(axis) == name:
+                return key
+        return ""
+
+    def _chosen(self) -> tuple[str, Axis]:
+        """The stage and axis of the selected loop."""
+        stage, name = self._owner(self.selected)
+        return stage, axes_of(self.schedule[stage])[name]
+
+    def _reorder(self, moved: str, to: str) -> Callable[[Schedule], Axis]:
+        (stage, name), (other, place) = self._owner(moved), self._owner(to)
+        if stage != other:
+            raise ScheduleError(
+                f"reorder {name} of {stage} and {place} of {other}",
+                "loops of different stages cannot change places",
+                f"compute_at moves a whole stage: s[{stage}].compute_at(s[{other}], ...)",
+            )
+        axes = axes_of(self.schedule[stage])
+        view = self.schedule[stage]
+        named = {a: n for n, a in axes.items()}
+        names = reordered([named[a] for a in view.leaf_iter_vars], name, place)
+
+        def act(s: Schedule) -> Axis:
+            s[stage].reorder(*(axes[n] for n in names))
+            return axes[name]
+
+        return act
+
+    def _split(self) -> Callable[[Schedule], Axis]:
+        stage, axis = self._chosen()
+        if not self._factor.isdecimal():
+            raise ScheduleError(
+                f"split of {axis.name!r} by {self._factor!r}",
+                "a factor is a whole number, 1 or more",
+            )
+        return lambda s: s[stage].split(axis, factor=int(self._factor))[0]
+
+    def _fuse(self) -> Callable[[Schedule], Axis]:
+        stage, axis = self._chosen()
+        leaves = self.schedule[stage].leaf_iter_vars
+        inner = leaves[next(n for n, a in enumerate(leaves, 1) if a is axis) :]
+        if not inner:
+            raise ScheduleError(
+                f"fuse of {axis.name!r}",
+                f"it is the innermost loop of {stage}",
+                "select an outer one",
+            )
+        return lambda s: s[stage].fuse(axis, inner[0])
+
+    def _annotate(self, kind: str) -> Callable[[Schedule], Axis]:
+        stage, axis = self._chosen()
+
+        def act(s: Schedule) -> Axis:
+            getattr(s[stage], kind)(axis)
+            return axis
+
+        return act
+
+
+# --- helpers -----------------------------------------------------------------------------------
+
+
+def arguments(state: State) -> tuple[Tensor, ...]:
+    """All inputs and outputs of a state, inputs first."""
+    inputs = [s.op for s in state.stages if isinstance(s.op, PlaceholderOp)]
+    outputs = [s.op for s in state.stages if s.is_output]
+    return tuple(tensor_of(op, i) for op in (*inputs, *outputs) for i in range(len(op.dtypes)))
+
+
+def axes_of(stage: StageView) -> dict[str, Axis]:
+    """The axes of a stage by the name that steps call them."""
+    named = stage.schedule.state.stage(stage.name).named()
+    return {name: axis for axis, name in named.items()}
+
+
+def _step_number(value: Any, last: int) -> int:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= last:
+        raise ArgumentError(f"step {value!r}", f"there are steps 0 to {last}")
+    return int(value)
+
+
+def _two(value: Any) -> tuple[str, str]:
+    if not isinstance(value, list | tuple) or len(value) != 2:  # pyright: ignore[reportUnknownArgumentType]
+        raise ArgumentError(f"drag {value!r}", "it goes from one key to another")
+    return str(value[0]), str(value[1])  # pyright: ignore[reportUnknownArgumentType]
+
+
+def _lines(text: str, x: float, y: float, width: float) -> list[Text]:
+    """A text as lines that fit, the first with its base line at y."""
+    parts = wrapped(text, width, 12)
+    return [Text(x, y + LINE * n, part, "soft", 12) for n, part in enumerate(parts)]
+
+
+def _said(title: str, head: Text, error: str) -> Scene:
+    """A picture that only says why there is none."""
+    lines = _lines(error, MARGIN, TOP + 14, WIDTH - 20)
+    return Scene(WIDTH, TOP + 14 + LINE * len(lines), (head, *lines), title, error)

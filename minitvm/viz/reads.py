@@ -1,0 +1,318 @@
+"""Which elements of its inputs an element of a tensor reads: what the formula means, no schedule.
+
+Conditions on indices (padding) are taken into account exactly. Where data decide, in A[P[i]] or
+behind a condition on values, everything that may be read counts, and `unsure` says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Any, TypeAlias, cast
+
+import numpy as np
+
+from minitvm.base import ArgumentError
+from minitvm.tensor import ComputeOp, Tensor, extent_loads
+from minitvm.tir import (
+    BINARY,
+    COMPARE,
+    Binary,
+    Compare,
+    Const,
+    Expr,
+    Extremum,
+    FloorDiv,
+    FloorMod,
+    IfThenElse,
+    Index,
+    Linear,
+    Load,
+    Not,
+    Product,
+    Var,
+    children,
+    text,
+    walk,
+)
+
+Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
+Place: TypeAlias = tuple[int, ...]
+
+MOST_STEPS = 4_000_000  # elements times terms of a sum: a second or so
+KNOWN = (Linear, Product, FloorDiv, FloorMod, Extremum, Const, Compare, Binary, Not)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Reads:
+    """What some elements of a tensor read.
+
+    pairs   input -> [m, 2]: number of the element, offset (row-major) of what it reads; each once
+    unsure  inputs of which less may be read than said, as data decide
+    """
+
+    pairs: dict[Tensor, Array]
+    unsure: frozenset[Tensor] = frozenset()
+
+
+def footprint(
+    t: Tensor, tile: Sequence[Any], inputs: Iterable[Tensor] = ()
+) -> dict[Tensor, tuple[Place, ...]]:
+    """Each input of `t` -> the elements of it that a tile reads, in row-major order.
+
+    tile     one entry a dimension: (start, extent), or one coordinate
+    inputs   where to stop; what is computed on the way there is looked through. By default the
+             tensors that the formula names itself
+
+    footprint(C, [(0, 2), 5]) of a product of 8 x 8: A[0..1, 0..7] and B[0..7, 5].
+    """
+    sizes = sizes_of(checked(t))
+    if not isinstance(tile, Sequence) or len(tile) != len(sizes):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise ArgumentError(
+            f"tile {tile!r}",
+            f"{t.name} has {len(sizes)} dimensions",
+            "(start, extent) for each",
+        )
+    axes = [_span(part, d, n) for d, (part, n) in enumerate(zip(tile, sizes, strict=True))]
+    found = reads_of(t, points_of(axes), tuple(inputs))
+    return {u: places_of(u, distinct(p[:, 1])) for u, p in found.pairs.items()}
+
+
+def places_of(t: Tensor, offsets: Array) -> tuple[Place, ...]:
+    """The coordinates of elements that are given by their row-major offsets."""
+    if not t.shape:
+        return ((),) * len(offsets)
+    return tuple(zip(*(a.tolist() for a in np.unravel_index(offsets, sizes_of(t))), strict=True))
+
+
+def _span(part: Any, d: int, n: int) -> Array:
+    """The coordinates that an entry of a tile stands for."""
+    pair: Any = part if isinstance(part, tuple | list) else (part, 1)
+    whole = len(pair) == 2 and all(isinstance(x, int) and not isinstance(x, bool) for x in pair)
+    start, extent = pair if whole else (0, 0)
+    if not 0 <= start < start + extent <= n:
+        raise ArgumentError(
+            f"tile: {part!r} in dimension {d}",
+            f"its coordinates are 0 .. {n - 1}",
+            "(start, extent), or one coordinate",
+        )
+    return np.arange(start, start + extent)
+
+
+def points_of(axes: Sequence[Array]) -> Array:
+    """[n, d]: all points of a box, the last coordinate running fastest."""
+    if not axes:
+        return np.zeros((1, 0), np.int64)
+    return np.stack([g.ravel() for g in np.meshgrid(*axes, indexing="ij")], axis=1)
+
+
+def sizes_of(t: Tensor) -> tuple[int, ...]:
+    """The shape of `t`; ArgumentError if part of it is symbolic."""
+    for n in t.shape:
+        if not isinstance(n, int):
+            raise ArgumentError(
+                f"{t.name} of {text(n)} rows",
+                "its elements are not known before it is computed",
+                "constant sizes",
+            )
+    return tuple(n for n in t.shape if isinstance(n, int))
+
+
+def checked(t: Any) -> Tensor:
+    """`t`, if it is a tensor with a formula."""
+    if not isinstance(t, Tensor):
+        raise ArgumentError(f"{type(t).__name__} as a formula", "not a tensor", "te.compute(...)")
+    if not isinstance(t.op, ComputeOp):
+        raise ArgumentError(f"the reads of {t.name}", f"it is {t.op}", "a tensor of te.compute")
+    for e in extent_loads(t.op):
+        raise ArgumentError(
+            f"the reads of {t.name}", f"{text(e)} decides how long its sum is", "constant sizes"
+        )
+    return t
+
+
+def terms_of(t: Tensor) -> int:
+    """How many points the reduction of `t` has at most; 1 if it has none."""
+    axes = t.op.reduce_axis if isinstance(t.op, ComputeOp) else ()
+    return prod(max(0, (a.high or 0) - (a.low or 0) + 1) for a in axes)
+
+
+def reads_of(t: Tensor, points: Array, stop: tuple[Tensor, ...] = ()) -> Reads:
+    """What the elements of `t` at `points` [n, ndim] read, down to the tensors `stop`."""
+    direct = _Walk(checked(t), points).reads()
+    found: dict[Tensor, list[Array]] = {}
+    unsure = set(direct.unsure)
+    for u, pairs in direct.pairs.items():
+        if not stop or u in stop or not isinstance(u.op, ComputeOp):
+            found.setdefault(u, []).append(pairs)
+            continue
+        elements, number = np.unique(pairs[:, 1], return_inverse=True)
+        places = np.array(places_of(u, elements), np.int64).reshape(-1, u.ndim)
+        inner = reads_of(u, places, stop)
+        unsure |= inner.pairs.keys() if u in direct.unsure else inner.unsure
+        for v, more in inner.pairs.items():
+            found.setdefault(v, []).append(_joined(pairs[:, 0], number, more))
+    return Reads({u: _each_once(u, parts) for u, parts in found.items()}, frozenset(unsure))
+
+
+def _joined(elements: Array, middle: Array, more: Array) -> Array:
+    """(element, middle) and (middle, read), the latter in order, become (element, read)."""
+    first = np.searchsorted(more[:, 0], middle, "left")
+    count = np.searchsorted(more[:, 0], middle, "right") - first
+    begin = np.cumsum(count) - count
+    at = np.arange(count.sum()) - np.repeat(begin - first, count)
+    return np.stack([np.repeat(elements, count), more[at, 1]], axis=1)
+
+
+def _each_once(t: Tensor, parts: list[Array]) -> Array:
+    """Pairs in order, each once."""
+    size = max(1, prod(sizes_of(t)))  # one number a pair: numpy sorts numbers fast, rows slowly
+    flat = distinct(np.concatenate([p[:, 0] * size + p[:, 1] for p in parts]))
+    return np.stack(np.divmod(flat, size), axis=1)
+
+
+def distinct(numbers: Array) -> Array:
+    """The numbers in order, each once: numpy.unique, without the hash table that slows it down."""
+    ordered = np.sort(numbers)
+    return ordered[np.diff(ordered, prepend=ordered[:1] - 1) > 0]
+
+
+class _Walk:
+    """The reads of one formula: every load, at all points and all terms of the sum at once.
+
+    Values of indices broadcast to [points, terms].
+    """
+
+    def __init__(self, t: Tensor, points: Array) -> None:
+        self.op = cast("ComputeOp", t.op)
+        self.which = t.value_index
+        self.count = len(points)
+        self.values: dict[Var, Array] = {
+            a: points[:, d : d + 1] for d, a in enumerate(self.op.axis)
+        }
+        self.pairs: dict[Tensor, list[Array]] = {}
+        self.unsure: set[Tensor] = set()
+
+    def reads(self) -> Reads:
+        r = self.op.reduction
+        every = np.ones((self.count, 1), np.bool_)
+        if r is None:
+            self.visit(self.op.body[self.which], every, True)
+        else:
+            for e in r.init:
+                self.visit(e, every, True)
+            inside = self.enter()
+            self.visit(r.where, inside, True)
+            for e in r.sources:
+                self.visit(e, *self.under(r.where, inside, True))
+        pairs = {u: _each_once(u, parts) for u, parts in self.pairs.items()}
+        return Reads(pairs, frozenset(self.unsure))
+
+    def enter(self) -> Array:
+        """Give the axes of the sum all their values; where these exist: [points, terms]."""
+        axes = self.op.reduce_axis
+        firsts = [np.asarray(self.value(a.start)) for a in axes]
+        stops = [f + self.value(a.extent) for f, a in zip(firsts, axes, strict=True)]
+        spans = [
+            np.arange(f.min(), s.max()) if s.size else np.arange(0)
+            for f, s in zip(firsts, stops, strict=True)
+        ]
+        check_effort(self.op.name, self.count, prod(map(len, spans)))
+        terms = points_of(spans)
+        exists = np.ones((self.count, len(terms)), np.bool_)
+        for d, (a, first, stop) in enumerate(zip(axes, firsts, stops, strict=True)):
+            self.values[a] = terms[None, :, d]
+            exists &= (first <= self.values[a]) & (self.values[a] < stop)
+        return exists
+
+    def visit(self, e: Any, active: Array, sure: bool) -> None:
+        """All loads in `e`, which is computed where `active`, or not `sure` even there."""
+        match e:
+            case IfThenElse(cond, a, b):
+                self.visit(cond, active, sure)
+                self.visit(a, *self.under(cond, active, sure))
+                self.visit(b, *self.under(Not(cond), active, sure))
+            case Load():
+                self.load(e, active, sure)
+                for i in e.indices:
+                    self.visit(i, active, sure)
+            case Expr():
+                for c in children(e):
+                    self.visit(c, active, sure)
+            case _:
+                return
+
+    def under(self, cond: Expr, active: Array, sure: bool) -> tuple[Array, bool]:
+        """Where a condition may hold, and whether it is sure to."""
+        if self.decided(cond):
+            return active & np.asarray(self.value(cond)), sure
+        return active, False
+
+    def load(self, e: Load, active: Array, sure: bool) -> None:
+        """The elements that a load reads. An index that data decide may be any."""
+        t = cast("Tensor", e.buffer)
+        sizes = sizes_of(t)
+        active, offset = active[..., None], np.zeros((1, 1, 1), np.int64)
+        for i, n in zip(e.indices, sizes, strict=True):
+            if self.decided(i):
+                at = np.asarray(self.value(i))
+                at = at.reshape(*(1,) * (2 - at.ndim), *at.shape)[..., None]
+                active = active & (at >= 0) & (at < n)
+                offset = offset * n + at
+            else:
+                sure = False
+                check_effort(t.name, active.size, offset.shape[-1] * n)
+                every = offset[..., None] * n + np.arange(n)
+                offset = every.reshape(*offset.shape[:2], -1)
+                active = np.repeat(active, n, axis=-1) if active.shape[-1] > 1 else active
+        shape = np.broadcast_shapes(active.shape, offset.shape)
+        here = np.broadcast_to(active, shape)
+        points = np.broadcast_to(np.arange(self.count)[:, None, None], shape)[here]
+        read = np.broadcast_to(offset, shape)[here]
+        self.unsure |= set() if sure else {t}
+        self.pairs.setdefault(t, []).append(np.stack([points, read], axis=1))
+
+    def decided(self, e: Index) -> bool:
+        """Does `e` depend on nothing but the axes?"""
+        return isinstance(e, int) or all(
+            n in self.values if isinstance(n, Var) else isinstance(n, KNOWN) for n in walk(e)
+        )
+
+    def value(self, e: Index) -> Any:
+        """An index or a condition at all points and terms."""
+        match e:
+            case int():
+                return e
+            case Var():
+                return self.values[e]
+            case Linear(terms, const):
+                return const + sum(self.value(a) * c for a, c in terms)
+            case Product(a, b):
+                return self.value(a) * self.value(b)
+            case FloorDiv(a, b):
+                return self.value(a) // self.value(b)
+            case FloorMod(a, b):
+                return self.value(a) % self.value(b)
+            case Extremum(op, a, b):
+                return BINARY[op](self.value(a), self.value(b))
+            case Const(value, _):
+                return value
+            case Compare(op, a, b):
+                return COMPARE[op](self.value(a), self.value(b))
+            case Binary(op, a, b):
+                return BINARY[op](self.value(a), self.value(b))
+            case Not(a):
+                return np.logical_not(self.value(a))
+            case _:
+                raise ArgumentError(text(e), "data decide its value")
+
+
+def check_effort(name: str, points: int, terms: int) -> None:
+    """ArgumentError where finding the reads would take long."""
+    if points * terms > MOST_STEPS:
+        raise ArgumentError(
+            f"the reads of {points} elements of {name}",
+            f"each has {terms} terms: more than {MOST_STEPS} in all",
+            "a smaller shape: the pattern is the same",
+        )

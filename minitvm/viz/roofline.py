@@ -1,0 +1,294 @@
+"""RooflineDot: is a program bound by arithmetic or by memory? Its place under the roof says."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from numbers import Real
+from typing import Any, cast
+
+import numpy as np
+
+from minitvm.accesses import AccessTrace, Intensity, arithmetic_intensity
+from minitvm.base import ArgumentError, Target
+from minitvm.cachesim import Cache
+from minitvm.driver import build
+from minitvm.te import Schedule
+from minitvm.testing import fma_peak, interleaved
+from minitvm.tir import Buffer, PrimFunc, Var
+
+from .cache_lens import checked, recorded
+from .cache_run import size_text
+from .controls import Button, CodeLine, Frame, Layout, Panel
+from .player import arguments
+from .roofline_scene import Point, roofline_scene
+from .scene import Scene
+from .visual import Visual
+
+COPIED = 1 << 26  # bytes of the array whose copy measures the bandwidth: more than caches hold
+LETTERS = "abcdefghijklmnopqrstuvwxyz"
+
+
+def positive(what: str, x: object) -> None:
+    """Refuse anything but a finite number above 0."""
+    if isinstance(x, bool) or not isinstance(x, Real) or not 0 < float(x) < math.inf:
+        raise ArgumentError(f"{what}: {x!r}", "not a number above 0")
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """What a machine can do at best: 10**9 operations and 10**9 bytes a second.
+
+    name   what stands in the title
+    """
+
+    gflops: float
+    gbytes: float
+    name: str = "given"
+
+    def __post_init__(self) -> None:
+        for what in ("gflops", "gbytes"):
+            positive(f"Machine({what}=...)", getattr(self, what))
+
+    @property
+    def ridge(self) -> float:
+        """The operations a byte from which on arithmetic is the limit."""
+        return self.gflops / self.gbytes
+
+    def attainable(self, intensity: float) -> float:
+        """GFLOP/s at most, at so many operations a byte.
+
+        Source: Williams, Waterman, Patterson 2009, "Roofline".
+        """
+        return min(self.gflops, self.gbytes * intensity)
+
+    @classmethod
+    def measured(cls, threads: int = 1, repeat: int = 7) -> Machine:
+        """This machine: the rate of multiply-adds, and of a large copy, read and written bytes."""
+        a, b = np.ones(COPIED // 4, np.float32), np.zeros(COPIED // 4, np.float32)
+        seconds = interleaved({"copy": lambda: np.copyto(b, a)}, repeat)["copy"]
+        return cls(fma_peak(threads, repeat), 2 * COPIED / seconds / 1e9, "this machine")
+
+
+NOMINAL = Machine(100.0, 20.0, "a nominal machine")
+
+
+@dataclass(frozen=True, slots=True)
+class Dot:
+    """A program under the roof. gflops: its speed, if it was measured or given."""
+
+    name: str
+    intensity: Intensity
+    gflops: float | None = None
+
+    def height(self, machine: Machine) -> float:
+        """GFLOP/s: what was measured, else what the roof allows."""
+        return self.gflops or machine.attainable(self.intensity.actual)
+
+
+class RooflineDot(Visual):
+    """Schedules as dots under a roofline: how fast they are, how fast they could be.
+
+    To the right: operations for each byte that moves between a simulated cache and memory. Up:
+    GFLOP/s. A filled dot was measured or given; a hollow one stands on the roof, where the
+    schedule would be at best. The thin line leads to where it would be if each byte moved once.
+
+    s          a schedule, a list of them, or {"name": schedule}; also programs and recorded runs
+    args       the tensors of all of them, as for tvm.build; by default all that each has
+    machine    Machine(gflops, gbytes), or Machine.measured(); by default a nominal one
+    gflops     the speeds known, by name or in the order of the schedules
+    cache      the cache that is simulated; by default Cache.l1()
+    """
+
+    def __init__(
+        self,
+        s: Any,
+        args: Sequence[Any] | None = None,
+        machine: Machine | None = None,
+        *,
+        gflops: Mapping[str, float] | Sequence[float] | None = None,
+        cache: Cache | None = None,
+    ) -> None:
+        if not isinstance(machine, Machine | None):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise ArgumentError(f"machine={machine!r}", "no machine", "viz.Machine(100.0, 20.0)")
+        self._programs, self._args = named(s), args
+        self.machine = machine or NOMINAL
+        self.cache = checked(cache or Cache.l1())
+        traces = {n: recorded("RooflineDot", p, args) for n, p in self._programs.items()}
+        self.dots = dots(traces, speeds(list(traces), gflops), self.cache)
+        super().__init__()
+
+    def measure(self, threads: int = 1, repeat: int = 7) -> None:
+        """Measure this machine and every schedule, on arrays of random numbers; draw anew."""
+        best = [seconds(p, self._args, threads, repeat) for p in self._programs.values()]
+        self.dots = tuple(
+            replace(d, gflops=d.intensity.flops / t / 1e9)
+            for d, t in zip(self.dots, best, strict=True)
+        )
+        self.machine = Machine.measured(threads, repeat)
+        self.refresh()
+
+    def scene(self) -> Scene:
+        """The roof, and the dots under it."""
+        m = self.machine
+        points = [
+            Point(d.name, d.intensity.actual, d.intensity.ideal, d.height(m), d.gflops is not None)
+            for d in self.dots
+        ]
+        return roofline_scene(points, m.gflops, m.gbytes, self._title(), self.ascii())
+
+    def _title(self) -> str:
+        m = self.machine
+        return f"{m.name}: {_short(m.gflops)} GFLOP/s, {_short(m.gbytes)} GB/s"
+
+    def ascii(self) -> str:
+        """A line for each schedule: operations a byte, what the roof allows, what it reaches."""
+        head = f"{'':14}{'flop/byte':>10}{'at best':>9}{'GFLOP/s':>9}{'roof':>8}  limit"
+        cache = f"bytes moved by a cache of {size_text(self.cache.bytes)}"
+        return "\n".join(
+            [self._title(), cache, "", head, *(_row(d, self.machine) for d in self.dots)]
+        )
+
+    def layout(self) -> Layout:
+        """One frame a schedule, in their order: the dot moves."""
+        lines = [CodeLine(t, f"row:{n}") for n, t in enumerate(self.ascii().split("\n")[4:])]
+        head = CodeLine(self.ascii().split("\n")[3])
+        links = {f"dot:{n}": (f"row:{n}",) for n in range(len(self.dots))}
+        links |= {f"row:{n}": (f"dot:{n}",) for n in range(len(self.dots))}
+        return Layout(
+            controls=(Button("measure", "measure here", tip="this machine and all schedules"),),
+            frames=tuple(self._frame(n) for n in range(len(self.dots))),
+            links=links,
+            panels=(Panel("schedules", (head, *lines)),),
+            selectable="dot:",
+        )
+
+    def _frame(self, n: int) -> Frame:
+        d, m = self.dots[n], self.machine
+        i = d.intensity
+        caption = (
+            f"{d.name}: {i.flops} operations, {i.bytes_moved} bytes moved, "
+            f"{i.bytes_touched} bytes touched\n{_verdict(d, m)}"
+        )
+        return Frame({f"dot:{n}": "now", f"row:{n}": "now"}, caption)
+
+    def on(self, name: str, value: Any) -> str | None:
+        """Measure, or say what a dot is."""
+        match name:
+            case "measure":
+                self.measure()
+                return f"measured: {self._title()}"
+            case "click":
+                n = str(value).partition(":")[2]
+                here = n.isdecimal() and int(n) < len(self.dots)
+                return _verdict(self.dots[int(n)], self.machine) if here else None
+            case _:
+                raise ArgumentError(f"event {name!r}", "RooflineDot does not know it")
+
+
+def _row(d: Dot, m: Machine) -> str:
+    roof = m.attainable(d.intensity.actual)
+    limit = "memory" if d.intensity.actual < m.ridge else "arithmetic"
+    speed = "" if d.gflops is None else _short(d.gflops)
+    name = d.name if len(d.name) <= 13 else d.name[:12] + "…"
+    a, b = _short(d.intensity.actual), _short(d.intensity.ideal)
+    return f"{name:14}{a:>10}{b:>9}{speed:>9}{_short(roof):>8}  {limit}"
+
+
+def _verdict(d: Dot, m: Machine) -> str:
+    """naive: bound by memory, at most 2.5 GFLOP/s; it reaches 40% of that"""
+    roof = m.attainable(d.intensity.actual)
+    limit = "memory" if d.intensity.actual < m.ridge else "arithmetic"
+    text = f"{d.name}: bound by {limit}, at most {_short(roof)} GFLOP/s"
+    if d.gflops is None:
+        return text
+    text += f"; it reaches {d.gflops / roof:.0%} of that"
+    over = "\nabove the roof: the real cache keeps more than the simulated one"
+    return text + over if d.gflops > roof else text
+
+
+def _short(x: float) -> str:
+    """3 digits: 2.67, 117, 1.2e+04"""
+    return f"{x:.3g}"
+
+
+# --- what is given -------------------------------------------------------------------------------
+
+
+def named(s: Any) -> dict[str, Any]:
+    """name -> program: "tiled" -> s, or a, b, c, ... where no names are given."""
+    if isinstance(s, Mapping):
+        found = {str(name): p for name, p in cast("Mapping[Any, Any]", s).items()}
+    elif isinstance(s, Schedule | PrimFunc | AccessTrace):
+        found = {"a": s}
+    elif isinstance(s, Iterable) and not isinstance(s, str):
+        found = {_letter(n): p for n, p in enumerate(cast("Iterable[Any]", s))}
+    else:
+        raise ArgumentError(
+            f"RooflineDot({type(s).__name__})",
+            "neither a schedule nor schedules",
+            '{"naive": s1, "tiled": s2}',
+        )
+    if not 1 <= len(found) <= len(LETTERS):
+        why = "there is nothing to draw" if not found else f"more than {len(LETTERS)} dots"
+        raise ArgumentError(f"RooflineDot of {len(found)} schedules", why)
+    return found
+
+
+def _letter(n: int) -> str:
+    return LETTERS[n] if n < len(LETTERS) else f"z{n}"
+
+
+def speeds(
+    names: Sequence[str], given: Mapping[str, float] | Sequence[float] | None
+) -> dict[str, float]:
+    """name -> GFLOP/s, where that is known."""
+    if given is None:
+        return {}
+    if isinstance(given, Mapping):
+        found = dict(given)
+    elif isinstance(given, Sequence) and len(given) == len(names):  # pyright: ignore[reportUnnecessaryIsInstance]
+        found = dict(zip(names, given, strict=True))
+    else:
+        raise ArgumentError(f"gflops={given!r}", f"one for each of {', '.join(names)} is needed")
+    for name, speed in found.items():
+        if name not in names:
+            raise ArgumentError(f"gflops: {name!r}", "no such schedule", ", ".join(names))
+        positive(f"gflops: {name}", speed)
+    return found
+
+
+def dots(
+    traces: Mapping[str, AccessTrace], known: Mapping[str, float], cache: Cache
+) -> tuple[Dot, ...]:
+    """A dot for each run; ArgumentError for one that computes nothing."""
+    found: list[Dot] = []
+    for name, trace in traces.items():
+        intensity = arithmetic_intensity(trace, cache)
+        if not intensity.flops or not intensity.bytes_moved:
+            raise ArgumentError(
+                f"RooflineDot: {name}", "it has no arithmetic on tensors, so no place on the axes"
+            )
+        found.append(Dot(name, intensity, known.get(name)))
+    return tuple(found)
+
+
+def seconds(program: Any, args: Sequence[Any] | None, threads: int, repeat: int) -> float:
+    """The shortest time of a call of the built program, on arrays of random numbers."""
+    if isinstance(program, AccessTrace):
+        raise ArgumentError("measure", "a recorded run cannot be built", "give the schedule")
+    if isinstance(program, Schedule):
+        args = arguments(program.state) if args is None else args
+    f = build(program, args or (), target=Target(f"llvm -num-cores={threads}"))
+    rng = np.random.default_rng(0)
+    arrays = [_random(p, rng) for p in f.func.params]
+    return f.time_evaluator(repeat=repeat, min_repeat_ms=20)(*arrays).min
+
+
+def _random(p: Buffer | Var, rng: np.random.Generator) -> Any:
+    """An array for a parameter: whole numbers from 1 to 4, in its type."""
+    shape = [n for n in p.shape if isinstance(n, int)] if isinstance(p, Buffer) else []
+    if not isinstance(p, Buffer) or len(shape) < len(p.shape):
+        raise ArgumentError(f"measure: {p.name}", "its size is not known", "numbers as sizes")
+    return rng.integers(1, 5, shape).astype(p.dtype.numpy)

@@ -1,0 +1,201 @@
+"""A picture is data: shapes in a scene, which `svg` and `png` draw alike.
+
+Coordinates are pixels, x to the right, y downwards. Every shape may carry
+
+    kind   how it looks: a name from KINDS
+    key    by which a widget, a link or a frame finds it; it becomes data-key
+    tip    what is shown when the mouse rests on it
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from textwrap import wrap
+from typing import TypeAlias
+
+from minitvm.base import ArgumentError
+
+from .kinds import KINDS
+
+SMALLEST = 12  # pixels: smaller text is not read
+
+
+@dataclass(frozen=True, slots=True)
+class Rect:
+    """A rectangle; radius rounds its corners."""
+
+    x: float
+    y: float
+    width: float
+    height: float
+    kind: str = ""
+    key: str = ""
+    tip: str = ""
+    radius: float = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Circle:
+    """A disc around (x, y)."""
+
+    x: float
+    y: float
+    radius: float
+    kind: str = ""
+    key: str = ""
+    tip: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """An open line through points, perhaps with an arrow head at its end."""
+
+    points: tuple[tuple[float, float], ...]
+    kind: str = "line"
+    key: str = ""
+    tip: str = ""
+    arrow: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Polygon:
+    """A closed, filled outline."""
+
+    points: tuple[tuple[float, float], ...]
+    kind: str = ""
+    key: str = ""
+    tip: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """One line of text; (x, y) is on its base line, at its start, middle or end.
+
+    size >= 12 pixels. mono: a fixed-width font, for code. turn: degrees clockwise, 0 or -90.
+    """
+
+    x: float
+    y: float
+    text: str
+    kind: str = "text"
+    size: float = 13
+    anchor: str = "start"
+    bold: bool = False
+    mono: bool = False
+    turn: int = 0
+    key: str = ""
+    tip: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Shapes that belong together: found, marked, selected and dragged as one."""
+
+    shapes: tuple[Shape, ...]
+    key: str = ""
+    tip: str = ""
+
+
+Shape: TypeAlias = Rect | Circle | Line | Polygon | Text | Group
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """A picture. title and description are read out where it cannot be seen."""
+
+    width: float
+    height: float
+    shapes: tuple[Shape, ...]
+    title: str
+    description: str = ""
+
+    def __post_init__(self) -> None:
+        """Refuse kinds that KINDS does not have, and text too small to read."""
+        for s in walk_shapes(self.shapes):
+            if not isinstance(s, Group) and s.kind not in KINDS:
+                known = ", ".join(k for k in KINDS if k)
+                raise ArgumentError(f"kind {s.kind!r}", "no such kind of shape", f"one of {known}")
+            if isinstance(s, Text) and s.size < SMALLEST:
+                raise ArgumentError(
+                    f"text {s.text!r} of size {s.size}", f"text has at least {SMALLEST} pixels"
+                )
+
+
+def walk_shapes(shapes: Iterable[Shape]) -> Iterator[Shape]:
+    """Every shape, groups before what is in them, in the order in which they are drawn."""
+    for s in shapes:
+        yield s
+        if isinstance(s, Group):
+            yield from walk_shapes(s.shapes)
+
+
+def keys_of(scene: Scene) -> list[str]:
+    """All keys of a scene, each once, in the order in which they are drawn."""
+    return list(dict.fromkeys(s.key for s in walk_shapes(scene.shapes) if s.key))
+
+
+def marked(scene: Scene, marks: Mapping[str, str]) -> Scene:
+    """The scene with the shapes of some keys in other kinds: what a frame shows, standing still."""
+    return replace(scene, shapes=tuple(_mark(s, marks, "") for s in scene.shapes))
+
+
+def _mark(s: Shape, marks: Mapping[str, str], around: str) -> Shape:
+    kind = marks.get(s.key, around) if s.key else around
+    if isinstance(s, Group):
+        return replace(s, shapes=tuple(_mark(inner, marks, kind) for inner in s.shapes))
+    if not kind or isinstance(s, Text | Line):
+        return s
+    return replace(s, kind=kind)
+
+
+def shifted(shape: Shape, dx: float, dy: float) -> Shape:
+    """The shape moved by (dx, dy)."""
+    match shape:
+        case Group(shapes):
+            return replace(shape, shapes=tuple(shifted(s, dx, dy) for s in shapes))
+        case Line(points) | Polygon(points):
+            return replace(shape, points=tuple((x + dx, y + dy) for x, y in points))
+        case _:
+            return replace(shape, x=shape.x + dx, y=shape.y + dy)
+
+
+def text_width(text: str, size: float = 13, mono: bool = False) -> float:
+    """About how many pixels a text is wide; exact for `mono`, on the safe side otherwise."""
+    return len(text) * size * (0.602 if mono else 0.58)
+
+
+def clipped(text: str, width: float, size: float = 13, mono: bool = False) -> str:
+    """As much of the text as fits into `width` pixels, with … where something was left out."""
+    room = int(width / text_width("m", size, mono))
+    return text if len(text) <= room else text[: max(0, room - 1)] + "…"
+
+
+def wrapped(text: str, width: float, size: float = 13) -> list[str]:
+    """The text in lines that are no wider than `width` pixels, broken between words."""
+    room = max(1, int(width / text_width("m", size)))
+    return [part for line in text.splitlines() for part in wrap(line, room)]
+
+
+def hatch_lines(
+    x: float, y: float, width: float, height: float, hatch: str, gap: float = 7
+) -> list[tuple[float, float, float, float]]:
+    """The strokes (x1, y1, x2, y2) of a hatch, cut at the rectangle."""
+    if hatch == "x":
+        both = [hatch_lines(x, y, width, height, one, gap) for one in "/\\"]
+        return both[0] + both[1]
+    if hatch == "-":
+        rows = range(1, int((height - 1) / gap) + 1)
+        return [(x, y + r * gap, x + width, y + r * gap) for r in rows]
+    if hatch == "|":
+        columns = range(1, int((width - 1) / gap) + 1)
+        return [(x + c * gap, y, x + c * gap, y + height) for c in columns]
+    strokes: list[tuple[float, float, float, float]] = []
+    for n in range(1, int((width + height) / gap) + 1):
+        d = n * gap  # the stroke runs from (d, 0) down to the left, to (0, d)
+        x1, y1 = min(d, width), max(0.0, d - width)
+        x2, y2 = max(0.0, d - height), min(d, height)
+        if hatch == "\\":
+            x1, x2 = width - x1, width - x2
+        strokes.append((x + x1, y + y1, x + x2, y + y2))
+    return strokes if hatch else []

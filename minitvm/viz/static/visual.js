@@ -1,0 +1,351 @@
+// The one client of all widgets. Python sends everything to show in one trait, `view`:
+//
+//   svg         the picture; its parts carry data-key
+//   controls    [{type, name, label, value, ...}]
+//   frames      [{marks: {key: kind}, caption, at}], played here without asking Python; pointing at
+//               the key `at` shows one; trail, first; columns: frames in a row, for arrow up and down
+//   links       {key: [keys that light up with it]}
+//   panels      [{title, lines: [{text, key, note}]}];  beside: next to each other?
+//   selectable  prefix of the keys that can be selected;  draggable: onto each other?
+//   selected, message, refused (is the message an error?)
+//
+// Events go back as {name, value, selected}: a control with its value, "click", or "drag".
+
+const [SLOWEST, FASTEST, WHOLE] = [250, 40, 30000]; // milliseconds: a frame, and all of them
+const HELP = "on the picture: up and down select, Alt+up and Alt+down move what is selected, " +
+  "Enter acts on it; left and right step, Home and End go to the ends, Space plays";
+
+function node(tag, attributes = {}, ...inside) {
+  const made = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) {
+    if (name.startsWith("on")) made.addEventListener(name.slice(2), value);
+    else if (value !== false && value !== undefined) made.setAttribute(name, value);
+  }
+  // JupyterLab looks at the focused element first, so the attribute has to stand on each
+  if (made.tabIndex >= 0) made.setAttribute("data-lm-suppress-shortcuts", "true");
+  made.append(...inside);
+  return made;
+}
+
+// --- controls: one function a type, from its description to an element ---
+
+function labelled(control, input, ...after) {
+  return node("label", { class: "mtvm-control" }, control.label, input, ...after);
+}
+
+const CONTROLS = {
+  Slider(c, tell) {
+    const shown = node("output");
+    const input = node("input", {
+      type: "range", min: c.low, max: c.high, step: c.step, "data-name": c.name,
+      oninput: () => (shown.textContent = input.value),
+      onchange: () => tell(c.name, Number(input.value)),
+    });
+    return labelled(c, input, shown);
+  },
+  Button(c, tell) {
+    const act = () => tell(c.name, null);
+    return node("button", { type: "button", "data-name": c.name, onclick: act }, c.label);
+  },
+  Select(c, tell) {
+    const options = c.options.map((o) => node("option", {}, o));
+    const input = node("select", {
+      "data-name": c.name, onchange: () => tell(c.name, input.value),
+    }, ...options);
+    return labelled(c, input);
+  },
+  Toggle(c, tell) {
+    const input = node("input", {
+      type: "checkbox", "data-name": c.name, onchange: () => tell(c.name, input.checked),
+    });
+    return labelled(c, input);
+  },
+  TextInput(c, tell) {
+    const input = node("input", {
+      type: "text", size: c.columns, "data-name": c.name,
+      onchange: () => tell(c.name, input.value),
+    });
+    return labelled(c, input);
+  },
+};
+
+// --- the widget ---
+
+function render({ model, el }) {
+  const bar = node("div", { class: "mtvm-bar", role: "toolbar" });
+  const stage = node("div", { class: "mtvm-stage", tabindex: 0, role: "application" });
+  const player = node("div", { class: "mtvm-player" });
+  const panels = node("div", { class: "mtvm-panels" });
+  const message = node("div", { class: "mtvm-message", role: "status", "aria-live": "polite" });
+  const body = node("div", { class: "mtvm-body" }, node("div", {}, stage, player), panels);
+  const root = node("div", { class: "mtvm-visual" }, bar, message, body);
+  el.append(root);
+
+  let view = {}; // what Python sent last
+  let found = new Map(); // key -> its elements
+  let frame = 0; // the frame that is shown
+  let spots = new Map(); // key -> the frame that it shows when pointed at
+  let since = new Map(); // key -> the first frame that marks it, other than as `now`
+  let timer = 0; // of playing; 0 while it stands still
+  let selected = ""; // key
+  let pinned = ""; // the key whose links stay lit
+  let held = null; // what is being dragged: {key, x, y, moved, targets}
+
+  const tell = (name, value) => model.send({ name, value, selected });
+  const find = (key) => found.get(key) ?? [];
+  const selectable = () =>
+    view.selectable ? [...stage.querySelectorAll(`[data-key^="${view.selectable}"]`)] : [];
+  const keyAt = (target) => target.closest?.("[data-key]")?.dataset.key ?? "";
+  const still = () => matchMedia("(prefers-reduced-motion: reduce)").matches;
+
+  function unmark(name) {
+    for (const e of root.querySelectorAll(`.${name}`)) e.classList.remove(name);
+  }
+
+  // --- links and selection ---
+
+  function light(key) {
+    unmark("mtvm-linked");
+    if (!key) return;
+    for (const other of [key, ...(view.links[key] ?? [])])
+      for (const e of find(other)) e.classList.add("mtvm-linked");
+  }
+
+  function select(key, scroll = false) {
+    selected = key;
+    pinned = key;
+    unmark("mtvm-selected");
+    for (const e of find(key)) if (stage.contains(e)) e.classList.add("mtvm-selected");
+    stage.setAttribute("aria-label", [view.title, selected, HELP].filter(Boolean).join("; "));
+    light(pinned);
+    const line = scroll && panels.querySelector(".mtvm-linked");
+    if (line) panel_scroll(line);
+  }
+
+  function panel_scroll(line) { // inside its panel only: the notebook must not jump
+    const box = line.parentElement;
+    const above = line.offsetTop < box.scrollTop;
+    if (above || line.offsetTop + line.offsetHeight > box.scrollTop + box.clientHeight)
+      box.scrollTop = line.offsetTop - box.clientHeight / 3;
+  }
+
+  // --- frames ---
+
+  function show(n) {
+    frame = Math.max(0, Math.min(n, view.frames.length - 1));
+    for (const e of root.querySelectorAll("[data-mark]")) delete e.dataset.mark;
+    if (!view.frames.length) return;
+    const mark = (key, kind) => find(key).forEach((e) => (e.dataset.mark = kind));
+    if (view.trail) for (const [key, first] of since) if (first < frame) mark(key, view.trail);
+    const { marks, caption } = view.frames[frame];
+    for (const [key, kind] of Object.entries(marks)) mark(key, kind);
+    player.querySelector("input").value = frame;
+    player.querySelector(".mtvm-count").textContent = `${frame + 1} / ${view.frames.length}`;
+    player.querySelector(".mtvm-caption").textContent = caption;
+    const line = panels.querySelector("[data-mark]");
+    if (line) panel_scroll(line);
+  }
+
+  function play(on) {
+    clearInterval(timer);
+    timer = 0;
+    if (on && view.frames.length) {
+      if (frame === view.frames.length - 1) show(0);
+      const pace = Math.max(FASTEST, Math.min(SLOWEST, WHOLE / view.frames.length));
+      timer = setInterval(() => {
+        show(frame + 1);
+        if (frame === view.frames.length - 1) play(false);
+      }, still() ? 4 * SLOWEST : pace);
+    }
+    const button = player.querySelector("[data-name=play]");
+    if (button) button.textContent = timer ? "⏸ pause" : "▶ play";
+  }
+
+  function step(n) {
+    play(false);
+    show(n);
+  }
+
+  function drawPlayer() {
+    const button = (name, label, title, act) =>
+      node("button", { type: "button", "data-name": name, title, onclick: act }, label);
+    const slide = node("input", {
+      type: "range", min: 0, max: Math.max(0, view.frames.length - 1), "data-name": "frame",
+      "aria-label": "frame", oninput: () => step(Number(slide.value)),
+    });
+    const parts = [
+      button("back", "◀", "one frame back", () => step(frame - 1)),
+      button("play", "▶ play", "play or pause (Space)", () => play(!timer)),
+      button("next", "▶", "one frame on", () => step(frame + 1)),
+      slide, node("span", { class: "mtvm-count" }),
+      node("div", { class: "mtvm-caption" }),
+    ];
+    player.replaceChildren(...(view.frames.length ? parts : []));
+  }
+
+  // --- drawing what Python sent ---
+
+  function drawPanels() {
+    const place = [...panels.querySelectorAll(".mtvm-lines")].map((p) => p.scrollTop);
+    panels.replaceChildren(...view.panels.map((p) => node("div", { class: "mtvm-panel" },
+      node("div", { class: "mtvm-title" }, p.title),
+      node("div", { class: "mtvm-lines", tabindex: 0, role: "region", "aria-label": p.title },
+        ...p.lines.map((line) => node("div", {
+          class: `mtvm-line ${line.note}`, "data-key": line.key || undefined,
+        }, line.text || " "))))));
+    [...panels.querySelectorAll(".mtvm-lines")].forEach((p, n) => (p.scrollTop = place[n] ?? 0));
+    for (const now of panels.querySelectorAll(".mtvm-line.now")) panel_scroll(now);
+  }
+
+  function drawBar() { // the same controls as before keep their elements: one may be held just now
+    const now = JSON.stringify(view.controls.map(({ value, enabled, tip, ...fixed }) => fixed));
+    if (bar.dataset.controls !== now)
+      bar.replaceChildren(...view.controls.map((c) => CONTROLS[c.type](c, tell)),
+        node("span", { class: "mtvm-keys", title: HELP, role: "note" }, "⌨ keys"));
+    bar.dataset.controls = now;
+    for (const c of view.controls) {
+      const e = bar.querySelector(`[data-name="${c.name}"]`);
+      if (c.type === "Button") [e.disabled, e.title] = [!c.enabled, c.tip];
+      else if (c.type === "Toggle") e.checked = c.value;
+      else if (e.type !== "text" || e !== document.activeElement) e.value = c.value; // typing
+      if (c.type === "Slider") e.nextSibling.textContent = c.value;
+    }
+  }
+
+  function draw() {
+    const focus = document.activeElement;
+    const name = root.contains(focus) ? focus.dataset.name : undefined;
+    const fresh = !view.svg;
+    const frames = JSON.stringify(view.frames);
+    view = model.get("view");
+    drawBar();
+    stage.innerHTML = view.svg;
+    stage.classList.toggle("mtvm-draggable", view.draggable);
+    panels.classList.toggle("mtvm-beside", view.beside);
+    view.title = stage.querySelector("svg")?.getAttribute("aria-label") ?? "";
+    drawPanels();
+    found = new Map();
+    for (const e of root.querySelectorAll("[data-key]"))
+      found.set(e.dataset.key, [...(found.get(e.dataset.key) ?? []), e]);
+    message.textContent = view.message;
+    message.classList.toggle("mtvm-refused", view.refused);
+    if (fresh || JSON.stringify(view.frames) !== frames) {
+      since = new Map();
+      spots = new Map(view.frames.flatMap((f, n) => (f.at ? [[f.at, n]] : [])));
+      view.frames.forEach((f, n) => Object.entries(f.marks).forEach(([key, kind]) => {
+        if (kind !== "now" && !since.has(key)) since.set(key, n);
+      }));
+      drawPlayer();
+      play(false);
+      frame = view.first;
+    }
+    show(frame);
+    select(view.selected);
+    if (name) root.querySelector(`[data-name="${name}"]`)?.focus({ preventScroll: true });
+  }
+
+  // --- mouse and touch: hover lights links; click selects; dragging moves ---
+
+  root.addEventListener("pointerover", (e) => {
+    if (held) return;
+    const key = keyAt(e.target);
+    if (spots.has(key)) step(spots.get(key));
+    light(key || pinned);
+  });
+  root.addEventListener("pointerleave", () => light(pinned));
+
+  function chosen(key) { // the selectable thing that a key stands for, or is linked with
+    if (!view.selectable || key.startsWith(view.selectable)) return key;
+    return (view.links[key] ?? []).find((other) => other.startsWith(view.selectable)) ?? key;
+  }
+
+  panels.addEventListener("click", (e) => {
+    const key = keyAt(e.target);
+    if (key) press(chosen(key));
+  });
+
+  function press(key) {
+    select(key, true);
+    tell("click", key);
+  }
+
+  const dropTarget = (e) => document.elementsFromPoint(e.clientX, e.clientY).map(keyAt)
+    .find((key) => key.startsWith(view.selectable) && key !== held.key);
+
+  stage.addEventListener("pointerdown", (e) => {
+    const key = keyAt(e.target);
+    if (e.button !== 0 || !key) return;
+    held = { key, x: e.clientX, y: e.clientY, moved: false, to: undefined };
+  });
+  stage.addEventListener("pointermove", (e) => {
+    if (!held || !view.draggable || !held.key.startsWith(view.selectable)) return;
+    if (Math.hypot(e.clientX - held.x, e.clientY - held.y) < 5 && !held.moved) return;
+    held.moved = true;
+    stage.setPointerCapture?.(e.pointerId);
+    root.classList.add("mtvm-dragging");
+    unmark("mtvm-drop");
+    held.to = dropTarget(e);
+    if (held.to) for (const t of find(held.to)) t.classList.add("mtvm-drop");
+  });
+  function drop(e) {
+    const was = held;
+    held = null;
+    root.classList.remove("mtvm-dragging");
+    unmark("mtvm-drop");
+    if (!was || e.type === "pointercancel") return;
+    if (was.moved && was.to) {
+      select(was.key);
+      tell("drag", [was.key, was.to]);
+    } else if (!was.moved && spots.has(was.key)) step(spots.get(was.key));
+    else if (!was.moved) press(chosen(was.key));
+  }
+  stage.addEventListener("pointerup", drop);
+  stage.addEventListener("pointercancel", drop);
+
+  // --- keyboard ---
+
+  function walk(by) { // select the next or previous one
+    const keys = [...new Set(selectable().map((e) => e.dataset.key))];
+    const now = keys.indexOf(selected);
+    if (keys.length) select(keys[Math.max(0, Math.min(keys.length - 1, now + by))], true);
+  }
+
+  function move(by) { // drag the selected one past its neighbour
+    const keys = [...new Set(selectable().map((e) => e.dataset.key))];
+    const to = keys[keys.indexOf(selected) + by];
+    if (view.draggable && selected && to) tell("drag", [selected, to]);
+  }
+
+  function row(by) { // of a grid of frames: the same place in another row
+    const to = frame + by * view.columns;
+    if (to >= 0 && to < view.frames.length) step(to);
+  }
+
+  const vertical = (e, by) => (view.columns ? row(by) : e.altKey ? move(by) : walk(by));
+  const KEYS = {
+    ArrowUp: (e) => vertical(e, -1),
+    ArrowDown: (e) => vertical(e, 1),
+    ArrowLeft: () => step(frame - 1),
+    ArrowRight: () => step(frame + 1),
+    Home: () => step(0),
+    End: () => step(view.frames.length - 1),
+    " ": () => play(!timer),
+    Enter: () => selected && tell("click", selected),
+  };
+  stage.addEventListener("keydown", (e) => {
+    const act = e.ctrlKey || e.metaKey ? undefined : KEYS[e.key];
+    if (!act) return;
+    e.preventDefault();
+    e.stopPropagation();
+    act(e);
+  });
+
+  model.on("change:view", draw);
+  draw();
+  return () => {
+    play(false);
+    model.off("change:view", draw);
+  };
+}
+
+export default { render };

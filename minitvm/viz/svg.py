@@ -1,0 +1,140 @@
+"""Scene -> SVG text: the same scene gives the same bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from html import escape
+
+from .kinds import KINDS, Kind, css_colour
+from .scene import Circle, Group, Line, Polygon, Rect, Scene, Shape, Text, hatch_lines, walk_shapes
+
+SANS = "var(--jp-ui-font-family,'DejaVu Sans',Verdana,sans-serif)"
+MONO = "'DejaVu Sans Mono',Menlo,Consolas,monospace"
+BASE = (
+    f".mtvm text{{font-family:{SANS};stroke:none}}"
+    f".mtvm text.mono{{font-family:{MONO};white-space:pre}}.mtvm text.bold{{font-weight:bold}}"
+    ".mtvm path.stroke{fill:none;stroke-opacity:.35}"
+)
+HEAD = 7  # pixels of an arrow head
+
+
+def svg(scene: Scene) -> str:
+    """The scene as one SVG element, complete in itself; it follows the theme of JupyterLab."""
+    size = f'width="{num(scene.width)}" height="{num(scene.height)}"'
+    box = f'viewBox="0 0 {num(scene.width)} {num(scene.height)}"'
+    lines = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" class="mtvm" {size} {box} role="img" '
+        f'aria-label="{escape(scene.title)}" style="max-width:100%;height:auto">',
+        f"<title>{escape(scene.title)}</title>",
+        f"<desc>{escape(scene.description)}</desc>",
+        f"<style>{BASE}{''.join(_rules(scene))}</style>",
+        f'<rect class="k-paper" {size}/>',
+        *_elements(scene.shapes),
+        "</svg>",
+    ]
+    return "\n".join(lines)
+
+
+def num(x: float) -> str:
+    """A coordinate with at most one digit after the point: 3.14 -> 3.1, 2.0 -> 2"""
+    return f"{round(x, 1) + 0.0:g}" if abs(x) < 1e5 else str(round(x))
+
+
+def _rules(scene: Scene) -> Iterator[str]:
+    used = {s.kind for s in walk_shapes(scene.shapes) if not isinstance(s, Group)} | {"paper"}
+    for name, kind in KINDS.items():
+        if name in used:
+            yield f".mtvm .{class_of(name)}{{{declarations(kind)}}}"
+
+
+def class_of(kind: str) -> str:
+    """The CSS class of a kind."""
+    return f"k-{kind or 'plain'}"
+
+
+def declarations(kind: Kind) -> str:
+    """What CSS says about shapes of a kind."""
+    text = f"fill:{css_colour(kind.fill)};stroke:{css_colour(kind.stroke)}"
+    text += f";stroke-width:{num(kind.width)}" if kind.width != 1 else ""
+    return text + (f";stroke-dasharray:{','.join(map(str, kind.dash))}" if kind.dash else "")
+
+
+def marks_css() -> str:
+    """The CSS by which data-mark="read" gives an element the look of the kind `read`."""
+    return "\n".join(
+        f'.mtvm [data-mark="{name}"]:is(rect,circle,path),.mtvm [data-mark="{name}"]>rect'
+        f'{{{declarations(kind)}}}.mtvm [data-mark="{name}"]>text{{fill:{css_colour(kind.ink)}}}'
+        for name, kind in KINDS.items()
+        if name
+    )
+
+
+def _elements(shapes: tuple[Shape, ...]) -> Iterator[str]:
+    for s in shapes:
+        if isinstance(s, Group):
+            yield f"<g{_key(s)}>{_tip(s)}"
+            yield from _elements(s.shapes)
+            yield "</g>"
+        else:
+            yield _element(s)
+
+
+def _key(s: Shape) -> str:
+    return f' data-key="{escape(s.key)}"' if s.key else ""
+
+
+def _tip(s: Shape) -> str:
+    return f"<title>{escape(s.tip)}</title>" if s.tip else ""
+
+
+def _element(s: Rect | Circle | Line | Polygon | Text) -> str:
+    look = f'{_key(s)} class="{class_of(s.kind)}'
+    match s:
+        case Rect():
+            return _rect(s, look + '"')
+        case Circle():
+            at = f'cx="{num(s.x)}" cy="{num(s.y)}" r="{num(s.radius)}"'
+            return f'<circle{look}" {at}>{_tip(s)}</circle>'
+        case Line(points):
+            line = f'<path{look}" style="fill:none" d="{_path(points)}">{_tip(s)}</path>'
+            return line + (_head(s, look) if s.arrow and len(points) > 1 else "")
+        case Polygon(points):
+            return f'<path{look}" d="{_path(points)}Z">{_tip(s)}</path>'
+        case Text():
+            return _text(s, look)
+
+
+def _rect(s: Rect, look: str) -> str:
+    at = f'x="{num(s.x)}" y="{num(s.y)}" width="{num(s.width)}" height="{num(s.height)}"'
+    rounded = f' rx="{num(s.radius)}"' if s.radius else ""
+    tip = _tip(s)
+    rect = f"<rect{look} {at}{rounded}" + (f">{tip}</rect>" if tip else "/>")
+    hatch = hatch_lines(s.x, s.y, s.width, s.height, KINDS[s.kind].hatch)
+    strokes = "".join(f"M{num(a)} {num(b)}L{num(c)} {num(d)}" for a, b, c, d in hatch)
+    return rect + (f'<path class="{class_of(s.kind)} stroke" d="{strokes}"/>' if hatch else "")
+
+
+def _path(points: tuple[tuple[float, float], ...]) -> str:
+    return "M" + "L".join(f"{num(x)} {num(y)}" for x, y in points)
+
+
+def _head(s: Line, look: str) -> str:
+    corners = arrow_head(s.points)
+    colour = css_colour(KINDS[s.kind].stroke)
+    return f'<path{look}" style="fill:{colour};stroke-dasharray:none" d="{_path(corners)}Z"/>'
+
+
+def arrow_head(points: tuple[tuple[float, float], ...]) -> tuple[tuple[float, float], ...]:
+    """The corners of the arrow head at the end of a line."""
+    (x0, y0), (x, y) = points[-2:]
+    length = max(((x - x0) ** 2 + (y - y0) ** 2) ** 0.5, 1e-9)
+    dx, dy = (x - x0) / length * HEAD, (y - y0) / length * HEAD
+    return ((x, y), (x - dx - dy / 2, y - dy + dx / 2), (x - dx + dy / 2, y - dy - dx / 2))
+
+
+def _text(s: Text, look: str) -> str:
+    classes = (" mono" if s.mono else "") + (" bold" if s.bold else "")
+    at = f'x="{num(s.x)}" y="{num(s.y)}" font-size="{num(s.size)}"'
+    at += f' text-anchor="{s.anchor}"' if s.anchor != "start" else ""
+    at += f' transform="rotate({s.turn} {num(s.x)} {num(s.y)})"' if s.turn else ""
+    return f'<text{look}{classes}" {at}>{_tip(s)}{escape(s.text, quote=False)}</text>'

@@ -1,0 +1,246 @@
+"""TripleView: a formula, the loops it becomes, and their code, side by side and linked."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from minitvm.base import ArgumentError, BuildError, Target
+from minitvm.codegen import emit_llvm, emit_python
+from minitvm.lowering import PASSES, Pass, lower_state
+from minitvm.schedule import SplitRelation, Stage, State
+from minitvm.te import Schedule
+from minitvm.tensor import Axis, ComputeOp, PlaceholderOp, Reduce
+from minitvm.tir import For, PrimFunc, Printer, Stmt, Var, rewrite, substitute, walk
+
+from .blocks import Nest, nest_of
+from .controls import CodeLine, Layout, Panel, Select
+from .nest import nest_ascii, nest_shapes
+from .player import arguments
+from .scene import Scene, Shape, Text, clipped
+from .visual import Visual
+
+NEST_WIDTH, CODE_WIDTH, MARGIN, LINE, TITLE = 400, 470, 10, 17, 24  # pixels
+MOST_LINES = 32  # of code in the picture; the widget shows all
+CODES = ("python", "loops", "llvm")
+HEADER = re.compile(r"( *)for \w+ in ")
+LABEL = re.compile(r"[\w.]+?\.(loop|done)(?:\.\d+)?:")  # of LLVM: i_outer.loop:
+
+
+class TripleView(Visual):
+    """Formula, loops and code of a schedule; point at a loop and what became of it lights up.
+
+    The code is Python by default (loops, where Python cannot express them); on request the loops
+    after all passes, or LLVM before its own optimizer, which knows loops no more. There a
+    vectorized or unrolled loop has no lines left.
+
+    args     inputs and outputs as for lower(); by default all of them
+    target   whose passes are run for the loops and LLVM
+    """
+
+    def __init__(
+        self, s: Schedule, args: Sequence[Any] | None = None, target: str | Target = "llvm"
+    ) -> None:
+        if not isinstance(s, Schedule):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise ArgumentError(
+                f"TripleView({type(s).__name__})", "not a schedule", "te.create_schedule(C.op)"
+            )
+        self._state, self._target = s.state, Target(target)
+        self._args = arguments(s.state) if args is None else tuple(args)
+        self._nest = nest_of(s)
+        self._formula, self._axes = formula_lines(s.state, self._nest)
+        try:
+            self._choose("python")
+        except BuildError:  # hardware threads, for one: only the loops show them
+            self._choose("loops")
+        super().__init__()
+
+    def _choose(self, code: str) -> None:
+        """Make the code, and find the lines of each loop in it."""
+        if code not in CODES:
+            raise ArgumentError(f"code {code!r}", "no such code", f"one of {', '.join(CODES)}")
+        passes = PASSES["python" if code == "python" else self._target.kind]
+        renamed = rename([b.label for b in self._nest.all() if isinstance(b.stmt, For)])
+        func = lower_state(self._state, self._args, passes=(renamed, *passes))
+        text = emitted(func, code, self._target)
+        self._lines = tuple(text.rstrip("\n").split("\n"))
+        names = [n.var.name for n in walk(func.body) if isinstance(n, For)]
+        self._spans = code_spans(self._lines, names)
+        self._code = code
+
+    def scene(self) -> Scene:
+        """The loops; formula and code stand beside them as text."""
+        bars, bottom = nest_shapes(self._nest, MARGIN, MARGIN, NEST_WIDTH)
+        about = nest_ascii(self._nest)
+        return Scene(NEST_WIDTH + 2 * MARGIN, bottom + MARGIN, bars, "the loops", about)
+
+    def picture(self) -> Scene:
+        """All three, for where nothing can be clicked."""
+        formula = tuple(CodeLine(t.text) for t in self._formula)
+        upper, y = _column("formula", formula, MARGIN, MARGIN, NEST_WIDTH)
+        head = Text(MARGIN, y + TITLE, "loops", bold=True)
+        bars, bottom = nest_shapes(self._nest, MARGIN, y + TITLE + 10, NEST_WIDTH)
+        lines = self._lines
+        shown = [CodeLine(t) for t in lines[:MOST_LINES]]
+        if len(lines) > MOST_LINES:
+            shown.append(CodeLine(f"… {len(lines) - MOST_LINES} more lines"))
+        left = NEST_WIDTH + 3 * MARGIN
+        code, below = _column(self._code, tuple(shown), left, MARGIN, CODE_WIDTH)
+        size = (left + CODE_WIDTH + MARGIN, max(bottom, below) + MARGIN)
+        return Scene(*size, (*upper, head, *bars, *code), "formula, loops, code", self.ascii())
+
+    def ascii(self) -> str:
+        """The formula and the loops."""
+        formula = [t.text for t in self._formula][:8]
+        return "\n".join([*formula, nest_ascii(self._nest, 24 - len(formula))])
+
+    def layout(self) -> Layout:
+        """The choice of code, and both texts."""
+        lines = tuple(CodeLine(t, f"code:{n}") for n, t in enumerate(self._lines))
+        return Layout(
+            controls=(Select("code", "code", CODES, self._code),),
+            links=self._links(),
+            panels=(Panel("formula", self._formula), Panel(self._code, lines)),
+            selectable="loop:",
+        )
+
+    def _links(self) -> dict[str, tuple[str, ...]]:
+        """Between bars, lines of code and lines of the formula, in all directions."""
+        bars = {b.label: b.key for b in self._nest.all() if not b.key.startswith("line:")}
+        links: dict[str, tuple[str, ...]] = {}
+        for name, key in bars.items():
+            lines = tuple(f"code:{n}" for n in self._spans.get(name, ()))
+            links[key] = (*lines, *(a for a, loops in self._axes.items() if key in loops))
+            for line in lines:  # outer loops first, so that the innermost one stays
+                links[line] = (key,)
+        for axis, loops in self._axes.items():
+            links[axis] = (*loops, *dict.fromkeys(c for k in loops for c in links.get(k, ())))
+        return links
+
+    def on(self, name: str, value: Any) -> str | None:
+        """Another code, or a loop clicked: what became of it."""
+        if name == "code":
+            self._choose(str(value))
+            return None
+        for bar in self._nest.all():
+            if bar.key == value and isinstance(bar.stmt, For) and bar.label not in self._spans:
+                return f"{bar.label} ({bar.note}): no such loop is left in the code shown"
+        return None
+
+
+# --- the formula -------------------------------------------------------------------------------
+
+
+def formula_lines(
+    state: State, nest: Nest
+) -> tuple[tuple[CodeLine, ...], dict[str, tuple[str, ...]]]:
+    """Each stage as a formula, its axes below it; and axis key -> keys of the loops made of it."""
+    keys = {owner: key for key, owner in nest.owners.items()}
+    lines: list[CodeLine] = []
+    made: dict[str, tuple[str, ...]] = {}
+    for stage in state.stages:
+        op = stage.op
+        if isinstance(op, PlaceholderOp):
+            continue
+        lines.append(CodeLine(formula(stage)))
+        named = stage.named()
+        for axis in (*op.axis, *op.reduce_axis) if isinstance(op, ComputeOp) else ():
+            key = f"axis:{stage.name}/{axis.name}"
+            loops = [keys[o] for a in _leaves(stage, axis) if (o := (stage.name, named[a])) in keys]
+            made[key] = tuple(loops)
+            what = "summed over, " if axis.kind == "reduce" else ""
+            into = ", ".join(k.partition(":")[2] for k in loops) or "no loop"
+            size = Printer().expr(axis.extent)
+            lines.append(CodeLine(f"  {axis.name}: {what}{size} -> {into}", key))
+    return tuple(lines), made
+
+
+def formula(stage: Stage) -> str:
+    """C[i, j] = sum(A[i, k] * B[k, j], axis=k)"""
+    op, p = stage.op, Printer()
+    if not isinstance(op, ComputeOp):
+        return repr(op)
+    left = f"{stage.name}[{', '.join(a.name for a in op.axis) or '()'}]"
+    body = op.body[0]
+    if not isinstance(body, Reduce):
+        return f"{left} = " + ", ".join(p.expr(e) for e in op.body)
+    sources = ", ".join(p.expr(e) for e in body.sources)
+    axes = ", ".join(a.name for a in body.axes)
+    return f"{left} = {body.reducer.name}({sources}, axis={axes})"
+
+
+def _leaves(stage: Stage, axis: Axis) -> list[Axis]:
+    """The loops that an axis has become, through splits and fuses."""
+    made = [axis]
+    for r in stage.relations:
+        if isinstance(r, SplitRelation):
+            made += [r.outer, r.inner] if any(a is r.parent for a in made) else []
+        elif any(a is r.outer or a is r.inner for a in made):
+            made.append(r.fused)
+    return [a for a in stage.leaves if any(a is m for m in made)]
+
+
+# --- the code ----------------------------------------------------------------------------------
+
+
+def emitted(func: PrimFunc, code: str, target: Target) -> str:
+    """The text of a lowered program: as Python, as printed loops, or as LLVM gets it."""
+    if code == "python":
+        return emit_python(func)
+    return str(func) if code == "loops" else emit_llvm(func, vector_bytes=target.vector_bytes)
+
+
+def rename(labels: Sequence[str]) -> Pass:
+    """A first pass that calls the loops by these names, outermost first.
+
+    i (of B), i (of C) -> i, i_1: what the printer calls them. Later passes copy loops, but not
+    their names: so it is known which loop a piece of code comes from.
+    """
+
+    def renamed(s: Stmt) -> Stmt:
+        loops = [n.var for n in walk(s) if isinstance(n, For)]
+        new = {v: Var(name, v.low, v.high, v.top) for v, name in zip(loops, labels, strict=True)}
+        return rewrite(
+            substitute(s, new), lambda n: replace(n, var=new[n.var]) if isinstance(n, For) else n
+        )
+
+    return renamed
+
+
+def code_spans(lines: Sequence[str], names: Sequence[str]) -> dict[str, list[int]]:
+    """loop -> the numbers of its lines, in Python, in printed loops or in LLVM text.
+
+    names   of the loops in the order in which they stand in the code, with repetitions
+    """
+    spans: dict[str, list[int]] = {}
+    inside: list[tuple[int, str]] = []  # (indentation, loop); in LLVM labels open and close
+    coming = iter(names)
+    for n, line in enumerate(lines):
+        header, label = HEADER.match(line), LABEL.fullmatch(line)
+        if label and label[1] == "done":
+            inside.pop()
+        elif label:
+            inside.append((-1, next(coming, "")))
+        elif line.strip():
+            indent = len(line) - len(line.lstrip())
+            inside = [(at, name) for at, name in inside if at < indent]
+            if header:
+                inside.append((indent, next(coming, "")))
+        for name in dict.fromkeys(name for _, name in inside):
+            spans.setdefault(name, []).append(n)
+    alike = "" not in spans and next(coming, None) is None
+    return spans if alike else {}  # loops that are no loops of the program: better say nothing
+
+
+def _column(
+    title: str, lines: tuple[CodeLine, ...], x: float, y: float, width: float
+) -> tuple[list[Shape], float]:
+    """Lines of text below a title, each cut at `width`; and where they end."""
+    shapes: list[Shape] = [Text(x, y + 12, title, bold=True)]
+    y += TITLE + 8
+    for n, line in enumerate(lines):
+        text = clipped(line.text, width, 12, mono=True)
+        shapes.append(Text(x, y + LINE * n, text, size=12, mono=True))
+    return shapes, y + LINE * (len(lines) - 1) + 4

@@ -1,0 +1,157 @@
+"""A JupyterLab of our own in Chromium, started once: what a student sees and types.
+
+Skipped where Chromium is not installed. CHROMIUM names another executable than the usual ones.
+"""
+
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import nbformat
+import pytest
+
+ROOT = Path(__file__).parent.parent.parent
+NAMES = (os.environ.get("CHROMIUM", ""), "chromium", "chromium-browser", "google-chrome")
+KERNEL = "window.jupyterapp?.shell.currentWidget?.sessionContext?.session?.kernel"
+SETUP = """
+import minitvm as tvm
+from minitvm import te, viz
+
+def matmul(n):
+    A, B = te.placeholder((n, n), name="A"), te.placeholder((n, n), name="B")
+    k = te.reduce_axis((0, n), name="k")
+    C = te.compute((n, n), lambda i, j: te.sum(A[i, k] * B[k, j], axis=k), name="C")
+    s = te.create_schedule(C.op)
+    s[C].split(C.op.axis[1], factor=4)
+    return s, [A, B, C]
+"""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if Path(__file__).parent in item.path.parents:
+            item.add_marker(pytest.mark.browser)
+
+
+@pytest.fixture(scope="session")
+def chromium() -> str:
+    """The path of a Chromium, or a skip."""
+    found = next(filter(None, (shutil.which(name) for name in NAMES if name)), None)
+    if found is None:
+        pytest.skip("no Chromium here: make ci-deps installs it, or CHROMIUM names it")
+    return found
+
+
+def free_port() -> int:
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
+
+
+def wait_for(url: str, server: subprocess.Popen) -> None:
+    """Returns when the server answers; fails when it has ended, or says nothing for a minute."""
+    for _ in range(240):
+        try:
+            urllib.request.urlopen(url, timeout=5).close()
+            return
+        except (urllib.error.URLError, ConnectionError, TimeoutError):
+            if server.poll() is not None:
+                pytest.fail(f"JupyterLab ended with {server.returncode}")
+            time.sleep(0.25)
+    pytest.fail("JupyterLab does not answer")
+
+
+@pytest.fixture(scope="session")
+def lab(chromium: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Path]]:
+    """(address, folder) of a JupyterLab that knows nothing of the user's settings."""
+    folder = tmp_path_factory.mktemp("lab")
+    own = {f"JUPYTER_{kind}_DIR": str(folder / kind) for kind in ("CONFIG", "DATA", "RUNTIME")}
+    own |= {"IPYTHONDIR": str(folder / "ipython"), "PYTHONPATH": str(ROOT), "MINITVM_WIDGETS": ""}
+    notebooks = folder / "notebooks"
+    notebooks.mkdir()
+    port = free_port()
+    command = [
+        *(sys.executable, "-m", "jupyterlab", "--no-browser", "--allow-root"),
+        *("--ip=127.0.0.1", f"--port={port}", "--ServerApp.port_retries=0"),
+        *(
+            "--IdentityProvider.token=",
+            "--ServerApp.password=",
+            f"--ServerApp.root_dir={notebooks}",
+        ),
+        *("--LabApp.expose_app_in_browser=True", "--LabApp.news_url=None"),
+        "--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate",
+    ]
+    log = (folder / "lab.log").open("w")
+    server = subprocess.Popen(command, env=os.environ | own, stdout=log, stderr=log)
+    try:
+        wait_for(f"http://127.0.0.1:{port}/api", server)
+        yield f"http://127.0.0.1:{port}", notebooks
+    finally:
+        server.terminate()
+        server.wait(30)
+        log.close()
+
+
+@pytest.fixture(scope="session")
+def browser(chromium: str) -> Iterator:
+    playwright = pytest.importorskip("playwright.sync_api")
+    with playwright.sync_playwright() as p:
+        browser = p.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+        yield browser
+        browser.close()
+
+
+@pytest.fixture(scope="session")
+def pages(lab: tuple[str, Path], browser) -> Iterator[Callable]:
+    """pages(code) -> the page of a notebook that ends in this code, opened once a session."""
+    url, folder = lab
+    opened: dict[str, tuple] = {}
+
+    def page_of(code: str) -> tuple:
+        if code not in opened:
+            file = folder / f"notebook{len(opened)}.ipynb"
+            cells = [nbformat.v4.new_code_cell(c) for c in (SETUP, code)]
+            notebook = nbformat.v4.new_notebook(cells=cells)
+            notebook.metadata["kernelspec"] = {"name": "python3", "display_name": "Python 3"}
+            nbformat.write(notebook, file)
+            page = browser.new_page(viewport={"width": 1500, "height": 1100})
+            errors: list[str] = []
+            page.on("pageerror", lambda error: errors.append(str(error)))
+            page.goto(f"{url}/lab/tree/{file.name}?reset")
+            page.wait_for_selector(".jp-Notebook .jp-Cell")
+            page.wait_for_function(f"() => {KERNEL}?.status === 'idle'")  # else Lab asks for one
+            opened[code] = page, errors
+        return opened[code]
+
+    yield page_of
+    for page, _ in opened.values():
+        page.close()
+
+
+@pytest.fixture
+def show(pages: Callable) -> Iterator[Callable]:
+    """show("viz.NestPlayer(*matmul(8))") -> the page of a notebook whose last cell was just run.
+
+    The page must stay free of errors in scripts.
+    """
+    seen: list[list[str]] = []
+
+    def run(code: str):
+        page, errors = pages(code)
+        seen.append(errors)
+        errors.clear()
+        page.evaluate("document.querySelectorAll('.mtvm-visual').forEach(e => e.className = 'old')")
+        # in braces: returning the promise would wait for the last cell
+        page.evaluate("() => { window.jupyterapp.commands.execute('notebook:run-all-cells'); }")
+        page.wait_for_selector(".mtvm-visual svg", timeout=60_000)
+        return page
+
+    yield run
+    assert [error for errors in seen for error in errors] == []

@@ -1,0 +1,124 @@
+"""The base of widgets: what a notebook stores, what an event does."""
+
+import base64
+import io
+import subprocess
+import sys
+
+import pytest
+from PIL import Image
+
+from minitvm.base import ScheduleError
+from minitvm.viz import (
+    Button,
+    Circle,
+    CodeLine,
+    Frame,
+    Layout,
+    Panel,
+    Scene,
+    Slider,
+    Visual,
+)
+
+LIVE = "application/vnd.jupyter.widget-view+json"
+
+
+class Dot(Visual):
+    """A dot whose radius is a slider."""
+
+    def __init__(self, radius: float = 10) -> None:
+        self.radius = radius
+        super().__init__()
+
+    def scene(self) -> Scene:
+        return Scene(100, 100, (Circle(50, 50, self.radius, "blue", key="dot"),), "a dot")
+
+    def ascii(self) -> str:
+        return f"dot of radius {self.radius}"
+
+    def layout(self) -> Layout:
+        return Layout(
+            controls=(Slider("radius", "radius", 1, 40, self.radius), Button("fail", "fail")),
+            frames=(Frame({"dot": "now"}, "first"),),
+            links={"dot": ("line",)},
+            panels=(Panel("code", (CodeLine("dot", "line"),)),),
+        )
+
+    def on(self, name: str, value) -> str | None:
+        if name == "fail":
+            raise ScheduleError("a step", "it is not legal", "another one")
+        self.radius = value
+        return f"now {value}"
+
+
+def test_a_notebook_stores_text_svg_and_png(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("MINITVM_WIDGETS", raising=False)
+    data, about = Dot()._repr_mimebundle_()
+    assert list(data) == ["text/plain", "image/svg+xml", "image/png", LIVE]
+    assert data["text/plain"] == "dot of radius 10"
+    assert data["image/svg+xml"].startswith("<svg")
+    assert Image.open(io.BytesIO(base64.b64decode(data["image/png"]))).size == (200, 200)
+    assert about["image/png"] == {"width": 100, "height": 100, "alt": "a dot"}
+
+
+def test_static_leaves_the_live_view_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MINITVM_WIDGETS", "static")
+    assert LIVE not in Dot()._repr_mimebundle_()[0]
+
+
+def test_two_equal_widgets_store_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MINITVM_WIDGETS", "static")
+    assert Dot()._repr_mimebundle_() == Dot()._repr_mimebundle_()
+
+
+def test_repr_is_the_text() -> None:
+    assert repr(Dot(3)) == "dot of radius 3"
+
+
+def test_the_browser_gets_everything_in_one_trait() -> None:
+    view = Dot().view
+    assert view["controls"][0] == {
+        "type": "Slider", "name": "radius", "label": "radius",
+        "low": 1, "high": 40, "value": 10, "step": 1,
+    }  # fmt: skip
+    assert view["frames"] == [{"marks": {"dot": "now"}, "caption": "first"}]
+    assert view["links"] == {"dot": ["line"]}
+    assert view["panels"][0]["lines"][0] == {"text": "dot", "key": "line", "note": ""}
+
+
+def test_an_event_draws_anew_and_leaves_a_message() -> None:
+    dot = Dot()
+    dot.event("radius", 20, selected="dot")
+    assert (dot.message, dot.refused, dot.selected) == ("now 20", False, "dot")
+    assert 'r="20"' in dot.view["svg"]
+
+
+def test_a_refusal_is_shown_and_changes_nothing() -> None:
+    dot = Dot()
+    before = dot.view["svg"]
+    dot.event("fail", None, selected="dot")
+    assert dot.view["selected"] == "dot"
+    assert dot.view["message"] == "a step: it is not legal\n  try: another one"
+    assert dot.view["refused"] is True
+    assert dot.view["svg"] == before
+
+
+def test_a_bug_in_a_reaction_is_shown_too() -> None:
+    dot = Dot()
+    dot.event("radius", "wide")
+    assert dot.view["message"].startswith("TypeError: ")
+
+
+def test_a_message_from_the_browser_is_an_event() -> None:
+    dot = Dot()
+    dot._handle_custom_msg({"name": "radius", "value": 7, "selected": ""}, [])
+    assert dot.radius == 7
+
+
+def test_minitvm_imports_no_widgets_until_asked() -> None:
+    code = (
+        "import sys, minitvm; print(sorted({'anywidget', 'ipywidgets', 'PIL'} & set(sys.modules)))"
+    )
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert out.stdout == "[]\n"
