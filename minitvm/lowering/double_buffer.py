@@ -18,7 +18,6 @@ from minitvm.tir import (
     Seq,
     Stmt,
     Store,
-    Var,
     add,
     compare,
     elements,
@@ -74,8 +73,8 @@ def _doubled(loop: For) -> Stmt:
         return _doubled(replace(loop, body=_without(loop.body, fill, fill.body)))
     _independent(loop, fill, own, rest)
     wide = {b: replace(b, shape=(2, *b.shape), strides=_far(b)) for b in own}
-    first = _half(_in_turn(fill.body, loop.var, 0), wide, 0)
-    following = _in_turn(fill.body, loop.var, add(loop.var, 1))
+    first = _half(substitute(fill.body, {loop.var: 0}), wide, 0)
+    following = substitute(fill.body, {loop.var: add(loop.var, 1)})
     more = compare("<", add(loop.var, 1), loop.extent)
     ahead = If(more, _half(following, wide, floormod(add(loop.var, 1), 2)))
     body = _half(_unallocated(loop.body, own), wide, floormod(loop.var, 2), keep=fill)
@@ -85,24 +84,6 @@ def _doubled(loop: For) -> Stmt:
     for b in reversed(own):
         made = Allocate(wide[b], made)
     return made
-
-
-def _in_turn(s: Stmt, var: Var, turn: Index) -> Stmt:
-    """What `s`, inside the loop over `var`, does in the iteration `turn`.
-
-    Loops inside that are said to end at some `var` are made anew: they end elsewhere then. And
-    var + 1 is put in by way of another variable: where folding leaves `var` over, as in
-    (var + 1 + 5) % 6 = var, that is not to be replaced once more.
-    """
-
-    def on_stmt(s: Stmt) -> Stmt:
-        if not isinstance(s, For) or s.var.top is None or free_of(s.var.top, (var,)):
-            return s
-        counter = Var(s.var.name, s.var.low, s.var.high)
-        return For(counter, s.extent, substitute(s.body, {s.var: counter}), s.kind, s.thread)
-
-    later = Var(var.name, 0, var.high + 1)
-    return substitute(substitute(rewrite(s, on_stmt), {var: later}), {later: turn})
 
 
 def _guarded(cond: Any, s: Stmt) -> Stmt:

@@ -5,9 +5,11 @@ from .compare import assert_allclose, difference
 from .make import random_program
 from .peak import fma_peak, fma_run, interleaved
 from .program import Program
-from .schedules import Tally, random_schedule
+from .schedules import random_schedule
+from .tally import PRIMITIVES, Tally, primitive
 
 __all__ = [
+    "PRIMITIVES",
     "TARGETS",
     "Outcome",
     "Program",
@@ -17,6 +19,7 @@ __all__ = [
     "fma_peak",
     "fma_run",
     "interleaved",
+    "primitive",
     "random_program",
     "random_schedule",
     "run_case",

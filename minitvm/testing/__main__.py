@@ -3,8 +3,8 @@
 import argparse
 import sys
 
-from .case import TARGETS, USUAL
-from .fuzz import FAILURES, fuzz
+from .case import TARGETS
+from .fuzz import EVERY, FAILURES, fuzz
 
 
 def main() -> int:
@@ -16,15 +16,19 @@ def main() -> int:
     command.add_argument("--n", type=int, default=1000, help="how many cases")
     command.add_argument("--seed", type=int, default=1, help="the first; case n has seed + n")
     command.add_argument("--only", type=int, help="this one case, described in full if it fails")
-    command.add_argument("--targets", default=",".join(USUAL), help=f"some of {', '.join(TARGETS)}")
+    usual = ", ".join(t if n == 1 else f"{t} every {n}th case" for t, n in EVERY.items())
+    command.add_argument(
+        "--targets",
+        help=f"some of {','.join(TARGETS)}, for all cases; default: {usual}",
+    )
     command.add_argument("--jobs", type=int, default=1, help="processes at a time")
     given = parser.parse_args()
-    targets = given.targets.split(",")
-    if not set(targets) <= set(TARGETS):
+    every = dict.fromkeys(given.targets.split(","), 1) if given.targets else EVERY
+    if not set(every) <= set(TARGETS):
         parser.error(f"targets are {', '.join(TARGETS)}")
     first = given.seed if given.only is None else given.only
     count = given.n if given.only is None else 1
-    summary = fuzz(range(first, first + count), targets, given.jobs)
+    summary = fuzz(range(first, first + count), every, given.jobs)
     print(summary)
     return int(any(summary.verdicts[v] for v in FAILURES))
 

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import tempfile
 import traceback
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
 from minitvm import te
-from minitvm.base import DType, LoweringError
+from minitvm.base import BuildError, DType, LoweringError
 from minitvm.driver import build, lower
 from minitvm.lowering import PASSES, Pass
+from minitvm.runtime import load
+from minitvm.schedule import Bind, is_virtual
 from minitvm.te import Schedule
 from minitvm.tensor import Tensor, evaluate
 from minitvm.tir import (
@@ -23,6 +27,7 @@ from minitvm.tir import (
     Var,
     children,
     interpret,
+    rewrite,
     substitute,
     walk,
 )
@@ -30,12 +35,14 @@ from minitvm.tir import (
 from .compare import difference
 from .make import EXTENTS, random_program
 from .program import Array, Program
-from .schedules import Tally, random_schedule
-from .values import Rng
+from .schedules import random_schedule
+from .tally import Tally
+from .values import Rng, chance
 
 Verdict: TypeAlias = Literal["ok", "refused", "mismatch", "error", "crash"]
 USUAL = ("interpreter", "python", "llvm")  # what takes milliseconds to build
-TARGETS = (*USUAL, "numba")
+TARGETS = (*USUAL, "numba", "exported")
+THREADED = 0.06  # of all schedules bind loops to hardware threads
 PATIENCE = 30_000  # stores that a target may be asked for that makes some 100,000 a second
 CANARY, MARGIN = 0xA5, 256  # a byte, and how many of it lie on both sides of every argument
 
@@ -48,6 +55,10 @@ class Outcome:
               "crash": the process died or hung
     headline  one line: what went wrong, and where
     report    all there is to know about a failure
+    tally     the steps of the schedule; they count as run if the program ran and was right
+    ran       the targets on which it ran and was right
+    refusing  the targets that refused it, as they must: it has hardware threads
+    certain   were results compared? See Case
     """
 
     seed: int
@@ -55,6 +66,9 @@ class Outcome:
     headline: str = ""
     report: str = ""
     tally: Tally = field(default_factory=Tally)
+    ran: tuple[str, ...] = ()
+    refusing: tuple[str, ...] = ()
+    certain: bool = True
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -90,9 +104,7 @@ def run_case(
         rng = np.random.default_rng(seed)
         case = _case(seed, rng, tally)
         _replays(case)
-        for target in targets:
-            if target in ("llvm", "numba") or stores(case) <= PATIENCE:
-                _RUNS[target](case, rng, passes)
+        ran, refusing = _on_targets(case, targets, rng, passes)
     except LoweringError as e:
         return Outcome(seed, "refused", _first_line(e), "", tally)
     except _WrongResultError as e:
@@ -100,7 +112,27 @@ def run_case(
     except Exception as e:  # whatever it is, it belongs into the report
         report = describe(seed, traceback.format_exc())
         return Outcome(seed, "error", f"{type(e).__name__}: {_first_line(e)}", report, tally)
-    return Outcome(seed, tally=tally)
+    if ran:
+        tally.ran = tally.taken.copy()
+    return Outcome(seed, "ok", "", "", tally, ran, refusing, case.certain)
+
+
+def _on_targets(
+    case: Case, targets: Sequence[str], rng: Rng, passes: tuple[Pass, ...]
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Run the case; the targets on which it ran, and those that refuse hardware threads.
+
+    Nobody waits for what interprets a program that stores without end.
+    """
+    refusing = tuple(t for t in targets if t != "interpreter" and _has_threads(case, t))
+    for target in refusing:
+        _refuses(case, target)
+    quick = stores(case) <= PATIENCE
+    slow = () if quick else ("interpreter", "python")
+    ran = tuple(t for t in targets if t not in refusing and t not in slow)
+    for target in ran:
+        _RUNS[target](case, rng, passes)
+    return ran, refusing
 
 
 def _first_line(e: Exception) -> str:
@@ -114,7 +146,7 @@ def describe(seed: int, what: str) -> str:
         rng = np.random.default_rng(seed)
         program = random_program(rng)
         parts.append(str(program))
-        schedule = random_schedule(program.ops, rng)
+        schedule = random_schedule(program.ops, rng, threads=chance(rng, THREADED))
         parts.append(schedule.python())
         parts.append(str(lower(schedule, program.args, until="nest")))
     except Exception as e:  # a description of what fails, fails too
@@ -131,7 +163,7 @@ def _case(seed: int, rng: Rng, tally: Tally) -> Case:
     generous, since products of rounded numbers carry the error of both.
     """
     program = random_program(rng)
-    schedule = random_schedule(program.ops, rng, tally)
+    schedule = random_schedule(program.ops, rng, tally, threads=chance(rng, THREADED))
     inputs = program.arrays(rng)
     every = [t for op in program.ops for t in _upstream(op.output(0))]
     values = evaluate([*program.outputs, *every], {**inputs, **program.sizes})
@@ -155,10 +187,11 @@ def _upstream(t: Tensor) -> Iterator[Tensor]:
 def _replays(case: Case) -> None:
     """A schedule can be written down, as JSON and as Python, and taken again."""
     s, ops = case.schedule, case.program.ops
-    again = [Schedule.from_json(s.to_json(), ops)]
+    intrins = s.state.intrins
+    again = [Schedule.from_json(s.to_json(), ops, intrins)]
     if len({op.name for op in ops}) == len(ops):
         scope: dict[str, Any] = {t.op.name: t for op in ops for t in _upstream(op.output(0))}
-        scope["te"] = te
+        scope |= {"te": te, **{i.name: i for i in intrins}}
         exec(s.python(), scope)
         again.append(scope["s"])
     for other in again:
@@ -186,13 +219,47 @@ def _stores(s: Stmt, sizes: dict[Var, int]) -> int:
 def _interpreter(case: Case, rng: Rng, passes: tuple[Pass, ...]) -> None:
     """The loop program as built, flattened, and after all passes; parallel loops in any order."""
     for until in ("nest", "flatten", ""):
-        func = lower(case.schedule, case.program.args, passes=passes, until=until)
+        made = lower(case.schedule, case.program.args, passes=passes, until=until)
+        func = replace(made, body=rewrite(made.body, _in_any_order))
         flat = until != "nest"
         _run(
             case,
             f"interpreter after {until or 'all passes'}",
             lambda *args: interpret(func, *args, rng=rng, flat=flat),  # noqa: B023  runs at once
         )
+
+
+def _in_any_order(s: Stmt) -> Stmt:
+    """Hardware threads as a parallel loop, which the interpreter runs in an order of its own."""
+    if isinstance(s, For) and _is_thread(s):
+        return For(s.var, s.extent, s.body, "parallel")
+    return s
+
+
+def _is_thread(s: object) -> bool:
+    return isinstance(s, For) and s.kind == "bind" and not is_virtual(s.thread)
+
+
+def _has_threads(case: Case, target: str) -> bool:
+    """Is a loop of the lowered program bound to a hardware thread? One of a single turn is gone."""
+    bound = (s.thread for s in case.schedule.steps if isinstance(s, Bind))
+    if all(map(is_virtual, bound)):
+        return False
+    func = lower(case.schedule, case.program.args, target=_compiler(target))
+    return any(map(_is_thread, walk(func.body)))
+
+
+def _compiler(target: str) -> str:
+    return "llvm" if target == "exported" else target
+
+
+def _refuses(case: Case, target: str) -> None:
+    """A processor has no hardware threads, and says so."""
+    try:
+        build(case.schedule, case.program.args, target=_compiler(target))
+    except BuildError:
+        return
+    raise _WrongResultError(f"{target}: a loop bound to a hardware thread was built")
 
 
 def _python(case: Case, rng: Rng, passes: tuple[Pass, ...]) -> None:
@@ -214,6 +281,17 @@ def _numba(case: Case, rng: Rng, passes: tuple[Pass, ...]) -> None:
     _run(case, "numba", build(case.schedule, case.program.args, target="numba -num-cores=2"))
 
 
+def _exported(case: Case, rng: Rng, passes: tuple[Pass, ...]) -> None:
+    """What comes back from a file: machine code, or Python source."""
+    del passes
+    target = "llvm -num-cores=2" if chance(rng, 0.5) else "python"
+    func = build(case.schedule, case.program.args, target=target)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "case.tvm"
+        func.export(path)
+        _run(case, f"{target}, exported and loaded", load(path))
+
+
 def _parallel(func: PrimFunc) -> bool:
     return any(isinstance(n, For) and n.kind == "parallel" for n in walk(func.body))
 
@@ -223,6 +301,7 @@ _RUNS: dict[str, Callable[[Case, Rng, tuple[Pass, ...]], None]] = {
     "python": _python,
     "llvm": _llvm,
     "numba": _numba,
+    "exported": _exported,
 }
 
 

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias, cast
 import numpy as np
 
 from minitvm.base import BOOL, DType
-from minitvm.tensor import ExternOp, Operation, PlaceholderOp, Reduce, Tensor
+from minitvm.tensor import ExternOp, Operation, PlaceholderOp, Reduce, ScanOp, Tensor
 from minitvm.tir import TRUE, Expr, Var, text
 
 from .values import Rng, chance, pick
@@ -104,6 +104,11 @@ def _definitions(program: Program) -> Iterator[str]:
         if isinstance(op, ExternOp):
             yield f"{op.name}: {kinds}[{shape}] ="
             yield from (f"  {line}" for line in text(op.body).splitlines())
+            return
+        if isinstance(op, ScanOp):
+            parts = zip(op.inits, op.updates, op.states, strict=True)
+            steps = (f"{i.name}, then {u.name} of {s.name}" for i, u, s in parts)
+            yield f"{op.name}: {kinds}[{shape}] = {'; '.join(steps)}"
             return
         body = ", ".join(_formula(e) for e in op.body)
         yield f"{op.name}({', '.join(a.name for a in op.axis)}): {kinds}[{shape}] = {body}"

@@ -26,6 +26,8 @@ from minitvm.tir import (
 
 Rng: TypeAlias = np.random.Generator
 Bits: TypeAlias = tuple[int, int] | None
+# numba has no float16
+CONVERTED = [t for t in DTYPES.values() if t != "float16"]
 MANTISSA = {"float32": 24, "float64": 53}
 
 INTEGER_OPS = (
@@ -133,7 +135,7 @@ def _float_op(op: BinaryOp, a: Value, b: Value) -> Value:
 def changed(rng: Rng, v: Value) -> Value:
     """A function of one value: a sign, an absolute value, a conversion, a curve."""
     if chance(rng, 0.35):
-        return converted(v, pick(rng, list(DTYPES.values())))
+        return converted(v, pick(rng, CONVERTED))
     v = number(v)
     if chance(rng, 0.4):
         return Value(cast("Expr", -v.e), v.bits)

@@ -102,10 +102,14 @@ Rule: TypeAlias = Callable[[Any], Any]  # an expression for an expression; the s
 
 
 class _Rewriter:
-    """One bottom-up rewrite: children first, rebuilt with folding constructors, then the rule."""
+    """One bottom-up rewrite: children first, rebuilt with folding constructors, then the rule.
 
-    def __init__(self, rule: Rule) -> None:
-        self.rule = rule
+    leaves   the rule is for variables as they stand, not for those that folding leaves over:
+             i + 1 for i in (i + 5) % 6 is (i + 6) % 6 = i, and that i is done
+    """
+
+    def __init__(self, rule: Rule, leaves: bool = False) -> None:
+        self.rule, self.leaves = rule, leaves
         self.done: dict[int, tuple[Any, Any]] = {}  # id -> (node kept alive, its rewrite)
 
     def __call__(self, e: Index) -> Any:
@@ -116,7 +120,7 @@ class _Rewriter:
             return seen[1]
         rebuild = _REBUILD.get(type(e))
         new = e if rebuild is None else rebuild(e, self)
-        if isinstance(new, Expr):
+        if isinstance(new, Expr) and not (self.leaves and rebuild):
             new = self.rule(new)
         self.done[id(e)] = (e, new)
         return new
@@ -276,8 +280,10 @@ def _keep(n: Any) -> Any:
 
 def rewrite(s: Stmt, stmt: StmtRule = _keep, expr: Rule = _keep) -> Stmt:
     """`s` with `stmt` applied to its statements and `expr` to its expressions, innermost first."""
-    on_expr: Rule = _keep if expr is _keep else _Rewriter(expr)
+    return _rewritten(s, stmt, _keep if expr is _keep else _Rewriter(expr))
 
+
+def _rewritten(s: Stmt, stmt: StmtRule, on_expr: Rule) -> Stmt:
     def go(s: Stmt) -> Stmt:
         new = map_children(s, go, on_expr)
         done = _collapsed(s, new, on_expr)  # into a part of it, which has been rewritten already
@@ -297,12 +303,25 @@ def substitute(n: Any, values: Mapping[Any, Any]) -> Any:
     """`n` (expression or statement) with variables replaced by indices; results are folded."""
     table = {id(v): index(to) for v, to in values.items()}
 
-    def rule(e: Expr) -> Any:
-        return table.get(id(e), e)
-
+    go = _Rewriter(lambda e: table.get(id(e), e), leaves=True)
     if isinstance(n, int):
         return n
-    return rewrite_expr(n, rule) if isinstance(n, Expr) else rewrite(n, expr=rule)
+    return go(n) if isinstance(n, Expr) else _rewritten(n, lambda s: _ended(s, go), go)
+
+
+def _ended(s: Stmt, go: _Rewriter) -> Stmt:
+    """A loop whose counter is said to end at a replaced variable gets one that ends as it now does.
+
+    for j in range(n - i), where j ends at n - i - 1, with 2 for i: j ends at n - 3
+    """
+    if not isinstance(s, For) or s.var.top is None:
+        return s
+    top = go(s.var.top)
+    if _identical(top, s.var.top):
+        return s
+    last = max(0, top) if isinstance(top, int) else s.var.high
+    counter = Var(s.var.name, s.var.low, last, None if isinstance(top, int) else top)
+    return For(counter, s.extent, substitute(s.body, {s.var: counter}), s.kind, s.thread)
 
 
 def rebuffer(n: Any, buffers: Mapping[Buffer, Buffer]) -> Any:

@@ -9,6 +9,7 @@ import pytest
 from minitvm import te
 from minitvm.lowering import PASSES
 from minitvm.testing import (
+    PRIMITIVES,
     Tally,
     assert_allclose,
     difference,
@@ -17,7 +18,8 @@ from minitvm.testing import (
     run_case,
 )
 from minitvm.testing.fuzz import Summary, _result, _Worker, fuzz
-from minitvm.tir import For, If, Stmt, Store, rewrite
+from minitvm.testing.intrinsics import tile_intrinsic
+from minitvm.tir import For, If, Stmt, Store, rewrite, text
 
 # --- assert_allclose ------------------------------------------------------------------------------
 
@@ -55,11 +57,6 @@ def test_large_integers_are_compared_exactly() -> None:
     assert difference(a + 1, a).startswith("[0]: got")
 
 
-DRAWN = {  # kinds of steps; those for GPUs and tensor intrinsics need programs of their own
-    "split", "fuse", "reorder", "annotate", "pragma", "compute_at", "compute_inline",
-    "compute_root", "set_scope", "cache_read", "cache_write", "rfactor", "transform_layout",
-}  # fmt: skip
-
 # --- random programs and schedules ----------------------------------------------------------------
 
 
@@ -74,12 +71,20 @@ def test_a_seed_stands_for_one_program_and_one_schedule() -> None:
 
 def test_random_schedules_take_steps_of_every_kind() -> None:
     tally = Tally()
-    for seed in range(150):
+    for seed in range(200):
         rng = np.random.default_rng(seed)
-        random_schedule(random_program(rng).ops, rng, tally)
-    assert set(tally.taken) >= DRAWN
+        random_schedule(random_program(rng).ops, rng, tally, threads=seed % 4 == 0)
+    assert set(tally.taken) == set(PRIMITIVES)
     assert tally.whole >= 0.6 * tally.schedules
     assert sum(tally.reasons.values()) == sum((tally.drawn - tally.taken).values()) > 0
+
+
+def test_only_who_asks_for_hardware_threads_gets_them() -> None:
+    tally = Tally()
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        random_schedule(random_program(rng).ops, rng, tally)
+    assert tally.drawn["bind to virtual threads"] > 0 == tally.drawn["bind to hardware threads"]
 
 
 def test_a_random_schedule_of_a_single_operation_needs_no_list() -> None:
@@ -87,6 +92,42 @@ def test_a_random_schedule_of_a_single_operation_needs_no_list() -> None:
     B = te.compute((16, 8), lambda i, j: A[i, j] + 1.0, name="B")
     steps = [random_schedule(B.op, np.random.default_rng(n)).steps for n in range(5)]
     assert any(steps)
+
+
+# --- tensor intrinsics made to fit ----------------------------------------------------------------
+
+
+def test_an_intrinsic_is_made_of_a_tile_of_a_formula() -> None:
+    A, B = te.placeholder((10, 9), name="A"), te.placeholder((3, 8), "int8", name="B")
+    k = te.reduce_axis((1, 4), name="k")
+    C = te.compute(
+        (4, 8),
+        lambda i, j: te.sum(A[i * 2 + k, 1] * B[k - 1, j].astype("float32"), axis=k),
+        name="C",
+    )
+    tile = {C.op.axis[1]: 4, C.op.reduce_axis[0]: 3}
+    intrin = tile_intrinsic(C.op, tile, "tile0", np.random.default_rng(0))
+    assert intrin is not None
+    assert text(intrin.op.body[0].sources[0]) == "x0[k, 0] * float32(x1[k, at0])"
+    assert [t.shape for t in (*intrin.inputs, *intrin.outputs)] == [(3, 1), (3, 4), (4,)]
+
+
+def test_a_formula_that_computes_with_its_axes_has_no_intrinsic() -> None:
+    A = te.placeholder((8,), name="A")
+    for formula in (lambda i: A[i] + i, lambda i: A[i // 2]):
+        C = te.compute((8,), formula, name="C")
+        rng = np.random.default_rng(0)
+        assert tile_intrinsic(C.op, {C.op.axis[0]: 4}, "tile0", rng) is None
+
+
+# --- hardware threads -----------------------------------------------------------------------------
+
+
+def test_hardware_threads_are_interpreted_and_refused_by_processors() -> None:
+    found = next(o for o in map(run_case, range(200)) if o.refusing)
+    assert found.ran == ("interpreter",)
+    assert found.refusing == ("python", "llvm")
+    assert found.tally.ran["bind to hardware threads"] > 0
 
 
 # --- wrong compilers ------------------------------------------------------------------------------
@@ -146,12 +187,27 @@ def test_a_failure_is_reported_with_all_it_takes_to_repeat_it() -> None:
 
 
 def test_the_driver_sums_up() -> None:
-    summary = fuzz(range(3), ("interpreter",))
+    summary = fuzz(range(3), {"interpreter": 1})
     assert str(summary).startswith("3 cases: 0 mismatches, 0 crashes, 0 other exceptions")
 
 
+def test_a_target_may_run_a_share_of_the_cases() -> None:
+    summary = fuzz(range(19, 22), {"llvm": 1, "exported": 20})
+    assert summary.ran == {"llvm": 3, "exported": 1}
+
+
+def test_the_summary_has_a_line_for_every_primitive() -> None:
+    summary = Summary()
+    summary.tally.count("split")
+    summary.tally.count("fuse", "not neighbours")
+    lines = str(summary).splitlines()
+    for name in PRIMITIVES:
+        assert any(line.startswith(f"  {name} ") for line in lines)
+    assert "  fuse                              1        0      0  1x not neighbours" in lines
+
+
 def test_a_process_that_dies_is_an_outcome() -> None:
-    worker = _Worker.start(("interpreter",))
+    worker = _Worker.start({"interpreter": 1})
     worker.process.kill()
     worker.process.join()
     worker.seed = 5

@@ -1,0 +1,98 @@
+"""Where a random step is drawn: the state it will be applied to, and the places that suit it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from minitvm.schedule import At, Inline, Stage, State, Step
+from minitvm.tensor import Axis, ComputeOp, TensorIntrin
+
+from .values import Rng, pick
+
+FACTORS = (1, 2, 2, 3, 4, 4, 5, 8, 16, 32, 100)
+SCOPES = ("local", "shared", "global")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Draw:
+    """Where a step is drawn.
+
+    wild      any place will do, also one where the step is surely illegal
+    intrins   tensor intrinsics that the steps drawn here name
+    """
+
+    state: State
+    rng: Rng
+    wild: bool
+    intrins: list[TensorIntrin] = field(default_factory=list[TensorIntrin])
+
+    def stage(self, fits: Callable[[Stage], bool] = lambda s: True) -> Stage | None:
+        """A stage that has loops and fits; any stage if wild."""
+        found = [s for s in self.state.stages if self.wild or (_has_loops(s) and fits(s))]
+        return pick(self.rng, found) if found else None
+
+    def inner(self, fits: Callable[[Stage], bool] = lambda s: True) -> Stage | None:
+        """A stage that is neither input nor output."""
+        return self.stage(lambda s: not s.is_output and fits(s))
+
+    def loops(self, stage: Stage) -> tuple[Axis, ...]:
+        """The loops of the stage that no intrinsic does; all if wild."""
+        for n, a in enumerate(stage.leaves):
+            if stage.note(a).intrin is not None and not self.wild:
+                return stage.leaves[:n]
+        return stage.leaves
+
+    def axis(self, stage: Stage, fits: Callable[[Axis], bool] = lambda a: True) -> Axis | None:
+        """A loop of the stage that fits; any if wild."""
+        found = [a for a in self.loops(stage) if self.wild or fits(a)]
+        return pick(self.rng, found) if found else None
+
+    def place(self, fits: Callable[[Stage, Axis], bool]) -> tuple[Stage, Axis] | None:
+        """A stage and a loop of it that fits."""
+        stage = self.stage(lambda s: any(fits(s, a) for a in self.loops(s)))
+        a = self.axis(stage, lambda a: fits(stage, a)) if stage else None
+        return None if stage is None or a is None else (stage, a)
+
+    def hosts(self) -> set[str]:
+        """The stages at whose loops others are computed."""
+        return {s.attach.stage for s in self.state.stages if isinstance(s.attach, At)}
+
+
+Drawing = Callable[[Draw], list[Step]]
+
+
+def is_plain(stage: Stage, a: Axis) -> bool:
+    """Is the loop not marked to run in a way of its own?"""
+    return stage.note(a).kind == "serial"
+
+
+def is_plain_data(stage: Stage, a: Axis) -> bool:
+    """Is it also no reduce loop, and of constant extent?"""
+    return is_plain(stage, a) and a.kind == "data" and isinstance(a.extent, int)
+
+
+def is_fresh(stage: Stage) -> bool:
+    """Are its loops the axes of its formula, in their order, and without marks?"""
+    op = stage.op
+    assert isinstance(op, ComputeOp)
+    axes = (*op.axis, *op.reduce_axis)
+    same = all(a is b for a, b in zip(stage.leaves, axes, strict=False))
+    return same and not stage.relations and not stage.notes
+
+
+def numbered(name: str, taken: set[str]) -> str:
+    """The name a new axis will get."""
+    n, found = 1, name
+    while found in taken:
+        found, n = f"{name}_{n}", n + 1
+    return found
+
+
+def named(stage: Stage) -> set[str]:
+    """The names of all axes of the stage, those split and fused away included."""
+    return {a.name for a in stage.axes()}
+
+
+def _has_loops(s: Stage) -> bool:
+    return isinstance(s.op, ComputeOp) and not isinstance(s.attach, Inline)

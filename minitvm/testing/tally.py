@@ -1,0 +1,67 @@
+"""How often each schedule primitive was drawn, accepted and run, and why not."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+from minitvm.schedule import NAMES, Annotate, Bind, Pragma, Split, Step, is_virtual
+
+PRIMITIVES = (
+    "split", "split by nparts", "split without guard", "fuse", "reorder", "tile",
+    "vectorize", "unroll", "parallel", "bind to virtual threads", "bind to hardware threads",
+    "pragma auto_unroll_max_step", "pragma unroll_explicit", "prefetch",
+    "compute_at", "compute_inline", "compute_root", "store_at",
+    "cache_read", "cache_write", "rfactor", "tensorize",
+    "set_scope", "storage_align", "double_buffer", "transform_layout", "set_store_predicate",
+)  # fmt: skip
+
+
+def primitive(step: Step) -> str:
+    """What `step` is counted as. ("tile" is several steps, counted by whoever draws them.)"""
+    match step:
+        case Annotate(kind=kind):
+            return kind
+        case Split(disable_predication=True):
+            return "split without guard"
+        case Split(nparts=int()):
+            return "split by nparts"
+        case Bind(thread=tag):
+            return f"bind to {'virtual' if is_virtual(tag) else 'hardware'} threads"
+        case Pragma(key=key):
+            return f"pragma {key}"
+        case _:
+            return NAMES[type(step)]
+
+
+@dataclass(slots=True)
+class Tally:
+    """How often each primitive was drawn, accepted by the schedule and run, and why not accepted.
+
+    schedules, whole   schedules drawn, and those of them of which every step was legal
+    ran                steps accepted, in programs that were lowered, ran, and were right
+    """
+
+    drawn: Counter[str] = field(default_factory=Counter[str])
+    taken: Counter[str] = field(default_factory=Counter[str])
+    ran: Counter[str] = field(default_factory=Counter[str])
+    reasons: Counter[tuple[str, str]] = field(default_factory=Counter[tuple[str, str]])
+    schedules: int = 0
+    whole: int = 0
+
+    def count(self, name: str, why_not: str = "") -> None:
+        """Count one more of a primitive, accepted unless there is a reason why not."""
+        self.drawn[name] += 1
+        if why_not:
+            self.reasons[name, why_not] += 1
+        else:
+            self.taken[name] += 1
+
+    def add(self, other: Tally) -> None:
+        """Count what `other` counted, too."""
+        self.drawn += other.drawn
+        self.taken += other.taken
+        self.ran += other.ran
+        self.reasons += other.reasons
+        self.schedules += other.schedules
+        self.whole += other.whole
