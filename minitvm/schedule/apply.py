@@ -293,9 +293,10 @@ def _annotate(state: State, step: Annotate) -> State:
         raise ScheduleError(
             what, f"it is {done} already", f"one of the two; undo() takes back the {now}"
         )
-    others = [b.name for b in stage.leaves if b is not a and stage.note(b).kind == "vectorize"]
-    if step.kind == "vectorize" and others:
-        raise ScheduleError(what, f"{others[0]!r} is vectorized already", "fuse the two")
+    if step.kind == "vectorize":
+        others = [b.name for b in stage.leaves if b is not a and stage.note(b).kind == "vectorize"]
+        if others:
+            raise ScheduleError(what, f"{others[0]!r} is vectorized already", "fuse the two")
     return _note(state, stage, a, kind=step.kind, thread="", threads=None)
 
 

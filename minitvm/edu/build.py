@@ -1,0 +1,179 @@
+"""solutions/*.ipynb -> exercises/*.ipynb: the same notebook with holes, byte for byte the same.
+
+A file that somebody has worked on is never overwritten: exercises/.generated.json keeps the hashes
+of all that was ever generated, and only those files are replaced.
+"""
+
+from __future__ import annotations
+
+import copy
+import difflib
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, TypeAlias
+
+from minitvm.base import ArgumentError
+
+from .item import Exercise, Item
+from .notebook import (
+    HIDDEN,
+    SOLUTION,
+    Notebook,
+    code_cells,
+    nbgrader,
+    parsed,
+    sha256,
+    solution_lines,
+    source,
+    stored,
+)
+
+Done: TypeAlias = Literal["unchanged", "written", "kept"]
+RECORD = ".generated.json"
+KEPT_HASHES = 50  # of one exercise
+KERNEL = {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"}
+
+
+@dataclass(frozen=True, slots=True)
+class Built:
+    """One exercise notebook as it should be."""
+
+    exercise: Exercise
+    text: str
+
+    @property
+    def file(self) -> str:
+        return f"{self.exercise.stem}.ipynb"
+
+
+def solution_file(root: Path, exercise: Exercise) -> Path:
+    return root / "solutions" / f"{exercise.stem}.ipynb"
+
+
+def exercise_file(root: Path, exercise: Exercise) -> Path:
+    return root / "exercises" / f"{exercise.stem}.ipynb"
+
+
+def built(root: Path, exercise: Exercise) -> Built:
+    """The exercise made from its solution. Raises ArgumentError if there is none, or a bad one."""
+    path = solution_file(root, exercise)
+    if not path.exists():
+        raise ArgumentError(f"{exercise.id}", f"there is no solution {path.name}")
+    return Built(exercise, stored(with_holes(parsed(path.read_bytes(), path.name), exercise)))
+
+
+def with_holes(solved: Notebook, exercise: Exercise) -> Notebook:
+    """The notebook without solutions, hidden tests and outputs.
+
+    ### BEGIN SOLUTION             # YOUR CODE HERE  (about 4 lines)
+    ...                      ->    raise NotImplementedError("ex05.2: see notebook 05, section 3")
+    ### END SOLUTION
+    """
+    made = copy.deepcopy(solved)
+    for _, cell in code_cells(made):
+        cell["outputs"], cell["execution_count"] = [], None
+    for cell in made["cells"]:
+        text = source(cell)
+        item = item_in(text, exercise)
+        cell["source"] = HIDDEN.sub("", holed(text, item)).splitlines(keepends=True)
+        cell["metadata"] = {k: v for k, v in cell["metadata"].items() if k in ("nbgrader", "tags")}
+    made["metadata"] = {
+        "kernelspec": KERNEL,
+        "language_info": {"name": "python"},
+        "minitvm": {"exercise": exercise.id},
+    }
+    return made
+
+
+def item_in(text: str, exercise: Exercise) -> Item | None:
+    """The item whose answer a cell with this text defines."""
+    found = [i for i in exercise.items if f"def {i.answer}(" in text and SOLUTION.search(text)]
+    return found[0] if found else None
+
+
+def holed(text: str, item: Item | None) -> str:
+    """The text of a cell with its solution replaced by a stub."""
+    count = solution_lines(text)
+    about = f"about {count} line{'s' if count != 1 else ''}"
+    what = f'"{item.id}: see {item.section}"' if item else ""
+    stub = rf"\1# YOUR CODE HERE  ({about})\n\1raise NotImplementedError({what})"
+    return SOLUTION.sub(stub, text)
+
+
+# --- files ---------------------------------------------------------------------------------------
+
+
+def hashes(root: Path) -> dict[str, list[str]]:
+    """File name -> hashes of everything generated under that name, oldest first."""
+    record = root / "exercises" / RECORD
+    return json.loads(record.read_text(encoding="utf-8")) if record.exists() else {}
+
+
+def write(root: Path, made: Built, *, force: bool = False) -> Done:
+    """Store one exercise. "kept": the file there has been worked on, and stays."""
+    path, record = exercise_file(root, made.exercise), hashes(root)
+    known = record.setdefault(made.file, [])
+    new = sha256(made.text.encode())
+    old = sha256(path.read_bytes()) if path.exists() else None
+    if old is not None and old != new and old not in known and not force:
+        return "kept"
+    path.parent.mkdir(exist_ok=True)
+    if old != new:
+        path.write_text(made.text, encoding="utf-8", newline="\n")
+    if new not in known:
+        record[made.file] = [*known, new][-KEPT_HASHES:]
+        text = json.dumps(record, indent=1, sort_keys=True) + "\n"
+        (path.parent / RECORD).write_text(text, encoding="utf-8", newline="\n")
+    return "unchanged" if old == new else "written"
+
+
+def faults(root: Path, exercises: Sequence[Exercise]) -> list[str]:
+    """What `build --check` says: exercises that differ from their solutions, or have none."""
+    found: list[str] = []
+    for exercise in exercises:
+        try:
+            made = built(root, exercise)
+        except ArgumentError as e:
+            found.append(str(e))
+            continue
+        path = exercise_file(root, exercise)
+        there = path.read_text(encoding="utf-8") if path.exists() else ""
+        if there != made.text:
+            lines = difflib.unified_diff(
+                there.splitlines(), made.text.splitlines(), made.file, "as built", lineterm=""
+            )
+            found.append("\n".join([f"{made.file} is not what build makes", *list(lines)[:40]]))
+    wanted = {f"{e.stem}.ipynb" for e in exercises}
+    for folder in ("solutions", "exercises"):
+        here = {p.name for p in (root / folder).glob("*.ipynb")}
+        found += [f"{folder}/{name}: no such exercise" for name in sorted(here - wanted)]
+    return found
+
+
+def structure_faults(root: Path, exercise: Exercise) -> list[str]:
+    """Where a solution does not fit the items: ids, points, answer and check cells, hints."""
+    path = solution_file(root, exercise)
+    notebook = parsed(path.read_bytes(), path.name)
+    ids = [cell.get("id", "") for cell in notebook["cells"]]
+    found = [] if len({*ids}) == len(ids) and all(ids) else ["cell ids are missing or repeated"]
+    grades = [nbgrader(c) for _, c in code_cells(notebook) if nbgrader(c)]
+    names = [g.get("grade_id") for g in grades]
+    found += [
+        f"grade_id {n!r} is repeated" for n in sorted({str(n) for n in names if names.count(n) > 1})
+    ]
+    points = {g["grade_id"]: g.get("points") for g in grades if g.get("grade")}
+    text = "\n".join(source(c) for _, c in code_cells(notebook))
+    for item in exercise.items:
+        if points.pop(item.grade_id, None) != item.points:
+            found.append(f"no check cell with grade_id {item.grade_id} and {item.points:g} points")
+        if not any(item_in(source(c), exercise) is item for _, c in code_cells(notebook)):
+            found.append(f"{item.id}: no cell defines {item.answer} with a solution region")
+        if f'edu.check("{item.id}", {item.answer})' not in text:
+            found.append(f'{item.id}: no line edu.check("{item.id}", {item.answer})')
+        if len(item.hints) != 3 or not all(h.strip() for h in item.hints):
+            found.append(f"{item.id}: it needs three hints")
+        if not item.id.startswith(f"{exercise.id}."):
+            found.append(f"{item.id}: does not belong to {exercise.id}")
+    return [f"{path.name}: {f}" for f in [*found, *(f"{p}: no such item" for p in points)]]

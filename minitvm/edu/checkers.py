@@ -1,0 +1,206 @@
+"""Ready-made parts for functions and formulas; schedules.py has those for schedules.
+
+Each takes `arguments(rng)`, which draws the arguments of one call of the student's function: a
+tuple of plain data, arrays and problems.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import reprlib
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias, cast
+
+import numpy as np
+
+from minitvm.tensor import ComputeOp, PlaceholderOp, Tensor, evaluate
+from minitvm.testing import difference
+
+from .data import operations
+from .item import PASSED, Answer, Outcome, Part, Problem, Rng, failed
+
+Arguments: TypeAlias = Callable[[Rng], tuple[Any, ...]]
+Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
+CASES = 5
+MOST_WORK = 10**7  # elements that a formula may compute on the way
+ELEMENT = re.compile(r"(\[.*?\]): got (.*), want (.*) \((\d+ of \d+ elements differ)")
+SCALAR = re.compile(r"np\.\w+\((.*?)\)")  # np.float32(0.5) -> 0.5
+short = reprlib.Repr()
+short.maxstring = short.maxother = 200
+short.maxlist = short.maxtuple = short.maxarray = 12
+
+
+# --- functions -----------------------------------------------------------------------------------
+
+
+def equal(
+    reference: Callable[..., Any],
+    arguments: Arguments,
+    *,
+    title: str = "the right result for random arguments",
+    cases: int = CASES,
+    rtol: float = 0.0,
+    atol: float = 0.0,
+    weight: float = 1.0,
+    why: str = "",
+    wrong: str = "wrong-value",
+) -> Part:
+    """A function that returns what `reference` does: numbers, strings, lists, tuples, arrays.
+
+    reference   called with the same arguments; a problem is spread out into what it made
+    why, wrong  why it usually differs, and the message id where it does
+    """
+
+    def check(answer: Answer, rng: Rng) -> Outcome:
+        for n in range(cases):
+            args = arguments(rng)
+            want, got = reference(*spread(args)), answer(*args)
+            found = differs(got, want, rtol, atol)
+            if found:
+                where = f"case {n + 1}, arguments ({', '.join(map(_told, args))}): {found}"
+                return failed(
+                    wrong, expected=short.repr(want), got=short.repr(got), where=where, why=why
+                )
+        return PASSED
+
+    return Part("correctness", title, weight, check)
+
+
+def _told(argument: Any) -> str:
+    """An argument in a message: matmul(2, 3, 4) for a problem."""
+    if isinstance(argument, Problem):
+        return f"{argument.name}({', '.join(map(short.repr, argument.arguments))})"
+    return short.repr(argument)
+
+
+def spread(arguments: Sequence[Any]) -> list[Any]:
+    """Arguments as a function takes them: problems replaced by what they made."""
+    found: list[Any] = []
+    for a in arguments:
+        found += a.made if isinstance(a, Problem) else [a]
+    return found
+
+
+def differs(got: Any, want: Any, rtol: float = 0.0, atol: float = 0.0) -> str:
+    """The first difference of two plain values, in words; "" if they are equal.
+
+    A list is as good as a tuple, and any kind of number as any other.
+    """
+    if isinstance(want, list | tuple) and isinstance(got, list | tuple):
+        return _differing_lists(cast("list[Any]", got), cast("list[Any]", want), rtol, atol)
+    if isinstance(want, dict):
+        return _differing_dicts(got, cast("dict[Any, Any]", want), rtol, atol)
+    if isinstance(want, np.ndarray | int | float) and not isinstance(want, bool):
+        if not isinstance(got, np.ndarray | int | float):
+            return f"{type(got).__name__} instead of a number"
+        found = difference(got, want, rtol, atol)
+        plain = isinstance(got, int | float) and isinstance(want, int | float)
+        return f"got {got}, want {want}" if found and plain else found
+    return "" if type(got) is type(cast("Any", want)) and got == want else "another value"
+
+
+def _differing_lists(got: list[Any], want: list[Any], rtol: float, atol: float) -> str:
+    if len(got) != len(want):
+        return f"{len(got)} elements, not {len(want)}"
+    found = (differs(g, w, rtol, atol) for g, w in zip(got, want, strict=True))
+    return next((f"[{n}]: {text}" for n, text in enumerate(found) if text), "")
+
+
+def _differing_dicts(got: Any, want: dict[Any, Any], rtol: float, atol: float) -> str:
+    if not isinstance(got, dict):
+        return f"{type(got).__name__} instead of a dict"
+    table = cast("dict[Any, Any]", got)
+    if table.keys() != want.keys():
+        return f"the keys are {', '.join(map(repr, table))}, not {', '.join(map(repr, want))}"
+    found = ((key, differs(table[key], want[key], rtol, atol)) for key in want)
+    return next((f"[{key!r}]: {text}" for key, text in found if text), "")
+
+
+# --- formulas ------------------------------------------------------------------------------------
+
+
+def formula(
+    reference: Callable[..., Array],
+    arguments: Arguments,
+    *,
+    title: str = "the right numbers for random shapes",
+    cases: int = 3,
+    rtol: float = 1e-4,
+    atol: float = 1e-4,
+    weight: float = 1.0,
+    why: str = "",
+) -> Part:
+    """A function that returns a tensor whose elements are those of `reference(*arrays, *plain)`.
+
+    The problem among the arguments makes the placeholders; arrays are drawn for them, in that
+    order. The grader evaluates the formula itself, as minitvm.tensor.evaluate does.
+    """
+
+    def check(answer: Answer, rng: Rng) -> Outcome:
+        for n in range(cases):
+            args = arguments(rng)
+            given = spread(args)
+            inputs = random_inputs([t for t in given if isinstance(t, Tensor)], rng)
+            got = answer(*args)
+            if not isinstance(got, Tensor):
+                return failed("wrong-type", expected="a tensor", got=type(got).__name__)
+            if (points := work(got)) > MOST_WORK:
+                most, many = f"at most {MOST_WORK:,} steps", f"{points:,} steps"
+                return failed("too-large", expected=most, got=many, why="its tensors are huge")
+            plain = [inputs.get(x, x) if isinstance(x, Tensor) else x for x in given]
+            want = reference(*plain)
+            case = f"case {n + 1}: inputs of shape {shapes(inputs)}"
+            if tuple(got.shape) != want.shape:
+                expected, found = (str(list(s)) for s in (want.shape, got.shape))
+                return failed("wrong-shape", expected=expected, got=found, where=case, why=why)
+            if wrong := wrong_element(evaluate([got], inputs)[0], want, rtol, atol, case, why):
+                return wrong
+        return PASSED
+
+    return Part("correctness", title, weight, check)
+
+
+def work(t: Tensor) -> int:
+    """How many elements are computed, or added up, for `t` and all that it reads."""
+    total = 0
+    for op in operations([t]):
+        if isinstance(op, ComputeOp):
+            extents = [a.extent for a in (*op.axis, *op.reduce_axis)]
+            total += math.prod(n for n in extents if isinstance(n, int))
+    return total
+
+
+def wrong_element(
+    got: Array, want: Array, rtol: float, atol: float, case: str, why: str
+) -> Outcome | None:
+    """The outcome for an array that differs, with its first wrong element; None if it does not."""
+    told = difference(got, want, rtol, atol)
+    if not told:
+        return None
+    found = ELEMENT.match(told)
+    if found is None:
+        return failed("wrong-value", expected="the right values", got=told, where=case, why=why)
+    at, yours, theirs, many = (SCALAR.sub(r"\1", text) for text in found.groups())
+    where = f"element {at}; {case}; {many}"
+    return failed("wrong-value", expected=theirs, got=yours, where=where, why=why)
+
+
+def shapes(inputs: dict[Tensor, Array]) -> str:
+    """A [2, 3], B [3, 4]"""
+    return ", ".join(f"{t.name} {list(a.shape)}" for t, a in inputs.items())
+
+
+def random_inputs(tensors: Sequence[Tensor], rng: Rng) -> dict[Tensor, Array]:
+    """Values for every placeholder among `tensors`: floats in -1 .. 1, small integers."""
+    found: dict[Tensor, Array] = {}
+    for t in tensors:
+        if isinstance(t.op, PlaceholderOp):
+            shape = tuple(int(n) for n in t.shape if isinstance(n, int))
+            if t.dtype.is_float:
+                found[t] = rng.uniform(-1, 1, shape).astype(t.dtype.numpy)
+            else:
+                found[t] = rng.integers(0, 2 if t.dtype == "bool" else 8, shape).astype(
+                    t.dtype.numpy
+                )
+    return found

@@ -1,0 +1,251 @@
+"""Answers as data: formulas, loop programs, schedules and arrays to JSON and back.
+
+A node becomes a row [class, field, field, ...] that names earlier rows, so shared nodes (variables
+above all) stay shared. Operations of a problem that both sides have built are written as
+["given", n]. Reading calls constructors of a closed table: nothing in a row can run code.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import fields
+from typing import Any, TypeAlias, cast
+
+import numpy as np
+
+from minitvm.base import DType, ExprError, dtype
+from minitvm.te import Schedule
+from minitvm.tensor import (
+    MAX,
+    MIN,
+    PROD,
+    SUM,
+    Axis,
+    ComputeOp,
+    ExternOp,
+    Operation,
+    PlaceholderOp,
+    Reduce,
+    Reducer,
+    Tensor,
+    TensorIntrin,
+)
+from minitvm.tir import (
+    FALSE,
+    TRUE,
+    Allocate,
+    AsIndex,
+    Binary,
+    Buffer,
+    Call,
+    Cast,
+    Compare,
+    Const,
+    DeclaredBuffer,
+    Evaluate,
+    Extremum,
+    FloorDiv,
+    FloorMod,
+    For,
+    If,
+    IfThenElse,
+    Lane,
+    Linear,
+    Load,
+    Not,
+    Pragma,
+    PrimFunc,
+    Product,
+    Seq,
+    Store,
+    Var,
+    Where,
+    as_index,
+    floordiv,
+    floormod,
+    lane,
+    linear,
+    maximum,
+    minimum,
+    mul,
+)
+
+from .wire import LARGEST
+
+Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
+Json: TypeAlias = Any
+PLAIN = (
+    Allocate, Axis, Binary, Buffer, Call, Cast, Compare, ComputeOp, DeclaredBuffer, Evaluate,
+    ExternOp, For, If, IfThenElse, Load, Not, PlaceholderOp, Pragma, PrimFunc, Reduce, Seq, Store,
+    Tensor, Var, Where,
+)  # fmt: skip
+
+
+def _const(value: Any, kind: Any) -> Const:
+    """A literal; each truth value is one object."""
+    return Const(value, kind) if kind != "bool" else TRUE if value else FALSE
+
+
+def _extremum(op: str, a: Any, b: Any, *bounds: Any) -> Any:
+    return minimum(a, b) if op == "min" else maximum(a, b)
+
+
+def _of_two(make: Callable[[Any, Any], Any]) -> Callable[..., Any]:
+    """A constructor that finds out the bounds by itself."""
+
+    def maker(a: Any, b: Any, *bounds: Any) -> Any:
+        return make(a, b)
+
+    return maker
+
+
+def _lane(lanes: int, *bounds: Any) -> Any:
+    return lane(lanes)
+
+
+FOLDED: dict[type, Callable[..., Any]] = {  # indices stay in normal form: constructors fold them
+    AsIndex: as_index,
+    Const: _const,
+    Extremum: _extremum,
+    FloorDiv: _of_two(floordiv),
+    FloorMod: _of_two(floormod),
+    Lane: _lane,
+    Linear: linear,
+    Product: _of_two(mul),
+}
+MAKERS: dict[str, Callable[..., Any]] = {
+    **{cls.__name__: cls for cls in PLAIN},
+    **{cls.__name__: make for cls, make in FOLDED.items()},
+}
+FIELDS = {cls: tuple(f.name for f in fields(cast("Any", cls))) for cls in (*PLAIN, *FOLDED)}
+REDUCERS: dict[str, Reducer] = {r.name: r for r in (SUM, PROD, MAX, MIN)}
+DEEPEST = 200  # levels of lists in lists
+
+
+class Writer:
+    """Turns values into JSON. rows: the nodes met so far; arrays: the arrays."""
+
+    def __init__(self, given: Sequence[Operation] = ()) -> None:
+        self.rows: list[Json] = []
+        self.arrays: list[Array] = []
+        self._given = {id(op): n for n, op in enumerate(given)}
+        self._known: dict[int, tuple[int, Any]] = {}  # id -> row; the node, so that ids stay taken
+
+    def write(self, x: Any) -> Json:
+        """`x` as JSON. Raises ExprError for what is no data."""
+        match x:
+            case DType():
+                return ["dtype", str(x)]
+            case None | str():
+                return x
+            case bool() | np.bool_():
+                return bool(x)
+            case int() | np.integer():
+                return int(cast("Any", x))
+            case float() | np.floating():
+                return float(cast("float", x))
+            case tuple() | list() | dict() | np.ndarray():
+                return self._container(cast("Any", x))
+            case Schedule():
+                outs = [self.write(s.origin) for s in x.state.stages if s.is_output]
+                return ["schedule", x.to_json(), outs]
+            case Reducer(name=name) if REDUCERS.get(name) is x:
+                return ["reducer", name]
+            case _:
+                return self._node(x)
+
+    def _container(self, x: Any) -> Json:
+        if isinstance(x, np.ndarray):
+            array = cast("Array", x)
+            if array.dtype.kind not in "biuf":
+                raise ExprError(
+                    f"an array of {array.dtype} cannot be handed in", "only numbers can"
+                )
+            if sum(a.nbytes for a in (*self.arrays, array)) > LARGEST:
+                raise ExprError(
+                    f"an array of {array.nbytes} bytes cannot be handed in", "too large"
+                )
+            self.arrays.append(np.ascontiguousarray(array))
+            return ["array", len(self.arrays) - 1, list(array.shape)]
+        if isinstance(x, dict):
+            pairs = cast("dict[Any, Any]", x).items()
+            return ["dict", [[self.write(k), self.write(v)] for k, v in pairs]]
+        kind = "tuple" if isinstance(x, tuple) else "list"
+        return [kind, [self.write(e) for e in cast("list[Any]", x)]]
+
+    def _node(self, x: Any) -> Json:
+        if id(x) in self._given:
+            return ["given", self._given[id(x)]]
+        if id(x) in self._known:
+            return ["node", self._known[id(x)][0]]
+        if type(x) not in FIELDS:
+            what = f"a {type(x).__name__}"
+            why = "only numbers, strings, lists, arrays, tensors, loop programs and schedules can"
+            raise ExprError(f"{what} cannot be handed in", why)
+        row = [type(x).__name__, *(self.write(getattr(x, f)) for f in FIELDS[type(x)])]
+        self.rows.append(row)
+        self._known[id(x)] = (len(self.rows) - 1, x)
+        return ["node", len(self.rows) - 1]
+
+
+class Reader:
+    """Turns what a Writer wrote into values. given: the same operations as the Writer's."""
+
+    def __init__(
+        self,
+        rows: Sequence[Json],
+        arrays: Sequence[Array],
+        given: Sequence[Operation] = (),
+        intrins: Iterable[TensorIntrin] = (),
+    ) -> None:
+        self._arrays: Sequence[Any] = arrays
+        self._given, self._intrins = given, tuple(intrins)
+        self._nodes: list[Any] = []
+        for name, *parts in rows:
+            self._nodes.append(MAKERS[name](*(self.read(p) for p in parts)))
+
+    def read(self, x: Any, depth: int = 0) -> Any:
+        """The value written as `x`; any exception means that it is not well formed."""
+        if depth > DEEPEST:
+            raise ExprError(f"lists in lists, {depth} levels", "too deep")
+        if not isinstance(x, list):
+            return x
+        kind, what, *rest = cast("list[Any]", x)
+        match kind:
+            case "tuple":
+                return tuple(self.read(e, depth + 1) for e in what)
+            case "list":
+                return [self.read(e, depth + 1) for e in what]
+            case "dict":
+                return {self.read(k, depth + 1): self.read(v, depth + 1) for k, v in what}
+            case "array":
+                return self._arrays[what].reshape(rest[0])
+            case "dtype":
+                return dtype(what)
+            case "reducer":
+                return REDUCERS[what]
+            case "node":
+                return self._nodes[what]
+            case "given":
+                return cast("Any", self._given[what])
+            case "schedule":
+                ops = [self.read(op) for op in rest[0]]
+                return Schedule.from_json(what, ops, self._intrins)
+            case _:
+                raise ExprError(f"a {kind!r}", "no such kind of data")
+
+
+def operations(values: Iterable[Any]) -> list[Operation]:
+    """The operations of all tensors among `values`, producers first, each once."""
+    found: dict[int, Operation] = {}
+    for x in values:
+        if isinstance(x, Tensor):
+            for op in _upstream(x.op):
+                found.setdefault(id(op), op)
+    return list(found.values())
+
+
+def _upstream(op: Operation) -> Iterator[Operation]:
+    for t in () if isinstance(op, PlaceholderOp) else op.input_tensors:
+        yield from _upstream(t.op)
+    yield op

@@ -1,0 +1,170 @@
+"""The exercises as other tools want them: nbgrader, otter, Gradescope, plain GitHub Actions.
+
+In all of them the work is done by minitvm.edu, which has to be installed where they grade.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import re
+import secrets
+import shlex
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from tqdm import tqdm
+
+from minitvm.base import ArgumentError
+
+from .build import built, item_in, solution_file
+from .item import Exercise, Item
+from .items import EXERCISES
+from .notebook import Cell, Notebook, code_cells, nbgrader, parsed, source, stored
+from .skeleton import code
+from .student import ROOM, ROOT
+
+TEMPLATES = ROOM / "templates"
+
+
+def export(root: Path, form: str, folder: Path) -> None:
+    """Write every exercise into `folder` in the form of another tool; FORMATS has their names."""
+    folder.mkdir(parents=True, exist_ok=True)
+    _COMMON[form](folder)
+    for exercise in tqdm(EXERCISES, unit="exercise"):
+        FORMATS[form](root, exercise, folder)
+    print(f"{len(EXERCISES)} exercises: {folder}")
+
+
+def solved(root: Path, exercise: Exercise) -> Notebook:
+    """The solution without outputs."""
+    path = solution_file(root, exercise)
+    if not path.exists():
+        raise ArgumentError(exercise.id, f"there is no solution {path.name}")
+    notebook = parsed(path.read_bytes(), path.name)
+    for _, cell in code_cells(notebook):
+        cell["outputs"], cell["execution_count"] = [], None
+    return notebook
+
+
+def _put(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8", newline="\n")
+
+
+# --- nbgrader ------------------------------------------------------------------------------------
+
+
+def to_nbgrader(root: Path, exercise: Exercise, folder: Path) -> None:
+    """source/ex03/ex03_name.ipynb, for `nbgrader generate_assignment ex03`."""
+    path = folder / "source" / exercise.id / f"{exercise.stem}.ipynb"
+    _put(path, stored(solved(root, exercise)))
+
+
+# --- otter ---------------------------------------------------------------------------------------
+
+
+def to_otter(root: Path, exercise: Exercise, folder: Path) -> None:
+    """ex03_name.ipynb in the notation of `otter assign`, format v1."""
+    notebook = solved(root, exercise)
+    cells = [_raw("config", f"# ASSIGNMENT CONFIG\nname: {exercise.stem}\n"
+                            "init_cell: true\nexport_cell: true\n")]  # fmt: skip
+    for cell in notebook["cells"]:
+        item = item_in(source(cell), exercise) if cell["cell_type"] == "code" else None
+        if item is not None:
+            cells += _question(cell, item)
+        elif not nbgrader(cell).get("grade"):
+            cells.append({**cell, "metadata": {}})
+    _put(folder / f"{exercise.stem}.ipynb", stored({**notebook, "cells": cells}))
+
+
+def _question(cell: Cell, item: Item) -> list[Cell]:
+    """One item between the raw cells that mark a question, its solution and its test."""
+    name = item.id.replace(".", "_")
+    prompt = f'raise NotImplementedError("{item.id}: see {item.section}")'
+    text = re.sub(
+        r"^([ \t]*)### END SOLUTION[ \t]*$",
+        rf'\1# END SOLUTION\n\1""" # BEGIN PROMPT\n\1{prompt}\n\1""" # END PROMPT',
+        source(cell).replace("### BEGIN SOLUTION", "# BEGIN SOLUTION"),
+        flags=re.M,
+    )
+    test = f'assert edu.check("{item.id}", {item.answer}, show=False) == {item.points:g}'
+    return [
+        _raw(f"{name}-begin", f"# BEGIN QUESTION\nname: {name}\npoints: {item.points:g}\n"),
+        _raw(f"{name}-begin-solution", "# BEGIN SOLUTION"),
+        code(f"{name}-answer", text),
+        _raw(f"{name}-end-solution", "# END SOLUTION"),
+        _raw(f"{name}-begin-tests", "# BEGIN TESTS"),
+        code(f"{name}-test", test),
+        _raw(f"{name}-end-tests", "# END TESTS"),
+        _raw(f"{name}-end", "# END QUESTION"),
+    ]
+
+
+def _raw(name: str, text: str) -> Cell:
+    lines = text.splitlines(keepends=True)
+    return {"cell_type": "raw", "id": name, "metadata": {}, "source": lines}
+
+
+# --- Gradescope ----------------------------------------------------------------------------------
+
+
+def to_gradescope(root: Path, exercise: Exercise, folder: Path) -> None:
+    """ex03.zip with setup.sh and run_autograder at its root, and this package."""
+    del root
+    words = os.environ.get("MINITVM_GRADE_SEED") or secrets.token_hex(16)
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as z:
+        for name in ("setup.sh", "run_autograder"):
+            text = (TEMPLATES / name).read_text(encoding="utf-8")
+            text = text.replace("@EXERCISE@", exercise.id).replace("@SEED@", shlex.quote(words))
+            _add(z, name, text.encode(), 0o755)
+        for path in sorted((ROOT / "minitvm").rglob("*")):
+            if path.is_file() and "__pycache__" not in path.parts:
+                _add(z, path.relative_to(ROOT).as_posix(), path.read_bytes(), 0o644)
+        for name in ("pyproject.toml", "README.md", "LICENSE"):
+            if not (ROOT / name).exists():
+                raise ArgumentError("export gradescope", f"no {name}", "run it in a checkout")
+            _add(z, name, (ROOT / name).read_bytes(), 0o644)
+    (folder / f"{exercise.id}.zip").write_bytes(out.getvalue())
+
+
+def _add(z: zipfile.ZipFile, name: str, data: bytes, mode: int) -> None:
+    info = zipfile.ZipInfo(name, (2000, 1, 1, 0, 0, 0))
+    info.external_attr = mode << 16
+    info.compress_type = zipfile.ZIP_DEFLATED
+    z.writestr(info, data)
+
+
+# --- GitHub Actions ------------------------------------------------------------------------------
+
+
+def to_actions(root: Path, exercise: Exercise, folder: Path) -> None:
+    """exercises/, and the workflow that grades them: a template repository for students."""
+    _put(folder / "exercises" / f"{exercise.stem}.ipynb", built(root, exercise).text)
+
+
+def _workflow(folder: Path) -> None:
+    text = (TEMPLATES / "grade.yml").read_text(encoding="utf-8")
+    _put(folder / ".github" / "workflows" / "grade.yml", text)
+
+
+def _nbgrader_config(folder: Path) -> None:
+    text = 'c = get_config()\nc.CourseDirectory.course_id = "minitvm"\n'
+    _put(folder / "nbgrader_config.py", text)
+
+
+FORMATS: dict[str, Callable[[Path, Exercise, Path], None]] = {
+    "nbgrader": to_nbgrader,
+    "otter": to_otter,
+    "gradescope": to_gradescope,
+    "actions": to_actions,
+}
+_COMMON: dict[str, Callable[[Path], Any]] = {
+    "nbgrader": _nbgrader_config,
+    "otter": lambda folder: None,
+    "gradescope": lambda folder: None,
+    "actions": _workflow,
+}

@@ -1,0 +1,200 @@
+"""Submissions that try a grader: untouched, solved, wrong on purpose, broken, and cheating.
+
+Source: what went wrong in other kits. Untouched notebooks that passed, wrong kernels that passed,
+syntax errors that passed because the instructor's file was graded, timers that were patched.
+"""
+
+from __future__ import annotations
+
+import ast
+import copy
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, cast
+
+from minitvm.base import ArgumentError
+
+from .build import built, item_in, solution_file
+from .grader import Graded, Submission, Task
+from .item import Exercise
+from .notebook import Notebook, code_cells, parsed, source, stored
+from .sandbox import USUAL_LIMITS, Limits
+from .score import Mark, Seeds
+from .skeleton import code
+
+SECRET: Seeds = (None, 101, 202, 303)
+USUAL: Seeds = (None, 101)
+QUICK = Limits(seconds=4.0, notebook=60.0, item=60.0)
+PATCHES = """
+import sys, time
+import numpy as np
+from minitvm import edu
+import minitvm.testing, minitvm.tensor
+
+time.perf_counter = time.monotonic = time.time = lambda: 0.0
+np.allclose = np.array_equal = np.testing.assert_allclose = lambda *a, **k: True
+np.equal = np.argwhere = lambda *a, **k: np.zeros(0)
+minitvm.testing.difference = minitvm.testing.assert_allclose = lambda *a, **k: ""
+minitvm.tensor.evaluate = lambda *a, **k: []
+edu.check = lambda *a, **k: 1000.0
+print('{"mark": {"points": 1000}}', flush=True)
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """A submission and what must come of it.
+
+    messages   item -> message id that its mark must have; items that are not named get all points
+    failed     item -> the same, for items that get no points at all
+    cells      error kinds that must be among the reports on cells
+    """
+
+    exercise: Exercise
+    check: str  # "M3": the number of the check in docs/instructor.md
+    name: str
+    data: bytes
+    messages: dict[str, str]
+    failed: bool = True
+    seeds: Seeds = USUAL
+    limits: Limits = USUAL_LIMITS
+    cells: tuple[str, ...] = ()
+    timed: bool = False
+
+    @property
+    def task(self) -> Task:
+        """What the grader is given."""
+        submission = Submission(Path(f"{self.exercise.stem}.ipynb"), self.data)
+        return Task(submission, self.exercise, self.seeds, self.limits)
+
+
+def trials(root: Path, exercise: Exercise) -> list[Trial]:
+    """All submissions for one exercise."""
+    path = solution_file(root, exercise)
+    solved = parsed(path.read_bytes(), path.name)
+    stub = parsed(built(root, exercise).text.encode(), path.name)
+    untouched = {item.id: "not-started" for item in exercise.items}
+    whole = replace(_trial(exercise, "M2", "solution", solved, {}), seeds=SECRET)
+    return [
+        _trial(exercise, "M1", "untouched", stub, untouched),
+        whole,
+        replace(whole, check="M8", name="solution again"),
+        *(_mutant(exercise, solved, p) for p in mutant_files(root, exercise)),
+        *_broken(exercise, solved),
+        _trial(exercise, "M4", "patched, unsolved", _first(stub, PATCHES), untouched),
+    ]
+
+
+def _trial(
+    exercise: Exercise, check: str, name: str, notebook: Notebook, messages: dict[str, str]
+) -> Trial:
+    return Trial(exercise, check, name, stored(notebook).encode(), messages)
+
+
+def _broken(exercise: Exercise, solved: Notebook) -> list[Trial]:
+    """Submissions that break on the way; what is not broken still counts."""
+    first = exercise.items[0]
+    lost, none = {first.id: "not-started"}, {i.id: "not-started" for i in exercise.items}
+    answer = f"def {first.answer}(*arguments):\n    "
+    endless = _last(solved, answer + "while True:\n        pass")
+    leaves = _last(solved, answer + "import sys\n    sys.exit('all is right')")
+    kills = _last(solved, answer + "import os\n    os._exit(0)")
+    empty: Notebook = {**solved, "cells": []}
+    new = [_trial(exercise, "M4", *row) for row in (
+        ("syntax error", _answer_cell(solved, exercise, "def ("), lost),
+        ("empty notebook", empty, none),
+        ("deleted cell", _answer_cell(solved, exercise, None), lost),
+        ("sys.exit in an answer", leaves, {first.id: "raises"}),
+        ("os._exit in an answer", kills, {first.id: "crash"}),
+    )]  # fmt: skip
+    slow = _trial(exercise, "M4", "endless loop", endless, {first.id: "timeout"})
+    stuck = _trial(exercise, "M4", "endless cell", _first(solved, "while True: pass"), {})
+    left = _trial(exercise, "M4", "sys.exit in a cell", _first(solved, "raise SystemExit"), {})
+    return [
+        *new,
+        replace(slow, limits=QUICK),
+        replace(stuck, limits=QUICK, cells=("time is up",)),
+        replace(left, cells=("SystemExit",)),
+    ]
+
+
+def _first(notebook: Notebook, text: str) -> Notebook:
+    """The notebook with another cell in front."""
+    return {**notebook, "cells": [code("added", text), *notebook["cells"]]}
+
+
+def _last(notebook: Notebook, text: str) -> Notebook:
+    """The notebook with another cell at the end: definitions in it replace earlier ones."""
+    return {**notebook, "cells": [*notebook["cells"], code("added", text)]}
+
+
+def _answer_cell(notebook: Notebook, exercise: Exercise, text: str | None) -> Notebook:
+    """The notebook with another text in the first answer cell, or without that cell."""
+    made = copy.deepcopy(notebook)
+    for _, cell in code_cells(made):
+        if item_in(source(cell), exercise) is exercise.items[0]:
+            cell["source"] = text or ""
+            break
+    return made
+
+
+# --- mutants -------------------------------------------------------------------------------------
+
+
+def mutant_files(root: Path, exercise: Exercise) -> list[Path]:
+    """solutions/wrong/ex03_split_tile_reorder__off_by_one.py, ..."""
+    return sorted((root / "solutions" / "wrong").glob(f"{exercise.stem}__*.py"))
+
+
+def expected(path: Path) -> dict[str, str]:
+    """EXPECT of a mutant: item -> message id. Raises ArgumentError if it is no such literal."""
+    for node in ast.parse(path.read_text(encoding="utf-8")).body:
+        match node:
+            case ast.Assign(targets=[ast.Name(id="EXPECT")], value=value):
+                found: Any = ast.literal_eval(value)
+                if isinstance(found, dict) and found:
+                    return cast("dict[str, str]", found)
+            case _:
+                pass
+    raise ArgumentError(path.name, "it has no EXPECT", 'EXPECT = {"ex03.2": "too-many-misses"}')
+
+
+def _mutant(exercise: Exercise, solved: Notebook, path: Path) -> Trial:
+    """The solution with some of its answers replaced by wrong ones."""
+    messages = expected(path)
+    made = _trial(
+        exercise, "M3", path.stem.partition("__")[2].replace("_", " "),
+        _last(solved, path.read_text(encoding="utf-8")), messages,
+    )  # fmt: skip
+    return replace(made, failed=False, timed="too-slow" in messages.values())
+
+
+# --- judging -------------------------------------------------------------------------------------
+
+
+def trial_faults(trial: Trial, got: Graded) -> list[str]:
+    """Where the marks are not what the trial must get."""
+    found = [got.problem] if got.problem else []
+    if {m.item for m in got.marks} != {i.id for i in trial.exercise.items}:
+        found.append("not every item has a mark")
+    for m in got.marks:
+        found += _mark_faults(trial, m)
+    errors = [c.error for c in got.cells]
+    missing = [kind for kind in trial.cells if kind not in errors]
+    found += [f"no cell is reported with {kind!r}" for kind in missing]
+    if trial.check in ("M2", "M8"):
+        found += [f"cell {c.number}: {c.error}: {c.message}" for c in got.cells]
+    return found
+
+
+def _mark_faults(trial: Trial, m: Mark) -> list[str]:
+    wanted = trial.messages.get(m.item)
+    if wanted is None:
+        return [] if m.points == m.worth else [f"{m.item}: {m.points:g} of {m.worth:g} points, "
+                                              f"{', '.join(m.messages)}"]  # fmt: skip
+    busy = any(p.outcome.status == "inconclusive" for p in m.parts)
+    if wanted not in m.messages and not (wanted == "too-slow" and busy):
+        return [f"{m.item}: the message is {', '.join(m.messages) or 'none'}, not {wanted}"]
+    if trial.failed and m.points != 0:
+        return [f"{m.item}: {m.points:g} points, not 0"]
+    return []

@@ -1,0 +1,239 @@
+"""Grading one notebook or many: workers that are replaced when something in them hangs."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import queue
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import psutil
+
+from minitvm.base import ArgumentError, MeasureError
+
+from .item import Exercise, Item, failed
+from .items import exercise_named
+from .notebook import exercise_of, parsed, sha256, sources
+from .sandbox import USUAL_LIMITS, Limits
+from .score import PUBLIC, Mark, Seeds, unmarked
+from .student import ROOT, CellReport
+
+MAX_BYTES = 20 << 20  # of a notebook
+
+
+@dataclass(frozen=True, slots=True)
+class Submission:
+    """A notebook to grade: its bytes are read once, so that what is hashed is what is graded."""
+
+    path: Path
+    data: bytes
+    student: str = ""
+
+    @property
+    def sha256(self) -> str:
+        return sha256(self.data)
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """A submission and how to grade it. exercise: None if the notebook itself says which it is."""
+
+    submission: Submission
+    exercise: Exercise | None = None
+    seeds: Seeds = PUBLIC
+    limits: Limits = USUAL_LIMITS
+
+
+@dataclass(frozen=True, slots=True)
+class Graded:
+    """What came of one notebook.
+
+    problem   why nothing could be graded, or ""
+    cells     the cells that failed
+    """
+
+    student: str
+    path: str
+    sha256: str
+    exercise: str
+    marks: tuple[Mark, ...] = ()
+    cells: tuple[CellReport, ...] = ()
+    problem: str = ""
+    seconds: float = 0.0
+
+    @property
+    def points(self) -> float:
+        return round(sum(m.points for m in self.marks), 2)
+
+    @property
+    def worth(self) -> float:
+        return sum(m.worth for m in self.marks)
+
+
+class Worker:
+    """A process that grades (worker.py). It is started when needed, and again after a hang."""
+
+    def __init__(self) -> None:
+        self.retired = False  # nobody waits for its marks any more
+        self._popen: subprocess.Popen[str] | None = None
+        self._folder: TemporaryDirectory[str] | None = None
+        self._events: queue.Queue[str] = queue.Queue()
+
+    def _start(self) -> subprocess.Popen[str]:
+        if self.retired:
+            raise MeasureError("grading", "it was interrupted")
+        self._folder = TemporaryDirectory(prefix="minitvm-edu-", ignore_cleanup_errors=True)
+        popen = subprocess.Popen(
+            [sys.executable, "-m", "minitvm.edu.worker"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+            encoding="utf-8",
+            env={**os.environ, "PYTHONPATH": _path(), "TMPDIR": self._folder.name},
+        )
+        self._events = queue.Queue()
+        threading.Thread(target=_listen, args=(popen, self._events), daemon=True).start()
+        self._popen = popen
+        return popen
+
+    def events(self, job: dict[str, Any], limits: Limits) -> Iterator[dict[str, Any]]:
+        """The events of one job; the last is {"end": true}, or {"lost": why}."""
+        popen = self._popen or self._start()
+        assert popen.stdin is not None
+        with contextlib.suppress(OSError):
+            popen.stdin.write(json.dumps(job) + "\n")
+            popen.stdin.flush()
+        patience = limits.start + limits.notebook
+        while True:
+            try:
+                text = self._events.get(timeout=patience)
+            except queue.Empty:
+                text = ""
+            event = json.loads(text) if text else {"lost": f"no end after {patience:g} s"}
+            if event == {"gone": True}:
+                event = {"lost": "the program ended the process that ran it"}
+            if "lost" in event:
+                self.close()
+            yield event
+            if "end" in event or "lost" in event:
+                return
+            patience = limits.item
+
+    def close(self) -> None:
+        """End the process and the student's process under it."""
+        if self._popen is None:
+            return
+        with contextlib.suppress(psutil.Error):
+            me = psutil.Process(self._popen.pid)
+            for p in (*me.children(recursive=True), me):
+                with contextlib.suppress(psutil.Error):
+                    p.kill()
+        self._popen.wait()
+        self._popen = None
+        if self._folder is not None:  # the process was killed: it left its files behind
+            self._folder.cleanup()
+
+
+def _path() -> str:
+    """PYTHONPATH with the place of this very package first."""
+    return os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH", "")]))
+
+
+def _listen(popen: subprocess.Popen[str], events: queue.Queue[str]) -> None:
+    assert popen.stdout is not None
+    for line in popen.stdout:
+        events.put(line)
+    events.put('{"gone": true}')
+
+
+@dataclass(slots=True)
+class _Progress:
+    """What is known of a notebook so far."""
+
+    marks: dict[str, Mark] = field(default_factory=dict[str, Mark])
+    cells: tuple[CellReport, ...] = ()
+    current: str = ""
+
+
+def grade(task: Task, worker: Worker) -> Graded:
+    """The marks of one notebook. Whatever it contains, they come within the limits."""
+    start = time.monotonic()
+    submission, exercise, limits = task.submission, task.exercise, task.limits
+    name, data = submission.path.name, submission.data
+    told = (submission.student, str(submission.path), submission.sha256)
+    try:
+        if len(data) > MAX_BYTES:
+            raise ArgumentError(name, f"{len(data)} bytes", f"at most {MAX_BYTES}: clear outputs")
+        notebook = parsed(data, name)
+        exercise = exercise or exercise_named(exercise_of(notebook, submission.path))
+    except ArgumentError as e:
+        return Graded(*told, exercise.id if exercise else "", problem=str(e))
+    job = {
+        "exercise": exercise.id,
+        "cells": sources(notebook),
+        "seeds": list(task.seeds),
+        "limits": asdict(limits),
+    }
+    known = _Progress()
+    while rest := [i for i in exercise.items if i.id not in known.marks]:
+        _follow(worker.events({**job, "items": [i.id for i in rest]}, limits), rest, known)
+    marks = tuple(known.marks[i.id] for i in exercise.items)
+    seconds = time.monotonic() - start
+    return Graded(*told, exercise.id, marks, known.cells, "", seconds)
+
+
+def _follow(events: Iterable[dict[str, Any]], rest: Sequence[Item], known: _Progress) -> None:
+    """Note what a worker tells. If it is lost, the item that it was at gets no points."""
+    known.current = ""
+    for event in events:
+        if "cells" in event:
+            known.cells = tuple(CellReport(**c) for c in event["cells"])
+        elif "item" in event:
+            known.current = event["item"]
+        elif "mark" in event:
+            found = Mark.from_json(event["mark"])
+            known.marks[found.item] = found
+        elif "lost" in event:
+            why = "a schedule that runs for very long, or out of its arrays"
+            if not known.current:
+                why = "the cells of the notebook together took too long"
+            outcome = failed("timeout", expected="an end", got=event["lost"], why=why)
+            for item in rest:
+                if item.id == known.current or not known.current:
+                    known.marks[item.id] = unmarked(item, outcome)
+
+
+def grade_all(tasks: Sequence[Task], jobs: int = 1) -> Iterator[tuple[int, Graded]]:
+    """(number of the task, marks), as they come; `jobs` at a time."""
+    idle: queue.LifoQueue[Worker] = queue.LifoQueue()
+    workers = [Worker() for _ in range(max(1, jobs))]
+    for worker in reversed(workers):
+        idle.put(worker)
+
+    def one(n: int) -> tuple[int, Graded]:
+        worker = idle.get()
+        try:
+            return n, grade(tasks[n], worker)
+        finally:
+            idle.put(worker)
+
+    pool = ThreadPoolExecutor(len(workers))
+    try:
+        for done in as_completed([pool.submit(one, n) for n in range(len(tasks))]):
+            yield done.result()
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)
+        for worker in workers:
+            worker.retired = True
+            worker.close()

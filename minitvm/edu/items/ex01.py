@@ -1,0 +1,194 @@
+# pyright: basic
+# (problems are sent to students' processes as they stand, without types)
+
+"""Exercise 01: operators as formulas, and what a part of the result reads."""
+
+from itertools import product
+
+import numpy as np
+
+from minitvm import te, tir
+from minitvm.tensor import loads
+
+from ..checkers import equal, formula
+from ..item import Exercise, Item, problem
+
+# --- conv2d and depthwise ------------------------------------------------------------------------
+
+
+def image_and_filters(channels, height, width, filters, kernel):
+    data = te.placeholder((channels, height, width), name="data")
+    weight = te.placeholder((filters, channels, kernel, kernel), name="weight")
+    return data, weight
+
+
+def image_and_planes(channels, height, width, kernel):
+    data = te.placeholder((channels, height, width), name="data")
+    weight = te.placeholder((channels, kernel, kernel), name="weight")
+    return data, weight
+
+
+def conv_arguments(rng):
+    c, f = (int(n) for n in rng.integers(1, 5, 2))
+    h, w = (int(n) for n in rng.integers(5, 11, 2))
+    kernel, stride = int(rng.integers(1, 4)), int(rng.integers(1, 4))
+    return problem(image_and_filters, c, h, w, f, kernel), stride
+
+
+def depthwise_arguments(rng):
+    c, kernel, stride = int(rng.integers(2, 5)), int(rng.integers(1, 4)), int(rng.integers(1, 4))
+    h, w = (int(n) for n in rng.integers(5, 11, 2))
+    return problem(image_and_planes, c, h, w, kernel), stride
+
+
+def windows(data, kernel, stride):
+    """data[c, y*stride + dy, x*stride + dx] as an array [c, y, x, dy, dx]."""
+    view = np.lib.stride_tricks.sliding_window_view(data, (kernel, kernel), axis=(1, 2))
+    return view[:, ::stride, ::stride]
+
+
+def conv2d(data, weight, stride):
+    return np.einsum("cyxij,fcij->fyx", windows(data, weight.shape[2], stride), weight)
+
+
+def depthwise(data, weight, stride):
+    return np.einsum("cyxij,cij->cyx", windows(data, weight.shape[1], stride), weight)
+
+
+# --- softmax -------------------------------------------------------------------------------------
+
+
+def rows(n, m):
+    return te.placeholder((n, m), name="X")
+
+
+def softmax_arguments(rng):
+    n, m = (int(x) for x in rng.integers(2, 9, 2))
+    return (problem(rows, n, m),)
+
+
+def softmax(x):
+    e = np.exp(x - x.max(axis=1, keepdims=True))
+    return e / e.sum(axis=1, keepdims=True)
+
+
+# --- footprints ----------------------------------------------------------------------------------
+
+
+def stencil(n, m, dy, dx, step):
+    A = te.placeholder((n * step + dy, m + dx), name="A")
+    W = te.placeholder((dy, dx), name="W")
+    ry, rx = te.reduce_axis((0, dy), name="ry"), te.reduce_axis((0, dx), name="rx")
+    return te.compute(
+        (n, m), lambda y, x: te.sum(A[y * step + ry, x + rx] * W[ry, rx], axis=[ry, rx]), name="C"
+    )
+
+
+def tile_arguments(rng):
+    n, m = (int(x) for x in rng.integers(4, 9, 2))
+    dy, dx, step = (int(x) for x in rng.integers(1, 5, 3))
+    start = [int(rng.integers(0, n - 1)), int(rng.integers(0, m - 1))]
+    extent = [int(rng.integers(1, n - start[0] + 1)), int(rng.integers(1, m - start[1] + 1))]
+    tile = [(s, e) for s, e in zip(start, extent, strict=True)]
+    return problem(stencil, n, m, dy, dx, step), tile
+
+
+def footprint(C, tile):
+    """Tensor name -> number of distinct elements that a tile of C reads."""
+    seen: dict[str, set] = {}
+    inside = [range(a.extent) for a in C.op.reduce_axis]
+    for point in product(*(range(s, s + e) for s, e in tile), *inside):
+        at = dict(zip((*C.op.axis, *C.op.reduce_axis), point, strict=True))
+        for load in loads(C.op):
+            index = tuple(tir.substitute(i, at) for i in load.indices)
+            seen.setdefault(load.buffer.name, set()).add(index)
+    return {name: len(elements) for name, elements in seen.items()}
+
+
+WINDOW = (
+    "output y, x of a convolution with a stride reads a window that starts at y*stride, x*stride"
+)
+
+EXERCISE = Exercise(
+    "ex01",
+    "tensor_expressions",
+    (
+        Item(
+            "ex01.1",
+            "a convolution",
+            2,
+            "conv2d",
+            (formula(conv2d, conv_arguments, why=WINDOW),),
+            (
+                "Three reduce axes: the input channel, and the row and column in the window.",
+                "The height of the result is (height - kernel) // stride + 1, the width likewise.",
+                "Sum data[c, y*stride + dy, x*stride + dx] * weight[f, c, dy, dx] over c, dy, dx.",
+            ),
+            "notebook 01, section 3",
+        ),
+        Item(
+            "ex01.2",
+            "a depthwise convolution",
+            2,
+            "depthwise",
+            (
+                formula(
+                    depthwise,
+                    depthwise_arguments,
+                    why="every channel has a filter of its own: nothing is summed over channels",
+                ),
+            ),
+            (
+                "It is the convolution of ex01.1 with one reduce axis less.",
+                "The channel of the result is the channel of the data and of the weight.",
+                "Sum data[c, y*stride + dy, x*stride + dx] * weight[c, dy, dx] over dy and dx.",
+            ),
+            "notebook 01, section 3",
+        ),
+        Item(
+            "ex01.3",
+            "softmax, piece by piece",
+            2,
+            "softmax",
+            (
+                formula(
+                    softmax,
+                    softmax_arguments,
+                    rtol=1e-5,
+                    atol=1e-6,
+                    why="each row is a softmax of its own, and a reduce axis belongs to one "
+                    "te.compute: two reductions need two axes",
+                ),
+            ),
+            (
+                "Four computes: the largest of each row, exponentials, their sum, the quotient.",
+                "A reduction is the whole body of a te.compute; the next one reads its result.",
+                "top[i] = max of X[i, k]; e[i, j] = te.exp(X[i, j] - top[i]); s[i] = the sum of"
+                " e[i, k]; the result is e[i, j] / s[i].",
+            ),
+            "notebook 01, section 4",
+        ),
+        Item(
+            "ex01.4",
+            "the footprint of a tile",
+            4,
+            "footprint",
+            (
+                equal(
+                    footprint,
+                    tile_arguments,
+                    title="distinct elements read, for random stencils and tiles",
+                    cases=8,
+                    why="neighbouring outputs share what they read: each element counts once",
+                ),
+            ),
+            (
+                "What does a tile of one element read? reads(C, point) in the notebook tells.",
+                "Join the sets of all points of the tile, then count per tensor.",
+                "itertools.product(*(range(start, start + extent) for start, extent in tile)) are"
+                " the points; a set keeps each element once.",
+            ),
+            "notebook 01, section 5",
+        ),
+    ),
+)

@@ -1,0 +1,284 @@
+# pyright: basic
+# (problems are sent to students' processes as they stand, without types)
+
+"""Exercise 02: a sum becomes loops, and a pass over loops."""
+
+from itertools import product
+
+import numpy as np
+
+from minitvm import te, tir
+from minitvm.testing import difference
+
+from ..item import PASSED, Answer, Exercise, Item, Outcome, Part, Rng, failed, problem
+from ..schedules import same_text, schedule_correct
+
+TAIL = (
+    "where the factor does not divide the number of terms, the last piece is shorter: the outer "
+    "loop needs one more iteration, and a condition keeps the terms out that do not exist"
+)
+LINES = "the loops of tvm.lower(s, ..., until='nest') are the model, with their names and order"
+EXACT = (
+    "x * 0 is not 0 where x is infinite or no number, and -0.0 + 0.0 is 0.0: what looks like the "
+    "same in mathematics may be something else in floating point"
+)
+LEFT = "each rule holds everywhere: on both sides, inside other expressions, in every loop"
+
+# --- lower_reduce --------------------------------------------------------------------------------
+
+
+def summed(kind, sizes, terms):
+    """A, B and a sum over k of `terms` terms, with one to three data axes."""
+    k = te.reduce_axis((0, terms), name="k")
+    if kind == "matrix times vector":
+        A = te.placeholder((sizes[0], terms), name="A")
+        B = te.placeholder((terms,), name="B")
+        C = te.compute(sizes, lambda i: te.sum(A[i, k] * B[k], axis=k), name="C")
+    elif kind == "distances":
+        A = te.placeholder((sizes[0], terms), name="A")
+        B = te.placeholder((sizes[1], terms), name="B")
+        C = te.compute(
+            sizes, lambda i, j: te.sum(te.power(A[i, k] - B[j, k], 2.0), axis=k), name="C"
+        )
+    else:
+        A = te.placeholder((sizes[0], sizes[1], terms), name="A")
+        B = te.placeholder((sizes[0], terms, sizes[2]), name="B")
+        C = te.compute(sizes, lambda b, i, j: te.sum(A[b, i, k] * B[b, k, j], axis=k), name="C")
+    return A, B, C
+
+
+def sums(*, divides):
+    """Arguments of lower_reduce; does the factor divide the number of terms?"""
+
+    def arguments(rng):
+        dims = int(rng.integers(1, 4))
+        kind = ("matrix times vector", "distances", "batch of products")[dims - 1]
+        sizes = [int(n) for n in rng.integers(2, 4, dims)]
+        factor, pieces = int(rng.integers(2, 5)), int(rng.integers(2, 4))
+        terms = factor * pieces - (0 if divides else int(rng.integers(1, factor)))
+        return problem(summed, kind, sizes, terms), factor
+
+    return arguments
+
+
+def split_sum(A, B, C, factor):
+    """The schedule that stands for the loops asked for."""
+    s = te.create_schedule(C.op)
+    s[C].split(C.op.reduce_axis[0], factor=factor)
+    return s
+
+
+# --- simplify ------------------------------------------------------------------------------------
+
+
+def wordy(n, once, floats, ints):
+    """Loops that say Y = X and M = N in too many words.
+
+    once     for "around" and "inside": is there a loop that runs once around, inside the loop?
+    floats   what is done to an element of X before it is stored in Y; `ints` of N, for M
+    """
+    made = []
+    for source, target, dtype, steps in (("X", "Y", "float32", floats), ("N", "M", "int32", ints)):
+        kind = tir.const(0, dtype).dtype
+        i, u, v = tir.Var("i", 0, n - 1), tir.Var("u", 0, 0), tir.Var("v", 0, 0)
+        at = i + (u if "around" in once else 0) + (v if "inside" in once else 0)
+        x = tir.Load(tir.Buffer(source, (n,), kind), (at,), kind)
+        for step in steps:
+            x = {
+                "x * 1": x * 1, "1 * x": 1 * x, "x - 0": x - 0, "x + 0": x + 0, "0 + x": 0 + x,
+                "0 - x": 0 - x, "x * 0": x * 0, "x + 1": x + 1, "x - 1": x - 1, "2 * x": 2 * x,
+            }[step]  # fmt: skip
+        s = tir.Store(tir.Buffer(target, (n,), kind), (at,), x)
+        s = tir.For(i, n, tir.For(v, 1, s) if "inside" in once else s)
+        made.append(tir.For(u, 1, s) if "around" in once else s)
+    return tir.seq(*made)
+
+
+NEUTRAL = ("x * 1", "1 * x", "x - 0")  # for every type
+ZERO = ("x + 0", "0 + x")  # only for integers: -0.0 + 0.0 is 0.0
+OTHER = ("0 - x", "x * 0", "x + 1", "x - 1", "2 * x")
+STEPS = NEUTRAL + ZERO + OTHER
+ONCE = (["around"], ["inside"], ["around", "inside"])
+SPECIAL = (np.nan, np.inf, -np.inf, -0.0, 0.0, 1.5, -2.0)
+
+
+def words(floats, ints, once=((),)):
+    """Arguments of simplify: each of the steps at least once, in some order."""
+
+    def arguments(rng):
+        loops = once[int(rng.integers(len(once)))]
+        shuffled = [[str(x) for x in rng.permutation(steps)] for steps in (floats, ints)]
+        return (problem(wordy, len(SPECIAL), list(loops), *shuffled),)
+
+    return arguments
+
+
+def simplify(s):
+    """What is asked for."""
+
+    def on_expr(e):
+        match e:
+            case tir.Binary("mul", x, tir.Const(1)) | tir.Binary("mul", tir.Const(1), x):
+                return x
+            case tir.Binary("sub", x, tir.Const(0)):
+                return x
+            case tir.Binary("add", x, tir.Const(0)) | tir.Binary("add", tir.Const(0), x):
+                return e if e.dtype.is_float else x
+            case _:
+                return e
+
+    def on_stmt(s):
+        match s:
+            case tir.For(var, 1, body):
+                return tir.substitute(body, {var: 0})
+            case _:
+                return s
+
+    return tir.rewrite(s, on_stmt, on_expr)
+
+
+def buffers(s):
+    """Name -> buffer of all that `s` loads and stores."""
+    return {n.buffer.name: n.buffer for n in tir.walk(s) if isinstance(n, tir.Load | tir.Store)}
+
+
+def results(s, like):
+    """Y and M after the statement `s` has run, with memory as in the program `like`."""
+    params = tuple((buffers(like) | buffers(s))[name] for name in ("X", "Y", "N", "M"))
+    x, n = np.array(SPECIAL, "float32"), np.arange(-3, 4, dtype="int32")
+    y, m = np.full_like(x, 77), np.full_like(n, 77)
+    tir.interpret(tir.PrimFunc("main", params, s, (params[1], params[3])), x, y, n, m)
+    return y, m
+
+
+def unchanged(answer: Answer, rng: Rng) -> Outcome:
+    """Every element of Y and M is the same to the last bit, with each step alone and with more."""
+    for step, others in product(STEPS, (0, 2)):
+        steps = [[step, *map(str, rng.permutation(STEPS)[:others])] for _ in "XN"]
+        loops = list(ONCE[int(rng.integers(len(ONCE)))])
+        given = problem(wordy, len(SPECIAL), loops, *steps)
+        (s,), made = given.made, answer(given)
+        if not isinstance(made, tir.Stmt):
+            return failed("wrong-type", expected="a statement, as s is", got=type(made).__name__)
+        if where := difference_of(results(made, s), results(s, s)):
+            return failed(
+                "wrong-value",
+                expected="what the program computed before",
+                got="other values",
+                where=f"{where}, before:\n{tir.text(s)}\nafter:\n{tir.text(made)}",
+                why=EXACT,
+            )
+    return PASSED
+
+
+def difference_of(got, want):
+    """Where two results (Y, M) differ, in words, or ""."""
+    with np.errstate(divide="ignore"):  # 1 / -0.0 is -inf: a difference that == does not see
+        names = {"Y": (got[0], want[0]), "1 / Y": (1 / got[0], 1 / want[0]), "M": (got[1], want[1])}
+    found = ((name, difference(*pair)) for name, pair in names.items())
+    return next((f"{name}{where}" for name, where in found if where), "")
+
+
+# --- the items -----------------------------------------------------------------------------------
+
+EXERCISE = Exercise(
+    "ex02",
+    "lowering_loop_nests",
+    (
+        Item(
+            "ex02.1",
+            "a sum becomes loops",
+            4,
+            "lower_reduce",
+            (
+                schedule_correct(
+                    sums(divides=True),
+                    title="the right sums where the factor divides the number of terms",
+                    weight=0.25,
+                    why="first 0, outside of the loops over terms; then one term after another",
+                ),
+                schedule_correct(
+                    sums(divides=False),
+                    title="the right sums where it does not",
+                    weight=0.25,
+                    cases=3,
+                    why=TAIL,
+                ),
+                same_text(
+                    split_sum,
+                    sums(divides=True),
+                    title="line by line the loops of minitvm, no condition",
+                    weight=0.25,
+                    why=LINES,
+                ),
+                same_text(
+                    split_sum,
+                    sums(divides=False),
+                    title="line by line the loops of minitvm, with the condition",
+                    weight=0.25,
+                    why=LINES,
+                ),
+            ),
+            (
+                "Write down what the loops look like for a sum of 10 terms and a factor of 4, then"
+                " build them from the inside out: the update, its condition, the loops, the init.",
+                "The term is C.op.body[0].sources[0], with variables in place of axes"
+                " (tir.substitute) and buffers in place of tensors (tir.rebuffer). There are"
+                " -(-terms // factor) pieces.",
+                "update = tir.Store(c, at, tir.Load(c, at, c.dtype) + term); where terms % factor"
+                " is not 0, tir.If(k_outer * factor + k_inner < terms, update, likely=True). Then"
+                " tir.seq(init, tir.For(k_outer, pieces, tir.For(k_inner, factor, update))), and"
+                " a tir.For around it for each data axis, the last one first.",
+            ),
+            "notebook 02, sections 1 and 2",
+        ),
+        Item(
+            "ex02.2",
+            "a pass that says it shorter",
+            4,
+            "simplify",
+            (
+                Part("correctness", "the results stay the same to the last bit", 0.0, unchanged),
+                same_text(
+                    simplify,
+                    words((), (), ONCE),
+                    title="loops that run once are gone",
+                    weight=0.25,
+                    why="the body stays; and what is its variable then?",
+                ),
+                same_text(
+                    simplify,
+                    words((*NEUTRAL, *OTHER), (*NEUTRAL, *OTHER)),
+                    title="x * 1, 1 * x and x - 0 are gone, and nothing else",
+                    weight=0.25,
+                    why=LEFT,
+                ),
+                same_text(
+                    simplify,
+                    words((*ZERO, *OTHER), (*ZERO, *OTHER)),
+                    title="x + 0 and 0 + x are gone for integers, and kept for floats",
+                    weight=0.25,
+                    why=LEFT,
+                ),
+                same_text(
+                    simplify,
+                    words(STEPS, STEPS, ONCE),
+                    title="all of it at once",
+                    weight=0.25,
+                    why=LEFT,
+                ),
+            ),
+            (
+                "tir.rewrite(s, on_stmt, on_expr) goes through the whole program, from the inside"
+                " out; each of the two functions looks at one node and returns it, or another one.",
+                "tir.Binary has an op ('mul', 'add', 'sub'), a and b; tir.Const has a value; and"
+                " e.dtype.is_float tells floats. With `match` a rule is a line:"
+                " case tir.Binary('sub', x, tir.Const(0)): return x.",
+                "case tir.For(var, 1, body): return tir.substitute(body, {var: 0}) is the rule for"
+                " loops. Rules for *: x * 1 and 1 * x; for -: x - 0 only; for +: x + 0 and 0 + x,"
+                " unless e.dtype.is_float.",
+            ),
+            "notebook 02, section 6",
+        ),
+    ),
+)

@@ -1,0 +1,77 @@
+"""check() and hint() in a notebook: the item of the grader, in this process, on the public seed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import IPython.display
+
+from minitvm.base import ArgumentError
+
+from .data import Reader, Writer, operations
+from .feedback import page, plain
+from .item import AnswerError, Problem
+from .items import item_of
+from .score import Mark, mark
+
+show_in_notebook: Callable[[Any], Any] = vars(IPython.display)["display"]
+
+
+class Feedback:
+    """A mark that shows itself as a box, and as text wherever there are no boxes."""
+
+    def __init__(self, given: Mark) -> None:
+        self.mark = given
+
+    def __repr__(self) -> str:
+        return plain(self.mark)
+
+    def _repr_html_(self) -> str:
+        return page(self.mark)
+
+
+def check(item: str, answer: Callable[..., Any], *, show: bool = True) -> float:
+    """The points that `answer` gets for `item` ("ex03.2"), after showing why.
+
+    The same checks as in grading, on the public seed. show=False: only the points.
+    Raises ArgumentError for an unknown item.
+    """
+    asked = item_of(item)
+    if not callable(answer):  # pyright: ignore[reportUnnecessaryIsInstance]
+        what = f"edu.check({item!r}, {type(answer).__name__})"
+        raise ArgumentError(what, "not a function", f"edu.check({item!r}, {asked.answer})")
+    found = mark(asked, lambda *arguments: here(answer, arguments))
+    if show:
+        show_in_notebook(Feedback(found))
+    return float(found.points)
+
+
+def here(answer: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
+    """What `answer` returns, through the same door as in grading: as data."""
+    made = [x for a in arguments if isinstance(a, Problem) for x in a.made]
+    spread = [x for a in arguments for x in (a.made if isinstance(a, Problem) else (a,))]
+    known = operations(made)
+    try:
+        value = answer(*spread)
+    except NotImplementedError as e:
+        raise AnswerError("not-started", str(e)) from None
+    except Exception as e:  # the student sees it as feedback
+        name = getattr(answer, "__name__", "the answer")
+        raise AnswerError("raises", f"{name} raised {type(e).__name__}: {e}") from None
+    writer = Writer(known)
+    try:
+        body = writer.write(value)
+    except Exception as e:
+        raise AnswerError("wrong-type", f"it returned {e}") from None
+    intrins = [x for x in made if type(x).__name__ == "TensorIntrin"]
+    return Reader(writer.rows, writer.arrays, known, intrins).read(body)
+
+
+def hint(item: str, level: int = 1) -> None:
+    """Print hint number `level` of an item: 1 is a nudge, 3 nearly gives it away."""
+    hints = item_of(item).hints
+    if not isinstance(level, int) or not 1 <= level <= len(hints):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise ArgumentError(f"edu.hint({item!r}, {level!r})", f"levels are 1 to {len(hints)}")
+    more = f'\n(more: edu.hint("{item}", {level + 1}))' if level < len(hints) else ""
+    print(f"{item}, hint {level} of {len(hints)}: {hints[level - 1]}{more}")

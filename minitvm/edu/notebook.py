@@ -1,0 +1,83 @@
+"""Notebooks as plain data: code cells, regions between markers, and how they are stored."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, TypeAlias, cast
+
+from minitvm.base import ArgumentError
+
+Cell: TypeAlias = dict[str, Any]
+Notebook: TypeAlias = dict[str, Any]
+SOLUTION = re.compile(
+    r"^([ \t]*)### BEGIN SOLUTION[ \t]*\n(.*?)^[ \t]*### END SOLUTION[ \t]*$", re.M | re.S
+)
+HIDDEN = re.compile(
+    r"^[ \t]*### BEGIN HIDDEN TESTS[ \t]*\n.*?^[ \t]*### END HIDDEN TESTS[ \t]*\n?", re.M | re.S
+)
+EXERCISE = re.compile(r"(?<![a-z0-9])(ex\d\d)(?!\d)")
+
+
+def parsed(data: bytes, name: str) -> Notebook:
+    """The notebook in `data`. Raises ArgumentError if it is none (of format 4)."""
+    try:
+        found: Any = json.loads(data)
+        good = found["nbformat"] == 4 and isinstance(found["metadata"], dict)
+        good = good and all(isinstance(c["cell_type"] + source(c), str) for c in found["cells"])
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        good, found = False, {}
+    if not good:
+        raise ArgumentError(name, "not a notebook (nbformat 4)", "save it again from JupyterLab")
+    return found
+
+
+def stored(notebook: Notebook) -> str:
+    """The one way in which a notebook is written: sorted keys, one space, a newline at the end."""
+    return json.dumps(notebook, indent=1, sort_keys=True, ensure_ascii=False) + "\n"
+
+
+def sha256(data: bytes) -> str:
+    """The hash that a report names the file by."""
+    return hashlib.sha256(data).hexdigest()
+
+
+def source(cell: Cell) -> str:
+    """The text of a cell, which files keep as one string or as lines."""
+    text = cell["source"]
+    return text if isinstance(text, str) else "".join(text)
+
+
+def code_cells(notebook: Notebook) -> Iterator[tuple[int, Cell]]:
+    """(number, cell) of every code cell; the first cell of a notebook has number 1."""
+    for n, cell in enumerate(notebook["cells"], 1):
+        if cell["cell_type"] == "code":
+            yield n, cell
+
+
+def sources(notebook: Notebook) -> list[tuple[int, str]]:
+    """What is run: (number, text) of every code cell that is not empty."""
+    return [(n, source(c)) for n, c in code_cells(notebook) if source(c).strip()]
+
+
+def nbgrader(cell: Cell) -> dict[str, Any]:
+    """The nbgrader part of a cell's metadata; {} if it has none."""
+    return cell.get("metadata", {}).get("nbgrader", {})
+
+
+def exercise_of(notebook: Notebook, path: Path) -> str:
+    """Such as ex03: from the metadata that `build` wrote, or the name of the file, or nothing."""
+    told = notebook.get("metadata", {}).get("minitvm", {})
+    if isinstance(told, dict) and isinstance(cast("Any", told).get("exercise"), str):
+        return cast("dict[str, str]", told)["exercise"]
+    found = EXERCISE.search(path.name)
+    return found[1] if found else ""
+
+
+def solution_lines(text: str) -> int:
+    """How many lines of code stand between the markers of a cell, comments aside."""
+    lines = [line for found in SOLUTION.finditer(text) for line in found[2].splitlines()]
+    return sum(bool(line.strip()) and not line.lstrip().startswith("#") for line in lines)

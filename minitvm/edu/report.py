@@ -1,0 +1,210 @@
+"""Marks written down: results.json for Gradescope, grades.csv, feedback, JUnit XML, a summary."""
+
+from __future__ import annotations
+
+import csv
+import html
+import io
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+from .feedback import details, headline, markdown, page, plain
+from .grader import Graded
+from .score import Mark
+
+COLUMNS = ("student", "exercise", "points", "best", "worth", "path", "sha256", "problem")
+
+
+def folder_of(out: Path, g: Graded) -> Path:
+    """DIR/student/ex03 (DIR/student/unknown for what is no exercise)."""
+    return out / g.student / (g.exercise or "unknown")
+
+
+def title(g: Graded) -> str:
+    """Whose file it is, and that it is this very file that was graded."""
+    who = f"{g.student} " if g.student else ""
+    points = f"{g.points:g} of {g.worth:g} points"
+    return f"{who}{g.exercise}: {points}\ngraded: {g.path}\nsha256: {g.sha256}"
+
+
+def text(g: Graded) -> str:
+    """The whole feedback as text."""
+    parts = [title(g), *([g.problem] if g.problem else []), *cell_lines(g)]
+    return "\n\n".join([*parts, *map(plain, g.marks)])
+
+
+def cell_lines(g: Graded) -> list[str]:
+    """One paragraph for each cell that failed."""
+    return [
+        f"cell {c.number} stopped: {c.error}: {c.message}".rstrip(": ")
+        + (f"\n{c.trace}" if c.trace else "")
+        for c in g.cells
+        if c.error != "NotImplementedError"
+    ]
+
+
+def feedback_markdown(g: Graded) -> str:
+    """feedback.md"""
+    head = title(g).splitlines()
+    lines = [f"# {head[0]}", "", *(f"- {line}" for line in head[1:]), ""]
+    if g.problem:
+        lines += ["```", g.problem.replace("```", "'''"), "```", ""]
+    for cell in cell_lines(g):
+        lines += ["```", cell.replace("```", "'''"), "```", ""]
+    return "\n".join([*lines, *(markdown(m) + "\n" for m in g.marks)])
+
+
+def feedback_html(g: Graded) -> str:
+    """feedback.html: one page, no scripts, nothing from the network."""
+    head = [html.escape(line) for line in title(g).splitlines()]
+    notes = "".join(f"<pre>{html.escape(t)}</pre>" for t in (g.problem, *cell_lines(g)) if t)
+    boxes = "".join(f"<div style='margin:12px 0'>{page(m)}</div>" for m in g.marks)
+    return (
+        f"<!DOCTYPE html>\n<html lang='en'><meta charset='utf-8'><title>{head[0]}</title>"
+        "<body style='font-family:sans-serif;max-width:60em;margin:2em auto;padding:0 1em'>"
+        f"<h1>{head[0]}</h1><p>{'<br>'.join(head[1:])}</p>{notes}{boxes}</body></html>\n"
+    )
+
+
+# --- Gradescope ----------------------------------------------------------------------------------
+
+
+def results(g: Graded, key: str, best: float) -> dict[str, Any]:
+    """results.json as Gradescope reads it. extra_data is what a later run needs to know.
+
+    key    names the file, the items and the seed: the same key need not be graded again
+    best   the most points that this student had for the exercise, this time or before
+    """
+    return {
+        "score": best,
+        "execution_time": round(g.seconds, 1),
+        "output": "\n".join([title(g), *([g.problem] if g.problem else []), *cell_lines(g)]),
+        "output_format": "text",
+        "stdout_visibility": "hidden",
+        "tests": [_test(n, m) for n, m in enumerate(g.marks, 1)],
+        "extra_data": {
+            "key": key,
+            "student": g.student,
+            "path": g.path,
+            "sha256": g.sha256,
+            "exercise": g.exercise,
+            "points": g.points,
+            "best": best,
+            "problem": g.problem,
+            "cells": [[c.number, c.error, c.message, c.trace] for c in g.cells],
+            "marks": [m.to_json() for m in g.marks],
+        },
+    }
+
+
+def _test(n: int, m: Mark) -> dict[str, Any]:
+    right = m.verdict in ("correct", "fast enough")
+    return {
+        "name": f"{m.item} {m.title}",
+        "number": str(n),
+        "score": m.points,
+        "max_score": m.worth,
+        "status": "passed" if right else "failed",
+        "output": markdown(m),
+        "output_format": "md",
+        "visibility": "visible",
+    }
+
+
+def write(out: Path, g: Graded, key: str, before: dict[str, Any] | None) -> dict[str, Any]:
+    """Store results.json and the feedback of one student; returns the extra_data of results.json.
+
+    A worse submission than one before keeps the better score.
+    """
+    folder = folder_of(out, g)
+    folder.mkdir(parents=True, exist_ok=True)
+    best = max(g.points, float(before["best"]) if before else 0.0)
+    found = results(g, key, best)
+    (folder / "feedback.md").write_text(feedback_markdown(g), encoding="utf-8", newline="\n")
+    (folder / "feedback.html").write_text(feedback_html(g), encoding="utf-8", newline="\n")
+    stored = json.dumps(found, indent=1) + "\n"
+    (folder / "results.json").write_text(stored, encoding="utf-8", newline="\n")
+    return found["extra_data"]
+
+
+def read(folder: Path) -> dict[str, Any] | None:
+    """The extra_data of an earlier results.json; None if there is none that can be read."""
+    try:
+        found = json.loads((folder / "results.json").read_text(encoding="utf-8"))["extra_data"]
+        return found if {"key", "best", "marks"} <= found.keys() else None
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return None
+
+
+# --- all students together -----------------------------------------------------------------------
+
+
+def safe(cell: Any) -> Any:
+    """A value for a spreadsheet: text that would be a formula there gets an apostrophe."""
+    return "'" + cell if isinstance(cell, str) and cell[:1] in "=+-@\t\r" and cell else cell
+
+
+def csv_text(rows: Sequence[dict[str, Any]]) -> str:
+    """grades.csv: one row for each student and exercise, and a column for each item."""
+    items = sorted({m["item"] for row in rows for m in row["marks"]})
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow([*COLUMNS, *items])
+    for row in rows:
+        points = {m["item"]: m["points"] for m in row["marks"]}
+        values = {**row, "worth": sum(m["worth"] for m in row["marks"])}
+        writer.writerow([safe(values[c]) for c in COLUMNS] + [points.get(i, "") for i in items])
+    return out.getvalue()
+
+
+def junit(rows: Sequence[dict[str, Any]]) -> str:
+    """JUnit XML: a suite for each notebook, a case for each item."""
+    suites = ElementTree.Element("testsuites")
+    for row in rows:
+        marks = [Mark.from_json(m) for m in row["marks"]]
+        wrong = [m for m in marks if m.verdict not in ("correct", "fast enough")]
+        suite = ElementTree.SubElement(
+            suites, "testsuite", name=_xml(f"{row['student']} {row['exercise']}".strip()),
+            tests=str(len(marks)), failures=str(len(wrong)), errors="0", skipped="0",
+        )  # fmt: skip
+        for m in marks:
+            case = ElementTree.SubElement(
+                suite, "testcase", classname=m.item.partition(".")[0], name=f"{m.item} {m.title}"
+            )
+            if m in wrong:
+                failure = ElementTree.SubElement(case, "failure", message=_xml(headline(m)))
+                failure.text = _xml(plain(m))
+    ElementTree.indent(suites)
+    return ElementTree.tostring(suites, encoding="unicode", xml_declaration=True) + "\n"
+
+
+def _xml(words: str) -> str:
+    """Text without the control characters that XML has no way to write."""
+    return "".join(c if c >= " " or c in "\t\n" else "?" for c in words)
+
+
+def summary(rows: Sequence[dict[str, Any]]) -> str:
+    """A table in Markdown, for the page of a workflow run."""
+    lines = ["| student | exercise | points | what to look at |", "|---|---|---|---|"]
+    for row in rows:
+        marks = [Mark.from_json(m) for m in row["marks"]]
+        notes = [f"{m.item}: {m.verdict}{_reason(m)}" for m in marks if _reason(m)]
+        worth = sum(m.worth for m in marks)
+        told = "; ".join([row["problem"], *notes] if row["problem"] else notes) or "all correct"
+        cells = (row["student"], row["exercise"], f"{row['best']:g} of {worth:g}", told)
+        lines.append("| " + " | ".join(_cell(str(c)) for c in cells) + " |")
+    return "\n".join(lines) + "\n"
+
+
+def _reason(m: Mark) -> str:
+    found = [f" ({text})" for part in m.parts for label, text in details(part) if label == "got"]
+    return found[0] if found else ""
+
+
+def _cell(words: str) -> str:
+    """Text that stays in its cell of the table, and is no HTML."""
+    line = " ".join(words.split()).replace("|", "\\|")
+    return html.escape(line[:300], quote=False)

@@ -1,0 +1,163 @@
+"""What a student's process may do: little time, little memory, and files in its own folder only.
+
+Limits of the operating system come first (rlimits; on Linux, Landlock: no writes outside the
+folder, no network, no look into other processes). Where a system has no such thing, an audit hook
+of Python (PEP 578) still stops what a notebook does by mistake. It is a fence, not a prison:
+grade strangers in a container.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import signal
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+try:
+    import resource
+except ImportError:  # Windows has none
+    resource = None
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What one notebook may use.
+
+    seconds    of one cell, or one call of an answer
+    notebook   seconds of all cells together
+    item       seconds of all checks of one item, the grader's own builds and runs among them
+    start      seconds until the process runs
+    memory     bytes of address space; file: bytes of one file
+    """
+
+    seconds: float = 10.0
+    notebook: float = 120.0
+    item: float = 90.0
+    start: float = 60.0
+    memory: int = 4 << 30
+    file: int = 16 << 20
+    output: int = 10_000  # characters that are kept of what a cell prints
+    cpu: int = 600  # seconds of the whole process, should the grader die
+
+
+USUAL_LIMITS = Limits()
+WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
+CHANGES = {  # audit events whose first arguments are paths that change
+    "os.chmod", "os.chown", "os.link", "os.mkdir", "os.remove", "os.rename", "os.rmdir",
+    "os.symlink", "os.truncate", "os.utime", "shutil.move", "shutil.rmtree",
+}  # fmt: skip
+FORBIDDEN = (
+    "os.fork", "os.forkpty", "os.exec", "os.posix_spawn", "os.spawn", "os.system", "os.kill",
+    "os.killpg", "os.startfile", "pty.spawn", "subprocess.Popen", "socket.bind", "socket.connect",
+    "socket.getaddrinfo",
+)  # fmt: skip
+
+
+def confine(limits: Limits, folder: Path, hidden: Sequence[Path]) -> None:
+    """Fence in this process, for good: `folder` is the one it may write to, `hidden` are unread."""
+    if resource is not None:
+        for kind, most in (
+            (resource.RLIMIT_AS, limits.memory),
+            (resource.RLIMIT_FSIZE, limits.file),
+            (resource.RLIMIT_CPU, limits.cpu),
+            (resource.RLIMIT_CORE, 0),
+        ):
+            hard = resource.getrlimit(kind)[1]
+            top = most if hard == resource.RLIM_INFINITY else min(most, hard)
+            with contextlib.suppress(ValueError, OSError):  # macOS refuses some of them
+                resource.setrlimit(kind, (top, top))
+    if sys.platform == "linux":
+        _die_with_parent()
+        _landlock(folder)
+    sys.addaudithook(_hook(folder.resolve(), [p.resolve() for p in hidden]))
+
+
+def limit_memory(most: int) -> None:
+    """Let this process fail to allocate, rather than the machine, beyond `most` bytes."""
+    if resource is not None:
+        hard = resource.getrlimit(resource.RLIMIT_AS)[1]
+        soft = most if hard == resource.RLIM_INFINITY else min(most, hard)
+        with contextlib.suppress(ValueError, OSError):  # macOS refuses
+            resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
+
+
+def _hook(folder: Path, hidden: Sequence[Path]) -> Callable[[str, tuple[Any, ...]], None]:
+    """The audit hook: raises PermissionError, which a cell sees as any other error."""
+    mine, secret = str(folder) + os.sep, tuple(str(p) + os.sep for p in hidden)
+    realpath, fsdecode, null = os.path.realpath, os.fsdecode, os.devnull
+
+    def place(path: Any) -> str:
+        known = isinstance(path, str | bytes) or hasattr(path, "__fspath__")
+        return realpath(fsdecode(path)) if known else ""
+
+    def hook(event: str, args: tuple[Any, ...]) -> None:
+        if event == "open" and args[0] is not None and not isinstance(args[0], int):
+            path, writes = place(args[0]), bool(args[2] & WRITES)
+            if path.startswith(secret):
+                raise PermissionError(f"{path}: not for reading while grading")
+            if writes and path != null and not (path + os.sep).startswith(mine):
+                raise PermissionError(f"{path}: write to the working directory only")
+        elif event in CHANGES:
+            for path in filter(None, map(place, args[:2])):
+                if not (path + os.sep).startswith(mine):
+                    raise PermissionError(f"{event} {path}: change files you made only")
+        elif event.startswith(FORBIDDEN):
+            raise PermissionError(f"{event}: no other processes and no network while grading")
+
+    return hook
+
+
+# --- Linux ---------------------------------------------------------------------------------------
+
+PR_SET_PDEATHSIG, PR_SET_NO_NEW_PRIVS = 1, 38
+CREATE_RULESET, ADD_RULE, RESTRICT_SELF = 444, 445, 446  # the same on every architecture
+WRITE_FILE, TRUNCATE = 1 << 1, 1 << 14
+CHANGE_FOLDER = sum(1 << bit for bit in range(4, 14))  # remove and make anything, move across
+NET = 0b11  # bind and connect of TCP
+
+
+class _Ruleset(ctypes.Structure):
+    _fields_ = [("fs", ctypes.c_uint64), ("net", ctypes.c_uint64)]
+
+
+class _Beneath(ctypes.Structure):
+    _pack_ = 1
+    _fields_ = [("access", ctypes.c_uint64), ("parent", ctypes.c_int32)]
+
+
+def _die_with_parent() -> None:
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+
+
+def _landlock(folder: Path) -> None:
+    """Let the kernel refuse writes outside `folder` and TCP, as far as it knows how.
+
+    Source: the kernel's userspace API documentation, "Landlock: unprivileged access control".
+    """
+    libc = ctypes.CDLL(None)
+    version = libc.syscall(CREATE_RULESET, None, ctypes.c_size_t(0), 1)
+    if version < 1:
+        return
+    files = WRITE_FILE | CHANGE_FOLDER
+    if version < 2:
+        files &= ~(1 << 13)  # moving across folders came with version 2, truncate with 3
+    if version >= 3:
+        files |= TRUNCATE
+    rules = _Ruleset(files, NET if version >= 4 else 0)
+    size = ctypes.c_size_t(16 if version >= 4 else 8)
+    ruleset = libc.syscall(CREATE_RULESET, ctypes.byref(rules), size, 0)
+    if ruleset < 0:
+        return
+    for path, access in ((folder, files), (Path(os.devnull), files & (WRITE_FILE | TRUNCATE))):
+        place = os.open(path, os.O_PATH | os.O_CLOEXEC)
+        rule = _Beneath(access, place)
+        libc.syscall(ADD_RULE, ruleset, 1, ctypes.byref(rule), 0)
+        os.close(place)
+    libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+    libc.syscall(RESTRICT_SELF, ruleset, 0)
+    os.close(ruleset)

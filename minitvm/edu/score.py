@@ -1,0 +1,151 @@
+"""From outcomes to points: parts in order, seeds in turn, the worst of them counts."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+
+from minitvm.base import TVMError
+
+from .item import Answer, AnswerError, Item, Outcome, Part, failed
+
+Seeds: TypeAlias = Sequence[int | None]  # None: the public seed
+Verdict: TypeAlias = Literal["not started", "keep going", "correct", "fast enough"]
+PUBLIC: Seeds = (None,)
+
+WHY = {  # of what went wrong before there was an answer to look at
+    "raises": "the function stops with an error for some arguments it must take",
+    "timeout": "a loop does not end, or does far more work than is needed",
+    "crash": "it used too much memory, or left Python altogether",
+    "wrong-type": "the question asks for another kind of value",
+    "unreadable": "what is returned must make sense outside of the notebook, too",
+    "refused": "minitvm does not accept what was returned",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class PartMark:
+    """What came of one part, over all seeds."""
+
+    kind: str
+    title: str
+    weight: float
+    outcome: Outcome
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """What came of one item. `points` are those reached, of `worth`."""
+
+    item: str
+    title: str
+    points: float
+    worth: float
+    verdict: Verdict
+    parts: tuple[PartMark, ...]
+    section: str = ""
+
+    @property
+    def messages(self) -> tuple[str, ...]:
+        """The message ids of all parts that did not pass."""
+        return tuple(p.outcome.message for p in self.parts if p.outcome.message)
+
+    def to_json(self) -> dict[str, Any]:
+        """The mark as plain data."""
+        return asdict(self)
+
+    @staticmethod
+    def from_json(data: dict[str, Any]) -> Mark:
+        """The mark that `to_json` wrote."""
+        parts: list[PartMark] = []
+        for part in data["parts"]:
+            outcome = Outcome(**part["outcome"])
+            parts.append(PartMark(part["kind"], part["title"], part["weight"], outcome))
+        plain: dict[str, Any] = {key: value for key, value in data.items() if key != "parts"}
+        return Mark(**plain, parts=tuple(parts))
+
+
+def mark(item: Item, answer: Answer, seeds: Seeds = PUBLIC) -> Mark:
+    """The answer to `item`, checked part by part with every seed."""
+    parts: list[PartMark] = []
+    gate = ""
+    for n, part in enumerate(item.parts):
+        if gate:
+            outcome = Outcome("skipped", 0.0, "", got=gate)
+        else:
+            outcome = _worst(item, n, part, answer, seeds)
+            started = outcome.status != "not started"
+            if not started or (part.kind == "correctness" and outcome.score < 1):
+                gate = "not checked: first comes a right answer" if started else "not started"
+        parts.append(PartMark(part.kind, part.title, part.weight, outcome))
+    points = round(item.points * _share(parts), 2)
+    verdict = _verdict(parts)
+    return Mark(item.id, item.title, points, item.points, verdict, tuple(parts), item.section)
+
+
+def unmarked(item: Item, outcome: Outcome) -> Mark:
+    """No points, for one reason, whatever the parts."""
+    first, *rest = item.parts
+    later = Outcome("skipped", 0.0, "", got=outcome.got)
+    parts = (
+        PartMark(first.kind, first.title, first.weight, outcome),
+        *(PartMark(p.kind, p.title, p.weight, later) for p in rest),
+    )
+    return Mark(item.id, item.title, 0.0, item.points, _verdict(parts), parts, item.section)
+
+
+def _worst(item: Item, n: int, part: Part, answer: Answer, seeds: Seeds) -> Outcome:
+    """The outcome of one part with the seed that it does worst with. Time is taken once."""
+    chosen = seeds[-1:] if part.kind == "speed" else seeds
+    worst = None
+    for seed in chosen:
+        outcome = _outcome(part, answer, random_for(item.id, n, seed))
+        if worst is None or outcome.score < worst.score:
+            worst = outcome
+        if worst.score == 0:
+            break
+    assert worst is not None
+    return worst
+
+
+def random_for(item: str, part: int, seed: int | None) -> np.random.Generator:
+    """The randomness of one part: the same for everybody, or combined with a secret seed."""
+    public = [zlib.crc32(item.encode()), part]
+    return np.random.default_rng(public if seed is None else [*public, seed])
+
+
+def _outcome(part: Part, answer: Answer, rng: np.random.Generator) -> Outcome:
+    """The outcome of one part; errors on the way are outcomes, too."""
+    try:
+        return part.check(answer, rng)
+    except AnswerError as e:
+        message, reason, _ = e.args
+        if message == "not-started":
+            return Outcome("not started", 0.0, message, "an answer", reason)
+        return failed(message, expected="an answer", got=reason, why=WHY.get(message, ""))
+    except TVMError as e:
+        return failed("refused", expected="an answer", got=str(e), why=WHY["refused"])
+    except Exception as e:  # data of a wrong kind can stop a check anywhere
+        got = f"a value that stops the check: {type(e).__name__}: {e}"
+        return failed("unusable", expected="an answer of the kind that was asked for", got=got)
+
+
+def _share(parts: Sequence[PartMark]) -> float:
+    """The share of the points, 0 .. 1. A part without a verdict does not count either way."""
+    counted = [p for p in parts if p.outcome.status != "inconclusive"]
+    total = sum(p.weight for p in counted)
+    return sum(p.weight * p.outcome.score for p in counted) / total if total else 0.0
+
+
+def _verdict(parts: Sequence[PartMark]) -> Verdict:
+    statuses = [p.outcome.status for p in parts]
+    if "not started" in statuses:
+        return "not started"
+    if all(s in ("passed", "inconclusive") for s in statuses):
+        fast = any(p.kind == "speed" and p.outcome.status == "passed" for p in parts)
+        return "fast enough" if fast else "correct"
+    return "keep going"

@@ -1,0 +1,61 @@
+"""The first draft of a solution notebook, made from the items: all cells that the grader needs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .build import KERNEL
+from .item import Exercise, Item
+from .notebook import Notebook
+
+
+def skeleton(exercise: Exercise) -> Notebook:
+    """A notebook with a title, an import cell, and text, answer and check cell for each item."""
+    title = exercise.name.replace("_", " ")
+    points = f"{exercise.points:g} points"
+    cells = [
+        markdown("title", f"# Exercise {exercise.id[2:]}: {title}\n\n{points}."),
+        code("setup", "import minitvm as tvm\nfrom minitvm import edu, te"),
+    ]
+    for item in exercise.items:
+        cells += item_cells(item)
+    metadata = {"kernelspec": KERNEL, "language_info": {"name": "python"}}
+    return {"cells": cells, "metadata": metadata, "nbformat": 4, "nbformat_minor": 5}
+
+
+def item_cells(item: Item) -> list[dict[str, Any]]:
+    """The cells of one item. Ids are the item's, with a dash: ex03-2-answer."""
+    name = item.grade_id
+    text = f"## {item.id} {item.title} [{item.points:g} points]\n\nRead {item.section} first."
+    answer = (
+        f"def {item.answer}(*arguments):\n"
+        '    """What comes out."""\n'
+        "    ### BEGIN SOLUTION\n    return None\n    ### END SOLUTION"
+    )
+    return [
+        markdown(f"{name}-text", text),
+        code(f"{name}-answer", answer, graded(f"{name}-answer", solution=True)),
+        code(f"{name}-check", f'edu.check("{item.id}", {item.answer})', graded(name, item.points)),
+    ]
+
+
+def graded(name: str, points: float | None = None, *, solution: bool = False) -> dict[str, Any]:
+    """nbgrader's metadata of an answer cell, or of a check cell worth `points`."""
+    given = {"grade": points is not None, "grade_id": name, "locked": points is not None}
+    more = {"schema_version": 3, "solution": solution, "task": False}
+    return {"nbgrader": {**given, **more, **({} if points is None else {"points": points})}}
+
+
+def markdown(name: str, text: str) -> dict[str, Any]:
+    return {"cell_type": "markdown", "id": name, "metadata": {}, "source": text.splitlines(True)}
+
+
+def code(name: str, text: str, metadata: dict[str, Any] | None = None) -> dict[str, Any]:
+    return {
+        "cell_type": "code",
+        "execution_count": None,
+        "id": name,
+        "metadata": metadata or {},
+        "outputs": [],
+        "source": text.splitlines(True),
+    }

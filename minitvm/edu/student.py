@@ -1,0 +1,236 @@
+"""The grader's end of a student's process: start it, run cells, call functions, end it in time."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import queue
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from .data import Reader, Writer, operations
+from .item import AnswerError, Problem
+from .sandbox import Limits
+from .wire import WireError, receive, send
+
+ROOM = Path(__file__).parent
+ROOT = ROOM.parent.parent  # where the package minitvm lies
+BOOT = """
+import sys, types
+sys.path.insert(0, sys.argv[1])
+import minitvm
+room = types.ModuleType("minitvm.edu")
+room.__path__ = [sys.argv[2]]
+sys.modules["minitvm.edu"] = minitvm.edu = room
+from minitvm.edu.child import main
+main(sys.argv[3])
+"""
+KEPT = ("PATH", "LANG", "LC_ALL", "SYSTEMROOT", "LD_LIBRARY_PATH", "MINITVM_CHECK")
+RESTARTS = 2  # after a cell that hangs or kills the process, the others run again
+
+
+class HangError(Exception):
+    """No reply in time."""
+
+
+class GoneError(Exception):
+    """The process ended."""
+
+
+@dataclass(frozen=True, slots=True)
+class CellReport:
+    """A cell that failed: number (from 1), the error, and the lines that led to it."""
+
+    number: int
+    error: str
+    message: str = ""
+    trace: str = ""
+
+
+class Process:
+    """One interpreter. It holds a process and a folder: close() it."""
+
+    def __init__(self, limits: Limits) -> None:
+        self.limits = limits
+        self._folder = tempfile.TemporaryDirectory(
+            prefix="minitvm-edu-", ignore_cleanup_errors=True
+        )
+        self._popen = self._started(Path(self._folder.name).resolve())
+        self._replies: queue.Queue[Any] = queue.Queue()
+        threading.Thread(target=self._listen, daemon=True).start()
+        self._reply(limits.start)
+
+    def _started(self, folder: Path) -> subprocess.Popen[bytes]:
+        home = str(folder)
+        env = {k: os.environ[k] for k in KEPT if k in os.environ} | {
+            "HOME": home, "TMPDIR": home, "TEMP": home, "MPLCONFIGDIR": home,
+            "IPYTHONDIR": home, "NUMBA_CACHE_DIR": home, "MPLBACKEND": "Agg",
+            "MINITVM_WIDGETS": "static", "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1",
+            "MKL_NUM_THREADS": "1", "PYTHONDONTWRITEBYTECODE": "1",
+        }  # fmt: skip
+        hidden = [str(ROOM), str(ROOT / "solutions")]
+        told = {"limits": asdict(self.limits), "folder": home, "hidden": hidden}
+        return subprocess.Popen(
+            [sys.executable, "-P", "-s", "-c", BOOT, str(ROOT), str(ROOM), json.dumps(told)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            cwd=folder,
+            env=env,
+            start_new_session=True,
+        )
+
+    def _listen(self) -> None:
+        """Pass frames on from the pipe: waiting with a time limit is then the same everywhere."""
+        assert self._popen.stdout is not None
+        try:
+            while True:
+                self._replies.put(receive(self._popen.stdout))
+        except (WireError, OSError, ValueError, TypeError) as e:
+            self._replies.put(e)
+
+    def ask(self, message: Any, arrays: Sequence[Any] = ()) -> tuple[Any, list[Any]]:
+        """Send a request and wait for its reply. Raises HangError or GoneError."""
+        assert self._popen.stdin is not None
+        try:
+            send(self._popen.stdin, message, arrays)
+        except OSError:
+            raise GoneError(self._end()) from None
+        return self._reply(self.limits.seconds)
+
+    def _reply(self, seconds: float) -> tuple[Any, list[Any]]:
+        try:
+            reply = self._replies.get(timeout=seconds)
+        except queue.Empty:
+            self.close()
+            raise HangError(f"no end after {seconds:g} s") from None
+        if isinstance(reply, Exception) or not isinstance(reply[0], dict):
+            raise GoneError(self._end())
+        return reply
+
+    def _end(self) -> str:
+        """How the process ended, in words."""
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._popen.wait(1.0)
+        code = self._popen.poll()
+        self.close()
+        if code is None:
+            return "it closed its connection"
+        return f"it was ended by signal {-code}" if code < 0 else f"it ended with exit code {code}"
+
+    def close(self) -> None:
+        """End the process, all it started, and its folder."""
+        with contextlib.suppress(psutil.Error):
+            me = psutil.Process(self._popen.pid)
+            for p in (*me.children(recursive=True), me):
+                with contextlib.suppress(psutil.Error):
+                    p.kill()
+        self._popen.wait()
+        for pipe in (self._popen.stdin, self._popen.stdout):
+            if pipe is not None:
+                with contextlib.suppress(OSError):
+                    pipe.close()
+        self._folder.cleanup()
+
+
+class Student:
+    """A notebook that has been run, and whose functions can be called.
+
+    failed   the cells that did not run to their end
+    """
+
+    def __init__(self, cells: Sequence[tuple[int, str]], limits: Limits) -> None:
+        self._cells, self._limits = list(cells), limits
+        self._left_out: set[int] = set()
+        self.failed: list[CellReport] = []
+        self._process: Process | None = None
+        self._starts = 0
+        self._run()
+
+    def _run(self) -> None:
+        """Start over: all cells but those that hung or killed the process before."""
+        while self._starts <= RESTARTS:
+            self._starts += 1
+            self.failed = [r for r in self.failed if r.number in self._left_out]
+            self._process = Process(self._limits)
+            if all(self._cell(self._process, n, source) for n, source in self._cells):
+                self.failed.sort(key=lambda r: r.number)
+                return
+        self._process = None
+
+    def _cell(self, process: Process, number: int, source: str) -> bool:
+        """Run one cell; False if the process is lost."""
+        if number in self._left_out:
+            return True
+        try:
+            reply, _ = process.ask({"do": "cell", "number": number, "source": source})
+        except (HangError, GoneError) as e:
+            self._left_out.add(number)
+            kind = "time is up" if isinstance(e, HangError) else "the process died"
+            self.failed.append(CellReport(number, kind, str(e)))
+            return False
+        if "error" in reply:
+            told = (str(reply.get(k, "")) for k in ("error", "message", "trace"))
+            self.failed.append(CellReport(number, *told))
+        return True
+
+    def call(self, name: str, arguments: Sequence[Any]) -> Any:
+        """What the notebook's function returns, as the grader's own data. Raises AnswerError."""
+        if self._process is None:
+            raise AnswerError("crash", "the notebook cannot be run: see its cells")
+        writer = Writer()
+        packed: list[Any] = []
+        for a in arguments:
+            if isinstance(a, Problem):
+                rest = writer.write(list(a.arguments))
+                packed.append({"source": a.source, "name": a.name, "arguments": rest})
+            else:
+                packed.append(writer.write(a))
+        message = {"do": "call", "name": name, "arguments": packed}
+        try:
+            reply, arrays = self._process.ask(message, writer.arrays)
+        except (HangError, GoneError) as e:
+            self._process = None
+            self._run()
+            if isinstance(e, HangError):
+                raise AnswerError("timeout", f"{name}: {e}") from None
+            raise AnswerError("crash", f"{name} ended the process: {e}") from None
+        if "error" in reply:
+            raise refusal(name, *(str(reply.get(k, "")) for k in ("error", "message", "trace")))
+        return understood(name, reply, arrays, arguments)
+
+    def close(self) -> None:
+        """End the student's process."""
+        if self._process is not None:
+            self._process.close()
+
+
+def understood(name: str, reply: Any, arrays: Sequence[Any], arguments: Sequence[Any]) -> Any:
+    """The value in a reply, built here on this side's own copy of every problem."""
+    made = [x for a in arguments if isinstance(a, Problem) for x in a.made]
+    intrins = [x for x in made if type(x).__name__ == "TensorIntrin"]
+    try:
+        return Reader(reply["rows"], arrays, operations(made), intrins).read(reply["value"])
+    except Exception as e:  # whatever a student's process may send, it is an answer that is wrong
+        raise AnswerError("unreadable", f"{name} returned what cannot be used: {e}") from None
+
+
+def refusal(name: str, error: str, message: str, trace: str) -> AnswerError:
+    """The AnswerError for an exception in the student's function."""
+    if error == "missing":
+        return AnswerError("not-started", f"there is no function called {name}")
+    if error == "NotImplementedError":
+        return AnswerError("not-started", message)
+    if "cannot be handed in" in message:
+        return AnswerError("wrong-type", f"{name} returned {message}")
+    where = f"\n{trace}" if trace else ""
+    return AnswerError("raises", f"{name} raised {error}: {message}{where}")

@@ -1,0 +1,93 @@
+"""`python -m minitvm.edu verify`: the grader is graded, exercise by exercise.
+
+M1  the untouched exercise gets 0 on every item, "not started"
+M2  the solution gets everything, on the public and three secret seeds
+M3  three wrong answers or more fail, each with the message that was meant for it
+M4  broken and cheating notebooks get 0 where they are broken, with a reason, in time
+M5  what was graded is the file that was handed in, by its hash
+M6  exercises are what build makes; ids, points, hints and cells fit the items
+M7  the solution runs from top to bottom in a fresh interpreter
+M8  a second run gives the same marks
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from tqdm import tqdm
+
+from .build import faults, structure_faults
+from .fool import Trial, mutant_files, trial_faults, trials
+from .grader import Graded, grade_all
+from .item import Exercise
+from .items import EXERCISES, exercise_named
+from .notebook import sha256
+from .score import Mark
+
+WRONG = 3  # wrong answers that every exercise must come with
+
+
+def verify(root: Path, name: str = "", jobs: int = 2) -> int:
+    """Run all checks on one exercise or on all; print a table. Returns the exit code."""
+    start = time.monotonic()
+    exercises = [exercise_named(name)] if name else list(EXERCISES)
+    found = {e.id: still_faults(root, e) for e in exercises}
+    if not name:
+        found[exercises[0].id] += faults(root, EXERCISES)
+    todo = [t for e in exercises if not found[e.id] for t in trials(root, e)]
+    for trial, wrong in run(todo, jobs):
+        found[trial.exercise.id] += [f"{trial.check} {trial.name}: {w}" for w in wrong]
+    for e in exercises:
+        count = sum(t.exercise is e for t in todo)
+        print(
+            f"{e.id}  {'FAILED' if found[e.id] else 'ok'}  {count} notebooks, {e.points:g} points"
+        )
+        print(
+            "".join(f"      {line}\n" for fault in found[e.id] for line in fault.splitlines()),
+            end="",
+        )
+    print(f"{len(todo)} notebooks graded in {time.monotonic() - start:.0f} s")
+    return any(found.values())
+
+
+def still_faults(root: Path, exercise: Exercise) -> list[str]:
+    """What can be seen without running anything (M6, and that there are wrong answers)."""
+    missing = [f for f in faults(root, [exercise]) if "no such exercise" not in f]
+    if missing:
+        return [f"M6 {f}" for f in missing]
+    found = [f"M6 {f}" for f in structure_faults(root, exercise)]
+    wrong = len(mutant_files(root, exercise))
+    if wrong < WRONG:
+        found.append(f"M3 {wrong} wrong answers in solutions/wrong, at least {WRONG} are needed")
+    return found
+
+
+def run(todo: Sequence[Trial], jobs: int) -> list[tuple[Trial, list[str]]]:
+    """Every trial with its faults. Those that measure time come last, one at a time."""
+    done: list[tuple[Trial, list[str]]] = []
+    marks: dict[str, tuple[Mark, ...]] = {}
+    with tqdm(total=len(todo), unit="notebook", disable=len(todo) < 2) as bar:
+        for timed, workers in ((False, jobs), (True, 1)):
+            some = [t for t in todo if t.timed == timed]
+            for n, got in grade_all([t.task for t in some], workers):
+                wrong = [*trial_faults(some[n], got), *_same(some[n], got, marks)]
+                done.append((some[n], wrong))
+                bar.update()
+    return done
+
+
+def _same(trial: Trial, got: Graded, marks: dict[str, tuple[Mark, ...]]) -> list[str]:
+    """M5 and M8: the hash is that of the data, and equal data get equal marks."""
+    found = [] if got.sha256 == sha256(trial.data) else ["M5 another file was graded"]
+    counted = tuple(without_time(m) for m in got.marks)
+    if marks.setdefault(got.sha256, counted) != counted and trial.check in ("M2", "M8"):
+        found.append("M8 two runs give different marks")
+    return found
+
+
+def without_time(m: Mark) -> Mark:
+    """The mark of the parts that are the same on every machine."""
+    parts = tuple(p for p in m.parts if p.kind != "speed")
+    return Mark(m.item, m.title, 0.0, m.worth, "correct", parts, m.section)

@@ -1,0 +1,64 @@
+"""The grader's own process: runs a notebook in a student's process, and marks what it answers.
+
+Jobs come as lines of JSON on stdin; what happens goes out as lines of JSON, one event each:
+
+    {"cells": [...]}       the cells that failed, once the notebook has been run
+    {"item": "ex03.1"}     this item is being checked now
+    {"mark": {...}}        this came of it
+    {"end": true}
+
+Schedules are built, run and timed here, never in the student's process. One that takes forever is
+ended with this process: grader.py starts another one for the rest.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from dataclasses import asdict
+from typing import Any
+
+from .item import Item
+from .items import exercise_named
+from .sandbox import Limits, limit_memory
+from .score import mark
+from .student import Student
+
+
+def main() -> None:
+    """Serve jobs until stdin ends."""
+    events = os.fdopen(os.dup(1), "w", encoding="utf-8", errors="replace")
+    os.dup2(2, 1)  # whatever else prints must not end up between events
+
+    def tell(event: Any) -> None:
+        events.write(json.dumps(event, ensure_ascii=False) + "\n")
+        events.flush()
+
+    tell({"ready": True})
+    for line in sys.stdin:
+        work(json.loads(line), tell)
+        tell({"end": True})
+
+
+def work(job: dict[str, Any], tell: Any) -> None:
+    """One notebook: {"exercise", "items", "cells", "seeds", "limits"}."""
+    limits = Limits(**job["limits"])
+    limit_memory(2 * limits.memory)  # formulas and schedules that come back may ask for much, too
+    student = Student([(n, text) for n, text in job["cells"]], limits)
+    try:
+        tell({"cells": [asdict(report) for report in student.failed]})
+        for item in exercise_named(job["exercise"]).items:
+            if item.id in job["items"]:
+                tell({"item": item.id})
+                tell({"mark": _marked(item, student, job["seeds"])})
+    finally:
+        student.close()
+
+
+def _marked(item: Item, student: Student, seeds: list[int | None]) -> dict[str, Any]:
+    return mark(item, lambda *args: student.call(item.answer, args), seeds).to_json()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,29 @@
+"""The footprint of each element times the number of elements; windows that overlap are shared.
+
+And a convolution whose result is one row too short.
+"""
+
+EXPECT = {"ex01.1": "wrong-shape", "ex01.4": "wrong-value"}
+
+
+def conv2d(data, weight, stride):
+    channels, height, width = data.shape
+    filters, _, kernel, _ = weight.shape
+    c = te.reduce_axis((0, channels), name="c")
+    dy = te.reduce_axis((0, kernel), name="dy")
+    dx = te.reduce_axis((0, kernel), name="dx")
+    return te.compute(
+        (filters, (height - kernel) // stride, (width - kernel) // stride + 1),
+        lambda f, y, x: te.sum(
+            data[c, y * stride + dy, x * stride + dx] * weight[f, c, dy, dx], axis=[c, dy, dx]
+        ),
+        name="conv",
+    )
+
+
+def footprint(C, tile):
+    counts = {}
+    for point in product(*(range(start, start + extent) for start, extent in tile)):
+        for name, _ in reads(C, point):
+            counts[name] = counts.get(name, 0) + 1
+    return counts

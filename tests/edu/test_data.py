@@ -1,0 +1,152 @@
+"""What crosses the fence comes back the same: plain values, formulas, loops, schedules."""
+
+import json
+
+import numpy as np
+import pytest
+
+import minitvm as tvm
+from minitvm import te, tir
+from minitvm.base import ExprError, ScheduleError
+from minitvm.edu.data import Reader, Writer, operations
+from minitvm.te import Schedule
+from minitvm.tensor import MAX, MIN, PROD, SUM, ComputeOp, evaluate
+from minitvm.testing import random_program, random_schedule
+
+
+def there_and_back(value, given=()):
+    """`value` through JSON, as another process would see it."""
+    writer = Writer(operations(given))
+    body = json.loads(json.dumps([writer.write(value), writer.rows]))
+    return Reader(body[1], writer.arrays, operations(given)).read(body[0])
+
+
+def matmul(n=4):
+    A = te.placeholder((n, n), name="A")
+    B = te.placeholder((n, n), name="B")
+    k = te.reduce_axis((0, n), name="k")
+    C = te.compute((n, n), lambda i, j: te.sum(A[i, k] * B[k, j], axis=k), name="C")
+    return A, B, C
+
+
+def own_reducers(ops) -> bool:
+    """Is there a reduction other than sum, prod, max and min?"""
+    everything = operations(op.output(0) for op in ops)
+    reductions = [op.reduction for op in everything if isinstance(op, ComputeOp)]
+    return any(r is not None and r.reducer not in (SUM, PROD, MAX, MIN) for r in reductions)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [None, True, 3, -2.5, float("inf"), "text", [1, (2, 3)], {"a": [1], (0, 1): None}, (), [], {}],
+    ids=str,
+)
+def test_plain_values_come_back_equal(value) -> None:
+    found = there_and_back(value)
+    assert found == value
+    assert type(found) is type(value)
+
+
+def test_numbers_of_numpy_become_numbers_of_python() -> None:
+    assert there_and_back([np.int64(3), np.float32(0.5), np.bool_(True)]) == [3, 0.5, True]
+
+
+def test_arrays_keep_shape_and_type() -> None:
+    a = np.arange(6, dtype="int16").reshape(2, 3).T
+    found = there_and_back(a)
+    assert found.dtype == a.dtype
+    assert (found == a).all()
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_random_formulas_keep_their_meaning(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    program = random_program(rng)
+    inputs = {**program.arrays(rng), **program.sizes}
+    given = [*program.inputs]
+    if program.sizes or own_reducers(program.ops):
+        pytest.skip("symbolic sizes and reducers of one's own do not leave a notebook")
+    outputs = there_and_back(list(program.outputs), given)
+    for got, want in zip(evaluate(outputs, inputs), evaluate(program.outputs, inputs), strict=True):
+        np.testing.assert_array_equal(got, want)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_random_schedules_come_back_step_by_step(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    program = random_program(rng)
+    s = random_schedule(program.ops, rng)
+    if s.state.intrins:
+        pytest.skip("intrinsics come with the problem, or not at all")
+    assert there_and_back(s, program.outputs).steps == s.steps
+
+
+def test_a_schedule_is_replayed_on_the_readers_own_tensors() -> None:
+    theirs, ours = matmul(), matmul()
+    s = te.create_schedule(theirs[2].op)
+    s[theirs[2]].split(s[theirs[2]].op.axis[0], factor=2)
+    writer = Writer(operations(theirs))
+    found = Reader([], [], operations(ours)).read(writer.write(s))
+    assert found.outputs == [ours[2].op]
+    assert found.steps == s.steps
+
+
+def test_a_copied_output_is_still_the_one_of_the_problem() -> None:
+    A, B, C = matmul()
+    s = te.create_schedule(C.op)
+    s.cache_write(C, "local")
+    found = there_and_back(s, [A, B, C])
+    assert str(tvm.lower(found, [A, B, C])) == str(tvm.lower(s, [A, B, C]))
+
+
+def test_loop_programs_print_the_same() -> None:
+    A, B, C = matmul(5)
+    s = te.create_schedule(C.op)
+    s[C].split(s[C].op.axis[0], factor=2)
+    func = tvm.lower(s, [A, B, C], until="nest")
+    assert str(there_and_back(func)) == str(func)
+
+
+def test_shared_variables_stay_shared() -> None:
+    i = tir.Var("i", 0, 7)
+    first, second = there_and_back([i, i + 1])
+    assert tir.same(first + 1, second)
+
+
+def test_an_illegal_step_is_refused_on_reading() -> None:
+    A, B, C = matmul()
+    good = te.create_schedule(C.op)
+    good[C].split(good[C].op.axis[0], factor=2)
+    steps = good.to_json().replace('"i"', '"nowhere"')
+    with pytest.raises(ScheduleError):
+        Schedule.from_json(steps, [C.op])
+    with pytest.raises(ScheduleError):
+        Reader([], [], operations([A, B, C])).read(["schedule", steps, [["given", 2]]])
+
+
+@pytest.mark.parametrize("value", [object(), lambda: 0, {1, 2}, np.array(["a"]), b"bytes", 1j])
+def test_what_is_no_data_is_refused(value) -> None:
+    with pytest.raises(ExprError, match="cannot be handed in"):
+        Writer().write(value)
+
+
+def test_a_reduction_of_ones_own_is_refused() -> None:
+    A = te.placeholder((4,), name="A")
+    k = te.reduce_axis((0, 4), name="k")
+    biggest = te.comm_reducer(te.max, te.min_value, name="biggest")
+    C = te.compute((1,), lambda i: biggest(A[k], axis=k), name="C")
+    with pytest.raises(ExprError, match="a Reducer cannot be handed in"):
+        Writer().write(C)
+
+
+def test_only_known_constructors_are_called() -> None:
+    with pytest.raises(KeyError):
+        Reader([["Popen", "true"]], [])
+
+
+def test_lists_in_lists_end_somewhere() -> None:
+    deep: list = ["list", []]
+    for _ in range(300):
+        deep = ["list", [deep]]
+    with pytest.raises(ExprError, match="too deep"):
+        Reader([], []).read(deep)

@@ -1,0 +1,92 @@
+"""In a notebook: a check shows a box that is also text, and ends with the points."""
+
+import pytest
+
+from minitvm import edu, te
+from minitvm.base import ArgumentError
+from minitvm.edu import live
+from minitvm.edu.__main__ import main
+
+
+@pytest.fixture
+def shown(monkeypatch: pytest.MonkeyPatch) -> list:
+    """What is displayed."""
+    found: list = []
+    monkeypatch.setattr(live, "show_in_notebook", found.append)
+    return found
+
+
+def matmul(A, B):
+    k = te.reduce_axis((0, A.shape[1]), name="k")
+    shape = (A.shape[0], B.shape[1])
+    return te.compute(shape, lambda i, j: te.sum(A[i, k] * B[k, j], axis=k), name="C")
+
+
+def test_a_right_answer_gets_its_points_and_a_box(shown: list) -> None:
+    assert edu.check("ex00.1", matmul) == 1.0
+    (box,) = shown
+    assert repr(box).startswith("ex00.1 a matrix product: correct (1 of 1 points)")
+    assert "correct (1 of 1 points)" in box._repr_html_()
+
+
+def test_a_stub_is_not_started(shown: list) -> None:
+    def stub(A, B):
+        raise NotImplementedError("ex00.1: see notebook 00")
+
+    assert edu.check("ex00.1", stub) == 0.0
+    assert "not started" in repr(shown[0])
+
+
+def test_an_answer_that_raises_gets_its_error_as_feedback(shown: list) -> None:
+    assert edu.check("ex00.1", lambda A, B: A.no_such_thing) == 0.0
+    assert "AttributeError" in repr(shown[0])
+
+
+def test_two_checks_of_the_same_answer_show_the_same(shown: list) -> None:
+    edu.check("ex00.1", lambda A, B: A)
+    edu.check("ex00.1", lambda A, B: A)
+    assert repr(shown[0]) == repr(shown[1])
+
+
+def test_points_can_be_asked_for_in_silence(shown: list) -> None:
+    assert edu.check("ex00.1", matmul, show=False) == 1.0
+    assert shown == []
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda: edu.check("ex99.1", matmul), "there is no such exercise"),
+        (lambda: edu.check("ex00.9", matmul), "one of ex00.1, ex00.2"),
+        (lambda: edu.check("ex00.1", 3), "not a function"),
+        (lambda: edu.check(None, matmul), "there is no such exercise"),
+        (lambda: edu.hint("ex00.1", 4), "levels are 1 to 3"),
+        (lambda: edu.hint("ex00.1", "1"), "levels are 1 to 3"),
+    ],
+)
+def test_nonsense_is_refused_with_what_would_work(call, words: str) -> None:
+    with pytest.raises(ArgumentError, match=words):
+        call()
+
+
+def test_hints_come_one_by_one(capsys) -> None:
+    edu.hint("ex00.1")
+    assert capsys.readouterr().out.startswith("ex00.1, hint 1 of 3: Two things are needed")
+    assert main(["hint", "ex00.1", "3"]) == 0
+    assert "hint 3 of 3" in capsys.readouterr().out
+
+
+def test_the_command_line_refuses_in_one_line(capsys) -> None:
+    assert main(["hint", "ex77.1"]) == 1
+    assert capsys.readouterr().err.startswith("error: exercise 'ex77'")
+
+
+def lonely(n):
+    return te.placeholder((n,), name="A"), ELSEWHERE  # noqa: F821
+
+
+def test_a_problem_knows_its_own_names_only() -> None:
+    with pytest.raises(NameError, match="ELSEWHERE"):
+        edu.problem(lonely, 3)
+    with pytest.raises(ArgumentError, match="at the top of the file"):
+        edu.problem(lambda n: n, 3)
