@@ -2,8 +2,11 @@
 
     viz.NestPlayer(s, [A, B, C])      a schedule, step by step: drag its loops, watch its order
     viz.TripleView(s, [A, B, C])      formula, loops and code side by side, linked
+    viz.IndexLens(C)                  which elements of its inputs each element of C reads
+    viz.PassExplorer(s, [A, B, C])    the program before and after each lowering pass
     viz.CacheLens(s, [A, B, C])       its accesses through a simulated cache, one by one
     viz.RooflineDot({"a": s, ...})    schedules under a roofline
+    viz.TimingLab({"a": f, "b": g}, args)   is it really faster? measured in turns
     viz.ComputeAtSlider(s, B, C)      a stage at each loop of its reader: storage, work, locality
 
 How to make another one. A picture is data, drawn by pure functions:
@@ -59,11 +62,14 @@ from .controls import (
     Toggle,
 )
 from .grids import Grid, grids_of, order_frames
+from .index_lens import IndexLens
 from .kinds import KINDS, Kind, contrast, css_colour, ink, light_colour
 from .nest import nest_ascii, nest_scene, nest_shapes
 from .order import Order, Tick, order_of
+from .pass_explorer import PassExplorer
 from .player import NestPlayer
 from .png import png
+from .reads import Reads, footprint, reads_of
 from .roofline import Dot, Machine, RooflineDot
 from .roofline_scene import Point, roofline_scene
 from .scene import (
@@ -83,6 +89,8 @@ from .scene import (
     wrapped,
 )
 from .svg import svg
+from .timing_lab import TimingLab
+from .timings import Timing, Verdict, compare_times
 from .triple import TripleView
 from .visual import Visual
 
@@ -100,6 +108,7 @@ __all__ = [
     "Frame",
     "Grid",
     "Group",
+    "IndexLens",
     "Kind",
     "Layout",
     "Line",
@@ -108,9 +117,11 @@ __all__ = [
     "NestPlayer",
     "Order",
     "Panel",
+    "PassExplorer",
     "Place",
     "Point",
     "Polygon",
+    "Reads",
     "Rect",
     "Refusal",
     "RooflineDot",
@@ -123,19 +134,24 @@ __all__ = [
     "Text",
     "TextInput",
     "Tick",
+    "Timing",
+    "TimingLab",
     "Toggle",
     "Totals",
     "TripleView",
+    "Verdict",
     "Visual",
     "Window",
     "cache_frames",
     "cache_run",
     "cache_scene",
     "clipped",
+    "compare_times",
     "compute_at_scene",
     "contents",
     "contrast",
     "css_colour",
+    "footprint",
     "grids_of",
     "ink",
     "keys_of",
@@ -149,6 +165,7 @@ __all__ = [
     "order_of",
     "places",
     "png",
+    "reads_of",
     "roofline_scene",
     "shifted",
     "svg",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
 import numpy as np
@@ -23,6 +23,7 @@ from minitvm.cachesim import (
 )
 
 Array = np.ndarray[Any, np.dtype[Any]]
+LOOK_BACK = 1 << 14  # accesses
 PAGE = 4096  # a recorded run places each tensor at a multiple of it
 
 
@@ -138,13 +139,20 @@ def totals(run: CacheRun) -> tuple[Totals, ...]:
 
 
 def contents(run: CacheRun, upto: int) -> dict[int, list[int]]:
-    """set -> the lines it holds after `upto` accesses, the next one to leave first.
+    """set -> the lines it holds after `upto` accesses, the next one to leave first."""
+    many = LOOK_BACK
+    while True:  # of a long run, only so much is looked at as fills the cache
+        found = _held(run, max(0, upto - many), upto)
+        if many >= upto or sum(map(len, found.values())) == run.cache.lines:
+            return found
+        many *= 8
 
-    LRU keeps the lines last used; FIFO those last fetched.
-    """
-    before = run.lines[:upto]
+
+def _held(run: CacheRun, begin: int, end: int) -> dict[int, list[int]]:
+    """The lines that an LRU cache keeps are those last used; FIFO keeps those last fetched."""
+    before = run.lines[begin:end]
     if run.cache.policy == "fifo":
-        before = before[run.replay.outcome[:upto] != HIT]
+        before = before[run.replay.outcome[begin:end] != HIT]
     names, age = np.unique(before[::-1], return_index=True)
     found: dict[int, list[int]] = {}
     for line in cast("list[int]", names[np.argsort(age)].tolist()):  # the youngest first
@@ -193,6 +201,12 @@ def labels(trace: AccessTrace) -> tuple[str, ...]:
     return tuple(chr(ord("a") + n) if n < 26 else f"z{n}" for n in range(len(names)))
 
 
+def titles(trace: AccessTrace) -> tuple[str, ...]:
+    """The name of each buffer, after its letter if it has one: c T_conv2d"""
+    pairs = zip(labels(trace), trace.buffers, strict=True)
+    return tuple(b.name if label == b.name else f"{label} {b.name}" for label, b in pairs)
+
+
 def size_text(n: int) -> str:
     """2048 -> 2 KiB, 96 -> 96 bytes"""
     for unit, text in ((1 << 20, "MiB"), (1 << 10, "KiB")):
@@ -213,13 +227,9 @@ def cache_text(cache: Cache) -> str:
 
 def totals_table(run: CacheRun) -> list[str]:
     """A row for each buffer, and one for all."""
-    rows = [*totals(run)]
-    if len(rows) > 6:
-        rows = rows[:6]
-    found = run.replay
-    rows.append(
-        Totals("all", found.hits, found.compulsory, found.capacity, found.conflict, found.evictions)
-    )
+    r, names = run.replay, titles(run.trace)
+    rows = [replace(t, name=name) for t, name in zip(totals(run), names, strict=True)][:6]
+    rows.append(Totals("all", r.hits, r.compulsory, r.capacity, r.conflict, r.evictions))
     head = f"{'':9}{'accesses':>10}{'hits':>10}{'misses':>9}{'ratio':>8}{'evicted':>9}"
     return [head, *map(_total_row, rows)]
 
@@ -233,7 +243,7 @@ def footprint_table(run: CacheRun, most: int = 9) -> list[str]:
     """The lines that one turn of each loop touches, by buffer; do they fit into the cache?"""
     named = [b.name for b in run.trace.buffers][:3]
     more = len(run.trace.buffers) > len(named)
-    heads = [*named, "others"] if more else named
+    heads = [*labels(run.trace)[:3], *(["others"] if more else [])]
     head = "".join(f"{short(name, 7):>7}" for name in heads)
     rows = [f"{'one turn of':20}{'turns':>8}{head}{'lines':>7}  fit?"]
     for f in run.footprints[:most]:

@@ -10,7 +10,16 @@ import numpy as np
 from minitvm.accesses import AccessTrace
 from minitvm.cachesim import HIT, OUTCOMES, Histogram
 
-from .cache_run import CacheRun, Tenant, cache_text, footprint_table, labels, tenants, totals_table
+from .cache_run import (
+    CacheRun,
+    Tenant,
+    cache_text,
+    footprint_table,
+    labels,
+    tenants,
+    titles,
+    totals_table,
+)
 from .controls import Frame
 from .kinds import ink
 from .scene import Group, Line, Rect, Scene, Shape, Text, clipped, marked
@@ -151,7 +160,7 @@ def _tenant(
     buffer, number = w.run.own(t.line)
     kind = kind_of(buffer)
     (x, y), text = corner, f"{names[buffer]} {number}"
-    look, letters = ("frame", "frame") if hidden else (kind, ink(kind))
+    look, letters = ("hidden", "hidden") if hidden else (kind, ink(kind))
     shown = clipped(text, WAY - 2, 12)
     return Group(
         (
@@ -205,7 +214,7 @@ def _columns(w: Window, n: int) -> int:
         each = row // line
         if each <= ACROSS and count // each <= MOST_ROWS:
             return each
-    return ACROSS
+    return min(ACROSS, max(1, count))
 
 
 def _elements(run: CacheRun, n: int, line: int) -> str:
@@ -230,24 +239,26 @@ def strip_shapes(w: Window, x: float, y: float) -> tuple[list[Shape], float]:
         legend += 34 + 7 * len(text)
     top = y + 22
     each = min(10, (WIDTH - x - LEFT - MARGIN) / (w.stop - w.start))
-    rows = min(len(trace.buffers), MOST_BUFFERS)
+    rows, gap = min(len(trace.buffers), MOST_BUFFERS), min(1.0, each / 4)
+    for n in range(w.stop - w.start):  # marked while the access is shown
+        shapes.append(Rect(x + LEFT + n * each, top, each, rows * STRIP, "hidden", f"a{n}"))
     shapes += _rows_of(trace, x, top)
     for n in range(w.start, w.stop):
         row = int(trace.buffer[n])
         if row < rows:
             kind, tall = LOOKS[int(outcome[n])]
-            left = x + LEFT + (n - w.start) * each
             base = top + (row + 1) * STRIP - 2
-            shapes.append(Rect(left, base - tall, each, tall, kind, f"a{n - w.start}"))
+            left = x + LEFT + (n - w.start) * each
+            shapes.append(Rect(left, base - tall, each - gap, tall, kind))
     return shapes, top + rows * STRIP
 
 
 def _rows_of(trace: AccessTrace, x: float, top: float) -> Iterator[Shape]:
     """The names of the rows and the lines they stand on."""
-    for n, b in enumerate(trace.buffers[:MOST_BUFFERS]):
+    for n, name in enumerate(titles(trace)[:MOST_BUFFERS]):
         base = top + (n + 1) * STRIP - 2
         yield Rect(x, base - 14, 12, 12, kind_of(n))
-        yield Text(x + 18, base - 4, clipped(b.name, LEFT - 24, 12), size=12)
+        yield Text(x + 18, base - 4, clipped(name, LEFT - 22, 12), size=12)
         yield Line(((x + LEFT, base), (WIDTH - MARGIN, base)), "axis")
 
 

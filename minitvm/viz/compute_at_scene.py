@@ -13,6 +13,7 @@ from .scene import Group, Rect, Scene, Shape, Text, clipped, marked, wrapped
 WIDTH, NEST_WIDTH, MARGIN, TOP = 900, 390, 12, 40  # pixels
 LEFT, ROW, NAME = 416, 25, 108  # of the table; its rows; its first column
 COLUMN, BAR, LINE = 100, 50, 16  # one of three columns; its longest bar
+ABOUT = "distance: other elements touched from the store to the first use"
 COLUMNS = (("bytes kept", "orange"), ("computed", "sky"), ("distance", "pink"))
 
 
@@ -35,27 +36,25 @@ def compute_at_scene(
     now: int,
     refused: Sequence[str],
     title: str,
-    caption: str,
+    about: str,
 ) -> Scene:
-    """The loops with some of them marked, the table with row `now` framed, what is not legal."""
+    """The loops with some of them marked, the table with row `now` framed, what is not legal.
+
+    refused   places that are not legal, each with its reason;  about: what is read out
+    """
     bars, deepest = nest_shapes(nest, MARGIN, TOP, NEST_WIDTH)
     shapes: list[Shape] = [Text(MARGIN, 22, title, bold=True), *bars, *_heads()]
     y = TOP + 26
     for n, row in enumerate(rows):
         shapes.append(_row(row, rows, y + n * ROW, f"place:{n}", n == now))
-    y += len(rows) * ROW + 16
-    shapes.append(Text(LEFT + NAME, y, "bars grow with the square root", "soft", 12))
-    y += LINE + 6
-    for text in refused:
-        for part in wrapped(f"not {text}", WIDTH - LEFT - MARGIN, 12):
-            shapes.append(Text(LEFT, y, part, "soft", 12))
+    y += len(rows) * ROW + 20
+    notes = [f"not {text}" for text in refused]
+    for text in [*notes, ABOUT, "bars grow with the square root"]:
+        for part in wrapped(text, WIDTH - LEFT - MARGIN, 12):
+            shapes.append(Text(LEFT + 8, y, part, "soft", 12))
             y += LINE
-    y += 6
-    for part in wrapped(caption, WIDTH - LEFT - MARGIN, 12):
-        shapes.append(Text(LEFT, y, part, size=12))
-        y += LINE
     height = max(deepest, y - LINE + 6) + MARGIN
-    return marked(Scene(WIDTH, height, tuple(shapes), title, caption), marks)
+    return marked(Scene(WIDTH, height, tuple(shapes), title, about), marks)
 
 
 def _heads() -> Iterator[Shape]:

@@ -79,14 +79,14 @@ def source_of(t: Tensor) -> str:
     op, p = cast("ComputeOp", t.op), Source()
     inputs = names_of(t, p)
     body = op.body[t.value_index]
-    args = ", ".join(p.name(a) for a in op.axis)
+    head = " ".join(["lambda", ", ".join(p.name(a) for a in op.axis)]).rstrip()
     if not isinstance(body, Reduce):
-        return f"lambda {args}: {p.expr(body)}"
+        return f"{head}: {p.expr(body)}"
     axes = ", ".join(n for n, x in inputs.items() if isinstance(x, Axis))
     sources = ", ".join(p.expr(e) for e in body.sources)
     several = f"[{axes}]" if len(body.axes) > 1 else axes
     where = "" if body.where is tir.TRUE else f", where={p.expr(body.where)}"
-    return f"lambda {args}: te.{body.reducer.name}({sources}, axis={several}{where})"
+    return f"{head}: te.{body.reducer.name}({sources}, axis={several}{where})"
 
 
 def names_of(t: Tensor, p: Printer) -> dict[str, Any]:
@@ -116,7 +116,7 @@ def made_from(
             f"formula {source.strip()!r}", "it is not a function of the indices", "lambda i: A[i]"
         )
     found = te.compute(tuple(shape) or fitted(made, like), made, name=like.name)
-    return found[0] if isinstance(found, tuple) else cast("Tensor", found)
+    return cast("Tensor", as_tuple(found)[0])
 
 
 def fitted(formula: Callable[..., Any], like: Tensor) -> tuple[Index, ...]:

@@ -76,7 +76,8 @@ class IndexLens(Visual):
             what = f"{t.name} reads no element of it"
             raise ArgumentError(f"IndexLens: {unread[0]}", what, "leave it out of args")
         self.tensor, self._reads, self._panes = t, reads, lens
-        self._names |= names_of(t, Source())
+        inputs = zip(lens[1:], reads.pairs, strict=True)
+        self._names |= {pane.name: u for pane, u in inputs} | names_of(t, Source())
         self._source = source_of(t)
         self._frames = _frames(t, reads, lens)
         self._first = _first(lens[0], at)

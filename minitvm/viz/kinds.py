@@ -99,6 +99,7 @@ KINDS: dict[str, Kind] = {
     "now": Kind("yellow", "black", 2, ink="black"),
     "way": Kind("none", "soft", 1),
     "start": Kind("soft", "paper"),
+    "hidden": Kind(),  # until a frame marks it
     # series of a plot, points, regions; use with a letter, a dash or a hatch
     "orange": Kind("orange", "orange", 2, ink="black"),
     "sky": Kind("sky", "sky", 2, ink="black"),

@@ -15,7 +15,8 @@ from .reads import Array, distinct
 from .scene import Rect, Shape, Text, text_width
 
 LINE, GUTTER, GAP = 16, 26, 10  # pixels: a line of text, row numbers, between slices
-LARGEST, SMALLEST = 24, 5  # pixels of a cell's side
+LARGEST, SMALLEST = 24, 6  # pixels of a cell's side
+HEIGHT = 330  # of all slices of a pane, if its cells are not too small then
 MOST = (4, 4, 16, 16)  # cells in the last four dimensions, a cell standing for more elements
 MOST_CELLS = 600
 
@@ -102,9 +103,8 @@ def pane_around(name: str, shape: tuple[int, ...], offsets: Array) -> Pane:
     if len(shape) == 1:
         most = [2 * MOST[-1]]
     each = [-(-(high - low) // m) for (low, high), m in zip(box, most, strict=True)]
-    while (
-        prod(cells := [-(-(h - l) // e) for (l, h), e in zip(box, each, strict=True)]) > MOST_CELLS
-    ):
+    sizes = [high - low for low, high in box]
+    while prod(cells := [-(-n // e) for n, e in zip(sizes, each, strict=True)]) > MOST_CELLS:
         each[cells.index(max(cells))] *= 2
     return Pane(name, shape, tuple(low for low, _ in box), tuple(cells), tuple(each))
 
@@ -114,8 +114,10 @@ def pane_around(name: str, shape: tuple[int, ...], offsets: Array) -> Pane:
 
 def cell_size(pane: Pane, width: float) -> float:
     """Pixels of a cell's side, if the pane may be `width` wide."""
-    room = (width - GUTTER - GAP * (pane.across - 1)) / (pane.across * pane.columns)
-    return float(max(SMALLEST, min(LARGEST, room // 1)))
+    down = len(pane.slices) // pane.across
+    wide = (width - GUTTER - GAP * (pane.across - 1)) / (pane.across * pane.columns)
+    high = (HEIGHT - down * (_above(pane) + GAP)) / (down * pane.rows)
+    return float(max(SMALLEST, min(LARGEST, wide // 1, high // 1)))
 
 
 def pane_size(pane: Pane, size: float, head: float) -> tuple[float, float]:

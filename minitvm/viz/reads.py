@@ -88,7 +88,7 @@ def places_of(t: Tensor, offsets: Array) -> tuple[Place, ...]:
 
 def _span(part: Any, d: int, n: int) -> Array:
     """The coordinates that an entry of a tile stands for."""
-    pair: Any = part if isinstance(part, tuple | list) else (part, 1)
+    pair = cast("Sequence[Any]", part if isinstance(part, tuple | list) else (part, 1))
     whole = len(pair) == 2 and all(isinstance(x, int) and not isinstance(x, bool) for x in pair)
     start, extent = pair if whole else (0, 0)
     if not 0 <= start < start + extent <= n:
@@ -135,7 +135,7 @@ def checked(t: Any) -> Tensor:
 def terms_of(t: Tensor) -> int:
     """How many points the reduction of `t` has at most; 1 if it has none."""
     axes = t.op.reduce_axis if isinstance(t.op, ComputeOp) else ()
-    return prod(max(0, (a.high or 0) - (a.low or 0) + 1) for a in axes)
+    return prod(max(0, int(a.high) - int(a.low) + 1) for a in axes)
 
 
 def reads_of(t: Tensor, points: Array, stop: tuple[Tensor, ...] = ()) -> Reads:
@@ -161,7 +161,7 @@ def _joined(elements: Array, middle: Array, more: Array) -> Array:
     first = np.searchsorted(more[:, 0], middle, "left")
     count = np.searchsorted(more[:, 0], middle, "right") - first
     begin = np.cumsum(count) - count
-    at = np.arange(count.sum()) - np.repeat(begin - first, count)
+    at: Array = np.arange(int(count.sum())) - np.repeat(begin - first, count)
     return np.stack([np.repeat(elements, count), more[at, 1]], axis=1)
 
 
@@ -214,7 +214,7 @@ class _Walk:
         axes = self.op.reduce_axis
         firsts = [np.asarray(self.value(a.start)) for a in axes]
         stops = [f + self.value(a.extent) for f, a in zip(firsts, axes, strict=True)]
-        spans = [
+        spans: list[Array] = [
             np.arange(f.min(), s.max()) if s.size else np.arange(0)
             for f, s in zip(firsts, stops, strict=True)
         ]

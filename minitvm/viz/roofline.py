@@ -168,8 +168,8 @@ class RooflineDot(Visual):
         d, m = self.dots[n], self.machine
         i = d.intensity
         caption = (
-            f"{d.name}: {i.flops} operations, {i.bytes_moved} bytes moved, "
-            f"{i.bytes_touched} bytes touched\n{_verdict(d, m)}"
+            f"{i.flops} operations, {i.bytes_moved} bytes moved, {i.bytes_touched} touched\n"
+            f"{_verdict(d, m)}"
         )
         return Frame({f"dot:{n}": "now", f"row:{n}": "now"}, caption)
 

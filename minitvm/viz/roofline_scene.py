@@ -13,6 +13,7 @@ WIDTH, HEIGHT = 660, 420  # pixels
 LEFT, RIGHT, TOP, BOTTOM = 70, 20, 40, 58  # between the edge and the axes
 TICK = 44  # pixels between labels, at least
 RADIUS = 6
+BOLD = 1.12  # times the width of plain text
 Box = tuple[float, float, float, float]  # left, top, right, bottom
 
 
@@ -159,12 +160,12 @@ def _dots(axes: Axes, points: Sequence[Point], roof: Line) -> list[Shape]:
         text, box = _place(name, *centres[group[0]], taken, lines)
         taken.append(box)
         left, top, right, bottom = box
-        names += [Rect(left - 2, top, right - left, bottom - top, "paper", radius=3), text]
+        names += [Rect(left - 2, top, right - left + 3, bottom - top, "paper", radius=3), text]
     for n, (p, (x, y)) in enumerate(zip(points, centres, strict=True)):
         kind = "blue" if p.measured else "store"
         tip = f"{p.name}: {p.intensity:.3g} operations a byte, {p.gflops:.3g} GFLOP/s"
         side = 2 * RADIUS
-        disc = Rect(x - RADIUS, y - RADIUS, side, side, kind, radius=RADIUS)
+        disc = Rect(x - RADIUS, y - RADIUS, side, side, kind, radius=side)
         names.append(Group((disc,), f"dot:{n}", tip))
     return names
 
@@ -191,18 +192,20 @@ def _place(
     name: str, x: float, y: float, taken: Sequence[Box], lines: Sequence[Box]
 ) -> tuple[Text, Box]:
     """The name of a dot beside it, where nothing is; if need be on a line, but on no other text."""
-    wide = text_width(name, 12)
-    sides: list[tuple[float, float]] = [(x - 10 - wide, y + 4), (x + 10, y + 4)]
-    for far in (14, 20):
-        left = (x + 6, x - wide / 2, x - 6 - wide)
-        sides += [(a, y + side + 4) for side in (far, -far) for a in left]
-    inside = (LEFT, TOP, WIDTH - RIGHT, HEIGHT - BOTTOM - 22)
-    boxes = [(left, base - 11, left + wide, base + 3) for left, base in sides]
+    wide = text_width(name, 12) * BOLD
+    beside = ((-10, 4, "end"), (10, 4, "start"))
+    near = [(dx, dy, a) for dy in (18, -10, 24, -16) for dx, a in ((6, "start"), (-6, "end"))]
+    inside = (LEFT + 4, TOP, WIDTH - RIGHT, HEIGHT - BOTTOM - 22)
+    found: list[tuple[Text, Box]] = []
+    for dx, dy, anchor in (*beside, *near):
+        base, left = y + dy, x + dx - (wide if anchor == "end" else 0)
+        text = Text(x + dx, base, name, size=12, anchor=anchor, bold=True)
+        found.append((text, (left, base - 11, left + wide, base + 3)))
     for others in ([*taken, *lines], taken):
-        for (left, base), box in zip(sides, boxes, strict=True):
+        for text, box in found:
             if _within(box, inside) and not any(_meet(box, other) for other in others):
-                return Text(left, base, name, size=12, bold=True), box
-    return Text(*sides[0], name, size=12, bold=True), boxes[0]
+                return text, box
+    return found[0]
 
 
 def _within(a: Box, b: Box) -> bool:

@@ -64,6 +64,11 @@ const CONTROLS = {
     const input = node("input", {
       type: "text", size: c.columns, "data-name": c.name,
       onchange: () => tell(c.name, input.value),
+      onkeydown: (e) => { // leaving the field sends it; Enter alone does not in JupyterLab
+        if (e.key !== "Enter") return;
+        input.blur();
+        input.focus();
+      },
     });
     return labelled(c, input);
   },

@@ -1,0 +1,100 @@
+"""A program step by step: what each memory holds, who wrote it, what is read and written now."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from minitvm.accel import Config, Load, Memory, Program, Store, in_order, mnemonic, simulate
+
+from .accelerator_use import Ints, Use, uses
+
+STEPS = 64  # of a window
+MEMORIES = (Memory.INP, Memory.WGT, Memory.ACC, Memory.OUT, Memory.UOP)
+
+
+@dataclass(frozen=True, eq=False)
+class Occupancy:
+    """The steps of a program in a legal order: its own as far as the tokens permit.
+
+    order   the instruction of each step; shorter than the program at a deadlock
+    """
+
+    program: Program
+    config: Config
+    order: tuple[int, ...]
+    uses: tuple[Use, ...]
+
+    @cached_property
+    def shown(self) -> dict[Memory, int]:
+        """How many elements of each memory are drawn: the next power of two above those used."""
+        most = dict.fromkeys(MEMORIES, 1)
+        for use in self.uses:
+            for memory in (*use.reads, *use.writes):
+                most[memory] = max(most[memory], int(use.elements(memory).max(initial=0)) + 1)
+        return {memory: 1 << (count - 1).bit_length() for memory, count in most.items()}
+
+    def states(self, start: int, stop: int) -> Iterator[dict[Memory, Ints]]:
+        """After each step, the step that wrote each element last, -1 for none."""
+        owner = {memory: np.full(self.shown[memory], -1, np.int64) for memory in MEMORIES}
+        for step, n in enumerate(self.order[:stop]):
+            for memory, elements in self.uses[n].writes.items():
+                owner[memory][elements] = step
+            if step >= start:
+                yield owner
+
+    def text(self, step: int) -> str:
+        """gemm 7, or A[0:16] for a load: who wrote something."""
+        n = self.order[step]
+        use = self.uses[n]
+        name = mnemonic(self.program.instructions[n])
+        return f"{use.area}[{span(use.dram)}]" if use.area else f"{name} {n}"
+
+    def caption(self, step: int) -> str:
+        """The instruction of a step, what it reads and what it writes."""
+        n = self.order[step]
+        use, name = self.uses[n], mnemonic(self.program.instructions[n])
+        reads = [f"{m.name}[{span(use.reads[m])}]" for m in MEMORIES if m in use.reads]
+        writes = [f"{m.name}[{span(use.writes[m])}]" for m in MEMORIES if m in use.writes]
+        if use.area:
+            outward = isinstance(self.program.instructions[n], Store)
+            (writes if outward else reads).append(f"{use.area}[{span(use.dram)}]")
+        lines = [f"step {step + 1} of {len(self.order)}: instruction {n} ({name})"]
+        lines += [f"reads   {', '.join(reads)}"] if reads else []
+        lines += [f"writes  {', '.join(writes)}"] if writes else []
+        return "\n".join(lines if len(lines) > 1 else [*lines, "moves nothing"])
+
+
+def occupancy(program: Program, config: Config) -> Occupancy:
+    """The steps of a program. ArgumentError for addresses that do not exist."""
+    simulate(program, config)
+    return Occupancy(program, config, in_order(program), uses(program, config))
+
+
+def runs(elements: Ints) -> list[tuple[int, int]]:
+    """Increasing numbers as stretches [first, after the last): 0 1 2 7 -> (0, 3), (7, 8)."""
+    if not len(elements):
+        return []
+    cuts = np.flatnonzero(np.diff(elements) != 1) + 1
+    parts = np.split(elements, cuts)
+    return [(int(part[0]), int(part[-1]) + 1) for part in parts]
+
+
+def span(elements: Ints) -> str:
+    """0:16, or 7, or 0:3, 8:11, or 0:64 (12 of them): which elements, shortly."""
+    found = runs(elements)
+    if len(found) > 3:
+        return f"{found[0][0]}:{found[-1][1]} ({len(elements)} of them)"
+    return ", ".join(str(a) if b == a + 1 else f"{a}:{b}" for a, b in found)
+
+
+def engine(program: Program, n: int) -> str:
+    """The part of the machine that an instruction uses: dma, gemm, alu, or "" for none."""
+    instruction = program.instructions[n]
+    if isinstance(instruction, Load | Store):
+        return "dma" if instruction.x else ""
+    name = mnemonic(instruction)
+    return "" if name == "finish" else "gemm" if name in ("gemm", "reset") else "alu"

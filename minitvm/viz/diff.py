@@ -1,0 +1,106 @@
+"""Two texts side by side, their changed lines marked."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from difflib import SequenceMatcher
+from typing import TypeAlias
+
+from .controls import CodeLine
+
+Row: TypeAlias = tuple[str | None, str | None]  # before, after; None where there is no such line
+CONTEXT = 3  # equal lines kept around a change where long equal parts are folded
+LONG = 60  # lines: a shorter program is shown whole
+LARGE = 1500  # lines: larger ones are compared by their ends only, as comparing is quadratic
+
+
+def rows_of(before: Sequence[str], after: Sequence[str]) -> list[Row]:
+    """The lines of both texts in rows, equal ones in one row, each text in order."""
+    start = _alike(before, after)
+    end = _alike(before[start:][::-1], after[start:][::-1])
+    old, new = before[start : len(before) - end], after[start : len(after) - end]
+    rows: list[Row] = [(a, a) for a in before[:start]]
+    codes = [("replace", 0, len(old), 0, len(new))]
+    if len(old) + len(new) < LARGE:
+        codes = SequenceMatcher(None, old, new, autojunk=False).get_opcodes()
+    for tag, i, j, k, m in codes:
+        if tag == "equal":
+            rows += [(a, a) for a in old[i:j]]
+        else:
+            rows += [(a, None) for a in old[i:j]] + [(None, b) for b in new[k:m]]
+    return rows + [(a, a) for a in before[len(before) - end :]]
+
+
+def _alike(a: Sequence[str], b: Sequence[str]) -> int:
+    """How many lines two texts have in common at their beginning."""
+    n = 0
+    while n < min(len(a), len(b)) and a[n] == b[n]:
+        n += 1
+    return n
+
+
+def folded(rows: Sequence[Row], most: int) -> list[Row | int]:
+    """The rows around changes; in place of a long equal part the number of its rows.
+
+    At most `most` entries, the last of them then the number of rows left out.
+    """
+    changed = [n for n, (a, b) in enumerate(rows) if a != b]
+    near = {m for n in changed for m in range(n - CONTEXT, n + CONTEXT + 1)}
+    found: list[Row | int] = []
+    for n, row in enumerate(rows):
+        last = found[-1] if found else None
+        if len(rows) <= LONG or n in near:
+            found.append(row)
+        elif isinstance(last, int):
+            found[-1] = last + 1
+        else:
+            found.append(1)
+    if len(found) <= most:
+        return found
+    rest = sum(r if isinstance(r, int) else 1 for r in found[most - 1 :])
+    return [*found[: most - 1], rest]
+
+
+def sides(entries: Sequence[Row | int]) -> tuple[tuple[CodeLine, ...], tuple[CodeLine, ...]]:
+    """Both columns, line by line beside each other: "- " before lines that go, "+ " that come."""
+    left, right = list[CodeLine](), list[CodeLine]()
+    for entry in entries:
+        if isinstance(entry, int):
+            for side in (left, right):
+                side.append(CodeLine(f"  … {entry} lines", note="later"))
+            continue
+        old, new = entry
+        if old == new:
+            left.append(CodeLine(f"  {old}"))
+            right.append(CodeLine(f"  {new}"))
+        elif old is not None:
+            left.append(CodeLine(f"- {old}", note="removed"))
+        else:
+            right.append(CodeLine(f"+ {new}", note="added"))
+        if old == new:
+            _level(left, right)
+    return tuple(left), tuple(right)
+
+
+def _level(left: list[CodeLine], right: list[CodeLine]) -> None:
+    """Empty lines before the last one of the shorter column, so that both stand level."""
+    short, by = (left, len(right) - len(left)) if len(left) < len(right) else (
+        right, len(left) - len(right)
+    )  # fmt: skip
+    short[-1:-1] = [CodeLine("")] * by
+
+
+def unified(entries: Sequence[Row | int]) -> list[CodeLine]:
+    """One column, as diff -u prints: "- " lines that go, "+ " lines that come."""
+    lines: list[CodeLine] = []
+    for entry in entries:
+        match entry:
+            case int():
+                lines.append(CodeLine(f"  … {entry} lines", note="later"))
+            case (None, new):
+                lines.append(CodeLine(f"+ {new}", note="added"))
+            case (old, None):
+                lines.append(CodeLine(f"- {old}", note="removed"))
+            case (old, _):
+                lines.append(CodeLine(f"  {old}"))
+    return lines

@@ -1,0 +1,278 @@
+"""TokenGantt: three units, their tokens, and what latency hiding is worth."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from textwrap import wrap
+from typing import Any
+
+from minitvm.accel import Config, Program, Unit, label, mnemonic, serial, text, vta_pynq
+from minitvm.base import ArgumentError
+
+from .accelerator_use import uses
+from .controls import Button, CodeLine, Control, Layout, Panel, Select, Slider, Toggle
+from .gantt_run import FLAGS, Look, changed, look, toggled, verdict_lines, virtual_threads
+from .gantt_scene import ENDS, View, appearance, gantt_frames, gantt_scene, names_of, title
+from .scene import Scene
+from .visual import Visual
+
+ACROSS = 64  # characters of a lane in text
+COLUMNS = 60  # of the verdict's panel
+COLOURS = ("instruction", "virtual thread")
+WAITING, STUCK = ".", "!"
+
+
+class TokenGantt(Visual):
+    """Load, compute and store over time: what runs, what waits for which token, what that costs.
+
+    Boxes are instructions, arrows are tokens from the push to the pop, shading is waiting. A dark
+    disc is a push, a white one a pop: click it and the token is gone, again and it is back. The
+    buttons do the same to the selected instruction; a click on an arrow drops its push and its pop.
+    The verifier says at once what that means: a deadlock with the units at a standstill, a race
+    with an order in which it goes wrong, a token left over. `program` is the edited program; the
+    one given stays as it is.
+
+    "one unit at a time" shows the same instructions without latency hiding. The browser plays the
+    time; of a long program a window is shown.
+
+    config   the accelerator; by default vta_pynq
+
+    Raises ArgumentError for what is no program, and for addresses outside the memories.
+    """
+
+    def __init__(self, program: Program, config: Config | None = None) -> None:
+        self.config = checked("TokenGantt", program, config)
+        self._hiding, self._by_thread, self._window = True, False, 0
+        self._original, self._edited = program, look(program, self.config)
+        self._serial = look(serial(program), self.config)
+        self._threads = self._thread_of(program)
+        self._serial_threads = self._thread_of(self._serial.program)
+        super().__init__()
+
+    @property
+    def program(self) -> Program:
+        """The program with the tokens as they were edited."""
+        return self._edited.program
+
+    def _thread_of(self, program: Program) -> tuple[int, ...]:
+        return virtual_threads(uses(program, self.config))
+
+    @property
+    def _look(self) -> Look:
+        return self._edited if self._hiding else self._serial
+
+    # --- what is shown ---
+
+    def _view(self) -> View:
+        edits = changed(self.program, self._original) if self._hiding else {}
+        threads = self._threads if self._hiding else self._serial_threads
+        window = min(self._window, len(self._look.spans) - 1)
+        return View(self._look, window, threads, edits, self._note(), self._by_thread)
+
+    def _note(self) -> str:
+        """How this compares with the other way to run it."""
+        ours, slow = self._edited.run, self._serial.run
+        if not self._hiding:
+            return (
+                "one unit at a time, no latency hiding"
+                if ours.blocked
+                else f"one unit at a time; with its own tokens {ours.cycles:,} cycles, "
+                f"the matrix unit used {ours.utilisation:.1%}"
+            )
+        own = f"one unit at a time: {slow.cycles:,} cycles, {slow.utilisation:.1%}"
+        if ours.blocked or not ours.cycles:
+            return own
+        return f"{own}; latency hiding makes it {slow.cycles / ours.cycles:.2f} times as fast"
+
+    def scene(self) -> Scene:
+        """The lanes, queues, legend and verdict of the window."""
+        return gantt_scene(self._view())
+
+    def ascii(self) -> str:
+        """Lanes of letters, cycles, how busy each unit is, the verdict."""
+        view = self._view()
+        lanes = [f"{unit.value:8}{lane_text(view, unit)}" for unit in Unit]
+        keys = "  ".join(_keys(view))
+        return "\n".join([title(view), view.note, "", *lanes, "", keys, "", *self._verdict()[:10]])
+
+    def _verdict(self) -> list[str]:
+        return [p for line in verdict_lines(self._look) for p in wrap(line, 96)]
+
+    def layout(self) -> Layout:
+        """What to colour, the window, the four flags; the instructions and the verdict."""
+        view = self._view()
+        shown = self._shown(view)
+        links = {f"line:{n}": (f"i:{n}",) for n in shown} | {
+            f"i:{n}": (f"line:{n}",) for n in shown
+        }
+        parts = [p for line in verdict_lines(self._look) for p in wrap(line, COLUMNS)]
+        return Layout(
+            controls=tuple(self._controls()),
+            frames=gantt_frames(view),
+            links=links,
+            panels=(
+                Panel("instructions", self._lines(view, shown)),
+                Panel("verdict", tuple(CodeLine(part) for part in parts)),
+            ),
+            selectable="i:",
+        )
+
+    def _controls(self) -> list[Control]:
+        found: list[Control] = [Toggle("hiding", "latency hiding", self._hiding)]
+        if max(self._threads) >= 0:
+            found.append(Select("colour", "colour", COLOURS, COLOURS[self._by_thread]))
+        last = len(self._look.spans) - 1
+        if last:
+            found.append(Slider("window", "window", 0, last, min(self._window, last)))
+        for flag, name in FLAGS.items():
+            tip = f"drop or add {flag} of the selected instruction"
+            found.append(Button(flag, name, self._hiding, tip))
+        edited = self.program != self._original
+        return [*found, Button("restore", "restore all", edited, "the tokens as they were given")]
+
+    def _shown(self, view: View) -> list[int]:
+        """The instructions that are listed: those of the window, and those that never run."""
+        within = {e.index for e in view.events}
+        if view.last:
+            within |= {b.index for b in self._look.run.blocked}
+        return list(range(min(within), max(within) + 1)) if within else []
+
+    def _lines(self, view: View, shown: list[int]) -> tuple[CodeLine, ...]:
+        """The instructions as text, numbered; edited ones and those that never run are marked."""
+        program, events = self._look.program, self._look.events
+        lines = text(program, self.config).split("\n")[-len(program.instructions) :]
+
+        def note(n: int) -> str:
+            return "removed" if n in view.changed else "" if n in events else "later"
+
+        return tuple(CodeLine(f"{n:4}  {lines[n]}", f"line:{n}", note(n)) for n in shown)
+
+    # --- what happens ---
+
+    def on(self, name: str, value: Any) -> str | None:
+        """A control or a click. What is refused changes nothing."""
+        match name:
+            case "hiding":
+                self._hiding, self._window = bool(value), 0
+            case "colour":
+                self._by_thread = str(value) == COLOURS[1]
+            case "window":
+                self._window = number("window", value, len(self._look.spans) - 1)
+            case "restore":
+                self._edited = look(self._original, self.config)
+                return "the tokens are as they were given"
+            case "click":
+                return self._click(str(value))
+            case _ if name in FLAGS:
+                return self._toggle([(self._chosen(), name)])
+            case _:
+                raise ArgumentError(f"event {name!r}", "TokenGantt does not know it")
+        return None
+
+    def _chosen(self) -> int:
+        """The number of the selected instruction."""
+        kind, _, n = self.selected.partition(":")
+        if kind != "i" or not n.isdecimal() or int(n) >= len(self.program.instructions):
+            raise ArgumentError("no instruction is selected", "a flag belongs to one", "click one")
+        return int(n)
+
+    def _click(self, key: str) -> str:
+        """A flag: drop or restore it. A token: drop both of its ends. An instruction: say what."""
+        match key.split(":"):
+            case ["f", n, flag] if n.isdecimal():
+                return self._toggle([(int(n), flag)])
+            case ["k", _, _]:
+                return self._toggle(self._ends(key))
+            case ["i", n] if n.isdecimal():
+                return self._describe(int(n))
+            case _:
+                return ""
+
+    def _ends(self, key: str) -> list[tuple[int, str]]:
+        """The push and the pop of a token: k:l2g:0 -> [(3, "push_next"), (5, "pop_prev")]"""
+        for t in self._edited.tokens:
+            if key == f"k:{t.queue.value}:{t.number}":
+                pushed, popped = ENDS[t.queue]
+                return [(n, flag) for n, flag in ((t.push, pushed), (t.pop, popped)) if n >= 0]
+        raise ArgumentError(f"token {key!r}", "the program has no such token")
+
+    def _toggle(self, flags: list[tuple[int, str]]) -> str:
+        """Turn flags round on a copy, simulate and verify it; say what that means."""
+        if not self._hiding:
+            raise ArgumentError(
+                "the tokens of one unit at a time",
+                "they are made, not placed",
+                "switch latency hiding on",
+            )
+        program = self.program
+        done: list[str] = []
+        for n, flag in flags:
+            program = toggled(program, n, flag)
+            there = getattr(program.instructions[n].flags, flag)
+            done.append(f"{'added' if there else 'dropped'} {flag} of {label(program, n)}")
+        self._edited = look(program, self.config)
+        self.selected = f"i:{flags[0][0]}"
+        return "\n".join([*done, verdict_lines(self._edited)[0]])
+
+    def _describe(self, n: int) -> str:
+        """What an instruction is, when it ran, and what it waited for."""
+        seen = self._look
+        if n >= len(seen.program.instructions):
+            raise ArgumentError(
+                f"instruction {n}", f"the last is {len(self.program.instructions) - 1}"
+            )
+        event = seen.events.get(n)
+        if event is None:
+            why = [str(b) for b in seen.run.blocked if b.index == n]
+            return why[0] if why else f"{label(seen.program, n)} never runs"
+        waits = ", ".join(f"{cycles:,} for {stall.value}" for stall, cycles in event.stalls)
+        times = f"cycles {event.start:,} to {event.end:,}"
+        return f"{label(seen.program, n)}: {times}" + (f"; waited {waits}" if waits else "")
+
+
+# --- helpers -----------------------------------------------------------------------------------
+
+
+def checked(who: str, program: Any, config: Any) -> Config:
+    """The configuration, vta_pynq by default, if these are a program and a configuration."""
+    if not isinstance(program, Program):
+        raise ArgumentError(
+            f"{who}({type(program).__name__})", "not a program", "accel.parse(text), or a Program"
+        )
+    if not isinstance(config, Config | None):
+        raise ArgumentError(f"config={config!r:.60}", "not a configuration", "accel.vta_pynq")
+    return config or vta_pynq
+
+
+def number(name: str, value: Any, last: int) -> int:
+    """The position of a slider."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= last:
+        raise ArgumentError(f"{name} {value!r}", f"there are {name}s 0 to {last}")
+    return int(value)
+
+
+def lane_text(view: View, unit: Unit) -> str:
+    """A unit's time as characters: GG..GG, a dot for waiting, a blank where there is nothing.
+
+    A character is what lasts longest in its part of the time; ! is waiting for ever.
+    """
+    begin, end = view.span
+    edges = [begin + (end - begin) * cell / ACROSS for cell in range(ACROSS + 1)]
+    cells: list[dict[str, float]] = [{" ": 0} for _ in range(ACROSS)]
+    for s in view.segments:
+        if s.unit is not unit:
+            continue
+        name = mnemonic(view.look.program.instructions[s.index])
+        mark = WAITING if s.stall else appearance(name)[1]
+        for cell, (low, high) in zip(cells, pairwise(edges), strict=True):
+            part = min(s.end, high) - max(s.begin, low)
+            if part > 0:
+                cell[mark] = cell.get(mark, 0) + part
+    stuck = view.last and any(b.unit is unit for b in view.look.run.blocked)
+    lane = "".join(max(cell, key=lambda c: cell[c]) for cell in cells)
+    return (f"{lane}{STUCK}" if stuck else lane).rstrip()
+
+
+def _keys(view: View) -> list[str]:
+    """G gemm, S store, ...: the letters of the lanes."""
+    return [f"{letter} {name}" for _, letter, name in names_of(view) if letter != "n"]

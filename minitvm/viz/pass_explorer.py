@@ -1,0 +1,270 @@
+"""PassExplorer: a program on its way through the lowering passes, before and after each."""
+
+from __future__ import annotations
+
+import inspect
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import wraps
+from typing import Any
+
+from minitvm.base import ArgumentError, Target
+from minitvm.driver import lower
+from minitvm.lowering import PASSES, Pass
+from minitvm.te import Schedule
+from minitvm.tir import Allocate, Evaluate, For, If, PrimFunc, Stmt, Store, walk
+
+from .controls import Button, CodeLine, Layout, Panel, Slider
+from .diff import Row, folded, rows_of, sides, unified
+from .kinds import ink
+from .player import arguments
+from .scene import Group, Line, Rect, Scene, Shape, Text, clipped, wrapped
+from .visual import Visual
+
+WIDTH, MARGIN, LINE = 808, 10, 16  # pixels
+BOX, GAP = 38, 8  # height of a pass, and between passes
+MOST_ROWS, MOST_DRAWN, MOST_LINES = 400, 26, 25  # in the widget, in the picture, in the text
+MOST_COLUMNS = 140  # of the text
+ACROSS = 4  # passes in a row of the picture
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Stage:
+    """One pass and what it did.
+
+    about    the first sentence of its description
+    before, after   the program as lines; seconds: the pass alone
+    """
+
+    name: str
+    about: str
+    before: tuple[str, ...]
+    after: tuple[str, ...]
+    statements: tuple[int, int]
+    seconds: float
+
+    @property
+    def changed(self) -> bool:
+        """Did the pass do anything?"""
+        return self.before != self.after
+
+
+def stages_of(
+    s: Schedule, args: Sequence[Any], target: Target, passes: tuple[Pass, ...]
+) -> tuple[Stage, ...]:
+    """What each pass does to the program of a schedule. Raises what lowering raises."""
+    seen: list[tuple[str, PrimFunc]] = []
+    spent: list[float] = []
+    timed = tuple(_timed(p, spent) for p in passes)
+    lower(s, args, target=target, passes=timed, watch=lambda name, f: seen.append((name, f)))
+    lines = [tuple(str(func).rstrip("\n").split("\n")) for _, func in seen]
+    sizes = [count(func.body) for _, func in seen]
+    return tuple(
+        Stage(
+            name, about(p), lines[n], lines[n + 1], (sizes[n], sizes[n + 1]), spent[n]
+        )
+        for n, (p, (name, _)) in enumerate(zip(passes, seen[1:], strict=True))
+    )  # fmt: skip
+
+
+def _timed(p: Pass, spent: list[float]) -> Pass:
+    @wraps(p)
+    def run(s: Stmt) -> Stmt:
+        start = time.perf_counter()
+        made = p(s)
+        spent.append(time.perf_counter() - start)
+        return made
+
+    return run
+
+
+def about(p: Pass) -> str:
+    """What the description of a pass says first; of vectorize: The loop variable becomes ..."""
+    text = inspect.getdoc(p) or "a pass without a description"
+    return " ".join(text.split("\n\n")[0].split())
+
+
+def count(body: Stmt) -> int:
+    """How many loops, stores, branches, allocations and calls a program has."""
+    return sum(isinstance(n, For | Store | If | Allocate | Evaluate) for n in walk(body))
+
+
+class PassExplorer(Visual):
+    """A program before and after each lowering pass: a slider, and the changed lines marked.
+
+    Passes that changed nothing are pale; the buttons go to the next one that did. Lines that a
+    pass removed have a "-", those it made a "+". The time of a pass, this time on this machine,
+    stands above the code of the live widget only.
+
+    args     inputs and outputs as for lower(); by default all of them
+    target   whose passes are run
+    passes   other ones: swap(PASSES["llvm"], vectorize=mine)
+    at       the name or the number, from 1 on, of the pass shown first; by default the first
+             that changed something
+    """
+
+    def __init__(
+        self,
+        s: Schedule,
+        args: Sequence[Any] | None = None,
+        target: str | Target = "llvm",
+        *,
+        passes: tuple[Pass, ...] | None = None,
+        at: str | int | None = None,
+    ) -> None:
+        if not isinstance(s, Schedule):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise ArgumentError(
+                f"PassExplorer({type(s).__name__})", "not a schedule", "te.create_schedule(C.op)"
+            )
+        to = Target(target)
+        chosen = PASSES[to.kind] if passes is None else passes
+        given = arguments(s.state) if args is None else args
+        self.stages = stages_of(s, given, to, chosen)
+        if not self.stages:
+            raise ArgumentError("PassExplorer(passes=())", "there is no pass to look at")
+        changed = (n for n, stage in enumerate(self.stages, 1) if stage.changed)
+        self._show(next(changed, 1) if at is None else at)
+        super().__init__()
+
+    def _show(self, at: str | int) -> None:
+        names = [stage.name for stage in self.stages]
+        number = names.index(at) + 1 if at in names else at
+        if isinstance(number, bool) or not isinstance(number, int | float):
+            raise ArgumentError(f"pass {at!r}", "no such pass", f"one of {', '.join(names)}")
+        if not 1 <= number <= len(names):
+            raise ArgumentError(f"pass {at}", f"there are passes 1 to {len(names)}")
+        self._number = int(number)
+        now = self.stages[self._number - 1]
+        self._rows: list[Row] = rows_of(now.before, now.after)
+
+    # --- what is shown ---
+
+    @property
+    def _now(self) -> Stage:
+        return self.stages[self._number - 1]
+
+    def _title(self) -> str:
+        """pass 5 of 10: vectorize, 9 -> 7 statements"""
+        now = self._now
+        before, after = now.statements
+        size = f"{before} -> {after} statements" if now.changed else "nothing changed"
+        return f"pass {self._number} of {len(self.stages)}: {now.name}, {size}"
+
+    def scene(self) -> Scene:
+        """The passes in order, the one looked at framed, and what it does."""
+        shapes, y = strip(self.stages, self._number)
+        words: list[Shape] = [Text(MARGIN, y + 22, self._title(), bold=True)]
+        told = wrapped(self._now.about, WIDTH - 2 * MARGIN, 13)
+        words += [Text(MARGIN, y + 42 + LINE * n, text) for n, text in enumerate(told)]
+        height = y + 42 + LINE * (len(told) - 1) + MARGIN
+        names = ", ".join(s.name + " (changed)" * s.changed for s in self.stages)
+        return Scene(WIDTH, height, (*shapes, *words), self._title(), f"passes: {names}")
+
+    def picture(self) -> Scene:
+        """The same with the code below, removed and added lines marked."""
+        scene = self.scene()
+        lines = unified(folded(self._rows, MOST_DRAWN))
+        code, bottom = column(lines, MARGIN, scene.height, WIDTH - 2 * MARGIN)
+        shapes = (*scene.shapes, *code)
+        return Scene(WIDTH, bottom + MARGIN, shapes, scene.title, self.ascii())
+
+    def ascii(self) -> str:
+        """The pass, what it does, and what it changed, as diff -u prints it."""
+        head = [self._title(), *wrapped(self._now.about, 800, 12)]
+        if not self._now.changed:
+            return "\n".join(head)
+        lines = [line.text for line in unified(folded(self._rows, MOST_LINES - len(head)))]
+        return "\n".join([*head, *(shorten(text, MOST_COLUMNS) for text in lines)])
+
+    def layout(self) -> Layout:
+        """The slider over the passes, and the code before and after."""
+        now, last = self._now, len(self.stages)
+        left, right = sides(folded(self._rows, MOST_ROWS))
+        took = f"{now.seconds * 1e3:.2f} ms"
+        names = [stage.name for stage in self.stages]
+        earlier = names[self._number - 2] if self._number > 1 else "the first pass"
+        return Layout(
+            controls=(
+                Slider("pass", "pass", 1, last, self._number),
+                Button("back", "◀ change", self._change(-1) > 0, "the last one that did something"),
+                Button("next", "change ▶", self._change(1) > 0, "the next one that does"),
+            ),
+            panels=(
+                Panel(f"after {earlier}" if self._number > 1 else f"before {earlier}", left),
+                Panel(f"after {now.name}, which took {took}", right),
+            ),
+            selectable="pass:",
+            beside=True,
+        )  # fmt: skip
+
+    # --- what happens ---
+
+    def on(self, name: str, value: Any) -> str | None:
+        """Another pass: by the slider, by a click, or the next one that changes something."""
+        if name == "pass":
+            self._show(value)
+        elif name == "click" and str(value).startswith("pass:"):
+            self._show(str(value).removeprefix("pass:"))
+        elif name in ("back", "next") and (number := self._change(-1 if name == "back" else 1)):
+            self._show(number)
+        self.selected = f"pass:{self._now.name}"
+        return None
+
+    def _change(self, by: int) -> int:
+        """The number of the nearest pass in a direction that changed something; 0 if none did."""
+        number = self._number + by
+        while 1 <= number <= len(self.stages):
+            if self.stages[number - 1].changed:
+                return number
+            number += by
+        return 0
+
+
+# --- drawing -----------------------------------------------------------------------------------
+
+
+def strip(stages: Sequence[Stage], number: int) -> tuple[list[Shape], float]:
+    """The passes as boxes in rows, in the order in which they run; and where they end below."""
+    wide = (WIDTH - 2 * MARGIN - (ACROSS - 1) * 14) / ACROSS
+    shapes: list[Shape] = []
+    y = float(MARGIN)
+    for n, stage in enumerate(stages):
+        down, right = divmod(n, ACROSS)
+        x, y = MARGIN + right * (wide + 14), MARGIN + down * (BOX + GAP)
+        if right:
+            shapes.append(Line(((x - 12, y + BOX / 2), (x - 2, y + BOX / 2)), "arrow", arrow=True))
+        kind = "now" if n + 1 == number else "pale_sky" if stage.changed else "faint"
+        before, after = stage.statements
+        size = f"{before} → {after}" if stage.changed else "="
+        look = ink(kind)
+        name = clipped(f"{n + 1} {stage.name}", wide - 8, 12)
+        inside = (
+            Rect(x, y, wide, BOX, kind, radius=4),
+            Text(x + 6, y + 15, name, look, 12, bold=stage.changed),
+            Text(x + 6, y + 31, size, look, 12),
+        )
+        shapes.append(Group(inside, f"pass:{stage.name}", stage.about))
+    return shapes, y + BOX
+
+
+def column(
+    lines: Sequence[CodeLine], x: float, y: float, width: float
+) -> tuple[list[Shape], float]:
+    """Lines of code, removed and added ones on a coloured ground; and where they end below."""
+    shapes: list[Shape] = []
+    grounds = {"removed": "pale_red", "added": "pale_green"}
+    for n, line in enumerate(lines):
+        top = y + LINE * n
+        text = clipped(line.text, width - 8, 12, mono=True)
+        ground = grounds.get(line.note)
+        if ground:
+            shapes.append(Rect(x, top, width, LINE, ground))
+        kind = ink(ground) if ground else "soft" if line.note == "later" else "text"
+        shapes.append(Text(x + 4, top + 12, text, kind, 12, mono=True))
+    return shapes, y + LINE * len(lines)
+
+
+def shorten(text: str, room: int) -> str:
+    """The text, with … where it goes on beyond `room` letters."""
+    return text if len(text) <= room else text[: room - 1] + "…"

@@ -1,0 +1,185 @@
+"""Times of rival functions: measured in turns, compared with an interval, not with two numbers.
+
+The machine drifts: its clock, its caches, other programs. So the rivals take turns, one run each a
+round, in an order drawn anew for every round; and what is compared are the ratios within rounds,
+in which slow drift cancels. Their median is the estimate, and a bootstrap over rounds (Efron and
+Tibshirani, An Introduction to the Bootstrap, 1993, ch. 13: percentile intervals) says how far it
+can be trusted. Several rivals of one baseline share the error of 5 % (Bonferroni).
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+import numpy as np
+
+from minitvm.base import ArgumentError, MeasureError
+
+LEVEL = 0.95  # of all intervals together
+RESAMPLES = 2000
+AT_ONCE = 1_000_000  # ratios drawn at a time, so that long records need little memory
+FEWEST = 10  # rounds: with fewer a bootstrap interval of a median is too short
+LEAST_SECONDS = 200e-6  # of one run: shorter functions are called several times in a run
+MOST_CALLS = 100_000
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """One run: seconds a call took. warmup: it came before the rounds that count."""
+
+    name: str
+    seconds: float
+    warmup: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """How many times as fast a function is as the baseline.
+
+    ratio       baseline's seconds / its own: the median over rounds
+    low, high   the interval around it; both 0 if there are too few rounds
+    """
+
+    name: str
+    baseline: str
+    ratio: float
+    low: float
+    high: float
+    rounds: int
+
+    @property
+    def shown(self) -> bool:
+        """Is it shown which one is faster?"""
+        return self.rounds >= FEWEST and not self.low <= 1 <= self.high
+
+    def __str__(self) -> str:
+        if self.rounds < FEWEST:
+            least = f"{FEWEST} are the least"
+            return (
+                f"{self.name} against {self.baseline}: {self.rounds} rounds tell nothing, {least}"
+            )
+        where = f"{self.low:.3g} to {self.high:.3g} over {self.rounds} rounds"
+        if not self.shown:
+            return f"{self.name} against {self.baseline}: no difference is shown (ratio {where})"
+        if self.ratio > 1:
+            return f"{self.name} is {self.ratio:.3g} times as fast as {self.baseline} ({where})"
+        times = 1 / self.ratio
+        where = f"{1 / self.high:.3g} to {1 / self.low:.3g} over {self.rounds} rounds"
+        return f"{self.name} takes {times:.3g} times as long as {self.baseline} ({where})"
+
+
+# --- comparing ---------------------------------------------------------------------------------
+
+
+def compare_times(
+    baseline: Sequence[float],
+    other: Sequence[float],
+    seed: int = 0,
+    *,
+    names: tuple[str, str] = ("baseline", "other"),
+    level: float = LEVEL,
+) -> Verdict:
+    """How many times as fast `other` is, from the seconds of both in each round.
+
+    The median of baseline[r] / other[r], and its bootstrap interval over rounds. Rounds that only
+    one of them has do not count.
+    """
+    n = min(len(baseline), len(other))
+    if n < FEWEST:
+        return Verdict(names[1], names[0], 0.0, 0.0, 0.0, n)
+    ratios = np.log(np.asarray(baseline[:n])) - np.log(np.asarray(other[:n]))
+    rng = np.random.default_rng(seed)
+    parts = np.array_split(np.arange(RESAMPLES), math.ceil(RESAMPLES * n / AT_ONCE))
+    medians = np.concatenate(
+        [np.median(ratios[rng.integers(0, n, (len(part), n))], axis=1) for part in parts]
+    )
+    low, high = np.quantile(medians, [(1 - level) / 2, (1 + level) / 2])
+    middle = float(np.exp(np.median(ratios)))
+    return Verdict(names[1], names[0], middle, float(np.exp(low)), float(np.exp(high)), n)
+
+
+def verdicts_of(records: Sequence[Timing], seed: int = 0) -> tuple[Verdict, ...]:
+    """Each function against the first one."""
+    names = names_in(records)
+    times = {name: seconds_of(records, name) for name in names}
+    level = 1 - (1 - LEVEL) / max(1, len(names) - 1)
+    return tuple(
+        compare_times(times[names[0]], times[name], seed, names=(names[0], name), level=level)
+        for name in names[1:]
+    )
+
+
+def names_in(records: Iterable[Timing]) -> list[str]:
+    """The functions, in the order of their first run."""
+    return list(dict.fromkeys(r.name for r in records))
+
+
+def seconds_of(records: Iterable[Timing], name: str) -> list[float]:
+    """The runs of one function that count."""
+    return [r.seconds for r in records if r.name == name and not r.warmup]
+
+
+def checked_records(records: Any) -> tuple[Timing, ...]:
+    """Records as they are, or rows (name, seconds) or (name, seconds, warmup), as from JSON."""
+    if not isinstance(records, Iterable):
+        raise ArgumentError(f"records: {records!r}", "not a list of runs", "lab.records")
+    found: list[Timing] = []
+    for n, row in enumerate(cast("Iterable[Any]", records)):
+        parts: Any = row if not isinstance(row, Timing) else (row.name, row.seconds, row.warmup)
+        if not isinstance(parts, list | tuple) or not 2 <= len(cast("list[Any]", parts)) <= 3:
+            raise ArgumentError(f"record {n}: {row!r}", "not a run", "(name, seconds, warmup)")
+        name, seconds, warmup = (*cast("list[Any]", parts), False)[:3]
+        if not isinstance(name, str) or not isinstance(warmup, bool):
+            raise ArgumentError(f"record {n}: {row!r}", "not a run", "(name, seconds, warmup)")
+        if not isinstance(seconds, int | float) or not 0 < seconds < math.inf:
+            raise ArgumentError(f"record {n}: {seconds!r} seconds", "a time is more than 0")
+        found.append(Timing(name, float(seconds), warmup))
+    if not found:
+        raise ArgumentError("records", "there is no run among them", "lab.records of a lab")
+    return tuple(found)
+
+
+# --- measuring ---------------------------------------------------------------------------------
+
+
+def runs(
+    functions: Mapping[str, Callable[..., Any]],
+    args: Sequence[Any],
+    rounds: int,
+    warmup: int,
+    seed: int,
+    timer: Callable[[], float] = time.perf_counter,
+) -> Iterator[Timing]:
+    """Runs one after another: `warmup` rounds that do not count, then `rounds` that do.
+
+    The order within a round is drawn. A function that is over sooner than LEAST_SECONDS is called
+    several times in a run; how often is found out in its first one. Raises MeasureError with the
+    name of a function that raises something.
+    """
+    rng = np.random.default_rng(seed)
+    names = list(functions)
+    calls = dict.fromkeys(names, 1)
+    for n in range(warmup + rounds):
+        for at in rng.permutation(len(names)) if n else range(len(names)):
+            name = names[at]
+            try:
+                seconds = _run(functions[name], args, calls[name], timer)
+            except Exception as e:
+                raise MeasureError(name, f"{type(e).__name__}: {e}") from e
+            yield Timing(name, seconds, n < warmup)
+            if n < warmup:
+                calls[name] = min(MOST_CALLS, max(1, math.ceil(LEAST_SECONDS / seconds)))
+
+
+def _run(
+    f: Callable[..., Any], args: Sequence[Any], calls: int, timer: Callable[[], float]
+) -> float:
+    """Seconds a call, over `calls` calls in a row; never 0."""
+    start = timer()
+    for _ in range(calls):
+        f(*args)
+    return max(timer() - start, 1e-9) / calls

@@ -1,0 +1,137 @@
+"""RooflineDot: where a schedule stands, what its roof is, and what is said about it."""
+
+import io
+
+import pytest
+from PIL import Image
+
+from minitvm import te, viz
+from minitvm.accesses import arithmetic_intensity, record
+from minitvm.base import ArgumentError
+from minitvm.cachesim import Cache
+from minitvm.viz.roofline_scene import marks, touching
+
+from .programs import matmul
+
+MACHINE = viz.Machine(100.0, 20.0, "a textbook")
+SMALL = Cache(1024, 64, 2)
+
+
+def blocked(n: int, tile: int) -> te.Schedule:
+    """A matmul in tiles of tile * tile * tile."""
+    s, (_, _, C) = matmul(n, split=False)
+    (k,) = C.op.reduce_axis
+    io, jo, ii, ji = s[C].tile(*C.op.axis, tile, tile)
+    ko, ki = s[C].split(k, factor=tile)
+    s[C].reorder(io, jo, ko, ii, ki, ji)
+    return s
+
+
+def three() -> viz.RooflineDot:
+    """No tiles, and two kinds of them; the speeds of two are given."""
+    schedules = {"naive": matmul(32, split=False)[0], "4": blocked(32, 4), "8": blocked(32, 8)}
+    return viz.RooflineDot(schedules, machine=MACHINE, gflops={"naive": 0.4, "8": 7.5}, cache=SMALL)
+
+
+def test_as_text(golden) -> None:
+    golden(repr(three()))
+
+
+def test_as_svg(golden) -> None:
+    golden(three().svg())
+
+
+def test_as_png() -> None:
+    made = three().png()
+    assert Image.open(io.BytesIO(made)).size == (1320, 840)
+    assert len(made) < 15_000
+
+
+def test_the_roof_is_bandwidth_then_peak() -> None:
+    assert MACHINE.ridge == 5.0
+    assert [MACHINE.attainable(x) for x in (0.5, 5.0, 50.0)] == [10.0, 100.0, 100.0]
+
+
+def test_a_dot_stands_where_the_simulated_cache_puts_it() -> None:
+    s, args = matmul(16)
+    (dot,) = viz.RooflineDot(s, args, cache=SMALL).dots
+    expected = arithmetic_intensity(record(s, args), SMALL)
+    assert dot.intensity == expected
+    assert dot.intensity.flops == 2 * 16**3
+
+
+def test_without_a_speed_a_dot_stands_on_the_roof() -> None:
+    (dot,) = viz.RooflineDot(matmul(16)[0], machine=MACHINE).dots
+    assert dot.gflops is None
+    assert dot.height(MACHINE) == MACHINE.attainable(dot.intensity.actual)
+
+
+def test_each_schedule_is_a_frame() -> None:
+    frames = three().view["frames"]
+    assert [f["marks"] for f in frames][1] == {"dot:1": "now", "row:1": "now"}
+    verdict = frames[0]["caption"].split("\n")[1]
+    assert verdict == "naive: bound by memory, at most 0.445 GFLOP/s; it reaches 90% of that"
+
+
+def test_a_dot_above_the_roof_is_explained() -> None:
+    view = viz.RooflineDot([matmul(16)[0]], machine=MACHINE, gflops=[99.0], cache=SMALL)
+    view.event("click", "dot:0")
+    last = view.message.split("\n")[-1]
+    assert last == "above the roof: the real cache keeps more than the simulated one"
+
+
+def test_measuring_fills_in_the_speeds() -> None:
+    view = viz.RooflineDot({"a": matmul(8)[0]})
+    view.measure(repeat=1)
+    assert view.machine.name == "this machine"
+    assert view.dots[0].gflops > 0
+    assert view.machine.gflops > 0
+
+
+def test_dots_that_touch_share_a_name() -> None:
+    assert touching([(0, 0), (50, 0), (4, 3), (58, 0)]) == [[0, 2], [1, 3]]
+
+
+@pytest.mark.parametrize(
+    ("span", "base", "pixels", "found"),
+    [
+        ((0.25, 8), 2, 570, [0.25, 0.5, 1, 2, 4, 8]),
+        ((1, 1024), 2, 200, [1, 8, 64, 512]),
+        ((0.5, 200), 10, 300, [1, 10, 100]),
+    ],
+)
+def test_marks_on_an_axis_keep_apart(span, base, pixels, found) -> None:
+    assert marks(span, base, pixels) == found
+
+
+def test_names_are_letters_where_none_are_given() -> None:
+    s = matmul(8)[0]
+    assert [d.name for d in viz.RooflineDot([s, s, s]).dots] == ["a", "b", "c"]
+
+
+@pytest.mark.parametrize(
+    ("make", "why"),
+    [
+        (lambda s: viz.RooflineDot(3), "neither a schedule nor schedules"),
+        (lambda s: viz.RooflineDot([]), "there is nothing to draw"),
+        (lambda s: viz.RooflineDot({"a": 3}), "neither a schedule nor a program"),
+        (lambda s: viz.RooflineDot(s, machine=100), "machine=100: no machine"),
+        (lambda s: viz.RooflineDot(s, cache=1024), "not a cache"),
+        (lambda s: viz.RooflineDot(s, gflops={"b": 1.0}), "gflops: 'b': no such schedule"),
+        (lambda s: viz.RooflineDot(s, gflops=[1.0, 2.0]), "one for each of a is needed"),
+        (lambda s: viz.RooflineDot(s, gflops=[-1.0]), "gflops: a: -1.0: not a number above 0"),
+        (lambda s: viz.Machine(float("nan"), 1.0), "not a number above 0"),
+        (lambda s: viz.Machine(1.0, "fast"), "not a number above 0"),
+        (lambda s: viz.RooflineDot([s] * 27), "more than 26 dots"),
+    ],
+)
+def test_nonsense_is_refused(make, why) -> None:
+    with pytest.raises(ArgumentError, match=why):
+        make(matmul(8)[0])
+
+
+def test_a_program_without_arithmetic_has_no_place() -> None:
+    A = te.placeholder((8,), name="A")
+    B = te.compute((8,), lambda i: A[i], name="B")
+    with pytest.raises(ArgumentError, match="it has no arithmetic on tensors"):
+        viz.RooflineDot(te.create_schedule(B.op))
