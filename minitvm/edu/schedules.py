@@ -324,5 +324,5 @@ def timed_outcome(found: Ratio, ratio: float, why: str, worst: float = 10.0) -> 
         return PASSED
     score = 0.0 if found.ratio >= worst else ratio / found.ratio
     expected = f"at most {ratio:g} times the time of the reference"
-    got = f"{found.ratio:.2g} times"
+    got = f"{found.ratio:.3g} times"
     return failed("too-slow", expected=expected, got=got, why=why, score=score)

@@ -40,9 +40,17 @@ build` makes the exercise of it, `verify ex07` tries to fool it. docs/instructor
 from minitvm.base import ArgumentError
 
 from ..item import Exercise, Item
-from . import ex00, ex01, ex02
+from . import ex00, ex01, ex02, ex03, ex04, ex05, ex06
 
-EXERCISES: tuple[Exercise, ...] = (ex00.EXERCISE, ex01.EXERCISE, ex02.EXERCISE)
+EXERCISES: tuple[Exercise, ...] = (
+    ex00.EXERCISE,
+    ex01.EXERCISE,
+    ex02.EXERCISE,
+    ex03.EXERCISE,
+    ex04.EXERCISE,
+    ex05.EXERCISE,
+    ex06.EXERCISE,
+)
 
 
 def exercise_named(name: str) -> Exercise:

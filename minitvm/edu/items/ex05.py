@@ -1,0 +1,241 @@
+# pyright: basic
+# (problems are sent to students' processes as they stand, without types)
+
+"""Exercise 05: where a value is computed, what it costs there, and loops as vectors."""
+
+from minitvm import te
+from minitvm.accesses import record
+from minitvm.cachesim import Cache
+from minitvm.driver import lower
+from minitvm.tir import Allocate, For, Load, PrimFunc, Store, elements, walk
+
+from ..item import Exercise, Item, problem
+from ..schedules import Fact, at_most, facts, misses, schedule_correct, speed
+
+# --- the problems --------------------------------------------------------------------------------
+
+
+def blur(height, width):
+    img = te.placeholder((height + 2, width + 2), name="img")
+    blurx = te.compute(
+        (height + 2, width),
+        lambda y, x: (img[y, x] + img[y, x + 1] + img[y, x + 2]) / 3,
+        name="blurx",
+    )
+    out = te.compute(
+        (height, width),
+        lambda y, x: (blurx[y, x] + blurx[y + 1, x] + blurx[y + 2, x]) / 3,
+        name="out",
+    )
+    return img, blurx, out
+
+
+def layer(n, depth, m):
+    A = te.placeholder((n, depth), name="A")
+    B = te.placeholder((depth, m), name="B")
+    bias = te.placeholder((m,), name="bias")
+    k = te.reduce_axis((0, depth), name="k")
+    C = te.compute((n, m), lambda i, j: te.sum(A[i, k] * B[k, j], axis=k), name="C")
+    S = te.compute((n, m), lambda i, j: C[i, j] + bias[j], name="S")
+    D = te.compute((n, m), lambda i, j: te.max(S[i, j], 0.0), name="D")
+    return A, B, bias, C, S, D
+
+
+def images(rng):
+    return (problem(blur, int(rng.integers(60, 100)), 32 * int(rng.integers(2, 5))),)
+
+
+def layers(rng):
+    n, depth, m = (16 * int(x) for x in rng.integers(2, 6, 3))
+    return (problem(layer, n, depth, m),)
+
+
+def large_image(rng):
+    return (problem(blur, 1024 + 8 * int(rng.integers(0, 9)), 2048),)
+
+
+# --- what is counted -----------------------------------------------------------------------------
+
+
+def memory_between(s, tensors):
+    """Bytes of all memory that is neither an input nor an output."""
+    loops = s if isinstance(s, PrimFunc) else lower(s, tensors, until="nest")
+    found = [n.buffer for n in walk(loops.body) if isinstance(n, Allocate)]
+    return sum(elements(b) * b.dtype.bytes for b in found)
+
+
+def operations(s, tensors):
+    """Additions, multiplications and the like of one run."""
+    del tensors
+    return record(s).flops
+
+
+def in_vectors(loops):
+    """Is every multiply-add in a vectorized loop of eight iterations or more?"""
+    sums = {id(n) for n in walk(loops.body) if isinstance(n, Store) and _adds(n)}
+    wide = [
+        n
+        for n in walk(loops.body)
+        if isinstance(n, For) and n.kind == "vectorize" and n.extent >= 8
+    ]
+    inside = {id(n) for loop in wide for n in walk(loop.body)}
+    return bool(sums) and sums <= inside
+
+
+def _adds(store):
+    """C[i, j] = C[i, j] + ..."""
+    return any(isinstance(n, Load) and n.buffer is store.buffer for n in walk(store.value))
+
+
+# --- references ----------------------------------------------------------------------------------
+
+
+def two_strips(img, blurx, out):
+    """The image in two halves, left and right; four rows of blurx are kept, going down."""
+    s = te.create_schedule(out.op)
+    y, x = s[out].op.axis
+    strip, column = s[out].split(x, nparts=2)
+    s[out].reorder(strip, y, column)
+    s[blurx].store_at(s[out], strip)
+    s[blurx].compute_at(s[out], y)
+    return s
+
+
+def tiled_layer(A, B, bias, C, S, D):
+    """Tiles of 16 x 16: 1024 bytes."""
+    s = te.create_schedule(D.op)
+    s[S].compute_inline()
+    _, jo, _, _ = s[D].tile(*s[D].op.axis, 16, 16)
+    s[C].compute_at(s[D], jo)
+    return s
+
+
+def naive(img, blurx, out):
+    return te.create_schedule(out.op)
+
+
+CACHE = Cache(4 << 10, 64, 8)  # small, as the images are
+
+EXERCISE = Exercise(
+    "ex05",
+    "compute_at_fusion_vectors",
+    (
+        Item(
+            "ex05.1",
+            "a blur in two rows",
+            6,
+            "sliding",
+            (
+                schedule_correct(
+                    images, weight=0.2, why="what is kept must cover all three rows that out reads"
+                ),
+                at_most(
+                    memory_between,
+                    two_strips,
+                    images,
+                    unit="bytes of memory for blurx",
+                    message="too-much-memory",
+                    title="blurx takes two rows of memory at most",
+                    weight=0.35,
+                    why="a window of 3 rows is kept in 4; a row is as long as the strip that the"
+                    " loops below store_at work on",
+                ),
+                at_most(
+                    operations,
+                    two_strips,
+                    images,
+                    factor=1.025,  # blurx is half of the work: 5 % of it
+                    unit="operations",
+                    message="too-much-recompute",
+                    title="blurx is computed 1.05 times at most",
+                    weight=0.25,
+                    why="rows of blurx are computed again where nothing is kept from one row of"
+                    " out to the next",
+                ),
+                at_most(
+                    misses(CACHE),
+                    two_strips,
+                    images,
+                    factor=1.5,
+                    weight=0.2,
+                    why="a strip that is narrower than a cache line fetches each line many times",
+                ),
+            ),
+            (
+                "store_at keeps four rows of the width of the strip. How wide may a strip be?",
+                "Split x into two parts, and go down each part before you begin the next.",
+                "strip, column = split(x, nparts=2); reorder(strip, y, column); then store_at strip"
+                " and compute_at y.",
+            ),
+            "notebook 05, section 3",
+        ),
+        Item(
+            "ex05.2",
+            "a layer without a round trip",
+            4,
+            "layer",
+            (
+                schedule_correct(layers, weight=0.4, why="each sum of C is needed as a whole"),
+                at_most(
+                    memory_between,
+                    tiled_layer,
+                    layers,
+                    unit="bytes between the stages",
+                    message="too-much-memory",
+                    title="no more than a tile of 16 x 16 between the stages",
+                    weight=0.4,
+                    why="a stage at root is stored as a whole and read again; C cannot be inlined,"
+                    " as it is a reduction, but S can",
+                ),
+                facts(
+                    layers,
+                    (
+                        Fact(
+                            "vectors",
+                            "the loop around each multiply-add is vectorized, 8 or more wide",
+                            in_vectors,
+                            "k is a reduce axis: put a data axis innermost, and vectorize that",
+                        ),
+                    ),
+                    of="loops",
+                    until="nest",
+                    title="multiply-adds in vectors",
+                    weight=0.2,
+                ),
+            ),
+            (
+                "Two stages are in between. One can be inlined, the other computed at a tile.",
+                "s[S].compute_inline(), then tile D and put C inside, at the inner of the two loops"
+                " over tiles.",
+                "After tile(i, j, 16, 16) and compute_at: reorder C so that k comes first and its j"
+                " last, and vectorize j.",
+            ),
+            "notebook 05, section 4",
+        ),
+        Item(
+            "ex05.3",
+            "twice as fast",
+            4,
+            "fast",
+            (
+                schedule_correct(images, weight=0.25, why="widths are multiples of 32"),
+                speed(
+                    naive,
+                    large_image,
+                    ratio=0.5,
+                    worst=1.0,
+                    title="at most half the time of the naive loops, on one core",
+                    weight=0.75,
+                    why="both stages must run in vectors: the slower one decides",
+                ),
+            ),
+            (
+                "Vectors gain most. Which loop of each stage walks along the memory?",
+                "Split x of out and x of blurx by 16, and vectorize the inner loops.",
+                "If that is not enough: keep rows of blurx with store_at and compute_at, as in"
+                " ex05.1, in strips of some 32 rows of y.",
+            ),
+            "notebook 05, section 6",
+        ),
+    ),
+)

@@ -1,0 +1,300 @@
+# pyright: basic
+# (problems are sent to students' processes as they stand, without types)
+
+"""Exercise 06: is it really faster, a packed product on the clock, and vectors in LLVM's text."""
+
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+
+from minitvm import te
+from minitvm.base import Target
+from minitvm.codegen import emit_llvm
+from minitvm.tir import Load, Store, elements, walk
+
+from ..item import PASSED, Exercise, Item, Part, failed, problem
+from ..schedules import Fact, facts, schedule_correct, speed
+
+# --- is it really faster? ------------------------------------------------------------------------
+
+ROUNDS = 30
+PAIRS = 60  # that are judged, for each kind of machine
+RECORDED = json.loads(Path(__file__).with_name("ex06_times.json").read_text(encoding="utf-8"))
+MACHINES = {name: np.array(times) * 1e-7 for name, times in RECORDED.items() if name != "about"}
+
+
+def measured(rng, times, gain):
+    """Seconds of two programs that took turns; the second takes (1 - gain) times the time.
+
+    Both lists are pieces of one recording, every other run: the noise is real, the gain is known.
+    """
+    at = int(rng.integers(0, len(times) - 2 * ROUNDS))
+    first = int(rng.integers(0, 2))
+    piece = times[at : at + 2 * ROUNDS]
+    before, after = piece[first::2], piece[1 - first :: 2] * (1 - gain)
+    return before.tolist(), after.tolist()
+
+
+def clear_cases(answer, rng):
+    """Half the time, and twice the time: on every machine it is plain which one is faster."""
+    for name, times in MACHINES.items():
+        for gain, want in ((0.75, True), (-3.0, False)):
+            before, after = measured(rng, times, gain)
+            got = answer(before, after)
+            if not isinstance(got, bool):
+                return failed("wrong-type", expected="True or False", got=type(got).__name__)
+            if got != want:
+                where = f"{name}: `after` takes {1 - gain:g} times the time of `before`"
+                return failed("wrong-value", expected=str(want), got=str(got), where=where)
+    return PASSED
+
+
+def rate(answer, rng, times, low, high):
+    """The share of pairs that are called faster, where the gain is between `low` and `high`."""
+    gains = rng.uniform(low, high, PAIRS)
+    return sum(bool(answer(*measured(rng, times, gain))) for gain in gains) / PAIRS
+
+
+def no_false_alarms(answer, rng):
+    """Of two equal programs, or a slower one, at most one in twenty is called faster."""
+    for name, times in MACHINES.items():
+        found = rate(answer, rng, times, -0.02, 0.0)
+        if found > 0.05:
+            return failed(
+                "false-alarm",
+                expected="at most 5 % of programs that are no faster are called faster",
+                got=f"{found:.0%}",
+                where=name,
+                why="of two numbers that differ by noise alone, one is always the smaller one",
+            )
+    return PASSED
+
+
+def real_gains(answer, rng):
+    """Of programs that take 8 to 30 % less time, four in five are found."""
+    for name, times in MACHINES.items():
+        found = rate(answer, rng, times, 0.08, 0.3)
+        if found < 0.8:
+            return failed(
+                "missed-gain",
+                expected="at least 80 % of gains between 8 and 30 % are found",
+                got=f"{found:.0%}",
+                where=name,
+                why="where other programs disturb, the middle of the times says more about them"
+                " than about yours; which runs were disturbed least?",
+                score=found / 0.8 if found > 0.2 else 0.0,
+            )
+    return PASSED
+
+
+# --- a packed product ----------------------------------------------------------------------------
+
+
+def product(n, depth, m):
+    A = te.placeholder((n, depth), name="A")
+    B = te.placeholder((depth, m), name="B")
+    k = te.reduce_axis((0, depth), name="k")
+    C = te.compute((n, m), lambda i, j: te.sum(A[i, k] * B[k, j], axis=k), name="C")
+    return A, B, C
+
+
+def products(rng):
+    return (problem(product, *(64 * int(n) for n in rng.integers(1, 4, 3))),)
+
+
+def large_products(rng):
+    return (problem(product, 512, 512, 64 * int(rng.integers(7, 10))),)
+
+
+def packed(A, B, C):
+    """Notebook 00, step 4: register tiles that read packed strips of B."""
+    target = Target()
+    rows = 4
+    columns = target.vector_registers // 2 // rows * target.lanes(C.dtype)
+    s = te.create_schedule(C.op)
+    C_local = s.cache_write(C, "local")
+    io, jo, ii, ji = s[C].tile(*s[C].op.axis, rows, columns)
+    s[C].reorder(jo, io, ii, ji)
+    s[C].unroll(ii)
+    s[C].vectorize(ji)
+    s[C_local].compute_at(s[C], io)
+    i, j, k = s[C_local].leaf_iter_vars
+    s[C_local].reorder(k, i, j)
+    s[C_local].unroll(i)
+    s[C_local].vectorize(j)
+    strip = s.cache_read(B, "global", [C_local])
+    s[strip].transform_layout(lambda k, j: (j // columns, k, j % columns))
+    s[strip].compute_at(s[C], jo)
+    s[strip].vectorize(s[strip].op.axis[1])
+    return s
+
+
+def multiply_adds(loops):
+    """The stores C[i, j] = C[i, j] + ..."""
+    found = [n for n in walk(loops.body) if isinstance(n, Store)]
+    return [n for n in found if any(b is n.buffer for b in read_by(n))]
+
+
+def read_by(store):
+    return [n.buffer for n in walk(store.value) if isinstance(n, Load)]
+
+
+def reads_a_copy(loops):
+    """Does no multiply-add read B itself?"""
+    sums = multiply_adds(loops)
+    return bool(sums) and all(b.name != "B" for store in sums for b in read_by(store))
+
+
+def sums_in_registers(loops):
+    """Do multiply-adds add to a small local buffer?"""
+    sums = multiply_adds(loops)
+    return bool(sums) and all(
+        n.buffer.scope == "local" and elements(n.buffer) * n.buffer.dtype.bytes <= 4096
+        for n in sums
+    )
+
+
+# --- vectors in LLVM's text ----------------------------------------------------------------------
+
+
+def matrix_vector(n, depth):
+    M = te.placeholder((n, depth), name="M")
+    v = te.placeholder((depth,), name="v")
+    k = te.reduce_axis((0, depth), name="k")
+    y = te.compute((n,), lambda i: te.sum(M[i, k] * v[k], axis=k), name="y")
+    return M, v, y
+
+
+def matrices(rng):
+    n, depth = (int(x) for x in rng.integers(3, 9, 2))
+    return (problem(matrix_vector, 8 * n, 16 * depth),)
+
+
+def text_of(loops):
+    """What LLVM is given for a machine with vectors of eight numbers."""
+    return emit_llvm(loops, vector_bytes=32)
+
+
+def multiplies_vectors(loops):
+    text = text_of(loops)
+    return (
+        bool(re.search(r"fmul contract <\d+ x float>", text)) and "fmul contract float" not in text
+    )
+
+
+def loads_neighbours(loops):
+    text = text_of(loops)
+    return len(re.findall(r" = load <\d+ x float>", text)) >= 2 and "gather" not in text
+
+
+EXERCISE = Exercise(
+    "ex06",
+    "cpu_codegen_and_measuring",
+    (
+        Item(
+            "ex06.1",
+            "is it really faster?",
+            6,
+            "faster",
+            (
+                Part("correctness", "right where it is plain to see", 0.1, clear_cases),
+                Part("property", "no false alarms, on three recordings", 0.45, no_false_alarms),
+                Part("property", "real gains are found, on three recordings", 0.45, real_gains),
+            ),
+            (
+                "Try the mean, the median and the minimum on pairs of equal programs. How often"
+                " does each say 'faster'?",
+                "Noise only adds time, so the smallest times are the cleanest. But two minima are"
+                " never quite equal: ask for a margin.",
+                "min(after) < 0.96 * min(before).",
+            ),
+            "notebook 06, section 4",
+        ),
+        Item(
+            "ex06.2",
+            "a packed product, on the clock",
+            6,
+            "product",
+            (
+                schedule_correct(
+                    products, weight=0.2, rtol=1e-3, atol=1e-3, why="sizes are multiples of 64"
+                ),
+                facts(
+                    products,
+                    (
+                        Fact(
+                            "packed",
+                            "multiply-adds read a copy of B, not B itself",
+                            reads_a_copy,
+                            "cache_read makes the copy, transform_layout packs it",
+                        ),
+                        Fact(
+                            "registers",
+                            "multiply-adds add to a local tile of 4096 bytes at most",
+                            sums_in_registers,
+                            'cache_write(C, "local") gives the sums a place of their own, and'
+                            " compute_at makes it a tile",
+                        ),
+                    ),
+                    of="loops",
+                    until="nest",
+                    weight=0.3,
+                ),
+                speed(
+                    packed,
+                    large_products,
+                    title="at most 1.2 times the time of ours, on one core",
+                    weight=0.5,
+                    why="a tile that is too small loads too much, one that is too large does not"
+                    " fit into the registers",
+                ),
+            ),
+            (
+                "It is steps 3 and 4 of notebook 00. Which sizes does your machine want?",
+                "Four rows; as many columns as fit into half of the registers:"
+                " target.vector_registers // 2 // 4 * target.lanes(C.dtype).",
+                "register_tile(columns) and packed(columns) of notebook 00, in one function, with"
+                " those columns.",
+            ),
+            "notebook 06, section 5, and notebook 00, steps 3 and 4",
+        ),
+        Item(
+            "ex06.3",
+            "a sum in vectors",
+            3,
+            "sums",
+            (
+                schedule_correct(matrices, weight=0.3, why="the partial sums must be added up"),
+                facts(
+                    matrices,
+                    (
+                        Fact(
+                            "multiplies",
+                            "LLVM's text multiplies vectors, and no single numbers",
+                            multiplies_vectors,
+                            "a loop over a reduce axis cannot be vectorized before rfactor",
+                        ),
+                        Fact(
+                            "loads",
+                            "M and v are loaded as vectors of neighbours: no gather",
+                            loads_neighbours,
+                            "lanes along i are whole rows apart; neighbours lie along k",
+                        ),
+                    ),
+                    of="loops",
+                    title="vectors in the text that LLVM gets",
+                    weight=0.7,
+                ),
+            ),
+            (
+                "Which index of M has its neighbours in memory? It is summed over.",
+                "Notebook 05, section 5: rfactor makes a data axis of a piece of the sum.",
+                "Split k by 8, rfactor the inner part with factor_axis=1, and in the new stage"
+                " reorder its reduce axis outside and vectorize its axis 1.",
+            ),
+            "notebook 06, section 2",
+        ),
+    ),
+)

@@ -1,0 +1,23 @@
+"""Loops are split, but stay where they are, so the order is the old one; and a list of letters."""
+
+EXPECT = {"ex03.1": "wrong-order", "ex03.2": "too-many-misses", "ex03.3": "wrong-type"}
+
+
+def blocks(A, B, rows, columns):
+    s = te.create_schedule(B.op)
+    i, j = s[B].op.axis
+    s[B].split(i, factor=rows)
+    s[B].split(j, factor=columns)
+    return s
+
+
+def tiled(X, W, Y):
+    s = te.create_schedule(Y.op)
+    i, j = s[Y].op.axis
+    s[Y].split(i, factor=16)
+    s[Y].split(j, factor=16)
+    return s
+
+
+def swaps():
+    return ["d", "a", "c", "b", "a"]

@@ -1,0 +1,7 @@
+"""How many times as fast it is, instead of whether it is."""
+
+EXPECT = {"ex06.1": "wrong-type"}
+
+
+def faster(before, after):
+    return float(min(before) / min(after))
