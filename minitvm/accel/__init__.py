@@ -1,0 +1,115 @@
+"""An accelerator like VTA that one can program, run, break and time.
+
+    program = parse(text)                            from assembly text; or from records
+    run = simulate(program, vta_pynq, {"A": a})      outputs, cycles, trace, counters
+    verdict = verify(program)                        deadlock, leaks, races, hazards
+
+VTA has several implementations that do not agree. Where they differ, this one does what its
+functional simulator does, with these exceptions and decisions:
+
+    MUL, SHR     32 bits; shifts by 32 or more shift all bits out (HLS has no MUL and reads the
+                 amount as 5 bits with a sign, so that its SHR 16 shifts left)
+    STORE        narrows ACC when it runs (hardware keeps a narrowed copy, written by GEMM and ALU:
+                 there an accumulator that was only loaded is stored stale)
+    GEMM reset   clears ACC, and OUT with it
+    padding      of all kinds of elements (HLS does not pad WGT)
+    rates        GEMM 1, ALU 2 cycles per micro-operation by default; parameters of Config
+    deadlock     is a result that names unit, instruction and queue (the original loops for ever)
+    tokens       never lost: a full queue makes its pusher wait (Chisel drops what is over 255);
+                 those left over are reported, and each run starts with none
+    x = 0        moves nothing and pads nothing; it carries tokens, as a NOP
+    uops         are loaded from a table of the program, not from the bytes of DRAM
+    ACC          is loaded as int32 only (no memory type for widening int8)
+    hazards      GEMM and ALU run as if every micro-operation ended before the next; verify()
+                 reports where the pipeline of the hardware would read an old value
+"""
+
+from .asm import listing, parse, text
+from .config import CONFIGS, Config, Memory, vdla8x8, vdla_osdi18, vta_pynq
+from .encode import decode, decode_uop, encode, encode_uop
+from .execute import execute
+from .isa import (
+    NO_FLAGS,
+    Alu,
+    Finish,
+    Flags,
+    Gemm,
+    Instruction,
+    Load,
+    Loops,
+    Op,
+    Queue,
+    Store,
+    Unit,
+    Uop,
+    is_nop,
+    mnemonic,
+    nop,
+    unit_of,
+)
+from .program import Area, Program, Wire, label, place
+from .rewrite import serial, strip_tokens
+from .simulate import Counters, Run, counters, overlap, simulate
+from .timing import Blocked, Event, Stall, Timing, Trace, durations, measure
+from .tokens import in_order
+from .verify import Hazard, Race, Verdict, explain, verify, witness
+
+__all__ = [
+    "CONFIGS",
+    "NO_FLAGS",
+    "Alu",
+    "Area",
+    "Blocked",
+    "Config",
+    "Counters",
+    "Event",
+    "Finish",
+    "Flags",
+    "Gemm",
+    "Hazard",
+    "Instruction",
+    "Load",
+    "Loops",
+    "Memory",
+    "Op",
+    "Program",
+    "Queue",
+    "Race",
+    "Run",
+    "Stall",
+    "Store",
+    "Timing",
+    "Trace",
+    "Unit",
+    "Uop",
+    "Verdict",
+    "Wire",
+    "counters",
+    "decode",
+    "decode_uop",
+    "durations",
+    "encode",
+    "encode_uop",
+    "execute",
+    "explain",
+    "in_order",
+    "is_nop",
+    "label",
+    "listing",
+    "measure",
+    "mnemonic",
+    "nop",
+    "overlap",
+    "parse",
+    "place",
+    "serial",
+    "simulate",
+    "strip_tokens",
+    "text",
+    "unit_of",
+    "vdla8x8",
+    "vdla_osdi18",
+    "verify",
+    "vta_pynq",
+    "witness",
+]

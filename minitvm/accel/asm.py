@@ -1,0 +1,349 @@
+"""Programs as text that one can read, edit and run.
+
+    area A inp 2 8                # DRAM: 2 x 8 elements of INP, called A
+    area C out 8
+    uop 0 0 0                     # dst src wgt: the micro-operations, in order
+    uop 1 0 1
+
+    ex  nop                                push ld
+    ld  inp[0] = A[8] y=2 x=4 stride=8 pad=1,0,1,1   pop ex   push ex
+    ex  uop[0] = uops[0] x=2
+    ex  gemm u[0:2] outer=4 inner=1 dst=2,0 src=1,0 wgt=0,0   pop ld   push ld
+    ex  shr u[0:2] imm=8                   push st
+    st  C[0] = acc[0] x=8                  pop ex   push ex
+    ex  nop                                pop st
+    ex  finish
+
+An instruction is named after its unit: ld, ex or st; `pop ex` takes a token from compute, `push ex`
+gives it one. A[8] is the 8th element of area A, counted in elements of the buffer that is loaded;
+DRAM[n] is the n-th element of all DRAM. What is left out is 0, or 1 for y, outer and inner; pad
+gives the rows before and after, and the columns before and after. Without `at N` an area begins
+where the one before it ends.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+
+from minitvm.base import ArgumentError
+
+from .config import Config, Memory, vta_pynq
+from .isa import (
+    LOADABLE,
+    Alu,
+    Finish,
+    Flags,
+    Gemm,
+    Instruction,
+    Load,
+    Loops,
+    Op,
+    Store,
+    Unit,
+    Uop,
+    is_nop,
+    mnemonic,
+    nop,
+    unit_of,
+)
+from .program import QUEUES, UNITS, Area, Program, place
+
+SHORT = {Unit.LOAD: "ld", Unit.COMPUTE: "ex", Unit.STORE: "st"}
+LONG = {short: unit for unit, short in SHORT.items()}
+NUMBER = r"-?\d+"
+TRANSFER = re.compile(rf"(\w+)\[({NUMBER})\] = (\w+)\[({NUMBER})\](.*)")
+LOOPED = re.compile(rf"(\w+) u\[({NUMBER}):({NUMBER})\](.*)")
+TOKEN = re.compile(r"\s+(pop|push) (\w+)$")
+
+Numbers = dict[str, tuple[int, ...]]
+
+
+# --- text -> program ------------------------------------------------------------------------------
+
+
+def parse(text: str, config: Config = vta_pynq) -> Program:
+    """The program that a text describes. ArgumentError names the line that says nothing."""
+    areas: list[Area] = []
+    uops: list[Uop] = []
+    instructions: list[Instruction] = []
+    for number, whole in enumerate(text.splitlines(), 1):
+        line = " ".join(whole.split("#")[0].split())
+        if not line:
+            continue
+        try:
+            match line.split():
+                case ["area", *words]:
+                    areas.append(_area(words, areas, config))
+                case ["uop", *words]:
+                    dst, src, *wgt = _integers(words, (2, 3), "dst src wgt")
+                    uops.append(Uop(dst, src, wgt[0] if wgt else 0))
+                case [unit, *_] if unit in LONG:
+                    body = line.removeprefix(unit).lstrip()
+                    instructions.append(_instruction(LONG[unit], body, areas, config))
+                case [word, *_]:
+                    raise ArgumentError(f"{word!r}", "a line begins with area, uop, ld, ex or st")
+                case _:
+                    pass
+        except ArgumentError as error:
+            what, why, fix = error.args
+            raise ArgumentError(f"line {number}, {line!r}: {what}", why, fix) from None
+    return Program(tuple(instructions), tuple(uops), tuple(areas))
+
+
+def _integers(words: Sequence[str], counts: Sequence[int], names: str) -> list[int]:
+    """The numbers that the words spell."""
+    if len(words) not in counts or not all(re.fullmatch(NUMBER, word) for word in words):
+        raise ArgumentError(" ".join(words) or "nothing", f"expected the numbers {names}")
+    return [int(word) for word in words]
+
+
+def _memory(name: str) -> Memory:
+    known = [memory.name.lower() for memory in Memory]
+    if name not in known:
+        raise ArgumentError(repr(name), f"no memory is called that, but {', '.join(known)}")
+    return Memory[name.upper()]
+
+
+def _area(words: list[str], areas: Sequence[Area], config: Config) -> Area:
+    """name memory extent ... [at base]"""
+    match words:
+        case [name, memory, *shape, "at", base]:
+            extents = _integers(shape, range(10), "extents")
+            at = _integers([base], (1,), "base")[0]
+            return Area(name, _memory(memory), at, tuple(extents))
+        case [name, memory, *shape]:
+            extents = _integers(shape, range(10), "extents")
+            return place(config, {name: (_memory(memory), extents)}, areas)[0]
+        case _:
+            raise ArgumentError("area", "expected a name, a memory and the extents")
+
+
+def _instruction(unit: Unit, text: str, areas: Sequence[Area], config: Config) -> Instruction:
+    """The instruction of one line, without its unit."""
+    body, flags = _tokens(unit, f" {text}")
+    if body in ("nop", "finish"):
+        instruction = nop(unit, flags) if body == "nop" else Finish(flags=flags)
+    elif parts := TRANSFER.fullmatch(body):
+        instruction = _transfer(parts.groups(), flags, areas, config)
+    elif parts := LOOPED.fullmatch(body):
+        instruction = _looped(parts.groups(), flags)
+    else:
+        raise ArgumentError(
+            repr(body), "no instruction reads like that", "nop, finish, to[i] = from[j], op u[i:j]"
+        )
+    if unit_of(instruction) is not unit:
+        right = SHORT[unit_of(instruction)]
+        raise ArgumentError(f"{SHORT[unit]} {body}", f"another unit runs that: {right}")
+    return instruction
+
+
+def _tokens(unit: Unit, text: str) -> tuple[str, Flags]:
+    """The text without its tokens, and those as flags."""
+    names: dict[str, bool] = {}
+    while found := TOKEN.search(text):
+        text = text[: found.start()]
+        other = LONG.get(found[2])
+        if other is None or abs(UNITS.index(other) - UNITS.index(unit)) != 1:
+            raise ArgumentError(
+                f"{found[1]} {found[2]}",
+                f"no queue joins {SHORT[unit]} and {found[2]}",
+                "ld and ex have queues, ex and st too",
+            )
+        side = "next" if UNITS.index(other) > UNITS.index(unit) else "prev"
+        names[f"{found[1]}_{side}"] = True
+    return text.strip(), Flags(**names)
+
+
+def _numbers(text: str, known: Mapping[str, int]) -> Numbers:
+    """key=1,2 for keys in `known`, which gives the count of numbers of each."""
+    found: Numbers = {}
+    for word in text.split():
+        key, _, values = word.partition("=")
+        if key not in known or key in found:
+            raise ArgumentError(repr(word), f"expected each of {', '.join(known)} at most once")
+        names = ",".join(["number"] * known[key])
+        found[key] = tuple(_integers(values.split(","), (known[key],), names))
+    return found
+
+
+def _transfer(
+    parts: Sequence[str], flags: Flags, areas: Sequence[Area], config: Config
+) -> Load | Store:
+    """to[i] = from[j] y= x= stride= pad="""
+    to, to_index, source, from_index, rest = parts
+    store = source in ("acc", "out")
+    given = _numbers(rest, {"y": 1, "x": 1, "stride": 1, **({} if store else {"pad": 4})})
+    y, x, stride = (
+        given.get(key, (least,))[0] for key, least in (("y", 1), ("x", 0), ("stride", 0))
+    )
+    memory = Memory.OUT if store else _memory(to)
+    place_, at = (to, int(to_index)) if store else (source, int(from_index))
+    dram = _address(place_, at, memory, areas, config)
+    if store:
+        return Store(sram=int(from_index), dram=dram, y=y, x=x, stride=stride, flags=flags)
+    if memory not in LOADABLE:
+        raise ArgumentError(to, "OUT cannot be loaded", "a load into inp, wgt, acc or uop")
+    top, bottom, left, right = given.get("pad", (0, 0, 0, 0))
+    return Load(
+        memory=memory,
+        sram=int(to_index),
+        dram=dram,
+        y=y,
+        x=x,
+        stride=stride,
+        y_pad=(top, bottom),
+        x_pad=(left, right),
+        flags=flags,
+    )
+
+
+def _address(name: str, index: int, memory: Memory, areas: Sequence[Area], config: Config) -> int:
+    """name[index], counted from the start of DRAM, in elements of the memory."""
+    if (memory is Memory.UOP) != (name == "uops"):
+        raise ArgumentError(f"{name}[{index}]", "micro-operations come from uops, all else not")
+    if name in ("uops", "DRAM"):
+        return index
+    area = next((area for area in areas if area.name == name), None)
+    if area is None:
+        known = ", ".join(area.name for area in areas) or "none"
+        raise ArgumentError(name, f"no area is called that; there are {known}", "area ... before")
+    begin, size = area.byte_range(config)[0], config.element_bytes(memory)
+    if begin % size:
+        raise ArgumentError(
+            name, f"it begins at byte {begin} of DRAM, and an element of {memory.name} has {size}"
+        )
+    return begin // size + index
+
+
+def _looped(parts: Sequence[str], flags: Flags) -> Gemm | Alu:
+    """op u[begin:end] outer= inner= dst= src= wgt= imm="""
+    name, begin, end, rest = parts
+    matrix = name in ("gemm", "reset")
+    counts = {"outer": 1, "inner": 1, "dst": 2, "src": 2, **({"wgt": 2} if matrix else {"imm": 1})}
+    given = _numbers(rest, counts)
+
+    def pair(key: str) -> tuple[int, int]:
+        first, second = given.get(key, (0, 0))
+        return first, second
+
+    loops = Loops(
+        begin=int(begin),
+        end=int(end),
+        outer=given.get("outer", (1,))[0],
+        inner=given.get("inner", (1,))[0],
+        dst_factors=pair("dst"),
+        src_factors=pair("src"),
+        wgt_factors=pair("wgt"),
+    )
+    if matrix:
+        return Gemm(loops=loops, reset=name == "reset", flags=flags)
+    if name.upper() not in Op.__members__:
+        known = ", ".join(op.name.lower() for op in Op)
+        raise ArgumentError(repr(name), f"no operation is called that, but gemm, reset, {known}")
+    imm = given["imm"][0] if "imm" in given else None
+    return Alu(op=Op[name.upper()], loops=loops, imm=imm, flags=flags)
+
+
+# --- program -> text ------------------------------------------------------------------------------
+
+
+def text(program: Program, config: Config = vta_pynq) -> str:
+    """The program as text: parse(text(p)) == p, for the same configuration."""
+    return "\n".join([*_head(program), *_lines(program, config)])
+
+
+def listing(program: Program, config: Config = vta_pynq) -> str:
+    """The same with the number of each instruction, and the tokens in each queue after it.
+
+    The counts are those of running in the order of the program: a negative one is a token that an
+    instruction further down has to push first.
+    """
+    left = [0] * len(QUEUES)
+    lines = list(_lines(program, config))
+    width = max(map(len, lines), default=0)
+    shown: list[str] = []
+    for n, (line, wire) in enumerate(zip(lines, program.wires, strict=True)):
+        for q in wire.pops:
+            left[q] -= 1
+        for q in wire.pushes:
+            left[q] += 1
+        counts = "  ".join(
+            f"{queue.value} {count}" for queue, count in zip(QUEUES, left, strict=True)
+        )
+        shown.append(f"{line:{width}}  # {n:4}  {counts}")
+    return "\n".join([*_head(program), *shown])
+
+
+def _head(program: Program) -> Iterator[str]:
+    """The areas and the micro-operations."""
+    for area in program.areas:
+        extents = "".join(f" {extent}" for extent in area.shape)
+        yield f"area {area.name} {area.memory.name.lower()}{extents} at {area.base}"
+    for uop in program.uops:
+        yield f"uop {uop.dst} {uop.src} {uop.wgt}"
+
+
+def _lines(program: Program, config: Config) -> Iterator[str]:
+    """One line for each instruction."""
+    for instruction in program.instructions:
+        unit, flags = unit_of(instruction), instruction.flags
+        here = UNITS.index(unit)
+        tokens = "".join(
+            f"   {verb} {SHORT[UNITS[here + step]]}"
+            for verb in ("pop", "push")
+            for side, step in (("prev", -1), ("next", 1))
+            if getattr(flags, f"{verb}_{side}")
+        )
+        yield f"{SHORT[unit]}  {_body(instruction, program.areas, config)}{tokens}"
+
+
+def _body(instruction: Instruction, areas: Sequence[Area], config: Config) -> str:
+    """What the instruction does."""
+    match instruction:
+        case Load() | Store() if is_nop(instruction) and instruction == nop(
+            unit_of(instruction), instruction.flags
+        ):
+            return "nop"
+        case Load(memory=memory, sram=sram, dram=dram, y_pad=y_pad, x_pad=x_pad):
+            pads = (*y_pad, *x_pad)
+            pad = f" pad={','.join(map(str, pads))}" if any(pads) else ""
+            source = _place(dram, memory, areas, config)
+            return f"{memory.name.lower()}[{sram}] = {source}{_sizes(instruction)}{pad}"
+        case Store(sram=sram, dram=dram):
+            to = _place(dram, Memory.OUT, areas, config)
+            return f"{to} = acc[{sram}]{_sizes(instruction)}"
+        case Gemm(loops=loops):
+            return f"{mnemonic(instruction)} {_loops(loops)}"
+        case Alu(loops=loops, imm=imm):
+            immediate = "" if imm is None else f" imm={imm}"
+            return f"{mnemonic(instruction)} {_loops(loops)}{immediate}"
+        case Finish():
+            return "finish"
+
+
+def _sizes(move: Load | Store) -> str:
+    y = f" y={move.y}" if move.y != 1 else ""
+    return f"{y} x={move.x}" + (f" stride={move.stride}" if move.stride else "")
+
+
+def _loops(loops: Loops) -> str:
+    shown = f"u[{loops.begin}:{loops.end}]"
+    for name, count in (("outer", loops.outer), ("inner", loops.inner)):
+        shown += f" {name}={count}" if count != 1 else ""
+    factors = {"dst": loops.dst_factors, "src": loops.src_factors, "wgt": loops.wgt_factors}
+    for name, (outer, inner) in factors.items():
+        shown += f" {name}={outer},{inner}" if outer or inner else ""
+    return shown
+
+
+def _place(dram: int, memory: Memory, areas: Sequence[Area], config: Config) -> str:
+    """The element as name[index] of the area it lies in, or of all DRAM."""
+    if memory is Memory.UOP:
+        return f"uops[{dram}]"
+    size = config.element_bytes(memory)
+    for area in areas:
+        begin, end = area.byte_range(config)
+        if begin <= dram * size < end and begin % size == 0:
+            return f"{area.name}[{dram - begin // size}]"
+    return f"DRAM[{dram}]"

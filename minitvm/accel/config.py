@@ -1,0 +1,137 @@
+"""What an accelerator is made of: sizes, clock, and the parameters of its timing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from enum import IntEnum
+from math import prod
+
+from minitvm.base import ArgumentError
+
+
+class Memory(IntEnum):
+    """The on-chip memories, numbered as in an instruction's memory_type."""
+
+    UOP = 0
+    WGT = 1
+    INP = 2
+    ACC = 3
+    OUT = 4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Config:
+    """One accelerator: a batch x block_in by block_out x block_in matrix unit and its memories.
+
+    All buffers are addressed by element, not by byte: an element of INP is (batch, block_in) int8,
+    of WGT (block_out, block_in) int8, of ACC (batch, block_out) int32, of OUT the same as int8;
+    an element of UOP is one 32-bit micro-operation. Sizes are in bytes, times in cycles.
+
+    The timing model stops at whole instructions. n is the number of micro-operations that one
+    issues, a beat what the memory port moves in one cycle:
+
+        GEMM     issue + fill + n
+        ALU      issue + fill + n * (alu_ii_imm or alu_ii_reg)
+        LOAD     issue + dma_latency + sum over rows of (beats + dma_row) + padded elements
+        STORE    the same without padding
+        NOP      0: an instruction that only carries tokens; FINISH too
+
+    Sources: VTA's hardware specification and its HLS and Chisel designs for sizes, initiation
+    intervals and queues; the OSDI'18 paper on TVM (section 6.4) for vdla_osdi18; the model of
+    times comes within 7 % of cycle counts published for the Chisel design.
+    """
+
+    name: str
+    batch: int = 1  # rows of an element of INP, ACC and OUT
+    block_in: int = 16  # columns of an element of INP and WGT
+    block_out: int = 16  # rows of an element of WGT, columns of one of ACC and OUT
+    inp_bytes: int = 32 << 10
+    wgt_bytes: int = 256 << 10
+    acc_bytes: int = 128 << 10
+    uop_bytes: int = 32 << 10
+    clock_hz: float = 100e6
+    port_bytes: int = 8  # a beat: one 64-bit port, shared by all that read; one more for writing
+    dma_latency: int = 32  # from the request to the first beat
+    dma_row: int = 1  # between two rows of a 2-D transfer
+    issue: int = 4  # decoding one instruction
+    fill: int = 8  # filling the pipeline of the matrix unit or the ALU
+    alu_ii_imm: int = 2  # cycles between two operations with an immediate (HLS 2, Chisel 1)
+    alu_ii_reg: int = 2  # between two with two registers: they share one read port
+    token_latency: int = 1  # from the end of the pushing instruction to the pop
+    command_queue: int = 512  # instructions that wait in front of each unit (Vivado project)
+    token_queue: int = 1024  # tokens that wait in one dependence queue (Vivado project)
+    rmw_distance: int = 3  # an accumulator is read again that many micro-operations later, or more
+
+    def __post_init__(self) -> None:
+        """Refuse what no machine can be."""
+        for f in fields(self):
+            if f.name != "name":
+                _check_parameter(self.name, f.name, getattr(self, f.name))
+        for memory in Memory:
+            if self.depth(memory) & (self.depth(memory) - 1) or not self.depth(memory):
+                raise ArgumentError(
+                    f"accelerator {self.name!r}",
+                    f"{memory.name} would hold {self.depth(memory)} elements of "
+                    f"{self.element_bytes(memory)} bytes, and addresses have whole bits",
+                    "sizes that give a power of two of elements",
+                )
+
+    def element_shape(self, memory: Memory) -> tuple[int, ...]:
+        """The shape of one element: (1, 16) for INP of the 16 x 16 machine."""
+        match memory:
+            case Memory.UOP:
+                return ()
+            case Memory.WGT:
+                return self.block_out, self.block_in
+            case Memory.INP:
+                return self.batch, self.block_in
+            case Memory.ACC | Memory.OUT:
+                return self.batch, self.block_out
+
+    def dtype(self, memory: Memory) -> str:
+        """The type of the numbers in an element."""
+        return {Memory.UOP: "uint32", Memory.ACC: "int32"}.get(memory, "int8")
+
+    def element_bytes(self, memory: Memory) -> int:
+        """How many bytes one element has: 16 for INP of the 16 x 16 machine, 64 for ACC."""
+        return prod(self.element_shape(memory)) * (4 if memory in (Memory.UOP, Memory.ACC) else 1)
+
+    def depth(self, memory: Memory) -> int:
+        """How many elements a memory holds. OUT mirrors ACC, narrowed."""
+        size = {
+            Memory.UOP: self.uop_bytes,
+            Memory.WGT: self.wgt_bytes,
+            Memory.INP: self.inp_bytes,
+        }.get(memory, self.acc_bytes)
+        return size // self.element_bytes(Memory.ACC if memory is Memory.OUT else memory)
+
+    @property
+    def macs_per_cycle(self) -> int:
+        """Multiply-adds of one micro-operation: 256 for 1 x 16 x 16."""
+        return self.batch * self.block_in * self.block_out
+
+
+MAY_BE_ZERO = {"dma_latency", "dma_row", "issue", "fill", "token_latency"}
+MOST = 1 << 30  # of any size or time: a model of it still fits into a laptop
+
+
+def _check_parameter(machine: str, name: str, value: object) -> None:
+    """Refuse a size or a time that is no number, or out of any range."""
+    kinds = (int, float) if name == "clock_hz" else (int,)
+    least = 0 if name in MAY_BE_ZERO else 1
+    most = 1e12 if name == "clock_hz" else MOST
+    if type(value) not in kinds or not least <= value <= most:  # type: ignore[operator]
+        raise ArgumentError(
+            f"{name}={value!r} of accelerator {machine!r}",
+            f"it is {'a number' if name == 'clock_hz' else 'an int'} from {least} to {most}",
+        )
+
+
+# the machine of the open-source VTA release on a Pynq board
+vta_pynq = Config(name="vta_pynq")
+# the machine of the OSDI'18 measurements: twice the clock, an eighth of the weights
+vdla_osdi18 = Config(name="vdla_osdi18", wgt_bytes=32 << 10, clock_hz=200e6)
+# the machine on the slides: 8 x 8 tiles of A, B and C
+vdla8x8 = Config(name="vdla8x8", batch=8, block_in=8, block_out=8, wgt_bytes=32 << 10)
+
+CONFIGS = {config.name: config for config in (vta_pynq, vdla_osdi18, vdla8x8)}

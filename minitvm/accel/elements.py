@@ -1,0 +1,204 @@
+"""Which elements an instruction touches, exactly; refusals of those that do not exist."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from minitvm.base import ArgumentError
+
+from .config import Config, Memory
+from .isa import Alu, Gemm, Load, Loops, Store
+from .program import Area, Program, label
+
+Ints: TypeAlias = np.ndarray[Any, np.dtype[np.integer[Any]]]
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What of a configuration and of DRAM every transfer is checked against."""
+
+    size: dict[Memory, int]  # bytes of an element
+    depth: dict[Memory, int]  # elements of a buffer
+    areas: tuple[tuple[int, int], ...]  # bytes of DRAM
+
+
+MOST_DRAM_BYTES = 1 << 28  # enough for the weights of VGG-16
+
+
+@dataclass(frozen=True, slots=True)
+class Indices:
+    """The element that each micro-operation of an instruction uses, in the order of issue."""
+
+    dst: Ints
+    src: Ints
+    wgt: Ints
+
+
+def indices(loops: Loops, uops: Ints) -> Indices:
+    """The indices of all iterations: outer, then inner, then the micro-operations uops[n, 3]."""
+    outer = np.arange(loops.outer, dtype=np.int32)[:, None, None]
+    inner = np.arange(loops.inner, dtype=np.int32)[None, :, None]
+
+    def affine(column: int, factors: tuple[int, int]) -> Ints:
+        return (outer * factors[0] + inner * factors[1] + uops[None, None, :, column]).reshape(-1)
+
+    return Indices(
+        affine(0, loops.dst_factors), affine(1, loops.src_factors), affine(2, loops.wgt_factors)
+    )
+
+
+def resolve(program: Program, config: Config) -> tuple[Indices | None, ...]:
+    """The indices of each GEMM and ALU instruction, None for the others.
+
+    Only the compute unit loads micro-operations and uses them, in its own order: so they are known
+    before anything runs. Raises ArgumentError for every address that does not exist, in a buffer
+    or in DRAM.
+    """
+    check_areas(program.areas, config)
+    limits = Limits(
+        {memory: config.element_bytes(memory) for memory in Memory},
+        {memory: config.depth(memory) for memory in Memory},
+        tuple(area.byte_range(config) for area in program.areas),
+    )
+    table = np.full((config.depth(Memory.UOP), 3), -1, np.int32)  # -1: not loaded yet
+    uops = np.array([(u.dst, u.src, u.wgt) for u in program.uops], np.int32).reshape(-1, 3)
+    known: dict[tuple[Loops, bytes], Indices] = {}
+    found: list[Indices | None] = []
+    for n, instruction in enumerate(program.instructions):
+        result = None
+        match instruction:
+            case Load(memory=Memory.UOP):
+                _load_uops(program, n, instruction, uops, table)
+            case Load() | Store():
+                _check_transfer(program, config, n, instruction, limits)
+            case Gemm(loops=loops) | Alu(loops=loops):
+                key = loops, table[loops.begin : loops.end].tobytes()
+                result = known.get(key)
+                if result is None:
+                    result = indices(loops, _fetch_uops(program, n, loops, table))
+                    known[key] = result
+                _check_indices(program, n, result, limits)
+            case _:
+                pass
+        found.append(result)
+    return tuple(found)
+
+
+def check_areas(areas: tuple[Area, ...], config: Config) -> None:
+    """Refuse areas that overlap, or are too large to be modelled."""
+    end, last = 0, ""
+    for area in sorted(areas, key=lambda area: area.byte_range(config)):
+        begin, after = area.byte_range(config)
+        if begin < end:
+            raise ArgumentError(
+                f"areas {last!r} and {area.name!r}",
+                f"{area.name!r} begins at byte {begin} of DRAM, where {last!r} ends at {end}",
+                "place(config, ...) sets them side by side",
+            )
+        end, last = max(end, after), area.name
+    if end > MOST_DRAM_BYTES:
+        raise ArgumentError(f"area {last!r}", f"DRAM has {end} bytes, at most {MOST_DRAM_BYTES}")
+
+
+def rows(move: Load | Store) -> tuple[Ints, Ints]:
+    """(first elements of the rows in DRAM, their columns): element = row[:, None] + column."""
+    first = move.dram + np.arange(move.y, dtype=np.int64) * move.stride
+    return first, np.arange(move.x, dtype=np.int64)
+
+
+def total(move: Load | Store) -> int:
+    """How many elements of the buffer are written or read, padding included."""
+    if not move.x:
+        return 0
+    if isinstance(move, Store):
+        return move.y * move.x
+    return (sum(move.y_pad) + move.y) * (sum(move.x_pad) + move.x)
+
+
+def _load_uops(program: Program, n: int, load: Load, uops: Ints, table: Ints) -> None:
+    """Copy micro-operations of the program into the unit's memory."""
+    if load.dram + load.x > len(uops):
+        raise ArgumentError(
+            label(program, n),
+            f"uops {load.dram} to {load.dram + load.x - 1}, the program has {len(uops)}",
+        )
+    if load.sram + load.x > len(table):
+        raise _too_deep(program, n, Memory.UOP, load.sram + load.x, len(table))
+    table[load.sram : load.sram + load.x] = uops[load.dram : load.dram + load.x]
+
+
+def _fetch_uops(program: Program, n: int, loops: Loops, table: Ints) -> Ints:
+    """The micro-operations of an instruction."""
+    if loops.end > len(table):
+        raise _too_deep(program, n, Memory.UOP, loops.end, len(table))
+    uops = table[loops.begin : loops.end]
+    missing = np.flatnonzero(uops[:, 0] < 0)
+    if len(missing):
+        raise ArgumentError(
+            label(program, n),
+            f"it runs UOP[{loops.begin + int(missing[0])}], which nothing has loaded",
+            "a load uop before it",
+        )
+    return uops
+
+
+def _check_transfer(
+    program: Program, config: Config, n: int, move: Load | Store, limits: Limits
+) -> None:
+    """A transfer stays inside its buffer, and each of its rows inside one area."""
+    if not move.x:
+        return
+    if move.sram + total(move) > limits.depth[move.memory]:
+        depth = limits.depth[move.memory]
+        raise _too_deep(program, n, move.memory, move.sram + total(move), depth)
+    size = limits.size[move.memory]
+
+    def inside(at: int, count: int) -> bool:
+        begin, end = at * size, (at + count) * size
+        return any(first <= begin and end <= after for first, after in limits.areas)
+
+    if inside(move.dram, (move.y - 1) * move.stride + move.x):
+        return
+    for row in range(move.y):
+        at = move.dram + row * move.stride
+        if not inside(at, move.x):
+            raise ArgumentError(
+                label(program, n),
+                f"its row {row}, elements {at} to {at + move.x - 1} of {move.memory.name}'s kind, "
+                "lies in no area of DRAM",
+                _areas(program.areas, config),
+            )
+
+
+def _areas(areas: tuple[Area, ...], config: Config) -> str:
+    """The areas, each in elements of its own kind."""
+    return "; ".join(
+        f"{area.name}: {area.memory.name} {area.base} to {area.base + prod(area.shape) - 1}"
+        for area in sorted(areas, key=lambda area: area.byte_range(config))
+    )
+
+
+def _check_indices(program: Program, n: int, found: Indices, limits: Limits) -> None:
+    """Every index of a GEMM or an ALU instruction lies in its buffer."""
+    instruction = program.instructions[n]
+    used = [(Memory.ACC, found.dst)]
+    if isinstance(instruction, Gemm) and not instruction.reset:
+        used += [(Memory.INP, found.src), (Memory.WGT, found.wgt)]
+    elif isinstance(instruction, Alu) and instruction.imm is None:
+        used += [(Memory.ACC, found.src)]
+    for memory, index in used:
+        most = int(index.max(initial=-1))
+        if most >= limits.depth[memory]:
+            raise _too_deep(program, n, memory, most + 1, limits.depth[memory])
+
+
+def _too_deep(program: Program, n: int, memory: Memory, needs: int, depth: int) -> ArgumentError:
+    return ArgumentError(
+        label(program, n),
+        f"it reaches {memory.name}[{needs - 1}], and {memory.name} has {depth} elements",
+        "a smaller tile, or a larger buffer in Config",
+    )

@@ -1,0 +1,150 @@
+"""What the instructions do to the numbers: the functional simulator.
+
+Whole instructions, one after the other, in any order that the tokens allow. Arithmetic is that of
+32-bit two's complement: sums and products wrap, shifts to the right keep the sign, STORE keeps the
+low 8 bits and does not saturate.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeAlias, assert_never
+
+import numpy as np
+
+from .config import Config, Memory
+from .elements import Indices, resolve, rows, total
+from .isa import Alu, Finish, Gemm, Load, Op, Store
+from .memory import Array, Contents, contents, read
+from .program import Program
+from .tokens import check_order, in_order
+
+Ints: TypeAlias = np.ndarray[Any, np.dtype[np.int32]]
+
+CHUNK = 1 << 13  # micro-operations multiplied at a time: bounds the memory of a GEMM
+
+
+def execute(
+    program: Program,
+    config: Config,
+    inputs: Mapping[str, Array],
+    order: Sequence[int] | np.random.Generator | None = None,
+) -> dict[str, Array]:
+    """The areas of OUT, by name, as FINISH hands them to the host.
+
+    order   the instructions in the order to run them in: each once, tokens permitting. None takes
+            the order of the program as far as tokens permit; a Generator draws one.
+
+    A program that comes to a standstill hands over what DRAM holds then. Nothing here depends on
+    times or on the depth of queues.
+    """
+    resolved = resolve(program, config)
+    state = contents(program, config, inputs)
+    if order is None or isinstance(order, np.random.Generator):
+        sequence: Sequence[int] = in_order(program, order)
+    else:
+        sequence = check_order(program, order)
+    outputs = _outputs(program, config, state)
+    for n in sequence:
+        outputs = _step(program, config, n, resolved[n], state) or outputs
+    finished = len(program.instructions) - 1 in sequence
+    return outputs if finished else _outputs(program, config, state)
+
+
+def _outputs(program: Program, config: Config, state: Contents) -> dict[str, Array]:
+    kept = (area for area in program.areas if area.memory is Memory.OUT)
+    return {area.name: read(area, config, state.dram) for area in kept}
+
+
+def _step(
+    program: Program, config: Config, n: int, found: Indices | None, state: Contents
+) -> dict[str, Array] | None:
+    """Run the n-th instruction; FINISH returns the outputs."""
+    match program.instructions[n]:
+        case Load() as load_:
+            load(load_, state)
+        case Store() as store_:
+            store(store_, state)
+        case Gemm(reset=reset) if found is not None:
+            (clear if reset else gemm)(found, state.chip)
+        case Alu(op=op, imm=imm) if found is not None:
+            alu(op, imm, found, state.chip[Memory.ACC])
+        case Finish():
+            return _outputs(program, config, state)
+        case _:
+            raise AssertionError("resolve() gives indices for every gemm and alu")
+    return None
+
+
+def load(move: Load, state: Contents) -> None:
+    """buffer[sram ...] = rows of DRAM with zeros around them."""
+    if not move.x or move.memory is Memory.UOP:  # uops were followed by resolve()
+        return
+    buffer, (first, column) = state.chip[move.memory], rows(move)
+    tile = buffer[move.sram : move.sram + total(move)]
+    tile[...] = 0
+    framed = tile.reshape(sum(move.y_pad) + move.y, sum(move.x_pad) + move.x, *tile.shape[1:])
+    inside = framed[move.y_pad[0] :, move.x_pad[0] :][: move.y, : move.x]
+    inside[...] = state.dram[move.memory][first[:, None] + column]
+
+
+def store(move: Store, state: Contents) -> None:
+    """Rows of DRAM = the low 8 bits of accumulators; where rows overlap, the last one stays."""
+    tile = state.chip[Memory.ACC][move.sram : move.sram + total(move)].astype(np.int8)
+    first, column = rows(move)
+    for row, line in zip(first, tile.reshape(move.y, move.x, *tile.shape[1:]), strict=True):
+        state.dram[Memory.OUT][row + column] = line
+
+
+def clear(found: Indices, chip: Mapping[Memory, Array]) -> None:
+    """acc[dst] = 0"""
+    chip[Memory.ACC][found.dst] = 0
+
+
+def gemm(found: Indices, chip: Mapping[Memory, Array]) -> None:
+    """acc[dst][b, o] += sum over i of inp[src][b, i] * wgt[wgt][o, i]
+
+    Sums that wrap may be taken in any order: products that meet in one accumulator are added
+    before they go there.
+    """
+    acc, inp, wgt = chip[Memory.ACC], chip[Memory.INP], chip[Memory.WGT]
+    for at in range(0, len(found.dst), CHUNK):
+        dst, src, w = (x[at : at + CHUNK] for x in (found.dst, found.src, found.wgt))
+        rows_ = inp[src].astype(np.int32)
+        columns = wgt[w].astype(np.int32).transpose(0, 2, 1)
+        np.add.at(acc, dst, rows_ @ columns)
+
+
+def alu(op: Op, imm: int | None, found: Indices, acc: Array) -> None:
+    """acc[dst] = op(acc[dst], acc[src] or imm), one micro-operation after the other.
+
+    All at once where none reads or writes what an earlier one has written.
+    """
+    dst, src = found.dst, found.dst if imm is not None else found.src
+    foreign = src[src != dst]
+    if len(np.unique(dst)) == len(dst) and not np.isin(foreign, dst).any():
+        batches = [slice(None)]
+    else:
+        batches = [slice(k, k + 1) for k in range(len(dst))]
+    for batch in batches:
+        at = dst[batch]
+        other = np.int32(imm) if imm is not None else acc[src[batch]]
+        acc[at] = combine(op, acc[at], other)
+
+
+def combine(op: Op, a: Ints, b: Ints | np.int32) -> Ints:
+    """op(a, b) in 32 bits. Shifts by 32 or more shift all bits out."""
+    match op:
+        case Op.MIN:
+            return np.minimum(a, b)
+        case Op.MAX:
+            return np.maximum(a, b)
+        case Op.ADD:
+            return a + b
+        case Op.MUL:
+            return a * b
+        case Op.SHR:
+            left, right = np.clip(b, -32, 0), np.clip(b, 0, 32)
+            return (a << -left) >> right
+        case _:
+            assert_never(op)

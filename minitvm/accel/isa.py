@@ -1,0 +1,226 @@
+"""The instructions: five operations, four token flags, micro-operations; 128 bits each.
+
+    LOAD, STORE   rows of elements between DRAM and a memory, with a stride and with padding
+    GEMM, ALU     a two-level loop around a list of micro-operations
+    FINISH        the end of a program: what DRAM holds now is the host's
+
+An instruction first pops the tokens that its flags name, then runs, then pushes. `prev` and `next`
+are the neighbours in the row load - compute - store: for COMPUTE, prev is load and next is store.
+Four queues of tokens lie between the units, two between neighbours:
+
+    l2g   load -> compute    "the tile is there"          g2l   "the tile is read, overwrite it"
+    g2s   compute -> store   "the result is there"        s2g   "the result is stored"
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum, IntEnum
+from typing import TypeAlias, assert_never
+
+from .config import Memory
+
+
+class Unit(Enum):
+    """The three units that run at the same time, each in the order of its own instructions."""
+
+    LOAD = "load"
+    COMPUTE = "compute"
+    STORE = "store"
+
+
+class Queue(Enum):
+    """The four queues of tokens, by VTA's names: g is the matrix unit, that is compute."""
+
+    L2G = "l2g"
+    G2L = "g2l"
+    G2S = "g2s"
+    S2G = "s2g"
+
+
+SOURCE = {  # who pushes into a queue
+    Queue.L2G: Unit.LOAD,
+    Queue.G2L: Unit.COMPUTE,
+    Queue.G2S: Unit.COMPUTE,
+    Queue.S2G: Unit.STORE,
+}
+POPS = {  # the queues that (pop_prev, pop_next) of a unit name
+    Unit.LOAD: (None, Queue.G2L),
+    Unit.COMPUTE: (Queue.L2G, Queue.S2G),
+    Unit.STORE: (Queue.G2S, None),
+}
+PUSHES = {  # the queues that (push_prev, push_next) of a unit name
+    Unit.LOAD: (None, Queue.L2G),
+    Unit.COMPUTE: (Queue.G2L, Queue.G2S),
+    Unit.STORE: (Queue.S2G, None),
+}
+
+
+LOADABLE = (Memory.UOP, Memory.WGT, Memory.INP, Memory.ACC)
+
+
+class Op(IntEnum):
+    """What an ALU instruction does with (dst, src or immediate)."""
+
+    MIN = 0
+    MAX = 1
+    ADD = 2
+    SHR = 3
+    MUL = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Uop:
+    """One micro-operation: the indices that a loop's factors are added to. ALU ignores wgt."""
+
+    dst: int
+    src: int
+    wgt: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Flags:
+    """The tokens an instruction takes before and gives after it has run."""
+
+    pop_prev: bool = False
+    pop_next: bool = False
+    push_prev: bool = False
+    push_next: bool = False
+
+
+NO_FLAGS = Flags()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Load:
+    """memory[sram ...] = y rows of x elements of DRAM, `stride` elements apart, zeros around them.
+
+    dram counts elements of this memory's size. x = 0 moves nothing: a carrier of tokens (NOP).
+    """
+
+    memory: Memory
+    sram: int = 0
+    dram: int = 0
+    y: int = 1
+    x: int = 0
+    stride: int = 0
+    y_pad: tuple[int, int] = (0, 0)
+    x_pad: tuple[int, int] = (0, 0)
+    flags: Flags = NO_FLAGS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Store:
+    """y rows of x elements of DRAM = accumulators from sram on, the low 8 bits of each number.
+
+    dram counts elements of OUT. x = 0 moves nothing: a carrier of tokens (NOP).
+    """
+
+    memory: Memory = Memory.OUT
+    sram: int = 0
+    dram: int = 0
+    y: int = 1
+    x: int = 0
+    stride: int = 0
+    flags: Flags = NO_FLAGS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Loops:
+    """for i in range(outer): for j in range(inner): for u in uops[begin:end]: the indices are
+
+    dst = u.dst + i*dst_factors[0] + j*dst_factors[1], and src and wgt alike.
+    """
+
+    begin: int
+    end: int
+    outer: int = 1
+    inner: int = 1
+    dst_factors: tuple[int, int] = (0, 0)
+    src_factors: tuple[int, int] = (0, 0)
+    wgt_factors: tuple[int, int] = (0, 0)
+
+    @property
+    def count(self) -> int:
+        """How many micro-operations are issued."""
+        return self.outer * self.inner * (self.end - self.begin)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gemm:
+    """acc[dst] += inp[src] @ wgt[wgt].T for all indices of the loops; reset: acc[dst] = 0."""
+
+    loops: Loops
+    reset: bool = False
+    flags: Flags = NO_FLAGS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Alu:
+    """acc[dst] = op(acc[dst], acc[src]), or op(acc[dst], imm) if there is an immediate.
+
+    SHR shifts right and keeps the sign; by a negative number, left.
+    """
+
+    op: Op
+    loops: Loops
+    imm: int | None = None
+    flags: Flags = NO_FLAGS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finish:
+    """The program ends. It carries no tokens, and follows what the compute unit has run."""
+
+    flags: Flags = NO_FLAGS
+
+
+Instruction: TypeAlias = Load | Store | Gemm | Alu | Finish
+
+
+def unit_of(instruction: Instruction) -> Unit:
+    """Who runs it. Micro-operations and accumulators are loaded by the compute unit itself."""
+    match instruction:
+        case Load(memory=memory):
+            return Unit.LOAD if memory in (Memory.INP, Memory.WGT) else Unit.COMPUTE
+        case Store():
+            return Unit.STORE
+        case Gemm() | Alu() | Finish():
+            return Unit.COMPUTE
+        case _:
+            assert_never(instruction)
+
+
+def nop(unit: Unit, flags: Flags) -> Instruction:
+    """An instruction that moves nothing and carries tokens."""
+    match unit:
+        case Unit.LOAD:
+            return Load(memory=Memory.INP, flags=flags)
+        case Unit.COMPUTE:
+            return Load(memory=Memory.UOP, flags=flags)
+        case Unit.STORE:
+            return Store(flags=flags)
+
+
+def is_nop(instruction: Instruction) -> bool:
+    """Does it carry tokens and nothing else?"""
+    return isinstance(instruction, Load | Store) and not instruction.x
+
+
+def mnemonic(instruction: Instruction) -> str:
+    """What it does, in a word or two: "load inp", "gemm", "shr", "nop"."""
+    match instruction:
+        case Load(x=0) | Store(x=0):
+            return "nop"
+        case Load(memory=memory):
+            return f"load {memory.name.lower()}"
+        case Store():
+            return "store"
+        case Gemm(reset=reset):
+            return "reset" if reset else "gemm"
+        case Alu(op=op):
+            return op.name.lower()
+        case Finish():
+            return "finish"
+        case _:
+            assert_never(instruction)

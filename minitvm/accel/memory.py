@@ -1,0 +1,73 @@
+"""The contents of DRAM and of the buffers, as numpy arrays of elements."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import lcm
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from minitvm.base import ArgumentError
+
+from .config import Config, Memory
+from .program import Area, Program
+
+Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
+
+ON_CHIP = (Memory.WGT, Memory.INP, Memory.ACC)
+
+
+@dataclass(frozen=True, slots=True)
+class Contents:
+    """All numbers the machine holds. DRAM has one view per kind of element, of the same bytes."""
+
+    chip: dict[Memory, Array]  # ACC int32 [depth, batch, block_out], INP and WGT int8
+    dram: dict[Memory, Array]  # dram[INP][n] is the n-th element if all DRAM were INP's
+
+
+def contents(program: Program, config: Config, inputs: Mapping[str, Array]) -> Contents:
+    """Buffers of zeros, and DRAM with `inputs` in their areas. Areas of OUT may be left out.
+
+    inputs[name] has the shape of the area followed by the shape of one element.
+    """
+    for name in inputs:
+        program.area(name)
+    kinds = [memory for memory in Memory if memory is not Memory.UOP]
+    unit = lcm(*(config.element_bytes(memory) for memory in kinds))
+    end = max((area.byte_range(config)[1] for area in program.areas), default=0)
+    raw = np.zeros(-(-end // unit) * unit, np.uint8)
+    dram = {m: raw.view(config.dtype(m)).reshape(-1, *config.element_shape(m)) for m in kinds}
+    for area in program.areas:
+        if area.name in inputs or area.memory is not Memory.OUT:
+            begin, after = area.byte_range(config)
+            raw[begin:after] = _bytes_of(area, config, inputs)
+    chip = {
+        m: np.zeros((config.depth(m), *config.element_shape(m)), config.dtype(m)) for m in ON_CHIP
+    }
+    return Contents(chip, dram)
+
+
+def read(area: Area, config: Config, dram: Mapping[Memory, Array]) -> Array:
+    """A copy of what an area holds: its shape followed by the shape of one element."""
+    shape = area.shape + config.element_shape(area.memory)
+    size = config.element_bytes(area.memory)
+    begin, end = (byte // size for byte in area.byte_range(config))
+    return dram[area.memory][begin:end].reshape(shape).copy()
+
+
+def _bytes_of(area: Area, config: Config, inputs: Mapping[str, Array]) -> Array:
+    """The bytes to lay into an area."""
+    if area.name not in inputs:
+        raise ArgumentError(f"input {area.name!r}", "nothing was given for this area")
+    value = np.asarray(inputs[area.name])
+    shape = area.shape + config.element_shape(area.memory)
+    dtype = config.dtype(area.memory)
+    if value.shape != shape or value.dtype != np.dtype(dtype):
+        raise ArgumentError(
+            f"input {area.name!r}",
+            f"it is {value.dtype} {value.shape}, the area holds {dtype} {shape}: "
+            f"{area.shape} elements of {config.element_shape(area.memory)}",
+        )
+    return np.ascontiguousarray(value).reshape(-1).view(np.uint8)

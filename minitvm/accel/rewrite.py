@@ -1,0 +1,61 @@
+"""Programs with other tokens: none at all, or so many that one unit runs at a time."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from .isa import NO_FLAGS, Finish, Flags, Instruction, Unit, nop, unit_of
+from .program import Program
+
+
+def strip_tokens(program: Program) -> Program:
+    """The same instructions without a token: nothing orders the units any more."""
+    stripped = (replace(i, flags=NO_FLAGS) for i in program.instructions)
+    return Program(tuple(stripped), program.uops, program.areas)
+
+
+def serial(program: Program) -> Program:
+    """The same instructions, each waiting for the one before it: no two units run at a time.
+
+    load; gemm; store   ->   load push_next; gemm pop_prev push_next; store pop_prev; nop pop_next
+
+    Tokens pass only where the unit changes. Between load and store there is no queue: a nop of
+    compute stands between them. The same before FINISH, which takes no token.
+    Source: VTA's runtime flag FORCE_SERIAL, which joins neighbouring instructions alike.
+    """
+    chain: list[Instruction] = []
+    for instruction in program.instructions:
+        if chain and _needs_nop(chain[-1], instruction):
+            chain.append(nop(Unit.COMPUTE, NO_FLAGS))
+        chain.append(replace(instruction, flags=NO_FLAGS))
+    units: list[Unit | None] = [unit_of(instruction) for instruction in chain]
+    joined = tuple(
+        replace(instruction, flags=_flags(unit, before, after))
+        for instruction, unit, before, after in zip(
+            chain, units, [None, *units[:-1]], [*units[1:], None], strict=True
+        )
+    )
+    return Program(joined, program.uops, program.areas)
+
+
+def _needs_nop(before: Instruction, after: Instruction) -> bool:
+    """Is there no queue from one to the other?"""
+    here, there = unit_of(before), unit_of(after)
+    if isinstance(after, Finish):
+        return here is not Unit.COMPUTE
+    return {here, there} == {Unit.LOAD, Unit.STORE}
+
+
+def _flags(unit: Unit | None, before: Unit | None, after: Unit | None) -> Flags:
+    """Pop from the unit before, push to the one after, where they differ from this one."""
+    row = tuple(Unit)
+
+    def side(other: Unit | None) -> int:
+        return 0 if unit is None or other is None else row.index(other) - row.index(unit)
+
+    return Flags(
+        pop_prev=side(before) < 0,
+        pop_next=side(before) > 0,
+        push_prev=side(after) < 0,
+        push_next=side(after) > 0,
+    )

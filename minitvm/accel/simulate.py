@@ -1,0 +1,153 @@
+"""Running a program: its results, its cycles, and where they went."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from .config import Config, Memory, vta_pynq
+from .elements import resolve
+from .execute import execute
+from .isa import Alu, Gemm, Load, Store, Unit
+from .memory import Array
+from .program import QUEUES, Program
+from .timing import Blocked, Stall, Trace, measure
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Counters:
+    """What a program moves and computes, by the names of VTA's profiler. Padding is not counted.
+
+    gemm_counter and alu_counter count micro-operations; those of resets are left out.
+    """
+
+    inp_load_nbytes: int = 0
+    wgt_load_nbytes: int = 0
+    acc_load_nbytes: int = 0
+    uop_load_nbytes: int = 0
+    out_store_nbytes: int = 0
+    gemm_counter: int = 0
+    alu_counter: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """What came of a program.
+
+    outputs      the areas of OUT by name; empty if no inputs were given
+    cycles       until the last unit is done, or comes to a standstill
+    trace        the instructions that ran, in the order of their numbers
+    counters     what those moved and computed
+    busy         cycles that each unit works
+    overlap      cycles by the units that work at that time, such as (LOAD, COMPUTE)
+    stalls       cycles that each unit waits, by reason
+    utilisation  multiply-adds of GEMM over those that the matrix unit could do in `cycles`, 0 to 1
+    blocked      a deadlock: the units at a standstill, with instruction and queue; else empty
+    """
+
+    outputs: dict[str, Array]
+    cycles: int
+    trace: Trace
+    counters: Counters
+    busy: dict[Unit, int]
+    overlap: dict[tuple[Unit, ...], int]
+    stalls: dict[Unit, dict[Stall, int]]
+    utilisation: float
+    blocked: tuple[Blocked, ...]
+
+
+def simulate(
+    program: Program,
+    config: Config = vta_pynq,
+    inputs: Mapping[str, Array] | None = None,
+    *,
+    order: Sequence[int] | np.random.Generator | None = None,
+) -> Run:
+    """Time a program and, if `inputs` are given, compute its outputs.
+
+    inputs  one array per area of DRAM, of the area's shape followed by that of one element; areas
+            of OUT may be left out and start as zeros
+    order   the order in which instructions take effect: see execute(). Where the tokens say enough
+            the outputs are the same for every order.
+
+    Raises ArgumentError for addresses outside a buffer or an area. A deadlock is a result.
+    """
+    if inputs is None:
+        resolve(program, config)
+    timing = measure(program, config)
+    table = timing.trace.table()
+    working = np.bincount(table["unit"], table["end"] - table["start"], len(Unit))
+    counted = counters(program, config, table["index"].tolist())
+    return Run(
+        outputs={} if inputs is None else execute(program, config, inputs, order),
+        cycles=timing.cycles,
+        trace=timing.trace,
+        counters=counted,
+        busy={unit: int(working[at]) for at, unit in enumerate(Unit)},
+        overlap=overlap(table),
+        stalls={unit: _waiting(table, at) for at, unit in enumerate(Unit)},
+        utilisation=counted.gemm_counter / timing.cycles if timing.cycles else 0.0,
+        blocked=timing.blocked,
+    )
+
+
+LOADS = {
+    Memory.INP: "inp_load_nbytes",
+    Memory.WGT: "wgt_load_nbytes",
+    Memory.ACC: "acc_load_nbytes",
+    Memory.UOP: "uop_load_nbytes",
+}
+
+
+def counters(program: Program, config: Config, indices: Iterable[int] | None = None) -> Counters:
+    """The counters of all instructions, or of those with these numbers. Times play no part."""
+    chosen = range(len(program.instructions)) if indices is None else indices
+    sums = dict.fromkeys(Counters.__slots__, 0)
+    size = {memory: config.element_bytes(memory) for memory in Memory}
+    for n in chosen:
+        match program.instructions[n]:
+            case Load(memory=memory, x=x, y=y):
+                sums[LOADS[memory]] += x * y * size[memory]
+            case Store(x=x, y=y):
+                sums["out_store_nbytes"] += x * y * size[Memory.OUT]
+            case Gemm(loops=loops, reset=False):
+                sums["gemm_counter"] += loops.count
+            case Alu(loops=loops):
+                sums["alu_counter"] += loops.count
+            case _:
+                pass
+    return Counters(**sums)
+
+
+def overlap(table: Mapping[str, Array]) -> dict[tuple[Unit, ...], int]:
+    """Cycles by the set of units that work at that time: seven sets, and () for none.
+
+    table  unit, start and end of instructions, as Trace.table() gives them
+    """
+    units = tuple(Unit)
+    times = np.unique(np.concatenate([[0], table["start"], table["end"]]))
+    working = np.zeros(len(times), np.int64)  # bits of units, from times[k] to times[k + 1]
+    for bit in range(len(units)):
+        mine, change = table["unit"] == bit, np.zeros(len(times), np.int64)
+        np.add.at(change, np.searchsorted(times, table["start"][mine]), 1)
+        np.add.at(change, np.searchsorted(times, table["end"][mine]), -1)
+        working |= np.cumsum(change) << bit
+    cycles = np.bincount(working[:-1], np.diff(times), 1 << len(units))
+    return {
+        tuple(unit for bit, unit in enumerate(units) if code >> bit & 1): int(cycles[code])
+        for code in range(1 << len(units))
+    }
+
+
+def _waiting(table: Mapping[str, Array], unit: int) -> dict[Stall, int]:
+    """The cycles that a unit waits, by reason; reasons that do not occur are left out."""
+    mine = {name: column[table["unit"] == unit] for name, column in table.items()}
+    sums = {
+        Stall(queue.value): int(mine["tokens"][mine["queue"] == at].sum())
+        for at, queue in enumerate(QUEUES)
+    }
+    for stall in (Stall.FETCH, Stall.CHANNEL, Stall.ROOM):
+        sums[stall] = int(mine[stall.value].sum())
+    return {stall: cycles for stall, cycles in sums.items() if cycles}

@@ -1,0 +1,320 @@
+"""When the instructions run: an event-driven model of three units, their queues and two channels.
+
+One event is one instruction. It starts when its unit is free, it has been fetched, its tokens are
+there and, if it moves data, its channel is free; all reads of DRAM share one channel and take
+turns as they come, STORE has one of its own. Tokens are popped before an instruction waits for its
+channel, and pushed when it ends; a unit keeps a token that finds its queue full, and waits.
+Instructions are fetched in the order of the program, without delay, into the queue in front of
+their unit; where that is full, those behind wait too, whatever their unit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, TypeAlias, assert_never, overload
+
+import numpy as np
+
+from .config import Config, Memory
+from .elements import total
+from .isa import SOURCE, Alu, Finish, Gemm, Load, Store, Unit, is_nop, mnemonic
+from .program import QUEUES, UNITS, Program
+
+Ints: TypeAlias = np.ndarray[Any, np.dtype[np.int64]]
+
+
+class Stall(Enum):
+    """What a unit waits for; the tokens of a queue by the name of the queue."""
+
+    L2G = "l2g"
+    G2L = "g2l"
+    G2S = "g2s"
+    S2G = "s2g"
+    FETCH = "fetch"  # the instruction: another unit's full command queue holds it up
+    CHANNEL = "channel"  # the other unit that reads DRAM
+    ROOM = "room"  # a place for its token in a full queue
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One instruction that ran: from `start` to `end`, in cycles, after waiting as `stalls` say.
+
+    The waiting fills the time since the unit was done with the instruction before it; ROOM comes
+    after `end`.
+    """
+
+    index: int
+    unit: Unit
+    name: str
+    start: int
+    end: int
+    stalls: tuple[tuple[Stall, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Blocked:
+    """A unit that will never go on: at which instruction, and what it waits for."""
+
+    unit: Unit
+    index: int
+    name: str
+    waits_for: Stall
+
+    def __str__(self) -> str:
+        what = {
+            Stall.FETCH: "to be fetched: a command queue before it is full",
+            Stall.ROOM: "for room for the token that it pushes",
+        }.get(self.waits_for, f"for a token of {self.waits_for.value}")
+        return f"{self.unit.value} waits at instruction {self.index} ({self.name}) {what}"
+
+
+class Trace(Sequence[Event]):
+    """The instructions that ran, in the order of their numbers; events are made when asked for."""
+
+    def __init__(self, program: Program, machine: _Machine) -> None:
+        self._program, self._machine = program, machine
+        self._ran = [n for n, start in enumerate(machine.start) if start < NEVER]
+
+    def __len__(self) -> int:
+        return len(self._ran)
+
+    @overload
+    def __getitem__(self, at: int) -> Event: ...
+    @overload
+    def __getitem__(self, at: slice) -> tuple[Event, ...]: ...
+    def __getitem__(self, at: int | slice) -> Event | tuple[Event, ...]:
+        if isinstance(at, slice):
+            return tuple(self._event(n) for n in self._ran[at])
+        return self._event(self._ran[at])
+
+    def table(self) -> dict[str, Ints]:
+        """The same as columns: index, unit (a position in Unit), start, end, and the waiting.
+
+        fetch, tokens, channel and room are the cycles of each wait, queue is the position in Queue
+        of the token that came last.
+        """
+        m, ran = self._machine, np.array(self._ran, np.int64)
+
+        def column(values: Sequence[int]) -> Ints:
+            return np.array(values, np.int64)[ran]
+
+        start, end, ready = column(m.start), column(m.end), column(m.ready)
+        fetch = column(m.fetch)
+        return {
+            "index": ran,
+            "unit": column([wire.unit for wire in m.wires]),
+            "start": start,
+            "end": end,
+            "fetch": fetch - column(m.since),
+            "tokens": ready - fetch,
+            "queue": column(m.late),
+            "channel": start - ready,
+            "room": column(m.release) - end,
+        }
+
+    def _event(self, n: int) -> Event:
+        m = self._machine
+        waits = (
+            (Stall.FETCH, m.fetch[n] - m.since[n]),
+            (STALLS[m.late[n]], m.ready[n] - m.fetch[n]),
+            (Stall.CHANNEL, m.start[n] - m.ready[n]),
+            (Stall.ROOM, m.release[n] - m.end[n]),
+        )
+        stalls = tuple((stall, cycles) for stall, cycles in waits if cycles)
+        name = mnemonic(self._program.instructions[n])
+        return Event(n, UNITS[m.wires[n].unit], name, m.start[n], m.end[n], stalls)
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """How long a program takes, in cycles, and what happened when.
+
+    blocked  the units that came to a standstill; empty if FINISH was reached
+    """
+
+    cycles: int
+    trace: Trace
+    blocked: tuple[Blocked, ...]
+
+
+def measure(program: Program, config: Config) -> Timing:
+    """The times of all instructions. A deadlock is a result, `blocked`, and never a hang."""
+    machine = _Machine(program, config)
+    machine.run()
+    return Timing(max(machine.end), Trace(program, machine), _blocked(program, machine))
+
+
+def durations(program: Program, config: Config) -> list[int]:
+    """The cycles that each instruction keeps its unit, waiting excluded."""
+    element_bytes = {memory: config.element_bytes(memory) for memory in Memory}
+    found: list[int] = []
+    for instruction in program.instructions:
+        match instruction:
+            case Load(x=0) | Store(x=0) | Finish():
+                cycles = 0
+            case Load(memory=memory, x=x, y=y) | Store(memory=memory, x=x, y=y):
+                beats = -(-x * element_bytes[memory] // config.port_bytes)
+                padded = total(instruction) - x * y
+                rows = y * (beats + config.dma_row)
+                cycles = config.issue + config.dma_latency + rows + padded
+            case Gemm(loops=loops):
+                cycles = config.issue + config.fill + loops.count
+            case Alu(loops=loops, imm=imm):
+                interval = config.alu_ii_reg if imm is None else config.alu_ii_imm
+                cycles = config.issue + config.fill + loops.count * interval
+            case _:
+                assert_never(instruction)
+        found.append(cycles)
+    return found
+
+
+NEVER = 1 << 62
+READ, WRITE, NO_CHANNEL = range(3)
+PRODUCER = tuple(UNITS.index(SOURCE[q]) for q in QUEUES)
+STALLS = tuple(Stall(q.value) for q in QUEUES)
+
+
+class _Machine:
+    """The state of the model. Times of the n-th instruction stand at [n] in lists.
+
+    The instruction that can start first starts first. Whatever it sets free starts later, so that
+    starts happen in the order of time, and the channel serves those who wait as they came.
+    """
+
+    def __init__(self, program: Program, config: Config) -> None:
+        count = len(program.instructions)
+        self.wires = program.wires
+        self.duration = durations(program, config)
+        self.channel = [_channel(instruction) for instruction in program.instructions]
+        self.config = config
+        self.streams: list[list[int]] = [[] for _ in UNITS]  # fetched, by unit
+        self.heads = [0] * len(UNITS)  # how many of them have started
+        self.released: list[list[int]] = [[] for _ in UNITS]  # when the unit was done with them
+        self.pushed: list[list[int]] = [[] for _ in QUEUES]  # when a token could be popped
+        self.popped: list[list[int]] = [[] for _ in QUEUES]  # when it was
+        self.waiting: list[list[int]] = [[] for _ in UNITS]  # queues without room for its token
+        self.channel_free = [0, 0]
+        self.fetched, self.now = 0, 0  # the next to fetch, and when the last one was
+        self.since = [0] * count  # its unit was free
+        self.fetch = [0] * count  # it was there
+        self.ready = [0] * count  # its tokens too
+        self.late = [-1] * count  # the queue of the last token to come
+        self.start = [NEVER] * count
+        self.end = [0] * count
+        self.release = [0] * count
+
+    def run(self) -> None:
+        """Start instructions until none can."""
+        while True:
+            self.fetch_some()
+            best, first = -1, NEVER
+            for unit in range(len(UNITS)):
+                ready = self.ready_at(unit)
+                if ready < first:
+                    best, first = unit, ready
+            if best < 0:
+                return
+            self.start_one(best, first)
+
+    def fetch_some(self) -> None:
+        """Fetch until a command queue is full: one instruction runs, so many wait in front."""
+        while self.fetched < len(self.wires):
+            unit = self.wires[self.fetched].unit
+            stream, released = self.streams[unit], self.released[unit]
+            over = len(stream) - self.config.command_queue - 1  # it must be gone by then
+            if over >= len(released):
+                return
+            if over >= 0 and released[over] > self.now:
+                self.now = released[over]
+            self.fetch[self.fetched] = self.now
+            stream.append(self.fetched)
+            self.fetched += 1
+
+    def ready_at(self, unit: int) -> int:
+        """When the next instruction of a unit has been fetched and has its tokens, or NEVER."""
+        head, released = self.heads[unit], self.released[unit]
+        if head == len(self.streams[unit]) or head > len(released):
+            return NEVER
+        n = self.streams[unit][head]
+        since = released[-1] if released else 0
+        ready = fetch = max(since, self.fetch[n])
+        late = -1
+        for q in self.wires[n].pops:
+            at = len(self.popped[q])
+            if at == len(self.pushed[q]):
+                return NEVER
+            if self.pushed[q][at] > ready:
+                ready, late = self.pushed[q][at], q
+        self.since[n], self.fetch[n], self.ready[n], self.late[n] = since, fetch, ready, late
+        return ready
+
+    def start_one(self, unit: int, ready: int) -> None:
+        """Pop, run and push."""
+        n = self.streams[unit][self.heads[unit]]
+        self.heads[unit] += 1
+        start, channel = ready, self.channel[n]
+        if channel != NO_CHANNEL:
+            start = max(start, self.channel_free[channel])
+            self.channel_free[channel] = start + self.duration[n]
+        self.start[n] = start
+        self.end[n] = self.release[n] = start + self.duration[n]
+        _, pops, pushes = self.wires[n]
+        self.waiting[unit] = list(pushes)
+        self.push(unit, n)
+        for q in pops:
+            self.popped[q].append(ready)
+            producer = PRODUCER[q]
+            if q in self.waiting[producer]:
+                self.push(producer, self.streams[producer][self.heads[producer] - 1])
+
+    def push(self, unit: int, n: int) -> None:
+        """Push what finds room; the unit is done with the n-th instruction once all have."""
+        stuck: list[int] = []
+        for q in self.waiting[unit]:
+            over = len(self.pushed[q]) - self.config.token_queue  # it must be gone by then
+            if over >= len(self.popped[q]):
+                stuck.append(q)
+                continue
+            at = max(self.end[n], self.popped[q][over]) if over >= 0 else self.end[n]
+            self.pushed[q].append(at + self.config.token_latency)
+            self.release[n] = max(self.release[n], at)
+        self.waiting[unit] = stuck
+        if not stuck:
+            self.released[unit].append(self.release[n])
+
+
+def _channel(instruction: object) -> int:
+    """Which port to DRAM an instruction occupies."""
+    match instruction:
+        case Load() if not is_nop(instruction):
+            return READ
+        case Store() if not is_nop(instruction):
+            return WRITE
+        case _:
+            return NO_CHANNEL
+
+
+def _blocked(program: Program, machine: _Machine) -> tuple[Blocked, ...]:
+    """For each unit that has not run all of its instructions, what it waits for."""
+    found: list[Blocked] = []
+    for position, unit in enumerate(UNITS):
+        head, stream = machine.heads[position], machine.streams[position]
+        later = (n for n in range(machine.fetched, len(machine.wires)))
+        if machine.waiting[position]:
+            n, stall = stream[head - 1], Stall.ROOM
+        elif head < len(stream):
+            n = stream[head]
+            missing = [q for q in machine.wires[n].pops if not _has_token(machine, q)]
+            stall = STALLS[missing[0]]
+        else:
+            n = next((n for n in later if machine.wires[n].unit == position), -1)
+            stall = Stall.FETCH
+        if n >= 0:
+            found.append(Blocked(unit, n, mnemonic(program.instructions[n]), stall))
+    return tuple(found)
+
+
+def _has_token(machine: _Machine, q: int) -> bool:
+    return len(machine.pushed[q]) > len(machine.popped[q])

@@ -1,0 +1,105 @@
+"""Orders that the tokens allow.
+
+Each unit runs its own instructions in order; a pop waits for its push. Tokens carry nothing, so the
+i-th pop of a queue always takes the i-th push: the legal orders of a program are the linear
+extensions of one graph, and whether it comes to a standstill does not depend on the order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from minitvm.base import ArgumentError
+
+from .program import QUEUES, UNITS, Program, label
+
+Pick = Callable[[list[int]], int]
+
+
+class Walk:
+    """Where the units are: `ready()` are the instructions that could run next, `run` runs one."""
+
+    def __init__(self, program: Program) -> None:
+        self.wires = program.wires
+        self.streams: list[list[int]] = [[] for _ in UNITS]
+        for n, wire in enumerate(self.wires):
+            self.streams[wire.unit].append(n)
+        self.heads = [0] * len(UNITS)
+        self.tokens = [0] * len(QUEUES)
+
+    def ready(self) -> list[int]:
+        """The heads of the units whose tokens are there, by increasing number."""
+        heads = [
+            stream[head]
+            for stream, head in zip(self.streams, self.heads, strict=True)
+            if head < len(stream)
+        ]
+        return sorted(n for n in heads if all(self.tokens[q] for q in self.wires[n].pops))
+
+    def run(self, n: int) -> None:
+        """Pop, run, push."""
+        wire = self.wires[n]
+        self.heads[wire.unit] += 1
+        for q in wire.pops:
+            self.tokens[q] -= 1
+        for q in wire.pushes:
+            self.tokens[q] += 1
+
+
+def in_order(program: Program, rng: np.random.Generator | None = None) -> tuple[int, ...]:
+    """A legal order: the program's own as far as tokens permit, or one drawn with `rng`.
+
+    Shorter than the program if it comes to a standstill.
+    """
+    return walk(program, min if rng is None else lambda ready: ready[int(rng.integers(len(ready)))])
+
+
+def walk(program: Program, pick: Pick) -> tuple[int, ...]:
+    """The order in which `pick` chooses among the instructions that could run."""
+    at, order = Walk(program), list[int]()
+    while ready := at.ready():
+        order.append(pick(ready))
+        at.run(order[-1])
+    return tuple(order)
+
+
+def check_order(program: Program, order: Sequence[int]) -> tuple[int, ...]:
+    """`order`, if it is legal: every instruction that can run, once, after those it waits for."""
+    at = Walk(program)
+    for position, n in enumerate(order):
+        ready = at.ready()
+        if n not in ready:
+            raise ArgumentError(
+                f"order[{position}]={n!r}",
+                "it cannot run then, only "
+                + (", ".join(label(program, n) for n in ready) or "nothing"),
+            )
+        at.run(n)
+    if ready := at.ready():
+        raise ArgumentError(
+            f"order of {len(order)} instructions", f"{label(program, ready[0])} is missing"
+        )
+    return tuple(order)
+
+
+def predecessors(program: Program) -> list[tuple[int, ...]]:
+    """The instructions that each one waits for directly: the one before it, and its pushes.
+
+    A pop without a push has none: its instruction never runs.
+    """
+    pushed: list[list[int]] = [[] for _ in QUEUES]
+    for n, wire in enumerate(program.wires):
+        for q in wire.pushes:
+            pushed[q].append(n)
+    popped, last = [0] * len(QUEUES), [-1] * len(UNITS)
+    found: list[tuple[int, ...]] = []
+    for n, wire in enumerate(program.wires):
+        before = [last[wire.unit]] if last[wire.unit] >= 0 else []
+        for q in wire.pops:
+            before += pushed[q][popped[q] : popped[q] + 1]
+            popped[q] += 1
+        last[wire.unit] = n
+        found.append(tuple(before))
+    return found
