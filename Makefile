@@ -65,12 +65,12 @@ bench: $(RUNTIME) ## speed against peers, under a minute each
 	@for file in $(BENCHMARKS); do echo "$$file"; $(PY) "$$file" --quick || exit 1; done
 
 notebooks: $(RUNTIME) ## run the notebooks and store their outputs
-	$(if $(NOTEBOOKS),$(PY) -m nbconvert --to notebook --execute --inplace \
+	$(if $(NOTEBOOKS),MINITVM_WIDGETS=static $(PY) -m nbconvert --to notebook --execute --inplace \
 		--ExecutePreprocessor.record_timing=False \
 		--ExecutePreprocessor.store_widget_state=False $(NOTEBOOKS),@echo "no notebooks to run")
 
 exercises: $(RUNTIME) ## run the solutions, store their outputs, and build the exercises from them
-	$(PY) -m nbconvert --to notebook --execute --inplace \
+	MINITVM_WIDGETS=static $(PY) -m nbconvert --to notebook --execute --inplace \
 		--ExecutePreprocessor.record_timing=False \
 		--ExecutePreprocessor.store_widget_state=False $(SOLUTIONS)
 	$(PY) -m minitvm.edu build

@@ -1,7 +1,7 @@
-"""Draw the picture of the README from a measurement.
+"""Draw the pictures of the README: one from a measurement, one from a schedule.
 
 OPENBLAS_NUM_THREADS=1 python -m minitvm demo --json docs/demo.json     half a minute
-python docs/make_pictures.py                                            demo.json -> demo.svg
+python docs/make_pictures.py                                            demo.json -> demo.svg; nest.svg
 
 numpy is asked for one thread: on a machine that is not idle its library suffers most with many.
 """
@@ -9,6 +9,8 @@ numpy is asked for one thread: on a machine that is not idle its library suffers
 import json
 from pathlib import Path
 from typing import Any
+
+from minitvm import te, viz
 
 FOLDER = Path(__file__).parent
 LEFT, BAR, STEP, TOP = 190, 420, 26, 54  # pixels: names, longest bar, one row, heading
@@ -50,6 +52,19 @@ def drawn(run: dict[str, Any]) -> str:
     return "\n".join([*lines, "</svg>", ""])
 
 
+def nest() -> str:
+    """The schedule of the README's program, on small matrices, as NestPlayer shows it."""
+    A, B = (te.placeholder((16, 16), name=name) for name in "AB")
+    k = te.reduce_axis((0, 16), name="k")
+    C = te.compute((16, 16), lambda i, j: te.sum(A[i, k] * B[k, j], axis=k), name="C")
+    s = te.create_schedule(C.op)
+    io, jo, ii, ji = s[C].tile(*s[C].op.axis, 4, 8)
+    s[C].reorder(io, jo, k, ii, ji)
+    s[C].vectorize(ji)
+    return viz.svg(viz.NestPlayer(s, [A, B, C]).picture()) + "\n"
+
+
 if __name__ == "__main__":
     measured = json.loads((FOLDER / "demo.json").read_text(encoding="utf-8"))
     (FOLDER / "demo.svg").write_text(drawn(measured), encoding="utf-8", newline="\n")
+    (FOLDER / "nest.svg").write_text(nest(), encoding="utf-8", newline="\n")

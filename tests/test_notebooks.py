@@ -19,7 +19,7 @@ IGNORED = "nbval-ignore-output"
 TAGS = {IGNORED, "nbval-skip", "raises-exception"}
 MEASURES = ("measure(", "interleaved(", "fma_peak(", "time_evaluator(")  # other at every run
 MACHINE = ("Target()", 'source("asm")')  # other on every machine
-GIVEN = ("viz.Machine(",)  # rates of a machine that is described, the same everywhere
+GIVEN = ("viz.Machine(", "from_records(")  # a described machine, recorded times: always alike
 RATE = re.compile(r"\d (?:GFLOP/s|s|ms|us)\b")
 PATH = re.compile(r"(?<![\w.)])/[A-Za-z]\w*/\w|[A-Z]:\\\\|site-packages")  # /a/b or C:\\a
 SECTIONS = ("Goals", "Try it yourself", "Check yourself", "Further reading")
@@ -206,6 +206,11 @@ def test_a_cell_that_breaks_a_rule_is_found(rule, bad: dict, fault: str) -> None
 def test_a_rate_of_a_described_machine_may_be_compared() -> None:
     described = cell("viz.RooflineDot(s, machine=viz.Machine(9.0, 3.0))", stream("9 GFLOP/s"))
     assert ignored_faults({"cells": [described]}) == []
+
+
+def test_recorded_times_may_be_compared() -> None:
+    recorded = cell("viz.TimingLab.from_records(rows)", stream("from 1 ms to 2 ms"))
+    assert ignored_faults({"cells": [recorded]}) == []
 
 
 def test_null_counts_saved_widgets_and_other_kernels_are_found() -> None:

@@ -45,10 +45,11 @@ def test_links_of_the_readme_lead_to_files() -> None:
     assert [link for link in links if not (ROOT / link).exists()] == []
 
 
-def test_the_picture_shows_the_stored_measurement() -> None:
-    drawn = runpy.run_path(str(ROOT / "docs/make_pictures.py"))["drawn"]
+def test_the_pictures_are_those_of_the_stored_measurement_and_of_todays_widget() -> None:
+    make = runpy.run_path(str(ROOT / "docs/make_pictures.py"))
     measured = json.loads((ROOT / "docs/demo.json").read_text(encoding="utf-8"))
-    assert (ROOT / "docs/demo.svg").read_text(encoding="utf-8") == drawn(measured)
+    assert (ROOT / "docs/demo.svg").read_text(encoding="utf-8") == make["drawn"](measured)
+    assert (ROOT / "docs/nest.svg").read_text(encoding="utf-8") == make["nest"]()
 
 
 def test_commands_of_the_readme_are_targets_of_make() -> None:

@@ -129,19 +129,21 @@ def formula(
     rtol: float = 1e-4,
     atol: float = 1e-4,
     weight: float = 1.0,
+    largest: float = 1.0,
     why: str = "",
 ) -> Part:
     """A function that returns a tensor whose elements are those of `reference(*arrays, *plain)`.
 
     The problem among the arguments makes the placeholders; arrays are drawn for them, in that
-    order. The grader evaluates the formula itself, as minitvm.tensor.evaluate does.
+    order: floats in -largest .. largest. The grader evaluates the formula itself, as
+    minitvm.tensor.evaluate does.
     """
 
     def check(answer: Answer, rng: Rng) -> Outcome:
         for n in range(cases):
             args = arguments(rng)
             given = spread(args)
-            inputs = random_inputs([t for t in given if isinstance(t, Tensor)], rng)
+            inputs = random_inputs([t for t in given if isinstance(t, Tensor)], rng, largest)
             got = answer(*args)
             if not isinstance(got, Tensor):
                 return failed("wrong-type", expected="a tensor", got=type(got).__name__)
@@ -150,7 +152,8 @@ def formula(
                 return failed("too-large", expected=most, got=many, why="its tensors are huge")
             plain = [inputs.get(x, x) if isinstance(x, Tensor) else x for x in given]
             want = reference(*plain)
-            case = f"case {n + 1}: inputs of shape {shapes(inputs)}"
+            others = "".join(f", then {short.repr(x)}" for x in plain if not isinstance(x, np.ndarray))
+            case = f"case {n + 1}: inputs of shape {shapes(inputs)}{others}"
             if tuple(got.shape) != want.shape:
                 expected, found = (str(list(s)) for s in (want.shape, got.shape))
                 return failed("wrong-shape", expected=expected, got=found, where=case, why=why)
@@ -191,14 +194,16 @@ def shapes(inputs: dict[Tensor, Array]) -> str:
     return ", ".join(f"{t.name} {list(a.shape)}" for t, a in inputs.items())
 
 
-def random_inputs(tensors: Sequence[Tensor], rng: Rng) -> dict[Tensor, Array]:
-    """Values for every placeholder among `tensors`: floats in -1 .. 1, small integers."""
+def random_inputs(
+    tensors: Sequence[Tensor], rng: Rng, largest: float = 1.0
+) -> dict[Tensor, Array]:
+    """Values for every placeholder: floats in -largest .. largest, small integers."""
     found: dict[Tensor, Array] = {}
     for t in tensors:
         if isinstance(t.op, PlaceholderOp):
             shape = tuple(int(n) for n in t.shape if isinstance(n, int))
             if t.dtype.is_float:
-                found[t] = rng.uniform(-1, 1, shape).astype(t.dtype.numpy)
+                found[t] = rng.uniform(-largest, largest, shape).astype(t.dtype.numpy)
             else:
                 found[t] = rng.integers(0, 2 if t.dtype == "bool" else 8, shape).astype(
                     t.dtype.numpy

@@ -161,6 +161,22 @@ def test_what_is_no_schedule_is_a_wrong_type() -> None:
         outcome(facts(small, ()), lambda A, B, C: C)
 
 
+def chain(n):
+    A = te.placeholder((n,), name="A")
+    B = te.compute((n,), lambda i: A[i] + 1.0, name="B")
+    return A, B, te.compute((n,), lambda i: B[i] * 2.0, name="C")
+
+
+def test_a_tensor_on_the_way_need_not_be_stored() -> None:
+    def fused(A, B, C):
+        s = te.create_schedule(C.op)
+        s[B].compute_inline()
+        return s
+
+    part = schedule_correct(lambda rng: (problem(chain, 9),))
+    assert outcome(part, fused).status == "passed"
+
+
 def test_a_loop_program_is_interpreted() -> None:
     def lowered(A, B, C):
         return tvm.lower(row_wise(A, B, C), [A, B, C], until="nest")
@@ -261,6 +277,11 @@ def test_a_program_that_differs_from_itself_gives_no_verdict() -> None:
 def test_points_for_speed_fall_as_the_ratio_grows(ratio, score, message) -> None:
     found = timed_outcome(Ratio(ratio, False), 1.2, "")
     assert (found.score, found.message) == (pytest.approx(score), message)
+
+
+def test_points_for_speed_may_end_before_ten_times() -> None:
+    assert timed_outcome(Ratio(0.8, False), 0.5, "", worst=1.0).score == pytest.approx(0.625)
+    assert timed_outcome(Ratio(1.0, False), 0.5, "", worst=1.0).score == 0
 
 
 def test_a_busy_machine_is_inconclusive() -> None:

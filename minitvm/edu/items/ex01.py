@@ -106,7 +106,8 @@ def footprint(C, tile):
 
 
 WINDOW = (
-    "output y, x of a convolution with a stride reads a window that starts at y*stride, x*stride"
+    "output y, x reads the window that starts at y*stride, x*stride, in all channels: how many "
+    "windows fit into the data?"
 )
 
 EXERCISE = Exercise(
@@ -156,8 +157,18 @@ EXERCISE = Exercise(
                     softmax_arguments,
                     rtol=1e-5,
                     atol=1e-6,
-                    why="each row is a softmax of its own, and a reduce axis belongs to one "
-                    "te.compute: two reductions need two axes",
+                    weight=0.5,
+                    why="each row is a softmax of its own: its elements add up to 1",
+                ),
+                formula(
+                    softmax,
+                    softmax_arguments,
+                    title="the same where exp(x) is larger than any float32",
+                    rtol=1e-5,
+                    atol=1e-6,
+                    weight=0.5,
+                    largest=300.0,
+                    why="subtract the largest element of the row before exp, in each row its own",
                 ),
             ),
             (
@@ -179,7 +190,8 @@ EXERCISE = Exercise(
                     tile_arguments,
                     title="distinct elements read, for random stencils and tiles",
                     cases=8,
-                    why="neighbouring outputs share what they read: each element counts once",
+                    why="neighbouring outputs share what they read: each element counts once; and "
+                    "a tile is given by (start, extent), not by (start, stop)",
                 ),
             ),
             (

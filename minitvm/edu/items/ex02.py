@@ -270,7 +270,8 @@ EXERCISE = Exercise(
             ),
             (
                 "tir.rewrite(s, on_stmt, on_expr) goes through the whole program, from the inside"
-                " out; each of the two functions looks at one node and returns it, or another one.",
+                " out; each of the two functions looks at one node and returns it, or another one,"
+                " but never nothing: a function without `return` returns None.",
                 "tir.Binary has an op ('mul', 'add', 'sub'), a and b; tir.Const has a value; and"
                 " e.dtype.is_float tells floats. With `match` a rule is a line:"
                 " case tir.Binary('sub', x, tir.Const(0)): return x.",

@@ -93,7 +93,7 @@ def _adds(store):
 def two_strips(img, blurx, out):
     """The image in two halves, left and right; four rows of blurx are kept, going down."""
     s = te.create_schedule(out.op)
-    y, x = s[out].op.axis
+    y, x = s[out].leaf_iter_vars
     strip, column = s[out].split(x, nparts=2)
     s[out].reorder(strip, y, column)
     s[blurx].store_at(s[out], strip)
@@ -105,7 +105,7 @@ def tiled_layer(A, B, bias, C, S, D):
     """Tiles of 16 x 16: 1024 bytes."""
     s = te.create_schedule(D.op)
     s[S].compute_inline()
-    _, jo, _, _ = s[D].tile(*s[D].op.axis, 16, 16)
+    _, jo, _, _ = s[D].tile(*s[D].leaf_iter_vars, 16, 16)
     s[C].compute_at(s[D], jo)
     return s
 

@@ -115,7 +115,7 @@ def packed(A, B, C):
     columns = target.vector_registers // 2 // rows * target.lanes(C.dtype)
     s = te.create_schedule(C.op)
     C_local = s.cache_write(C, "local")
-    io, jo, ii, ji = s[C].tile(*s[C].op.axis, rows, columns)
+    io, jo, ii, ji = s[C].tile(*s[C].leaf_iter_vars, rows, columns)
     s[C].reorder(jo, io, ii, ji)
     s[C].unroll(ii)
     s[C].vectorize(ji)
@@ -127,7 +127,7 @@ def packed(A, B, C):
     strip = s.cache_read(B, "global", [C_local])
     s[strip].transform_layout(lambda k, j: (j // columns, k, j % columns))
     s[strip].compute_at(s[C], jo)
-    s[strip].vectorize(s[strip].op.axis[1])
+    s[strip].vectorize(s[strip].leaf_iter_vars[1])
     return s
 
 
