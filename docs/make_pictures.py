@@ -1,7 +1,7 @@
 """Draw the pictures of the README: one from a measurement, one from a schedule.
 
 OPENBLAS_NUM_THREADS=1 python -m minitvm demo --json docs/demo.json     half a minute
-python docs/make_pictures.py                                            demo.json -> demo.svg; nest.svg
+python docs/make_pictures.py                        demo.svg, from demo.json; nest.svg
 
 numpy is asked for one thread: on a machine that is not idle its library suffers most with many.
 """
