@@ -22,7 +22,7 @@ MACHINE = ("Target()", 'source("asm")')  # other on every machine
 GIVEN = ("viz.Machine(", "from_records(")  # a described machine, recorded times: always alike
 RATE = re.compile(r"\d (?:GFLOP/s|s|ms|us)\b")
 PATH = re.compile(r"(?<![\w.)])/[A-Za-z]\w*/\w|[A-Z]:\\\\|site-packages")  # /a/b or C:\\a
-SECTIONS = ("Goals", "Try it yourself", "Check yourself", "Further reading")
+SECTIONS = ("Goals", "Try it yourself", "Exercises", "Check yourself", "Further reading")
 MAX_BYTES = 1_500_000
 MAX_LINES = 60
 

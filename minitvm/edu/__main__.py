@@ -1,6 +1,7 @@
 """The command line: python -m minitvm.edu build | new | check | verify | hint | grade | export."""
 
 import argparse
+import io
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -54,6 +55,9 @@ def _limits(command: argparse.ArgumentParser) -> None:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; returns the exit code."""
     given = parser().parse_args(arguments)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a console may lack characters of a name
     root = given.root or project()
     try:
         match given.command:
@@ -74,7 +78,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 )
             case _:
                 export(root, given.format, given.folder)
-    except TVMError as e:
+    except (TVMError, OSError) as e:  # OSError: a full disk, a folder that is not ours
         print(f"error: {e}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:

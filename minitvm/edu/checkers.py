@@ -146,14 +146,13 @@ def formula(
             inputs = random_inputs([t for t in given if isinstance(t, Tensor)], rng, largest)
             got = answer(*args)
             if not isinstance(got, Tensor):
-                return failed("wrong-type", expected="a tensor", got=type(got).__name__)
+                return wrong_type("a tensor", got)
             if (points := work(got)) > MOST_WORK:
                 most, many = f"at most {MOST_WORK:,} steps", f"{points:,} steps"
                 return failed("too-large", expected=most, got=many, why="its tensors are huge")
             plain = [inputs.get(x, x) if isinstance(x, Tensor) else x for x in given]
             want = reference(*plain)
-            others = "".join(f", then {short.repr(x)}" for x in plain if not isinstance(x, np.ndarray))
-            case = f"case {n + 1}: inputs of shape {shapes(inputs)}{others}"
+            case = f"case {n + 1}: inputs of shape {shapes(inputs)}{_others(plain)}"
             if tuple(got.shape) != want.shape:
                 expected, found = (str(list(s)) for s in (want.shape, got.shape))
                 return failed("wrong-shape", expected=expected, got=found, where=case, why=why)
@@ -162,6 +161,17 @@ def formula(
         return PASSED
 
     return Part("correctness", title, weight, check)
+
+
+def wrong_type(expected: str, got: Any) -> Outcome:
+    """The outcome for a value of another kind than `expected`, in words: "a tensor"."""
+    why = "nothing was returned: is there a `return`?" if got is None else ""
+    return failed("wrong-type", expected=expected, got=type(got).__name__, why=why)
+
+
+def _others(plain: Sequence[Any]) -> str:
+    """The arguments that are no arrays, in a message: ", then 2"."""
+    return "".join(f", then {short.repr(x)}" for x in plain if not isinstance(x, np.ndarray))
 
 
 def work(t: Tensor) -> int:
@@ -194,9 +204,7 @@ def shapes(inputs: dict[Tensor, Array]) -> str:
     return ", ".join(f"{t.name} {list(a.shape)}" for t, a in inputs.items())
 
 
-def random_inputs(
-    tensors: Sequence[Tensor], rng: Rng, largest: float = 1.0
-) -> dict[Tensor, Array]:
+def random_inputs(tensors: Sequence[Tensor], rng: Rng, largest: float = 1.0) -> dict[Tensor, Array]:
     """Values for every placeholder: floats in -largest .. largest, small integers."""
     found: dict[Tensor, Array] = {}
     for t in tensors:

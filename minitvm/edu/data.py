@@ -120,6 +120,7 @@ MAKERS: dict[str, Callable[..., Any]] = {
 FIELDS = {cls: tuple(f.name for f in fields(cast("Any", cls))) for cls in (*PLAIN, *FOLDED)}
 REDUCERS: dict[str, Reducer] = {r.name: r for r in (SUM, PROD, MAX, MIN)}
 DEEPEST = 200  # levels of lists in lists
+OWN = "a schedule must be one of the tensors that the function was given"
 
 
 class Writer:
@@ -148,6 +149,8 @@ class Writer:
                 return self._container(cast("Any", x))
             case Schedule():
                 outs = [self.write(s.origin) for s in x.state.stages if s.is_output]
+                if not _all_given(outs):
+                    raise ExprError("a schedule of another formula cannot be handed in", OWN)
                 return ["schedule", x.to_json(), outs]
             case Reducer(name=name) if REDUCERS.get(name) is x:
                 return ["reducer", name]
@@ -229,10 +232,17 @@ class Reader:
             case "given":
                 return cast("Any", self._given[what])
             case "schedule":
+                if not _all_given(rest[0]):
+                    raise ExprError("a schedule of another formula", OWN)
                 ops = [self.read(op) for op in rest[0]]
                 return Schedule.from_json(what, ops, self._intrins)
             case _:
                 raise ExprError(f"a {kind!r}", "no such kind of data")
+
+
+def _all_given(outs: Json) -> bool:
+    """Are these operations, as written, of the problem? Others may call any C function."""
+    return all(kind == "given" for kind, _ in outs)
 
 
 def operations(values: Iterable[Any]) -> list[Operation]:

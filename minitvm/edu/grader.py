@@ -25,7 +25,7 @@ from .item import Exercise, Item, failed
 from .items import exercise_named
 from .notebook import exercise_of, parsed, sha256, sources
 from .sandbox import USUAL_LIMITS, Limits
-from .score import PUBLIC, Mark, Seeds, unmarked
+from .score import PUBLIC, Mark, Seeds, cut, unmarked
 from .student import ROOT, CellReport
 
 MAX_BYTES = 20 << 20  # of a notebook
@@ -33,15 +33,19 @@ MAX_BYTES = 20 << 20  # of a notebook
 
 @dataclass(frozen=True, slots=True)
 class Submission:
-    """A notebook to grade: its bytes are read once, so that what is hashed is what is graded."""
+    """A notebook to grade: its bytes are read once, so that what is hashed is what is graded.
+
+    problem   why there are no bytes, or ""
+    """
 
     path: Path
     data: bytes
     student: str = ""
+    problem: str = ""
 
     @property
     def sha256(self) -> str:
-        return sha256(self.data)
+        return "" if self.problem else sha256(self.data)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +64,7 @@ class Graded:
 
     problem   why nothing could be graded, or ""
     cells     the cells that failed
+    again     the machine was the problem: another run may tell more
     """
 
     student: str
@@ -70,6 +75,7 @@ class Graded:
     cells: tuple[CellReport, ...] = ()
     problem: str = ""
     seconds: float = 0.0
+    again: bool = False
 
     @property
     def points(self) -> float:
@@ -87,6 +93,7 @@ class Worker:
         self.retired = False  # nobody waits for its marks any more
         self._popen: subprocess.Popen[str] | None = None
         self._folder: TemporaryDirectory[str] | None = None
+        self._ready = False
         self._events: queue.Queue[str] = queue.Queue()
 
     def _start(self) -> subprocess.Popen[str]:
@@ -104,11 +111,14 @@ class Worker:
         )
         self._events = queue.Queue()
         threading.Thread(target=_listen, args=(popen, self._events), daemon=True).start()
-        self._popen = popen
+        self._popen, self._ready = popen, False
         return popen
 
     def events(self, job: dict[str, Any], limits: Limits) -> Iterator[dict[str, Any]]:
-        """The events of one job; the last is {"end": true}, or {"lost": why}."""
+        """The events of one job; the last is {"end": true}, or {"lost": why}.
+
+        Raises MeasureError if the process ends before any job: that is no fault of a notebook.
+        """
         popen = self._popen or self._start()
         assert popen.stdin is not None
         with contextlib.suppress(OSError):
@@ -123,8 +133,12 @@ class Worker:
             event = json.loads(text) if text else {"lost": f"no end after {patience:g} s"}
             if event == {"gone": True}:
                 event = {"lost": "the program ended the process that ran it"}
+            self._ready = self._ready or "ready" in event
             if "lost" in event:
                 self.close()
+                if not self._ready:
+                    why = f"its process does not start: {event['lost']}"
+                    raise MeasureError("grading", why, f"{sys.executable} -m minitvm.edu.worker")
             yield event
             if "end" in event or "lost" in event:
                 return
@@ -164,21 +178,29 @@ class _Progress:
     marks: dict[str, Mark] = field(default_factory=dict[str, Mark])
     cells: tuple[CellReport, ...] = ()
     current: str = ""
+    failed: str = ""  # why the student's process could not be started
+
+
+def printable(name: str) -> str:
+    """A name that can be written to any report: what is no text in it becomes "?"."""
+    return "".join(c if c.isprintable() else "?" for c in name)
 
 
 def grade(task: Task, worker: Worker) -> Graded:
     """The marks of one notebook. Whatever it contains, they come within the limits."""
     start = time.monotonic()
     submission, exercise, limits = task.submission, task.exercise, task.limits
-    name, data = submission.path.name, submission.data
-    told = (submission.student, str(submission.path), submission.sha256)
+    name, data = printable(submission.path.name), submission.data
+    told = (submission.student, printable(str(submission.path)), submission.sha256)
     try:
+        if submission.problem:
+            raise ArgumentError(name, submission.problem)
         if len(data) > MAX_BYTES:
             raise ArgumentError(name, f"{len(data)} bytes", f"at most {MAX_BYTES}: clear outputs")
         notebook = parsed(data, name)
         exercise = exercise or exercise_named(exercise_of(notebook, submission.path))
     except ArgumentError as e:
-        return Graded(*told, exercise.id if exercise else "", problem=str(e))
+        return Graded(*told, exercise.id if exercise else "", problem=cut(str(e)))
     job = {
         "exercise": exercise.id,
         "cells": sources(notebook),
@@ -188,6 +210,9 @@ def grade(task: Task, worker: Worker) -> Graded:
     known = _Progress()
     while rest := [i for i in exercise.items if i.id not in known.marks]:
         _follow(worker.events({**job, "items": [i.id for i in rest]}, limits), rest, known)
+        if known.failed:
+            why = f"the machine could not run it ({cut(known.failed)}): run it again"
+            return Graded(*told, exercise.id, problem=why, again=True)
     marks = tuple(known.marks[i.id] for i in exercise.items)
     seconds = time.monotonic() - start
     return Graded(*told, exercise.id, marks, known.cells, "", seconds)
@@ -204,6 +229,8 @@ def _follow(events: Iterable[dict[str, Any]], rest: Sequence[Item], known: _Prog
         elif "mark" in event:
             found = Mark.from_json(event["mark"])
             known.marks[found.item] = found
+        elif "failed" in event:
+            known.failed = event["failed"]
         elif "lost" in event:
             why = "a schedule that runs for very long, or out of its arrays"
             if not known.current:

@@ -63,7 +63,7 @@ def here(answer: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
     try:
         body = writer.write(value)
     except Exception as e:
-        raise AnswerError("wrong-type", f"it returned {e}") from None
+        raise AnswerError("wrong-type", f"what it returned: {e}") from None
     intrins = [x for x in made if type(x).__name__ == "TensorIntrin"]
     return Reader(writer.rows, writer.arrays, known, intrins).read(body)
 

@@ -15,12 +15,18 @@ from .feedback import details, headline, markdown, page, plain
 from .grader import Graded
 from .score import Mark
 
+TABLES = ("grades.csv", "junit.xml", "summary.md")
 COLUMNS = ("student", "exercise", "points", "best", "worth", "path", "sha256", "problem")
 
 
 def folder_of(out: Path, g: Graded) -> Path:
     """DIR/student/ex03 (DIR/student/unknown for what is no exercise)."""
-    return out / g.student / (g.exercise or "unknown")
+    return place(out, g.student, g.exercise)
+
+
+def place(out: Path, student: str, exercise: str) -> Path:
+    """The same, before there are marks. A student called as a table gets another folder."""
+    return out / (f"{student}_" if student in TABLES else student) / (exercise or "unknown")
 
 
 def title(g: Graded) -> str:
@@ -125,8 +131,9 @@ def write(out: Path, g: Graded, key: str, before: dict[str, Any] | None) -> dict
     found = results(g, key, best)
     (folder / "feedback.md").write_text(feedback_markdown(g), encoding="utf-8", newline="\n")
     (folder / "feedback.html").write_text(feedback_html(g), encoding="utf-8", newline="\n")
-    stored = json.dumps(found, indent=1) + "\n"
-    (folder / "results.json").write_text(stored, encoding="utf-8", newline="\n")
+    new = folder / "results.json.new"  # what was there stays until all of this is written
+    new.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8", newline="\n")
+    new.replace(folder / "results.json")
     return found["extra_data"]
 
 
@@ -183,7 +190,7 @@ def junit(rows: Sequence[dict[str, Any]]) -> str:
 
 def _xml(words: str) -> str:
     """Text without the control characters that XML has no way to write."""
-    return "".join(c if c >= " " or c in "\t\n" else "?" for c in words)
+    return "".join(c if c.isprintable() or c in "\t\n" else "?" for c in words)
 
 
 def summary(rows: Sequence[dict[str, Any]]) -> str:

@@ -1,9 +1,9 @@
 """What a student's process may do: little time, little memory, and files in its own folder only.
 
 Limits of the operating system come first (rlimits; on Linux, Landlock: no writes outside the
-folder, no network, no look into other processes). Where a system has no such thing, an audit hook
-of Python (PEP 578) still stops what a notebook does by mistake. It is a fence, not a prison:
-grade strangers in a container.
+folder, no reading but of Python and the system, no programs, no TCP, no signals). Where a system
+has no such thing, an audit hook of Python (PEP 578) still stops what a notebook does by mistake. It
+is a fence, not a prison: grade strangers in a container.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import ctypes
 import os
 import signal
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -54,12 +54,19 @@ CHANGES = {  # audit events whose first arguments are paths that change
 FORBIDDEN = (
     "os.fork", "os.forkpty", "os.exec", "os.posix_spawn", "os.spawn", "os.system", "os.kill",
     "os.killpg", "os.startfile", "pty.spawn", "subprocess.Popen", "socket.bind", "socket.connect",
-    "socket.getaddrinfo",
+    "socket.getaddrinfo", "socket.sendmsg", "socket.sendto",
+)  # fmt: skip
+SYSTEM = (  # what is read besides Python: libraries, time zones, fonts, facts of the machine
+    "/usr", "/lib", "/lib32", "/lib64", "/bin", "/sbin", "/etc", "/opt", "/nix", "/gnu", "/sys",
+    "/dev/null", "/dev/zero", "/dev/random", "/dev/urandom", "/proc/self", "/proc/sys",
+    "/proc/cpuinfo", "/proc/meminfo", "/proc/stat", "/proc/loadavg", "/proc/filesystems",
 )  # fmt: skip
 
 
 def confine(limits: Limits, folder: Path, hidden: Sequence[Path]) -> None:
     """Fence in this process, for good: `folder` is the one it may write to, `hidden` are unread."""
+    folder, hidden = folder.resolve(), [p.resolve() for p in hidden]
+    reads = readable(folder, hidden) if sys.platform == "linux" else []
     if resource is not None:
         for kind, most in (
             (resource.RLIMIT_AS, limits.memory),
@@ -73,8 +80,34 @@ def confine(limits: Limits, folder: Path, hidden: Sequence[Path]) -> None:
                 resource.setrlimit(kind, (top, top))
     if sys.platform == "linux":
         _die_with_parent()
-        _landlock(folder)
-    sys.addaudithook(_hook(folder.resolve(), [p.resolve() for p in hidden]))
+        _landlock(folder, reads)
+    sys.addaudithook(_hook(folder, hidden, reads))
+
+
+def readable(folder: Path, hidden: Sequence[Path]) -> list[Path]:
+    """What a notebook needs to read: its folder, Python, this package and the system.
+
+    So not: other people's notebooks, grades, home folders, command lines of other processes.
+    """
+    root = Path(__file__).resolve().parent.parent.parent
+    packages = [Path(p).resolve() for p in (sys.prefix, sys.base_prefix, *sys.path) if p]
+    libraries = os.environ.get("LD_LIBRARY_PATH", "").split(os.pathsep)
+    more = [Path(p).resolve() for p in (*SYSTEM, *filter(None, libraries))]
+    found = [folder, root / "minitvm", *(p for p in packages if p != root), *more]
+    return [p for top in dict.fromkeys(found) if top.exists() for p in _beside(top, hidden)]
+
+
+def _beside(path: Path, hidden: Sequence[Path]) -> Iterator[Path]:
+    """`path`; where something hidden lies below it, what lies beside that.
+
+    /env, where /env/lib/a is hidden -> /env/bin, /env/lib/b
+    """
+    if not any(h.is_relative_to(path) for h in hidden):
+        yield path
+    elif path not in hidden:
+        for entry in sorted(path.iterdir()):
+            if not entry.is_symlink():
+                yield from _beside(entry, hidden)
 
 
 def limit_memory(most: int) -> None:
@@ -86,10 +119,14 @@ def limit_memory(most: int) -> None:
             resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
 
 
-def _hook(folder: Path, hidden: Sequence[Path]) -> Callable[[str, tuple[Any, ...]], None]:
+def _hook(
+    folder: Path, hidden: Sequence[Path], reads: Sequence[Path]
+) -> Callable[[str, tuple[Any, ...]], None]:
     """The audit hook: raises PermissionError, which a cell sees as any other error."""
     mine, secret = str(folder) + os.sep, tuple(str(p) + os.sep for p in hidden)
+    open_to_all = tuple(str(p) + os.sep for p in reads) or ("",)
     realpath, fsdecode, null = os.path.realpath, os.fsdecode, os.devnull
+    exists = os.path.lexists
 
     def place(path: Any) -> str:
         known = isinstance(path, str | bytes) or hasattr(path, "__fspath__")
@@ -98,7 +135,9 @@ def _hook(folder: Path, hidden: Sequence[Path]) -> Callable[[str, tuple[Any, ...
     def hook(event: str, args: tuple[Any, ...]) -> None:
         if event == "open" and args[0] is not None and not isinstance(args[0], int):
             path, writes = place(args[0]), bool(args[2] & WRITES)
-            if path.startswith(secret):
+            if path.startswith(secret) or not (path + os.sep).startswith(open_to_all):
+                if not exists(path):
+                    return  # an error of its own comes of that
                 raise PermissionError(f"{path}: not for reading while grading")
             if writes and path != null and not (path + os.sep).startswith(mine):
                 raise PermissionError(f"{path}: write to the working directory only")
@@ -116,13 +155,14 @@ def _hook(folder: Path, hidden: Sequence[Path]) -> Callable[[str, tuple[Any, ...
 
 PR_SET_PDEATHSIG, PR_SET_NO_NEW_PRIVS = 1, 38
 CREATE_RULESET, ADD_RULE, RESTRICT_SELF = 444, 445, 446  # the same on every architecture
-WRITE_FILE, TRUNCATE = 1 << 1, 1 << 14
+EXECUTE, WRITE_FILE, READ_FILE, TRUNCATE = 1 << 0, 1 << 1, 1 << 2, 1 << 14
 CHANGE_FOLDER = sum(1 << bit for bit in range(4, 14))  # remove and make anything, move across
 NET = 0b11  # bind and connect of TCP
+SCOPES = 0b11  # sockets without a file, and signals to processes outside
 
 
 class _Ruleset(ctypes.Structure):
-    _fields_ = [("fs", ctypes.c_uint64), ("net", ctypes.c_uint64)]
+    _fields_ = [("fs", ctypes.c_uint64), ("net", ctypes.c_uint64), ("scoped", ctypes.c_uint64)]
 
 
 class _Beneath(ctypes.Structure):
@@ -134,8 +174,9 @@ def _die_with_parent() -> None:
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
 
 
-def _landlock(folder: Path) -> None:
-    """Let the kernel refuse writes outside `folder` and TCP, as far as it knows how.
+def _landlock(folder: Path, reads: Sequence[Path]) -> None:
+    """Let the kernel refuse, as far as it knows how: writes outside `folder`, reading but of
+    `reads`, programs, TCP, signals.
 
     Source: the kernel's userspace API documentation, "Landlock: unprivileged access control".
     """
@@ -143,17 +184,19 @@ def _landlock(folder: Path) -> None:
     version = libc.syscall(CREATE_RULESET, None, ctypes.c_size_t(0), 1)
     if version < 1:
         return
-    files = WRITE_FILE | CHANGE_FOLDER
+    writes = WRITE_FILE | CHANGE_FOLDER
     if version < 2:
-        files &= ~(1 << 13)  # moving across folders came with version 2, truncate with 3
+        writes &= ~(1 << 13)  # moving across folders came with version 2, truncate with 3
     if version >= 3:
-        files |= TRUNCATE
-    rules = _Ruleset(files, NET if version >= 4 else 0)
-    size = ctypes.c_size_t(16 if version >= 4 else 8)
+        writes |= TRUNCATE
+    handled = writes | READ_FILE | EXECUTE  # no rule gives EXECUTE
+    rules = _Ruleset(handled, NET if version >= 4 else 0, SCOPES if version >= 6 else 0)
+    size = ctypes.c_size_t(8 * (3 if version >= 6 else 2 if version >= 4 else 1))
     ruleset = libc.syscall(CREATE_RULESET, ctypes.byref(rules), size, 0)
     if ruleset < 0:
         return
-    for path, access in ((folder, files), (Path(os.devnull), files & (WRITE_FILE | TRUNCATE))):
+    null = (Path(os.devnull), writes & (WRITE_FILE | TRUNCATE))
+    for path, access in ((folder, writes), null, *((p, READ_FILE) for p in reads)):
         place = os.open(path, os.O_PATH | os.O_CLOEXEC)
         rule = _Beneath(access, place)
         libc.syscall(ADD_RULE, ruleset, 1, ctypes.byref(rule), 0)

@@ -16,11 +16,13 @@ from minitvm.tensor import PlaceholderOp, Tensor, evaluate
 from minitvm.tir import PrimFunc, Stmt, interpret, text
 
 from .bench import Ratio, race
-from .checkers import Arguments, Array, random_inputs, shapes, spread, wrong_element
+from .checkers import Arguments, Array, random_inputs, shapes, spread, wrong_element, wrong_type
 from .data import operations
 from .item import PASSED, Answer, AnswerError, Outcome, Part, Rng, failed
 
 Cost: TypeAlias = Callable[[Any, Sequence[Tensor]], float]
+CORE = "llvm -num-cores=1"
+ROUGH = 1e-2  # tolerance where only work that is left out is looked for
 
 
 def tensors_of(arguments: Sequence[Any]) -> list[Tensor]:
@@ -50,6 +52,37 @@ def schedule_of(answer: Answer, arguments: Sequence[Any]) -> tuple[Schedule, lis
     return got, tensors_of(arguments)
 
 
+def right_schedule(
+    answer: Answer, arguments: Sequence[Any], rng: Rng, target: str
+) -> tuple[Schedule, list[Tensor]]:
+    """The same, once its results are known to be right: whatever is counted must be work done.
+
+    A function may return another schedule than it did for the part before, and a legal schedule
+    may leave work out (set_store_predicate). Raises AnswerError if results differ.
+    """
+    s, tensors = schedule_of(answer, arguments)
+    inputs = random_inputs(tensors, rng)
+    results = run(s, tensors, inputs, target)
+    if wrong := wrong_results(results, tensors, inputs, ROUGH, ROUGH, "", ""):
+        raise AnswerError(
+            "wrong-value", f"it computes {wrong.got}, not {wrong.expected}: {wrong.where}"
+        )
+    return s, tensors
+
+
+def wrong_results(
+    results: Sequence[Array], tensors: Sequence[Tensor], inputs: dict[Tensor, Array],
+    rtol: float, atol: float, case: str, why: str,
+) -> Outcome | None:  # fmt: skip
+    """The outcome for results that are not those of the formula; None if they are right."""
+    outputs = [t for t in tensors if t not in inputs]
+    for t, got, want in zip(outputs, results, evaluate(outputs, inputs), strict=True):
+        where = f"{case}{t.name} for inputs of shape {shapes(inputs)}"
+        if wrong := wrong_element(got, want, rtol, atol, where, why):
+            return wrong
+    return None
+
+
 # --- results -------------------------------------------------------------------------------------
 
 
@@ -60,7 +93,7 @@ def schedule_correct(
     cases: int = 2,
     rtol: float = 1e-4,
     atol: float = 1e-4,
-    target: str = "llvm -num-cores=1",
+    target: str = CORE,
     weight: float = 1.0,
     why: str = "",
 ) -> Part:
@@ -75,14 +108,11 @@ def schedule_correct(
             args = arguments(rng)
             s, tensors = answer(*args), tensors_of(args)
             if not isinstance(s, Schedule | PrimFunc):
-                return failed("wrong-type", expected="a schedule", got=type(s).__name__)
+                return wrong_type("a schedule, or a loop program", s)
             inputs = random_inputs(tensors, rng)
-            outputs = [t for t in tensors if t not in inputs]
-            results = run(s, tensors, inputs, target)
-            for t, got, want in zip(outputs, results, evaluate(outputs, inputs), strict=True):
-                case = f"case {n + 1}: {t.name} for inputs of shape {shapes(inputs)}"
-                if wrong := wrong_element(got, want, rtol, atol, case, why):
-                    return wrong
+            results, case = run(s, tensors, inputs, target), f"case {n + 1}: "
+            if wrong := wrong_results(results, tensors, inputs, rtol, atol, case, why):
+                return wrong
         return PASSED
 
     return Part("correctness", title, weight, check)
@@ -92,8 +122,7 @@ def run(
     s: Schedule | PrimFunc, tensors: Sequence[Tensor], inputs: dict[Tensor, Array], target: str
 ) -> list[Array]:
     """What a program computes: one array for each tensor that is no input."""
-    garbage = {t: np.full(t.shape, 77, t.dtype.numpy) for t in tensors}
-    arrays = {t: inputs.get(t, garbage[t]) for t in tensors}
+    arrays = {t: inputs[t] if t in inputs else garbage(t) for t in tensors}
     if isinstance(s, PrimFunc):
         interpret(s, *arrays.values())
     elif target == "interpreter":
@@ -124,15 +153,22 @@ def facts(
     title: str = "what the loops must look like",
     weight: float = 1.0,
     until: str = "",
+    target: str = CORE,
 ) -> Part:
     """Facts about the answer: the share of them that hold is the score.
 
     of   what `holds` gets: "schedule", "loops" (the lowered program, after the pass `until`),
-         "text" (the loops as printed) or "answer" (whatever was returned)
+         "text" (the loops as printed) or "answer" (whatever was returned, not run)
     """
 
     def check(answer: Answer, rng: Rng) -> Outcome:
-        subject = _subject(answer, arguments(rng), of, until)
+        args = arguments(rng)
+        if of == "answer":
+            subject = answer(*args)
+        else:
+            s, tensors = right_schedule(answer, args, rng, target)
+            loops = s if of == "schedule" else lower(s, tensors, until=until or None)
+            subject = str(loops) if of == "text" else loops
         broken = [fact for fact in required if not fact.holds(subject)]
         if not broken:
             return PASSED
@@ -143,16 +179,6 @@ def facts(
         )
 
     return Part("property", title, weight, check)
-
-
-def _subject(answer: Answer, arguments: Sequence[Any], of: str, until: str) -> Any:
-    if of == "answer":
-        return answer(*arguments)
-    s, tensors = schedule_of(answer, arguments)
-    if of == "schedule":
-        return s
-    loops = lower(s, tensors, until=until or None)
-    return loops if of == "loops" else str(loops)
 
 
 def same_text(
@@ -196,6 +222,7 @@ def visit_order(
     title: str = "the order in which elements are visited",
     weight: float = 1.0,
     why: str = "",
+    target: str = CORE,
 ) -> Part:
     """A schedule that visits the elements of its result in a given order.
 
@@ -204,7 +231,7 @@ def visit_order(
 
     def check(answer: Answer, rng: Rng) -> Outcome:
         args = arguments(rng)
-        s, tensors = schedule_of(answer, args)
+        s, tensors = right_schedule(answer, args, rng, target)
         want = [tuple(at) for at in order(*spread(args))]
         got = visits(s, tensors)
         for n, (w, g) in enumerate(zip(want, got, strict=False)):
@@ -253,10 +280,11 @@ def at_most(
     title: str = "",
     weight: float = 1.0,
     why: str = "",
+    target: str = CORE,
 ) -> Part:
     """A deterministic cost that stays below `factor` times that of the reference.
 
-    cost        cost(answer, tensors of the problem): misses(cache), cycles, bytes, ...
+    cost        cost(schedule, tensors of the problem): misses(cache), cycles, bytes, ...
     reference   called with what the problem made: an answer to compare with
 
     Above the bound b the score falls as b / cost does, and is 0 from 4 b on.
@@ -264,9 +292,9 @@ def at_most(
 
     def check(answer: Answer, rng: Rng) -> Outcome:
         args = arguments(rng)
-        tensors = tensors_of(args)
+        s, tensors = right_schedule(answer, args, rng, target)
         bound = factor * float(cost(reference(*spread(args)), tensors))
-        got = float(cost(answer(*args), tensors))
+        got = float(cost(s, tensors))
         if got <= bound:
             return PASSED
         score = bound / got if got < 4 * bound else 0.0
@@ -282,7 +310,7 @@ def speed(
     *,
     ratio: float = 1.2,
     worst: float = 10.0,
-    target: str = "llvm -num-cores=1",
+    target: str = CORE,
     title: str = "as fast as the reference",
     weight: float = 1.0,
     why: str = "",
@@ -297,22 +325,29 @@ def speed(
         args = arguments(rng)
         s, tensors = schedule_of(answer, args)
         inputs = random_inputs(tensors, rng)
-        yours = _timed(s, tensors, inputs, target)
-        theirs = _timed(reference(*spread(args)), tensors, inputs, target)
-        return timed_outcome(race(theirs, yours), ratio, why, worst)
+        yours, got = _timed(s, tensors, inputs, target)
+        theirs, want = _timed(reference(*spread(args)), tensors, inputs, target)
+        found = race(theirs, yours)
+        for mine, right in zip(got, want, strict=True):  # what was timed must be work done
+            if wrong := wrong_element(mine, right, ROUGH, ROUGH, shapes(inputs), why):
+                return wrong
+        return timed_outcome(found, ratio, why, worst)
 
     return Part("speed", title, weight, check)
 
 
 def _timed(
     s: Schedule, tensors: Sequence[Tensor], inputs: dict[Tensor, Array], target: str
-) -> Callable[[], None]:
-    """A call that runs the compiled schedule once, on arrays of its own."""
+) -> tuple[Callable[[], None], list[Array]]:
+    """A call that runs the compiled schedule once, on arrays of its own; and those it writes."""
     f = build(s, tensors, target=target)
-    arrays = [
-        inputs[t].copy() if t in inputs else np.zeros(t.shape, t.dtype.numpy) for t in tensors
-    ]
-    return lambda: f(*arrays)
+    arrays = {t: inputs[t].copy() if t in inputs else garbage(t) for t in tensors}
+    return lambda: f(*arrays.values()), [a for t, a in arrays.items() if t not in inputs]
+
+
+def garbage(t: Tensor) -> Array:
+    """What memory for a result holds before."""
+    return np.full(t.shape, 77, t.dtype.numpy)
 
 
 def timed_outcome(found: Ratio, ratio: float, why: str, worst: float = 10.0) -> Outcome:

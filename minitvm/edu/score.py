@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -16,6 +16,7 @@ from .item import Answer, AnswerError, Item, Outcome, Part, failed
 Seeds: TypeAlias = Sequence[int | None]  # None: the public seed
 Verdict: TypeAlias = Literal["not started", "keep going", "correct", "fast enough"]
 PUBLIC: Seeds = (None,)
+LONGEST = 2000  # characters of a text in a report
 
 WHY = {  # of what went wrong before there was an answer to look at
     "raises": "the function stops with an error for some arguments it must take",
@@ -119,6 +120,18 @@ def random_for(item: str, part: int, seed: int | None) -> np.random.Generator:
 
 
 def _outcome(part: Part, answer: Answer, rng: np.random.Generator) -> Outcome:
+    """The outcome of one part, in texts that a person would read to their end."""
+    o = _judged(part, answer, rng)
+    texts = (cut(o.expected), cut(o.got), cut(o.where))
+    return replace(o, expected=texts[0], got=texts[1], where=texts[2])
+
+
+def cut(text: str) -> str:
+    """A text without what is beyond its first LONGEST characters."""
+    return text if len(text) <= LONGEST else f"{text[:LONGEST]} ..."
+
+
+def _judged(part: Part, answer: Answer, rng: np.random.Generator) -> Outcome:
     """The outcome of one part; errors on the way are outcomes, too."""
     try:
         return part.check(answer, rng)

@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import queue
+import signal
 import subprocess
 import sys
 import tempfile
@@ -13,13 +14,14 @@ import threading
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import psutil
 
 from .data import Reader, Writer, operations
 from .item import AnswerError, Problem
 from .sandbox import Limits
+from .score import cut
 from .wire import WireError, receive, send
 
 ROOM = Path(__file__).parent
@@ -35,6 +37,7 @@ from minitvm.edu.child import main
 main(sys.argv[3])
 """
 KEPT = ("PATH", "LANG", "LC_ALL", "SYSTEMROOT", "LD_LIBRARY_PATH", "MINITVM_CHECK")
+REPORTS = 50  # of cells that fail; nobody reads more
 RESTARTS = 2  # after a cell that hangs or kills the process, the others run again
 
 
@@ -101,6 +104,7 @@ class Process:
     def ask(self, message: Any, arrays: Sequence[Any] = ()) -> tuple[Any, list[Any]]:
         """Send a request and wait for its reply. Raises HangError or GoneError."""
         assert self._popen.stdin is not None
+        self._all("resume")
         try:
             send(self._popen.stdin, message, arrays)
         except OSError:
@@ -113,6 +117,7 @@ class Process:
         except queue.Empty:
             self.close()
             raise HangError(f"no end after {seconds:g} s") from None
+        self._all("suspend")  # threads left behind would disturb what is timed
         if isinstance(reply, Exception) or not isinstance(reply[0], dict):
             raise GoneError(self._end())
         return reply
@@ -127,13 +132,22 @@ class Process:
             return "it closed its connection"
         return f"it was ended by signal {-code}" if code < 0 else f"it ended with exit code {code}"
 
+    def _all(self, action: Literal["suspend", "resume", "kill"]) -> None:
+        """Do it to the process and, where systems have groups, to all in its group."""
+        with contextlib.suppress(OSError, psutil.Error):
+            if hasattr(os, "killpg"):
+                kinds = {"suspend": "SIGSTOP", "resume": "SIGCONT", "kill": "SIGKILL"}
+                os.killpg(self._popen.pid, signal.Signals[kinds[action]])
+            else:
+                getattr(psutil.Process(self._popen.pid), action)()
+
     def close(self) -> None:
         """End the process, all it started, and its folder."""
         with contextlib.suppress(psutil.Error):
-            me = psutil.Process(self._popen.pid)
-            for p in (*me.children(recursive=True), me):
+            for p in psutil.Process(self._popen.pid).children(recursive=True):
                 with contextlib.suppress(psutil.Error):
                     p.kill()
+        self._all("kill")
         self._popen.wait()
         for pipe in (self._popen.stdin, self._popen.stdout):
             if pipe is not None:
@@ -178,9 +192,8 @@ class Student:
             kind = "time is up" if isinstance(e, HangError) else "the process died"
             self.failed.append(CellReport(number, kind, str(e)))
             return False
-        if "error" in reply:
-            told = (str(reply.get(k, "")) for k in ("error", "message", "trace"))
-            self.failed.append(CellReport(number, *told))
+        if "error" in reply and len(self.failed) < REPORTS:
+            self.failed.append(CellReport(number, *told(reply)))
         return True
 
     def call(self, name: str, arguments: Sequence[Any]) -> Any:
@@ -205,13 +218,19 @@ class Student:
                 raise AnswerError("timeout", f"{name}: {e}") from None
             raise AnswerError("crash", f"{name} ended the process: {e}") from None
         if "error" in reply:
-            raise refusal(name, *(str(reply.get(k, "")) for k in ("error", "message", "trace")))
+            raise refusal(name, *told(reply))
         return understood(name, reply, arrays, arguments)
 
     def close(self) -> None:
         """End the student's process."""
         if self._process is not None:
             self._process.close()
+
+
+def told(reply: dict[str, Any]) -> tuple[str, str, str]:
+    """What a process says of an exception: its kind, message and trace, none of them endless."""
+    error, message, trace = (cut(str(reply.get(k, ""))) for k in ("error", "message", "trace"))
+    return error, message, trace
 
 
 def understood(name: str, reply: Any, arrays: Sequence[Any], arguments: Sequence[Any]) -> Any:
@@ -231,6 +250,6 @@ def refusal(name: str, error: str, message: str, trace: str) -> AnswerError:
     if error == "NotImplementedError":
         return AnswerError("not-started", message)
     if "cannot be handed in" in message:
-        return AnswerError("wrong-type", f"{name} returned {message}")
+        return AnswerError("wrong-type", f"what {name} returned: {message}")
     where = f"\n{trace}" if trace else ""
     return AnswerError("raises", f"{name} raised {error}: {message}{where}")

@@ -5,6 +5,7 @@ Jobs come as lines of JSON on stdin; what happens goes out as lines of JSON, one
     {"cells": [...]}       the cells that failed, once the notebook has been run
     {"item": "ex03.1"}     this item is being checked now
     {"mark": {...}}        this came of it
+    {"failed": "..."}      or the student's process could not be started
     {"end": true}
 
 Schedules are built, run and timed here, never in the student's process. One that takes forever is
@@ -23,7 +24,7 @@ from .item import Item
 from .items import exercise_named
 from .sandbox import Limits, limit_memory
 from .score import mark
-from .student import Student
+from .student import GoneError, HangError, Student
 
 
 def main() -> None:
@@ -45,7 +46,11 @@ def work(job: dict[str, Any], tell: Any) -> None:
     """One notebook: {"exercise", "items", "cells", "seeds", "limits"}."""
     limits = Limits(**job["limits"])
     limit_memory(2 * limits.memory)  # formulas and schedules that come back may ask for much, too
-    student = Student([(n, text) for n, text in job["cells"]], limits)
+    try:
+        student = Student([(n, text) for n, text in job["cells"]], limits)
+    except (OSError, HangError, GoneError) as e:  # no room, no time: not the student's fault
+        tell({"failed": str(e)})
+        return
     try:
         tell({"cells": [asdict(report) for report in student.failed]})
         for item in exercise_named(job["exercise"]).items:

@@ -167,6 +167,7 @@ EXERCISE = Exercise(
                     rtol=1e-5,
                     atol=1e-6,
                     weight=0.5,
+                    cases=6,
                     largest=300.0,
                     why="subtract the largest element of the row before exp, in each row its own",
                 ),

@@ -10,6 +10,7 @@ import numpy as np
 from minitvm import te, tir
 from minitvm.testing import difference
 
+from ..checkers import wrong_type
 from ..item import PASSED, Answer, Exercise, Item, Outcome, Part, Rng, failed, problem
 from ..schedules import same_text, schedule_correct
 
@@ -159,7 +160,7 @@ def unchanged(answer: Answer, rng: Rng) -> Outcome:
         given = problem(wordy, len(SPECIAL), loops, *steps)
         (s,), made = given.made, answer(given)
         if not isinstance(made, tir.Stmt):
-            return failed("wrong-type", expected="a statement, as s is", got=type(made).__name__)
+            return wrong_type("a statement, as s is", made)
         if where := difference_of(results(made, s), results(s, s)):
             return failed(
                 "wrong-value",

@@ -1,0 +1,242 @@
+"""Tricks that once worked: each of them is played here as a student would."""
+
+import ctypes
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import psutil
+import pytest
+
+import minitvm as tvm
+from minitvm import te
+from minitvm.accesses import record
+from minitvm.base import ExprError
+from minitvm.edu import Fact, at_most, facts, misses, problem, schedule_correct, speed, visit_order
+from minitvm.edu.bench import Ratio
+from minitvm.edu.data import Reader, Writer, operations
+from minitvm.edu.item import AnswerError, Part, failed
+from minitvm.edu.items import item_of
+from minitvm.edu.live import here
+from minitvm.edu.sandbox import CREATE_RULESET, Limits
+from minitvm.edu.score import LONGEST, mark
+from minitvm.edu.student import Student
+
+QUICK = Limits(seconds=5.0)
+
+
+def double(n):
+    A = te.placeholder((n,), name="A")
+    return A, te.compute((n,), lambda i: A[i] * 2.0, name="B")
+
+
+def sizes(rng):
+    return (problem(double, 32),)
+
+
+def plain(A, B):
+    return te.create_schedule(B.op)
+
+
+def nothing_stored(A, B):
+    """A legal schedule of the formula that computes next to nothing."""
+    s = te.create_schedule(B.op)
+    s[B].set_store_predicate(s[B].op.axis[0] < 1)
+    return s
+
+
+def another_formula(A, B):
+    """A schedule of a formula that is cheaper than the one that was asked for."""
+    return te.create_schedule(te.compute(B.shape, lambda i: 0.0, name="B").op)
+
+
+def one_store(A, B):
+    """A loop program of one store."""
+    return tvm.lower(nothing_stored(A, B), [A, B], until="nest")
+
+
+def message(part: Part, answer) -> str:
+    """The message id that a part gives."""
+    rng = np.random.default_rng(0)
+    try:
+        return part.check(lambda *args: here(answer, args), rng).message
+    except AnswerError as e:
+        return e.args[0]
+
+
+# --- answers that change from part to part -------------------------------------------------------
+
+
+def in_order(A, B):
+    return [(i,) for i in range(B.shape[0])]
+
+
+PARTS = {
+    "correctness": schedule_correct(sizes),
+    "misses": at_most(misses(), plain, sizes),
+    "loops": facts(sizes, (Fact("all", "anything", lambda s: True),), of="loops"),
+    "schedule": facts(sizes, (Fact("all", "anything", lambda s: True),)),
+    "order": visit_order(in_order, sizes),
+}
+
+
+@pytest.mark.parametrize("kind", PARTS)
+def test_a_schedule_that_leaves_work_out_is_wrong_in_every_part(kind: str) -> None:
+    assert message(PARTS[kind], plain) == ""
+    assert message(PARTS[kind], nothing_stored) == "wrong-value"
+
+
+@pytest.mark.parametrize("kind", PARTS)
+def test_a_schedule_of_another_formula_is_wrong_in_every_part(kind: str) -> None:
+    assert message(PARTS[kind], another_formula) == "wrong-type"
+
+
+@pytest.mark.parametrize("kind", ["misses", "loops", "order"])
+def test_a_loop_program_that_does_nothing_has_no_few_misses(kind: str) -> None:
+    assert message(PARTS[kind], one_store) in ("wrong-type", "wrong-value")
+
+
+def test_what_is_timed_must_be_right(monkeypatch: pytest.MonkeyPatch) -> None:
+    def run_both(reference, yours) -> Ratio:
+        reference()
+        yours()
+        return Ratio(0.1, True)
+
+    monkeypatch.setattr("minitvm.edu.schedules.race", run_both)
+    assert message(speed(plain, sizes), plain) == ""
+    assert message(speed(plain, sizes), nothing_stored) == "wrong-value"
+
+
+def test_a_schedule_comes_back_only_for_the_operations_that_were_given() -> None:
+    """Whatever a student's process sends: what is built may call C functions."""
+    A, B = double(4)
+    writer = Writer(operations([A]))  # B is a formula of the student's own
+    own = writer.write(B.op)
+    with pytest.raises(ExprError, match="another formula"):
+        Reader(writer.rows, [], operations([A])).read(["schedule", "[]", [own]])
+    with pytest.raises(ExprError, match="another formula cannot be handed in"):
+        Writer(operations([A])).write(te.create_schedule(B.op))
+
+
+def test_recording_a_schedule_counts_what_it_stores() -> None:
+    """Why the parts run what they count: legal schedules may leave work out."""
+    A, B = double(32)
+    assert record(nothing_stored(A, B), [A, B]).write.sum() == 1
+
+
+# --- reports -------------------------------------------------------------------------------------
+
+
+def test_long_texts_are_cut_before_they_reach_a_report() -> None:
+    item = item_of("ex00.1")
+    huge = "x" * 10**6
+    part = Part("correctness", "huge", 1.0, lambda *args: failed("m", got=huge, where=huge))
+    asked = type(item)(item.id, item.title, 1, "f", (part,), item.hints, item.section)
+    outcome = mark(asked, lambda *args: None).parts[0].outcome
+    assert len(outcome.got) <= LONGEST + 10
+    assert len(outcome.where) <= LONGEST + 10
+
+
+# --- the student's process -----------------------------------------------------------------------
+
+
+@pytest.fixture
+def started() -> Iterator:
+    students: list[Student] = []
+
+    def start(*cells: str, limits: Limits = QUICK) -> Student:
+        students.append(Student(list(enumerate(cells, 1)), limits))
+        return students[-1]
+
+    yield start
+    for student in students:
+        student.close()
+
+
+def landlock() -> int:
+    """The version of Landlock that this kernel speaks; below 1: none."""
+    if sys.platform != "linux":
+        return 0
+    return ctypes.CDLL(None).syscall(CREATE_RULESET, None, ctypes.c_size_t(0), 1)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere what a program may read is unknown")
+def test_other_peoples_notebooks_are_not_read(started, tmp_path: Path) -> None:
+    other = tmp_path / "bob" / "ex00_start_here.ipynb"
+    other.parent.mkdir()
+    other.write_text("the answer")
+    (report,) = started(f"open({str(other)!r}).read()").failed
+    assert report.error == "PermissionError"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="there is no /proc")
+def test_the_seed_is_not_found_in_other_processes(started) -> None:
+    read = "import os\nopen(f'/proc/{os.getppid()}/%s', 'rb').read()"
+    reports = started(read % "cmdline", read % "environ").failed
+    assert [r.error for r in reports] == ["PermissionError"] * 2
+
+
+@pytest.mark.skipif(landlock() < 1, reason="this kernel has no Landlock")
+@pytest.mark.parametrize("name", ["minitvm/edu/items/ex00.py", "solutions/ex00_start_here.ipynb"])
+def test_the_kernel_hides_references_from_c_as_well(started, name: str) -> None:
+    path = Path(tvm.__file__).parent.parent / name
+    student = started(
+        f"import ctypes\ndef f():\n    return ctypes.CDLL(None).open({bytes(path)!r}, 0)"
+    )
+    assert path.exists()
+    assert student.call("f", ()) == -1
+
+
+@pytest.mark.skipif(landlock() < 1, reason="this kernel has no Landlock")
+def test_the_kernel_starts_no_programs(started) -> None:
+    student = started(
+        "import ctypes\ndef f():\n    return ctypes.CDLL(None).system(b'exit 7') >> 8"
+    )
+    assert student.call("f", ()) == 127  # system() could start no shell
+
+
+@pytest.mark.skipif(landlock() < 6, reason="signals came with version 6 of Landlock")
+def test_the_kernel_keeps_signals_inside(started) -> None:
+    student = started(
+        "import ctypes, os\ndef f():\n    return ctypes.CDLL(None).kill(os.getppid(), 0)"
+    )
+    assert student.call("f", ()) == -1
+
+
+COUNTER = """import os, threading
+n = 0
+def run():
+    global n
+    while True:
+        n += 1
+threading.Thread(target=run, daemon=True).start()
+def f():
+    return n, os.getpid()"""
+
+
+def test_threads_of_a_notebook_stand_still_while_the_grader_measures(started) -> None:
+    student = started(COUNTER)
+    first, pid = student.call("f", ())
+    used = psutil.Process(pid).cpu_times()
+    time.sleep(0.5)
+    assert psutil.Process(pid).cpu_times() == used
+    deadline = time.monotonic() + 20
+    while student.call("f", ())[0] == first and time.monotonic() < deadline:
+        pass
+    assert student.call("f", ())[0] > first
+
+
+def test_what_a_process_says_of_its_errors_is_cut(started) -> None:
+    student = started(
+        "import sys\nchild = sys.modules['minitvm.edu.child']\n"
+        "child.described = lambda e: {'error': 'E' * 10**6, 'message': 'M' * 10**6, "
+        "'trace': 'T' * 10**6}",
+        "1 / 0",
+        "def f():\n    return 1 / 0",
+    )
+    assert all(len(r.error + r.message + r.trace) < 10_000 for r in student.failed)
+    with pytest.raises(AnswerError) as caught:
+        student.call("f", ())
+    assert len(caught.value.args[1]) < 10_000
