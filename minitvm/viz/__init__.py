@@ -8,6 +8,10 @@
     viz.RooflineDot({"a": s, ...})    schedules under a roofline
     viz.TimingLab({"a": f, "b": g}, args)   is it really faster? measured in turns
     viz.ComputeAtSlider(s, B, C)      a stage at each loop of its reader: storage, work, locality
+    viz.TokenGantt(program)           the accelerator's units over time: tokens, waiting, races
+    viz.AcceleratorView(program)      what its memories hold, instruction by instruction
+    viz.LayerRoofline(rows), viz.StallWaterfall(program), viz.OverlapBars(rows),
+    viz.AmdahlBar(works)              what latency hiding is worth, and what limits it
 
 How to make another one. A picture is data, drawn by pure functions:
 
@@ -43,6 +47,7 @@ draws again after a change from outside, from any thread; `event(name, value)` i
 test; `picture()` may differ from `scene()` where nothing can be clicked: SVG, PNG, saved notebooks.
 """
 
+from .accelerator import AcceleratorView
 from .blocks import Block, Nest, nest_of
 from .cache_lens import CacheLens
 from .cache_run import CacheRun, Tenant, Totals, cache_run, contents, tenants, totals
@@ -61,9 +66,13 @@ from .controls import (
     TextInput,
     Toggle,
 )
+from .gantt import TokenGantt
 from .grids import Grid, grids_of, order_frames
 from .index_lens import IndexLens
 from .kinds import KINDS, Kind, contrast, css_colour, ink, light_colour
+from .layers import AmdahlBar, LayerRoofline, OverlapBars, StallWaterfall
+from .layers_rows import CORTEX_A9, Amdahl, Cpu, LayerRow, Work, amdahl, cycle_parts, layer_row
+from .layers_scene import amdahl_bars, layers_roofline, overlap_bars, stall_waterfall
 from .nest import nest_ascii, nest_scene, nest_shapes
 from .order import Order, Tick, order_of
 from .pass_explorer import PassExplorer
@@ -95,7 +104,11 @@ from .triple import TripleView
 from .visual import Visual
 
 __all__ = [
+    "CORTEX_A9",
     "KINDS",
+    "AcceleratorView",
+    "Amdahl",
+    "AmdahlBar",
     "Block",
     "Button",
     "CacheLens",
@@ -104,18 +117,22 @@ __all__ = [
     "CodeLine",
     "ComputeAtSlider",
     "Control",
+    "Cpu",
     "Dot",
     "Frame",
     "Grid",
     "Group",
     "IndexLens",
     "Kind",
+    "LayerRoofline",
+    "LayerRow",
     "Layout",
     "Line",
     "Machine",
     "Nest",
     "NestPlayer",
     "Order",
+    "OverlapBars",
     "Panel",
     "PassExplorer",
     "Place",
@@ -130,6 +147,7 @@ __all__ = [
     "Select",
     "Shape",
     "Slider",
+    "StallWaterfall",
     "Tenant",
     "Text",
     "TextInput",
@@ -137,11 +155,15 @@ __all__ = [
     "Timing",
     "TimingLab",
     "Toggle",
+    "TokenGantt",
     "Totals",
     "TripleView",
     "Verdict",
     "Visual",
     "Window",
+    "Work",
+    "amdahl",
+    "amdahl_bars",
     "cache_frames",
     "cache_run",
     "cache_scene",
@@ -151,10 +173,13 @@ __all__ = [
     "contents",
     "contrast",
     "css_colour",
+    "cycle_parts",
     "footprint",
     "grids_of",
     "ink",
     "keys_of",
+    "layer_row",
+    "layers_roofline",
     "light_colour",
     "marked",
     "nest_ascii",
@@ -163,11 +188,13 @@ __all__ = [
     "nest_shapes",
     "order_frames",
     "order_of",
+    "overlap_bars",
     "places",
     "png",
     "reads_of",
     "roofline_scene",
     "shifted",
+    "stall_waterfall",
     "svg",
     "tenants",
     "text_width",

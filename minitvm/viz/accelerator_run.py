@@ -13,7 +13,7 @@ from minitvm.accel import Config, Load, Memory, Program, Store, in_order, mnemon
 from .accelerator_use import Ints, Use, uses
 
 STEPS = 64  # of a window
-MEMORIES = (Memory.INP, Memory.WGT, Memory.ACC, Memory.OUT, Memory.UOP)
+MEMORIES: tuple[Memory, ...] = (Memory.INP, Memory.WGT, Memory.ACC, Memory.OUT, Memory.UOP)
 
 
 @dataclass(frozen=True, eq=False)

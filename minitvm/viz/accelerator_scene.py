@@ -2,26 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from math import prod
 
-from minitvm.accel import Area, Memory, mnemonic
+import numpy as np
+
+from minitvm.accel import Memory, mnemonic
 
 from .accelerator_run import MEMORIES, STEPS, Occupancy, engine, runs
 from .accelerator_use import Ints
 from .controls import Frame
-from .gantt_scene import appearance
+from .gantt_view import appearance
 from .kinds import ink
 from .scene import Group, Line, Rect, Scene, Shape, Text, clipped, text_width
 
-WIDTH, TOP = 920, 34  # pixels
-DRAM, DRAM_WIDE = 12, 210  # where DRAM begins, and how wide it is drawn
-CHIP, CHIP_WIDE = 290, 440
-UNIT, UNIT_WIDE = 796, 112
+WIDTH, TOP = 860, 56  # pixels
+DRAM, DRAM_WIDE = 12, 190  # where DRAM begins, and how wide it is drawn
+CHIP, CHIP_WIDE = 256, 420
+UNIT, UNIT_WIDE = 738, 112
 ROW, STRIP, MARK = 70, 26, 7  # pixels: a memory, its strip, the marks of what is used
 MOST_AREAS = 5
-UNITS = (("gemm", "matrix unit"), ("alu", "ALU"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,24 +67,210 @@ def area_strips(o: Occupancy) -> dict[str, Strip]:
     }
 
 
-HEIGHT = TOP + len(MEMORIES) * ROW + 14
+HEIGHT = TOP + len(MEMORIES) * ROW + 10
+Marks = Mapping[str, str]
+Point = tuple[float, float]
 
 
 def accelerator_scene(o: Occupancy, start: int, step: int | None = None) -> Scene:
     """What the steps from `start` on may show, hidden; or the moment after a step, as it is."""
-    title = f"{len(o.order)} of {len(o.program.instructions)} instructions"
-    title = f"{o.config.name}: {title} run" if len(o.order) < len(o.program.instructions) else (
-        f"{o.config.name}: {len(o.order)} instructions"
-    )
-    shapes: list[Shape] = [Text(DRAM, 20, title, bold=True)]
+    count, ran = len(o.program.instructions), len(o.order)
+    title = f"{o.config.name}: {count} instructions"
+    title += f", deadlock after {ran}" if ran < count else ""
     frames = accelerator_frames(o, start)
-    marks = frames[step - start].marks if step is not None and frames else None
+    marks = None if step is None or not frames else frames[step - start].marks
+    shapes: list[Shape] = [Text(DRAM, 20, title, bold=True)]
+    shapes += _heads()
     shapes += _areas(o)
     shapes += _memories(o)
-    shapes += [_lit(s, marks) for s in (*_wires(o), *_units(o)) if isinstance(s, Line | Group)]
-    parts = [*_tenants(o, start), *_used(o, start)]
-    if marks is None:
-        shapes += parts
-    else:
-        shapes += [_lit(part, marks) for part in parts if part.key in marks]
-    return Scene(WIDTH, HEIGHT, tuple(shapes), title, "")
+    shapes += _wires(o, marks or {})
+    shapes += _units(o, marks or {})
+    shapes += _tenants(o, start, marks)
+    shapes += _used(o, start, marks)
+    about = "" if step is None else o.caption(step)
+    return Scene(WIDTH, HEIGHT, tuple(shapes), title, about)
+
+
+# --- what stands still ----------------------------------------------------------------------------
+
+
+def _heads() -> Iterator[Shape]:
+    """What the columns are, and the marks."""
+    y = 46
+    for x, text in ((DRAM, "DRAM"), (CHIP, "memories on the chip"), (UNIT, "units")):
+        yield Text(x, y, text, "soft", 12)
+    for x, kind, text in ((CHIP + 180, "red", "written above"), (CHIP + 310, "blue", "read below")):
+        yield Rect(x, y - 8, 14, MARK, kind)
+        yield Text(x + 20, y, text, "soft", 12)
+
+
+def _areas(o: Occupancy) -> Iterator[Shape]:
+    """The pieces of DRAM."""
+    strips, known = area_strips(o), {area.name: area for area in o.program.areas}
+    for name, strip in strips.items():
+        shape = "×".join(map(str, known[name].shape)) if name in known else str(strip.count)
+        memory = known[name].memory.name if name in known else "micro-operations"
+        text = clipped(f"{name}: {shape or '1'} {memory}", DRAM_WIDE, 12)
+        yield Text(DRAM, strip.y - 13, text, size=12)
+        yield Rect(strip.x, strip.y, strip.width, STRIP, "")
+    more = len(o.program.areas) + bool(o.program.uops) - len(strips)
+    if more:
+        y = TOP + 30 + len(strips) * ROW
+        yield Text(DRAM, y - 13, f"and {more} more areas", "soft", 12)
+
+
+def _memories(o: Occupancy) -> Iterator[Shape]:
+    """The memories, empty."""
+    for memory, strip in memory_strips(o).items():
+        shape = "×".join(map(str, o.config.element_shape(memory)))
+        each = f"{shape} {o.config.dtype(memory)}".strip()
+        note = f"0..{strip.count - 1} of {o.config.depth(memory)} elements of {each}"
+        if memory is Memory.OUT:
+            note += ": ACC, narrowed"
+        yield Text(CHIP, strip.y - 13, memory.name, bold=True)
+        yield Text(CHIP + 44, strip.y - 13, note, "soft", 12)
+        yield Rect(strip.x, strip.y, strip.width, STRIP, "")
+
+
+def _wires(o: Occupancy, marks: Marks) -> Iterator[Shape]:
+    """The ways that numbers go in this program, as arrows."""
+    inside, outside, units = memory_strips(o), area_strips(o), _unit_boxes()
+    for key in dict.fromkeys(key for n in o.order for key in wires(o, n)):
+        kind, name, memory = key.split(":")
+        strip = inside[Memory[memory]]
+        middle = strip.y + STRIP / 2
+        if kind in ("load", "store"):
+            if name not in outside:
+                continue
+            ends = (DRAM + DRAM_WIDE, outside[name].y + STRIP / 2), (CHIP, middle)
+        else:
+            box = units[name]
+            apart = 6 if kind == "write" else -6
+            ends = (CHIP + CHIP_WIDE, middle + apart), (UNIT, box.y + box.height / 2 + apart)
+        start, end = ends if kind in ("load", "read") else (ends[1], ends[0])
+        yield Line(_shortened(start, end), marks.get(key, "frame"), key, arrow=True)
+
+
+def _shortened(start: Point, end: Point) -> tuple[Point, Point]:
+    """A line with a little room at both ends."""
+    dx, dy = (end[0] - start[0]) * 0.06, (end[1] - start[1]) * 0.06
+    return (start[0] + dx, start[1] + dy), (end[0] - dx, end[1] - dy)
+
+
+def _unit_boxes() -> dict[str, Rect]:
+    """Where the matrix unit and the ALU are drawn."""
+    return {
+        "gemm": Rect(UNIT, TOP + 30 + 0.3 * ROW, UNIT_WIDE, 56),
+        "alu": Rect(UNIT, TOP + 30 + 1.9 * ROW, UNIT_WIDE, 44),
+    }
+
+
+def _units(o: Occupancy, marks: Marks) -> Iterator[Shape]:
+    """What computes."""
+    c = o.config
+    size = f"{c.batch}×{c.block_in} · {c.block_in}×{c.block_out}"
+    notes = {"gemm": ("matrix unit", size), "alu": ("ALU", f"{c.batch}×{c.block_out} lanes")}
+    for name, box in _unit_boxes().items():
+        kind = marks.get(f"unit:{name}", "")
+        rect = Rect(box.x, box.y, box.width, box.height, kind, radius=6)
+        middle = box.x + box.width / 2, box.y + box.height / 2
+        lines = [
+            Text(middle[0], middle[1] - 2, notes[name][0], ink(kind), 13, "middle", bold=True),
+            Text(middle[0], middle[1] + 14, notes[name][1], ink(kind), 12, "middle"),
+        ]
+        yield Group((rect, *lines), f"unit:{name}")
+
+
+# --- what changes ---------------------------------------------------------------------------------
+
+
+def wires(o: Occupancy, n: int) -> list[str]:
+    """The ways that the numbers of an instruction go: load:A:INP, read:gemm:WGT, write:alu:ACC."""
+    use, name = o.uses[n], engine(o.program, n)
+    if name == "dma":
+        loaded = [m for m in use.writes if m is not Memory.OUT]
+        return [f"load:{use.area}:{m.name}" for m in loaded] or [f"store:{use.area}:OUT"]
+    found = [f"read:{name}:{m.name}" for m in use.reads if m is not Memory.UOP]
+    return found + [f"write:{name}:{m.name}" for m in use.writes if m is not Memory.OUT]
+
+
+def _tenants(o: Occupancy, start: int, marks: Marks | None) -> Iterator[Shape]:
+    """For each step that wrote what is seen in this window, its elements and what they are."""
+    strips = memory_strips(o)
+    for step, memory in _writers(o, start):
+        key = f"w:{step}:{memory.name}"
+        if marks is not None and key not in marks:
+            continue
+        kind = "hidden" if marks is None else marks[key]
+        strip, use = strips[memory], o.uses[o.order[step]]
+        found = strip.rects(use.writes[memory])
+        shapes: list[Shape] = [Rect(x, strip.y, wide, STRIP, kind) for x, wide in found]
+        left, widest = max(found, key=lambda r: r[1])
+        text = o.text(step)
+        if text_width(text, 12) < widest - 4:
+            look = kind if marks is None else ink(kind)
+            shapes.append(Text(left + widest / 2, strip.y + 17, text, look, 12, "middle"))
+        yield Group(tuple(shapes), key, f"{memory.name}: {text}")
+
+
+def _writers(o: Occupancy, start: int) -> list[tuple[int, Memory]]:
+    """The (step, memory) whose elements are in a memory at some step of the window, in order."""
+    found: set[tuple[int, Memory]] = set()
+    for live in _live(o, start):
+        found |= live
+    return sorted(found)
+
+
+def _live(o: Occupancy, start: int) -> Iterator[set[tuple[int, Memory]]]:
+    """After each step of a window, whose elements are in a memory."""
+    for owner in o.states(start, start + STEPS):
+        yield {
+            (step, memory)
+            for memory in MEMORIES
+            for step in np.unique(owner[memory]).tolist()
+            if step >= 0
+        }
+
+
+def _used(o: Occupancy, start: int, marks: Marks | None) -> Iterator[Shape]:
+    """For each step of the window marks above what it writes, and below what it reads."""
+    inside, outside = memory_strips(o), area_strips(o)
+    for step in range(start, min(start + STEPS, len(o.order))):
+        use = o.uses[o.order[step]]
+        for verb, found in (("read", use.reads), ("write", use.writes)):
+            for memory, elements in found.items():
+                yield from _marks(inside[memory], elements, verb, step, marks)
+        if use.area in outside:
+            verb = "read" if use.writes else "write"
+            yield from _marks(outside[use.area], use.dram, verb, step, marks)
+
+
+def _marks(
+    strip: Strip, elements: Ints, verb: str, step: int, marks: Marks | None
+) -> Iterator[Shape]:
+    key = f"{verb}:{step}"
+    if marks is not None and key not in marks:
+        return
+    y = strip.y + STRIP + 1 if verb == "read" else strip.y - MARK - 1
+    kind = "hidden" if marks is None else marks[key]
+    rects = [Rect(x, y, wide, MARK, kind) for x, wide in strip.rects(elements)]
+    yield Group(tuple(rects), key)
+
+
+def accelerator_frames(o: Occupancy, start: int) -> tuple[Frame, ...]:
+    """One frame for each step of the window: what the memories hold after it, what it used."""
+    frames: list[Frame] = []
+    for step, live in enumerate(_live(o, start), start):
+        n = o.order[step]
+        marks = {f"w:{s}:{memory.name}": written_by(o, s)[0] for s, memory in sorted(live)}
+        marks |= dict.fromkeys(wires(o, n), "orange") | {f"line:{n}": "now"}
+        marks |= {f"read:{step}": "blue", f"write:{step}": "red"}
+        if engine(o.program, n) in ("gemm", "alu"):
+            marks[f"unit:{engine(o.program, n)}"] = "now"
+        frames.append(Frame(marks, o.caption(step), f"line:{n}"))
+    return tuple(frames)
+
+
+def written_by(o: Occupancy, step: int) -> tuple[str, str]:
+    """(kind, letter) of what a step wrote."""
+    return appearance(mnemonic(o.program.instructions[o.order[step]]))

@@ -18,7 +18,7 @@ from minitvm.tensor import ComputeOp
 from .blocks import Nest, code_links, nest_of
 from .cache_lens import SMALL, checked
 from .cache_run import cache_text
-from .compute_at_scene import Row, compute_at_scene
+from .compute_at_scene import Row, compute_at_scene, few_digits
 from .controls import CodeLine, Layout, Panel, Slider
 from .scene import Scene
 from .visual import Visual
@@ -99,8 +99,8 @@ class ComputeAtSlider(Visual):
         text = where.get(p.name, f"in loop {p.name} of {self._consumer}")
         return (
             f"{self._producer} {text}: it keeps {p.bytes} bytes, computes each value "
-            f"{_factor(p.recompute)} times, touches {p.distance:.3g} other elements between store "
-            f"and first use; {p.misses} misses in all"
+            f"{_factor(p.recompute)} times, touches {few_digits(p.distance)} other elements "
+            f"between store and first use; {p.misses} misses in all"
         )
 
     def ascii(self) -> str:
@@ -112,7 +112,7 @@ class ComputeAtSlider(Visual):
             mark, name = "*" if n == self._now else " ", ("  " * p.depth + p.name)[:17]
             lines.append(
                 f"{mark} {name:18}{p.bytes:>9}{_factor(p.recompute):>10}"
-                f"{p.distance:>10.3g}{p.misses:>9}"
+                f"{few_digits(p.distance):>10}{p.misses:>9}"
             )
         refused = [f"not {r.name}: {r.reason}" for r in self.refusals]
         return "\n".join([*lines, *refused[:6]])

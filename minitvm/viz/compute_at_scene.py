@@ -77,7 +77,7 @@ def _row(row: Row, rows: Sequence[Row], y: float, key: str, now: bool) -> Group:
     values = [
         (float(row.bytes), max(float(r.bytes) for r in rows), _bytes(row.bytes)),
         (row.recompute, max(r.recompute for r in rows), f"{row.recompute:.3g}×"),
-        (row.distance, max(r.distance for r in rows), f"{row.distance:.3g}"),
+        (row.distance, max(r.distance for r in rows), few_digits(row.distance)),
     ]
     for n, (value, most, text) in enumerate(values):
         left, kind = LEFT + NAME + n * COLUMN, COLUMNS[n][1]
@@ -92,6 +92,11 @@ def _row(row: Row, rows: Sequence[Row], y: float, key: str, now: bool) -> Group:
 def share(value: float, most: float) -> float:
     """How long a bar is, of the longest: as the square root, so that small ones are seen."""
     return math.sqrt(value / most) if most else 0.0
+
+
+def few_digits(n: float) -> str:
+    """24312.7 -> 24300, 38.24 -> 38.2"""
+    return f"{n:.3g}" if n < 999.5 else f"{float(f'{n:.3g}'):.0f}"
 
 
 def _bytes(n: int) -> str:

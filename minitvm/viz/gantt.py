@@ -11,13 +11,14 @@ from minitvm.base import ArgumentError
 
 from .accelerator_use import uses
 from .controls import Button, CodeLine, Control, Layout, Panel, Select, Slider, Toggle
-from .gantt_run import FLAGS, Look, changed, look, toggled, verdict_lines, virtual_threads
-from .gantt_scene import ENDS, View, appearance, gantt_frames, gantt_scene, names_of, title
+from .gantt_run import ENDS, FLAGS, Look, changed, look, toggled, verdict_lines, virtual_threads
+from .gantt_scene import gantt_scene
+from .gantt_view import View, appearance, gantt_frames, names_of, title
 from .scene import Scene
 from .visual import Visual
 
 ACROSS = 64  # characters of a lane in text
-COLUMNS = 60  # of the verdict's panel
+COLUMNS = 42  # of the verdict's panel
 COLOURS = ("instruction", "virtual thread")
 WAITING, STUCK = ".", "!"
 
@@ -25,12 +26,12 @@ WAITING, STUCK = ".", "!"
 class TokenGantt(Visual):
     """Load, compute and store over time: what runs, what waits for which token, what that costs.
 
-    Boxes are instructions, arrows are tokens from the push to the pop, shading is waiting. A dark
-    disc is a push, a white one a pop: click it and the token is gone, again and it is back. The
-    buttons do the same to the selected instruction; a click on an arrow drops its push and its pop.
-    The verifier says at once what that means: a deadlock with the units at a standstill, a race
-    with an order in which it goes wrong, a token left over. `program` is the edited program; the
-    one given stays as it is.
+    Boxes are instructions, arrows are tokens from the push to the pop, shading is waiting. A disc
+    is a push, a ring is a pop: click it and the token is gone, again and it is back. The buttons do
+    the same to the selected instruction; a click on an arrow drops its push and its pop. The
+    verifier says at once what that means: a deadlock with the units at a standstill, a race with
+    an order in which it goes wrong, a token left over. `program` is the edited program; the one
+    given stays as it is.
 
     "one unit at a time" shows the same instructions without latency hiding. The browser plays the
     time; of a long program a window is shown.
@@ -131,11 +132,11 @@ class TokenGantt(Visual):
         return [*found, Button("restore", "restore all", edited, "the tokens as they were given")]
 
     def _shown(self, view: View) -> list[int]:
-        """The instructions that are listed: those of the window, and those that never run."""
-        within = {e.index for e in view.events}
+        """The instructions that are listed: of the window, edited, and where units are stuck."""
+        within = {e.index for e in view.events} | set(view.changed)
         if view.last:
             within |= {b.index for b in self._look.run.blocked}
-        return list(range(min(within), max(within) + 1)) if within else []
+        return sorted(within)
 
     def _lines(self, view: View, shown: list[int]) -> tuple[CodeLine, ...]:
         """The instructions as text, numbered; edited ones and those that never run are marked."""
@@ -155,7 +156,9 @@ class TokenGantt(Visual):
             case "hiding":
                 self._hiding, self._window = bool(value), 0
             case "colour":
-                self._by_thread = str(value) == COLOURS[1]
+                if value not in COLOURS:
+                    raise ArgumentError(f"colour {value!r}", f"one of {', '.join(COLOURS)}")
+                self._by_thread = value == COLOURS[1]
             case "window":
                 self._window = number("window", value, len(self._look.spans) - 1)
             case "restore":
@@ -212,7 +215,7 @@ class TokenGantt(Visual):
             done.append(f"{'added' if there else 'dropped'} {flag} of {label(program, n)}")
         self._edited = look(program, self.config)
         self.selected = f"i:{flags[0][0]}"
-        return "\n".join([*done, verdict_lines(self._edited)[0]])
+        return "\n".join([*done, *verdict_lines(self._edited)[:3]])
 
     def _describe(self, n: int) -> str:
         """What an instruction is, when it ran, and what it waited for."""

@@ -11,7 +11,6 @@ import numpy as np
 from minitvm.accel import (
     Config,
     Event,
-    Flags,
     Memory,
     Program,
     Queue,
@@ -29,11 +28,11 @@ from minitvm.base import ArgumentError
 
 from .accelerator_use import Ints, Use
 
-MOST = 72  # instructions of a window
+MOST = 60  # instructions of a window
 MOST_THREADS = 4
 SPACE = 1 << 16  # elements that a memory has at most
 SEVERAL = 1 << 8  # instead of a thread
-MOST_FAULTS = 6  # lines of a verdict
+MOST_FAULTS = 4  # lines of a verdict
 MOST_STEPS = 10  # instructions of a witness order that are written out
 QUEUES = tuple(Queue)
 FLAGS = {  # what an instruction's flag is called here: where the other unit's lane is
@@ -41,6 +40,12 @@ FLAGS = {  # what an instruction's flag is called here: where the other unit's l
     "pop_next": "pop ↓",
     "push_prev": "push ↑",
     "push_next": "push ↓",
+}
+ENDS = {  # the flags of who pushes a token and of who pops it
+    Queue.L2G: ("push_next", "pop_prev"),
+    Queue.G2L: ("push_prev", "pop_next"),
+    Queue.G2S: ("push_next", "pop_prev"),
+    Queue.S2G: ("push_prev", "pop_next"),
 }
 
 
@@ -104,7 +109,7 @@ class Look:
     def spans(self) -> tuple[tuple[int, int], ...]:
         """The windows, [begin, end) in cycles, in each of which about MOST instructions start."""
         starts = np.sort(self.run.trace.table()["start"]).tolist()
-        cuts = sorted({0, *starts[MOST:-MOST:MOST]})
+        cuts = sorted({0, *starts[MOST : -(MOST // 2) : MOST]})
         return tuple(zip(cuts, [*cuts[1:], self.run.cycles], strict=True))
 
 
@@ -143,7 +148,7 @@ def _segments(event: Event) -> Iterator[Segment]:
 def virtual_threads(found: Sequence[Use]) -> tuple[int, ...]:
     """The virtual thread of each instruction, -1 where it is of none or of several.
 
-    A thread is what shares elements of INP; what else only its GEMMs touch, of ACC and WGT, is its
+    A thread is what shares elements of INP; what else only its GEMMs touch, of OUT and WGT, is its
     own too. -1 for all if there is one thread only, or more than MOST_THREADS.
     """
     linked = _linked([use.elements(Memory.INP) for use in found])
@@ -151,7 +156,7 @@ def virtual_threads(found: Sequence[Use]) -> tuple[int, ...]:
     if not 1 < len(names) <= MOST_THREADS:
         return (-1,) * len(found)
     thread = [names.get(root, -1) for root in linked]
-    for memory in (Memory.ACC, Memory.WGT):
+    for memory in (Memory.OUT, Memory.WGT):
         owner = np.full(SPACE, -1, np.int64)
         for n, use in enumerate(found):
             elements = use.elements(memory)
@@ -189,9 +194,11 @@ def _linked(elements: Sequence[Ints]) -> list[int]:
 
 def toggled(program: Program, n: int, flag: str) -> Program:
     """The program with one flag of its n-th instruction the other way round."""
+    count = len(program.instructions)
+    if flag not in FLAGS or not 0 <= n < count:
+        known = f"instructions 0 to {count - 1} have {', '.join(FLAGS)}"
+        raise ArgumentError(f"flag {flag!r} of instruction {n}", known)
     old = program.instructions[n]
-    if flag not in Flags.__slots__:
-        raise ArgumentError(f"flag {flag!r}", f"one of {', '.join(Flags.__slots__)}")
     flags = replace(old.flags, **{flag: not getattr(old.flags, flag)})
     instructions = list(program.instructions)
     instructions[n] = replace(old, flags=flags)
@@ -202,7 +209,7 @@ def changed(program: Program, original: Program) -> dict[int, tuple[str, ...]]:
     """The flags that differ, by instruction."""
     pairs = enumerate(zip(program.instructions, original.instructions, strict=True))
     found = {
-        n: tuple(f for f in Flags.__slots__ if getattr(a.flags, f) != getattr(b.flags, f))
+        n: tuple(f for f in FLAGS if getattr(a.flags, f) != getattr(b.flags, f))
         for n, (a, b) in pairs
         if a is not b
     }

@@ -5,14 +5,23 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from functools import cached_property
 from itertools import pairwise
 
-from minitvm.accel import Event, Queue, Stall, Unit, mnemonic
+from minitvm.accel import Event, Queue, Stall, Unit
 
-from .controls import Frame
-from .gantt_run import Look, Segment, Token, verdict_lines
+from .gantt_run import ENDS, Token, verdict_lines
+from .gantt_view import (
+    LEFT,
+    STUCK,
+    THREADS,
+    WIDTH,
+    View,
+    appearance,
+    moments,
+    names_of,
+    queue_depth,
+    title,
+)
 from .kinds import ink
 from .scene import (
     Circle,
@@ -27,30 +36,11 @@ from .scene import (
     wrapped,
 )
 
-WIDTH, LEFT, RIGHT, TOP = 920, 104, 20, 66  # pixels
-LANE, GAP, NOP, FLAG = (
-    40,
-    46,
-    7,
-    4,
-)  # a lane's height, between lanes, a nop's width, a flag's radius
-STUCK = 120  # the width of a unit that waits for ever
-QUEUE, LINE = 20, 17
-FRAMES = 160
+TOP = 66  # pixels, as all of these
+LANE, GAP = 40, 46  # the height of a lane, the room between lanes for arrows
+NOP, FLAG = 7, 4  # a nop's width, a flag's radius
+QUEUE, LINE = 20, 17  # the height of a queue, of a line of text
 UNITS, QUEUES = tuple(Unit), tuple(Queue)
-LOOKS = {  # instruction -> kind and letter; other operations are those of the ALU
-    "load inp": ("pale_sky", "I"),
-    "load wgt": ("pale_blue", "W"),
-    "load uop": ("pale_pink", "U"),
-    "load acc": ("pale_pink", "C"),
-    "gemm": ("pale_orange", "G"),
-    "reset": ("pale_yellow", "R"),
-    "alu": ("pale_red", "A"),
-    "store": ("pale_green", "S"),
-    "nop": ("grey", "n"),
-    "finish": ("grey", "F"),
-}
-THREADS = ("pale_sky", "pale_orange", "pale_green", "pale_pink")
 WAITS = {  # what the hatching of waiting says
     "tokens": ("faint", "waits for a token"),
     Stall.CHANNEL: ("bind", "waits for DRAM"),
@@ -63,66 +53,6 @@ CORNERS = {  # where on its box a flag is: 0 left, 1 right; 0 top, 1 bottom
     "push_prev": (1, 0),
     "push_next": (1, 1),
 }
-ENDS = {  # the flags of who pushes a token and of who pops it
-    Queue.L2G: ("push_next", "pop_prev"),
-    Queue.G2L: ("push_prev", "pop_next"),
-    Queue.G2S: ("push_next", "pop_prev"),
-    Queue.S2G: ("push_prev", "pop_next"),
-}
-
-
-@dataclass(frozen=True, eq=False)
-class View:
-    """A window of a program as it is drawn.
-
-    threads   the virtual thread of each instruction, -1 for none; by_thread: colours are theirs
-    changed   the flags that were dropped or added, by instruction
-    note      what stands under the title
-    """
-
-    look: Look
-    window: int
-    threads: tuple[int, ...]
-    changed: Mapping[int, tuple[str, ...]]
-    note: str
-    by_thread: bool = False
-
-    @property
-    def span(self) -> tuple[int, int]:
-        """[begin, end) in cycles."""
-        return self.look.spans[self.window]
-
-    @property
-    def last(self) -> bool:
-        """Is it the last window, in which the program ends?"""
-        return self.window == len(self.look.spans) - 1
-
-    @cached_property
-    def events(self) -> list[Event]:
-        """The instructions that run in the window."""
-        (begin, end), last = self.span, self.last
-        return [
-            e
-            for e in self.look.events.values()
-            if (e.start < end or last) and (e.end > begin or e.start >= begin)
-        ]
-
-    @cached_property
-    def segments(self) -> list[Segment]:
-        """What the units do in the window."""
-        (begin, end), last = self.span, self.last
-        return [
-            s
-            for s in self.look.segments
-            if (s.begin < end or last) and (s.end > begin or s.begin >= begin)
-        ]
-
-    def x(self, cycle: float) -> float:
-        """The pixel of a time, at an edge if it lies outside."""
-        begin, end = self.span
-        room = STUCK if self.last and self.look.run.blocked else 0
-        share = (cycle - begin) / max(1, end - begin)
-        return LEFT + min(1.0, max(0.0, share)) * (WIDTH - LEFT - RIGHT - room)
 
 
 def lane(unit: Unit) -> float:
@@ -131,23 +61,6 @@ def lane(unit: Unit) -> float:
 
 
 BOTTOM = lane(Unit.STORE) + LANE
-
-
-def appearance(name: str) -> tuple[str, str]:
-    """(kind, letter) of an instruction's mnemonic."""
-    return LOOKS.get(name, LOOKS["alu"])
-
-
-def title(view: View) -> str:
-    """515 cycles, GEMM works 62 % of them; window 2 of 5: cycles 100 to 203"""
-    run, (begin, end) = view.look.run, view.span
-    text = f"{run.cycles:,} cycles, the matrix unit is used {run.utilisation:.1%}"
-    if run.blocked:
-        text = f"deadlock after {run.cycles:,} cycles"
-    windows = len(view.look.spans)
-    if windows > 1:
-        text += f"; window {view.window + 1} of {windows}: cycles {begin:,} to {end:,}"
-    return text
 
 
 def gantt_scene(view: View) -> Scene:
@@ -266,10 +179,12 @@ def _stuck(view: View, boxes: dict[int, tuple[float, float]]) -> Iterator[Shape]
 def _corner(
     view: View, n: int, flag: str, boxes: Mapping[int, tuple[float, float]]
 ) -> tuple[float, float]:
-    """Where the flag of an instruction is drawn."""
-    right, below = CORNERS[flag]
-    unit = UNITS[view.look.program.wires[n].unit]
-    return boxes[n][right], lane(unit) + LANE * below
+    """Where the flag of an instruction is drawn: near its corner, beside that of its neighbour."""
+    at_end, below = CORNERS[flag]
+    left, right = boxes[n]
+    inset = min(FLAG + 1, (right - left) / 4)
+    x = right - inset if at_end else left + inset
+    return x, lane(UNITS[view.look.program.wires[n].unit]) + LANE * below
 
 
 def _arrows(view: View, boxes: Mapping[int, tuple[float, float]]) -> Iterator[Shape]:
@@ -298,18 +213,24 @@ def _said(t: Token) -> str:
 
 
 def _flags(view: View, boxes: Mapping[int, tuple[float, float]]) -> Iterator[Shape]:
-    """A disc for each pop and push; dropped ones dashed, added ones pink."""
+    """A disc for each pop and push, those that were dropped too."""
     instructions = view.look.program.instructions
     for n in boxes:
         for flag in CORNERS:
             there = getattr(instructions[n].flags, flag)
             differs = flag in view.changed.get(n, ())
             if there or differs:
-                kind = "pink" if there and differs else "start" if "push" in flag else "store"
-                at = _corner(view, n, flag, boxes)
-                state = "" if not differs else ", added" if there else ", dropped"
-                tip = f"{n}: {flag}{state}; click to drop or restore"
-                yield Circle(*at, FLAG, kind if there else "guard", f"f:{n}:{flag}", tip)
+                state = "" if not differs else "added" if there else "dropped"
+                disc = _disc(*_corner(view, n, flag, boxes), flag, state)
+                tip = f"{n}: {flag}, {state or 'click to drop'}"
+                yield Group(disc, f"f:{n}:{flag}", tip)
+
+
+def _disc(x: float, y: float, flag: str, state: str = "") -> tuple[Shape, ...]:
+    """A push is a filled disc, a pop a ring; dropped ones are dashed, added ones pink."""
+    kind = {"added": "pink", "dropped": "guard"}.get(state, "start")
+    outer = Circle(x, y, FLAG, kind)
+    return (outer,) if "push" in flag or state == "dropped" else (outer, Circle(x, y, 2, "paper"))
 
 
 # --- below the lanes ------------------------------------------------------------------------------
@@ -355,22 +276,6 @@ def _queues(view: View, top: float) -> tuple[list[Shape], float]:
     return shapes, top + len(QUEUES) * QUEUE
 
 
-def queue_depth(view: View, queue: Queue) -> list[tuple[int, int]]:
-    """(cycle, tokens from then on) within the window, where the number changes."""
-    begin, end = view.span
-    change: Counter[int] = Counter()
-    for t in view.look.tokens:
-        if t.queue is queue and t.sent >= 0:
-            change[max(begin, t.sent)] += 1
-            if t.taken >= 0:
-                change[max(begin, t.taken)] -= 1
-    count, steps = 0, list[tuple[int, int]]()
-    for cycle in sorted(c for c in change if c < end):
-        count += change[cycle]
-        steps.append((cycle, count))
-    return steps
-
-
 def _legend(view: View, y: float) -> tuple[list[Shape], float]:
     """What is seen in this window: instructions, waiting, tokens."""
     shapes: list[Shape] = []
@@ -391,20 +296,11 @@ def _legend(view: View, y: float) -> tuple[list[Shape], float]:
     for stall in _stalls(view):
         kind, text = WAITS[stall]
         add([Rect(0, -11, 22, 13, kind)], 22, text)
-    add([Circle(4, -4, FLAG, "start")], 8, "push")
-    add([Circle(4, -4, FLAG, "store")], 8, "pop")
+    add(list(_disc(5, -4, "push")), 10, "push")
+    add(list(_disc(5, -4, "pop")), 10, "pop")
     add([Line(((0, -4), (26, -4)), "arrow", arrow=True)], 26, "the data is there")
     add([Line(((0, -4), (26, -4)), "dashed", arrow=True)], 26, "the place is free")
     return shapes, y
-
-
-def names_of(view: View) -> list[tuple[str, str, str]]:
-    """(kind, letter, text) of what the colours of boxes say."""
-    if view.by_thread:
-        used = sorted({view.threads[e.index] for e in view.events})
-        return [(THREADS[t], str(t), f"virtual thread {t}") for t in used if t >= 0]
-    present = {e.name if e.name in LOOKS else "alu" for e in view.events}
-    return [(*LOOKS[name], name) for name in LOOKS if name in present]
 
 
 def _stalls(view: View) -> list[Stall | str]:
@@ -420,48 +316,3 @@ def _verdict(view: View, y: float) -> tuple[list[Shape], float]:
     for n, line in enumerate(lines):
         shapes.append(Text(70, y + LINE * n, line, size=12))
     return shapes, y + LINE * len(lines)
-
-
-# --- moments --------------------------------------------------------------------------------------
-
-
-def moments(view: View) -> list[int]:
-    """The cycles of a window in which something begins or ends, so many as are played."""
-    begin, end = view.span
-    times = {t for e in view.events for t in (e.start, e.end)} | {begin}
-    return sorted(t for t in times if begin <= t <= end)[:FRAMES]
-
-
-def gantt_frames(view: View) -> tuple[Frame, ...]:
-    """One frame for each moment: what runs, what each unit waits for, the tokens."""
-    frames: list[Frame] = []
-    depths = {q: queue_depth(view, q) for q in QUEUES}
-    for t in moments(view):
-        now = [_doing(view, unit, t) for unit in UNITS]
-        marks = {f"i:{s.index}": "now" for s in now if s is not None and s.stall is None}
-        lines = [f"{u.value:8} {_doing_text(s, view)}" for u, s in zip(UNITS, now, strict=True)]
-        counts = "  ".join(f"{q.value} {_depth_at(depths[q], t)}" for q in QUEUES)
-        caption = "\n".join([f"cycle {t:,}", *lines, f"tokens   {counts}"])
-        frames.append(Frame({**marks, f"t:{t}": "start"}, caption))
-    return tuple(frames)
-
-
-def _depth_at(steps: list[tuple[int, int]], t: int) -> int:
-    """The tokens in a queue at a time."""
-    return next((count for cycle, count in reversed(steps) if cycle <= t), 0)
-
-
-def _doing(view: View, unit: Unit, t: int) -> Segment | None:
-    """What a unit does in a cycle; what takes no time counts in its moment if nothing else runs."""
-    mine = [s for s in view.segments if s.unit is unit]
-    running = (s for s in mine if s.begin <= t < s.end)
-    return next(running, next((s for s in mine if s.begin == s.end == t), None))
-
-
-def _doing_text(s: Segment | None, view: View) -> str:
-    if s is None:
-        return "has nothing to do"
-    name = f"{s.index} ({mnemonic(view.look.program.instructions[s.index])})"
-    if s.stall is None:
-        return f"runs {name} until {s.end:,}"
-    return f"waits for {s.stall.value} before {name} since {s.begin:,}"

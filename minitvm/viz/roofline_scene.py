@@ -14,6 +14,7 @@ LEFT, RIGHT, TOP, BOTTOM = 70, 20, 40, 58  # between the edge and the axes
 TICK = 44  # pixels between labels, at least
 RADIUS = 6
 BOLD = 1.12  # times the width of plain text
+SPARE = 4  # pixels: "sum" is wider than three average letters
 Box = tuple[float, float, float, float]  # left, top, right, bottom
 
 
@@ -70,7 +71,7 @@ def roofline_scene(
     shapes += roof
     for p in points:
         shapes += _leads(axes, p, min(gflops, gbytes * p.intensity))
-    shapes += _dots(axes, points, next(s for s in roof if isinstance(s, Line)))
+    shapes += _dots(axes, points, roof)
     return Scene(WIDTH, HEIGHT, tuple(shapes), f"roofline of {title}", about)
 
 
@@ -147,11 +148,12 @@ def _leads(axes: Axes, p: Point, roof: float) -> Iterator[Shape]:
         yield Line(((right, y - 5), (right, y + 5)), "axis")
 
 
-def _dots(axes: Axes, points: Sequence[Point], roof: Line) -> list[Shape]:
+def _dots(axes: Axes, points: Sequence[Point], roof: Sequence[Shape]) -> list[Shape]:
     """The dots; names stand near, where there is room, those of dots that touch in one text."""
     centres = [axes.at(p.intensity, p.gflops) for p in points]
     taken: list[Box] = [(x - 7, y - 7, x + 7, y + 7) for x, y in centres]
-    lines = [*_boxes_along(roof)]
+    taken += [_box(s) for s in roof if isinstance(s, Text)]
+    lines = [*_boxes_along(next(s for s in roof if isinstance(s, Line)))]
     for p, (x, y) in zip(points, centres, strict=True):  # the lines to where they could be
         lines.append((x, y - 2, axes.at(p.ideal, p.gflops)[0], y + 2))
     names: list[Shape] = []
@@ -192,20 +194,25 @@ def _place(
     name: str, x: float, y: float, taken: Sequence[Box], lines: Sequence[Box]
 ) -> tuple[Text, Box]:
     """The name of a dot beside it, where nothing is; if need be on a line, but on no other text."""
-    wide = text_width(name, 12) * BOLD
     beside = ((-10, 4, "end"), (10, 4, "start"))
     near = [(dx, dy, a) for dy in (18, -10, 24, -16) for dx, a in ((6, "start"), (-6, "end"))]
     inside = (LEFT + 4, TOP, WIDTH - RIGHT, HEIGHT - BOTTOM - 22)
     found: list[tuple[Text, Box]] = []
     for dx, dy, anchor in (*beside, *near):
-        base, left = y + dy, x + dx - (wide if anchor == "end" else 0)
-        text = Text(x + dx, base, name, size=12, anchor=anchor, bold=True)
-        found.append((text, (left, base - 11, left + wide, base + 3)))
+        text = Text(x + dx, y + dy, name, size=12, anchor=anchor, bold=True)
+        found.append((text, _box(text)))
     for others in ([*taken, *lines], taken):
         for text, box in found:
             if _within(box, inside) and not any(_meet(box, other) for other in others):
                 return text, box
     return found[0]
+
+
+def _box(text: Text) -> Box:
+    """What a text of size 12 covers; a short one may be all wide letters."""
+    wide = text_width(text.text, 12) * (BOLD if text.bold else 1) + SPARE
+    left = text.x - (wide if text.anchor == "end" else 0)
+    return left, text.y - 11, left + wide, text.y + 3
 
 
 def _within(a: Box, b: Box) -> bool:

@@ -62,14 +62,19 @@ class Verdict:
             return (
                 f"{self.name} against {self.baseline}: {self.rounds} rounds tell nothing, {least}"
             )
-        where = f"{self.low:.3g} to {self.high:.3g} over {self.rounds} rounds"
+        where = f"{_ratio(self.low)} to {_ratio(self.high)} over {self.rounds} rounds"
         if not self.shown:
             return f"{self.name} against {self.baseline}: no difference is shown (ratio {where})"
         if self.ratio > 1:
             return f"{self.name} is {self.ratio:.3g} times as fast as {self.baseline} ({where})"
         times = 1 / self.ratio
-        where = f"{1 / self.high:.3g} to {1 / self.low:.3g} over {self.rounds} rounds"
+        where = f"{_ratio(1 / self.high)} to {_ratio(1 / self.low)} over {self.rounds} rounds"
         return f"{self.name} takes {times:.3g} times as long as {self.baseline} ({where})"
+
+
+def _ratio(value: float) -> str:
+    """1.0004 -> 1.00, 0.0123456 -> 0.0123"""
+    return f"{value:.2f}" if 0.1 <= value < 10 else f"{value:.3g}"
 
 
 # --- comparing ---------------------------------------------------------------------------------

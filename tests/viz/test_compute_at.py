@@ -8,6 +8,7 @@ from PIL import Image
 
 from minitvm import te, viz
 from minitvm.base import ArgumentError, ScheduleError
+from minitvm.viz.compute_at_scene import few_digits
 
 from .programs import matmul
 
@@ -47,6 +48,14 @@ def test_as_svg(golden) -> None:
 
 def test_a_refusal_as_svg(golden) -> None:
     golden(viz.ComputeAtSlider(*relu_of_matmul()).svg())
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(0.0, "0"), (5.0, "5"), (38.24, "38.2"), (999.6, "1000"), (24312.7, "24300")],
+)
+def test_distances_are_written_out(value, text) -> None:
+    assert few_digits(value) == text
 
 
 def test_as_png() -> None:

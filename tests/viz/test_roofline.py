@@ -9,7 +9,8 @@ from minitvm import te, viz
 from minitvm.accesses import arithmetic_intensity, record
 from minitvm.base import ArgumentError
 from minitvm.cachesim import Cache
-from minitvm.viz.roofline_scene import marks, touching
+from minitvm.viz.roofline_scene import Point, marks, roofline_scene, touching
+from minitvm.viz.scene import Text
 
 from .programs import matmul
 
@@ -90,6 +91,17 @@ def test_measuring_fills_in_the_speeds() -> None:
 
 def test_dots_that_touch_share_a_name() -> None:
     assert touching([(0, 0), (50, 0), (4, 3), (58, 0)]) == [[0, 2], [1, 3]]
+
+
+@pytest.mark.parametrize("at", [2.4, 2.8, 3.0, 3.2, 3.6])
+def test_the_names_of_close_dots_leave_that_of_the_slope_alone(at) -> None:
+    points = [Point(name, x, 8, 20 * x, False) for name, x in (("low", at), ("high", at * 1.14))]
+    scene = roofline_scene(points, 100, 20, "a textbook")
+    texts = {s.text: s for s in scene.shapes if isinstance(s, Text)}
+    slope, high = texts["20 GB/s"], texts["high"]  # the first one ends at its x
+    left, right = (high.x - 30, high.x) if high.anchor == "end" else (high.x, high.x + 30)
+    beside = left >= slope.x or right <= slope.x - 48
+    assert beside or abs(high.y - slope.y) >= 14
 
 
 @pytest.mark.parametrize(

@@ -65,6 +65,11 @@ def test_a_slower_one_is_called_slower() -> None:
     assert str(verdict).startswith("tiled takes 2 times as long as naive")
 
 
+def test_a_range_around_one_shows_its_digits() -> None:
+    verdict = compare_times([1.0] * 10, [1.0] * 10, names=("a", "b"))
+    assert str(verdict) == "b against a: no difference is shown (ratio 1.00 to 1.00 over 10 rounds)"
+
+
 def test_few_rounds_tell_nothing() -> None:
     (verdict,) = TimingLab.from_records(recorded(rounds=9)).verdicts
     assert str(verdict) == "tiled against naive: 9 rounds tell nothing, 10 are the least"

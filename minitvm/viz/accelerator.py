@@ -1,0 +1,162 @@
+"""AcceleratorView: what the memories of the accelerator hold, instruction by instruction."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from minitvm.accel import Config, Memory, Program, mnemonic, text
+from minitvm.base import ArgumentError
+
+from .accelerator_run import MEMORIES, STEPS, engine, occupancy
+from .accelerator_scene import DRAM, WIDTH, accelerator_frames, accelerator_scene, written_by
+from .accelerator_use import Ints
+from .controls import CodeLine, Control, Layout, Panel, Slider
+from .gantt import checked, number
+from .scene import Scene, Text, clipped
+from .visual import Visual
+
+ACROSS, LINE = 64, 17  # characters of a memory in text; pixels of a line
+
+
+class AcceleratorView(Visual):
+    """The memories of the accelerator while a program runs, one instruction after the other.
+
+    On the left the pieces of DRAM, in the middle the memories, on the right the units that
+    compute. What lies in a memory has the colour and the name of what wrote it: a piece of DRAM,
+    or an instruction. Blue marks below a strip are elements that are read in this step, red marks
+    above it elements that are written; arrows show the way. The browser plays the steps; pointing
+    at an instruction shows it. Of a long program a window of 64 steps is shown.
+
+    The order is the program's own as far as its tokens permit; TokenGantt shows the times.
+
+    config   the accelerator; by default vta_pynq
+
+    Raises ArgumentError for what is no program, and for addresses outside the memories.
+    """
+
+    def __init__(self, program: Program, config: Config | None = None) -> None:
+        self.config = checked("AcceleratorView", program, config)
+        self.program = program
+        self._run, self._window = occupancy(program, self.config), 0
+        super().__init__()
+
+    @property
+    def _start(self) -> int:
+        return self._window * STEPS
+
+    def scene(self) -> Scene:
+        """The machine; what the steps of the window show is left to the frames."""
+        return accelerator_scene(self._run, self._start)
+
+    def picture(self) -> Scene:
+        """The machine in the middle of the window, and what is said about that step."""
+        step = self._middle()
+        if step is None:
+            return self.scene()
+        there = accelerator_scene(self._run, self._start, step)
+        lines = [
+            Text(
+                DRAM,
+                there.height + 12 + LINE * n,
+                clipped(line, WIDTH - 20, 12, True),
+                size=12,
+                mono=True,
+            )
+            for n, line in enumerate(self._run.caption(step).split("\n"))
+        ]
+        height = there.height + LINE * len(lines) + 4
+        return replace(there, height=height, shapes=(*there.shapes, *lines))
+
+    def _middle(self) -> int | None:
+        """A step half way through the window, one that computes if there is one."""
+        steps = range(self._start, min(self._start + STEPS, len(self._run.order)))
+        half = steps[len(steps) // 2 :]
+        program, order = self.program, self._run.order
+        busy = (s for s in half if engine(program, order[s]) == "gemm")
+        return next(busy, half[0] if half else None)
+
+    def ascii(self) -> str:
+        """A step half way: for each memory who wrote what, and below it what is used."""
+        step = self._middle()
+        if step is None:
+            return f"{self.config.name}: no instruction can run"
+        caption = [clipped(line, 96, 1 / 0.58) for line in self._run.caption(step).split("\n")]
+        owner = next(self._run.states(step, step + 1))
+        strips = [line for memory in MEMORIES for line in self._strip(memory, owner, step)]
+        letters = {
+            written_by(self._run, s)[1]
+            for part in owner.values()
+            for s in np.unique(part)
+            if s >= 0
+        }
+        names = {letter: self._name(letter) for letter in sorted(letters)}
+        keys = "  ".join(f"{letter} {name}" for letter, name in names.items())
+        return "\n".join([*caption, "", *strips, "", f"written by: {keys}"])
+
+    def _name(self, letter: str) -> str:
+        """The instruction of a letter."""
+        steps = range(len(self._run.order))
+        step = next(s for s in steps if written_by(self._run, s)[1] == letter)
+        name = mnemonic(self.program.instructions[self._run.order[step]])
+        return "alu" if letter == "A" else name
+
+    def _strip(self, memory: Memory, owner: dict[Memory, Ints], step: int) -> list[str]:
+        """INP  IIII....  0..7, and r and w below."""
+        count = self._run.shown[memory]
+        cells = min(ACROSS, count)
+        held = owner[memory].reshape(cells, -1).max(1)
+        marks = "".join(written_by(self._run, s)[1] if s >= 0 else "." for s in held.tolist())
+        use = self._run.uses[self._run.order[step]]
+        used = [" "] * cells
+        for verb, found in (("r", use.reads), ("w", use.writes)):
+            for cell in np.unique(found.get(memory, np.zeros(0, int)) * cells // count).tolist():
+                used[cell] = "b" if used[cell] == "r" else verb
+        below = f"     {''.join(used)}".rstrip()
+        return [f"{memory.name:5}{marks}  0..{count - 1}"] + ([below] if below else [])
+
+    def layout(self) -> Layout:
+        """One frame a step, and the instructions of the window."""
+        return Layout(
+            controls=tuple(self._controls()),
+            frames=accelerator_frames(self._run, self._start),
+            columns=1,
+            panels=(Panel("instructions", self._lines()),),
+        )
+
+    def _controls(self) -> list[Control]:
+        last = self._last()
+        return [Slider("window", "window", 0, last, self._window)] if last else []
+
+    def _last(self) -> int:
+        return max(0, len(self._run.order) - 1) // STEPS
+
+    def _lines(self) -> tuple[CodeLine, ...]:
+        """The instructions of the window in the order in which they run."""
+        count = len(self.program.instructions)
+        lines = text(self.program, self.config).split("\n")[-count:]
+        order = self._run.order[self._start : self._start + STEPS]
+        return tuple(CodeLine(f"{n:4}  {lines[n]}", f"line:{n}") for n in order)
+
+    def on(self, name: str, value: Any) -> str | None:
+        """Another window; a click says what an instruction or a piece of memory is."""
+        match name:
+            case "window":
+                self._window = number("window", value, self._last())
+            case "click":
+                return self._describe(str(value))
+            case _:
+                raise ArgumentError(f"event {name!r}", "AcceleratorView does not know it")
+        return None
+
+    def _describe(self, key: str) -> str:
+        """w:3:INP -> INP: A[0:16], written in step 4"""
+        match key.split(":"):
+            case ["w", step, memory] if step.isdecimal() and int(step) < len(self._run.order):
+                return f"{memory}: {self._run.text(int(step))}, written in step {int(step) + 1}"
+            case ["line", n] if n.isdecimal() and int(n) in self._run.order:
+                return self._run.caption(self._run.order.index(int(n)))
+            case _:
+                return ""

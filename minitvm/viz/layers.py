@@ -1,0 +1,293 @@
+"""LayerRoofline, StallWaterfall, OverlapBars, AmdahlBar: what latency hiding is worth, and why."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import Any, TypeVar, cast
+
+from minitvm.accel import Config, Program, Unit, serial, vta_pynq
+from minitvm.base import ArgumentError
+
+from .controls import CodeLine, Frame, Layout, Panel, Select, TextInput, Toggle
+from .gantt import checked
+from .layers_rows import CORTEX_A9, Cpu, LayerRow, Work, amdahl, cycle_parts, finished
+from .layers_scene import (
+    amdahl_bars,
+    layers_roofline,
+    overlap_bars,
+    overlap_text,
+    seconds_text,
+    stall_waterfall,
+)
+from .scene import Scene, clipped
+from .visual import Visual
+
+MOST = 40  # rows: more cannot be told apart
+T = TypeVar("T")
+
+
+def several(who: str, rows: Any, kind: type[T], example: str) -> tuple[T, ...]:
+    """The rows, if they are some of that kind."""
+    found = tuple(cast("Iterable[Any]", rows)) if isinstance(rows, Iterable) else ()
+    if not found or not all(isinstance(row, kind) for row in found):
+        raise ArgumentError(f"{who}({rows!r:.60})", f"not a list of {kind.__name__}", example)
+    if len(found) > MOST:
+        raise ArgumentError(f"{who} of {len(found)} rows", f"at most {MOST} can be told apart")
+    return found
+
+
+class LayerRoofline(Visual):
+    """Layers under two roofs: an arrow from the utilisation without latency hiding to that with it.
+
+    The black roof is the bandwidth of DRAM and the peak of the matrix unit; the red bar above each
+    layer is its own second roof, what resets and ALU operations leave of the compute unit.
+
+    rows     LayerRow(...), or layer_row(name, program) for each layer
+    config   the accelerator; by default vta_pynq
+
+    Source: Chen et al. 2018, "TVM", figure 10.
+    """
+
+    def __init__(self, rows: Sequence[LayerRow], config: Config | None = None) -> None:
+        self.rows = several("LayerRoofline", rows, LayerRow, "[viz.layer_row(name, program)]")
+        if not isinstance(config, Config | None):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise ArgumentError(f"config={config!r:.60}", "not a configuration", "accel.vta_pynq")
+        self.config = config or vta_pynq
+        super().__init__()
+
+    def scene(self) -> Scene:
+        """The two roofs, and the layers as arrows."""
+        return layers_roofline(self.rows, self.config)
+
+    def ascii(self) -> str:
+        """A line for each layer: operations a byte, utilisation without and with, the two roofs."""
+        head = f"{'':14}{'op/byte':>9}{'without':>9}{'with':>9}{'DRAM roof':>11}{'own roof':>10}"
+        return "\n".join([head, *map(self._row, self.rows[:22]), self._mean()])
+
+    def _row(self, r: LayerRow) -> str:
+        shares = [f"{r.utilisation(self.config, hiding):>9.1%}" for hiding in (False, True)]
+        roofs = f"{r.dram_roof(self.config):>11.1%}{r.roof:>10.1%}"
+        return f"{clipped(r.name, 13, 1 / 0.58):14}{r.intensity:>9.3g}{''.join(shares)}{roofs}"
+
+    def _mean(self) -> str:
+        """The mean of the layers, and all of them one after the other."""
+        peak = 2 * self.config.macs_per_cycle
+        operations = sum(r.operations for r in self.rows)
+        texts: list[str] = []
+        for hiding in (False, True):
+            mean = sum(r.utilisation(self.config, hiding) for r in self.rows) / len(self.rows)
+            cycles = sum(r.cycles if hiding else r.serial_cycles for r in self.rows)
+            texts.append(f"{mean:.1%} and {operations / peak / cycles:.1%}")
+        return f"mean of the layers and all in a row: {' -> '.join(texts)}"
+
+    def layout(self) -> Layout:
+        """One frame a layer, and the rows as text."""
+        lines = self.ascii().split("\n")
+        head, rows, mean = lines[0], lines[1:-1], lines[-1]
+        listed = [CodeLine(head), *(CodeLine(t, f"row:{n}") for n, t in enumerate(rows))]
+        pairs = [(f"layer:{n}", f"row:{n}") for n in range(len(rows))]
+        return Layout(
+            frames=tuple(self._frame(n, r) for n, r in enumerate(self.rows)),
+            links={a: (b,) for a, b in pairs} | {b: (a,) for a, b in pairs},
+            panels=(Panel("layers", (*listed, CodeLine(mean))),),
+            selectable="layer:",
+        )
+
+    def _frame(self, n: int, r: LayerRow) -> Frame:
+        return Frame({f"layer:{n}": "now", f"row:{n}": "now"}, self._said(r))
+
+    def _said(self, r: LayerRow) -> str:
+        """C2: 67 % -> 90 %, at most 92 %: the limit is what the compute unit does besides"""
+        before, after = (r.utilisation(self.config, hiding) for hiding in (False, True))
+        own = r.roof < r.dram_roof(self.config)
+        limit = "resets and ALU operations" if own else "the bandwidth of DRAM"
+        limit = "the peak" if r.bound(self.config) == 1 else limit
+        text = f"{r.name}: {before:.1%} -> {after:.1%}, {r.serial_cycles / r.cycles:.2f} times"
+        return f"{text}\nat most {r.bound(self.config):.1%}: the limit is {limit}"
+
+    def on(self, name: str, value: Any) -> str | None:
+        """A clicked layer says what limits it."""
+        if name != "click":
+            raise ArgumentError(f"event {name!r}", "LayerRoofline does not know it")
+        n = str(value).partition(":")[2]
+        return self._said(self.rows[int(n)]) if n.isdecimal() and int(n) < len(self.rows) else None
+
+
+class StallWaterfall(Visual):
+    """Where the cycles of a program go: the work of a unit, its waiting by reason, the rest.
+
+    The names of waiting are those of accel.Stall: the queue a token is missing from, the channel
+    to DRAM, a full queue. Choose the unit, and whether latency is hidden.
+
+    config   the accelerator; by default vta_pynq
+
+    Raises ArgumentError for what is no program, and for one that deadlocks.
+    """
+
+    def __init__(self, program: Program, config: Config | None = None) -> None:
+        self.config = checked("StallWaterfall", program, config)
+        self._runs = {
+            True: finished("given", program, self.config),
+            False: finished("one unit at a time", serial(program), self.config),
+        }
+        self._unit, self._hiding = Unit.COMPUTE, True
+        super().__init__()
+
+    @property
+    def parts(self) -> dict[str, int]:
+        """Cycles by what the unit does; they add up to all cycles."""
+        return cycle_parts(self._runs[self._hiding], self._unit)
+
+    def _title(self) -> str:
+        run = self._runs[self._hiding]
+        how = "with latency hiding" if self._hiding else "one unit at a time"
+        return f"the {self._unit.value} unit, {how}: {run.cycles:,} cycles"
+
+    def scene(self) -> Scene:
+        """One bar for each part."""
+        return stall_waterfall(self.parts, self._title())
+
+    def ascii(self) -> str:
+        """One line for each part."""
+        total = max(1, sum(self.parts.values()))
+        lines = [f"{name:22}{n:>12,}{n / total:>8.1%}" for name, n in self.parts.items()]
+        return "\n".join([self._title(), *lines])
+
+    def layout(self) -> Layout:
+        """The unit, and with or without latency hiding."""
+        units = tuple(unit.value for unit in Unit)
+        return Layout(
+            controls=(
+                Select("unit", "unit", units, self._unit.value),
+                Toggle("hiding", "latency hiding", self._hiding),
+            )
+        )
+
+    def on(self, name: str, value: Any) -> str | None:
+        """Another unit, or the other run."""
+        match name:
+            case "unit":
+                if value not in [unit.value for unit in Unit]:
+                    raise ArgumentError(f"unit {value!r}", "load, compute or store")
+                self._unit = Unit(value)
+            case "hiding":
+                self._hiding = bool(value)
+            case "click":
+                n, parts = str(value).partition(":")[2], list(self.parts.items())
+                known = n.isdecimal() and int(n) < len(parts)
+                return f"{parts[int(n)][0]}: {parts[int(n)][1]:,} cycles" if known else None
+            case _:
+                raise ArgumentError(f"event {name!r}", "StallWaterfall does not know it")
+        return None
+
+
+class OverlapBars(Visual):
+    """For each layer which units work at the same time, and how much time that saves.
+
+    The frame of a bar is the time of one unit at a time; what of it stays empty is saved.
+
+    rows   layer_row(name, program) for each layer, or LayerRow with overlap=
+    """
+
+    def __init__(self, rows: Sequence[LayerRow]) -> None:
+        self.rows = several("OverlapBars", rows, LayerRow, "[viz.layer_row(name, program)]")
+        for row in self.rows:
+            if not sum(row.overlap.values()):
+                raise ArgumentError(
+                    f"OverlapBars: {row.name!r}", "the row has no overlap", "overlap=run.overlap"
+                )
+        super().__init__()
+
+    def scene(self) -> Scene:
+        """One bar for each layer."""
+        return overlap_bars(self.rows)
+
+    def ascii(self) -> str:
+        """One line for each layer."""
+        return "\n".join(self._said(r) for r in self.rows[:24])
+
+    def _said(self, r: LayerRow) -> str:
+        return f"{r.name}: {overlap_text(r)}; {r.serial_cycles / r.cycles:.2f} times as fast"
+
+    def on(self, name: str, value: Any) -> str | None:
+        """A clicked bar says its shares."""
+        if name != "click":
+            raise ArgumentError(f"event {name!r}", "OverlapBars does not know it")
+        n = str(value).partition(":")[2]
+        return self._said(self.rows[int(n)]) if n.isdecimal() and int(n) < len(self.rows) else None
+
+
+OWN = "another CPU"
+
+
+class AmdahlBar(Visual):
+    """A network on the CPU alone and with an accelerator: what stays on the CPU limits the whole.
+
+    works   Work(name, operations, seconds) for what the accelerator takes over, and
+            Work(name, operations) for what stays on the CPU
+    cpu     Cpu(name, gflops), by default the Cortex-A9 of the Pynq board; another speed can be
+            typed in
+
+    Source: Chen et al. 2018, "TVM", figure 21; Amdahl 1967.
+    """
+
+    def __init__(self, works: Sequence[Work], cpu: Cpu = CORTEX_A9) -> None:
+        self.works = several("AmdahlBar", works, Work, '[viz.Work("conv", 3.4e9, 0.04)]')
+        if not isinstance(cpu, Cpu):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise ArgumentError(f"cpu={cpu!r:.60}", "not a CPU", 'viz.Cpu("laptop", 50.0)')
+        self.cpu, self._given = cpu, cpu
+        super().__init__()
+
+    def scene(self) -> Scene:
+        """Two bars, and one for an infinitely fast accelerator."""
+        return amdahl_bars(self.works, self.cpu)
+
+    def ascii(self) -> str:
+        """The three times."""
+        a = amdahl(self.works, self.cpu)
+        limit = "" if math.isinf(a.most) else f", {a.most:.3g} times at most"
+        return (
+            f"{self.cpu.name}, {self.cpu.gflops:.3g} GFLOP/s\n"
+            f"CPU alone {seconds_text(a.alone)}, with the accelerator {seconds_text(a.together)}: "
+            f"{a.speedup:.3g} times as fast{limit}"
+        )
+
+    def layout(self) -> Layout:
+        """Which CPU, or how fast a one."""
+        names = tuple(dict.fromkeys((self._given.name, CORTEX_A9.name, OWN)))
+        return Layout(
+            controls=(
+                Select("cpu", "CPU", names, self.cpu.name),
+                TextInput("gflops", "GFLOP/s", f"{self.cpu.gflops:g}", 6),
+            )
+        )
+
+    def on(self, name: str, value: Any) -> str | None:
+        """Another CPU, by name or by its speed."""
+        match name:
+            case "cpu":
+                known = {c.name: c for c in (CORTEX_A9, self._given)}
+                self.cpu = known.get(str(value), Cpu(OWN, self.cpu.gflops))
+            case "gflops":
+                self.cpu = Cpu(OWN, _number(value))
+            case "click":
+                n = str(value).partition(":")[2]
+                return self._said(int(n)) if n.isdecimal() and int(n) < len(self.works) else None
+            case _:
+                raise ArgumentError(f"event {name!r}", "AmdahlBar does not know it")
+        return self.ascii().split("\n")[1]
+
+    def _said(self, n: int) -> str:
+        work = self.works[n]
+        text = f"{work.name}: {seconds_text(work.operations / self.cpu.gflops / 1e9)} on the CPU"
+        there = work.seconds
+        return text if there is None else f"{text}, {seconds_text(there)} on the accelerator"
+
+
+def _number(value: Any) -> float:
+    """What was typed."""
+    try:
+        return float(str(value))
+    except ValueError:
+        raise ArgumentError(f"GFLOP/s {value!r}", "not a number", "2.2") from None

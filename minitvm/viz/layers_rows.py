@@ -1,0 +1,205 @@
+"""What layers take on the accelerator, with and without latency hiding, as rows of numbers."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from minitvm.accel import (
+    Alu,
+    Config,
+    Gemm,
+    Program,
+    Run,
+    Unit,
+    durations,
+    serial,
+    simulate,
+    vta_pynq,
+)
+from minitvm.base import ArgumentError
+
+from .roofline import positive
+
+Units = tuple[Unit, ...]
+ALU_OPERATIONS = ("min", "max", "add", "shr", "mul")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LayerRow:
+    """One layer on the accelerator, without latency hiding and with it.
+
+    operations      useful ones: 2 for each multiply-add
+    bytes_moved     read from DRAM, or written to it if that is more: each has its own channel
+    serial_cycles   one unit at a time
+    cycles          with latency hiding
+    roof            the share of the peak, 0 to 1, that is left where the compute unit never waits:
+                    it also resets accumulators and runs ALU operations
+    overlap         cycles by the units that work at that time, as Run.overlap; may be left out
+    """
+
+    name: str
+    operations: int
+    bytes_moved: int
+    serial_cycles: int
+    cycles: int
+    roof: float = 1.0
+    overlap: Mapping[Units, int] = field(default_factory=dict[Units, int])
+
+    def __post_init__(self) -> None:
+        for what in ("operations", "bytes_moved", "serial_cycles", "cycles", "roof"):
+            positive(f"LayerRow({self.name!r}): {what}", getattr(self, what))
+        if self.roof > 1:
+            raise ArgumentError(
+                f"LayerRow({self.name!r}): roof={self.roof}", "more than the peak", "0.9 for 90 %"
+            )
+
+    @property
+    def intensity(self) -> float:
+        """Operations for each byte moved."""
+        return self.operations / self.bytes_moved
+
+    def utilisation(self, config: Config, hiding: bool = True) -> float:
+        """The share of the matrix unit's multiply-adds that are useful, 0 to 1."""
+        cycles = self.cycles if hiding else self.serial_cycles
+        return self.operations / (2 * config.macs_per_cycle * cycles)
+
+    def dram_roof(self, config: Config) -> float:
+        """The share of the peak that the bandwidth of DRAM allows, 0 to 1."""
+        return min(1.0, self.intensity / ridge(config))
+
+    def bound(self, config: Config) -> float:
+        """The share of the peak that both roofs allow."""
+        return min(self.roof, self.dram_roof(config))
+
+
+def ridge(config: Config) -> float:
+    """The operations a byte from which on DRAM is not the limit: 64 for vta_pynq."""
+    return 2 * config.macs_per_cycle / config.port_bytes
+
+
+def layer_row(
+    name: str,
+    program: Program,
+    config: Config = vta_pynq,
+    *,
+    baseline: Program | None = None,
+) -> LayerRow:
+    """The row of a layer, simulated.
+
+    baseline   the program without latency hiding; by default the same one, one unit at a time
+
+    Raises ArgumentError for a program that deadlocks or multiplies nothing.
+    """
+    run = finished(name, program, config)
+    slow = finished(name, serial(program) if baseline is None else baseline, config)
+    counted = run.counters
+    pairs = zip(program.instructions, durations(program, config), strict=True)
+    compute = sum(cycles for i, cycles in pairs if isinstance(i, Gemm | Alu))
+    reads = (
+        counted.inp_load_nbytes,
+        counted.wgt_load_nbytes,
+        counted.acc_load_nbytes,
+        counted.uop_load_nbytes,
+    )
+    moved = max(sum(reads), counted.out_store_nbytes)
+    if not counted.gemm_counter or not moved:
+        raise ArgumentError(f"layer {name!r}", "it multiplies nothing, or moves nothing")
+    return LayerRow(
+        name=name,
+        operations=2 * config.macs_per_cycle * counted.gemm_counter,
+        bytes_moved=moved,
+        serial_cycles=slow.cycles,
+        cycles=run.cycles,
+        roof=counted.gemm_counter / compute,
+        overlap=run.overlap,
+    )
+
+
+def finished(name: str, program: Program, config: Config) -> Run:
+    """The run of a program, if it comes to its end."""
+    run = simulate(program, config)
+    if run.blocked:
+        raise ArgumentError(f"program {name!r}", f"deadlock: {run.blocked[0]}", "viz.TokenGantt")
+    return run
+
+
+def cycle_parts(run: Run, unit: Unit = Unit.COMPUTE) -> dict[str, int]:
+    """Where the cycles of a unit go: its work by instruction, its waiting by reason, the rest.
+
+    They add up to run.cycles.
+    """
+    work: Counter[str] = Counter()
+    for event in run.trace:
+        if event.unit is unit and event.end > event.start:
+            name = "alu" if event.name in ALU_OPERATIONS else event.name
+            work[name] += event.end - event.start
+    waits = {f"waits: {stall.value}": cycles for stall, cycles in run.stalls[unit].items()}
+    rest = run.cycles - work.total() - sum(waits.values())
+    found = {**work, **waits, "nothing left to do": rest}
+    return {name: cycles for name, cycles in found.items() if cycles}
+
+
+@dataclass(frozen=True, slots=True)
+class Cpu:
+    """A processor by the speed it computes layers at, in 10**9 operations a second."""
+
+    name: str
+    gflops: float
+
+    def __post_init__(self) -> None:
+        positive(f"Cpu({self.name!r}): gflops", self.gflops)
+
+
+# Two cores at 667 MHz reach 5.3 GFLOP/s at most; 2.2 is what the 40 times of the OSDI'18 paper on
+# TVM, section 6.4, make of the simulated times of its layers at 200 MHz.
+CORTEX_A9 = Cpu("Cortex-A9", 2.2)
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """A part of a network. seconds: on the accelerator, None for what stays on the CPU."""
+
+    name: str
+    operations: float
+    seconds: float | None = None
+
+    def __post_init__(self) -> None:
+        positive(f"Work({self.name!r}): operations", self.operations)
+        if self.seconds is not None:
+            positive(f"Work({self.name!r}): seconds", self.seconds)
+
+
+@dataclass(frozen=True, slots=True)
+class Amdahl:
+    """Seconds of a network: on the CPU alone, with an accelerator, with an infinitely fast one."""
+
+    alone: float
+    together: float
+    limit: float
+
+    @property
+    def speedup(self) -> float:
+        """How many times as fast the network becomes."""
+        return self.alone / self.together
+
+    @property
+    def most(self) -> float:
+        """How many times as fast it could become; infinite if nothing stays on the CPU."""
+        return self.alone / self.limit if self.limit else math.inf
+
+
+def amdahl(works: tuple[Work, ...], cpu: Cpu) -> Amdahl:
+    """What an accelerator is worth for all of a network, not only for what it computes.
+
+    Source: Amdahl 1967.
+    """
+
+    def seconds(work: Work) -> float:
+        return work.operations / cpu.gflops / 1e9
+
+    rest = sum(seconds(w) for w in works if w.seconds is None)
+    offloaded = sum(w.seconds for w in works if w.seconds is not None)
+    return Amdahl(sum(map(seconds, works)), rest + offloaded, rest)

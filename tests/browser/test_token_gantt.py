@@ -1,0 +1,60 @@
+"""TokenGantt in a real notebook: time is played in the browser, clicks edit tokens."""
+
+import pytest
+
+from .accelerator_cells import TALK
+
+
+@pytest.fixture
+def gantt(show):
+    return show(f"{TALK}\ngantt = viz.TokenGantt(program); gantt")
+
+
+def caption(page) -> str:
+    return page.locator(".mtvm-caption").inner_text()
+
+
+def message(page, text: str) -> str:
+    page.wait_for_selector(f".mtvm-message:has-text('{text}')")
+    return page.locator(".mtvm-message").inner_text()
+
+
+def test_arrow_keys_step_through_time(gantt) -> None:
+    assert caption(gantt).startswith("cycle 0\n")
+    gantt.focus(".mtvm-stage")
+    gantt.keyboard.press("End")
+    assert "store    has nothing to do" in caption(gantt)
+    gantt.keyboard.press("Home")
+    gantt.keyboard.press("ArrowRight")
+    running = gantt.locator('.mtvm-stage [data-key^="i:"][data-mark=now]')
+    assert running.count() == 1
+
+
+def test_a_clicked_instruction_is_described_and_its_line_lights_up(gantt) -> None:
+    gantt.locator('.mtvm-stage [data-key="i:7"] > rect').click()
+    assert "instruction 7 (gemm): cycles" in message(gantt, "instruction 7")
+    assert "gemm u[0:1]" in gantt.locator(".mtvm-line.mtvm-linked").inner_text()
+
+
+def test_a_clicked_push_makes_a_deadlock_and_another_click_mends_it(gantt) -> None:
+    push = gantt.locator('.mtvm-stage [data-key="f:5:push_next"]')
+    push.click()
+    assert "deadlock: " in message(gantt, "dropped push_next of instruction 5")
+    assert gantt.locator(".mtvm-stage svg > text").first.text_content().startswith("deadlock")
+    push.click()
+    assert "ok: " in message(gantt, "added push_next of instruction 5")
+
+
+def test_the_buttons_edit_the_selected_instruction(gantt) -> None:
+    gantt.locator('.mtvm-stage [data-key="i:7"] > rect').click()
+    message(gantt, "instruction 7")
+    gantt.click("button[data-name=pop_prev]")
+    assert "leak: 1 tokens stay in l2g" in message(gantt, "dropped pop_prev of instruction 7")
+    gantt.click("button[data-name=restore]")
+    message(gantt, "the tokens are as they were given")
+
+
+def test_latency_hiding_can_be_switched_off(gantt) -> None:
+    gantt.click("[data-name=hiding]")
+    gantt.wait_for_selector(".mtvm-stage svg > text:has-text('one unit at a time; with its own')")
+    assert gantt.locator("button[data-name=push_next]").is_disabled()

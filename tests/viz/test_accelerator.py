@@ -1,0 +1,204 @@
+"""AcceleratorView: what the memories hold after each instruction, and what it reads and writes."""
+
+import numpy as np
+import pytest
+
+from minitvm import viz
+from minitvm.accel import Memory, parse, vta_pynq
+from minitvm.base import ArgumentError
+from minitvm.viz.accelerator_run import STEPS, occupancy, runs, span
+from minitvm.viz.accelerator_use import uses
+
+from .accelerator_programs import numbers, talk
+
+STRIDED = """
+area A inp 4 8
+area C out 8
+uop 0 0 0
+uop 2 5 1
+ld  inp[8] = A[9] y=2 x=3 stride=8 pad=1,0,1,1   push ex
+ex  uop[4] = uops[0] x=2
+ex  reset u[4:6] outer=2 dst=4,0
+ex  gemm u[4:6] outer=2 inner=3 dst=4,0 src=0,1   pop ld
+ex  add u[5:6] src=0,0   push st
+st  C[1] = acc[2] y=2 x=1 stride=4   pop ex   push ex
+ex  nop   pop st
+ex  finish
+"""
+
+
+@pytest.fixture
+def view() -> viz.AcceleratorView:
+    return viz.AcceleratorView(talk())
+
+
+def used(n: int) -> tuple[dict[str, list[int]], dict[str, list[int]]]:
+    """What the n-th instruction of STRIDED reads and writes, by memory."""
+    program = parse(STRIDED)
+    use = uses(program, vta_pynq)[n]
+    return tuple({m.name: e.tolist() for m, e in d.items()} for d in (use.reads, use.writes))
+
+
+# --- pictures -------------------------------------------------------------------------------------
+
+
+def test_as_text(golden) -> None:
+    golden(repr(viz.AcceleratorView(talk())))
+
+
+def test_as_svg(golden) -> None:
+    golden(viz.AcceleratorView(talk(2)).svg())
+
+
+def test_its_png_is_not_large(view) -> None:
+    assert len(view.png()) < 22_000
+
+
+# --- what is used ---------------------------------------------------------------------------------
+
+
+def test_a_load_writes_its_rows_and_their_padding() -> None:
+    assert used(0) == ({}, {"INP": list(range(8, 8 + 3 * 5))})
+
+
+def test_a_load_reads_its_rows_from_an_area() -> None:
+    use = uses(parse(STRIDED), vta_pynq)[0]
+    assert (use.area, use.dram.tolist()) == ("A", [9, 10, 11, 17, 18, 19])
+
+
+def test_a_reset_reads_only_micro_operations() -> None:
+    assert used(2) == ({"UOP": [4, 5]}, {"ACC": [0, 2, 4, 6], "OUT": [0, 2, 4, 6]})
+
+
+def test_a_gemm_reads_inputs_weights_and_what_it_adds_to() -> None:
+    reads, writes = used(3)
+    assert reads == {
+        "INP": [0, 1, 2, 5, 6, 7],
+        "WGT": [0, 1],
+        "ACC": [0, 2, 4, 6],
+        "UOP": [4, 5],
+    }
+    assert writes == {"ACC": [0, 2, 4, 6], "OUT": [0, 2, 4, 6]}
+
+
+def test_an_alu_operation_on_two_registers_reads_both() -> None:
+    reads, writes = used(4)
+    assert reads["ACC"] == [2, 5]
+    assert writes["ACC"] == [2]
+
+
+def test_a_store_reads_out_and_writes_an_area() -> None:
+    assert used(5) == ({"OUT": [2, 3]}, {})
+    use = uses(parse(STRIDED), vta_pynq)[5]
+    assert (use.area, use.dram.tolist()) == ("C", [1, 5])
+
+
+def test_what_is_written_last_is_what_is_there() -> None:
+    program = talk(2)
+    o = occupancy(program, vta_pynq)
+    *_, last = o.states(0, len(o.order))
+    loads = numbers(program, "load inp")
+    assert [o.order[s] for s in last[Memory.INP]] == loads[-2:]
+    assert {o.order[s] for s in last[Memory.ACC][:8]} == set(numbers(program, "shr"))
+
+
+def test_stretches_are_named_shortly() -> None:
+    assert runs(np.array([0, 1, 2, 7])) == [(0, 3), (7, 8)]
+    assert span(np.array([4])) == "4"
+    assert span(np.array([0, 1, 2, 7])) == "0:3, 7"
+    assert span(np.arange(0, 20, 2)) == "0:19 (10 of them)"
+
+
+# --- frames ---------------------------------------------------------------------------------------
+
+
+def test_each_step_is_a_frame_with_its_line(view) -> None:
+    frames = view.view["frames"]
+    assert len(frames) == len(view.program.instructions)
+    gemm = numbers(view.program, "gemm")[0]
+    frame = frames[gemm]
+    assert frame["marks"][f"line:{gemm}"] == "now"
+    assert frame["caption"].split("\n")[1] == "reads   INP[0], WGT[0], ACC[0:4], UOP[0]"
+    assert frame["caption"].split("\n")[2] == "writes  ACC[0:4], OUT[0:4]"
+
+
+def test_a_frame_lights_the_ways_of_its_numbers(view) -> None:
+    gemm, load = (numbers(view.program, name)[0] for name in ("gemm", "load inp"))
+    frames = view.view["frames"]
+    lit = {k for k in frames[gemm]["marks"] if ":gemm" in k}
+    assert lit == {"read:gemm:INP", "read:gemm:WGT", "read:gemm:ACC", "write:gemm:ACC", "unit:gemm"}
+    assert frames[load]["marks"]["load:A:INP"] == "orange"
+
+
+def test_what_is_overwritten_is_marked_no_more(view) -> None:
+    first, _, third = numbers(view.program, "load inp")[:3]  # the third goes where the first went
+    frames = view.view["frames"]
+    assert f"w:{first}:INP" in frames[third - 1]["marks"]
+    assert f"w:{first}:INP" not in frames[third]["marks"]
+
+
+def test_all_that_frames_mark_is_in_the_picture(view) -> None:
+    marks = {key for frame in view.view["frames"] for key in frame["marks"]}
+    there = set(viz.keys_of(view.scene())) | {
+        line["key"] for line in view.view["panels"][0]["lines"]
+    }
+    unseen = {key for key in marks - there if not key.startswith(("read:", "write:"))}
+    assert unseen == set()
+
+
+def test_a_long_program_is_shown_through_windows() -> None:
+    view = viz.AcceleratorView(talk(60))
+    assert len(view.view["frames"]) == STEPS
+    view.event("window", 1)
+    assert view.view["frames"][0]["caption"].startswith(f"step {STEPS + 1} of ")
+
+
+def test_a_window_begins_with_what_the_one_before_it_left() -> None:
+    view = viz.AcceleratorView(talk(60))
+    view.event("window", 1)
+    weights = numbers(view.program, "load wgt")[0]
+    assert f"w:{weights}:WGT" in view.view["frames"][0]["marks"]
+
+
+def test_a_deadlock_ends_the_steps() -> None:
+    view = viz.AcceleratorView(parse("ld nop pop ex\nex finish"))
+    assert "deadlock after 1" in view.scene().title
+
+
+# --- clicks and refusals --------------------------------------------------------------------------
+
+
+def test_a_clicked_piece_says_who_wrote_it(view) -> None:
+    load = numbers(view.program, "load inp")[0]
+    view.event("click", f"w:{load}:INP")
+    assert view.message == f"INP: A[0], written in step {load + 1}"
+
+
+def test_a_clicked_instruction_says_what_it_moves(view) -> None:
+    load = numbers(view.program, "load inp")[0]
+    view.event("click", f"line:{load}")
+    assert view.message.endswith("reads   A[0]\nwrites  INP[0]")
+
+
+@pytest.mark.parametrize(("name", "value"), [("window", 9), ("window", "1"), ("shout", None)])
+def test_nonsense_is_refused(view, name: str, value) -> None:
+    view.event(name, value)
+    assert view.refused
+    assert "Error" not in view.message
+
+
+def test_only_programs_are_drawn() -> None:
+    with pytest.raises(ArgumentError, match=r"AcceleratorView\(str\): not a program"):
+        viz.AcceleratorView("ex finish")  # type: ignore[arg-type]
+
+
+def test_addresses_outside_dram_are_refused() -> None:
+    with pytest.raises(ArgumentError, match="lies in no area of DRAM"):
+        viz.AcceleratorView(parse("ld inp[0] = DRAM[0] x=2\nex finish"))
+
+
+@pytest.mark.parametrize("text", ["ex finish", "ex nop pop ld\nex finish"])
+def test_a_program_that_moves_nothing_has_a_picture(text: str) -> None:
+    view = viz.AcceleratorView(parse(text))
+    assert view.png()
+    assert repr(view)

@@ -1,0 +1,262 @@
+"""Rooflines, waterfalls, overlap and Amdahl's law: rows of numbers in, pictures out."""
+
+import math
+
+import pytest
+
+from minitvm import viz
+from minitvm.accel import Stall, Unit, parse, serial, simulate, vta_pynq
+from minitvm.base import ArgumentError
+from minitvm.viz.layers_scene import seconds_text
+
+from .accelerator_programs import talk
+
+LOAD, COMPUTE, STORE = Unit
+OVERLAP = {(LOAD,): 100, (COMPUTE,): 300, (LOAD, COMPUTE): 550, (COMPUTE, STORE): 50, (): 0}
+ROWS = [
+    viz.LayerRow(
+        name="C2",
+        operations=2 * 256 * 800,
+        bytes_moved=4096,
+        serial_cycles=1400,
+        cycles=1000,
+        roof=0.9,
+        overlap=OVERLAP,
+    ),
+    viz.LayerRow(
+        name="C3",
+        operations=2 * 256 * 400,
+        bytes_moved=6400,
+        serial_cycles=1300,
+        cycles=1000,
+        roof=0.55,
+        overlap={(LOAD,): 500, (COMPUTE,): 500},
+    ),
+]
+WORKS = [viz.Work("convolutions", 3.4e9, 0.04), viz.Work("first", 0.24e9), viz.Work("rest", 2e7)]
+
+
+# --- pictures -------------------------------------------------------------------------------------
+
+
+def test_a_roofline_as_text(golden) -> None:
+    golden(repr(viz.LayerRoofline(ROWS)))
+
+
+def test_a_roofline_as_svg(golden) -> None:
+    golden(viz.LayerRoofline(ROWS).svg())
+
+
+def test_a_waterfall_as_text(golden) -> None:
+    golden(repr(viz.StallWaterfall(talk())))
+
+
+def test_a_waterfall_as_svg(golden) -> None:
+    golden(viz.StallWaterfall(talk()).svg())
+
+
+def test_overlap_as_text(golden) -> None:
+    golden(repr(viz.OverlapBars(ROWS)))
+
+
+def test_overlap_as_svg(golden) -> None:
+    golden(viz.OverlapBars(ROWS).svg())
+
+
+def test_amdahls_law_as_text(golden) -> None:
+    golden(repr(viz.AmdahlBar(WORKS)))
+
+
+def test_amdahls_law_as_svg(golden) -> None:
+    golden(viz.AmdahlBar(WORKS).svg())
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: viz.LayerRoofline(ROWS),
+        lambda: viz.StallWaterfall(talk()),
+        lambda: viz.OverlapBars(ROWS),
+        lambda: viz.AmdahlBar(WORKS),
+    ],
+)
+def test_their_pngs_are_small(make) -> None:
+    assert len(make().png()) < 15_000
+
+
+# --- rows -----------------------------------------------------------------------------------------
+
+
+def test_utilisation_is_the_useful_part_of_all_multiply_adds() -> None:
+    assert ROWS[0].utilisation(vta_pynq) == 0.8
+    assert ROWS[0].utilisation(vta_pynq, hiding=False) == 800 / 1400
+
+
+def test_a_layer_has_two_roofs() -> None:
+    assert ROWS[0].intensity == 100  # right of the ridge, at 64 operations a byte
+    assert (ROWS[0].dram_roof(vta_pynq), ROWS[0].bound(vta_pynq)) == (1.0, 0.9)
+    assert ROWS[1].intensity == 32
+    assert (ROWS[1].dram_roof(vta_pynq), ROWS[1].bound(vta_pynq)) == (0.5, 0.5)
+
+
+def test_a_row_is_what_the_simulator_counts() -> None:
+    program = talk()
+    row, run = viz.layer_row("talk", program), simulate(program)
+    assert row.cycles == run.cycles
+    assert row.serial_cycles == simulate(serial(program)).cycles
+    assert row.utilisation(vta_pynq) == pytest.approx(run.utilisation)
+    assert row.bytes_moved == 6 * 16 + 256 + 2 * 4  # more than it writes
+    assert row.overlap == run.overlap
+
+
+def test_no_layer_is_above_its_roofs() -> None:
+    for threads in (1, 2, 3):
+        row = viz.layer_row("talk", talk(4, threads))
+        assert row.utilisation(vta_pynq) <= row.bound(vta_pynq)
+
+
+def test_the_baseline_may_be_another_program() -> None:
+    row = viz.layer_row("talk", talk(4, 2), baseline=talk(8, 1))
+    assert row.serial_cycles == simulate(talk(8, 1)).cycles
+
+
+@pytest.mark.parametrize("unit", Unit)
+def test_the_parts_of_a_waterfall_add_up(unit: Unit) -> None:
+    run = simulate(talk())
+    assert sum(viz.cycle_parts(run, unit).values()) == run.cycles
+
+
+def test_a_waterfall_names_waiting_by_its_reason() -> None:
+    run = simulate(talk())
+    assert viz.cycle_parts(run)["waits: l2g"] == run.stalls[COMPUTE][Stall.L2G]
+
+
+def test_one_unit_at_a_time_waits_more() -> None:
+    fall = viz.StallWaterfall(talk())
+    hidden = fall.parts["waits: l2g"]
+    fall.event("hiding", False)
+    assert fall.parts["waits: l2g"] > hidden
+    assert "one unit at a time" in fall.scene().title
+
+
+def test_a_waterfall_shows_each_unit() -> None:
+    fall = viz.StallWaterfall(talk())
+    fall.event("unit", "load")
+    assert list(fall.parts)[:2] == ["load wgt", "load inp"]
+    fall.event("click", "part:0")
+    assert fall.message.startswith("load wgt: ")
+
+
+# --- Amdahl's law ---------------------------------------------------------------------------------
+
+
+def test_what_stays_on_the_cpu_limits_the_whole() -> None:
+    works = (viz.Work("fast", 9e9, 0.5), viz.Work("stays", 1e9))
+    found = viz.amdahl(works, viz.Cpu("one", 1.0))
+    assert (found.alone, found.together, found.limit) == (10.0, 1.5, 1.0)
+    assert (found.speedup, found.most) == (pytest.approx(6.667, abs=1e-3), 10.0)
+
+
+def test_without_a_rest_there_is_no_limit() -> None:
+    assert viz.amdahl((viz.Work("all", 1e9, 0.1),), viz.CORTEX_A9).most == math.inf
+    assert "infinitely" not in viz.AmdahlBar([viz.Work("all", 1e9, 0.1)]).svg()
+
+
+def test_another_speed_can_be_typed() -> None:
+    bar = viz.AmdahlBar(WORKS)
+    bar.event("gflops", "22")
+    assert bar.cpu == viz.Cpu("another CPU", 22.0)
+    assert bar.message.startswith("CPU alone 166 ms")
+    bar.event("cpu", "Cortex-A9")
+    assert bar.cpu == viz.CORTEX_A9
+
+
+def test_a_faster_cpu_is_helped_less() -> None:
+    slow, fast = (viz.amdahl(tuple(WORKS), viz.Cpu("c", g)).speedup for g in (2.0, 20.0))
+    assert fast < slow
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"), [(1.656, "1.66 s"), (0.0123, "12.3 ms"), (4e-6, "4 µs"), (1e-9, "1 ns")]
+)
+def test_times_have_units(seconds: float, text: str) -> None:
+    assert seconds_text(seconds) == text
+
+
+# --- clicks and refusals --------------------------------------------------------------------------
+
+
+def test_a_clicked_layer_says_what_limits_it() -> None:
+    roof = viz.LayerRoofline(ROWS)
+    roof.event("click", "layer:0")
+    assert roof.message.endswith("at most 90.0%: the limit is resets and ALU operations")
+    roof.event("click", "layer:1")
+    assert roof.message.endswith("at most 50.0%: the limit is the bandwidth of DRAM")
+
+
+def test_each_layer_is_a_frame() -> None:
+    frames = viz.LayerRoofline(ROWS).view["frames"]
+    assert [f["marks"] for f in frames] == [
+        {f"layer:{n}": "now", f"row:{n}": "now"} for n in range(2)
+    ]
+
+
+def test_a_clicked_part_of_the_network_says_its_times() -> None:
+    bar = viz.AmdahlBar(WORKS)
+    bar.event("click", "work:0")
+    assert bar.message == "convolutions: 1.55 s on the CPU, 40 ms on the accelerator"
+
+
+@pytest.mark.parametrize("rows", [[], None, 3, "C2", [1], ROWS * 30])
+@pytest.mark.parametrize("visual", [viz.LayerRoofline, viz.OverlapBars, viz.AmdahlBar])
+def test_only_rows_are_drawn(visual, rows) -> None:
+    with pytest.raises(ArgumentError, match=r"not a list of|at most 40"):
+        visual(rows)
+
+
+def test_overlap_needs_counts_of_it() -> None:
+    row = viz.LayerRow(name="C2", operations=1, bytes_moved=1, serial_cycles=1, cycles=1)
+    with pytest.raises(ArgumentError, match="the row has no overlap"):
+        viz.OverlapBars([row])
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [("cycles", 0), ("bytes_moved", -1), ("operations", "many"), ("roof", 1.5), ("roof", math.nan)],
+)
+def test_a_row_has_numbers_that_can_be(field: str, value) -> None:
+    good = {"operations": 1, "bytes_moved": 1, "serial_cycles": 1, "cycles": 1}
+    with pytest.raises(ArgumentError, match=r"LayerRow\('C2'\): "):
+        viz.LayerRow(name="C2", **{**good, field: value})
+
+
+def test_a_program_that_deadlocks_has_no_row() -> None:
+    with pytest.raises(ArgumentError, match="deadlock: compute waits"):
+        viz.layer_row("stuck", parse("ex nop pop ld\nex finish"))
+
+
+def test_a_program_that_multiplies_nothing_has_no_row() -> None:
+    with pytest.raises(ArgumentError, match="it multiplies nothing"):
+        viz.layer_row("idle", parse("ex finish"))
+
+
+@pytest.mark.parametrize("text", ["fast", "", "-3", "0", "nan", "inf"])
+def test_a_speed_is_a_number_above_0(text: str) -> None:
+    bar = viz.AmdahlBar(WORKS)
+    bar.event("gflops", text)
+    assert bar.refused
+    assert "Error" not in bar.message
+    assert bar.cpu == viz.CORTEX_A9
+
+
+@pytest.mark.parametrize("gflops", [0, -1, "2", None])
+def test_a_cpu_has_a_speed(gflops) -> None:
+    with pytest.raises(ArgumentError, match="not a number above 0"):
+        viz.Cpu("c", gflops)
+
+
+def test_unknown_events_are_refused() -> None:
+    made = [viz.LayerRoofline(ROWS), viz.OverlapBars(ROWS), viz.AmdahlBar(WORKS)]
+    for visual in [*made, viz.StallWaterfall(talk())]:
+        visual.event("shout")
+        assert visual.message.endswith("does not know it")
