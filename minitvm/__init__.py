@@ -19,17 +19,19 @@ The house has floors; a file imports only from lower ones (tests/test_floors.py)
     demo, doctor  the command line: a story in a terminal, what works here
     edu         exercises: built, checked, graded
     viz         pictures and widgets, imported when first asked for
+    vta         programming the accelerator
     testing     random programs and schedules, comparisons, what the machine can do
     accesses    what a program reads and writes, in which order
     driver      lower(), build()
     runtime     compiled functions, arrays, threads
-    codegen     loops -> LLVM, Python, numba
+    codegen     loops -> LLVM, Python, numba, instructions of the accelerator
     topi        operators, each with a good schedule
     te          what people type: formulas and schedules
     lowering    schedule -> loops: bounds, nests, passes
     schedule    State and Steps
     tensor      formulas
     tir         the loop IR and its meaning
+    accel       the accelerator: instructions, simulator, verifier
     cachesim    simulated caches, reuse distances
     base        errors, dtypes, targets
 """
@@ -83,7 +85,7 @@ __all__ = [
     "topi",
 ]
 
-LATE = ("accesses", "cachesim", "edu", "testing", "viz")  # rooms that most programs never enter
+LATE = ("accesses", "cachesim", "edu", "testing", "viz", "vta")  # most programs never enter them
 OLDER: dict[str, tuple[ModuleType, str]] = {  # tvm.compute, as TVM 0.5 and the lectures spell it
     **{name: (te, name) for name in te.__all__},
     "call_extern": (tir, "call_extern"),

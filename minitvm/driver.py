@@ -5,13 +5,24 @@ from __future__ import annotations
 import reprlib
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, cast
 
-from minitvm.base import ArgumentError, Target, debug, debug_level
-from minitvm.codegen import clean, emit_llvm, emit_numba, emit_python
-from minitvm.lowering import PASSES, Pass, Watch, lower_state, within_stack
+from minitvm.accel import explain, listing, verify
+from minitvm.base import ArgumentError, BuildError, Target, debug, debug_level
+from minitvm.codegen import clean, emit_llvm, emit_numba, emit_python, emit_vta
+from minitvm.lowering import (
+    PASSES,
+    Pass,
+    Watch,
+    lower_state,
+    machine,
+    refuse_accelerator,
+    within_stack,
+)
 from minitvm.runtime import (
     LAUNCH,
+    AcceleratorFunction,
     Function,
     Package,
     Run,
@@ -137,6 +148,9 @@ def build(
     to = Target(target)
     _check_host(to, target_host)
     func = s if isinstance(s, PrimFunc) else lower(s, args, name, target=to, binds=binds)
+    if to.kind == "vta":
+        return _accelerated(func)
+    refuse_accelerator(func.body, to.kind)
     if to.kind == "python":
         made = _python(func, to)
     elif to.kind == "numba":
@@ -192,6 +206,24 @@ def _interpreted(func: PrimFunc, target: Target, text: str, run: Run) -> Functio
     """The function whose code is the Python source `text`."""
     sources = {"tir": lambda: str(func), "python": lambda: text}
     return Function(func, run, sources, lambda: _package(func, target, text.encode(), sources))
+
+
+def _accelerated(func: PrimFunc) -> AcceleratorFunction:
+    """The program for the accelerator that is chosen now, if its tokens say enough."""
+    config = machine()
+    program = emit_vta(func, config)
+    verdict = replace(verify(program, config), hazards=())  # those are of some machines only
+    if not verdict.ok:
+        found = explain(program, verdict).splitlines()
+        more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
+        raise BuildError(
+            f"{func.name} on {config.name}",
+            found[0] + more,
+            "inject_coproc_sync before inject_virtual_thread, and both after assign_units",
+        )
+    sources = {"tir": lambda: str(func), "vta": lambda: listing(program, config)}
+    debug(5, sources["vta"]())
+    return AcceleratorFunction(func, program, config, sources)
 
 
 def _package(

@@ -12,12 +12,11 @@ import numpy as np
 import pytest
 
 import minitvm as tvm
-from minitvm import lowering, te, testing, tir, topi
+from minitvm import lowering, te, testing, tir, topi, vta
 
 NOT_YET = {  # name -> what brings it
     "autotvm": "search by templates",
     "auto_scheduler": "search by sketches",
-    "vta": "programming the accelerator",
     "graph": "whole networks",
     "cuda": "the target cuda, and its simulator",
 }
@@ -105,6 +104,12 @@ topi.mean(x, axis, keepdims)
 topi.where(condition, x, y)
 topi.take(x, indices, axis)
 topi.schedule(outs, target)
+vta.get_env()
+vta.Environment(config)
+vta.lower(s, args, name)
+vta.build(s, args, target, target_host, name)
+vta.simulate(program, config, inputs)
+vta.verify(program, config)
 """
 NAMES = (
     *("te.all", "te.any", "te.max", "te.min", "te.reduce_axis", "te.Schedule.from_json"),
@@ -112,6 +117,8 @@ NAMES = (
     *("s[C].reorder", "s[C].leaf_iter_vars", "s[C].relations", "f.entry_name", "tvm.Target"),
     *("te.schedule.AutoInlineInjective", "te.schedule.AutoInlineElemWise"),
     *("te.schedule.AutoInlineBroadcast",),
+    *("env.inp_scope", "env.wgt_scope", "env.acc_scope", "env.dma_copy", "env.alu", "env.gemm"),
+    *("env.BATCH", "env.BLOCK_IN", "env.BLOCK_OUT", "vta.vdla.gemm8x8", "vta.vdla.acc_buffer"),
 )
 OLD = (
     *("var", "placeholder", "compute", "const", "reduce_axis", "sum", "max", "min", "prod", "all"),
@@ -123,6 +130,8 @@ ROOMS: dict[str, Any] = {
     "te": te,
     "tir": tir,
     "topi": topi,
+    "vta": vta,
+    "env": vta.Environment(),
     "tvm": SimpleNamespace(
         **{n: getattr(tvm, n) for n in tvm.__all__}, testing=testing, lowering=lowering
     ),
@@ -163,7 +172,9 @@ def test_a_name_of_formulas_is_there_at_the_top_too(name: str) -> None:
     assert name in dir(tvm)
 
 
-@pytest.mark.parametrize("text", ["llvm", "numba", "python", "llvm -mcpu=generic -num-cores=2"])
+@pytest.mark.parametrize(
+    "text", ["llvm", "numba", "python", "llvm -mcpu=generic -num-cores=2", "vta"]
+)
 def test_a_target_is_known(text: str) -> None:
     assert tvm.target.Target(text).kind == text.split(maxsplit=1)[0]
 

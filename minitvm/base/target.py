@@ -14,13 +14,14 @@ KINDS = {
     "numba": "Python that numba compiles",
     "python": "plain Python, no compiler at all",
 }
+VTA = "vta"  # the accelerator; vta.Environment(config) says which one
 
 
 @dataclass(frozen=True, slots=True, init=False)
 class Target:
     """A target, from its text form: Target("llvm"), Target("llvm -mcpu=znver4 -num-cores=4").
 
-    kind              "llvm", "numba" or "python"
+    kind              "llvm", "numba", "python" or "vta"
     mcpu, mattr       as LLVM spells them; empty: this machine
     num_cores         threads a parallel loop may use
     vector_bytes      width of one vector register
@@ -40,9 +41,17 @@ class Target:
 
     def __init__(self, text: str | Target = "llvm") -> None:
         kind, *words = str(text).split() or [""]
-        if kind not in KINDS:
+        if kind not in (*KINDS, VTA):
             raise ArgumentError(
-                f"target {str(text)!r}", "no such kind of target", f"one of {', '.join(KINDS)}"
+                f"target {str(text)!r}",
+                "no such kind of target",
+                f"one of {', '.join((*KINDS, VTA))}",
+            )
+        if kind == VTA and words:
+            raise ArgumentError(
+                f"target {str(text)!r}: {words[0]!r}",
+                "it has no options",
+                "with vta.Environment(config): ... chooses the machine",
             )
         options = dict(_option(word, str(text)) for word in words)
         here = host()
@@ -77,6 +86,8 @@ class Target:
         return dot4_lanes(_changed(known, self.mattr))
 
     def __str__(self) -> str:
+        if self.kind == VTA:
+            return VTA
         cpu = f" -mcpu={self.mcpu}" if self.mcpu else ""
         attr = f" -mattr={self.mattr}" if self.mattr else ""
         return f"{self.kind}{cpu}{attr} -num-cores={self.num_cores}"

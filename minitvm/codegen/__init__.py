@@ -5,5 +5,6 @@ from .llvm import emit_llvm
 from .llvm_calls import CALL_PACKED
 from .numba import emit_numba
 from .python import emit_python
+from .vta import emit_vta
 
-__all__ = ["CALL_PACKED", "clean", "emit_llvm", "emit_numba", "emit_python"]
+__all__ = ["CALL_PACKED", "clean", "emit_llvm", "emit_numba", "emit_python", "emit_vta"]

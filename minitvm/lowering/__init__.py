@@ -1,16 +1,21 @@
 """From a schedule to loops: bounds, nests, and the passes over them."""
 
+from .accelerator import check_capacity, lift_allocations, refuse_accelerator
 from .accesses import Loop, Recording, Site, known_stores, record_accesses
+from .alu import inject_alu_intrin
 from .bound_check import bound_check
 from .bounds import Domain, infer
 from .caution import Caution, Cautions
+from .coproc_sync import inject_coproc_sync
 from .depth import within_stack
 from .derive import Derivation, explain_bound, loops_of
+from .dma import inject_dma_intrin
 from .double_buffer import inject_double_buffer
 from .explain import Explanation, StageReport, explain
 from .flatten import flatten
 from .guards import explain_guard
 from .interval import sweep
+from .machine import machine, memory_of, using
 from .nest import nest
 from .normalize import normalize
 from .partition import partition
@@ -20,6 +25,7 @@ from .program import Program, allocate
 from .storage import storage_rewrite
 from .tidy import tidy
 from .tighten import tighten
+from .units import assign_units
 from .unroll import unroll
 from .unsafe_select import rewrite_unsafe_select
 from .vectorize import vectorize
@@ -41,22 +47,31 @@ __all__ = [
     "StageReport",
     "Watch",
     "allocate",
+    "assign_units",
     "bound_check",
+    "check_capacity",
     "explain",
     "explain_bound",
     "explain_guard",
     "flatten",
     "infer",
+    "inject_alu_intrin",
+    "inject_coproc_sync",
+    "inject_dma_intrin",
     "inject_double_buffer",
     "inject_virtual_thread",
     "insert",
     "known_stores",
+    "lift_allocations",
     "loops_of",
     "lower_state",
+    "machine",
+    "memory_of",
     "nest",
     "normalize",
     "partition",
     "record_accesses",
+    "refuse_accelerator",
     "rewrite_unsafe_select",
     "storage_rewrite",
     "swap",
@@ -64,6 +79,7 @@ __all__ = [
     "tidy",
     "tighten",
     "unroll",
+    "using",
     "vectorize",
     "within_stack",
 ]

@@ -12,7 +12,11 @@ from minitvm.schedule import State
 from minitvm.tensor import PlaceholderOp, Tensor, states_of, tensor_of
 from minitvm.tir import Buffer, For, Level, PrimFunc, Stmt, Var, variables, verify, walk
 
+from .accelerator import apply_remarks, check_capacity, lift_allocations
+from .alu import inject_alu_intrin
 from .bounds import infer
+from .coproc_sync import inject_coproc_sync
+from .dma import inject_dma_intrin
 from .double_buffer import inject_double_buffer
 from .flatten import flatten
 from .nest import nest
@@ -23,6 +27,7 @@ from .program import allocate
 from .storage import storage_rewrite
 from .tidy import tidy
 from .tighten import tighten
+from .units import assign_units
 from .unroll import unroll
 from .unsafe_select import rewrite_unsafe_select
 from .vectorize import vectorize
@@ -59,6 +64,20 @@ PASSES: dict[str, tuple[Pass, ...]] = {
         inject_virtual_thread,
         inject_double_buffer,
         tidy,
+    ),
+    "vta": (
+        rewrite_unsafe_select,
+        apply_remarks,  # pragma trim_loop: for i in range(64)  ->  for i in range(2)
+        inject_dma_intrin,  # for i: AL[i] = A[k, i]            ->  vta.dma_copy2d(AL, A[k])
+        flatten,
+        storage_rewrite,  # B = f(A); C = g(B)                  ->  B = f(A); B = g(B)
+        inject_alu_intrin,  # for i: CL[i] = CL[i] >> 8         ->  for i: vta.shr(CL[i], 8)
+        assign_units,  #  vta.dma_copy2d(AL, A[k])              ->  ld.dma_copy2d(AL, A[k])
+        lift_allocations,  # load(A); B = allocate(...)         ->  B = allocate(...); load(A)
+        inject_coproc_sync,  # ld...; ex...  ->  ld...; ld.push_dep_to(ex); ex.pop_dep_from(ld); ex
+        inject_virtual_thread,  # for t in bind(2, 'cthread'): ld; ex  ->  ld; ld; ex; ex
+        tidy,
+        check_capacity,
     ),
 }
 

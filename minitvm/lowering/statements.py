@@ -27,3 +27,8 @@ def every(s: Stmt) -> Iterator[Stmt]:
         s = waiting.pop()
         yield s
         waiting += reversed(inner(s))
+
+
+def stores(s: Stmt) -> bool:
+    """Does anything happen in `s`?"""
+    return any(isinstance(part, Store | Evaluate) for part in every(s))

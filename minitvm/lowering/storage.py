@@ -136,7 +136,7 @@ class _Sharing:
                 continue
             if old is b or old not in used or self.in_place(old, b, s.body, to):
                 return self.stmt(s.body, free, later, {**to, s.buffer: old})
-        new = self.stmt(s.body, (*free, b), later, to)
+        new = self.stmt(s.body, (*free, b), later - {b}, to)  # nobody outside knows it
         return s if new is s.body else Allocate(b, new)
 
     def in_place(self, old: Buffer, new: Buffer, body: Stmt, to: Sharers) -> bool:

@@ -36,9 +36,9 @@ from minitvm.tir import (
 )
 
 from .statements import every, inner
+from .units import blocks, unit
 
 WRITTEN_OUT = 16  # from this many virtual threads on, their turns are a loop
-UNITS = ("coproc_",)  # pragmas whose body is one unit of work of an accelerator
 
 
 def inject_virtual_thread(s: Stmt) -> Stmt:
@@ -56,6 +56,16 @@ def inject_virtual_thread(s: Stmt) -> Stmt:
     the statements that touch it. What is the same for all of "vthread" runs once; of "cthread"
     everything is done for each, so that a processor can overlap one with the other. Turns are
     written out where no loop is inside and there are fewer than 16, else they are a loop.
+
+    What one unit of an accelerator runs in one go, with its tokens, stays together: one "cthread"
+    does all of it before the next one does.
+
+        ld.pop_dep_from(ex)                             ld.pop_dep_from(ex)
+        ld.dma_copy2d(AL, A[k][tx*8:tx*8+8])            ld.dma_copy2d(AL[0], A[k][0:8])
+        ld.push_dep_to(ex)                       ->     ld.push_dep_to(ex)
+                                                        ld.pop_dep_from(ex)
+                                                        ld.dma_copy2d(AL[1], A[k][8:16])
+                                                        ld.push_dep_to(ex)
 
     Needs flat offsets (pass `flatten`).
     """
@@ -140,7 +150,11 @@ class _Injector:
 
     def stmt(self, s: Stmt) -> Stmt:
         """`s` for all threads."""
+        if unit(s) and not self.shares:
+            return self.turns(s)
         match s:
+            case Seq(parts) if not self.shares:
+                return seq(*(self.stmt(seq(*together)) for _, together in blocks(parts)))
             case For(var, extent, body, kind, thread):
                 if _differs(extent, self.loop.var, self.touched):
                     return self.turns(s)
@@ -158,8 +172,6 @@ class _Injector:
             case Allocate(buffer, body):
                 return Allocate(buffer, self.stmt(body))
             case Pragma(key, value, body):
-                if key.startswith(UNITS) and not self.shares:
-                    return self.turns(s)
                 return Pragma(key, value, self.stmt(body))
             case Store(buffer, indices, value):
                 mine = id(buffer) in self.touched or self.differs(*indices, value)
@@ -171,7 +183,7 @@ class _Injector:
         """`s` once for each thread."""
         n, var = self.loop.extent, self.loop.var
         assert isinstance(n, int)
-        if n < WRITTEN_OUT and not any(isinstance(m, For) for m in every(s)):
+        if n < WRITTEN_OUT and (unit(s) or not any(isinstance(m, For) for m in every(s))):
             return seq(*(substitute(s, {var: i}) for i in range(n)))
         turn = Var(f"{var.name}.s", 0, n - 1)
         return For(turn, n, substitute(s, {var: turn}))

@@ -1,6 +1,7 @@
 """Running things: compiled functions, arrays, devices, threads, machine code."""
 
 from . import nd
+from .accelerated import AcceleratorFunction, SimulatedTimes
 from .export import Package
 from .function import Function, Run, Times
 from .jit import Machine, compile_ir, load_object
@@ -12,12 +13,14 @@ from .reload import load
 
 __all__ = [
     "LAUNCH",
+    "AcceleratorFunction",
     "Device",
     "Function",
     "Machine",
     "NDArray",
     "Package",
     "Run",
+    "SimulatedTimes",
     "Times",
     "compile_ir",
     "cpu",

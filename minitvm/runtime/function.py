@@ -128,7 +128,7 @@ class Function:
                 "it takes how to measure; what comes out takes the arguments of the function",
                 "f.time_evaluator(number=10)(a, b, c)",
             )
-        if name not in (None, self.name, "main") or not _is_count(number) or not _is_count(repeat):
+        if name not in (None, self.name, "main") or not is_count(number) or not is_count(repeat):
             raise MeasureError(
                 f"time_evaluator({name!r}, number={number!r}, repeat={repeat!r})",
                 f"the function is {self.name!r}, counts are >= 1",
@@ -225,7 +225,8 @@ class Function:
         _refuse(self.name, p, why, fix)
 
 
-def _is_count(n: object) -> bool:
+def is_count(n: object) -> bool:
+    """Is `n` an int >= 1?"""
     return isinstance(n, int) and not isinstance(n, bool) and n >= 1
 
 

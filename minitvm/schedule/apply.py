@@ -17,6 +17,7 @@ from .memory import (
     bind,
     check_store,
     double_buffer,
+    known_scope,
     prefetch,
     set_store_predicate,
     storage_align,
@@ -57,9 +58,11 @@ from .steps import (
 from .tensorize import tensorize
 
 _WITHOUT_FORMULA: dict[type[Any], str] = {ExternOp: "an extern operation", ScanOp: "a scan"}
-SCOPES = ("global", "shared", "local", "warp")
 KINDS = ("vectorize", "unroll", "parallel")
-PRAGMAS = ("auto_unroll_max_step", "unroll_explicit")
+PRAGMAS = (
+    *("auto_unroll_max_step", "unroll_explicit"),
+    *("dma_copy", "alu", "coproc_sync", "trim_loop", "skip_dma_copy", "skip_alu"),
+)
 
 
 def apply(state: State, step: Step) -> State:
@@ -385,25 +388,15 @@ def _compute_root(state: State, step: ComputeRoot) -> State:
 
 def _set_scope(state: State, step: SetScope) -> State:
     stage = _inner_stage(state, step.stage, "set_scope")
-    if step.scope not in SCOPES:
-        raise ScheduleError(
-            f"scope {step.scope!r}", "no such memory", f"one of {', '.join(SCOPES)}"
-        )
-    return state.with_stage(stage.change(scope=step.scope))
-
-
-def _cache_scope(scope: str) -> str:
-    if scope not in SCOPES:
-        raise ScheduleError(f"scope {scope!r}", "no such memory", f"one of {', '.join(SCOPES)}")
-    return scope
+    return state.with_stage(stage.change(scope=known_scope(step.scope)))
 
 
 def _cache_read(state: State, step: CacheRead) -> State:
-    return cache_read(state, step, _cache_scope(step.scope))
+    return cache_read(state, step, known_scope(step.scope))
 
 
 def _cache_write(state: State, step: CacheWrite) -> State:
-    return cache_write(state, step, _cache_scope(step.scope))
+    return cache_write(state, step, known_scope(step.scope))
 
 
 def _is_extern(state: State, name: str) -> bool:

@@ -15,6 +15,10 @@ from .memory_steps import Bind, Prefetch, SetStorePredicate, StorageAlign
 from .state import At, AtRoot, Stage, State
 from .threads import check_tag, is_virtual
 
+SCOPES = ("global", "shared", "local", "warp")
+BUFFERS = ("inp_buffer", "wgt_buffer", "acc_buffer")  # of an accelerator
+PREFIXES = ("", "local", "vdla", "vta")  # as they are spelled here, in TVM and on slides
+
 
 def bind(state: State, step: Bind, stage: Stage, a: Axis) -> State:
     """The loop `a` becomes the index of a thread."""
@@ -53,6 +57,23 @@ def bind(state: State, step: Bind, stage: Stage, a: Axis) -> State:
         )
     note = stage.note(a).change(kind="bind", thread=tag, threads=n)
     return state.with_stage(stage.change(notes={**stage.notes, a: note}))
+
+
+def known_scope(scope: str) -> str:
+    """The memory called `scope`; those of an accelerator by TVM's name.
+
+    "acc_buffer", "vdla.acc_buffer" -> "local.acc_buffer"
+    """
+    if scope in SCOPES:
+        return scope
+    prefix, _, name = str(scope).rpartition(".")
+    if name in BUFFERS and prefix in PREFIXES:
+        return f"local.{name}"
+    raise ScheduleError(
+        f"scope {scope!r}",
+        "no such memory",
+        f"one of {', '.join(SCOPES)}; of an accelerator: {', '.join(BUFFERS)}",
+    )
 
 
 def storage_align(state: State, step: StorageAlign, stage: Stage) -> State:

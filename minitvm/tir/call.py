@@ -4,6 +4,9 @@
     call_packed("f", ...)             a Python function, see register_func: packed.f(...)
     call_intrin("int32", "f", ...)    an instruction that only its target knows: f(...)
 
+Instructions of an accelerator begin with the name of a unit, ld.dma_copy2d(AL, A[k]): their
+operands are views, and print as the box of the buffer that they are.
+
 Memory is passed as a pointer, `access_ptr.r(A[i, j])`, or with its shape and strides,
 `view(A[i, j], 8, 8, 64, 1)`. Both name the first element through a Load that is never executed, so
 that every pass moves them as it moves any access.
@@ -26,6 +29,7 @@ Mode: TypeAlias = Literal["r", "w", "rw"]
 POINTER = "access_ptr."
 VIEW = "view"
 EXTERN, PACKED = "extern.", "packed."
+UNITS = ("ld.", "ex.", "st.", "vta.", "vdla.")  # instructions of an accelerator, by who runs them
 IN_BOUNDS = "assert_in_bounds"  # of an index and a size: stops the program where it is outside
 
 # --- registered functions ------------------------------------------------------------------------

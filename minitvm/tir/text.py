@@ -7,7 +7,16 @@ from typing import Any, assert_never
 
 from minitvm.base import BOOL, FLOAT32, INT32
 
-from .index import free_of_lane, linear, split_terms
+from .call import UNITS, VIEW, extents_of, first_element
+from .index import (
+    floordiv,
+    floormod,
+    free_of_lane,
+    linear,
+    row_strides,
+    same,
+    split_terms,
+)
 from .nodes import (
     AsIndex,
     Binary,
@@ -133,7 +142,8 @@ class Printer:
             case IfThenElse(cond, a, b):
                 return f"{self.expr(a, 1)} if {self.expr(cond, 1)} else {self.expr(b)}", -1
             case Call(name, args):
-                return f"{name}({', '.join(self.expr(a) for a in args)})", ATOM
+                part = self.operand if name.startswith(UNITS) else self.expr
+                return f"{name}({', '.join(map(part, args))})", ATOM
             case Load(buffer, indices):
                 return self.element(buffer, indices), ATOM
             case _:  # nodes of higher rooms print themselves
@@ -142,6 +152,28 @@ class Printer:
     def element(self, buffer: Buffer, indices: tuple[Index, ...]) -> str:
         """`buffer[indices]`; a vector of consecutive elements as a slice, A[i : i + 8]."""
         return f"{self.name(buffer)}[{', '.join(self._subscript(i) for i in indices) or '()'}]"
+
+    def operand(self, e: Expr) -> str:
+        """An operand of an accelerator's instruction: a unit by its name, a view as A[k][0:8]."""
+        match e:
+            case Call(name, ()):
+                return name
+            case Call(name) if name == VIEW and (found := _box(e)) is not None:
+                b = first_element(e).buffer
+                parts = [
+                    (same(i, 0) and same(n, whole), self._span(i, n))
+                    for i, n, whole in zip(*found, b.shape, strict=True)
+                ]
+                while parts and parts[-1][0]:
+                    parts.pop()
+                return self.name(b) + "".join(f"[{part}]" for _, part in parts)
+            case _:
+                return self.expr(e)
+
+    def _span(self, i: Index, n: Index) -> str:
+        """One index, or the first and the one after the last: i:i+8."""
+        first = self.expr(i).replace(" ", "")
+        return first if same(n, 1) else f"{first}:{self.expr(i + n)}".replace(" ", "")
 
     def _subscript(self, i: Index) -> str:
         terms, const = split_terms(i)
@@ -200,6 +232,40 @@ class Printer:
         if isinstance(p, Var):
             return f"{self.name(p)}: {p.dtype}"
         return f"{self.name(p)}: {p.dtype}[{', '.join(self.expr(n) for n in p.shape)}]"
+
+
+def _box(e: Call) -> tuple[list[Index], list[Index]] | None:
+    """The first indices and the extents of a view, in the dimensions of its buffer, if it is a box.
+
+    view(A[k*16], 8, 1) of A[128, 16] is A[k, 0:8]: ([k, 0], [1, 8]).
+    """
+    at, steps = first_element(e), row_strides(first_element(e).buffer)
+    wanted = [(n, step) for n, step in zip(*extents_of(e), strict=True) if not same(n, 1)]
+    extents: list[Index] = []
+    for whole, step in zip(at.buffer.shape, steps, strict=True):
+        mine = bool(wanted) and not same(whole, 1) and same(wanted[0][1], step)
+        extents.append(wanted.pop(0)[0] if mine else 1)
+    if wanted:
+        return None
+    if len(at.indices) == len(steps):
+        return list(at.indices), extents
+    return _starts(at.indices[0], steps), extents
+
+
+def _starts(flat: Index, steps: tuple[Index, ...]) -> list[Index]:
+    """An offset as one index for each dimension: exactly, or, with max and min in it, as a sum."""
+    starts: list[Index] = []
+    terms, const = split_terms(flat)
+    exact = not any(isinstance(a, Extremum) for a, _ in terms)
+    for step in steps:
+        if exact or not isinstance(step, int):
+            mine = floordiv(flat, step)
+            flat = floormod(flat, step)
+        else:  # the multiples of its stride
+            mine = linear([(a, c // step) for a, c in terms if c % step == 0], int(const / step))
+            terms, const = [(a, c) for a, c in terms if c % step], const - int(const / step) * step
+        starts.append(mine)
+    return starts
 
 
 def text(n: Index | Stmt) -> str:

@@ -432,7 +432,8 @@ def test_a_pragma_is_a_remark_on_a_loop() -> None:
     ("key", "value", "says"),
     [
         ("vektor", 1, "pragma 'vektor': no pass knows it\n"
-         "  try: one of auto_unroll_max_step, unroll_explicit"),
+         "  try: one of auto_unroll_max_step, unroll_explicit, dma_copy, alu, coproc_sync, "
+         "trim_loop, skip_dma_copy, skip_alu"),
         ("auto_unroll_max_step", -1, "pragma auto_unroll_max_step = -1: its value is an int >= 0"),
         ("auto_unroll_max_step", "x", "pragma auto_unroll_max_step = 'x': "
          "its value is an int >= 0"),
@@ -631,7 +632,8 @@ def test_set_scope_chooses_the_memory() -> None:
 
 def test_an_unknown_memory_is_refused() -> None:
     assert refusal(chain(), SetScope("B", "fast")) == (
-        "scope 'fast': no such memory\n  try: one of global, shared, local, warp"
+        "scope 'fast': no such memory\n  try: one of global, shared, local, warp; "
+        "of an accelerator: inp_buffer, wgt_buffer, acc_buffer"
     )
 
 
@@ -668,7 +670,8 @@ def test_a_second_copy_gets_a_number() -> None:
         (CacheRead("A", 0, "local", ()), "cache_read of A: no reader is named"),
         (CacheRead("A", 1, "local", ("B",)), "cache_read of A: it has no output 1"),
         (CacheRead("A", 0, "fast", ("B",)),
-         "scope 'fast': no such memory\n  try: one of global, shared, local, warp"),
+         "scope 'fast': no such memory\n  try: one of global, shared, local, warp; "
+         "of an accelerator: inp_buffer, wgt_buffer, acc_buffer"),
     ],
     ids=["wrong reader", "itself", "nobody", "no output", "scope"],
 )  # fmt: skip

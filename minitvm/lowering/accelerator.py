@@ -1,0 +1,188 @@
+"""Small passes of target "vta": remarks on loops, where memory begins, what fits into it."""
+
+from __future__ import annotations
+
+from minitvm.accel import Memory
+from minitvm.base import BuildError, LoweringError
+from minitvm.base import dtype as dtype_of
+from minitvm.tir import (
+    Allocate,
+    Buffer,
+    Call,
+    Evaluate,
+    For,
+    If,
+    Pragma,
+    Seq,
+    Stmt,
+    elements,
+    rewrite,
+    seq,
+    text,
+)
+
+from .double_buffer import DOUBLE
+from .machine import element_size, machine, memory_of
+from .statements import every
+
+ACTED_ON = ("dma_copy", "alu", "skip_dma_copy", "skip_alu")  # by passes that come later
+TRIMMED = 2  # iterations
+NOP = "ex.nop"
+
+
+def apply_remarks(s: Stmt) -> Stmt:
+    """What pragmas on loops ask for; those that are for other machines go.
+
+        # pragma trim_loop = 1
+        for i in range(64):              ->   for i in range(2):
+          body(i)                               body(i)
+
+    to look at a program that is too long (it computes less!), and
+
+        # pragma coproc_sync = 1
+        for i in range(8):               ->   for i in range(8):
+          body(i)                               body(i)
+                                              ex.nop()
+
+    which lets the compute unit stand between what comes before and after.
+    """
+
+    def on_stmt(s: Stmt) -> Stmt:
+        match s:
+            case Pragma("trim_loop", _, For(var, extent, body, kind, thread)):
+                n = min(extent, TRIMMED) if isinstance(extent, int) else TRIMMED
+                return For(var, n, body, kind, thread)
+            case Pragma("coproc_sync", _, body):
+                return seq(body, Evaluate(Call(NOP, (), dtype_of("int32"))))
+            case Pragma(key, value, Seq((body, Evaluate(Call(name)) as sync))) if name == NOP:
+                return seq(Pragma(key, value, body), sync)  # after what the other pragma makes
+            case Pragma(key) if key == DOUBLE:
+                raise LoweringError(
+                    "double_buffer for target vta",
+                    "what runs at the same time is said by tokens",
+                    "bind an outer loop to te.thread_axis('cthread'): each gets its own buffers",
+                )
+            case Pragma(key, _, body) if key not in ACTED_ON:
+                return body
+            case _:
+                return s
+
+    return rewrite(s, on_stmt)
+
+
+def refuse_accelerator(s: Stmt, kind: str) -> None:
+    """Raise BuildError if a program for a CPU uses what only the accelerator has."""
+    for n in every(s):
+        if isinstance(n, Allocate) and memory_of(n.buffer) is not None:
+            what = f"{n.buffer.name} in {n.buffer.scope!r}"
+        elif isinstance(n, Pragma) and n.key in ACTED_ON:
+            what = f"pragma {n.key}"
+        else:
+            continue
+        raise BuildError(f"{what} for target {kind!r}", "a CPU has no such thing", 'target="vta"')
+
+
+def lift_allocations(s: Stmt) -> Stmt:
+    """Memory exists from the beginning of the loop around it on.
+
+        for k in range(8):                      for k in range(8):
+          A_buf = allocate(...)                   A_buf = allocate(...)
+          load(A_buf)                   ->        B_buf = allocate(...)
+          B_buf = allocate(...)                   load(A_buf)
+          load(B_buf)                             load(B_buf)
+
+    so that neighbours that one unit runs are neighbours.
+    """
+    buffers, body = _lifted(s)
+    return _allocate(buffers, body)
+
+
+def _lifted(s: Stmt) -> tuple[list[Buffer], Stmt]:
+    """The buffers of `s` outside of its loops, and `s` without their allocations."""
+    match s:
+        case Allocate(buffer, body):
+            buffers, inner = _lifted(body)
+            return [buffer, *buffers], inner
+        case Seq(parts):
+            lifted = [_lifted(part) for part in parts]
+            return [b for found, _ in lifted for b in found], seq(*(part for _, part in lifted))
+        case For(var, extent, body, kind, thread):
+            return [], For(var, extent, lift_allocations(body), kind, thread)
+        case If(cond, body, orelse, likely):
+            buffers, inner = _lifted(body)
+            more, other = ([], None) if orelse is None else _lifted(orelse)
+            return [*buffers, *more], If(cond, inner, other, likely)
+        case Pragma(key, value, body):
+            buffers, inner = _lifted(body)
+            return buffers, Pragma(key, value, inner)
+        case _:
+            return [], s
+
+
+def _allocate(buffers: list[Buffer], body: Stmt) -> Stmt:
+    for b in reversed(buffers):
+        body = Allocate(b, body)
+    return body
+
+
+def check_capacity(s: Stmt) -> Stmt:
+    """The same program, if what is allocated at one time fits into the accelerator's memories.
+
+    Raises LoweringError that names the buffers, what they need and what there is; and for memory
+    that the accelerator does not have.
+    """
+    _check(s, ())
+    return s
+
+
+def _check(s: Stmt, around: tuple[Buffer, ...]) -> None:
+    match s:
+        case Allocate(buffer, body):
+            _check_room(buffer, around)
+            _check(body, (*around, buffer))
+        case Seq(parts):
+            for part in parts:
+                _check(part, around)
+        case For(body=body) | Pragma(_, _, body):
+            _check(body, around)
+        case If(_, body, orelse):
+            _check(body, around)
+            if orelse is not None:
+                _check(orelse, around)
+        case _:
+            pass
+
+
+def _check_room(b: Buffer, around: tuple[Buffer, ...]) -> None:
+    """`b` fits in beside the buffers around it."""
+    memory = memory_of(b)
+    if memory is None:
+        raise LoweringError(
+            f"{b.name} in {b.scope!r} memory",
+            "the accelerator computes in memories of its own",
+            "set_scope(env.inp_scope, wgt_scope or acc_scope); or compute it outside",
+        )
+    beside = [other for other in (*around, b) if memory_of(other) is memory]
+    needs = [_need(other, memory) for other in beside]
+    depth = machine().depth(memory)
+    if sum(needs) > depth:
+        each = " + ".join(f"{other.name} {n}" for other, n in zip(beside, needs, strict=True))
+        raise LoweringError(
+            f"{b.name}[{', '.join(map(text, b.shape))}] in {b.scope!r}",
+            f"{sum(needs)} elements of {memory.name} are needed ({each}), {machine().name} has "
+            f"{depth}",
+            "smaller tiles, fewer virtual threads (each has buffers of its own), or a larger "
+            "Config",
+        )
+
+
+def _need(b: Buffer, memory: Memory) -> int:
+    """How many elements `b` takes."""
+    count = elements(b)
+    if not isinstance(count, int):
+        raise LoweringError(
+            f"{b.name}[{', '.join(map(text, b.shape))}] in {b.scope!r}",
+            "its size is not a constant",
+            "constant shapes and extents",
+        )
+    return -(-count // element_size(memory))

@@ -1,0 +1,204 @@
+"""Tokens between the units of the accelerator: what one waits for, another says.
+
+Units run at the same time, each its own instructions in order. A block is what one unit runs in one
+go. Where a block of one unit is followed by a block of another, the first pushes a token when it is
+done and the second pops it before it begins; the last block of a loop is followed by the first.
+Buffers are not looked at: neighbours are ordered whether they share one or not.
+
+Source: CoProcInstDepDetector in TVM's coproc_sync.cc; chapter 4.4 of the OSDI'18 paper on TVM.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from math import lcm
+from typing import TypeAlias
+
+from minitvm.base import LoweringError
+from minitvm.base import dtype as dtype_of
+from minitvm.schedule import is_virtual
+from minitvm.tir import Allocate, Call, Evaluate, For, If, Seq, Stmt, seq, text
+
+from .units import LOAD, STORE, blocks, unit
+
+Pair: TypeAlias = tuple[str, str]  # (who pushes, who pops)
+Tokens: TypeAlias = dict[Pair, int]
+Build: TypeAlias = Callable[[], Stmt]
+PUSH, POP = "push_dep_to", "pop_dep_from"
+
+
+@dataclass(slots=True, eq=False)
+class Piece:
+    """A block, or a loop or branch of several, and the tokens that stand before and after it.
+
+    enter, leave   the units with which it may begin and end
+    pops, pushes   what a loop takes when it begins and leaves when it ends: tokens that go round
+    threads        the virtual threads that each run it with its tokens, where one runs the rest
+    """
+
+    stmt: Stmt
+    enter: frozenset[str]
+    leave: frozenset[str]
+    pops: Tokens = field(default_factory=dict[Pair, int])
+    pushes: Tokens = field(default_factory=dict[Pair, int])
+    threads: int = 1
+    before: list[Stmt] = field(default_factory=list[Stmt])
+    after: list[Stmt] = field(default_factory=list[Stmt])
+
+    def whole(self) -> Stmt:
+        """The statement with its tokens."""
+        return seq(*self.before, self.stmt, *self.after)
+
+
+def inject_coproc_sync(s: Stmt) -> Stmt:
+    """Tokens order what different units do.
+
+                                                ex.push_dep_to(ld)
+        for k in range(128):                    for k in range(128):
+          ld.dma_copy2d(AL, A[k])        ->       ld.pop_dep_from(ex)
+          ex.accumulate(AL, CL)                   ld.dma_copy2d(AL, A[k])
+                                                  ld.push_dep_to(ex)
+                                                  ex.pop_dep_from(ld)
+                                                  ex.accumulate(AL, CL)
+                                                  ex.push_dep_to(ld)
+                                                ld.pop_dep_from(ex)
+
+    It comes before `inject_virtual_thread`: the tokens are those of one thread, and each thread
+    gets its own. Raises LoweringError where a load would have to wait for a store: no queue joins
+    those units.
+    """
+    pieces, build = _pieces(s)
+    _close(pieces)
+    return build()
+
+
+def _close(pieces: list[Piece]) -> None:
+    """All tokens that the pieces take are given before, those that they leave are taken after."""
+    if pieces:
+        first, last = pieces[0], pieces[-1]
+        first.before[:0] = [_push(p) for p, n in first.pops.items() for _ in range(n)]
+        last.after += [_pop(p) for p, n in last.pushes.items() for _ in range(n)]
+
+
+def _pieces(s: Stmt) -> tuple[list[Piece], Build]:
+    """What `s` consists of, one after another, with the tokens between; and how to put it together.
+
+    A loop over virtual threads is none: it is the program of one of them.
+    """
+    if name := unit(s):
+        return _alone(_block(name, (s,)))
+    match s:
+        case Seq(parts):
+            return _sequence(parts)
+        case Allocate(buffer, body):
+            pieces, build = _pieces(body)
+            return pieces, lambda: Allocate(buffer, build())
+        case For(var, extent, body, kind, thread) if kind == "bind" and is_virtual(thread):
+            pieces, build = _pieces(body)
+            for piece in pieces:
+                piece.threads *= extent if isinstance(extent, int) else 1
+            return pieces, lambda: For(var, extent, build(), kind, thread)
+        case For():
+            return _loop(s)
+        case If():
+            return _branches(s)
+        case _:
+            return [], lambda: s
+
+
+def _alone(piece: Piece) -> tuple[list[Piece], Build]:
+    return [piece], piece.whole
+
+
+def _block(name: str, parts: tuple[Stmt, ...]) -> Piece:
+    only = frozenset((name,))
+    return Piece(seq(*parts), only, only)
+
+
+def _sequence(parts: tuple[Stmt, ...]) -> tuple[list[Piece], Build]:
+    """Each piece waits for the one before it."""
+    found: list[Piece] = []
+    builds: list[Build] = []
+    for name, together in blocks(parts):
+        pieces, build = _alone(_block(name, together)) if name else _pieces(together[0])
+        if found and pieces:
+            _order(found[-1], pieces[0])
+        found += pieces
+        builds.append(build)
+    return found, lambda: seq(*(build() for build in builds))
+
+
+def _loop(s: For) -> tuple[list[Piece], Build]:
+    """A loop whose last piece is followed by its first."""
+    inner, build = _pieces(s.body)
+    if not inner:
+        return [], lambda: s
+    pushes, pops = _order(inner[-1], inner[0])
+    loop = For(s.var, s.extent, build(), s.kind, s.thread)
+    return _alone(Piece(loop, inner[0].enter, inner[-1].leave, pops, pushes))
+
+
+def _branches(s: If) -> tuple[list[Piece], Build]:
+    """A condition; each branch takes and gives all of its tokens itself."""
+    found = [_pieces(part) for part in (s.body, s.orelse) if part is not None]
+    full = [pieces for pieces, _ in found if pieces]
+    if not full:
+        return [], lambda: s
+    for pieces in full:
+        _close(pieces)
+    body, *others = [build() for _, build in found]
+    branch = If(s.cond, body, others[0] if others else None, s.likely)
+    enter = frozenset[str]().union(*(pieces[0].enter for pieces in full))
+    leave = frozenset[str]().union(*(pieces[-1].leave for pieces in full))
+    return _alone(Piece(branch, enter, leave))
+
+
+def _order(before: Piece, after: Piece) -> tuple[Tokens, Tokens]:
+    """Let `after` wait for `before`; the tokens that go round, as (pushes, pops).
+
+    What a loop leaves behind and nobody wants is taken at once; what it begins with is given. Where
+    more threads run one of the two than the other, the other pushes or pops as many tokens.
+    """
+    wanted = [(f, t) for f in sorted(before.leave) for t in sorted(after.enter) if f != t]
+    pushes, pops = dict(before.pushes), dict(after.pops)
+    for pair in wanted:
+        if set(pair) == {LOAD, STORE}:
+            raise _no_queue(before, after)
+        total = lcm(pushes.get(pair, 1) * before.threads, pops.get(pair, 1) * after.threads)
+        more = total // before.threads - pushes.get(pair, 0)
+        before.after += [_push(pair)] * more
+        pushes[pair] = total // before.threads
+        more = total // after.threads - pops.get(pair, 0)
+        after.before += [_pop(pair)] * more
+        pops[pair] = total // after.threads
+    before.after += [_pop(p) for p, n in pushes.items() if p not in pops for _ in range(n)]
+    after.before += [_push(p) for p, n in pops.items() if p not in pushes for _ in range(n)]
+    return (
+        {p: n * before.threads for p, n in pushes.items() if p in pops},
+        {p: n * after.threads for p, n in pops.items() if p in pushes},
+    )
+
+
+def _push(pair: Pair) -> Stmt:
+    return _token(pair[0], PUSH, pair[1])
+
+
+def _pop(pair: Pair) -> Stmt:
+    return _token(pair[1], POP, pair[0])
+
+
+def _token(who: str, what: str, other: str) -> Stmt:
+    """ex.push_dep_to(ld), ld.pop_dep_from(ex)"""
+    int32 = dtype_of("int32")
+    return Evaluate(Call(f"{who}.{what}", (Call(other, (), int32),), int32))
+
+
+def _no_queue(before: Piece, after: Piece) -> LoweringError:
+    shown = [text(piece.stmt).splitlines() for piece in (before, after)]
+    return LoweringError(
+        f"{shown[0][-1].strip()} and then {shown[1][0].strip()}",
+        "one is run by the load unit, the other by the store unit, and no queue of tokens joins "
+        "these two: one could overtake the other",
+        "pragma(axis, 'coproc_sync') on the loop of the first: the compute unit stands between",
+    )

@@ -1,0 +1,131 @@
+"""Which unit of the accelerator runs a statement: load, compute or store."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import groupby
+
+from minitvm.accel import Memory
+from minitvm.base import LoweringError
+from minitvm.schedule import is_virtual
+from minitvm.tir import (
+    Call,
+    Evaluate,
+    For,
+    Load,
+    Stmt,
+    Store,
+    first_element,
+    is_memory,
+    rewrite,
+    text,
+)
+
+from .machine import memory_of
+from .statements import every
+
+LOAD, COMPUTE, STORE = "ld", "ex", "st"
+UNITS = (LOAD, COMPUTE, STORE)
+FREE = ("vta", "vdla")  # prefixes of instructions that no unit has been chosen for
+COPY = "dma_copy2d"
+
+
+def assign_units(s: Stmt) -> Stmt:
+    """Each instruction says which unit runs it.
+
+        vta.dma_copy2d(A_buf, A[k])             ld.dma_copy2d(A_buf, A[k])
+        vta.gemm(C_buf, A_buf, B_buf)     ->    ex.gemm(C_buf, A_buf, B_buf)
+        vta.dma_copy2d(C, C_buf)                st.dma_copy2d(C, C_buf)
+
+    The load unit loads INP and WGT, the compute unit ACC. Raises LoweringError for a statement that
+    no unit can run.
+    """
+
+    def on_stmt(s: Stmt) -> Stmt:
+        match s:
+            case Store(buffer):
+                raise LoweringError(
+                    f"{text(s)}",
+                    "no unit of the accelerator stores single numbers",
+                    f"s[{buffer.name}].pragma(axis, 'dma_copy') for a copy to or from a buffer of "
+                    "the accelerator, pragma(axis, 'alu') for arithmetic in acc_buffer, tensorize "
+                    "for a product; or compute it outside, in numpy or by target llvm",
+                )
+            case For(var, _, _, "bind", thread) if not is_virtual(thread):
+                raise LoweringError(
+                    f"loop {var.name!r} bound to {thread!r}",
+                    "the accelerator has no such threads",
+                    "te.thread_axis('cthread')",
+                )
+            case Evaluate(Call(name, args, dtype)):
+                prefix, _, rest = name.partition(".")
+                if prefix not in FREE:
+                    return _known(s, prefix)
+                return Evaluate(Call(f"{_runs(s, rest)}.{rest}", args, dtype))
+            case _:
+                return s
+
+    return rewrite(s, on_stmt)
+
+
+def _known(s: Stmt, prefix: str) -> Stmt:
+    """`s`, if it says already which unit runs it."""
+    if prefix in UNITS:
+        return s
+    raise LoweringError(
+        f"{text(s)}",
+        "no unit of the accelerator has such an instruction",
+        "an intrinsic made of its instructions: env.gemm",
+    )
+
+
+def _runs(s: Stmt, name: str) -> str:
+    """The unit that runs an instruction: transfers by where they lead, the rest is computed."""
+    if name != COPY:
+        return COMPUTE
+    to, source = operands(s)
+    if memory_of(to.buffer) is None:
+        return STORE
+    if memory_of(source.buffer) is not None:
+        raise LoweringError(
+            f"{text(s)}",
+            f"{to.buffer.name} and {source.buffer.name} are both in memories of the accelerator",
+            "pragma 'alu' for a copy within acc_buffer",
+        )
+    return COMPUTE if memory_of(to.buffer) is Memory.ACC else LOAD
+
+
+def operands(s: Stmt) -> list[Load]:
+    """The first elements of the views that an instruction works on."""
+    assert isinstance(s, Evaluate)
+    assert isinstance(s.value, Call)
+    return [first_element(a) for a in s.value.args if isinstance(a, Call) and is_memory(a)]
+
+
+def unit(s: Stmt) -> str:
+    """The unit that runs all of `s`; "" if several do, or none."""
+    found = units(s)
+    return next(iter(found)) if len(found) == 1 else ""
+
+
+def units(s: Stmt) -> set[str]:
+    """The units that run something in `s`; "" for what none of them runs."""
+    return {_prefix(n) for n in every(s) if isinstance(n, Evaluate | Store)}
+
+
+def _prefix(s: Stmt) -> str:
+    match s:
+        case Evaluate(Call(name)) if (prefix := name.partition(".")[0]) in UNITS:
+            return prefix
+        case _:
+            return ""
+
+
+def blocks(parts: tuple[Stmt, ...]) -> Iterator[tuple[str, tuple[Stmt, ...]]]:
+    """Neighbours that one unit runs, together; others alone, under ""."""
+    for name, group in groupby(parts, unit):
+        together = tuple(group)
+        if name:
+            yield name, together
+        else:
+            yield from (("", (part,)) for part in together)

@@ -1,0 +1,89 @@
+"""What a schedule for the accelerator needs to know: sizes, scopes, pragmas, the intrinsic."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from functools import cached_property, lru_cache
+
+from minitvm.accel import Config, Memory, vta_pynq
+from minitvm.base import ArgumentError
+from minitvm.lowering import machine, using
+from minitvm.tensor import TensorIntrin
+
+from .intrin import gemm
+
+
+class Environment:
+    """One accelerator as schedules see it; `with Environment(config): ...` builds for it.
+
+    BATCH, BLOCK_IN, BLOCK_OUT     the matrix unit: BATCH x BLOCK_IN by BLOCK_OUT x BLOCK_IN
+    inp_scope, wgt_scope, acc_scope    its memories, for set_scope, cache_read and cache_write
+    dma_copy, alu, ...             keys of pragmas
+    gemm                           its intrinsic, for tensorize
+    mock                           the same machine with transfers and arithmetic left out
+    """
+
+    inp_scope, wgt_scope, acc_scope = "local.inp_buffer", "local.wgt_buffer", "local.acc_buffer"
+    skip_dma_copy, skip_alu = "skip_dma_copy", "skip_alu"
+    coproc_sync, trim_loop = "coproc_sync", "trim_loop"
+
+    def __init__(self, config: Config = vta_pynq, *, skip: bool = False) -> None:
+        if not isinstance(config, Config):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise ArgumentError(
+                f"Environment({config!r:.60})", "it is no Config", "vta.vta_pynq, vta.Config(...)"
+            )
+        self.config, self.skip = config, skip
+        self.BATCH, self.BLOCK_IN, self.BLOCK_OUT = config.batch, config.block_in, config.block_out
+        self.inp_dtype, self.wgt_dtype = config.dtype(Memory.INP), config.dtype(Memory.WGT)
+        self.acc_dtype, self.out_dtype = config.dtype(Memory.ACC), config.dtype(Memory.OUT)
+        self.dma_copy = self.skip_dma_copy if skip else "dma_copy"
+        self.alu = self.skip_alu if skip else "alu"
+        self._entered: list[ExitStack] = []
+
+    @cached_property
+    def gemm(self) -> TensorIntrin:
+        """acc[i, j] += inp[i, k] * wgt[j, k]: one element of each memory."""
+        return gemm(self.config, skip=self.skip)
+
+    @cached_property
+    def mock(self) -> Environment:
+        """Schedules in its terms move and compute nothing: what is left shows one unit alone."""
+        return Environment(self.config, skip=True)
+
+    def depth(self, scope: str) -> int:
+        """How many elements the memory called `scope` holds."""
+        known = dict(zip(self.scopes, (Memory.INP, Memory.WGT, Memory.ACC), strict=True))
+        if scope not in known:
+            raise ArgumentError(
+                f"depth({scope!r})", "no such memory", f"one of {', '.join(self.scopes)}"
+            )
+        return self.config.depth(known[scope])
+
+    @property
+    def scopes(self) -> tuple[str, str, str]:
+        """The three memories."""
+        return self.inp_scope, self.wgt_scope, self.acc_scope
+
+    def __enter__(self) -> Environment:
+        stack = ExitStack()
+        stack.enter_context(using(self.config))
+        self._entered.append(stack)
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._entered.pop().close()
+
+    def __repr__(self) -> str:
+        size = f"{self.BATCH} x {self.BLOCK_IN} x {self.BLOCK_OUT}"
+        return f"<environment of {self.config.name}, {size}>"
+
+
+def get_env() -> Environment:
+    """The environment of the machine that programs are built for now."""
+    return _environment(machine())
+
+
+@lru_cache(maxsize=32)
+def _environment(config: Config) -> Environment:
+    """One for each machine, so that its intrinsic is one, too."""
+    return Environment(config)

@@ -1,0 +1,44 @@
+"""The accelerator of the slides by the names they use: vdla.acc_buffer, vdla.gemm8x8, ...
+
+    CL = s.cache_write(C, vdla.acc_buffer)
+    AL, BL = s.cache_read(A, vdla.inp_buffer, [CL]), s.cache_read(B, vdla.wgt_buffer, [CL])
+    ...
+    s[CL].tensorize(yi, vdla.gemm8x8)
+    with vdla.environment: f = tvm.build(s, [A, B, C], target="vta")
+
+fill_zero, dma_copy2d and fused_gemm8x8_add do in numpy what the instructions of these names do.
+"""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from minitvm.accel import vdla8x8
+
+from .environment import Environment
+from .intrin import gemm
+
+Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
+
+environment = Environment(vdla8x8)
+inp_buffer, wgt_buffer, acc_buffer = "vdla.inp_buffer", "vdla.wgt_buffer", "vdla.acc_buffer"
+dma_copy, alu = environment.dma_copy, environment.alu
+# z[i, j] = sum of w[i, k] * x[j, k] over k, for tiles of 8 x 8
+gemm8x8 = gemm(vdla8x8, name="gemm8x8", update="vdla.fused_gemm8x8_add", reset="vdla.fill_zero")
+
+
+def fill_zero(z: Array) -> None:
+    """z = 0"""
+    z.fill(0)
+
+
+def dma_copy2d(to: Array, source: Array) -> None:
+    """to = source, of as many rows and columns; numbers that are too large keep their low bits."""
+    to[...] = source.astype(to.dtype)
+
+
+def fused_gemm8x8_add(z: Array, w: Array, x: Array) -> None:
+    """z += w @ x.T in the type of z, which wraps."""
+    z += w.astype(z.dtype) @ x.astype(z.dtype).T
