@@ -23,6 +23,7 @@ from .item import PASSED, Answer, Outcome, Part, Problem, Rng, failed
 Arguments: TypeAlias = Callable[[Rng], tuple[Any, ...]]
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 CASES = 5
+NOTHING = "nothing was returned: is there a `return`?"
 MOST_WORK = 10**7  # elements that a formula may compute on the way
 ELEMENT = re.compile(r"(\[.*?\]): got (.*), want (.*) \((\d+ of \d+ elements differ)")
 SCALAR = re.compile(r"np\.\w+\((.*?)\)")  # np.float32(0.5) -> 0.5
@@ -58,16 +59,17 @@ def equal(
             want, got = reference(*spread(args)), answer(*args)
             found = differs(got, want, rtol, atol)
             if found:
-                where = f"case {n + 1}, arguments ({', '.join(map(_told, args))}): {found}"
+                where = f"case {n + 1}, arguments ({', '.join(map(told, args))}): {found}"
+                usual = why if got is not None else NOTHING
                 return failed(
-                    wrong, expected=short.repr(want), got=short.repr(got), where=where, why=why
+                    wrong, expected=short.repr(want), got=short.repr(got), where=where, why=usual
                 )
         return PASSED
 
     return Part("correctness", title, weight, check)
 
 
-def _told(argument: Any) -> str:
+def told(argument: Any) -> str:
     """An argument in a message: matmul(2, 3, 4) for a problem."""
     if isinstance(argument, Problem):
         return f"{argument.name}({', '.join(map(short.repr, argument.arguments))})"
@@ -85,9 +87,12 @@ def spread(arguments: Sequence[Any]) -> list[Any]:
 def differs(got: Any, want: Any, rtol: float = 0.0, atol: float = 0.0) -> str:
     """The first difference of two plain values, in words; "" if they are equal.
 
-    A list is as good as a tuple, and any kind of number as any other.
+    A list is as good as a tuple or an array, and any kind of number as any other.
     """
-    if isinstance(want, list | tuple) and isinstance(got, list | tuple):
+    if isinstance(want, list | tuple):
+        got = got.tolist() if isinstance(got, np.ndarray) else got
+        if not isinstance(got, list | tuple):
+            return f"{type(got).__name__} instead of a {type(cast('Any', want)).__name__}"
         return _differing_lists(cast("list[Any]", got), cast("list[Any]", want), rtol, atol)
     if isinstance(want, dict):
         return _differing_dicts(got, cast("dict[Any, Any]", want), rtol, atol)
@@ -165,7 +170,7 @@ def formula(
 
 def wrong_type(expected: str, got: Any) -> Outcome:
     """The outcome for a value of another kind than `expected`, in words: "a tensor"."""
-    why = "nothing was returned: is there a `return`?" if got is None else ""
+    why = NOTHING if got is None else ""
     return failed("wrong-type", expected=expected, got=type(got).__name__, why=why)
 
 

@@ -160,8 +160,7 @@ def grade_folder(
     for n, found in tqdm(running, total=len(todo), unit="notebook", disable=not todo):
         tqdm.write(report.title(found))
         before = report.read(report.folder_of(out, found))
-        key = "" if found.again else todo[n][1]
-        rows.append(report.write(out, found, key, before))
+        rows.append(report.write(out, found, todo[n][1], before))
     finish(out, rows)
     return 0
 
@@ -195,3 +194,5 @@ def finish(out: Path, rows: Sequence[dict[str, Any]]) -> None:
         with open(page, "a", encoding="utf-8") as file:
             file.write(texts["summary.md"])
     print(f"{len(ordered)} notebooks: {out / 'grades.csv'}")
+    if unsure := sum(not row["key"] for row in ordered):
+        print(f"{unsure} of them not measured: run it again when the machine is less busy")

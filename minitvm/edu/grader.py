@@ -64,7 +64,7 @@ class Graded:
 
     problem   why nothing could be graded, or ""
     cells     the cells that failed
-    again     the machine was the problem: another run may tell more
+    again     the machine could not run it
     """
 
     student: str
@@ -76,6 +76,12 @@ class Graded:
     problem: str = ""
     seconds: float = 0.0
     again: bool = False
+
+    @property
+    def unsure(self) -> bool:
+        """Did the machine leave something open? Then it is graded again by the next run."""
+        outcomes = [p.outcome.status for m in self.marks for p in m.parts]
+        return self.again or "inconclusive" in outcomes
 
     @property
     def points(self) -> float:

@@ -78,11 +78,12 @@ def feedback_html(g: Graded) -> str:
 # --- Gradescope ----------------------------------------------------------------------------------
 
 
-def results(g: Graded, key: str, best: float) -> dict[str, Any]:
+def results(g: Graded, key: str, best: float, sure: float) -> dict[str, Any]:
     """results.json as Gradescope reads it. extra_data is what a later run needs to know.
 
     key    names the file, the items and the seed: the same key need not be graded again
     best   the most points that this student had for the exercise, this time or before
+    sure   the same without those of a machine that was too busy to measure
     """
     return {
         "score": best,
@@ -92,13 +93,14 @@ def results(g: Graded, key: str, best: float) -> dict[str, Any]:
         "stdout_visibility": "hidden",
         "tests": [_test(n, m) for n, m in enumerate(g.marks, 1)],
         "extra_data": {
-            "key": key,
+            "key": "" if g.unsure else key,
             "student": g.student,
             "path": g.path,
             "sha256": g.sha256,
             "exercise": g.exercise,
             "points": g.points,
             "best": best,
+            "sure": sure,
             "problem": g.problem,
             "cells": [[c.number, c.error, c.message, c.trace] for c in g.cells],
             "marks": [m.to_json() for m in g.marks],
@@ -127,8 +129,9 @@ def write(out: Path, g: Graded, key: str, before: dict[str, Any] | None) -> dict
     """
     folder = folder_of(out, g)
     folder.mkdir(parents=True, exist_ok=True)
-    best = max(g.points, float(before["best"]) if before else 0.0)
-    found = results(g, key, best)
+    sure = float(before.get("sure", before["best"])) if before else 0.0
+    best = max(g.points, sure)
+    found = results(g, key, best, sure if g.unsure else best)
     (folder / "feedback.md").write_text(feedback_markdown(g), encoding="utf-8", newline="\n")
     (folder / "feedback.html").write_text(feedback_html(g), encoding="utf-8", newline="\n")
     new = folder / "results.json.new"  # what was there stays until all of this is written

@@ -153,7 +153,7 @@ def _hook(
 
 # --- Linux ---------------------------------------------------------------------------------------
 
-PR_SET_PDEATHSIG, PR_SET_NO_NEW_PRIVS = 1, 38
+PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER, PR_SET_NO_NEW_PRIVS = 1, 36, 38
 CREATE_RULESET, ADD_RULE, RESTRICT_SELF = 444, 445, 446  # the same on every architecture
 EXECUTE, WRITE_FILE, READ_FILE, TRUNCATE = 1 << 0, 1 << 1, 1 << 2, 1 << 14
 CHANGE_FOLDER = sum(1 << bit for bit in range(4, 14))  # remove and make anything, move across
@@ -168,6 +168,12 @@ class _Ruleset(ctypes.Structure):
 class _Beneath(ctypes.Structure):
     _pack_ = 1
     _fields_ = [("access", ctypes.c_uint64), ("parent", ctypes.c_int32)]
+
+
+def adopt_orphans() -> None:
+    """Become the parent of processes below whose own parent ends, so that they can be ended."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
 def _die_with_parent() -> None:

@@ -16,7 +16,16 @@ from minitvm.tensor import PlaceholderOp, Tensor, evaluate
 from minitvm.tir import PrimFunc, Stmt, interpret, text
 
 from .bench import Ratio, race
-from .checkers import Arguments, Array, random_inputs, shapes, spread, wrong_element, wrong_type
+from .checkers import (
+    Arguments,
+    Array,
+    random_inputs,
+    shapes,
+    spread,
+    told,
+    wrong_element,
+    wrong_type,
+)
 from .data import operations
 from .item import PASSED, Answer, AnswerError, Outcome, Part, Rng, failed
 
@@ -236,7 +245,7 @@ def visit_order(
         got = visits(s, tensors)
         for n, (w, g) in enumerate(zip(want, got, strict=False)):
             if w != g:
-                where = f"visit {n + 1} of {len(want)}"
+                where = f"visit {n + 1} of {len(want)}, arguments ({', '.join(map(told, args))})"
                 return failed("wrong-order", expected=str(w), got=str(g), where=where, why=why)
         if len(got) != len(want):
             expected, found = f"{len(want)} visits", f"{len(got)} visits"

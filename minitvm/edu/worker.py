@@ -14,15 +14,18 @@ ended with this process: grader.py starts another one for the rest.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import sys
 from dataclasses import asdict
 from typing import Any
 
+import psutil
+
 from .item import Item
 from .items import exercise_named
-from .sandbox import Limits, limit_memory
+from .sandbox import Limits, adopt_orphans, limit_memory
 from .score import mark
 from .student import GoneError, HangError, Student
 
@@ -36,6 +39,7 @@ def main() -> None:
         events.write(json.dumps(event, ensure_ascii=False) + "\n")
         events.flush()
 
+    adopt_orphans()
     tell({"ready": True})
     for line in sys.stdin:
         work(json.loads(line), tell)
@@ -59,6 +63,14 @@ def work(job: dict[str, Any], tell: Any) -> None:
                 tell({"mark": _marked(item, student, job["seeds"])})
     finally:
         student.close()
+        end_all()
+
+
+def end_all() -> None:
+    """End what a notebook has started and its process did not take with it."""
+    for p in psutil.Process().children(recursive=True):
+        with contextlib.suppress(psutil.Error):
+            p.kill()
 
 
 def _marked(item: Item, student: Student, seeds: list[int | None]) -> dict[str, Any]:

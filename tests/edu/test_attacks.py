@@ -17,11 +17,14 @@ from minitvm.base import ExprError
 from minitvm.edu import Fact, at_most, facts, misses, problem, schedule_correct, speed, visit_order
 from minitvm.edu.bench import Ratio
 from minitvm.edu.data import Reader, Writer, operations
+from minitvm.edu.grader import Submission, Task, Worker, grade
 from minitvm.edu.item import AnswerError, Part, failed
-from minitvm.edu.items import item_of
+from minitvm.edu.items import exercise_named, item_of
 from minitvm.edu.live import here
+from minitvm.edu.notebook import stored
 from minitvm.edu.sandbox import CREATE_RULESET, Limits
 from minitvm.edu.score import LONGEST, mark
+from minitvm.edu.skeleton import code, skeleton
 from minitvm.edu.student import Student
 
 QUICK = Limits(seconds=5.0)
@@ -240,3 +243,38 @@ def test_what_a_process_says_of_its_errors_is_cut(started) -> None:
     with pytest.raises(AnswerError) as caught:
         student.call("f", ())
     assert len(caught.value.args[1]) < 10_000
+
+
+DAEMON = """import ctypes, os
+libc = ctypes.CDLL(None)
+if libc.fork() == 0:
+    libc.setsid()
+    open("pid", "w").write(str(os.getpid()))
+    while True:
+        pass
+while not os.path.exists("pid") or not open("pid").read():
+    pass
+def matmul(A, B):
+    raise ValueError("the other process is " + open("pid").read())"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere orphans cannot be found")
+def test_a_process_that_left_its_group_is_ended_with_the_notebook() -> None:
+    cells = {**skeleton(exercise_named("ex00")), "cells": [code("daemon", DAEMON)]}
+    worker = Worker()
+    try:
+        found = grade(Task(Submission(Path("ex00.ipynb"), stored(cells).encode())), worker)
+        pid = int(found.marks[0].parts[0].outcome.got.split("process is ")[1].split()[0])
+        deadline = time.monotonic() + 20
+        while alive(pid) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        assert not alive(pid)
+    finally:
+        worker.close()
+
+
+def alive(pid: int) -> bool:
+    try:
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False

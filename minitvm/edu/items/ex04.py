@@ -133,7 +133,8 @@ EXERCISE = Exercise(
                 near_the_best(
                     4096,
                     "64 lines: most of them for one block that stays, and its rows should be whole"
-                    " lines of 16 numbers",
+                    " lines of 16 numbers. If cost(...) tells of conflicts: rows of 96 numbers are"
+                    " 6 lines apart; which of the 8 sets does a block use that is one line wide?",
                 ),
                 near_the_best(
                     32768,

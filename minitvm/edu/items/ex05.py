@@ -158,7 +158,8 @@ EXERCISE = Exercise(
                     images,
                     factor=1.5,
                     weight=0.2,
-                    why="a strip that is narrower than a cache line fetches each line many times",
+                    why="a strip that is narrower than a cache line, or a walk down the columns,"
+                    " fetches each line many times",
                 ),
             ),
             (

@@ -14,6 +14,7 @@ from minitvm.base import Target
 from minitvm.codegen import emit_llvm
 from minitvm.tir import Load, Store, elements, walk
 
+from ..checkers import wrong_type
 from ..item import PASSED, Exercise, Item, Part, failed, problem
 from ..schedules import Fact, facts, schedule_correct, speed
 
@@ -44,10 +45,11 @@ def clear_cases(answer, rng):
             before, after = measured(rng, times, gain)
             got = answer(before, after)
             if not isinstance(got, bool):
-                return failed("wrong-type", expected="True or False", got=type(got).__name__)
+                return wrong_type("True or False", got)
             if got != want:
                 where = f"{name}: `after` takes {1 - gain:g} times the time of `before`"
-                return failed("wrong-value", expected=str(want), got=str(got), where=where)
+                why = "these are seconds: a program is faster if it takes fewer of them"
+                return failed("wrong-value", expected=str(want), got=str(got), where=where, why=why)
     return PASSED
 
 
