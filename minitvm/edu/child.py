@@ -18,8 +18,6 @@ from pathlib import Path
 from types import ModuleType
 from typing import IO, Any, cast
 
-from IPython.core.inputtransformer2 import TransformerManager
-
 from .data import Reader, Writer, operations
 from .item import made
 from .sandbox import Limits, confine
@@ -88,10 +86,15 @@ class Notebook:
 
     @staticmethod
     def _python(source: str) -> str:
-        """The cell without magics: `%matplotlib inline` becomes a call of get_ipython()."""
+        """The cell without magics: `%matplotlib inline` becomes a call of get_ipython().
+
+        IPython is imported by those who need it: it takes a seventh of the start of a process.
+        """
         try:
             ast.parse(source)
         except SyntaxError:
+            from IPython.core.inputtransformer2 import TransformerManager
+
             return TransformerManager().transform_cell(source)
         return source
 

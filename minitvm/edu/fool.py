@@ -16,7 +16,8 @@ from minitvm.base import ArgumentError
 
 from .build import built, item_in, solution_file
 from .grader import Graded, Submission, Task
-from .item import Exercise
+from .item import Exercise, Item
+from .items import EXERCISES
 from .notebook import Notebook, code_cells, parsed, source, stored
 from .sandbox import USUAL_LIMITS, Limits
 from .score import Mark, Seeds
@@ -69,7 +70,10 @@ class Trial:
 
 
 def trials(root: Path, exercise: Exercise) -> list[Trial]:
-    """All submissions for one exercise."""
+    """All submissions for one exercise; for the first also those that none of its items matters to.
+
+    A process that hangs or ends is lost before a check sees a value: one exercise shows that.
+    """
     path = solution_file(root, exercise)
     solved = parsed(path.read_bytes(), path.name)
     stub = parsed(built(root, exercise).text.encode(), path.name)
@@ -81,6 +85,7 @@ def trials(root: Path, exercise: Exercise) -> list[Trial]:
         replace(whole, check="M8", name="solution again"),
         *(_mutant(exercise, solved, p) for p in mutant_files(root, exercise)),
         *_broken(exercise, solved),
+        *(_lost(exercise, solved) if exercise is EXERCISES[0] else ()),
         _trial(exercise, "M4", "patched, unsolved", _first(stub, PATCHES), untouched),
     ]
 
@@ -92,30 +97,38 @@ def _trial(
 
 
 def _broken(exercise: Exercise, solved: Notebook) -> list[Trial]:
-    """Submissions that break on the way; what is not broken still counts."""
+    """Submissions with a cell or an answer that breaks; what is not broken still counts."""
     first = exercise.items[0]
-    lost, none = {first.id: "not-started"}, {i.id: "not-started" for i in exercise.items}
-    answer = f"def {first.answer}(*arguments):\n    "
-    endless = _last(solved, answer + "while True:\n        pass")
-    leaves = _last(solved, answer + "import sys\n    sys.exit('all is right')")
-    kills = _last(solved, answer + "import os\n    os._exit(0)")
-    empty: Notebook = {**solved, "cells": []}
-    new = [_trial(exercise, "M4", *row) for row in (
+    lost = {first.id: "not-started"}
+    leaves = _last(solved, _answer(first) + "import sys\n    sys.exit('all is right')")
+    return [_trial(exercise, "M4", *row) for row in (
         ("syntax error", _answer_cell(solved, exercise, "def ("), lost),
-        ("empty notebook", empty, none),
         ("deleted cell", _answer_cell(solved, exercise, None), lost),
         ("sys.exit in an answer", leaves, {first.id: "raises"}),
-        ("os._exit in an answer", kills, {first.id: "crash"}),
     )]  # fmt: skip
+
+
+def _lost(exercise: Exercise, solved: Notebook) -> list[Trial]:
+    """Submissions without cells, or that end or stop the process which runs them."""
+    first, none = exercise.items[0], {i.id: "not-started" for i in exercise.items}
+    empty: Notebook = {**solved, "cells": []}
+    kills = _last(solved, _answer(first) + "import os\n    os._exit(0)")
+    endless = _last(solved, _answer(first) + "while True:\n        pass")
     slow = _trial(exercise, "M4", "endless loop", endless, {first.id: "timeout"})
     stuck = _trial(exercise, "M4", "endless cell", _first(solved, "while True: pass"), {})
     left = _trial(exercise, "M4", "sys.exit in a cell", _first(solved, "raise SystemExit"), {})
     return [
-        *new,
+        _trial(exercise, "M4", "empty notebook", empty, none),
+        _trial(exercise, "M4", "os._exit in an answer", kills, {first.id: "crash"}),
         replace(slow, limits=QUICK),
         replace(stuck, limits=QUICK, cells=("time is up",)),
         replace(left, cells=("SystemExit",)),
     ]
+
+
+def _answer(item: Item) -> str:
+    """The head of a function that takes the place of an answer."""
+    return f"def {item.answer}(*arguments):\n    "
 
 
 def _first(notebook: Notebook, text: str) -> Notebook:

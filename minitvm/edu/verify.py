@@ -3,7 +3,8 @@
 M1  the untouched exercise gets 0 on every item, "not started"
 M2  the solution gets everything, on the public and three secret seeds
 M3  three wrong answers or more fail, each with the message that was meant for it
-M4  broken and cheating notebooks get 0 where they are broken, with a reason, in time
+M4  broken and cheating notebooks get 0 where they are broken, with a reason, in time; those that
+    hang, end their process or have no cells are tried with the first exercise only
 M5  what was graded is the file that was handed in, by its hash
 M6  exercises are what build makes; ids, points, hints and cells fit the items
 M7  the solution runs from top to bottom in a fresh interpreter
