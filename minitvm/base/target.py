@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from .dtype import DType
+from .dtype import dtype as dtype_named
 from .errors import ArgumentError
 from .host import dot4_lanes, host, vector_unit
 
@@ -72,9 +72,9 @@ class Target:
         for name, value in values.items():
             object.__setattr__(self, name, value)
 
-    def lanes(self, dtype: DType) -> int:
+    def lanes(self, dtype: str) -> int:
         """How many elements of `dtype` one vector register holds."""
-        return max(1, self.vector_bytes // dtype.bytes)
+        return max(1, self.vector_bytes // dtype_named(dtype).bytes)
 
     @property
     def dot4_lanes(self) -> tuple[int, ...]:

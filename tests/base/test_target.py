@@ -1,0 +1,14 @@
+"""Targets: what their text says about vectors."""
+
+import pytest
+
+from minitvm.base import Target, TVMError
+
+
+def test_the_type_of_lanes_may_be_given_by_its_name() -> None:
+    assert Target("llvm -mattr=+avx2,-avx512f").lanes("float32") == 8
+
+
+def test_a_type_that_does_not_exist_is_refused() -> None:
+    with pytest.raises(TVMError, match="float33"):
+        Target().lanes("float33")
