@@ -93,7 +93,7 @@ def test_a_scalar_reads_all_it_sums() -> None:
 )
 def test_what_is_read_is_what_matters(stride: int, kernel: int, pad: int, at: int) -> None:
     """An element of the input is read just if changing it changes the output: a convolution."""
-    data = te.placeholder((1, 1, 9, 9), name="data")
+    data = te.placeholder((1, 1, 7, 7), name="data")
     weight = te.placeholder((1, 1, kernel, kernel), name="weight")
     y = topi.conv2d(data, weight, stride, pad, 1)
     place = (0, 0, min(at, y.shape[2] - 1), 0)
@@ -103,11 +103,11 @@ def test_what_is_read_is_what_matters(stride: int, kernel: int, pad: int, at: in
     def value(x):
         return evaluate([y], {data: x, weight: w})[0][place]
 
-    changed = set()
+    before, changed = value(ones), set()
     for e in np.ndindex(*data.shape):
         x = ones.copy()
         x[e] = 2
-        if value(x) != value(ones):
+        if value(x) != before:
             changed.add(e)
     assert set(footprint(y, place, inputs=[data, weight])[data]) == changed
 
