@@ -216,6 +216,8 @@ def grade(task: Task, worker: Worker) -> Graded:
     known = _Progress()
     while rest := [i for i in exercise.items if i.id not in known.marks]:
         _follow(worker.events({**job, "items": [i.id for i in rest]}, limits), rest, known)
+        if not known.failed and all(i.id not in known.marks for i in rest):
+            known.failed = "no item was marked"  # asking again would not end
         if known.failed:
             why = f"the machine could not run it ({cut(known.failed)}): run it again"
             return Graded(*told, exercise.id, problem=why, again=True)

@@ -71,6 +71,12 @@ def test_a_worker_lost_during_the_cells_ends_it() -> None:
     assert [m.messages for m in found.marks] == [("timeout",)] * 2
 
 
+def test_a_worker_that_marks_nothing_is_not_asked_for_ever() -> None:
+    worker = Scripted([CELLS, {"end": True}])
+    assert "no item was marked" in graded(worker).problem
+    assert worker.jobs == [ITEMS]
+
+
 @pytest.mark.parametrize(
     ("name", "data", "problem"),
     [
