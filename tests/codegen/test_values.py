@@ -159,7 +159,9 @@ def test_nan_differs_from_everything(evaluate: Any) -> None:
 @pytest.mark.parametrize("dtype", [BOOL, *INTEGERS], ids=str)
 def test_integers_convert_by_wrapping(evaluate: Any, dtype: DType, to: DType) -> None:
     a = np.arange(8) % 3 == 0 if dtype is BOOL else corners(dtype)[0]
-    np.testing.assert_array_equal(evaluate(lambda x: Cast(x, to), to, a), a.astype(to.numpy))
+    with np.errstate(over="ignore"):  # int64 has numbers that float16 has not
+        expected = a.astype(to.numpy)
+    np.testing.assert_array_equal(evaluate(lambda x: Cast(x, to), to, a), expected)
 
 
 @pytest.mark.parametrize("to", INTEGERS, ids=str)
