@@ -40,7 +40,7 @@ build` makes the exercise of it, `verify ex07` tries to fool it. docs/instructor
 from minitvm.base import ArgumentError
 
 from ..item import Exercise, Item
-from . import ex00, ex01, ex02, ex03, ex04, ex05, ex06
+from . import ex00, ex01, ex02, ex03, ex04, ex05, ex06, ex09
 
 EXERCISES: tuple[Exercise, ...] = (
     ex00.EXERCISE,
@@ -50,6 +50,7 @@ EXERCISES: tuple[Exercise, ...] = (
     ex04.EXERCISE,
     ex05.EXERCISE,
     ex06.EXERCISE,
+    ex09.EXERCISE,
 )
 
 

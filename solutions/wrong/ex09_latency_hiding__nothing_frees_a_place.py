@@ -1,0 +1,19 @@
+"""Each gemm waits for its load, and no load for a gemm; and every token is set anew."""
+
+EXPECT = {"ex09.1": "race", "ex09.3": "other-tokens"}
+
+
+def lower(steps, threads):
+    lines = []
+    for k in range(steps):
+        for t in range(threads):
+            lines.append(f"ld  inp[{t}] = A[{k * threads + t}] x=1   push ex")
+        for t in range(threads):
+            lines.append(f"ex  gemm u[{t}:{t + 1}]   pop ld")
+    lines += ["ex  nop   push st", f"st  C[0] = acc[0] x={threads}   pop ex   push ex"]
+    return [*lines, "ex  nop   pop st"]
+
+
+def repair(text):
+    program = accel.parse(text)
+    return accel.text(accel.serial(program))
