@@ -6,5 +6,15 @@ from .llvm_calls import CALL_PACKED
 from .numba import emit_numba
 from .python import emit_python
 from .vta import emit_vta
+from .vta_transfer import Dim, transfers
 
-__all__ = ["CALL_PACKED", "clean", "emit_llvm", "emit_numba", "emit_python", "emit_vta"]
+__all__ = [
+    "CALL_PACKED",
+    "Dim",
+    "clean",
+    "emit_llvm",
+    "emit_numba",
+    "emit_python",
+    "emit_vta",
+    "transfers",
+]

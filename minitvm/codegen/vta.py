@@ -7,7 +7,6 @@ loops inside an instruction of the compute unit become its own two loops and its
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import islice
 from math import prod
 
@@ -19,7 +18,6 @@ from minitvm.accel import (
     Load,
     Loops,
     Memory,
-    Op,
     Program,
     Unit,
     Uop,
@@ -46,7 +44,6 @@ from minitvm.tir import (
     first_element,
     free_of,
     index,
-    is_memory,
     mul,
     split_terms,
     sub,
@@ -55,15 +52,23 @@ from minitvm.tir import (
 )
 
 from .vta_areas import COPY, areas
+from .vta_compute import (
+    ACCUMULATE,
+    ALU,
+    GEMM,
+    RESET,
+    Kind,
+    Work,
+    check_distance,
+    inputs,
+    memory_in,
+    roles,
+)
 from .vta_index import holds, value
 from .vta_stream import Stream
-from .vta_transfer import Dim, Rows, rows
+from .vta_transfer import Dim, Rows, transfers
 
 UNITS = {"ld": Unit.LOAD, "ex": Unit.COMPUTE, "st": Unit.STORE}
-RESET = "fill_zero"
-GEMM = ("gemm", "fused_gemm8x8_add")  # (accumulators, inputs, weights)
-ACCUMULATE = "accumulate"  # (inputs, accumulators): a product with the first element of WGT
-ALU = {op.name.lower(): op for op in Op}
 
 
 def emit_vta(func: PrimFunc, config: Config) -> Program:
@@ -85,14 +90,6 @@ def emit_vta(func: PrimFunc, config: Config) -> Program:
     return Program(tuple(stream.instructions), tuple(stream.uops), tuple(emitter.areas.values()))
 
 
-@dataclass(frozen=True, slots=True)
-class _Kind:
-    """What an instruction of the compute unit does: all leaves of its loops agree on it."""
-
-    name: str
-    imm: int | None
-
-
 class _Emitter:
     """One program: runs the loops and emits what is inside."""
 
@@ -103,7 +100,10 @@ class _Emitter:
         self.env: dict[Var, int] = {}
         self.base: dict[Buffer, int] = {}  # the first element of a buffer in its memory
         self.top = dict.fromkeys(Memory, 0)
-        self.kinds: dict[int, _Kind | None] = {}
+        self.kinds: dict[int, Kind | None] = {}
+        self.inputs: dict[int, tuple[tuple[Var, ...], tuple[Buffer, ...]]] = {}
+        self.works: dict[tuple[int, ...], Work] = {}
+        self.boxes: dict[int, tuple[tuple[Index, Index, tuple[Index, Index]], ...]] = {}
 
     def run(self, s: Stmt) -> None:
         """Emit a statement."""
@@ -192,14 +192,16 @@ class _Emitter:
                 f"{self.config.dtype(kind)}",
                 f"{b.name} of {self.config.dtype(kind)!r}",
             )
-        zeros = [self.value(index(n)) for n in pads]
-        extents, strides = extents_of(remote)
+        if id(call) not in self.boxes:
+            padding = tuple(index(n) for n in pads) or (0, 0) * len(extents_of(remote)[0])
+            pairs = zip(padding[::2], padding[1::2], strict=True)
+            self.boxes[id(call)] = tuple(zip(*extents_of(remote), pairs, strict=True))
         dims = tuple(
-            Dim(self.value(n), self.value(step), *(zeros[2 * d : 2 * d + 2] or (0, 0)))
-            for d, (n, step) in enumerate(zip(extents, strides, strict=True))
+            Dim(self.value(n), self.value(step), *map(self.value, around))
+            for n, step, around in self.boxes[id(call)]
         )
         sram, dram = self.element(local, memory), self.address(what, remote, kind)
-        for part in rows(what, dims, self.size(memory)):
+        for part in transfers(what, dims, self.size(memory)):
             self.stream.add(_move(unit, memory, sram, dram, part))
 
     def element(self, view: Call, memory: Memory) -> int:
@@ -231,13 +233,13 @@ class _Emitter:
 
     # --- computing ---
 
-    def kind(self, s: Stmt) -> _Kind | None:
+    def kind(self, s: Stmt) -> Kind | None:
         """What one instruction does that does all of `s`; None if there is none."""
         if id(s) not in self.kinds:
             self.kinds[id(s)] = self.find_kind(s)
         return self.kinds[id(s)]
 
-    def find_kind(self, s: Stmt) -> _Kind | None:
+    def find_kind(self, s: Stmt) -> Kind | None:
         """The same, not remembered."""
         match s:
             case For(body=body):
@@ -251,26 +253,19 @@ class _Emitter:
                     return None
                 last = args[-1]
                 imm = int(last.value) if isinstance(last, Const) else None
-                return _Kind(what, imm)
+                return Kind(what, imm)
             case _:
                 return None
 
-    def compute(self, s: Stmt, kind: _Kind) -> None:
+    def compute(self, s: Stmt, kind: Kind) -> None:
         """Emit one GEMM or ALU instruction: two outer loops, the rest as micro-operations."""
-        extents, factors = list[int](), list[tuple[int, int, int]]()
-        while isinstance(s, For) and len(extents) < 2 and (found := self.factors(s)) is not None:
-            extents.append(self.value(s.extent))
-            factors.append(found)
-            self.env[s.var] = 0
-            s = s.body
-        uops = tuple(islice(self.uops(s), self.config.depth(Memory.UOP) + 1))  # one is too many
-        if 0 in extents or not uops:
+        work = self.work(s, kind)
+        if 0 in work.extents or not work.uops:
             return
-        _check_distance(kind, uops)
         name = "gemm" if kind.name in (*GEMM, ACCUMULATE) else kind.name
-        begin, end = self.stream.kernel(name if name in ("gemm", RESET) else "alu", uops)
-        outer, inner = (*extents, 1, 1)[:2]
-        by_outer, by_inner = (*factors, (0, 0, 0), (0, 0, 0))[:2]
+        begin, end = self.stream.kernel(name if name in ("gemm", RESET) else "alu", work.uops)
+        outer, inner = (*work.extents, 1, 1)[:2]
+        by_outer, by_inner = (*work.factors, (0, 0, 0), (0, 0, 0))[:2]
         dst, src, wgt = zip(by_outer, by_inner, strict=True)
         loops = Loops(
             begin=begin,
@@ -286,6 +281,29 @@ class _Emitter:
         else:
             self.stream.add(Gemm(loops=loops, reset=name == RESET))
 
+    def work(self, s: Stmt, kind: Kind) -> Work:
+        """What `s` does in the present iteration: found once for all iterations that agree."""
+        if id(s) not in self.inputs:
+            self.inputs[id(s)] = inputs(s)
+        loops, buffers = self.inputs[id(s)]
+        key = (id(s), *(self.env[v] for v in loops), *(self.base[b] for b in buffers))
+        if key not in self.works:
+            self.works[key] = self.find_work(s, kind)
+        return self.works[key]
+
+    def find_work(self, s: Stmt, kind: Kind) -> Work:
+        """The same, not remembered."""
+        extents, factors = list[int](), list[tuple[int, int, int]]()
+        while isinstance(s, For) and len(extents) < 2 and (found := self.factors(s)) is not None:
+            extents.append(self.value(s.extent))
+            factors.append(found)
+            self.env[s.var] = 0
+            s = s.body
+        uops = tuple(islice(self.uops(s), self.config.depth(Memory.UOP) + 1))  # one is too many
+        if 0 not in extents:
+            check_distance(kind, uops)
+        return Work(tuple(extents), tuple(factors), uops)
+
     def uops(self, s: Stmt) -> Iterator[Uop]:
         """The micro-operations of a statement, in its order."""
         match s:
@@ -298,8 +316,8 @@ class _Emitter:
                     yield from self.uops(part)
             case Evaluate(Call() as call):
                 at = [
-                    0 if view is None else self.element(view, _memory(view))
-                    for view in _roles(call)
+                    0 if view is None else self.element(view, memory_in(view))
+                    for view in roles(call)
                 ]
                 yield Uop(*at)
             case _:
@@ -313,7 +331,7 @@ class _Emitter:
                 return None
             if isinstance(n, Evaluate) and isinstance(n.value, Call):
                 steps = [
-                    0 if view is None else self.step(view, loop.var) for view in _roles(n.value)
+                    0 if view is None else self.step(view, loop.var) for view in roles(n.value)
                 ]
                 found.add(tuple(-1 if step is None else step for step in steps))
         dst, src, wgt = found.pop() if len(found) == 1 else (-1, -1, -1)
@@ -324,7 +342,7 @@ class _Emitter:
         at = first_element(view).indices[0]
         factor = sum(c for a, c in split_terms(at)[0] if a is var)
         even = free_of(sub(at, mul(var, factor)), [var])
-        size = self.size(_memory(view))
+        size = self.size(memory_in(view))
         return factor // size if even and factor % size == 0 else None
 
     # --- numbers ---
@@ -336,21 +354,6 @@ class _Emitter:
     def value(self, e: Index) -> int:
         """An index in the present iteration."""
         return value(e, self.env)
-
-
-def _check_distance(kind: _Kind, uops: tuple[Uop, ...]) -> None:
-    """An accumulator is not written again by one of the next two micro-operations.
-
-    Source: UopKernel::VerifyDep in the runtime of VTA; vta.verify() looks across loops, too.
-    """
-    for n, uop in enumerate(uops):
-        if any(uop.dst == before.dst for before in uops[max(0, n - 2) : n]):
-            raise BuildError(
-                f"{kind.name}: micro-operations {max(0, n - 2)} to {n}",
-                f"accumulator {uop.dst} is written again before it is there: adding takes the "
-                "pipeline three steps",
-                "reorder: the loops of the reduction outside of those over the accumulators",
-            )
 
 
 def _move(unit: Unit, memory: Memory, sram: int, dram: int, part: Rows) -> Load | StoreRows:
@@ -368,25 +371,3 @@ def _move(unit: Unit, memory: Memory, sram: int, dram: int, part: Rows) -> Load 
         y_pad=(y.before, y.after),
         x_pad=(x.before, x.after),
     )
-
-
-def _roles(call: Call) -> tuple[Call | None, Call | None, Call | None]:
-    """The views of an instruction of the compute unit as (dst, src, wgt)."""
-    views = [a for a in call.args if isinstance(a, Call) and is_memory(a)]
-    if call.name.endswith(f".{ACCUMULATE}"):
-        views.reverse()
-    dst, src, wgt = (*views, None, None)[:3]
-    return dst, src, wgt
-
-
-def _memory(view: Call) -> Memory:
-    """The memory of the accelerator that a view is in."""
-    b = first_element(view).buffer
-    memory = memory_of(b)
-    if memory is None:
-        raise BuildError(
-            f"an instruction of the compute unit works on {b.name}",
-            f"it is in {b.scope!r} memory",
-            "a cache_read or set_scope into inp_buffer, wgt_buffer or acc_buffer",
-        )
-    return memory

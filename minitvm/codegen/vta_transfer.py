@@ -41,7 +41,7 @@ class Rows:
     x: Dim
 
 
-def rows(what: str, dims: tuple[Dim, ...], size: int) -> Iterator[Rows]:
+def transfers(what: str, dims: tuple[Dim, ...], size: int) -> Iterator[Rows]:
     """The 2-D transfers of a box whose dims count numbers; `size` numbers are an element.
 
     Dimensions that run on without a gap are one; those beyond two are done one by one.

@@ -10,27 +10,66 @@
     f(a, b, c)                          # packed numpy arrays, on the simulator, bit by bit
     f.run().cycles, f.source("vta")     # its time, its instructions
 
+    layer = vta.Convolution(size=(14, 14), channels=(256, 256))
+    found = vta.best_tiling(layer, vta.vta_pynq, threads=2)
+    f = vta.build(*layer.scheduled(found.tiling))
+
 Everything in a schedule runs on the accelerator: packing, and what else is for the CPU, is done
 outside of it, in numpy or by functions built for another target.
 """
 
 from minitvm.accel import Config, Memory, Program, Run, Verdict, vdla8x8, vdla_osdi18, vta_pynq
 
-from . import vdla
+from . import top, vdla
 from .environment import Environment, get_env
+from .layers import RESNET18, TIMES, Roofs, roofs, utilisation
+from .packing import pack, pack_bias, pack_data, pack_weight, packed, unpack, unpacked
 from .run import build, lower, simulate, verify
+from .tilings import (
+    MOST_SIMULATIONS,
+    Best,
+    Convolution,
+    Cost,
+    best_tiling,
+    cost,
+    legal_tilings,
+    program,
+)
+from .top import Tiling
 
 __all__ = [
+    "MOST_SIMULATIONS",
+    "RESNET18",
+    "TIMES",
+    "Best",
     "Config",
+    "Convolution",
+    "Cost",
     "Environment",
     "Memory",
     "Program",
+    "Roofs",
     "Run",
+    "Tiling",
     "Verdict",
+    "best_tiling",
     "build",
+    "cost",
     "get_env",
+    "legal_tilings",
     "lower",
+    "pack",
+    "pack_bias",
+    "pack_data",
+    "pack_weight",
+    "packed",
+    "program",
+    "roofs",
     "simulate",
+    "top",
+    "unpack",
+    "unpacked",
+    "utilisation",
     "vdla",
     "vdla8x8",
     "vdla_osdi18",

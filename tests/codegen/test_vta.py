@@ -22,7 +22,7 @@ from minitvm.base import BuildError
 from minitvm.base import dtype as dtype_of
 from minitvm.codegen import emit_vta, vta_stream
 from minitvm.codegen.vta_stream import Stream
-from minitvm.codegen.vta_transfer import Dim, rows
+from minitvm.codegen.vta_transfer import Dim, transfers
 from minitvm.tir import (
     Allocate,
     Buffer,
@@ -144,7 +144,7 @@ def test_a_kernel_that_is_larger_than_the_memory_is_refused() -> None:
 def moves(*dims: Dim, size: int = 16) -> list[tuple[Any, ...]]:
     """(sram, dram, rows, columns, stride) of each transfer; pads follow where there are any."""
     found: list[tuple[Any, ...]] = []
-    for part in rows("copy", dims, size):
+    for part in transfers("copy", dims, size):
         pads = part.y.before, part.y.after, part.x.before, part.x.after
         sizes = part.sram, part.dram, part.y.n, part.x.n, part.y.stride
         found.append((*sizes, *(pads if any(pads) else ())))

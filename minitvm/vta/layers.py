@@ -1,0 +1,93 @@
+"""The convolutions of ResNet-18 as the papers number them, and what no schedule can exceed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from minitvm.accel import Config, Memory, vta_pynq
+
+from .tilings import ALU_OPERATIONS, Convolution, reach
+
+
+def _layer(size: int, ic: int, oc: int, kernel: int, stride: int) -> Convolution:
+    return Convolution(
+        size=(size, size), channels=(ic, oc), kernel=kernel, stride=stride, pad=kernel // 2
+    )
+
+
+# Chen et al. 2018, "TVM", table 2; C1 has 3 input channels and is left to the CPU
+RESNET18 = {
+    "C2": _layer(56, 64, 64, 3, 1),
+    "C3": _layer(56, 64, 64, 1, 1),
+    "C4": _layer(56, 64, 128, 3, 2),
+    "C5": _layer(56, 64, 128, 1, 2),
+    "C6": _layer(28, 128, 128, 3, 1),
+    "C7": _layer(28, 128, 256, 3, 2),
+    "C8": _layer(28, 128, 256, 1, 2),
+    "C9": _layer(14, 256, 256, 3, 1),
+    "C10": _layer(14, 256, 512, 3, 2),
+    "C11": _layer(14, 256, 512, 1, 2),
+    "C12": _layer(7, 512, 512, 3, 1),
+}
+
+# how often each is in the network that is called resnet18_v1; C3 is not in it
+TIMES = {
+    "C2": 4,
+    "C3": 0,
+    "C4": 1,
+    "C5": 1,
+    "C6": 3,
+    "C7": 1,
+    "C8": 1,
+    "C9": 3,
+    "C10": 1,
+    "C11": 1,
+    "C12": 3,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Roofs:
+    """Shares of the peak of the matrix unit, 0 to 1, that no schedule of a layer exceeds.
+
+    dram      all data is read once and all results are written once, each through its own port
+    compute   the compute unit never waits; it also resets accumulators and runs ALU operations
+    """
+
+    dram: float
+    compute: float
+
+    @property
+    def lower(self) -> float:
+        """The one that counts."""
+        return min(self.dram, self.compute)
+
+
+def roofs(layer: Convolution, config: Config = vta_pynq) -> Roofs:
+    """Both roofs of a layer, from its sizes and the parameters of the accelerator alone."""
+    (h, w), (ic, oc) = layer.out, layer.blocks(config)
+    pixels = _touched(layer, 0) * _touched(layer, 1)
+    size = {memory: config.element_bytes(memory) for memory in Memory}
+    reads = pixels * ic * size[Memory.INP] + oc * ic * layer.kernel**2 * size[Memory.WGT]
+    added = (h * w if layer.residual else 0) + (1 if layer.bias else 0)
+    reads += added * oc * size[Memory.ACC]
+    writes = h * w * oc * size[Memory.OUT]
+    moving = max(reads, writes) / config.port_bytes
+    products = ic * layer.kernel**2  # micro-operations for one accumulator
+    others = 1 + ALU_OPERATIONS * config.alu_ii_imm
+    others += (layer.bias + layer.residual) * config.alu_ii_reg
+    peak = layer.macs / config.macs_per_cycle  # cycles
+    useful = peak / (h * w * oc)  # less than `products` where channels are filled up with zeros
+    return Roofs(min(1.0, peak / moving), useful / (products + others))
+
+
+def _touched(layer: Convolution, d: int) -> int:
+    """How many rows (or columns) of the data are read at all."""
+    step, n, pad = layer.stride, layer.out[d], layer.pad
+    starts = range(-pad, n * step - pad, step)
+    return len({y for a in starts for y in range(a, a + reach(layer, 1))} & {*range(layer.size[d])})
+
+
+def utilisation(layer: Convolution, cycles: int, config: Config = vta_pynq) -> float:
+    """The useful multiply-adds over those that the matrix unit could do in `cycles`, 0 to 1."""
+    return layer.macs / config.macs_per_cycle / cycles

@@ -1,0 +1,126 @@
+"""Arrays as the accelerator loads them: whole elements side by side, and back."""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from minitvm import te
+from minitvm.base import ArgumentError, ExprError
+
+from .environment import Environment, get_env
+
+Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
+
+
+def pack(a: Array, *blocks: int) -> Array:
+    """The first len(blocks) dimensions in blocks, which become the last dimensions.
+
+        pack(data, 1, 16)       [n, c, h, w]  -> [n, c/16, h, w, 1, 16]
+        pack(weight, 16, 16)    [o, i, h, w]  -> [o/16, i/16, h, w, 16, 16]
+        pack(bias, 16)          [o]           -> [o/16, 16]
+
+    Zeros fill up what is no whole block. The result is a copy without gaps.
+    Raises ArgumentError for more blocks than dimensions, and for blocks that are no counts.
+    """
+    a = np.asarray(a)
+    if len(blocks) > a.ndim or any(type(b) is not int or b < 1 for b in blocks):
+        raise ArgumentError(
+            f"pack(array of shape {a.shape}, {', '.join(map(repr, blocks))})",
+            "each block is a count for one dimension",
+            "pack(data, env.BATCH, env.BLOCK_IN)",
+        )
+    missing = [(0, -n % b) for n, b in zip(a.shape, blocks, strict=False)]
+    whole = np.pad(a, [*missing, *[(0, 0)] * (a.ndim - len(blocks))])
+    n = len(blocks)
+    shape = [part for d in range(n) for part in (whole.shape[d] // blocks[d], blocks[d])]
+    split = whole.reshape(*shape, *whole.shape[n:])
+    order = [*range(0, 2 * n, 2), *range(2 * n, split.ndim), *range(1, 2 * n, 2)]
+    return np.ascontiguousarray(split.transpose(order))
+
+
+def unpack(a: Array, *sizes: int) -> Array:
+    """The array that `pack` packed; `sizes` are those of its first dimensions.
+
+    unpack(result, 1, 64)    [1, 4, h, w, 1, 16] -> [1, 64, h, w]
+
+    What was filled up with zeros is cut off. Raises ArgumentError if there are not so many blocks.
+    """
+    a, n = np.asarray(a), len(sizes)
+    if 2 * n > a.ndim or any(
+        type(size) is not int or not 0 < size <= a.shape[d] * a.shape[a.ndim - n + d]
+        for d, size in enumerate(sizes)
+    ):
+        raise ArgumentError(
+            f"unpack(array of shape {a.shape}, {', '.join(map(repr, sizes))})",
+            "the last dimensions are the blocks of the first ones, and hold no such sizes",
+            "unpack(result, batch, channels)",
+        )
+    order = [axis for d in range(n) for axis in (d, a.ndim - n + d)]
+    merged = a.transpose(*order, *range(n, a.ndim - n))
+    blocks = [a.shape[d] * a.shape[a.ndim - n + d] for d in range(n)]
+    whole = merged.reshape(*blocks, *a.shape[n : a.ndim - n])
+    return np.ascontiguousarray(whole[tuple(slice(size) for size in sizes)])
+
+
+def packed(x: te.Tensor, *blocks: int, name: str = "packed") -> te.Tensor:
+    """`pack` as a formula, to be built for a CPU: the sizes are whole blocks.
+
+    Raises ExprError if they are not.
+    """
+    n, sizes = len(blocks), tuple(x.shape)
+    whole = [i for i in sizes[:n] if isinstance(i, int)]
+    if len(whole) < n or any(size % b for size, b in zip(whole, blocks, strict=True)):
+        raise ExprError(
+            f"packed({x.name}, {', '.join(map(str, blocks))})",
+            f"{x.name} of shape {sizes} is no whole number of blocks",
+            "topi.pad first, or pack the array with vta.pack",
+        )
+    outer = tuple(size // b for size, b in zip(whole, blocks, strict=True))
+
+    def element(*i: Any) -> Any:
+        inner = i[len(i) - n :]
+        channel = [o * b + k for o, b, k in zip(i[:n], blocks, inner, strict=True)]
+        return x(*channel, *i[n : len(i) - n])
+
+    return te.compute((*outer, *sizes[n:], *blocks), element, name=name)
+
+
+def unpacked(x: te.Tensor, n: int = 2, name: str = "unpacked") -> te.Tensor:
+    """`unpack` of n dimensions as a formula, to be built for a CPU."""
+    sizes = tuple(x.shape)
+    blocks = [b for b in sizes[len(sizes) - n :] if isinstance(b, int)]
+    if 2 * n > len(sizes) or len(blocks) < n:
+        raise ExprError(
+            f"unpacked({x.name}, {n})",
+            f"{x.name} of shape {sizes} has no {n} dimensions of blocks",
+            "the result of vta.top.conv2d",
+        )
+    shape = [size * b for size, b in zip(sizes[:n], blocks, strict=True)]
+
+    def element(*i: Any) -> Any:
+        at = [te.indexdiv(k, b) for k, b in zip(i[:n], blocks, strict=True)]
+        inside = [te.indexmod(k, b) for k, b in zip(i[:n], blocks, strict=True)]
+        return x(*at, *i[n:], *inside)
+
+    return te.compute((*shape, *sizes[n : len(sizes) - n]), element, name=name)
+
+
+def pack_data(a: Array, env: Environment | None = None) -> Array:
+    """[n, c, ...] -> [n/BATCH, c/BLOCK_IN, ..., BATCH, BLOCK_IN]"""
+    env = env or get_env()
+    return pack(a, env.BATCH, env.BLOCK_IN)
+
+
+def pack_weight(a: Array, env: Environment | None = None) -> Array:
+    """[o, i, ...] -> [o/BLOCK_OUT, i/BLOCK_IN, ..., BLOCK_OUT, BLOCK_IN]"""
+    env = env or get_env()
+    return pack(a, env.BLOCK_OUT, env.BLOCK_IN)
+
+
+def pack_bias(a: Array, env: Environment | None = None) -> Array:
+    """[o] -> int32 [o/BLOCK_OUT, BATCH, BLOCK_OUT]: the same for each row of an accumulator."""
+    env = env or get_env()
+    rows = pack(np.asarray(a, "int32"), env.BLOCK_OUT)
+    return np.ascontiguousarray(np.repeat(rows[:, None], env.BATCH, axis=1))

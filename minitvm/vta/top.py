@@ -1,0 +1,346 @@
+"""Operators on packed data, and their schedules: what one tile is, which thread computes it.
+
+    x = top.conv2d(data, weight, strides=1, padding=1)    int32 sums of int8 products
+    y = top.requantize(x, bias, shift=8)                  int8 again: min(max(x + b >> 8, 0), 127)
+    s = top.schedule(y, Tiling(h=7, w=14, oc=4, ic=1, oc_threads=2))
+    f = vta.build(s, [data, weight, bias, y])
+
+Source: top/vta_conv2d.py and top/vta_dense.py of VTA, and its tutorial convolution_opt.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from typing import Any
+
+from minitvm import te
+from minitvm.base import ArgumentError, ExprError, ScheduleError
+from minitvm.te import Axis, ComputeOp, PlaceholderOp, Tensor
+
+from .environment import Environment, get_env
+
+CONV2D, DENSE = "vta_conv2d", "vta_dense"  # tags
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tiling:
+    """What is computed at a time, and by how many virtual threads; all of it divides.
+
+    h, w         rows and columns of the result; a dense layer has 1 row, and its batch as columns
+    oc, ic       blocks of output channels, and blocks of input channels loaded at a time
+    oc_threads   neighbouring tiles along the output channels that take turns: 1, 2, ...
+    h_threads    the same along the rows
+    """
+
+    h: int = 1
+    w: int = 1
+    oc: int = 1
+    ic: int = 1
+    oc_threads: int = 1
+    h_threads: int = 1
+
+    def __post_init__(self) -> None:
+        for f in fields(self):
+            n = getattr(self, f.name)
+            if type(n) is not int or n < 1:
+                raise ArgumentError(f"Tiling({f.name}={n!r})", "it is a count from 1 on")
+
+    @property
+    def threads(self) -> int:
+        """Virtual threads: each has its own part of the memories."""
+        return self.oc_threads * self.h_threads
+
+
+# --- formulas ------------------------------------------------------------------------------------
+
+
+def conv2d(
+    data: Tensor,
+    weight: Tensor,
+    strides: int | Sequence[int] = 1,
+    padding: int | Sequence[int] = 0,
+    name: str = "conv",
+) -> Tensor:
+    """int32 [n, oc, h, w, BATCH, BLOCK_OUT]: the convolution of packed data with packed weights.
+
+    data     int8 [n, ic, h, w, BATCH, BLOCK_IN]; zeros around it are added while it is loaded
+    weight   int8 [oc, ic, kh, kw, BLOCK_OUT, BLOCK_IN]
+    """
+    env = get_env()
+    (n, ic, height, width), (oc, _, kh, kw) = _shapes(env, data, weight, 4)
+    (sy, sx), (py, px) = _pair("strides", strides, 1), _pair("padding", padding, 0)
+    h, w = (height + 2 * py - kh) // sy + 1, (width + 2 * px - kw) // sx + 1
+    if min(h, w) < 1:
+        raise ExprError(
+            f"conv2d({data.name}, {weight.name})",
+            f"a kernel of {kh} x {kw} does not fit into {height} x {width} with padding {py}, {px}",
+        )
+    source = _padded(data, (py, px)) if py or px else data
+    axes = [te.reduce_axis((0, d), name=k) for d, k in ((ic, "ko"), (kh, "dy"), (kw, "dx"))]
+    ki = te.reduce_axis((0, env.BLOCK_IN), name="ki")
+    ko, dy, dx = axes
+
+    def total(b: Any, c: Any, y: Any, x: Any, bi: Any, ci: Any) -> Any:
+        a = source(b, ko, y * sy + dy, x * sx + dx, bi, ki).astype(env.acc_dtype)
+        product = a * weight(c, ko, dy, dx, ci, ki).astype(env.acc_dtype)
+        return te.sum(product, axis=[*axes, ki])
+
+    shape = (n, oc, h, w, env.BATCH, env.BLOCK_OUT)
+    return te.compute(shape, total, name=name, tag=CONV2D)
+
+
+def dense(data: Tensor, weight: Tensor, name: str = "dense") -> Tensor:
+    """int32 [n, oc, BATCH, BLOCK_OUT]: packed data times packed weights, transposed.
+
+    data     int8 [n, ic, BATCH, BLOCK_IN]
+    weight   int8 [oc, ic, BLOCK_OUT, BLOCK_IN]
+    """
+    env = get_env()
+    (n, ic), (oc, _) = _shapes(env, data, weight, 2)
+    ko, ki = te.reduce_axis((0, ic), name="ko"), te.reduce_axis((0, env.BLOCK_IN), name="ki")
+
+    def total(b: Any, c: Any, bi: Any, ci: Any) -> Any:
+        a = data(b, ko, bi, ki).astype(env.acc_dtype)
+        return te.sum(a * weight(c, ko, ci, ki).astype(env.acc_dtype), axis=[ko, ki])
+
+    return te.compute((n, oc, env.BATCH, env.BLOCK_OUT), total, name=name, tag=DENSE)
+
+
+def requantize(
+    x: Tensor,
+    bias: Tensor | None = None,
+    residual: Tensor | None = None,
+    *,
+    shift: int = 8,
+    low: int = 0,
+    high: int = 127,
+) -> Tensor:
+    """int8: min(max((x + bias >> shift) + residual, low), high); low = 0 makes it a ReLU.
+
+    bias       int32 [oc, BATCH, BLOCK_OUT], one number for each output channel
+    residual   int32 of the shape of x: the accumulators are loaded as int32 only
+    """
+    if type(shift) is not int or not 0 <= shift <= 31 or not -128 <= low <= high <= 127:
+        raise ArgumentError(
+            f"requantize(shift={shift!r}, low={low!r}, high={high!r})",
+            "a shift is from 0 to 31, and the limits are those of int8",
+            "shift=8, low=0, high=127",
+        )
+    if bias is not None:
+        x = _plus_bias(x, bias)
+    shifted = te.compute(x.shape, lambda *i: x(*i) >> shift, name="shifted")
+    added = shifted if residual is None else _plus(shifted, residual)
+    least = te.compute(x.shape, lambda *i: te.max(added(*i), low), name="least")
+    most = te.compute(x.shape, lambda *i: te.min(least(*i), high), name="most")
+    return te.compute(x.shape, lambda *i: most(*i).astype(get_env().out_dtype), name="narrow")
+
+
+def _plus_bias(x: Tensor, bias: Tensor) -> Tensor:
+    _check_operand("bias", bias, (x.shape[1], *x.shape[-2:]))
+    return te.compute(x.shape, lambda *i: x(*i) + bias(i[1], *i[-2:]), name="biased")
+
+
+def _plus(x: Tensor, residual: Tensor) -> Tensor:
+    _check_operand("residual", residual, tuple(x.shape))
+    return te.compute(x.shape, lambda *i: x(*i) + residual(*i), name="added")
+
+
+def _check_operand(what: str, t: Tensor, shape: tuple[Any, ...]) -> None:
+    if tuple(t.shape) != shape or str(t.dtype) != get_env().acc_dtype:
+        raise ExprError(
+            f"{what} {t.name}: {t.dtype} {tuple(t.shape)}",
+            f"the accumulators need {get_env().acc_dtype} {shape}",
+            "vta.pack, and astype on the CPU",
+        )
+
+
+def _padded(data: Tensor, padding: tuple[int, int]) -> Tensor:
+    """`data` with zeros around its rows and columns."""
+    n, ic, height, width, *element = data.shape
+    (py, px), zero = padding, te.const(0, str(data.dtype))
+
+    def value(b: Any, c: Any, y: Any, x: Any, *i: Any) -> Any:
+        inside = te.all(y >= py, y < height + py, x >= px, x < width + px)
+        return te.if_then_else(inside, data(b, c, y - py, x - px, *i), zero)
+
+    shape = (n, ic, height + 2 * py, width + 2 * px, *element)
+    return te.compute(shape, value, name=f"{data.name}_padded")
+
+
+def _shapes(
+    env: Environment, data: Tensor, weight: Tensor, dims: int
+) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """The first `dims` sizes of both: blocks, and rows and columns."""
+    for t, element, dtype in (
+        (data, (env.BATCH, env.BLOCK_IN), env.inp_dtype),
+        (weight, (env.BLOCK_OUT, env.BLOCK_IN), env.wgt_dtype),
+    ):
+        sizes = tuple(t.shape)
+        constant = all(isinstance(n, int) for n in sizes)
+        if len(sizes) != dims + 2 or not constant or sizes[dims:] != element:
+            raise ExprError(
+                f"{t.name} of shape {sizes}",
+                f"packed data has {dims} constant sizes, and then those of an element: {element}",
+                "vta.pack_data, vta.pack_weight",
+            )
+        if str(t.dtype) != dtype:
+            raise ExprError(f"{t.name} of {t.dtype}", f"the accelerator multiplies {dtype}")
+    a, b = (tuple(n for n in t.shape[:dims] if isinstance(n, int)) for t in (data, weight))
+    if a[1] != b[1]:
+        raise ExprError(
+            f"{data.name} and {weight.name}",
+            f"one has {a[1]} blocks of input channels, the other {b[1]}",
+        )
+    return a, b
+
+
+def _pair(what: str, given: Any, least: int) -> tuple[int, int]:
+    """(2, 2) of 2 or of (2, 2)."""
+    pair: tuple[Any, ...] = (given, given) if isinstance(given, int) else tuple(given)
+    if len(pair) != 2 or any(type(n) is not int or n < least for n in pair):
+        raise ExprError(f"{what}={given!r}", f"it is a count from {least} on, or two", "(1, 1)")
+    return pair[0], pair[1]
+
+
+# --- schedules -----------------------------------------------------------------------------------
+
+
+def schedule(out: Tensor, tiling: Tiling) -> te.Schedule:
+    """The schedule of a product or convolution, and of what follows it elementwise, in tiles.
+
+    out   its last stage, which narrows to int8: that of requantize
+
+        for each tile (two virtual threads take turns):
+          for each step of the input channels:
+            load data, load weights, multiply
+          bias, shift, ...                            on the ALU
+          store
+
+    Raises ScheduleError for tilings that do not divide, and for other formulas. What does not fit
+    into the memories is refused by lower().
+    """
+    env = get_env()
+    product, later = _stages(out)
+    s = te.create_schedule(out.op)
+    at, stored = _tiles(s, out, tiling)
+    s[out].pragma(stored, env.dma_copy)
+    for op in (*later, product):
+        s[op].set_scope(env.acc_scope)
+        s[op].compute_at(s[out], at)
+    for op in later:
+        s[op].pragma(op.axis[0], env.alu)
+        for operand in op.input_tensors:
+            if isinstance(operand.op, PlaceholderOp):
+                loaded = s.cache_read(operand, env.acc_scope, [op])
+                s[loaded].compute_at(s[out], at)
+                s[loaded].pragma(_axes(s, loaded)[0], env.dma_copy)
+    step = _steps(s, product, tiling)
+    _loads(s, product, step)
+    if all(axis.extent == 1 for axis in product.reduce_axis[:-1]):
+        # no reset before the first load: it would follow a store, and no queue joins those units
+        s[out].pragma(stored, env.coproc_sync)
+    return s
+
+
+def _stages(out: Tensor) -> tuple[ComputeOp, list[ComputeOp]]:
+    """The product, and the stages between it and `out`, the last one first."""
+    found: list[ComputeOp] = []
+    op = out.op
+    while isinstance(op, ComputeOp):
+        found.append(op)
+        sources = [x.op for x in op.input_tensors if isinstance(x.op, ComputeOp)]
+        if op.tag in (CONV2D, DENSE) or len(sources) != 1:
+            break
+        (op,) = sources
+    if len(found) < 2 or found[-1].tag not in (CONV2D, DENSE):
+        raise ScheduleError(
+            f"vta.top.schedule({out.name})",
+            f"{op.name} is no packed product with elementwise stages after it",
+            "top.requantize(top.conv2d(data, weight))",
+        )
+    return found[-1], found[1:-1]
+
+
+def _axes(s: te.Schedule, t: Tensor | ComputeOp) -> tuple[Axis, ...]:
+    """The axes of a stage as it is now."""
+    op = s[t].op
+    assert isinstance(op, ComputeOp), "inputs have no stage that computes them"
+    return op.axis
+
+
+def _tiles(s: te.Schedule, out: Tensor, tiling: Tiling) -> tuple[Axis, Axis]:
+    """Loops over tiles and over threads; the one that completes a tile, the first one inside."""
+    b, c, *space, _, _ = _axes(s, out)
+    rows = [("yo", space[0], tiling.h)] if space else []
+    sizes = [("co", c, tiling.oc), *rows, ("xo", space[1] if space else b, tiling.w)]
+    _check_no_rows(out, tiling, bool(space))
+    outer: dict[str, Axis] = {"b": b} if space else {}
+    inner: list[Axis] = []
+    for name, axis, size in sizes:
+        _check_divides(out, axis, size)
+        outer[name], rest = s[out].split(axis, factor=size)
+        inner.append(rest)
+    s[out].reorder(*outer.values(), *inner)
+    at = list(outer.values())[-1]
+    for name, n in (("co", tiling.oc_threads), ("yo", tiling.h_threads)):
+        if n > 1:
+            _check_divides(out, outer[name], n)
+            outer[name], thread = s[out].split(outer[name], factor=n)
+            s[out].reorder(thread, next(iter(outer.values())))
+            s[out].bind(thread, te.thread_axis("cthread"))
+    return at, inner[0]
+
+
+def _check_no_rows(out: Tensor, tiling: Tiling, rows: bool) -> None:
+    """A dense layer has no rows to divide."""
+    if not rows and (tiling.h > 1 or tiling.h_threads > 1):
+        raise ScheduleError(
+            f"h={tiling.h}, h_threads={tiling.h_threads} of {out.name}",
+            "a dense layer has no rows; its batch is divided as columns",
+            "w=..., oc_threads=...",
+        )
+
+
+def _check_divides(t: Tensor | ComputeOp, axis: Axis, size: int) -> None:
+    if isinstance(axis.extent, int) and axis.extent % size:
+        raise ScheduleError(
+            f"tiles of {size} along {axis.name!r} of {t.name}",
+            f"{size} does not divide {axis.extent}",
+            "a divisor; vta.tilings lists those that fit",
+        )
+
+
+def _steps(s: te.Schedule, product: ComputeOp, tiling: Tiling) -> Axis:
+    """The loops of the product, and the matrix unit inside them; the loop over steps of channels.
+
+    An accumulator comes round again only when all others of the row have had their turn: adding
+    takes the pipeline some cycles. So the loops of the reduction are never the inner ones.
+    """
+    env = get_env()
+    b, c, *space, bi, oi = product.axis
+    ko, *window, ki = product.reduce_axis
+    _check_divides(product, ko, tiling.ic)
+    step, inside = s[product].split(ko, factor=tiling.ic)
+    if not space:
+        order = [step, inside, c, b]
+    else:
+        (y, x), (dy, dx) = space, window
+        many = tiling.oc * tiling.h >= env.config.rmw_distance
+        order = [b, step, inside, *((x, dy, dx, c, y) if many else (dy, dx, c, y, x))]
+    s[product].reorder(*order, bi, oi, ki)
+    s[product].tensorize(bi, env.gemm)
+    return step
+
+
+def _loads(s: te.Schedule, product: ComputeOp, step: Axis) -> None:
+    """Data and weights of one step are loaded before it; data with its padding."""
+    env = get_env()
+    for source, scope in zip(product.input_tensors, (env.inp_scope, env.wgt_scope), strict=True):
+        if isinstance(source.op, PlaceholderOp):
+            t = s.cache_read(source, scope, [product])
+        else:
+            t = source
+            s[t].set_scope(scope)
+        s[t].compute_at(s[product], step)
+        s[t].pragma(_axes(s, t)[0], env.dma_copy)

@@ -1,0 +1,198 @@
+"""Packed products and convolutions: those of numpy, in any tiling and in any legal order."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import minitvm as tvm
+from minitvm import te, vta
+from minitvm.accel import execute
+from minitvm.vta import Convolution, Tiling, top
+
+from .convolutions import computed, expected, numbers, packed
+
+
+def conv(size: tuple[int, int], channels: tuple[int, int], k: int, s: int, p: int) -> Convolution:
+    return Convolution(size=size, channels=channels, kernel=k, stride=s, pad=p)
+
+
+# --- convolutions ---------------------------------------------------------------------------------
+
+A = conv((6, 6), (32, 64), 3, 1, 1)
+B = conv((7, 7), (32, 64), 3, 2, 1)
+C = conv((5, 6), (32, 32), 1, 1, 0)
+D = conv((8, 8), (16, 32), 3, 2, 1)
+E = conv((6, 6), (32, 96), 3, 1, 1)
+
+CASES = [
+    (A, Tiling(h=3, w=6, oc=2, ic=1)),
+    (A, Tiling(h=3, w=6, oc=1, ic=2, oc_threads=2)),
+    (A, Tiling(h=2, w=3, oc=2, ic=1, h_threads=3)),
+    (B, Tiling(h=2, w=4, oc=2, ic=2)),
+    (B, Tiling(h=4, w=2, oc=1, ic=1, oc_threads=2)),
+    (B, Tiling(h=2, w=4, oc=4, ic=1, h_threads=2)),
+    (C, Tiling(h=5, w=3, oc=1, ic=2)),
+    (C, Tiling(h=1, w=6, oc=1, ic=1, oc_threads=2)),
+    (D, Tiling(h=4, w=4, oc=2, ic=1)),
+    (D, Tiling(h=1, w=4, oc=1, ic=1, oc_threads=2, h_threads=2)),
+    (E, Tiling(h=3, w=3, oc=1, ic=1, oc_threads=3)),
+]
+
+
+@pytest.mark.parametrize(("layer", "tiling"), CASES, ids=lambda x: "")
+def test_a_convolution_is_that_of_numpy_in_every_legal_order(
+    layer: Convolution, tiling: Tiling
+) -> None:
+    f, arrays = vta.build(*layer.scheduled(tiling)), numbers(layer)
+    inputs, right = packed(layer, arrays), expected(layer, arrays)
+    for seed in range(4):
+        outputs = execute(f.program, f.config, inputs, np.random.default_rng(seed))
+        np.testing.assert_array_equal(vta.unpack(outputs["narrow"], 1, right.shape[1]), right)
+    np.testing.assert_array_equal(computed(layer, tiling, arrays), right)
+
+
+@pytest.mark.parametrize(("layer", "tiling"), CASES, ids=lambda x: "")
+def test_the_tokens_order_all_that_share_data_and_adders_have_time(
+    layer: Convolution, tiling: Tiling
+) -> None:
+    verdict = vta.verify(vta.build(*layer.scheduled(tiling)))
+    assert verdict.ok, verdict
+
+
+def drawn(rng: np.random.Generator) -> tuple[Convolution, Tiling]:
+    """A small convolution and one of the tilings that fit."""
+    while True:
+        kernel, stride = int(rng.choice([1, 2, 3])), int(rng.integers(1, 3))
+        layer = Convolution(
+            size=(int(rng.integers(3, 9)), int(rng.integers(3, 9))),
+            channels=(16 * int(rng.integers(1, 4)), 16 * int(rng.integers(1, 5))),
+            kernel=kernel,
+            stride=stride,
+            pad=int(rng.integers(0, kernel)),
+            bias=bool(rng.integers(2)),
+            residual=bool(rng.integers(2)),
+            shift=int(rng.integers(0, 11)),
+        )
+        config = (vta.vta_pynq, vta.vdla_osdi18)[int(rng.integers(2))]
+        tilings = vta.legal_tilings(layer, config, int(rng.integers(1, 4)))
+        if tilings:
+            return layer, tilings[int(rng.integers(len(tilings)))]
+
+
+def check_drawn(seed: int) -> None:
+    layer, tiling = drawn(np.random.default_rng(seed))
+    arrays = numbers(layer, seed)
+    f, inputs = vta.build(*layer.scheduled(tiling)), packed(layer, arrays)
+    assert vta.verify(f).ok, (layer, tiling)
+    outputs = execute(f.program, f.config, inputs, np.random.default_rng(seed))
+    right = expected(layer, arrays)
+    np.testing.assert_array_equal(vta.unpack(outputs["narrow"], 1, right.shape[1]), right)
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_random_legal_tilings_are_right_in_a_random_legal_order(seed: int) -> None:
+    check_drawn(seed)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("start", range(1000, 1500, 50))
+def test_five_hundred_random_legal_tilings_are_right(start: int) -> None:
+    for seed in range(start, start + 50):
+        check_drawn(seed)
+
+
+def test_bias_and_residual_are_added_before_and_after_the_shift() -> None:
+    layer = Convolution(size=(6, 6), channels=(32, 64), bias=True, residual=True, shift=10)
+    arrays, tiling = numbers(layer), Tiling(h=3, w=6, oc=2, ic=1, oc_threads=2)
+    np.testing.assert_array_equal(computed(layer, tiling, arrays), expected(layer, arrays))
+
+
+def test_channels_that_fill_no_block_are_filled_up_with_zeros() -> None:
+    layer = conv((6, 6), (20, 40), 3, 1, 1)
+    arrays, tiling = numbers(layer), Tiling(h=6, w=6)
+    np.testing.assert_array_equal(computed(layer, tiling, arrays), expected(layer, arrays))
+
+
+def test_a_single_product_for_each_element_is_right_too() -> None:
+    """No reset comes before the first load: the compute unit stands between store and load."""
+    layer = conv((6, 6), (16, 64), 1, 1, 0)
+    arrays, tiling = numbers(layer), Tiling(h=3, w=6, oc=1, oc_threads=2)
+    np.testing.assert_array_equal(computed(layer, tiling, arrays), expected(layer, arrays))
+
+
+def test_c2_of_resnet_18_is_computed_bit_by_bit() -> None:
+    layer, tiling = vta.RESNET18["C2"], Tiling(h=8, w=56, oc=2, ic=1, oc_threads=2)
+    arrays = numbers(layer)
+    np.testing.assert_array_equal(computed(layer, tiling, arrays), expected(layer, arrays))
+
+
+# --- products -------------------------------------------------------------------------------------
+
+
+def dense(rows: int, ic: int, oc: int) -> list[te.Tensor]:
+    data = te.placeholder((rows, ic, 1, 16), "int8", "data")
+    weight = te.placeholder((oc, ic, 16, 16), "int8", "weight")
+    return [data, weight, top.requantize(top.dense(data, weight))]
+
+
+@pytest.mark.parametrize(
+    "tiling",
+    [Tiling(oc=4, ic=2), Tiling(w=2, oc=2, ic=4, oc_threads=2), Tiling(w=4, oc=1, oc_threads=4)],
+    ids=str,
+)
+def test_a_dense_layer_is_that_of_numpy(tiling: Tiling) -> None:
+    rng, args = np.random.default_rng(0), dense(4, 4, 4)
+    a, w = (rng.integers(-128, 128, (n, 64)).astype("int8") for n in (4, 64))
+    out = np.zeros((4, 4, 1, 16), "int8")
+    vta.build(top.schedule(args[-1], tiling), args)(vta.pack_data(a), vta.pack_weight(w), out)
+    right = np.clip(a.astype("int32") @ w.T.astype("int32") >> 8, 0, 127)
+    np.testing.assert_array_equal(vta.unpack(out, 4, 64), right)
+
+
+# --- what is refused ------------------------------------------------------------------------------
+
+
+def message(error: type[Exception], f: Any) -> str:
+    with pytest.raises(error) as caught:
+        f()
+    return str(caught.value)
+
+
+def test_tilings_that_do_not_divide_are_refused() -> None:
+    text = message(tvm.ScheduleError, lambda: A.scheduled(Tiling(h=4)))
+    assert text.startswith("tiles of 4 along 'i2' of narrow: 4 does not divide 6")
+
+
+def test_threads_that_do_not_divide_are_refused() -> None:
+    text = message(tvm.ScheduleError, lambda: A.scheduled(Tiling(oc_threads=3)))
+    assert "3 does not divide 4" in text
+
+
+def test_a_dense_layer_has_no_rows_to_divide() -> None:
+    text = message(tvm.ScheduleError, lambda: top.schedule(dense(4, 4, 4)[-1], Tiling(h=2)))
+    assert "a dense layer has no rows" in text
+
+
+def test_counts_below_one_are_refused() -> None:
+    assert "Tiling(ic=0)" in message(tvm.ArgumentError, lambda: Tiling(ic=0))
+
+
+def test_only_packed_products_with_what_follows_them_are_scheduled() -> None:
+    x = te.placeholder((4, 16), "int32", "x")
+    y = te.compute(x.shape, lambda i, j: x(i, j) >> 1, name="y")
+    assert "y is no packed product" in message(tvm.ScheduleError, lambda: top.schedule(y, Tiling()))
+
+
+def test_data_that_is_not_packed_is_refused_with_the_way_to_pack_it() -> None:
+    data = te.placeholder((1, 64, 14, 14), "int8", "data")
+    weight = te.placeholder((64, 64, 3, 3), "int8", "weight")
+    assert "vta.pack_data" in message(tvm.ExprError, lambda: top.conv2d(data, weight))
+
+
+def test_a_residual_is_int32() -> None:
+    args = dense(4, 4, 4)
+    x = top.dense(*args[:2])
+    residual = te.placeholder(x.shape, "int8", "residual")
+    text = message(tvm.ExprError, lambda: top.requantize(x, residual=residual))
+    assert "the accumulators need int32" in text
