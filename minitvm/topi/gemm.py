@@ -55,7 +55,8 @@ def plan(
             panel = k * columns * dtype.bytes
             best = max(best, (useful * score(rows, vectors, panel, target.l2), rows, vectors))
     _, rows, vectors = best
-    pack = gather or m >= FEW_ROWS
+    panel_has_a_size = isinstance(shape[2], int)  # without one it cannot be laid out anew
+    pack = panel_has_a_size and (gather or m >= FEW_ROWS)
     parallel = target.num_cores > 1 and batches * m * n * k >= WORTH_THREADS
     return Plan(rows, vectors * lanes, lanes, pack, parallel)
 
@@ -139,7 +140,10 @@ def _pack(s: Schedule, packed: Tensor, columns: int, transposed: bool) -> None:
     panel = (*batch, f"j // {columns}", "k", f"j % {columns}")
     s.apply(TransformLayout(s[packed].name, names, panel))
     if not transposed:
-        s[packed].vectorize(_axes(s, packed)[-1])
+        j = _axes(s, packed)[-1]
+        if not isinstance(j.extent, int):  # of a symbolic size: a panel at a time is constant
+            _, j = s[packed].split(j, factor=columns)
+        s[packed].vectorize(j)
 
 
 STRIP = 8  # rows of b that a matrix-vector product adds up before it touches the result again

@@ -81,6 +81,22 @@ def test_symbolic_columns_are_one_build_for_many_sizes() -> None:
         assert (got == 30).all()
 
 
+@pytest.mark.parametrize("transposed", [False, True])
+@pytest.mark.parametrize("symbolic", ["n", "k", "nk", "mn", "mnk"])
+def test_products_of_symbolic_sizes_are_one_build_for_many(symbolic: str, transposed: bool) -> None:
+    size = {"m": 50, "k": 30, "n": 70}
+    m, k, n = (te.var(x) if x in symbolic else size[x] for x in "mkn")
+    a, b = place(m, k, name="A"), place(*((n, k) if transposed else (k, n)), name="B")
+    c = topi.matmul(a, b, transpose_b=transposed)
+    f = tvm.build(topi.schedule(c), [a, b, c])
+    for grown in (0, 3, 40):
+        rows, depth, columns = (size[x] + (grown if x in symbolic else 0) for x in "mkn")
+        x, y = np.ones((rows, depth), "float32"), np.ones((depth, columns), "float32")
+        got = np.zeros((rows, columns), "float32")
+        f(x, np.ascontiguousarray(y.T) if transposed else y, got)
+        assert (got == depth).all()
+
+
 def test_a_transpose_of_a_symbolic_matrix() -> None:
     a = place(te.var("n"), te.var("m"))
     t = topi.transpose(a)
