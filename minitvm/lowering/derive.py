@@ -94,7 +94,7 @@ class Loops:
     def loop(self, stage: Stage, a: Axis) -> str:
         """What the loop `a` is called in print; one of a single iteration is not printed."""
         var = self.domain(stage.name).loops.get(a)
-        return plain(stage.named()[a]) if var is None else self.show(var)
+        return plain(stage.names[a]) if var is None else self.show(var)
 
 
 def loops_of(state: State) -> Loops:
@@ -126,7 +126,7 @@ def plain(name: str) -> str:
 
 def origin(state: State, stage: Stage, r: Relation) -> str:
     """The step that made the relation: "split(i, factor=4), step 3"."""
-    names = stage.named()
+    names = stage.names
     if isinstance(r, SplitRelation):
         size = f"factor={r.factor}" if r.factor is not None else f"nparts={r.nparts}"
         what = f"split({plain(names[r.parent])}, {size})"
@@ -179,7 +179,7 @@ def explain_bound(state: State, name: str, axis: str) -> Derivation:
         )
     loops = loops_of(state)
     stage = loops.stage(name)
-    names = {called: a for a, called in stage.named().items()}
+    names = {called: a for a, called in stage.names.items()}
     if axis not in names:
         raise ScheduleError(
             f"axis {axis!r} of {name}", "there is no such axis", f"one of {', '.join(names)}"
@@ -214,7 +214,7 @@ def _made_bound(loops: Loops, stage: Stage, a: Axis, r: Relation) -> Derivation:
     """The extent of an axis made by a split or fuse follows from that of its parents."""
     extents = loops.domain(stage.name).extents
     size = loops.show(extents[a])
-    claim = f"{stage.name}.{plain(stage.named()[a])} = [0, {size}]: {size} iterations"
+    claim = f"{stage.name}.{plain(stage.names[a])} = [0, {size}]: {size} iterations"
     by = origin(loops.state, stage, r)
     if isinstance(r, FuseRelation):
         parts = loops.show(extents[r.outer]), loops.show(extents[r.inner])

@@ -98,7 +98,7 @@ def explain_guard(state: State, name: str, axis: str) -> Derivation:
     if name not in kept or not isinstance(loops.stage(name).op, ComputeOp):
         raise ScheduleError(f"guards of {name}", "it has no loops that a schedule made")
     stage = loops.stage(name)
-    names = {called: a for a, called in stage.named().items()}
+    names = {called: a for a, called in stage.names.items()}
     if axis not in names:
         raise ScheduleError(
             f"axis {axis!r} of {name}", "there is no such axis", f"one of {', '.join(names)}"

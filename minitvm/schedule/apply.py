@@ -92,7 +92,7 @@ def replay(state: State, steps: tuple[Step, ...]) -> State:
 
 def loop(stage: Stage, name: str, verb: str) -> tuple[int, Axis]:
     """Depth and axis of the loop called `name`; if it is gone, the error says what became of it."""
-    names = stage.named()
+    names = stage.names
     for d, a in enumerate(stage.leaves):
         if names[a] == name:
             return d, a

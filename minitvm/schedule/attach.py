@@ -135,7 +135,7 @@ def _sources(state: State, exprs: Iterable[Expr]) -> set[str]:
 def _refuse(state: State, s: Stage, reader: str, who: list[str]) -> None:
     legal = legal_places(state, s.name)
     assert isinstance(s.attach, At)
-    here = f"{s.attach.stage}.{state.stage(s.attach.stage).named()[s.attach.axis]}"
+    here = f"{s.attach.stage}.{state.stage(s.attach.stage).names[s.attach.axis]}"
     fix = f"one of {', '.join(legal)}" if legal else "compute_root, or attach the readers first"
     if _legal_after(state, s, who):
         first = [r for r in who if r != s.attach.stage]
@@ -176,7 +176,7 @@ def reader_tree(state: State, name: str, legal: set[str]) -> str:
 
     def lines(stage: Stage, depth: int) -> list[str]:
         found: list[str] = []
-        names = stage.named()
+        names = stage.names
         for a in stage.leaves:
             here = f"{stage.name}.{names[a]}"
             mark = f"    <- {name} can be computed here" if here in legal else ""
@@ -199,7 +199,7 @@ def legal_places(state: State, name: str) -> list[str]:
     for target in state.stages:
         if target.name == name or isinstance(target.attach, Inline):
             continue
-        names = target.named()
+        names = target.names
         for a in target.leaves:
             moved = state.with_stage(state.stage(name).change(attach=At(target.name, a)))
             try:

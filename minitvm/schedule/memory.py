@@ -183,7 +183,7 @@ def check_store(state: State) -> None:
 def set_store_predicate(state: State, step: SetStorePredicate, stage: Stage) -> State:
     """The stage stores only where the conditions hold."""
     what = f"set_store_predicate of {stage.name}"
-    names = stage.named()
+    names = stage.names
     axes = {name: a for a, name in names.items()}
     missing = [n for n in step.axes if n not in axes]
     if missing:

@@ -59,7 +59,7 @@ def _checked(state: State, stage: Stage, step: RFactor) -> tuple[ComputeOp, Redu
     op, what = stage.op, f"rfactor of {step.axis!r} in {stage.name}"
     if not isinstance(op, ComputeOp) or op.reduction is None:
         raise ScheduleError(what, "it is not a reduction")
-    names = stage.named()
+    names = stage.names
     found = [a for a in stage.leaves if names[a] == step.axis]
     if not found or found[0].kind != "reduce":
         reduce = ", ".join(names[a] for a in stage.leaves if a.kind == "reduce")

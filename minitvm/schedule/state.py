@@ -122,10 +122,6 @@ class Stage(NamedTuple):
         """Every axis the stage has or had: the op's own, then those made by splits and fuses."""
         return list(self.names)
 
-    def named(self) -> dict[Axis, str]:
-        """Every axis and what steps call it."""
-        return self.names
-
     def change(self, **fields: Any) -> Stage:
         """A copy with some fields replaced."""
         return self._replace(**fields)

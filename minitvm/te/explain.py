@@ -72,7 +72,7 @@ def bound(state: State, stage: Stage, axis: Any) -> Derivation:
         return explain_bound(state, stage.name, axis)
     if isinstance(axis, int) and isinstance(stage.op, ComputeOp) and 0 <= axis < len(stage.op.axis):
         axis = stage.op.axis[axis]
-    names = stage.named()
+    names = stage.names
     if not isinstance(axis, Axis) or axis not in names:
         shown = axis.name if isinstance(axis, Axis) else axis
         why = "it has no such axis" if names else "it has no axes: all of it is there at once"
@@ -84,7 +84,7 @@ def bound(state: State, stage: Stage, axis: Any) -> Derivation:
 def guard(state: State, loop: Axis) -> Derivation:
     """The guards on a loop of any stage."""
     for stage in state.stages:
-        names = stage.named()
+        names = stage.names
         if isinstance(loop, Axis) and loop in names:  # pyright: ignore[reportUnnecessaryIsInstance]
             return explain_guard(state, stage.name, names[loop])
     stages = ", ".join(s.name for s in state.stages)

@@ -120,7 +120,7 @@ def _fetch(state: State, name: str, names: _Names) -> list[str]:
 
 
 def _axis_name(state: State, stage: str, axis: str, names: _Names) -> str:
-    return names.axis(next(a for a, name in state.stage(stage).named().items() if name == axis))
+    return names.axis(next(a for a, name in state.stage(stage).names.items() if name == axis))
 
 
 def _line(state: State, after: State, step: Step, names: _Names) -> str:

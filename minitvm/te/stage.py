@@ -95,7 +95,7 @@ class StageView:
 
     def _names(self) -> list[str]:
         """What steps call the current loops."""
-        names = self._stage.named()
+        names = self._stage.names
         return [names[a] for a in self._stage.leaves]
 
     def axis_name(self, a: Any, verb: str) -> str:
@@ -113,7 +113,7 @@ class StageView:
                 f"that axis belongs to {others[0] if others else 'no stage here'}",
                 f"one of its loops: {', '.join(self._names()) or 'it has none'}",
             )
-        return self._stage.named()[a]
+        return self._stage.names[a]
 
     def split(
         self,

@@ -60,7 +60,7 @@ def predicate(stage: Stage, cond: Any) -> tuple[tuple[str, ...], tuple[str, ...]
 
     A thread in it stands for the loop that is bound to it.
     """
-    what, names = f"set_store_predicate of {stage.name}", stage.named()
+    what, names = f"set_store_predicate of {stage.name}", stage.names
     conds = list(_conditions(cond))
     if cond is TRUE or cond is FALSE:
         raise ScheduleError(what, f"the condition is always {cond is TRUE}", "leave it out")

@@ -42,10 +42,10 @@ def compute_at(d: Draw) -> list[Step]:
         return [ComputeAt(stage.name, at[0].name, at[1].name)] if at else []
     legal = set(legal_places(d.state, stage.name))
     places = [
-        (host.name, host.named()[a])
+        (host.name, host.names[a])
         for host in d.state.stages
         for a in d.loops(host)
-        if f"{host.name}.{host.named()[a]}" in legal
+        if f"{host.name}.{host.names[a]}" in legal
     ]
     return [ComputeAt(stage.name, *pick(d.rng, places))] if places else []
 
@@ -80,7 +80,7 @@ def _store_around(d: Draw, step: Step) -> StoreAt:
     """Storage at the loop that `step` computes a stage at, or at one around it."""
     assert isinstance(step, ComputeAt)
     target = d.state.stage(step.target)
-    names = [target.named()[a] for a in target.leaves]
+    names = [target.names[a] for a in target.leaves]
     return StoreAt(step.stage, target.name, pick(d.rng, names[: names.index(step.axis) + 1]))
 
 
@@ -150,7 +150,7 @@ def tensorize(d: Draw) -> list[Step]:
     steps: list[Step] = []
     outer: list[str] = []
     inner: list[str] = []
-    names = stage.named()
+    names = stage.names
     for a in (*stage.op.axis, *stage.op.reduce_axis):
         if a not in tile:
             outer.append(names[a])
@@ -251,7 +251,7 @@ def set_store_predicate(d: Draw) -> list[Step]:
 
 def _overruns(stage: Stage) -> list[tuple[Axis, int, str, str]]:
     """The splits of data axes that run over the end: (axis, factor, outer loop, inner loop)."""
-    names = stage.named()
+    names = stage.names
     return [
         (r.parent, r.factor, names[r.outer], names[r.inner])
         for r in stage.relations

@@ -102,7 +102,7 @@ def _axes(program: Program) -> dict[Var, tuple[str, str, Axis]]:
     """loop variable -> its stage, its name in the schedule, its axis"""
     found: dict[Var, tuple[str, str, Axis]] = {}
     for name, domain in program.domains.items():
-        named = program.state.stage(name).named()
+        named = program.state.stage(name).names
         found |= {v: (name, named[a], a) for a, v in domain.loops.items()}
     return found
 

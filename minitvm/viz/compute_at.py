@@ -190,7 +190,7 @@ def places(
     found = [_costs("root", 0, at_root, whole, producer, cache, uses)]
     refused: list[Refusal] = []
     stage = s.state.stage(consumer)
-    names = [stage.named()[a] for a in stage.leaves]
+    names = [stage.names[a] for a in stage.leaves]
     for name, depth in [*zip(names, range(len(names)), strict=True), ("inline", 0)]:
         try:
             made = placed(s, producer, consumer, name)
@@ -210,7 +210,7 @@ def placed(s: Schedule, producer: str, consumer: str, place: str) -> Schedule:
     elif place == "inline":
         new[producer].compute_inline()
     else:
-        axis = next(a for a, n in new.state.stage(consumer).named().items() if n == place)
+        axis = next(a for a, n in new.state.stage(consumer).names.items() if n == place)
         new[producer].compute_at(new[consumer], axis)
     return new
 

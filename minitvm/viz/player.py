@@ -259,7 +259,7 @@ class NestPlayer(Visual):
     def _key_of(self, axis: Axis) -> str:
         """The key of an axis's bar; empty if it has none."""
         for key, (stage, name) in self._owners().items():
-            if self.schedule.state.stage(stage).named().get(axis) == name:
+            if self.schedule.state.stage(stage).names.get(axis) == name:
                 return key
         return ""
 
@@ -330,7 +330,7 @@ def arguments(state: State) -> tuple[Tensor, ...]:
 
 def axes_of(stage: StageView) -> dict[str, Axis]:
     """The axes of a stage by the name that steps call them."""
-    named = stage.schedule.state.stage(stage.name).named()
+    named = stage.schedule.state.stage(stage.name).names
     return {name: axis for axis, name in named.items()}
 
 

@@ -145,7 +145,7 @@ def formula_lines(
         if isinstance(op, PlaceholderOp):
             continue
         lines.append(CodeLine(formula(stage)))
-        named = stage.named()
+        named = stage.names
         for axis in (*op.axis, *op.reduce_axis) if isinstance(op, ComputeOp) else ():
             key = f"axis:{stage.name}/{axis.name}"
             loops = [keys[o] for a in _leaves(stage, axis) if (o := (stage.name, named[a])) in keys]
