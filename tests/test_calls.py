@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import minitvm as tvm
-from minitvm import te, testing, tir, topi
+from minitvm import accesses, cachesim, edu, te, testing, tir, topi, viz, vta
 
 ROOT = Path(__file__).parent.parent
 SHEET = (ROOT / "docs/calls.md").read_text(encoding="utf-8")
@@ -18,6 +18,11 @@ ROOMS: dict[str, Any] = {
     "te": te,
     "tir": tir,
     "topi": topi,
+    "viz": viz,
+    "accesses": accesses,
+    "cachesim": cachesim,
+    "vta": vta,
+    "edu": edu,
     "tvm": SimpleNamespace(**{n: getattr(tvm, n) for n in tvm.__all__}, testing=testing),
     "s": te.Schedule,
     "s[C]": te.StageView,
