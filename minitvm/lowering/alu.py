@@ -35,7 +35,7 @@ from minitvm.tir import (
 )
 
 from .machine import element_size, machine, memory_of, prefix
-from .statements import stores
+from .statements import peeled, stores
 
 OPERATIONS = {"add": "add", "mul": "mul", "min": "min", "max": "max", "shr": "shr", "shl": "shr"}
 LEAST, MOST = -(1 << 15), (1 << 15) - 1  # an immediate has 16 bits
@@ -77,11 +77,7 @@ def inject_alu_intrin(s: Stmt) -> Stmt:
 
 
 def _operation(body: Stmt) -> Stmt:
-    loops: list[For] = []
-    inside = body
-    while isinstance(inside, For):
-        loops.append(inside)
-        inside = inside.body
+    loops, inside = peeled(body)
     if not isinstance(inside, Store):
         raise LoweringError(
             f"pragma alu around\n{text(body)}",

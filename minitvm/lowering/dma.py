@@ -43,7 +43,7 @@ from minitvm.tir import (
 
 from .interval import sweep
 from .machine import memory_of, prefix
-from .statements import stores
+from .statements import peeled, stores
 from .units import COPY
 
 
@@ -89,11 +89,7 @@ def inject_dma_intrin(s: Stmt) -> Stmt:
 
 def _copy(body: Stmt) -> Copy:
     """The loops of a copy, its store and its load; or LoweringError."""
-    loops: list[For] = []
-    inside = body
-    while isinstance(inside, For):
-        loops.append(inside)
-        inside = inside.body
+    loops, inside = peeled(body)
     if not isinstance(inside, Store):
         guarded = isinstance(inside, If)
         raise LoweringError(

@@ -32,3 +32,12 @@ def every(s: Stmt) -> Iterator[Stmt]:
 def stores(s: Stmt) -> bool:
     """Does anything happen in `s`?"""
     return any(isinstance(part, Store | Evaluate) for part in every(s))
+
+
+def peeled(s: Stmt) -> tuple[list[For], Stmt]:
+    """The loops that `s` begins with, outermost first, and the statement inside of them."""
+    loops: list[For] = []
+    while isinstance(s, For):
+        loops.append(s)
+        s = s.body
+    return loops, s
