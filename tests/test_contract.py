@@ -22,7 +22,7 @@ NOT_YET = {  # name -> what brings it
 }
 CALLS = """
 te.placeholder(shape, dtype, name)
-te.compute(shape, fcompute, name, tag)
+te.compute(shape, fcompute, name, tag, attrs)
 te.var(name, dtype)
 te.size_var(name, dtype)
 te.const(value)
@@ -80,6 +80,10 @@ tir.decl_buffer(shape, dtype, name, *, scope, strides, offset_factor)
 tir.ir_builder.create()
 tir.call_packed(name)
 tir.Select(cond, a, b)
+tir.max(a, b)
+tir.min(a, b)
+tir.exp(x)
+tir.if_then_else(cond, a, b)
 tvm.lower(s, args, name, *, target, passes, until, watch, simple_mode, binds)
 tvm.build(s, args, target, name, *, target_host, binds)
 tvm.load(path)
@@ -87,6 +91,7 @@ tvm.cpu(index)
 tvm.nd.array(source, device, *, ctx)
 tvm.nd.empty(shape, dtype, device, *, ctx)
 tvm.target.Target(text)
+tvm.target.cuda()
 tvm.testing.assert_allclose(actual, desired, rtol, atol)
 tvm.testing.random_schedule(ops, rng)
 tvm.lowering.insert(passes, phase, *)
@@ -113,6 +118,7 @@ vta.verify(program, config)
 """
 NAMES = (
     *("te.all", "te.any", "te.max", "te.min", "te.reduce_axis", "te.Schedule.from_json"),
+    *("tir.all", "tir.any"),
     *("s.outputs", "s.stages", "s.steps", "s.trace", "s[C].op", "s[C].tile", "s[C].fuse"),
     *("s[C].reorder", "s[C].leaf_iter_vars", "s[C].relations", "f.entry_name", "tvm.Target"),
     *("te.schedule.AutoInlineInjective", "te.schedule.AutoInlineElemWise"),

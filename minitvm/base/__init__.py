@@ -1,6 +1,7 @@
 """Ground floor: errors, dtypes, targets and host facts, the node decorator, debug output."""
 
 from . import target
+from .arguments import check_flag, check_text
 from .dtype import (
     BOOL,
     DTYPES,
@@ -59,6 +60,8 @@ __all__ = [
     "Target",
     "VerifyError",
     "as_tuple",
+    "check_flag",
+    "check_text",
     "debug",
     "debug_level",
     "dtype",

@@ -44,7 +44,7 @@ class Target:
         if kind not in (*KINDS, VTA):
             raise ArgumentError(
                 f"target {str(text)!r}",
-                "no such kind of target",
+                "GPUs are no targets yet" if kind == "cuda" else "no such kind of target",
                 f"one of {', '.join((*KINDS, VTA))}",
             )
         if kind == VTA and words:
@@ -91,6 +91,11 @@ class Target:
         cpu = f" -mcpu={self.mcpu}" if self.mcpu else ""
         attr = f" -mattr={self.mattr}" if self.mattr else ""
         return f"{self.kind}{cpu}{attr} -num-cores={self.num_cores}"
+
+
+def cuda(*options: str) -> Target:
+    """Target("cuda"), which is not there yet: an ArgumentError says so."""
+    return Target(" ".join(("cuda", *options)))
 
 
 def _option(word: str, text: str) -> tuple[str, str]:

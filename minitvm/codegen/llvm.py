@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import assert_never
 
 from minitvm.base import BOOL, INT64, BuildError
@@ -29,6 +29,7 @@ from minitvm.tir import (
     is_opaque,
     is_written,
     low,
+    seq,
     walk,
 )
 
@@ -115,8 +116,8 @@ def statement(c: Code, s: Stmt) -> None:
                 else:
                     for part in row:
                         statement(c, part)
-        case Allocate(buffer, body):
-            _allocate(c, buffer, body)
+        case Allocate():
+            _allocate(c, s)
         case Evaluate(Call() as e) if is_opaque(e) and not is_c_function(e, NO_FUNCTION):
             status = call_packed(c, e)
             _give_up_if(c, c.op(f"icmp ne {status}, 0", BOOL))
@@ -314,20 +315,26 @@ def _launch(c: Code, name: str, captured: list[str], extent: Value) -> None:
 # --- memory --------------------------------------------------------------------------------------
 
 
-def _allocate(c: Code, buffer: Buffer, body: Stmt) -> None:
-    """Memory aligned to a cache line: on the stack if it is small and of known size."""
-    n = elements(buffer)
-    if buffer in c.private or (isinstance(n, int) and _fits(c, buffer, n)):
-        _on_stack(c, buffer, n)
-        with c.scope():
-            statement(c, body)
-    else:
-        raw = _on_heap(c, buffer, n)
-        c.heap.append(raw)
-        with c.scope():
-            statement(c, body)
-        c.run("free", ("ptr", c.heap.pop()))
-    del c.pointers[buffer]
+def _allocate(c: Code, s: Stmt) -> None:
+    """Memory aligned to a cache line: on the stack if it is small and of known size.
+
+    Allocations that end with `s` come one after another, without a call for each.
+    """
+    with ExitStack() as ends:
+        while isinstance(s, Allocate):
+            n = elements(s.buffer)
+            if s.buffer in c.private or (isinstance(n, int) and _fits(c, s.buffer, n)):
+                _on_stack(c, s.buffer, n)
+            else:
+                c.heap.append(_on_heap(c, s.buffer, n))
+                ends.callback(lambda: c.run("free", ("ptr", c.heap.pop())))
+            ends.callback(c.pointers.pop, s.buffer)
+            ends.enter_context(c.scope())
+            s = s.body
+            if isinstance(s, Seq) and s.body and isinstance(s.body[-1], Allocate):
+                statement(c, seq(*s.body[:-1]))
+                s = s.body[-1]
+        statement(c, s)
 
 
 def _fits(c: Code, buffer: Buffer, n: int) -> bool:

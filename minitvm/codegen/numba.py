@@ -243,9 +243,8 @@ class NumbaPrinter(PythonPrinter):
 
     # --- statements ---
 
-    def lines(self, s: Stmt, depth: int = 0) -> Iterator[str]:
-        """The lines of `s`, indented by `depth` levels of four spaces."""
-        lines = super().lines(s, depth)
+    def _statement(self, s: Stmt, depth: int) -> Iterator[str]:
+        lines = super()._statement(s, depth)
         if isinstance(s, For) and self._is_shared(s):
             yield next(lines)
             i = self.name(s.var)

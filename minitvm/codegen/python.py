@@ -45,6 +45,7 @@ from minitvm.tir import (
     extents_of,
     first_element,
     high,
+    in_order,
     is_index,
     is_memory,
     is_opaque,
@@ -268,6 +269,10 @@ class PythonPrinter(Printer):
 
     def lines(self, s: Stmt, depth: int = 0) -> Iterator[str]:
         """The lines of `s`, indented by `depth` levels of four spaces."""
+        for part in in_order(s):
+            yield from self._statement(part, depth)
+
+    def _statement(self, s: Stmt, depth: int) -> Iterator[str]:
         tab = TAB * depth
         match s:
             case For(var, extent, body):
@@ -283,15 +288,11 @@ class PythonPrinter(Printer):
                 if orelse is not None:
                     yield f"{tab}else:"
                     yield from self.lines(orelse, depth + 1)
-            case Seq(body):
-                for part in body:
-                    yield from self.lines(part, depth)
-                if not body:
-                    yield f"{tab}pass"
-            case Allocate(buffer, body):
+            case Seq():
+                yield f"{tab}pass"
+            case Allocate(buffer):
                 size = self.expr(elements(buffer))
                 yield f"{tab}{self.name(buffer)} = np.empty({size}, np.{self._kept(buffer.dtype)})"
-                yield from self.lines(body, depth)
             case Evaluate(Call(name, (i, n))) if name == IN_BOUNDS:
                 yield f"{tab}{IN_BOUNDS}({self.expr(i)}, {self.expr(n)})"
             case Evaluate(Call() as e) if is_opaque(e):

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from math import prod
 
+from minitvm.accel import Memory
 from minitvm.base import Target
-from minitvm.schedule import At, Stage
+from minitvm.schedule import PRAGMAS, At, Stage
 from minitvm.tensor import ComputeOp
 from minitvm.tir import (
     Allocate,
@@ -31,6 +33,7 @@ from .count import Run, runs, times
 from .derive import Loops, made_by, origin
 from .flatten import flatten
 from .guards import stores_of
+from .machine import SCOPES, element_size
 from .pipeline import PASSES
 from .sliding import slide
 from .tidy import tidy
@@ -82,6 +85,8 @@ def cautions(loops: Loops, target: Target) -> tuple[Caution, ...]:
             found += _guarded(stage, final)
             found += _parallel(loops, stage, target)
             found += _unrolled(loops, stage)
+            found += _unknown(stage)
+            found += _tiny_transfers(loops, stage)
             found += _recomputed(loops, stage, stage.op)
             found += _kept_nothing(loops, stage, stage.op)
     return tuple(dict.fromkeys(found))
@@ -255,6 +260,35 @@ def _unrolled(loops: Loops, stage: Stage) -> Iterator[Caution]:
                 f"it stays a loop: {size} statements, and at most {MOST} are written out",
                 "split it, and unroll the inner part",
             )
+
+
+def _unknown(stage: Stage) -> Iterator[Caution]:
+    for a in stage.leaves:
+        for key in (key for key, _ in stage.note(a).pragmas if key not in PRAGMAS):
+            yield Caution(
+                stage.name,
+                f"pragma {key} on loop {a.name} of {stage.name}",
+                "no pass knows it: it stays a remark",
+                f"a pass of your own; or one of {', '.join(PRAGMAS)}",
+            )
+
+
+def _tiny_transfers(loops: Loops, stage: Stage) -> Iterator[Caution]:
+    """A copy to or from the accelerator that moves one element at a time."""
+    domain, leaves = loops.domain(stage.name), stage.leaves
+    marked = [n for n, a in enumerate(leaves) if "dma_copy" in dict(stage.note(a).pragmas)]
+    whole = [n for a in leaves if isinstance(n := domain.extents[a], int)]
+    if not marked or len(whole) < len(leaves):
+        return
+    transfers, numbers = prod(whole[: marked[0]]), prod(whole[marked[0] :])
+    if transfers > 1 and numbers <= element_size(SCOPES.get(stage.scope, Memory.OUT)):
+        yield Caution(
+            stage.name,
+            f"pragma dma_copy on loop {leaves[marked[0]].name} of {stage.name}",
+            f"{transfers} transfers of {numbers} numbers: each costs dozens of cycles, "
+            "however small",
+            "the pragma on the outermost axis of the copy",
+        )
 
 
 def _recomputed(loops: Loops, stage: Stage, op: ComputeOp) -> Iterator[Caution]:

@@ -11,7 +11,6 @@ import numpy as np
 
 from minitvm.tir import (
     TRUE,
-    Allocate,
     Binary,
     Compare,
     Const,
@@ -26,11 +25,11 @@ from minitvm.tir import (
     Not,
     Pragma,
     Product,
-    Seq,
     Stmt,
     Store,
     Var,
     high,
+    in_order,
     is_index,
     variables,
     walk,
@@ -63,6 +62,13 @@ Conditions: TypeAlias = tuple[Expr, ...]
 def _runs(
     s: Stmt, loops: tuple[For, ...], conditions: Conditions, guards: Conditions
 ) -> Iterator[Run]:
+    for part in in_order(s):
+        yield from _runs_of(part, loops, conditions, guards)
+
+
+def _runs_of(
+    s: Stmt, loops: tuple[For, ...], conditions: Conditions, guards: Conditions
+) -> Iterator[Run]:
     match s:
         case Store():
             yield Run(s, loops, conditions, guards)
@@ -74,10 +80,7 @@ def _runs(
             yield from _runs(body, loops, (*conditions, *new), needed)
             if orelse is not None:
                 yield from _runs(orelse, loops, (*conditions, Not(cond)), guards)
-        case Seq(body):
-            for part in body:
-                yield from _runs(part, loops, conditions, guards)
-        case Allocate(_, body) | Pragma(_, _, body):
+        case Pragma(_, _, body):
             yield from _runs(body, loops, conditions, guards)
         case _:
             return

@@ -1,4 +1,4 @@
-"""Where Python's stack ends: what is lowered nests one level deeper with every stage."""
+"""Where Python's stack ends: loops inside loops inside loops."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ def within_stack(what: str) -> Generator[None]:
     except RecursionError:
         raise LoweringError(
             what,
-            f"its loops nest deeper than {sys.getrecursionlimit()} calls of Python: each stage "
-            "stands in the memory of those before it",
-            "several programs, with a te.placeholder where the next one goes on",
+            f"its loops nest deeper than {sys.getrecursionlimit()} calls of Python",
+            "fuse loops, or compute_root what is computed inside of them",
         ) from None

@@ -8,12 +8,14 @@ from minitvm.tensor import facts_of, is_from_data
 from minitvm.tir import (
     INF,
     TRUE,
+    Allocate,
     Compare,
     Expr,
     FloorDiv,
     For,
     If,
     Index,
+    Seq,
     Stmt,
     Var,
     add,
@@ -25,6 +27,7 @@ from minitvm.tir import (
     linear,
     low,
     map_children,
+    map_parts,
     maximum,
     minimum,
     nonneg,
@@ -68,6 +71,8 @@ def partition(s: Stmt) -> Stmt:
         stop, held = _certain_below(s)
         if held:
             return _split_symbolic(s, stop, held)
+    if isinstance(s, Seq | Allocate):
+        return map_parts(s, partition)
     return map_children(s, partition, _same)
 
 
@@ -79,13 +84,12 @@ def _inner_guards(s: Stmt) -> list[Expr]:
     """The conditions of the likely guards inside the loops of `s`, conjunctions taken apart."""
     found: dict[int, Expr] = {}
 
-    def visit(s: Stmt, looped: bool) -> None:
+    waiting = [(s, False)]  # statements, and whether a loop of `s` is around
+    while waiting:
+        s, looped = waiting.pop()
         if looped and isinstance(s, If) and s.likely:
             found.update((id(c), c) for c in walk(s.cond) if isinstance(c, Compare))
-        for part in inner(s):
-            visit(part, looped or isinstance(s, For))
-
-    visit(s, False)
+        waiting += [(part, looped or isinstance(s, For)) for part in reversed(inner(s))]
     return list(found.values())
 
 

@@ -37,8 +37,8 @@ def insert(passes: tuple[Pass, ...], phase: int, f: Pass) -> tuple[Pass, ...]:
     A tuple without `unroll` is in phase 2 from its last pass but `tidy` on.
     Raises ArgumentError for a phase that is not 0 .. 3, or a tuple without `flatten`.
     """
-    names = names_of(passes)
-    if phase not in (0, 1, 2, 3):
+    names, _ = names_of(passes), names_of((f,))
+    if type(phase) is not int or not 0 <= phase <= 3:
         raise ArgumentError(
             f"insert {f.__name__} in phase {phase!r}", "there are four phases", "0, 1, 2 or 3"
         )

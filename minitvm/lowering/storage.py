@@ -30,7 +30,7 @@ from minitvm.tir import (
     walk,
 )
 
-from .statements import inner
+from .statements import every, inner
 
 Sharers: TypeAlias = dict[Buffer, Buffer]
 
@@ -49,7 +49,10 @@ def storage_rewrite(s: Stmt) -> Stmt:
     Only buffers of one scope, type and constant size share, none across a parallel loop (each
     thread needs its own), and none in "local" memory.
     """
-    return _Sharing().stmt(s, (), frozenset(), {})
+    sharing = _Sharing()
+    for part in reversed(list(every(s))):  # inner ones first: chains are longer than Python's stack
+        sharing.used(part, {})
+    return sharing.stmt(s, (), frozenset(), {})
 
 
 def _key(b: Buffer) -> tuple[object, ...] | None:
@@ -86,16 +89,54 @@ class _Sharing:
     def stmt(
         self, s: Stmt, free: tuple[Buffer, ...], later: frozenset[Buffer], to: Sharers
     ) -> Stmt:
-        """`s` rewritten."""
+        """`s` rewritten: what it allocates, and does one after another, without a call for each."""
+        chain: list[tuple[Allocate | Seq, list[Stmt]]] = []  # the links, new parts but the last
+        while isinstance(s, Allocate) or (isinstance(s, Seq) and s.body):
+            if isinstance(s, Seq):
+                *parts, last = _joined(s.body)
+                chain.append((s, self.first(parts, last, free, later, to)))
+                s = last
+                continue
+            b = to.get(s.buffer, s.buffer)
+            old = self.sharer(s, b, free, later, to)
+            if old is not None:
+                to = {**to, s.buffer: old}
+            else:
+                chain.append((s if b is s.buffer else Allocate(b, s.body), []))
+                free, later = (*free, b), later - {b}  # nobody outside knows it
+            s = s.body
+        new = self.one(s, free, later, to)
+        for link, first in reversed(chain):
+            if isinstance(link, Allocate):
+                new = link if new is link.body else Allocate(link.buffer, new)
+            else:
+                parts = (*first, new)
+                kept = len(parts) == len(link.body) and all(map(operator.is_, parts, link.body))
+                new = link if kept else seq(*parts)
+        return new
+
+    def first(
+        self,
+        parts: list[Stmt],
+        last: Stmt,
+        free: tuple[Buffer, ...],
+        later: frozenset[Buffer],
+        to: Sharers,
+    ) -> list[Stmt]:
+        """`parts` rewritten, each with those after it, up to `last`, in mind."""
+        after = [later]
+        for part in reversed([*parts[1:], last] if parts else []):
+            after.append(after[-1] | self.used(part, to))
+        after.reverse()
+        return [self.stmt(p, free, a, to) for p, a in zip(parts, after[:-1], strict=True)]
+
+    def one(self, s: Stmt, free: tuple[Buffer, ...], later: frozenset[Buffer], to: Sharers) -> Stmt:
+        """A loop, branch, store, ... rewritten."""
 
         def renamed(e: Any) -> Any:
             return e if isinstance(e, int) or not to else rebuffer(e, to)
 
         match s:
-            case Allocate():
-                return self.allocate(s, free, later, to)
-            case Seq(parts):
-                return self.seq(s, parts, free, later, to)
             case For(body=body, kind=kind):
                 here = later | self.used(body, to)
                 known = () if kind in ("parallel", "bind") else free
@@ -105,39 +146,22 @@ class _Sharing:
             case _:
                 return rebuffer(s, to) if to else s
 
-    def seq(
+    def sharer(
         self,
-        s: Seq,
-        parts: tuple[Stmt, ...],
+        s: Allocate,
+        b: Buffer,
         free: tuple[Buffer, ...],
         later: frozenset[Buffer],
         to: Sharers,
-    ) -> Stmt:
-        """The statements of `s`, each with those after it in mind."""
-        if not parts:
-            return s
-        parts = _joined(parts)
-        after = [later]
-        for part in reversed(parts[1:]):
-            after.append(after[-1] | self.used(part, to))
-        after.reverse()
-        new = [self.stmt(p, free, a, to) for p, a in zip(parts, after, strict=True)]
-        unchanged = len(new) == len(s.body) and all(map(operator.is_, new, s.body))
-        return s if unchanged else seq(*new)
-
-    def allocate(
-        self, s: Allocate, free: tuple[Buffer, ...], later: frozenset[Buffer], to: Sharers
-    ) -> Stmt:
-        """The body of `s` in memory that is there already, or in its own."""
-        b = to.get(s.buffer, s.buffer)
+    ) -> Buffer | None:
+        """The buffer that is there already and may serve as `b`, the one that `s` allocates."""
         key, used = _key(b), self.used(s.body, to)
         for old in free if key is not None else ():
             if _key(old) != key or (old in later and old is not b):
                 continue
             if old is b or old not in used or self.in_place(old, b, s.body, to):
-                return self.stmt(s.body, free, later, {**to, s.buffer: old})
-        new = self.stmt(s.body, (*free, b), later - {b}, to)  # nobody outside knows it
-        return s if new is s.body else Allocate(b, new)
+                return old
+        return None
 
     def in_place(self, old: Buffer, new: Buffer, body: Stmt, to: Sharers) -> bool:
         """May `new` overwrite `old`: is what `body` does first the last that reads `old`?"""

@@ -5,12 +5,15 @@ from __future__ import annotations
 from dataclasses import replace
 
 from minitvm.tir import (
+    Allocate,
     Evaluate,
     For,
     Pragma,
+    Seq,
     Stmt,
     Store,
     map_children,
+    map_parts,
     seq,
     substitute,
 )
@@ -38,6 +41,8 @@ def _unroll(s: Stmt, auto: int, explicit: bool) -> Stmt:
         return _unroll(s.body, int(s.value), explicit)
     if isinstance(s, Pragma) and s.key == "unroll_explicit":
         explicit = bool(s.value)
+    if isinstance(s, Allocate | Seq):
+        return map_parts(s, lambda c: _unroll(c, auto, explicit))
     s = map_children(s, lambda c: _unroll(c, auto, explicit), lambda e: e)
     if not isinstance(s, For):
         return s

@@ -19,6 +19,7 @@ from minitvm.tir import (
     Where,
     elements,
     map_children,
+    map_parts,
     rewrite_expr,
     walk,
 )
@@ -51,7 +52,9 @@ def _under(s: Stmt, facts: Facts) -> Stmt:
             c = expr(cond)
             kept = new is body and other is orelse and c is cond
             return s if kept else If(c, new, other, likely)
-        case For() | Seq() | Allocate() | Pragma():
+        case Seq() | Allocate():
+            return map_parts(s, lambda c: _under(c, facts))
+        case For() | Pragma():
             return map_children(s, lambda c: _under(c, facts), expr)
         case _:
             return map_children(s, lambda c: c, expr)

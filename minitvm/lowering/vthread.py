@@ -25,6 +25,7 @@ from minitvm.tir import (
     add,
     elements,
     first_element,
+    in_order,
     is_written,
     mul,
     rewrite,
@@ -225,18 +226,23 @@ def check_threads(body: Stmt) -> None:
     A kernel is what the outermost loop that is bound to a thread holds.
     """
 
-    def kernel(s: Stmt, seen: dict[str, For] | None) -> None:
-        if isinstance(s, For) and s.kind == "bind" and not is_virtual(s.thread):
-            seen = {} if seen is None else seen
-            first = seen.setdefault(s.thread, s)
-            if not same(first.extent, s.extent):
-                raise LoweringError(
-                    f"loop {s.var.name!r} bound to {s.thread!r}",
-                    f"it has {text(s.extent)} iterations, loop {first.var.name!r} of the same "
-                    f"kernel has {text(first.extent)}: a thread index has one range",
-                    "split both by the same nparts, and bind the outer parts",
-                )
-        for c in inner(s):
-            kernel(c, seen)
+    def kernel(s: Stmt, around: dict[str, For] | None) -> None:
+        for part in in_order(s):
+            seen = around
+            if isinstance(part, For) and part.kind == "bind" and not is_virtual(part.thread):
+                seen = {} if around is None else around
+                _same_extent(part, seen.setdefault(part.thread, part))
+            for c in () if isinstance(part, Allocate) else inner(part):
+                kernel(c, seen)
 
     kernel(body, None)
+
+
+def _same_extent(loop: For, first: For) -> None:
+    if not same(first.extent, loop.extent):
+        raise LoweringError(
+            f"loop {loop.var.name!r} bound to {loop.thread!r}",
+            f"it has {text(loop.extent)} iterations, loop {first.var.name!r} of the same "
+            f"kernel has {text(first.extent)}: a thread index has one range",
+            "split both by the same nparts, and bind the outer parts",
+        )

@@ -53,7 +53,7 @@ class NDArray(np.ndarray[Any, np.dtype[Any]]):
 
 def array(source: Any, device: Device | None = None, ctx: Device | None = None) -> NDArray:
     """A new contiguous array with the contents of `source`."""
-    _on_cpu(device or ctx)
+    _on_cpu(ctx if device is None else device)
     with _explained(f"nd.array of a {type(source).__name__}", "numbers in rows of equal length"):
         made = np.array(source, order="C")
     known(made.dtype.name)
@@ -64,7 +64,7 @@ def empty(
     shape: Any, dtype: str = "float32", device: Device | None = None, ctx: Device | None = None
 ) -> NDArray:
     """A new array with undefined contents."""
-    _on_cpu(device or ctx)
+    _on_cpu(ctx if device is None else device)
     kind = known(dtype).numpy
     with _explained(f"nd.empty({reprlib.repr(shape)})", "a tuple of integers >= 0"):
         return np.empty(shape, kind).view(NDArray)

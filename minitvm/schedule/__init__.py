@@ -1,6 +1,6 @@
 """Schedules as data: a Step says what to do, `apply` does it to a State."""
 
-from .apply import apply, ceildiv, loop, replay
+from .apply import PRAGMAS, apply, ceildiv, loop, replay
 from .attach import check_attach, effective_readers, legal_places, path, position
 from .dataflow import axis_names, layout_index, map_bodies, reread
 from .initial import initial
@@ -55,6 +55,7 @@ from .threads import TAGS, check_tag, is_shared_by, is_virtual, scope_rank, thre
 
 __all__ = [
     "NAMES",
+    "PRAGMAS",
     "STEPS",
     "TAGS",
     "Annotate",

@@ -3,6 +3,7 @@ all that happens. Steps that rewrite formulas are in dataflow.py."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -59,10 +60,11 @@ from .tensorize import tensorize
 
 _WITHOUT_FORMULA: dict[type[Any], str] = {ExternOp: "an extern operation", ScanOp: "a scan"}
 KINDS = ("vectorize", "unroll", "parallel")
-PRAGMAS = (
+PRAGMAS = (  # those on which passes act, by a limit, or 0 and 1
     *("auto_unroll_max_step", "unroll_explicit"),
     *("dma_copy", "alu", "coproc_sync", "trim_loop", "skip_dma_copy", "skip_alu"),
 )
+STEPS_OF = ("double_buffer", "prefetch")  # pragmas that steps of their own make
 
 
 def apply(state: State, step: Step) -> State:
@@ -310,11 +312,12 @@ def _note(state: State, stage: Stage, a: Axis, **fields: Any) -> State:
 def _pragma(state: State, step: Pragma) -> State:
     stage = _scheduled(state, step.stage, "pragma")
     _, a = loop(stage, step.axis, "pragma")
-    if step.key not in PRAGMAS:
-        raise ScheduleError(
-            f"pragma {step.key!r}", "no pass knows it", f"one of {', '.join(PRAGMAS)}"
-        )
-    if not isinstance(step.value, int) or step.value < 0:
+    what = f"pragma {step.key!r}"
+    if step.key in STEPS_OF:
+        raise ScheduleError(what, "a step of its own makes it", f"s[C].{step.key}(...)")
+    if not re.fullmatch(r"[A-Za-z_][\w.]*", step.key):
+        raise ScheduleError(what, "it is no name", f"a word, such as {', '.join(PRAGMAS)}")
+    if step.key in PRAGMAS and (not isinstance(step.value, int) or step.value < 0):
         raise ScheduleError(f"pragma {step.key} = {step.value!r}", "its value is an int >= 0")
     return _note(state, stage, a, pragmas=(*stage.note(a).pragmas, (step.key, step.value)))
 

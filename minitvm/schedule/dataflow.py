@@ -50,7 +50,8 @@ def map_bodies(op: ComputeOp, f: Callable[[Any], Any]) -> ComputeOp:
         sources, init = tuple(f(s) for s in e.sources), tuple(f(s) for s in e.init)
         return Reduce(e.reducer, sources, e.axes, f(e.where), init, e.value_index, e.dtype)
 
-    return ComputeOp(op.name, op.axis, op.reduce_axis, tuple(body(e) for e in op.body), op.tag)
+    bodies = tuple(body(e) for e in op.body)
+    return ComputeOp(op.name, op.axis, op.reduce_axis, bodies, op.tag, attrs=op.attrs)
 
 
 def reread(
@@ -175,13 +176,14 @@ def cache_write(state: State, step: CacheWrite, scope: str) -> State:
     axes = tuple(axis(f"{a.name}.c", 0, a.extent, "data") for a in op.axis)
     renamed = dict(zip(op.axis, axes, strict=True))
     inner = map_bodies(op, lambda e: substitute(e, renamed))
-    inner = ComputeOp(name, axes, op.reduce_axis, inner.body)
+    inner = ComputeOp(name, axes, op.reduce_axis, inner.body, attrs=op.attrs)
     outer = ComputeOp(
         op.name,
         op.axis,
         (),
         tuple(load(tensor_of(inner, i), *op.axis) for i in range(len(op.body))),
         op.tag,
+        attrs=op.attrs,
     )
     state = state.with_stage(stage.change(op=outer, leaves=outer.axis, names=names_of(outer)))
     n = len(op.body)

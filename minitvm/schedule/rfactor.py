@@ -149,4 +149,4 @@ def _total(
         Reduce(reduction.reducer, sources, (over,), all_of(), reduction.init, i, e.dtype)
         for i, e in enumerate(op.body)
     )
-    return ComputeOp(op.name, op.axis, (over,), body, op.tag)
+    return ComputeOp(op.name, op.axis, (over,), body, op.tag, attrs=op.attrs)

@@ -89,13 +89,14 @@ class Annotate:
 
 @dataclass(frozen=True, slots=True)
 class Pragma:
-    """Attach a remark to a loop; passes that know the key act on it.
+    """Attach a remark to a loop. Passes that know the key act on it; others leave it there.
 
         for i in range(4):            # pragma auto_unroll_max_step = 16
           body(i)                ->   for i in range(4):
                                         body(i)
 
-    Checks: the key is known, and its value makes sense.
+    Checks: the key is a name, and none that another step makes; the value of one that passes know
+    is an int >= 0.
     """
 
     stage: str

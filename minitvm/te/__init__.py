@@ -27,23 +27,22 @@ from minitvm.tensor import (
     sum,
     var,
 )
-from minitvm.tir import all_of as all
-from minitvm.tir import any_of as any
-from minitvm.tir import const, hardware_intrinsic, if_then_else
-
-from .math import (
+from minitvm.tir import (
     abs,
+    all,
+    any,
     atan,
     ceil,
+    const,
     cos,
     cosh,
     erf,
     exp,
     exp2,
     floor,
-    floordiv,
-    floormod,
     fmod,
+    hardware_intrinsic,
+    if_then_else,
     indexdiv,
     indexmod,
     isfinite,
@@ -65,6 +64,8 @@ from .math import (
     truncdiv,
     truncmod,
 )
+
+from .math import floordiv, floormod
 from .notation import define
 from .schedule import Schedule, create_schedule
 from .stage import StageView

@@ -29,9 +29,26 @@ from minitvm.tensor import (
     reduce,
     reduce_axis,
 )
-from minitvm.tir import Index, Var, floordiv, if_then_else, same, split_terms, sub, text
-
-from . import math
+from minitvm.tir import (
+    Index,
+    Var,
+    abs,
+    ceil,
+    erf,
+    exp,
+    floor,
+    floordiv,
+    if_then_else,
+    log,
+    rsqrt,
+    same,
+    sigmoid,
+    split_terms,
+    sqrt,
+    sub,
+    tanh,
+    text,
+)
 
 FORM = re.compile(
     r"^\s*(\w+)\s*\(([^)]*)\)\s*(\+=!|\*=!|max=!|min=!|=)\s*(.*?)\s*(where\b.*)?$", re.S
@@ -39,9 +56,9 @@ FORM = re.compile(
 RANGE = re.compile(r"^(\w+)\s+in\s+(-?\d+)\s*:\s*(-?\d+)$")
 REDUCERS: dict[str, Reducer] = {"+=!": SUM, "*=!": PROD, "max=!": MAX, "min=!": MIN}
 FUNCTIONS: dict[str, Callable[..., Any]] = {
-    name: getattr(math, name)
-    for name in ("exp", "log", "sqrt", "rsqrt", "tanh", "sigmoid", "erf", "abs", "floor", "ceil")
-} | {"max": max, "min": min}
+    **{f.__name__: f for f in (exp, log, sqrt, rsqrt, tanh, sigmoid, erf, abs, floor, ceil)},
+    **{"max": max, "min": min},
+}
 
 
 @dataclass(frozen=True, slots=True)

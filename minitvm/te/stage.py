@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from minitvm.base import ScheduleError, TVMError, as_tuple
+from minitvm.base import ScheduleError, TVMError, as_tuple, check_flag
 from minitvm.schedule import (
     Annotate,
     At,
@@ -128,7 +128,8 @@ class StageView:
         """
         name = self.axis_name(axis, "split")
         sizes = _size(name, factor), _size(name, nparts)
-        self.schedule.apply(Split(self.name, name, *sizes, disable_predication))
+        exact = check_flag("split: disable_predication", disable_predication)
+        self.schedule.apply(Split(self.name, name, *sizes, exact))
         made = self._stage.relations[-1]
         return made.outer, made.inner
 
@@ -180,7 +181,10 @@ class StageView:
         self.schedule.apply(Annotate(self.name, self.axis_name(axis, kind), kind))
 
     def pragma(self, axis: Axis, key: str, value: Any = 1) -> None:
-        """Attach a remark to a loop: pragma(k, "auto_unroll_max_step", 16)."""
+        """Attach a remark to a loop: pragma(k, "auto_unroll_max_step", 16).
+
+        A key that no pass knows stays in the program, for passes of your own.
+        """
         self.schedule.apply(Pragma(self.name, self.axis_name(axis, "pragma"), key, value))
 
     def compute_at(self, target: Any, axis: Axis) -> None:

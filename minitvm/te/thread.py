@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from minitvm.base import ScheduleError, as_tuple
+from minitvm.base import ScheduleError, as_tuple, check_text
 from minitvm.schedule import Stage, check_tag
 from minitvm.tensor import Axis
 from minitvm.tir import FALSE, TRUE, Binary, Compare, Var, index, substitute, text, variables
@@ -36,8 +36,9 @@ def thread_axis(dom: Any = None, tag: str = "", name: str = "") -> ThreadAxis:
     """
     if isinstance(dom, str):
         dom, tag = None, dom
-    check_tag(tag)
-    return ThreadAxis(tag, _extent(dom, tag), name or tag, Var(tag, 0))
+    check_tag(check_text("thread_axis: tag", tag))
+    name = check_text("thread_axis: name", name) or tag
+    return ThreadAxis(tag, _extent(dom, tag), name, Var(tag, 0))
 
 
 def _extent(dom: Any, tag: str) -> int | None:

@@ -121,7 +121,7 @@ def clip_reads(op: ComputeOp) -> ComputeOp:
     body = op.body
     if any(is_from_data(i) for e in loads(op) for i in e.indices):
         body = tuple(_clip(e) for e in op.body)
-    return ComputeOp(op.name, op.axis, op.reduce_axis, body, op.tag, tuple(past))
+    return ComputeOp(op.name, op.axis, op.reduce_axis, body, op.tag, tuple(past), op.attrs)
 
 
 def _is_state(b: Buffer) -> bool:

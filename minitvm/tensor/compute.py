@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import inspect
 import reprlib
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, cast
 
 from minitvm.base import BOOL, DType, ExprError, as_tuple, dtype
 from minitvm.tir import (
@@ -48,14 +48,16 @@ from .tensor import (
 
 def var(name: str = "n", dtype: str = "int32") -> Var:
     """A symbolic size or scalar, fixed when the compiled function is called; it may be negative."""
+    known_name("var", name)
     _integer_type(name, dtype)
-    return Var(known_name("var", name))
+    return Var(name)
 
 
 def size_var(name: str = "n", dtype: str = "int32") -> Var:
     """A symbolic size that is known to be >= 0."""
+    known_name("size_var", name)
     _integer_type(name, dtype)
-    return Var(known_name("size_var", name), 0)
+    return Var(name, 0)
 
 
 def known_name(what: str, name: Any) -> str:
@@ -66,7 +68,7 @@ def known_name(what: str, name: Any) -> str:
 
 
 def _integer_type(name: str, kind: str) -> None:
-    if kind not in ("int32", "int64"):
+    if _dtype(kind) not in ("int32", "int64"):
         raise ExprError(f"var({name!r}, {kind!r})", "symbols are sizes", "int32 or int64")
 
 
@@ -121,15 +123,23 @@ def reduce_axis(dom: Any, *names: str, name: str = "rv") -> Axis:
     return axis(name, lo, extent, "reduce")
 
 
-def compute(shape: Any, fcompute: Callable[..., Any], name: str = "compute", tag: str = "") -> Any:
+def compute(
+    shape: Any,
+    fcompute: Callable[..., Any],
+    name: str = "compute",
+    tag: str = "",
+    attrs: Mapping[str, Any] | None = None,
+) -> Any:
     """The tensor of `shape` whose element at i, j, ... is fcompute(i, j, ...).
 
     One axis a dimension, named after fcompute's arguments. fcompute returns one expression, or a
     tuple of them for several outputs of one shape (then a tuple of tensors comes out).
+    tag and attrs are kept with the operation, for those who schedule it.
     Raises ExprError if the formula has no meaning: wrong number of arguments, a reduction inside a
     larger expression, an axis that is not in scope, a read that may leave its tensor.
     """
     known_name("compute", name)
+    remarks = _remarks(name, attrs)
     dims = dimensions(shape, f"compute {name}")
     names = _argument_names(fcompute, len(dims), name)
     axes = tuple(axis(n, 0, size, "data") for n, size in zip(names, dims, strict=True))
@@ -142,7 +152,7 @@ def compute(shape: Any, fcompute: Callable[..., Any], name: str = "compute", tag
         first = body[0]
         body = tuple(_component(first, i) for i in range(len(first.sources)))
         several = True
-    op = ComputeOp(name, axes, _reduce_axes(body, name), body, tag)
+    op = ComputeOp(name, axes, _reduce_axes(body, name), body, tag, attrs=remarks)
     for e in parts(op):
         check_size(e, f"compute {name}")
     _check(op)
@@ -150,6 +160,15 @@ def compute(shape: Any, fcompute: Callable[..., Any], name: str = "compute", tag
     op = clip_reads(op)
     outputs = tuple(tensor_of(op, i) for i in range(len(body)))
     return outputs if several else outputs[0]
+
+
+def _remarks(name: str, attrs: Any) -> dict[str, Any]:
+    """A copy of `attrs`; ExprError if they are no table."""
+    if not isinstance(attrs, Mapping | None):
+        raise ExprError(
+            f"compute {name}: attrs={reprlib.repr(attrs)}", "not a table", 'attrs={"key": value}'
+        )
+    return dict(cast("Mapping[str, Any]", attrs or {}))
 
 
 def _component(r: Reduce, i: int) -> Reduce:

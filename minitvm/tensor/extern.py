@@ -21,7 +21,7 @@ from minitvm.tir import (
     verify,
 )
 
-from .compute import dimensions
+from .compute import dimensions, known_name
 from .tensor import ExternOp, Tensor, tensor_of
 
 
@@ -43,6 +43,7 @@ def extern(
 
     Raises ExprError if the statement uses what it was not given, or writes to an input.
     """
+    known_name("extern", name)
     if not callable(fcompute):
         raise ExprError(f"extern {name}: {fcompute!r}", "not a function", "lambda ins, outs: ...")
     tensors = _tensors(inputs, name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import reprlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, cast
@@ -67,7 +68,7 @@ def decl_tensor_intrin(
         op = op.op
     given, name = _in_order(binds, name)
     what = f"tensor intrinsic {name}"
-    if scalar_params:
+    if scalar_params is not None:
         raise ExprError(what, "scalar parameters are not supported", "an input of shape (1,)")
     if not isinstance(op, ComputeOp):
         raise ExprError(f"{what} of {op!r}", "it is no computed formula", "pass y.op")
@@ -75,10 +76,8 @@ def decl_tensor_intrin(
         raise ExprError(f"{what}: {fcompute!r}", "not a function", "lambda ins, outs: ...")
     _check_formula(what, op)
     outputs = tuple(op.output(i) for i in range(len(op.body)))
-    more = dict(default_buffer_params or {})
-    buffers = {
-        t: given.get(t) or _buffer(t, more.get("offset_factor", 1)) for t in op.input_tensors
-    } | {t: given.get(t) or _buffer(t, more.get("offset_factor", 1)) for t in outputs}
+    factor = _offset_factor(what, default_buffer_params)
+    buffers = {t: given.get(t) or _buffer(t, factor) for t in (*op.input_tensors, *outputs)}
     for t, b in buffers.items():
         _check_buffer(what, t, b)
     ins, outs = [buffers[t] for t in op.input_tensors], [buffers[t] for t in outputs]
@@ -102,6 +101,17 @@ def _in_order(binds: Any, name: Any) -> tuple[Mapping[Tensor, DeclaredBuffer], s
         )
     known_name("tensor intrinsic", name)
     return dict(cast("Mapping[Tensor, DeclaredBuffer]", binds or {})), name
+
+
+def _offset_factor(what: str, params: Any) -> int:
+    """What default_buffer_params say about buffers that are not bound."""
+    given: Any = {} if params is None else params
+    table = cast("Mapping[str, Any]", given if isinstance(given, Mapping) else {"offset_factor": 0})
+    factor = table.get("offset_factor", 1)
+    if type(factor) is not int or factor < 1:
+        shown = f"default_buffer_params={reprlib.repr(params)}"
+        raise ExprError(f"{what}: {shown}", "not a table with an integer", '{"offset_factor": 8}')
+    return factor
 
 
 def _buffer(t: Tensor, offset_factor: int) -> DeclaredBuffer:

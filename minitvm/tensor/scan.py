@@ -20,7 +20,7 @@ from minitvm.base import ExprError, as_tuple
 from minitvm.base import dtype as dtype_of
 from minitvm.tir import low, nonneg, same, sub, substitute, text
 
-from .compute import dimensions
+from .compute import dimensions, known_name
 from .tensor import (
     Axis,
     ComputeOp,
@@ -40,6 +40,7 @@ def scan_state(shape: Any, dtype: str = "float32", name: str = "state") -> Tenso
 
     A te.placeholder does as well, if it is read as state[t - c, ...] only.
     """
+    known_name("scan_state", name)
     op = PlaceholderOp(name, dimensions(shape, f"scan_state {name}"), (dtype_of(dtype),), True)
     return tensor_of(op, 0)
 
@@ -59,6 +60,7 @@ def scan(
     Raises ExprError if shapes or types do not fit, or if a row depends on itself or a later one.
     """
     del inputs
+    known_name("scan", name)
     parts = [as_tuple(x) for x in (init, update, state)]
     if len({len(p) for p in parts}) != 1 or not parts[0]:
         counts = ", ".join(str(len(p)) for p in parts)

@@ -11,8 +11,8 @@ buffers of other tensors.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 from weakref import WeakKeyDictionary
 
@@ -136,6 +136,7 @@ class ComputeOp:
 
     shape is the extents of axis: one dimension an axis. dtypes: one for each output.
     past: reads of rows before its own, A[t - 1], that are right only if A is the state of a scan.
+    attrs: remarks for those who schedule it, such as {"layout_free_placeholders": [B]}.
     """
 
     name: str
@@ -144,6 +145,7 @@ class ComputeOp:
     body: tuple[Expr, ...]
     tag: str = ""
     past: tuple[Load, ...] = ()
+    attrs: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
     @property
     def shape(self) -> tuple[Index, ...]:

@@ -40,7 +40,7 @@ class DeclaredBuffer(Buffer):
 
     def vload(self, begin: Any, dtype: str | None = None) -> Load:
         """The element at `begin`."""
-        if dtype not in (None, self.dtype):
+        if dtype is not None and str(dtype) != self.dtype:
             raise ExprError(
                 f"vload of {dtype} from {self.name}",
                 f"it holds {self.dtype}, and is read one element at a time",

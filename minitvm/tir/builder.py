@@ -13,7 +13,7 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from typing import Any, get_args
 
-from minitvm.base import ExprError, as_tuple
+from minitvm.base import ExprError, as_tuple, check_text
 from minitvm.base import dtype as dtype_of
 
 from .buffer import positions, store
@@ -91,7 +91,8 @@ class IRBuilder:
     ) -> Generator[Index]:
         """A loop; gives its counter, which runs from begin to end - 1."""
         del dtype  # indices are integers that never wrap
-        way = KINDS.get(kind, kind)
+        check_text("for_range: name", name)
+        way = KINDS.get(check_text("for_range: kind", kind), kind)
         if way not in get_args(LoopKind) or way == "bind":
             known = "serial, parallel, vectorized, unrolled"
             raise ExprError(f"for_range({name}, kind={kind!r})", "no such loop", f"one of {known}")

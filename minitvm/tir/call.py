@@ -14,10 +14,11 @@ that every pass moves them as it moves any access.
 
 from __future__ import annotations
 
+import reprlib
 from collections.abc import Callable
 from typing import Any, Literal, TypeAlias
 
-from minitvm.base import ExprError
+from minitvm.base import ExprError, check_flag, check_text
 from minitvm.base import dtype as dtype_of
 
 from .index import row_strides, same
@@ -43,8 +44,16 @@ def register_func(name: str, f: Callable[..., Any] | None = None, override: bool
     It gets numpy arrays for memory and numbers for the rest: call_packed(name, A) passes A in its
     shape, a pointer is the row of elements that begins there. It writes its results in place.
     """
+    check_text("register_func: name", name)
+    override = check_flag("register_func: override", override)
     if f is None:
         return lambda g: register_func(name, g, override)  # type: ignore[reportUnknownLambdaType]
+    if not callable(f):
+        raise ExprError(
+            f"register_func({name!r}, {reprlib.repr(f)})",
+            "not a function",
+            "a function of arrays and numbers",
+        )
     if name in _functions and not override:
         raise ExprError(
             f"register_func({name!r})", "that name is taken", "override=True, or another name"
@@ -79,11 +88,13 @@ def clear_functions() -> None:
 
 def call_extern(dtype: str, name: str, *args: Any) -> Call:
     """The C function `name`, which returns a `dtype`. Buffers are passed as pointers."""
+    check_text("call_extern: name", name)
     return Call(f"{EXTERN}{name}", _arguments(args, pointer), dtype_of(dtype))
 
 
 def call_packed(name: str, *args: Any) -> Call:
     """The Python function registered as `name`. Buffers are passed as arrays."""
+    check_text("call_packed: name", name)
     return Call(f"{PACKED}{name}", _arguments(args, view), dtype_of("int32"))
 
 
@@ -108,7 +119,7 @@ def _arguments(args: tuple[Any, ...], memory: Callable[[Buffer], Call]) -> tuple
 
 def pointer(b: Buffer, mode: Mode = "rw", offset: Any = 0) -> Call:
     """The address of element `offset`, counted in memory from the first element of `b`."""
-    if mode not in ("r", "w", "rw"):
+    if not isinstance(mode, str) or mode not in ("r", "w", "rw"):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise ExprError(f"access_ptr({mode!r}) of {b.name}", "no such mode", '"r", "w" or "rw"')
     start = Load(b, (0,) * len(b.shape), b.dtype)
     beyond = () if same(index(offset), 0) else (cast_to(index(offset), "int32"),)

@@ -15,7 +15,8 @@ class PrimFunc:
     """A loop program with its parameters: buffers (passed by address) and scalar variables.
 
     `outputs` are the parameters it writes; the others are only read. `sizes` are the symbolic
-    sizes that appear in the shapes of the parameters.
+    sizes that appear in the shapes of the parameters. `machine` is the accelerator it was lowered
+    for, a Config; None for a CPU.
     """
 
     name: str
@@ -23,6 +24,7 @@ class PrimFunc:
     body: Stmt
     outputs: tuple[Buffer, ...] = field(default=())
     sizes: tuple[Var, ...] = field(default=())
+    machine: object = field(default=None)
 
     def lines(self, p: Printer) -> Iterator[str]:
         """The lines of the function as `p` prints them."""

@@ -236,6 +236,8 @@ def _split_by(e: Index, g: int) -> tuple[Index, Index]:
 
 def floordiv(a: Index, b: Index) -> Index:
     """a // b, rounding down. (8*x + y) // 8 -> x + y // 8, and y // 8 -> 0 if 0 <= y < 8."""
+    if not isinstance(a, int) or not isinstance(b, int):
+        _check_indices("//", a, b)
     if not isinstance(b, int):
         return _floordiv_symbolic(a, b)
     _positive(b, "//")
@@ -258,6 +260,8 @@ def floordiv(a: Index, b: Index) -> Index:
 
 def floormod(a: Index, b: Index) -> Index:
     """a % b, in 0 .. b-1. (8*x + y) % 8 -> y % 8, and y % 8 -> y if 0 <= y < 8."""
+    if not isinstance(a, int) or not isinstance(b, int):
+        _check_indices("%", a, b)
     if not isinstance(b, int):
         return sub(a, mul(floordiv(a, b), b if low(b) >= 1 else maximum(b, 1)))
     _positive(b, "%")
@@ -280,6 +284,13 @@ def floormod(a: Index, b: Index) -> Index:
         return floormod(r.a, b)
     top = min(b - 1, high(r)) if low(r) >= 0 else b - 1
     return _intern(FloorMod, (_key(r), b), r, b, 0, top)
+
+
+def _check_indices(op: str, a: object, b: object) -> None:
+    for e in (a, b):
+        if type(e) is not int and not is_index(e):
+            kind = e.dtype if isinstance(e, Expr) else type(e).__name__
+            raise ExprError(f"{op} of a {kind}", "it takes indices", f"x {op} y of values")
 
 
 def _divisors_in(e: Index, b: int) -> list[int]:

@@ -8,13 +8,14 @@ an if_then_else can touch the rest.
 
 from __future__ import annotations
 
+import reprlib
 from collections.abc import Callable
 from operator import itemgetter
 from typing import Any, TypeAlias, assert_never
 
 import numpy as np
 
-from minitvm.base import VerifyError
+from minitvm.base import ArgumentError, VerifyError, check_flag
 
 from .call import (
     IN_BOUNDS,
@@ -59,7 +60,7 @@ from .numeric import BINARY, COMPARE, choose, convert
 from .stmt import Allocate, Evaluate, For, If, Pragma, Seq, Stmt, Store
 from .text import text
 from .verify import verify
-from .walk import lanes
+from .walk import in_order, lanes
 
 Frame: TypeAlias = list[Any]
 Run: TypeAlias = Callable[[Frame], Any]
@@ -297,6 +298,10 @@ class _Compiler:
     # statements
 
     def stmt(self, s: Stmt) -> Run:
+        return _in_turn([self.part(p) for p in in_order(s)])
+
+    def part(self, s: Stmt) -> Run:
+        """A statement; of an allocation, that its memory begins."""
         match s:
             case For():
                 return self.loop(s)
@@ -304,8 +309,8 @@ class _Compiler:
                 return self.store(s)
             case If():
                 return self.branch(s)
-            case Seq(body):
-                return _in_turn([self.stmt(part) for part in body])
+            case Seq():
+                return _in_turn([])
             case Allocate():
                 return self.allocate(s)
             case Evaluate(value):
@@ -361,13 +366,12 @@ class _Compiler:
         return run
 
     def allocate(self, s: Allocate) -> Run:
-        memory, body, dtype = self.memory(s.buffer), self.stmt(s.body), s.buffer.dtype
+        memory, dtype = self.memory(s.buffer), s.buffer.dtype
         shape = [self.index(n) for n in s.buffer.shape]
         strides = [self.index(n) for n in row_strides(s.buffer)]
 
         def run(frame: Frame) -> None:
             memory.begin(dtype, [n(frame) for n in shape], [n(frame) for n in strides])
-            body(frame)
 
         return run
 
@@ -398,6 +402,9 @@ def _sum(parts: list[tuple[Run, int]], const: int) -> Run:
 
 
 def _in_turn(parts: list[Run]) -> Run:
+    if len(parts) == 1:
+        return parts[0]
+
     def run(frame: Frame) -> None:
         for part in parts:
             part(frame)
@@ -429,6 +436,11 @@ def interpret(
     Raises ArgumentError where an argument does not fit; VerifyError where `f` breaks a law of
     `verify`, leaves a buffer, or reads an element of its own memory that it never wrote.
     """
+    flat = check_flag("interpret: flat", flat)
+    if not isinstance(rng, np.random.Generator | None):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise ArgumentError(
+            f"interpret: rng={reprlib.repr(rng)}", "not a generator", "numpy.random.default_rng(0)"
+        )
     verify(f, "flat" if flat else "nest")
     values = sizes_of(f, args)
     compiler = _Compiler(f, flat, rng)

@@ -1,6 +1,7 @@
 """The intrinsic functions a formula may call: one literal table, and their meaning in numpy."""
 
 import math
+import reprlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -113,6 +114,10 @@ def dot4(acc: Any, a: Sequence[Any], b: Sequence[Any]) -> Call:
     (Intel, "Architecture Instruction Set Extensions", 2018, AVX512_VNNI) where the CPU has it and
     the four of each operand lie side by side in memory.
     """
+    for given in (a, b):
+        if not isinstance(given, list | tuple):
+            what = f"dot4(acc, a, b): {reprlib.repr(given)}"
+            raise ExprError(what, "not a list of four numbers", "[x[k] for k in range(4)]")
     if len(a) != 4 or len(b) != 4:
         raise ExprError("dot4(acc, a, b)", f"it takes four and four, {len(a)} and {len(b)} given")
     return intrinsic(DOT4, acc, *a, *b)

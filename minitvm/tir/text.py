@@ -40,6 +40,7 @@ from .nodes import (
     Where,
 )
 from .stmt import Allocate, Evaluate, For, If, Pragma, Seq, Stmt, Store
+from .walk import in_order
 
 SYMBOLS = {
     "add": ("+", 6), "sub": ("-", 6), "mul": ("*", 7), "div": ("/", 7), "floordiv": ("//", 7),
@@ -190,6 +191,10 @@ class Printer:
 
     def lines(self, s: Stmt, depth: int = 0) -> Iterator[str]:
         """The lines of `s`, indented by `depth` levels of two spaces."""
+        for part in in_order(s):
+            yield from self._statement(part, depth)
+
+    def _statement(self, s: Stmt, depth: int) -> Iterator[str]:
         tab = "  " * depth
         match s:
             case For(var, extent, body, kind, thread):
@@ -206,14 +211,10 @@ class Printer:
                 if orelse is not None:
                     yield f"{tab}else:"
                     yield from self.lines(orelse, depth + 1)
-            case Seq(body):
-                for part in body:
-                    yield from self.lines(part, depth)
-                if not body:
-                    yield f"{tab}pass"
-            case Allocate(buffer, body):
+            case Seq():
+                yield f"{tab}pass"
+            case Allocate(buffer):
                 yield f"{tab}{self.name(buffer)} = {self.allocation(buffer)}"
-                yield from self.lines(body, depth)
             case Evaluate(value):
                 yield f"{tab}{self.expr(value)}"
             case Pragma(key, value, body):

@@ -92,9 +92,9 @@ def _scalar(a: np.ndarray[Any, Any]) -> Expr | int | float:
     return operand(a[()])
 
 
-def const(value: float | bool, type_: str = "") -> Const:
+def const(value: float | bool, type_: str | None = None) -> Const:
     """The literal `value`; of type float32, int32 or bool if no type is named."""
-    if not type_:
+    if type_ is None:
         type_ = BOOL if isinstance(value, bool) else FLOAT32 if isinstance(value, float) else INT32
     made = dtype(type_)
     if not isinstance(value, Real | np.bool_):  # pyright: ignore[reportUnnecessaryIsInstance]

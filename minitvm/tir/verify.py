@@ -5,11 +5,12 @@ A law looks at one statement and at what is in scope there; it yields what is wr
 
 from __future__ import annotations
 
+import reprlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import Literal, TypeAlias, assert_never
+from typing import Literal, TypeAlias, assert_never, get_args
 
-from minitvm.base import BOOL, DType, VerifyError
+from minitvm.base import BOOL, ArgumentError, DType, VerifyError, check_text
 
 from .call import is_memory
 from .func import PrimFunc
@@ -359,11 +360,13 @@ def _inner(s: Stmt, scope: Scope) -> list[tuple[Stmt, Scope]]:
 
 def _breaches(s: Stmt, scope: Scope) -> Iterator[tuple[Stmt, str]]:
     """Every (statement, what is wrong with it), outermost first."""
-    for law in LAWS:
-        for why in law(s, scope):
-            yield s, why
-    for part, inside in _inner(s, scope):
-        yield from _breaches(part, inside)
+    waiting = [(s, scope)]
+    while waiting:
+        s, scope = waiting.pop()
+        for law in LAWS:
+            for why in law(s, scope):
+                yield s, why
+        waiting += reversed(_inner(s, scope))
 
 
 def verify(f: PrimFunc, level: Level = "nest") -> None:
@@ -371,6 +374,12 @@ def verify(f: PrimFunc, level: Level = "nest") -> None:
 
     level   "nest": as built; "flat": one offset per access; "vector": also no loop left to unfold
     """
+    if not isinstance(f, PrimFunc):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise ArgumentError(
+            f"{reprlib.repr(f)} as a program", "not a loop program", "what tvm.lower returns"
+        )
+    if check_text("verify: level", level) not in get_args(Level):
+        raise ArgumentError(f"verify: level={level!r}", "no such", '"nest", "flat" or "vector"')
     missing = [b.name for b in f.outputs if not any(b is p for p in f.params)]
     if missing:
         raise VerifyError(f"{f.name}: output {missing[0]!r}", "is not a parameter")

@@ -90,6 +90,22 @@ def walk(n: Node | Index) -> Iterator[Node]:
             stack.extend(c for c in reversed(tuple(inside(n))) if not isinstance(c, int))
 
 
+def in_order(s: Stmt) -> Iterator[Stmt]:
+    """The statements that `s` runs one after another, each allocation before what is inside of it.
+
+    Sequences are taken apart, but for empty ones; loops and branches stay whole.
+    """
+    waiting = [s]
+    while waiting:
+        s = waiting.pop()
+        if isinstance(s, Seq) and s.body:
+            waiting += reversed(s.body)
+            continue
+        yield s
+        if isinstance(s, Allocate):
+            waiting.append(s.body)
+
+
 def free_of(n: Node | Index, variables: Iterable[Expr]) -> bool:
     """Does `n` mention none of `variables`?"""
     wanted = {id(v) for v in variables}
@@ -274,6 +290,36 @@ def map_children(s: Stmt, stmt: StmtRule, expr: Rule) -> Stmt:
             return s if new is body else Pragma(key, value, new)
 
 
+def map_parts(s: Stmt, stmt: StmtRule, whole: StmtRule | None = None) -> Stmt:
+    """`s` with `stmt` applied to the loops, branches, stores, ... that it runs one after another.
+
+    whole: applied to sequences and allocations afterwards, the inner ones first.
+    A program of many stages is a chain of those, longer than Python's stack is deep: each stage
+    stands in the memory of those before it. So this takes no call for each link.
+    """
+    chain: list[tuple[Allocate | Seq, list[Stmt]]] = []  # the links, and the new parts but the last
+    while isinstance(s, Allocate) or (isinstance(s, Seq) and s.body):
+        if isinstance(s, Allocate):
+            chain.append((s, []))
+            s = s.body
+        else:
+            chain.append((s, [map_parts(p, stmt, whole) for p in s.body[:-1]]))
+            s = s.body[-1]
+    new = stmt(s) if not isinstance(s, Seq) else s if whole is None else whole(s)
+    for link, first in reversed(chain):
+        new = _relinked(link, [*first, new])
+        if whole is not None and not (isinstance(link, Seq) and not isinstance(new, Seq)):
+            new = whole(new)  # one part alone has been seen already
+    return new
+
+
+def _relinked(link: Allocate | Seq, parts: list[Stmt]) -> Stmt:
+    """An allocation or sequence with new parts; the same object if they are the old ones."""
+    if isinstance(link, Allocate):
+        return link if parts[0] is link.body else Allocate(link.buffer, parts[0])
+    return link if all(map(_identical, parts, link.body)) else seq(*parts)
+
+
 def _keep(n: Any) -> Any:
     return n
 
@@ -285,27 +331,22 @@ def rewrite(s: Stmt, stmt: StmtRule = _keep, expr: Rule = _keep) -> Stmt:
 
 def _rewritten(s: Stmt, stmt: StmtRule, on_expr: Rule) -> Stmt:
     def go(s: Stmt) -> Stmt:
+        return map_parts(s, one, stmt)
+
+    def one(s: Stmt) -> Stmt:
         new = map_children(s, go, on_expr)
-        done = _collapsed(s, new, on_expr)  # into a part of it, which has been rewritten already
-        return new if done else stmt(new)
+        decided = isinstance(s, If) and new is not s and isinstance(on_expr(s.cond), Const)
+        return new if decided else stmt(new)  # a part of it has been rewritten already
 
     return go(s)
 
 
-def _collapsed(old: Stmt, new: Stmt, expr: Rule) -> bool:
-    """Did `map_children` find a branch decided, or only one statement left in a sequence?"""
-    if isinstance(old, If):
-        return new is not old and isinstance(expr(old.cond), Const)
-    return isinstance(old, Seq) and not isinstance(new, Seq)
-
-
 def substitute(n: Any, values: Mapping[Any, Any]) -> Any:
     """`n` (expression or statement) with variables replaced by indices; results are folded."""
-    table = {id(v): index(to) for v, to in values.items()}
-
-    go = _Rewriter(lambda e: table.get(id(e), e), leaves=True)
-    if isinstance(n, int):
+    if isinstance(n, int | Const):
         return n
+    table = {id(v): index(to) for v, to in values.items()}
+    go = _Rewriter(lambda e: table.get(id(e), e), leaves=True)
     return go(n) if isinstance(n, Expr) else _rewritten(n, lambda s: _ended(s, go), go)
 
 

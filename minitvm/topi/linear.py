@@ -50,6 +50,7 @@ def matmul(
     def right(at: Any, j: Any) -> Any:
         return b(j, at) if transpose_b else b(at, j)
 
+    out_dtype = str(out_dtype)
     if out_dtype == INT32 and is_for_dot4((m, n, k), a.dtype, b.dtype):
         return int8_matmul((m, n, k), left, right, a.dtype is INT8, not transpose_a, name)
     fold = te.reduce_axis((0, k), name="k")
@@ -88,7 +89,7 @@ def batch_matmul(
             f"topi.batch_matmul of {a.name} and {b.name}",
             f"the inner sizes {text(k)} and {text(inner)} differ",
         )
-    fold = te.reduce_axis((0, k), name="k")
+    fold, out_dtype = te.reduce_axis((0, k), name="k"), str(out_dtype)
 
     def body(at: Any, i: Any, j: Any) -> Any:
         here, there = (0 if same(t.shape[0], 1) else at for t in (a, b))

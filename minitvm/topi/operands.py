@@ -9,7 +9,7 @@ from collections.abc import Callable
 from numbers import Integral
 from typing import Any, ParamSpec, TypeVar
 
-from minitvm.base import ExprError
+from minitvm.base import ExprError, check_flag, check_text
 from minitvm.te import Tensor
 
 P = ParamSpec("P")
@@ -17,10 +17,15 @@ R = TypeVar("R")
 
 
 def on_tensors(operator: Callable[P, R]) -> Callable[P, R]:
-    """`operator`, refusing anything but a Tensor where its signature says Tensor: an ExprError."""
+    """`operator`, refusing what is no Tensor, flag or text where its signature says it is one.
+
+    A dtype may come as an object, too.
+    """
     signature = inspect.signature(operator)
     types = {n: p.annotation for n, p in signature.parameters.items()}  # as texts
     wanted = [n for n, t in types.items() if t in ("Tensor", "Tensor | None")]
+    flags = [n for n, t in types.items() if t == "bool"]
+    texts = [n for n, t in types.items() if t == "str" and "dtype" not in n]
 
     @functools.wraps(operator)
     def checked(*args: P.args, **options: P.kwargs) -> R:
@@ -32,6 +37,10 @@ def on_tensors(operator: Callable[P, R]) -> Callable[P, R]:
             if name not in given or (given[name] is None and "None" in types[name]):
                 continue
             check_tensor(f"topi.{operator.__name__}", name, given[name])
+        for name in given:
+            check = check_flag if name in flags else check_text if name in texts else None
+            if check is not None:
+                check(f"topi.{operator.__name__}: {name}", given[name])
         return operator(*args, **options)
 
     return checked

@@ -100,7 +100,7 @@ def concatenate(tensors: Sequence[Tensor], axis: int = 0) -> Tensor:
     for t in tensors:
         check_tensor("topi.concatenate", "one of tensors", t)
     first = tensors[0]
-    (axis,) = integers("topi.concatenate: axis", axis)
+    (axis,) = integers("topi.concatenate: axis", (axis,))
     d = axis + first.ndim if axis < 0 else axis
     for t in tensors:
         fits = t.ndim == first.ndim and all(

@@ -2,7 +2,7 @@
 
 import pytest
 
-from minitvm.base import Target, TVMError
+from minitvm.base import Target, TVMError, target
 
 
 def test_the_type_of_lanes_may_be_given_by_its_name() -> None:
@@ -12,3 +12,8 @@ def test_the_type_of_lanes_may_be_given_by_its_name() -> None:
 def test_a_type_that_does_not_exist_is_refused() -> None:
     with pytest.raises(TVMError, match="float33"):
         Target().lanes("float33")
+
+
+def test_a_gpu_is_no_target_yet() -> None:
+    with pytest.raises(TVMError, match="target 'cuda -sim': GPUs are no targets yet"):
+        target.cuda("-sim")

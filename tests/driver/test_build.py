@@ -530,3 +530,28 @@ def test_an_array_on_a_device_that_is_not_there_is_refused() -> None:
     assert refusal(lambda: tvm.nd.array(ones(2), tvm.Device("cuda"))) == (
         "array on cuda(0): there is no such device here\n  try: cpu(0)"
     )
+
+
+@pytest.mark.parametrize("target", ["llvm", "numba", "python"])
+def test_remarks_of_a_user_change_nothing(target: str) -> None:
+    """On loops of every kind, and on those in which another stage is computed."""
+    A, B = te.placeholder((20, 12), name="A"), te.placeholder((12, 8), name="B")
+    D = te.compute((20, 12), lambda i, j: A[i, j] + 1.0, name="D")
+    k = te.reduce_axis((0, 12), name="k")
+    C = te.compute((20, 8), lambda i, j: te.sum(D[i, k] * B[k, j], axis=k), name="C")
+    s = te.create_schedule(C.op)
+    io, ii = s[C].split(C.op.axis[0], 8)
+    s[C].reorder(io, k, ii, C.op.axis[1])
+    s[C].parallel(io)
+    s[C].unroll(ii)
+    s[C].vectorize(C.op.axis[1])
+    s[D].compute_at(s[C], io)
+    for stage in (s[C], s[D]):
+        for loop in stage.leaf_iter_vars:
+            stage.pragma(loop, "lab.mark", "here")
+    a, b = np.random.default_rng(0).random((20, 12)), np.random.default_rng(1).random((12, 8))
+    c = np.zeros((20, 8), "float32")
+    f = tvm.build(s, [A, B, C], target)
+    f(a.astype("float32"), b.astype("float32"), c)
+    np.testing.assert_allclose(c, (a + 1) @ b, rtol=1e-5)
+    assert "# pragma lab.mark = 'here'" in f.source("tir")

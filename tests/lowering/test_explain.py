@@ -601,3 +601,10 @@ def test_threads_that_share_memory_are_said_to_widen_what_is_computed() -> None:
         "  in each iteration of i_inner of C, where B is computed (compute_at, step 4)",
         "  for all iterations of i_inner: they share the shared memory",
     ]
+
+
+def test_a_remark_that_no_pass_knows_is_told() -> None:
+    C, s = matmul(8)
+    s[C].pragma(C.op.axis[0], "auto_unrol_max_step", 16)
+    found = warned(s, "no pass knows it")
+    assert found.what == "pragma auto_unrol_max_step on loop i of C"

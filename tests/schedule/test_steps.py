@@ -428,18 +428,29 @@ def test_a_pragma_is_a_remark_on_a_loop() -> None:
     )
 
 
+def test_a_pragma_that_no_pass_knows_is_kept() -> None:
+    assert after(vector(), Pragma("C", "i", "my.mark", "fast")) == (
+        "# pragma my.mark = 'fast'\nfor i in range(8):\n  C[i] = A[i] + 1.0"
+    )
+
+
 @pytest.mark.parametrize(
     ("key", "value", "says"),
     [
-        ("vektor", 1, "pragma 'vektor': no pass knows it\n"
-         "  try: one of auto_unroll_max_step, unroll_explicit, dma_copy, alu, coproc_sync, "
-         "trim_loop, skip_dma_copy, skip_alu"),
+        ("two words", 1, "pragma 'two words': it is no name\n"
+         "  try: a word, such as auto_unroll_max_step, unroll_explicit, dma_copy, alu, "
+         "coproc_sync, trim_loop, skip_dma_copy, skip_alu"),
+        ("a\nb", 1, "pragma 'a\\nb': it is no name\n"
+         "  try: a word, such as auto_unroll_max_step, unroll_explicit, dma_copy, alu, "
+         "coproc_sync, trim_loop, skip_dma_copy, skip_alu"),
+        ("prefetch", 1, "pragma 'prefetch': a step of its own makes it\n"
+         "  try: s[C].prefetch(...)"),
         ("auto_unroll_max_step", -1, "pragma auto_unroll_max_step = -1: its value is an int >= 0"),
         ("auto_unroll_max_step", "x", "pragma auto_unroll_max_step = 'x': "
          "its value is an int >= 0"),
     ],
 )  # fmt: skip
-def test_a_pragma_that_no_pass_understands_is_refused(key: str, value: Any, says: str) -> None:
+def test_a_pragma_that_means_nothing_is_refused(key: str, value: Any, says: str) -> None:
     assert refusal(vector(), Pragma("C", "i", key, value)) == says
 
 

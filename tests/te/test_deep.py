@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import minitvm as tvm
-from minitvm import te
+from minitvm import te, tir
 from minitvm.base import LoweringError
 from minitvm.schedule import Inline, effective_readers
 from minitvm.tensor import evaluate
@@ -47,14 +47,39 @@ def test_who_reads_through_a_deep_chain_of_inlined_stages_is_known() -> None:
     assert effective_readers(state)["A"] == [last.name]
 
 
-def test_loops_that_nest_too_deeply_are_refused_with_the_reason() -> None:
+@pytest.mark.parametrize("target", ["llvm", "python"])
+def test_a_chain_of_five_hundred_stages_runs(target: str) -> None:
     A, last = chain(500)
+    f = tvm.build(te.create_schedule(last.op), [A, last], target)
+    b = np.zeros(2, "float32")
+    f(np.zeros(2, "float32"), b)
+    assert b.tolist() == [500, 500]
+
+
+def test_a_chain_of_five_hundred_stages_is_printed_interpreted_and_explained() -> None:
+    A, last = chain(500)
+    s = te.create_schedule(last.op)
+    loops = tvm.lower(s, [A, last], until="nest")
+    b = np.zeros(2, "float32")
+    tir.interpret(loops, np.zeros(2, "float32"), b)
+    assert b.tolist() == [500, 500]
+    assert str(loops).count("allocate") == 499
+    assert str(s.explain_bound("B1", 0)).startswith("B1.i = [0, 2]")
+
+
+def nested() -> tuple[te.Tensor, te.Schedule]:
+    """Four hundred loops inside each other."""
+    C = te.compute((2,) * 400, lambda *i: 1.0, name="C")
+    return C, te.create_schedule(C.op)
+
+
+def test_loops_that_nest_too_deeply_are_refused_with_the_reason() -> None:
+    C, s = nested()
     with pytest.raises(LoweringError) as caught:
-        tvm.lower(te.create_schedule(last.op), [A, last])
-    assert str(caught.value).startswith("a schedule of 501 stages: its loops nest deeper than ")
+        tvm.lower(s, [C])
+    assert str(caught.value).startswith("a schedule of 1 stages: its loops nest deeper than ")
 
 
 def test_what_nests_too_deeply_is_not_explained_either() -> None:
-    s = te.create_schedule(chain(500)[1].op)
     with pytest.raises(LoweringError, match="nest deeper than"):
-        s.explain_bound("B1", 0)
+        nested()[1].explain()

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 import minitvm as tvm
-from minitvm import te
+from minitvm import te, tir
 from minitvm.base import ExprError
+from minitvm.tir import text
 
 FLOATS = np.array([-2.5, -1.5, -0.25, 0.0, 0.5, 1.5, 2.5, 7.75], "float32")
 POSITIVE = np.abs(FLOATS) + 0.125
@@ -101,3 +102,22 @@ def test_a_float_function_of_integers_is_refused() -> None:
     A = te.placeholder((8,), "int32", name="A")
     with pytest.raises(ExprError, match="sqrt of int32: it takes floats"):
         te.sqrt(A[0])
+
+
+@pytest.mark.parametrize(
+    "name", ["all", "any", "if_then_else", "exp", "abs", "truncdiv", "indexmod"]
+)
+def test_tir_has_the_functions_of_te_under_their_names(name: str) -> None:
+    assert getattr(tir, name) is getattr(te, name)
+
+
+def test_tir_has_the_larger_and_the_smaller_of_two_values() -> None:
+    assert text(tir.max(tir.min(te.var("n"), 4), 0)) == text(te.max(te.min(te.var("n"), 4), 0))
+
+
+@pytest.mark.parametrize("op", ["//", "%"])
+def test_the_division_of_indices_refuses_data(op: str) -> None:
+    A = te.placeholder((8,), "int32", name="A")
+    divide = tir.floordiv if op == "//" else tir.floormod
+    with pytest.raises(ExprError, match=f"{op} of a int32: it takes indices\n  try: x {op} y"):
+        te.compute((8,), lambda i: divide(A[i], 3))

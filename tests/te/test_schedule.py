@@ -8,7 +8,7 @@ import pytest
 
 import minitvm as tvm
 from minitvm import te
-from minitvm.base import ScheduleError
+from minitvm.base import ExprError, ScheduleError
 from minitvm.schedule import Annotate, Fuse, Pragma, Reorder, Split
 
 
@@ -472,3 +472,28 @@ def test_steps_from_json_that_do_not_fit_are_refused() -> None:
     assert str(refused(lambda: te.Schedule.from_json(steps, C.op))) == (
         "no stage called 'E'\n  try: one of A, B, C"
     )
+
+
+@pytest.mark.parametrize("made_by", ["compute", "cache_write", "rfactor"])
+def test_attrs_stay_with_the_formula(made_by: str) -> None:
+    A, k = te.placeholder((8, 8), name="A"), te.reduce_axis((0, 8), name="k")
+    given: dict[str, Any] = {"layout_free_placeholders": [A]}
+    C = te.compute((8,), lambda i: te.sum(A[i, k], axis=k), name="C", attrs=given)
+    s = te.create_schedule(C.op)
+    if made_by == "cache_write":
+        assert s.cache_write(C, "local").op.attrs == given
+    elif made_by == "rfactor":
+        s.rfactor(C, k)
+    assert s[C].op.attrs == given
+
+
+def test_attrs_are_a_copy_of_what_is_given() -> None:
+    given = {"key": 1}
+    C = te.compute((8,), lambda i: 1.0, name="C", attrs=given)
+    given["key"] = 2
+    assert C.op.attrs == {"key": 1}
+
+
+def test_attrs_are_a_table() -> None:
+    with pytest.raises(ExprError, match=r"compute C: attrs=\[1\]: not a table\n  try: attrs=\{"):
+        te.compute((8,), lambda i: 1.0, name="C", attrs=[1])  # type: ignore[arg-type]
