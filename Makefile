@@ -25,7 +25,7 @@ TESTS := $(VENV)/.installed-test-dev
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help lab demo test check unit browser nbval verify bench notebooks exercises ci-deps clean
+.PHONY: help lab demo test check unit exhaustive browser nbval verify bench notebooks exercises ci-deps clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1	/p' $(MAKEFILE_LIST) | expand -t 12
@@ -45,7 +45,11 @@ check: $(TESTS) ## format, lint, types, floors: seconds
 	$(PY) -m pytest tests/test_floors.py tests/test_project.py
 
 unit: $(TESTS) ## the test suite, with a verifier after every pass
-	MINITVM_CHECK=1 $(PY) -m pytest -n $(JOBS) -m "not browser"
+	MINITVM_CHECK=1 $(PY) -m pytest -n $(JOBS) -m "not browser and not exhaustive"
+
+exhaustive: $(TESTS) ## random programs by the thousand, against brute force: many minutes
+	MINITVM_CHECK=1 $(PY) -m pytest -n $(JOBS) -m exhaustive
+	$(PY) -m minitvm.testing fuzz --n 10000 --jobs $(JOBS)
 
 # One at a time: a JupyterLab and its kernels, and no patience for a busy machine.
 browser: $(TESTS) ## drive the widgets in JupyterLab and Chromium; skipped without Chromium

@@ -8,8 +8,16 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, cast
 
-from minitvm.accel import explain, listing, verify
-from minitvm.base import ArgumentError, BuildError, Target, debug, debug_level
+from minitvm.accel import Config, explain, listing, verify
+from minitvm.base import (
+    ArgumentError,
+    BuildError,
+    Target,
+    check_flag,
+    check_text,
+    debug,
+    debug_level,
+)
 from minitvm.codegen import clean, emit_llvm, emit_numba, emit_python, emit_vta
 from minitvm.lowering import (
     PASSES,
@@ -74,9 +82,11 @@ def lower(
         raise ArgumentError(f"name={name!r}", "it names the function", 'name="main"')
     _check_binds({} if binds is None else binds)
     chosen = passes if passes is not None else PASSES[Target(target).kind]
-    stop = until or ("nest" if simple_mode else "")
+    early = "nest" if check_flag("simple_mode", simple_mode) else ""
+    stop = check_text("until", early if until is None else until) or early
     with within_stack(f"a schedule of {len(s.stages)} stages"):
-        return lower_state(s.state, tuple(args), name=name, passes=chosen, until=stop, watch=watch)
+        func = lower_state(s.state, tuple(args), name=name, passes=chosen, until=stop, watch=watch)
+    return replace(func, machine=machine()) if Target(target).kind == "vta" else func
 
 
 def _listed(args: Any) -> tuple[Any, ...]:
@@ -209,8 +219,8 @@ def _interpreted(func: PrimFunc, target: Target, text: str, run: Run) -> Functio
 
 
 def _accelerated(func: PrimFunc) -> AcceleratorFunction:
-    """The program for the accelerator that is chosen now, if its tokens say enough."""
-    config = machine()
+    """The program for the accelerator that `func` is lowered for, if its tokens say enough."""
+    config = func.machine if isinstance(func.machine, Config) else machine()
     program = emit_vta(func, config)
     verdict = replace(verify(program, config), hazards=())  # those are of some machines only
     if not verdict.ok:

@@ -12,23 +12,26 @@ functional simulator does, with these exceptions and decisions:
     STORE        narrows ACC when it runs (hardware keeps a narrowed copy, written by GEMM and ALU:
                  there an accumulator that was only loaded is stored stale)
     GEMM reset   clears ACC, and OUT with it
-    padding      of all kinds of elements (HLS does not pad WGT)
+    padding      of INP, WGT, ACC and ACC_8BIT (HLS does not pad WGT)
     rates        GEMM 1, ALU 2 cycles per micro-operation by default; parameters of Config
     deadlock     is a result that names unit, instruction and queue (the original loops for ever)
     tokens       never lost: a full queue makes its pusher wait (Chisel drops what is over 255);
                  those left over are reported, and each run starts with none
     x = 0        moves nothing and pads nothing; it carries tokens, as a NOP
     uops         are loaded from a table of the program, not from the bytes of DRAM
-    ACC          is loaded as int32 only (no memory type for widening int8)
+    ACC_8BIT     there is (HLS has it not); acc_load_nbytes counts the bytes that are moved, one for
+                 each number (VTA's simulator counts the four of the accumulator)
     hazards      GEMM and ALU run as if every micro-operation ended before the next; verify()
                  reports where the pipeline of the hardware would read an old value
 """
 
 from .asm import listing, parse, text
 from .config import CONFIGS, Config, Memory, vdla8x8, vdla_osdi18, vta_pynq
+from .elements import Indices, resolve, rows, total
 from .encode import decode, decode_uop, encode, encode_uop
 from .execute import execute
 from .isa import (
+    IMMEDIATES,
     NO_FLAGS,
     Alu,
     Finish,
@@ -47,7 +50,7 @@ from .isa import (
     nop,
     unit_of,
 )
-from .program import Area, Program, Wire, label, place
+from .program import RESERVED_NAMES, Area, Program, Wire, label, place
 from .rewrite import serial, strip_tokens
 from .simulate import Counters, Run, counters, overlap, simulate
 from .timing import Blocked, Event, Stall, Timing, Trace, durations, measure
@@ -56,7 +59,9 @@ from .verify import Hazard, Race, Verdict, explain, verify, witness
 
 __all__ = [
     "CONFIGS",
+    "IMMEDIATES",
     "NO_FLAGS",
+    "RESERVED_NAMES",
     "Alu",
     "Area",
     "Blocked",
@@ -67,6 +72,7 @@ __all__ = [
     "Flags",
     "Gemm",
     "Hazard",
+    "Indices",
     "Instruction",
     "Load",
     "Loops",
@@ -102,10 +108,13 @@ __all__ = [
     "overlap",
     "parse",
     "place",
+    "resolve",
+    "rows",
     "serial",
     "simulate",
     "strip_tokens",
     "text",
+    "total",
     "unit_of",
     "vdla8x8",
     "vdla_osdi18",

@@ -16,21 +16,26 @@
 
 An instruction is named after its unit: ld, ex or st; `pop ex` takes a token from compute, `push ex`
 gives it one. A[8] is the 8th element of area A, counted in elements of the buffer that is loaded;
-DRAM[n] is the n-th element of all DRAM. What is left out is 0, or 1 for y, outer and inner; pad
-gives the rows before and after, and the columns before and after. Without `at N` an area begins
-where the one before it ends.
+DRAM[n] is the n-th element of all DRAM. `acc_8bit[0] = R[0] x=4` loads accumulators from int8 and
+widens them; `area R acc_8bit 4` is a piece of DRAM that holds such elements. What is left out is 0,
+or 1 for y, outer and inner; pad gives the rows before and after, and the columns before and after.
+Without `at N` an area begins where the one before it ends.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import zip_longest
 
 from minitvm.base import ArgumentError
 
+from .arguments import check_kind
 from .config import Config, Memory, vta_pynq
+from .fields import check_uop
 from .isa import (
     LOADABLE,
+    NEIGHBOURS,
     Alu,
     Finish,
     Flags,
@@ -47,14 +52,13 @@ from .isa import (
     nop,
     unit_of,
 )
-from .program import QUEUES, UNITS, Area, Program, place
+from .program import QUEUES, Area, Program, check_areas, place, wire_of
 
 SHORT = {Unit.LOAD: "ld", Unit.COMPUTE: "ex", Unit.STORE: "st"}
 LONG = {short: unit for unit, short in SHORT.items()}
-NUMBER = r"-?\d+"
+NUMBER = r"-?\d{1,20}"
 TRANSFER = re.compile(rf"(\w+)\[({NUMBER})\] = (\w+)\[({NUMBER})\](.*)")
 LOOPED = re.compile(rf"(\w+) u\[({NUMBER}):({NUMBER})\](.*)")
-TOKEN = re.compile(r"\s+(pop|push) (\w+)$")
 
 Numbers = dict[str, tuple[int, ...]]
 
@@ -64,6 +68,8 @@ Numbers = dict[str, tuple[int, ...]]
 
 def parse(text: str, config: Config = vta_pynq) -> Program:
     """The program that a text describes. ArgumentError names the line that says nothing."""
+    check_kind("text", text, str)
+    check_kind("config", config, Config)
     areas: list[Area] = []
     uops: list[Uop] = []
     instructions: list[Instruction] = []
@@ -78,23 +84,25 @@ def parse(text: str, config: Config = vta_pynq) -> Program:
                 case ["uop", *words]:
                     dst, src, *wgt = _integers(words, (2, 3), "dst src wgt")
                     uops.append(Uop(dst, src, wgt[0] if wgt else 0))
+                    check_uop(f"uop {len(uops) - 1}", uops[-1])
                 case [unit, *_] if unit in LONG:
                     body = line.removeprefix(unit).lstrip()
                     instructions.append(_instruction(LONG[unit], body, areas, config))
+                    wire_of(len(instructions) - 1, instructions[-1])  # refuses numbers out of range
                 case [word, *_]:
                     raise ArgumentError(f"{word!r}", "a line begins with area, uop, ld, ex or st")
                 case _:
                     pass
         except ArgumentError as error:
             what, why, fix = error.args
-            raise ArgumentError(f"line {number}, {line!r}: {what}", why, fix) from None
+            raise ArgumentError(f"line {number}, {line!r:.100}: {what}", why, fix) from None
     return Program(tuple(instructions), tuple(uops), tuple(areas))
 
 
 def _integers(words: Sequence[str], counts: Sequence[int], names: str) -> list[int]:
     """The numbers that the words spell."""
     if len(words) not in counts or not all(re.fullmatch(NUMBER, word) for word in words):
-        raise ArgumentError(" ".join(words) or "nothing", f"expected the numbers {names}")
+        raise ArgumentError(f"{' '.join(words):.60}" or "nothing", f"expected the numbers {names}")
     return [int(word) for word in words]
 
 
@@ -109,11 +117,13 @@ def _area(words: list[str], areas: Sequence[Area], config: Config) -> Area:
     """name memory extent ... [at base]"""
     match words:
         case [name, memory, *shape, "at", base]:
-            extents = _integers(shape, range(10), "extents")
+            extents = _integers(shape, (len(shape),), "extents")
             at = _integers([base], (1,), "base")[0]
-            return Area(name, _memory(memory), at, tuple(extents))
+            area = Area(name, _memory(memory), at, tuple(extents))
+            check_areas((*areas, area))
+            return area
         case [name, memory, *shape]:
-            extents = _integers(shape, range(10), "extents")
+            extents = _integers(shape, (len(shape),), "extents")
             return place(config, {name: (_memory(memory), extents)}, areas)[0]
         case _:
             raise ArgumentError("area", "expected a name, a memory and the extents")
@@ -121,7 +131,7 @@ def _area(words: list[str], areas: Sequence[Area], config: Config) -> Area:
 
 def _instruction(unit: Unit, text: str, areas: Sequence[Area], config: Config) -> Instruction:
     """The instruction of one line, without its unit."""
-    body, flags = _tokens(unit, f" {text}")
+    body, flags = _tokens(unit, text)
     if body in ("nop", "finish"):
         instruction = nop(unit, flags) if body == "nop" else Finish(flags=flags)
     elif parts := TRANSFER.fullmatch(body):
@@ -130,7 +140,9 @@ def _instruction(unit: Unit, text: str, areas: Sequence[Area], config: Config) -
         instruction = _looped(parts.groups(), flags)
     else:
         raise ArgumentError(
-            repr(body), "no instruction reads like that", "nop, finish, to[i] = from[j], op u[i:j]"
+            f"{body!r:.100}",
+            "no instruction reads like that",
+            "nop, finish, to[i] = from[j], op u[i:j]",
         )
     if unit_of(instruction) is not unit:
         right = SHORT[unit_of(instruction)]
@@ -140,19 +152,24 @@ def _instruction(unit: Unit, text: str, areas: Sequence[Area], config: Config) -
 
 def _tokens(unit: Unit, text: str) -> tuple[str, Flags]:
     """The text without its tokens, and those as flags."""
+    words = text.split()
+    first = next((n for n, word in enumerate(words) if word in ("pop", "push")), len(words))
     names: dict[str, bool] = {}
-    while found := TOKEN.search(text):
-        text = text[: found.start()]
-        other = LONG.get(found[2])
-        if other is None or abs(UNITS.index(other) - UNITS.index(unit)) != 1:
+    prev, next_ = NEIGHBOURS[unit]
+    for verb, other in zip_longest(words[first::2], words[first + 1 :: 2], fillvalue="nothing"):
+        if verb not in ("pop", "push"):
+            raise ArgumentError(repr(verb), "behind an instruction stand pop and push, and a unit")
+        if other not in LONG or LONG[other] not in (prev, next_):
             raise ArgumentError(
-                f"{found[1]} {found[2]}",
-                f"no queue joins {SHORT[unit]} and {found[2]}",
+                f"{verb} {other}",
+                f"no queue joins {SHORT[unit]} and {other}",
                 "ld and ex have queues, ex and st too",
             )
-        side = "next" if UNITS.index(other) > UNITS.index(unit) else "prev"
-        names[f"{found[1]}_{side}"] = True
-    return text.strip(), Flags(**names)
+        name = f"{verb}_{'prev' if LONG[other] is prev else 'next'}"
+        if name in names:
+            raise ArgumentError(f"{verb} {other}", "it stands there twice, and moves one token")
+        names[name] = True
+    return " ".join(words[:first]), Flags(**names)
 
 
 def _numbers(text: str, known: Mapping[str, int]) -> Numbers:
@@ -183,7 +200,9 @@ def _transfer(
     if store:
         return Store(sram=int(from_index), dram=dram, y=y, x=x, stride=stride, flags=flags)
     if memory not in LOADABLE:
-        raise ArgumentError(to, "OUT cannot be loaded", "a load into inp, wgt, acc or uop")
+        raise ArgumentError(
+            to, "OUT cannot be loaded", "a load into inp, wgt, acc, acc_8bit or uop"
+        )
     top, bottom, left, right = given.get("pad", (0, 0, 0, 0))
     return Load(
         memory=memory,
@@ -250,6 +269,8 @@ def _looped(parts: Sequence[str], flags: Flags) -> Gemm | Alu:
 
 def text(program: Program, config: Config = vta_pynq) -> str:
     """The program as text: parse(text(p)) == p, for the same configuration."""
+    check_kind("program", program, Program)
+    check_kind("config", config, Config)
     return "\n".join([*_head(program), *_lines(program, config)])
 
 
@@ -259,6 +280,8 @@ def listing(program: Program, config: Config = vta_pynq) -> str:
     The counts are those of running in the order of the program: a negative one is a token that an
     instruction further down has to push first.
     """
+    check_kind("program", program, Program)
+    check_kind("config", config, Config)
     left = [0] * len(QUEUES)
     lines = list(_lines(program, config))
     width = max(map(len, lines), default=0)
@@ -288,12 +311,12 @@ def _lines(program: Program, config: Config) -> Iterator[str]:
     """One line for each instruction."""
     for instruction in program.instructions:
         unit, flags = unit_of(instruction), instruction.flags
-        here = UNITS.index(unit)
+        prev, next_ = NEIGHBOURS[unit]
         tokens = "".join(
-            f"   {verb} {SHORT[UNITS[here + step]]}"
+            f"   {verb} {SHORT[other]}"
             for verb in ("pop", "push")
-            for side, step in (("prev", -1), ("next", 1))
-            if getattr(flags, f"{verb}_{side}")
+            for side, other in (("prev", prev), ("next", next_))
+            if other and getattr(flags, f"{verb}_{side}")
         )
         yield f"{SHORT[unit]}  {_body(instruction, program.areas, config)}{tokens}"
 

@@ -8,15 +8,27 @@ from math import prod
 
 from minitvm.base import ArgumentError
 
+from .arguments import check_kind
+
 
 class Memory(IntEnum):
-    """The on-chip memories, numbered as in an instruction's memory_type."""
+    """The kinds of elements that are moved, numbered as in an instruction's memory_type.
+
+    Each has an on-chip memory of its own, but for OUT and ACC_8BIT: these are accumulators that
+    DRAM holds as int8, narrowed when they are stored and widened when they are loaded.
+    """
 
     UOP = 0
     WGT = 1
     INP = 2
     ACC = 3
     OUT = 4
+    ACC_8BIT = 5
+
+    @property
+    def on_chip(self) -> Memory:
+        """The memory that holds such elements: ACC for ACC_8BIT and OUT."""
+        return Memory.ACC if self in (Memory.OUT, Memory.ACC_8BIT) else self
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,8 +36,9 @@ class Config:
     """One accelerator: a batch x block_in by block_out x block_in matrix unit and its memories.
 
     All buffers are addressed by element, not by byte: an element of INP is (batch, block_in) int8,
-    of WGT (block_out, block_in) int8, of ACC (batch, block_out) int32, of OUT the same as int8;
-    an element of UOP is one 32-bit micro-operation. Sizes are in bytes, times in cycles.
+    of WGT (block_out, block_in) int8, of ACC (batch, block_out) int32, of OUT and ACC_8BIT the
+    same as int8; an element of UOP is one 32-bit micro-operation. Sizes are in bytes, times in
+    cycles.
 
     The timing model stops at whole instructions. n is the number of micro-operations that one
     issues, a beat what the memory port moves in one cycle:
@@ -37,8 +50,8 @@ class Config:
         NOP      0: an instruction that only carries tokens; FINISH too
 
     Sources: VTA's hardware specification and its HLS and Chisel designs for sizes, initiation
-    intervals and queues; the OSDI'18 paper on TVM (section 6.4) for vdla_osdi18; the model of
-    times comes within 7 % of cycle counts published for the Chisel design.
+    intervals and queues; the OSDI'18 paper on TVM (section 6.4) for vdla_osdi18; with the
+    alu_ii_imm=1 of the Chisel design, times come within 7 % of the cycles published for that one.
     """
 
     name: str
@@ -64,6 +77,7 @@ class Config:
 
     def __post_init__(self) -> None:
         """Refuse what no machine can be."""
+        check_kind("name of an accelerator", self.name, str)
         for f in fields(self):
             if f.name != "name":
                 _check_parameter(self.name, f.name, getattr(self, f.name))
@@ -85,7 +99,7 @@ class Config:
                 return self.block_out, self.block_in
             case Memory.INP:
                 return self.batch, self.block_in
-            case Memory.ACC | Memory.OUT:
+            case Memory.ACC | Memory.OUT | Memory.ACC_8BIT:
                 return self.batch, self.block_out
 
     def dtype(self, memory: Memory) -> str:
@@ -97,13 +111,13 @@ class Config:
         return prod(self.element_shape(memory)) * (4 if memory in (Memory.UOP, Memory.ACC) else 1)
 
     def depth(self, memory: Memory) -> int:
-        """How many elements a memory holds. OUT mirrors ACC, narrowed."""
+        """How many elements the memory of this kind holds: of OUT as many as of ACC."""
         size = {
             Memory.UOP: self.uop_bytes,
             Memory.WGT: self.wgt_bytes,
             Memory.INP: self.inp_bytes,
         }.get(memory, self.acc_bytes)
-        return size // self.element_bytes(Memory.ACC if memory is Memory.OUT else memory)
+        return size // self.element_bytes(memory.on_chip)
 
     @property
     def macs_per_cycle(self) -> int:
@@ -112,7 +126,7 @@ class Config:
 
 
 MAY_BE_ZERO = {"dma_latency", "dma_row", "issue", "fill", "token_latency"}
-MOST = 1 << 30  # of any size or time: a model of it still fits into a laptop
+MOST = 1 << 28  # of any size or time: the model of micro-operations needs three times the bytes
 
 
 def _check_parameter(machine: str, name: str, value: object) -> None:

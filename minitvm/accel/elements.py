@@ -10,6 +10,7 @@ import numpy as np
 
 from minitvm.base import ArgumentError
 
+from .arguments import check_kind
 from .config import Config, Memory
 from .isa import Alu, Gemm, Load, Loops, Store
 from .program import Area, Program, label
@@ -27,6 +28,7 @@ class Limits:
 
 
 MOST_DRAM_BYTES = 1 << 28  # enough for the weights of VGG-16
+MOST_INDICES = 1 << 24  # micro-operations whose indices are kept: 200 MB of them
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,9 +58,11 @@ def resolve(program: Program, config: Config) -> tuple[Indices | None, ...]:
 
     Only the compute unit loads micro-operations and uses them, in its own order: so they are known
     before anything runs. Raises ArgumentError for every address that does not exist, in a buffer
-    or in DRAM.
+    or in DRAM, and for programs of more than MOST_INDICES micro-operations that are not alike.
     """
-    check_areas(program.areas, config)
+    check_kind("program", program, Program)
+    check_kind("config", config, Config)
+    _check_layout(program.areas, config)
     limits = Limits(
         {memory: config.element_bytes(memory) for memory in Memory},
         {memory: config.depth(memory) for memory in Memory},
@@ -68,6 +72,7 @@ def resolve(program: Program, config: Config) -> tuple[Indices | None, ...]:
     uops = np.array([(u.dst, u.src, u.wgt) for u in program.uops], np.int32).reshape(-1, 3)
     known: dict[tuple[Loops, bytes], Indices] = {}
     found: list[Indices | None] = []
+    kept = 0
     for n, instruction in enumerate(program.instructions):
         result = None
         match instruction:
@@ -79,6 +84,8 @@ def resolve(program: Program, config: Config) -> tuple[Indices | None, ...]:
                 key = loops, table[loops.begin : loops.end].tobytes()
                 result = known.get(key)
                 if result is None:
+                    kept += loops.count
+                    _check_kept(program, n, kept)
                     result = indices(loops, _fetch_uops(program, n, loops, table))
                     known[key] = result
                 _check_indices(program, n, result, limits)
@@ -88,7 +95,18 @@ def resolve(program: Program, config: Config) -> tuple[Indices | None, ...]:
     return tuple(found)
 
 
-def check_areas(areas: tuple[Area, ...], config: Config) -> None:
+def _check_kept(program: Program, n: int, kept: int) -> None:
+    """Equal instructions share their indices; those of all others need memory."""
+    if kept > MOST_INDICES:
+        raise ArgumentError(
+            label(program, n),
+            f"with it, instructions that are not alike have {kept} micro-operations; the model "
+            f"keeps the indices of at most {MOST_INDICES}",
+            "smaller loops, or several programs",
+        )
+
+
+def _check_layout(areas: tuple[Area, ...], config: Config) -> None:
     """Refuse areas that overlap, or are too large to be modelled."""
     end, last = 0, ""
     for area in sorted(areas, key=lambda area: area.byte_range(config)):
@@ -106,12 +124,14 @@ def check_areas(areas: tuple[Area, ...], config: Config) -> None:
 
 def rows(move: Load | Store) -> tuple[Ints, Ints]:
     """(first elements of the rows in DRAM, their columns): element = row[:, None] + column."""
+    check_kind("move", move, Load, Store)
     first = move.dram + np.arange(move.y, dtype=np.int64) * move.stride
     return first, np.arange(move.x, dtype=np.int64)
 
 
 def total(move: Load | Store) -> int:
     """How many elements of the buffer are written or read, padding included."""
+    check_kind("move", move, Load, Store)
     if not move.x:
         return 0
     if isinstance(move, Store):

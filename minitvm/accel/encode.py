@@ -12,7 +12,9 @@ from typing import assert_never
 
 from minitvm.base import ArgumentError
 
+from .arguments import check_kind
 from .config import Memory
+from .fields import check_types
 from .isa import LOADABLE, Alu, Finish, Flags, Gemm, Instruction, Load, Loops, Op, Store, Uop
 
 
@@ -76,8 +78,10 @@ LAYOUTS: Mapping[int, Layout] = {
 
 def encode(instruction: Instruction) -> tuple[int, int]:
     """The words (w0, w1) of an instruction. ArgumentError where a field is too narrow."""
+    name = type(instruction).__name__.lower()
+    check_types(name, instruction)
     fields = _fields(instruction)
-    bits = _pack(type(instruction).__name__.lower(), fields, LAYOUTS[fields["opcode"]])
+    bits = _pack(name, fields, LAYOUTS[fields["opcode"]])
     return bits & (1 << 64) - 1, bits >> 64
 
 
@@ -92,6 +96,7 @@ def decode(w0: int, w1: int) -> Instruction:
 
 def encode_uop(uop: Uop) -> int:
     """The 32 bits of a micro-operation."""
+    check_kind("uop", uop, Uop)
     return _pack("uop", {"dst_idx": uop.dst, "src_idx": uop.src, "wgt_idx": uop.wgt}, UOP)
 
 
@@ -100,14 +105,14 @@ def decode_uop(word: int) -> Uop:
     return Uop(*_unpack(_word("uop", word, 32), UOP).values())
 
 
-def _pack(what: str, fields: Fields, layout: Layout) -> int:
+def _pack(what: str, fields: Mapping[str, object], layout: Layout) -> int:
     """The fields side by side."""
     bits = 0
     for name, value in fields.items():
         first, width = layout[name]
-        if not 0 <= value < 1 << width:
+        if not isinstance(value, int) or not 0 <= value < 1 << width:
             raise ArgumentError(
-                f"{what}: {name}={value}",
+                f"{what}: {name}={value!r:.60}",
                 f"the field has {width} bits and holds 0 to {(1 << width) - 1}",
             )
         bits |= value << first
@@ -149,8 +154,6 @@ def _fields(instruction: Instruction) -> Fields:
                 **factors,
             }
         case Alu(op=op, loops=loops, imm=imm):
-            if imm is not None and not -(1 << 15) <= imm < 1 << 15:
-                raise ArgumentError(f"alu: imm={imm}", "the field holds -32768 to 32767")
             number = {"use_imm": int(imm is not None), "imm": (imm or 0) & 0xFFFF}
             return {"opcode": Opcode.ALU, **tokens, **_looped(loops), "alu_opcode": op, **number}
         case Finish():

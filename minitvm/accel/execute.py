@@ -7,19 +7,18 @@ low 8 bits and does not saturate.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, TypeAlias, assert_never
+from collections.abc import Iterator, Mapping, Sequence
+from typing import assert_never
 
 import numpy as np
 
+from .arguments import check_kind
 from .config import Config, Memory
-from .elements import Indices, resolve, rows, total
+from .elements import Indices, Ints, resolve, rows, total
 from .isa import Alu, Finish, Gemm, Load, Op, Store
 from .memory import Array, Contents, contents, read
 from .program import Program
 from .tokens import check_order, in_order
-
-Ints: TypeAlias = np.ndarray[Any, np.dtype[np.int32]]
 
 CHUNK = 1 << 13  # micro-operations multiplied at a time: bounds the memory of a GEMM
 
@@ -38,6 +37,8 @@ def execute(
     A program that comes to a standstill hands over what DRAM holds then. Nothing here depends on
     times or on the depth of queues.
     """
+    check_kind("program", program, Program)
+    check_kind("config", config, Config)
     resolved = resolve(program, config)
     state = contents(program, config, inputs)
     if order is None or isinstance(order, np.random.Generator):
@@ -77,10 +78,10 @@ def _step(
 
 
 def load(move: Load, state: Contents) -> None:
-    """buffer[sram ...] = rows of DRAM with zeros around them."""
+    """buffer[sram ...] = rows of DRAM with zeros around them; int8 is widened to int32 for ACC."""
     if not move.x or move.memory is Memory.UOP:  # uops were followed by resolve()
         return
-    buffer, (first, column) = state.chip[move.memory], rows(move)
+    buffer, (first, column) = state.chip[move.memory.on_chip], rows(move)
     tile = buffer[move.sram : move.sram + total(move)]
     tile[...] = 0
     framed = tile.reshape(sum(move.y_pad) + move.y, sum(move.x_pad) + move.x, *tile.shape[1:])
@@ -118,18 +119,37 @@ def gemm(found: Indices, chip: Mapping[Memory, Array]) -> None:
 def alu(op: Op, imm: int | None, found: Indices, acc: Array) -> None:
     """acc[dst] = op(acc[dst], acc[src] or imm), one micro-operation after the other.
 
-    All at once where none reads or writes what an earlier one has written.
+    All those at once of which none reads or writes what one of the others has written before it.
     """
     dst, src = found.dst, found.dst if imm is not None else found.src
-    foreign = src[src != dst]
-    if len(np.unique(dst)) == len(dst) and not np.isin(foreign, dst).any():
-        batches = [slice(None)]
-    else:
-        batches = [slice(k, k + 1) for k in range(len(dst))]
-    for batch in batches:
-        at = dst[batch]
-        other = np.int32(imm) if imm is not None else acc[src[batch]]
+    for run in runs(dst, src):
+        at = dst[run]
+        other = np.int32(imm) if imm is not None else acc[src[run]]
         acc[at] = combine(op, acc[at], other)
+
+
+def runs(dst: Ints, src: Ints) -> Iterator[slice]:
+    """The longest pieces in which no dst, and no other src, is the dst of an earlier position.
+
+    dst = 0 1 2 0 1 2, src = dst:  0:3 and 3:6
+    """
+    latest = np.maximum.accumulate(np.maximum(_before(dst, dst), _before(dst, src)))
+    begin, count = 0, len(dst)
+    while begin < count:
+        # the first position that meets what a position from `begin` on has written
+        end = int(np.searchsorted(latest, begin))
+        yield slice(begin, end)
+        begin = end
+
+
+def _before(dst: Ints, used: Ints) -> Ints:
+    """For each position the last one before it whose dst it uses, -1 if there is none."""
+    count = len(dst)
+    here = np.arange(count)
+    written = np.sort(dst.astype(np.int64) * count + here)  # by element, then by position
+    at = np.searchsorted(written, used.astype(np.int64) * count + here) - 1
+    last = written[at]
+    return np.where((at >= 0) & (last // count == used), last % count, -1)
 
 
 def combine(op: Op, a: Ints, b: Ints | np.int32) -> Ints:

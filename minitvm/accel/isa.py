@@ -14,10 +14,14 @@ Four queues of tokens lie between the units, two between neighbours:
 
 from __future__ import annotations
 
+import reprlib
 from dataclasses import dataclass
 from enum import Enum, IntEnum
-from typing import TypeAlias, assert_never
+from typing import TypeAlias
 
+from minitvm.base import ArgumentError
+
+from .arguments import check_kind
 from .config import Memory
 
 
@@ -38,25 +42,20 @@ class Queue(Enum):
     S2G = "s2g"
 
 
-SOURCE = {  # who pushes into a queue
-    Queue.L2G: Unit.LOAD,
-    Queue.G2L: Unit.COMPUTE,
-    Queue.G2S: Unit.COMPUTE,
-    Queue.S2G: Unit.STORE,
+NEIGHBOURS = {  # (prev, next) of a unit
+    Unit.LOAD: (None, Unit.COMPUTE),
+    Unit.COMPUTE: (Unit.LOAD, Unit.STORE),
+    Unit.STORE: (Unit.COMPUTE, None),
 }
-POPS = {  # the queues that (pop_prev, pop_next) of a unit name
-    Unit.LOAD: (None, Queue.G2L),
-    Unit.COMPUTE: (Queue.L2G, Queue.S2G),
-    Unit.STORE: (Queue.G2S, None),
-}
-PUSHES = {  # the queues that (push_prev, push_next) of a unit name
-    Unit.LOAD: (None, Queue.L2G),
-    Unit.COMPUTE: (Queue.G2L, Queue.G2S),
-    Unit.STORE: (Queue.S2G, None),
+QUEUE_FROM_TO = {  # (who pushes, who pops)
+    (Unit.LOAD, Unit.COMPUTE): Queue.L2G,
+    (Unit.COMPUTE, Unit.LOAD): Queue.G2L,
+    (Unit.COMPUTE, Unit.STORE): Queue.G2S,
+    (Unit.STORE, Unit.COMPUTE): Queue.S2G,
 }
 
-
-LOADABLE = (Memory.UOP, Memory.WGT, Memory.INP, Memory.ACC)
+LOADABLE = (Memory.UOP, Memory.WGT, Memory.INP, Memory.ACC, Memory.ACC_8BIT)
+IMMEDIATES = range(-(1 << 15), 1 << 15)  # what fits into the field of an ALU instruction
 
 
 class Op(IntEnum):
@@ -96,6 +95,7 @@ class Load:
     """memory[sram ...] = y rows of x elements of DRAM, `stride` elements apart, zeros around them.
 
     dram counts elements of this memory's size. x = 0 moves nothing: a carrier of tokens (NOP).
+    ACC_8BIT loads accumulators from int8, 16 bytes an element of 16 numbers where ACC has 64.
     """
 
     memory: Memory
@@ -188,11 +188,13 @@ def unit_of(instruction: Instruction) -> Unit:
         case Gemm() | Alu() | Finish():
             return Unit.COMPUTE
         case _:
-            assert_never(instruction)
+            raise no_instruction(instruction)
 
 
 def nop(unit: Unit, flags: Flags) -> Instruction:
     """An instruction that moves nothing and carries tokens."""
+    check_kind("unit", unit, Unit)
+    check_kind("flags", flags, Flags)
     match unit:
         case Unit.LOAD:
             return Load(memory=Memory.INP, flags=flags)
@@ -223,4 +225,9 @@ def mnemonic(instruction: Instruction) -> str:
         case Finish():
             return "finish"
         case _:
-            assert_never(instruction)
+            raise no_instruction(instruction)
+
+
+def no_instruction(given: object) -> ArgumentError:
+    """The error for what is none."""
+    return ArgumentError(reprlib.repr(given), "it is no instruction")

@@ -11,6 +11,7 @@ import numpy as np
 
 from minitvm.base import ArgumentError
 
+from .arguments import check_kind
 from .config import Config, Memory
 from .program import Area, Program
 
@@ -32,6 +33,7 @@ def contents(program: Program, config: Config, inputs: Mapping[str, Array]) -> C
 
     inputs[name] has the shape of the area followed by the shape of one element.
     """
+    check_kind("inputs", inputs, Mapping)
     for name in inputs:
         program.area(name)
     kinds = [memory for memory in Memory if memory is not Memory.UOP]

@@ -2,29 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import compress, product
 from math import prod
-from typing import NamedTuple
+from numbers import Integral
+from typing import Any, NamedTuple
 
 from minitvm.base import ArgumentError
 
+from .arguments import check_kind, check_number
 from .config import Config, Memory
+from .fields import check_fields, check_uop
 from .isa import (
-    LOADABLE,
-    POPS,
-    PUSHES,
-    Alu,
+    NEIGHBOURS,
+    QUEUE_FROM_TO,
     Finish,
-    Flags,
-    Gemm,
     Instruction,
-    Load,
-    Loops,
-    Op,
     Queue,
-    Store,
     Unit,
     Uop,
     mnemonic,
@@ -78,19 +73,19 @@ class Program:
     def __post_init__(self) -> None:
         """Refuse what is no program, and note who waits for whom. Lists become tuples."""
         for name in ("instructions", "uops", "areas"):
-            object.__setattr__(self, name, tuple(getattr(self, name)))
-        wires = tuple(_wire(n, instruction) for n, instruction in enumerate(self.instructions))
+            given = getattr(self, name)
+            check_kind(name, given, Iterable)
+            object.__setattr__(self, name, tuple(given))
+        wires = tuple(wire_of(n, instruction) for n, instruction in enumerate(self.instructions))
         object.__setattr__(self, "wires", wires)
         for n, uop in enumerate(self.uops):
-            if type(uop) is not Uop:
-                raise ArgumentError(f"uop {n}", f"{uop!r:.60} is no Uop")
-            for name in Uop.__slots__:
-                _number(f"uop {n}", name, getattr(uop, name), 16)
+            check_uop(f"uop {n}", uop)
         _check_finish(self.instructions)
-        _check_names(self.areas)
+        check_areas(self.areas)
 
     def area(self, name: str) -> Area:
         """The area of that name."""
+        check_kind("name of an area", name, str)
         for area in self.areas:
             if area.name == name:
                 return area
@@ -100,7 +95,16 @@ class Program:
 
 def label(program: Program, index: int) -> str:
     """How messages name an instruction: "instruction 7 (load inp)"."""
+    check_kind("program", program, Program)
+    check_index(program, index)
     return f"instruction {index} ({mnemonic(program.instructions[index])})"
+
+
+def check_index(program: Program, index: object) -> None:
+    """Refuse what is not the number of an instruction."""
+    last = len(program.instructions) - 1
+    if not isinstance(index, Integral) or not 0 <= int(index) <= last:
+        raise ArgumentError(f"instruction {index!r:.60}", f"the program has 0 to {last}")
 
 
 def place(
@@ -111,22 +115,37 @@ def place(
     place(vta_pynq, {"A": (Memory.INP, (4, 8))}) has an area of 32 elements of 16 bytes.
     They begin behind the areas in `after`.
     """
+    check_kind("config", config, Config)
+    check_kind("shapes", shapes, Mapping)
+    check_kind("after", after, Sequence)
+    check_areas(after)
     end = max((area.byte_range(config)[1] for area in after), default=0)
     areas: list[Area] = []
-    for name, (memory, shape) in shapes.items():
+    for name, given in shapes.items():
+        _check_extents(f"shapes[{name!r:.60}]", given)
+        memory, shape = given
         area = Area(name, memory, -(-end // config.element_bytes(memory)), tuple(shape))
-        _check_names((*after, *areas, area))
+        check_areas((*after, *areas, area))
         areas.append(area)
         end = area.byte_range(config)[1]
     return tuple(areas)
+
+
+def _check_extents(what: str, given: Any) -> None:
+    """Refuse what is no pair of a memory and extents."""
+    check_kind(what, given, Sequence)
+    if len(given) != 2:
+        raise ArgumentError(f"{what}={given!r:.60}", "it is no pair (memory, extents)")
+    check_kind(f"{what}: memory", given[0], Memory)
+    check_kind(f"{what}: extents", given[1], Sequence)
 
 
 def _wires() -> dict[Unit, dict[tuple[bool, bool, bool, bool], Wire]]:
     """For each unit and (pop_prev, pop_next, push_prev, push_next) the wire; -1 is no queue."""
     table: dict[Unit, dict[tuple[bool, bool, bool, bool], Wire]] = {}
     for position, unit in enumerate(UNITS):
-        pops = [QUEUES.index(q) if q else -1 for q in POPS[unit]]
-        pushes = [QUEUES.index(q) if q else -1 for q in PUSHES[unit]]
+        pops = [_position(neighbour, unit) for neighbour in NEIGHBOURS[unit]]
+        pushes = [_position(unit, neighbour) for neighbour in NEIGHBOURS[unit]]
         table[unit] = {
             (a, b, c, d): Wire(
                 position, tuple(compress(pops, (a, b))), tuple(compress(pushes, (c, d)))
@@ -136,155 +155,58 @@ def _wires() -> dict[Unit, dict[tuple[bool, bool, bool, bool], Wire]]:
     return table
 
 
+def _position(source: Unit | None, to: Unit | None) -> int:
+    """The queue from one unit to another as a position in QUEUES, -1 where there is none."""
+    return QUEUES.index(QUEUE_FROM_TO[source, to]) if source and to else -1
+
+
 WIRES = _wires()
 
 
-def _wire(n: int, instruction: Instruction) -> Wire:
-    """The wire of the n-th instruction, if it is one."""
-    match instruction:
-        case Load():
-            _check_load(n, instruction)
-        case Store():
-            _check_store(n, instruction)
-        case Gemm(loops=loops):
-            _check_loops(n, "gemm", loops)
-        case Alu():
-            _check_alu(n, instruction)
-        case Finish():
-            pass
-        case _:
-            raise ArgumentError(f"instruction {n}", f"{instruction!r:.60} is no instruction")
+def wire_of(n: int, instruction: Instruction) -> Wire:
+    """The wire of the n-th instruction. ArgumentError if that is none that some machine can run."""
+    check_fields(f"instruction {n} ({type(instruction).__name__.lower()})", instruction)
     unit, flags = unit_of(instruction), instruction.flags
-    if type(flags) is not Flags:
-        raise ArgumentError(f"instruction {n}", f"flags={flags!r:.60} are no Flags")
-    tokens = flags.pop_prev, flags.pop_next, flags.push_prev, flags.push_next
-    if tokens not in WIRES[unit]:
-        raise ArgumentError(f"instruction {n}", f"{flags} are not True or False")
-    wire = WIRES[unit][tokens]
-    if -1 in wire.pops or -1 in wire.pushes:
+    found = WIRES[unit][flags.pop_prev, flags.pop_next, flags.push_prev, flags.push_next]
+    if -1 in found.pops or -1 in found.pushes:
         raise ArgumentError(
             f"instruction {n} ({mnemonic(instruction)})",
             f"its flags ask for a token between {unit.value} and no neighbour",
             "tokens pass between load and compute, and between compute and store; from store to "
             "load they go through a nop of compute",
         )
-    return wire
-
-
-def _number(what: str, name: str, value: object, bits: int) -> None:
-    """Refuse what is no number of so many bits."""
-    if type(value) is not int or not 0 <= value < 1 << bits:
-        raise ArgumentError(
-            f"{what}: {name}={value!r}", f"it is an int from 0 to {(1 << bits) - 1}"
-        )
-
-
-def _check_move(what: str, move: Load | Store) -> None:
-    for name in ("sram", "y", "x", "stride"):
-        _number(what, name, getattr(move, name), 16)
-    _number(what, "dram", move.dram, 32)
-
-
-def _check_load(n: int, load: Load) -> None:
-    what = f"instruction {n} (load)"
-    _check_move(what, load)
-    if load.memory not in LOADABLE:
-        raise ArgumentError(
-            what, f"memory={load.memory!r} cannot be loaded", "UOP, WGT, INP or ACC"
-        )
-    for pads in (load.y_pad, load.x_pad):
-        if type(pads) is not tuple or len(pads) != 2:
-            raise ArgumentError(what, f"padding {pads!r} is not a pair (before, after)")
-        for pad in pads:
-            _number(what, "padding", pad, 4)
-    padded = any((*load.y_pad, *load.x_pad))
-    if padded and (not load.x or load.memory is Memory.UOP):
-        raise ArgumentError(
-            what, "x=0 moves nothing and pads nothing" if not load.x else "uops are not padded"
-        )
-    if load.memory is Memory.UOP and load.y != 1:
-        raise ArgumentError(what, f"y={load.y} rows of uops", "uops are loaded as one row: y=1")
-
-
-def _check_store(n: int, store: Store) -> None:
-    _check_move(f"instruction {n} (store)", store)
-    if store.memory is not Memory.OUT:
-        raise ArgumentError(
-            f"instruction {n} (store)", f"memory={store.memory!r} cannot be stored", "Memory.OUT"
-        )
-
-
-def _check_loops(n: int, name: str, loops: Loops) -> None:
-    what = f"instruction {n} ({name})"
-    if type(loops) is not Loops:
-        raise ArgumentError(what, f"loops={loops!r:.60} are no Loops")
-    _number(what, "begin", loops.begin, 13)
-    for field_name in ("end", "outer", "inner"):
-        _number(what, field_name, getattr(loops, field_name), 14)
-    for factors in (loops.dst_factors, loops.src_factors, loops.wgt_factors):
-        if type(factors) is not tuple or len(factors) != 2:
-            raise ArgumentError(what, f"factors {factors!r} are not a pair (outer, inner)")
-        for factor in factors:
-            _number(what, "factor", factor, 16)
-    if loops.end < loops.begin:
-        raise ArgumentError(what, f"micro-operations {loops.begin} to {loops.end} run backwards")
-    if loops.count > MOST_UOPS:
-        raise ArgumentError(
-            what,
-            f"{loops.count} micro-operations, the model runs at most {MOST_UOPS}",
-            "several instructions",
-        )
-
-
-MOST_UOPS = 1 << 22  # of one instruction: twice what 2048 accumulators and 1024 weights make
-
-
-def _check_alu(n: int, alu: Alu) -> None:
-    _check_loops(n, "alu", alu.loops)
-    if type(alu.op) is not Op:
-        raise ArgumentError(f"instruction {n} (alu)", f"op={alu.op!r} is no Op")
-    if alu.loops.wgt_factors != (0, 0):
-        raise ArgumentError(f"instruction {n} (alu)", "it has factors for weights, and reads none")
-    if alu.imm is not None and (type(alu.imm) is not int or not -(1 << 15) <= alu.imm < 1 << 15):
-        raise ArgumentError(
-            f"instruction {n} (alu): imm={alu.imm!r}",
-            "an immediate is an int from -32768 to 32767",
-            "load the number into an accumulator",
-        )
+    return found
 
 
 def _check_finish(instructions: tuple[Instruction, ...]) -> None:
-    """One FINISH, the last, without tokens."""
-    for n, instruction in enumerate(instructions):
+    """One FINISH, the last."""
+    for n, instruction in enumerate(instructions[:-1]):
         if isinstance(instruction, Finish):
-            if instruction.flags != Flags():
-                raise ArgumentError(
-                    f"instruction {n} (finish)",
-                    "it carries tokens",
-                    "a nop of compute before it that pops them",
-                )
-            if n + 1 < len(instructions):
-                raise ArgumentError(f"instruction {n} (finish)", "instructions follow it")
+            raise ArgumentError(f"instruction {n} (finish)", "instructions follow it")
     if not instructions or not isinstance(instructions[-1], Finish):
         raise ArgumentError("a program without finish", "the host would wait for its end for ever")
 
 
-RESERVED = {"DRAM", "uops", *(memory.name.lower() for memory in Memory)}  # of assembly text
+RESERVED_NAMES = {"DRAM", "uops", *(memory.name.lower() for memory in Memory)}  # of assembly text
+MOST_EXTENTS = 16
 
 
-def _check_names(areas: Sequence[Area]) -> None:
-    """Every area has a name of its own and a size."""
+def check_areas(areas: Sequence[Area]) -> None:
+    """Every area has a name of its own, a kind of elements and a size."""
     names: set[str] = set()
     for area in areas:
-        if type(area) is not Area or type(area.name) is not str:
-            raise ArgumentError(f"{area!r:.60}", "it is no Area with a name")
-        what = f"area {area.name!r}"
-        if not area.name.isidentifier() or area.name in RESERVED | names:
-            taken = ", ".join(sorted(RESERVED))
+        check_kind("area", area, Area)
+        what = f"area {area.name!r:.60}"
+        check_kind(f"{what}: name", area.name, str)
+        if not area.name.isidentifier() or area.name in RESERVED_NAMES | names:
+            taken = ", ".join(sorted(RESERVED_NAMES))
             raise ArgumentError(what, f"a name is an identifier, given once, and none of {taken}")
         names.add(area.name)
         if area.memory is Memory.UOP or type(area.memory) is not Memory:
-            raise ArgumentError(what, "an area holds elements of INP, WGT, ACC or OUT")
-        _number(what, "base", area.base, 32)
+            raise ArgumentError(what, "an area holds elements of INP, WGT, ACC, ACC_8BIT or OUT")
+        check_number(what, "base", area.base, 32)
+        check_kind(f"{what}: shape", area.shape, tuple)
+        if len(area.shape) > MOST_EXTENTS:
+            raise ArgumentError(what, f"{len(area.shape)} extents, it has at most {MOST_EXTENTS}")
         for extent in area.shape:
-            _number(what, "extent", extent, 32)
+            check_number(what, "extent", extent, 32)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from .isa import NO_FLAGS, Finish, Flags, Instruction, Unit, nop, unit_of
+from .arguments import check_kind
+from .isa import NEIGHBOURS, NO_FLAGS, Finish, Flags, Instruction, Unit, nop, unit_of
 from .program import Program
 
 
 def strip_tokens(program: Program) -> Program:
     """The same instructions without a token: nothing orders the units any more."""
+    check_kind("program", program, Program)
     stripped = (replace(i, flags=NO_FLAGS) for i in program.instructions)
     return Program(tuple(stripped), program.uops, program.areas)
 
@@ -23,12 +25,13 @@ def serial(program: Program) -> Program:
     compute stands between them. The same before FINISH, which takes no token.
     Source: VTA's runtime flag FORCE_SERIAL, which joins neighbouring instructions alike.
     """
+    check_kind("program", program, Program)
     chain: list[Instruction] = []
     for instruction in program.instructions:
         if chain and _needs_nop(chain[-1], instruction):
             chain.append(nop(Unit.COMPUTE, NO_FLAGS))
         chain.append(replace(instruction, flags=NO_FLAGS))
-    units: list[Unit | None] = [unit_of(instruction) for instruction in chain]
+    units = [unit_of(instruction) for instruction in chain]
     joined = tuple(
         replace(instruction, flags=_flags(unit, before, after))
         for instruction, unit, before, after in zip(
@@ -46,16 +49,12 @@ def _needs_nop(before: Instruction, after: Instruction) -> bool:
     return {here, there} == {Unit.LOAD, Unit.STORE}
 
 
-def _flags(unit: Unit | None, before: Unit | None, after: Unit | None) -> Flags:
+def _flags(unit: Unit, before: Unit | None, after: Unit | None) -> Flags:
     """Pop from the unit before, push to the one after, where they differ from this one."""
-    row = tuple(Unit)
-
-    def side(other: Unit | None) -> int:
-        return 0 if unit is None or other is None else row.index(other) - row.index(unit)
-
+    prev, next_ = NEIGHBOURS[unit]
     return Flags(
-        pop_prev=side(before) < 0,
-        pop_next=side(before) > 0,
-        push_prev=side(after) < 0,
-        push_next=side(after) > 0,
+        pop_prev=before is not None and before is prev,
+        pop_next=before is not None and before is next_,
+        push_prev=after is not None and after is prev,
+        push_next=after is not None and after is next_,
     )

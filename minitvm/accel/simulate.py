@@ -7,12 +7,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from minitvm.base import ArgumentError
+
+from .arguments import check_kind
 from .config import Config, Memory, vta_pynq
 from .elements import resolve
 from .execute import execute
 from .isa import Alu, Gemm, Load, Store, Unit
 from .memory import Array
-from .program import QUEUES, Program
+from .program import QUEUES, Program, check_index
 from .timing import Blocked, Stall, Trace, measure
 
 
@@ -97,16 +100,21 @@ LOADS = {
     Memory.INP: "inp_load_nbytes",
     Memory.WGT: "wgt_load_nbytes",
     Memory.ACC: "acc_load_nbytes",
+    Memory.ACC_8BIT: "acc_load_nbytes",
     Memory.UOP: "uop_load_nbytes",
 }
 
 
 def counters(program: Program, config: Config, indices: Iterable[int] | None = None) -> Counters:
     """The counters of all instructions, or of those with these numbers. Times play no part."""
+    check_kind("program", program, Program)
+    check_kind("config", config, Config)
     chosen = range(len(program.instructions)) if indices is None else indices
+    check_kind("indices", chosen, Iterable)
     sums = dict.fromkeys(Counters.__slots__, 0)
     size = {memory: config.element_bytes(memory) for memory in Memory}
     for n in chosen:
+        check_index(program, n)
         match program.instructions[n]:
             case Load(memory=memory, x=x, y=y):
                 sums[LOADS[memory]] += x * y * size[memory]
@@ -126,6 +134,7 @@ def overlap(table: Mapping[str, Array]) -> dict[tuple[Unit, ...], int]:
 
     table  unit, start and end of instructions, as Trace.table() gives them
     """
+    _check_table(table)
     units = tuple(Unit)
     times = np.unique(np.concatenate([[0], table["start"], table["end"]]))
     working = np.zeros(len(times), np.int64)  # bits of units, from times[k] to times[k + 1]
@@ -139,6 +148,17 @@ def overlap(table: Mapping[str, Array]) -> dict[tuple[Unit, ...], int]:
         tuple(unit for bit, unit in enumerate(units) if code >> bit & 1): int(cycles[code])
         for code in range(1 << len(units))
     }
+
+
+def _check_table(table: Mapping[str, Array]) -> None:
+    """Refuse what are no columns of numbers, one of each for each instruction."""
+    check_kind("table", table, Mapping)
+    columns = [table.get(name) for name in ("unit", "start", "end")]
+    for column in columns:
+        if not isinstance(column, np.ndarray) or column.ndim != 1 or column.dtype.kind != "i":
+            raise ArgumentError("table", "it has no columns unit, start and end of integers")
+    if len({len(column) for column in columns if column is not None}) > 1:
+        raise ArgumentError("table", "its columns are of different lengths")
 
 
 def _waiting(table: Mapping[str, Array], unit: int) -> dict[Stall, int]:

@@ -6,6 +6,10 @@ turns as they come, STORE has one of its own. Tokens are popped before an instru
 channel, and pushed when it ends; a unit keeps a token that finds its queue full, and waits.
 Instructions are fetched in the order of the program, without delay, into the queue in front of
 their unit; where that is full, those behind wait too, whatever their unit.
+
+Who comes first takes the channel, and keeps it to the end of a transfer. So what comes sooner does
+not always end sooner: a load whose token is there one cycle earlier may pass a load of the compute
+unit that more depends on. Programs exist that take longer with a token_latency of 0 than of 1.
 """
 
 from __future__ import annotations
@@ -13,16 +17,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any, TypeAlias, assert_never, overload
+from typing import assert_never, overload
 
 import numpy as np
 
+from .arguments import check_kind
 from .config import Config, Memory
-from .elements import total
-from .isa import SOURCE, Alu, Finish, Gemm, Load, Store, Unit, is_nop, mnemonic
+from .elements import Ints, total
+from .isa import QUEUE_FROM_TO, Alu, Finish, Gemm, Load, Store, Unit, is_nop, mnemonic
 from .program import QUEUES, UNITS, Program
-
-Ints: TypeAlias = np.ndarray[Any, np.dtype[np.int64]]
 
 
 class Stall(Enum):
@@ -141,6 +144,8 @@ class Timing:
 
 def measure(program: Program, config: Config) -> Timing:
     """The times of all instructions. A deadlock is a result, `blocked`, and never a hang."""
+    check_kind("program", program, Program)
+    check_kind("config", config, Config)
     machine = _Machine(program, config)
     machine.run()
     return Timing(max(machine.end), Trace(program, machine), _blocked(program, machine))
@@ -148,6 +153,8 @@ def measure(program: Program, config: Config) -> Timing:
 
 def durations(program: Program, config: Config) -> list[int]:
     """The cycles that each instruction keeps its unit, waiting excluded."""
+    check_kind("program", program, Program)
+    check_kind("config", config, Config)
     element_bytes = {memory: config.element_bytes(memory) for memory in Memory}
     found: list[int] = []
     for instruction in program.instructions:
@@ -172,12 +179,25 @@ def durations(program: Program, config: Config) -> list[int]:
 
 NEVER = 1 << 62
 READ, WRITE, NO_CHANNEL = range(3)
-PRODUCER = tuple(UNITS.index(SOURCE[q]) for q in QUEUES)
+PRODUCER = {QUEUES.index(q): UNITS.index(source) for (source, _), q in QUEUE_FROM_TO.items()}
 STALLS = tuple(Stall(q.value) for q in QUEUES)
 
 
 class _Machine:
     """The state of the model. Times of the n-th instruction stand at [n] in lists.
+
+    The life of an instruction, and what its unit waits for in between:
+
+        since      fetch      ready      start       end      release
+          |          |          |          |##########|          |
+             FETCH     a token    CHANNEL     works       ROOM
+
+        since     the unit was done with the instruction before it
+        fetch     ... and this one was in the unit's command queue
+        ready     ... and its tokens were there: it pops them (`late`: the queue of the last one)
+        start     ... and its channel was free
+        end       start + duration: it pushes its tokens
+        release   ... and all of them had found room: `since` of the unit's next instruction
 
     The instruction that can start first starts first. Whatever it sets free starts later, so that
     starts happen in the order of time, and the channel serves those who wait as they came.
@@ -185,25 +205,26 @@ class _Machine:
 
     def __init__(self, program: Program, config: Config) -> None:
         count = len(program.instructions)
+        self.config = config
         self.wires = program.wires
         self.duration = durations(program, config)
         self.channel = [_channel(instruction) for instruction in program.instructions]
-        self.config = config
-        self.streams: list[list[int]] = [[] for _ in UNITS]  # fetched, by unit
+        # of each instruction
+        self.since, self.fetch, self.ready = [0] * count, [0] * count, [0] * count
+        self.late = [-1] * count
+        self.start = [NEVER] * count
+        self.end, self.release = [0] * count, [0] * count
+        # of each unit
+        self.streams: list[list[int]] = [[] for _ in UNITS]  # its instructions, once fetched
         self.heads = [0] * len(UNITS)  # how many of them have started
-        self.released: list[list[int]] = [[] for _ in UNITS]  # when the unit was done with them
-        self.pushed: list[list[int]] = [[] for _ in QUEUES]  # when a token could be popped
-        self.popped: list[list[int]] = [[] for _ in QUEUES]  # when it was
+        self.released: list[list[int]] = [[] for _ in UNITS]  # the release of those that are done
         self.waiting: list[list[int]] = [[] for _ in UNITS]  # queues without room for its token
+        # of each queue, token after token
+        self.pushed: list[list[int]] = [[] for _ in QUEUES]  # when it could be popped
+        self.popped: list[list[int]] = [[] for _ in QUEUES]  # when it was
+        # of the machine
         self.channel_free = [0, 0]
         self.fetched, self.now = 0, 0  # the next to fetch, and when the last one was
-        self.since = [0] * count  # its unit was free
-        self.fetch = [0] * count  # it was there
-        self.ready = [0] * count  # its tokens too
-        self.late = [-1] * count  # the queue of the last token to come
-        self.start = [NEVER] * count
-        self.end = [0] * count
-        self.release = [0] * count
 
     def run(self) -> None:
         """Start instructions until none can."""
@@ -219,15 +240,19 @@ class _Machine:
             self.start_one(best, first)
 
     def fetch_some(self) -> None:
-        """Fetch until a command queue is full: one instruction runs, so many wait in front."""
+        """Fetch until a command queue is full: one instruction runs, so many wait in front.
+
+        A queue of 2 is full with 3 instructions in the unit: the one with the number 3 comes when
+        the one with the number 0 = 3 - 2 - 1 is released.
+        """
         while self.fetched < len(self.wires):
             unit = self.wires[self.fetched].unit
             stream, released = self.streams[unit], self.released[unit]
-            over = len(stream) - self.config.command_queue - 1  # it must be gone by then
-            if over >= len(released):
+            leaves = len(stream) - self.config.command_queue - 1
+            if leaves >= len(released):
                 return
-            if over >= 0 and released[over] > self.now:
-                self.now = released[over]
+            if leaves >= 0:
+                self.now = max(self.now, released[leaves])
             self.fetch[self.fetched] = self.now
             stream.append(self.fetched)
             self.fetched += 1
@@ -235,12 +260,12 @@ class _Machine:
     def ready_at(self, unit: int) -> int:
         """When the next instruction of a unit has been fetched and has its tokens, or NEVER."""
         head, released = self.heads[unit], self.released[unit]
-        if head == len(self.streams[unit]) or head > len(released):
+        if head == len(self.streams[unit]) or head > len(released):  # none is there, or one runs
             return NEVER
         n = self.streams[unit][head]
         since = released[-1] if released else 0
-        ready = fetch = max(since, self.fetch[n])
-        late = -1
+        fetch = max(since, self.fetch[n])
+        ready, late = fetch, -1
         for q in self.wires[n].pops:
             at = len(self.popped[q])
             if at == len(self.pushed[q]):
@@ -260,24 +285,27 @@ class _Machine:
             self.channel_free[channel] = start + self.duration[n]
         self.start[n] = start
         self.end[n] = self.release[n] = start + self.duration[n]
-        _, pops, pushes = self.wires[n]
-        self.waiting[unit] = list(pushes)
-        self.push(unit, n)
-        for q in pops:
+        self.waiting[unit] = list(self.wires[n].pushes)
+        self.push(unit)
+        for q in self.wires[n].pops:
             self.popped[q].append(ready)
-            producer = PRODUCER[q]
-            if q in self.waiting[producer]:
-                self.push(producer, self.streams[producer][self.heads[producer] - 1])
+            if q in self.waiting[PRODUCER[q]]:
+                self.push(PRODUCER[q])
 
-    def push(self, unit: int, n: int) -> None:
-        """Push what finds room; the unit is done with the n-th instruction once all have."""
+    def push(self, unit: int) -> None:
+        """Push what finds room; the unit is done with its instruction once all tokens have.
+
+        A queue of 2 is full with 2 tokens: the one with the number 2 finds room when the one with
+        the number 0 = 2 - 2 is popped.
+        """
+        n = self.streams[unit][self.heads[unit] - 1]  # started last
         stuck: list[int] = []
         for q in self.waiting[unit]:
-            over = len(self.pushed[q]) - self.config.token_queue  # it must be gone by then
-            if over >= len(self.popped[q]):
+            leaves = len(self.pushed[q]) - self.config.token_queue
+            if leaves >= len(self.popped[q]):
                 stuck.append(q)
                 continue
-            at = max(self.end[n], self.popped[q][over]) if over >= 0 else self.end[n]
+            at = max(self.end[n], self.popped[q][leaves]) if leaves >= 0 else self.end[n]
             self.pushed[q].append(at + self.config.token_latency)
             self.release[n] = max(self.release[n], at)
         self.waiting[unit] = stuck

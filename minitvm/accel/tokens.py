@@ -8,11 +8,14 @@ extensions of one graph, and whether it comes to a standstill does not depend on
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from numbers import Integral
+from typing import Any
 
 import numpy as np
 
 from minitvm.base import ArgumentError
 
+from .arguments import check_kind
 from .program import QUEUES, UNITS, Program, label
 
 Pick = Callable[[list[int]], int]
@@ -53,6 +56,9 @@ def in_order(program: Program, rng: np.random.Generator | None = None) -> tuple[
 
     Shorter than the program if it comes to a standstill.
     """
+    check_kind("program", program, Program)
+    if rng is not None:
+        check_kind("rng", rng, np.random.Generator)
     return walk(program, min if rng is None else lambda ready: ready[int(rng.integers(len(ready)))])
 
 
@@ -65,23 +71,24 @@ def walk(program: Program, pick: Pick) -> tuple[int, ...]:
     return tuple(order)
 
 
-def check_order(program: Program, order: Sequence[int]) -> tuple[int, ...]:
+def check_order(program: Program, order: Sequence[Any]) -> tuple[int, ...]:
     """`order`, if it is legal: every instruction that can run, once, after those it waits for."""
+    check_kind("order", order, Sequence, np.ndarray)
     at = Walk(program)
     for position, n in enumerate(order):
         ready = at.ready()
-        if n not in ready:
+        if not isinstance(n, Integral) or n not in ready:
             raise ArgumentError(
-                f"order[{position}]={n!r}",
+                f"order[{position}]={n!r:.60}",
                 "it cannot run then, only "
                 + (", ".join(label(program, n) for n in ready) or "nothing"),
             )
-        at.run(n)
+        at.run(int(n))
     if ready := at.ready():
         raise ArgumentError(
             f"order of {len(order)} instructions", f"{label(program, ready[0])} is missing"
         )
-    return tuple(order)
+    return tuple(int(n) for n in order)
 
 
 def predecessors(program: Program) -> list[tuple[int, ...]]:

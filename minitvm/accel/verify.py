@@ -10,29 +10,34 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from itertools import islice
 from math import gcd
-from typing import Any, TypeAlias
 
 import numpy as np
 
+from minitvm.base import ArgumentError
+
+from .arguments import check_kind
 from .config import Config, Memory, vta_pynq
-from .elements import Indices, resolve, rows, total
-from .isa import Alu, Finish, Gemm, Load, Queue, Store
+from .elements import Indices, Ints, resolve, rows, total
+from .isa import Alu, Finish, Gemm, Instruction, Load, Queue, Store
 from .program import QUEUES, UNITS, Program, label
 from .timing import Blocked, measure
 from .tokens import in_order, predecessors, walk
 
-Ints: TypeAlias = np.ndarray[Any, np.dtype[np.integer[Any]]]
-
 DRAM = "DRAM"
+MOST_RACES = 1000
 
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """Elements that an instruction reads or writes; of DRAM, pieces of gcd(element sizes) bytes."""
+    """Elements that an instruction reads or writes; of DRAM, pieces of gcd(element sizes) bytes.
+
+    A slice where they are side by side, as for most tiles: numpy is faster there.
+    """
 
     space: Memory | str
-    elements: Ints
+    elements: slice | Ints
     writes: bool
 
 
@@ -72,12 +77,14 @@ class Verdict:
     leaks     tokens that nothing pops, by queue: the next program would find them
     races     pairs of accesses in no order; some order runs them the other way round
     hazards   accumulators that are read again too soon
+    more      there are more races than these MOST_RACES
     """
 
     deadlock: tuple[Blocked, ...]
     leaks: tuple[tuple[Queue, int], ...]
     races: tuple[Race, ...]
     hazards: tuple[Hazard, ...]
+    more: bool = False
 
     @property
     def ok(self) -> bool:
@@ -92,11 +99,14 @@ def verify(program: Program, config: Config = vta_pynq) -> Verdict:
     """
     resolved = resolve(program, config)
     deadlock = measure(program, config).blocked
+    races = iter(()) if deadlock else _races(program, config, resolved)
+    listed = tuple(islice(races, MOST_RACES))
     return Verdict(
         deadlock,
         leaks(program),
-        () if deadlock else tuple(_races(program, config, resolved)),
+        listed,
         tuple(hazards(program, config, resolved)),
+        more=next(races, None) is not None,
     )
 
 
@@ -113,6 +123,9 @@ def leaks(program: Program) -> tuple[tuple[Queue, int], ...]:
 
 def witness(program: Program, race: Race) -> tuple[int, ...]:
     """A legal order in which `race.second` runs before `race.first`."""
+    check_kind("program", program, Program)
+    check_kind("race", race, Race)
+    first, second = label(program, race.first), label(program, race.second)
     before = predecessors(program)
     needed, waiting = {race.second}, [race.second]
     while waiting:
@@ -120,63 +133,97 @@ def witness(program: Program, race: Race) -> tuple[int, ...]:
             if n not in needed:
                 needed.add(n)
                 waiting.append(n)
-    return walk(program, lambda ready: min(ready, key=lambda n: (n not in needed, n)))
+    if race.first in needed:
+        raise ArgumentError(f"{first} and {second}", "the tokens order them: no race")
+    order = walk(program, lambda ready: min(ready, key=lambda n: (n not in needed, n)))
+    if race.second not in order:
+        raise ArgumentError(second, "it never runs: the program comes to a standstill")
+    return order
 
 
-def accesses(program: Program, config: Config, n: int, found: Indices | None) -> list[Access]:
-    """What the n-th instruction reads and writes where other units may, too."""
-    match program.instructions[n]:
-        case Load(x=0) | Store(x=0) | Load(memory=Memory.UOP):
-            return []
-        case Load() as load:
-            written = np.arange(load.sram, load.sram + total(load))
-            return [
-                Access(DRAM, _pieces(load, config), False),
-                Access(load.memory, written, True),
-            ]
-        case Store() as store:
-            read = np.arange(store.sram, store.sram + total(store))
-            return [Access(Memory.ACC, read, False), Access(DRAM, _pieces(store, config), True)]
-        case Gemm(reset=reset) if found is not None:
-            sources = [(Memory.INP, found.src), (Memory.WGT, found.wgt)] if not reset else []
-            reads = [Access(memory, elements, False) for memory, elements in sources]
-            return [*reads, Access(Memory.ACC, found.dst, True)]
-        case Alu(imm=imm) if found is not None:
-            reads = [Access(Memory.ACC, found.src, False)] if imm is None else []
-            return [*reads, Access(Memory.ACC, found.dst, True)]
-        case Finish():
-            return [Access(DRAM, np.arange(_dram_pieces(program, config)), False)]
+class Footprints:
+    """What instructions read and write where other units may, too.
+
+    DRAM is seen as pieces of gcd(element sizes) bytes: all addresses are multiples, so that each of
+    them is either in a transfer or not.
+    """
+
+    def __init__(self, program: Program, config: Config) -> None:
+        sizes = {m: config.element_bytes(m) for m in Memory if m is not Memory.UOP}
+        piece = gcd(*sizes.values())
+        end = max((area.byte_range(config)[1] for area in program.areas), default=0)
+        self.pieces = {memory: size // piece for memory, size in sizes.items()}  # of an element
+        self.dram = -(-end // piece)  # pieces in all
+        self.known: dict[tuple[int, tuple[Memory, ...]], list[Access]] = {}
+
+    def of(self, instruction: Instruction, found: Indices | None) -> list[Access]:
+        """The accesses of an instruction; `found` are the indices of a GEMM or an ALU."""
+        match instruction:
+            case Load(x=0) | Store(x=0) | Load(memory=Memory.UOP):
+                return []
+            case Load(memory=memory, sram=sram):
+                written = slice(sram, sram + total(instruction))
+                source = Access(DRAM, self._moved(instruction), False)
+                return [source, Access(memory.on_chip, written, True)]
+            case Store(sram=sram):
+                read = slice(sram, sram + total(instruction))
+                to = Access(DRAM, self._moved(instruction), True)
+                return [Access(Memory.ACC, read, False), to]
+            case Finish():
+                return [Access(DRAM, slice(0, self.dram), False)]
+            case Gemm() | Alu():
+                assert found is not None, "resolve() gives indices for every gemm and alu"
+                key = id(found), _sources(instruction)
+                if key not in self.known:
+                    self.known[key] = _computed(key[1], found)
+                return self.known[key]
+
+    def _moved(self, move: Load | Store) -> slice | Ints:
+        """The pieces of DRAM that a transfer touches."""
+        per = self.pieces[move.memory]
+        if move.y == 1 or move.stride == move.x:
+            return slice(move.dram * per, (move.dram + move.y * move.x) * per)
+        first, column = rows(move)
+        elements = (first[:, None] + column).reshape(-1, 1)
+        return (elements * per + np.arange(per)).reshape(-1)
+
+
+def _sources(instruction: Gemm | Alu) -> tuple[Memory, ...]:
+    """The memories that an instruction reads besides the accumulators that it writes."""
+    match instruction:
+        case Gemm(reset=False):
+            return Memory.INP, Memory.WGT
+        case Alu(imm=None):
+            return (Memory.ACC,)
         case _:
-            raise AssertionError("resolve() gives indices for every gemm and alu")
+            return ()
 
 
-def _piece(config: Config) -> int:
-    """The bytes of DRAM that are either in a transfer or not: all addresses are multiples."""
-    return gcd(*(config.element_bytes(memory) for memory in Memory if memory is not Memory.UOP))
+def _computed(sources: tuple[Memory, ...], found: Indices) -> list[Access]:
+    """The accesses of a GEMM or an ALU."""
+    reads = zip(sources, (found.src, found.wgt), strict=False)
+    return [
+        *(Access(memory, _distinct(elements), False) for memory, elements in reads),
+        Access(Memory.ACC, _distinct(found.dst), True),
+    ]
 
 
-def _pieces(move: Load | Store, config: Config) -> Ints:
-    """The pieces of DRAM that a transfer touches."""
-    first, column = rows(move)
-    per = config.element_bytes(move.memory) // _piece(config)
-    elements = (first[:, None] + column).reshape(-1, 1)
-    return (elements * per + np.arange(per)).reshape(-1)
-
-
-def _dram_pieces(program: Program, config: Config) -> int:
-    end = max((area.byte_range(config)[1] for area in program.areas), default=0)
-    return -(-end // _piece(config))
+def _distinct(elements: Ints) -> slice | Ints:
+    """The same elements, each once."""
+    found = np.unique(elements)
+    whole = slice(int(found[0]), int(found[-1]) + 1) if len(found) else slice(0, 0)
+    return whole if whole.stop - whole.start == len(found) else found
 
 
 class _Last:
-    """Of each element of one space, the last instruction of each unit that read it or wrote it.
+    """The last instruction of each unit that read or wrote an element of one space.
 
     Instructions are counted from 1 within their unit; 0 is none.
     """
 
     def __init__(self, size: int) -> None:
-        self.read = np.zeros((len(UNITS), size), np.int32)
-        self.write = np.zeros((len(UNITS), size), np.int32)
+        self.of = np.zeros((len(UNITS), size), np.int32)  # by unit and element
+        self.newest = [0] * len(UNITS)  # by unit, of all elements
 
 
 def _races(
@@ -189,26 +236,31 @@ def _races(
     is in no order with n, the last one is.
     Source: FastTrack (Flanagan and Freund 2009), with three threads.
     """
-    spaces: dict[Memory | str, _Last] = {m: _Last(config.depth(m)) for m in Memory}
-    spaces[DRAM] = _Last(_dram_pieces(program, config))
+    sizes: dict[Memory | str, int] = {m: config.depth(m) for m in Memory}
+    footprints = Footprints(program, config)
+    sizes[DRAM] = footprints.dram
+    reads = {space: _Last(size) for space, size in sizes.items()}
+    writes = {space: _Last(size) for space, size in sizes.items()}
     before = predecessors(program)
     streams: list[list[int]] = [[] for _ in UNITS]
     clocks: dict[int, list[int]] = {}
     for n in in_order(program):
         unit = program.wires[n].unit
-        clock = [max((clocks[p][v] for p in before[n]), default=0) for v in range(len(UNITS))]
-        touched = accesses(program, config, n, resolved[n])
+        known = [clocks[p] for p in before[n]] or [[0] * len(UNITS)]
+        clock = [max(counts) for counts in zip(*known, strict=True)]
+        touched = footprints.of(program.instructions[n], resolved[n])
         pairs: dict[int, Race] = {}
         for access in touched:
-            for race in _conflicts(access, n, unit, clock, spaces[access.space], streams):
+            last = (reads if access.writes else writes)[access.space]
+            for race in _conflicts(access, n, unit, clock, last, streams):
                 pairs.setdefault(race.first, race)
         yield from pairs.values()
         streams[unit].append(n)
         clock[unit] = len(streams[unit])
         clocks[n] = clock
         for access in touched:
-            last = spaces[access.space]
-            (last.write if access.writes else last.read)[unit, access.elements] = clock[unit]
+            last = (writes if access.writes else reads)[access.space]
+            last.of[unit, access.elements] = last.newest[unit] = clock[unit]
 
 
 def _conflicts(
@@ -219,14 +271,18 @@ def _conflicts(
     Only load writes INP and WGT, only compute ACC, only store DRAM: no two units write one element.
     """
     space = access.space.name if isinstance(access.space, Memory) else access.space
-    table, kind = (last.read, "WAR") if access.writes else (last.write, "RAW")
     for other in range(len(UNITS)):
-        seen = table[other, access.elements]
-        if other == unit or seen.max(initial=0) <= clock[other]:
+        if other == unit or last.newest[other] <= clock[other]:
+            continue
+        seen = last.of[other, access.elements]
+        if seen.max(initial=0) <= clock[other]:
             continue
         for position in np.unique(seen[seen > clock[other]]):
-            element = int(access.elements[seen == position].min())
-            yield Race(streams[other][int(position) - 1], n, space, element, kind)
+            at = np.flatnonzero(seen == position)
+            elements = access.elements
+            first = elements.start + at[0] if isinstance(elements, slice) else elements[at].min()
+            kind = "WAR" if access.writes else "RAW"
+            yield Race(streams[other][int(position) - 1], n, space, int(first), kind)
 
 
 def hazards(
@@ -263,6 +319,8 @@ def _hazard(n: int, found: Indices, two: bool, least: int) -> Hazard | None:
 
 def explain(program: Program, verdict: Verdict) -> str:
     """The verdict in sentences, one a line; "ok" if there is nothing to say."""
+    check_kind("program", program, Program)
+    check_kind("verdict", verdict, Verdict)
     lines = [f"deadlock: {blocked}" for blocked in verdict.deadlock]
     lines += [f"leak: {count} tokens stay in {queue.value}" for queue, count in verdict.leaks]
     lines += [
@@ -270,6 +328,7 @@ def explain(program: Program, verdict: Verdict) -> str:
         f"{race.space}[{race.element}] ({race.kind}), and nothing orders them"
         for race in verdict.races
     ]
+    lines += [f"race: and more than these {len(verdict.races)}"] if verdict.more else []
     lines += [
         f"hazard: {label(program, hazard.index)} reads ACC[{hazard.element}] at step {hazard.step},"
         f" {hazard.distance} after writing it"

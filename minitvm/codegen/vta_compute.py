@@ -1,18 +1,42 @@
-"""What one instruction of the compute unit does: its loops, its micro-operations, its operands."""
+"""What the compute unit does: statements as instructions, their loops and micro-operations."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice
 
-from minitvm.accel import Memory, Op, Uop
+from minitvm.accel import Alu, Config, Gemm, Loops, Memory, Op, Uop
 from minitvm.base import BuildError
-from minitvm.lowering import memory_of
-from minitvm.tir import Buffer, Call, For, Stmt, Var, first_element, is_memory, variables, walk
+from minitvm.lowering import MOST_TURNS, memory_of, room
+from minitvm.tir import (
+    Buffer,
+    Call,
+    Const,
+    Evaluate,
+    For,
+    Seq,
+    Stmt,
+    Var,
+    extents_of,
+    first_element,
+    free_of,
+    is_memory,
+    mul,
+    split_terms,
+    sub,
+    variables,
+    walk,
+)
+
+from .vta_now import Now
+from .vta_stream import Stream
 
 RESET = "fill_zero"
 GEMM = ("gemm", "fused_gemm8x8_add")  # (accumulators, inputs, weights)
 ACCUMULATE = "accumulate"  # (inputs, accumulators): a product with the first element of WGT
 ALU = {op.name.lower(): op for op in Op}
+COMPUTED = (*GEMM, RESET, ACCUMULATE, *ALU)
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +56,82 @@ class Work:
     uops: tuple[Uop, ...]
 
 
+class Compute:
+    """Statements as GEMM and ALU instructions, in the iteration `now`.
+
+    The same statement comes again in every iteration of the loops around: what is found out about
+    it is kept, by the statement's id, for as long as its program is emitted.
+
+    kinds    what a statement does
+    inputs   the loops and the buffers that its work depends on
+    works    its work for their present values
+    """
+
+    def __init__(self, now: Now) -> None:
+        self.now = now
+        self.kinds: dict[int, Kind | None] = {}
+        self.inputs: dict[int, tuple[tuple[Var, ...], tuple[Buffer, ...]]] = {}
+        self.works: dict[tuple[int, ...], Work] = {}
+
+    def kind(self, s: Stmt) -> Kind | None:
+        """What one instruction does that does all of `s`; None if there is none."""
+        if id(s) not in self.kinds:
+            self.kinds[id(s)] = self.find_kind(s)
+        return self.kinds[id(s)]
+
+    def find_kind(self, s: Stmt) -> Kind | None:
+        """The same, not remembered."""
+        match s:
+            case For(body=body):
+                return self.kind(body)
+            case Seq(parts):
+                found = {self.kind(part) for part in parts}
+                return found.pop() if len(found) == 1 else None
+            case Evaluate(Call(name, args)):
+                what = name.removeprefix("ex.")
+                if what not in COMPUTED:
+                    return None
+                last = args[-1]
+                imm = int(last.value) if isinstance(last, Const) else None
+                return Kind(what, imm)
+            case _:
+                return None
+
+    def emit(self, s: Stmt, kind: Kind, stream: Stream) -> None:
+        """Add one GEMM or ALU instruction: two outer loops, the rest as micro-operations."""
+        work = self.work(s, kind)
+        if 0 in work.extents or not work.uops:
+            return
+        name = "gemm" if kind.name in (*GEMM, ACCUMULATE) else kind.name
+        begin, end = stream.kernel(name if name in ("gemm", RESET) else "alu", work.uops)
+        outer, inner = (*work.extents, 1, 1)[:2]
+        by_outer, by_inner = (*work.factors, (0, 0, 0), (0, 0, 0))[:2]
+        dst, src, wgt = zip(by_outer, by_inner, strict=True)
+        loops = Loops(
+            begin=begin,
+            end=end,
+            outer=outer,
+            inner=inner,
+            dst_factors=dst,
+            src_factors=src,
+            wgt_factors=wgt,
+        )
+        if name in ALU:
+            stream.add(Alu(op=ALU[name], loops=loops, imm=kind.imm))
+        else:
+            stream.add(Gemm(loops=loops, reset=name == RESET))
+
+    def work(self, s: Stmt, kind: Kind) -> Work:
+        """What `s` does in the present iteration: found once for all iterations that agree."""
+        if id(s) not in self.inputs:
+            self.inputs[id(s)] = inputs(s)
+        loops, buffers = self.inputs[id(s)]
+        key = (id(s), *(self.now.env[v] for v in loops), *(self.now.base[b] for b in buffers))
+        if key not in self.works:
+            self.works[key] = find_work(s, kind, self.now.inside())
+        return self.works[key]
+
+
 def inputs(s: Stmt) -> tuple[tuple[Var, ...], tuple[Buffer, ...]]:
     """The loops around `s` that it depends on, and the buffers in whose memory it works."""
     own = {n.var for n in walk(s) if isinstance(n, For)}
@@ -41,10 +141,72 @@ def inputs(s: Stmt) -> tuple[tuple[Var, ...], tuple[Buffer, ...]]:
     return tuple(v for v in variables(s) if v not in own), local
 
 
-def check_distance(kind: Kind, uops: tuple[Uop, ...]) -> None:
-    """An accumulator is not written again by one of the next two micro-operations.
+def find_work(s: Stmt, kind: Kind, now: Now) -> Work:
+    """What `s` does in the iteration `now`, which is changed."""
+    extents, factors = list[int](), list[tuple[int, int, int]]()
+    while isinstance(s, For) and len(extents) < 2:
+        found, extent = _factors(s, now), now.value(s.extent)
+        if found is None or extent > MOST_TURNS:
+            break
+        extents.append(extent)
+        factors.append(found)
+        now.env[s.var] = 0
+        s = s.body
+    uops = tuple(islice(_uops(s, now), room(now.config, Memory.UOP) + 1))  # one is too many
+    if 0 not in extents:
+        check_distance(kind, uops)
+    return Work(tuple(extents), tuple(factors), uops)
 
-    Source: UopKernel::VerifyDep in the runtime of VTA; vta.verify() looks across loops, too.
+
+def _uops(s: Stmt, now: Now) -> Iterator[Uop]:
+    """The micro-operations of a statement, in its order."""
+    match s:
+        case For(var, extent, body):
+            for i in range(now.value(extent)):
+                now.env[var] = i
+                yield from _uops(body, now)
+        case Seq(parts):
+            for part in parts:
+                yield from _uops(part, now)
+        case Evaluate(Call() as call):
+            at = [0 if view is None else now.element(view, memory_in(view)) for view in roles(call)]
+            yield Uop(*at)
+        case _:
+            raise AssertionError("find_kind looks at nothing else")
+
+
+def _factors(loop: For, now: Now) -> tuple[int, int, int] | None:
+    """How far one iteration moves (dst, src, wgt), in elements; None if not evenly."""
+    found: set[tuple[int, ...]] = set()
+    for n in walk(loop.body):
+        if isinstance(n, For) and not free_of(n.extent, [loop.var]):
+            return None
+        if isinstance(n, Evaluate) and isinstance(n.value, Call):
+            steps = [0 if view is None else _step(view, loop.var, now) for view in roles(n.value)]
+            found.add(tuple(-1 if step is None else step for step in steps))
+    dst, src, wgt = found.pop() if len(found) == 1 else (-1, -1, -1)
+    return (dst, src, wgt) if min(dst, src, wgt) >= 0 else None
+
+
+def _step(view: Call, var: Var, now: Now) -> int | None:
+    """How many elements a view moves when `var` advances by 1; None if not a constant."""
+    at = first_element(view).indices[0]
+    factor = sum(c for a, c in split_terms(at)[0] if a is var)
+    even = free_of(sub(at, mul(var, factor)), [var])
+    size = now.size(memory_in(view))
+    return factor // size if even and factor % size == 0 else None
+
+
+# --- what is refused -----------------------------------------------------------------------------
+
+
+def check_distance(kind: Kind, uops: tuple[Uop, ...]) -> None:
+    """An accumulator is not written again by one of the next two micro-operations of a kernel.
+
+    As in VTA, the two loops around a kernel are not looked at: its own tutorials put the reduction
+    innermost. What those do is in AcceleratorFunction.warnings().
+
+    Source: UopKernel::VerifyDep in the runtime of VTA.
     """
     for n, uop in enumerate(uops):
         if any(uop.dst == before.dst for before in uops[max(0, n - 2) : n]):
@@ -54,6 +216,34 @@ def check_distance(kind: Kind, uops: tuple[Uop, ...]) -> None:
                 "pipeline three steps",
                 "reorder: the loops of the reduction outside of those over the accumulators",
             )
+
+
+def check_blocks(s: Stmt, config: Config) -> None:
+    """Each product is one of whole elements of this machine: as large as its matrix unit.
+
+    An intrinsic for 8 x 8 does not fit a machine of 1 x 16 by 16 x 16.
+    """
+    for n in walk(s):
+        if isinstance(n, Call) and n.name.rpartition(".")[2] in (*GEMM, RESET):
+            for view in filter(is_memory, n.args):
+                assert isinstance(view, Call)
+                _check_element(n, view, config)
+
+
+def _check_element(call: Call, view: Call, config: Config) -> None:
+    """A view that an instruction works on is one element."""
+    memory = memory_in(view)
+    extents, _ = extents_of(view)
+    element = config.element_shape(memory)
+    given = [n for n in extents if n != 1]
+    if all(isinstance(n, int) for n in extents) and given != [n for n in element if n != 1]:
+        raise BuildError(
+            f"{call.name} on {' x '.join(map(str, extents))} numbers of "
+            f"{first_element(view).buffer.name}",
+            f"the elements of {memory.name} on {config.name} are {' x '.join(map(str, element))}",
+            "the intrinsic of this machine, env.gemm; or its own machine: with vdla.environment: "
+            "around lower and build",
+        )
 
 
 def roles(call: Call) -> tuple[Call | None, Call | None, Call | None]:

@@ -35,7 +35,6 @@ class Stream:
 
     def __init__(self, uop_depth: int) -> None:
         self.instructions: list[Instruction] = []
-        self.uops: list[Uop] = []
         self.waiting: dict[Unit, Flags] = dict.fromkeys(Unit, NO_FLAGS)  # pops
         self.cache = UopCache(uop_depth)
 
@@ -84,13 +83,10 @@ class Stream:
 
         kind: kernels of different kinds have copies of their own, as in VTA's runtime.
         """
-        place = self.cache.resident.get((kind, uops))
-        if place is None:
-            place, dram = self.cache.add(kind, uops, len(self.uops))
-            if dram == len(self.uops):
-                self.uops += uops
-            self.add(Load(memory=Memory.UOP, sram=place, dram=dram, x=len(uops)))
-        return place, place + len(uops)
+        if not self.cache.holds(kind, uops):
+            self.add(self.cache.load(kind, uops))
+        begin = self.cache.resident[kind, uops]
+        return begin, begin + len(uops)
 
     def _commit(self, unit: Unit) -> None:
         """A nop takes the tokens that the unit is to pop."""
@@ -114,30 +110,44 @@ def _carrier(instruction: Instruction) -> Unit | None:
 
 
 class UopCache:
-    """What is in the memory for micro-operations; the oldest are overwritten first."""
+    """Kernels of micro-operations in main memory, and in the memory on chip.
+
+    On chip they lie one behind the other; where one does not fit behind the last, the next place is
+    the beginning, and what it overwrites is gone.
+
+    uops       all of main memory's
+    stored     where in main memory a kernel of a kind begins
+    resident   where on chip it begins, for those that are there
+    """
 
     def __init__(self, depth: int) -> None:
         self.depth, self.end = depth, 0
+        self.uops: list[Uop] = []
+        self.stored: dict[tuple[str, tuple[Uop, ...]], int] = {}
         self.resident: dict[tuple[str, tuple[Uop, ...]], int] = {}
-        self.stored: dict[tuple[str, tuple[Uop, ...]], int] = {}  # where in main memory
 
-    def add(self, kind: str, uops: tuple[Uop, ...], stored: int) -> tuple[int, int]:
-        """(its place, where in main memory it is loaded from): at `stored` if it is new."""
-        n = len(uops)
+    def holds(self, kind: str, kernel: tuple[Uop, ...]) -> bool:
+        """Is the kernel on chip?"""
+        return (kind, kernel) in self.resident
+
+    def load(self, kind: str, kernel: tuple[Uop, ...]) -> Load:
+        """The instruction that brings a kernel onto the chip; the first time it is stored, too."""
+        n = len(kernel)
         if n > self.depth:
             raise BuildError(
                 f"a {kind} of {n} or more micro-operations",
                 f"the memory for them holds {self.depth}",
                 "smaller loops inside one instruction: split, and reorder the outer part outside",
             )
-        if self.end + n > self.depth:
-            self.end = 0
-        place = self.end
+        if (kind, kernel) not in self.stored:
+            self.stored[kind, kernel] = len(self.uops)
+            self.uops += kernel
+        begin = 0 if self.end + n > self.depth else self.end
+        self.end = begin + n
         self.resident = {
             key: at
             for key, at in self.resident.items()
-            if at + len(key[1]) <= place or at >= place + n
+            if at + len(key[1]) <= begin or at >= self.end
         }
-        self.resident[kind, uops] = place
-        self.end += n
-        return place, self.stored.setdefault((kind, uops), stored)
+        self.resident[kind, kernel] = begin
+        return Load(memory=Memory.UOP, sram=begin, dram=self.stored[kind, kernel], x=n)

@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import product
+from math import prod
 
 from minitvm.base import BuildError
 
 MOST_PADDING = 15  # rows or columns on one side: four bits of an instruction
+MOST_STRIDE = (1 << 16) - 1  # elements between two rows, rows, elements of a row: 16 bits each
 
 
 @dataclass(frozen=True, slots=True)
 class Dim:
-    """n steps of `stride`, with zeros before and after."""
+    """n steps of `stride`, with zeros before and after; n <= 0 if all of them are zeros."""
 
     n: int
     stride: int
@@ -44,20 +46,33 @@ class Rows:
 def transfers(what: str, dims: tuple[Dim, ...], size: int) -> Iterator[Rows]:
     """The 2-D transfers of a box whose dims count numbers; `size` numbers are an element.
 
-    Dimensions that run on without a gap are one; those beyond two are done one by one.
+    Dimensions that run on without a gap are one; those beyond two are done one by one, and so are
+    rows too far apart. A box that is zeros as a whole is one row of padding, and reads nothing.
     Raises BuildError for boxes that cut elements, and for padding that no transfer can do.
     """
     found = _joined(_in_elements(what, dims, size))
+    if is_zeros(tuple(found)):
+        count = prod(d.total for d in found)
+        y, x = Dim(0, 0, before=1), Dim(count, 1)
+        _check_sizes(what, y, x)
+        yield Rows(0, 0, y, x)
+        return
     if not found or found[-1].stride != 1:
         found.append(Dim(1, 1))
-    if len(found) == 1:
-        found.insert(0, Dim(1, found[0].n))
+    if len(found) == 1 or (found[-2].stride > MOST_STRIDE and not found[-2].padded):
+        found.insert(-1, Dim(1, found[-1].n))
     *outer, y, x = found
     _check_padding(what, outer, (y, x))
+    _check_sizes(what, y, x)
     step = y.total * x.total
     for place, at in enumerate(product(*(range(d.n) for d in outer))):
         dram = sum(i * d.stride for i, d in zip(at, outer, strict=True))
         yield Rows(place * step, dram, y, x)
+
+
+def is_zeros(dims: tuple[Dim, ...]) -> bool:
+    """Is there padding only?"""
+    return min((d.total for d in dims), default=0) > 0 and any(d.n < 1 for d in dims)
 
 
 def _in_elements(what: str, dims: tuple[Dim, ...], size: int) -> list[Dim]:
@@ -116,7 +131,7 @@ def _check_padding(what: str, outer: list[Dim], inner: tuple[Dim, Dim]) -> None:
     if any(d.n < 1 for d in (*outer, *inner)):
         raise BuildError(
             what,
-            "a transfer has at least one element, and this one is empty, or padding as a whole",
+            "a transfer has at least one element, and this one has none",
             "larger tiles",
         )
     most = max(max(d.before, d.after) for d in inner)
@@ -125,4 +140,15 @@ def _check_padding(what: str, outer: list[Dim], inner: tuple[Dim, Dim]) -> None:
             what,
             f"{most} rows or columns of zeros on one side, a transfer adds at most {MOST_PADDING}",
             "a padded copy of the data",
+        )
+
+
+def _check_sizes(what: str, y: Dim, x: Dim) -> None:
+    """There are bits for all numbers."""
+    if y.stride > MOST_STRIDE or max(y.n, x.n) > MOST_STRIDE:
+        raise BuildError(
+            what,
+            f"{y.n} rows of {x.n} elements, {y.stride} apart: an instruction has numbers up to "
+            f"{MOST_STRIDE}",
+            "smaller tiles",
         )

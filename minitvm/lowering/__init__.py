@@ -15,7 +15,7 @@ from .explain import Explanation, StageReport, explain
 from .flatten import flatten
 from .guards import explain_guard
 from .interval import sweep
-from .machine import machine, memory_of, using
+from .machine import MOST_TURNS, machine, memory_of, room, using
 from .nest import nest
 from .normalize import normalize
 from .partition import partition
@@ -25,15 +25,18 @@ from .program import Program, allocate
 from .storage import storage_rewrite
 from .tidy import tidy
 from .tighten import tighten
-from .units import assign_units
+from .units import COPY, UNITS, assign_units
 from .unroll import unroll
 from .unsafe_select import rewrite_unsafe_select
 from .vectorize import vectorize
 from .vthread import inject_virtual_thread
 
 __all__ = [
+    "COPY",
+    "MOST_TURNS",
     "PASSES",
     "START",
+    "UNITS",
     "Caution",
     "Cautions",
     "Derivation",
@@ -73,6 +76,7 @@ __all__ = [
     "record_accesses",
     "refuse_accelerator",
     "rewrite_unsafe_select",
+    "room",
     "storage_rewrite",
     "swap",
     "sweep",

@@ -22,7 +22,7 @@ from minitvm.tir import (
 )
 
 from .double_buffer import DOUBLE
-from .machine import element_size, machine, memory_of
+from .machine import element_size, machine, memory_of, room
 from .statements import every
 
 ACTED_ON = ("dma_copy", "alu", "skip_dma_copy", "skip_alu")  # by passes that come later
@@ -37,14 +37,21 @@ def apply_remarks(s: Stmt) -> Stmt:
         for i in range(64):              ->   for i in range(2):
           body(i)                               body(i)
 
-    to look at a program that is too long (it computes less!), and
+    to look at a program that is too long (it computes less!): two iterations, whatever the number
+    in the pragma; and
 
         # pragma coproc_sync = 1
         for i in range(8):               ->   for i in range(8):
           body(i)                               body(i)
                                               ex.nop()
 
-    which lets the compute unit stand between what comes before and after.
+    which lets the compute unit stand between what comes before and after. Where the loop has
+    another pragma too, which makes one instruction of the loop, the nop stands outside of that:
+
+        # pragma dma_copy = 1                   # pragma dma_copy = 1
+        # pragma coproc_sync = 1                for i in range(8):
+        for i in range(8):               ->       C[i] = CL[i]
+          C[i] = CL[i]                          ex.nop()
     """
 
     def on_stmt(s: Stmt) -> Stmt:
@@ -55,7 +62,7 @@ def apply_remarks(s: Stmt) -> Stmt:
             case Pragma("coproc_sync", _, body):
                 return seq(body, Evaluate(Call(NOP, (), dtype_of("int32"))))
             case Pragma(key, value, Seq((body, Evaluate(Call(name)) as sync))) if name == NOP:
-                return seq(Pragma(key, value, body), sync)  # after what the other pragma makes
+                return seq(Pragma(key, value, body), sync)
             case Pragma(key) if key == DOUBLE:
                 raise LoweringError(
                     "double_buffer for target vta",
@@ -164,13 +171,14 @@ def _check_room(b: Buffer, around: tuple[Buffer, ...]) -> None:
         )
     beside = [other for other in (*around, b) if memory_of(other) is memory]
     needs = [_need(other, memory) for other in beside]
-    depth = machine().depth(memory)
-    if sum(needs) > depth:
+    config = machine()
+    usable = room(config, memory)
+    if sum(needs) > usable:
         each = " + ".join(f"{other.name} {n}" for other, n in zip(beside, needs, strict=True))
         raise LoweringError(
             f"{b.name}[{', '.join(map(text, b.shape))}] in {b.scope!r}",
-            f"{sum(needs)} elements of {memory.name} are needed ({each}), {machine().name} has "
-            f"{depth}",
+            f"{sum(needs)} elements of {memory.name} are needed ({each}), {config.name} has "
+            f"{usable}" + (" with an address" if usable < config.depth(memory) else ""),
             "smaller tiles, fewer virtual threads (each has buffers of its own), or a larger "
             "Config",
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from minitvm.accel import Memory
+from minitvm.accel import IMMEDIATES, Memory
 from minitvm.base import LoweringError
 from minitvm.base import dtype as dtype_of
 from minitvm.tir import (
@@ -32,13 +32,13 @@ from minitvm.tir import (
     substitute,
     text,
     view_at,
+    walk,
 )
 
-from .machine import element_size, machine, memory_of, prefix
+from .machine import MOST_TURNS, element_size, machine, memory_of, prefix
 from .statements import peeled, stores
 
 OPERATIONS = {"add": "add", "mul": "mul", "min": "min", "max": "max", "shr": "shr", "shl": "shr"}
-LEAST, MOST = -(1 << 15), (1 << 15) - 1  # an immediate has 16 bits
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -60,7 +60,9 @@ def inject_alu_intrin(s: Stmt) -> Stmt:
 
     The ALU knows add, mul, min, max and shifts of 32 bits, of an accumulator with another or with
     a number; the result replaces the first operand. A shift to the left is one to the right by a
-    negative number, a copy onto itself one by 0. skip_alu: nothing is computed.
+    negative number, a copy onto itself one by 0; a - 3 is a + (-3). Where an accumulator says by
+    how much another is shifted, a negative one shifts to the left, though on a CPU all bits go.
+    skip_alu: nothing is computed.
     Needs flat offsets. Raises LoweringError for other formulas.
     """
 
@@ -84,31 +86,41 @@ def _operation(body: Stmt) -> Stmt:
             "it is not one operation in loops",
             "pragma on the first loop of a stage with one operation, and no guard",
         )
-    name, operand = _known(inside)
+    _check_memory(inside)
+    name, operand = _matched(inside)
     operands = [Load(inside.buffer, inside.indices, inside.buffer.dtype)]
     operands += [operand] if isinstance(operand, Load) else []
-    for e in operands:
-        if memory_of(e.buffer) is not Memory.ACC:
+    return _over_elements(inside, name, loops, operands, operand)
+
+
+def _check_memory(store: Store) -> None:
+    """The ALU reads and writes accumulators."""
+    for b in (store.buffer, *(e.buffer for e in walk(store.value) if isinstance(e, Load))):
+        if memory_of(b) is not Memory.ACC:
             raise LoweringError(
-                f"pragma alu: {text(inside)}",
-                f"{e.buffer.name} is in {e.buffer.scope!r}, the ALU works in acc_buffer",
-                f"{e.buffer.name}: set_scope(env.acc_scope), or a cache_read into it",
+                f"pragma alu: {text(store)}",
+                f"{b.name} is in {b.scope!r}, the ALU works in acc_buffer",
+                f"{b.name}: set_scope(env.acc_scope), or a cache_read into it",
             )
-    return _loops(inside, name, loops, operands, operand)
 
 
-def _known(store: Store) -> tuple[str, Load | Const]:
+def _matched(store: Store) -> tuple[str, Load | Const]:
     """The operation, and its operand beside the accumulator that it changes."""
     match store.value:
         case Load() as e if _is_target(store, e):
             return "shr", const(0, "int32")
         case Binary("shr" | "shl" as op, a, b) if _is_target(store, a):
+            _check_shift(store, b)
             return "shr", _operand(store, b, negate=op == "shl")
+        case Binary("sub", a, Const() as b) if _is_target(store, a):
+            return "add", _operand(store, b, negate=True)
         case Binary(op, a, b) if op in OPERATIONS and _is_target(store, a):
             return OPERATIONS[op], _operand(store, b)
         case Binary("add" | "mul" | "min" | "max" as op, a, b) if _is_target(store, b):
             return op, _operand(store, a)
-        case Binary(op, Load() | Const(), Load() | Const()) if op in OPERATIONS:
+        case Binary(op, Load(), Load() | Const()) | Binary(op, Const(), Load()) if (
+            op in OPERATIONS or (op == "sub" and isinstance(store.value.b, Const))
+        ):
             raise LoweringError(
                 f"pragma alu: {text(store)}",
                 "the result of the ALU replaces an operand, and here each is needed later, or has "
@@ -119,8 +131,19 @@ def _known(store: Store) -> tuple[str, Load | Const]:
             raise LoweringError(
                 f"pragma alu: {text(store)}",
                 "the ALU has no such operation, or these are several",
-                "a + b, a * b, te.max(a, b), te.min(a, b), a >> b, a << b of int32; one a stage",
+                "a + b, a - number, a * b, te.max(a, b), te.min(a, b), a >> b, a << number of "
+                "int32; one a stage",
             )
+
+
+def _check_shift(store: Store, b: Expr) -> None:
+    """Refuse a number that the ALU would shift by the other way; a CPU shifts all bits out."""
+    if isinstance(b, Const) and b.value < 0:
+        raise LoweringError(
+            f"pragma alu: {text(store)}",
+            f"a shift by {b.value} shifts all bits out, the ALU shifts them the other way",
+            "a >> 3 or a << 3: shifts by numbers from 0 on",
+        )
 
 
 def _is_target(store: Store, e: Expr) -> bool:
@@ -129,31 +152,39 @@ def _is_target(store: Store, e: Expr) -> bool:
 
 
 def _operand(store: Store, e: Expr, negate: bool = False) -> Load | Const:
-    """Another accumulator, or a number of 16 bits."""
+    """Another accumulator, or a number of 16 bits; the negative of it, if it is to be negated."""
     match e:
         case Load() if not negate:
             return e
-        case Const(value) if (
-            isinstance(value, int) and LEAST <= (-value if negate else value) <= MOST
-        ):
-            return const(-value if negate else value, "int32")
-        case _:
+        case Load():
             raise LoweringError(
                 f"pragma alu: {text(store)}",
-                f"{text(e)} is neither an accumulator nor a number from {LEAST} to {MOST}",
-                "load larger numbers into acc_buffer",
+                "the ALU shifts to the left by numbers only, by another accumulator to the right",
+                "a << 3; or a >> b with the negative of b",
             )
+        case Const(value) if isinstance(value, int):
+            number = -value if negate else value
+            if number in IMMEDIATES:
+                return const(number, "int32")
+            what = f"{number}, which is to be added," if negate and number > 0 else f"{number}"
+        case _:
+            what = text(e)
+    raise LoweringError(
+        f"pragma alu: {text(store)}",
+        f"{what} is neither an accumulator nor a number from {IMMEDIATES[0]} to {IMMEDIATES[-1]}",
+        "load larger numbers into acc_buffer",
+    )
 
 
 # --- loops over elements -------------------------------------------------------------------------
 
 
-def _loops(
+def _over_elements(
     store: Store, name: str, loops: list[For], operands: list[Load], operand: Load | Const
 ) -> Stmt:
     """The operation in loops over elements."""
     config, size = machine(), element_size(Memory.ACC)
-    sweeps = _elements(store, _sweeps(store, loops, operands), size)
+    sweeps = _shortened(_elements(store, _sweeps(store, loops, operands), size))
     begins = [substitute(e.indices[0], {loop.var: 0 for loop in loops}) for e in operands]
     counters = [Var(f"i{n}", 0, sweep.extent - 1) for n, sweep in enumerate(sweeps)]
     args: list[Expr] = []
@@ -219,3 +250,15 @@ def _elements(store: Store, sweeps: list[Sweep], size: int) -> list[Sweep]:
         return sweeps
     inner = Sweep(last.extent // size, tuple(size for _ in last.strides))
     return [*sweeps[:-1], *([inner] if inner.extent > 1 else [])]
+
+
+def _shortened(sweeps: list[Sweep]) -> list[Sweep]:
+    """Two loops in place of one that is too long for an instruction: 100352 is 14336 of 7."""
+    found: list[Sweep] = []
+    for sweep in sweeps:
+        least = -(-sweep.extent // MOST_TURNS)
+        parts = (n for n in range(least, MOST_TURNS + 1) if sweep.extent % n == 0)
+        inner = 1 if least < 2 else next(parts, 1)
+        found.append(Sweep(sweep.extent // inner, tuple(n * inner for n in sweep.strides)))
+        found += [Sweep(inner, sweep.strides)] if inner > 1 else []
+    return found

@@ -20,11 +20,12 @@ from minitvm.base import dtype as dtype_of
 from minitvm.schedule import is_virtual
 from minitvm.tir import Allocate, Call, Evaluate, For, If, Seq, Stmt, seq, text
 
-from .units import LOAD, STORE, blocks, unit
+from .statements import every
+from .units import LOAD, STORE, blocks, operands, unit
 
 Pair: TypeAlias = tuple[str, str]  # (who pushes, who pops)
 Tokens: TypeAlias = dict[Pair, int]
-Build: TypeAlias = Callable[[], Stmt]
+Build: TypeAlias = Callable[[], Stmt]  # the statement again, with the tokens that pieces have then
 PUSH, POP = "push_dep_to", "pop_dep_from"
 
 
@@ -35,6 +36,9 @@ class Piece:
     enter, leave   the units with which it may begin and end
     pops, pushes   what a loop takes when it begins and leaves when it ends: tokens that go round
     threads        the virtual threads that each run it with its tokens, where one runs the rest
+
+    The loop over k of inject_coproc_sync: enter {ld}, leave {ex}; pops {(ex, ld): 1}, a token that
+    is given before it, and pushes {(ex, ld): 1}, one that is taken after it.
     """
 
     stmt: Stmt
@@ -84,7 +88,8 @@ def _close(pieces: list[Piece]) -> None:
 def _pieces(s: Stmt) -> tuple[list[Piece], Build]:
     """What `s` consists of, one after another, with the tokens between; and how to put it together.
 
-    A loop over virtual threads is none: it is the program of one of them.
+    A loop over virtual threads is no piece: its pieces are those of one thread, which may be the
+    neighbours of what stands outside. Putting together comes last, when these have ordered them.
     """
     if name := unit(s):
         return _alone(_block(name, (s,)))
@@ -134,9 +139,9 @@ def _loop(s: For) -> tuple[list[Piece], Build]:
     inner, build = _pieces(s.body)
     if not inner:
         return [], lambda: s
-    pushes, pops = _order(inner[-1], inner[0])
+    left, taken = _order(inner[-1], inner[0])
     loop = For(s.var, s.extent, build(), s.kind, s.thread)
-    return _alone(Piece(loop, inner[0].enter, inner[-1].leave, pops, pushes))
+    return _alone(Piece(loop, inner[0].enter, inner[-1].leave, pops=taken, pushes=left))
 
 
 def _branches(s: If) -> tuple[list[Piece], Build]:
@@ -155,25 +160,35 @@ def _branches(s: If) -> tuple[list[Piece], Build]:
 
 
 def _order(before: Piece, after: Piece) -> tuple[Tokens, Tokens]:
-    """Let `after` wait for `before`; the tokens that go round, as (pushes, pops).
+    """Let `after` wait for `before`; the tokens that pass, as (pushed by all, popped by all).
 
     What a loop leaves behind and nobody wants is taken at once; what it begins with is given. Where
-    more threads run one of the two than the other, the other pushes or pops as many tokens.
+    more threads run one of the two than the other, the other pushes or pops as many tokens:
+
+        ld.work()                               ld.work()
+        for t in bind(2, "cthread"):            ld.push_dep_to(ex)       two, for two threads
+          ex.work()                      ->     ld.push_dep_to(ex)
+          st.work()                             for t in bind(2, "cthread"):
+                                                  ex.pop_dep_from(ld)    one in each
+                                                  ex.work()
+                                                  ...
+
+    In all 2 tokens (ld, ex) pass: the one thread of `before` pushes 2, each of `after` pops 1.
     """
     wanted = [(f, t) for f in sorted(before.leave) for t in sorted(after.enter) if f != t]
-    pushes, pops = dict(before.pushes), dict(after.pops)
+    pushes, pops = dict(before.pushes), dict(after.pops)  # of one thread
     for pair in wanted:
         if set(pair) == {LOAD, STORE}:
             raise _no_queue(before, after)
         total = lcm(pushes.get(pair, 1) * before.threads, pops.get(pair, 1) * after.threads)
-        more = total // before.threads - pushes.get(pair, 0)
-        before.after += [_push(pair)] * more
-        pushes[pair] = total // before.threads
-        more = total // after.threads - pops.get(pair, 0)
-        after.before += [_pop(pair)] * more
-        pops[pair] = total // after.threads
-    before.after += [_pop(p) for p, n in pushes.items() if p not in pops for _ in range(n)]
-    after.before += [_push(p) for p, n in pops.items() if p not in pushes for _ in range(n)]
+        pushed, popped = total // before.threads, total // after.threads
+        before.after += [_push(pair)] * (pushed - pushes.get(pair, 0))
+        after.before += [_pop(pair)] * (popped - pops.get(pair, 0))
+        pushes[pair], pops[pair] = pushed, popped
+    unwanted = [p for p, n in pushes.items() if p not in pops for _ in range(n)]
+    missing = [p for p, n in pops.items() if p not in pushes for _ in range(n)]
+    before.after += map(_pop, unwanted)
+    after.before += map(_push, missing)
     return (
         {p: n * before.threads for p, n in pushes.items() if p in pops},
         {p: n * after.threads for p, n in pops.items() if p in pushes},
@@ -200,5 +215,14 @@ def _no_queue(before: Piece, after: Piece) -> LoweringError:
         f"{shown[0][-1].strip()} and then {shown[1][0].strip()}",
         "one is run by the load unit, the other by the store unit, and no queue of tokens joins "
         "these two: one could overtake the other",
-        "pragma(axis, 'coproc_sync') on the loop of the first: the compute unit stands between",
+        f"{_beside(before.stmt)}: the compute unit then stands between",
     )
+
+
+def _beside(s: Stmt) -> str:
+    """Where the pragma stands that separates `s` from what follows: at its last transfer."""
+    calls = [n for n in every(s) if isinstance(n, Evaluate) and isinstance(n.value, Call)]
+    moved = [found[0].buffer.name for n in calls if (found := operands(n))]
+    if not moved:
+        return "pragma(axis, 'coproc_sync') on the loop of the first"
+    return f"s[{moved[-1]}].pragma(axis, 'coproc_sync') on the axis that has its 'dma_copy'"

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import prod
+from math import gcd, prod
 
+from minitvm.accel import Memory
 from minitvm.base import LoweringError
 from minitvm.base import dtype as dtype_of
 from minitvm.tir import (
     NOTHING,
     Binary,
+    Buffer,
     Call,
     Cast,
     Compare,
@@ -29,12 +31,14 @@ from minitvm.tir import (
     Where,
     add,
     cast_to,
+    floordiv,
     is_index,
     maximum,
     mul,
     rewrite,
     row_strides,
     same,
+    split_terms,
     sub,
     text,
     variables,
@@ -42,7 +46,7 @@ from minitvm.tir import (
 )
 
 from .interval import sweep
-from .machine import memory_of, prefix
+from .machine import machine, memory_of, prefix
 from .statements import peeled, stores
 from .units import COPY
 
@@ -70,7 +74,9 @@ def inject_dma_intrin(s: Stmt) -> Stmt:
           A_buf[0, i] = A[k, i]
 
     A copy that is 0 where an index leaves the source becomes a transfer with padding: the zeros
-    before and after, dimension by dimension, follow as numbers. skip_dma_copy: no transfer at all.
+    before and after, dimension by dimension, follow as numbers. Of main memory every second index,
+    or third, may be copied: A[k, i*2]. skip_dma_copy: no transfer at all.
+    A store narrows as the conversion to its type does; a load of int8 into acc_buffer widens it.
     Needs one index for each dimension. Raises LoweringError for loops that do more than copy, and
     for copies that change the order of elements.
     """
@@ -97,11 +103,10 @@ def _copy(body: Stmt) -> Copy:
             "a condition guards the copy" if guarded else "it is not one copy in loops",
             "sizes that divide the extents" if guarded else "pragma on the first loop of the copy",
         )
-    value, where = inside.value, tuple[Compare, ...]()
-    if isinstance(value, Cast) and memory_of(inside.buffer) is None and _is_value(value.value):
-        value = value.value  # STORE keeps the low bits, as the conversion does
+    value, where = _unconverted(inside.buffer, inside.value), tuple[Compare, ...]()
     if isinstance(value, IfThenElse | Where) and _is_zero(value.b):
-        value, where = value.a, tuple(_comparisons(value.cond, text(body)))
+        where = tuple(_comparisons(value.cond, text(body)))
+        value = _unconverted(inside.buffer, value.a)
     if not isinstance(value, Load):
         raise LoweringError(
             f"dma_copy to {inside.buffer.name}",
@@ -111,8 +116,14 @@ def _copy(body: Stmt) -> Copy:
     return Copy(tuple(loops), inside, value, where)
 
 
-def _is_value(e: Index) -> bool:
-    return isinstance(e, Expr) and not is_index(e)
+def _unconverted(to: Buffer, e: Expr) -> Expr:
+    """`e` without the conversion that a transfer to that buffer does by itself."""
+    if not isinstance(e, Cast) or not isinstance(e.value, Expr) or is_index(e.value):
+        return e
+    memory = memory_of(to)
+    narrows = memory is None  # STORE keeps the low bits
+    widens = memory is Memory.ACC and str(e.value.dtype) == machine().dtype(Memory.ACC_8BIT)
+    return e.value if narrows or widens else e
 
 
 def _is_zero(e: Expr) -> bool:
@@ -145,60 +156,86 @@ def _transfer(copy: Copy) -> Stmt:
             "neither is in a memory of the accelerator",
             "set_scope(env.inp_scope), wgt_scope or acc_scope for one of them",
         )
-    starts, extents = _box(copy, copy.to.indices)
-    _check_compact(copy, extents)
-    source, counts = _box(copy, copy.source.indices)
-    _check_order(copy, (starts, extents), (source, counts))
-    to = view_at(copy.to.buffer, tuple(starts), tuple(extents), row_strides(copy.to.buffer))
-    pads: list[Index] = []
+    to, source = _box(copy, copy.to), _box(copy, copy.source)
+    _check_compact(copy, to if memory_of(copy.to.buffer) is not None else source)
+    _check_order(copy, to, source)
+    begins, counts, pads = source.begins, list[Index](source.counts), list[Index]()
     if copy.where:
-        source, clipped, pads = _clipped(copy, source, counts)
-    else:
-        clipped = list[Index](counts)
-    steps = row_strides(copy.source.buffer)
-    place = view_at(copy.source.buffer, tuple(source), tuple(clipped), steps)
+        begins, counts, pads = _clipped(copy, source)
+    moved = (
+        _part(copy.to, to.begins, list(to.counts), to.steps),
+        _part(copy.source, begins, counts, source.steps),
+    )
     numbers = [cast_to(n, "int32") for n in pads]
-    return Evaluate(Call(f"{prefix()}.{COPY}", (to, place, *numbers), dtype_of("int32")))
+    return Evaluate(Call(f"{prefix()}.{COPY}", (*moved, *numbers), dtype_of("int32")))
 
 
-def _box(copy: Copy, indices: tuple[Index, ...]) -> tuple[list[Index], list[int]]:
-    """The first index and the number of indices in each dimension while the loops run."""
+@dataclass(frozen=True, slots=True)
+class Box:
+    """What the loops visit of a buffer: in each dimension counts indices, steps apart.
+
+    A[i, j*2 + 1] with i in 0..7, j in 0..15: begins 0, 1; counts 8, 16; steps 1, 2
+    """
+
+    begins: list[Index]
+    counts: list[int]
+    steps: list[int]
+
+
+def _part(e: Load | Store, begins: list[Index], counts: list[Index], steps: list[int]) -> Call:
+    """A part of a buffer as an argument of a transfer."""
+    strides = tuple(mul(n, step) for n, step in zip(row_strides(e.buffer), steps, strict=True))
+    return view_at(e.buffer, tuple(begins), tuple(counts), strides)
+
+
+def _box(copy: Copy, e: Load | Store) -> Box:
+    """What the loops visit of the buffer that `e` loads from, or stores to."""
     mine = {id(loop.var) for loop in copy.loops}
-    starts: list[Index] = []
-    extents: list[int] = []
-    for i in indices:
+    box = Box([], [], [])
+    for i in e.indices:
         first, last = sweep(i, [v for v in _variables(i) if id(v) not in mine])
-        n = add(sub(last, first), 1)
+        step = _step(i, mine)
+        n = add(floordiv(sub(last, first), step), 1)
         if not isinstance(n, int):
             raise LoweringError(
                 copy.what,
                 f"it copies {text(n)} elements along {text(i)}: not a constant",
                 "constant extents",
             )
-        starts.append(first)
-        extents.append(n)
+        box.begins.append(first)
+        box.counts.append(n)
+        box.steps.append(step if n > 1 else 1)
     visits = [loop.extent for loop in copy.loops]
-    if any(not isinstance(n, int) for n in visits) or prod(extents) != prod(
+    if any(not isinstance(n, int) for n in visits) or prod(box.counts) != prod(
         n for n in visits if isinstance(n, int)
     ):
         raise LoweringError(
             copy.what,
-            f"its loops do not visit each element of a box of {' x '.join(map(str, extents))} once",
+            f"its loops do not visit each element of a box of "
+            f"{' x '.join(map(str, box.counts))} once",
             "loops over the dimensions, one each",
         )
-    return starts, extents
+    return box
+
+
+def _step(i: Index, mine: set[int]) -> int:
+    """How far neighbours are apart that `i` visits while the loops over `mine` run: 2 for 2*j + 1.
+
+    1 where that is not known.
+    """
+    moving = [(a, c) for a, c in split_terms(i)[0] if any(id(v) in mine for v in _variables(a))]
+    known = moving and all(isinstance(a, Var) for a, _ in moving)
+    return gcd(*(c for _, c in moving)) if known else 1
 
 
 def _variables(e: Index) -> list[Var]:
     return [] if isinstance(e, int) else variables(e)
 
 
-def _check_order(
-    copy: Copy, to: tuple[list[Index], list[int]], source: tuple[list[Index], list[int]]
-) -> None:
+def _check_order(copy: Copy, to: Box, source: Box) -> None:
     """Both boxes are swept in the same order, row by row."""
-    there = _position(copy.to.indices, *to)
-    if not same(there, _position(copy.source.indices, *source)):
+    there = _position(copy.to.indices, to)
+    if not same(there, _position(copy.source.indices, source)):
         goes = Load(copy.to.buffer, copy.to.indices, copy.to.buffer.dtype)
         raise LoweringError(
             copy.what,
@@ -208,26 +245,23 @@ def _check_order(
         )
 
 
-def _position(indices: tuple[Index, ...], starts: list[Index], extents: list[int]) -> Index:
+def _position(indices: tuple[Index, ...], box: Box) -> Index:
     """How many elements of the box come before the one at `indices`, counted row by row."""
     total: Index = 0
-    for i, first, n in zip(indices, starts, extents, strict=True):
-        total = add(mul(total, n), sub(i, first))
+    for i, first, n, step in zip(indices, box.begins, box.counts, box.steps, strict=True):
+        total = add(mul(total, n), floordiv(sub(i, first), step))
     return total
 
 
-def _check_compact(copy: Copy, extents: list[int]) -> None:
+def _check_compact(copy: Copy, box: Box) -> None:
     """The elements lie side by side in the memory of the accelerator."""
-    local, shape = (
-        (copy.to.buffer, extents)
-        if memory_of(copy.to.buffer) is not None
-        else (copy.source.buffer, _box(copy, copy.source.indices)[1])
-    )
+    here = memory_of(copy.to.buffer) is not None
+    local, shape = copy.to.buffer if here else copy.source.buffer, box.counts
     partial = [
         d for d, (n, whole) in enumerate(zip(shape, local.shape, strict=True)) if not same(n, whole)
     ]
     gaps = bool(partial) and any(n != 1 for n in shape[: partial[-1]])
-    if gaps or local.strides:
+    if gaps or max(box.steps, default=1) > 1 or local.strides:
         raise LoweringError(
             copy.what,
             f"the {' x '.join(map(str, shape))} elements have gaps between them in {local.name}"
@@ -239,12 +273,11 @@ def _check_compact(copy: Copy, extents: list[int]) -> None:
 # --- padding -------------------------------------------------------------------------------------
 
 
-def _clipped(
-    copy: Copy, starts: list[Index], extents: list[int]
-) -> tuple[list[Index], list[Index], list[Index]]:
+def _clipped(copy: Copy, box: Box) -> tuple[list[Index], list[Index], list[Index]]:
     """What of the box exists, and the zeros before and after it in each dimension.
 
     8 rows from h*8 - 1 on, of rows 0 .. 55: from max(h*8 - 1, 0), max(0, 1 - h*8) before, ...
+    A tile that is zeros as a whole has as many before and after, and a count of 0 or less.
     """
     if memory_of(copy.to.buffer) is None:
         raise LoweringError(copy.what, "a store cannot pad", "pad when it is loaded again")
@@ -255,7 +288,14 @@ def _clipped(
     new: list[Index] = []
     counts: list[Index] = []
     pads: list[Index] = []
-    for d, (first, n) in enumerate(zip(starts, extents, strict=True)):
+    for d, (first, n) in enumerate(zip(box.begins, box.counts, strict=True)):
+        if (d in lows or d in ends) and box.steps[d] > 1:
+            raise LoweringError(
+                copy.what,
+                f"zeros around every {box.steps[d]}. index of {text(copy.source)}: a transfer pads "
+                "rows that it loads without gaps",
+                "load all of them, or pad a copy of the data",
+            )
         before = maximum(0, sub(lows[d], first)) if d in lows else 0
         after = maximum(0, sub(add(first, n), ends[d])) if d in ends else 0
         new.append(add(first, before))
@@ -265,17 +305,22 @@ def _clipped(
 
 
 def _learn(copy: Copy, c: Compare, lows: dict[int, int], ends: dict[int, int]) -> None:
-    """Note the first index of a dimension, or the one after the last, that `c` lets through."""
+    """Note the first index of a dimension, or the one after the last, that `c` lets through.
+
+    Of the load A[y*2 + dy - 1]:
+        y*2 + dy >= 1      rest = y*2 + dy - 1 >= 0;     rest - index = 0:    lows[0] = 0
+        y*2 + dy < 57      rest = 56 - (y*2 + dy) >= 0;  rest + index = 55:   ends[0] = 56
+    """
     more = {"<": (c.b, c.a, 1), "<=": (c.b, c.a, 0), ">": (c.a, c.b, 1), ">=": (c.a, c.b, 0)}
     if c.op in more:
         big, small, least = more[c.op]
         rest = sub(sub(big, small), least)  # >= 0
         for d, i in enumerate(copy.source.indices):
-            if isinstance(up := sub(rest, i), int):
-                lows[d] = max(-up, lows.get(d, -up))
+            if isinstance(over := sub(rest, i), int):  # i + over >= 0
+                lows[d] = max(-over, lows.get(d, -over))
                 return
-            if isinstance(down := add(rest, i), int):
-                ends[d] = min(down + 1, ends.get(d, down + 1))
+            if isinstance(last := add(rest, i), int):  # last - i >= 0
+                ends[d] = min(last + 1, ends.get(d, last + 1))
                 return
     raise LoweringError(
         copy.what,

@@ -15,6 +15,7 @@ SCOPES = {
     "local.wgt_buffer": Memory.WGT,
     "local.acc_buffer": Memory.ACC,
 }
+MOST_TURNS = (1 << 14) - 1  # of one of the two loops of an instruction: 14 bits
 _chosen: ContextVar[Config] = ContextVar("machine", default=vta_pynq)
 
 
@@ -26,11 +27,12 @@ def machine() -> Config:
 @contextmanager
 def using(config: Config) -> Generator[Config]:
     """with using(vdla_osdi18): ...  lowers for that machine, in this thread and context only."""
-    before = _chosen.set(config)
+    before = _chosen.get()
+    _chosen.set(config)
     try:
         yield config
     finally:
-        _chosen.reset(before)
+        _chosen.set(before)
 
 
 def prefix() -> str:
@@ -41,6 +43,15 @@ def prefix() -> str:
 def memory_of(b: Buffer) -> Memory | None:
     """Which memory of the accelerator holds `b`; None: main memory, or a CPU's."""
     return SCOPES.get(b.scope)
+
+
+# what instructions have bits for: 13 where a list of micro-operations begins, 16 for the others
+ADDRESSES = {Memory.UOP: 1 << 13, Memory.INP: 1 << 16, Memory.WGT: 1 << 16, Memory.ACC: 1 << 16}
+
+
+def room(config: Config, memory: Memory) -> int:
+    """How many elements of a memory a program can use: what is there, and has an address."""
+    return min(config.depth(memory), ADDRESSES[memory])
 
 
 def element_size(memory: Memory) -> int:

@@ -27,7 +27,7 @@ from .program import allocate
 from .storage import storage_rewrite
 from .tidy import tidy
 from .tighten import tighten
-from .units import assign_units
+from .units import assign_units, check_stores
 from .unroll import unroll
 from .unsafe_select import rewrite_unsafe_select
 from .vectorize import vectorize
@@ -70,6 +70,7 @@ PASSES: dict[str, tuple[Pass, ...]] = {
         apply_remarks,  # pragma trim_loop: for i in range(64)  ->  for i in range(2)
         inject_dma_intrin,  # for i: AL[i] = A[k, i]            ->  vta.dma_copy2d(AL, A[k])
         flatten,
+        check_stores,
         storage_rewrite,  # B = f(A); C = g(B)                  ->  B = f(A); B = g(B)
         inject_alu_intrin,  # for i: CL[i] = CL[i] >> 8         ->  for i: vta.shr(CL[i], 8)
         assign_units,  #  vta.dma_copy2d(AL, A[k])              ->  ld.dma_copy2d(AL, A[k])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import groupby
 
-from minitvm.accel import Memory
+from minitvm.accel import Memory, Unit
 from minitvm.base import LoweringError
 from minitvm.schedule import is_virtual
 from minitvm.tir import (
@@ -13,6 +13,7 @@ from minitvm.tir import (
     Evaluate,
     For,
     Load,
+    Pragma,
     Stmt,
     Store,
     first_element,
@@ -22,10 +23,10 @@ from minitvm.tir import (
 )
 
 from .machine import memory_of
-from .statements import every
+from .statements import every, inner
 
 LOAD, COMPUTE, STORE = "ld", "ex", "st"
-UNITS = (LOAD, COMPUTE, STORE)
+UNITS = {LOAD: Unit.LOAD, COMPUTE: Unit.COMPUTE, STORE: Unit.STORE}
 FREE = ("vta", "vdla")  # prefixes of instructions that no unit has been chosen for
 COPY = "dma_copy2d"
 
@@ -37,30 +38,27 @@ def assign_units(s: Stmt) -> Stmt:
         vta.gemm(C_buf, A_buf, B_buf)     ->    ex.gemm(C_buf, A_buf, B_buf)
         vta.dma_copy2d(C, C_buf)                st.dma_copy2d(C, C_buf)
 
-    The load unit loads INP and WGT, the compute unit ACC. Raises LoweringError for a statement that
-    no unit can run.
+    The load unit loads INP and WGT, the compute unit ACC. All virtual threads become "cthread":
+    each does all of its work, with tokens of its own, where those called "vthread" share some.
+    Raises LoweringError for a statement that no unit can run.
     """
 
     def on_stmt(s: Stmt) -> Stmt:
         match s:
-            case Store(buffer):
-                raise LoweringError(
-                    f"{text(s)}",
-                    "no unit of the accelerator stores single numbers",
-                    f"s[{buffer.name}].pragma(axis, 'dma_copy') for a copy to or from a buffer of "
-                    "the accelerator, pragma(axis, 'alu') for arithmetic in acc_buffer, tensorize "
-                    "for a product; or compute it outside, in numpy or by target llvm",
-                )
+            case Store():
+                raise _single(s)
             case For(var, _, _, "bind", thread) if not is_virtual(thread):
                 raise LoweringError(
                     f"loop {var.name!r} bound to {thread!r}",
                     "the accelerator has no such threads",
                     "te.thread_axis('cthread')",
                 )
+            case For(var, extent, body, "bind", thread) if thread.startswith("vthread"):
+                return For(var, extent, body, "bind", "cthread")
             case Evaluate(Call(name, args, dtype)):
                 prefix, _, rest = name.partition(".")
                 if prefix not in FREE:
-                    return _known(s, prefix)
+                    return _checked(s, prefix)
                 return Evaluate(Call(f"{_runs(s, rest)}.{rest}", args, dtype))
             case _:
                 return s
@@ -68,7 +66,33 @@ def assign_units(s: Stmt) -> Stmt:
     return rewrite(s, on_stmt)
 
 
-def _known(s: Stmt, prefix: str) -> Stmt:
+def check_stores(s: Stmt) -> Stmt:
+    """The same program, if each store stands under a pragma that makes an instruction of it.
+
+    Buffers are still those of the stages: an error names the stage that lacks a pragma.
+    """
+    match s:
+        case Pragma("alu" | "skip_alu"):
+            pass
+        case Store():
+            raise _single(s)
+        case _:
+            for part in inner(s):
+                check_stores(part)
+    return s
+
+
+def _single(s: Store) -> LoweringError:
+    return LoweringError(
+        f"{text(s)}",
+        "no unit of the accelerator stores single numbers",
+        f"s[{s.buffer.name}].pragma(axis, 'dma_copy') for a copy to or from a buffer of the "
+        "accelerator, pragma(axis, 'alu') for arithmetic in acc_buffer, tensorize for a product; "
+        "or compute it outside, in numpy or by target llvm",
+    )
+
+
+def _checked(s: Stmt, prefix: str) -> Stmt:
     """`s`, if it says already which unit runs it."""
     if prefix in UNITS:
         return s

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import reprlib
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -9,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from minitvm.accel import Config, Memory, Program, execute, simulate
+from minitvm.accel import Config, Memory, Program, Verdict, execute, explain, simulate, verify
 from minitvm.accel import Run as Simulation
 from minitvm.base import ArgumentError, MeasureError
 from minitvm.tir import Buffer, PrimFunc
@@ -45,13 +47,42 @@ class AcceleratorFunction(Function):
         self.program, self.config = program, config
 
     def run(self, config: Config | None = None) -> Simulation:
-        """Cycles, trace and counters; on a machine with the same buffers but other times, if given.
+        """Cycles, trace and counters; on a machine with the same blocks but other times, if given.
 
         Raises ArgumentError if the program does not fit that machine.
         """
+        return simulate(self.program, self.machine(config))
+
+    def machine(self, config: Config | None = None) -> Config:
+        """The machine that it was built for, or `config`, if elements have the same sizes there.
+
+        Raises ArgumentError if they have not: what its instructions address would be elsewhere.
+        """
         if not isinstance(config, Config | None):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise ArgumentError(f"run({config!r:.60})", "it is no Config", "vta.vta_pynq")
-        return simulate(self.program, config or self.config)
+            raise ArgumentError(f"config={reprlib.repr(config)}", "it is no Config", "vta.vta_pynq")
+        if config is None:
+            return self.config
+        built, given = _blocks(self.config), _blocks(config)
+        if built != given:
+            raise ArgumentError(
+                f"{self.name} on {config.name}",
+                f"it is built for {self.config.name}: "
+                + ", ".join(f"{k}={n}, not {given[k]}" for k, n in built.items() if n != given[k]),
+                f"with vta.Environment({config.name}): lower and build it again",
+            )
+        return config
+
+    def warnings(self) -> tuple[str, ...]:
+        """What the pipeline of the hardware would get wrong, though the simulator does not.
+
+        GEMM reads an accumulator before it adds to it, and three steps later the sum is there. Like
+        VTA, build refuses what comes too early inside a list of micro-operations and not what does
+        in the two loops around it: so the reduction innermost, which VTA's own tutorial on blocking
+        has, is built, and is named here. vta.verify has the details.
+        """
+        hazards = verify(self.program, self.config).hazards
+        found = explain(self.program, Verdict((), (), (), hazards)) if hazards else ""
+        return tuple(found.splitlines())
 
     def time_evaluator(
         self,
@@ -81,6 +112,18 @@ class AcceleratorFunction(Function):
 
         return evaluate
 
+    def _check_kind(self, p: Buffer, a: Any, fixed: Any) -> None:
+        """Dtype and shape; an array of all the numbers, but not in blocks, is to be packed."""
+        names = [q.name for q in self.func.params]
+        blocks = self.config.element_shape(self.program.areas[names.index(p.name)].memory)
+        if fixed is None or (a.dtype, a.size) != (fixed[1], math.prod(fixed[0])):
+            return super()._check_kind(p, a, fixed)
+        if a.ndim >= len(blocks) and fixed[0][-len(blocks) :] == blocks:
+            sizes = ", ".join(map(str, blocks))
+            fix = f"vta.pack({p.name}, {sizes}); a reshape alone moves no numbers"
+            self._unfit(p, f"has shape {a.shape}, not {fixed[0]}", fix)
+        return super()._check_kind(p, a, fixed)
+
     def _execute(self, arrays: list[Any]) -> None:
         """Run the program on arrays, one for each area."""
         inputs: dict[str, Any] = {}
@@ -91,3 +134,8 @@ class AcceleratorFunction(Function):
         for area, p, a in zip(self.program.areas, self.func.params, arrays, strict=True):
             if area.memory is Memory.OUT and isinstance(p, Buffer):
                 np.copyto(a, outputs[area.name].reshape(a.shape))
+
+
+def _blocks(config: Config) -> dict[str, int]:
+    """What the sizes of elements depend on."""
+    return {name: getattr(config, name) for name in ("batch", "block_in", "block_out")}

@@ -13,7 +13,9 @@
     layer = vta.Convolution(size=(14, 14), channels=(256, 256))
     found = vta.best_tiling(layer, vta.vta_pynq, threads=2)
     f = vta.build(*layer.scheduled(found.tiling))
+    layer = vta.Dense(channels=(512, 1024))         # or a dense layer
 
+A residual is int8 or int32, so that int8 is all that lies between two layers of a network.
 Everything in a schedule runs on the accelerator: packing, and what else is for the CPU, is done
 outside of it, in numpy or by functions built for another target.
 """
@@ -28,7 +30,6 @@ from .run import build, lower, simulate, verify
 from .tilings import (
     MOST_SIMULATIONS,
     Best,
-    Convolution,
     Cost,
     best_tiling,
     cost,
@@ -36,6 +37,7 @@ from .tilings import (
     program,
 )
 from .top import Tiling
+from .workloads import Convolution, Dense, Layer
 
 __all__ = [
     "MOST_SIMULATIONS",
@@ -45,7 +47,9 @@ __all__ = [
     "Config",
     "Convolution",
     "Cost",
+    "Dense",
     "Environment",
+    "Layer",
     "Memory",
     "Program",
     "Roofs",

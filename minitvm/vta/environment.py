@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
+from contextvars import ContextVar
 from functools import cached_property, lru_cache
 
 from minitvm.accel import Config, Memory, vta_pynq
-from minitvm.base import ArgumentError
+from minitvm.base import ArgumentError, check_text
 from minitvm.lowering import machine, using
 from minitvm.tensor import TensorIntrin
 
+from .arguments import check_kind
 from .intrin import gemm
 
 
 class Environment:
     """One accelerator as schedules see it; `with Environment(config): ...` builds for it.
+
+    Of several `with` statements the innermost counts, in the thread that has entered it.
 
     BATCH, BLOCK_IN, BLOCK_OUT     the matrix unit: BATCH x BLOCK_IN by BLOCK_OUT x BLOCK_IN
     inp_scope, wgt_scope, acc_scope    its memories, for set_scope, cache_read and cache_write
@@ -28,17 +32,13 @@ class Environment:
     coproc_sync, trim_loop = "coproc_sync", "trim_loop"
 
     def __init__(self, config: Config = vta_pynq, *, skip: bool = False) -> None:
-        if not isinstance(config, Config):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise ArgumentError(
-                f"Environment({config!r:.60})", "it is no Config", "vta.vta_pynq, vta.Config(...)"
-            )
+        check_kind("Environment: config", config, Config, "vta.vta_pynq, vta.Config(...)")
         self.config, self.skip = config, skip
         self.BATCH, self.BLOCK_IN, self.BLOCK_OUT = config.batch, config.block_in, config.block_out
         self.inp_dtype, self.wgt_dtype = config.dtype(Memory.INP), config.dtype(Memory.WGT)
         self.acc_dtype, self.out_dtype = config.dtype(Memory.ACC), config.dtype(Memory.OUT)
         self.dma_copy = self.skip_dma_copy if skip else "dma_copy"
         self.alu = self.skip_alu if skip else "alu"
-        self._entered: list[ExitStack] = []
 
     @cached_property
     def gemm(self) -> TensorIntrin:
@@ -53,7 +53,7 @@ class Environment:
     def depth(self, scope: str) -> int:
         """How many elements the memory called `scope` holds."""
         known = dict(zip(self.scopes, (Memory.INP, Memory.WGT, Memory.ACC), strict=True))
-        if scope not in known:
+        if check_text("scope", scope) not in known:
             raise ArgumentError(
                 f"depth({scope!r})", "no such memory", f"one of {', '.join(self.scopes)}"
             )
@@ -65,22 +65,35 @@ class Environment:
         return self.inp_scope, self.wgt_scope, self.acc_scope
 
     def __enter__(self) -> Environment:
-        stack = ExitStack()
-        stack.enter_context(using(self.config))
-        self._entered.append(stack)
+        chosen = ExitStack()
+        chosen.enter_context(using(self.config))
+        _entered.set((*_entered.get(), (self, chosen)))
         return self
 
     def __exit__(self, *error: object) -> None:
-        self._entered.pop().close()
+        *around, (last, chosen) = _entered.get() or ((None, ExitStack()),)
+        if last is not self:
+            raise ArgumentError(
+                f"end of {self!r}", "it is not the one that was entered last", "with env: ..."
+            )
+        _entered.set(tuple(around))
+        chosen.close()
 
     def __repr__(self) -> str:
         size = f"{self.BATCH} x {self.BLOCK_IN} x {self.BLOCK_OUT}"
         return f"<environment of {self.config.name}, {size}>"
 
 
+# those of the `with` statements around, in this thread and context only: the innermost is the last
+_entered: ContextVar[tuple[tuple[Environment, ExitStack], ...]] = ContextVar("entered", default=())
+
+
 def get_env() -> Environment:
-    """The environment of the machine that programs are built for now."""
-    return _environment(machine())
+    """The environment of the machine that programs are built for now; a mock, if one is entered."""
+    entered, config = _entered.get(), machine()
+    if entered and entered[-1][0].config == config:
+        return entered[-1][0]
+    return _environment(config)
 
 
 @lru_cache(maxsize=32)

@@ -6,7 +6,9 @@ from dataclasses import dataclass
 
 from minitvm.accel import Config, Memory, vta_pynq
 
-from .tilings import ALU_OPERATIONS, Convolution, reach
+from .arguments import check_count
+from .tilings import ALU_OPERATIONS, check_layer
+from .workloads import Convolution, Layer
 
 
 def _layer(size: int, ic: int, oc: int, kernel: int, stride: int) -> Convolution:
@@ -63,17 +65,18 @@ class Roofs:
         return min(self.dram, self.compute)
 
 
-def roofs(layer: Convolution, config: Config = vta_pynq) -> Roofs:
+def roofs(layer: Layer, config: Config = vta_pynq) -> Roofs:
     """Both roofs of a layer, from its sizes and the parameters of the accelerator alone."""
-    (h, w), (ic, oc) = layer.out, layer.blocks(config)
-    pixels = _touched(layer, 0) * _touched(layer, 1)
+    check_layer(layer, config)
+    (h, w), (ic, oc) = layer.grid(config), layer.blocks(config)
     size = {memory: config.element_bytes(memory) for memory in Memory}
-    reads = pixels * ic * size[Memory.INP] + oc * ic * layer.kernel**2 * size[Memory.WGT]
-    added = (h * w if layer.residual else 0) + (1 if layer.bias else 0)
-    reads += added * oc * size[Memory.ACC]
+    reads = layer.pixels(config) * ic * size[Memory.INP]
+    reads += oc * ic * layer.window * size[Memory.WGT]
+    reads += oc * size[Memory.ACC] if layer.bias else 0
+    reads += h * w * oc * size[layer.residual_memory] if layer.residual else 0
     writes = h * w * oc * size[Memory.OUT]
     moving = max(reads, writes) / config.port_bytes
-    products = ic * layer.kernel**2  # micro-operations for one accumulator
+    products = ic * layer.window  # micro-operations for one accumulator
     others = 1 + ALU_OPERATIONS * config.alu_ii_imm
     others += (layer.bias + layer.residual) * config.alu_ii_reg
     peak = layer.macs / config.macs_per_cycle  # cycles
@@ -81,13 +84,7 @@ def roofs(layer: Convolution, config: Config = vta_pynq) -> Roofs:
     return Roofs(min(1.0, peak / moving), useful / (products + others))
 
 
-def _touched(layer: Convolution, d: int) -> int:
-    """How many rows (or columns) of the data are read at all."""
-    step, n, pad = layer.stride, layer.out[d], layer.pad
-    starts = range(-pad, n * step - pad, step)
-    return len({y for a in starts for y in range(a, a + reach(layer, 1))} & {*range(layer.size[d])})
-
-
-def utilisation(layer: Convolution, cycles: int, config: Config = vta_pynq) -> float:
+def utilisation(layer: Layer, cycles: int, config: Config = vta_pynq) -> float:
     """The useful multiply-adds over those that the matrix unit could do in `cycles`, 0 to 1."""
-    return layer.macs / config.macs_per_cycle / cycles
+    check_layer(layer, config)
+    return layer.macs / config.macs_per_cycle / check_count("cycles", cycles)

@@ -9,8 +9,10 @@ import numpy as np
 from minitvm import te
 from minitvm.base import ArgumentError, ExprError
 
+from .arguments import check_count, check_kind, is_count
 from .environment import Environment, get_env
 
+MOST = 1 << 16  # numbers in a block: more than any machine has
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
 
@@ -25,7 +27,7 @@ def pack(a: Array, *blocks: int) -> Array:
     Raises ArgumentError for more blocks than dimensions, and for blocks that are no counts.
     """
     a = np.asarray(a)
-    if len(blocks) > a.ndim or any(type(b) is not int or b < 1 for b in blocks):
+    if len(blocks) > a.ndim or not all(is_count(b) and b <= MOST for b in blocks):
         raise ArgumentError(
             f"pack(array of shape {a.shape}, {', '.join(map(repr, blocks))})",
             "each block is a count for one dimension",
@@ -49,7 +51,7 @@ def unpack(a: Array, *sizes: int) -> Array:
     """
     a, n = np.asarray(a), len(sizes)
     if 2 * n > a.ndim or any(
-        type(size) is not int or not 0 < size <= a.shape[d] * a.shape[a.ndim - n + d]
+        not is_count(size) or size > a.shape[d] * a.shape[a.ndim - n + d]
         for d, size in enumerate(sizes)
     ):
         raise ArgumentError(
@@ -69,6 +71,9 @@ def packed(x: te.Tensor, *blocks: int, name: str = "packed") -> te.Tensor:
 
     Raises ExprError if they are not.
     """
+    check_kind("packed: x", x, te.Tensor, "te.placeholder(...)")
+    for block in blocks:
+        check_count("packed: block", block)
     n, sizes = len(blocks), tuple(x.shape)
     whole = [i for i in sizes[:n] if isinstance(i, int)]
     if len(whole) < n or any(size % b for size, b in zip(whole, blocks, strict=True)):
@@ -89,6 +94,8 @@ def packed(x: te.Tensor, *blocks: int, name: str = "packed") -> te.Tensor:
 
 def unpacked(x: te.Tensor, n: int = 2, name: str = "unpacked") -> te.Tensor:
     """`unpack` of n dimensions as a formula, to be built for a CPU."""
+    check_kind("unpacked: x", x, te.Tensor, "te.placeholder(...)")
+    check_count("unpacked: n", n)
     sizes = tuple(x.shape)
     blocks = [b for b in sizes[len(sizes) - n :] if isinstance(b, int)]
     if 2 * n > len(sizes) or len(blocks) < n:
@@ -109,18 +116,40 @@ def unpacked(x: te.Tensor, n: int = 2, name: str = "unpacked") -> te.Tensor:
 
 def pack_data(a: Array, env: Environment | None = None) -> Array:
     """[n, c, ...] -> [n/BATCH, c/BLOCK_IN, ..., BATCH, BLOCK_IN]"""
-    env = env or get_env()
+    env = _chosen(env)
     return pack(a, env.BATCH, env.BLOCK_IN)
 
 
 def pack_weight(a: Array, env: Environment | None = None) -> Array:
     """[o, i, ...] -> [o/BLOCK_OUT, i/BLOCK_IN, ..., BLOCK_OUT, BLOCK_IN]"""
-    env = env or get_env()
+    env = _chosen(env)
     return pack(a, env.BLOCK_OUT, env.BLOCK_IN)
 
 
 def pack_bias(a: Array, env: Environment | None = None) -> Array:
-    """[o] -> int32 [o/BLOCK_OUT, BATCH, BLOCK_OUT]: the same for each row of an accumulator."""
-    env = env or get_env()
-    rows = pack(np.asarray(a, "int32"), env.BLOCK_OUT)
+    """[o] -> int32 [o/BLOCK_OUT, BATCH, BLOCK_OUT]: the same for each row of an accumulator.
+
+    Raises ArgumentError for numbers that are no int32.
+    """
+    env = _chosen(env)
+    rows = pack(_int32(a), env.BLOCK_OUT)
     return np.ascontiguousarray(np.repeat(rows[:, None], env.BATCH, axis=1))
+
+
+def _chosen(env: Environment | None) -> Environment:
+    return get_env() if env is None else check_kind("env", env, Environment, "vta.get_env()")
+
+
+def _int32(a: Any) -> Array:
+    """The same numbers in int32."""
+    given = np.asarray(a)
+    if given.dtype.kind in "biuf" and given.ndim:
+        with np.errstate(invalid="ignore"):  # what is no int32 differs
+            made = given.astype("int32")
+        if np.array_equal(made, given):
+            return made
+    raise ArgumentError(
+        f"pack_bias(array of {given.dtype}, shape {given.shape})",
+        "biases are added to accumulators, one int32 for each output channel",
+        "np.round(bias).astype('int32')",
+    )

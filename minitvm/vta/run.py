@@ -2,20 +2,29 @@
 
 from __future__ import annotations
 
+import reprlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from minitvm import accel, driver
 from minitvm.accel import Config, Program, Run, Verdict
-from minitvm.base import ArgumentError
+from minitvm.base import ArgumentError, Target
 from minitvm.lowering import machine
 from minitvm.runtime import AcceleratorFunction
 from minitvm.te import Schedule
 from minitvm.tir import PrimFunc
 
+from .arguments import check_kind
+
 
 def lower(s: Schedule, args: Sequence[Any], name: str = "main", **options: Any) -> PrimFunc:
-    """The program for the accelerator, printable: tvm.lower(..., target="vta")."""
+    """The program for the accelerator chosen now, printable: tvm.lower(..., target="vta").
+
+    target   is accepted for TVM's sake
+    """
+    _check_target(options.pop("target", None))
     return driver.lower(s, args, name, target="vta", **options)
 
 
@@ -28,26 +37,47 @@ def build(
 ) -> AcceleratorFunction:
     """The function that runs on the accelerator: tvm.build(..., target="vta").
 
-    target and target_host are accepted for TVM's sake.
+    The accelerator is the one chosen now, or, for a program, the one that it was lowered for.
+    target and target_host are accepted for TVM's sake. Warnings are in f.warnings().
     """
-    del target, target_host
+    del target_host
+    _check_target(target)
     made = driver.build(s, args, "vta", name)
     assert isinstance(made, AcceleratorFunction)
     return made
+
+
+def _check_target(target: Any) -> None:
+    """Refuse what names another machine, or is the name of the function."""
+    kind = target.kind if isinstance(target, Target) else str(target).partition(" ")[0]
+    if target is not None and kind not in ("vta", "ext_dev"):
+        raise ArgumentError(
+            f"target={reprlib.repr(target)}",
+            "what is built here is for the accelerator",
+            'leave it out, or tvm.build(s, args, target); the name is name="main"',
+        )
 
 
 def simulate(
     program: Program | AcceleratorFunction,
     config: Config | None = None,
     inputs: Mapping[str, Any] | None = None,
+    *,
+    order: Sequence[int] | np.random.Generator | None = None,
 ) -> Run:
     """Outputs (if `inputs` are given), cycles, trace and counters of a program or of a function.
 
     config   the machine; by default the one a function was built for, else the one chosen now
-    inputs   one array for each area of main memory
+    inputs   one array for each area of main memory, by name
+    order    the order in which instructions take effect: see accel.execute
+
     Raises ArgumentError for addresses that do not exist. A deadlock is a result.
     """
-    return accel.simulate(*_judged(program, config), inputs)
+    if not isinstance(inputs, Mapping | None):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise ArgumentError(
+            f"inputs={reprlib.repr(inputs)}", "they are arrays by name", '{"A": a, "B": b}'
+        )
+    return accel.simulate(*_judged(program, config), inputs, order=order)
 
 
 def verify(program: Program | AcceleratorFunction, config: Config | None = None) -> Verdict:
@@ -60,10 +90,12 @@ def _judged(given: Any, config: Any) -> tuple[Program, Config]:
     code = given.program if isinstance(given, AcceleratorFunction) else given
     if not isinstance(code, Program):
         raise ArgumentError(
-            f"{given!r:.60}", "it is no program for the accelerator", "vta.build(s, args).program"
+            reprlib.repr(given),
+            "it is no program for the accelerator",
+            "vta.build(s, args).program",
         )
-    if config is None:
-        config = given.config if isinstance(given, AcceleratorFunction) else machine()
-    if not isinstance(config, Config):
-        raise ArgumentError(f"config={config!r:.60}", "it is no Config", "vta.vta_pynq")
-    return code, config
+    if isinstance(given, AcceleratorFunction):
+        return code, given.machine(config)
+    return code, check_kind(
+        "config", machine() if config is None else config, Config, "vta.vta_pynq"
+    )

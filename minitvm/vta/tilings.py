@@ -1,4 +1,4 @@
-"""The fastest tiling of a convolution, by closed forms and then by the stream of instructions.
+"""The fastest tiling of a layer, by closed forms and then by the stream of instructions.
 
     layer = Convolution(size=(14, 14), channels=(256, 256))
     found = best_tiling(layer, vta_pynq, threads=2)
@@ -11,85 +11,27 @@ simulated in this order until no other can be faster than the best.
 
 from __future__ import annotations
 
+import reprlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import product
+from math import prod
 
-from minitvm import te
 from minitvm.accel import Config, Memory, Program, measure, vta_pynq
-from minitvm.base import ArgumentError, ScheduleError
+from minitvm.base import ArgumentError, BuildError, ScheduleError
 from minitvm.codegen import Dim, emit_vta, transfers
 from minitvm.driver import lower
+from minitvm.lowering import MOST_TURNS, room
 
-from .environment import Environment, get_env
-from .top import Tiling, conv2d, requantize, schedule
+from .arguments import check_count, check_kind
+from .environment import Environment
+from .top import Tiling
+from .workloads import Box, Layer
 
 ALU_OPERATIONS = 3  # shift, max, min; a bias and a residual are one more each
 MOST_SIMULATIONS = 300
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Convolution:
-    """A quantised convolution of a network: int8 to int8, one image.
-
-    size, channels   (rows, columns) of the data; (input, output) channels, not in blocks
-    bias, residual   is one added before, or after, the shift?
-    """
-
-    size: tuple[int, int]
-    channels: tuple[int, int]
-    kernel: int = 3
-    stride: int = 1
-    pad: int = 1
-    bias: bool = False
-    residual: bool = False
-    shift: int = 8
-
-    def __post_init__(self) -> None:
-        pairs: tuple[object, object] = self.size, self.channels
-        if not all(isinstance(pair, tuple) and len(pair) == 2 for pair in pairs):  # pyright: ignore
-            raise ArgumentError(f"{self}", "size and channels are pairs", "size=(14, 14)")
-        counts = (*self.size, *self.channels, self.kernel, self.stride, self.pad + 1)
-        if any(type(n) is not int or n < 1 for n in counts) or min(self.out) < 1:
-            raise ArgumentError(f"{self}", "its sizes are counts, and its kernel fits", "pad=1")
-
-    @property
-    def out(self) -> tuple[int, int]:
-        """Rows and columns of the result."""
-        h, w = ((n + 2 * self.pad - self.kernel) // self.stride + 1 for n in self.size)
-        return h, w
-
-    @property
-    def macs(self) -> int:
-        """Useful multiply-adds: those with zeros around the data count, as in every paper."""
-        (h, w), (ic, oc) = self.out, self.channels
-        return h * w * ic * oc * self.kernel**2
-
-    def blocks(self, config: Config) -> tuple[int, int]:
-        """(input, output) channels in blocks, the last of which may be filled up with zeros."""
-        ic, oc = self.channels
-        return -(-ic // config.block_in), -(-oc // config.block_out)
-
-    def tensors(self) -> list[te.Tensor]:
-        """Data, weight, perhaps bias and residual, and the result: packed for the machine now."""
-        env = get_env()
-        (ic, oc), k = self.blocks(env.config), self.kernel
-        element = (env.BATCH, env.BLOCK_OUT)
-        data_shape = (1, ic, *self.size, env.BATCH, env.BLOCK_IN)
-        weight_shape = (oc, ic, k, k, env.BLOCK_OUT, env.BLOCK_IN)
-        data = te.placeholder(data_shape, env.inp_dtype, "data")
-        weight = te.placeholder(weight_shape, env.wgt_dtype, "weight")
-        total = conv2d(data, weight, self.stride, self.pad)
-        bias = te.placeholder((oc, *element), env.acc_dtype, "bias") if self.bias else None
-        residual = te.placeholder(total.shape, env.acc_dtype, "residual") if self.residual else None
-        result = requantize(total, bias, residual, shift=self.shift)
-        return [data, weight, *(t for t in (bias, residual) if t is not None), result]
-
-    def scheduled(self, tiling: Tiling) -> tuple[te.Schedule, list[te.Tensor]]:
-        """What vta.build takes."""
-        args = self.tensors()
-        return schedule(args[-1], tiling), args
+MOST_UOPS = 1 << 22  # that the simulator runs of one instruction
 
 
 # --- closed forms --------------------------------------------------------------------------------
@@ -99,7 +41,8 @@ class Convolution:
 class Cost:
     """Cycles of a tiling: what each unit is busy for, and what the whole cannot be faster than.
 
-    Loads of micro-operations are left out of `compute`: a few for each program.
+    Loads of micro-operations are left out of `compute`: a few for each program, two for each
+    accumulator if that is the sum of a single product.
     """
 
     load: int
@@ -108,92 +51,96 @@ class Cost:
     bound: int
 
 
-def cost(layer: Convolution, tiling: Tiling, config: Config = vta_pynq) -> Cost:
+@dataclass(frozen=True, slots=True)
+class Tile:
+    """Cycles for parts of one tile: the product of one step, the shortest of the first loads."""
+
+    first_load: int
+    reset: int
+    product: int
+    alu: int
+    store: int
+
+
+def cost(layer: Layer, tiling: Tiling, config: Config = vta_pynq) -> Cost:
     """What the units do, tile by tile, for tilings that legal_tilings lists.
 
-    One thread: one unit works at a time, so the bound is the sum. Several: a round of them resets,
-    loads, multiplies, stores. Its first load waits for its first reset, that for the first store of
-    the round before. So the load unit idles from a round's last load to the next reset, and the
-    compute unit while it has nothing but a first load, or a first store, to wait for.
+    With one thread one unit works at a time, so the bound is the sum.
     """
-    (h, w), (ic, oc), at = layer.out, layer.blocks(config), tiling
+    check_layer(layer, config)
+    _check_tiling(layer, tiling, config)
+    (h, w), (ic, oc), at = layer.grid(config), layer.blocks(config), tiling
     steps, tiles = ic // at.ic, (h // at.h) * (w // at.w) * (oc // at.oc)
-    elements, start = at.oc * at.h * at.w, config.issue + config.fill
-    data = [_data(layer, at, config, y, x) for y, x in product(range(h // at.h), range(w // at.w))]
-    weight = _weight(layer, at, config)
+    places = product(range(h // at.h), range(w // at.w))
+    data = [_moved(config, Memory.INP, layer.data_box(config, at, y, x)) for y, x in places]
+    weight = _moved(config, Memory.WGT, layer.weight_box(config, at))
+    tile = _tile(layer, at, config, min(data) + weight)
     load = steps * (oc // at.oc * sum(data) + tiles * weight)
-    extra = _extra(layer, at, config)
-    reset, gemm = start + elements, start + elements * at.ic * layer.kernel**2
-    alu = ALU_OPERATIONS * (start + elements * config.alu_ii_imm) + extra
-    compute = tiles * (reset + steps * gemm + alu)
-    one_store = _store(layer, at, config)
-    store = tiles * one_store
-    if at.threads == 1:
-        return Cost(load, compute, store, load + compute + store)
-    rounds, others = tiles // at.threads, at.threads - 1
-    # with one step, a thread's ALU follows its product at once; with more, all products come first
-    between = alu if steps > 1 else gemm + alu
-    last = reset + gemm + (at.threads if steps > 1 else 1) * alu
-    by_load = load + rounds * last + one_store
-    idle = max(0, min(data) + weight - others * reset) + max(0, one_store - others * between)
-    by_compute = compute + rounds * idle + min(one_store, others * between)
-    return Cost(load, compute, store, max(by_load, by_compute, store))
+    compute = tiles * (tile.reset + steps * tile.product + tile.alu)
+    store = tiles * tile.store
+    bound = load + compute + store
+    if at.threads > 1:
+        by_load, by_compute = _waits(tile, steps, at.threads)
+        rounds = tiles // at.threads
+        bound = max(
+            load + rounds * by_load[0] + by_load[1],
+            compute + rounds * by_compute[0] + by_compute[1],
+            store,
+        )
+    return Cost(load, compute, store, bound)
 
 
-def _extra(layer: Convolution, at: Tiling, config: Config) -> int:
-    """Loading a tile of bias and residual, and adding them."""
-    add = config.issue + config.fill + at.oc * at.h * at.w * config.alu_ii_reg
-    bias = _moved(config, Memory.ACC, (Dim(at.oc, 1),)) if layer.bias else -add
-    residual = _result(layer, at, config, Memory.ACC) if layer.residual else -add
-    return bias + add + residual + add
-
-
-def _weight(layer: Convolution, at: Tiling, config: Config) -> int:
-    window = layer.kernel**2
-    dims = Dim(at.oc, layer.blocks(config)[0] * window), Dim(at.ic, window), Dim(window, 1)
-    return _moved(config, Memory.WGT, dims)
-
-
-def _store(layer: Convolution, at: Tiling, config: Config) -> int:
-    return _result(layer, at, config, Memory.OUT)
-
-
-def _result(layer: Convolution, at: Tiling, config: Config, memory: Memory) -> int:
-    h, w = layer.out
-    return _moved(config, memory, (Dim(at.oc, h * w), Dim(at.h, w), Dim(at.w, 1)))
-
-
-def _data(layer: Convolution, at: Tiling, config: Config, y: int, x: int) -> int:
-    """Loading the data for one tile and one step: at the border, less of it, and zeros."""
-    height, width = layer.size
-    dims = (
-        Dim(at.ic, height * width),
-        _window(layer, height, y * at.h, at.h, width),
-        _window(layer, width, x * at.w, at.w, 1),
+def _tile(layer: Layer, at: Tiling, config: Config, first_load: int) -> Tile:
+    """The parts of a tile."""
+    elements, start = at.oc * at.h * at.w, config.issue + config.fill
+    reset, gemm = start + elements, start + elements * at.ic * layer.window
+    if layer.blocks(config)[0] * layer.window == 1:
+        reset = gemm = elements * (start + 1)  # each accumulator is reset and added to by itself
+    alu = ALU_OPERATIONS * (start + elements * config.alu_ii_imm) + _extra(layer, at, config)
+    return Tile(
+        first_load, reset, gemm, alu, _moved(config, Memory.OUT, layer.result_box(config, at))
     )
-    return _moved(config, Memory.INP, dims)
 
 
-def _window(layer: Convolution, size: int, first: int, n: int, stride: int) -> Dim:
-    """The rows (or columns) of the data for n of the result from `first` on."""
-    begin = first * layer.stride - layer.pad
-    end = begin + reach(layer, n)
-    before, after = max(0, -begin), max(0, end - size)
-    return Dim(end - begin - before - after, stride, before, after)
+def _waits(tile: Tile, steps: int, threads: int) -> tuple[tuple[int, int], tuple[int, int]]:
+    """What load, and what compute, cannot but wait: (in each round, once more at the end).
+
+    A round of several threads resets, loads, multiplies, stores. Its first load waits for its first
+    reset, that for the first store of the round before. Two threads A and B, two steps each (R
+    resets, G products, P the ALU):
+
+        load             A1 B1 A2 B2  .  .  .  .  .  A1 B1
+        compute    RA RB  . GA GB GA GB PA PB  . RA RB  .  GA
+        store                               SA SB
+
+    The load unit waits from its last load to the next reset: for GB, PA, PB, RA. The compute unit
+    waits for A1 if that takes longer than RB, and for SA if that takes longer than PB, which stands
+    between. With one step the ALU of a thread follows its product at once: GA PA GB PB.
+    """
+    others = threads - 1
+    between = tile.alu if steps > 1 else tile.product + tile.alu
+    last = tile.reset + tile.product + (threads if steps > 1 else 1) * tile.alu
+    idle = max(0, tile.first_load - others * tile.reset) + max(0, tile.store - others * between)
+    return (last, tile.store), (idle, min(tile.store, others * between))
 
 
-def reach(layer: Convolution, n: int) -> int:
-    """How many rows of the data n rows of the result are made of."""
-    return (n - 1) * layer.stride + layer.kernel
+def _extra(layer: Layer, at: Tiling, config: Config) -> int:
+    """Loading a tile of bias and residual, and adding them."""
+    total, add = 0, config.issue + config.fill + at.oc * at.h * at.w * config.alu_ii_reg
+    if layer.bias:
+        total += add + _moved(config, Memory.ACC, (Dim(at.oc, 1),))
+    if layer.residual:
+        total += add + _moved(config, layer.residual_memory, layer.result_box(config, at))
+    return total
 
 
-def _moved(config: Config, memory: Memory, dims: tuple[Dim, ...]) -> int:
+def _moved(config: Config, memory: Memory, dims: Box) -> int:
     """Moving a box of elements."""
     return _cycles(config, config.element_bytes(memory), dims)
 
 
 @lru_cache(maxsize=1 << 16)
-def _cycles(config: Config, element: int, dims: tuple[Dim, ...]) -> int:
+def _cycles(config: Config, element: int, dims: Box) -> int:
     """The same, remembered: a tile of the interior is like all others."""
     total = 0
     for part in transfers("a tile", dims, 1):
@@ -206,15 +153,14 @@ def _cycles(config: Config, element: int, dims: tuple[Dim, ...]) -> int:
 # --- what fits -----------------------------------------------------------------------------------
 
 
-def legal_tilings(layer: Convolution, config: Config = vta_pynq, threads: int = 1) -> list[Tiling]:
+def legal_tilings(layer: Layer, config: Config = vta_pynq, threads: int = 1) -> list[Tiling]:
     """All tilings in whole tiles that fit into the memories, each thread having its part of them.
 
     Two threads or more share either the output channels or the rows.
     """
-    if type(threads) is not int or threads < 1:
-        raise ArgumentError(f"threads={threads!r}", "it is a count from 1 on")
-    _check(layer, config)
-    (h, w), (ic, oc) = layer.out, layer.blocks(config)
+    threads = check_count("threads", threads)
+    check_layer(layer, config)
+    (h, w), (ic, oc) = layer.grid(config), layer.blocks(config)
     ways = [(1, 1)] if threads == 1 else [(threads, 1), (1, threads)]
     sizes = product(divisors(h), divisors(w), divisors(oc), divisors(ic))
     every = (
@@ -225,32 +171,68 @@ def legal_tilings(layer: Convolution, config: Config = vta_pynq, threads: int = 
     return [tiling for tiling in every if fits(layer, tiling, config)]
 
 
-def _check(layer: object, config: object) -> None:
+def check_layer(layer: object, config: object) -> None:
     """Refuse what is no layer, or no machine."""
-    if not isinstance(layer, Convolution):
-        raise ArgumentError(f"layer={layer!r:.60}", "it is no Convolution", 'vta.RESNET18["C2"]')
-    if not isinstance(config, Config):
-        raise ArgumentError(f"config={config!r:.60}", "it is no Config", "vta.vta_pynq")
+    if not isinstance(layer, Layer):
+        raise ArgumentError(
+            f"layer={reprlib.repr(layer)}",
+            "it is no Convolution and no Dense",
+            'vta.RESNET18["C2"]',
+        )
+    check_kind("config", config, Config, "vta.vta_pynq")
 
 
-def fits(layer: Convolution, at: Tiling, config: Config) -> bool:
-    """Do the tiles of all threads fit, and do accumulators come round late enough?"""
+def _check_tiling(layer: Layer, tiling: object, config: Config) -> None:
+    """Refuse what is no tiling, and sizes that do not divide those of the layer."""
+    at = check_kind("tiling", tiling, Tiling, "vta.Tiling(h=7, w=7)")
+    (h, w), (ic, oc) = layer.grid(config), layer.blocks(config)
+    sizes = ("h", h, at.h * at.h_threads), ("w", w, at.w), ("ic", ic, at.ic)
+    for name, whole, part in (*sizes, ("oc", oc, at.oc * at.oc_threads)):
+        if whole % part:
+            raise ScheduleError(
+                f"{at} of {layer}",
+                f"{part} along {name} does not divide {whole}",
+                "one of vta.legal_tilings(layer)",
+            )
+
+
+def fits(layer: Layer, at: Tiling, config: Config) -> bool:
+    """Do the tiles of all threads fit, and do accumulators come round late enough?
+
+    And is there an instruction for everything: for the loops, and for all boxes that are moved?
+    """
     elements = at.oc * at.h * at.w
-    window = layer.kernel**2
     needs = {
-        Memory.INP: at.ic * reach(layer, at.h) * reach(layer, at.w),
-        Memory.WGT: at.oc * at.ic * window,
+        Memory.INP: prod(dim.total for dim in layer.data_box(config, at, 0, 0)),
+        Memory.WGT: at.oc * at.ic * layer.window,
         Memory.ACC: elements * (2 if layer.residual else 1) + (at.oc if layer.bias else 0),
     }
-    loops = [n for n in (at.ic, at.w, layer.kernel, layer.kernel, at.oc, at.h) if n > 1]
-    uops = 1
-    for n in loops[2:]:  # the two outer ones are loops of the instruction
-        uops *= n
+    loops = [n for n in layer.loops(at) if n > 1]
+    uops = prod(loops[2:])  # the two outer ones are loops of the instruction
     return (
-        all(n * at.threads <= config.depth(memory) for memory, n in needs.items())
-        and uops <= config.depth(Memory.UOP)
+        all(n * at.threads <= room(config, memory) for memory, n in needs.items())
+        and uops <= room(config, Memory.UOP)
         and elements >= config.rmw_distance
+        and max((*loops, 1)) <= MOST_TURNS
+        and prod(loops) <= MOST_UOPS
+        and _movable(layer, at, config)
     )
+
+
+def _movable(layer: Layer, at: Tiling, config: Config) -> bool:
+    """Can all that a tile consists of be moved? Not with 20 rows of padding, or rows far apart."""
+    (h, w) = layer.grid(config)
+    ys, xs = range(h // at.h), range(w // at.w)
+    edges = [*((y, len(xs) // 2) for y in ys), *((len(ys) // 2, x) for x in xs)]
+    boxes = [(Memory.INP, layer.data_box(config, at, y, x)) for y, x in edges]
+    boxes += [(Memory.WGT, layer.weight_box(config, at))]
+    boxes += [(memory, layer.result_box(config, at)) for memory in (Memory.OUT, Memory.ACC)]
+    try:
+        for memory, box in boxes:
+            _moved(config, memory, box)
+    except BuildError:
+        return False
+    return True
 
 
 def divisors(n: int) -> Iterator[int]:
@@ -276,14 +258,13 @@ class Best:
 
 
 def best_tiling(
-    layer: Convolution, config: Config = vta_pynq, threads: int = 1, most: int = MOST_SIMULATIONS
+    layer: Layer, config: Config = vta_pynq, threads: int = 1, most: int = MOST_SIMULATIONS
 ) -> Best:
     """The fastest tiling: cycles are those of the instructions that vta.build makes of it.
 
     At most `most` tilings are simulated. Raises ScheduleError if none fits.
     """
-    if type(most) is not int or most < 1:
-        raise ArgumentError(f"most={most!r}", "it is a count from 1 on")
+    most = check_count("most", most)
     tilings = legal_tilings(layer, config, threads)
     order = sorted((cost(layer, at, config).bound, n) for n, at in enumerate(tilings))
     if not order:
@@ -306,8 +287,10 @@ def best_tiling(
     return Best(found[1], found[0], tried, len(order), proven)
 
 
-def program(layer: Convolution, tiling: Tiling, config: Config = vta_pynq) -> Program:
+def program(layer: Layer, tiling: Tiling, config: Config = vta_pynq) -> Program:
     """The instructions of a tiling: those that vta.build makes, before they are judged."""
+    check_layer(layer, config)
+    _check_tiling(layer, tiling, config)
     with Environment(config):
         s, args = layer.scheduled(tiling)
         return emit_vta(lower(s, args, target="vta"), config)

@@ -10,17 +10,19 @@ Source: top/vta_conv2d.py and top/vta_dense.py of VTA, and its tutorial convolut
 
 from __future__ import annotations
 
+import reprlib
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import Any, cast
 
 from minitvm import te
 from minitvm.base import ArgumentError, ExprError, ScheduleError
 from minitvm.te import Axis, ComputeOp, PlaceholderOp, Tensor
 
+from .arguments import check_kind, is_count
 from .environment import Environment, get_env
 
-CONV2D, DENSE = "vta_conv2d", "vta_dense"  # tags
+CONV2D, DENSE, WIDENED = "vta_conv2d", "vta_dense", "vta_widened"  # tags
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,11 +121,13 @@ def requantize(
     """int8: min(max((x + bias >> shift) + residual, low), high); low = 0 makes it a ReLU.
 
     bias       int32 [oc, BATCH, BLOCK_OUT], one number for each output channel
-    residual   int32 of the shape of x: the accumulators are loaded as int32 only
+    residual   int8 or int32 of the shape of x: the accumulators are loaded from either
     """
-    if type(shift) is not int or not 0 <= shift <= 31 or not -128 <= low <= high <= 127:
+    check_kind("requantize: x", x, Tensor, "top.conv2d(data, weight)")
+    limits = is_count(low, -128) and is_count(high, -128) and low <= high <= 127
+    if not is_count(shift, 0) or shift > 31 or not limits:
         raise ArgumentError(
-            f"requantize(shift={shift!r}, low={low!r}, high={high!r})",
+            f"requantize(shift={shift!r:.60}, low={low!r:.60}, high={high!r:.60})",
             "a shift is from 0 to 31, and the limits are those of int8",
             "shift=8, low=0, high=127",
         )
@@ -137,20 +141,27 @@ def requantize(
 
 
 def _plus_bias(x: Tensor, bias: Tensor) -> Tensor:
-    _check_operand("bias", bias, (x.shape[1], *x.shape[-2:]))
+    _check_operand("bias", bias, (x.shape[1], *x.shape[-2:]), (get_env().acc_dtype,))
     return te.compute(x.shape, lambda *i: x(*i) + bias(i[1], *i[-2:]), name="biased")
 
 
 def _plus(x: Tensor, residual: Tensor) -> Tensor:
-    _check_operand("residual", residual, tuple(x.shape))
-    return te.compute(x.shape, lambda *i: x(*i) + residual(*i), name="added")
+    wide, narrow = get_env().acc_dtype, get_env().out_dtype
+    _check_operand("residual", residual, tuple(x.shape), (narrow, wide))
+    loaded = residual
+    if str(residual.dtype) == narrow:
+        loaded = te.compute(
+            x.shape, lambda *i: residual(*i).astype(wide), name=f"{residual.name}_wide", tag=WIDENED
+        )
+    return te.compute(x.shape, lambda *i: x(*i) + loaded(*i), name="added")
 
 
-def _check_operand(what: str, t: Tensor, shape: tuple[Any, ...]) -> None:
-    if tuple(t.shape) != shape or str(t.dtype) != get_env().acc_dtype:
+def _check_operand(what: str, t: Tensor, shape: tuple[Any, ...], dtypes: tuple[str, ...]) -> None:
+    check_kind(what, t, Tensor, "te.placeholder(...)")
+    if tuple(t.shape) != shape or str(t.dtype) not in dtypes:
         raise ExprError(
             f"{what} {t.name}: {t.dtype} {tuple(t.shape)}",
-            f"the accumulators need {get_env().acc_dtype} {shape}",
+            f"the accumulators need {' or '.join(dtypes)} {shape}",
             "vta.pack, and astype on the CPU",
         )
 
@@ -172,6 +183,8 @@ def _shapes(
     env: Environment, data: Tensor, weight: Tensor, dims: int
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """The first `dims` sizes of both: blocks, and rows and columns."""
+    check_kind("data", data, Tensor, "te.placeholder(...)")
+    check_kind("weight", weight, Tensor, "te.placeholder(...)")
     for t, element, dtype in (
         (data, (env.BATCH, env.BLOCK_IN), env.inp_dtype),
         (weight, (env.BLOCK_OUT, env.BLOCK_IN), env.wgt_dtype),
@@ -197,10 +210,12 @@ def _shapes(
 
 def _pair(what: str, given: Any, least: int) -> tuple[int, int]:
     """(2, 2) of 2 or of (2, 2)."""
-    pair: tuple[Any, ...] = (given, given) if isinstance(given, int) else tuple(given)
-    if len(pair) != 2 or any(type(n) is not int or n < least for n in pair):
-        raise ExprError(f"{what}={given!r}", f"it is a count from {least} on, or two", "(1, 1)")
-    return pair[0], pair[1]
+    several = isinstance(given, list | tuple)
+    pair = tuple(cast("Sequence[Any]", given)) if several else (given, given)
+    if len(pair) != 2 or not all(is_count(n, least) for n in pair):
+        what = f"{what}={reprlib.repr(given)}"
+        raise ExprError(what, f"it is a count from {least} on, or two", "(1, 1)")
+    return int(pair[0]), int(pair[1])
 
 
 # --- schedules -----------------------------------------------------------------------------------
@@ -220,6 +235,8 @@ def schedule(out: Tensor, tiling: Tiling) -> te.Schedule:
     Raises ScheduleError for tilings that do not divide, and for other formulas. What does not fit
     into the memories is refused by lower().
     """
+    check_kind("schedule: out", out, Tensor, "top.requantize(x)")
+    check_kind("schedule: tiling", tiling, Tiling, "top.Tiling(h=7, w=7)")
     env = get_env()
     product, later = _stages(out)
     s = te.create_schedule(out.op)
@@ -231,12 +248,11 @@ def schedule(out: Tensor, tiling: Tiling) -> te.Schedule:
     for op in later:
         s[op].pragma(op.axis[0], env.alu)
         for operand in op.input_tensors:
-            if isinstance(operand.op, PlaceholderOp):
-                loaded = s.cache_read(operand, env.acc_scope, [op])
-                s[loaded].compute_at(s[out], at)
-                s[loaded].pragma(_axes(s, loaded)[0], env.dma_copy)
+            if _is_loaded(operand):
+                _load(s, operand, env.acc_scope, op, (out.op, at))
     step = _steps(s, product, tiling)
-    _loads(s, product, step)
+    for source, scope in zip(product.input_tensors, (env.inp_scope, env.wgt_scope), strict=True):
+        _load(s, source, scope, product, (product, step))
     if all(axis.extent == 1 for axis in product.reduce_axis[:-1]):
         # no reset before the first load: it would follow a store, and no queue joins those units
         s[out].pragma(stored, env.coproc_sync)
@@ -249,7 +265,7 @@ def _stages(out: Tensor) -> tuple[ComputeOp, list[ComputeOp]]:
     op = out.op
     while isinstance(op, ComputeOp):
         found.append(op)
-        sources = [x.op for x in op.input_tensors if isinstance(x.op, ComputeOp)]
+        sources = [x.op for x in op.input_tensors if not _is_loaded(x)]
         if op.tag in (CONV2D, DENSE) or len(sources) != 1:
             break
         (op,) = sources
@@ -307,7 +323,7 @@ def _check_divides(t: Tensor | ComputeOp, axis: Axis, size: int) -> None:
         raise ScheduleError(
             f"tiles of {size} along {axis.name!r} of {t.name}",
             f"{size} does not divide {axis.extent}",
-            "a divisor; vta.tilings lists those that fit",
+            "a divisor; vta.legal_tilings lists those that fit",
         )
 
 
@@ -333,14 +349,23 @@ def _steps(s: te.Schedule, product: ComputeOp, tiling: Tiling) -> Axis:
     return step
 
 
-def _loads(s: te.Schedule, product: ComputeOp, step: Axis) -> None:
-    """Data and weights of one step are loaded before it; data with its padding."""
-    env = get_env()
-    for source, scope in zip(product.input_tensors, (env.inp_scope, env.wgt_scope), strict=True):
-        if isinstance(source.op, PlaceholderOp):
-            t = s.cache_read(source, scope, [product])
-        else:
-            t = source
-            s[t].set_scope(scope)
-        s[t].compute_at(s[product], step)
-        s[t].pragma(_axes(s, t)[0], env.dma_copy)
+def _is_loaded(t: Tensor) -> bool:
+    """Does an operand come from main memory? An input, perhaps widened on its way."""
+    return isinstance(t.op, PlaceholderOp) or (isinstance(t.op, ComputeOp) and t.op.tag == WIDENED)
+
+
+def _load(
+    s: te.Schedule, source: Tensor, scope: str, reader: ComputeOp, place: tuple[Any, Axis]
+) -> None:
+    """A tile of `source` is loaded into `scope` at the loop `place` of a stage.
+
+    What stands between an input and its reader, padding or widening, is done by the transfer.
+    """
+    if isinstance(source.op, PlaceholderOp):
+        t = s.cache_read(source, scope, [reader])
+    else:
+        t = source
+        s[t].set_scope(scope)
+    stage, axis = place
+    s[t].compute_at(s[stage], axis)
+    s[t].pragma(_axes(s, t)[0], get_env().dma_copy)

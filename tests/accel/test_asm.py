@@ -123,6 +123,24 @@ def test_addresses_count_elements_of_what_is_loaded() -> None:
     assert "B[1] = acc[0] x=1" in text(wide)
 
 
+def test_accumulators_loaded_from_int8_are_addressed_by_their_bytes_in_dram() -> None:
+    program = parse(
+        "area B acc 2\narea R acc_8bit 2 3 at 8\nex acc_8bit[5] = R[1] y=2 x=2 stride=3\nex finish"
+    )
+    assert program.areas[1] == Area("R", Memory.ACC_8BIT, 8, (2, 3))
+    assert program.instructions[0] == Load(
+        memory=Memory.ACC_8BIT, sram=5, dram=9, y=2, x=2, stride=3
+    )
+    assert "ex  acc_8bit[5] = R[1] y=2 x=2 stride=3" in text(program)
+    assert parse(text(program)) == program
+
+
+def test_areas_of_many_dimensions_come_back_from_their_text() -> None:
+    program = parse("area A inp " + "1 " * 12 + "\nex finish")
+    assert program.areas[0].shape == (1,) * 12
+    assert parse(text(program)) == program
+
+
 def test_what_lies_in_no_area_is_an_address_of_all_dram() -> None:
     program = parse("area A inp 4\nld inp[0] = DRAM[9] x=1\nex finish")
     assert program.instructions[0] == Load(memory=Memory.INP, dram=9, x=1)
@@ -136,6 +154,8 @@ def test_what_lies_in_no_area_is_an_address_of_all_dram() -> None:
         ("ld", "'': no instruction reads like that"),
         ("ld gemm u[0:1]", "another unit runs that: ex"),
         ("ex inp[0] = A[0] x=1", "another unit runs that: ld"),
+        ("ld acc_8bit[0] = A[0] x=1", "another unit runs that: ex"),
+        ("st A[0] = acc_8bit[0] x=1", "'A': no memory is called that"),
         ("ld inp[0] = B[0] x=1", "no area is called that; there are A"),
         ("ld out[0] = A[0] x=1", "OUT cannot be loaded"),
         ("ld foo[0] = A[0] x=1", "'foo': no memory is called that, but uop, wgt"),
@@ -151,10 +171,22 @@ def test_what_lies_in_no_area_is_an_address_of_all_dram() -> None:
         ("ld nop pop st", "pop st: no queue joins ld and st"),
         ("ex nop push ex", "push ex: no queue joins ex and ex"),
         ("ex nop push xx", "push xx: no queue joins ex and xx"),
+        ("ld nop push xx", "push xx: no queue joins ld and xx"),
+        ("ex nop push", "push nothing: no queue joins ex and nothing"),
+        ("ex nop push ld push ld", "push ld: it stands there twice, and moves one token"),
+        ("ex nop pop ld psh ld", "'psh': behind an instruction stand pop and push, and a unit"),
+        ("ex add u[0:1] pop ld imm=1", "'imm=1': behind an instruction stand pop and push"),
+        ("ex finish push ld", "it carries tokens"),
+        ("ld inp[-1] = A[0] x=1", "instruction 0 (load): sram=-1: it is an int from 0 to 65535"),
+        ("ex shr u[0:1] imm=32768", "instruction 0 (alu): imm=32768: an immediate is an int from"),
+        ("uop -1 0", "uop 0: dst=-1: it is an int from 0 to 65535"),
+        ("area B inp 1 at -1", "base=-1: it is an int from 0"),
+        ("uop " + "9" * 30 + " 0", "expected the numbers dst src wgt"),
+        ("area B inp" + " 1" * 17, "17 extents, it has at most 16"),
         ("uop 1", "1: expected the numbers dst src wgt"),
         ("uop a b", "a b: expected the numbers dst src wgt"),
         ("area B", "expected a name, a memory and the extents"),
-        ("area B uop 1", "an area holds elements of INP, WGT, ACC or OUT"),
+        ("area B uop 1", "an area holds elements of INP, WGT, ACC, ACC_8BIT or OUT"),
         ("area A inp 1", "a name is an identifier, given once"),
         ("area B inp 1 at x", "x: expected the numbers base"),
         ("area B inp -1", "extent=-1"),
@@ -173,6 +205,12 @@ def test_a_line_that_says_nothing_is_named(line: str, message: str) -> None:
 def test_numbers_out_of_range_are_refused_by_the_program(number: str) -> None:
     with pytest.raises(ArgumentError, match="instruction 0"):
         parse(f"area A inp 4 at 1\n{number}\nex finish")
+
+
+def test_numbers_of_thousands_of_digits_are_no_numbers() -> None:
+    for line in ("uop {} 0", "ld inp[{}] = A[0] x=1", "area A inp {}", "ex add u[0:1] imm={}"):
+        with pytest.raises(ArgumentError, match="line 1"):
+            parse(line.format("9" * 5000))
 
 
 words = ["ld", "ex", "st", "nop", "pop", "push", "inp[0]", "=", "A[0]", "x=1", "gemm", "u[0:1]"]

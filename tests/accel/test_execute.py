@@ -10,6 +10,7 @@ from minitvm.accel import (
     execute,
     in_order,
     parse,
+    resolve,
     simulate,
     vdla8x8,
     vta_pynq,
@@ -163,6 +164,30 @@ def test_a_chain_of_additions_sees_the_sums_before_it() -> None:
     assert execute(program, vta_pynq, {"B": b})["C"][:, 0, 0].tolist() == [1, 3, 6, 10]
 
 
+@pytest.mark.parametrize("name", ["add", "max", "shr"])
+@pytest.mark.parametrize("imm", ["", " imm=3"])
+def test_any_micro_operations_of_the_alu_run_one_after_the_other(name: str, imm: str) -> None:
+    rng = np.random.default_rng(len(name + imm))
+    combine = {"add": lambda a, b: a + b, "max": max, "shr": lambda a, b: a >> b}[name]
+    for _ in range(20):
+        uops = rng.integers(0, 12, (int(rng.integers(1, 30)), 2))
+        head = "area B acc 12\narea C out 12\n" + "".join(f"uop {d} {s}\n" for d, s in uops)
+        program = parse(f"""{head}
+            ex  uop[0] = uops[0] x={len(uops)}
+            ex  acc[0] = B[0] x=12
+            ex  {name} u[0:{len(uops)}]{imm}   push st
+            st  C[0] = acc[0] x=12   pop ex   push ex
+            ex  nop   pop st
+            ex  finish""")
+        b = rng.integers(0, 4, 12)
+        expected = b.tolist()
+        for d, s in uops:
+            expected[d] = combine(expected[d], 3 if imm else expected[s])
+        given = np.broadcast_to(b.astype(np.int32)[:, None, None], (12, 1, 16))
+        found = execute(program, vta_pynq, {"B": given})["C"][:, 0, 0]
+        assert found.tolist() == [(n + 128) % 256 - 128 for n in expected]  # the low 8 bits
+
+
 def test_the_same_loops_run_other_uops_after_these_are_loaded() -> None:
     program = parse("""
         area B acc 2
@@ -228,10 +253,10 @@ def test_what_was_only_loaded_can_be_stored() -> None:
 # --- transfers ------------------------------------------------------------------------------------
 
 
-def moved(load: str, rows: int, shape: str = "15") -> np.ndarray:
-    """What `load` puts into accumulators that were 99 before, from 0, 1, 2, ..."""
+def moved(load: str, rows: int, kind: str = "acc") -> np.ndarray:
+    """What `load` puts into accumulators that were 99 before, from 0, 1, 2, ... of that kind."""
     program = parse(f"""
-        area B acc {shape}
+        area B {kind} 15
         area N acc {rows}
         area C out {rows}
         ex  acc[0] = N[0] x={rows}
@@ -240,25 +265,67 @@ def moved(load: str, rows: int, shape: str = "15") -> np.ndarray:
         ex  nop   pop st
         ex  finish
         """)
-    extents = [int(word) for word in shape.split()]
-    b = np.arange(np.prod(extents), dtype=np.int32).reshape(*extents, 1, 1) + np.zeros(16, np.int32)
+    dtype = vta_pynq.dtype(program.area("B").memory)
+    b = np.arange(15, dtype=dtype)[:, None, None] + np.zeros((1, 16), dtype)
     n = np.full((rows, 1, 16), 99, np.int32)
     return execute(program, vta_pynq, {"B": b, "N": n})["C"][:, 0, 0]
 
 
+@pytest.mark.parametrize("kind", ["acc", "acc_8bit"])
 @pytest.mark.parametrize(
     "pads", [(2, 0, 0, 0), (0, 0, 2, 0), (0, 2, 0, 0), (0, 0, 0, 2), (1, 1, 1, 1)]
 )
-def test_padding_equals_numpy_and_overwrites(pads: tuple[int, int, int, int]) -> None:
+def test_padding_equals_numpy_and_overwrites(pads: tuple[int, int, int, int], kind: str) -> None:
     expected = np.pad(np.arange(15).reshape(3, 5), (pads[:2], pads[2:]))
     pad = ",".join(map(str, pads))
-    got = moved(f"acc[0] = B[0] y=3 x=5 stride=5 pad={pad}", expected.size)
+    got = moved(f"{kind}[0] = B[0] y=3 x=5 stride=5 pad={pad}", expected.size, kind)
     assert got.tolist() == expected.reshape(-1).tolist()
 
 
-def test_a_strided_load_writes_only_its_elements() -> None:
-    got = moved("acc[1] = B[2] y=2 x=2 stride=5", 7)
+@pytest.mark.parametrize("kind", ["acc", "acc_8bit"])
+def test_a_strided_load_writes_only_its_elements(kind: str) -> None:
+    got = moved(f"{kind}[1] = B[2] y=2 x=2 stride=5", 7, kind)
     assert got.tolist() == [99, 2, 3, 7, 8, 99, 99]
+
+
+def test_accumulators_loaded_from_int8_have_32_bits() -> None:
+    """3 * r >> 2 of all 256 numbers r: it leaves 8 bits on the way."""
+    program = parse("""
+        area R acc_8bit 16
+        area C out 16
+        uop 0 0
+        ex  uop[0] = uops[0] x=1
+        ex  acc_8bit[0] = R[0] x=16
+        ex  mul u[0:1] outer=16 dst=1,0 imm=3
+        ex  shr u[0:1] outer=16 dst=1,0 imm=2   push st
+        st  C[0] = acc[0] x=16   pop ex   push ex
+        ex  nop   pop st
+        ex  finish
+        """)
+    r = np.arange(-128, 128, dtype=np.int8).reshape(16, 1, 16)
+    out = execute(program, vta_pynq, {"R": r})["C"]
+    assert (out == (3 * r.astype(np.int32) >> 2)).all()
+
+
+def test_what_was_stored_can_be_loaded_into_the_accumulators_again() -> None:
+    program = parse("""
+        area B acc 2
+        area M out 2
+        area C out 2
+        uop 0 2
+        uop 1 3
+        ex  uop[0] = uops[0] x=2
+        ex  acc[0] = B[0] x=2   push st
+        st  M[0] = acc[0] x=2   pop ex   push ex
+        ex  nop   pop st
+        ex  acc_8bit[2] = M[0] x=2
+        ex  add u[0:2]   push st
+        st  C[0] = acc[0] x=2   pop ex   push ex
+        ex  nop   pop st
+        ex  finish
+        """)
+    b = numbers(7, 2, 1, 16, low=-60, high=60, dtype="int32")
+    assert (execute(program, vta_pynq, {"B": b})["C"] == 2 * b).all()
 
 
 def test_a_load_of_nothing_moves_nothing() -> None:
@@ -333,6 +400,7 @@ def program_of(line: str) -> Program:
         "ld  inp[48] = A[0] y=48 x=38 stride=38 pad=1,1,1,1",
         "ld  wgt[0] = W[0] x=1024",
         "ex  acc[0] = B[0] x=2048",
+        "ex  acc_8bit[0] = A[0] x=2048",
         "st  C[0] = acc[0] x=2048",
         "ex  uop[8188] = uops[0] x=4",
         "ex  reset u[1:2]",
@@ -352,6 +420,7 @@ def test_every_element_of_a_buffer_can_be_used(line: str) -> None:
         ("ld  inp[49] = A[0] y=48 x=38 stride=38 pad=1,1,1,1", "INP[2048], and INP has 2048"),
         ("ld  wgt[0] = W[0] x=1025", "WGT[1024], and WGT has 1024 elements"),
         ("ex  acc[2048] = B[0] x=1", "ACC[2048]"),
+        ("ex  acc_8bit[1] = A[0] x=2048", "ACC_8BIT[2048]"),
         ("st  C[0] = acc[1] x=2048", "OUT[2048]"),
         ("ex  uop[8190] = uops[0] x=4", "UOP[8193], and UOP has 8192"),
         ("ex  uop[0] = uops[1] x=4", "uops 1 to 4, the program has 4"),
@@ -371,6 +440,20 @@ def test_elements_that_do_not_exist_are_named(line: str, message: str) -> None:
         simulate(program_of(line))
     assert "instruction 1" in str(error.value)
     assert message in str(error.value)
+
+
+def test_loops_that_are_not_alike_need_memory_that_has_an_end() -> None:
+    lines = [f"ex  gemm u[0:1] outer=16383 inner={n}" for n in range(200, 256)]
+    head = "uop 0 0 0\nex  uop[0] = uops[0] x=1"
+    few, many, same = (
+        parse("\n".join([head, *some, "ex finish"]))
+        for some in (lines[:4], lines, [lines[-1]] * 99)
+    )
+    assert len(resolve(few, vta_pynq)) == 6
+    assert len(resolve(same, vta_pynq)) == 101
+    with pytest.raises(ArgumentError, match="have 19905345 micro-operations; the model") as error:
+        resolve(many, vta_pynq)
+    assert "at most 16777216" in str(error.value)
 
 
 def test_areas_may_not_overlap() -> None:

@@ -44,6 +44,7 @@ from minitvm.base import ArgumentError
         (Memory.WGT, 256, 1024),
         (Memory.ACC, 64, 2048),
         (Memory.OUT, 16, 2048),
+        (Memory.ACC_8BIT, 16, 2048),
         (Memory.UOP, 4, 8192),
     ],
 )
@@ -69,7 +70,7 @@ def test_configurations_go_by_their_names() -> None:
         ({"port_bytes": 8.0}, "port_bytes=8.0 of"),
         ({"inp_bytes": "32k"}, "inp_bytes='32k' of"),
         ({"clock_hz": float("nan")}, "clock_hz=nan of"),
-        ({"wgt_bytes": 1 << 40}, "from 1 to 1073741824"),
+        ({"wgt_bytes": 1 << 40}, "from 1 to 268435456"),
         ({"inp_bytes": 3 << 10}, "INP would hold 192 elements of 16 bytes"),
         ({"acc_bytes": 32}, "ACC would hold 0 elements"),
     ],
@@ -95,6 +96,7 @@ def test_errors_survive_pickling() -> None:
         (Memory.INP, Unit.LOAD),
         (Memory.WGT, Unit.LOAD),
         (Memory.ACC, Unit.COMPUTE),
+        (Memory.ACC_8BIT, Unit.COMPUTE),
         (Memory.UOP, Unit.COMPUTE),
     ],
 )
@@ -118,6 +120,11 @@ def test_a_padded_load_has_these_bits() -> None:
         flags=Flags(pop_next=True, push_next=True),
     )
     assert [f"{word:016x}" for word in encode(load)] == ["00000048d0024150", "1101000e000e0008"]
+
+
+def test_a_load_of_accumulators_from_int8_has_these_bits() -> None:
+    load = Load(memory=Memory.ACC_8BIT, sram=144, dram=0x1234, y=8, x=14, stride=14)
+    assert [f"{word:016x}" for word in encode(load)] == ["00000048d0024280", "0000000e000e0008"]
 
 
 def test_finish_is_a_three() -> None:
@@ -162,7 +169,7 @@ loops = {
 instructions = st.one_of(
     st.builds(
         Load,
-        memory=st.sampled_from([Memory.UOP, Memory.WGT, Memory.INP, Memory.ACC]),
+        memory=st.sampled_from([m for m in Memory if m is not Memory.OUT]),
         y_pad=pair(4),
         x_pad=pair(4),
         **move,
@@ -214,6 +221,8 @@ def test_decoding_takes_any_words_or_says_why_not(w0: int, w1: int) -> None:
         (Store(x=-1), "store: x_size=-1: the field has 16 bits and holds 0 to 65535"),
         (Gemm(loops=Loops(begin=0, end=1, wgt_factors=(0, 1024))), "wgt_factor_in=1024"),
         (Alu(op=Op.ADD, imm=1 << 15, loops=Loops(begin=0, end=1)), "imm=32768"),
+        (Alu(op=Op.ADD, loops=Loops(begin=0, end=1, wgt_factors=(1, 0))), "factors for weights"),
+        (Load(memory=Memory.OUT), "load: memory=<Memory.OUT: 4> cannot be loaded"),
     ],
 )
 def test_a_field_that_is_too_narrow_is_named(instruction, message: str) -> None:
@@ -230,7 +239,8 @@ def test_a_field_that_is_too_narrow_is_named(instruction, message: str) -> None:
         ((0, -1), "w1=-1"),
         ((1 | 4 << 7, 1 << 48), "a store cannot pad"),
         ((1 | 2 << 7, 0), "memory_type 2 is not OUT (4)"),
-        ((0 | 5 << 7, 0), "memory_type 5 cannot be loaded"),
+        ((0 | 4 << 7, 0), "memory_type 4 cannot be loaded"),
+        ((0 | 6 << 7, 0), "memory_type 6 cannot be loaded"),
         ((4, 7 << 44), "no operation has opcode 7"),
     ],
 )
@@ -255,6 +265,7 @@ ONE = Loops(begin=0, end=1)
         (Load(memory=Memory.UOP, x=1, y=2), "uops are loaded as one row"),
         (Load(memory=Memory.INP, x=1.0), "x=1.0: it is an int"),  # type: ignore[arg-type]
         (Store(memory=Memory.ACC, x=1), "cannot be stored"),
+        (Store(memory=Memory.ACC_8BIT, x=1), "cannot be stored"),
         (Alu(op=Op.ADD, imm=32768, loops=ONE), "imm=32768"),
         (Alu(op=Op.ADD, imm=-32769, loops=ONE), "imm=-32769"),
         (Alu(op=Op.ADD, loops=replace(ONE, wgt_factors=(1, 0))), "factors for weights"),
@@ -265,9 +276,9 @@ ONE = Loops(begin=0, end=1)
         (Finish(flags=Flags(pop_prev=True)), "it carries tokens"),
         (Finish(), "instructions follow it"),
         ("gemm", "'gemm' is no instruction"),
-        (Gemm(loops=None), "loops=None are no Loops"),  # type: ignore[arg-type]
-        (Store(flags=None), "flags=None are no Flags"),  # type: ignore[arg-type]
-        (Store(flags=Flags(pop_prev=2)), "are not True or False"),  # type: ignore[arg-type]
+        (Gemm(loops=None), "loops=None: it is no Loops"),  # type: ignore[arg-type]
+        (Store(flags=None), "flags=None: it is no Flags"),  # type: ignore[arg-type]
+        (Store(flags=Flags(pop_prev=2)), "flags are True or False"),  # type: ignore[arg-type]
     ],
 )
 def test_what_no_machine_can_run_is_no_program(instruction, message: str) -> None:

@@ -46,6 +46,7 @@ LOADS_AND_GEMMS = [(10, 10), (10, 30), (30, 10), (7, 8)]
         ("ld  inp[0] = A[0] y=4 x=3 stride=8", 4 + 32 + 4 * (6 + 1)),
         ("ld  inp[0] = A[0] y=2 x=3 stride=8 pad=1,0,0,1", 4 + 32 + 2 * (6 + 1) + (3 * 4 - 6)),
         ("ex  acc[0] = B[0] x=3", 4 + 32 + (24 + 1)),
+        ("ex  acc_8bit[0] = A[0] x=3", 4 + 32 + (6 + 1)),
         ("ex  uop[0] = uops[0] x=3", 4 + 32 + (2 + 1)),  # 12 bytes are 2 beats of 8
         ("st  C[0] = acc[0] y=2 x=3", 4 + 32 + 2 * (6 + 1)),
         ("ex  gemm u[0:3] outer=5 inner=7", 4 + 8 + 105),
@@ -429,6 +430,11 @@ def test_the_counters_of_an_addition_of_vectors() -> None:
     assert run.counters == Counters(
         acc_load_nbytes=8192, uop_load_nbytes=4, out_store_nbytes=1024, alu_counter=64
     )
+
+
+def test_accumulators_loaded_from_int8_are_counted_by_the_bytes_that_move() -> None:
+    program = parse("area R acc_8bit 64\nex acc_8bit[0] = R[0] x=64\nex finish")
+    assert simulate(program).counters == Counters(acc_load_nbytes=1024)
 
 
 def test_padding_is_not_counted_as_moved() -> None:

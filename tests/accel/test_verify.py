@@ -84,6 +84,19 @@ def test_a_program_without_tokens_races(talk: Fixture) -> None:
     }
 
 
+@pytest.mark.parametrize(("source", "space", "kind"), [("R", "ACC", "WAR"), ("C", "DRAM", "RAW")])
+def test_a_load_from_int8_meets_a_store_where_both_are(source: str, space: str, kind: str) -> None:
+    program = parse(f"""
+        area R acc_8bit 1
+        area C out 1
+        st  C[0] = acc[0] x=1   push ex
+        ex  acc_8bit[0] = {source}[0] x=1   pop st
+        ex  finish""")
+    assert verify(program).ok
+    (race, *_) = verify(strip_tokens(program)).races
+    assert (race.first, race.second, race.space, race.kind) == (0, 1, space, kind)
+
+
 # --- pairs of a push and its pop ------------------------------------------------------------------
 
 
@@ -286,6 +299,25 @@ def test_an_alu_also_reads_its_source() -> None:
 
 def test_instructions_do_not_meet_in_the_pipeline() -> None:
     assert verdict(HEAD + "ex gemm u[0:1]\n" * 3 + "ex finish") == "ok"
+
+
+# --- many ---------------------------------------------------------------------------------------
+
+
+def many(steps: int) -> Program:
+    """Each load races with all GEMMs behind it."""
+    head = "area A inp 1\nuop 0 0\nex uop[0] = uops[0] x=1\n"
+    loads = "".join(f"ld inp[{n}] = A[0] x=1\n" for n in range(steps))
+    gemms = f"ex gemm u[0:1] inner={steps} dst=0,1 src=0,1\n" * steps
+    return parse(f"{head}{loads}{gemms}ex finish")
+
+
+def test_of_many_races_the_first_thousand_are_named() -> None:
+    few, lots = verify(many(30)), verify(many(40))
+    assert (len(few.races), few.more) == (900, False)
+    assert (len(lots.races), lots.more) == (1000, True)
+    assert explain(many(40), lots).splitlines()[-1] == "race: and more than these 1000"
+    assert not lots.ok
 
 
 # --- words ----------------------------------------------------------------------------------------

@@ -183,6 +183,15 @@ def test_zeros_are_counted_where_the_next_transfer_begins() -> None:
     assert moves(*box) == [(0, 0, 3, 4, 16, 1, 0, 1, 1), (24, 256, 3, 4, 16, 1, 0, 1, 1)]
 
 
+def test_a_box_of_zeros_alone_is_a_row_of_them() -> None:
+    """3 rows of 5, above and left of the data: y = 0 rows are read, one of 15 zeros is before."""
+    assert moves(Dim(0, 256, 3), Dim(-1, 16, 6), Dim(16, 1)) == [(0, 0, 0, 15, 0, 1, 0, 0, 0)]
+
+
+def test_rows_too_far_apart_for_an_instruction_are_moved_one_by_one() -> None:
+    assert moves(Dim(2, 65536 * 16), Dim(32, 1)) == [(0, 0, 1, 2, 2), (2, 65536, 1, 2, 2)]
+
+
 @pytest.mark.parametrize(
     ("dims", "says"),
     [
@@ -190,7 +199,8 @@ def test_zeros_are_counted_where_the_next_transfer_begins() -> None:
         ((Dim(4, 24), Dim(16, 1)), "rows lie 24 numbers apart, no multiple of the 16"),
         ((Dim(4, 256), Dim(14, 1, 1, 1)), "zeros are asked for inside an element"),
         ((Dim(4, 256, 16), Dim(16, 1)), "16 rows or columns of zeros on one side"),
-        ((Dim(0, 256, 4), Dim(16, 1)), "a transfer has at least one element"),
+        ((Dim(0, 256), Dim(16, 1)), "a transfer has at least one element"),
+        ((Dim(2, 1 << 21, 1), Dim(16, 1)), "2 rows of 1 elements, 131072 apart"),
         ((Dim(2, 4096, 1), Dim(3, 256), Dim(4, 16), Dim(16, 1)), "zeros around 3 dimensions"),
     ],
 )
@@ -258,6 +268,21 @@ def test_a_loop_that_moves_unevenly_is_unrolled() -> None:
     made, uops = program(four(i, body=gemm(i * 3, floormod(i, 2), 0)))
     assert [(n.loops.outer, n.loops.end) for n in made] == [(1, 4)]
     assert uops == tuple(Uop(3 * n, n % 2, 0) for n in range(4))
+
+
+def test_a_loop_that_is_too_long_for_an_instruction_is_unrolled() -> None:
+    large = Buffer("L", (20000, 1, 16), INT32, "local.acc_buffer")
+    far = Var("n", 0, 19999)
+    step = Evaluate(Call("ex.shr", (element(large, far), Const(1, INT32)), INT32))
+    config = Config(name="large", acc_bytes=1 << 22)
+    with pytest.raises(BuildError, match="8193 or more micro-operations"):
+        program(Allocate(large, For(far, 20000, step)), config)
+
+
+def test_a_product_of_other_than_whole_elements_is_refused() -> None:
+    views = [view_at(b, (0,), (8, 8), (8, 1)) for b in (CL, AL, BL)]
+    with pytest.raises(BuildError, match="gemm on 8 x 8 numbers of CL: the elements of ACC on"):
+        program(Evaluate(Call("ex.gemm", tuple(views), INT32)))
 
 
 def test_equal_kernels_are_loaded_once() -> None:

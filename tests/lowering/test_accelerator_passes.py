@@ -25,13 +25,16 @@ from minitvm.tir import (
     binary,
     compare,
     if_then_else,
+    row_strides,
     seq,
     text,
+    view_at,
 )
 
 PASS = {p.__name__: p for p in PASSES["vta"]}
 INT32, INT8 = dtype_of("int32"), dtype_of("int8")
 A = Buffer("A", (8, 32), INT32)
+R, S = Buffer("R", (8, 32), INT8), Buffer("S", (8, 32), dtype_of("int16"))
 AL = Buffer("AL", (8, 16), INT32, "local.acc_buffer")
 BL = Buffer("BL", (8, 16), INT32, "local.acc_buffer")
 i, j, h, k = (Var(name, 0, n - 1) for name, n in (("i", 8), ("j", 16), ("h", 8), ("k", 2)))
@@ -79,6 +82,22 @@ def test_a_transfer_to_main_memory_may_keep_low_bits_only() -> None:
     assert run("inject_dma_intrin", s) == "vta.dma_copy2d(C, AL)"
 
 
+def test_a_transfer_into_the_accumulators_widens_int8() -> None:
+    s = copy(load(AL, i, j), load(R, i, k * 16 + j).astype("int32"), *BOTH)
+    assert run("inject_dma_intrin", s) == "vta.dma_copy2d(AL, R[0:8][k*16:k*16+16])"
+
+
+@pytest.mark.parametrize("early", [True, False], ids=["widened inside", "widened outside"])
+def test_zeros_around_may_be_widened_too(early: bool) -> None:
+    inside, value = compare(">=", i, 1), load(R, i - 1, j)
+    if early:
+        value = if_then_else(inside, value.astype("int32"), Const(0, INT32))
+    else:
+        value = if_then_else(inside, value, Const(0, INT8)).astype("int32")
+    s = copy(load(AL, i, j), value, *BOTH)
+    assert run("inject_dma_intrin", s) == "vta.dma_copy2d(AL, R[0:7][0:16], 1, 0, 0, 0)"
+
+
 def test_one_row_is_a_box_too() -> None:
     s = copy(load(AL, 3, j), load(A, i, j), (j, 16))
     assert run("inject_dma_intrin", s) == "vta.dma_copy2d(AL[3], A[i][0:16])"
@@ -91,6 +110,11 @@ def test_zeros_around_become_padding() -> None:
     assert run("inject_dma_intrin", s) == "vta.dma_copy2d(AL, A[0:7][0:16], 1, 0, 0, 0)"
 
 
+def test_every_second_row_of_main_memory_may_be_copied() -> None:
+    s = copy(load(AL, k, j), load(A, k * 2 + 1, j), (k, 2), (j, 16))
+    assert run("inject_dma_intrin", s) == "vta.dma_copy2d(AL[0:2], view(A[1, 0], 2, 16, 64, 1))"
+
+
 def test_a_copy_that_is_to_be_skipped_goes() -> None:
     s = Pragma("skip_dma_copy", 1, loops(Store(AL, (i, j), load(A, i, j)), *BOTH))
     assert run("inject_dma_intrin", s) == "pass"
@@ -101,12 +125,22 @@ def test_a_copy_that_is_to_be_skipped_goes() -> None:
     [
         (copy(load(AL, i, j), load(A, i, j) + 1, *BOTH),
          "dma_copy to AL: it stores A[i, j] + 1: a transfer moves what is there"),
+        (copy(load(AL, i, j), load(S, i, j).astype("int32"), *BOTH),
+         "dma_copy to AL: it stores int32(S[i, j]): a transfer moves what is there"),
+        (copy(load(Buffer("T", (8, 16), INT32, "local.inp_buffer"), i, j),
+              load(R, i, j).astype("int32"), *BOTH),
+         "dma_copy to T: it stores int32(R[i, j]): a transfer moves what is there"),
         (copy(load(A, i, j), load(A, i, j + 16), *BOTH),
          "dma_copy of A to A: neither is in a memory of the accelerator"),
         (copy(load(AL, i, j), load(A, j % 8, i), (i, 8), (j, 16)),
          "dma_copy of A to AL: its loops do not visit each element of a box of 8 x 8 once"),
         (copy(load(Buffer("T", (16, 8), INT32, "local.acc_buffer"), j, i), load(A, i, j), *BOTH),
          "dma_copy of A to T: element A[i, j] goes to T[j, i]: the order of dimensions changes"),
+        (copy(load(AL, k * 2, j), load(A, k, j), (k, 2), (j, 16)),
+         "dma_copy of A to AL: the 2 x 16 elements have gaps between them in AL[8, 16]"),
+        (copy(load(AL, k, j), if_then_else(compare(">=", k * 2, 1), load(A, k * 2 - 1, j),
+                                           Const(0, INT32)), (k, 2), (j, 16)),
+         "dma_copy of A to AL: zeros around every 2. index of A[k*2 - 1, j]: a transfer pads"),
         (copy(load(AL, i, h), load(A, i, h), (i, 8), (h, 8)),
          "dma_copy of A to AL: the 8 x 8 elements have gaps between them in AL[8, 16]"),
         (Pragma("dma_copy", 1, loops(If(compare("<", i, 7), Store(AL, (i, j), load(A, i, j))),
@@ -142,6 +176,7 @@ def alu(value: Any, *around: tuple[Var, int]) -> Stmt:
         (binary("min", load(AL, i, j), Const(127, INT32)), "min(AL[i0], 127)"),
         (load(AL, i, j) >> 8, "shr(AL[i0], 8)"),
         (load(AL, i, j) << 8, "shr(AL[i0], -8)"),
+        (load(AL, i, j) - 8, "add(AL[i0], -8)"),
         (load(AL, i, j), "shr(AL[i0], 0)"),
     ],
 )
@@ -155,9 +190,28 @@ def test_an_operand_may_be_the_same_for_several_elements() -> None:
     )
 
 
+def test_a_loop_that_is_too_long_for_an_instruction_is_two() -> None:
+    far, large = Var("i", 0, 100351), Buffer("L", (100352, 16), INT32, "local.acc_buffer")
+    body = Store(large, (far, j), load(large, far, j) + 1)
+    assert (
+        run("inject_alu_intrin", flatten(Pragma("alu", 1, loops(body, (far, 100352), (j, 16)))))
+        == "for i0 in range(14336):\n  for i1 in range(7):\n    vta.add(L[i0*7+i1], 1)"
+    )
+
+
 @pytest.mark.parametrize(
     ("s", "says"),
     [
+        (alu(load(BL, i, j) - 3),
+         "pragma alu: AL[i*16 + j] = BL[i*16 + j] - 3: the result of the ALU replaces an operand"),
+        (alu(load(AL, i, j) - -32768),
+         "pragma alu: AL[i*16 + j] = AL[i*16 + j] - (-32768): 32768, which is to be added, is "
+         "neither an accumulator nor a number from -32768 to 32767"),
+        (alu(load(AL, i, j) << load(BL, i, j)),
+         "pragma alu: AL[i*16 + j] = AL[i*16 + j] << BL[i*16 + j]: the ALU shifts to the left by "
+         "numbers only"),
+        (alu(load(A, i, j) + load(BL, i, j)),
+         "pragma alu: AL[i*16 + j] = A[i*32 + j] + BL[i*16 + j]: A is in 'global', the ALU works"),
         (alu(load(AL, i, j) - load(BL, i, j)),
          "pragma alu: AL[i*16 + j] = AL[i*16 + j] - BL[i*16 + j]: the ALU has no such operation"),
         (alu(load(BL, i, j) >> 8),
@@ -256,6 +310,18 @@ def test_no_queue_joins_load_and_store() -> None:
     assert says.startswith("st.work() and then ld.work(): one is run by the load unit, the other")
 
 
+def test_the_axis_where_the_compute_unit_can_stand_between_is_named() -> None:
+    views = (view_at(b, (0, 0), (8, 16), row_strides(b)) for b in (A, AL))
+    stored = Evaluate(Call("st.dma_copy2d", tuple(views), INT32))
+    says = refusal("inject_coproc_sync", seq(For(k, 2, stored), does("ld")))
+    assert "s[A].pragma(axis, 'coproc_sync') on the axis that has its 'dma_copy'" in says
+
+
+def test_virtual_threads_do_all_of_their_work_themselves() -> None:
+    threads = For(k, 2, does("vta"), "bind", "vthread")
+    assert run("assign_units", threads) == "for k in bind(2, 'cthread'):\n  ex.work()"
+
+
 @pytest.mark.parametrize(
     ("s", "says"),
     [
@@ -266,6 +332,14 @@ def test_no_queue_joins_load_and_store() -> None:
 )
 def test_what_no_unit_runs_says_so(s: Stmt, says: str) -> None:
     assert refusal("assign_units", s).startswith(says)
+
+
+def test_a_stage_without_a_pragma_is_named_before_it_shares_memory_with_another() -> None:
+    bare = Allocate(BL, flatten(loops(Store(BL, (i, j), load(AL, i, j) >> 2), (i, 8), (j, 16))))
+    assert refusal("check_stores", Allocate(AL, seq(alu(load(AL, i, j) + 1), bare))).startswith(
+        "BL[i*16 + j] = AL[i*16 + j] >> 2: no unit of the accelerator stores single numbers\n"
+        "  try: s[BL].pragma(axis, 'dma_copy')"
+    )
 
 
 # --- memory ---------------------------------------------------------------------------------------

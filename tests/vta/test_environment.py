@@ -1,5 +1,6 @@
 """The environment, the function, and what is refused."""
 
+import threading
 from typing import Any
 
 import numpy as np
@@ -58,6 +59,54 @@ def test_there_is_one_environment_and_one_intrinsic_for_a_machine() -> None:
     assert vta.get_env().gemm is vta.get_env().gemm
 
 
+def test_a_program_is_built_for_the_machine_that_it_was_lowered_for() -> None:
+    layer = vta.Convolution(size=(4, 4), channels=(16, 16))
+    lowered = vta.lower(*layer.scheduled(vta.Tiling(h=4, w=4)))
+    with Environment(Config(name="narrow", block_out=8)):
+        assert vta.build(lowered).config == vta.vta_pynq
+        other = vta.lower(*layer.scheduled(vta.Tiling(h=4, w=4)))
+    assert vta.build(other).config.name == "narrow"
+
+
+def test_schedules_made_within_a_mock_are_those_of_the_mock() -> None:
+    layer = vta.Convolution(size=(4, 4), channels=(16, 16))
+    with ENV.mock:
+        s, args = layer.scheduled(vta.Tiling(h=4, w=4))
+        assert vta.get_env() is ENV.mock
+    assert all(is_nop(n) for n in vta.build(s, args).program.instructions[:-1])
+    assert not vta.get_env().skip
+
+
+def test_each_thread_has_the_environments_that_it_has_entered() -> None:
+    """One of two threads leaves while the other is inside."""
+    env, inside, found = Environment(vta.vdla8x8), threading.Barrier(2), list[str]()
+
+    def work(wait: bool) -> None:
+        with env:
+            inside.wait(10)
+            if wait:
+                inside.wait(10)
+            found.append(vta.get_env().config.name)
+        if not wait:
+            inside.wait(10)
+        found.append(vta.get_env().config.name)
+
+    threads = [threading.Thread(target=work, args=(wait,)) for wait in (False, True)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert sorted(found) == ["vdla8x8", "vdla8x8", "vta_pynq", "vta_pynq"]
+
+
+def test_an_environment_that_was_not_entered_last_cannot_be_left() -> None:
+    with Environment(vta.vdla8x8):
+        says = refusal(tvm.ArgumentError, ENV.__exit__)
+        assert "it is not the one that was entered last" in says
+        assert vta.get_env().BATCH == 8
+    assert "entered last" in refusal(tvm.ArgumentError, ENV.__exit__)
+
+
 def test_an_environment_knows_the_depth_of_its_memories() -> None:
     assert [ENV.depth(scope) for scope in ENV.scopes] == [2048, 1024, 2048]
 
@@ -65,7 +114,7 @@ def test_an_environment_knows_the_depth_of_its_memories() -> None:
 @pytest.mark.parametrize(
     ("do", "says"),
     [
-        (lambda: Environment(16), "Environment(16): it is no Config"),
+        (lambda: Environment(16), "Environment: config=16: it is no Config"),
         (lambda: ENV.depth("dram"), "depth('dram'): no such memory"),
         (lambda: tvm.target.Target("vta -mcpu=a"), "target 'vta -mcpu=a': '-mcpu=a': it has no"),
     ],
@@ -103,6 +152,51 @@ def test_a_shift_to_the_left_is_one_by_a_negative_number() -> None:
         s[t].pragma(s[t].op.axis[0], "dma_copy")
     s[B].pragma(s[B].op.axis[0], "alu")
     assert "shr u[0:1] outer=4 dst=1,0 imm=-3" in vta.build(s, [A, D]).source("vta")
+
+
+def sums(dtype: str) -> tuple[te.Schedule, list[Any]]:
+    """C = (A + B) >> 1, B widened while it is loaded if that is not int32."""
+    shape = (6, 1, 16)
+    A = te.placeholder(shape, name="A", dtype="int32")
+    B = te.placeholder(shape, name="B", dtype=dtype)
+    A_buf = te.compute(shape, A, name="A_buf")
+    B_buf = te.compute(shape, lambda *i: B(*i).astype("int32"), name="B_buf")
+    added = te.compute(shape, lambda *i: A_buf(*i) + B_buf(*i), name="added")
+    half = te.compute(shape, lambda *i: added(*i) >> 1, name="half")
+    C = te.compute(shape, lambda *i: half(*i).astype("int8"), name="C")
+    s = te.create_schedule(C.op)
+    for t in (A_buf, B_buf, added, half):
+        s[t].set_scope(ENV.acc_scope)
+    for t in (A_buf, B_buf, C):
+        s[t].pragma(s[t].op.axis[0], ENV.dma_copy)
+    for t in (added, half):
+        s[t].pragma(s[t].op.axis[0], ENV.alu)
+    return s, [A, B, C]
+
+
+@pytest.mark.parametrize("dtype", ["int8", "int32"])
+def test_accumulators_are_loaded_from_int8_and_from_int32(dtype: str) -> None:
+    rng, c = np.random.default_rng(0), np.zeros((6, 1, 16), "int8")
+    a, b = (rng.integers(-128, 128, c.shape).astype(t) for t in ("int32", dtype))
+    f = vta.build(*sums(dtype))
+    f(a, b, c)
+    np.testing.assert_array_equal(c, a + b >> 1)
+    bytes_of_b = 6 * 16 * np.dtype(dtype).itemsize
+    assert f.run().counters.acc_load_nbytes == 6 * 64 + bytes_of_b
+
+
+def test_int8_in_the_accumulators_has_to_be_widened() -> None:
+    B = te.placeholder((6, 1, 16), name="B", dtype="int8")
+    B_buf = te.compute(B.shape, B, name="B_buf")
+    C = te.compute(B.shape, B_buf, name="C")
+    s = te.create_schedule(C.op)
+    s[B_buf].set_scope(ENV.acc_scope)
+    for t in (B_buf, C):
+        s[t].pragma(s[t].op.axis[0], ENV.dma_copy)
+    assert refusal(tvm.BuildError, lambda: vta.build(s, [B, C])) == (
+        "B_buf in 'local.acc_buffer' holds int8: the numbers of ACC are int32\n"
+        "  try: x.astype('int32')"
+    )
 
 
 def test_its_time_is_that_of_the_simulated_machine() -> None:
@@ -146,6 +240,16 @@ def test_arguments_that_do_not_fit_are_named() -> None:
     )
 
 
+def test_a_matrix_that_is_not_packed_is_to_be_packed_and_not_reshaped() -> None:
+    f = vta.build(*shifted())
+    with pytest.raises(tvm.ArgumentError) as caught:
+        f(np.zeros((2, 32), "int32"), np.zeros((4, 1, 16), "int8"))
+    assert str(caught.value) == (
+        "main: argument A: has shape (2, 32), not (4, 1, 16)\n"
+        "  try: vta.pack(A, 1, 16); a reshape alone moves no numbers"
+    )
+
+
 def test_it_has_no_code_to_be_stored() -> None:
     says = refusal(tvm.BuildError, lambda: vta.build(*shifted()).export("f.bin"))
     assert says.startswith("export of main: what runs here is no code that could be stored")
@@ -160,6 +264,20 @@ def test_a_cpu_refuses_memories_of_the_accelerator(target: str) -> None:
     assert says == (
         f"A_buf in 'local.acc_buffer' for target {target!r}: a CPU has no such thing\n"
         '  try: target="vta"'
+    )
+
+
+def test_a_transfer_for_each_element_is_likely_slow() -> None:
+    A = te.placeholder((64, 1, 16), name="A", dtype="int32")
+    A_buf = te.compute(A.shape, A, name="A_buf")
+    s = te.create_schedule(te.compute(A.shape, A_buf, name="C").op)
+    s[A_buf].set_scope(ENV.acc_scope)
+    assert str(s.warnings()) == "nothing is likely slow"
+    s[A_buf].pragma(A_buf.op.axis[2], ENV.dma_copy)
+    assert str(s.warnings()) == (
+        f"pragma dma_copy on loop {A_buf.op.axis[2].name} of A_buf: 64 transfers of 16 numbers: "
+        "each costs dozens of cycles, however small\n"
+        "  try: the pragma on the outermost axis of the copy"
     )
 
 

@@ -2,17 +2,22 @@
 
 from dataclasses import replace
 from functools import cache
+from itertools import product
 from typing import Any
 
+import numpy as np
 import pytest
 
 import minitvm as tvm
 from minitvm import lowering, vta
 from minitvm.accel import Config, Load, Memory, Unit, durations, simulate
-from minitvm.vta import Convolution, Tiling
+from minitvm.vta import Convolution, Dense, Layer, Tiling
+
+from .layer_arrays import computed, expected, numbers
 
 MACHINES = (vta.vta_pynq, vta.vdla_osdi18)
 SMALL = Convolution(size=(14, 14), channels=(64, 64))
+DENSE = Dense(batch=6, channels=(96, 128))
 
 
 def uop_cycles(program: vta.Program, config: Config) -> int:
@@ -35,10 +40,16 @@ def spread(tilings: list[Tiling], n: int) -> list[Tiling]:
         SMALL,
         Convolution(size=(7, 9), channels=(32, 48), stride=2),
         Convolution(size=(8, 8), channels=(48, 32), kernel=1, pad=0, bias=True, residual=True),
+        Convolution(size=(8, 8), channels=(32, 32), residual=True, residual_dtype="int8"),
+        Convolution(size=(4, 6), channels=(16, 32), kernel=1, pad=0),
+        DENSE,
+        Dense(channels=(128, 192), bias=True),
+        Dense(batch=9, channels=(48, 32), residual=True, residual_dtype="int8"),
+        Dense(batch=4, channels=(16, 64)),
     ],
     ids=str,
 )
-def test_closed_forms_are_what_the_units_are_busy_for(layer: Convolution, threads: int) -> None:
+def test_closed_forms_are_what_the_units_are_busy_for(layer: Layer, threads: int) -> None:
     for tiling in spread(vta.legal_tilings(layer, threads=threads), 6):
         program, known = vta.program(layer, tiling), vta.cost(layer, tiling)
         run = simulate(program)
@@ -47,11 +58,23 @@ def test_closed_forms_are_what_the_units_are_busy_for(layer: Convolution, thread
         assert run.busy[Unit.STORE] == known.store
 
 
+def test_closed_forms_are_those_of_any_machine() -> None:
+    """A batch of 20 is 3 elements of 8 rows each, 40 channels are 5 of 8 columns."""
+    layer, config = Dense(batch=20, channels=(40, 72), bias=True), vta.vdla8x8
+    for tiling in vta.legal_tilings(layer, config):
+        program, known = vta.program(layer, tiling, config), vta.cost(layer, tiling, config)
+        busy = simulate(program, config).busy
+        assert busy[Unit.LOAD] == known.load
+        assert busy[Unit.COMPUTE] == known.compute + uop_cycles(program, config)
+        assert busy[Unit.STORE] == known.store
+
+
 @pytest.mark.parametrize("threads", [1, 2, 4])
-def test_no_tiling_is_faster_than_its_bound(threads: int) -> None:
-    for tiling in spread(vta.legal_tilings(SMALL, threads=threads), 10):
-        run = simulate(vta.program(SMALL, tiling))
-        assert run.cycles >= vta.cost(SMALL, tiling).bound
+@pytest.mark.parametrize("layer", [SMALL, DENSE], ids=["convolution", "dense"])
+def test_no_tiling_is_faster_than_its_bound(layer: Layer, threads: int) -> None:
+    for tiling in spread(vta.legal_tilings(layer, threads=threads), 10):
+        run = simulate(vta.program(layer, tiling))
+        assert run.cycles >= vta.cost(layer, tiling).bound
 
 
 @pytest.mark.parametrize("threads", [1, 2])
@@ -69,6 +92,82 @@ def test_what_is_listed_fits_and_what_is_not_does_not(threads: int) -> None:
             except tvm.LoweringError:
                 fits = False
             assert fits == (tiling in listed), tiling
+
+
+def test_of_dense_layers_too() -> None:
+    """On a machine with 256 elements of INP and ACC and 128 of WGT."""
+    config = replace(vta.vdla_osdi18, inp_bytes=4 << 10, acc_bytes=16 << 10)
+    layer = Dense(batch=16, channels=(256, 512))
+    listed = vta.legal_tilings(layer, config, 2)
+    full: set[str] = set()
+    for w, oc, ic in product((4, 16), (1, 8, 16), (1, 8, 16)):
+        tiling = Tiling(w=w, oc=oc, ic=ic, oc_threads=2)
+        try:
+            vta.program(layer, tiling, config)
+            fits = True
+        except tvm.LoweringError as error:
+            full |= {memory for memory in ("INP", "WGT", "ACC") if memory in str(error)}
+            fits = False
+        assert fits == (tiling in listed), tiling
+    assert full == {"INP", "WGT", "ACC"}
+
+
+def test_the_tiles_of_a_dense_layer_have_one_row() -> None:
+    tilings = vta.legal_tilings(DENSE, threads=2)
+    assert {(t.h, t.h_threads) for t in tilings} == {(1, 1)}
+    assert {t.w for t in tilings} == {1, 2, 3, 6}
+
+
+@pytest.mark.parametrize(
+    "layer",
+    [
+        Convolution(size=(6, 6), channels=(16, 32), kernel=1, pad=1),
+        Convolution(size=(6, 5), channels=(16, 16), kernel=3, pad=3),
+        Convolution(size=(5, 5), channels=(16, 16), kernel=1, pad=2, stride=2),
+    ],
+    ids=str,
+)
+def test_tiles_may_be_padding_as_a_whole(layer: Convolution) -> None:
+    arrays = numbers(layer)
+    right = expected(layer, arrays)
+    tilings = vta.legal_tilings(layer)
+    assert Tiling(w=layer.out[1], oc=1) in tilings
+    for tiling in tilings:
+        np.testing.assert_array_equal(computed(layer, tiling, arrays), right)
+        busy = simulate(vta.program(layer, tiling)).busy
+        assert busy[Unit.LOAD] == vta.cost(layer, tiling).load
+
+
+def test_tiles_with_more_padding_than_a_transfer_adds_do_not_fit() -> None:
+    """20 rows of zeros above: a tile of 4 rows is zeros as a whole, one of 24 has 20 before it."""
+    layer = Convolution(size=(8, 8), channels=(16, 16), kernel=1, pad=20)
+    heights = {tiling.h for tiling in vta.legal_tilings(layer)}
+    assert 4 in heights
+    assert 24 not in heights
+    with pytest.raises(tvm.BuildError, match="20 rows or columns of zeros on one side"):
+        vta.program(layer, Tiling(h=24, w=4))
+
+
+BIG = Config(name="big", acc_bytes=1 << 24, inp_bytes=1 << 22, wgt_bytes=1 << 22, uop_bytes=1 << 20)
+
+
+def test_on_a_machine_of_large_memories_there_are_instructions_for_all_that_fits() -> None:
+    layer = Convolution(size=(56, 56), channels=(64, 512), kernel=1, pad=0)
+    tilings = vta.legal_tilings(layer, BIG)
+    largest = sorted(tilings, key=lambda t: t.oc * t.h * t.w)[-4:]
+    assert largest[-1].oc * largest[-1].h * largest[-1].w > 1 << 15
+    for tiling in largest:
+        program = vta.program(layer, tiling, BIG)
+        assert simulate(program, BIG).busy[Unit.LOAD] == vta.cost(layer, tiling, BIG).load
+
+
+def test_what_has_no_address_does_not_fit() -> None:
+    """56 x 56 x 32 accumulators are there, but the last ones have addresses of 17 bits."""
+    layer = Convolution(size=(56, 56), channels=(64, 512), kernel=1, pad=0)
+    tiling = Tiling(h=56, w=56, oc=32)
+    assert tiling not in vta.legal_tilings(layer, BIG)
+    with pytest.raises(tvm.LoweringError, match="big has 65536 with an address"):
+        vta.program(layer, tiling, BIG)
 
 
 # --- the model of time ----------------------------------------------------------------------------
@@ -99,14 +198,19 @@ def test_tokens_inserted_after_interleaving_are_safe_and_let_nothing_overlap() -
 
 
 @pytest.mark.parametrize("threads", [1, 2])
-def test_the_cycles_of_the_best_are_those_of_what_is_built(threads: int) -> None:
-    best = vta.best_tiling(SMALL, threads=threads)
-    assert vta.build(*SMALL.scheduled(best.tiling)).run().cycles == best.cycles
+@pytest.mark.parametrize("layer", [SMALL, DENSE], ids=["convolution", "dense"])
+def test_the_cycles_of_the_best_are_those_of_what_is_built(layer: Layer, threads: int) -> None:
+    best = vta.best_tiling(layer, threads=threads)
+    assert vta.build(*layer.scheduled(best.tiling)).run().cycles == best.cycles
 
 
 @pytest.mark.parametrize("threads", [1, 2])
-def test_the_best_is_the_best_of_all(threads: int) -> None:
-    layer = Convolution(size=(4, 4), channels=(32, 64))
+@pytest.mark.parametrize(
+    "layer",
+    [Convolution(size=(4, 4), channels=(32, 64)), Dense(batch=4, channels=(64, 64))],
+    ids=["convolution", "dense"],
+)
+def test_the_best_is_the_best_of_all(layer: Layer, threads: int) -> None:
     tilings = vta.legal_tilings(layer, threads=threads)
     cycles = [simulate(vta.program(layer, tiling)).cycles for tiling in tilings]
     best = vta.best_tiling(layer, threads=threads)
@@ -175,6 +279,20 @@ def test_the_roofs_of_a_layer_are_those_of_its_sizes() -> None:
     assert vta.roofs(vta.RESNET18["C5"], slow).dram == pytest.approx(cycles / (28 * 28 * 128 / 2))
 
 
+def test_the_roofs_of_a_dense_layer_are_those_of_its_weights() -> None:
+    """One row: a weight is loaded, 256 bytes, for each cycle of products. 32 products, 7 others."""
+    roofs = vta.roofs(Dense(channels=(512, 1024)))
+    assert roofs.dram == pytest.approx(8 / (256 + 16 / 64), rel=1e-3)
+    assert roofs.compute == pytest.approx(32 / 39)
+
+
+def test_no_dense_layer_exceeds_its_roofs() -> None:
+    layer = Dense(batch=64, channels=(512, 1024))
+    best = vta.best_tiling(layer, threads=2, most=3)
+    used = vta.utilisation(layer, best.cycles)
+    assert 0.5 < used <= vta.roofs(layer).lower
+
+
 def test_utilisation_is_that_of_the_simulator() -> None:
     layer, tiling = vta.RESNET18["C12"], Tiling(h=7, w=7, oc=16, ic=1, oc_threads=2)
     run = simulate(vta.program(layer, tiling))
@@ -192,6 +310,20 @@ def test_a_kernel_that_does_not_fit_is_refused() -> None:
 def test_sizes_are_pairs() -> None:
     with pytest.raises(tvm.ArgumentError, match="size and channels are pairs"):
         Convolution(size=14, channels=(16, 16))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "says"),
+    [
+        ({"channels": 16}, "channels are a pair"),
+        ({"batch": 0}, "its sizes are counts"),
+        ({"channels": (16, 0)}, "its sizes are counts"),
+        ({"residual_dtype": "int16"}, "loaded from int8 or int32"),
+    ],
+)
+def test_what_is_no_dense_layer_is_refused(wrong: dict[str, Any], says: str) -> None:
+    with pytest.raises(tvm.ArgumentError, match=says):
+        replace(DENSE, **wrong)
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,7 @@
 """Packed products and convolutions: those of numpy, in any tiling and in any legal order."""
 
+from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -7,10 +9,10 @@ import pytest
 
 import minitvm as tvm
 from minitvm import te, vta
-from minitvm.accel import execute
-from minitvm.vta import Convolution, Tiling, top
+from minitvm.accel import execute, mnemonic
+from minitvm.vta import Convolution, Dense, Layer, Tiling, top
 
-from .convolutions import computed, expected, numbers, packed
+from .layer_arrays import computed, expected, numbers, packed
 
 
 def conv(size: tuple[int, int], channels: tuple[int, int], k: int, s: int, p: int) -> Convolution:
@@ -24,6 +26,7 @@ B = conv((7, 7), (32, 64), 3, 2, 1)
 C = conv((5, 6), (32, 32), 1, 1, 0)
 D = conv((8, 8), (16, 32), 3, 2, 1)
 E = conv((6, 6), (32, 96), 3, 1, 1)
+A_TILING = Tiling(h=3, w=6, oc=1, ic=1, oc_threads=2)
 
 CASES = [
     (A, Tiling(h=3, w=6, oc=2, ic=1)),
@@ -45,7 +48,7 @@ def test_a_convolution_is_that_of_numpy_in_every_legal_order(
     layer: Convolution, tiling: Tiling
 ) -> None:
     f, arrays = vta.build(*layer.scheduled(tiling)), numbers(layer)
-    inputs, right = packed(layer, arrays), expected(layer, arrays)
+    inputs, right = packed(arrays), expected(layer, arrays)
     for seed in range(4):
         outputs = execute(f.program, f.config, inputs, np.random.default_rng(seed))
         np.testing.assert_array_equal(vta.unpack(outputs["narrow"], 1, right.shape[1]), right)
@@ -60,52 +63,93 @@ def test_the_tokens_order_all_that_share_data_and_adders_have_time(
     assert verdict.ok, verdict
 
 
-def drawn(rng: np.random.Generator) -> tuple[Convolution, Tiling]:
-    """A small convolution and one of the tilings that fit."""
+def test_sums_that_come_round_too_early_for_the_hardware_are_warned_of() -> None:
+    """A tile of one element: each product adds to the sum that the one before it makes."""
+    f = vta.build(*A.scheduled(Tiling()))
+    assert "reads ACC[0] at step 1, 1 after writing it" in f.warnings()[0]
+    assert vta.build(*A.scheduled(A_TILING)).warnings() == ()
+
+
+def small_convolution(rng: np.random.Generator) -> Convolution:
+    kernel = int(rng.choice([1, 2, 3]))
+    return Convolution(
+        size=(int(rng.integers(3, 9)), int(rng.integers(3, 9))),
+        channels=(16 * int(rng.integers(1, 4)), 16 * int(rng.integers(1, 5))),
+        kernel=kernel,
+        stride=int(rng.integers(1, 3)),
+        pad=int(rng.integers(0, kernel)),
+        bias=bool(rng.integers(2)),
+        residual=bool(rng.integers(2)),
+        residual_dtype=str(rng.choice(["int8", "int32"])),
+        shift=int(rng.integers(0, 11)),
+    )
+
+
+def small_dense(rng: np.random.Generator) -> Dense:
+    return Dense(
+        batch=int(rng.integers(1, 13)),
+        channels=(16 * int(rng.integers(1, 9)), 16 * int(rng.integers(1, 13))),
+        bias=bool(rng.integers(2)),
+        residual=bool(rng.integers(2)),
+        residual_dtype=str(rng.choice(["int8", "int32"])),
+        shift=int(rng.integers(0, 11)),
+    )
+
+
+Make = Callable[[np.random.Generator], Layer]
+
+
+def drawn(make: Make, rng: np.random.Generator) -> tuple[Layer, Tiling]:
+    """A small layer and one of the tilings that fit."""
     while True:
-        kernel, stride = int(rng.choice([1, 2, 3])), int(rng.integers(1, 3))
-        layer = Convolution(
-            size=(int(rng.integers(3, 9)), int(rng.integers(3, 9))),
-            channels=(16 * int(rng.integers(1, 4)), 16 * int(rng.integers(1, 5))),
-            kernel=kernel,
-            stride=stride,
-            pad=int(rng.integers(0, kernel)),
-            bias=bool(rng.integers(2)),
-            residual=bool(rng.integers(2)),
-            shift=int(rng.integers(0, 11)),
-        )
+        layer = make(rng)
         config = (vta.vta_pynq, vta.vdla_osdi18)[int(rng.integers(2))]
         tilings = vta.legal_tilings(layer, config, int(rng.integers(1, 4)))
         if tilings:
             return layer, tilings[int(rng.integers(len(tilings)))]
 
 
-def check_drawn(seed: int) -> None:
-    layer, tiling = drawn(np.random.default_rng(seed))
+def check_drawn(make: Make, seed: int) -> None:
+    layer, tiling = drawn(make, np.random.default_rng(seed))
     arrays = numbers(layer, seed)
-    f, inputs = vta.build(*layer.scheduled(tiling)), packed(layer, arrays)
+    f, inputs = vta.build(*layer.scheduled(tiling)), packed(arrays)
     assert vta.verify(f).ok, (layer, tiling)
     outputs = execute(f.program, f.config, inputs, np.random.default_rng(seed))
     right = expected(layer, arrays)
-    np.testing.assert_array_equal(vta.unpack(outputs["narrow"], 1, right.shape[1]), right)
+    np.testing.assert_array_equal(vta.unpack(outputs["narrow"], *right.shape[:2]), right)
 
 
-@pytest.mark.parametrize("seed", range(30))
-def test_random_legal_tilings_are_right_in_a_random_legal_order(seed: int) -> None:
-    check_drawn(seed)
+@pytest.mark.parametrize(
+    ("make", "seed"),
+    [*((small_convolution, n) for n in range(30)), *((small_dense, n) for n in range(15))],
+)
+def test_random_legal_tilings_are_right_in_a_random_legal_order(make: Make, seed: int) -> None:
+    check_drawn(make, seed)
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("make", [small_convolution, small_dense])
 @pytest.mark.parametrize("start", range(1000, 1500, 50))
-def test_five_hundred_random_legal_tilings_are_right(start: int) -> None:
+def test_five_hundred_random_legal_tilings_are_right(make: Make, start: int) -> None:
     for seed in range(start, start + 50):
-        check_drawn(seed)
+        check_drawn(make, seed)
 
 
-def test_bias_and_residual_are_added_before_and_after_the_shift() -> None:
-    layer = Convolution(size=(6, 6), channels=(32, 64), bias=True, residual=True, shift=10)
+@pytest.mark.parametrize("dtype", ["int8", "int32"])
+def test_bias_and_residual_are_added_before_and_after_the_shift(dtype: str) -> None:
+    layer = replace(A, bias=True, residual=True, residual_dtype=dtype, shift=10)
     arrays, tiling = numbers(layer), Tiling(h=3, w=6, oc=2, ic=1, oc_threads=2)
     np.testing.assert_array_equal(computed(layer, tiling, arrays), expected(layer, arrays))
+
+
+def test_an_int8_residual_is_a_quarter_of_the_bytes_and_nothing_else() -> None:
+    narrow = replace(A, residual=True, residual_dtype="int8")
+    one, two = (vta.program(layer, A_TILING) for layer in (narrow, replace(A, residual=True)))
+    names = zip(*(map(mnemonic, program.instructions) for program in (one, two)), strict=True)
+    assert {(a, b) for a, b in names if a != b} == {("load acc_8bit", "load acc")}
+    few, many = (vta.simulate(program).counters for program in (one, two))
+    assert few.acc_load_nbytes == 6 * 6 * 64
+    assert replace(few, acc_load_nbytes=4 * few.acc_load_nbytes) == many
 
 
 def test_channels_that_fill_no_block_are_filled_up_with_zeros() -> None:
@@ -130,10 +174,7 @@ def test_c2_of_resnet_18_is_computed_bit_by_bit() -> None:
 # --- products -------------------------------------------------------------------------------------
 
 
-def dense(rows: int, ic: int, oc: int) -> list[te.Tensor]:
-    data = te.placeholder((rows, ic, 1, 16), "int8", "data")
-    weight = te.placeholder((oc, ic, 16, 16), "int8", "weight")
-    return [data, weight, top.requantize(top.dense(data, weight))]
+DENSE = Dense(batch=4, channels=(64, 64))
 
 
 @pytest.mark.parametrize(
@@ -142,12 +183,16 @@ def dense(rows: int, ic: int, oc: int) -> list[te.Tensor]:
     ids=str,
 )
 def test_a_dense_layer_is_that_of_numpy(tiling: Tiling) -> None:
-    rng, args = np.random.default_rng(0), dense(4, 4, 4)
-    a, w = (rng.integers(-128, 128, (n, 64)).astype("int8") for n in (4, 64))
-    out = np.zeros((4, 4, 1, 16), "int8")
-    vta.build(top.schedule(args[-1], tiling), args)(vta.pack_data(a), vta.pack_weight(w), out)
-    right = np.clip(a.astype("int32") @ w.T.astype("int32") >> 8, 0, 127)
-    np.testing.assert_array_equal(vta.unpack(out, 4, 64), right)
+    arrays = numbers(DENSE)
+    np.testing.assert_array_equal(computed(DENSE, tiling, arrays), expected(DENSE, arrays))
+
+
+def test_a_batch_that_fills_no_element_is_filled_up_with_zeros() -> None:
+    layer = Dense(batch=12, channels=(20, 40))
+    arrays = numbers(layer)
+    with vta.vdla.environment:
+        out = computed(layer, Tiling(w=2, oc=5, ic=3), arrays)
+    np.testing.assert_array_equal(out, expected(layer, arrays))
 
 
 # --- what is refused ------------------------------------------------------------------------------
@@ -170,7 +215,7 @@ def test_threads_that_do_not_divide_are_refused() -> None:
 
 
 def test_a_dense_layer_has_no_rows_to_divide() -> None:
-    text = message(tvm.ScheduleError, lambda: top.schedule(dense(4, 4, 4)[-1], Tiling(h=2)))
+    text = message(tvm.ScheduleError, lambda: DENSE.scheduled(Tiling(h=2)))
     assert "a dense layer has no rows" in text
 
 
@@ -190,9 +235,8 @@ def test_data_that_is_not_packed_is_refused_with_the_way_to_pack_it() -> None:
     assert "vta.pack_data" in message(tvm.ExprError, lambda: top.conv2d(data, weight))
 
 
-def test_a_residual_is_int32() -> None:
-    args = dense(4, 4, 4)
-    x = top.dense(*args[:2])
-    residual = te.placeholder(x.shape, "int8", "residual")
+def test_a_residual_is_int8_or_int32() -> None:
+    _, _, x = DENSE.product()
+    residual = te.placeholder(x.shape, "int16", "residual")
     text = message(tvm.ExprError, lambda: top.requantize(x, residual=residual))
-    assert "the accumulators need int32" in text
+    assert "the accumulators need int8 or int32" in text

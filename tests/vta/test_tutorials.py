@@ -188,3 +188,9 @@ def test_accumulators_that_are_written_step_by_step_are_a_hazard_on_hardware(
 ) -> None:
     """As the tutorial orders its loops: its simulator does not mind, the verifier says so."""
     assert {hazard.distance for hazard in vta.verify(blocked).hazards} == {1}
+    assert blocked.warnings()[0].startswith("hazard: instruction ")
+    assert "1 after writing it" in blocked.warnings()[0]
+
+
+def test_where_each_sum_is_there_in_time_there_is_no_warning() -> None:
+    assert matrix_multiply().warnings() == ()

@@ -99,6 +99,16 @@ def test_tiles_of_a_matrix_are_no_elements_of_the_machine() -> None:
     )
 
 
+def test_tiles_of_8_by_8_on_a_machine_of_16_by_16_are_said_to_be() -> None:
+    with pytest.raises(tvm.BuildError) as caught:
+        tvm.build(*packed(32), target="vta")
+    assert str(caught.value) == (
+        "ex.fill_zero on 8 x 8 numbers of CL: the elements of ACC on vta_pynq are 1 x 16\n"
+        "  try: the intrinsic of this machine, env.gemm; or its own machine: "
+        "with vdla.environment: around lower and build"
+    )
+
+
 def test_a_packed_product_is_that_of_numpy() -> None:
     s, args = packed(32)
     with vdla.environment:

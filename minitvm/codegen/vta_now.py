@@ -1,0 +1,46 @@
+"""What indices and views mean in the present iteration of the loops around."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from math import prod
+
+from minitvm.accel import Config, Memory
+from minitvm.base import BuildError
+from minitvm.tir import Buffer, Call, Index, Var, first_element, text
+
+from .vta_index import value
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Now:
+    """The values of the loops around, and the element of its memory that each buffer begins at."""
+
+    config: Config
+    env: dict[Var, int] = field(default_factory=dict[Var, int])
+    base: dict[Buffer, int] = field(default_factory=dict[Buffer, int])
+
+    def inside(self) -> Now:
+        """The same, for loops inside that are to leave no values behind."""
+        return replace(self, env=dict(self.env))
+
+    def value(self, e: Index) -> int:
+        """An index as a number."""
+        return value(e, self.env)
+
+    def size(self, memory: Memory) -> int:
+        """How many numbers one element has."""
+        return prod(self.config.element_shape(memory))
+
+    def element(self, view: Call, memory: Memory) -> int:
+        """The element of its memory that a view begins at."""
+        at = first_element(view)
+        first, size = self.value(at.indices[0]), self.size(memory)
+        if first % size:
+            raise BuildError(
+                text(at),
+                f"number {first} of {at.buffer.name} is inside an element of {size}",
+                f"the last dimensions in {memory.name} are "
+                f"{', '.join(map(str, self.config.element_shape(memory)))}",
+            )
+        return self.base[at.buffer] + first // size
