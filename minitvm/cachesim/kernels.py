@@ -6,7 +6,8 @@ numba ships no types, so `Any` is at home here; importing it takes longer than a
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache
+from functools import cache, wraps
+from pickle import UnpicklingError
 from typing import Any, TypeAlias, TypeVar, cast
 
 import numpy as np
@@ -23,10 +24,29 @@ SCATTER = -7046029254386353131  # 2**64 / golden ratio: neighbours end up far ap
 
 @cache
 def compiled(f: F) -> F:
-    """`f` as machine code; it runs with the GIL released."""
+    """`f` as machine code; it runs with the GIL released.
+
+    numba keeps the code for the next process: beside this file or, where nothing can be written
+    there, in the user's cache. Without either, or if what is kept cannot be read, `f` is compiled
+    anew; it then gives the same.
+    """
     import numba
 
-    return cast("F", cast("Any", numba).njit(nogil=True)(f))
+    njit = cast("Any", numba).njit
+    plain = njit(nogil=True)(f)
+    try:
+        kept = njit(nogil=True, cache=True)(f)
+    except RuntimeError:  # there is no place to keep it
+        return cast("F", plain)
+
+    @wraps(f)
+    def run(*args: Any) -> Any:
+        try:
+            return kept(*args)
+        except (OSError, EOFError, UnpicklingError):  # a full disk, a file cut short
+            return plain(*args)
+
+    return cast("F", run)
 
 
 def number(

@@ -10,7 +10,7 @@ import numpy as np
 
 from minitvm.accel import Config, Load, Memory, Program, Store, in_order, mnemonic, simulate
 
-from .accelerator_use import Ints, Use, uses
+from .accelerator_use import Ints, Piece, Use, piece, uses
 
 STEPS = 64  # of a window
 MEMORIES: tuple[Memory, ...] = (Memory.INP, Memory.WGT, Memory.ACC, Memory.OUT, Memory.UOP)
@@ -49,19 +49,23 @@ class Occupancy:
     def text(self, step: int) -> str:
         """gemm 7, or A[0:16] for a load: who wrote something."""
         n = self.order[step]
-        use = self.uses[n]
+        moved = self.moved(n)
         name = mnemonic(self.program.instructions[n])
-        return f"{use.area}[{span(use.dram)}]" if use.area else f"{name} {n}"
+        return f"{moved.area}[{span(moved.elements)}]" if moved.area else f"{name} {n}"
+
+    def moved(self, n: int) -> Piece:
+        """What the n-th instruction moves from or to DRAM."""
+        return piece(self.program, self.config, n)
 
     def caption(self, step: int) -> str:
         """The instruction of a step, what it reads and what it writes."""
         n = self.order[step]
-        use, name = self.uses[n], mnemonic(self.program.instructions[n])
+        use, moved, name = self.uses[n], self.moved(n), mnemonic(self.program.instructions[n])
         reads = [f"{m.name}[{span(use.reads[m])}]" for m in MEMORIES if m in use.reads]
         writes = [f"{m.name}[{span(use.writes[m])}]" for m in MEMORIES if m in use.writes]
-        if use.area:
+        if moved.area:
             outward = isinstance(self.program.instructions[n], Store)
-            (writes if outward else reads).append(f"{use.area}[{span(use.dram)}]")
+            (writes if outward else reads).append(f"{moved.area}[{span(moved.elements)}]")
         lines = [f"step {step + 1} of {len(self.order)}: instruction {n} ({name})"]
         lines += [f"reads   {', '.join(reads)}"] if reads else []
         lines += [f"writes  {', '.join(writes)}"] if writes else []

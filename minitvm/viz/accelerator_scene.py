@@ -189,7 +189,8 @@ def wires(o: Occupancy, n: int) -> list[str]:
     use, name = o.uses[n], engine(o.program, n)
     if name == "dma":
         loaded = [m for m in use.writes if m is not Memory.OUT]
-        return [f"load:{use.area}:{m.name}" for m in loaded] or [f"store:{use.area}:OUT"]
+        area = o.moved(n).area
+        return [f"load:{area}:{m.name}" for m in loaded] or [f"store:{area}:OUT"]
     found = [f"read:{name}:{m.name}" for m in use.reads if m is not Memory.UOP]
     return found + [f"write:{name}:{m.name}" for m in use.writes if m is not Memory.OUT]
 
@@ -236,13 +237,13 @@ def _used(o: Occupancy, start: int, marks: Marks | None) -> Iterator[Shape]:
     """For each step of the window marks above what it writes, and below what it reads."""
     inside, outside = memory_strips(o), area_strips(o)
     for step in range(start, min(start + STEPS, len(o.order))):
-        use = o.uses[o.order[step]]
+        use, moved = o.uses[o.order[step]], o.moved(o.order[step])
         for verb, found in (("read", use.reads), ("write", use.writes)):
             for memory, elements in found.items():
                 yield from _marks(inside[memory], elements, verb, step, marks)
-        if use.area in outside:
+        if moved.area in outside:
             verb = "read" if use.writes else "write"
-            yield from _marks(outside[use.area], use.dram, verb, step, marks)
+            yield from _marks(outside[moved.area], moved.elements, verb, step, marks)
 
 
 def _marks(

@@ -2,18 +2,33 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
+from bisect import bisect_right
+from functools import cached_property
 from textwrap import wrap
 from typing import Any
 
-from minitvm.accel import Config, Program, Unit, label, mnemonic, serial, text, vta_pynq
+import numpy as np
+
+from minitvm.accel import Config, Program, Unit, label, serial, vta_pynq
 from minitvm.base import ArgumentError
 
 from .accelerator_use import uses
 from .controls import Button, CodeLine, Control, Layout, Panel, Select, Slider, Toggle
-from .gantt_run import ENDS, FLAGS, Look, changed, look, toggled, verdict_lines, virtual_threads
+from .gantt_columns import column_frames
+from .gantt_run import (
+    ENDS,
+    FLAGS,
+    ZOOM,
+    Look,
+    changed,
+    look,
+    removed_tokens,
+    toggled,
+    virtual_threads,
+)
 from .gantt_scene import gantt_scene
-from .gantt_view import View, appearance, gantt_frames, names_of, title
+from .gantt_shares import columns_of
+from .gantt_view import View, appearance, gantt_frames, names_of, removed_text, title
 from .scene import Scene
 from .visual import Visual
 
@@ -28,13 +43,16 @@ class TokenGantt(Visual):
 
     Boxes are instructions, arrows are tokens from the push to the pop, shading is waiting. A disc
     is a push, a ring is a pop: click it and the token is gone, again and it is back. The buttons do
-    the same to the selected instruction; a click on an arrow drops its push and its pop. The
+    the same to the selected instruction; a click on an arrow drops its push and its pop, one on the
+    crossed-out red arrow that is left restores them. The
     verifier says at once what that means: a deadlock with the units at a standstill, a race with
     an order in which it goes wrong, a token left over. `program` is the edited program; the one
     given stays as it is.
 
     "one unit at a time" shows the same instructions without latency hiding. The browser plays the
-    time; of a long program a window is shown.
+    time. A program of more than a hundred instructions is seen from afar at first: columns say what
+    share of the time a unit spends on what. Zoom in, or click a column, until single instructions
+    are seen; the window is then a part of the program.
 
     config   the accelerator; by default vta_pynq
 
@@ -43,11 +61,10 @@ class TokenGantt(Visual):
 
     def __init__(self, program: Program, config: Config | None = None) -> None:
         self.config = checked("TokenGantt", program, config)
-        self._hiding, self._by_thread, self._window = True, False, 0
-        self._original, self._edited = program, look(program, self.config)
+        self._hiding, self._by_thread, self._zoom, self._cut = True, False, 0, 0
+        self._given = self._edited = look(program, self.config)
         self._serial = look(serial(program), self.config)
         self._threads = self._thread_of(program)
-        self._serial_threads = self._thread_of(self._serial.program)
         super().__init__()
 
     @property
@@ -58,6 +75,10 @@ class TokenGantt(Visual):
     def _thread_of(self, program: Program) -> tuple[int, ...]:
         return virtual_threads(uses(program, self.config))
 
+    @cached_property
+    def _serial_threads(self) -> tuple[int, ...]:
+        return self._thread_of(self._serial.program)
+
     @property
     def _look(self) -> Look:
         return self._edited if self._hiding else self._serial
@@ -65,39 +86,45 @@ class TokenGantt(Visual):
     # --- what is shown ---
 
     def _view(self) -> View:
-        edits = changed(self.program, self._original) if self._hiding else {}
+        edits = changed(self.program, self._given.program) if self._hiding else {}
+        removed = removed_tokens(self._given, self.program) if edits else ()
         threads = self._threads if self._hiding else self._serial_threads
-        window = min(self._window, len(self._look.spans) - 1)
-        return View(self._look, window, threads, edits, self._note(), self._by_thread)
+        zoom = min(self._zoom, self._look.steps)
+        window = self._cut // ZOOM ** (self._look.steps - zoom)
+        window = min(window, len(self._look.spans(zoom)) - 1)
+        shown = self._look, zoom, window, threads, edits, self._note()
+        return View(*shown, tuple(removed), self._by_thread)
 
     def _note(self) -> str:
         """How this compares with the other way to run it."""
         ours, slow = self._edited.run, self._serial.run
         if not self._hiding:
             return (
-                "one unit at a time, no latency hiding"
+                "the same instructions one unit at a time"
                 if ours.blocked
-                else f"one unit at a time; with its own tokens {ours.cycles:,} cycles, "
+                else f"the same instructions one unit at a time; with its own tokens "
+                f"{ours.cycles:,} cycles, "
                 f"the matrix unit used {ours.utilisation:.1%}"
             )
-        own = f"one unit at a time: {slow.cycles:,} cycles, {slow.utilisation:.1%}"
+        own = f"the same instructions one unit at a time: {slow.cycles:,} cycles"
         if ours.blocked or not ours.cycles:
             return own
-        return f"{own}; latency hiding makes it {slow.cycles / ours.cycles:.2f} times as fast"
+        return f"{own}; as it runs {slow.cycles / ours.cycles:.2f} times as fast"
 
     def scene(self) -> Scene:
         """The lanes, queues, legend and verdict of the window."""
         return gantt_scene(self._view())
 
     def ascii(self) -> str:
-        """Lanes of letters, cycles, how busy each unit is, the verdict."""
+        """Lanes of letters, cycles, how busy each unit is, removed tokens, the verdict."""
         view = self._view()
         lanes = [f"{unit.value:8}{lane_text(view, unit)}" for unit in Unit]
         keys = "  ".join(_keys(view))
-        return "\n".join([title(view), view.note, "", *lanes, "", keys, "", *self._verdict()[:10]])
+        below = [*removed_text(view), *self._verdict()[:10]]
+        return "\n".join([title(view), view.note, "", *lanes, "", keys, "", *below])
 
     def _verdict(self) -> list[str]:
-        return [p for line in verdict_lines(self._look) for p in wrap(line, 96)]
+        return [p for line in self._look.sentences for p in wrap(line, 96)]
 
     def layout(self) -> Layout:
         """What to colour, the window, the four flags; the instructions and the verdict."""
@@ -106,47 +133,51 @@ class TokenGantt(Visual):
         links = {f"line:{n}": (f"i:{n}",) for n in shown} | {
             f"i:{n}": (f"line:{n}",) for n in shown
         }
-        parts = [p for line in verdict_lines(self._look) for p in wrap(line, COLUMNS)]
+        parts = [p for line in self._look.sentences for p in wrap(line, COLUMNS)]
         return Layout(
-            controls=tuple(self._controls()),
-            frames=gantt_frames(view),
+            controls=tuple(self._controls(view)),
+            frames=gantt_frames(view) if view.exact else column_frames(view),
             links=links,
             panels=(
                 Panel("instructions", self._lines(view, shown)),
                 Panel("verdict", tuple(CodeLine(part) for part in parts)),
             ),
-            selectable="i:",
+            selectable="i:" if view.exact else "c:",
         )
 
-    def _controls(self) -> list[Control]:
+    def _controls(self, view: View) -> list[Control]:
         found: list[Control] = [Toggle("hiding", "latency hiding", self._hiding)]
         if max(self._threads) >= 0:
             found.append(Select("colour", "colour", COLOURS, COLOURS[self._by_thread]))
-        last = len(self._look.spans) - 1
-        if last:
-            found.append(Slider("window", "window", 0, last, min(self._window, last)))
+        if self._look.steps:
+            found.append(Slider("zoom", "zoom", 0, self._look.steps, view.zoom))
+        if len(view.spans) > 1:
+            found.append(Slider("window", "window", 0, len(view.spans) - 1, view.window))
         for flag, name in FLAGS.items():
             tip = f"drop or add {flag} of the selected instruction"
             found.append(Button(flag, name, self._hiding, tip))
-        edited = self.program != self._original
+        edited = self.program != self._given.program
         return [*found, Button("restore", "restore all", edited, "the tokens as they were given")]
 
     def _shown(self, view: View) -> list[int]:
         """The instructions that are listed: of the window, edited, and where units are stuck."""
-        within = {e.index for e in view.events} | set(view.changed)
-        if view.last:
+        within = set(view.changed)
+        if view.exact:
+            within |= {e.index for e in view.events}
+        if view.span.last:
             within |= {b.index for b in self._look.run.blocked}
         return sorted(within)
 
     def _lines(self, view: View, shown: list[int]) -> tuple[CodeLine, ...]:
         """The instructions as text, numbered; edited ones and those that never run are marked."""
-        program, events = self._look.program, self._look.events
-        lines = text(program, self.config).split("\n")[-len(program.instructions) :]
+        seen = self._look
 
         def note(n: int) -> str:
-            return "removed" if n in view.changed else "" if n in events else "later"
+            return "removed" if n in view.changed else "" if seen.event(n) else "later"
 
-        return tuple(CodeLine(f"{n:4}  {lines[n]}", f"line:{n}", note(n)) for n in shown)
+        if not shown:
+            return (CodeLine("zoom in, or click a column, to see them", note="later"),)
+        return tuple(CodeLine(f"{n:4}  {seen.lines[n]}", f"line:{n}", note(n)) for n in shown)
 
     # --- what happens ---
 
@@ -154,15 +185,19 @@ class TokenGantt(Visual):
         """A control or a click. What is refused changes nothing."""
         match name:
             case "hiding":
-                self._hiding, self._window = bool(value), 0
+                self._hiding, self._zoom, self._cut = bool(value), 0, 0
             case "colour":
                 if value not in COLOURS:
                     raise ArgumentError(f"colour {value!r}", f"one of {', '.join(COLOURS)}")
                 self._by_thread = value == COLOURS[1]
             case "window":
-                self._window = number("window", value, len(self._look.spans) - 1)
+                view = self._view()
+                window = number("window", value, len(view.spans) - 1)
+                self._cut = window * ZOOM ** (self._look.steps - view.zoom)
+            case "zoom":
+                self._zoom = number("zoom", value, self._look.steps)
             case "restore":
-                self._edited = look(self._original, self.config)
+                self._edited = self._given
                 return "the tokens are as they were given"
             case "click":
                 return self._click(str(value))
@@ -184,20 +219,43 @@ class TokenGantt(Visual):
         match key.split(":"):
             case ["f", n, flag] if n.isdecimal():
                 return self._toggle([(int(n), flag)])
-            case ["k", _, _]:
-                return self._toggle(self._ends(key))
+            case ["k", name, n] if n.isdecimal():
+                return self._toggle(self._ends(name, int(n)))
+            case ["x", name, n] if n.isdecimal():
+                return self._toggle(self._dropped(name, int(n)))
+            case ["c", n] if n.isdecimal():
+                return self._zoom_in(int(n))
             case ["i", n] if n.isdecimal():
                 return self._describe(int(n))
             case _:
                 return ""
 
-    def _ends(self, key: str) -> list[tuple[int, str]]:
-        """The push and the pop of a token: k:l2g:0 -> [(3, "push_next"), (5, "pop_prev")]"""
-        for t in self._edited.tokens:
-            if key == f"k:{t.queue.value}:{t.number}":
-                pushed, popped = ENDS[t.queue]
+    def _ends(self, name: str, number: int) -> list[tuple[int, str]]:
+        """The push and the pop of a token: l2g, 0 -> [(3, "push_next"), (5, "pop_prev")]"""
+        for queue, tokens in self._edited.tokens.items():
+            if queue.value == name and number < len(tokens):
+                t, (pushed, popped) = tokens.token(number), ENDS[queue]
                 return [(n, flag) for n, flag in ((t.push, pushed), (t.pop, popped)) if n >= 0]
-        raise ArgumentError(f"token {key!r}", "the program has no such token")
+        raise ArgumentError(f"token {number} of {name}", "the program has no such token")
+
+    def _dropped(self, name: str, number: int) -> list[tuple[int, str]]:
+        """The ends of a removed token that were dropped."""
+        for t in removed_tokens(self._given, self.program):
+            if (t.queue.value, t.number) == (name, number):
+                edits = changed(self.program, self._given.program)
+                ends = zip((t.push, t.pop), ENDS[t.queue], strict=True)
+                return [(n, flag) for n, flag in ends if flag in edits.get(n, ())]
+        raise ArgumentError(f"token {number} of {name}", "it was not removed")
+
+    def _zoom_in(self, column: int) -> str:
+        """Show the instructions that run in the middle of a column."""
+        view = self._view()
+        if view.exact or column >= len(view.columns.started):
+            raise ArgumentError(f"column {column}", "the picture has no such column")
+        middle = float(view.columns.edges[column : column + 2].mean())
+        self._zoom, self._cut = self._look.steps, bisect_right(self._look.cuts, middle) - 1
+        self.selected = ""
+        return ""
 
     def _toggle(self, flags: list[tuple[int, str]]) -> str:
         """Turn flags round on a copy, simulate and verify it; say what that means."""
@@ -215,7 +273,7 @@ class TokenGantt(Visual):
             done.append(f"{'added' if there else 'dropped'} {flag} of {label(program, n)}")
         self._edited = look(program, self.config)
         self.selected = f"i:{flags[0][0]}"
-        return "\n".join([*done, *verdict_lines(self._edited)[:3]])
+        return "\n".join([*done, *self._edited.sentences[:3]])
 
     def _describe(self, n: int) -> str:
         """What an instruction is, when it ran, and what it waited for."""
@@ -224,7 +282,7 @@ class TokenGantt(Visual):
             raise ArgumentError(
                 f"instruction {n}", f"the last is {len(self.program.instructions) - 1}"
             )
-        event = seen.events.get(n)
+        event = seen.event(n)
         if event is None:
             why = [str(b) for b in seen.run.blocked if b.index == n]
             return why[0] if why else f"{label(seen.program, n)} never runs"
@@ -259,20 +317,13 @@ def lane_text(view: View, unit: Unit) -> str:
 
     A character is what lasts longest in its part of the time; ! is waiting for ever.
     """
-    begin, end = view.span
-    edges = [begin + (end - begin) * cell / ACROSS for cell in range(ACROSS + 1)]
-    cells: list[dict[str, float]] = [{" ": 0} for _ in range(ACROSS)]
-    for s in view.segments:
-        if s.unit is not unit:
-            continue
-        name = mnemonic(view.look.program.instructions[s.index])
-        mark = WAITING if s.stall else appearance(name)[1]
-        for cell, (low, high) in zip(cells, pairwise(edges), strict=True):
-            part = min(s.end, high) - max(s.begin, low)
-            if part > 0:
-                cell[mark] = cell.get(mark, 0) + part
-    stuck = view.last and any(b.unit is unit for b in view.look.run.blocked)
-    lane = "".join(max(cell, key=lambda c: cell[c]) for cell in cells)
+    letters = [appearance(name)[1] for name in view.look.names]
+    columns = columns_of(view.look, view.span, ACROSS, letters)
+    shares = {" ": np.zeros(ACROSS), **columns.work[unit]}
+    shares[WAITING] = np.sum([*columns.waits[unit].values()], axis=0)
+    longest: list[int] = np.argmax([*shares.values()], axis=0).tolist()
+    lane = "".join(list(shares)[n] for n in longest)
+    stuck = view.span.last and any(b.unit is unit for b in view.look.run.blocked)
     return (f"{lane}{STUCK}" if stuck else lane).rstrip()
 
 

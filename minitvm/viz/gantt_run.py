@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import count
 
 import numpy as np
 
@@ -20,7 +21,9 @@ from minitvm.accel import (
     Verdict,
     explain,
     label,
+    mnemonic,
     simulate,
+    text,
     verify,
     witness,
 )
@@ -28,13 +31,14 @@ from minitvm.base import ArgumentError
 
 from .accelerator_use import Ints, Use
 
-MOST = 60  # instructions of a window
+MOST = 60  # instructions of a window that shows each
+ZOOM = 4  # windows that become one at each step of zooming out
 MOST_THREADS = 4
 SPACE = 1 << 16  # elements that a memory has at most
 SEVERAL = 1 << 8  # instead of a thread
 MOST_FAULTS = 4  # lines of a verdict
 MOST_STEPS = 10  # instructions of a witness order that are written out
-QUEUES = tuple(Queue)
+UNITS, QUEUES = tuple(Unit), tuple(Queue)
 FLAGS = {  # what an instruction's flag is called here: where the other unit's lane is
     "pop_prev": "pop ↑",
     "pop_next": "pop ↓",
@@ -64,6 +68,25 @@ class Token:
     taken: int
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Tokens:
+    """The tokens of a queue as columns, in their order: the i-th pop takes the i-th push."""
+
+    queue: Queue
+    push: Ints
+    pop: Ints
+    sent: Ints
+    taken: Ints
+
+    def __len__(self) -> int:
+        return len(self.push)
+
+    def token(self, number: int) -> Token:
+        """The number-th of them."""
+        columns = (self.push, self.pop, self.sent, self.taken)
+        return Token(self.queue, number, *(int(column[number]) for column in columns))
+
+
 @dataclass(frozen=True, slots=True)
 class Segment:
     """A stretch of a unit's time: it runs an instruction, or waits with it for `stall`."""
@@ -75,6 +98,20 @@ class Segment:
     stall: Stall | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A window, [begin, end) in cycles; the last one has what begins at its end, too."""
+
+    begin: int
+    end: int
+    last: bool
+
+    def meets(self, begin: Ints, end: Ints) -> list[int]:
+        """The positions of the stretches from begin to end that are seen in it."""
+        seen = ((begin < self.end) | self.last) & ((end > self.begin) | (begin >= self.begin))
+        return np.flatnonzero(seen).tolist()
+
+
 @dataclass(frozen=True, eq=False)
 class Look:
     """A program, what came of it, and whether its tokens say enough."""
@@ -82,54 +119,104 @@ class Look:
     program: Program
     config: Config
     run: Run
-    verdict: Verdict
 
     @cached_property
-    def events(self) -> dict[int, Event]:
-        """Those that ran, by the number of the instruction."""
-        return {event.index: event for event in self.run.trace}
+    def verdict(self) -> Verdict:
+        """Whether the tokens say enough."""
+        return verify(self.program, self.config)
 
     @cached_property
-    def tokens(self) -> tuple[Token, ...]:
-        """All tokens, those of l2g first; the i-th pop of a queue takes the i-th push."""
-        return tuple(t for q in range(len(QUEUES)) for t in _matched(self, q))
+    def sentences(self) -> list[str]:
+        """The verdict in words."""
+        return verdict_lines(self)
 
     @cached_property
-    def segments(self) -> tuple[Segment, ...]:
-        """What each unit does when, in the order of the instructions."""
-        last = [s for event in self.run.trace for s in _segments(event)]
-        ends = {unit: max((s.end for s in last if s.unit is unit), default=0) for unit in Unit}
-        stuck = [
-            Segment(b.unit, ends[b.unit], self.run.cycles, b.index, b.waits_for)
+    def table(self) -> dict[str, Ints]:
+        """The instructions that ran as columns, as Trace.table() gives them."""
+        columns = self.run.trace.table().items()
+        return {name: column.astype(np.int64, copy=False) for name, column in columns}
+
+    @cached_property
+    def lines(self) -> list[str]:
+        """The instructions as text, one a line."""
+        return text(self.program, self.config).split("\n")[-len(self.program.instructions) :]
+
+    @cached_property
+    def names(self) -> list[str]:
+        """The mnemonic of each instruction."""
+        return [mnemonic(instruction) for instruction in self.program.instructions]
+
+    def event(self, n: int) -> Event | None:
+        """The n-th instruction, if it ran."""
+        at = int(np.searchsorted(self.table["index"], n))
+        there = at < len(self.run.trace) and int(self.table["index"][at]) == n
+        return self.run.trace[at] if there else None
+
+    def events(self, span: Span) -> list[Event]:
+        """The instructions that run in a window, in the order of their numbers."""
+        seen = span.meets(self.table["start"], self.table["end"])
+        return [self.run.trace[at] for at in seen]
+
+    @cached_property
+    def tokens(self) -> dict[Queue, Tokens]:
+        """The tokens of each queue."""
+        return {queue: _matched(self, q) for q, queue in enumerate(QUEUES)}
+
+    def segments(self, span: Span) -> list[Segment]:
+        """What each unit does in a window, in the order of the instructions."""
+        t = self.table
+        since, until = t["start"] - t["fetch"] - t["tokens"] - t["channel"], t["end"] + t["room"]
+        near = [self.run.trace[at] for at in span.meets(since, until)]
+        found = [s for event in near for s in _segments(event)]
+        found += [
+            Segment(b.unit, self.done(b.unit), self.run.cycles, b.index, b.waits_for)
             for b in self.run.blocked
         ]
-        return (*last, *stuck)
+        ends = (np.array([getattr(s, side) for s in found]) for side in ("begin", "end"))
+        return [found[at] for at in span.meets(*ends)]
+
+    def done(self, unit: Unit) -> int:
+        """The cycle from which on a unit does nothing more, or waits for ever."""
+        mine = self.table["unit"] == UNITS.index(unit)
+        return int((self.table["end"] + self.table["room"])[mine].max(initial=0))
 
     @cached_property
-    def spans(self) -> tuple[tuple[int, int], ...]:
-        """The windows, [begin, end) in cycles, in each of which about MOST instructions start."""
-        starts = np.sort(self.run.trace.table()["start"]).tolist()
-        cuts = sorted({0, *starts[MOST : -(MOST // 2) : MOST]})
-        return tuple(zip(cuts, [*cuts[1:], self.run.cycles], strict=True))
+    def cuts(self) -> list[int]:
+        """The cycles in which windows begin, in each of which about MOST instructions start."""
+        starts = np.sort(self.table["start"]).tolist()
+        return sorted({0, *starts[MOST : -(MOST // 2) : MOST]})
+
+    @property
+    def steps(self) -> int:
+        """How often one can zoom in, from the whole program to windows of MOST instructions."""
+        return next(n for n in count() if ZOOM**n >= len(self.cuts))
+
+    def spans(self, zoom: int) -> tuple[Span, ...]:
+        """The windows at a zoom: 0 for the whole program, `steps` for MOST instructions each."""
+        cuts = self.cuts[:: ZOOM ** (self.steps - zoom)]
+        return tuple(
+            Span(begin, end, begin == cuts[-1])
+            for begin, end in zip(cuts, [*cuts[1:], self.run.cycles], strict=True)
+        )
 
 
 def look(program: Program, config: Config) -> Look:
-    """Simulate and verify a program. ArgumentError for addresses that do not exist."""
-    return Look(program, config, simulate(program, config), verify(program, config))
+    """Simulate a program. ArgumentError for addresses that do not exist."""
+    return Look(program, config, simulate(program, config))
 
 
-def _matched(look: Look, q: int) -> Iterator[Token]:
+def _matched(look: Look, q: int) -> Tokens:
     """The tokens of one queue."""
     wires = look.program.wires
     pushes = [n for n, wire in enumerate(wires) if q in wire.pushes]
     pops = [n for n, wire in enumerate(wires) if q in wire.pops]
-    for number in range(max(len(pushes), len(pops))):
-        push = pushes[number] if number < len(pushes) else -1
-        pop = pops[number] if number < len(pops) else -1
-        source, target = look.events.get(push), look.events.get(pop)
-        sent = -1 if source is None else source.end
-        taken = -1 if target is None else target.start - dict(target.stalls).get(Stall.CHANNEL, 0)
-        yield Token(QUEUES[q], number, push, pop, sent, taken)
+    most = max(len(pushes), len(pops))
+    push = np.array(pushes + [-1] * (most - len(pushes)), np.int64)
+    pop = np.array(pops + [-1] * (most - len(pops)), np.int64)
+    t = look.table
+    times = np.full((2, len(wires) + 1), -1, np.int64)  # the last one is that of instruction -1
+    times[:, t["index"]] = t["end"], t["start"] - t["channel"]
+    return Tokens(QUEUES[q], push, pop, times[0, push], times[1, pop])
 
 
 def _segments(event: Event) -> Iterator[Segment]:
@@ -157,22 +244,33 @@ def virtual_threads(found: Sequence[Use]) -> tuple[int, ...]:
         return (-1,) * len(found)
     thread = [names.get(root, -1) for root in linked]
     for memory in (Memory.OUT, Memory.WGT):
+        keys = [use.elements(memory).tobytes() for use in found]
         owner = np.full(SPACE, -1, np.int64)
-        for n, use in enumerate(found):
-            elements = use.elements(memory)
-            if linked[n] >= 0:
-                other = (owner[elements] >= 0) & (owner[elements] != thread[n])
-                owner[elements] = np.where(other, SEVERAL, thread[n])
-        for n, use in enumerate(found):
-            owners = np.unique(owner[use.elements(memory)])
-            if thread[n] < 0 and len(owners) == 1 and owners[0] != SEVERAL:
-                thread[n] = int(owners[0])
+        for key, t in dict.fromkeys(
+            (k, names[r]) for k, r in zip(keys, linked, strict=True) if r >= 0
+        ):
+            elements = np.frombuffer(key, np.int64)
+            other = (owner[elements] >= 0) & (owner[elements] != t)
+            owner[elements] = np.where(other, SEVERAL, t)
+        only = {key: _only(owner[np.frombuffer(key, np.int64)]) for key in dict.fromkeys(keys)}
+        thread = [only[key] if t < 0 else t for key, t in zip(keys, thread, strict=True)]
     return tuple(thread)
 
 
+def _only(owners: Ints) -> int:
+    """The thread that owns all of them, -1 if there is none."""
+    found = np.unique(owners)
+    return int(found[0]) if len(found) == 1 and found[0] != SEVERAL else -1
+
+
 def _linked(elements: Sequence[Ints]) -> list[int]:
-    """Equal numbers for those that share an element, perhaps through others; -1 for no elements."""
-    parent = list(range(len(elements)))
+    """Equal numbers for those that share an element, perhaps through others; -1 for no elements.
+
+    Most programs use the same few sets of elements over and over: each set is looked at once.
+    """
+    keys = [mine.tobytes() for mine in elements]
+    numbers = {key: n for n, key in enumerate(dict.fromkeys(keys))}
+    parent = list(range(len(numbers)))
     owner = np.full(SPACE, -1, np.int64)
 
     def root(n: int) -> int:
@@ -181,12 +279,14 @@ def _linked(elements: Sequence[Ints]) -> list[int]:
             n = parent[n]
         return n
 
-    for n, mine in enumerate(elements):
+    for key, n in numbers.items():
+        mine = np.frombuffer(key, np.int64)
         for other in np.unique(owner[mine]).tolist():
             if other >= 0:
                 parent[root(other)] = root(n)
         owner[mine] = n
-    return [root(n) if len(mine) else -1 for n, mine in enumerate(elements)]
+    roots = {key: root(n) if key else -1 for key, n in numbers.items()}
+    return [roots[key] for key in keys]
 
 
 # --- tokens ---------------------------------------------------------------------------------------
@@ -214,6 +314,22 @@ def changed(program: Program, original: Program) -> dict[int, tuple[str, ...]]:
         if a is not b
     }
     return {n: flags for n, flags in found.items() if flags}
+
+
+def removed_tokens(given: Look, edited: Program) -> list[Token]:
+    """The tokens of the given program of which an edit dropped the push or the pop."""
+    dropped = {
+        (n, flag)
+        for n, flags in changed(edited, given.program).items()
+        for flag in flags
+        if not getattr(edited.instructions[n].flags, flag)
+    }
+    found: list[Token] = []
+    for queue, tokens in given.tokens.items():
+        pushed, popped = ([n for n, flag in dropped if flag == end] for end in ENDS[queue])
+        gone = np.isin(tokens.push, pushed) | np.isin(tokens.pop, popped)
+        found += [tokens.token(number) for number in np.flatnonzero(gone).tolist()]
+    return found
 
 
 def verdict_lines(look: Look) -> list[str]:

@@ -5,85 +5,90 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from itertools import pairwise
+from itertools import groupby, pairwise
+from operator import itemgetter
 
-from minitvm.accel import Event, Queue, Stall, Unit
+from minitvm.accel import Event, Stall, Unit
 
-from .gantt_run import ENDS, Token, verdict_lines
+from .gantt_columns import column_shapes, share_shapes, zoomed_out_note
+from .gantt_run import QUEUES, UNITS
+from .gantt_shares import TOKENS, most_within
+from .gantt_tokens import arrows, cross, disc, flags, removed_arrows
 from .gantt_view import (
+    LANE,
     LEFT,
     STUCK,
     THREADS,
+    TOP,
+    WAITS,
     WIDTH,
     View,
     appearance,
+    lane,
     moments,
     names_of,
     queue_depth,
+    removed_text,
     title,
 )
 from .kinds import ink
-from .scene import (
-    Circle,
-    Group,
-    Line,
-    Rect,
-    Scene,
-    Shape,
-    Text,
-    shifted,
-    text_width,
-    wrapped,
-)
+from .scene import Group, Line, Rect, Scene, Shape, Text, shifted, text_width, wrapped
 
-TOP = 66  # pixels, as all of these
-LANE, GAP = 40, 46  # the height of a lane, the room between lanes for arrows
-NOP, FLAG = 7, 4  # a nop's width, a flag's radius
-QUEUE, LINE = 20, 17  # the height of a queue, of a line of text
-UNITS, QUEUES = tuple(Unit), tuple(Queue)
-WAITS = {  # what the hatching of waiting says
-    "tokens": ("faint", "waits for a token"),
-    Stall.CHANNEL: ("bind", "waits for DRAM"),
-    Stall.FETCH: ("unroll", "waits to be fetched"),
-    Stall.ROOM: ("tensorize", "waits for room"),
-}
-CORNERS = {  # where on its box a flag is: 0 left, 1 right; 0 top, 1 bottom
-    "pop_prev": (0, 0),
-    "pop_next": (0, 1),
-    "push_prev": (1, 0),
-    "push_next": (1, 1),
-}
-
-
-def lane(unit: Unit) -> float:
-    """The upper edge of a unit's lane."""
-    return TOP + UNITS.index(unit) * (LANE + GAP)
-
-
+NOP = 7  # pixels, as all of these: a nop's width
+QUEUE, LINE, NUMBER = 20, 17, 15  # the heights of a queue, of lines of text, also in a box
 BOTTOM = lane(Unit.STORE) + LANE
 
 
 def gantt_scene(view: View) -> Scene:
     """The lanes, what is between them, the queues of tokens, a legend and the verdict."""
     head = title(view)
-    boxes = _boxes(view)
     shapes: list[Shape] = [Text(12, 20, head, bold=True), Text(12, 39, view.note, "soft", 12)]
     shapes += _lanes(view)
-    shapes += _waits(view, boxes)
-    shapes += [_group(view, event, boxes[event.index]) for event in view.events]
-    shapes += _stuck(view, boxes)
-    shapes += _arrows(view, boxes)
-    shapes += _flags(view, boxes)
+    shapes += _exact(view) if view.exact else _zoomed_out(view)
     shapes += _axis(view)
-    queues, y = _queues(view, BOTTOM + 44)
+    top = BOTTOM + 44
+    if not view.exact:
+        shapes.append(Text(12, top + 8, zoomed_out_note(view), "soft", 12))
+        top += LINE
+    queues, y = _queues(view, top)
     legend, y = _legend(view, y + 26)
     verdict, y = _verdict(view, y + 24)
-    cursors = [
-        Rect(view.x(t) - 1, TOP - 10, 2, BOTTOM - TOP + 20, "hidden", f"t:{t}")
-        for t in moments(view)
-    ]
-    shapes += [*queues, *legend, *verdict, *cursors]
-    return Scene(WIDTH, y, tuple(shapes), head, "\n".join([view.note, *verdict_lines(view.look)]))
+    shapes += [*queues, *legend, *verdict, *_cursors(view)]
+    about = [view.note, *removed_text(view), *view.look.sentences]
+    return Scene(WIDTH, y, tuple(shapes), head, "\n".join(about))
+
+
+def _exact(view: View) -> Iterator[Shape]:
+    """Instructions, waiting and tokens one by one."""
+    boxes = _boxes(view)
+    yield from _waits(view, boxes)
+    yield from (_group(view, event, boxes[event.index]) for event in view.events)
+    yield from _stuck(view, boxes)
+    yield from arrows(view, boxes)
+    yield from removed_arrows(view, boxes)
+    yield from flags(view, boxes)
+
+
+def _zoomed_out(view: View) -> Iterator[Shape]:
+    """Shares of the time; of single instructions those that were edited or never run."""
+    yield from share_shapes(view)
+    yield from column_shapes(view)
+    events = (event for n in view.changed if (event := view.look.event(n)) is not None)
+    boxes = {e.index: (view.x(e.start), view.x(e.end)) for e in events if _within(view, e)}
+    yield from _stuck(view, boxes)
+    yield from removed_arrows(view, boxes)
+    yield from flags(view, boxes)
+
+
+def _within(view: View, event: Event) -> bool:
+    return view.span.begin <= event.start <= view.span.end
+
+
+def _cursors(view: View) -> Iterator[Shape]:
+    """For each moment that is played a line that its frame marks."""
+    times = moments(view) if view.exact else view.columns.edges[:-1].tolist()
+    for t in times:
+        yield Rect(view.x(t) - 1, TOP - 10, 2, BOTTOM - TOP + 20, "hidden", f"t:{t:g}")
 
 
 # --- lanes ----------------------------------------------------------------------------------------
@@ -97,14 +102,14 @@ def _lanes(view: View) -> Iterator[Shape]:
         share = run.busy[unit] / run.cycles if run.cycles else 0.0
         yield Text(12, y + 17, unit.value, bold=True)
         yield Text(12, y + 33, f"{share:.0%} busy", "soft", 12)
-        yield Rect(LEFT, y, view.x(view.span[1]) - LEFT, LANE, "frame")
+        yield Rect(LEFT, y, view.right - LEFT, LANE, "frame")
 
 
 def _boxes(view: View) -> dict[int, tuple[float, float]]:
     """Left and right edge of each instruction; what takes no time stands before its moment."""
     instant = Counter((e.unit, e.start) for e in view.events if e.start == e.end)
     boxes: dict[int, tuple[float, float]] = {}
-    before: dict[Unit, int] = {}
+    before: dict[Unit, list[int]] = {unit: [] for unit in UNITS}
     for e in view.events:
         left, right = view.x(e.start), view.x(e.end)
         if e.start == e.end:
@@ -112,15 +117,17 @@ def _boxes(view: View) -> dict[int, tuple[float, float]]:
             instant[e.unit, e.start] -= 1
             right = left + NOP
         boxes[e.index] = left, max(right, left + 2)
-        if e.unit in before:  # an instruction makes room for a nop at its end
-            start, end = boxes[before[e.unit]]
-            boxes[before[e.unit]] = start, max(start + 2, min(end, left))
-        before[e.unit] = e.index
+        for n in reversed(before[e.unit]):  # instructions make room for a nop at their end
+            start, end = boxes[n]
+            if end <= left:
+                break
+            boxes[n] = start, max(start + 2, min(end, left))
+        before[e.unit].append(e.index)
     return boxes
 
 
 def _group(view: View, event: Event, box: tuple[float, float]) -> Group:
-    """One instruction: a box with its letter, and its thread's number where there is room."""
+    """One instruction: a box with its letter, its thread and its number where there is room."""
     kind, letter = appearance(event.name)
     thread = view.threads[event.index]
     if view.by_thread:
@@ -129,9 +136,14 @@ def _group(view: View, event: Event, box: tuple[float, float]) -> Group:
     text = f"{letter}{thread}" if thread >= 0 else letter
     text = text if text_width(text, 12) < right - left - 4 else letter
     shapes: list[Shape] = [Rect(left, lane(event.unit), right - left, LANE, kind)]
-    if text_width(text, 12) < right - left + 1 - 2 * (event.start < event.end):
-        at = (left + right) / 2, lane(event.unit) + 25
-        shapes.append(Text(*at, text, ink(kind), 12, "middle"))
+    room = right - left + 1 - 2 * (event.start < event.end)
+    number = str(event.index)
+    lines = [text] if text_width(text, 12) < room else []
+    lines += [number] if text_width(number, 12) + 3 < room else []
+    first = lane(event.unit) + 25 - NUMBER / 2 * (len(lines) - 1)
+    for n, part in enumerate(lines):
+        at = (left + right) / 2, first + NUMBER * n
+        shapes.append(Text(*at, part, ink(kind), 12, "middle"))
     return Group(tuple(shapes), f"i:{event.index}", _tip(event, thread))
 
 
@@ -148,7 +160,7 @@ def _waits(view: View, boxes: Mapping[int, tuple[float, float]]) -> Iterator[Sha
         left, right = view.x(s.begin), view.x(s.end)
         if s.index in boxes and s.stall is not Stall.ROOM:
             right = max(left, min(right, boxes[s.index][0]))
-        kind = WAITS.get(s.stall, WAITS["tokens"])[0]
+        kind = WAITS.get(s.stall, WAITS[TOKENS])[0]
         tip = f"{s.unit.value} waits for {s.stall.value} before {s.index}, {s.end - s.begin} cycles"
         yield Rect(left, lane(s.unit) + 6, right - left, LANE - 12, kind, f"w:{s.index}", tip)
         if text_width(s.stall.value, 12) < right - left - 4:
@@ -158,10 +170,10 @@ def _waits(view: View, boxes: Mapping[int, tuple[float, float]]) -> Iterator[Sha
 
 def _stuck(view: View, boxes: dict[int, tuple[float, float]]) -> Iterator[Shape]:
     """The units that wait for ever; their boxes get edges, too."""
-    if not view.last:
+    if not view.span.last:
         return
     for b in view.look.run.blocked:
-        left, y = view.x(view.span[1]) + 16, lane(b.unit)
+        left, y = view.right + 16, lane(b.unit)
         if b.index not in boxes:  # one that waits for room has run
             boxes[b.index] = left, left + STUCK - 16
         box = Rect(left, y, STUCK - 16, LANE, "guard")
@@ -171,66 +183,6 @@ def _stuck(view: View, boxes: dict[int, tuple[float, float]]) -> Iterator[Shape]
             for n, part in enumerate(text)
         ]
         yield Group((box, *lines), f"i:{b.index}", str(b))
-
-
-# --- tokens ---------------------------------------------------------------------------------------
-
-
-def _corner(
-    view: View, n: int, flag: str, boxes: Mapping[int, tuple[float, float]]
-) -> tuple[float, float]:
-    """Where the flag of an instruction is drawn: near its corner, beside that of its neighbour."""
-    at_end, below = CORNERS[flag]
-    left, right = boxes[n]
-    inset = min(FLAG + 1, (right - left) / 4)
-    x = right - inset if at_end else left + inset
-    return x, lane(UNITS[view.look.program.wires[n].unit]) + LANE * below
-
-
-def _arrows(view: View, boxes: Mapping[int, tuple[float, float]]) -> Iterator[Shape]:
-    """Tokens from the push to the pop; those for a free place are dashed."""
-    for t in view.look.tokens:
-        if t.push not in boxes or t.pop not in boxes or t.sent < 0:
-            continue
-        pushed, popped = ENDS[t.queue]
-        start, end = _corner(view, t.push, pushed, boxes), _corner(view, t.pop, popped, boxes)
-        kind = "arrow" if pushed == "push_next" else "dashed"
-        yield Line(
-            (start, _before(start, end)), kind, f"k:{t.queue.value}:{t.number}", _said(t), True
-        )
-
-
-def _before(start: tuple[float, float], end: tuple[float, float]) -> tuple[float, float]:
-    """The point of an arrow, at the edge of the flag it leads to."""
-    length = max(math.dist(start, end), 1e-9)
-    part = max(0.0, 1 - (FLAG + 1) / length)
-    return start[0] + (end[0] - start[0]) * part, start[1] + (end[1] - start[1]) * part
-
-
-def _said(t: Token) -> str:
-    taken = f"popped by {t.pop} in cycle {t.taken:,}" if t.taken >= 0 else "never popped"
-    return f"token {t.number} of {t.queue.value}: pushed by {t.push} in cycle {t.sent:,}, {taken}"
-
-
-def _flags(view: View, boxes: Mapping[int, tuple[float, float]]) -> Iterator[Shape]:
-    """A disc for each pop and push, those that were dropped too."""
-    instructions = view.look.program.instructions
-    for n in boxes:
-        for flag in CORNERS:
-            there = getattr(instructions[n].flags, flag)
-            differs = flag in view.changed.get(n, ())
-            if there or differs:
-                state = "" if not differs else "added" if there else "dropped"
-                disc = _disc(*_corner(view, n, flag, boxes), flag, state)
-                tip = f"{n}: {flag}, {state or 'click to drop'}"
-                yield Group(disc, f"f:{n}:{flag}", tip)
-
-
-def _disc(x: float, y: float, flag: str, state: str = "") -> tuple[Shape, ...]:
-    """A push is a filled disc, a pop a ring; dropped ones are dashed, added ones pink."""
-    kind = {"added": "pink", "dropped": "guard"}.get(state, "start")
-    outer = Circle(x, y, FLAG, kind)
-    return (outer,) if "push" in flag or state == "dropped" else (outer, Circle(x, y, 2, "paper"))
 
 
 # --- below the lanes ------------------------------------------------------------------------------
@@ -245,13 +197,14 @@ def ticks(begin: float, end: float, most: int) -> list[int]:
 
 
 def _axis(view: View) -> Iterator[Shape]:
-    begin, end = view.span
-    right = view.x(end)
+    begin, end = view.span.begin, view.span.end
+    right = view.right
     yield Line(((LEFT, BOTTOM + 10), (right, BOTTOM + 10)), "axis")
     for cycle in ticks(begin, end, 9):
         x = view.x(cycle)
         yield Line(((x, BOTTOM + 10), (x, BOTTOM + 15)), "axis")
-        yield Text(x, BOTTOM + 29, f"{cycle:,}", size=12, anchor="middle")
+        half = text_width(f"{cycle:,}", 12) / 2
+        yield Text(min(x, WIDTH - half), BOTTOM + 29, f"{cycle:,}", size=12, anchor="middle")
     yield Text(12, BOTTOM + 29, "cycle", "soft", 12)
 
 
@@ -261,18 +214,20 @@ def _queues(view: View, top: float) -> tuple[list[Shape], float]:
     for n, queue in enumerate(QUEUES):
         base = top + (n + 1) * QUEUE
         steps = queue_depth(view, queue)
+        if not view.exact:
+            alike = groupby(most_within(steps, view.columns.edges), key=itemgetter(1))
+            steps = [next(group) for _, group in alike]
         most = max((count for _, count in steps), default=0)
         shapes.append(Text(12, base - 3, f"in {queue.value}", "soft", 12))
-        shapes.append(Line(((LEFT, base), (view.x(view.span[1]), base)), "grid"))
-        for (t, count), (after, _) in pairwise([*steps, (view.span[1], 0)]):
+        shapes.append(Line(((LEFT, base), (view.right, base)), "grid"))
+        for (t, count), (after, _) in pairwise([*steps, (view.span.end, 0)]):
             if count:
                 high = (QUEUE - 5) * count / most
                 left, right = view.x(t), view.x(after)
-                tip = f"{count} in {queue.value} from cycle {t:,} to {after:,}"
+                tip = f"{count} in {queue.value} from cycle {t:,.0f} to {after:,.0f}"
                 shapes.append(Rect(left, base - high, right - left, high, "pale_blue", tip=tip))
         if most:
-            at = view.x(view.span[1]) + 4
-            shapes.append(Text(at, base - 3, str(most), "soft", 12))
+            shapes.append(Text(view.right + 4, base - 3, str(most), "soft", 12))
     return shapes, top + len(QUEUES) * QUEUE
 
 
@@ -296,23 +251,45 @@ def _legend(view: View, y: float) -> tuple[list[Shape], float]:
     for stall in _stalls(view):
         kind, text = WAITS[stall]
         add([Rect(0, -11, 22, 13, kind)], 22, text)
-    add(list(_disc(5, -4, "push")), 10, "push")
-    add(list(_disc(5, -4, "pop")), 10, "pop")
-    add([Line(((0, -4), (26, -4)), "arrow", arrow=True)], 26, "the data is there")
-    add([Line(((0, -4), (26, -4)), "dashed", arrow=True)], 26, "the place is free")
+    for sample, wide, text in _token_legend(view):
+        add(sample, wide, text)
     return shapes, y
+
+
+def _token_legend(view: View) -> Iterator[tuple[list[Shape], float, str]]:
+    """(sample, its width, text) of what is seen of tokens, and of what stands in boxes."""
+    way = (0, -4), (30, -4)
+    if view.exact:
+        yield list(disc(5, -4, "push")), 10, "push"
+        yield list(disc(5, -4, "pop")), 10, "pop"
+        yield [Line(way, "arrow", arrow=True)], 30, "the data is there"
+        yield [Line(way, "dashed", arrow=True)], 30, "the place is free"
+    if view.removed:
+        yield [Line(way, "removed", arrow=True), *cross(13, -4)], 30, "removed"
+    if any(getattr(view.look.program.instructions[n].flags, f) for n, f in _edits(view)):
+        yield list(disc(5, -4, "push", "added")), 10, "added"
+    if view.exact:
+        yield [Text(0, 0, "12", size=12)], 15, "number of an instruction"
+        if max(view.threads) >= 0:
+            yield [Text(0, 0, "G1", size=12)], 15, "of virtual thread 1"
+
+
+def _edits(view: View) -> Iterator[tuple[int, str]]:
+    return ((n, flag) for n, changed in view.changed.items() for flag in changed)
 
 
 def _stalls(view: View) -> list[Stall | str]:
     """The kinds of waiting within the window."""
+    if not view.exact:
+        return [w for w in WAITS if any(view.columns.waits[unit][w].any() for unit in UNITS)]
     here = {s.stall for s in view.segments if s.stall and s.begin < s.end}
-    return [w for w in WAITS if w in here or (w == "tokens" and here - set(WAITS))]
+    return [w for w in WAITS if w in here or (w == TOKENS and here - set(WAITS))]
 
 
 def _verdict(view: View, y: float) -> tuple[list[Shape], float]:
     """What the verifier says."""
     shapes: list[Shape] = [Text(12, y, "tokens", size=12, bold=True)]
-    lines = [p for line in verdict_lines(view.look) for p in wrapped(line, WIDTH - 90, 12)]
+    lines = [p for line in view.look.sentences for p in wrapped(line, WIDTH - 90, 12)]
     for n, line in enumerate(lines):
         shapes.append(Text(70, y + LINE * n, line, size=12))
     return shapes, y + LINE * len(lines)

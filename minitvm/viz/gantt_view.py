@@ -2,24 +2,30 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from minitvm.accel import Event, Queue, Unit, mnemonic
+import numpy as np
+
+from minitvm.accel import Event, Queue, Stall, Unit
 
 from .controls import Frame
-from .gantt_run import Look, Segment
+from .gantt_run import UNITS, Look, Segment, Span, Token
+from .gantt_shares import TOKENS, Columns, columns_of
 
 WIDTH, LEFT, RIGHT = 860, 104, 20  # pixels: all, and left and right of the time
+TOP, LANE, GAP = 66, 40, 46  # the first lane, the height of a lane, between lanes
+COLUMN = 6  # the width of a column of shares
 STUCK = 120  # the width of a unit that waits for ever
 FRAMES = 160  # moments of a window that are played, at most
+SAID = 3  # removed tokens that are named
 LOOKS = {  # instruction -> kind and letter; other operations are those of the ALU
     "load inp": ("pale_sky", "I"),
     "load wgt": ("pale_blue", "W"),
     "load uop": ("pale_pink", "U"),
     "load acc": ("pale_pink", "C"),
+    "load acc_8bit": ("pale_pink", "c"),
     "gemm": ("pale_orange", "G"),
     "reset": ("pale_yellow", "R"),
     "alu": ("pale_red", "A"),
@@ -27,108 +33,140 @@ LOOKS = {  # instruction -> kind and letter; other operations are those of the A
     "nop": ("grey", "n"),
     "finish": ("grey", "F"),
 }
+WAITS = {  # what the hatching of waiting says
+    TOKENS: ("faint", "waits for a token"),
+    Stall.CHANNEL: ("bind", "waits for DRAM"),
+    Stall.FETCH: ("unroll", "waits to be fetched"),
+    Stall.ROOM: ("tensorize", "waits for room"),
+}
 THREADS = ("pale_sky", "pale_orange", "pale_green", "pale_pink")
+
+
+def lane(unit: Unit) -> float:
+    """The upper edge of a unit's lane."""
+    return TOP + UNITS.index(unit) * (LANE + GAP)
 
 
 @dataclass(frozen=True, eq=False)
 class View:
     """A window of a program as it is drawn.
 
+    zoom      0 for the whole program; at look.steps single instructions are seen
     threads   the virtual thread of each instruction, -1 for none; by_thread: colours are theirs
     changed   the flags that were dropped or added, by instruction
+    removed   the tokens that the given program had and this one lacks
     note      what stands under the title
     """
 
     look: Look
+    zoom: int
     window: int
     threads: tuple[int, ...]
     changed: Mapping[int, tuple[str, ...]]
     note: str
+    removed: tuple[Token, ...] = ()
     by_thread: bool = False
 
     @property
-    def span(self) -> tuple[int, int]:
-        """[begin, end) in cycles."""
-        return self.look.spans[self.window]
+    def exact(self) -> bool:
+        """Are single instructions drawn, not shares of the time?"""
+        return self.zoom == self.look.steps
+
+    @cached_property
+    def spans(self) -> tuple[Span, ...]:
+        """The windows at this zoom."""
+        return self.look.spans(self.zoom)
 
     @property
-    def last(self) -> bool:
-        """Is it the last window, in which the program ends?"""
-        return self.window == len(self.look.spans) - 1
+    def span(self) -> Span:
+        """The one that is drawn."""
+        return self.spans[self.window]
 
     @cached_property
     def events(self) -> list[Event]:
         """The instructions that run in the window."""
-        (begin, end), last = self.span, self.last
-        return [
-            e
-            for e in self.look.events.values()
-            if (e.start < end or last) and (e.end > begin or e.start >= begin)
-        ]
+        return self.look.events(self.span)
 
     @cached_property
     def segments(self) -> list[Segment]:
         """What the units do in the window."""
-        (begin, end), last = self.span, self.last
-        return [
-            s
-            for s in self.look.segments
-            if (s.begin < end or last) and (s.end > begin or s.begin >= begin)
-        ]
+        return self.look.segments(self.span)
+
+    @cached_property
+    def columns(self) -> Columns:
+        """The window in columns of a few pixels, each a cycle at least."""
+        cycles = max(1, self.span.end - self.span.begin)
+        count = min(cycles, int(self.right - LEFT) // COLUMN)
+        counted = [operation(name) for name in self.look.names]
+        if self.by_thread:
+            counted = [str(t) if t >= 0 else "" for t in self.threads]
+        return columns_of(self.look, self.span, count, counted)
+
+    @property
+    def right(self) -> float:
+        """The pixel at which the window ends."""
+        return WIDTH - RIGHT - (STUCK if self.span.last and self.look.run.blocked else 0)
 
     def x(self, cycle: float) -> float:
         """The pixel of a time, at an edge if it lies outside."""
-        begin, end = self.span
-        room = STUCK if self.last and self.look.run.blocked else 0
-        share = (cycle - begin) / max(1, end - begin)
-        return LEFT + min(1.0, max(0.0, share)) * (WIDTH - LEFT - RIGHT - room)
+        share = (cycle - self.span.begin) / max(1, self.span.end - self.span.begin)
+        return LEFT + min(1.0, max(0.0, share)) * (self.right - LEFT)
+
+
+def operation(name: str) -> str:
+    """The key in LOOKS of an instruction's mnemonic: shr -> alu"""
+    return name if name in LOOKS else "alu"
 
 
 def appearance(name: str) -> tuple[str, str]:
     """(kind, letter) of an instruction's mnemonic."""
-    return LOOKS.get(name, LOOKS["alu"])
+    return LOOKS[operation(name)]
 
 
 def names_of(view: View) -> list[tuple[str, str, str]]:
     """(kind, letter, text) of what the colours of boxes say."""
+    table = view.look.table
+    ran: list[int] = table["index"][view.span.meets(table["start"], table["end"])].tolist()
     if view.by_thread:
-        used = sorted({view.threads[e.index] for e in view.events})
+        used = sorted({view.threads[n] for n in ran})
         return [(THREADS[t], str(t), f"virtual thread {t}") for t in used if t >= 0]
-    present = {e.name if e.name in LOOKS else "alu" for e in view.events}
+    present = {operation(view.look.names[n]) for n in ran}
     return [(*LOOKS[name], name) for name in LOOKS if name in present]
 
 
 def title(view: View) -> str:
     """515 cycles, GEMM works 62 % of them; window 2 of 5: cycles 100 to 203"""
-    run, (begin, end) = view.look.run, view.span
+    run, span = view.look.run, view.span
     text = f"{run.cycles:,} cycles, the matrix unit is used {run.utilisation:.1%}"
     if run.blocked:
         text = f"deadlock after {run.cycles:,} cycles"
-    windows = len(view.look.spans)
+    windows = len(view.spans)
     if windows > 1:
-        text += f"; window {view.window + 1} of {windows}: cycles {begin:,} to {end:,}"
+        text += f"; window {view.window + 1} of {windows}: cycles {span.begin:,} to {span.end:,}"
     return text
+
+
+def removed_text(view: View) -> list[str]:
+    """["removed: token 2 of g2l (5 to 7)"], the first few of many; [] for none"""
+    found = [f"token {t.number} of {t.queue.value} ({t.push} to {t.pop})" for t in view.removed]
+    more = [f"and {len(found) - SAID} more"] if len(found) > SAID else []
+    return [f"removed: {', '.join([*found[:SAID], *more])}"] if found else []
 
 
 def queue_depth(view: View, queue: Queue) -> list[tuple[int, int]]:
     """(cycle, tokens from then on) within the window, where the number changes."""
-    begin, end = view.span
-    change: Counter[int] = Counter()
-    for t in view.look.tokens:
-        if t.queue is queue and t.sent >= 0:
-            change[max(begin, t.sent)] += 1
-            if t.taken >= 0:
-                change[max(begin, t.taken)] -= 1
-    count, steps = 0, list[tuple[int, int]]()
-    for cycle in sorted(c for c in change if c < end):
-        count += change[cycle]
-        steps.append((cycle, count))
-    return steps
+    begin, end, t = view.span.begin, view.span.end, view.look.tokens[queue]
+    sent, taken = t.sent[t.sent >= 0], t.taken[(t.sent >= 0) & (t.taken >= 0)]
+    change = np.repeat([1, -1], [len(sent), len(taken)])
+    times, at = np.unique(np.maximum(begin, np.concatenate([sent, taken])), return_inverse=True)
+    counts = np.cumsum(np.bincount(at, change, len(times))).astype(int)
+    here = times < end
+    return list(zip(times[here].tolist(), counts[here].tolist(), strict=True))
 
 
 def moments(view: View) -> list[int]:
     """The cycles of a window in which something begins or ends, so many as are played."""
-    begin, end = view.span
+    begin, end = view.span.begin, view.span.end
     times = {t for e in view.events for t in (e.start, e.end)} | {begin}
     return sorted(t for t in times if begin <= t <= end)[:FRAMES]
 
@@ -162,7 +200,7 @@ def _doing(view: View, unit: Unit, t: int) -> Segment | None:
 def _doing_text(s: Segment | None, view: View) -> str:
     if s is None:
         return "has nothing to do"
-    name = f"{s.index} ({mnemonic(view.look.program.instructions[s.index])})"
+    name = f"{s.index} ({view.look.names[s.index]})"
     if s.stall is None:
         return f"runs {name} until {s.end:,}"
     return f"waits for {s.stall.value} before {name} since {s.begin:,}"

@@ -92,7 +92,9 @@ def grid_shapes(
 def _one(g: Grid, x: float, y: float) -> list[Shape]:
     shape = ", ".join(str(n) for n in g.buffer.shape)
     title = f"{g.buffer.name} [{shape}]" + (f", {g.each} a cell" if g.each > 1 else "")
-    shapes: list[Shape] = [Text(x, y + 13, clipped(title, SIDE + BETWEEN, 12), size=12, bold=True)]
+    shown = clipped(title, SIDE + BETWEEN, 12)
+    tip = title if shown != title else ""
+    shapes: list[Shape] = [Text(x, y + 13, shown, size=12, bold=True, tip=tip)]
     for row, column in dict.fromkeys(g.cells.values()):
         key = f"cell:{g.buffer.name}/{row}/{column}"
         at = x + column * g.size, y + TITLE + row * g.size

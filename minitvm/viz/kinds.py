@@ -86,6 +86,10 @@ KINDS: dict[str, Kind] = {
     # statements
     "store": Kind("paper", "edge"),
     "guard": Kind("paper", "red", dash=(5, 4), letter="if"),
+    "dropped": Kind("paper", "red", 2),  # a ring, with a cross in it
+    "removed": Kind("none", "red", 2, dash=(6, 4)),  # an arrow, with a cross on it
+    "crossed": Kind("none", "red", 1.5),
+    "stem": Kind("none", "red", 1, dash=(2, 3)),
     "memory": Kind("faint", "soft", ink="ink", letter="M"),
     # cells of a tensor, and what happens to them
     "cell": Kind("panel", "edge"),
@@ -100,6 +104,7 @@ KINDS: dict[str, Kind] = {
     "way": Kind("none", "soft", 1),
     "start": Kind("soft", "paper"),
     "hidden": Kind(),  # until a frame marks it
+    "touch": Kind(),  # a place that is pointed at and clicked
     # series of a plot, points, regions; use with a letter, a dash or a hatch
     "orange": Kind("orange", "orange", 2, ink="black"),
     "sky": Kind("sky", "sky", 2, ink="black"),

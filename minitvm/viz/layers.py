@@ -11,7 +11,17 @@ from minitvm.base import ArgumentError
 
 from .controls import CodeLine, Frame, Layout, Panel, Select, TextInput, Toggle
 from .gantt import checked
-from .layers_rows import CORTEX_A9, Cpu, LayerRow, Work, amdahl, cycle_parts, finished
+from .layers_rows import (
+    CORTEX_A9,
+    Cpu,
+    LayerRow,
+    Work,
+    amdahl,
+    cycle_parts,
+    finished,
+    named_baseline,
+    overlapping,
+)
 from .layers_scene import (
     amdahl_bars,
     layers_roofline,
@@ -38,12 +48,14 @@ def several(who: str, rows: Any, kind: type[T], example: str) -> tuple[T, ...]:
 
 
 class LayerRoofline(Visual):
-    """Layers under two roofs: an arrow from the utilisation without latency hiding to that with it.
+    """Layers under two roofs: an arrow from the utilisation of the baseline to that of the program.
 
-    The black roof is the bandwidth of DRAM and the peak of the matrix unit; the red bar above each
-    layer is its own second roof, what resets and ALU operations leave of the compute unit.
+    An arrow leans where the two programs move different numbers of bytes. The roof over all is the
+    bandwidth of DRAM and the peak of the matrix unit; the bar that a thin stem ties to the head of
+    an arrow is the layer's own roof, what resets and ALU operations leave of the compute unit.
 
-    rows     LayerRow(...), or layer_row(name, program) for each layer
+    rows     LayerRow(...), or layer_row(name, program) for each layer; its baseline is the same
+             program one unit at a time, if no other is given
     config   the accelerator; by default vta_pynq
 
     Source: Chen et al. 2018, "TVM", figure 10.
@@ -61,14 +73,17 @@ class LayerRoofline(Visual):
         return layers_roofline(self.rows, self.config)
 
     def ascii(self) -> str:
-        """A line for each layer: operations a byte, utilisation without and with, the two roofs."""
-        head = f"{'':14}{'op/byte':>9}{'without':>9}{'with':>9}{'DRAM roof':>11}{'own roof':>10}"
-        return "\n".join([head, *map(self._row, self.rows[:22]), self._mean()])
+        """A line for each layer: operations a byte and utilisation of both programs, the roofs."""
+        both = f"{'op/byte':>9}{'baseline':>10}{'op/byte':>9}{'as it runs':>12}"
+        head = f"{'':14}{both}{'DRAM roof':>11}{'own roof':>10}"
+        against = f"baseline: {named_baseline(self.rows)}"
+        return "\n".join([head, *map(self._row, self.rows[:21]), self._mean(), against])
 
     def _row(self, r: LayerRow) -> str:
-        shares = [f"{r.utilisation(self.config, hiding):>9.1%}" for hiding in (False, True)]
+        before = f"{r.serial_intensity:>9.3g}{r.utilisation(self.config, False):>10.1%}"
+        after = f"{r.intensity:>9.3g}{r.utilisation(self.config):>12.1%}"
         roofs = f"{r.dram_roof(self.config):>11.1%}{r.roof:>10.1%}"
-        return f"{clipped(r.name, 13, 1 / 0.58):14}{r.intensity:>9.3g}{''.join(shares)}{roofs}"
+        return f"{clipped(r.name, 13, 1 / 0.58):14}{before}{after}{roofs}"
 
     def _mean(self) -> str:
         """The mean of the layers, and all of them one after the other."""
@@ -84,13 +99,13 @@ class LayerRoofline(Visual):
     def layout(self) -> Layout:
         """One frame a layer, and the rows as text."""
         lines = self.ascii().split("\n")
-        head, rows, mean = lines[0], lines[1:-1], lines[-1]
+        head, rows, about = lines[0], lines[1:-2], lines[-2:]
         listed = [CodeLine(head), *(CodeLine(t, f"row:{n}") for n, t in enumerate(rows))]
         pairs = [(f"layer:{n}", f"row:{n}") for n in range(len(rows))]
         return Layout(
             frames=tuple(self._frame(n, r) for n, r in enumerate(self.rows)),
             links={a: (b,) for a, b in pairs} | {b: (a,) for a, b in pairs},
-            panels=(Panel("layers", (*listed, CodeLine(mean))),),
+            panels=(Panel("layers", (*listed, *map(CodeLine, about))),),
             selectable="layer:",
         )
 
@@ -103,7 +118,9 @@ class LayerRoofline(Visual):
         own = r.roof < r.dram_roof(self.config)
         limit = "resets and ALU operations" if own else "the bandwidth of DRAM"
         limit = "the peak" if r.bound(self.config) == 1 else limit
-        text = f"{r.name}: {before:.1%} -> {after:.1%}, {r.serial_cycles / r.cycles:.2f} times"
+        text = (
+            f"{r.name}: {before:.1%} -> {after:.1%}, {r.speedup:.2f} times as fast as {r.against}"
+        )
         return f"{text}\nat most {r.bound(self.config):.1%}: the limit is {limit}"
 
     def on(self, name: str, value: Any) -> str | None:
@@ -118,7 +135,8 @@ class StallWaterfall(Visual):
     """Where the cycles of a program go: the work of a unit, its waiting by reason, the rest.
 
     The names of waiting are those of accel.Stall: the queue a token is missing from, the channel
-    to DRAM, a full queue. Choose the unit, and whether latency is hidden.
+    to DRAM, a full queue. Choose the unit, and whether the program is seen as it runs or the same
+    instructions one unit at a time.
 
     config   the accelerator; by default vta_pynq
 
@@ -140,9 +158,11 @@ class StallWaterfall(Visual):
         return cycle_parts(self._runs[self._hiding], self._unit)
 
     def _title(self) -> str:
-        run = self._runs[self._hiding]
-        how = "with latency hiding" if self._hiding else "one unit at a time"
-        return f"the {self._unit.value} unit, {how}: {run.cycles:,} cycles"
+        run, unit = self._runs[self._hiding], f"the {self._unit.value} unit"
+        if self._hiding:
+            overlap = f"units overlap in {overlapping(run):.1%} of them"
+            return f"{unit}, as it runs: {run.cycles:,} cycles; {overlap}"
+        return f"{unit}, the same instructions one unit at a time: {run.cycles:,} cycles"
 
     def scene(self) -> Scene:
         """One bar for each part."""
@@ -155,13 +175,14 @@ class StallWaterfall(Visual):
         return "\n".join([self._title(), *lines])
 
     def layout(self) -> Layout:
-        """The unit, and with or without latency hiding."""
+        """The unit, and as it runs or one unit at a time."""
         units = tuple(unit.value for unit in Unit)
         return Layout(
             controls=(
                 Select("unit", "unit", units, self._unit.value),
                 Toggle("hiding", "latency hiding", self._hiding),
-            )
+            ),
+            selectable="part:",
         )
 
     def on(self, name: str, value: Any) -> str | None:
@@ -185,9 +206,10 @@ class StallWaterfall(Visual):
 class OverlapBars(Visual):
     """For each layer which units work at the same time, and how much time that saves.
 
-    The frame of a bar is the time of one unit at a time; what of it stays empty is saved.
+    The mark on a bar is the time of the baseline; what stays empty before it is saved.
 
-    rows   layer_row(name, program) for each layer, or LayerRow with overlap=
+    rows   layer_row(name, program) for each layer, or LayerRow with overlap=; the baseline is the
+           same program one unit at a time, if no other is given
     """
 
     def __init__(self, rows: Sequence[LayerRow]) -> None:
@@ -207,8 +229,12 @@ class OverlapBars(Visual):
         """One line for each layer."""
         return "\n".join(self._said(r) for r in self.rows[:24])
 
+    def layout(self) -> Layout:
+        """Bars that can be selected."""
+        return Layout(selectable="layer:")
+
     def _said(self, r: LayerRow) -> str:
-        return f"{r.name}: {overlap_text(r)}; {r.serial_cycles / r.cycles:.2f} times as fast"
+        return f"{r.name}: {overlap_text(r)}; {r.speedup:.2f} times as fast as {r.against}"
 
     def on(self, name: str, value: Any) -> str | None:
         """A clicked bar says its shares."""
@@ -260,7 +286,8 @@ class AmdahlBar(Visual):
             controls=(
                 Select("cpu", "CPU", names, self.cpu.name),
                 TextInput("gflops", "GFLOP/s", f"{self.cpu.gflops:g}", 6),
-            )
+            ),
+            selectable="work:",
         )
 
     def on(self, name: str, value: Any) -> str | None:

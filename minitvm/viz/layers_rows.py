@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from minitvm.accel import (
@@ -29,15 +29,17 @@ ALU_OPERATIONS = ("min", "max", "add", "shr", "mul")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LayerRow:
-    """One layer on the accelerator, without latency hiding and with it.
+    """One layer on the accelerator: its program, and what that is compared with.
 
     operations      useful ones: 2 for each multiply-add
     bytes_moved     read from DRAM, or written to it if that is more: each has its own channel
-    serial_cycles   one unit at a time
-    cycles          with latency hiding
+    serial_cycles   of the baseline
+    cycles          of the program, with whatever latency it hides
     roof            the share of the peak, 0 to 1, that is left where the compute unit never waits:
                     it also resets accumulators and runs ALU operations
     overlap         cycles by the units that work at that time, as Run.overlap; may be left out
+    against         what the baseline is
+    serial_bytes    what the baseline moves; 0: as much as the program
     """
 
     name: str
@@ -47,10 +49,14 @@ class LayerRow:
     cycles: int
     roof: float = 1.0
     overlap: Mapping[Units, int] = field(default_factory=dict[Units, int])
+    against: str = "one unit at a time"
+    serial_bytes: int = 0
 
     def __post_init__(self) -> None:
         for what in ("operations", "bytes_moved", "serial_cycles", "cycles", "roof"):
             positive(f"LayerRow({self.name!r}): {what}", getattr(self, what))
+        if self.serial_bytes:
+            positive(f"LayerRow({self.name!r}): serial_bytes", self.serial_bytes)
         if self.roof > 1:
             raise ArgumentError(
                 f"LayerRow({self.name!r}): roof={self.roof}", "more than the peak", "0.9 for 90 %"
@@ -58,11 +64,24 @@ class LayerRow:
 
     @property
     def intensity(self) -> float:
-        """Operations for each byte moved."""
+        """Operations for each byte that the program moves."""
         return self.operations / self.bytes_moved
 
+    @property
+    def serial_intensity(self) -> float:
+        """Operations for each byte that the baseline moves."""
+        return self.operations / (self.serial_bytes or self.bytes_moved)
+
+    @property
+    def speedup(self) -> float:
+        """How many times as fast the program is as the baseline."""
+        return self.serial_cycles / self.cycles
+
     def utilisation(self, config: Config, hiding: bool = True) -> float:
-        """The share of the matrix unit's multiply-adds that are useful, 0 to 1."""
+        """The share of the matrix unit's multiply-adds that are useful, 0 to 1.
+
+        hiding   of the program, not of the baseline
+        """
         cycles = self.cycles if hiding else self.serial_cycles
         return self.operations / (2 * config.macs_per_cycle * cycles)
 
@@ -86,10 +105,12 @@ def layer_row(
     config: Config = vta_pynq,
     *,
     baseline: Program | None = None,
+    against: str = "the baseline program",
 ) -> LayerRow:
     """The row of a layer, simulated.
 
-    baseline   the program without latency hiding; by default the same one, one unit at a time
+    baseline   what it is compared with; by default the same instructions, one unit at a time
+    against    what a baseline is called, such as "one thread"
 
     Raises ArgumentError for a program that deadlocks or multiplies nothing.
     """
@@ -98,13 +119,7 @@ def layer_row(
     counted = run.counters
     pairs = zip(program.instructions, durations(program, config), strict=True)
     compute = sum(cycles for i, cycles in pairs if isinstance(i, Gemm | Alu))
-    reads = (
-        counted.inp_load_nbytes,
-        counted.wgt_load_nbytes,
-        counted.acc_load_nbytes,
-        counted.uop_load_nbytes,
-    )
-    moved = max(sum(reads), counted.out_store_nbytes)
+    moved = _bytes_moved(run)
     if not counted.gemm_counter or not moved:
         raise ArgumentError(f"layer {name!r}", "it multiplies nothing, or moves nothing")
     return LayerRow(
@@ -115,7 +130,22 @@ def layer_row(
         cycles=run.cycles,
         roof=counted.gemm_counter / compute,
         overlap=run.overlap,
+        against="one unit at a time" if baseline is None else against,
+        serial_bytes=_bytes_moved(slow),
     )
+
+
+def _bytes_moved(run: Run) -> int:
+    """Read from DRAM, or written to it if that is more."""
+    c = run.counters
+    reads = c.inp_load_nbytes, c.wgt_load_nbytes, c.acc_load_nbytes, c.uop_load_nbytes
+    return max(sum(reads), c.out_store_nbytes)
+
+
+def named_baseline(rows: Sequence[LayerRow]) -> str:
+    """What the rows are compared with, if that is the same for all."""
+    names = {row.against for row in rows}
+    return names.pop() if len(names) == 1 else "the baseline of each"
 
 
 def finished(name: str, program: Program, config: Config) -> Run:
@@ -124,6 +154,11 @@ def finished(name: str, program: Program, config: Config) -> Run:
     if run.blocked:
         raise ArgumentError(f"program {name!r}", f"deadlock: {run.blocked[0]}", "viz.TokenGantt")
     return run
+
+
+def overlapping(run: Run) -> float:
+    """The share of the cycles in which more than one unit works, 0 to 1."""
+    return sum(n for units, n in run.overlap.items() if len(units) > 1) / max(1, run.cycles)
 
 
 def cycle_parts(run: Run, unit: Unit = Unit.COMPUTE) -> dict[str, int]:

@@ -10,15 +10,20 @@ from minitvm.accel import Config, Unit
 
 from .gantt_view import appearance
 from .kinds import ink
-from .layers_rows import Cpu, LayerRow, Units, Work, amdahl, ridge
+from .layers_rows import Cpu, LayerRow, Units, Work, amdahl, named_baseline, ridge
 from .scene import Circle, Group, Line, Polygon, Rect, Scene, Shape, Text, clipped, text_width
 
-WIDTH, HEIGHT = 760, 470  # pixels of the roofline
-LEFT, RIGHT, TOP, BOTTOM = 64, 68, 64, 58
+WIDTH, HEIGHT = 760, 484  # pixels of the roofline
+LEFT, RIGHT, TOP, BOTTOM = 64, 68, 78, 58
 BAR, STEP, NAME = 22, 30, 150  # a bar's height, from one to the next, the width of its name
 BOLD = 1.12  # times the width of plain text
 CURVE = 48  # points of a slanted roof
+ROOF = 9  # half the width of a layer's own roof
+BESIDE = (0, 14, -14, 28, -28, 42)  # pixels below a head, the best places for a name first
+LINE, END, NAMED, OUTSIDE = 1, 4, 32, 64  # how bad it is when a name covers one
+Point = tuple[float, float]
 Box = tuple[float, float, float, float]  # left, top, right, bottom
+Taken = tuple[Box, float]  # and how bad it is to cover it
 
 OVERLAPS: dict[Units, tuple[str, str, str]] = {  # kind, letters, name
     (Unit.LOAD,): ("pale_sky", "L", "load"),
@@ -53,21 +58,20 @@ class Plane:
 
 
 def layers_roofline(rows: Sequence[LayerRow], config: Config) -> Scene:
-    """Each layer as an arrow from its utilisation without latency hiding to the one with it.
+    """Each layer as an arrow from the utilisation of its baseline to that of its program.
 
-    Above it are two roofs: the bandwidth of DRAM, and a red bar, what the compute unit's own
+    Above it are two roofs: the bandwidth of DRAM, and on a thin stem what the compute unit's own
     resets and ALU operations leave. Keys are layer:0, ...
     """
     corner = ridge(config)
-    low = min([corner / 2, *(r.intensity for r in rows)]) / 1.5
-    high = max([corner * 2, *(r.intensity for r in rows)]) * 1.6
-    plane = Plane((low, high))
+    found = [i for r in rows for i in (r.intensity, r.serial_intensity)]
+    plane = Plane((min(corner / 2, *found) / 1.5, max(corner * 2, *found) * 1.6))
     peak = 2 * config.macs_per_cycle * config.clock_hz / 1e9
     title = f"{config.name}: {peak:.4g} GOP/s, {config.port_bytes * config.clock_hz / 1e9:.3g} GB/s"
     shapes: list[Shape] = [Text(LEFT, 22, title, bold=True)]
     shapes += _roof(plane, corner)
     shapes += _axes(plane, peak)
-    shapes += _key()
+    shapes += _key(named_baseline(rows))
     shapes += _layers(plane, rows, config)
     about = "\n".join(
         f"{r.name}: {r.utilisation(config, False):.0%} -> {r.utilisation(config):.0%}" for r in rows
@@ -85,7 +89,7 @@ def _roof(plane: Plane, corner: float) -> Iterator[Shape]:
     right = end[0] - edge[-1][0]
     yield Rect(edge[-1][0], end[1], right, HEIGHT - BOTTOM - end[1], "done")
     yield Line((*edge, end), "line")
-    yield Text(edge[-1][0] - 8, TOP - 8, "bandwidth", "soft", 12, "end")
+    yield Text(edge[-1][0] - 8, TOP - 8, "bandwidth of DRAM", "soft", 12, "end")
     yield Text(end[0], TOP - 8, "peak", "soft", 12, "end")
 
 
@@ -109,52 +113,109 @@ def _axes(plane: Plane, peak: float) -> Iterator[Shape]:
     yield Text(WIDTH - 10, up, "GOP/s", size=12, anchor="middle", turn=-90)
 
 
-def _key() -> Iterator[Shape]:
+def _key(against: str) -> Iterator[Shape]:
     """What dots, heads and bars are."""
     y = 42
     yield Circle(LEFT + 5, y - 4, 4, "pale_blue")
-    yield Line(((LEFT + 9, y - 4), (LEFT + 34, y - 4)), "blue", arrow=True)
-    yield Text(LEFT + 42, y, "without and with latency hiding", "soft", 12)
-    yield Line(((LEFT + 270, y - 4), (LEFT + 294, y - 4)), "red")
-    yield Text(LEFT + 302, y, "what resets and ALU operations leave", "soft", 12)
+    yield Line(((LEFT + 9, y - 4), (LEFT + 31, y - 4)), "blue", arrow=True)
+    yield Rect(LEFT + 31, y - 7, 6, 6, "blue")
+    text = f"{clipped(against, 190, 12)} → as it runs"
+    yield Text(LEFT + 44, y, text, "soft", 12)
+    x = LEFT + 44 + text_width(text, 12) + 24
+    yield Line(((x + ROOF, y + 2), (x + ROOF, y - 8)), "stem")
+    yield Rect(x, y - 10, 2 * ROOF, 3, "red")
+    yield Text(x + 2 * ROOF + 7, y, "what resets and ALU operations leave", "soft", 12)
 
 
-def _layers(plane: Plane, rows: Sequence[LayerRow], config: Config) -> list[Shape]:
+@dataclass(frozen=True, slots=True)
+class Arrow:
+    """Where a layer is drawn: its baseline, its program, and the roof of its own above that."""
+
+    start: Point
+    end: Point
+    roof: float
+
+    def covers(self) -> Iterator[Taken]:
+        """What no name should stand on, in small pieces."""
+        (x0, y0), (x1, y1) = self.start, self.end
+        pieces = 1 + int(math.dist(self.start, self.end) / 8)
+        for n in range(pieces + 1):
+            x, y = x0 + (x1 - x0) * n / pieces, y0 + (y1 - y0) * n / pieces
+            yield (x - 4, y - 4, x + 4, y + 4), LINE if 0 < n < pieces else END
+        yield (x1 - 1, self.roof, x1 + 1, y1), LINE
+        yield (x1 - ROOF, self.roof - 3, x1 + ROOF, self.roof + 3), END
+
+
+def _layers(plane: Plane, rows: Sequence[LayerRow], config: Config) -> Iterator[Shape]:
     """The arrows, the roofs of their own, and names where there is room."""
-    arrows: list[Shape] = []
-    taken: list[Box] = []
-    heads: list[tuple[float, float]] = []
-    for n, r in enumerate(rows):
+    arrows = [
+        Arrow(
+            plane.at(r.serial_intensity, r.utilisation(config, False)),
+            plane.at(r.intensity, r.utilisation(config)),
+            plane.at(r.intensity, r.roof)[1],
+        )
+        for r in rows
+    ]
+    for n, (r, a) in enumerate(zip(rows, arrows, strict=True)):
         before, after = (r.utilisation(config, hiding) for hiding in (False, True))
-        start, end = plane.at(r.intensity, before), plane.at(r.intensity, after)
-        x, roof = plane.at(r.intensity, r.roof)
         tip = f"{r.name}: {before:.1%} -> {after:.1%}, at most {r.bound(config):.1%}"
-        square = Rect(end[0] - 3, end[1] - 3, 6, 6, "blue")
-        parts: list[Shape] = [Circle(*start, 4, "pale_blue"), square]
-        if math.dist(start, end) > 9:
-            parts.insert(0, Line((start, (end[0], end[1] + 3)), "blue", arrow=True))
-        arrows.append(Line(((x - 11, roof), (x + 11, roof)), "red"))
-        arrows.append(Group(tuple(parts), f"layer:{n}", tip))
-        taken += [(x - 5, end[1] - 5, x + 5, start[1] + 5), (x - 11, roof - 3, x + 11, roof + 3)]
-        heads.append(end)
-    return [*arrows, *_names(rows, heads, taken)]
+        yield Group(tuple(_arrow(a)), f"layer:{n}", tip)
+    yield from _names(rows, arrows, _borders(plane, ridge(config)))
+
+
+def _arrow(a: Arrow) -> Iterator[Shape]:
+    """From a disc to a square, and on a thin stem the roof."""
+    x, y = a.end
+    yield Line(((x, y - 3), (x, a.roof)), "stem")
+    yield Circle(*a.start, 4, "pale_blue")
+    if math.dist(a.start, a.end) > 9:
+        part = 1 - 3 / math.dist(a.start, a.end)
+        to = a.start[0] + (x - a.start[0]) * part, a.start[1] + (y - a.start[1]) * part
+        yield Line((a.start, to), "blue", arrow=True)
+    yield Rect(x - 3.5, y - 3.5, 7, 7, "blue")
+    yield Rect(x - ROOF, a.roof - 2, 2 * ROOF, 4, "red")
+
+
+def _borders(plane: Plane, corner: float) -> list[Taken]:
+    """The roof in small pieces, and all that is outside of the axes."""
+    low = plane.x[0]
+    slope = [low * (corner / low) ** (n / CURVE) for n in range(CURVE + 1)]
+    points = [plane.at(i, i / corner) for i in slope]
+    bottom, right, far = HEIGHT - BOTTOM, WIDTH - RIGHT, 2 * WIDTH
+    sides = (-far, bottom, far, far), (-far, -far, far, TOP), (-far, -far, LEFT, far)
+    outside = [(box, OUTSIDE) for box in (*sides, (right, -far, far, far))]
+    return [*outside, *(((x - 3, y - 3, x + 3, y + 3), LINE) for x, y in points)]
 
 
 def _names(
-    rows: Sequence[LayerRow], heads: Sequence[tuple[float, float]], taken: list[Box]
+    rows: Sequence[LayerRow], arrows: Sequence[Arrow], taken: list[Taken]
 ) -> Iterator[Shape]:
-    """Names beside the heads of arrows, on nothing else where that can be."""
-    for r, (x, y) in zip(rows, heads, strict=True):
-        name = clipped(r.name, 110, 12)
-        wide = text_width(name, 12) * BOLD
-        spots = [(x + 9, y + dy) for dy in (4, 18, -10, 32, 46)]
-        spots += [(x - 9 - wide, y + dy) for dy in (4, 18, -10, 32, 46)]
-        boxes = [(left - 3, base - 11, left + wide + 3, base + 3) for left, base in spots]
-        free = (b for b in boxes if b[2] < WIDTH and not any(_meet(b, t) for t in taken))
-        left, top, right, bottom = next(free, boxes[0])
-        taken.append((left, top, right, bottom))
-        yield Rect(left, top, right - left, bottom - top, "paper", radius=3)
-        yield Text(left + 3, bottom - 3, name, size=12, bold=True)
+    """Names beside heads; beside roofs, too, where they are on nothing else."""
+    taken += [one for a in arrows for one in a.covers()]
+
+    def cost(box: Box) -> float:
+        return sum(weight for other, weight in taken if _meet(box, other))
+
+    for at_head in (True, False):
+        for r, a in zip(rows, arrows, strict=True):
+            name = clipped(r.name, 110, 12)
+            around, lines = (9, BESIDE) if at_head else (ROOF + 5, BESIDE[:1])
+            (x, y), wide = a.end, text_width(name, 12) * BOLD
+            y = y if at_head else a.roof
+            spots = [_spot(x, y + dy, side * around, wide) for dy in lines for side in (1, -1)]
+            best = min(spots, key=lambda box: cost(box) + abs(box[1] + 7 - y) / 14)
+            if not at_head and cost(best):
+                continue
+            taken.append((best, NAMED))
+            left, top, right, bottom = best
+            yield Rect(left, top, right - left, bottom - top, "paper", radius=3)
+            yield Text(left + 3, bottom - 3, name, "text" if at_head else "soft", 12, bold=at_head)
+
+
+def _spot(x: float, y: float, aside: float, wide: float) -> Box:
+    """The box of a name `wide` pixels wide, so far to the right or to the left of (x, y)."""
+    left = x + aside if aside > 0 else x + aside - wide
+    return left - 3, y - 7, left + wide + 3, y + 7
 
 
 def _meet(a: Box, b: Box) -> bool:
@@ -178,7 +239,7 @@ def stall_waterfall(parts: Mapping[str, int], title: str) -> Scene:
         bar = Rect(x, y, wide, BAR, kind)
         shapes.append(Text(12, y + 15, clipped(name, NAME - 20), size=13))
         shapes.append(Group((bar,), f"part:{n - 1}" if n else "", f"{name}: {cycles:,} cycles"))
-        note = f"{cycles:,}" if n == 0 else f"{cycles:,}  {cycles / total:.1%}"
+        note = f"{cycles:,}" if n == 0 else f"{cycles:,}, {cycles / total:.1%}"
         shapes.append(Text(x + wide + 8, y + 15, note, "soft", 12))
         left += cycles if n else 0
         if n and n + 1 < len(rows):
@@ -197,7 +258,7 @@ def _part_kind(name: str) -> str:
 def overlap_bars(rows: Sequence[LayerRow]) -> Scene:
     """For each layer which units work together, and the time that this saves.
 
-    The frame of a bar is the time of one unit at a time. Keys are layer:0, ...
+    The mark on a bar is the time of the baseline. Keys are layer:0, ...
     """
     title = "which units work at the same time"
     full = WIDTH - NAME - 110
@@ -207,10 +268,13 @@ def overlap_bars(rows: Sequence[LayerRow]) -> Scene:
         parts = list(_overlap(r, NAME, y, full * r.cycles / longest))
         frame = Rect(NAME, y, full * r.serial_cycles / longest, BAR, "frame")
         shapes.append(Text(12, y + 15, clipped(r.name, NAME - 20), size=13))
-        shapes.append(Group((frame, *parts), f"layer:{n}"))
-        saved = f"{r.serial_cycles / r.cycles:.2f} times"
-        shapes.append(Text(NAME + full + 8, y + 15, saved, "soft", 12))
-    y = 36 + len(rows) * STEP + 18
+        mark = Rect(NAME + frame.width - 1.5, y - 4, 3, BAR + 8, "start")
+        shapes.append(Group((frame, *parts, mark), f"layer:{n}"))
+        shapes.append(Text(NAME + full + 8, y + 15, f"{r.speedup:.2f} times", "soft", 12))
+    y = 36 + len(rows) * STEP + 14
+    note = f"times as fast as {named_baseline(rows)}, whose time is the mark"
+    shapes.append(Text(WIDTH - 12, y, note, "soft", 12, "end"))
+    y += 28
     legend, y = _overlap_legend(rows, y)
     about = "\n".join(f"{r.name}: {overlap_text(r)}" for r in rows)
     return Scene(WIDTH, y + 12, (*shapes, *legend), title, about)
@@ -261,7 +325,7 @@ def _overlap_legend(rows: Sequence[LayerRow], y: float) -> tuple[list[Shape], fl
 def amdahl_bars(works: Sequence[Work], cpu: Cpu) -> Scene:
     """The time of a network on the CPU alone, with the accelerator, and with an infinite one."""
     result = amdahl(tuple(works), cpu)
-    title = f"{cpu.name}, {cpu.gflops:.3g} GFLOP/s: {result.speedup:.3g} times as fast"
+    title = f"{cpu.name}, {cpu.gflops:.3g} GFLOP/s: {result.speedup:.3g} times as fast as alone"
     full = WIDTH - NAME - 120
     shapes: list[Shape] = [Text(12, 20, title, bold=True)]
     totals = (("CPU alone", result.alone), ("with accelerator", result.together))
@@ -274,7 +338,16 @@ def amdahl_bars(works: Sequence[Work], cpu: Cpu) -> Scene:
         shapes += parts
         times = f", {result.alone / total:.3g} times" if n else ""
         shapes.append(Text(x + 8, y + 18, f"{seconds_text(total)}{times}", "soft", 12))
-    y = 36 + len(totals) * (STEP + 6) + 16
+    y = 36 + len(totals) * (STEP + 6) + 14
+    x = 12.0
+    for n, work in enumerate(works):
+        name = clipped(work.name, 200, 12)
+        if x + 30 + text_width(name, 12) > WIDTH and n:
+            x, y = 12.0, y + 24
+        shapes.append(Rect(x, y - 13, 18, 17, PARTS[n % len(PARTS)], f"work:{n}"))
+        shapes.append(Text(x + 24, y, name, size=12))
+        x += 42 + text_width(name, 12)
+    y += 26
     note = "hatched: on the accelerator; what stays on the CPU limits the whole (Amdahl's law)"
     shapes.append(Text(12, y, note, "soft", 12))
     return Scene(WIDTH, y + 12, tuple(shapes), title, note)

@@ -10,7 +10,7 @@ from minitvm.tir import PrimFunc
 
 from .blocks import Block, Nest, nest_of
 from .kinds import KINDS, ink
-from .scene import Group, Rect, Scene, Shape, Text, clipped, text_width
+from .scene import Group, Rect, Scene, Shape, Text, folded_code, text_width
 
 ROW, STEP, GAP, STRIP = 25, 16, 4, 20  # pixels: a bar, an indentation, between bars, the badge
 FILLS = {  # the fill of a loop's whole block; the badge on its left has the hatch
@@ -23,6 +23,7 @@ FILLS = {  # the fill of a loop's whole block; the badge on its left has the hat
     "bind": "pale_sky",
 }
 MOST_LINES = 24
+LINE, MOST_LABEL = 15, 3  # pixels and number of the lines of a statement
 
 
 def nest_scene(program: Schedule | State | PrimFunc | Nest, width: float = 430) -> Scene:
@@ -51,9 +52,9 @@ def _column(
     """Draw blocks below each other; returns where the last one ends."""
     for b in blocks:
         place = len(shapes)
-        end = y + ROW
+        end = y + ROW + LINE * (len(_label(b, width)) - 1)
         if b.inside:
-            end = _column(b.inside, lines, x + STEP, y + ROW, width - STEP - GAP, shapes) + GAP
+            end = _column(b.inside, lines, x + STEP, end, width - STEP - GAP, shapes) + GAP
         shapes.insert(place, _bar(b, lines, x, y, width, end - y))
         y = end + GAP
     return y - GAP
@@ -67,18 +68,28 @@ def _bar(
     fill = FILLS.get(b.kind, b.kind)
     base = y + 17
     shapes: list[Shape] = [Rect(x, y, width, height, fill, radius=4)]
-    left = x + 8
+    left = x + _before(b)
     if b.kind in FILLS and (letter := KINDS[b.kind].letter):
         middle = x + 2 + STRIP / 2
         shapes.append(Rect(x + 3, y + 3, STRIP - 2, ROW - 6, b.kind, radius=3))
         shapes.append(Text(middle, base, letter, ink(b.kind), 12, anchor="middle", bold=True))
-        left = x + STRIP + 8
-    room = width - (left - x) - 10 - (text_width(b.note, 12) + 10 if b.note else 0)
-    label = clipped(b.label, room, 12, mono=True)
-    shapes.append(Text(left, base, label, ink(fill), 12, mono=True, bold=b.kind in FILLS))
+    for n, label in enumerate(_label(b, width)):
+        at, loop = (left, base + LINE * n), b.kind in FILLS
+        shapes.append(Text(*at, label, ink(fill), 12, mono=True, bold=loop))
     if b.note:
         shapes.append(Text(x + width - 8, base, b.note, ink(fill), 12, anchor="end"))
     return Group(tuple(shapes), b.key, tip)
+
+
+def _before(b: Block) -> float:
+    """The room left of the label of a bar."""
+    return STRIP + 8 if b.kind in FILLS and KINDS[b.kind].letter else 8
+
+
+def _label(b: Block, width: float) -> list[str]:
+    """The lines of a bar's label; those of loops have one."""
+    room = width - _before(b) - 10 - (text_width(b.note, 12) + 10 if b.note else 0)
+    return folded_code(b.label, room, 1 if b.kind in FILLS else MOST_LABEL)
 
 
 def nest_ascii(nest: Nest, most: int = MOST_LINES) -> str:

@@ -19,13 +19,13 @@ from .controls import Button, CodeLine, Layout, Panel, Slider
 from .diff import Row, folded, rows_of, sides, unified
 from .kinds import ink
 from .player import arguments
-from .scene import Group, Line, Rect, Scene, Shape, Text, clipped, wrapped
+from .scene import Group, Line, Rect, Scene, Shape, Text, clipped, folded_code, wrapped
 from .visual import Visual
 
 WIDTH, MARGIN, LINE = 808, 10, 16  # pixels
 BOX, GAP = 38, 8  # height of a pass, and between passes
 MOST_ROWS, MOST_DRAWN, MOST_LINES = 400, 26, 25  # in the widget, in the picture, in the text
-MOST_COLUMNS = 140  # of the text
+MOST_PARTS = 4  # lines that a long line of code becomes in the picture
 ACROSS = 4  # passes in a row of the picture
 
 
@@ -175,7 +175,7 @@ class PassExplorer(Visual):
         if not self._now.changed:
             return "\n".join(head)
         lines = [line.text for line in unified(folded(self._rows, MOST_LINES - len(head)))]
-        return "\n".join([*head, *(shorten(text, MOST_COLUMNS) for text in lines)])
+        return "\n".join([*head, *lines])
 
     def layout(self) -> Layout:
         """The slider over the passes, and the code before and after."""
@@ -254,17 +254,14 @@ def column(
     """Lines of code, removed and added ones on a coloured ground; and where they end below."""
     shapes: list[Shape] = []
     grounds = {"removed": "pale_red", "added": "pale_green"}
-    for n, line in enumerate(lines):
-        top = y + LINE * n
-        text = clipped(line.text, width - 8, 12, mono=True)
+    for line in lines:
+        parts = folded_code(line.text, width - 8, MOST_PARTS) or [""]
+        tip = line.text.strip() if parts[-1].endswith("…") else ""
         ground = grounds.get(line.note)
         if ground:
-            shapes.append(Rect(x, top, width, LINE, ground))
+            shapes.append(Rect(x, y, width, LINE * len(parts), ground))
         kind = ink(ground) if ground else "soft" if line.note == "later" else "text"
-        shapes.append(Text(x + 4, top + 12, text, kind, 12, mono=True))
-    return shapes, y + LINE * len(lines)
-
-
-def shorten(text: str, room: int) -> str:
-    """The text, with … where it goes on beyond `room` letters."""
-    return text if len(text) <= room else text[: room - 1] + "…"
+        for part in parts:
+            shapes.append(Text(x + 4, y + 12, part, kind, 12, mono=True, tip=tip))
+            y += LINE
+    return shapes, y

@@ -9,6 +9,7 @@ Coordinates are pixels, x to the right, y downwards. Every shape may carry
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from textwrap import wrap
@@ -175,6 +176,25 @@ def wrapped(text: str, width: float, size: float = 13) -> list[str]:
     """The text in lines that are no wider than `width` pixels, broken between words."""
     room = max(1, int(width / text_width("m", size)))
     return [part for line in text.splitlines() for part in wrap(line, room)]
+
+
+def folded_code(text: str, width: float, most: int, size: float = 12) -> list[str]:
+    """A line of code in at most `most` lines of `width` pixels, the later ones indented further.
+
+    Lines are broken between words where that is possible; … is where something was left out.
+    """
+    room = max(4, int(width / text_width("m", size, mono=True)))
+    mark = re.match(r"[-+]?\s*", text)
+    inside = mark.end() if mark else 0
+    indent = " " * min(inside + 4, room // 2)
+    return wrap(
+        text,
+        room,
+        subsequent_indent=indent,
+        max_lines=most,
+        placeholder="…",
+        break_on_hyphens=False,
+    )
 
 
 def hatch_lines(

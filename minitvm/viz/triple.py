@@ -242,5 +242,6 @@ def _column(
     y += TITLE + 8
     for n, line in enumerate(lines):
         text = clipped(line.text, width, 12, mono=True)
-        shapes.append(Text(x, y + LINE * n, text, size=12, mono=True))
+        tip = line.text.strip() if text != line.text else ""
+        shapes.append(Text(x, y + LINE * n, text, size=12, mono=True, tip=tip))
     return shapes, y + LINE * (len(lines) - 1) + 4

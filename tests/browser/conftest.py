@@ -20,6 +20,7 @@ import pytest
 ROOT = Path(__file__).parent.parent.parent
 NAMES = (os.environ.get("CHROMIUM", ""), "chromium", "chromium-browser", "google-chrome")
 KERNEL = "window.jupyterapp?.shell.currentWidget?.sessionContext?.session?.kernel"
+CELLS = "window.jupyterapp.shell.currentWidget.content.model.cells"
 SETUP = """
 import minitvm as tvm
 from minitvm import te, viz
@@ -109,49 +110,42 @@ def browser(chromium: str) -> Iterator:
 
 
 @pytest.fixture(scope="session")
-def pages(lab: tuple[str, Path], browser) -> Iterator[Callable]:
-    """pages(code) -> the page of a notebook that ends in this code, opened once a session."""
+def notebook(lab: tuple[str, Path], browser) -> Iterator[tuple]:
+    """(page, errors in its scripts): one notebook for all tests, with one kernel.
+
+    Loading JupyterLab and starting a kernel take seconds; the last cell is what a test shows.
+    """
     url, folder = lab
-    opened: dict[str, tuple] = {}
-
-    def page_of(code: str) -> tuple:
-        if code not in opened:
-            file = folder / f"notebook{len(opened)}.ipynb"
-            cells = [nbformat.v4.new_code_cell(c) for c in (SETUP, code)]
-            notebook = nbformat.v4.new_notebook(cells=cells)
-            notebook.metadata["kernelspec"] = {"name": "python3", "display_name": "Python 3"}
-            nbformat.write(notebook, file)
-            page = browser.new_page(viewport={"width": 1500, "height": 1100})
-            errors: list[str] = []
-            page.on("pageerror", lambda error: errors.append(str(error)))
-            page.goto(f"{url}/lab/tree/{file.name}?reset")
-            page.wait_for_selector(".jp-Notebook .jp-Cell")
-            page.wait_for_function(f"() => {KERNEL}?.status === 'idle'")  # else Lab asks for one
-            opened[code] = page, errors
-        return opened[code]
-
-    yield page_of
-    for page, _ in opened.values():
-        page.close()
+    cells = [nbformat.v4.new_code_cell(SETUP), nbformat.v4.new_code_cell()]
+    written = nbformat.v4.new_notebook(cells=cells)
+    written.metadata["kernelspec"] = {"name": "python3", "display_name": "Python 3"}
+    nbformat.write(written, folder / "notebook.ipynb")
+    page = browser.new_page(viewport={"width": 1500, "height": 1100})
+    errors: list[str] = []
+    page.on("pageerror", lambda error: errors.append(str(error)))
+    page.goto(f"{url}/lab/tree/notebook.ipynb?reset")
+    page.wait_for_selector(".jp-Notebook .jp-Cell")
+    page.wait_for_function(f"() => {KERNEL}?.status === 'idle'")  # else Lab asks for one
+    yield page, errors
+    page.close()
 
 
 @pytest.fixture
-def show(pages: Callable) -> Iterator[Callable]:
+def show(notebook: tuple) -> Iterator[Callable]:
     """show("viz.NestPlayer(*matmul(8))") -> the page of a notebook whose last cell was just run.
 
     The page must stay free of errors in scripts.
     """
-    seen: list[list[str]] = []
+    page, errors = notebook
+    errors.clear()
 
     def run(code: str):
-        page, errors = pages(code)
-        seen.append(errors)
-        errors.clear()
         page.evaluate("document.querySelectorAll('.mtvm-visual').forEach(e => e.className = 'old')")
+        page.evaluate(f"code => {{ {CELLS}.get(1).sharedModel.setSource(code); }}", code)
         # in braces: returning the promise would wait for the last cell
         page.evaluate("() => { window.jupyterapp.commands.execute('notebook:run-all-cells'); }")
         page.wait_for_selector(".mtvm-visual svg", timeout=60_000)
         return page
 
     yield run
-    assert [error for errors in seen for error in errors] == []
+    assert errors == []

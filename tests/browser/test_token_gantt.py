@@ -2,7 +2,7 @@
 
 import pytest
 
-from .accelerator_cells import TALK
+from .accelerator_cells import LONG, TALK
 
 
 @pytest.fixture
@@ -45,6 +45,14 @@ def test_a_clicked_push_makes_a_deadlock_and_another_click_mends_it(gantt) -> No
     assert "ok: " in message(gantt, "added push_next of instruction 5")
 
 
+def test_a_click_on_a_crossed_out_arrow_restores_the_token(gantt) -> None:
+    gantt.locator('.mtvm-stage [data-key="f:5:push_next"]').click()
+    message(gantt, "dropped push_next of instruction 5")
+    gantt.locator('.mtvm-stage [data-key="x:l2g:0"] > rect').click()
+    assert "ok: " in message(gantt, "added push_next of instruction 5")
+    assert gantt.locator('.mtvm-stage [data-key^="x:"]').count() == 0
+
+
 def test_the_buttons_edit_the_selected_instruction(gantt) -> None:
     gantt.locator('.mtvm-stage [data-key="i:7"] > rect').click()
     message(gantt, "instruction 7")
@@ -58,3 +66,26 @@ def test_latency_hiding_can_be_switched_off(gantt) -> None:
     gantt.click("[data-name=hiding]")
     gantt.wait_for_selector(".mtvm-stage svg > text:has-text('one unit at a time; with its own')")
     assert gantt.locator("button[data-name=push_next]").is_disabled()
+
+
+def test_a_long_program_is_zoomed_by_a_click_and_by_the_slider(show) -> None:
+    page = show(f"{LONG}\nviz.TokenGantt(program)")
+    column = page.locator('.mtvm-stage [data-key="c:60"]')
+    assert "instructions start" in column.locator("title").text_content()
+    column.click()
+    page.wait_for_selector(".mtvm-stage svg > text:has-text('; window ')")
+    assert page.locator('.mtvm-stage [data-key^="i:"]').count() > 20
+    assert column.count() == 0
+    page.locator("[data-name=zoom]").fill("0")
+    page.wait_for_selector(".mtvm-stage svg > text:has-text('zoomed out: ')")
+    assert page.locator("[data-name=window]").count() == 0
+
+
+def test_columns_are_walked_and_opened_from_the_keyboard(show) -> None:
+    page = show(f"{LONG}\nviz.TokenGantt(program)")
+    page.focus(".mtvm-stage")
+    page.keyboard.press("ArrowRight")
+    assert "tokens   at most" in caption(page)
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("Enter")
+    page.wait_for_selector(".mtvm-stage svg > text:has-text('; window 1 of ')")

@@ -7,7 +7,7 @@ from minitvm import viz
 from minitvm.accel import Memory, parse, vta_pynq
 from minitvm.base import ArgumentError
 from minitvm.viz.accelerator_run import STEPS, occupancy, runs, span
-from minitvm.viz.accelerator_use import uses
+from minitvm.viz.accelerator_use import piece, uses
 
 from .accelerator_programs import numbers, talk
 
@@ -62,8 +62,18 @@ def test_a_load_writes_its_rows_and_their_padding() -> None:
 
 
 def test_a_load_reads_its_rows_from_an_area() -> None:
-    use = uses(parse(STRIDED), vta_pynq)[0]
-    assert (use.area, use.dram.tolist()) == ("A", [9, 10, 11, 17, 18, 19])
+    moved = piece(parse(STRIDED), vta_pynq, 0)
+    assert (moved.area, moved.elements.tolist()) == ("A", [9, 10, 11, 17, 18, 19])
+
+
+def test_a_load_from_int8_writes_accumulators() -> None:
+    program = parse("area R acc_8bit 4\nex acc_8bit[2] = R[1] x=3\nex finish")
+    (use, _) = uses(program, vta_pynq)
+    written = {m.name: e.tolist() for m, e in use.writes.items()}
+    assert written == {"ACC": [2, 3, 4], "OUT": [2, 3, 4]}
+    view = viz.AcceleratorView(program)
+    assert "c load acc_8bit" in repr(view)
+    assert view.svg()
 
 
 def test_a_reset_reads_only_micro_operations() -> None:
@@ -89,8 +99,8 @@ def test_an_alu_operation_on_two_registers_reads_both() -> None:
 
 def test_a_store_reads_out_and_writes_an_area() -> None:
     assert used(5) == ({"OUT": [2, 3]}, {})
-    use = uses(parse(STRIDED), vta_pynq)[5]
-    assert (use.area, use.dram.tolist()) == ("C", [1, 5])
+    moved = piece(parse(STRIDED), vta_pynq, 5)
+    assert (moved.area, moved.elements.tolist()) == ("C", [1, 5])
 
 
 def test_what_is_written_last_is_what_is_there() -> None:

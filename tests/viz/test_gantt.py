@@ -2,15 +2,26 @@
 
 from itertools import pairwise
 
+import numpy as np
 import pytest
 
 from minitvm import viz
 from minitvm.accel import Program, Queue, Stall, Unit, parse, serial, simulate, verify, vta_pynq
 from minitvm.base import ArgumentError
 from minitvm.viz.accelerator_use import uses
-from minitvm.viz.gantt_run import MOST, look, toggled, verdict_lines, virtual_threads
+from minitvm.viz.gantt_run import (
+    Look,
+    Segment,
+    Span,
+    look,
+    toggled,
+    verdict_lines,
+    virtual_threads,
+)
 from minitvm.viz.gantt_scene import ticks
-from minitvm.viz.scene import keys_of
+from minitvm.viz.gantt_shares import columns_of, most_within
+from minitvm.viz.kinds import KINDS
+from minitvm.viz.scene import Group, Line, Rect, Text, keys_of
 
 from .accelerator_programs import numbers, talk
 
@@ -29,6 +40,16 @@ def panel(gantt: viz.TokenGantt, title: str) -> list[str]:
 def button(gantt: viz.TokenGantt, name: str) -> dict:
     (found,) = [c for c in gantt.view["controls"] if c["name"] == name]
     return found
+
+
+def whole(seen: Look) -> Span:
+    """All of the time."""
+    return Span(0, seen.run.cycles, True)
+
+
+def columns(gantt: viz.TokenGantt) -> list[str]:
+    """The keys of the columns of a picture from afar."""
+    return [key for key in keys_of(gantt.scene()) if key.startswith("c:")]
 
 
 # --- pictures -------------------------------------------------------------------------------------
@@ -69,23 +90,24 @@ def test_every_instruction_that_ran_is_a_box(gantt) -> None:
 
 def test_every_token_leads_from_its_push_to_its_pop() -> None:
     seen = look(talk(), vta_pynq)
-    tokens = [t for t in seen.tokens if t.queue is Queue.L2G]
+    tokens = seen.tokens[Queue.L2G]
     loads, gemms = numbers(seen.program, "load inp"), numbers(seen.program, "gemm")
-    assert [(t.push, t.pop) for t in tokens][:6] == list(zip(loads, gemms, strict=True))
-    assert all(t.taken > t.sent for t in tokens)
+    assert (tokens.push[:6].tolist(), tokens.pop[:6].tolist()) == (loads, gemms)
+    assert (tokens.taken > tokens.sent).all()
 
 
 def test_work_and_waiting_fill_the_time_of_a_unit_without_a_gap() -> None:
     seen = look(talk(), vta_pynq)
     for unit in Unit:
-        mine = [s for s in seen.segments if s.unit is unit]
+        mine = [s for s in seen.segments(whole(seen)) if s.unit is unit]
         assert mine[0].begin == 0
         assert all(a.end == b.begin for a, b in pairwise(mine))
 
 
 def test_waiting_adds_up_to_what_the_simulator_counts() -> None:
     seen = look(talk(), vta_pynq)
-    waits = [s for s in seen.segments if s.unit is Unit.COMPUTE and s.stall is Stall.L2G]
+    compute = [s for s in seen.segments(whole(seen)) if s.unit is Unit.COMPUTE]
+    waits = [s for s in compute if s.stall is Stall.L2G]
     assert sum(s.end - s.begin for s in waits) == seen.run.stalls[Unit.COMPUTE][Stall.L2G]
 
 
@@ -127,13 +149,123 @@ def test_the_other_way_to_run_it_is_named(gantt) -> None:
     assert f"{slow / fast:.2f} times as fast" in repr(gantt)
 
 
-def test_a_long_program_is_shown_through_windows() -> None:
+# --- zoom -----------------------------------------------------------------------------------------
+
+
+def test_a_long_program_from_afar_as_svg(golden) -> None:
+    golden(viz.TokenGantt(talk(60)).svg())
+
+
+def test_a_long_program_from_afar_as_text(golden) -> None:
+    golden(repr(viz.TokenGantt(talk(60))))
+
+
+def test_a_short_program_cannot_be_zoomed(gantt) -> None:
+    assert [c["name"] for c in gantt.view["controls"] if c["type"] == "Slider"] == []
+
+
+def test_a_long_program_is_seen_whole_at_first() -> None:
     gantt = viz.TokenGantt(talk(60))
-    assert len(keys_of(gantt.scene())) < 6 * MOST
-    assert "window 1 of 4: cycles 0 to" in gantt.scene().title
-    gantt.event("window", 3)
+    assert "window" not in gantt.scene().title
+    assert not [key for key in keys_of(gantt.scene()) if key.startswith("i:")]
+    assert "zoomed out: a column is " in gantt.svg()
+
+
+def test_a_picture_from_afar_does_not_grow_with_the_program() -> None:
+    short, long = (viz.TokenGantt(talk(steps)).view["svg"] for steps in (60, 600))
+    assert len(long) < 1.2 * len(short) < 100_000
+
+
+def test_a_click_on_a_column_shows_the_instructions_that_run_there() -> None:
+    gantt = viz.TokenGantt(talk(60))
+    gantt.event("click", columns(gantt)[-1])
+    assert "window 4 of 4: cycles " in gantt.scene().title
     last = len(gantt.program.instructions) - 1
     assert f"i:{last}" in keys_of(gantt.scene())
+
+
+def test_zooming_in_shows_the_beginning_of_the_window_before() -> None:
+    gantt = viz.TokenGantt(talk(300))
+    gantt.event("zoom", 1)
+    gantt.event("window", 1)
+    begin = gantt.scene().title.rpartition("cycles ")[2].split(" to ")[0]
+    gantt.event("zoom", 3)
+    assert f"window 17 of 20: cycles {begin} to " in gantt.scene().title
+
+
+def test_at_the_last_zoom_all_instructions_are_drawn_in_some_window() -> None:
+    gantt = viz.TokenGantt(talk(60))
+    gantt.event("zoom", 1)
+    keys: set[str] = set()
+    for window in range(4):
+        gantt.event("window", window)
+        keys |= {key for key in keys_of(gantt.scene()) if key.startswith("i:")}
+    assert keys == {f"i:{n}" for n in range(len(gantt.program.instructions))}
+
+
+@pytest.mark.parametrize("hiding", [True, False])
+@pytest.mark.parametrize("count", [1, 7, 100])
+def test_shares_of_columns_are_those_of_the_single_stretches(hiding: bool, count: int) -> None:
+    program = talk(20)
+    seen = look(program if hiding else serial(program), vta_pynq)
+    found = columns_of(seen, whole(seen), count, seen.names)
+    for unit in Unit:
+        mine = [s for s in seen.segments(whole(seen)) if s.unit is unit]
+        works = [s for s in mine if s.stall is None and seen.names[s.index] == "gemm"]
+        waits = [s for s in mine if s.stall in tuple(map(Stall, ("l2g", "g2l", "g2s", "s2g")))]
+        none = np.zeros(count)
+        assert np.allclose(found.work[unit].get("gemm", none), shared(works, found.edges))
+        assert np.allclose(found.waits[unit]["tokens"], shared(waits, found.edges))
+
+
+def shared(segments: list[Segment], edges: np.ndarray) -> list[float]:
+    """The share of each column that segments fill, one by one."""
+    return [
+        sum(max(0.0, min(s.end, high) - max(s.begin, low)) for s in segments) / (high - low)
+        for low, high in pairwise(edges.tolist())
+    ]
+
+
+def test_a_unit_that_waits_for_ever_waits_to_the_end_of_the_picture() -> None:
+    gantt = viz.TokenGantt(talk(60))
+    gantt.event("click", f"f:{numbers(gantt.program, 'load inp')[0]}:push_next")
+    seen = look(gantt.program, vta_pynq)
+    assert Unit.STORE in [b.unit for b in seen.run.blocked]
+    assert columns_of(seen, whole(seen), 50, seen.names).waits[Unit.STORE]["tokens"][-1] == 1
+
+
+def test_the_most_tokens_of_a_column_count() -> None:
+    assert most_within([(0, 1), (3, 2), (4, 0)], np.array([0.0, 5, 10])) == [(0, 2), (5, 0)]
+    assert most_within([(7, 1)], np.array([0.0, 5, 10, 15])) == [(0, 0), (5, 1), (10, 1)]
+
+
+def test_a_column_is_explained_where_time_is_played() -> None:
+    gantt = viz.TokenGantt(talk(60))
+    caption = gantt.view["frames"][30]["caption"]
+    assert "compute  gemm 100%" in caption
+    assert "tokens   at most l2g 1  g2l 1  g2s 0  s2g 0" in caption
+
+
+def test_a_dropped_token_is_marked_from_afar_and_can_be_restored_there() -> None:
+    gantt = viz.TokenGantt(talk(60))
+    push = f"f:{numbers(gantt.program, 'load inp')[50]}:push_next"
+    gantt.event("click", push)
+    assert push in keys_of(gantt.scene())
+    gantt.event("click", push)
+    assert gantt.program == talk(60)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("zoom", 2), ("zoom", -1), ("zoom", "near"), ("window", 1), ("click", "c:999")],
+)
+def test_nonsense_about_zooming_is_refused(name: str, value) -> None:
+    gantt = viz.TokenGantt(talk(60))
+    before = gantt.view["svg"]
+    gantt.event(name, value)
+    assert gantt.refused
+    assert "Error" not in gantt.message
+    assert gantt.view["svg"] == before
 
 
 # --- edited tokens --------------------------------------------------------------------------------
@@ -222,6 +354,82 @@ def test_every_single_edit_is_drawn_and_judged_as_the_verifier_judges_it() -> No
                 assert ok == verify(gantt.program).ok
                 gantt.event(flag, None, f"i:{n}")
     assert gantt.program == talk(2)
+
+
+# --- removed tokens -------------------------------------------------------------------------------
+
+
+def removed(gantt: viz.TokenGantt) -> list[str]:
+    """The keys of the crossed-out arrows."""
+    return [key for key in keys_of(gantt.scene()) if key.startswith("x:")]
+
+
+def test_a_removed_token_stays_as_a_crossed_out_arrow(gantt) -> None:
+    gantt.event("click", "k:g2l:2")
+    assert removed(gantt) == ["x:g2l:2"]
+    (group,) = [s for s in gantt.scene().shapes if s.key == "x:g2l:2"]
+    assert isinstance(group, Group)
+    lines = [s for s in group.shapes if isinstance(s, Line)]
+    assert [(s.kind, s.arrow) for s in lines] == [("removed", True), ("red", False), ("red", False)]
+    assert KINDS["removed"].dash
+
+
+def test_an_arrow_is_crossed_out_where_only_its_push_was_dropped(gantt) -> None:
+    load = numbers(gantt.program, "load inp")[0]
+    gantt.event("click", f"f:{load}:push_next")
+    assert removed(gantt) == ["x:l2g:0"]
+
+
+def test_a_crossed_out_arrow_says_between_which_instructions_it_was(gantt) -> None:
+    gantt.event("click", "k:l2g:0")
+    load, gemm = (numbers(gantt.program, name)[0] for name in ("load inp", "gemm"))
+    assert f"token 0 of l2g, from {load} to {gemm}, removed: click to restore" in gantt.svg()
+    assert f"removed: token 0 of l2g ({load} to {gemm})" in repr(gantt)
+
+
+def test_a_click_on_a_crossed_out_arrow_restores_what_was_dropped_of_it(gantt) -> None:
+    before = gantt.program
+    gantt.event("click", "k:l2g:0")
+    gantt.event("click", "x:l2g:0")
+    assert gantt.program == before
+    assert removed(gantt) == []
+    gantt.event("click", f"f:{numbers(before, 'load inp')[1]}:push_next")
+    gantt.event("click", "x:l2g:1")
+    assert gantt.program == before
+
+
+def test_only_a_removed_token_can_be_restored(gantt) -> None:
+    gantt.event("click", "x:l2g:0")
+    assert gantt.refused
+    assert "it was not removed" in gantt.message
+
+
+def test_of_many_removed_tokens_the_first_are_named(gantt) -> None:
+    for _ in range(5):
+        gantt.event("click", "k:l2g:0")
+    assert "removed: token 0 of l2g (" in repr(gantt)
+    assert ", and 2 more\n" in repr(gantt)
+
+
+def test_a_removed_token_is_crossed_out_from_afar() -> None:
+    gantt = viz.TokenGantt(talk(60))
+    gantt.event("click", f"f:{numbers(gantt.program, 'load inp')[50]}:push_next")
+    assert removed(gantt) == ["x:l2g:50"]
+    assert "removed" in [s.text for s in gantt.scene().shapes if isinstance(s, Text)]
+
+
+def test_boxes_carry_the_number_by_which_the_verdict_names_them(gantt) -> None:
+    for n in numbers(gantt.program, "gemm"):
+        (box,) = [s for s in gantt.scene().shapes if s.key == f"i:{n}"]
+        assert isinstance(box, Group)
+        assert str(n) in [s.text for s in box.shapes if isinstance(s, Text)]
+
+
+def test_all_instructions_before_nops_leave_room_for_them(gantt) -> None:
+    groups = [s for s in gantt.scene().shapes if isinstance(s, Group)]
+    boxes = {g.key: s for g in groups for s in g.shapes if isinstance(s, Rect)}
+    nop = numbers(gantt.program, "nop")[0]
+    assert boxes["i:0"].x + boxes["i:0"].width <= boxes[f"i:{nop}"].x
 
 
 # --- refused --------------------------------------------------------------------------------------

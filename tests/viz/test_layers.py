@@ -1,13 +1,16 @@
 """Rooflines, waterfalls, overlap and Amdahl's law: rows of numbers in, pictures out."""
 
 import math
+from dataclasses import replace
+from itertools import combinations
 
 import pytest
 
 from minitvm import viz
 from minitvm.accel import Stall, Unit, parse, serial, simulate, vta_pynq
 from minitvm.base import ArgumentError
-from minitvm.viz.layers_scene import seconds_text
+from minitvm.viz.layers_rows import ridge
+from minitvm.viz.layers_scene import BOTTOM, HEIGHT, LEFT, seconds_text
 
 from .accelerator_programs import talk
 
@@ -84,6 +87,89 @@ def test_their_pngs_are_small(make) -> None:
     assert len(make().png()) < 15_000
 
 
+# --- two roofs ------------------------------------------------------------------------------------
+
+RESNET = [  # operations, bytes, cycles of the baseline and of the program, own roof, baseline bytes
+    ("C2", 231211008, 745928, 631135, 550357, 0.835, 502948),
+    ("C3", 25690112, 258120, 193144, 146951, 0.360, 229540),
+    ("C4", 115605504, 718560, 348021, 282597, 0.835, 508416),
+    ("C5", 12845056, 245368, 110281, 83167, 0.360, 216064),
+    ("C6", 231211008, 725784, 576492, 502727, 0.909, 512028),
+    ("C7", 115605504, 799104, 319166, 256101, 0.909, 499708),
+    ("C8", 12845056, 218560, 74161, 56443, 0.529, 155872),
+    ("C9", 231211008, 791992, 570630, 478810, 0.952, 694268),
+    ("C10", 115605504, 1282752, 396747, 244229, 0.952, 1232544),
+    ("C11", 12845056, 218560, 62255, 43525, 0.690, 175264),
+    ("C12", 231211008, 2412224, 768667, 469809, 0.974, 2392480),
+]
+
+
+def resnet() -> viz.LayerRoofline:
+    """The layers of ResNet-18: arrows side by side, roofs one above the other."""
+    names = "name", "operations", "bytes_moved", "serial_cycles", "cycles", "roof", "serial_bytes"
+    return viz.LayerRoofline(
+        [viz.LayerRow(**dict(zip(names, row, strict=True)), against="one thread") for row in RESNET]
+    )
+
+
+def labels(scene: viz.Scene) -> list[viz.Rect]:
+    """The boxes behind names."""
+    return [s for s in scene.shapes if isinstance(s, viz.Rect) and s.kind == "paper"]
+
+
+def test_no_two_names_of_eleven_layers_overlap() -> None:
+    boxes = labels(resnet().scene())
+    assert len(boxes) >= 11
+    for a, b in combinations(boxes, 2):
+        apart = a.x + a.width <= b.x or b.x + b.width <= a.x
+        assert apart or a.y + a.height <= b.y or b.y + b.height <= a.y
+
+
+def test_every_layer_has_a_name_within_the_axes() -> None:
+    scene = resnet().scene()
+    bold = [s.text for s in scene.shapes if isinstance(s, viz.Text) and s.bold]
+    assert bold[1:] == [row[0] for row in RESNET]
+    assert all(b.x >= LEFT and b.y + b.height <= HEIGHT - BOTTOM for b in labels(scene))
+
+
+def test_an_arrow_starts_at_the_intensity_of_its_baseline() -> None:
+    lean = replace(ROWS[0], serial_bytes=2 * ROWS[0].bytes_moved)
+    (layer,) = [s for s in viz.LayerRoofline([lean]).scene().shapes if s.key == "layer:0"]
+    assert isinstance(layer, viz.Group)
+    (arrow,) = [s for s in layer.shapes if isinstance(s, viz.Line) and s.arrow]
+    (left, _), (right, _) = arrow.points
+    assert left < right  # the baseline moves twice as much: half as many operations a byte
+
+
+def test_the_baseline_is_below_the_roof_of_its_own_bytes() -> None:
+    slow, fast = talk(8, 1), talk(4, 2)
+    row = viz.layer_row("talk", fast, baseline=slow)
+    assert row.serial_bytes == viz.layer_row("talk", slow).bytes_moved
+    assert row.serial_intensity == row.operations / row.serial_bytes
+    assert row.utilisation(vta_pynq, hiding=False) <= row.serial_intensity / ridge(vta_pynq)
+
+
+def test_bytes_of_a_baseline_are_a_number_above_0() -> None:
+    with pytest.raises(ArgumentError, match="serial_bytes: -1"):
+        replace(ROWS[0], serial_bytes=-1)
+
+
+def test_the_same_program_one_unit_at_a_time_moves_the_same_bytes() -> None:
+    row = viz.layer_row("talk", talk())
+    assert (row.serial_intensity, row.against) == (row.intensity, "one unit at a time")
+
+
+def test_what_a_layer_is_compared_with_has_a_name() -> None:
+    other = viz.layer_row("talk", talk(4, 2), baseline=talk(8, 1), against="one thread")
+    same = viz.layer_row("talk", talk(4, 2))
+    assert repr(viz.LayerRoofline([other])).endswith("\nbaseline: one thread")
+    assert repr(viz.LayerRoofline([same])).endswith("\nbaseline: one unit at a time")
+    assert repr(viz.LayerRoofline([same, other])).endswith("\nbaseline: the baseline of each")
+    assert repr(viz.OverlapBars([other])).endswith(
+        f"{other.speedup:.2f} times as fast as one thread"
+    )
+
+
 # --- rows -----------------------------------------------------------------------------------------
 
 
@@ -137,6 +223,17 @@ def test_one_unit_at_a_time_waits_more() -> None:
     fall.event("hiding", False)
     assert fall.parts["waits: l2g"] > hidden
     assert "one unit at a time" in fall.scene().title
+
+
+def test_a_waterfall_says_how_much_units_overlap() -> None:
+    alone = viz.StallWaterfall(serial(talk())).scene().title
+    assert alone.endswith("cycles; units overlap in 0.0% of them")
+    run = simulate(talk())
+    several = sum(n for units, n in run.overlap.items() if len(units) > 1)
+    title = viz.StallWaterfall(talk()).scene().title
+    assert title.endswith(
+        f"as it runs: {run.cycles:,} cycles; units overlap in {several / run.cycles:.1%} of them"
+    )
 
 
 def test_a_waterfall_shows_each_unit() -> None:

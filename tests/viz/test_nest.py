@@ -24,6 +24,20 @@ def test_a_stage_inside_a_loop_as_svg(golden) -> None:
     golden(viz.svg(viz.nest_scene(blur()[0])))
 
 
+def test_a_long_statement_takes_more_lines_of_its_block() -> None:
+    drawn = viz.svg(viz.nest_scene(tiled()[0], width=330))
+    assert ">C[…] = C[…] + A[…] *</text>" in drawn
+    assert ">    B[…]</text>" in drawn
+
+
+def test_what_three_lines_do_not_hold_is_shown_where_the_mouse_rests() -> None:
+    s, _ = tiled()
+    drawn = viz.svg(viz.nest_scene(s, width=230))
+    statement = next(line for line in viz.nest_of(s).lines if "A[" in line).strip()
+    assert "…</text>" in drawn
+    assert f"<title>{statement}</title>" in drawn
+
+
 def test_its_png_is_small() -> None:
     data = viz.png(viz.nest_scene(tiled()[0]))
     assert Image.open(io.BytesIO(data)).size[0] == 860

@@ -28,6 +28,15 @@ def test_as_svg(golden) -> None:
     golden(viz.PassExplorer(*blur(), at="partition").svg())
 
 
+def test_long_lines_are_folded_in_the_picture_and_whole_in_the_text() -> None:
+    view = viz.PassExplorer(*tiled(), at="vectorize")
+    line = next(text for text, note in panel(view, 1) if "A[" in text)
+    assert line in repr(view).split("\n")
+    parts = viz.folded_code(line, 780, 4)
+    assert len(parts) > 1
+    assert all(f">{part}</text>" in view.svg() for part in parts)
+
+
 def test_png_is_small() -> None:
     data = viz.PassExplorer(*matmul()).png()
     assert Image.open(io.BytesIO(data)).size[0] == 1616

@@ -18,6 +18,7 @@ from minitvm.viz import (
     Text,
     clipped,
     contrast,
+    folded_code,
     ink,
     keys_of,
     light_colour,
@@ -114,6 +115,26 @@ def test_text_on_a_kind_can_be_read(kind: str) -> None:
 )
 def test_contrast_is_that_of_wcag(a: str, b: str, ratio: float) -> None:
     assert contrast(a, b) == pytest.approx(ratio)
+
+
+def test_long_code_goes_on_in_lines_that_are_indented_further() -> None:
+    code = "-   C[i*8 + j] = C[i*8 + j] + A[i*8 + k] * B[k*8 + j]"
+    assert folded_code(code, 220, 4) == [
+        "-   C[i*8 + j] = C[i*8 + j] +",
+        "        A[i*8 + k] * B[k*8 +",
+        "        j]",
+    ]
+    assert folded_code(code, 1000, 4) == [code]
+
+
+def test_code_that_takes_too_many_lines_ends_in_dots() -> None:
+    code = "C[i*8 + j] = C[i*8 + j] + A[i*8 + k] * B[k*8 + j]"
+    assert folded_code(code, 150, 2) == ["C[i*8 + j] = C[i*8 +", "    j] + A[i*8 + k]…"]
+
+
+@pytest.mark.parametrize("width", [0, 1, 10, 30])
+def test_code_without_room_still_has_lines_of_a_few_letters(width: float) -> None:
+    assert all(0 < len(part) <= 4 for part in folded_code("        i = j + k", width, 3))
 
 
 def test_long_text_is_cut_or_wrapped() -> None:

@@ -1,0 +1,159 @@
+"""TokenGantt zoomed out: columns of shares of the time instead of single instructions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import groupby, pairwise
+
+import numpy as np
+
+from minitvm.accel import Queue, Unit
+
+from .controls import Frame
+from .gantt_run import UNITS
+from .gantt_shares import Floats, most_within
+from .gantt_view import (
+    LANE,
+    LOOKS,
+    THREADS,
+    TOP,
+    WAITS,
+    View,
+    lane,
+    queue_depth,
+)
+from .kinds import KINDS, ink
+from .scene import Polygon, Rect, Shape, Text
+
+LEAST = 0.5 / LANE  # a share that is half a pixel high is seen
+LETTER = 13  # pixels that a letter needs in both directions
+
+
+def zoomed_out_note(view: View) -> str:
+    """What a column is, and how one comes closer."""
+    c = view.columns
+    many = round(float(c.started.mean()))
+    return (
+        f"zoomed out: a column is {c.edges[1] - c.edges[0]:,.0f} cycles with about {many:,} "
+        "instructions; heights are shares of its time, in queues the most; click it to see them"
+    )
+
+
+def share_shapes(view: View) -> Iterator[Shape]:
+    """In each lane, from below: what the unit runs, what it waits for; white: nothing to do."""
+    for unit in UNITS:
+        below = np.zeros(len(view.columns.started))
+        for kind, letter, share in _layers(view, unit):
+            yield from _area(view, unit, kind, letter, below, below + share)
+            below = below + share
+
+
+def _layers(view: View, unit: Unit) -> Iterator[tuple[str, str, Floats]]:
+    """(kind, letter, share of each column) of what a unit does, the lowest first."""
+    work, waits = view.columns.work[unit], view.columns.waits[unit]
+    looks = LOOKS
+    if view.by_thread:
+        looks = {str(t): (kind, str(t)) for t, kind in enumerate(THREADS)} | {"": ("", "")}
+    for name, (kind, letter) in looks.items():
+        if name in work:
+            yield kind, letter, work[name]
+    for reason, (kind, _) in WAITS.items():
+        yield kind, "", waits[reason]
+
+
+def _area(
+    view: View, unit: Unit, kind: str, letter: str, low: Floats, high: Floats
+) -> Iterator[Shape]:
+    """The shapes of one layer: an outline for each run of columns that have it, and its letter.
+
+    A kind with a hatch takes rectangles: columns of about the same height become one.
+    """
+    bottom = lane(unit) + LANE
+    for first, after in _runs(high - low >= LEAST):
+        if KINDS[kind].hatch:
+            yield from _hatched(view, bottom, kind, first, low[first:after], high[first:after])
+        else:
+            yield Polygon(_outline(view, bottom, first, low[first:after], high[first:after]), kind)
+    tall = [run for run in _runs((high - low) * LANE >= LETTER) if letter]
+    first, after = max(tall, key=lambda run: run[1] - run[0], default=(0, 0))
+    left, right = (view.x(float(view.columns.edges[at])) for at in (first, after))
+    if right - left >= LETTER:
+        middle = float(np.mean(low[first:after] + high[first:after])) / 2
+        at = (left + right) / 2, bottom - LANE * middle + 4
+        yield Text(*at, letter, ink(kind), 12, "middle")
+
+
+def _runs(seen: np.ndarray[tuple[int, ...], np.dtype[np.bool_]]) -> list[tuple[int, int]]:
+    """Where it is true: [first, after the last) of each run."""
+    change = np.flatnonzero(np.diff(np.concatenate([[False], seen, [False]]).astype(np.int8)))
+    return [(int(a), int(b)) for a, b in change.reshape(-1, 2)]
+
+
+def _outline(
+    view: View, bottom: float, first: int, low: Floats, high: Floats
+) -> tuple[tuple[float, float], ...]:
+    """Steps along the top to the right, and along the bottom back."""
+    edges = [view.x(t) for t in view.columns.edges[first : first + len(low) + 1].tolist()]
+
+    def steps(share: Floats) -> list[tuple[float, float]]:
+        ys = (bottom - LANE * share).round(1).tolist()
+        corners: list[tuple[float, float]] = []
+        for n, y in enumerate(ys):
+            if n and y == ys[n - 1]:
+                corners[-1] = edges[n + 1], y
+            else:
+                corners += [(edges[n], y), (edges[n + 1], y)]
+        return corners
+
+    return (*steps(high), *reversed(steps(low)))
+
+
+def _hatched(
+    view: View, bottom: float, kind: str, first: int, low: Floats, high: Floats
+) -> Iterator[Shape]:
+    """Rectangles from the column `first` on, in whole pixels."""
+    tops, bases = ((bottom - LANE * share).round().tolist() for share in (high, low))
+    at = first
+    for (top, base), alike in groupby(zip(tops, bases, strict=True)):
+        after = at + len(list(alike))
+        left, right = (view.x(float(view.columns.edges[n])) for n in (at, after))
+        if top < base:
+            yield Rect(left, top, right - left, base - top, kind)
+        at = after
+
+
+def column_shapes(view: View) -> Iterator[Shape]:
+    """Over each column what can be pointed at and clicked."""
+    edges = [view.x(t) for t in view.columns.edges.tolist()]
+    height = lane(UNITS[-1]) + LANE - TOP
+    for n, (left, right) in enumerate(pairwise(edges)):
+        yield Rect(left, TOP, right - left, height, "touch", f"c:{n}", _counted(view, n))
+
+
+def _counted(view: View, n: int) -> str:
+    """cycles 120 to 240, 12 instructions start"""
+    begin, end = view.columns.edges[n : n + 2]
+    return f"cycles {begin:,.0f} to {end:,.0f}, {view.columns.started[n]:,} instructions start"
+
+
+def column_frames(view: View) -> tuple[Frame, ...]:
+    """One frame for each column: what each unit spends it on, the most tokens."""
+    edges = view.columns.edges
+    most = [[count for _, count in most_within(queue_depth(view, q), edges)] for q in Queue]
+    frames: list[Frame] = []
+    for n, t in enumerate(edges[:-1].tolist()):
+        lines = [f"{unit.value:8} {_spent(view, unit, n)}" for unit in Unit]
+        tokens = "  ".join(f"{q.value} {count[n]}" for q, count in zip(Queue, most, strict=True))
+        caption = "\n".join([_counted(view, n), *lines, f"tokens   at most {tokens}"])
+        frames.append(Frame({f"t:{t:g}": "start"}, caption))
+    return tuple(frames)
+
+
+def _spent(view: View, unit: Unit, n: int) -> str:
+    """gemm 70%, waits for a token 20%"""
+    work, waits = view.columns.work[unit], view.columns.waits[unit]
+    named = {(f"virtual thread {k}" if k else "others") if view.by_thread else k: k for k in work}
+    parts = [(name, work[key][n]) for name, key in named.items()]
+    parts += [(WAITS[reason][1], share[n]) for reason, share in waits.items()]
+    told = [f"{name} {share:.0%}" for name, share in parts if share >= 0.005]
+    return ", ".join(told) or "has nothing to do"

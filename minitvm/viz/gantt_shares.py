@@ -1,0 +1,104 @@
+"""A program's time in columns: how much of each column a unit spends on what."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from minitvm.accel import Stall, Unit
+
+from .accelerator_use import Ints
+from .gantt_run import UNITS, Look, Span
+
+Floats: TypeAlias = np.ndarray[Any, np.dtype[np.float64]]
+
+TOKENS = "tokens"
+WAITING: tuple[str | Stall, ...] = (TOKENS, Stall.CHANNEL, Stall.FETCH, Stall.ROOM)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Columns:
+    """A window cut into columns of equal time.
+
+    edges    in cycles, one more than there are columns
+    work     of each unit, by what an instruction counts as, the share of each column, 0 to 1
+    waits    of each unit, by what it waits for, the share of each column
+    started  how many instructions start in each column
+    """
+
+    edges: Floats
+    work: dict[Unit, dict[str, Floats]]
+    waits: dict[Unit, dict[str | Stall, Floats]]
+    started: Ints
+
+
+def columns_of(look: Look, span: Span, count: int, names: Sequence[str]) -> Columns:
+    """A window in `count` columns; names[n] is what the n-th instruction counts as."""
+    edges = np.linspace(span.begin, max(span.end, span.begin + 1), count + 1)
+    started = np.histogram(look.table["start"], edges)[0]
+    work = {unit: _work(look, unit, edges, np.array(names)) for unit in Unit}
+    waits = {unit: _waits(look, unit, edges) for unit in Unit}
+    return Columns(edges, work, waits, started)
+
+
+def _work(
+    look: Look, unit: Unit, edges: Floats, names: np.ndarray[Any, np.dtype[np.str_]]
+) -> dict[str, Floats]:
+    mine = look.table["unit"] == UNITS.index(unit)
+    called = names[look.table["index"][mine]]
+    begin, end = look.table["start"][mine], look.table["end"][mine]
+    return {
+        name: covered(begin[called == name], end[called == name], edges)
+        for name in np.unique(called).tolist()
+    }
+
+
+def _waits(look: Look, unit: Unit, edges: Floats) -> dict[str | Stall, Floats]:
+    """The waits follow each other: for the fetch, for tokens, for DRAM; for room at the end."""
+    mine = look.table["unit"] == UNITS.index(unit)
+    t = {name: column[mine] for name, column in look.table.items()}
+    popped = t["start"] - t["channel"]
+    fetched = popped - t["tokens"]
+    found = {
+        TOKENS: covered(fetched, popped, edges),
+        Stall.CHANNEL: covered(popped, t["start"], edges),
+        Stall.FETCH: covered(fetched - t["fetch"], fetched, edges),
+        Stall.ROOM: covered(t["end"], t["end"] + t["room"], edges),
+    }
+    for b in look.run.blocked:
+        if b.unit is unit:
+            reason = b.waits_for if b.waits_for in found else TOKENS
+            since, until = np.array([look.done(unit)]), np.array([look.run.cycles])
+            found[reason] = found[reason] + covered(since, until, edges)
+    return found
+
+
+def covered(begin: Ints, end: Ints, edges: Floats) -> Floats:
+    """The share of each column that stretches cover which are in order and do not overlap.
+
+    covered([0, 6], [4, 8], [0, 5, 10]) = [0.8, 0.4]
+    """
+    if not len(begin):
+        return np.zeros(len(edges) - 1)
+    until = np.cumsum(end - begin)  # what is covered before a time grows only within stretches
+    times = np.stack([begin, end], 1).reshape(-1)
+    totals = np.stack([until - (end - begin), until], 1).reshape(-1)
+    return np.diff(np.interp(edges, times, totals)) / np.diff(edges)
+
+
+def most_within(steps: Sequence[tuple[int, int]], edges: Floats) -> list[tuple[float, int]]:
+    """(its first cycle, the most) of each column, of a number that changes in (cycle, number).
+
+    most_within([(0, 1), (3, 2), (4, 0)], [0, 5, 10]) = [(0, 2), (5, 0)]
+    """
+    table: Ints = np.array([(0, 0), *steps], np.int64)
+    times, numbers = table[:, 0], table[:, 1]
+    before = np.searchsorted(times, edges[:-1], "right") - 1
+    most = np.maximum(numbers[before], 0)
+    column: Ints = np.searchsorted(edges, times, "right").astype(np.int64) - 1
+    within = (column >= 0) & (column < len(most))
+    np.maximum.at(most, column[within], numbers[within])
+    return list(zip(edges[:-1].tolist(), most.tolist(), strict=True))

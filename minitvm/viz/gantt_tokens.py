@@ -1,0 +1,120 @@
+"""The tokens of TokenGantt as shapes: pushes, pops, arrows between them, and those removed."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+
+from .gantt_run import ENDS, UNITS, Token
+from .gantt_view import GAP, LANE, View, lane
+from .scene import Circle, Group, Line, Rect, Shape
+
+FLAG, CROSS = 4, 6  # pixels: a flag's radius, half the size of a cross
+CORNERS = {  # where on its box a flag is: 0 left, 1 right; 0 top, 1 bottom
+    "pop_prev": (0, 0),
+    "pop_next": (0, 1),
+    "push_prev": (1, 0),
+    "push_next": (1, 1),
+}
+Point = tuple[float, float]
+Boxes = Mapping[int, tuple[float, float]]  # the left and the right edge of each instruction
+
+
+def corner(view: View, n: int, flag: str, boxes: Boxes) -> Point:
+    """Where the flag of an instruction is drawn: near its corner, beside that of its neighbour."""
+    at_end, below = CORNERS[flag]
+    left, right = boxes[n]
+    inset = min(FLAG + 1, (right - left) / 4)
+    x = right - inset if at_end else left + inset
+    return x, lane(UNITS[view.look.program.wires[n].unit]) + LANE * below
+
+
+def arrows(view: View, boxes: Boxes) -> Iterator[Shape]:
+    """Tokens from the push to the pop; those for a free place are dashed."""
+    shown = np.array([*boxes], np.int64)
+    seen = [
+        tokens.token(number)
+        for tokens in view.look.tokens.values()
+        for number in np.flatnonzero(
+            np.isin(tokens.push, shown) & np.isin(tokens.pop, shown) & (tokens.sent >= 0)
+        ).tolist()
+    ]
+    for t in seen:
+        pushed, popped = ENDS[t.queue]
+        start, end = corner(view, t.push, pushed, boxes), corner(view, t.pop, popped, boxes)
+        kind = "arrow" if pushed == "push_next" else "dashed"
+        yield Line(
+            (start, _before(start, end)), kind, f"k:{t.queue.value}:{t.number}", _said(t), True
+        )
+
+
+def _before(start: Point, end: Point) -> Point:
+    """The point of an arrow, at the edge of the flag it leads to."""
+    length = max(math.dist(start, end), 1e-9)
+    part = max(0.0, 1 - (FLAG + 1) / length)
+    return start[0] + (end[0] - start[0]) * part, start[1] + (end[1] - start[1]) * part
+
+
+def _said(t: Token) -> str:
+    taken = f"popped by {t.pop} in cycle {t.taken:,}" if t.taken >= 0 else "never popped"
+    return f"token {t.number} of {t.queue.value}: pushed by {t.push} in cycle {t.sent:,}, {taken}"
+
+
+def removed_arrows(view: View, boxes: Boxes) -> Iterator[Shape]:
+    """The tokens that were removed, crossed out; one whose other end is not seen points there."""
+    for t in view.removed:
+        pushed, popped = ENDS[t.queue]
+        across = GAP if pushed == "push_next" else -GAP
+        if t.push in boxes:
+            start = corner(view, t.push, pushed, boxes)
+            there = t.pop in boxes
+            end = corner(view, t.pop, popped, boxes) if there else (start[0], start[1] + across)
+        elif t.pop in boxes:
+            end = corner(view, t.pop, popped, boxes)
+            start = end[0], end[1] - across
+        else:
+            continue
+        yield _removed(start, end, t)
+
+
+def _removed(start: Point, end: Point, t: Token) -> Group:
+    """A dashed arrow with a cross in its middle."""
+    x, y = (start[0] + end[0]) / 2, (start[1] + end[1]) / 2
+    near = Rect(x - CROSS - 2, y - CROSS - 2, 2 * CROSS + 4, 2 * CROSS + 4, "touch")
+    arrow = Line((start, _before(start, end)), "removed", arrow=True)
+    tip = (
+        f"token {t.number} of {t.queue.value}, from {t.push} to {t.pop}, removed: click to restore"
+    )
+    return Group((arrow, *cross(x, y), near), f"x:{t.queue.value}:{t.number}", tip)
+
+
+def cross(x: float, y: float, size: float = CROSS, kind: str = "red") -> tuple[Shape, ...]:
+    """Two strokes around (x, y)."""
+    return (
+        Line(((x - size, y - size), (x + size, y + size)), kind),
+        Line(((x - size, y + size), (x + size, y - size)), kind),
+    )
+
+
+def flags(view: View, boxes: Boxes) -> Iterator[Shape]:
+    """A disc for each pop and push, those that were dropped too."""
+    instructions = view.look.program.instructions
+    for n in boxes:
+        for flag in CORNERS:
+            there = getattr(instructions[n].flags, flag)
+            differs = flag in view.changed.get(n, ())
+            if there or differs:
+                state = "" if not differs else "added" if there else "dropped"
+                shapes = disc(*corner(view, n, flag, boxes), flag, state)
+                tip = f"{n}: {flag}, {state or 'click to drop'}"
+                yield Group(shapes, f"f:{n}:{flag}", tip)
+
+
+def disc(x: float, y: float, flag: str, state: str = "") -> tuple[Shape, ...]:
+    """A push is a filled disc, a pop a ring; dropped ones are crossed out, added ones pink."""
+    if state == "dropped":
+        return (Circle(x, y, FLAG + 1, "dropped"), *cross(x, y, 3, "crossed"))
+    outer = Circle(x, y, FLAG, "pink" if state == "added" else "start")
+    return (outer,) if "push" in flag else (outer, Circle(x, y, 2, "paper"))
