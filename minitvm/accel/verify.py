@@ -27,6 +27,7 @@ from .tokens import in_order, predecessors, walk
 
 DRAM = "DRAM"
 MOST_RACES = 1000
+SHOWN = 3  # of each kind, by the repr of a verdict
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,10 +87,22 @@ class Verdict:
     hazards: tuple[Hazard, ...]
     more: bool = False
 
+    def __repr__(self) -> str:
+        found = (("deadlock", self.deadlock), ("leaks", self.leaks), ("races", self.races))
+        parts = [f"{name}={_few(them)}" for name, them in (*found, ("hazards", self.hazards))]
+        return f"Verdict({', '.join(parts)}, more={self.more})"
+
     @property
     def ok(self) -> bool:
         """Nothing was found."""
         return not (self.deadlock or self.leaks or self.races or self.hazards)
+
+
+def _few(found: tuple[object, ...]) -> str:
+    """The first three, and how many there are besides: explain() says all."""
+    if len(found) <= SHOWN:
+        return repr(found)
+    return f"({', '.join(map(repr, found[:SHOWN]))}, and {len(found) - SHOWN} more)"
 
 
 def verify(program: Program, config: Config = vta_pynq) -> Verdict:

@@ -7,6 +7,7 @@
 those who teach; items/__init__.py shows how an exercise is written.
 """
 
+from .accelerated import bytes_moved, on_machine, runs_on_accelerator
 from .checkers import equal, formula
 from .item import PASSED, Answer, AnswerError, Exercise, Item, Outcome, Part, failed, problem
 from .items import EXERCISES
@@ -35,6 +36,7 @@ __all__ = [
     "Outcome",
     "Part",
     "at_most",
+    "bytes_moved",
     "check",
     "equal",
     "facts",
@@ -42,7 +44,9 @@ __all__ = [
     "formula",
     "hint",
     "misses",
+    "on_machine",
     "problem",
+    "runs_on_accelerator",
     "same_text",
     "schedule_correct",
     "schedule_of",

@@ -160,7 +160,7 @@ def formula(
             case = f"case {n + 1}: inputs of shape {shapes(inputs)}{_others(plain)}"
             if tuple(got.shape) != want.shape:
                 expected, found = (str(list(s)) for s in (want.shape, got.shape))
-                return failed("wrong-shape", expected=expected, got=found, where=case, why=why)
+                return failed("wrong-shape", expected=expected, got=found, case=case, why=why)
             if wrong := wrong_element(evaluate([got], inputs)[0], want, rtol, atol, case, why):
                 return wrong
         return PASSED

@@ -1,4 +1,4 @@
-"""Answers as data: formulas, loop programs, schedules and arrays to JSON and back.
+"""Answers as data: formulas, loop programs, schedules, intrinsics and arrays to JSON and back.
 
 A node becomes a row [class, field, field, ...] that names earlier rows, so shared nodes (variables
 above all) stay shared. Operations of a problem that both sides have built are written as
@@ -29,6 +29,7 @@ from minitvm.tensor import (
     Reducer,
     Tensor,
     TensorIntrin,
+    decl_tensor_intrin,
 )
 from minitvm.tir import (
     FALSE,
@@ -103,6 +104,17 @@ def _lane(lanes: int, *bounds: Any) -> Any:
     return lane(lanes)
 
 
+def _declared(
+    name: str, op: Any, ins: Any, outs: Any, binds: Any, body: Any, reset: Any, update: Any
+) -> TensorIntrin:
+    """A tensor intrinsic, declared anew: with all checks, from its formula and its statements."""
+
+    def statements(ins: Any, outs: Any) -> Any:
+        return body, reset, update
+
+    return decl_tensor_intrin(op, statements, binds, name)
+
+
 FOLDED: dict[type, Callable[..., Any]] = {  # indices stay in normal form: constructors fold them
     AsIndex: as_index,
     Const: _const,
@@ -116,8 +128,10 @@ FOLDED: dict[type, Callable[..., Any]] = {  # indices stay in normal form: const
 MAKERS: dict[str, Callable[..., Any]] = {
     **{cls.__name__: cls for cls in PLAIN},
     **{cls.__name__: make for cls, make in FOLDED.items()},
+    TensorIntrin.__name__: _declared,
 }
-FIELDS = {cls: tuple(f.name for f in fields(cast("Any", cls))) for cls in (*PLAIN, *FOLDED)}
+WRITTEN = (*PLAIN, *FOLDED, TensorIntrin)
+FIELDS = {cls: tuple(f.name for f in fields(cast("Any", cls))) for cls in WRITTEN}
 REDUCERS: dict[str, Reducer] = {r.name: r for r in (SUM, PROD, MAX, MIN)}
 DEEPEST = 200  # levels of lists in lists
 OWN = "a schedule must be one of the tensors that the function was given"
@@ -183,7 +197,10 @@ class Writer:
             return ["node", self._known[id(x)][0]]
         if type(x) not in FIELDS:
             what = f"a {type(x).__name__}"
-            why = "only numbers, strings, lists, arrays, tensors, loop programs and schedules can"
+            why = (
+                "only numbers, strings, lists, arrays, tensors, loop programs, schedules and tensor"
+                " intrinsics can"
+            )
             raise ExprError(f"{what} cannot be handed in", why)
         row = [type(x).__name__, *(self.write(getattr(x, f)) for f in FIELDS[type(x)])]
         self.rows.append(row)

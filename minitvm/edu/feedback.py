@@ -26,8 +26,11 @@ def details(part: PartMark) -> Iterator[tuple[str, str]]:
     """(label, text) of what there is to say about a part that did not pass."""
     o = part.outcome
     if o.status in ("failed", "not started", "inconclusive"):
-        named = (("expected", o.expected), ("got", o.got), ("first difference", o.where))
-        yield from ((label, text) for label, text in (*named, ("why", o.why)) if text)
+        named = (
+            ("expected", o.expected), ("got", o.got), ("first difference", o.where),
+            ("for", o.case), ("why", o.why),
+        )  # fmt: skip
+        yield from ((label, text) for label, text in named if text)
 
 
 def pointer(m: Mark) -> str:

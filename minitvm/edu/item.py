@@ -17,7 +17,7 @@ from typing import Any, Literal, Protocol, TypeAlias
 
 import numpy as np
 
-from minitvm import te, tir, topi
+from minitvm import te, tir, topi, vta
 from minitvm.base import ArgumentError, TVMError, as_tuple
 from minitvm.driver import build, lower
 
@@ -27,7 +27,7 @@ Status: TypeAlias = Literal["passed", "failed", "not started", "inconclusive", "
 
 # the names that the source of a problem may use, on both sides of the fence
 VOCABULARY: dict[str, Any] = {
-    "np": np, "te": te, "tir": tir, "topi": topi, "lower": lower, "build": build,
+    "np": np, "te": te, "tir": tir, "topi": topi, "vta": vta, "lower": lower, "build": build,
 }  # fmt: skip
 
 
@@ -40,6 +40,7 @@ class Outcome:
     expected   expected and got, in words short enough to stand side by side
     where      the first difference: indices, a line, a case
     why        why it usually happens
+    case       for which call, and for which program: what is no difference
     """
 
     status: Status
@@ -49,6 +50,7 @@ class Outcome:
     got: str = ""
     where: str = ""
     why: str = ""
+    case: str = ""
 
 
 PASSED = Outcome("passed", 1.0)
@@ -56,10 +58,10 @@ PASSED = Outcome("passed", 1.0)
 
 def failed(
     message: str, *, expected: str = "", got: str = "", where: str = "", why: str = "",
-    score: float = 0.0,
+    case: str = "", score: float = 0.0,
 ) -> Outcome:  # fmt: skip
     """A part that is not right, or only partly: 0 <= score < 1."""
-    return Outcome("failed", score, message, expected, got, where, why)
+    return Outcome("failed", score, message, expected, got, where, why, case)
 
 
 class AnswerError(TVMError):
@@ -148,7 +150,7 @@ def problem(builder: Callable[..., Any], *arguments: Any) -> Problem:
     """builder(*arguments), for both sides: the student's process builds it from its source.
 
     The builder is a plain function at the top of the items file. It may use its arguments and the
-    names np, te, tir, topi, lower and build; `arguments` are plain data.
+    names np, te, tir, topi, vta, lower and build; `arguments` are plain data.
     """
     if "<locals>" in builder.__qualname__ or builder.__name__ == "<lambda>":
         raise ArgumentError(f"problem({builder.__qualname__})", "write it at the top of the file")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -13,6 +14,7 @@ from .data import Reader, Writer, operations
 from .feedback import page, plain
 from .item import AnswerError, Problem
 from .items import item_of
+from .sandbox import USUAL_LIMITS
 from .score import Mark, mark
 
 show_in_notebook: Callable[[Any], Any] = vars(IPython.display)["display"]
@@ -34,7 +36,8 @@ class Feedback:
 def check(item: str, answer: Callable[..., Any], *, show: bool = True) -> float:
     """The points that `answer` gets for `item` ("ex03.2"), after showing why.
 
-    The same checks as in grading, on the public seed. show=False: only the points.
+    The same checks as in grading, on the public seed, and in this process: what it says helps, and
+    what counts is the grading of the notebook, which runs answers apart. show=False: only points.
     Raises ArgumentError for an unknown item.
     """
     asked = item_of(item)
@@ -47,11 +50,20 @@ def check(item: str, answer: Callable[..., Any], *, show: bool = True) -> float:
     return float(found.points)
 
 
-def here(answer: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
-    """What `answer` returns, through the same door as in grading: as data."""
+def here(
+    answer: Callable[..., Any],
+    arguments: tuple[Any, ...],
+    seconds: float = USUAL_LIMITS.seconds,
+    timer: Callable[[], float] = time.monotonic,
+) -> Any:
+    """What `answer` returns, through the same door as in grading: as data.
+
+    seconds   what grading permits for one call: one that took longer is no answer
+    """
     made = [x for a in arguments if isinstance(a, Problem) for x in a.made]
     spread = [x for a in arguments for x in (a.made if isinstance(a, Problem) else (a,))]
     known = operations(made)
+    start = timer()
     try:
         value = answer(*spread)
     except NotImplementedError as e:
@@ -59,6 +71,9 @@ def here(answer: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
     except Exception as e:  # the student sees it as feedback
         name = getattr(answer, "__name__", "the answer")
         raise AnswerError("raises", f"{name} raised {type(e).__name__}: {e}") from None
+    if (took := timer() - start) > seconds:
+        what = f"an end after {took:.0f} s; grading stops after {seconds:g} s"
+        raise AnswerError("timeout", what)
     writer = Writer(known)
     try:
         body = writer.write(value)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -83,11 +84,15 @@ def wrong_results(
     results: Sequence[Array], tensors: Sequence[Tensor], inputs: dict[Tensor, Array],
     rtol: float, atol: float, case: str, why: str,
 ) -> Outcome | None:  # fmt: skip
-    """The outcome for results that are not those of the formula; None if they are right."""
+    """The outcome for results that are not those of the formula; None if they are right.
+
+    Integers have to be equal, whatever the tolerance.
+    """
     outputs = [t for t in tensors if t not in inputs]
     for t, got, want in zip(outputs, results, evaluate(outputs, inputs), strict=True):
         where = f"{case}{t.name} for inputs of shape {shapes(inputs)}"
-        if wrong := wrong_element(got, want, rtol, atol, where, why):
+        near = (rtol, atol) if t.dtype.is_float else (0.0, 0.0)
+        if wrong := wrong_element(got, want, *near, where, why):
             return wrong
     return None
 
@@ -131,13 +136,18 @@ def run(
     s: Schedule | PrimFunc, tensors: Sequence[Tensor], inputs: dict[Tensor, Array], target: str
 ) -> list[Array]:
     """What a program computes: one array for each tensor that is no input."""
+    if isinstance(s, Schedule) and target != "interpreter":
+        return called(build(s, tensors, target=target), tensors, inputs)
+    loops = s if isinstance(s, PrimFunc) else lower(s, tensors, until="nest")
+    return called(partial(interpret, loops), tensors, inputs)
+
+
+def called(
+    f: Callable[..., Any], tensors: Sequence[Tensor], inputs: dict[Tensor, Array]
+) -> list[Array]:
+    """What `f` stores, called with one array for each tensor: the arrays of those not in inputs."""
     arrays = {t: inputs[t] if t in inputs else garbage(t) for t in tensors}
-    if isinstance(s, PrimFunc):
-        interpret(s, *arrays.values())
-    elif target == "interpreter":
-        interpret(lower(s, tensors, until="nest"), *arrays.values())
-    else:
-        build(s, tensors, target=target)(*arrays.values())
+    f(*arrays.values())
     return [a for t, a in arrays.items() if t not in inputs]
 
 
@@ -284,6 +294,7 @@ def at_most(
     arguments: Arguments,
     *,
     factor: float = 1.0,
+    worst: float = 0.0,
     unit: str = "cache misses",
     message: str = "too-many-misses",
     title: str = "",
@@ -296,17 +307,22 @@ def at_most(
     cost        cost(schedule, tensors of the problem): misses(cache), cycles, bytes, ...
     reference   called with what the problem made: an answer to compare with
 
-    Above the bound b the score falls as b / cost does, and is 0 from 4 b on.
+    worst       where the score begins, in terms of the reference; 0 for none
+    Above the bound b the score falls as b / cost does, and is 0 from 4 b on; with `worst` it falls
+    evenly, to 0 there.
     """
 
     def check(answer: Answer, rng: Rng) -> Outcome:
         args = arguments(rng)
         s, tensors = right_schedule(answer, args, rng, target)
-        bound = factor * float(cost(reference(*spread(args)), tensors))
-        got = float(cost(s, tensors))
+        best = float(cost(reference(*spread(args)), tensors))
+        bound, got = factor * best, float(cost(s, tensors))
         if got <= bound:
             return PASSED
-        score = bound / got if got < 4 * bound else 0.0
+        if worst:
+            score = max(0.0, (worst * best - got) / (worst * best - bound))
+        else:
+            score = bound / got if got < 4 * bound else 0.0
         expected, found = f"at most {bound:,.0f} {unit}", f"{got:,.0f} {unit}"
         return failed(message, expected=expected, got=found, why=why, score=score)
 

@@ -122,8 +122,8 @@ def random_for(item: str, part: int, seed: int | None) -> np.random.Generator:
 def _outcome(part: Part, answer: Answer, rng: np.random.Generator) -> Outcome:
     """The outcome of one part, in texts that a person would read to their end."""
     o = _judged(part, answer, rng)
-    texts = (cut(o.expected), cut(o.got), cut(o.where))
-    return replace(o, expected=texts[0], got=texts[1], where=texts[2])
+    told = {name: cut(getattr(o, name)) for name in ("expected", "got", "where", "case")}
+    return replace(o, **told)
 
 
 def cut(text: str) -> str:

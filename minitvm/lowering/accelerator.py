@@ -179,8 +179,8 @@ def _check_room(b: Buffer, around: tuple[Buffer, ...]) -> None:
             f"{b.name}[{', '.join(map(text, b.shape))}] in {b.scope!r}",
             f"{sum(needs)} elements of {memory.name} are needed ({each}), {config.name} has "
             f"{usable}" + (" with an address" if usable < config.depth(memory) else ""),
-            "smaller tiles, fewer virtual threads (each has buffers of its own), or a larger "
-            "Config",
+            "smaller tiles, or a larger Config; where a loop is bound to virtual threads, fewer of "
+            "them: each has buffers of its own",
         )
 
 

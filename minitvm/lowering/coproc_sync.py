@@ -225,4 +225,5 @@ def _beside(s: Stmt) -> str:
     moved = [found[0].buffer.name for n in calls if (found := operands(n))]
     if not moved:
         return "pragma(axis, 'coproc_sync') on the loop of the first"
-    return f"s[{moved[-1]}].pragma(axis, 'coproc_sync') on the axis that has its 'dma_copy'"
+    pragma = f"s[{moved[-1]}].pragma(axis, 'coproc_sync')"
+    return f"{pragma} on the axis that has its 'dma_copy', and not further inside"

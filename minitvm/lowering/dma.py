@@ -45,9 +45,10 @@ from minitvm.tir import (
     view_at,
 )
 
+from .accelerator import NOP
 from .interval import sweep
 from .machine import machine, memory_of, prefix
-from .statements import peeled, stores
+from .statements import every, peeled, stores
 from .units import COPY
 
 
@@ -97,12 +98,7 @@ def _copy(body: Stmt) -> Copy:
     """The loops of a copy, its store and its load; or LoweringError."""
     loops, inside = peeled(body)
     if not isinstance(inside, Store):
-        guarded = isinstance(inside, If)
-        raise LoweringError(
-            f"pragma dma_copy around\n{text(body)}",
-            "a condition guards the copy" if guarded else "it is not one copy in loops",
-            "sizes that divide the extents" if guarded else "pragma on the first loop of the copy",
-        )
+        raise LoweringError(f"pragma dma_copy around\n{text(body)}", *_why_no_copy(inside))
     value, where = _unconverted(inside.buffer, inside.value), tuple[Compare, ...]()
     if isinstance(value, IfThenElse | Where) and _is_zero(value.b):
         where = tuple(_comparisons(value.cond, text(body)))
@@ -114,6 +110,17 @@ def _copy(body: Stmt) -> Copy:
             "a stage of its own for the arithmetic, with pragma 'alu'",
         )
     return Copy(tuple(loops), inside, value, where)
+
+
+def _why_no_copy(inside: Stmt) -> tuple[str, str]:
+    """Why what the loops of a pragma contain is no copy, and what to try."""
+    if isinstance(inside, If):
+        return "a condition guards the copy", "sizes that divide the extents"
+    calls = [s.value for s in every(inside) if isinstance(s, Evaluate)]
+    if any(isinstance(e, Call) and e.name == NOP for e in calls):
+        why = "it is not one copy in loops: the compute unit stands between inside of them"
+        return why, "pragma 'coproc_sync' on the loop that has 'dma_copy'"
+    return "it is not one copy in loops", "pragma on the first loop of the copy"
 
 
 def _unconverted(to: Buffer, e: Expr) -> Expr:

@@ -19,10 +19,11 @@ from minitvm.tir import (
     text,
     variables,
     verify,
+    walk,
 )
 
 from .compute import dimensions, known_name
-from .tensor import ExternOp, Tensor, tensor_of
+from .tensor import ExternOp, Reduce, Tensor, tensor_of
 
 
 def extern(
@@ -119,6 +120,12 @@ def check_body(
 ) -> None:
     """ExprError if `body` breaks a law of the loop IR, given these buffers and sizes."""
     check_depth(body, what)
+    if sums := [e for e in walk(body) if isinstance(e, Reduce)]:
+        raise ExprError(
+            f"{what}: {sums[0]!r}",
+            "te.sum and its like are for formulas, and this is a statement",
+            "a loop, ib.for_range, that adds one term in each turn",
+        )
     try:
         verify(PrimFunc("body", (*ins, *outs), body, tuple(outs), tuple(sizes)))
     except TVMError as e:

@@ -121,10 +121,13 @@ def _buffer(t: Tensor, offset_factor: int) -> DeclaredBuffer:
 def _statements(made: Any, what: str) -> tuple[Stmt | None, Stmt | None, Stmt | None]:
     """(body, reset, update) of what fcompute returned."""
     parts = [None if p is None else statement(p, what) for p in as_tuple(made)]
-    if not 1 <= len(parts) <= 3 or parts[0] is None:
+    if not 1 <= len(parts) <= 3:
         raise ExprError(
             what, f"fcompute returns {len(parts)} parts", "body, or (body, reset, update)"
         )
+    if parts[0] is None:
+        why = "fcompute returns no statement that computes the formula: the first one is None"
+        raise ExprError(what, why, "return ib.get(); or return body, reset, update")
     body, reset, update = (*parts, None, None)[:3]
     return body, reset, update
 

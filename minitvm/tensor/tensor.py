@@ -107,6 +107,10 @@ class Reduce(Expr):
     value_index: int
     dtype: DType
 
+    def __repr__(self) -> str:
+        folded = ", ".join(map(text, self.sources))
+        return f"{self.reducer.name}({folded}, axis=[{', '.join(a.name for a in self.axes)}])"
+
 
 @node
 class PlaceholderOp:

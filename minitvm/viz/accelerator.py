@@ -30,6 +30,9 @@ class AcceleratorView(Visual):
     above it elements that are written; arrows show the way. The browser plays the steps; pointing
     at an instruction shows it. Of a long program a window of 64 steps is shown.
 
+    A[2, 6] are the elements 2 and 6 of the area A, counted through whatever its shape; slices are
+    those of Python, A[2:15:4].
+
     The order is the program's own as far as its tokens permit; TokenGantt shows the times.
 
     config   the accelerator; by default vta_pynq
@@ -105,6 +108,8 @@ class AcceleratorView(Visual):
 
     def _strip(self, memory: Memory, owner: dict[Memory, Ints], step: int) -> list[str]:
         """INP  IIII....  0..7, and r and w below."""
+        if memory not in self._run.used:
+            return [f"{memory.name:5}unused"]
         count = self._run.shown[memory]
         cells = min(ACROSS, count)
         held = owner[memory].reshape(cells, -1).max(1)

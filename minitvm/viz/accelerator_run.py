@@ -29,6 +29,11 @@ class Occupancy:
     uses: tuple[Use, ...]
 
     @cached_property
+    def used(self) -> frozenset[Memory]:
+        """The memories that some instruction reads or writes."""
+        return frozenset(m for use in self.uses for m in (*use.reads, *use.writes))
+
+    @cached_property
     def shown(self) -> dict[Memory, int]:
         """How many elements of each memory are drawn: the next power of two above those used."""
         most = dict.fromkeys(MEMORIES, 1)
@@ -88,8 +93,10 @@ def runs(elements: Ints) -> list[tuple[int, int]]:
 
 
 def span(elements: Ints) -> str:
-    """0:16, or 7, or 0:3, 8:11, or 0:64 (12 of them): which elements, shortly."""
-    found = runs(elements)
+    """0:16, or 7, or 0:3, 8:11, or 2:15:4, or 0:64 (12 of them): which elements, shortly."""
+    found, steps = runs(elements), np.diff(elements)
+    if len(found) > 3 and (steps == steps[0]).all():
+        return f"{found[0][0]}:{found[-1][1]}:{steps[0]}"
     if len(found) > 3:
         return f"{found[0][0]}:{found[-1][1]} ({len(elements)} of them)"
     return ", ".join(str(a) if b == a + 1 else f"{a}:{b}" for a, b in found)

@@ -97,7 +97,8 @@ def accelerator_scene(o: Occupancy, start: int, step: int | None = None) -> Scen
 def _heads() -> Iterator[Shape]:
     """What the columns are, and the marks."""
     y = 46
-    for x, text in ((DRAM, "DRAM"), (CHIP, "memories on the chip"), (UNIT, "units")):
+    dram = "DRAM (A[2, 6]: elements 2, 6)"
+    for x, text in ((DRAM, dram), (CHIP, "memories on the chip"), (UNIT, "units")):
         yield Text(x, y, text, "soft", 12)
     for x, kind, text in ((CHIP + 180, "red", "written above"), (CHIP + 310, "blue", "read below")):
         yield Rect(x, y - 8, 14, MARK, kind)
@@ -124,7 +125,8 @@ def _memories(o: Occupancy) -> Iterator[Shape]:
     for memory, strip in memory_strips(o).items():
         shape = "×".join(map(str, o.config.element_shape(memory)))
         each = f"{shape} {o.config.dtype(memory)}".strip()
-        note = f"0..{strip.count - 1} of {o.config.depth(memory)} elements of {each}"
+        drawn = f"0..{strip.count - 1} of" if memory in o.used else "unused:"
+        note = f"{drawn} {o.config.depth(memory)} elements of {each}"
         if memory is Memory.OUT:
             note += ": ACC, narrowed"
         yield Text(CHIP, strip.y - 13, memory.name, bold=True)

@@ -11,6 +11,8 @@ from minitvm.accel import (
     Flags,
     Program,
     Queue,
+    Race,
+    Verdict,
     execute,
     explain,
     in_order,
@@ -334,3 +336,15 @@ def test_each_finding_is_a_sentence() -> None:
 
 def test_stripped_programs_carry_no_flags(talk: Fixture) -> None:
     assert {i.flags for i in strip_tokens(talk(2, 2, store=True)).instructions} == {Flags()}
+
+
+def test_a_verdict_shows_three_of_each_kind_and_counts_the_rest() -> None:
+    races = tuple(Race(n, n + 1, "INP", 0, "RAW") for n in range(10))
+    verdict = Verdict((), (), races, ())
+    assert repr(verdict) == (
+        f"Verdict(deadlock=(), leaks=(), races=({races[0]}, {races[1]}, {races[2]}, and 7 more), "
+        "hazards=(), more=False)"
+    )
+    assert repr(Verdict((), (), (), ())) == (
+        "Verdict(deadlock=(), leaks=(), races=(), hazards=(), more=False)"
+    )

@@ -24,7 +24,7 @@ from minitvm.edu.bench import Ratio, race
 from minitvm.edu.checkers import differs, wrong_element
 from minitvm.edu.item import AnswerError, Outcome, Part
 from minitvm.edu.live import here
-from minitvm.edu.schedules import timed_outcome
+from minitvm.edu.schedules import timed_outcome, wrong_results
 
 
 def product(n, m, k):
@@ -193,6 +193,15 @@ def test_a_loop_program_with_other_values_is_wrong() -> None:
         return tvm.lower(te.create_schedule(Z.op), [A, B, Z], until="nest")
 
     assert outcome(schedule_correct(small), zeros).message == "wrong-value"
+
+
+@pytest.mark.parametrize(("dtype", "right"), [("float32", True), ("int8", False)])
+def test_a_tolerance_is_for_floats_and_not_for_integers(dtype: str, right: bool) -> None:
+    A = te.placeholder((2,), dtype, name="A")
+    B = te.compute((2,), lambda i: A[i], name="B")
+    inputs = {A: np.array([126, 127], dtype)}
+    near = np.array([126, 126], dtype)
+    assert (wrong_results([near], [A, B], inputs, 0.01, 0.0, "", "") is None) == right
 
 
 def test_facts_give_the_share_that_holds_and_name_the_first_that_does_not() -> None:

@@ -1,6 +1,7 @@
 """What crosses the fence comes back the same: plain values, formulas, loops, schedules."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -105,6 +106,54 @@ def test_loop_programs_print_the_same() -> None:
     s[C].split(s[C].op.axis[0], factor=2)
     func = tvm.lower(s, [A, B, C], until="nest")
     assert str(there_and_back(func)) == str(func)
+
+
+def doubling():
+    """An intrinsic that doubles eight numbers, with a stride that it learns where it is used."""
+    x = te.placeholder((8,), name="x")
+    y = te.compute((8,), lambda i: x[i] * 2.0, name="y")
+
+    def rule(ins, outs):
+        ib = tir.ir_builder.create()
+        xx, yy = ib.buffer_ptr(ins[0]), ib.buffer_ptr(outs[0])
+        with ib.for_range(0, 8) as i:
+            yy[i] = xx[i] * 2.0
+        return ib.get()
+
+    binds = {t: tir.decl_buffer((8,), name=t.name, strides=[te.var("step")]) for t in (x, y)}
+    return te.decl_tensor_intrin(y.op, rule, binds=binds, name="doubling")
+
+
+def test_a_tensor_intrinsic_comes_back_and_does_the_same_loops() -> None:
+    A = te.placeholder((4, 8), name="A")
+    B = te.compute((4, 8), lambda r, c: A[r, c] * 2.0, name="B")
+    printed: list[str] = []
+    for intrin in (doubling(), there_and_back(doubling())):
+        s = te.create_schedule(B.op)
+        s[B].tensorize(s[B].op.axis[1], intrin)
+        printed.append(str(tvm.lower(s, [A, B], until="nest")))
+    assert printed[0] == printed[1]
+    assert "B[r, i] = A[r, i] * 2.0" in printed[0]
+
+
+def test_a_tensor_intrinsic_is_declared_again_with_all_checks() -> None:
+    intrin = doubling()
+    (x,), (y,) = intrin.inputs, intrin.outputs
+    other = {**intrin.buffers, x: tir.decl_buffer((7,), name="x")}
+    with pytest.raises(ExprError, match="it is float32"):
+        there_and_back(replace(intrin, buffers=other))
+    elsewhere = tir.Store(tir.Buffer("other", (8,), y.dtype), (0,), tir.const(0.0, "float32"))
+    with pytest.raises(ExprError, match="other"):
+        there_and_back(replace(intrin, body=elsewhere))
+
+
+def test_a_schedule_may_not_bring_an_intrinsic_of_its_own() -> None:
+    x = te.placeholder((8,), name="x")
+    y = te.compute((8,), lambda i: x[i] * 2.0, name="y")
+    s = te.create_schedule(y.op)
+    s[y].tensorize(s[y].op.axis[0], doubling())
+    with pytest.raises(ScheduleError, match="no intrinsic 'doubling' is known"):
+        there_and_back(s, [x, y])
 
 
 def test_shared_variables_stay_shared() -> None:

@@ -6,6 +6,8 @@ from minitvm import edu, te
 from minitvm.base import ArgumentError
 from minitvm.edu import live
 from minitvm.edu.__main__ import main
+from minitvm.edu.item import AnswerError
+from minitvm.edu.live import here
 
 
 @pytest.fixture
@@ -40,6 +42,12 @@ def test_a_stub_is_not_started(shown: list) -> None:
 def test_an_answer_that_raises_gets_its_error_as_feedback(shown: list) -> None:
     assert edu.check("ex00.1", lambda A, B: A.no_such_thing) == 0.0
     assert "AttributeError" in repr(shown[0])
+
+
+def test_an_answer_that_grading_would_stop_is_no_answer() -> None:
+    clock = iter([0.0, 11.0])
+    with pytest.raises(AnswerError, match="an end after 11 s; grading stops after 10 s"):
+        here(lambda: 0, (), timer=lambda: next(clock))
 
 
 def test_two_checks_of_the_same_answer_show_the_same(shown: list) -> None:

@@ -109,6 +109,12 @@ def test_feedback_as_text_says_what_where_and_why() -> None:
     )
 
 
+def test_what_it_was_called_for_is_no_difference() -> None:
+    wrong = failed("refused", expected="a program", got="none", case="lower(2, 2)")
+    lines = plain(marked(part("correctness", 1, wrong))).split("\n")
+    assert lines[2:5] == ["      expected: a program", "      got: none", "      for: lower(2, 2)"]
+
+
 def test_feedback_of_what_is_right_is_short() -> None:
     assert plain(marked(part("correctness", 1, PASSED))) == (
         "ex99.1 a question: correct (10 of 10 points)\n  ok  a correctness"

@@ -531,6 +531,11 @@ def _store(ins: Any, outs: Any) -> Any:
     return outs[0].vstore(0, 1.0)
 
 
+def _sum(ins: Any, outs: Any) -> Any:
+    j = te.reduce_axis((0, 4), name="j")
+    return outs[0].vstore((0, 0), te.sum(ins[0].vload((0, j)), axis=j))
+
+
 DECLARATIONS: dict[str, tuple[Callable[[], Any], str]] = {
     "placeholder": (
         lambda: te.decl_tensor_intrin(W.op, _store, name="f"),
@@ -552,6 +557,16 @@ DECLARATIONS: dict[str, tuple[Callable[[], Any], str]] = {
     "parts": (
         lambda: te.decl_tensor_intrin(GEMM.op, lambda i, o: (), name="f"),
         "tensor intrinsic f: fcompute returns 0 parts\n  try: body, or (body, reset, update)",
+    ),
+    "nothing": (
+        lambda: te.decl_tensor_intrin(GEMM.op, lambda i, o: None, name="f"),
+        "tensor intrinsic f: fcompute returns no statement that computes the formula: the first "
+        "one is None\n  try: return ib.get(); or return body, reset, update",
+    ),
+    "a sum": (
+        lambda: te.decl_tensor_intrin(GEMM.op, _sum, name="f"),
+        "tensor intrinsic f: sum(x[0, j], axis=[j]): te.sum and its like are for formulas, and "
+        "this is a statement\n  try: a loop, ib.for_range, that adds one term in each turn",
     ),
     "buffer": (
         lambda: te.decl_tensor_intrin(

@@ -116,7 +116,14 @@ def test_stretches_are_named_shortly() -> None:
     assert runs(np.array([0, 1, 2, 7])) == [(0, 3), (7, 8)]
     assert span(np.array([4])) == "4"
     assert span(np.array([0, 1, 2, 7])) == "0:3, 7"
-    assert span(np.arange(0, 20, 2)) == "0:19 (10 of them)"
+    assert span(np.arange(0, 20, 2)) == "0:19:2"
+    assert span(np.array([0, 2, 4, 7])) == "0:8 (4 of them)"
+
+
+def test_a_memory_that_no_instruction_touches_is_called_unused() -> None:
+    view = viz.AcceleratorView(parse("area A acc 2\nex  acc[0] = A[0] x=2\nex  finish"))
+    assert "INP  unused" in view.ascii()
+    assert ">unused: 2048 elements of 1×16 int8<" in view.svg()
 
 
 # --- frames ---------------------------------------------------------------------------------------

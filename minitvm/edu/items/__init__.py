@@ -9,8 +9,8 @@ To add an exercise, write items/ex07.py, and name it in EXERCISES below:
     from ..schedules import Fact, at_most, facts, misses, schedule_correct, speed, visit_order
 
     def scaled(n):                                   # a problem: built on both sides of the fence
-        A = te.placeholder((n,), name="A")           # from this source; np, te, tir, topi, lower
-        return A, te.compute((n,), lambda i: A[i] * 2.0, name="B")       # and build are known
+        A = te.placeholder((n,), name="A")           # from this source; np, te, tir, topi, vta,
+        return A, te.compute((n,), lambda i: A[i] * 2.0, name="B")       # lower, build are known
 
     def sizes(rng):                                  # the arguments of one call of the answer
         return (problem(scaled, int(rng.integers(60, 90))),)
@@ -40,7 +40,7 @@ build` makes the exercise of it, `verify ex07` tries to fool it. docs/instructor
 from minitvm.base import ArgumentError
 
 from ..item import Exercise, Item
-from . import ex00, ex01, ex02, ex03, ex04, ex05, ex06, ex09
+from . import ex00, ex01, ex02, ex03, ex04, ex05, ex06, ex08, ex09
 
 EXERCISES: tuple[Exercise, ...] = (
     ex00.EXERCISE,
@@ -50,6 +50,7 @@ EXERCISES: tuple[Exercise, ...] = (
     ex04.EXERCISE,
     ex05.EXERCISE,
     ex06.EXERCISE,
+    ex08.EXERCISE,
     ex09.EXERCISE,
 )
 

@@ -166,7 +166,8 @@ def unchanged(answer: Answer, rng: Rng) -> Outcome:
                 "wrong-value",
                 expected="what the program computed before",
                 got="other values",
-                where=f"{where}, before:\n{tir.text(s)}\nafter:\n{tir.text(made)}",
+                where=where,
+                case=f"before:\n{tir.text(s)}\nafter:\n{tir.text(made)}",
                 why=EXACT,
             )
     return PASSED

@@ -87,9 +87,9 @@ def near_the_best(cache_bytes: int, why: str) -> Part:
             return PASSED
         score = bound / misses if misses < 4 * bound else 0.0
         expected, found = f"at most {bound:,.0f} misses", f"{misses:,} misses"
-        where = f"tiles {(ti, tj, tk)} in a cache of {cache_bytes} bytes"
+        case = f"tiles {(ti, tj, tk)} in a cache of {cache_bytes} bytes"
         return failed(
-            "too-many-misses", expected=expected, got=found, where=where, why=why, score=score
+            "too-many-misses", expected=expected, got=found, case=case, why=why, score=score
         )
 
     title = f"{cache_bytes >> 10} KiB: at most {SLACK:g} times the misses of the best of 500"

@@ -47,9 +47,9 @@ def clear_cases(answer, rng):
             if not isinstance(got, bool):
                 return wrong_type("True or False", got)
             if got != want:
-                where = f"{name}: `after` takes {1 - gain:g} times the time of `before`"
+                case = f"{name}: `after` takes {1 - gain:g} times the time of `before`"
                 why = "these are seconds: a program is faster if it takes fewer of them"
-                return failed("wrong-value", expected=str(want), got=str(got), where=where, why=why)
+                return failed("wrong-value", expected=str(want), got=str(got), case=case, why=why)
     return PASSED
 
 
@@ -76,7 +76,7 @@ def verdicts(answer, rng):
                 "false-alarm",
                 expected="at most 5 % of programs that are no faster are called faster",
                 got=f"{alarms:.0%}",
-                where=name,
+                case=name,
                 why="of two numbers that differ by noise alone, one is always the smaller one",
             )
         if found < 0.8:
@@ -84,7 +84,7 @@ def verdicts(answer, rng):
                 "missed-gain",
                 expected="at least 80 % of gains between 8 and 30 % are found",
                 got=f"{found:.0%}",
-                where=name,
+                case=name,
                 why="where other programs disturb, the middle of the times says more about them"
                 " than about yours; which runs were disturbed least?",
                 score=found / 0.8 if found > 0.2 else 0.0,

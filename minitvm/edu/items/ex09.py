@@ -10,16 +10,23 @@ from dataclasses import replace
 import numpy as np
 
 from minitvm import te, vta
-from minitvm.accel import Program, explain, parse, simulate, strip_tokens, text
+from minitvm.accel import Program, parse, simulate, strip_tokens, text
 from minitvm.base import TVMError
 
 from ..item import PASSED, Answer, Exercise, Item, Outcome, Part, Rng, failed
+from ..streams import fault, numbered, tokens
 
 # --- tokens by hand ------------------------------------------------------------------------------
 
 # a load takes 10 cycles, a gemm of one micro-operation 10
 TEN = replace(vta.Config(name="ten", issue=0, dma_row=0, token_latency=0), dma_latency=8, fill=9)
 TOKENS = re.compile(r"(\s+(pop|push) (ld|ex|st))*\s*$")
+NEEDLESS = (
+    "somebody waits without need: a load has to wait for the gemm that read its own place, and for"
+    " no other"
+)
+OURS = ", with our store in place of yours"
+OF_STORE = re.compile(r"\s+(pop|push) st\b")
 
 
 def head(steps, threads):
@@ -35,53 +42,67 @@ def head(steps, threads):
     ]
 
 
-def stream(steps, threads):
-    """The instructions that are asked for, with tokens."""
+def loop(steps, threads):
+    """All loads and gemms, with tokens."""
     lines = ["ex  nop   push ld"] * threads
     for k in range(steps):
         for t in range(threads):
             lines.append(f"ld  inp[{t}] = A[{k * threads + t}] x=1   pop ex   push ex")
         for t in range(threads):
             lines.append(f"ex  gemm u[{t}:{t + 1}]   pop ld   push ld")
-    lines += ["ld  nop   pop ex"] * threads
-    lines += ["ex  nop   push st", f"st  C[0] = acc[0] x={threads}   pop ex   push ex"]
-    return [*lines, "ex  nop   pop st"]
+    return lines + ["ld  nop   pop ex"] * threads
+
+
+def store(threads):
+    """The store, with tokens."""
+    line = f"st  C[0] = acc[0] x={threads}   pop ex   push ex"
+    return ["ex  nop   push st", line, "ex  nop   pop st"]
+
+
+def with_our_store(lines, threads):
+    """The lines with our store in place of theirs: what is right about the loop is seen alone."""
+    kept = [OF_STORE.sub("", line) for line in lines if line.split()[:1] != ["st"]]
+    return [*kept, *store(threads)]
 
 
 def bodies(lines):
     """How often each instruction occurs, tokens and nops left out."""
     found = Counter(" ".join(TOKENS.sub("", line).split()) for line in lines)
-    return Counter({body: n for body, n in found.items() if not body.endswith("nop")})
+    return Counter({body: n for body, n in found.items() if body and not body.endswith("nop")})
 
 
 def assembled(lines: list[str], steps: int, threads: int) -> Program:
     return parse("\n".join([*head(steps, threads), *lines, "ex  finish"]))
 
 
-def drawn(rng: Rng) -> tuple[int, int]:
-    return int(rng.integers(2, 7)), int(rng.integers(2, 4))
+def cases(rng: Rng) -> list[tuple[int, int]]:
+    """A small case that can be shown, and three others: steps, threads."""
+    return [(2, 2), *((int(rng.integers(2, 7)), int(rng.integers(2, 4))) for _ in range(3))]
 
 
-def fault(program: Program) -> tuple[str, str]:
-    """What the verifier finds first: a message id and a sentence; empty if nothing."""
-    verdict = vta.verify(program, TEN)
-    if verdict.ok:
-        return "", ""
-    found = (
-        "deadlock" if verdict.deadlock else "leak" if verdict.leaks else
-        "race" if verdict.races else "hazard"
-    )  # fmt: skip
-    lines = explain(program, verdict).split("\n")
-    return found, next((line for line in lines if line.startswith(found)), lines[0])
-
-
-WHY = {
-    "deadlock": "some pop has no push: the first load of each thread, too, waits for a free place",
-    "leak": "some push has no pop: what the last gemms push has to be taken before the end",
-    "race": "a gemm waits for its load, the next load into the same place for that gemm, the store"
-    " for the last gemm, and the end for the store",
-    "hazard": "an accumulator is read again too soon",
-}
+def no_program(lines: object, steps: int, threads: int, ours: bool) -> Outcome | None:
+    """What is wrong with lines that are no such program, or None. ours: need they no store?"""
+    case = f"lower({steps}, {threads})"
+    if not isinstance(lines, list) or not all(isinstance(x, str) for x in lines):
+        return failed("wrong-type", expected="a list of lines", got=repr(lines)[:80])
+    if odd := next((x for x in lines if len(x) > 100 or "\n" in x), ""):
+        return failed("wrong-type", expected="one instruction a line", got=repr(odd[:80]))
+    try:
+        assembled(lines, steps, threads)
+    except TVMError as error:
+        why = "tokens are pop or push, and ld, ex or st: the unit that is given or waited for"
+        return failed(
+            "no-program", expected="lines as in the notebook", got=str(error), case=case, why=why
+        )
+    seen = with_our_store(lines, threads) if ours else lines
+    wanted, given = bodies([*loop(steps, threads), *store(threads)]), bodies(seen)
+    if wanted != given or len(lines) > 20 * (steps + 1) * threads:
+        odd = next(iter((wanted - given) + (given - wanted)), "nop")
+        return failed(
+            "other-instructions", expected=f"{wanted[odd]} times `{odd}`",
+            got=f"{given[odd]} times", case=case, why="tokens only, and nops that carry them",
+        )  # fmt: skip
+    return None
 
 
 def same_numbers(program: Program, steps: int, threads: int, rng: Rng) -> str:
@@ -97,58 +118,63 @@ def same_numbers(program: Program, steps: int, threads: int, rng: Rng) -> str:
     return f"C{list(at)}: got {got[at]}, want {want[at]}"
 
 
-def right_tokens(answer: Answer, rng: Rng) -> Outcome:
-    """The instructions that were asked for, each once, ordered by tokens, with the right sums."""
-    for _ in range(4):
-        steps, threads = drawn(rng)
-        lines, where = answer(steps, threads), f"lower({steps}, {threads})"
-        if not isinstance(lines, list) or not all(isinstance(x, str) for x in lines):
-            return failed("wrong-type", expected="a list of lines", got=repr(lines)[:80])
-        if longest := max((x for x in lines if len(x) > 100), default=""):
-            return failed("wrong-type", expected="short lines", got=longest[:80])
-        wanted, given = bodies(stream(steps, threads)), bodies(lines)
-        if wanted != given or len(lines) > 20 * (steps + 1) * threads:
-            odd = next(iter((wanted - given) + (given - wanted)), "nop")
-            return failed(
-                "other-instructions", expected=f"{wanted[odd]} times `{odd}`",
-                got=f"{given[odd]} times", where=where, why="tokens only, and nops that carry them",
-            )  # fmt: skip
-        program = assembled(lines, steps, threads)
-        found, said = fault(program)
-        if found:
-            return failed(found, expected="ok", got=said, where=where, why=WHY[found])
-        if wrong := same_numbers(program, steps, threads, rng):
-            why = "an instruction of some thread comes too early or too late"
-            return failed(
-                "wrong-value", expected="the sums of numpy", got=wrong, where=where, why=why
-            )
+def judged(lines: list[str], steps: int, threads: int, rng: Rng, ours: bool) -> Outcome:
+    """Are the sums right, and no fault found? ours: tokens left over are none, but of the end."""
+    program = assembled(lines, steps, threads)
+    case = f"lower({steps}, {threads}){OURS if ours else ''}"
+    found, said, why = fault(program, TEN, left_over=not ours)
+    if found:
+        case += numbered(program)
+        return failed(found, expected="ok", got=said, case=case, why=why)
+    if wrong := same_numbers(program, steps, threads, rng):
+        why = "an instruction of some thread comes too early or too late"
+        return failed("wrong-value", expected="the sums of numpy", got=wrong, case=case, why=why)
     return PASSED
 
 
+def right_tokens(ours: bool):
+    """Each instruction once, ordered by tokens, with the right sums; with our store or theirs."""
+
+    def check(answer: Answer, rng: Rng) -> Outcome:
+        for steps, threads in cases(rng):
+            lines = answer(steps, threads)
+            if wrong := no_program(lines, steps, threads, ours):
+                return wrong
+            if ours:
+                lines = with_our_store(lines, threads)
+            outcome = judged(lines, steps, threads, rng, ours)
+            if outcome is not PASSED:
+                return outcome
+        return PASSED
+
+    return check
+
+
 def few_cycles(answer: Answer, rng: Rng) -> Outcome:
-    """At most 1.05 times the cycles of the reference."""
+    """At most 1.05 times the cycles of the reference, both with our store."""
     for steps, threads in ((16, 2), (8, 3)):
-        cycles, best = (
-            simulate(assembled(lines, steps, threads), TEN).cycles
-            for lines in (answer(steps, threads), stream(steps, threads))
-        )
+        given, reference = answer(steps, threads), [*loop(steps, threads), *store(threads)]
+        if wrong := no_program(given, steps, threads, ours=True):
+            return wrong
+        lines = with_our_store(given, threads)
+        if (outcome := judged(lines, steps, threads, rng, ours=True)) is not PASSED:
+            return outcome
+        cycles = simulate(assembled(lines, steps, threads), TEN).cycles
+        best = simulate(assembled(reference, steps, threads), TEN).cycles
         if cycles > 1.05 * best:
-            score = best / cycles if cycles < 1.3 * best else 0.0
             return failed(
-                "too-many-cycles",
-                expected=f"at most {1.05 * best:.0f} cycles",
-                got=f"{cycles} cycles",
-                where=f"lower({steps}, {threads}), load and gemm of 10 cycles",
-                why="somebody waits without need: a load has to wait for the gemm that read its own"
-                " place, and for no other",
-                score=score,
-            )
+                "too-many-cycles", expected=f"at most {1.05 * best:.0f} cycles",
+                got=f"{cycles} cycles", why=NEEDLESS,
+                case=f"lower({steps}, {threads}), load and gemm of 10 cycles",
+                score=best / cycles if cycles < 1.3 * best else 0.0,
+            )  # fmt: skip
     return PASSED
 
 
 # --- tiles for two threads -----------------------------------------------------------------------
 
 LEAST = {(256, 32, 32): 0.9, (128, 16, 64): 0.92, (2, 16, 16): 0.048}
+ONE = {(256, 32, 32): 0.632, (128, 16, 64): 0.652, (2, 16, 16): 0.048}  # the best of one thread
 
 
 def multiply(rows, columns, depth, tile_rows, tile_columns, threads, along):
@@ -191,91 +217,104 @@ def multiply(rows, columns, depth, tile_rows, tile_columns, threads, along):
 
 
 def well_used(sizes: tuple[int, int, int], why: str) -> Part:
-    """A tiling that uses the matrix unit as much as LEAST says."""
+    """A tiling that uses the matrix unit as much as LEAST says; credit begins where ONE ends."""
     rows, columns, _ = sizes
+    least, one = LEAST[sizes], ONE[sizes]
+    weight = 5 / 12 if least > one else 1 / 6  # where one thread is enough there is less to find
 
     def check(answer: Answer, rng: Rng) -> Outcome:
         got = answer(*sizes)
-        if not is_tiling(got, rows, columns):
-            wanted = (
-                "(tile_rows, tile_columns, threads, 'rows' or 'columns'), and all of it divides"
-            )
-            return failed("wrong-type", expected=wanted, got=repr(got)[:80])
-        where = f"choose{sizes} = {got}"
+        if wrong := no_tiling(got, rows, columns):
+            wanted = "(tile_rows, tile_columns, threads, 'rows' or 'columns'): all of it divides"
+            case = f"choose{sizes}"
+            return failed("wrong-type", expected=wanted, got=f"{got!r:.80}", case=case, why=wrong)
+        case = f"choose{sizes} = {got}"
         try:
             share = multiply(*sizes, *got).run().utilisation
         except TVMError as error:
             said = str(error).split("\n")[0]
-            return failed("refused", expected="a tiling that fits", got=said, where=where, why=why)
-        if share >= LEAST[sizes]:
+            return failed("refused", expected="a tiling that fits", got=said, case=case, why=why)
+        if share >= least:
             return PASSED
-        score = share / LEAST[sizes] if share > 0.8 * LEAST[sizes] else 0.0
-        expected, found = f"at least {LEAST[sizes]:.1%}", f"{share:.1%}"
+        score = max(0.0, (share - one) / (least - one)) if least > one else 0.0
+        expected, found = f"at least {least:.1%}", f"{share:.1%}"
         return failed(
-            "too-little-use", expected=expected, got=found, where=where, why=why, score=score
+            "too-little-use", expected=expected, got=found, case=case, why=why, score=score
         )
 
-    return Part("property", f"{sizes}: the matrix unit is used {LEAST[sizes]:.1%}", 1 / 3, check)
+    return Part("property", f"{sizes}: the matrix unit is used {least:.1%}", weight, check)
 
 
-def is_tiling(got, rows: int, columns: int) -> bool:
-    """Does it divide, and are there at most 8 threads?"""
+def no_tiling(got, rows: int, columns: int) -> str:
+    """Which number is wrong, and why; empty if all of it divides."""
     if not isinstance(got, list | tuple) or len(got) != 4:
-        return False
+        return "four values are asked for"
     tile_rows, tile_columns, threads, along = got
-    if along not in ("rows", "columns") or not all(
-        type(n) is int and n > 0 for n in (tile_rows, tile_columns, threads)
-    ):
-        return False
+    if along not in ("rows", "columns"):
+        return f"{along!r:.20} is neither 'rows' nor 'columns'"
+    sizes = ("tile_rows", tile_rows, rows), ("tile_columns", tile_columns, columns)
+    for name, n, most in (*sizes, ("threads", threads, 8)):
+        if type(n) is not int or not 0 < n <= most:
+            return f"{name} = {n!r:.20}, and it is an int from 1 to {most}"
+    for name, n, all_ in (("rows", tile_rows, rows), ("columns", tile_columns, columns)):
+        if all_ % n:
+            return f"tile_{name} = {n} does not divide {all_} {name}"
     tiles = rows // tile_rows if along == "rows" else columns // tile_columns
-    divides = rows % tile_rows == 0 and columns % tile_columns == 0
-    return divides and threads <= 8 and tiles >= 1 and tiles % threads == 0
+    return f"{threads} threads do not divide {tiles} tiles of {along}" if tiles % threads else ""
 
 
 # --- a stream that stands still ------------------------------------------------------------------
 
 
-def one_push_less(rng: Rng) -> str:
-    """A good stream that has lost one push."""
-    steps, threads = drawn(rng)
-    lines = [*head(steps, threads), *stream(steps, threads), "ex  finish"]
-    pushing = [n for n, line in enumerate(lines) if "push" in line]
-    n = pushing[int(rng.integers(0, len(pushing)))]
-    lines[n] = re.sub(r"\s+push \w+", "", lines[n])
+JOINED = (("ld", "ex"), ("ex", "ld"), ("ex", "st"), ("st", "ex"))  # by queues
+LOST = 2  # pushes
+
+
+def products(rng: Rng) -> list[Program]:
+    """Four programs of small products: one that can be shown, others with threads or more steps."""
+    drawn = [[int(rng.integers(low, low + 2)) for low in (1, 2, 1)] for _ in range(3)]
+    return [
+        multiply(rows, 2, depth, rows, 2 // threads, threads, "columns").program
+        for rows, depth, threads in ([2, 2, 1], *drawn)
+    ]
+
+
+def with_lost_pushes(program: Program, rng: Rng) -> str:
+    """Its text, after pushes into different queues got lost."""
+    lines = text(program).split("\n")
+    for queue in rng.choice(len(JOINED), LOST, replace=False):
+        unit, other = JOINED[queue]
+        pushing = [n for n, x in enumerate(lines) if x.startswith(unit) and f"push {other}" in x]
+        n = pushing[int(rng.integers(0, len(pushing)))]
+        lines[n] = lines[n].replace(f"   push {other}", "")
     return "\n".join(lines)
 
 
-def tokens(program: Program) -> set[tuple[int, str]]:
-    """Who pops and who pushes: (5, "push_prev") for the instruction with number 5."""
-    return {
-        (n, flag)
-        for n, instruction in enumerate(program.instructions)
-        for flag in ("pop_prev", "pop_next", "push_prev", "push_next")
-        if getattr(instruction.flags, flag)
-    }
-
-
 def repaired(answer: Answer, rng: Rng) -> Outcome:
-    """The same program with one push more, and the verifier has nothing to say."""
-    for n in range(4):
-        given = one_push_less(rng)
-        got, where = answer(given), f"case {n + 1}"
-        if not isinstance(got, str) or len(got) > 2 * len(given):
-            return failed("wrong-type", expected="the text of a program", got=repr(got)[:80])
-        program, before = parse(got), parse(given)
+    """The same program with two pushes more, and the verifier has nothing to say."""
+    for n, whole in enumerate(products(rng)):
+        given = with_lost_pushes(whole, rng)
+        got, before = answer(given), parse(given)
+        case = f"case {n + 1}{numbered(before)}"
+        if not isinstance(got, str) or len(got) > 20 * len(given):
+            return failed("wrong-type", expected="the text of a program", got=f"{got!r:.80}")
+        try:
+            program = parse(got)
+        except TVMError as error:
+            wanted = "the text of a program"
+            return failed("no-program", expected=wanted, got=str(error), case=case)
         if text(strip_tokens(program)) != text(strip_tokens(before)):
-            expected, why = "the same instructions", "only a push is missing"
-            return failed(
-                "other-instructions", expected=expected, got="others", where=where, why=why
-            )
+            expected, why = "the same instructions", "only pushes are missing"
+            return failed("other-instructions", expected=expected, got="others", case=case, why=why)
         more, less = tokens(program) - tokens(before), tokens(before) - tokens(program)
-        if less or len(more) > 1:
-            told = f"{len(more)} more, {len(less)} less"
-            why = "all that is there is needed, and there is one push too few"
-            return failed("other-tokens", expected="1 more", got=told, where=where, why=why)
-        found, said = fault(program)
+        if less or len(more) > LOST:
+            told, expected = f"{len(more)} more, {len(less)} less", f"{LOST} tokens more"
+            why = f"all that is there is needed, and {LOST} pushes are missing"
+            return failed("other-tokens", expected=expected, got=told, case=case, why=why)
+        found, said, why = fault(program, vta.vta_pynq)
         if found:
-            return failed(found, expected="ok", got=said, where=where, why=WHY[found])
+            case = f"case {n + 1}, repaired{numbered(program)}"
+            return failed(found, expected="ok", got=said, case=case, why=why)
     return PASSED
 
 
@@ -289,18 +328,9 @@ EXERCISE = Exercise(
             6,
             "lower",
             (
-                Part(
-                    "correctness",
-                    "no deadlock, no race, no leak, the right sums",
-                    0.5,
-                    right_tokens,
-                ),
-                Part(
-                    "property",
-                    "loads are hidden: at most 1.05 times the best cycles",
-                    0.5,
-                    few_cycles,
-                ),
+                Part("correctness", "the loop: its tokens and its sums", 1 / 3, right_tokens(True)),
+                Part("property", "the store, and nothing is left over", 1 / 6, right_tokens(False)),
+                Part("property", "loads are hidden: at most 1.05 x the best", 1 / 2, few_cycles),
             ),
             (
                 "Write the program of one thread first: who waits for whom? Then let each line"
@@ -308,8 +338,8 @@ EXERCISE = Exercise(
                 "For each thread one `ex  nop   push ld` before the loop and one `ld  nop   pop ex`"
                 " after it. Each load pops from ex and pushes to it, each gemm pops from ld and"
                 " pushes to it.",
-                "In each step first the loads of all threads, then the gemms of all threads. The"
-                " store needs a push from ex after the last gemm, and at the end"
+                "One way: in each step first the loads of all threads, then the gemms of all"
+                " threads. The store needs a push from ex after the last gemm, and at the end"
                 " `ex  nop   pop st` waits for it.",
             ),
             "notebook 09, sections 1 to 3",
@@ -336,8 +366,9 @@ EXERCISE = Exercise(
                 ),
             ),
             (
-                "`use` answers within a second. Begin with one thread and the largest tile, then"
-                " halve the tile for two.",
+                "Search with `use` in a cell of its own: `choose` has 10 seconds and returns what"
+                " you have found. Begin with one thread and the largest tile, then halve the tile"
+                " for two.",
                 "The accumulators of all threads together, tile_rows * tile_columns * threads, are"
                 " at most 2048. Try halving the rows, then halving the columns.",
                 "64 rows by 16 blocks is the best tile for two threads, in both large products. 2"
@@ -350,13 +381,16 @@ EXERCISE = Exercise(
             "a stream that stands still",
             3,
             "repair",
-            (Part("correctness", "four streams, each without one push", 1.0, repaired),),
+            (Part("correctness", "four streams, each without two pushes", 1.0, repaired),),
             (
-                "The verifier is quick. You need not understand each stream: try.",
-                "For each line, and for each of `push ld`, `push ex` and `push st`: add it to that"
-                " line, parse, verify.",
-                "accel.parse raises tvm.TVMError for a push that no queue carries: go on with the"
-                " next. Return the text as soon as vta.verify(program).ok.",
+                "The last line of accel.listing(accel.parse(text)) says which queues end below 0:"
+                " these are the two that a push is missing from. What kind of line pushes there?",
+                "Count in the text: `ld` lines with `push ex` against `ex` lines with `pop ld`, and"
+                " so on for all four queues. Then only lines of two units are left to try, those"
+                " that do not push there yet.",
+                "For each line n that could push into the first queue and each line m for the"
+                " second (itertools.product; not `ex  finish`, which takes no token): add both"
+                " pushes, parse, and return the text as soon as vta.verify(program).ok.",
             ),
             "notebook 09, section 4",
         ),

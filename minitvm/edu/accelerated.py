@@ -1,0 +1,97 @@
+"""Ready-made parts for schedules of the accelerator: right to the last bit, sound, few bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import fields, replace
+from typing import Any
+
+from minitvm import vta
+from minitvm.accel import Config, vta_pynq
+from minitvm.base import TVMError
+from minitvm.te import Schedule
+from minitvm.tensor import Tensor
+
+from .checkers import Arguments, random_inputs, told
+from .item import PASSED, Answer, Kind, Outcome, Part, Rng, failed
+from .schedules import called, schedule_of, wrong_results
+from .streams import fault
+
+HAZARD = (
+    "the matrix unit adds to the same accumulator too soon: the sum before is not stored yet. Let"
+    " other accumulators have their turn in between: no reduce loop right around the instruction"
+)
+NO_QUEUE = (
+    "no queue joins load and store. Where a load comes right after a store, let compute stand"
+    " between: s[C].pragma(axis, env.coproc_sync) on the loop with the dma_copy of C (notebook 08,"
+    " section 6). In a loop over steps of the sum it does anyway"
+)
+LOST = "some numbers are not fetched, not computed or not stored: each stage needs its instruction"
+
+
+def runs_on_accelerator(
+    arguments: Arguments,
+    config: Config = vta_pynq,
+    *,
+    title: str = "the right result on the accelerator, to the last bit",
+    kind: Kind = "correctness",
+    weight: float = 1.0,
+    why: str = "",
+) -> Part:
+    """A schedule that the accelerator runs: built for `config`, simulated, and verified.
+
+    Message ids besides "wrong-type" and "wrong-value": "refused", where it cannot be built (a
+    memory is too small, a loop stays that no instruction does), and what the verifier finds:
+    "deadlock", "leak", "race", "hazard".
+    why   of what is refused
+    """
+
+    def check(answer: Answer, rng: Rng) -> Outcome:
+        args = arguments(rng)
+        s, tensors = schedule_of(answer, args)
+        inputs, case = random_inputs(tensors, rng), ", ".join(map(told, args))
+        try:
+            with vta.Environment(config):
+                f = vta.build(s, tensors)
+        except TVMError as e:
+            wanted = f"a program for {config.name}"
+            usual = NO_QUEUE if "coproc_sync" in str(e) else why
+            return failed("refused", expected=wanted, got=str(e), case=case, why=usual)
+        results = called(f, tensors, inputs)
+        if wrong := wrong_results(results, tensors, inputs, 0, 0, f"{case}: ", LOST):
+            return wrong
+        found, said, usual = fault(f.program, config)
+        if found:
+            usual = HAZARD if found == "hazard" else usual
+            return failed(found, expected="ok", got=said, case=case, why=usual)
+        return PASSED
+
+    return Part(kind, title, weight, check)
+
+
+def bytes_moved(s: Schedule, tensors: Sequence[Tensor]) -> float:
+    """What a schedule moves between main memory and the accelerator: a cost for at_most().
+
+    All that the program loads and stores counts, its micro-operations too.
+    """
+    counters: Any = vta.build(s, tensors).run().counters
+    return float(sum(getattr(counters, f.name) for f in fields(counters) if "nbytes" in f.name))
+
+
+def on_machine(config: Config, part: Part) -> Part:
+    """The part, with everything that it builds for target "vta" built for `config`.
+
+    The answer is called outside of that: in grading it runs in a process that knows no `config`.
+    """
+
+    def check(answer: Answer, rng: Rng) -> Outcome:
+        usual = vta.get_env()
+
+        def outside(*arguments: Any) -> Any:
+            with usual:
+                return answer(*arguments)
+
+        with vta.Environment(config):
+            return part.check(outside, rng)
+
+    return replace(part, check=check)

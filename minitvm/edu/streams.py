@@ -1,0 +1,87 @@
+"""What is wrong with the tokens of an accelerator's program, in the words of an exercise."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from minitvm.accel import Config, Program, Queue, Verdict, explain, listing, verify
+
+LINES = 24  # of a listing that a message shows
+
+STUCK = {
+    "l2g": "`ld` pushes ex less often than `ex` pops ld: some gemm waits for a load that does not"
+    " say that it is done",
+    "g2l": "`ex` pushes ld less often than `ld` pops ex: some load waits for a free place, and the"
+    " first one into each place does, too, if it pops",
+    "g2s": "`ex` pushes st less often than `st` pops ex: the store waits for the results",
+    "s2g": "`st` pushes ex less often than `ex` pops st: somebody waits for the store",
+    "": "each queue has a push for each pop, but some push comes only after the pop that waits for"
+    " it: the order within the units is wrong",
+}
+LEFT = {
+    "l2g": "what a load pushes has to be popped by its gemm, or before the end by a nop of ex",
+    "g2l": "what the last gemms push has to be popped before the end, by nops of ld",
+    "g2s": "what is pushed to st has to be popped, by the store",
+    "s2g": "what the store pushes has to be popped before the end, by a nop of ex",
+}
+WAITS = {
+    ("INP", "RAW"): "a gemm has to wait for its load",
+    ("INP", "WAR"): "a load has to wait for the gemm that reads what was in that place before",
+    ("WGT", "RAW"): "a gemm has to wait for its weights",
+    ("WGT", "WAR"): "a load has to wait for the gemm that reads what was in that place before",
+    ("ACC", "RAW"): "the store has to wait for the last gemm",
+    ("ACC", "WAR"): "what overwrites a result has to wait until it is stored",
+    ("DRAM", "RAW"): "the end has to wait for the store: at `finish` the result is read",
+}
+
+
+def fault(program: Program, config: Config, left_over: bool = True) -> tuple[str, str, str]:
+    """What the verifier finds first: a message id, its words, and why; three times "" if nothing.
+
+    The ids: deadlock, leak, race, hazard.
+    left_over   False: tokens that are left over are no fault
+    """
+    verdict = verify(program, config)
+    verdict = verdict if left_over else replace(verdict, leaks=())
+    if verdict.ok:
+        return "", "", ""
+    found, why = _named(program, verdict)
+    lines = [x for x in explain(program, verdict).split("\n") if x.startswith(found)]
+    return found, "\n".join(lines[:3]), why
+
+
+def _named(program: Program, verdict: Verdict) -> tuple[str, str]:
+    """The message id of the worst that was found, and why it usually happens."""
+    if verdict.deadlock:
+        return "deadlock", STUCK[short_queue(program)]
+    if verdict.leaks:
+        return "leak", LEFT[verdict.leaks[0][0].value]
+    if verdict.races:
+        first = verdict.races[0]
+        return "race", WAITS.get((first.space, first.kind), "one has to wait for the other")
+    return "hazard", "an accumulator is read again too soon"
+
+
+def short_queue(program: Program) -> str:
+    """The first queue that gets fewer tokens than are taken from it; "" if there is none."""
+    for n, queue in enumerate(Queue):
+        pushes = sum(n in wire.pushes for wire in program.wires)
+        if pushes < sum(n in wire.pops for wire in program.wires):
+            return queue.value
+    return ""
+
+
+def tokens(program: Program) -> set[tuple[int, str]]:
+    """Who pops and who pushes: (5, "push_prev") for the instruction with number 5."""
+    return {
+        (n, flag)
+        for n, instruction in enumerate(program.instructions)
+        for flag in ("pop_prev", "pop_next", "push_prev", "push_next")
+        if getattr(instruction.flags, flag)
+    }
+
+
+def numbered(program: Program) -> str:
+    """A colon and the instructions with their numbers; how many there are, if too many to read."""
+    lines = [line for line in listing(program).split("\n") if "  # " in line]
+    return f" ({len(lines)} instructions)" if len(lines) > LINES else ":\n" + "\n".join(lines)
