@@ -334,7 +334,7 @@ def amdahl_bars(works: Sequence[Work], cpu: Cpu) -> Scene:
     for n, (name, total) in enumerate(totals):
         y = 36 + n * (STEP + 6)
         shapes.append(Text(12, y + 18, name))
-        parts, x = _stack(works, cpu, n, y, full / result.alone)
+        parts, x = _stack(works, cpu, n, y, full / max(result.alone, result.together))
         shapes += parts
         times = f", {result.alone / total:.3g} times" if n else ""
         shapes.append(Text(x + 8, y + 18, f"{seconds_text(total)}{times}", "soft", 12))

@@ -11,6 +11,7 @@ from minitvm.accel import Stall, Unit, parse, serial, simulate, vta_pynq
 from minitvm.base import ArgumentError
 from minitvm.viz.layers_rows import ridge
 from minitvm.viz.layers_scene import BOTTOM, HEIGHT, LEFT, seconds_text
+from minitvm.viz.scene import Rect, Text
 
 from .accelerator_programs import talk
 
@@ -257,6 +258,13 @@ def test_what_stays_on_the_cpu_limits_the_whole() -> None:
 def test_without_a_rest_there_is_no_limit() -> None:
     assert viz.amdahl((viz.Work("all", 1e9, 0.1),), viz.CORTEX_A9).most == math.inf
     assert "infinitely" not in viz.AmdahlBar([viz.Work("all", 1e9, 0.1)]).svg()
+
+
+def test_all_bars_stand_inside_the_picture_where_the_accelerator_is_slower_than_the_cpu() -> None:
+    scene = viz.AmdahlBar(WORKS, viz.Cpu("fast", 1e4)).scene()
+    ends = [shape.x + shape.width for shape in scene.shapes if isinstance(shape, Rect)]
+    assert max(ends) <= scene.width
+    assert all(shape.x < scene.width - 40 for shape in scene.shapes if isinstance(shape, Text))
 
 
 def test_another_speed_can_be_typed() -> None:
