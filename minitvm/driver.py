@@ -83,7 +83,7 @@ def lower(
     _check_binds({} if binds is None else binds)
     chosen = passes if passes is not None else PASSES[Target(target).kind]
     early = "nest" if check_flag("simple_mode", simple_mode) else ""
-    stop = check_text("until", early if until is None else until) or early
+    stop = check_text("until", early if until is None else until, '"nest"') or early
     with within_stack(f"a schedule of {len(s.stages)} stages"):
         func = lower_state(s.state, tuple(args), name=name, passes=chosen, until=stop, watch=watch)
     return replace(func, machine=machine()) if Target(target).kind == "vta" else func

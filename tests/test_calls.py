@@ -50,15 +50,22 @@ def named(name: str) -> Any:
 
 
 def faults(call: Callable[..., Any], args: str) -> list[str]:
-    """The arguments on the sheet that the call does not have, and those marked = that it needs."""
+    """The arguments on the sheet that the call does not have, and those marked = or not, wrongly.
+
+    Marked are those that can be left out or go by name only.
+    """
     known = inspect.signature(call).parameters
     found: list[str] = []
     for arg in args.split(", "):
-        name, optional = arg.lstrip("*").removesuffix("="), arg.endswith("=")
+        name, marked = arg.lstrip("*").removesuffix("="), arg.endswith("=")
         if name not in known:
             found.append(f"no argument {name}")
-        elif optional and known[name].default is inspect.Parameter.empty:
+            continue
+        by_name = known[name].kind is inspect.Parameter.KEYWORD_ONLY
+        if marked and not by_name and known[name].default is inspect.Parameter.empty:
             found.append(f"{name} cannot be left out")
+        if by_name and not marked:
+            found.append(f"{name} goes by name only")
     return found
 
 

@@ -30,6 +30,7 @@ from .config import CONFIGS, Config, Memory, vdla8x8, vdla_osdi18, vta_pynq
 from .elements import Indices, resolve, rows, total
 from .encode import decode, decode_uop, encode, encode_uop
 from .execute import execute
+from .fields import MOST_UOPS
 from .isa import (
     IMMEDIATES,
     NO_FLAGS,
@@ -60,6 +61,7 @@ from .verify import Hazard, Race, Verdict, explain, verify, witness
 __all__ = [
     "CONFIGS",
     "IMMEDIATES",
+    "MOST_UOPS",
     "NO_FLAGS",
     "RESERVED_NAMES",
     "Alu",

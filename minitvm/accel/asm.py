@@ -28,10 +28,9 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import zip_longest
 
-from minitvm.base import ArgumentError
+from minitvm.base import ArgumentError, check_text
 
-from .arguments import check_kind
-from .config import Config, Memory, vta_pynq
+from .config import Config, Memory, check_config, vta_pynq
 from .fields import check_uop
 from .isa import (
     LOADABLE,
@@ -52,7 +51,7 @@ from .isa import (
     nop,
     unit_of,
 )
-from .program import QUEUES, Area, Program, check_areas, place, wire_of
+from .program import QUEUES, Area, Program, check_areas, check_program, place, wire_of
 
 SHORT = {Unit.LOAD: "ld", Unit.COMPUTE: "ex", Unit.STORE: "st"}
 LONG = {short: unit for unit, short in SHORT.items()}
@@ -68,8 +67,8 @@ Numbers = dict[str, tuple[int, ...]]
 
 def parse(text: str, config: Config = vta_pynq) -> Program:
     """The program that a text describes. ArgumentError names the line that says nothing."""
-    check_kind("text", text, str)
-    check_kind("config", config, Config)
+    check_text("text", text, '"ex finish"')
+    check_config(config)
     areas: list[Area] = []
     uops: list[Uop] = []
     instructions: list[Instruction] = []
@@ -269,8 +268,8 @@ def _looped(parts: Sequence[str], flags: Flags) -> Gemm | Alu:
 
 def text(program: Program, config: Config = vta_pynq) -> str:
     """The program as text: parse(text(p)) == p, for the same configuration."""
-    check_kind("program", program, Program)
-    check_kind("config", config, Config)
+    check_program(program)
+    check_config(config)
     return "\n".join([*_head(program), *_lines(program, config)])
 
 
@@ -280,8 +279,8 @@ def listing(program: Program, config: Config = vta_pynq) -> str:
     The counts are those of running in the order of the program: a negative one is a token that an
     instruction further down has to push first.
     """
-    check_kind("program", program, Program)
-    check_kind("config", config, Config)
+    check_program(program)
+    check_config(config)
     left = [0] * len(QUEUES)
     lines = list(_lines(program, config))
     width = max(map(len, lines), default=0)

@@ -6,9 +6,7 @@ from dataclasses import dataclass, fields
 from enum import IntEnum
 from math import prod
 
-from minitvm.base import ArgumentError
-
-from .arguments import check_kind
+from minitvm.base import ArgumentError, check_kind, check_text
 
 
 class Memory(IntEnum):
@@ -77,7 +75,7 @@ class Config:
 
     def __post_init__(self) -> None:
         """Refuse what no machine can be."""
-        check_kind("name of an accelerator", self.name, str)
+        check_text("name of an accelerator", self.name, 'name="mine"')
         for f in fields(self):
             if f.name != "name":
                 _check_parameter(self.name, f.name, getattr(self, f.name))
@@ -127,6 +125,11 @@ class Config:
 
 MAY_BE_ZERO = {"dma_latency", "dma_row", "issue", "fill", "token_latency"}
 MOST = 1 << 28  # of any size or time: the model of micro-operations needs three times the bytes
+
+
+def check_config(config: object) -> None:
+    """Refuse what is no machine."""
+    check_kind("config", config, Config, fix="vta_pynq")
 
 
 def _check_parameter(machine: str, name: str, value: object) -> None:

@@ -8,12 +8,11 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from minitvm.base import ArgumentError
+from minitvm.base import ArgumentError, check_kind
 
-from .arguments import check_kind
-from .config import Config, Memory
+from .config import Config, Memory, check_config
 from .isa import Alu, Gemm, Load, Loops, Store
-from .program import Area, Program, label
+from .program import Area, Program, check_program, label
 
 Ints: TypeAlias = np.ndarray[Any, np.dtype[np.integer[Any]]]
 
@@ -60,8 +59,8 @@ def resolve(program: Program, config: Config) -> tuple[Indices | None, ...]:
     before anything runs. Raises ArgumentError for every address that does not exist, in a buffer
     or in DRAM, and for programs of more than MOST_INDICES micro-operations that are not alike.
     """
-    check_kind("program", program, Program)
-    check_kind("config", config, Config)
+    check_program(program)
+    check_config(config)
     _check_layout(program.areas, config)
     limits = Limits(
         {memory: config.element_bytes(memory) for memory in Memory},
@@ -124,14 +123,14 @@ def _check_layout(areas: tuple[Area, ...], config: Config) -> None:
 
 def rows(move: Load | Store) -> tuple[Ints, Ints]:
     """(first elements of the rows in DRAM, their columns): element = row[:, None] + column."""
-    check_kind("move", move, Load, Store)
+    check_kind("move", move, Load, Store, fix="one of program.instructions")
     first = move.dram + np.arange(move.y, dtype=np.int64) * move.stride
     return first, np.arange(move.x, dtype=np.int64)
 
 
 def total(move: Load | Store) -> int:
     """How many elements of the buffer are written or read, padding included."""
-    check_kind("move", move, Load, Store)
+    check_kind("move", move, Load, Store, fix="one of program.instructions")
     if not move.x:
         return 0
     if isinstance(move, Store):

@@ -10,9 +10,8 @@ from collections.abc import Mapping
 from enum import IntEnum
 from typing import assert_never
 
-from minitvm.base import ArgumentError
+from minitvm.base import ArgumentError, check_kind
 
-from .arguments import check_kind
 from .config import Memory
 from .fields import check_types
 from .isa import LOADABLE, Alu, Finish, Flags, Gemm, Instruction, Load, Loops, Op, Store, Uop
@@ -96,7 +95,7 @@ def decode(w0: int, w1: int) -> Instruction:
 
 def encode_uop(uop: Uop) -> int:
     """The 32 bits of a micro-operation."""
-    check_kind("uop", uop, Uop)
+    check_kind("uop", uop, Uop, fix="Uop(dst=0, src=0)")
     return _pack("uop", {"dst_idx": uop.dst, "src_idx": uop.src, "wgt_idx": uop.wgt}, UOP)
 
 

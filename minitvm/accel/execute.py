@@ -12,12 +12,11 @@ from typing import assert_never
 
 import numpy as np
 
-from .arguments import check_kind
-from .config import Config, Memory
+from .config import Config, Memory, check_config
 from .elements import Indices, Ints, resolve, rows, total
 from .isa import Alu, Finish, Gemm, Load, Op, Store
 from .memory import Array, Contents, contents, read
-from .program import Program
+from .program import Program, check_program
 from .tokens import check_order, in_order
 
 CHUNK = 1 << 13  # micro-operations multiplied at a time: bounds the memory of a GEMM
@@ -37,8 +36,8 @@ def execute(
     A program that comes to a standstill hands over what DRAM holds then. Nothing here depends on
     times or on the depth of queues.
     """
-    check_kind("program", program, Program)
-    check_kind("config", config, Config)
+    check_program(program)
+    check_config(config)
     resolved = resolve(program, config)
     state = contents(program, config, inputs)
     if order is None or isinstance(order, np.random.Generator):

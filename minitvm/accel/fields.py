@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import reprlib
 from typing import Any
 
-from minitvm.base import ArgumentError
+from minitvm.base import ArgumentError, check_kind
 
-from .arguments import check_kind, check_number
 from .config import Memory
 from .isa import (
     IMMEDIATES,
@@ -44,35 +44,41 @@ def check_types(what: str, given: Any) -> None:
                 raise ArgumentError(what, f"memory={memory!r} cannot be stored", "Memory.OUT")
         case Gemm(loops=loops, reset=reset):
             _check_factors(what, loops)
-            check_kind(f"{what}: reset", reset, bool)
+            check_kind(f"{what}: reset", reset, bool, fix="True or False")
         case Alu(op=op, loops=loops):
             _check_factors(what, loops)
-            check_kind(f"{what}: op", op, Op)
+            check_kind(f"{what}: op", op, Op, fix="Op.ADD")
             if loops.wgt_factors != (0, 0):
                 raise ArgumentError(what, "it has factors for weights, and reads none")
             _check_immediate(what, given.imm)
         case Finish():
             pass
         case _:
-            raise ArgumentError(what, f"{given!r:.60} is no instruction")
+            raise ArgumentError(
+                what, f"{given!r:.60} is no instruction", "Load, Store, Gemm, Alu or Finish"
+            )
     _check_flags(what, given.flags)
 
 
 def _check_pair(what: str, name: str, given: Any, parts: str) -> None:
     if type(given) is not tuple or len(given) != 2:  # pyright: ignore[reportUnknownArgumentType]
-        raise ArgumentError(f"{what}: {name}={given!r:.60}", f"it is no pair {parts}")
+        raise ArgumentError(
+            f"{what}: {name}={given!r:.60}", f"not a pair {parts}", f"{name}=(0, 0)"
+        )
 
 
 def _check_factors(what: str, loops: Any) -> None:
-    check_kind(f"{what}: loops", loops, Loops)
+    check_kind(f"{what}: loops", loops, Loops, fix="Loops(begin=0, end=1)")
     for name in ("dst_factors", "src_factors", "wgt_factors"):
         _check_pair(what, name, getattr(loops, name), "(outer, inner)")
 
 
 def _check_flags(what: str, flags: Any) -> None:
-    check_kind(f"{what}: flags", flags, Flags)
+    check_kind(f"{what}: flags", flags, Flags, fix="Flags(push_next=True)")
     if not all(type(getattr(flags, name)) is bool for name in Flags.__slots__):
-        raise ArgumentError(f"{what}: {flags!r:.90}", "flags are True or False")
+        raise ArgumentError(
+            f"{what}: {flags!r:.90}", "flags are True or False", "Flags(push_next=True)"
+        )
 
 
 def _check_immediate(what: str, imm: Any) -> None:
@@ -87,9 +93,19 @@ def _check_immediate(what: str, imm: Any) -> None:
 # --- numbers --------------------------------------------------------------------------------------
 
 
+def check_number(what: str, name: str, value: object, bits: int) -> None:
+    """Refuse what is no number of so many bits."""
+    if type(value) is not int or not 0 <= value < 1 << bits:
+        raise ArgumentError(
+            f"{what}: {name}={reprlib.repr(value)}",
+            f"it is an int from 0 to {(1 << bits) - 1}",
+            f"{name}=0, or int(n) for a number n of numpy's",
+        )
+
+
 def check_uop(what: str, uop: Uop) -> None:
     """Refuse what is no micro-operation, or has numbers that no memory reaches."""
-    check_kind(what, uop, Uop)
+    check_kind(what, uop, Uop, fix="Uop(dst=0, src=0)")
     for name in Uop.__slots__:
         check_number(what, name, getattr(uop, name), 16)
 

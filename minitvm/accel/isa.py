@@ -19,9 +19,8 @@ from dataclasses import dataclass
 from enum import Enum, IntEnum
 from typing import TypeAlias
 
-from minitvm.base import ArgumentError
+from minitvm.base import ArgumentError, check_kind
 
-from .arguments import check_kind
 from .config import Memory
 
 
@@ -193,8 +192,8 @@ def unit_of(instruction: Instruction) -> Unit:
 
 def nop(unit: Unit, flags: Flags) -> Instruction:
     """An instruction that moves nothing and carries tokens."""
-    check_kind("unit", unit, Unit)
-    check_kind("flags", flags, Flags)
+    check_kind("unit", unit, Unit, fix="Unit.LOAD")
+    check_kind("flags", flags, Flags, fix="Flags(push_next=True)")
     match unit:
         case Unit.LOAD:
             return Load(memory=Memory.INP, flags=flags)
@@ -230,4 +229,6 @@ def mnemonic(instruction: Instruction) -> str:
 
 def no_instruction(given: object) -> ArgumentError:
     """The error for what is none."""
-    return ArgumentError(reprlib.repr(given), "it is no instruction")
+    return ArgumentError(
+        reprlib.repr(given), "not an instruction", "Load, Store, Gemm, Alu or Finish"
+    )

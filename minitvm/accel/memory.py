@@ -9,9 +9,8 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from minitvm.base import ArgumentError
+from minitvm.base import ArgumentError, check_kind
 
-from .arguments import check_kind
 from .config import Config, Memory
 from .program import Area, Program
 
@@ -33,7 +32,7 @@ def contents(program: Program, config: Config, inputs: Mapping[str, Array]) -> C
 
     inputs[name] has the shape of the area followed by the shape of one element.
     """
-    check_kind("inputs", inputs, Mapping)
+    check_kind("inputs", inputs, Mapping, fix='{"A": array}')
     for name in inputs:
         program.area(name)
     kinds = [memory for memory in Memory if memory is not Memory.UOP]

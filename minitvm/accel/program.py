@@ -9,11 +9,10 @@ from math import prod
 from numbers import Integral
 from typing import Any, NamedTuple
 
-from minitvm.base import ArgumentError
+from minitvm.base import ArgumentError, check_kind, check_text
 
-from .arguments import check_kind, check_number
-from .config import Config, Memory
-from .fields import check_fields, check_uop
+from .config import Config, Memory, check_config
+from .fields import check_fields, check_number, check_uop
 from .isa import (
     NEIGHBOURS,
     QUEUE_FROM_TO,
@@ -74,7 +73,7 @@ class Program:
         """Refuse what is no program, and note who waits for whom. Lists become tuples."""
         for name in ("instructions", "uops", "areas"):
             given = getattr(self, name)
-            check_kind(name, given, Iterable)
+            check_kind(name, given, Iterable, fix="a list")
             object.__setattr__(self, name, tuple(given))
         wires = tuple(wire_of(n, instruction) for n, instruction in enumerate(self.instructions))
         object.__setattr__(self, "wires", wires)
@@ -85,7 +84,7 @@ class Program:
 
     def area(self, name: str) -> Area:
         """The area of that name."""
-        check_kind("name of an area", name, str)
+        check_text("name of an area", name, 'area("A")')
         for area in self.areas:
             if area.name == name:
                 return area
@@ -95,16 +94,23 @@ class Program:
 
 def label(program: Program, index: int) -> str:
     """How messages name an instruction: "instruction 7 (load inp)"."""
-    check_kind("program", program, Program)
+    check_program(program)
     check_index(program, index)
     return f"instruction {index} ({mnemonic(program.instructions[index])})"
+
+
+def check_program(program: object) -> None:
+    """Refuse what is no program."""
+    check_kind("program", program, Program, fix="parse(text), vta.build(s, args).program")
 
 
 def check_index(program: Program, index: object) -> None:
     """Refuse what is not the number of an instruction."""
     last = len(program.instructions) - 1
     if not isinstance(index, Integral) or not 0 <= int(index) <= last:
-        raise ArgumentError(f"instruction {index!r:.60}", f"the program has 0 to {last}")
+        raise ArgumentError(
+            f"instruction {index!r:.60}", f"the program has 0 to {last}", "listing(program)"
+        )
 
 
 def place(
@@ -115,9 +121,9 @@ def place(
     place(vta_pynq, {"A": (Memory.INP, (4, 8))}) has an area of 32 elements of 16 bytes.
     They begin behind the areas in `after`.
     """
-    check_kind("config", config, Config)
-    check_kind("shapes", shapes, Mapping)
-    check_kind("after", after, Sequence)
+    check_config(config)
+    check_kind("shapes", shapes, Mapping, fix='{"A": (Memory.INP, (4, 8))}')
+    check_kind("after", after, Sequence, fix="program.areas")
     check_areas(after)
     end = max((area.byte_range(config)[1] for area in after), default=0)
     areas: list[Area] = []
@@ -133,11 +139,12 @@ def place(
 
 def _check_extents(what: str, given: Any) -> None:
     """Refuse what is no pair of a memory and extents."""
-    check_kind(what, given, Sequence)
+    pair = "(Memory.INP, (4, 8))"
+    check_kind(what, given, Sequence, fix=pair)
     if len(given) != 2:
-        raise ArgumentError(f"{what}={given!r:.60}", "it is no pair (memory, extents)")
-    check_kind(f"{what}: memory", given[0], Memory)
-    check_kind(f"{what}: extents", given[1], Sequence)
+        raise ArgumentError(f"{what}={given!r:.60}", "not a pair (memory, extents)", pair)
+    check_kind(f"{what}: memory", given[0], Memory, fix="Memory.INP")
+    check_kind(f"{what}: extents", given[1], Sequence, fix="(4, 8)")
 
 
 def _wires() -> dict[Unit, dict[tuple[bool, bool, bool, bool], Wire]]:
@@ -195,9 +202,9 @@ def check_areas(areas: Sequence[Area]) -> None:
     """Every area has a name of its own, a kind of elements and a size."""
     names: set[str] = set()
     for area in areas:
-        check_kind("area", area, Area)
+        check_kind("area", area, Area, fix='Area("A", Memory.INP, base=0, shape=(4, 8))')
         what = f"area {area.name!r:.60}"
-        check_kind(f"{what}: name", area.name, str)
+        check_text(f"{what}: name", area.name, 'name="A"')
         if not area.name.isidentifier() or area.name in RESERVED_NAMES | names:
             taken = ", ".join(sorted(RESERVED_NAMES))
             raise ArgumentError(what, f"a name is an identifier, given once, and none of {taken}")
@@ -205,7 +212,7 @@ def check_areas(areas: Sequence[Area]) -> None:
         if area.memory is Memory.UOP or type(area.memory) is not Memory:
             raise ArgumentError(what, "an area holds elements of INP, WGT, ACC, ACC_8BIT or OUT")
         check_number(what, "base", area.base, 32)
-        check_kind(f"{what}: shape", area.shape, tuple)
+        check_kind(f"{what}: shape", area.shape, tuple, fix="shape=(4, 8)")
         if len(area.shape) > MOST_EXTENTS:
             raise ArgumentError(what, f"{len(area.shape)} extents, it has at most {MOST_EXTENTS}")
         for extent in area.shape:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from .arguments import check_kind
 from .isa import NEIGHBOURS, NO_FLAGS, Finish, Flags, Instruction, Unit, nop, unit_of
-from .program import Program
+from .program import Program, check_program
 
 
 def strip_tokens(program: Program) -> Program:
     """The same instructions without a token: nothing orders the units any more."""
-    check_kind("program", program, Program)
+    check_program(program)
     stripped = (replace(i, flags=NO_FLAGS) for i in program.instructions)
     return Program(tuple(stripped), program.uops, program.areas)
 
@@ -25,7 +24,7 @@ def serial(program: Program) -> Program:
     compute stands between them. The same before FINISH, which takes no token.
     Source: VTA's runtime flag FORCE_SERIAL, which joins neighbouring instructions alike.
     """
-    check_kind("program", program, Program)
+    check_program(program)
     chain: list[Instruction] = []
     for instruction in program.instructions:
         if chain and _needs_nop(chain[-1], instruction):

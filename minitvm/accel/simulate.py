@@ -7,15 +7,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from minitvm.base import ArgumentError
+from minitvm.base import ArgumentError, check_kind
 
-from .arguments import check_kind
-from .config import Config, Memory, vta_pynq
+from .config import Config, Memory, check_config, vta_pynq
 from .elements import resolve
 from .execute import execute
 from .isa import Alu, Gemm, Load, Store, Unit
 from .memory import Array
-from .program import QUEUES, Program, check_index
+from .program import QUEUES, Program, check_index, check_program
 from .timing import Blocked, Stall, Trace, measure
 
 
@@ -107,10 +106,10 @@ LOADS = {
 
 def counters(program: Program, config: Config, indices: Iterable[int] | None = None) -> Counters:
     """The counters of all instructions, or of those with these numbers. Times play no part."""
-    check_kind("program", program, Program)
-    check_kind("config", config, Config)
+    check_program(program)
+    check_config(config)
     chosen = range(len(program.instructions)) if indices is None else indices
-    check_kind("indices", chosen, Iterable)
+    check_kind("indices", chosen, Iterable, fix="range(4)")
     sums = dict.fromkeys(Counters.__slots__, 0)
     size = {memory: config.element_bytes(memory) for memory in Memory}
     for n in chosen:
@@ -152,13 +151,14 @@ def overlap(table: Mapping[str, Array]) -> dict[tuple[Unit, ...], int]:
 
 def _check_table(table: Mapping[str, Array]) -> None:
     """Refuse what are no columns of numbers, one of each for each instruction."""
-    check_kind("table", table, Mapping)
+    fix = "measure(program, config).trace.table()"
+    check_kind("table", table, Mapping, fix=fix)
     columns = [table.get(name) for name in ("unit", "start", "end")]
     for column in columns:
         if not isinstance(column, np.ndarray) or column.ndim != 1 or column.dtype.kind != "i":
-            raise ArgumentError("table", "it has no columns unit, start and end of integers")
+            raise ArgumentError("table", "it has no columns unit, start and end of integers", fix)
     if len({len(column) for column in columns if column is not None}) > 1:
-        raise ArgumentError("table", "its columns are of different lengths")
+        raise ArgumentError("table", "its columns are of different lengths", fix)
 
 
 def _waiting(table: Mapping[str, Array], unit: int) -> dict[Stall, int]:

@@ -21,11 +21,10 @@ from typing import assert_never, overload
 
 import numpy as np
 
-from .arguments import check_kind
-from .config import Config, Memory
+from .config import Config, Memory, check_config
 from .elements import Ints, total
 from .isa import QUEUE_FROM_TO, Alu, Finish, Gemm, Load, Store, Unit, is_nop, mnemonic
-from .program import QUEUES, UNITS, Program
+from .program import QUEUES, UNITS, Program, check_program
 
 
 class Stall(Enum):
@@ -144,8 +143,8 @@ class Timing:
 
 def measure(program: Program, config: Config) -> Timing:
     """The times of all instructions. A deadlock is a result, `blocked`, and never a hang."""
-    check_kind("program", program, Program)
-    check_kind("config", config, Config)
+    check_program(program)
+    check_config(config)
     machine = _Machine(program, config)
     machine.run()
     return Timing(max(machine.end), Trace(program, machine), _blocked(program, machine))
@@ -153,8 +152,8 @@ def measure(program: Program, config: Config) -> Timing:
 
 def durations(program: Program, config: Config) -> list[int]:
     """The cycles that each instruction keeps its unit, waiting excluded."""
-    check_kind("program", program, Program)
-    check_kind("config", config, Config)
+    check_program(program)
+    check_config(config)
     element_bytes = {memory: config.element_bytes(memory) for memory in Memory}
     found: list[int] = []
     for instruction in program.instructions:

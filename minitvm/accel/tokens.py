@@ -13,10 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from minitvm.base import ArgumentError
+from minitvm.base import ArgumentError, check_kind
 
-from .arguments import check_kind
-from .program import QUEUES, UNITS, Program, label
+from .program import QUEUES, UNITS, Program, check_program, label
 
 Pick = Callable[[list[int]], int]
 
@@ -56,9 +55,9 @@ def in_order(program: Program, rng: np.random.Generator | None = None) -> tuple[
 
     Shorter than the program if it comes to a standstill.
     """
-    check_kind("program", program, Program)
+    check_program(program)
     if rng is not None:
-        check_kind("rng", rng, np.random.Generator)
+        check_kind("rng", rng, np.random.Generator, fix="numpy.random.default_rng(0)")
     return walk(program, min if rng is None else lambda ready: ready[int(rng.integers(len(ready)))])
 
 
@@ -73,7 +72,7 @@ def walk(program: Program, pick: Pick) -> tuple[int, ...]:
 
 def check_order(program: Program, order: Sequence[Any]) -> tuple[int, ...]:
     """`order`, if it is legal: every instruction that can run, once, after those it waits for."""
-    check_kind("order", order, Sequence, np.ndarray)
+    check_kind("order", order, Sequence, np.ndarray, fix="in_order(program)")
     at = Walk(program)
     for position, n in enumerate(order):
         ready = at.ready()

@@ -15,13 +15,12 @@ from math import gcd
 
 import numpy as np
 
-from minitvm.base import ArgumentError
+from minitvm.base import ArgumentError, check_kind
 
-from .arguments import check_kind
 from .config import Config, Memory, vta_pynq
 from .elements import Indices, Ints, resolve, rows, total
 from .isa import Alu, Finish, Gemm, Instruction, Load, Queue, Store
-from .program import QUEUES, UNITS, Program, label
+from .program import QUEUES, UNITS, Program, check_program, label
 from .timing import Blocked, measure
 from .tokens import in_order, predecessors, walk
 
@@ -136,8 +135,8 @@ def leaks(program: Program) -> tuple[tuple[Queue, int], ...]:
 
 def witness(program: Program, race: Race) -> tuple[int, ...]:
     """A legal order in which `race.second` runs before `race.first`."""
-    check_kind("program", program, Program)
-    check_kind("race", race, Race)
+    check_program(program)
+    check_kind("race", race, Race, fix="verify(program).races[0]")
     first, second = label(program, race.first), label(program, race.second)
     before = predecessors(program)
     needed, waiting = {race.second}, [race.second]
@@ -332,8 +331,8 @@ def _hazard(n: int, found: Indices, two: bool, least: int) -> Hazard | None:
 
 def explain(program: Program, verdict: Verdict) -> str:
     """The verdict in sentences, one a line; "ok" if there is nothing to say."""
-    check_kind("program", program, Program)
-    check_kind("verdict", verdict, Verdict)
+    check_program(program)
+    check_kind("verdict", verdict, Verdict, fix="verify(program)")
     lines = [f"deadlock: {blocked}" for blocked in verdict.deadlock]
     lines += [f"leak: {count} tokens stay in {queue.value}" for queue, count in verdict.leaks]
     lines += [

@@ -1,7 +1,7 @@
 """Ground floor: errors, dtypes, targets and host facts, the node decorator, debug output."""
 
 from . import target
-from .arguments import check_flag, check_text
+from .arguments import check_flag, check_kind, check_text
 from .dtype import (
     BOOL,
     DTYPES,
@@ -61,6 +61,7 @@ __all__ = [
     "VerifyError",
     "as_tuple",
     "check_flag",
+    "check_kind",
     "check_text",
     "debug",
     "debug_level",

@@ -44,7 +44,9 @@ class Target:
         if kind not in (*KINDS, VTA):
             raise ArgumentError(
                 f"target {str(text)!r}",
-                "GPUs are no targets yet" if kind == "cuda" else "no such kind of target",
+                "programs for GPUs are lowered, and not run"
+                if kind == "cuda"
+                else "no such kind of target",
                 f"one of {', '.join((*KINDS, VTA))}",
             )
         if kind == VTA and words:
@@ -94,8 +96,8 @@ class Target:
 
 
 def cuda(*options: str) -> Target:
-    """Target("cuda"), which is not there yet: an ArgumentError says so."""
-    return Target(" ".join(("cuda", *options)))
+    """Target("cuda ..."), which Target refuses: programs for GPUs are lowered, and not run."""
+    return Target(" ".join(("cuda", *map(str, options))))
 
 
 def _option(word: str, text: str) -> tuple[str, str]:

@@ -27,7 +27,7 @@ def machine() -> Config:
 @contextmanager
 def using(config: Config) -> Generator[Config]:
     """with using(vdla_osdi18): ...  lowers for that machine, in this thread and context only."""
-    before = _chosen.get()
+    before = _chosen.get()  # a token could be reset only in the context that it was made in
     _chosen.set(config)
     try:
         yield config

@@ -37,7 +37,13 @@ def insert(passes: tuple[Pass, ...], phase: int, f: Pass) -> tuple[Pass, ...]:
     A tuple without `unroll` is in phase 2 from its last pass but `tidy` on.
     Raises ArgumentError for a phase that is not 0 .. 3, or a tuple without `flatten`.
     """
-    names, _ = names_of(passes), names_of((f,))
+    names = names_of(passes)
+    if not callable(f) or not hasattr(f, "__name__"):
+        raise ArgumentError(
+            f"insert {reprlib.repr(f)}",
+            "it is no function that has a name",
+            "def mine(s: Stmt) -> Stmt: ...",
+        )
     if type(phase) is not int or not 0 <= phase <= 3:
         raise ArgumentError(
             f"insert {f.__name__} in phase {phase!r}", "there are four phases", "0, 1, 2 or 3"

@@ -70,7 +70,7 @@ PASSES: dict[str, tuple[Pass, ...]] = {
         apply_remarks,  # pragma trim_loop: for i in range(64)  ->  for i in range(2)
         inject_dma_intrin,  # for i: AL[i] = A[k, i]            ->  vta.dma_copy2d(AL, A[k])
         flatten,
-        check_stores,
+        check_stores,  # refuses C[i] = A[i] + B[i] that no pragma makes an instruction
         storage_rewrite,  # B = f(A); C = g(B)                  ->  B = f(A); B = g(B)
         inject_alu_intrin,  # for i: CL[i] = CL[i] >> 8         ->  for i: vta.shr(CL[i], 8)
         assign_units,  #  vta.dma_copy2d(AL, A[k])              ->  ld.dma_copy2d(AL, A[k])
@@ -78,7 +78,7 @@ PASSES: dict[str, tuple[Pass, ...]] = {
         inject_coproc_sync,  # ld...; ex...  ->  ld...; ld.push_dep_to(ex); ex.pop_dep_from(ld); ex
         inject_virtual_thread,  # for t in bind(2, 'cthread'): ld; ex  ->  ld; ld; ex; ex
         tidy,
-        check_capacity,
+        check_capacity,  # refuses buffers that together exceed a memory
     ),
 }
 

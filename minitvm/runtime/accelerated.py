@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import reprlib
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -13,7 +12,7 @@ import numpy as np
 
 from minitvm.accel import Config, Memory, Program, Verdict, execute, explain, simulate, verify
 from minitvm.accel import Run as Simulation
-from minitvm.base import ArgumentError, MeasureError
+from minitvm.base import ArgumentError, MeasureError, check_kind
 from minitvm.tir import Buffer, PrimFunc
 
 from .function import Function, Times, is_count
@@ -58,10 +57,9 @@ class AcceleratorFunction(Function):
 
         Raises ArgumentError if they have not: what its instructions address would be elsewhere.
         """
-        if not isinstance(config, Config | None):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise ArgumentError(f"config={reprlib.repr(config)}", "it is no Config", "vta.vta_pynq")
         if config is None:
             return self.config
+        check_kind("config", config, Config, fix="vta.vta_pynq")
         built, given = _blocks(self.config), _blocks(config)
         if built != given:
             raise ArgumentError(
@@ -114,8 +112,8 @@ class AcceleratorFunction(Function):
 
     def _check_kind(self, p: Buffer, a: Any, fixed: Any) -> None:
         """Dtype and shape; an array of all the numbers, but not in blocks, is to be packed."""
-        names = [q.name for q in self.func.params]
-        blocks = self.config.element_shape(self.program.areas[names.index(p.name)].memory)
+        (area,) = (a for q, a in zip(self.func.params, self.program.areas, strict=True) if q is p)
+        blocks = self.config.element_shape(area.memory)
         if fixed is None or (a.dtype, a.size) != (fixed[1], math.prod(fixed[0])):
             return super()._check_kind(p, a, fixed)
         if a.ndim >= len(blocks) and fixed[0][-len(blocks) :] == blocks:

@@ -36,8 +36,8 @@ def thread_axis(dom: Any = None, tag: str = "", name: str = "") -> ThreadAxis:
     """
     if isinstance(dom, str):
         dom, tag = None, dom
-    check_tag(check_text("thread_axis: tag", tag))
-    name = check_text("thread_axis: name", name) or tag
+    check_tag(check_text("thread_axis: tag", tag, '"threadIdx.x"'))
+    name = check_text("thread_axis: name", name, 'name="tx"') or tag
     return ThreadAxis(tag, _extent(dom, tag), name, Var(tag, 0))
 
 

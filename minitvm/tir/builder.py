@@ -91,8 +91,8 @@ class IRBuilder:
     ) -> Generator[Index]:
         """A loop; gives its counter, which runs from begin to end - 1."""
         del dtype  # indices are integers that never wrap
-        check_text("for_range: name", name)
-        way = KINDS.get(check_text("for_range: kind", kind), kind)
+        check_text("for_range: name", name, 'name="i"')
+        way = KINDS.get(check_text("for_range: kind", kind, 'kind="parallel"'), kind)
         if way not in get_args(LoopKind) or way == "bind":
             known = "serial, parallel, vectorized, unrolled"
             raise ExprError(f"for_range({name}, kind={kind!r})", "no such loop", f"one of {known}")

@@ -44,7 +44,7 @@ def register_func(name: str, f: Callable[..., Any] | None = None, override: bool
     It gets numpy arrays for memory and numbers for the rest: call_packed(name, A) passes A in its
     shape, a pointer is the row of elements that begins there. It writes its results in place.
     """
-    check_text("register_func: name", name)
+    check_text("register_func: name", name, '"scale"')
     override = check_flag("register_func: override", override)
     if f is None:
         return lambda g: register_func(name, g, override)  # type: ignore[reportUnknownLambdaType]
@@ -88,13 +88,13 @@ def clear_functions() -> None:
 
 def call_extern(dtype: str, name: str, *args: Any) -> Call:
     """The C function `name`, which returns a `dtype`. Buffers are passed as pointers."""
-    check_text("call_extern: name", name)
+    check_text("call_extern: name", name, '"sqrtf"')
     return Call(f"{EXTERN}{name}", _arguments(args, pointer), dtype_of(dtype))
 
 
 def call_packed(name: str, *args: Any) -> Call:
     """The Python function registered as `name`. Buffers are passed as arrays."""
-    check_text("call_packed: name", name)
+    check_text("call_packed: name", name, '"scale"')
     return Call(f"{PACKED}{name}", _arguments(args, view), dtype_of("int32"))
 
 

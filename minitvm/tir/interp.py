@@ -8,14 +8,13 @@ an if_then_else can touch the rest.
 
 from __future__ import annotations
 
-import reprlib
 from collections.abc import Callable
 from operator import itemgetter
 from typing import Any, TypeAlias, assert_never
 
 import numpy as np
 
-from minitvm.base import ArgumentError, VerifyError, check_flag
+from minitvm.base import VerifyError, check_flag, check_kind
 
 from .call import (
     IN_BOUNDS,
@@ -437,10 +436,8 @@ def interpret(
     `verify`, leaves a buffer, or reads an element of its own memory that it never wrote.
     """
     flat = check_flag("interpret: flat", flat)
-    if not isinstance(rng, np.random.Generator | None):  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise ArgumentError(
-            f"interpret: rng={reprlib.repr(rng)}", "not a generator", "numpy.random.default_rng(0)"
-        )
+    if rng is not None:
+        check_kind("interpret: rng", rng, np.random.Generator, fix="numpy.random.default_rng(0)")
     verify(f, "flat" if flat else "nest")
     values = sizes_of(f, args)
     compiler = _Compiler(f, flat, rng)

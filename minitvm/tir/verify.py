@@ -5,12 +5,11 @@ A law looks at one statement and at what is in scope there; it yields what is wr
 
 from __future__ import annotations
 
-import reprlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias, assert_never, get_args
 
-from minitvm.base import BOOL, ArgumentError, DType, VerifyError, check_text
+from minitvm.base import BOOL, ArgumentError, DType, VerifyError, check_kind, check_text
 
 from .call import is_memory
 from .func import PrimFunc
@@ -374,12 +373,11 @@ def verify(f: PrimFunc, level: Level = "nest") -> None:
 
     level   "nest": as built; "flat": one offset per access; "vector": also no loop left to unfold
     """
-    if not isinstance(f, PrimFunc):  # pyright: ignore[reportUnnecessaryIsInstance]
+    check_kind("program", f, PrimFunc, fix="what tvm.lower returns")
+    if check_text("verify: level", level, '"nest"') not in get_args(Level):
         raise ArgumentError(
-            f"{reprlib.repr(f)} as a program", "not a loop program", "what tvm.lower returns"
+            f"verify: level={level!r}", "no such level", '"nest", "flat" or "vector"'
         )
-    if check_text("verify: level", level) not in get_args(Level):
-        raise ArgumentError(f"verify: level={level!r}", "no such", '"nest", "flat" or "vector"')
     missing = [b.name for b in f.outputs if not any(b is p for p in f.params)]
     if missing:
         raise VerifyError(f"{f.name}: output {missing[0]!r}", "is not a parameter")

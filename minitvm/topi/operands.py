@@ -38,9 +38,11 @@ def on_tensors(operator: Callable[P, R]) -> Callable[P, R]:
                 continue
             check_tensor(f"topi.{operator.__name__}", name, given[name])
         for name in given:
-            check = check_flag if name in flags else check_text if name in texts else None
-            if check is not None:
-                check(f"topi.{operator.__name__}: {name}", given[name])
+            what = f"topi.{operator.__name__}: {name}"
+            if name in flags:
+                check_flag(what, given[name])
+            elif name in texts:
+                check_text(what, given[name], f"{name}={signature.parameters[name].default!r}")
         return operator(*args, **options)
 
     return checked

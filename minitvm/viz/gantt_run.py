@@ -34,7 +34,6 @@ from .accelerator_use import Ints, Use
 MOST = 60  # instructions of a window that shows each
 ZOOM = 4  # windows that become one at each step of zooming out
 MOST_THREADS = 4
-SPACE = 1 << 16  # elements that a memory has at most
 SEVERAL = 1 << 8  # instead of a thread
 MOST_FAULTS = 4  # lines of a verdict
 MOST_STEPS = 10  # instructions of a witness order that are written out
@@ -244,8 +243,8 @@ def virtual_threads(found: Sequence[Use]) -> tuple[int, ...]:
         return (-1,) * len(found)
     thread = [names.get(root, -1) for root in linked]
     for memory in (Memory.OUT, Memory.WGT):
-        keys = [use.elements(memory).tobytes() for use in found]
-        owner = np.full(SPACE, -1, np.int64)
+        touched = [use.elements(memory) for use in found]
+        keys, owner = [mine.tobytes() for mine in touched], _nobodys(touched)
         for key, t in dict.fromkeys(
             (k, names[r]) for k, r in zip(keys, linked, strict=True) if r >= 0
         ):
@@ -255,6 +254,11 @@ def virtual_threads(found: Sequence[Use]) -> tuple[int, ...]:
         only = {key: _only(owner[np.frombuffer(key, np.int64)]) for key in dict.fromkeys(keys)}
         thread = [only[key] if t < 0 else t for key, t in zip(keys, thread, strict=True)]
     return tuple(thread)
+
+
+def _nobodys(touched: Sequence[Ints]) -> Ints:
+    """-1 for each element of a memory, up to the last one that is touched."""
+    return np.full(1 + max((int(mine.max(initial=-1)) for mine in touched), default=-1), -1)
 
 
 def _only(owners: Ints) -> int:
@@ -271,7 +275,7 @@ def _linked(elements: Sequence[Ints]) -> list[int]:
     keys = [mine.tobytes() for mine in elements]
     numbers = {key: n for n, key in enumerate(dict.fromkeys(keys))}
     parent = list(range(len(numbers)))
-    owner = np.full(SPACE, -1, np.int64)
+    owner = _nobodys(elements)
 
     def root(n: int) -> int:
         while parent[n] != n:

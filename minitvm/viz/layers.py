@@ -80,7 +80,7 @@ class LayerRoofline(Visual):
         return "\n".join([head, *map(self._row, self.rows[:21]), self._mean(), against])
 
     def _row(self, r: LayerRow) -> str:
-        before = f"{r.serial_intensity:>9.3g}{r.utilisation(self.config, False):>10.1%}"
+        before = f"{r.baseline_intensity:>9.3g}{r.utilisation(self.config, False):>10.1%}"
         after = f"{r.intensity:>9.3g}{r.utilisation(self.config):>12.1%}"
         roofs = f"{r.dram_roof(self.config):>11.1%}{r.roof:>10.1%}"
         return f"{clipped(r.name, 13, 1 / 0.58):14}{before}{after}{roofs}"
@@ -92,7 +92,7 @@ class LayerRoofline(Visual):
         texts: list[str] = []
         for hiding in (False, True):
             mean = sum(r.utilisation(self.config, hiding) for r in self.rows) / len(self.rows)
-            cycles = sum(r.cycles if hiding else r.serial_cycles for r in self.rows)
+            cycles = sum(r.cycles if hiding else r.baseline_cycles for r in self.rows)
             texts.append(f"{mean:.1%} and {operations / peak / cycles:.1%}")
         return f"mean of the layers and all in a row: {' -> '.join(texts)}"
 

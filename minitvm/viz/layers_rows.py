@@ -24,7 +24,7 @@ from minitvm.base import ArgumentError
 from .roofline import positive
 
 Units = tuple[Unit, ...]
-ALU_OPERATIONS = ("min", "max", "add", "shr", "mul")
+ALU_NAMES = ("min", "max", "add", "shr", "mul")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,30 +33,30 @@ class LayerRow:
 
     operations      useful ones: 2 for each multiply-add
     bytes_moved     read from DRAM, or written to it if that is more: each has its own channel
-    serial_cycles   of the baseline
+    baseline_cycles   of the baseline
     cycles          of the program, with whatever latency it hides
     roof            the share of the peak, 0 to 1, that is left where the compute unit never waits:
                     it also resets accumulators and runs ALU operations
     overlap         cycles by the units that work at that time, as Run.overlap; may be left out
     against         what the baseline is
-    serial_bytes    what the baseline moves; 0: as much as the program
+    baseline_bytes    what the baseline moves; 0: as much as the program
     """
 
     name: str
     operations: int
     bytes_moved: int
-    serial_cycles: int
+    baseline_cycles: int
     cycles: int
     roof: float = 1.0
     overlap: Mapping[Units, int] = field(default_factory=dict[Units, int])
     against: str = "one unit at a time"
-    serial_bytes: int = 0
+    baseline_bytes: int = 0
 
     def __post_init__(self) -> None:
-        for what in ("operations", "bytes_moved", "serial_cycles", "cycles", "roof"):
+        for what in ("operations", "bytes_moved", "baseline_cycles", "cycles", "roof"):
             positive(f"LayerRow({self.name!r}): {what}", getattr(self, what))
-        if self.serial_bytes:
-            positive(f"LayerRow({self.name!r}): serial_bytes", self.serial_bytes)
+        if self.baseline_bytes:
+            positive(f"LayerRow({self.name!r}): baseline_bytes", self.baseline_bytes)
         if self.roof > 1:
             raise ArgumentError(
                 f"LayerRow({self.name!r}): roof={self.roof}", "more than the peak", "0.9 for 90 %"
@@ -68,21 +68,21 @@ class LayerRow:
         return self.operations / self.bytes_moved
 
     @property
-    def serial_intensity(self) -> float:
+    def baseline_intensity(self) -> float:
         """Operations for each byte that the baseline moves."""
-        return self.operations / (self.serial_bytes or self.bytes_moved)
+        return self.operations / (self.baseline_bytes or self.bytes_moved)
 
     @property
     def speedup(self) -> float:
         """How many times as fast the program is as the baseline."""
-        return self.serial_cycles / self.cycles
+        return self.baseline_cycles / self.cycles
 
     def utilisation(self, config: Config, hiding: bool = True) -> float:
         """The share of the matrix unit's multiply-adds that are useful, 0 to 1.
 
         hiding   of the program, not of the baseline
         """
-        cycles = self.cycles if hiding else self.serial_cycles
+        cycles = self.cycles if hiding else self.baseline_cycles
         return self.operations / (2 * config.macs_per_cycle * cycles)
 
     def dram_roof(self, config: Config) -> float:
@@ -119,23 +119,23 @@ def layer_row(
     counted = run.counters
     pairs = zip(program.instructions, durations(program, config), strict=True)
     compute = sum(cycles for i, cycles in pairs if isinstance(i, Gemm | Alu))
-    moved = _bytes_moved(run)
+    moved = _busier_bytes(run)
     if not counted.gemm_counter or not moved:
         raise ArgumentError(f"layer {name!r}", "it multiplies nothing, or moves nothing")
     return LayerRow(
         name=name,
         operations=2 * config.macs_per_cycle * counted.gemm_counter,
         bytes_moved=moved,
-        serial_cycles=slow.cycles,
+        baseline_cycles=slow.cycles,
         cycles=run.cycles,
         roof=counted.gemm_counter / compute,
         overlap=run.overlap,
         against="one unit at a time" if baseline is None else against,
-        serial_bytes=_bytes_moved(slow),
+        baseline_bytes=_busier_bytes(slow),
     )
 
 
-def _bytes_moved(run: Run) -> int:
+def _busier_bytes(run: Run) -> int:
     """Read from DRAM, or written to it if that is more."""
     c = run.counters
     reads = c.inp_load_nbytes, c.wgt_load_nbytes, c.acc_load_nbytes, c.uop_load_nbytes
@@ -169,7 +169,7 @@ def cycle_parts(run: Run, unit: Unit = Unit.COMPUTE) -> dict[str, int]:
     work: Counter[str] = Counter()
     for event in run.trace:
         if event.unit is unit and event.end > event.start:
-            name = "alu" if event.name in ALU_OPERATIONS else event.name
+            name = "alu" if event.name in ALU_NAMES else event.name
             work[name] += event.end - event.start
     waits = {f"waits: {stall.value}": cycles for stall, cycles in run.stalls[unit].items()}
     rest = run.cycles - work.total() - sum(waits.values())

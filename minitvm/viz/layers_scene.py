@@ -64,7 +64,7 @@ def layers_roofline(rows: Sequence[LayerRow], config: Config) -> Scene:
     resets and ALU operations leave. Keys are layer:0, ...
     """
     corner = ridge(config)
-    found = [i for r in rows for i in (r.intensity, r.serial_intensity)]
+    found = [i for r in rows for i in (r.intensity, r.baseline_intensity)]
     plane = Plane((min(corner / 2, *found) / 1.5, max(corner * 2, *found) * 1.6))
     peak = 2 * config.macs_per_cycle * config.clock_hz / 1e9
     title = f"{config.name}: {peak:.4g} GOP/s, {config.port_bytes * config.clock_hz / 1e9:.3g} GB/s"
@@ -150,7 +150,7 @@ def _layers(plane: Plane, rows: Sequence[LayerRow], config: Config) -> Iterator[
     """The arrows, the roofs of their own, and names where there is room."""
     arrows = [
         Arrow(
-            plane.at(r.serial_intensity, r.utilisation(config, False)),
+            plane.at(r.baseline_intensity, r.utilisation(config, False)),
             plane.at(r.intensity, r.utilisation(config)),
             plane.at(r.intensity, r.roof)[1],
         )
@@ -264,9 +264,9 @@ def overlap_bars(rows: Sequence[LayerRow]) -> Scene:
     full = WIDTH - NAME - 110
     shapes: list[Shape] = [Text(12, 20, title, bold=True)]
     for n, r in enumerate(rows):
-        y, longest = 36 + n * STEP, max(r.cycles, r.serial_cycles)
+        y, longest = 36 + n * STEP, max(r.cycles, r.baseline_cycles)
         parts = list(_overlap(r, NAME, y, full * r.cycles / longest))
-        frame = Rect(NAME, y, full * r.serial_cycles / longest, BAR, "frame")
+        frame = Rect(NAME, y, full * r.baseline_cycles / longest, BAR, "frame")
         shapes.append(Text(12, y + 15, clipped(r.name, NAME - 20), size=13))
         mark = Rect(NAME + frame.width - 1.5, y - 4, 3, BAR + 8, "start")
         shapes.append(Group((frame, *parts, mark), f"layer:{n}"))

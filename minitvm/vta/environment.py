@@ -7,11 +7,10 @@ from contextvars import ContextVar
 from functools import cached_property, lru_cache
 
 from minitvm.accel import Config, Memory, vta_pynq
-from minitvm.base import ArgumentError, check_text
+from minitvm.base import ArgumentError, check_kind, check_text
 from minitvm.lowering import machine, using
 from minitvm.tensor import TensorIntrin
 
-from .arguments import check_kind
 from .intrin import gemm
 
 
@@ -32,7 +31,7 @@ class Environment:
     coproc_sync, trim_loop = "coproc_sync", "trim_loop"
 
     def __init__(self, config: Config = vta_pynq, *, skip: bool = False) -> None:
-        check_kind("Environment: config", config, Config, "vta.vta_pynq, vta.Config(...)")
+        check_kind("Environment: config", config, Config, fix="vta.vta_pynq")
         self.config, self.skip = config, skip
         self.BATCH, self.BLOCK_IN, self.BLOCK_OUT = config.batch, config.block_in, config.block_out
         self.inp_dtype, self.wgt_dtype = config.dtype(Memory.INP), config.dtype(Memory.WGT)
@@ -53,7 +52,7 @@ class Environment:
     def depth(self, scope: str) -> int:
         """How many elements the memory called `scope` holds."""
         known = dict(zip(self.scopes, (Memory.INP, Memory.WGT, Memory.ACC), strict=True))
-        if check_text("scope", scope) not in known:
+        if check_text("scope", scope, self.inp_scope) not in known:
             raise ArgumentError(
                 f"depth({scope!r})", "no such memory", f"one of {', '.join(self.scopes)}"
             )

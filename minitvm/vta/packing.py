@@ -7,9 +7,9 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from minitvm import te
-from minitvm.base import ArgumentError, ExprError
+from minitvm.base import ArgumentError, ExprError, check_kind
 
-from .arguments import check_count, check_kind, is_count
+from .arguments import check_count, is_count
 from .environment import Environment, get_env
 
 MOST = 1 << 16  # numbers in a block: more than any machine has
@@ -71,7 +71,7 @@ def packed(x: te.Tensor, *blocks: int, name: str = "packed") -> te.Tensor:
 
     Raises ExprError if they are not.
     """
-    check_kind("packed: x", x, te.Tensor, "te.placeholder(...)")
+    check_kind("packed: x", x, te.Tensor, fix="te.placeholder(...)")
     for block in blocks:
         check_count("packed: block", block)
     n, sizes = len(blocks), tuple(x.shape)
@@ -94,7 +94,7 @@ def packed(x: te.Tensor, *blocks: int, name: str = "packed") -> te.Tensor:
 
 def unpacked(x: te.Tensor, n: int = 2, name: str = "unpacked") -> te.Tensor:
     """`unpack` of n dimensions as a formula, to be built for a CPU."""
-    check_kind("unpacked: x", x, te.Tensor, "te.placeholder(...)")
+    check_kind("unpacked: x", x, te.Tensor, fix="te.placeholder(...)")
     check_count("unpacked: n", n)
     sizes = tuple(x.shape)
     blocks = [b for b in sizes[len(sizes) - n :] if isinstance(b, int)]
@@ -137,7 +137,7 @@ def pack_bias(a: Array, env: Environment | None = None) -> Array:
 
 
 def _chosen(env: Environment | None) -> Environment:
-    return get_env() if env is None else check_kind("env", env, Environment, "vta.get_env()")
+    return get_env() if env is None else check_kind("env", env, Environment, fix="vta.get_env()")
 
 
 def _int32(a: Any) -> Array:

@@ -10,13 +10,11 @@ import numpy as np
 
 from minitvm import accel, driver
 from minitvm.accel import Config, Program, Run, Verdict
-from minitvm.base import ArgumentError, Target
+from minitvm.base import ArgumentError, Target, check_kind
 from minitvm.lowering import machine
 from minitvm.runtime import AcceleratorFunction
 from minitvm.te import Schedule
 from minitvm.tir import PrimFunc
-
-from .arguments import check_kind
 
 
 def lower(s: Schedule, args: Sequence[Any], name: str = "main", **options: Any) -> PrimFunc:
@@ -91,11 +89,11 @@ def _judged(given: Any, config: Any) -> tuple[Program, Config]:
     if not isinstance(code, Program):
         raise ArgumentError(
             reprlib.repr(given),
-            "it is no program for the accelerator",
+            "not a program for the accelerator",
             "vta.build(s, args).program",
         )
     if isinstance(given, AcceleratorFunction):
         return code, given.machine(config)
     return code, check_kind(
-        "config", machine() if config is None else config, Config, "vta.vta_pynq"
+        "config", machine() if config is None else config, Config, fix="vta.vta_pynq"
     )

@@ -11,27 +11,25 @@ simulated in this order until no other can be faster than the best.
 
 from __future__ import annotations
 
-import reprlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import product
 from math import prod
 
-from minitvm.accel import Config, Memory, Program, measure, vta_pynq
-from minitvm.base import ArgumentError, BuildError, ScheduleError
+from minitvm.accel import MOST_UOPS, Config, Memory, Program, measure, vta_pynq
+from minitvm.base import BuildError, ScheduleError, check_kind
 from minitvm.codegen import Dim, emit_vta, transfers
 from minitvm.driver import lower
 from minitvm.lowering import MOST_TURNS, room
 
-from .arguments import check_count, check_kind
+from .arguments import check_count
 from .environment import Environment
 from .top import Tiling
 from .workloads import Box, Layer
 
 ALU_OPERATIONS = 3  # shift, max, min; a bias and a residual are one more each
 MOST_SIMULATIONS = 300
-MOST_UOPS = 1 << 22  # that the simulator runs of one instruction
 
 
 # --- closed forms --------------------------------------------------------------------------------
@@ -173,18 +171,13 @@ def legal_tilings(layer: Layer, config: Config = vta_pynq, threads: int = 1) -> 
 
 def check_layer(layer: object, config: object) -> None:
     """Refuse what is no layer, or no machine."""
-    if not isinstance(layer, Layer):
-        raise ArgumentError(
-            f"layer={reprlib.repr(layer)}",
-            "it is no Convolution and no Dense",
-            'vta.RESNET18["C2"]',
-        )
-    check_kind("config", config, Config, "vta.vta_pynq")
+    check_kind("layer", layer, Layer, fix='vta.RESNET18["C2"]')
+    check_kind("config", config, Config, fix="vta.vta_pynq")
 
 
 def _check_tiling(layer: Layer, tiling: object, config: Config) -> None:
     """Refuse what is no tiling, and sizes that do not divide those of the layer."""
-    at = check_kind("tiling", tiling, Tiling, "vta.Tiling(h=7, w=7)")
+    at = check_kind("tiling", tiling, Tiling, fix="vta.Tiling(h=7, w=7)")
     (h, w), (ic, oc) = layer.grid(config), layer.blocks(config)
     sizes = ("h", h, at.h * at.h_threads), ("w", w, at.w), ("ic", ic, at.ic)
     for name, whole, part in (*sizes, ("oc", oc, at.oc * at.oc_threads)):

@@ -16,10 +16,10 @@ from dataclasses import dataclass, fields
 from typing import Any, cast
 
 from minitvm import te
-from minitvm.base import ArgumentError, ExprError, ScheduleError
+from minitvm.base import ArgumentError, ExprError, ScheduleError, check_kind
 from minitvm.te import Axis, ComputeOp, PlaceholderOp, Tensor
 
-from .arguments import check_kind, is_count
+from .arguments import is_count
 from .environment import Environment, get_env
 
 CONV2D, DENSE, WIDENED = "vta_conv2d", "vta_dense", "vta_widened"  # tags
@@ -123,7 +123,7 @@ def requantize(
     bias       int32 [oc, BATCH, BLOCK_OUT], one number for each output channel
     residual   int8 or int32 of the shape of x: the accumulators are loaded from either
     """
-    check_kind("requantize: x", x, Tensor, "top.conv2d(data, weight)")
+    check_kind("requantize: x", x, Tensor, fix="top.conv2d(data, weight)")
     limits = is_count(low, -128) and is_count(high, -128) and low <= high <= 127
     if not is_count(shift, 0) or shift > 31 or not limits:
         raise ArgumentError(
@@ -157,7 +157,7 @@ def _plus(x: Tensor, residual: Tensor) -> Tensor:
 
 
 def _check_operand(what: str, t: Tensor, shape: tuple[Any, ...], dtypes: tuple[str, ...]) -> None:
-    check_kind(what, t, Tensor, "te.placeholder(...)")
+    check_kind(what, t, Tensor, fix="te.placeholder(...)")
     if tuple(t.shape) != shape or str(t.dtype) not in dtypes:
         raise ExprError(
             f"{what} {t.name}: {t.dtype} {tuple(t.shape)}",
@@ -183,8 +183,8 @@ def _shapes(
     env: Environment, data: Tensor, weight: Tensor, dims: int
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """The first `dims` sizes of both: blocks, and rows and columns."""
-    check_kind("data", data, Tensor, "te.placeholder(...)")
-    check_kind("weight", weight, Tensor, "te.placeholder(...)")
+    check_kind("data", data, Tensor, fix="te.placeholder(...)")
+    check_kind("weight", weight, Tensor, fix="te.placeholder(...)")
     for t, element, dtype in (
         (data, (env.BATCH, env.BLOCK_IN), env.inp_dtype),
         (weight, (env.BLOCK_OUT, env.BLOCK_IN), env.wgt_dtype),
@@ -235,8 +235,8 @@ def schedule(out: Tensor, tiling: Tiling) -> te.Schedule:
     Raises ScheduleError for tilings that do not divide, and for other formulas. What does not fit
     into the memories is refused by lower().
     """
-    check_kind("schedule: out", out, Tensor, "top.requantize(x)")
-    check_kind("schedule: tiling", tiling, Tiling, "top.Tiling(h=7, w=7)")
+    check_kind("schedule: out", out, Tensor, fix="top.requantize(x)")
+    check_kind("schedule: tiling", tiling, Tiling, fix="top.Tiling(h=7, w=7)")
     env = get_env()
     product, later = _stages(out)
     s = te.create_schedule(out.op)

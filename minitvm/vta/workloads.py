@@ -264,8 +264,9 @@ def _check_options(layer: Layer) -> None:
         raise ArgumentError(
             f"shift={layer.shift!r:.60} of a layer", "it is from 0 to 31", "shift=8"
         )
-    if check_text("residual_dtype", layer.residual_dtype) not in ("int8", "int32"):
+    if check_text("residual_dtype", layer.residual_dtype, '"int8"') not in ("int8", "int32"):
         raise ArgumentError(
             f"residual_dtype={layer.residual_dtype!r} of {layer}",
             "the accumulators are loaded from int8 or int32",
+            'residual_dtype="int8"',
         )

@@ -276,8 +276,8 @@ ONE = Loops(begin=0, end=1)
         (Finish(flags=Flags(pop_prev=True)), "it carries tokens"),
         (Finish(), "instructions follow it"),
         ("gemm", "'gemm' is no instruction"),
-        (Gemm(loops=None), "loops=None: it is no Loops"),  # type: ignore[arg-type]
-        (Store(flags=None), "flags=None: it is no Flags"),  # type: ignore[arg-type]
+        (Gemm(loops=None), "loops=None: not a Loops"),  # type: ignore[arg-type]
+        (Store(flags=None), "flags=None: not a Flags"),  # type: ignore[arg-type]
         (Store(flags=Flags(pop_prev=2)), "flags are True or False"),  # type: ignore[arg-type]
     ],
 )

@@ -46,6 +46,11 @@ def test_an_inserted_pass_runs() -> None:
     assert seen[seen.index("flatten") + 1] == "mine"
 
 
+def test_what_is_no_function_is_not_inserted() -> None:
+    with pytest.raises(ArgumentError, match="insert 5: it is no function that has a name"):
+        insert(PASSES["llvm"], 1, 5)  # pyright: ignore[reportArgumentType]
+
+
 def test_a_swapped_pass_goes_by_the_old_name() -> None:
     def forget(s: Stmt) -> Stmt:
         return NOTHING

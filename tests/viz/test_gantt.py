@@ -1,5 +1,6 @@
 """TokenGantt: what runs when, what the tokens mean, what an edit of them does."""
 
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -506,3 +507,9 @@ def test_a_program_that_does_nothing_has_a_picture(text: str) -> None:
     assert isinstance(gantt.program, Program)
     assert gantt.png()
     assert "compute" in repr(gantt)
+
+
+def test_a_memory_larger_than_any_shipped_one_is_seen_to_its_end() -> None:
+    large = replace(vta_pynq, name="large", inp_bytes=1 << 22)
+    text = "area A inp 100\nld  inp[65530] = A[0] x=40   push ex\nex  nop   pop ld\nex  finish"
+    assert viz.TokenGantt(parse(text, large), large).ascii().startswith("118 cycles")

@@ -22,7 +22,7 @@ ROWS = [
         name="C2",
         operations=2 * 256 * 800,
         bytes_moved=4096,
-        serial_cycles=1400,
+        baseline_cycles=1400,
         cycles=1000,
         roof=0.9,
         overlap=OVERLAP,
@@ -31,7 +31,7 @@ ROWS = [
         name="C3",
         operations=2 * 256 * 400,
         bytes_moved=6400,
-        serial_cycles=1300,
+        baseline_cycles=1300,
         cycles=1000,
         roof=0.55,
         overlap={(LOAD,): 500, (COMPUTE,): 500},
@@ -107,7 +107,15 @@ RESNET = [  # operations, bytes, cycles of the baseline and of the program, own 
 
 def resnet() -> viz.LayerRoofline:
     """The layers of ResNet-18: arrows side by side, roofs one above the other."""
-    names = "name", "operations", "bytes_moved", "serial_cycles", "cycles", "roof", "serial_bytes"
+    names = (
+        "name",
+        "operations",
+        "bytes_moved",
+        "baseline_cycles",
+        "cycles",
+        "roof",
+        "baseline_bytes",
+    )
     return viz.LayerRoofline(
         [viz.LayerRow(**dict(zip(names, row, strict=True)), against="one thread") for row in RESNET]
     )
@@ -134,7 +142,7 @@ def test_every_layer_has_a_name_within_the_axes() -> None:
 
 
 def test_an_arrow_starts_at_the_intensity_of_its_baseline() -> None:
-    lean = replace(ROWS[0], serial_bytes=2 * ROWS[0].bytes_moved)
+    lean = replace(ROWS[0], baseline_bytes=2 * ROWS[0].bytes_moved)
     (layer,) = [s for s in viz.LayerRoofline([lean]).scene().shapes if s.key == "layer:0"]
     assert isinstance(layer, viz.Group)
     (arrow,) = [s for s in layer.shapes if isinstance(s, viz.Line) and s.arrow]
@@ -145,19 +153,19 @@ def test_an_arrow_starts_at_the_intensity_of_its_baseline() -> None:
 def test_the_baseline_is_below_the_roof_of_its_own_bytes() -> None:
     slow, fast = talk(8, 1), talk(4, 2)
     row = viz.layer_row("talk", fast, baseline=slow)
-    assert row.serial_bytes == viz.layer_row("talk", slow).bytes_moved
-    assert row.serial_intensity == row.operations / row.serial_bytes
-    assert row.utilisation(vta_pynq, hiding=False) <= row.serial_intensity / ridge(vta_pynq)
+    assert row.baseline_bytes == viz.layer_row("talk", slow).bytes_moved
+    assert row.baseline_intensity == row.operations / row.baseline_bytes
+    assert row.utilisation(vta_pynq, hiding=False) <= row.baseline_intensity / ridge(vta_pynq)
 
 
 def test_bytes_of_a_baseline_are_a_number_above_0() -> None:
-    with pytest.raises(ArgumentError, match="serial_bytes: -1"):
-        replace(ROWS[0], serial_bytes=-1)
+    with pytest.raises(ArgumentError, match="baseline_bytes: -1"):
+        replace(ROWS[0], baseline_bytes=-1)
 
 
 def test_the_same_program_one_unit_at_a_time_moves_the_same_bytes() -> None:
     row = viz.layer_row("talk", talk())
-    assert (row.serial_intensity, row.against) == (row.intensity, "one unit at a time")
+    assert (row.baseline_intensity, row.against) == (row.intensity, "one unit at a time")
 
 
 def test_what_a_layer_is_compared_with_has_a_name() -> None:
@@ -190,7 +198,7 @@ def test_a_row_is_what_the_simulator_counts() -> None:
     program = talk()
     row, run = viz.layer_row("talk", program), simulate(program)
     assert row.cycles == run.cycles
-    assert row.serial_cycles == simulate(serial(program)).cycles
+    assert row.baseline_cycles == simulate(serial(program)).cycles
     assert row.utilisation(vta_pynq) == pytest.approx(run.utilisation)
     assert row.bytes_moved == 6 * 16 + 256 + 2 * 4  # more than it writes
     assert row.overlap == run.overlap
@@ -204,7 +212,7 @@ def test_no_layer_is_above_its_roofs() -> None:
 
 def test_the_baseline_may_be_another_program() -> None:
     row = viz.layer_row("talk", talk(4, 2), baseline=talk(8, 1))
-    assert row.serial_cycles == simulate(talk(8, 1)).cycles
+    assert row.baseline_cycles == simulate(talk(8, 1)).cycles
 
 
 @pytest.mark.parametrize("unit", Unit)
@@ -320,7 +328,7 @@ def test_only_rows_are_drawn(visual, rows) -> None:
 
 
 def test_overlap_needs_counts_of_it() -> None:
-    row = viz.LayerRow(name="C2", operations=1, bytes_moved=1, serial_cycles=1, cycles=1)
+    row = viz.LayerRow(name="C2", operations=1, bytes_moved=1, baseline_cycles=1, cycles=1)
     with pytest.raises(ArgumentError, match="the row has no overlap"):
         viz.OverlapBars([row])
 
@@ -330,7 +338,7 @@ def test_overlap_needs_counts_of_it() -> None:
     [("cycles", 0), ("bytes_moved", -1), ("operations", "many"), ("roof", 1.5), ("roof", math.nan)],
 )
 def test_a_row_has_numbers_that_can_be(field: str, value) -> None:
-    good = {"operations": 1, "bytes_moved": 1, "serial_cycles": 1, "cycles": 1}
+    good = {"operations": 1, "bytes_moved": 1, "baseline_cycles": 1, "cycles": 1}
     with pytest.raises(ArgumentError, match=r"LayerRow\('C2'\): "):
         viz.LayerRow(name="C2", **{**good, field: value})
 

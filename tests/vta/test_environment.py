@@ -114,7 +114,7 @@ def test_an_environment_knows_the_depth_of_its_memories() -> None:
 @pytest.mark.parametrize(
     ("do", "says"),
     [
-        (lambda: Environment(16), "Environment: config=16: it is no Config"),
+        (lambda: Environment(16), "Environment: config=16: not a Config"),
         (lambda: ENV.depth("dram"), "depth('dram'): no such memory"),
         (lambda: tvm.target.Target("vta -mcpu=a"), "target 'vta -mcpu=a': '-mcpu=a': it has no"),
     ],
@@ -224,7 +224,7 @@ def test_it_can_be_timed_on_a_slower_machine() -> None:
     ],
 )
 def test_what_is_no_program_or_no_machine_is_refused(do: Any) -> None:
-    assert ": it is no " in refusal(tvm.ArgumentError, do)
+    assert ": not a " in refusal(tvm.ArgumentError, do)
 
 
 def test_simulating_with_inputs_gives_outputs() -> None:
@@ -248,6 +248,15 @@ def test_a_matrix_that_is_not_packed_is_to_be_packed_and_not_reshaped() -> None:
         "main: argument A: has shape (2, 32), not (4, 1, 16)\n"
         "  try: vta.pack(A, 1, 16); a reshape alone moves no numbers"
     )
+
+
+def test_of_two_arguments_of_one_name_the_right_one_is_to_be_packed() -> None:
+    data, weight = (te.placeholder((4, 4, n, 16), "int8", "A") for n in (1, 16))
+    result = vta.top.requantize(vta.top.dense(data, weight))
+    f = vta.build(vta.top.schedule(result, vta.Tiling()), [data, weight, result])
+    zeros = np.zeros((4, 4, 1, 16), "int8")
+    with pytest.raises(tvm.ArgumentError, match=r"vta.pack\(A, 16, 16\)"):
+        f(zeros, np.zeros((64, 64), "int8"), zeros)
 
 
 def test_it_has_no_code_to_be_stored() -> None:

@@ -328,7 +328,7 @@ def test_what_is_no_dense_layer_is_refused(wrong: dict[str, Any], says: str) -> 
 
 @pytest.mark.parametrize(
     ("layer", "config", "what"),
-    [("C2", vta.vta_pynq, "no Convolution"), (SMALL, "vta_pynq", "no Config")],
+    [("C2", vta.vta_pynq, "not a Layer"), (SMALL, "vta_pynq", "not a Config")],
 )
 def test_what_is_no_layer_or_no_machine_is_refused(layer: Any, config: Any, what: str) -> None:
     with pytest.raises(tvm.ArgumentError, match=what):
