@@ -8,7 +8,6 @@ from minitvm.accel import IMMEDIATES, Memory
 from minitvm.base import LoweringError
 from minitvm.base import dtype as dtype_of
 from minitvm.tir import (
-    NOTHING,
     Binary,
     Call,
     Const,
@@ -17,7 +16,6 @@ from minitvm.tir import (
     For,
     Index,
     Load,
-    Pragma,
     Stmt,
     Store,
     Var,
@@ -25,7 +23,6 @@ from minitvm.tir import (
     const,
     free_of,
     mul,
-    rewrite,
     same,
     split_terms,
     sub,
@@ -36,7 +33,7 @@ from minitvm.tir import (
 )
 
 from .machine import MOST_TURNS, element_size, machine, memory_of, prefix
-from .statements import peeled, stores
+from .statements import peeled, replace_marked
 
 OPERATIONS = {"add": "add", "mul": "mul", "min": "min", "max": "max", "shr": "shr", "shl": "shr"}
 
@@ -65,17 +62,7 @@ def inject_alu_intrin(s: Stmt) -> Stmt:
     skip_alu: nothing is computed.
     Needs flat offsets. Raises LoweringError for other formulas.
     """
-
-    def on_stmt(s: Stmt) -> Stmt:
-        match s:
-            case Pragma("alu", _, body):
-                return _operation(body) if stores(body) else NOTHING
-            case Pragma("skip_alu"):
-                return NOTHING
-            case _:
-                return s
-
-    return rewrite(s, on_stmt)
+    return replace_marked(s, "alu", _operation)
 
 
 def _operation(body: Stmt) -> Stmt:

@@ -10,7 +10,6 @@ from minitvm.accel import Memory
 from minitvm.base import LoweringError
 from minitvm.base import dtype as dtype_of
 from minitvm.tir import (
-    NOTHING,
     Binary,
     Buffer,
     Call,
@@ -24,7 +23,6 @@ from minitvm.tir import (
     IfThenElse,
     Index,
     Load,
-    Pragma,
     Stmt,
     Store,
     Var,
@@ -35,7 +33,6 @@ from minitvm.tir import (
     is_index,
     maximum,
     mul,
-    rewrite,
     row_strides,
     same,
     split_terms,
@@ -48,7 +45,7 @@ from minitvm.tir import (
 from .accelerator import NOP
 from .interval import sweep
 from .machine import machine, memory_of, prefix
-from .statements import every, peeled, stores
+from .statements import every, peeled, replace_marked
 from .units import COPY
 
 
@@ -81,17 +78,7 @@ def inject_dma_intrin(s: Stmt) -> Stmt:
     Needs one index for each dimension. Raises LoweringError for loops that do more than copy, and
     for copies that change the order of elements.
     """
-
-    def on_stmt(s: Stmt) -> Stmt:
-        match s:
-            case Pragma("dma_copy", _, body):
-                return _transfer(_copy(body)) if stores(body) else NOTHING
-            case Pragma("skip_dma_copy"):
-                return NOTHING
-            case _:
-                return s
-
-    return rewrite(s, on_stmt)
+    return replace_marked(s, "dma_copy", lambda body: _transfer(_copy(body)))
 
 
 def _copy(body: Stmt) -> Copy:

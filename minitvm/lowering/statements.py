@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
-from minitvm.tir import Allocate, Evaluate, For, If, Pragma, Seq, Stmt, Store
+from minitvm.tir import NOTHING, Allocate, Evaluate, For, If, Pragma, Seq, Stmt, Store, rewrite
 
 
 def inner(s: Stmt) -> tuple[Stmt, ...]:
@@ -41,3 +41,22 @@ def peeled(s: Stmt) -> tuple[list[For], Stmt]:
         loops.append(s)
         s = s.body
     return loops, s
+
+
+def replace_marked(s: Stmt, key: str, f: Callable[[Stmt], Stmt]) -> Stmt:
+    """`s` with f(body) in place of what pragma `key` marks; what pragma skip_`key` marks is gone.
+
+    So is what is marked and does nothing.
+    """
+    skipped = f"skip_{key}"
+
+    def on_stmt(s: Stmt) -> Stmt:
+        match s:
+            case Pragma(name, _, body) if name == key:
+                return f(body) if stores(body) else NOTHING
+            case Pragma(name) if name == skipped:
+                return NOTHING
+            case _:
+                return s
+
+    return rewrite(s, on_stmt)

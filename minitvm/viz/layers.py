@@ -47,6 +47,14 @@ def several(who: str, rows: Any, kind: type[T], example: str) -> tuple[T, ...]:
     return found
 
 
+def clicked(who: str, rows: Sequence[LayerRow], name: str, value: Any) -> LayerRow | None:
+    """The row of a click on layer:2, None for another place; ArgumentError for other events."""
+    if name != "click":
+        raise ArgumentError(f"event {name!r}", f"{who} does not know it")
+    n = str(value).partition(":")[2]
+    return rows[int(n)] if n.isdecimal() and int(n) < len(rows) else None
+
+
 class LayerRoofline(Visual):
     """Layers under two roofs: an arrow from the utilisation of the baseline to that of the program.
 
@@ -125,10 +133,8 @@ class LayerRoofline(Visual):
 
     def on(self, name: str, value: Any) -> str | None:
         """A clicked layer says what limits it."""
-        if name != "click":
-            raise ArgumentError(f"event {name!r}", "LayerRoofline does not know it")
-        n = str(value).partition(":")[2]
-        return self._said(self.rows[int(n)]) if n.isdecimal() and int(n) < len(self.rows) else None
+        row = clicked("LayerRoofline", self.rows, name, value)
+        return None if row is None else self._said(row)
 
 
 class StallWaterfall(Visual):
@@ -238,10 +244,8 @@ class OverlapBars(Visual):
 
     def on(self, name: str, value: Any) -> str | None:
         """A clicked bar says its shares."""
-        if name != "click":
-            raise ArgumentError(f"event {name!r}", "OverlapBars does not know it")
-        n = str(value).partition(":")[2]
-        return self._said(self.rows[int(n)]) if n.isdecimal() and int(n) < len(self.rows) else None
+        row = clicked("OverlapBars", self.rows, name, value)
+        return None if row is None else self._said(row)
 
 
 OWN = "another CPU"

@@ -1,9 +1,7 @@
 """Tricks that once worked: each of them is played here as a student would."""
 
-import ctypes
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -22,12 +20,10 @@ from minitvm.edu.item import AnswerError, Part, failed
 from minitvm.edu.items import exercise_named, item_of
 from minitvm.edu.live import here
 from minitvm.edu.notebook import stored
-from minitvm.edu.sandbox import CREATE_RULESET, Limits
 from minitvm.edu.score import LONGEST, mark
 from minitvm.edu.skeleton import code, skeleton
-from minitvm.edu.student import Student
 
-QUICK = Limits(seconds=5.0)
+from .limits import landlock
 
 
 def double(n):
@@ -143,26 +139,6 @@ def test_long_texts_are_cut_before_they_reach_a_report() -> None:
 
 
 # --- the student's process -----------------------------------------------------------------------
-
-
-@pytest.fixture
-def started() -> Iterator:
-    students: list[Student] = []
-
-    def start(*cells: str, limits: Limits = QUICK) -> Student:
-        students.append(Student(list(enumerate(cells, 1)), limits))
-        return students[-1]
-
-    yield start
-    for student in students:
-        student.close()
-
-
-def landlock() -> int:
-    """The version of Landlock that this kernel speaks; below 1: none."""
-    if sys.platform != "linux":
-        return 0
-    return ctypes.CDLL(None).syscall(CREATE_RULESET, None, ctypes.c_size_t(0), 1)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere what a program may read is unknown")

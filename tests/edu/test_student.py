@@ -1,40 +1,15 @@
 """A student's process: what it may do, what is told of its cells, and that it always ends."""
 
-import ctypes
-import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
 import pytest
 
 from minitvm.edu.item import AnswerError, problem
-from minitvm.edu.sandbox import CREATE_RULESET, Limits
 from minitvm.edu.student import Student
 
-QUICK = Limits(seconds=3.0)
-
-
-@pytest.fixture
-def started() -> Iterator:
-    """started(cell, cell, ...) is a student whose process ends with the test."""
-    students: list[Student] = []
-
-    def start(*cells: str, limits: Limits = QUICK) -> Student:
-        students.append(Student(list(enumerate(cells, 1)), limits))
-        return students[-1]
-
-    yield start
-    for student in students:
-        student.close()
-
-
-def landlock() -> int:
-    """The version of Landlock that this kernel speaks; below 1: none."""
-    if sys.platform != "linux":
-        return 0
-    return ctypes.CDLL(None).syscall(CREATE_RULESET, None, ctypes.c_size_t(0), 1)
+from .limits import landlock
 
 
 def refused(student: Student, name: str, *arguments) -> tuple[str, str]:
