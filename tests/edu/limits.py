@@ -5,7 +5,7 @@ import sys
 
 from minitvm.edu.sandbox import CREATE_RULESET, Limits
 
-QUICK = Limits(seconds=5.0)
+QUICK = Limits(seconds=3.0)
 
 
 def landlock() -> int:
