@@ -28,6 +28,7 @@ from .errors import (
     TVMError,
     VerifyError,
     name_missing,
+    users_line,
 )
 from .host import Host, host
 from .node import CHECK, node
@@ -71,4 +72,5 @@ __all__ = [
     "node",
     "promote",
     "target",
+    "users_line",
 ]

@@ -16,7 +16,7 @@ class TVMError(Exception):
 
     def __init__(self, what: str, why: str = "", fix: str = "") -> None:
         super().__init__(what, why, fix)
-        line = _users_line()
+        line = users_line()
         if line:
             self.add_note(line)
 
@@ -25,7 +25,7 @@ class TVMError(Exception):
         return what + (f": {why}" if why else "") + (f"\n  try: {fix}" if fix else "")
 
 
-def _users_line() -> str:
+def users_line() -> str:
     """Where outside this package we were called: "at lab.py line 4: s[C].split(i, 3)"."""
     frame = inspect.currentframe()
     while frame is not None and frame.f_globals.get("__name__", "").split(".")[0] == "minitvm":

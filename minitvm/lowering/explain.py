@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from minitvm.base import ScheduleError, Target
-from minitvm.schedule import At, Inline, Stage, State, effective_readers
+from minitvm.schedule import At, Inline, Stage, State, effective_readers, without_pending
 from minitvm.tensor import ComputeOp, ExternOp, PlaceholderOp, Reduce, ScanOp, Tensor, tensor_of
 from minitvm.tir import Buffer, Expr, Index, Load, elements, mul, walk
 
@@ -147,7 +147,12 @@ def _cell(text: str) -> str:
 
 
 def explain(state: State, target: str | Target = "llvm") -> Explanation:
-    """The report on every stage of `state`; `target` tells vector length and threads."""
+    """Return the report on every stage; `target` tells vector length and threads.
+
+    Stages whose attachment is pending are reported as they would be at root.
+    """
+    waiting = {p.stage: f"pending: {p}; this report has it at root" for p in state.pending}
+    state = without_pending(state)
     loops = loops_of(state)
     found = cautions(loops, Target(target))
     reports: list[StageReport] = []
@@ -169,7 +174,7 @@ def explain(state: State, target: str | Target = "llvm") -> Explanation:
             else:
                 where = f"{_place(loops, stage)}; {_given(loops, stage)}"
                 reports.append(StageReport(s.name, where))
-    return Explanation(tuple(reports))
+    return Explanation(tuple(replace(r, place=waiting.get(r.name, r.place)) for r in reports))
 
 
 def _given(loops: Loops, stage: Stage) -> str:

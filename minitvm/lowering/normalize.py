@@ -5,13 +5,17 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from minitvm.schedule import Inline, Stage, State, map_bodies, reread
+from minitvm.schedule import Inline, Stage, State, map_bodies, refuse_pending, reread
 from minitvm.tensor import ComputeOp, ExternOp, ScanOp, Tensor, tensor_of
 from minitvm.tir import Expr, Load, rewrite_expr, substitute
 
 
 def normalize(state: State) -> State:
-    """B inlined:  B[i] = A[i] + 1;  C[i] = B[i] * 2   ->   C[i] = (A[i] + 1) * 2"""
+    """B inlined:  B[i] = A[i] + 1;  C[i] = B[i] * 2   ->   C[i] = (A[i] + 1) * 2
+
+    Raises LoweringError if an attachment waits for a step that was not taken.
+    """
+    refuse_pending(state)
     if not any(isinstance(s.attach, Inline) for s in state.stages):
         return state
     formulas: dict[Tensor, tuple[ComputeOp, Expr]] = {}

@@ -1,7 +1,14 @@
 """Schedules as data: a Step says what to do, `apply` does it to a State."""
 
 from .apply import PRAGMAS, apply, ceildiv, loop, replay
-from .attach import check_attach, effective_readers, legal_places, path, position
+from .attach import (
+    effective_readers,
+    legal_places,
+    path,
+    position,
+    refuse_pending,
+    without_pending,
+)
 from .dataflow import axis_names, layout_index, map_bodies, reread
 from .initial import initial
 from .memory import store_conditions
@@ -21,6 +28,7 @@ from .state import (
     FuseRelation,
     Inline,
     LoopNote,
+    Pending,
     Relation,
     SplitRelation,
     Stage,
@@ -74,6 +82,7 @@ __all__ = [
     "Inline",
     "LoopNote",
     "MemoryStep",
+    "Pending",
     "Pragma",
     "Prefetch",
     "RFactor",
@@ -93,7 +102,6 @@ __all__ = [
     "apply",
     "axis_names",
     "ceildiv",
-    "check_attach",
     "check_tag",
     "effective_readers",
     "from_json",
@@ -109,6 +117,7 @@ __all__ = [
     "path",
     "position",
     "readers",
+    "refuse_pending",
     "replay",
     "reread",
     "root_axes",
@@ -116,4 +125,5 @@ __all__ = [
     "store_conditions",
     "thread_rank",
     "to_json",
+    "without_pending",
 ]

@@ -5,9 +5,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
-from minitvm.base import ScheduleError
+from minitvm.base import ScheduleError, users_line
 from minitvm.tensor import Axis, AxisKind, ComputeOp, ExternOp, PlaceholderOp, ScanOp, axis
 from minitvm.tir import Index, add, floordiv, mul, same, text
 
@@ -72,14 +73,15 @@ def apply(state: State, step: Step) -> State:
     new = _EFFECTS[type(step)](state, step)
     if isinstance(step, Split | Fuse | Reorder):
         check_limits(new, step.stage)
-        check_attach(new, step.stage)  # others hang on loops that are as they were
+        host = "" if new.pending else step.stage  # others hang on loops that are as they were
+        new = replace(new, pending=check_attach(new, host))
     elif type(step) not in _IN_PLACE:
         new = within_scans(new)
         check_limits(new, step.stage)
-        check_attach(new)
+        new = replace(new, pending=check_attach(new))
     check_ahead(new)
     check_store(new)
-    return State(new.stages, (*state.steps, step), new.intrins)
+    return replace(new, steps=(*state.steps, step))
 
 
 def replay(state: State, steps: tuple[Step, ...]) -> State:
@@ -240,16 +242,17 @@ def _made(
         relations=(*stage.relations, relation),
         notes={a: n for a, n in stage.notes.items() if not any(a is g for g in gone)},
     )
-    old, now = gone[-1], At(stage.name, made[-1])
-    return state.with_stages([_along(new if s is stage else s, old, now) for s in state.stages])
+    return state.with_stages(
+        [_along(new if s is stage else s, gone[-1], made[-1]) for s in state.stages]
+    )
 
 
-def _along(s: Stage, old: Axis, new: At) -> Stage:
-    """`s`, computed and stored at `new` where it was at the loop `old`."""
+def _along(s: Stage, old: Axis, new: Axis) -> Stage:
+    """Move `s` to the loop `new` if it is computed or stored at the loop `old`."""
     if isinstance(s.attach, At) and s.attach.axis is old:
-        s = s.change(attach=new)
+        s = s.change(attach=replace(s.attach, axis=new))
     if s.store is not None and s.store.axis is old:
-        s = s.change(store=new)
+        s = s.change(store=replace(s.store, axis=new))
     return s
 
 
@@ -355,7 +358,7 @@ def _compute_at(state: State, step: ComputeAt) -> State:
             f"compute_at of {stage.name}", "a stage cannot run inside itself", f"one of {legal}"
         )
     _, a = loop(_scheduled(state, step.target, "compute_at"), step.axis, "compute_at")
-    return state.with_stage(stage.change(attach=At(target.name, a)))
+    return state.with_stage(stage.change(attach=At(target.name, a, users_line())))
 
 
 def _compute_inline(state: State, step: ComputeInline) -> State:

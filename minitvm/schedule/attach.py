@@ -1,16 +1,21 @@
-"""Where stages may be attached: every reader must run inside the loop a stage is computed in."""
+"""Where stages may be attached: every reader must run inside the loop a stage is computed in.
+
+Steps may come in any order, a producer before its readers. Until those are placed, its attachment
+is pending: `State.pending` lists such attachments, and lowering refuses them.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import NamedTuple
+from dataclasses import replace
+from typing import NamedTuple, NoReturn
 
-from minitvm.base import ScheduleError
+from minitvm.base import LoweringError, ScheduleError, users_line
 from minitvm.tensor import Axis, ComputeOp, ScanOp, Tensor, parts
 from minitvm.tir import Expr, Load, walk
 
-from .scans import inside_scans
-from .state import At, AtRoot, Inline, Stage, State, readers
+from .scans import inside_scans, update_of, within_scans
+from .state import At, AtRoot, Inline, Pending, Stage, State, readers
 
 
 class Place(NamedTuple):
@@ -69,30 +74,100 @@ def effective_readers(state: State) -> dict[str, list[str]]:
     return {name: found[name] for name in direct}
 
 
-def check_attach(state: State, host: str = "") -> None:
-    """Every stage attached to the loops of the stage `host`, or of any, is computed where all its
-    readers can see it; or ScheduleError."""
+def check_attach(state: State, host: str = "") -> tuple[Pending, ...]:
+    """Return the attachments that wait for other stages: those to loops of `host`, or all of them.
+
+    An attachment is legal if every reader runs inside the loop. It is pending if every reader that
+    does not could still move there. For any other one this raises ScheduleError.
+    """
     places = [(s, s.attach) for s in state.stages if isinstance(s.attach, At)]
     places = [(s, at) for s, at in places if at.stage == host or not host]
     if not places:
-        return
+        return ()
     who, inner = effective_readers(state), inside_scans(state)
+    found: list[Pending] = []
     for s, at in places:
         target = state.stage(at.stage)
         if isinstance(target.attach, Inline):
             raise ScheduleError(
                 f"compute_at of {s.name}", f"{target.name} is inlined, it has no loops"
             )
-        here = path(state, s.name)[-1]
-        for r in who[s.name]:
-            if not _inside(state, s.name, r, here):
-                _refuse(state, s, r, who[s.name])
+        missing = _missing(state, s, who, inner)
+        if missing:
+            found.append(Pending(s.name, at.stage, target.names[at.axis], missing))
         if not _in_time(state, s.name, inner):
             raise ScheduleError(
                 f"compute_at of {s.name} at {at.stage}, loop {at.axis.name!r}",
                 f"it depends on the row before, so it is computed in each step of {inner[s.name]}",
                 f"one of {', '.join(legal_places(state, s.name))}",
             )
+    return tuple(found)
+
+
+def _missing(
+    state: State, s: Stage, who: dict[str, list[str]], inner: dict[str, str]
+) -> tuple[str, ...]:
+    """Return the stages that must move into the loop of `s` before all its readers run there.
+
+    Raises ScheduleError if one of them cannot move, or if a reader of theirs could not follow.
+    """
+    here = path(state, s.name)[-1]
+
+    def movers(name: str) -> list[str]:
+        outside = [r for r in who[name] if not _inside(state, name, r, here)]
+        found = {r: _mover(state, r, here.stage, inner) for r in outside}
+        stuck = next((r for r, m in found.items() if not m), None)
+        if stuck is not None:
+            _refuse(state, s, name, stuck, who)
+        return list(dict.fromkeys(found.values()))
+
+    first = movers(s.name)
+    moved = list(first)
+    for name in moved:  # grows: the readers of what moves must run there, too
+        moved += [m for m in movers(name) if m not in moved]
+    return tuple(first)
+
+
+def _mover(state: State, reader: str, target: str, inner: dict[str, str]) -> str:
+    """Return the stage whose move could bring `reader` into a loop of `target`; "" if none could.
+
+    It is the reader or the stage around it that no step has placed: it is at root, or, inside a
+    scan, in the loop over time.
+    """
+    stage, scan = state.stage(reader), inner.get(target)
+    while stage.name != target and isinstance(stage.attach, At):
+        if stage.name in inner and stage.attach.stage == scan:
+            break
+        stage = state.stage(stage.attach.stage)
+    fixed = stage.name == target or stage.is_output or update_of(state, stage)
+    return "" if fixed else stage.name
+
+
+def refuse_pending(state: State) -> None:
+    """Raise LoweringError if an attachment still waits for other stages."""
+    for p in state.pending:
+        at = state.stage(p.stage).attach
+        assert isinstance(at, At)
+        first = p.waits_for[0]
+        error = LoweringError(
+            f"compute_at of {p.stage} at {p.target}, loop {p.axis!r}",
+            f"it waits for {', '.join(p.waits_for)}, computed outside that loop",
+            f"compute_at of {first} at {p.target}.{p.axis}, or compute_inline of {first}",
+        )
+        if at.line:
+            error.add_note(f"{p.stage} was placed {at.line}")
+        raise error
+
+
+def without_pending(state: State) -> State:
+    """The state with pending stages at root, where they would be legal now."""
+    while state.pending:
+        waiting = {p.stage for p in state.pending}
+        root = {"attach": AtRoot(), "store": None, "double_buffer": False}
+        stages = [s.change(**root) if s.name in waiting else s for s in state.stages]
+        state = within_scans(state.with_stages(stages))
+        state = replace(state, pending=check_attach(state))
+    return state
 
 
 def _inside(state: State, name: str, reader: str, loop: Place) -> bool:
@@ -132,37 +207,22 @@ def _sources(state: State, exprs: Iterable[Expr]) -> set[str]:
     return found
 
 
-def _refuse(state: State, s: Stage, reader: str, who: list[str]) -> None:
+def _refuse(
+    state: State, s: Stage, name: str, reader: str, who: dict[str, list[str]]
+) -> NoReturn:
+    """Raise the error for `s`: `reader` reads `name`, which is `s` or a stage it waits for."""
     legal = legal_places(state, s.name)
     assert isinstance(s.attach, At)
-    here = f"{s.attach.stage}.{state.stage(s.attach.stage).names[s.attach.axis]}"
-    fix = f"one of {', '.join(legal)}" if legal else "compute_root, or attach the readers first"
-    if _legal_after(state, s, who):
-        first = [r for r in who if r != s.attach.stage]
-        fix = f"first compute_at of {', '.join(first)} at {here}" + (f"; or {fix}" if legal else "")
+    why = f"{reader} reads {name} outside that loop (readers: {', '.join(who[name])})"
     error = ScheduleError(
         f"compute_at of {s.name} at {s.attach.stage}, loop {s.attach.axis.name!r}",
-        f"{reader} reads {s.name} outside that loop (readers: {', '.join(who)})",
-        fix,
+        why if name == s.name else f"{name}, which needs it, cannot move there: {why}",
+        f"one of {', '.join(legal)}" if legal else "compute_root, or attach the readers first",
     )
+    if s.attach.line not in ("", users_line()):
+        error.add_note(f"{s.name} was placed {s.attach.line}")
     error.add_note(reader_tree(state, s.name, set(legal)))
     raise error
-
-
-def _legal_after(state: State, s: Stage, who: list[str]) -> bool:
-    """Would `s` be legal where it is, were its other readers computed at the same loop?"""
-    assert isinstance(s.attach, At)
-    others = [state.stage(r) for r in who if r != s.attach.stage]
-    for r in others:
-        state = state.with_stage(r.change(attach=s.attach))
-    try:
-        return not any(r.is_output for r in others) and all(
-            _inside(state, name, reader, path(state, name)[-1])
-            for name in (s.name, *(r.name for r in others))
-            for reader in effective_readers(state)[name]
-        )
-    except ScheduleError:
-        return False
 
 
 def reader_tree(state: State, name: str, legal: set[str]) -> str:

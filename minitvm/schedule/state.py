@@ -12,7 +12,7 @@ them where a stage is computed inside another one's loop.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, TypeAlias
 
 from minitvm.base import ScheduleError, node
@@ -59,10 +59,14 @@ class Inline:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class At:
-    """Computed inside the loop `axis` of the stage called `stage`, as much as is needed there."""
+    """Computed inside the loop `axis` of the stage called `stage`, as much as is needed there.
+
+    line: the line of the user's that placed it here, for error messages.
+    """
 
     stage: str
     axis: Axis
+    line: str = ""
 
 
 Attach: TypeAlias = AtRoot | Inline | At
@@ -127,13 +131,32 @@ class Stage(NamedTuple):
         return self._replace(**fields)
 
 
+class Pending(NamedTuple):
+    """A compute_at that is legal only once other stages are placed: "B in D.i waits for C".
+
+    waits_for: the stages to compute at the same loop or deeper, or to inline.
+    """
+
+    stage: str
+    target: str
+    axis: str
+    waits_for: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return f"{self.stage} in {self.target}.{self.axis} waits for {', '.join(self.waits_for)}"
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class State:
-    """All stages of a program, producers first, and the steps that made them."""
+    """All stages of a program, producers first, and the steps that made them.
+
+    pending: the attachments that wait for other stages; lowering refuses a state that has any.
+    """
 
     stages: tuple[Stage, ...]
     steps: tuple[Any, ...] = ()
     intrins: tuple[TensorIntrin, ...] = ()  # those that steps may name
+    pending: tuple[Pending, ...] = ()
 
     def stage(self, name: str) -> Stage:
         """The stage called `name`."""
@@ -149,7 +172,7 @@ class State:
 
     def with_stages(self, stages: Iterable[Stage]) -> State:
         """A state after the same steps with other stages."""
-        return State(tuple(stages), self.steps, self.intrins)
+        return replace(self, stages=tuple(stages))
 
     def owner(self, t: Tensor) -> Stage:
         """The stage whose operation computes `t`."""

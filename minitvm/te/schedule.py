@@ -260,4 +260,5 @@ class Schedule:
 
     def __repr__(self) -> str:
         lines = [f"schedule of {', '.join(s.name for s in self.state.stages if s.is_output)}"]
-        return "\n".join(lines + [f"  {v!r}" for v in self.stages])
+        lines += [f"  {v!r}" for v in self.stages]
+        return "\n".join(lines + [f"  pending: {p}" for p in self.state.pending])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from minitvm.base import ScheduleError
-from minitvm.schedule import Step, know
+from minitvm.schedule import ComputeRoot, Step, know
 from minitvm.te import Schedule, create_schedule
 
 from .draw import Draw, Drawing
@@ -46,6 +46,7 @@ def random_schedule(
 
     Most steps are drawn among those likely to be legal; in one schedule of eight, all are drawn
     blindly. An illegal step is refused by the schedule, counted in `tally`, and left out.
+    A stage whose attachment is still pending after the last step goes back to root.
     threads   bind loops to hardware threads, too: no processor runs that
     """
     count = tally if tally is not None else Tally()
@@ -61,6 +62,8 @@ def random_schedule(
         whole = whole and legal
         if draw is tile and steps:
             count.count("tile", "" if legal else "one of its steps was refused")
+    while s.state.pending:
+        s.apply(ComputeRoot(s.state.pending[0].stage))
     count.schedules += 1
     count.whole += whole
     return s
