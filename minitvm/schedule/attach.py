@@ -207,9 +207,7 @@ def _sources(state: State, exprs: Iterable[Expr]) -> set[str]:
     return found
 
 
-def _refuse(
-    state: State, s: Stage, name: str, reader: str, who: dict[str, list[str]]
-) -> NoReturn:
+def _refuse(state: State, s: Stage, name: str, reader: str, who: dict[str, list[str]]) -> NoReturn:
     """Raise the error for `s`: `reader` reads `name`, which is `s` or a stage it waits for."""
     legal = legal_places(state, s.name)
     assert isinstance(s.attach, At)
