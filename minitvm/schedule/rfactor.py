@@ -11,6 +11,7 @@ from minitvm.tensor import (
     Reduce,
     Tensor,
     axis,
+    is_from_data,
     limits,
     tensor_of,
 )
@@ -29,6 +30,8 @@ from minitvm.tir import (
     mul,
     same,
     substitute,
+    text,
+    variables,
     walk,
 )
 
@@ -64,12 +67,13 @@ def _checked(state: State, stage: Stage, step: RFactor) -> tuple[ComputeOp, Redu
     if not found or found[0].kind != "reduce":
         reduce = ", ".join(names[a] for a in stage.leaves if a.kind == "reduce")
         raise ScheduleError(what, "not a reduce loop of the stage", f"one of {reduce}")
-    if limits(op):
-        raise ScheduleError(
-            what,
-            "its range is not the same for all elements",
-            "a fixed range, and where=... for what counts",
-        )
+    for e in limits(op):
+        if is_from_data(e) or any(isinstance(v, Axis) for v in variables(e)):
+            raise ScheduleError(
+                what,
+                f"the range of a reduce axis depends on other axes or on data: {text(e)}",
+                "a range that is the same for all elements, and where=... for what counts",
+            )
     data = [a for a in stage.leaves if a.kind == "data"]
     untouched = len(data) == len(op.axis) and all(map(operator.is_, data, op.axis))
     if not untouched or stage.notes:

@@ -188,8 +188,8 @@ REFUSALS: dict[str, tuple[Callable[[te.Schedule, Tensor], Any], str]] = {
     ),
     "rfactor": (
         lambda s, T: s.rfactor(T, T.op.reduce_axis[0]),
-        "rfactor of 'k' in T: its range is not the same for all elements\n"
-        "  try: a fixed range, and where=... for what counts",
+        "rfactor of 'k' in T: the range of a reduce axis depends on other axes or on data: i + 1\n"
+        "  try: a range that is the same for all elements, and where=... for what counts",
     ),
     "cache_write": (
         lambda s, T: s.cache_write(T, "local"),

@@ -1,0 +1,98 @@
+"""rfactor of reductions whose sizes are symbolic, or depend on something else."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import minitvm as tvm
+from minitvm import te
+from minitvm.base import ScheduleError
+
+N, M, H = te.var("n"), te.var("m"), te.var("h")
+A = te.placeholder((N, M), name="A")
+A3 = te.placeholder((N, M, H), name="A3")
+K = te.reduce_axis((0, M), "k")
+KS = te.reduce_axis((0, M), "k1"), te.reduce_axis((0, H), "k2")
+B = te.compute((N,), lambda i: te.sum(A[i, K], axis=K), name="B")
+C = te.compute((N,), lambda i: te.max(A3[i, *KS], axis=list(KS)), name="C")
+
+
+def run(s: te.Schedule, source: Any, result: Any, shape: tuple[int, ...], target: str) -> Any:
+    """(what the schedule computes, the data that it computes it from)"""
+    a = np.random.default_rng(0).random(shape, "float32")
+    out = np.full(shape[0], np.nan, "float32")
+    tvm.build(s, [source, result], target=target)(a, out)
+    return out, a
+
+
+CUTS: dict[str, Callable[[Any], Any]] = {
+    "inner": lambda stage: stage.split(K, factor=16)[1],
+    "outer": lambda stage: stage.split(K, factor=16)[0],
+    "parts": lambda stage: stage.split(K, nparts=4)[0],
+    "whole": lambda stage: K,
+}
+
+
+@pytest.mark.parametrize("target", ["llvm", "numba", "python"])
+@pytest.mark.parametrize("cut", CUTS)
+def test_a_sum_over_a_symbolic_size_is_split_in_partial_sums(cut: str, target: str) -> None:
+    s = te.create_schedule(B.op)
+    s.rfactor(B, CUTS[cut](s[B]))
+    for shape in ((5, 37), (3, 16), (1, 1), (4, 0)):
+        out, a = run(s, A, B, shape, target)
+        np.testing.assert_allclose(out, a.sum(axis=1), rtol=1e-5)
+
+
+@pytest.mark.parametrize("shape", [(5, 3, 7), (2, 2, 4), (2, 1, 1)])
+def test_a_maximum_over_two_symbolic_sizes_is_split(shape: tuple[int, ...]) -> None:
+    s = te.create_schedule(C.op)
+    s.rfactor(C, s[C].split(s[C].fuse(*KS), factor=8)[1])
+    out, a = run(s, A3, C, shape, "llvm")
+    np.testing.assert_array_equal(out, a.max(axis=(1, 2)))
+
+
+def test_partial_sums_are_computed_by_threads_as_in_the_reduction_tutorial() -> None:
+    s = te.create_schedule(B.op)
+    _, ki = s[B].split(K, factor=16)
+    partial = s.rfactor(B, ki)
+    xo, xi = s[B].split(s[B].op.axis[0], factor=32)
+    s[B].bind(xo, te.thread_axis("blockIdx.x"))
+    s[B].bind(xi, te.thread_axis("threadIdx.y"))
+    (ki,) = s[B].op.reduce_axis
+    s[B].bind(ki, te.thread_axis("threadIdx.x"))
+    s[partial].compute_at(s[B], ki)
+    s[B].set_store_predicate(ki == 0)
+    assert str(tvm.lower(s, [A, B], simple_mode=True)).splitlines()[5:11] == [
+        "      for k_inner_v in bind(16, 'threadIdx.x'):",
+        '        B_rf = allocate((1, 1), "float32", "local")',
+        "        if likely(i_outer*32 + i_inner < n):",
+        "          B_rf[0, 0] = 0.0",
+        "          for k_outer in range((m + 15) // 16):",
+        "            if likely(k_outer*16 + k_inner_v < m):",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("end", "shown"), [(lambda i, p: i + 1, "i + 1"), (lambda i, p: p[0], "P[0]")]
+)
+def test_a_range_that_depends_on_other_axes_or_data_has_no_partial_results(
+    end: Callable[..., Any], shown: str
+) -> None:
+    P = te.placeholder((8,), "int32", name="P")
+    T = te.placeholder((8, 8), name="T")
+    axes: list[Any] = []
+
+    def formula(i: Any) -> Any:
+        axes.append(te.reduce_axis((0, end(i, P)), name="k"))
+        term = te.if_then_else(axes[0] < 8, T[i, axes[0]], 0.0)
+        return te.sum(term, axis=axes[0])
+
+    D = te.compute((8,), formula, name="D")
+    with pytest.raises(ScheduleError) as caught:
+        te.create_schedule(D.op).rfactor(D, axes[0])
+    assert str(caught.value) == (
+        f"rfactor of 'k' in D: the range of a reduce axis depends on other axes or on data: {shown}"
+        "\n  try: a range that is the same for all elements, and where=... for what counts"
+    )
