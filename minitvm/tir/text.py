@@ -224,9 +224,13 @@ class Printer:
                 assert_never(s)
 
     def allocation(self, b: Buffer) -> str:
-        """What makes the buffer: allocate((4, 16), "float32", "local")."""
-        shape = ", ".join(self.expr(n) for n in b.shape) + ("," if len(b.shape) == 1 else "")
-        return f'allocate(({shape}), "{b.dtype}", "{b.scope}")'
+        """What makes the buffer: allocate((4, 16), "float32", "local"), with strides if padded."""
+        strides = f", strides={self.sizes(b.strides)}" if b.strides else ""
+        return f'allocate({self.sizes(b.shape)}, "{b.dtype}", "{b.scope}"{strides})'
+
+    def sizes(self, sizes: tuple[Index, ...]) -> str:
+        """The sizes as a tuple: (4, 16)."""
+        return f"({', '.join(self.expr(n) for n in sizes)}{',' if len(sizes) == 1 else ''})"
 
     def parameter(self, p: Buffer | Var) -> str:
         """One parameter with its type: A: float32[1024, 1024]."""

@@ -155,6 +155,7 @@ def test_rows_are_padded(axis: str, factor: int, offset: int, strides: tuple[int
     f = tvm.lower(s, [A, C], until="flatten")
     at = {(8, 1): "i*8 + j", (7, 1): "i*7 + j", (6, 1): "i*6 + j", (12, 2): "i*12 + j*2"}[strides]
     assert f"B[{at}] = " in str(f)
+    assert f'B = allocate((8, 6), "float32", "global", strides={strides})' in str(f)
 
 
 @pytest.mark.parametrize(
