@@ -220,11 +220,23 @@ def _for(stage: Stage, a: Axis, var: Var | None, domain: Domain, body: Stmt) -> 
             f"{note.threads} threads for {text(domain.extents[a])} iterations",
             f"split(..., nparts={note.threads}) and bind the outer loop",
         )
+    if note.kind in ("vectorize", "unroll") and not isinstance(a.extent, int):
+        _check_constant(stage, a, note.kind, domain.extents[a])
     if var is not None:
         body = For(var, domain.extents[a], body, note.kind, note.thread)
     for key, value in reversed(note.pragmas):
         body = Pragma(key, value, body)
     return body
+
+
+def _check_constant(stage: Stage, a: Axis, kind: str, extent: Index) -> None:
+    """Raise LoweringError if compute_at did not make the extent of the loop `a` a constant."""
+    if not isinstance(extent, int):
+        raise LoweringError(
+            f"{kind} of {a.name!r} in {stage.name}",
+            f"its extent {text(extent)} is not a constant where {stage.name} is computed",
+            f"split it by a constant and {kind} the inner part",
+        )
 
 
 def _attached(program: Program, stage: Stage, a: Axis) -> list[Stage]:

@@ -12,7 +12,7 @@ from minitvm.base import ScheduleError, users_line
 from minitvm.tensor import Axis, AxisKind, ComputeOp, ExternOp, PlaceholderOp, ScanOp, axis
 from minitvm.tir import Index, add, floordiv, mul, same, text
 
-from .attach import check_attach, legal_places
+from .attach import check_attach, legal_places, may_be_constant
 from .dataflow import cache_read, cache_write, transform_layout
 from .limits import check_limits
 from .memory import (
@@ -65,7 +65,7 @@ PRAGMAS = (  # those on which passes act, by a limit, or 0 and 1
     *("auto_unroll_max_step", "unroll_explicit"),
     *("dma_copy", "alu", "coproc_sync", "trim_loop", "skip_dma_copy", "skip_alu"),
 )
-STEPS_OF = ("double_buffer", "prefetch")  # pragmas that steps of their own make
+STEPS_OF = ("double_buffer", "prefetch", *KINDS)  # pragmas that steps of their own make
 
 
 def apply(state: State, step: Step) -> State:
@@ -289,7 +289,7 @@ def _annotate(state: State, step: Annotate) -> State:
             "it is the time of a scan: each of its iterations needs the one before",
             f"{step.kind} a loop of the update",
         )
-    if step.kind != "parallel" and not isinstance(a.extent, int):
+    if step.kind != "parallel" and not may_be_constant(stage, a):
         raise ScheduleError(
             what,
             f"its extent {text(a.extent)} is not a constant",

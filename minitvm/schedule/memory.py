@@ -9,7 +9,7 @@ from minitvm.base import ScheduleError
 from minitvm.tensor import Axis, ComputeOp, tensor_of
 from minitvm.tir import FALSE, TRUE, Expr, Index, all_of, compare, substitute, text, variables
 
-from .attach import path, position
+from .attach import may_be_constant, path, position
 from .dataflow import arithmetic, parsed
 from .memory_steps import Bind, Prefetch, SetStorePredicate, StorageAlign
 from .state import At, AtRoot, Stage, State
@@ -42,7 +42,7 @@ def bind(state: State, step: Bind, stage: Stage, a: Axis) -> State:
                 f"{b.name!r} is bound to it already: only equal indices would be computed",
                 "fuse the two, or bind one to another thread",
             )
-    if is_virtual(tag) and not isinstance(a.extent, int):
+    if is_virtual(tag) and not may_be_constant(stage, a):
         raise ScheduleError(
             what, f"its extent {text(a.extent)} is not a constant", "split it by nparts first"
         )

@@ -32,6 +32,7 @@ from minitvm.schedule import (
     TransformLayout,
     axis_names,
     know,
+    loop,
 )
 from minitvm.tensor import Axis, Operation, TensorIntrin
 from minitvm.tir import Expr, Var, index, text
@@ -134,7 +135,9 @@ class StageView:
         return made.outer, made.inner
 
     def fuse(self, *axes: Axis) -> Axis:
-        """One loop over neighbouring loops, given outermost first."""
+        """Make one loop of neighbouring loops, given outermost first; one loop alone stays as it is."""
+        if len(axes) == 1:
+            return loop(self._stage, self.axis_name(axes[0], "fuse"), "fuse")[1]
         self.schedule.apply(Fuse(self.name, tuple(self.axis_name(a, "fuse") for a in axes)))
         made = self._stage.relations[-1]
         return made.fused  # type: ignore[union-attr]  # the last relation is the fuse just made
@@ -183,8 +186,11 @@ class StageView:
     def pragma(self, axis: Axis, key: str, value: Any = 1) -> None:
         """Attach a remark to a loop: pragma(k, "auto_unroll_max_step", 16).
 
-        A key that no pass knows stays in the program, for passes of your own.
+        A key that no pass knows stays in the program, for passes of your own. As in TVM, "vectorize"
+        and "unroll" are the steps of these names.
         """
+        if key in ("vectorize", "unroll"):
+            return self._annotate(axis, key)
         self.schedule.apply(Pragma(self.name, self.axis_name(axis, "pragma"), key, value))
 
     def compute_at(self, target: Any, axis: Axis) -> None:

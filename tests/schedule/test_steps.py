@@ -7,7 +7,7 @@ import pytest
 
 import minitvm as tvm
 from minitvm import te
-from minitvm.base import ScheduleError
+from minitvm.base import LoweringError, ScheduleError
 from minitvm.schedule import (
     NAMES,
     STEPS,
@@ -286,6 +286,16 @@ def test_fuse_takes_the_outer_loop_first(axes: tuple[str, ...]) -> None:
     )
 
 
+def test_fuse_of_one_loop_gives_that_loop() -> None:
+    s = matrix()
+    i = s["C"].leaf_iter_vars[0]
+    assert s["C"].fuse(i) is i
+    assert s.steps == ()
+    s["C"].split(i, factor=2)
+    with pytest.raises(ScheduleError, match="it was split into i.outer and i.inner"):
+        s["C"].fuse(i)
+
+
 @pytest.mark.parametrize("axes", [(), ("i",)])
 def test_fuse_takes_two_loops(axes: tuple[str, ...]) -> None:
     assert refusal(matrix(), Fuse("C", axes)) == (
@@ -428,6 +438,46 @@ def test_a_pragma_is_a_remark_on_a_loop() -> None:
     )
 
 
+@pytest.mark.parametrize("key", ["vectorize", "unroll"])
+def test_a_pragma_that_is_called_as_a_step_is_that_step(key: Any) -> None:
+    s = vector()
+    s["C"].pragma(s["C"].leaf_iter_vars[0], key)
+    assert s.steps == (Annotate("C", "i", key),)
+
+
+def symbolic() -> te.Schedule:
+    """B[i, j] = A[i, j] + 1; C[i, j] = B[i, j] * 2, n x n, C.j split by 4"""
+    n = te.size_var("n")
+    A = te.placeholder((n, n), name="A")
+    B = te.compute((n, n), lambda i, j: A[i, j] + 1.0, name="B")
+    C = te.compute((n, n), lambda i, j: B[i, j] * 2.0, name="C")
+    s = te.create_schedule(C.op)
+    s.apply(Split("C", "j", factor=4))
+    return s
+
+
+@pytest.mark.parametrize(
+    "step",
+    [Annotate("B", "j", "vectorize"), Annotate("B", "j", "unroll"), Bind("B", "j", "vthread")],
+    ids=["vectorize", "unroll", "vthread"],
+)
+def test_a_loop_that_compute_at_makes_constant_may_be_unfolded(step: Step) -> None:
+    assert "its extent n is not a constant" in refusal(symbolic(), step)
+    how = step.kind if isinstance(step, Annotate) else "bind"
+    text = after(symbolic(), ComputeAt("B", "C", "j.outer"), step)
+    assert f"for j in {how}(4" in text
+
+
+@pytest.mark.parametrize("kind", ["vectorize", "unroll"])
+def test_a_loop_that_compute_at_leaves_symbolic_is_not_unfolded(kind: Any) -> None:
+    with pytest.raises(LoweringError) as caught:
+        after(symbolic(), ComputeAt("B", "C", "i"), Annotate("B", "j", kind))
+    assert str(caught.value) == (
+        f"{kind} of 'j' in B: its extent n is not a constant where B is computed\n"
+        f"  try: split it by a constant and {kind} the inner part"
+    )
+
+
 def test_a_pragma_that_no_pass_knows_is_kept() -> None:
     assert after(vector(), Pragma("C", "i", "my.mark", "fast")) == (
         "# pragma my.mark = 'fast'\nfor i in range(8):\n  C[i] = A[i] + 1.0"
@@ -445,6 +495,8 @@ def test_a_pragma_that_no_pass_knows_is_kept() -> None:
          "coproc_sync, trim_loop, skip_dma_copy, skip_alu"),
         ("prefetch", 1, "pragma 'prefetch': a step of its own makes it\n"
          "  try: s[C].prefetch(...)"),
+        ("parallel", 1, "pragma 'parallel': a step of its own makes it\n"
+         "  try: s[C].parallel(...)"),
         ("auto_unroll_max_step", -1, "pragma auto_unroll_max_step = -1: its value is an int >= 0"),
         ("auto_unroll_max_step", "x", "pragma auto_unroll_max_step = 'x': "
          "its value is an int >= 0"),
