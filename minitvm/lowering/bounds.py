@@ -128,7 +128,6 @@ def _domain(
     row: tuple[str, Axis] | None,
 ) -> Domain:
     """What the stage computes; `row`: the scan it is inside of, and the axis of it that is time."""
-    check_scope(state, stage)
     around = _around(state, stage, done)
     fixed = set(around) - set(shared_loops(state, stage, {s: d.loops for s, d in done.items()}))
     start: dict[Axis, Index] = {a: a.start for a in op.reduce_axis}
@@ -142,6 +141,7 @@ def _domain(
     stored, moved = _keep(state, stage, op, start, extents, fixed, done)
     _extend_extents(stage, extents)
     loops = {a: loop_variable(a.name, extents[a]) for a in stage.leaves if not _is_one(extents[a])}
+    check_scope(state, stage, loops)
     values = _values(stage, extents, loops)
     if limits(op):
         _limit(stage, op, start, extents, loops, values)

@@ -44,6 +44,7 @@ from .bounds import Domain, data_domain, loop_variable
 from .double_buffer import DOUBLE
 from .operands import Window, instantiate
 from .program import Program
+from .scopes import around
 from .tensorize import region, tensorized
 
 
@@ -190,7 +191,7 @@ def _loops(
         for kept in reversed(_stored(program, stage, a)):
             assert not isinstance(kept.op, PlaceholderOp)
             body = _memory(program, kept.op, body)
-        body = _for(stage, a, var, domain, body)
+        body = _for(program, stage, a, var, body)
     return _guarded(waiting, body)
 
 
@@ -212,9 +213,11 @@ def _guarded(conds: list[Expr], body: Stmt) -> Stmt:
     return body if cond is TRUE else If(cond, body, likely=cond is not FALSE)
 
 
-def _for(stage: Stage, a: Axis, var: Var | None, domain: Domain, body: Stmt) -> Stmt:
-    note = stage.note(a)
-    if note.threads is not None and not same(note.threads, domain.extents[a]):
+def _for(program: Program, stage: Stage, a: Axis, var: Var | None, body: Stmt) -> Stmt:
+    note, domain = stage.note(a), program.domains[stage.name]
+    given = {host.note(b).thread for host, b in around(program.state, stage.name)}
+    alone = var is None and note.thread in given  # one thread computes what it needs itself
+    if note.threads is not None and not alone and not same(note.threads, domain.extents[a]):
         raise LoweringError(
             f"loop {a.name!r} of {stage.name} bound to {note.thread!r}",
             f"{note.threads} threads for {text(domain.extents[a])} iterations",

@@ -54,14 +54,17 @@ def shared_loops(
             yield loops[host.name][a]
 
 
-def check_scope(state: State, stage: Stage) -> None:
-    """Those who compute and read the stage's result see the same memory; or LoweringError."""
+def check_scope(state: State, stage: Stage, loops: Mapping[Axis, Var]) -> None:
+    """Raise LoweringError if the stage is computed by or for threads that do not see its memory.
+
+    loops: those of its own that have more than one iteration; the others share no work.
+    """
     scope, mine = memory_scope(state, stage), {a for _, a in around(state, stage.name)}
     if scope_rank(scope) == 0:  # all see it
         return
     for a in stage.leaves:
         tag = stage.note(a).thread
-        if tag and not is_virtual(tag) and not is_shared_by(scope, tag):
+        if a in loops and tag and not is_virtual(tag) and not is_shared_by(scope, tag):
             raise LoweringError(
                 f"loop {a.name!r} of {stage.name} bound to {tag!r}",
                 f"{stage.name} lives in {scope!r} memory, of which each {tag} has its own",

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from minitvm.base import LoweringError
-from minitvm.schedule import is_virtual
+from minitvm.schedule import WARP, is_virtual
 from minitvm.tir import (
     Allocate,
     Buffer,
@@ -221,7 +221,7 @@ class _Injector:
 
 
 def check_threads(body: Stmt) -> None:
-    """Nothing, if each hardware thread has one extent in each kernel; else LoweringError.
+    """Raise LoweringError if a hardware thread has two extents in a kernel, or too many for a warp.
 
     A kernel is what the outermost loop that is bound to a thread holds.
     """
@@ -234,8 +234,24 @@ def check_threads(body: Stmt) -> None:
                 _same_extent(part, seen.setdefault(part.thread, part))
             for c in () if isinstance(part, Allocate) else inner(part):
                 kernel(c, seen)
+            if around is None and seen is not None:
+                _one_warp(part, seen.get("threadIdx.x"))
 
     kernel(body, None)
+
+
+def _one_warp(kernel: Stmt, loop: For | None) -> None:
+    """Raise LoweringError if `kernel` has memory of a warp, and more threads in `loop` than that."""
+    if loop is None or (isinstance(loop.extent, int) and loop.extent <= WARP):
+        return
+    for n in walk(kernel):
+        if isinstance(n, Allocate) and n.buffer.scope == "warp":
+            raise LoweringError(
+                f"{n.buffer.name} in 'warp' memory",
+                f"loop {loop.var.name!r} bound to 'threadIdx.x' has {text(loop.extent)} iterations, "
+                f"and a warp is {WARP} threads",
+                f"bind at most {WARP} iterations to threadIdx.x, or set_scope('shared')",
+            )
 
 
 def _same_extent(loop: For, first: For) -> None:

@@ -59,13 +59,14 @@ from .steps import (
     to_json,
 )
 from .tensorize import know
-from .threads import TAGS, check_tag, is_shared_by, is_virtual, scope_rank, thread_rank
+from .threads import TAGS, WARP, check_tag, is_shared_by, is_virtual, scope_rank, thread_rank
 
 __all__ = [
     "NAMES",
     "PRAGMAS",
     "STEPS",
     "TAGS",
+    "WARP",
     "Annotate",
     "At",
     "AtRoot",

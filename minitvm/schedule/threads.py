@@ -8,6 +8,7 @@ BLOCKS = ("blockIdx.x", "blockIdx.y", "blockIdx.z")
 THREADS = ("threadIdx.x", "threadIdx.y", "threadIdx.z")
 VIRTUAL = ("vthread", "vthread.x", "vthread.y", "vthread.z", "cthread")
 TAGS = (*BLOCKS, *THREADS, *VIRTUAL)
+WARP = 32  # threads
 RANKS = {"global": 0, "shared": 1, "warp": 2, "local": 3}  # the smaller, the more threads share it
 
 
@@ -34,5 +35,10 @@ def scope_rank(scope: str) -> int:
 
 
 def is_shared_by(scope: str, tag: str) -> bool:
-    """Do all threads `tag` see the same memory `scope`? "shared": those of a block do."""
+    """Do all threads `tag` see the same memory `scope`?
+
+    "shared": those of a block do. "warp": those along threadIdx.x, at most WARP, do.
+    """
+    if scope == "warp" and tag == "threadIdx.x":
+        return True
     return scope_rank(scope) <= thread_rank(tag)

@@ -205,15 +205,6 @@ def test_local_memory_is_not_read_by_other_threads() -> None:
     )
 
 
-def test_local_memory_is_not_filled_by_several_threads() -> None:
-    s, args = gpu("local")
-    s["B"].bind(s["B"].op.axis[0], te.thread_axis("threadIdx.x"))
-    assert refusal(lambda: tvm.lower(s, args)) == (
-        "loop 'i' of B bound to 'threadIdx.x': B lives in 'local' memory, of which each "
-        "threadIdx.x has its own\n  try: set_scope('shared' or 'global'), or do not bind it"
-    )
-
-
 def test_a_thread_has_one_range_in_a_kernel() -> None:
     s, args = gpu("shared", at_block=True)
     o, _ = s["B"].split(s["B"].op.axis[0], nparts=4)
@@ -260,3 +251,63 @@ def test_a_cpu_has_no_hardware_threads(target: str) -> None:
         "  try: parallel() in place of bind(), te.thread_axis('vthread'), "
         "or tir.interpret(program, ...)"
     )
+
+
+# --- memory of one thread, and of a warp ----------------------------------------------------------
+
+
+def copied(scope: str, n: int, loop: int, threads: int | None = None, shift: int = 0) -> PrimFunc:
+    """Rows read backwards through a copy in `scope` whose loop is bound to threadIdx.x, too."""
+    A = te.placeholder((4, n + shift), name="A")
+    C = te.compute((4, n), lambda i, j: A[i, n - 1 - j] + A[i, n - 1 - j + shift], name="C")
+    s = te.create_schedule(C.op)
+    AA = s.cache_read(A, scope, [C])
+    tx = te.thread_axis(None if threads is None else (0, threads), "threadIdx.x")
+    s[C].bind(C.op.axis[0], te.thread_axis("blockIdx.x"))
+    s[C].bind(C.op.axis[1], tx)
+    s[AA].compute_at(s[C], C.op.axis[loop])
+    s[AA].bind(s[AA].op.axis[1], tx)
+    return tvm.lower(s, [A, C], simple_mode=True)
+
+
+@pytest.mark.parametrize("threads", [None, 16])
+def test_a_thread_computes_its_own_part_in_a_loop_bound_to_it(threads: int | None) -> None:
+    assert str(copied("local", 16, 1, threads)).splitlines()[1:] == [
+        "  for i in bind(4, 'blockIdx.x'):",
+        "    for j in bind(16, 'threadIdx.x'):",
+        '      A_local = allocate((1, 1), "float32", "local")',
+        "      A_local[0, 0] = A[i, 15 - j]",
+        "      C[i, j] = A_local[0, 0] + A_local[0, 0]",
+    ]
+
+
+def test_threads_do_not_share_the_work_on_what_each_has_for_itself() -> None:
+    assert refusal(lambda: copied("local", 16, 1, shift=1)) == (
+        "loop 'ax1' of A.local bound to 'threadIdx.x': A.local lives in 'local' memory, of which "
+        "each threadIdx.x has its own\n  try: set_scope('shared' or 'global'), or do not bind it"
+    )
+
+
+def test_the_threads_of_a_warp_share_its_memory() -> None:
+    assert str(copied("warp", 32, 0)).splitlines()[1:] == [
+        "  for i in bind(4, 'blockIdx.x'):",
+        '    A_warp = allocate((1, 32), "float32", "warp")',
+        "    for ax1 in bind(32, 'threadIdx.x'):",
+        "      A_warp[0, ax1] = A[i, ax1]",
+        "    for j in bind(32, 'threadIdx.x'):",
+        "      C[i, j] = A_warp[0, 31 - j] + A_warp[0, 31 - j]",
+    ]
+
+
+def test_memory_of_a_warp_serves_32_threads() -> None:
+    assert refusal(lambda: copied("warp", 64, 0)) == (
+        "A.warp in 'warp' memory: loop 'ax1' bound to 'threadIdx.x' has 64 iterations, and a warp "
+        "is 32 threads\n  try: bind at most 32 iterations to threadIdx.x, or set_scope('shared')"
+    )
+
+
+@pytest.mark.parametrize(("scope", "loop"), [("local", 1), ("warp", 0), ("warp", 1)])
+def test_copies_for_one_thread_or_a_warp_have_the_right_values(scope: str, loop: int) -> None:
+    a, c = np.arange(64, dtype="float32").reshape(4, 16), np.zeros((4, 16), "float32")
+    interpret(copied(scope, 16, loop), a, c)
+    np.testing.assert_array_equal(c, a[:, ::-1] * 2)
