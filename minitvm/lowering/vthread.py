@@ -241,15 +241,15 @@ def check_threads(body: Stmt) -> None:
 
 
 def _one_warp(kernel: Stmt, loop: For | None) -> None:
-    """Raise LoweringError if `kernel` has memory of a warp, and more threads in `loop` than that."""
+    """Raise LoweringError if `kernel` has memory of a warp but more threads in `loop`."""
     if loop is None or (isinstance(loop.extent, int) and loop.extent <= WARP):
         return
     for n in walk(kernel):
         if isinstance(n, Allocate) and n.buffer.scope == "warp":
             raise LoweringError(
                 f"{n.buffer.name} in 'warp' memory",
-                f"loop {loop.var.name!r} bound to 'threadIdx.x' has {text(loop.extent)} iterations, "
-                f"and a warp is {WARP} threads",
+                f"loop {loop.var.name!r} bound to 'threadIdx.x' has {text(loop.extent)} "
+                f"iterations, and a warp is {WARP} threads",
                 f"bind at most {WARP} iterations to threadIdx.x, or set_scope('shared')",
             )
 

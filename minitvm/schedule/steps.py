@@ -79,7 +79,8 @@ class Annotate:
           C[i] = A[i]            ->     C[i] = A[i]
 
     Checks: vectorize and parallel need a data axis (the iterations of a reduce axis all write the
-    same element); a vectorized loop needs a constant extent; one vectorized loop a stage.
+    same element); a loop to vectorize or unroll needs a constant extent, which compute_at may give
+    it; one vectorized loop a stage.
     """
 
     stage: str
@@ -114,7 +115,10 @@ class ComputeAt:
         for i in range(n):              C[i] = g(B[0])
           C[i] = g(B[i])
 
-    Checks: not an output or input; the loop exists; every reader runs inside that loop.
+    Checks: not an output or input; the loop exists; every reader runs inside that loop, or could
+    still be computed there or inlined. Until all do, the step is pending (`State.pending`), and
+    lowering refuses the schedule. A step after which a pending one could not become legal is
+    refused.
     """
 
     stage: str

@@ -135,7 +135,7 @@ class StageView:
         return made.outer, made.inner
 
     def fuse(self, *axes: Axis) -> Axis:
-        """Make one loop of neighbouring loops, given outermost first; one loop alone stays as it is."""
+        """Make one loop of neighbouring loops, outermost first; one loop alone is returned."""
         if len(axes) == 1:
             return loop(self._stage, self.axis_name(axes[0], "fuse"), "fuse")[1]
         self.schedule.apply(Fuse(self.name, tuple(self.axis_name(a, "fuse") for a in axes)))
@@ -186,15 +186,18 @@ class StageView:
     def pragma(self, axis: Axis, key: str, value: Any = 1) -> None:
         """Attach a remark to a loop: pragma(k, "auto_unroll_max_step", 16).
 
-        A key that no pass knows stays in the program, for passes of your own. As in TVM, "vectorize"
-        and "unroll" are the steps of these names.
+        A key that no pass knows stays in the program, for passes of your own. As in TVM,
+        "vectorize" and "unroll" mean the steps of these names.
         """
         if key in ("vectorize", "unroll"):
             return self._annotate(axis, key)
         self.schedule.apply(Pragma(self.name, self.axis_name(axis, "pragma"), key, value))
 
     def compute_at(self, target: Any, axis: Axis) -> None:
-        """Compute this stage inside the loop `axis` of `target` (a stage, s[P])."""
+        """Compute this stage inside the loop `axis` of `target` (a stage, s[P]).
+
+        Its readers may be placed later; until then it is listed in `state.pending`.
+        """
         stage = self.schedule[target] if not isinstance(target, StageView) else target
         self.schedule.apply(ComputeAt(self.name, stage.name, stage.axis_name(axis, "compute_at")))
 

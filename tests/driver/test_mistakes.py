@@ -13,7 +13,7 @@ import pytest
 
 import minitvm as tvm
 from minitvm import te, topi
-from minitvm.base import ExprError, ScheduleError, TVMError
+from minitvm.base import ExprError, TVMError
 from minitvm.tir import text
 
 A: Any = te.placeholder((8, 8), name="A")

@@ -292,7 +292,7 @@ def test_fuse_of_one_loop_gives_that_loop() -> None:
     assert s["C"].fuse(i) is i
     assert s.steps == ()
     s["C"].split(i, factor=2)
-    with pytest.raises(ScheduleError, match="it was split into i.outer and i.inner"):
+    with pytest.raises(ScheduleError, match="it was split into"):
         s["C"].fuse(i)
 
 
