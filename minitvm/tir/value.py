@@ -11,7 +11,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from minitvm.base import BOOL, FLOAT32, INT32, DType, ExprError, dtype, promote
+from minitvm.base import BOOL, FLOAT32, INT32, INT64, UINT64, DType, ExprError, dtype, promote
 
 from .index import (
     add,
@@ -193,6 +193,8 @@ def index_of_value(e: Expr) -> Index:
     if isinstance(e, Where | IfThenElse):
         a, b = index_of_value(e.a), index_of_value(e.b)
         return as_index(e, min(low(a), low(b)), max(high(a), high(b)))
+    if e.dtype is UINT64:
+        return index_of_value(Cast(e, INT64))
     return as_index(e, e.dtype.low, e.dtype.high)
 
 
