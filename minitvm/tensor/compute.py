@@ -24,7 +24,9 @@ from minitvm.tir import (
     const,
     high,
     index,
+    largest_sum,
     operand,
+    overflows,
     sub,
     text,
     value,
@@ -229,6 +231,12 @@ def _check(op: ComputeOp) -> None:
     own = {id(a) for a in (*op.axis, *op.reduce_axis)}
     for e in parts(op):
         for n in walk(e):
+            if overflows(n):
+                raise ExprError(
+                    f"compute {op.name}: the index {text(n)}",
+                    f"computing it may reach {largest_sum(n)}, and indices have 64 bits",
+                    "x.astype('float64') before multiplying, if it is a value",
+                )
             if isinstance(n, Reduce):
                 raise ExprError(
                     f"compute {op.name}: a reduction inside a larger expression",

@@ -26,6 +26,14 @@ from .call import (
     registered,
     view_at,
 )
+from .capacity import (
+    ADDRESSABLE,
+    check_buffers,
+    check_symbolic_buffers,
+    largest_sum,
+    overflows,
+    symbolic_buffers,
+)
 from .func import PrimFunc
 from .index import (
     add,
@@ -166,6 +174,7 @@ from .walk import (
 )
 
 __all__ = [
+    "ADDRESSABLE",
     "BINARY",
     "COMPARE",
     "DOT4",
@@ -235,8 +244,10 @@ __all__ = [
     "callee",
     "cast_to",
     "ceil",
+    "check_buffers",
     "check_depth",
     "check_size",
+    "check_symbolic_buffers",
     "children",
     "choose",
     "clear_functions",
@@ -278,6 +289,7 @@ __all__ = [
     "isnan",
     "lane",
     "lanes",
+    "largest_sum",
     "linear",
     "load",
     "log",
@@ -295,6 +307,7 @@ __all__ = [
     "nonneg",
     "offset_of",
     "operand",
+    "overflows",
     "pointer",
     "power",
     "rebuffer",
@@ -316,6 +329,7 @@ __all__ = [
     "sqrt",
     "sub",
     "substitute",
+    "symbolic_buffers",
     "tan",
     "tanh",
     "text",
