@@ -11,7 +11,7 @@ buffers of other tensors.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 from weakref import WeakKeyDictionary
@@ -34,6 +34,8 @@ from minitvm.tir import (
     text,
     walk,
 )
+
+from .reducer import Reducer
 
 AxisKind: TypeAlias = Literal["data", "reduce", "scan"]
 
@@ -78,18 +80,6 @@ def axis(name: str, start: Index, extent: Index, kind: AxisKind) -> Axis:
     last = sub(add(start, extent), 1)
     top = None if isinstance(last, int) else last
     return Axis(name, low(start), high(last), top, kind=kind, start=start, extent=extent)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Reducer:
-    """How values are folded: `combine(old, new)` on tuples of values, from `identity(dtypes)`.
-
-    The order of folding is free, so combine must be associative and commutative.
-    """
-
-    name: str
-    combine: Callable[[tuple[Expr, ...], tuple[Expr, ...]], tuple[Expr, ...]]
-    identity: Callable[[tuple[DType, ...]], tuple[Expr, ...]]
 
 
 @node
@@ -304,6 +294,9 @@ class Tensor(Buffer):
 
     def __hash__(self) -> int:
         return hash((id(self.op), self.value_index))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return tensor_of, (self.op, self.value_index)
 
     @property
     def ndim(self) -> int:
