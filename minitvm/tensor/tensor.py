@@ -112,6 +112,11 @@ class PlaceholderOp:
     dtypes: tuple[DType, ...]
     is_state: bool = False
 
+    @property
+    def num_outputs(self) -> int:
+        """How many tensors it computes."""
+        return len(self.dtypes)
+
     def output(self, i: int) -> Tensor:
         """The tensor itself (i = 0)."""
         return tensor_of(self, i)
@@ -165,6 +170,11 @@ class ComputeOp:
             found = _inputs.setdefault(self, tuple(dict.fromkeys(read)))
         return found
 
+    @property
+    def num_outputs(self) -> int:
+        """How many tensors it computes."""
+        return len(self.dtypes)
+
     def output(self, i: int) -> Tensor:
         """The `i`-th output tensor."""
         return tensor_of(self, i)
@@ -209,6 +219,11 @@ class ExternOp:
     def input_tensors(self) -> tuple[Tensor, ...]:
         """The tensors it reads, each once."""
         return tuple(dict.fromkeys(self.inputs))
+
+    @property
+    def num_outputs(self) -> int:
+        """How many tensors it computes."""
+        return len(self.dtypes)
 
     def output(self, i: int) -> Tensor:
         """The `i`-th output tensor."""
@@ -264,6 +279,11 @@ class ScanOp:
     def input_tensors(self) -> tuple[Tensor, ...]:
         """The tensors it reads, each once; what the updates read is theirs."""
         return tuple(dict.fromkeys((*self.inits, *self.updates)))
+
+    @property
+    def num_outputs(self) -> int:
+        """How many tensors it computes."""
+        return len(self.dtypes)
 
     def output(self, i: int) -> Tensor:
         """The `i`-th output tensor."""

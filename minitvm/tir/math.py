@@ -6,7 +6,7 @@ from typing import Any
 
 from .intrinsics import intrinsic
 from .nodes import Expr
-from .value import binary
+from .value import all_of, binary, compare
 
 
 def exp(x: Any) -> Expr:
@@ -157,6 +157,41 @@ def indexdiv(a: Any, b: Any) -> Any:
 def indexmod(a: Any, b: Any) -> Any:
     """a % b of indices, not negative."""
     return binary("floormod", a, b)
+
+
+def EQ(a: Any, b: Any) -> Expr:
+    """Return a == b."""
+    return compare("==", a, b)
+
+
+def NE(a: Any, b: Any) -> Expr:
+    """Return a != b."""
+    return compare("!=", a, b)
+
+
+def LT(a: Any, b: Any) -> Expr:
+    """Return a < b."""
+    return compare("<", a, b)
+
+
+def LE(a: Any, b: Any) -> Expr:
+    """Return a <= b."""
+    return compare("<=", a, b)
+
+
+def GT(a: Any, b: Any) -> Expr:
+    """Return a > b."""
+    return compare(">", a, b)
+
+
+def GE(a: Any, b: Any) -> Expr:
+    """Return a >= b."""
+    return compare(">=", a, b)
+
+
+def likely(cond: Any) -> Expr:
+    """Return `cond`; TVM's hint that it nearly always holds changes nothing here."""
+    return all_of(cond)
 
 
 def max(a: Any, b: Any) -> Any:

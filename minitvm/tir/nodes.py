@@ -155,6 +155,10 @@ class Expr:
     def __ne__(self, other: Any) -> Any:
         return Expr.operate("!=", self, other)
 
+    def equal(self, other: Any) -> Any:
+        """self == other, in TVM's spelling."""
+        return Expr.operate("==", self, other)
+
     def __bool__(self) -> bool:
         raise ExprError(
             "an expression has no truth value while the program is being built",
