@@ -8,7 +8,7 @@ from functools import partial
 from minitvm.base import BOOL, FLOAT16, FLOAT32, FLOAT64, BuildError, DType
 from minitvm.tir import BinaryOp, CompareOp
 
-from .approximate import APPROXIMATIONS, approximate
+from .approximate import APPROXIMATIONS, PAIRS, approximate, approximate_pair
 from .llvm_code import Code, Value, constant, suffix_of, type_of
 from .llvm_number import Number, absolute, bits, converted, from_bits, where
 from .power import power
@@ -201,6 +201,10 @@ def _abs(c: Code, x: Value) -> Value:
     return x if x.dtype.kind == "uint" else c.intrinsic("abs", x, ("i1", "false"))
 
 
+def _copysign(c: Code, x: Value, y: Value) -> Value:
+    return c.intrinsic("copysign", *c.broadcast(x, y))
+
+
 def _fmod(c: Code, x: Value, y: Value) -> Value:
     x, y = c.broadcast(x, y)
     return c.op(f"frem {x}, {y.text}", x.dtype, x.lanes)
@@ -220,6 +224,7 @@ def _isinf(c: Code, x: Value) -> Value:
 
 INTRINSICS: dict[str, Callable[..., Value]] = {
     **{name: partial(approximate, name=name) for name in APPROXIMATIONS},
+    **{name: partial(approximate_pair, name=name) for name in PAIRS},
     "sqrt": _llvm("sqrt"),
     "rsqrt": _rsqrt,
     "floor": _llvm("floor"),
@@ -228,6 +233,7 @@ INTRINSICS: dict[str, Callable[..., Value]] = {
     "round": _llvm("roundeven"),
     "abs": _abs,
     "fmod": _fmod,
+    "copysign": _copysign,
     "isnan": _isnan,
     "isfinite": _isfinite,
     "isinf": _isinf,

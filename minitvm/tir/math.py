@@ -64,6 +64,36 @@ def atan(x: Any) -> Expr:
     return intrinsic("atan", x)
 
 
+def asin(x: Any) -> Expr:
+    """Arc sine, in radians."""
+    return intrinsic("asin", x)
+
+
+def acos(x: Any) -> Expr:
+    """Arc cosine, in radians."""
+    return intrinsic("acos", x)
+
+
+def atan2(y: Any, x: Any) -> Expr:
+    """The angle of the point (x, y), in radians from -pi to pi."""
+    return intrinsic("atan2", y, x)
+
+
+def log1p(x: Any) -> Expr:
+    """log(1 + x), exact also where x is tiny."""
+    return intrinsic("log1p", x)
+
+
+def hypot(x: Any, y: Any) -> Expr:
+    """The square root of x ** 2 + y ** 2, which does not overflow on the way."""
+    return intrinsic("hypot", x, y)
+
+
+def copysign(x: Any, y: Any) -> Expr:
+    """|x| with the sign of y."""
+    return intrinsic("copysign", x, y)
+
+
 def sinh(x: Any) -> Expr:
     """Hyperbolic sine."""
     return intrinsic("sinh", x)
