@@ -55,7 +55,7 @@ from minitvm.base import (
     target,
 )
 from minitvm.driver import build, lower
-from minitvm.runtime import Device, Function, cpu, load, nd, num_threads, set_num_threads
+from minitvm.runtime import Device, Function, cpu, device, load, nd, num_threads, set_num_threads
 from minitvm.tir import register_func
 
 __version__ = "0.1.0"
@@ -73,6 +73,7 @@ __all__ = [
     "VerifyError",
     "build",
     "cpu",
+    "device",
     "load",
     "lower",
     "nd",
@@ -92,6 +93,7 @@ OLDER: dict[str, tuple[ModuleType, str]] = {  # tvm.compute, as TVM 0.5 and the 
     "call_packed": (tir, "call_packed"),
     "decl_buffer": (tir, "decl_buffer"),
     "ir_builder": (tir, "ir_builder"),
+    "likely": (tir, "likely"),
     "select": (tir, "Select"),
 }
 

@@ -41,7 +41,7 @@ from minitvm.runtime import (
 from minitvm.schedule import State
 from minitvm.te import Schedule
 from minitvm.tensor import Tensor
-from minitvm.tir import Buffer, DeclaredBuffer, PrimFunc, Var, same, text
+from minitvm.tir import Buffer, DeclaredBuffer, PrimFunc, Var, check_buffers, same, text
 
 
 def lower(
@@ -160,6 +160,7 @@ def build(
     func = s if isinstance(s, PrimFunc) else lower(s, args, name, target=to, binds=binds)
     if to.kind == "vta":
         return _accelerated(func)
+    check_buffers(func)
     refuse_accelerator(func.body, to.kind)
     if to.kind == "python":
         made = _python(func, to)

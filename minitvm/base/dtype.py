@@ -55,12 +55,15 @@ def _make(name: str, kind: Kind, bits: int) -> DType:
 
 BOOL = _make("bool", "bool", 1)
 INT8, INT16, INT32, INT64 = (_make(f"int{b}", "int", b) for b in (8, 16, 32, 64))
-UINT8 = _make("uint8", "uint", 8)
+UINT8, UINT16, UINT32, UINT64 = (_make(f"uint{b}", "uint", b) for b in (8, 16, 32, 64))
 FLOAT16, FLOAT32, FLOAT64 = (_make(f"float{b}", "float", b) for b in (16, 32, 64))
 
 DTYPES: dict[str, DType] = {
-    d: d for d in (BOOL, INT8, INT16, INT32, INT64, UINT8, FLOAT16, FLOAT32, FLOAT64)
-}
+    d: d
+    for d in (
+        BOOL, INT8, INT16, INT32, INT64, UINT8, UINT16, UINT32, UINT64, FLOAT16, FLOAT32, FLOAT64,
+    )
+}  # fmt: skip
 
 
 def dtype(name: str) -> DType:
@@ -85,10 +88,15 @@ def dtype(name: str) -> DType:
 def promote(a: DType, b: DType) -> DType:
     """The type both convert to: float beats int, wider beats narrower, otherwise as numpy.
 
-    int32 with float32 gives float32 (as TVM; numpy would give float64).
+    int32 with float32 gives float32 (as TVM; numpy would give float64). Raises ExprError for uint64
+    with a signed type: no integer type holds both.
     """
     if a is b:
         return a
     if a.is_float != b.is_float:
         return a if a.is_float else b
+    if UINT64 in (a, b) and "int" in (a.kind, b.kind):
+        raise ExprError(
+            f"{a} with {b}", "no integer type holds the values of both", f"x.astype('{a}') of one"
+        )
     return DTYPES[np.promote_types(a.numpy, b.numpy).name]

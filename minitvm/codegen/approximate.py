@@ -34,6 +34,7 @@ from .llvm_number import (
     from_bits,
     polynomial,
     sign,
+    square_root,
     where,
 )
 from .turns import quarter_turns, with_distant
@@ -305,9 +306,60 @@ def atan(x: Number) -> Number:
     return flip(start + (t + (tail + correction)), sign(x))
 
 
+def asin(x: Number) -> Number:
+    """atan(x / sqrt(1 - x^2)); 1 - x and 1 + x round less than 1 - x^2."""
+    return atan(x / square_root((1.0 - x) * (1.0 + x)))
+
+
+def acos(x: Number) -> Number:
+    """2 atan(sqrt((1 - x) / (1 + x))); for |x| below a half, pi / 2 - asin(x)."""
+    high, low = FORMATS[x.dtype].half_pi
+    far = atan(square_root((1.0 - x) / (1.0 + x))) * 2.0
+    return where(absolute(x) < 0.5, high - (asin(x) - low), far)
+
+
+def atan2(y: Number, x: Number) -> Number:
+    """The angle of the point (x, y), from t = atan(b / a), a the larger of |x| and |y|.
+
+    It is t, pi / 2 - t, pi / 2 + t or pi - t, by eighths of a turn, with the sign of y.
+    """
+    high, low = FORMATS[x.dtype].half_pi
+    p, q = absolute(x), absolute(y)
+    steep, left = q > p, sign(x).differs(0)
+    slope = where(steep, p, q) / where(steep, q, p)
+    slope = where(p.equals(q), where(p.equals(0.0), p, 1.0), slope)  # 0 / 0 and inf / inf
+    t = atan(slope)
+    turns = where(steep, t.same(1.0), where(left, t.same(2.0), 0.0))  # quarters, to add t to
+    angle = turns * high + (where(steep ^ left, -t, t) + turns * low)
+    return flip(angle, sign(y))
+
+
+def log1p(x: Number) -> Number:
+    """log(u) x / (u - 1) with u = 1 + x rounded: the factor makes up for the rounding of u.
+
+    Source: Goldberg 1991, "What every computer scientist should know about floating-point
+    arithmetic", theorem 4.
+    """
+    u = 1.0 + x
+    result = log(u) * (x / (u - 1.0))
+    return where(u.equals(1.0), x, where(x < INF, result, x))
+
+
+def hypot(x: Number, y: Number) -> Number:
+    """a sqrt(1 + (b / a)^2) with a the larger of |x| and |y|, b the smaller."""
+    p, q = absolute(x), absolute(y)
+    a, b = where(p > q, p, q), where(p > q, q, p)
+    ratio = where(a.equals(0.0), a.same(0.0), b / a)
+    result = a * square_root(fma(ratio, ratio, 1.0))
+    infinite = p.equals(INF) | q.equals(INF)
+    return where(infinite, INF, where(p.differs(p), p, result))
+
+
+PAIRS: dict[str, Callable[[Number, Number], Number]] = {"atan2": atan2, "hypot": hypot}
 APPROXIMATIONS: dict[str, Callable[[Number], Number]] = {
     "exp": exp, "exp2": exp2, "log": log, "log2": log2, "log10": log10,
     "sinh": sinh, "cosh": cosh, "tanh": tanh, "sigmoid": sigmoid, "erf": erf, "atan": atan,
+    "asin": asin, "acos": acos, "log1p": log1p,
     "sin": partial(with_distant, "sin", sin),
     "cos": partial(with_distant, "cos", cos),
     "tan": partial(with_distant, "tan", tan),
@@ -317,3 +369,9 @@ APPROXIMATIONS: dict[str, Callable[[Number], Number]] = {
 def approximate(c: Code, x: Value, name: str) -> Value:
     """`name`(x), one of APPROXIMATIONS."""
     return APPROXIMATIONS[name](Number(c, x)).value
+
+
+def approximate_pair(c: Code, x: Value, y: Value, name: str) -> Value:
+    """Return `name`(x, y), one of PAIRS."""
+    x, y = c.broadcast(x, y)
+    return PAIRS[name](Number(c, x), Number(c, y)).value

@@ -8,6 +8,7 @@ from typing import assert_never
 
 from minitvm.base import BOOL, INT64, BuildError
 from minitvm.tir import (
+    ADDRESSABLE,
     IN_BOUNDS,
     Allocate,
     Buffer,
@@ -357,8 +358,11 @@ def _on_stack(c: Code, buffer: Buffer, n: Index) -> None:
 
 def _on_heap(c: Code, buffer: Buffer, n: Index) -> str:
     """Allocate `n` elements; returns what must be freed."""
-    name = clean(buffer.name)
-    size = _plus_line(c, index(c, n), buffer.dtype.bytes)
+    name, count = clean(buffer.name), index(c, n)
+    if not isinstance(n, int):
+        most = ADDRESSABLE // buffer.dtype.bytes
+        _give_up_if(c, c.op(f"icmp ugt {count}, {most}", BOOL))
+    size = _plus_line(c, count, buffer.dtype.bytes)
     c.module.declarations["malloc"] = "declare noalias ptr @malloc(i64)"
     raw = c.op(f"call ptr @malloc({size})", INT64, 1, f"{name}.raw").text
     _give_up_if(c, c.op(f"icmp eq ptr {raw}, null", BOOL))

@@ -18,13 +18,17 @@ from minitvm.base import (
     INT32,
     INT64,
     UINT8,
+    UINT16,
+    UINT32,
+    UINT64,
     BuildError,
     DType,
 )
 from minitvm.tir import AsIndex, Buffer, Expr, Var, lanes, walk
 
 TYPES: dict[DType, str] = {
-    BOOL: "i1", INT8: "i8", INT16: "i16", INT32: "i32", INT64: "i64", UINT8: "i8",
+    BOOL: "i1", INT8: "i8", INT16: "i16", INT32: "i32", INT64: "i64",
+    UINT8: "i8", UINT16: "i16", UINT32: "i32", UINT64: "i64",
     FLOAT16: "half", FLOAT32: "float", FLOAT64: "double",
 }  # fmt: skip
 # how overloaded intrinsics spell their types

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from minitvm.base import BOOL, FLOAT16, FLOAT32, FLOAT64, UINT8, BuildError, DType
+from minitvm.base import BOOL, FLOAT16, FLOAT32, FLOAT64, BuildError, DType
 from minitvm.tir import BinaryOp, CompareOp
 
-from .approximate import APPROXIMATIONS, approximate
+from .approximate import APPROXIMATIONS, PAIRS, approximate, approximate_pair
 from .llvm_code import Code, Value, constant, suffix_of, type_of
 from .llvm_number import Number, absolute, bits, converted, from_bits, where
 from .power import power
@@ -61,7 +61,7 @@ def _extremum(c: Code, op: str, a: Value, b: Value) -> Value:
         return select(c, compare(c, "<" if op == "min" else ">", a, b), a, b)
     if a.dtype is BOOL:
         return c.op(f"{'and' if op == 'min' else 'or'} {a}, {b.text}", BOOL, a.lanes)
-    return c.intrinsic(("u" if a.dtype is UINT8 else "s") + op, a, b)
+    return c.intrinsic(("u" if a.dtype.kind == "uint" else "s") + op, a, b)
 
 
 def compare(c: Code, op: CompareOp, a: Value, b: Value) -> Value:
@@ -87,7 +87,7 @@ def invert(c: Code, a: Value) -> Value:
 def _shift(c: Code, op: str, a: Value, b: Value) -> Value:
     """a << b or a >> b; everything is shifted out when b is not in 0 .. bits-1, as in numpy."""
     inside = c.op(f"icmp ult {b}, {_like(b, a.dtype.bits).text}", BOOL, b.lanes)
-    if op == "shr" and a.dtype is not UINT8:  # sign bits come in
+    if op == "shr" and a.dtype.kind == "int":  # sign bits come in
         most = select(c, inside, b, _like(b, a.dtype.bits - 1))
         return c.op(f"ashr {a}, {most.text}", a.dtype, a.lanes)
     moved = c.op(f"{'shl' if op == 'shl' else 'lshr'} {a}, {b.text}", a.dtype, a.lanes)
@@ -98,7 +98,7 @@ def divide_by_power(c: Code, op: str, a: Value, power: int) -> Value:
     """a // power or a % power, rounded to minus infinity: a shift or a mask."""
     if op == "floormod":
         return c.op(f"and {a}, {_like(a, power - 1).text}", a.dtype, a.lanes)
-    shift = "lshr" if a.dtype is UINT8 else "ashr"
+    shift = "lshr" if a.dtype.kind == "uint" else "ashr"
     return c.op(f"{shift} {a}, {_like(a, power.bit_length() - 1).text}", a.dtype, a.lanes)
 
 
@@ -107,12 +107,14 @@ def _divide(c: Code, op: str, a: Value, b: Value) -> Value:
 
     Never traps: x / 0 = x % 0 = 0, and lowest / -1 wraps around to lowest.
     """
-    divide, remainder = ("udiv", "urem") if a.dtype is UINT8 else ("sdiv", "srem")
+    unsigned = a.dtype.kind == "uint"
+    divide, remainder = ("udiv", "urem") if unsigned else ("sdiv", "srem")
     zero, divisor = _like(b, 0), b
     by_zero = compare(c, "==", b, zero)  # folds away when b is a literal
     divisor = select(c, by_zero, _like(b, 1), b)
-    if a.dtype is UINT8:
-        result = c.op(f"{divide if 'div' in op else remainder} {a}, {divisor.text}", UINT8, a.lanes)
+    if unsigned:
+        how = divide if "div" in op else remainder
+        result = c.op(f"{how} {a}, {divisor.text}", a.dtype, a.lanes)
         return select(c, by_zero, zero, result)
     by_minus = compare(c, "==", b, _like(b, -1))
     divisor = select(c, by_minus, _like(b, 1), divisor)  # a // -1 is -a, and a % -1 is 0
@@ -148,7 +150,7 @@ def cast(c: Code, v: Value, to: DType) -> Value:
     if v.dtype is FLOAT16 and to is not FLOAT32:
         return cast(c, cast(c, v, FLOAT32), to)
     if v.dtype.is_float and to.is_integer:
-        name = f"fpto{'u' if to is UINT8 else 's'}i.sat"
+        name = f"fpto{'u' if to.kind == 'uint' else 's'}i.sat"
         kinds = f"{suffix_of(to, v.lanes)}.{suffix_of(v.dtype, v.lanes)}"
         return c.call(f"llvm.{name}.{kinds}", Value("", to, v.lanes), v)
     if to.is_float:
@@ -196,7 +198,11 @@ def _rsqrt(c: Code, x: Value) -> Value:
 def _abs(c: Code, x: Value) -> Value:
     if x.dtype.is_float:
         return c.intrinsic("fabs", x)
-    return x if x.dtype is UINT8 else c.intrinsic("abs", x, ("i1", "false"))
+    return x if x.dtype.kind == "uint" else c.intrinsic("abs", x, ("i1", "false"))
+
+
+def _copysign(c: Code, x: Value, y: Value) -> Value:
+    return c.intrinsic("copysign", *c.broadcast(x, y))
 
 
 def _fmod(c: Code, x: Value, y: Value) -> Value:
@@ -218,6 +224,7 @@ def _isinf(c: Code, x: Value) -> Value:
 
 INTRINSICS: dict[str, Callable[..., Value]] = {
     **{name: partial(approximate, name=name) for name in APPROXIMATIONS},
+    **{name: partial(approximate_pair, name=name) for name in PAIRS},
     "sqrt": _llvm("sqrt"),
     "rsqrt": _rsqrt,
     "floor": _llvm("floor"),
@@ -226,6 +233,7 @@ INTRINSICS: dict[str, Callable[..., Value]] = {
     "round": _llvm("roundeven"),
     "abs": _abs,
     "fmod": _fmod,
+    "copysign": _copysign,
     "isnan": _isnan,
     "isfinite": _isfinite,
     "isinf": _isinf,

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TypeGuard
 
-from minitvm.base import BOOL, FLOAT16, INT64, BuildError, DType
+from minitvm.base import BOOL, FLOAT16, INT64, UINT64, BuildError, DType
 from minitvm.tir import (
     DOT4,
     Binary,
@@ -38,6 +38,7 @@ GROWING = ("add", "sub", "mul")
 # these need only the lowest bits of their operands for the lowest bits of the result
 MODULAR = (*GROWING, "bitand", "bitor", "bitxor")
 LARGEST = 2**63 - 1
+UNSIGNED = {"truncdiv": "floordiv", "truncmod": "floormod"}  # the same where nothing is negative
 ONE = "np.{dtype}(1)"
 TYPED = {  # intrinsics that need to know their type
     "abs": "abs({})",
@@ -101,6 +102,13 @@ def to_integer(x, low, high):
     if x <= low:
         return low
     return high if x >= high else int(x)
+''',
+    "to_uint64": '''
+def to_uint64(x):
+    """The same for uint64, whose upper half no int64 holds."""
+    if np.isnan(x) or x <= 0:
+        return np.uint64(0)
+    return np.uint64(18446744073709551615) if x >= 2.0**64 else np.uint64(x)
 ''',
 }
 
@@ -205,6 +213,9 @@ class NumbaPrinter(PythonPrinter):
 
     def _other(self, e: Binary) -> tuple[str, int]:
         """A quotient, remainder or shift of integers; a helper where a CPU would balk at it."""
+        if e.dtype.kind == "uint" and e.op in UNSIGNED:
+            sign, strength, tight = SIGNS[UNSIGNED[e.op]]
+            return f"{self.expr(e.a, tight)} {sign} {self.expr(e.b, tight + 1)}", strength
         by = e.b.value if isinstance(e.b, Const) else None
         a, b = self.expr(e.a), self._side(e.b, e.a, CHOICE)
         if e.op in ("shl", "shr"):
@@ -223,10 +234,12 @@ class NumbaPrinter(PythonPrinter):
             return f"bool({x})"
         fraction = isinstance(value, Expr) and not is_index(value) and value.dtype.is_float
         if fraction and to.is_integer:
-            x = f"to_integer({x}, {to.low}, {to.high})"
+            x = f"to_uint64({x})" if to is UINT64 else f"to_integer({x}, {to.low}, {to.high})"
         return f"np.{to}({x})"
 
     def _call(self, name: str, args: tuple[Expr, ...], dtype: DType) -> str:
+        if name == "abs" and dtype.kind == "uint":
+            return self.expr(args[0])
         template = TYPED.get(name)
         if template is None:
             return super()._call(name, args, dtype)

@@ -7,10 +7,24 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TypeAlias
 
-from minitvm.base import CHECK, ArgumentError, debug, debug_level
+from minitvm.base import CHECK, ArgumentError, LoweringError, debug, debug_level
 from minitvm.schedule import State
 from minitvm.tensor import PlaceholderOp, Tensor, states_of, tensor_of
-from minitvm.tir import Buffer, For, Level, PrimFunc, Stmt, Var, variables, verify, walk
+from minitvm.tir import (
+    Buffer,
+    For,
+    Level,
+    PrimFunc,
+    Stmt,
+    Var,
+    check_buffers,
+    largest_sum,
+    overflows,
+    text,
+    variables,
+    verify,
+    walk,
+)
 
 from .accelerator import apply_remarks, check_capacity, lift_allocations
 from .alu import inject_alu_intrin
@@ -97,7 +111,8 @@ def lower_state(
     """The loop program of `state` with parameters `args`, after `passes` up to the one `until`.
 
     `watch(pass name, program)` sees the program after every stage, beginning with "nest". Pure:
-    nothing is changed. Raises ArgumentError if args miss or repeat something.
+    nothing is changed. Raises ArgumentError if args miss or repeat something, LoweringError if an
+    index or a buffer is too large.
     """
     names = [START, *names_of(passes)]
     if until and until not in names:
@@ -112,6 +127,7 @@ def lower_state(
         body = _ran(run, func.body)
         func = func if body is func.body else replace(func, body=body)
         _report(names[: n + 2], func, old, time.perf_counter() - start, watch)
+    check_buffers(func)
     return func
 
 
@@ -136,7 +152,7 @@ def _loops(state: State, args: tuple[Tensor | Var, ...], name: str) -> PrimFunc:
     outputs = tuple(b for t, b in given.items() if not isinstance(t.op, PlaceholderOp))
     sizes = _sizes(params)
     func = PrimFunc(name, params, nest(program), outputs, sizes)
-    _all_bound(func)
+    _check_indices(func)
     check_threads(func.body)
     return func
 
@@ -225,12 +241,18 @@ def _sizes(params: tuple[Buffer | Var, ...]) -> tuple[Var, ...]:
     return tuple(v for v in dict.fromkeys(found) if not any(v is p for p in params))
 
 
-def _all_bound(func: PrimFunc) -> None:
-    """Every variable is a loop's, a parameter, or the size of one."""
+def _check_indices(func: PrimFunc) -> None:
+    """Check that 64 bits hold every index, and that each variable is a loop, parameter or size."""
     bound = {id(v) for v in (*func.params, *func.sizes)}
     for n in walk(func.body):
         if isinstance(n, For):
             bound.add(id(n.var))
+        elif overflows(n):
+            raise LoweringError(
+                f"{func.name}: the index {text(n)}",
+                f"computing it may reach {largest_sum(n)}, and indices have 64 bits",
+                "smaller extents or split factors",
+            )
     for v in variables(func.body):
         if id(v) not in bound:
             raise ArgumentError(

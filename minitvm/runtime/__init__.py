@@ -6,7 +6,7 @@ from .export import Package
 from .function import Function, Run, Times
 from .jit import Machine, compile_ir, load_object
 from .load import LAUNCH, load_native, load_python
-from .nd import Device, NDArray, cpu
+from .nd import Device, NDArray, cpu, device
 from .numba_load import load_numba
 from .pool import num_threads, parallel_launch_address, set_num_threads
 from .reload import load
@@ -24,6 +24,7 @@ __all__ = [
     "Times",
     "compile_ir",
     "cpu",
+    "device",
     "load",
     "load_native",
     "load_numba",

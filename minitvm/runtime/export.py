@@ -24,6 +24,7 @@ from minitvm.base import ArgumentError, BuildError, Target, dtype, host
 from minitvm.tir import (
     INF,
     NOTHING,
+    Allocate,
     Buffer,
     Extremum,
     FloorDiv,
@@ -32,6 +33,7 @@ from minitvm.tir import (
     Linear,
     PrimFunc,
     Product,
+    Stmt,
     Var,
     add,
     floordiv,
@@ -39,6 +41,7 @@ from minitvm.tir import (
     maximum,
     minimum,
     mul,
+    symbolic_buffers,
     text,
 )
 
@@ -66,7 +69,7 @@ Json: TypeAlias = Any
 class Package:
     """A function ready to be stored.
 
-    func      name, parameters, outputs and sizes; of a package that was read, without a body
+    func      name, parameters, outputs and sizes; of a package that was read, without its loops
     target    what it was built for
     code      an object file (llvm), or source text
     sources   texts to be shown: {"tir": "def main(...): ..."}
@@ -229,12 +232,19 @@ def check_machine(needs: Mapping[str, Json], what: str) -> None:
 
 
 def _signature(f: PrimFunc) -> dict[str, Json]:
-    """Name, parameters, outputs and sizes of a function; variables are numbered."""
+    """Describe what a call checks: parameters, outputs, sizes, and temporaries of symbolic size."""
     number: dict[Var, int] = {}
     params = [_parameter(p, f, number) for p in f.params]
     sizes = [_index(v, number) for v in f.sizes]
+    temporaries = [_parameter(b, f, number) for b in symbolic_buffers(f)]
     variables = [_variable(v) for v in number]
-    return {"name": f.name, "variables": variables, "params": params, "sizes": sizes}
+    return {
+        "name": f.name,
+        "variables": variables,
+        "params": params,
+        "sizes": sizes,
+        "temporaries": temporaries,
+    }
 
 
 def _parameter(p: Buffer | Var, f: PrimFunc, number: dict[Var, int]) -> Json:
@@ -276,13 +286,16 @@ def _index(e: Index, number: dict[Var, int]) -> Json:
 
 
 def _function(header: dict[str, Json]) -> PrimFunc:
-    """The function of a signature, without a body."""
+    """Return the function of a signature; its body only allocates."""
     variables = [_known_variable(*v) for v in header["variables"]]
     params = tuple(_known_parameter(p, variables) for p in header["params"])
     marked = zip(params, header["params"], strict=True)
     outputs = tuple(b for b, p in marked if isinstance(b, Buffer) and p["output"])
     sizes = tuple(_only_variables(_known_index(n, variables) for n in header["sizes"]))
-    return PrimFunc(str(header["name"]), params, NOTHING, outputs, sizes)
+    body: Stmt = NOTHING
+    for b in header["temporaries"]:
+        body = Allocate(_known_buffer(b, variables), body)
+    return PrimFunc(str(header["name"]), params, body, outputs, sizes)
 
 
 def _known_variable(name: str, type_: str, low: int | None, high: int | None) -> Var:
@@ -294,6 +307,10 @@ def _known_parameter(p: Json, variables: list[Var]) -> Buffer | Var:
     if isinstance(p, list):
         (v,) = _only_variables([_known_index(p, variables)])
         return v
+    return _known_buffer(p, variables)
+
+
+def _known_buffer(p: Json, variables: list[Var]) -> Buffer:
     shape, strides = (tuple(_known_index(n, variables) for n in p[k]) for k in ("shape", "strides"))
     return Buffer(str(p["name"]), shape, dtype(p["dtype"]), strides=strides)
 

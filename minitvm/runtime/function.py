@@ -13,7 +13,14 @@ from typing import Any, TypeAlias, cast
 import numpy as np
 
 from minitvm.base import ArgumentError, BuildError, MeasureError
-from minitvm.tir import Buffer, PrimFunc, sizes_of, text
+from minitvm.tir import (
+    Buffer,
+    PrimFunc,
+    check_symbolic_buffers,
+    sizes_of,
+    symbolic_buffers,
+    text,
+)
 
 from .export import File, Package, write
 
@@ -75,6 +82,7 @@ class Function:
         self._outputs = [n for n, p in enumerate(func.params) if _is_in(p, func.outputs)]
         self._fixed = [_fixed(p) for p in func.params]
         self._symbolic = None in self._fixed  # some extent or scalar is known only at the call
+        self._temporary = symbolic_buffers(func)
 
     @property
     def entry_name(self) -> str:
@@ -191,6 +199,7 @@ class Function:
         if not self._symbolic:
             return ready
         sizes = sizes_of(self.func, tuple(ready))
+        check_symbolic_buffers(self.func, self._temporary, sizes)
         pairs = zip(self.func.params, ready, strict=True)
         plain = [a if isinstance(p, Buffer) else int(a) for p, a in pairs]  # int: of numpy.int64
         return [*plain, *(sizes[v] for v in self.func.sizes)]

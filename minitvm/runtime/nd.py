@@ -13,6 +13,8 @@ import numpy as np
 from minitvm.base import ArgumentError
 from minitvm.base import dtype as known
 
+ON_CPU = ("cpu", "llvm", "numba", "python")
+
 
 @dataclass(frozen=True, slots=True)
 class Device:
@@ -33,6 +35,14 @@ def cpu(index: int = 0) -> Device:
     if not isinstance(index, int) or index < 0:  # pyright: ignore[reportUnnecessaryIsInstance]
         raise ArgumentError(f"cpu({index!r})", "processors are counted 0, 1, ...", "cpu(0)")
     return Device("cpu", index)
+
+
+def device(name: str, index: int = 0) -> Device:
+    """Return the device that a target of this name runs on; "cpu" or a target such as "llvm"."""
+    if name not in ON_CPU:
+        known = ", ".join(map(repr, ON_CPU))
+        raise ArgumentError(f"device({name!r})", "there is no such device here", f"one of {known}")
+    return cpu(index)
 
 
 class NDArray(np.ndarray[Any, np.dtype[Any]]):

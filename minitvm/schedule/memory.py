@@ -7,7 +7,18 @@ from typing import Any
 
 from minitvm.base import ScheduleError
 from minitvm.tensor import Axis, ComputeOp, tensor_of
-from minitvm.tir import FALSE, TRUE, Expr, Index, all_of, compare, substitute, text, variables
+from minitvm.tir import (
+    ADDRESSABLE,
+    FALSE,
+    TRUE,
+    Expr,
+    Index,
+    all_of,
+    compare,
+    substitute,
+    text,
+    variables,
+)
 
 from .attach import may_be_constant, path, position
 from .dataflow import arithmetic, parsed
@@ -95,6 +106,12 @@ def storage_align(state: State, step: StorageAlign, stage: Stage) -> State:
             what,
             f"offset {step.offset} is not in 0 .. {step.factor - 1}",
             "strides are offset, offset + factor, offset + 2*factor, ...",
+        )
+    if step.factor * stage.op.dtypes[0].bytes > ADDRESSABLE:
+        raise ScheduleError(
+            f"{what} by {step.factor}",
+            f"its rows would lie further apart than the {ADDRESSABLE} bytes that can be addressed",
+            "a factor of a few cache lines",
         )
     if stage.layout is not None:
         raise ScheduleError(what, "it has a layout of its own", "pad in transform_layout")

@@ -10,7 +10,6 @@ from typing import Any, cast
 from minitvm.base import BOOL, DType, ExprError, as_tuple, dtype
 from minitvm.tir import (
     TRUE,
-    Binary,
     BinaryOp,
     Const,
     Expr,
@@ -21,10 +20,11 @@ from minitvm.tir import (
     binary,
     cast_to,
     check_size,
-    const,
     high,
     index,
+    largest_sum,
     operand,
+    overflows,
     sub,
     text,
     value,
@@ -32,12 +32,12 @@ from minitvm.tir import (
 )
 
 from .bounds import clip_reads
+from .reducer import MAX, MIN, PROD, SUM, Reducer, recorded
 from .tensor import (
     Axis,
     ComputeOp,
     PlaceholderOp,
     Reduce,
-    Reducer,
     Tensor,
     axis,
     limits,
@@ -229,6 +229,12 @@ def _check(op: ComputeOp) -> None:
     own = {id(a) for a in (*op.axis, *op.reduce_axis)}
     for e in parts(op):
         for n in walk(e):
+            if overflows(n):
+                raise ExprError(
+                    f"compute {op.name}: the index {text(n)}",
+                    f"computing it may reach {largest_sum(n)}, and indices have 64 bits",
+                    "x.astype('float64') before multiplying, if it is a value",
+                )
             if isinstance(n, Reduce):
                 raise ExprError(
                     f"compute {op.name}: a reduction inside a larger expression",
@@ -270,16 +276,6 @@ def _check_limits(op: ComputeOp) -> None:
 # --- reductions ----------------------------------------------------------------------------------
 
 
-def _fold(op: BinaryOp) -> Callable[[tuple[Expr, ...], tuple[Expr, ...]], tuple[Expr, ...]]:
-    return lambda old, new: (Binary(op, old[0], new[0], old[0].dtype),)
-
-
-SUM = Reducer("sum", _fold("add"), lambda t: (const(0, t[0]),))
-PROD = Reducer("prod", _fold("mul"), lambda t: (const(1, t[0]),))
-MAX = Reducer("max", _fold("max"), lambda t: (Const(t[0].low, t[0]),))
-MIN = Reducer("min", _fold("min"), lambda t: (Const(t[0].high, t[0]),))
-
-
 def _axes(given: Any, name: str) -> tuple[Axis, ...]:
     axes = as_tuple(given)
     for a in axes:
@@ -316,7 +312,8 @@ def reduce(reducer: Reducer, expr: Any, axis: Any, where: Any = None, init: Any 
     starts = tuple(
         cast_to(value(e, s.dtype), s.dtype) for e, s in zip(given, sources, strict=False)
     )
-    return Reduce(reducer, sources, _axes(axis, reducer.name), cond, starts, 0, sources[0].dtype)
+    known = recorded(reducer, tuple(s.dtype for s in sources))
+    return Reduce(known, sources, _axes(axis, reducer.name), cond, starts, 0, sources[0].dtype)
 
 
 def comm_reducer(

@@ -11,7 +11,7 @@ buffers of other tensors.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 from weakref import WeakKeyDictionary
@@ -34,6 +34,8 @@ from minitvm.tir import (
     text,
     walk,
 )
+
+from .reducer import Reducer
 
 AxisKind: TypeAlias = Literal["data", "reduce", "scan"]
 
@@ -80,18 +82,6 @@ def axis(name: str, start: Index, extent: Index, kind: AxisKind) -> Axis:
     return Axis(name, low(start), high(last), top, kind=kind, start=start, extent=extent)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Reducer:
-    """How values are folded: `combine(old, new)` on tuples of values, from `identity(dtypes)`.
-
-    The order of folding is free, so combine must be associative and commutative.
-    """
-
-    name: str
-    combine: Callable[[tuple[Expr, ...], tuple[Expr, ...]], tuple[Expr, ...]]
-    identity: Callable[[tuple[DType, ...]], tuple[Expr, ...]]
-
-
 @node
 class Reduce(Expr):
     """`sources` folded over `axes`. Only as the whole body of a compute.
@@ -121,6 +111,11 @@ class PlaceholderOp:
     shape: tuple[Index, ...]
     dtypes: tuple[DType, ...]
     is_state: bool = False
+
+    @property
+    def num_outputs(self) -> int:
+        """How many tensors it computes."""
+        return len(self.dtypes)
 
     def output(self, i: int) -> Tensor:
         """The tensor itself (i = 0)."""
@@ -175,6 +170,11 @@ class ComputeOp:
             found = _inputs.setdefault(self, tuple(dict.fromkeys(read)))
         return found
 
+    @property
+    def num_outputs(self) -> int:
+        """How many tensors it computes."""
+        return len(self.dtypes)
+
     def output(self, i: int) -> Tensor:
         """The `i`-th output tensor."""
         return tensor_of(self, i)
@@ -219,6 +219,11 @@ class ExternOp:
     def input_tensors(self) -> tuple[Tensor, ...]:
         """The tensors it reads, each once."""
         return tuple(dict.fromkeys(self.inputs))
+
+    @property
+    def num_outputs(self) -> int:
+        """How many tensors it computes."""
+        return len(self.dtypes)
 
     def output(self, i: int) -> Tensor:
         """The `i`-th output tensor."""
@@ -275,6 +280,11 @@ class ScanOp:
         """The tensors it reads, each once; what the updates read is theirs."""
         return tuple(dict.fromkeys((*self.inits, *self.updates)))
 
+    @property
+    def num_outputs(self) -> int:
+        """How many tensors it computes."""
+        return len(self.dtypes)
+
     def output(self, i: int) -> Tensor:
         """The `i`-th output tensor."""
         return tensor_of(self, i)
@@ -304,6 +314,9 @@ class Tensor(Buffer):
 
     def __hash__(self) -> int:
         return hash((id(self.op), self.value_index))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return tensor_of, (self.op, self.value_index)
 
     @property
     def ndim(self) -> int:

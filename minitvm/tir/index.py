@@ -22,6 +22,7 @@ from .nodes import (
     FloorDiv,
     FloorMod,
     Index,
+    Interned,
     Lane,
     Linear,
     Product,
@@ -387,6 +388,22 @@ def free_of_lane(e: Index) -> bool:
         case _:
             return False  # data: it may be a vector
 
+
+def unpickled(cls: Any, *parts: Any) -> Atom:
+    """Return the one atom of these parts; see Interned."""
+    if cls is Lane:
+        return _lanes.setdefault(parts[0], Lane(*parts))
+    if cls is AsIndex:
+        return _intern(cls, (id(parts[0]), *parts[1:]), *parts)
+    if cls is Product:
+        return _product(parts[0], parts[1])
+    if cls is Extremum:
+        op, a, b = parts[:3]
+        return _intern(cls, (op, frozenset((_key(a), _key(b)))), *parts)
+    return _intern(cls, (_key(parts[0]), _key(parts[1])), *parts)
+
+
+Interned.again = staticmethod(unpickled)
 
 # --- buffers -------------------------------------------------------------------------------------
 

@@ -29,6 +29,7 @@ from .call import (
     offset_of,
     registered,
 )
+from .capacity import check_buffers, check_symbolic_buffers, symbolic_buffers
 from .func import PrimFunc
 from .index import is_index, row_strides
 from .intrinsics import INTRINSICS
@@ -440,6 +441,8 @@ def interpret(
         check_kind("interpret: rng", rng, np.random.Generator, fix="numpy.random.default_rng(0)")
     verify(f, "flat" if flat else "nest")
     values = sizes_of(f, args)
+    check_buffers(f)
+    check_symbolic_buffers(f, symbolic_buffers(f), values)
     compiler = _Compiler(f, flat, rng)
     for p, arg in zip(f.params, args, strict=True):
         if isinstance(p, Buffer):

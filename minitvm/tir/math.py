@@ -6,7 +6,7 @@ from typing import Any
 
 from .intrinsics import intrinsic
 from .nodes import Expr
-from .value import binary
+from .value import all_of, binary, compare
 
 
 def exp(x: Any) -> Expr:
@@ -62,6 +62,36 @@ def tan(x: Any) -> Expr:
 def atan(x: Any) -> Expr:
     """Arc tangent, in radians."""
     return intrinsic("atan", x)
+
+
+def asin(x: Any) -> Expr:
+    """Arc sine, in radians."""
+    return intrinsic("asin", x)
+
+
+def acos(x: Any) -> Expr:
+    """Arc cosine, in radians."""
+    return intrinsic("acos", x)
+
+
+def atan2(y: Any, x: Any) -> Expr:
+    """The angle of the point (x, y), in radians from -pi to pi."""
+    return intrinsic("atan2", y, x)
+
+
+def log1p(x: Any) -> Expr:
+    """log(1 + x), exact also where x is tiny."""
+    return intrinsic("log1p", x)
+
+
+def hypot(x: Any, y: Any) -> Expr:
+    """The square root of x ** 2 + y ** 2, which does not overflow on the way."""
+    return intrinsic("hypot", x, y)
+
+
+def copysign(x: Any, y: Any) -> Expr:
+    """|x| with the sign of y."""
+    return intrinsic("copysign", x, y)
 
 
 def sinh(x: Any) -> Expr:
@@ -157,6 +187,41 @@ def indexdiv(a: Any, b: Any) -> Any:
 def indexmod(a: Any, b: Any) -> Any:
     """a % b of indices, not negative."""
     return binary("floormod", a, b)
+
+
+def EQ(a: Any, b: Any) -> Expr:
+    """Return a == b."""
+    return compare("==", a, b)
+
+
+def NE(a: Any, b: Any) -> Expr:
+    """Return a != b."""
+    return compare("!=", a, b)
+
+
+def LT(a: Any, b: Any) -> Expr:
+    """Return a < b."""
+    return compare("<", a, b)
+
+
+def LE(a: Any, b: Any) -> Expr:
+    """Return a <= b."""
+    return compare("<=", a, b)
+
+
+def GT(a: Any, b: Any) -> Expr:
+    """Return a > b."""
+    return compare(">", a, b)
+
+
+def GE(a: Any, b: Any) -> Expr:
+    """Return a >= b."""
+    return compare(">=", a, b)
+
+
+def likely(cond: Any) -> Expr:
+    """Return `cond`; TVM's hint that it nearly always holds changes nothing here."""
+    return all_of(cond)
 
 
 def max(a: Any, b: Any) -> Any:

@@ -33,6 +33,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import fields
 from typing import Any, ClassVar, Literal, TypeAlias
 
 from minitvm.base import BOOL, INT32, DType, ExprError, node
@@ -154,6 +155,10 @@ class Expr:
     def __ne__(self, other: Any) -> Any:
         return Expr.operate("!=", self, other)
 
+    def equal(self, other: Any) -> Any:
+        """self == other, in TVM's spelling."""
+        return Expr.operate("==", self, other)
+
     def __bool__(self) -> bool:
         raise ExprError(
             "an expression has no truth value while the program is being built",
@@ -195,8 +200,19 @@ class Var(Expr):
     dtype: DType = INT32
 
 
+class Interned(Expr):
+    """An atom that is made once: equal ones are the same object, also after unpickling."""
+
+    __slots__ = ()
+    again: ClassVar[Callable[..., Any]]  # set by index.py, which makes them
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        parts = tuple(getattr(self, f.name) for f in fields(self))  # type: ignore[arg-type]
+        return Interned.again, (type(self), *parts)
+
+
 @node
-class Lane(Expr):
+class Lane(Interned):
     """The vector 0, 1, ..., lanes-1. An expression that contains it is a vector."""
 
     lanes: int
@@ -213,7 +229,7 @@ class Linear(Expr):
 
 
 @node
-class Product(Expr):
+class Product(Interned):
     """a * b, where neither is constant."""
 
     a: Atom
@@ -223,7 +239,7 @@ class Product(Expr):
 
 
 @node
-class FloorDiv(Expr):
+class FloorDiv(Interned):
     """a // b, rounding down; b > 0."""
 
     a: Index
@@ -233,7 +249,7 @@ class FloorDiv(Expr):
 
 
 @node
-class FloorMod(Expr):
+class FloorMod(Interned):
     """a % b in 0 .. b-1; b > 0."""
 
     a: Index
@@ -243,7 +259,7 @@ class FloorMod(Expr):
 
 
 @node
-class Extremum(Expr):
+class Extremum(Interned):
     """The smaller or larger of two indices."""
 
     op: Literal["min", "max"]
@@ -254,7 +270,7 @@ class Extremum(Expr):
 
 
 @node
-class AsIndex(Expr):
+class AsIndex(Interned):
     """A value read from data and used as an index."""
 
     value: Expr
@@ -293,6 +309,11 @@ class Const(Expr):
 
     value: int | float | bool
     dtype: DType
+
+    def __reduce__(self) -> Any:
+        if self.dtype is BOOL:
+            return _truth, (bool(self.value),)
+        return Const, (self.value, self.dtype)
 
 
 @node
@@ -371,3 +392,7 @@ class Load(Expr):
 
 # the only bool literals that folding makes, so `cond is TRUE` asks "always?"
 TRUE, FALSE = Const(True, BOOL), Const(False, BOOL)
+
+
+def _truth(value: bool) -> Const:
+    return TRUE if value else FALSE

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, assert_never
+from typing import Any, TypeGuard, assert_never
 
 from minitvm.base import BOOL, FLOAT32, INT32
 
@@ -12,6 +12,7 @@ from .index import (
     floordiv,
     floormod,
     free_of_lane,
+    is_index,
     linear,
     row_strides,
     same,
@@ -40,6 +41,7 @@ from .nodes import (
     Where,
 )
 from .stmt import Allocate, Evaluate, For, If, Pragma, Seq, Stmt, Store
+from .value import INDEX_OPS
 from .walk import in_order
 
 SYMBOLS = {
@@ -124,18 +126,21 @@ class Printer:
                     return repr(value), ATOM if not value < 0 else 6
                 return f"{dtype}({value!r})", ATOM
             case Cast(value, dtype):
-                if dtype is INT32 and (isinstance(value, int) or value.dtype is INT32):
+                if _is_bare(e):
                     return self._expr(value)
-                return f"{dtype}({self.expr(value)})", ATOM
+                part = self._as_value if _is_bare(value) else self.expr
+                return f"{dtype}({part(value)})", ATOM
             case Binary(op, a, b):
+                first = self._as_value if op in INDEX_OPS and _reads_as_index(a, b) else self.expr
                 if op not in SYMBOLS:
-                    return f"{op}({self.expr(a)}, {self.expr(b)})", ATOM
+                    return f"{op}({first(a)}, {self.expr(b)})", ATOM
                 sign, strength = SYMBOLS[op]
                 if op == "pow":  # groups to the right
                     return f"{self.expr(a, strength + 1)} {sign} {self.expr(b, strength)}", strength
-                return f"{self.expr(a, strength)} {sign} {self.expr(b, strength + 1)}", strength
+                return f"{first(a, strength)} {sign} {self.expr(b, strength + 1)}", strength
             case Compare(op, a, b):
-                return f"{self.expr(a, COMPARE + 1)} {op} {self.expr(b, COMPARE + 1)}", COMPARE
+                first = self._as_value if _reads_as_index(a, b) else self.expr
+                return f"{first(a, COMPARE + 1)} {op} {self.expr(b, COMPARE + 1)}", COMPARE
             case Not(a):
                 return f"not {self.expr(a, COMPARE)}", 1
             case Where(cond, a, b):
@@ -149,6 +154,10 @@ class Printer:
                 return self.element(buffer, indices), ATOM
             case _:  # nodes of higher rooms print themselves
                 return repr(e), ATOM
+
+    def _as_value(self, e: Index, _: int = 0) -> str:
+        """`e` as text with its type named: int32(i) where `expr` would write i."""
+        return f"int32({self.expr(e)})"
 
     def element(self, buffer: Buffer, indices: tuple[Index, ...]) -> str:
         """`buffer[indices]`; a vector of consecutive elements as a slice, A[i : i + 8]."""
@@ -237,6 +246,17 @@ class Printer:
         if isinstance(p, Var):
             return f"{self.name(p)}: {p.dtype}"
         return f"{self.name(p)}: {p.dtype}[{', '.join(self.expr(n) for n in p.shape)}]"
+
+
+def _is_bare(e: Index) -> TypeGuard[Cast]:
+    """Is `e` an index as an int32, which prints as the index alone: i, not int32(i)?"""
+    return isinstance(e, Cast) and e.dtype is INT32 and is_index(e.value)
+
+
+def _reads_as_index(a: Index, b: Index) -> bool:
+    """Would an operator between the int32 values `a` and `b` read as one between indices?"""
+    both = all(_is_bare(e) or isinstance(e, Const) for e in (a, b))
+    return both and (_is_bare(a) or _is_bare(b))
 
 
 def _box(e: Call) -> tuple[list[Index], list[Index]] | None:

@@ -11,7 +11,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from minitvm.base import BOOL, FLOAT32, INT32, DType, ExprError, dtype, promote
+from minitvm.base import BOOL, FLOAT32, INT32, INT64, UINT64, DType, ExprError, dtype, promote
 
 from .index import (
     add,
@@ -29,6 +29,7 @@ from .index import (
 )
 from .nodes import (
     FALSE,
+    INF,
     TRUE,
     Binary,
     BinaryOp,
@@ -120,7 +121,33 @@ def value(x: Any, like: DType | None = None) -> Expr:
     if isinstance(e, int):
         fits = like is not None and like is not BOOL and like.low <= e <= like.high
         return const(e, like if fits and like is not None else INT32)
-    return Cast(e, e.dtype) if is_index(e) else e
+    return Cast(e, _type_of_index(e, like)) if is_index(e) else e
+
+
+def _type_of_index(e: Expr, like: DType | None) -> DType:
+    """Return the type that the index `e` takes beside a value of type `like`; alone, int32.
+
+    An index adopts any float type, and an integer type of at least 32 bits that can hold it.
+    """
+    if like is not None and like.is_float:
+        return like
+    if like is not None and like.bits >= INT32.bits and _holds(like, e):
+        return like
+    to = INT32 if like is None else promote(INT32, like)
+    if _holds(to, e):
+        return to
+    raise ExprError(
+        f"an index in {low(e)} .. {high(e)} as a value of type {to}",
+        f"{to} holds {to.low} .. {to.high}",
+        f"x.astype('int64'), or x.astype('{to}') if it should wrap",
+    )
+
+
+def _holds(kind: DType, e: Index) -> bool:
+    """Does `kind` hold all values of `e`? An end that is not known counts as a size: it fits."""
+    lo, hi = low(e), high(e)
+    above = lo >= kind.low or (lo == -INF and kind.kind == "int")
+    return above and (hi == INF or hi <= kind.high)
 
 
 def cast_to(x: Any, type_: str) -> Expr:
@@ -158,20 +185,23 @@ def _fits(*operands: Expr | float) -> None:
 
 def index_of_value(e: Expr) -> Index:
     """The integer value `e` as an index, with the tightest range its form shows."""
-    if isinstance(e, Cast) and is_index(e.value) and e.dtype.bits >= INT32.bits:
+    wide = isinstance(e, Cast) and e.dtype.bits >= INT32.bits
+    if wide and is_index(e.value) and _holds(e.dtype, e.value):
         return e.value
     if isinstance(e, Const):
         return int(e.value)
     if isinstance(e, Where | IfThenElse):
         a, b = index_of_value(e.a), index_of_value(e.b)
         return as_index(e, min(low(a), low(b)), max(high(a), high(b)))
+    if e.dtype is UINT64:
+        return index_of_value(Cast(e, INT64))
     return as_index(e, e.dtype.low, e.dtype.high)
 
 
 def unify(a: Any, b: Any) -> tuple[Expr, Expr]:
     """Both operands converted to their common type."""
     a, b = operand(a), operand(b)
-    va = value(a, b.dtype if isinstance(b, Expr) else None)
+    va = value(a, b.dtype if isinstance(b, Expr) else FLOAT32 if isinstance(b, float) else None)
     vb = value(b, va.dtype)
     to = promote(va.dtype, vb.dtype)
     return cast_to(va, to), cast_to(vb, to)

@@ -56,8 +56,12 @@ EXACT: dict[str, Callable[..., Array]] = {
     "exp": np.exp, "exp2": np.exp2, "log": np.log, "log2": np.log2, "log10": np.log10,
     "sinh": np.sinh, "cosh": np.cosh, "tanh": np.tanh, "sigmoid": _sigmoid, "erf": _erf,
     "sin": np.sin, "cos": np.cos, "tan": np.tan, "atan": np.arctan,
+    "asin": np.arcsin, "acos": np.arccos, "log1p": np.log1p,
 }  # fmt: skip
-ULPS = {"log10": 3, "tan": 3.5, "tanh": 3, "sigmoid": 2.5, "atan": 3}  # all others: 2
+ULPS = {  # all others: 2
+    "log10": 3, "tan": 3.5, "tanh": 3, "sigmoid": 2.5, "atan": 3, "asin": 4.5, "acos": 4.5,
+    "log1p": 4,
+}  # fmt: skip
 
 
 def program(formula: Formula, dtype: DType, lanes: int, size: int, inputs: int) -> PrimFunc:
@@ -193,6 +197,37 @@ def test_powers_are_within_two_ulps(dtype: DType, lanes: int) -> None:
         reference = np.power(x.astype(Long), y.astype(Long))
     slack = 0 if WIDE or dtype is FLOAT32 else 1
     assert worst(evaluate(power, dtype, x, y, lanes=lanes), reference) <= 2 + slack
+
+
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
+@pytest.mark.parametrize("name", ["atan2", "hypot", "copysign"])
+@pytest.mark.parametrize("lanes", LANES)
+def test_functions_of_two_numbers_are_a_few_ulps_off_at_most(
+    name: str, dtype: DType, lanes: int
+) -> None:
+    x = sample(dtype)[::4]
+    y = np.random.default_rng(1).permutation(x)
+    y[::3] = x[::3] * y.dtype.type(-0.75)
+    f = {"atan2": np.arctan2, "hypot": np.hypot, "copysign": np.copysign}[name]
+    with np.errstate(all="ignore"):
+        reference = f(x.astype(Long), y.astype(Long))
+    slack = 0 if WIDE or dtype is FLOAT32 else 1
+    assert (
+        worst(evaluate(partial(intrinsic, name), dtype, x, y, lanes=lanes), reference) <= 4 + slack
+    )
+
+
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
+@pytest.mark.parametrize("name", ["atan2", "hypot", "copysign"])
+def test_functions_of_two_special_numbers_give_what_numpy_gives(name: str, dtype: DType) -> None:
+    numbers = np.array([0.0, -0.0, 1.0, -1.0, np.inf, -np.inf, np.nan], dtype.numpy)
+    x, y = (v.reshape(-1) for v in np.meshgrid(numbers, numbers))
+    f = {"atan2": np.arctan2, "hypot": np.hypot, "copysign": np.copysign}[name]
+    expected = f(x.astype(np.float64), y.astype(np.float64)).astype(dtype.numpy)
+    got = evaluate(partial(intrinsic, name), dtype, x, y)
+    special = ~np.isfinite(expected) | (expected == 0)
+    same_bits(got[special], expected[special])
+    np.testing.assert_allclose(got, expected, rtol=np.finfo(dtype.numpy).eps)
 
 
 @pytest.mark.parametrize("dtype", FLOATS, ids=str)

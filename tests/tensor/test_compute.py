@@ -87,7 +87,8 @@ def test_a_shape_that_is_no_shape_is_refused(shape: Any, says: str) -> None:
 def test_an_unknown_dtype_is_refused_with_the_known_ones() -> None:
     assert refusal(lambda: placeholder((8,), "float8")) == (
         "dtype 'float8': there is no such type\n"
-        "  try: one of bool, int8, int16, int32, int64, uint8, float16, float32, float64"
+        "  try: one of bool, int8, int16, int32, int64, uint8, uint16, uint32, uint64, float16, "
+        "float32, float64"
     )
 
 

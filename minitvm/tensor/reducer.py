@@ -1,0 +1,86 @@
+"""How values are folded: the four reducers that every program has, and those of one's own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from minitvm.base import DType
+from minitvm.tir import Binary, BinaryOp, Buffer, Const, Expr, Load, const, rewrite_expr
+
+Values = tuple[Expr, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Reducer:
+    """How values are folded: `combine(old, new)` on tuples of values, from `identity(dtypes)`.
+
+    The order of folding is free, so combine must be associative and commutative.
+    """
+
+    name: str
+    combine: Callable[[Values, Values], Values]
+    identity: Callable[[tuple[DType, ...]], Values]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        if BUILT_IN.get(self.name) is self:
+            return _built_in, (self.name,)
+        return Reducer, (self.name, self.combine, self.identity)
+
+
+def _fold(op: BinaryOp) -> Callable[[Values, Values], Values]:
+    return lambda old, new: (Binary(op, old[0], new[0], old[0].dtype),)
+
+
+SUM = Reducer("sum", _fold("add"), lambda t: (const(0, t[0]),))
+PROD = Reducer("prod", _fold("mul"), lambda t: (const(1, t[0]),))
+MAX = Reducer("max", _fold("max"), lambda t: (Const(t[0].low, t[0]),))
+MIN = Reducer("min", _fold("min"), lambda t: (Const(t[0].high, t[0]),))
+BUILT_IN: dict[str, Reducer] = {r.name: r for r in (SUM, PROD, MAX, MIN)}
+
+
+def _built_in(name: str) -> Reducer:
+    return BUILT_IN[name]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Recorded:
+    """The formulas that a function of a reducer returned for the values `old` and `new`."""
+
+    old: tuple[Buffer, ...]
+    new: tuple[Buffer, ...]
+    results: Values
+
+    def __call__(self, old: Values, new: Values) -> Values:
+        given = dict(zip((*self.old, *self.new), (*old, *new), strict=True))
+
+        def rule(e: Any) -> Any:
+            return given.get(e.buffer, e) if isinstance(e, Load) else e
+
+        return tuple(rewrite_expr(e, rule) for e in self.results)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Start:
+    """The values that folding begins with."""
+
+    values: Values
+
+    def __call__(self, _: tuple[DType, ...]) -> Values:
+        return self.values
+
+
+def recorded(r: Reducer, dtypes: tuple[DType, ...]) -> Reducer:
+    """Return `r` for values of these types as formulas instead of Python functions.
+
+    So it can be pickled, and its functions run once, where the reduction is written.
+    """
+    if BUILT_IN.get(r.name) is r or isinstance(r.combine, _Recorded):
+        return r
+    old = tuple(Buffer(f"x{n}", (), t) for n, t in enumerate(dtypes))
+    new = tuple(Buffer(f"y{n}", (), t) for n, t in enumerate(dtypes))
+    before, after = (tuple(Load(b, (), b.dtype) for b in row) for row in (old, new))
+    return Reducer(
+        r.name, _Recorded(old, new, r.combine(before, after)), _Start(r.identity(dtypes))
+    )
