@@ -30,7 +30,9 @@ from .func import PrimFunc
 from .index import (
     add,
     as_index,
+    coefficient,
     elements,
+    factors,
     floordiv,
     floormod,
     high,
@@ -42,6 +44,7 @@ from .index import (
     minimum,
     mul,
     nonneg,
+    ratio,
     row_strides,
     same,
     split_terms,
@@ -114,6 +117,7 @@ from .nodes import (
     Where,
 )
 from .numeric import BINARY, COMPARE, choose, convert
+from .prove import certain
 from .size import check_depth, check_size
 from .stmt import (
     NOTHING,
@@ -235,11 +239,13 @@ __all__ = [
     "callee",
     "cast_to",
     "ceil",
+    "certain",
     "check_depth",
     "check_size",
     "children",
     "choose",
     "clear_functions",
+    "coefficient",
     "compare",
     "const",
     "convert",
@@ -252,6 +258,7 @@ __all__ = [
     "exp",
     "exp2",
     "extents_of",
+    "factors",
     "first_element",
     "floor",
     "floordiv",
@@ -297,6 +304,7 @@ __all__ = [
     "operand",
     "pointer",
     "power",
+    "ratio",
     "rebuffer",
     "register_func",
     "registered",
