@@ -233,8 +233,10 @@ def _signature(f: PrimFunc) -> dict[str, Json]:
     number: dict[Var, int] = {}
     params = [_parameter(p, f, number) for p in f.params]
     sizes = [_index(v, number) for v in f.sizes]
+    needs = [_index(n, number) for n in f.needs]
     variables = [_variable(v) for v in number]
-    return {"name": f.name, "variables": variables, "params": params, "sizes": sizes}
+    signature = {"name": f.name, "variables": variables, "params": params}
+    return {**signature, "sizes": sizes, "needs": needs}
 
 
 def _parameter(p: Buffer | Var, f: PrimFunc, number: dict[Var, int]) -> Json:
@@ -282,7 +284,8 @@ def _function(header: dict[str, Json]) -> PrimFunc:
     marked = zip(params, header["params"], strict=True)
     outputs = tuple(b for b, p in marked if isinstance(b, Buffer) and p["output"])
     sizes = tuple(_only_variables(_known_index(n, variables) for n in header["sizes"]))
-    return PrimFunc(str(header["name"]), params, NOTHING, outputs, sizes)
+    needs = tuple(_known_index(n, variables) for n in header["needs"])
+    return PrimFunc(str(header["name"]), params, NOTHING, outputs, sizes, needs)
 
 
 def _known_variable(name: str, type_: str, low: int | None, high: int | None) -> Var:

@@ -1,14 +1,19 @@
 """Every read stays inside its tensor: proven when the formula is written.
 
-A read that cannot be proven is refused. A read at an index that comes from data (A[B[i]]) is
-clipped into the tensor, as numpy.take(..., mode="clip") does; of a tensor whose symbolic size turns
-out to be 0 it gives 0. A read of an earlier row, A[t - 1], may turn out to be one of the state of a
-scan: te.scan checks it, and te.create_schedule that there was a scan.
+A read that cannot be proven is refused. Two things are assumed of symbolic sizes. Where a point is
+computed, its axes are not empty. And the tensor that is read is not empty: A[0] of (n,) needs
+n >= 1, the operation says so in `needs`, and a call with n = 0 raises ArgumentError.
+
+A read at an index that comes from data (A[B[i]]) is clipped into the tensor, as
+numpy.take(..., mode="clip") does; of a tensor whose symbolic size turns out to be 0 it gives 0. A
+read of an earlier row, A[t - 1], may turn out to be one of the state of a scan: te.scan checks it,
+and te.create_schedule that there was a scan.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from typing import Any
 
 from minitvm.base import ExprError
@@ -23,6 +28,7 @@ from minitvm.tir import (
     Not,
     add,
     all_of,
+    certain,
     children,
     compare,
     const,
@@ -40,6 +46,7 @@ from minitvm.tir import (
 )
 
 from .tensor import (
+    Axis,
     ComputeOp,
     PlaceholderOp,
     Reduce,
@@ -47,7 +54,6 @@ from .tensor import (
     is_from_data,
     limits,
     loads,
-    parts,
 )
 
 Facts = tuple[Index, ...]  # indices known to be >= 0
@@ -105,9 +111,16 @@ def inside(i: Index, size: Index, facts: Facts) -> bool:
     return nonneg(i, facts) and nonneg(sub(sub(size, i), 1), facts)
 
 
+def _surely_inside(i: Index, size: Index, facts: Facts) -> bool:
+    """Is 0 <= i < size certain, after a search if it must be?"""
+    return certain(i, facts) and certain(sub(sub(size, i), 1), facts)
+
+
 def clip_reads(op: ComputeOp) -> ComputeOp:
     """`op` with data-dependent reads clipped; ExprError if another read may leave its tensor."""
     past: list[Load] = []
+    needs: dict[Index, None] = {}
+    real = _real_shapes(op)
     for e, facts in _reads(op):
         for d, (i, size) in enumerate(zip(e.indices, e.buffer.shape, strict=True)):
             if d == 0 and _is_state(e.buffer):
@@ -116,12 +129,16 @@ def clip_reads(op: ComputeOp) -> ComputeOp:
                 past.append(e)
                 continue
             something = not isinstance(size, int) or size > 0
-            if not (is_from_data(i) and something) and not inside(i, size, facts):
+            if (is_from_data(i) and something) or _surely_inside(i, size, facts + real):
+                continue
+            need = sub(size, 1)
+            if isinstance(size, int) or not _surely_inside(i, size, (*facts, *real, need)):
                 _refuse(op, e, d, i, size)
+            needs[need] = None
     body = op.body
     if any(is_from_data(i) for e in loads(op) for i in e.indices):
         body = tuple(_clip(e) for e in op.body)
-    return ComputeOp(op.name, op.axis, op.reduce_axis, body, op.tag, tuple(past), op.attrs)
+    return replace(op, body=body, past=tuple(past), needs=tuple(needs))
 
 
 def _is_state(b: Buffer) -> bool:
@@ -139,11 +156,31 @@ def _is_past(op: ComputeOp, e: Load) -> bool:
 
 
 def _reads(op: ComputeOp) -> Iterator[tuple[Load, Facts]]:
-    where = op.reduction.where if op.reduction is not None else None
+    """Every load with what is known where it is computed: the loops around it are not empty."""
+    here = _not_empty(op.axis)
+    inner = here + _not_empty(op.reduce_axis)
     for e in limits(op):
-        yield from guarded_loads(e)
-    for e in parts(op):
-        yield from guarded_loads(e, () if where is None or e is where else facts_of(where))
+        yield from guarded_loads(e, here)
+    for e in op.body:
+        if not isinstance(e, Reduce):
+            yield from guarded_loads(e, here)
+            continue
+        for s in e.init:
+            yield from guarded_loads(s, here)
+        yield from guarded_loads(e.where, inner)
+        for s in e.sources:
+            yield from guarded_loads(s, inner + facts_of(e.where))
+
+
+def _not_empty(axes: Iterable[Axis]) -> Facts:
+    """What an iteration says of the sizes: there is one."""
+    return tuple(sub(a.extent, 1) for a in axes if not isinstance(a.extent, int))
+
+
+def _real_shapes(op: ComputeOp) -> Facts:
+    """The symbolic extents of the arrays that `op` reads: none is negative."""
+    arrays = [t for t in op.input_tensors if isinstance(t.op, PlaceholderOp)]
+    return tuple(n for t in arrays for n in t.shape if not isinstance(n, int))
 
 
 def _clip(e: Expr) -> Expr:
@@ -168,8 +205,9 @@ def _clip(e: Expr) -> Expr:
 def _refuse(op: ComputeOp, e: Load, d: int, i: Index, size: Index) -> None:
     lo, hi = low(i), high(i)
     last = text(add(size, -1))
-    fix = f"te.if_then_else(te.all({text(i)} >= 0, {text(i)} <= {last}), {text(e)}, 0)"
-    if isinstance(i, int):
+    sure = f"{text(i)} >= 0, " if isinstance(i, Expr) else ""
+    fix = f"te.if_then_else(te.all({sure}{text(i)} <= {last}), {text(e)}, 0)"
+    if isinstance(i, int) and (isinstance(size, int) or i < 0):
         negative = f"; negative indices do not wrap: {e.buffer.name}.shape[{d}] - 1 is the last"
         fix = f"an index from 0 to {last}{negative if i < 0 else ''}"
     wide = lo != hi and abs(lo) + abs(hi) < 2**62
