@@ -12,7 +12,8 @@ and te.create_schedule that there was a scan.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import operator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -26,6 +27,7 @@ from minitvm.tir import (
     Index,
     Load,
     Not,
+    Where,
     add,
     all_of,
     certain,
@@ -43,6 +45,7 @@ from minitvm.tir import (
     same,
     sub,
     text,
+    walk,
 )
 
 from .tensor import (
@@ -117,9 +120,30 @@ def _surely_inside(i: Index, size: Index, facts: Facts) -> bool:
 
 
 def clip_reads(op: ComputeOp) -> ComputeOp:
-    """`op` with data-dependent reads clipped; ExprError if another read may leave its tensor."""
+    """`op` with data-dependent reads clipped; ExprError if another read may leave its tensor.
+
+    A select with an arm that may read outside becomes lazy: tir.Select(i > 0, A[i - 1], 0.0) reads
+    A[i - 1] only where i > 0, as te.if_then_else does.
+    """
+    past, needs, refused = _unsure(op)
+    lazy = _lazy(op, {id(e) for e in (*past, *needs, *(e for e, _ in refused))})
+    if lazy is not op:
+        return clip_reads(lazy)
+    for e, d in refused:
+        _refuse(op, e, d, e.indices[d], e.buffer.shape[d])
+    body = op.body
+    if any(is_from_data(i) for e in loads(op) for i in e.indices):
+        body = tuple(_clip(e) for e in op.body)
+    wanted = dict.fromkeys(n for sizes in needs.values() for n in sizes)
+    return replace(op, body=body, past=tuple(past), needs=tuple(wanted))
+
+
+def _unsure(op: ComputeOp) -> tuple[list[Load], dict[Load, list[Index]], list[tuple[Load, int]]]:
+    """The reads that are not certainly inside: those of earlier rows, which a scan may allow; those
+    inside if sizes are large enough, with what must be >= 0; the others, with the dimension."""
     past: list[Load] = []
-    needs: dict[Index, None] = {}
+    needs: dict[Load, list[Index]] = {}
+    refused: list[tuple[Load, int]] = []
     real = _real_shapes(op)
     for e, facts in _reads(op):
         for d, (i, size) in enumerate(zip(e.indices, e.buffer.shape, strict=True)):
@@ -133,12 +157,35 @@ def clip_reads(op: ComputeOp) -> ComputeOp:
                 continue
             need = sub(size, 1)
             if isinstance(size, int) or not _surely_inside(i, size, (*facts, *real, need)):
-                _refuse(op, e, d, i, size)
-            needs[need] = None
-    body = op.body
-    if any(is_from_data(i) for e in loads(op) for i in e.indices):
-        body = tuple(_clip(e) for e in op.body)
-    return replace(op, body=body, past=tuple(past), needs=tuple(needs))
+                refused.append((e, d))
+            else:
+                needs.setdefault(e, []).append(need)
+    return past, needs, refused
+
+
+def _lazy(op: ComputeOp, unsure: set[int]) -> ComputeOp:
+    """`op` with each select around one of these reads made lazy; `op` itself if there is none."""
+
+    def rule(n: Any) -> Any:
+        unsafe = isinstance(n, Where) and any(id(m) in unsure for m in (*walk(n.a), *walk(n.b)))
+        return IfThenElse(n.cond, n.a, n.b, n.dtype) if unsafe else n
+
+    if not unsure:
+        return op
+    body = tuple(_mapped(e, rule) for e in op.body)
+    return op if all(map(operator.is_, body, op.body)) else replace(op, body=body)
+
+
+def _mapped(e: Expr, rule: Callable[[Any], Any]) -> Expr:
+    """`e`, or what it folds, rewritten by `rule`; the same object if nothing changed."""
+    if not isinstance(e, Reduce):
+        return rewrite_expr(e, rule)
+    old = (*e.sources, e.where, *e.init)
+    new = tuple(rewrite_expr(s, rule) for s in old)
+    if all(map(operator.is_, new, old)):
+        return e
+    k = len(e.sources)
+    return replace(e, sources=new[:k], where=new[k], init=new[k + 1 :])
 
 
 def _is_state(b: Buffer) -> bool:
@@ -194,12 +241,7 @@ def _clip(e: Expr) -> Expr:
         some = all_of(*(compare("<", 0, size) for i, size in places if is_from_data(i)))
         return if_then_else(some, Load(n.buffer, tuple(clipped), n.dtype), const(0, n.dtype))
 
-    if isinstance(e, Reduce):
-        sources = tuple(rewrite_expr(s, rule) for s in e.sources)
-        init = tuple(rewrite_expr(s, rule) for s in e.init)
-        where = rewrite_expr(e.where, rule)
-        return Reduce(e.reducer, sources, e.axes, where, init, e.value_index, e.dtype)
-    return rewrite_expr(e, rule)
+    return _mapped(e, rule)
 
 
 def _refuse(op: ComputeOp, e: Load, d: int, i: Index, size: Index) -> None:

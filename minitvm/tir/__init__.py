@@ -118,7 +118,7 @@ from .nodes import (
 )
 from .numeric import BINARY, COMPARE, choose, convert
 from .prove import certain
-from .size import check_depth, check_size
+from .size import check_depth, check_size, shallow
 from .stmt import (
     NOTHING,
     Allocate,
@@ -316,6 +316,7 @@ __all__ = [
     "same",
     "select",
     "seq",
+    "shallow",
     "sigmoid",
     "sin",
     "sinh",
