@@ -38,12 +38,11 @@ from minitvm.tir import (
     TRUE,
     AsIndex,
     Expr,
-    FloorDiv,
-    FloorMod,
     Index,
     Load,
     Var,
     add,
+    certain,
     compare,
     floordiv,
     floormod,
@@ -53,14 +52,13 @@ from minitvm.tir import (
     maximum,
     minimum,
     mul,
-    nonneg,
     sub,
     substitute,
     walk,
 )
 
 from .conditions import required
-from .interval import Interval, sweep
+from .interval import Interval, most, sweep
 from .rows import row_axes
 from .scopes import around as around_loops
 from .scopes import check_scope, shared_loops
@@ -332,21 +330,20 @@ def _usable(
         first = max(lo, 0)
         return first, max(first - 1, min(hi, whole[1]))  # nothing, if an empty loop is what reads
     size = add(sub(hi, lo), 1)
-    if any(v in fixed for v in walk(size) if isinstance(v, Var)):
-        most = high(size)
-        if isinstance(most, float):
-            return whole
-        size, hi = most, add(lo, most - 1)
-    if nonneg(sub(size, add(whole[1], 1))):
+    moves = any(v in fixed for v in walk(size) if isinstance(v, Var))
+    widest = most(size, fixed) if moves else size
+    if widest is None or certain(sub(widest, add(whole[1], 1))):
         return whole  # not smaller than the whole dimension
+    if moves:
+        if not isinstance(widest, int) and low(lo) >= 0:
+            widest = minimum(widest, add(whole[1], 1))
+        size, hi = widest, add(lo, sub(widest, 1))
     return lo, hi if low(size) >= 0 else add(lo, sub(maximum(0, size), 1))
 
 
 def _unknown(n: object, loose: set[Var]) -> bool:
-    """Has `n` no value outside the loops: one of their variables, or a division by a size of 0?"""
-    if isinstance(n, Var):
-        return n in loose
-    return isinstance(n, FloorDiv | FloorMod) and not isinstance(n.b, int)
+    """Has `n` no value outside the loops, being one of their variables?"""
+    return isinstance(n, Var) and n in loose
 
 
 # --- extents down, values up ---------------------------------------------------------------------

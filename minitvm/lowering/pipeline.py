@@ -9,10 +9,11 @@ from typing import TypeAlias
 
 from minitvm.base import CHECK, ArgumentError, LoweringError, debug, debug_level
 from minitvm.schedule import State
-from minitvm.tensor import PlaceholderOp, Tensor, states_of, tensor_of
+from minitvm.tensor import ComputeOp, PlaceholderOp, Tensor, states_of, tensor_of
 from minitvm.tir import (
     Buffer,
     For,
+    Index,
     Level,
     PrimFunc,
     Stmt,
@@ -151,7 +152,7 @@ def _loops(state: State, args: tuple[Tensor | Var, ...], name: str) -> PrimFunc:
     params = tuple(given[table[a]] if isinstance(a, Tensor) else a for a in args)
     outputs = tuple(b for t, b in given.items() if not isinstance(t.op, PlaceholderOp))
     sizes = _sizes(params)
-    func = PrimFunc(name, params, nest(program), outputs, sizes)
+    func = PrimFunc(name, params, nest(program), outputs, sizes, _needs(state))
     _check_indices(func)
     check_threads(func.body)
     return func
@@ -239,6 +240,12 @@ def _sizes(params: tuple[Buffer | Var, ...]) -> tuple[Var, ...]:
     """The symbolic sizes that a call learns from the shapes of its arguments."""
     found = [n for p in params if isinstance(p, Buffer) for n in p.shape if isinstance(n, Var)]
     return tuple(v for v in dict.fromkeys(found) if not any(v is p for p in params))
+
+
+def _needs(state: State) -> tuple[Index, ...]:
+    """What a call must bring so that every read stays in its tensor."""
+    ops = [s.origin for s in state.stages]
+    return tuple(dict.fromkeys(n for op in ops if isinstance(op, ComputeOp) for n in op.needs))
 
 
 def _check_indices(func: PrimFunc) -> None:

@@ -237,12 +237,14 @@ def _signature(f: PrimFunc) -> dict[str, Json]:
     params = [_parameter(p, f, number) for p in f.params]
     sizes = [_index(v, number) for v in f.sizes]
     temporaries = [_parameter(b, f, number) for b in symbolic_buffers(f)]
+    needs = [_index(n, number) for n in f.needs]
     variables = [_variable(v) for v in number]
     return {
         "name": f.name,
         "variables": variables,
         "params": params,
         "sizes": sizes,
+        "needs": needs,
         "temporaries": temporaries,
     }
 
@@ -292,10 +294,11 @@ def _function(header: dict[str, Json]) -> PrimFunc:
     marked = zip(params, header["params"], strict=True)
     outputs = tuple(b for b, p in marked if isinstance(b, Buffer) and p["output"])
     sizes = tuple(_only_variables(_known_index(n, variables) for n in header["sizes"]))
+    needs = tuple(_known_index(n, variables) for n in header["needs"])
     body: Stmt = NOTHING
     for b in header["temporaries"]:
         body = Allocate(_known_buffer(b, variables), body)
-    return PrimFunc(str(header["name"]), params, body, outputs, sizes)
+    return PrimFunc(str(header["name"]), params, body, outputs, sizes, needs)
 
 
 def _known_variable(name: str, type_: str, low: int | None, high: int | None) -> Var:

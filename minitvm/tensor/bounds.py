@@ -1,14 +1,20 @@
 """Every read stays inside its tensor: proven when the formula is written.
 
-A read that cannot be proven is refused. A read at an index that comes from data (A[B[i]]) is
-clipped into the tensor, as numpy.take(..., mode="clip") does; of a tensor whose symbolic size turns
-out to be 0 it gives 0. A read of an earlier row, A[t - 1], may turn out to be one of the state of a
-scan: te.scan checks it, and te.create_schedule that there was a scan.
+A read that cannot be proven is refused. Two things are assumed of symbolic sizes. Where a point is
+computed, its axes are not empty. And the tensor that is read is not empty: A[0] of (n,) needs
+n >= 1, the operation says so in `needs`, and a call with n = 0 raises ArgumentError.
+
+A read at an index that comes from data (A[B[i]]) is clipped into the tensor, as
+numpy.take(..., mode="clip") does; of a tensor whose symbolic size turns out to be 0 it gives 0. A
+read of an earlier row, A[t - 1], may turn out to be one of the state of a scan: te.scan checks it,
+and te.create_schedule that there was a scan.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import operator
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from typing import Any
 
 from minitvm.base import ExprError
@@ -21,8 +27,10 @@ from minitvm.tir import (
     Index,
     Load,
     Not,
+    Where,
     add,
     all_of,
+    certain,
     children,
     compare,
     const,
@@ -37,9 +45,11 @@ from minitvm.tir import (
     same,
     sub,
     text,
+    walk,
 )
 
 from .tensor import (
+    Axis,
     ComputeOp,
     PlaceholderOp,
     Reduce,
@@ -47,7 +57,6 @@ from .tensor import (
     is_from_data,
     limits,
     loads,
-    parts,
 )
 
 Facts = tuple[Index, ...]  # indices known to be >= 0
@@ -105,9 +114,37 @@ def inside(i: Index, size: Index, facts: Facts) -> bool:
     return nonneg(i, facts) and nonneg(sub(sub(size, i), 1), facts)
 
 
+def _surely_inside(i: Index, size: Index, facts: Facts) -> bool:
+    """Is 0 <= i < size certain, after a search if it must be?"""
+    return certain(i, facts) and certain(sub(sub(size, i), 1), facts)
+
+
 def clip_reads(op: ComputeOp) -> ComputeOp:
-    """`op` with data-dependent reads clipped; ExprError if another read may leave its tensor."""
+    """`op` with data-dependent reads clipped; ExprError if another read may leave its tensor.
+
+    A select with an arm that may read outside becomes lazy: tir.Select(i > 0, A[i - 1], 0.0) reads
+    A[i - 1] only where i > 0, as te.if_then_else does.
+    """
+    past, needs, refused = _unsure(op)
+    lazy = _lazy(op, {id(e) for e in (*past, *needs, *(e for e, _ in refused))})
+    if lazy is not op:
+        return clip_reads(lazy)
+    for e, d in refused:
+        _refuse(op, e, d, e.indices[d], e.buffer.shape[d])
+    body = op.body
+    if any(is_from_data(i) for e in loads(op) for i in e.indices):
+        body = tuple(_clip(e) for e in op.body)
+    wanted = dict.fromkeys(n for sizes in needs.values() for n in sizes)
+    return replace(op, body=body, past=tuple(past), needs=tuple(wanted))
+
+
+def _unsure(op: ComputeOp) -> tuple[list[Load], dict[Load, list[Index]], list[tuple[Load, int]]]:
+    """The reads that are not certainly inside: those of earlier rows, which a scan may allow; those
+    inside if sizes are large enough, with what must be >= 0; the others, with the dimension."""
     past: list[Load] = []
+    needs: dict[Load, list[Index]] = {}
+    refused: list[tuple[Load, int]] = []
+    real = _real_shapes(op)
     for e, facts in _reads(op):
         for d, (i, size) in enumerate(zip(e.indices, e.buffer.shape, strict=True)):
             if d == 0 and _is_state(e.buffer):
@@ -116,12 +153,39 @@ def clip_reads(op: ComputeOp) -> ComputeOp:
                 past.append(e)
                 continue
             something = not isinstance(size, int) or size > 0
-            if not (is_from_data(i) and something) and not inside(i, size, facts):
-                _refuse(op, e, d, i, size)
-    body = op.body
-    if any(is_from_data(i) for e in loads(op) for i in e.indices):
-        body = tuple(_clip(e) for e in op.body)
-    return ComputeOp(op.name, op.axis, op.reduce_axis, body, op.tag, tuple(past), op.attrs)
+            if (is_from_data(i) and something) or _surely_inside(i, size, facts + real):
+                continue
+            need = sub(size, 1)
+            if isinstance(size, int) or not _surely_inside(i, size, (*facts, *real, need)):
+                refused.append((e, d))
+            else:
+                needs.setdefault(e, []).append(need)
+    return past, needs, refused
+
+
+def _lazy(op: ComputeOp, unsure: set[int]) -> ComputeOp:
+    """`op` with each select around one of these reads made lazy; `op` itself if there is none."""
+
+    def rule(n: Any) -> Any:
+        unsafe = isinstance(n, Where) and any(id(m) in unsure for m in (*walk(n.a), *walk(n.b)))
+        return IfThenElse(n.cond, n.a, n.b, n.dtype) if unsafe else n
+
+    if not unsure:
+        return op
+    body = tuple(_mapped(e, rule) for e in op.body)
+    return op if all(map(operator.is_, body, op.body)) else replace(op, body=body)
+
+
+def _mapped(e: Expr, rule: Callable[[Any], Any]) -> Expr:
+    """`e`, or what it folds, rewritten by `rule`; the same object if nothing changed."""
+    if not isinstance(e, Reduce):
+        return rewrite_expr(e, rule)
+    old = (*e.sources, e.where, *e.init)
+    new = tuple(rewrite_expr(s, rule) for s in old)
+    if all(map(operator.is_, new, old)):
+        return e
+    k = len(e.sources)
+    return replace(e, sources=new[:k], where=new[k], init=new[k + 1 :])
 
 
 def _is_state(b: Buffer) -> bool:
@@ -139,11 +203,31 @@ def _is_past(op: ComputeOp, e: Load) -> bool:
 
 
 def _reads(op: ComputeOp) -> Iterator[tuple[Load, Facts]]:
-    where = op.reduction.where if op.reduction is not None else None
+    """Every load with what is known where it is computed: the loops around it are not empty."""
+    here = _not_empty(op.axis)
+    inner = here + _not_empty(op.reduce_axis)
     for e in limits(op):
-        yield from guarded_loads(e)
-    for e in parts(op):
-        yield from guarded_loads(e, () if where is None or e is where else facts_of(where))
+        yield from guarded_loads(e, here)
+    for e in op.body:
+        if not isinstance(e, Reduce):
+            yield from guarded_loads(e, here)
+            continue
+        for s in e.init:
+            yield from guarded_loads(s, here)
+        yield from guarded_loads(e.where, inner)
+        for s in e.sources:
+            yield from guarded_loads(s, inner + facts_of(e.where))
+
+
+def _not_empty(axes: Iterable[Axis]) -> Facts:
+    """What an iteration says of the sizes: there is one."""
+    return tuple(sub(a.extent, 1) for a in axes if not isinstance(a.extent, int))
+
+
+def _real_shapes(op: ComputeOp) -> Facts:
+    """The symbolic extents of the arrays that `op` reads: none is negative."""
+    arrays = [t for t in op.input_tensors if isinstance(t.op, PlaceholderOp)]
+    return tuple(n for t in arrays for n in t.shape if not isinstance(n, int))
 
 
 def _clip(e: Expr) -> Expr:
@@ -157,19 +241,15 @@ def _clip(e: Expr) -> Expr:
         some = all_of(*(compare("<", 0, size) for i, size in places if is_from_data(i)))
         return if_then_else(some, Load(n.buffer, tuple(clipped), n.dtype), const(0, n.dtype))
 
-    if isinstance(e, Reduce):
-        sources = tuple(rewrite_expr(s, rule) for s in e.sources)
-        init = tuple(rewrite_expr(s, rule) for s in e.init)
-        where = rewrite_expr(e.where, rule)
-        return Reduce(e.reducer, sources, e.axes, where, init, e.value_index, e.dtype)
-    return rewrite_expr(e, rule)
+    return _mapped(e, rule)
 
 
 def _refuse(op: ComputeOp, e: Load, d: int, i: Index, size: Index) -> None:
     lo, hi = low(i), high(i)
     last = text(add(size, -1))
-    fix = f"te.if_then_else(te.all({text(i)} >= 0, {text(i)} <= {last}), {text(e)}, 0)"
-    if isinstance(i, int):
+    sure = f"{text(i)} >= 0, " if isinstance(i, Expr) else ""
+    fix = f"te.if_then_else(te.all({sure}{text(i)} <= {last}), {text(e)}, 0)"
+    if isinstance(i, int) and (isinstance(size, int) or i < 0):
         negative = f"; negative indices do not wrap: {e.buffer.name}.shape[{d}] - 1 is the last"
         fix = f"an index from 0 to {last}{negative if i < 0 else ''}"
     wide = lo != hi and abs(lo) + abs(hi) < 2**62

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import reprlib
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any, cast
 
 from minitvm.base import BOOL, DType, ExprError, as_tuple, dtype
@@ -25,6 +26,7 @@ from minitvm.tir import (
     largest_sum,
     operand,
     overflows,
+    shallow,
     sub,
     text,
     value,
@@ -204,10 +206,10 @@ def _argument_names(f: Callable[..., Any], count: int, name: str) -> list[str]:
 
 def _body(e: Any, name: str) -> Expr:
     if isinstance(e, Reduce):
-        return e
+        return replace(e, sources=tuple(map(shallow, e.sources)), where=shallow(e.where))
     if e is None:
         raise ExprError(f"compute {name}", "the formula returns nothing", "return an expression")
-    return value(operand(e))
+    return shallow(value(operand(e)))
 
 
 def _reduce_axes(body: tuple[Expr, ...], name: str) -> tuple[Axis, ...]:

@@ -125,6 +125,13 @@ def _compute(op: Operation, here: Grid) -> None:
     if isinstance(op, ScanOp):
         _scan(op, here)
         return
+    for need in op.needs:
+        if int(here.index(need)) < 0:
+            raise ArgumentError(
+                f"compute {op.name}: {text(need + 1)} = {int(here.index(need)) + 1}",
+                "it reads elements that are not there",
+                "arrays that are not empty",
+            )
     shape = tuple(int(here.index(n)) for n in op.shape)
     for i, v in enumerate(_values(op, here, [np.arange(n) for n in shape])):
         here.arrays[tensor_of(op, i)] = v

@@ -135,6 +135,7 @@ class ComputeOp:
 
     shape is the extents of axis: one dimension an axis. dtypes: one for each output.
     past: reads of rows before its own, A[t - 1], that are right only if A is the state of a scan.
+    needs: what its reads need of sizes, each index >= 0; A[0] of (n,) needs n - 1. Calls check it.
     attrs: remarks for those who schedule it, such as {"layout_free_placeholders": [B]}.
     """
 
@@ -145,6 +146,7 @@ class ComputeOp:
     tag: str = ""
     past: tuple[Load, ...] = ()
     attrs: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    needs: tuple[Index, ...] = ()
 
     @property
     def shape(self) -> tuple[Index, ...]:

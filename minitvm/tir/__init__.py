@@ -38,7 +38,9 @@ from .func import PrimFunc
 from .index import (
     add,
     as_index,
+    coefficient,
     elements,
+    factors,
     floordiv,
     floormod,
     high,
@@ -50,6 +52,7 @@ from .index import (
     minimum,
     mul,
     nonneg,
+    ratio,
     row_strides,
     same,
     split_terms,
@@ -135,7 +138,8 @@ from .nodes import (
     Where,
 )
 from .numeric import BINARY, COMPARE, choose, convert
-from .size import check_depth, check_size
+from .prove import certain
+from .size import check_depth, check_size, shallow
 from .stmt import (
     NOTHING,
     Allocate,
@@ -266,6 +270,7 @@ __all__ = [
     "callee",
     "cast_to",
     "ceil",
+    "certain",
     "check_buffers",
     "check_depth",
     "check_size",
@@ -273,6 +278,7 @@ __all__ = [
     "children",
     "choose",
     "clear_functions",
+    "coefficient",
     "compare",
     "const",
     "convert",
@@ -286,6 +292,7 @@ __all__ = [
     "exp",
     "exp2",
     "extents_of",
+    "factors",
     "first_element",
     "floor",
     "floordiv",
@@ -336,6 +343,7 @@ __all__ = [
     "overflows",
     "pointer",
     "power",
+    "ratio",
     "rebuffer",
     "register_func",
     "registered",
@@ -347,6 +355,7 @@ __all__ = [
     "same",
     "select",
     "seq",
+    "shallow",
     "sigmoid",
     "sin",
     "sinh",

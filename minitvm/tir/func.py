@@ -5,7 +5,8 @@ from dataclasses import field
 
 from minitvm.base import node
 
-from .nodes import Buffer, Var
+from .index import add
+from .nodes import Buffer, Index, Var
 from .stmt import Stmt
 from .text import Printer
 
@@ -15,7 +16,8 @@ class PrimFunc:
     """A loop program with its parameters: buffers (passed by address) and scalar variables.
 
     `outputs` are the parameters it writes; the others are only read. `sizes` are the symbolic
-    sizes that appear in the shapes of the parameters. `machine` is the accelerator it was lowered
+    sizes that appear in the shapes of the parameters; a call checks that each of `needs` is >= 0.
+    `machine` is the accelerator it was lowered
     for, a Config; None for a CPU.
     """
 
@@ -24,11 +26,14 @@ class PrimFunc:
     body: Stmt
     outputs: tuple[Buffer, ...] = field(default=())
     sizes: tuple[Var, ...] = field(default=())
+    needs: tuple[Index, ...] = field(default=())
     machine: object = field(default=None)
 
     def lines(self, p: Printer) -> Iterator[str]:
         """The lines of the function as `p` prints them."""
         yield f"def {self.name}({', '.join(p.parameter(x) for x in self.params)}):"
+        for n in self.needs:
+            yield f"  assert {p.expr(add(n, 1))} >= 1"
         yield from p.lines(self.body, 1)
 
     def printer(self) -> Printer:

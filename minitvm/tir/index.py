@@ -148,15 +148,21 @@ def linear(terms: Iterable[tuple[Atom, int]], const: int = 0) -> Index:
 
 
 def _join_div_mod(merged: dict[Atom, int]) -> int:
-    """Replace (x // b)*b*k + (x % b)*k by x*k wherever both are present; returns x*k's constant."""
+    """Replace (y // b)*b*k + (y % b)*k by y*k wherever both are present; returns y*k's constant.
+
+    The quotient of a quotient counts: x//6*6 + x//3%2*3  ->  x//3*3, since x//6 is (x//3)//2.
+    """
     for m in [a for a in merged if type(a) is FloorMod]:
         k, b = merged[m], m.b
         if k == 0 or not isinstance(b, int):
             continue
         for d in [a for a in merged if type(a) is FloorDiv]:
-            if merged[d] == k * b and same(d.b, b) and floormod(d.a, b) is m:
+            if merged[d] != k * b or not isinstance(d.b, int) or d.b % b:
+                continue
+            y = floordiv(d.a, d.b // b)
+            if floormod(y, b) is m:
                 del merged[d], merged[m]
-                terms, const = split_terms(d.a)
+                terms, const = split_terms(y)
                 for a, c in terms:
                     merged[a] = merged.get(a, 0) + c * k
                 return const * k + _join_div_mod(merged)
@@ -210,9 +216,38 @@ def _times(a: Bound, b: Bound) -> Bound:
     return 0 if a == 0 or b == 0 else a * b
 
 
-def _factors(a: Index) -> tuple[Index, ...]:
+def factors(a: Atom) -> tuple[Atom, ...]:
     """What is multiplied in `a`: n*m*p -> (n, m, p), with repeats."""
-    return (*_factors(a.a), *_factors(a.b)) if type(a) is Product else (a,)
+    return (*factors(a.a), *factors(a.b)) if type(a) is Product else (a,)
+
+
+def coefficient(e: Index, a: Atom) -> tuple[Index, Index] | None:
+    """(p, r) with e = p*a + r, where `a` is multiplied; None if it is so with itself.
+
+    n*m - i*m - j, i  ->  (-m, n*m - j)
+    """
+    p: Index = 0
+    rest: list[tuple[Atom, int]] = []
+    terms, const = split_terms(e)
+    for x, c in terms:
+        others = [f for f in factors(x) if f is not a]
+        times = len(factors(x)) - len(others)
+        if times > 1:
+            return None
+        if times:
+            p = add(p, functools.reduce(mul, others, c))
+        else:
+            rest.append((x, c))
+    return p, linear(rest, const)
+
+
+def ratio(p: Index, b: Index) -> int:
+    """k with p = k*b, if there is a constant one that is not 0; else 0."""
+    if isinstance(b, int) or isinstance(p, int):
+        return 0
+    a, c = split_terms(b)[0][0]
+    k = dict(split_terms(p)[0]).get(a, 0) // c
+    return k if same(p, mul(b, k)) else 0
 
 
 def _product(a: Atom, b: Atom) -> Atom:
@@ -220,7 +255,7 @@ def _product(a: Atom, b: Atom) -> Atom:
     if type(b) is Product:
         return _product(_product(a, b.a), b.b)  # left-nested: b.b is no product
     ends = [_times(x, y) for x in (a.low, a.high) for y in (b.low, b.high)]
-    key = tuple(sorted(map(id, (*_factors(a), b))))
+    key = tuple(sorted(map(id, (*factors(a), b))))
     return _intern(Product, key, a, b, min(ends), max(ends))
 
 
@@ -326,10 +361,10 @@ def _floordiv_symbolic(a: Index, b: Expr) -> Index:
     return add(quotient, _intern(FloorDiv, (_key(rest), _key(divisor)), rest, divisor, lo, hi))
 
 
-def _cancel(x: Index, b: Index) -> Index | None:
+def _cancel(x: Atom, b: Expr) -> Index | None:
     """x / b where all factors of b are among those of x: n*m*p, m -> n*p; else None."""
-    left = list(_factors(x))
-    for f in _factors(b):
+    left = list(factors(x))
+    for f in factors(b) if type(b) is Product else (b,):
         at = [d for d, g in enumerate(left) if g is f]
         if not at:
             return None

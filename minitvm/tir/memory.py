@@ -12,10 +12,10 @@ import numpy as np
 from minitvm.base import ArgumentError, DType, VerifyError
 
 from .func import PrimFunc
-from .index import row_strides
+from .index import add, row_strides
 from .nodes import Buffer, Index, Var
 from .text import text
-from .walk import substitute
+from .walk import substitute, variables
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
@@ -83,10 +83,24 @@ def sizes_of(f: PrimFunc, args: tuple[Any, ...]) -> dict[Var, int]:
     for v in f.sizes:
         if v not in values:
             raise ArgumentError(f"{f.name}: size {v.name}", "is not an extent of any argument")
+    for need in f.needs:
+        _check_need(f, need, values)
     for v, n in values.items():
         if not v.low <= n <= v.high:
             raise ArgumentError(f"{f.name}: {v.name} = {n}", f"is not in {v.low} .. {v.high}")
     return values
+
+
+def _check_need(f: PrimFunc, need: Index, values: Mapping[Var, int]) -> None:
+    """ArgumentError if `need` is negative: a read that the program makes would leave its tensor."""
+    found = substitute(need, values)
+    if not isinstance(found, int) or found < 0:
+        given = ", ".join(f"{v.name} = {values.get(v, '?')}" for v in variables(need))
+        raise ArgumentError(
+            f"{f.name}: {given}",
+            f"the program needs {text(add(need, 1))} >= 1: it reads elements that are not there",
+            "arrays that are not empty",
+        )
 
 
 def _facts(f: PrimFunc, p: Buffer | Var, arg: Any) -> Iterator[tuple[str, Index, int]]:

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from minitvm.base import ExprError
+from typing import Any
 
-from .nodes import Expr
-from .walk import Node, children
+from minitvm.base import DType, ExprError
+
+from .nodes import Binary, BinaryOp, Expr
+from .walk import Node, children, map_inside
+
+CHAINS = ("add", "sub", "mul", "and", "or")  # that may be grouped
 
 DEEPEST = 150  # nested operations; parsers and recursion limits allow little more
+GROUP = 64  # terms that are summed from left to right in one go, where there are too many
 LARGEST = 20_000  # operations, those of shared parts counted each time they occur
 FOLD = "te.sum(..., axis=k) with k = te.reduce_axis((0, K)) instead of a loop in Python"
 
@@ -30,6 +35,50 @@ def measure(e: Node) -> tuple[int, int]:
         parts = [known[id(c)] for c in inside]
         known[id(n)] = 1 + max((d for d, _ in parts), default=-1), 1 + sum(s for _, s in parts)
     return known[id(e)]
+
+
+def shallow(e: Expr) -> Expr:
+    """Sum up the terms of long sums in groups, so that `e` is not nested too deeply.
+
+    a1 + a2 + ... + a169 nests 168 operations; (a1 + ... + a64) + (a65 + ... + a128) + (...) nests
+    65. Products, `and` and `or` likewise. An expression that is not too deep stays as it is.
+    """
+    depth, size = measure(e)
+    return _grouped(e, 0) if depth > DEEPEST and size <= LARGEST else e
+
+
+def _grouped(e: Any, depth: int) -> Any:
+    if depth > DEEPEST // 2:  # too deep for other reasons: check_size says so
+        return e
+    if not isinstance(e, Binary) or e.op not in CHAINS:
+        return map_inside(e, lambda x: _grouped(x, depth + 1))
+    op = "add" if e.op == "sub" else e.op
+    terms = [(sign, _grouped(x, depth + 1)) for sign, x in _terms(e, op)]
+    while len(terms) > 1:
+        groups = [terms[k : k + GROUP] for k in range(0, len(terms), GROUP)]
+        terms = [(g[0][0], _folded(g, op, e.dtype)) for g in groups]
+    return terms[0][1]
+
+
+def _terms(e: Expr, op: str) -> list[tuple[bool, Expr]]:
+    """What is added or subtracted in `e`, from left to right: a - b + c -> +a, -b, +c."""
+    found: list[tuple[bool, Expr]] = []
+    waiting = [(True, e)]
+    while waiting:
+        plus, x = waiting.pop()
+        if isinstance(x, Binary) and (x.op == op or (x.op, op) == ("sub", "add")):
+            waiting += [(plus == (x.op != "sub"), x.b), (plus, x.a)]
+        else:
+            found.append((plus, x))
+    return found
+
+
+def _folded(terms: list[tuple[bool, Expr]], op: BinaryOp, type_: DType) -> Expr:
+    """The terms folded from left to right, as seen from the sign of the first: -a + b -> a - b."""
+    plus, total = terms[0]
+    for sign, x in terms[1:]:
+        total = Binary(op if sign == plus else "sub", total, x, type_)
+    return total
 
 
 def check_depth(n: Node, what: str) -> None:

@@ -252,6 +252,19 @@ def rewrite_expr(e: Any, rule: Rule) -> Any:
     return _Rewriter(rule)(e)
 
 
+class _Direct(_Rewriter):
+    """Applies the rule to what is directly inside, and no deeper."""
+
+    def __call__(self, e: Index) -> Any:
+        return e if isinstance(e, int) else self.rule(e)
+
+
+def map_inside(e: Expr, rule: Rule) -> Any:
+    """`e` with `rule` applied to each expression directly inside; the result is folded."""
+    build = _REBUILD.get(type(e))
+    return e if build is None else build(e, _Direct(rule))
+
+
 # --- rewriting statements ------------------------------------------------------------------------
 
 StmtRule: TypeAlias = Callable[[Stmt], Stmt]

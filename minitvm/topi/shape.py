@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import math
+import functools
 from collections.abc import Sequence
 from typing import Any
 
 from minitvm import te
 from minitvm.base import ExprError, as_tuple
 from minitvm.te import Tensor
-from minitvm.tir import Index, add, same, text
+from minitvm.tir import Expr, Index, add, mul, same, text
 
 from .operands import check_tensor, integers, on_tensors
 
@@ -67,29 +67,32 @@ def pad(
 
 
 @on_tensors
-def reshape(x: Tensor, shape: Sequence[int]) -> Tensor:
-    """The elements of x, in their order, in another shape of as many elements."""
-    shape = integers("topi.reshape: shape", shape)
-    sizes = [n for n in x.shape if isinstance(n, int)]
-    if len(sizes) < x.ndim or math.prod(sizes) != math.prod(shape):
+def reshape(x: Tensor, shape: Sequence[int | Expr]) -> Tensor:
+    """The elements of x, in their order, in another shape of as many elements.
+
+    Sizes may be symbolic: (n, m) becomes (n*m,).
+    """
+    what = "topi.reshape: shape"
+    sizes = [n if isinstance(n, Expr) else integers(what, (n,))[0] for n in as_tuple(shape)]
+    if not same(functools.reduce(mul, x.shape, 1), functools.reduce(mul, sizes, 1)):
         raise ExprError(
-            f"topi.reshape of {x.name} to {list(shape)}",
+            f"topi.reshape of {x.name} to [{', '.join(text(n) for n in sizes)}]",
             f"it has the shape [{', '.join(text(n) for n in x.shape)}]",
         )
 
     def body(*i: Any) -> Any:
-        if 0 in sizes:  # no element is ever read
+        if any(isinstance(n, int) and n == 0 for n in x.shape):  # no element is ever read
             return te.const(0, x.dtype)
         flat: Any = 0
-        for at, n in zip(i, shape, strict=True):
+        for at, n in zip(i, sizes, strict=True):
             flat = flat * n + at
         places: list[Any] = []
-        for n in reversed(sizes):
+        for n in reversed(x.shape[1:]):
             places.insert(0, flat % n)
             flat = flat // n
-        return x(*places)
+        return x(*[flat, *places][: x.ndim])
 
-    return te.compute(shape, body, name="T_reshape", tag=INJECTIVE)
+    return te.compute(sizes, body, name="T_reshape", tag=INJECTIVE)
 
 
 def concatenate(tensors: Sequence[Tensor], axis: int = 0) -> Tensor:

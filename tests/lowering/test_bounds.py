@@ -240,6 +240,50 @@ def test_parts_of_a_fused_loop_across_rows_need_the_rows_they_cross() -> None:
     assert slack(s, "B") > 0
 
 
+def fused(shape: tuple[Any, Any], factor: int) -> te.Schedule:
+    """B computed at the outer part of C's two loops, fused and split by `factor`."""
+    s, B, C = grid(shape)
+    outer, _ = s[C].split(s[C].fuse(*C.op.axis), factor)
+    s[B].compute_at(s[C], outer)
+    return s
+
+
+@pytest.mark.parametrize(
+    ("shape", "factor", "rows"),
+    [((12, 6), 10, 3), ((12, 6), 9, 2), ((12, 6), 8, 2), ((12, 6), 5, 2), ((12, 7), 10, 3)],
+)
+def test_parts_across_rows_need_no_more_rows_than_one_part_crosses(
+    shape: tuple[int, int], factor: int, rows: int
+) -> None:
+    s = fused(shape, factor)
+    d = infer(normalize(s.state))["B"]
+    assert list(d.extents.values())[:2] == [rows, shape[1]]
+    slack(s, "B")  # nothing is missing
+
+
+def test_parts_of_a_fused_loop_over_symbolic_rows_need_the_rows_they_cross() -> None:
+    n, m = te.size_var("n"), te.size_var("m")
+    assert region(fused((n, m), 30), "B") == [
+        "i_j_fused_outer*30 // max(m, 1) .. "
+        "i_j_fused_outer*30 // max(m, 1) + min(28 // max(m, 1) + 2, n) - 1",
+        "0 .. m - 1",
+    ]
+
+
+def test_a_clamped_index_needs_as_much_as_one_that_is_not() -> None:
+    A = te.placeholder((64,), name="A")
+    B = te.compute((64,), lambda i: A[i] + 1.0, name="B")
+    C = te.compute(
+        (64,),
+        lambda i: B[te.max(te.min(i - 1, 63), 0)] + B[te.max(te.min(i + 1, 63), 0)],
+        name="C",
+    )
+    s = te.create_schedule(C.op)
+    outer, _ = s[C].split(C.op.axis[0], 4)
+    s[B].compute_at(s[C], outer)
+    assert next(iter(infer(normalize(s.state))["B"].extents.values())) == 6
+
+
 def test_stages_attached_in_each_other_see_all_loops_around() -> None:
     A = te.placeholder((18,), name="A")
     B = te.compute((18,), lambda i: A[i] + 1.0, name="B")

@@ -1,0 +1,175 @@
+"""Proofs about symbolic indices: is e >= 0 for all values that its variables take?
+
+`nonneg` answers from intervals, at once; `certain` searches. It eliminates one part of e after
+another, each time by a sufficient condition without it, until intervals decide:
+
+    n - 1 - i//4 >= 0       <=   4*n - 1 - i >= 0      what is divided in place of the quotient
+                            <=   0 >= 0                4*n - 1, where i ends, in place of i
+    n*m - 1 - i*m - j >= 0  <=   n*m - m - i*m >= 0    j ends at m - 1
+                            <=   0 >= 0                i ends at n - 1, and m >= 0
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from .index import (
+    add,
+    coefficient,
+    factors,
+    low,
+    mul,
+    nonneg,
+    ratio,
+    split_terms,
+    sub,
+)
+from .nodes import INF, Atom, Expr, Extremum, FloorDiv, FloorMod, Index, Product, Var
+from .walk import substitute
+
+Goals = tuple[Index, ...]  # indices that must all be >= 0
+MOST_STEPS = 300  # of one search; a proof that is found takes about ten
+
+
+def certain(e: Index, facts: Iterable[Index] = ()) -> bool:
+    """Is e >= 0 certain, given that every index in `facts` is >= 0? A False may be a "perhaps"."""
+    facts = tuple(facts)
+    return nonneg(e, facts) or _Search(e, facts).succeeds()
+
+
+def _least_of(f: Index) -> tuple[Atom, int] | None:
+    """(a, least) where f >= 0 says that one atom is at least a constant: n*2 - 3, n >= 2"""
+    terms, const = split_terms(f)
+    if len(terms) != 1 or terms[0][1] < 0:
+        return None
+    a, c = terms[0]
+    return a, -(const // c)
+
+
+def _consequences(facts: Goals) -> Goals:
+    """`facts`, and what follows for the parts of quotients, products and minima."""
+    known = dict.fromkeys(facts)
+    natural: set[Atom] = set()  # atoms that are >= 0
+    for _ in range(3):  # nested parts
+        for f in tuple(known):
+            found = _least_of(f)
+            if found is None:
+                continue
+            a, least = found
+            if least >= 0 or low(a) >= 0:
+                natural.add(a)
+            match a:
+                case FloorDiv(x, b):  # x // b >= 2  ->  x >= 2*b
+                    known[sub(x, mul(b, least))] = None
+                case Extremum("min", x, y):
+                    known |= {sub(x, least): None, sub(y, least): None}
+                case Product() if least >= 1:
+                    parts = factors(a)
+                    if sum(low(x) < 0 and x not in natural for x in parts) <= 1:
+                        known |= {sub(x, 1): None for x in parts}
+                case _:
+                    pass
+    return tuple(known)
+
+
+class _Search:
+    """One proof: the goal and the facts, in terms of sizes that begin at 0."""
+
+    def __init__(self, goal: Index, facts: Goals) -> None:
+        known = _consequences(facts)
+        least: dict[Var, int] = {}
+        for found in map(_least_of, known):
+            if found is not None and _is_size(found[0]):
+                v, n = found
+                assert isinstance(v, Var)
+                least[v] = max(n, least.get(v, n))
+        self.shift = {v: add(Var(v.name, 0), n) for v, n in least.items() if n > v.low}
+        self.goal = substitute(goal, self.shift)
+        self.facts = tuple(substitute(f, self.shift) for f in known)
+        self.steps = MOST_STEPS
+
+    def succeeds(self) -> bool:
+        """Is the goal proven, from all facts, or from what one of them leaves of it?"""
+        return self._holds(self.goal) or any(self._holds(sub(self.goal, f)) for f in self.facts)
+
+    def _holds(self, e: Index) -> bool:
+        if low(e) >= 0:
+            return True
+        terms, _ = split_terms(e)
+        parts = dict.fromkeys(f for a, _ in terms for f in factors(a))
+        for a in sorted(parts, key=_rank):
+            found = coefficient(e, a)
+            for goals in () if found is None else self._sufficient(a, *found):
+                self.steps -= 1
+                if self.steps < 0:
+                    return False
+                if all(map(self._holds, goals)):
+                    return True
+        return False
+
+    def _sufficient(self, a: Atom, p: Index, r: Index) -> Iterator[Goals]:
+        """Goals without the atom `a`, each of which implies p*a + r >= 0."""
+        match a:
+            case FloorDiv(x, b):
+                yield from _without_quotient(x, b, p, r)
+            case Extremum(op, x, y) if isinstance(p, int):
+                ends = add(mul(x, p), r), add(mul(y, p), r)
+                yield from ((e,) for e in ends) if (op == "max") == (p > 0) else (ends,)
+            case FloorMod(x) if isinstance(p, int) and p < 0 and low(x) >= 0:
+                yield (add(mul(x, p), r),)
+            case Var():
+                first, last = self._ends(a)
+                if self._sign(p):
+                    yield from ((add(mul(e, p), r),) for e in first)
+                elif self._sign(mul(p, -1)):
+                    yield from ((add(mul(e, p), r),) for e in last)
+                else:  # linear in a: between the ends if it is at both
+                    ends = [(f, g) for f in first for g in last]
+                    yield from ((add(mul(f, p), r), add(mul(g, p), r)) for f, g in ends)
+            case _:
+                return
+
+    def _sign(self, p: Index) -> bool:
+        return p >= 0 if isinstance(p, int) else low(p) >= 0 or self._holds(p)
+
+    def _ends(self, v: Var) -> tuple[list[Index], list[Index]]:
+        """Lower and upper bounds of a variable: its own, and those that facts say."""
+        first: list[Index] = [v.low] if isinstance(v.low, int) else []
+        last: list[Index] = [v.high] if isinstance(v.high, int) else []
+        if v.top is not None:
+            last.append(substitute(v.top, self.shift))
+        for f in self.facts:
+            found = coefficient(f, v)
+            if found is not None and isinstance(found[0], int) and abs(found[0]) == 1:
+                p, r = found
+                (first if p == 1 else last).append(mul(r, -p))
+        return first, last
+
+
+def _is_size(a: Expr) -> bool:
+    """Is `a` a variable without an end: a size, or a number that is known at the call?"""
+    return isinstance(a, Var) and a.top is None and a.high == INF
+
+
+def _rank(a: Expr) -> int:
+    """Quotients and minima first: they are compared with what they are made of; sizes last."""
+    match a:
+        case FloorDiv():
+            return 0
+        case Extremum() | FloorMod():
+            return 1
+        case _:
+            return 3 if _is_size(a) else 2
+
+
+def _without_quotient(x: Index, b: Index, p: Index, r: Index) -> Iterator[Goals]:
+    """Goals that imply p*(x // b) + r >= 0, from x - b < (x // b)*b <= x."""
+    if isinstance(p, int):
+        if p in (1, -1):  # x // b <= r just if x < (r + 1)*b
+            yield (add(mul(r, b), x if p == 1 else sub(sub(b, 1), x)),)
+        else:
+            yield (add(mul(r, b), mul(x if p < 0 else sub(x, sub(b, 1)), p)),)
+        return
+    k = ratio(p, b)
+    if k:  # k*b*(x // b)
+        yield (add(r, mul(x if k < 0 else sub(x, sub(b, 1)), k)),)
