@@ -22,6 +22,11 @@ _lock = threading.RLock()
 # Ours alone, so that numba may compile at the same time; and for good: were there one per module,
 # Python's garbage collector could free it before the modules that live in it.
 _context = llvm.create_context()
+# LLVM may peel a loop twice, the second time after the passes for vectors. There computePeelCount
+# can hand a count of first iterations to the code that peels the last one (LLVM 22.1: a comparison
+# and a minimum in a loop peeled before), which aborts the process, or without assertions peels
+# too much. This switches off the second peeling, also for numba, and keeps the first.
+llvm.set_option("minitvm", "-unroll-allow-peeling=false")
 
 
 class Machine:
