@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Container
-from typing import Any
+from typing import Any, TypeAlias
 
 from minitvm.base import Target, TVMError
 from minitvm.codegen import CALL_PACKED
 from minitvm.tir import Buffer, PrimFunc
 
-from .function import Run
 from .isolated import compile_isolated
 from .jit import Machine, compile_ir
 from .packed import call_packed_address, failure
 from .pool import parallel_launch_address
 
+Run: TypeAlias = Callable[[list[Any]], None]  # arrays and ints in the order of the parameters
 LAUNCH = "minitvm_parallel_launch"  # the name by which generated code calls the thread pool
 
 
