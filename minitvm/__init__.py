@@ -33,6 +33,7 @@ The house has floors; a file imports only from lower ones (tests/test_floors.py)
     tir         the loop IR and its meaning
     accel       the accelerator: instructions, simulator, verifier
     cachesim    simulated caches, reuse distances
+    workers     child processes: requests, answers, limits
     base        errors, dtypes, targets
 """
 

@@ -145,18 +145,23 @@ def build(
     *,
     target_host: str | Target | None = None,
     binds: Mapping[Tensor, DeclaredBuffer] | None = None,
+    isolate: bool = False,
 ) -> Function:
     """The schedule (or a lowered program) compiled for `target`, ready to call.
 
     f(a, b, c) takes arrays in the order of args and writes outputs in place.
     target_host  where the call begins, as in TVM: here that is the target itself
     binds        as in lower
+    isolate      compile in a process of its own: should LLVM abort, that is a BuildError
     Raises ArgumentError for args that do not fit, BuildError for what the target cannot run.
     """
     start = time.perf_counter()
     args = _listed(args)
     to = Target(target)
     _check_host(to, target_host)
+    if check_flag("isolate", isolate) and to.kind != "llvm":
+        what = f"isolate=True for target {to.kind!r}"
+        raise ArgumentError(what, "only LLVM's work is done in another process", "leave it out")
     func = s if isinstance(s, PrimFunc) else lower(s, args, name, target=to, binds=binds)
     if to.kind == "vta":
         return _accelerated(func)
@@ -168,7 +173,7 @@ def build(
         made = _numba(func, to)
     else:
         state = None if isinstance(s, PrimFunc) else s.state  # the schedule may go on changing
-        made = _native(func, to, lambda: _scalar(func, state, tuple(args), name))
+        made = _native(func, to, isolate, lambda: _scalar(func, state, tuple(args), name))
     if debug_level():
         debug(1, f"build {func.name} for {to}: {(time.perf_counter() - start) * 1e3:.1f} ms")
     return made
@@ -179,7 +184,9 @@ def _scalar(func: PrimFunc, state: State | None, args: tuple[Any, ...], name: st
     return func if state is None else lower_state(state, args, name=name, passes=PASSES["python"])
 
 
-def _native(func: PrimFunc, target: Target, scalar: Callable[[], PrimFunc]) -> Function:
+def _native(
+    func: PrimFunc, target: Target, isolate: bool, scalar: Callable[[], PrimFunc]
+) -> Function:
     launch = LAUNCH if target.num_cores > 1 else ""
     text = emit_llvm(
         func,
@@ -188,7 +195,7 @@ def _native(func: PrimFunc, target: Target, scalar: Callable[[], PrimFunc]) -> F
         dot4_lanes=target.dot4_lanes,
     )
     debug(5, text)
-    run, machine = load_native(func, text, clean(func.name), target)
+    run, machine = load_native(func, text, clean(func.name), target, isolate=isolate)
     sources = {
         "tir": lambda: str(func),
         "python": lambda: emit_python(scalar()),

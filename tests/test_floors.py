@@ -16,6 +16,7 @@ PACKAGE = Path(__file__).parent.parent / "minitvm"
 
 FLOORS = (  # low to high; rooms on one floor do not see each other
     ("base",),
+    ("workers",),
     ("tir", "accel", "cachesim"),
     ("tensor",),
     ("schedule",),

@@ -28,9 +28,16 @@ RESERVED = {
 }  # fmt: skip
 
 
+LONGEST = 200  # characters of an identifier; LLVM cuts those of 1,024, and numba adds to ours
+
+
 def clean(name: str) -> str:
-    """`name` as the identifier that emitted text uses: "i.outer" -> "i_outer", "exp" -> "exp_"."""
-    word = re.sub(r"\W", "_", name, flags=re.ASCII)
+    """Return the identifier that emitted text uses for `name`: "i.outer" -> "i_outer".
+
+    Names that are taken get an underscore ("exp" -> "exp_"), long names are cut. So two names may
+    have the same identifier: the emitters number what they declare.
+    """
+    word = re.sub(r"\W", "_", name[:LONGEST], flags=re.ASCII)
     if not word or word[0].isdigit():
         word = f"v{word}"
     return f"{word}_" if word in RESERVED else word

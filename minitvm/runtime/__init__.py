@@ -3,13 +3,12 @@
 from . import nd
 from .accelerated import AcceleratorFunction, SimulatedTimes
 from .export import Package
-from .function import Function, Run, Times
+from .function import Function, Times, load
 from .jit import Machine, compile_ir, load_object
-from .load import LAUNCH, load_native, load_python
+from .load import LAUNCH, Run, load_native, load_python
 from .nd import Device, NDArray, cpu, device
 from .numba_load import load_numba
 from .pool import num_threads, parallel_launch_address, set_num_threads
-from .reload import load
 
 __all__ = [
     "LAUNCH",

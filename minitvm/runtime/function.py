@@ -22,14 +22,15 @@ from minitvm.tir import (
     text,
 )
 
-from .export import File, Package, write
+from .export import File, Package, pack, read, unpack, write
+from .load import Run
+from .reload import run_of
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 REACHED = (1, 3)  # DLPack's numbers of main memory, ordinary and pinned
 ELSEWHERE = {2: "a CUDA GPU", 8: "a Metal GPU", 10: "a ROCm GPU", 14: "a oneAPI device"}
 LONGEST_MS = 24 * 3600 * 1000  # of one repeat: a day
 MANY, SHORTEST = 10**6, 1e-8  # a million calls of 10 ns: no machine does that
-Run: TypeAlias = Callable[[list[Any]], None]  # arrays and ints in the order of the parameters
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,13 +107,24 @@ class Function:
 
         Raises BuildError if functions of its target cannot be stored.
         """
+        write(path, self._stored("export"))
+
+    def __reduce__(self) -> tuple[Callable[[bytes], Function], tuple[bytes]]:
+        """Pickle as export() stores: what arrives in another process is not compiled again.
+
+        Raises BuildError if functions of its target cannot be stored. Like any pickle, it runs the
+        code in it: load only what you trust.
+        """
+        return _unpickled, (pack(self._stored("pickle")),)
+
+    def _stored(self, verb: str) -> Package:
         if self._package is None:
             raise BuildError(
-                f"export of {self.name}",
+                f"{verb} of {self.name}",
                 "what runs here is no code that could be stored",
                 "build it for one of the targets llvm, numba, python",
             )
-        write(path, self._package())
+        return self._package()
 
     def time_evaluator(
         self,
@@ -234,6 +246,27 @@ class Function:
         _refuse(self.name, p, why, fix)
 
 
+def load(path: File) -> Function:
+    """Return the function that f.export(path) has stored; nothing of llvm is compiled.
+
+    It checks its arguments as f does. It runs the code in the file: load only what you trust.
+    Raises ArgumentError if there is no such file; BuildError if it is damaged, or made for another
+    CPU, operating system or version.
+    """
+    return _loaded(read(path), f"load({str(path)!r})")
+
+
+def _unpickled(data: bytes) -> Function:
+    what = "a pickled function"
+    return _loaded(unpack(data, what), what)
+
+
+def _loaded(package: Package, what: str) -> Function:
+    """The function of a package; errors begin with `what`."""
+    sources = {kind: (lambda text=text: text) for kind, text in package.sources.items()}
+    return Function(package.func, run_of(package, what), sources, lambda: package)
+
+
 def is_count(n: object) -> bool:
     """Is `n` an int >= 1?"""
     return isinstance(n, int) and not isinstance(n, bool) and n >= 1
@@ -272,6 +305,9 @@ def _refuse(name: str, p: Any, why: str, fix: str) -> None:
 
 
 def _as_array(name: str, a: Any) -> Array:
+    if isinstance(a, np.ma.MaskedArray):
+        why = "is a masked array, whose mask compiled code does not see"
+        raise ArgumentError(f"argument {name}", why, f"{name}.filled(0), or {name}.data as it is")
     if isinstance(a, np.ndarray):
         return np.asarray(cast("Array", a))
     if hasattr(a, "__dlpack__"):

@@ -4,24 +4,32 @@ Values from llvmlite are untyped, so `Any` is at home here and nowhere else.
 """
 
 import ctypes
+import os
 import re
 import sys
 import threading
 from collections.abc import Iterable, Mapping
 from functools import cached_property
-from typing import Any, Final
+from typing import Any, Final, Literal, TypeAlias
 
 from llvmlite import binding as llvm_binding
 
 from minitvm.base import BuildError, host
 
+from .interrupt import interruptibly
 from .processor import check_cpu
 
 llvm: Final[Any] = llvm_binding
+Form: TypeAlias = Literal["object", "ll", "asm"]
 _lock = threading.RLock()
 # Ours alone, so that numba may compile at the same time; and for good: were there one per module,
 # Python's garbage collector could free it before the modules that live in it.
 _context = llvm.create_context()
+# LLVM may peel a loop twice, the second time after the passes for vectors. There computePeelCount
+# can hand a count of first iterations to the code that peels the last one (LLVM 22.1: a comparison
+# and a minimum in a loop peeled before), which aborts the process, or without assertions peels
+# too much. This switches off the second peeling, also for numba, and keeps the first.
+llvm.set_option("minitvm", "-unroll-allow-peeling=false")
 
 
 class Machine:
@@ -44,21 +52,17 @@ class Machine:
     @property
     def calls(self) -> tuple[str, ...]:
         """The functions of this process that the code calls by name."""
-        declared = re.findall(r"^declare [^@\n]*@([\w.$]+)", self._known().text, re.MULTILINE)
-        return tuple(name for name in declared if not name.startswith("llvm."))
+        return declared(self._known().text)
 
     @cached_property
     def ll(self) -> str:
         """The LLVM IR after optimisation."""
-        with _lock:
-            return str(self._known().optimised()[0])
+        return self._known().made("ll").decode()
 
     @cached_property
     def asm(self) -> str:
         """The assembly text of this machine code."""
-        with _lock:
-            module, target = self._known().optimised()
-            return str(target.emit_assembly(module))
+        return self._known().made("asm").decode()
 
     def _known(self) -> "Source":
         if self._source is None:
@@ -73,7 +77,7 @@ class Machine:
 class Source:
     """IR text with the options it is compiled under; cheap to keep, and recompiled to be shown."""
 
-    def __init__(self, text: str, cpu: str, features: str, opt: int) -> None:
+    def __init__(self, text: str, cpu: str, features: str, opt: int = 3) -> None:
         self.text, self.cpu, self.features, self.opt = text, cpu, features, opt
 
     def optimised(self) -> tuple[Any, Any]:
@@ -87,8 +91,33 @@ class Source:
         # process, hung, and miscompiled reductions with ties (LLVM 22.1)
         tuning.loop_vectorization = tuning.slp_vectorization = False
         passes = llvm.create_pass_builder(target, tuning)
-        passes.getModulePassManager().run(module, passes)
+        interruptibly(lambda: passes.getModulePassManager().run(module, passes))
         return module, target
+
+    def made(self, form: Form) -> bytes:
+        """The object file, the optimised IR, or the assembly of it. Raises BuildError."""
+        with _lock:
+            module, target = self.optimised()
+            return _emitted(module, target, form)
+
+
+def _emitted(module: Any, target: Any, form: Form) -> bytes:
+    """An optimised module as bytes."""
+    match form:
+        case "ll":
+            return str(module).encode()
+        case "asm":
+            return str(interruptibly(lambda: target.emit_assembly(module))).encode()
+        case "object":
+            image = bytes(interruptibly(lambda: target.emit_object(module)))
+            _check_float16(image)
+            return image
+
+
+def declared(text: str) -> tuple[str, ...]:
+    """The functions that IR text calls but does not define, without those of LLVM itself."""
+    found = re.findall(r"^declare [^@\n]*@([\w.$]+)", text, re.MULTILINE)
+    return tuple(name for name in found if not name.startswith("llvm."))
 
 
 def compile_ir(
@@ -106,34 +135,53 @@ def compile_ir(
     opt             0 (no optimisation) to 3
     symbols         addresses of functions that `text` declares and this process provides
 
-    Safe to call from several threads. Raises BuildError with LLVM's message and the lines it is
-    about if the IR is not well formed, or if it calls a function nobody provides, or if LLVM does
-    not know the CPU.
+    Safe to call from several threads. Ctrl-C is raised at once; LLVM goes on unseen until it is
+    done, and what is compiled next waits for it. Raises BuildError with LLVM's message and the
+    lines it is about if the IR is not well formed, or if it calls a function nobody provides, or if
+    LLVM does not know the CPU.
     """
     source = Source(text, cpu, features, opt)
     with _lock:
         _provide(symbols)
         module, target = source.optimised()
         _check_symbols(module)
-        image = bytes(target.emit_object(module))
-        _check_float16(image)
+        image = _emitted(module, target, "object")
         return Machine(_engine(image), image, source)
 
 
 def load_object(
-    image: bytes, *, symbols: Mapping[str, int] | None = None, calls: Iterable[str] = ()
+    image: bytes,
+    *,
+    symbols: Mapping[str, int] | None = None,
+    calls: Iterable[str] = (),
+    source: Source | None = None,
 ) -> Machine:
     """Native code from an object file made by compile_ir, without compiling anything.
 
-    `calls` are the functions it calls by name, as Machine.calls lists them. Raises BuildError if
-    there is none of such a name, or if `image` is no object file. The code must fit this CPU and
-    operating system.
+    `calls` are the functions it calls by name, as Machine.calls lists them; `source` is the IR it
+    was made from. Raises BuildError if there is no function of such a name, or if `image` is no
+    object file. The code must fit this CPU and operating system.
     """
     with _lock:
         _provide(symbols)
         for name in calls:
             _require(name)
-        return Machine(_engine(image), image, None)
+        return Machine(_engine(image), image, source)
+
+
+def _hold() -> None:
+    """Wait until no thread compiles: a fork would leave LLVM's locks behind, held for ever."""
+    _lock.acquire()
+    llvm.ffi.lib._lock.__enter__()  # also where no lock of ours is held, as when objects are freed
+
+
+def _let_go() -> None:
+    llvm.ffi.lib._lock.__exit__()
+    _lock.release()
+
+
+if hasattr(os, "register_at_fork"):  # Windows cannot fork
+    os.register_at_fork(before=_hold, after_in_parent=_let_go, after_in_child=_let_go)
 
 
 def _check_float16(image: bytes) -> None:

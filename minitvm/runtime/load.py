@@ -4,24 +4,30 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Container
-from typing import Any
+from typing import Any, TypeAlias
 
 from minitvm.base import Target, TVMError
 from minitvm.codegen import CALL_PACKED
 from minitvm.tir import Buffer, PrimFunc
 
-from .function import Run
+from .isolated import compile_isolated
 from .jit import Machine, compile_ir
 from .packed import call_packed_address, failure
 from .pool import parallel_launch_address
 
+Run: TypeAlias = Callable[[list[Any]], None]  # arrays and ints in the order of the parameters
 LAUNCH = "minitvm_parallel_launch"  # the name by which generated code calls the thread pool
 
 
-def load_native(func: PrimFunc, text: str, entry: str, target: Target) -> tuple[Run, Machine]:
-    """The compiled function `entry` of the LLVM IR in `text`, and the machine code it lives in."""
-    symbols = provided(text)
-    machine = compile_ir(text, cpu=target.mcpu, features=target.mattr, symbols=symbols)
+def load_native(
+    func: PrimFunc, text: str, entry: str, target: Target, *, isolate: bool = False
+) -> tuple[Run, Machine]:
+    """Compile `text`, LLVM IR, and return its function `entry` with the machine code it lives in.
+
+    isolate   compile in a process of its own, so that LLVM cannot end this one
+    """
+    compiled = compile_isolated if isolate else compile_ir
+    machine = compiled(text, cpu=target.mcpu, features=target.mattr, symbols=provided(text))
     return bind(func, machine, entry), machine
 
 

@@ -11,16 +11,16 @@ import ctypes
 import re
 import threading
 from collections.abc import Callable, Generator
-from typing import Any, cast
+from typing import Any, TypeAlias, cast
 
 import numpy as np
 
 from minitvm.base import BuildError
 
-from .function import Array, Run
-from .load import defined
+from .load import Run, defined
 from .pool import num_threads
 
+Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 # numba's own threads are set to work by one caller at a time: of its threading layers only tbb can
 # be entered twice, the others end the process.
 _sharing = threading.Lock()

@@ -129,6 +129,7 @@ def test_only_what_is_used_comes_along() -> None:
         ("i.outer", "i_outer"), ("my tensor", "my_tensor"), ("2nd", "v2nd"), ("", "v"),
         ("lambda", "lambda_"), ("max", "max_"), ("np", "np_"), ("exp", "exp_"), ("expf", "expf_"),
         ("größe", "gr__e"), ("C_local", "C_local"),
+        ("x" * 5000, "x" * 200),
     ],
 )  # fmt: skip
 def test_names_become_identifiers_that_hide_nothing(name: str, word: str) -> None:

@@ -515,6 +515,31 @@ def test_arrays_under_the_names_of_tvm_are_arguments(f: tvm.Function) -> None:
     assert (out.asnumpy() == 2).all()
 
 
+@pytest.mark.parametrize("target", ["llvm", "python"])
+def test_a_masked_array_is_refused_with_its_mask(target: str) -> None:
+    A = te.placeholder((3,), name="A")
+    B = te.compute((3,), lambda i: A[i] + 1, name="B")
+    f = tvm.build(te.create_schedule(B.op), [A, B], target)
+    a, b = np.ma.array(np.ones(3, "float32"), mask=[0, 1, 0]), np.zeros(3, "float32")
+    says = r"argument A: is a masked array, .*\n  try: A.filled\(0\), or A.data"
+    with pytest.raises(ArgumentError, match=says):
+        f(a, b)
+    f(a.filled(0), b)
+    assert b.tolist() == [2, 1, 2]
+
+
+@pytest.mark.parametrize("target", ["llvm", "numba", "python"])
+def test_names_may_be_long_and_differ_at_the_end(target: str) -> None:
+    name = "x" * 5000
+    A = te.placeholder((3,), name=f"{name}A")
+    B = te.compute((3,), lambda i: A[i] + 1, name=f"{name}B")
+    C = te.compute((3,), lambda i: A[i] + B[i], name=f"{name}C")
+    f = tvm.build(te.create_schedule(C.op), [A, C], target, name=name)
+    a, c = np.ones(3, "float32"), np.zeros(3, "float32")
+    f(a, c)
+    assert c.tolist() == [3, 3, 3]
+
+
 def test_an_array_is_overwritten_by_copyfrom() -> None:
     assert tvm.nd.empty((2,), "int32").copyfrom([1.5, -2.7]).tolist() == [1, -2]
 

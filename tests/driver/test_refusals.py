@@ -222,6 +222,8 @@ VALUES: list[tuple[Mistake, str]] = [
     (lambda: tvm.nd.empty((-1,)), "nd.empty((-1,)): negative dimensions"),
     (lambda: tvm.nd.empty("a"), "nd.empty('a')"),
     (lambda: tvm.nd.array([1.0]).copyfrom([1, 2, 3]), "copyfrom into shape (1,)"),
+    (lambda: tvm.nd.array([1.0]).copyfrom(np.ma.array([1.0])), "copyfrom of a masked array"),
+    (lambda: tvm.nd.array(np.ma.array([1.0])), "nd.array of a masked array: its mask would be"),
     (lambda: set_num_threads("a"), "set_num_threads('a')"),
     (lambda: set_num_threads(1.5), "set_num_threads(1.5)"),
 ]

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import pickle
 import subprocess
 import sys
 from collections.abc import Callable
@@ -241,3 +242,27 @@ def test_a_level_has_the_features_of_all_below() -> None:
     assert {"sse4.2", "avx2"} <= features("x86-64-v3", "")
     assert "avx512f" not in features("x86-64-v3", "")
     assert features("znver4", "") == frozenset()
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_a_pickled_function_is_the_same_function(target: str) -> None:
+    f = pickle.loads(pickle.dumps(exponential(target)))
+    a, b = np.ones((5, 3), "float32"), np.arange(3, dtype="float32")
+    c = np.zeros((5, 3), "float32")
+    f(2, a, b, c)
+    tvm.testing.assert_allclose(c, np.exp(a) + b)
+    with pytest.raises(ArgumentError, match="argument A"):
+        pickle.loads(pickle.dumps(f))(2, a.astype("float64"), b, c)
+
+
+def test_a_function_reaches_another_process_by_pickle() -> None:
+    code = """
+import pickle, sys
+import numpy as np
+c = np.zeros((1, 1), "float32")
+pickle.load(sys.stdin.buffer)(0, c + 1, c[0] + 2, c)
+print(c[0, 0])
+"""
+    data = pickle.dumps(exponential())
+    ran = subprocess.run([sys.executable, "-c", code], input=data, capture_output=True, check=True)
+    assert float(ran.stdout) == pytest.approx(np.e + 2)

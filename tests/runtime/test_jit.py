@@ -3,6 +3,8 @@
 import ctypes
 import gc
 import pickle
+import subprocess
+import sys
 import threading
 
 import pytest
@@ -60,6 +62,62 @@ leave:
   ret void
 }""")
     assert " x float>" not in machine.ll
+
+
+def peeled_twice() -> str:
+    """A loop that LLVM peels for min(i, 4), and once more for min(i, 9) and i > 5."""
+    work = ["%x0 = sdiv i64 %near, 3"]  # enough to leave no room for min(i, 9) the first time
+    for n in range(1, 26):
+        operation = "xor i64 %square" if n % 2 else "mul i64 %near"
+        work.append(f"%x{n} = {operation}, %x{n - 1}")
+    body = "\n  ".join(work)
+    return f"""
+declare i64 @llvm.smin.i64(i64, i64)
+define void @f(ptr noalias %a, ptr noalias %b) {{
+start:
+  br label %loop
+loop:
+  %i = phi i64 [ 0, %start ], [ %next, %store ]
+  %late = icmp sgt i64 %i, 5
+  br i1 %late, label %read, label %middle
+read:
+  %far = call i64 @llvm.smin.i64(i64 %i, i64 9)
+  %from = getelementptr i64, ptr %a, i64 %far
+  %element = load i64, ptr %from
+  br label %middle
+middle:
+  %y = phi i64 [ %element, %read ], [ 1, %loop ]
+  %square = mul nsw i64 %i, %i
+  %early = icmp slt i64 %square, 16
+  br i1 %early, label %work, label %store
+work:
+  %near = call i64 @llvm.smin.i64(i64 %i, i64 4)
+  {body}
+  br label %store
+store:
+  %z = phi i64 [ %x25, %work ], [ 2, %middle ]
+  %sum = add i64 %y, %z
+  %to = getelementptr i64, ptr %b, i64 %i
+  store i64 %sum, ptr %to
+  %next = add nuw nsw i64 %i, 1
+  %more = icmp slt i64 %next, 1000
+  br i1 %more, label %loop, label %leave
+leave:
+  ret void
+}}"""
+
+
+def test_a_loop_that_could_be_peeled_twice_does_not_end_the_process() -> None:
+    """Compiled in a process of its own: LLVM's assertion ends the one in which it fails."""
+    code = "import sys; from minitvm.runtime import compile_ir; compile_ir(sys.stdin.read())"
+    ran = subprocess.run(
+        [sys.executable, "-c", code],
+        input=peeled_twice(),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ran.returncode == 0, ran.stderr
 
 
 def test_several_machines_may_define_the_same_name() -> None:

@@ -2,6 +2,7 @@
 
 import ctypes
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -131,6 +132,15 @@ def launch_and_stay(body: int, closure: int, extent: int) -> None:
         pass
 
 
+@pytest.fixture
+def heard() -> Iterator[None]:
+    """Ctrl-C raises KeyboardInterrupt, also where this process was started to ignore it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("heard")
 def test_ctrl_c_neither_cuts_a_loop_short_nor_gets_lost() -> None:
     text = (
         COUNT

@@ -1,5 +1,6 @@
 """The environment, the function, and what is refused."""
 
+import pickle
 import threading
 from typing import Any
 
@@ -262,6 +263,8 @@ def test_of_two_arguments_of_one_name_the_right_one_is_to_be_packed() -> None:
 def test_it_has_no_code_to_be_stored() -> None:
     says = refusal(tvm.BuildError, lambda: vta.build(*shifted()).export("f.bin"))
     assert says.startswith("export of main: what runs here is no code that could be stored")
+    says = refusal(tvm.BuildError, lambda: pickle.dumps(vta.build(*shifted())))
+    assert says.startswith("pickle of main: what runs here is no code that could be stored")
 
 
 # --- schedules ------------------------------------------------------------------------------------

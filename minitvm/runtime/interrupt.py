@@ -1,0 +1,33 @@
+"""Long calls into C that Ctrl-C can leave at once."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future, wait
+from typing import TypeVar
+
+T = TypeVar("T")
+TICK = 0.2  # seconds: Windows notices Ctrl-C only between waits
+
+
+def interruptibly(work: Callable[[], T]) -> T:
+    """Run `work` and return its value; Ctrl-C is raised at once, not when `work` ends.
+
+    Python raises KeyboardInterrupt between two of its own instructions, in the main thread. So
+    there `work` runs on another thread; interrupted, it runs on to its end and its value is lost.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        return work()
+    done: Future[T] = Future()
+
+    def run() -> None:
+        try:
+            done.set_result(work())
+        except BaseException as e:  # raised again where the value is waited for
+            done.set_exception(e)
+
+    threading.Thread(target=run, name="minitvm-compile", daemon=True).start()
+    while not done.done():
+        wait([done], TICK)
+    return done.result()

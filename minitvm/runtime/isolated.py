@@ -1,0 +1,76 @@
+"""LLVM in a process of its own: an assertion that fails there is an error here.
+
+A process takes a second to start, so those that are idle are kept for the next build.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Mapping
+
+from minitvm.base import BuildError
+from minitvm.workers import Failure, Frame, Worker
+
+from .jit import Form, Machine, Source, declared, load_object
+
+JOB = "minitvm.runtime.compile_job"
+SECONDS = 600.0  # of one compile
+SHOWN = 3  # lines of what LLVM printed last
+_idle: list[Worker] = []
+
+
+def compile_isolated(
+    text: str, *, cpu: str = "", features: str = "", symbols: Mapping[str, int] | None = None
+) -> Machine:
+    """Compile as compile_ir does, in another process; only the object file is loaded here.
+
+    Raises BuildError also if LLVM aborts or takes longer than ten minutes. Ctrl-C ends the compile.
+    """
+    source = IsolatedSource(text, cpu, features)
+    image = source.made("object")
+    return load_object(image, symbols=symbols, calls=declared(text), source=source)
+
+
+class IsolatedSource(Source):
+    """IR text that is compiled in another process."""
+
+    def made(self, form: Form) -> bytes:
+        options = {"cpu": self.cpu, "features": self.features, "opt": self.opt}
+        reply = _asked({"form": form, **options}, self.text.encode())
+        if isinstance(reply, Failure):
+            fix = 'another schedule, such as one with less unrolled; or target="python"'
+            raise BuildError("LLVM gave up", "\n".join([str(reply), *reply.stderr[-SHOWN:]]), fix)
+        if "refused" in reply.value:
+            raise BuildError(*reply.value["refused"])
+        return reply.blobs[0]
+
+
+def clear() -> None:
+    """End the idle processes."""
+    while worker := _idle_worker():
+        worker.close()
+
+
+def _asked(options: object, text: bytes) -> Frame | Failure:
+    """The answer of an idle process, or of a new one."""
+    worker = _idle_worker() or Worker(JOB)
+    reply = worker.ask(options, (text,), seconds=SECONDS)
+    if not isinstance(reply, Failure):
+        _idle.append(worker)
+    return reply
+
+
+def _idle_worker() -> Worker | None:
+    """Take a process that is still there, if one is idle; safe in several threads."""
+    with contextlib.suppress(IndexError):
+        while True:
+            worker = _idle.pop()
+            if worker.alive:
+                return worker
+            worker.close()
+    return None
+
+
+if hasattr(os, "register_at_fork"):  # Windows cannot fork; a child must not share its parent's
+    os.register_at_fork(after_in_child=_idle.clear)

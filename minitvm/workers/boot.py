@@ -1,0 +1,51 @@
+"""How a worker's process begins: set its limits, then run the module it was started for.
+
+python -c BOOT '{"module": ..., "path": [...], "memory": ..., "parent": ...}'
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import json
+import os
+import runpy
+import signal
+import sys
+
+try:
+    import resource
+except ImportError:  # Windows has none
+    resource = None
+
+PR_SET_PDEATHSIG = 1
+
+
+def main() -> None:
+    """Run the module named in the command line, within its limits."""
+    given = json.loads(sys.argv[1])
+    if given["memory"] is not None:
+        limit_memory(given["memory"])
+    if given["parent"] is not None:
+        die_with_parent(given["parent"])
+    runpy.run_module(given["module"], run_name="__main__")
+
+
+def limit_memory(most: int) -> None:
+    """Make allocations fail beyond `most` bytes of address space, where the system can do that."""
+    if resource is not None:
+        hard = resource.getrlimit(resource.RLIMIT_AS)[1]
+        soft = most if hard == resource.RLIM_INFINITY else min(most, hard)
+        with contextlib.suppress(ValueError, OSError):  # macOS refuses
+            resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
+
+
+def die_with_parent(parent: int) -> None:
+    """Let Linux kill this process when the thread that started it ends.
+
+    Elsewhere the process ends when its pipe does: see serve().
+    """
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+        if os.getppid() != parent:  # the parent died before prctl
+            os._exit(0)

@@ -1,0 +1,75 @@
+"""Frames between two processes: JSON and raw bytes, so that neither side unpickles anything.
+
+8 bytes   length of the text, big-endian
+8 bytes   length of all blobs together
+text      JSON: {"value": ..., "blobs": [length, ...]}
+blobs     one after the other
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Sequence
+from typing import IO, Any, NamedTuple, cast
+
+HEAD = struct.Struct(">QQ")
+LARGEST = 1 << 30  # bytes of one frame
+
+
+class Frame(NamedTuple):
+    """One message: a value that JSON can express, and blobs of bytes beside it."""
+
+    value: Any
+    blobs: tuple[bytes, ...] = ()
+
+
+class WireError(Exception):
+    """The bytes that arrived are no frame, or the other side closed the pipe."""
+
+
+def send(stream: IO[bytes], value: Any, blobs: Sequence[bytes] = ()) -> None:
+    """Write one frame."""
+    text = json.dumps({"value": value, "blobs": [len(b) for b in blobs]}).encode()
+    stream.write(HEAD.pack(len(text), sum(map(len, blobs))))
+    stream.write(text)
+    for blob in blobs:
+        stream.write(blob)
+    stream.flush()
+
+
+def receive(stream: IO[bytes], largest: int = LARGEST) -> Frame:
+    """Read one frame of at most `largest` bytes. Raises WireError for anything else."""
+    text_bytes, blob_bytes = HEAD.unpack(_exactly(stream, HEAD.size))
+    if text_bytes + blob_bytes > largest:
+        raise WireError(f"a frame of {text_bytes + blob_bytes} bytes; at most {largest}")
+    text, rest = _exactly(stream, text_bytes), _exactly(stream, blob_bytes)
+    try:
+        frame = json.loads(text)
+        return Frame(frame["value"], _split(rest, frame["blobs"]))
+    except (ValueError, TypeError, KeyError, RecursionError) as e:
+        raise WireError(f"not a frame: {type(e).__name__}") from None
+
+
+def _split(data: bytes, lengths: object) -> tuple[bytes, ...]:
+    """Cut `data` into blobs of these lengths."""
+    if not isinstance(lengths, list):
+        raise TypeError("lengths of blobs")
+    sizes = cast("list[object]", lengths)
+    blobs: list[bytes] = []
+    at = 0
+    for size in sizes:
+        if not isinstance(size, int) or not 0 <= size <= len(data) - at:
+            raise ValueError("length of a blob")
+        blobs.append(data[at : at + size])
+        at += size
+    if at < len(data):
+        raise ValueError("bytes that belong to no blob")
+    return tuple(blobs)
+
+
+def _exactly(stream: IO[bytes], size: int) -> bytes:
+    data = stream.read(size)
+    if len(data) < size:
+        raise WireError("the other side closed the pipe")
+    return data
