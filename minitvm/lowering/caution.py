@@ -37,7 +37,7 @@ from .machine import SCOPES, element_size
 from .pipeline import PASSES
 from .sliding import slide
 from .tidy import tidy
-from .unroll import MOST, statements, unroll
+from .unroll import MOST, operations, unroll
 from .vectorize import lanewise, vectorize
 from .work import number, work_of
 
@@ -252,12 +252,12 @@ def _parallel(loops: Loops, stage: Stage, target: Target) -> Iterator[Caution]:
 
 def _unrolled(loops: Loops, stage: Stage) -> Iterator[Caution]:
     for loop in _own_loops(loops, stage, "unroll"):
-        size = loop.extent * statements(unroll(loop.body)) if isinstance(loop.extent, int) else 0
+        size = loop.extent * operations(unroll(loop.body)) if isinstance(loop.extent, int) else 0
         if size > MOST:
             yield Caution(
                 stage.name,
                 f"unrolled loop {loops.show(loop.var)} of {stage.name}",
-                f"it stays a loop: {size} statements, and at most {MOST} are written out",
+                f"it stays a loop: {size} operations, and at most {MOST} are written out",
                 "split it, and unroll the inner part",
             )
 

@@ -114,7 +114,7 @@ from .nodes import (
     Where,
 )
 from .numeric import BINARY, COMPARE, choose, convert
-from .size import check_depth, check_size
+from .size import LARGEST, check_depth, check_size
 from .stmt import (
     NOTHING,
     Allocate,
@@ -174,6 +174,7 @@ __all__ = [
     "INF",
     "INTRINSICS",
     "IN_BOUNDS",
+    "LARGEST",
     "NOTHING",
     "PACKED",
     "TRUE",
