@@ -9,21 +9,23 @@ from math import prod
 from minitvm.accel import Memory
 from minitvm.base import Target
 from minitvm.schedule import PRAGMAS, At, Stage
-from minitvm.tensor import ComputeOp
+from minitvm.tensor import ComputeOp, tensor_of
 from minitvm.tir import (
     Allocate,
+    Binary,
     Buffer,
+    Compare,
+    Const,
     For,
     If,
-    Index,
+    IfThenElse,
     Load,
     Stmt,
     Store,
-    Var,
-    free_of,
+    Where,
+    high,
+    is_index,
     lanes,
-    linear,
-    split_terms,
     text,
     walk,
 )
@@ -36,8 +38,10 @@ from .guards import stores_of
 from .machine import SCOPES, element_size
 from .pipeline import PASSES
 from .sliding import slide
+from .slow import slow, step_of
+from .storage import storage_rewrite
 from .tidy import tidy
-from .unroll import MOST, statements, unroll
+from .unroll import MOST, operations, unroll
 from .vectorize import lanewise, vectorize
 from .work import number, work_of
 
@@ -46,12 +50,16 @@ LITTLE = 20_000  # stores that a thread makes in about the time it takes to wake
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Caution:
-    """A loop or stage that is likely slow: what, why, and what to try."""
+    """A loop or stage that is likely slow: what, why, and what to try.
+
+    factor: how many times slower it makes the program, where that is estimated; else 0.
+    """
 
     stage: str
     what: str
     why: str
     fix: str = ""
+    factor: float = 0
 
     def __str__(self) -> str:
         return f"{self.what}: {self.why}" + (f"\n  try: {self.fix}" if self.fix else "")
@@ -75,21 +83,52 @@ class Cautions(tuple[Caution, ...]):
 
 
 def cautions(loops: Loops, target: Target) -> tuple[Caution, ...]:
-    """Everything likely slow about the program, stage by stage."""
+    """Return everything likely slow about the program: the hottest loop first, then each stage."""
     final = _after_passes(loops.body)
-    found: list[Caution] = []
+    found = _hottest(loops, target)
+    ops = [s.op for s in loops.program.state.stages if isinstance(s.op, ComputeOp)]
+    copies = not all(map(_copies, ops))  # beside stages that compute, those that copy are cheap
     for stage in loops.program.state.stages:
         if isinstance(stage.op, ComputeOp):
-            found += _vectors(loops, stage, target)
+            busy = not copies or not _copies(stage.op)
+            found += _vectors(loops, stage, stage.op, target) if busy else ()
             found += _useless(loops, stage)
-            found += _guarded(stage, final)
-            found += _parallel(loops, stage, target)
+            found += _guarded(stage, final) if busy else ()
+            found += _parallel(loops, stage, target) if busy else ()
             found += _unrolled(loops, stage)
             found += _unknown(stage)
             found += _tiny_transfers(loops, stage)
             found += _recomputed(loops, stage, stage.op)
             found += _kept_nothing(loops, stage, stage.op)
     return tuple(dict.fromkeys(found))
+
+
+def _copies(op: ComputeOp) -> bool:
+    """Does the stage only move data, with or without padding?"""
+    moves = Load, Const, IfThenElse, Where, Compare
+    return all(
+        isinstance(n, moves) or is_index(n) or (isinstance(n, Binary) and n.op in ("and", "or"))
+        for e in op.body
+        for n in walk(e)
+    )
+
+
+def _hottest(loops: Loops, target: Target) -> list[Caution]:
+    """What slows the loop that does most of the work, the largest factor first."""
+    body = loops.body
+    for run in PASSES["llvm"]:
+        body = body if run is storage_rewrite else run(body)  # buffers keep their stages' names
+    names = {
+        loops.program.buffers[tensor_of(s.op, i)].name: s.name
+        for s in loops.program.state.stages
+        if isinstance(s.op, ComputeOp)
+        for i in range(len(s.op.dtypes))
+    }
+    return [
+        Caution(names[c.tensor], c.what, c.why, c.fix, c.factor)
+        for c in slow(body, target)
+        if c.tensor in names
+    ]
 
 
 def _after_passes(body: Stmt) -> Stmt:
@@ -112,7 +151,7 @@ def _own_loops(loops: Loops, stage: Stage, kind: str) -> Iterator[For]:
 # --- vectors --------------------------------------------------------------------------------------
 
 
-def _vectors(loops: Loops, stage: Stage, target: Target) -> Iterator[Caution]:
+def _vectors(loops: Loops, stage: Stage, op: ComputeOp, target: Target) -> Iterator[Caution]:
     for loop in _own_loops(loops, stage, "vectorize"):
         name = f"vectorized loop {loops.show(loop.var)} of {stage.name}"
         other = next((n for n in walk(loop.body) if _is_vector(n)), None)
@@ -135,7 +174,8 @@ def _vectors(loops: Loops, stage: Stage, target: Target) -> Iterator[Caution]:
                 f"reorder(..., {inner[0].var.name}, {loop.var.name})",
             )
         full = target.lanes(stage.op.dtypes[0])
-        if isinstance(loop.extent, int) and loop.extent % full:
+        longest = max((high(a.extent) for a in op.axis), default=0)
+        if isinstance(loop.extent, int) and loop.extent % full and longest >= full:
             yield Caution(
                 stage.name,
                 name,
@@ -155,7 +195,7 @@ def _strides(stage: Stage, loop: For, name: str) -> Iterator[Caution]:
     for n in walk(loop.body):
         if not isinstance(n, Load | Store) or id(n.buffer) in inside:
             continue
-        step = _step(n.indices[0], loop.var)
+        step = step_of(n.indices[0], loop.var)
         verb = "loads" if isinstance(n, Load) else "stores"
         if step is None:
             why = f"{verb} of {n.buffer.name} are gathered: lanes are at no fixed distance"
@@ -173,15 +213,6 @@ def _unit_stride(b: Buffer, verb: str) -> str:
         if verb == "loads"
         else f"vectorize the loop that runs along the last dimension of {b.name}"
     )
-
-
-def _step(i: Index, var: Var) -> Index | None:
-    """By how many elements the index moves with `var`; None if not evenly."""
-    terms = split_terms(i)[0]
-    rest = linear(t for t in terms if t[0] is not var)
-    if not free_of(rest, (var,)):
-        return None
-    return sum(c for a, c in terms if a is var)
 
 
 def _useless(loops: Loops, stage: Stage) -> Iterator[Caution]:
@@ -252,12 +283,12 @@ def _parallel(loops: Loops, stage: Stage, target: Target) -> Iterator[Caution]:
 
 def _unrolled(loops: Loops, stage: Stage) -> Iterator[Caution]:
     for loop in _own_loops(loops, stage, "unroll"):
-        size = loop.extent * statements(unroll(loop.body)) if isinstance(loop.extent, int) else 0
+        size = loop.extent * operations(unroll(loop.body)) if isinstance(loop.extent, int) else 0
         if size > MOST:
             yield Caution(
                 stage.name,
                 f"unrolled loop {loops.show(loop.var)} of {stage.name}",
-                f"it stays a loop: {size} statements, and at most {MOST} are written out",
+                f"it stays a loop: {size} operations, and at most {MOST} are written out",
                 "split it, and unroll the inner part",
             )
 

@@ -120,8 +120,9 @@ class Explanation:
 
     @property
     def warnings(self) -> tuple[Caution, ...]:
-        """Everything that is likely slow, with reasons."""
-        return tuple(w for s in self.stages for w in s.warnings)
+        """Everything that is likely slow, with reasons, the largest estimated factor first."""
+        found = (w for s in self.stages for w in s.warnings)
+        return tuple(sorted(found, key=lambda w: -w.factor))
 
     def __str__(self) -> str:
         return "\n\n".join(map(str, self.stages))

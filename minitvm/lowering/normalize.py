@@ -5,9 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from minitvm.base import LoweringError
 from minitvm.schedule import Inline, Stage, State, map_bodies, refuse_pending, reread
-from minitvm.tensor import ComputeOp, ExternOp, ScanOp, Tensor, tensor_of
-from minitvm.tir import Expr, Load, rewrite_expr, substitute
+from minitvm.tensor import Axis, ComputeOp, ExternOp, ScanOp, Tensor, tensor_of
+from minitvm.tir import LARGEST, Expr, Load, rewrite_expr, substitute
+
+from .inlined import Size, size_after
 
 
 def normalize(state: State) -> State:
@@ -20,6 +23,7 @@ def normalize(state: State) -> State:
         return state
     formulas: dict[Tensor, tuple[ComputeOp, Expr]] = {}
     renamed: dict[Tensor, Tensor] = {}
+    sizes: dict[Tensor, tuple[tuple[Axis, ...], Size]] = {}
     kept: list[Stage] = []
     for s in state.stages:
         op = s.op
@@ -29,6 +33,9 @@ def normalize(state: State) -> State:
                 renamed[tensor_of(op, i)] = tensor_of(new, i)
             s = s.change(op=new)  # noqa: PLW2901  the stage, reading what is there now
         if isinstance(op, ComputeOp):
+            made = _sizes(s, op, sizes)
+            if isinstance(s.attach, Inline):
+                sizes |= made
             new = _read_through(op, formulas, renamed)
             for i, body in enumerate(new.body):
                 if isinstance(s.attach, Inline):
@@ -39,6 +46,28 @@ def normalize(state: State) -> State:
         if not isinstance(s.attach, Inline):
             kept.append(s)
     return replace(state, stages=tuple(kept))
+
+
+def _sizes(
+    stage: Stage, op: ComputeOp, inlined: dict[Tensor, tuple[tuple[Axis, ...], Size]]
+) -> dict[Tensor, tuple[tuple[Axis, ...], Size]]:
+    """Return the sizes of the formulas of `op` after inlining, or refuse what is too large.
+
+    They are counted before anything is put in: ten stages that each read the one before twice
+    make a thousand copies of the first.
+    """
+    made = {tensor_of(op, i): (op.axis, size_after(e, inlined)) for i, e in enumerate(op.body)}
+    largest = max(size.operations for _, size in made.values())
+    read = [t for t in op.input_tensors if t in inlined]
+    if read and largest > LARGEST:
+        worst = max(read, key=lambda t: inlined[t][1].operations)
+        raise LoweringError(
+            f"compute_inline of {worst.name}",
+            f"the formula of {stage.name}, which reads it, would have {largest} operations "
+            f"written out, at most {LARGEST} can be handled",
+            f"leave {worst.name} at root, or compute_at: it is then computed once, and read",
+        )
+    return made
 
 
 def _read_through(

@@ -6,21 +6,30 @@ from dataclasses import replace
 
 from minitvm.tir import (
     Allocate,
+    Call,
+    Const,
     Evaluate,
+    Expr,
     For,
     Pragma,
     Seq,
     Stmt,
     Store,
+    is_index,
+    lanes,
     map_children,
     map_parts,
     seq,
     substitute,
+    walk,
 )
 
-from .statements import every
+from .statements import every, inner
 
-MOST = 4096  # statements a single unrolled loop may become; a longer one stays a loop
+MOST = 12_288  # operations that one unrolled loop may become: LLVM compiles them in about 10 s
+CALL = 20  # operations that exp or tanh becomes
+LOOP = 48  # operations that take LLVM as long as a loop does, without its body
+REGISTER = 16  # lanes; code for longer vectors is written once for each register
 
 
 def unroll(s: Stmt) -> Stmt:
@@ -30,30 +39,61 @@ def unroll(s: Stmt) -> Stmt:
       C[i] = A[i]              ->     C[1] = A[1]
 
     Under the pragma unroll_explicit = 0, short loops stay as they are: the compiler of the target
-    may unroll them. Loops marked "unroll" are written out all the same.
+    may unroll them. Loops marked "unroll" are written out all the same. No loop becomes more than
+    MOST operations, and all together become at most twice as many: longer loops stay loops.
     """
-    return _unroll(s, 0, True)
+    most, before = MOST, operations(s)
+    while operations(done := _unroll(s, most)) - before > 2 * MOST and most:
+        most //= 2
+    return done
 
 
-def _unroll(s: Stmt, auto: int, explicit: bool) -> Stmt:
-    """`s` unrolled; serial loops too if their iterations times statements are at most `auto`."""
+def _unroll(s: Stmt, most: int, auto: int = 0, explicit: bool = True) -> Stmt:
+    """Unroll `s`; serial loops too if their iterations times statements are at most `auto`.
+
+    A loop that would become more than `most` operations stays a loop.
+    """
     if isinstance(s, Pragma) and s.key == "auto_unroll_max_step":
-        return _unroll(s.body, int(s.value), explicit)
+        return _unroll(s.body, most, int(s.value), explicit)
     if isinstance(s, Pragma) and s.key == "unroll_explicit":
         explicit = bool(s.value)
     if isinstance(s, Allocate | Seq):
-        return map_parts(s, lambda c: _unroll(c, auto, explicit))
-    s = map_children(s, lambda c: _unroll(c, auto, explicit), lambda e: e)
+        return map_parts(s, lambda c: _unroll(c, most, auto, explicit))
+    s = map_children(s, lambda c: _unroll(c, most, auto, explicit), lambda e: e)
     if not isinstance(s, For):
         return s
-    asked, most = s.kind == "unroll", MOST if s.kind == "unroll" else min(auto, MOST)
+    asked = s.kind == "unroll"
     if not asked and not (s.kind == "serial" and explicit and auto):
         return s
-    if isinstance(s.extent, int) and s.extent * statements(s.body) <= most:
-        return seq(*(substitute(s.body, {s.var: i}) for i in range(s.extent)))
+    if isinstance(s.extent, int):
+        short = asked or s.extent * statements(s.body) <= auto
+        if short and s.extent * operations(s.body) <= most:
+            return seq(*(substitute(s.body, {s.var: i}) for i in range(s.extent)))
     return replace(s, kind="serial") if asked else s
 
 
 def statements(s: Stmt) -> int:
-    """How many stores and calls `s` holds, at least 1."""
+    """Return how many stores and calls `s` holds, at least 1."""
     return max(1, sum(isinstance(n, Store | Evaluate) for n in every(s)))
+
+
+def operations(s: Stmt) -> int:
+    """Estimate what compiling `s` costs, in scalar loads, stores and arithmetic operations."""
+    match s:
+        case Store(_, indices, value):
+            width = max(lanes(e) for e in (*indices, value))
+            return (1 + _operations(value)) * (1 + width // REGISTER)
+        case Evaluate():
+            return CALL
+        case For(body=body):
+            return LOOP + operations(body)
+        case _:
+            return sum(map(operations, inner(s)))
+
+
+def _operations(e: Expr) -> int:
+    return sum(
+        CALL if isinstance(n, Call) else 1
+        for n in walk(e)
+        if not isinstance(n, Const) and not is_index(n)
+    )

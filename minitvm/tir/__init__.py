@@ -139,7 +139,7 @@ from .nodes import (
 )
 from .numeric import BINARY, COMPARE, choose, convert
 from .prove import certain
-from .size import check_depth, check_size, shallow
+from .size import LARGEST, check_depth, check_size, shallow
 from .stmt import (
     NOTHING,
     Allocate,
@@ -203,6 +203,7 @@ __all__ = [
     "INF",
     "INTRINSICS",
     "IN_BOUNDS",
+    "LARGEST",
     "LE",
     "LT",
     "NE",

@@ -123,6 +123,53 @@ def test_a_loop_of_very_many_steps_stays_a_loop(extent: int, first: str, same: S
     assert lines(f, same)[0] == first
 
 
+def product(n: int, m: int, depth: int) -> PrimFunc:
+    """A matrix product with i and j unrolled around the loop over k, flattened."""
+    A, B = te.placeholder((n, depth), name="A"), te.placeholder((depth, m), name="B")
+    k = te.reduce_axis((0, depth), name="k")
+    C = te.compute((n, m), lambda i, j: te.sum(A[i, k] * B[k, j], axis=k), name="C")
+    s = te.create_schedule(C.op)
+    for a in C.op.axis:
+        s[C].unroll(a)
+    return tvm.lower(s, [A, B, C], until="flatten")
+
+
+def test_loops_that_are_written_out_count_as_more_than_their_statements(same: Same) -> None:
+    """960 loops over k in a row would take LLVM a minute and a half."""
+    written = lines(product(24, 40, 40), same)
+    assert written[0] == "for i in range(24):"
+    assert sum("for k in" in line for line in written) == 40
+
+
+def test_a_function_call_counts_as_the_operations_it_becomes(same: Same) -> None:
+    A = te.placeholder((1, 1024), name="A")
+    C = te.compute((1, 1024), lambda i, j: te.exp(A[i, j]), name="C")
+    s = te.create_schedule(C.op)
+    s[C].unroll(C.op.axis[1])
+    assert lines(tvm.lower(s, [A, C], until="flatten"), same)[0] == "for j in range(1024):"
+
+
+def plus_one(x: te.Tensor, name: str) -> te.Tensor:
+    return te.compute(x.shape, lambda i: x[i] + 1.0, name=name)
+
+
+def test_many_stages_together_are_written_out_as_far_as_one_program_may_be(same: Same) -> None:
+    A = x = te.placeholder((4000,), name="A")
+    stages: list[te.Tensor] = []
+    for n in range(4):
+        x = plus_one(x, f"B{n}")
+        stages.append(x)
+    s = te.create_schedule(x.op)
+    for b in stages:
+        outer, inner = s[b].split(b.op.axis[0], 2000)
+        s[b].unroll(outer)
+        s[b].unroll(inner)
+    written = lines(tvm.lower(s, [A, x], until="flatten"), same)
+    assert sum(line.strip().startswith("for i_outer") for line in written) == 4
+    assert sum(" = " in line and "allocate" not in line for line in written) == 8000
+    assert not any("for i_inner" in line for line in written)
+
+
 def test_memory_inside_an_unrolled_loop_is_allocated_once_an_iteration(same: Same) -> None:
     A = te.placeholder((4,), name="A")
     B = te.compute((4,), lambda i: A[i] + 1.0, name="B")

@@ -1,0 +1,70 @@
+"""How large a formula becomes when others are put into it, counted without doing it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from minitvm.tensor import Axis, Tensor
+from minitvm.tir import Const, Expr, Load, Var, children, is_index
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """The operations of an expression written out as a tree, and how often each variable occurs.
+
+    Index arithmetic is not counted: it folds.
+    """
+
+    operations: int
+    occurs: Counter[Var]
+
+    def times(self, n: int) -> Size:
+        """Return the size of `n` copies."""
+        return Size(self.operations * n, Counter({v: m * n for v, m in self.occurs.items()}))
+
+
+def size_after(e: Expr, inlined: Mapping[Tensor, tuple[tuple[Axis, ...], Size]]) -> Size:
+    """Return the size of `e` once every load of an inlined tensor is replaced by its formula.
+
+    B[i] = A[i] + 1 has 2 operations; C[i] = B[i] * B[i + 1] then has 5. Shared parts of `e` are
+    looked at once, and counted as often as they occur. An index that loads data counts wherever
+    the axis it replaces occurs.
+    """
+    known: dict[int, Size] = {}
+    for n in _inner_first(e):
+        if isinstance(n, Load) and isinstance(n.buffer, Tensor) and n.buffer in inlined:
+            axes, body = inlined[n.buffer]
+            at = zip(axes, n.indices, strict=True)
+            copies = [known[id(i)].times(body.occurs[a]) for a, i in at if isinstance(i, Expr)]
+            known[id(n)] = _sum(body.operations, copies)
+        elif isinstance(n, Var):
+            known[id(n)] = Size(0, Counter((n,)))
+        else:
+            own = 0 if isinstance(n, Const) or is_index(n) else 1
+            known[id(n)] = _sum(own, [known[id(c)] for c in children(n)])
+    return known[id(e)]
+
+
+def _sum(own: int, parts: list[Size]) -> Size:
+    occurs: Counter[Var] = Counter()
+    for p in parts:
+        occurs.update(p.occurs)
+    return Size(own + sum(p.operations for p in parts), occurs)
+
+
+def _inner_first(e: Expr) -> Iterator[Expr]:
+    """Every node in `e` once, after those inside it; without recursion."""
+    done: set[int] = set()
+    stack: list[Expr] = [e]
+    while stack:
+        n = stack[-1]
+        todo = [c for c in children(n) if isinstance(c, Expr) and id(c) not in done]
+        if todo:
+            stack += todo
+            continue
+        stack.pop()
+        if id(n) not in done:
+            done.add(id(n))
+            yield n

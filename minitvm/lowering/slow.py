@@ -1,0 +1,246 @@
+"""What keeps the hottest loop of a program from the peak of the CPU, with estimated factors."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from math import gcd, prod
+
+from minitvm.base import Target
+from minitvm.tir import (
+    Call,
+    Const,
+    Expr,
+    For,
+    Index,
+    Load,
+    Stmt,
+    Store,
+    Var,
+    free_of,
+    is_index,
+    lanes,
+    linear,
+    split_terms,
+    text,
+    walk,
+)
+
+from .statements import every, inner
+from .unroll import CALL
+
+SMALL = 10**6  # operations; in a smaller program nothing takes long
+LINE = 64  # bytes of a cache line
+PAGE = 4096  # bytes; addresses that far apart share a set of the first-level cache
+IN_FLIGHT = 8  # multiply-adds that a core has begun and not finished: 2 a cycle, of 4 cycles
+
+
+@dataclass(frozen=True, slots=True)
+class Slow:
+    """One cause: the tensor and loop, by which factor it slows the program, and what to try."""
+
+    tensor: str
+    factor: float
+    what: str
+    why: str
+    fix: str
+
+
+@dataclass(frozen=True)
+class Block:
+    """The stores of an innermost loop, all loops around them, and how often it runs in all."""
+
+    loops: tuple[For, ...]
+    stores: tuple[Store, ...]
+
+    @cached_property
+    def operations(self) -> int:
+        """Scalar operations in all iterations; 0 if their number is not known."""
+        extents = [n.extent for n in self.loops]
+        times = prod(n if isinstance(n, int) else 0 for n in extents)
+        return times * sum(width(s) * _arithmetic(s.value) for s in self.stores)
+
+    @property
+    def var(self) -> Var:
+        """The variable of the innermost loop."""
+        return self.loops[-1].var
+
+    @property
+    def sums(self) -> bool:
+        """Does every store add to what is there?"""
+        return all(any(_same_place(n, s) for n in walk(s.value)) for s in self.stores)
+
+    @property
+    def carried(self) -> bool:
+        """Does the next iteration add to the same elements?"""
+        return self.sums and all(free_of(s.indices[0], (self.var,)) for s in self.stores)
+
+    def loads(self) -> list[tuple[Load, Store]]:
+        """The loads that read something else than what is added to, each with its store."""
+        return [
+            (n, s)
+            for s in self.stores
+            for n in walk(s.value)
+            if isinstance(n, Load) and not _same_place(n, s)
+        ]
+
+
+def slow(body: Stmt, target: Target) -> list[Slow]:
+    """Return at most three causes, the largest factor first, for the loop that does most work.
+
+    `body` is the program after unrolling. Nothing is said of a program with fewer than SMALL
+    operations, or where sizes are not known.
+    """
+    hot = max(_blocks(body, ()), key=lambda b: b.operations, default=None)
+    if target.kind != "llvm" or hot is None or hot.operations < SMALL:
+        return []
+    found = [
+        *_scalar(hot, target),
+        *_strided(hot, target),
+        *_chain(hot, target),
+        *_untiled(hot),
+        *_one_core(hot, target),
+    ]
+    return sorted(found, key=lambda c: -c.factor)[:3]
+
+
+def _blocks(s: Stmt, loops: tuple[For, ...]) -> Iterator[Block]:
+    """Every loop that holds no other one, with its stores."""
+    if isinstance(s, For):
+        loops = (*loops, s)
+        if not any(isinstance(n, For) for n in every(s.body)):
+            yield Block(loops, tuple(n for n in every(s.body) if isinstance(n, Store)))
+            return
+    for part in inner(s):
+        yield from _blocks(part, loops)
+
+
+def width(s: Store) -> int:
+    """How many lanes a store has."""
+    return max(lanes(e) for e in (*s.indices, s.value))
+
+
+def _arithmetic(e: Expr) -> int:
+    return sum(
+        CALL if isinstance(n, Call) else 1
+        for n in walk(e)
+        if not isinstance(n, Const | Load) and not is_index(n)
+    )
+
+
+def _same_place(n: object, s: Store) -> bool:
+    return isinstance(n, Load) and n.buffer is s.buffer and _key(n.indices[0]) == _key(s.indices[0])
+
+
+def _key(i: Index) -> str:
+    return text(i)
+
+
+# --- causes ---------------------------------------------------------------------------------------
+
+
+def _scalar(b: Block, target: Target) -> Iterator[Slow]:
+    out = b.stores[0].buffer
+    full = target.lanes(out.dtype)
+    if full > 1 and max(map(width, b.stores)) == 1:
+        yield Slow(
+            out.name,
+            full,
+            f"loop {_name(b.var)} of {out.name}",
+            f"no loop is vectorized, so one of {full} lanes works; about {full} times slower",
+            "vectorize the loop that runs along the last dimension of the output: split it by "
+            f"{full}, and reorder the inner part to the end",
+        )
+
+
+def _strided(b: Block, target: Target) -> Iterator[Slow]:
+    """A load from another cache line in each iteration, evicted before its next use."""
+    for n, s in b.loads():
+        step = step_of(n.indices[0], b.var)
+        size = n.dtype.bytes
+        if not step or not isinstance(step, int):
+            continue
+        away = abs(step) * size
+        kept = target.l1 // PAGE * (PAGE // max(LINE, gcd(away, PAGE)))
+        factor = min(away, LINE) // (size * width(s))
+        if factor > 1 and isinstance(b.loops[-1].extent, int) and b.loops[-1].extent > kept:
+            yield Slow(
+                s.buffer.name,
+                factor,
+                f"loop {_name(b.var)} of {s.buffer.name}",
+                f"it is innermost, and moves {step} elements of {n.buffer.name} at a time: "
+                f"each iteration loads another cache line; about {factor} times slower",
+                f"reorder: the loop along the last dimension of {n.buffer.name} innermost",
+            )
+            return
+
+
+def _chain(b: Block, target: Target) -> Iterator[Slow]:
+    if not b.carried:
+        return
+    places = {(s.buffer, _key(s.indices[0])): s for s in b.stores}
+    sums = sum(-(-width(s) // target.lanes(s.buffer.dtype)) for s in places.values())
+    if sums * 2 <= IN_FLIGHT:
+        factor = IN_FLIGHT // sums
+        yield Slow(
+            b.stores[0].buffer.name,
+            factor,
+            f"reduction loop {_name(b.var)} of {b.stores[0].buffer.name}",
+            f"each operation waits for the one before it: {sums} of the {IN_FLIGHT} that a core "
+            f"could overlap; about {factor} times slower",
+            "reorder a loop over the output inside it, and unroll that: independent sums overlap",
+        )
+
+
+def _untiled(b: Block) -> Iterator[Slow]:
+    """A reduction whose operands could be used several times once they are in a register."""
+    if not b.sums:
+        return
+    data = [n.var for n in b.loops if not free_of(b.stores[0].indices[0], (n.var,))]
+    loads = b.loads()
+    if not loads or not all(any(free_of(n.indices[0], (v,)) for v in data) for n, _ in loads):
+        return
+    reads = {(n.buffer, _key(n.indices[0])) for n, _ in loads if b.carried or not _fixed(n, b.var)}
+    places = {(s.buffer, _key(s.indices[0])) for s in b.stores}
+    moved = len(reads) if b.carried else max(len(reads) + len(places), 2 * len(places))
+    factor = moved / len(b.stores)
+    if factor >= 2:
+        yield Slow(
+            b.stores[0].buffer.name,
+            factor,
+            f"loop {_name(b.var)} of {b.stores[0].buffer.name}",
+            "it moves more than it computes: nothing stays in a register for a second use; "
+            f"about {factor:.0f} times slower",
+            "tile both output loops, unroll the tile inside the reduction, "
+            "and accumulate it in cache_write(..., 'local')",
+        )
+
+
+def _fixed(n: Load, var: Var) -> bool:
+    return free_of(n.indices[0], (var,))
+
+
+def _one_core(b: Block, target: Target) -> Iterator[Slow]:
+    cores = target.num_cores
+    if cores > 1 and not any(n.kind == "parallel" for n in b.loops):
+        yield Slow(
+            b.stores[0].buffer.name,
+            cores,
+            f"loop {_name(b.loops[0].var)} of {b.stores[0].buffer.name}",
+            f"it runs on one of {cores} cores; about {cores} times slower",
+            f"parallel({_name(b.loops[0].var)}), if it is no reduction loop",
+        )
+
+
+def _name(v: Var) -> str:
+    return v.name.replace(".", "_")
+
+
+def step_of(i: Index, var: Var) -> Index | None:
+    """By how many elements the index moves with `var`; None if not evenly."""
+    terms = split_terms(i)[0]
+    rest = linear(t for t in terms if t[0] is not var)
+    if not free_of(rest, (var,)):
+        return None
+    return sum(c for a, c in terms if a is var)
