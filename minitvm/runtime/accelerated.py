@@ -71,16 +71,18 @@ class AcceleratorFunction(Function):
         return config
 
     def warnings(self) -> tuple[str, ...]:
-        """What the pipeline of the hardware would get wrong, though the simulator does not.
+        """Return what vta.verify reports though build accepts it.
 
-        GEMM reads an accumulator before it adds to it, and three steps later the sum is there. Like
-        VTA, build refuses what comes too early inside a list of micro-operations and not what does
-        in the two loops around it: so the reduction innermost, which VTA's own tutorial on blocking
-        has, is built, and is named here. vta.verify has the details.
+        Hazards: GEMM reads an accumulator before it adds to it, and three steps later the sum is
+        there. Like VTA, build refuses what comes too early inside a list of micro-operations and
+        not what does in the two loops around it, so it accepts the reduction innermost, which VTA's
+        own tutorial on blocking has; hardware gets it wrong.
+        Uninitialised reads, as of a program whose transfers are skipped to time the rest, and
+        stores of what was loaded and not computed.
         """
-        hazards = verify(self.program, self.config).hazards
-        found = explain(self.program, Verdict((), (), (), hazards)) if hazards else ""
-        return tuple(found.splitlines())
+        found = verify(self.program, self.config)
+        kept = Verdict(hazards=found.hazards, uninitialised=found.uninitialised, stale=found.stale)
+        return tuple(explain(self.program, kept).splitlines()) if kept != Verdict() else ()
 
     def time_evaluator(
         self,
