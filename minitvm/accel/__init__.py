@@ -2,7 +2,7 @@
 
     program = parse(text)                            from assembly text; or from records
     run = simulate(program, vta_pynq, {"A": a})      outputs, cycles, trace, counters
-    verdict = verify(program)                        deadlock, leaks, races, hazards
+    verdict = verify(program)                        deadlock, leaks, races, hazards, ...
 
 VTA has several implementations that do not agree. Where they differ, this one does what its
 functional simulator does, with these exceptions and decisions:
@@ -10,11 +10,13 @@ functional simulator does, with these exceptions and decisions:
     MUL, SHR     32 bits; shifts by 32 or more shift all bits out (HLS has no MUL and reads the
                  amount as 5 bits with a sign, so that its SHR 16 shifts left)
     STORE        narrows ACC when it runs (hardware keeps a narrowed copy, written by GEMM and ALU:
-                 there an accumulator that was only loaded is stored stale)
+                 there an accumulator that was only loaded is stored stale; verify() warns)
     GEMM reset   clears ACC, and OUT with it
     padding      of INP, WGT, ACC and ACC_8BIT (HLS does not pad WGT)
     rates        GEMM 1, ALU 2 cycles per micro-operation by default; parameters of Config
     deadlock     is a result that names unit, instruction and queue (the original loops for ever)
+    memories     start poisoned, each run alike (VTA's simulator starts from zeros, once, and
+                 hardware from what the last program left); verify() reports reads before any write
     tokens       never lost: a full queue makes its pusher wait (Chisel drops what is over 255);
                  those left over are reported, and each run starts with none
     x = 0        moves nothing and pads nothing; it carries tokens, as a NOP
@@ -31,6 +33,7 @@ from .elements import Indices, resolve, rows, total
 from .encode import decode, decode_uop, encode, encode_uop
 from .execute import execute
 from .fields import MOST_UOPS
+from .initialised import Stale, Uninitialised
 from .isa import (
     IMMEDIATES,
     NO_FLAGS,
@@ -84,10 +87,12 @@ __all__ = [
     "Queue",
     "Race",
     "Run",
+    "Stale",
     "Stall",
     "Store",
     "Timing",
     "Trace",
+    "Uninitialised",
     "Unit",
     "Uop",
     "Verdict",

@@ -17,6 +17,7 @@ from .program import Area, Program
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
 ON_CHIP = (Memory.WGT, Memory.INP, Memory.ACC)
+POISON = 0x5A  # each byte on chip at the start: positive in all types, and large after a shift
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,8 +29,11 @@ class Contents:
 
 
 def contents(program: Program, config: Config, inputs: Mapping[str, Array]) -> Contents:
-    """Buffers of zeros, and DRAM with `inputs` in their areas. Areas of OUT may be left out.
+    """Return poisoned buffers, and DRAM with `inputs` in their areas.
 
+    A launch finds what an earlier one left in the buffers of a real machine. Here each run starts
+    from the same bytes, so that reading an element that nothing has written shows in the outputs.
+    Areas of OUT may be left out: they start as zeros.
     inputs[name] has the shape of the area followed by the shape of one element.
     """
     check_kind("inputs", inputs, Mapping, fix='{"A": array}')
@@ -44,10 +48,13 @@ def contents(program: Program, config: Config, inputs: Mapping[str, Array]) -> C
         if area.name in inputs or area.memory is not Memory.OUT:
             begin, after = area.byte_range(config)
             raw[begin:after] = _bytes_of(area, config, inputs)
-    chip = {
-        m: np.zeros((config.depth(m), *config.element_shape(m)), config.dtype(m)) for m in ON_CHIP
-    }
-    return Contents(chip, dram)
+    return Contents({memory: _poisoned(config, memory) for memory in ON_CHIP}, dram)
+
+
+def _poisoned(config: Config, memory: Memory) -> Array:
+    """Return a buffer on chip before any instruction has written to it."""
+    raw = np.full(config.depth(memory) * config.element_bytes(memory), POISON, np.uint8)
+    return raw.view(config.dtype(memory)).reshape(-1, *config.element_shape(memory))
 
 
 def read(area: Area, config: Config, dram: Mapping[Memory, Array]) -> Array:

@@ -2,8 +2,9 @@
 
 Units run in order and the i-th pop of a queue takes the i-th push, so the instructions form one
 graph, and what may happen are its linear extensions (tokens.py). From it follow, without running
-anything: whether units come to a standstill, which tokens are left over, and which two accesses to
-the same element are in no order. Queues that are finite add waiting, never a race.
+anything: whether units come to a standstill, which tokens are left over, which two accesses to the
+same element are in no order, and what is read before it is written (initialised.py). Queues that
+are finite add waiting, never a race.
 """
 
 from __future__ import annotations
@@ -11,34 +12,22 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import islice
-from math import gcd
 
 import numpy as np
 
 from minitvm.base import ArgumentError, check_kind
 
 from .config import Config, Memory, vta_pynq
-from .elements import Indices, Ints, resolve, rows, total
-from .isa import Alu, Finish, Gemm, Instruction, Load, Queue, Store
+from .elements import Indices, resolve
+from .footprints import DRAM, Access, Footprints
+from .initialised import Stale, Uninitialised, memory_faults
+from .isa import Alu, Gemm, Queue
 from .program import QUEUES, UNITS, Program, check_program, label
 from .timing import Blocked, measure
 from .tokens import in_order, predecessors, walk
 
-DRAM = "DRAM"
 MOST_RACES = 1000
 SHOWN = 3  # of each kind, by the repr of a verdict
-
-
-@dataclass(frozen=True, slots=True)
-class Access:
-    """Elements that an instruction reads or writes; of DRAM, pieces of gcd(element sizes) bytes.
-
-    A slice where they are side by side, as for most tiles: numpy is faster there.
-    """
-
-    space: Memory | str
-    elements: slice | Ints
-    writes: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,28 +62,32 @@ class Hazard:
 class Verdict:
     """Whether a program means one thing, on every machine of this configuration.
 
-    deadlock  the units that come to a standstill; races are not looked for then
-    leaks     tokens that nothing pops, by queue: the next program would find them
-    races     pairs of accesses in no order; some order runs them the other way round
-    hazards   accumulators that are read again too soon
-    more      there are more races than these MOST_RACES
+    deadlock       the units that come to a standstill; races and memories are not checked then
+    leaks          tokens that nothing pops, by queue: the next program would find them
+    races          pairs of accesses in no order; some order runs them the other way round
+    hazards        accumulators that are read again too soon
+    uninitialised  reads of elements that nothing has written: an earlier program's data
+    stale          a warning only: stores of accumulators that were loaded but not computed
+    more           there are more races than these MOST_RACES
     """
 
-    deadlock: tuple[Blocked, ...]
-    leaks: tuple[tuple[Queue, int], ...]
-    races: tuple[Race, ...]
-    hazards: tuple[Hazard, ...]
+    deadlock: tuple[Blocked, ...] = ()
+    leaks: tuple[tuple[Queue, int], ...] = ()
+    races: tuple[Race, ...] = ()
+    hazards: tuple[Hazard, ...] = ()
+    uninitialised: tuple[Uninitialised, ...] = ()
+    stale: tuple[Stale, ...] = ()
     more: bool = False
 
     def __repr__(self) -> str:
-        found = (("deadlock", self.deadlock), ("leaks", self.leaks), ("races", self.races))
-        parts = [f"{name}={_few(them)}" for name, them in (*found, ("hazards", self.hazards))]
+        names = (name for name in self.__slots__ if name != "more")
+        parts = [f"{name}={_few(getattr(self, name))}" for name in names]
         return f"Verdict({', '.join(parts)}, more={self.more})"
 
     @property
     def ok(self) -> bool:
-        """Nothing was found."""
-        return not (self.deadlock or self.leaks or self.races or self.hazards)
+        """Whether no fault was found; warnings do not count."""
+        return not (self.deadlock or self.leaks or self.races or self.hazards or self.uninitialised)
 
 
 def _few(found: tuple[object, ...]) -> str:
@@ -111,13 +104,16 @@ def verify(program: Program, config: Config = vta_pynq) -> Verdict:
     """
     resolved = resolve(program, config)
     deadlock = measure(program, config).blocked
-    races = iter(()) if deadlock else _races(program, config, resolved)
+    footprints = Footprints(program, config)
+    races = iter(()) if deadlock else _races(program, config, resolved, footprints)
     listed = tuple(islice(races, MOST_RACES))
+    found = ((), ()) if deadlock else memory_faults(program, config, resolved, footprints)
     return Verdict(
         deadlock,
         leaks(program),
         listed,
         tuple(hazards(program, config, resolved)),
+        *found,
         more=next(races, None) is not None,
     )
 
@@ -133,98 +129,30 @@ def leaks(program: Program) -> tuple[tuple[Queue, int], ...]:
     return tuple((q, count) for q, count in zip(QUEUES, left, strict=True) if count > 0)
 
 
-def witness(program: Program, race: Race) -> tuple[int, ...]:
-    """A legal order in which `race.second` runs before `race.first`."""
+def witness(program: Program, fault: Race | Uninitialised) -> tuple[int, ...]:
+    """Return a legal order that shows the fault.
+
+    It runs `second` of a race before `first`, or an uninitialised read before any write.
+    """
     check_program(program)
-    check_kind("race", race, Race, fix="verify(program).races[0]")
-    first, second = label(program, race.first), label(program, race.second)
+    check_kind("fault", fault, Race, Uninitialised, fix="verify(program).races[0]")
+    if isinstance(fault, Uninitialised):
+        label(program, fault.index)  # refuses an instruction of another program
+        return in_order(program)
+    first, second = label(program, fault.first), label(program, fault.second)
     before = predecessors(program)
-    needed, waiting = {race.second}, [race.second]
+    needed, waiting = {fault.second}, [fault.second]
     while waiting:
         for n in before[waiting.pop()]:
             if n not in needed:
                 needed.add(n)
                 waiting.append(n)
-    if race.first in needed:
+    if fault.first in needed:
         raise ArgumentError(f"{first} and {second}", "the tokens order them: no race")
     order = walk(program, lambda ready: min(ready, key=lambda n: (n not in needed, n)))
-    if race.second not in order:
+    if fault.second not in order:
         raise ArgumentError(second, "it never runs: the program comes to a standstill")
     return order
-
-
-class Footprints:
-    """What instructions read and write where other units may, too.
-
-    DRAM is seen as pieces of gcd(element sizes) bytes: all addresses are multiples, so that each of
-    them is either in a transfer or not.
-    """
-
-    def __init__(self, program: Program, config: Config) -> None:
-        sizes = {m: config.element_bytes(m) for m in Memory if m is not Memory.UOP}
-        piece = gcd(*sizes.values())
-        end = max((area.byte_range(config)[1] for area in program.areas), default=0)
-        self.pieces = {memory: size // piece for memory, size in sizes.items()}  # of an element
-        self.dram = -(-end // piece)  # pieces in all
-        self.known: dict[tuple[int, tuple[Memory, ...]], list[Access]] = {}
-
-    def of(self, instruction: Instruction, found: Indices | None) -> list[Access]:
-        """The accesses of an instruction; `found` are the indices of a GEMM or an ALU."""
-        match instruction:
-            case Load(x=0) | Store(x=0) | Load(memory=Memory.UOP):
-                return []
-            case Load(memory=memory, sram=sram):
-                written = slice(sram, sram + total(instruction))
-                source = Access(DRAM, self._moved(instruction), False)
-                return [source, Access(memory.on_chip, written, True)]
-            case Store(sram=sram):
-                read = slice(sram, sram + total(instruction))
-                to = Access(DRAM, self._moved(instruction), True)
-                return [Access(Memory.ACC, read, False), to]
-            case Finish():
-                return [Access(DRAM, slice(0, self.dram), False)]
-            case Gemm() | Alu():
-                assert found is not None, "resolve() gives indices for every gemm and alu"
-                key = id(found), _sources(instruction)
-                if key not in self.known:
-                    self.known[key] = _computed(key[1], found)
-                return self.known[key]
-
-    def _moved(self, move: Load | Store) -> slice | Ints:
-        """The pieces of DRAM that a transfer touches."""
-        per = self.pieces[move.memory]
-        if move.y == 1 or move.stride == move.x:
-            return slice(move.dram * per, (move.dram + move.y * move.x) * per)
-        first, column = rows(move)
-        elements = (first[:, None] + column).reshape(-1, 1)
-        return (elements * per + np.arange(per)).reshape(-1)
-
-
-def _sources(instruction: Gemm | Alu) -> tuple[Memory, ...]:
-    """The memories that an instruction reads besides the accumulators that it writes."""
-    match instruction:
-        case Gemm(reset=False):
-            return Memory.INP, Memory.WGT
-        case Alu(imm=None):
-            return (Memory.ACC,)
-        case _:
-            return ()
-
-
-def _computed(sources: tuple[Memory, ...], found: Indices) -> list[Access]:
-    """The accesses of a GEMM or an ALU."""
-    reads = zip(sources, (found.src, found.wgt), strict=False)
-    return [
-        *(Access(memory, _distinct(elements), False) for memory, elements in reads),
-        Access(Memory.ACC, _distinct(found.dst), True),
-    ]
-
-
-def _distinct(elements: Ints) -> slice | Ints:
-    """The same elements, each once."""
-    found = np.unique(elements)
-    whole = slice(int(found[0]), int(found[-1]) + 1) if len(found) else slice(0, 0)
-    return whole if whole.stop - whole.start == len(found) else found
 
 
 class _Last:
@@ -239,7 +167,10 @@ class _Last:
 
 
 def _races(
-    program: Program, config: Config, resolved: tuple[Indices | None, ...]
+    program: Program,
+    config: Config,
+    resolved: tuple[Indices | None, ...],
+    footprints: Footprints,
 ) -> Iterator[Race]:
     """Each unordered pair once, with the first element they share.
 
@@ -249,7 +180,6 @@ def _races(
     Source: FastTrack (Flanagan and Freund 2009), with three threads.
     """
     sizes: dict[Memory | str, int] = {m: config.depth(m) for m in Memory}
-    footprints = Footprints(program, config)
     sizes[DRAM] = footprints.dram
     reads = {space: _Last(size) for space, size in sizes.items()}
     writes = {space: _Last(size) for space, size in sizes.items()}
@@ -345,5 +275,15 @@ def explain(program: Program, verdict: Verdict) -> str:
         f"hazard: {label(program, hazard.index)} reads ACC[{hazard.element}] at step {hazard.step},"
         f" {hazard.distance} after writing it"
         for hazard in verdict.hazards
+    ]
+    lines += [
+        f"uninitialised: {label(program, read.index)} reads {read.space}[{read.element}], which "
+        "nothing has written"
+        for read in verdict.uninitialised
+    ]
+    lines += [
+        f"warning: {label(program, store.index)} stores ACC[{store.element}], which was loaded but "
+        "not computed: hardware stores an older value"
+        for store in verdict.stale
     ]
     return "\n".join(lines) or "ok"

@@ -7,19 +7,24 @@ from dataclasses import dataclass
 
 from .dtype import dtype as dtype_named
 from .errors import ArgumentError
-from .host import dot4_lanes, host, vector_unit
+from .host import dot4_lanes, vector_unit
+from .host import host as this_machine
 
 KINDS = {
     "llvm": "machine code for a CPU",
     "numba": "Python that numba compiles",
     "python": "plain Python, no compiler at all",
 }
+EXT_DEV = "ext_dev"  # TVM's name for the kind of VTA
 VTA = "vta"  # the accelerator; vta.Environment(config) says which one
 
 
 @dataclass(frozen=True, slots=True, init=False)
 class Target:
     """A target, from its text form: Target("llvm"), Target("llvm -mcpu=znver4 -num-cores=4").
+
+    Target("ext_dev", host="llvm") is TVM's way to write Target("vta"). The host makes the calls;
+    here it is always this process.
 
     kind              "llvm", "numba", "python" or "vta"
     mcpu, mattr       as LLVM spells them; empty: this machine
@@ -39,8 +44,9 @@ class Target:
     l2: int
     l3: int
 
-    def __init__(self, text: str | Target = "llvm") -> None:
+    def __init__(self, text: str | Target = "llvm", host: str | Target | None = None) -> None:
         kind, *words = str(text).split() or [""]
+        kind = VTA if kind == EXT_DEV else kind
         if kind not in (*KINDS, VTA):
             raise ArgumentError(
                 f"target {str(text)!r}",
@@ -55,8 +61,14 @@ class Target:
                 "it has no options",
                 "with vta.Environment(config): ... chooses the machine",
             )
+        if host is not None and Target(host).kind not in ((*KINDS,) if kind == VTA else (kind,)):
+            raise ArgumentError(
+                f"host={str(host)!r} of target {str(text)!r}",
+                "calls begin on a CPU" if kind == VTA else "a CPU calls its own programs",
+                'host="llvm", or leave it out',
+            )
         options = dict(_option(word, str(text)) for word in words)
-        here = host()
+        here = this_machine()
         unit = here.vector_bytes, here.vector_registers
         if "mattr" in options:  # "+avx2,-avx512f" changes what the host has
             unit = vector_unit(_changed(here.features, options["mattr"]), "")
@@ -84,7 +96,7 @@ class Target:
 
         Of another CPU than this machine's, named by -mcpu, only what -mattr says is known.
         """
-        known = frozenset[str]() if self.mcpu else host().features
+        known = frozenset[str]() if self.mcpu else this_machine().features
         return dot4_lanes(_changed(known, self.mattr))
 
     def __str__(self) -> str:

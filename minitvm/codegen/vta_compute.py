@@ -30,7 +30,7 @@ from minitvm.tir import (
 )
 
 from .vta_now import Now
-from .vta_stream import Stream
+from .vta_stream import Kernel, Site, Stream
 
 RESET = "fill_zero"
 GEMM = ("gemm", "fused_gemm8x8_add")  # (accumulators, inputs, weights)
@@ -71,7 +71,7 @@ class Compute:
         self.now = now
         self.kinds: dict[int, Kind | None] = {}
         self.inputs: dict[int, tuple[tuple[Var, ...], tuple[Buffer, ...]]] = {}
-        self.works: dict[tuple[int, ...], Work] = {}
+        self.works: dict[Site, Work] = {}
 
     def kind(self, s: Stmt) -> Kind | None:
         """What one instruction does that does all of `s`; None if there is none."""
@@ -99,11 +99,12 @@ class Compute:
 
     def emit(self, s: Stmt, kind: Kind, stream: Stream) -> None:
         """Add one GEMM or ALU instruction: two outer loops, the rest as micro-operations."""
-        work = self.work(s, kind)
+        site = self.site(s)
+        work = self.work(s, kind, site)
         if 0 in work.extents or not work.uops:
             return
         name = "gemm" if kind.name in (*GEMM, ACCUMULATE) else kind.name
-        begin, end = stream.kernel(name if name in ("gemm", RESET) else "alu", work.uops)
+        begin, end = stream.kernel(Kernel(name, site, work.uops))
         outer, inner = (*work.extents, 1, 1)[:2]
         by_outer, by_inner = (*work.factors, (0, 0, 0), (0, 0, 0))[:2]
         dst, src, wgt = zip(by_outer, by_inner, strict=True)
@@ -121,15 +122,18 @@ class Compute:
         else:
             stream.add(Gemm(loops=loops, reset=name == RESET))
 
-    def work(self, s: Stmt, kind: Kind) -> Work:
-        """What `s` does in the present iteration: found once for all iterations that agree."""
+    def site(self, s: Stmt) -> Site:
+        """Return the statement, and the values of the loops and buffers that it depends on."""
         if id(s) not in self.inputs:
             self.inputs[id(s)] = inputs(s)
         loops, buffers = self.inputs[id(s)]
-        key = (id(s), *(self.now.env[v] for v in loops), *(self.now.base[b] for b in buffers))
-        if key not in self.works:
-            self.works[key] = find_work(s, kind, self.now.inside())
-        return self.works[key]
+        return (id(s), *(self.now.env[v] for v in loops), *(self.now.base[b] for b in buffers))
+
+    def work(self, s: Stmt, kind: Kind, site: Site) -> Work:
+        """What `s` does in the present iteration: found once for all iterations that agree."""
+        if site not in self.works:
+            self.works[site] = find_work(s, kind, self.now.inside())
+        return self.works[site]
 
 
 def inputs(s: Stmt) -> tuple[tuple[Var, ...], tuple[Buffer, ...]]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import TypeAlias
 
 from minitvm.accel import (
     NO_FLAGS,
@@ -21,6 +22,21 @@ from minitvm.base import BuildError
 
 MOST = 1 << 18  # instructions: 4 MB of them
 ROW = tuple(Unit)  # load, compute, store: prev and next of each are its neighbours
+
+
+Site: TypeAlias = tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """The micro-operations of one call site, which has a copy of its own as in VTA's runtime.
+
+    site   the statement's id, and the values that its micro-operations depend on
+    """
+
+    name: str
+    site: Site
+    uops: tuple[Uop, ...]
 
 
 class Stream:
@@ -78,15 +94,12 @@ class Stream:
             self._commit(unit)
         self.instructions.append(Finish())
 
-    def kernel(self, kind: str, uops: tuple[Uop, ...]) -> tuple[int, int]:
-        """Where the micro-operations lie in the unit's memory: loaded if they are not there.
-
-        kind: kernels of different kinds have copies of their own, as in VTA's runtime.
-        """
-        if not self.cache.holds(kind, uops):
-            self.add(self.cache.load(kind, uops))
-        begin = self.cache.resident[kind, uops]
-        return begin, begin + len(uops)
+    def kernel(self, kernel: Kernel) -> tuple[int, int]:
+        """Return where the kernel lies in the unit's memory; load it if it is not there."""
+        if kernel not in self.cache.resident:
+            self.add(self.cache.load(kernel))
+        begin = self.cache.resident[kernel]
+        return begin, begin + len(kernel.uops)
 
     def _commit(self, unit: Unit) -> None:
         """A nop takes the tokens that the unit is to pop."""
@@ -116,38 +129,36 @@ class UopCache:
     the beginning, and what it overwrites is gone.
 
     uops       all of main memory's
-    stored     where in main memory a kernel of a kind begins
+    stored     where in main memory a kernel begins
     resident   where on chip it begins, for those that are there
+
+    Source: UopQueue in the runtime of VTA (runtime.cc).
     """
 
     def __init__(self, depth: int) -> None:
         self.depth, self.end = depth, 0
         self.uops: list[Uop] = []
-        self.stored: dict[tuple[str, tuple[Uop, ...]], int] = {}
-        self.resident: dict[tuple[str, tuple[Uop, ...]], int] = {}
+        self.stored: dict[Kernel, int] = {}
+        self.resident: dict[Kernel, int] = {}
 
-    def holds(self, kind: str, kernel: tuple[Uop, ...]) -> bool:
-        """Is the kernel on chip?"""
-        return (kind, kernel) in self.resident
-
-    def load(self, kind: str, kernel: tuple[Uop, ...]) -> Load:
+    def load(self, kernel: Kernel) -> Load:
         """The instruction that brings a kernel onto the chip; the first time it is stored, too."""
-        n = len(kernel)
+        n = len(kernel.uops)
         if n > self.depth:
             raise BuildError(
-                f"a {kind} of {n} or more micro-operations",
+                f"a {kernel.name} of {n} or more micro-operations",
                 f"the memory for them holds {self.depth}",
                 "smaller loops inside one instruction: split, and reorder the outer part outside",
             )
-        if (kind, kernel) not in self.stored:
-            self.stored[kind, kernel] = len(self.uops)
-            self.uops += kernel
+        if kernel not in self.stored:
+            self.stored[kernel] = len(self.uops)
+            self.uops += kernel.uops
         begin = 0 if self.end + n > self.depth else self.end
         self.end = begin + n
         self.resident = {
-            key: at
-            for key, at in self.resident.items()
-            if at + len(key[1]) <= begin or at >= self.end
+            other: at
+            for other, at in self.resident.items()
+            if at + len(other.uops) <= begin or at >= self.end
         }
-        self.resident[kind, kernel] = begin
-        return Load(memory=Memory.UOP, sram=begin, dram=self.stored[kind, kernel], x=n)
+        self.resident[kernel] = begin
+        return Load(memory=Memory.UOP, sram=begin, dram=self.stored[kernel], x=n)

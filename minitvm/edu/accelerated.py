@@ -42,7 +42,7 @@ def runs_on_accelerator(
 
     Message ids besides "wrong-type" and "wrong-value": "refused", where it cannot be built (a
     memory is too small, a loop stays that no instruction does), and what the verifier finds:
-    "deadlock", "leak", "race", "hazard".
+    "deadlock", "leak", "race", "uninitialised", "hazard".
     why   of what is refused
     """
 

@@ -38,7 +38,7 @@ WAITS = {
 def fault(program: Program, config: Config, left_over: bool = True) -> tuple[str, str, str]:
     """What the verifier finds first: a message id, its words, and why; three times "" if nothing.
 
-    The ids: deadlock, leak, race, hazard.
+    The ids: deadlock, leak, race, uninitialised, hazard.
     left_over   False: tokens that are left over are no fault
     """
     verdict = verify(program, config)
@@ -59,6 +59,8 @@ def _named(program: Program, verdict: Verdict) -> tuple[str, str]:
     if verdict.races:
         first = verdict.races[0]
         return "race", WAITS.get((first.space, first.kind), "one has to wait for the other")
+    if verdict.uninitialised:
+        return "uninitialised", "a load or a reset is missing: the memory still holds older data"
     return "hazard", "an accumulator is read again too soon"
 
 

@@ -1,7 +1,7 @@
 """Running things: compiled functions, arrays, devices, threads, machine code."""
 
 from . import nd
-from .accelerated import AcceleratorFunction, SimulatedTimes
+from .accelerated import AcceleratorFunction, SimulatedTimes, profiled, reset_profile
 from .export import Package
 from .function import Function, Times, load
 from .jit import Machine, compile_ir, load_object
@@ -32,5 +32,7 @@ __all__ = [
     "nd",
     "num_threads",
     "parallel_launch_address",
+    "profiled",
+    "reset_profile",
     "set_num_threads",
 ]

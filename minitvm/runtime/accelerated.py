@@ -5,12 +5,25 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from threading import Lock
 from typing import Any
 
 import numpy as np
 
-from minitvm.accel import Config, Memory, Program, Verdict, execute, explain, simulate, verify
+from minitvm.accel import (
+    Config,
+    Counters,
+    Memory,
+    Program,
+    Verdict,
+    counters,
+    execute,
+    explain,
+    simulate,
+    verify,
+)
 from minitvm.accel import Run as Simulation
 from minitvm.base import ArgumentError, MeasureError, check_kind
 from minitvm.tir import Buffer, PrimFunc
@@ -26,6 +39,37 @@ class SimulatedTimes(Times):
 
     def __str__(self) -> str:
         return f"{self.cycles} cycles, {self.min * 1e3:.4g} ms on the accelerator"
+
+
+class _Profile:
+    """The sums of the counters of all calls; calls may come from several threads."""
+
+    def __init__(self) -> None:
+        self.lock, self.sums = Lock(), Counters()
+
+    def add(self, more: Counters) -> None:
+        """Add the counters of one call."""
+        with self.lock:
+            old = asdict(self.sums)
+            self.sums = Counters(**{name: old[name] + n for name, n in asdict(more).items()})
+
+    def clear(self) -> None:
+        """Begin from 0."""
+        with self.lock:
+            self.sums = Counters()
+
+
+_PROFILE = _Profile()
+
+
+def profiled() -> Counters:
+    """Return what all calls of functions of target "vta" have moved and computed."""
+    return _PROFILE.sums
+
+
+def reset_profile() -> None:
+    """Set the sums of profiled() to 0."""
+    _PROFILE.clear()
 
 
 class AcceleratorFunction(Function):
@@ -44,6 +88,11 @@ class AcceleratorFunction(Function):
     ) -> None:
         super().__init__(func, self._execute, sources)
         self.program, self.config = program, config
+
+    @cached_property
+    def _per_call(self) -> Counters:
+        """What one call moves and computes."""
+        return counters(self.program, self.config)
 
     def run(self, config: Config | None = None) -> Simulation:
         """Cycles, trace and counters; on a machine with the same blocks but other times, if given.
@@ -71,16 +120,18 @@ class AcceleratorFunction(Function):
         return config
 
     def warnings(self) -> tuple[str, ...]:
-        """What the pipeline of the hardware would get wrong, though the simulator does not.
+        """Return what vta.verify reports though build accepts it.
 
-        GEMM reads an accumulator before it adds to it, and three steps later the sum is there. Like
-        VTA, build refuses what comes too early inside a list of micro-operations and not what does
-        in the two loops around it: so the reduction innermost, which VTA's own tutorial on blocking
-        has, is built, and is named here. vta.verify has the details.
+        Hazards: GEMM reads an accumulator before it adds to it, and three steps later the sum is
+        there. Like VTA, build refuses what comes too early inside a list of micro-operations and
+        not what does in the two loops around it, so it accepts the reduction innermost, which VTA's
+        own tutorial on blocking has; hardware gets it wrong.
+        Uninitialised reads, as of a program whose transfers are skipped to time the rest, and
+        stores of what was loaded and not computed.
         """
-        hazards = verify(self.program, self.config).hazards
-        found = explain(self.program, Verdict((), (), (), hazards)) if hazards else ""
-        return tuple(found.splitlines())
+        found = verify(self.program, self.config)
+        kept = Verdict(hazards=found.hazards, uninitialised=found.uninitialised, stale=found.stale)
+        return tuple(explain(self.program, kept).splitlines()) if kept != Verdict() else ()
 
     def time_evaluator(
         self,
@@ -129,6 +180,7 @@ class AcceleratorFunction(Function):
             element = self.config.element_shape(area.memory)
             inputs[area.name] = a.reshape(area.shape + element)
         outputs = execute(self.program, self.config, inputs)
+        _PROFILE.add(self._per_call)
         for area, p, a in zip(self.program.areas, self.func.params, arrays, strict=True):
             if area.memory is Memory.OUT and isinstance(p, Buffer):
                 np.copyto(a, outputs[area.name].reshape(a.shape))

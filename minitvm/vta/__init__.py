@@ -22,11 +22,11 @@ outside of it, in numpy or by functions built for another target.
 
 from minitvm.accel import Config, Memory, Program, Run, Verdict, vdla8x8, vdla_osdi18, vta_pynq
 
-from . import top, vdla
+from . import simulator, top, vdla
 from .environment import Environment, get_env
 from .layers import RESNET18, TIMES, Roofs, roofs, utilisation
 from .packing import pack, pack_bias, pack_data, pack_weight, packed, unpack, unpacked
-from .run import build, lower, simulate, verify
+from .run import build, build_config, lower, simulate, verify
 from .tilings import (
     MOST_SIMULATIONS,
     Best,
@@ -58,6 +58,7 @@ __all__ = [
     "Verdict",
     "best_tiling",
     "build",
+    "build_config",
     "cost",
     "get_env",
     "legal_tilings",
@@ -70,6 +71,7 @@ __all__ = [
     "program",
     "roofs",
     "simulate",
+    "simulator",
     "top",
     "unpack",
     "unpacked",

@@ -7,11 +7,13 @@ from contextvars import ContextVar
 from functools import cached_property, lru_cache
 
 from minitvm.accel import Config, Memory, vta_pynq
-from minitvm.base import ArgumentError, check_kind, check_text
+from minitvm.base import ArgumentError, Target, check_kind, check_text, dtype
 from minitvm.lowering import machine, using
 from minitvm.tensor import TensorIntrin
 
 from .intrin import gemm
+
+MEMORIES = (Memory.INP, Memory.WGT, Memory.ACC, Memory.OUT)
 
 
 class Environment:
@@ -20,6 +22,10 @@ class Environment:
     Of several `with` statements the innermost counts, in the thread that has entered it.
 
     BATCH, BLOCK_IN, BLOCK_OUT     the matrix unit: BATCH x BLOCK_IN by BLOCK_OUT x BLOCK_IN
+    INP_WIDTH, INP_BUFF_SIZE           bits of a number of INP, bytes of its memory; also of WGT,
+                                       ACC and OUT (and UOP_BUFF_SIZE)
+    INP_ELEM_BITS, INP_ELEM_BYTES      the same of an element, a row of BATCH x BLOCK_IN numbers
+    TARGET, target, target_host        "sim", and what vta.build takes
     inp_scope, wgt_scope, acc_scope    its memories, for set_scope, cache_read and cache_write
     dma_copy, alu, ...             keys of pragmas
     gemm                           its intrinsic, for tensorize
@@ -29,6 +35,7 @@ class Environment:
     inp_scope, wgt_scope, acc_scope = "local.inp_buffer", "local.wgt_buffer", "local.acc_buffer"
     skip_dma_copy, skip_alu = "skip_dma_copy", "skip_alu"
     coproc_sync, trim_loop = "coproc_sync", "trim_loop"
+    TARGET = "sim"
 
     def __init__(self, config: Config = vta_pynq, *, skip: bool = False) -> None:
         check_kind("Environment: config", config, Config, fix="vta.vta_pynq")
@@ -36,8 +43,31 @@ class Environment:
         self.BATCH, self.BLOCK_IN, self.BLOCK_OUT = config.batch, config.block_in, config.block_out
         self.inp_dtype, self.wgt_dtype = config.dtype(Memory.INP), config.dtype(Memory.WGT)
         self.acc_dtype, self.out_dtype = config.dtype(Memory.ACC), config.dtype(Memory.OUT)
+        self.INP_WIDTH, self.WGT_WIDTH, self.ACC_WIDTH, self.OUT_WIDTH = (
+            8 * dtype(config.dtype(memory)).bytes for memory in MEMORIES
+        )
+        self.INP_ELEM_BYTES, self.WGT_ELEM_BYTES, self.ACC_ELEM_BYTES, self.OUT_ELEM_BYTES = (
+            config.element_bytes(memory) for memory in MEMORIES
+        )
+        self.INP_ELEM_BITS, self.WGT_ELEM_BITS, self.ACC_ELEM_BITS, self.OUT_ELEM_BITS = (
+            8 * config.element_bytes(memory) for memory in MEMORIES
+        )
+        self.INP_BUFF_SIZE, self.WGT_BUFF_SIZE, self.ACC_BUFF_SIZE, self.OUT_BUFF_SIZE = (
+            config.depth(memory) * config.element_bytes(memory) for memory in MEMORIES
+        )
+        self.UOP_BUFF_SIZE = config.uop_bytes
         self.dma_copy = self.skip_dma_copy if skip else "dma_copy"
         self.alu = self.skip_alu if skip else "alu"
+
+    @property
+    def target(self) -> Target:
+        """Return the target that builds for the accelerator."""
+        return Target("ext_dev", host=self.target_host)
+
+    @property
+    def target_host(self) -> Target:
+        """Return the target of the CPU that calls the accelerator."""
+        return Target("llvm")
 
     @cached_property
     def gemm(self) -> TensorIntrin:

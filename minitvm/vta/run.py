@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import reprlib
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import numpy as np
@@ -43,6 +44,23 @@ def build(
     made = driver.build(s, args, "vta", name)
     assert isinstance(made, AcceleratorFunction)
     return made
+
+
+def build_config(debug_flag: int = 0, **options: Any) -> AbstractContextManager[None]:
+    """Return a context that changes nothing: vta.build always runs the passes for VTA.
+
+    Raises ArgumentError for options, which configure passes of TVM that are not there.
+    """
+    if debug_flag or options:
+        given = ", ".join(
+            f"{k}={v!r:.30}" for k, v in {"debug_flag": debug_flag, **options}.items()
+        )
+        raise ArgumentError(
+            f"build_config({given})",
+            "no pass here has such an option",
+            'build_config(); f.source("vta") shows the instructions, vta.lower takes passes=',
+        )
+    return nullcontext()
 
 
 def _check_target(target: Any) -> None:

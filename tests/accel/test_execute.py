@@ -485,7 +485,9 @@ def test_inputs_fit_their_areas(inputs: dict, message: str) -> None:
 def test_inputs_stay_as_they_are() -> None:
     program = parse("""
         area C out 2
-        ex  nop   push st
+        uop 0 0
+        ex  uop[0] = uops[0] x=1
+        ex  reset u[0:1] inner=2 dst=0,1   push st
         st  C[0] = acc[0] x=2   pop ex   push ex
         ex  nop   pop st
         ex  finish""")

@@ -69,6 +69,7 @@ def wrap(x: int, bits: int) -> int:
     return (x + (1 << bits - 1)) % (1 << bits) - (1 << bits - 1)
 
 
+POISON = {Memory.INP: 0x5A, Memory.WGT: 0x5A, Memory.ACC: 0x5A5A5A5A}
 OPS = {
     Op.MIN: min,
     Op.MAX: max,
@@ -87,11 +88,14 @@ class Slow:
     chip: dict = field(default_factory=dict)  # (memory, element, row, column) -> number
     reads: set = field(default_factory=set)
     writes: set = field(default_factory=set)
+    unwritten: set = field(default_factory=set)  # elements that were read before any write
     outputs: list[int] = field(default_factory=list)
 
     def get(self, memory: Memory, element: int, row: int, column: int) -> int:
         self.reads.add((memory, element))
-        return self.chip.get((memory, element, row, column), 0)
+        if (memory, element, row, column) not in self.chip:
+            self.unwritten.add((memory, element))
+        return self.chip.get((memory, element, row, column), POISON[memory])
 
     def put(self, memory: Memory, element: int, row: int, column: int, value: int) -> None:
         self.writes.add((memory, element))
@@ -164,8 +168,11 @@ class Slow:
                 return OPS[op](self.get(Memory.ACC, dst, row, column), other)
 
 
-def slow(instructions, uops, inputs: dict[str, np.ndarray]) -> tuple[bytes, list[tuple[set, set]]]:
-    """The bytes of C after running in order, and what each instruction reads and writes."""
+def slow(
+    instructions, uops, inputs: dict[str, np.ndarray]
+) -> tuple[bytes, list[tuple[set, set]], set]:
+    """The bytes of C after running in order, what each instruction reads and writes, and what is
+    read before it is written."""
     raw = bytearray(C.byte_range(SMALL)[1])
     for area in AREAS:
         begin, end = area.byte_range(SMALL)
@@ -175,7 +182,7 @@ def slow(instructions, uops, inputs: dict[str, np.ndarray]) -> tuple[bytes, list
         machine.step(instruction)
         touched.append((machine.reads, machine.writes))
     begin, end = C.byte_range(SMALL)
-    return bytes(machine.outputs[begin:end]), touched
+    return bytes(machine.outputs[begin:end]), touched, machine.unwritten
 
 
 # --- random instructions --------------------------------------------------------------------------
@@ -319,6 +326,7 @@ class Case:
     program: Program
     inputs: dict[str, np.ndarray]
     expected: bytes
+    unwritten: set
 
 
 def build(body: list[Instruction], uops: list[Uop], seed: int) -> Case:
@@ -332,12 +340,13 @@ def build(body: list[Instruction], uops: list[Uop], seed: int) -> Case:
     }
     inputs["B"] = rng.integers(-(1 << 31), 1 << 31, inputs["B"].shape).astype(np.int32)
     whole = [Load(memory=Memory.UOP, x=len(uops)), *body, Finish()]
-    expected, touched = slow(whole, tuple(uops), inputs)
+    expected, touched, unwritten = slow(whole, tuple(uops), inputs)
     placer, numbers = Placer(), []
     for n, instruction in enumerate(whole):
         after = {numbers[k] for k in range(n) if clash(touched[k], touched[n])}
         numbers.append(placer.append(instruction, after))
-    return Case(Program(tuple(placer.instructions), tuple(uops), AREAS), inputs, expected)
+    program = Program(tuple(placer.instructions), tuple(uops), AREAS)
+    return Case(program, inputs, expected, unwritten)
 
 
 cases = st.builds(build, st.lists(instructions, max_size=14), uop_lists, st.integers(0, 1 << 30))
@@ -355,6 +364,15 @@ def test_every_legal_order_computes_what_plain_python_does(case: Case) -> None:
 def test_the_verdict_on_enough_tokens_is_good(case: Case) -> None:
     found = verify(case.program, SMALL)
     assert (found.deadlock, found.leaks, found.races) == ((), (), ())
+
+
+@given(cases)
+@settings(max_examples=200)
+def test_uninitialised_reads_are_those_of_plain_python(case: Case) -> None:
+    """Each read that is reported is one, and a memory with any is reported."""
+    found = {(Memory[r.space], r.element) for r in verify(case.program, SMALL).uninitialised}
+    assert found <= case.unwritten
+    assert {memory for memory, _ in found} == {memory for memory, _ in case.unwritten}
 
 
 @given(cases)
@@ -425,7 +443,7 @@ def test_races_are_exactly_the_unordered_pairs(case: Case, queue: Queue, at: int
         return
     found = verify(program, SMALL)
     before = ordered(program)
-    _, touched = slow(program.instructions, program.uops, case.inputs)
+    _, touched, _ = slow(program.instructions, program.uops, case.inputs)
     unordered = {
         (i, j)
         for j in range(len(touched))

@@ -178,7 +178,8 @@ def test_serial_goes_through_compute_where_no_queue_leads() -> None:
         "ex  nop   pop st",
         "ex  finish",
     ]
-    assert verify(serial(program)).ok
+    found = verify(serial(program))
+    assert (found.deadlock, found.leaks, found.races) == ((), (), ())
 
 
 # --- laws -----------------------------------------------------------------------------------------

@@ -166,3 +166,12 @@ def test_tokens_after_interleaving_are_safe_and_let_nothing_overlap() -> None:
         f = vta.build(tvm.lower(*talk(16), target="vta", passes=tuple(passes)))
     run = f.run()
     assert sum(cycles for units, cycles in run.overlap.items() if len(units) > 1) == 0
+
+
+def test_what_the_talk_leaves_out_is_a_warning() -> None:
+    """It is built to be timed: no weights are loaded, and nothing is set to 0."""
+    assert built(2).warnings() == (
+        "uninitialised: instruction 5 (gemm) reads WGT[0], which nothing has written",
+        "uninitialised: instruction 5 (gemm) reads ACC[0], which nothing has written",
+        "uninitialised: instruction 7 (gemm) reads ACC[1], which nothing has written",
+    )

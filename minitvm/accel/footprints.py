@@ -1,0 +1,101 @@
+"""Which elements an instruction reads and writes, of each memory and of DRAM."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import gcd
+
+import numpy as np
+
+from .config import Config, Memory
+from .elements import Indices, Ints, rows, total
+from .isa import Alu, Finish, Gemm, Instruction, Load, Store
+from .program import Program
+
+DRAM = "DRAM"
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """Elements that an instruction reads or writes; of DRAM, pieces of gcd(element sizes) bytes.
+
+    A slice where they are side by side, as for most tiles: numpy is faster there.
+    """
+
+    space: Memory | str
+    elements: slice | Ints
+    writes: bool
+
+
+class Footprints:
+    """What instructions read and write where other units may, too.
+
+    DRAM is seen as pieces of gcd(element sizes) bytes: all addresses are multiples, so that each of
+    them is either in a transfer or not.
+    """
+
+    def __init__(self, program: Program, config: Config) -> None:
+        sizes = {m: config.element_bytes(m) for m in Memory if m is not Memory.UOP}
+        piece = gcd(*sizes.values())
+        end = max((area.byte_range(config)[1] for area in program.areas), default=0)
+        self.pieces = {memory: size // piece for memory, size in sizes.items()}  # of an element
+        self.dram = -(-end // piece)  # pieces in all
+        self.known: dict[tuple[int, tuple[Memory, ...]], list[Access]] = {}
+
+    def of(self, instruction: Instruction, found: Indices | None) -> list[Access]:
+        """The accesses of an instruction; `found` are the indices of a GEMM or an ALU."""
+        match instruction:
+            case Load(x=0) | Store(x=0) | Load(memory=Memory.UOP):
+                return []
+            case Load(memory=memory, sram=sram):
+                written = slice(sram, sram + total(instruction))
+                source = Access(DRAM, self._moved(instruction), False)
+                return [source, Access(memory.on_chip, written, True)]
+            case Store(sram=sram):
+                read = slice(sram, sram + total(instruction))
+                to = Access(DRAM, self._moved(instruction), True)
+                return [Access(Memory.ACC, read, False), to]
+            case Finish():
+                return [Access(DRAM, slice(0, self.dram), False)]
+            case Gemm() | Alu():
+                assert found is not None, "resolve() gives indices for every gemm and alu"
+                key = id(found), _sources(instruction)
+                if key not in self.known:
+                    self.known[key] = _computed(key[1], found)
+                return self.known[key]
+
+    def _moved(self, move: Load | Store) -> slice | Ints:
+        """The pieces of DRAM that a transfer touches."""
+        per = self.pieces[move.memory]
+        if move.y == 1 or move.stride == move.x:
+            return slice(move.dram * per, (move.dram + move.y * move.x) * per)
+        first, column = rows(move)
+        elements = (first[:, None] + column).reshape(-1, 1)
+        return (elements * per + np.arange(per)).reshape(-1)
+
+
+def _sources(instruction: Gemm | Alu) -> tuple[Memory, ...]:
+    """The memories that an instruction reads besides the accumulators that it writes."""
+    match instruction:
+        case Gemm(reset=False):
+            return Memory.INP, Memory.WGT
+        case Alu(imm=None):
+            return (Memory.ACC,)
+        case _:
+            return ()
+
+
+def _computed(sources: tuple[Memory, ...], found: Indices) -> list[Access]:
+    """The accesses of a GEMM or an ALU."""
+    reads = zip(sources, (found.src, found.wgt), strict=False)
+    return [
+        *(Access(memory, _distinct(elements), False) for memory, elements in reads),
+        Access(Memory.ACC, _distinct(found.dst), True),
+    ]
+
+
+def _distinct(elements: Ints) -> slice | Ints:
+    """The same elements, each once."""
+    found = np.unique(elements)
+    whole = slice(int(found[0]), int(found[-1]) + 1) if len(found) else slice(0, 0)
+    return whole if whole.stop - whole.start == len(found) else found

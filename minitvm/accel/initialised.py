@@ -1,0 +1,91 @@
+"""What a program reads before it writes it: memories keep what an earlier program left."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from .config import Config, Memory
+from .elements import Indices, Ints
+from .footprints import Access, Footprints
+from .isa import Gemm, Instruction, Load, Store
+from .program import Program
+from .tokens import in_order
+
+NEVER, LOADED, COMPUTED = range(3)  # how an element was last written
+
+
+@dataclass(frozen=True, slots=True)
+class Uninitialised:
+    """The first read of `space`[element], by instruction `index`, before any write to it."""
+
+    index: int
+    space: str
+    element: int
+
+
+@dataclass(frozen=True, slots=True)
+class Stale:
+    """A STORE, instruction `index`, of ACC[element] that a LOAD wrote last.
+
+    Hardware stores from OUT, the narrowed copy of ACC that only GEMM and ALU write.
+    """
+
+    index: int
+    element: int
+
+
+def memory_faults(
+    program: Program,
+    config: Config,
+    resolved: tuple[Indices | None, ...],
+    footprints: Footprints,
+) -> tuple[tuple[Uninitialised, ...], tuple[Stale, ...]]:
+    """Return the uninitialised reads and the stale stores of a program.
+
+    One legal order shows them all: without races, each read sees the same write in every order.
+    Each element is reported once, and each instruction once for each memory. DRAM is the host's.
+    """
+    written = {m: np.zeros(config.depth(m), np.uint8) for m in Memory if m.on_chip is m}
+    reads: list[Uninitialised] = []
+    stale: list[Stale] = []
+    for n in in_order(program):
+        instruction = program.instructions[n]
+        for access in footprints.of(instruction, resolved[n]):
+            if not isinstance(access.space, Memory):
+                continue
+            state = written[access.space]
+            if not access.writes or _reads_first(instruction):
+                at = _first(access, state, NEVER)
+                if at is not None:
+                    reads.append(Uninitialised(n, access.space.name, at))
+                    _mark(access, state)
+                loaded = _first(access, state, LOADED) if isinstance(instruction, Store) else None
+                if loaded is not None:
+                    stale.append(Stale(n, loaded))
+            if access.writes:
+                state[access.elements] = LOADED if isinstance(instruction, Load) else COMPUTED
+    return tuple(reads), tuple(stale)
+
+
+def _reads_first(instruction: Instruction) -> bool:
+    """Whether an instruction reads the elements that it writes: GEMM and ALU, but no reset."""
+    return not (
+        isinstance(instruction, Load) or (isinstance(instruction, Gemm) and instruction.reset)
+    )
+
+
+def _mark(access: Access, state: Ints) -> None:
+    """Take the unwritten elements of an access as computed, so that each is reported once."""
+    seen = state[access.elements]
+    state[access.elements] = np.where(seen == NEVER, COMPUTED, seen)
+
+
+def _first(access: Access, state: Ints, wanted: int) -> int | None:
+    """Return the first element of an access that is in the state `wanted`."""
+    at = np.flatnonzero(state[access.elements] == wanted)
+    if not len(at):
+        return None
+    elements = access.elements
+    return int(elements.start + at[0] if isinstance(elements, slice) else elements[at[0]])

@@ -1,0 +1,24 @@
+"""The profiler of VTA's simulator: what all functions have moved and computed since it was cleared.
+
+    simulator.clear_stats()
+    f(a, b, c)
+    simulator.stats()["wgt_load_nbytes"]
+
+A function's own f.run().counters are those of one call, and need no arrays.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+
+from minitvm.runtime import profiled, reset_profile
+
+
+def stats() -> dict[str, int]:
+    """Return the sums of all calls since clear_stats(), by the names of VTA's profiler."""
+    return asdict(profiled())
+
+
+def clear_stats() -> None:
+    """Set all sums to 0."""
+    reset_profile()
