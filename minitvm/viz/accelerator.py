@@ -8,13 +8,12 @@ from typing import Any
 import numpy as np
 
 from minitvm.accel import Config, Memory, Program, mnemonic, text
-from minitvm.base import ArgumentError
 
 from .accelerator_run import MEMORIES, STEPS, engine, occupancy
 from .accelerator_scene import DRAM, WIDTH, accelerator_frames, accelerator_scene, written_by
 from .accelerator_use import Ints
 from .controls import CodeLine, Control, Layout, Panel, Slider
-from .gantt import checked, number
+from .gantt import check_config, check_program
 from .scene import Scene, Text, clipped
 from .visual import Visual
 
@@ -41,7 +40,8 @@ class AcceleratorView(Visual):
     """
 
     def __init__(self, program: Program, config: Config | None = None) -> None:
-        self.config = checked("AcceleratorView", program, config)
+        check_program("AcceleratorView", program)
+        self.config = check_config(config)
         self.program = program
         self._run, self._window = occupancy(program, self.config), 0
         super().__init__()
@@ -147,13 +147,9 @@ class AcceleratorView(Visual):
 
     def on(self, name: str, value: Any) -> str | None:
         """Another window; a click says what an instruction or a piece of memory is."""
-        match name:
-            case "window":
-                self._window = number("window", value, self._last())
-            case "click":
-                return self._describe(str(value))
-            case _:
-                raise ArgumentError(f"event {name!r}", "AcceleratorView does not know it")
+        if name == "click":
+            return self._describe(value)
+        self._window = value
         return None
 
     def _describe(self, key: str) -> str:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import assert_never
+from typing import Any, assert_never
 
 from minitvm.base import ArgumentError
 from minitvm.lowering import Program, loops_of
 from minitvm.schedule import State
 from minitvm.te import Schedule
-from minitvm.tensor import Axis
+from minitvm.tensor import Axis, PlaceholderOp, Tensor, tensor_of
 from minitvm.tir import (
     Allocate,
     Evaluate,
@@ -26,7 +26,7 @@ from minitvm.tir import (
     Var,
 )
 
-from .controls import CodeLine
+from .controls import CodeLine, numbered
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -170,8 +170,8 @@ class _Maker:
 
 
 def code_lines(nest: Nest) -> tuple[CodeLine, ...]:
-    """The printed program, line n with the key "line:n"."""
-    return tuple(CodeLine(text, f"line:{n}") for n, text in enumerate(nest.lines))
+    """Return the printed program; line n has the key "line:n"."""
+    return numbered(nest.lines)
 
 
 def code_links(nest: Nest) -> dict[str, tuple[str, ...]]:
@@ -183,3 +183,22 @@ def code_links(nest: Nest) -> dict[str, tuple[str, ...]]:
             links[b.key] = span
             links |= dict.fromkeys(span, (b.key,))
     return links
+
+
+# --- what a widget is given --------------------------------------------------------------------
+
+
+def check_schedule(who: str, s: Any) -> Schedule:
+    """Return `s` if it is a schedule; otherwise raise ArgumentError in the name of `who`."""
+    if not isinstance(s, Schedule):
+        raise ArgumentError(
+            f"{who}({type(s).__name__})", "not a schedule", "te.create_schedule(C.op)"
+        )
+    return s
+
+
+def arguments(state: State) -> tuple[Tensor, ...]:
+    """Return all inputs and outputs of a state, inputs first."""
+    inputs = [s.op for s in state.stages if isinstance(s.op, PlaceholderOp)]
+    outputs = [s.op for s in state.stages if s.is_output]
+    return tuple(tensor_of(op, i) for op in (*inputs, *outputs) for i in range(len(op.dtypes)))

@@ -8,7 +8,7 @@ from typing import Any, cast
 import numpy as np
 
 from minitvm.accesses import AccessTrace, Footprint, footprints
-from minitvm.base import ArgumentError
+from minitvm.base import ArgumentError, check_kind
 from minitvm.cachesim import (
     CAPACITY,
     COMPULSORY,
@@ -94,6 +94,11 @@ class CacheRun:
         at, buffers = line * self.cache.line, self.trace.buffers
         n = max((k for k, b in enumerate(buffers) if b.base <= at), key=lambda k: buffers[k].base)
         return n, line - buffers[n].base // self.cache.line
+
+
+def check_cache(cache: Any) -> Cache:
+    """Return `cache` if it is one; otherwise raise ArgumentError."""
+    return check_kind("cache", cache, Cache, fix="cachesim.Cache(1024, 64, 2)")
 
 
 def cache_run(trace: AccessTrace, cache: Cache) -> CacheRun:

@@ -164,12 +164,12 @@ class IndexLens(Visual):
     def on(self, name: str, value: Any) -> str | None:
         """Another formula, another shape, the window moved."""
         if name == "formula":
-            self._take(str(value), ())
+            self._take(value, ())
         elif name == "shape":
-            self._take(self._source, _shape(str(value)))
+            self._take(self._source, _shape(value))
         elif name.startswith("from "):
             low = list(self._panes[0].low)
-            low[int(name.removeprefix("from "))] = int(value)
+            low[int(name.removeprefix("from "))] = value
             self._show(self.tensor, None, low)
         return None
 

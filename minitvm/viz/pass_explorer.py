@@ -15,10 +15,10 @@ from minitvm.lowering import PASSES, Pass
 from minitvm.te import Schedule
 from minitvm.tir import Allocate, Evaluate, For, If, PrimFunc, Stmt, Store, walk
 
+from .blocks import arguments, check_schedule
 from .controls import Button, CodeLine, Layout, Panel, Slider
 from .diff import Row, folded, rows_of, sides, unified
 from .kinds import ink
-from .player import arguments
 from .scene import Group, Line, Rect, Scene, Shape, Text, clipped, folded_code, wrapped
 from .visual import Visual
 
@@ -113,10 +113,7 @@ class PassExplorer(Visual):
         passes: tuple[Pass, ...] | None = None,
         at: str | int | None = None,
     ) -> None:
-        if not isinstance(s, Schedule):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise ArgumentError(
-                f"PassExplorer({type(s).__name__})", "not a schedule", "te.create_schedule(C.op)"
-            )
+        check_schedule("PassExplorer", s)
         to = Target(target)
         chosen = PASSES[to.kind] if passes is None else passes
         given = arguments(s.state) if args is None else args
@@ -204,8 +201,8 @@ class PassExplorer(Visual):
         """Another pass: by the slider, by a click, or the next one that changes something."""
         if name == "pass":
             self._show(value)
-        elif name == "click" and str(value).startswith("pass:"):
-            self._show(str(value).removeprefix("pass:"))
+        elif name == "click" and value.startswith("pass:"):
+            self._show(value.removeprefix("pass:"))
         elif name in ("back", "next") and (number := self._change(-1 if name == "back" else 1)):
             self._show(number)
         self.selected = f"pass:{self._now.name}"

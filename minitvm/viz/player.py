@@ -7,13 +7,13 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
-from minitvm.base import ArgumentError, LoweringError, ScheduleError, Target, TVMError
+from minitvm.base import LoweringError, ScheduleError, Target, TVMError
 from minitvm.driver import lower
 from minitvm.schedule import State
 from minitvm.te import Schedule, StageView
-from minitvm.tensor import Axis, PlaceholderOp, Tensor, tensor_of
+from minitvm.tensor import Axis
 
-from .blocks import Nest, code_lines, code_links, nest_of
+from .blocks import Nest, arguments, check_schedule, code_lines, code_links, nest_of
 from .controls import Button, CodeLine, Control, Frame, Layout, Panel, Slider, TextInput
 from .grids import Grid, corner_note, grid_shapes, grids_of, order_frames
 from .nest import nest_ascii, nest_shapes
@@ -92,10 +92,7 @@ class NestPlayer(Visual):
     def __init__(
         self, s: Schedule, args: Sequence[Any] | None = None, *, target: str | Target = "llvm"
     ) -> None:
-        if not isinstance(s, Schedule):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise ArgumentError(
-                f"NestPlayer({type(s).__name__})", "not a schedule", "te.create_schedule(C.op)"
-            )
+        check_schedule("NestPlayer", s)
         self._args = arguments(s.state) if args is None else args
         self._target = Target(target)
         with suppress(LoweringError):  # a schedule that has no loops yet is shown all the same
@@ -190,23 +187,21 @@ class NestPlayer(Visual):
         """A control, a bar clicked or dragged. An illegal step raises, and changes nothing."""
         match name:
             case "step":
-                self._show(self.schedule, _step_number(value, len(self._past) - 1))
+                self._show(self.schedule, value)
             case "factor":
-                self._factor = str(value).strip()
+                self._factor = value.strip()
             case "click":
-                return self._describe(str(value))
+                return self._describe(value)
             case "undo":
                 return self._undo()
             case "drag":
-                return self._take(self._reorder(*_two(value)))
+                return self._take(self._reorder(*value))
             case "split":
                 return self._take(self._split())
             case "fuse":
                 return self._take(self._fuse())
-            case _ if name in ANNOTATIONS:
-                return self._take(self._annotate(name))
             case _:
-                raise ArgumentError(f"event {name!r}", "NestPlayer does not know it")
+                return self._take(self._annotate(name))
         return None
 
     def _describe(self, key: str) -> str:
@@ -321,29 +316,10 @@ class NestPlayer(Visual):
 # --- helpers -----------------------------------------------------------------------------------
 
 
-def arguments(state: State) -> tuple[Tensor, ...]:
-    """All inputs and outputs of a state, inputs first."""
-    inputs = [s.op for s in state.stages if isinstance(s.op, PlaceholderOp)]
-    outputs = [s.op for s in state.stages if s.is_output]
-    return tuple(tensor_of(op, i) for op in (*inputs, *outputs) for i in range(len(op.dtypes)))
-
-
 def axes_of(stage: StageView) -> dict[str, Axis]:
     """The axes of a stage by the name that steps call them."""
     named = stage.schedule.state.stage(stage.name).names
     return {name: axis for axis, name in named.items()}
-
-
-def _step_number(value: Any, last: int) -> int:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= last:
-        raise ArgumentError(f"step {value!r}", f"there are steps 0 to {last}")
-    return int(value)
-
-
-def _two(value: Any) -> tuple[str, str]:
-    if not isinstance(value, list | tuple) or len(value) != 2:  # pyright: ignore[reportUnknownArgumentType]
-        raise ArgumentError(f"drag {value!r}", "it goes from one key to another")
-    return str(value[0]), str(value[1])  # pyright: ignore[reportUnknownArgumentType]
 
 
 def _lines(text: str, x: float, y: float, width: float) -> list[Text]:

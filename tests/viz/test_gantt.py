@@ -487,12 +487,12 @@ def test_a_button_without_a_selection_says_so(gantt) -> None:
 
 @pytest.mark.parametrize("program", [None, "ex finish", 3, [1]])
 def test_only_programs_are_drawn(program) -> None:
-    with pytest.raises(ArgumentError, match="not a program"):
+    with pytest.raises(ArgumentError, match="not a Program"):
         viz.TokenGantt(program)
 
 
 def test_a_configuration_is_one() -> None:
-    with pytest.raises(ArgumentError, match="not a configuration"):
+    with pytest.raises(ArgumentError, match="not a Config"):
         viz.TokenGantt(talk(), "vta_pynq")  # type: ignore[arg-type]
 
 
