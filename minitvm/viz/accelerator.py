@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,12 +11,13 @@ from minitvm.accel import Config, Memory, Program, mnemonic, text
 from .accelerator_run import MEMORIES, STEPS, engine, occupancy
 from .accelerator_scene import DRAM, WIDTH, accelerator_frames, accelerator_scene, written_by
 from .accelerator_use import Ints
+from .chart import captioned, short
 from .controls import CodeLine, Control, Layout, Panel, Slider
 from .gantt import check_config, check_program
-from .scene import Scene, Text, clipped
+from .scene import Scene, clipped
 from .visual import Visual
 
-ACROSS, LINE = 64, 17  # characters of a memory in text; pixels of a line
+ACROSS = 64  # characters of a memory in text
 
 
 class AcceleratorView(Visual):
@@ -60,18 +60,8 @@ class AcceleratorView(Visual):
         if step is None:
             return self.scene()
         there = accelerator_scene(self._run, self._start, step)
-        lines = [
-            Text(
-                DRAM,
-                there.height + 12 + LINE * n,
-                clipped(line, WIDTH - 20, 12, True),
-                size=12,
-                mono=True,
-            )
-            for n, line in enumerate(self._run.caption(step).split("\n"))
-        ]
-        height = there.height + LINE * len(lines) + 4
-        return replace(there, height=height, shapes=(*there.shapes, *lines))
+        lines = [clipped(t, WIDTH - 20, 12, True) for t in self._run.caption(step).split("\n")]
+        return captioned(there, lines, DRAM, gap=12, mono=True)
 
     def _middle(self) -> int | None:
         """A step half way through the window, one that computes if there is one."""
@@ -86,7 +76,7 @@ class AcceleratorView(Visual):
         step = self._middle()
         if step is None:
             return f"{self.config.name}: no instruction can run"
-        caption = [clipped(line, 96, 1 / 0.58) for line in self._run.caption(step).split("\n")]
+        caption = [short(line, 96) for line in self._run.caption(step).split("\n")]
         owner = next(self._run.states(step, step + 1))
         strips = [line for memory in MEMORIES for line in self._strip(memory, owner, step)]
         letters = {

@@ -22,8 +22,9 @@ from .cache_run import (
     totals_table,
 )
 from .cache_scene import BINS, MARGIN, WINDOW, Window, cache_frames, cache_scene, window
+from .chart import captioned
 from .controls import Control, Layout, Panel, Select, Slider, index_in, numbered
-from .scene import Scene, Text, wrapped
+from .scene import Scene, wrapped
 from .visual import Visual
 
 SMALL = Cache(1024, 64, 2)  # a cache that can be seen as a whole
@@ -31,7 +32,6 @@ BYTES = tuple(1 << k for k in range(8, 20))
 LINES = tuple(1 << k for k in range(4, 9))
 WAYS = ("1", "2", "4", "8", "16", "all")
 POLICIES = ("lru", "fifo")
-LINE = 17
 
 
 class CacheLens(Visual):
@@ -79,12 +79,7 @@ class CacheLens(Visual):
         frame = self._frames[half]
         there = cache_scene(w, w.start + half, frame.marks)
         parts = [p for line in frame.caption.split("\n") for p in wrapped(line, there.width - 20)]
-        lines = [
-            Text(MARGIN, there.height + 14 + LINE * n, part, "soft", 12)
-            for n, part in enumerate(parts)
-        ]
-        height = there.height + 14 + LINE * len(lines)
-        return replace(there, height=height, shapes=(*there.shapes, *lines))
+        return captioned(there, parts, MARGIN, "soft", gap=14, below=14)
 
     def ascii(self) -> str:
         """Cache, totals, and the footprint of every loop."""

@@ -22,6 +22,8 @@ from minitvm.cachesim import (
     simulate,
 )
 
+from .chart import short
+
 Array = np.ndarray[Any, np.dtype[Any]]
 LOOK_BACK = 1 << 14  # accesses
 PAGE = 4096  # a recorded run places each tensor at a multiple of it
@@ -241,7 +243,7 @@ def totals_table(run: CacheRun) -> list[str]:
 
 def _total_row(t: Totals) -> str:
     counts = f"{t.accesses:>10}{t.hits:>10}{t.misses:>9}"
-    return f"{short(t.name, 9):9}{counts}{t.miss_ratio:>8.1%}{t.evictions:>9}"
+    return f"{short(t.name, 8):9}{counts}{t.miss_ratio:>8.1%}{t.evictions:>9}"
 
 
 def footprint_table(run: CacheRun, most: int = 9) -> list[str]:
@@ -249,7 +251,7 @@ def footprint_table(run: CacheRun, most: int = 9) -> list[str]:
     named = [b.name for b in run.trace.buffers][:3]
     more = len(run.trace.buffers) > len(named)
     heads = [*labels(run.trace)[:3], *(["others"] if more else [])]
-    head = "".join(f"{short(name, 7):>7}" for name in heads)
+    head = "".join(f"{short(name, 6):>7}" for name in heads)
     rows = [f"{'one turn of':20}{'turns':>8}{head}{'lines':>7}  fit?"]
     for f in run.footprints[:most]:
         name = "  " * len(f.around) + (f.loop or "the program")
@@ -258,12 +260,7 @@ def footprint_table(run: CacheRun, most: int = 9) -> list[str]:
         each += [total - sum(each), total] if more else [total]
         counts = "".join(f"{lines:>7.3g}" if lines < 10 else f"{lines:>7.0f}" for lines in each)
         fits = "yes" if total <= run.cache.lines else "no"
-        rows.append(f"{short(name, 20):20}{f.iterations:>8}{counts}  {fits}")
+        rows.append(f"{short(name, 19):20}{f.iterations:>8}{counts}  {fits}")
     if len(run.footprints) > most:
         rows.append(f"… {len(run.footprints) - most} more loops")
     return rows
-
-
-def short(name: str, width: int) -> str:
-    """The name in at most `width` - 1 letters."""
-    return name if len(name) < width else name[: width - 2] + "…"

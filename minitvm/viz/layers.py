@@ -9,6 +9,7 @@ from typing import Any, TypeVar, cast
 from minitvm.accel import Config, Program, Unit, serial
 from minitvm.base import ArgumentError, check_kind
 
+from .chart import seconds_text, short
 from .controls import (
     CodeLine,
     Frame,
@@ -38,10 +39,9 @@ from .layers_scene import (
     layers_roofline,
     overlap_bars,
     overlap_text,
-    seconds_text,
     stall_waterfall,
 )
-from .scene import Scene, clipped
+from .scene import Scene
 from .visual import Visual
 
 MOST = 40  # rows: more cannot be told apart
@@ -92,7 +92,7 @@ class LayerRoofline(Visual):
         before = f"{r.baseline_intensity:>9.3g}{r.utilisation(self.config, False):>10.1%}"
         after = f"{r.intensity:>9.3g}{r.utilisation(self.config):>12.1%}"
         roofs = f"{r.dram_roof(self.config):>11.1%}{r.roof:>10.1%}"
-        return f"{clipped(r.name, 13, 1 / 0.58):14}{before}{after}{roofs}"
+        return f"{short(r.name, 13):14}{before}{after}{roofs}"
 
     def _mean(self) -> str:
         """The mean of the layers, and all of them one after the other."""

@@ -16,6 +16,7 @@ from minitvm.te import Schedule
 from minitvm.tir import Allocate, Evaluate, For, If, PrimFunc, Stmt, Store, walk
 
 from .blocks import arguments, check_schedule
+from .chart import text_lines
 from .controls import Button, CodeLine, Layout, Panel, Slider
 from .diff import Row, folded, rows_of, sides, unified
 from .kinds import ink
@@ -153,7 +154,7 @@ class PassExplorer(Visual):
         shapes, y = strip(self.stages, self._number)
         words: list[Shape] = [Text(MARGIN, y + 22, self._title(), bold=True)]
         told = wrapped(self._now.about, WIDTH - 2 * MARGIN, 13)
-        words += [Text(MARGIN, y + 42 + LINE * n, text) for n, text in enumerate(told)]
+        words += text_lines(told, MARGIN, y + 42, size=13, step=LINE)
         height = y + 42 + LINE * (len(told) - 1) + MARGIN
         names = ", ".join(s.name + " (changed)" * s.changed for s in self.stages)
         return Scene(WIDTH, height, (*shapes, *words), self._title(), f"passes: {names}")

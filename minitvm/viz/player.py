@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from minitvm.base import LoweringError, ScheduleError, Target, TVMError
@@ -14,6 +14,7 @@ from minitvm.te import Schedule, StageView
 from minitvm.tensor import Axis
 
 from .blocks import Nest, arguments, check_schedule, code_lines, code_links, nest_of
+from .chart import captioned, text_lines
 from .controls import Button, CodeLine, Control, Frame, Layout, Panel, Slider, TextInput
 from .grids import Grid, corner_note, grid_shapes, grids_of, order_frames
 from .nest import nest_ascii, nest_shapes
@@ -123,7 +124,8 @@ class NestPlayer(Visual):
             return _said(title, head, now.error)
         bars, bottom = nest_shapes(now.nest, MARGIN, TOP, NEST_WIDTH)
         cells, _, below = grid_shapes(list(now.grids), now.order, NEST_WIDTH + 30, TOP)
-        notes = _lines(now.note, NEST_WIDTH + 30, below + 22, WIDTH - NEST_WIDTH - 40)
+        told = wrapped(now.note, WIDTH - NEST_WIDTH - 40, 12)
+        notes = text_lines(told, NEST_WIDTH + 30, below + 22, "soft")
         height = max(bottom, below + 10 + LINE * len(notes)) + MARGIN
         about = nest_ascii(now.nest)
         return Scene(WIDTH, height, (head, *bars, *cells, *notes), title, about)
@@ -137,10 +139,9 @@ class NestPlayer(Visual):
         reading = (n for n, tick in enumerate(self._now.order.ticks) if n >= half and tick.reads)
         half = next(reading, half)
         seen = {key: "seen" for f in frames[:half] for key in f.marks if key.startswith("cell:")}
-        lines = _lines(frames[half].caption, MARGIN, scene.height + 8, WIDTH - 20)
+        lines = wrapped(frames[half].caption, WIDTH - 20, 12)
         there = marked(scene, {**seen, **frames[half].marks})
-        height = scene.height + LINE * len(lines) + 4
-        return replace(there, height=height, shapes=(*there.shapes, *lines))
+        return captioned(there, lines, MARGIN, "soft")
 
     def ascii(self) -> str:
         """The step and the nest, a letter before each loop that does not simply run."""
@@ -322,13 +323,7 @@ def axes_of(stage: StageView) -> dict[str, Axis]:
     return {name: axis for axis, name in named.items()}
 
 
-def _lines(text: str, x: float, y: float, width: float) -> list[Text]:
-    """A text as lines that fit, the first with its base line at y."""
-    parts = wrapped(text, width, 12)
-    return [Text(x, y + LINE * n, part, "soft", 12) for n, part in enumerate(parts)]
-
-
 def _said(title: str, head: Text, error: str) -> Scene:
     """A picture that only says why there is none."""
-    lines = _lines(error, MARGIN, TOP + 14, WIDTH - 20)
+    lines = text_lines(wrapped(error, WIDTH - 20, 12), MARGIN, TOP + 14, "soft")
     return Scene(WIDTH, TOP + 14 + LINE * len(lines), (head, *lines), title, error)

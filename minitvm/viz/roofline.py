@@ -21,6 +21,7 @@ from minitvm.tir import Buffer, PrimFunc, Var
 from .blocks import arguments
 from .cache_lens import recorded
 from .cache_run import check_cache, size_text
+from .chart import short
 from .controls import Button, CodeLine, Frame, Layout, Panel, both_ways, index_in, numbered
 from .roofline_scene import Point, roofline_scene
 from .scene import Scene
@@ -183,9 +184,8 @@ def _row(d: Dot, m: Machine) -> str:
     roof = m.attainable(d.intensity.actual)
     limit = "memory" if d.intensity.actual < m.ridge else "arithmetic"
     speed = "" if d.gflops is None else _short(d.gflops)
-    name = d.name if len(d.name) <= 13 else d.name[:12] + "…"
     a, b = _short(d.intensity.actual), _short(d.intensity.ideal)
-    return f"{name:14}{a:>10}{b:>9}{speed:>9}{_short(roof):>8}  {limit}"
+    return f"{short(d.name, 13):14}{a:>10}{b:>9}{speed:>9}{_short(roof):>8}  {limit}"
 
 
 def _verdict(d: Dot, m: Machine) -> str:

@@ -9,7 +9,8 @@ from minitvm import te, viz
 from minitvm.accesses import arithmetic_intensity, record
 from minitvm.base import ArgumentError
 from minitvm.cachesim import Cache
-from minitvm.viz.roofline_scene import Point, marks, roofline_scene, touching
+from minitvm.viz.chart import Scale
+from minitvm.viz.roofline_scene import Point, roofline_scene, touching
 from minitvm.viz.scene import Text
 
 from .programs import matmul
@@ -113,7 +114,7 @@ def test_the_names_of_close_dots_leave_that_of_the_slope_alone(at) -> None:
     ],
 )
 def test_marks_on_an_axis_keep_apart(span, base, pixels, found) -> None:
-    assert marks(span, base, pixels) == found
+    assert Scale(*span, 0, pixels, log=True).powers(base) == found
 
 
 def test_names_are_letters_where_none_are_given() -> None:
