@@ -129,7 +129,7 @@ def label_shapes(box: Box, text: str, kind: str = "text", bold: bool = True) -> 
     """Draw a label on a plain ground that hides what is below it."""
     left, top, right, bottom = box
     ground = Rect(left, top, right - left, bottom - top, "paper", radius=3)
-    return ground, Text(left + 3, bottom - 3, text, kind, 12, bold=bold)
+    return ground, Text((left + right) / 2, bottom - 3, text, kind, 12, "middle", bold=bold)
 
 
 class Labels:
