@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from minitvm.accel import Config, Memory, Program, mnemonic, text
-from minitvm.base import ArgumentError
 
 from .accelerator_run import MEMORIES, STEPS, engine, occupancy
 from .accelerator_scene import DRAM, WIDTH, accelerator_frames, accelerator_scene, written_by
 from .accelerator_use import Ints
+from .chart import captioned, short
 from .controls import CodeLine, Control, Layout, Panel, Slider
-from .gantt import checked, number
-from .scene import Scene, Text, clipped
+from .gantt import check_config, check_program
+from .scene import Scene, clipped
 from .visual import Visual
 
-ACROSS, LINE = 64, 17  # characters of a memory in text; pixels of a line
+ACROSS = 64  # characters of a memory in text
 
 
 class AcceleratorView(Visual):
@@ -41,7 +40,8 @@ class AcceleratorView(Visual):
     """
 
     def __init__(self, program: Program, config: Config | None = None) -> None:
-        self.config = checked("AcceleratorView", program, config)
+        check_program("AcceleratorView", program)
+        self.config = check_config(config)
         self.program = program
         self._run, self._window = occupancy(program, self.config), 0
         super().__init__()
@@ -60,18 +60,8 @@ class AcceleratorView(Visual):
         if step is None:
             return self.scene()
         there = accelerator_scene(self._run, self._start, step)
-        lines = [
-            Text(
-                DRAM,
-                there.height + 12 + LINE * n,
-                clipped(line, WIDTH - 20, 12, True),
-                size=12,
-                mono=True,
-            )
-            for n, line in enumerate(self._run.caption(step).split("\n"))
-        ]
-        height = there.height + LINE * len(lines) + 4
-        return replace(there, height=height, shapes=(*there.shapes, *lines))
+        lines = [clipped(t, WIDTH - 20, 12, True) for t in self._run.caption(step).split("\n")]
+        return captioned(there, lines, DRAM, gap=12, mono=True)
 
     def _middle(self) -> int | None:
         """A step half way through the window, one that computes if there is one."""
@@ -86,7 +76,7 @@ class AcceleratorView(Visual):
         step = self._middle()
         if step is None:
             return f"{self.config.name}: no instruction can run"
-        caption = [clipped(line, 96, 1 / 0.58) for line in self._run.caption(step).split("\n")]
+        caption = [short(line, 96) for line in self._run.caption(step).split("\n")]
         owner = next(self._run.states(step, step + 1))
         strips = [line for memory in MEMORIES for line in self._strip(memory, owner, step)]
         letters = {
@@ -147,13 +137,9 @@ class AcceleratorView(Visual):
 
     def on(self, name: str, value: Any) -> str | None:
         """Another window; a click says what an instruction or a piece of memory is."""
-        match name:
-            case "window":
-                self._window = number("window", value, self._last())
-            case "click":
-                return self._describe(str(value))
-            case _:
-                raise ArgumentError(f"event {name!r}", "AcceleratorView does not know it")
+        if name == "click":
+            return self._describe(value)
+        self._window = value
         return None
 
     def _describe(self, key: str) -> str:

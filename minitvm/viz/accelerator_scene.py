@@ -12,10 +12,11 @@ from minitvm.accel import Memory, mnemonic
 
 from .accelerator_run import MEMORIES, STEPS, Occupancy, engine, runs
 from .accelerator_use import Ints
+from .chart import Point, text_inside
 from .controls import Frame
 from .gantt_view import appearance
 from .kinds import ink
-from .scene import Group, Line, Rect, Scene, Shape, Text, clipped, text_width
+from .scene import Group, Line, Rect, Scene, Shape, Text, clipped
 
 WIDTH, TOP = 860, 56  # pixels
 DRAM, DRAM_WIDE = 12, 190  # where DRAM begins, and how wide it is drawn
@@ -69,7 +70,6 @@ def area_strips(o: Occupancy) -> dict[str, Strip]:
 
 HEIGHT = TOP + len(MEMORIES) * ROW + 10
 Marks = Mapping[str, str]
-Point = tuple[float, float]
 
 
 def accelerator_scene(o: Occupancy, start: int, step: int | None = None) -> Scene:
@@ -210,9 +210,8 @@ def _tenants(o: Occupancy, start: int, marks: Marks | None) -> Iterator[Shape]:
         shapes: list[Shape] = [Rect(x, strip.y, wide, STRIP, kind) for x, wide in found]
         left, widest = max(found, key=lambda r: r[1])
         text = o.text(step)
-        if text_width(text, 12) < widest - 4:
-            look = kind if marks is None else ink(kind)
-            shapes.append(Text(left + widest / 2, strip.y + 17, text, look, 12, "middle"))
+        look = kind if marks is None else ink(kind)
+        shapes += text_inside(text, left, strip.y + 17, widest, look)
         yield Group(tuple(shapes), key, f"{memory.name}: {text}")
 
 

@@ -7,24 +7,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from minitvm.accel import (
-    Alu,
-    Area,
-    Config,
-    Finish,
-    Gemm,
-    Indices,
-    Instruction,
-    Load,
-    Loops,
-    Memory,
-    Program,
-    Store,
-    mnemonic,
-    resolve,
-    rows,
-    total,
-)
+from minitvm import accel
 
 Ints: TypeAlias = np.ndarray[Any, np.dtype[np.int64]]
 NONE: Ints = np.zeros(0, np.int64)
@@ -34,10 +17,10 @@ NONE: Ints = np.zeros(0, np.int64)
 class Use:
     """The elements of memories that an instruction reads and writes, increasing, each once."""
 
-    reads: dict[Memory, Ints] = field(default_factory=dict[Memory, Ints])
-    writes: dict[Memory, Ints] = field(default_factory=dict[Memory, Ints])
+    reads: dict[accel.Memory, Ints] = field(default_factory=dict[accel.Memory, Ints])
+    writes: dict[accel.Memory, Ints] = field(default_factory=dict[accel.Memory, Ints])
 
-    def elements(self, memory: Memory) -> Ints:
+    def elements(self, memory: accel.Memory) -> Ints:
         """Those read or written."""
         read, written = self.reads.get(memory, NONE), self.writes.get(memory, NONE)
         if read is written or not len(written):
@@ -45,7 +28,7 @@ class Use:
         return np.union1d(read, written) if len(read) else written
 
 
-def uses(program: Program, config: Config) -> tuple[Use, ...]:
+def uses(program: accel.Program, config: accel.Config) -> tuple[Use, ...]:
     """What each instruction uses, in the order of the program.
 
     A result in ACC is a result in OUT, narrowed: OUT is written with ACC, and read by stores.
@@ -53,59 +36,71 @@ def uses(program: Program, config: Config) -> tuple[Use, ...]:
     """
     known: dict[tuple[int, str, bool], Use] = {}  # equal loops share their indices
     found: list[Use] = []
-    resolved = resolve(program, config)
+    resolved = accel.resolve(program, config)
     for instruction, indices in zip(program.instructions, resolved, strict=True):
         if indices is None:
             found.append(_moves(instruction))
             continue
-        two = isinstance(instruction, Alu) and instruction.imm is None
-        key = id(indices), mnemonic(instruction), two
+        two = isinstance(instruction, accel.Alu) and instruction.imm is None
+        key = id(indices), accel.mnemonic(instruction), two
         if key not in known:
             known[key] = _computes(instruction, *_distinct(indices))
         found.append(known[key])
     return tuple(found)
 
 
-def _distinct(indices: Indices) -> tuple[Ints, Ints, Ints]:
+def _distinct(indices: accel.Indices) -> tuple[Ints, Ints, Ints]:
     """(dst, src, wgt), increasing, each element once."""
     dst, src, wgt = (np.unique(i).astype(np.int64) for i in (indices.dst, indices.src, indices.wgt))
     return dst, src, wgt
 
 
-def _moves(instruction: Instruction) -> Use:
+def _moves(instruction: accel.Instruction) -> Use:
     """What a transfer uses, and FINISH."""
     match instruction:
-        case Load(x=0) | Store(x=0):
+        case accel.Load(x=0) | accel.Store(x=0):
             return Use()
-        case Load(memory=Memory.UOP, sram=sram, x=x):
-            return Use({}, {Memory.UOP: np.arange(sram, sram + x)})
-        case Load(memory=memory, sram=sram):
-            return Use({}, _with_out({memory.on_chip: np.arange(sram, sram + total(instruction))}))
-        case Store(sram=sram):
-            return Use({Memory.OUT: np.arange(sram, sram + total(instruction))})
+        case accel.Load(memory=accel.Memory.UOP, sram=sram, x=x):
+            return Use({}, {accel.Memory.UOP: np.arange(sram, sram + x)})
+        case accel.Load(memory=memory, sram=sram):
+            return Use(
+                {}, _with_out({memory.on_chip: np.arange(sram, sram + accel.total(instruction))})
+            )
+        case accel.Store(sram=sram):
+            return Use({accel.Memory.OUT: np.arange(sram, sram + accel.total(instruction))})
         case _:
             return Use()
 
 
-def _computes(instruction: Instruction, dst: Ints, src: Ints, wgt: Ints) -> Use:
+def _computes(instruction: accel.Instruction, dst: Ints, src: Ints, wgt: Ints) -> Use:
     """What a GEMM or an ALU instruction uses, given the elements of its operands."""
     match instruction:
-        case Gemm(loops=loops, reset=reset):
-            inputs = {} if reset else {Memory.INP: src, Memory.WGT: wgt, Memory.ACC: dst}
-            return Use(_with_uops(inputs, loops), _with_out({Memory.ACC: dst}))
-        case Alu(loops=loops, imm=imm):
+        case accel.Gemm(loops=loops, reset=reset):
+            inputs = (
+                {}
+                if reset
+                else {accel.Memory.INP: src, accel.Memory.WGT: wgt, accel.Memory.ACC: dst}
+            )
+            return Use(_with_uops(inputs, loops), _with_out({accel.Memory.ACC: dst}))
+        case accel.Alu(loops=loops, imm=imm):
             both = dst if imm is not None else np.union1d(dst, src)
-            return Use(_with_uops({Memory.ACC: both}, loops), _with_out({Memory.ACC: dst}))
-        case Load() | Store() | Finish():
+            return Use(
+                _with_uops({accel.Memory.ACC: both}, loops), _with_out({accel.Memory.ACC: dst})
+            )
+        case accel.Load() | accel.Store() | accel.Finish():
             raise AssertionError("resolve() gives indices to what computes only")
 
 
-def _with_out(written: dict[Memory, Ints]) -> dict[Memory, Ints]:
-    return {**written, Memory.OUT: written[Memory.ACC]} if Memory.ACC in written else written
+def _with_out(written: dict[accel.Memory, Ints]) -> dict[accel.Memory, Ints]:
+    return (
+        {**written, accel.Memory.OUT: written[accel.Memory.ACC]}
+        if accel.Memory.ACC in written
+        else written
+    )
 
 
-def _with_uops(read: dict[Memory, Ints], loops: Loops) -> dict[Memory, Ints]:
-    return {**read, Memory.UOP: np.arange(loops.begin, loops.end)}
+def _with_uops(read: dict[accel.Memory, Ints], loops: accel.Loops) -> dict[accel.Memory, Ints]:
+    return {**read, accel.Memory.UOP: np.arange(loops.begin, loops.end)}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -119,15 +114,15 @@ class Piece:
     elements: Ints = field(default_factory=lambda: NONE)
 
 
-def piece(program: Program, config: Config, n: int) -> Piece:
+def piece(program: accel.Program, config: accel.Config, n: int) -> Piece:
     """What the n-th instruction moves from or to DRAM."""
     match program.instructions[n]:
-        case Load(x=0) | Store(x=0):
+        case accel.Load(x=0) | accel.Store(x=0):
             return Piece()
-        case Load(memory=Memory.UOP, dram=dram, x=x):
+        case accel.Load(memory=accel.Memory.UOP, dram=dram, x=x):
             return Piece("uops", np.arange(dram, dram + x))
-        case Load() | Store() as move:
-            first, column = rows(move)
+        case accel.Load() | accel.Store() as move:
+            first, column = accel.rows(move)
             elements = np.unique(first[:, None] + column)
             size = config.element_bytes(move.memory)
             area = next(a for a in program.areas if _inside(a, config, move.dram * size))
@@ -136,6 +131,6 @@ def piece(program: Program, config: Config, n: int) -> Piece:
             return Piece()
 
 
-def _inside(area: Area, config: Config, byte: int) -> bool:
+def _inside(area: accel.Area, config: accel.Config, byte: int) -> bool:
     begin, end = area.byte_range(config)
     return begin <= byte < end

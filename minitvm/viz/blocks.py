@@ -5,28 +5,16 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import assert_never
+from typing import Any, assert_never
 
+from minitvm import tir
 from minitvm.base import ArgumentError
 from minitvm.lowering import Program, loops_of
 from minitvm.schedule import State
 from minitvm.te import Schedule
-from minitvm.tensor import Axis
-from minitvm.tir import (
-    Allocate,
-    Evaluate,
-    For,
-    If,
-    Pragma,
-    PrimFunc,
-    Printer,
-    Seq,
-    Stmt,
-    Store,
-    Var,
-)
+from minitvm.tensor import Axis, PlaceholderOp, Tensor, tensor_of
 
-from .controls import CodeLine
+from .controls import CodeLine, numbered
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -47,7 +35,7 @@ class Block:
     first: int
     last: int
     inside: tuple[Block, ...] = ()
-    stmt: Stmt | None = None
+    stmt: tir.Stmt | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -62,7 +50,7 @@ class Nest:
     lines: tuple[str, ...]
     blocks: tuple[Block, ...]
     owners: dict[str, tuple[str, str]]
-    body: Stmt
+    body: tir.Stmt
 
     def all(self) -> list[Block]:
         """Every block, parents before children."""
@@ -75,13 +63,13 @@ def _flat(blocks: tuple[Block, ...]) -> Iterator[Block]:
         yield from _flat(b.inside)
 
 
-def nest_of(program: Schedule | State | PrimFunc) -> Nest:
+def nest_of(program: Schedule | State | tir.PrimFunc) -> Nest:
     """The nest of a schedule, of a state of one, or of a lowered program.
 
     Raises what lowering raises where a schedule has no loops yet.
     """
-    if isinstance(program, PrimFunc):
-        printer = Printer()
+    if isinstance(program, tir.PrimFunc):
+        printer = tir.Printer()
         lines = tuple(program.lines(printer))
         blocks = tuple(_Maker(printer, {}).blocks(program.body, 1))
         return Nest(lines, blocks, {}, program.body)
@@ -98,9 +86,9 @@ def nest_of(program: Schedule | State | PrimFunc) -> Nest:
     return Nest(tuple(loops.printer.lines(loops.body)), blocks, owners, loops.body)
 
 
-def _axes(program: Program) -> dict[Var, tuple[str, str, Axis]]:
+def _axes(program: Program) -> dict[tir.Var, tuple[str, str, Axis]]:
     """loop variable -> its stage, its name in the schedule, its axis"""
-    found: dict[Var, tuple[str, str, Axis]] = {}
+    found: dict[tir.Var, tuple[str, str, Axis]] = {}
     for name, domain in program.domains.items():
         named = program.state.stage(name).names
         found |= {v: (name, named[a], a) for a, v in domain.loops.items()}
@@ -110,37 +98,37 @@ def _axes(program: Program) -> dict[Var, tuple[str, str, Axis]]:
 class _Maker:
     """Makes blocks of statements; counts the lines that the printer gives them."""
 
-    def __init__(self, printer: Printer, axes: dict[Var, tuple[str, str, Axis]]) -> None:
+    def __init__(self, printer: tir.Printer, axes: dict[tir.Var, tuple[str, str, Axis]]) -> None:
         self.printer, self.axes = printer, axes
 
-    def blocks(self, s: Stmt, line: int) -> list[Block]:
+    def blocks(self, s: tir.Stmt, line: int) -> list[Block]:
         """The blocks of `s`, whose text begins at `line`."""
         match s:
-            case For():
+            case tir.For():
                 return [self.loop(s, line)]
-            case Seq(body):
+            case tir.Seq(body):
                 found: list[Block] = []
                 for part in body:
                     found += self.blocks(part, line)
                     line = found[-1].last + 1 if found else line + 1
                 return found
-            case Allocate(buffer, body):
+            case tir.Allocate(buffer, body):
                 p = self.printer
                 shape = ", ".join(p.expr(n) for n in buffer.shape)
                 note = f"{buffer.scope} {buffer.dtype}[{shape}]"
                 own = Block("memory", p.name(buffer), note, f"line:{line}", line, line, (), s)
                 return [own, *self.blocks(body, line + 1)]
-            case Pragma(key, value, body):
+            case tir.Pragma(key, value, body):
                 own = Block("store", f"pragma {key}", str(value), f"line:{line}", line, line, (), s)
                 return [own, *self.blocks(body, line + 1)]
-            case If():
+            case tir.If():
                 return self.branch(s, line)
-            case Store() | Evaluate():
+            case tir.Store() | tir.Evaluate():
                 return [self.leaf(s, line)]
             case _:
                 assert_never(s)
 
-    def loop(self, s: For, line: int) -> Block:
+    def loop(self, s: tir.For, line: int) -> Block:
         name, inside = self.printer.name(s.var), tuple(self.blocks(s.body, line + 1))
         axis = self.axes[s.var][2] if s.var in self.axes else None
         reduces = s.kind == "serial" and axis is not None and axis.kind == "reduce"
@@ -151,16 +139,16 @@ class _Maker:
         key = f"init:{name}" if axis is None and self.axes else f"loop:{name}"
         return Block(kind, name, note, key, line, last, inside, s)
 
-    def branch(self, s: If, line: int) -> list[Block]:
+    def branch(self, s: tir.If, line: int) -> list[Block]:
         first = self.arm(f"if {self.printer.expr(s.cond)}", s.body, line)
         return [first] if s.orelse is None else [first, self.arm("else", s.orelse, first.last + 1)]
 
-    def arm(self, label: str, body: Stmt, line: int) -> Block:
+    def arm(self, label: str, body: tir.Stmt, line: int) -> Block:
         inside = tuple(self.blocks(body, line + 1))
         last = inside[-1].last if inside else line + 1
         return Block("guard", label, "", f"line:{line}", line, last, inside)
 
-    def leaf(self, s: Store | Evaluate, line: int) -> Block:
+    def leaf(self, s: tir.Store | tir.Evaluate, line: int) -> Block:
         (text,) = self.printer.lines(s)
         short = re.sub(r"\[[^\[\]]*\]", "[…]", text)
         return Block("store", short, "", f"line:{line}", line, line, (), s)
@@ -170,8 +158,8 @@ class _Maker:
 
 
 def code_lines(nest: Nest) -> tuple[CodeLine, ...]:
-    """The printed program, line n with the key "line:n"."""
-    return tuple(CodeLine(text, f"line:{n}") for n, text in enumerate(nest.lines))
+    """Return the printed program; line n has the key "line:n"."""
+    return numbered(nest.lines)
 
 
 def code_links(nest: Nest) -> dict[str, tuple[str, ...]]:
@@ -183,3 +171,22 @@ def code_links(nest: Nest) -> dict[str, tuple[str, ...]]:
             links[b.key] = span
             links |= dict.fromkeys(span, (b.key,))
     return links
+
+
+# --- what a widget is given --------------------------------------------------------------------
+
+
+def check_schedule(who: str, s: Any) -> Schedule:
+    """Return `s` if it is a schedule; otherwise raise ArgumentError in the name of `who`."""
+    if not isinstance(s, Schedule):
+        raise ArgumentError(
+            f"{who}({type(s).__name__})", "not a schedule", "te.create_schedule(C.op)"
+        )
+    return s
+
+
+def arguments(state: State) -> tuple[Tensor, ...]:
+    """Return all inputs and outputs of a state, inputs first."""
+    inputs = [s.op for s in state.stages if isinstance(s.op, PlaceholderOp)]
+    outputs = [s.op for s in state.stages if s.is_output]
+    return tuple(tensor_of(op, i) for op in (*inputs, *outputs) for i in range(len(op.dtypes)))

@@ -16,13 +16,15 @@ from .cache_run import (
     CacheRun,
     cache_run,
     cache_text,
+    check_cache,
     footprint_table,
     size_text,
     totals_table,
 )
 from .cache_scene import BINS, MARGIN, WINDOW, Window, cache_frames, cache_scene, window
-from .controls import CodeLine, Control, Layout, Panel, Select, Slider
-from .scene import Scene, Text, wrapped
+from .chart import captioned
+from .controls import Control, Layout, Panel, Select, Slider, index_in, numbered
+from .scene import Scene, wrapped
 from .visual import Visual
 
 SMALL = Cache(1024, 64, 2)  # a cache that can be seen as a whole
@@ -30,7 +32,6 @@ BYTES = tuple(1 << k for k in range(8, 20))
 LINES = tuple(1 << k for k in range(4, 9))
 WAYS = ("1", "2", "4", "8", "16", "all")
 POLICIES = ("lru", "fifo")
-LINE = 17
 
 
 class CacheLens(Visual):
@@ -53,7 +54,7 @@ class CacheLens(Visual):
         args: Sequence[Any] | None = None,
         cache: Cache = SMALL,
     ) -> None:
-        self._show(cache_run(recorded("CacheLens", s, args), checked(cache)), 0)
+        self._show(cache_run(recorded("CacheLens", s, args), check_cache(cache)), 0)
         super().__init__()
 
     def _show(self, run: CacheRun, start: int) -> None:
@@ -78,12 +79,7 @@ class CacheLens(Visual):
         frame = self._frames[half]
         there = cache_scene(w, w.start + half, frame.marks)
         parts = [p for line in frame.caption.split("\n") for p in wrapped(line, there.width - 20)]
-        lines = [
-            Text(MARGIN, there.height + 14 + LINE * n, part, "soft", 12)
-            for n, part in enumerate(parts)
-        ]
-        height = there.height + 14 + LINE * len(lines)
-        return replace(there, height=height, shapes=(*there.shapes, *lines))
+        return captioned(there, parts, MARGIN, "soft", gap=14, below=14)
 
     def ascii(self) -> str:
         """Cache, totals, and the footprint of every loop."""
@@ -93,8 +89,7 @@ class CacheLens(Visual):
 
     def layout(self) -> Layout:
         """The cache's size, line, ways and policy; the window; the program."""
-        code = str(self.run.trace.program).split("\n")
-        lines = tuple(CodeLine(text, f"line:{n}") for n, text in enumerate(code))
+        lines = numbered(str(self.run.trace.program).split("\n"))
         return Layout(
             controls=tuple(self._controls()),
             frames=self._frames,
@@ -129,31 +124,14 @@ class CacheLens(Visual):
 
     def on(self, name: str, value: Any) -> str | None:
         """Another cache or another window; a refused cache changes nothing."""
-        match name:
-            case "bytes" | "line" | "ways" | "policy":
-                new = replace(self.cache, **{name: _cache_value(name, str(value))})
-                self._show(cache_run(self.run.trace, new), self._window.start)
-                return str(self.run.replay)
-            case "window":
-                self._show(self.run, self._start(value))
-            case "click":
-                return self._click(str(value))
-            case _:
-                raise ArgumentError(f"event {name!r}", "CacheLens does not know it")
-        return None
-
-    def _start(self, value: Any) -> int:
-        last = (len(self.run.trace) - 1) // WINDOW
-        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= last:
-            raise ArgumentError(f"window {value!r}", f"there are windows 0 to {last}")
-        return int(value) * WINDOW
-
-    def _click(self, key: str) -> str | None:
-        """A part of the whole run: its window is shown. A line: what it is."""
-        what, _, number = key.partition(":")
-        if what == "bin" and number.isdecimal() and int(number) < BINS:
-            at = int(number) * len(self.run.trace) // BINS
-            self._show(self.run, at // WINDOW * WINDOW)
+        if name in ("bytes", "line", "ways", "policy"):
+            new = replace(self.cache, **{name: _cache_value(name, value)})
+            self._show(cache_run(self.run.trace, new), self._window.start)
+            return str(self.run.replay)
+        if name == "window":
+            self._show(self.run, value * WINDOW)
+        elif (part := index_in(value, "bin", BINS)) is not None:  # a click on the whole run
+            self._show(self.run, part * len(self.run.trace) // BINS // WINDOW * WINDOW)
         return None
 
 
@@ -172,18 +150,9 @@ def recorded(who: str, s: Any, args: Sequence[Any] | None) -> AccessTrace:
     return record(s, args)
 
 
-def checked(cache: Any) -> Cache:
-    """The cache, if it is one."""
-    if not isinstance(cache, Cache):
-        raise ArgumentError(f"cache={cache!r}", "not a cache", "cachesim.Cache(1024, 64, 2)")
-    return cache
-
-
 def _cache_value(name: str, text: str) -> int | str | None:
     """What a control says: "2 KiB" -> 2048, "all" -> None, "64" -> 64."""
     if name == "policy" or text == "all":
         return None if name == "ways" else text
     number, _, unit = text.partition(" ")
-    if not number.isdecimal():
-        raise ArgumentError(f"{name} {text!r}", "not a number", "64")
     return int(number) << {"KiB": 10, "MiB": 20}.get(unit, 0)

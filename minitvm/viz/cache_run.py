@@ -7,20 +7,11 @@ from typing import Any, cast
 
 import numpy as np
 
+from minitvm import cachesim
 from minitvm.accesses import AccessTrace, Footprint, footprints
-from minitvm.base import ArgumentError
-from minitvm.cachesim import (
-    CAPACITY,
-    COMPULSORY,
-    CONFLICT,
-    HIT,
-    Cache,
-    Histogram,
-    Replay,
-    histogram,
-    reuse_distances,
-    simulate,
-)
+from minitvm.base import ArgumentError, check_kind
+
+from .chart import short
 
 Array = np.ndarray[Any, np.dtype[Any]]
 LOOK_BACK = 1 << 14  # accesses
@@ -78,10 +69,10 @@ class CacheRun:
     """
 
     trace: AccessTrace
-    cache: Cache
-    replay: Replay
+    cache: cachesim.Cache
+    replay: cachesim.Replay
     lines: Array
-    distances: Histogram
+    distances: cachesim.Histogram
     footprints: tuple[Footprint, ...]
 
     @property
@@ -96,7 +87,12 @@ class CacheRun:
         return n, line - buffers[n].base // self.cache.line
 
 
-def cache_run(trace: AccessTrace, cache: Cache) -> CacheRun:
+def check_cache(cache: Any) -> cachesim.Cache:
+    """Return `cache` if it is one; otherwise raise ArgumentError."""
+    return check_kind("cache", cache, cachesim.Cache, fix="cachesim.Cache(1024, 64, 2)")
+
+
+def cache_run(trace: AccessTrace, cache: cachesim.Cache) -> CacheRun:
     """The replay of a recorded run in an empty cache.
 
     Raises ArgumentError if there is nothing to replay, or a line cannot hold an element.
@@ -111,9 +107,9 @@ def cache_run(trace: AccessTrace, cache: Cache) -> CacheRun:
     return CacheRun(
         trace,
         cache,
-        simulate(cache, trace),
+        cachesim.simulate(cache, trace),
         trace.address // cache.line,
-        histogram(reuse_distances(trace, cache.line)),
+        cachesim.histogram(cachesim.reuse_distances(trace, cache.line)),
         footprints(trace, cache.line),
     )
 
@@ -125,7 +121,7 @@ def totals(run: CacheRun) -> tuple[Totals, ...]:
     """
     trace, outcome = run.trace, run.replay.outcome
     n = len(trace.buffers)
-    kinds = (HIT, COMPULSORY, CAPACITY, CONFLICT)
+    kinds = (cachesim.HIT, cachesim.COMPULSORY, cachesim.CAPACITY, cachesim.CONFLICT)
     counts = [np.bincount(trace.buffer[outcome == kind], minlength=n).tolist() for kind in kinds]
     left = [0] * n
     for row in contents(run, len(trace)).values():
@@ -152,7 +148,7 @@ def _held(run: CacheRun, begin: int, end: int) -> dict[int, list[int]]:
     """The lines that an LRU cache keeps are those last used; FIFO keeps those last fetched."""
     before = run.lines[begin:end]
     if run.cache.policy == "fifo":
-        before = before[run.replay.outcome[begin:end] != HIT]
+        before = before[run.replay.outcome[begin:end] != cachesim.HIT]
     names, age = np.unique(before[::-1], return_index=True)
     found: dict[int, list[int]] = {}
     for line in cast("list[int]", names[np.argsort(age)].tolist()):  # the youngest first
@@ -180,7 +176,7 @@ def tenants(run: CacheRun, start: int, stop: int) -> tuple[Tenant, ...]:
     for n in range(start, stop):
         line = int(run.lines[n])
         queue = queues.setdefault(line % run.cache.sets, [])
-        if run.replay.outcome[n] != HIT:
+        if run.replay.outcome[n] != cachesim.HIT:
             full = len(queue) == run.ways
             way = leave(queue.pop(0), n) if full else len(queue)
             ways[line], since[line] = way, n
@@ -215,7 +211,7 @@ def size_text(n: int) -> str:
     return f"{n} bytes"
 
 
-def cache_text(cache: Cache) -> str:
+def cache_text(cache: cachesim.Cache) -> str:
     """2 KiB: 8 sets × 4 ways, lines of 64 bytes, lru"""
     ways = cache.lines // cache.sets
     places = f"{cache.sets} sets × {ways} ways" if cache.ways else f"fully associative, {ways} ways"
@@ -236,7 +232,7 @@ def totals_table(run: CacheRun) -> list[str]:
 
 def _total_row(t: Totals) -> str:
     counts = f"{t.accesses:>10}{t.hits:>10}{t.misses:>9}"
-    return f"{short(t.name, 9):9}{counts}{t.miss_ratio:>8.1%}{t.evictions:>9}"
+    return f"{short(t.name, 8):9}{counts}{t.miss_ratio:>8.1%}{t.evictions:>9}"
 
 
 def footprint_table(run: CacheRun, most: int = 9) -> list[str]:
@@ -244,7 +240,7 @@ def footprint_table(run: CacheRun, most: int = 9) -> list[str]:
     named = [b.name for b in run.trace.buffers][:3]
     more = len(run.trace.buffers) > len(named)
     heads = [*labels(run.trace)[:3], *(["others"] if more else [])]
-    head = "".join(f"{short(name, 7):>7}" for name in heads)
+    head = "".join(f"{short(name, 6):>7}" for name in heads)
     rows = [f"{'one turn of':20}{'turns':>8}{head}{'lines':>7}  fit?"]
     for f in run.footprints[:most]:
         name = "  " * len(f.around) + (f.loop or "the program")
@@ -253,12 +249,7 @@ def footprint_table(run: CacheRun, most: int = 9) -> list[str]:
         each += [total - sum(each), total] if more else [total]
         counts = "".join(f"{lines:>7.3g}" if lines < 10 else f"{lines:>7.0f}" for lines in each)
         fits = "yes" if total <= run.cache.lines else "no"
-        rows.append(f"{short(name, 20):20}{f.iterations:>8}{counts}  {fits}")
+        rows.append(f"{short(name, 19):20}{f.iterations:>8}{counts}  {fits}")
     if len(run.footprints) > most:
         rows.append(f"… {len(run.footprints) - most} more loops")
     return rows
-
-
-def short(name: str, width: int) -> str:
-    """The name in at most `width` - 1 letters."""
-    return name if len(name) < width else name[: width - 2] + "…"

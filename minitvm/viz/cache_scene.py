@@ -20,6 +20,7 @@ from .cache_run import (
     titles,
     totals_table,
 )
+from .chart import legend
 from .controls import Frame
 from .kinds import ink
 from .scene import Group, Line, Rect, Scene, Shape, Text, clipped, marked
@@ -231,12 +232,11 @@ def strip_shapes(w: Window, x: float, y: float) -> tuple[list[Shape], float]:
     shapes: list[Shape] = [
         Text(x, y + 12, f"accesses {w.start + 1} to {w.stop}", size=12, bold=True)
     ]
-    legend = x + 200
-    for name, (kind, tall) in zip(OUTCOMES, LOOKS, strict=True):
-        text = name if name == "hit" else f"miss: {name}"
-        shapes.append(Rect(legend, y + 14 - tall * 0.7, 6, tall * 0.7, kind))
-        shapes.append(Text(legend + 12, y + 12, text, size=12))
-        legend += 34 + 7 * len(text)
+    entries = (
+        ([Rect(0, 2 - tall * 0.7, 6, tall * 0.7, kind)], 6, name if n == 0 else f"miss: {name}")
+        for n, (name, (kind, tall)) in enumerate(zip(OUTCOMES, LOOKS, strict=True))
+    )
+    shapes += legend(entries, y + 12, WIDTH, x + 200)[0]
     top = y + 22
     each = min(10, (WIDTH - x - LEFT - MARGIN) / (w.stop - w.start))
     rows, gap = min(len(trace.buffers), MOST_BUFFERS), min(1.0, each / 4)

@@ -15,11 +15,11 @@ from minitvm.cachesim import Cache, previous, reuse_distances, simulate
 from minitvm.te import Schedule
 from minitvm.tensor import ComputeOp
 
-from .blocks import Nest, code_links, nest_of
-from .cache_lens import SMALL, checked
-from .cache_run import cache_text
+from .blocks import Nest, check_schedule, code_links, nest_of
+from .cache_lens import SMALL
+from .cache_run import cache_text, check_cache
 from .compute_at_scene import Row, compute_at_scene, few_digits
-from .controls import CodeLine, Layout, Panel, Slider
+from .controls import CodeLine, Layout, Panel, Slider, index_in
 from .scene import Scene
 from .visual import Visual
 
@@ -68,12 +68,9 @@ class ComputeAtSlider(Visual):
     """
 
     def __init__(self, s: Schedule, producer: Any, consumer: Any, cache: Cache = SMALL) -> None:
-        if not isinstance(s, Schedule):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise ArgumentError(
-                f"ComputeAtSlider({type(s).__name__})", "not a schedule", "te.create_schedule(C.op)"
-            )
+        check_schedule("ComputeAtSlider", s)
         self._producer, self._consumer = s[producer].name, s[consumer].name
-        self._cache = checked(cache)
+        self._cache = check_cache(cache)
         self.places, self.refusals = places(s, self._producer, self._consumer, cache)
         self._now = 0
         super().__init__()
@@ -135,17 +132,10 @@ class ComputeAtSlider(Visual):
 
     def on(self, name: str, value: Any) -> str | None:
         """Another place, by the slider or by its row."""
-        if name == "click":
-            prefix, _, number = str(value).partition(":")
-            if prefix != "place" or not number.isdecimal():
-                return None
-            value = int(number)
-        elif name != "place":
-            raise ArgumentError(f"event {name!r}", "ComputeAtSlider does not know it")
-        last = len(self.places) - 1
-        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= last:
-            raise ArgumentError(f"place {value!r}", f"there are places 0 to {last}")
-        self._now = int(value)
+        number = index_in(value, "place", len(self.places)) if name == "click" else value
+        if number is None:
+            return None
+        self._now = number
         return self._caption()
 
 

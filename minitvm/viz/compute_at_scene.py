@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from .blocks import Nest
+from .chart import text_lines
 from .nest import nest_shapes
 from .scene import Group, Rect, Scene, Shape, Text, clipped, marked, wrapped
 
@@ -49,10 +50,10 @@ def compute_at_scene(
         shapes.append(_row(row, rows, y + n * ROW, f"place:{n}", n == now))
     y += len(rows) * ROW + 20
     notes = [f"not {text}" for text in refused]
-    for text in [*notes, ABOUT, "bars grow with the square root"]:
-        for part in wrapped(text, WIDTH - LEFT - MARGIN, 12):
-            shapes.append(Text(LEFT + 8, y, part, "soft", 12))
-            y += LINE
+    told = "\n".join([*notes, ABOUT, "bars grow with the square root"])
+    lines = wrapped(told, WIDTH - LEFT - MARGIN, 12)
+    shapes += text_lines(lines, LEFT + 8, y, "soft", step=LINE)
+    y += LINE * len(lines)
     height = max(deepest, y - LINE + 6) + MARGIN
     return marked(Scene(WIDTH, height, tuple(shapes), title, about), marks)
 

@@ -9,69 +9,50 @@ from typing import Any, cast
 from minitvm import te, tir, topi
 from minitvm.base import ArgumentError, as_tuple
 from minitvm.tensor import Axis, ComputeOp, Reduce, Tensor, axis, guarded_loads
-from minitvm.tir import (
-    Binary,
-    Buffer,
-    Call,
-    Cast,
-    Const,
-    Expr,
-    IfThenElse,
-    Index,
-    Load,
-    Not,
-    Printer,
-    Var,
-    Where,
-    high,
-    is_index,
-    linear,
-    split_terms,
-)
 
 UNBOUNDED = 1 << 40  # the extent of an axis before it is known
 CONNECTIVES = {"and": "te.all", "or": "te.any"}
 
 
-class Source(Printer):
+class Source(tir.Printer):
     """Prints expressions as they are typed: te.exp(A[i]), te.if_then_else(i < 7, A[i], 0.0)."""
 
     def __init__(self) -> None:
         super().__init__()
         self.tensors: dict[Tensor, Tensor] = {}
 
-    def name(self, x: Var | Buffer) -> str:
+    def name(self, x: tir.Var | tir.Buffer) -> str:
         """One name for equal tensors."""
         return super().name(self.tensors.setdefault(x, x) if isinstance(x, Tensor) else x)
 
-    def _value(self, e: Expr) -> tuple[str, int]:
+    def _value(self, e: tir.Expr) -> tuple[str, int]:
         match e:
-            case IfThenElse(cond, a, b):
+            case tir.IfThenElse(cond, a, b):
                 return self._call("te.if_then_else", cond, a, b)
-            case Where(cond, a, b):
+            case tir.Where(cond, a, b):
                 return self._call("tir.Select", cond, a, b)
-            case Binary(op, a, b) if op in CONNECTIVES:
+            case tir.Binary(op, a, b) if op in CONNECTIVES:
                 return self._call(CONNECTIVES[op], *_flat(op, a), *_flat(op, b))
-            case Binary("min" | "max" | "truncdiv" | "truncmod" as op, a, b):
+            case tir.Binary("min" | "max" | "truncdiv" | "truncmod" as op, a, b):
                 return self._call(f"te.{op}", a, b)
-            case Not(a):
+            case tir.Not(a):
                 return self._call("tir.negate", a)
-            case Call(name, args):
+            case tir.Call(name, args):
                 return self._call(f"te.{name}", *args)
-            case Cast(value, dtype) if str(dtype) != "int32" or not is_index(value):
+            case tir.Cast(value, dtype) if str(dtype) != "int32" or not tir.is_index(value):
                 return f"{self.expr(value, 9)}.astype({str(dtype)!r})", 9
-            case Const(value, dtype) if str(dtype) not in ("float32", "int32", "bool"):
+            case tir.Const(value, dtype) if str(dtype) not in ("float32", "int32", "bool"):
                 return f"te.const({value!r}, {str(dtype)!r})", 9
             case _:
                 return super()._value(e)
 
-    def _call(self, function: str, *args: Index) -> tuple[str, int]:
+    def _call(self, function: str, *args: tir.Index) -> tuple[str, int]:
         return f"{function}({', '.join(self.expr(a) for a in args)})", 9
 
 
-def _flat(op: str, e: Expr) -> list[Expr]:
+def _flat(op: str, e: tir.Expr) -> list[tir.Expr]:
     """The parts of a chain of `and`, or of `or`."""
-    return [*_flat(op, e.a), *_flat(op, e.b)] if isinstance(e, Binary) and e.op == op else [e]
+    return [*_flat(op, e.a), *_flat(op, e.b)] if isinstance(e, tir.Binary) and e.op == op else [e]
 
 
 def source_of(t: Tensor) -> str:
@@ -89,7 +70,7 @@ def source_of(t: Tensor) -> str:
     return f"{head}: te.{body.reducer.name}({sources}, axis={several}{where})"
 
 
-def names_of(t: Tensor, p: Printer) -> dict[str, Any]:
+def names_of(t: Tensor, p: tir.Printer) -> dict[str, Any]:
     """What a formula may mention by name: the tensors it reads and the axes it sums over."""
     op = cast("ComputeOp", t.op)
     return {p.name(x): x for x in (*op.input_tensors, *op.reduce_axis)}
@@ -119,26 +100,26 @@ def made_from(
     return cast("Tensor", as_tuple(found)[0])
 
 
-def fitted(formula: Callable[..., Any], like: Tensor) -> tuple[Index, ...]:
+def fitted(formula: Callable[..., Any], like: Tensor) -> tuple[tir.Index, ...]:
     """The largest shape at which every read of A[i], A[2*i + k], ... stays inside its tensor.
 
     An axis that no such read bounds is as long as the one of `like` at its place.
     """
     names = list(inspect.signature(formula).parameters)
     axes = [axis(n, 0, UNBOUNDED, "data") for n in names]
-    extents: dict[Var, int] = {}
+    extents: dict[tir.Var, int] = {}
     for e, facts in _reads(formula(*axes)):
         for i, size in zip(e.indices, e.buffer.shape, strict=True):
-            terms, const = split_terms(i)
+            terms, const = tir.split_terms(i)
             mine = [(a, c) for a, c in terms if any(a is x for x in axes)]
             if facts or len(mine) != 1 or mine[0][1] < 1 or not isinstance(size, int):
                 continue
             ((a, c),) = mine
-            top = high(linear((t for t in terms if t[0] is not a), const))
-            if isinstance(a, Var) and isinstance(top, int):
+            top = tir.high(tir.linear((t for t in terms if t[0] is not a), const))
+            if isinstance(a, tir.Var) and isinstance(top, int):
                 fits = (size - 1 - top) // c + 1
                 extents[a] = min(extents.get(a, UNBOUNDED), fits)
-    found: list[Index] = []
+    found: list[tir.Index] = []
     for d, a in enumerate(axes):
         n = extents.get(a, like.shape[d] if d < len(like.shape) else 0)
         if isinstance(n, int) and n < 1:
@@ -149,7 +130,7 @@ def fitted(formula: Callable[..., Any], like: Tensor) -> tuple[Index, ...]:
     return tuple(found)
 
 
-def _reads(made: Any) -> Iterator[tuple[Load, Sequence[Index]]]:
+def _reads(made: Any) -> Iterator[tuple[tir.Load, Sequence[tir.Index]]]:
     """Every load of a formula, with what conditions around it guarantee."""
     for e in as_tuple(made):
         for part in e.sources if isinstance(e, Reduce) else (e,):

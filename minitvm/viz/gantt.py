@@ -10,10 +10,21 @@ from typing import Any
 import numpy as np
 
 from minitvm.accel import Config, Program, Unit, label, serial, vta_pynq
-from minitvm.base import ArgumentError
+from minitvm.base import ArgumentError, check_kind
 
 from .accelerator_use import uses
-from .controls import Button, CodeLine, Control, Layout, Panel, Select, Slider, Toggle
+from .controls import (
+    Button,
+    CodeLine,
+    Control,
+    Layout,
+    Panel,
+    Select,
+    Slider,
+    Toggle,
+    both_ways,
+    index_in,
+)
 from .gantt_columns import column_frames
 from .gantt_run import (
     ENDS,
@@ -60,7 +71,8 @@ class TokenGantt(Visual):
     """
 
     def __init__(self, program: Program, config: Config | None = None) -> None:
-        self.config = checked("TokenGantt", program, config)
+        check_program("TokenGantt", program)
+        self.config = check_config(config)
         self._hiding, self._by_thread, self._zoom, self._cut = True, False, 0, 0
         self._given = self._edited = look(program, self.config)
         self._serial = look(serial(program), self.config)
@@ -130,9 +142,7 @@ class TokenGantt(Visual):
         """What to colour, the window, the four flags; the instructions and the verdict."""
         view = self._view()
         shown = self._shown(view)
-        links = {f"line:{n}": (f"i:{n}",) for n in shown} | {
-            f"i:{n}": (f"line:{n}",) for n in shown
-        }
+        links = both_ways((f"line:{n}", f"i:{n}") for n in shown)
         parts = [p for line in self._look.sentences for p in wrap(line, COLUMNS)]
         return Layout(
             controls=tuple(self._controls(view)),
@@ -185,34 +195,28 @@ class TokenGantt(Visual):
         """A control or a click. What is refused changes nothing."""
         match name:
             case "hiding":
-                self._hiding, self._zoom, self._cut = bool(value), 0, 0
+                self._hiding, self._zoom, self._cut = value, 0, 0
             case "colour":
-                if value not in COLOURS:
-                    raise ArgumentError(f"colour {value!r}", f"one of {', '.join(COLOURS)}")
                 self._by_thread = value == COLOURS[1]
             case "window":
-                view = self._view()
-                window = number("window", value, len(view.spans) - 1)
-                self._cut = window * ZOOM ** (self._look.steps - view.zoom)
+                self._cut = value * ZOOM ** (self._look.steps - self._view().zoom)
             case "zoom":
-                self._zoom = number("zoom", value, self._look.steps)
+                self._zoom = value
             case "restore":
                 self._edited = self._given
                 return "the tokens are as they were given"
             case "click":
-                return self._click(str(value))
-            case _ if name in FLAGS:
-                return self._toggle([(self._chosen(), name)])
+                return self._click(value)
             case _:
-                raise ArgumentError(f"event {name!r}", "TokenGantt does not know it")
+                return self._toggle([(self._chosen(), name)])
         return None
 
     def _chosen(self) -> int:
         """The number of the selected instruction."""
-        kind, _, n = self.selected.partition(":")
-        if kind != "i" or not n.isdecimal() or int(n) >= len(self.program.instructions):
+        n = index_in(self.selected, "i", len(self.program.instructions))
+        if n is None:
             raise ArgumentError("no instruction is selected", "a flag belongs to one", "click one")
-        return int(n)
+        return n
 
     def _click(self, key: str) -> str:
         """A flag: drop or restore it. A token: drop both of its ends. An instruction: say what."""
@@ -294,22 +298,15 @@ class TokenGantt(Visual):
 # --- helpers -----------------------------------------------------------------------------------
 
 
-def checked(who: str, program: Any, config: Any) -> Config:
-    """The configuration, vta_pynq by default, if these are a program and a configuration."""
-    if not isinstance(program, Program):
-        raise ArgumentError(
-            f"{who}({type(program).__name__})", "not a program", "accel.parse(text), or a Program"
-        )
-    if not isinstance(config, Config | None):
-        raise ArgumentError(f"config={config!r:.60}", "not a configuration", "accel.vta_pynq")
-    return config or vta_pynq
+def check_config(config: Config | None) -> Config:
+    """Return the configuration, by default vta_pynq; raise ArgumentError for another type."""
+    given = vta_pynq if config is None else config
+    return check_kind("config", given, Config, fix="accel.vta_pynq")
 
 
-def number(name: str, value: Any, last: int) -> int:
-    """The position of a slider."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= last:
-        raise ArgumentError(f"{name} {value!r}", f"there are {name}s 0 to {last}")
-    return int(value)
+def check_program(who: str, program: Program) -> None:
+    """Raise ArgumentError in the name of `who` if `program` is not a Program."""
+    check_kind(f"{who}: program", program, Program, fix="accel.parse(text)")
 
 
 def lane_text(view: View, unit: Unit) -> str:

@@ -9,24 +9,7 @@ from itertools import count
 
 import numpy as np
 
-from minitvm.accel import (
-    Config,
-    Event,
-    Memory,
-    Program,
-    Queue,
-    Run,
-    Stall,
-    Unit,
-    Verdict,
-    explain,
-    label,
-    mnemonic,
-    simulate,
-    text,
-    verify,
-    witness,
-)
+from minitvm import accel
 from minitvm.base import ArgumentError
 
 from .accelerator_use import Ints, Use
@@ -37,7 +20,7 @@ MOST_THREADS = 4
 SEVERAL = 1 << 8  # instead of a thread
 MOST_FAULTS = 4  # lines of a verdict
 MOST_STEPS = 10  # instructions of a witness order that are written out
-UNITS, QUEUES = tuple(Unit), tuple(Queue)
+UNITS, QUEUES = tuple(accel.Unit), tuple(accel.Queue)
 FLAGS = {  # what an instruction's flag is called here: where the other unit's lane is
     "pop_prev": "pop ↑",
     "pop_next": "pop ↓",
@@ -45,10 +28,10 @@ FLAGS = {  # what an instruction's flag is called here: where the other unit's l
     "push_next": "push ↓",
 }
 ENDS = {  # the flags of who pushes a token and of who pops it
-    Queue.L2G: ("push_next", "pop_prev"),
-    Queue.G2L: ("push_prev", "pop_next"),
-    Queue.G2S: ("push_next", "pop_prev"),
-    Queue.S2G: ("push_prev", "pop_next"),
+    accel.Queue.L2G: ("push_next", "pop_prev"),
+    accel.Queue.G2L: ("push_prev", "pop_next"),
+    accel.Queue.G2S: ("push_next", "pop_prev"),
+    accel.Queue.S2G: ("push_prev", "pop_next"),
 }
 
 
@@ -59,7 +42,7 @@ class Token:
     An instruction is -1 where there is none; a time is -1 where it never comes.
     """
 
-    queue: Queue
+    queue: accel.Queue
     number: int
     push: int
     pop: int
@@ -71,7 +54,7 @@ class Token:
 class Tokens:
     """The tokens of a queue as columns, in their order: the i-th pop takes the i-th push."""
 
-    queue: Queue
+    queue: accel.Queue
     push: Ints
     pop: Ints
     sent: Ints
@@ -90,11 +73,11 @@ class Tokens:
 class Segment:
     """A stretch of a unit's time: it runs an instruction, or waits with it for `stall`."""
 
-    unit: Unit
+    unit: accel.Unit
     begin: int
     end: int
     index: int
-    stall: Stall | None = None
+    stall: accel.Stall | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,14 +98,14 @@ class Span:
 class Look:
     """A program, what came of it, and whether its tokens say enough."""
 
-    program: Program
-    config: Config
-    run: Run
+    program: accel.Program
+    config: accel.Config
+    run: accel.Run
 
     @cached_property
-    def verdict(self) -> Verdict:
+    def verdict(self) -> accel.Verdict:
         """Whether the tokens say enough."""
-        return verify(self.program, self.config)
+        return accel.verify(self.program, self.config)
 
     @cached_property
     def sentences(self) -> list[str]:
@@ -138,26 +121,26 @@ class Look:
     @cached_property
     def lines(self) -> list[str]:
         """The instructions as text, one a line."""
-        return text(self.program, self.config).split("\n")[-len(self.program.instructions) :]
+        return accel.text(self.program, self.config).split("\n")[-len(self.program.instructions) :]
 
     @cached_property
     def names(self) -> list[str]:
         """The mnemonic of each instruction."""
-        return [mnemonic(instruction) for instruction in self.program.instructions]
+        return [accel.mnemonic(instruction) for instruction in self.program.instructions]
 
-    def event(self, n: int) -> Event | None:
+    def event(self, n: int) -> accel.Event | None:
         """The n-th instruction, if it ran."""
         at = int(np.searchsorted(self.table["index"], n))
         there = at < len(self.run.trace) and int(self.table["index"][at]) == n
         return self.run.trace[at] if there else None
 
-    def events(self, span: Span) -> list[Event]:
+    def events(self, span: Span) -> list[accel.Event]:
         """The instructions that run in a window, in the order of their numbers."""
         seen = span.meets(self.table["start"], self.table["end"])
         return [self.run.trace[at] for at in seen]
 
     @cached_property
-    def tokens(self) -> dict[Queue, Tokens]:
+    def tokens(self) -> dict[accel.Queue, Tokens]:
         """The tokens of each queue."""
         return {queue: _matched(self, q) for q, queue in enumerate(QUEUES)}
 
@@ -174,7 +157,7 @@ class Look:
         ends = (np.array([getattr(s, side) for s in found]) for side in ("begin", "end"))
         return [found[at] for at in span.meets(*ends)]
 
-    def done(self, unit: Unit) -> int:
+    def done(self, unit: accel.Unit) -> int:
         """The cycle from which on a unit does nothing more, or waits for ever."""
         mine = self.table["unit"] == UNITS.index(unit)
         return int((self.table["end"] + self.table["room"])[mine].max(initial=0))
@@ -199,9 +182,9 @@ class Look:
         )
 
 
-def look(program: Program, config: Config) -> Look:
+def look(program: accel.Program, config: accel.Config) -> Look:
     """Simulate a program. ArgumentError for addresses that do not exist."""
-    return Look(program, config, simulate(program, config))
+    return Look(program, config, accel.simulate(program, config))
 
 
 def _matched(look: Look, q: int) -> Tokens:
@@ -218,17 +201,17 @@ def _matched(look: Look, q: int) -> Tokens:
     return Tokens(QUEUES[q], push, pop, times[0, push], times[1, pop])
 
 
-def _segments(event: Event) -> Iterator[Segment]:
+def _segments(event: accel.Event) -> Iterator[Segment]:
     """The waiting before an instruction, the instruction, and the waiting after it."""
-    before = [(stall, cycles) for stall, cycles in event.stalls if stall is not Stall.ROOM]
+    before = [(stall, cycles) for stall, cycles in event.stalls if stall is not accel.Stall.ROOM]
     at = event.start - sum(cycles for _, cycles in before)
     for stall, cycles in before:
         yield Segment(event.unit, at, at + cycles, event.index, stall)
         at += cycles
     yield Segment(event.unit, event.start, event.end, event.index)
-    room = dict(event.stalls).get(Stall.ROOM, 0)
+    room = dict(event.stalls).get(accel.Stall.ROOM, 0)
     if room:
-        yield Segment(event.unit, event.end, event.end + room, event.index, Stall.ROOM)
+        yield Segment(event.unit, event.end, event.end + room, event.index, accel.Stall.ROOM)
 
 
 def virtual_threads(found: Sequence[Use]) -> tuple[int, ...]:
@@ -237,12 +220,12 @@ def virtual_threads(found: Sequence[Use]) -> tuple[int, ...]:
     A thread is what shares elements of INP; what else only its GEMMs touch, of OUT and WGT, is its
     own too. -1 for all if there is one thread only, or more than MOST_THREADS.
     """
-    linked = _linked([use.elements(Memory.INP) for use in found])
+    linked = _linked([use.elements(accel.Memory.INP) for use in found])
     names = {root: k for k, root in enumerate(dict.fromkeys(r for r in linked if r >= 0))}
     if not 1 < len(names) <= MOST_THREADS:
         return (-1,) * len(found)
     thread = [names.get(root, -1) for root in linked]
-    for memory in (Memory.OUT, Memory.WGT):
+    for memory in (accel.Memory.OUT, accel.Memory.WGT):
         touched = [use.elements(memory) for use in found]
         keys, owner = [mine.tobytes() for mine in touched], _nobodys(touched)
         for key, t in dict.fromkeys(
@@ -296,7 +279,7 @@ def _linked(elements: Sequence[Ints]) -> list[int]:
 # --- tokens ---------------------------------------------------------------------------------------
 
 
-def toggled(program: Program, n: int, flag: str) -> Program:
+def toggled(program: accel.Program, n: int, flag: str) -> accel.Program:
     """The program with one flag of its n-th instruction the other way round."""
     count = len(program.instructions)
     if flag not in FLAGS or not 0 <= n < count:
@@ -306,10 +289,10 @@ def toggled(program: Program, n: int, flag: str) -> Program:
     flags = replace(old.flags, **{flag: not getattr(old.flags, flag)})
     instructions = list(program.instructions)
     instructions[n] = replace(old, flags=flags)
-    return Program(tuple(instructions), program.uops, program.areas)
+    return accel.Program(tuple(instructions), program.uops, program.areas)
 
 
-def changed(program: Program, original: Program) -> dict[int, tuple[str, ...]]:
+def changed(program: accel.Program, original: accel.Program) -> dict[int, tuple[str, ...]]:
     """The flags that differ, by instruction."""
     pairs = enumerate(zip(program.instructions, original.instructions, strict=True))
     found = {
@@ -320,7 +303,7 @@ def changed(program: Program, original: Program) -> dict[int, tuple[str, ...]]:
     return {n: flags for n, flags in found.items() if flags}
 
 
-def removed_tokens(given: Look, edited: Program) -> list[Token]:
+def removed_tokens(given: Look, edited: accel.Program) -> list[Token]:
     """The tokens of the given program of which an edit dropped the push or the pop."""
     dropped = {
         (n, flag)
@@ -341,21 +324,21 @@ def verdict_lines(look: Look) -> list[str]:
     v, program = look.verdict, look.program
     if v.ok:
         return ["ok: no deadlock, no race, no token left over, no hazard"]
-    sentences = explain(program, v).split("\n")
+    sentences = accel.explain(program, v).split("\n")
     races = dict(zip(range(len(v.deadlock) + len(v.leaks), len(sentences)), v.races, strict=False))
     lines: list[str] = []
     for n, sentence in enumerate(sentences[:MOST_FAULTS]):
         lines.append(sentence)
         if n in races:
-            order = witness(program, races[n])
+            order = accel.witness(program, races[n])
             lines.append(_witness(program, order, races[n].first, races[n].second))
     more = len(sentences) - MOST_FAULTS
     return [*lines, f"and {more} more"] if more > 0 else lines
 
 
-def _witness(program: Program, order: tuple[int, ...], first: int, second: int) -> str:
+def _witness(program: accel.Program, order: tuple[int, ...], first: int, second: int) -> str:
     """an order that the tokens allow: 0 1 4, and instruction 2 (load inp) later"""
     steps = order[: order.index(second) + 1]
     dots = "… " if len(steps) > MOST_STEPS else ""
     shown = " ".join(map(str, steps[-MOST_STEPS:]))
-    return f"an order that the tokens allow: {dots}{shown}, and {label(program, first)} later"
+    return f"an order that the tokens allow: {dots}{shown}, and {accel.label(program, first)} later"

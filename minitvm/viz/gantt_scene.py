@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from itertools import groupby, pairwise
@@ -10,6 +9,7 @@ from operator import itemgetter
 
 from minitvm.accel import Event, Stall, Unit
 
+from .chart import Entry, bottom_axis, legend, swatch, text_inside, text_lines
 from .gantt_columns import column_shapes, share_shapes, zoomed_out_note
 from .gantt_run import QUEUES, UNITS
 from .gantt_shares import TOKENS, most_within
@@ -32,7 +32,7 @@ from .gantt_view import (
     title,
 )
 from .kinds import ink
-from .scene import Group, Line, Rect, Scene, Shape, Text, shifted, text_width, wrapped
+from .scene import Group, Line, Rect, Scene, Shape, Text, text_width, wrapped
 
 NOP = 7  # pixels, as all of these: a nop's width
 QUEUE, LINE, NUMBER = 20, 17, 15  # the heights of a queue, of lines of text, also in a box
@@ -51,9 +51,9 @@ def gantt_scene(view: View) -> Scene:
         shapes.append(Text(12, top + 8, zoomed_out_note(view), "soft", 12))
         top += LINE
     queues, y = _queues(view, top)
-    legend, y = _legend(view, y + 26)
+    samples, y = legend(_entries(view), y + 26, WIDTH)
     verdict, y = _verdict(view, y + 24)
-    shapes += [*queues, *legend, *verdict, *_cursors(view)]
+    shapes += [*queues, *samples, *verdict, *_cursors(view)]
     about = [view.note, *removed_text(view), *view.look.sentences]
     return Scene(WIDTH, y, tuple(shapes), head, "\n".join(about))
 
@@ -163,9 +163,8 @@ def _waits(view: View, boxes: Mapping[int, tuple[float, float]]) -> Iterator[Sha
         kind = WAITS.get(s.stall, WAITS[TOKENS])[0]
         tip = f"{s.unit.value} waits for {s.stall.value} before {s.index}, {s.end - s.begin} cycles"
         yield Rect(left, lane(s.unit) + 6, right - left, LANE - 12, kind, f"w:{s.index}", tip)
-        if text_width(s.stall.value, 12) < right - left - 4:
-            at = (left + right) / 2, lane(s.unit) + 25
-            yield Text(*at, s.stall.value, ink(kind) if kind != "faint" else "soft", 12, "middle")
+        look = ink(kind) if kind != "faint" else "soft"
+        yield from text_inside(s.stall.value, left, lane(s.unit) + 25, right - left, look)
 
 
 def _stuck(view: View, boxes: dict[int, tuple[float, float]]) -> Iterator[Shape]:
@@ -188,24 +187,12 @@ def _stuck(view: View, boxes: dict[int, tuple[float, float]]) -> Iterator[Shape]
 # --- below the lanes ------------------------------------------------------------------------------
 
 
-def ticks(begin: float, end: float, most: int) -> list[int]:
-    """Round numbers from begin to end, at most so many: 0, 100, 200, ..."""
-    rough = max(1.0, (end - begin) / max(1, most))
-    power = 10 ** math.floor(math.log10(rough))
-    step = next(int(power * k) for k in (1, 2, 5, 10) if power * k >= rough)
-    return list(range(-(-int(begin) // step) * step, int(end) + 1, step))
-
-
 def _axis(view: View) -> Iterator[Shape]:
-    begin, end = view.span.begin, view.span.end
-    right = view.right
-    yield Line(((LEFT, BOTTOM + 10), (right, BOTTOM + 10)), "axis")
-    for cycle in ticks(begin, end, 9):
-        x = view.x(cycle)
-        yield Line(((x, BOTTOM + 10), (x, BOTTOM + 15)), "axis")
-        half = text_width(f"{cycle:,}", 12) / 2
-        yield Text(min(x, WIDTH - half), BOTTOM + 29, f"{cycle:,}", size=12, anchor="middle")
-    yield Text(12, BOTTOM + 29, "cycle", "soft", 12)
+    """Draw the time below the lanes."""
+    y = BOTTOM + 10
+    yield Line(((LEFT, y), (view.right, y)), "axis")
+    yield from bottom_axis(view.scale, y, view.scale.ticks(9, 1), "{:,.0f}".format, WIDTH)
+    yield Text(12, y + 19, "cycle", "soft", 12)
 
 
 def _queues(view: View, top: float) -> tuple[list[Shape], float]:
@@ -231,32 +218,16 @@ def _queues(view: View, top: float) -> tuple[list[Shape], float]:
     return shapes, top + len(QUEUES) * QUEUE
 
 
-def _legend(view: View, y: float) -> tuple[list[Shape], float]:
-    """What is seen in this window: instructions, waiting, tokens."""
-    shapes: list[Shape] = []
-    x = 12.0
-
-    def add(sample: list[Shape], wide: float, text: str) -> None:
-        nonlocal x, y
-        needs = wide + 6 + text_width(text, 12) + 18
-        if x + needs > WIDTH and x > 12:
-            x, y = 12.0, y + 24
-        shapes.extend(shifted(part, x, y) for part in sample)
-        shapes.append(Text(x + wide + 6, y, text, size=12))
-        x += needs
-
-    for kind, letter, text in names_of(view):
-        letters: list[Shape] = [Text(9, 0, letter, ink(kind), 12, "middle")] if letter else []
-        add([Rect(0, -13, 18, 17, kind), *letters], 18, text)
+def _entries(view: View) -> Iterator[Entry]:
+    """Yield the legend of what this window shows: instructions, waiting, tokens."""
+    yield from (swatch(kind, text, letter) for kind, letter, text in names_of(view))
     for stall in _stalls(view):
         kind, text = WAITS[stall]
-        add([Rect(0, -11, 22, 13, kind)], 22, text)
-    for sample, wide, text in _token_legend(view):
-        add(sample, wide, text)
-    return shapes, y
+        yield [Rect(0, -11, 22, 13, kind)], 22, text
+    yield from _token_legend(view)
 
 
-def _token_legend(view: View) -> Iterator[tuple[list[Shape], float, str]]:
+def _token_legend(view: View) -> Iterator[Entry]:
     """(sample, its width, text) of what is seen of tokens, and of what stands in boxes."""
     way = (0, -4), (30, -4)
     if view.exact:
@@ -290,6 +261,4 @@ def _verdict(view: View, y: float) -> tuple[list[Shape], float]:
     """What the verifier says."""
     shapes: list[Shape] = [Text(12, y, "tokens", size=12, bold=True)]
     lines = [p for line in view.look.sentences for p in wrapped(line, WIDTH - 90, 12)]
-    for n, line in enumerate(lines):
-        shapes.append(Text(70, y + LINE * n, line, size=12))
-    return shapes, y + LINE * len(lines)
+    return shapes + text_lines(lines, 70, y), y + LINE * len(lines)

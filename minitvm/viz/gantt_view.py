@@ -10,6 +10,7 @@ import numpy as np
 
 from minitvm.accel import Event, Queue, Stall, Unit
 
+from .chart import Scale
 from .controls import Frame
 from .gantt_run import UNITS, Look, Segment, Span, Token
 from .gantt_shares import TOKENS, Columns, columns_of
@@ -107,10 +108,15 @@ class View:
         """The pixel at which the window ends."""
         return WIDTH - RIGHT - (STUCK if self.span.last and self.look.run.blocked else 0)
 
+    @cached_property
+    def scale(self) -> Scale:
+        """The cycles of the window, at least one, as pixels."""
+        begin = self.span.begin
+        return Scale(begin, max(self.span.end, begin + 1), LEFT, self.right)
+
     def x(self, cycle: float) -> float:
-        """The pixel of a time, at an edge if it lies outside."""
-        share = (cycle - self.span.begin) / max(1, self.span.end - self.span.begin)
-        return LEFT + min(1.0, max(0.0, share)) * (self.right - LEFT)
+        """Return the pixel of a time; a time outside the window is drawn at its edge."""
+        return self.scale.at(cycle)
 
 
 def operation(name: str) -> str:

@@ -14,6 +14,7 @@ import numpy as np
 from minitvm.base import ArgumentError, as_tuple
 from minitvm.tensor import ComputeOp, Tensor
 
+from .chart import captioned
 from .controls import Control, Frame, Layout, Slider, TextInput
 from .formula import Source, made_from, names_of, source_of
 from .panes import Pane, cell_size, pane_around, pane_head, pane_lines, pane_shapes, pane_size
@@ -32,7 +33,7 @@ from .reads import (
 from .scene import Scene, Shape, Text, clipped, marked, wrapped
 from .visual import Visual
 
-WIDTH, MARGIN, TOP, BETWEEN, LINE = 808, 10, 40, 24, 17  # pixels
+WIDTH, MARGIN, TOP, BETWEEN = 808, 10, 40, 24  # pixels
 MOST_FRAMES, MOST_MARKS = 256, 40_000  # elements to point at; cells lit, over all of them
 STEPS = MOST_STEPS // 8  # elements times terms: found in a fraction of a second
 WINDOW = (2, 4, 16, 16)  # elements of the output shown, in its last four dimensions
@@ -126,14 +127,8 @@ class IndexLens(Visual):
         """The same with one element pointed at, and what it reads in words."""
         frame, scene = self._frames[self._first], self.scene()
         lines = [part for text in frame.caption.split("\n") for part in wrapped(text, 788, 12)]
-        words = [Text(MARGIN, scene.height + 8 + LINE * n, t, size=12) for n, t in enumerate(lines)]
-        there = marked(scene, frame.marks)
-        return replace(
-            there,
-            height=scene.height + LINE * len(words) + 4,
-            shapes=(*there.shapes, *words),
-            description=frame.caption,
-        )
+        there = captioned(marked(scene, frame.marks), lines, MARGIN)
+        return replace(there, description=frame.caption)
 
     def ascii(self) -> str:
         """The formula, what one element reads, and where that is: w written, r read."""
@@ -164,12 +159,12 @@ class IndexLens(Visual):
     def on(self, name: str, value: Any) -> str | None:
         """Another formula, another shape, the window moved."""
         if name == "formula":
-            self._take(str(value), ())
+            self._take(value, ())
         elif name == "shape":
-            self._take(self._source, _shape(str(value)))
+            self._take(self._source, _shape(value))
         elif name.startswith("from "):
             low = list(self._panes[0].low)
-            low[int(name.removeprefix("from "))] = int(value)
+            low[int(name.removeprefix("from "))] = value
             self._show(self.tensor, None, low)
         return None
 

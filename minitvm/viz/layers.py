@@ -6,11 +6,23 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import Any, TypeVar, cast
 
-from minitvm.accel import Config, Program, Unit, serial, vta_pynq
-from minitvm.base import ArgumentError
+from minitvm.accel import Config, Program, Unit, serial
+from minitvm.base import ArgumentError, check_kind
 
-from .controls import CodeLine, Frame, Layout, Panel, Select, TextInput, Toggle
-from .gantt import checked
+from .chart import seconds_text, short
+from .controls import (
+    CodeLine,
+    Frame,
+    Layout,
+    Panel,
+    Select,
+    TextInput,
+    Toggle,
+    both_ways,
+    index_in,
+    numbered,
+)
+from .gantt import check_config, check_program
 from .layers_rows import (
     CORTEX_A9,
     Cpu,
@@ -27,10 +39,9 @@ from .layers_scene import (
     layers_roofline,
     overlap_bars,
     overlap_text,
-    seconds_text,
     stall_waterfall,
 )
-from .scene import Scene, clipped
+from .scene import Scene
 from .visual import Visual
 
 MOST = 40  # rows: more cannot be told apart
@@ -45,14 +56,6 @@ def several(who: str, rows: Any, kind: type[T], example: str) -> tuple[T, ...]:
     if len(found) > MOST:
         raise ArgumentError(f"{who} of {len(found)} rows", f"at most {MOST} can be told apart")
     return found
-
-
-def clicked(who: str, rows: Sequence[LayerRow], name: str, value: Any) -> LayerRow | None:
-    """The row of a click on layer:2, None for another place; ArgumentError for other events."""
-    if name != "click":
-        raise ArgumentError(f"event {name!r}", f"{who} does not know it")
-    n = str(value).partition(":")[2]
-    return rows[int(n)] if n.isdecimal() and int(n) < len(rows) else None
 
 
 class LayerRoofline(Visual):
@@ -71,9 +74,7 @@ class LayerRoofline(Visual):
 
     def __init__(self, rows: Sequence[LayerRow], config: Config | None = None) -> None:
         self.rows = several("LayerRoofline", rows, LayerRow, "[viz.layer_row(name, program)]")
-        if not isinstance(config, Config | None):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise ArgumentError(f"config={config!r:.60}", "not a configuration", "accel.vta_pynq")
-        self.config = config or vta_pynq
+        self.config = check_config(config)
         super().__init__()
 
     def scene(self) -> Scene:
@@ -91,7 +92,7 @@ class LayerRoofline(Visual):
         before = f"{r.baseline_intensity:>9.3g}{r.utilisation(self.config, False):>10.1%}"
         after = f"{r.intensity:>9.3g}{r.utilisation(self.config):>12.1%}"
         roofs = f"{r.dram_roof(self.config):>11.1%}{r.roof:>10.1%}"
-        return f"{clipped(r.name, 13, 1 / 0.58):14}{before}{after}{roofs}"
+        return f"{short(r.name, 13):14}{before}{after}{roofs}"
 
     def _mean(self) -> str:
         """The mean of the layers, and all of them one after the other."""
@@ -108,12 +109,11 @@ class LayerRoofline(Visual):
         """One frame a layer, and the rows as text."""
         lines = self.ascii().split("\n")
         head, rows, about = lines[0], lines[1:-2], lines[-2:]
-        listed = [CodeLine(head), *(CodeLine(t, f"row:{n}") for n, t in enumerate(rows))]
-        pairs = [(f"layer:{n}", f"row:{n}") for n in range(len(rows))]
+        listed = (CodeLine(head), *numbered(rows, "row"), *map(CodeLine, about))
         return Layout(
             frames=tuple(self._frame(n, r) for n, r in enumerate(self.rows)),
-            links={a: (b,) for a, b in pairs} | {b: (a,) for a, b in pairs},
-            panels=(Panel("layers", (*listed, *map(CodeLine, about))),),
+            links=both_ways((f"layer:{n}", f"row:{n}") for n in range(len(rows))),
+            panels=(Panel("layers", listed),),
             selectable="layer:",
         )
 
@@ -133,8 +133,8 @@ class LayerRoofline(Visual):
 
     def on(self, name: str, value: Any) -> str | None:
         """A clicked layer says what limits it."""
-        row = clicked("LayerRoofline", self.rows, name, value)
-        return None if row is None else self._said(row)
+        n = index_in(value, "layer", len(self.rows))
+        return None if n is None else self._said(self.rows[n])
 
 
 class StallWaterfall(Visual):
@@ -150,7 +150,8 @@ class StallWaterfall(Visual):
     """
 
     def __init__(self, program: Program, config: Config | None = None) -> None:
-        self.config = checked("StallWaterfall", program, config)
+        check_program("StallWaterfall", program)
+        self.config = check_config(config)
         self._runs = {
             True: finished("given", program, self.config),
             False: finished("one unit at a time", serial(program), self.config),
@@ -195,17 +196,13 @@ class StallWaterfall(Visual):
         """Another unit, or the other run."""
         match name:
             case "unit":
-                if value not in [unit.value for unit in Unit]:
-                    raise ArgumentError(f"unit {value!r}", "load, compute or store")
                 self._unit = Unit(value)
             case "hiding":
-                self._hiding = bool(value)
-            case "click":
-                n, parts = str(value).partition(":")[2], list(self.parts.items())
-                known = n.isdecimal() and int(n) < len(parts)
-                return f"{parts[int(n)][0]}: {parts[int(n)][1]:,} cycles" if known else None
+                self._hiding = value
             case _:
-                raise ArgumentError(f"event {name!r}", "StallWaterfall does not know it")
+                parts = list(self.parts.items())
+                n = index_in(value, "part", len(parts))
+                return None if n is None else f"{parts[n][0]}: {parts[n][1]:,} cycles"
         return None
 
 
@@ -244,8 +241,8 @@ class OverlapBars(Visual):
 
     def on(self, name: str, value: Any) -> str | None:
         """A clicked bar says its shares."""
-        row = clicked("OverlapBars", self.rows, name, value)
-        return None if row is None else self._said(row)
+        n = index_in(value, "layer", len(self.rows))
+        return None if n is None else self._said(self.rows[n])
 
 
 OWN = "another CPU"
@@ -264,9 +261,7 @@ class AmdahlBar(Visual):
 
     def __init__(self, works: Sequence[Work], cpu: Cpu = CORTEX_A9) -> None:
         self.works = several("AmdahlBar", works, Work, '[viz.Work("conv", 3.4e9, 0.04)]')
-        if not isinstance(cpu, Cpu):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise ArgumentError(f"cpu={cpu!r:.60}", "not a CPU", 'viz.Cpu("laptop", 50.0)')
-        self.cpu, self._given = cpu, cpu
+        self.cpu = self._given = check_kind("cpu", cpu, Cpu, fix='viz.Cpu("laptop", 50.0)')
         super().__init__()
 
     def scene(self) -> Scene:
@@ -299,14 +294,12 @@ class AmdahlBar(Visual):
         match name:
             case "cpu":
                 known = {c.name: c for c in (CORTEX_A9, self._given)}
-                self.cpu = known.get(str(value), Cpu(OWN, self.cpu.gflops))
+                self.cpu = known.get(value, Cpu(OWN, self.cpu.gflops))
             case "gflops":
                 self.cpu = Cpu(OWN, _number(value))
-            case "click":
-                n = str(value).partition(":")[2]
-                return self._said(int(n)) if n.isdecimal() and int(n) < len(self.works) else None
             case _:
-                raise ArgumentError(f"event {name!r}", "AmdahlBar does not know it")
+                n = index_in(value, "work", len(self.works))
+                return None if n is None else self._said(n)
         return self.ascii().split("\n")[1]
 
     def _said(self, n: int) -> str:
@@ -316,9 +309,9 @@ class AmdahlBar(Visual):
         return text if there is None else f"{text}, {seconds_text(there)} on the accelerator"
 
 
-def _number(value: Any) -> float:
-    """What was typed."""
+def _number(text: str) -> float:
+    """Return the number that was typed."""
     try:
-        return float(str(value))
+        return float(text)
     except ValueError:
-        raise ArgumentError(f"GFLOP/s {value!r}", "not a number", "2.2") from None
+        raise ArgumentError(f"GFLOP/s {text!r}", "not a number", "2.2") from None

@@ -7,23 +7,12 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from minitvm.accel import (
-    Alu,
-    Config,
-    Gemm,
-    Program,
-    Run,
-    Unit,
-    durations,
-    serial,
-    simulate,
-    vta_pynq,
-)
+from minitvm import accel
 from minitvm.base import ArgumentError
 
 from .roofline import positive
 
-Units = tuple[Unit, ...]
+Units = tuple[accel.Unit, ...]
 ALU_NAMES = ("min", "max", "add", "shr", "mul")
 
 
@@ -77,7 +66,7 @@ class LayerRow:
         """How many times as fast the program is as the baseline."""
         return self.baseline_cycles / self.cycles
 
-    def utilisation(self, config: Config, hiding: bool = True) -> float:
+    def utilisation(self, config: accel.Config, hiding: bool = True) -> float:
         """The share of the matrix unit's multiply-adds that are useful, 0 to 1.
 
         hiding   of the program, not of the baseline
@@ -85,26 +74,26 @@ class LayerRow:
         cycles = self.cycles if hiding else self.baseline_cycles
         return self.operations / (2 * config.macs_per_cycle * cycles)
 
-    def dram_roof(self, config: Config) -> float:
+    def dram_roof(self, config: accel.Config) -> float:
         """The share of the peak that the bandwidth of DRAM allows, 0 to 1."""
         return min(1.0, self.intensity / ridge(config))
 
-    def bound(self, config: Config) -> float:
+    def bound(self, config: accel.Config) -> float:
         """The share of the peak that both roofs allow."""
         return min(self.roof, self.dram_roof(config))
 
 
-def ridge(config: Config) -> float:
+def ridge(config: accel.Config) -> float:
     """The operations a byte from which on DRAM is not the limit: 64 for vta_pynq."""
     return 2 * config.macs_per_cycle / config.port_bytes
 
 
 def layer_row(
     name: str,
-    program: Program,
-    config: Config = vta_pynq,
+    program: accel.Program,
+    config: accel.Config = accel.vta_pynq,
     *,
-    baseline: Program | None = None,
+    baseline: accel.Program | None = None,
     against: str = "the baseline program",
 ) -> LayerRow:
     """The row of a layer, simulated.
@@ -115,10 +104,10 @@ def layer_row(
     Raises ArgumentError for a program that deadlocks or multiplies nothing.
     """
     run = finished(name, program, config)
-    slow = finished(name, serial(program) if baseline is None else baseline, config)
+    slow = finished(name, accel.serial(program) if baseline is None else baseline, config)
     counted = run.counters
-    pairs = zip(program.instructions, durations(program, config), strict=True)
-    compute = sum(cycles for i, cycles in pairs if isinstance(i, Gemm | Alu))
+    pairs = zip(program.instructions, accel.durations(program, config), strict=True)
+    compute = sum(cycles for i, cycles in pairs if isinstance(i, accel.Gemm | accel.Alu))
     moved = _busier_bytes(run)
     if not counted.gemm_counter or not moved:
         raise ArgumentError(f"layer {name!r}", "it multiplies nothing, or moves nothing")
@@ -135,7 +124,7 @@ def layer_row(
     )
 
 
-def _busier_bytes(run: Run) -> int:
+def _busier_bytes(run: accel.Run) -> int:
     """Read from DRAM, or written to it if that is more."""
     c = run.counters
     reads = c.inp_load_nbytes, c.wgt_load_nbytes, c.acc_load_nbytes, c.uop_load_nbytes
@@ -148,20 +137,20 @@ def named_baseline(rows: Sequence[LayerRow]) -> str:
     return names.pop() if len(names) == 1 else "the baseline of each"
 
 
-def finished(name: str, program: Program, config: Config) -> Run:
+def finished(name: str, program: accel.Program, config: accel.Config) -> accel.Run:
     """The run of a program, if it comes to its end."""
-    run = simulate(program, config)
+    run = accel.simulate(program, config)
     if run.blocked:
         raise ArgumentError(f"program {name!r}", f"deadlock: {run.blocked[0]}", "viz.TokenGantt")
     return run
 
 
-def overlapping(run: Run) -> float:
+def overlapping(run: accel.Run) -> float:
     """The share of the cycles in which more than one unit works, 0 to 1."""
     return sum(n for units, n in run.overlap.items() if len(units) > 1) / max(1, run.cycles)
 
 
-def cycle_parts(run: Run, unit: Unit = Unit.COMPUTE) -> dict[str, int]:
+def cycle_parts(run: accel.Run, unit: accel.Unit = accel.Unit.COMPUTE) -> dict[str, int]:
     """Where the cycles of a unit go: its work by instruction, its waiting by reason, the rest.
 
     They add up to run.cycles.

@@ -8,6 +8,25 @@ from dataclasses import dataclass
 
 from minitvm.accel import Config, Unit
 
+from .chart import (
+    END,
+    LINE,
+    NAMED,
+    Box,
+    Labels,
+    Point,
+    Scale,
+    around,
+    axis_titles,
+    bottom_axis,
+    label_box,
+    label_shapes,
+    legend,
+    seconds_text,
+    side_axis,
+    swatch,
+    text_inside,
+)
 from .gantt_view import appearance
 from .kinds import ink
 from .layers_rows import Cpu, LayerRow, Units, Work, amdahl, named_baseline, ridge
@@ -16,14 +35,9 @@ from .scene import Circle, Group, Line, Polygon, Rect, Scene, Shape, Text, clipp
 WIDTH, HEIGHT = 760, 484  # pixels of the roofline
 LEFT, RIGHT, TOP, BOTTOM = 64, 68, 78, 58
 BAR, STEP, NAME = 22, 30, 150  # a bar's height, from one to the next, the width of its name
-BOLD = 1.12  # times the width of plain text
 CURVE = 48  # points of a slanted roof
-ROOF = 9  # half the width of a layer's own roof
-BESIDE = (0, 14, -14, 28, -28, 42)  # pixels below a head, the best places for a name first
-LINE, END, NAMED, OUTSIDE = 1, 4, 32, 64  # how bad it is when a name covers one
-Point = tuple[float, float]
-Box = tuple[float, float, float, float]  # left, top, right, bottom
-Taken = tuple[Box, float]  # and how bad it is to cover it
+ROOF = 9  # half the width of the roof of a layer
+BESIDE = (0, 14, -14, 28, -28, 42)  # pixels below an arrow's head, the best places for a name first
 
 OVERLAPS: dict[Units, tuple[str, str, str]] = {  # kind, letters, name
     (Unit.LOAD,): ("pale_sky", "L", "load"),
@@ -43,18 +57,20 @@ PARTS = ("pale_sky", "pale_pink", "pale_green", "pale_yellow", "pale_red")
 
 @dataclass(frozen=True, slots=True)
 class Plane:
-    """The axes: operations a byte, logarithmic, within `x`; the share of the peak, 0 to 1."""
+    """The axes: x in operations per byte, logarithmic; y as a share of the peak, 0 to 1."""
 
-    x: tuple[float, float]
+    x: Scale
+    y: Scale
 
-    def at(self, intensity: float, share: float) -> tuple[float, float]:
-        """The pixel of a point."""
-        low, high = self.x
-        across = math.log(intensity / low) / math.log(high / low)
-        return (
-            LEFT + across * (WIDTH - LEFT - RIGHT),
-            HEIGHT - BOTTOM - share * (HEIGHT - TOP - BOTTOM),
-        )
+    def at(self, intensity: float, share: float) -> Point:
+        """Return the pixel of a point."""
+        return self.x.at(intensity), self.y.at(share)
+
+    def slope(self, corner: float) -> list[Point]:
+        """Return points of the roof of the bandwidth, from the left edge to the ridge point."""
+        low = self.x.low
+        intensities = [low * (corner / low) ** (n / CURVE) for n in range(CURVE + 1)]
+        return [self.at(i, i / corner) for i in intensities]
 
 
 def layers_roofline(rows: Sequence[LayerRow], config: Config) -> Scene:
@@ -65,7 +81,9 @@ def layers_roofline(rows: Sequence[LayerRow], config: Config) -> Scene:
     """
     corner = ridge(config)
     found = [i for r in rows for i in (r.intensity, r.baseline_intensity)]
-    plane = Plane((min(corner / 2, *found) / 1.5, max(corner * 2, *found) * 1.6))
+    low, high = min(corner / 2, *found) / 1.5, max(corner * 2, *found) * 1.6
+    bottom = HEIGHT - BOTTOM
+    plane = Plane(Scale(low, high, LEFT, WIDTH - RIGHT, True), Scale(0, 1, bottom, TOP))
     peak = 2 * config.macs_per_cycle * config.clock_hz / 1e9
     title = f"{config.name}: {peak:.4g} GOP/s, {config.port_bytes * config.clock_hz / 1e9:.3g} GB/s"
     shapes: list[Shape] = [Text(LEFT, 22, title, bold=True)]
@@ -81,10 +99,8 @@ def layers_roofline(rows: Sequence[LayerRow], config: Config) -> Scene:
 
 def _roof(plane: Plane, corner: float) -> Iterator[Shape]:
     """The area below the roof of the bandwidth, and its edge."""
-    low, high = plane.x
-    slope = [low * (corner / low) ** (n / CURVE) for n in range(CURVE + 1)]
-    edge = [plane.at(i, i / corner) for i in slope]
-    end = plane.at(high, 1.0)
+    edge = plane.slope(corner)
+    end = plane.at(plane.x.high, 1.0)
     yield Polygon((*edge, (edge[-1][0], HEIGHT - BOTTOM), (edge[0][0], HEIGHT - BOTTOM)), "seen")
     right = end[0] - edge[-1][0]
     yield Rect(edge[-1][0], end[1], right, HEIGHT - BOTTOM - end[1], "done")
@@ -95,22 +111,13 @@ def _roof(plane: Plane, corner: float) -> Iterator[Shape]:
 
 def _axes(plane: Plane, peak: float) -> Iterator[Shape]:
     bottom, right = HEIGHT - BOTTOM, WIDTH - RIGHT
-    for power in range(math.ceil(math.log2(plane.x[0])), math.floor(math.log2(plane.x[1])) + 1):
-        x, _ = plane.at(2.0**power, 0)
-        yield Line(((x, bottom), (x, bottom + 5)), "axis")
-        yield Text(x, bottom + 19, f"{2.0**power:g}", size=12, anchor="middle")
-    for tenth in range(0, 11, 2):
-        _, y = plane.at(plane.x[0], tenth / 10)
-        yield Line(((LEFT - 5, y), (LEFT, y)), "axis")
-        yield Line(((right, y), (right + 5, y)), "axis")
-        yield Text(LEFT - 9, y + 4, f"{tenth * 10}%", size=12, anchor="end")
-        yield Text(right + 9, y + 4, f"{peak * tenth / 10:.3g}", size=12)
+    tenths = [n / 10 for n in range(0, 11, 2)]
+    yield from bottom_axis(plane.x, bottom, plane.x.powers(2), lambda v: f"{v:g}")
+    yield from side_axis(plane.y, LEFT, tenths, lambda v: f"{v:.0%}")
+    yield from side_axis(plane.y, right, tenths, lambda v: f"{peak * v:.3g}", 1)
     yield Line(((LEFT, TOP), (LEFT, bottom), (right, bottom), (right, TOP)), "axis")
-    middle = (LEFT + right) / 2
-    yield Text(middle, HEIGHT - 16, "operations for each byte moved", size=12, anchor="middle")
-    up = (TOP + bottom) / 2
-    yield Text(18, up, "matrix unit used", size=12, anchor="middle", turn=-90)
-    yield Text(WIDTH - 10, up, "GOP/s", size=12, anchor="middle", turn=-90)
+    sides = (18, "matrix unit used"), (WIDTH - 10, "GOP/s")
+    yield from axis_titles(plane.x, plane.y, "operations for each byte moved", *sides)
 
 
 def _key(against: str) -> Iterator[Shape]:
@@ -135,15 +142,12 @@ class Arrow:
     end: Point
     roof: float
 
-    def covers(self) -> Iterator[Taken]:
-        """What no name should stand on, in small pieces."""
-        (x0, y0), (x1, y1) = self.start, self.end
-        pieces = 1 + int(math.dist(self.start, self.end) / 8)
-        for n in range(pieces + 1):
-            x, y = x0 + (x1 - x0) * n / pieces, y0 + (y1 - y0) * n / pieces
-            yield (x - 4, y - 4, x + 4, y + 4), LINE if 0 < n < pieces else END
-        yield (x1 - 1, self.roof, x1 + 1, y1), LINE
-        yield (x1 - ROOF, self.roof - 3, x1 + ROOF, self.roof + 3), END
+    def keep_clear(self, labels: Labels) -> None:
+        """Make labels avoid the arrow, its stem and its roof."""
+        x, y = self.end
+        labels.avoid_line(self.start, self.end, END)
+        labels.avoid((x - 1, self.roof, x + 1, y), LINE)
+        labels.avoid((x - ROOF, self.roof - 3, x + ROOF, self.roof + 3), END)
 
 
 def _layers(plane: Plane, rows: Sequence[LayerRow], config: Config) -> Iterator[Shape]:
@@ -160,7 +164,10 @@ def _layers(plane: Plane, rows: Sequence[LayerRow], config: Config) -> Iterator[
         before, after = (r.utilisation(config, hiding) for hiding in (False, True))
         tip = f"{r.name}: {before:.1%} -> {after:.1%}, at most {r.bound(config):.1%}"
         yield Group(tuple(_arrow(a)), f"layer:{n}", tip)
-    yield from _names(rows, arrows, _borders(plane, ridge(config)))
+    labels = Labels((LEFT, TOP, WIDTH - RIGHT, HEIGHT - BOTTOM))
+    for x, y in plane.slope(ridge(config)):
+        labels.avoid(around(x, y, 3), LINE)
+    yield from _names(rows, arrows, labels)
 
 
 def _arrow(a: Arrow) -> Iterator[Shape]:
@@ -176,50 +183,28 @@ def _arrow(a: Arrow) -> Iterator[Shape]:
     yield Rect(x - ROOF, a.roof - 2, 2 * ROOF, 4, "red")
 
 
-def _borders(plane: Plane, corner: float) -> list[Taken]:
-    """The roof in small pieces, and all that is outside of the axes."""
-    low = plane.x[0]
-    slope = [low * (corner / low) ** (n / CURVE) for n in range(CURVE + 1)]
-    points = [plane.at(i, i / corner) for i in slope]
-    bottom, right, far = HEIGHT - BOTTOM, WIDTH - RIGHT, 2 * WIDTH
-    sides = (-far, bottom, far, far), (-far, -far, far, TOP), (-far, -far, LEFT, far)
-    outside = [(box, OUTSIDE) for box in (*sides, (right, -far, far, far))]
-    return [*outside, *(((x - 3, y - 3, x + 3, y + 3), LINE) for x, y in points)]
-
-
-def _names(
-    rows: Sequence[LayerRow], arrows: Sequence[Arrow], taken: list[Taken]
-) -> Iterator[Shape]:
-    """Names beside heads; beside roofs, too, where they are on nothing else."""
-    taken += [one for a in arrows for one in a.covers()]
-
-    def cost(box: Box) -> float:
-        return sum(weight for other, weight in taken if _meet(box, other))
-
+def _names(rows: Sequence[LayerRow], arrows: Sequence[Arrow], labels: Labels) -> Iterator[Shape]:
+    """Draw names beside heads; also beside roofs if they cover nothing there."""
+    for a in arrows:
+        a.keep_clear(labels)
     for at_head in (True, False):
         for r, a in zip(rows, arrows, strict=True):
             name = clipped(r.name, 110, 12)
             around, lines = (9, BESIDE) if at_head else (ROOF + 5, BESIDE[:1])
-            (x, y), wide = a.end, text_width(name, 12) * BOLD
-            y = y if at_head else a.roof
-            spots = [_spot(x, y + dy, side * around, wide) for dy in lines for side in (1, -1)]
-            best = min(spots, key=lambda box: cost(box) + abs(box[1] + 7 - y) / 14)
-            if not at_head and cost(best):
-                continue
-            taken.append((best, NAMED))
-            left, top, right, bottom = best
-            yield Rect(left, top, right - left, bottom - top, "paper", radius=3)
-            yield Text(left + 3, bottom - 3, name, "text" if at_head else "soft", 12, bold=at_head)
+            x, y = a.end[0], a.end[1] if at_head else a.roof
+            best = labels.best(_spots(name, x, y, around, lines))
+            if at_head or not labels.cost(best):
+                labels.avoid(best, NAMED)
+                yield from label_shapes(best, name, "text" if at_head else "soft", at_head)
 
 
-def _spot(x: float, y: float, aside: float, wide: float) -> Box:
-    """The box of a name `wide` pixels wide, so far to the right or to the left of (x, y)."""
-    left = x + aside if aside > 0 else x + aside - wide
-    return left - 3, y - 7, left + wide + 3, y + 7
-
-
-def _meet(a: Box, b: Box) -> bool:
-    return a[0] < b[2] and b[0] < a[2] and a[1] < b[3] and b[1] < a[3]
+def _spots(
+    name: str, x: float, y: float, aside: float, lines: Sequence[float]
+) -> Iterator[tuple[Box, float]]:
+    """Yield the boxes to the right and left of (x, y), some lines up or down, with penalties."""
+    for dy in lines:
+        for side in (1, -1):
+            yield label_box(x + side * aside, y + 4 + dy, name, side), abs(dy) / 14
 
 
 # --- where cycles go ------------------------------------------------------------------------------
@@ -275,9 +260,14 @@ def overlap_bars(rows: Sequence[LayerRow]) -> Scene:
     note = f"times as fast as {named_baseline(rows)}, whose time is the mark"
     shapes.append(Text(WIDTH - 12, y, note, "soft", 12, "end"))
     y += 28
-    legend, y = _overlap_legend(rows, y)
+    entries = [
+        swatch(kind, name, letters, 12 + text_width(letters, 12))
+        for units, (kind, letters, name) in OVERLAPS.items()
+        if any(r.overlap.get(units) for r in rows)
+    ]
+    samples, y = legend(entries, y, WIDTH)
     about = "\n".join(f"{r.name}: {overlap_text(r)}" for r in rows)
-    return Scene(WIDTH, y + 12, (*shapes, *legend), title, about)
+    return Scene(WIDTH, y + 12, (*shapes, *samples), title, about)
 
 
 def _overlap(r: LayerRow, x: float, y: float, wide: float) -> Iterator[Shape]:
@@ -290,8 +280,7 @@ def _overlap(r: LayerRow, x: float, y: float, wide: float) -> Iterator[Shape]:
         part = wide * cycles / total
         tip = f"{r.name}: {name} {cycles:,} cycles, {cycles / total:.1%}"
         yield Rect(x, y, part, BAR, kind, tip=tip)
-        if text_width(letters, 12) < part - 4:
-            yield Text(x + part / 2, y + 15, letters, ink(kind), 12, "middle")
+        yield from text_inside(letters, x, y + 15, part, ink(kind))
         x += part
 
 
@@ -300,23 +289,6 @@ def overlap_text(r: LayerRow) -> str:
     total = max(1, sum(r.overlap.values()))
     found = [(name, r.overlap.get(units, 0)) for units, (_, _, name) in OVERLAPS.items()]
     return ", ".join(f"{name} {n / total:.0%}" for name, n in found if n / total >= 0.005)
-
-
-def _overlap_legend(rows: Sequence[LayerRow], y: float) -> tuple[list[Shape], float]:
-    shapes: list[Shape] = []
-    x = 12.0
-    for units, (kind, letters, name) in OVERLAPS.items():
-        if not any(r.overlap.get(units) for r in rows):
-            continue
-        box = 12 + text_width(letters, 12)
-        needs = box + 6 + text_width(name, 12) + 18
-        if x + needs > WIDTH and x > 12:
-            x, y = 12.0, y + 24
-        shapes.append(Rect(x, y - 13, box, 17, kind))
-        shapes.append(Text(x + box / 2, y, letters, ink(kind), 12, "middle"))
-        shapes.append(Text(x + box + 6, y, name, size=12))
-        x += needs
-    return shapes, y
 
 
 # --- Amdahl's law ---------------------------------------------------------------------------------
@@ -339,14 +311,15 @@ def amdahl_bars(works: Sequence[Work], cpu: Cpu) -> Scene:
         times = f", {result.alone / total:.3g} times" if n else ""
         shapes.append(Text(x + 8, y + 18, f"{seconds_text(total)}{times}", "soft", 12))
     y = 36 + len(totals) * (STEP + 6) + 14
-    x = 12.0
-    for n, work in enumerate(works):
-        name = clipped(work.name, 200, 12)
-        if x + 30 + text_width(name, 12) > WIDTH and n:
-            x, y = 12.0, y + 24
-        shapes.append(Rect(x, y - 13, 18, 17, PARTS[n % len(PARTS)], f"work:{n}"))
-        shapes.append(Text(x + 24, y, name, size=12))
-        x += 42 + text_width(name, 12)
+    samples, y = legend(
+        (
+            swatch(PARTS[n % len(PARTS)], clipped(work.name, 200, 12), key=f"work:{n}")
+            for n, work in enumerate(works)
+        ),
+        y,
+        WIDTH,
+    )
+    shapes += samples
     y += 26
     note = "hatched: on the accelerator; what stays on the CPU limits the whole (Amdahl's law)"
     shapes.append(Text(12, y, note, "soft", 12))
@@ -369,15 +342,6 @@ def _stack(
         shapes.append(
             Rect(x, y, wide, STEP - 2, kind, f"work:{n}", f"{work.name}: {seconds_text(seconds)}")
         )
-        if text_width(work.name, 12) < wide - 4:
-            shapes.append(Text(x + wide / 2, y + 18, work.name, ink(kind), 12, "middle"))
+        shapes += text_inside(work.name, x, y + 18, wide, ink(kind))
         x += wide
     return shapes, x
-
-
-def seconds_text(seconds: float) -> str:
-    """0.0123 -> 12.3 ms"""
-    for unit, size in (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6)):
-        if seconds >= size:
-            return f"{seconds / size:.3g} {unit}"
-    return f"{seconds * 1e9:.3g} ns"

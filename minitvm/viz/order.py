@@ -11,42 +11,15 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
+from minitvm import tir
 from minitvm.base import ArgumentError
-from minitvm.tir import (
-    BINARY,
-    COMPARE,
-    Allocate,
-    Binary,
-    Buffer,
-    Compare,
-    Const,
-    Evaluate,
-    Expr,
-    Extremum,
-    FloorDiv,
-    FloorMod,
-    For,
-    If,
-    IfThenElse,
-    Index,
-    Linear,
-    Load,
-    Not,
-    Pragma,
-    Product,
-    Seq,
-    Stmt,
-    Store,
-    Var,
-    children,
-    text,
-    walk,
-)
+
+from .reads import evaluate
 
 MOST_TICKS = 640
 MOST_LANES = 64  # of a vectorized loop, which takes no time however long it is
-Values = Mapping[Var, int]
-Place = tuple[Buffer, tuple[int, ...]]  # one element of a buffer
+Values = Mapping[tir.Var, int]
+Place = tuple[tir.Buffer, tuple[int, ...]]  # one element of a buffer
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -57,8 +30,8 @@ class Tick:
     writes, reads   elements; stmt: the store that does it
     """
 
-    stmt: Store
-    values: tuple[tuple[Var, int], ...]
+    stmt: tir.Store
+    values: tuple[tuple[tir.Var, int], ...]
     writes: tuple[Place, ...]
     reads: tuple[Place, ...]
 
@@ -73,20 +46,20 @@ class Order:
 
     ticks: tuple[Tick, ...]
     total: int
-    cut: dict[Var, int]
+    cut: dict[tir.Var, int]
 
 
-def order_of(body: Stmt, most: int = MOST_TICKS) -> Order:
+def order_of(body: tir.Stmt, most: int = MOST_TICKS) -> Order:
     """The first ticks of `body`, `most` at most; larger programs are cut to a corner.
 
     ArgumentError where sizes are symbolic, or data decides what is touched.
     """
-    loops = [n for n in walk(body) if isinstance(n, For)]
-    limits: dict[Var, int] = {}
+    loops = [n for n in tir.walk(body) if isinstance(n, tir.For)]
+    limits: dict[tir.Var, int] = {}
     for f in loops:
         if not isinstance(f.extent, int):
             raise ArgumentError(
-                f"loop {f.var.name} of {text(f.extent)} iterations",
+                f"loop {f.var.name} of {tir.text(f.extent)} iterations",
                 "its order is not known before it runs",
                 "constant sizes",
             )
@@ -101,27 +74,27 @@ def order_of(body: Stmt, most: int = MOST_TICKS) -> Order:
 # --- counting, cutting ---------------------------------------------------------------------------
 
 
-def _count(s: Stmt, limits: Mapping[Var, int]) -> int:
+def _count(s: tir.Stmt, limits: Mapping[tir.Var, int]) -> int:
     """How many ticks `s` has; a guard counts as if it always held."""
     match s:
-        case For(var, _, body, kind):
+        case tir.For(var, _, body, kind):
             return _count(body, limits) * (1 if kind == "vectorize" else limits[var])
-        case Seq(parts):
+        case tir.Seq(parts):
             return sum(_count(p, limits) for p in parts)
-        case If(_, body, orelse):
+        case tir.If(_, body, orelse):
             return _count(body, limits) + (0 if orelse is None else _count(orelse, limits))
-        case Allocate(_, body) | Pragma(_, _, body):
+        case tir.Allocate(_, body) | tir.Pragma(_, _, body):
             return _count(body, limits)
-        case Store() | Evaluate():
+        case tir.Store() | tir.Evaluate():
             return 1
 
 
-def _shorten(body: Stmt, loops: list[For], limits: dict[Var, int], most: int) -> None:
+def _shorten(body: tir.Stmt, loops: list[tir.For], limits: dict[tir.Var, int], most: int) -> None:
     """Halve the longest loop, the outermost of several, until `most` ticks are left.
 
     A loop and the one that initialises the same elements are cut alike: i and i.init.
     """
-    alike: dict[tuple[str, int], list[Var]] = {}
+    alike: dict[tuple[str, int], list[tir.Var]] = {}
     for f in loops:
         alike.setdefault((f.var.name.removesuffix(".init"), limits[f.var]), []).append(f.var)
     while _count(body, limits) > most:
@@ -136,34 +109,34 @@ def _shorten(body: Stmt, loops: list[For], limits: dict[Var, int], most: int) ->
 # --- running -------------------------------------------------------------------------------------
 
 
-def _run(s: Stmt, values: dict[Var, int], limits: Mapping[Var, int]) -> Iterator[Tick]:
+def _run(s: tir.Stmt, values: dict[tir.Var, int], limits: Mapping[tir.Var, int]) -> Iterator[Tick]:
     """The ticks of `s` in order, the loops around it having these values."""
     match s:
-        case For(var, _, body, "vectorize"):
+        case tir.For(var, _, body, "vectorize"):
             yield from _vector(var, body, values, limits)
-        case For(var, _, body):
+        case tir.For(var, _, body):
             for i in range(limits[var]):
                 values[var] = i
                 yield from _run(body, values, limits)
             values.pop(var, None)
-        case Seq(parts):
+        case tir.Seq(parts):
             for p in parts:
                 yield from _run(p, values, limits)
-        case If(cond, body, orelse):
+        case tir.If(cond, body, orelse):
             if evaluate(cond, values):
                 yield from _run(body, values, limits)
             elif orelse is not None:
                 yield from _run(orelse, values, limits)
-        case Allocate(_, body) | Pragma(_, _, body):
+        case tir.Allocate(_, body) | tir.Pragma(_, _, body):
             yield from _run(body, values, limits)
-        case Store():
+        case tir.Store():
             yield Tick(s, tuple(values.items()), (_place(s, values),), tuple(_reads(s, values)))
-        case Evaluate():
+        case tir.Evaluate():
             return
 
 
 def _vector(
-    var: Var, body: Stmt, values: dict[Var, int], limits: Mapping[Var, int]
+    var: tir.Var, body: tir.Stmt, values: dict[tir.Var, int], limits: Mapping[tir.Var, int]
 ) -> Iterator[Tick]:
     """All lanes of a vectorized loop, store by store."""
     around = tuple(values.items())
@@ -180,50 +153,21 @@ def _vector(
         yield Tick(stmt, around, writes, reads)
 
 
-def _place(s: Store | Load, values: Values) -> Place:
-    return s.buffer, tuple(evaluate(i, values) for i in s.indices)
+def _place(s: tir.Store | tir.Load, values: Values) -> Place:
+    return s.buffer, tuple(int(evaluate(i, values)) for i in s.indices)
 
 
-def _reads(s: Store, values: Values) -> Iterator[Place]:
+def _reads(s: tir.Store, values: Values) -> Iterator[Place]:
     """The elements that a store reads, each once; not those behind a false condition."""
     found: dict[Place, None] = {}
     stack: list[Any] = [s.value, *s.indices]
     while stack:
         e = stack.pop()
-        if isinstance(e, IfThenElse):
+        if isinstance(e, tir.IfThenElse):
             stack.append(e.a if evaluate(e.cond, values) else e.b)
             continue
-        if isinstance(e, Load):
+        if isinstance(e, tir.Load):
             found[_place(e, values)] = None
-        if isinstance(e, Expr):
-            stack += children(e)
+        if isinstance(e, tir.Expr):
+            stack += tir.children(e)
     return iter(found)
-
-
-def evaluate(e: Index, values: Values) -> Any:
-    """An index or a condition on indices as a number; ArgumentError if data decides it."""
-    match e:
-        case int():
-            return e
-        case Var():
-            return values[e]
-        case Linear(terms, const):
-            return sum(evaluate(a, values) * c for a, c in terms) + const
-        case Product(a, b):
-            return evaluate(a, values) * evaluate(b, values)
-        case FloorDiv(a, b):
-            return evaluate(a, values) // evaluate(b, values)
-        case FloorMod(a, b):
-            return evaluate(a, values) % evaluate(b, values)
-        case Extremum(op, a, b):
-            return (min if op == "min" else max)(evaluate(a, values), evaluate(b, values))
-        case Const(value, _):
-            return value
-        case Compare(op, a, b):
-            return COMPARE[op](evaluate(a, values), evaluate(b, values))
-        case Binary(op, a, b):
-            return BINARY[op](evaluate(a, values), evaluate(b, values))
-        case Not(a):
-            return not evaluate(a, values)
-        case _:
-            raise ArgumentError(text(e), "data decides what is touched", "a program without it")

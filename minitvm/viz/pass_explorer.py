@@ -15,10 +15,11 @@ from minitvm.lowering import PASSES, Pass
 from minitvm.te import Schedule
 from minitvm.tir import Allocate, Evaluate, For, If, PrimFunc, Stmt, Store, walk
 
+from .blocks import arguments, check_schedule
+from .chart import text_lines
 from .controls import Button, CodeLine, Layout, Panel, Slider
 from .diff import Row, folded, rows_of, sides, unified
 from .kinds import ink
-from .player import arguments
 from .scene import Group, Line, Rect, Scene, Shape, Text, clipped, folded_code, wrapped
 from .visual import Visual
 
@@ -113,10 +114,7 @@ class PassExplorer(Visual):
         passes: tuple[Pass, ...] | None = None,
         at: str | int | None = None,
     ) -> None:
-        if not isinstance(s, Schedule):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise ArgumentError(
-                f"PassExplorer({type(s).__name__})", "not a schedule", "te.create_schedule(C.op)"
-            )
+        check_schedule("PassExplorer", s)
         to = Target(target)
         chosen = PASSES[to.kind] if passes is None else passes
         given = arguments(s.state) if args is None else args
@@ -156,7 +154,7 @@ class PassExplorer(Visual):
         shapes, y = strip(self.stages, self._number)
         words: list[Shape] = [Text(MARGIN, y + 22, self._title(), bold=True)]
         told = wrapped(self._now.about, WIDTH - 2 * MARGIN, 13)
-        words += [Text(MARGIN, y + 42 + LINE * n, text) for n, text in enumerate(told)]
+        words += text_lines(told, MARGIN, y + 42, size=13, step=LINE)
         height = y + 42 + LINE * (len(told) - 1) + MARGIN
         names = ", ".join(s.name + " (changed)" * s.changed for s in self.stages)
         return Scene(WIDTH, height, (*shapes, *words), self._title(), f"passes: {names}")
@@ -204,8 +202,8 @@ class PassExplorer(Visual):
         """Another pass: by the slider, by a click, or the next one that changes something."""
         if name == "pass":
             self._show(value)
-        elif name == "click" and str(value).startswith("pass:"):
-            self._show(str(value).removeprefix("pass:"))
+        elif name == "click" and value.startswith("pass:"):
+            self._show(value.removeprefix("pass:"))
         elif name in ("back", "next") and (number := self._change(-1 if name == "back" else 1)):
             self._show(number)
         self.selected = f"pass:{self._now.name}"

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
-from minitvm.base import ArgumentError, LoweringError, ScheduleError, Target, TVMError
+from minitvm.base import LoweringError, ScheduleError, Target, TVMError
 from minitvm.driver import lower
 from minitvm.schedule import State
 from minitvm.te import Schedule, StageView
-from minitvm.tensor import Axis, PlaceholderOp, Tensor, tensor_of
+from minitvm.tensor import Axis
 
-from .blocks import Nest, code_lines, code_links, nest_of
+from .blocks import Nest, arguments, check_schedule, code_lines, code_links, nest_of
+from .chart import captioned, text_lines
 from .controls import Button, CodeLine, Control, Frame, Layout, Panel, Slider, TextInput
 from .grids import Grid, corner_note, grid_shapes, grids_of, order_frames
 from .nest import nest_ascii, nest_shapes
@@ -92,10 +93,7 @@ class NestPlayer(Visual):
     def __init__(
         self, s: Schedule, args: Sequence[Any] | None = None, *, target: str | Target = "llvm"
     ) -> None:
-        if not isinstance(s, Schedule):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise ArgumentError(
-                f"NestPlayer({type(s).__name__})", "not a schedule", "te.create_schedule(C.op)"
-            )
+        check_schedule("NestPlayer", s)
         self._args = arguments(s.state) if args is None else args
         self._target = Target(target)
         with suppress(LoweringError):  # a schedule that has no loops yet is shown all the same
@@ -126,7 +124,8 @@ class NestPlayer(Visual):
             return _said(title, head, now.error)
         bars, bottom = nest_shapes(now.nest, MARGIN, TOP, NEST_WIDTH)
         cells, _, below = grid_shapes(list(now.grids), now.order, NEST_WIDTH + 30, TOP)
-        notes = _lines(now.note, NEST_WIDTH + 30, below + 22, WIDTH - NEST_WIDTH - 40)
+        told = wrapped(now.note, WIDTH - NEST_WIDTH - 40, 12)
+        notes = text_lines(told, NEST_WIDTH + 30, below + 22, "soft")
         height = max(bottom, below + 10 + LINE * len(notes)) + MARGIN
         about = nest_ascii(now.nest)
         return Scene(WIDTH, height, (head, *bars, *cells, *notes), title, about)
@@ -140,10 +139,9 @@ class NestPlayer(Visual):
         reading = (n for n, tick in enumerate(self._now.order.ticks) if n >= half and tick.reads)
         half = next(reading, half)
         seen = {key: "seen" for f in frames[:half] for key in f.marks if key.startswith("cell:")}
-        lines = _lines(frames[half].caption, MARGIN, scene.height + 8, WIDTH - 20)
+        lines = wrapped(frames[half].caption, WIDTH - 20, 12)
         there = marked(scene, {**seen, **frames[half].marks})
-        height = scene.height + LINE * len(lines) + 4
-        return replace(there, height=height, shapes=(*there.shapes, *lines))
+        return captioned(there, lines, MARGIN, "soft")
 
     def ascii(self) -> str:
         """The step and the nest, a letter before each loop that does not simply run."""
@@ -190,23 +188,21 @@ class NestPlayer(Visual):
         """A control, a bar clicked or dragged. An illegal step raises, and changes nothing."""
         match name:
             case "step":
-                self._show(self.schedule, _step_number(value, len(self._past) - 1))
+                self._show(self.schedule, value)
             case "factor":
-                self._factor = str(value).strip()
+                self._factor = value.strip()
             case "click":
-                return self._describe(str(value))
+                return self._describe(value)
             case "undo":
                 return self._undo()
             case "drag":
-                return self._take(self._reorder(*_two(value)))
+                return self._take(self._reorder(*value))
             case "split":
                 return self._take(self._split())
             case "fuse":
                 return self._take(self._fuse())
-            case _ if name in ANNOTATIONS:
-                return self._take(self._annotate(name))
             case _:
-                raise ArgumentError(f"event {name!r}", "NestPlayer does not know it")
+                return self._take(self._annotate(name))
         return None
 
     def _describe(self, key: str) -> str:
@@ -321,38 +317,13 @@ class NestPlayer(Visual):
 # --- helpers -----------------------------------------------------------------------------------
 
 
-def arguments(state: State) -> tuple[Tensor, ...]:
-    """All inputs and outputs of a state, inputs first."""
-    inputs = [s.op for s in state.stages if isinstance(s.op, PlaceholderOp)]
-    outputs = [s.op for s in state.stages if s.is_output]
-    return tuple(tensor_of(op, i) for op in (*inputs, *outputs) for i in range(len(op.dtypes)))
-
-
 def axes_of(stage: StageView) -> dict[str, Axis]:
     """The axes of a stage by the name that steps call them."""
     named = stage.schedule.state.stage(stage.name).names
     return {name: axis for axis, name in named.items()}
 
 
-def _step_number(value: Any, last: int) -> int:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= last:
-        raise ArgumentError(f"step {value!r}", f"there are steps 0 to {last}")
-    return int(value)
-
-
-def _two(value: Any) -> tuple[str, str]:
-    if not isinstance(value, list | tuple) or len(value) != 2:  # pyright: ignore[reportUnknownArgumentType]
-        raise ArgumentError(f"drag {value!r}", "it goes from one key to another")
-    return str(value[0]), str(value[1])  # pyright: ignore[reportUnknownArgumentType]
-
-
-def _lines(text: str, x: float, y: float, width: float) -> list[Text]:
-    """A text as lines that fit, the first with its base line at y."""
-    parts = wrapped(text, width, 12)
-    return [Text(x, y + LINE * n, part, "soft", 12) for n, part in enumerate(parts)]
-
-
 def _said(title: str, head: Text, error: str) -> Scene:
     """A picture that only says why there is none."""
-    lines = _lines(error, MARGIN, TOP + 14, WIDTH - 20)
+    lines = text_lines(wrapped(error, WIDTH - 20, 12), MARGIN, TOP + 14, "soft")
     return Scene(WIDTH, TOP + 14 + LINE * len(lines), (head, *lines), title, error)

@@ -6,42 +6,32 @@ behind a condition on values, everything that may be read counts, and `unsure` s
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import Any, TypeAlias, cast
 
 import numpy as np
 
+from minitvm import tir
 from minitvm.base import ArgumentError
 from minitvm.tensor import ComputeOp, Tensor, extent_loads
-from minitvm.tir import (
-    BINARY,
-    COMPARE,
-    Binary,
-    Compare,
-    Const,
-    Expr,
-    Extremum,
-    FloorDiv,
-    FloorMod,
-    IfThenElse,
-    Index,
-    Linear,
-    Load,
-    Not,
-    Product,
-    Var,
-    children,
-    text,
-    walk,
-)
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 Place: TypeAlias = tuple[int, ...]
 
 MOST_STEPS = 4_000_000  # elements times terms of a sum: a second or so
-KNOWN = (Linear, Product, FloorDiv, FloorMod, Extremum, Const, Compare, Binary, Not)
+KNOWN = (
+    tir.Linear,
+    tir.Product,
+    tir.FloorDiv,
+    tir.FloorMod,
+    tir.Extremum,
+    tir.Const,
+    tir.Compare,
+    tir.Binary,
+    tir.Not,
+)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -112,7 +102,7 @@ def sizes_of(t: Tensor) -> tuple[int, ...]:
     for n in t.shape:
         if not isinstance(n, int):
             raise ArgumentError(
-                f"{t.name} of {text(n)} rows",
+                f"{t.name} of {tir.text(n)} rows",
                 "its elements are not known before it is computed",
                 "constant sizes",
             )
@@ -127,7 +117,7 @@ def checked(t: Any) -> Tensor:
         raise ArgumentError(f"the reads of {t.name}", f"it is {t.op}", "a tensor of te.compute")
     for e in extent_loads(t.op):
         raise ArgumentError(
-            f"the reads of {t.name}", f"{text(e)} decides how long its sum is", "constant sizes"
+            f"the reads of {t.name}", f"{tir.text(e)} decides how long its sum is", "constant sizes"
         )
     return t
 
@@ -188,7 +178,7 @@ class _Walk:
         self.op = cast("ComputeOp", t.op)
         self.which = t.value_index
         self.count = len(points)
-        self.values: dict[Var, Array] = {
+        self.values: dict[tir.Var, Array] = {
             a: points[:, d : d + 1] for d, a in enumerate(self.op.axis)
         }
         self.pairs: dict[Tensor, list[Array]] = {}
@@ -229,27 +219,27 @@ class _Walk:
     def visit(self, e: Any, active: Array, sure: bool) -> None:
         """All loads in `e`, which is computed where `active`, or not `sure` even there."""
         match e:
-            case IfThenElse(cond, a, b):
+            case tir.IfThenElse(cond, a, b):
                 self.visit(cond, active, sure)
                 self.visit(a, *self.under(cond, active, sure))
-                self.visit(b, *self.under(Not(cond), active, sure))
-            case Load():
+                self.visit(b, *self.under(tir.Not(cond), active, sure))
+            case tir.Load():
                 self.load(e, active, sure)
                 for i in e.indices:
                     self.visit(i, active, sure)
-            case Expr():
-                for c in children(e):
+            case tir.Expr():
+                for c in tir.children(e):
                     self.visit(c, active, sure)
             case _:
                 return
 
-    def under(self, cond: Expr, active: Array, sure: bool) -> tuple[Array, bool]:
+    def under(self, cond: tir.Expr, active: Array, sure: bool) -> tuple[Array, bool]:
         """Where a condition may hold, and whether it is sure to."""
         if self.decided(cond):
             return active & np.asarray(self.value(cond)), sure
         return active, False
 
-    def load(self, e: Load, active: Array, sure: bool) -> None:
+    def load(self, e: tir.Load, active: Array, sure: bool) -> None:
         """The elements that a load reads. An index that data decide may be any."""
         t = cast("Tensor", e.buffer)
         sizes = sizes_of(t)
@@ -273,39 +263,52 @@ class _Walk:
         self.unsure |= set() if sure else {t}
         self.pairs.setdefault(t, []).append(np.stack([points, read], axis=1))
 
-    def decided(self, e: Index) -> bool:
+    def decided(self, e: tir.Index) -> bool:
         """Does `e` depend on nothing but the axes?"""
         return isinstance(e, int) or all(
-            n in self.values if isinstance(n, Var) else isinstance(n, KNOWN) for n in walk(e)
+            n in self.values if isinstance(n, tir.Var) else isinstance(n, KNOWN)
+            for n in tir.walk(e)
         )
 
-    def value(self, e: Index) -> Any:
-        """An index or a condition at all points and terms."""
-        match e:
-            case int():
-                return e
-            case Var():
-                return self.values[e]
-            case Linear(terms, const):
-                return const + sum(self.value(a) * c for a, c in terms)
-            case Product(a, b):
-                return self.value(a) * self.value(b)
-            case FloorDiv(a, b):
-                return self.value(a) // self.value(b)
-            case FloorMod(a, b):
-                return self.value(a) % self.value(b)
-            case Extremum(op, a, b):
-                return BINARY[op](self.value(a), self.value(b))
-            case Const(value, _):
-                return value
-            case Compare(op, a, b):
-                return COMPARE[op](self.value(a), self.value(b))
-            case Binary(op, a, b):
-                return BINARY[op](self.value(a), self.value(b))
-            case Not(a):
-                return np.logical_not(self.value(a))
-            case _:
-                raise ArgumentError(text(e), "data decide its value")
+    def value(self, e: tir.Index) -> Any:
+        """Return an index or a condition at all points and terms."""
+        return evaluate(e, self.values)
+
+
+def evaluate(e: tir.Index, values: Mapping[tir.Var, Any]) -> Any:
+    """Return an index or a condition on indices, whose variables are numbers or arrays.
+
+    Raise ArgumentError if its value depends on data.
+    """
+
+    def of(part: tir.Index) -> Any:
+        return evaluate(part, values)
+
+    match e:
+        case int():
+            return e
+        case tir.Var():
+            return values[e]
+        case tir.Linear(terms, const):
+            return const + sum(of(a) * c for a, c in terms)
+        case tir.Product(a, b):
+            return of(a) * of(b)
+        case tir.FloorDiv(a, b):
+            return of(a) // of(b)
+        case tir.FloorMod(a, b):
+            return of(a) % of(b)
+        case tir.Extremum(op, a, b):
+            return tir.BINARY[op](of(a), of(b))
+        case tir.Const(value, _):
+            return value
+        case tir.Compare(op, a, b):
+            return tir.COMPARE[op](of(a), of(b))
+        case tir.Binary(op, a, b):
+            return tir.BINARY[op](of(a), of(b))
+        case tir.Not(a):
+            return np.logical_not(of(a))
+        case _:
+            raise ArgumentError(tir.text(e), "data decides its value", "a program without it")
 
 
 def check_effort(name: str, points: int, terms: int) -> None:

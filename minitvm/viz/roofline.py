@@ -11,17 +11,18 @@ from typing import Any, cast
 import numpy as np
 
 from minitvm.accesses import AccessTrace, Intensity, arithmetic_intensity
-from minitvm.base import ArgumentError, Target
+from minitvm.base import ArgumentError, Target, check_kind
 from minitvm.cachesim import Cache
 from minitvm.driver import build
 from minitvm.te import Schedule
 from minitvm.testing import fma_peak, interleaved
 from minitvm.tir import Buffer, PrimFunc, Var
 
-from .cache_lens import checked, recorded
-from .cache_run import size_text
-from .controls import Button, CodeLine, Frame, Layout, Panel
-from .player import arguments
+from .blocks import arguments
+from .cache_lens import recorded
+from .cache_run import check_cache, size_text
+from .chart import short
+from .controls import Button, CodeLine, Frame, Layout, Panel, both_ways, index_in, numbered
 from .roofline_scene import Point, roofline_scene
 from .scene import Scene
 from .visual import Visual
@@ -110,11 +111,11 @@ class RooflineDot(Visual):
         gflops: Mapping[str, float] | Sequence[float] | None = None,
         cache: Cache | None = None,
     ) -> None:
-        if not isinstance(machine, Machine | None):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise ArgumentError(f"machine={machine!r}", "no machine", "viz.Machine(100.0, 20.0)")
         self._programs, self._args = named(s), args
-        self.machine = machine or NOMINAL
-        self.cache = checked(cache or Cache.l1())
+        self.machine = check_kind(
+            "machine", NOMINAL if machine is None else machine, Machine, fix="viz.Machine(100, 20)"
+        )
+        self.cache = check_cache(Cache.l1() if cache is None else cache)
         traces = {n: recorded("RooflineDot", p, args) for n, p in self._programs.items()}
         self.dots = dots(traces, speeds(list(traces), gflops), self.cache)
         super().__init__()
@@ -152,15 +153,12 @@ class RooflineDot(Visual):
 
     def layout(self) -> Layout:
         """One frame a schedule, in their order: the dot moves."""
-        lines = [CodeLine(t, f"row:{n}") for n, t in enumerate(self.ascii().split("\n")[4:])]
-        head = CodeLine(self.ascii().split("\n")[3])
-        links = {f"dot:{n}": (f"row:{n}",) for n in range(len(self.dots))}
-        links |= {f"row:{n}": (f"dot:{n}",) for n in range(len(self.dots))}
+        _, _, _, head, *rows = self.ascii().split("\n")
         return Layout(
             controls=(Button("measure", "measure here", tip="this machine and all schedules"),),
             frames=tuple(self._frame(n) for n in range(len(self.dots))),
-            links=links,
-            panels=(Panel("schedules", (head, *lines)),),
+            links=both_ways((f"dot:{n}", f"row:{n}") for n in range(len(self.dots))),
+            panels=(Panel("schedules", (CodeLine(head), *numbered(rows, "row"))),),
             selectable="dot:",
         )
 
@@ -175,25 +173,19 @@ class RooflineDot(Visual):
 
     def on(self, name: str, value: Any) -> str | None:
         """Measure, or say what a dot is."""
-        match name:
-            case "measure":
-                self.measure()
-                return f"measured: {self._title()}"
-            case "click":
-                n = str(value).partition(":")[2]
-                here = n.isdecimal() and int(n) < len(self.dots)
-                return _verdict(self.dots[int(n)], self.machine) if here else None
-            case _:
-                raise ArgumentError(f"event {name!r}", "RooflineDot does not know it")
+        if name == "measure":
+            self.measure()
+            return f"measured: {self._title()}"
+        n = index_in(value, "dot", len(self.dots))
+        return None if n is None else _verdict(self.dots[n], self.machine)
 
 
 def _row(d: Dot, m: Machine) -> str:
     roof = m.attainable(d.intensity.actual)
     limit = "memory" if d.intensity.actual < m.ridge else "arithmetic"
     speed = "" if d.gflops is None else _short(d.gflops)
-    name = d.name if len(d.name) <= 13 else d.name[:12] + "…"
     a, b = _short(d.intensity.actual), _short(d.intensity.ideal)
-    return f"{name:14}{a:>10}{b:>9}{speed:>9}{_short(roof):>8}  {limit}"
+    return f"{short(d.name, 13):14}{a:>10}{b:>9}{speed:>9}{_short(roof):>8}  {limit}"
 
 
 def _verdict(d: Dot, m: Machine) -> str:

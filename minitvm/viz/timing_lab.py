@@ -9,8 +9,9 @@ from typing import Any, cast
 
 from minitvm.base import ArgumentError
 
+from .chart import text_lines
 from .controls import Button, Layout
-from .scene import Scene, Shape, Text, wrapped
+from .scene import Scene, wrapped
 from .timing_plot import SERIES, timing_lines, timing_scene
 from .timings import Timing, Verdict, checked_records, names_in, runs, verdicts_of
 from .visual import Visual
@@ -159,9 +160,8 @@ class TimingLab(Visual):
 
     def _plan(self) -> Scene:
         lines = [part for line in self._said() for part in wrapped(line, WIDTH - 2 * MARGIN)]
-        shapes: list[Shape] = [
-            Text(MARGIN, 22 + LINE * n, line, bold=n == 0) for n, line in enumerate(lines)
-        ]
+        shapes = text_lines(lines[:1], MARGIN, 22, size=13, bold=True)
+        shapes += text_lines(lines[1:], MARGIN, 22 + LINE, size=13, step=LINE)
         height = 22 + LINE * (len(lines) - 1) + MARGIN
         return Scene(WIDTH, height, tuple(shapes), "times of rival functions", " ".join(lines))
 

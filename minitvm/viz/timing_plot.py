@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
+from .chart import Scale, seconds_text, text_lines
 from .reads import Array
 from .scene import Circle, Line, Polygon, Rect, Scene, Shape, Text, clipped, text_width, wrapped
 from .timings import Timing, names_in, seconds_of, verdicts_of
@@ -17,48 +16,14 @@ RUNS, GAP = 430, 24  # width of the runs, and between them and the histograms
 BINS = 30
 MOST_POINTS = 800
 SERIES = ("blue", "orange", "green", "pink", "sky", "red")  # kinds, each with a mark of its own
-UNITS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))
 BLOCKS = " ▁▂▃▄▅▆▇█"
-
-
-@dataclass(frozen=True, slots=True)
-class Scale:
-    """Seconds -> pixels, in logarithms, so that equal ratios are equal distances."""
-
-    low: float
-    high: float
-
-    def y(self, seconds: float) -> float:
-        """Where a time stands; one outside at the edge."""
-        share = math.log(seconds / self.low) / math.log(self.high / self.low)
-        return TOP + HEIGHT * (1 - min(1.0, max(0.0, share)))
-
-    def ticks(self) -> list[float]:
-        """About five round times."""
-        if self.high / self.low > 8:
-            first = math.floor(math.log10(self.low))
-            last = math.ceil(math.log10(self.high))
-            steps = (1, 2, 5) if self.high / self.low < 200 else (1,)
-            found = [m * 10.0**e for e in range(first, last + 1) for m in steps]
-        else:
-            step = 10.0 ** math.floor(math.log10((self.high - self.low) / 4))
-            step *= next(m for m in (1, 2, 5, 10) if (self.high - self.low) / (m * step) <= 6)
-            first = math.ceil(self.low / step)
-            found = [n * step for n in range(first, math.floor(self.high / step) + 1)]
-        return [t for t in found if self.low <= t <= self.high]
 
 
 def scale_of(records: Sequence[Timing]) -> Scale:
     """From the fastest run to a little over the slow ones, the slowest 4 % left out."""
     counting = [r.seconds for r in records if not r.warmup] or [r.seconds for r in records]
     low, high = min(counting), float(np.quantile(counting, 0.96))
-    return Scale(low / 1.03, max(high * 1.1, low * 1.1))
-
-
-def duration(seconds: float, digits: int = 3) -> str:
-    """0.00123 -> 1.23 ms"""
-    unit, name = next(((u, n) for u, n in UNITS if seconds >= u * 0.9995), UNITS[-1])
-    return f"{seconds / unit:.{digits}g} {name}"
+    return Scale(low / 1.03, max(high * 1.1, low * 1.1), TOP + HEIGHT, TOP, log=True)
 
 
 def timing_scene(records: Sequence[Timing], seed: int, status: str = "") -> Scene:
@@ -75,7 +40,7 @@ def timing_scene(records: Sequence[Timing], seed: int, status: str = "") -> Scen
     shapes += _histograms(records, names, scale)
     words = [line for v in verdicts_of(records, seed) for line in wrapped(str(v), WIDTH - 20, 13)]
     base = TOP + HEIGHT + 48
-    shapes += [Text(MARGIN, base + 18 * n, line, bold=True) for n, line in enumerate(words)]
+    shapes += text_lines(words, MARGIN, base, size=13, step=18, bold=True)
     base += 18 * len(words)
     shapes.append(Text(MARGIN, base, method(len(names)), "soft", 12))
     about = "; ".join(words)
@@ -101,9 +66,9 @@ def _axes(scale: Scale, step: int) -> list[Shape]:
     right, bottom = WIDTH - MARGIN, TOP + HEIGHT
     shapes: list[Shape] = []
     for t in scale.ticks():
-        y = scale.y(t)
+        y = scale.at(t)
         shapes.append(Line(((LEFT, y), (right, y)), "grid"))
-        shapes.append(Text(LEFT - 6, y + 4, duration(t), "soft", 12, anchor="end"))
+        shapes.append(Text(LEFT - 6, y + 4, seconds_text(t), "soft", 12, anchor="end"))
     corner = ((LEFT, TOP), (LEFT, bottom), (LEFT + RUNS, bottom))
     shapes.append(Line(corner, "axis"))
     label = "run" if step == 1 else f"run, one of {step} drawn"
@@ -137,7 +102,7 @@ def _points(records: Sequence[Timing], name: str, kind: str, scale: Scale) -> li
     shapes: list[Shape] = []
     counting = seconds_of(records, name)
     if counting:
-        y = scale.y(float(np.median(counting)))
+        y = scale.at(float(np.median(counting)))
         first = next(n for n, r in enumerate(records) if r.name == name and not r.warmup)
         ends = ((_place(records, first), y), (LEFT + RUNS, y))
         shapes.append(Line(ends, "dashed", f"median:{name}"))
@@ -145,8 +110,8 @@ def _points(records: Sequence[Timing], name: str, kind: str, scale: Scale) -> li
     step = every(records)
     for n, r in enumerate(records):
         if r.name == name and n % step == 0:
-            x, y = _place(records, n), scale.y(r.seconds)
-            tip = f"run {n + 1}: {name}, {duration(r.seconds)}" + ", warm-up" * r.warmup
+            x, y = _place(records, n), scale.at(r.seconds)
+            tip = f"run {n + 1}: {name}, {seconds_text(r.seconds)}" + ", warm-up" * r.warmup
             if r.seconds > scale.high:
                 corners = ((x, TOP - 2), (x - 4, TOP + 5), (x + 4, TOP + 5))
                 shapes.append(Polygon(corners, kind, f"run:{n}", tip))
@@ -202,7 +167,7 @@ def _histograms(records: Sequence[Timing], names: Sequence[str], scale: Scale) -
                 y = TOP + HEIGHT - (at + 1) * tall
                 bar = Rect(x + 1, y + 1.5, wide * count / max(counts), tall - 3, kind)
                 shapes.append(bar)
-        middle = duration(float(np.median(seconds)))
+        middle = seconds_text(float(np.median(seconds)))
         if text_width(middle, 12) <= wide + 10:
             shapes.append(Text(x, TOP - 6, middle, size=12))
         shapes.append(Text(x, TOP + HEIGHT + 16, f"{len(seconds)} runs", "soft", 12))
@@ -224,9 +189,11 @@ def timing_lines(records: Sequence[Timing], seed: int) -> list[str]:
             continue
         counts = histogram(seconds, scale)
         tall = [BLOCKS[-(-8 * c // int(max(counts)))] for c in counts.tolist()]
-        middle = duration(float(np.median(seconds)))
+        middle = seconds_text(float(np.median(seconds)))
         warm = sum(r.warmup for r in records if r.name == name)
         runs = f"{len(seconds):4} runs" + f" + {warm} of warm-up" * bool(warm)
         lines.append(f"{name:{width}} {runs}, median {middle:>8}  |{''.join(tall)}|")
-    axis = f"from {duration(scale.low)} to {duration(scale.high)}, equal ratios equally wide"
+    axis = (
+        f"from {seconds_text(scale.low)} to {seconds_text(scale.high)}, equal ratios equally wide"
+    )
     return [*lines, axis, *map(str, verdicts_of(records, seed)), method(len(names))]

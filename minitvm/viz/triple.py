@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from minitvm.base import ArgumentError, BuildError, Target
+from minitvm.base import BuildError, Target
 from minitvm.codegen import emit_llvm, emit_python
 from minitvm.lowering import PASSES, Pass, lower_state
 from minitvm.schedule import SplitRelation, Stage, State
@@ -15,10 +15,9 @@ from minitvm.te import Schedule
 from minitvm.tensor import Axis, ComputeOp, PlaceholderOp, Reduce
 from minitvm.tir import For, PrimFunc, Printer, Stmt, Var, rewrite, substitute, walk
 
-from .blocks import Nest, nest_of
-from .controls import CodeLine, Layout, Panel, Select
+from .blocks import Nest, arguments, check_schedule, nest_of
+from .controls import CodeLine, Layout, Panel, Select, numbered
 from .nest import nest_ascii, nest_shapes
-from .player import arguments
 from .scene import Scene, Shape, Text, clipped
 from .visual import Visual
 
@@ -43,10 +42,7 @@ class TripleView(Visual):
     def __init__(
         self, s: Schedule, args: Sequence[Any] | None = None, target: str | Target = "llvm"
     ) -> None:
-        if not isinstance(s, Schedule):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise ArgumentError(
-                f"TripleView({type(s).__name__})", "not a schedule", "te.create_schedule(C.op)"
-            )
+        check_schedule("TripleView", s)
         self._state, self._target = s.state, Target(target)
         self._args = arguments(s.state) if args is None else tuple(args)
         self._nest = nest_of(s)
@@ -59,8 +55,6 @@ class TripleView(Visual):
 
     def _choose(self, code: str) -> None:
         """Make the code, and find the lines of each loop in it."""
-        if code not in CODES:
-            raise ArgumentError(f"code {code!r}", "no such code", f"one of {', '.join(CODES)}")
         passes = PASSES["python" if code == "python" else self._target.kind]
         renamed = rename([b.label for b in self._nest.all() if isinstance(b.stmt, For)])
         func = lower_state(self._state, self._args, passes=(renamed, *passes))
@@ -98,7 +92,7 @@ class TripleView(Visual):
 
     def layout(self) -> Layout:
         """The choice of code, and both texts."""
-        lines = tuple(CodeLine(t, f"code:{n}") for n, t in enumerate(self._lines))
+        lines = numbered(self._lines, "code")
         return Layout(
             controls=(Select("code", "code", CODES, self._code),),
             links=self._links(),
@@ -122,7 +116,7 @@ class TripleView(Visual):
     def on(self, name: str, value: Any) -> str | None:
         """Another code, or a loop clicked: what became of it."""
         if name == "code":
-            self._choose(str(value))
+            self._choose(value)
             return None
         for bar in self._nest.all():
             if bar.key == value and isinstance(bar.stmt, For) and bar.label not in self._spans:

@@ -1,4 +1,4 @@
-"""The base of every widget: a picture, what stands around it, and what happens on an event."""
+"""The base class of all widgets: it draws, and passes checked events on."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from typing import Any, cast
 import anywidget
 import traitlets
 
-from minitvm.base import TVMError
+from minitvm.base import ArgumentError, TVMError
 
-from .controls import Layout, as_data, frame_data
+from .controls import Control, Layout, as_data, frame_data
 from .png import png
 from .scene import Scene
 from .svg import marks_css, svg
@@ -23,20 +23,21 @@ LIVE = "application/vnd.jupyter.widget-view+json"
 
 
 class Visual(anywidget.AnyWidget):
-    """A widget that is also a picture and a text.
+    """A widget that can also be shown as SVG, PNG and text.
 
-    A subclass draws itself with pure methods, and reacts in one:
+    A subclass describes itself in pure methods, and handles events in one:
 
-        scene()          the picture; picture() where nothing can be clicked, if that differs
+        scene()          the picture; picture() is the version without a kernel, if it differs
         ascii()          the same as text, at most 25 lines
         layout()         controls, frames, links, panels
-        on(name, value)  what an event does: change attributes; a text it returns is shown below
+        on(name, value)  handle an event by changing attributes; a returned string is shown
 
-    Events are the name of a control with its value (None for a button), "click" with a key, and
-    "drag" with [from key, to key]. Before each, `selected` becomes the key now selected. An error
-    in `on` is shown as a message. After each event everything is drawn anew.
+    An event is the name of a control with its value (None for a button), "click" with a key, or
+    "drag" with (from key, to key). A value that the control does not accept, and an event that the
+    layout does not offer, is refused before `on` is called. `selected` is then the selected key.
+    An error in `on` is shown as a message. After each event everything is drawn again.
 
-    Call super().__init__() last: it draws. MINITVM_WIDGETS=static leaves the live view out.
+    Call super().__init__() last, because it draws. MINITVM_WIDGETS=static omits the live view.
     """
 
     _esm = (STATIC / "visual.js").read_text(encoding="utf-8")
@@ -52,56 +53,71 @@ class Visual(anywidget.AnyWidget):
     # --- for subclasses ---
 
     def scene(self) -> Scene:
-        """The picture as it is now."""
+        """Return the current picture."""
         raise NotImplementedError
 
     def picture(self) -> Scene:
-        """The picture that stands alone: in a saved notebook, as SVG or PNG."""
+        """Return the picture for saved notebooks, SVG and PNG, where nothing can be clicked."""
         return self.scene()
 
     def ascii(self) -> str:
-        """The picture as text, at most 25 lines, without addresses or times."""
+        """Return the picture as text, at most 25 lines, without addresses or times."""
         raise NotImplementedError
 
     def layout(self) -> Layout:
-        """What stands around the picture."""
+        """Return what surrounds the picture."""
         return Layout()
 
     def on(self, name: str, value: Any) -> str | None:
-        """React to an event; the text returned becomes the message."""
+        """Handle an event; a returned string becomes the message."""
         return None
 
-    # --- for everybody ---
+    # --- for users ---
 
     def event(self, name: str, value: Any = None, selected: str | None = None) -> None:
-        """Let an event happen, as a click in the browser does; never raises."""
+        """Handle an event like a click in the browser; errors become the message."""
         if selected is not None:
             self.selected = selected
         try:
-            self.message, self.refused = self.on(name, value) or "", False
+            self.message, self.refused = self.on(name, self._accepted(name, value)) or "", False
             self.refresh()
-        except Exception as e:  # shown, bugs too: in a callback of a widget they would be lost
+        except Exception as e:  # bugs too: an exception in a widget's callback would be lost
             known = isinstance(e, TVMError)
             self.message, self.refused = str(e) if known else f"{type(e).__name__}: {e}", True
             now = {"selected": self.selected, "message": self.message, "refused": True}
             self.view = {**self.view, **now}
 
+    def _accepted(self, name: str, value: Any) -> Any:
+        """Return the value of an event as `on` gets it; raise ArgumentError if it does not fit."""
+        if name == "click":
+            return str(value)
+        if name == "drag" and self._draggable:
+            if not isinstance(value, list | tuple) or len(cast("list[Any]", value)) != 2:
+                raise ArgumentError(f"drag {value!r}", "it goes from one key to another")
+            return tuple(map(str, cast("list[Any]", value)))
+        for control in self._offered:
+            if control.name == name:
+                return control.accept(value)
+        raise ArgumentError(f"event {name!r}", f"{type(self).__name__} does not know it")
+
     def refresh(self) -> None:
-        """Draw everything anew; may be called from any thread."""
+        """Draw everything again; may be called from any thread."""
         self.view = self._drawn()
 
     def svg(self) -> str:
-        """The picture as SVG."""
+        """Return the picture as SVG."""
         return svg(self.picture())
 
     def png(self) -> bytes:
-        """The picture as PNG."""
+        """Return the picture as PNG."""
         return png(self.picture())
 
     # --- drawing and events ---
 
     def _drawn(self) -> dict[str, Any]:
         layout = self.layout()
+        self._offered: tuple[Control, ...] = layout.controls
+        self._draggable = layout.draggable
         return {
             "svg": svg(self.scene()),
             "controls": [as_data(c) for c in layout.controls],
@@ -126,7 +142,7 @@ class Visual(anywidget.AnyWidget):
         return self.ascii()
 
     def _repr_mimebundle_(self, **kwargs: Any) -> tuple[dict[str, Any], dict[str, Any]]:
-        """The picture as text, SVG and PNG, and the live widget unless that is switched off."""
+        """Return the text, the SVG, the PNG and, unless it is switched off, the live widget."""
         scene = self.picture()
         data: dict[str, Any] = {
             "text/plain": self.ascii(),

@@ -146,7 +146,7 @@ def test_an_output_has_one_place() -> None:
 def test_a_place_that_is_not_there_is_refused(value) -> None:
     view = slider()
     view.event("place", value)
-    assert view.message == f"place {value!r}: there are places 0 to 5"
+    assert view.message == f"place {value!r}: it goes from 0 to 5\n  try: 0"
 
 
 def test_nonsense_is_refused() -> None:
@@ -159,7 +159,7 @@ def test_nonsense_is_refused() -> None:
         viz.ComputeAtSlider(s, "A", C)
     with pytest.raises(ScheduleError, match="no stage called 'x'"):
         viz.ComputeAtSlider(s, "x", C)
-    with pytest.raises(ArgumentError, match="not a cache"):
+    with pytest.raises(ArgumentError, match="not a Cache"):
         viz.ComputeAtSlider(s, B, C, cache=7)
 
 

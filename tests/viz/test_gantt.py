@@ -10,6 +10,7 @@ from minitvm import viz
 from minitvm.accel import Program, Queue, Stall, Unit, parse, serial, simulate, verify, vta_pynq
 from minitvm.base import ArgumentError
 from minitvm.viz.accelerator_use import uses
+from minitvm.viz.chart import Scale
 from minitvm.viz.gantt_run import (
     Look,
     Segment,
@@ -19,7 +20,6 @@ from minitvm.viz.gantt_run import (
     verdict_lines,
     virtual_threads,
 )
-from minitvm.viz.gantt_scene import ticks
 from minitvm.viz.gantt_shares import columns_of, most_within
 from minitvm.viz.kinds import KINDS
 from minitvm.viz.scene import Group, Line, Rect, Text, keys_of
@@ -140,8 +140,8 @@ def test_a_frame_says_what_runs_and_what_waits(gantt) -> None:
 
 
 def test_ticks_are_round_numbers() -> None:
-    assert ticks(0, 507, 9) == [0, 100, 200, 300, 400, 500]
-    assert ticks(1234, 1290, 5) == [1240, 1260, 1280]
+    assert Scale(0, 507, 0, 1).ticks(9, 1) == [0, 100, 200, 300, 400, 500]
+    assert Scale(1234, 1290, 0, 1).ticks(5, 1) == [1240, 1260, 1280]
 
 
 def test_the_other_way_to_run_it_is_named(gantt) -> None:
@@ -487,12 +487,12 @@ def test_a_button_without_a_selection_says_so(gantt) -> None:
 
 @pytest.mark.parametrize("program", [None, "ex finish", 3, [1]])
 def test_only_programs_are_drawn(program) -> None:
-    with pytest.raises(ArgumentError, match="not a program"):
+    with pytest.raises(ArgumentError, match="not a Program"):
         viz.TokenGantt(program)
 
 
 def test_a_configuration_is_one() -> None:
-    with pytest.raises(ArgumentError, match="not a configuration"):
+    with pytest.raises(ArgumentError, match="not a Config"):
         viz.TokenGantt(talk(), "vta_pynq")  # type: ignore[arg-type]
 
 

@@ -9,8 +9,9 @@ import pytest
 from minitvm import viz
 from minitvm.accel import Stall, Unit, parse, serial, simulate, vta_pynq
 from minitvm.base import ArgumentError
+from minitvm.viz.chart import seconds_text
 from minitvm.viz.layers_rows import ridge
-from minitvm.viz.layers_scene import BOTTOM, HEIGHT, LEFT, seconds_text
+from minitvm.viz.layers_scene import BOTTOM, HEIGHT, LEFT
 from minitvm.viz.scene import Rect, Text
 
 from .accelerator_programs import talk

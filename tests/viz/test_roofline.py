@@ -9,7 +9,8 @@ from minitvm import te, viz
 from minitvm.accesses import arithmetic_intensity, record
 from minitvm.base import ArgumentError
 from minitvm.cachesim import Cache
-from minitvm.viz.roofline_scene import Point, marks, roofline_scene, touching
+from minitvm.viz.chart import Scale
+from minitvm.viz.roofline_scene import Point, roofline_scene, touching
 from minitvm.viz.scene import Text
 
 from .programs import matmul
@@ -98,8 +99,8 @@ def test_the_names_of_close_dots_leave_that_of_the_slope_alone(at) -> None:
     points = [Point(name, x, 8, 20 * x, False) for name, x in (("low", at), ("high", at * 1.14))]
     scene = roofline_scene(points, 100, 20, "a textbook")
     texts = {s.text: s for s in scene.shapes if isinstance(s, Text)}
-    slope, high = texts["20 GB/s"], texts["high"]  # the first one ends at its x
-    left, right = (high.x - 30, high.x) if high.anchor == "end" else (high.x, high.x + 30)
+    slope, high = texts["20 GB/s"], texts["high"]  # the first ends at its x, the other is centred
+    left, right = high.x - 15, high.x + 15
     beside = left >= slope.x or right <= slope.x - 48
     assert beside or abs(high.y - slope.y) >= 14
 
@@ -113,7 +114,7 @@ def test_the_names_of_close_dots_leave_that_of_the_slope_alone(at) -> None:
     ],
 )
 def test_marks_on_an_axis_keep_apart(span, base, pixels, found) -> None:
-    assert marks(span, base, pixels) == found
+    assert Scale(*span, 0, pixels, log=True).powers(base) == found
 
 
 def test_names_are_letters_where_none_are_given() -> None:
@@ -127,8 +128,8 @@ def test_names_are_letters_where_none_are_given() -> None:
         (lambda s: viz.RooflineDot(3), "neither a schedule nor schedules"),
         (lambda s: viz.RooflineDot([]), "there is nothing to draw"),
         (lambda s: viz.RooflineDot({"a": 3}), "neither a schedule nor a program"),
-        (lambda s: viz.RooflineDot(s, machine=100), "machine=100: no machine"),
-        (lambda s: viz.RooflineDot(s, cache=1024), "not a cache"),
+        (lambda s: viz.RooflineDot(s, machine=100), "machine=100: not a Machine"),
+        (lambda s: viz.RooflineDot(s, cache=1024), "not a Cache"),
         (lambda s: viz.RooflineDot(s, gflops={"b": 1.0}), "gflops: 'b': no such schedule"),
         (lambda s: viz.RooflineDot(s, gflops=[1.0, 2.0]), "one for each of a is needed"),
         (lambda s: viz.RooflineDot(s, gflops=[-1.0]), "gflops: a: -1.0: not a number above 0"),

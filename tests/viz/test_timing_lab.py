@@ -11,7 +11,8 @@ from PIL import Image
 from minitvm import viz
 from minitvm.base import ArgumentError, MeasureError
 from minitvm.viz import Timing, TimingLab, compare_times
-from minitvm.viz.timing_plot import Scale, duration, histogram
+from minitvm.viz.chart import Scale, seconds_text
+from minitvm.viz.timing_plot import histogram
 from minitvm.viz.timings import runs
 
 
@@ -127,7 +128,7 @@ def test_of_very_many_runs_some_are_drawn() -> None:
 
 
 def test_a_histogram_counts_every_run() -> None:
-    scale = Scale(1.0, 16.0)
+    scale = Scale(1.0, 16.0, 0, 1, log=True)
     assert histogram([1.0, 1.5, 3.0, 5.0, 16.0, 99.0], scale, bins=4).tolist() == [2, 1, 1, 2]
 
 
@@ -140,14 +141,14 @@ def test_a_histogram_counts_every_run() -> None:
     ],
 )
 def test_ticks_are_round(low: float, high: float, ticks: list[float]) -> None:
-    assert Scale(low, high).ticks() == pytest.approx(ticks)
+    assert Scale(low, high, 0, 1, log=True).ticks() == pytest.approx(ticks)
 
 
 @pytest.mark.parametrize(
     ("seconds", "text"), [(2.0, "2 s"), (0.00123, "1.23 ms"), (4.5e-7, "450 ns"), (1e-3, "1 ms")]
 )
 def test_durations_are_short(seconds: float, text: str) -> None:
-    assert duration(seconds) == text
+    assert seconds_text(seconds) == text
 
 
 # --- measuring ---------------------------------------------------------------------------------

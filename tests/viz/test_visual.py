@@ -106,8 +106,24 @@ def test_a_refusal_is_shown_and_changes_nothing() -> None:
 
 def test_a_bug_in_a_reaction_is_shown_too() -> None:
     dot = Dot()
-    dot.event("radius", "wide")
+    dot.event("click", "dot")
     assert dot.view["message"].startswith("TypeError: ")
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "why"),
+    [
+        ("radius", "wide", "radius 'wide': it goes from 1 to 40"),
+        ("radius", 41, "radius 41: it goes from 1 to 40"),
+        ("shout", None, "event 'shout': Dot does not know it"),
+        ("drag", ["dot", "dot"], "event 'drag': Dot does not know it"),
+    ],
+)
+def test_what_the_layout_does_not_offer_is_refused(name: str, value, why: str) -> None:
+    dot = Dot()
+    dot.event(name, value)
+    assert (dot.radius, dot.refused) == (10, True)
+    assert dot.message.startswith(why)
 
 
 def test_a_message_from_the_browser_is_an_event() -> None:

@@ -1,0 +1,252 @@
+"""The parts that charts share: scales and axes, legends, labels that keep clear, lines of text."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from .kinds import ink
+from .scene import Line, Rect, Scene, Shape, Text, shifted, text_width
+
+Point = tuple[float, float]
+Box = tuple[float, float, float, float]  # left, top, right, bottom
+Entry = tuple[Sequence[Shape], float, str]  # a sample drawn at the origin, its width, its text
+
+APART = 44  # pixels between the labels of an axis, at least
+BOLD = 1.12  # bold text is that much wider than plain text
+LINE, END, NAMED, OUTSIDE = 1, 4, 32, 64  # the cost of a label that covers such a thing
+BELOW = 42  # pixels from the horizontal axis to the base line of its title
+
+
+# --- scales and axes -----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """Map values from low to high to pixels from start to end.
+
+    log   equal ratios, not equal differences, are equal distances
+    """
+
+    low: float
+    high: float
+    start: float
+    end: float
+    log: bool = False
+
+    def at(self, value: float) -> float:
+        """Return the pixel of a value; a value outside the scale is drawn at its edge."""
+        if self.log:
+            share = math.log(value / self.low) / math.log(self.high / self.low)
+        else:
+            share = (value - self.low) / (self.high - self.low)
+        return self.start + (self.end - self.start) * min(1.0, max(0.0, share))
+
+    def powers(self, base: int) -> list[float]:
+        """Return powers of `base` in a logarithmic scale, spaced so that labels fit."""
+        low, high = math.log(self.low, base), math.log(self.high, base)
+        step = max(1, math.ceil(APART * (high - low) / abs(self.end - self.start)))
+        powers = range(math.ceil(low), math.floor(high) + 1)
+        return [float(base) ** k for k in powers if k % step == 0]
+
+    def ticks(self, most: int = 6, least: float = 0.0) -> list[float]:
+        """Return round values in the scale: about `most` of them, at least `least` apart.
+
+        A logarithmic scale over more than a factor of 8 has 1, 2, 5, 10, 20, ... instead.
+        """
+        if self.log and self.high / self.low > 8:
+            decades = range(math.floor(math.log10(self.low)), math.ceil(math.log10(self.high)) + 1)
+            leads = (1, 2, 5) if self.high / self.low < 200 else (1,)
+            found = [lead * 10.0**e for e in decades for lead in leads]
+        else:
+            rough = max(least, (self.high - self.low) / max(1, most))
+            power = 10.0 ** math.floor(math.log10(rough))
+            step = next(power * k for k in (1, 2, 5, 10) if power * k >= rough)
+            first, last = math.ceil(self.low / step), math.floor(self.high / step)
+            found = [n * step for n in range(first, last + 1)]
+        return [value for value in found if self.low <= value <= self.high]
+
+
+def bottom_axis(
+    x: Scale,
+    y: float,
+    values: Iterable[float],
+    label: Callable[[float], str],
+    right: float = math.inf,
+) -> Iterator[Shape]:
+    """Draw ticks with labels below the line at `y`; no label passes the pixel `right`."""
+    for value in values:
+        at, text = x.at(value), label(value)
+        yield Line(((at, y), (at, y + 5)), "axis")
+        half = text_width(text, 12) / 2
+        yield Text(min(at, right - half), y + 19, text, size=12, anchor="middle")
+
+
+def side_axis(
+    y: Scale, x: float, values: Iterable[float], label: Callable[[float], str], side: int = -1
+) -> Iterator[Shape]:
+    """Draw ticks with labels beside the line at `x`: to its left, or with side=1 to its right."""
+    for value in values:
+        at = y.at(value)
+        yield Line(((min(x, x + 5 * side), at), (max(x, x + 5 * side), at)), "axis")
+        anchor = "start" if side > 0 else "end"
+        yield Text(x + 9 * side, at + 4, label(value), size=12, anchor=anchor)
+
+
+def axis_titles(x: Scale, y: Scale, below: str, *beside: tuple[float, str]) -> Iterator[Shape]:
+    """Write the title below the horizontal axis, and vertical titles at the given pixels."""
+    middle = (x.start + x.end) / 2
+    yield Text(middle, y.start + BELOW, below, size=12, anchor="middle")
+    for at, text in beside:
+        yield Text(at, (y.start + y.end) / 2, text, size=12, anchor="middle", turn=-90)
+
+
+# --- labels --------------------------------------------------------------------------------------
+
+
+def overlap(a: Box, b: Box) -> bool:
+    """Return whether two boxes overlap."""
+    return a[0] < b[2] and b[0] < a[2] and a[1] < b[3] and b[1] < a[3]
+
+
+def around(x: float, y: float, half: float) -> Box:
+    """Return the square of `2 * half` pixels around a point."""
+    return x - half, y - half, x + half, y + half
+
+
+def label_box(x: float, y: float, text: str, side: int = 1) -> Box:
+    """Return the box of a bold label that starts at x, or ends there with side=-1.
+
+    y is that of its base line.
+    """
+    wide = text_width(text, 12) * BOLD
+    left = x if side > 0 else x - wide
+    return left - 3, y - 11, left + wide + 3, y + 3
+
+
+def label_shapes(box: Box, text: str, kind: str = "text", bold: bool = True) -> tuple[Shape, Shape]:
+    """Draw a label on a plain ground that hides what is below it."""
+    left, top, right, bottom = box
+    ground = Rect(left, top, right - left, bottom - top, "paper", radius=3)
+    return ground, Text((left + right) / 2, bottom - 3, text, kind, 12, "middle", bold=bold)
+
+
+class Labels:
+    """Place labels where they cover as little as possible, within a frame."""
+
+    def __init__(self, frame: Box) -> None:
+        left, top, right, bottom = frame
+        far = 1e4
+        outside = (
+            (-far, bottom, far, far),
+            (-far, -far, far, top),
+            (-far, -far, left, far),
+            (right, -far, far, far),
+        )
+        self.taken: list[tuple[Box, float]] = [(box, OUTSIDE) for box in outside]
+
+    def avoid(self, box: Box, cost: float) -> None:
+        """Add a box, and what it costs to cover it."""
+        self.taken.append((box, cost))
+
+    def avoid_line(self, start: Point, end: Point, end_cost: float = LINE) -> None:
+        """Add a straight line in small pieces; covering its ends may cost more."""
+        pieces = 1 + int(math.dist(start, end) / 8)
+        for n in range(pieces + 1):
+            x, y = (a + (b - a) * n / pieces for a, b in zip(start, end, strict=True))
+            self.avoid(around(x, y, 4), LINE if 0 < n < pieces else end_cost)
+
+    def cost(self, box: Box) -> float:
+        """Return what a label in this box would cover, as a cost."""
+        return sum(cost for other, cost in self.taken if overlap(box, other))
+
+    def best(self, spots: Iterable[tuple[Box, float]]) -> Box:
+        """Return the cheapest of some boxes, each with a penalty of its own."""
+        return min(spots, key=lambda spot: self.cost(spot[0]) + spot[1])[0]
+
+
+# --- legends -------------------------------------------------------------------------------------
+
+
+def swatch(kind: str, text: str, letters: str = "", wide: float = 18, key: str = "") -> Entry:
+    """Return the legend entry of a kind: a rectangle, perhaps with letters in it."""
+    inside = [Text(wide / 2, 0, letters, ink(kind), 12, "middle")] if letters else []
+    return [Rect(0, -13, wide, 17, kind, key), *inside], wide, text
+
+
+def legend(
+    entries: Iterable[Entry], y: float, right: float, left: float = 12
+) -> tuple[list[Shape], float]:
+    """Draw entries in rows from the base line `y` on; return them and the base line of the last."""
+    shapes: list[Shape] = []
+    x = left
+    for sample, wide, text in entries:
+        needs = wide + 6 + text_width(text, 12) + 18
+        if x + needs > right and x > left:
+            x, y = left, y + 24
+        shapes += [shifted(part, x, y) for part in sample]
+        shapes.append(Text(x + wide + 6, y, text, size=12))
+        x += needs
+    return shapes, y
+
+
+# --- text ----------------------------------------------------------------------------------------
+
+
+def text_lines(
+    lines: Iterable[str],
+    x: float,
+    y: float,
+    kind: str = "text",
+    size: float = 12,
+    *,
+    step: float = 17,
+    mono: bool = False,
+    bold: bool = False,
+) -> list[Shape]:
+    """Draw lines of text, the first with its base line at `y`, `step` pixels apart."""
+    return [
+        Text(x, y + step * n, line, kind, size, mono=mono, bold=bold)
+        for n, line in enumerate(lines)
+    ]
+
+
+def captioned(
+    scene: Scene,
+    lines: Sequence[str],
+    x: float,
+    kind: str = "text",
+    *,
+    gap: float = 8,
+    below: float = 4,
+    mono: bool = False,
+) -> Scene:
+    """Add lines of text below a scene."""
+    words = text_lines(lines, x, scene.height + gap, kind, mono=mono)
+    height = scene.height + 17 * len(words) + below
+    return replace(scene, height=height, shapes=(*scene.shapes, *words))
+
+
+def text_inside(
+    text: str, x: float, y: float, width: float, kind: str, spare: float = 4
+) -> list[Shape]:
+    """Draw text in the middle of a bar from x on, if it fits with `spare` pixels to spare."""
+    if text_width(text, 12) >= width - spare:
+        return []
+    return [Text(x + width / 2, y, text, kind, 12, "middle")]
+
+
+# --- numbers -------------------------------------------------------------------------------------
+
+
+def seconds_text(seconds: float, digits: int = 3) -> str:
+    """Return a time with its unit: 0.0123 -> 12.3 ms"""
+    units = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))
+    size, unit = next((u for u in units if seconds >= u[0] * 0.9995), units[-1])
+    return f"{seconds / size:.{digits}g} {unit}"
+
+
+def short(text: str, width: int) -> str:
+    """Return the text in at most `width` characters, ending in … if it was cut."""
+    return text if len(text) <= width else text[: width - 1] + "…"
