@@ -9,6 +9,7 @@ from pathlib import Path
 from minitvm.base import TVMError
 
 from .command import build, check, draft, grade_folder, project
+from .course import checks_folder
 from .export import FORMATS, export
 from .live import hint
 from .sandbox import Limits
@@ -19,6 +20,7 @@ def parser() -> argparse.ArgumentParser:
     """What may stand behind `python -m minitvm.edu`."""
     top = argparse.ArgumentParser(prog="python -m minitvm.edu", description="exercises")
     top.add_argument("--root", type=Path, help="the folder with exercises/ and solutions/")
+    top.add_argument("--checks", type=Path, help="the folder with the checks (exercises/checks)")
     commands = top.add_subparsers(dest="command", required=True)
     one = commands.add_parser("build", help="make exercises/ from solutions/")
     one.add_argument("--check", action="store_true", help="only say which are out of date")
@@ -58,26 +60,27 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a console may lack characters of a name
-    root = given.root or project()
     try:
+        root = given.root or project()
+        checks = checks_folder(given.checks, given.root)
         match given.command:
             case "build":
-                return build(root, check=given.check, force=given.force)
+                return build(root, checks, check=given.check, force=given.force)
             case "new":
-                return draft(root, given.exercise)
+                return draft(root, checks, given.exercise)
             case "check":
-                return check(root, given.exercise, limits_of(given))
+                return check(root, checks, given.exercise, limits_of(given))
             case "verify":
-                return verify(root, given.exercise, given.jobs)
+                return verify(root, checks, given.exercise, given.jobs)
             case "hint":
-                hint(given.item, given.level)
+                hint(given.item, given.level, checks=checks)
             case "grade":
-                limits = limits_of(given)
                 return grade_folder(
-                    given.folder, given.out, given.seed, limits, given.jobs, given.exercise
-                )
+                    given.folder, given.out, checks, given.seed, limits_of(given), given.jobs,
+                    given.exercise,
+                )  # fmt: skip
             case _:
-                export(root, given.format, given.folder)
+                export(root, checks, given.format, given.folder)
     except (TVMError, OSError) as e:  # OSError: a full disk, a folder that is not ours
         print(f"error: {e}", file=sys.stderr)
         return 1

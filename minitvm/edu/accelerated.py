@@ -15,7 +15,7 @@ from minitvm.tensor import Tensor
 from .checkers import Arguments, random_inputs, told
 from .item import PASSED, Answer, Kind, Outcome, Part, Rng, failed
 from .schedules import called, schedule_of, wrong_results
-from .streams import fault
+from .streams import stream_fault
 
 HAZARD = (
     "the matrix unit adds to the same accumulator too soon: the sum before is not stored yet. Let"
@@ -60,7 +60,7 @@ def runs_on_accelerator(
         results = called(f, tensors, inputs)
         if wrong := wrong_results(results, tensors, inputs, 0, 0, f"{case}: ", LOST):
             return wrong
-        found, said, usual = fault(f.program, config)
+        found, said, usual = stream_fault(f.program, config)
         if found:
             usual = HAZARD if found == "hazard" else usual
             return failed(found, expected="ok", got=said, case=case, why=usual)

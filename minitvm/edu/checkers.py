@@ -24,7 +24,7 @@ Arguments: TypeAlias = Callable[[Rng], tuple[Any, ...]]
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 CASES = 5
 NOTHING = "nothing was returned: is there a `return`?"
-MOST_WORK = 10**7  # elements that a formula may compute on the way
+MAX_COMPUTED = 10**7  # elements that a formula may compute on the way
 ELEMENT = re.compile(r"(\[.*?\]): got (.*), want (.*) \((\d+ of \d+ elements differ)")
 SCALAR = re.compile(r"np\.\w+\((.*?)\)")  # np.float32(0.5) -> 0.5
 short = reprlib.Repr()
@@ -152,8 +152,8 @@ def formula(
             got = answer(*args)
             if not isinstance(got, Tensor):
                 return wrong_type("a tensor", got)
-            if (points := work(got)) > MOST_WORK:
-                most, many = f"at most {MOST_WORK:,} steps", f"{points:,} steps"
+            if (points := computed_elements(got)) > MAX_COMPUTED:
+                most, many = f"at most {MAX_COMPUTED:,} steps", f"{points:,} steps"
                 return failed("too-large", expected=most, got=many, why="its tensors are huge")
             plain = [inputs.get(x, x) if isinstance(x, Tensor) else x for x in given]
             want = reference(*plain)
@@ -179,7 +179,7 @@ def _others(plain: Sequence[Any]) -> str:
     return "".join(f", then {short.repr(x)}" for x in plain if not isinstance(x, np.ndarray))
 
 
-def work(t: Tensor) -> int:
+def computed_elements(t: Tensor) -> int:
     """How many elements are computed, or added up, for `t` and all that it reads."""
     total = 0
     for op in operations([t]):

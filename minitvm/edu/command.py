@@ -17,14 +17,14 @@ from minitvm.base import ArgumentError
 
 from . import report
 from .build import built, exercise_file, faults, solution_file, structure_faults, write
+from .course import exercise_named, exercises_in
+from .feedback import RIGHT, as_text
 from .grader import MAX_BYTES, Graded, Submission, Task, Worker, grade, grade_all, printable
 from .item import Exercise
-from .items import EXERCISES, exercise_named
 from .notebook import exercise_of, parsed, stored
-from .sandbox import Limits
+from .sandbox import ROOM, ROOT, Limits
 from .score import Seeds
 from .skeleton import skeleton
-from .student import ROOM, ROOT
 
 
 def project() -> Path:
@@ -33,15 +33,16 @@ def project() -> Path:
     return here if (here / "exercises").is_dir() or (here / "solutions").is_dir() else ROOT
 
 
-def build(root: Path, *, check: bool, force: bool) -> int:
+def build(root: Path, checks: Path, *, check: bool, force: bool) -> int:
     """Make all exercises, or with `check` only say which are out of date. Returns the exit code."""
+    exercises = exercises_in(checks)
     if check:
-        found = faults(root, EXERCISES)
-        found += [f for e in EXERCISES if not found for f in structure_faults(root, e)]
-        print("\n".join(found) or f"{len(EXERCISES)} exercises are up to date")
+        found = faults(root, exercises)
+        found += [f for e in exercises if not found for f in structure_faults(root, e)]
+        print("\n".join(found) or f"{len(exercises)} exercises are up to date")
         return bool(found)
     kept = 0
-    for exercise in EXERCISES:
+    for exercise in exercises:
         made = built(root, exercise)
         done = write(root, made, force=force)
         kept += done == "kept"
@@ -50,9 +51,9 @@ def build(root: Path, *, check: bool, force: bool) -> int:
     return bool(kept)
 
 
-def draft(root: Path, name: str) -> int:
+def draft(root: Path, checks: Path, name: str) -> int:
     """Write the first draft of a solution notebook; never over an old one."""
-    exercise = exercise_named(name)
+    exercise = exercise_named(name, checks)
     path = solution_file(root, exercise)
     if path.exists():
         raise ArgumentError(str(path), "it exists already", "edit it, or delete it first")
@@ -62,14 +63,14 @@ def draft(root: Path, name: str) -> int:
     return 0
 
 
-def check(root: Path, name: str, limits: Limits) -> int:
+def check(root: Path, checks: Path, name: str, limits: Limits) -> int:
     """Check the student's own exercise on the public seed; 0 if all is correct."""
     path = Path(name)
     if path.suffix != ".ipynb":
-        path = exercise_file(root, exercise_named(name))
-    found = graded_once(submission_at(path), limits)
-    print(report.text(found))
-    return not found.marks or any(m.verdict in ("not started", "keep going") for m in found.marks)
+        path = exercise_file(root, exercise_named(name, checks))
+    found = graded_once(Task(submission_at(path), checks, limits=limits))
+    print(as_text(report.report(found)))
+    return not found.marks or any(m.verdict not in RIGHT for m in found.marks)
 
 
 def submission_at(path: Path, student: str = "") -> Submission:
@@ -80,11 +81,11 @@ def submission_at(path: Path, student: str = "") -> Submission:
         raise ArgumentError(str(path), e.strerror or "cannot be read") from None
 
 
-def graded_once(submission: Submission, limits: Limits) -> Graded:
-    """One notebook, on the public seed, with a worker of its own."""
+def graded_once(task: Task) -> Graded:
+    """Grade one notebook with a worker of its own."""
     worker = Worker()
     try:
-        return grade(Task(submission, limits=limits), worker)
+        return grade(task, worker)
     finally:
         worker.close()
 
@@ -92,7 +93,7 @@ def graded_once(submission: Submission, limits: Limits) -> Graded:
 # --- grading a folder ----------------------------------------------------------------------------
 
 
-def submissions(folder: Path, asked: Exercise | None = None) -> list[Submission]:
+def submissions(folder: Path, checks: Path, asked: Exercise | None = None) -> list[Submission]:
     """Every notebook below `folder`. A student is called as the folders above it, or the file.
 
     hw1/ann/ex03_split.ipynb -> "ann"; hw1/ex03_split.ipynb -> "ex03_split"; and a second one of
@@ -108,7 +109,7 @@ def submissions(folder: Path, asked: Exercise | None = None) -> list[Submission]
         above = path.relative_to(folder).parent
         name = printable(above.as_posix() if above.name else path.stem)
         s = handed_in(path, name)
-        exercise = exercise_id(s, asked)
+        exercise = exercise_id(s, checks, asked)
         if (name, exercise) in found:
             s = replace(s, student=f"{name} ({printable(path.stem)})")
         found[s.student, exercise] = s
@@ -137,48 +138,54 @@ def secret_seed(given: str) -> int:
 
 
 def grade_folder(
-    folder: Path, out: Path, seed: str, limits: Limits, jobs: int, exercise: str = ""
+    folder: Path, out: Path, checks: Path, seed: str, limits: Limits, jobs: int, exercise: str = ""
 ) -> int:
-    """Grade every notebook below `folder` into `out`; what was graded before is not again."""
+    """Grade every notebook below `folder` into `out`, except those graded before.
+
+    Raises ArgumentError if the checks lie in `folder`: students could have written them.
+    """
+    if checks.is_relative_to(folder.resolve()):
+        why = "they lie among the notebooks to grade, where students may have changed them"
+        raise ArgumentError(f"checks in {checks}", why, "--checks FOLDER, with a copy of your own")
     seeds: Seeds = (None, secret_seed(seed))
-    asked = exercise_named(exercise) if exercise else None
+    asked = exercise_named(exercise, checks) if exercise else None
     rows: list[dict[str, Any]] = []
     todo: list[tuple[Submission, str]] = []
     if not seed and not os.environ.get("MINITVM_GRADE_SEED"):
         print("no --seed: hidden tests can be guessed", file=sys.stderr)
     out.mkdir(parents=True, exist_ok=True)
-    for s in submissions(folder, asked):
-        key = version(s, seeds, limits)
-        before = report.read(report.place(out, s.student, exercise_id(s, asked)))
+    for s in submissions(folder, checks, asked):
+        key = version(s, checks, seeds, limits)
+        before = report.read(report.place(out, s.student, exercise_id(s, checks, asked)))
         if before and before["key"] == key:
             rows.append(before)
         else:
             todo.append((s, key))
     if rows:
         print(f"{len(rows)} graded before, {len(todo)} to grade")
-    running = grade_all([Task(s, asked, seeds, limits) for s, _ in todo], jobs)
+    running = grade_all([Task(s, checks, asked, seeds, limits) for s, _ in todo], jobs)
     for n, found in tqdm(running, total=len(todo), unit="notebook", disable=not todo):
-        tqdm.write(report.title(found))
+        tqdm.write(as_text(replace(report.report(found), notes=(), marks=())))
         before = report.read(report.folder_of(out, found))
         rows.append(report.write(out, found, todo[n][1], before))
     finish(out, rows)
     return 0
 
 
-def exercise_id(s: Submission, asked: Exercise | None) -> str:
+def exercise_id(s: Submission, checks: Path, asked: Exercise | None) -> str:
     """The id of the exercise of a submission, as its report's folder is called; "" for none."""
     if asked is not None:
         return asked.id
     try:
-        return exercise_named(exercise_of(parsed(s.data, s.path.name), s.path)).id
+        return exercise_named(exercise_of(parsed(s.data, s.path.name), s.path), checks).id
     except ArgumentError:
         return ""
 
 
-def version(s: Submission, seeds: Seeds, limits: Limits) -> str:
+def version(s: Submission, checks: Path, seeds: Seeds, limits: Limits) -> str:
     """A key that changes with the file, the items, the checkers, the seed or the limits."""
     code = hashlib.sha256()
-    for path in sorted(ROOM.rglob("*.py")):
+    for path in (*sorted(ROOM.rglob("*.py")), *sorted(checks.glob("ex*.*"))):
         code.update(path.read_bytes())
     return f"{s.sha256} {code.hexdigest()[:16]} {seeds} {limits}"
 

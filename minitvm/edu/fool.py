@@ -17,7 +17,6 @@ from minitvm.base import ArgumentError
 from .build import built, item_in, solution_file
 from .grader import Graded, Submission, Task
 from .item import Exercise, Item
-from .items import EXERCISES
 from .notebook import Notebook, code_cells, parsed, source, stored
 from .sandbox import USUAL_LIMITS, Limits
 from .score import Mark, Seeds
@@ -62,17 +61,17 @@ class Trial:
     cells: tuple[str, ...] = ()
     timed: bool = False
 
-    @property
-    def task(self) -> Task:
-        """What the grader is given."""
+    def task(self, checks: Path) -> Task:
+        """Return what the grader is given, with the folder of the checks."""
         submission = Submission(Path(f"{self.exercise.stem}.ipynb"), self.data)
-        return Task(submission, self.exercise, self.seeds, self.limits)
+        return Task(submission, checks, self.exercise, self.seeds, self.limits)
 
 
-def trials(root: Path, exercise: Exercise) -> list[Trial]:
-    """All submissions for one exercise; for the first also those that none of its items matters to.
+def trials(root: Path, exercise: Exercise, *, lost: bool = False) -> list[Trial]:
+    """Return all submissions that try the grader with one exercise.
 
-    A process that hangs or ends is lost before a check sees a value: one exercise shows that.
+    lost   with those that hang or end their process, too. No check sees a value of theirs, so one
+           exercise is enough for them.
     """
     path = solution_file(root, exercise)
     solved = parsed(path.read_bytes(), path.name)
@@ -85,7 +84,7 @@ def trials(root: Path, exercise: Exercise) -> list[Trial]:
         replace(whole, check="M8", name="solution again"),
         *(_mutant(exercise, solved, p) for p in mutant_files(root, exercise)),
         *_broken(exercise, solved),
-        *(_lost(exercise, solved) if exercise is EXERCISES[0] else ()),
+        *(_lost(exercise, solved) if lost else ()),
         _trial(exercise, "M4", "patched, unsolved", _first(stub, PATCHES), untouched),
     ]
 

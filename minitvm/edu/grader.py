@@ -21,12 +21,12 @@ import psutil
 
 from minitvm.base import ArgumentError, MeasureError
 
+from .course import exercise_named
 from .item import Exercise, Item, failed
-from .items import exercise_named
 from .notebook import exercise_of, parsed, sha256, sources
-from .sandbox import USUAL_LIMITS, Limits
+from .sandbox import ROOT, USUAL_LIMITS, Limits
 from .score import PUBLIC, Mark, Seeds, cut, unmarked
-from .student import ROOT, CellReport
+from .student import CellReport
 
 MAX_BYTES = 20 << 20  # of a notebook
 
@@ -50,9 +50,14 @@ class Submission:
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """A submission and how to grade it. exercise: None if the notebook itself says which it is."""
+    """A submission and how to grade it.
+
+    checks     the folder with the checks
+    exercise   None if the notebook itself says which it is
+    """
 
     submission: Submission
+    checks: Path
     exercise: Exercise | None = None
     seeds: Seeds = PUBLIC
     limits: Limits = USUAL_LIMITS
@@ -204,10 +209,11 @@ def grade(task: Task, worker: Worker) -> Graded:
         if len(data) > MAX_BYTES:
             raise ArgumentError(name, f"{len(data)} bytes", f"at most {MAX_BYTES}: clear outputs")
         notebook = parsed(data, name)
-        exercise = exercise or exercise_named(exercise_of(notebook, submission.path))
+        exercise = exercise or exercise_named(exercise_of(notebook, submission.path), task.checks)
     except ArgumentError as e:
         return Graded(*told, exercise.id if exercise else "", problem=cut(str(e)))
     job = {
+        "checks": str(task.checks),
         "exercise": exercise.id,
         "cells": sources(notebook),
         "seeds": list(task.seeds),

@@ -23,6 +23,9 @@ try:
 except ImportError:  # Windows has none
     resource = None
 
+ROOM = Path(__file__).resolve().parent
+ROOT = ROOM.parent.parent  # the folder of the package; in a checkout, its root
+
 
 @dataclass(frozen=True, slots=True)
 class Limits:
@@ -89,11 +92,10 @@ def readable(folder: Path, hidden: Sequence[Path]) -> list[Path]:
 
     So not: other people's notebooks, grades, home folders, command lines of other processes.
     """
-    root = Path(__file__).resolve().parent.parent.parent
     packages = [Path(p).resolve() for p in (sys.prefix, sys.base_prefix, *sys.path) if p]
     libraries = os.environ.get("LD_LIBRARY_PATH", "").split(os.pathsep)
     more = [Path(p).resolve() for p in (*SYSTEM, *filter(None, libraries))]
-    found = [folder, root / "minitvm", *(p for p in packages if p != root), *more]
+    found = [folder, ROOT / "minitvm", *(p for p in packages if p != ROOT), *more]
     return [p for top in dict.fromkeys(found) if top.exists() for p in _beside(top, hidden)]
 
 

@@ -72,7 +72,7 @@ def right_schedule(
     """
     s, tensors = schedule_of(answer, arguments)
     inputs = random_inputs(tensors, rng)
-    results = run(s, tensors, inputs, target)
+    results = results_of(s, tensors, inputs, target)
     if wrong := wrong_results(results, tensors, inputs, ROUGH, ROUGH, "", ""):
         raise AnswerError(
             "wrong-value", f"it computes {wrong.got}, not {wrong.expected}: {wrong.where}"
@@ -124,7 +124,7 @@ def schedule_correct(
             if not isinstance(s, Schedule | PrimFunc):
                 return wrong_type("a schedule, or a loop program", s)
             inputs = random_inputs(tensors, rng)
-            results, case = run(s, tensors, inputs, target), f"case {n + 1}: "
+            results, case = results_of(s, tensors, inputs, target), f"case {n + 1}: "
             if wrong := wrong_results(results, tensors, inputs, rtol, atol, case, why):
                 return wrong
         return PASSED
@@ -132,7 +132,7 @@ def schedule_correct(
     return Part("correctness", title, weight, check)
 
 
-def run(
+def results_of(
     s: Schedule | PrimFunc, tensors: Sequence[Tensor], inputs: dict[Tensor, Array], target: str
 ) -> list[Array]:
     """What a program computes: one array for each tensor that is no input."""

@@ -35,7 +35,7 @@ WAITS = {
 }
 
 
-def fault(program: Program, config: Config, left_over: bool = True) -> tuple[str, str, str]:
+def stream_fault(program: Program, config: Config, left_over: bool = True) -> tuple[str, str, str]:
     """What the verifier finds first: a message id, its words, and why; three times "" if nothing.
 
     The ids: deadlock, leak, race, hazard.
@@ -71,7 +71,7 @@ def short_queue(program: Program) -> str:
     return ""
 
 
-def tokens(program: Program) -> set[tuple[int, str]]:
+def flagged_tokens(program: Program) -> set[tuple[int, str]]:
     """Who pops and who pushes: (5, "push_prev") for the instruction with number 5."""
     return {
         (n, flag)
@@ -81,7 +81,7 @@ def tokens(program: Program) -> set[tuple[int, str]]:
     }
 
 
-def numbered(program: Program) -> str:
+def numbered_listing(program: Program) -> str:
     """A colon and the instructions with their numbers; how many there are, if too many to read."""
     lines = [line for line in listing(program).split("\n") if "  # " in line]
     return f" ({len(lines)} instructions)" if len(lines) > LINES else ":\n" + "\n".join(lines)

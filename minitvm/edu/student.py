@@ -20,12 +20,10 @@ import psutil
 
 from .data import Reader, Writer, operations
 from .item import AnswerError, Problem
-from .sandbox import Limits
+from .sandbox import ROOM, ROOT, Limits
 from .score import cut
 from .wire import WireError, receive, send
 
-ROOM = Path(__file__).parent
-ROOT = ROOM.parent.parent  # where the package minitvm lies
 BOOT = """
 import sys, types
 sys.path.insert(0, sys.argv[1])
@@ -62,8 +60,9 @@ class CellReport:
 class Process:
     """One interpreter. It holds a process and a folder: close() it."""
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: Limits, hidden: Sequence[Path] = ()) -> None:
         self.limits = limits
+        self._hidden = [ROOM, ROOT / "solutions", *hidden]
         self._folder = tempfile.TemporaryDirectory(
             prefix="minitvm-edu-", ignore_cleanup_errors=True
         )
@@ -80,7 +79,7 @@ class Process:
             "MINITVM_WIDGETS": "static", "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1",
             "MKL_NUM_THREADS": "1", "PYTHONDONTWRITEBYTECODE": "1",
         }  # fmt: skip
-        hidden = [str(ROOM), str(ROOT / "solutions")]
+        hidden = [str(path) for path in self._hidden]
         told = {"limits": asdict(self.limits), "folder": home, "hidden": hidden}
         return subprocess.Popen(
             [sys.executable, "-P", "-s", "-c", BOOT, str(ROOT), str(ROOM), json.dumps(told)],
@@ -162,8 +161,10 @@ class Student:
     failed   the cells that did not run to their end
     """
 
-    def __init__(self, cells: Sequence[tuple[int, str]], limits: Limits) -> None:
-        self._cells, self._limits = list(cells), limits
+    def __init__(
+        self, cells: Sequence[tuple[int, str]], limits: Limits, hidden: Sequence[Path] = ()
+    ) -> None:
+        self._cells, self._limits, self._hidden = list(cells), limits, hidden
         self._left_out: set[int] = set()
         self.failed: list[CellReport] = []
         self._process: Process | None = None
@@ -175,7 +176,7 @@ class Student:
         while self._starts <= RESTARTS:
             self._starts += 1
             self.failed = [r for r in self.failed if r.number in self._left_out]
-            self._process = Process(self._limits)
+            self._process = Process(self._limits, self._hidden)
             if all(self._cell(self._process, n, source) for n, source in self._cells):
                 self.failed.sort(key=lambda r: r.number)
                 return

@@ -20,25 +20,26 @@ from pathlib import Path
 from tqdm import tqdm
 
 from .build import faults, structure_faults
+from .course import exercise_named, exercises_in
 from .fool import Trial, mutant_files, trial_faults, trials
 from .grader import Graded, grade_all
 from .item import Exercise
-from .items import EXERCISES, exercise_named
 from .notebook import sha256
 from .score import Mark
 
 WRONG = 3  # wrong answers that every exercise must come with
 
 
-def verify(root: Path, name: str = "", jobs: int = 2) -> int:
+def verify(root: Path, checks: Path, name: str = "", jobs: int = 2) -> int:
     """Run all checks on one exercise or on all; print a table. Returns the exit code."""
     start = time.monotonic()
-    exercises = [exercise_named(name)] if name else list(EXERCISES)
+    course = exercises_in(checks)
+    exercises = (exercise_named(name, checks),) if name else course
     found = {e.id: still_faults(root, e) for e in exercises}
     if not name:
-        found[exercises[0].id] += faults(root, EXERCISES)
-    todo = [t for e in exercises if not found[e.id] for t in trials(root, e)]
-    for trial, wrong in run(todo, jobs):
+        found[exercises[0].id] += faults(root, course)
+    todo = [t for e in exercises if not found[e.id] for t in trials(root, e, lost=e is course[0])]
+    for trial, wrong in run(todo, checks, jobs):
         found[trial.exercise.id] += [f"{trial.check} {trial.name}: {w}" for w in wrong]
     for e in exercises:
         count = sum(t.exercise is e for t in todo)
@@ -65,14 +66,14 @@ def still_faults(root: Path, exercise: Exercise) -> list[str]:
     return found
 
 
-def run(todo: Sequence[Trial], jobs: int) -> list[tuple[Trial, list[str]]]:
+def run(todo: Sequence[Trial], checks: Path, jobs: int) -> list[tuple[Trial, list[str]]]:
     """Every trial with its faults. Those that measure time come last, one at a time."""
     done: list[tuple[Trial, list[str]]] = []
     marks: dict[str, tuple[Mark, ...]] = {}
     with tqdm(total=len(todo), unit="notebook", disable=len(todo) < 2) as bar:
         for timed, workers in ((False, jobs), (True, 1)):
             some = [t for t in todo if t.timed == timed]
-            for n, got in grade_all([t.task for t in some], workers):
+            for n, got in grade_all([t.task(checks) for t in some], workers):
                 wrong = [*trial_faults(some[n], got), *_same(some[n], got, marks)]
                 done.append((some[n], wrong))
                 bar.update()

@@ -19,12 +19,13 @@ import json
 import os
 import sys
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 import psutil
 
+from .course import exercise_named
 from .item import Item
-from .items import exercise_named
 from .sandbox import Limits, adopt_orphans, limit_memory
 from .score import mark
 from .student import GoneError, HangError, Student
@@ -47,17 +48,17 @@ def main() -> None:
 
 
 def work(job: dict[str, Any], tell: Any) -> None:
-    """One notebook: {"exercise", "items", "cells", "seeds", "limits"}."""
-    limits = Limits(**job["limits"])
+    """One notebook: {"checks", "exercise", "items", "cells", "seeds", "limits"}."""
+    limits, checks = Limits(**job["limits"]), Path(job["checks"])
     limit_memory(2 * limits.memory)  # formulas and schedules that come back may ask for much, too
     try:
-        student = Student([(n, text) for n, text in job["cells"]], limits)
+        student = Student([(n, text) for n, text in job["cells"]], limits, [checks])
     except (OSError, HangError, GoneError) as e:  # no room, no time: not the student's fault
         tell({"failed": str(e)})
         return
     try:
         tell({"cells": [asdict(report) for report in student.failed]})
-        for item in exercise_named(job["exercise"]).items:
+        for item in exercise_named(job["exercise"], checks).items:
             if item.id in job["items"]:
                 tell({"item": item.id})
                 tell({"mark": _marked(item, student, job["seeds"])})

@@ -14,15 +14,16 @@ from minitvm.accesses import record
 from minitvm.base import ExprError
 from minitvm.edu import Fact, at_most, facts, misses, problem, schedule_correct, speed, visit_order
 from minitvm.edu.bench import Ratio
+from minitvm.edu.course import item_of
 from minitvm.edu.data import Reader, Writer, operations
 from minitvm.edu.grader import Submission, Task, Worker, grade
 from minitvm.edu.item import AnswerError, Part, failed
-from minitvm.edu.items import exercise_named, item_of
 from minitvm.edu.live import here
 from minitvm.edu.notebook import stored
 from minitvm.edu.score import LONGEST, mark
 from minitvm.edu.skeleton import code, skeleton
 
+from .course import CHECKS, EX00
 from .limits import landlock
 
 
@@ -129,7 +130,7 @@ def test_recording_a_schedule_counts_what_it_stores() -> None:
 
 
 def test_long_texts_are_cut_before_they_reach_a_report() -> None:
-    item = item_of("ex00.1")
+    item = item_of("ex00.1", CHECKS)
     huge = "x" * 10**6
     part = Part("correctness", "huge", 1.0, lambda *args: failed("m", got=huge, where=huge))
     asked = type(item)(item.id, item.title, 1, "f", (part,), item.hints, item.section)
@@ -158,7 +159,9 @@ def test_the_seed_is_not_found_in_other_processes(started) -> None:
 
 
 @pytest.mark.skipif(landlock() < 1, reason="this kernel has no Landlock")
-@pytest.mark.parametrize("name", ["minitvm/edu/items/ex00.py", "solutions/ex00_start_here.ipynb"])
+@pytest.mark.parametrize(
+    "name", ["exercises/checks/ex00.py", "minitvm/edu/course.py", "solutions/ex00_start_here.ipynb"]
+)
 def test_the_kernel_hides_references_from_c_as_well(started, name: str) -> None:
     path = Path(tvm.__file__).parent.parent / name
     student = started(
@@ -236,10 +239,10 @@ def matmul(A, B):
 
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere orphans cannot be found")
 def test_a_process_that_left_its_group_is_ended_with_the_notebook() -> None:
-    cells = {**skeleton(exercise_named("ex00")), "cells": [code("daemon", DAEMON)]}
+    cells = {**skeleton(EX00), "cells": [code("daemon", DAEMON)]}
     worker = Worker()
     try:
-        found = grade(Task(Submission(Path("ex00.ipynb"), stored(cells).encode())), worker)
+        found = grade(Task(Submission(Path("ex00.ipynb"), stored(cells).encode()), CHECKS), worker)
         pid = int(found.marks[0].parts[0].outcome.got.split("process is ")[1].split()[0])
         deadline = time.monotonic() + 20
         while alive(pid) and time.monotonic() < deadline:

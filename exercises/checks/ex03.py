@@ -5,9 +5,21 @@
 
 from minitvm import te
 from minitvm.cachesim import Cache
-
-from ..item import PASSED, Answer, Exercise, Item, Outcome, Part, Rng, failed, problem
-from ..schedules import at_most, misses, schedule_correct, visit_order
+from minitvm.edu import (
+    PASSED,
+    Answer,
+    Exercise,
+    Item,
+    Outcome,
+    Part,
+    Rng,
+    at_most,
+    failed,
+    misses,
+    problem,
+    schedule_correct,
+    visit_order,
+)
 
 # --- an order to reach ---------------------------------------------------------------------------
 

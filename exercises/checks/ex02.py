@@ -8,11 +8,21 @@ from itertools import product
 import numpy as np
 
 from minitvm import te, tir
+from minitvm.edu import (
+    PASSED,
+    Answer,
+    Exercise,
+    Item,
+    Outcome,
+    Part,
+    Rng,
+    failed,
+    problem,
+    same_text,
+    schedule_correct,
+    wrong_type,
+)
 from minitvm.testing import difference
-
-from ..checkers import wrong_type
-from ..item import PASSED, Answer, Exercise, Item, Outcome, Part, Rng, failed, problem
-from ..schedules import same_text, schedule_correct
 
 TAIL = (
     "where the factor does not divide the number of terms, the last piece is shorter: the outer "

@@ -10,9 +10,7 @@ import numpy as np
 from minitvm import te
 from minitvm.accesses import record
 from minitvm.cachesim import Cache, simulate
-
-from ..checkers import equal
-from ..item import PASSED, Answer, Exercise, Item, Outcome, Part, Rng, failed
+from minitvm.edu import PASSED, Answer, Exercise, Item, Outcome, Part, Rng, equal, failed
 
 # --- reuse distances -----------------------------------------------------------------------------
 
@@ -58,7 +56,7 @@ def misses_of(tiles: tuple[int, int, int], cache_bytes: int) -> int:
 def best_of(draws: int) -> dict[int, tuple[tuple[int, int, int], int]]:
     """BEST: the tiles with the fewest misses of so many drawn at random. 500 take ten minutes:
 
-    python -c "from minitvm.edu.items.ex04 import best_of; print(best_of(500))"
+    cd exercises/checks && python -c "from ex04 import best_of; print(best_of(500))"
     """
     found = {b: {t: misses_of(t, b) for t in drawn(draws)} for b in BEST}
     return {b: min(of.items(), key=lambda row: row[1]) for b, of in found.items()}

@@ -12,11 +12,20 @@ import numpy as np
 from minitvm import te
 from minitvm.base import Target
 from minitvm.codegen import emit_llvm
+from minitvm.edu import (
+    PASSED,
+    Exercise,
+    Fact,
+    Item,
+    Part,
+    facts,
+    failed,
+    problem,
+    schedule_correct,
+    speed,
+    wrong_type,
+)
 from minitvm.tir import Load, Store, elements, walk
-
-from ..checkers import wrong_type
-from ..item import PASSED, Exercise, Item, Part, failed, problem
-from ..schedules import Fact, facts, schedule_correct, speed
 
 # --- is it really faster? ------------------------------------------------------------------------
 

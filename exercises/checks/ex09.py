@@ -12,9 +12,19 @@ import numpy as np
 from minitvm import te, vta
 from minitvm.accel import Program, parse, simulate, strip_tokens, text
 from minitvm.base import TVMError
-
-from ..item import PASSED, Answer, Exercise, Item, Outcome, Part, Rng, failed
-from ..streams import fault, numbered, tokens
+from minitvm.edu import (
+    PASSED,
+    Answer,
+    Exercise,
+    Item,
+    Outcome,
+    Part,
+    Rng,
+    failed,
+    flagged_tokens,
+    numbered_listing,
+    stream_fault,
+)
 
 # --- tokens by hand ------------------------------------------------------------------------------
 
@@ -122,9 +132,9 @@ def judged(lines: list[str], steps: int, threads: int, rng: Rng, ours: bool) -> 
     """Are the sums right, and no fault found? ours: tokens left over are none, but of the end."""
     program = assembled(lines, steps, threads)
     case = f"lower({steps}, {threads}){OURS if ours else ''}"
-    found, said, why = fault(program, TEN, left_over=not ours)
+    found, said, why = stream_fault(program, TEN, left_over=not ours)
     if found:
-        case += numbered(program)
+        case += numbered_listing(program)
         return failed(found, expected="ok", got=said, case=case, why=why)
     if wrong := same_numbers(program, steps, threads, rng):
         why = "an instruction of some thread comes too early or too late"
@@ -295,7 +305,7 @@ def repaired(answer: Answer, rng: Rng) -> Outcome:
     for n, whole in enumerate(products(rng)):
         given = with_lost_pushes(whole, rng)
         got, before = answer(given), parse(given)
-        case = f"case {n + 1}{numbered(before)}"
+        case = f"case {n + 1}{numbered_listing(before)}"
         if not isinstance(got, str) or len(got) > 20 * len(given):
             return failed("wrong-type", expected="the text of a program", got=f"{got!r:.80}")
         try:
@@ -306,14 +316,15 @@ def repaired(answer: Answer, rng: Rng) -> Outcome:
         if text(strip_tokens(program)) != text(strip_tokens(before)):
             expected, why = "the same instructions", "only pushes are missing"
             return failed("other-instructions", expected=expected, got="others", case=case, why=why)
-        more, less = tokens(program) - tokens(before), tokens(before) - tokens(program)
+        given, now = flagged_tokens(before), flagged_tokens(program)
+        more, less = now - given, given - now
         if less or len(more) > LOST:
             told, expected = f"{len(more)} more, {len(less)} less", f"{LOST} tokens more"
             why = f"all that is there is needed, and {LOST} pushes are missing"
             return failed("other-tokens", expected=expected, got=told, case=case, why=why)
-        found, said, why = fault(program, vta.vta_pynq)
+        found, said, why = stream_fault(program, vta.vta_pynq)
         if found:
-            case = f"case {n + 1}, repaired{numbered(program)}"
+            case = f"case {n + 1}, repaired{numbered_listing(program)}"
             return failed(found, expected="ok", got=said, case=case, why=why)
     return PASSED
 

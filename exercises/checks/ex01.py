@@ -8,10 +8,8 @@ from itertools import product
 import numpy as np
 
 from minitvm import te, tir
+from minitvm.edu import Exercise, Item, equal, formula, problem
 from minitvm.tensor import loads
-
-from ..checkers import equal, formula
-from ..item import Exercise, Item, problem
 
 # --- conv2d and depthwise ------------------------------------------------------------------------
 

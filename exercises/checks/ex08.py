@@ -10,13 +10,29 @@ import numpy as np
 from minitvm import te, vta
 from minitvm.base import TVMError
 from minitvm.driver import lower
+from minitvm.edu import (
+    MAX_COMPUTED,
+    PASSED,
+    Answer,
+    AnswerError,
+    Exercise,
+    Item,
+    Outcome,
+    Part,
+    Rng,
+    at_most,
+    bytes_moved,
+    computed_elements,
+    failed,
+    on_machine,
+    problem,
+    results_of,
+    runs_on_accelerator,
+    wrong_element,
+    wrong_results,
+)
 from minitvm.tensor import TensorIntrin, evaluate
 from minitvm.tir import Call, Stmt, interpret, is_opaque, text, walk
-
-from ..accelerated import bytes_moved, on_machine, runs_on_accelerator
-from ..checkers import MOST_WORK, work, wrong_element
-from ..item import PASSED, Answer, AnswerError, Exercise, Item, Outcome, Part, Rng, failed, problem
-from ..schedules import at_most, run, wrong_results
 
 # --- an instruction ------------------------------------------------------------------------------
 
@@ -114,7 +130,7 @@ def right_formula(answer: Answer, rng: Rng) -> Outcome:
     if got != wanted:
         why = "w and x have 8 bits; both factors become int32 before they are multiplied"
         return failed("wrong-shape", expected=wanted, got=got, why=why)
-    if work(tensors[2]) > MOST_WORK:
+    if computed_elements(tensors[2]) > MAX_COMPUTED:
         return failed("too-large", expected="8 terms", got="far more", why="k runs over 8 terms")
     w, x = numbers((8, 8), rng), numbers((8, 8), rng)
     z = evaluate([tensors[2]], {tensors[0]: w, tensors[1]: x})[0]
@@ -168,7 +184,7 @@ def anywhere(answer: Answer, rng: Rng) -> Outcome:
         s[tensors[-1]].tensorize(yi, intrin)
         inputs = {t: numbers(t.shape, rng) for t in tensors[:2]}
         try:
-            results = run(s, tensors, inputs, "interpreter")
+            results = results_of(s, tensors, inputs, "interpreter")
         except TVMError as e:
             return failed("refused", expected="loops in tiles", got=str(e), why=place)
         if wrong := wrong_results(results, tensors, inputs, 0, 0, "", parts):

@@ -7,10 +7,18 @@ from minitvm import te
 from minitvm.accesses import record
 from minitvm.cachesim import Cache
 from minitvm.driver import lower
+from minitvm.edu import (
+    Exercise,
+    Fact,
+    Item,
+    at_most,
+    facts,
+    misses,
+    problem,
+    schedule_correct,
+    speed,
+)
 from minitvm.tir import Allocate, For, Load, PrimFunc, Store, elements, walk
-
-from ..item import Exercise, Item, problem
-from ..schedules import Fact, at_most, facts, misses, schedule_correct, speed
 
 # --- the problems --------------------------------------------------------------------------------
 
