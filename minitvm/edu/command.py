@@ -1,4 +1,4 @@
-"""What the commands of `python -m minitvm.edu` do."""
+"""The commands of `python -m minitvm.edu`."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ from .skeleton import skeleton
 
 
 def project() -> Path:
-    """The folder with exercises/: the current one, or the checkout that this package lies in."""
+    """Return the folder with exercises/: the working directory, or the checkout of this package."""
     here = Path.cwd()
     return here if (here / "exercises").is_dir() or (here / "solutions").is_dir() else ROOT
 
 
 def build(root: Path, checks: Path, *, check: bool, force: bool) -> int:
-    """Make all exercises, or with `check` only say which are out of date. Returns the exit code."""
+    """Build all exercises, or with `check` only list outdated ones. Return the exit code."""
     exercises = exercises_in(checks)
     if check:
         found = faults(root, exercises)
@@ -52,7 +52,7 @@ def build(root: Path, checks: Path, *, check: bool, force: bool) -> int:
 
 
 def draft(root: Path, checks: Path, name: str) -> int:
-    """Write the first draft of a solution notebook; never over an old one."""
+    """Write the first draft of a solution notebook. Raises ArgumentError if there is one."""
     exercise = exercise_named(name, checks)
     path = solution_file(root, exercise)
     if path.exists():
@@ -64,7 +64,7 @@ def draft(root: Path, checks: Path, name: str) -> int:
 
 
 def check(root: Path, checks: Path, name: str, limits: Limits) -> int:
-    """Check the student's own exercise on the public seed; 0 if all is correct."""
+    """Check a student's own exercise on the public seed. Return 0 if everything is correct."""
     path = Path(name)
     if path.suffix != ".ipynb":
         path = exercise_file(root, exercise_named(name, checks))
@@ -74,7 +74,7 @@ def check(root: Path, checks: Path, name: str, limits: Limits) -> int:
 
 
 def submission_at(path: Path, student: str = "") -> Submission:
-    """The notebook at `path`. Raises ArgumentError if it cannot be read."""
+    """Read the notebook at `path`. Raises ArgumentError if that fails."""
     try:
         return Submission(path, path.read_bytes(), student)
     except OSError as e:
@@ -94,9 +94,9 @@ def graded_once(task: Task) -> Graded:
 
 
 def submissions(folder: Path, checks: Path, asked: Exercise | None = None) -> list[Submission]:
-    """Every notebook below `folder`. A student is called as the folders above it, or the file.
+    """Read every notebook below `folder`. The folders above it name the student, or else the file.
 
-    hw1/ann/ex03_split.ipynb -> "ann"; hw1/ex03_split.ipynb -> "ex03_split"; and a second one of
+    hw1/ann/ex03_split.ipynb -> "ann"; hw1/ex03_split.ipynb -> "ex03_split"; a second notebook of
     the same exercise, hw1/ann/ex03_split_new.ipynb -> "ann (ex03_split_new)"
     """
     if not folder.is_dir():
@@ -117,8 +117,8 @@ def submissions(folder: Path, checks: Path, asked: Exercise | None = None) -> li
 
 
 def handed_in(path: Path, student: str) -> Submission:
-    """The notebook at `path`, or why there is none: one bad file must not stop the others."""
-    if path.is_symlink():  # to somebody else's notebook, or to a solution
+    """Read the notebook at `path`, or note why not: one bad file must not stop the others."""
+    if path.is_symlink():  # it may lead to another student's notebook, or to a solution
         return Submission(path, b"", student, "a link; hand in the file itself")
     if not path.is_file():
         return Submission(path, b"", student, "not a file")
@@ -132,7 +132,7 @@ def handed_in(path: Path, student: str) -> Submission:
 
 
 def secret_seed(given: str) -> int:
-    """The seed of the hidden tests: a number or any words; $MINITVM_GRADE_SEED if none is given."""
+    """Return the seed of the hidden tests, from a number or any words or $MINITVM_GRADE_SEED."""
     words = given or os.environ.get("MINITVM_GRADE_SEED", "")
     return int(words) if words.isdecimal() else zlib.crc32(words.encode())
 
@@ -173,7 +173,7 @@ def grade_folder(
 
 
 def exercise_id(s: Submission, checks: Path, asked: Exercise | None) -> str:
-    """The id of the exercise of a submission, as its report's folder is called; "" for none."""
+    """Return the id of the exercise of a submission, "" if it is of none."""
     if asked is not None:
         return asked.id
     try:
@@ -183,7 +183,7 @@ def exercise_id(s: Submission, checks: Path, asked: Exercise | None) -> str:
 
 
 def version(s: Submission, checks: Path, seeds: Seeds, limits: Limits) -> str:
-    """A key that changes with the file, the items, the checkers, the seed or the limits."""
+    """Return a key that changes with the file, the checks, the grader, the seed or the limits."""
     code = hashlib.sha256()
     for path in (*sorted(ROOM.rglob("*.py")), *sorted(checks.glob("ex*.*"))):
         code.update(path.read_bytes())
@@ -191,7 +191,7 @@ def version(s: Submission, checks: Path, seeds: Seeds, limits: Limits) -> str:
 
 
 def finish(out: Path, rows: Sequence[dict[str, Any]]) -> None:
-    """grades.csv, junit.xml and summary.md; the last one also on the page of a workflow run."""
+    """Write grades.csv, junit.xml and summary.md; add the summary to the page of a workflow run."""
     ordered = sorted(rows, key=lambda r: (r["student"], r["exercise"]))
     made = (report.csv_text(ordered), report.junit(ordered), report.summary(ordered))
     texts = dict(zip(report.TABLES, made, strict=True))

@@ -1,6 +1,6 @@
-"""The exercises as other tools want them: nbgrader, otter, Gradescope, plain GitHub Actions.
+"""Write the exercises in the form of other tools: nbgrader, otter, Gradescope, GitHub Actions.
 
-In all of them the work is done by minitvm.edu, which has to be installed where they grade.
+All of them call minitvm.edu, which must be installed where they grade.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from tqdm import tqdm
 
 from minitvm.base import ArgumentError
 
-from .build import built, item_in, solution_file
+from .build import built, item_in, solution
 from .course import check_files, exercises_in
 from .item import Exercise, Item
-from .notebook import Cell, Notebook, code_cells, nbgrader, parsed, source, stored
+from .notebook import Cell, Notebook, code_cells, nbgrader, source, stored
 from .sandbox import ROOM, ROOT
 from .skeleton import code
 
@@ -40,11 +40,8 @@ def export(root: Path, checks: Path, form: str, folder: Path) -> None:
 
 
 def solved(root: Path, exercise: Exercise) -> Notebook:
-    """The solution without outputs."""
-    path = solution_file(root, exercise)
-    if not path.exists():
-        raise ArgumentError(exercise.id, f"there is no solution {path.name}")
-    notebook = parsed(path.read_bytes(), path.name)
+    """Return the solution without outputs."""
+    notebook = solution(root, exercise)
     for _, cell in code_cells(notebook):
         cell["outputs"], cell["execution_count"] = [], None
     return notebook
@@ -94,7 +91,7 @@ def to_otter(root: Path, checks: Path, exercise: Exercise, folder: Path) -> None
 
 
 def _question(cell: Cell, item: Item) -> list[Cell]:
-    """One item between the raw cells that mark a question, its solution and its test."""
+    """Put an item between the raw cells that mark a question, its solution and its test."""
     name = item.id.replace(".", "_")
     prompt = f'raise NotImplementedError("{item.id}: see {item.section}")'
     text = re.sub(

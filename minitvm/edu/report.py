@@ -1,4 +1,4 @@
-"""Marks written down: results.json for Gradescope, grades.csv, feedback, JUnit XML, a summary."""
+"""Write marks to files: results.json for Gradescope, feedback, grades.csv, JUnit XML, a summary."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ COLUMNS = ("student", "exercise", "points", "best", "worth", "path", "sha256", "
 
 
 def folder_of(out: Path, g: Graded) -> Path:
-    """DIR/student/ex03 (DIR/student/unknown for what is no exercise)."""
+    """Return DIR/student/ex03, or DIR/student/unknown if it is no exercise."""
     return place(out, g.student, g.exercise)
 
 
 def place(out: Path, student: str, exercise: str) -> Path:
-    """The same, before there are marks. A student called as a table gets another folder."""
+    """Return the same before there are marks. A student named like a table gets another folder."""
     return out / (f"{student}_" if student in TABLES else student) / (exercise or "unknown")
 
 
@@ -47,11 +47,11 @@ def report(g: Graded) -> Report:
 
 
 def results(g: Graded, key: str, best: float, sure: float) -> dict[str, Any]:
-    """results.json as Gradescope reads it. extra_data is what a later run needs to know.
+    """Return results.json as Gradescope reads it; extra_data holds what a later run needs.
 
-    key    names the file, the items and the seed: the same key need not be graded again
-    best   the most points that this student had for the exercise, this time or before
-    sure   the same without those of a machine that was too busy to measure
+    key    identifies the file, the checks and the seed; a result with the same key is reused
+    best   the most points of this student for the exercise, now or before
+    sure   the same, without runs on a machine that was too busy to measure
     """
     return {
         "score": best,
@@ -90,9 +90,9 @@ def _test(n: int, m: Mark) -> dict[str, Any]:
 
 
 def write(out: Path, g: Graded, key: str, before: dict[str, Any] | None) -> dict[str, Any]:
-    """Store results.json and the feedback of one student; returns the extra_data of results.json.
+    """Write results.json and the feedback for one student; return the extra_data of results.json.
 
-    A worse submission than one before keeps the better score.
+    A submission worse than an earlier one keeps the better score.
     """
     folder = folder_of(out, g)
     folder.mkdir(parents=True, exist_ok=True)
@@ -101,14 +101,14 @@ def write(out: Path, g: Graded, key: str, before: dict[str, Any] | None) -> dict
     found = results(g, key, best, sure if g.unsure else best)
     for name, written in (("feedback.md", as_markdown), ("feedback.html", as_html)):
         (folder / name).write_text(written(report(g)), encoding="utf-8", newline="\n")
-    new = folder / "results.json.new"  # what was there stays until all of this is written
+    new = folder / "results.json.new"  # the old file stays until the new one is complete
     new.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8", newline="\n")
     new.replace(folder / "results.json")
     return found["extra_data"]
 
 
 def read(folder: Path) -> dict[str, Any] | None:
-    """The extra_data of an earlier results.json; None if there is none that can be read."""
+    """Read the extra_data of an earlier results.json; None if that fails."""
     try:
         found = json.loads((folder / "results.json").read_text(encoding="utf-8"))["extra_data"]
         return found if {"key", "best", "marks"} <= found.keys() else None
@@ -120,12 +120,12 @@ def read(folder: Path) -> dict[str, Any] | None:
 
 
 def safe(cell: Any) -> Any:
-    """A value for a spreadsheet: text that would be a formula there gets an apostrophe."""
+    """Quote a value for a spreadsheet, where some text would run as a formula."""
     return "'" + cell if isinstance(cell, str) and cell[:1] in "=+-@\t\r" and cell else cell
 
 
 def csv_text(rows: Sequence[dict[str, Any]]) -> str:
-    """grades.csv: one row for each student and exercise, and a column for each item."""
+    """Return grades.csv: one row for each student and exercise, one column for each item."""
     items = sorted({m["item"] for row in rows for m in row["marks"]})
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
@@ -138,7 +138,7 @@ def csv_text(rows: Sequence[dict[str, Any]]) -> str:
 
 
 def junit(rows: Sequence[dict[str, Any]]) -> str:
-    """JUnit XML: a suite for each notebook, a case for each item."""
+    """Return JUnit XML: a suite for each notebook, a case for each item."""
     suites = ElementTree.Element("testsuites")
     for row in rows:
         marks = [Mark.from_json(m) for m in row["marks"]]
@@ -159,12 +159,12 @@ def junit(rows: Sequence[dict[str, Any]]) -> str:
 
 
 def _xml(words: str) -> str:
-    """Text without the control characters that XML has no way to write."""
+    """Replace characters that XML cannot hold."""
     return "".join(c if c.isprintable() or c in "\t\n" else "?" for c in words)
 
 
 def summary(rows: Sequence[dict[str, Any]]) -> str:
-    """A table in Markdown, for the page of a workflow run."""
+    """Return a table in Markdown, for the page of a workflow run."""
     lines = ["| student | exercise | points | what to look at |", "|---|---|---|---|"]
     for row in rows:
         marks = [Mark.from_json(m) for m in row["marks"]]
@@ -177,12 +177,12 @@ def summary(rows: Sequence[dict[str, Any]]) -> str:
 
 
 def _reason(m: Mark) -> str:
-    """Return " (what came)" of the first part that did not pass, or ""."""
+    """Return what the answer gave for the first part that did not pass, in brackets, or ""."""
     got = (f" ({text})" for p in m.parts for label, text in details(p) if label == "got")
     return next(got, "")
 
 
 def _cell(words: str) -> str:
-    """Text that stays in its cell of the table, and is no HTML."""
+    """Escape text for one cell of a Markdown table."""
     line = " ".join(words.split()).replace("|", "\\|")
     return html.escape(line[:300], quote=False)

@@ -18,9 +18,9 @@ from minitvm.edu.course import item_of
 from minitvm.edu.data import Reader, Writer, operations
 from minitvm.edu.grader import Submission, Task, Worker, grade
 from minitvm.edu.item import AnswerError, Part, failed
-from minitvm.edu.live import here
+from minitvm.edu.live import call_in_process
 from minitvm.edu.notebook import stored
-from minitvm.edu.score import LONGEST, mark
+from minitvm.edu.score import MAX_TEXT, mark
 from minitvm.edu.skeleton import code, skeleton
 
 from .course import CHECKS, EX00
@@ -61,7 +61,7 @@ def message(part: Part, answer) -> str:
     """The message id that a part gives."""
     rng = np.random.default_rng(0)
     try:
-        return part.check(lambda *args: here(answer, args), rng).message
+        return part.check(lambda *args: call_in_process(answer, args), rng).message
     except AnswerError as e:
         return e.args[0]
 
@@ -104,7 +104,7 @@ def test_what_is_timed_must_be_right(monkeypatch: pytest.MonkeyPatch) -> None:
         yours()
         return Ratio(0.1, True)
 
-    monkeypatch.setattr("minitvm.edu.schedules.race", run_both)
+    monkeypatch.setattr("minitvm.edu.schedules.time_ratio", run_both)
     assert message(speed(plain, sizes), plain) == ""
     assert message(speed(plain, sizes), nothing_stored) == "wrong-value"
 
@@ -135,8 +135,8 @@ def test_long_texts_are_cut_before_they_reach_a_report() -> None:
     part = Part("correctness", "huge", 1.0, lambda *args: failed("m", got=huge, where=huge))
     asked = type(item)(item.id, item.title, 1, "f", (part,), item.hints, item.section)
     outcome = mark(asked, lambda *args: None).parts[0].outcome
-    assert len(outcome.got) <= LONGEST + 10
-    assert len(outcome.where) <= LONGEST + 10
+    assert len(outcome.got) <= MAX_TEXT + 10
+    assert len(outcome.where) <= MAX_TEXT + 10
 
 
 # --- the student's process -----------------------------------------------------------------------

@@ -7,7 +7,7 @@ from minitvm.base import ArgumentError
 from minitvm.edu import live
 from minitvm.edu.__main__ import main
 from minitvm.edu.item import AnswerError
-from minitvm.edu.live import here
+from minitvm.edu.live import call_in_process
 
 
 @pytest.fixture
@@ -47,7 +47,7 @@ def test_an_answer_that_raises_gets_its_error_as_feedback(shown: list) -> None:
 def test_an_answer_that_grading_would_stop_is_no_answer() -> None:
     clock = iter([0.0, 11.0])
     with pytest.raises(AnswerError, match="an end after 11 s; grading stops after 10 s"):
-        here(lambda: 0, (), timer=lambda: next(clock))
+        call_in_process(lambda: 0, (), timer=lambda: next(clock))
 
 
 def test_two_checks_of_the_same_answer_show_the_same(shown: list) -> None:

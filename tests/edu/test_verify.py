@@ -8,9 +8,9 @@ import pytest
 
 from minitvm.base import ArgumentError
 from minitvm.edu import failed
-from minitvm.edu.fool import QUICK, Trial, expected, mutant_files, trial_faults, trials
 from minitvm.edu.grader import Graded
 from minitvm.edu.score import mark, unmarked
+from minitvm.edu.trials import QUICK, Trial, expected, mutant_files, trial_faults, trials
 from minitvm.edu.verify import run, still_faults
 
 from .course import CHECKS, EX00, EXERCISES, ROOT
