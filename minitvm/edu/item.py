@@ -128,7 +128,7 @@ class Exercise:
 
     @property
     def stem(self) -> str:
-        """ex03_split_tile_reorder"""
+        """Its file name without the suffix: ex03_split_tile_reorder."""
         return f"{self.id}_{self.name}"
 
 

@@ -129,6 +129,7 @@ def test_nbgrader_grades_a_solution_with_all_points(tmp_path: Path) -> None:
     export(ROOT, CHECKS, "nbgrader", tmp_path)
     name = f"{EX00.stem}.ipynb"
     run("nbgrader", "generate_assignment", EX00.id, cwd=tmp_path)
+    assert (tmp_path / "release" / EX00.id / "checks" / "ex00.py").exists()
     submitted = tmp_path / "submitted" / "ann" / EX00.id / name
     submitted.parent.mkdir(parents=True)
     submitted.write_bytes((tmp_path / "source" / EX00.id / name).read_bytes())
@@ -144,6 +145,8 @@ def test_nbgrader_grades_a_solution_with_all_points(tmp_path: Path) -> None:
 def test_otter_assigns_and_its_tests_pass_on_the_solution(tmp_path: Path) -> None:
     export(ROOT, CHECKS, "otter", tmp_path)
     run("otter", "assign", f"{EX00.stem}.ipynb", "dist", cwd=tmp_path)
-    text = "\n".join(cells(tmp_path / "dist" / "student" / f"{EX00.stem}.ipynb"))
+    student = tmp_path / "dist" / "student"
+    assert (student / "checks" / "ex00.py").exists()
+    text = "\n".join(cells(student / f"{EX00.stem}.ipynb"))
     assert "raise NotImplementedError" in text
     assert "reduce_axis((0, A.shape[1])" not in text
