@@ -177,7 +177,7 @@ def circle_faults(sources: Sources) -> list[str]:
 
 
 def late_faults(sources: Sources) -> list[str]:
-    """Our own modules imported inside functions, or by name outside the face of the package."""
+    """Modules imported inside functions, by name or by path, but for the two files that may."""
     faults: list[str] = []
     for file, text in sources.items():
         for node in ast.walk(ast.parse(text)):
@@ -187,6 +187,8 @@ def late_faults(sources: Sources) -> list[str]:
             names = {getattr(node, field, None) for field in ("id", "attr", "name")}
             if names & {"import_module", "__import__"} and file != "__init__.py":
                 faults.append(f"{file}:{node.lineno}: only minitvm/__init__.py imports by name")
+            if "spec_from_file_location" in names and file != "edu/course.py":
+                faults.append(f"{file}:{node.lineno}: only edu/course.py loads files by their path")
     return faults
 
 
@@ -324,6 +326,11 @@ def test_files_of_a_room_do_not_import_each_other_in_a_circle() -> None:
         (late_faults, "import importlib\nimportlib.import_module('minitvm.tir')", "only minitvm"),
         (late_faults, "__import__('minitvm.tir')", "only minitvm/__init__.py"),
         (late_faults, "from importlib.resources import files", ""),
+        (
+            late_faults,
+            "import importlib.util as u\nu.spec_from_file_location",
+            "only edu/course.py",
+        ),
         (viz_faults, "import matplotlib.pyplot as plt", "driver.py:1: only viz imports matplotlib"),
         (viz_faults, "def f():\n    from ipywidgets import Play", "only viz imports ipywidgets"),
         (size_faults, "x = 1\n" * 501, "driver.py: 501 lines"),

@@ -4,29 +4,50 @@
     edu.hint("ex03.2", 1)                   # a nudge; 2 and 3 say more
 
 `python -m minitvm.edu` builds, checks, verifies, grades and exports. docs/instructor.md is for
-those who teach; items/__init__.py shows how an exercise is written.
+those who teach. The exercises are course content: their checks lie in exercises/checks and import
+what they need from this door.
 """
 
 from .accelerated import bytes_moved, on_machine, runs_on_accelerator
-from .checkers import equal, formula
-from .item import PASSED, Answer, AnswerError, Exercise, Item, Outcome, Part, failed, problem
-from .items import EXERCISES
+from .checkers import (
+    MAX_COMPUTED,
+    computed_elements,
+    equal,
+    formula,
+    wrong_element,
+    wrong_type,
+)
+from .item import (
+    PASSED,
+    Answer,
+    AnswerError,
+    Exercise,
+    Item,
+    Outcome,
+    Part,
+    Rng,
+    failed,
+    problem,
+)
 from .live import check, hint
 from .schedules import (
     Fact,
     at_most,
     facts,
     misses,
+    results_of,
     same_text,
     schedule_correct,
     schedule_of,
     speed,
     visit_order,
     visits,
+    wrong_results,
 )
+from .streams import flagged_tokens, numbered_listing, stream_fault
 
 __all__ = [
-    "EXERCISES",
+    "MAX_COMPUTED",
     "PASSED",
     "Answer",
     "AnswerError",
@@ -35,22 +56,31 @@ __all__ = [
     "Item",
     "Outcome",
     "Part",
+    "Rng",
     "at_most",
     "bytes_moved",
     "check",
+    "computed_elements",
     "equal",
     "facts",
     "failed",
+    "flagged_tokens",
     "formula",
     "hint",
     "misses",
+    "numbered_listing",
     "on_machine",
     "problem",
+    "results_of",
     "runs_on_accelerator",
     "same_text",
     "schedule_correct",
     "schedule_of",
     "speed",
+    "stream_fault",
     "visit_order",
     "visits",
+    "wrong_element",
+    "wrong_results",
+    "wrong_type",
 ]

@@ -9,6 +9,7 @@ from pathlib import Path
 from minitvm.base import TVMError
 
 from .command import build, check, draft, grade_folder, project
+from .course import checks_folder
 from .export import FORMATS, export
 from .live import hint
 from .sandbox import Limits
@@ -16,20 +17,23 @@ from .verify import verify
 
 
 def parser() -> argparse.ArgumentParser:
-    """What may stand behind `python -m minitvm.edu`."""
+    """Return the parser for the arguments of `python -m minitvm.edu`."""
     top = argparse.ArgumentParser(prog="python -m minitvm.edu", description="exercises")
     top.add_argument("--root", type=Path, help="the folder with exercises/ and solutions/")
+    top.add_argument("--checks", type=Path, help="the folder with the checks (exercises/checks)")
     commands = top.add_subparsers(dest="command", required=True)
-    one = commands.add_parser("build", help="make exercises/ from solutions/")
-    one.add_argument("--check", action="store_true", help="only say which are out of date")
-    one.add_argument("--force", action="store_true", help="overwrite what has been worked on")
+    one = commands.add_parser("build", help="build exercises/ from solutions/")
+    one.add_argument("--check", action="store_true", help="only list those that are out of date")
+    one.add_argument(
+        "--force", action="store_true", help="overwrite exercises that have been worked on"
+    )
     one = commands.add_parser("new", help="draft the solution notebook of an exercise")
     one.add_argument("exercise")
-    one = commands.add_parser("check", help="check your exercise, as grading does")
+    one = commands.add_parser("check", help="check your exercise as grading does")
     one.add_argument("exercise", help="ex03, or a notebook")
     _limits(one)
     one = commands.add_parser("verify", help="try to fool the grader, exercise by exercise")
-    one.add_argument("exercise", nargs="?", default="", help="ex03; all if left out")
+    one.add_argument("exercise", nargs="?", default="", help="ex03 (default: all)")
     one.add_argument("--jobs", type=int, default=2, help="notebooks at a time (2)")
     one = commands.add_parser("hint", help="a hint, from a nudge (1) to nearly the answer (3)")
     one.add_argument("item", help="ex03.2")
@@ -38,57 +42,62 @@ def parser() -> argparse.ArgumentParser:
     one.add_argument("folder", type=Path)
     one.add_argument("--out", type=Path, required=True, help="where reports go")
     one.add_argument("--jobs", type=int, default=1, help="notebooks at a time (1: fair timings)")
-    one.add_argument("--seed", default="", help="of the hidden tests ($MINITVM_GRADE_SEED)")
-    one.add_argument("--exercise", default="", help="ex03, if notebooks do not say it themselves")
+    one.add_argument("--seed", default="", help="seed of the hidden tests ($MINITVM_GRADE_SEED)")
+    one.add_argument("--exercise", default="", help="ex03, for notebooks that do not name it")
     _limits(one)
-    one = commands.add_parser("export", help="folders for other tools")
+    one = commands.add_parser("export", help="write folders for other tools")
     one.add_argument("format", choices=FORMATS)
     one.add_argument("folder", type=Path)
     return top
 
 
 def _limits(command: argparse.ArgumentParser) -> None:
-    command.add_argument("--seconds", type=float, default=10.0, help="of one cell or call (10)")
-    command.add_argument("--memory", type=float, default=4.0, help="GiB of a notebook (4)")
+    command.add_argument(
+        "--seconds", type=float, default=10.0, help="time limit for one cell or call (10)"
+    )
+    command.add_argument(
+        "--memory", type=float, default=4.0, help="memory limit for a notebook in GiB (4)"
+    )
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command; returns the exit code."""
+    """Run one command and return the exit code."""
     given = parser().parse_args(arguments)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="replace")  # a console may lack characters of a name
-    root = given.root or project()
+            stream.reconfigure(errors="replace")  # a console may not have every character
     try:
+        root = given.root or project()
+        checks = checks_folder(given.checks, given.root)
         match given.command:
             case "build":
-                return build(root, check=given.check, force=given.force)
+                return build(root, checks, check=given.check, force=given.force)
             case "new":
-                return draft(root, given.exercise)
+                return draft(root, checks, given.exercise)
             case "check":
-                return check(root, given.exercise, limits_of(given))
+                return check(root, checks, given.exercise, limits_of(given))
             case "verify":
-                return verify(root, given.exercise, given.jobs)
+                return verify(root, checks, given.exercise, given.jobs)
             case "hint":
-                hint(given.item, given.level)
+                hint(given.item, given.level, checks=checks)
             case "grade":
-                limits = limits_of(given)
                 return grade_folder(
-                    given.folder, given.out, given.seed, limits, given.jobs, given.exercise
-                )
+                    given.folder, given.out, checks, given.seed, limits_of(given), given.jobs,
+                    given.exercise,
+                )  # fmt: skip
             case _:
-                export(root, given.format, given.folder)
-    except (TVMError, OSError) as e:  # OSError: a full disk, a folder that is not ours
+                export(root, checks, given.format, given.folder)
+    except (TVMError, OSError) as e:  # OSError: a full disk, a folder without permission
         print(f"error: {e}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
-        print("interrupted: what is done stays done, run it again to go on", file=sys.stderr)
+        print("interrupted: finished results are kept; run it again to continue", file=sys.stderr)
         return 130
     return 0
 
 
 def limits_of(given: argparse.Namespace) -> Limits:
-    """Limits in proportion to the time of one cell."""
+    """Return limits in proportion to the time of one cell."""
     seconds = given.seconds
     return Limits(
         seconds=seconds, notebook=12 * seconds, item=9 * seconds, memory=int(given.memory * 2**30)

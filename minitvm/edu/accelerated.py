@@ -1,4 +1,4 @@
-"""Ready-made parts for schedules of the accelerator: right to the last bit, sound, few bytes."""
+"""Ready-made parts for schedules of the accelerator: exact results, no hazards, few bytes."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from minitvm.base import TVMError
 from minitvm.te import Schedule
 from minitvm.tensor import Tensor
 
-from .checkers import Arguments, random_inputs, told
+from .checkers import Arguments, describe, random_inputs
 from .item import PASSED, Answer, Kind, Outcome, Part, Rng, failed
-from .schedules import called, schedule_of, wrong_results
-from .streams import fault
+from .schedules import run_function, schedule_of, wrong_results
+from .streams import stream_fault
 
 HAZARD = (
-    "the matrix unit adds to the same accumulator too soon: the sum before is not stored yet. Let"
-    " other accumulators have their turn in between: no reduce loop right around the instruction"
+    "the matrix unit adds to the same accumulator again before the previous sum is stored. Update"
+    " other accumulators in between: put no reduce loop directly around the instruction"
 )
 NO_QUEUE = (
-    "no queue joins load and store. Where a load comes right after a store, let compute stand"
-    " between: s[C].pragma(axis, env.coproc_sync) on the loop with the dma_copy of C (notebook 08,"
-    " section 6). In a loop over steps of the sum it does anyway"
+    "no queue joins load and store. Where a load directly follows a store, put compute between"
+    " them: s[C].pragma(axis, env.coproc_sync) on the loop with the dma_copy of C (notebook 08,"
+    " section 6). A loop over steps of the sum does so by itself"
 )
 LOST = "some numbers are not fetched, not computed or not stored: each stage needs its instruction"
 
@@ -38,18 +38,18 @@ def runs_on_accelerator(
     weight: float = 1.0,
     why: str = "",
 ) -> Part:
-    """A schedule that the accelerator runs: built for `config`, simulated, and verified.
+    """Check that a schedule runs on the accelerator: build it for `config`, simulate and verify it.
 
-    Message ids besides "wrong-type" and "wrong-value": "refused", where it cannot be built (a
-    memory is too small, a loop stays that no instruction does), and what the verifier finds:
-    "deadlock", "leak", "race", "uninitialised", "hazard".
-    why   of what is refused
+    Message ids besides "wrong-type" and "wrong-value": "refused" if it cannot be built (a memory is
+    too small, or no instruction covers some loop), and what the verifier finds: "deadlock", "leak",
+    "race", "uninitialised", "hazard".
+    why   the usual reason for a refusal
     """
 
     def check(answer: Answer, rng: Rng) -> Outcome:
         args = arguments(rng)
         s, tensors = schedule_of(answer, args)
-        inputs, case = random_inputs(tensors, rng), ", ".join(map(told, args))
+        inputs, case = random_inputs(tensors, rng), ", ".join(map(describe, args))
         try:
             with vta.Environment(config):
                 f = vta.build(s, tensors)
@@ -57,10 +57,10 @@ def runs_on_accelerator(
             wanted = f"a program for {config.name}"
             usual = NO_QUEUE if "coproc_sync" in str(e) else why
             return failed("refused", expected=wanted, got=str(e), case=case, why=usual)
-        results = called(f, tensors, inputs)
+        results = run_function(f, tensors, inputs)
         if wrong := wrong_results(results, tensors, inputs, 0, 0, f"{case}: ", LOST):
             return wrong
-        found, said, usual = fault(f.program, config)
+        found, said, usual = stream_fault(f.program, config)
         if found:
             usual = HAZARD if found == "hazard" else usual
             return failed(found, expected="ok", got=said, case=case, why=usual)
@@ -70,18 +70,19 @@ def runs_on_accelerator(
 
 
 def bytes_moved(s: Schedule, tensors: Sequence[Tensor]) -> float:
-    """What a schedule moves between main memory and the accelerator: a cost for at_most().
+    """Count the bytes that move between main memory and the accelerator; a cost for at_most().
 
-    All that the program loads and stores counts, its micro-operations too.
+    Every load and store of the program counts, micro-operations included.
     """
     counters: Any = vta.build(s, tensors).run().counters
     return float(sum(getattr(counters, f.name) for f in fields(counters) if "nbytes" in f.name))
 
 
 def on_machine(config: Config, part: Part) -> Part:
-    """The part, with everything that it builds for target "vta" built for `config`.
+    """Return the part, with everything that it builds for target "vta" built for `config`.
 
-    The answer is called outside of that: in grading it runs in a process that knows no `config`.
+    The answer itself is called with the usual machine: when grading, it runs in another process,
+    which does not know `config`.
     """
 
     def check(answer: Answer, rng: Rng) -> Outcome:

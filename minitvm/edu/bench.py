@@ -1,4 +1,4 @@
-"""Honest ratios of times: in turns, the best of several, and no verdict on a busy machine."""
+"""Compare two running times: alternate the runs, take the best, and give up on a busy machine."""
 
 from __future__ import annotations
 
@@ -9,28 +9,28 @@ from dataclasses import dataclass
 from minitvm.testing import interleaved
 
 REPEAT = 7
-DRIFT = 1.10  # two measurements of one program may differ by so much
+DRIFT = 1.10  # the largest accepted ratio between two measurements of one program
 ATTEMPTS = 3
 
 
 @dataclass(frozen=True, slots=True)
 class Ratio:
-    """time of yours / time of the reference; busy: the machine was too busy to tell."""
+    """Time of yours / time of the reference. busy: the machine was too busy to tell."""
 
     ratio: float
     busy: bool
 
 
-def race(
+def time_ratio(
     reference: Callable[[], object],
     yours: Callable[[], object],
     timer: Callable[[], float] = time.perf_counter,
 ) -> Ratio:
-    """The ratio of the best of 14 runs in turns: ref, yours, ref again, yours again, ref, ...
+    """Return the ratio of the best of 14 alternating runs: ref, yours, ref again, yours again, ...
 
-    Both run twice in each turn: the scheduler of a busy machine may interrupt one place in the turn
-    every time. Where two best times of one program differ by more than a tenth, all is measured
-    again, up to three times.
+    Both run twice per round, because the scheduler of a busy machine may interrupt the same place
+    of every round. If the two best times of one program differ by more than a tenth, everything is
+    measured again, up to three times.
     """
     ratio = float("inf")
     for _ in range(ATTEMPTS):

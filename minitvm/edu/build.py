@@ -1,7 +1,8 @@
-"""solutions/*.ipynb -> exercises/*.ipynb: the same notebook with holes, byte for byte the same.
+"""Build exercises/*.ipynb from solutions/*.ipynb: the same notebooks with their answers cut out.
 
-A file that somebody has worked on is never overwritten: exercises/.generated.json keeps the hashes
-of all that was ever generated, and only those files are replaced.
+The result is the same byte for byte. A file that someone has worked on is not overwritten unless
+forced: exercises/.generated.json keeps the hashes of what was generated, and only files with one of
+those hashes are replaced.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ KERNEL = {"display_name": "Python 3 (ipykernel)", "language": "python", "name": 
 
 @dataclass(frozen=True, slots=True)
 class Built:
-    """One exercise notebook as it should be."""
+    """The text of one exercise notebook, as built from its solution."""
 
     exercise: Exercise
     text: str
@@ -56,16 +57,22 @@ def exercise_file(root: Path, exercise: Exercise) -> Path:
     return root / "exercises" / f"{exercise.stem}.ipynb"
 
 
-def built(root: Path, exercise: Exercise) -> Built:
-    """The exercise made from its solution. Raises ArgumentError if there is none, or a bad one."""
+def solution(root: Path, exercise: Exercise) -> Notebook:
+    """Read the solution of an exercise. Raises ArgumentError if it is missing or broken."""
     path = solution_file(root, exercise)
     if not path.exists():
-        raise ArgumentError(f"{exercise.id}", f"there is no solution {path.name}")
-    return Built(exercise, stored(with_holes(parsed(path.read_bytes(), path.name), exercise)))
+        fix = f"python -m minitvm.edu new {exercise.id}"
+        raise ArgumentError(exercise.id, f"there is no solution {path.name}", fix)
+    return parsed(path.read_bytes(), path.name)
+
+
+def built(root: Path, exercise: Exercise) -> Built:
+    """Build an exercise from its solution. Raises ArgumentError if that is missing or broken."""
+    return Built(exercise, stored(with_holes(solution(root, exercise), exercise)))
 
 
 def with_holes(solved: Notebook, exercise: Exercise) -> Notebook:
-    """The notebook without solutions, hidden tests and outputs.
+    """Return the notebook without solutions, hidden tests and outputs.
 
     ### BEGIN SOLUTION             # YOUR CODE HERE  (about 4 lines)
     ...                      ->    raise NotImplementedError("ex05.2: see notebook 05, section 3")
@@ -88,13 +95,13 @@ def with_holes(solved: Notebook, exercise: Exercise) -> Notebook:
 
 
 def item_in(text: str, exercise: Exercise) -> Item | None:
-    """The item whose answer a cell with this text defines."""
+    """Return the item whose answer a cell with this text defines."""
     found = [i for i in exercise.items if f"def {i.answer}(" in text and SOLUTION.search(text)]
     return found[0] if found else None
 
 
 def holed(text: str, item: Item | None) -> str:
-    """The text of a cell with its solution replaced by a stub."""
+    """Replace the solution in the text of a cell by a stub."""
     count = solution_lines(text)
     about = f"about {count} line{'s' if count != 1 else ''}"
     what = f'"{item.id}: see {item.section}"' if item else ""
@@ -106,13 +113,13 @@ def holed(text: str, item: Item | None) -> str:
 
 
 def hashes(root: Path) -> dict[str, list[str]]:
-    """File name -> hashes of everything generated under that name, oldest first."""
+    """Return file name -> hashes of everything generated under that name, oldest first."""
     record = root / "exercises" / RECORD
     return json.loads(record.read_text(encoding="utf-8")) if record.exists() else {}
 
 
 def write(root: Path, made: Built, *, force: bool = False) -> Done:
-    """Store one exercise. "kept": the file there has been worked on, and stays."""
+    """Write one exercise. Return "kept" if the file has been worked on and was left alone."""
     path, record = exercise_file(root, made.exercise), hashes(root)
     known = record.setdefault(made.file, [])
     new = sha256(made.text.encode())
@@ -130,7 +137,7 @@ def write(root: Path, made: Built, *, force: bool = False) -> Done:
 
 
 def faults(root: Path, exercises: Sequence[Exercise]) -> list[str]:
-    """What `build --check` says: exercises that differ from their solutions, or have none."""
+    """Return the findings of `build --check`: exercises that are out of date or lack a solution."""
     found: list[str] = []
     for exercise in exercises:
         try:
@@ -153,9 +160,8 @@ def faults(root: Path, exercises: Sequence[Exercise]) -> list[str]:
 
 
 def structure_faults(root: Path, exercise: Exercise) -> list[str]:
-    """Where a solution does not fit the items: ids, points, answer and check cells, hints."""
-    path = solution_file(root, exercise)
-    notebook = parsed(path.read_bytes(), path.name)
+    """Return where a solution does not fit its items: ids, points, cells, hints."""
+    notebook = solution(root, exercise)
     ids = [cell.get("id", "") for cell in notebook["cells"]]
     found = [] if len({*ids}) == len(ids) and all(ids) else ["cell ids are missing or repeated"]
     grades = [nbgrader(c) for _, c in code_cells(notebook) if nbgrader(c)]
@@ -176,4 +182,6 @@ def structure_faults(root: Path, exercise: Exercise) -> list[str]:
             found.append(f"{item.id}: it needs three hints")
         if not item.id.startswith(f"{exercise.id}."):
             found.append(f"{item.id}: does not belong to {exercise.id}")
-    return [f"{path.name}: {f}" for f in [*found, *(f"{p}: no such item" for p in points)]]
+    return [
+        f"{exercise.stem}.ipynb: {f}" for f in [*found, *(f"{p}: no such item" for p in points)]
+    ]

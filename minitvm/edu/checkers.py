@@ -1,6 +1,6 @@
 """Ready-made parts for functions and formulas; schedules.py has those for schedules.
 
-Each takes `arguments(rng)`, which draws the arguments of one call of the student's function: a
+Each takes `arguments(rng)`, which draws the arguments for one call of the student's function: a
 tuple of plain data, arrays and problems.
 """
 
@@ -24,7 +24,7 @@ Arguments: TypeAlias = Callable[[Rng], tuple[Any, ...]]
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 CASES = 5
 NOTHING = "nothing was returned: is there a `return`?"
-MOST_WORK = 10**7  # elements that a formula may compute on the way
+MAX_COMPUTED = 10**7  # elements, intermediate ones included, that a formula may compute
 ELEMENT = re.compile(r"(\[.*?\]): got (.*), want (.*) \((\d+ of \d+ elements differ)")
 SCALAR = re.compile(r"np\.\w+\((.*?)\)")  # np.float32(0.5) -> 0.5
 short = reprlib.Repr()
@@ -47,19 +47,19 @@ def equal(
     why: str = "",
     wrong: str = "wrong-value",
 ) -> Part:
-    """A function that returns what `reference` does: numbers, strings, lists, tuples, arrays.
+    """Check that a function returns what `reference` does: numbers, strings, lists, arrays.
 
-    reference   called with the same arguments; a problem is spread out into what it made
-    why, wrong  why it usually differs, and the message id where it does
+    reference   called with the same arguments; a problem is replaced by what it made
+    why, wrong  why answers usually differ, and the message id for it
     """
 
     def check(answer: Answer, rng: Rng) -> Outcome:
         for n in range(cases):
             args = arguments(rng)
-            want, got = reference(*spread(args)), answer(*args)
+            want, got = reference(*expanded(args)), answer(*args)
             found = differs(got, want, rtol, atol)
             if found:
-                where = f"case {n + 1}, arguments ({', '.join(map(told, args))}): {found}"
+                where = f"case {n + 1}, arguments ({', '.join(map(describe, args))}): {found}"
                 usual = why if got is not None else NOTHING
                 return failed(
                     wrong, expected=short.repr(want), got=short.repr(got), where=where, why=usual
@@ -69,15 +69,15 @@ def equal(
     return Part("correctness", title, weight, check)
 
 
-def told(argument: Any) -> str:
-    """An argument in a message: matmul(2, 3, 4) for a problem."""
+def describe(argument: Any) -> str:
+    """Describe an argument in a message: matmul(2, 3, 4) for a problem."""
     if isinstance(argument, Problem):
         return f"{argument.name}({', '.join(map(short.repr, argument.arguments))})"
     return short.repr(argument)
 
 
-def spread(arguments: Sequence[Any]) -> list[Any]:
-    """Arguments as a function takes them: problems replaced by what they made."""
+def expanded(arguments: Sequence[Any]) -> list[Any]:
+    """Return the arguments with each problem replaced by what it made."""
     found: list[Any] = []
     for a in arguments:
         found += a.made if isinstance(a, Problem) else [a]
@@ -85,9 +85,9 @@ def spread(arguments: Sequence[Any]) -> list[Any]:
 
 
 def differs(got: Any, want: Any, rtol: float = 0.0, atol: float = 0.0) -> str:
-    """The first difference of two plain values, in words; "" if they are equal.
+    """Describe the first difference of two plain values; "" if they are equal.
 
-    A list is as good as a tuple or an array, and any kind of number as any other.
+    Lists, tuples and arrays compare equal by their elements, numbers by their value.
     """
     if isinstance(want, list | tuple):
         got = got.tolist() if isinstance(got, np.ndarray) else got
@@ -137,23 +137,22 @@ def formula(
     largest: float = 1.0,
     why: str = "",
 ) -> Part:
-    """A function that returns a tensor whose elements are those of `reference(*arrays, *plain)`.
+    """Check that a function returns a tensor with the elements of `reference(*arrays, *plain)`.
 
-    The problem among the arguments makes the placeholders; arrays are drawn for them, in that
-    order: floats in -largest .. largest. The grader evaluates the formula itself, as
-    minitvm.tensor.evaluate does.
+    The problem among the arguments makes the placeholders. Arrays are drawn for them in that order,
+    with floats in -largest .. largest, and minitvm.tensor.evaluate computes the formula.
     """
 
     def check(answer: Answer, rng: Rng) -> Outcome:
         for n in range(cases):
             args = arguments(rng)
-            given = spread(args)
+            given = expanded(args)
             inputs = random_inputs([t for t in given if isinstance(t, Tensor)], rng, largest)
             got = answer(*args)
             if not isinstance(got, Tensor):
                 return wrong_type("a tensor", got)
-            if (points := work(got)) > MOST_WORK:
-                most, many = f"at most {MOST_WORK:,} steps", f"{points:,} steps"
+            if (points := computed_elements(got)) > MAX_COMPUTED:
+                most, many = f"at most {MAX_COMPUTED:,} steps", f"{points:,} steps"
                 return failed("too-large", expected=most, got=many, why="its tensors are huge")
             plain = [inputs.get(x, x) if isinstance(x, Tensor) else x for x in given]
             want = reference(*plain)
@@ -169,18 +168,18 @@ def formula(
 
 
 def wrong_type(expected: str, got: Any) -> Outcome:
-    """The outcome for a value of another kind than `expected`, in words: "a tensor"."""
+    """Return the outcome for a value that is not `expected`, such as "a tensor"."""
     why = NOTHING if got is None else ""
     return failed("wrong-type", expected=expected, got=type(got).__name__, why=why)
 
 
 def _others(plain: Sequence[Any]) -> str:
-    """The arguments that are no arrays, in a message: ", then 2"."""
+    """Describe the arguments that are not arrays: ", then 2"."""
     return "".join(f", then {short.repr(x)}" for x in plain if not isinstance(x, np.ndarray))
 
 
-def work(t: Tensor) -> int:
-    """How many elements are computed, or added up, for `t` and all that it reads."""
+def computed_elements(t: Tensor) -> int:
+    """Count the elements that are computed, or added up, for `t` and everything it reads."""
     total = 0
     for op in operations([t]):
         if isinstance(op, ComputeOp):
@@ -192,7 +191,7 @@ def work(t: Tensor) -> int:
 def wrong_element(
     got: Array, want: Array, rtol: float, atol: float, case: str, why: str
 ) -> Outcome | None:
-    """The outcome for an array that differs, with its first wrong element; None if it does not."""
+    """Return the outcome for an array that differs, with its first wrong element; None if right."""
     told = difference(got, want, rtol, atol)
     if not told:
         return None
@@ -205,12 +204,12 @@ def wrong_element(
 
 
 def shapes(inputs: dict[Tensor, Array]) -> str:
-    """A [2, 3], B [3, 4]"""
+    """Return "A [2, 3], B [3, 4]"."""
     return ", ".join(f"{t.name} {list(a.shape)}" for t, a in inputs.items())
 
 
 def random_inputs(tensors: Sequence[Tensor], rng: Rng, largest: float = 1.0) -> dict[Tensor, Array]:
-    """Values for every placeholder: floats in -largest .. largest, small integers."""
+    """Draw values for every placeholder: floats in -largest .. largest, or small integers."""
     found: dict[Tensor, Array] = {}
     for t in tensors:
         if isinstance(t.op, PlaceholderOp):

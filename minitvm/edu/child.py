@@ -1,8 +1,8 @@
-"""The student's process: runs the cells of one notebook, then calls the functions they define.
+"""The student's process: run the cells of one notebook, then call the functions they define.
 
-It talks in frames (wire.py) over what were its stdin and stdout. The real room minitvm.edu is
-never loaded here: a stand-in of the same name makes check cells run, and leaves the references of
-the items out of reach.
+It exchanges frames (wire.py) over what were its stdin and stdout. The real package minitvm.edu is
+not loaded here. A stand-in of the same name lets check cells run without the checks and their
+references.
 """
 
 from __future__ import annotations
@@ -24,45 +24,45 @@ from .sandbox import Limits, confine
 from .wire import WireError, receive, send
 
 
-class Ears(io.TextIOBase):
-    """A stream that keeps the first `room` characters and counts on in silence."""
+class Capture(io.TextIOBase):
+    """A stream that keeps the first `limit` characters written to it and drops the rest."""
 
-    def __init__(self, room: int) -> None:
-        self.text, self._room = "", room
+    def __init__(self, limit: int) -> None:
+        self.text, self._limit = "", limit
 
     def write(self, s: str, /) -> int:
-        self.text += s[: self._room - len(self.text)]
+        self.text += s[: self._limit - len(self.text)]
         return len(s)
 
     def writable(self) -> bool:
         return True
 
 
-def nothing(*args: Any, **kwargs: Any) -> None:
-    """Whatever is asked: None."""
+def no_op(*args: Any, **kwargs: Any) -> None:
+    """Accept any arguments and do nothing."""
 
 
 def no_points(*args: Any, **kwargs: Any) -> float:
-    """What check cells end with while they are graded: 0."""
+    """Stand in for edu.check, the value of a check cell: 0 points."""
     return 0.0
 
 
 class Shell:
-    """What get_ipython() returns here: magics and ! commands do nothing."""
+    """The result of get_ipython() here; magics and ! commands do nothing."""
 
     def __getattr__(self, name: str) -> Any:
-        return nothing
+        return no_op
 
 
-def stand_in() -> None:
-    """minitvm.edu as notebooks see it while they are graded: check and hint do nothing."""
+def install_stand_in() -> None:
+    """Give notebooks a minitvm.edu whose check and hint do nothing."""
     room = sys.modules["minitvm.edu"]
     room.check = no_points  # type: ignore[attr-defined]
-    room.hint = nothing  # type: ignore[attr-defined]
+    room.hint = no_op  # type: ignore[attr-defined]
 
 
-class Notebook:
-    """The module that the cells make."""
+class NotebookModule:
+    """The module __main__ that the cells of a notebook run in."""
 
     def __init__(self) -> None:
         self.module = ModuleType("__main__")
@@ -70,10 +70,10 @@ class Notebook:
         self.scope["get_ipython"] = Shell
         sys.modules["__main__"] = self.module
 
-    def run(self, number: int, source: str, room: int) -> Any:
-        """Run one cell. {"error", "message", "trace"} are there if it failed."""
-        ears = Ears(room)
-        sys.stdout = sys.stderr = ears
+    def run(self, number: int, source: str, limit: int) -> Any:
+        """Run one cell. The result has "error", "message" and "trace" if it failed."""
+        captured = Capture(limit)
+        sys.stdout = sys.stderr = captured
         name = f"cell {number}"
         try:
             code = compile(self._python(source), name, "exec")
@@ -81,14 +81,14 @@ class Notebook:
             linecache.cache[name] = (len(source), None, lines, name)
             exec(code, self.scope)
         except BaseException as e:  # sys.exit() and KeyboardInterrupt must not end the process
-            return {"output": ears.text, **described(e)}
-        return {"output": ears.text}
+            return {"output": captured.text, **described(e)}
+        return {"output": captured.text}
 
     @staticmethod
     def _python(source: str) -> str:
-        """The cell without magics: `%matplotlib inline` becomes a call of get_ipython().
+        """Replace magics: `%matplotlib inline` becomes a call of get_ipython().
 
-        IPython is imported by those who need it: it takes a seventh of the start of a process.
+        IPython is imported only if needed: it takes a seventh of the start of a process.
         """
         try:
             ast.parse(source)
@@ -98,9 +98,9 @@ class Notebook:
             return TransformerManager().transform_cell(source)
         return source
 
-    def call(self, message: Any, arrays: Any, room: int) -> tuple[Any, list[Any]]:
-        """Call a function of the notebook; returns its value as a message and arrays."""
-        sys.stdout = sys.stderr = Ears(room)
+    def call(self, message: Any, arrays: Any, limit: int) -> tuple[Any, list[Any]]:
+        """Call a function of the notebook; return its value as a message and arrays."""
+        sys.stdout = sys.stderr = Capture(limit)
         try:
             f = self.scope.get(message["name"])
             if not callable(f):
@@ -115,7 +115,7 @@ class Notebook:
 
 
 def unpacked(arguments: Any, reader: Reader) -> list[Any]:
-    """Arguments as the student's function takes them: problems are built and spread out."""
+    """Decode the arguments of the student's function, building each problem in place."""
     found: list[Any] = []
     for a in arguments:
         if isinstance(a, dict):
@@ -127,7 +127,7 @@ def unpacked(arguments: Any, reader: Reader) -> list[Any]:
 
 
 def described(e: BaseException) -> dict[str, str]:
-    """An exception as text, with the lines of the notebook that led to it."""
+    """Describe an exception as text, with the lines of the notebook that led to it."""
     frames = traceback.extract_tb(e.__traceback__)
     mine = [f for f in frames if f.filename.startswith("cell ")]
     trace = [f"{f.filename}, line {f.lineno}: {f.line or ''}".rstrip(": ") for f in mine[-3:]]
@@ -141,7 +141,7 @@ def described(e: BaseException) -> dict[str, str]:
 
 
 def channel() -> tuple[IO[bytes], IO[bytes]]:
-    """(requests, replies): stdin and stdout, which from now on lead nowhere."""
+    """Return stdin and stdout as (requests, replies), and redirect both to nowhere."""
     requests = os.fdopen(os.dup(0), "rb")
     replies = os.fdopen(os.dup(1), "wb")
     null = os.open(os.devnull, os.O_RDWR)
@@ -156,8 +156,8 @@ def main(arguments: str) -> None:
     given = json.loads(arguments)
     limits = Limits(**given["limits"])
     requests, replies = channel()
-    stand_in()
-    notebook = Notebook()
+    install_stand_in()
+    notebook = NotebookModule()
     confine(limits, Path(given["folder"]), [Path(p) for p in given["hidden"]])
     send(replies, {"ready": True})
     while True:

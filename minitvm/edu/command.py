@@ -1,4 +1,4 @@
-"""What the commands of `python -m minitvm.edu` do."""
+"""The commands of `python -m minitvm.edu`."""
 
 from __future__ import annotations
 
@@ -17,31 +17,32 @@ from minitvm.base import ArgumentError
 
 from . import report
 from .build import built, exercise_file, faults, solution_file, structure_faults, write
+from .course import exercise_named, exercises_in
+from .feedback import RIGHT, as_text
 from .grader import MAX_BYTES, Graded, Submission, Task, Worker, grade, grade_all, printable
 from .item import Exercise
-from .items import EXERCISES, exercise_named
 from .notebook import exercise_of, parsed, stored
-from .sandbox import Limits
+from .sandbox import ROOM, ROOT, Limits
 from .score import Seeds
 from .skeleton import skeleton
-from .student import ROOM, ROOT
 
 
 def project() -> Path:
-    """The folder with exercises/: the current one, or the checkout that this package lies in."""
+    """Return the folder with exercises/: the working directory, or the checkout of this package."""
     here = Path.cwd()
     return here if (here / "exercises").is_dir() or (here / "solutions").is_dir() else ROOT
 
 
-def build(root: Path, *, check: bool, force: bool) -> int:
-    """Make all exercises, or with `check` only say which are out of date. Returns the exit code."""
+def build(root: Path, checks: Path, *, check: bool, force: bool) -> int:
+    """Build all exercises, or with `check` only list outdated ones. Return the exit code."""
+    exercises = exercises_in(checks)
     if check:
-        found = faults(root, EXERCISES)
-        found += [f for e in EXERCISES if not found for f in structure_faults(root, e)]
-        print("\n".join(found) or f"{len(EXERCISES)} exercises are up to date")
+        found = faults(root, exercises)
+        found += [f for e in exercises if not found for f in structure_faults(root, e)]
+        print("\n".join(found) or f"{len(exercises)} exercises are up to date")
         return bool(found)
     kept = 0
-    for exercise in EXERCISES:
+    for exercise in exercises:
         made = built(root, exercise)
         done = write(root, made, force=force)
         kept += done == "kept"
@@ -50,9 +51,9 @@ def build(root: Path, *, check: bool, force: bool) -> int:
     return bool(kept)
 
 
-def draft(root: Path, name: str) -> int:
-    """Write the first draft of a solution notebook; never over an old one."""
-    exercise = exercise_named(name)
+def draft(root: Path, checks: Path, name: str) -> int:
+    """Write the first draft of a solution notebook. Raises ArgumentError if there is one."""
+    exercise = exercise_named(name, checks)
     path = solution_file(root, exercise)
     if path.exists():
         raise ArgumentError(str(path), "it exists already", "edit it, or delete it first")
@@ -62,29 +63,29 @@ def draft(root: Path, name: str) -> int:
     return 0
 
 
-def check(root: Path, name: str, limits: Limits) -> int:
-    """Check the student's own exercise on the public seed; 0 if all is correct."""
+def check(root: Path, checks: Path, name: str, limits: Limits) -> int:
+    """Check a student's own exercise on the public seed. Return 0 if everything is correct."""
     path = Path(name)
     if path.suffix != ".ipynb":
-        path = exercise_file(root, exercise_named(name))
-    found = graded_once(submission_at(path), limits)
-    print(report.text(found))
-    return not found.marks or any(m.verdict in ("not started", "keep going") for m in found.marks)
+        path = exercise_file(root, exercise_named(name, checks))
+    found = graded_once(Task(submission_at(path), checks, limits=limits))
+    print(as_text(report.report(found)))
+    return not found.marks or any(m.verdict not in RIGHT for m in found.marks)
 
 
 def submission_at(path: Path, student: str = "") -> Submission:
-    """The notebook at `path`. Raises ArgumentError if it cannot be read."""
+    """Read the notebook at `path`. Raises ArgumentError if that fails."""
     try:
         return Submission(path, path.read_bytes(), student)
     except OSError as e:
         raise ArgumentError(str(path), e.strerror or "cannot be read") from None
 
 
-def graded_once(submission: Submission, limits: Limits) -> Graded:
-    """One notebook, on the public seed, with a worker of its own."""
+def graded_once(task: Task) -> Graded:
+    """Grade one notebook with a worker of its own."""
     worker = Worker()
     try:
-        return grade(Task(submission, limits=limits), worker)
+        return grade(task, worker)
     finally:
         worker.close()
 
@@ -92,10 +93,10 @@ def graded_once(submission: Submission, limits: Limits) -> Graded:
 # --- grading a folder ----------------------------------------------------------------------------
 
 
-def submissions(folder: Path, asked: Exercise | None = None) -> list[Submission]:
-    """Every notebook below `folder`. A student is called as the folders above it, or the file.
+def submissions(folder: Path, checks: Path, asked: Exercise | None = None) -> list[Submission]:
+    """Read every notebook below `folder`. The folders above it name the student, or else the file.
 
-    hw1/ann/ex03_split.ipynb -> "ann"; hw1/ex03_split.ipynb -> "ex03_split"; and a second one of
+    hw1/ann/ex03_split.ipynb -> "ann"; hw1/ex03_split.ipynb -> "ex03_split"; a second notebook of
     the same exercise, hw1/ann/ex03_split_new.ipynb -> "ann (ex03_split_new)"
     """
     if not folder.is_dir():
@@ -108,7 +109,7 @@ def submissions(folder: Path, asked: Exercise | None = None) -> list[Submission]
         above = path.relative_to(folder).parent
         name = printable(above.as_posix() if above.name else path.stem)
         s = handed_in(path, name)
-        exercise = exercise_id(s, asked)
+        exercise = exercise_id(s, checks, asked)
         if (name, exercise) in found:
             s = replace(s, student=f"{name} ({printable(path.stem)})")
         found[s.student, exercise] = s
@@ -116,8 +117,8 @@ def submissions(folder: Path, asked: Exercise | None = None) -> list[Submission]
 
 
 def handed_in(path: Path, student: str) -> Submission:
-    """The notebook at `path`, or why there is none: one bad file must not stop the others."""
-    if path.is_symlink():  # to somebody else's notebook, or to a solution
+    """Read the notebook at `path`, or note why not: one bad file must not stop the others."""
+    if path.is_symlink():  # it may lead to another student's notebook, or to a solution
         return Submission(path, b"", student, "a link; hand in the file itself")
     if not path.is_file():
         return Submission(path, b"", student, "not a file")
@@ -131,60 +132,66 @@ def handed_in(path: Path, student: str) -> Submission:
 
 
 def secret_seed(given: str) -> int:
-    """The seed of the hidden tests: a number or any words; $MINITVM_GRADE_SEED if none is given."""
+    """Return the seed of the hidden tests, from a number or any words or $MINITVM_GRADE_SEED."""
     words = given or os.environ.get("MINITVM_GRADE_SEED", "")
     return int(words) if words.isdecimal() else zlib.crc32(words.encode())
 
 
 def grade_folder(
-    folder: Path, out: Path, seed: str, limits: Limits, jobs: int, exercise: str = ""
+    folder: Path, out: Path, checks: Path, seed: str, limits: Limits, jobs: int, exercise: str = ""
 ) -> int:
-    """Grade every notebook below `folder` into `out`; what was graded before is not again."""
+    """Grade every notebook below `folder` into `out`, except those graded before.
+
+    Raises ArgumentError if the checks lie in `folder`: students could have written them.
+    """
+    if checks.is_relative_to(folder.resolve()):
+        why = "they lie among the notebooks to grade, where students may have changed them"
+        raise ArgumentError(f"checks in {checks}", why, "--checks FOLDER, with a copy of your own")
     seeds: Seeds = (None, secret_seed(seed))
-    asked = exercise_named(exercise) if exercise else None
+    asked = exercise_named(exercise, checks) if exercise else None
     rows: list[dict[str, Any]] = []
     todo: list[tuple[Submission, str]] = []
     if not seed and not os.environ.get("MINITVM_GRADE_SEED"):
         print("no --seed: hidden tests can be guessed", file=sys.stderr)
     out.mkdir(parents=True, exist_ok=True)
-    for s in submissions(folder, asked):
-        key = version(s, seeds, limits)
-        before = report.read(report.place(out, s.student, exercise_id(s, asked)))
+    for s in submissions(folder, checks, asked):
+        key = version(s, checks, seeds, limits)
+        before = report.read(report.place(out, s.student, exercise_id(s, checks, asked)))
         if before and before["key"] == key:
             rows.append(before)
         else:
             todo.append((s, key))
     if rows:
         print(f"{len(rows)} graded before, {len(todo)} to grade")
-    running = grade_all([Task(s, asked, seeds, limits) for s, _ in todo], jobs)
+    running = grade_all([Task(s, checks, asked, seeds, limits) for s, _ in todo], jobs)
     for n, found in tqdm(running, total=len(todo), unit="notebook", disable=not todo):
-        tqdm.write(report.title(found))
+        tqdm.write(as_text(replace(report.report(found), notes=(), marks=())))
         before = report.read(report.folder_of(out, found))
         rows.append(report.write(out, found, todo[n][1], before))
     finish(out, rows)
     return 0
 
 
-def exercise_id(s: Submission, asked: Exercise | None) -> str:
-    """The id of the exercise of a submission, as its report's folder is called; "" for none."""
+def exercise_id(s: Submission, checks: Path, asked: Exercise | None) -> str:
+    """Return the id of the exercise of a submission, "" if it is of none."""
     if asked is not None:
         return asked.id
     try:
-        return exercise_named(exercise_of(parsed(s.data, s.path.name), s.path)).id
+        return exercise_named(exercise_of(parsed(s.data, s.path.name), s.path), checks).id
     except ArgumentError:
         return ""
 
 
-def version(s: Submission, seeds: Seeds, limits: Limits) -> str:
-    """A key that changes with the file, the items, the checkers, the seed or the limits."""
+def version(s: Submission, checks: Path, seeds: Seeds, limits: Limits) -> str:
+    """Return a key that changes with the file, the checks, the grader, the seed or the limits."""
     code = hashlib.sha256()
-    for path in sorted(ROOM.rglob("*.py")):
+    for path in (*sorted(ROOM.rglob("*.py")), *sorted(checks.glob("ex*.*"))):
         code.update(path.read_bytes())
     return f"{s.sha256} {code.hexdigest()[:16]} {seeds} {limits}"
 
 
 def finish(out: Path, rows: Sequence[dict[str, Any]]) -> None:
-    """grades.csv, junit.xml and summary.md; the last one also on the page of a workflow run."""
+    """Write grades.csv, junit.xml and summary.md; add the summary to the page of a workflow run."""
     ordered = sorted(rows, key=lambda r: (r["student"], r["exercise"]))
     made = (report.csv_text(ordered), report.junit(ordered), report.summary(ordered))
     texts = dict(zip(report.TABLES, made, strict=True))

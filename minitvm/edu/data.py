@@ -1,8 +1,8 @@
-"""Answers as data: formulas, loop programs, schedules, intrinsics and arrays to JSON and back.
+"""Write answers as JSON and read them back: formulas, loop programs, schedules, intrinsics, arrays.
 
-A node becomes a row [class, field, field, ...] that names earlier rows, so shared nodes (variables
-above all) stay shared. Operations of a problem that both sides have built are written as
-["given", n]. Reading calls constructors of a closed table: nothing in a row can run code.
+A node becomes a row [class, field, field, ...] that refers to earlier rows, so shared nodes (above
+all variables) stay shared. Operations of a problem that both sides have built are written as
+["given", n]. Reading calls only the constructors in MAKERS, so nothing in a row can run code.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ from minitvm.tir import (
     mul,
 )
 
-from .wire import LARGEST
+from .wire import MAX_FRAME
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 Json: TypeAlias = Any
@@ -83,7 +83,7 @@ PLAIN = (
 
 
 def _const(value: Any, kind: Any) -> Const:
-    """A literal; each truth value is one object."""
+    """Make a literal; there is one object for each truth value."""
     return Const(value, kind) if kind != "bool" else TRUE if value else FALSE
 
 
@@ -92,7 +92,7 @@ def _extremum(op: str, a: Any, b: Any, *bounds: Any) -> Any:
 
 
 def _of_two(make: Callable[[Any, Any], Any]) -> Callable[..., Any]:
-    """A constructor that finds out the bounds by itself."""
+    """Wrap a constructor that computes the bounds itself."""
 
     def maker(a: Any, b: Any, *bounds: Any) -> Any:
         return make(a, b)
@@ -107,7 +107,7 @@ def _lane(lanes: int, *bounds: Any) -> Any:
 def _declared(
     name: str, op: Any, ins: Any, outs: Any, binds: Any, body: Any, reset: Any, update: Any
 ) -> TensorIntrin:
-    """A tensor intrinsic, declared anew: with all checks, from its formula and its statements."""
+    """Declare a tensor intrinsic again from its formula and statements, with all checks."""
 
     def statements(ins: Any, outs: Any) -> Any:
         return body, reset, update
@@ -115,7 +115,7 @@ def _declared(
     return decl_tensor_intrin(op, statements, binds, name)
 
 
-FOLDED: dict[type, Callable[..., Any]] = {  # indices stay in normal form: constructors fold them
+FOLDED: dict[type, Callable[..., Any]] = {  # their constructors keep indices in normal form
     AsIndex: as_index,
     Const: _const,
     Extremum: _extremum,
@@ -138,7 +138,7 @@ OWN = "a schedule must be one of the tensors that the function was given"
 
 
 class Writer:
-    """Turns values into JSON. rows: the nodes met so far; arrays: the arrays."""
+    """Turn values into JSON. rows: the nodes written so far; arrays: the arrays."""
 
     def __init__(self, given: Sequence[Operation] = ()) -> None:
         self.rows: list[Json] = []
@@ -147,7 +147,7 @@ class Writer:
         self._known: dict[int, tuple[int, Any]] = {}  # id -> row; the node, so that ids stay taken
 
     def write(self, x: Any) -> Json:
-        """`x` as JSON. Raises ExprError for what is no data."""
+        """Return `x` as JSON. Raises ExprError if it is not data."""
         match x:
             case DType():
                 return ["dtype", str(x)]
@@ -178,7 +178,7 @@ class Writer:
                 raise ExprError(
                     f"an array of {array.dtype} cannot be handed in", "only numbers can"
                 )
-            if sum(a.nbytes for a in (*self.arrays, array)) > LARGEST:
+            if sum(a.nbytes for a in (*self.arrays, array)) > MAX_FRAME:
                 raise ExprError(
                     f"an array of {array.nbytes} bytes cannot be handed in", "too large"
                 )
@@ -209,7 +209,7 @@ class Writer:
 
 
 class Reader:
-    """Turns what a Writer wrote into values. given: the same operations as the Writer's."""
+    """Turn what a Writer wrote into values. given: the same operations as the Writer's."""
 
     def __init__(
         self,
@@ -225,7 +225,7 @@ class Reader:
             self._nodes.append(MAKERS[name](*(self.read(p) for p in parts)))
 
     def read(self, x: Any, depth: int = 0) -> Any:
-        """The value written as `x`; any exception means that it is not well formed."""
+        """Return the value written as `x`. Any exception means that it is not well formed."""
         if depth > DEEPEST:
             raise ExprError(f"lists in lists, {depth} levels", "too deep")
         if not isinstance(x, list):
@@ -258,12 +258,12 @@ class Reader:
 
 
 def _all_given(outs: Json) -> bool:
-    """Are these operations, as written, of the problem? Others may call any C function."""
+    """Check that these operations belong to the problem: others may call any C function."""
     return all(kind == "given" for kind, _ in outs)
 
 
 def operations(values: Iterable[Any]) -> list[Operation]:
-    """The operations of all tensors among `values`, producers first, each once."""
+    """Return the operations of all tensors among `values`, producers first, each once."""
     found: dict[int, Operation] = {}
     for x in values:
         if isinstance(x, Tensor):

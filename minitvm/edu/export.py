@@ -1,6 +1,6 @@
-"""The exercises as other tools want them: nbgrader, otter, Gradescope, plain GitHub Actions.
+"""Write the exercises in the form of other tools: nbgrader, otter, Gradescope, GitHub Actions.
 
-In all of them the work is done by minitvm.edu, which has to be installed where they grade.
+All of them call minitvm.edu, which must be installed where they grade.
 """
 
 from __future__ import annotations
@@ -19,34 +19,38 @@ from tqdm import tqdm
 
 from minitvm.base import ArgumentError
 
-from .build import built, item_in, solution_file
+from .build import built, item_in, solution
+from .course import check_files, exercises_in
 from .item import Exercise, Item
-from .items import EXERCISES
-from .notebook import Cell, Notebook, code_cells, nbgrader, parsed, source, stored
+from .notebook import Cell, Notebook, code_cells, nbgrader, source, stored
+from .sandbox import ROOM, ROOT
 from .skeleton import code
-from .student import ROOM, ROOT
 
 TEMPLATES = ROOM / "templates"
 
 
-def export(root: Path, form: str, folder: Path) -> None:
+def export(root: Path, checks: Path, form: str, folder: Path) -> None:
     """Write every exercise into `folder` in the form of another tool; FORMATS has their names."""
+    exercises = exercises_in(checks)
     folder.mkdir(parents=True, exist_ok=True)
     _COMMON[form](folder)
-    for exercise in tqdm(EXERCISES, unit="exercise"):
-        FORMATS[form](root, exercise, folder)
-    print(f"{len(EXERCISES)} exercises: {folder}")
+    for exercise in tqdm(exercises, unit="exercise"):
+        FORMATS[form](root, checks, exercise, folder)
+    print(f"{len(exercises)} exercises: {folder}")
 
 
 def solved(root: Path, exercise: Exercise) -> Notebook:
-    """The solution without outputs."""
-    path = solution_file(root, exercise)
-    if not path.exists():
-        raise ArgumentError(exercise.id, f"there is no solution {path.name}")
-    notebook = parsed(path.read_bytes(), path.name)
+    """Return the solution without outputs."""
+    notebook = solution(root, exercise)
     for _, cell in code_cells(notebook):
         cell["outputs"], cell["execution_count"] = [], None
     return notebook
+
+
+def _put_checks(folder: Path, checks: Path, exercise: Exercise) -> None:
+    """Copy the checks of one exercise into the folder checks/ that edu.check() looks for."""
+    for path in check_files(exercise.id, checks):
+        _put(folder / "checks" / path.name, path.read_text(encoding="utf-8"))
 
 
 def _put(path: Path, text: str) -> None:
@@ -57,20 +61,25 @@ def _put(path: Path, text: str) -> None:
 # --- nbgrader ------------------------------------------------------------------------------------
 
 
-def to_nbgrader(root: Path, exercise: Exercise, folder: Path) -> None:
-    """source/ex03/ex03_name.ipynb, for `nbgrader generate_assignment ex03`."""
-    path = folder / "source" / exercise.id / f"{exercise.stem}.ipynb"
-    _put(path, stored(solved(root, exercise)))
+def to_nbgrader(root: Path, checks: Path, exercise: Exercise, folder: Path) -> None:
+    """Write source/ex03 with notebook and checks, for `nbgrader generate_assignment ex03`.
+
+    nbgrader hands the checks out beside the notebook, and restores them before it grades.
+    """
+    place = folder / "source" / exercise.id
+    _put(place / f"{exercise.stem}.ipynb", stored(solved(root, exercise)))
+    _put_checks(place, checks, exercise)
 
 
 # --- otter ---------------------------------------------------------------------------------------
 
 
-def to_otter(root: Path, exercise: Exercise, folder: Path) -> None:
-    """ex03_name.ipynb in the notation of `otter assign`, format v1."""
+def to_otter(root: Path, checks: Path, exercise: Exercise, folder: Path) -> None:
+    """Write ex03_name.ipynb in the notation of `otter assign`, format v1, and checks/ex03.py."""
     notebook = solved(root, exercise)
+    files = "".join(f"  - checks/{path.name}\n" for path in check_files(exercise.id, checks))
     cells = [_raw("config", f"# ASSIGNMENT CONFIG\nname: {exercise.stem}\n"
-                            "init_cell: true\nexport_cell: true\n")]  # fmt: skip
+                            f"init_cell: true\nexport_cell: true\nfiles:\n{files}")]  # fmt: skip
     for cell in notebook["cells"]:
         item = item_in(source(cell), exercise) if cell["cell_type"] == "code" else None
         if item is not None:
@@ -78,10 +87,11 @@ def to_otter(root: Path, exercise: Exercise, folder: Path) -> None:
         elif not nbgrader(cell).get("grade"):
             cells.append({**cell, "metadata": {}})
     _put(folder / f"{exercise.stem}.ipynb", stored({**notebook, "cells": cells}))
+    _put_checks(folder, checks, exercise)
 
 
 def _question(cell: Cell, item: Item) -> list[Cell]:
-    """One item between the raw cells that mark a question, its solution and its test."""
+    """Put an item between the raw cells that mark a question, its solution and its test."""
     name = item.id.replace(".", "_")
     prompt = f'raise NotImplementedError("{item.id}: see {item.section}")'
     text = re.sub(
@@ -111,8 +121,8 @@ def _raw(name: str, text: str) -> Cell:
 # --- Gradescope ----------------------------------------------------------------------------------
 
 
-def to_gradescope(root: Path, exercise: Exercise, folder: Path) -> None:
-    """ex03.zip with setup.sh and run_autograder at its root, and this package."""
+def to_gradescope(root: Path, checks: Path, exercise: Exercise, folder: Path) -> None:
+    """Write ex03.zip: setup.sh and run_autograder at its root, this package, and the checks."""
     del root
     words = os.environ.get("MINITVM_GRADE_SEED") or secrets.token_hex(16)
     out = io.BytesIO()
@@ -124,6 +134,8 @@ def to_gradescope(root: Path, exercise: Exercise, folder: Path) -> None:
         for path in sorted((ROOT / "minitvm").rglob("*")):
             if path.is_file() and "__pycache__" not in path.parts:
                 _add(z, path.relative_to(ROOT).as_posix(), path.read_bytes(), 0o644)
+        for path in check_files(exercise.id, checks):
+            _add(z, f"exercises/checks/{path.name}", path.read_bytes(), 0o644)
         for name in ("pyproject.toml", "README.md", "LICENSE"):
             if not (ROOT / name).exists():
                 raise ArgumentError("export gradescope", f"no {name}", "run it in a checkout")
@@ -141,9 +153,10 @@ def _add(z: zipfile.ZipFile, name: str, data: bytes, mode: int) -> None:
 # --- GitHub Actions ------------------------------------------------------------------------------
 
 
-def to_actions(root: Path, exercise: Exercise, folder: Path) -> None:
-    """exercises/, and the workflow that grades them: a template repository for students."""
+def to_actions(root: Path, checks: Path, exercise: Exercise, folder: Path) -> None:
+    """Write exercises/ for a template repository; the workflow beside it grades what comes back."""
     _put(folder / "exercises" / f"{exercise.stem}.ipynb", built(root, exercise).text)
+    _put_checks(folder / "exercises", checks, exercise)
 
 
 def _workflow(folder: Path) -> None:
@@ -156,7 +169,7 @@ def _nbgrader_config(folder: Path) -> None:
     _put(folder / "nbgrader_config.py", text)
 
 
-FORMATS: dict[str, Callable[[Path, Exercise, Path], None]] = {
+FORMATS: dict[str, Callable[[Path, Path, Exercise, Path], None]] = {
     "nbgrader": to_nbgrader,
     "otter": to_otter,
     "gradescope": to_gradescope,

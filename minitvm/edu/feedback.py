@@ -1,12 +1,18 @@
-"""What a student reads: the same words in the notebook, the terminal and the report."""
+"""Feedback, a tree of parts, marks and reports, written as text, Markdown or HTML.
+
+A student reads the same words in the notebook, the terminal and the report. Everything a student
+wrote is escaped in HTML, and cannot end a code block in Markdown.
+"""
 
 from __future__ import annotations
 
 import html
-from collections.abc import Iterator
+from dataclasses import dataclass
+from textwrap import indent
 
-from .score import Mark, PartMark
+from .score import Mark, PartMark, Verdict
 
+RIGHT: tuple[Verdict, ...] = ("correct", "fast enough")
 SIGN = {"passed": "ok", "failed": "no", "not started": "--", "inconclusive": "??", "skipped": "--"}
 COLOR = {  # border, background: the palette of Okabe and Ito, pale; words say the same
     "not started": ("#0072B2", "#eef5fa"),
@@ -17,31 +23,44 @@ COLOR = {  # border, background: the palette of Okabe and Ito, pale; words say t
 CELL = "text-align:left;vertical-align:top;background:none;color:#111;font-weight:normal"
 
 
+@dataclass(frozen=True, slots=True)
+class Report:
+    """Feedback on one notebook.
+
+    facts   which file was graded
+    notes   what went wrong beside the items: no notebook, cells that failed
+    """
+
+    title: str
+    facts: tuple[str, ...]
+    notes: tuple[str, ...]
+    marks: tuple[Mark, ...]
+
+
 def headline(m: Mark) -> str:
-    """ex03.2 tile for the cache: keep going (2.4 of 6 points)"""
+    """Return "ex03.2 tile for the cache: keep going (2.4 of 6 points)"."""
     return f"{m.item} {m.title}: {m.verdict} ({m.points:g} of {m.worth:g} points)"
 
 
-def details(part: PartMark) -> Iterator[tuple[str, str]]:
-    """(label, text) of what there is to say about a part that did not pass."""
+def details(part: PartMark) -> list[tuple[str, str]]:
+    """Return (label, text) for everything there is to say about a part that did not pass."""
     o = part.outcome
-    if o.status in ("failed", "not started", "inconclusive"):
-        named = (
-            ("expected", o.expected), ("got", o.got), ("first difference", o.where),
-            ("for", o.case), ("why", o.why),
-        )  # fmt: skip
-        yield from ((label, text) for label, text in named if text)
+    if o.status in ("passed", "skipped"):
+        return []
+    named = (
+        ("expected", o.expected), ("got", o.got), ("first difference", o.where), ("for", o.case),
+        ("why", o.why),
+    )  # fmt: skip
+    return [(label, text) for label, text in named if text]
 
 
-def pointer(m: Mark) -> str:
-    """Where help is: the section to read and the call that gives hints; "" if none is needed."""
-    if m.verdict in ("correct", "fast enough"):
-        return ""
-    return f'read {m.section}, or ask edu.hint("{m.item}", 1)'
+def pointer(m: Mark) -> list[str]:
+    """Return where help is, the section to read and the call that gives hints, if it is needed."""
+    return [] if m.verdict in RIGHT else [f'read {m.section}, or ask edu.hint("{m.item}", 1)']
 
 
-def plain(m: Mark) -> str:
-    """The mark as text.
+def as_text(x: Report | Mark) -> str:
+    """Write feedback as plain text.
 
     ex03.2 tile for the cache: keep going (2.4 of 6 points)
       ok  the right result
@@ -50,53 +69,66 @@ def plain(m: Mark) -> str:
           got: 1,024 cache misses
       hint: read notebook 03, section 2, or ask edu.hint("ex03.2", 1)
     """
-    lines = [headline(m)]
-    for part in m.parts:
+    if isinstance(x, Report):
+        return "\n\n".join(["\n".join([x.title, *x.facts]), *x.notes, *map(as_text, x.marks)])
+    lines = [headline(x)]
+    for part in x.parts:
         lines.append(f"  {SIGN[part.outcome.status]}  {part.title}")
         for label, text in details(part):
             lines.append(f"      {label}: " + text.replace("\n", "\n        "))
-    if help_ := pointer(m):
-        lines.append(f"  hint: {help_}")
-    return "\n".join(lines)
+    return "\n".join([*lines, *(f"  hint: {words}" for words in pointer(x))])
 
 
-def markdown(m: Mark) -> str:
-    """The mark as Markdown."""
-    lines = [f"**{headline(m)}**", ""]
-    for part in m.parts:
+def as_markdown(x: Report | Mark) -> str:
+    """Write feedback as Markdown, with everything a student wrote as code."""
+    if isinstance(x, Report):
+        facts = "\n".join(f"- {fact}" for fact in x.facts)
+        blocks = [f"# {x.title}", facts, *map(_code, x.notes), *map(as_markdown, x.marks)]
+        return "\n\n".join(blocks) + "\n"
+    lines = [f"**{headline(x)}**", ""]
+    for part in x.parts:
         lines.append(f"- {SIGN[part.outcome.status]} {part.title}")
         for label, text in details(part):
             if "\n" in text:
-                lines += [f"  - {label}:", "", "    ```", *indented(text, 4), "    ```", ""]
+                lines += [f"  - {label}:", "", indent(_code(text), "    "), ""]
             else:
                 lines.append(f"  - {label}: `{text.replace('`', chr(39))}`")
-    if help_ := pointer(m):
-        lines += ["", f"Hint: {help_}"]
-    return "\n".join(lines)
+    return "\n".join([*lines, *(f"\nHint: {words}" for words in pointer(x))])
 
 
-def indented(text: str, by: int) -> list[str]:
-    return [" " * by + line for line in text.replace("```", "'''").splitlines()]
+def _code(text: str) -> str:
+    return "```\n" + text.replace("```", "'''") + "\n```"
 
 
-def page(m: Mark) -> str:
-    """The mark as a box of HTML. Everything a student wrote is escaped."""
-    border, background = COLOR[m.verdict]
-    rows: list[str] = []
-    for part in m.parts:
-        sign = SIGN[part.outcome.status]
-        cells = "".join(
-            f"<tr><th style='{CELL};white-space:nowrap'>{label}</th>"
-            f"<td style='{CELL}'><pre style='margin:0;white-space:pre-wrap'>{html.escape(text)}"
-            "</pre></td></tr>"
-            for label, text in details(part)
+def as_html(x: Report | Mark) -> str:
+    """Write feedback as HTML: a page without scripts, or the box of one item."""
+    if isinstance(x, Report):
+        title, facts = html.escape(x.title), "<br>".join(map(html.escape, x.facts))
+        notes = "".join(f"<pre>{html.escape(note)}</pre>" for note in x.notes)
+        boxes = "".join(f"<div style='margin:12px 0'>{as_html(m)}</div>" for m in x.marks)
+        return (
+            f"<!DOCTYPE html>\n<html lang='en'><meta charset='utf-8'><title>{title}</title>"
+            "<body style='font-family:sans-serif;max-width:60em;margin:2em auto;padding:0 1em'>"
+            f"<h1>{title}</h1><p>{facts}</p>{notes}{boxes}</body></html>\n"
         )
-        table = f"<table style='margin:0 0 0 1.5em'>{cells}</table>" if cells else ""
-        rows.append(f"<li><b>{sign}</b> {html.escape(part.title)}{table}</li>")
-    help_ = pointer(m)
-    foot = f"<p style='margin:0'>Hint: {html.escape(help_)}</p>" if help_ else ""
+    border, background = COLOR[x.verdict]
+    parts = "".join(
+        f"<li><b>{SIGN[p.outcome.status]}</b> {html.escape(p.title)}{_table(details(p))}</li>"
+        for p in x.parts
+    )
+    foot = "".join(f"<p style='margin:0'>Hint: {html.escape(words)}</p>" for words in pointer(x))
     style = f"border-left:6px solid {border};background:{background};color:#111;padding:8px 12px"
     return (
-        f"<div role='note' style='{style}'><b>{html.escape(headline(m))}</b>"
-        f"<ul style='list-style:none;margin:4px 0;padding:0'>{''.join(rows)}</ul>{foot}</div>"
+        f"<div role='note' style='{style}'><b>{html.escape(headline(x))}</b>"
+        f"<ul style='list-style:none;margin:4px 0;padding:0'>{parts}</ul>{foot}</div>"
     )
+
+
+def _table(rows: list[tuple[str, str]]) -> str:
+    cells = "".join(
+        f"<tr><th style='{CELL};white-space:nowrap'>{label}</th>"
+        f"<td style='{CELL}'><pre style='margin:0;white-space:pre-wrap'>{html.escape(text)}"
+        "</pre></td></tr>"
+        for label, text in rows
+    )
+    return f"<table style='margin:0 0 0 1.5em'>{cells}</table>" if cells else ""

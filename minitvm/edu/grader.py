@@ -1,4 +1,4 @@
-"""Grading one notebook or many: workers that are replaced when something in them hangs."""
+"""Grade one notebook or many, with worker processes that are replaced when something hangs."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ import psutil
 
 from minitvm.base import ArgumentError, MeasureError
 
+from .course import exercise_named
 from .item import Exercise, Item, failed
-from .items import exercise_named
 from .notebook import exercise_of, parsed, sha256, sources
-from .sandbox import USUAL_LIMITS, Limits
-from .score import PUBLIC, Mark, Seeds, cut, unmarked
-from .student import ROOT, CellReport
+from .sandbox import ROOT, USUAL_LIMITS, Limits
+from .score import PUBLIC, Mark, Seeds, shortened, unmarked
+from .student import CellReport
 
 MAX_BYTES = 20 << 20  # of a notebook
 
 
 @dataclass(frozen=True, slots=True)
 class Submission:
-    """A notebook to grade: its bytes are read once, so that what is hashed is what is graded.
+    """A notebook to grade. Its bytes are read once, so that the graded bytes are the hashed ones.
 
     problem   why there are no bytes, or ""
     """
@@ -50,9 +50,14 @@ class Submission:
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """A submission and how to grade it. exercise: None if the notebook itself says which it is."""
+    """A submission and how to grade it.
+
+    checks     the folder with the checks
+    exercise   None if the notebook itself says which it is
+    """
 
     submission: Submission
+    checks: Path
     exercise: Exercise | None = None
     seeds: Seeds = PUBLIC
     limits: Limits = USUAL_LIMITS
@@ -60,11 +65,11 @@ class Task:
 
 @dataclass(frozen=True, slots=True)
 class Graded:
-    """What came of one notebook.
+    """The marks of one notebook.
 
     problem   why nothing could be graded, or ""
     cells     the cells that failed
-    again     the machine could not run it
+    again     True if the machine, not the notebook, was the reason
     """
 
     student: str
@@ -79,7 +84,7 @@ class Graded:
 
     @property
     def unsure(self) -> bool:
-        """Did the machine leave something open? Then it is graded again by the next run."""
+        """Whether the machine left something open, so that the next run must grade it again."""
         outcomes = [p.outcome.status for m in self.marks for p in m.parts]
         return self.again or "inconclusive" in outcomes
 
@@ -93,10 +98,10 @@ class Graded:
 
 
 class Worker:
-    """A process that grades (worker.py). It is started when needed, and again after a hang."""
+    """A process that grades (worker.py), started when needed and again after a hang."""
 
     def __init__(self) -> None:
-        self.retired = False  # nobody waits for its marks any more
+        self.retired = False  # after an interrupt: it must not start again
         self._popen: subprocess.Popen[str] | None = None
         self._folder: TemporaryDirectory[str] | None = None
         self._ready = False
@@ -121,9 +126,9 @@ class Worker:
         return popen
 
     def events(self, job: dict[str, Any], limits: Limits) -> Iterator[dict[str, Any]]:
-        """The events of one job; the last is {"end": true}, or {"lost": why}.
+        """Yield the events of one job; the last is {"end": true} or {"lost": why}.
 
-        Raises MeasureError if the process ends before any job: that is no fault of a notebook.
+        Raises MeasureError if the process ends before any job, which is not the notebook's fault.
         """
         popen = self._popen or self._start()
         assert popen.stdin is not None
@@ -161,12 +166,12 @@ class Worker:
                     p.kill()
         self._popen.wait()
         self._popen = None
-        if self._folder is not None:  # the process was killed: it left its files behind
+        if self._folder is not None:  # a killed process leaves its files behind
             self._folder.cleanup()
 
 
 def _path() -> str:
-    """PYTHONPATH with the place of this very package first."""
+    """Return PYTHONPATH with the folder of this package first."""
     return os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH", "")]))
 
 
@@ -179,7 +184,7 @@ def _listen(popen: subprocess.Popen[str], events: queue.Queue[str]) -> None:
 
 @dataclass(slots=True)
 class _Progress:
-    """What is known of a notebook so far."""
+    """The results for a notebook so far."""
 
     marks: dict[str, Mark] = field(default_factory=dict[str, Mark])
     cells: tuple[CellReport, ...] = ()
@@ -188,12 +193,12 @@ class _Progress:
 
 
 def printable(name: str) -> str:
-    """A name that can be written to any report: what is no text in it becomes "?"."""
+    """Replace the characters of a name that reports cannot show by "?"."""
     return "".join(c if c.isprintable() else "?" for c in name)
 
 
 def grade(task: Task, worker: Worker) -> Graded:
-    """The marks of one notebook. Whatever it contains, they come within the limits."""
+    """Grade one notebook, whatever it contains, within the limits."""
     start = time.monotonic()
     submission, exercise, limits = task.submission, task.exercise, task.limits
     name, data = printable(submission.path.name), submission.data
@@ -204,10 +209,11 @@ def grade(task: Task, worker: Worker) -> Graded:
         if len(data) > MAX_BYTES:
             raise ArgumentError(name, f"{len(data)} bytes", f"at most {MAX_BYTES}: clear outputs")
         notebook = parsed(data, name)
-        exercise = exercise or exercise_named(exercise_of(notebook, submission.path))
+        exercise = exercise or exercise_named(exercise_of(notebook, submission.path), task.checks)
     except ArgumentError as e:
-        return Graded(*told, exercise.id if exercise else "", problem=cut(str(e)))
+        return Graded(*told, exercise.id if exercise else "", problem=shortened(str(e)))
     job = {
+        "checks": str(task.checks),
         "exercise": exercise.id,
         "cells": sources(notebook),
         "seeds": list(task.seeds),
@@ -217,9 +223,9 @@ def grade(task: Task, worker: Worker) -> Graded:
     while rest := [i for i in exercise.items if i.id not in known.marks]:
         _follow(worker.events({**job, "items": [i.id for i in rest]}, limits), rest, known)
         if not known.failed and all(i.id not in known.marks for i in rest):
-            known.failed = "no item was marked"  # asking again would not end
+            known.failed = "no item was marked"  # asking again would loop
         if known.failed:
-            why = f"the machine could not run it ({cut(known.failed)}): run it again"
+            why = f"the machine could not run it ({shortened(known.failed)}): run it again"
             return Graded(*told, exercise.id, problem=why, again=True)
     marks = tuple(known.marks[i.id] for i in exercise.items)
     seconds = time.monotonic() - start
@@ -227,7 +233,7 @@ def grade(task: Task, worker: Worker) -> Graded:
 
 
 def _follow(events: Iterable[dict[str, Any]], rest: Sequence[Item], known: _Progress) -> None:
-    """Note what a worker tells. If it is lost, the item that it was at gets no points."""
+    """Record the events of a worker. If it is lost, the item being checked gets no points."""
     known.current = ""
     for event in events:
         if "cells" in event:
@@ -250,7 +256,7 @@ def _follow(events: Iterable[dict[str, Any]], rest: Sequence[Item], known: _Prog
 
 
 def grade_all(tasks: Sequence[Task], jobs: int = 1) -> Iterator[tuple[int, Graded]]:
-    """(number of the task, marks), as they come; `jobs` at a time."""
+    """Yield (number of the task, marks) as they come, with `jobs` tasks at a time."""
     idle: queue.LifoQueue[Worker] = queue.LifoQueue()
     workers = [Worker() for _ in range(max(1, jobs))]
     for worker in reversed(workers):

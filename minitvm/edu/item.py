@@ -1,9 +1,9 @@
-"""What an exercise is made of: items, their parts, and what comes of checking one.
+"""The records of an exercise: items, their parts, and the outcome of checking one.
 
-An item asks for one function of a fixed name. Each of its parts looks at one side of it:
+An item asks for one function of a fixed name. Each of its parts checks one aspect:
 
-    correctness   does it compute the right thing?       40 %, and the gate to the rest
-    property      misses, cycles, facts of the loops     40 %, counted, the same on every machine
+    correctness   does it compute the right thing?       40 %, required for the rest
+    property      misses, cycles, facts of the loops     40 %, deterministic
     speed         wall clock against a reference         20 %, a ratio within one process
 """
 
@@ -25,7 +25,7 @@ Rng: TypeAlias = np.random.Generator
 Kind: TypeAlias = Literal["correctness", "property", "speed"]
 Status: TypeAlias = Literal["passed", "failed", "not started", "inconclusive", "skipped"]
 
-# the names that the source of a problem may use, on both sides of the fence
+# the names that the source of a problem may use, in the grader and in the student's process
 VOCABULARY: dict[str, Any] = {
     "np": np, "te": te, "tir": tir, "topi": topi, "vta": vta, "lower": lower, "build": build,
 }  # fmt: skip
@@ -33,14 +33,14 @@ VOCABULARY: dict[str, Any] = {
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What came of one part.
+    """The outcome of checking one part.
 
     score      0 .. 1
     message    an id for tests and statistics: "wrong-value", "too-many-misses"
-    expected   expected and got, in words short enough to stand side by side
+    expected   expected and got, short enough to compare at a glance
     where      the first difference: indices, a line, a case
     why        why it usually happens
-    case       for which call, and for which program: what is no difference
+    case       the call or program that was checked
     """
 
     status: Status
@@ -60,19 +60,19 @@ def failed(
     message: str, *, expected: str = "", got: str = "", where: str = "", why: str = "",
     case: str = "", score: float = 0.0,
 ) -> Outcome:  # fmt: skip
-    """A part that is not right, or only partly: 0 <= score < 1."""
+    """Return the outcome of a part that failed, or was only partly right: 0 <= score < 1."""
     return Outcome("failed", score, message, expected, got, where, why, case)
 
 
 class AnswerError(TVMError):
-    """The student's function gave no answer. `args[0]` is the message id, `args[1]` the reason."""
+    """The student's function gave no answer. args: the message id, the reason."""
 
 
 class Answer(Protocol):
-    """The student's function, called wherever it lives; what it returns comes back as data.
+    """The student's function, called in its own process; its result comes back as data.
 
-    Arguments are plain data, arrays and problems. A schedule comes back replayed on the grader's
-    own copy of the problem. Raises AnswerError where there is nothing to come back.
+    Arguments are plain data, arrays and problems. A schedule is replayed on the grader's own copy
+    of the problem. Raises AnswerError if there is no usable result.
     """
 
     def __call__(self, *arguments: Any) -> Any: ...
@@ -83,7 +83,7 @@ Check: TypeAlias = Callable[[Answer, Rng], Outcome]
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One thing that is looked at. `weight` is its share among the parts of the item."""
+    """One thing to check. `weight` is its share among the parts of the item."""
 
     kind: Kind
     title: str
@@ -110,13 +110,13 @@ class Item:
 
     @property
     def grade_id(self) -> str:
-        """Its name among nbgrader's, which have no dots: ex03-2."""
+        """Its name for nbgrader, without dots: ex03-2."""
         return self.id.replace(".", "-")
 
 
 @dataclass(frozen=True, slots=True)
 class Exercise:
-    """The items that one notebook asks for. Its file is called `id`_`name`.ipynb."""
+    """The items of one notebook, the file `id`_`name`.ipynb."""
 
     id: str
     name: str
@@ -128,16 +128,16 @@ class Exercise:
 
     @property
     def stem(self) -> str:
-        """ex03_split_tile_reorder"""
+        """Its file name without the suffix: ex03_split_tile_reorder."""
         return f"{self.id}_{self.name}"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Problem:
-    """What a function of an items file built, and how to build it again elsewhere.
+    """What a function in a file of checks built, and how to build it again elsewhere.
 
-    made   all it returned: tensors, loop programs, tensor intrinsics. They are the arguments of
-           the student's function, in this order.
+    made   everything it returned: tensors, loop programs, tensor intrinsics. These are the
+           arguments of the student's function, in this order.
     """
 
     source: str
@@ -147,10 +147,10 @@ class Problem:
 
 
 def problem(builder: Callable[..., Any], *arguments: Any) -> Problem:
-    """builder(*arguments), for both sides: the student's process builds it from its source.
+    """Call builder(*arguments), so that the student's process can repeat it from its source.
 
-    The builder is a plain function at the top of the items file. It may use its arguments and the
-    names np, te, tir, topi, vta, lower and build; `arguments` are plain data.
+    The builder is a plain function at the top level of a file of checks. It may use its arguments
+    and the names np, te, tir, topi, vta, lower and build; `arguments` are plain data.
     """
     if "<locals>" in builder.__qualname__ or builder.__name__ == "<lambda>":
         raise ArgumentError(f"problem({builder.__qualname__})", "write it at the top of the file")
@@ -159,7 +159,7 @@ def problem(builder: Callable[..., Any], *arguments: Any) -> Problem:
 
 
 def made(source: str, name: str, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
-    """What the function `name` in `source` returns, as a tuple. Knows VOCABULARY and no more."""
+    """Run the function `name` in `source`, which sees only VOCABULARY; return a tuple."""
     scope = dict(VOCABULARY)
     exec(compile(source, f"problem {name}", "exec"), scope)
     return as_tuple(scope[name](*arguments))

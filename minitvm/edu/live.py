@@ -1,4 +1,4 @@
-"""check() and hint() in a notebook: the item of the grader, in this process, on the public seed."""
+"""check() and hint() for notebooks: the grader's checks in this process, on the public seed."""
 
 from __future__ import annotations
 
@@ -10,62 +10,59 @@ import IPython.display
 
 from minitvm.base import ArgumentError
 
+from .course import Folder, checks_folder, item_of
 from .data import Reader, Writer, operations
-from .feedback import page, plain
+from .feedback import as_html, as_text
 from .item import AnswerError, Problem
-from .items import item_of
 from .sandbox import USUAL_LIMITS
-from .score import Mark, mark
+from .score import mark
 
-show_in_notebook: Callable[[Any], Any] = vars(IPython.display)["display"]
-
-
-class Feedback:
-    """A mark that shows itself as a box, and as text wherever there are no boxes."""
-
-    def __init__(self, given: Mark) -> None:
-        self.mark = given
-
-    def __repr__(self) -> str:
-        return plain(self.mark)
-
-    def _repr_html_(self) -> str:
-        return page(self.mark)
+show_in_notebook: Callable[..., Any] = vars(IPython.display)["display"]
 
 
-def check(item: str, answer: Callable[..., Any], *, show: bool = True) -> float:
-    """The points that `answer` gets for `item` ("ex03.2"), after showing why.
+def check(
+    item: str,
+    answer: Callable[..., Any],
+    *,
+    show: bool = True,
+    checks: Folder | None = None,
+) -> float:
+    """Show feedback on `answer` to `item` ("ex03.2") and return its points.
 
-    The same checks as in grading, on the public seed, and in this process: what it says helps, and
-    what counts is the grading of the notebook, which runs answers apart. show=False: only points.
+    The checks are those of grading, on the public seed and in this process. Only the grading of the
+    notebook counts, which runs answers in another process.
+
+    show     False: only return the points
+    checks   the folder with the checks, if it is not near the notebook
+
     Raises ArgumentError for an unknown item.
     """
-    asked = item_of(item)
+    asked = item_of(item, checks_folder(checks))
     if not callable(answer):  # pyright: ignore[reportUnnecessaryIsInstance]
         what = f"edu.check({item!r}, {type(answer).__name__})"
         raise ArgumentError(what, "not a function", f"edu.check({item!r}, {asked.answer})")
-    found = mark(asked, lambda *arguments: here(answer, arguments))
+    found = mark(asked, lambda *arguments: call_in_process(answer, arguments))
     if show:
-        show_in_notebook(Feedback(found))
+        show_in_notebook({"text/plain": as_text(found), "text/html": as_html(found)}, raw=True)
     return float(found.points)
 
 
-def here(
+def call_in_process(
     answer: Callable[..., Any],
     arguments: tuple[Any, ...],
     seconds: float = USUAL_LIMITS.seconds,
     timer: Callable[[], float] = time.monotonic,
 ) -> Any:
-    """What `answer` returns, through the same door as in grading: as data.
+    """Call `answer` and pass its result through the data format of grading.
 
-    seconds   what grading permits for one call: one that took longer is no answer
+    seconds   the time limit of grading for one call; AnswerError if it took longer
     """
     made = [x for a in arguments if isinstance(a, Problem) for x in a.made]
-    spread = [x for a in arguments for x in (a.made if isinstance(a, Problem) else (a,))]
+    expanded = [x for a in arguments for x in (a.made if isinstance(a, Problem) else (a,))]
     known = operations(made)
     start = timer()
     try:
-        value = answer(*spread)
+        value = answer(*expanded)
     except NotImplementedError as e:
         raise AnswerError("not-started", str(e)) from None
     except Exception as e:  # the student sees it as feedback
@@ -83,9 +80,9 @@ def here(
     return Reader(writer.rows, writer.arrays, known, intrins).read(body)
 
 
-def hint(item: str, level: int = 1) -> None:
-    """Print hint number `level` of an item: 1 is a nudge, 3 nearly gives it away."""
-    hints = item_of(item).hints
+def hint(item: str, level: int = 1, *, checks: Folder | None = None) -> None:
+    """Print hint number `level` of an item: 1 is a nudge, 3 nearly the answer."""
+    hints = item_of(item, checks_folder(checks)).hints
     if not isinstance(level, int) or not 1 <= level <= len(hints):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise ArgumentError(f"edu.hint({item!r}, {level!r})", f"levels are 1 to {len(hints)}")
     more = f'\n(more: edu.hint("{item}", {level + 1}))' if level < len(hints) else ""

@@ -1,4 +1,4 @@
-"""Notebooks as plain data: code cells, regions between markers, and how they are stored."""
+"""Read and write notebooks as plain data: code cells, and regions between markers."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ EXERCISE = re.compile(r"(?<![a-z0-9])(ex\d\d)(?!\d)")
 
 
 def parsed(data: bytes, name: str) -> Notebook:
-    """The notebook in `data`. Raises ArgumentError if it is none (of format 4)."""
+    """Parse a notebook. Raises ArgumentError if `data` is not one of format 4."""
     try:
         found: Any = json.loads(data)
         good = found["nbformat"] == 4 and isinstance(found["metadata"], dict)
@@ -36,40 +36,40 @@ def parsed(data: bytes, name: str) -> Notebook:
 
 
 def stored(notebook: Notebook) -> str:
-    """The one way in which a notebook is written: sorted keys, one space, a newline at the end."""
+    """Return a notebook as text in a canonical form: sorted keys, indented by one space."""
     return json.dumps(notebook, indent=1, sort_keys=True, ensure_ascii=False) + "\n"
 
 
 def sha256(data: bytes) -> str:
-    """The hash that a report names the file by."""
+    """Return the hash by which reports identify a file."""
     return hashlib.sha256(data).hexdigest()
 
 
 def source(cell: Cell) -> str:
-    """The text of a cell, which files keep as one string or as lines."""
+    """Return the text of a cell, which files store as one string or as lines."""
     text = cell["source"]
     return text if isinstance(text, str) else "".join(text)
 
 
 def code_cells(notebook: Notebook) -> Iterator[tuple[int, Cell]]:
-    """(number, cell) of every code cell; the first cell of a notebook has number 1."""
+    """Yield (number, cell) for every code cell; the first cell of a notebook has number 1."""
     for n, cell in enumerate(notebook["cells"], 1):
         if cell["cell_type"] == "code":
             yield n, cell
 
 
 def sources(notebook: Notebook) -> list[tuple[int, str]]:
-    """What is run: (number, text) of every code cell that is not empty."""
+    """Return (number, text) of every code cell that is not empty."""
     return [(n, source(c)) for n, c in code_cells(notebook) if source(c).strip()]
 
 
 def nbgrader(cell: Cell) -> dict[str, Any]:
-    """The nbgrader part of a cell's metadata; {} if it has none."""
+    """Return the nbgrader part of a cell's metadata; {} if it has none."""
     return cell.get("metadata", {}).get("nbgrader", {})
 
 
 def exercise_of(notebook: Notebook, path: Path) -> str:
-    """Such as ex03: from the metadata that `build` wrote, or the name of the file, or nothing."""
+    """Return the exercise that the metadata or else the file name gives, such as "ex03", or ""."""
     told = notebook.get("metadata", {}).get("minitvm", {})
     if isinstance(told, dict) and isinstance(cast("Any", told).get("exercise"), str):
         return cast("dict[str, str]", told)["exercise"]
@@ -78,6 +78,6 @@ def exercise_of(notebook: Notebook, path: Path) -> str:
 
 
 def solution_lines(text: str) -> int:
-    """How many lines of code stand between the markers of a cell, comments aside."""
+    """Count the lines of code between the markers of a cell, without comments."""
     lines = [line for found in SOLUTION.finditer(text) for line in found[2].splitlines()]
     return sum(bool(line.strip()) and not line.lstrip().startswith("#") for line in lines)

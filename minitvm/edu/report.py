@@ -1,4 +1,4 @@
-"""Marks written down: results.json for Gradescope, grades.csv, feedback, JUnit XML, a summary."""
+"""Write marks to files: results.json for Gradescope, feedback, grades.csv, JUnit XML, a summary."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ import html
 import io
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
-from .feedback import details, headline, markdown, page, plain
+from .feedback import RIGHT, Report, as_html, as_markdown, as_text, details, headline
 from .grader import Graded
 from .score import Mark
 
@@ -20,75 +21,42 @@ COLUMNS = ("student", "exercise", "points", "best", "worth", "path", "sha256", "
 
 
 def folder_of(out: Path, g: Graded) -> Path:
-    """DIR/student/ex03 (DIR/student/unknown for what is no exercise)."""
+    """Return DIR/student/ex03, or DIR/student/unknown if it is no exercise."""
     return place(out, g.student, g.exercise)
 
 
 def place(out: Path, student: str, exercise: str) -> Path:
-    """The same, before there are marks. A student called as a table gets another folder."""
+    """Return the same before there are marks. A student named like a table gets another folder."""
     return out / (f"{student}_" if student in TABLES else student) / (exercise or "unknown")
 
 
-def title(g: Graded) -> str:
-    """Whose file it is, and that it is this very file that was graded."""
+def report(g: Graded) -> Report:
+    """Return the feedback on one notebook. It says whose file it is and which bytes were graded."""
     who = f"{g.student} " if g.student else ""
-    points = f"{g.points:g} of {g.worth:g} points"
-    return f"{who}{g.exercise}: {points}\ngraded: {g.path}\nsha256: {g.sha256}"
-
-
-def text(g: Graded) -> str:
-    """The whole feedback as text."""
-    parts = [title(g), *([g.problem] if g.problem else []), *cell_lines(g)]
-    return "\n\n".join([*parts, *map(plain, g.marks)])
-
-
-def cell_lines(g: Graded) -> list[str]:
-    """One paragraph for each cell that failed."""
-    return [
-        f"cell {c.number} stopped: {c.error}: {c.message}".rstrip(": ")
-        + (f"\n{c.trace}" if c.trace else "")
-        for c in g.cells
-        if c.error != "NotImplementedError"
-    ]
-
-
-def feedback_markdown(g: Graded) -> str:
-    """feedback.md"""
-    head = title(g).splitlines()
-    lines = [f"# {head[0]}", "", *(f"- {line}" for line in head[1:]), ""]
-    if g.problem:
-        lines += ["```", g.problem.replace("```", "'''"), "```", ""]
-    for cell in cell_lines(g):
-        lines += ["```", cell.replace("```", "'''"), "```", ""]
-    return "\n".join([*lines, *(markdown(m) + "\n" for m in g.marks)])
-
-
-def feedback_html(g: Graded) -> str:
-    """feedback.html: one page, no scripts, nothing from the network."""
-    head = [html.escape(line) for line in title(g).splitlines()]
-    notes = "".join(f"<pre>{html.escape(t)}</pre>" for t in (g.problem, *cell_lines(g)) if t)
-    boxes = "".join(f"<div style='margin:12px 0'>{page(m)}</div>" for m in g.marks)
-    return (
-        f"<!DOCTYPE html>\n<html lang='en'><meta charset='utf-8'><title>{head[0]}</title>"
-        "<body style='font-family:sans-serif;max-width:60em;margin:2em auto;padding:0 1em'>"
-        f"<h1>{head[0]}</h1><p>{'<br>'.join(head[1:])}</p>{notes}{boxes}</body></html>\n"
-    )
+    title = f"{who}{g.exercise}: {g.points:g} of {g.worth:g} points"
+    notes = [g.problem] if g.problem else []
+    for c in g.cells:
+        if c.error != "NotImplementedError":
+            stopped = f"cell {c.number} stopped: {c.error}: {c.message}".rstrip(": ")
+            notes.append(f"{stopped}\n{c.trace}" if c.trace else stopped)
+    facts = (f"graded: {g.path}", f"sha256: {g.sha256}")
+    return Report(title, facts, tuple(notes), g.marks)
 
 
 # --- Gradescope ----------------------------------------------------------------------------------
 
 
 def results(g: Graded, key: str, best: float, sure: float) -> dict[str, Any]:
-    """results.json as Gradescope reads it. extra_data is what a later run needs to know.
+    """Return results.json as Gradescope reads it; extra_data holds what a later run needs.
 
-    key    names the file, the items and the seed: the same key need not be graded again
-    best   the most points that this student had for the exercise, this time or before
-    sure   the same without those of a machine that was too busy to measure
+    key    identifies the file, the checks and the seed; a result with the same key is reused
+    best   the most points of this student for the exercise, now or before
+    sure   the same, without runs on a machine that was too busy to measure
     """
     return {
         "score": best,
         "execution_time": round(g.seconds, 1),
-        "output": "\n".join([title(g), *([g.problem] if g.problem else []), *cell_lines(g)]),
+        "output": as_text(replace(report(g), marks=())),
         "output_format": "text",
         "stdout_visibility": "hidden",
         "tests": [_test(n, m) for n, m in enumerate(g.marks, 1)],
@@ -109,39 +77,38 @@ def results(g: Graded, key: str, best: float, sure: float) -> dict[str, Any]:
 
 
 def _test(n: int, m: Mark) -> dict[str, Any]:
-    right = m.verdict in ("correct", "fast enough")
     return {
         "name": f"{m.item} {m.title}",
         "number": str(n),
         "score": m.points,
         "max_score": m.worth,
-        "status": "passed" if right else "failed",
-        "output": markdown(m),
+        "status": "passed" if m.verdict in RIGHT else "failed",
+        "output": as_markdown(m),
         "output_format": "md",
         "visibility": "visible",
     }
 
 
 def write(out: Path, g: Graded, key: str, before: dict[str, Any] | None) -> dict[str, Any]:
-    """Store results.json and the feedback of one student; returns the extra_data of results.json.
+    """Write results.json and the feedback for one student; return the extra_data of results.json.
 
-    A worse submission than one before keeps the better score.
+    A submission worse than an earlier one keeps the better score.
     """
     folder = folder_of(out, g)
     folder.mkdir(parents=True, exist_ok=True)
     sure = float(before.get("sure", before["best"])) if before else 0.0
     best = max(g.points, sure)
     found = results(g, key, best, sure if g.unsure else best)
-    (folder / "feedback.md").write_text(feedback_markdown(g), encoding="utf-8", newline="\n")
-    (folder / "feedback.html").write_text(feedback_html(g), encoding="utf-8", newline="\n")
-    new = folder / "results.json.new"  # what was there stays until all of this is written
+    for name, written in (("feedback.md", as_markdown), ("feedback.html", as_html)):
+        (folder / name).write_text(written(report(g)), encoding="utf-8", newline="\n")
+    new = folder / "results.json.new"  # the old file stays until the new one is complete
     new.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8", newline="\n")
     new.replace(folder / "results.json")
     return found["extra_data"]
 
 
 def read(folder: Path) -> dict[str, Any] | None:
-    """The extra_data of an earlier results.json; None if there is none that can be read."""
+    """Read the extra_data of an earlier results.json; None if that fails."""
     try:
         found = json.loads((folder / "results.json").read_text(encoding="utf-8"))["extra_data"]
         return found if {"key", "best", "marks"} <= found.keys() else None
@@ -153,12 +120,12 @@ def read(folder: Path) -> dict[str, Any] | None:
 
 
 def safe(cell: Any) -> Any:
-    """A value for a spreadsheet: text that would be a formula there gets an apostrophe."""
+    """Quote a value for a spreadsheet, where some text would run as a formula."""
     return "'" + cell if isinstance(cell, str) and cell[:1] in "=+-@\t\r" and cell else cell
 
 
 def csv_text(rows: Sequence[dict[str, Any]]) -> str:
-    """grades.csv: one row for each student and exercise, and a column for each item."""
+    """Return grades.csv: one row for each student and exercise, one column for each item."""
     items = sorted({m["item"] for row in rows for m in row["marks"]})
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
@@ -171,11 +138,11 @@ def csv_text(rows: Sequence[dict[str, Any]]) -> str:
 
 
 def junit(rows: Sequence[dict[str, Any]]) -> str:
-    """JUnit XML: a suite for each notebook, a case for each item."""
+    """Return JUnit XML: a suite for each notebook, a case for each item."""
     suites = ElementTree.Element("testsuites")
     for row in rows:
         marks = [Mark.from_json(m) for m in row["marks"]]
-        wrong = [m for m in marks if m.verdict not in ("correct", "fast enough")]
+        wrong = [m for m in marks if m.verdict not in RIGHT]
         suite = ElementTree.SubElement(
             suites, "testsuite", name=_xml(f"{row['student']} {row['exercise']}".strip()),
             tests=str(len(marks)), failures=str(len(wrong)), errors="0", skipped="0",
@@ -186,18 +153,18 @@ def junit(rows: Sequence[dict[str, Any]]) -> str:
             )
             if m in wrong:
                 failure = ElementTree.SubElement(case, "failure", message=_xml(headline(m)))
-                failure.text = _xml(plain(m))
+                failure.text = _xml(as_text(m))
     ElementTree.indent(suites)
     return ElementTree.tostring(suites, encoding="unicode", xml_declaration=True) + "\n"
 
 
 def _xml(words: str) -> str:
-    """Text without the control characters that XML has no way to write."""
+    """Replace characters that XML cannot hold."""
     return "".join(c if c.isprintable() or c in "\t\n" else "?" for c in words)
 
 
 def summary(rows: Sequence[dict[str, Any]]) -> str:
-    """A table in Markdown, for the page of a workflow run."""
+    """Return a table in Markdown, for the page of a workflow run."""
     lines = ["| student | exercise | points | what to look at |", "|---|---|---|---|"]
     for row in rows:
         marks = [Mark.from_json(m) for m in row["marks"]]
@@ -210,11 +177,12 @@ def summary(rows: Sequence[dict[str, Any]]) -> str:
 
 
 def _reason(m: Mark) -> str:
-    found = [f" ({text})" for part in m.parts for label, text in details(part) if label == "got"]
-    return found[0] if found else ""
+    """Return what the answer gave for the first part that did not pass, in brackets, or ""."""
+    got = (f" ({text})" for p in m.parts for label, text in details(p) if label == "got")
+    return next(got, "")
 
 
 def _cell(words: str) -> str:
-    """Text that stays in its cell of the table, and is no HTML."""
+    """Escape text for one cell of a Markdown table."""
     line = " ".join(words.split()).replace("|", "\\|")
     return html.escape(line[:300], quote=False)

@@ -1,9 +1,9 @@
-"""What a student's process may do: little time, little memory, and files in its own folder only.
+"""Confine a student's process: limited time and memory, and files in its own folder only.
 
-Limits of the operating system come first (rlimits; on Linux, Landlock: no writes outside the
-folder, no reading but of Python and the system, no programs, no TCP, no signals). Where a system
-has no such thing, an audit hook of Python (PEP 578) still stops what a notebook does by mistake. It
-is a fence, not a prison: grade strangers in a container.
+The operating system enforces the limits: rlimits and, on Linux, Landlock (no writes outside the
+folder, no reads except of Python and the system, no programs, no TCP, no signals). On other
+systems an audit hook of Python (PEP 578) still stops what a notebook does by mistake. This is a
+fence, not a prison: grade strangers in a container.
 """
 
 from __future__ import annotations
@@ -23,14 +23,17 @@ try:
 except ImportError:  # Windows has none
     resource = None
 
+ROOM = Path(__file__).resolve().parent
+ROOT = ROOM.parent.parent  # the folder of the package; in a checkout, its root
+
 
 @dataclass(frozen=True, slots=True)
 class Limits:
     """What one notebook may use.
 
-    seconds    of one cell, or one call of an answer
+    seconds    time of one cell, or one call of an answer
     notebook   seconds of all cells together
-    item       seconds of all checks of one item, the grader's own builds and runs among them
+    item       seconds of all checks of one item, including the grader's own builds and runs
     start      seconds until the process runs
     memory     bytes of address space; file: bytes of one file
     """
@@ -41,8 +44,8 @@ class Limits:
     start: float = 60.0
     memory: int = 4 << 30
     file: int = 16 << 20
-    output: int = 10_000  # characters that are kept of what a cell prints
-    cpu: int = 600  # seconds of the whole process, should the grader die
+    output: int = 10_000  # characters kept of what a cell prints
+    cpu: int = 600  # seconds of the whole process, in case the grader dies
 
 
 USUAL_LIMITS = Limits()
@@ -56,7 +59,7 @@ FORBIDDEN = (
     "os.killpg", "os.startfile", "pty.spawn", "subprocess.Popen", "socket.bind", "socket.connect",
     "socket.getaddrinfo", "socket.sendmsg", "socket.sendto",
 )  # fmt: skip
-SYSTEM = (  # what is read besides Python: libraries, time zones, fonts, facts of the machine
+SYSTEM = (  # readable besides Python: libraries, time zones, fonts, facts about the machine
     "/usr", "/lib", "/lib32", "/lib64", "/bin", "/sbin", "/etc", "/opt", "/nix", "/gnu", "/sys",
     "/dev/null", "/dev/zero", "/dev/random", "/dev/urandom", "/proc/self", "/proc/sys",
     "/proc/cpuinfo", "/proc/meminfo", "/proc/stat", "/proc/loadavg", "/proc/filesystems",
@@ -64,7 +67,7 @@ SYSTEM = (  # what is read besides Python: libraries, time zones, fonts, facts o
 
 
 def confine(limits: Limits, folder: Path, hidden: Sequence[Path]) -> None:
-    """Fence in this process, for good: `folder` is the one it may write to, `hidden` are unread."""
+    """Confine this process for good: it may write to `folder` only, and not read `hidden`."""
     folder, hidden = folder.resolve(), [p.resolve() for p in hidden]
     reads = readable(folder, hidden) if sys.platform == "linux" else []
     if resource is not None:
@@ -85,20 +88,19 @@ def confine(limits: Limits, folder: Path, hidden: Sequence[Path]) -> None:
 
 
 def readable(folder: Path, hidden: Sequence[Path]) -> list[Path]:
-    """What a notebook needs to read: its folder, Python, this package and the system.
+    """Return what a notebook needs to read: its folder, Python, this package and the system.
 
-    So not: other people's notebooks, grades, home folders, command lines of other processes.
+    Other people's notebooks, grades, home folders and other processes' command lines are not there.
     """
-    root = Path(__file__).resolve().parent.parent.parent
     packages = [Path(p).resolve() for p in (sys.prefix, sys.base_prefix, *sys.path) if p]
     libraries = os.environ.get("LD_LIBRARY_PATH", "").split(os.pathsep)
     more = [Path(p).resolve() for p in (*SYSTEM, *filter(None, libraries))]
-    found = [folder, root / "minitvm", *(p for p in packages if p != root), *more]
+    found = [folder, ROOT / "minitvm", *(p for p in packages if p != ROOT), *more]
     return [p for top in dict.fromkeys(found) if top.exists() for p in _beside(top, hidden)]
 
 
 def _beside(path: Path, hidden: Sequence[Path]) -> Iterator[Path]:
-    """`path`; where something hidden lies below it, what lies beside that.
+    """Yield `path`, or what lies beside the hidden paths below it.
 
     /env, where /env/lib/a is hidden -> /env/bin, /env/lib/b
     """
@@ -111,7 +113,7 @@ def _beside(path: Path, hidden: Sequence[Path]) -> Iterator[Path]:
 
 
 def limit_memory(most: int) -> None:
-    """Let this process fail to allocate, rather than the machine, beyond `most` bytes."""
+    """Make allocations beyond `most` bytes fail in this process, before the machine runs out."""
     if resource is not None:
         hard = resource.getrlimit(resource.RLIMIT_AS)[1]
         soft = most if hard == resource.RLIM_INFINITY else min(most, hard)
@@ -122,7 +124,7 @@ def limit_memory(most: int) -> None:
 def _hook(
     folder: Path, hidden: Sequence[Path], reads: Sequence[Path]
 ) -> Callable[[str, tuple[Any, ...]], None]:
-    """The audit hook: raises PermissionError, which a cell sees as any other error."""
+    """Return the audit hook, which raises PermissionError in the cell."""
     mine, secret = str(folder) + os.sep, tuple(str(p) + os.sep for p in hidden)
     open_to_all = tuple(str(p) + os.sep for p in reads) or ("",)
     realpath, fsdecode, null = os.path.realpath, os.fsdecode, os.devnull
@@ -137,7 +139,7 @@ def _hook(
             path, writes = place(args[0]), bool(args[2] & WRITES)
             if path.startswith(secret) or not (path + os.sep).startswith(open_to_all):
                 if not exists(path):
-                    return  # an error of its own comes of that
+                    return  # open() raises an error of its own
                 raise PermissionError(f"{path}: not for reading while grading")
             if writes and path != null and not (path + os.sep).startswith(mine):
                 raise PermissionError(f"{path}: write to the working directory only")
@@ -171,7 +173,7 @@ class _Beneath(ctypes.Structure):
 
 
 def adopt_orphans() -> None:
-    """Become the parent of processes below whose own parent ends, so that they can be ended."""
+    """Become the parent of orphaned descendants, so that they can be ended."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
@@ -181,9 +183,9 @@ def _die_with_parent() -> None:
 
 
 def _landlock(folder: Path, reads: Sequence[Path]) -> None:
-    """Let the kernel refuse, as far as it knows how: writes outside `folder`, reading but of
-    `reads`, programs, TCP, signals.
+    """Let the kernel refuse, as far as its version can, whatever a notebook must not do.
 
+    That is: writes outside `folder`, reads outside `reads`, programs, TCP, signals.
     Source: the kernel's userspace API documentation, "Landlock: unprivileged access control".
     """
     libc = ctypes.CDLL(None)

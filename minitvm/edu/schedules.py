@@ -16,14 +16,14 @@ from minitvm.te import Schedule
 from minitvm.tensor import PlaceholderOp, Tensor, evaluate
 from minitvm.tir import PrimFunc, Stmt, interpret, text
 
-from .bench import Ratio, race
+from .bench import Ratio, time_ratio
 from .checkers import (
     Arguments,
     Array,
+    describe,
+    expanded,
     random_inputs,
     shapes,
-    spread,
-    told,
     wrong_element,
     wrong_type,
 )
@@ -32,15 +32,15 @@ from .item import PASSED, Answer, AnswerError, Outcome, Part, Rng, failed
 
 Cost: TypeAlias = Callable[[Any, Sequence[Tensor]], float]
 CORE = "llvm -num-cores=1"
-ROUGH = 1e-2  # tolerance where only work that is left out is looked for
+LOOSE = 1e-2  # tolerance for checks that only look for missing work
 
 
 def tensors_of(arguments: Sequence[Any]) -> list[Tensor]:
-    """The inputs and results of the problems among the arguments, in their order.
+    """Return the inputs and results of the problems among the arguments, in their order.
 
-    A tensor that another one reads is computed on the way: a schedule need not store it.
+    Tensors that another one reads are intermediate, and a schedule need not store them.
     """
-    found = [x for x in spread(arguments) if isinstance(x, Tensor)]
+    found = [x for x in expanded(arguments) if isinstance(x, Tensor)]
     read = {
         id(t.op)
         for op in operations(found)
@@ -51,9 +51,9 @@ def tensors_of(arguments: Sequence[Any]) -> list[Tensor]:
 
 
 def schedule_of(answer: Answer, arguments: Sequence[Any]) -> tuple[Schedule, list[Tensor]]:
-    """The schedule that the student returns, and the inputs and results of the problem.
+    """Return the student's schedule, and the inputs and results of the problem.
 
-    Raises AnswerError if it is no schedule.
+    Raises AnswerError if the answer is not a schedule.
     """
     got = answer(*arguments)
     if not isinstance(got, Schedule):
@@ -65,15 +65,15 @@ def schedule_of(answer: Answer, arguments: Sequence[Any]) -> tuple[Schedule, lis
 def right_schedule(
     answer: Answer, arguments: Sequence[Any], rng: Rng, target: str
 ) -> tuple[Schedule, list[Tensor]]:
-    """The same, once its results are known to be right: whatever is counted must be work done.
+    """Return the same after checking the results, so that no cost is counted for missing work.
 
-    A function may return another schedule than it did for the part before, and a legal schedule
-    may leave work out (set_store_predicate). Raises AnswerError if results differ.
+    A function may return another schedule than for the previous part, and a legal schedule may
+    leave work out (set_store_predicate). Raises AnswerError if results differ.
     """
     s, tensors = schedule_of(answer, arguments)
     inputs = random_inputs(tensors, rng)
-    results = run(s, tensors, inputs, target)
-    if wrong := wrong_results(results, tensors, inputs, ROUGH, ROUGH, "", ""):
+    results = results_of(s, tensors, inputs, target)
+    if wrong := wrong_results(results, tensors, inputs, LOOSE, LOOSE, "", ""):
         raise AnswerError(
             "wrong-value", f"it computes {wrong.got}, not {wrong.expected}: {wrong.where}"
         )
@@ -84,9 +84,9 @@ def wrong_results(
     results: Sequence[Array], tensors: Sequence[Tensor], inputs: dict[Tensor, Array],
     rtol: float, atol: float, case: str, why: str,
 ) -> Outcome | None:  # fmt: skip
-    """The outcome for results that are not those of the formula; None if they are right.
+    """Return the outcome for results that differ from the formula; None if they are right.
 
-    Integers have to be equal, whatever the tolerance.
+    Integers must be equal, whatever the tolerance.
     """
     outputs = [t for t in tensors if t not in inputs]
     for t, got, want in zip(outputs, results, evaluate(outputs, inputs), strict=True):
@@ -111,10 +111,10 @@ def schedule_correct(
     weight: float = 1.0,
     why: str = "",
 ) -> Part:
-    """A function that returns a schedule, or a loop program, that computes what the formula says.
+    """Check that a function returns a schedule, or a loop program, that computes the formula.
 
-    target   "llvm", or "interpreter": slow, and sees reads of memory that nobody wrote. Loop
-             programs are always interpreted; their parameters are the tensors, in order.
+    target   "llvm", or "interpreter", which is slow and detects uninitialised reads. Loop programs
+             are always interpreted; their parameters are the tensors, in order.
     """
 
     def check(answer: Answer, rng: Rng) -> Outcome:
@@ -124,7 +124,7 @@ def schedule_correct(
             if not isinstance(s, Schedule | PrimFunc):
                 return wrong_type("a schedule, or a loop program", s)
             inputs = random_inputs(tensors, rng)
-            results, case = run(s, tensors, inputs, target), f"case {n + 1}: "
+            results, case = results_of(s, tensors, inputs, target), f"case {n + 1}: "
             if wrong := wrong_results(results, tensors, inputs, rtol, atol, case, why):
                 return wrong
         return PASSED
@@ -132,21 +132,21 @@ def schedule_correct(
     return Part("correctness", title, weight, check)
 
 
-def run(
+def results_of(
     s: Schedule | PrimFunc, tensors: Sequence[Tensor], inputs: dict[Tensor, Array], target: str
 ) -> list[Array]:
-    """What a program computes: one array for each tensor that is no input."""
+    """Run a program; return one array for each tensor that is not an input."""
     if isinstance(s, Schedule) and target != "interpreter":
-        return called(build(s, tensors, target=target), tensors, inputs)
+        return run_function(build(s, tensors, target=target), tensors, inputs)
     loops = s if isinstance(s, PrimFunc) else lower(s, tensors, until="nest")
-    return called(partial(interpret, loops), tensors, inputs)
+    return run_function(partial(interpret, loops), tensors, inputs)
 
 
-def called(
+def run_function(
     f: Callable[..., Any], tensors: Sequence[Tensor], inputs: dict[Tensor, Array]
 ) -> list[Array]:
-    """What `f` stores, called with one array for each tensor: the arrays of those not in inputs."""
-    arrays = {t: inputs[t] if t in inputs else garbage(t) for t in tensors}
+    """Call `f` with one array for each tensor; return the arrays of those not in `inputs`."""
+    arrays = {t: inputs[t] if t in inputs else filled(t) for t in tensors}
     f(*arrays.values())
     return [a for t, a in arrays.items() if t not in inputs]
 
@@ -156,7 +156,7 @@ def called(
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """Something that must hold: `holds(answer)`; `id` ends up in the message "fact:<id>"."""
+    """A condition `holds(answer)`, with the message id "fact:<id>" if it is false."""
 
     id: str
     expected: str
@@ -174,9 +174,9 @@ def facts(
     until: str = "",
     target: str = CORE,
 ) -> Part:
-    """Facts about the answer: the share of them that hold is the score.
+    """Check facts about the answer; the score is the share of them that hold.
 
-    of   what `holds` gets: "schedule", "loops" (the lowered program, after the pass `until`),
+    of   the argument of `holds`: "schedule", "loops" (the lowered program, after the pass `until`),
          "text" (the loops as printed) or "answer" (whatever was returned, not run)
     """
 
@@ -209,9 +209,9 @@ def same_text(
     weight: float = 1.0,
     why: str = "",
 ) -> Part:
-    """A schedule, loop program or statement that prints exactly as the reference's does.
+    """Check that a schedule, loop program or statement prints exactly as the reference's does.
 
-    reference   called with what the problem made; one of the three comes out
+    reference   called with what the problem made; returns one of the three
     until       the pass after which schedules are printed
     """
 
@@ -222,7 +222,7 @@ def same_text(
     def check(answer: Answer, rng: Rng) -> Outcome:
         args = arguments(rng)
         tensors = tensors_of(args)
-        want, got = printed(reference(*spread(args)), tensors), printed(answer(*args), tensors)
+        want, got = printed(reference(*expanded(args)), tensors), printed(answer(*args), tensors)
         for n in range(max(len(want), len(got))):
             w, g = (lines[n] if n < len(lines) else "(the end)" for lines in (want, got))
             if w != g:
@@ -243,19 +243,21 @@ def visit_order(
     why: str = "",
     target: str = CORE,
 ) -> Part:
-    """A schedule that visits the elements of its result in a given order.
+    """Check that a schedule visits the elements of its result in a given order.
 
-    order   called with what the problem made: the indices wanted, [[0, 0], [0, 1], ...]
+    order   called with what the problem made; returns the indices, [[0, 0], [0, 1], ...]
     """
 
     def check(answer: Answer, rng: Rng) -> Outcome:
         args = arguments(rng)
         s, tensors = right_schedule(answer, args, rng, target)
-        want = [tuple(at) for at in order(*spread(args))]
+        want = [tuple(at) for at in order(*expanded(args))]
         got = visits(s, tensors)
         for n, (w, g) in enumerate(zip(want, got, strict=False)):
             if w != g:
-                where = f"visit {n + 1} of {len(want)}, arguments ({', '.join(map(told, args))})"
+                where = (
+                    f"visit {n + 1} of {len(want)}, arguments ({', '.join(map(describe, args))})"
+                )
                 return failed("wrong-order", expected=str(w), got=str(g), where=where, why=why)
         if len(got) != len(want):
             expected, found = f"{len(want)} visits", f"{len(got)} visits"
@@ -266,7 +268,7 @@ def visit_order(
 
 
 def visits(s: Schedule, tensors: Sequence[Tensor]) -> list[tuple[int, ...]]:
-    """The elements of the last tensor in the order of its stores; stores in a row are one visit."""
+    """Return the elements of the last tensor in the order of its stores, repeats in a row once."""
     trace = record(s, tensors)
     n = [b.name for b in trace.buffers].index(tensors[-1].name)
     stored = trace.index[(trace.buffer == n) & trace.write]
@@ -279,7 +281,7 @@ def visits(s: Schedule, tensors: Sequence[Tensor]) -> list[tuple[int, ...]]:
 
 
 def misses(cache: Cache | None = None) -> Cost:
-    """The simulated cache misses of a schedule; by default in the first level of a usual CPU."""
+    """Return a cost: the simulated misses in `cache`, by default the L1 cache of a common CPU."""
     chosen = cache or Cache.l1()
 
     def cost(s: Any, tensors: Sequence[Tensor]) -> float:
@@ -302,20 +304,19 @@ def at_most(
     why: str = "",
     target: str = CORE,
 ) -> Part:
-    """A deterministic cost that stays below `factor` times that of the reference.
+    """Check that a deterministic cost is at most `factor` times that of the reference.
 
     cost        cost(schedule, tensors of the problem): misses(cache), cycles, bytes, ...
-    reference   called with what the problem made: an answer to compare with
+    reference   called with what the problem made; returns an answer to compare with
+    worst       the multiple of the reference's cost at which a linear score reaches 0
 
-    worst       where the score begins, in terms of the reference; 0 for none
-    Above the bound b the score falls as b / cost does, and is 0 from 4 b on; with `worst` it falls
-    evenly, to 0 there.
+    Above the bound b the score is b / cost, and 0 from 4 b on; with `worst` it falls linearly.
     """
 
     def check(answer: Answer, rng: Rng) -> Outcome:
         args = arguments(rng)
         s, tensors = right_schedule(answer, args, rng, target)
-        best = float(cost(reference(*spread(args)), tensors))
+        best = float(cost(reference(*expanded(args)), tensors))
         bound, got = factor * best, float(cost(s, tensors))
         if got <= bound:
             return PASSED
@@ -340,10 +341,10 @@ def speed(
     weight: float = 1.0,
     why: str = "",
 ) -> Part:
-    """A schedule that runs in at most `ratio` times the time of the reference: full points.
+    """Check that a schedule takes at most `ratio` times as long as the reference.
 
     Above that the score is ratio * T_ref / T, and 0 from worst * T_ref on (the formula of
-    Stanford's CS149, assignment 3). A machine that is too busy to measure gives no verdict.
+    Stanford's CS149, assignment 3). There is no verdict if the machine is too busy to measure.
     """
 
     def check(answer: Answer, rng: Rng) -> Outcome:
@@ -351,10 +352,10 @@ def speed(
         s, tensors = schedule_of(answer, args)
         inputs = random_inputs(tensors, rng)
         yours, got = _timed(s, tensors, inputs, target)
-        theirs, want = _timed(reference(*spread(args)), tensors, inputs, target)
-        found = race(theirs, yours)
-        for mine, right in zip(got, want, strict=True):  # what was timed must be work done
-            if wrong := wrong_element(mine, right, ROUGH, ROUGH, shapes(inputs), why):
+        theirs, want = _timed(reference(*expanded(args)), tensors, inputs, target)
+        found = time_ratio(theirs, yours)
+        for mine, right in zip(got, want, strict=True):  # the timed run must have done the work
+            if wrong := wrong_element(mine, right, LOOSE, LOOSE, shapes(inputs), why):
                 return wrong
         return timed_outcome(found, ratio, why, worst)
 
@@ -364,19 +365,19 @@ def speed(
 def _timed(
     s: Schedule, tensors: Sequence[Tensor], inputs: dict[Tensor, Array], target: str
 ) -> tuple[Callable[[], None], list[Array]]:
-    """A call that runs the compiled schedule once, on arrays of its own; and those it writes."""
+    """Return a call that runs the compiled schedule once, and the arrays that it writes."""
     f = build(s, tensors, target=target)
-    arrays = {t: inputs[t].copy() if t in inputs else garbage(t) for t in tensors}
+    arrays = {t: inputs[t].copy() if t in inputs else filled(t) for t in tensors}
     return lambda: f(*arrays.values()), [a for t, a in arrays.items() if t not in inputs]
 
 
-def garbage(t: Tensor) -> Array:
-    """What memory for a result holds before."""
+def filled(t: Tensor) -> Array:
+    """Return memory for a result, filled with a value that is not the result."""
     return np.full(t.shape, 77, t.dtype.numpy)
 
 
 def timed_outcome(found: Ratio, ratio: float, why: str, worst: float = 10.0) -> Outcome:
-    """The outcome for a measured ratio of times. It names no seconds: those never repeat."""
+    """Return the outcome for a ratio of times. It names no seconds, which differ in each run."""
     if found.busy:
         reason = "the machine is busy: two runs of the same program differ too much"
         return Outcome("inconclusive", 0.0, "", got=reason)

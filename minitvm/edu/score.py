@@ -1,4 +1,4 @@
-"""From outcomes to points: parts in order, seeds in turn, the worst of them counts."""
+"""Turn outcomes into points: the parts in order, each with the seed on which it does worst."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from .item import Answer, AnswerError, Item, Outcome, Part, failed
 Seeds: TypeAlias = Sequence[int | None]  # None: the public seed
 Verdict: TypeAlias = Literal["not started", "keep going", "correct", "fast enough"]
 PUBLIC: Seeds = (None,)
-LONGEST = 2000  # characters of a text in a report
+MAX_TEXT = 2000  # characters of a text in a report
 
-WHY = {  # of what went wrong before there was an answer to look at
+WHY = {  # the usual reason why there was no answer to check
     "raises": "the function stops with an error for some arguments it must take",
     "timeout": "a loop does not end, or does far more work than is needed",
-    "crash": "it used too much memory, or left Python altogether",
+    "crash": "it used too much memory, or ended the Python process",
     "wrong-type": "the question asks for another kind of value",
-    "unreadable": "what is returned must make sense outside of the notebook, too",
+    "unreadable": "what is returned must be usable outside the notebook, too",
     "refused": "minitvm does not accept what was returned",
 }
 
 
 @dataclass(frozen=True, slots=True)
 class PartMark:
-    """What came of one part, over all seeds."""
+    """The outcome of one part, over all seeds."""
 
     kind: str
     title: str
@@ -40,7 +40,7 @@ class PartMark:
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """What came of one item. `points` are those reached, of `worth`."""
+    """The outcome of one item: `points` of `worth`."""
 
     item: str
     title: str
@@ -52,16 +52,16 @@ class Mark:
 
     @property
     def messages(self) -> tuple[str, ...]:
-        """The message ids of all parts that did not pass."""
+        """The message ids of the parts that did not pass."""
         return tuple(p.outcome.message for p in self.parts if p.outcome.message)
 
     def to_json(self) -> dict[str, Any]:
-        """The mark as plain data."""
+        """Return the mark as plain data."""
         return asdict(self)
 
     @staticmethod
     def from_json(data: dict[str, Any]) -> Mark:
-        """The mark that `to_json` wrote."""
+        """Read the mark that `to_json` wrote."""
         parts: list[PartMark] = []
         for part in data["parts"]:
             outcome = Outcome(**part["outcome"])
@@ -71,7 +71,7 @@ class Mark:
 
 
 def mark(item: Item, answer: Answer, seeds: Seeds = PUBLIC) -> Mark:
-    """The answer to `item`, checked part by part with every seed."""
+    """Check the answer to `item`, part by part, with every seed."""
     parts: list[PartMark] = []
     gate = ""
     for n, part in enumerate(item.parts):
@@ -81,7 +81,7 @@ def mark(item: Item, answer: Answer, seeds: Seeds = PUBLIC) -> Mark:
             outcome = _worst(item, n, part, answer, seeds)
             started = outcome.status != "not started"
             if not started or (part.kind == "correctness" and outcome.score < 1):
-                gate = "not checked: first comes a right answer" if started else "not started"
+                gate = "not checked until the answer is right" if started else "not started"
         parts.append(PartMark(part.kind, part.title, part.weight, outcome))
     points = round(item.points * _share(parts), 2)
     verdict = _verdict(parts)
@@ -89,7 +89,7 @@ def mark(item: Item, answer: Answer, seeds: Seeds = PUBLIC) -> Mark:
 
 
 def unmarked(item: Item, outcome: Outcome) -> Mark:
-    """No points, for one reason, whatever the parts."""
+    """Return a mark without points, for one reason."""
     first, *rest = item.parts
     later = Outcome("skipped", 0.0, "", got=outcome.got)
     parts = (
@@ -100,7 +100,7 @@ def unmarked(item: Item, outcome: Outcome) -> Mark:
 
 
 def _worst(item: Item, n: int, part: Part, answer: Answer, seeds: Seeds) -> Outcome:
-    """The outcome of one part with the seed that it does worst with. Time is taken once."""
+    """Return the outcome of one part with its worst seed. Speed is measured with one seed only."""
     chosen = seeds[-1:] if part.kind == "speed" else seeds
     worst = None
     for seed in chosen:
@@ -114,25 +114,25 @@ def _worst(item: Item, n: int, part: Part, answer: Answer, seeds: Seeds) -> Outc
 
 
 def random_for(item: str, part: int, seed: int | None) -> np.random.Generator:
-    """The randomness of one part: the same for everybody, or combined with a secret seed."""
+    """Return the random generator of one part: the public one, or one that adds a secret seed."""
     public = [zlib.crc32(item.encode()), part]
     return np.random.default_rng(public if seed is None else [*public, seed])
 
 
 def _outcome(part: Part, answer: Answer, rng: np.random.Generator) -> Outcome:
-    """The outcome of one part, in texts that a person would read to their end."""
-    o = _judged(part, answer, rng)
-    told = {name: cut(getattr(o, name)) for name in ("expected", "got", "where", "case")}
+    """Check one part, and shorten the texts of its outcome."""
+    o = _checked(part, answer, rng)
+    told = {name: shortened(getattr(o, name)) for name in ("expected", "got", "where", "case")}
     return replace(o, **told)
 
 
-def cut(text: str) -> str:
-    """A text without what is beyond its first LONGEST characters."""
-    return text if len(text) <= LONGEST else f"{text[:LONGEST]} ..."
+def shortened(text: str) -> str:
+    """Shorten a text to its first MAX_TEXT characters."""
+    return text if len(text) <= MAX_TEXT else f"{text[:MAX_TEXT]} ..."
 
 
-def _judged(part: Part, answer: Answer, rng: np.random.Generator) -> Outcome:
-    """The outcome of one part; errors on the way are outcomes, too."""
+def _checked(part: Part, answer: Answer, rng: np.random.Generator) -> Outcome:
+    """Check one part; errors are outcomes, too."""
     try:
         return part.check(answer, rng)
     except AnswerError as e:
@@ -142,13 +142,13 @@ def _judged(part: Part, answer: Answer, rng: np.random.Generator) -> Outcome:
         return failed(message, expected="an answer", got=reason, why=WHY.get(message, ""))
     except TVMError as e:
         return failed("refused", expected="an answer", got=str(e), why=WHY["refused"])
-    except Exception as e:  # data of a wrong kind can stop a check anywhere
-        got = f"a value that stops the check: {type(e).__name__}: {e}"
+    except Exception as e:  # data of an unexpected kind can fail anywhere in a check
+        got = f"a value that the check cannot handle: {type(e).__name__}: {e}"
         return failed("unusable", expected="an answer of the kind that was asked for", got=got)
 
 
 def _share(parts: Sequence[PartMark]) -> float:
-    """The share of the points, 0 .. 1. A part without a verdict does not count either way."""
+    """Return the share of the points, 0 .. 1, counting only parts with a verdict."""
     counted = [p for p in parts if p.outcome.status != "inconclusive"]
     total = sum(p.weight for p in counted)
     return sum(p.weight * p.outcome.score for p in counted) / total if total else 0.0

@@ -1,4 +1,4 @@
-"""The first draft of a solution notebook, made from the items: all cells that the grader needs."""
+"""Draft a solution notebook from its items, with all cells that the grader needs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .notebook import Notebook
 
 
 def skeleton(exercise: Exercise) -> Notebook:
-    """A notebook with a title, an import cell, and text, answer and check cell for each item."""
+    """Draft a notebook: title, imports, and a text, an answer and a check cell for each item."""
     title = exercise.name.replace("_", " ")
     points = f"{exercise.points:g} points"
     cells = [
@@ -24,12 +24,12 @@ def skeleton(exercise: Exercise) -> Notebook:
 
 
 def item_cells(item: Item) -> list[dict[str, Any]]:
-    """The cells of one item. Ids are the item's, with a dash: ex03-2-answer."""
+    """Return the cells of one item. Their ids are the item's, with a dash: ex03-2-answer."""
     name = item.grade_id
     text = f"## {item.id} {item.title} [{item.points:g} points]\n\nRead {item.section} first."
     answer = (
         f"def {item.answer}(*arguments):\n"
-        '    """What comes out."""\n'
+        '    """Return ..."""\n'
         "    ### BEGIN SOLUTION\n    return None\n    ### END SOLUTION"
     )
     return [
@@ -40,7 +40,7 @@ def item_cells(item: Item) -> list[dict[str, Any]]:
 
 
 def graded(name: str, points: float | None = None, *, solution: bool = False) -> dict[str, Any]:
-    """nbgrader's metadata of an answer cell, or of a check cell worth `points`."""
+    """Return nbgrader's metadata for an answer cell, or for a check cell worth `points`."""
     given = {"grade": points is not None, "grade_id": name, "locked": points is not None}
     more = {"schema_version": 3, "solution": solution, "task": False}
     return {"nbgrader": {**given, **more, **({} if points is None else {"points": points})}}

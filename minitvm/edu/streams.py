@@ -1,4 +1,4 @@
-"""What is wrong with the tokens of an accelerator's program, in the words of an exercise."""
+"""Explain what is wrong with the tokens of an accelerator program, as feedback for students."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ STUCK = {
     "g2l": "`ex` pushes ld less often than `ld` pops ex: some load waits for a free place, and the"
     " first one into each place does, too, if it pops",
     "g2s": "`ex` pushes st less often than `st` pops ex: the store waits for the results",
-    "s2g": "`st` pushes ex less often than `ex` pops st: somebody waits for the store",
+    "s2g": "`st` pushes ex less often than `ex` pops st: an instruction waits for the store",
     "": "each queue has a push for each pop, but some push comes only after the pop that waits for"
     " it: the order within the units is wrong",
 }
@@ -35,11 +35,11 @@ WAITS = {
 }
 
 
-def fault(program: Program, config: Config, left_over: bool = True) -> tuple[str, str, str]:
-    """What the verifier finds first: a message id, its words, and why; three times "" if nothing.
+def stream_fault(program: Program, config: Config, left_over: bool = True) -> tuple[str, str, str]:
+    """Return the verifier's first finding as (message id, text, why), all "" if there is none.
 
-    The ids: deadlock, leak, race, uninitialised, hazard.
-    left_over   False: tokens that are left over are no fault
+    The ids are deadlock, leak, race, uninitialised and hazard.
+    left_over   False: ignore tokens that are still queued at the end
     """
     verdict = verify(program, config)
     verdict = verdict if left_over else replace(verdict, leaks=())
@@ -51,7 +51,7 @@ def fault(program: Program, config: Config, left_over: bool = True) -> tuple[str
 
 
 def _named(program: Program, verdict: Verdict) -> tuple[str, str]:
-    """The message id of the worst that was found, and why it usually happens."""
+    """Return the message id of the most serious finding, and its usual reason."""
     if verdict.deadlock:
         return "deadlock", STUCK[short_queue(program)]
     if verdict.leaks:
@@ -65,7 +65,7 @@ def _named(program: Program, verdict: Verdict) -> tuple[str, str]:
 
 
 def short_queue(program: Program) -> str:
-    """The first queue that gets fewer tokens than are taken from it; "" if there is none."""
+    """Return the first queue with fewer pushes than pops; "" if there is none."""
     for n, queue in enumerate(Queue):
         pushes = sum(n in wire.pushes for wire in program.wires)
         if pushes < sum(n in wire.pops for wire in program.wires):
@@ -73,8 +73,8 @@ def short_queue(program: Program) -> str:
     return ""
 
 
-def tokens(program: Program) -> set[tuple[int, str]]:
-    """Who pops and who pushes: (5, "push_prev") for the instruction with number 5."""
+def flagged_tokens(program: Program) -> set[tuple[int, str]]:
+    """Return the token flags of all instructions: (5, "push_prev") for instruction 5."""
     return {
         (n, flag)
         for n, instruction in enumerate(program.instructions)
@@ -83,7 +83,7 @@ def tokens(program: Program) -> set[tuple[int, str]]:
     }
 
 
-def numbered(program: Program) -> str:
-    """A colon and the instructions with their numbers; how many there are, if too many to read."""
+def numbered_listing(program: Program) -> str:
+    """Return ":" and the numbered instructions, or only their count if there are too many."""
     lines = [line for line in listing(program).split("\n") if "  # " in line]
     return f" ({len(lines)} instructions)" if len(lines) > LINES else ":\n" + "\n".join(lines)

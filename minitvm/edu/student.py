@@ -1,4 +1,4 @@
-"""The grader's end of a student's process: start it, run cells, call functions, end it in time."""
+"""The grader's side of a student's process: start it, run cells, call functions, end it in time."""
 
 from __future__ import annotations
 
@@ -20,12 +20,10 @@ import psutil
 
 from .data import Reader, Writer, operations
 from .item import AnswerError, Problem
-from .sandbox import Limits
-from .score import cut
+from .sandbox import ROOM, ROOT, Limits
+from .score import shortened
 from .wire import WireError, receive, send
 
-ROOM = Path(__file__).parent
-ROOT = ROOM.parent.parent  # where the package minitvm lies
 BOOT = """
 import sys, types
 sys.path.insert(0, sys.argv[1])
@@ -37,16 +35,16 @@ from minitvm.edu.child import main
 main(sys.argv[3])
 """
 KEPT = ("PATH", "LANG", "LC_ALL", "SYSTEMROOT", "LD_LIBRARY_PATH", "MINITVM_CHECK")
-REPORTS = 50  # of cells that fail; nobody reads more
-RESTARTS = 2  # after a cell that hangs or kills the process, the others run again
+REPORTS = 50  # reports on cells that failed
+RESTARTS = 2  # runs of the other cells after one hung or killed the process
 
 
 class HangError(Exception):
-    """No reply in time."""
+    """There was no reply in time."""
 
 
 class GoneError(Exception):
-    """The process ended."""
+    """The process has ended."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,10 +58,11 @@ class CellReport:
 
 
 class Process:
-    """One interpreter. It holds a process and a folder: close() it."""
+    """An interpreter in a process of its own, with a temporary folder; close() ends both."""
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: Limits, hidden: Sequence[Path] = ()) -> None:
         self.limits = limits
+        self._hidden = [ROOM, ROOT / "solutions", *hidden]
         self._folder = tempfile.TemporaryDirectory(
             prefix="minitvm-edu-", ignore_cleanup_errors=True
         )
@@ -80,7 +79,7 @@ class Process:
             "MINITVM_WIDGETS": "static", "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1",
             "MKL_NUM_THREADS": "1", "PYTHONDONTWRITEBYTECODE": "1",
         }  # fmt: skip
-        hidden = [str(ROOM), str(ROOT / "solutions")]
+        hidden = [str(path) for path in self._hidden]
         told = {"limits": asdict(self.limits), "folder": home, "hidden": hidden}
         return subprocess.Popen(
             [sys.executable, "-P", "-s", "-c", BOOT, str(ROOT), str(ROOM), json.dumps(told)],
@@ -93,7 +92,7 @@ class Process:
         )
 
     def _listen(self) -> None:
-        """Pass frames on from the pipe: waiting with a time limit is then the same everywhere."""
+        """Move frames from the pipe to a queue, where waiting has a time limit on every system."""
         assert self._popen.stdout is not None
         try:
             while True:
@@ -117,13 +116,13 @@ class Process:
         except queue.Empty:
             self.close()
             raise HangError(f"no end after {seconds:g} s") from None
-        self._all("suspend")  # threads left behind would disturb what is timed
+        self._all("suspend")  # its threads would disturb measurements
         if isinstance(reply, Exception) or not isinstance(reply[0], dict):
             raise GoneError(self._end())
         return reply
 
     def _end(self) -> str:
-        """How the process ended, in words."""
+        """Close the process and describe how it ended."""
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._popen.wait(1.0)
         code = self._popen.poll()
@@ -133,7 +132,7 @@ class Process:
         return f"it was ended by signal {-code}" if code < 0 else f"it ended with exit code {code}"
 
     def _all(self, action: Literal["suspend", "resume", "kill"]) -> None:
-        """Do it to the process and, where systems have groups, to all in its group."""
+        """Signal the process and, on systems with process groups, everything in its group."""
         with contextlib.suppress(OSError, psutil.Error):
             if hasattr(os, "killpg"):
                 kinds = {"suspend": "SIGSTOP", "resume": "SIGCONT", "kill": "SIGKILL"}
@@ -142,7 +141,7 @@ class Process:
                 getattr(psutil.Process(self._popen.pid), action)()
 
     def close(self) -> None:
-        """End the process, all it started, and its folder."""
+        """End the process and all it started, and delete its folder."""
         with contextlib.suppress(psutil.Error):
             for p in psutil.Process(self._popen.pid).children(recursive=True):
                 with contextlib.suppress(psutil.Error):
@@ -159,11 +158,14 @@ class Process:
 class Student:
     """A notebook that has been run, and whose functions can be called.
 
-    failed   the cells that did not run to their end
+    failed   the cells that did not run to the end
+    hidden   paths that it must not read, besides this package's and the solutions
     """
 
-    def __init__(self, cells: Sequence[tuple[int, str]], limits: Limits) -> None:
-        self._cells, self._limits = list(cells), limits
+    def __init__(
+        self, cells: Sequence[tuple[int, str]], limits: Limits, hidden: Sequence[Path] = ()
+    ) -> None:
+        self._cells, self._limits, self._hidden = list(cells), limits, hidden
         self._left_out: set[int] = set()
         self.failed: list[CellReport] = []
         self._process: Process | None = None
@@ -171,18 +173,18 @@ class Student:
         self._run()
 
     def _run(self) -> None:
-        """Start over: all cells but those that hung or killed the process before."""
+        """Run all cells in a new process, except those that hung or killed it before."""
         while self._starts <= RESTARTS:
             self._starts += 1
             self.failed = [r for r in self.failed if r.number in self._left_out]
-            self._process = Process(self._limits)
+            self._process = Process(self._limits, self._hidden)
             if all(self._cell(self._process, n, source) for n, source in self._cells):
                 self.failed.sort(key=lambda r: r.number)
                 return
         self._process = None
 
     def _cell(self, process: Process, number: int, source: str) -> bool:
-        """Run one cell; False if the process is lost."""
+        """Run one cell; return False if the process is lost."""
         if number in self._left_out:
             return True
         try:
@@ -193,11 +195,14 @@ class Student:
             self.failed.append(CellReport(number, kind, str(e)))
             return False
         if "error" in reply and len(self.failed) < REPORTS:
-            self.failed.append(CellReport(number, *told(reply)))
+            self.failed.append(CellReport(number, *error_texts(reply)))
         return True
 
     def call(self, name: str, arguments: Sequence[Any]) -> Any:
-        """What the notebook's function returns, as the grader's own data. Raises AnswerError."""
+        """Call a function of the notebook; return its value as the grader's own data.
+
+        Raises AnswerError if there is no usable value.
+        """
         if self._process is None:
             raise AnswerError("crash", "the notebook cannot be run: see its cells")
         writer = Writer()
@@ -218,8 +223,8 @@ class Student:
                 raise AnswerError("timeout", f"{name}: {e}") from None
             raise AnswerError("crash", f"{name} ended the process: {e}") from None
         if "error" in reply:
-            raise refusal(name, *told(reply))
-        return understood(name, reply, arrays, arguments)
+            raise answer_error(name, *error_texts(reply))
+        return decoded(name, reply, arrays, arguments)
 
     def close(self) -> None:
         """End the student's process."""
@@ -227,24 +232,26 @@ class Student:
             self._process.close()
 
 
-def told(reply: dict[str, Any]) -> tuple[str, str, str]:
-    """What a process says of an exception: its kind, message and trace, none of them endless."""
-    error, message, trace = (cut(str(reply.get(k, ""))) for k in ("error", "message", "trace"))
+def error_texts(reply: dict[str, Any]) -> tuple[str, str, str]:
+    """Return the kind, message and trace of an exception in a reply, shortened."""
+    error, message, trace = (
+        shortened(str(reply.get(k, ""))) for k in ("error", "message", "trace")
+    )
     return error, message, trace
 
 
-def understood(name: str, reply: Any, arrays: Sequence[Any], arguments: Sequence[Any]) -> Any:
-    """The value in a reply, built here on this side's own copy of every problem."""
+def decoded(name: str, reply: Any, arrays: Sequence[Any], arguments: Sequence[Any]) -> Any:
+    """Rebuild the value in a reply on the grader's own copy of every problem."""
     made = [x for a in arguments if isinstance(a, Problem) for x in a.made]
     intrins = [x for x in made if type(x).__name__ == "TensorIntrin"]
     try:
         return Reader(reply["rows"], arrays, operations(made), intrins).read(reply["value"])
-    except Exception as e:  # whatever a student's process may send, it is an answer that is wrong
+    except Exception as e:  # whatever a student's process sends, it is a wrong answer
         raise AnswerError("unreadable", f"{name} returned what cannot be used: {e}") from None
 
 
-def refusal(name: str, error: str, message: str, trace: str) -> AnswerError:
-    """The AnswerError for an exception in the student's function."""
+def answer_error(name: str, error: str, message: str, trace: str) -> AnswerError:
+    """Return the AnswerError for an exception in the student's function."""
     if error == "missing":
         return AnswerError("not-started", f"there is no function called {name}")
     if error == "NotImplementedError":

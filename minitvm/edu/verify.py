@@ -1,11 +1,11 @@
-"""`python -m minitvm.edu verify`: the grader is graded, exercise by exercise.
+"""Test the grader, exercise by exercise: `python -m minitvm.edu verify`.
 
 M1  the untouched exercise gets 0 on every item, "not started"
-M2  the solution gets everything, on the public and three secret seeds
-M3  three wrong answers or more fail, each with the message that was meant for it
+M2  the solution gets all points, on the public and three secret seeds
+M3  at least three wrong answers fail, each with the intended message
 M4  broken and cheating notebooks get 0 where they are broken, with a reason, in time; those that
     hang, end their process or have no cells are tried with the first exercise only
-M5  what was graded is the file that was handed in, by its hash
+M5  the graded file is the one that was handed in, by its hash
 M6  exercises are what build makes; ids, points, hints and cells fit the items
 M7  the solution runs from top to bottom in a fresh interpreter
 M8  a second run gives the same marks
@@ -20,25 +20,26 @@ from pathlib import Path
 from tqdm import tqdm
 
 from .build import faults, structure_faults
-from .fool import Trial, mutant_files, trial_faults, trials
+from .course import exercise_named, exercises_in
 from .grader import Graded, grade_all
 from .item import Exercise
-from .items import EXERCISES, exercise_named
 from .notebook import sha256
 from .score import Mark
+from .trials import Trial, mutant_files, trial_faults, trials
 
-WRONG = 3  # wrong answers that every exercise must come with
+MIN_WRONG = 3  # wrong answers that every exercise must have
 
 
-def verify(root: Path, name: str = "", jobs: int = 2) -> int:
-    """Run all checks on one exercise or on all; print a table. Returns the exit code."""
+def verify(root: Path, checks: Path, name: str = "", jobs: int = 2) -> int:
+    """Run all checks on one exercise or on all, and print a table. Return the exit code."""
     start = time.monotonic()
-    exercises = [exercise_named(name)] if name else list(EXERCISES)
+    course = exercises_in(checks)
+    exercises = (exercise_named(name, checks),) if name else course
     found = {e.id: still_faults(root, e) for e in exercises}
     if not name:
-        found[exercises[0].id] += faults(root, EXERCISES)
-    todo = [t for e in exercises if not found[e.id] for t in trials(root, e)]
-    for trial, wrong in run(todo, jobs):
+        found[exercises[0].id] += faults(root, course)
+    todo = [t for e in exercises if not found[e.id] for t in trials(root, e, lost=e is course[0])]
+    for trial, wrong in run(todo, checks, jobs):
         found[trial.exercise.id] += [f"{trial.check} {trial.name}: {w}" for w in wrong]
     for e in exercises:
         count = sum(t.exercise is e for t in todo)
@@ -54,25 +55,27 @@ def verify(root: Path, name: str = "", jobs: int = 2) -> int:
 
 
 def still_faults(root: Path, exercise: Exercise) -> list[str]:
-    """What can be seen without running anything (M6, and that there are wrong answers)."""
+    """Return the faults that show without running anything: M6, and too few wrong answers."""
     missing = [f for f in faults(root, [exercise]) if "no such exercise" not in f]
     if missing:
         return [f"M6 {f}" for f in missing]
     found = [f"M6 {f}" for f in structure_faults(root, exercise)]
     wrong = len(mutant_files(root, exercise))
-    if wrong < WRONG:
-        found.append(f"M3 {wrong} wrong answers in solutions/wrong, at least {WRONG} are needed")
+    if wrong < MIN_WRONG:
+        found.append(
+            f"M3 {wrong} wrong answers in solutions/wrong, at least {MIN_WRONG} are needed"
+        )
     return found
 
 
-def run(todo: Sequence[Trial], jobs: int) -> list[tuple[Trial, list[str]]]:
-    """Every trial with its faults. Those that measure time come last, one at a time."""
+def run(todo: Sequence[Trial], checks: Path, jobs: int) -> list[tuple[Trial, list[str]]]:
+    """Run every trial and return its faults. Those that measure time run last, one at a time."""
     done: list[tuple[Trial, list[str]]] = []
     marks: dict[str, tuple[Mark, ...]] = {}
     with tqdm(total=len(todo), unit="notebook", disable=len(todo) < 2) as bar:
         for timed, workers in ((False, jobs), (True, 1)):
             some = [t for t in todo if t.timed == timed]
-            for n, got in grade_all([t.task for t in some], workers):
+            for n, got in grade_all([t.task(checks) for t in some], workers):
                 wrong = [*trial_faults(some[n], got), *_same(some[n], got, marks)]
                 done.append((some[n], wrong))
                 bar.update()
@@ -80,7 +83,7 @@ def run(todo: Sequence[Trial], jobs: int) -> list[tuple[Trial, list[str]]]:
 
 
 def _same(trial: Trial, got: Graded, marks: dict[str, tuple[Mark, ...]]) -> list[str]:
-    """M5 and M8: the hash is that of the data, and equal data get equal marks."""
+    """Check M5 and M8: the hash is that of the data, and equal data get equal marks."""
     found = [] if got.sha256 == sha256(trial.data) else ["M5 another file was graded"]
     counted = tuple(without_time(m) for m in got.marks)
     if marks.setdefault(got.sha256, counted) != counted and trial.check in ("M2", "M8"):
@@ -89,6 +92,6 @@ def _same(trial: Trial, got: Graded, marks: dict[str, tuple[Mark, ...]]) -> list
 
 
 def without_time(m: Mark) -> Mark:
-    """The mark of the parts that are the same on every machine."""
+    """Return the mark with only the deterministic parts."""
     parts = tuple(p for p in m.parts if p.kind != "speed")
     return Mark(m.item, m.title, 0.0, m.worth, "correct", parts, m.section)

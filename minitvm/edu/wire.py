@@ -1,4 +1,4 @@
-"""Frames between the grader and a student's process: JSON and raw numbers, nothing to unpickle."""
+"""Frames between the grader and a student's process: JSON and raw numbers, no pickles."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ import numpy as np
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 HEAD = struct.Struct(">QQ")  # bytes of JSON, bytes of arrays
-LARGEST = 256 << 20  # bytes of one frame
+MAX_FRAME = 256 << 20  # bytes
 
 
 class WireError(Exception):
-    """What came is no frame; or the other side is gone."""
+    """The other side sent something that is not a frame, or is gone."""
 
 
 def send(stream: IO[bytes], message: Any, arrays: Sequence[Array] = ()) -> None:
@@ -31,10 +31,10 @@ def send(stream: IO[bytes], message: Any, arrays: Sequence[Array] = ()) -> None:
 
 
 def receive(stream: IO[bytes]) -> tuple[Any, list[Array]]:
-    """Read one frame: (message, arrays without shape). Raises WireError for anything else."""
+    """Read one frame as (message, flat arrays). Raises WireError for anything else."""
     text_bytes, blob_bytes = HEAD.unpack(_exactly(stream, HEAD.size))
-    if text_bytes + blob_bytes > LARGEST:
-        raise WireError(f"{text_bytes + blob_bytes} bytes, at most {LARGEST}")
+    if text_bytes + blob_bytes > MAX_FRAME:
+        raise WireError(f"{text_bytes + blob_bytes} bytes, at most {MAX_FRAME}")
     text, blob = _exactly(stream, text_bytes), _exactly(stream, blob_bytes)
     try:
         frame = json.loads(text)
@@ -44,7 +44,7 @@ def receive(stream: IO[bytes]) -> tuple[Any, list[Array]]:
 
 
 def _arrays(shapes: Any, blob: bytes) -> list[Array]:
-    """The arrays in `blob`: [[dtype, bytes], ...] says which."""
+    """Split `blob` into arrays as [[dtype, bytes], ...] says."""
     found: list[Array] = []
     at = 0
     for kind, size in cast("list[tuple[str, int]]", shapes):

@@ -1,15 +1,15 @@
-"""The grader's own process: runs a notebook in a student's process, and marks what it answers.
+"""The grader's process: run a notebook in a student's process and mark its answers.
 
-Jobs come as lines of JSON on stdin; what happens goes out as lines of JSON, one event each:
+Jobs arrive as lines of JSON on stdin. Events leave as lines of JSON on stdout, one each:
 
     {"cells": [...]}       the cells that failed, once the notebook has been run
     {"item": "ex03.1"}     this item is being checked now
-    {"mark": {...}}        this came of it
+    {"mark": {...}}        its mark
     {"failed": "..."}      or the student's process could not be started
     {"end": true}
 
-Schedules are built, run and timed here, never in the student's process. One that takes forever is
-ended with this process: grader.py starts another one for the rest.
+Schedules are built, run and timed here, not in the student's process. If one takes too long,
+grader.py ends this process and starts another one for the rest.
 """
 
 from __future__ import annotations
@@ -19,12 +19,13 @@ import json
 import os
 import sys
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 import psutil
 
+from .course import exercise_named
 from .item import Item
-from .items import exercise_named
 from .sandbox import Limits, adopt_orphans, limit_memory
 from .score import mark
 from .student import GoneError, HangError, Student
@@ -33,7 +34,7 @@ from .student import GoneError, HangError, Student
 def main() -> None:
     """Serve jobs until stdin ends."""
     events = os.fdopen(os.dup(1), "w", encoding="utf-8", errors="replace")
-    os.dup2(2, 1)  # whatever else prints must not end up between events
+    os.dup2(2, 1)  # other output must not mix with events
 
     def tell(event: Any) -> None:
         events.write(json.dumps(event, ensure_ascii=False) + "\n")
@@ -47,17 +48,17 @@ def main() -> None:
 
 
 def work(job: dict[str, Any], tell: Any) -> None:
-    """One notebook: {"exercise", "items", "cells", "seeds", "limits"}."""
-    limits = Limits(**job["limits"])
-    limit_memory(2 * limits.memory)  # formulas and schedules that come back may ask for much, too
+    """Grade one notebook: {"checks", "exercise", "items", "cells", "seeds", "limits"}."""
+    limits, checks = Limits(**job["limits"]), Path(job["checks"])
+    limit_memory(2 * limits.memory)  # returned formulas may need much memory, too
     try:
-        student = Student([(n, text) for n, text in job["cells"]], limits)
-    except (OSError, HangError, GoneError) as e:  # no room, no time: not the student's fault
+        student = Student([(n, text) for n, text in job["cells"]], limits, [checks])
+    except (OSError, HangError, GoneError) as e:  # no memory, no time: not the student's fault
         tell({"failed": str(e)})
         return
     try:
         tell({"cells": [asdict(report) for report in student.failed]})
-        for item in exercise_named(job["exercise"]).items:
+        for item in exercise_named(job["exercise"], checks).items:
             if item.id in job["items"]:
                 tell({"item": item.id})
                 tell({"mark": _marked(item, student, job["seeds"])})
@@ -67,7 +68,7 @@ def work(job: dict[str, Any], tell: Any) -> None:
 
 
 def end_all() -> None:
-    """End what a notebook has started and its process did not take with it."""
+    """End the processes that a notebook has started and left behind."""
     for p in psutil.Process().children(recursive=True):
         with contextlib.suppress(psutil.Error):
             p.kill()

@@ -79,22 +79,23 @@ FIND_REFERENCE = """import gc, types
 def reference():
     for f in gc.get_objects():
         if isinstance(f, types.FunctionType) and f.__name__ == "refusal":
-            if "items" in (f.__module__ or ""):
+            if "checks" in (f.__module__ or ""):
                 return f
 def refusal(A, B, C):
     return reference()(A, B, C)"""
-OPEN_ITEMS = """import minitvm
+OPEN_CHECKS = """import minitvm
 from pathlib import Path
 def refusal(A, B, C):
-    text = (Path(minitvm.__file__).parent / "edu" / "items" / "ex00.py").read_text()
+    text = (Path(minitvm.__file__).parent.parent / "exercises/checks/ex00.py").read_text()
     scope = {}
     exec(text, scope)
     return scope["refusal"](A, B, C)"""
-IMPORT_ITEMS = """import sys
+LOAD_CHECKS = """import importlib, sys
+from pathlib import Path
 def refusal(A, B, C):
-    del sys.modules["minitvm.edu"]
-    from minitvm.edu.items.ex00 import refusal as reference
-    return reference(A, B, C)"""
+    folder = Path(sys.modules["minitvm"].__file__).parent.parent / "exercises/checks"
+    sys.path.insert(0, str(folder))
+    return importlib.import_module("ex00").refusal(A, B, C)"""
 READ_PARENT = """import os
 def refusal(A, B, C):
     with open(f"/proc/{os.getppid()}/mem", "rb") as memory:
@@ -164,9 +165,9 @@ SUBMISSIONS: dict[str, tuple[list[str], dict[str, list]]] = {
         BOTH_WRONG,
     ),
     "searches_memory": ([SETUP, MATMUL, FIND_REFERENCE], second("raises")),
-    "opens_the_items": ([SETUP, MATMUL, OPEN_ITEMS], second("raises")),
-    "imports_the_items": (
-        [SETUP, MATMUL, IMPORT_ITEMS],
+    "opens_the_checks": ([SETUP, MATMUL, OPEN_CHECKS], second("raises")),
+    "imports_the_checks": (
+        [SETUP, MATMUL, LOAD_CHECKS],
         second("raises"),
     ),
     "reads_the_grader": ([SETUP, MATMUL, READ_PARENT], second("raises")),

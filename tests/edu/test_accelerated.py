@@ -7,23 +7,25 @@ import minitvm as tvm
 from minitvm import te, vta
 from minitvm.edu import at_most, bytes_moved, on_machine, problem, runs_on_accelerator
 from minitvm.edu.item import AnswerError
-from minitvm.edu.items.ex08 import packed_product, scheduled
-from minitvm.edu.live import here
+from minitvm.edu.live import call_in_process
 
+from .course import module
+
+EX08 = module("ex08")
 TINY = vta.Config(name="tiny", acc_bytes=1 << 10)  # 16 sums
 
 
 def blocks(rng):
     """32 rows, 2 blocks of columns, 2 of the depth: 64 sums."""
-    return (problem(packed_product, 32, 2, 2),)
+    return (problem(EX08.packed_product, 32, 2, 2),)
 
 
 def all_in_one(A, B, A_buf, B_buf, C_buf, C, gemm):
-    return scheduled(A_buf, B_buf, C_buf, C, gemm, 32, 2)
+    return EX08.scheduled(A_buf, B_buf, C_buf, C, gemm, 32, 2)
 
 
 def in_tiles(A, B, A_buf, B_buf, C_buf, C, gemm):
-    return scheduled(A_buf, B_buf, C_buf, C, gemm, 8, 2)
+    return EX08.scheduled(A_buf, B_buf, C_buf, C, gemm, 8, 2)
 
 
 def untouched(A, B, A_buf, B_buf, C_buf, C, gemm):
@@ -67,7 +69,7 @@ def fetched_after_a_store(A, B, A_buf, B_buf, C_buf, C, gemm):
 
 
 def outcome(part, answer):
-    return part.check(lambda *args: here(answer, args), np.random.default_rng(0))
+    return part.check(lambda *args: call_in_process(answer, args), np.random.default_rng(0))
 
 
 def message(part, answer) -> str:
@@ -127,8 +129,8 @@ def test_few_bytes_count_only_if_the_result_is_right(answer, found) -> None:
 
 
 def test_all_bytes_count_also_those_of_micro_operations() -> None:
-    A, B, *copies, C, gemm = packed_product(32, 2, 2)
-    s = scheduled(*copies, C, gemm, 32, 2)
+    A, B, *copies, C, gemm = EX08.packed_product(32, 2, 2)
+    s = EX08.scheduled(*copies, C, gemm, 32, 2)
     uops = vta.build(s, [A, B, C]).run().counters.uop_load_nbytes
     assert uops > 0
     assert bytes_moved(s, [A, B, C]) == 32 * 32 * 2 + 32 * 32 + uops

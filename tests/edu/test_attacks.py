@@ -14,15 +14,16 @@ from minitvm.accesses import record
 from minitvm.base import ExprError
 from minitvm.edu import Fact, at_most, facts, misses, problem, schedule_correct, speed, visit_order
 from minitvm.edu.bench import Ratio
+from minitvm.edu.course import item_of
 from minitvm.edu.data import Reader, Writer, operations
 from minitvm.edu.grader import Submission, Task, Worker, grade
 from minitvm.edu.item import AnswerError, Part, failed
-from minitvm.edu.items import exercise_named, item_of
-from minitvm.edu.live import here
+from minitvm.edu.live import call_in_process
 from minitvm.edu.notebook import stored
-from minitvm.edu.score import LONGEST, mark
+from minitvm.edu.score import MAX_TEXT, mark
 from minitvm.edu.skeleton import code, skeleton
 
+from .course import CHECKS, EX00
 from .limits import landlock
 
 
@@ -60,7 +61,7 @@ def message(part: Part, answer) -> str:
     """The message id that a part gives."""
     rng = np.random.default_rng(0)
     try:
-        return part.check(lambda *args: here(answer, args), rng).message
+        return part.check(lambda *args: call_in_process(answer, args), rng).message
     except AnswerError as e:
         return e.args[0]
 
@@ -103,7 +104,7 @@ def test_what_is_timed_must_be_right(monkeypatch: pytest.MonkeyPatch) -> None:
         yours()
         return Ratio(0.1, True)
 
-    monkeypatch.setattr("minitvm.edu.schedules.race", run_both)
+    monkeypatch.setattr("minitvm.edu.schedules.time_ratio", run_both)
     assert message(speed(plain, sizes), plain) == ""
     assert message(speed(plain, sizes), nothing_stored) == "wrong-value"
 
@@ -129,13 +130,13 @@ def test_recording_a_schedule_counts_what_it_stores() -> None:
 
 
 def test_long_texts_are_cut_before_they_reach_a_report() -> None:
-    item = item_of("ex00.1")
+    item = item_of("ex00.1", CHECKS)
     huge = "x" * 10**6
     part = Part("correctness", "huge", 1.0, lambda *args: failed("m", got=huge, where=huge))
     asked = type(item)(item.id, item.title, 1, "f", (part,), item.hints, item.section)
     outcome = mark(asked, lambda *args: None).parts[0].outcome
-    assert len(outcome.got) <= LONGEST + 10
-    assert len(outcome.where) <= LONGEST + 10
+    assert len(outcome.got) <= MAX_TEXT + 10
+    assert len(outcome.where) <= MAX_TEXT + 10
 
 
 # --- the student's process -----------------------------------------------------------------------
@@ -158,7 +159,9 @@ def test_the_seed_is_not_found_in_other_processes(started) -> None:
 
 
 @pytest.mark.skipif(landlock() < 1, reason="this kernel has no Landlock")
-@pytest.mark.parametrize("name", ["minitvm/edu/items/ex00.py", "solutions/ex00_start_here.ipynb"])
+@pytest.mark.parametrize(
+    "name", ["exercises/checks/ex00.py", "minitvm/edu/course.py", "solutions/ex00_start_here.ipynb"]
+)
 def test_the_kernel_hides_references_from_c_as_well(started, name: str) -> None:
     path = Path(tvm.__file__).parent.parent / name
     student = started(
@@ -236,10 +239,10 @@ def matmul(A, B):
 
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere orphans cannot be found")
 def test_a_process_that_left_its_group_is_ended_with_the_notebook() -> None:
-    cells = {**skeleton(exercise_named("ex00")), "cells": [code("daemon", DAEMON)]}
+    cells = {**skeleton(EX00), "cells": [code("daemon", DAEMON)]}
     worker = Worker()
     try:
-        found = grade(Task(Submission(Path("ex00.ipynb"), stored(cells).encode())), worker)
+        found = grade(Task(Submission(Path("ex00.ipynb"), stored(cells).encode()), CHECKS), worker)
         pid = int(found.marks[0].parts[0].outcome.got.split("process is ")[1].split()[0])
         deadline = time.monotonic() + 20
         while alive(pid) and time.monotonic() < deadline:

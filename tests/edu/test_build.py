@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from minitvm.edu import EXERCISES
 from minitvm.edu.build import (
     Built,
     built,
@@ -17,12 +16,10 @@ from minitvm.edu.build import (
     with_holes,
     write,
 )
-from minitvm.edu.items import exercise_named
 from minitvm.edu.notebook import code_cells, parsed, solution_lines, source, stored
 from minitvm.edu.skeleton import code, item_cells, skeleton
 
-ROOT = Path(__file__).parent.parent.parent
-EX00 = exercise_named("ex00")
+from .course import EX00, EXERCISES, ROOT
 
 
 def text_of(cell_text: str) -> str:

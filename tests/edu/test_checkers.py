@@ -20,10 +20,10 @@ from minitvm.edu import (
     visit_order,
     visits,
 )
-from minitvm.edu.bench import Ratio, race
+from minitvm.edu.bench import Ratio, time_ratio
 from minitvm.edu.checkers import differs, wrong_element
 from minitvm.edu.item import AnswerError, Outcome, Part
-from minitvm.edu.live import here
+from minitvm.edu.live import call_in_process
 from minitvm.edu.schedules import timed_outcome, wrong_results
 
 
@@ -43,7 +43,7 @@ def square(rng):
 
 
 def outcome(part: Part, answer) -> Outcome:
-    return part.check(lambda *args: here(answer, args), np.random.default_rng(0))
+    return part.check(lambda *args: call_in_process(answer, args), np.random.default_rng(0))
 
 
 def naive(A, B, C):
@@ -274,12 +274,12 @@ def clock(*seconds: float):
 
 
 def test_the_ratio_is_that_of_the_best_times() -> None:
-    assert race(int, int, clock(1.0, 3.0, 1.05, 3.2)) == Ratio(3.0, False)
+    assert time_ratio(int, int, clock(1.0, 3.0, 1.05, 3.2)) == Ratio(3.0, False)
 
 
 def test_a_program_that_differs_from_itself_gives_no_verdict() -> None:
-    assert race(int, int, clock(1.0, 1.0, 1.5, 1.0)).busy
-    assert race(int, int, clock(1.0, 4.0, 1.0, 1.0)).busy
+    assert time_ratio(int, int, clock(1.0, 1.0, 1.5, 1.0)).busy
+    assert time_ratio(int, int, clock(1.0, 4.0, 1.0, 1.0)).busy
 
 
 @pytest.mark.parametrize(

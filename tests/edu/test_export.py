@@ -11,19 +11,18 @@ from pathlib import Path
 
 import pytest
 
-from minitvm.edu import EXERCISES
 from minitvm.edu.build import built
+from minitvm.edu.course import check_files, checks_folder
 from minitvm.edu.export import FORMATS, TEMPLATES, export
 from minitvm.edu.notebook import code_cells, source
 
-ROOT = Path(__file__).parent.parent.parent
-FIRST = EXERCISES[0]
+from .course import CHECKS, EX00, EXERCISES, ROOT
 
 
 @pytest.fixture(params=FORMATS)
 def exported(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[str, Path]:
     """(format, folder) of every export."""
-    export(ROOT, request.param, tmp_path)
+    export(ROOT, CHECKS, request.param, tmp_path)
     return request.param, tmp_path
 
 
@@ -34,23 +33,47 @@ def cells(path: Path) -> list[str]:
 
 def test_every_exercise_is_exported(exported: tuple[str, Path]) -> None:
     _, folder = exported
-    names = [p.name for p in folder.rglob("ex*") if p.is_file()]
+    names = [p.name for p in folder.rglob("ex*") if p.suffix in (".ipynb", ".zip")]
     assert sorted(name[:4] for name in names) == [e.id for e in EXERCISES]
 
 
+def test_every_export_holds_the_checks_where_they_are_looked_for(
+    exported: tuple[str, Path],
+) -> None:
+    form, folder = exported
+    for e in EXERCISES:
+        wanted = {path.name for path in check_files(e.id, CHECKS)}
+        if form == "gradescope":
+            with zipfile.ZipFile(folder / f"{e.id}.zip") as z:
+                names = {n for n in z.namelist() if n.startswith("exercises/checks/")}
+            assert names == {f"exercises/checks/{name}" for name in wanted}
+        else:
+            (notebook,) = folder.rglob(f"{e.stem}.ipynb")
+            near = checks_folder(near=notebook.parent)
+            assert near == (notebook.parent / "checks").resolve()
+            assert wanted <= {path.name for path in near.iterdir()}
+
+
+def test_what_students_get_holds_no_solution(tmp_path: Path) -> None:
+    export(ROOT, CHECKS, "actions", tmp_path)
+    texts = [p.read_text(encoding="utf-8") for p in tmp_path.rglob("*") if p.is_file()]
+    assert not [text for text in texts if "### BEGIN" in text]
+    assert not [p for p in tmp_path.rglob("*") if p.name in ("solutions", "wrong", "__pycache__")]
+
+
 def test_nbgrader_gets_solutions_with_its_metadata(tmp_path: Path) -> None:
-    export(ROOT, "nbgrader", tmp_path)
-    path = tmp_path / "source" / FIRST.id / f"{FIRST.stem}.ipynb"
+    export(ROOT, CHECKS, "nbgrader", tmp_path)
+    path = tmp_path / "source" / EX00.id / f"{EX00.stem}.ipynb"
     notebook = json.loads(path.read_text(encoding="utf-8"))
     found = [c["metadata"]["nbgrader"] for _, c in code_cells(notebook) if c["metadata"]]
     assert all(g["schema_version"] == 3 for g in found)
-    assert sum(g.get("points", 0) for g in found) == FIRST.points
+    assert sum(g.get("points", 0) for g in found) == EX00.points
     assert any("### BEGIN SOLUTION" in source(c) for _, c in code_cells(notebook))
 
 
 def test_otter_gets_questions_between_raw_cells(tmp_path: Path) -> None:
-    export(ROOT, "otter", tmp_path)
-    found = cells(tmp_path / f"{FIRST.stem}.ipynb")
+    export(ROOT, CHECKS, "otter", tmp_path)
+    found = cells(tmp_path / f"{EX00.stem}.ipynb")
     assert found[0].startswith("# ASSIGNMENT CONFIG")
     at = found.index("# BEGIN QUESTION\nname: ex00_1\npoints: 1\n")
     assert found[at + 1] == "# BEGIN SOLUTION"
@@ -62,24 +85,25 @@ def test_otter_gets_questions_between_raw_cells(tmp_path: Path) -> None:
 
 def test_gradescope_gets_two_scripts_and_the_package(tmp_path: Path, monkeypatch) -> None:
     monkeypatch.setenv("MINITVM_GRADE_SEED", "a secret")
-    export(ROOT, "gradescope", tmp_path)
+    export(ROOT, CHECKS, "gradescope", tmp_path)
     with zipfile.ZipFile(tmp_path / "ex00.zip") as z:
         names = z.namelist()
         script = z.read("run_autograder").decode()
         assert z.getinfo("run_autograder").external_attr >> 16 == 0o755
-    assert {"setup.sh", "run_autograder", "pyproject.toml", "minitvm/edu/items/ex00.py"} <= {*names}
+    assert {"setup.sh", "run_autograder", "pyproject.toml", "exercises/checks/ex00.py"} <= {*names}
     assert "MINITVM_GRADE_SEED='a secret'\n" in script
+    assert "--checks source/exercises/checks" in script
     assert "--exercise ex00\n" in script
     assert not [name for name in names if "solutions" in name]
 
 
 def test_actions_get_exercises_and_the_workflow_of_this_repository(tmp_path: Path) -> None:
-    export(ROOT, "actions", tmp_path)
+    export(ROOT, CHECKS, "actions", tmp_path)
     here = (ROOT / ".github/workflows/grade.yml").read_text(encoding="utf-8")
     assert (tmp_path / ".github/workflows/grade.yml").read_text(encoding="utf-8") == here
     assert (TEMPLATES / "grade.yml").read_text(encoding="utf-8") == here
-    exercise = (tmp_path / "exercises" / f"{FIRST.stem}.ipynb").read_text(encoding="utf-8")
-    assert exercise == built(ROOT, FIRST).text
+    exercise = (tmp_path / "exercises" / f"{EX00.stem}.ipynb").read_text(encoding="utf-8")
+    assert exercise == built(ROOT, EX00).text
 
 
 # --- with the tools themselves -------------------------------------------------------------------
@@ -102,24 +126,27 @@ def run(*command: str, cwd: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.skipif(find_spec("nbgrader") is None, reason="nbgrader is not installed")
 def test_nbgrader_grades_a_solution_with_all_points(tmp_path: Path) -> None:
-    export(ROOT, "nbgrader", tmp_path)
-    name = f"{FIRST.stem}.ipynb"
-    run("nbgrader", "generate_assignment", FIRST.id, cwd=tmp_path)
-    submitted = tmp_path / "submitted" / "ann" / FIRST.id / name
+    export(ROOT, CHECKS, "nbgrader", tmp_path)
+    name = f"{EX00.stem}.ipynb"
+    run("nbgrader", "generate_assignment", EX00.id, cwd=tmp_path)
+    assert (tmp_path / "release" / EX00.id / "checks" / "ex00.py").exists()
+    submitted = tmp_path / "submitted" / "ann" / EX00.id / name
     submitted.parent.mkdir(parents=True)
-    submitted.write_bytes((tmp_path / "source" / FIRST.id / name).read_bytes())
-    run("nbgrader", "autograde", FIRST.id, cwd=tmp_path)
+    submitted.write_bytes((tmp_path / "source" / EX00.id / name).read_bytes())
+    run("nbgrader", "autograde", EX00.id, cwd=tmp_path)
     run("nbgrader", "export", cwd=tmp_path)
     with open(tmp_path / "grades.csv", encoding="utf-8", newline="") as file:
         (row,) = csv.DictReader(file)
-    assert float(row["score"]) == float(row["max_score"]) == FIRST.points
+    assert float(row["score"]) == float(row["max_score"]) == EX00.points
 
 
 @pytest.mark.slow
 @pytest.mark.skipif(find_spec("otter") is None, reason="otter-grader is not installed")
 def test_otter_assigns_and_its_tests_pass_on_the_solution(tmp_path: Path) -> None:
-    export(ROOT, "otter", tmp_path)
-    run("otter", "assign", f"{FIRST.stem}.ipynb", "dist", cwd=tmp_path)
-    text = "\n".join(cells(tmp_path / "dist" / "student" / f"{FIRST.stem}.ipynb"))
+    export(ROOT, CHECKS, "otter", tmp_path)
+    run("otter", "assign", f"{EX00.stem}.ipynb", "dist", cwd=tmp_path)
+    student = tmp_path / "dist" / "student"
+    assert (student / "checks" / "ex00.py").exists()
+    text = "\n".join(cells(student / f"{EX00.stem}.ipynb"))
     assert "raise NotImplementedError" in text
     assert "reduce_axis((0, A.shape[1])" not in text

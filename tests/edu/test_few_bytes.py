@@ -7,19 +7,21 @@ import pytest
 from minitvm import vta
 from minitvm.base import LoweringError
 from minitvm.edu.accelerated import bytes_moved
-from minitvm.edu.items import item_of
-from minitvm.edu.items.ex08 import SMALL, keep_weights, packed_product, scheduled
-from minitvm.edu.live import here
+from minitvm.edu.course import item_of
+from minitvm.edu.live import call_in_process
 from minitvm.edu.score import mark
 
+from .course import CHECKS, module
+
+EX08 = module("ex08")
 MATRIX = 128 * 128  # bytes of A, of B, and of C
 
 
 def cost(*choice) -> float:
     """Bytes of a tiling on the small machine; infinite if it does not fit."""
-    A, B, *copies, C, gemm = packed_product(128, 8, 8)
+    A, B, *copies, C, gemm = EX08.packed_product(128, 8, 8)
     try:
-        return bytes_moved(scheduled(*copies, C, gemm, *choice), [A, B, C])
+        return bytes_moved(EX08.scheduled(*copies, C, gemm, *choice), [A, B, C])
     except LoweringError:
         return float("inf")
 
@@ -28,9 +30,9 @@ def test_no_other_tiles_move_fewer_bytes() -> None:
     rows_and_columns = [(128 // n << more, n) for n in (1, 2, 4, 8) for more in (0, 1)]
     tiles = [t for t in rows_and_columns if t[0] <= 128]
     choices = list(product(tiles, ("rows", "columns"), ("", "A", "B")))
-    with vta.Environment(SMALL):
-        A, B, *copies, C, gemm = packed_product(128, 8, 8)
-        best = bytes_moved(keep_weights(A, B, *copies, C, gemm), [A, B, C])
+    with vta.Environment(EX08.SMALL):
+        A, B, *copies, C, gemm = EX08.packed_product(128, 8, 8)
+        best = bytes_moved(EX08.keep_weights(A, B, *copies, C, gemm), [A, B, C])
         costs = {(*tile, *how): cost(*tile, *how) for tile, *how in choices}
     assert min(costs.values()) == pytest.approx(best, rel=0.001)  # micro-operations differ
     fit = [c for c in costs.values() if c < float("inf")]
@@ -49,16 +51,16 @@ def test_no_other_tiles_move_fewer_bytes() -> None:
 )
 def test_only_weights_that_stay_bring_most_of_the_points(choice, points: float) -> None:
     def answer(A, B, A_buf, B_buf, C_buf, C, gemm):
-        return scheduled(A_buf, B_buf, C_buf, C, gemm, *choice)
+        return EX08.scheduled(A_buf, B_buf, C_buf, C, gemm, *choice)
 
-    found = mark(item_of("ex08.3"), lambda *args: here(answer, args))
+    found = mark(item_of("ex08.3", CHECKS), lambda *args: call_in_process(answer, args))
     assert found.points == points
 
 
 def test_the_best_tiles_fetch_a_twice_and_the_weights_once() -> None:
-    with vta.Environment(SMALL):
-        A, B, *copies, C, gemm = packed_product(128, 8, 8)
-        f = vta.build(keep_weights(A, B, *copies, C, gemm), [A, B, C])
+    with vta.Environment(EX08.SMALL):
+        A, B, *copies, C, gemm = EX08.packed_product(128, 8, 8)
+        f = vta.build(EX08.keep_weights(A, B, *copies, C, gemm), [A, B, C])
     counters = f.run().counters
     assert counters.inp_load_nbytes == 2 * MATRIX
     assert counters.wgt_load_nbytes == MATRIX

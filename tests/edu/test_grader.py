@@ -10,12 +10,12 @@ import pytest
 from minitvm.base import MeasureError
 from minitvm.edu import PASSED, Part
 from minitvm.edu.grader import Graded, Submission, Task, Worker, grade, grade_all
-from minitvm.edu.items import exercise_named
 from minitvm.edu.notebook import stored
 from minitvm.edu.score import mark
 from minitvm.edu.skeleton import skeleton
 
-EX00 = exercise_named("ex00")
+from .course import CHECKS, EX00
+
 ITEMS = [item.id for item in EX00.items]
 
 
@@ -40,7 +40,7 @@ class Scripted(Worker):
 
 def graded(worker: Worker, name: str = "ex00_start_here.ipynb", data: bytes = b"") -> Graded:
     data = data or stored(skeleton(EX00)).encode()
-    return grade(Task(Submission(Path(name), data, "ann")), worker)
+    return grade(Task(Submission(Path(name), data, "ann"), CHECKS), worker)
 
 
 CELLS = {"cells": []}
@@ -103,6 +103,6 @@ def test_the_bytes_that_are_hashed_are_those_that_are_graded(tmp_path: Path) -> 
 def test_a_grader_that_does_not_start_stops_with_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     """Or else a broken installation would give no points to anybody."""
     monkeypatch.setattr("sys.executable", shutil.which("false") or "no such program")
-    task = Task(Submission(Path("ex00.ipynb"), stored(skeleton(EX00)).encode()))
+    task = Task(Submission(Path("ex00.ipynb"), stored(skeleton(EX00)).encode()), CHECKS)
     with pytest.raises(MeasureError, match="its process does not start"):
         list(grade_all([task]))

@@ -12,12 +12,12 @@ from minitvm.edu.__main__ import main
 from minitvm.edu.command import submissions
 from minitvm.edu.grader import Graded, Submission, Task, Worker, grade
 from minitvm.edu.item import Outcome, Status, failed
-from minitvm.edu.items import exercise_named
 from minitvm.edu.notebook import stored
 from minitvm.edu.score import Mark, PartMark, unmarked
 from minitvm.edu.skeleton import skeleton
 
-EX00 = exercise_named("ex00")
+from .course import CHECKS, EX00
+
 NOTEBOOK = stored(skeleton(EX00)).encode()
 NAME = "ex00_start_here.ipynb"
 
@@ -91,7 +91,7 @@ def test_a_huge_file_is_not_read(tmp_path: Path, no_marks) -> None:
     folder = put(tmp_path / "in", f"ann/{NAME}")
     with open(folder / "ann" / NAME, "r+b") as file:
         file.truncate(1 << 40)
-    (found,) = submissions(folder)
+    (found,) = submissions(folder, CHECKS)
     assert "clear outputs" in found.problem
     assert found.data == b""
 
@@ -125,19 +125,19 @@ def test_two_notebooks_of_one_exercise_are_told_apart(tmp_path: Path, no_marks) 
 def test_a_notebook_cannot_point_at_the_results_of_another_student(tmp_path: Path) -> None:
     notebook = {**skeleton(EX00), "metadata": {"minitvm": {"exercise": "../bob/ex00"}}}
     (tmp_path / "x.ipynb").write_text(stored(notebook), encoding="utf-8")
-    (found,) = submissions(tmp_path)
-    assert command.exercise_id(found, None) == ""
+    (found,) = submissions(tmp_path, CHECKS)
+    assert command.exercise_id(found, CHECKS, None) == ""
 
 
 def test_an_exercise_that_is_named_by_its_stem_is_found(tmp_path: Path) -> None:
     notebook = {**skeleton(EX00), "metadata": {"minitvm": {"exercise": EX00.stem}}}
     (tmp_path / "x.ipynb").write_text(stored(notebook), encoding="utf-8")
-    assert command.exercise_id(submissions(tmp_path)[0], None) == "ex00"
+    assert command.exercise_id(submissions(tmp_path, CHECKS)[0], CHECKS, None) == "ex00"
 
 
 def test_what_a_notebook_calls_its_exercise_is_cut() -> None:
     notebook = {**skeleton(EX00), "metadata": {"minitvm": {"exercise": "x" * 10**6}}}
-    found = grade(Task(Submission(Path("x.ipynb"), stored(notebook).encode())), Told([]))
+    found = grade(Task(Submission(Path("x.ipynb"), stored(notebook).encode()), CHECKS), Told([]))
     assert len(found.problem) < 10_000
 
 
@@ -145,7 +145,7 @@ def test_what_a_notebook_calls_its_exercise_is_cut() -> None:
 def test_other_encodings_and_newlines_are_read(encoding: str) -> None:
     text = stored(skeleton(EX00)).replace("\n", "\r\n")
     marks = [{"mark": unmarked(i, failed("raises")).to_json()} for i in EX00.items]
-    found = grade(Task(Submission(Path(NAME), text.encode(encoding))), Told(marks))
+    found = grade(Task(Submission(Path(NAME), text.encode(encoding)), CHECKS), Told(marks))
     assert found.problem == ""
 
 
@@ -153,7 +153,9 @@ def test_other_encodings_and_newlines_are_read(encoding: str) -> None:
 
 
 def test_a_process_that_cannot_be_started_is_no_fault_of_the_notebook(tmp_path: Path) -> None:
-    found = grade(Task(Submission(Path(NAME), NOTEBOOK)), Told([{"failed": "the disk is full"}]))
+    found = grade(
+        Task(Submission(Path(NAME), NOTEBOOK), CHECKS), Told([{"failed": "the disk is full"}])
+    )
     assert found.marks == ()
     assert "the disk is full" in found.problem
     assert found.unsure

@@ -10,10 +10,12 @@ import pytest
 from minitvm import vta
 from minitvm.accel import listing, parse
 from minitvm.edu.item import Outcome
-from minitvm.edu.items import ex09
 from minitvm.edu.score import Mark, mark, random_for
-from minitvm.edu.streams import fault, numbered, short_queue
+from minitvm.edu.streams import numbered_listing, short_queue, stream_fault
 
+from .course import module
+
+ex09 = module("ex09")
 TOKENS, TILES, REPAIR = ex09.EXERCISE.items
 THREADED = (64, 16, 2, "rows")
 
@@ -90,18 +92,18 @@ def test_the_reason_of_a_deadlock_is_that_of_the_queue_that_lacks_tokens(
     lost: str, why: str
 ) -> None:
     lines = [x for x in right(2, 2) if x != lost]
-    found, _, said = fault(ex09.assembled(lines, 2, 2), ex09.TEN)
+    found, _, said = stream_fault(ex09.assembled(lines, 2, 2), ex09.TEN)
     assert (found, why in said) == ("deadlock", True)
 
 
 def test_a_circle_of_waiting_without_a_missing_token_says_so() -> None:
     program = parse("ex  nop   pop ld\nex  nop   push ld\nld  nop   pop ex   push ex\nex  finish")
     assert short_queue(program) == ""
-    assert "some push comes only after the pop" in fault(program, ex09.TEN)[2]
+    assert "some push comes only after the pop" in stream_fault(program, ex09.TEN)[2]
 
 
 def test_a_long_program_is_counted_instead_of_shown() -> None:
-    assert numbered(ex09.assembled(right(6, 3), 6, 3)) == " (49 instructions)"
+    assert numbered_listing(ex09.assembled(right(6, 3), 6, 3)) == " (49 instructions)"
 
 
 # --- tiles ----------------------------------------------------------------------------------------

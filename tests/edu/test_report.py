@@ -10,16 +10,18 @@ import pytest
 
 from minitvm.edu import failed, report
 from minitvm.edu.command import secret_seed, submissions
+from minitvm.edu.course import item_of
 from minitvm.edu.grader import Graded
-from minitvm.edu.items import item_of
 from minitvm.edu.score import unmarked
 from minitvm.edu.student import CellReport
+
+from .course import CHECKS
 
 EVIL = "=cmd()|<script>\x00\x1b"
 
 
 def graded(points: float = 0.0, student: str = "ann") -> Graded:
-    wrong = unmarked(item_of("ex00.1"), failed("raises", got=EVIL))
+    wrong = unmarked(item_of("ex00.1", CHECKS), failed("raises", got=EVIL))
     marks = (type(wrong)(**{**{f: getattr(wrong, f) for f in wrong.__slots__}, "points": points}),)
     cells = (CellReport(2, "ValueError", EVIL, "cell 2, line 1"),)
     return Graded(student, "ann/ex00_start_here.ipynb", "ab12", "ex00", marks, cells)
@@ -78,7 +80,7 @@ def test_students_are_called_as_their_folders_or_files(tmp_path: Path) -> None:
     hidden = tmp_path / "ann" / ".ipynb_checkpoints" / "ex00_a-checkpoint.ipynb"
     hidden.parent.mkdir()
     hidden.touch()
-    assert [s.student for s in submissions(tmp_path)] == ["ann", "b/c", "ex00_bob"]
+    assert [s.student for s in submissions(tmp_path, CHECKS)] == ["ann", "b/c", "ex00_bob"]
 
 
 def test_the_secret_seed_is_a_number_or_any_words(monkeypatch: pytest.MonkeyPatch) -> None:

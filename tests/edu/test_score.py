@@ -4,7 +4,7 @@ import pytest
 
 from minitvm.base import ScheduleError
 from minitvm.edu import PASSED, AnswerError, Item, Outcome, Part, failed
-from minitvm.edu.feedback import markdown, page, plain
+from minitvm.edu.feedback import as_html, as_markdown, as_text
 from minitvm.edu.score import Mark, mark, random_for, unmarked
 
 
@@ -97,7 +97,7 @@ def test_an_item_without_an_answer_has_no_points_for_any_part() -> None:
 
 def test_feedback_as_text_says_what_where_and_why() -> None:
     found = marked(part("correctness", 1, PASSED), part("property", 1, WRONG))
-    assert plain(found) == (
+    assert as_text(found) == (
         "ex99.1 a question: keep going (7.5 of 10 points)\n"
         "  ok  a correctness\n"
         "  no  a property\n"
@@ -111,21 +111,21 @@ def test_feedback_as_text_says_what_where_and_why() -> None:
 
 def test_what_it_was_called_for_is_no_difference() -> None:
     wrong = failed("refused", expected="a program", got="none", case="lower(2, 2)")
-    lines = plain(marked(part("correctness", 1, wrong))).split("\n")
+    lines = as_text(marked(part("correctness", 1, wrong))).split("\n")
     assert lines[2:5] == ["      expected: a program", "      got: none", "      for: lower(2, 2)"]
 
 
 def test_feedback_of_what_is_right_is_short() -> None:
-    assert plain(marked(part("correctness", 1, PASSED))) == (
+    assert as_text(marked(part("correctness", 1, PASSED))) == (
         "ex99.1 a question: correct (10 of 10 points)\n  ok  a correctness"
     )
 
 
-@pytest.mark.parametrize("form", [markdown, page])
+@pytest.mark.parametrize("form", [as_markdown, as_html])
 def test_every_form_of_feedback_says_the_same_and_is_no_markup(form) -> None:
     bad = failed("wrong-value", expected="1", got="<script>`x`", where="[0]")
     text = form(marked(part("correctness", 1, bad)))
     assert "keep going (0 of 10 points)" in text
     assert "first difference" in text
-    assert "<script>" not in text or form is markdown
-    assert "`x`" not in text or form is page
+    assert "<script>" not in text or form is as_markdown
+    assert "`x`" not in text or form is as_html

@@ -96,7 +96,7 @@ def test_problems_are_built_in_the_process_and_spread_out(started) -> None:
         "__import__('os').system('true')",
         "__import__('subprocess').run(['true'])",
         "__import__('socket').create_connection(('127.0.0.1', 9))",
-        "__import__('minitvm.edu.items')",
+        "__import__('minitvm.edu.course')",
     ],
 )
 def test_what_is_forbidden_raises(started, action: str) -> None:

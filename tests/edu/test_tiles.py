@@ -2,7 +2,10 @@
 
 import pytest
 
-from minitvm.edu.items.ex04 import BEST, drawn, misses_of
+from .course import module
+
+EX04 = module("ex04")
+BEST, drawn, misses_of = EX04.BEST, EX04.drawn, EX04.misses_of
 
 
 @pytest.mark.parametrize("cache_bytes", BEST)

@@ -8,14 +8,13 @@ import pytest
 
 from minitvm.base import ArgumentError
 from minitvm.edu import failed
-from minitvm.edu.fool import QUICK, Trial, expected, mutant_files, trial_faults, trials
 from minitvm.edu.grader import Graded
-from minitvm.edu.items import EXERCISES, exercise_named
 from minitvm.edu.score import mark, unmarked
+from minitvm.edu.trials import QUICK, Trial, expected, mutant_files, trial_faults, trials
 from minitvm.edu.verify import run, still_faults
 
-ROOT = Path(__file__).parent.parent.parent
-EX00 = exercise_named("ex00")
+from .course import CHECKS, EX00, EXERCISES, ROOT
+
 FIRST = EX00.items[0]
 
 
@@ -95,7 +94,7 @@ def test_marks_that_are_not_as_expected_are_faults(asked, got, faults) -> None:
 def test_every_exercise_is_broken_and_the_first_one_also_hangs(exercise) -> None:
     broken = {"syntax error", "deleted cell", "sys.exit in an answer", "patched, unsolved"}
     hanging = {"endless loop", "endless cell"} if exercise is EX00 else set()
-    tried = [t for t in trials(ROOT, exercise) if t.check == "M4"]
+    tried = [t for t in trials(ROOT, exercise, lost=exercise is EX00) if t.check == "M4"]
     assert broken <= {t.name for t in tried}
     assert hanging == {t.name for t in tried if t.limits is QUICK}
 
@@ -104,7 +103,7 @@ def test_every_exercise_is_broken_and_the_first_one_also_hangs(exercise) -> None
 def test_the_first_exercise_cannot_be_fooled() -> None:
     """Those that hang are among the notebooks of test_submissions.py."""
     todo = [t for t in trials(ROOT, EX00) if t.limits is not QUICK]
-    assert [(t.name, wrong) for t, wrong in run(todo, 2) if wrong] == []
+    assert [(t.name, wrong) for t, wrong in run(todo, CHECKS, 2) if wrong] == []
 
 
 @pytest.mark.slow
@@ -116,5 +115,5 @@ def test_a_wrong_answer_that_is_right_is_found(checkout: Path) -> None:
         for t in trials(checkout, EX00)
         if t.name == path.stem.partition("__")[2].replace("_", " ")
     ]
-    (only,) = run(todo, 1)
+    (only,) = run(todo, CHECKS, 1)
     assert only[1] == ["ex00.1: the message is none, not wrong-value"]

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from minitvm.edu.wire import HEAD, LARGEST, WireError, receive, send
+from minitvm.edu.wire import HEAD, MAX_FRAME, WireError, receive, send
 
 
 def frame(text: bytes, blob: bytes = b"") -> io.BytesIO:
@@ -33,7 +33,7 @@ def test_the_end_of_the_stream_is_an_error() -> None:
 
 
 def test_a_frame_that_claims_to_be_huge_is_not_read() -> None:
-    with pytest.raises(WireError, match=f"at most {LARGEST}"):
+    with pytest.raises(WireError, match=f"at most {MAX_FRAME}"):
         receive(io.BytesIO(HEAD.pack(2**60, 0)))
 
 

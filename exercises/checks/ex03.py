@@ -5,9 +5,21 @@
 
 from minitvm import te
 from minitvm.cachesim import Cache
-
-from ..item import PASSED, Answer, Exercise, Item, Outcome, Part, Rng, failed, problem
-from ..schedules import at_most, misses, schedule_correct, visit_order
+from minitvm.edu import (
+    PASSED,
+    Answer,
+    Exercise,
+    Item,
+    Outcome,
+    Part,
+    Rng,
+    at_most,
+    failed,
+    misses,
+    problem,
+    schedule_correct,
+    visit_order,
+)
 
 # --- an order to reach ---------------------------------------------------------------------------
 
@@ -24,7 +36,7 @@ def block_arguments(rng):
 
 
 def block_order(A, B, rows, columns):
-    """Blocks from top to bottom, then the next column of blocks; inside, column by column."""
+    """List indices by blocks, down each column of blocks; inside a block, column by column."""
     n, m = B.shape
     return [
         (i, j)
@@ -49,7 +61,7 @@ def dense(n, m, size):
 
 
 def dense_arguments(rng):
-    """Neither X nor W fits into the cache: each has 10 KiB or more."""
+    """Draw sizes where neither X nor W fits into the cache: each has 10 KiB or more."""
     n, m, size = (int(x) for x in rng.integers(51, 63, 3))
     return (problem(dense, n, m, size),)
 
@@ -70,7 +82,7 @@ CASES = {  # case -> the letter that fits, and what to think of if it was not fo
 
 
 def reasons() -> Part:
-    """A dict from case to letter; which case is wrong is told, the right letter is not."""
+    """Check a dict from case to letter; name the wrong case, but not the right letter."""
 
     def check(answer: Answer, rng: Rng) -> Outcome:
         got = answer()

@@ -10,13 +10,29 @@ import numpy as np
 from minitvm import te, vta
 from minitvm.base import TVMError
 from minitvm.driver import lower
+from minitvm.edu import (
+    MAX_COMPUTED,
+    PASSED,
+    Answer,
+    AnswerError,
+    Exercise,
+    Item,
+    Outcome,
+    Part,
+    Rng,
+    at_most,
+    bytes_moved,
+    computed_elements,
+    failed,
+    on_machine,
+    problem,
+    results_of,
+    runs_on_accelerator,
+    wrong_element,
+    wrong_results,
+)
 from minitvm.tensor import TensorIntrin, evaluate
 from minitvm.tir import Call, Stmt, interpret, is_opaque, text, walk
-
-from ..accelerated import bytes_moved, on_machine, runs_on_accelerator
-from ..checkers import MOST_WORK, work, wrong_element
-from ..item import PASSED, Answer, AnswerError, Exercise, Item, Outcome, Part, Rng, failed, problem
-from ..schedules import at_most, run, wrong_results
 
 # --- an instruction ------------------------------------------------------------------------------
 
@@ -40,12 +56,12 @@ def numbers(shape, rng: Rng, dtype: str = "int8"):
 
 
 def sums(w, x):
-    """w @ x.T in 32 bits."""
+    """Return w @ x.T in 32 bits."""
     return w.astype("int32") @ x.astype("int32").T
 
 
 def declared(answer: Answer, *needed: str) -> TensorIntrin:
-    """What the student declares. Raises AnswerError if it is no intrinsic of loops.
+    """Return the student's intrinsic. Raises AnswerError if it is not made of loops.
 
     needed   the statements that it must have: "reset", "update"
     """
@@ -59,26 +75,26 @@ def declared(answer: Answer, *needed: str) -> TensorIntrin:
     for part in statements(got):
         calls = [e for e in walk(part) if isinstance(e, Call) and is_opaque(e)]
         if calls:
-            what = f"{text(calls[0])}: what a call does, nobody but you knows; use loops"
+            what = f"{text(calls[0])}: the grader cannot know what a call does; use loops"
             raise AnswerError("calls", what)
     return got
 
 
 def statements(intrin: TensorIntrin) -> list[Stmt]:
-    """Those of compute, reset and update that are there."""
+    """Return those of compute, reset and update that exist."""
     found = (intrin.body, intrin.reset, intrin.update)
     return [s for s in found if s is not None]
 
 
 def repeated(intrin: TensorIntrin) -> bool:
-    """Does a statement begin with all of another one that adds? One builder wrote both, then."""
+    """Whether one builder wrote several statements: one begins with all of another one."""
     adding = [text(s) for s in (intrin.body, intrin.update) if s is not None]
     every = [text(s) for s in statements(intrin)]
     return any(s.startswith(f"{first}\n") for first in adding for s in every)
 
 
 def usual_products(w, x):
-    """Products as they come out where something usual is wrong: (numbers, why)."""
+    """Return the products that common mistakes give, as (numbers, why)."""
     wide, other = w.astype("int32"), x.astype("int32")
     narrow = (w[:, None] * x[None]).sum(2, "int32")
     return (
@@ -92,7 +108,7 @@ def usual_products(w, x):
 
 
 def usual_fault(intrin: TensorIntrin, z, got, expected, w, x) -> str:
-    """Why a statement that ought to leave expected(z, product) leaves `got`; "" if not known."""
+    """Return the common mistake that leaves `got` in place of expected(z, product), or ""."""
     if repeated(intrin):
         return ONE_BUILDER
     for product, why in usual_products(w, x):
@@ -106,7 +122,7 @@ def usual_fault(intrin: TensorIntrin, z, got, expected, w, x) -> str:
 
 
 def right_formula(answer: Answer, rng: Rng) -> Outcome:
-    """z[i, j] = sum of w[i, k] * x[j, k], int8 to int32."""
+    """Check the formula z[i, j] = sum of w[i, k] * x[j, k], int8 to int32."""
     op = declared(answer).op
     tensors = (*op.input_tensors, op.output(0))
     got = ", ".join(f"{t.dtype}{list(t.shape)}" for t in tensors)
@@ -114,7 +130,7 @@ def right_formula(answer: Answer, rng: Rng) -> Outcome:
     if got != wanted:
         why = "w and x have 8 bits; both factors become int32 before they are multiplied"
         return failed("wrong-shape", expected=wanted, got=got, why=why)
-    if work(tensors[2]) > MOST_WORK:
+    if computed_elements(tensors[2]) > MAX_COMPUTED:
         return failed("too-large", expected="8 terms", got="far more", why="k runs over 8 terms")
     w, x = numbers((8, 8), rng), numbers((8, 8), rng)
     z = evaluate([tensors[2]], {tensors[0]: w, tensors[1]: x})[0]
@@ -123,7 +139,7 @@ def right_formula(answer: Answer, rng: Rng) -> Outcome:
 
 
 def tiles(rows, columns, depth):
-    """A @ B.T for matrices that are not packed, and its loops in tiles of 8 x 8 x 8."""
+    """Return a schedule of A @ B.T for unpacked matrices, in tiles of 8 x 8 x 8."""
     A = te.placeholder((rows, depth), "int8", name="A")
     B = te.placeholder((columns, depth), "int8", name="B")
     k = te.reduce_axis((0, depth), name="k")
@@ -138,7 +154,7 @@ def tiles(rows, columns, depth):
 
 
 def statement(name: str, title: str, expected, why: str) -> Part:
-    """One of the three statements, alone, on a tile that holds anything.
+    """Check one of the three statements alone, on a tile with arbitrary contents.
 
     expected(z, product)   what the tile must hold afterwards
     """
@@ -160,7 +176,7 @@ def statement(name: str, title: str, expected, why: str) -> Part:
 
 
 def anywhere(answer: Answer, rng: Rng) -> Outcome:
-    """The instruction inside larger matrices, for products of one and of several steps."""
+    """Check the instruction inside larger matrices, for products of one and of several steps."""
     intrin = declared(answer, "reset", "update")
     place, parts = (ONE_BUILDER,) * 2 if repeated(intrin) else (PLACE, STATEMENTS)
     for depth in (8, 24):
@@ -168,7 +184,7 @@ def anywhere(answer: Answer, rng: Rng) -> Outcome:
         s[tensors[-1]].tensorize(yi, intrin)
         inputs = {t: numbers(t.shape, rng) for t in tensors[:2]}
         try:
-            results = run(s, tensors, inputs, "interpreter")
+            results = results_of(s, tensors, inputs, "interpreter")
         except TVMError as e:
             return failed("refused", expected="loops in tiles", got=str(e), why=place)
         if wrong := wrong_results(results, tensors, inputs, 0, 0, "", parts):
@@ -183,7 +199,7 @@ SMALL = vta.Config(name="small", inp_bytes=4 << 10, wgt_bytes=8 << 10, acc_bytes
 
 
 def packed_product(rows, columns, depth):
-    """C = A @ B.T with all copies of its operands; columns and depth in blocks of 16."""
+    """Return C = A @ B.T with copies of all operands; columns and depth in blocks of 16."""
     A = te.placeholder((rows, depth, 1, 16), name="A", dtype="int8")
     B = te.placeholder((columns, depth, 16, 16), name="B", dtype="int8")
     A_buf, B_buf = te.compute(A.shape, A, name="A_buf"), te.compute(B.shape, B, name="B_buf")
@@ -199,20 +215,20 @@ def packed_product(rows, columns, depth):
 
 
 def matrices(rng: Rng):
-    """Arguments: the product of two matrices of 128 x 128."""
+    """Return the arguments: a product of two 128 x 128 matrices."""
     return (problem(packed_product, 128, 8, 8),)
 
 
 def keep_weights(A, B, A_buf, B_buf, C_buf, C, gemm):
-    """The reference: half of B stays on the chip while all rows of A come by, 64 at a time."""
+    """The reference: keep half of B on the chip while loading all rows of A, 64 at a time."""
     return scheduled(A_buf, B_buf, C_buf, C, gemm, 64, 4, order="columns", keep="B")
 
 
 def scheduled(A_buf, B_buf, C_buf, C, gemm, tile_rows, tile_columns, order="rows", keep=""):
-    """A schedule in tiles.
+    """Schedule the product in tiles.
 
-    order   what the outer one of the loops over tiles runs over: "rows" or "columns"
-    keep    "A", "B": fetched in that loop, and not for each step of the sum; "": neither
+    order   what the outer loop over tiles runs over: "rows" or "columns"
+    keep    the matrix loaded in that loop, not for each step of the sum: "A", "B" or ""
     """
     env = vta.get_env()
     s = te.create_schedule(C.op)
@@ -233,7 +249,7 @@ def scheduled(A_buf, B_buf, C_buf, C, gemm, tile_rows, tile_columns, order="rows
         s[t].pragma(t.op.axis[0], env.dma_copy)
         if keep == name:
             s[t].compute_at(s[C], outer)
-            s[C].pragma(y, env.coproc_sync)  # it is loaded right after a store
+            s[C].pragma(y, env.coproc_sync)  # the load directly follows a store
         else:
             s[t].compute_at(s[C_buf], ko)
     return s
@@ -258,7 +274,7 @@ FETCHED = (
 
 
 def few(factor: float, worst: float, title: str, weight: float, why: str) -> Part:
-    """At most `factor` times the bytes of the reference on the small machine."""
+    """Check for at most `factor` times the bytes of the reference, on the small machine."""
     part = at_most(
         bytes_moved, keep_weights, matrices, factor=factor, worst=worst, unit="bytes",
         message="too-many-bytes", title=title, weight=weight, why=why, target="vta",

@@ -10,15 +10,13 @@ import numpy as np
 from minitvm import te
 from minitvm.accesses import record
 from minitvm.cachesim import Cache, simulate
-
-from ..checkers import equal
-from ..item import PASSED, Answer, Exercise, Item, Outcome, Part, Rng, failed
+from minitvm.edu import PASSED, Answer, Exercise, Item, Outcome, Part, Rng, equal, failed
 
 # --- reuse distances -----------------------------------------------------------------------------
 
 
 def traces(rng):
-    """Uses of few lines, or of many; in one case of five nobody comes back."""
+    """Draw uses of few lines, or of many; in one case of five no line is used twice."""
     lines = [f"{name}{n}" for name in "ABC" for n in range(4)]
     if rng.integers(0, 5) == 0:
         return ([str(x) for x in rng.permutation(lines)],)
@@ -27,7 +25,7 @@ def traces(rng):
 
 
 def reuse_distance(trace):
-    """A B C A -> -1 -1 -1 2"""
+    """Return the reuse distances: A B C A -> -1 -1 -1 2."""
     found = []
     for now, line in enumerate(trace):
         before = [n for n in range(now) if trace[n] == line]
@@ -45,7 +43,7 @@ SLACK = 1.1
 
 @lru_cache(maxsize=64)
 def misses_of(tiles: tuple[int, int, int], cache_bytes: int) -> int:
-    """The misses of the product of N x N in these tiles, in a cache with 8 ways."""
+    """Count the misses of the N x N product with these tiles, in a cache with 8 ways."""
     A, B = te.placeholder((N, N), name="A"), te.placeholder((N, N), name="B")
     k = te.reduce_axis((0, N), name="k")
     C = te.compute((N, N), lambda i, j: te.sum(A[i, k] * B[k, j], axis=k), name="C")
@@ -56,23 +54,23 @@ def misses_of(tiles: tuple[int, int, int], cache_bytes: int) -> int:
 
 
 def best_of(draws: int) -> dict[int, tuple[tuple[int, int, int], int]]:
-    """BEST: the tiles with the fewest misses of so many drawn at random. 500 take ten minutes:
+    """Compute BEST, the tiles with the fewest misses among `draws` random ones (500: ten minutes).
 
-    python -c "from minitvm.edu.items.ex04 import best_of; print(best_of(500))"
+    cd exercises/checks && python -c "from ex04 import best_of; print(best_of(500))"
     """
     found = {b: {t: misses_of(t, b) for t in drawn(draws)} for b in BEST}
     return {b: min(of.items(), key=lambda row: row[1]) for b, of in found.items()}
 
 
 def drawn(draws: int) -> list[tuple[int, int, int]]:
-    """The tiles that are drawn, each once."""
+    """Return the tiles that are drawn, each once."""
     rng = np.random.default_rng(0)
     triples = (rng.choice(SIZES, 3).tolist() for _ in range(draws))
     return sorted({(ti, tj, tk) for ti, tj, tk in triples})
 
 
 def near_the_best(cache_bytes: int, why: str) -> Part:
-    """Tiles for a cache with at most SLACK times the misses of the best of 500."""
+    """Check tiles for a cache: at most SLACK times the misses of the best of 500."""
 
     def check(answer: Answer, rng: Rng) -> Outcome:
         got = answer(cache_bytes)

@@ -8,11 +8,21 @@ from itertools import product
 import numpy as np
 
 from minitvm import te, tir
+from minitvm.edu import (
+    PASSED,
+    Answer,
+    Exercise,
+    Item,
+    Outcome,
+    Part,
+    Rng,
+    failed,
+    problem,
+    same_text,
+    schedule_correct,
+    wrong_type,
+)
 from minitvm.testing import difference
-
-from ..checkers import wrong_type
-from ..item import PASSED, Answer, Exercise, Item, Outcome, Part, Rng, failed, problem
-from ..schedules import same_text, schedule_correct
 
 TAIL = (
     "where the factor does not divide the number of terms, the last piece is shorter: the outer "
@@ -29,7 +39,7 @@ LEFT = "each rule holds everywhere: on both sides, inside other expressions, in 
 
 
 def summed(kind, sizes, terms):
-    """A, B and a sum over k of `terms` terms, with one to three data axes."""
+    """Return A, B and a sum over k of `terms` terms, with one to three data axes."""
     k = te.reduce_axis((0, terms), name="k")
     if kind == "matrix times vector":
         A = te.placeholder((sizes[0], terms), name="A")
@@ -49,7 +59,7 @@ def summed(kind, sizes, terms):
 
 
 def sums(*, divides):
-    """Arguments of lower_reduce; does the factor divide the number of terms?"""
+    """Draw arguments of lower_reduce. divides: the factor divides the number of terms."""
 
     def arguments(rng):
         dims = int(rng.integers(1, 4))
@@ -63,7 +73,7 @@ def sums(*, divides):
 
 
 def split_sum(A, B, C, factor):
-    """The schedule that stands for the loops asked for."""
+    """Return the schedule that lowers to the expected loops."""
     s = te.create_schedule(C.op)
     s[C].split(C.op.reduce_axis[0], factor=factor)
     return s
@@ -73,7 +83,7 @@ def split_sum(A, B, C, factor):
 
 
 def wordy(n, once, floats, ints):
-    """Loops that say Y = X and M = N in too many words.
+    """Return loops for Y = X and M = N with redundant operations.
 
     once     for "around" and "inside": is there a loop that runs once around, inside the loop?
     floats   what is done to an element of X before it is stored in Y; `ints` of N, for M
@@ -104,7 +114,7 @@ SPECIAL = (np.nan, np.inf, -np.inf, -0.0, 0.0, 1.5, -2.0)
 
 
 def words(floats, ints, once=((),)):
-    """Arguments of simplify: each of the steps at least once, in some order."""
+    """Draw arguments of simplify: each of the steps at least once, in some order."""
 
     def arguments(rng):
         loops = once[int(rng.integers(len(once)))]
@@ -115,7 +125,7 @@ def words(floats, ints, once=((),)):
 
 
 def simplify(s):
-    """What is asked for."""
+    """The reference: remove the redundant operations and loops."""
 
     def on_expr(e):
         match e:
@@ -139,12 +149,12 @@ def simplify(s):
 
 
 def buffers(s):
-    """Name -> buffer of all that `s` loads and stores."""
+    """Return name -> buffer for all buffers that `s` loads or stores."""
     return {n.buffer.name: n.buffer for n in tir.walk(s) if isinstance(n, tir.Load | tir.Store)}
 
 
 def results(s, like):
-    """Y and M after the statement `s` has run, with memory as in the program `like`."""
+    """Run the statement `s` with the buffers of the program `like`; return Y and M."""
     params = tuple((buffers(like) | buffers(s))[name] for name in ("X", "Y", "N", "M"))
     x, n = np.array(SPECIAL, "float32"), np.arange(-3, 4, dtype="int32")
     y, m = np.full_like(x, 77), np.full_like(n, 77)
@@ -153,7 +163,7 @@ def results(s, like):
 
 
 def unchanged(answer: Answer, rng: Rng) -> Outcome:
-    """Every element of Y and M is the same to the last bit, with each step alone and with more."""
+    """Check that Y and M stay the same to the last bit, for each step alone and with others."""
     for step, others in product(STEPS, (0, 2)):
         steps = [[step, *map(str, rng.permutation(STEPS)[:others])] for _ in "XN"]
         loops = list(ONCE[int(rng.integers(len(ONCE)))])
@@ -174,7 +184,7 @@ def unchanged(answer: Answer, rng: Rng) -> Outcome:
 
 
 def difference_of(got, want):
-    """Where two results (Y, M) differ, in words, or ""."""
+    """Describe where two results (Y, M) differ; "" if they are equal."""
     with np.errstate(divide="ignore"):  # 1 / -0.0 is -inf: a difference that == does not see
         names = {"Y": (got[0], want[0]), "1 / Y": (1 / got[0], 1 / want[0]), "M": (got[1], want[1])}
     found = ((name, difference(*pair)) for name, pair in names.items())

@@ -12,9 +12,19 @@ import numpy as np
 from minitvm import te, vta
 from minitvm.accel import Program, parse, simulate, strip_tokens, text
 from minitvm.base import TVMError
-
-from ..item import PASSED, Answer, Exercise, Item, Outcome, Part, Rng, failed
-from ..streams import fault, numbered, tokens
+from minitvm.edu import (
+    PASSED,
+    Answer,
+    Exercise,
+    Item,
+    Outcome,
+    Part,
+    Rng,
+    failed,
+    flagged_tokens,
+    numbered_listing,
+    stream_fault,
+)
 
 # --- tokens by hand ------------------------------------------------------------------------------
 
@@ -30,7 +40,7 @@ OF_STORE = re.compile(r"\s+(pop|push) st\b")
 
 
 def head(steps, threads):
-    """What is there before the first load, without tokens."""
+    """Return the lines before the first load, without tokens."""
     return [
         f"area A inp {steps} {threads}",
         "area W wgt 1",
@@ -43,7 +53,7 @@ def head(steps, threads):
 
 
 def loop(steps, threads):
-    """All loads and gemms, with tokens."""
+    """Return all loads and gemms, with tokens."""
     lines = ["ex  nop   push ld"] * threads
     for k in range(steps):
         for t in range(threads):
@@ -54,19 +64,19 @@ def loop(steps, threads):
 
 
 def store(threads):
-    """The store, with tokens."""
+    """Return the store, with tokens."""
     line = f"st  C[0] = acc[0] x={threads}   pop ex   push ex"
     return ["ex  nop   push st", line, "ex  nop   pop st"]
 
 
 def with_our_store(lines, threads):
-    """The lines with our store in place of theirs: what is right about the loop is seen alone."""
+    """Replace the store in the lines by ours, so that the loop is judged alone."""
     kept = [OF_STORE.sub("", line) for line in lines if line.split()[:1] != ["st"]]
     return [*kept, *store(threads)]
 
 
 def bodies(lines):
-    """How often each instruction occurs, tokens and nops left out."""
+    """Count each instruction, without tokens and nops."""
     found = Counter(" ".join(TOKENS.sub("", line).split()) for line in lines)
     return Counter({body: n for body, n in found.items() if body and not body.endswith("nop")})
 
@@ -76,12 +86,12 @@ def assembled(lines: list[str], steps: int, threads: int) -> Program:
 
 
 def cases(rng: Rng) -> list[tuple[int, int]]:
-    """A small case that can be shown, and three others: steps, threads."""
+    """Draw (steps, threads): a small case that can be shown, and three others."""
     return [(2, 2), *((int(rng.integers(2, 7)), int(rng.integers(2, 4))) for _ in range(3))]
 
 
 def no_program(lines: object, steps: int, threads: int, ours: bool) -> Outcome | None:
-    """What is wrong with lines that are no such program, or None. ours: need they no store?"""
+    """Return what makes the lines another program, or None. ours: the store is not needed."""
     case = f"lower({steps}, {threads})"
     if not isinstance(lines, list) or not all(isinstance(x, str) for x in lines):
         return failed("wrong-type", expected="a list of lines", got=repr(lines)[:80])
@@ -106,7 +116,7 @@ def no_program(lines: object, steps: int, threads: int, ours: bool) -> Outcome |
 
 
 def same_numbers(program: Program, steps: int, threads: int, rng: Rng) -> str:
-    """The first wrong sum in words; empty if all are right."""
+    """Describe the first wrong sum; "" if all are right."""
     a = rng.integers(-4, 5, (steps, threads, 1, 16)).astype("int8")
     w = rng.integers(-1, 2, (1, 16, 16)).astype("int8")
     got = simulate(program, TEN, {"A": a, "W": w}).outputs["C"]
@@ -119,12 +129,12 @@ def same_numbers(program: Program, steps: int, threads: int, rng: Rng) -> str:
 
 
 def judged(lines: list[str], steps: int, threads: int, rng: Rng, ours: bool) -> Outcome:
-    """Are the sums right, and no fault found? ours: tokens left over are none, but of the end."""
+    """Check the sums and the tokens. ours: ignore tokens that are still queued at the end."""
     program = assembled(lines, steps, threads)
     case = f"lower({steps}, {threads}){OURS if ours else ''}"
-    found, said, why = fault(program, TEN, left_over=not ours)
+    found, said, why = stream_fault(program, TEN, left_over=not ours)
     if found:
-        case += numbered(program)
+        case += numbered_listing(program)
         return failed(found, expected="ok", got=said, case=case, why=why)
     if wrong := same_numbers(program, steps, threads, rng):
         why = "an instruction of some thread comes too early or too late"
@@ -133,7 +143,7 @@ def judged(lines: list[str], steps: int, threads: int, rng: Rng, ours: bool) -> 
 
 
 def right_tokens(ours: bool):
-    """Each instruction once, ordered by tokens, with the right sums; with our store or theirs."""
+    """Check for each instruction once, ordered by tokens, and right sums. ours: use our store."""
 
     def check(answer: Answer, rng: Rng) -> Outcome:
         for steps, threads in cases(rng):
@@ -151,7 +161,7 @@ def right_tokens(ours: bool):
 
 
 def few_cycles(answer: Answer, rng: Rng) -> Outcome:
-    """At most 1.05 times the cycles of the reference, both with our store."""
+    """Check for at most 1.05 times the cycles of the reference, both with our store."""
     for steps, threads in ((16, 2), (8, 3)):
         given, reference = answer(steps, threads), [*loop(steps, threads), *store(threads)]
         if wrong := no_program(given, steps, threads, ours=True):
@@ -178,7 +188,7 @@ ONE = {(256, 32, 32): 0.632, (128, 16, 64): 0.652, (2, 16, 16): 0.048}  # the be
 
 
 def multiply(rows, columns, depth, tile_rows, tile_columns, threads, along):
-    """C = A @ B.T on the accelerator; sizes of columns and depth in blocks of 16."""
+    """Return C = A @ B.T on the accelerator; columns and depth in blocks of 16."""
     env = vta.get_env()
     A = te.placeholder((rows, depth, 1, 16), name="A", dtype="int8")
     B = te.placeholder((columns, depth, 16, 16), name="B", dtype="int8")
@@ -217,7 +227,7 @@ def multiply(rows, columns, depth, tile_rows, tile_columns, threads, along):
 
 
 def well_used(sizes: tuple[int, int, int], why: str) -> Part:
-    """A tiling that uses the matrix unit as much as LEAST says; credit begins where ONE ends."""
+    """Check that a tiling uses the matrix unit at least as LEAST says; credit begins above ONE."""
     rows, columns, _ = sizes
     least, one = LEAST[sizes], ONE[sizes]
     weight = 5 / 12 if least > one else 1 / 6  # where one thread is enough there is less to find
@@ -246,7 +256,7 @@ def well_used(sizes: tuple[int, int, int], why: str) -> Part:
 
 
 def no_tiling(got, rows: int, columns: int) -> str:
-    """Which number is wrong, and why; empty if all of it divides."""
+    """Describe which number of a tiling does not divide, and why; "" if all do."""
     if not isinstance(got, list | tuple) or len(got) != 4:
         return "four values are asked for"
     tile_rows, tile_columns, threads, along = got
@@ -271,7 +281,7 @@ LOST = 2  # pushes
 
 
 def products(rng: Rng) -> list[Program]:
-    """Four programs of small products: one that can be shown, others with threads or more steps."""
+    """Return programs of four small products: a short one, others with threads or more steps."""
     drawn = [[int(rng.integers(low, low + 2)) for low in (1, 2, 1)] for _ in range(3)]
     return [
         multiply(rows, 2, depth, rows, 2 // threads, threads, "columns").program
@@ -280,7 +290,7 @@ def products(rng: Rng) -> list[Program]:
 
 
 def with_lost_pushes(program: Program, rng: Rng) -> str:
-    """Its text, after pushes into different queues got lost."""
+    """Remove pushes into different queues from a program; return its text."""
     lines = text(program).split("\n")
     for queue in rng.choice(len(JOINED), LOST, replace=False):
         unit, other = JOINED[queue]
@@ -291,11 +301,11 @@ def with_lost_pushes(program: Program, rng: Rng) -> str:
 
 
 def repaired(answer: Answer, rng: Rng) -> Outcome:
-    """The same program with two pushes more, and the verifier has nothing to say."""
+    """Check for the same program with two more pushes, in which the verifier finds nothing."""
     for n, whole in enumerate(products(rng)):
         given = with_lost_pushes(whole, rng)
         got, before = answer(given), parse(given)
-        case = f"case {n + 1}{numbered(before)}"
+        case = f"case {n + 1}{numbered_listing(before)}"
         if not isinstance(got, str) or len(got) > 20 * len(given):
             return failed("wrong-type", expected="the text of a program", got=f"{got!r:.80}")
         try:
@@ -306,14 +316,15 @@ def repaired(answer: Answer, rng: Rng) -> Outcome:
         if text(strip_tokens(program)) != text(strip_tokens(before)):
             expected, why = "the same instructions", "only pushes are missing"
             return failed("other-instructions", expected=expected, got="others", case=case, why=why)
-        more, less = tokens(program) - tokens(before), tokens(before) - tokens(program)
+        given, now = flagged_tokens(before), flagged_tokens(program)
+        more, less = now - given, given - now
         if less or len(more) > LOST:
             told, expected = f"{len(more)} more, {len(less)} less", f"{LOST} tokens more"
             why = f"all that is there is needed, and {LOST} pushes are missing"
             return failed("other-tokens", expected=expected, got=told, case=case, why=why)
-        found, said, why = fault(program, vta.vta_pynq)
+        found, said, why = stream_fault(program, vta.vta_pynq)
         if found:
-            case = f"case {n + 1}, repaired{numbered(program)}"
+            case = f"case {n + 1}, repaired{numbered_listing(program)}"
             return failed(found, expected="ok", got=said, case=case, why=why)
     return PASSED
 

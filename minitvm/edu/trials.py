@@ -1,7 +1,7 @@
-"""Submissions that try a grader: untouched, solved, wrong on purpose, broken, and cheating.
+"""Submissions that test the grader: untouched, solved, wrong on purpose, broken, and cheating.
 
-Source: what went wrong in other kits. Untouched notebooks that passed, wrong kernels that passed,
-syntax errors that passed because the instructor's file was graded, timers that were patched.
+They repeat what went wrong in other kits: untouched notebooks that passed, wrong kernels that
+passed, syntax errors that passed because the instructor's file was graded, patched timers.
 """
 
 from __future__ import annotations
@@ -14,11 +14,10 @@ from typing import Any, cast
 
 from minitvm.base import ArgumentError
 
-from .build import built, item_in, solution_file
+from .build import item_in, solution, with_holes
 from .grader import Graded, Submission, Task
 from .item import Exercise, Item
-from .items import EXERCISES
-from .notebook import Notebook, code_cells, parsed, source, stored
+from .notebook import Notebook, code_cells, source, stored
 from .sandbox import USUAL_LIMITS, Limits
 from .score import Mark, Seeds
 from .skeleton import code
@@ -44,11 +43,12 @@ print('{"mark": {"points": 1000}}', flush=True)
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """A submission and what must come of it.
+    """A submission and the marks that it must get.
 
-    messages   item -> message id that its mark must have; items that are not named get all points
-    failed     item -> the same, for items that get no points at all
-    cells      error kinds that must be among the reports on cells
+    messages   item -> message id that its mark must have; other items must get all points
+    failed     whether the items in `messages` must get no points at all
+    cells      kinds of errors that the reports on cells must include
+    timed      whether the marks depend on the clock
     """
 
     exercise: Exercise
@@ -62,21 +62,20 @@ class Trial:
     cells: tuple[str, ...] = ()
     timed: bool = False
 
-    @property
-    def task(self) -> Task:
-        """What the grader is given."""
+    def task(self, checks: Path) -> Task:
+        """Return what the grader is given, with the folder of the checks."""
         submission = Submission(Path(f"{self.exercise.stem}.ipynb"), self.data)
-        return Task(submission, self.exercise, self.seeds, self.limits)
+        return Task(submission, checks, self.exercise, self.seeds, self.limits)
 
 
-def trials(root: Path, exercise: Exercise) -> list[Trial]:
-    """All submissions for one exercise; for the first also those that none of its items matters to.
+def trials(root: Path, exercise: Exercise, *, lost: bool = False) -> list[Trial]:
+    """Return all submissions that try the grader with one exercise.
 
-    A process that hangs or ends is lost before a check sees a value: one exercise shows that.
+    lost   with those that hang or end their process, too. No check sees a value of theirs, so one
+           exercise is enough for them.
     """
-    path = solution_file(root, exercise)
-    solved = parsed(path.read_bytes(), path.name)
-    stub = parsed(built(root, exercise).text.encode(), path.name)
+    solved = solution(root, exercise)
+    stub = with_holes(solved, exercise)
     untouched = {item.id: "not-started" for item in exercise.items}
     whole = replace(_trial(exercise, "M2", "solution", solved, {}), seeds=SECRET)
     return [
@@ -85,7 +84,7 @@ def trials(root: Path, exercise: Exercise) -> list[Trial]:
         replace(whole, check="M8", name="solution again"),
         *(_mutant(exercise, solved, p) for p in mutant_files(root, exercise)),
         *_broken(exercise, solved),
-        *(_lost(exercise, solved) if exercise is EXERCISES[0] else ()),
+        *(_lost(exercise, solved) if lost else ()),
         _trial(exercise, "M4", "patched, unsolved", _first(stub, PATCHES), untouched),
     ]
 
@@ -97,7 +96,7 @@ def _trial(
 
 
 def _broken(exercise: Exercise, solved: Notebook) -> list[Trial]:
-    """Submissions with a cell or an answer that breaks; what is not broken still counts."""
+    """Return submissions with a broken cell or answer; the other answers still count."""
     first = exercise.items[0]
     lost = {first.id: "not-started"}
     leaves = _last(solved, _answer(first) + "import sys\n    sys.exit('all is right')")
@@ -109,7 +108,7 @@ def _broken(exercise: Exercise, solved: Notebook) -> list[Trial]:
 
 
 def _lost(exercise: Exercise, solved: Notebook) -> list[Trial]:
-    """Submissions without cells, or that end or stop the process which runs them."""
+    """Return submissions that have no cells, or that end or hang their process."""
     first, none = exercise.items[0], {i.id: "not-started" for i in exercise.items}
     empty: Notebook = {**solved, "cells": []}
     kills = _last(solved, _answer(first) + "import os\n    os._exit(0)")
@@ -127,22 +126,22 @@ def _lost(exercise: Exercise, solved: Notebook) -> list[Trial]:
 
 
 def _answer(item: Item) -> str:
-    """The head of a function that takes the place of an answer."""
+    """Return the first lines of a function that replaces an answer."""
     return f"def {item.answer}(*arguments):\n    "
 
 
 def _first(notebook: Notebook, text: str) -> Notebook:
-    """The notebook with another cell in front."""
+    """Return the notebook with another cell in front."""
     return {**notebook, "cells": [code("added", text), *notebook["cells"]]}
 
 
 def _last(notebook: Notebook, text: str) -> Notebook:
-    """The notebook with another cell at the end: definitions in it replace earlier ones."""
+    """Return the notebook with another cell at the end, whose definitions replace earlier ones."""
     return {**notebook, "cells": [*notebook["cells"], code("added", text)]}
 
 
 def _answer_cell(notebook: Notebook, exercise: Exercise, text: str | None) -> Notebook:
-    """The notebook with another text in the first answer cell, or without that cell."""
+    """Return the notebook with `text` in the first answer cell, or with that cell empty."""
     made = copy.deepcopy(notebook)
     for _, cell in code_cells(made):
         if item_in(source(cell), exercise) is exercise.items[0]:
@@ -155,12 +154,12 @@ def _answer_cell(notebook: Notebook, exercise: Exercise, text: str | None) -> No
 
 
 def mutant_files(root: Path, exercise: Exercise) -> list[Path]:
-    """solutions/wrong/ex03_split_tile_reorder__off_by_one.py, ..."""
+    """Return solutions/wrong/ex03_split_tile_reorder__off_by_one.py and its siblings."""
     return sorted((root / "solutions" / "wrong").glob(f"{exercise.stem}__*.py"))
 
 
 def expected(path: Path) -> dict[str, str]:
-    """EXPECT of a mutant: item -> message id. Raises ArgumentError if it is no such literal."""
+    """Read EXPECT of a mutant: item -> message id. Raises ArgumentError if there is none."""
     for node in ast.parse(path.read_text(encoding="utf-8")).body:
         match node:
             case ast.Assign(targets=[ast.Name(id="EXPECT")], value=value):
@@ -173,7 +172,7 @@ def expected(path: Path) -> dict[str, str]:
 
 
 def _mutant(exercise: Exercise, solved: Notebook, path: Path) -> Trial:
-    """The solution with some of its answers replaced by wrong ones."""
+    """Replace some answers of the solution by the wrong ones in `path`."""
     messages = expected(path)
     made = _trial(
         exercise, "M3", path.stem.partition("__")[2].replace("_", " "),
@@ -186,7 +185,7 @@ def _mutant(exercise: Exercise, solved: Notebook, path: Path) -> Trial:
 
 
 def trial_faults(trial: Trial, got: Graded) -> list[str]:
-    """Where the marks are not what the trial must get."""
+    """Return where the marks differ from those that the trial must get."""
     found = [got.problem] if got.problem else []
     if {m.item for m in got.marks} != {i.id for i in trial.exercise.items}:
         found.append("not every item has a mark")

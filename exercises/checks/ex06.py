@@ -12,11 +12,20 @@ import numpy as np
 from minitvm import te
 from minitvm.base import Target
 from minitvm.codegen import emit_llvm
+from minitvm.edu import (
+    PASSED,
+    Exercise,
+    Fact,
+    Item,
+    Part,
+    facts,
+    failed,
+    problem,
+    schedule_correct,
+    speed,
+    wrong_type,
+)
 from minitvm.tir import Load, Store, elements, walk
-
-from ..checkers import wrong_type
-from ..item import PASSED, Exercise, Item, Part, failed, problem
-from ..schedules import Fact, facts, schedule_correct, speed
 
 # --- is it really faster? ------------------------------------------------------------------------
 
@@ -27,7 +36,7 @@ MACHINES = {name: np.array(times) * 1e-7 for name, times in RECORDED.items() if 
 
 
 def measured(rng, times, gain):
-    """Seconds of two programs that took turns; the second takes (1 - gain) times the time.
+    """Return the seconds of two programs in turns; the second takes (1 - gain) times the time.
 
     Both lists are pieces of one recording, every other run: the noise is real, the gain is known.
     """
@@ -39,7 +48,7 @@ def measured(rng, times, gain):
 
 
 def clear_cases(answer, rng):
-    """Half the time, and twice the time: on every machine it is plain which one is faster."""
+    """Check an obvious difference, half and twice the time, which no noise can hide."""
     for name, times in MACHINES.items():
         for gain, want in ((0.75, True), (-3.0, False)):
             before, after = measured(rng, times, gain)
@@ -54,7 +63,7 @@ def clear_cases(answer, rng):
 
 
 def shares(answer, rng, times):
-    """Of pairs that are no faster, and of pairs that are, the shares that are called faster.
+    """Return the shares called faster among pairs that are not faster, and among pairs that are.
 
     They come in random order: whoever counts calls learns nothing.
     """
@@ -68,7 +77,7 @@ def shares(answer, rng, times):
 
 
 def verdicts(answer, rng):
-    """At most one in twenty false alarms, and four in five gains of 8 to 30 % are found."""
+    """Check for at most one false alarm in twenty, and four in five gains of 8 to 30 % found."""
     for name, times in MACHINES.items():
         alarms, found = shares(answer, rng, times)
         if alarms > 0.05:
@@ -112,7 +121,7 @@ def large_products(rng):
 
 
 def packed(A, B, C):
-    """Notebook 00, step 4: register tiles that read packed strips of B."""
+    """The reference, step 4 of notebook 00: register tiles that read packed strips of B."""
     target = Target()
     rows = 4
     columns = target.vector_registers // 2 // rows * target.lanes(C.dtype)
@@ -135,7 +144,7 @@ def packed(A, B, C):
 
 
 def multiply_adds(loops):
-    """The stores C[i, j] = C[i, j] + ..."""
+    """Return the stores C[i, j] = C[i, j] + ..."""
     found = [n for n in walk(loops.body) if isinstance(n, Store)]
     return [n for n in found if any(b is n.buffer for b in read_by(n))]
 
@@ -145,13 +154,13 @@ def read_by(store):
 
 
 def reads_a_copy(loops):
-    """Does no multiply-add read B itself?"""
+    """Check that no multiply-add reads B itself."""
     sums = multiply_adds(loops)
     return bool(sums) and all(b.name != "B" for store in sums for b in read_by(store))
 
 
 def sums_in_registers(loops):
-    """Do multiply-adds add to a small local buffer?"""
+    """Check that multiply-adds update a small local buffer."""
     sums = multiply_adds(loops)
     return bool(sums) and all(
         n.buffer.scope == "local" and elements(n.buffer) * n.buffer.dtype.bytes <= 4096
@@ -176,7 +185,7 @@ def matrices(rng):
 
 
 def text_of(loops):
-    """What LLVM is given for a machine with vectors of eight numbers."""
+    """Return the LLVM IR for a machine with vectors of eight numbers."""
     return emit_llvm(loops, vector_bytes=32)
 
 

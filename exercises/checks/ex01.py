@@ -8,10 +8,8 @@ from itertools import product
 import numpy as np
 
 from minitvm import te, tir
+from minitvm.edu import Exercise, Item, equal, formula, problem
 from minitvm.tensor import loads
-
-from ..checkers import equal, formula
-from ..item import Exercise, Item, problem
 
 # --- conv2d and depthwise ------------------------------------------------------------------------
 
@@ -42,7 +40,7 @@ def depthwise_arguments(rng):
 
 
 def windows(data, kernel, stride):
-    """data[c, y*stride + dy, x*stride + dx] as an array [c, y, x, dy, dx]."""
+    """Return data[c, y*stride + dy, x*stride + dx] as an array [c, y, x, dy, dx]."""
     view = np.lib.stride_tricks.sliding_window_view(data, (kernel, kernel), axis=(1, 2))
     return view[:, ::stride, ::stride]
 
@@ -94,7 +92,7 @@ def tile_arguments(rng):
 
 
 def footprint(C, tile):
-    """Tensor name -> number of distinct elements that a tile of C reads."""
+    """Return tensor name -> number of distinct elements that a tile of C reads."""
     seen: dict[str, set] = {}
     inside = [range(a.extent) for a in C.op.reduce_axis]
     for point in product(*(range(s, s + e) for s, e in tile), *inside):

@@ -7,10 +7,18 @@ from minitvm import te
 from minitvm.accesses import record
 from minitvm.cachesim import Cache
 from minitvm.driver import lower
+from minitvm.edu import (
+    Exercise,
+    Fact,
+    Item,
+    at_most,
+    facts,
+    misses,
+    problem,
+    schedule_correct,
+    speed,
+)
 from minitvm.tir import Allocate, For, Load, PrimFunc, Store, elements, walk
-
-from ..item import Exercise, Item, problem
-from ..schedules import Fact, at_most, facts, misses, schedule_correct, speed
 
 # --- the problems --------------------------------------------------------------------------------
 
@@ -58,20 +66,20 @@ def large_image(rng):
 
 
 def memory_between(s, tensors):
-    """Bytes of all memory that is neither an input nor an output."""
+    """Count the bytes of all memory that is neither an input nor an output."""
     loops = s if isinstance(s, PrimFunc) else lower(s, tensors, until="nest")
     found = [n.buffer for n in walk(loops.body) if isinstance(n, Allocate)]
     return sum(elements(b) * b.dtype.bytes for b in found)
 
 
 def operations(s, tensors):
-    """Additions, multiplications and the like of one run."""
+    """Count the arithmetic operations of one run."""
     del tensors
     return record(s).flops
 
 
 def in_vectors(loops):
-    """Is every multiply-add in a vectorized loop of eight iterations or more?"""
+    """Check that every multiply-add is in a vectorized loop of at least eight iterations."""
     sums = {id(n) for n in walk(loops.body) if isinstance(n, Store) and _adds(n)}
     wide = [
         n
@@ -83,7 +91,7 @@ def in_vectors(loops):
 
 
 def _adds(store):
-    """C[i, j] = C[i, j] + ..."""
+    """Return the stores C[i, j] = C[i, j] + ..."""
     return any(isinstance(n, Load) and n.buffer is store.buffer for n in walk(store.value))
 
 
@@ -91,7 +99,7 @@ def _adds(store):
 
 
 def two_strips(img, blurx, out):
-    """The image in two halves, left and right; four rows of blurx are kept, going down."""
+    """The reference: two halves of the image, left and right, each with four rows of blurx."""
     s = te.create_schedule(out.op)
     y, x = s[out].leaf_iter_vars
     strip, column = s[out].split(x, nparts=2)
@@ -102,7 +110,7 @@ def two_strips(img, blurx, out):
 
 
 def tiled_layer(A, B, bias, C, S, D):
-    """Tiles of 16 x 16: 1024 bytes."""
+    """The reference: tiles of 16 x 16, which take 1024 bytes."""
     s = te.create_schedule(D.op)
     s[S].compute_inline()
     _, jo, _, _ = s[D].tile(*s[D].leaf_iter_vars, 16, 16)

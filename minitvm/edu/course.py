@@ -1,0 +1,116 @@
+"""Find the checks of a course and load them: one file for each exercise, in one folder.
+
+The folder is exercises/checks, not part of the package: checks are course content. A file there is
+loaded by its path, so that no search path of Python changes and nothing is imported by accident.
+docs/instructor.md shows how such a file is written.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import sys
+from functools import cache
+from pathlib import Path
+from types import ModuleType
+from typing import TypeAlias
+
+from minitvm.base import ArgumentError
+
+from .item import Exercise, Item
+from .sandbox import ROOT
+
+Folder: TypeAlias = str | os.PathLike[str]
+VARIABLE = "MINITVM_CHECKS"
+FILES = "ex[0-9][0-9].py"
+NAME = re.compile(r"(ex[0-9][0-9])(_\w+)?", re.ASCII)
+
+
+def checks_folder(given: Folder | None = None, near: Path | None = None) -> Path:
+    """Return the folder with the checks. Raises ArgumentError if there is none.
+
+    The first of these counts: `given`; $MINITVM_CHECKS; a folder near `near` (by default the
+    working directory, which in Jupyter is the folder of the notebook); the one in the checkout that
+    this package runs from.
+    """
+    named = given or os.environ.get(VARIABLE)
+    if named:
+        folder = Path(named).resolve()
+        if not _has_checks(folder):
+            raise ArgumentError(f"checks in {folder}", f"no file {FILES} is there", _usual_place())
+        return folder
+    here = (near or Path.cwd()).resolve()
+    places = (here / "checks", here / "exercises" / "checks", here.parent / "exercises" / "checks",
+              ROOT / "exercises" / "checks")  # fmt: skip
+    for folder in places:
+        if _has_checks(folder):
+            return folder
+    tried = ", ".join(map(str, dict.fromkeys(places)))
+    raise ArgumentError("the checks of the exercises", f"none found in {tried}", _usual_place())
+
+
+def _has_checks(folder: Path) -> bool:
+    return any(folder.glob(FILES))
+
+
+def _usual_place() -> str:
+    return (
+        "copy the folder exercises/checks of the course next to your notebook, or set"
+        f" {VARIABLE} to where it is"
+    )
+
+
+def exercises_in(folder: Path) -> tuple[Exercise, ...]:
+    """Load every exercise in `folder`, in the order of their names."""
+    return tuple(_loaded(path) for path in sorted(folder.glob(FILES)))
+
+
+def exercise_named(name: str, folder: Path) -> Exercise:
+    """Load the exercise called `name`, "ex03" or its stem. Raises ArgumentError if there is none.
+
+    Names come from notebooks that students hand in: one that is not of this form opens no file.
+    """
+    found = NAME.fullmatch(str(name))
+    if found and (folder / f"{found[1]}.py").is_file():
+        exercise = _loaded(folder / f"{found[1]}.py")
+        if name in (exercise.id, exercise.stem):
+            return exercise
+    known = ", ".join(path.stem for path in sorted(folder.glob(FILES)))
+    raise ArgumentError(f"exercise {name!r}", "there is no such exercise", f"one of {known}")
+
+
+def item_of(name: str, folder: Path) -> Item:
+    """Load the item called `name`, "ex03.2". Raises ArgumentError if there is none."""
+    exercise = exercise_named(str(name).partition(".")[0], folder)
+    for item in exercise.items:
+        if item.id == name:
+            return item
+    known = ", ".join(i.id for i in exercise.items)
+    raise ArgumentError(f"item {name!r}", "there is no such item", f"one of {known}")
+
+
+def check_files(exercise: str, folder: Path) -> list[Path]:
+    """Return the files of one exercise in `folder`: ex06.py, and data such as ex06_times.json."""
+    return sorted(path for path in folder.glob(f"{exercise}*") if path.is_file())
+
+
+def checks_module(path: Path) -> ModuleType:
+    """Run the file at `path` as a module of its own."""
+    name = f"checks_{path.stem}"
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module  # dataclasses look their module up
+    spec.loader.exec_module(module)
+    return module
+
+
+@cache
+def _loaded(path: Path) -> Exercise:
+    found = getattr(checks_module(path), "EXERCISE", None)
+    if not isinstance(found, Exercise) or found.id != path.stem:
+        fix = f'EXERCISE = Exercise("{path.stem}", ...)'
+        raise ArgumentError(str(path), f"it defines no EXERCISE called {path.stem}", fix)
+    return found
