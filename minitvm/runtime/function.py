@@ -16,7 +16,7 @@ from minitvm.base import ArgumentError, BuildError, MeasureError
 from minitvm.tir import Buffer, PrimFunc, sizes_of, text
 
 from .export import File, Package, pack, read, unpack, write
-from .load import Run
+from .loading import Run
 from .reload import run_of
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
