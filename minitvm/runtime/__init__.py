@@ -5,7 +5,7 @@ from .accelerated import AcceleratorFunction, SimulatedTimes, profiled, reset_pr
 from .export import Package
 from .function import Function, Times, load
 from .jit import Machine, compile_ir, load_object
-from .load import LAUNCH, Run, load_native, load_python
+from .loading import LAUNCH, Run, load_native, load_python
 from .nd import Device, NDArray, cpu, device
 from .numba_load import load_numba
 from .pool import num_threads, parallel_launch_address, set_num_threads

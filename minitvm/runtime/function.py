@@ -23,7 +23,7 @@ from minitvm.tir import (
 )
 
 from .export import File, Package, pack, read, unpack, write
-from .load import Run
+from .loading import Run
 from .reload import run_of
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]

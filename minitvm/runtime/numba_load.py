@@ -17,7 +17,7 @@ import numpy as np
 
 from minitvm.base import BuildError
 
-from .load import Run, defined
+from .loading import Run, defined
 from .pool import num_threads
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]

@@ -7,7 +7,7 @@ from minitvm.codegen import clean
 
 from .export import Package, check_machine
 from .jit import load_object
-from .load import Run, bind, load_python, provided
+from .loading import Run, bind, load_python, provided
 from .numba_load import load_numba
 
 
