@@ -289,7 +289,7 @@ def moving(layer: Layer, tiling: Tiling, config: Config = vta.vta_pynq) -> dict[
 @pytest.mark.parametrize(
     ("layer", "tiling"),
     [
-        (vta.RESNET18["C5"], Tiling(h=14, w=14, oc=2, ic=4)),
+        (vta.RESNET18["C5"], Tiling(h=7, w=28, oc=8, ic=2)),
         (vta.RESNET18["C9"], Tiling(h=7, w=14, oc=4, ic=1, oc_threads=2)),
         (Dense(channels=(512, 1024)), Tiling(oc=8, ic=4, oc_threads=2)),
         (replace(SMALL, bias=True, residual=True), Tiling(h=2, w=2)),
@@ -306,14 +306,14 @@ def test_the_roof_of_the_bandwidth_counts_the_transfers_that_are_made(
 
 def test_a_layer_that_reads_much_and_computes_little_is_limited_by_its_transfers() -> None:
     """C5 skips every second pixel, and its transfers do not; one row uses each weight once."""
-    assert vta.roofs(vta.RESNET18["C5"], Tiling(h=14, w=14, oc=4, ic=4)).dram < 0.9
+    assert vta.roofs(vta.RESNET18["C5"], Tiling(h=7, w=28, oc=8, ic=2)).dram < 0.9
     row = vta.roofs(Dense(channels=(512, 1024)), Tiling(oc=8, ic=4))
     assert row.lower == row.dram < 8 / 256
 
 
 def test_the_roof_of_the_compute_unit_counts_resets_and_the_alu() -> None:
     """C5 with 4 products for each accumulator: 1 reset and 3 ALU operations of 2 cycles besides."""
-    roof = vta.roofs(vta.RESNET18["C5"], Tiling(h=28, w=28, oc=2, ic=4)).compute
+    roof = vta.roofs(vta.RESNET18["C5"], Tiling(h=7, w=28, oc=8, ic=2)).compute
     assert 0.98 * 4 / 11 < roof < 4 / 11
 
 
