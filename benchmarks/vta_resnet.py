@@ -7,7 +7,9 @@
 For each layer the fastest tiling is sought with one virtual thread, where no two units of the
 accelerator work at a time, and with two, where one loads while the other computes. Cycles are
 those of the instructions that vta.build makes of the winner. Utilisation is the useful share of
-what the matrix unit could do in this time, 0 to 1; no layer exceeds the lower of its two roofs.
+what the matrix unit could do in this time, 0 to 1; it does not exceed the lower of the two roofs of
+the tiling: what its transfers allow (above 1 where they are not the limit), and what the compute
+unit's own work allows.
 
 Each ALU operation takes 2 cycles, as in VTA's HLS design; "II=1" are the same programs on a
 machine where one takes 1, as in the Chisel design. The network counts each layer as often as
@@ -40,7 +42,7 @@ QUICK = 10  # simulations for each row
 class Row:
     """One layer on one machine with one number of virtual threads.
 
-    utilisation, roof_*   shares of the peak, 0 to 1; *_ii1: one cycle for each ALU operation
+    utilisation, roof_*   shares of the peak; *_ii1: one cycle for each ALU operation
     tried, legal          tilings that were simulated, of how many that fit
     proven                no other tiling can be faster
     seconds               of searching
@@ -74,7 +76,7 @@ def row(case: str, config_name: str, threads: int, most: int) -> Row:
         f = vta.build(*layer.scheduled(found.tiling))
     faster = replace(config, alu_ii_imm=1)
     cycles, cycles_ii1 = f.run().cycles, f.run(faster).cycles
-    roofs = vta.roofs(layer, config)
+    roofs = vta.roofs(layer, found.tiling, config)
     return Row(
         case=case,
         config=config_name,
@@ -85,7 +87,7 @@ def row(case: str, config_name: str, threads: int, most: int) -> Row:
         roof_compute=roofs.compute,
         cycles_ii1=cycles_ii1,
         utilisation_ii1=vta.utilisation(layer, cycles_ii1, config),
-        roof_compute_ii1=vta.roofs(layer, faster).compute,
+        roof_compute_ii1=vta.roofs(layer, found.tiling, faster).compute,
         tiling=asdict(found.tiling),
         instructions=len(f.program.instructions),
         tried=found.tried,

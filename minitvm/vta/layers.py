@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from minitvm.accel import Config, Memory, vta_pynq
+from minitvm.accel import Config, vta_pynq
 
 from .arguments import check_count
-from .tilings import ALU_OPERATIONS, check_layer
+from .tilings import check_layer, cost
+from .top import Tiling
 from .workloads import Convolution, Layer
 
 
@@ -50,9 +51,10 @@ TIMES = {
 
 @dataclass(frozen=True, slots=True)
 class Roofs:
-    """Shares of the peak of the matrix unit, 0 to 1, that no schedule of a layer exceeds.
+    """Shares of the peak of the matrix unit that a tiling of a layer does not exceed.
 
-    dram      all data is read once and all results are written once, each through its own port
+    dram      the transfers of the tiling take all the time; above 1 where they take less than the
+              products would at the peak
     compute   the compute unit never waits; it also resets accumulators and runs ALU operations
     """
 
@@ -65,23 +67,15 @@ class Roofs:
         return min(self.dram, self.compute)
 
 
-def roofs(layer: Layer, config: Config = vta_pynq) -> Roofs:
-    """Both roofs of a layer, from its sizes and the parameters of the accelerator alone."""
-    check_layer(layer, config)
-    (h, w), (ic, oc) = layer.grid(config), layer.blocks(config)
-    size = {memory: config.element_bytes(memory) for memory in Memory}
-    reads = layer.pixels(config) * ic * size[Memory.INP]
-    reads += oc * ic * layer.window * size[Memory.WGT]
-    reads += oc * size[Memory.ACC] if layer.bias else 0
-    reads += h * w * oc * size[layer.residual_memory] if layer.residual else 0
-    writes = h * w * oc * size[Memory.OUT]
-    moving = max(reads, writes) / config.port_bytes
-    products = ic * layer.window  # micro-operations for one accumulator
-    others = 1 + ALU_OPERATIONS * config.alu_ii_imm
-    others += (layer.bias + layer.residual) * config.alu_ii_reg
+def roofs(layer: Layer, tiling: Tiling, config: Config = vta_pynq) -> Roofs:
+    """Return both roofs of a tiling, from what its transfers and its compute unit do.
+
+    Transfers count as the machine makes them: rows that tiles share are loaded again, weights once
+    for each tile, and a transfer takes its latency. Reads share a port; writes have their own.
+    """
+    done = cost(layer, tiling, config)
     peak = layer.macs / config.macs_per_cycle  # cycles
-    useful = peak / (h * w * oc)  # less than `products` where channels are filled up with zeros
-    return Roofs(min(1.0, peak / moving), useful / (products + others))
+    return Roofs(peak / max(done.read, done.store), peak / done.compute)
 
 
 def utilisation(layer: Layer, cycles: int, config: Config = vta_pynq) -> float:

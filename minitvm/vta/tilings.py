@@ -39,23 +39,30 @@ MOST_SIMULATIONS = 300
 class Cost:
     """Cycles of a tiling: what each unit is busy for, and what the whole cannot be faster than.
 
-    Loads of micro-operations are left out of `compute`: a few for each program, two for each
-    accumulator if that is the sum of a single product.
+    read       all transfers from DRAM, those that the compute unit makes for itself too
+
+    Loads of micro-operations are left out of `compute` and `read`: a few for each program, two for
+    each accumulator if that is the sum of a single product.
     """
 
     load: int
     compute: int
     store: int
+    read: int
     bound: int
 
 
 @dataclass(frozen=True, slots=True)
 class Tile:
-    """Cycles for parts of one tile: the product of one step, the shortest of the first loads."""
+    """Cycles for parts of one tile: the product of one step, the shortest of the first loads.
+
+    extra   the loads of the compute unit: bias and residual; they are part of alu
+    """
 
     first_load: int
     reset: int
     product: int
+    extra: int
     alu: int
     store: int
 
@@ -85,7 +92,7 @@ def cost(layer: Layer, tiling: Tiling, config: Config = vta_pynq) -> Cost:
             compute + rounds * by_compute[0] + by_compute[1],
             store,
         )
-    return Cost(load, compute, store, bound)
+    return Cost(load, compute, store, load + tiles * tile.extra, bound)
 
 
 def _tile(layer: Layer, at: Tiling, config: Config, first_load: int) -> Tile:
@@ -94,10 +101,11 @@ def _tile(layer: Layer, at: Tiling, config: Config, first_load: int) -> Tile:
     reset, gemm = start + elements, start + elements * at.ic * layer.window
     if layer.blocks(config)[0] * layer.window == 1:
         reset = gemm = elements * (start + 1)  # each accumulator is reset and added to by itself
-    alu = ALU_OPERATIONS * (start + elements * config.alu_ii_imm) + _extra(layer, at, config)
-    return Tile(
-        first_load, reset, gemm, alu, _moved(config, Memory.OUT, layer.result_box(config, at))
-    )
+    extra = _extra(layer, at, config)
+    added = (layer.bias + layer.residual) * (start + elements * config.alu_ii_reg)
+    alu = ALU_OPERATIONS * (start + elements * config.alu_ii_imm) + added + extra
+    store = _moved(config, Memory.OUT, layer.result_box(config, at))
+    return Tile(first_load, reset, gemm, extra, alu, store)
 
 
 def _waits(tile: Tile, steps: int, threads: int) -> tuple[tuple[int, int], tuple[int, int]]:
@@ -123,12 +131,12 @@ def _waits(tile: Tile, steps: int, threads: int) -> tuple[tuple[int, int], tuple
 
 
 def _extra(layer: Layer, at: Tiling, config: Config) -> int:
-    """Loading a tile of bias and residual, and adding them."""
-    total, add = 0, config.issue + config.fill + at.oc * at.h * at.w * config.alu_ii_reg
+    """Loading a tile of bias and residual."""
+    total = 0
     if layer.bias:
-        total += add + _moved(config, Memory.ACC, (Dim(at.oc, 1),))
+        total += _moved(config, Memory.ACC, (Dim(at.oc, 1),))
     if layer.residual:
-        total += add + _moved(config, layer.residual_memory, layer.result_box(config, at))
+        total += _moved(config, layer.residual_memory, layer.result_box(config, at))
     return total
 
 

@@ -21,7 +21,7 @@ from minitvm.accel import (
 from minitvm.base import BuildError
 from minitvm.base import dtype as dtype_of
 from minitvm.codegen import emit_vta, vta_stream
-from minitvm.codegen.vta_stream import Stream
+from minitvm.codegen.vta_stream import Kernel, Stream
 from minitvm.codegen.vta_transfer import Dim, transfers
 from minitvm.tir import (
     Allocate,
@@ -118,7 +118,7 @@ def kernels(depth: int, *sizes: int) -> list[tuple[int, int]]:
     """Where kernels of these sizes lie, one after the other, and how many loads they take."""
     s, found = Stream(depth), list[tuple[int, int]]()
     for size in sizes:
-        begin, _ = s.kernel("gemm", tuple(Uop(size, n) for n in range(size)))
+        begin, _ = s.kernel(Kernel("gemm", (), tuple(Uop(size, n) for n in range(size))))
         found.append((begin, len(s.instructions)))
     return found
 
@@ -285,10 +285,17 @@ def test_a_product_of_other_than_whole_elements_is_refused() -> None:
         program(Evaluate(Call("ex.gemm", tuple(views), INT32)))
 
 
-def test_equal_kernels_are_loaded_once() -> None:
-    _, uops = program(seq(four(i, body=gemm(i, 0, 0)), four(i, body=gemm(i, 1, 0)),
-                          four(i, body=gemm(i, 0, 0))))  # fmt: skip
-    assert uops == (Uop(0, 0, 0), Uop(0, 1, 0))
+def test_each_call_site_loads_a_kernel_of_its_own_once() -> None:
+    """As in VTA's runtime: two sites have a copy each, though their micro-operations are equal."""
+    again, other = (four(i, body=gemm(i, 0, 0)) for _ in range(2))
+    made, uops = program(seq(again, again, other, again))
+    assert uops == (Uop(0, 0, 0), Uop(0, 0, 0))
+    assert [n.loops.begin for n in made if isinstance(n, Gemm)] == [0, 0, 1, 0]
+
+
+def test_shift_and_clip_are_three_kernels() -> None:
+    _, uops = program(seq(*(four(i, body=shift(i, n)) for n in (8, 4, 2))))
+    assert uops == (Uop(0, 0, 0),) * 3
 
 
 def test_operations_with_different_numbers_are_different_instructions() -> None:

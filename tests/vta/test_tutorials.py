@@ -1,58 +1,14 @@
-"""The tutorials of VTA: what they compute, bit by bit, and what its profiler counted for them."""
+"""Products as the tutorials of VTA schedule them: their memory, and their hazards on hardware.
 
-import numpy as np
+What the tutorials compute and move is in tests/sources/test_vta_tutorials.py.
+"""
+
 import pytest
 
-import minitvm as tvm
 from minitvm import te, vta
 from minitvm.runtime import AcceleratorFunction
 
 ENV = vta.get_env()
-
-
-def numbers(*shape: int, dtype: str = "int8") -> np.ndarray:
-    limit = 128 if dtype == "int8" else 1 << 20
-    return np.random.default_rng(0).integers(-limit, limit, shape).astype(dtype)
-
-
-# --- vta_get_started ------------------------------------------------------------------------------
-
-
-def get_started(m: int = 64) -> AcceleratorFunction:
-    """C = A + B on the ALU."""
-    shape = (1, m, ENV.BATCH, ENV.BLOCK_OUT)
-    A = te.placeholder(shape, name="A", dtype=ENV.acc_dtype)
-    B = te.placeholder(shape, name="B", dtype=ENV.acc_dtype)
-    A_buf = te.compute(shape, A, "A_buf")
-    B_buf = te.compute(shape, B, "B_buf")
-    C_buf = te.compute(
-        shape,
-        lambda *i: A_buf(*i).astype(ENV.acc_dtype) + B_buf(*i).astype(ENV.acc_dtype),
-        name="C_buf",
-    )
-    C = te.compute(shape, lambda *i: C_buf(*i).astype(ENV.inp_dtype), name="C")
-    s = te.create_schedule(C.op)
-    for t in (A_buf, B_buf, C_buf):
-        s[t].set_scope(ENV.acc_scope)
-    for t in (A_buf, B_buf, C):
-        s[t].pragma(s[t].op.axis[0], ENV.dma_copy)
-    s[C_buf].pragma(C_buf.op.axis[0], ENV.alu)
-    return vta.build(s, [A, B, C], tvm.target.Target("vta"))
-
-
-def test_get_started_adds_and_keeps_the_low_bits() -> None:
-    f = get_started()
-    a, b = (numbers(1, 64, 1, 16, dtype="int32") for _ in range(2))
-    c = np.zeros(a.shape, "int8")
-    f(a, b, c)
-    np.testing.assert_array_equal(c, (a + b).astype("int8"))
-
-
-def test_get_started_moves_and_computes_what_the_profiler_of_vta_counts() -> None:
-    counters = get_started().run().counters
-    assert (counters.acc_load_nbytes, counters.out_store_nbytes) == (8192, 1024)
-    assert (counters.alu_counter, counters.uop_load_nbytes) == (64, 4)
-    assert (counters.inp_load_nbytes, counters.wgt_load_nbytes) == (0, 0)
 
 
 # --- matrix_multiply ------------------------------------------------------------------------------
@@ -85,35 +41,6 @@ def matrix_multiply(m: int = 16, n: int = 16) -> AcceleratorFunction:
     s[C_buf].reorder(ko, *s[C_buf].op.axis, ki)
     s[C_buf].tensorize(s[C_buf].op.axis[2], ENV.gemm)
     return vta.build(s, [A, B, C])
-
-
-def product(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """a @ b.T in int32."""
-    return a.astype("int32") @ b.T.astype("int32")
-
-
-def packed(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """[1, k] and [m, k] as the tutorials pack them."""
-    rows, columns = b.shape[0] // 16, b.shape[1] // 16
-    return (
-        a.reshape(1, 1, columns, 16).transpose(0, 2, 1, 3).copy(),
-        b.reshape(rows, 16, columns, 16).transpose(0, 2, 1, 3).copy(),
-    )
-
-
-def test_matrix_multiply_is_that_of_numpy() -> None:
-    f, a, b = matrix_multiply(), numbers(1, 256), numbers(256, 256)
-    c = np.zeros((1, 16, 1, 16), "int8")
-    f(*packed(a, b), c)
-    np.testing.assert_array_equal(c.reshape(1, 256), product(a, b).astype("int8"))
-
-
-def test_matrix_multiply_moves_and_computes_what_the_profiler_of_vta_counts() -> None:
-    counters = matrix_multiply().run().counters
-    loads = counters.inp_load_nbytes, counters.wgt_load_nbytes, counters.acc_load_nbytes
-    assert loads == (256, 65536, 0)
-    assert (counters.uop_load_nbytes, counters.out_store_nbytes) == (8, 256)
-    assert (counters.gemm_counter, counters.alu_counter) == (256, 0)
 
 
 # --- matrix_multiply_opt --------------------------------------------------------------------------
@@ -162,19 +89,6 @@ def matrix_multiply_opt(channels: int = 1024, block: int = 256) -> AcceleratorFu
 @pytest.fixture(scope="module")
 def blocked() -> AcceleratorFunction:
     return matrix_multiply_opt()
-
-
-def test_matrix_multiply_opt_is_that_of_numpy(blocked: AcceleratorFunction) -> None:
-    a, b, c = numbers(1, 1024), numbers(1024, 1024), np.zeros((1, 64, 1, 16), "int8")
-    blocked(*packed(a, b), c)
-    np.testing.assert_array_equal(c.reshape(1, 1024), np.clip(product(a, b) >> 8, 0, 127))
-
-
-def test_matrix_multiply_opt_loads_each_weight_once(blocked: AcceleratorFunction) -> None:
-    counters = blocked.run().counters
-    assert counters.wgt_load_nbytes == 1024 * 1024
-    assert counters.gemm_counter == 64 * 64
-    assert counters.alu_counter == 3 * 64
 
 
 def test_arithmetic_after_the_product_needs_no_memory_of_its_own(
