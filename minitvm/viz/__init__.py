@@ -1,34 +1,34 @@
-"""Everything one can look at. A visual is one object seen in four ways: live, SVG, PNG, text.
+"""The widgets, each of which can be shown live, as SVG, as PNG and as text.
 
     viz.NestPlayer(s, [A, B, C])      a schedule, step by step: drag its loops, watch its order
     viz.TripleView(s, [A, B, C])      formula, loops and code side by side, linked
     viz.IndexLens(C)                  which elements of its inputs each element of C reads
     viz.PassExplorer(s, [A, B, C])    the program before and after each lowering pass
-    viz.CacheLens(s, [A, B, C])       its accesses through a simulated cache, one by one
+    viz.CacheLens(s, [A, B, C])       its accesses in a simulated cache, one by one
     viz.RooflineDot({"a": s, ...})    schedules under a roofline
-    viz.TimingLab({"a": f, "b": g}, args)   is it really faster? measured in turns
-    viz.ComputeAtSlider(s, B, C)      a stage at each loop of its reader: storage, work, locality
+    viz.TimingLab({"a": f, "b": g}, args)   is it really faster? interleaved measurements
+    viz.ComputeAtSlider(s, B, C)      a stage at each loop of its consumer: storage, work, locality
     viz.TokenGantt(program)           the accelerator's units over time: tokens, waiting, races
-    viz.AcceleratorView(program)      what its memories hold, instruction by instruction
+    viz.AcceleratorView(program)      the contents of its memories, instruction by instruction
     viz.LayerRoofline(rows), viz.StallWaterfall(program), viz.OverlapBars(rows),
-    viz.AmdahlBar(works)              what latency hiding is worth, and what limits it
+    viz.AmdahlBar(works)              what latency hiding gains, and what limits it
 
-How to make another one. A picture is data, drawn by pure functions:
+To write another widget: a picture is data, and pure functions draw it.
 
     scene = Scene(200, 60, (Rect(10, 10, 80, 24, "parallel", key="i"),
                             Text(16, 27, "i", ink("parallel"))), title="one loop")
     svg(scene), png(scene)            the same bytes every time; PNG twice as large
-    marked(scene, {"i": "now"})       the picture with some keys in another kind
+    marked(scene, {"i": "now"})       the same picture with some keys in another kind
 
 Shapes are Rect, Circle, Line, Polygon, Text and Group; their looks are the names in KINDS
 (serial, parallel, read, write, seen, axis, orange, pale_blue, ...). Text on the fill of a kind
-takes ink(kind), so that it is read in the dark theme too. Where colour means something, a letter,
-hatch or dash says it again.
+takes ink(kind), which is readable in the dark theme too. If a colour has a meaning, a letter, a
+hatch or a dash repeats it. chart.py has the scales, axes, legends and labels of charts.
 
-The pieces of the two: nest_of(schedule, state or lowered program) -> Nest of Blocks, drawn by
-nest_scene, printed by nest_ascii; order_of(body) -> Ticks, shown by grids_of and order_frames.
+nest_of(schedule, state or lowered program) returns a Nest of Blocks; nest_scene draws it and
+nest_ascii prints it. order_of(body) returns Ticks; grids_of and order_frames show them.
 
-A widget is a subclass of Visual with three pure methods and one that reacts:
+A widget is a subclass of Visual with three pure methods, and one that handles events:
 
     class Dot(Visual):
         def __init__(self, radius=10):
@@ -38,13 +38,14 @@ A widget is a subclass of Visual with three pure methods and one that reacts:
         def scene(self):  return Scene(100, 100, (Circle(50, 50, self.radius, "blue"),), "a dot")
         def ascii(self):  return f"dot of radius {self.radius}"
         def layout(self): return Layout(controls=(Slider("r", "radius", 1, 40, self.radius),))
-        def on(self, name, value):                   # any control, "click", "drag"
-            self.radius = value                      # a TVMError raised here is shown below
+        def on(self, name, value):                   # a control, "click" or "drag"
+            self.radius = value                      # the slider has checked it
 
-Layout also holds frames (key -> kind, and a caption; the browser plays them alone), links (keys
-that light up together), panels of code, and which keys are selectable and draggable. `refresh()`
-draws again after a change from outside, from any thread; `event(name, value)` is a click in a
-test; `picture()` may differ from `scene()` where nothing can be clicked: SVG, PNG, saved notebooks.
+Layout also has frames (key -> kind, and a caption; the browser plays them without the kernel),
+links (keys that light up together), panels of code, and which keys can be selected and dragged.
+A TVMError raised in `on` becomes a message. `refresh()` draws again after a change from outside,
+from any thread; a test calls `event(name, value)` for a click; `picture()` may differ from
+`scene()` for SVG, PNG and saved notebooks, where nothing can be clicked.
 """
 # pyright: reportUnusedImport=false
 # ruff: noqa: F401

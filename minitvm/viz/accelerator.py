@@ -1,4 +1,4 @@
-"""AcceleratorView: what the memories of the accelerator hold, instruction by instruction."""
+"""AcceleratorView: the contents of the accelerator's memories, instruction by instruction."""
 
 from __future__ import annotations
 
@@ -21,22 +21,21 @@ ACROSS = 64  # characters of a memory in text
 
 
 class AcceleratorView(Visual):
-    """The memories of the accelerator while a program runs, one instruction after the other.
+    """Show the memories of the accelerator while a program runs, one instruction at a time.
 
-    On the left the pieces of DRAM, in the middle the memories, on the right the units that
-    compute. What lies in a memory has the colour and the name of what wrote it: a piece of DRAM,
-    or an instruction. Blue marks below a strip are elements that are read in this step, red marks
-    above it elements that are written; arrows show the way. The browser plays the steps; pointing
-    at an instruction shows it. Of a long program a window of 64 steps is shown.
+    The areas of DRAM are on the left, the memories in the middle, and the units that compute on
+    the right. The contents of a memory have the colour and the name of what wrote them: an area of
+    DRAM, or an instruction. Blue marks below a strip are elements that this step reads, red marks
+    above it elements that it writes; arrows show the path of the data. The browser plays the steps;
+    pointing at an instruction shows its step. A long program is shown in windows of 64 steps.
 
-    A[2, 6] are the elements 2 and 6 of the area A, counted through whatever its shape; slices are
-    those of Python, A[2:15:4].
+    A[2, 6] are the elements 2 and 6 of the area A, whatever its shape; A[2:15:4] is a slice.
 
     The order is the program's own as far as its tokens permit; TokenGantt shows the times.
 
     config   the accelerator; by default vta_pynq
 
-    Raises ArgumentError for what is no program, and for addresses outside the memories.
+    Raises ArgumentError if `program` is not a Program, and for addresses outside the memories.
     """
 
     def __init__(self, program: Program, config: Config | None = None) -> None:
@@ -51,11 +50,11 @@ class AcceleratorView(Visual):
         return self._window * STEPS
 
     def scene(self) -> Scene:
-        """The machine; what the steps of the window show is left to the frames."""
+        """Draw the machine; frames show what each step of the window changes."""
         return accelerator_scene(self._run, self._start)
 
     def picture(self) -> Scene:
-        """The machine in the middle of the window, and what is said about that step."""
+        """Draw the machine at a step in the middle of the window, with a caption."""
         step = self._middle()
         if step is None:
             return self.scene()
@@ -64,7 +63,7 @@ class AcceleratorView(Visual):
         return captioned(there, lines, DRAM, gap=12, mono=True)
 
     def _middle(self) -> int | None:
-        """A step half way through the window, one that computes if there is one."""
+        """Return a step halfway through the window, if possible one that computes."""
         steps = range(self._start, min(self._start + STEPS, len(self._run.order)))
         half = steps[len(steps) // 2 :]
         program, order = self.program, self._run.order
@@ -72,7 +71,7 @@ class AcceleratorView(Visual):
         return next(busy, half[0] if half else None)
 
     def ascii(self) -> str:
-        """A step half way: for each memory who wrote what, and below it what is used."""
+        """Return such a step as text: who wrote each memory, and below it what the step uses."""
         step = self._middle()
         if step is None:
             return f"{self.config.name}: no instruction can run"
@@ -90,14 +89,14 @@ class AcceleratorView(Visual):
         return "\n".join([*caption, "", *strips, "", f"written by: {keys}"])
 
     def _name(self, letter: str) -> str:
-        """The instruction of a letter."""
+        """Return the name of the instructions that have this letter."""
         steps = range(len(self._run.order))
         step = next(s for s in steps if written_by(self._run, s)[1] == letter)
         name = mnemonic(self.program.instructions[self._run.order[step]])
         return "alu" if letter == "A" else name
 
     def _strip(self, memory: Memory, owner: dict[Memory, Ints], step: int) -> list[str]:
-        """INP  IIII....  0..7, and r and w below."""
+        """Return the lines of one memory: "INP  IIII....  0..7", and r and w below."""
         if memory not in self._run.used:
             return [f"{memory.name:5}unused"]
         count = self._run.shown[memory]
@@ -113,7 +112,7 @@ class AcceleratorView(Visual):
         return [f"{memory.name:5}{marks}  0..{count - 1}"] + ([below] if below else [])
 
     def layout(self) -> Layout:
-        """One frame a step, and the instructions of the window."""
+        """Return one frame per step, and the instructions of the window."""
         return Layout(
             controls=tuple(self._controls()),
             frames=accelerator_frames(self._run, self._start),
@@ -129,21 +128,21 @@ class AcceleratorView(Visual):
         return max(0, len(self._run.order) - 1) // STEPS
 
     def _lines(self) -> tuple[CodeLine, ...]:
-        """The instructions of the window in the order in which they run."""
+        """Return the instructions of the window in execution order."""
         count = len(self.program.instructions)
         lines = text(self.program, self.config).split("\n")[-count:]
         order = self._run.order[self._start : self._start + STEPS]
         return tuple(CodeLine(f"{n:4}  {lines[n]}", f"line:{n}") for n in order)
 
     def on(self, name: str, value: Any) -> str | None:
-        """Another window; a click says what an instruction or a piece of memory is."""
+        """Move the window, or describe a clicked instruction or piece of memory."""
         if name == "click":
             return self._describe(value)
         self._window = value
         return None
 
     def _describe(self, key: str) -> str:
-        """w:3:INP -> INP: A[0:16], written in step 4"""
+        """Describe a key: w:3:INP -> INP: A[0:16], written in step 4"""
         match key.split(":"):
             case ["w", step, memory] if step.isdecimal() and int(step) < len(self._run.order):
                 return f"{memory}: {self._run.text(int(step))}, written in step {int(step) + 1}"

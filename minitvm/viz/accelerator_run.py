@@ -1,4 +1,4 @@
-"""A program step by step: what each memory holds, who wrote it, what is read and written now."""
+"""The steps of a program: the contents of each memory, who wrote them, what a step uses."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Occupancy:
         return {memory: 1 << (count - 1).bit_length() for memory, count in most.items()}
 
     def states(self, start: int, stop: int) -> Iterator[dict[Memory, Ints]]:
-        """After each step, the step that wrote each element last, -1 for none."""
+        """Yield the memories after each step: for each element the step that wrote it, or -1."""
         owner = {memory: np.full(self.shown[memory], -1, np.int64) for memory in MEMORIES}
         for step, n in enumerate(self.order[:stop]):
             for memory, elements in self.uses[n].writes.items():
@@ -52,18 +52,18 @@ class Occupancy:
                 yield owner
 
     def text(self, step: int) -> str:
-        """gemm 7, or A[0:16] for a load: who wrote something."""
+        """Return what a step wrote: gemm 7, or A[0:16] for a load."""
         n = self.order[step]
         moved = self.moved(n)
         name = mnemonic(self.program.instructions[n])
         return f"{moved.area}[{span(moved.elements)}]" if moved.area else f"{name} {n}"
 
     def moved(self, n: int) -> Piece:
-        """What the n-th instruction moves from or to DRAM."""
+        """Return the data that the n-th instruction moves from or to DRAM."""
         return piece(self.program, self.config, n)
 
     def caption(self, step: int) -> str:
-        """The instruction of a step, what it reads and what it writes."""
+        """Describe a step: its instruction, what it reads and what it writes."""
         n = self.order[step]
         use, moved, name = self.uses[n], self.moved(n), mnemonic(self.program.instructions[n])
         reads = [f"{m.name}[{span(use.reads[m])}]" for m in MEMORIES if m in use.reads]
@@ -78,13 +78,13 @@ class Occupancy:
 
 
 def occupancy(program: Program, config: Config) -> Occupancy:
-    """The steps of a program. ArgumentError for addresses that do not exist."""
+    """Run a program step by step; raise ArgumentError for addresses that do not exist."""
     simulate(program, config)
     return Occupancy(program, config, in_order(program), uses(program, config))
 
 
 def runs(elements: Ints) -> list[tuple[int, int]]:
-    """Increasing numbers as stretches [first, after the last): 0 1 2 7 -> (0, 3), (7, 8)."""
+    """Return increasing numbers as ranges [first, after the last): 0 1 2 7 -> (0, 3), (7, 8)."""
     if not len(elements):
         return []
     cuts = np.flatnonzero(np.diff(elements) != 1) + 1
@@ -93,7 +93,7 @@ def runs(elements: Ints) -> list[tuple[int, int]]:
 
 
 def span(elements: Ints) -> str:
-    """0:16, or 7, or 0:3, 8:11, or 2:15:4, or 0:64 (12 of them): which elements, shortly."""
+    """Return indices in short form: 0:16, or 7, or 0:3, 8:11, or 2:15:4, or 0:64 (12 of them)"""
     found, steps = runs(elements), np.diff(elements)
     if len(found) > 3 and (steps == steps[0]).all():
         return f"{found[0][0]}:{found[-1][1]}:{steps[0]}"
@@ -103,7 +103,7 @@ def span(elements: Ints) -> str:
 
 
 def engine(program: Program, n: int) -> str:
-    """The part of the machine that an instruction uses: dma, gemm, alu, or "" for none."""
+    """Return the unit that an instruction uses: dma, gemm, alu, or "" for none."""
     instruction = program.instructions[n]
     if isinstance(instruction, Load | Store):
         return "dma" if instruction.x else ""

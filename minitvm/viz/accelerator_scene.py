@@ -28,7 +28,7 @@ MOST_AREAS = 5
 
 @dataclass(frozen=True, slots=True)
 class Strip:
-    """Elements side by side: where they are drawn, and how many there are."""
+    """A row of elements: its place, its size, and how many elements it has."""
 
     name: str
     x: float
@@ -37,7 +37,7 @@ class Strip:
     count: int
 
     def rects(self, elements: Ints) -> list[tuple[float, float]]:
-        """(left, width) of the stretches of elements; those that nearly touch are one."""
+        """Return (left, width) of ranges of elements, merging ranges that nearly touch."""
         scale = self.width / self.count
         found: list[tuple[float, float]] = []
         for first, after in runs(elements):
@@ -50,7 +50,7 @@ class Strip:
 
 
 def memory_strips(o: Occupancy) -> dict[Memory, Strip]:
-    """One strip for each memory."""
+    """Return a strip for each memory."""
     return {
         memory: Strip(memory.name, CHIP, TOP + 30 + n * ROW, CHIP_WIDE, o.shown[memory])
         for n, memory in enumerate(MEMORIES)
@@ -58,7 +58,7 @@ def memory_strips(o: Occupancy) -> dict[Memory, Strip]:
 
 
 def area_strips(o: Occupancy) -> dict[str, Strip]:
-    """One strip for each area of DRAM, the first few of many, and one for the uops."""
+    """Return a strip for each of the first areas of DRAM, and one for the micro-operations."""
     sizes = {a.name: prod(a.shape) for a in o.program.areas[: MOST_AREAS - 1]}
     if o.program.uops:
         sizes["uops"] = len(o.program.uops)
@@ -73,7 +73,7 @@ Marks = Mapping[str, str]
 
 
 def accelerator_scene(o: Occupancy, start: int, step: int | None = None) -> Scene:
-    """What the steps from `start` on may show, hidden; or the moment after a step, as it is."""
+    """Draw the machine, with what its frames show hidden, or as it is after `step`."""
     count, ran = len(o.program.instructions), len(o.order)
     title = f"{o.config.name}: {count} instructions"
     title += f", deadlock after {ran}" if ran < count else ""
@@ -91,11 +91,11 @@ def accelerator_scene(o: Occupancy, start: int, step: int | None = None) -> Scen
     return Scene(WIDTH, HEIGHT, tuple(shapes), title, about)
 
 
-# --- what stands still ----------------------------------------------------------------------------
+# --- what does not change -------------------------------------------------------------------------
 
 
 def _heads() -> Iterator[Shape]:
-    """What the columns are, and the marks."""
+    """Draw the titles of the columns and a legend of the marks."""
     y = 46
     dram = "DRAM (A[2, 6]: elements 2, 6)"
     for x, text in ((DRAM, dram), (CHIP, "memories on the chip"), (UNIT, "units")):
@@ -106,7 +106,7 @@ def _heads() -> Iterator[Shape]:
 
 
 def _areas(o: Occupancy) -> Iterator[Shape]:
-    """The pieces of DRAM."""
+    """Draw the areas of DRAM."""
     strips, known = area_strips(o), {area.name: area for area in o.program.areas}
     for name, strip in strips.items():
         shape = "×".join(map(str, known[name].shape)) if name in known else str(strip.count)
@@ -121,7 +121,7 @@ def _areas(o: Occupancy) -> Iterator[Shape]:
 
 
 def _memories(o: Occupancy) -> Iterator[Shape]:
-    """The memories, empty."""
+    """Draw the empty memories."""
     for memory, strip in memory_strips(o).items():
         shape = "×".join(map(str, o.config.element_shape(memory)))
         each = f"{shape} {o.config.dtype(memory)}".strip()
@@ -135,7 +135,7 @@ def _memories(o: Occupancy) -> Iterator[Shape]:
 
 
 def _wires(o: Occupancy, marks: Marks) -> Iterator[Shape]:
-    """The ways that numbers go in this program, as arrows."""
+    """Draw an arrow for each path that data takes in this program."""
     inside, outside, units = memory_strips(o), area_strips(o), _unit_boxes()
     for key in dict.fromkeys(key for n in o.order for key in wires(o, n)):
         kind, name, memory = key.split(":")
@@ -154,13 +154,13 @@ def _wires(o: Occupancy, marks: Marks) -> Iterator[Shape]:
 
 
 def _shortened(start: Point, end: Point) -> tuple[Point, Point]:
-    """A line with a little room at both ends."""
+    """Shorten a line at both ends."""
     dx, dy = (end[0] - start[0]) * 0.06, (end[1] - start[1]) * 0.06
     return (start[0] + dx, start[1] + dy), (end[0] - dx, end[1] - dy)
 
 
 def _unit_boxes() -> dict[str, Rect]:
-    """Where the matrix unit and the ALU are drawn."""
+    """Return the rectangles of the matrix unit and the ALU."""
     return {
         "gemm": Rect(UNIT, TOP + 30 + 0.3 * ROW, UNIT_WIDE, 56),
         "alu": Rect(UNIT, TOP + 30 + 1.9 * ROW, UNIT_WIDE, 44),
@@ -168,7 +168,7 @@ def _unit_boxes() -> dict[str, Rect]:
 
 
 def _units(o: Occupancy, marks: Marks) -> Iterator[Shape]:
-    """What computes."""
+    """Draw the units that compute."""
     c = o.config
     size = f"{c.batch}×{c.block_in} · {c.block_in}×{c.block_out}"
     notes = {"gemm": ("matrix unit", size), "alu": ("ALU", f"{c.batch}×{c.block_out} lanes")}
@@ -187,7 +187,7 @@ def _units(o: Occupancy, marks: Marks) -> Iterator[Shape]:
 
 
 def wires(o: Occupancy, n: int) -> list[str]:
-    """The ways that the numbers of an instruction go: load:A:INP, read:gemm:WGT, write:alu:ACC."""
+    """Return the paths of an instruction's data: load:A:INP, read:gemm:WGT, write:alu:ACC."""
     use, name = o.uses[n], engine(o.program, n)
     if name == "dma":
         loaded = [m for m in use.writes if m is not Memory.OUT]
@@ -198,7 +198,7 @@ def wires(o: Occupancy, n: int) -> list[str]:
 
 
 def _tenants(o: Occupancy, start: int, marks: Marks | None) -> Iterator[Shape]:
-    """For each step that wrote what is seen in this window, its elements and what they are."""
+    """Draw the elements that each step wrote, if they are visible in this window."""
     strips = memory_strips(o)
     for step, memory in _writers(o, start):
         key = f"w:{step}:{memory.name}"
@@ -216,7 +216,7 @@ def _tenants(o: Occupancy, start: int, marks: Marks | None) -> Iterator[Shape]:
 
 
 def _writers(o: Occupancy, start: int) -> list[tuple[int, Memory]]:
-    """The (step, memory) whose elements are in a memory at some step of the window, in order."""
+    """Return each (step, memory) whose elements are in a memory during the window, in order."""
     found: set[tuple[int, Memory]] = set()
     for live in _live(o, start):
         found |= live
@@ -224,7 +224,7 @@ def _writers(o: Occupancy, start: int) -> list[tuple[int, Memory]]:
 
 
 def _live(o: Occupancy, start: int) -> Iterator[set[tuple[int, Memory]]]:
-    """After each step of a window, whose elements are in a memory."""
+    """Yield, for each step of the window, the (step, memory) whose elements are in a memory."""
     for owner in o.states(start, start + STEPS):
         yield {
             (step, memory)
@@ -235,7 +235,7 @@ def _live(o: Occupancy, start: int) -> Iterator[set[tuple[int, Memory]]]:
 
 
 def _used(o: Occupancy, start: int, marks: Marks | None) -> Iterator[Shape]:
-    """For each step of the window marks above what it writes, and below what it reads."""
+    """Draw marks for each step of the window: above what it writes, below what it reads."""
     inside, outside = memory_strips(o), area_strips(o)
     for step in range(start, min(start + STEPS, len(o.order))):
         use, moved = o.uses[o.order[step]], o.moved(o.order[step])
@@ -260,7 +260,7 @@ def _marks(
 
 
 def accelerator_frames(o: Occupancy, start: int) -> tuple[Frame, ...]:
-    """One frame for each step of the window: what the memories hold after it, what it used."""
+    """Return a frame for each step: the contents of the memories, and what it used."""
     frames: list[Frame] = []
     for step, live in enumerate(_live(o, start), start):
         n = o.order[step]
@@ -274,5 +274,5 @@ def accelerator_frames(o: Occupancy, start: int) -> tuple[Frame, ...]:
 
 
 def written_by(o: Occupancy, step: int) -> tuple[str, str]:
-    """(kind, letter) of what a step wrote."""
+    """Return the (kind, letter) of what a step wrote."""
     return appearance(mnemonic(o.program.instructions[o.order[step]]))

@@ -1,4 +1,4 @@
-"""Which elements of the memories and of DRAM each instruction reads and writes."""
+"""The elements of memories and of DRAM that each instruction reads and writes."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ NONE: Ints = np.zeros(0, np.int64)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Use:
-    """The elements of memories that an instruction reads and writes, increasing, each once."""
+    """The elements of memories that an instruction reads and writes, sorted, without repetition."""
 
     reads: dict[accel.Memory, Ints] = field(default_factory=dict[accel.Memory, Ints])
     writes: dict[accel.Memory, Ints] = field(default_factory=dict[accel.Memory, Ints])
 
     def elements(self, memory: accel.Memory) -> Ints:
-        """Those read or written."""
+        """Return the elements that are read or written."""
         read, written = self.reads.get(memory, NONE), self.writes.get(memory, NONE)
         if read is written or not len(written):
             return read
@@ -29,7 +29,7 @@ class Use:
 
 
 def uses(program: accel.Program, config: accel.Config) -> tuple[Use, ...]:
-    """What each instruction uses, in the order of the program.
+    """Return what each instruction of a program uses.
 
     A result in ACC is a result in OUT, narrowed: OUT is written with ACC, and read by stores.
     Raises ArgumentError for addresses that do not exist.
@@ -50,13 +50,13 @@ def uses(program: accel.Program, config: accel.Config) -> tuple[Use, ...]:
 
 
 def _distinct(indices: accel.Indices) -> tuple[Ints, Ints, Ints]:
-    """(dst, src, wgt), increasing, each element once."""
+    """Return (dst, src, wgt), each sorted and without repetition."""
     dst, src, wgt = (np.unique(i).astype(np.int64) for i in (indices.dst, indices.src, indices.wgt))
     return dst, src, wgt
 
 
 def _moves(instruction: accel.Instruction) -> Use:
-    """What a transfer uses, and FINISH."""
+    """Return what a transfer uses; FINISH uses nothing."""
     match instruction:
         case accel.Load(x=0) | accel.Store(x=0):
             return Use()
@@ -73,7 +73,7 @@ def _moves(instruction: accel.Instruction) -> Use:
 
 
 def _computes(instruction: accel.Instruction, dst: Ints, src: Ints, wgt: Ints) -> Use:
-    """What a GEMM or an ALU instruction uses, given the elements of its operands."""
+    """Return what a GEMM or an ALU instruction uses, given the elements of its operands."""
     match instruction:
         case accel.Gemm(loops=loops, reset=reset):
             inputs = (
@@ -105,7 +105,7 @@ def _with_uops(read: dict[accel.Memory, Ints], loops: accel.Loops) -> dict[accel
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Piece:
-    """Elements of an area of DRAM, from its start, in units of what is loaded or stored.
+    """Elements of an area of DRAM, counted from its start in units of the transfer.
 
     area   "uops" for the micro-operations, "" for none
     """
@@ -115,7 +115,7 @@ class Piece:
 
 
 def piece(program: accel.Program, config: accel.Config, n: int) -> Piece:
-    """What the n-th instruction moves from or to DRAM."""
+    """Return the elements that the n-th instruction moves from or to DRAM."""
     match program.instructions[n]:
         case accel.Load(x=0) | accel.Store(x=0):
             return Piece()

@@ -1,4 +1,4 @@
-"""A loop program as nested blocks: what a loop nest is drawn from, and the lines it prints as."""
+"""A loop program as nested blocks, ready to be drawn, and the lines it prints as."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Block:
     """One loop, statement, guard or allocation, with what is inside it.
 
     kind         how it looks, from KINDS: serial, reduce, parallel, ..., store, guard, memory
-    label, note  what stands on the left and on the right of its bar
+    label, note  the text on the left and on the right of its bar
     key          "loop:i_outer" for a loop, called as in print; "init:i_inner_init" for one that
                  no step can name; "line:7" for the rest
     first, last  its lines in the printed program, counted from 0
@@ -40,7 +40,7 @@ class Block:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Nest:
-    """A program to look at.
+    """A loop program, ready to be drawn.
 
     lines   its text
     blocks  outermost first
@@ -53,7 +53,7 @@ class Nest:
     body: tir.Stmt
 
     def all(self) -> list[Block]:
-        """Every block, parents before children."""
+        """Return every block, parents before children."""
         return list(_flat(self.blocks))
 
 
@@ -64,7 +64,7 @@ def _flat(blocks: tuple[Block, ...]) -> Iterator[Block]:
 
 
 def nest_of(program: Schedule | State | tir.PrimFunc) -> Nest:
-    """The nest of a schedule, of a state of one, or of a lowered program.
+    """Return the nest of a schedule, a schedule state or a lowered program.
 
     Raises what lowering raises where a schedule has no loops yet.
     """
@@ -87,7 +87,7 @@ def nest_of(program: Schedule | State | tir.PrimFunc) -> Nest:
 
 
 def _axes(program: Program) -> dict[tir.Var, tuple[str, str, Axis]]:
-    """loop variable -> its stage, its name in the schedule, its axis"""
+    """Map each loop variable to its stage, its name in the schedule, and its axis."""
     found: dict[tir.Var, tuple[str, str, Axis]] = {}
     for name, domain in program.domains.items():
         named = program.state.stage(name).names
@@ -96,13 +96,13 @@ def _axes(program: Program) -> dict[tir.Var, tuple[str, str, Axis]]:
 
 
 class _Maker:
-    """Makes blocks of statements; counts the lines that the printer gives them."""
+    """Turns statements into blocks, counting the lines that the printer gives them."""
 
     def __init__(self, printer: tir.Printer, axes: dict[tir.Var, tuple[str, str, Axis]]) -> None:
         self.printer, self.axes = printer, axes
 
     def blocks(self, s: tir.Stmt, line: int) -> list[Block]:
-        """The blocks of `s`, whose text begins at `line`."""
+        """Return the blocks of `s`, whose text begins at `line`."""
         match s:
             case tir.For():
                 return [self.loop(s, line)]
@@ -163,7 +163,7 @@ def code_lines(nest: Nest) -> tuple[CodeLine, ...]:
 
 
 def code_links(nest: Nest) -> dict[str, tuple[str, ...]]:
-    """A bar lights up its lines, and a line the innermost bar that it belongs to."""
+    """Link each bar with its lines, and each line with the innermost bar around it."""
     links: dict[str, tuple[str, ...]] = {}
     for b in nest.all():  # parents first, so that the innermost one stays
         span = tuple(f"line:{n}" for n in range(b.first, b.last + 1))

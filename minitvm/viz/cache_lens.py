@@ -1,4 +1,4 @@
-"""CacheLens: the accesses of a program, one after the other, through a simulated cache."""
+"""CacheLens: the accesses of a program in a simulated cache, one by one."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from .controls import Control, Layout, Panel, Select, Slider, index_in, numbered
 from .scene import Scene, wrapped
 from .visual import Visual
 
-SMALL = Cache(1024, 64, 2)  # a cache that can be seen as a whole
+SMALL = Cache(1024, 64, 2)  # small enough to show completely
 BYTES = tuple(1 << k for k in range(8, 20))
 LINES = tuple(1 << k for k in range(4, 9))
 WAYS = ("1", "2", "4", "8", "16", "all")
@@ -35,17 +35,17 @@ POLICIES = ("lru", "fifo")
 
 
 class CacheLens(Visual):
-    """What a cache makes of a program: which access hits, which misses, and why.
+    """Show how a cache serves a program: which access hits, which misses, and why.
 
-    On the left the sets and ways with the lines they hold, on the right the tensors in lines; the
+    The sets and ways with their lines are on the left, the tensors as cache lines on the right; the
     line just used is green for a hit, red for a miss. The browser plays a window of 200 accesses;
-    below it the whole run, on which another window can be clicked. Totals are those of all
-    accesses. The histogram says how many other lines are used before a line is used again: what
-    lies right of the mark no cache of this size keeps (unless by luck), whatever its ways.
+    a click on the whole run below it chooses another window. Totals count all accesses. The
+    histogram shows how many other lines are used before a line is used again: to the right of the
+    mark, an LRU cache of this size misses, however many ways it has, with rare exceptions.
 
     s       a schedule, a lowered program, or a run recorded by accesses.record(s, sizes=...)
     args    inputs and outputs as for lower(); by default all of them
-    cache   a small one by default, of 1 KiB, so that all of it is seen
+    cache   by default a cache of 1 KiB, small enough to show completely
     """
 
     def __init__(
@@ -58,22 +58,22 @@ class CacheLens(Visual):
         super().__init__()
 
     def _show(self, run: CacheRun, start: int) -> None:
-        """Look at a run, from an access on."""
+        """Show a run from access `start` on."""
         self.run: CacheRun = run
         self._window: Window = window(run, start)
         self._frames = cache_frames(self._window)
 
     @property
     def cache(self) -> Cache:
-        """The cache as it was chosen last."""
+        """The cache that was chosen last."""
         return self.run.cache
 
     def scene(self) -> Scene:
-        """The cache, empty ways where frames have not filled them; strips, tables, histogram."""
+        """Draw the cache without its contents, which frames add, and the strips and tables."""
         return cache_scene(self._window)
 
     def picture(self) -> Scene:
-        """The moment half way through the window, and what is said about it."""
+        """Draw the moment halfway through the window, with its caption."""
         w = self._window
         half = len(self._frames) // 2
         frame = self._frames[half]
@@ -82,13 +82,13 @@ class CacheLens(Visual):
         return captioned(there, parts, MARGIN, "soft", gap=14, below=14)
 
     def ascii(self) -> str:
-        """Cache, totals, and the footprint of every loop."""
+        """Return the cache, the totals, and the footprint of every loop."""
         run = self.run
         head = f"{len(run.trace)} accesses through a cache of {cache_text(run.cache)}"
         return "\n".join([head, "", *totals_table(run), "", *footprint_table(run)])
 
     def layout(self) -> Layout:
-        """The cache's size, line, ways and policy; the window; the program."""
+        """Return controls for the cache and the window, the frames, and the program."""
         lines = numbered(str(self.run.trace.program).split("\n"))
         return Layout(
             controls=tuple(self._controls()),
@@ -113,7 +113,7 @@ class CacheLens(Visual):
         return found
 
     def _links(self) -> dict[str, tuple[str, ...]]:
-        """Between a line in its tensor and the ways that it is in."""
+        """Link each line of a tensor with the ways that hold it."""
         links: dict[str, tuple[str, ...]] = {}
         for k, t in enumerate(self._window.tenants):
             buffer, number = self.run.own(t.line)
@@ -123,7 +123,7 @@ class CacheLens(Visual):
         return links
 
     def on(self, name: str, value: Any) -> str | None:
-        """Another cache or another window; a refused cache changes nothing."""
+        """Change the cache or the window."""
         if name in ("bytes", "line", "ways", "policy"):
             new = replace(self.cache, **{name: _cache_value(name, value)})
             self._show(cache_run(self.run.trace, new), self._window.start)
@@ -136,10 +136,12 @@ class CacheLens(Visual):
 
 
 def recorded(who: str, s: Any, args: Sequence[Any] | None) -> AccessTrace:
-    """The run of a schedule or program, or a run recorded already."""
+    """Record the run of a schedule or program; return a recorded run as it is."""
     if isinstance(s, AccessTrace):
         if args is not None:
-            raise ArgumentError(f"{who}(trace, args)", "a recorded run has its arguments already")
+            raise ArgumentError(
+                f"{who}(trace, args)", "a recorded run has its arguments already", "no args"
+            )
         return s
     if not isinstance(s, Schedule | PrimFunc):
         raise ArgumentError(
@@ -151,7 +153,7 @@ def recorded(who: str, s: Any, args: Sequence[Any] | None) -> AccessTrace:
 
 
 def _cache_value(name: str, text: str) -> int | str | None:
-    """What a control says: "2 KiB" -> 2048, "all" -> None, "64" -> 64."""
+    """Parse the value of a control: "2 KiB" -> 2048, "all" -> None, "64" -> 64."""
     if name == "policy" or text == "all":
         return None if name == "ways" else text
     number, _, unit = text.partition(" ")

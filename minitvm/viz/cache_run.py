@@ -1,4 +1,4 @@
-"""A recorded run in a simulated cache: totals, what the cache holds, a window to look at."""
+"""A recorded run replayed in a simulated cache: totals, contents, and a window of accesses."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PAGE = 4096  # a recorded run places each tensor at a multiple of it
 
 @dataclass(frozen=True, slots=True)
 class Totals:
-    """What became of all accesses to one buffer; evictions: of its lines, by lines of any."""
+    """The outcomes of all accesses to one buffer. evictions: of its lines, by any line."""
 
     name: str
     hits: int
@@ -47,7 +47,7 @@ class Totals:
 
 @dataclass(frozen=True, slots=True)
 class Tenant:
-    """A line, while it is in one way of a set: from access `first` until before access `last`.
+    """A line while it is in one way of a set: from access `first` until before access `last`.
 
     line    its number in memory: address // bytes of a line
     """
@@ -77,11 +77,11 @@ class CacheRun:
 
     @property
     def ways(self) -> int:
-        """Lines of a set; in a fully associative cache, all."""
+        """Lines per set; all lines in a fully associative cache."""
         return self.cache.lines // self.cache.sets
 
     def own(self, line: int) -> tuple[int, int]:
-        """(buffer, number of the line in it) of a line in memory."""
+        """Return the buffer of a line in memory, and the index of the line in that buffer."""
         at, buffers = line * self.cache.line, self.trace.buffers
         n = max((k for k, b in enumerate(buffers) if b.base <= at), key=lambda k: buffers[k].base)
         return n, line - buffers[n].base // self.cache.line
@@ -93,7 +93,7 @@ def check_cache(cache: Any) -> cachesim.Cache:
 
 
 def cache_run(trace: AccessTrace, cache: cachesim.Cache) -> CacheRun:
-    """The replay of a recorded run in an empty cache.
+    """Replay a recorded run in a cache that starts empty.
 
     Raises ArgumentError if there is nothing to replay, or a line cannot hold an element.
     """
@@ -115,7 +115,7 @@ def cache_run(trace: AccessTrace, cache: cachesim.Cache) -> CacheRun:
 
 
 def totals(run: CacheRun) -> tuple[Totals, ...]:
-    """One for each buffer of the program.
+    """Return the totals of each buffer of the program.
 
     A line that was fetched is either driven out or there at the end: so evictions are counted.
     """
@@ -135,9 +135,9 @@ def totals(run: CacheRun) -> tuple[Totals, ...]:
 
 
 def contents(run: CacheRun, upto: int) -> dict[int, list[int]]:
-    """set -> the lines it holds after `upto` accesses, the next one to leave first."""
+    """Return, for each set, its lines after `upto` accesses, the next one to be evicted first."""
     many = LOOK_BACK
-    while True:  # of a long run, only so much is looked at as fills the cache
+    while True:  # look back until the cache is full
         found = _held(run, max(0, upto - many), upto)
         if many >= upto or sum(map(len, found.values())) == run.cache.lines:
             return found
@@ -145,7 +145,7 @@ def contents(run: CacheRun, upto: int) -> dict[int, list[int]]:
 
 
 def _held(run: CacheRun, begin: int, end: int) -> dict[int, list[int]]:
-    """The lines that an LRU cache keeps are those last used; FIFO keeps those last fetched."""
+    """Return the lines last used (LRU) or last fetched (FIFO) of each set."""
     before = run.lines[begin:end]
     if run.cache.policy == "fifo":
         before = before[run.replay.outcome[begin:end] != cachesim.HIT]
@@ -159,12 +159,12 @@ def _held(run: CacheRun, begin: int, end: int) -> dict[int, list[int]]:
 
 
 def tenants(run: CacheRun, start: int, stop: int) -> tuple[Tenant, ...]:
-    """Which line is in which way of which set, from access `start` until before `stop`.
+    """Return which line is in which way of which set, from access `start` until before `stop`.
 
     What is there at the start is numbered by age: no hit depends on which way a line is in.
     """
     found: list[Tenant] = []
-    queues = contents(run, start)  # of each set, the next one to leave first
+    queues = contents(run, start)  # per set, the next one to be evicted first
     ways = {x: w for row in queues.values() for w, x in enumerate(row)}
     since = dict.fromkeys(ways, start)
 
@@ -190,7 +190,7 @@ def tenants(run: CacheRun, start: int, stop: int) -> tuple[Tenant, ...]:
 
 
 def labels(trace: AccessTrace) -> tuple[str, ...]:
-    """A short name for each buffer: its own if all are short, else a, b, c, ..."""
+    """Return a short label for each buffer: its name if all are short, otherwise a, b, c, ..."""
     names = [b.name for b in trace.buffers]
     if all(len(name) <= 2 for name in names):
         return tuple(names)
@@ -198,13 +198,13 @@ def labels(trace: AccessTrace) -> tuple[str, ...]:
 
 
 def titles(trace: AccessTrace) -> tuple[str, ...]:
-    """The name of each buffer, after its letter if it has one: c T_conv2d"""
+    """Return the name of each buffer, after its label if that differs: c T_conv2d"""
     pairs = zip(labels(trace), trace.buffers, strict=True)
     return tuple(b.name if label == b.name else f"{label} {b.name}" for label, b in pairs)
 
 
 def size_text(n: int) -> str:
-    """2048 -> 2 KiB, 96 -> 96 bytes"""
+    """Return a number of bytes with its unit: 2048 -> 2 KiB, 96 -> 96 bytes"""
     for unit, text in ((1 << 20, "MiB"), (1 << 10, "KiB")):
         if n >= unit and n % unit == 0:
             return f"{n // unit} {text}"
@@ -212,7 +212,7 @@ def size_text(n: int) -> str:
 
 
 def cache_text(cache: cachesim.Cache) -> str:
-    """2 KiB: 8 sets × 4 ways, lines of 64 bytes, lru"""
+    """Describe a cache: 2 KiB: 8 sets × 4 ways, lines of 64 bytes, lru"""
     ways = cache.lines // cache.sets
     places = f"{cache.sets} sets × {ways} ways" if cache.ways else f"fully associative, {ways} ways"
     return f"{size_text(cache.bytes)}: {places}, lines of {cache.line} bytes, {cache.policy}"
@@ -222,7 +222,7 @@ def cache_text(cache: cachesim.Cache) -> str:
 
 
 def totals_table(run: CacheRun) -> list[str]:
-    """A row for each buffer, and one for all."""
+    """Return the totals as text: a row for each buffer, and one for all."""
     r, names = run.replay, titles(run.trace)
     rows = [replace(t, name=name) for t, name in zip(totals(run), names, strict=True)][:6]
     rows.append(Totals("all", r.hits, r.compulsory, r.capacity, r.conflict, r.evictions))
@@ -236,7 +236,7 @@ def _total_row(t: Totals) -> str:
 
 
 def footprint_table(run: CacheRun, most: int = 9) -> list[str]:
-    """The lines that one turn of each loop touches, by buffer; do they fit into the cache?"""
+    """Return, as text, how many lines one iteration of each loop touches."""
     named = [b.name for b in run.trace.buffers][:3]
     more = len(run.trace.buffers) > len(named)
     heads = [*labels(run.trace)[:3], *(["others"] if more else [])]

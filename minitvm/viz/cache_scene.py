@@ -27,9 +27,9 @@ from .scene import Group, Line, Rect, Scene, Shape, Text, clipped, marked
 
 WIDTH, MARGIN, MIDDLE = 900, 12, 520  # pixels; MIDDLE: where the histogram begins
 WAY, SET, SIDE = 44, 21, 14  # a way's width and height; a line of a tensor
-MOST_COLUMNS, MOST_ROWS = 8, 16  # ways beside each other; rows of them
-MOST_LINES, MOST_BUFFERS, ACROSS = 128, 6, 16  # of a tensor; tensors; lines beside each other
-WINDOW, BINS = 200, 200  # accesses that are played; parts that a whole run is shown in
+MOST_COLUMNS, MOST_ROWS = 8, 16  # ways per row; rows
+MOST_LINES, MOST_BUFFERS, ACROSS = 128, 6, 16  # lines per tensor; tensors; lines per row
+WINDOW, BINS = 200, 200  # accesses per window; bins of the whole run
 STRIP, TALLEST, HISTOGRAM, LINE = 26, 20, 110, 16
 LEFT = 76  # of the strips, for names
 SERIES = ("pale_sky", "pale_orange", "pale_pink", "pale_yellow", "pale_blue")
@@ -38,7 +38,7 @@ LOOKS = (("green", 5), ("blue", 10), ("orange", 15), ("red", 20))  # of outcomes
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Window:
-    """The accesses from `start` until before `stop`, and what there is to draw of them.
+    """The accesses from `start` until before `stop`, and what is drawn of them.
 
     sets    the sets drawn
     shown   for each tensor, the numbers of its lines that are drawn
@@ -53,7 +53,7 @@ class Window:
 
 
 def window(run: CacheRun, start: int) -> Window:
-    """The window of a run that begins at access `start`."""
+    """Return the window of a run that begins at access `start`."""
     stop = min(start + WINDOW, len(run.trace))
     used = sorted({int(x) % run.cache.sets for x in run.lines[start:stop]})
     rows = max(1, MOST_ROWS // -(-run.ways // MOST_COLUMNS))
@@ -65,7 +65,7 @@ def window(run: CacheRun, start: int) -> Window:
 
 
 def _shown(run: CacheRun, n: int, start: int, stop: int) -> tuple[int, ...]:
-    """The lines of a tensor that are drawn: all of a small one, else those used in the window."""
+    """Return the lines of a tensor to draw: all of a small one, otherwise those used here."""
     b = run.trace.buffers[n]
     count = lines_of(run, n)
     if count <= MOST_LINES:
@@ -75,13 +75,13 @@ def _shown(run: CacheRun, n: int, start: int, stop: int) -> tuple[int, ...]:
 
 
 def lines_of(run: CacheRun, n: int) -> int:
-    """How many cache lines a tensor lies in."""
+    """Return the number of cache lines that a tensor occupies."""
     b = run.trace.buffers[n]
     return max(1, -(-int(np.prod(b.shape)) * b.itemsize // run.cache.line))
 
 
 def kind_of(buffer: int) -> str:
-    """The kind of the lines of a tensor, by its number."""
+    """Return the kind of the lines of the n-th tensor."""
     return SERIES[buffer % len(SERIES)]
 
 
@@ -89,7 +89,7 @@ def kind_of(buffer: int) -> str:
 
 
 def cache_scene(w: Window, at: int | None = None, marks: Mapping[str, str] | None = None) -> Scene:
-    """The cache, the tensors, the window and the whole run, where reuse is, what loops touch.
+    """Draw the cache, the tensors, the accesses, the reuse distances and the footprints.
 
     at, marks   draw the cache as it is after access `at`, as a frame marks it; by default the
                 lines that are in it are left to the frames
@@ -116,7 +116,7 @@ def cache_scene(w: Window, at: int | None = None, marks: Mapping[str, str] | Non
 
 
 def cache_shapes(w: Window, x: float, y: float, at: int | None) -> tuple[list[Shape], float]:
-    """The sets as rows of ways, and where they end below."""
+    """Draw the sets as rows of ways; also return where they end."""
     run = w.run
     rows = -(-min(run.ways, MOST_ROWS * MOST_COLUMNS) // MOST_COLUMNS)
     left = x + 52
@@ -156,7 +156,7 @@ def _corner(left: float, top: float, way: int) -> tuple[float, float]:
 def _tenant(
     w: Window, k: int, names: tuple[str, ...], corner: tuple[float, float], hidden: bool
 ) -> Group:
-    """A line in its way; hidden until a frame marks it."""
+    """Draw a line in its way; if hidden, until a frame marks it."""
     t = w.tenants[k]
     buffer, number = w.run.own(t.line)
     kind = kind_of(buffer)
@@ -174,7 +174,7 @@ def _tenant(
 
 
 def tensor_shapes(w: Window, x: float, y: float) -> tuple[list[Shape], float]:
-    """The tensors as grids of cache lines, side by side, and where they end below."""
+    """Draw the tensors as grids of cache lines; also return where they end."""
     shapes: list[Shape] = []
     left, top, bottom = x, y, y
     for n in range(min(len(w.shown), MOST_BUFFERS)):
@@ -198,7 +198,7 @@ def tensor_shapes(w: Window, x: float, y: float) -> tuple[list[Shape], float]:
 
 
 def _tensor_title(w: Window, n: int) -> str:
-    """A: 16 lines"""
+    """Return the title of a tensor: A: 16 lines"""
     b, name = w.run.trace.buffers[n], labels(w.run.trace)[n]
     count, shown = lines_of(w.run, n), len(w.shown[n])
     lead = name if name == b.name else f"{name} = {clipped(b.name, 160, 12)}"
@@ -207,7 +207,7 @@ def _tensor_title(w: Window, n: int) -> str:
 
 
 def _columns(w: Window, n: int) -> int:
-    """Lines beside each other: a row of the tensor where that fits."""
+    """Return the lines per row of the drawing: a row of the tensor, if it fits."""
     b, line = w.run.trace.buffers[n], w.run.cache.line
     count = len(w.shown[n])
     row = b.shape[-1] * b.itemsize if b.shape else 0
@@ -219,7 +219,7 @@ def _columns(w: Window, n: int) -> int:
 
 
 def _elements(run: CacheRun, n: int, line: int) -> str:
-    """line 3 of A: elements 48 .. 63"""
+    """Return the elements of a line: line 3 of A: elements 48 .. 63"""
     b = run.trace.buffers[n]
     each = run.cache.line // b.itemsize
     last = min((line + 1) * each, int(np.prod(b.shape))) - 1
@@ -227,7 +227,7 @@ def _elements(run: CacheRun, n: int, line: int) -> str:
 
 
 def strip_shapes(w: Window, x: float, y: float) -> tuple[list[Shape], float]:
-    """The window, a row for each tensor: a bar an access, the higher the worse."""
+    """Draw a bar for each access of the window, one row per tensor; a miss is higher."""
     trace, outcome = w.run.trace, w.run.replay.outcome
     shapes: list[Shape] = [
         Text(x, y + 12, f"accesses {w.start + 1} to {w.stop}", size=12, bold=True)
@@ -254,7 +254,7 @@ def strip_shapes(w: Window, x: float, y: float) -> tuple[list[Shape], float]:
 
 
 def _rows_of(trace: AccessTrace, x: float, top: float) -> Iterator[Shape]:
-    """The names of the rows and the lines they stand on."""
+    """Draw the names of the rows and their base lines."""
     for n, name in enumerate(titles(trace)[:MOST_BUFFERS]):
         base = top + (n + 1) * STRIP - 2
         yield Rect(x, base - 14, 12, 12, kind_of(n))
@@ -263,7 +263,7 @@ def _rows_of(trace: AccessTrace, x: float, top: float) -> Iterator[Shape]:
 
 
 def overview_shapes(w: Window, x: float, y: float) -> tuple[list[Shape], float]:
-    """The whole run, a row for each tensor: the share of misses, and where the window is."""
+    """Draw the share of misses over the whole run, one row per tensor, and the window."""
     trace, n = w.run.trace, len(w.run.trace)
     rows, wide = min(len(trace.buffers), MOST_BUFFERS), WIDTH - x - LEFT - MARGIN
     shares = _shares(w.run, rows)
@@ -271,7 +271,7 @@ def overview_shapes(w: Window, x: float, y: float) -> tuple[list[Shape], float]:
     text = f"the whole run: share of misses in each {-(-n // BINS)} accesses, up to {highest:.0%}"
     shapes: list[Shape] = [Text(x, y + 12, text, size=12, bold=True)]
     top, each = y + 22, wide / BINS
-    for k in range(BINS):  # to be clicked, also where nothing misses
+    for k in range(BINS):  # clickable even without misses
         shapes.append(Rect(x + LEFT + k * each, top, each, rows * STRIP, "paper", f"bin:{k}"))
     for row, k, accesses, misses in shares:
         tall = max(2, TALLEST * misses / accesses / highest)
@@ -285,7 +285,7 @@ def overview_shapes(w: Window, x: float, y: float) -> tuple[list[Shape], float]:
 
 
 def _shares(run: CacheRun, buffers: int) -> list[tuple[int, int, int, int]]:
-    """(buffer, part of the run, accesses, misses) where there are misses."""
+    """Return (buffer, part of the run, accesses, misses) for the parts that have misses."""
     edges = np.arange(BINS) * len(run.trace) // BINS
     miss = run.replay.outcome != HIT
     found: list[tuple[int, int, int, int]] = []
@@ -297,7 +297,7 @@ def _shares(run: CacheRun, buffers: int) -> list[tuple[int, int, int, int]]:
 
 
 def histogram_shapes(h: Histogram, lines: int, x: float, y: float) -> tuple[list[Shape], float]:
-    """How many accesses reuse a line after how many others; the size of the cache is marked."""
+    """Draw the histogram of reuse distances, with the size of the cache marked."""
     wide = WIDTH - MARGIN - x
     counts = [*h.counts.tolist(), h.cold]
     names = [*(_number(n) for n in h.low.tolist()), "first"]
@@ -328,13 +328,13 @@ def histogram_shapes(h: Histogram, lines: int, x: float, y: float) -> tuple[list
 
 
 def _position(lines: int, bins: int) -> float:
-    """Where a distance is on the axis, in bins: 1 -> 1, 2 -> 2, 4 -> 3, 6 -> 3.5"""
+    """Return the position of a distance on the axis, in bins: 1 -> 1, 2 -> 2, 4 -> 3, 6 -> 3.5"""
     k = lines.bit_length()
     return min(bins, k + lines / (1 << (k - 1)) - 1)
 
 
 def _number(n: int) -> str:
-    """1024 -> 1k"""
+    """Return a short number: 1024 -> 1k"""
     for unit, text in ((1 << 20, "M"), (1 << 10, "k")):
         if n >= unit:
             return f"{n // unit}{text}"
@@ -345,7 +345,7 @@ def _number(n: int) -> str:
 
 
 def cache_frames(w: Window) -> tuple[Frame, ...]:
-    """One frame an access of the window: what the cache holds after it, and what it was."""
+    """Return one frame per access of the window: the contents of the cache, and the outcome."""
     names = labels(w.run.trace)
     return tuple(_frame(w, n, names) for n in range(w.start, w.stop))
 

@@ -1,4 +1,4 @@
-"""ComputeAtSlider: where to compute a stage. Storage, work and locality pull apart."""
+"""ComputeAtSlider: the place of a stage trades storage, recomputation and locality."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ MOST_EVENTS = 10_000_000  # of a run that is recorded
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Place:
-    """What it costs to compute the producer at one place.
+    """The costs of computing the producer at one place.
 
     name       "root", "inline", or a loop of the consumer;  depth: of that loop
     bytes      that its buffer takes
@@ -48,7 +48,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """A place where the producer cannot be computed, and why."""
+    """A place where the producer cannot be computed, and the reason."""
 
     name: str
     depth: int
@@ -56,12 +56,13 @@ class Refusal:
 
 
 class ComputeAtSlider(Visual):
-    """A producer moved through the loops of its consumer: the trade-offs of Halide, live.
+    """Move a producer through the loops of its consumer, and see the trade-offs of Halide.
 
-    The slider goes from root (all of it first) over each loop of the consumer to inline (again for
-    each use). The bars tell, for each place, the bytes of its buffer, how often a value is computed
-    on average, and how far apart its store and its first use are. Its loops are yellow. Places
-    that are not legal are listed with the reason. `schedule` is the schedule at the chosen place.
+    The slider goes from root (everything first) through each loop of the consumer to inline (again
+    at each use). For each place, bars show the bytes of the buffer, how often a value is computed
+    on average, and the distance between its store and its first use. The producer's loops are
+    yellow. Illegal places are listed with the reason. `schedule` is the schedule at the chosen
+    place.
 
     producer, consumer   stages: tensors, operations or names
     cache                the misses of the whole program are those of this simulated cache
@@ -81,7 +82,7 @@ class ComputeAtSlider(Visual):
         return self.places[self._now].schedule
 
     def scene(self) -> Scene:
-        """The loops on the left, the bars of all places on the right."""
+        """Draw the loops on the left, and the bars of all places on the right."""
         rows = [_row(p) for p in self.places]
         refused = [f"{r.name}: {r.reason}" for r in self.refusals]
         nest = nest_of(self.schedule)
@@ -90,7 +91,7 @@ class ComputeAtSlider(Visual):
         return compute_at_scene(nest, marks, rows, self._now, refused, title, self._caption())
 
     def _caption(self) -> str:
-        """blur_x in loop y of out: 96 bytes, ..."""
+        """Describe the chosen place: blur_x in loop y of out: it keeps 96 bytes, ..."""
         p = self.places[self._now]
         where = {"root": "at root, before all that reads it", "inline": "inline, at each use"}
         text = where.get(p.name, f"in loop {p.name} of {self._consumer}")
@@ -101,7 +102,7 @@ class ComputeAtSlider(Visual):
         )
 
     def ascii(self) -> str:
-        """A line for each place; * is the chosen one."""
+        """Return one line per place; * marks the chosen one."""
         head = f"{self._producer} for {self._consumer}, misses in {cache_text(self._cache)}"
         titles = f"  {'place':18}{'bytes':>9}{'computed':>10}{'distance':>10}{'misses':>9}"
         lines = [head, "", titles]
@@ -115,7 +116,7 @@ class ComputeAtSlider(Visual):
         return "\n".join([*lines, *refused[:6]])
 
     def layout(self) -> Layout:
-        """The slider, and the program with the lines of the producer in bold."""
+        """Return the slider, and the program with the lines of the producer in bold."""
         nest = nest_of(self.schedule)
         mine = set(lines_of_stage(nest, self._producer))
         lines = tuple(
@@ -131,7 +132,7 @@ class ComputeAtSlider(Visual):
         )
 
     def on(self, name: str, value: Any) -> str | None:
-        """Another place, by the slider or by its row."""
+        """Choose another place, with the slider or by a click on its row."""
         number = index_in(value, "place", len(self.places)) if name == "click" else value
         if number is None:
             return None
@@ -144,7 +145,7 @@ def _row(p: Place) -> Row:
 
 
 def _factor(f: Fraction) -> str:
-    """4/3 -> 1.33"""
+    """Return a fraction with three digits: 4/3 -> 1.33"""
     return f"{float(f):.3g}"
 
 
@@ -153,7 +154,7 @@ def _code(s: Schedule) -> tuple[CodeLine, ...]:
 
 
 def lines_of_stage(nest: Nest, stage: str) -> Iterator[int]:
-    """The numbers of the lines that a stage's loops take, or its stores where it has none."""
+    """Yield the line numbers of a stage's loops, or of its stores if it has no loops."""
     for b in nest.all():
         if nest.owners.get(b.key, ("",))[0] == stage or b.label.startswith(f"{stage}["):
             yield from range(b.first, b.last + 1)
@@ -165,15 +166,19 @@ def lines_of_stage(nest: Nest, stage: str) -> Iterator[int]:
 def places(
     s: Schedule, producer: str, consumer: str, cache: Cache = SMALL
 ) -> tuple[tuple[Place, ...], tuple[Refusal, ...]]:
-    """(legal places with their costs, others with reasons): root, loops from outside in, inline.
+    """Return the legal places with their costs, and the others with the reasons.
 
     Raises ArgumentError for stages without loops, and for programs that cannot be run at root.
     """
     if producer == consumer:
-        raise ArgumentError(f"ComputeAtSlider(s, {producer}, {consumer})", "they are one stage")
+        raise ArgumentError(
+            f"ComputeAtSlider(s, {producer}, {consumer})", "they are one stage", "two stages"
+        )
     for name in (producer, consumer):
         if not isinstance(s[name].op, ComputeOp):
-            raise ArgumentError(f"ComputeAtSlider: {name}", "it has no loops that are scheduled")
+            raise ArgumentError(
+                f"ComputeAtSlider: {name}", "it has no loops that are scheduled", "a te.compute"
+            )
     at_root = placed(s, producer, consumer, "root")
     whole = record(at_root, limit=MOST_EVENTS)
     uses = uses_of_each(whole, producer)
@@ -193,7 +198,7 @@ def places(
 
 
 def placed(s: Schedule, producer: str, consumer: str, place: str) -> Schedule:
-    """A copy of the schedule with the producer at a place; ScheduleError if it is not legal."""
+    """Return a copy of the schedule with the producer at a place, if that is legal."""
     new = s.copy()
     if place == "root":
         new[producer].compute_root()
@@ -214,14 +219,16 @@ def _costs(
     cache: Cache,
     uses: Fraction,
 ) -> Place:
-    """What a place costs; `uses` is how often inlining computes a value."""
+    """Return the costs of one place; `uses` is how often inlining computes a value."""
     misses = simulate(cache, trace).misses
     if name == "inline":
         return Place(name, depth, s, 0, uses, 0.0, misses)
     report = s.explain()[producer]
     if report.recompute is None or report.bytes is None:
         raise ArgumentError(
-            f"ComputeAtSlider: {producer}", "how often it is computed cannot be counted"
+            f"ComputeAtSlider: {producer}",
+            "how often it is computed cannot be counted",
+            "constant sizes",
         )
     return Place(
         name, depth, s, report.bytes, report.recompute, first_use_distance(trace, producer), misses
@@ -229,14 +236,14 @@ def _costs(
 
 
 def uses_of_each(trace: AccessTrace, producer: str) -> Fraction:
-    """Loads of the producer by others, for each of its elements: what inlining would compute."""
+    """Return how many loads by other stages each element has: inlining computes it so often."""
     loads = _uses(trace, producer)
     elements = len(np.unique(trace.index[loads]))
     return Fraction(int(np.count_nonzero(loads)), max(1, elements))
 
 
 def first_use_distance(trace: AccessTrace, producer: str) -> float:
-    """The mean number of other elements touched between a store and the first load by others."""
+    """Return the mean number of other elements touched between store and first use."""
     last = previous(trace, 1)
     first = _uses(trace, producer) & (last >= 0)
     first[first] = trace.write[last[first]]
@@ -246,7 +253,7 @@ def first_use_distance(trace: AccessTrace, producer: str) -> float:
 
 
 def _uses(trace: AccessTrace, producer: str) -> np.ndarray[Any, np.dtype[np.bool_]]:
-    """Which accesses are loads of the producer's buffer by other stages than itself."""
+    """Return which accesses load the producer's buffer in other stages."""
     mine = [trace.buffers[n].name == producer for n in range(len(trace.buffers))]
     own = {p.line for p in trace.sites if p.write and p.buffer.name == producer}
     wanted = [not p.write and p.line not in own for p in trace.sites]

@@ -20,7 +20,7 @@ COLUMNS = (("bytes kept", "orange"), ("computed", "sky"), ("distance", "pink"))
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """The numbers of one place."""
+    """The costs of one place."""
 
     name: str
     depth: int
@@ -39,7 +39,7 @@ def compute_at_scene(
     title: str,
     about: str,
 ) -> Scene:
-    """The loops with some of them marked, the table with row `now` framed, what is not legal.
+    """Draw the loops, the table with row `now` framed, and the refused places.
 
     refused   places that are not legal, each with its reason;  about: what is read out
     """
@@ -59,7 +59,7 @@ def compute_at_scene(
 
 
 def _heads() -> Iterator[Shape]:
-    """The heads of the columns."""
+    """Draw the titles of the columns."""
     yield Text(LEFT + 8, TOP + 14, "computed at", size=12, bold=True)
     for n, (name, _) in enumerate(COLUMNS):
         yield Text(LEFT + NAME + n * COLUMN, TOP + 14, name, size=12, bold=True)
@@ -67,7 +67,7 @@ def _heads() -> Iterator[Shape]:
 
 
 def _row(row: Row, rows: Sequence[Row], y: float, key: str, now: bool) -> Group:
-    """One place: its name, three bars with numbers, its misses."""
+    """Draw one place: its name, three bars with numbers, its misses."""
     back = Rect(LEFT, y, WIDTH - LEFT - MARGIN, ROW - 2, "line" if now else "paper", radius=4)
     indent = 8 * min(row.depth, 4)
     name = clipped(row.name, NAME - 12 - indent, 12, mono=True)
@@ -91,15 +91,15 @@ def _row(row: Row, rows: Sequence[Row], y: float, key: str, now: bool) -> Group:
 
 
 def share(value: float, most: float) -> float:
-    """How long a bar is, of the longest: as the square root, so that small ones are seen."""
+    """Return the length of a bar relative to the longest: a square root, so small ones show."""
     return math.sqrt(value / most) if most else 0.0
 
 
 def few_digits(n: float) -> str:
-    """24312.7 -> 24300, 38.24 -> 38.2"""
+    """Return three digits without an exponent: 24312.7 -> 24300, 38.24 -> 38.2"""
     return f"{n:.3g}" if n < 999.5 else f"{float(f'{n:.3g}'):.0f}"
 
 
 def _bytes(n: int) -> str:
-    """1152 -> 1152, 65536 -> 64k"""
+    """Return a short size: 1152 -> 1152, 65536 -> 64k"""
     return str(n) if n < 10_000 else f"{n / 1024:.3g}k"

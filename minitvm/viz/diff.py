@@ -1,4 +1,4 @@
-"""Two texts side by side, their changed lines marked."""
+"""Two programs side by side, with their changed lines marked."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import TypeAlias
 
 from .controls import CodeLine
 
-Row: TypeAlias = tuple[str | None, str | None]  # before, after; None where there is no such line
-CONTEXT = 3  # equal lines kept around a change where long equal parts are folded
+Row: TypeAlias = tuple[str | None, str | None]  # before, after; None for a missing line
+CONTEXT = 3  # equal lines kept around a change
 LONG = 60  # lines: a shorter program is shown whole
-LARGE = 1500  # lines: larger ones are compared by their ends only, as comparing is quadratic
+LARGE = 1500  # lines: longer programs are compared at their ends only, since comparing is quadratic
 
 
 def rows_of(before: Sequence[str], after: Sequence[str]) -> list[Row]:
-    """The lines of both texts in rows, equal ones in one row, each text in order."""
+    """Align the lines of two texts: equal lines share a row, each text stays in order."""
     start = _alike(before, after)
     end = _alike(before[start:][::-1], after[start:][::-1])
     old, new = before[start : len(before) - end], after[start : len(after) - end]
@@ -32,7 +32,7 @@ def rows_of(before: Sequence[str], after: Sequence[str]) -> list[Row]:
 
 
 def _alike(a: Sequence[str], b: Sequence[str]) -> int:
-    """How many lines two texts have in common at their beginning."""
+    """Return how many lines two texts have in common at the start."""
     n = 0
     while n < min(len(a), len(b)) and a[n] == b[n]:
         n += 1
@@ -40,7 +40,7 @@ def _alike(a: Sequence[str], b: Sequence[str]) -> int:
 
 
 def folded(rows: Sequence[Row], most: int) -> list[Row | int]:
-    """The rows around changes; in place of a long equal part the number of its rows.
+    """Return the rows around changes, with a count in place of each long equal part.
 
     At most `most` entries, the last of them then the number of rows left out.
     """
@@ -62,7 +62,7 @@ def folded(rows: Sequence[Row], most: int) -> list[Row | int]:
 
 
 def sides(entries: Sequence[Row | int]) -> tuple[tuple[CodeLine, ...], tuple[CodeLine, ...]]:
-    """Both columns, line by line beside each other: "- " before lines that go, "+ " that come."""
+    """Return both columns, aligned: "- " marks removed lines, "+ " added ones."""
     left, right = list[CodeLine](), list[CodeLine]()
     for entry in entries:
         if isinstance(entry, int):
@@ -83,7 +83,7 @@ def sides(entries: Sequence[Row | int]) -> tuple[tuple[CodeLine, ...], tuple[Cod
 
 
 def _level(left: list[CodeLine], right: list[CodeLine]) -> None:
-    """Empty lines before the last one of the shorter column, so that both stand level."""
+    """Pad the shorter column with empty lines above its last one, so that both align."""
     short, by = (left, len(right) - len(left)) if len(left) < len(right) else (
         right, len(left) - len(right)
     )  # fmt: skip
@@ -91,7 +91,7 @@ def _level(left: list[CodeLine], right: list[CodeLine]) -> None:
 
 
 def unified(entries: Sequence[Row | int]) -> list[CodeLine]:
-    """One column, as diff -u prints: "- " lines that go, "+ " lines that come."""
+    """Return one column, as diff -u prints it: "- " removed lines, "+ " added ones."""
     lines: list[CodeLine] = []
     for entry in entries:
         match entry:

@@ -1,4 +1,4 @@
-"""A formula as the Python that makes it, and Python as a formula: what IndexLens edits."""
+"""A formula as the Python source that builds it, and back: what IndexLens edits."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ CONNECTIVES = {"and": "te.all", "or": "te.any"}
 
 
 class Source(tir.Printer):
-    """Prints expressions as they are typed: te.exp(A[i]), te.if_then_else(i < 7, A[i], 0.0)."""
+    """Prints expressions as Python source: te.exp(A[i]), te.if_then_else(i < 7, A[i], 0.0)."""
 
     def __init__(self) -> None:
         super().__init__()
         self.tensors: dict[Tensor, Tensor] = {}
 
     def name(self, x: tir.Var | tir.Buffer) -> str:
-        """One name for equal tensors."""
+        """Give equal tensors one name."""
         return super().name(self.tensors.setdefault(x, x) if isinstance(x, Tensor) else x)
 
     def _value(self, e: tir.Expr) -> tuple[str, int]:
@@ -51,12 +51,12 @@ class Source(tir.Printer):
 
 
 def _flat(op: str, e: tir.Expr) -> list[tir.Expr]:
-    """The parts of a chain of `and`, or of `or`."""
+    """Return the operands of a chain of `and`, or of `or`."""
     return [*_flat(op, e.a), *_flat(op, e.b)] if isinstance(e, tir.Binary) and e.op == op else [e]
 
 
 def source_of(t: Tensor) -> str:
-    """The formula of `t` as a lambda: lambda i, j: te.sum(A[i, k] * B[k, j], axis=k)"""
+    """Return the formula of `t` as source: lambda i, j: te.sum(A[i, k] * B[k, j], axis=k)"""
     op, p = cast("ComputeOp", t.op), Source()
     inputs = names_of(t, p)
     body = op.body[t.value_index]
@@ -71,7 +71,7 @@ def source_of(t: Tensor) -> str:
 
 
 def names_of(t: Tensor, p: tir.Printer) -> dict[str, Any]:
-    """What a formula may mention by name: the tensors it reads and the axes it sums over."""
+    """Return what a formula may refer to by name: the tensors it reads and its reduce axes."""
     op = cast("ComputeOp", t.op)
     return {p.name(x): x for x in (*op.input_tensors, *op.reduce_axis)}
 
@@ -79,7 +79,7 @@ def names_of(t: Tensor, p: tir.Printer) -> dict[str, Any]:
 def made_from(
     source: str, like: Tensor, names: Mapping[str, Any], shape: Sequence[int] = ()
 ) -> Tensor:
-    """The tensor of the formula `source`: a lambda as for te.compute, or a whole te.compute(...).
+    """Build the tensor of a formula: a lambda as for te.compute, or a te.compute(...) call.
 
     names   what it may mention beside te, tir and topi
     shape   by default as large as the reads allow; where they say nothing, as that of `like`
@@ -101,7 +101,7 @@ def made_from(
 
 
 def fitted(formula: Callable[..., Any], like: Tensor) -> tuple[tir.Index, ...]:
-    """The largest shape at which every read of A[i], A[2*i + k], ... stays inside its tensor.
+    """Return the largest shape in which every read of A[i], A[2*i + k], ... is in bounds.
 
     An axis that no such read bounds is as long as the one of `like` at its place.
     """
@@ -131,7 +131,7 @@ def fitted(formula: Callable[..., Any], like: Tensor) -> tuple[tir.Index, ...]:
 
 
 def _reads(made: Any) -> Iterator[tuple[tir.Load, Sequence[tir.Index]]]:
-    """Every load of a formula, with what conditions around it guarantee."""
+    """Yield every load of a formula, with what the conditions around it guarantee."""
     for e in as_tuple(made):
         for part in e.sources if isinstance(e, Reduce) else (e,):
             yield from guarded_loads(tir.operand(part))

@@ -1,4 +1,4 @@
-"""TokenGantt: three units, their tokens, and what latency hiding is worth."""
+"""TokenGantt: three units, their tokens, and what latency hiding gains."""
 
 from __future__ import annotations
 
@@ -50,24 +50,23 @@ WAITING, STUCK = ".", "!"
 
 
 class TokenGantt(Visual):
-    """Load, compute and store over time: what runs, what waits for which token, what that costs.
+    """Show load, compute and store over time: what runs, which token each unit waits for.
 
-    Boxes are instructions, arrows are tokens from the push to the pop, shading is waiting. A disc
-    is a push, a ring is a pop: click it and the token is gone, again and it is back. The buttons do
-    the same to the selected instruction; a click on an arrow drops its push and its pop, one on the
-    crossed-out red arrow that is left restores them. The
-    verifier says at once what that means: a deadlock with the units at a standstill, a race with
-    an order in which it goes wrong, a token left over. `program` is the edited program; the one
-    given stays as it is.
+    Boxes are instructions, arrows are tokens from push to pop, shading is waiting. A disc is a
+    push, a ring is a pop: a click removes it, another click restores it. The buttons do the same
+    for the selected instruction. A click on an arrow drops its push and its pop; a click on the
+    crossed-out red arrow restores them. The verifier then reports a deadlock with the blocked
+    units, a race with an order that shows it, or a token that is left over. `program` is the
+    edited program; the given one does not change.
 
-    "one unit at a time" shows the same instructions without latency hiding. The browser plays the
-    time. A program of more than a hundred instructions is seen from afar at first: columns say what
-    share of the time a unit spends on what. Zoom in, or click a column, until single instructions
-    are seen; the window is then a part of the program.
+    Without latency hiding, the same instructions run one unit at a time. The browser plays the run.
+    A program of more than a hundred instructions is zoomed out at first: columns show the share of
+    time that a unit spends on each activity. Zoom in, or click a column, to see the instructions of
+    a part of the program.
 
     config   the accelerator; by default vta_pynq
 
-    Raises ArgumentError for what is no program, and for addresses outside the memories.
+    Raises ArgumentError if `program` is not a Program, and for addresses outside the memories.
     """
 
     def __init__(self, program: Program, config: Config | None = None) -> None:
@@ -81,7 +80,7 @@ class TokenGantt(Visual):
 
     @property
     def program(self) -> Program:
-        """The program with the tokens as they were edited."""
+        """The program with the edited tokens."""
         return self._edited.program
 
     def _thread_of(self, program: Program) -> tuple[int, ...]:
@@ -108,7 +107,7 @@ class TokenGantt(Visual):
         return View(*shown, tuple(removed), self._by_thread)
 
     def _note(self) -> str:
-        """How this compares with the other way to run it."""
+        """Compare the cycles with those of the other way to run the program."""
         ours, slow = self._edited.run, self._serial.run
         if not self._hiding:
             return (
@@ -124,11 +123,11 @@ class TokenGantt(Visual):
         return f"{own}; as it runs {slow.cycles / ours.cycles:.2f} times as fast"
 
     def scene(self) -> Scene:
-        """The lanes, queues, legend and verdict of the window."""
+        """Draw the lanes, queues, legend and verdict of the window."""
         return gantt_scene(self._view())
 
     def ascii(self) -> str:
-        """Lanes of letters, cycles, how busy each unit is, removed tokens, the verdict."""
+        """Return lanes of letters, the cycles, removed tokens and the verdict."""
         view = self._view()
         lanes = [f"{unit.value:8}{lane_text(view, unit)}" for unit in Unit]
         keys = "  ".join(_keys(view))
@@ -139,7 +138,7 @@ class TokenGantt(Visual):
         return [p for line in self._look.sentences for p in wrap(line, 96)]
 
     def layout(self) -> Layout:
-        """What to colour, the window, the four flags; the instructions and the verdict."""
+        """Return the controls, the frames, the instructions and the verdict."""
         view = self._view()
         shown = self._shown(view)
         links = both_ways((f"line:{n}", f"i:{n}") for n in shown)
@@ -170,7 +169,7 @@ class TokenGantt(Visual):
         return [*found, Button("restore", "restore all", edited, "the tokens as they were given")]
 
     def _shown(self, view: View) -> list[int]:
-        """The instructions that are listed: of the window, edited, and where units are stuck."""
+        """Return the instructions to list: in the window, edited, or blocked."""
         within = set(view.changed)
         if view.exact:
             within |= {e.index for e in view.events}
@@ -179,7 +178,7 @@ class TokenGantt(Visual):
         return sorted(within)
 
     def _lines(self, view: View, shown: list[int]) -> tuple[CodeLine, ...]:
-        """The instructions as text, numbered; edited ones and those that never run are marked."""
+        """Return the listed instructions, marking edited ones and those that never run."""
         seen = self._look
 
         def note(n: int) -> str:
@@ -192,7 +191,7 @@ class TokenGantt(Visual):
     # --- what happens ---
 
     def on(self, name: str, value: Any) -> str | None:
-        """A control or a click. What is refused changes nothing."""
+        """Handle a control or a click. A refused event changes nothing."""
         match name:
             case "hiding":
                 self._hiding, self._zoom, self._cut = value, 0, 0
@@ -212,14 +211,14 @@ class TokenGantt(Visual):
         return None
 
     def _chosen(self) -> int:
-        """The number of the selected instruction."""
+        """Return the number of the selected instruction."""
         n = index_in(self.selected, "i", len(self.program.instructions))
         if n is None:
             raise ArgumentError("no instruction is selected", "a flag belongs to one", "click one")
         return n
 
     def _click(self, key: str) -> str:
-        """A flag: drop or restore it. A token: drop both of its ends. An instruction: say what."""
+        """Drop or restore a flag or a token, zoom into a column, or describe an instruction."""
         match key.split(":"):
             case ["f", n, flag] if n.isdecimal():
                 return self._toggle([(int(n), flag)])
@@ -235,7 +234,7 @@ class TokenGantt(Visual):
                 return ""
 
     def _ends(self, name: str, number: int) -> list[tuple[int, str]]:
-        """The push and the pop of a token: l2g, 0 -> [(3, "push_next"), (5, "pop_prev")]"""
+        """Return the push and the pop of a token: l2g, 0 -> [(3, "push_next"), (5, "pop_prev")]"""
         for queue, tokens in self._edited.tokens.items():
             if queue.value == name and number < len(tokens):
                 t, (pushed, popped) = tokens.token(number), ENDS[queue]
@@ -243,7 +242,7 @@ class TokenGantt(Visual):
         raise ArgumentError(f"token {number} of {name}", "the program has no such token")
 
     def _dropped(self, name: str, number: int) -> list[tuple[int, str]]:
-        """The ends of a removed token that were dropped."""
+        """Return the ends of a removed token that were dropped."""
         for t in removed_tokens(self._given, self.program):
             if (t.queue.value, t.number) == (name, number):
                 edits = changed(self.program, self._given.program)
@@ -252,7 +251,7 @@ class TokenGantt(Visual):
         raise ArgumentError(f"token {number} of {name}", "it was not removed")
 
     def _zoom_in(self, column: int) -> str:
-        """Show the instructions that run in the middle of a column."""
+        """Show the instructions in the middle of a column."""
         view = self._view()
         if view.exact or column >= len(view.columns.started):
             raise ArgumentError(f"column {column}", "the picture has no such column")
@@ -262,7 +261,7 @@ class TokenGantt(Visual):
         return ""
 
     def _toggle(self, flags: list[tuple[int, str]]) -> str:
-        """Turn flags round on a copy, simulate and verify it; say what that means."""
+        """Toggle flags on a copy, simulate and verify it, and describe the result."""
         if not self._hiding:
             raise ArgumentError(
                 "the tokens of one unit at a time",
@@ -280,7 +279,7 @@ class TokenGantt(Visual):
         return "\n".join([*done, *self._edited.sentences[:3]])
 
     def _describe(self, n: int) -> str:
-        """What an instruction is, when it ran, and what it waited for."""
+        """Describe an instruction: when it ran, and what it waited for."""
         seen = self._look
         if n >= len(seen.program.instructions):
             raise ArgumentError(
@@ -310,7 +309,7 @@ def check_program(who: str, program: Program) -> None:
 
 
 def lane_text(view: View, unit: Unit) -> str:
-    """A unit's time as characters: GG..GG, a dot for waiting, a blank where there is nothing.
+    """Return a unit's time as characters: GG..GG, with a dot for waiting, a blank for idle.
 
     A character is what lasts longest in its part of the time; ! is waiting for ever.
     """
@@ -325,5 +324,5 @@ def lane_text(view: View, unit: Unit) -> str:
 
 
 def _keys(view: View) -> list[str]:
-    """G gemm, S store, ...: the letters of the lanes."""
+    """Return the legend of the lanes: G gemm, S store, ..."""
     return [f"{letter} {name}" for _, letter, name in names_of(view) if letter != "n"]

@@ -1,4 +1,4 @@
-"""TokenGantt zoomed out: columns of shares of the time instead of single instructions."""
+"""TokenGantt zoomed out: columns with shares of time instead of single instructions."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ from .gantt_view import (
 from .kinds import KINDS, ink
 from .scene import Polygon, Rect, Shape, Text
 
-LEAST = 0.5 / LANE  # a share that is half a pixel high is seen
+LEAST = 0.5 / LANE  # the smallest visible share: half a pixel
 LETTER = 13  # pixels that a letter needs in both directions
 
 
 def zoomed_out_note(view: View) -> str:
-    """What a column is, and how one comes closer."""
+    """Explain what a column is, and how to zoom in."""
     c = view.columns
     many = round(float(c.started.mean()))
     return (
@@ -40,7 +40,7 @@ def zoomed_out_note(view: View) -> str:
 
 
 def share_shapes(view: View) -> Iterator[Shape]:
-    """In each lane, from below: what the unit runs, what it waits for; white: nothing to do."""
+    """Draw each lane from the bottom: what the unit runs, then what it waits for."""
     for unit in UNITS:
         below = np.zeros(len(view.columns.started))
         for kind, letter, share in _layers(view, unit):
@@ -49,7 +49,7 @@ def share_shapes(view: View) -> Iterator[Shape]:
 
 
 def _layers(view: View, unit: Unit) -> Iterator[tuple[str, str, Floats]]:
-    """(kind, letter, share of each column) of what a unit does, the lowest first."""
+    """Yield (kind, letter, share of each column) of a unit's time, the lowest first."""
     work, waits = view.columns.work[unit], view.columns.waits[unit]
     looks = LOOKS
     if view.by_thread:
@@ -64,7 +64,7 @@ def _layers(view: View, unit: Unit) -> Iterator[tuple[str, str, Floats]]:
 def _area(
     view: View, unit: Unit, kind: str, letter: str, low: Floats, high: Floats
 ) -> Iterator[Shape]:
-    """The shapes of one layer: an outline for each run of columns that have it, and its letter.
+    """Draw one layer: an outline for each run of columns that have it, and its letter.
 
     A kind with a hatch takes rectangles: columns of about the same height become one.
     """
@@ -84,7 +84,7 @@ def _area(
 
 
 def _runs(seen: np.ndarray[tuple[int, ...], np.dtype[np.bool_]]) -> list[tuple[int, int]]:
-    """Where it is true: [first, after the last) of each run."""
+    """Return where it is true, as ranges [first, after the last)."""
     change = np.flatnonzero(np.diff(np.concatenate([[False], seen, [False]]).astype(np.int8)))
     return [(int(a), int(b)) for a, b in change.reshape(-1, 2)]
 
@@ -92,7 +92,7 @@ def _runs(seen: np.ndarray[tuple[int, ...], np.dtype[np.bool_]]) -> list[tuple[i
 def _outline(
     view: View, bottom: float, first: int, low: Floats, high: Floats
 ) -> tuple[tuple[float, float], ...]:
-    """Steps along the top to the right, and along the bottom back."""
+    """Return an outline: steps along the top to the right, and back along the bottom."""
     edges = [view.x(t) for t in view.columns.edges[first : first + len(low) + 1].tolist()]
 
     def steps(share: Floats) -> list[tuple[float, float]]:
@@ -111,7 +111,7 @@ def _outline(
 def _hatched(
     view: View, bottom: float, kind: str, first: int, low: Floats, high: Floats
 ) -> Iterator[Shape]:
-    """Rectangles from the column `first` on, in whole pixels."""
+    """Draw rectangles from the column `first` on, in whole pixels."""
     tops, bases = ((bottom - LANE * share).round().tolist() for share in (high, low))
     at = first
     for (top, base), alike in groupby(zip(tops, bases, strict=True)):
@@ -123,7 +123,7 @@ def _hatched(
 
 
 def column_shapes(view: View) -> Iterator[Shape]:
-    """Over each column what can be pointed at and clicked."""
+    """Draw an invisible area over each column that can be pointed at and clicked."""
     edges = [view.x(t) for t in view.columns.edges.tolist()]
     height = lane(UNITS[-1]) + LANE - TOP
     for n, (left, right) in enumerate(pairwise(edges)):
@@ -131,13 +131,13 @@ def column_shapes(view: View) -> Iterator[Shape]:
 
 
 def _counted(view: View, n: int) -> str:
-    """cycles 120 to 240, 12 instructions start"""
+    """Describe a column: cycles 120 to 240, 12 instructions start"""
     begin, end = view.columns.edges[n : n + 2]
     return f"cycles {begin:,.0f} to {end:,.0f}, {view.columns.started[n]:,} instructions start"
 
 
 def column_frames(view: View) -> tuple[Frame, ...]:
-    """One frame for each column: what each unit spends it on, the most tokens."""
+    """Return one frame per column: how each unit spends it, and the most tokens."""
     edges = view.columns.edges
     most = [[count for _, count in most_within(queue_depth(view, q), edges)] for q in Queue]
     frames: list[Frame] = []
@@ -150,7 +150,7 @@ def column_frames(view: View) -> tuple[Frame, ...]:
 
 
 def _spent(view: View, unit: Unit, n: int) -> str:
-    """gemm 70%, waits for a token 20%"""
+    """Describe how a unit spends a column: gemm 70%, waits for a token 20%"""
     work, waits = view.columns.work[unit], view.columns.waits[unit]
     named = {(f"virtual thread {k}" if k else "others") if view.by_thread else k: k for k in work}
     parts = [(name, work[key][n]) for name, key in named.items()]

@@ -1,4 +1,4 @@
-"""What there is to see of a program on the accelerator: times, tokens, waits, virtual threads."""
+"""A simulated program: its times, tokens, waits and virtual threads."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from minitvm.base import ArgumentError
 
 from .accelerator_use import Ints, Use
 
-MOST = 60  # instructions of a window that shows each
-ZOOM = 4  # windows that become one at each step of zooming out
+MOST = 60  # instructions per window, fully zoomed in
+ZOOM = 4  # windows merged by one step of zooming out
 MOST_THREADS = 4
-SEVERAL = 1 << 8  # instead of a thread
+SEVERAL = 1 << 8  # marks an element of several threads
 MOST_FAULTS = 4  # lines of a verdict
 MOST_STEPS = 10  # instructions of a witness order that are written out
 UNITS, QUEUES = tuple(accel.Unit), tuple(accel.Queue)
-FLAGS = {  # what an instruction's flag is called here: where the other unit's lane is
+FLAGS = {  # labels; the arrow points to the other unit's lane
     "pop_prev": "pop ↑",
     "pop_next": "pop ↓",
     "push_prev": "push ↑",
     "push_next": "push ↓",
 }
-ENDS = {  # the flags of who pushes a token and of who pops it
+ENDS = {  # the flags that push and pop a queue's tokens
     accel.Queue.L2G: ("push_next", "pop_prev"),
     accel.Queue.G2L: ("push_prev", "pop_next"),
     accel.Queue.G2S: ("push_next", "pop_prev"),
@@ -37,9 +37,9 @@ ENDS = {  # the flags of who pushes a token and of who pops it
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """The number-th token of a queue: who pushes it and who pops it, and when.
+    """The number-th token of a queue: the instructions that push and pop it, and when.
 
-    An instruction is -1 where there is none; a time is -1 where it never comes.
+    A missing instruction is -1, and so is the time of a push or pop that never happens.
     """
 
     queue: accel.Queue
@@ -52,7 +52,7 @@ class Token:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Tokens:
-    """The tokens of a queue as columns, in their order: the i-th pop takes the i-th push."""
+    """The tokens of a queue as columns: the i-th pop takes the i-th push."""
 
     queue: accel.Queue
     push: Ints
@@ -64,7 +64,7 @@ class Tokens:
         return len(self.push)
 
     def token(self, number: int) -> Token:
-        """The number-th of them."""
+        """Return the number-th token."""
         columns = (self.push, self.pop, self.sent, self.taken)
         return Token(self.queue, number, *(int(column[number]) for column in columns))
 
@@ -82,21 +82,21 @@ class Segment:
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A window, [begin, end) in cycles; the last one has what begins at its end, too."""
+    """A window, [begin, end) in cycles; the last one also includes what begins at its end."""
 
     begin: int
     end: int
     last: bool
 
     def meets(self, begin: Ints, end: Ints) -> list[int]:
-        """The positions of the stretches from begin to end that are seen in it."""
+        """Return the positions of the stretches that are visible in this window."""
         seen = ((begin < self.end) | self.last) & ((end > self.begin) | (begin >= self.begin))
         return np.flatnonzero(seen).tolist()
 
 
 @dataclass(frozen=True, eq=False)
 class Look:
-    """A program, what came of it, and whether its tokens say enough."""
+    """A program, its simulated run, and its verdict."""
 
     program: accel.Program
     config: accel.Config
@@ -104,7 +104,7 @@ class Look:
 
     @cached_property
     def verdict(self) -> accel.Verdict:
-        """Whether the tokens say enough."""
+        """What the verifier finds."""
         return accel.verify(self.program, self.config)
 
     @cached_property
@@ -114,13 +114,13 @@ class Look:
 
     @cached_property
     def table(self) -> dict[str, Ints]:
-        """The instructions that ran as columns, as Trace.table() gives them."""
+        """The executed instructions as columns, as Trace.table() returns them."""
         columns = self.run.trace.table().items()
         return {name: column.astype(np.int64, copy=False) for name, column in columns}
 
     @cached_property
     def lines(self) -> list[str]:
-        """The instructions as text, one a line."""
+        """The instructions as text."""
         return accel.text(self.program, self.config).split("\n")[-len(self.program.instructions) :]
 
     @cached_property
@@ -129,13 +129,13 @@ class Look:
         return [accel.mnemonic(instruction) for instruction in self.program.instructions]
 
     def event(self, n: int) -> accel.Event | None:
-        """The n-th instruction, if it ran."""
+        """Return the n-th instruction, if it ran."""
         at = int(np.searchsorted(self.table["index"], n))
         there = at < len(self.run.trace) and int(self.table["index"][at]) == n
         return self.run.trace[at] if there else None
 
     def events(self, span: Span) -> list[accel.Event]:
-        """The instructions that run in a window, in the order of their numbers."""
+        """Return the instructions that run in a window, in program order."""
         seen = span.meets(self.table["start"], self.table["end"])
         return [self.run.trace[at] for at in seen]
 
@@ -145,7 +145,7 @@ class Look:
         return {queue: _matched(self, q) for q, queue in enumerate(QUEUES)}
 
     def segments(self, span: Span) -> list[Segment]:
-        """What each unit does in a window, in the order of the instructions."""
+        """Return what each unit does in a window, in program order."""
         t = self.table
         since, until = t["start"] - t["fetch"] - t["tokens"] - t["channel"], t["end"] + t["room"]
         near = [self.run.trace[at] for at in span.meets(since, until)]
@@ -158,23 +158,23 @@ class Look:
         return [found[at] for at in span.meets(*ends)]
 
     def done(self, unit: accel.Unit) -> int:
-        """The cycle from which on a unit does nothing more, or waits for ever."""
+        """Return the cycle after which a unit does nothing, or waits for ever."""
         mine = self.table["unit"] == UNITS.index(unit)
         return int((self.table["end"] + self.table["room"])[mine].max(initial=0))
 
     @cached_property
     def cuts(self) -> list[int]:
-        """The cycles in which windows begin, in each of which about MOST instructions start."""
+        """The cycles at which windows begin; about MOST instructions start in each window."""
         starts = np.sort(self.table["start"]).tolist()
         return sorted({0, *starts[MOST : -(MOST // 2) : MOST]})
 
     @property
     def steps(self) -> int:
-        """How often one can zoom in, from the whole program to windows of MOST instructions."""
+        """How many zoom steps lead from the whole program to windows of MOST instructions."""
         return next(n for n in count() if ZOOM**n >= len(self.cuts))
 
     def spans(self, zoom: int) -> tuple[Span, ...]:
-        """The windows at a zoom: 0 for the whole program, `steps` for MOST instructions each."""
+        """Return the windows at a zoom: 0 for the whole program, `steps` for MOST instructions."""
         cuts = self.cuts[:: ZOOM ** (self.steps - zoom)]
         return tuple(
             Span(begin, end, begin == cuts[-1])
@@ -183,12 +183,12 @@ class Look:
 
 
 def look(program: accel.Program, config: accel.Config) -> Look:
-    """Simulate a program. ArgumentError for addresses that do not exist."""
+    """Simulate a program; raise ArgumentError for addresses that do not exist."""
     return Look(program, config, accel.simulate(program, config))
 
 
 def _matched(look: Look, q: int) -> Tokens:
-    """The tokens of one queue."""
+    """Return the tokens of one queue."""
     wires = look.program.wires
     pushes = [n for n, wire in enumerate(wires) if q in wire.pushes]
     pops = [n for n, wire in enumerate(wires) if q in wire.pops]
@@ -196,13 +196,13 @@ def _matched(look: Look, q: int) -> Tokens:
     push = np.array(pushes + [-1] * (most - len(pushes)), np.int64)
     pop = np.array(pops + [-1] * (most - len(pops)), np.int64)
     t = look.table
-    times = np.full((2, len(wires) + 1), -1, np.int64)  # the last one is that of instruction -1
+    times = np.full((2, len(wires) + 1), -1, np.int64)  # the last entry is for instruction -1
     times[:, t["index"]] = t["end"], t["start"] - t["channel"]
     return Tokens(QUEUES[q], push, pop, times[0, push], times[1, pop])
 
 
 def _segments(event: accel.Event) -> Iterator[Segment]:
-    """The waiting before an instruction, the instruction, and the waiting after it."""
+    """Yield the waiting before an instruction, the instruction, and the waiting after it."""
     before = [(stall, cycles) for stall, cycles in event.stalls if stall is not accel.Stall.ROOM]
     at = event.start - sum(cycles for _, cycles in before)
     for stall, cycles in before:
@@ -215,10 +215,11 @@ def _segments(event: accel.Event) -> Iterator[Segment]:
 
 
 def virtual_threads(found: Sequence[Use]) -> tuple[int, ...]:
-    """The virtual thread of each instruction, -1 where it is of none or of several.
+    """Return the virtual thread of each instruction, -1 for none or several.
 
-    A thread is what shares elements of INP; what else only its GEMMs touch, of OUT and WGT, is its
-    own too. -1 for all if there is one thread only, or more than MOST_THREADS.
+    Instructions that share elements of INP are one thread. So is an instruction whose elements of
+    OUT or WGT are touched only by that thread's GEMMs. -1 for all if there is only one thread, or
+    more than MOST_THREADS.
     """
     linked = _linked([use.elements(accel.Memory.INP) for use in found])
     names = {root: k for k, root in enumerate(dict.fromkeys(r for r in linked if r >= 0))}
@@ -227,7 +228,7 @@ def virtual_threads(found: Sequence[Use]) -> tuple[int, ...]:
     thread = [names.get(root, -1) for root in linked]
     for memory in (accel.Memory.OUT, accel.Memory.WGT):
         touched = [use.elements(memory) for use in found]
-        keys, owner = [mine.tobytes() for mine in touched], _nobodys(touched)
+        keys, owner = [mine.tobytes() for mine in touched], _unowned(touched)
         for key, t in dict.fromkeys(
             (k, names[r]) for k, r in zip(keys, linked, strict=True) if r >= 0
         ):
@@ -239,26 +240,27 @@ def virtual_threads(found: Sequence[Use]) -> tuple[int, ...]:
     return tuple(thread)
 
 
-def _nobodys(touched: Sequence[Ints]) -> Ints:
-    """-1 for each element of a memory, up to the last one that is touched."""
+def _unowned(touched: Sequence[Ints]) -> Ints:
+    """Return -1 for each element of a memory, up to the last one touched."""
     return np.full(1 + max((int(mine.max(initial=-1)) for mine in touched), default=-1), -1)
 
 
 def _only(owners: Ints) -> int:
-    """The thread that owns all of them, -1 if there is none."""
+    """Return the thread that owns all of these elements, -1 if there is none."""
     found = np.unique(owners)
     return int(found[0]) if len(found) == 1 and found[0] != SEVERAL else -1
 
 
 def _linked(elements: Sequence[Ints]) -> list[int]:
-    """Equal numbers for those that share an element, perhaps through others; -1 for no elements.
+    """Give instructions that share an element, perhaps through others, the same number.
 
-    Most programs use the same few sets of elements over and over: each set is looked at once.
+    -1 for an instruction without elements. Programs reuse few sets of elements, so each distinct
+    set is processed once.
     """
     keys = [mine.tobytes() for mine in elements]
     numbers = {key: n for n, key in enumerate(dict.fromkeys(keys))}
     parent = list(range(len(numbers)))
-    owner = _nobodys(elements)
+    owner = _unowned(elements)
 
     def root(n: int) -> int:
         while parent[n] != n:
@@ -280,7 +282,7 @@ def _linked(elements: Sequence[Ints]) -> list[int]:
 
 
 def toggled(program: accel.Program, n: int, flag: str) -> accel.Program:
-    """The program with one flag of its n-th instruction the other way round."""
+    """Return the program with one flag of its n-th instruction toggled."""
     count = len(program.instructions)
     if flag not in FLAGS or not 0 <= n < count:
         known = f"instructions 0 to {count - 1} have {', '.join(FLAGS)}"
@@ -293,7 +295,7 @@ def toggled(program: accel.Program, n: int, flag: str) -> accel.Program:
 
 
 def changed(program: accel.Program, original: accel.Program) -> dict[int, tuple[str, ...]]:
-    """The flags that differ, by instruction."""
+    """Return the flags that differ, by instruction."""
     pairs = enumerate(zip(program.instructions, original.instructions, strict=True))
     found = {
         n: tuple(f for f in FLAGS if getattr(a.flags, f) != getattr(b.flags, f))
@@ -304,7 +306,7 @@ def changed(program: accel.Program, original: accel.Program) -> dict[int, tuple[
 
 
 def removed_tokens(given: Look, edited: accel.Program) -> list[Token]:
-    """The tokens of the given program of which an edit dropped the push or the pop."""
+    """Return the tokens of the given program whose push or pop was dropped."""
     dropped = {
         (n, flag)
         for n, flags in changed(edited, given.program).items()
@@ -320,7 +322,7 @@ def removed_tokens(given: Look, edited: accel.Program) -> list[Token]:
 
 
 def verdict_lines(look: Look) -> list[str]:
-    """The verdict in sentences, the first faults of many; for a race an order that shows it."""
+    """Return the verdict in sentences; for a race also an order that shows it."""
     v, program = look.verdict, look.program
     if v.ok:
         return ["ok: no deadlock, no race, no token left over, no hazard"]
@@ -337,7 +339,7 @@ def verdict_lines(look: Look) -> list[str]:
 
 
 def _witness(program: accel.Program, order: tuple[int, ...], first: int, second: int) -> str:
-    """an order that the tokens allow: 0 1 4, and instruction 2 (load inp) later"""
+    """Describe an order: an order that the tokens allow: 0 1 4, and instruction 2 later"""
     steps = order[: order.index(second) + 1]
     dots = "… " if len(steps) > MOST_STEPS else ""
     shown = " ".join(map(str, steps[-MOST_STEPS:]))

@@ -1,4 +1,4 @@
-"""TokenGantt as a picture: lanes of instructions, tokens between them, waiting, full queues."""
+"""TokenGantt as a picture: lanes of instructions, tokens, waiting, and queues."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ BOTTOM = lane(Unit.STORE) + LANE
 
 
 def gantt_scene(view: View) -> Scene:
-    """The lanes, what is between them, the queues of tokens, a legend and the verdict."""
+    """Draw the lanes, the tokens between them, the queues, a legend and the verdict."""
     head = title(view)
     shapes: list[Shape] = [Text(12, 20, head, bold=True), Text(12, 39, view.note, "soft", 12)]
     shapes += _lanes(view)
@@ -59,7 +59,7 @@ def gantt_scene(view: View) -> Scene:
 
 
 def _exact(view: View) -> Iterator[Shape]:
-    """Instructions, waiting and tokens one by one."""
+    """Draw instructions, waiting and tokens one by one."""
     boxes = _boxes(view)
     yield from _waits(view, boxes)
     yield from (_group(view, event, boxes[event.index]) for event in view.events)
@@ -70,7 +70,7 @@ def _exact(view: View) -> Iterator[Shape]:
 
 
 def _zoomed_out(view: View) -> Iterator[Shape]:
-    """Shares of the time; of single instructions those that were edited or never run."""
+    """Draw shares of the time; single instructions only if edited or blocked."""
     yield from share_shapes(view)
     yield from column_shapes(view)
     events = (event for n in view.changed if (event := view.look.event(n)) is not None)
@@ -85,7 +85,7 @@ def _within(view: View, event: Event) -> bool:
 
 
 def _cursors(view: View) -> Iterator[Shape]:
-    """For each moment that is played a line that its frame marks."""
+    """Draw a hidden line for each moment that is played; its frame marks it."""
     times = moments(view) if view.exact else view.columns.edges[:-1].tolist()
     for t in times:
         yield Rect(view.x(t) - 1, TOP - 10, 2, BOTTOM - TOP + 20, "hidden", f"t:{t:g}")
@@ -95,7 +95,7 @@ def _cursors(view: View) -> Iterator[Shape]:
 
 
 def _lanes(view: View) -> Iterator[Shape]:
-    """Names of the units, and how much of the time each works."""
+    """Draw the names of the units, and how busy each is."""
     run = view.look.run
     for unit in UNITS:
         y = lane(unit)
@@ -106,7 +106,7 @@ def _lanes(view: View) -> Iterator[Shape]:
 
 
 def _boxes(view: View) -> dict[int, tuple[float, float]]:
-    """Left and right edge of each instruction; what takes no time stands before its moment."""
+    """Return the left and right edge of each instruction; one of zero cycles ends at its moment."""
     instant = Counter((e.unit, e.start) for e in view.events if e.start == e.end)
     boxes: dict[int, tuple[float, float]] = {}
     before: dict[Unit, list[int]] = {unit: [] for unit in UNITS}
@@ -117,7 +117,9 @@ def _boxes(view: View) -> dict[int, tuple[float, float]]:
             instant[e.unit, e.start] -= 1
             right = left + NOP
         boxes[e.index] = left, max(right, left + 2)
-        for n in reversed(before[e.unit]):  # instructions make room for a nop at their end
+        for n in reversed(
+            before[e.unit]
+        ):  # shrink instructions that a nop at their end would overlap
             start, end = boxes[n]
             if end <= left:
                 break
@@ -127,7 +129,7 @@ def _boxes(view: View) -> dict[int, tuple[float, float]]:
 
 
 def _group(view: View, event: Event, box: tuple[float, float]) -> Group:
-    """One instruction: a box with its letter, its thread and its number where there is room."""
+    """Draw one instruction: a box with its letter, thread and number, as far as they fit."""
     kind, letter = appearance(event.name)
     thread = view.threads[event.index]
     if view.by_thread:
@@ -153,7 +155,7 @@ def _tip(event: Event, thread: int) -> str:
 
 
 def _waits(view: View, boxes: Mapping[int, tuple[float, float]]) -> Iterator[Shape]:
-    """Shaded time in which a unit waits, with the reason where there is room."""
+    """Draw the time that units wait, with the reason if it fits."""
     for s in view.segments:
         if s.stall is None or s.begin == s.end:
             continue
@@ -168,12 +170,12 @@ def _waits(view: View, boxes: Mapping[int, tuple[float, float]]) -> Iterator[Sha
 
 
 def _stuck(view: View, boxes: dict[int, tuple[float, float]]) -> Iterator[Shape]:
-    """The units that wait for ever; their boxes get edges, too."""
+    """Draw the units that wait for ever, and add their boxes to `boxes`."""
     if not view.span.last:
         return
     for b in view.look.run.blocked:
         left, y = view.right + 16, lane(b.unit)
-        if b.index not in boxes:  # one that waits for room has run
+        if b.index not in boxes:  # an instruction blocked by a full queue has run
             boxes[b.index] = left, left + STUCK - 16
         box = Rect(left, y, STUCK - 16, LANE, "guard")
         text = f"{b.index} {b.name}", f"waits: {b.waits_for.value}"
@@ -196,7 +198,7 @@ def _axis(view: View) -> Iterator[Shape]:
 
 
 def _queues(view: View, top: float) -> tuple[list[Shape], float]:
-    """How many tokens lie in each queue over time."""
+    """Draw how many tokens each queue holds over time."""
     shapes: list[Shape] = []
     for n, queue in enumerate(QUEUES):
         base = top + (n + 1) * QUEUE
@@ -228,7 +230,7 @@ def _entries(view: View) -> Iterator[Entry]:
 
 
 def _token_legend(view: View) -> Iterator[Entry]:
-    """(sample, its width, text) of what is seen of tokens, and of what stands in boxes."""
+    """Yield the legend of tokens, and of what boxes contain."""
     way = (0, -4), (30, -4)
     if view.exact:
         yield list(disc(5, -4, "push")), 10, "push"
@@ -250,7 +252,7 @@ def _edits(view: View) -> Iterator[tuple[int, str]]:
 
 
 def _stalls(view: View) -> list[Stall | str]:
-    """The kinds of waiting within the window."""
+    """Return the kinds of waiting in the window."""
     if not view.exact:
         return [w for w in WAITS if any(view.columns.waits[unit][w].any() for unit in UNITS)]
     here = {s.stall for s in view.segments if s.stall and s.begin < s.end}
@@ -258,7 +260,7 @@ def _stalls(view: View) -> list[Stall | str]:
 
 
 def _verdict(view: View, y: float) -> tuple[list[Shape], float]:
-    """What the verifier says."""
+    """Write what the verifier finds."""
     shapes: list[Shape] = [Text(12, y, "tokens", size=12, bold=True)]
     lines = [p for line in view.look.sentences for p in wrapped(line, WIDTH - 90, 12)]
     return shapes + text_lines(lines, 70, y), y + LINE * len(lines)

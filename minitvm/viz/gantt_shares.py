@@ -1,4 +1,4 @@
-"""A program's time in columns: how much of each column a unit spends on what."""
+"""A program's time in columns: the share of each column that a unit spends on what."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ WAITING: tuple[str | Stall, ...] = (TOKENS, Stall.CHANNEL, Stall.FETCH, Stall.RO
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Columns:
-    """A window cut into columns of equal time.
+    """A window divided into columns of equal time.
 
     edges    in cycles, one more than there are columns
     work     of each unit, by what an instruction counts as, the share of each column, 0 to 1
@@ -36,7 +36,7 @@ class Columns:
 
 
 def columns_of(look: Look, span: Span, count: int, names: Sequence[str]) -> Columns:
-    """A window in `count` columns; names[n] is what the n-th instruction counts as."""
+    """Divide a window into `count` columns; names[n] is what instruction n counts as."""
     edges = np.linspace(span.begin, max(span.end, span.begin + 1), count + 1)
     started = np.histogram(look.table["start"], edges)[0]
     work = {unit: _work(look, unit, edges, np.array(names)) for unit in Unit}
@@ -57,7 +57,7 @@ def _work(
 
 
 def _waits(look: Look, unit: Unit, edges: Floats) -> dict[str | Stall, Floats]:
-    """The waits follow each other: for the fetch, for tokens, for DRAM; for room at the end."""
+    """Return the share of each column that a unit waits, by reason."""
     mine = look.table["unit"] == UNITS.index(unit)
     t = {name: column[mine] for name, column in look.table.items()}
     popped = t["start"] - t["channel"]
@@ -77,7 +77,7 @@ def _waits(look: Look, unit: Unit, edges: Floats) -> dict[str | Stall, Floats]:
 
 
 def covered(begin: Ints, end: Ints, edges: Floats) -> Floats:
-    """The share of each column that stretches cover which are in order and do not overlap.
+    """Return the share of each column that sorted, disjoint stretches cover.
 
     covered([0, 6], [4, 8], [0, 5, 10]) = [0.8, 0.4]
     """
@@ -90,7 +90,7 @@ def covered(begin: Ints, end: Ints, edges: Floats) -> Floats:
 
 
 def most_within(steps: Sequence[tuple[int, int]], edges: Floats) -> list[tuple[float, int]]:
-    """(its first cycle, the most) of each column, of a number that changes in (cycle, number).
+    """Return, for each column, its first cycle and the maximum of a step function in it.
 
     most_within([(0, 1), (3, 2), (4, 0)], [0, 5, 10]) = [(0, 2), (5, 0)]
     """

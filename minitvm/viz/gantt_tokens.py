@@ -1,4 +1,4 @@
-"""The tokens of TokenGantt as shapes: pushes, pops, arrows between them, and those removed."""
+"""The tokens of TokenGantt as shapes: pushes, pops, arrows, and removed tokens."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Boxes = Mapping[int, tuple[float, float]]  # the left and the right edge of each
 
 
 def corner(view: View, n: int, flag: str, boxes: Boxes) -> Point:
-    """Where the flag of an instruction is drawn: near its corner, beside that of its neighbour."""
+    """Return the place of an instruction's flag: near a corner, on the side of its neighbour."""
     at_end, below = CORNERS[flag]
     left, right = boxes[n]
     inset = min(FLAG + 1, (right - left) / 4)
@@ -32,7 +32,7 @@ def corner(view: View, n: int, flag: str, boxes: Boxes) -> Point:
 
 
 def arrows(view: View, boxes: Boxes) -> Iterator[Shape]:
-    """Tokens from the push to the pop; those for a free place are dashed."""
+    """Draw tokens as arrows from push to pop; tokens for free places are dashed."""
     shown = np.array([*boxes], np.int64)
     seen = [
         tokens.token(number)
@@ -46,24 +46,24 @@ def arrows(view: View, boxes: Boxes) -> Iterator[Shape]:
         start, end = corner(view, t.push, pushed, boxes), corner(view, t.pop, popped, boxes)
         kind = "arrow" if pushed == "push_next" else "dashed"
         yield Line(
-            (start, _before(start, end)), kind, f"k:{t.queue.value}:{t.number}", _said(t), True
+            (start, _before(start, end)), kind, f"k:{t.queue.value}:{t.number}", _described(t), True
         )
 
 
 def _before(start: Point, end: Point) -> Point:
-    """The point of an arrow, at the edge of the flag it leads to."""
+    """Return where an arrow ends, at the edge of the flag it leads to."""
     length = max(math.dist(start, end), 1e-9)
     part = max(0.0, 1 - (FLAG + 1) / length)
     return start[0] + (end[0] - start[0]) * part, start[1] + (end[1] - start[1]) * part
 
 
-def _said(t: Token) -> str:
+def _described(t: Token) -> str:
     taken = f"popped by {t.pop} in cycle {t.taken:,}" if t.taken >= 0 else "never popped"
     return f"token {t.number} of {t.queue.value}: pushed by {t.push} in cycle {t.sent:,}, {taken}"
 
 
 def removed_arrows(view: View, boxes: Boxes) -> Iterator[Shape]:
-    """The tokens that were removed, crossed out; one whose other end is not seen points there."""
+    """Draw removed tokens crossed out; an end outside the window is only hinted at."""
     for t in view.removed:
         pushed, popped = ENDS[t.queue]
         across = GAP if pushed == "push_next" else -GAP
@@ -80,7 +80,7 @@ def removed_arrows(view: View, boxes: Boxes) -> Iterator[Shape]:
 
 
 def _removed(start: Point, end: Point, t: Token) -> Group:
-    """A dashed arrow with a cross in its middle."""
+    """Draw a dashed arrow with a cross in its middle."""
     x, y = (start[0] + end[0]) / 2, (start[1] + end[1]) / 2
     near = Rect(x - CROSS - 2, y - CROSS - 2, 2 * CROSS + 4, 2 * CROSS + 4, "touch")
     arrow = Line((start, _before(start, end)), "removed", arrow=True)
@@ -91,7 +91,7 @@ def _removed(start: Point, end: Point, t: Token) -> Group:
 
 
 def cross(x: float, y: float, size: float = CROSS, kind: str = "red") -> tuple[Shape, ...]:
-    """Two strokes around (x, y)."""
+    """Draw two crossing strokes around (x, y)."""
     return (
         Line(((x - size, y - size), (x + size, y + size)), kind),
         Line(((x - size, y + size), (x + size, y - size)), kind),
@@ -99,7 +99,7 @@ def cross(x: float, y: float, size: float = CROSS, kind: str = "red") -> tuple[S
 
 
 def flags(view: View, boxes: Boxes) -> Iterator[Shape]:
-    """A disc for each pop and push, those that were dropped too."""
+    """Draw a disc for each push and pop, also for dropped ones."""
     instructions = view.look.program.instructions
     for n in boxes:
         for flag in CORNERS:
@@ -113,7 +113,7 @@ def flags(view: View, boxes: Boxes) -> Iterator[Shape]:
 
 
 def disc(x: float, y: float, flag: str, state: str = "") -> tuple[Shape, ...]:
-    """A push is a filled disc, a pop a ring; dropped ones are crossed out, added ones pink."""
+    """Draw a push as a disc, a pop as a ring; dropped ones crossed out, added ones pink."""
     if state == "dropped":
         return (Circle(x, y, FLAG + 1, "dropped"), *cross(x, y, 3, "crossed"))
     outer = Circle(x, y, FLAG, "pink" if state == "added" else "start")

@@ -1,4 +1,4 @@
-"""A window of a program in time: what TokenGantt draws, its moments and what happens in them."""
+"""A window of a program in time, as TokenGantt draws it, and its frames."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ WIDTH, LEFT, RIGHT = 860, 104, 20  # pixels: all, and left and right of the time
 TOP, LANE, GAP = 66, 40, 46  # the first lane, the height of a lane, between lanes
 COLUMN = 6  # the width of a column of shares
 STUCK = 120  # the width of a unit that waits for ever
-FRAMES = 160  # moments of a window that are played, at most
+FRAMES = 160  # most frames per window
 SAID = 3  # removed tokens that are named
 LOOKS = {  # instruction -> kind and letter; other operations are those of the ALU
     "load inp": ("pale_sky", "I"),
@@ -34,7 +34,7 @@ LOOKS = {  # instruction -> kind and letter; other operations are those of the A
     "nop": ("grey", "n"),
     "finish": ("grey", "F"),
 }
-WAITS = {  # what the hatching of waiting says
+WAITS = {  # kind and text of each reason
     TOKENS: ("faint", "waits for a token"),
     Stall.CHANNEL: ("bind", "waits for DRAM"),
     Stall.FETCH: ("unroll", "waits to be fetched"),
@@ -44,19 +44,19 @@ THREADS = ("pale_sky", "pale_orange", "pale_green", "pale_pink")
 
 
 def lane(unit: Unit) -> float:
-    """The upper edge of a unit's lane."""
+    """Return the upper edge of a unit's lane."""
     return TOP + UNITS.index(unit) * (LANE + GAP)
 
 
 @dataclass(frozen=True, eq=False)
 class View:
-    """A window of a program as it is drawn.
+    """A window of a program, ready to be drawn.
 
     zoom      0 for the whole program; at look.steps single instructions are seen
     threads   the virtual thread of each instruction, -1 for none; by_thread: colours are theirs
     changed   the flags that were dropped or added, by instruction
     removed   the tokens that the given program had and this one lacks
-    note      what stands under the title
+    note      the line below the title
     """
 
     look: Look
@@ -70,7 +70,7 @@ class View:
 
     @property
     def exact(self) -> bool:
-        """Are single instructions drawn, not shares of the time?"""
+        """Whether single instructions are drawn, instead of shares of the time."""
         return self.zoom == self.look.steps
 
     @cached_property
@@ -80,7 +80,7 @@ class View:
 
     @property
     def span(self) -> Span:
-        """The one that is drawn."""
+        """The window that is drawn."""
         return self.spans[self.window]
 
     @cached_property
@@ -95,7 +95,7 @@ class View:
 
     @cached_property
     def columns(self) -> Columns:
-        """The window in columns of a few pixels, each a cycle at least."""
+        """The window in columns of a few pixels, each at least one cycle."""
         cycles = max(1, self.span.end - self.span.begin)
         count = min(cycles, int(self.right - LEFT) // COLUMN)
         counted = [operation(name) for name in self.look.names]
@@ -120,17 +120,17 @@ class View:
 
 
 def operation(name: str) -> str:
-    """The key in LOOKS of an instruction's mnemonic: shr -> alu"""
+    """Return the key in LOOKS of an instruction's mnemonic: shr -> alu"""
     return name if name in LOOKS else "alu"
 
 
 def appearance(name: str) -> tuple[str, str]:
-    """(kind, letter) of an instruction's mnemonic."""
+    """Return the (kind, letter) of an instruction's mnemonic."""
     return LOOKS[operation(name)]
 
 
 def names_of(view: View) -> list[tuple[str, str, str]]:
-    """(kind, letter, text) of what the colours of boxes say."""
+    """Return (kind, letter, text) for each colour of boxes in the window."""
     table = view.look.table
     ran: list[int] = table["index"][view.span.meets(table["start"], table["end"])].tolist()
     if view.by_thread:
@@ -141,7 +141,7 @@ def names_of(view: View) -> list[tuple[str, str, str]]:
 
 
 def title(view: View) -> str:
-    """515 cycles, GEMM works 62 % of them; window 2 of 5: cycles 100 to 203"""
+    """Return the title: 515 cycles, ...; window 2 of 5: cycles 100 to 203"""
     run, span = view.look.run, view.span
     text = f"{run.cycles:,} cycles, the matrix unit is used {run.utilisation:.1%}"
     if run.blocked:
@@ -153,14 +153,14 @@ def title(view: View) -> str:
 
 
 def removed_text(view: View) -> list[str]:
-    """["removed: token 2 of g2l (5 to 7)"], the first few of many; [] for none"""
+    """Name the first removed tokens: ["removed: token 2 of g2l (5 to 7)"]; [] for none"""
     found = [f"token {t.number} of {t.queue.value} ({t.push} to {t.pop})" for t in view.removed]
     more = [f"and {len(found) - SAID} more"] if len(found) > SAID else []
     return [f"removed: {', '.join([*found[:SAID], *more])}"] if found else []
 
 
 def queue_depth(view: View, queue: Queue) -> list[tuple[int, int]]:
-    """(cycle, tokens from then on) within the window, where the number changes."""
+    """Return (cycle, number of tokens from then on) for each change within the window."""
     begin, end, t = view.span.begin, view.span.end, view.look.tokens[queue]
     sent, taken = t.sent[t.sent >= 0], t.taken[(t.sent >= 0) & (t.taken >= 0)]
     change = np.repeat([1, -1], [len(sent), len(taken)])
@@ -171,14 +171,14 @@ def queue_depth(view: View, queue: Queue) -> list[tuple[int, int]]:
 
 
 def moments(view: View) -> list[int]:
-    """The cycles of a window in which something begins or ends, so many as are played."""
+    """Return the first cycles of a window at which something begins or ends."""
     begin, end = view.span.begin, view.span.end
     times = {t for e in view.events for t in (e.start, e.end)} | {begin}
     return sorted(t for t in times if begin <= t <= end)[:FRAMES]
 
 
 def gantt_frames(view: View) -> tuple[Frame, ...]:
-    """One frame for each moment: what runs, what each unit waits for, the tokens."""
+    """Return one frame per moment: what runs, what each unit waits for, the tokens."""
     frames: list[Frame] = []
     depths = {q: queue_depth(view, q) for q in Queue}
     for t in moments(view):
@@ -192,12 +192,12 @@ def gantt_frames(view: View) -> tuple[Frame, ...]:
 
 
 def _depth_at(steps: list[tuple[int, int]], t: int) -> int:
-    """The tokens in a queue at a time."""
+    """Return the number of tokens in a queue at a time."""
     return next((count for cycle, count in reversed(steps) if cycle <= t), 0)
 
 
 def _doing(view: View, unit: Unit, t: int) -> Segment | None:
-    """What a unit does in a cycle; what takes no time counts in its moment if nothing else runs."""
+    """Return what a unit does in a cycle; an instruction of zero cycles counts if it is alone."""
     mine = [s for s in view.segments if s.unit is unit]
     running = (s for s in mine if s.begin <= t < s.end)
     return next(running, next((s for s in mine if s.begin == s.end == t), None))

@@ -1,4 +1,4 @@
-"""Tensors as grids of cells, and the frames that show which cells are read and written when."""
+"""Tensors as grids of cells, and frames that show when cells are read and written."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .controls import Frame
 from .order import Order, Place, Tick
 from .scene import Circle, Line, Rect, Shape, Text, clipped
 
-MOST_CELLS = 32  # in a row or a column; beyond, a cell stands for several elements
+MOST_CELLS = 32  # per row or column; in a larger tensor a cell stands for several elements
 MOST_GRIDS = 4
 SIDE, SMALL, LARGE = 176, 5, 20  # pixels: a grid at most; a cell at least and at most
 TITLE, BETWEEN = 20, 16
@@ -21,7 +21,7 @@ TITLE, BETWEEN = 20, 16
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Grid:
-    """One tensor drawn flat: a row for each choice of all coordinates but the last.
+    """A tensor drawn flat, with a row for each choice of all coordinates but the last.
 
     cells    (row, column) of the drawing, by coordinates
     rows, columns   cells of the drawing; each: elements a cell stands for
@@ -35,17 +35,17 @@ class Grid:
 
     @property
     def size(self) -> float:
-        """Pixels of a cell's side."""
+        """The side of a cell in pixels."""
         return max(SMALL, min(LARGE, SIDE // max(self.rows, self.columns)))
 
     def key(self, place: tuple[int, ...]) -> str:
-        """The key of the cell that shows the element at these coordinates."""
+        """Return the key of the cell that shows the element at these coordinates."""
         row, column = self.cells[place]
         return f"cell:{self.buffer.name}/{row}/{column}"
 
 
 def grids_of(order: Order) -> list[Grid]:
-    """A grid for each tensor that is touched: what is written last first, at most four."""
+    """Return a grid for each tensor that is touched, at most four, the last one written first."""
     places: dict[Buffer, dict[tuple[int, ...], None]] = {}
     for t in reversed(order.ticks):
         for b, at in (*t.writes, *t.reads):
@@ -54,7 +54,7 @@ def grids_of(order: Order) -> list[Grid]:
 
 
 def _grid(b: Buffer, touched: list[tuple[int, ...]], whole: bool) -> Grid:
-    """The elements that are touched; all of a small tensor where the program is run as a whole."""
+    """Return a grid of the touched elements, or of a whole tensor if it is small and all runs."""
     axes = [sorted(set(axis)) for axis in zip(*touched, strict=True)] or [[0]]
     sizes = [n for n in b.shape if isinstance(n, int)]
     if whole and len(sizes) == len(axes) and all(n <= MOST_CELLS for n in sizes):
@@ -75,7 +75,7 @@ def _grid(b: Buffer, touched: list[tuple[int, ...]], whole: bool) -> Grid:
 def grid_shapes(
     grids: list[Grid], order: Order, x: float, y: float
 ) -> tuple[list[Shape], float, float]:
-    """The grids in two columns from (x, y) on, and how far they go to the right and down."""
+    """Draw the grids in two columns; also return their right and lower edge."""
     shapes: list[Shape] = []
     right, left, bottom, top = x + 2 * SIDE + BETWEEN, x, y, y
     for n, g in enumerate(grids):
@@ -103,9 +103,9 @@ def _one(g: Grid, x: float, y: float) -> list[Shape]:
 
 
 def _path(g: Grid, order: Order, x: float, y: float) -> list[Shape]:
-    """The way through the cells of the result, in the order in which its last store visits them."""
+    """Draw the order in which the last store visits the cells of the result."""
     mine = [t for t in order.ticks if t.stmt.buffer is g.buffer]
-    last = [t for t in mine if t.stmt is mine[-1].stmt]  # of a reduction: not its initialisation
+    last = [t for t in mine if t.stmt is mine[-1].stmt]  # skips the initialisation of a reduction
     seen = dict.fromkeys(g.cells[at] for t in last for _, at in t.writes)
     points = tuple((x + (c + 0.5) * g.size, y + (r + 0.5) * g.size) for r, c in seen)
     if len(points) < 2:
@@ -117,7 +117,7 @@ def _path(g: Grid, order: Order, x: float, y: float) -> list[Shape]:
 
 
 def order_frames(nest: Nest, order: Order, grids: list[Grid]) -> tuple[Frame, ...]:
-    """One frame a tick: the cells read and written, the line that runs, and a caption."""
+    """Return one frame per tick: the cells read and written, the current line, a caption."""
     names = {b.stmt.var: b.label for b in nest.all() if isinstance(b.stmt, For)}
     lines = {b.stmt: b.key for b in nest.all() if isinstance(b.stmt, Store)}
     shown = {g.buffer: g for g in grids}
@@ -143,7 +143,7 @@ def _caption(n: int, t: Tick, order: Order, names: dict[Var, str]) -> str:
 
 
 def _elements(places: Iterable[Place]) -> str:
-    """A[0, 3], B[3, 0 .. 7]: the elements of each buffer, from the first to the last."""
+    """Return the elements of each buffer, first to last: A[0, 3], B[3, 0 .. 7]"""
     by_buffer: dict[Buffer, list[tuple[int, ...]]] = {}
     for b, at in places:
         by_buffer.setdefault(b, []).append(at)
@@ -156,7 +156,7 @@ def _box(places: list[tuple[int, ...]]) -> str:
 
 
 def corner_note(nest: Nest, order: Order) -> str:
-    """What is not seen of a program that was cut short; empty if all of it is."""
+    """Say what is missing if a program was cut short; return "" if nothing is."""
     if not order.cut and len(order.ticks) < order.total:
         return f"the first {len(order.ticks)} of {order.total} ticks"
     if not order.cut:

@@ -1,4 +1,4 @@
-"""IndexLens: point at an element of a tensor, and see the elements of its inputs that it reads."""
+"""IndexLens: point at an element of a tensor to see which input elements it reads."""
 
 from __future__ import annotations
 
@@ -41,17 +41,17 @@ MOST_LINES = 25
 
 
 class IndexLens(Visual):
-    """A tensor and its inputs as cells: point at one, and the cells it reads light up.
+    """Show a tensor and its inputs as cells: point at one, and the cells it reads light up.
 
-    Mouse, or the arrow keys: left and right to the neighbour, up and down to the next row. The
-    reads are those of the formula, whatever the schedule; conditions on indices (padding) count.
-    Of a large tensor a window is shown, which sliders move; of its inputs what that window reads.
+    Use the mouse or the arrow keys: left and right for the neighbour, up and down for the next row.
+    The formula determines the reads, not the schedule; conditions on indices (padding) count. A
+    large tensor is shown through a window, which sliders move, with the inputs of that window.
 
     args   tensors to follow the reads back to, through what is computed on the way; by default
-           those that the formula names. Arguments as for lower() will do: `t` itself is skipped
+           those that the formula names. `t` itself is skipped, so the arguments of lower() work
     at     the element shown in a saved notebook; by default one in the middle
 
-    `lens.edit(...)`, or the text field, puts another formula in place; `lens.tensor` is its tensor.
+    `lens.edit(...)` and the text field change the formula; `lens.tensor` is its tensor.
     """
 
     def __init__(
@@ -67,7 +67,7 @@ class IndexLens(Visual):
         super().__init__()
 
     def _show(self, t: Tensor, at: tuple[Any, ...] | None, corner: Sequence[int] = ()) -> None:
-        """Look at a tensor, its window beginning at `corner`."""
+        """Show a tensor in a window that begins at `corner`."""
         sizes = sizes_of(checked(t))
         if at is not None:
             _check_place(t, at, sizes)
@@ -84,10 +84,10 @@ class IndexLens(Visual):
         self._first = _first(lens[0], at)
 
     def edit(self, source: str, shape: Sequence[int] = ()) -> None:
-        """Look at another formula: lens.edit("lambda i, j: A[j, i] * 2.0")
+        """Show another formula: lens.edit("lambda i, j: A[j, i] * 2.0")
 
-        It may name the inputs and reduce axes of earlier formulas, te, tir, topi, and everything
-        of the notebook. The shape is as large as the reads allow, unless it is given.
+        It may use the inputs and reduce axes of earlier formulas, te, tir, topi, and all names of
+        the notebook. By default the shape is as large as the reads allow.
         """
         self._take(source, shape)
         self.refresh()
@@ -106,7 +106,7 @@ class IndexLens(Visual):
     # --- what is shown ---
 
     def scene(self) -> Scene:
-        """The formula, the tensor, and its inputs."""
+        """Draw the formula, the tensor, and its inputs."""
         text = clipped(f"{self._panes[0].name} = {self._source}", WIDTH - 20, 13, mono=True)
         shapes: list[Shape] = [Text(MARGIN, 20, text, mono=True)]
         x, y, bottom = float(MARGIN), float(TOP), float(TOP)
@@ -124,14 +124,14 @@ class IndexLens(Visual):
         return Scene(WIDTH, bottom + MARGIN, tuple(shapes), title, self._frames[0].caption)
 
     def picture(self) -> Scene:
-        """The same with one element pointed at, and what it reads in words."""
+        """Draw the same with one element marked, and what it reads in words."""
         frame, scene = self._frames[self._first], self.scene()
         lines = [part for text in frame.caption.split("\n") for part in wrapped(text, 788, 12)]
         there = captioned(marked(scene, frame.marks), lines, MARGIN)
         return replace(there, description=frame.caption)
 
     def ascii(self) -> str:
-        """The formula, what one element reads, and where that is: w written, r read."""
+        """Return the formula, what one element reads, and where: w written, r read."""
         frame = self._frames[self._first]
         head = [f"{self._panes[0].name} = {self._source}", *frame.caption.split("\n")]
         blocks = [pane_lines(p, dict(frame.marks)) for p in self._panes]
@@ -139,7 +139,7 @@ class IndexLens(Visual):
         return "\n".join([*head, *rows])
 
     def layout(self) -> Layout:
-        """The formula to edit, sliders where only a window is shown, a frame for each element."""
+        """Return the formula to edit, sliders for the window, and a frame for each element."""
         out = self._panes[0]
         axes = cast("ComputeOp", self.tensor.op).axis
         moving = zip(axes, out.low, out.cells, out.shape, strict=True)
@@ -157,7 +157,7 @@ class IndexLens(Visual):
         )
 
     def on(self, name: str, value: Any) -> str | None:
-        """Another formula, another shape, the window moved."""
+        """Change the formula, the shape or the window."""
         if name == "formula":
             self._take(value, ())
         elif name == "shape":
@@ -173,7 +173,7 @@ class IndexLens(Visual):
 
 
 def _inputs(t: Any, args: Any) -> tuple[Tensor, ...]:
-    """The tensors to follow reads to; ArgumentError for what is no list of tensors."""
+    """Return the tensors at which to stop; raise ArgumentError for anything but a list of them."""
     checked(t)
     if args is None:
         return ()
@@ -195,7 +195,7 @@ def _check_place(t: Tensor, at: tuple[Any, ...], sizes: tuple[int, ...]) -> None
 
 
 def _corner(sizes: tuple[int, ...], at: tuple[Any, ...] | None) -> tuple[int, ...]:
-    """Where a window begins that has the element `at`, if it can, in its middle."""
+    """Return the start of a window that has the element `at` near its middle."""
     if at is None:
         return (0,) * len(sizes)
     return tuple(max(0, i - w // 2) for i, w in zip(at, _window(len(sizes)), strict=True))
@@ -208,7 +208,7 @@ def _window(ndim: int) -> tuple[int, ...]:
 
 
 def _lens(t: Tensor, stop: tuple[Tensor, ...], corner: Sequence[int]) -> tuple[Reads, list[Pane]]:
-    """The reads of a window of `t` that is small enough, and the panes that show them."""
+    """Return the reads of a window of `t`, shrunk until they are few, and their panes."""
     sizes, terms, p = sizes_of(t), max(1, terms_of(t)), Source()
     if prod(sizes) == 0:
         raise ArgumentError(f"IndexLens({t.name})", "it has no elements", "sizes of 1 or more")
@@ -240,12 +240,12 @@ def _pane(u: Tensor, found: Array, p: Source) -> Pane:
 
 
 def _lit(pane: Pane, found: Array) -> int:
-    """About how many cells light up, over all elements pointed at."""
+    """Estimate how many cells light up, summed over all elements."""
     return len(found) // max(1, prod(pane.each))
 
 
 def _first(out: Pane, at: tuple[Any, ...] | None) -> int:
-    """The number of the element shown first."""
+    """Return the index of the element shown first."""
     cells = out.cells
     if at is None:
         place = tuple(n // 2 for n in cells)
@@ -258,7 +258,7 @@ def _first(out: Pane, at: tuple[Any, ...] | None) -> int:
 
 
 def _frames(t: Tensor, reads: Reads, panes: list[Pane]) -> tuple[Frame, ...]:
-    """A frame for each element of the window: itself, what it reads, and both in words."""
+    """Return a frame for each element of the window: its marks, and a caption."""
     out, *inputs = panes
     count = prod(out.cells)
     marks: list[dict[str, str]] = [{} for _ in range(count)]
@@ -283,7 +283,7 @@ def _frames(t: Tensor, reads: Reads, panes: list[Pane]) -> tuple[Frame, ...]:
 
 
 def region(name: str, t: Tensor, offsets: Array) -> str:
-    """Elements in words: A[1, 0..3] (4), B[0..6 by 2, 2] (4), 5 of A[0..2, 0..2]"""
+    """Return elements in words: A[1, 0..3] (4), B[0..6 by 2, 2] (4), 5 of A[0..2, 0..2]"""
     places = np.unravel_index(offsets, sizes_of(t)) if t.shape else ()
     axes = [distinct(axis).tolist() for axis in places]
     steps = [{b - a for a, b in pairwise(axis)} for axis in axes]
@@ -306,7 +306,7 @@ def _run(axis: list[int], step: int) -> str:
 
 
 def _shape(text: str) -> tuple[int, ...]:
-    """8, 12 -> (8, 12)"""
+    """Parse a shape: 8, 12 -> (8, 12)"""
     parts = [part.strip() for part in text.split(",") if part.strip()]
     if not parts or not all(part.isdecimal() and int(part) > 0 for part in parts):
         raise ArgumentError(f"shape {text!r}", "it is one positive number a dimension", "8, 12")
@@ -314,7 +314,7 @@ def _shape(text: str) -> tuple[int, ...]:
 
 
 def _beside(blocks: list[list[str]], most: int, room: int = 120) -> list[str]:
-    """Blocks of lines side by side, in as many rows of blocks as it takes; at most `most` lines."""
+    """Arrange blocks of lines side by side, in as many rows as needed; at most `most` lines."""
     lines: list[str] = []
     while blocks:
         fits, width = 0, 0

@@ -1,14 +1,14 @@
-"""How each kind of shape looks: one literal table that the SVG and the PNG both read.
+"""The look of each kind of shape, in one table that SVG and PNG share.
 
-Colours are Okabe and Ito's, which people who are colour-blind can tell apart; where colour carries
-a meaning a letter or a hatch carries it too. Colours of THEME follow that of JupyterLab.
+The colours are Okabe and Ito's, which colour-blind people can tell apart; a letter or a hatch
+repeats every meaning of a colour. The colours in THEME follow the theme of JupyterLab.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-# name -> (the colour of JupyterLab's theme, the colour where there is no theme)
+# name -> (variable of JupyterLab's theme, colour without a theme)
 THEME = {
     "paper": ("--jp-layout-color0", "#ffffff"),
     "panel": ("--jp-layout-color1", "#f7f7f7"),
@@ -45,9 +45,9 @@ class Kind:
 
     fill     of rectangles, circles and polygons; the colour of text
     stroke   of lines and borders, `width` pixels wide; dash: on, off, ... in pixels
-    ink      the colour of text that stands on `fill`
+    ink      the colour of text on `fill`
     hatch    "/", "\", "x", "-" or "|", drawn in `stroke`; "" for none
-    letter   what stands for the kind in a legend and on a badge
+    letter   marks the kind in legends and on badges
     """
 
     fill: str = "none"
@@ -104,7 +104,7 @@ KINDS: dict[str, Kind] = {
     "way": Kind("none", "soft", 1),
     "start": Kind("soft", "paper"),
     "hidden": Kind(),  # until a frame marks it
-    "touch": Kind(),  # a place that is pointed at and clicked
+    "touch": Kind(),  # an invisible area to point at and click
     # series of a plot, points, regions; use with a letter, a dash or a hatch
     "orange": Kind("orange", "orange", 2, ink="black"),
     "sky": Kind("sky", "sky", 2, ink="black"),
@@ -125,7 +125,7 @@ KINDS: dict[str, Kind] = {
 
 
 def css_colour(name: str) -> str:
-    """A colour as CSS: ink -> var(--jp-content-font-color0,#111111)"""
+    """Return a colour as CSS: ink -> var(--jp-content-font-color0,#111111)"""
     if name in THEME:
         variable, light = THEME[name]
         return f"var({variable},{light})"
@@ -133,12 +133,12 @@ def css_colour(name: str) -> str:
 
 
 def light_colour(name: str) -> str:
-    """A colour in the light theme, as #rrggbb or "none"."""
+    """Return a colour in the light theme, as #rrggbb or "none"."""
     return THEME[name][1] if name in THEME else COLOURS[name]
 
 
 def contrast(a: str, b: str) -> float:
-    """The contrast ratio of two #rrggbb colours, 1 to 21. Source: WCAG 2.1, 1.4.3."""
+    """Return the contrast ratio of two #rrggbb colours, 1 to 21. Source: WCAG 2.1, 1.4.3."""
     light, dark = sorted((_luminance(a), _luminance(b)), reverse=True)
     return (light + 0.05) / (dark + 0.05)
 
@@ -153,5 +153,5 @@ INKS = {"ink": "text", "black": "on_light", "white": "on_dark"}
 
 
 def ink(kind: str) -> str:
-    """The kind of a text that stands on shapes of `kind`: serial -> on_light"""
+    """Return the kind of text that is readable on shapes of `kind`: serial -> on_light"""
     return INKS[KINDS[kind].ink]

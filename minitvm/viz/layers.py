@@ -1,4 +1,4 @@
-"""LayerRoofline, StallWaterfall, OverlapBars, AmdahlBar: what latency hiding is worth, and why."""
+"""LayerRoofline, StallWaterfall, OverlapBars, AmdahlBar: what latency hiding gains, and why."""
 
 from __future__ import annotations
 
@@ -44,26 +44,28 @@ from .layers_scene import (
 from .scene import Scene
 from .visual import Visual
 
-MOST = 40  # rows: more cannot be told apart
+MOST = 40  # rows: more would be too small to tell apart
 T = TypeVar("T")
 
 
 def several(who: str, rows: Any, kind: type[T], example: str) -> tuple[T, ...]:
-    """The rows, if they are some of that kind."""
+    """Return the rows as a tuple, if they are of that kind and few enough."""
     found = tuple(cast("Iterable[Any]", rows)) if isinstance(rows, Iterable) else ()
     if not found or not all(isinstance(row, kind) for row in found):
         raise ArgumentError(f"{who}({rows!r:.60})", f"not a list of {kind.__name__}", example)
     if len(found) > MOST:
-        raise ArgumentError(f"{who} of {len(found)} rows", f"at most {MOST} can be told apart")
+        raise ArgumentError(
+            f"{who} of {len(found)} rows", f"at most {MOST} can be told apart", "fewer rows"
+        )
     return found
 
 
 class LayerRoofline(Visual):
-    """Layers under two roofs: an arrow from the utilisation of the baseline to that of the program.
+    """Show layers under two roofs, as arrows from the baseline's utilisation to the program's.
 
-    An arrow leans where the two programs move different numbers of bytes. The roof over all is the
-    bandwidth of DRAM and the peak of the matrix unit; the bar that a thin stem ties to the head of
-    an arrow is the layer's own roof, what resets and ALU operations leave of the compute unit.
+    An arrow leans if the two programs move different numbers of bytes. The common roof is the
+    bandwidth of DRAM and the peak of the matrix unit. The bar on a thin stem above the head of an
+    arrow is the layer's own roof: what resets and ALU operations leave of the compute unit.
 
     rows     LayerRow(...), or layer_row(name, program) for each layer; its baseline is the same
              program one unit at a time, if no other is given
@@ -78,11 +80,11 @@ class LayerRoofline(Visual):
         super().__init__()
 
     def scene(self) -> Scene:
-        """The two roofs, and the layers as arrows."""
+        """Draw the chart."""
         return layers_roofline(self.rows, self.config)
 
     def ascii(self) -> str:
-        """A line for each layer: operations a byte and utilisation of both programs, the roofs."""
+        """Return the chart as text."""
         both = f"{'op/byte':>9}{'baseline':>10}{'op/byte':>9}{'as it runs':>12}"
         head = f"{'':14}{both}{'DRAM roof':>11}{'own roof':>10}"
         against = f"baseline: {named_baseline(self.rows)}"
@@ -95,7 +97,7 @@ class LayerRoofline(Visual):
         return f"{short(r.name, 13):14}{before}{after}{roofs}"
 
     def _mean(self) -> str:
-        """The mean of the layers, and all of them one after the other."""
+        """Return the mean utilisation of the layers, and that of all layers in sequence."""
         peak = 2 * self.config.macs_per_cycle
         operations = sum(r.operations for r in self.rows)
         texts: list[str] = []
@@ -106,7 +108,7 @@ class LayerRoofline(Visual):
         return f"mean of the layers and all in a row: {' -> '.join(texts)}"
 
     def layout(self) -> Layout:
-        """One frame a layer, and the rows as text."""
+        """Return the controls, and what can be selected."""
         lines = self.ascii().split("\n")
         head, rows, about = lines[0], lines[1:-2], lines[-2:]
         listed = (CodeLine(head), *numbered(rows, "row"), *map(CodeLine, about))
@@ -118,10 +120,10 @@ class LayerRoofline(Visual):
         )
 
     def _frame(self, n: int, r: LayerRow) -> Frame:
-        return Frame({f"layer:{n}": "now", f"row:{n}": "now"}, self._said(r))
+        return Frame({f"layer:{n}": "now", f"row:{n}": "now"}, self._describe(r))
 
-    def _said(self, r: LayerRow) -> str:
-        """C2: 67 % -> 90 %, at most 92 %: the limit is what the compute unit does besides"""
+    def _describe(self, r: LayerRow) -> str:
+        """Describe a layer or a part: its times and what limits it."""
         before, after = (r.utilisation(self.config, hiding) for hiding in (False, True))
         own = r.roof < r.dram_roof(self.config)
         limit = "resets and ALU operations" if own else "the bandwidth of DRAM"
@@ -132,21 +134,20 @@ class LayerRoofline(Visual):
         return f"{text}\nat most {r.bound(self.config):.1%}: the limit is {limit}"
 
     def on(self, name: str, value: Any) -> str | None:
-        """A clicked layer says what limits it."""
+        """Handle a control, or describe what was clicked."""
         n = index_in(value, "layer", len(self.rows))
-        return None if n is None else self._said(self.rows[n])
+        return None if n is None else self._describe(self.rows[n])
 
 
 class StallWaterfall(Visual):
-    """Where the cycles of a program go: the work of a unit, its waiting by reason, the rest.
+    """Show where the cycles of a unit go: its work, its waiting by reason, the rest.
 
-    The names of waiting are those of accel.Stall: the queue a token is missing from, the channel
-    to DRAM, a full queue. Choose the unit, and whether the program is seen as it runs or the same
-    instructions one unit at a time.
+    A unit waits for a reason in accel.Stall: a token of a queue, the channel to DRAM, a full queue.
+    Controls choose the unit, and whether the units overlap or run one at a time.
 
     config   the accelerator; by default vta_pynq
 
-    Raises ArgumentError for what is no program, and for one that deadlocks.
+    Raises ArgumentError if `program` is not a Program, or deadlocks.
     """
 
     def __init__(self, program: Program, config: Config | None = None) -> None:
@@ -172,17 +173,17 @@ class StallWaterfall(Visual):
         return f"{unit}, the same instructions one unit at a time: {run.cycles:,} cycles"
 
     def scene(self) -> Scene:
-        """One bar for each part."""
+        """Draw the chart."""
         return stall_waterfall(self.parts, self._title())
 
     def ascii(self) -> str:
-        """One line for each part."""
+        """Return the chart as text."""
         total = max(1, sum(self.parts.values()))
         lines = [f"{name:22}{n:>12,}{n / total:>8.1%}" for name, n in self.parts.items()]
         return "\n".join([self._title(), *lines])
 
     def layout(self) -> Layout:
-        """The unit, and as it runs or one unit at a time."""
+        """Return the controls, and what can be selected."""
         units = tuple(unit.value for unit in Unit)
         return Layout(
             controls=(
@@ -193,7 +194,7 @@ class StallWaterfall(Visual):
         )
 
     def on(self, name: str, value: Any) -> str | None:
-        """Another unit, or the other run."""
+        """Handle a control, or describe what was clicked."""
         match name:
             case "unit":
                 self._unit = Unit(value)
@@ -207,9 +208,9 @@ class StallWaterfall(Visual):
 
 
 class OverlapBars(Visual):
-    """For each layer which units work at the same time, and how much time that saves.
+    """Show which units work at the same time in each layer, and how much time that saves.
 
-    The mark on a bar is the time of the baseline; what stays empty before it is saved.
+    The mark on a bar is the time of the baseline; the empty part before it is the time saved.
 
     rows   layer_row(name, program) for each layer, or LayerRow with overlap=; the baseline is the
            same program one unit at a time, if no other is given
@@ -225,31 +226,31 @@ class OverlapBars(Visual):
         super().__init__()
 
     def scene(self) -> Scene:
-        """One bar for each layer."""
+        """Draw the chart."""
         return overlap_bars(self.rows)
 
     def ascii(self) -> str:
-        """One line for each layer."""
-        return "\n".join(self._said(r) for r in self.rows[:24])
+        """Return the chart as text."""
+        return "\n".join(self._describe(r) for r in self.rows[:24])
 
     def layout(self) -> Layout:
-        """Bars that can be selected."""
+        """Return the controls, and what can be selected."""
         return Layout(selectable="layer:")
 
-    def _said(self, r: LayerRow) -> str:
+    def _describe(self, r: LayerRow) -> str:
         return f"{r.name}: {overlap_text(r)}; {r.speedup:.2f} times as fast as {r.against}"
 
     def on(self, name: str, value: Any) -> str | None:
-        """A clicked bar says its shares."""
+        """Handle a control, or describe what was clicked."""
         n = index_in(value, "layer", len(self.rows))
-        return None if n is None else self._said(self.rows[n])
+        return None if n is None else self._describe(self.rows[n])
 
 
 OWN = "another CPU"
 
 
 class AmdahlBar(Visual):
-    """A network on the CPU alone and with an accelerator: what stays on the CPU limits the whole.
+    """Show a network with and without an accelerator: what stays on the CPU limits the whole.
 
     works   Work(name, operations, seconds) for what the accelerator takes over, and
             Work(name, operations) for what stays on the CPU
@@ -265,11 +266,11 @@ class AmdahlBar(Visual):
         super().__init__()
 
     def scene(self) -> Scene:
-        """Two bars, and one for an infinitely fast accelerator."""
+        """Draw the chart."""
         return amdahl_bars(self.works, self.cpu)
 
     def ascii(self) -> str:
-        """The three times."""
+        """Return the chart as text."""
         a = amdahl(self.works, self.cpu)
         limit = "" if math.isinf(a.most) else f", {a.most:.3g} times at most"
         return (
@@ -279,7 +280,7 @@ class AmdahlBar(Visual):
         )
 
     def layout(self) -> Layout:
-        """Which CPU, or how fast a one."""
+        """Return the controls, and what can be selected."""
         names = tuple(dict.fromkeys((self._given.name, CORTEX_A9.name, OWN)))
         return Layout(
             controls=(
@@ -290,7 +291,7 @@ class AmdahlBar(Visual):
         )
 
     def on(self, name: str, value: Any) -> str | None:
-        """Another CPU, by name or by its speed."""
+        """Handle a control, or describe what was clicked."""
         match name:
             case "cpu":
                 known = {c.name: c for c in (CORTEX_A9, self._given)}
@@ -299,10 +300,10 @@ class AmdahlBar(Visual):
                 self.cpu = Cpu(OWN, _number(value))
             case _:
                 n = index_in(value, "work", len(self.works))
-                return None if n is None else self._said(n)
+                return None if n is None else self._describe(n)
         return self.ascii().split("\n")[1]
 
-    def _said(self, n: int) -> str:
+    def _describe(self, n: int) -> str:
         work = self.works[n]
         text = f"{work.name}: {seconds_text(work.operations / self.cpu.gflops / 1e9)} on the CPU"
         there = work.seconds

@@ -1,4 +1,4 @@
-"""What layers take on the accelerator, with and without latency hiding, as rows of numbers."""
+"""The costs of layers on the accelerator, with and without latency hiding."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ALU_NAMES = ("min", "max", "add", "shr", "mul")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LayerRow:
-    """One layer on the accelerator: its program, and what that is compared with.
+    """One layer on the accelerator: its program, and the baseline it is compared with.
 
     operations      useful ones: 2 for each multiply-add
     bytes_moved     read from DRAM, or written to it if that is more: each has its own channel
@@ -53,21 +53,21 @@ class LayerRow:
 
     @property
     def intensity(self) -> float:
-        """Operations for each byte that the program moves."""
+        """Operations per byte that the program moves."""
         return self.operations / self.bytes_moved
 
     @property
     def baseline_intensity(self) -> float:
-        """Operations for each byte that the baseline moves."""
+        """Operations per byte that the baseline moves."""
         return self.operations / (self.baseline_bytes or self.bytes_moved)
 
     @property
     def speedup(self) -> float:
-        """How many times as fast the program is as the baseline."""
+        """The ratio of the old time to the new one."""
         return self.baseline_cycles / self.cycles
 
     def utilisation(self, config: accel.Config, hiding: bool = True) -> float:
-        """The share of the matrix unit's multiply-adds that are useful, 0 to 1.
+        """Return the share of the matrix unit's multiply-adds that are useful, 0 to 1.
 
         hiding   of the program, not of the baseline
         """
@@ -75,16 +75,16 @@ class LayerRow:
         return self.operations / (2 * config.macs_per_cycle * cycles)
 
     def dram_roof(self, config: accel.Config) -> float:
-        """The share of the peak that the bandwidth of DRAM allows, 0 to 1."""
+        """Return the share of the peak that the bandwidth of DRAM allows, 0 to 1."""
         return min(1.0, self.intensity / ridge(config))
 
     def bound(self, config: accel.Config) -> float:
-        """The share of the peak that both roofs allow."""
+        """Return the share of the peak that both roofs allow."""
         return min(self.roof, self.dram_roof(config))
 
 
 def ridge(config: accel.Config) -> float:
-    """The operations a byte from which on DRAM is not the limit: 64 for vta_pynq."""
+    """Return the ridge point in operations per byte: 64 for vta_pynq."""
     return 2 * config.macs_per_cycle / config.port_bytes
 
 
@@ -96,10 +96,10 @@ def layer_row(
     baseline: accel.Program | None = None,
     against: str = "the baseline program",
 ) -> LayerRow:
-    """The row of a layer, simulated.
+    """Simulate a layer and return its row.
 
     baseline   what it is compared with; by default the same instructions, one unit at a time
-    against    what a baseline is called, such as "one thread"
+    against    the name of the baseline, such as "one thread"
 
     Raises ArgumentError for a program that deadlocks or multiplies nothing.
     """
@@ -110,7 +110,7 @@ def layer_row(
     compute = sum(cycles for i, cycles in pairs if isinstance(i, accel.Gemm | accel.Alu))
     moved = _busier_bytes(run)
     if not counted.gemm_counter or not moved:
-        raise ArgumentError(f"layer {name!r}", "it multiplies nothing, or moves nothing")
+        raise ArgumentError(f"layer {name!r}", "it multiplies nothing, or moves nothing", "a GEMM")
     return LayerRow(
         name=name,
         operations=2 * config.macs_per_cycle * counted.gemm_counter,
@@ -125,20 +125,20 @@ def layer_row(
 
 
 def _busier_bytes(run: accel.Run) -> int:
-    """Read from DRAM, or written to it if that is more."""
+    """Return the bytes read from DRAM, or those written if they are more."""
     c = run.counters
     reads = c.inp_load_nbytes, c.wgt_load_nbytes, c.acc_load_nbytes, c.uop_load_nbytes
     return max(sum(reads), c.out_store_nbytes)
 
 
 def named_baseline(rows: Sequence[LayerRow]) -> str:
-    """What the rows are compared with, if that is the same for all."""
+    """Return the name of the rows' baseline, if all share one."""
     names = {row.against for row in rows}
     return names.pop() if len(names) == 1 else "the baseline of each"
 
 
 def finished(name: str, program: accel.Program, config: accel.Config) -> accel.Run:
-    """The run of a program, if it comes to its end."""
+    """Simulate a program; raise ArgumentError if it deadlocks."""
     run = accel.simulate(program, config)
     if run.blocked:
         raise ArgumentError(f"program {name!r}", f"deadlock: {run.blocked[0]}", "viz.TokenGantt")
@@ -146,12 +146,12 @@ def finished(name: str, program: accel.Program, config: accel.Config) -> accel.R
 
 
 def overlapping(run: accel.Run) -> float:
-    """The share of the cycles in which more than one unit works, 0 to 1."""
+    """Return the share of the cycles in which more than one unit works, 0 to 1."""
     return sum(n for units, n in run.overlap.items() if len(units) > 1) / max(1, run.cycles)
 
 
 def cycle_parts(run: accel.Run, unit: accel.Unit = accel.Unit.COMPUTE) -> dict[str, int]:
-    """Where the cycles of a unit go: its work by instruction, its waiting by reason, the rest.
+    """Return the cycles of a unit: its work by instruction, its waiting by reason, the rest.
 
     They add up to run.cycles.
     """
@@ -168,7 +168,7 @@ def cycle_parts(run: accel.Run, unit: accel.Unit = accel.Unit.COMPUTE) -> dict[s
 
 @dataclass(frozen=True, slots=True)
 class Cpu:
-    """A processor by the speed it computes layers at, in 10**9 operations a second."""
+    """A processor, by its speed on these layers in 10**9 operations per second."""
 
     name: str
     gflops: float
@@ -177,14 +177,14 @@ class Cpu:
         positive(f"Cpu({self.name!r}): gflops", self.gflops)
 
 
-# Two cores at 667 MHz reach 5.3 GFLOP/s at most; 2.2 is what the 40 times of the OSDI'18 paper on
-# TVM, section 6.4, make of the simulated times of its layers at 200 MHz.
+# Two cores at 667 MHz reach at most 5.3 GFLOP/s. A speedup of 40 (OSDI'18 paper on TVM, 6.4)
+# over the simulated times of its layers at 200 MHz gives 2.2.
 CORTEX_A9 = Cpu("Cortex-A9", 2.2)
 
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """A part of a network. seconds: on the accelerator, None for what stays on the CPU."""
+    """A part of a network. seconds: on the accelerator, or None if it stays on the CPU."""
 
     name: str
     operations: float
@@ -206,17 +206,17 @@ class Amdahl:
 
     @property
     def speedup(self) -> float:
-        """How many times as fast the network becomes."""
+        """The ratio of the old time to the new one."""
         return self.alone / self.together
 
     @property
     def most(self) -> float:
-        """How many times as fast it could become; infinite if nothing stays on the CPU."""
+        """The limit of the speedup; infinite if nothing stays on the CPU."""
         return self.alone / self.limit if self.limit else math.inf
 
 
 def amdahl(works: tuple[Work, ...], cpu: Cpu) -> Amdahl:
-    """What an accelerator is worth for all of a network, not only for what it computes.
+    """Return what an accelerator gains for a whole network.
 
     Source: Amdahl 1967.
     """

@@ -74,7 +74,7 @@ class Plane:
 
 
 def layers_roofline(rows: Sequence[LayerRow], config: Config) -> Scene:
-    """Each layer as an arrow from the utilisation of its baseline to that of its program.
+    """Draw each layer as an arrow from its baseline's utilisation to its own.
 
     Above it are two roofs: the bandwidth of DRAM, and on a thin stem what the compute unit's own
     resets and ALU operations leave. Keys are layer:0, ...
@@ -98,7 +98,7 @@ def layers_roofline(rows: Sequence[LayerRow], config: Config) -> Scene:
 
 
 def _roof(plane: Plane, corner: float) -> Iterator[Shape]:
-    """The area below the roof of the bandwidth, and its edge."""
+    """Draw the area below the roof of the bandwidth, and its edge."""
     edge = plane.slope(corner)
     end = plane.at(plane.x.high, 1.0)
     yield Polygon((*edge, (edge[-1][0], HEIGHT - BOTTOM), (edge[0][0], HEIGHT - BOTTOM)), "seen")
@@ -121,7 +121,7 @@ def _axes(plane: Plane, peak: float) -> Iterator[Shape]:
 
 
 def _key(against: str) -> Iterator[Shape]:
-    """What dots, heads and bars are."""
+    """Draw the legend."""
     y = 42
     yield Circle(LEFT + 5, y - 4, 4, "pale_blue")
     yield Line(((LEFT + 9, y - 4), (LEFT + 31, y - 4)), "blue", arrow=True)
@@ -136,7 +136,7 @@ def _key(against: str) -> Iterator[Shape]:
 
 @dataclass(frozen=True, slots=True)
 class Arrow:
-    """Where a layer is drawn: its baseline, its program, and the roof of its own above that."""
+    """Where a layer is drawn: its baseline, its program, and its own roof above that."""
 
     start: Point
     end: Point
@@ -151,7 +151,7 @@ class Arrow:
 
 
 def _layers(plane: Plane, rows: Sequence[LayerRow], config: Config) -> Iterator[Shape]:
-    """The arrows, the roofs of their own, and names where there is room."""
+    """Draw the arrows with their roofs, and the names."""
     arrows = [
         Arrow(
             plane.at(r.baseline_intensity, r.utilisation(config, False)),
@@ -171,7 +171,7 @@ def _layers(plane: Plane, rows: Sequence[LayerRow], config: Config) -> Iterator[
 
 
 def _arrow(a: Arrow) -> Iterator[Shape]:
-    """From a disc to a square, and on a thin stem the roof."""
+    """Draw an arrow from a disc to a square, and the roof on a thin stem."""
     x, y = a.end
     yield Line(((x, y - 3), (x, a.roof)), "stem")
     yield Circle(*a.start, 4, "pale_blue")
@@ -211,7 +211,7 @@ def _spots(
 
 
 def stall_waterfall(parts: Mapping[str, int], title: str) -> Scene:
-    """All cycles at the top, then each part where the one before it ends. Keys are part:0, ..."""
+    """Draw a bar for all cycles, then one for each part. Keys are part:0, ..."""
     total = max(1, sum(parts.values()))
     full = WIDTH - NAME - 130
     shapes: list[Shape] = [Text(12, 20, title, bold=True)]
@@ -235,13 +235,13 @@ def stall_waterfall(parts: Mapping[str, int], title: str) -> Scene:
 
 
 def _part_kind(name: str) -> str:
-    """Work as in the Gantt chart; waiting is hatched."""
+    """Return the kind of a part: work as in TokenGantt, waiting hatched."""
     waits = {"waits: channel": "bind", "waits: fetch": "unroll", "waits: room": "tensorize"}
     return waits.get(name, "vectorize") if name.startswith("waits") else appearance(name)[0]
 
 
 def overlap_bars(rows: Sequence[LayerRow]) -> Scene:
-    """For each layer which units work together, and the time that this saves.
+    """Draw which units of each layer work at the same time, and the time this saves.
 
     The mark on a bar is the time of the baseline. Keys are layer:0, ...
     """
@@ -271,7 +271,7 @@ def overlap_bars(rows: Sequence[LayerRow]) -> Scene:
 
 
 def _overlap(r: LayerRow, x: float, y: float, wide: float) -> Iterator[Shape]:
-    """The parts of one bar, with their letters where there is room."""
+    """Draw the parts of one bar, with letters if they fit."""
     total = max(1, sum(r.overlap.values()))
     for units, (kind, letters, name) in OVERLAPS.items():
         cycles = r.overlap.get(units, 0)
@@ -285,7 +285,7 @@ def _overlap(r: LayerRow, x: float, y: float, wide: float) -> Iterator[Shape]:
 
 
 def overlap_text(r: LayerRow) -> str:
-    """load 12%, compute 30%, load and compute 58%; what rounds to nothing is left out"""
+    """Describe the overlap: load 12%, compute 30%, ..., without shares that round to 0."""
     total = max(1, sum(r.overlap.values()))
     found = [(name, r.overlap.get(units, 0)) for units, (_, _, name) in OVERLAPS.items()]
     return ", ".join(f"{name} {n / total:.0%}" for name, n in found if n / total >= 0.005)
@@ -295,7 +295,7 @@ def overlap_text(r: LayerRow) -> str:
 
 
 def amdahl_bars(works: Sequence[Work], cpu: Cpu) -> Scene:
-    """The time of a network on the CPU alone, with the accelerator, and with an infinite one."""
+    """Draw a network's time on the CPU, with the accelerator, and with an infinitely fast one."""
     result = amdahl(tuple(works), cpu)
     title = f"{cpu.name}, {cpu.gflops:.3g} GFLOP/s: {result.speedup:.3g} times as fast as alone"
     full = WIDTH - NAME - 120
@@ -329,7 +329,7 @@ def amdahl_bars(works: Sequence[Work], cpu: Cpu) -> Scene:
 def _stack(
     works: Sequence[Work], cpu: Cpu, bar: int, y: float, scale: float
 ) -> tuple[list[Shape], float]:
-    """The parts of one bar: 0 the CPU alone, 1 with the accelerator, 2 with an infinite one."""
+    """Draw the parts of a bar: 0 is the CPU alone, 1 with the accelerator, 2 the limit."""
     shapes: list[Shape] = []
     x = float(NAME)
     for n, work in enumerate(works):

@@ -1,4 +1,4 @@
-"""The loop nest as a picture: one bar a loop, nested as the loops are."""
+"""The loop nest as a picture: a bar for each loop, nested as the loops are."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .kinds import KINDS, ink
 from .scene import Group, Rect, Scene, Shape, Text, folded_code, text_width
 
 ROW, STEP, GAP, STRIP = 25, 16, 4, 20  # pixels: a bar, an indentation, between bars, the badge
-FILLS = {  # the fill of a loop's whole block; the badge on its left has the hatch
+FILLS = {  # the fill of a loop's block; the badge on its left has the hatch
     "serial": "pale_blue",
     "reduce": "pale_orange",
     "parallel": "pale_green",
@@ -27,7 +27,7 @@ LINE, MOST_LABEL = 15, 3  # pixels and number of the lines of a statement
 
 
 def nest_scene(program: Schedule | State | PrimFunc | Nest, width: float = 430) -> Scene:
-    """The nest drawn as blocks; a loop's bar has the key "loop:<name>"."""
+    """Draw the nest as blocks; a loop's bar has the key "loop:<name>"."""
     nest = program if isinstance(program, Nest) else nest_of(program)
     shapes, bottom = nest_shapes(nest, 8, 8, width - 16)
     what = ", ".join(f"{b.label} {b.note}" for b in nest.all() if b.key.startswith("loop:"))
@@ -35,7 +35,7 @@ def nest_scene(program: Schedule | State | PrimFunc | Nest, width: float = 430) 
 
 
 def nest_shapes(nest: Nest, x: float, y: float, width: float) -> tuple[tuple[Shape, ...], float]:
-    """The shapes of a nest with its left upper corner at (x, y), and where they end below."""
+    """Draw a nest with its upper left corner at (x, y); also return where it ends."""
     shapes: list[Shape] = []
     bottom = _column(nest.blocks, nest.lines, x, y, width, shapes)
     return tuple(shapes), bottom
@@ -49,7 +49,7 @@ def _column(
     width: float,
     shapes: list[Shape],
 ) -> float:
-    """Draw blocks below each other; returns where the last one ends."""
+    """Draw blocks below each other into `shapes`; return where the last one ends."""
     for b in blocks:
         place = len(shapes)
         end = y + ROW + LINE * (len(_label(b, width)) - 1)
@@ -63,7 +63,7 @@ def _column(
 def _bar(
     b: Block, lines: tuple[str, ...], x: float, y: float, width: float, height: float
 ) -> Group:
-    """One block: its outline, its badge, its two texts. What is inside is drawn over it."""
+    """Draw one block: its outline, badge and two texts; its contents come on top."""
     tip = lines[b.first].strip()
     fill = FILLS.get(b.kind, b.kind)
     base = y + 17
@@ -82,18 +82,18 @@ def _bar(
 
 
 def _before(b: Block) -> float:
-    """The room left of the label of a bar."""
+    """Return the width left of a bar's label."""
     return STRIP + 8 if b.kind in FILLS and KINDS[b.kind].letter else 8
 
 
 def _label(b: Block, width: float) -> list[str]:
-    """The lines of a bar's label; those of loops have one."""
+    """Return the lines of a bar's label; a loop has one."""
     room = width - _before(b) - 10 - (text_width(b.note, 12) + 10 if b.note else 0)
     return folded_code(b.label, room, 1 if b.kind in FILLS else MOST_LABEL)
 
 
 def nest_ascii(nest: Nest, most: int = MOST_LINES) -> str:
-    """The nest as text, a letter before each loop that does not simply run: P, V, U, T, B, Σ."""
+    """Return the nest as text, with the letter of each loop that is not serial: P, V, U, ..."""
     lines = list(_rows(nest.blocks, 0))
     if len(lines) > most:
         lines = [*lines[: most - 1], f"  … {len(lines) - most + 1} more lines"]

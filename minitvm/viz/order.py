@@ -1,7 +1,7 @@
-"""The order in which a loop program touches memory: one tick a store, as the loops run.
+"""The order in which a loop program touches memory: one tick per store.
 
-A program of more ticks than a person can watch is run in a corner: its largest loops are cut short
-until few ticks are left. Order and tiling stay as they are; only less of them is seen.
+A program with too many ticks to watch is cut to a corner: its largest loops are shortened until
+few ticks remain. The order and the tiling stay the same; only a part of them is shown.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from minitvm.base import ArgumentError
 from .reads import evaluate
 
 MOST_TICKS = 640
-MOST_LANES = 64  # of a vectorized loop, which takes no time however long it is
+MOST_LANES = 64  # of a vectorized loop, all of whose lanes are one tick
 Values = Mapping[tir.Var, int]
 Place = tuple[tir.Buffer, tuple[int, ...]]  # one element of a buffer
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Tick:
-    """What happens at once: one store, or all lanes of one in vectorized loops.
+    """What happens at once: one store, or one store in all lanes of vectorized loops.
 
     values    of the loops that run, outermost first, the lanes' own left out
     writes, reads   elements; stmt: the store that does it
@@ -50,7 +50,7 @@ class Order:
 
 
 def order_of(body: tir.Stmt, most: int = MOST_TICKS) -> Order:
-    """The first ticks of `body`, `most` at most; larger programs are cut to a corner.
+    """Return the first ticks of `body`, at most `most`; a larger program is cut to a corner.
 
     ArgumentError where sizes are symbolic, or data decides what is touched.
     """
@@ -75,7 +75,7 @@ def order_of(body: tir.Stmt, most: int = MOST_TICKS) -> Order:
 
 
 def _count(s: tir.Stmt, limits: Mapping[tir.Var, int]) -> int:
-    """How many ticks `s` has; a guard counts as if it always held."""
+    """Return how many ticks `s` has, if every guard holds."""
     match s:
         case tir.For(var, _, body, kind):
             return _count(body, limits) * (1 if kind == "vectorize" else limits[var])
@@ -90,7 +90,7 @@ def _count(s: tir.Stmt, limits: Mapping[tir.Var, int]) -> int:
 
 
 def _shorten(body: tir.Stmt, loops: list[tir.For], limits: dict[tir.Var, int], most: int) -> None:
-    """Halve the longest loop, the outermost of several, until `most` ticks are left.
+    """Halve the longest loop, or the outermost of several, until at most `most` ticks remain.
 
     A loop and the one that initialises the same elements are cut alike: i and i.init.
     """
@@ -110,7 +110,7 @@ def _shorten(body: tir.Stmt, loops: list[tir.For], limits: dict[tir.Var, int], m
 
 
 def _run(s: tir.Stmt, values: dict[tir.Var, int], limits: Mapping[tir.Var, int]) -> Iterator[Tick]:
-    """The ticks of `s` in order, the loops around it having these values."""
+    """Yield the ticks of `s` in order, for these values of the loops around it."""
     match s:
         case tir.For(var, _, body, "vectorize"):
             yield from _vector(var, body, values, limits)
@@ -138,7 +138,7 @@ def _run(s: tir.Stmt, values: dict[tir.Var, int], limits: Mapping[tir.Var, int])
 def _vector(
     var: tir.Var, body: tir.Stmt, values: dict[tir.Var, int], limits: Mapping[tir.Var, int]
 ) -> Iterator[Tick]:
-    """All lanes of a vectorized loop, store by store."""
+    """Yield one tick per store, for all lanes of a vectorized loop."""
     around = tuple(values.items())
     lanes: list[list[Tick]] = []
     for i in range(limits[var]):
@@ -158,7 +158,7 @@ def _place(s: tir.Store | tir.Load, values: Values) -> Place:
 
 
 def _reads(s: tir.Store, values: Values) -> Iterator[Place]:
-    """The elements that a store reads, each once; not those behind a false condition."""
+    """Return the elements that a store reads, once each, except in branches not taken."""
     found: dict[Place, None] = {}
     stack: list[Any] = [s.value, *s.indices]
     while stack:

@@ -1,4 +1,4 @@
-"""A tensor as cells: slices of its last two dimensions, side by side, with their coordinates.
+"""A tensor as cells: slices of its last two dimensions, side by side, with coordinates.
 
 A large tensor is shown through a window, and a cell may stand for a block of elements.
 """
@@ -16,8 +16,8 @@ from .scene import Rect, Shape, Text, text_width
 
 LINE, GUTTER, GAP = 16, 26, 10  # pixels: a line of text, row numbers, between slices
 LARGEST, SMALLEST = 24, 6  # pixels of a cell's side
-HEIGHT = 330  # of all slices of a pane, if its cells are not too small then
-MOST = (4, 4, 16, 16)  # cells in the last four dimensions, a cell standing for more elements
+HEIGHT = 330  # of all slices of a pane, unless its cells would be too small
+MOST = (4, 4, 16, 16)  # most cells in the last four dimensions
 MOST_CELLS = 600
 
 
@@ -38,11 +38,11 @@ class Pane:
     axes: tuple[str, ...] = ()
 
     def key(self, cell: tuple[int, ...]) -> str:
-        """The key of a cell: A/0/3"""
+        """Return the key of a cell: A/0/3"""
         return "/".join([self.name, *map(str, cell)])
 
     def keys_of(self, offsets: Array) -> list[str]:
-        """The keys of the cells that show elements, given by row-major offsets; each once."""
+        """Return the keys of the cells that show these row-major offsets, once each."""
         if not self.shape:
             return [self.name]
         places = np.unravel_index(offsets, self.shape)
@@ -72,16 +72,16 @@ class Pane:
         return self.cells[-1] if self.cells else 1
 
     def cell(self, part: tuple[int, ...], row: int, column: int) -> tuple[int, ...]:
-        """The coordinates of a cell of a slice."""
+        """Return the coordinates of a cell of a slice."""
         return (*part, row, column)[-len(self.cells) :] if self.cells else ()
 
     def title(self) -> str:
-        """C[i, j] of 64 x 64, or A of 8 x 8."""
+        """Return the title: C[i, j] of 64 x 64, or A of 8 x 8."""
         name = f"{self.name}[{', '.join(self.axes)}]" if self.axes else self.name
         return f"{name}  {' × '.join(map(str, self.shape)) or 'scalar'}"
 
     def notes(self) -> list[str]:
-        """What is not seen: shown: 0..15, 0..63; a cell: 1 × 4. Nothing if all is."""
+        """Say which part is shown, and how many elements a cell stands for; [] if all is shown."""
         parts: list[str] = []
         spans = zip(self.low, self.cells, self.each, self.shape, strict=True)
         if any(low > 0 or low + n * each < size for low, n, each, size in spans):
@@ -94,7 +94,7 @@ class Pane:
 
 
 def pane_around(name: str, shape: tuple[int, ...], offsets: Array) -> Pane:
-    """The smallest pane that shows these elements; all of the tensor if that is small."""
+    """Return the smallest pane that shows these elements, or a whole tensor if it is small."""
     places = np.unravel_index(offsets, shape) if shape and len(offsets) else ()
     box = [(int(p.min()), int(p.max()) + 1) for p in places]
     if not box or prod(shape) <= MOST_CELLS:
@@ -113,7 +113,7 @@ def pane_around(name: str, shape: tuple[int, ...], offsets: Array) -> Pane:
 
 
 def cell_size(pane: Pane, width: float) -> float:
-    """Pixels of a cell's side, if the pane may be `width` wide."""
+    """Return the side of a cell in pixels, for a pane at most `width` wide."""
     down = len(pane.slices) // pane.across
     wide = (width - GUTTER - GAP * (pane.across - 1)) / (pane.across * pane.columns)
     high = (HEIGHT - down * (_above(pane) + GAP)) / (down * pane.rows)
@@ -121,7 +121,7 @@ def cell_size(pane: Pane, width: float) -> float:
 
 
 def pane_size(pane: Pane, size: float, head: float) -> tuple[float, float]:
-    """Width and height of a pane with cells of `size` pixels, its text being `head` high."""
+    """Return the width and height of a pane whose text takes `head` pixels."""
     width = GUTTER + pane.across * (pane.columns * size + GAP) - GAP
     down = len(pane.slices) // pane.across
     height = head + down * (_above(pane) + pane.rows * size + GAP) - GAP
@@ -130,17 +130,17 @@ def pane_size(pane: Pane, size: float, head: float) -> tuple[float, float]:
 
 
 def pane_head(pane: Pane) -> float:
-    """Height of the text above a pane."""
+    """Return the height of the text above a pane."""
     return LINE * (1 + len(pane.notes())) + 4
 
 
 def _above(pane: Pane) -> float:
-    """Height of what stands above a slice: its coordinates and the numbers of its columns."""
+    """Return the height of the coordinates and column numbers above a slice."""
     return LINE * (2 if len(pane.cells) > 2 else 1)
 
 
 def pane_shapes(pane: Pane, x: float, y: float, size: float, head: float) -> list[Shape]:
-    """Title, slices, numbers; each cell has its key."""
+    """Draw the title, slices and numbers; each cell has its key."""
     shapes: list[Shape] = [Text(x, y + 12, pane.title(), bold=True)]
     for n, note in enumerate(pane.notes(), 1):
         shapes.append(Text(x, y + 12 + LINE * n, note, "soft", 12))
@@ -156,7 +156,7 @@ def pane_shapes(pane: Pane, x: float, y: float, size: float, head: float) -> lis
 def _slice(
     pane: Pane, part: tuple[int, ...], x: float, y: float, size: float, numbers: bool
 ) -> list[Shape]:
-    """One slice with its left upper cell at (x, y)."""
+    """Draw one slice with its upper left cell at (x, y)."""
     shapes: list[Shape] = []
     if part:
         first = zip(part, pane.low, pane.each, strict=False)
@@ -174,7 +174,7 @@ def _slice(
 
 
 def _numbers(pane: Pane, x: float, y: float, size: float, rows: bool) -> list[Shape]:
-    """The coordinates of the first and the last column, and of the first and the last row."""
+    """Draw the coordinates of the first and last column, and of the first and last row."""
     shapes: list[Shape] = []
     for column in sorted({0, pane.columns - 1}):
         at = str(pane.low[-1] + column * pane.each[-1])
@@ -191,7 +191,7 @@ def _numbers(pane: Pane, x: float, y: float, size: float, rows: bool) -> list[Sh
 
 
 def _tip(pane: Pane, cell: tuple[int, ...]) -> str:
-    """A[3, 0..3]: the elements that a cell shows."""
+    """Return the elements that a cell shows: A[3, 0..3]"""
     spans = zip(cell, pane.low, pane.each, pane.shape, strict=True)
     parts = [(low + c * each, min(size, low + (c + 1) * each) - 1) for c, low, each, size in spans]
     inside = ", ".join(str(a) if a == b else f"{a}..{b}" for a, b in parts)
@@ -202,7 +202,7 @@ def _tip(pane: Pane, cell: tuple[int, ...]) -> str:
 
 
 def pane_lines(pane: Pane, marks: dict[str, str]) -> list[str]:
-    """The first slice that has marked cells, a letter a cell: . untouched, r read, w written."""
+    """Return the first slice with marked cells as text: . untouched, r read, w written."""
     letters = {"read": "r", "write": "w", "seen": "?"}
     parts = pane.slices
     marked = [

@@ -1,4 +1,4 @@
-"""PassExplorer: a program on its way through the lowering passes, before and after each."""
+"""PassExplorer: a program before and after each lowering pass."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ from .visual import Visual
 WIDTH, MARGIN, LINE = 808, 10, 16  # pixels
 BOX, GAP = 38, 8  # height of a pass, and between passes
 MOST_ROWS, MOST_DRAWN, MOST_LINES = 400, 26, 25  # in the widget, in the picture, in the text
-MOST_PARTS = 4  # lines that a long line of code becomes in the picture
+MOST_PARTS = 4  # most lines for a long line of code in the picture
 ACROSS = 4  # passes in a row of the picture
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Stage:
-    """One pass and what it did.
+    """One pass and its effect.
 
     about    the first sentence of its description
     before, after   the program as lines; seconds: the pass alone
@@ -47,14 +47,14 @@ class Stage:
 
     @property
     def changed(self) -> bool:
-        """Did the pass do anything?"""
+        """Whether the pass changed the program."""
         return self.before != self.after
 
 
 def stages_of(
     s: Schedule, args: Sequence[Any], target: Target, passes: tuple[Pass, ...]
 ) -> tuple[Stage, ...]:
-    """What each pass does to the program of a schedule. Raises what lowering raises."""
+    """Return the effect of each pass on a schedule's program; raise what lowering raises."""
     seen: list[tuple[str, PrimFunc]] = []
     spent: list[float] = []
     timed = tuple(_timed(p, spent) for p in passes)
@@ -81,22 +81,21 @@ def _timed(p: Pass, spent: list[float]) -> Pass:
 
 
 def about(p: Pass) -> str:
-    """What the description of a pass says first; of vectorize: The loop variable becomes ..."""
+    """Return the first paragraph of a pass's docstring."""
     text = inspect.getdoc(p) or "a pass without a description"
     return " ".join(text.split("\n\n")[0].split())
 
 
 def count(body: Stmt) -> int:
-    """How many loops, stores, branches, allocations and calls a program has."""
+    """Return the number of loops, stores, branches, allocations and calls in a program."""
     return sum(isinstance(n, For | Store | If | Allocate | Evaluate) for n in walk(body))
 
 
 class PassExplorer(Visual):
-    """A program before and after each lowering pass: a slider, and the changed lines marked.
+    """Show a program before and after each lowering pass, with the changed lines marked.
 
-    Passes that changed nothing are pale; the buttons go to the next one that did. Lines that a
-    pass removed have a "-", those it made a "+". The time of a pass, this time on this machine,
-    stands above the code of the live widget only.
+    Passes that changed nothing are pale; the buttons skip them. A "-" marks the lines that a pass
+    removed, a "+" those it added. Only the live widget shows the measured time of a pass.
 
     args     inputs and outputs as for lower(); by default all of them
     target   whose passes are run
@@ -120,7 +119,9 @@ class PassExplorer(Visual):
         given = arguments(s.state) if args is None else args
         self.stages = stages_of(s, given, to, chosen)
         if not self.stages:
-            raise ArgumentError("PassExplorer(passes=())", "there is no pass to look at")
+            raise ArgumentError(
+                "PassExplorer(passes=())", "there is no pass to look at", 'PASSES["llvm"]'
+            )
         changed = (n for n, stage in enumerate(self.stages, 1) if stage.changed)
         self._show(next(changed, 1) if at is None else at)
         super().__init__()
@@ -143,14 +144,14 @@ class PassExplorer(Visual):
         return self.stages[self._number - 1]
 
     def _title(self) -> str:
-        """pass 5 of 10: vectorize, 9 -> 7 statements"""
+        """Return the title: pass 5 of 10: vectorize, 9 -> 7 statements"""
         now = self._now
         before, after = now.statements
         size = f"{before} -> {after} statements" if now.changed else "nothing changed"
         return f"pass {self._number} of {len(self.stages)}: {now.name}, {size}"
 
     def scene(self) -> Scene:
-        """The passes in order, the one looked at framed, and what it does."""
+        """Draw the passes in order, the chosen one framed, and what it does."""
         shapes, y = strip(self.stages, self._number)
         words: list[Shape] = [Text(MARGIN, y + 22, self._title(), bold=True)]
         told = wrapped(self._now.about, WIDTH - 2 * MARGIN, 13)
@@ -160,7 +161,7 @@ class PassExplorer(Visual):
         return Scene(WIDTH, height, (*shapes, *words), self._title(), f"passes: {names}")
 
     def picture(self) -> Scene:
-        """The same with the code below, removed and added lines marked."""
+        """Draw the same with the code below, removed and added lines marked."""
         scene = self.scene()
         lines = unified(folded(self._rows, MOST_DRAWN))
         code, bottom = column(lines, MARGIN, scene.height, WIDTH - 2 * MARGIN)
@@ -168,7 +169,7 @@ class PassExplorer(Visual):
         return Scene(WIDTH, bottom + MARGIN, shapes, scene.title, self.ascii())
 
     def ascii(self) -> str:
-        """The pass, what it does, and what it changed, as diff -u prints it."""
+        """Return the pass, what it does, and the changed lines as diff -u prints them."""
         head = [self._title(), *wrapped(self._now.about, 800, 12)]
         if not self._now.changed:
             return "\n".join(head)
@@ -176,7 +177,7 @@ class PassExplorer(Visual):
         return "\n".join([*head, *lines])
 
     def layout(self) -> Layout:
-        """The slider over the passes, and the code before and after."""
+        """Return the slider over the passes, and the code before and after."""
         now, last = self._now, len(self.stages)
         left, right = sides(folded(self._rows, MOST_ROWS))
         took = f"{now.seconds * 1e3:.2f} ms"
@@ -199,7 +200,7 @@ class PassExplorer(Visual):
     # --- what happens ---
 
     def on(self, name: str, value: Any) -> str | None:
-        """Another pass: by the slider, by a click, or the next one that changes something."""
+        """Choose another pass: by slider, by click, or the next one that changes something."""
         if name == "pass":
             self._show(value)
         elif name == "click" and value.startswith("pass:"):
@@ -210,7 +211,7 @@ class PassExplorer(Visual):
         return None
 
     def _change(self, by: int) -> int:
-        """The number of the nearest pass in a direction that changed something; 0 if none did."""
+        """Return the number of the nearest pass that changed something, 0 if there is none."""
         number = self._number + by
         while 1 <= number <= len(self.stages):
             if self.stages[number - 1].changed:
@@ -223,7 +224,7 @@ class PassExplorer(Visual):
 
 
 def strip(stages: Sequence[Stage], number: int) -> tuple[list[Shape], float]:
-    """The passes as boxes in rows, in the order in which they run; and where they end below."""
+    """Draw the passes as boxes in rows; also return where they end."""
     wide = (WIDTH - 2 * MARGIN - (ACROSS - 1) * 14) / ACROSS
     shapes: list[Shape] = []
     y = float(MARGIN)
@@ -249,7 +250,7 @@ def strip(stages: Sequence[Stage], number: int) -> tuple[list[Shape], float]:
 def column(
     lines: Sequence[CodeLine], x: float, y: float, width: float
 ) -> tuple[list[Shape], float]:
-    """Lines of code, removed and added ones on a coloured ground; and where they end below."""
+    """Draw lines of code, removed and added ones coloured; also return where they end."""
     shapes: list[Shape] = []
     grounds = {"removed": "pale_red", "added": "pale_green"}
     for line in lines:

@@ -1,4 +1,4 @@
-"""NestPlayer: a schedule to play with. Its steps, its loops, and the order they run in."""
+"""NestPlayer: the steps of a schedule, its loops, and the order in which they run."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ ANNOTATIONS = ("vectorize", "unroll", "parallel")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Moment:
-    """The program after some of the steps: what there is to see of it, or why there is nothing.
+    """The program after some of the steps: what is drawn of it, or why nothing is.
 
     error   why there are no loops;  note   why their order is not, or only partly, shown
     """
@@ -44,7 +44,7 @@ class Moment:
 
 
 def moment(state: State) -> Moment:
-    """What there is to see of a state."""
+    """Return what is drawn of a state."""
     try:
         nest = nest_of(state)
     except TVMError as e:
@@ -59,7 +59,7 @@ def moment(state: State) -> Moment:
 
 
 def history(s: Schedule) -> tuple[tuple[State, int], ...]:
-    """The state after no, one, two, ... steps, each with its number of lines of Python."""
+    """Return the state after each number of steps, with its number of lines of Python."""
     back = s.copy()
     found = [(back.state, back.python().count("\n"))]
     while back.steps:
@@ -69,22 +69,22 @@ def history(s: Schedule) -> tuple[tuple[State, int], ...]:
 
 
 def reordered(leaves: Sequence[str], moved: str, to: str) -> list[str]:
-    """The loops between two places, one of them dragged to the other: a b c d, d to b -> d b c"""
+    """Return the loops between two places after dragging one: a b c d, d to b -> d b c"""
     i, j = leaves.index(moved), leaves.index(to)
     part = [x for x in leaves[min(i, j) : max(i, j) + 1] if x != moved]
     return [*part, moved] if i < j else [moved, *part]
 
 
 class NestPlayer(Visual):
-    """The loops of a schedule as bars: step through its making, reorder, split, mark, watch.
+    """Show the loops of a schedule as bars: step through it, reorder, split, annotate, play.
 
-    The slider walks through the steps taken so far. After the last one loops can be changed: drag
-    a bar onto another of the same stage (or Alt+arrows) to reorder, and use the buttons on the
-    selected loop. An illegal step changes nothing; the reason is shown. `schedule` is the result,
-    `schedule.python()` the code to keep; the schedule given stays as it is.
+    The slider goes through the steps taken so far. After the last one the loops can be changed:
+    drag a bar onto another of the same stage (or press Alt+arrows) to reorder, and use the buttons
+    on the selected loop. An illegal step changes nothing and shows the reason. `schedule` is the
+    result, `schedule.python()` its code; the given schedule does not change.
 
     The grids are the tensors: the browser plays, tick by tick, which elements are read (sky blue)
-    and written (orange, thick border). Of a large program a corner is run, and the picture says so.
+    and written (orange, thick border). A large program is cut to a corner, and a note says so.
 
     args     inputs and outputs as for lower(); by default all of them
     target   its passes decide whether a step is legal
@@ -96,14 +96,14 @@ class NestPlayer(Visual):
         check_schedule("NestPlayer", s)
         self._args = arguments(s.state) if args is None else args
         self._target = Target(target)
-        with suppress(LoweringError):  # a schedule that has no loops yet is shown all the same
-            lower(s, self._args, target=self._target)  # arguments that do not fit are not
+        with suppress(LoweringError):  # a schedule without loops is shown, too
+            lower(s, self._args, target=self._target)  # raises for arguments that do not fit
         self._factor = "4"
         self._show(s.copy(), len(s.steps))
         super().__init__()
 
     def _show(self, s: Schedule, step: int) -> None:
-        """Look at a step of a schedule."""
+        """Show a schedule after `step` steps."""
         past = history(s)
         now = moment(past[step][0])
         self.schedule, self._past, self._step, self._now = s, past, step, now
@@ -111,17 +111,17 @@ class NestPlayer(Visual):
     # --- what is shown ---
 
     def _title(self) -> str:
-        """step 2 of 5: s[C].vectorize(j)"""
+        """Return the title: step 2 of 5: s[C].vectorize(j)"""
         step, last = self._step, len(self._past) - 1
         what = self.schedule.step_text(step) if step else "nothing done yet"
         return f"step {step} of {last}: {what}"
 
     def scene(self) -> Scene:
-        """The nest on the left, the tensors on the right."""
+        """Draw the nest on the left, the tensors on the right."""
         now, title = self._now, self._title()
         head = Text(MARGIN, 20, clipped(title, WIDTH - 20, 13, mono=True), mono=True, bold=True)
         if now.nest is None:
-            return _said(title, head, now.error)
+            return _reason_only(title, head, now.error)
         bars, bottom = nest_shapes(now.nest, MARGIN, TOP, NEST_WIDTH)
         cells, _, below = grid_shapes(list(now.grids), now.order, NEST_WIDTH + 30, TOP)
         told = wrapped(now.note, WIDTH - NEST_WIDTH - 40, 12)
@@ -131,7 +131,7 @@ class NestPlayer(Visual):
         return Scene(WIDTH, height, (head, *bars, *cells, *notes), title, about)
 
     def picture(self) -> Scene:
-        """A moment half way through the ticks, with what it reads and writes."""
+        """Draw a tick halfway through, with what it reads and writes."""
         scene, frames = self.scene(), self._now.frames
         if not frames:
             return scene
@@ -144,13 +144,13 @@ class NestPlayer(Visual):
         return captioned(there, lines, MARGIN, "soft")
 
     def ascii(self) -> str:
-        """The step and the nest, a letter before each loop that does not simply run."""
+        """Return the step and the nest as text."""
         now = self._now
         body = now.error if now.nest is None else nest_ascii(now.nest, 22)
         return "\n".join(part for part in (self._title(), body, now.note) if part)
 
     def layout(self) -> Layout:
-        """Slider, buttons, code and steps around the picture."""
+        """Return the controls, the frames, the code and the steps."""
         now = self._now
         code = () if now.nest is None else (Panel("loops", code_lines(now.nest)),)
         return Layout(
@@ -168,14 +168,16 @@ class NestPlayer(Visual):
         return (
             Slider("step", "step", 0, last, self._step),
             TextInput("factor", "factor", self._factor, 3),
-            Button("split", "split", tip="the selected loop in two, the inner one of factor turns"),
+            Button(
+                "split", "split", tip="the selected loop in two, the inner one of factor iterations"
+            ),
             Button("fuse", "fuse", tip="the selected loop and the next inner one of its stage"),
             *(Button(n, n, tip=f"{n} the selected loop") for n in ANNOTATIONS),
             Button("undo", "undo", last > 0, "take the last step back"),
         )
 
     def _steps(self) -> tuple[CodeLine, ...]:
-        """The schedule as Python, the line of the shown step marked."""
+        """Return the schedule as Python, with the line of the current step marked."""
         now = self._past[self._step][1]
         return tuple(
             CodeLine(text, note="now" if n == now else "later" if n > now else "")
@@ -185,7 +187,7 @@ class NestPlayer(Visual):
     # --- what happens ---
 
     def on(self, name: str, value: Any) -> str | None:
-        """A control, a bar clicked or dragged. An illegal step raises, and changes nothing."""
+        """Handle a control, a click or a drag. An illegal step raises and changes nothing."""
         match name:
             case "step":
                 self._show(self.schedule, value)
@@ -206,7 +208,7 @@ class NestPlayer(Visual):
         return None
 
     def _describe(self, key: str) -> str:
-        """What a bar is: i_outer of C: parallel × 8"""
+        """Describe a bar: i_outer of C: parallel × 8"""
         nest, owners = self._now.nest, self._owners()
         if nest is None or key not in owners:
             return ""
@@ -214,7 +216,7 @@ class NestPlayer(Visual):
         return f"{bar.label} of {owners[key][0]}: {bar.note}"
 
     def _take(self, act: Callable[[Schedule], Axis]) -> str:
-        """Take a step on a copy; keep it if loops can still be made of it. Returns it as Python."""
+        """Apply a step to a copy, keep it if it can be lowered, and return it as Python."""
         last = len(self._past) - 1
         if self._step < last:
             raise ScheduleError(
@@ -224,7 +226,7 @@ class NestPlayer(Visual):
             )
         new = self.schedule.copy()
         axis = act(new)
-        if self._now.nest is not None:  # some steps are found illegal only when loops are made
+        if self._now.nest is not None:  # lowering finds some steps illegal
             lower(new, self._args, target=self._target)
         self._show(new, len(new.steps))
         self.selected = self._key_of(axis)
@@ -241,7 +243,7 @@ class NestPlayer(Visual):
         return {} if self._now.nest is None else self._now.nest.owners
 
     def _owner(self, key: str) -> tuple[str, str]:
-        """The stage and axis of a loop's bar."""
+        """Return the stage and axis of a loop's bar."""
         owners = self._owners()
         if key not in owners:
             what = key.partition(":")[2]
@@ -253,14 +255,14 @@ class NestPlayer(Visual):
         return owners[key]
 
     def _key_of(self, axis: Axis) -> str:
-        """The key of an axis's bar; empty if it has none."""
+        """Return the key of an axis's bar, "" if it has none."""
         for key, (stage, name) in self._owners().items():
             if self.schedule.state.stage(stage).names.get(axis) == name:
                 return key
         return ""
 
     def _chosen(self) -> tuple[str, Axis]:
-        """The stage and axis of the selected loop."""
+        """Return the stage and axis of the selected loop."""
         stage, name = self._owner(self.selected)
         return stage, axes_of(self.schedule[stage])[name]
 
@@ -289,6 +291,7 @@ class NestPlayer(Visual):
             raise ScheduleError(
                 f"split of {axis.name!r} by {self._factor!r}",
                 "a factor is a whole number, 1 or more",
+                "4",
             )
         return lambda s: s[stage].split(axis, factor=int(self._factor))[0]
 
@@ -318,12 +321,12 @@ class NestPlayer(Visual):
 
 
 def axes_of(stage: StageView) -> dict[str, Axis]:
-    """The axes of a stage by the name that steps call them."""
+    """Return the axes of a stage by their names in the schedule."""
     named = stage.schedule.state.stage(stage.name).names
     return {name: axis for axis, name in named.items()}
 
 
-def _said(title: str, head: Text, error: str) -> Scene:
-    """A picture that only says why there is none."""
+def _reason_only(title: str, head: Text, error: str) -> Scene:
+    """Draw only the reason why there is no picture."""
     lines = text_lines(wrapped(error, WIDTH - 20, 12), MARGIN, TOP + 14, "soft")
     return Scene(WIDTH, TOP + 14 + LINE * len(lines), (head, *lines), title, error)

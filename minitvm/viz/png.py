@@ -1,4 +1,4 @@
-"""Scene -> PNG bytes: the picture for places that show no SVG, such as an untrusted notebook."""
+"""Draw a scene as PNG, for places that show no SVG, such as an untrusted notebook."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from .scene import Circle, Group, Line, Polygon, Rect, Scene, Shape, Text, hatch
 from .svg import arrow_head
 
 SCALE = 2  # pixels of the PNG for one of the scene: sharp on dense screens
-FINE = 2 * SCALE  # drawn this large and then halved, so that slanted lines are smooth
-SHADES = (0.0, 0.5)  # of one colour over another at an edge: few, so that the file stays small
+FINE = 2 * SCALE  # drawn at this scale and then halved, to smooth slanted lines
+SHADES = (0.0, 0.5)  # of two colours that meet at an edge: few, for a small file
 ANCHORS = {"start": "ls", "middle": "ms", "end": "rs"}
 Ends = tuple[float, float, float, float]
 
 
 def png(scene: Scene) -> bytes:
-    """The scene in the light theme, at twice its size; the same scene gives the same bytes."""
+    """Return the scene in the light theme at twice its size; equal scenes give equal bytes."""
     size = (round(scene.width * FINE), round(scene.height * FINE))
     image = Image.new("RGB", size, light_colour("paper"))
     pen = ImageDraw.Draw(image)
@@ -30,7 +30,7 @@ def png(scene: Scene) -> bytes:
     for s in shapes:
         _draw(pen, s)
     smooth = image.reduce(FINE // SCALE)
-    for s in shapes:  # text comes last: at its own size equal letters are equal pixels, so it packs
+    for s in shapes:  # text at its final size: equal letters are equal pixels, which compress
         if isinstance(s, Text):
             _text(smooth, s)
     few = smooth.quantize(palette=_palette(scene), dither=Image.Dither.NONE)
@@ -40,7 +40,7 @@ def png(scene: Scene) -> bytes:
 
 
 def _palette(scene: Scene) -> Image.Image:
-    """The colours that the scene uses, and the shades between those that meet at an edge."""
+    """Return the colours that the scene uses, and the shades between adjacent ones."""
     used = {s.kind: KINDS[s.kind] for s in walk_shapes(scene.shapes) if not isinstance(s, Group)}
     pairs = [("paper", "ink"), ("panel", "ink"), ("paper", "soft")]
     for k in used.values():
@@ -55,7 +55,7 @@ def _palette(scene: Scene) -> Image.Image:
 
 @cache
 def _font(size: float, mono: bool, bold: bool) -> ImageFont.FreeTypeFont:
-    """A DejaVu font, which matplotlib brings along."""
+    """Load a DejaVu font, which matplotlib ships."""
     name = f"DejaVuSans{'Mono' if mono else ''}{'-Bold' if bold else ''}.ttf"
     path = Path(matplotlib.get_data_path()) / "fonts" / "ttf" / name
     return ImageFont.truetype(str(path), size * SCALE, layout_engine=ImageFont.Layout.BASIC)
@@ -120,7 +120,7 @@ def _rect(pen: ImageDraw.ImageDraw, s: Rect) -> None:
 
 
 def _mixed(a: str, b: str, share: float) -> tuple[int, ...]:
-    """So much of one colour over another: what stroke-opacity does in the SVG."""
+    """Blend two colours, like stroke-opacity in the SVG."""
     first, second = (bytes.fromhex(light_colour(c)[1:]) for c in (a, b))
     return tuple(round(share * p + (1 - share) * q) for p, q in zip(first, second, strict=True))
 
@@ -141,7 +141,7 @@ def _line(
 
 
 def dashes(points: tuple[tuple[float, float], ...], pattern: tuple[int, ...]) -> list[Ends]:
-    """The strokes of a dashed line; the pattern runs on around corners."""
+    """Return the strokes of a dashed line; the pattern runs on around corners."""
     strokes: list[Ends] = []
     part, left = 0, float(pattern[0])
     for (x1, y1), (x2, y2) in pairwise(points):
@@ -167,12 +167,12 @@ def _text(image: Image.Image, s: Text) -> None:
     x, y = round(s.x * SCALE), round(s.y * SCALE)
     if not s.turn:
         pen = ImageDraw.Draw(image)
-        pen.fontmode = "1"  # no grey at the edges: at twice the size nobody sees it, and it packs
+        pen.fontmode = "1"  # no grey edges: invisible at twice the size, and it compresses
         pen.text((x, y), s.text, colour, font, ANCHORS[s.anchor])
         return
     base, width = round(s.size * SCALE), round(font.getlength(s.text))
     mask = Image.new("L", (width, round(1.4 * base)), 0)
     ImageDraw.Draw(mask).text((0, base), s.text, 255, font, "ls")
-    turned = mask.rotate(-s.turn, expand=True)  # now it reads upwards, its base line on the right
+    turned = mask.rotate(-s.turn, expand=True)  # reads upwards, its base line on the right
     before = {"start": width, "middle": width // 2, "end": 0}[s.anchor]
     image.paste(Image.new("RGB", turned.size, colour), (x - base, y - before), turned)

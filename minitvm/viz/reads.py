@@ -1,7 +1,7 @@
-"""Which elements of its inputs an element of a tensor reads: what the formula means, no schedule.
+"""Which elements of its inputs an element of a tensor reads, by its formula.
 
-Conditions on indices (padding) are taken into account exactly. Where data decide, in A[P[i]] or
-behind a condition on values, everything that may be read counts, and `unsure` says so.
+Conditions on indices (padding) are taken into account exactly. If data decide, as in A[P[i]] or
+under a condition on values, everything that may be read counts, and `unsure` says so.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from minitvm.tensor import ComputeOp, Tensor, extent_loads
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 Place: TypeAlias = tuple[int, ...]
 
-MOST_STEPS = 4_000_000  # elements times terms of a sum: a second or so
+MOST_STEPS = 4_000_000  # elements times terms of a sum: about a second
 KNOWN = (
     tir.Linear,
     tir.Product,
@@ -36,10 +36,10 @@ KNOWN = (
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Reads:
-    """What some elements of a tensor read.
+    """The elements of inputs that some elements of a tensor read.
 
     pairs   input -> [m, 2]: number of the element, offset (row-major) of what it reads; each once
-    unsure  inputs of which less may be read than said, as data decide
+    unsure  inputs for which data decide: the pairs are an upper bound
     """
 
     pairs: dict[Tensor, Array]
@@ -49,7 +49,7 @@ class Reads:
 def footprint(
     t: Tensor, tile: Sequence[Any], inputs: Iterable[Tensor] = ()
 ) -> dict[Tensor, tuple[Place, ...]]:
-    """Each input of `t` -> the elements of it that a tile reads, in row-major order.
+    """Return, for each input of `t`, the elements that a tile reads, in row-major order.
 
     tile     one entry a dimension: (start, extent), or one coordinate
     inputs   where to stop; what is computed on the way there is looked through. By default the
@@ -70,14 +70,14 @@ def footprint(
 
 
 def places_of(t: Tensor, offsets: Array) -> tuple[Place, ...]:
-    """The coordinates of elements that are given by their row-major offsets."""
+    """Return the coordinates of row-major offsets."""
     if not t.shape:
         return ((),) * len(offsets)
     return tuple(zip(*(a.tolist() for a in np.unravel_index(offsets, sizes_of(t))), strict=True))
 
 
 def _span(part: Any, d: int, n: int) -> Array:
-    """The coordinates that an entry of a tile stands for."""
+    """Return the coordinates that an entry of a tile stands for."""
     pair = cast("Sequence[Any]", part if isinstance(part, tuple | list) else (part, 1))
     whole = len(pair) == 2 and all(isinstance(x, int) and not isinstance(x, bool) for x in pair)
     start, extent = pair if whole else (0, 0)
@@ -91,14 +91,14 @@ def _span(part: Any, d: int, n: int) -> Array:
 
 
 def points_of(axes: Sequence[Array]) -> Array:
-    """[n, d]: all points of a box, the last coordinate running fastest."""
+    """Return all points of a box as [n, d], the last coordinate varying fastest."""
     if not axes:
         return np.zeros((1, 0), np.int64)
     return np.stack([g.ravel() for g in np.meshgrid(*axes, indexing="ij")], axis=1)
 
 
 def sizes_of(t: Tensor) -> tuple[int, ...]:
-    """The shape of `t`; ArgumentError if part of it is symbolic."""
+    """Return the shape of `t`; raise ArgumentError if part of it is symbolic."""
     for n in t.shape:
         if not isinstance(n, int):
             raise ArgumentError(
@@ -110,7 +110,7 @@ def sizes_of(t: Tensor) -> tuple[int, ...]:
 
 
 def checked(t: Any) -> Tensor:
-    """`t`, if it is a tensor with a formula."""
+    """Return `t` if it is a tensor with a formula; otherwise raise ArgumentError."""
     if not isinstance(t, Tensor):
         raise ArgumentError(f"{type(t).__name__} as a formula", "not a tensor", "te.compute(...)")
     if not isinstance(t.op, ComputeOp):
@@ -123,13 +123,13 @@ def checked(t: Any) -> Tensor:
 
 
 def terms_of(t: Tensor) -> int:
-    """How many points the reduction of `t` has at most; 1 if it has none."""
+    """Return an upper bound on the points of the reduction of `t`; 1 if it has none."""
     axes = t.op.reduce_axis if isinstance(t.op, ComputeOp) else ()
     return prod(max(0, int(a.high) - int(a.low) + 1) for a in axes)
 
 
 def reads_of(t: Tensor, points: Array, stop: tuple[Tensor, ...] = ()) -> Reads:
-    """What the elements of `t` at `points` [n, ndim] read, down to the tensors `stop`."""
+    """Return what the elements of `t` at `points` [n, ndim] read, back to the tensors `stop`."""
     direct = _Walk(checked(t), points).reads()
     found: dict[Tensor, list[Array]] = {}
     unsure = set(direct.unsure)
@@ -147,7 +147,7 @@ def reads_of(t: Tensor, points: Array, stop: tuple[Tensor, ...] = ()) -> Reads:
 
 
 def _joined(elements: Array, middle: Array, more: Array) -> Array:
-    """(element, middle) and (middle, read), the latter in order, become (element, read)."""
+    """Join (element, middle) with sorted (middle, read) to (element, read)."""
     first = np.searchsorted(more[:, 0], middle, "left")
     count = np.searchsorted(more[:, 0], middle, "right") - first
     begin = np.cumsum(count) - count
@@ -156,20 +156,20 @@ def _joined(elements: Array, middle: Array, more: Array) -> Array:
 
 
 def _each_once(t: Tensor, parts: list[Array]) -> Array:
-    """Pairs in order, each once."""
-    size = max(1, prod(sizes_of(t)))  # one number a pair: numpy sorts numbers fast, rows slowly
+    """Return pairs in order, without repetition."""
+    size = max(1, prod(sizes_of(t)))  # one number per pair: numpy sorts numbers faster than rows
     flat = distinct(np.concatenate([p[:, 0] * size + p[:, 1] for p in parts]))
     return np.stack(np.divmod(flat, size), axis=1)
 
 
 def distinct(numbers: Array) -> Array:
-    """The numbers in order, each once: numpy.unique, without the hash table that slows it down."""
+    """Return sorted distinct numbers: numpy.unique without its slow hash table."""
     ordered = np.sort(numbers)
     return ordered[np.diff(ordered, prepend=ordered[:1] - 1) > 0]
 
 
 class _Walk:
-    """The reads of one formula: every load, at all points and all terms of the sum at once.
+    """Collects the reads of one formula, at all points and all terms of the sum at once.
 
     Values of indices broadcast to [points, terms].
     """
@@ -200,7 +200,7 @@ class _Walk:
         return Reads(pairs, frozenset(self.unsure))
 
     def enter(self) -> Array:
-        """Give the axes of the sum all their values; where these exist: [points, terms]."""
+        """Give the reduce axes all their values; return where these exist, as [points, terms]."""
         axes = self.op.reduce_axis
         firsts = [np.asarray(self.value(a.start)) for a in axes]
         stops = [f + self.value(a.extent) for f, a in zip(firsts, axes, strict=True)]
@@ -217,7 +217,7 @@ class _Walk:
         return exists
 
     def visit(self, e: Any, active: Array, sure: bool) -> None:
-        """All loads in `e`, which is computed where `active`, or not `sure` even there."""
+        """Collect all loads in `e`, which is computed where `active`; `sure` if it certainly is."""
         match e:
             case tir.IfThenElse(cond, a, b):
                 self.visit(cond, active, sure)
@@ -234,13 +234,13 @@ class _Walk:
                 return
 
     def under(self, cond: tir.Expr, active: Array, sure: bool) -> tuple[Array, bool]:
-        """Where a condition may hold, and whether it is sure to."""
+        """Return where a condition may hold, and whether that is certain."""
         if self.decided(cond):
             return active & np.asarray(self.value(cond)), sure
         return active, False
 
     def load(self, e: tir.Load, active: Array, sure: bool) -> None:
-        """The elements that a load reads. An index that data decide may be any."""
+        """Collect the elements of a load; an index that depends on data may be any."""
         t = cast("Tensor", e.buffer)
         sizes = sizes_of(t)
         active, offset = active[..., None], np.zeros((1, 1, 1), np.int64)
@@ -264,7 +264,7 @@ class _Walk:
         self.pairs.setdefault(t, []).append(np.stack([points, read], axis=1))
 
     def decided(self, e: tir.Index) -> bool:
-        """Does `e` depend on nothing but the axes?"""
+        """Return whether `e` depends on the axes only."""
         return isinstance(e, int) or all(
             n in self.values if isinstance(n, tir.Var) else isinstance(n, KNOWN)
             for n in tir.walk(e)
@@ -312,7 +312,7 @@ def evaluate(e: tir.Index, values: Mapping[tir.Var, Any]) -> Any:
 
 
 def check_effort(name: str, points: int, terms: int) -> None:
-    """ArgumentError where finding the reads would take long."""
+    """Raise ArgumentError if finding the reads would take long."""
     if points * terms > MOST_STEPS:
         raise ArgumentError(
             f"the reads of {points} elements of {name}",

@@ -1,4 +1,4 @@
-"""RooflineDot: is a program bound by arithmetic or by memory? Its place under the roof says."""
+"""RooflineDot: is a program bound by arithmetic or by memory?"""
 
 from __future__ import annotations
 
@@ -27,21 +27,21 @@ from .roofline_scene import Point, roofline_scene
 from .scene import Scene
 from .visual import Visual
 
-COPIED = 1 << 26  # bytes of the array whose copy measures the bandwidth: more than caches hold
+COPIED = 1 << 26  # bytes of the copied array: more than the caches hold
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 
 
 def positive(what: str, x: object) -> None:
-    """Refuse anything but a finite number above 0."""
+    """Raise ArgumentError unless `x` is a finite number above 0."""
     if isinstance(x, bool) or not isinstance(x, Real) or not 0 < float(x) < math.inf:
-        raise ArgumentError(f"{what}: {x!r}", "not a number above 0")
+        raise ArgumentError(f"{what}: {x!r}", "not a number above 0", "100.0")
 
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """What a machine can do at best: 10**9 operations and 10**9 bytes a second.
+    """The peak rates of a machine, in 10**9 operations and 10**9 bytes per second.
 
-    name   what stands in the title
+    name   shown in the title
     """
 
     gflops: float
@@ -54,11 +54,11 @@ class Machine:
 
     @property
     def ridge(self) -> float:
-        """The operations a byte from which on arithmetic is the limit."""
+        """The ridge point, in operations per byte; above it a kernel is compute-bound."""
         return self.gflops / self.gbytes
 
     def attainable(self, intensity: float) -> float:
-        """GFLOP/s at most, at so many operations a byte.
+        """Return the highest possible GFLOP/s at an intensity in operations per byte.
 
         Source: Williams, Waterman, Patterson 2009, "Roofline".
         """
@@ -66,7 +66,7 @@ class Machine:
 
     @classmethod
     def measured(cls, threads: int = 1, repeat: int = 7) -> Machine:
-        """This machine: the rate of multiply-adds, and of a large copy, read and written bytes."""
+        """Measure this machine: its rate of multiply-adds, and the bandwidth of a large copy."""
         a, b = np.ones(COPIED // 4, np.float32), np.zeros(COPIED // 4, np.float32)
         seconds = interleaved({"copy": lambda: np.copyto(b, a)}, repeat)["copy"]
         return cls(fma_peak(threads, repeat), 2 * COPIED / seconds / 1e9, "this machine")
@@ -84,16 +84,16 @@ class Dot:
     gflops: float | None = None
 
     def height(self, machine: Machine) -> float:
-        """GFLOP/s: what was measured, else what the roof allows."""
+        """Return its GFLOP/s if known, otherwise what the roof allows."""
         return self.gflops or machine.attainable(self.intensity.actual)
 
 
 class RooflineDot(Visual):
-    """Schedules as dots under a roofline: how fast they are, how fast they could be.
+    """Show schedules as dots under a roofline: how fast they are, how fast they could be.
 
-    To the right: operations for each byte that moves between a simulated cache and memory. Up:
-    GFLOP/s. A filled dot was measured or given; a hollow one stands on the roof, where the
-    schedule would be at best. The thin line leads to where it would be if each byte moved once.
+    The x axis shows operations per byte moved between a simulated cache and memory, the y axis
+    GFLOP/s. A filled dot was measured or given; a hollow dot on the roof is the best possible
+    speed. A thin line leads to the intensity that a schedule would have if each byte moved once.
 
     s          a schedule, a list of them, or {"name": schedule}; also programs and recorded runs
     args       the tensors of all of them, as for tvm.build; by default all that each has
@@ -121,7 +121,7 @@ class RooflineDot(Visual):
         super().__init__()
 
     def measure(self, threads: int = 1, repeat: int = 7) -> None:
-        """Measure this machine and every schedule, on arrays of random numbers; draw anew."""
+        """Measure this machine and every schedule on random arrays, and draw again."""
         best = [seconds(p, self._args, threads, repeat) for p in self._programs.values()]
         self.dots = tuple(
             replace(d, gflops=d.intensity.flops / t / 1e9)
@@ -131,7 +131,7 @@ class RooflineDot(Visual):
         self.refresh()
 
     def scene(self) -> Scene:
-        """The roof, and the dots under it."""
+        """Draw the roof, and the dots under it."""
         m = self.machine
         points = [
             Point(d.name, d.intensity.actual, d.intensity.ideal, d.height(m), d.gflops is not None)
@@ -144,7 +144,7 @@ class RooflineDot(Visual):
         return f"{m.name}: {_short(m.gflops)} GFLOP/s, {_short(m.gbytes)} GB/s"
 
     def ascii(self) -> str:
-        """A line for each schedule: operations a byte, what the roof allows, what it reaches."""
+        """Return a line per schedule: operations per byte, the roof, the speed."""
         head = f"{'':14}{'flop/byte':>10}{'at best':>9}{'GFLOP/s':>9}{'roof':>8}  limit"
         cache = f"bytes moved by a cache of {size_text(self.cache.bytes)}"
         return "\n".join(
@@ -152,7 +152,7 @@ class RooflineDot(Visual):
         )
 
     def layout(self) -> Layout:
-        """One frame a schedule, in their order: the dot moves."""
+        """Return one frame per schedule, and the rows as text."""
         _, _, _, head, *rows = self.ascii().split("\n")
         return Layout(
             controls=(Button("measure", "measure here", tip="this machine and all schedules"),),
@@ -172,7 +172,7 @@ class RooflineDot(Visual):
         return Frame({f"dot:{n}": "now", f"row:{n}": "now"}, caption)
 
     def on(self, name: str, value: Any) -> str | None:
-        """Measure, or say what a dot is."""
+        """Measure, or describe a clicked dot."""
         if name == "measure":
             self.measure()
             return f"measured: {self._title()}"
@@ -189,7 +189,7 @@ def _row(d: Dot, m: Machine) -> str:
 
 
 def _verdict(d: Dot, m: Machine) -> str:
-    """naive: bound by memory, at most 2.5 GFLOP/s; it reaches 40% of that"""
+    """Return a verdict: naive: bound by memory, at most 2.5 GFLOP/s; it reaches 40% of that"""
     roof = m.attainable(d.intensity.actual)
     limit = "memory" if d.intensity.actual < m.ridge else "arithmetic"
     text = f"{d.name}: bound by {limit}, at most {_short(roof)} GFLOP/s"
@@ -201,7 +201,7 @@ def _verdict(d: Dot, m: Machine) -> str:
 
 
 def _short(x: float) -> str:
-    """3 digits: 2.67, 117, 1.2e+04"""
+    """Return three digits: 2.67, 117, 1.2e+04"""
     return f"{x:.3g}"
 
 
@@ -209,7 +209,7 @@ def _short(x: float) -> str:
 
 
 def named(s: Any) -> dict[str, Any]:
-    """name -> program: "tiled" -> s, or a, b, c, ... where no names are given."""
+    """Return the programs by name; without names they are a, b, c, ..."""
     if isinstance(s, Mapping):
         found = {str(name): p for name, p in cast("Mapping[Any, Any]", s).items()}
     elif isinstance(s, Schedule | PrimFunc | AccessTrace):
@@ -235,7 +235,7 @@ def _letter(n: int) -> str:
 def speeds(
     names: Sequence[str], given: Mapping[str, float] | Sequence[float] | None
 ) -> dict[str, float]:
-    """name -> GFLOP/s, where that is known."""
+    """Return the known GFLOP/s by name."""
     if given is None:
         return {}
     if isinstance(given, Mapping):
@@ -254,7 +254,7 @@ def speeds(
 def dots(
     traces: Mapping[str, AccessTrace], known: Mapping[str, float], cache: Cache
 ) -> tuple[Dot, ...]:
-    """A dot for each run; ArgumentError for one that computes nothing."""
+    """Return a dot for each run; raise ArgumentError for one that computes nothing."""
     found: list[Dot] = []
     for name, trace in traces.items():
         intensity = arithmetic_intensity(trace, cache)
@@ -267,7 +267,7 @@ def dots(
 
 
 def seconds(program: Any, args: Sequence[Any] | None, threads: int, repeat: int) -> float:
-    """The shortest time of a call of the built program, on arrays of random numbers."""
+    """Build a program and return the shortest time of a call on random arrays."""
     if isinstance(program, AccessTrace):
         raise ArgumentError("measure", "a recorded run cannot be built", "give the schedule")
     if isinstance(program, Schedule):
@@ -279,7 +279,7 @@ def seconds(program: Any, args: Sequence[Any] | None, threads: int, repeat: int)
 
 
 def _random(p: Buffer | Var, rng: np.random.Generator) -> Any:
-    """An array for a parameter: whole numbers from 1 to 4, in its type."""
+    """Return an array of whole numbers from 1 to 4 for a parameter."""
     shape = [n for n in p.shape if isinstance(n, int)] if isinstance(p, Buffer) else []
     if not isinstance(p, Buffer) or len(shape) < len(p.shape):
         raise ArgumentError(f"measure: {p.name}", "its size is not known", "numbers as sizes")

@@ -1,4 +1,4 @@
-"""The roofline as a picture: logarithmic axes, the roof, dots with names that stay readable."""
+"""The roofline as a picture: logarithmic axes, the roof, and dots with readable names."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ NEAR = tuple((6 * side, dy, side) for dy in (18, -10, 24, -16) for side in (1, -
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """A dot: operations a byte, what they would be at best, GFLOP/s; was that measured?"""
+    """A dot: operations per byte, their ideal number, GFLOP/s, and whether that was measured."""
 
     name: str
     intensity: float
@@ -42,7 +42,7 @@ class Axes:
 
 
 def axes_for(points: Sequence[Point], gflops: float, ridge: float) -> Axes:
-    """Axes on which all points and the ridge of the roof lie, with room around them."""
+    """Return axes that contain all points and the ridge point, with a margin."""
     xs = [v for p in points for v in (p.intensity, p.ideal)]
     low, high = min([*xs, ridge / 4]), max([*xs, ridge * 4])
     x = 2.0 ** math.floor(math.log2(low / 1.4)), 2.0 ** math.ceil(math.log2(high * 1.4))
@@ -57,7 +57,7 @@ def axes_for(points: Sequence[Point], gflops: float, ridge: float) -> Axes:
 def roofline_scene(
     points: Sequence[Point], gflops: float, gbytes: float, title: str, about: str = ""
 ) -> Scene:
-    """A roof of `gflops` GFLOP/s and `gbytes` GB/s, and dots under it with the keys dot:0, ..."""
+    """Draw a roof in GFLOP/s and GB/s, and dots under it with the keys dot:0, ..."""
     axes = axes_for(points, gflops, gflops / gbytes)
     shapes: list[Shape] = [Text(LEFT, 22, title, bold=True)]
     shapes += _areas(axes, gflops, gflops / gbytes)
@@ -71,7 +71,7 @@ def roofline_scene(
 
 
 def _areas(axes: Axes, gflops: float, ridge: float) -> Iterator[Shape]:
-    """Below the roof: to the left memory is the limit, to the right arithmetic."""
+    """Draw the areas below the roof: memory-bound on the left, compute-bound on the right."""
     corner, low = axes.at(ridge, gflops), axes.at(ridge, axes.y.low)
     left, right = axes.at(axes.x.low, axes.y.low), axes.at(axes.x.high, gflops)
     start = axes.at(axes.x.low, gflops * axes.x.low / ridge)
@@ -95,14 +95,14 @@ def _ticks(axes: Axes) -> Iterator[Shape]:
 
 
 def _label(value: float) -> str:
-    """0.25 -> 1/4, 8 -> 8, 0.01 -> 0.01"""
+    """Return the label of a tick: 0.25 -> 1/4, 8 -> 8, 0.01 -> 0.01"""
     if 1 / 1024 <= value < 1 and (1 / value).is_integer() and math.log2(value).is_integer():
         return f"1/{1 / value:.0f}"
     return f"{value:.6g}"
 
 
 def _roof(axes: Axes, gflops: float, gbytes: float) -> Iterator[Shape]:
-    """The roof and what its two parts are."""
+    """Draw the roof and name its two parts."""
     ridge = gflops / gbytes
     start, corner = axes.at(axes.x.low, gbytes * axes.x.low), axes.at(ridge, gflops)
     end = axes.at(axes.x.high, gflops)
@@ -113,13 +113,13 @@ def _roof(axes: Axes, gflops: float, gbytes: float) -> Iterator[Shape]:
 
 
 def _near_corner(start: tuple[float, float], corner: tuple[float, float]) -> tuple[float, float]:
-    """Where the slope is named: above it, near its upper end."""
+    """Return where the slope is named: above it, near its upper end."""
     x, y = (a + (b - a) * 0.85 for a, b in zip(start, corner, strict=True))
     return x - 12, y - 8
 
 
 def _leads(axes: Axes, p: Point, roof: float) -> Iterator[Shape]:
-    """From a dot up to the roof, and across to where each byte would move once."""
+    """Draw lines from a dot up to the roof, and across to its ideal intensity."""
     x, y = axes.at(p.intensity, p.gflops)
     if p.measured:
         yield Line(((x, y), axes.at(p.intensity, roof)), "dashed")
@@ -130,7 +130,7 @@ def _leads(axes: Axes, p: Point, roof: float) -> Iterator[Shape]:
 
 
 def _dots(axes: Axes, points: Sequence[Point], roof: Sequence[Shape]) -> list[Shape]:
-    """The dots; names stand near, where there is room, those of dots that touch in one text."""
+    """Draw the dots, with names nearby; dots that touch share one name."""
     centres = [axes.at(p.intensity, p.gflops) for p in points]
     labels = Labels((LEFT + 1, TOP, WIDTH - RIGHT + 3, HEIGHT - BOTTOM - 22))
     for x, y in centres:
@@ -141,7 +141,7 @@ def _dots(axes: Axes, points: Sequence[Point], roof: Sequence[Shape]) -> list[Sh
         elif isinstance(shape, Line) and shape.kind == "line":
             for start, end in pairwise(shape.points):
                 labels.avoid_line(start, end)
-    for p, (x, y) in zip(points, centres, strict=True):  # the lines to where they could be
+    for p, (x, y) in zip(points, centres, strict=True):  # the lines to the ideal intensities
         labels.avoid((x, y - 2, axes.at(p.ideal, p.gflops)[0], y + 2), LINE)
     names: list[Shape] = []
     for group in touching(centres):
@@ -159,7 +159,7 @@ def _dots(axes: Axes, points: Sequence[Point], roof: Sequence[Shape]) -> list[Sh
 
 
 def touching(centres: Sequence[tuple[float, float]]) -> list[list[int]]:
-    """The numbers of the dots, those together that lie on one another."""
+    """Return the indices of the dots, grouping dots that touch."""
     groups: list[list[int]] = []
     for n, at in enumerate(centres):
         near = [g for g in groups if any(math.dist(at, centres[m]) < 2 * RADIUS for m in g)]

@@ -3,8 +3,8 @@
 Coordinates are pixels, x to the right, y downwards. Every shape may carry
 
     kind   how it looks: a name from KINDS
-    key    by which a widget, a link or a frame finds it; it becomes data-key
-    tip    what is shown when the mouse rests on it
+    key    the name by which widgets, links and frames find it; it becomes data-key
+    tip    the text shown when the mouse rests on it
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from minitvm.base import ArgumentError
 
 from .kinds import KINDS
 
-SMALLEST = 12  # pixels: smaller text is not read
+SMALLEST = 12  # pixels: smaller text is hard to read
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +103,7 @@ Shape: TypeAlias = Rect | Circle | Line | Polygon | Text | Group
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """A picture. title and description are read out where it cannot be seen."""
+    """A picture. title and description are read out by screen readers."""
 
     width: float
     height: float
@@ -112,19 +112,21 @@ class Scene:
     description: str = ""
 
     def __post_init__(self) -> None:
-        """Refuse kinds that KINDS does not have, and text too small to read."""
+        """Raise ArgumentError for kinds that KINDS lacks, and for text too small to read."""
         for s in walk_shapes(self.shapes):
             if not isinstance(s, Group) and s.kind not in KINDS:
                 known = ", ".join(k for k in KINDS if k)
                 raise ArgumentError(f"kind {s.kind!r}", "no such kind of shape", f"one of {known}")
             if isinstance(s, Text) and s.size < SMALLEST:
                 raise ArgumentError(
-                    f"text {s.text!r} of size {s.size}", f"text has at least {SMALLEST} pixels"
+                    f"text {s.text!r} of size {s.size}",
+                    f"text has at least {SMALLEST} pixels",
+                    f"size={SMALLEST}",
                 )
 
 
 def walk_shapes(shapes: Iterable[Shape]) -> Iterator[Shape]:
-    """Every shape, groups before what is in them, in the order in which they are drawn."""
+    """Yield every shape in drawing order, a group before its contents."""
     for s in shapes:
         yield s
         if isinstance(s, Group):
@@ -132,12 +134,12 @@ def walk_shapes(shapes: Iterable[Shape]) -> Iterator[Shape]:
 
 
 def keys_of(scene: Scene) -> list[str]:
-    """All keys of a scene, each once, in the order in which they are drawn."""
+    """Return all keys of a scene in drawing order, once each."""
     return list(dict.fromkeys(s.key for s in walk_shapes(scene.shapes) if s.key))
 
 
 def marked(scene: Scene, marks: Mapping[str, str]) -> Scene:
-    """The scene with the shapes of some keys in other kinds: what a frame shows, standing still."""
+    """Return the scene with some keys in other kinds: what a frame shows, as a still picture."""
     return replace(scene, shapes=tuple(_mark(s, marks, "") for s in scene.shapes))
 
 
@@ -151,7 +153,7 @@ def _mark(s: Shape, marks: Mapping[str, str], around: str) -> Shape:
 
 
 def shifted(shape: Shape, dx: float, dy: float) -> Shape:
-    """The shape moved by (dx, dy)."""
+    """Return the shape moved by (dx, dy)."""
     match shape:
         case Group(shapes):
             return replace(shape, shapes=tuple(shifted(s, dx, dy) for s in shapes))
@@ -162,24 +164,24 @@ def shifted(shape: Shape, dx: float, dy: float) -> Shape:
 
 
 def text_width(text: str, size: float = 13, mono: bool = False) -> float:
-    """About how many pixels a text is wide; exact for `mono`, on the safe side otherwise."""
+    """Return the width of text in pixels: exact for `mono`, otherwise an upper estimate."""
     return len(text) * size * (0.602 if mono else 0.58)
 
 
 def clipped(text: str, width: float, size: float = 13, mono: bool = False) -> str:
-    """As much of the text as fits into `width` pixels, with … where something was left out."""
+    """Return the text cut to `width` pixels, ending in … if something was cut."""
     room = int(width / text_width("m", size, mono))
     return text if len(text) <= room else text[: max(0, room - 1)] + "…"
 
 
 def wrapped(text: str, width: float, size: float = 13) -> list[str]:
-    """The text in lines that are no wider than `width` pixels, broken between words."""
+    """Return the text in lines of at most `width` pixels, broken between words."""
     room = max(1, int(width / text_width("m", size)))
     return [part for line in text.splitlines() for part in wrap(line, room)]
 
 
 def folded_code(text: str, width: float, most: int, size: float = 12) -> list[str]:
-    """A line of code in at most `most` lines of `width` pixels, the later ones indented further.
+    """Return a line of code in at most `most` lines of `width` pixels, indenting the later ones.
 
     Lines are broken between words where that is possible; … is where something was left out.
     """
@@ -200,7 +202,7 @@ def folded_code(text: str, width: float, most: int, size: float = 12) -> list[st
 def hatch_lines(
     x: float, y: float, width: float, height: float, hatch: str, gap: float = 7
 ) -> list[tuple[float, float, float, float]]:
-    """The strokes (x1, y1, x2, y2) of a hatch, cut at the rectangle."""
+    """Return the strokes (x1, y1, x2, y2) of a hatch, cut at the rectangle."""
     if hatch == "x":
         both = [hatch_lines(x, y, width, height, one, gap) for one in "/\\"]
         return both[0] + both[1]

@@ -1,4 +1,4 @@
-"""Scene -> SVG text: the same scene gives the same bytes."""
+"""Draw a scene as SVG; equal scenes give equal bytes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ HEAD = 7  # pixels of an arrow head
 
 
 def svg(scene: Scene) -> str:
-    """The scene as one SVG element, complete in itself; it follows the theme of JupyterLab."""
+    """Return the scene as one self-contained SVG element that follows the JupyterLab theme."""
     size = f'width="{num(scene.width)}" height="{num(scene.height)}"'
     box = f'viewBox="0 0 {num(scene.width)} {num(scene.height)}"'
     lines = [
@@ -36,7 +36,7 @@ def svg(scene: Scene) -> str:
 
 
 def num(x: float) -> str:
-    """A coordinate with at most one digit after the point: 3.14 -> 3.1, 2.0 -> 2"""
+    """Return a coordinate with at most one digit after the point: 3.14 -> 3.1, 2.0 -> 2"""
     return f"{round(x, 1) + 0.0:g}" if abs(x) < 1e5 else str(round(x))
 
 
@@ -48,19 +48,19 @@ def _rules(scene: Scene) -> Iterator[str]:
 
 
 def class_of(kind: str) -> str:
-    """The CSS class of a kind."""
+    """Return the CSS class of a kind."""
     return f"k-{kind or 'plain'}"
 
 
 def declarations(kind: Kind) -> str:
-    """What CSS says about shapes of a kind."""
+    """Return the CSS declarations of a kind."""
     text = f"fill:{css_colour(kind.fill)};stroke:{css_colour(kind.stroke)}"
     text += f";stroke-width:{num(kind.width)}" if kind.width != 1 else ""
     return text + (f";stroke-dasharray:{','.join(map(str, kind.dash))}" if kind.dash else "")
 
 
 def marks_css() -> str:
-    """The CSS by which data-mark="read" gives an element the look of the kind `read`."""
+    """Return the CSS that gives an element with data-mark="read" the look of the kind `read`."""
     return "\n".join(
         f'.mtvm [data-mark="{name}"]:is(rect,circle,path),.mtvm [data-mark="{name}"]>rect'
         f'{{{declarations(kind)}}}.mtvm [data-mark="{name}"]>text{{fill:{css_colour(kind.ink)}}}'
@@ -125,7 +125,7 @@ def _head(s: Line, look: str) -> str:
 
 
 def arrow_head(points: tuple[tuple[float, float], ...]) -> tuple[tuple[float, float], ...]:
-    """The corners of the arrow head at the end of a line."""
+    """Return the corners of the arrow head at the end of a line."""
     (x0, y0), (x, y) = points[-2:]
     length = max(((x - x0) ** 2 + (y - y0) ** 2) ** 0.5, 1e-9)
     dx, dy = (x - x0) / length * HEAD, (y - y0) / length * HEAD

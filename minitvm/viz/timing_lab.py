@@ -1,4 +1,4 @@
-"""TimingLab: is it really faster? Rival functions measured in turns, as one watches."""
+"""TimingLab: is it really faster? Functions are measured in turns, while one watches."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ WIDTH, MARGIN, LINE = 808, 10, 18  # pixels
 
 
 class TimingLab(Visual):
-    """Rival functions on the same arguments: every run, histograms, and which one is faster.
+    """Compare functions on the same arguments: every run, histograms, and which one is faster.
 
     Start measures in the background, in turns, until `repeat` rounds are done or Stop is pressed
     (the run under way is finished first). The verdict is about medians of ratios within rounds,
@@ -32,9 +32,8 @@ class TimingLab(Visual):
     repeat      rounds that count; warmup: rounds before them, shown but not counted
     seed        of the order within rounds and of the bootstrap
 
-    Text and picture of a saved notebook show no times measured live, as those differ from run to
-    run. TimingLab.from_records(lab.records) does: it shows given runs, always alike.
-    `running` says whether it is measuring just now.
+    A saved notebook shows no live measurements, because they differ from run to run; it does show
+    TimingLab.from_records(lab.records). `running` is True during a measurement.
     """
 
     def __init__(
@@ -65,7 +64,7 @@ class TimingLab(Visual):
 
     @classmethod
     def from_records(cls, records: Iterable[Any], *, seed: int = 0) -> TimingLab:
-        """A lab that shows given runs: Timing records, or rows (name, seconds, warmup)."""
+        """Return a lab that shows given runs: Timing records, or rows (name, seconds, warmup)."""
         given = checked_records(records)
         lab = cls(dict.fromkeys(names_in(given), _nothing), seed=seed)
         lab._records, lab._recorded = list(given), True
@@ -76,7 +75,7 @@ class TimingLab(Visual):
 
     @property
     def records(self) -> tuple[Timing, ...]:
-        """The runs so far, in the order in which they were made."""
+        """The runs so far, in the order of measuring."""
         return tuple(self._records)
 
     @property
@@ -85,7 +84,7 @@ class TimingLab(Visual):
         return verdicts_of(self.records, self._seed)
 
     def start(self) -> None:
-        """Measure anew in the background; nothing happens if it does so already."""
+        """Measure again in the background, unless a measurement is running."""
         if self._recorded:
             raise ArgumentError("start", "these runs are given, not measured", "TimingLab({...})")
         if self.running:
@@ -96,16 +95,16 @@ class TimingLab(Visual):
         self._thread.start()
 
     def stop(self) -> None:
-        """Stop measuring after the run under way; the runs so far stay."""
+        """Stop after the current run, keeping the runs so far."""
         self._halt.set()
 
     def wait(self, seconds: float | None = None) -> None:
-        """Return when measuring has ended, or after so many seconds."""
+        """Wait until measuring has ended, or for so many seconds."""
         if self._thread is not None:
             self._thread.join(seconds)
 
     def run(self) -> tuple[Verdict, ...]:
-        """Measure all rounds now; the verdicts. Raises MeasureError if a function fails."""
+        """Measure all rounds and return the verdicts; raise MeasureError if a function fails."""
         self.start()
         self.wait()
         if self._failure is not None:
@@ -123,8 +122,8 @@ class TimingLab(Visual):
                 if start - drawn > pause:
                     self.refresh()
                     drawn = time.perf_counter()
-                    pause = max(PAUSE, 4 * (drawn - start))  # most of the time is for measuring
-        except Exception as e:  # in a thread nobody would see it: refresh() shows it
+                    pause = max(PAUSE, 4 * (drawn - start))  # draw for at most a fifth of the time
+        except Exception as e:  # an exception in a thread would be lost; refresh() shows it
             self._failure = e
         self.running = False
         self.refresh()
@@ -132,14 +131,14 @@ class TimingLab(Visual):
     # --- what is shown ---
 
     def refresh(self) -> None:
-        """Draw everything anew; from any thread, one after another."""
+        """Draw everything again; threads take turns."""
         with self._drawing:
             if self._failure is not None:
                 self.message, self.refused = str(self._failure), True
             super().refresh()
 
     def _status(self) -> str:
-        """measuring: run 12 of 66"""
+        """Return the state of measuring: run 12 of 66"""
         count = len(self._records)
         if self._recorded:
             return f"{count} recorded runs"
@@ -149,23 +148,23 @@ class TimingLab(Visual):
         return f"{count} of {total} runs measured" if count else f"{total} runs to measure"
 
     def scene(self) -> Scene:
-        """All runs so far, or what is going to be measured."""
+        """Draw all runs so far, or what will be measured."""
         if self._records:
             return timing_scene(self.records, self._seed, self._status())
         return self._plan()
 
     def picture(self) -> Scene:
-        """The runs if they are given; nothing that differs from run to run."""
+        """Draw given runs; a live measurement is left out because it differs each time."""
         return self.scene() if self._recorded else self._plan()
 
     def _plan(self) -> Scene:
-        lines = [part for line in self._said() for part in wrapped(line, WIDTH - 2 * MARGIN)]
+        lines = [part for line in self._summary() for part in wrapped(line, WIDTH - 2 * MARGIN)]
         shapes = text_lines(lines[:1], MARGIN, 22, size=13, bold=True)
         shapes += text_lines(lines[1:], MARGIN, 22 + LINE, size=13, step=LINE)
         height = 22 + LINE * (len(lines) - 1) + MARGIN
         return Scene(WIDTH, height, tuple(shapes), "times of rival functions", " ".join(lines))
 
-    def _said(self) -> list[str]:
+    def _summary(self) -> list[str]:
         names = ", ".join(self._functions)
         return [
             f"time of a call: {names}",
@@ -174,24 +173,24 @@ class TimingLab(Visual):
         ]
 
     def ascii(self) -> str:
-        """Given runs as histograms with the verdict; what is measured live only by name."""
-        lines = timing_lines(self.records, self._seed) if self._recorded else self._said()
+        """Return given runs as histograms with the verdict; of a live lab only the names."""
+        lines = timing_lines(self.records, self._seed) if self._recorded else self._summary()
         return "\n".join(lines[:25])
 
     def layout(self) -> Layout:
-        """Start and Stop, where there is something to measure."""
+        """Return Start and Stop, if there is something to measure."""
         if self._recorded:
             return Layout()
         busy = self.running
         return Layout(
             controls=(
-                Button("start", "start", not busy, "measure all of them anew, in turns"),
+                Button("start", "start", not busy, "measure all of them again, in turns"),
                 Button("stop", "stop", busy, "stop after the run under way"),
             )
         )
 
     def on(self, name: str, value: Any) -> str | None:
-        """Start or Stop."""
+        """Start or stop."""
         if name == "start":
             self.start()
         elif name == "stop":
@@ -200,11 +199,11 @@ class TimingLab(Visual):
 
 
 def _nothing(*args: Any) -> None:
-    """Stands for a function of which only the runs are known."""
+    """Stand in for a function of which only the runs are known."""
 
 
 def _checked(functions: Any) -> dict[str, Callable[..., Any]]:
-    """The rivals by name, if they are such."""
+    """Return the functions by name; raise ArgumentError for anything else."""
     if not isinstance(functions, Mapping) or not functions:
         what = f"TimingLab({type(cast('Any', functions)).__name__})"
         raise ArgumentError(what, "no table of functions", '{"naive": f, "tiled": g}')
@@ -212,16 +211,22 @@ def _checked(functions: Any) -> dict[str, Callable[..., Any]]:
     for name, f in table.items():
         if not isinstance(name, str) or not name or not callable(f):
             raise ArgumentError(
-                f"TimingLab: {name!r}: {type(f).__name__}", "not a name and a function"
+                f"TimingLab: {name!r}: {type(f).__name__}",
+                "not a name and a function",
+                '{"tiled": g}',
             )
     if len(table) > len(SERIES):
         raise ArgumentError(
-            f"TimingLab of {len(table)} functions", f"at most {len(SERIES)} can be told apart"
+            f"TimingLab of {len(table)} functions",
+            f"at most {len(SERIES)} can be told apart",
+            "fewer",
         )
     return dict(table)
 
 
 def _number(what: str, value: Any, least: int) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or value < least:
-        raise ArgumentError(f"{what}={value!r}", f"it is a whole number, {least} or more")
+        raise ArgumentError(
+            f"{what}={value!r}", f"it is a whole number, {least} or more", f"{what}={least}"
+        )
     return value

@@ -1,4 +1,4 @@
-"""Runs as points over time, and beside them how often each time occurred."""
+"""Runs as points over time, with a histogram of the times of each function."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ BLOCKS = " ▁▂▃▄▅▆▇█"
 
 
 def scale_of(records: Sequence[Timing]) -> Scale:
-    """From the fastest run to a little over the slow ones, the slowest 4 % left out."""
+    """Return a scale from the fastest run to the slow ones, without the slowest 4 %."""
     counting = [r.seconds for r in records if not r.warmup] or [r.seconds for r in records]
     low, high = min(counting), float(np.quantile(counting, 0.96))
     return Scale(low / 1.03, max(high * 1.1, low * 1.1), TOP + HEIGHT, TOP, log=True)
 
 
 def timing_scene(records: Sequence[Timing], seed: int, status: str = "") -> Scene:
-    """Every run over time, a histogram of each function, and the verdict in words."""
+    """Draw every run over time, a histogram of each function, and the verdicts."""
     names, scale = names_in(records), scale_of(records)
     shapes: list[Shape] = [
         Text(MARGIN, 20, "time of a call, run by run", bold=True),
@@ -48,7 +48,7 @@ def timing_scene(records: Sequence[Timing], seed: int, status: str = "") -> Scen
 
 
 def method(count: int) -> str:
-    """How the verdict was reached, in a line."""
+    """Explain in one line how the verdict was reached."""
     level = 100 * (1 - 0.05 / max(1, count - 1))
     return (
         f"median of the ratios within rounds, {level:.3g} % bootstrap interval over rounds;"
@@ -57,12 +57,12 @@ def method(count: int) -> str:
 
 
 def every(records: Sequence[Timing]) -> int:
-    """Of so many runs one is drawn: 1 up to MOST_POINTS of them."""
+    """Return n if one of n runs is drawn: 1 for up to MOST_POINTS runs."""
     return -(-len(records) // MOST_POINTS)
 
 
 def _axes(scale: Scale, step: int) -> list[Shape]:
-    """Grid lines at round times, over the runs and the histograms alike."""
+    """Draw grid lines at round times, across the runs and the histograms."""
     right, bottom = WIDTH - MARGIN, TOP + HEIGHT
     shapes: list[Shape] = []
     for t in scale.ticks():
@@ -77,12 +77,12 @@ def _axes(scale: Scale, step: int) -> list[Shape]:
 
 
 def _place(records: Sequence[Timing], n: int) -> float:
-    """Where run n stands, from left to right."""
+    """Return the x coordinate of run n."""
     return LEFT + 6 + (RUNS - 12) * n / max(1, len(records) - 1)
 
 
 def _warmup(records: Sequence[Timing]) -> list[Shape]:
-    """The ground under the runs that do not count, and the numbers of the first and last run."""
+    """Draw the ground of the warm-up runs, and the numbers of the first and last run."""
     bottom = TOP + HEIGHT
     count = sum(r.warmup for r in records)
     last = len(records)
@@ -98,7 +98,7 @@ def _warmup(records: Sequence[Timing]) -> list[Shape]:
 
 
 def _points(records: Sequence[Timing], name: str, kind: str, scale: Scale) -> list[Shape]:
-    """The runs of one function, and a line at their median. Slower than the scale: an arrow up."""
+    """Draw the runs of one function and their median; an arrow up is a run above the scale."""
     shapes: list[Shape] = []
     counting = seconds_of(records, name)
     if counting:
@@ -121,7 +121,7 @@ def _points(records: Sequence[Timing], name: str, kind: str, scale: Scale) -> li
 
 
 def _mark(number: int, x: float, y: float, kind: str, key: str = "", tip: str = "") -> Shape:
-    """A point: a disc, a square, a triangle, a rhombus, a bar, a wedge."""
+    """Draw a point: a disc, a square, a triangle, a rhombus, a bar, a wedge."""
     r = 3
     match number:
         case 0:
@@ -140,7 +140,7 @@ def _mark(number: int, x: float, y: float, kind: str, key: str = "", tip: str = 
 
 
 def histogram(seconds: Sequence[float], scale: Scale, bins: int = BINS) -> Array:
-    """How many runs fell into each of the bins, equal in ratio, from fast to slow.
+    """Count the runs in each bin, from fast to slow; bins are equal in ratio.
 
     What is slower than the scale counts in the last one.
     """
@@ -149,7 +149,7 @@ def histogram(seconds: Sequence[float], scale: Scale, bins: int = BINS) -> Array
 
 
 def _histograms(records: Sequence[Timing], names: Sequence[str], scale: Scale) -> list[Shape]:
-    """One a function, on the scale of the runs, bars to the right, and its median."""
+    """Draw a histogram per function with bars to the right, and its median."""
     left = LEFT + RUNS + GAP
     wide = (WIDTH - MARGIN - left - 14 * (len(names) - 1)) / len(names)
     shapes: list[Shape] = []
@@ -178,7 +178,7 @@ def _histograms(records: Sequence[Timing], names: Sequence[str], scale: Scale) -
 
 
 def timing_lines(records: Sequence[Timing], seed: int) -> list[str]:
-    """A line a function: runs, median, histogram from fast to slow; then the verdicts."""
+    """Return a line per function with its histogram, then the verdicts."""
     names, scale = names_in(records), scale_of(records)
     width = max(map(len, names))
     lines: list[str] = []

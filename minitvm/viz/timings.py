@@ -1,10 +1,10 @@
-"""Times of rival functions: measured in turns, compared with an interval, not with two numbers.
+"""Measure functions in turns, and compare their times with an interval.
 
-The machine drifts: its clock, its caches, other programs. So the rivals take turns, one run each a
-round, in an order drawn anew for every round; and what is compared are the ratios within rounds,
-in which slow drift cancels. Their median is the estimate, and a bootstrap over rounds (Efron and
-Tibshirani, An Introduction to the Bootstrap, 1993, ch. 13: percentile intervals) says how far it
-can be trusted. Several rivals of one baseline share the error of 5 % (Bonferroni).
+A machine drifts: its clock, its caches, other programs. So each round runs every function once, in
+a random order, and the ratios within rounds are compared, in which slow drift cancels. Their median
+is the estimate. A bootstrap over rounds (Efron and Tibshirani, An Introduction to the Bootstrap,
+1993, ch. 13: percentile intervals) gives its uncertainty. Several functions compared with one
+baseline share the error of 5 % (Bonferroni).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ MOST_CALLS = 100_000
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """One run: seconds a call took. warmup: it came before the rounds that count."""
+    """One run, in seconds per call. warmup: it does not count."""
 
     name: str
     seconds: float
@@ -53,7 +53,7 @@ class Verdict:
 
     @property
     def shown(self) -> bool:
-        """Is it shown which one is faster?"""
+        """Whether the runs show which function is faster."""
         return self.rounds >= FEWEST and not self.low <= 1 <= self.high
 
     def __str__(self) -> str:
@@ -73,7 +73,7 @@ class Verdict:
 
 
 def _ratio(value: float) -> str:
-    """1.0004 -> 1.00, 0.0123456 -> 0.0123"""
+    """Return a ratio with three digits: 1.0004 -> 1.00, 0.0123456 -> 0.0123"""
     return f"{value:.2f}" if 0.1 <= value < 10 else f"{value:.3g}"
 
 
@@ -88,7 +88,7 @@ def compare_times(
     names: tuple[str, str] = ("baseline", "other"),
     level: float = LEVEL,
 ) -> Verdict:
-    """How many times as fast `other` is, from the seconds of both in each round.
+    """Return how many times as fast `other` is, from the seconds of both in each round.
 
     The median of baseline[r] / other[r], and its bootstrap interval over rounds. Rounds that only
     one of them has do not count.
@@ -108,7 +108,7 @@ def compare_times(
 
 
 def verdicts_of(records: Sequence[Timing], seed: int = 0) -> tuple[Verdict, ...]:
-    """Each function against the first one."""
+    """Compare each function with the first."""
     names = names_in(records)
     times = {name: seconds_of(records, name) for name in names}
     level = 1 - (1 - LEVEL) / max(1, len(names) - 1)
@@ -119,17 +119,17 @@ def verdicts_of(records: Sequence[Timing], seed: int = 0) -> tuple[Verdict, ...]
 
 
 def names_in(records: Iterable[Timing]) -> list[str]:
-    """The functions, in the order of their first run."""
+    """Return the function names in the order of their first runs."""
     return list(dict.fromkeys(r.name for r in records))
 
 
 def seconds_of(records: Iterable[Timing], name: str) -> list[float]:
-    """The runs of one function that count."""
+    """Return the seconds of the runs of one function that count."""
     return [r.seconds for r in records if r.name == name and not r.warmup]
 
 
 def checked_records(records: Any) -> tuple[Timing, ...]:
-    """Records as they are, or rows (name, seconds) or (name, seconds, warmup), as from JSON."""
+    """Return records, also from rows (name, seconds) or (name, seconds, warmup)."""
     if not isinstance(records, Iterable):
         raise ArgumentError(f"records: {records!r}", "not a list of runs", "lab.records")
     found: list[Timing] = []
@@ -141,7 +141,7 @@ def checked_records(records: Any) -> tuple[Timing, ...]:
         if not isinstance(name, str) or not isinstance(warmup, bool):
             raise ArgumentError(f"record {n}: {row!r}", "not a run", "(name, seconds, warmup)")
         if not isinstance(seconds, int | float) or not 0 < seconds < math.inf:
-            raise ArgumentError(f"record {n}: {seconds!r} seconds", "a time is more than 0")
+            raise ArgumentError(f"record {n}: {seconds!r} seconds", "a time is more than 0", "1e-3")
         found.append(Timing(name, float(seconds), warmup))
     if not found:
         raise ArgumentError("records", "there is no run among them", "lab.records of a lab")
@@ -159,7 +159,7 @@ def runs(
     seed: int,
     timer: Callable[[], float] = time.perf_counter,
 ) -> Iterator[Timing]:
-    """Runs one after another: `warmup` rounds that do not count, then `rounds` that do.
+    """Yield runs: `warmup` rounds that do not count, then `rounds` that do.
 
     The order within a round is drawn. A function that is over sooner than LEAST_SECONDS is called
     several times in a run; how often is found out in its first one. Raises MeasureError with the
@@ -183,7 +183,7 @@ def runs(
 def _run(
     f: Callable[..., Any], args: Sequence[Any], calls: int, timer: Callable[[], float]
 ) -> float:
-    """Seconds a call, over `calls` calls in a row; never 0."""
+    """Return the seconds per call over `calls` calls in a row; never 0."""
     start = timer()
     for _ in range(calls):
         f(*args)

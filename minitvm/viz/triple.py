@@ -1,4 +1,4 @@
-"""TripleView: a formula, the loops it becomes, and their code, side by side and linked."""
+"""TripleView: a formula, its loops and their code, side by side and linked."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ LABEL = re.compile(r"[\w.]+?\.(loop|done)(?:\.\d+)?:")  # of LLVM: i_outer.loop:
 
 
 class TripleView(Visual):
-    """Formula, loops and code of a schedule; point at a loop and what became of it lights up.
+    """Show formula, loops and code of a schedule; pointing at a loop lights up its code.
 
-    The code is Python by default (loops, where Python cannot express them); on request the loops
-    after all passes, or LLVM before its own optimizer, which knows loops no more. There a
-    vectorized or unrolled loop has no lines left.
+    The code is Python by default, or printed loops if Python cannot express them. A control chooses
+    the loops after all passes, or LLVM before its own optimizer. A vectorized or unrolled loop has
+    no lines of its own there.
 
     args     inputs and outputs as for lower(); by default all of them
     target   whose passes are run for the loops and LLVM
@@ -49,12 +49,12 @@ class TripleView(Visual):
         self._formula, self._axes = formula_lines(s.state, self._nest)
         try:
             self._choose("python")
-        except BuildError:  # hardware threads, for one: only the loops show them
+        except BuildError:  # for example hardware threads, which only the loops show
             self._choose("loops")
         super().__init__()
 
     def _choose(self, code: str) -> None:
-        """Make the code, and find the lines of each loop in it."""
+        """Generate the code, and find the lines of each loop in it."""
         passes = PASSES["python" if code == "python" else self._target.kind]
         renamed = rename([b.label for b in self._nest.all() if isinstance(b.stmt, For)])
         func = lower_state(self._state, self._args, passes=(renamed, *passes))
@@ -65,13 +65,13 @@ class TripleView(Visual):
         self._code = code
 
     def scene(self) -> Scene:
-        """The loops; formula and code stand beside them as text."""
+        """Draw the loops; formula and code are panels beside them."""
         bars, bottom = nest_shapes(self._nest, MARGIN, MARGIN, NEST_WIDTH)
         about = nest_ascii(self._nest)
         return Scene(NEST_WIDTH + 2 * MARGIN, bottom + MARGIN, bars, "the loops", about)
 
     def picture(self) -> Scene:
-        """All three, for where nothing can be clicked."""
+        """Draw all three, for places where nothing can be clicked."""
         formula = tuple(CodeLine(t.text) for t in self._formula)
         upper, y = _column("formula", formula, MARGIN, MARGIN, NEST_WIDTH)
         head = Text(MARGIN, y + TITLE, "loops", bold=True)
@@ -86,12 +86,12 @@ class TripleView(Visual):
         return Scene(*size, (*upper, head, *bars, *code), "formula, loops, code", self.ascii())
 
     def ascii(self) -> str:
-        """The formula and the loops."""
+        """Return the formula and the loops."""
         formula = [t.text for t in self._formula][:8]
         return "\n".join([*formula, nest_ascii(self._nest, 24 - len(formula))])
 
     def layout(self) -> Layout:
-        """The choice of code, and both texts."""
+        """Return the choice of code, and both texts."""
         lines = numbered(self._lines, "code")
         return Layout(
             controls=(Select("code", "code", CODES, self._code),),
@@ -101,7 +101,7 @@ class TripleView(Visual):
         )
 
     def _links(self) -> dict[str, tuple[str, ...]]:
-        """Between bars, lines of code and lines of the formula, in all directions."""
+        """Link bars, lines of code and lines of the formula in all directions."""
         bars = {b.label: b.key for b in self._nest.all() if not b.key.startswith("line:")}
         links: dict[str, tuple[str, ...]] = {}
         for name, key in bars.items():
@@ -114,7 +114,7 @@ class TripleView(Visual):
         return links
 
     def on(self, name: str, value: Any) -> str | None:
-        """Another code, or a loop clicked: what became of it."""
+        """Choose another code, or say what became of a clicked loop."""
         if name == "code":
             self._choose(value)
             return None
@@ -130,7 +130,7 @@ class TripleView(Visual):
 def formula_lines(
     state: State, nest: Nest
 ) -> tuple[tuple[CodeLine, ...], dict[str, tuple[str, ...]]]:
-    """Each stage as a formula, its axes below it; and axis key -> keys of the loops made of it."""
+    """Return each stage as a formula with its axes, and for each axis the keys of its loops."""
     keys = {owner: key for key, owner in nest.owners.items()}
     lines: list[CodeLine] = []
     made: dict[str, tuple[str, ...]] = {}
@@ -152,7 +152,7 @@ def formula_lines(
 
 
 def formula(stage: Stage) -> str:
-    """C[i, j] = sum(A[i, k] * B[k, j], axis=k)"""
+    """Return a stage as a formula: C[i, j] = sum(A[i, k] * B[k, j], axis=k)"""
     op, p = stage.op, Printer()
     if not isinstance(op, ComputeOp):
         return repr(op)
@@ -166,7 +166,7 @@ def formula(stage: Stage) -> str:
 
 
 def _leaves(stage: Stage, axis: Axis) -> list[Axis]:
-    """The loops that an axis has become, through splits and fuses."""
+    """Return the loops that an axis becomes through splits and fuses."""
     made = [axis]
     for r in stage.relations:
         if isinstance(r, SplitRelation):
@@ -180,14 +180,14 @@ def _leaves(stage: Stage, axis: Axis) -> list[Axis]:
 
 
 def emitted(func: PrimFunc, code: str, target: Target) -> str:
-    """The text of a lowered program: as Python, as printed loops, or as LLVM gets it."""
+    """Return the text of a lowered program: Python, printed loops, or unoptimized LLVM."""
     if code == "python":
         return emit_python(func)
     return str(func) if code == "loops" else emit_llvm(func, vector_bytes=target.vector_bytes)
 
 
 def rename(labels: Sequence[str]) -> Pass:
-    """A first pass that calls the loops by these names, outermost first.
+    """Return a first pass that gives the loops these names, outermost first.
 
     i (of B), i (of C) -> i, i_1: what the printer calls them. Later passes copy loops, but not
     their names: so it is known which loop a piece of code comes from.
@@ -204,7 +204,7 @@ def rename(labels: Sequence[str]) -> Pass:
 
 
 def code_spans(lines: Sequence[str], names: Sequence[str]) -> dict[str, list[int]]:
-    """loop -> the numbers of its lines, in Python, in printed loops or in LLVM text.
+    """Return the line numbers of each loop, in Python, in printed loops or in LLVM text.
 
     names   of the loops in the order in which they stand in the code, with repetitions
     """
@@ -225,13 +225,13 @@ def code_spans(lines: Sequence[str], names: Sequence[str]) -> dict[str, list[int
         for name in dict.fromkeys(name for _, name in inside):
             spans.setdefault(name, []).append(n)
     alike = "" not in spans and next(coming, None) is None
-    return spans if alike else {}  # loops that are no loops of the program: better say nothing
+    return spans if alike else {}  # a loop is unknown: show no links rather than wrong ones
 
 
 def _column(
     title: str, lines: tuple[CodeLine, ...], x: float, y: float, width: float
 ) -> tuple[list[Shape], float]:
-    """Lines of text below a title, each cut at `width`; and where they end."""
+    """Draw lines of text below a title, cut at `width`; also return where they end."""
     shapes: list[Shape] = [Text(x, y + 12, title, bold=True)]
     y += TITLE + 8
     for n, line in enumerate(lines):
