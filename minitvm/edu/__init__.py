@@ -1,3 +1,5 @@
+# pyright: reportUnusedImport=false
+
 """Exercises: built from their solutions, checked in the notebook, graded the same way.
 
     edu.check("ex03.2", tile_for_cache)     # in a notebook: the points, after showing why
@@ -45,42 +47,3 @@ from .schedules import (
     wrong_results,
 )
 from .streams import flagged_tokens, numbered_listing, stream_fault
-
-__all__ = [
-    "MAX_COMPUTED",
-    "PASSED",
-    "Answer",
-    "AnswerError",
-    "Exercise",
-    "Fact",
-    "Item",
-    "Outcome",
-    "Part",
-    "Rng",
-    "at_most",
-    "bytes_moved",
-    "check",
-    "computed_elements",
-    "equal",
-    "facts",
-    "failed",
-    "flagged_tokens",
-    "formula",
-    "hint",
-    "misses",
-    "numbered_listing",
-    "on_machine",
-    "problem",
-    "results_of",
-    "runs_on_accelerator",
-    "same_text",
-    "schedule_correct",
-    "schedule_of",
-    "speed",
-    "stream_fault",
-    "visit_order",
-    "visits",
-    "wrong_element",
-    "wrong_results",
-    "wrong_type",
-]

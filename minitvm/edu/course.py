@@ -34,31 +34,21 @@ def checks_folder(given: Folder | None = None, near: Path | None = None) -> Path
     working directory, which in Jupyter is the folder of the notebook); the one in the checkout that
     this package runs from.
     """
-    named = given or os.environ.get(VARIABLE)
-    if named:
-        folder = Path(named).resolve()
-        if not _has_checks(folder):
-            raise ArgumentError(f"checks in {folder}", f"no file {FILES} is there", _usual_place())
-        return folder
-    here = (near or Path.cwd()).resolve()
-    places = (here / "checks", here / "exercises" / "checks", here.parent / "exercises" / "checks",
-              ROOT / "exercises" / "checks")  # fmt: skip
+    if named := given or os.environ.get(VARIABLE):
+        places = [Path(named).resolve()]
+    else:
+        here = (near or Path.cwd()).resolve()
+        usual = Path("exercises", "checks")
+        places = [here / "checks", here / usual, here.parent / usual, ROOT / usual]
     for folder in places:
-        if _has_checks(folder):
+        if any(folder.glob(FILES)):
             return folder
     tried = ", ".join(map(str, dict.fromkeys(places)))
-    raise ArgumentError("the checks of the exercises", f"none found in {tried}", _usual_place())
-
-
-def _has_checks(folder: Path) -> bool:
-    return any(folder.glob(FILES))
-
-
-def _usual_place() -> str:
-    return (
+    fix = (
         "copy the folder exercises/checks of the course next to your notebook, or set"
         f" {VARIABLE} to where it is"
     )
+    raise ArgumentError("the checks of the exercises", f"no file {FILES} in {tried}", fix)
 
 
 def exercises_in(folder: Path) -> tuple[Exercise, ...]:

@@ -10,6 +10,7 @@ import IPython.display
 
 from minitvm.base import ArgumentError
 
+from .checkers import expanded
 from .course import Folder, checks_folder, item_of
 from .data import Reader, Writer, operations
 from .feedback import as_html, as_text
@@ -58,11 +59,10 @@ def call_in_process(
     seconds   the time limit of grading for one call; AnswerError if it took longer
     """
     made = [x for a in arguments if isinstance(a, Problem) for x in a.made]
-    expanded = [x for a in arguments for x in (a.made if isinstance(a, Problem) else (a,))]
     known = operations(made)
     start = timer()
     try:
-        value = answer(*expanded)
+        value = answer(*expanded(arguments))
     except NotImplementedError as e:
         raise AnswerError("not-started", str(e)) from None
     except Exception as e:  # the student sees it as feedback

@@ -1,14 +1,6 @@
 """Test the grader, exercise by exercise: `python -m minitvm.edu verify`.
 
-M1  the untouched exercise gets 0 on every item, "not started"
-M2  the solution gets all points, on the public and three secret seeds
-M3  at least three wrong answers fail, each with the intended message
-M4  broken and cheating notebooks get 0 where they are broken, with a reason, in time; those that
-    hang, end their process or have no cells are tried with the first exercise only
-M5  the graded file is the one that was handed in, by its hash
-M6  exercises are what build makes; ids, points, hints and cells fit the items
-M7  the solution runs from top to bottom in a fresh interpreter
-M8  a second run gives the same marks
+docs/instructor.md lists the checks M1 to M8.
 """
 
 from __future__ import annotations

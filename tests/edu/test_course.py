@@ -78,7 +78,9 @@ def test_without_checks_an_error_says_where_they_were_looked_for_and_what_to_do(
     assert "copy the folder exercises/checks" in fix
     assert "MINITVM_CHECKS" in fix
     assert main(["hint", "ex00.1"]) == 1
-    assert "error: the checks of the exercises: none found in" in capsys.readouterr().err
+    assert (
+        "error: the checks of the exercises: no file ex[0-9][0-9].py in" in capsys.readouterr().err
+    )
 
 
 def test_a_folder_that_was_named_and_holds_no_checks_is_refused(tmp_path: Path) -> None:

@@ -5,11 +5,12 @@ from pathlib import Path
 
 import psutil
 import pytest
+import tqdm
 
 from minitvm.edu.item import AnswerError, problem
 from minitvm.edu.student import Student
 
-from .limits import landlock
+from .limits import QUICK, landlock
 
 
 def refused(student: Student, name: str, *arguments) -> tuple[str, str]:
@@ -102,6 +103,14 @@ def test_problems_are_built_in_the_process_and_spread_out(started) -> None:
 def test_what_is_forbidden_raises(started, action: str) -> None:
     (report,) = started(action).failed
     assert report.error == "PermissionError"
+
+
+def test_checks_are_hidden_wherever_they_lie() -> None:
+    """Here in a folder that Python's own files are in, which are readable otherwise."""
+    folder = Path(tqdm.__file__).parent
+    student = Student([(1, f"open({str(folder / '__init__.py')!r})")], QUICK, [folder])
+    student.close()
+    assert [r.error for r in student.failed] == ["PermissionError"]
 
 
 def test_its_own_folder_is_there_to_write_to_and_gone_afterwards(started) -> None:
