@@ -53,7 +53,8 @@ def _grouped(e: Any, depth: int) -> Any:
     if not isinstance(e, Binary) or e.op not in CHAINS:
         return map_inside(e, lambda x: _grouped(x, depth + 1))
     op = "add" if e.op == "sub" else e.op
-    terms = [(sign, _grouped(x, depth + 1)) for sign, x in _terms(e, op)]
+    terms: list[tuple[bool, Expr]] = []
+    terms += [(sign, _grouped(x, depth + 1)) for sign, x in _terms(e, op)]
     while len(terms) > 1:
         groups = [terms[k : k + GROUP] for k in range(0, len(terms), GROUP)]
         terms = [(g[0][0], _folded(g, op, e.dtype)) for g in groups]
@@ -83,7 +84,10 @@ def _folded(terms: list[tuple[bool, Expr]], op: BinaryOp, type_: DType) -> Expr:
 
 def check_depth(n: Node, what: str) -> None:
     """ExprError if `n`, part of `what`, is nested too deeply to be compiled."""
-    depth, _ = measure(n)
+    _not_deeper(measure(n)[0], what)
+
+
+def _not_deeper(depth: int, what: str) -> None:
     if depth > DEEPEST:
         why = f"{depth} operations are nested in it, at most {DEEPEST} can be"
         raise ExprError(what, why, f"{FOLD}; or several te.compute")
@@ -91,8 +95,8 @@ def check_depth(n: Node, what: str) -> None:
 
 def check_size(e: Expr, what: str) -> None:
     """ExprError if `e`, part of `what`, is nested too deeply or is too large to be compiled."""
-    check_depth(e, what)
-    _, size = measure(e)
+    depth, size = measure(e)
+    _not_deeper(depth, what)
     if size > LARGEST:
         why = f"it has {size} operations written out, at most {LARGEST} can be handled"
         raise ExprError(what, why, f"{FOLD}; or a te.compute for the parts used repeatedly")
