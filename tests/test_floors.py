@@ -1,7 +1,9 @@
 """The rules of the house: imports go down, through doors, at the top of a file; rooms stay small.
 
-A room is a folder of minitvm or a single file of it. The checks read sources with `ast` and import
-nothing; the second half of this file shows each of them a small house that breaks its rule.
+A room is a folder of minitvm or a single file of it. A file names what it uses from another room by
+that room, tir.For, so that a reader knows where each noun lives; only the vocabulary of base
+(errors, dtypes, checks) is imported by name. The checks read sources with `ast` and import nothing;
+the second half of this file shows each of them a small house that breaks its rule.
 """
 
 import ast
@@ -39,6 +41,7 @@ FLOORS = (  # low to high; rooms on one floor do not see each other
     ("__main__",),
 )
 HEIGHT = {room: height for height, rooms in enumerate(FLOORS) for room in rooms}
+VOCABULARY = "base"  # its names are imported one by one
 VIZ_ONLY = {"ipywidgets", "anywidget", "matplotlib", "PIL"}
 MAX_FILE_LINES = 500
 MAX_FUNCTION_LINES = 60  # without the docstring
@@ -192,6 +195,45 @@ def late_faults(sources: Sources) -> list[str]:
     return faults
 
 
+def bound_inside(text: str) -> set[str]:
+    """The names that a file binds other than by importing: parameters, locals, fields."""
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(text)):
+        match node:
+            case ast.Name(id=name, ctx=ast.Store()) | ast.arg(arg=name):
+                found.add(name)
+            case ast.MatchAs(name=str(name)) | ast.MatchStar(name=str(name)):
+                found.add(name)
+            case ast.ExceptHandler(name=str(name)) | ast.FunctionDef(name=name):
+                found.add(name)
+            case _:
+                pass
+    return found
+
+
+def noun_faults(sources: Sources) -> list[str]:
+    """Nouns imported without their room, and locals that hide an imported room.
+
+    A file in which a room's name is taken, cache_read(tensor), imports from that room by name.
+    """
+    faults: list[str] = []
+    for file, text in sources.items():
+        if file.endswith("__init__.py"):
+            continue
+        taken = bound_inside(text)
+        for node in ast.parse(text).body:
+            if not isinstance(node, ast.ImportFrom) or node.level:
+                continue
+            top, _, room = (node.module or "").partition(".")
+            names = {alias.asname or alias.name for alias in node.names}
+            if top == "minitvm" and room and room != VOCABULARY and room not in taken:
+                faults.append(f"{file}:{node.lineno}: from minitvm import {room}, then {room}.name")
+            elif node.module == "minitvm":
+                hidden = sorted(names & taken)
+                faults += [f"{file}: a local name hides the room {room}" for room in hidden]
+    return faults
+
+
 def viz_faults(sources: Sources) -> list[str]:
     """Widget and plotting libraries imported outside viz."""
     faults: list[str] = []
@@ -242,6 +284,7 @@ RULES = (
     import_faults,
     circle_faults,
     late_faults,
+    noun_faults,
     viz_faults,
     size_faults,
     unfinished_faults,
@@ -270,8 +313,8 @@ HOUSE = {
     "tir/stmt.py": "from minitvm.base import node",
     "tir/walk.py": "from .stmt import For\nimport minitvm.base as base",
     "cachesim.py": "from minitvm.base import node",
-    "driver.py": "from minitvm.tir import For, stmt, walk\nfrom minitvm import tir",
-    "viz/__init__.py": "import ipywidgets\nfrom minitvm import driver",
+    "driver.py": "from minitvm.base import node\nfrom minitvm import tir",
+    "viz/__init__.py": "import ipywidgets\nfrom minitvm.tir import For, stmt, walk",
 }
 
 
@@ -331,6 +374,14 @@ def test_files_of_a_room_do_not_import_each_other_in_a_circle() -> None:
             "import importlib.util as u\nu.spec_from_file_location",
             "only edu/course.py",
         ),
+        (noun_faults, "from minitvm.tir import For", "driver.py:1: from minitvm import tir"),
+        (noun_faults, "from minitvm.tir import For\ndef f(tir): pass", ""),
+        (
+            noun_faults,
+            "from minitvm import tir\ndef f(tir): pass",
+            "a local name hides the room tir",
+        ),
+        (noun_faults, "from minitvm import tir\ntir.For\nx.tir = 1", ""),
         (viz_faults, "import matplotlib.pyplot as plt", "driver.py:1: only viz imports matplotlib"),
         (viz_faults, "def f():\n    from ipywidgets import Play", "only viz imports ipywidgets"),
         (size_faults, "x = 1\n" * 501, "driver.py: 501 lines"),
