@@ -15,11 +15,8 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from minitvm import te, topi
+from minitvm import driver, te, testing, topi
 from minitvm.base import FLOAT32, ArgumentError, Target, VerifyError, host
-from minitvm.driver import build, lower
-from minitvm.te import Schedule, Tensor
-from minitvm.testing import fma_peak, interleaved
 
 ROWS = 4  # of the tile that stays in registers
 SLOW = 0.5  # seconds; a kernel that takes longer is timed once
@@ -35,13 +32,13 @@ Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 class Product:
     """The formula C[i, j] = sum over k of A[i, k] * B[k, j], and the machine it is meant for."""
 
-    A: Tensor
-    B: Tensor
-    C: Tensor
+    A: te.Tensor
+    B: te.Tensor
+    C: te.Tensor
     target: Target
 
     @property
-    def args(self) -> list[Tensor]:
+    def args(self) -> list[te.Tensor]:
         """The parameters of the compiled function."""
         return [self.A, self.B, self.C]
 
@@ -57,7 +54,7 @@ class Chapter:
 
     name: str
     why: str
-    make: Callable[[Product], Schedule]
+    make: Callable[[Product], te.Schedule]
     parallel: bool = False
 
 
@@ -80,19 +77,19 @@ def product(size: int, target: Target | None = None) -> Product:
 # --- the schedules -------------------------------------------------------------------------------
 
 
-def naive(p: Product) -> Schedule:
+def naive(p: Product) -> te.Schedule:
     """for i: for j: C[i, j] = 0; for k: C[i, j] += A[i, k] * B[k, j]"""
     return te.create_schedule(p.C.op)
 
 
-def tiled(p: Product) -> Schedule:
+def tiled(p: Product) -> te.Schedule:
     """Blocks of 32 x 256 of C, and 64 steps of k at a time."""
     s = naive(p)
     s[p.C].tile(*s[p.C].leaf_iter_vars, 32, 256, 64)
     return s
 
 
-def vectorized(p: Product) -> Schedule:
+def vectorized(p: Product) -> te.Schedule:
     """The tiles, with 16 neighbours of a row in one go."""
     s = naive(p)
     *_, ii, ji, ki = s[p.C].tile(*s[p.C].leaf_iter_vars, 32, 256, 64)
@@ -102,7 +99,7 @@ def vectorized(p: Product) -> Schedule:
     return s
 
 
-def register_tiled(p: Product) -> Schedule:
+def register_tiled(p: Product) -> te.Schedule:
     """Sums of ROWS x columns elements of C in registers, written once."""
     s = naive(p)
     tile = s.cache_write(p.C, "local")
@@ -110,7 +107,7 @@ def register_tiled(p: Product) -> Schedule:
     return s
 
 
-def packed(p: Product) -> Schedule:
+def packed(p: Product) -> te.Schedule:
     """The register tiles, with the columns of B that one panel needs copied together first."""
     s = naive(p)
     panel = s.cache_read(p.B, "global", [p.C])
@@ -126,19 +123,19 @@ def packed(p: Product) -> Schedule:
     return s
 
 
-def threaded(p: Product) -> Schedule:
+def threaded(p: Product) -> te.Schedule:
     """The packed schedule, panels shared out among the cores."""
     s = packed(p)
     s[p.C].parallel(s[p.C].leaf_iter_vars[0])
     return s
 
 
-def chosen(p: Product) -> Schedule:
+def chosen(p: Product) -> te.Schedule:
     """What topi chooses for this machine."""
     return topi.schedule(p.C, p.target)
 
 
-def _blocks(s: Schedule, p: Product, tile: Tensor) -> te.Axis:
+def _blocks(s: te.Schedule, p: Product, tile: te.Tensor) -> te.Axis:
     """Compute `tile` in blocks of ROWS x columns; returns the loop over panels of columns."""
     io, jo, ii, ji = s[p.C].tile(*s[p.C].leaf_iter_vars, ROWS, p.columns)
     s[p.C].reorder(jo, io, ii, ji)
@@ -196,7 +193,7 @@ def run(size: int = 1024, say: Callable[[str], None] = print, json_file: str = "
             fast[chapter.name] = call
     c = np.empty_like(a)
     say("\nOnce more in turns, beside numpy and a loop of nothing but multiply-adds ...\n")
-    seconds = slow | interleaved(fast | {"numpy": lambda: np.matmul(a, b, out=c)}, REPEAT)
+    seconds = slow | testing.interleaved(fast | {"numpy": lambda: np.matmul(a, b, out=c)}, REPEAT)
     rows = table(seconds, size, p.target.num_cores)
     for line in [*drawn(rows), *held_back(os.environ)]:
         say(line)
@@ -209,9 +206,9 @@ def tell(
 ) -> tuple[Callable[[], object], float]:
     """Show, build and check one schedule; returns a call of it and its best seconds so far."""
     s = chapter.make(p)
-    for line in str(lower(s, p.args, until="nest")).splitlines():
+    for line in str(driver.lower(s, p.args, until="nest")).splitlines():
         say(f"     {line}")
-    f, c = build(s, p.args), np.empty_like(a)
+    f, c = driver.build(s, p.args), np.empty_like(a)
     start = time.perf_counter()
     f(a, b, c)
     seconds = time.perf_counter() - start
@@ -220,7 +217,7 @@ def tell(
     runs = "one call"
     if seconds < SLOW:  # one call says little on a busy machine
         runs = f"the best of {FEW} calls"
-        seconds = interleaved({"again": lambda: f(a, b, c)}, FEW)["again"]
+        seconds = testing.interleaved({"again": lambda: f(a, b, c)}, FEW)["again"]
     say(f"\n     {_rate(len(a), seconds):.1f} GFLOP/s, {runs}; the result is numpy's")
     return lambda: f(a, b, c), seconds
 
@@ -235,7 +232,9 @@ def table(seconds: Mapping[str, float], size: int, cores: int) -> list[Row]:
     threads = {chapter.name: cores if chapter.parallel else 1 for chapter in STORY}
     threads["numpy"] = numpy_threads(os.environ, cores)
     rows = [Row(name, _rate(size, t), threads[name]) for name, t in seconds.items()]
-    return rows + [Row("fma peak", fma_peak(n, PEAK_REPEAT), n) for n in dict.fromkeys((1, cores))]
+    return rows + [
+        Row("fma peak", testing.fma_peak(n, PEAK_REPEAT), n) for n in dict.fromkeys((1, cores))
+    ]
 
 
 def drawn(rows: list[Row]) -> list[str]:

@@ -10,9 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from minitvm import te
+from minitvm import driver, te
 from minitvm.base import Host, TVMError, host, target
-from minitvm.driver import build
 
 CORE = ("numpy", "llvmlite", "psutil")  # without these nothing runs
 NOTEBOOKS = ("numba", "xgboost", "matplotlib", "ipywidgets", "anywidget", "jupyterlab", "tqdm")
@@ -73,7 +72,7 @@ def fault(kind: str) -> str:
     B = te.compute((n,), formula, name="B")
     a, b = np.arange(n, dtype="float32"), np.zeros(n, "float32")
     try:
-        build(te.create_schedule(B.op), [A, B], target=kind)(a, b)
+        driver.build(te.create_schedule(B.op), [A, B], target=kind)(a, b)
     except (TVMError, RuntimeError, OSError) as e:
         return f"does not work: {e}"
     return "" if np.array_equal(b, a * 2 + 1) else "does not work: it computes wrong numbers"

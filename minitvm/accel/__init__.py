@@ -27,6 +27,8 @@ functional simulator does, with these exceptions and decisions:
                  reports where the pipeline of the hardware would read an old value
 """
 
+# pyright: reportUnusedImport=false
+
 from .asm import listing, parse, text
 from .config import CONFIGS, Config, Memory, vdla8x8, vdla_osdi18, vta_pynq
 from .elements import Indices, resolve, rows, total
@@ -60,72 +62,3 @@ from .simulate import Counters, Run, counters, overlap, simulate
 from .timing import Blocked, Event, Stall, Timing, Trace, durations, measure
 from .tokens import in_order
 from .verify import Hazard, Race, Verdict, explain, verify, witness
-
-__all__ = [
-    "CONFIGS",
-    "IMMEDIATES",
-    "MOST_UOPS",
-    "NO_FLAGS",
-    "RESERVED_NAMES",
-    "Alu",
-    "Area",
-    "Blocked",
-    "Config",
-    "Counters",
-    "Event",
-    "Finish",
-    "Flags",
-    "Gemm",
-    "Hazard",
-    "Indices",
-    "Instruction",
-    "Load",
-    "Loops",
-    "Memory",
-    "Op",
-    "Program",
-    "Queue",
-    "Race",
-    "Run",
-    "Stale",
-    "Stall",
-    "Store",
-    "Timing",
-    "Trace",
-    "Uninitialised",
-    "Unit",
-    "Uop",
-    "Verdict",
-    "Wire",
-    "counters",
-    "decode",
-    "decode_uop",
-    "durations",
-    "encode",
-    "encode_uop",
-    "execute",
-    "explain",
-    "in_order",
-    "is_nop",
-    "label",
-    "listing",
-    "measure",
-    "mnemonic",
-    "nop",
-    "overlap",
-    "parse",
-    "place",
-    "resolve",
-    "rows",
-    "serial",
-    "simulate",
-    "strip_tokens",
-    "text",
-    "total",
-    "unit_of",
-    "vdla8x8",
-    "vdla_osdi18",
-    "verify",
-    "vta_pynq",
-    "witness",
-]

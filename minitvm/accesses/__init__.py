@@ -7,18 +7,8 @@ The program runs as plain serial loops, the turns of parallel and vectorized one
 other; every buffer is memory, also one that good code would keep in registers.
 """
 
+# pyright: reportUnusedImport=false
+
 from .measure import Footprint, Intensity, arithmetic_intensity, footprints
 from .record import LIMIT, record
 from .trace import AccessTrace, Iterations, Placed
-
-__all__ = [
-    "LIMIT",
-    "AccessTrace",
-    "Footprint",
-    "Intensity",
-    "Iterations",
-    "Placed",
-    "arithmetic_intensity",
-    "footprints",
-    "record",
-]

@@ -10,24 +10,8 @@ from typing import Any, cast
 
 import numpy as np
 
+from minitvm import driver, lowering, te, tensor, tir
 from minitvm.base import ArgumentError
-from minitvm.driver import build, lower
-from minitvm.lowering import PASSES, Recording, flatten, known_stores, record_accesses
-from minitvm.te import Schedule
-from minitvm.tensor import PlaceholderOp, Tensor, tensor_of
-from minitvm.tir import (
-    Allocate,
-    Buffer,
-    Load,
-    PrimFunc,
-    Store,
-    Var,
-    elements,
-    high,
-    sizes_of,
-    substitute,
-    walk,
-)
 
 from .trace import AccessTrace, Array, Iterations, Placed
 
@@ -36,8 +20,8 @@ LIMIT = 50_000_000
 
 
 def record(
-    s: Schedule | PrimFunc,
-    args: Sequence[Tensor | Var] | None = None,
+    s: te.Schedule | tir.PrimFunc,
+    args: Sequence[tensor.Tensor | tir.Var] | None = None,
     *,
     sizes: Mapping[Any, int] | None = None,
     data: Mapping[Any, Any] | None = None,
@@ -58,63 +42,65 @@ def record(
     for what, given in (("sizes", sizes), ("data", data)):
         if not isinstance(given, Mapping | None):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise ArgumentError(f"{what}={given!r}", "values by name", f'{what}={{"n": ...}}')
-    if isinstance(s, PrimFunc):
+    if isinstance(s, tir.PrimFunc):
         func = _flat(s)
         args = cast("Sequence[Any]", func.params)
     else:
         args = _every_tensor(s) if args is None else args
-        func = lower(s, args, passes=PASSES["python"])
+        func = driver.lower(s, args, passes=lowering.PASSES["python"])
     inputs = _arguments(func, args, sizes or {}, data or {})
-    values = sizes_of(func, tuple(inputs))
-    least = known_stores(substitute(func.body, values))
+    values = tir.sizes_of(func, tuple(inputs))
+    least = lowering.known_stores(tir.substitute(func.body, values))
     if least > limit:
         raise _too_many(func, f"at least {least} stores", limit)
-    recording = record_accesses(func)
+    recording = lowering.record_accesses(func)
     events, numbers, flops = _run(recording, inputs, limit)
     return _trace(func, recording, events, numbers, flops, values)
 
 
-def _every_tensor(s: Schedule) -> list[Tensor]:
+def _every_tensor(s: te.Schedule) -> list[tensor.Tensor]:
     """All inputs, then all outputs."""
-    if not isinstance(s, Schedule):  # pyright: ignore[reportUnnecessaryIsInstance]  users pass C.op
+    if not isinstance(s, te.Schedule):  # pyright: ignore[reportUnnecessaryIsInstance]  users pass C.op
         return []
-    inputs = [x.op for x in s.state.stages if isinstance(x.op, PlaceholderOp)]
-    return [tensor_of(op, n) for op in (*inputs, *s.outputs) for n in range(len(op.dtypes))]
+    inputs = [x.op for x in s.state.stages if isinstance(x.op, tensor.PlaceholderOp)]
+    return [tensor.tensor_of(op, n) for op in (*inputs, *s.outputs) for n in range(len(op.dtypes))]
 
 
-def _flat(func: PrimFunc) -> PrimFunc:
+def _flat(func: tir.PrimFunc) -> tir.PrimFunc:
     """The program with one offset per access, as it may be already."""
-    used = [n for n in walk(func.body) if isinstance(n, Load | Store)]
+    used = [n for n in tir.walk(func.body) if isinstance(n, tir.Load | tir.Store)]
     done = all(len(n.indices) == 1 for n in used)
-    return func if done else replace(func, body=flatten(func.body))
+    return func if done else replace(func, body=lowering.flatten(func.body))
 
 
 def _arguments(
-    func: PrimFunc, args: Sequence[Any], sizes: Mapping[Any, int], data: Mapping[Any, Any]
+    func: tir.PrimFunc, args: Sequence[Any], sizes: Mapping[Any, int], data: Mapping[Any, Any]
 ) -> list[Any]:
     """What to call the program with: what is given, zeros for the other buffers."""
-    arrays: dict[Buffer, Array] = {}
+    arrays: dict[tir.Buffer, Array] = {}
     for p, arg in zip(func.params, args, strict=True):
         found = [data[key] for key in (arg, p, p.name) if key in data]
-        if found and isinstance(p, Buffer):
+        if found and isinstance(p, tir.Buffer):
             arrays[p] = np.asarray(found[0], order="C")
     keys = {key for p, arg in zip(func.params, args, strict=True) for key in (arg, p, p.name)}
     _all_known("data", data, keys, [p.name for p in func.params])
     values = _sizes(func, sizes, arrays)
     return [
-        values[p] if isinstance(p, Var) else arrays[p] if p in arrays else _zeros(p, values)
+        values[p] if isinstance(p, tir.Var) else arrays[p] if p in arrays else _zeros(p, values)
         for p in func.params
     ]
 
 
 def _sizes(
-    func: PrimFunc, given: Mapping[Any, int], arrays: Mapping[Buffer, Array]
-) -> dict[Var, int]:
+    func: tir.PrimFunc, given: Mapping[Any, int], arrays: Mapping[tir.Buffer, Array]
+) -> dict[tir.Var, int]:
     """The value of each scalar parameter and size: given, or seen in the shape of an array."""
-    wanted = [v for v in (*func.params, *func.sizes) if isinstance(v, Var)]
-    values: dict[Var, int] = {}
+    wanted = [v for v in (*func.params, *func.sizes) if isinstance(v, tir.Var)]
+    values: dict[tir.Var, int] = {}
     for b, array in arrays.items():
-        values |= {n: m for n, m in zip(b.shape, array.shape, strict=False) if isinstance(n, Var)}
+        values |= {
+            n: m for n, m in zip(b.shape, array.shape, strict=False) if isinstance(n, tir.Var)
+        }
     values |= {v: given[key] for v in wanted for key in (v.name, v) if key in given}
     for v, n in values.items():
         if isinstance(n, bool) or not isinstance(n, Integral):
@@ -138,24 +124,24 @@ def _all_known(what: str, given: Mapping[Any, Any], keys: set[Any], names: list[
             )
 
 
-def _zeros(b: Buffer, sizes: Mapping[Var, int]) -> Array:
-    shape = [substitute(n, sizes) for n in b.shape]
+def _zeros(b: tir.Buffer, sizes: Mapping[tir.Var, int]) -> Array:
+    shape = [tir.substitute(n, sizes) for n in b.shape]
     if any(not isinstance(n, int) or n < 0 for n in shape):
         given = ", ".join(f"{v.name} = {n}" for v, n in sizes.items())
         raise ArgumentError(f"sizes: {given}", f"{b.name} cannot have the shape {tuple(shape)}")
     return np.zeros(shape, b.dtype.numpy)
 
 
-def _too_many(func: PrimFunc, found: str, limit: int) -> ArgumentError:
+def _too_many(func: tir.PrimFunc, found: str, limit: int) -> ArgumentError:
     return ArgumentError(
         f"the accesses of {func.name}", f"{found}, the limit is {limit}", "smaller sizes, or limit="
     )
 
 
-def _run(recording: Recording, inputs: list[Any], limit: int) -> tuple[Array, Array, int]:
+def _run(recording: lowering.Recording, inputs: list[Any], limit: int) -> tuple[Array, Array, int]:
     """(events, values, operations): run once to count the events, once more to keep them."""
     func = recording.func
-    call = build(func, target="llvm -num-cores=1")
+    call = driver.build(func, target="llvm -num-cores=1")
     outputs = {id(b) for b in func.outputs}
     room = 0
     while True:
@@ -177,12 +163,12 @@ def _run(recording: Recording, inputs: list[Any], limit: int) -> tuple[Array, Ar
 
 
 def _trace(
-    func: PrimFunc,
-    recording: Recording,
+    func: tir.PrimFunc,
+    recording: lowering.Recording,
     events: Array,
     values: Array,
     flops: int,
-    sizes: Mapping[Var, int],
+    sizes: Mapping[tir.Var, int],
 ) -> AccessTrace:
     """Accesses and beginnings of iterations, which were written down together, taken apart."""
     is_access = events >= 0
@@ -207,10 +193,10 @@ def _trace(
     )
 
 
-def _buffers(func: PrimFunc) -> Iterator[Buffer]:
+def _buffers(func: tir.PrimFunc) -> Iterator[tir.Buffer]:
     """Parameters, then what the program allocates."""
-    yield from (p for p in func.params if isinstance(p, Buffer))
-    yield from (n.buffer for n in walk(func.body) if isinstance(n, Allocate))
+    yield from (p for p in func.params if isinstance(p, tir.Buffer))
+    yield from (n.buffer for n in tir.walk(func.body) if isinstance(n, tir.Allocate))
 
 
 def _used(buffer: Array, index: Array, count: int) -> list[int]:
@@ -221,13 +207,13 @@ def _used(buffer: Array, index: Array, count: int) -> list[int]:
 
 
 def _placed(
-    func: PrimFunc, buffers: list[Buffer], used: list[int], sizes: Mapping[Var, int]
+    func: tir.PrimFunc, buffers: list[tir.Buffer], used: list[int], sizes: Mapping[tir.Var, int]
 ) -> list[Placed]:
     """The buffers one after the other, each at the beginning of a page."""
     printer, shapes, spans = func.printer(), list[tuple[int, ...]](), list[int]()
     for b, most in zip(buffers, used, strict=True):
-        extents = [high(substitute(n, sizes)) for n in b.shape]
-        span = high(substitute(elements(b), sizes))
+        extents = [tir.high(tir.substitute(n, sizes)) for n in b.shape]
+        span = tir.high(tir.substitute(tir.elements(b), sizes))
         known = [n for n in (*extents, span) if isinstance(n, int)]
         fixed = len(known) == len(extents) + 1
         shapes.append(tuple(known[:-1]) if fixed else (most,))

@@ -7,9 +7,8 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from minitvm import lowering, tir
 from minitvm.base import ArgumentError, DType
-from minitvm.lowering import Site
-from minitvm.tir import PrimFunc
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
@@ -71,11 +70,11 @@ class AccessTrace:
     index: Array
     address: Array
     write: Array
-    sites: tuple[Site, ...]
+    sites: tuple[lowering.Site, ...]
     buffers: tuple[Placed, ...]
     loops: tuple[Iterations, ...]
     flops: int
-    program: PrimFunc
+    program: tir.PrimFunc
 
     @property
     def size(self) -> Array:

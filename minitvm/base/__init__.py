@@ -1,5 +1,7 @@
 """Ground floor: errors, dtypes, targets and host facts, the node decorator, debug output."""
 
+# pyright: reportUnusedImport=false
+
 from . import target
 from .arguments import check_flag, check_kind, check_text
 from .dtype import (
@@ -38,45 +40,3 @@ from .node import CHECK, node
 from .target import Target
 from .trace import debug, debug_level
 from .tuples import as_tuple
-
-__all__ = [
-    "BOOL",
-    "CHECK",
-    "DTYPES",
-    "FLOAT16",
-    "FLOAT32",
-    "FLOAT64",
-    "INT8",
-    "INT16",
-    "INT32",
-    "INT64",
-    "UINT8",
-    "UINT16",
-    "UINT32",
-    "UINT64",
-    "ArgumentError",
-    "BuildError",
-    "DType",
-    "ExprError",
-    "Host",
-    "LoweringError",
-    "MeasureError",
-    "NameMissingError",
-    "ScheduleError",
-    "TVMError",
-    "Target",
-    "VerifyError",
-    "as_tuple",
-    "check_flag",
-    "check_kind",
-    "check_text",
-    "debug",
-    "debug_level",
-    "dtype",
-    "host",
-    "name_missing",
-    "node",
-    "promote",
-    "target",
-    "users_line",
-]

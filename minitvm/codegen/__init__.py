@@ -1,5 +1,7 @@
 """Code generation: loop IR in, program text out. Nothing here compiles or runs anything."""
 
+# pyright: reportUnusedImport=false
+
 from .common import clean
 from .llvm import emit_llvm
 from .llvm_calls import CALL_PACKED
@@ -7,14 +9,3 @@ from .numba import emit_numba
 from .python import emit_python
 from .vta import emit_vta
 from .vta_transfer import Dim, transfers
-
-__all__ = [
-    "CALL_PACKED",
-    "Dim",
-    "clean",
-    "emit_llvm",
-    "emit_numba",
-    "emit_python",
-    "emit_vta",
-    "transfers",
-]

@@ -3,27 +3,15 @@
 import keyword
 import re
 
+from minitvm import tir
 from minitvm.base import BuildError
-from minitvm.tir import (
-    EXTERN,
-    INTRINSICS,
-    PACKED,
-    Buffer,
-    Call,
-    For,
-    Index,
-    PrimFunc,
-    Var,
-    callee,
-    is_registered,
-)
 
 # what the emitted text calls by name: Python's builtins and helpers, libm and libc
 RESERVED = {
     *keyword.kwlist, "np", "math", "range", "min", "max", "int", "abs", "bool",
     "truncdiv", "to_integer", "registered", "view", "numba", "truncmod", "floordiv", "floormod",
     "shl", "shr", "wrap_add", "wrap_sub", "wrap_mul",
-    *INTRINSICS, *(f"{name}f" for name in INTRINSICS),
+    *tir.INTRINSICS, *(f"{name}f" for name in tir.INTRINSICS),
     "pow", "powf", "malloc", "free", "memcpy", "memmove", "memset",
 }  # fmt: skip
 
@@ -43,12 +31,12 @@ def clean(name: str) -> str:
     return f"{word}_" if word in RESERVED else word
 
 
-def parameters(f: PrimFunc) -> tuple[Buffer | Var, ...]:
+def parameters(f: tir.PrimFunc) -> tuple[tir.Buffer | tir.Var, ...]:
     """What compiled code is called with: f.params, then sizes that are not among them."""
     return (*f.params, *(n for n in f.sizes if not any(n is p for p in f.params)))
 
 
-def flat(buffer: Buffer, indices: tuple[Index, ...]) -> Index:
+def flat(buffer: tir.Buffer, indices: tuple[tir.Index, ...]) -> tir.Index:
     """The one index of an access. Raises BuildError if the pass `flatten` has not run."""
     if len(indices) != 1:
         raise BuildError(
@@ -59,23 +47,23 @@ def flat(buffer: Buffer, indices: tuple[Index, ...]) -> Index:
     return indices[0]
 
 
-def is_c_function(e: Call, why: str) -> bool:
+def is_c_function(e: tir.Call, why: str) -> bool:
     """Does an opaque call run a C function of this process, rather than a Python function?
 
     Raises BuildError, saying `why`, for an instruction that has no meaning here.
     """
-    name = callee(e)
-    known = is_registered(name) or e.name.startswith((EXTERN, PACKED))
+    name = tir.callee(e)
+    known = tir.is_registered(name) or e.name.startswith((tir.EXTERN, tir.PACKED))
     if not known:
         raise BuildError(
             f"{name}(...)",
             why,
             f"tir.register_func({name!r}, f): a Python function that does the same",
         )
-    return e.name.startswith(EXTERN) and not is_registered(name)
+    return e.name.startswith(tir.EXTERN) and not tir.is_registered(name)
 
 
-def refuse_threads(s: For) -> None:
+def refuse_threads(s: tir.For) -> None:
     """Raise BuildError if the loop is bound to a hardware thread."""
     if s.kind == "bind":
         raise BuildError(

@@ -6,33 +6,8 @@ from collections.abc import Generator
 from contextlib import ExitStack, contextmanager
 from typing import assert_never
 
+from minitvm import tir
 from minitvm.base import BOOL, INT64, BuildError
-from minitvm.tir import (
-    ADDRESSABLE,
-    IN_BOUNDS,
-    Allocate,
-    Buffer,
-    Call,
-    Evaluate,
-    Expr,
-    For,
-    If,
-    Index,
-    Load,
-    Pragma,
-    PrimFunc,
-    Seq,
-    Stmt,
-    Store,
-    Var,
-    elements,
-    first_element,
-    is_opaque,
-    is_written,
-    low,
-    seq,
-    walk,
-)
 
 from .common import clean, flat, is_c_function, parameters, refuse_threads
 from .llvm_calls import call_packed
@@ -48,7 +23,7 @@ LIKELY = '!0 = !{!"branch_weights", i32 1000, i32 1}'
 
 
 def emit_llvm(
-    f: PrimFunc,
+    f: tir.PrimFunc,
     *,
     vector_bytes: int = 0,
     parallel_launch: str = "",
@@ -81,10 +56,10 @@ def emit_llvm(
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
-def _parameter(c: Code, p: Buffer | Var, written: set[Buffer]) -> str:
+def _parameter(c: Code, p: tir.Buffer | tir.Var, written: set[tir.Buffer]) -> str:
     """The declaration of a parameter; no two of them point into the same memory."""
     name = c.name(clean(p.name))
-    if isinstance(p, Var):
+    if isinstance(p, tir.Var):
         c.vars[p] = Value(name, INT64)
         return f"i64 {name}"
     c.pointers[p] = name
@@ -101,40 +76,42 @@ def _finish(c: Code, head: str) -> None:
 # --- statements ----------------------------------------------------------------------------------
 
 
-def statement(c: Code, s: Stmt) -> None:
+def statement(c: Code, s: tir.Stmt) -> None:
     """Append the code for `s`."""
     match s:
-        case For():
+        case tir.For():
             _loop(c, s)
-        case Store(buffer, indices, e):
+        case tir.Store(buffer, indices, e):
             _store(c, buffer, flat(buffer, indices), e)
-        case If():
+        case tir.If():
             _if(c, s)
-        case Seq(parts):
+        case tir.Seq(parts):
             for row in in_rows(parts):
                 if len(row) > 1 and c.mask is None:
                     store_row(c, row)
                 else:
                     for part in row:
                         statement(c, part)
-        case Allocate():
+        case tir.Allocate():
             _allocate(c, s)
-        case Evaluate(Call() as e) if is_opaque(e) and not is_c_function(e, NO_FUNCTION):
+        case tir.Evaluate(tir.Call() as e) if tir.is_opaque(e) and not is_c_function(
+            e, NO_FUNCTION
+        ):
             status = call_packed(c, e)
             _give_up_if(c, c.op(f"icmp ne {status}, 0", BOOL))
-        case Evaluate(Call(name)) if name == IN_BOUNDS:
+        case tir.Evaluate(tir.Call(name)) if name == tir.IN_BOUNDS:
             raise BuildError(
                 "a bound check", "machine code cannot stop with an error", "target='python'"
             )
-        case Evaluate(e):
+        case tir.Evaluate(e):
             value(c, e)
-        case Pragma(_, _, body):
+        case tir.Pragma(_, _, body):
             statement(c, body)
         case _:
             assert_never(s)
 
 
-def _store(c: Code, buffer: Buffer, i: Index, e: Expr) -> None:
+def _store(c: Code, buffer: tir.Buffer, i: tir.Index, e: tir.Expr) -> None:
     v = value(c, e)
     at = address(c, buffer, i)
     if c.mask is not None and buffer in c.private and at.lanes > 1 and in_bounds(buffer, i):
@@ -145,7 +122,7 @@ def _store(c: Code, buffer: Buffer, i: Index, e: Expr) -> None:
         write(c, at, v, c.mask)
 
 
-def _if(c: Code, s: If) -> None:
+def _if(c: Code, s: tir.If) -> None:
     cond = value(c, s.cond)
     if cond.lanes > 1:
         with c.where(cond):
@@ -169,7 +146,7 @@ def _if(c: Code, s: If) -> None:
 # --- loops ---------------------------------------------------------------------------------------
 
 
-def _loop(c: Code, s: For) -> None:
+def _loop(c: Code, s: tir.For) -> None:
     refuse_threads(s)
     end = index(c, s.extent)
     if end.lanes > 1:
@@ -185,16 +162,16 @@ def _loop(c: Code, s: For) -> None:
             _count(c, s.var, Value("0", INT64), end, s.body)
 
 
-def _once(c: Code, s: For) -> None:
+def _once(c: Code, s: tir.For) -> None:
     c.vars[s.var] = Value("0", INT64)
     statement(c, s.body)
     del c.vars[s.var]
 
 
 @contextmanager
-def _unless_empty(c: Code, extent: Index, end: Value) -> Generator[None]:
+def _unless_empty(c: Code, extent: tir.Index, end: Value) -> Generator[None]:
     """What is written inside is skipped if a loop has no iterations at all."""
-    if low(extent) >= 1:
+    if tir.low(extent) >= 1:
         yield
         return
     some, none = c.label("some"), c.label("none")
@@ -206,7 +183,7 @@ def _unless_empty(c: Code, extent: Index, end: Value) -> Generator[None]:
     c.block(none)
 
 
-def _count(c: Code, var: Var, begin: Value, end: Value, body: Stmt) -> None:
+def _count(c: Code, var: tir.Var, begin: Value, end: Value, body: tir.Stmt) -> None:
     """Run `body` for var = begin .. end-1; it is known that begin < end."""
     hint, before = clean(var.name), c.here
     loop, done = c.label(f"{hint}.loop"), c.label(f"{hint}.done")
@@ -229,7 +206,7 @@ def _count(c: Code, var: Var, begin: Value, end: Value, body: Stmt) -> None:
 # --- parallel loops ------------------------------------------------------------------------------
 
 
-def _parallel(c: Code, s: For, extent: Value) -> None:
+def _parallel(c: Code, s: tir.For, extent: Value) -> None:
     """Move the loop into a function of its own and let the launch function call it for ranges.
 
     Two functions, in fact: the worker has the signature that `launch` expects and unpacks the
@@ -239,35 +216,39 @@ def _parallel(c: Code, s: For, extent: Value) -> None:
     c.module.workers += 1
     inside = Code(c.module, launch="")  # a parallel loop inside this one is serial
     captured = _captured(c, s)
-    written = {n.buffer for n in walk(s.body) if isinstance(n, Store)} | _given_away(s)
+    written = {n.buffer for n in tir.walk(s.body) if isinstance(n, tir.Store)} | _given_away(s)
     declared = [_parameter(inside, x, written) for x in captured]
     begin, end = (Value(inside.name(hint), INT64) for hint in ("begin", "end"))
     _count(inside, s.var, begin, end, s.body)
     declared += [str(begin), str(end)]
     # inlined, its `noalias` would be lost
     _finish(inside, f"define internal i32 @{name}_body({', '.join(declared)}) noinline")
-    kinds = ["ptr" if isinstance(x, Buffer) else "i64" for x in captured]
+    kinds = ["ptr" if isinstance(x, tir.Buffer) else "i64" for x in captured]
     c.module.functions.append(_worker(name, kinds))
-    names = [c.pointers[x] if isinstance(x, Buffer) else c.vars[x].text for x in captured]
+    names = [c.pointers[x] if isinstance(x, tir.Buffer) else c.vars[x].text for x in captured]
     _launch(c, name, [f"{kind} {text}" for kind, text in zip(kinds, names, strict=True)], extent)
 
 
-def _given_away(s: Stmt) -> set[Buffer]:
+def _given_away(s: tir.Stmt) -> set[tir.Buffer]:
     """The buffers that functions called in `s` may write to."""
-    return {first_element(n).buffer for n in walk(s) if isinstance(n, Call) and is_written(n)}
+    return {
+        tir.first_element(n).buffer
+        for n in tir.walk(s)
+        if isinstance(n, tir.Call) and tir.is_written(n)
+    }
 
 
-def _captured(c: Code, s: For) -> list[Buffer | Var]:
+def _captured(c: Code, s: tir.For) -> list[tir.Buffer | tir.Var]:
     """What the body of `s` uses of the function around it, in order of first use."""
-    found: dict[Buffer | Var, None] = {}
-    for n in walk(s.body):
-        if isinstance(n, Load | Store):
+    found: dict[tir.Buffer | tir.Var, None] = {}
+    for n in tir.walk(s.body):
+        if isinstance(n, tir.Load | tir.Store):
             found[n.buffer] = None
-        elif isinstance(n, Var):
+        elif isinstance(n, tir.Var):
             found[n] = None
-        elif isinstance(n, Allocate):
-            found |= {v: None for v in walk(elements(n.buffer)) if isinstance(v, Var)}
-    return [x for x in found if x in (c.pointers if isinstance(x, Buffer) else c.vars)]
+        elif isinstance(n, tir.Allocate):
+            found |= {v: None for v in tir.walk(tir.elements(n.buffer)) if isinstance(v, tir.Var)}
+    return [x for x in found if x in (c.pointers if isinstance(x, tir.Buffer) else c.vars)]
 
 
 def _worker(name: str, kinds: list[str]) -> str:
@@ -316,14 +297,14 @@ def _launch(c: Code, name: str, captured: list[str], extent: Value) -> None:
 # --- memory --------------------------------------------------------------------------------------
 
 
-def _allocate(c: Code, s: Stmt) -> None:
+def _allocate(c: Code, s: tir.Stmt) -> None:
     """Memory aligned to a cache line: on the stack if it is small and of known size.
 
     Allocations that end with `s` come one after another, without a call for each.
     """
     with ExitStack() as ends:
-        while isinstance(s, Allocate):
-            n = elements(s.buffer)
+        while isinstance(s, tir.Allocate):
+            n = tir.elements(s.buffer)
             if s.buffer in c.private or (isinstance(n, int) and _fits(c, s.buffer, n)):
                 _on_stack(c, s.buffer, n)
             else:
@@ -332,19 +313,19 @@ def _allocate(c: Code, s: Stmt) -> None:
             ends.callback(c.pointers.pop, s.buffer)
             ends.enter_context(c.scope())
             s = s.body
-            if isinstance(s, Seq) and s.body and isinstance(s.body[-1], Allocate):
-                statement(c, seq(*s.body[:-1]))
+            if isinstance(s, tir.Seq) and s.body and isinstance(s.body[-1], tir.Allocate):
+                statement(c, tir.seq(*s.body[:-1]))
                 s = s.body[-1]
         statement(c, s)
 
 
-def _fits(c: Code, buffer: Buffer, n: int) -> bool:
+def _fits(c: Code, buffer: tir.Buffer, n: int) -> bool:
     """Is there room on the stack? Half of it is for "local" buffers, which become registers."""
     room = STACK_BYTES if buffer.scope == "local" else STACK_BYTES // 2
     return c.stack_bytes + n * buffer.dtype.bytes <= room
 
 
-def _on_stack(c: Code, buffer: Buffer, n: Index) -> None:
+def _on_stack(c: Code, buffer: tir.Buffer, n: tir.Index) -> None:
     """One place in the frame for a buffer, even if unrolling has copied its Allocate."""
     assert isinstance(n, int)
     if buffer not in c.private:
@@ -356,11 +337,11 @@ def _on_stack(c: Code, buffer: Buffer, n: Index) -> None:
     c.pointers[buffer] = c.private[buffer]
 
 
-def _on_heap(c: Code, buffer: Buffer, n: Index) -> str:
+def _on_heap(c: Code, buffer: tir.Buffer, n: tir.Index) -> str:
     """Allocate `n` elements; returns what must be freed."""
     name, count = clean(buffer.name), index(c, n)
     if not isinstance(n, int):
-        most = ADDRESSABLE // buffer.dtype.bytes
+        most = tir.ADDRESSABLE // buffer.dtype.bytes
         _give_up_if(c, c.op(f"icmp ugt {count}, {most}", BOOL))
     size = _plus_line(c, count, buffer.dtype.bytes)
     c.module.declarations["malloc"] = "declare noalias ptr @malloc(i64)"

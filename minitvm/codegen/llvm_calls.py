@@ -7,21 +7,8 @@ memory     2, address, number of the dtype, dimensions, shape ..., strides in el
 
 from __future__ import annotations
 
+from minitvm import tir
 from minitvm.base import DTYPES, FLOAT64, INT32, INT64, BuildError
-from minitvm.tir import (
-    VIEW,
-    Call,
-    Expr,
-    Index,
-    add,
-    callee,
-    elements,
-    extents_of,
-    first_element,
-    is_memory,
-    offset_of,
-    sub,
-)
 
 from .common import flat
 from .llvm_code import Code, Operand, Value
@@ -31,7 +18,7 @@ from .llvm_math import cast
 CALL_PACKED = "minitvm_call_packed"  # int32_t (const char *name, int64_t *slots, int64_t count)
 
 
-def call_packed(c: Code, e: Call) -> Value:
+def call_packed(c: Code, e: tir.Call) -> Value:
     """The status of the call: 0, or 1 if the Python function raised."""
     if c.mask is not None:
         raise BuildError(
@@ -45,12 +32,12 @@ def call_packed(c: Code, e: Call) -> Value:
         kind, text = (slot.type, slot.text) if isinstance(slot, Value) else slot
         c.emit(f"store {kind} {text}, ptr {at}, align 8")
     count = Value(str(len(e.args)), INT64)
-    return c.call(CALL_PACKED, INT32, ("ptr", _name(c, callee(e))), ("ptr", row), count)
+    return c.call(CALL_PACKED, INT32, ("ptr", _name(c, tir.callee(e))), ("ptr", row), count)
 
 
-def _slots(c: Code, a: Expr) -> list[Operand]:
-    if is_memory(a):
-        assert isinstance(a, Call)
+def _slots(c: Code, a: tir.Expr) -> list[Operand]:
+    if tir.is_memory(a):
+        assert isinstance(a, tir.Call)
         return _memory(c, a)
     v = value(c, a)
     if not v.dtype.is_float:
@@ -59,14 +46,14 @@ def _slots(c: Code, a: Expr) -> list[Operand]:
     return [Value("1", INT64), c.op(f"bitcast {wide} to i64", INT64)]
 
 
-def _memory(c: Code, a: Call) -> list[Operand]:
-    first = first_element(a)
-    shape: tuple[Index, ...]
-    if a.name == VIEW:
-        shape, strides = extents_of(a)
+def _memory(c: Code, a: tir.Call) -> list[Operand]:
+    first = tir.first_element(a)
+    shape: tuple[tir.Index, ...]
+    if a.name == tir.VIEW:
+        shape, strides = tir.extents_of(a)
     else:  # the row of elements from there to the end
-        start = add(flat(first.buffer, first.indices), offset_of(a))
-        shape, strides = (sub(elements(first.buffer), start),), (1,)
+        start = tir.add(flat(first.buffer, first.indices), tir.offset_of(a))
+        shape, strides = (tir.sub(tir.elements(first.buffer), start),), (1,)
     kind = list(DTYPES.values()).index(a.dtype)
     numbers = [Value(str(n), INT64) for n in (kind, len(shape))]
     sizes = [index(c, n) for n in (*shape, *strides)]

@@ -8,6 +8,7 @@ from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
+from minitvm import tir
 from minitvm.base import (
     BOOL,
     FLOAT16,
@@ -24,7 +25,6 @@ from minitvm.base import (
     BuildError,
     DType,
 )
-from minitvm.tir import AsIndex, Buffer, Expr, Var, lanes, walk
 
 TYPES: dict[DType, str] = {
     BOOL: "i1", INT8: "i8", INT16: "i16", INT32: "i32", INT64: "i64",
@@ -117,9 +117,9 @@ class Code:
         self.entry: list[str] = []  # stack memory belongs in the first block: LLVM promotes it
         self.lines: list[str] = []
         self.here = "entry"  # the label of the block that is being written
-        self.vars: dict[Var, Value] = {}
-        self.pointers: dict[Buffer, str] = {}
-        self.private: dict[Buffer, str] = {}  # stack memory that no other thread sees
+        self.vars: dict[tir.Var, Value] = {}
+        self.pointers: dict[tir.Buffer, str] = {}
+        self.private: dict[tir.Buffer, str] = {}  # stack memory that no other thread sees
         self.stack_bytes = 0
         self.heap: list[str] = []  # what must be freed when we leave early
         self.mask: Value | None = None
@@ -192,18 +192,18 @@ class Code:
 
     # --- facts about expressions, computed once ---
 
-    def lanes(self, e: Expr | int) -> int:
+    def lanes(self, e: tir.Expr | int) -> int:
         """How many lanes an expression of the function has."""
         if isinstance(e, int):
             return 1
         if id(e) not in self._lanes:
-            self._lanes[id(e)] = lanes(e)
+            self._lanes[id(e)] = tir.lanes(e)
         return self._lanes[id(e)]
 
-    def steady(self, e: Expr) -> bool:
+    def steady(self, e: tir.Expr) -> bool:
         """Does an index depend on variables only, not on data in memory?"""
         if id(e) not in self._steady:
-            self._steady[id(e)] = not any(isinstance(n, AsIndex) for n in walk(e))
+            self._steady[id(e)] = not any(isinstance(n, tir.AsIndex) for n in tir.walk(e))
         return self._steady[id(e)]
 
     # --- blocks ---

@@ -2,46 +2,8 @@
 
 from __future__ import annotations
 
+from minitvm import tir
 from minitvm.base import INT32, INT64, BuildError
-from minitvm.tir import (
-    DOT4,
-    FALSE,
-    TRUE,
-    VIEW,
-    AsIndex,
-    Atom,
-    Binary,
-    Buffer,
-    Call,
-    Cast,
-    Compare,
-    Const,
-    Expr,
-    Extremum,
-    FloorDiv,
-    FloorMod,
-    IfThenElse,
-    Index,
-    Lane,
-    Load,
-    Not,
-    Product,
-    Var,
-    Where,
-    add,
-    callee,
-    elements,
-    first_element,
-    high,
-    is_index,
-    is_memory,
-    is_opaque,
-    low,
-    offset_of,
-    same,
-    split_terms,
-    walk,
-)
 
 from .common import flat, is_c_function
 from .llvm_code import Code, Value, constant, type_of, vector
@@ -56,21 +18,21 @@ SLOW = ("floordiv", "floormod", "truncdiv", "truncmod", "pow")
 # --- indices -------------------------------------------------------------------------------------
 
 
-def index(c: Code, e: Index) -> Value:
+def index(c: Code, e: tir.Index) -> Value:
     """An index as an i64, or as a vector of them if a Lane is in it."""
     if isinstance(e, int):
         return Value(str(e), INT64)
     found = c.known.get(id(e))
     if found is not None:
         return found
-    terms, const = split_terms(e)
+    terms, const = tir.split_terms(e)
     made = _atom(c, e) if terms[0][0] is e else _sum(c, terms, const)
     if c.steady(e):
         c.known[id(e)] = made
     return made
 
 
-def _sum(c: Code, terms: tuple[tuple[Atom, int], ...], const: int) -> Value:
+def _sum(c: Code, terms: tuple[tuple[tir.Atom, int], ...], const: int) -> Value:
     """sum(k * atom) + const: the scalar terms first, so that a vector is added but once."""
     scalars = [t for t in terms if c.lanes(t[0]) == 1]
     across = [t for t in terms if c.lanes(t[0]) > 1]
@@ -91,8 +53,8 @@ def _plus(c: Code, a: Value | None, b: Value) -> Value:
     return c.op(f"add nsw {a}, {b.text}", INT64, a.lanes)
 
 
-def _scaled(c: Code, atom: Atom, k: int) -> Value:
-    if isinstance(atom, Lane):
+def _scaled(c: Code, atom: tir.Atom, k: int) -> Value:
+    if isinstance(atom, tir.Lane):
         return vector([k * n for n in range(atom.lanes)])
     v = index(c, atom)
     if k == 1:
@@ -101,32 +63,32 @@ def _scaled(c: Code, atom: Atom, k: int) -> Value:
     return c.op(f"mul nsw {v}, {factor.text}", INT64, v.lanes)
 
 
-def _atom(c: Code, e: Expr) -> Value:
+def _atom(c: Code, e: tir.Expr) -> Value:
     match e:
-        case Var():
+        case tir.Var():
             if e not in c.vars:
                 raise BuildError(
                     f"variable {e.name!r}", "no loop or parameter around it defines it"
                 )
             return c.vars[e]
-        case Lane(n):
+        case tir.Lane(n):
             return vector(list(range(n)))
-        case Product(a, b):
+        case tir.Product(a, b):
             x, y = c.broadcast(index(c, a), index(c, b))
             return c.op(f"mul nsw {x}, {y.text}", INT64, x.lanes)
-        case FloorDiv() | FloorMod():
+        case tir.FloorDiv() | tir.FloorMod():
             return _divide(c, e)
-        case Extremum(op, a, b):
+        case tir.Extremum(op, a, b):
             return c.intrinsic(f"s{op}", *c.broadcast(index(c, a), index(c, b)))
-        case AsIndex(data):
+        case tir.AsIndex(data):
             return cast(c, value(c, data), INT64)
         case _:
             raise BuildError(f"index {type(e).__name__}", "the LLVM target does not know this node")
 
 
-def _divide(c: Code, e: FloorDiv | FloorMod) -> Value:
+def _divide(c: Code, e: tir.FloorDiv | tir.FloorMod) -> Value:
     """a // b or a % b, rounded to minus infinity, for b > 0."""
-    op = "floordiv" if isinstance(e, FloorDiv) else "floormod"
+    op = "floordiv" if isinstance(e, tir.FloorDiv) else "floormod"
     a = index(c, e.a)
     if isinstance(e.b, int) and e.b & (e.b - 1) == 0:
         return divide_by_power(c, op, a, e.b)
@@ -134,8 +96,8 @@ def _divide(c: Code, e: FloorDiv | FloorMod) -> Value:
         b: Value = Value(str(e.b), INT64)
     else:  # an empty tensor has size 0: its loops do not run, but this code may
         b = c.intrinsic("smax", index(c, e.b), Value("1", INT64))
-    if low(e.a) >= 0:
-        return _divide_unsigned(c, op, a, b, high(e.a) < FITS_32 and high(e.b) < FITS_32)
+    if tir.low(e.a) >= 0:
+        return _divide_unsigned(c, op, a, b, tir.high(e.a) < FITS_32 and tir.high(e.b) < FITS_32)
     a, b = c.broadcast(a, b)
     rest = c.op(f"srem {a}, {b.text}", INT64, a.lanes)
     minus = c.op(f"ashr {rest}, {c.splat(Value('63', INT64), a.lanes).text}", INT64, a.lanes)
@@ -157,19 +119,19 @@ def _divide_unsigned(c: Code, op: str, a: Value, b: Value, narrow: bool) -> Valu
 # --- addresses -----------------------------------------------------------------------------------
 
 
-def address(c: Code, buffer: Buffer, i: Index) -> Address:
+def address(c: Code, buffer: tir.Buffer, i: tir.Index) -> Address:
     """Where buffer[i] is: a pointer to its first lane and the stride between lanes.
 
     The constant part of an index is added last, so that neighbours share the rest:
     A[i*8 + k] and A[i*8 + k + 3] differ in one instruction.
     """
-    terms, const = split_terms(i)
+    terms, const = tir.split_terms(i)
     across = tuple(t for t in terms if c.lanes(t[0]) > 1)
     scalars = tuple(t for t in terms if c.lanes(t[0]) == 1)
     pointer = _move(c, buffer, _base(c, buffer, scalars), const)
     if not across:
         return Address(pointer)
-    if len(across) == 1 and isinstance(across[0][0], Lane):
+    if len(across) == 1 and isinstance(across[0][0], tir.Lane):
         return Address(pointer, across[0][0].lanes, across[0][1])
     steps = _sum(c, across, 0)
     kind = type_of_element(buffer)
@@ -177,12 +139,12 @@ def address(c: Code, buffer: Buffer, i: Index) -> Address:
     return Address(spread.text, steps.lanes, None)
 
 
-def type_of_element(buffer: Buffer) -> str:
+def type_of_element(buffer: tir.Buffer) -> str:
     """The LLVM type of one element in memory."""
     return "i8" if buffer.dtype.bytes == 1 else type_of(buffer.dtype)
 
 
-def _base(c: Code, buffer: Buffer, terms: tuple[tuple[Atom, int], ...]) -> str:
+def _base(c: Code, buffer: tir.Buffer, terms: tuple[tuple[tir.Atom, int], ...]) -> str:
     """The pointer to buffer[sum(terms)], computed once in a scope."""
     start = c.pointers[buffer]
     if not terms:
@@ -197,58 +159,58 @@ def _base(c: Code, buffer: Buffer, terms: tuple[tuple[Atom, int], ...]) -> str:
     return made.text
 
 
-def _move(c: Code, buffer: Buffer, pointer: str, offset: int) -> str:
+def _move(c: Code, buffer: tir.Buffer, pointer: str, offset: int) -> str:
     if offset == 0:
         return pointer
     text = f"getelementptr {type_of_element(buffer)}, ptr {pointer}, i64 {offset}"
     return c.op(text, INT64, 1, "at").text
 
 
-def in_bounds(buffer: Buffer, i: Index) -> bool:
+def in_bounds(buffer: tir.Buffer, i: tir.Index) -> bool:
     """Is buffer[i] a part of the buffer for certain, whatever the mask says?"""
-    size = elements(buffer)
-    return low(i) >= 0 and isinstance(size, int) and high(i) < size
+    size = tir.elements(buffer)
+    return tir.low(i) >= 0 and isinstance(size, int) and tir.high(i) < size
 
 
 # --- values --------------------------------------------------------------------------------------
 
 
-def value(c: Code, e: Index) -> Value:
+def value(c: Code, e: tir.Index) -> Value:
     """A value of the loop IR in its own type; an index counts as int32."""
     match e:
-        case Load(buffer, indices):
+        case tir.Load(buffer, indices):
             return load(c, buffer, indices)
-        case Const(number, dtype):
+        case tir.Const(number, dtype):
             return constant(number, dtype)
-        case Binary(op, a, b):
+        case tir.Binary(op, a, b):
             if op in ("and", "or") and not harmless(b):
                 return _short_circuit(c, op, a, b)
             return binary(c, op, value(c, a), value(c, b))
-        case Cast(inner, dtype):
-            return cast(c, _narrow(c, inner) if is_index(inner) else value(c, inner), dtype)
-        case Compare(op, a, b):
-            if is_index(a) and is_index(b):
+        case tir.Cast(inner, dtype):
+            return cast(c, _narrow(c, inner) if tir.is_index(inner) else value(c, inner), dtype)
+        case tir.Compare(op, a, b):
+            if tir.is_index(a) and tir.is_index(b):
                 return _compare_indices(c, e)
             return compare(c, op, value(c, a), value(c, b))
-        case Not(a):
+        case tir.Not(a):
             return invert(c, value(c, a))
-        case Where(cond, a, b):
+        case tir.Where(cond, a, b):
             return select(c, value(c, cond), value(c, a), value(c, b))
-        case IfThenElse(cond, a, b):
+        case tir.IfThenElse(cond, a, b):
             return _if_then_else(c, cond, a, b)
-        case Call() if is_opaque(e):
+        case tir.Call() if tir.is_opaque(e):
             return _c_function(c, e)
-        case Call(name, (acc, *factors)) if name == DOT4:
+        case tir.Call(name, (acc, *factors)) if name == tir.DOT4:
             return dot4(c, value(c, acc), _four(c, factors[:4]), _four(c, factors[4:]))
-        case Call(name, args):
+        case tir.Call(name, args):
             return intrinsic(c, name, [value(c, a) for a in args])
-        case _ if is_index(e):
+        case _ if tir.is_index(e):
             return cast(c, index(c, e), INT32)
         case _:
             raise BuildError(f"a {type(e).__name__}", "the LLVM target does not know this node")
 
 
-def _c_function(c: Code, e: Call) -> Value:
+def _c_function(c: Code, e: tir.Call) -> Value:
     """The result of a C function of this process."""
     if c.mask is not None or not is_c_function(e, NO_FUNCTION):
         raise BuildError(
@@ -256,35 +218,35 @@ def _c_function(c: Code, e: Call) -> Value:
             "it is called for its effect, once: it gives no value, and none for each lane",
             "let it write to an output",
         )
-    operands = [("ptr", pointer(c, a)) if is_memory(a) else value(c, a) for a in e.args]
-    return c.call(callee(e), e.dtype, *operands)
+    operands = [("ptr", pointer(c, a)) if tir.is_memory(a) else value(c, a) for a in e.args]
+    return c.call(tir.callee(e), e.dtype, *operands)
 
 
-def pointer(c: Code, e: Expr) -> str:
+def pointer(c: Code, e: tir.Expr) -> str:
     """The address that a pointer or view begins at."""
-    assert isinstance(e, Call)
-    first = first_element(e)
+    assert isinstance(e, tir.Call)
+    first = tir.first_element(e)
     start = address(c, first.buffer, flat(first.buffer, first.indices)).pointer
-    if e.name == VIEW:
+    if e.name == tir.VIEW:
         return start
-    kind, beyond = type_of_element(first.buffer), index(c, offset_of(e))
+    kind, beyond = type_of_element(first.buffer), index(c, tir.offset_of(e))
     return c.op(f"getelementptr {kind}, ptr {start}, {beyond}", INT64, 1, "at").text
 
 
-def load(c: Code, buffer: Buffer, indices: tuple[Index, ...]) -> Value:
+def load(c: Code, buffer: tir.Buffer, indices: tuple[tir.Index, ...]) -> Value:
     """One element of a flat buffer, or a vector of them, under the mask where that matters."""
     i = flat(buffer, indices)
     safe = c.mask is None or in_bounds(buffer, i)
     return read(c, buffer.dtype, address(c, buffer, i), None if safe else c.mask)
 
 
-def _four(c: Code, parts: list[Expr]) -> Value:
+def _four(c: Code, parts: list[tir.Expr]) -> Value:
     """Four bytes as a number of 32 bits: loaded at once if they lie side by side in memory."""
-    loads = [e for e in parts if isinstance(e, Load)]
+    loads = [e for e in parts if isinstance(e, tir.Load)]
     places = [flat(e.buffer, e.indices) for e in loads]
     if len(loads) == 4 and all(e.buffer is loads[0].buffer for e in loads):
         buffer, start = loads[0].buffer, places[0]
-        near = all(same(i, add(start, n)) for n, i in enumerate(places))
+        near = all(tir.same(i, tir.add(start, n)) for n, i in enumerate(places))
         if near and (c.mask is None or all(in_bounds(buffer, i) for i in places)):
             at = address(c, buffer, start)
             if at.lanes == 1 or at.stride == 4:  # the fours, too, lie side by side
@@ -293,34 +255,36 @@ def _four(c: Code, parts: list[Expr]) -> Value:
     return together(c, [value(c, e) for e in parts])
 
 
-def _narrow(c: Code, e: Index) -> Value:
+def _narrow(c: Code, e: tir.Index) -> Value:
     """An index in 32 bits where it fits: conversions and comparisons are cheaper there."""
     v = index(c, e)
-    fits = low(e) >= -FITS_32 and high(e) < FITS_32
+    fits = tir.low(e) >= -FITS_32 and tir.high(e) < FITS_32
     return cast(c, v, INT32) if fits and v.text.startswith("%") else v
 
 
-def _compare_indices(c: Code, e: Compare) -> Value:
+def _compare_indices(c: Code, e: tir.Compare) -> Value:
     a, b = index(c, e.a), index(c, e.b)
-    ends = (low(e.a), low(e.b), -high(e.a), -high(e.b))
+    ends = (tir.low(e.a), tir.low(e.b), -tir.high(e.a), -tir.high(e.b))
     if max(a.lanes, b.lanes) > 1 and min(ends) > -FITS_32:  # twice as many lanes in a register
         a, b = (cast(c, v, INT32) for v in c.broadcast(a, b))
     return compare(c, e.op, a, b)
 
 
-def harmless(e: Expr) -> bool:
+def harmless(e: tir.Expr) -> bool:
     """May `e` be computed needlessly? Yes if it is cheap and stays inside its buffers."""
-    for n in walk(e):
-        if isinstance(n, Call) or (isinstance(n, FloorDiv | FloorMod) and not isinstance(n.b, int)):
+    for n in tir.walk(e):
+        if isinstance(n, tir.Call) or (
+            isinstance(n, tir.FloorDiv | tir.FloorMod) and not isinstance(n.b, int)
+        ):
             return False
-        if isinstance(n, Binary) and n.op in SLOW:
+        if isinstance(n, tir.Binary) and n.op in SLOW:
             return False
-        if isinstance(n, Load) and not all(in_bounds(n.buffer, i) for i in n.indices):
+        if isinstance(n, tir.Load) and not all(in_bounds(n.buffer, i) for i in n.indices):
             return False
     return True
 
 
-def _if_then_else(c: Code, cond: Expr, a: Expr, b: Expr) -> Value:
+def _if_then_else(c: Code, cond: tir.Expr, a: tir.Expr, b: tir.Expr) -> Value:
     test = value(c, cond)
     if harmless(a) and harmless(b):
         return select(c, test, value(c, a), value(c, b))
@@ -335,8 +299,8 @@ def _if_then_else(c: Code, cond: Expr, a: Expr, b: Expr) -> Value:
     return select(c, test, x, y)
 
 
-def _short_circuit(c: Code, op: str, a: Expr, b: Expr) -> Value:
+def _short_circuit(c: Code, op: str, a: tir.Expr, b: tir.Expr) -> Value:
     """`a and b`, `a or b` where b may only be computed if a leaves the answer open."""
     if op == "and":
-        return _if_then_else(c, a, b, FALSE)
-    return _if_then_else(c, a, TRUE, b)
+        return _if_then_else(c, a, b, tir.FALSE)
+    return _if_then_else(c, a, tir.TRUE, b)

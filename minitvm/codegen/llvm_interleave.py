@@ -12,8 +12,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from minitvm import tir
 from minitvm.base import BOOL
-from minitvm.tir import Lane, Load, Stmt, Store, add, lanes, same, split_terms, walk
 
 from .common import flat
 from .llvm_code import Code, Value, suffix_of
@@ -23,7 +23,7 @@ from .llvm_memory import Address, write
 STRIDES = (2, 4, 8)  # a power of two: halves are interleaved again and again
 
 
-def in_rows(parts: Sequence[Stmt]) -> Iterator[Sequence[Stmt]]:
+def in_rows(parts: Sequence[tir.Stmt]) -> Iterator[Sequence[tir.Stmt]]:
     """All statements in their order, those together that fill a row."""
     at = 0
     while at < len(parts):
@@ -32,31 +32,33 @@ def in_rows(parts: Sequence[Stmt]) -> Iterator[Sequence[Stmt]]:
         at += n
 
 
-def _filling(parts: Sequence[Stmt], at: int) -> int:
+def _filling(parts: Sequence[tir.Stmt], at: int) -> int:
     """How many statements from `at` on fill a row together; 1 if the first is on its own."""
     n = _stride(parts[at])
-    row = [s for s in parts[at : at + n] if isinstance(s, Store)]
+    row = [s for s in parts[at : at + n] if isinstance(s, tir.Store)]
     if n not in STRIDES or len(row) != n:
         return 1
     buffer, start = row[0].buffer, flat(row[0].buffer, row[0].indices)
     for k, s in enumerate(row):
-        near = s.buffer is buffer and same(flat(buffer, s.indices), add(start, k))
-        if not near or any(isinstance(e, Load) and e.buffer is buffer for e in walk(s.value)):
+        near = s.buffer is buffer and tir.same(flat(buffer, s.indices), tir.add(start, k))
+        if not near or any(
+            isinstance(e, tir.Load) and e.buffer is buffer for e in tir.walk(s.value)
+        ):
             return 1  # one that reads the buffer may need what the one before has written
     return 1 if buffer.dtype is BOOL else n
 
 
-def _stride(s: Stmt) -> int:
+def _stride(s: tir.Stmt) -> int:
     """How far apart the lanes of a store lie; 0 if it is none, or they do not lie evenly."""
-    if not isinstance(s, Store):
+    if not isinstance(s, tir.Store):
         return 0
-    across = [(a, k) for a, k in split_terms(flat(s.buffer, s.indices))[0] if lanes(a) > 1]
-    return across[0][1] if len(across) == 1 and isinstance(across[0][0], Lane) else 0
+    across = [(a, k) for a, k in tir.split_terms(flat(s.buffer, s.indices))[0] if tir.lanes(a) > 1]
+    return across[0][1] if len(across) == 1 and isinstance(across[0][0], tir.Lane) else 0
 
 
-def store_row(c: Code, row: Sequence[Stmt]) -> None:
+def store_row(c: Code, row: Sequence[tir.Stmt]) -> None:
     """Store what the statements of a row say, at once."""
-    stores = [s for s in row if isinstance(s, Store)]
+    stores = [s for s in row if isinstance(s, tir.Store)]
     at = address(c, stores[0].buffer, flat(stores[0].buffer, stores[0].indices))
     whole = _interleaved(c, [c.splat(value(c, s.value), at.lanes) for s in stores])
     write(c, Address(at.pointer, whole.lanes, 1), whole, None)

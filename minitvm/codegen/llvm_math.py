@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
+from minitvm import tir
 from minitvm.base import BOOL, FLOAT16, FLOAT32, FLOAT64, BuildError, DType
-from minitvm.tir import BinaryOp, CompareOp
 
 from .approximate import APPROXIMATIONS, PAIRS, approximate, approximate_pair
 from .llvm_code import Code, Value, constant, suffix_of, type_of
@@ -18,7 +18,7 @@ INTEGER_OPS = {"add": "add", "sub": "sub", "mul": "mul", "bitand": "and", "bitor
 ORDER = {"<": "lt", "<=": "le", ">": "gt", ">=": "ge", "==": "eq", "!=": "ne"}
 
 
-def binary(c: Code, op: BinaryOp, a: Value, b: Value) -> Value:
+def binary(c: Code, op: tir.BinaryOp, a: Value, b: Value) -> Value:
     """a op b on one dtype; scalars spread over the lanes of the other operand."""
     divisor = int(b.text) if b.text.isdigit() else 0
     if op in ("floordiv", "floormod") and divisor > 0 and divisor & (divisor - 1) == 0:
@@ -64,7 +64,7 @@ def _extremum(c: Code, op: str, a: Value, b: Value) -> Value:
     return c.intrinsic(("u" if a.dtype.kind == "uint" else "s") + op, a, b)
 
 
-def compare(c: Code, op: CompareOp, a: Value, b: Value) -> Value:
+def compare(c: Code, op: tir.CompareOp, a: Value, b: Value) -> Value:
     """a op b -> bool. With a NaN every comparison is false, but != is true."""
     a, b = c.broadcast(a, b)
     if a.dtype.is_float:

@@ -10,26 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TypeGuard
 
+from minitvm import tir
 from minitvm.base import BOOL, FLOAT16, INT64, UINT64, BuildError, DType
-from minitvm.tir import (
-    DOT4,
-    Binary,
-    Buffer,
-    Call,
-    Cast,
-    Const,
-    Expr,
-    For,
-    Index,
-    Load,
-    PrimFunc,
-    Stmt,
-    Var,
-    callee,
-    children,
-    is_index,
-    walk,
-)
 
 from .common import clean, parameters
 from .python import ATOM, CHOICE, DOT4_HELPER, SIGNS, TAB, PythonPrinter
@@ -47,7 +29,7 @@ TYPED = {  # intrinsics that need to know their type
 }
 
 HELPERS = {
-    DOT4: DOT4_HELPER,
+    tir.DOT4: DOT4_HELPER,
     "wrap_add": '''
 def wrap_add(a, b):
     """The lowest 64 bits of a + b."""
@@ -113,7 +95,7 @@ def to_uint64(x):
 }
 
 
-def emit_numba(f: PrimFunc, *, parallel: bool = True) -> str:
+def emit_numba(f: tir.PrimFunc, *, parallel: bool = True) -> str:
     """Python source that defines `name(params...)` compiled by numba, name being clean(f.name).
 
     Parameters are those of emit_python(). With `parallel`, the outermost parallel loops run on
@@ -121,7 +103,10 @@ def emit_numba(f: PrimFunc, *, parallel: bool = True) -> str:
 
     Needs flat buffers (pass `flatten`) and scalar loops. Raises BuildError for vectors and float16.
     """
-    if any(isinstance(n, Load | Const | Cast) and n.dtype is FLOAT16 for n in walk(f.body)):
+    if any(
+        isinstance(n, tir.Load | tir.Const | tir.Cast) and n.dtype is FLOAT16
+        for n in tir.walk(f.body)
+    ):
         raise BuildError(
             f"{f.name} with float16", "numba has no such type on CPUs", 'target="llvm" or "python"'
         )
@@ -139,7 +124,7 @@ def emit_numba(f: PrimFunc, *, parallel: bool = True) -> str:
     return f"{header}import numba\nimport numpy as np\n{helpers}\n\n{head}\n{text}\n"
 
 
-def _decorator(f: PrimFunc, parallel: bool) -> str:
+def _decorator(f: tir.PrimFunc, parallel: bool) -> str:
     """What tells numba the types of the parameters and what may happen in the loops."""
     kinds = ", ".join(_kind(p) for p in parameters(f))
     lines = [
@@ -152,20 +137,20 @@ def _decorator(f: PrimFunc, parallel: bool) -> str:
     return "\n".join(["@numba.njit(", *lines, ")"])
 
 
-def _kind(p: Buffer | Var) -> str:
+def _kind(p: tir.Buffer | tir.Var) -> str:
     """The type of a parameter as numba spells it: float32[::1] is a contiguous row."""
-    if isinstance(p, Var):
+    if isinstance(p, tir.Var):
         return "int64"
     return f"{'boolean' if p.dtype is BOOL else p.dtype}[::1]"
 
 
-def _outermost(s: Stmt) -> Iterator[For]:
+def _outermost(s: tir.Stmt) -> Iterator[tir.For]:
     """The parallel loops that are in no other."""
-    if isinstance(s, For) and s.kind == "parallel":
+    if isinstance(s, tir.For) and s.kind == "parallel":
         yield s
         return
-    for part in children(s):
-        if isinstance(part, Stmt):
+    for part in tir.children(s):
+        if isinstance(part, tir.Stmt):
             yield from _outermost(part)
 
 
@@ -177,22 +162,22 @@ class NumbaPrinter(PythonPrinter):
 
     integer = "np.int64"  # int(x) of a uint8 is unsigned, and mixed with signed ones a float64
 
-    def __init__(self, shared: tuple[For, ...]) -> None:
+    def __init__(self, shared: tuple[tir.For, ...]) -> None:
         super().__init__()
         self.shared = shared
 
-    def _side(self, e: Index, other: Index, tight: int) -> str:
-        if isinstance(e, Const) and e.dtype.kind == "int":
+    def _side(self, e: tir.Index, other: tir.Index, tight: int) -> str:
+        if isinstance(e, tir.Const) and e.dtype.kind == "int":
             return self._bare(e, tight)
         return self.expr(e, tight)
 
-    def _binary(self, e: Binary) -> tuple[str, int]:
+    def _binary(self, e: tir.Binary) -> tuple[str, int]:
         if not e.dtype.is_integer or e.op in ("min", "max"):
             return super()._binary(e)
         text, strength = self._wide(e) if e.op in MODULAR else self._other(e)
         return (text, strength) if e.dtype is INT64 else (f"np.{e.dtype}({text})", ATOM)
 
-    def _wide(self, e: Binary) -> tuple[str, int]:
+    def _wide(self, e: tir.Binary) -> tuple[str, int]:
         """A sum, product, ... of which the lowest bits are right."""
         sign, strength, tight = SIGNS[e.op]
         side = self._part
@@ -204,19 +189,19 @@ class NumbaPrinter(PythonPrinter):
         after = tight + (tight == strength)
         return f"{side(e.a, e.b, tight)} {sign} {side(e.b, e.a, after)}", strength
 
-    def _part(self, e: Index, other: Index, tight: int) -> str:
+    def _part(self, e: tir.Index, other: tir.Index, tight: int) -> str:
         """An operand of which only the lowest bits matter."""
         if _is_modular(e):
             text, strength = self._wide(e)
             return f"({text})" if strength < tight else text
         return self._side(e, other, tight)
 
-    def _other(self, e: Binary) -> tuple[str, int]:
+    def _other(self, e: tir.Binary) -> tuple[str, int]:
         """A quotient, remainder or shift of integers; a helper where a CPU would balk at it."""
         if e.dtype.kind == "uint" and e.op in UNSIGNED:
             sign, strength, tight = SIGNS[UNSIGNED[e.op]]
             return f"{self.expr(e.a, tight)} {sign} {self.expr(e.b, tight + 1)}", strength
-        by = e.b.value if isinstance(e.b, Const) else None
+        by = e.b.value if isinstance(e.b, tir.Const) else None
         a, b = self.expr(e.a), self._side(e.b, e.a, CHOICE)
         if e.op in ("shl", "shr"):
             if by is None or not 0 <= by < e.dtype.bits:
@@ -228,16 +213,16 @@ class NumbaPrinter(PythonPrinter):
         x, y = self._side(e.a, e.b, tight), self._side(e.b, e.a, after)
         return f"{x} {sign} {y}", strength
 
-    def _cast(self, value: Index, to: DType) -> str:
+    def _cast(self, value: tir.Index, to: DType) -> str:
         x = self.expr(value)
         if to is BOOL:
             return f"bool({x})"
-        fraction = isinstance(value, Expr) and not is_index(value) and value.dtype.is_float
+        fraction = isinstance(value, tir.Expr) and not tir.is_index(value) and value.dtype.is_float
         if fraction and to.is_integer:
             x = f"to_uint64({x})" if to is UINT64 else f"to_integer({x}, {to.low}, {to.high})"
         return f"np.{to}({x})"
 
-    def _call(self, name: str, args: tuple[Expr, ...], dtype: DType) -> str:
+    def _call(self, name: str, args: tuple[tir.Expr, ...], dtype: DType) -> str:
         if name == "abs" and dtype.kind == "uint":
             return self.expr(args[0])
         template = TYPED.get(name)
@@ -247,46 +232,46 @@ class NumbaPrinter(PythonPrinter):
         cut = dtype.is_integer and dtype is not INT64  # abs(np.int8(-128)) wraps
         return f"np.{dtype}({text})" if cut else text
 
-    def _opaque(self, e: Call) -> str:
+    def _opaque(self, e: tir.Call) -> str:
         raise BuildError(
-            f"{callee(e)}(...)",
+            f"{tir.callee(e)}(...)",
             "code compiled by numba calls no functions from outside",
             "target='llvm' or 'python'",
         )
 
     # --- statements ---
 
-    def _statement(self, s: Stmt, depth: int) -> Iterator[str]:
+    def _statement(self, s: tir.Stmt, depth: int) -> Iterator[str]:
         lines = super()._statement(s, depth)
-        if isinstance(s, For) and self._is_shared(s):
+        if isinstance(s, tir.For) and self._is_shared(s):
             yield next(lines)
             i = self.name(s.var)
             yield f"{TAB * (depth + 1)}{i} = np.int64({i})  # numba takes it for unsigned"
         yield from lines
 
-    def _turns(self, s: For) -> tuple[str, str]:
+    def _turns(self, s: tir.For) -> tuple[str, str]:
         return ("numba.prange", "") if self._is_shared(s) else super()._turns(s)
 
-    def _is_shared(self, s: For) -> bool:
+    def _is_shared(self, s: tir.For) -> bool:
         return any(s is loop for loop in self.shared)
 
-    def _stored(self, value: Expr) -> str:
+    def _stored(self, value: tir.Expr) -> str:
         if _is_modular(value):
             return self._wide(value)[0]  # storing cuts
         return super()._stored(value)
 
 
-def _is_modular(e: Index) -> TypeGuard[Binary]:
+def _is_modular(e: tir.Index) -> TypeGuard[tir.Binary]:
     """Is `e` an integer of which a few bits too many do no harm, where it is used as such?"""
-    return isinstance(e, Binary) and e.dtype.kind == "int" and e.op in MODULAR
+    return isinstance(e, tir.Binary) and e.dtype.kind == "int" and e.op in MODULAR
 
 
-def _reach(e: Index) -> int:
+def _reach(e: tir.Index) -> int:
     """A bound of |e|, computed without cutting."""
-    if isinstance(e, Const):
+    if isinstance(e, tir.Const):
         return abs(int(e.value))
     if not _is_modular(e):
-        assert isinstance(e, Expr)
+        assert isinstance(e, tir.Expr)
         return 1 << (e.dtype.bits - 1)
     a, b = _reach(e.a), _reach(e.b)
     match e.op:

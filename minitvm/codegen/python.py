@@ -9,50 +9,8 @@ import math
 from collections.abc import Iterator
 from typing import assert_never
 
+from minitvm import tir
 from minitvm.base import BOOL, BuildError, DType
-from minitvm.tir import (
-    DOT4,
-    IN_BOUNDS,
-    VIEW,
-    Allocate,
-    AsIndex,
-    Binary,
-    Buffer,
-    Call,
-    Cast,
-    Compare,
-    Const,
-    Evaluate,
-    Expr,
-    For,
-    If,
-    IfThenElse,
-    Index,
-    Lane,
-    Load,
-    Not,
-    Pragma,
-    PrimFunc,
-    Printer,
-    Seq,
-    Stmt,
-    Store,
-    Var,
-    Where,
-    add,
-    callee,
-    elements,
-    extents_of,
-    first_element,
-    high,
-    in_order,
-    is_index,
-    is_memory,
-    is_opaque,
-    lanes,
-    low,
-    offset_of,
-)
 
 from .common import clean, flat, is_c_function, parameters, refuse_threads
 
@@ -83,7 +41,7 @@ INTRINSICS = {
     "floor": "np.floor({})", "ceil": "np.ceil({})", "trunc": "np.trunc({})",
     "round": "np.rint({})", "abs": "abs({})", "fmod": "np.fmod({}, {})",
     "isnan": "np.isnan({})", "isfinite": "np.isfinite({})", "isinf": "np.isinf({})",
-    DOT4: "dot4({}, ({}, {}, {}, {}), ({}, {}, {}, {}))",
+    tir.DOT4: "dot4({}, ({}, {}, {}, {}), ({}, {}, {}, {}))",
 }  # fmt: skip
 
 DOT4_HELPER = '''
@@ -94,8 +52,8 @@ def dot4(acc, a, b):
     return acc
 '''
 HELPERS = {
-    DOT4: DOT4_HELPER,
-    IN_BOUNDS: '''
+    tir.DOT4: DOT4_HELPER,
+    tir.IN_BOUNDS: '''
 def assert_in_bounds(i, n):
     """Nothing, if 0 <= i < n."""
     if not 0 <= i < n:
@@ -125,7 +83,7 @@ def to_integer(x, dtype):
 }
 
 
-def emit_python(f: PrimFunc) -> str:
+def emit_python(f: tir.PrimFunc) -> str:
     """Python source that defines `name(params...)`, name being clean(f.name).
 
     Buffers are passed as one-dimensional numpy arrays (views: `A.reshape(-1)`), scalars as ints,
@@ -144,12 +102,12 @@ def emit_python(f: PrimFunc) -> str:
     return f"{header}import numpy as np\n{ours}{helpers}\n\n{head}\n{text}\n"
 
 
-class PythonPrinter(Printer):
+class PythonPrinter(tir.Printer):
     """Prints a function as Python that runs; indices print as they always do."""
 
     integer = "int"  # makes an index of a value
 
-    def name(self, x: Var | Buffer) -> str:
+    def name(self, x: tir.Var | tir.Buffer) -> str:
         """The Python name of a variable or buffer: its own, numbered when taken."""
         if id(x) not in self.names:
             word = base = clean(x.name)
@@ -162,67 +120,67 @@ class PythonPrinter(Printer):
 
     # --- expressions ---
 
-    def element(self, buffer: Buffer, indices: tuple[Index, ...]) -> str:
+    def element(self, buffer: tir.Buffer, indices: tuple[tir.Index, ...]) -> str:
         """`buffer[i]` for a flat index i."""
         i = flat(buffer, indices)
-        if lanes(i) > 1:
-            raise BuildError(f"a vector of {lanes(i)} lanes", *SCALAR)
+        if tir.lanes(i) > 1:
+            raise BuildError(f"a vector of {tir.lanes(i)} lanes", *SCALAR)
         return f"{self.name(buffer)}[{self.expr(i)}]"
 
-    def expr(self, e: Index, tight: int = 0) -> str:
+    def expr(self, e: tir.Index, tight: int = 0) -> str:
         """`e` as Python text, in parentheses if it binds less tightly than `tight`."""
-        if isinstance(e, AsIndex):
+        if isinstance(e, tir.AsIndex):
             return f"{self.integer}({self.expr(e.value, CHOICE)})"
-        if isinstance(e, Lane):
+        if isinstance(e, tir.Lane):
             raise BuildError(f"a vector of {e.lanes} lanes", *SCALAR)
-        if is_index(e) or not isinstance(e, Expr):
+        if tir.is_index(e) or not isinstance(e, tir.Expr):
             return super().expr(e, tight)
         text, strength = self._typed(e)
         return f"({text})" if strength < tight else text
 
-    def _typed(self, e: Expr) -> tuple[str, int]:
+    def _typed(self, e: tir.Expr) -> tuple[str, int]:
         """The text of a value and how tightly it binds."""
         match e:
-            case Const(value, dtype):
+            case tir.Const(value, dtype):
                 return (repr(value) if dtype is BOOL else self._literal(e)), ATOM
-            case Load(buffer, indices):
+            case tir.Load(buffer, indices):
                 return self.element(buffer, indices), ATOM
-            case Cast(value, dtype):
+            case tir.Cast(value, dtype):
                 return self._cast(value, dtype), ATOM
-            case Binary():
+            case tir.Binary():
                 return self._binary(e)
-            case Compare(op, a, b):
+            case tir.Compare(op, a, b):
                 x, y = self._side(a, b, COMPARE + 1), self._side(b, a, COMPARE + 1)
                 return f"{x} {op} {y}", COMPARE
-            case Not(a):
+            case tir.Not(a):
                 return f"not {self.expr(a, COMPARE)}", NOT
-            case Where(cond, a, b) | IfThenElse(cond, a, b):
+            case tir.Where(cond, a, b) | tir.IfThenElse(cond, a, b):
                 return f"{self.expr(a)} if {self.expr(cond)} else {self.expr(b, CHOICE)}", CHOICE
-            case Call() if is_opaque(e):
+            case tir.Call() if tir.is_opaque(e):
                 return f"np.{e.dtype}({self._opaque(e)})", ATOM
-            case Call(name, args):
+            case tir.Call(name, args):
                 return self._call(name, args, e.dtype), ATOM
             case _:
                 raise BuildError(f"a {type(e).__name__}", "Python code cannot express this node")
 
-    def _literal(self, e: Const) -> str:
+    def _literal(self, e: tir.Const) -> str:
         """A constant as a numpy scalar: np.float32(0.5)."""
         return f"np.{e.dtype}({self._bare(e)})"
 
-    def _bare(self, e: Const, tight: int = CHOICE) -> str:
+    def _bare(self, e: tir.Const, tight: int = CHOICE) -> str:
         """A constant as Python writes it; numpy gives it the type of what it is combined with."""
         text = repr(e.value)
         if isinstance(e.value, float) and not math.isfinite(e.value):
             text = "np.nan" if math.isnan(e.value) else "np.inf" if e.value > 0 else "-np.inf"
         return f"({text})" if text.startswith("-") and tight > SIGNED else text
 
-    def _side(self, e: Index, other: Index, tight: int) -> str:
+    def _side(self, e: tir.Index, other: tir.Index, tight: int) -> str:
         """An operand; a constant beside something typed needs no type of its own."""
-        if isinstance(e, Const) and not isinstance(other, Const):
+        if isinstance(e, tir.Const) and not isinstance(other, tir.Const):
             return self._bare(e, tight)
         return self.expr(e, tight)
 
-    def _binary(self, e: Binary) -> tuple[str, int]:
+    def _binary(self, e: tir.Binary) -> tuple[str, int]:
         if e.op in FUNCTIONS:
             return f"{FUNCTIONS[e.op]}({self.expr(e.a)}, {self.expr(e.b)})", ATOM
         sign, strength, tight = SIGNS[e.op]
@@ -230,91 +188,91 @@ class PythonPrinter(Printer):
         x, y = self._side(e.a, e.b, tight), self._side(e.b, e.a, after)
         return f"{x} {sign} {y}", strength
 
-    def _cast(self, value: Index, to: DType) -> str:
+    def _cast(self, value: tir.Index, to: DType) -> str:
         x = self.expr(value)
         if to is BOOL:
             return f"bool({x})"
-        if is_index(value):
-            fits = to.is_float or (to.low <= low(value) and high(value) <= to.high)
+        if tir.is_index(value):
+            fits = to.is_float or (to.low <= tir.low(value) and tir.high(value) <= to.high)
             return f"np.{to}({x})" if fits else f"np.{to}(np.int64({x}))"
-        if isinstance(value, Expr) and value.dtype.is_float and to.is_integer:
+        if isinstance(value, tir.Expr) and value.dtype.is_float and to.is_integer:
             return f"to_integer({x}, np.{to})"
         return f"np.{to}({x})"
 
-    def _call(self, name: str, args: tuple[Expr, ...], dtype: DType) -> str:
+    def _call(self, name: str, args: tuple[tir.Expr, ...], dtype: DType) -> str:
         if name not in INTRINSICS:
             raise BuildError(f"{name}(...)", NO_FUNCTION, f"one of {', '.join(INTRINSICS)}")
         return INTRINSICS[name].format(*(self.expr(a) for a in args), dtype=dtype)
 
-    def _opaque(self, e: Call) -> str:
+    def _opaque(self, e: tir.Call) -> str:
         """A call of a registered function, on numpy arrays."""
         if is_c_function(e, NO_FUNCTION):
             raise BuildError(
-                f"C function {callee(e)}(...)",
+                f"C function {tir.callee(e)}(...)",
                 "Python code cannot call it",
-                f"tir.register_func({callee(e)!r}, f): a Python function that does the same",
+                f"tir.register_func({tir.callee(e)!r}, f): a Python function that does the same",
             )
-        args = [self._array(a) if is_memory(a) else self.expr(a) for a in e.args]
-        return f"registered({callee(e)!r})({', '.join(args)})"
+        args = [self._array(a) if tir.is_memory(a) else self.expr(a) for a in e.args]
+        return f"registered({tir.callee(e)!r})({', '.join(args)})"
 
-    def _array(self, e: Expr) -> str:
+    def _array(self, e: tir.Expr) -> str:
         """The array that a pointer or view stands for."""
-        assert isinstance(e, Call)
-        first = first_element(e)
+        assert isinstance(e, tir.Call)
+        first = tir.first_element(e)
         name, start = self.name(first.buffer), flat(first.buffer, first.indices)
-        if e.name != VIEW:
-            return f"{name}[{self.expr(add(start, offset_of(e)))}:]"
-        shape, strides = ([self.expr(n) for n in part] for part in extents_of(e))
+        if e.name != tir.VIEW:
+            return f"{name}[{self.expr(tir.add(start, tir.offset_of(e)))}:]"
+        shape, strides = ([self.expr(n) for n in part] for part in tir.extents_of(e))
         rows = [f"({', '.join(part)}{',' if len(part) == 1 else ''})" for part in (shape, strides)]
         return f"view({name}, {self.expr(start)}, {rows[0]}, {rows[1]})"
 
     # --- statements ---
 
-    def lines(self, s: Stmt, depth: int = 0) -> Iterator[str]:
+    def lines(self, s: tir.Stmt, depth: int = 0) -> Iterator[str]:
         """The lines of `s`, indented by `depth` levels of four spaces."""
-        for part in in_order(s):
+        for part in tir.in_order(s):
             yield from self._statement(part, depth)
 
-    def _statement(self, s: Stmt, depth: int) -> Iterator[str]:
+    def _statement(self, s: tir.Stmt, depth: int) -> Iterator[str]:
         tab = TAB * depth
         match s:
-            case For(var, extent, body):
+            case tir.For(var, extent, body):
                 refuse_threads(s)
                 turns, remark = self._turns(s)
                 yield f"{tab}for {self.name(var)} in {turns}({self.expr(extent)}):{remark}"
                 yield from self.lines(body, depth + 1)
-            case Store(buffer, indices, value):
+            case tir.Store(buffer, indices, value):
                 yield f"{tab}{self.element(buffer, indices)} = {self._stored(value)}"
-            case If(cond, body, orelse):
+            case tir.If(cond, body, orelse):
                 yield f"{tab}if {self.expr(cond)}:"
                 yield from self.lines(body, depth + 1)
                 if orelse is not None:
                     yield f"{tab}else:"
                     yield from self.lines(orelse, depth + 1)
-            case Seq():
+            case tir.Seq():
                 yield f"{tab}pass"
-            case Allocate(buffer):
-                size = self.expr(elements(buffer))
+            case tir.Allocate(buffer):
+                size = self.expr(tir.elements(buffer))
                 yield f"{tab}{self.name(buffer)} = np.empty({size}, np.{self._kept(buffer.dtype)})"
-            case Evaluate(Call(name, (i, n))) if name == IN_BOUNDS:
-                yield f"{tab}{IN_BOUNDS}({self.expr(i)}, {self.expr(n)})"
-            case Evaluate(Call() as e) if is_opaque(e):
+            case tir.Evaluate(tir.Call(name, (i, n))) if name == tir.IN_BOUNDS:
+                yield f"{tab}{tir.IN_BOUNDS}({self.expr(i)}, {self.expr(n)})"
+            case tir.Evaluate(tir.Call() as e) if tir.is_opaque(e):
                 yield f"{tab}{self._opaque(e)}"
-            case Evaluate(value):
+            case tir.Evaluate(value):
                 yield f"{tab}{self.expr(value)}"
-            case Pragma(key, value, body):
+            case tir.Pragma(key, value, body):
                 yield f"{tab}# pragma {key} = {value!r}"
                 yield from self.lines(body, depth)
             case _:
                 assert_never(s)
 
-    def _turns(self, s: For) -> tuple[str, str]:
+    def _turns(self, s: tir.For) -> tuple[str, str]:
         """What a loop runs over, and a remark."""
         return "range", "  # parallel" if s.kind == "parallel" else ""
 
-    def _stored(self, value: Expr) -> str:
+    def _stored(self, value: tir.Expr) -> str:
         """The value on the right of `=`: the array on the left has a type."""
-        return self._bare(value) if isinstance(value, Const) else self.expr(value, CHOICE)
+        return self._bare(value) if isinstance(value, tir.Const) else self.expr(value, CHOICE)
 
     def _kept(self, dtype: DType) -> str:
         return "bool_" if dtype is BOOL else str(dtype)

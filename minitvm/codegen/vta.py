@@ -6,35 +6,8 @@ loops inside an instruction of the compute unit become its own two loops and its
 
 from __future__ import annotations
 
-from minitvm.accel import (
-    NO_FLAGS,
-    Config,
-    Load,
-    Memory,
-    Program,
-    Unit,
-    nop,
-)
-from minitvm.accel import Store as StoreRows
+from minitvm import accel, lowering, tir
 from minitvm.base import BuildError
-from minitvm.lowering import COPY, UNITS, memory_of, room
-from minitvm.tir import (
-    Allocate,
-    Buffer,
-    Call,
-    Evaluate,
-    For,
-    If,
-    Index,
-    PrimFunc,
-    Seq,
-    Stmt,
-    elements,
-    extents_of,
-    first_element,
-    index,
-    text,
-)
 
 from .vta_areas import areas, kind_of
 from .vta_compute import COMPUTED, Compute, check_blocks
@@ -44,13 +17,13 @@ from .vta_stream import Stream
 from .vta_transfer import Dim, Rows, is_zeros, transfers
 
 
-def emit_vta(func: PrimFunc, config: Config) -> Program:
+def emit_vta(func: tir.PrimFunc, config: accel.Config) -> accel.Program:
     """The instructions of `func`, with an area of main memory for each of its arguments.
 
     Raises BuildError for what `config` cannot run: data that is not packed into its elements, types
     that are not those of its memories, loops whose extents are not known.
     """
-    if func.sizes or any(not isinstance(p, Buffer) for p in func.params):
+    if func.sizes or any(not isinstance(p, tir.Buffer) for p in func.params):
         raise BuildError(
             f"{func.name} for target vta",
             "an extent is known only when it is called, and instructions have fixed ones",
@@ -61,7 +34,7 @@ def emit_vta(func: PrimFunc, config: Config) -> Program:
     emitter.run(func.body)
     emitter.stream.finish()
     stream = emitter.stream
-    return Program(
+    return accel.Program(
         tuple(stream.instructions), tuple(stream.cache.uops), tuple(emitter.areas.values())
     )
 
@@ -69,45 +42,49 @@ def emit_vta(func: PrimFunc, config: Config) -> Program:
 class _Emitter:
     """One program: runs the loops and emits what is inside."""
 
-    def __init__(self, func: PrimFunc, config: Config) -> None:
+    def __init__(self, func: tir.PrimFunc, config: accel.Config) -> None:
         self.config = config
-        self.stream = Stream(room(config, Memory.UOP))
+        self.stream = Stream(lowering.room(config, accel.Memory.UOP))
         self.areas = areas(func, config)
         self.now = Now(config)
         self.computing = Compute(self.now)
-        self.top = dict.fromkeys(Memory, 0)  # the first element of each memory that is free now
+        self.top = dict.fromkeys(
+            accel.Memory, 0
+        )  # the first element of each memory that is free now
         # by the id of a transfer: (extent, stride, zeros around) of each dimension
-        self.boxes: dict[int, tuple[tuple[Index, Index, tuple[Index, Index]], ...]] = {}
+        self.boxes: dict[
+            int, tuple[tuple[tir.Index, tir.Index, tuple[tir.Index, tir.Index]], ...]
+        ] = {}
 
-    def run(self, s: Stmt) -> None:
+    def run(self, s: tir.Stmt) -> None:
         """Emit a statement."""
-        kind = None if isinstance(s, Seq) else self.computing.kind(s)
+        kind = None if isinstance(s, tir.Seq) else self.computing.kind(s)
         if kind is not None:
             self.computing.emit(s, kind, self.stream)
             return
         match s:
-            case Seq(parts):
+            case tir.Seq(parts):
                 for part in parts:
                     self.run(part)
-            case For(var, extent, body):
+            case tir.For(var, extent, body):
                 for i in range(self.now.value(extent)):
                     self.now.env[var] = i
                     self.run(body)
-            case If(cond, body, orelse):
+            case tir.If(cond, body, orelse):
                 if holds(cond, self.now.env):
                     self.run(body)
                 elif orelse is not None:
                     self.run(orelse)
-            case Allocate(buffer, body):
+            case tir.Allocate(buffer, body):
                 self.allocate(buffer, body)
-            case Evaluate(Call() as call):
+            case tir.Evaluate(tir.Call() as call):
                 self.instruction(call)
             case _:
-                raise BuildError(text(s), "the accelerator has no instruction that does this")
+                raise BuildError(tir.text(s), "the accelerator has no instruction that does this")
 
-    def allocate(self, b: Buffer, body: Stmt) -> None:
+    def allocate(self, b: tir.Buffer, body: tir.Stmt) -> None:
         """Emit `body` with `b` behind what is there already."""
-        memory = memory_of(b)
+        memory = lowering.memory_of(b)
         assert memory is not None, "check_capacity refuses other memory"
         if str(b.dtype) != self.config.dtype(memory):
             raise BuildError(
@@ -115,48 +92,48 @@ class _Emitter:
                 f"the numbers of {memory.name} are {self.config.dtype(memory)}",
                 f"x.astype({self.config.dtype(memory)!r})",
             )
-        count, before = elements(b), self.top[memory]
+        count, before = tir.elements(b), self.top[memory]
         assert isinstance(count, int)
         self.now.base[b] = before
         self.top[memory] = before + -(-count // self.now.size(memory))
         self.run(body)
         self.top[memory] = before
 
-    def instruction(self, call: Call) -> None:
+    def instruction(self, call: tir.Call) -> None:
         """Emit a token, a transfer or a nop."""
         who, _, what = call.name.partition(".")
-        unit = UNITS.get(who)
+        unit = lowering.UNITS.get(who)
         if unit is None:
             raise BuildError(
                 f"{call.name}(...)", "no unit is chosen for it", "the pass assign_units"
             )
         match what, call.args:
-            case "push_dep_to", (Call(other),):
-                self.stream.push(unit, UNITS[other])
-            case "pop_dep_from", (Call(other),):
-                self.stream.pop(UNITS[other], unit)
-            case name, _ if name == COPY:
+            case "push_dep_to", (tir.Call(other),):
+                self.stream.push(unit, lowering.UNITS[other])
+            case "pop_dep_from", (tir.Call(other),):
+                self.stream.pop(lowering.UNITS[other], unit)
+            case name, _ if name == lowering.COPY:
                 self.transfer(call, unit)
             case "nop", ():
-                self.stream.add(nop(unit, NO_FLAGS))
+                self.stream.add(accel.nop(unit, accel.NO_FLAGS))
             case _:
                 raise BuildError(
                     f"{call.name}(...)",
                     "the accelerator has no such instruction",
-                    f"one of {', '.join((*COMPUTED, COPY))}",
+                    f"one of {', '.join((*COMPUTED, lowering.COPY))}",
                 )
 
     # --- transfers ---
 
-    def transfer(self, call: Call, unit: Unit) -> None:
+    def transfer(self, call: tir.Call, unit: accel.Unit) -> None:
         """Emit a LOAD, or a STORE; several if the box has more than two dimensions."""
         to, source, *pads = call.args
-        assert isinstance(to, Call)
-        assert isinstance(source, Call)
-        local, remote = (source, to) if unit is Unit.STORE else (to, source)
-        kind = kind_of(first_element(to).buffer, first_element(source).buffer)
-        b = first_element(remote).buffer
-        what = f"{call.name} between {first_element(local).buffer.name} and {b.name}"
+        assert isinstance(to, tir.Call)
+        assert isinstance(source, tir.Call)
+        local, remote = (source, to) if unit is accel.Unit.STORE else (to, source)
+        kind = kind_of(tir.first_element(to).buffer, tir.first_element(source).buffer)
+        b = tir.first_element(remote).buffer
+        what = f"{call.name} between {tir.first_element(local).buffer.name} and {b.name}"
         if str(b.dtype) != self.config.dtype(kind):
             raise BuildError(
                 what,
@@ -165,9 +142,9 @@ class _Emitter:
                 f"{b.name} of {self.config.dtype(kind)!r}",
             )
         if id(call) not in self.boxes:
-            padding = tuple(index(n) for n in pads) or (0, 0) * len(extents_of(remote)[0])
+            padding = tuple(tir.index(n) for n in pads) or (0, 0) * len(tir.extents_of(remote)[0])
             pairs = zip(padding[::2], padding[1::2], strict=True)
-            self.boxes[id(call)] = tuple(zip(*extents_of(remote), pairs, strict=True))
+            self.boxes[id(call)] = tuple(zip(*tir.extents_of(remote), pairs, strict=True))
         dims = tuple(
             Dim(self.now.value(n), self.now.value(step), *map(self.now.value, around))
             for n, step, around in self.boxes[id(call)]
@@ -177,9 +154,9 @@ class _Emitter:
         for part in transfers(what, dims, self.now.size(kind)):
             self.stream.add(_move(kind, sram, dram, part))
 
-    def address(self, what: str, view: Call, kind: Memory) -> int:
+    def address(self, what: str, view: tir.Call, kind: accel.Memory) -> int:
         """The same in main memory, counted in elements of `kind`."""
-        at, size = first_element(view), self.config.element_bytes(kind)
+        at, size = tir.first_element(view), self.config.element_bytes(kind)
         begin, _ = self.areas[at.buffer].byte_range(self.config)
         byte = begin + self.now.value(at.indices[0]) * at.buffer.dtype.bytes
         if byte % size:
@@ -192,12 +169,12 @@ class _Emitter:
         return byte // size
 
 
-def _move(kind: Memory, sram: int, dram: int, part: Rows) -> Load | StoreRows:
+def _move(kind: accel.Memory, sram: int, dram: int, part: Rows) -> accel.Load | accel.Store:
     """The instruction that moves the rows, of a box and a buffer that begin at dram and sram."""
     to, source, y, x = sram + part.sram, dram + part.dram, part.y, part.x
-    if kind is Memory.OUT:
-        return StoreRows(sram=to, dram=source, y=y.n, x=x.n, stride=y.stride)
-    return Load(
+    if kind is accel.Memory.OUT:
+        return accel.Store(sram=to, dram=source, y=y.n, x=x.n, stride=y.stride)
+    return accel.Load(
         memory=kind,
         sram=to,
         dram=source,

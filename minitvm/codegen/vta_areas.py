@@ -5,68 +5,72 @@ from __future__ import annotations
 from dataclasses import replace
 from math import lcm, prod
 
-from minitvm.accel import RESERVED_NAMES, Area, Config, Memory, place
+from minitvm import accel, lowering, tir
 from minitvm.base import BuildError
-from minitvm.lowering import COPY, memory_of
-from minitvm.tir import Buffer, Call, PrimFunc, first_element, walk
 
 from .common import clean
 
 
-def areas(func: PrimFunc, config: Config) -> dict[Buffer, Area]:
+def areas(func: tir.PrimFunc, config: accel.Config) -> dict[tir.Buffer, accel.Area]:
     """An area of main memory for each argument, of the elements that it is loaded or stored as."""
     transferred = _transferred(func)
     printer = func.printer()
-    placed: dict[str, Area] = {}
-    found: dict[Buffer, Area] = {}
+    placed: dict[str, accel.Area] = {}
+    found: dict[tir.Buffer, accel.Area] = {}
     for p in func.params:
-        assert isinstance(p, Buffer)
+        assert isinstance(p, tir.Buffer)
         kinds = transferred.get(p) or [_untouched(p, func)]
         name = printer.name(p) if printer.name(p).isidentifier() else clean(p.name)
-        while name in RESERVED_NAMES or name in placed:
+        while name in accel.RESERVED_NAMES or name in placed:
             name += "_"
         shape = _shape(p, config.element_shape(kinds[0]))
-        (area,) = place(config, {name: (kinds[0], shape)}, tuple(placed.values()))
+        (area,) = accel.place(config, {name: (kinds[0], shape)}, tuple(placed.values()))
         found[p] = placed[name] = _aligned(area, kinds, config)
     return found
 
 
-def _aligned(area: Area, kinds: list[Memory], config: Config) -> Area:
+def _aligned(area: accel.Area, kinds: list[accel.Memory], config: accel.Config) -> accel.Area:
     """The area where elements of all these kinds may begin, at its place or behind it."""
     step = lcm(*(config.element_bytes(kind) for kind in kinds)) // config.element_bytes(area.memory)
     return replace(area, base=-(-area.base // step) * step)
 
 
-def _transferred(func: PrimFunc) -> dict[Buffer, list[Memory]]:
+def _transferred(func: tir.PrimFunc) -> dict[tir.Buffer, list[accel.Memory]]:
     """What each argument is loaded as, at first and later; OUT before that if it is stored."""
-    found: dict[Buffer, list[Memory]] = {}
-    for n in walk(func.body):
-        if isinstance(n, Call) and n.name.endswith(f".{COPY}"):
-            to, source = (first_element(a).buffer for a in n.args[:2] if isinstance(a, Call))
+    found: dict[tir.Buffer, list[accel.Memory]] = {}
+    for n in tir.walk(func.body):
+        if isinstance(n, tir.Call) and n.name.endswith(f".{lowering.COPY}"):
+            to, source = (
+                tir.first_element(a).buffer for a in n.args[:2] if isinstance(a, tir.Call)
+            )
             kind = kind_of(to, source)
-            if kind is Memory.OUT:
+            if kind is accel.Memory.OUT:
                 found.setdefault(to, []).insert(0, kind)
             else:
                 found.setdefault(source, []).append(kind)
     return found
 
 
-def kind_of(to: Buffer, source: Buffer) -> Memory:
+def kind_of(to: tir.Buffer, source: tir.Buffer) -> accel.Memory:
     """The elements that a transfer moves, as they lie in main memory: OUT if it is a store."""
-    memory = memory_of(to)
+    memory = lowering.memory_of(to)
     if memory is None:
-        return Memory.OUT
-    return Memory.ACC_8BIT if memory is Memory.ACC and str(source.dtype) == "int8" else memory
+        return accel.Memory.OUT
+    return (
+        accel.Memory.ACC_8BIT
+        if memory is accel.Memory.ACC and str(source.dtype) == "int8"
+        else memory
+    )
 
 
-def _untouched(p: Buffer, func: PrimFunc) -> Memory:
+def _untouched(p: tir.Buffer, func: tir.PrimFunc) -> accel.Memory:
     """The elements of an argument that nothing moves."""
     if any(p is b for b in func.outputs):
-        return Memory.OUT
-    return Memory.ACC if str(p.dtype) == "int32" else Memory.INP
+        return accel.Memory.OUT
+    return accel.Memory.ACC if str(p.dtype) == "int32" else accel.Memory.INP
 
 
-def _shape(p: Buffer, element: tuple[int, ...]) -> tuple[int, ...]:
+def _shape(p: tir.Buffer, element: tuple[int, ...]) -> tuple[int, ...]:
     """The shape of an argument in elements. (64, 1, 16) of (1, 16) is (64,)"""
     shape = tuple(n for n in p.shape if isinstance(n, int))
     if shape[-len(element) :] == element:

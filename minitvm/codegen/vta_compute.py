@@ -6,28 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
 
-from minitvm.accel import Alu, Config, Gemm, Loops, Memory, Op, Uop
+from minitvm import accel, lowering, tir
 from minitvm.base import BuildError
-from minitvm.lowering import MOST_TURNS, memory_of, room
-from minitvm.tir import (
-    Buffer,
-    Call,
-    Const,
-    Evaluate,
-    For,
-    Seq,
-    Stmt,
-    Var,
-    extents_of,
-    first_element,
-    free_of,
-    is_memory,
-    mul,
-    split_terms,
-    sub,
-    variables,
-    walk,
-)
 
 from .vta_now import Now
 from .vta_stream import Kernel, Site, Stream
@@ -35,7 +15,7 @@ from .vta_stream import Kernel, Site, Stream
 RESET = "fill_zero"
 GEMM = ("gemm", "fused_gemm8x8_add")  # (accumulators, inputs, weights)
 ACCUMULATE = "accumulate"  # (inputs, accumulators): a product with the first element of WGT
-ALU = {op.name.lower(): op for op in Op}
+ALU = {op.name.lower(): op for op in accel.Op}
 COMPUTED = (*GEMM, RESET, ACCUMULATE, *ALU)
 
 
@@ -53,7 +33,7 @@ class Work:
 
     extents: tuple[int, ...]
     factors: tuple[tuple[int, int, int], ...]
-    uops: tuple[Uop, ...]
+    uops: tuple[accel.Uop, ...]
 
 
 class Compute:
@@ -70,34 +50,34 @@ class Compute:
     def __init__(self, now: Now) -> None:
         self.now = now
         self.kinds: dict[int, Kind | None] = {}
-        self.inputs: dict[int, tuple[tuple[Var, ...], tuple[Buffer, ...]]] = {}
+        self.inputs: dict[int, tuple[tuple[tir.Var, ...], tuple[tir.Buffer, ...]]] = {}
         self.works: dict[Site, Work] = {}
 
-    def kind(self, s: Stmt) -> Kind | None:
+    def kind(self, s: tir.Stmt) -> Kind | None:
         """What one instruction does that does all of `s`; None if there is none."""
         if id(s) not in self.kinds:
             self.kinds[id(s)] = self.find_kind(s)
         return self.kinds[id(s)]
 
-    def find_kind(self, s: Stmt) -> Kind | None:
+    def find_kind(self, s: tir.Stmt) -> Kind | None:
         """The same, not remembered."""
         match s:
-            case For(body=body):
+            case tir.For(body=body):
                 return self.kind(body)
-            case Seq(parts):
+            case tir.Seq(parts):
                 found = {self.kind(part) for part in parts}
                 return found.pop() if len(found) == 1 else None
-            case Evaluate(Call(name, args)):
+            case tir.Evaluate(tir.Call(name, args)):
                 what = name.removeprefix("ex.")
                 if what not in COMPUTED:
                     return None
                 last = args[-1]
-                imm = int(last.value) if isinstance(last, Const) else None
+                imm = int(last.value) if isinstance(last, tir.Const) else None
                 return Kind(what, imm)
             case _:
                 return None
 
-    def emit(self, s: Stmt, kind: Kind, stream: Stream) -> None:
+    def emit(self, s: tir.Stmt, kind: Kind, stream: Stream) -> None:
         """Add one GEMM or ALU instruction: two outer loops, the rest as micro-operations."""
         site = self.site(s)
         work = self.work(s, kind, site)
@@ -108,7 +88,7 @@ class Compute:
         outer, inner = (*work.extents, 1, 1)[:2]
         by_outer, by_inner = (*work.factors, (0, 0, 0), (0, 0, 0))[:2]
         dst, src, wgt = zip(by_outer, by_inner, strict=True)
-        loops = Loops(
+        loops = accel.Loops(
             begin=begin,
             end=end,
             outer=outer,
@@ -118,85 +98,87 @@ class Compute:
             wgt_factors=wgt,
         )
         if name in ALU:
-            stream.add(Alu(op=ALU[name], loops=loops, imm=kind.imm))
+            stream.add(accel.Alu(op=ALU[name], loops=loops, imm=kind.imm))
         else:
-            stream.add(Gemm(loops=loops, reset=name == RESET))
+            stream.add(accel.Gemm(loops=loops, reset=name == RESET))
 
-    def site(self, s: Stmt) -> Site:
+    def site(self, s: tir.Stmt) -> Site:
         """Return the statement, and the values of the loops and buffers that it depends on."""
         if id(s) not in self.inputs:
             self.inputs[id(s)] = inputs(s)
         loops, buffers = self.inputs[id(s)]
         return (id(s), *(self.now.env[v] for v in loops), *(self.now.base[b] for b in buffers))
 
-    def work(self, s: Stmt, kind: Kind, site: Site) -> Work:
+    def work(self, s: tir.Stmt, kind: Kind, site: Site) -> Work:
         """What `s` does in the present iteration: found once for all iterations that agree."""
         if site not in self.works:
             self.works[site] = find_work(s, kind, self.now.inside())
         return self.works[site]
 
 
-def inputs(s: Stmt) -> tuple[tuple[Var, ...], tuple[Buffer, ...]]:
+def inputs(s: tir.Stmt) -> tuple[tuple[tir.Var, ...], tuple[tir.Buffer, ...]]:
     """The loops around `s` that it depends on, and the buffers in whose memory it works."""
-    own = {n.var for n in walk(s) if isinstance(n, For)}
-    views = [n for n in walk(s) if isinstance(n, Call) and is_memory(n)]
-    buffers = dict.fromkeys(first_element(view).buffer for view in views)
-    local = tuple(b for b in buffers if memory_of(b) is not None)
-    return tuple(v for v in variables(s) if v not in own), local
+    own = {n.var for n in tir.walk(s) if isinstance(n, tir.For)}
+    views = [n for n in tir.walk(s) if isinstance(n, tir.Call) and tir.is_memory(n)]
+    buffers = dict.fromkeys(tir.first_element(view).buffer for view in views)
+    local = tuple(b for b in buffers if lowering.memory_of(b) is not None)
+    return tuple(v for v in tir.variables(s) if v not in own), local
 
 
-def find_work(s: Stmt, kind: Kind, now: Now) -> Work:
+def find_work(s: tir.Stmt, kind: Kind, now: Now) -> Work:
     """What `s` does in the iteration `now`, which is changed."""
     extents, factors = list[int](), list[tuple[int, int, int]]()
-    while isinstance(s, For) and len(extents) < 2:
+    while isinstance(s, tir.For) and len(extents) < 2:
         found, extent = _factors(s, now), now.value(s.extent)
-        if found is None or extent > MOST_TURNS:
+        if found is None or extent > lowering.MOST_TURNS:
             break
         extents.append(extent)
         factors.append(found)
         now.env[s.var] = 0
         s = s.body
-    uops = tuple(islice(_uops(s, now), room(now.config, Memory.UOP) + 1))  # one is too many
+    uops = tuple(
+        islice(_uops(s, now), lowering.room(now.config, accel.Memory.UOP) + 1)
+    )  # one is too many
     if 0 not in extents:
         check_distance(kind, uops)
     return Work(tuple(extents), tuple(factors), uops)
 
 
-def _uops(s: Stmt, now: Now) -> Iterator[Uop]:
+def _uops(s: tir.Stmt, now: Now) -> Iterator[accel.Uop]:
     """The micro-operations of a statement, in its order."""
     match s:
-        case For(var, extent, body):
+        case tir.For(var, extent, body):
             for i in range(now.value(extent)):
                 now.env[var] = i
                 yield from _uops(body, now)
-        case Seq(parts):
+        case tir.Seq(parts):
             for part in parts:
                 yield from _uops(part, now)
-        case Evaluate(Call() as call):
+        case tir.Evaluate(tir.Call() as call):
             at = [0 if view is None else now.element(view, memory_in(view)) for view in roles(call)]
-            yield Uop(*at)
+            yield accel.Uop(*at)
         case _:
             raise AssertionError("find_kind looks at nothing else")
 
 
-def _factors(loop: For, now: Now) -> tuple[int, int, int] | None:
+def _factors(loop: tir.For, now: Now) -> tuple[int, int, int] | None:
     """How far one iteration moves (dst, src, wgt), in elements; None if not evenly."""
     found: set[tuple[int, ...]] = set()
-    for n in walk(loop.body):
-        if isinstance(n, For) and not free_of(n.extent, [loop.var]):
+    for n in tir.walk(loop.body):
+        if isinstance(n, tir.For) and not tir.free_of(n.extent, [loop.var]):
             return None
-        if isinstance(n, Evaluate) and isinstance(n.value, Call):
+        if isinstance(n, tir.Evaluate) and isinstance(n.value, tir.Call):
             steps = [0 if view is None else _step(view, loop.var, now) for view in roles(n.value)]
             found.add(tuple(-1 if step is None else step for step in steps))
     dst, src, wgt = found.pop() if len(found) == 1 else (-1, -1, -1)
     return (dst, src, wgt) if min(dst, src, wgt) >= 0 else None
 
 
-def _step(view: Call, var: Var, now: Now) -> int | None:
+def _step(view: tir.Call, var: tir.Var, now: Now) -> int | None:
     """How many elements a view moves when `var` advances by 1; None if not a constant."""
-    at = first_element(view).indices[0]
-    factor = sum(c for a, c in split_terms(at)[0] if a is var)
-    even = free_of(sub(at, mul(var, factor)), [var])
+    at = tir.first_element(view).indices[0]
+    factor = sum(c for a, c in tir.split_terms(at)[0] if a is var)
+    even = tir.free_of(tir.sub(at, tir.mul(var, factor)), [var])
     size = now.size(memory_in(view))
     return factor // size if even and factor % size == 0 else None
 
@@ -204,7 +186,7 @@ def _step(view: Call, var: Var, now: Now) -> int | None:
 # --- what is refused -----------------------------------------------------------------------------
 
 
-def check_distance(kind: Kind, uops: tuple[Uop, ...]) -> None:
+def check_distance(kind: Kind, uops: tuple[accel.Uop, ...]) -> None:
     """An accumulator is not written again by one of the next two micro-operations of a kernel.
 
     As in VTA, the two loops around a kernel are not looked at: its own tutorials put the reduction
@@ -222,47 +204,47 @@ def check_distance(kind: Kind, uops: tuple[Uop, ...]) -> None:
             )
 
 
-def check_blocks(s: Stmt, config: Config) -> None:
+def check_blocks(s: tir.Stmt, config: accel.Config) -> None:
     """Each product is one of whole elements of this machine: as large as its matrix unit.
 
     An intrinsic for 8 x 8 does not fit a machine of 1 x 16 by 16 x 16.
     """
-    for n in walk(s):
-        if isinstance(n, Call) and n.name.rpartition(".")[2] in (*GEMM, RESET):
-            for view in filter(is_memory, n.args):
-                assert isinstance(view, Call)
+    for n in tir.walk(s):
+        if isinstance(n, tir.Call) and n.name.rpartition(".")[2] in (*GEMM, RESET):
+            for view in filter(tir.is_memory, n.args):
+                assert isinstance(view, tir.Call)
                 _check_element(n, view, config)
 
 
-def _check_element(call: Call, view: Call, config: Config) -> None:
+def _check_element(call: tir.Call, view: tir.Call, config: accel.Config) -> None:
     """A view that an instruction works on is one element."""
     memory = memory_in(view)
-    extents, _ = extents_of(view)
+    extents, _ = tir.extents_of(view)
     element = config.element_shape(memory)
     given = [n for n in extents if n != 1]
     if all(isinstance(n, int) for n in extents) and given != [n for n in element if n != 1]:
         raise BuildError(
             f"{call.name} on {' x '.join(map(str, extents))} numbers of "
-            f"{first_element(view).buffer.name}",
+            f"{tir.first_element(view).buffer.name}",
             f"the elements of {memory.name} on {config.name} are {' x '.join(map(str, element))}",
             "the intrinsic of this machine, env.gemm; or its own machine: with vdla.environment: "
             "around lower and build",
         )
 
 
-def roles(call: Call) -> tuple[Call | None, Call | None, Call | None]:
+def roles(call: tir.Call) -> tuple[tir.Call | None, tir.Call | None, tir.Call | None]:
     """The views of an instruction of the compute unit as (dst, src, wgt)."""
-    views = [a for a in call.args if isinstance(a, Call) and is_memory(a)]
+    views = [a for a in call.args if isinstance(a, tir.Call) and tir.is_memory(a)]
     if call.name.endswith(f".{ACCUMULATE}"):
         views.reverse()
     dst, src, wgt = (*views, None, None)[:3]
     return dst, src, wgt
 
 
-def memory_in(view: Call) -> Memory:
+def memory_in(view: tir.Call) -> accel.Memory:
     """The memory of the accelerator that a view is in."""
-    b = first_element(view).buffer
-    memory = memory_of(b)
+    b = tir.first_element(view).buffer
+    memory = lowering.memory_of(b)
     if memory is None:
         raise BuildError(
             f"an instruction of the compute unit works on {b.name}",

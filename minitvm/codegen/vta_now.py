@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from math import prod
 
-from minitvm.accel import Config, Memory
+from minitvm import accel, tir
 from minitvm.base import BuildError
-from minitvm.tir import Buffer, Call, Index, Var, first_element, text
 
 from .vta_index import value
 
@@ -16,29 +15,29 @@ from .vta_index import value
 class Now:
     """The values of the loops around, and the element of its memory that each buffer begins at."""
 
-    config: Config
-    env: dict[Var, int] = field(default_factory=dict[Var, int])
-    base: dict[Buffer, int] = field(default_factory=dict[Buffer, int])
+    config: accel.Config
+    env: dict[tir.Var, int] = field(default_factory=dict[tir.Var, int])
+    base: dict[tir.Buffer, int] = field(default_factory=dict[tir.Buffer, int])
 
     def inside(self) -> Now:
         """The same, for loops inside that are to leave no values behind."""
         return replace(self, env=dict(self.env))
 
-    def value(self, e: Index) -> int:
+    def value(self, e: tir.Index) -> int:
         """An index as a number."""
         return value(e, self.env)
 
-    def size(self, memory: Memory) -> int:
+    def size(self, memory: accel.Memory) -> int:
         """How many numbers one element has."""
         return prod(self.config.element_shape(memory))
 
-    def element(self, view: Call, memory: Memory) -> int:
+    def element(self, view: tir.Call, memory: accel.Memory) -> int:
         """The element of its memory that a view begins at."""
-        at = first_element(view)
+        at = tir.first_element(view)
         first, size = self.value(at.indices[0]), self.size(memory)
         if first % size:
             raise BuildError(
-                text(at),
+                tir.text(at),
                 f"number {first} of {at.buffer.name} is inside an element of {size}",
                 f"the last dimensions in {memory.name} are "
                 f"{', '.join(map(str, self.config.element_shape(memory)))}",

@@ -5,23 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
-from minitvm.accel import (
-    NO_FLAGS,
-    Finish,
-    Flags,
-    Instruction,
-    Load,
-    Memory,
-    Unit,
-    Uop,
-    is_nop,
-    nop,
-    unit_of,
-)
+from minitvm import accel
 from minitvm.base import BuildError
 
 MOST = 1 << 18  # instructions: 4 MB of them
-ROW = tuple(Unit)  # load, compute, store: prev and next of each are its neighbours
+ROW = tuple(accel.Unit)  # load, compute, store: prev and next of each are its neighbours
 
 
 Site: TypeAlias = tuple[int, ...]
@@ -36,7 +24,7 @@ class Kernel:
 
     name: str
     site: Site
-    uops: tuple[Uop, ...]
+    uops: tuple[accel.Uop, ...]
 
 
 class Stream:
@@ -50,13 +38,15 @@ class Stream:
     """
 
     def __init__(self, uop_depth: int) -> None:
-        self.instructions: list[Instruction] = []
-        self.waiting: dict[Unit, Flags] = dict.fromkeys(Unit, NO_FLAGS)  # pops
+        self.instructions: list[accel.Instruction] = []
+        self.waiting: dict[accel.Unit, accel.Flags] = dict.fromkeys(
+            accel.Unit, accel.NO_FLAGS
+        )  # pops
         self.cache = UopCache(uop_depth)
 
-    def add(self, instruction: Instruction) -> None:
+    def add(self, instruction: accel.Instruction) -> None:
         """The next instruction; it takes the tokens that its unit is to pop."""
-        unit = unit_of(instruction)
+        unit = accel.unit_of(instruction)
         if len(self.instructions) >= MOST:
             raise BuildError(
                 f"a program of more than {MOST} instructions",
@@ -64,16 +54,16 @@ class Stream:
                 "larger tiles; or pragma 'trim_loop' to look at two iterations of a loop",
             )
         self.instructions.append(replace(instruction, flags=self.waiting[unit]))
-        self.waiting[unit] = NO_FLAGS
+        self.waiting[unit] = accel.NO_FLAGS
 
-    def pop(self, source: Unit, to: Unit) -> None:
+    def pop(self, source: accel.Unit, to: accel.Unit) -> None:
         """`to` waits for a token of `source` before its next instruction."""
         side = f"pop_{_side(to, source)}"
         if getattr(self.waiting[to], side):
             self._commit(to)
         self.waiting[to] = replace(self.waiting[to], **{side: True})
 
-    def push(self, source: Unit, to: Unit) -> None:
+    def push(self, source: accel.Unit, to: accel.Unit) -> None:
         """`source` gives `to` a token after all of its instructions so far."""
         self._commit(source)
         side = f"push_{_side(source, to)}"
@@ -82,17 +72,17 @@ class Stream:
             flags = replace(last.flags, **{side: True})
             self.instructions[-1] = replace(last, flags=flags)
         else:
-            self.instructions.append(nop(source, Flags(**{side: True})))
+            self.instructions.append(accel.nop(source, accel.Flags(**{side: True})))
 
     def finish(self) -> None:
         """All units are done when the program is."""
-        self.push(Unit.STORE, Unit.COMPUTE)
-        self.push(Unit.LOAD, Unit.COMPUTE)
-        self.pop(Unit.STORE, Unit.COMPUTE)
-        self.pop(Unit.LOAD, Unit.COMPUTE)
-        for unit in Unit:
+        self.push(accel.Unit.STORE, accel.Unit.COMPUTE)
+        self.push(accel.Unit.LOAD, accel.Unit.COMPUTE)
+        self.pop(accel.Unit.STORE, accel.Unit.COMPUTE)
+        self.pop(accel.Unit.LOAD, accel.Unit.COMPUTE)
+        for unit in accel.Unit:
             self._commit(unit)
-        self.instructions.append(Finish())
+        self.instructions.append(accel.Finish())
 
     def kernel(self, kernel: Kernel) -> tuple[int, int]:
         """Return where the kernel lies in the unit's memory; load it if it is not there."""
@@ -101,25 +91,25 @@ class Stream:
         begin = self.cache.resident[kernel]
         return begin, begin + len(kernel.uops)
 
-    def _commit(self, unit: Unit) -> None:
+    def _commit(self, unit: accel.Unit) -> None:
         """A nop takes the tokens that the unit is to pop."""
-        if self.waiting[unit] != NO_FLAGS:
-            self.instructions.append(nop(unit, self.waiting[unit]))
-            self.waiting[unit] = NO_FLAGS
+        if self.waiting[unit] != accel.NO_FLAGS:
+            self.instructions.append(accel.nop(unit, self.waiting[unit]))
+            self.waiting[unit] = accel.NO_FLAGS
 
 
-def _side(unit: Unit, other: Unit) -> str:
+def _side(unit: accel.Unit, other: accel.Unit) -> str:
     """Is `other` the neighbour before or after `unit`?"""
     step = ROW.index(other) - ROW.index(unit)
     assert abs(step) == 1, "inject_coproc_sync refuses tokens between load and store"
     return "next" if step > 0 else "prev"
 
 
-def _carrier(instruction: Instruction) -> Unit | None:
+def _carrier(instruction: accel.Instruction) -> accel.Unit | None:
     """The unit whose push an instruction may carry; a nop that loads nothing has done its part."""
-    if isinstance(instruction, Load) and is_nop(instruction):
+    if isinstance(instruction, accel.Load) and accel.is_nop(instruction):
         return None
-    return unit_of(instruction)
+    return accel.unit_of(instruction)
 
 
 class UopCache:
@@ -137,11 +127,11 @@ class UopCache:
 
     def __init__(self, depth: int) -> None:
         self.depth, self.end = depth, 0
-        self.uops: list[Uop] = []
+        self.uops: list[accel.Uop] = []
         self.stored: dict[Kernel, int] = {}
         self.resident: dict[Kernel, int] = {}
 
-    def load(self, kernel: Kernel) -> Load:
+    def load(self, kernel: Kernel) -> accel.Load:
         """The instruction that brings a kernel onto the chip; the first time it is stored, too."""
         n = len(kernel.uops)
         if n > self.depth:
@@ -161,4 +151,4 @@ class UopCache:
             if at + len(other.uops) <= begin or at >= self.end
         }
         self.resident[kernel] = begin
-        return Load(memory=Memory.UOP, sram=begin, dram=self.stored[kernel], x=n)
+        return accel.Load(memory=accel.Memory.UOP, sram=begin, dram=self.stored[kernel], x=n)

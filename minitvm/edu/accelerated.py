@@ -6,11 +6,8 @@ from collections.abc import Sequence
 from dataclasses import fields, replace
 from typing import Any
 
-from minitvm import vta
-from minitvm.accel import Config, vta_pynq
+from minitvm import accel, te, tensor, vta
 from minitvm.base import TVMError
-from minitvm.te import Schedule
-from minitvm.tensor import Tensor
 
 from .checkers import Arguments, describe, random_inputs
 from .item import PASSED, Answer, Kind, Outcome, Part, Rng, failed
@@ -31,7 +28,7 @@ LOST = "some numbers are not fetched, not computed or not stored: each stage nee
 
 def runs_on_accelerator(
     arguments: Arguments,
-    config: Config = vta_pynq,
+    config: accel.Config = accel.vta_pynq,
     *,
     title: str = "the right result on the accelerator, to the last bit",
     kind: Kind = "correctness",
@@ -69,7 +66,7 @@ def runs_on_accelerator(
     return Part(kind, title, weight, check)
 
 
-def bytes_moved(s: Schedule, tensors: Sequence[Tensor]) -> float:
+def bytes_moved(s: te.Schedule, tensors: Sequence[tensor.Tensor]) -> float:
     """Count the bytes that move between main memory and the accelerator; a cost for at_most().
 
     Every load and store of the program counts, micro-operations included.
@@ -78,7 +75,7 @@ def bytes_moved(s: Schedule, tensors: Sequence[Tensor]) -> float:
     return float(sum(getattr(counters, f.name) for f in fields(counters) if "nbytes" in f.name))
 
 
-def on_machine(config: Config, part: Part) -> Part:
+def on_machine(config: accel.Config, part: Part) -> Part:
     """Return the part, with everything that it builds for target "vta" built for `config`.
 
     The answer itself is called with the usual machine: when grading, it runs in another process,

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from minitvm.testing import interleaved
+from minitvm import testing
 
 REPEAT = 7
 DRIFT = 1.10  # the largest accepted ratio between two measurements of one program
@@ -35,7 +35,7 @@ def time_ratio(
     ratio = float("inf")
     for _ in range(ATTEMPTS):
         turn = {"ref": reference, "yours": yours, "ref again": reference, "yours again": yours}
-        best = interleaved(turn, REPEAT, timer)
+        best = testing.interleaved(turn, REPEAT, timer)
         refs, own = (best["ref"], best["ref again"]), (best["yours"], best["yours again"])
         ratio = min(own) / max(min(refs), 1e-9)
         if max(refs) <= DRIFT * min(refs) and max(own) <= DRIFT * min(own):

@@ -14,8 +14,7 @@ from typing import Any, TypeAlias, cast
 
 import numpy as np
 
-from minitvm.tensor import ComputeOp, PlaceholderOp, Tensor, evaluate
-from minitvm.testing import difference
+from minitvm import tensor, testing
 
 from .data import operations
 from .item import PASSED, Answer, Outcome, Part, Problem, Rng, failed
@@ -99,7 +98,7 @@ def differs(got: Any, want: Any, rtol: float = 0.0, atol: float = 0.0) -> str:
     if isinstance(want, np.ndarray | int | float) and not isinstance(want, bool):
         if not isinstance(got, np.ndarray | int | float):
             return f"{type(got).__name__} instead of a number"
-        found = difference(got, want, rtol, atol)
+        found = testing.difference(got, want, rtol, atol)
         plain = isinstance(got, int | float) and isinstance(want, int | float)
         return f"got {got}, want {want}" if found and plain else found
     return "" if type(got) is type(cast("Any", want)) and got == want else "another value"
@@ -147,20 +146,22 @@ def formula(
         for n in range(cases):
             args = arguments(rng)
             given = expanded(args)
-            inputs = random_inputs([t for t in given if isinstance(t, Tensor)], rng, largest)
+            inputs = random_inputs([t for t in given if isinstance(t, tensor.Tensor)], rng, largest)
             got = answer(*args)
-            if not isinstance(got, Tensor):
+            if not isinstance(got, tensor.Tensor):
                 return wrong_type("a tensor", got)
             if (points := computed_elements(got)) > MAX_COMPUTED:
                 most, many = f"at most {MAX_COMPUTED:,} steps", f"{points:,} steps"
                 return failed("too-large", expected=most, got=many, why="its tensors are huge")
-            plain = [inputs.get(x, x) if isinstance(x, Tensor) else x for x in given]
+            plain = [inputs.get(x, x) if isinstance(x, tensor.Tensor) else x for x in given]
             want = reference(*plain)
             case = f"case {n + 1}: inputs of shape {shapes(inputs)}{_others(plain)}"
             if tuple(got.shape) != want.shape:
                 expected, found = (str(list(s)) for s in (want.shape, got.shape))
                 return failed("wrong-shape", expected=expected, got=found, case=case, why=why)
-            if wrong := wrong_element(evaluate([got], inputs)[0], want, rtol, atol, case, why):
+            if wrong := wrong_element(
+                tensor.evaluate([got], inputs)[0], want, rtol, atol, case, why
+            ):
                 return wrong
         return PASSED
 
@@ -178,11 +179,11 @@ def _others(plain: Sequence[Any]) -> str:
     return "".join(f", then {short.repr(x)}" for x in plain if not isinstance(x, np.ndarray))
 
 
-def computed_elements(t: Tensor) -> int:
+def computed_elements(t: tensor.Tensor) -> int:
     """Count the elements that are computed, or added up, for `t` and everything it reads."""
     total = 0
     for op in operations([t]):
-        if isinstance(op, ComputeOp):
+        if isinstance(op, tensor.ComputeOp):
             extents = [a.extent for a in (*op.axis, *op.reduce_axis)]
             total += math.prod(n for n in extents if isinstance(n, int))
     return total
@@ -192,7 +193,7 @@ def wrong_element(
     got: Array, want: Array, rtol: float, atol: float, case: str, why: str
 ) -> Outcome | None:
     """Return the outcome for an array that differs, with its first wrong element; None if right."""
-    told = difference(got, want, rtol, atol)
+    told = testing.difference(got, want, rtol, atol)
     if not told:
         return None
     found = ELEMENT.match(told)
@@ -203,16 +204,18 @@ def wrong_element(
     return failed("wrong-value", expected=theirs, got=yours, where=where, why=why)
 
 
-def shapes(inputs: dict[Tensor, Array]) -> str:
+def shapes(inputs: dict[tensor.Tensor, Array]) -> str:
     """Return "A [2, 3], B [3, 4]"."""
     return ", ".join(f"{t.name} {list(a.shape)}" for t, a in inputs.items())
 
 
-def random_inputs(tensors: Sequence[Tensor], rng: Rng, largest: float = 1.0) -> dict[Tensor, Array]:
+def random_inputs(
+    tensors: Sequence[tensor.Tensor], rng: Rng, largest: float = 1.0
+) -> dict[tensor.Tensor, Array]:
     """Draw values for every placeholder: floats in -largest .. largest, or small integers."""
-    found: dict[Tensor, Array] = {}
+    found: dict[tensor.Tensor, Array] = {}
     for t in tensors:
-        if isinstance(t.op, PlaceholderOp):
+        if isinstance(t.op, tensor.PlaceholderOp):
             shape = tuple(int(n) for n in t.shape if isinstance(n, int))
             if t.dtype.is_float:
                 found[t] = rng.uniform(-largest, largest, shape).astype(t.dtype.numpy)

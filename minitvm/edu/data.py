@@ -13,82 +13,28 @@ from typing import Any, TypeAlias, cast
 
 import numpy as np
 
+from minitvm import te, tensor, tir
 from minitvm.base import DType, ExprError, dtype
-from minitvm.te import Schedule
-from minitvm.tensor import (
-    MAX,
-    MIN,
-    PROD,
-    SUM,
-    Axis,
-    ComputeOp,
-    ExternOp,
-    Operation,
-    PlaceholderOp,
-    Reduce,
-    Reducer,
-    Tensor,
-    TensorIntrin,
-    decl_tensor_intrin,
-)
-from minitvm.tir import (
-    FALSE,
-    TRUE,
-    Allocate,
-    AsIndex,
-    Binary,
-    Buffer,
-    Call,
-    Cast,
-    Compare,
-    Const,
-    DeclaredBuffer,
-    Evaluate,
-    Extremum,
-    FloorDiv,
-    FloorMod,
-    For,
-    If,
-    IfThenElse,
-    Lane,
-    Linear,
-    Load,
-    Not,
-    Pragma,
-    PrimFunc,
-    Product,
-    Seq,
-    Store,
-    Var,
-    Where,
-    as_index,
-    floordiv,
-    floormod,
-    lane,
-    linear,
-    maximum,
-    minimum,
-    mul,
-)
 
 from .wire import MAX_FRAME
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 Json: TypeAlias = Any
 PLAIN = (
-    Allocate, Axis, Binary, Buffer, Call, Cast, Compare, ComputeOp, DeclaredBuffer, Evaluate,
-    ExternOp, For, If, IfThenElse, Load, Not, PlaceholderOp, Pragma, PrimFunc, Reduce, Seq, Store,
-    Tensor, Var, Where,
-)  # fmt: skip
+    *(tensor.Axis, tensor.ComputeOp, tensor.ExternOp, tensor.PlaceholderOp, tensor.Reduce),
+    *(tensor.Tensor, tir.Allocate, tir.Binary, tir.Buffer, tir.Call, tir.Cast, tir.Compare),
+    *(tir.DeclaredBuffer, tir.Evaluate, tir.For, tir.If, tir.IfThenElse, tir.Load, tir.Not),
+    *(tir.Pragma, tir.PrimFunc, tir.Seq, tir.Store, tir.Var, tir.Where),
+)
 
 
-def _const(value: Any, kind: Any) -> Const:
+def _const(value: Any, kind: Any) -> tir.Const:
     """Make a literal; there is one object for each truth value."""
-    return Const(value, kind) if kind != "bool" else TRUE if value else FALSE
+    return tir.Const(value, kind) if kind != "bool" else tir.TRUE if value else tir.FALSE
 
 
 def _extremum(op: str, a: Any, b: Any, *bounds: Any) -> Any:
-    return minimum(a, b) if op == "min" else maximum(a, b)
+    return tir.minimum(a, b) if op == "min" else tir.maximum(a, b)
 
 
 def _of_two(make: Callable[[Any, Any], Any]) -> Callable[..., Any]:
@@ -101,38 +47,40 @@ def _of_two(make: Callable[[Any, Any], Any]) -> Callable[..., Any]:
 
 
 def _lane(lanes: int, *bounds: Any) -> Any:
-    return lane(lanes)
+    return tir.lane(lanes)
 
 
 def _declared(
     name: str, op: Any, ins: Any, outs: Any, binds: Any, body: Any, reset: Any, update: Any
-) -> TensorIntrin:
+) -> tensor.TensorIntrin:
     """Declare a tensor intrinsic again from its formula and statements, with all checks."""
 
     def statements(ins: Any, outs: Any) -> Any:
         return body, reset, update
 
-    return decl_tensor_intrin(op, statements, binds, name)
+    return tensor.decl_tensor_intrin(op, statements, binds, name)
 
 
 FOLDED: dict[type, Callable[..., Any]] = {  # their constructors keep indices in normal form
-    AsIndex: as_index,
-    Const: _const,
-    Extremum: _extremum,
-    FloorDiv: _of_two(floordiv),
-    FloorMod: _of_two(floormod),
-    Lane: _lane,
-    Linear: linear,
-    Product: _of_two(mul),
+    tir.AsIndex: tir.as_index,
+    tir.Const: _const,
+    tir.Extremum: _extremum,
+    tir.FloorDiv: _of_two(tir.floordiv),
+    tir.FloorMod: _of_two(tir.floormod),
+    tir.Lane: _lane,
+    tir.Linear: tir.linear,
+    tir.Product: _of_two(tir.mul),
 }
 MAKERS: dict[str, Callable[..., Any]] = {
     **{cls.__name__: cls for cls in PLAIN},
     **{cls.__name__: make for cls, make in FOLDED.items()},
-    TensorIntrin.__name__: _declared,
+    tensor.TensorIntrin.__name__: _declared,
 }
-WRITTEN = (*PLAIN, *FOLDED, TensorIntrin)
+WRITTEN = (*PLAIN, *FOLDED, tensor.TensorIntrin)
 FIELDS = {cls: tuple(f.name for f in fields(cast("Any", cls))) for cls in WRITTEN}
-REDUCERS: dict[str, Reducer] = {r.name: r for r in (SUM, PROD, MAX, MIN)}
+REDUCERS: dict[str, tensor.Reducer] = {
+    r.name: r for r in (tensor.SUM, tensor.PROD, tensor.MAX, tensor.MIN)
+}
 DEEPEST = 200  # levels of lists in lists
 OWN = "a schedule must be one of the tensors that the function was given"
 
@@ -140,7 +88,7 @@ OWN = "a schedule must be one of the tensors that the function was given"
 class Writer:
     """Turn values into JSON. rows: the nodes written so far; arrays: the arrays."""
 
-    def __init__(self, given: Sequence[Operation] = ()) -> None:
+    def __init__(self, given: Sequence[tensor.Operation] = ()) -> None:
         self.rows: list[Json] = []
         self.arrays: list[Array] = []
         self._given = {id(op): n for n, op in enumerate(given)}
@@ -161,12 +109,12 @@ class Writer:
                 return float(cast("float", x))
             case tuple() | list() | dict() | np.ndarray():
                 return self._container(cast("Any", x))
-            case Schedule():
+            case te.Schedule():
                 outs = [self.write(s.origin) for s in x.state.stages if s.is_output]
                 if not _all_given(outs):
                     raise ExprError("a schedule of another formula cannot be handed in", OWN)
                 return ["schedule", x.to_json(), outs]
-            case Reducer(name=name) if REDUCERS.get(name) is x:
+            case tensor.Reducer(name=name) if REDUCERS.get(name) is x:
                 return ["reducer", name]
             case _:
                 return self._node(x)
@@ -215,8 +163,8 @@ class Reader:
         self,
         rows: Sequence[Json],
         arrays: Sequence[Array],
-        given: Sequence[Operation] = (),
-        intrins: Iterable[TensorIntrin] = (),
+        given: Sequence[tensor.Operation] = (),
+        intrins: Iterable[tensor.TensorIntrin] = (),
     ) -> None:
         self._arrays: Sequence[Any] = arrays
         self._given, self._intrins = given, tuple(intrins)
@@ -252,7 +200,7 @@ class Reader:
                 if not _all_given(rest[0]):
                     raise ExprError("a schedule of another formula", OWN)
                 ops = [self.read(op) for op in rest[0]]
-                return Schedule.from_json(what, ops, self._intrins)
+                return te.Schedule.from_json(what, ops, self._intrins)
             case _:
                 raise ExprError(f"a {kind!r}", "no such kind of data")
 
@@ -262,17 +210,17 @@ def _all_given(outs: Json) -> bool:
     return all(kind == "given" for kind, _ in outs)
 
 
-def operations(values: Iterable[Any]) -> list[Operation]:
+def operations(values: Iterable[Any]) -> list[tensor.Operation]:
     """Return the operations of all tensors among `values`, producers first, each once."""
-    found: dict[int, Operation] = {}
+    found: dict[int, tensor.Operation] = {}
     for x in values:
-        if isinstance(x, Tensor):
+        if isinstance(x, tensor.Tensor):
             for op in _upstream(x.op):
                 found.setdefault(id(op), op)
     return list(found.values())
 
 
-def _upstream(op: Operation) -> Iterator[Operation]:
-    for t in () if isinstance(op, PlaceholderOp) else op.input_tensors:
+def _upstream(op: tensor.Operation) -> Iterator[tensor.Operation]:
+    for t in () if isinstance(op, tensor.PlaceholderOp) else op.input_tensors:
         yield from _upstream(t.op)
     yield op

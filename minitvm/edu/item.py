@@ -17,9 +17,8 @@ from typing import Any, Literal, Protocol, TypeAlias
 
 import numpy as np
 
-from minitvm import te, tir, topi, vta
+from minitvm import driver, te, tir, topi, vta
 from minitvm.base import ArgumentError, TVMError, as_tuple
-from minitvm.driver import build, lower
 
 Rng: TypeAlias = np.random.Generator
 Kind: TypeAlias = Literal["correctness", "property", "speed"]
@@ -27,7 +26,8 @@ Status: TypeAlias = Literal["passed", "failed", "not started", "inconclusive", "
 
 # the names that the source of a problem may use, in the grader and in the student's process
 VOCABULARY: dict[str, Any] = {
-    "np": np, "te": te, "tir": tir, "topi": topi, "vta": vta, "lower": lower, "build": build,
+    "np": np, "te": te, "tir": tir, "topi": topi, "vta": vta,
+    "lower": driver.lower, "build": driver.build,
 }  # fmt: skip
 
 

@@ -9,12 +9,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from minitvm.accesses import record
-from minitvm.cachesim import Cache, simulate
-from minitvm.driver import build, lower
-from minitvm.te import Schedule
-from minitvm.tensor import PlaceholderOp, Tensor, evaluate
-from minitvm.tir import PrimFunc, Stmt, interpret, text
+from minitvm import accesses, cachesim, driver, te, tensor, tir
 
 from .bench import Ratio, time_ratio
 from .checkers import (
@@ -30,33 +25,35 @@ from .checkers import (
 from .data import operations
 from .item import PASSED, Answer, AnswerError, Outcome, Part, Rng, failed
 
-Cost: TypeAlias = Callable[[Any, Sequence[Tensor]], float]
+Cost: TypeAlias = Callable[[Any, Sequence[tensor.Tensor]], float]
 CORE = "llvm -num-cores=1"
 LOOSE = 1e-2  # tolerance for checks that only look for missing work
 
 
-def tensors_of(arguments: Sequence[Any]) -> list[Tensor]:
+def tensors_of(arguments: Sequence[Any]) -> list[tensor.Tensor]:
     """Return the inputs and results of the problems among the arguments, in their order.
 
     Tensors that another one reads are intermediate, and a schedule need not store them.
     """
-    found = [x for x in expanded(arguments) if isinstance(x, Tensor)]
+    found = [x for x in expanded(arguments) if isinstance(x, tensor.Tensor)]
     read = {
         id(t.op)
         for op in operations(found)
-        if not isinstance(op, PlaceholderOp)
+        if not isinstance(op, tensor.PlaceholderOp)
         for t in op.input_tensors
     }
-    return [t for t in found if isinstance(t.op, PlaceholderOp) or id(t.op) not in read]
+    return [t for t in found if isinstance(t.op, tensor.PlaceholderOp) or id(t.op) not in read]
 
 
-def schedule_of(answer: Answer, arguments: Sequence[Any]) -> tuple[Schedule, list[Tensor]]:
+def schedule_of(
+    answer: Answer, arguments: Sequence[Any]
+) -> tuple[te.Schedule, list[tensor.Tensor]]:
     """Return the student's schedule, and the inputs and results of the problem.
 
     Raises AnswerError if the answer is not a schedule.
     """
     got = answer(*arguments)
-    if not isinstance(got, Schedule):
+    if not isinstance(got, te.Schedule):
         what = f"a {type(got).__name__} was returned, and a schedule is asked for"
         raise AnswerError("wrong-type", what)
     return got, tensors_of(arguments)
@@ -64,7 +61,7 @@ def schedule_of(answer: Answer, arguments: Sequence[Any]) -> tuple[Schedule, lis
 
 def right_schedule(
     answer: Answer, arguments: Sequence[Any], rng: Rng, target: str
-) -> tuple[Schedule, list[Tensor]]:
+) -> tuple[te.Schedule, list[tensor.Tensor]]:
     """Return the same after checking the results, so that no cost is counted for missing work.
 
     A function may return another schedule than for the previous part, and a legal schedule may
@@ -81,7 +78,7 @@ def right_schedule(
 
 
 def wrong_results(
-    results: Sequence[Array], tensors: Sequence[Tensor], inputs: dict[Tensor, Array],
+    results: Sequence[Array], tensors: Sequence[tensor.Tensor], inputs: dict[tensor.Tensor, Array],
     rtol: float, atol: float, case: str, why: str,
 ) -> Outcome | None:  # fmt: skip
     """Return the outcome for results that differ from the formula; None if they are right.
@@ -89,7 +86,7 @@ def wrong_results(
     Integers must be equal, whatever the tolerance.
     """
     outputs = [t for t in tensors if t not in inputs]
-    for t, got, want in zip(outputs, results, evaluate(outputs, inputs), strict=True):
+    for t, got, want in zip(outputs, results, tensor.evaluate(outputs, inputs), strict=True):
         where = f"{case}{t.name} for inputs of shape {shapes(inputs)}"
         near = (rtol, atol) if t.dtype.is_float else (0.0, 0.0)
         if wrong := wrong_element(got, want, *near, where, why):
@@ -121,7 +118,7 @@ def schedule_correct(
         for n in range(cases):
             args = arguments(rng)
             s, tensors = answer(*args), tensors_of(args)
-            if not isinstance(s, Schedule | PrimFunc):
+            if not isinstance(s, te.Schedule | tir.PrimFunc):
                 return wrong_type("a schedule, or a loop program", s)
             inputs = random_inputs(tensors, rng)
             results, case = results_of(s, tensors, inputs, target), f"case {n + 1}: "
@@ -133,17 +130,20 @@ def schedule_correct(
 
 
 def results_of(
-    s: Schedule | PrimFunc, tensors: Sequence[Tensor], inputs: dict[Tensor, Array], target: str
+    s: te.Schedule | tir.PrimFunc,
+    tensors: Sequence[tensor.Tensor],
+    inputs: dict[tensor.Tensor, Array],
+    target: str,
 ) -> list[Array]:
     """Run a program; return one array for each tensor that is not an input."""
-    if isinstance(s, Schedule) and target != "interpreter":
-        return run_function(build(s, tensors, target=target), tensors, inputs)
-    loops = s if isinstance(s, PrimFunc) else lower(s, tensors, until="nest")
-    return run_function(partial(interpret, loops), tensors, inputs)
+    if isinstance(s, te.Schedule) and target != "interpreter":
+        return run_function(driver.build(s, tensors, target=target), tensors, inputs)
+    loops = s if isinstance(s, tir.PrimFunc) else driver.lower(s, tensors, until="nest")
+    return run_function(partial(tir.interpret, loops), tensors, inputs)
 
 
 def run_function(
-    f: Callable[..., Any], tensors: Sequence[Tensor], inputs: dict[Tensor, Array]
+    f: Callable[..., Any], tensors: Sequence[tensor.Tensor], inputs: dict[tensor.Tensor, Array]
 ) -> list[Array]:
     """Call `f` with one array for each tensor; return the arrays of those not in `inputs`."""
     arrays = {t: inputs[t] if t in inputs else filled(t) for t in tensors}
@@ -186,7 +186,7 @@ def facts(
             subject = answer(*args)
         else:
             s, tensors = right_schedule(answer, args, rng, target)
-            loops = s if of == "schedule" else lower(s, tensors, until=until or None)
+            loops = s if of == "schedule" else driver.lower(s, tensors, until=until or None)
             subject = str(loops) if of == "text" else loops
         broken = [fact for fact in required if not fact.holds(subject)]
         if not broken:
@@ -201,7 +201,7 @@ def facts(
 
 
 def same_text(
-    reference: Callable[..., PrimFunc | Schedule | Stmt],
+    reference: Callable[..., tir.PrimFunc | te.Schedule | tir.Stmt],
     arguments: Arguments,
     *,
     title: str = "the loops, line by line",
@@ -215,9 +215,9 @@ def same_text(
     until       the pass after which schedules are printed
     """
 
-    def printed(x: Any, tensors: Sequence[Tensor]) -> list[str]:
-        loops = lower(x, tensors, until=until) if isinstance(x, Schedule) else x
-        return (str(loops) if isinstance(loops, PrimFunc) else text(loops)).splitlines()
+    def printed(x: Any, tensors: Sequence[tensor.Tensor]) -> list[str]:
+        loops = driver.lower(x, tensors, until=until) if isinstance(x, te.Schedule) else x
+        return (str(loops) if isinstance(loops, tir.PrimFunc) else tir.text(loops)).splitlines()
 
     def check(answer: Answer, rng: Rng) -> Outcome:
         args = arguments(rng)
@@ -267,9 +267,9 @@ def visit_order(
     return Part("property", title, weight, check)
 
 
-def visits(s: Schedule, tensors: Sequence[Tensor]) -> list[tuple[int, ...]]:
+def visits(s: te.Schedule, tensors: Sequence[tensor.Tensor]) -> list[tuple[int, ...]]:
     """Return the elements of the last tensor in the order of its stores, repeats in a row once."""
-    trace = record(s, tensors)
+    trace = accesses.record(s, tensors)
     n = [b.name for b in trace.buffers].index(tensors[-1].name)
     stored = trace.index[(trace.buffer == n) & trace.write]
     turns = stored[np.r_[True, stored[1:] != stored[:-1]]]
@@ -280,12 +280,12 @@ def visits(s: Schedule, tensors: Sequence[Tensor]) -> list[tuple[int, ...]]:
 # --- costs ---------------------------------------------------------------------------------------
 
 
-def misses(cache: Cache | None = None) -> Cost:
+def misses(cache: cachesim.Cache | None = None) -> Cost:
     """Return a cost: the simulated misses in `cache`, by default the L1 cache of a common CPU."""
-    chosen = cache or Cache.l1()
+    chosen = cache or cachesim.Cache.l1()
 
-    def cost(s: Any, tensors: Sequence[Tensor]) -> float:
-        return float(simulate(chosen, record(s, tensors)).misses)
+    def cost(s: Any, tensors: Sequence[tensor.Tensor]) -> float:
+        return float(cachesim.simulate(chosen, accesses.record(s, tensors)).misses)
 
     return cost
 
@@ -331,7 +331,7 @@ def at_most(
 
 
 def speed(
-    reference: Callable[..., Schedule],
+    reference: Callable[..., te.Schedule],
     arguments: Arguments,
     *,
     ratio: float = 1.2,
@@ -363,15 +363,18 @@ def speed(
 
 
 def _timed(
-    s: Schedule, tensors: Sequence[Tensor], inputs: dict[Tensor, Array], target: str
+    s: te.Schedule,
+    tensors: Sequence[tensor.Tensor],
+    inputs: dict[tensor.Tensor, Array],
+    target: str,
 ) -> tuple[Callable[[], None], list[Array]]:
     """Return a call that runs the compiled schedule once, and the arrays that it writes."""
-    f = build(s, tensors, target=target)
+    f = driver.build(s, tensors, target=target)
     arrays = {t: inputs[t].copy() if t in inputs else filled(t) for t in tensors}
     return lambda: f(*arrays.values()), [a for t, a in arrays.items() if t not in inputs]
 
 
-def filled(t: Tensor) -> Array:
+def filled(t: tensor.Tensor) -> Array:
     """Return memory for a result, filled with a value that is not the result."""
     return np.full(t.shape, 77, t.dtype.numpy)
 

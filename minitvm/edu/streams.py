@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from minitvm.accel import Config, Program, Queue, Verdict, explain, listing, verify
+from minitvm import accel
 
 LINES = 24  # of a listing that a message shows
 
@@ -35,22 +35,24 @@ WAITS = {
 }
 
 
-def stream_fault(program: Program, config: Config, left_over: bool = True) -> tuple[str, str, str]:
+def stream_fault(
+    program: accel.Program, config: accel.Config, left_over: bool = True
+) -> tuple[str, str, str]:
     """Return the verifier's first finding as (message id, text, why), all "" if there is none.
 
     The ids are deadlock, leak, race, uninitialised and hazard.
     left_over   False: ignore tokens that are still queued at the end
     """
-    verdict = verify(program, config)
+    verdict = accel.verify(program, config)
     verdict = verdict if left_over else replace(verdict, leaks=())
     if verdict.ok:
         return "", "", ""
     found, why = _named(program, verdict)
-    lines = [x for x in explain(program, verdict).split("\n") if x.startswith(found)]
+    lines = [x for x in accel.explain(program, verdict).split("\n") if x.startswith(found)]
     return found, "\n".join(lines[:3]), why
 
 
-def _named(program: Program, verdict: Verdict) -> tuple[str, str]:
+def _named(program: accel.Program, verdict: accel.Verdict) -> tuple[str, str]:
     """Return the message id of the most serious finding, and its usual reason."""
     if verdict.deadlock:
         return "deadlock", STUCK[short_queue(program)]
@@ -64,16 +66,16 @@ def _named(program: Program, verdict: Verdict) -> tuple[str, str]:
     return "hazard", "an accumulator is read again too soon"
 
 
-def short_queue(program: Program) -> str:
+def short_queue(program: accel.Program) -> str:
     """Return the first queue with fewer pushes than pops; "" if there is none."""
-    for n, queue in enumerate(Queue):
+    for n, queue in enumerate(accel.Queue):
         pushes = sum(n in wire.pushes for wire in program.wires)
         if pushes < sum(n in wire.pops for wire in program.wires):
             return queue.value
     return ""
 
 
-def flagged_tokens(program: Program) -> set[tuple[int, str]]:
+def flagged_tokens(program: accel.Program) -> set[tuple[int, str]]:
     """Return the token flags of all instructions: (5, "push_prev") for instruction 5."""
     return {
         (n, flag)
@@ -83,7 +85,7 @@ def flagged_tokens(program: Program) -> set[tuple[int, str]]:
     }
 
 
-def numbered_listing(program: Program) -> str:
+def numbered_listing(program: accel.Program) -> str:
     """Return ":" and the numbered instructions, or only their count if there are too many."""
-    lines = [line for line in listing(program).split("\n") if "  # " in line]
+    lines = [line for line in accel.listing(program).split("\n") if "  # " in line]
     return f" ({len(lines)} instructions)" if len(lines) > LINES else ":\n" + "\n".join(lines)

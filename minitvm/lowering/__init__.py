@@ -1,5 +1,7 @@
 """From a schedule to loops: bounds, nests, and the passes over them."""
 
+# pyright: reportUnusedImport=false
+
 from .accelerator import check_capacity, lift_allocations, refuse_accelerator
 from .accesses import Loop, Recording, Site, known_stores, record_accesses
 from .alu import inject_alu_intrin
@@ -30,60 +32,3 @@ from .unroll import unroll
 from .unsafe_select import rewrite_unsafe_select
 from .vectorize import vectorize
 from .vthread import inject_virtual_thread
-
-__all__ = [
-    "COPY",
-    "MOST_TURNS",
-    "PASSES",
-    "START",
-    "UNITS",
-    "Caution",
-    "Cautions",
-    "Derivation",
-    "Domain",
-    "Explanation",
-    "Loop",
-    "Pass",
-    "Program",
-    "Recording",
-    "Site",
-    "StageReport",
-    "Watch",
-    "allocate",
-    "assign_units",
-    "bound_check",
-    "check_capacity",
-    "explain",
-    "explain_bound",
-    "explain_guard",
-    "flatten",
-    "infer",
-    "inject_alu_intrin",
-    "inject_coproc_sync",
-    "inject_dma_intrin",
-    "inject_double_buffer",
-    "inject_virtual_thread",
-    "insert",
-    "known_stores",
-    "lift_allocations",
-    "loops_of",
-    "lower_state",
-    "machine",
-    "memory_of",
-    "nest",
-    "normalize",
-    "partition",
-    "record_accesses",
-    "refuse_accelerator",
-    "rewrite_unsafe_select",
-    "room",
-    "storage_rewrite",
-    "swap",
-    "sweep",
-    "tidy",
-    "tighten",
-    "unroll",
-    "using",
-    "vectorize",
-    "within_stack",
-]

@@ -2,24 +2,9 @@
 
 from __future__ import annotations
 
-from minitvm.accel import Memory
+from minitvm import accel, tir
 from minitvm.base import BuildError, LoweringError
 from minitvm.base import dtype as dtype_of
-from minitvm.tir import (
-    Allocate,
-    Buffer,
-    Call,
-    Evaluate,
-    For,
-    If,
-    Pragma,
-    Seq,
-    Stmt,
-    elements,
-    rewrite,
-    seq,
-    text,
-)
 
 from .double_buffer import DOUBLE
 from .machine import element_size, machine, memory_of, room
@@ -30,7 +15,7 @@ TRIMMED = 2  # iterations
 NOP = "ex.nop"
 
 
-def apply_remarks(s: Stmt) -> Stmt:
+def apply_remarks(s: tir.Stmt) -> tir.Stmt:
     """What pragmas on loops ask for; those that are for other machines go.
 
         # pragma trim_loop = 1
@@ -54,42 +39,44 @@ def apply_remarks(s: Stmt) -> Stmt:
           C[i] = CL[i]                          ex.nop()
     """
 
-    def on_stmt(s: Stmt) -> Stmt:
+    def on_stmt(s: tir.Stmt) -> tir.Stmt:
         match s:
-            case Pragma("trim_loop", _, For(var, extent, body, kind, thread)):
+            case tir.Pragma("trim_loop", _, tir.For(var, extent, body, kind, thread)):
                 n = min(extent, TRIMMED) if isinstance(extent, int) else TRIMMED
-                return For(var, n, body, kind, thread)
-            case Pragma("coproc_sync", _, body):
-                return seq(body, Evaluate(Call(NOP, (), dtype_of("int32"))))
-            case Pragma(key, value, Seq((body, Evaluate(Call(name)) as sync))) if name == NOP:
-                return seq(Pragma(key, value, body), sync)
-            case Pragma(key) if key == DOUBLE:
+                return tir.For(var, n, body, kind, thread)
+            case tir.Pragma("coproc_sync", _, body):
+                return tir.seq(body, tir.Evaluate(tir.Call(NOP, (), dtype_of("int32"))))
+            case tir.Pragma(key, value, tir.Seq((body, tir.Evaluate(tir.Call(name)) as sync))) if (
+                name == NOP
+            ):
+                return tir.seq(tir.Pragma(key, value, body), sync)
+            case tir.Pragma(key) if key == DOUBLE:
                 raise LoweringError(
                     "double_buffer for target vta",
                     "what runs at the same time is said by tokens",
                     "bind an outer loop to te.thread_axis('cthread'): each gets its own buffers",
                 )
-            case Pragma(key, _, body) if key not in ACTED_ON:
+            case tir.Pragma(key, _, body) if key not in ACTED_ON:
                 return body
             case _:
                 return s
 
-    return rewrite(s, on_stmt)
+    return tir.rewrite(s, on_stmt)
 
 
-def refuse_accelerator(s: Stmt, kind: str) -> None:
+def refuse_accelerator(s: tir.Stmt, kind: str) -> None:
     """Raise BuildError if a program for a CPU uses what only the accelerator has."""
     for n in every(s):
-        if isinstance(n, Allocate) and memory_of(n.buffer) is not None:
+        if isinstance(n, tir.Allocate) and memory_of(n.buffer) is not None:
             what = f"{n.buffer.name} in {n.buffer.scope!r}"
-        elif isinstance(n, Pragma) and n.key in ACTED_ON:
+        elif isinstance(n, tir.Pragma) and n.key in ACTED_ON:
             what = f"pragma {n.key}"
         else:
             continue
         raise BuildError(f"{what} for target {kind!r}", "a CPU has no such thing", 'target="vta"')
 
 
-def lift_allocations(s: Stmt) -> Stmt:
+def lift_allocations(s: tir.Stmt) -> tir.Stmt:
     """Memory exists from the beginning of the loop around it on.
 
         for k in range(8):                      for k in range(8):
@@ -104,35 +91,35 @@ def lift_allocations(s: Stmt) -> Stmt:
     return _allocate(buffers, body)
 
 
-def _lifted(s: Stmt) -> tuple[list[Buffer], Stmt]:
+def _lifted(s: tir.Stmt) -> tuple[list[tir.Buffer], tir.Stmt]:
     """The buffers of `s` outside of its loops, and `s` without their allocations."""
     match s:
-        case Allocate(buffer, body):
+        case tir.Allocate(buffer, body):
             buffers, inner = _lifted(body)
             return [buffer, *buffers], inner
-        case Seq(parts):
+        case tir.Seq(parts):
             lifted = [_lifted(part) for part in parts]
-            return [b for found, _ in lifted for b in found], seq(*(part for _, part in lifted))
-        case For(var, extent, body, kind, thread):
-            return [], For(var, extent, lift_allocations(body), kind, thread)
-        case If(cond, body, orelse, likely):
+            return [b for found, _ in lifted for b in found], tir.seq(*(part for _, part in lifted))
+        case tir.For(var, extent, body, kind, thread):
+            return [], tir.For(var, extent, lift_allocations(body), kind, thread)
+        case tir.If(cond, body, orelse, likely):
             buffers, inner = _lifted(body)
             more, other = ([], None) if orelse is None else _lifted(orelse)
-            return [*buffers, *more], If(cond, inner, other, likely)
-        case Pragma(key, value, body):
+            return [*buffers, *more], tir.If(cond, inner, other, likely)
+        case tir.Pragma(key, value, body):
             buffers, inner = _lifted(body)
-            return buffers, Pragma(key, value, inner)
+            return buffers, tir.Pragma(key, value, inner)
         case _:
             return [], s
 
 
-def _allocate(buffers: list[Buffer], body: Stmt) -> Stmt:
+def _allocate(buffers: list[tir.Buffer], body: tir.Stmt) -> tir.Stmt:
     for b in reversed(buffers):
-        body = Allocate(b, body)
+        body = tir.Allocate(b, body)
     return body
 
 
-def check_capacity(s: Stmt) -> Stmt:
+def check_capacity(s: tir.Stmt) -> tir.Stmt:
     """The same program, if what is allocated at one time fits into the accelerator's memories.
 
     Raises LoweringError that names the buffers, what they need and what there is; and for memory
@@ -142,17 +129,17 @@ def check_capacity(s: Stmt) -> Stmt:
     return s
 
 
-def _check(s: Stmt, around: tuple[Buffer, ...]) -> None:
+def _check(s: tir.Stmt, around: tuple[tir.Buffer, ...]) -> None:
     match s:
-        case Allocate(buffer, body):
+        case tir.Allocate(buffer, body):
             _check_room(buffer, around)
             _check(body, (*around, buffer))
-        case Seq(parts):
+        case tir.Seq(parts):
             for part in parts:
                 _check(part, around)
-        case For(body=body) | Pragma(_, _, body):
+        case tir.For(body=body) | tir.Pragma(_, _, body):
             _check(body, around)
-        case If(_, body, orelse):
+        case tir.If(_, body, orelse):
             _check(body, around)
             if orelse is not None:
                 _check(orelse, around)
@@ -160,7 +147,7 @@ def _check(s: Stmt, around: tuple[Buffer, ...]) -> None:
             pass
 
 
-def _check_room(b: Buffer, around: tuple[Buffer, ...]) -> None:
+def _check_room(b: tir.Buffer, around: tuple[tir.Buffer, ...]) -> None:
     """`b` fits in beside the buffers around it."""
     memory = memory_of(b)
     if memory is None:
@@ -176,7 +163,7 @@ def _check_room(b: Buffer, around: tuple[Buffer, ...]) -> None:
     if sum(needs) > usable:
         each = " + ".join(f"{other.name} {n}" for other, n in zip(beside, needs, strict=True))
         raise LoweringError(
-            f"{b.name}[{', '.join(map(text, b.shape))}] in {b.scope!r}",
+            f"{b.name}[{', '.join(map(tir.text, b.shape))}] in {b.scope!r}",
             f"{sum(needs)} elements of {memory.name} are needed ({each}), {config.name} has "
             f"{usable}" + (" with an address" if usable < config.depth(memory) else ""),
             "smaller tiles, or a larger Config; where a loop is bound to virtual threads, fewer of "
@@ -184,12 +171,12 @@ def _check_room(b: Buffer, around: tuple[Buffer, ...]) -> None:
         )
 
 
-def _need(b: Buffer, memory: Memory) -> int:
+def _need(b: tir.Buffer, memory: accel.Memory) -> int:
     """How many elements `b` takes."""
-    count = elements(b)
+    count = tir.elements(b)
     if not isinstance(count, int):
         raise LoweringError(
-            f"{b.name}[{', '.join(map(text, b.shape))}] in {b.scope!r}",
+            f"{b.name}[{', '.join(map(tir.text, b.shape))}] in {b.scope!r}",
             "its size is not a constant",
             "constant shapes and extents",
         )

@@ -5,39 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import assert_never
 
+from minitvm import tir
 from minitvm.base import INT32, INT64, LoweringError
-from minitvm.tir import (
-    INF,
-    INTRINSICS,
-    Allocate,
-    Binary,
-    Buffer,
-    Call,
-    Cast,
-    Compare,
-    Const,
-    Evaluate,
-    Expr,
-    For,
-    If,
-    IfThenElse,
-    Index,
-    Lane,
-    Load,
-    Pragma,
-    PrimFunc,
-    Printer,
-    Seq,
-    Stmt,
-    Store,
-    Var,
-    as_index,
-    callee,
-    children,
-    is_memory,
-    is_opaque,
-    seq,
-)
 
 from .count import runs, times
 
@@ -56,7 +25,7 @@ class Site:
     loops    numbers of the loops around it, outermost first; names: what they are called
     """
 
-    buffer: Buffer
+    buffer: tir.Buffer
     write: bool
     text: str
     line: int
@@ -84,12 +53,12 @@ class Recording:
                       the first `room` are kept; arithmetic operations on data. Add up: begin with 0
     """
 
-    func: PrimFunc
+    func: tir.PrimFunc
     sites: tuple[Site, ...]
     loops: tuple[Loop, ...]
 
 
-def record_accesses(func: PrimFunc) -> Recording:
+def record_accesses(func: tir.PrimFunc) -> Recording:
     """The same program, which also writes down its accesses, in the order of the interpreter.
 
                                          for i in range(8):
@@ -121,34 +90,34 @@ def record_accesses(func: PrimFunc) -> Recording:
     return Recording(new, tuple(r.sites), tuple(r.loops))
 
 
-def known_stores(s: Stmt) -> int:
+def known_stores(s: tir.Stmt) -> int:
     """How often the stores of `s` run, without those for which that is not known beforehand."""
     return sum(times(run) or 0 for run in runs(s))
 
 
-def work(e: Index) -> int:
+def work(e: tir.Index) -> int:
     """Arithmetic operations on data whenever `e` is computed; in arms of if_then_else: none.
 
     The arithmetic of indices does not count, nor does what loads compute theirs from.
     """
-    if isinstance(e, int | Load):
+    if isinstance(e, int | tir.Load):
         return 0
-    counts = (isinstance(e, Binary) and e.op in ARITHMETIC) or (
-        isinstance(e, Call) and e.name in INTRINSICS
+    counts = (isinstance(e, tir.Binary) and e.op in ARITHMETIC) or (
+        isinstance(e, tir.Call) and e.name in tir.INTRINSICS
     )
-    inside = [e.cond] if isinstance(e, IfThenElse) else children(e)
-    return counts + sum(work(c) for c in inside if isinstance(c, Expr))
+    inside = [e.cond] if isinstance(e, tir.IfThenElse) else tir.children(e)
+    return counts + sum(work(c) for c in inside if isinstance(c, tir.Expr))
 
 
 class _Recorder:
     """Goes through a program in the order of its text; numbers sites and loops as it meets them."""
 
-    def __init__(self, printer: Printer) -> None:
+    def __init__(self, printer: tir.Printer) -> None:
         self.printer = printer
-        self.room = Var("room", 0)
-        self.events = Buffer("events", (self.room,), INT32)
-        self.values = Buffer("values", (self.room,), INT64)
-        self.counts = Buffer("counts", (2,), INT64)
+        self.room = tir.Var("room", 0)
+        self.events = tir.Buffer("events", (self.room,), INT32)
+        self.values = tir.Buffer("values", (self.room,), INT64)
+        self.counts = tir.Buffer("counts", (2,), INT64)
         self.sites: list[Site] = []
         self.loops: list[Loop] = []
         self.around: tuple[int, ...] = ()  # the loops around what is being looked at
@@ -156,40 +125,40 @@ class _Recorder:
 
     # --- statements ---
 
-    def stmt(self, s: Stmt) -> Stmt:
+    def stmt(self, s: tir.Stmt) -> tir.Stmt:
         """`s` with its accesses written down."""
         match s:
-            case For():
+            case tir.For():
                 return self._loop(s)
-            case Store(buffer, indices, value):
+            case tir.Store(buffer, indices, value):
                 writes = [*self._reads(value), *(w for i in indices for w in self._reads(i))]
                 writes += [*self._access(buffer, indices, True), *self._work(value)]
                 self.line += 1
-                return seq(*writes, s)
-            case If(cond, body, orelse, likely):
+                return tir.seq(*writes, s)
+            case tir.If(cond, body, orelse, likely):
                 writes = [*self._reads(cond), *self._work(cond)]
                 self.line += 1
                 then = self.stmt(body)
                 self.line += orelse is not None
                 other = None if orelse is None else self.stmt(orelse)
-                return seq(*writes, If(cond, then, other, likely))
-            case Evaluate(value):
+                return tir.seq(*writes, tir.If(cond, then, other, likely))
+            case tir.Evaluate(value):
                 writes = [*self._reads(value), *self._work(value)]
                 self.line += 1
-                return seq(*writes, s)
-            case Seq(parts):
+                return tir.seq(*writes, s)
+            case tir.Seq(parts):
                 self.line += not parts
-                return seq(*[self.stmt(part) for part in parts])
-            case Allocate(buffer, body):
+                return tir.seq(*[self.stmt(part) for part in parts])
+            case tir.Allocate(buffer, body):
                 self.line += 1
-                return Allocate(buffer, self.stmt(body))
-            case Pragma(key, value, body):
+                return tir.Allocate(buffer, self.stmt(body))
+            case tir.Pragma(key, value, body):
                 self.line += 1
-                return Pragma(key, value, self.stmt(body))
+                return tir.Pragma(key, value, self.stmt(body))
             case _:
                 assert_never(s)
 
-    def _loop(self, s: For) -> Stmt:
+    def _loop(self, s: tir.For) -> tir.Stmt:
         if s.kind == "bind":
             raise LoweringError(
                 f"accesses of loop {s.var.name!r} bound to {s.thread!r}",
@@ -200,45 +169,47 @@ class _Recorder:
         self.loops.append(Loop(self.printer.name(s.var), self.line, outer))
         self.line += 1
         self.around = (*outer, number)
-        body = seq(self._append(-1 - number, s.var), self.stmt(s.body))
+        body = tir.seq(self._append(-1 - number, s.var), self.stmt(s.body))
         self.around = outer
-        return seq(*writes, For(s.var, s.extent, body))
+        return tir.seq(*writes, tir.For(s.var, s.extent, body))
 
     # --- expressions ---
 
-    def _reads(self, e: Index) -> list[Stmt]:
+    def _reads(self, e: tir.Index) -> list[tir.Stmt]:
         """Writes down the loads of `e`, those of its operands before its own."""
         if isinstance(e, int):
             return []
-        if isinstance(e, Lane):
+        if isinstance(e, tir.Lane):
             raise LoweringError(
                 f"accesses of line {self.line + 1}, which has vectors",
                 "a vector is not one element",
                 "tvm.lower(..., until='flatten')",
             )
-        if isinstance(e, IfThenElse):
+        if isinstance(e, tir.IfThenElse):
             return [*self._reads(e.cond), *self._arms(e)]
-        if isinstance(e, Call) and is_opaque(e) and any(is_memory(a) for a in e.args):
+        if isinstance(e, tir.Call) and tir.is_opaque(e) and any(tir.is_memory(a) for a in e.args):
             raise LoweringError(
-                f"accesses of {callee(e)}(...)",
+                f"accesses of {tir.callee(e)}(...)",
                 "what it reads and writes through its pointers is not known",
                 "a schedule without tensorize, a definition without calls",
             )
-        inside = [w for c in children(e) if isinstance(c, Expr) for w in self._reads(c)]
+        inside = [w for c in tir.children(e) if isinstance(c, tir.Expr) for w in self._reads(c)]
         return (
-            [*inside, *self._access(e.buffer, e.indices, False)] if isinstance(e, Load) else inside
+            [*inside, *self._access(e.buffer, e.indices, False)]
+            if isinstance(e, tir.Load)
+            else inside
         )
 
-    def _arms(self, e: IfThenElse) -> list[Stmt]:
+    def _arms(self, e: tir.IfThenElse) -> list[tir.Stmt]:
         """What the chosen arm reads and computes."""
-        arms = [seq(*self._reads(arm), *self._work(arm)) for arm in (e.a, e.b)]
-        if all(isinstance(arm, Seq) and not arm.body for arm in arms):
+        arms = [tir.seq(*self._reads(arm), *self._work(arm)) for arm in (e.a, e.b)]
+        if all(isinstance(arm, tir.Seq) and not arm.body for arm in arms):
             return []
-        return [If(e.cond, arms[0], arms[1])]
+        return [tir.If(e.cond, arms[0], arms[1])]
 
     # --- what is written down ---
 
-    def _access(self, b: Buffer, indices: tuple[Index, ...], write: bool) -> list[Stmt]:
+    def _access(self, b: tir.Buffer, indices: tuple[tir.Index, ...], write: bool) -> list[tir.Stmt]:
         if len(indices) != 1:
             raise LoweringError(
                 f"accesses of {self.printer.element(b, indices)}",
@@ -250,23 +221,23 @@ class _Recorder:
         self.sites.append(Site(b, write, text, self.line, self.around, names))
         return [self._append(len(self.sites) - 1, indices[0])]
 
-    def _append(self, event: int, value: Index) -> Stmt:
+    def _append(self, event: int, value: tir.Index) -> tir.Stmt:
         """One event, if there is room for it; counted in any case."""
-        at = as_index(Load(self.counts, (0,), INT64), 0, INF)
-        kept = Const(value, INT64) if isinstance(value, int) else Cast(value, INT64)
-        write = Seq(
+        at = tir.as_index(tir.Load(self.counts, (0,), INT64), 0, tir.INF)
+        kept = tir.Const(value, INT64) if isinstance(value, int) else tir.Cast(value, INT64)
+        write = tir.Seq(
             (
-                Store(self.events, (at,), Const(event, INT32)),
-                Store(self.values, (at,), kept),
+                tir.Store(self.events, (at,), tir.Const(event, INT32)),
+                tir.Store(self.values, (at,), kept),
             )
         )
-        return seq(If(Compare("<", at, self.room), write), self._plus(0, 1))
+        return tir.seq(tir.If(tir.Compare("<", at, self.room), write), self._plus(0, 1))
 
-    def _work(self, e: Index) -> list[Stmt]:
+    def _work(self, e: tir.Index) -> list[tir.Stmt]:
         n = work(e)
         return [self._plus(1, n)] if n else []
 
-    def _plus(self, count: int, n: int) -> Stmt:
+    def _plus(self, count: int, n: int) -> tir.Stmt:
         """counts[count] = counts[count] + n"""
-        old = Load(self.counts, (count,), INT64)
-        return Store(self.counts, (count,), Binary("add", old, Const(n, INT64), INT64))
+        old = tir.Load(self.counts, (count,), INT64)
+        return tir.Store(self.counts, (count,), tir.Binary("add", old, tir.Const(n, INT64), INT64))

@@ -4,33 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from minitvm.accel import IMMEDIATES, Memory
+from minitvm import accel, tir
 from minitvm.base import LoweringError
 from minitvm.base import dtype as dtype_of
-from minitvm.tir import (
-    Binary,
-    Call,
-    Const,
-    Evaluate,
-    Expr,
-    For,
-    Index,
-    Load,
-    Stmt,
-    Store,
-    Var,
-    add,
-    const,
-    free_of,
-    mul,
-    same,
-    split_terms,
-    sub,
-    substitute,
-    text,
-    view_at,
-    walk,
-)
 
 from .machine import MOST_TURNS, element_size, machine, memory_of, prefix
 from .statements import peeled, replace_marked
@@ -46,7 +22,7 @@ class Sweep:
     strides: tuple[int, ...]
 
 
-def inject_alu_intrin(s: Stmt) -> Stmt:
+def inject_alu_intrin(s: tir.Stmt) -> tir.Stmt:
     """Under the pragma alu, a loop of arithmetic becomes one of operations on elements.
 
         # pragma alu = 1
@@ -65,100 +41,105 @@ def inject_alu_intrin(s: Stmt) -> Stmt:
     return replace_marked(s, "alu", _operation)
 
 
-def _operation(body: Stmt) -> Stmt:
+def _operation(body: tir.Stmt) -> tir.Stmt:
     loops, inside = peeled(body)
-    if not isinstance(inside, Store):
+    if not isinstance(inside, tir.Store):
         raise LoweringError(
-            f"pragma alu around\n{text(body)}",
+            f"pragma alu around\n{tir.text(body)}",
             "it is not one operation in loops",
             "pragma on the first loop of a stage with one operation, and no guard",
         )
     _check_memory(inside)
     name, operand = _matched(inside)
-    operands = [Load(inside.buffer, inside.indices, inside.buffer.dtype)]
-    operands += [operand] if isinstance(operand, Load) else []
+    operands = [tir.Load(inside.buffer, inside.indices, inside.buffer.dtype)]
+    operands += [operand] if isinstance(operand, tir.Load) else []
     return _over_elements(inside, name, loops, operands, operand)
 
 
-def _check_memory(store: Store) -> None:
+def _check_memory(store: tir.Store) -> None:
     """The ALU reads and writes accumulators."""
-    for b in (store.buffer, *(e.buffer for e in walk(store.value) if isinstance(e, Load))):
-        if memory_of(b) is not Memory.ACC:
+    for b in (store.buffer, *(e.buffer for e in tir.walk(store.value) if isinstance(e, tir.Load))):
+        if memory_of(b) is not accel.Memory.ACC:
             raise LoweringError(
-                f"pragma alu: {text(store)}",
+                f"pragma alu: {tir.text(store)}",
                 f"{b.name} is in {b.scope!r}, the ALU works in acc_buffer",
                 f"{b.name}: set_scope(env.acc_scope), or a cache_read into it",
             )
 
 
-def _matched(store: Store) -> tuple[str, Load | Const]:
+def _matched(store: tir.Store) -> tuple[str, tir.Load | tir.Const]:
     """The operation, and its operand beside the accumulator that it changes."""
     match store.value:
-        case Load() as e if _is_target(store, e):
-            return "shr", const(0, "int32")
-        case Binary("shr" | "shl" as op, a, b) if _is_target(store, a):
+        case tir.Load() as e if _is_target(store, e):
+            return "shr", tir.const(0, "int32")
+        case tir.Binary("shr" | "shl" as op, a, b) if _is_target(store, a):
             _check_shift(store, b)
             return "shr", _operand(store, b, negate=op == "shl")
-        case Binary("sub", a, Const() as b) if _is_target(store, a):
+        case tir.Binary("sub", a, tir.Const() as b) if _is_target(store, a):
             return "add", _operand(store, b, negate=True)
-        case Binary(op, a, b) if op in OPERATIONS and _is_target(store, a):
+        case tir.Binary(op, a, b) if op in OPERATIONS and _is_target(store, a):
             return OPERATIONS[op], _operand(store, b)
-        case Binary("add" | "mul" | "min" | "max" as op, a, b) if _is_target(store, b):
+        case tir.Binary("add" | "mul" | "min" | "max" as op, a, b) if _is_target(store, b):
             return op, _operand(store, a)
-        case Binary(op, Load(), Load() | Const()) | Binary(op, Const(), Load()) if (
-            op in OPERATIONS or (op == "sub" and isinstance(store.value.b, Const))
-        ):
+        case tir.Binary(op, tir.Load(), tir.Load() | tir.Const()) | tir.Binary(
+            op, tir.Const(), tir.Load()
+        ) if op in OPERATIONS or (op == "sub" and isinstance(store.value.b, tir.Const)):
             raise LoweringError(
-                f"pragma alu: {text(store)}",
+                f"pragma alu: {tir.text(store)}",
                 "the result of the ALU replaces an operand, and here each is needed later, or has "
                 "another size",
                 "one stage for each operation, with the operand not read after it",
             )
         case _:
             raise LoweringError(
-                f"pragma alu: {text(store)}",
+                f"pragma alu: {tir.text(store)}",
                 "the ALU has no such operation, or these are several",
                 "a + b, a - number, a * b, te.max(a, b), te.min(a, b), a >> b, a << number of "
                 "int32; one a stage",
             )
 
 
-def _check_shift(store: Store, b: Expr) -> None:
+def _check_shift(store: tir.Store, b: tir.Expr) -> None:
     """Refuse a number that the ALU would shift by the other way; a CPU shifts all bits out."""
-    if isinstance(b, Const) and b.value < 0:
+    if isinstance(b, tir.Const) and b.value < 0:
         raise LoweringError(
-            f"pragma alu: {text(store)}",
+            f"pragma alu: {tir.text(store)}",
             f"a shift by {b.value} shifts all bits out, the ALU shifts them the other way",
             "a >> 3 or a << 3: shifts by numbers from 0 on",
         )
 
 
-def _is_target(store: Store, e: Expr) -> bool:
+def _is_target(store: tir.Store, e: tir.Expr) -> bool:
     """Is `e` the number that is replaced?"""
-    return isinstance(e, Load) and e.buffer is store.buffer and same(e.indices[0], store.indices[0])
+    return (
+        isinstance(e, tir.Load)
+        and e.buffer is store.buffer
+        and tir.same(e.indices[0], store.indices[0])
+    )
 
 
-def _operand(store: Store, e: Expr, negate: bool = False) -> Load | Const:
+def _operand(store: tir.Store, e: tir.Expr, negate: bool = False) -> tir.Load | tir.Const:
     """Another accumulator, or a number of 16 bits; the negative of it, if it is to be negated."""
     match e:
-        case Load() if not negate:
+        case tir.Load() if not negate:
             return e
-        case Load():
+        case tir.Load():
             raise LoweringError(
-                f"pragma alu: {text(store)}",
+                f"pragma alu: {tir.text(store)}",
                 "the ALU shifts to the left by numbers only, by another accumulator to the right",
                 "a << 3; or a >> b with the negative of b",
             )
-        case Const(value) if isinstance(value, int):
+        case tir.Const(value) if isinstance(value, int):
             number = -value if negate else value
-            if number in IMMEDIATES:
-                return const(number, "int32")
+            if number in accel.IMMEDIATES:
+                return tir.const(number, "int32")
             what = f"{number}, which is to be added," if negate and number > 0 else f"{number}"
         case _:
-            what = text(e)
+            what = tir.text(e)
     raise LoweringError(
-        f"pragma alu: {text(store)}",
-        f"{what} is neither an accumulator nor a number from {IMMEDIATES[0]} to {IMMEDIATES[-1]}",
+        f"pragma alu: {tir.text(store)}",
+        f"{what} is neither an accumulator nor a number from {accel.IMMEDIATES[0]} to "
+        f"{accel.IMMEDIATES[-1]}",
         "load larger numbers into acc_buffer",
     )
 
@@ -167,40 +148,44 @@ def _operand(store: Store, e: Expr, negate: bool = False) -> Load | Const:
 
 
 def _over_elements(
-    store: Store, name: str, loops: list[For], operands: list[Load], operand: Load | Const
-) -> Stmt:
+    store: tir.Store,
+    name: str,
+    loops: list[tir.For],
+    operands: list[tir.Load],
+    operand: tir.Load | tir.Const,
+) -> tir.Stmt:
     """The operation in loops over elements."""
-    config, size = machine(), element_size(Memory.ACC)
+    config, size = machine(), element_size(accel.Memory.ACC)
     sweeps = _shortened(_elements(store, _sweeps(store, loops, operands), size))
-    begins = [substitute(e.indices[0], {loop.var: 0 for loop in loops}) for e in operands]
-    counters = [Var(f"i{n}", 0, sweep.extent - 1) for n, sweep in enumerate(sweeps)]
-    args: list[Expr] = []
+    begins = [tir.substitute(e.indices[0], {loop.var: 0 for loop in loops}) for e in operands]
+    counters = [tir.Var(f"i{n}", 0, sweep.extent - 1) for n, sweep in enumerate(sweeps)]
+    args: list[tir.Expr] = []
     for n, (e, begin) in enumerate(zip(operands, begins, strict=True)):
-        at: Index = begin
+        at: tir.Index = begin
         for v, sweep in zip(counters, sweeps, strict=True):
-            at = add(at, mul(v, sweep.strides[n]))
+            at = tir.add(at, tir.mul(v, sweep.strides[n]))
         args.append(
-            view_at(e.buffer, (at,), (config.batch, config.block_out), (config.block_out, 1))
+            tir.view_at(e.buffer, (at,), (config.batch, config.block_out), (config.block_out, 1))
         )
-    if isinstance(operand, Const):
+    if isinstance(operand, tir.Const):
         args.append(operand)
-    made: Stmt = Evaluate(Call(f"{prefix()}.{name}", tuple(args), dtype_of("int32")))
+    made: tir.Stmt = tir.Evaluate(tir.Call(f"{prefix()}.{name}", tuple(args), dtype_of("int32")))
     for v, sweep in zip(reversed(counters), reversed(sweeps), strict=True):
-        made = For(v, sweep.extent, made)
+        made = tir.For(v, sweep.extent, made)
     return made
 
 
-def _sweeps(store: Store, loops: list[For], operands: list[Load]) -> list[Sweep]:
+def _sweeps(store: tir.Store, loops: list[tir.For], operands: list[tir.Load]) -> list[Sweep]:
     """What each loop does to each operand; neighbours that run on become one."""
     found: list[Sweep] = []
     for loop in loops:
         strides: list[int] = []
         for e in operands:
-            factors = [c for a, c in split_terms(e.indices[0])[0] if a is loop.var]
-            rest = sub(e.indices[0], mul(loop.var, sum(factors)))
-            if not isinstance(loop.extent, int) or not free_of(rest, [loop.var]):
+            factors = [c for a, c in tir.split_terms(e.indices[0])[0] if a is loop.var]
+            rest = tir.sub(e.indices[0], tir.mul(loop.var, sum(factors)))
+            if not isinstance(loop.extent, int) or not tir.free_of(rest, [loop.var]):
                 raise LoweringError(
-                    f"pragma alu: {text(store)}",
+                    f"pragma alu: {tir.text(store)}",
                     f"loop {loop.var.name!r} does not move {e.buffer.name} in even steps",
                     "loops of constant extents over the dimensions",
                 )
@@ -218,7 +203,7 @@ def _sweeps(store: Store, loops: list[For], operands: list[Load]) -> list[Sweep]
     return joined
 
 
-def _elements(store: Store, sweeps: list[Sweep], size: int) -> list[Sweep]:
+def _elements(store: tir.Store, sweeps: list[Sweep], size: int) -> list[Sweep]:
     """The loops without those inside an element of `size` numbers."""
     last = sweeps[-1] if sweeps else Sweep(1, ())
     whole = size == 1 or (
@@ -228,7 +213,7 @@ def _elements(store: Store, sweeps: list[Sweep], size: int) -> list[Sweep]:
     )
     if not whole:
         raise LoweringError(
-            f"pragma alu: {text(store)}",
+            f"pragma alu: {tir.text(store)}",
             f"it does not work on whole elements of {size} numbers",
             f"the last dimensions in acc_buffer are {machine().batch}, {machine().block_out}, "
             "and the pragma stands outside of their loops",

@@ -4,33 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from minitvm import tir
 from minitvm.base import BOOL, INT64
-from minitvm.tir import (
-    IN_BOUNDS,
-    TRUE,
-    Buffer,
-    Call,
-    Cast,
-    Evaluate,
-    Expr,
-    For,
-    If,
-    IfThenElse,
-    Index,
-    Load,
-    Stmt,
-    Store,
-    all_of,
-    children,
-    compare,
-    elements,
-    rewrite,
-    row_strides,
-    seq,
-)
 
 
-def bound_check(s: Stmt) -> Stmt:
+def bound_check(s: tir.Stmt) -> tir.Stmt:
     """A program that would leave a buffer stops with an error instead.
 
         C[i] = A[i + 1]      ->      assert_in_bounds(i + 1, 8)
@@ -41,47 +19,49 @@ def bound_check(s: Stmt) -> Stmt:
     the arm is chosen.
     """
 
-    def on_stmt(s: Stmt) -> Stmt:
+    def on_stmt(s: tir.Stmt) -> tir.Stmt:
         match s:
-            case Store(buffer, indices, value):
+            case tir.Store(buffer, indices, value):
                 inner = (*indices, value)
-                return seq(*_all(inner), *_access(buffer, indices), s)
-            case Evaluate(value):
-                return seq(*_all((value,)), s)
-            case If(cond):
-                return seq(*_all((cond,)), s)
-            case For(_, extent):
-                return seq(*_all((extent,)), s)
+                return tir.seq(*_all(inner), *_access(buffer, indices), s)
+            case tir.Evaluate(value):
+                return tir.seq(*_all((value,)), s)
+            case tir.If(cond):
+                return tir.seq(*_all((cond,)), s)
+            case tir.For(_, extent):
+                return tir.seq(*_all((extent,)), s)
             case _:
                 return s
 
-    return rewrite(s, on_stmt)
+    return tir.rewrite(s, on_stmt)
 
 
-def _all(parts: tuple[Index, ...]) -> Iterator[Stmt]:
+def _all(parts: tuple[tir.Index, ...]) -> Iterator[tir.Stmt]:
     for e in parts:
-        if isinstance(e, Expr):
+        if isinstance(e, tir.Expr):
             yield from _checks(e)
 
 
-def _checks(e: Expr) -> Iterator[Stmt]:
+def _checks(e: tir.Expr) -> Iterator[tir.Stmt]:
     """The checks to make before `e` is computed, in that order."""
-    if isinstance(e, IfThenElse):
+    if isinstance(e, tir.IfThenElse):
         yield from _checks(e.cond)
-        a, b = seq(*_checks(e.a)), seq(*_checks(e.b))
+        a, b = tir.seq(*_checks(e.a)), tir.seq(*_checks(e.b))
         if list(_checks(e.a)) or list(_checks(e.b)):
-            yield If(e.cond, a, b)
+            yield tir.If(e.cond, a, b)
         return
-    for c in children(e):
-        if isinstance(c, Expr):
+    for c in tir.children(e):
+        if isinstance(c, tir.Expr):
             yield from _checks(c)
-    if isinstance(e, Load):
+    if isinstance(e, tir.Load):
         yield from _access(e.buffer, e.indices)
 
 
-def _access(b: Buffer, indices: tuple[Index, ...]) -> Iterator[Stmt]:
+def _access(b: tir.Buffer, indices: tuple[tir.Index, ...]) -> Iterator[tir.Stmt]:
     """The checks of one access, those left out that are certain to succeed."""
-    flat = len(indices) == 1 and (len(b.shape) != 1 or row_strides(b) != (1,))
-    for i, n in zip(indices, (elements(b),) if flat else b.shape, strict=True):
-        if all_of(compare("<=", 0, i), compare("<", i, n)) is not TRUE:
-            yield Evaluate(Call(IN_BOUNDS, (Cast(i, INT64), Cast(n, INT64)), BOOL))
+    flat = len(indices) == 1 and (len(b.shape) != 1 or tir.row_strides(b) != (1,))
+    for i, n in zip(indices, (tir.elements(b),) if flat else b.shape, strict=True):
+        if tir.all_of(tir.compare("<=", 0, i), tir.compare("<", i, n)) is not tir.TRUE:
+            yield tir.Evaluate(
+                tir.Call(tir.IN_BOUNDS, (tir.Cast(i, INT64), tir.Cast(n, INT64)), BOOL)
+            )

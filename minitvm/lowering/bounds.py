@@ -15,47 +15,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
+from minitvm import schedule, tensor, tir
 from minitvm.base import LoweringError
-from minitvm.schedule import (
-    At,
-    FuseRelation,
-    SplitRelation,
-    Stage,
-    State,
-    ceildiv,
-)
-from minitvm.tensor import (
-    Axis,
-    ComputeOp,
-    ExternOp,
-    ScanOp,
-    Tensor,
-    is_from_data,
-    limits,
-    parts,
-)
-from minitvm.tir import (
-    TRUE,
-    AsIndex,
-    Expr,
-    Index,
-    Load,
-    Var,
-    add,
-    certain,
-    compare,
-    floordiv,
-    floormod,
-    free_of,
-    high,
-    low,
-    maximum,
-    minimum,
-    mul,
-    sub,
-    substitute,
-    walk,
-)
 
 from .conditions import required
 from .interval import Interval, most, sweep
@@ -77,62 +38,64 @@ class Domain:
     kept: how each dimension is stored, where that is for an outer loop (store_at).
     """
 
-    start: dict[Axis, Index]
-    extents: dict[Axis, Index]
-    values: dict[Axis, Index]
-    loops: dict[Axis, Var]
-    around: tuple[Var, ...]
-    guards: tuple[Expr, ...]
-    kept: dict[Axis, Kept] = field(default_factory=dict[Axis, Kept])
+    start: dict[tensor.Axis, tir.Index]
+    extents: dict[tensor.Axis, tir.Index]
+    values: dict[tensor.Axis, tir.Index]
+    loops: dict[tensor.Axis, tir.Var]
+    around: tuple[tir.Var, ...]
+    guards: tuple[tir.Expr, ...]
+    kept: dict[tensor.Axis, Kept] = field(default_factory=dict[tensor.Axis, Kept])
 
 
-def infer(state: State) -> dict[str, Domain]:
+def infer(state: schedule.State) -> dict[str, Domain]:
     """stage name -> its Domain, for every stage that computes something."""
     found: dict[str, Domain] = {}
     rows = row_axes(state)
     for stage in reversed(state.stages):
-        if isinstance(stage.op, ComputeOp):
+        if isinstance(stage.op, tensor.ComputeOp):
             found[stage.name] = _domain(state, stage, stage.op, found, rows.get(stage.name))
-        elif isinstance(stage.op, ExternOp):  # it has no axes, and computes all it has
+        elif isinstance(stage.op, tensor.ExternOp):  # it has no axes, and computes all it has
             found[stage.name] = Domain({}, {}, {}, {}, _around(state, stage, found), ())
-        elif isinstance(stage.op, ScanOp):
+        elif isinstance(stage.op, tensor.ScanOp):
             found[stage.name] = _times(state, stage, stage.op.scan_axis, found)
     return found
 
 
-def _times(state: State, stage: Stage, time: Axis, done: dict[str, Domain]) -> Domain:
+def _times(
+    state: schedule.State, stage: schedule.Stage, time: tensor.Axis, done: dict[str, Domain]
+) -> Domain:
     """The loops of a scan: over all times, whatever is read of it."""
-    extents: dict[Axis, Index] = {time: time.extent}
+    extents: dict[tensor.Axis, tir.Index] = {time: time.extent}
     _extend_extents(stage, extents)
     loops = {a: loop_variable(a.name, extents[a]) for a in stage.leaves if not _is_one(extents[a])}
     values = _values(stage, extents, loops)
-    values[time] = add(time.start, values[time])
+    values[time] = tir.add(time.start, values[time])
     around = _around(state, stage, done)
     return Domain({time: time.start}, extents, values, loops, around, ())
 
 
-def _now(state: State, scan: str, done: dict[str, Domain]) -> Index:
+def _now(state: schedule.State, scan: str, done: dict[str, Domain]) -> tir.Index:
     """The time in the loop of a scan."""
     op = state.stage(scan).op
-    assert isinstance(op, ScanOp)
+    assert isinstance(op, tensor.ScanOp)
     return done[scan].values[op.scan_axis]
 
 
 def _domain(
-    state: State,
-    stage: Stage,
-    op: ComputeOp,
+    state: schedule.State,
+    stage: schedule.Stage,
+    op: tensor.ComputeOp,
     done: dict[str, Domain],
-    row: tuple[str, Axis] | None,
+    row: tuple[str, tensor.Axis] | None,
 ) -> Domain:
     """What the stage computes; `row`: the scan it is inside of, and the axis of it that is time."""
     around = _around(state, stage, done)
     fixed = set(around) - set(shared_loops(state, stage, {s: d.loops for s, d in done.items()}))
-    start: dict[Axis, Index] = {a: a.start for a in op.reduce_axis}
-    extents: dict[Axis, Index] = {a: a.extent for a in op.reduce_axis}
+    start: dict[tensor.Axis, tir.Index] = {a: a.start for a in op.reduce_axis}
+    extents: dict[tensor.Axis, tir.Index] = {a: a.extent for a in op.reduce_axis}
     region = _region(state, stage, op, fixed, done)
     for a, (lo, hi) in zip(op.axis, region, strict=True):
-        start[a], extents[a] = lo, add(sub(hi, lo), 1)
+        start[a], extents[a] = lo, tir.add(tir.sub(hi, lo), 1)
     if row is not None:
         scan, time = row
         start[time], extents[time] = _now(state, scan, done), 1
@@ -141,51 +104,51 @@ def _domain(
     loops = {a: loop_variable(a.name, extents[a]) for a in stage.leaves if not _is_one(extents[a])}
     check_scope(state, stage, loops)
     values = _values(stage, extents, loops)
-    if limits(op):
+    if tensor.limits(op):
         _limit(stage, op, start, extents, loops, values)
         values = _values(stage, extents, loops)
     for a in (*op.axis, *op.reduce_axis):
-        values[a] = add(start[a], values[a])
+        values[a] = tir.add(start[a], values[a])
     guards = required(stage, op, start, extents, values)
     if moved is not None:  # what is new lies in the window
-        guards = tuple(g for g in guards if free_of(g, (loops[moved],)))
+        guards = tuple(g for g in guards if tir.free_of(g, (loops[moved],)))
     return Domain(start, extents, values, loops, around, guards, stored)
 
 
 def _limit(
-    stage: Stage,
-    op: ComputeOp,
-    start: dict[Axis, Index],
-    extents: dict[Axis, Index],
-    loops: dict[Axis, Var],
-    values: dict[Axis, Index],
+    stage: schedule.Stage,
+    op: tensor.ComputeOp,
+    start: dict[tensor.Axis, tir.Index],
+    extents: dict[tensor.Axis, tir.Index],
+    loops: dict[tensor.Axis, tir.Var],
+    values: dict[tensor.Axis, tir.Index],
 ) -> None:
     """Puts the values of data axes into the ranges of reduce axes: 0 .. i  ->  0 .. io*4 + ii."""
-    here = {a: add(start[a], values[a]) for a in op.axis}
+    here = {a: tir.add(start[a], values[a]) for a in op.axis}
     for k in op.reduce_axis:
-        start[k], extents[k] = (substitute(n, here) for n in (start[k], extents[k]))
+        start[k], extents[k] = (tir.substitute(n, here) for n in (start[k], extents[k]))
     _extend_extents(stage, extents)
     for a in stage.leaves:
         if a.kind == "reduce" and a in loops:  # passes may rename the loops that `top` would name
-            loops[a] = Var(a.name, 0, high(sub(extents[a], 1)))
+            loops[a] = tir.Var(a.name, 0, tir.high(tir.sub(extents[a], 1)))
 
 
 def _keep(
-    state: State,
-    stage: Stage,
-    op: ComputeOp,
-    start: dict[Axis, Index],
-    extents: dict[Axis, Index],
-    fixed: set[Var],
+    state: schedule.State,
+    stage: schedule.Stage,
+    op: tensor.ComputeOp,
+    start: dict[tensor.Axis, tir.Index],
+    extents: dict[tensor.Axis, tir.Index],
+    fixed: set[tir.Var],
     done: dict[str, Domain],
-) -> tuple[dict[Axis, Kept], Axis | None]:
+) -> tuple[dict[tensor.Axis, Kept], tensor.Axis | None]:
     """How the region is stored for an outer loop; start and extents shrink to what is new.
 
     Also the axis of which that is, if the whole window is certain to lie inside the tensor.
     """
     if stage.store is None:
         return {}, None
-    if not isinstance(stage.attach, At):
+    if not isinstance(stage.attach, schedule.At):
         raise LoweringError(
             f"store_at of {stage.name}",
             "it is not yet computed inside that loop",
@@ -195,12 +158,12 @@ def _keep(
     still = fixed & set(outer)
     loose = {v for d in done.values() for v in d.loops.values()} - still
     windows = {a: (start[a], extents[a]) for a in op.axis}
-    found: dict[Axis, Kept] = {}
+    found: dict[tensor.Axis, Kept] = {}
     for a, n in zip(op.axis, op.shape, strict=True):
-        ends = start[a], add(start[a], sub(extents[a], 1))
+        ends = start[a], tir.add(start[a], tir.sub(extents[a], 1))
         swept = sweep(ends[0], still)[0], sweep(ends[1], still)[1]
-        lo, hi = _usable(swept, (0, sub(n, 1)), still, loose)
-        found[a] = kept(windows[a], (lo, add(sub(hi, lo), 1)), may_fold(state))
+        lo, hi = _usable(swept, (0, tir.sub(n, 1)), still, loose)
+        found[a] = kept(windows[a], (lo, tir.add(tir.sub(hi, lo), 1)), may_fold(state))
     inner = inner_loops(state, stage, done)
     new = slide(stage, windows, inner[-1]) if inner else ""
     if isinstance(new, str):
@@ -208,22 +171,27 @@ def _keep(
     a = new[0]
     start[a], extents[a] = new[1:]
     lo, n = windows[a]
-    last = add(lo, sub(n, 1))
-    safe = compare("<=", 0, lo) is TRUE and compare("<", last, a.extent) is TRUE
+    last = tir.add(lo, tir.sub(n, 1))
+    safe = tir.compare("<=", 0, lo) is tir.TRUE and tir.compare("<", last, a.extent) is tir.TRUE
     return found, a if safe else None
 
 
-def inner_loops(state: State, stage: Stage, done: dict[str, Domain]) -> list[Var]:
+def inner_loops(
+    state: schedule.State, stage: schedule.Stage, done: dict[str, Domain]
+) -> list[tir.Var]:
     """The loop variables around the stage inside of the loop for which it is stored."""
     outer = set(_around(state, stage, done, stage.store))
     return [v for v in _around(state, stage, done) if v not in outer]
 
 
 def _around(
-    state: State, stage: Stage, done: dict[str, Domain], until: At | None = None
-) -> tuple[Var, ...]:
+    state: schedule.State,
+    stage: schedule.Stage,
+    done: dict[str, Domain],
+    until: schedule.At | None = None,
+) -> tuple[tir.Var, ...]:
     """The loop variables around the stage's attach point, or only those down to `until`."""
-    found: list[Var] = []
+    found: list[tir.Var] = []
     for host, a in around_loops(state, stage.name):
         found += [done[host.name].loops[a]] if a in done[host.name].loops else []
         if until is not None and a is until.axis:
@@ -231,26 +199,30 @@ def _around(
     return tuple(found)
 
 
-def _is_one(extent: Index) -> bool:
+def _is_one(extent: tir.Index) -> bool:
     return isinstance(extent, int) and extent == 1
 
 
-def loop_variable(name: str, extent: Index) -> Var:
+def loop_variable(name: str, extent: tir.Index) -> tir.Var:
     """A variable that runs from 0 to extent - 1."""
-    last = sub(extent, 1)
-    if is_from_data(last):  # what is read there has no place in bounds of other things
-        return Var(name, 0, high(last))
-    return Var(name, 0, high(last), None if isinstance(last, int) else last)
+    last = tir.sub(extent, 1)
+    if tensor.is_from_data(last):  # what is read there has no place in bounds of other things
+        return tir.Var(name, 0, tir.high(last))
+    return tir.Var(name, 0, tir.high(last), None if isinstance(last, int) else last)
 
 
 # --- regions -------------------------------------------------------------------------------------
 
 
 def _region(
-    state: State, stage: Stage, op: ComputeOp, fixed: set[Var], done: dict[str, Domain]
+    state: schedule.State,
+    stage: schedule.Stage,
+    op: tensor.ComputeOp,
+    fixed: set[tir.Var],
+    done: dict[str, Domain],
 ) -> list[Interval]:
     """The part of the stage's tensor that its readers touch while the `fixed` loops stand still."""
-    whole: list[Interval] = [(0, sub(n, 1)) for n in op.shape]
+    whole: list[Interval] = [(0, tir.sub(n, 1)) for n in op.shape]
     if stage.is_output or any(reads_all(s, op) for s in state.stages):
         return whole
     touched: list[Interval | None] = [None] * len(whole)
@@ -262,102 +234,110 @@ def _region(
     return [_usable(t, w, fixed, loose) for t, w in zip(touched, whole, strict=True)]
 
 
-def reads_all(reader: Stage, op: ComputeOp) -> bool:
+def reads_all(reader: schedule.Stage, op: tensor.ComputeOp) -> bool:
     """Does `reader` read all of a result of `op`, as an extern operation or to begin a scan?"""
     match reader.op:
-        case ExternOp(inputs=read) | ScanOp(inits=read):
+        case tensor.ExternOp(inputs=read) | tensor.ScanOp(inits=read):
             return any(t.op is op for t in read)
         case _:
             return False
 
 
-def _misses(reader: ComputeOp, op: ComputeOp) -> bool:
+def _misses(reader: tensor.ComputeOp, op: tensor.ComputeOp) -> bool:
     """Does `reader` read no result of `op`?"""
     return all(t.op is not op for t in reader.input_tensors)
 
 
 def touches(
-    state: State, op: ComputeOp, fixed: set[Var], done: dict[str, Domain]
-) -> Iterator[tuple[Stage, Load, list[Interval]]]:
+    state: schedule.State, op: tensor.ComputeOp, fixed: set[tir.Var], done: dict[str, Domain]
+) -> Iterator[tuple[schedule.Stage, tir.Load, list[Interval]]]:
     """Every load of a result of `op`: its reader, and the part it touches of each dimension."""
     for reader in state.stages:
-        if isinstance(reader.op, ScanOp):
+        if isinstance(reader.op, tensor.ScanOp):
             yield from _rows(reader, reader.op, op, fixed, done)
-        if not isinstance(reader.op, ComputeOp) or _misses(reader.op, op):
+        if not isinstance(reader.op, tensor.ComputeOp) or _misses(reader.op, op):
             continue
         values = done[reader.name].values if reader.name in done else {}
-        for e in parts(reader.op):
-            for n in walk(e):
-                if isinstance(n, Load) and isinstance(n.buffer, Tensor) and n.buffer.op is op:
+        for e in tensor.parts(reader.op):
+            for n in tir.walk(e):
+                if (
+                    isinstance(n, tir.Load)
+                    and isinstance(n.buffer, tensor.Tensor)
+                    and n.buffer.op is op
+                ):
                     yield (
                         reader,
                         n,
                         [
-                            (0, sub(size, 1))
-                            if any(isinstance(a, AsIndex) for a in walk(i))
-                            else sweep(substitute(i, values), fixed)
+                            (0, tir.sub(size, 1))
+                            if any(isinstance(a, tir.AsIndex) for a in tir.walk(i))
+                            else sweep(tir.substitute(i, values), fixed)
                             for i, size in zip(n.indices, op.shape, strict=True)
                         ],
                     )
 
 
 def _rows(
-    reader: Stage, scan: ScanOp, op: ComputeOp, fixed: set[Var], done: dict[str, Domain]
-) -> Iterator[tuple[Stage, Load, list[Interval]]]:
+    reader: schedule.Stage,
+    scan: tensor.ScanOp,
+    op: tensor.ComputeOp,
+    fixed: set[tir.Var],
+    done: dict[str, Domain],
+) -> Iterator[tuple[schedule.Stage, tir.Load, list[Interval]]]:
     """A scan takes the row of this time from each of its updates."""
     for t in scan.updates:
         if t.op is op:
             now = sweep(done[reader.name].values[scan.scan_axis], fixed)
-            row = Load(t, (scan.scan_axis, *op.axis[1:]), t.dtype)
-            yield reader, row, [now, *((0, sub(n, 1)) for n in op.shape[1:])]
+            row = tir.Load(t, (scan.scan_axis, *op.axis[1:]), t.dtype)
+            yield reader, row, [now, *((0, tir.sub(n, 1)) for n in op.shape[1:])]
 
 
 def _hull(a: Interval, b: Interval) -> Interval:
-    return minimum(a[0], b[0]), maximum(a[1], b[1])
+    return tir.minimum(a[0], b[0]), tir.maximum(a[1], b[1])
 
 
 def _usable(
-    touched: Interval | None, whole: Interval, fixed: set[Var], loose: set[Var]
+    touched: Interval | None, whole: Interval, fixed: set[tir.Var], loose: set[tir.Var]
 ) -> Interval:
     """`touched` cut to the tensor; its extent made independent of the loops around.
 
     The whole dimension where an end still mentions one of the `loose` loops, those not around.
     """
-    if touched is None or any(_unknown(n, loose) for e in touched for n in walk(e)):
+    if touched is None or any(_unknown(n, loose) for e in touched for n in tir.walk(e)):
         return whole
     lo, hi = touched
     if isinstance(lo, int) and isinstance(hi, int) and isinstance(whole[1], int):
         first = max(lo, 0)
         return first, max(first - 1, min(hi, whole[1]))  # nothing, if an empty loop is what reads
-    size = add(sub(hi, lo), 1)
-    moves = any(v in fixed for v in walk(size) if isinstance(v, Var))
+    size = tir.add(tir.sub(hi, lo), 1)
+    moves = any(v in fixed for v in tir.walk(size) if isinstance(v, tir.Var))
     widest = most(size, fixed) if moves else size
-    if widest is None or certain(sub(widest, add(whole[1], 1))):
+    if widest is None or tir.certain(tir.sub(widest, tir.add(whole[1], 1))):
         return whole  # not smaller than the whole dimension
     if moves:
-        if not isinstance(widest, int) and low(lo) >= 0:
-            widest = minimum(widest, add(whole[1], 1))
-        size, hi = widest, add(lo, sub(widest, 1))
-    return lo, hi if low(size) >= 0 else add(lo, sub(maximum(0, size), 1))
+        if not isinstance(widest, int) and tir.low(lo) >= 0:
+            widest = tir.minimum(widest, tir.add(whole[1], 1))
+        size, hi = widest, tir.add(lo, tir.sub(widest, 1))
+    return lo, hi if tir.low(size) >= 0 else tir.add(lo, tir.sub(tir.maximum(0, size), 1))
 
 
-def _unknown(n: object, loose: set[Var]) -> bool:
+def _unknown(n: object, loose: set[tir.Var]) -> bool:
     """Has `n` no value outside the loops, being one of their variables?"""
-    return isinstance(n, Var) and n in loose
+    return isinstance(n, tir.Var) and n in loose
 
 
 # --- extents down, values up ---------------------------------------------------------------------
 
 
-def _extend_extents(stage: Stage, extents: dict[Axis, Index]) -> None:
+def _extend_extents(stage: schedule.Stage, extents: dict[tensor.Axis, tir.Index]) -> None:
     """Extents of the axes made by splits and fuses, from those of the root axes.
 
     Loops that are threads, or parts of one, stay as long as they are said to be.
     """
     threads = _threads(stage)
     for r in stage.relations:
-        if isinstance(r, FuseRelation):
-            extents[r.fused] = mul(extents[r.outer], extents[r.inner])
+        if isinstance(r, schedule.FuseRelation):
+            extents[r.fused] = tir.mul(extents[r.outer], extents[r.inner])
             continue
         n = extents[r.parent]
         size = r.factor if r.factor is not None else r.nparts
@@ -366,16 +346,16 @@ def _extend_extents(stage: Stage, extents: dict[Axis, Index]) -> None:
         if isinstance(n, int) and not any(given is a for a in threads):
             size = max(1, min(size, n))  # a loop shorter than the factor: one part
         if r.factor is not None:
-            extents[r.inner], extents[r.outer] = size, ceildiv(n, size)
+            extents[r.inner], extents[r.outer] = size, schedule.ceildiv(n, size)
         else:
-            extents[r.outer], extents[r.inner] = size, ceildiv(n, size)
+            extents[r.outer], extents[r.inner] = size, schedule.ceildiv(n, size)
 
 
-def _threads(stage: Stage) -> list[Axis]:
+def _threads(stage: schedule.Stage) -> list[tensor.Axis]:
     """The loops that are bound to a thread, and the axes of which those are parts."""
     found = [a for a in stage.leaves if stage.note(a).thread]
     for r in reversed(stage.relations):
-        if isinstance(r, SplitRelation):
+        if isinstance(r, schedule.SplitRelation):
             parts_of = (r.outer, r.inner)
             found += [r.parent] if any(a is p for a in found for p in parts_of) else []
         elif any(a is r.fused for a in found):
@@ -383,22 +363,24 @@ def _threads(stage: Stage) -> list[Axis]:
     return found
 
 
-def _values(stage: Stage, extents: dict[Axis, Index], loops: dict[Axis, Var]) -> dict[Axis, Index]:
+def _values(
+    stage: schedule.Stage, extents: dict[tensor.Axis, tir.Index], loops: dict[tensor.Axis, tir.Var]
+) -> dict[tensor.Axis, tir.Index]:
     """Every axis' value, counted from 0, in terms of the loop variables."""
-    values: dict[Axis, Index] = {a: loops.get(a, 0) for a in stage.leaves}
+    values: dict[tensor.Axis, tir.Index] = {a: loops.get(a, 0) for a in stage.leaves}
     for r in reversed(stage.relations):
-        if isinstance(r, SplitRelation):
-            values[r.parent] = add(mul(values[r.outer], extents[r.inner]), values[r.inner])
+        if isinstance(r, schedule.SplitRelation):
+            values[r.parent] = tir.add(tir.mul(values[r.outer], extents[r.inner]), values[r.inner])
         else:
             fused, n = values[r.fused], extents[r.inner]
-            values[r.outer] = floordiv(fused, n) if not _is_zero(n) else 0
-            values[r.inner] = floormod(fused, n) if not _is_zero(n) else 0
+            values[r.outer] = tir.floordiv(fused, n) if not _is_zero(n) else 0
+            values[r.inner] = tir.floormod(fused, n) if not _is_zero(n) else 0
     return values
 
 
 def data_domain(
-    stage: Stage, op: ComputeOp, domain: Domain, inner: tuple[Axis, ...]
-) -> tuple[Domain, tuple[Axis, ...]]:
+    stage: schedule.Stage, op: tensor.ComputeOp, domain: Domain, inner: tuple[tensor.Axis, ...]
+) -> tuple[Domain, tuple[tensor.Axis, ...]]:
     """The domain in which a reduction begins, and its loops in place of the `inner` ones.
 
     Data loops stay; one that is fused with a reduce loop comes apart, and only its data part is
@@ -406,9 +388,9 @@ def data_domain(
     """
     parts = list(inner)
     for r in reversed(stage.relations):
-        if isinstance(r, SplitRelation) and r.parent.kind == "reduce":
+        if isinstance(r, schedule.SplitRelation) and r.parent.kind == "reduce":
             parts = [r.parent if a is r.outer else a for a in parts if a is not r.inner]
-        elif isinstance(r, FuseRelation) and r.fused.kind == "reduce":
+        elif isinstance(r, schedule.FuseRelation) and r.fused.kind == "reduce":
             parts = [b for a in parts for b in ((r.outer, r.inner) if a is r.fused else (a,))]
     data, gone = tuple(a for a in parts if a.kind == "data"), set(inner)
     kept = {a: v for a, v in domain.loops.items() if a not in gone}
@@ -421,14 +403,14 @@ def data_domain(
     begin = stage.change(leaves=(*stays, *data), relations=relations)
     values = _values(begin, domain.extents, loops)
     for a in op.axis:
-        values[a] = add(domain.start[a], values[a])
+        values[a] = tir.add(domain.start[a], values[a])
     guards = required(begin, op, domain.start, domain.extents, values)
     return replace(domain, values=values, loops=loops, guards=guards), data
 
 
-def _made(r: SplitRelation | FuseRelation) -> Axis:
-    return r.inner if isinstance(r, SplitRelation) else r.fused
+def _made(r: schedule.SplitRelation | schedule.FuseRelation) -> tensor.Axis:
+    return r.inner if isinstance(r, schedule.SplitRelation) else r.fused
 
 
-def _is_zero(n: Index) -> bool:
+def _is_zero(n: tir.Index) -> bool:
     return isinstance(n, int) and n == 0

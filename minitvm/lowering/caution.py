@@ -6,29 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from math import prod
 
-from minitvm.accel import Memory
+from minitvm import accel, schedule, tensor, tir
 from minitvm.base import Target
-from minitvm.schedule import PRAGMAS, At, Stage
-from minitvm.tensor import ComputeOp, tensor_of
-from minitvm.tir import (
-    Allocate,
-    Binary,
-    Buffer,
-    Compare,
-    Const,
-    For,
-    If,
-    IfThenElse,
-    Load,
-    Stmt,
-    Store,
-    Where,
-    high,
-    is_index,
-    lanes,
-    text,
-    walk,
-)
 
 from .bounds import inner_loops
 from .count import Run, runs, times
@@ -86,10 +65,10 @@ def cautions(loops: Loops, target: Target) -> tuple[Caution, ...]:
     """Return everything likely slow about the program: the hottest loop first, then each stage."""
     final = _after_passes(loops.body)
     found = _hottest(loops, target)
-    ops = [s.op for s in loops.program.state.stages if isinstance(s.op, ComputeOp)]
+    ops = [s.op for s in loops.program.state.stages if isinstance(s.op, tensor.ComputeOp)]
     copies = not all(map(_copies, ops))  # beside stages that compute, those that copy are cheap
     for stage in loops.program.state.stages:
-        if isinstance(stage.op, ComputeOp):
+        if isinstance(stage.op, tensor.ComputeOp):
             busy = not copies or not _copies(stage.op)
             found += _vectors(loops, stage, stage.op, target) if busy else ()
             found += _useless(loops, stage)
@@ -103,13 +82,15 @@ def cautions(loops: Loops, target: Target) -> tuple[Caution, ...]:
     return tuple(dict.fromkeys(found))
 
 
-def _copies(op: ComputeOp) -> bool:
+def _copies(op: tensor.ComputeOp) -> bool:
     """Does the stage only move data, with or without padding?"""
-    moves = Load, Const, IfThenElse, Where, Compare
+    moves = tir.Load, tir.Const, tir.IfThenElse, tir.Where, tir.Compare
     return all(
-        isinstance(n, moves) or is_index(n) or (isinstance(n, Binary) and n.op in ("and", "or"))
+        isinstance(n, moves)
+        or tir.is_index(n)
+        or (isinstance(n, tir.Binary) and n.op in ("and", "or"))
         for e in op.body
-        for n in walk(e)
+        for n in tir.walk(e)
     )
 
 
@@ -119,9 +100,9 @@ def _hottest(loops: Loops, target: Target) -> list[Caution]:
     for run in PASSES["llvm"]:
         body = body if run is storage_rewrite else run(body)  # buffers keep their stages' names
     names = {
-        loops.program.buffers[tensor_of(s.op, i)].name: s.name
+        loops.program.buffers[tensor.tensor_of(s.op, i)].name: s.name
         for s in loops.program.state.stages
-        if isinstance(s.op, ComputeOp)
+        if isinstance(s.op, tensor.ComputeOp)
         for i in range(len(s.op.dtypes))
     }
     return [
@@ -131,7 +112,7 @@ def _hottest(loops: Loops, target: Target) -> list[Caution]:
     ]
 
 
-def _after_passes(body: Stmt) -> Stmt:
+def _after_passes(body: tir.Stmt) -> tir.Stmt:
     """The loops with vectors in place, unrolled ones still standing."""
     for run in PASSES["llvm"]:
         body = run(body)
@@ -140,22 +121,24 @@ def _after_passes(body: Stmt) -> Stmt:
     return tidy(body)
 
 
-def _own_loops(loops: Loops, stage: Stage, kind: str) -> Iterator[For]:
+def _own_loops(loops: Loops, stage: schedule.Stage, kind: str) -> Iterator[tir.For]:
     """The stage's loops of one kind, with flat indices."""
     own = {id(v) for v in loops.domain(stage.name).loops.values()}
-    for n in walk(flatten(loops.body)):
-        if isinstance(n, For) and id(n.var) in own and n.kind == kind:
+    for n in tir.walk(flatten(loops.body)):
+        if isinstance(n, tir.For) and id(n.var) in own and n.kind == kind:
             yield n
 
 
 # --- vectors --------------------------------------------------------------------------------------
 
 
-def _vectors(loops: Loops, stage: Stage, op: ComputeOp, target: Target) -> Iterator[Caution]:
+def _vectors(
+    loops: Loops, stage: schedule.Stage, op: tensor.ComputeOp, target: Target
+) -> Iterator[Caution]:
     for loop in _own_loops(loops, stage, "vectorize"):
         name = f"vectorized loop {loops.show(loop.var)} of {stage.name}"
-        other = next((n for n in walk(loop.body) if _is_vector(n)), None)
-        if isinstance(other, For):
+        other = next((n for n in tir.walk(loop.body) if _is_vector(n)), None)
+        if isinstance(other, tir.For):
             why = f"it stays a plain loop: loop {loops.show(other.var)} inside it is vectorized"
             yield Caution(stage.name, name, why, "vectorize only one of the two")
             continue
@@ -164,7 +147,7 @@ def _vectors(loops: Loops, stage: Stage, op: ComputeOp, target: Target) -> Itera
             yield Caution(stage.name, name, why, "a loop on which every stored index depends")
             continue
         yield from _strides(stage, loop, name)
-        inner = [n for n in walk(loop.body) if isinstance(n, For) and n.kind != "unroll"]
+        inner = [n for n in tir.walk(loop.body) if isinstance(n, tir.For) and n.kind != "unroll"]
         if inner:
             yield Caution(
                 stage.name,
@@ -174,7 +157,7 @@ def _vectors(loops: Loops, stage: Stage, op: ComputeOp, target: Target) -> Itera
                 f"reorder(..., {inner[0].var.name}, {loop.var.name})",
             )
         full = target.lanes(stage.op.dtypes[0])
-        longest = max((high(a.extent) for a in op.axis), default=0)
+        longest = max((tir.high(a.extent) for a in op.axis), default=0)
         if isinstance(loop.extent, int) and loop.extent % full and longest >= full:
             yield Caution(
                 stage.name,
@@ -186,17 +169,17 @@ def _vectors(loops: Loops, stage: Stage, op: ComputeOp, target: Target) -> Itera
 
 
 def _is_vector(n: object) -> bool:
-    return isinstance(n, For) and n.kind == "vectorize"
+    return isinstance(n, tir.For) and n.kind == "vectorize"
 
 
-def _strides(stage: Stage, loop: For, name: str) -> Iterator[Caution]:
+def _strides(stage: schedule.Stage, loop: tir.For, name: str) -> Iterator[Caution]:
     """Accesses whose lanes are not neighbours in memory."""
-    inside = {id(n.buffer) for n in walk(loop.body) if isinstance(n, Allocate)}
-    for n in walk(loop.body):
-        if not isinstance(n, Load | Store) or id(n.buffer) in inside:
+    inside = {id(n.buffer) for n in tir.walk(loop.body) if isinstance(n, tir.Allocate)}
+    for n in tir.walk(loop.body):
+        if not isinstance(n, tir.Load | tir.Store) or id(n.buffer) in inside:
             continue
         step = step_of(n.indices[0], loop.var)
-        verb = "loads" if isinstance(n, Load) else "stores"
+        verb = "loads" if isinstance(n, tir.Load) else "stores"
         if step is None:
             why = f"{verb} of {n.buffer.name} are gathered: lanes are at no fixed distance"
         elif step not in (0, 1):
@@ -206,7 +189,7 @@ def _strides(stage: Stage, loop: For, name: str) -> Iterator[Caution]:
         yield Caution(stage.name, name, why, _unit_stride(n.buffer, verb))
 
 
-def _unit_stride(b: Buffer, verb: str) -> str:
+def _unit_stride(b: tir.Buffer, verb: str) -> str:
     return (
         f"vectorize the loop that runs along the last dimension of {b.name}, "
         f"or give {b.name} another layout"
@@ -215,7 +198,7 @@ def _unit_stride(b: Buffer, verb: str) -> str:
     )
 
 
-def _useless(loops: Loops, stage: Stage) -> Iterator[Caution]:
+def _useless(loops: Loops, stage: schedule.Stage) -> Iterator[Caution]:
     """Loops of one iteration that are marked."""
     domain = loops.domain(stage.name)
     for a in stage.leaves:
@@ -234,7 +217,7 @@ def _useless(loops: Loops, stage: Stage) -> Iterator[Caution]:
 # --- guards, threads, size ------------------------------------------------------------------------
 
 
-def _guarded(stage: Stage, final: Stmt) -> Iterator[Caution]:
+def _guarded(stage: schedule.Stage, final: tir.Stmt) -> Iterator[Caution]:
     """A guard that stands in the innermost loop around every copy of a store."""
     copies = [r for r in stores_of(stage, final) if r.loops]
     held = [_inner_guard(r) for r in copies]
@@ -251,14 +234,14 @@ def _guarded(stage: Stage, final: Stmt) -> Iterator[Caution]:
 def _inner_guard(r: Run) -> tuple[str, str] | None:
     """The first guard between the innermost loop and the store."""
     loop = r.loops[-1]
-    for n in walk(loop.body):
-        if isinstance(n, If) and n.likely and any(m is r.store for m in walk(n.body)):
-            mask = " (a mask)" if lanes(n.cond) > 1 else ""
-            return f"{text(n.cond)}{mask}", loop.var.name.replace(".", "_")
+    for n in tir.walk(loop.body):
+        if isinstance(n, tir.If) and n.likely and any(m is r.store for m in tir.walk(n.body)):
+            mask = " (a mask)" if tir.lanes(n.cond) > 1 else ""
+            return f"{tir.text(n.cond)}{mask}", loop.var.name.replace(".", "_")
     return None
 
 
-def _parallel(loops: Loops, stage: Stage, target: Target) -> Iterator[Caution]:
+def _parallel(loops: Loops, stage: schedule.Stage, target: Target) -> Iterator[Caution]:
     for loop in _own_loops(loops, stage, "parallel"):
         name = f"parallel loop {loops.show(loop.var)} of {stage.name}"
         if not isinstance(loop.extent, int):
@@ -281,7 +264,7 @@ def _parallel(loops: Loops, stage: Stage, target: Target) -> Iterator[Caution]:
             )
 
 
-def _unrolled(loops: Loops, stage: Stage) -> Iterator[Caution]:
+def _unrolled(loops: Loops, stage: schedule.Stage) -> Iterator[Caution]:
     for loop in _own_loops(loops, stage, "unroll"):
         size = loop.extent * operations(unroll(loop.body)) if isinstance(loop.extent, int) else 0
         if size > MOST:
@@ -293,18 +276,18 @@ def _unrolled(loops: Loops, stage: Stage) -> Iterator[Caution]:
             )
 
 
-def _unknown(stage: Stage) -> Iterator[Caution]:
+def _unknown(stage: schedule.Stage) -> Iterator[Caution]:
     for a in stage.leaves:
-        for key in (key for key, _ in stage.note(a).pragmas if key not in PRAGMAS):
+        for key in (key for key, _ in stage.note(a).pragmas if key not in schedule.PRAGMAS):
             yield Caution(
                 stage.name,
                 f"pragma {key} on loop {a.name} of {stage.name}",
                 "no pass knows it: it stays a remark",
-                f"a pass of your own; or one of {', '.join(PRAGMAS)}",
+                f"a pass of your own; or one of {', '.join(schedule.PRAGMAS)}",
             )
 
 
-def _tiny_transfers(loops: Loops, stage: Stage) -> Iterator[Caution]:
+def _tiny_transfers(loops: Loops, stage: schedule.Stage) -> Iterator[Caution]:
     """A copy to or from the accelerator that moves one element at a time."""
     domain, leaves = loops.domain(stage.name), stage.leaves
     marked = [n for n, a in enumerate(leaves) if "dma_copy" in dict(stage.note(a).pragmas)]
@@ -312,7 +295,7 @@ def _tiny_transfers(loops: Loops, stage: Stage) -> Iterator[Caution]:
     if not marked or len(whole) < len(leaves):
         return
     transfers, numbers = prod(whole[: marked[0]]), prod(whole[marked[0] :])
-    if transfers > 1 and numbers <= element_size(SCOPES.get(stage.scope, Memory.OUT)):
+    if transfers > 1 and numbers <= element_size(SCOPES.get(stage.scope, accel.Memory.OUT)):
         yield Caution(
             stage.name,
             f"pragma dma_copy on loop {leaves[marked[0]].name} of {stage.name}",
@@ -322,9 +305,9 @@ def _tiny_transfers(loops: Loops, stage: Stage) -> Iterator[Caution]:
         )
 
 
-def _recomputed(loops: Loops, stage: Stage, op: ComputeOp) -> Iterator[Caution]:
+def _recomputed(loops: Loops, stage: schedule.Stage, op: tensor.ComputeOp) -> Iterator[Caution]:
     """A stage, not a mere copy, computed more than twice as often as needed."""
-    if not isinstance(stage.attach, At) or any(isinstance(e, Load) for e in op.body):
+    if not isinstance(stage.attach, schedule.At) or any(isinstance(e, tir.Load) for e in op.body):
         return
     factor = work_of(loops, stage).factor
     if factor is not None and factor > 2:
@@ -336,7 +319,7 @@ def _recomputed(loops: Loops, stage: Stage, op: ComputeOp) -> Iterator[Caution]:
         )
 
 
-def _kept_nothing(loops: Loops, stage: Stage, op: ComputeOp) -> Iterator[Caution]:
+def _kept_nothing(loops: Loops, stage: schedule.Stage, op: tensor.ComputeOp) -> Iterator[Caution]:
     """A stage stored for an outer loop that computes the same elements in each iteration again."""
     domain = loops.domain(stage.name)
     if stage.store is None or not all(isinstance(domain.extents[a], int) for a in op.axis):

@@ -2,94 +2,84 @@
 
 from __future__ import annotations
 
+from minitvm import schedule, tensor, tir
 from minitvm.base import LoweringError
-from minitvm.schedule import SplitRelation, Stage, store_conditions
-from minitvm.tensor import Axis, ComputeOp, facts_of
-from minitvm.tir import (
-    TRUE,
-    Compare,
-    Expr,
-    FloorDiv,
-    Index,
-    compare,
-    mul,
-    nonneg,
-    same,
-    split_terms,
-    sub,
-    text,
-)
 
 
 def required(
-    stage: Stage,
-    op: ComputeOp,
-    start: dict[Axis, Index],
-    extents: dict[Axis, Index],
-    values: dict[Axis, Index],
-) -> tuple[Expr, ...]:
+    stage: schedule.Stage,
+    op: tensor.ComputeOp,
+    start: dict[tensor.Axis, tir.Index],
+    extents: dict[tensor.Axis, tir.Index],
+    values: dict[tensor.Axis, tir.Index],
+) -> tuple[tir.Expr, ...]:
     """The conditions that keep every loop inside its axis; each one is needed.
 
     A split that does not divide guards the axis it splits, intermediate ones too; a data axis
     that may leave its tensor is guarded against the tensor's size.
     """
     wanted = conditions(stage, op, start, extents, values)
-    return (*_needed([c for c, _ in wanted if c is not TRUE]), *store_conditions(stage, values))
+    return (
+        *_needed([c for c, _ in wanted if c is not tir.TRUE]),
+        *schedule.store_conditions(stage, values),
+    )
 
 
 def conditions(
-    stage: Stage,
-    op: ComputeOp,
-    start: dict[Axis, Index],
-    extents: dict[Axis, Index],
-    values: dict[Axis, Index],
-) -> list[tuple[Expr, SplitRelation | Axis]]:
+    stage: schedule.Stage,
+    op: tensor.ComputeOp,
+    start: dict[tensor.Axis, tir.Index],
+    extents: dict[tensor.Axis, tir.Index],
+    values: dict[tensor.Axis, tir.Index],
+) -> list[tuple[tir.Expr, schedule.SplitRelation | tensor.Axis]]:
     """What must hold, and why: a split that does not divide, or an axis that ends somewhere."""
-    wanted: list[tuple[Expr, SplitRelation | Axis]] = []
+    wanted: list[tuple[tir.Expr, schedule.SplitRelation | tensor.Axis]] = []
     roots = {*op.axis, *op.reduce_axis}
     for r in stage.relations:
-        if isinstance(r, SplitRelation):
-            done, n = mul(extents[r.outer], extents[r.inner]), extents[r.parent]
-            if not same(done, n):
+        if isinstance(r, schedule.SplitRelation):
+            done, n = tir.mul(extents[r.outer], extents[r.inner]), extents[r.parent]
+            if not tir.same(done, n):
                 if r.exact:
                     _not_exact(stage, r, done, n)
                 value = values[r.parent]
                 if r.parent in roots:
-                    value = sub(value, start[r.parent])
+                    value = tir.sub(value, start[r.parent])
                 wanted.append((_below(value, n), r))
     for a in op.axis:
-        wanted.append((compare("<=", 0, values[a]), a))
+        wanted.append((tir.compare("<=", 0, values[a]), a))
         wanted.append((_below(values[a], a.extent), a))
     return wanted
 
 
-def _not_exact(stage: Stage, r: SplitRelation, done: Index, n: Index) -> None:
+def _not_exact(
+    stage: schedule.Stage, r: schedule.SplitRelation, done: tir.Index, n: tir.Index
+) -> None:
     raise LoweringError(
         f"split of {r.parent.name!r} in {stage.name}, disable_predication=True",
-        f"it makes {text(done)} iterations of {text(n)}: without a guard, "
+        f"it makes {tir.text(done)} iterations of {tir.text(n)}: without a guard, "
         "those too many would write elsewhere",
         "a size that divides, or leave the guard in",
     )
 
 
-def _below(e: Index, n: Index) -> Expr:
+def _below(e: tir.Index, n: tir.Index) -> tir.Expr:
     """e < n, affine where it can be: i // 3 < 5  ->  i < 15."""
-    for a, c in split_terms(e)[0]:
-        if isinstance(a, FloorDiv) and isinstance(a.b, int) and c == 1:
-            return _below(a.a, mul(sub(n, sub(e, a)), a.b))
-    return compare("<", e, n)
+    for a, c in tir.split_terms(e)[0]:
+        if isinstance(a, tir.FloorDiv) and isinstance(a.b, int) and c == 1:
+            return _below(a.a, tir.mul(tir.sub(n, tir.sub(e, a)), a.b))
+    return tir.compare("<", e, n)
 
 
-def _needed(conds: list[Expr]) -> tuple[Expr, ...]:
+def _needed(conds: list[tir.Expr]) -> tuple[tir.Expr, ...]:
     """The conditions that no single other one implies."""
-    kept: list[Expr] = []
+    kept: list[tir.Expr] = []
     for n, c in enumerate(conds):
         others = [*kept, *conds[n + 1 :]]
-        if not (isinstance(c, Compare) and any(_implies(o, c) for o in others)):
+        if not (isinstance(c, tir.Compare) and any(_implies(o, c) for o in others)):
             kept.append(c)
     return tuple(kept)
 
 
-def _implies(a: Expr, b: Expr) -> bool:
-    (goal,) = facts_of(b) or (-1,)
-    return nonneg(goal, facts_of(a))
+def _implies(a: tir.Expr, b: tir.Expr) -> bool:
+    (goal,) = tensor.facts_of(b) or (-1,)
+    return tir.nonneg(goal, tensor.facts_of(a))

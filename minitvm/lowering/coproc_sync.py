@@ -15,17 +15,18 @@ from dataclasses import dataclass, field
 from math import lcm
 from typing import TypeAlias
 
+from minitvm import schedule, tir
 from minitvm.base import LoweringError
 from minitvm.base import dtype as dtype_of
-from minitvm.schedule import is_virtual
-from minitvm.tir import Allocate, Call, Evaluate, For, If, Seq, Stmt, seq, text
 
 from .statements import every
 from .units import LOAD, STORE, blocks, operands, unit
 
 Pair: TypeAlias = tuple[str, str]  # (who pushes, who pops)
 Tokens: TypeAlias = dict[Pair, int]
-Build: TypeAlias = Callable[[], Stmt]  # the statement again, with the tokens that pieces have then
+Build: TypeAlias = Callable[
+    [], tir.Stmt
+]  # the statement again, with the tokens that pieces have then
 PUSH, POP = "push_dep_to", "pop_dep_from"
 
 
@@ -41,21 +42,21 @@ class Piece:
     is given before it, and pushes {(ex, ld): 1}, one that is taken after it.
     """
 
-    stmt: Stmt
+    stmt: tir.Stmt
     enter: frozenset[str]
     leave: frozenset[str]
     pops: Tokens = field(default_factory=dict[Pair, int])
     pushes: Tokens = field(default_factory=dict[Pair, int])
     threads: int = 1
-    before: list[Stmt] = field(default_factory=list[Stmt])
-    after: list[Stmt] = field(default_factory=list[Stmt])
+    before: list[tir.Stmt] = field(default_factory=list[tir.Stmt])
+    after: list[tir.Stmt] = field(default_factory=list[tir.Stmt])
 
-    def whole(self) -> Stmt:
+    def whole(self) -> tir.Stmt:
         """The statement with its tokens."""
-        return seq(*self.before, self.stmt, *self.after)
+        return tir.seq(*self.before, self.stmt, *self.after)
 
 
-def inject_coproc_sync(s: Stmt) -> Stmt:
+def inject_coproc_sync(s: tir.Stmt) -> tir.Stmt:
     """Tokens order what different units do.
 
                                                 ex.push_dep_to(ld)
@@ -85,7 +86,7 @@ def _close(pieces: list[Piece]) -> None:
         last.after += [_pop(p) for p, n in last.pushes.items() for _ in range(n)]
 
 
-def _pieces(s: Stmt) -> tuple[list[Piece], Build]:
+def _pieces(s: tir.Stmt) -> tuple[list[Piece], Build]:
     """What `s` consists of, one after another, with the tokens between; and how to put it together.
 
     A loop over virtual threads is no piece: its pieces are those of one thread, which may be the
@@ -94,19 +95,21 @@ def _pieces(s: Stmt) -> tuple[list[Piece], Build]:
     if name := unit(s):
         return _alone(_block(name, (s,)))
     match s:
-        case Seq(parts):
+        case tir.Seq(parts):
             return _sequence(parts)
-        case Allocate(buffer, body):
+        case tir.Allocate(buffer, body):
             pieces, build = _pieces(body)
-            return pieces, lambda: Allocate(buffer, build())
-        case For(var, extent, body, kind, thread) if kind == "bind" and is_virtual(thread):
+            return pieces, lambda: tir.Allocate(buffer, build())
+        case tir.For(var, extent, body, kind, thread) if kind == "bind" and schedule.is_virtual(
+            thread
+        ):
             pieces, build = _pieces(body)
             for piece in pieces:
                 piece.threads *= extent if isinstance(extent, int) else 1
-            return pieces, lambda: For(var, extent, build(), kind, thread)
-        case For():
+            return pieces, lambda: tir.For(var, extent, build(), kind, thread)
+        case tir.For():
             return _loop(s)
-        case If():
+        case tir.If():
             return _branches(s)
         case _:
             return [], lambda: s
@@ -116,12 +119,12 @@ def _alone(piece: Piece) -> tuple[list[Piece], Build]:
     return [piece], piece.whole
 
 
-def _block(name: str, parts: tuple[Stmt, ...]) -> Piece:
+def _block(name: str, parts: tuple[tir.Stmt, ...]) -> Piece:
     only = frozenset((name,))
-    return Piece(seq(*parts), only, only)
+    return Piece(tir.seq(*parts), only, only)
 
 
-def _sequence(parts: tuple[Stmt, ...]) -> tuple[list[Piece], Build]:
+def _sequence(parts: tuple[tir.Stmt, ...]) -> tuple[list[Piece], Build]:
     """Each piece waits for the one before it."""
     found: list[Piece] = []
     builds: list[Build] = []
@@ -131,20 +134,20 @@ def _sequence(parts: tuple[Stmt, ...]) -> tuple[list[Piece], Build]:
             _order(found[-1], pieces[0])
         found += pieces
         builds.append(build)
-    return found, lambda: seq(*(build() for build in builds))
+    return found, lambda: tir.seq(*(build() for build in builds))
 
 
-def _loop(s: For) -> tuple[list[Piece], Build]:
+def _loop(s: tir.For) -> tuple[list[Piece], Build]:
     """A loop whose last piece is followed by its first."""
     inner, build = _pieces(s.body)
     if not inner:
         return [], lambda: s
     left, taken = _order(inner[-1], inner[0])
-    loop = For(s.var, s.extent, build(), s.kind, s.thread)
+    loop = tir.For(s.var, s.extent, build(), s.kind, s.thread)
     return _alone(Piece(loop, inner[0].enter, inner[-1].leave, pops=taken, pushes=left))
 
 
-def _branches(s: If) -> tuple[list[Piece], Build]:
+def _branches(s: tir.If) -> tuple[list[Piece], Build]:
     """A condition; each branch takes and gives all of its tokens itself."""
     found = [_pieces(part) for part in (s.body, s.orelse) if part is not None]
     full = [pieces for pieces, _ in found if pieces]
@@ -153,7 +156,7 @@ def _branches(s: If) -> tuple[list[Piece], Build]:
     for pieces in full:
         _close(pieces)
     body, *others = [build() for _, build in found]
-    branch = If(s.cond, body, others[0] if others else None, s.likely)
+    branch = tir.If(s.cond, body, others[0] if others else None, s.likely)
     enter = frozenset[str]().union(*(pieces[0].enter for pieces in full))
     leave = frozenset[str]().union(*(pieces[-1].leave for pieces in full))
     return _alone(Piece(branch, enter, leave))
@@ -195,22 +198,22 @@ def _order(before: Piece, after: Piece) -> tuple[Tokens, Tokens]:
     )
 
 
-def _push(pair: Pair) -> Stmt:
+def _push(pair: Pair) -> tir.Stmt:
     return _token(pair[0], PUSH, pair[1])
 
 
-def _pop(pair: Pair) -> Stmt:
+def _pop(pair: Pair) -> tir.Stmt:
     return _token(pair[1], POP, pair[0])
 
 
-def _token(who: str, what: str, other: str) -> Stmt:
+def _token(who: str, what: str, other: str) -> tir.Stmt:
     """ex.push_dep_to(ld), ld.pop_dep_from(ex)"""
     int32 = dtype_of("int32")
-    return Evaluate(Call(f"{who}.{what}", (Call(other, (), int32),), int32))
+    return tir.Evaluate(tir.Call(f"{who}.{what}", (tir.Call(other, (), int32),), int32))
 
 
 def _no_queue(before: Piece, after: Piece) -> LoweringError:
-    shown = [text(piece.stmt).splitlines() for piece in (before, after)]
+    shown = [tir.text(piece.stmt).splitlines() for piece in (before, after)]
     return LoweringError(
         f"{shown[0][-1].strip()} and then {shown[1][0].strip()}",
         "one is run by the load unit, the other by the store unit, and no queue of tokens joins "
@@ -219,9 +222,9 @@ def _no_queue(before: Piece, after: Piece) -> LoweringError:
     )
 
 
-def _beside(s: Stmt) -> str:
+def _beside(s: tir.Stmt) -> str:
     """Where the pragma stands that separates `s` from what follows: at its last transfer."""
-    calls = [n for n in every(s) if isinstance(n, Evaluate) and isinstance(n.value, Call)]
+    calls = [n for n in every(s) if isinstance(n, tir.Evaluate) and isinstance(n.value, tir.Call)]
     moved = [found[0].buffer.name for n in calls if (found := operands(n))]
     if not moved:
         return "pragma(axis, 'coproc_sync') on the loop of the first"

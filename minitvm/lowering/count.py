@@ -9,31 +9,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from minitvm.tir import (
-    TRUE,
-    Binary,
-    Compare,
-    Const,
-    Expr,
-    Extremum,
-    FloorDiv,
-    FloorMod,
-    For,
-    If,
-    Index,
-    Linear,
-    Not,
-    Pragma,
-    Product,
-    Stmt,
-    Store,
-    Var,
-    high,
-    in_order,
-    is_index,
-    variables,
-    walk,
-)
+from minitvm import tir
 
 MOST = 1 << 22  # points of an iteration space that are tried one by one
 
@@ -45,50 +21,50 @@ class Run:
     guards: those of the conditions that loops need, not the choice between two versions of a loop.
     """
 
-    store: Store
-    loops: tuple[For, ...]
-    conditions: tuple[Expr, ...]
-    guards: tuple[Expr, ...]
+    store: tir.Store
+    loops: tuple[tir.For, ...]
+    conditions: tuple[tir.Expr, ...]
+    guards: tuple[tir.Expr, ...]
 
 
-def runs(s: Stmt) -> list[Run]:
+def runs(s: tir.Stmt) -> list[Run]:
     """Every store in `s` with what is around it, in program order."""
     return list(_runs(s, (), (), ()))
 
 
-Conditions: TypeAlias = tuple[Expr, ...]
+Conditions: TypeAlias = tuple[tir.Expr, ...]
 
 
 def _runs(
-    s: Stmt, loops: tuple[For, ...], conditions: Conditions, guards: Conditions
+    s: tir.Stmt, loops: tuple[tir.For, ...], conditions: Conditions, guards: Conditions
 ) -> Iterator[Run]:
-    for part in in_order(s):
+    for part in tir.in_order(s):
         yield from _runs_of(part, loops, conditions, guards)
 
 
 def _runs_of(
-    s: Stmt, loops: tuple[For, ...], conditions: Conditions, guards: Conditions
+    s: tir.Stmt, loops: tuple[tir.For, ...], conditions: Conditions, guards: Conditions
 ) -> Iterator[Run]:
     match s:
-        case Store():
+        case tir.Store():
             yield Run(s, loops, conditions, guards)
-        case For(body=body):
+        case tir.For(body=body):
             yield from _runs(body, (*loops, s), conditions, guards)
-        case If(cond, body, orelse, likely):
+        case tir.If(cond, body, orelse, likely):
             new = conjuncts(cond)
             needed = (*guards, *new) if likely else guards
             yield from _runs(body, loops, (*conditions, *new), needed)
             if orelse is not None:
-                yield from _runs(orelse, loops, (*conditions, Not(cond)), guards)
-        case Pragma(_, _, body):
+                yield from _runs(orelse, loops, (*conditions, tir.Not(cond)), guards)
+        case tir.Pragma(_, _, body):
             yield from _runs(body, loops, conditions, guards)
         case _:
             return
 
 
-def conjuncts(cond: Expr) -> tuple[Expr, ...]:
+def conjuncts(cond: tir.Expr) -> tuple[tir.Expr, ...]:
     """The conditions that together make `cond`: a and b and c -> (a, b, c)."""
-    if isinstance(cond, Binary) and cond.op == "and":
+    if isinstance(cond, tir.Binary) and cond.op == "and":
         return conjuncts(cond.a) + conjuncts(cond.b)
     return (cond,)
 
@@ -104,10 +80,10 @@ def times(run: Run) -> int | None:
     extents, ends = box((loop.var, loop.extent) for loop in run.loops)
     if len(extents) < len(run.loops):
         return None
-    conditions = [c for c in (*ends, *run.conditions) if c is not TRUE]
+    conditions = [c for c in (*ends, *run.conditions) if c is not tir.TRUE]
     total = 1
     for group in _groups(conditions):
-        names = {v for c in group for v in variables(c)}
+        names = {v for c in group for v in tir.variables(c)}
         held = _held(group, {v: n for v, n in extents.items() if v in names})
         if held is None:
             return None
@@ -116,23 +92,23 @@ def times(run: Run) -> int | None:
     return total * math.prod(extents.values())
 
 
-def box(loops: Iterable[tuple[Var, Index]]) -> tuple[dict[Var, int], list[Expr]]:
+def box(loops: Iterable[tuple[tir.Var, tir.Index]]) -> tuple[dict[tir.Var, int], list[tir.Expr]]:
     """The most iterations of each loop, and what ends those that are shorter at times.
 
     A loop whose length has no bound is left out.
     """
-    extents: dict[Var, int] = {}
-    ends: list[Expr] = []
+    extents: dict[tir.Var, int] = {}
+    ends: list[tir.Expr] = []
     for var, extent in loops:
-        most = high(extent)
+        most = tir.high(extent)
         if isinstance(most, int):
             extents[var] = max(0, most)
-            ends += [] if isinstance(extent, int) else [Compare("<", var, extent)]
+            ends += [] if isinstance(extent, int) else [tir.Compare("<", var, extent)]
     return extents, ends
 
 
 def distinct(
-    values: Iterable[Index], extents: Mapping[Var, int], conditions: Iterable[Expr]
+    values: Iterable[tir.Index], extents: Mapping[tir.Var, int], conditions: Iterable[tir.Expr]
 ) -> int | None:
     """How many different tuples `values` are met where the conditions hold; None if not known.
 
@@ -140,25 +116,27 @@ def distinct(
     """
     if 0 in extents.values():
         return 0
-    points = [*(e for e in values if isinstance(e, Expr)), *conditions]
+    points = [*(e for e in values if isinstance(e, tir.Expr)), *conditions]
     total = 1
     for group in _groups(points):
-        names = {v for e in group for v in variables(e)}
+        names = {v for e in group for v in tir.variables(e)}
         sizes = {v: n for v, n in extents.items() if v in names}
-        held = _held([e for e in group if not is_index(e)], sizes)
+        held = _held([e for e in group if not tir.is_index(e)], sizes)
         if held is None or len(sizes) < len(names):
             return None
         mask, grid = held
-        seen = [np.broadcast_to(_value(e, grid), mask.shape)[mask] for e in group if is_index(e)]
+        seen = [
+            np.broadcast_to(_value(e, grid), mask.shape)[mask] for e in group if tir.is_index(e)
+        ]
         total *= len(np.unique(np.stack(seen, 1), axis=0)) if seen else bool(mask.any())
     return total
 
 
-def _groups(exprs: list[Expr]) -> list[list[Expr]]:
+def _groups(exprs: list[tir.Expr]) -> list[list[tir.Expr]]:
     """The expressions, those that share a variable together."""
-    groups: list[tuple[set[Var], list[Expr]]] = []
+    groups: list[tuple[set[tir.Var], list[tir.Expr]]] = []
     for c in exprs:
-        own = set(variables(c))
+        own = set(tir.variables(c))
         joined = [g for g in groups if g[0] & own]
         apart = [g for g in groups if not g[0] & own]
         names = own.union(*(g[0] for g in joined))
@@ -167,24 +145,36 @@ def _groups(exprs: list[Expr]) -> list[list[Expr]]:
     return [members for _, members in groups]
 
 
-_PLAIN = (Const, Var, Linear, Product, FloorDiv, FloorMod, Extremum, Compare, Not)
+_PLAIN = (
+    tir.Const,
+    tir.Var,
+    tir.Linear,
+    tir.Product,
+    tir.FloorDiv,
+    tir.FloorMod,
+    tir.Extremum,
+    tir.Compare,
+    tir.Not,
+)
 
 
-def _plain(cond: Expr) -> bool:
+def _plain(cond: tir.Expr) -> bool:
     """Is the condition made of loop variables only, and not of data?"""
     return all(
-        isinstance(n, _PLAIN) or (isinstance(n, Binary) and n.op in ("and", "or"))
-        for n in walk(cond)
+        isinstance(n, _PLAIN) or (isinstance(n, tir.Binary) and n.op in ("and", "or"))
+        for n in tir.walk(cond)
     )
 
 
-def _held(conditions: list[Expr], extents: dict[Var, int]) -> tuple[Any, dict[Var, Any]] | None:
+def _held(
+    conditions: list[tir.Expr], extents: dict[tir.Var, int]
+) -> tuple[Any, dict[tir.Var, Any]] | None:
     """Where in the box `extents` all conditions hold, and the points of the box.
 
     None if the box is too large or a condition has more in it than the variables.
     """
     sizes = list(extents.values())
-    known = all(v in extents for c in conditions for v in variables(c))
+    known = all(v in extents for c in conditions for v in tir.variables(c))
     if math.prod(sizes) > MOST or not known or not all(map(_plain, conditions)):
         return None
     grid = dict(zip(extents, np.indices(sizes, sparse=True), strict=True))
@@ -204,30 +194,30 @@ _COMPARE: dict[str, Any] = {
 }
 
 
-def _value(e: Index, at: dict[Var, Any]) -> Any:
+def _value(e: tir.Index, at: dict[tir.Var, Any]) -> Any:
     """`e` where the variables have the values `at`, numpy arrays."""
     match e:
-        case Var():
+        case tir.Var():
             return at[e]
-        case Linear(terms, const):
+        case tir.Linear(terms, const):
             return sum(c * _value(a, at) for a, c in terms) + const
-        case Product(a, b):
+        case tir.Product(a, b):
             return _value(a, at) * _value(b, at)
-        case FloorDiv(a, b):
+        case tir.FloorDiv(a, b):
             return _value(a, at) // _value(b, at)
-        case FloorMod(a, b):
+        case tir.FloorMod(a, b):
             return _value(a, at) % _value(b, at)
-        case Extremum(op, a, b):
+        case tir.Extremum(op, a, b):
             pick: Any = np.minimum if op == "min" else np.maximum
             return pick(_value(a, at), _value(b, at))
-        case Compare(op, a, b):
+        case tir.Compare(op, a, b):
             return _COMPARE[op](_value(a, at), _value(b, at))
-        case Binary(op, a, b):
+        case tir.Binary(op, a, b):
             both = _value(a, at), _value(b, at)
             return both[0] & both[1] if op == "and" else both[0] | both[1]
-        case Not(a):
+        case tir.Not(a):
             return np.logical_not(_value(a, at))
-        case Const(value):
+        case tir.Const(value):
             return value
         case _:
             return e

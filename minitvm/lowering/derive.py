@@ -8,37 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from minitvm import schedule, tensor, tir
 from minitvm.base import ScheduleError
-from minitvm.schedule import (
-    At,
-    ComputeAt,
-    Fuse,
-    FuseRelation,
-    Inline,
-    Relation,
-    Split,
-    SplitRelation,
-    Stage,
-    State,
-    effective_readers,
-)
-from minitvm.tensor import Axis, ComputeOp, PlaceholderOp, tensor_of
-from minitvm.tir import (
-    AsIndex,
-    Buffer,
-    Index,
-    Printer,
-    Stmt,
-    Var,
-    add,
-    maximum,
-    minimum,
-    same,
-    sub,
-    text,
-    variables,
-    walk,
-)
 
 from .bounds import Domain, infer, reads_all, touches
 from .interval import Interval
@@ -74,12 +45,12 @@ class Derivation:
 class Loops:
     """A state's loops before the first pass, and the names they are printed under."""
 
-    state: State
+    state: schedule.State
     program: Program
-    body: Stmt
-    printer: Printer
+    body: tir.Stmt
+    printer: tir.Printer
 
-    def stage(self, name: str) -> Stage:
+    def stage(self, name: str) -> schedule.Stage:
         """The stage as it is lowered, with inlined formulas put in."""
         return self.program.state.stage(name)
 
@@ -87,28 +58,28 @@ class Loops:
         """What the stage computes where it is attached."""
         return self.program.domains[name]
 
-    def show(self, e: Index) -> str:
+    def show(self, e: tir.Index) -> str:
         """`e` with the loops called as in the printed program."""
         return self.printer.expr(e)
 
-    def loop(self, stage: Stage, a: Axis) -> str:
+    def loop(self, stage: schedule.Stage, a: tensor.Axis) -> str:
         """What the loop `a` is called in print; one of a single iteration is not printed."""
         var = self.domain(stage.name).loops.get(a)
         return plain(stage.names[a]) if var is None else self.show(var)
 
 
-def loops_of(state: State) -> Loops:
+def loops_of(state: schedule.State) -> Loops:
     """The loops of `state`; all inputs and outputs are arguments."""
     lowered = normalize(state)
     tensors = [
-        tensor_of(s.op, i)
+        tensor.tensor_of(s.op, i)
         for s in lowered.stages
-        if s.is_output or isinstance(s.op, PlaceholderOp)
+        if s.is_output or isinstance(s.op, tensor.PlaceholderOp)
         for i in range(len(s.op.dtypes))
     ]
-    given = {t: Buffer(t.name, t.shape, t.dtype) for t in tensors}
+    given = {t: tir.Buffer(t.name, t.shape, t.dtype) for t in tensors}
     program = allocate(lowered, infer(lowered), given)
-    body, printer = nest(program), Printer()
+    body, printer = nest(program), tir.Printer()
     for b in given.values():
         printer.name(b)
     for _ in printer.lines(body):
@@ -124,38 +95,38 @@ def plain(name: str) -> str:
 # --- steps ----------------------------------------------------------------------------------------
 
 
-def origin(state: State, stage: Stage, r: Relation) -> str:
+def origin(state: schedule.State, stage: schedule.Stage, r: schedule.Relation) -> str:
     """The step that made the relation: "split(i, factor=4), step 3"."""
     names = stage.names
-    if isinstance(r, SplitRelation):
+    if isinstance(r, schedule.SplitRelation):
         size = f"factor={r.factor}" if r.factor is not None else f"nparts={r.nparts}"
         what = f"split({plain(names[r.parent])}, {size})"
     else:
         what = f"fuse({plain(names[r.outer])}, {plain(names[r.inner])})"
     for n in range(len(state.steps), 0, -1):
         step = state.steps[n - 1]
-        if isinstance(r, SplitRelation):
-            made = isinstance(step, Split) and step.axis == names[r.parent]
+        if isinstance(r, schedule.SplitRelation):
+            made = isinstance(step, schedule.Split) and step.axis == names[r.parent]
         else:
-            made = isinstance(step, Fuse) and names[r.inner] in step.axes
+            made = isinstance(step, schedule.Fuse) and names[r.inner] in step.axes
         if made and step.stage == stage.name:
             return f"{what}, step {n}"
     return what
 
 
-def _attached_by(state: State, name: str) -> str:
+def _attached_by(state: schedule.State, name: str) -> str:
     """(compute_at, step 4) — nothing where a stage came there with another one."""
     for n in range(len(state.steps), 0, -1):
         step = state.steps[n - 1]
-        if isinstance(step, ComputeAt) and step.stage == name:
+        if isinstance(step, schedule.ComputeAt) and step.stage == name:
             return f" (compute_at, step {n})"
     return ""
 
 
-def made_by(stage: Stage, a: Axis) -> Relation | None:
+def made_by(stage: schedule.Stage, a: tensor.Axis) -> schedule.Relation | None:
     """The split or fuse that made the axis; None for an axis of the formula."""
     for r in stage.relations:
-        made = (r.outer, r.inner) if isinstance(r, SplitRelation) else (r.fused,)
+        made = (r.outer, r.inner) if isinstance(r, schedule.SplitRelation) else (r.fused,)
         if any(a is m for m in made):
             return r
     return None
@@ -164,16 +135,16 @@ def made_by(stage: Stage, a: Axis) -> Relation | None:
 # --- bounds ---------------------------------------------------------------------------------------
 
 
-def explain_bound(state: State, name: str, axis: str) -> Derivation:
+def explain_bound(state: schedule.State, name: str, axis: str) -> Derivation:
     """Why the stage `name` computes the part of `axis` that it does.
 
     B.i = [i_outer*4, 6]: elements i_outer*4 .. i_outer*4 + 5 of 12, because C reads B[i], ...
     """
     stage = state.stage(name)
-    if not isinstance(stage.op, ComputeOp):
+    if not isinstance(stage.op, tensor.ComputeOp):
         raise ScheduleError(f"bounds of {name}", "it has no axes: all of it is there at once")
-    if isinstance(stage.attach, Inline):
-        readers = ", ".join(effective_readers(state)[name])
+    if isinstance(stage.attach, schedule.Inline):
+        readers = ", ".join(schedule.effective_readers(state)[name])
         return Derivation(
             f"{name}.{plain(axis)}: nothing is stored, {name} is inlined in {readers}"
         )
@@ -187,7 +158,7 @@ def explain_bound(state: State, name: str, axis: str) -> Derivation:
     return _bound(loops, stage, names[axis])
 
 
-def _bound(loops: Loops, stage: Stage, a: Axis) -> Derivation:
+def _bound(loops: Loops, stage: schedule.Stage, a: tensor.Axis) -> Derivation:
     made = made_by(stage, a)
     if made is not None:
         return _made_bound(loops, stage, a, made)
@@ -205,18 +176,20 @@ def _bound(loops: Loops, stage: Stage, a: Axis) -> Derivation:
     return Derivation(claim, tuple(_region(loops, stage, a)))
 
 
-def span(loops: Loops, lo: Index, size: Index) -> str:
+def span(loops: Loops, lo: tir.Index, size: tir.Index) -> str:
     """First and last: 4 elements from i*4 -> i*4 .. i*4 + 3."""
-    return f"{loops.show(lo)} .. {loops.show(sub(add(lo, size), 1))}"
+    return f"{loops.show(lo)} .. {loops.show(tir.sub(tir.add(lo, size), 1))}"
 
 
-def _made_bound(loops: Loops, stage: Stage, a: Axis, r: Relation) -> Derivation:
+def _made_bound(
+    loops: Loops, stage: schedule.Stage, a: tensor.Axis, r: schedule.Relation
+) -> Derivation:
     """The extent of an axis made by a split or fuse follows from that of its parents."""
     extents = loops.domain(stage.name).extents
     size = loops.show(extents[a])
     claim = f"{stage.name}.{plain(stage.names[a])} = [0, {size}]: {size} iterations"
     by = origin(loops.state, stage, r)
-    if isinstance(r, FuseRelation):
+    if isinstance(r, schedule.FuseRelation):
         parts = loops.show(extents[r.outer]), loops.show(extents[r.inner])
         why = Derivation(f"because {' * '.join(parts)} = {size}, from {by}")
         return Derivation(
@@ -233,26 +206,28 @@ def _made_bound(loops: Loops, stage: Stage, a: Axis, r: Relation) -> Derivation:
     return Derivation(claim, (Derivation(why), _bound(loops, stage, r.parent)))
 
 
-def _region(loops: Loops, stage: Stage, a: Axis) -> Iterator[Derivation]:
+def _region(loops: Loops, stage: schedule.Stage, a: tensor.Axis) -> Iterator[Derivation]:
     """Who reads what of axis `a`, and what becomes of that."""
     op, domain = stage.op, loops.domain(stage.name)
-    assert isinstance(op, ComputeOp)
+    assert isinstance(op, tensor.ComputeOp)
     d = next(n for n, b in enumerate(op.axis) if b is a)
-    found: dict[str, list[tuple[str, Index, Interval]]] = {}
+    found: dict[str, list[tuple[str, tir.Index, Interval]]] = {}
     tables = {name: d.loops for name, d in loops.program.domains.items()}
     shared = list(shared_loops(loops.program.state, stage, tables))
     fixed = set(domain.around) - set(shared)
     hull: Interval | None = None
     for reader, load, spans in touches(loops.program.state, op, fixed, loops.program.domains):
         here, index = spans[d], load.indices[d]
-        found.setdefault(reader.name, []).append((text(load), index, here))
-        hull = here if hull is None else (minimum(hull[0], here[0]), maximum(hull[1], here[1]))
+        found.setdefault(reader.name, []).append((tir.text(load), index, here))
+        hull = (
+            here if hull is None else (tir.minimum(hull[0], here[0]), tir.maximum(hull[1], here[1]))
+        )
     for reader, loads in found.items():
         yield _reader(loops, stage, loops.stage(reader), loads, fixed)
     for other in loops.program.state.stages:
         if reads_all(other, op):
             yield Derivation(f"because {other.name} reads all of it")
-    if isinstance(stage.attach, At):
+    if isinstance(stage.attach, schedule.At):
         at = loops.stage(stage.attach.stage)
         where = f"{loops.loop(at, stage.attach.axis)} of {at.name}"
         by = _attached_by(loops.state, stage.name)
@@ -266,15 +241,15 @@ def _region(loops: Loops, stage: Stage, a: Axis) -> Iterator[Derivation]:
 
 def _reader(
     loops: Loops,
-    stage: Stage,
-    reader: Stage,
-    loads: list[tuple[str, Index, Interval]],
-    fixed: set[Var],
+    stage: schedule.Stage,
+    reader: schedule.Stage,
+    loads: list[tuple[str, tir.Index, Interval]],
+    fixed: set[tir.Var],
 ) -> Derivation:
     """C reads B[i], B[i + 2] / with i = ... / B[i] is ... .. ..."""
     domain = loops.domain(reader.name)
     texts = list(dict.fromkeys(t for t, _, _ in loads))
-    axes = {v: None for _, i, _ in loads for v in variables_of(i) if isinstance(v, Axis)}
+    axes = {v: None for _, i, _ in loads for v in variables_of(i) if isinstance(v, tensor.Axis)}
     reasons: list[Derivation] = []
     for a in axes:
         value = domain.values.get(a, a)
@@ -289,19 +264,19 @@ def _reader(
     for t, i, (lo, hi) in loads:
         if t not in seen:
             seen.add(t)
-            data = any(isinstance(n, AsIndex) for n in walk(i))
+            data = any(isinstance(n, tir.AsIndex) for n in tir.walk(i))
             why = ": its index comes from data, so it may be any" if data else ""
-            reach = loops.show(lo) if same(lo, hi) else f"{loops.show(lo)} .. {loops.show(hi)}"
+            reach = loops.show(lo) if tir.same(lo, hi) else f"{loops.show(lo)} .. {loops.show(hi)}"
             reasons.append(Derivation(f"{t} is {reach}{why}"))
     return Derivation(f"because {reader.name} reads {', '.join(texts)}", tuple(reasons))
 
 
-def variables_of(e: Index) -> list[Var]:
+def variables_of(e: tir.Index) -> list[tir.Var]:
     """The variables in an index; a constant has none."""
-    return [] if isinstance(e, int) else variables(e)
+    return [] if isinstance(e, int) else tir.variables(e)
 
 
-def _variable(loops: Loops, stage: Stage, v: Var, fixed: set[Var]) -> Derivation:
+def _variable(loops: Loops, stage: schedule.Stage, v: tir.Var, fixed: set[tir.Var]) -> Derivation:
     """i_inner in 0..3 (loop of split(i, factor=4), step 3), or: i_outer fixed."""
     name = loops.show(v)
     if any(v is a for a in fixed):
@@ -313,19 +288,21 @@ def _variable(loops: Loops, stage: Stage, v: Var, fixed: set[Var]) -> Derivation
                 assert loop is not None
                 made = made_by(s, a)
                 by = f"loop of {s.name if made is None else origin(loops.state, s, made)}"
-                last = loops.show(sub(loop.extents[a], 1))
+                last = loops.show(tir.sub(loop.extents[a], 1))
                 return Derivation(f"{name} in 0..{last} ({by})")
     return Derivation(f"{name} fixed: a size")
 
 
-def _adjusted(stage: Stage, domain: Domain, a: Axis, hull: Interval) -> Iterator[Derivation]:
+def _adjusted(
+    stage: schedule.Stage, domain: Domain, a: tensor.Axis, hull: Interval
+) -> Iterator[Derivation]:
     """Why the part that is computed is not just the part that is read, if so."""
     lo, size = domain.start[a], domain.extents[a]
-    if same(lo, hull[0]) and same(sub(add(lo, size), 1), hull[1]):
+    if tir.same(lo, hull[0]) and tir.same(tir.sub(tir.add(lo, size), 1), hull[1]):
         return
     if stage.store is not None and not isinstance(size, int):
         yield Derivation("what earlier iterations computed is kept: only what is new is computed")
-    elif same(lo, 0) and same(size, a.extent):
+    elif tir.same(lo, 0) and tir.same(size, a.extent):
         yield Derivation("so all of it: the part that is read is not smaller, or not known")
     elif isinstance(hull[0], int) and isinstance(hull[1], int):
         yield Derivation("cut to the tensor")

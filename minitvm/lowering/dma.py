@@ -6,41 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import gcd, prod
 
-from minitvm.accel import Memory
+from minitvm import accel, tir
 from minitvm.base import LoweringError
 from minitvm.base import dtype as dtype_of
-from minitvm.tir import (
-    Binary,
-    Buffer,
-    Call,
-    Cast,
-    Compare,
-    Const,
-    Evaluate,
-    Expr,
-    For,
-    If,
-    IfThenElse,
-    Index,
-    Load,
-    Stmt,
-    Store,
-    Var,
-    Where,
-    add,
-    cast_to,
-    floordiv,
-    is_index,
-    maximum,
-    mul,
-    row_strides,
-    same,
-    split_terms,
-    sub,
-    text,
-    variables,
-    view_at,
-)
 
 from .accelerator import NOP
 from .interval import sweep
@@ -53,10 +21,10 @@ from .units import COPY
 class Copy:
     """to = source, element by element, in the order of the loops; `where` it holds, else 0."""
 
-    loops: tuple[For, ...]
-    to: Store
-    source: Load
-    where: tuple[Compare, ...]
+    loops: tuple[tir.For, ...]
+    to: tir.Store
+    source: tir.Load
+    where: tuple[tir.Compare, ...]
 
     @property
     def what(self) -> str:
@@ -64,7 +32,7 @@ class Copy:
         return f"dma_copy of {self.source.buffer.name} to {self.to.buffer.name}"
 
 
-def inject_dma_intrin(s: Stmt) -> Stmt:
+def inject_dma_intrin(s: tir.Stmt) -> tir.Stmt:
     """Under the pragma dma_copy, the loops of a copy become one transfer.
 
         # pragma dma_copy = 1
@@ -81,60 +49,62 @@ def inject_dma_intrin(s: Stmt) -> Stmt:
     return replace_marked(s, "dma_copy", lambda body: _transfer(_copy(body)))
 
 
-def _copy(body: Stmt) -> Copy:
+def _copy(body: tir.Stmt) -> Copy:
     """The loops of a copy, its store and its load; or LoweringError."""
     loops, inside = peeled(body)
-    if not isinstance(inside, Store):
-        raise LoweringError(f"pragma dma_copy around\n{text(body)}", *_why_no_copy(inside))
-    value, where = _unconverted(inside.buffer, inside.value), tuple[Compare, ...]()
-    if isinstance(value, IfThenElse | Where) and _is_zero(value.b):
-        where = tuple(_comparisons(value.cond, text(body)))
+    if not isinstance(inside, tir.Store):
+        raise LoweringError(f"pragma dma_copy around\n{tir.text(body)}", *_why_no_copy(inside))
+    value, where = _unconverted(inside.buffer, inside.value), tuple[tir.Compare, ...]()
+    if isinstance(value, tir.IfThenElse | tir.Where) and _is_zero(value.b):
+        where = tuple(_comparisons(value.cond, tir.text(body)))
         value = _unconverted(inside.buffer, value.a)
-    if not isinstance(value, Load):
+    if not isinstance(value, tir.Load):
         raise LoweringError(
             f"dma_copy to {inside.buffer.name}",
-            f"it stores {text(inside.value)}: a transfer moves what is there",
+            f"it stores {tir.text(inside.value)}: a transfer moves what is there",
             "a stage of its own for the arithmetic, with pragma 'alu'",
         )
     return Copy(tuple(loops), inside, value, where)
 
 
-def _why_no_copy(inside: Stmt) -> tuple[str, str]:
+def _why_no_copy(inside: tir.Stmt) -> tuple[str, str]:
     """Why what the loops of a pragma contain is no copy, and what to try."""
-    if isinstance(inside, If):
+    if isinstance(inside, tir.If):
         return "a condition guards the copy", "sizes that divide the extents"
-    calls = [s.value for s in every(inside) if isinstance(s, Evaluate)]
-    if any(isinstance(e, Call) and e.name == NOP for e in calls):
+    calls = [s.value for s in every(inside) if isinstance(s, tir.Evaluate)]
+    if any(isinstance(e, tir.Call) and e.name == NOP for e in calls):
         why = "it is not one copy in loops: the compute unit stands between inside of them"
         return why, "pragma 'coproc_sync' on the loop that has 'dma_copy'"
     return "it is not one copy in loops", "pragma on the first loop of the copy"
 
 
-def _unconverted(to: Buffer, e: Expr) -> Expr:
+def _unconverted(to: tir.Buffer, e: tir.Expr) -> tir.Expr:
     """`e` without the conversion that a transfer to that buffer does by itself."""
-    if not isinstance(e, Cast) or not isinstance(e.value, Expr) or is_index(e.value):
+    if not isinstance(e, tir.Cast) or not isinstance(e.value, tir.Expr) or tir.is_index(e.value):
         return e
     memory = memory_of(to)
     narrows = memory is None  # STORE keeps the low bits
-    widens = memory is Memory.ACC and str(e.value.dtype) == machine().dtype(Memory.ACC_8BIT)
+    widens = memory is accel.Memory.ACC and str(e.value.dtype) == machine().dtype(
+        accel.Memory.ACC_8BIT
+    )
     return e.value if narrows or widens else e
 
 
-def _is_zero(e: Expr) -> bool:
-    return isinstance(e, Const) and e.value == 0
+def _is_zero(e: tir.Expr) -> bool:
+    return isinstance(e, tir.Const) and e.value == 0
 
 
-def _comparisons(cond: Expr, what: str) -> Sequence[Compare]:
+def _comparisons(cond: tir.Expr, what: str) -> Sequence[tir.Compare]:
     """The comparisons that hold together."""
     match cond:
-        case Binary("and", a, b):
+        case tir.Binary("and", a, b):
             return (*_comparisons(a, what), *_comparisons(b, what))
-        case Compare():
+        case tir.Compare():
             return (cond,)
         case _:
             raise LoweringError(
                 f"pragma dma_copy around\n{what}",
-                f"{text(cond)} is no range of indices",
+                f"{tir.text(cond)} is no range of indices",
                 "te.all(i >= 1, i < n + 1, ...)",
             )
 
@@ -142,7 +112,7 @@ def _comparisons(cond: Expr, what: str) -> Sequence[Compare]:
 # --- boxes ---------------------------------------------------------------------------------------
 
 
-def _transfer(copy: Copy) -> Stmt:
+def _transfer(copy: Copy) -> tir.Stmt:
     """The instruction that does all of the copy."""
     if memory_of(copy.to.buffer) is None and memory_of(copy.source.buffer) is None:
         raise LoweringError(
@@ -153,15 +123,15 @@ def _transfer(copy: Copy) -> Stmt:
     to, source = _box(copy, copy.to), _box(copy, copy.source)
     _check_compact(copy, to if memory_of(copy.to.buffer) is not None else source)
     _check_order(copy, to, source)
-    begins, counts, pads = source.begins, list[Index](source.counts), list[Index]()
+    begins, counts, pads = source.begins, list[tir.Index](source.counts), list[tir.Index]()
     if copy.where:
         begins, counts, pads = _clipped(copy, source)
     moved = (
         _part(copy.to, to.begins, list(to.counts), to.steps),
         _part(copy.source, begins, counts, source.steps),
     )
-    numbers = [cast_to(n, "int32") for n in pads]
-    return Evaluate(Call(f"{prefix()}.{COPY}", (*moved, *numbers), dtype_of("int32")))
+    numbers = [tir.cast_to(n, "int32") for n in pads]
+    return tir.Evaluate(tir.Call(f"{prefix()}.{COPY}", (*moved, *numbers), dtype_of("int32")))
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,29 +141,33 @@ class Box:
     A[i, j*2 + 1] with i in 0..7, j in 0..15: begins 0, 1; counts 8, 16; steps 1, 2
     """
 
-    begins: list[Index]
+    begins: list[tir.Index]
     counts: list[int]
     steps: list[int]
 
 
-def _part(e: Load | Store, begins: list[Index], counts: list[Index], steps: list[int]) -> Call:
+def _part(
+    e: tir.Load | tir.Store, begins: list[tir.Index], counts: list[tir.Index], steps: list[int]
+) -> tir.Call:
     """A part of a buffer as an argument of a transfer."""
-    strides = tuple(mul(n, step) for n, step in zip(row_strides(e.buffer), steps, strict=True))
-    return view_at(e.buffer, tuple(begins), tuple(counts), strides)
+    strides = tuple(
+        tir.mul(n, step) for n, step in zip(tir.row_strides(e.buffer), steps, strict=True)
+    )
+    return tir.view_at(e.buffer, tuple(begins), tuple(counts), strides)
 
 
-def _box(copy: Copy, e: Load | Store) -> Box:
+def _box(copy: Copy, e: tir.Load | tir.Store) -> Box:
     """What the loops visit of the buffer that `e` loads from, or stores to."""
     mine = {id(loop.var) for loop in copy.loops}
     box = Box([], [], [])
     for i in e.indices:
         first, last = sweep(i, [v for v in _variables(i) if id(v) not in mine])
         step = _step(i, mine)
-        n = add(floordiv(sub(last, first), step), 1)
+        n = tir.add(tir.floordiv(tir.sub(last, first), step), 1)
         if not isinstance(n, int):
             raise LoweringError(
                 copy.what,
-                f"it copies {text(n)} elements along {text(i)}: not a constant",
+                f"it copies {tir.text(n)} elements along {tir.text(i)}: not a constant",
                 "constant extents",
             )
         box.begins.append(first)
@@ -212,38 +186,38 @@ def _box(copy: Copy, e: Load | Store) -> Box:
     return box
 
 
-def _step(i: Index, mine: set[int]) -> int:
+def _step(i: tir.Index, mine: set[int]) -> int:
     """How far neighbours are apart that `i` visits while the loops over `mine` run: 2 for 2*j + 1.
 
     1 where that is not known.
     """
-    moving = [(a, c) for a, c in split_terms(i)[0] if any(id(v) in mine for v in _variables(a))]
-    known = moving and all(isinstance(a, Var) for a, _ in moving)
+    moving = [(a, c) for a, c in tir.split_terms(i)[0] if any(id(v) in mine for v in _variables(a))]
+    known = moving and all(isinstance(a, tir.Var) for a, _ in moving)
     return gcd(*(c for _, c in moving)) if known else 1
 
 
-def _variables(e: Index) -> list[Var]:
-    return [] if isinstance(e, int) else variables(e)
+def _variables(e: tir.Index) -> list[tir.Var]:
+    return [] if isinstance(e, int) else tir.variables(e)
 
 
 def _check_order(copy: Copy, to: Box, source: Box) -> None:
     """Both boxes are swept in the same order, row by row."""
     there = _position(copy.to.indices, to)
-    if not same(there, _position(copy.source.indices, source)):
-        goes = Load(copy.to.buffer, copy.to.indices, copy.to.buffer.dtype)
+    if not tir.same(there, _position(copy.source.indices, source)):
+        goes = tir.Load(copy.to.buffer, copy.to.indices, copy.to.buffer.dtype)
         raise LoweringError(
             copy.what,
-            f"element {text(copy.source)} goes to {text(goes)}: the order of dimensions changes, "
-            "and a transfer keeps it",
+            f"element {tir.text(copy.source)} goes to {tir.text(goes)}: the order of dimensions "
+            "changes, and a transfer keeps it",
             "pack the data in that order outside: a.transpose(...)",
         )
 
 
-def _position(indices: tuple[Index, ...], box: Box) -> Index:
+def _position(indices: tuple[tir.Index, ...], box: Box) -> tir.Index:
     """How many elements of the box come before the one at `indices`, counted row by row."""
-    total: Index = 0
+    total: tir.Index = 0
     for i, first, n, step in zip(indices, box.begins, box.counts, box.steps, strict=True):
-        total = add(mul(total, n), floordiv(sub(i, first), step))
+        total = tir.add(tir.mul(total, n), tir.floordiv(tir.sub(i, first), step))
     return total
 
 
@@ -252,14 +226,16 @@ def _check_compact(copy: Copy, box: Box) -> None:
     here = memory_of(copy.to.buffer) is not None
     local, shape = copy.to.buffer if here else copy.source.buffer, box.counts
     partial = [
-        d for d, (n, whole) in enumerate(zip(shape, local.shape, strict=True)) if not same(n, whole)
+        d
+        for d, (n, whole) in enumerate(zip(shape, local.shape, strict=True))
+        if not tir.same(n, whole)
     ]
     gaps = bool(partial) and any(n != 1 for n in shape[: partial[-1]])
     if gaps or max(box.steps, default=1) > 1 or local.strides:
         raise LoweringError(
             copy.what,
             f"the {' x '.join(map(str, shape))} elements have gaps between them in {local.name}"
-            f"[{', '.join(map(text, local.shape))}], where a transfer is without",
+            f"[{', '.join(map(tir.text, local.shape))}], where a transfer is without",
             f"compute_at an outer loop, so that all of {local.name} is copied at once",
         )
 
@@ -267,7 +243,7 @@ def _check_compact(copy: Copy, box: Box) -> None:
 # --- padding -------------------------------------------------------------------------------------
 
 
-def _clipped(copy: Copy, box: Box) -> tuple[list[Index], list[Index], list[Index]]:
+def _clipped(copy: Copy, box: Box) -> tuple[list[tir.Index], list[tir.Index], list[tir.Index]]:
     """What of the box exists, and the zeros before and after it in each dimension.
 
     8 rows from h*8 - 1 on, of rows 0 .. 55: from max(h*8 - 1, 0), max(0, 1 - h*8) before, ...
@@ -279,26 +255,26 @@ def _clipped(copy: Copy, box: Box) -> tuple[list[Index], list[Index], list[Index
     ends: dict[int, int] = {}
     for c in copy.where:
         _learn(copy, c, lows, ends)
-    new: list[Index] = []
-    counts: list[Index] = []
-    pads: list[Index] = []
+    new: list[tir.Index] = []
+    counts: list[tir.Index] = []
+    pads: list[tir.Index] = []
     for d, (first, n) in enumerate(zip(box.begins, box.counts, strict=True)):
         if (d in lows or d in ends) and box.steps[d] > 1:
             raise LoweringError(
                 copy.what,
-                f"zeros around every {box.steps[d]}. index of {text(copy.source)}: a transfer pads "
-                "rows that it loads without gaps",
+                f"zeros around every {box.steps[d]}. index of {tir.text(copy.source)}: a transfer "
+                "pads rows that it loads without gaps",
                 "load all of them, or pad a copy of the data",
             )
-        before = maximum(0, sub(lows[d], first)) if d in lows else 0
-        after = maximum(0, sub(add(first, n), ends[d])) if d in ends else 0
-        new.append(add(first, before))
-        counts.append(sub(sub(n, before), after))
+        before = tir.maximum(0, tir.sub(lows[d], first)) if d in lows else 0
+        after = tir.maximum(0, tir.sub(tir.add(first, n), ends[d])) if d in ends else 0
+        new.append(tir.add(first, before))
+        counts.append(tir.sub(tir.sub(n, before), after))
         pads += [before, after]
     return new, counts, pads
 
 
-def _learn(copy: Copy, c: Compare, lows: dict[int, int], ends: dict[int, int]) -> None:
+def _learn(copy: Copy, c: tir.Compare, lows: dict[int, int], ends: dict[int, int]) -> None:
     """Note the first index of a dimension, or the one after the last, that `c` lets through.
 
     Of the load A[y*2 + dy - 1]:
@@ -308,16 +284,16 @@ def _learn(copy: Copy, c: Compare, lows: dict[int, int], ends: dict[int, int]) -
     more = {"<": (c.b, c.a, 1), "<=": (c.b, c.a, 0), ">": (c.a, c.b, 1), ">=": (c.a, c.b, 0)}
     if c.op in more:
         big, small, least = more[c.op]
-        rest = sub(sub(big, small), least)  # >= 0
+        rest = tir.sub(tir.sub(big, small), least)  # >= 0
         for d, i in enumerate(copy.source.indices):
-            if isinstance(over := sub(rest, i), int):  # i + over >= 0
+            if isinstance(over := tir.sub(rest, i), int):  # i + over >= 0
                 lows[d] = max(-over, lows.get(d, -over))
                 return
-            if isinstance(last := add(rest, i), int):  # last - i >= 0
+            if isinstance(last := tir.add(rest, i), int):  # last - i >= 0
                 ends[d] = min(last + 1, ends.get(d, last + 1))
                 return
     raise LoweringError(
         copy.what,
-        f"{text(c)} does not say where an index of {text(copy.source)} ends",
+        f"{tir.text(c)} does not say where an index of {tir.text(copy.source)} ends",
         "zeros where an index leaves the source: te.all(i >= 1, i < n + 1, ...)",
     )

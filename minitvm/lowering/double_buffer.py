@@ -5,37 +5,15 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from minitvm import tir
 from minitvm.base import LoweringError
-from minitvm.tir import (
-    NOTHING,
-    Allocate,
-    Buffer,
-    For,
-    If,
-    Index,
-    Load,
-    Pragma,
-    Seq,
-    Stmt,
-    Store,
-    add,
-    compare,
-    elements,
-    floormod,
-    free_of,
-    mul,
-    rewrite,
-    seq,
-    substitute,
-    walk,
-)
 
 from .vthread import written
 
 DOUBLE = "double_buffer"  # the pragma around the statement that fills the buffer
 
 
-def inject_double_buffer(s: Stmt) -> Stmt:
+def inject_double_buffer(s: tir.Stmt) -> tir.Stmt:
     """Twice the memory: one half is filled while the other is read.
 
         for i in range(8):                B = allocate((2, 4), ...)
@@ -50,17 +28,17 @@ def inject_double_buffer(s: Stmt) -> Stmt:
     LoweringError if what fills the buffer reads something that the same loop computes.
     """
 
-    def on_stmt(s: Stmt) -> Stmt:
-        return _doubled(s) if isinstance(s, For) and s.kind in ("serial", "unroll") else s
+    def on_stmt(s: tir.Stmt) -> tir.Stmt:
+        return _doubled(s) if isinstance(s, tir.For) and s.kind in ("serial", "unroll") else s
 
-    return rewrite(rewrite(s, on_stmt), _forget)
-
-
-def _forget(s: Stmt) -> Stmt:
-    return s.body if isinstance(s, Pragma) and s.key == DOUBLE else s
+    return tir.rewrite(tir.rewrite(s, on_stmt), _forget)
 
 
-def _doubled(loop: For) -> Stmt:
+def _forget(s: tir.Stmt) -> tir.Stmt:
+    return s.body if isinstance(s, tir.Pragma) and s.key == DOUBLE else s
+
+
+def _doubled(loop: tir.For) -> tir.Stmt:
     """The loop with everything doubled that is filled directly inside it."""
     found = _find(loop.body, ())
     if found is None:
@@ -68,82 +46,84 @@ def _doubled(loop: For) -> Stmt:
     fill, around = found
     stored = {id(b) for b in written(fill.body)}
     own = [b for b in around if id(b) in stored]
-    rest = _without(loop.body, fill, NOTHING)
-    if not own or not all(free_of(elements(b), (loop.var,)) for b in own):
+    rest = _without(loop.body, fill, tir.NOTHING)
+    if not own or not all(tir.free_of(tir.elements(b), (loop.var,)) for b in own):
         return _doubled(replace(loop, body=_without(loop.body, fill, fill.body)))
     _independent(loop, fill, own, rest)
     wide = {b: replace(b, shape=(2, *b.shape), strides=_far(b)) for b in own}
-    first = _half(substitute(fill.body, {loop.var: 0}), wide, 0)
-    following = substitute(fill.body, {loop.var: add(loop.var, 1)})
-    more = compare("<", add(loop.var, 1), loop.extent)
-    ahead = If(more, _half(following, wide, floormod(add(loop.var, 1), 2)))
-    body = _half(_unallocated(loop.body, own), wide, floormod(loop.var, 2), keep=fill)
+    first = _half(tir.substitute(fill.body, {loop.var: 0}), wide, 0)
+    following = tir.substitute(fill.body, {loop.var: tir.add(loop.var, 1)})
+    more = tir.compare("<", tir.add(loop.var, 1), loop.extent)
+    ahead = tir.If(more, _half(following, wide, tir.floormod(tir.add(loop.var, 1), 2)))
+    body = _half(_unallocated(loop.body, own), wide, tir.floormod(loop.var, 2), keep=fill)
     inner = _doubled(replace(loop, body=_without(body, fill, ahead)))
-    some = compare("<", 0, loop.extent)
-    made = seq(_guarded(some, first), inner)
+    some = tir.compare("<", 0, loop.extent)
+    made = tir.seq(_guarded(some, first), inner)
     for b in reversed(own):
-        made = Allocate(wide[b], made)
+        made = tir.Allocate(wide[b], made)
     return made
 
 
-def _guarded(cond: Any, s: Stmt) -> Stmt:
+def _guarded(cond: Any, s: tir.Stmt) -> tir.Stmt:
     """`s` if cond; symbolic extents may be 0."""
-    return rewrite(If(cond, s))
+    return tir.rewrite(tir.If(cond, s))
 
 
-def _far(b: Buffer) -> tuple[Index, ...]:
-    return (elements(b), *b.strides) if b.strides else ()
+def _far(b: tir.Buffer) -> tuple[tir.Index, ...]:
+    return (tir.elements(b), *b.strides) if b.strides else ()
 
 
-def _find(s: Stmt, around: tuple[Buffer, ...]) -> tuple[Pragma, tuple[Buffer, ...]] | None:
+def _find(
+    s: tir.Stmt, around: tuple[tir.Buffer, ...]
+) -> tuple[tir.Pragma, tuple[tir.Buffer, ...]] | None:
     """The first statement to double that runs once an iteration, and the buffers around it."""
     match s:
-        case Pragma(key) if key == DOUBLE:
+        case tir.Pragma(key) if key == DOUBLE:
             return s, around
-        case Allocate(buffer, body):
+        case tir.Allocate(buffer, body):
             return _find(body, (*around, buffer))
-        case Pragma(_, _, body):
+        case tir.Pragma(_, _, body):
             return _find(body, around)
-        case Seq(parts):
+        case tir.Seq(parts):
             return next((f for f in (_find(p, around) for p in parts) if f is not None), None)
         case _:
             return None
 
 
-def _without(s: Stmt, old: Stmt, new: Stmt) -> Stmt:
+def _without(s: tir.Stmt, old: tir.Stmt, new: tir.Stmt) -> tir.Stmt:
     """`s` with `new` where the statement `old` was."""
     match s:
         case _ if s is old:
             return new
-        case Allocate(buffer, body):
-            return Allocate(buffer, _without(body, old, new))
-        case Pragma(key, value, body):
-            return Pragma(key, value, _without(body, old, new))
-        case Seq(parts):
-            return seq(*(_without(p, old, new) for p in parts))
+        case tir.Allocate(buffer, body):
+            return tir.Allocate(buffer, _without(body, old, new))
+        case tir.Pragma(key, value, body):
+            return tir.Pragma(key, value, _without(body, old, new))
+        case tir.Seq(parts):
+            return tir.seq(*(_without(p, old, new) for p in parts))
         case _:
             return s
 
 
-def _unallocated(s: Stmt, own: list[Buffer]) -> Stmt:
+def _unallocated(s: tir.Stmt, own: list[tir.Buffer]) -> tir.Stmt:
     """`s` without the allocations of `own`, which move out of the loop."""
     match s:
-        case Allocate(buffer, body):
+        case tir.Allocate(buffer, body):
             inner = _unallocated(body, own)
-            return inner if any(buffer is b for b in own) else Allocate(buffer, inner)
-        case Pragma(key, value, body) if key != DOUBLE:
-            return Pragma(key, value, _unallocated(body, own))
-        case Seq(parts):
-            return seq(*(_unallocated(p, own) for p in parts))
+            return inner if any(buffer is b for b in own) else tir.Allocate(buffer, inner)
+        case tir.Pragma(key, value, body) if key != DOUBLE:
+            return tir.Pragma(key, value, _unallocated(body, own))
+        case tir.Seq(parts):
+            return tir.seq(*(_unallocated(p, own) for p in parts))
         case _:
             return s
 
 
-def _independent(loop: For, fill: Pragma, own: list[Buffer], rest: Stmt) -> None:
+def _independent(loop: tir.For, fill: tir.Pragma, own: list[tir.Buffer], rest: tir.Stmt) -> None:
     """What fills the buffer may run an iteration early: it reads nothing the loop computes."""
     stored = {id(b) for b in written(rest)}
-    for n in walk(fill.body):
-        if isinstance(n, Load) and id(n.buffer) in stored:
+    for n in tir.walk(fill.body):
+        if isinstance(n, tir.Load) and id(n.buffer) in stored:
             raise LoweringError(
                 f"double_buffer of {own[0].name}",
                 f"{n.buffer.name}, from which it is filled, is computed by the same loop "
@@ -152,33 +132,35 @@ def _independent(loop: For, fill: Pragma, own: list[Buffer], rest: Stmt) -> None
             )
 
 
-def _half(s: Stmt, wide: dict[Buffer, Buffer], half: Index, keep: Stmt | None = None) -> Stmt:
+def _half(
+    s: tir.Stmt, wide: dict[tir.Buffer, tir.Buffer], half: tir.Index, keep: tir.Stmt | None = None
+) -> tir.Stmt:
     """`s` with the buffers' accesses in the given half; the statement `keep` stays as it is."""
 
-    def at(b: Buffer, indices: tuple[Index, ...]) -> tuple[Index, ...]:
-        return (add(indices[0], mul(half, elements(b))),)
+    def at(b: tir.Buffer, indices: tuple[tir.Index, ...]) -> tuple[tir.Index, ...]:
+        return (tir.add(indices[0], tir.mul(half, tir.elements(b))),)
 
     def on_expr(e: Any) -> Any:
-        if isinstance(e, Load) and e.buffer in wide:
-            return Load(wide[e.buffer], at(e.buffer, e.indices), e.dtype)
+        if isinstance(e, tir.Load) and e.buffer in wide:
+            return tir.Load(wide[e.buffer], at(e.buffer, e.indices), e.dtype)
         return e
 
-    def on_stmt(s: Stmt) -> Stmt:
-        if isinstance(s, Store) and s.buffer in wide:
-            return Store(wide[s.buffer], at(s.buffer, s.indices), s.value)
+    def on_stmt(s: tir.Stmt) -> tir.Stmt:
+        if isinstance(s, tir.Store) and s.buffer in wide:
+            return tir.Store(wide[s.buffer], at(s.buffer, s.indices), s.value)
         return s
 
-    def go(s: Stmt) -> Stmt:
+    def go(s: tir.Stmt) -> tir.Stmt:
         match s:
             case _ if s is keep:
                 return s
-            case Allocate(buffer, body):
-                return Allocate(buffer, go(body))
-            case Pragma(key, value, body):
-                return Pragma(key, value, go(body))
-            case Seq(parts):
-                return seq(*(go(p) for p in parts))
+            case tir.Allocate(buffer, body):
+                return tir.Allocate(buffer, go(body))
+            case tir.Pragma(key, value, body):
+                return tir.Pragma(key, value, go(body))
+            case tir.Seq(parts):
+                return tir.seq(*(go(p) for p in parts))
             case _:
-                return rewrite(s, on_stmt, on_expr)
+                return tir.rewrite(s, on_stmt, on_expr)
 
     return go(s)

@@ -7,10 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
+from minitvm import schedule, tensor, tir
 from minitvm.base import ScheduleError, Target
-from minitvm.schedule import At, Inline, Stage, State, effective_readers, without_pending
-from minitvm.tensor import ComputeOp, ExternOp, PlaceholderOp, Reduce, ScanOp, Tensor, tensor_of
-from minitvm.tir import Buffer, Expr, Index, Load, elements, mul, walk
 
 from .caution import Caution, cautions
 from .derive import Loops, loops_of, plain, span
@@ -147,29 +145,29 @@ def _cell(text: str) -> str:
 # --- making the report ----------------------------------------------------------------------------
 
 
-def explain(state: State, target: str | Target = "llvm") -> Explanation:
+def explain(state: schedule.State, target: str | Target = "llvm") -> Explanation:
     """Return the report on every stage; `target` tells vector length and threads.
 
     Stages whose attachment is pending are reported as they would be at root.
     """
     waiting = {p.stage: f"pending: {p}; this report has it at root" for p in state.pending}
-    state = without_pending(state)
+    state = schedule.without_pending(state)
     loops = loops_of(state)
     found = cautions(loops, Target(target))
     reports: list[StageReport] = []
-    scans = [(s.name, s.op) for s in state.stages if isinstance(s.op, ScanOp)]
+    scans = [(s.name, s.op) for s in state.stages if isinstance(s.op, tensor.ScanOp)]
     states = [(t, name) for name, op in scans for t in op.states]
     for s in state.stages:
-        if isinstance(s.op, PlaceholderOp):
+        if isinstance(s.op, tensor.PlaceholderOp):
             state_of = next((scan for t, scan in states if t.op is s.op), None)
             where = "an input" if state_of is None else f"the rows that {state_of} has so far"
             reports.append(StageReport(s.name, where))
-        elif isinstance(s.attach, Inline):
-            readers = ", ".join(effective_readers(state)[s.name])
+        elif isinstance(s.attach, schedule.Inline):
+            readers = ", ".join(schedule.effective_readers(state)[s.name])
             reports.append(StageReport(s.name, f"inlined in {readers}: never stored"))
         else:
             stage = loops.stage(s.name)
-            if isinstance(stage.op, ComputeOp):
+            if isinstance(stage.op, tensor.ComputeOp):
                 own = tuple(c for c in found if c.stage == s.name)
                 reports.append(_report(loops, stage, stage.op, own))
             else:
@@ -178,18 +176,20 @@ def explain(state: State, target: str | Target = "llvm") -> Explanation:
     return Explanation(tuple(replace(r, place=waiting.get(r.name, r.place)) for r in reports))
 
 
-def _given(loops: Loops, stage: Stage) -> str:
+def _given(loops: Loops, stage: schedule.Stage) -> str:
     """What is to say of an operation without a formula."""
-    if isinstance(stage.op, ExternOp):
+    if isinstance(stage.op, tensor.ExternOp):
         return "its loops are given, not scheduled"
     names = ", ".join(loops.loop(stage, a) for a in stage.leaves)
     return f"its first rows are copied, the others computed in its loop {names}"
 
 
-def _report(loops: Loops, stage: Stage, op: ComputeOp, own: tuple[Caution, ...]) -> StageReport:
-    buffer = loops.program.buffers[tensor_of(op, 0)]
+def _report(
+    loops: Loops, stage: schedule.Stage, op: tensor.ComputeOp, own: tuple[Caution, ...]
+) -> StageReport:
+    buffer = loops.program.buffers[tensor.tensor_of(op, 0)]
     shape = ", ".join(map(loops.show, buffer.shape))
-    given = " (an argument)" if tensor_of(op, 0) in loops.program.given else ""
+    given = " (an argument)" if tensor.tensor_of(op, 0) in loops.program.given else ""
     reads, terms = _reads(op)
     return StageReport(
         stage.name,
@@ -200,18 +200,18 @@ def _report(loops: Loops, stage: Stage, op: ComputeOp, own: tuple[Caution, ...])
         tuple(_loop_reports(loops, stage)),
         work_of(loops, stage),
         reads,
-        loops.show(terms) if isinstance(terms, Expr) else terms,
+        loops.show(terms) if isinstance(terms, tir.Expr) else terms,
         tuple((g.text, g.cause) for g in guards_of(loops, stage)),
         own,
     )
 
 
-def _place(loops: Loops, stage: Stage) -> str:
+def _place(loops: Loops, stage: schedule.Stage) -> str:
     """Where the stage is computed, and why it may be there."""
-    readers = ", ".join(effective_readers(loops.program.state)[stage.name])
+    readers = ", ".join(schedule.effective_readers(loops.program.state)[stage.name])
     if stage.is_output:
         return "at root: an output is stored as a whole"
-    if not isinstance(stage.attach, At):
+    if not isinstance(stage.attach, schedule.At):
         return f"at root: as a whole, before what reads it ({readers or 'nothing'})"
     target = loops.stage(stage.attach.stage)
     loop = loops.loop(target, stage.attach.axis)
@@ -222,9 +222,9 @@ def _place(loops: Loops, stage: Stage) -> str:
     return f"{where}; kept throughout loop {loops.loop(host, stage.store.axis)} of {host.name}"
 
 
-def _regions(loops: Loops, stage: Stage, op: ComputeOp) -> tuple[str, ...]:
+def _regions(loops: Loops, stage: schedule.Stage, op: tensor.ComputeOp) -> tuple[str, ...]:
     """What one iteration of the loop it is attached at needs; nothing for a stage at root."""
-    if not isinstance(stage.attach, At):
+    if not isinstance(stage.attach, schedule.At):
         return ()
     domain = loops.domain(stage.name)
     return tuple(
@@ -234,13 +234,13 @@ def _regions(loops: Loops, stage: Stage, op: ComputeOp) -> tuple[str, ...]:
     )
 
 
-def _bytes(op: ComputeOp, buffer: Buffer) -> int | None:
+def _bytes(op: tensor.ComputeOp, buffer: tir.Buffer) -> int | None:
     """What all outputs take, gaps included."""
-    size = elements(buffer)
+    size = tir.elements(buffer)
     return size * sum(d.bytes for d in op.dtypes) if isinstance(size, int) else None
 
 
-def _loop_reports(loops: Loops, stage: Stage) -> Iterator[LoopReport]:
+def _loop_reports(loops: Loops, stage: schedule.Stage) -> Iterator[LoopReport]:
     for a in stage.leaves:
         n = loops.domain(stage.name).extents[a]
         note = stage.note(a)
@@ -252,15 +252,15 @@ def _loop_reports(loops: Loops, stage: Stage) -> Iterator[LoopReport]:
         yield LoopReport(loops.loop(stage, a), n if isinstance(n, int) else loops.show(n), kind)
 
 
-def _reads(op: ComputeOp) -> tuple[tuple[tuple[str, int], ...], Index]:
+def _reads(op: tensor.ComputeOp) -> tuple[tuple[tuple[str, int], ...], tir.Index]:
     """Loads of each tensor per store, and how many such stores fold into one output point."""
     found: Counter[str] = Counter()
-    terms: Index = 1
+    terms: tir.Index = 1
     for e in op.body[:1] if op.reduction is not None else op.body:
-        for part in e.sources if isinstance(e, Reduce) else (e,):
-            for n in walk(part):
-                if isinstance(n, Load) and isinstance(n.buffer, Tensor):
+        for part in e.sources if isinstance(e, tensor.Reduce) else (e,):
+            for n in tir.walk(part):
+                if isinstance(n, tir.Load) and isinstance(n.buffer, tensor.Tensor):
                     found[n.buffer.name] += 1
     for a in op.reduce_axis:
-        terms = mul(terms, a.extent)
+        terms = tir.mul(terms, a.extent)
     return tuple(found.items()), terms

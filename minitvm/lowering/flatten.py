@@ -4,26 +4,30 @@ from __future__ import annotations
 
 from typing import Any
 
-from minitvm.tir import Buffer, Index, Load, Stmt, Store, add, mul, rewrite, row_strides
+from minitvm import tir
 
 
-def flatten(s: Stmt) -> Stmt:
+def flatten(s: tir.Stmt) -> tir.Stmt:
     """A[i, j]  ->  A[i*n + j], where n is the stride of the first dimension."""
 
     def on_expr(e: Any) -> Any:
-        return Load(e.buffer, (offset(e.buffer, e.indices),), e.dtype) if isinstance(e, Load) else e
+        return (
+            tir.Load(e.buffer, (offset(e.buffer, e.indices),), e.dtype)
+            if isinstance(e, tir.Load)
+            else e
+        )
 
-    def on_stmt(s: Stmt) -> Stmt:
-        if isinstance(s, Store):
-            return Store(s.buffer, (offset(s.buffer, s.indices),), s.value)
+    def on_stmt(s: tir.Stmt) -> tir.Stmt:
+        if isinstance(s, tir.Store):
+            return tir.Store(s.buffer, (offset(s.buffer, s.indices),), s.value)
         return s
 
-    return rewrite(s, on_stmt, on_expr)
+    return tir.rewrite(s, on_stmt, on_expr)
 
 
-def offset(b: Buffer, indices: tuple[Index, ...]) -> Index:
+def offset(b: tir.Buffer, indices: tuple[tir.Index, ...]) -> tir.Index:
     """The distance in elements from the start of `b` to b[indices]."""
-    total: Index = 0
-    for i, stride in zip(indices, row_strides(b), strict=True):
-        total = add(total, mul(i, stride))
+    total: tir.Index = 0
+    for i, stride in zip(indices, tir.row_strides(b), strict=True):
+        total = tir.add(total, tir.mul(i, stride))
     return total

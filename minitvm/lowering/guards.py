@@ -4,24 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from minitvm import schedule, tensor, tir
 from minitvm.base import ScheduleError
-from minitvm.schedule import FuseRelation, SplitRelation, Stage, State
-from minitvm.tensor import Axis, ComputeOp, tensor_of
-from minitvm.tir import (
-    Expr,
-    Lane,
-    Printer,
-    Stmt,
-    Var,
-    high,
-    lanes,
-    low,
-    mul,
-    same,
-    sub,
-    variables,
-    walk,
-)
 
 from .bounds import Domain
 from .conditions import conditions
@@ -37,17 +21,17 @@ WATCHED = ("partition", "tighten", "vectorize")  # the passes that act on guards
 class Guard:
     """A condition under which a stage's points are computed, and what it comes from."""
 
-    condition: Expr
+    condition: tir.Expr
     text: str
     cause: str
 
 
-def guards_of(loops: Loops, stage: Stage) -> list[Guard]:
+def guards_of(loops: Loops, stage: schedule.Stage) -> list[Guard]:
     """The guards of one stage, each with the step or axis that makes it needed."""
     op, domain = stage.op, loops.domain(stage.name)
-    assert isinstance(op, ComputeOp)
+    assert isinstance(op, tensor.ComputeOp)
     wanted = conditions(stage, op, domain.start, domain.extents, domain.values)
-    causes: dict[str, SplitRelation | Axis] = {}
+    causes: dict[str, schedule.SplitRelation | tensor.Axis] = {}
     for c, cause in wanted:
         causes.setdefault(loops.show(c), cause)
     found: list[Guard] = []
@@ -61,30 +45,34 @@ def guards_of(loops: Loops, stage: Stage) -> list[Guard]:
     return found
 
 
-def _cause(loops: Loops, stage: Stage, domain: Domain, why: SplitRelation | Axis) -> str:
-    if isinstance(why, SplitRelation):
+def _cause(
+    loops: Loops, stage: schedule.Stage, domain: Domain, why: schedule.SplitRelation | tensor.Axis
+) -> str:
+    if isinstance(why, schedule.SplitRelation):
         n, by = loops.show(domain.extents[why.parent]), origin(loops.state, stage, why)
         size = why.factor if why.factor is not None else why.nparts
         known = isinstance(domain.extents[why.parent], int)
         return f"{n} % {size} != 0 from {by}" if known else f"{n} % {size} may not be 0, from {by}"
     value, size = domain.values[why], domain.extents[why]
-    by = "" if same(size, why.extent) else f", {loops.show(size)} at a time"
+    by = "" if tir.same(size, why.extent) else f", {loops.show(size)} at a time"
     uneven = [
         origin(loops.state, stage, r)
         for r in stage.relations
-        if isinstance(r, SplitRelation) and any(r.parent is a for a in _parts(stage, why))
-        if not same(mul(domain.extents[r.outer], domain.extents[r.inner]), domain.extents[r.parent])
+        if isinstance(r, schedule.SplitRelation) and any(r.parent is a for a in _parts(stage, why))
+        if not tir.same(
+            tir.mul(domain.extents[r.outer], domain.extents[r.inner]), domain.extents[r.parent]
+        )
     ]
     by += f", after {' and '.join(uneven)}" if uneven else ""
-    last = loops.show(sub(why.extent, 1))
-    reach = f"{low(value)} .. {high(value)}"
+    last = loops.show(tir.sub(why.extent, 1))
+    reach = f"{tir.low(value)} .. {tir.high(value)}"
     return f"the loops take {plain(why.name)} through {reach}{by}, and {stage.name} ends at {last}"
 
 
 # --- one loop -------------------------------------------------------------------------------------
 
 
-def explain_guard(state: State, name: str, axis: str) -> Derivation:
+def explain_guard(state: schedule.State, name: str, axis: str) -> Derivation:
     """Every guard on the loop (or older axis) `axis` of `name`: cause, where certain, what is left.
 
     i_inner of C: 1 guard
@@ -95,7 +83,7 @@ def explain_guard(state: State, name: str, axis: str) -> Derivation:
     """
     loops = loops_of(state)
     kept = {s.name for s in loops.program.state.stages}
-    if name not in kept or not isinstance(loops.stage(name).op, ComputeOp):
+    if name not in kept or not isinstance(loops.stage(name).op, tensor.ComputeOp):
         raise ScheduleError(f"guards of {name}", "it has no loops that a schedule made")
     stage = loops.stage(name)
     names = {called: a for a, called in stage.names.items()}
@@ -113,26 +101,30 @@ def explain_guard(state: State, name: str, axis: str) -> Derivation:
     return Derivation(what, tuple(_guard(loops, stage, g, after) for g in found))
 
 
-def _parts(stage: Stage, a: Axis) -> list[Axis]:
+def _parts(stage: schedule.Stage, a: tensor.Axis) -> list[tensor.Axis]:
     """The loops that `a` has become: itself, or what splits and fuses made of it."""
     found = [a]
     for r in stage.relations:
-        if isinstance(r, SplitRelation) and any(r.parent is b for b in found):
+        if isinstance(r, schedule.SplitRelation) and any(r.parent is b for b in found):
             found += [r.outer, r.inner]
-        elif isinstance(r, FuseRelation) and any(r.outer is b or r.inner is b for b in found):
+        elif isinstance(r, schedule.FuseRelation) and any(
+            r.outer is b or r.inner is b for b in found
+        ):
             found.append(r.fused)
     return found
 
 
-def _mentions(cond: Expr, own: list[Var]) -> bool:
-    return any(v is o for v in variables(cond) for o in own)
+def _mentions(cond: tir.Expr, own: list[tir.Var]) -> bool:
+    return any(v is o for v in tir.variables(cond) for o in own)
 
 
-def _none(loops: Loops, stage: Stage, a: Axis) -> str:
+def _none(loops: Loops, stage: schedule.Stage, a: tensor.Axis) -> str:
     """Why there is nothing to guard."""
     domain = loops.domain(stage.name)
     for r in stage.relations:
-        if isinstance(r, SplitRelation) and any(a is b for b in (r.parent, r.outer, r.inner)):
+        if isinstance(r, schedule.SplitRelation) and any(
+            a is b for b in (r.parent, r.outer, r.inner)
+        ):
             size = loops.show(domain.extents[r.inner])
             whole = loops.show(domain.extents[r.parent])
             by = origin(loops.state, stage, r)
@@ -140,8 +132,10 @@ def _none(loops: Loops, stage: Stage, a: Axis) -> str:
     return "because it takes only values that are computed"
 
 
-def _guard(loops: Loops, stage: Stage, g: Guard, after: list[tuple[str, Stmt]]) -> Derivation:
-    domain, names = loops.domain(stage.name), variables(g.condition)
+def _guard(
+    loops: Loops, stage: schedule.Stage, g: Guard, after: list[tuple[str, tir.Stmt]]
+) -> Derivation:
+    domain, names = loops.domain(stage.name), tir.variables(g.condition)
     reasons = [Derivation(f"because {g.cause}")]
     for v in names:
         if isinstance(v.high, int):
@@ -158,9 +152,9 @@ def _guard(loops: Loops, stage: Stage, g: Guard, after: list[tuple[str, Stmt]]) 
     return Derivation(g.text, tuple(reasons))
 
 
-def _stages(loops: Loops) -> list[tuple[str, Stmt]]:
+def _stages(loops: Loops) -> list[tuple[str, tir.Stmt]]:
     """The program after each pass that acts on guards."""
-    body, found = loops.body, list[tuple[str, Stmt]]()
+    body, found = loops.body, list[tuple[str, tir.Stmt]]()
     for run in PASSES["llvm"]:
         body = run(body)
         if run.__name__ in WATCHED:
@@ -170,9 +164,9 @@ def _stages(loops: Loops) -> list[tuple[str, Stmt]]:
     return found
 
 
-def _left(stage: Stage, body: Stmt, called: set[str], lanes_too: bool) -> str:
+def _left(stage: schedule.Stage, body: tir.Stmt, called: set[str], lanes_too: bool) -> str:
     """What stands around the stage's stores: "nothing", or the conditions and how often."""
-    printer = Printer()
+    printer = tir.Printer()
     for _ in printer.lines(body):
         pass
     copies = stores_of(stage, body)
@@ -182,11 +176,11 @@ def _left(stage: Stage, body: Stmt, called: set[str], lanes_too: bool) -> str:
         mine = [
             c
             for c in run.guards
-            if any(v.name in called for v in variables(c)) or (lanes_too and lanes(c) > 1)
+            if any(v.name in called for v in tir.variables(c)) or (lanes_too and tir.lanes(c) > 1)
         ]
         guarded += bool(mine)
         for c in mine:
-            mask = " (a mask)" if any(isinstance(n, Lane) for n in walk(c)) else ""
+            mask = " (a mask)" if any(isinstance(n, tir.Lane) for n in tir.walk(c)) else ""
             texts[f"{printer.expr(c)}{mask}"] = None
     if not texts:
         return "nothing is left"
@@ -194,9 +188,9 @@ def _left(stage: Stage, body: Stmt, called: set[str], lanes_too: bool) -> str:
     return "; ".join(texts) + share
 
 
-def stores_of(stage: Stage, body: Stmt) -> list[Run]:
+def stores_of(stage: schedule.Stage, body: tir.Stmt) -> list[Run]:
     """The stores that compute the stage, wherever passes have put them."""
     op = stage.op
-    assert isinstance(op, ComputeOp)
-    names = {tensor_of(op, i).name for i in range(len(op.body))}
+    assert isinstance(op, tensor.ComputeOp)
+    names = {tensor.tensor_of(op, i).name for i in range(len(op.body))}
     return [r for r in runs(body) if r.store.buffer.name in names]

@@ -6,8 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from minitvm.tensor import Axis, Tensor
-from minitvm.tir import Const, Expr, Load, Var, children, is_index
+from minitvm import tensor, tir
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,14 +17,16 @@ class Size:
     """
 
     operations: int
-    occurs: Counter[Var]
+    occurs: Counter[tir.Var]
 
     def times(self, n: int) -> Size:
         """Return the size of `n` copies."""
         return Size(self.operations * n, Counter({v: m * n for v, m in self.occurs.items()}))
 
 
-def size_after(e: Expr, inlined: Mapping[Tensor, tuple[tuple[Axis, ...], Size]]) -> Size:
+def size_after(
+    e: tir.Expr, inlined: Mapping[tensor.Tensor, tuple[tuple[tensor.Axis, ...], Size]]
+) -> Size:
     """Return the size of `e` once every load of an inlined tensor is replaced by its formula.
 
     B[i] = A[i] + 1 has 2 operations; C[i] = B[i] * B[i + 1] then has 5. Shared parts of `e` are
@@ -34,33 +35,33 @@ def size_after(e: Expr, inlined: Mapping[Tensor, tuple[tuple[Axis, ...], Size]])
     """
     known: dict[int, Size] = {}
     for n in _inner_first(e):
-        if isinstance(n, Load) and isinstance(n.buffer, Tensor) and n.buffer in inlined:
+        if isinstance(n, tir.Load) and isinstance(n.buffer, tensor.Tensor) and n.buffer in inlined:
             axes, body = inlined[n.buffer]
             at = zip(axes, n.indices, strict=True)
-            copies = [known[id(i)].times(body.occurs[a]) for a, i in at if isinstance(i, Expr)]
+            copies = [known[id(i)].times(body.occurs[a]) for a, i in at if isinstance(i, tir.Expr)]
             known[id(n)] = _sum(body.operations, copies)
-        elif isinstance(n, Var):
+        elif isinstance(n, tir.Var):
             known[id(n)] = Size(0, Counter((n,)))
         else:
-            own = 0 if isinstance(n, Const) or is_index(n) else 1
-            known[id(n)] = _sum(own, [known[id(c)] for c in children(n)])
+            own = 0 if isinstance(n, tir.Const) or tir.is_index(n) else 1
+            known[id(n)] = _sum(own, [known[id(c)] for c in tir.children(n)])
     return known[id(e)]
 
 
 def _sum(own: int, parts: list[Size]) -> Size:
-    occurs: Counter[Var] = Counter()
+    occurs: Counter[tir.Var] = Counter()
     for p in parts:
         occurs.update(p.occurs)
     return Size(own + sum(p.operations for p in parts), occurs)
 
 
-def _inner_first(e: Expr) -> Iterator[Expr]:
+def _inner_first(e: tir.Expr) -> Iterator[tir.Expr]:
     """Every node in `e` once, after those inside it; without recursion."""
     done: set[int] = set()
-    stack: list[Expr] = [e]
+    stack: list[tir.Expr] = [e]
     while stack:
         n = stack[-1]
-        todo = [c for c in children(n) if isinstance(c, Expr) and id(c) not in done]
+        todo = [c for c in tir.children(n) if isinstance(c, tir.Expr) and id(c) not in done]
         if todo:
             stack += todo
             continue

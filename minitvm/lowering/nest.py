@@ -2,43 +2,8 @@
 
 from __future__ import annotations
 
+from minitvm import schedule, tensor, tir
 from minitvm.base import LoweringError
-from minitvm.schedule import At, FuseRelation, Stage
-from minitvm.tensor import (
-    Axis,
-    ComputeOp,
-    ExternOp,
-    PlaceholderOp,
-    ScanOp,
-    Tensor,
-    extent_loads,
-    facts_of,
-    tensor_of,
-)
-from minitvm.tir import (
-    FALSE,
-    NOTHING,
-    TRUE,
-    Allocate,
-    Buffer,
-    Expr,
-    For,
-    If,
-    Index,
-    Load,
-    Pragma,
-    Stmt,
-    Store,
-    Var,
-    all_of,
-    compare,
-    rewrite,
-    same,
-    seq,
-    substitute,
-    text,
-    variables,
-)
 
 from .bounds import Domain, data_domain, loop_variable
 from .double_buffer import DOUBLE
@@ -48,49 +13,56 @@ from .scopes import around
 from .tensorize import region, tensorized
 
 
-def nest(program: Program) -> Stmt:
+def nest(program: Program) -> tir.Stmt:
     """All root stages one after another; attached ones inside them."""
-    body: Stmt | None = None
+    body: tir.Stmt | None = None
     for stage in reversed(program.state.stages):
-        if not isinstance(stage.op, PlaceholderOp) and not isinstance(stage.attach, At):
+        if not isinstance(stage.op, tensor.PlaceholderOp) and not isinstance(
+            stage.attach, schedule.At
+        ):
             body = _realize(program, stage, stage.op, body)
     assert body is not None
-    ops = [s.op for s in program.state.stages if isinstance(s.op, ComputeOp)]
-    if any(True for op in ops for _ in extent_loads(op)):
-        body = rewrite(body, expr=program.redirect)
+    ops = [s.op for s in program.state.stages if isinstance(s.op, tensor.ComputeOp)]
+    if any(True for op in ops for _ in tensor.extent_loads(op)):
+        body = tir.rewrite(body, expr=program.redirect)
     return body
 
 
 def _realize(
-    program: Program, stage: Stage, op: ComputeOp | ExternOp | ScanOp, rest: Stmt | None
-) -> Stmt:
+    program: Program,
+    stage: schedule.Stage,
+    op: tensor.ComputeOp | tensor.ExternOp | tensor.ScanOp,
+    rest: tir.Stmt | None,
+) -> tir.Stmt:
     """The stage's loops, then `rest`; its buffers exist for both, unless they are arguments."""
     match op:
-        case ExternOp():
+        case tensor.ExternOp():
             made = _extern(program, op)
-        case ScanOp():
+        case tensor.ScanOp():
             made = _scan(program, stage, op)
-        case ComputeOp():
+        case tensor.ComputeOp():
             made = _stage(program, stage, op)
     if stage.double_buffer:
         made = _ahead(program, stage, made)
-    body = seq(made, rest)
+    body = tir.seq(made, rest)
     return body if stage.store is not None else _memory(program, op, body)
 
 
-def _memory(program: Program, op: ComputeOp | ExternOp | ScanOp, body: Stmt) -> Stmt:
+def _memory(
+    program: Program, op: tensor.ComputeOp | tensor.ExternOp | tensor.ScanOp, body: tir.Stmt
+) -> tir.Stmt:
     """`body` with the memory of the results of `op`, unless they are arguments."""
     for i in reversed(range(len(op.dtypes))):
-        t = tensor_of(op, i)
+        t = tensor.tensor_of(op, i)
         if t not in program.given:
-            body = Allocate(program.buffers[t], body)
+            body = tir.Allocate(program.buffers[t], body)
     return body
 
 
-def _ahead(program: Program, stage: Stage, made: Stmt) -> Stmt:
+def _ahead(program: Program, stage: schedule.Stage, made: tir.Stmt) -> tir.Stmt:
     """`made`, marked to be done one iteration ahead of the rest of the loop around."""
     what = f"double_buffer of {stage.name}"
-    if not isinstance(stage.attach, At):
+    if not isinstance(stage.attach, schedule.At):
         raise LoweringError(
             what, "it is computed as a whole, once", f"{stage.name}.compute_at(...) a loop"
         )
@@ -102,39 +74,41 @@ def _ahead(program: Program, stage: Stage, made: Stmt) -> Stmt:
             f"the loop {a.name!r} around it is marked {kind}: no iteration is the next one",
             "split that loop, and compute at its inner part",
         )
-    return Pragma(DOUBLE, 1, made)
+    return tir.Pragma(DOUBLE, 1, made)
 
 
-def _extern(program: Program, op: ExternOp) -> Stmt:
+def _extern(program: Program, op: tensor.ExternOp) -> tir.Stmt:
     """The statement of an extern operation, on the memory of its inputs and outputs."""
-    outputs = [tensor_of(op, i) for i in range(len(op.dtypes))]
+    outputs = [tensor.tensor_of(op, i) for i in range(len(op.dtypes))]
 
-    def window(t: Tensor) -> Window:
+    def window(t: tensor.Tensor) -> Window:
         return Window(program.buffers[t], lambda at: program.place(t, at))
 
     named = zip((*op.in_buffers, *op.out_buffers), (*op.inputs, *outputs), strict=True)
     return instantiate(op.body, {b: window(t) for b, t in named}, f"extern {op.name}")
 
 
-def _scan(program: Program, stage: Stage, op: ScanOp) -> Stmt:
+def _scan(program: Program, stage: schedule.Stage, op: tensor.ScanOp) -> tir.Stmt:
     """The first rows copied, then the loop over time with what is computed in it.
 
     for i: for j: S[i, j] = first[i, j]
     for t: <- the stages attached at it
     """
-    copies: list[Stmt] = []
+    copies: list[tir.Stmt] = []
     for i, t in enumerate(op.inits):
-        target = program.buffers[tensor_of(op, i)]
+        target = program.buffers[tensor.tensor_of(op, i)]
         counters = tuple(loop_variable(f"i{d}", n) for d, n in enumerate(t.shape))
-        copy = Store(target, counters, program.read(Load(t, counters, t.dtype), {}))
-        body = _guarded([compare("<", counters[0], target.shape[0])], copy)  # time may end before
+        copy = tir.Store(target, counters, program.read(tir.Load(t, counters, t.dtype), {}))
+        body = _guarded(
+            [tir.compare("<", counters[0], target.shape[0])], copy
+        )  # time may end before
         for v, n in reversed(list(zip(counters, t.shape, strict=True))):
-            body = For(v, n, body)
+            body = tir.For(v, n, body)
         copies.append(body)
-    return seq(*copies, _loops(program, stage, (), stage.leaves, NOTHING))
+    return tir.seq(*copies, _loops(program, stage, (), stage.leaves, tir.NOTHING))
 
 
-def _stage(program: Program, stage: Stage, op: ComputeOp) -> Stmt:
+def _stage(program: Program, stage: schedule.Stage, op: tensor.ComputeOp) -> tir.Stmt:
     """The loop nest of one stage.
 
     A reduction is split where its first reduce loop stands:
@@ -153,11 +127,13 @@ def _stage(program: Program, stage: Stage, op: ComputeOp) -> Stmt:
     common = _common(program, stage, inner)
     own = tuple(g for g in domain.guards if not any(g is c for c in common))
     update = _loops(program, stage, own, inner, _update(program, op, domain))
-    body = seq(_init(program, stage, op, own, inner), update)
+    body = tir.seq(_init(program, stage, op, own, inner), update)
     return _loops(program, stage, common, outer, body)
 
 
-def _common(program: Program, stage: Stage, inner: tuple[Axis, ...]) -> tuple[Expr, ...]:
+def _common(
+    program: Program, stage: schedule.Stage, inner: tuple[tensor.Axis, ...]
+) -> tuple[tir.Expr, ...]:
     """The guards that may stand around the init and the `inner` loops of a reduction together."""
     domain = program.domains[stage.name]
     if any(_attached(program, stage, a) for a in inner):
@@ -168,11 +144,11 @@ def _common(program: Program, stage: Stage, inner: tuple[Axis, ...]) -> tuple[Ex
 
 def _loops(
     program: Program,
-    stage: Stage,
-    guards: tuple[Expr, ...],
-    leaves: tuple[Axis, ...],
-    body: Stmt,
-) -> Stmt:
+    stage: schedule.Stage,
+    guards: tuple[tir.Expr, ...],
+    leaves: tuple[tensor.Axis, ...],
+    body: tir.Stmt,
+) -> tir.Stmt:
     """Loops for `leaves` around `body`, with the stages attached at them.
 
     Each guard stands as far out as its variables allow, but inside every attached stage: those
@@ -186,16 +162,16 @@ def _loops(
         body = _guarded(ready, body)
         waiting = [g for g in waiting if not any(g is r for r in ready)]
         for producer in reversed(attached):
-            assert not isinstance(producer.op, PlaceholderOp)
+            assert not isinstance(producer.op, tensor.PlaceholderOp)
             body = _realize(program, producer, producer.op, body)
         for kept in reversed(_stored(program, stage, a)):
-            assert not isinstance(kept.op, PlaceholderOp)
+            assert not isinstance(kept.op, tensor.PlaceholderOp)
             body = _memory(program, kept.op, body)
         body = _for(program, stage, a, var, body)
     return _guarded(waiting, body)
 
 
-def _stored(program: Program, stage: Stage, a: Axis) -> list[Stage]:
+def _stored(program: Program, stage: schedule.Stage, a: tensor.Axis) -> list[schedule.Stage]:
     """The stages whose memory exists for the loop `a`, though they are computed inside it."""
     return [
         s
@@ -204,54 +180,58 @@ def _stored(program: Program, stage: Stage, a: Axis) -> list[Stage]:
     ]
 
 
-def _mentions(e: Expr, var: Var | None) -> bool:
-    return var is not None and any(v is var for v in variables(e))
+def _mentions(e: tir.Expr, var: tir.Var | None) -> bool:
+    return var is not None and any(v is var for v in tir.variables(e))
 
 
-def _guarded(conds: list[Expr], body: Stmt) -> Stmt:
-    cond = all_of(*conds)
-    return body if cond is TRUE else If(cond, body, likely=cond is not FALSE)
+def _guarded(conds: list[tir.Expr], body: tir.Stmt) -> tir.Stmt:
+    cond = tir.all_of(*conds)
+    return body if cond is tir.TRUE else tir.If(cond, body, likely=cond is not tir.FALSE)
 
 
-def _for(program: Program, stage: Stage, a: Axis, var: Var | None, body: Stmt) -> Stmt:
+def _for(
+    program: Program, stage: schedule.Stage, a: tensor.Axis, var: tir.Var | None, body: tir.Stmt
+) -> tir.Stmt:
     note, domain = stage.note(a), program.domains[stage.name]
     given = {host.note(b).thread for host, b in around(program.state, stage.name)}
     alone = var is None and note.thread in given  # one thread computes what it needs itself
-    if note.threads is not None and not alone and not same(note.threads, domain.extents[a]):
+    if note.threads is not None and not alone and not tir.same(note.threads, domain.extents[a]):
         raise LoweringError(
             f"loop {a.name!r} of {stage.name} bound to {note.thread!r}",
-            f"{note.threads} threads for {text(domain.extents[a])} iterations",
+            f"{note.threads} threads for {tir.text(domain.extents[a])} iterations",
             f"split(..., nparts={note.threads}) and bind the outer loop",
         )
     if note.kind in ("vectorize", "unroll") and not isinstance(a.extent, int):
         _check_constant(stage, a, note.kind, domain.extents[a])
     if var is not None:
-        body = For(var, domain.extents[a], body, note.kind, note.thread)
+        body = tir.For(var, domain.extents[a], body, note.kind, note.thread)
     for key, value in reversed(note.pragmas):
-        body = Pragma(key, value, body)
+        body = tir.Pragma(key, value, body)
     return body
 
 
-def _check_constant(stage: Stage, a: Axis, kind: str, extent: Index) -> None:
+def _check_constant(stage: schedule.Stage, a: tensor.Axis, kind: str, extent: tir.Index) -> None:
     """Raise LoweringError if compute_at did not make the extent of the loop `a` a constant."""
     if not isinstance(extent, int):
         raise LoweringError(
             f"{kind} of {a.name!r} in {stage.name}",
-            f"its extent {text(extent)} is not a constant where {stage.name} is computed",
+            f"its extent {tir.text(extent)} is not a constant where {stage.name} is computed",
             f"split it by a constant and {kind} the inner part",
         )
 
 
-def _attached(program: Program, stage: Stage, a: Axis) -> list[Stage]:
+def _attached(program: Program, stage: schedule.Stage, a: tensor.Axis) -> list[schedule.Stage]:
     """The stages computed inside the loop `a`, producers first."""
     return [
         s
         for s in program.state.stages
-        if isinstance(s.attach, At) and s.attach.stage == stage.name and s.attach.axis is a
+        if isinstance(s.attach, schedule.At) and s.attach.stage == stage.name and s.attach.axis is a
     ]
 
 
-def _tensorized(program: Program, stage: Stage, op: ComputeOp, depth: int) -> Stmt:
+def _tensorized(
+    program: Program, stage: schedule.Stage, op: tensor.ComputeOp, depth: int
+) -> tir.Stmt:
     """The loops of one stage outside of a tensor intrinsic, which does the rest.
 
     A reduction that goes on outside is reset, then updated; an intrinsic without a reset begins it
@@ -274,29 +254,33 @@ def _tensorized(program: Program, stage: Stage, op: ComputeOp, depth: int) -> St
         return _loops(program, stage, domain.guards, outer, do.body)
     assert do.update is not None
     if do.reset is None:
-        first = all_of(*(compare("==", v, 0) for v in do.reduces))
-        return _loops(program, stage, domain.guards, outer, If(first, do.body, do.update))
+        first = tir.all_of(*(tir.compare("==", v, 0) for v in do.reduces))
+        return _loops(program, stage, domain.guards, outer, tir.If(first, do.body, do.update))
     at = next(d for d, a in enumerate(outer) if a.kind == "reduce")
     common = _common(program, stage, outer[at:])
     own = tuple(g for g in domain.guards if not any(g is c for c in common))
     update = _loops(program, stage, own, outer[at:], do.update)
-    body = seq(_reset(stage, domain, own, outer[at:], do.reset), update)
+    body = tir.seq(_reset(stage, domain, own, outer[at:], do.reset), update)
     return _loops(program, stage, common, outer[:at], body)
 
 
 def _reset(
-    stage: Stage, domain: Domain, guards: tuple[Expr, ...], leaves: tuple[Axis, ...], reset: Stmt
-) -> Stmt:
+    stage: schedule.Stage,
+    domain: Domain,
+    guards: tuple[tir.Expr, ...],
+    leaves: tuple[tensor.Axis, ...],
+    reset: tir.Stmt,
+) -> tir.Stmt:
     """`reset` in loops of its own over the data axes among `leaves`."""
     loops = [(a, domain.loops[a]) for a in leaves if a in domain.loops]
-    fresh = {v: Var(f"{v.name}.init", 0, v.high, v.top) for a, v in loops if a.kind == "data"}
+    fresh = {v: tir.Var(f"{v.name}.init", 0, v.high, v.top) for a, v in loops if a.kind == "data"}
     folded = {id(v) for a, v in loops if a.kind == "reduce"}
-    conds = [substitute(g, fresh) for g in guards if not _mentions_any(g, folded)]
-    body = _guarded(conds, substitute(reset, fresh))
+    conds = [tir.substitute(g, fresh) for g in guards if not _mentions_any(g, folded)]
+    body = _guarded(conds, tir.substitute(reset, fresh))
     for a, v in reversed(loops):
         if v in fresh:
             note = stage.note(a)
-            body = For(fresh[v], domain.extents[a], body, note.kind, note.thread)
+            body = tir.For(fresh[v], domain.extents[a], body, note.kind, note.thread)
     return body
 
 
@@ -304,29 +288,29 @@ def _reset(
 
 
 def _target(
-    program: Program, op: ComputeOp, i: int, at: tuple[Index, ...]
-) -> tuple[Buffer, tuple[Index, ...]]:
-    t = tensor_of(op, i)
+    program: Program, op: tensor.ComputeOp, i: int, at: tuple[tir.Index, ...]
+) -> tuple[tir.Buffer, tuple[tir.Index, ...]]:
+    t = tensor.tensor_of(op, i)
     return program.buffers[t], program.place(t, at)
 
 
-def _assign(program: Program, op: ComputeOp, domain: Domain) -> Stmt:
+def _assign(program: Program, op: tensor.ComputeOp, domain: Domain) -> tir.Stmt:
     """out[i] = body(i), for each output."""
     at = tuple(domain.values[a] for a in op.axis)
-    stores: list[Stmt] = []
+    stores: list[tir.Stmt] = []
     for i, e in enumerate(op.body):
         buffer, indices = _target(program, op, i, at)
-        stores.append(Store(buffer, indices, program.read(e, domain.values)))
-    return seq(*stores)
+        stores.append(tir.Store(buffer, indices, program.read(e, domain.values)))
+    return tir.seq(*stores)
 
 
 def _init(
     program: Program,
-    stage: Stage,
-    op: ComputeOp,
-    guards: tuple[Expr, ...],
-    leaves: tuple[Axis, ...],
-) -> Stmt:
+    stage: schedule.Stage,
+    op: tensor.ComputeOp,
+    guards: tuple[tir.Expr, ...],
+    leaves: tuple[tensor.Axis, ...],
+) -> tir.Stmt:
     """The identity stored at every data point, in loops of its own over the data axes."""
     domain = program.domains[stage.name]
     r = op.reduction
@@ -335,61 +319,67 @@ def _init(
         domain, leaves = data_domain(stage, op, domain, leaves)
         guards = domain.guards
     at = tuple(domain.values[a] for a in op.axis)
-    needed = {id(v) for i in at for v in (() if isinstance(i, int) else variables(i))}
+    needed = {id(v) for i in at for v in (() if isinstance(i, int) else tir.variables(i))}
     sweeps = [a for a in leaves if a in domain.loops and id(domain.loops[a]) in needed]
     fresh = {
-        domain.loops[a]: Var(f"{a.name}.init", 0, domain.loops[a].high, domain.loops[a].top)
+        domain.loops[a]: tir.Var(f"{a.name}.init", 0, domain.loops[a].high, domain.loops[a].top)
         for a in sweeps
     }
-    here = {a: substitute(v, fresh) for a, v in domain.values.items()}
+    here = {a: tir.substitute(v, fresh) for a, v in domain.values.items()}
     starts = r.init or r.reducer.identity(tuple(s.dtype for s in r.sources))
-    stores: list[Stmt] = []
+    stores: list[tir.Stmt] = []
     for i, e in enumerate(starts):
         buffer, indices = _target(program, op, i, tuple(here[a] for a in op.axis))
-        stores.append(Store(buffer, indices, program.read(e, here)))
+        stores.append(tir.Store(buffer, indices, program.read(e, here)))
     inner = {id(domain.loops[a]) for a in leaves if a in domain.loops} - needed
-    conds = [substitute(g, fresh) for g in guards if not _mentions_any(g, inner)]
-    body = _guarded(conds, seq(*stores))
+    conds = [tir.substitute(g, fresh) for g in guards if not _mentions_any(g, inner)]
+    body = _guarded(conds, tir.seq(*stores))
     for a in reversed(sweeps):
         note = stage.note(a)
-        body = For(fresh[domain.loops[a]], domain.extents[a], body, note.kind, note.thread)
+        body = tir.For(fresh[domain.loops[a]], domain.extents[a], body, note.kind, note.thread)
     return body
 
 
-def _fused(stage: Stage) -> bool:
+def _fused(stage: schedule.Stage) -> bool:
     """Is a data loop fused with a reduce loop?"""
     return any(
-        isinstance(r, FuseRelation) and r.outer.kind != r.inner.kind for r in stage.relations
+        isinstance(r, schedule.FuseRelation) and r.outer.kind != r.inner.kind
+        for r in stage.relations
     )
 
 
-def _mentions_any(e: Expr, ids: set[int]) -> bool:
-    return any(id(v) in ids for v in variables(e))
+def _mentions_any(e: tir.Expr, ids: set[int]) -> bool:
+    return any(id(v) in ids for v in tir.variables(e))
 
 
-def _update(program: Program, op: ComputeOp, domain: Domain) -> Stmt:
+def _update(program: Program, op: tensor.ComputeOp, domain: Domain) -> tir.Stmt:
     """out[i] = combine(out[i], source); several outputs are all computed before any is stored."""
     r = op.reduction
     assert r is not None
     at = tuple(domain.values[a] for a in op.axis)
     targets = [_target(program, op, i, at) for i in range(len(op.body))]
-    old = tuple(Load(b, i, b.dtype) for b, i in targets)
+    old = tuple(tir.Load(b, i, b.dtype) for b, i in targets)
     new = r.reducer.combine(old, tuple(program.read(s, domain.values) for s in r.sources))
     if len(targets) == 1:
-        body: Stmt = Store(*targets[0], new[0])
+        body: tir.Stmt = tir.Store(*targets[0], new[0])
     else:
         body = _store_together(targets, new)
     where = program.read(r.where, domain.values)
-    return body if where is TRUE else If(where, body, likely=bool(facts_of(where)))
+    return body if where is tir.TRUE else tir.If(where, body, likely=bool(tensor.facts_of(where)))
 
 
-def _store_together(targets: list[tuple[Buffer, tuple[Index, ...]]], new: tuple[Expr, ...]) -> Stmt:
+def _store_together(
+    targets: list[tuple[tir.Buffer, tuple[tir.Index, ...]]], new: tuple[tir.Expr, ...]
+) -> tir.Stmt:
     """Each new value into a temporary, then all into place: no value is read after it changed."""
-    temps = [Buffer(f"{b.name}.new", (), b.dtype, "local") for b, _ in targets]
-    body = seq(
-        *(Store(t, (), e) for t, e in zip(temps, new, strict=True)),
-        *(Store(b, i, Load(t, (), t.dtype)) for (b, i), t in zip(targets, temps, strict=True)),
+    temps = [tir.Buffer(f"{b.name}.new", (), b.dtype, "local") for b, _ in targets]
+    body = tir.seq(
+        *(tir.Store(t, (), e) for t, e in zip(temps, new, strict=True)),
+        *(
+            tir.Store(b, i, tir.Load(t, (), t.dtype))
+            for (b, i), t in zip(targets, temps, strict=True)
+        ),
     )
     for t in reversed(temps):
-        body = Allocate(t, body)
+        body = tir.Allocate(t, body)
     return body

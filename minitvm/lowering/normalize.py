@@ -5,88 +5,90 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from minitvm import schedule, tensor, tir
 from minitvm.base import LoweringError
-from minitvm.schedule import Inline, Stage, State, map_bodies, refuse_pending, reread
-from minitvm.tensor import Axis, ComputeOp, ExternOp, ScanOp, Tensor, tensor_of
-from minitvm.tir import LARGEST, Expr, Load, rewrite_expr, substitute
 
 from .inlined import Size, size_after
 
 
-def normalize(state: State) -> State:
+def normalize(state: schedule.State) -> schedule.State:
     """B inlined:  B[i] = A[i] + 1;  C[i] = B[i] * 2   ->   C[i] = (A[i] + 1) * 2
 
     Raises LoweringError if an attachment waits for a step that was not taken.
     """
-    refuse_pending(state)
-    if not any(isinstance(s.attach, Inline) for s in state.stages):
+    schedule.refuse_pending(state)
+    if not any(isinstance(s.attach, schedule.Inline) for s in state.stages):
         return state
-    formulas: dict[Tensor, tuple[ComputeOp, Expr]] = {}
-    renamed: dict[Tensor, Tensor] = {}
-    sizes: dict[Tensor, tuple[tuple[Axis, ...], Size]] = {}
-    kept: list[Stage] = []
+    formulas: dict[tensor.Tensor, tuple[tensor.ComputeOp, tir.Expr]] = {}
+    renamed: dict[tensor.Tensor, tensor.Tensor] = {}
+    sizes: dict[tensor.Tensor, tuple[tuple[tensor.Axis, ...], Size]] = {}
+    kept: list[schedule.Stage] = []
     for s in state.stages:
         op = s.op
-        if isinstance(op, ExternOp | ScanOp):
-            new = reread(op, renamed)
+        if isinstance(op, tensor.ExternOp | tensor.ScanOp):
+            new = schedule.reread(op, renamed)
             for i in range(len(op.dtypes) if new is not op else 0):
-                renamed[tensor_of(op, i)] = tensor_of(new, i)
+                renamed[tensor.tensor_of(op, i)] = tensor.tensor_of(new, i)
             s = s.change(op=new)  # noqa: PLW2901  the stage, reading what is there now
-        if isinstance(op, ComputeOp):
+        if isinstance(op, tensor.ComputeOp):
             made = _sizes(s, op, sizes)
-            if isinstance(s.attach, Inline):
+            if isinstance(s.attach, schedule.Inline):
                 sizes |= made
             new = _read_through(op, formulas, renamed)
             for i, body in enumerate(new.body):
-                if isinstance(s.attach, Inline):
-                    formulas[tensor_of(op, i)] = (new, body)
+                if isinstance(s.attach, schedule.Inline):
+                    formulas[tensor.tensor_of(op, i)] = (new, body)
                 elif new is not op:
-                    renamed[tensor_of(op, i)] = tensor_of(new, i)
+                    renamed[tensor.tensor_of(op, i)] = tensor.tensor_of(new, i)
             s = s.change(op=new)  # noqa: PLW2901  the stage, with its readers' formulas put in
-        if not isinstance(s.attach, Inline):
+        if not isinstance(s.attach, schedule.Inline):
             kept.append(s)
     return replace(state, stages=tuple(kept))
 
 
 def _sizes(
-    stage: Stage, op: ComputeOp, inlined: dict[Tensor, tuple[tuple[Axis, ...], Size]]
-) -> dict[Tensor, tuple[tuple[Axis, ...], Size]]:
+    stage: schedule.Stage,
+    op: tensor.ComputeOp,
+    inlined: dict[tensor.Tensor, tuple[tuple[tensor.Axis, ...], Size]],
+) -> dict[tensor.Tensor, tuple[tuple[tensor.Axis, ...], Size]]:
     """Return the sizes of the formulas of `op` after inlining, or refuse what is too large.
 
     They are counted before anything is put in: ten stages that each read the one before twice
     make a thousand copies of the first.
     """
-    made = {tensor_of(op, i): (op.axis, size_after(e, inlined)) for i, e in enumerate(op.body)}
+    made = {
+        tensor.tensor_of(op, i): (op.axis, size_after(e, inlined)) for i, e in enumerate(op.body)
+    }
     largest = max(size.operations for _, size in made.values())
     read = [t for t in op.input_tensors if t in inlined]
-    if read and largest > LARGEST:
+    if read and largest > tir.LARGEST:
         worst = max(read, key=lambda t: inlined[t][1].operations)
         raise LoweringError(
             f"compute_inline of {worst.name}",
             f"the formula of {stage.name}, which reads it, would have {largest} operations "
-            f"written out, at most {LARGEST} can be handled",
+            f"written out, at most {tir.LARGEST} can be handled",
             f"leave {worst.name} at root, or compute_at: it is then computed once, and read",
         )
     return made
 
 
 def _read_through(
-    op: ComputeOp,
-    formulas: dict[Tensor, tuple[ComputeOp, Expr]],
-    renamed: dict[Tensor, Tensor],
-) -> ComputeOp:
+    op: tensor.ComputeOp,
+    formulas: dict[tensor.Tensor, tuple[tensor.ComputeOp, tir.Expr]],
+    renamed: dict[tensor.Tensor, tensor.Tensor],
+) -> tensor.ComputeOp:
     """`op` with loads of inlined tensors replaced by their formula, of renamed ones redirected."""
     if not any(t in formulas or t in renamed for t in op.input_tensors):
         return op
 
     def rule(e: Any) -> Any:
-        if not isinstance(e, Load) or not isinstance(e.buffer, Tensor):
+        if not isinstance(e, tir.Load) or not isinstance(e.buffer, tensor.Tensor):
             return e
         if e.buffer in renamed:
-            return Load(renamed[e.buffer], e.indices, e.dtype)
+            return tir.Load(renamed[e.buffer], e.indices, e.dtype)
         if e.buffer in formulas:
             inlined, body = formulas[e.buffer]
-            return substitute(body, dict(zip(inlined.axis, e.indices, strict=True)))
+            return tir.substitute(body, dict(zip(inlined.axis, e.indices, strict=True)))
         return e
 
-    return map_bodies(op, lambda e: rewrite_expr(e, rule))
+    return schedule.map_bodies(op, lambda e: tir.rewrite_expr(e, rule))

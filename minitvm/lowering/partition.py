@@ -4,41 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from minitvm.tensor import facts_of, is_from_data
-from minitvm.tir import (
-    INF,
-    TRUE,
-    Allocate,
-    Compare,
-    Expr,
-    FloorDiv,
-    For,
-    If,
-    Index,
-    Seq,
-    Stmt,
-    Var,
-    add,
-    all_of,
-    compare,
-    floordiv,
-    free_of,
-    high,
-    linear,
-    low,
-    map_children,
-    map_parts,
-    maximum,
-    minimum,
-    nonneg,
-    rewrite,
-    seq,
-    split_terms,
-    sub,
-    substitute,
-    variables,
-    walk,
-)
+from minitvm import tensor, tir
 
 from .interval import sweep
 from .statements import every, inner
@@ -46,7 +12,7 @@ from .statements import every, inner
 Span = tuple[int, int]  # first, stop: the iterations first <= i < stop
 
 
-def partition(s: Stmt) -> Stmt:
+def partition(s: tir.Stmt) -> tir.Stmt:
     """Split loops where a guard stops being certain.
 
         for i in range(11):               for i in range(10):
@@ -61,39 +27,43 @@ def partition(s: Stmt) -> Stmt:
     loop the first n // 64 iterations, say, go without the guard; one whose length is read from
     data stays as it is.
     """
-    if isinstance(s, For) and isinstance(s.extent, int) and s.kind in ("serial", "parallel"):
+    if isinstance(s, tir.For) and isinstance(s.extent, int) and s.kind in ("serial", "parallel"):
         span, held = _certain(s.var, s.extent, s.body)
         if held and s.kind == "serial":
             return _split_serial(s, s.extent, span)
         if held:
             return _split_parallel(s, s.extent, span, held)
-    elif isinstance(s, For) and s.kind in ("serial", "parallel") and not is_from_data(s.extent):
+    elif (
+        isinstance(s, tir.For)
+        and s.kind in ("serial", "parallel")
+        and not tensor.is_from_data(s.extent)
+    ):
         stop, held = _certain_below(s)
         if held:
             return _split_symbolic(s, stop, held)
-    if isinstance(s, Seq | Allocate):
-        return map_parts(s, partition)
-    return map_children(s, partition, _same)
+    if isinstance(s, tir.Seq | tir.Allocate):
+        return tir.map_parts(s, partition)
+    return tir.map_children(s, partition, _same)
 
 
 def _same(e: Any) -> Any:
     return e
 
 
-def _inner_guards(s: Stmt) -> list[Expr]:
+def _inner_guards(s: tir.Stmt) -> list[tir.Expr]:
     """The conditions of the likely guards inside the loops of `s`, conjunctions taken apart."""
-    found: dict[int, Expr] = {}
+    found: dict[int, tir.Expr] = {}
 
     waiting = [(s, False)]  # statements, and whether a loop of `s` is around
     while waiting:
         s, looped = waiting.pop()
-        if looped and isinstance(s, If) and s.likely:
-            found.update((id(c), c) for c in walk(s.cond) if isinstance(c, Compare))
-        waiting += [(part, looped or isinstance(s, For)) for part in reversed(inner(s))]
+        if looped and isinstance(s, tir.If) and s.likely:
+            found.update((id(c), c) for c in tir.walk(s.cond) if isinstance(c, tir.Compare))
+        waiting += [(part, looped or isinstance(s, tir.For)) for part in reversed(inner(s))]
     return list(found.values())
 
 
-def _certain(var: Var, extent: int, body: Stmt) -> tuple[Span, set[int]]:
+def _certain(var: tir.Var, extent: int, body: tir.Stmt) -> tuple[Span, set[int]]:
     """Where guards on `var` hold whatever else varies, and which do (by id)."""
     first, stop = 0, extent
     held: set[int] = set()
@@ -106,100 +76,107 @@ def _certain(var: Var, extent: int, body: Stmt) -> tuple[Span, set[int]]:
     return (first, stop), held
 
 
-def holds(guard: Expr, var: Var, extent: int) -> Span:
+def holds(guard: tir.Expr, var: tir.Var, extent: int) -> Span:
     """The values of `var` for which the affine `guard` is certain; an empty span if unknown.
 
     i*64 + j < 700 with j in 0..63: certain for i in 0..9.
     """
-    facts = facts_of(guard)
+    facts = tensor.facts_of(guard)
     if len(facts) != 1:  # i == 5 is two
         return 0, 0
-    terms, const = split_terms(facts[0])
+    terms, const = tir.split_terms(facts[0])
     c = sum(k for a, k in terms if a is var)
-    rest = linear((t for t in terms if t[0] is not var), const)
-    least = low(rest)
-    if c == 0 or least == -INF or not free_of(rest, (var,)):
+    rest = tir.linear((t for t in terms if t[0] is not var), const)
+    least = tir.low(rest)
+    if c == 0 or least == -tir.INF or not tir.free_of(rest, (var,)):
         return 0, 0
     if c < 0:
         return 0, min(extent, int(least) // -c + 1)
     return max(0, -(int(least) // c)), extent
 
 
-def _piece(loop: For, first: int, stop: int) -> Stmt | None:
+def _piece(loop: tir.For, first: int, stop: int) -> tir.Stmt | None:
     """The iterations first .. stop-1 of `loop`; shorter ranges fold more conditions."""
     if first >= stop:
         return None
     if stop - first == 1:
-        return partition(substitute(loop.body, {loop.var: first}))
-    var = Var(loop.var.name, 0, stop - first - 1)
-    body = substitute(loop.body, {loop.var: add(var, first)})
-    return For(var, stop - first, partition(body), loop.kind, loop.thread)
+        return partition(tir.substitute(loop.body, {loop.var: first}))
+    var = tir.Var(loop.var.name, 0, stop - first - 1)
+    body = tir.substitute(loop.body, {loop.var: tir.add(var, first)})
+    return tir.For(var, stop - first, partition(body), loop.kind, loop.thread)
 
 
-def _split_serial(loop: For, extent: int, span: Span) -> Stmt:
+def _split_serial(loop: tir.For, extent: int, span: Span) -> tir.Stmt:
     first, stop = span
-    return seq(_piece(loop, 0, first), _piece(loop, first, stop), _piece(loop, stop, extent))
+    return tir.seq(_piece(loop, 0, first), _piece(loop, first, stop), _piece(loop, stop, extent))
 
 
-def _split_parallel(loop: For, extent: int, span: Span, held: set[int]) -> Stmt:
+def _split_parallel(loop: tir.For, extent: int, span: Span, held: set[int]) -> tir.Stmt:
     first, stop = span
-    sure = rewrite(loop.body, expr=lambda e: TRUE if id(e) in held else e)
+    sure = tir.rewrite(loop.body, expr=lambda e: tir.TRUE if id(e) in held else e)
     rest = loop.body
     if extent - (stop - first) == 1:  # a single other iteration: all its conditions fold
-        rest = substitute(rest, {loop.var: extent - 1 if first == 0 else 0})
-    inside = all_of(compare("<=", first, loop.var), compare("<", loop.var, stop))
-    body = If(inside, partition(sure), partition(rest))
-    return For(loop.var, extent, body, loop.kind, loop.thread)
+        rest = tir.substitute(rest, {loop.var: extent - 1 if first == 0 else 0})
+    inside = tir.all_of(tir.compare("<=", first, loop.var), tir.compare("<", loop.var, stop))
+    body = tir.If(inside, partition(sure), partition(rest))
+    return tir.For(loop.var, extent, body, loop.kind, loop.thread)
 
 
 # --- symbolic extents ----------------------------------------------------------------------------
 
 
-def _certain_below(loop: For) -> tuple[Index, set[int]]:
+def _certain_below(loop: tir.For) -> tuple[tir.Index, set[int]]:
     """(stop, guards): in the first `stop` iterations the guards (ids) hold whatever else varies.
 
     i*4 + j < n with j in 0..3: the first n // 4.
     """
-    inside = [n.var for n in every(loop.body) if isinstance(n, For)]
-    stop: Index = loop.extent
+    inside = [n.var for n in every(loop.body) if isinstance(n, tir.For)]
+    stop: tir.Index = loop.extent
     held: set[int] = set()
     for g in _inner_guards(loop.body):
-        facts = facts_of(g)
-        terms, const = split_terms(facts[0]) if len(facts) == 1 else ((), 0)
+        facts = tensor.facts_of(g)
+        terms, const = tir.split_terms(facts[0]) if len(facts) == 1 else ((), 0)
         c = sum(k for a, k in terms if a is loop.var)
-        rest = linear((t for t in terms if t[0] is not loop.var), const)
-        if c >= 0 or not free_of(rest, (loop.var,)):
+        rest = tir.linear((t for t in terms if t[0] is not loop.var), const)
+        if c >= 0 or not tir.free_of(rest, (loop.var,)):
             continue
-        least = sweep(rest, [v for v in variables(rest) if not any(v is i for i in inside)])[0]
-        if free_of(least, inside):
-            stop = _less(maximum(0, add(floordiv(least, -c), 1)), stop)
+        least = sweep(rest, [v for v in tir.variables(rest) if not any(v is i for i in inside)])[0]
+        if tir.free_of(least, inside):
+            stop = _less(tir.maximum(0, tir.add(tir.floordiv(least, -c), 1)), stop)
             held.add(id(g))
     return stop, held
 
 
-def _less(a: Index, b: Index) -> Index:
+def _less(a: tir.Index, b: tir.Index) -> tir.Index:
     """The smaller one; n // 4 is not more than (n + 3) // 4."""
-    if isinstance(a, FloorDiv) and isinstance(b, FloorDiv) and isinstance(a.b, int) and a.b == b.b:
-        return a if nonneg(sub(b.a, a.a)) else minimum(a, b)
-    return minimum(a, b)
+    if (
+        isinstance(a, tir.FloorDiv)
+        and isinstance(b, tir.FloorDiv)
+        and isinstance(a.b, int)
+        and a.b == b.b
+    ):
+        return a if tir.nonneg(tir.sub(b.a, a.a)) else tir.minimum(a, b)
+    return tir.minimum(a, b)
 
 
-def _split_symbolic(loop: For, stop: Index, held: set[int]) -> Stmt:
+def _split_symbolic(loop: tir.For, stop: tir.Index, held: set[int]) -> tir.Stmt:
     """The first `stop` iterations without the guards in `held`, the others with them."""
-    sure = rewrite(loop.body, expr=lambda e: TRUE if id(e) in held else e)
+    sure = tir.rewrite(loop.body, expr=lambda e: tir.TRUE if id(e) in held else e)
     if loop.kind == "parallel":
-        below = compare("<", loop.var, stop)
-        body = sure if below is TRUE else If(below, partition(sure), partition(loop.body))
-        return For(loop.var, loop.extent, body, loop.kind, loop.thread)
-    more = sub(loop.extent, stop)
+        below = tir.compare("<", loop.var, stop)
+        body = sure if below is tir.TRUE else tir.If(below, partition(sure), partition(loop.body))
+        return tir.For(loop.var, loop.extent, body, loop.kind, loop.thread)
+    more = tir.sub(loop.extent, stop)
     first, rest = _counter(loop.var, stop), _counter(loop.var, more)
-    tail = substitute(loop.body, {loop.var: add(rest, stop)})
-    return seq(
-        For(first, stop, partition(substitute(sure, {loop.var: first})), loop.kind, loop.thread),
-        For(rest, more, partition(tail), loop.kind, loop.thread),
+    tail = tir.substitute(loop.body, {loop.var: tir.add(rest, stop)})
+    return tir.seq(
+        tir.For(
+            first, stop, partition(tir.substitute(sure, {loop.var: first})), loop.kind, loop.thread
+        ),
+        tir.For(rest, more, partition(tail), loop.kind, loop.thread),
     )
 
 
-def _counter(var: Var, extent: Index) -> Var:
-    last = sub(extent, 1)
-    return Var(var.name, 0, high(last), None if isinstance(last, int) else last)
+def _counter(var: tir.Var, extent: tir.Index) -> tir.Var:
+    last = tir.sub(extent, 1)
+    return tir.Var(var.name, 0, tir.high(last), None if isinstance(last, int) else last)

@@ -12,10 +12,10 @@ import reprlib
 from collections.abc import Callable
 from typing import TypeAlias
 
+from minitvm import tir
 from minitvm.base import ArgumentError
-from minitvm.tir import Stmt
 
-Pass: TypeAlias = Callable[[Stmt], Stmt]
+Pass: TypeAlias = Callable[[tir.Stmt], tir.Stmt]
 
 
 def names_of(passes: tuple[Pass, ...]) -> list[str]:
@@ -79,7 +79,7 @@ def swap(passes: tuple[Pass, ...], **others: Pass) -> tuple[Pass, ...]:
 
 
 def _named(f: Pass, name: str) -> Pass:
-    def run(s: Stmt) -> Stmt:
+    def run(s: tir.Stmt) -> tir.Stmt:
         return f(s)
 
     run.__name__ = name

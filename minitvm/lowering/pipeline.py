@@ -7,25 +7,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TypeAlias
 
+from minitvm import schedule, tensor, tir
 from minitvm.base import CHECK, ArgumentError, LoweringError, debug, debug_level
-from minitvm.schedule import State
-from minitvm.tensor import ComputeOp, PlaceholderOp, Tensor, states_of, tensor_of
-from minitvm.tir import (
-    Buffer,
-    For,
-    Index,
-    Level,
-    PrimFunc,
-    Stmt,
-    Var,
-    check_buffers,
-    largest_sum,
-    overflows,
-    text,
-    variables,
-    verify,
-    walk,
-)
 
 from .accelerator import apply_remarks, check_capacity, lift_allocations
 from .alu import inject_alu_intrin
@@ -48,7 +31,7 @@ from .unsafe_select import rewrite_unsafe_select
 from .vectorize import vectorize
 from .vthread import check_threads, inject_virtual_thread
 
-Watch: TypeAlias = Callable[[str, PrimFunc], None]
+Watch: TypeAlias = Callable[[str, tir.PrimFunc], None]
 
 # what happens to the loops, by kind of target
 PASSES: dict[str, tuple[Pass, ...]] = {
@@ -101,14 +84,14 @@ START = "nest"  # the name under which watchers see the loops before the first p
 
 
 def lower_state(
-    state: State,
-    args: tuple[Tensor | Var, ...],
+    state: schedule.State,
+    args: tuple[tensor.Tensor | tir.Var, ...],
     *,
     name: str = "main",
     passes: tuple[Pass, ...] = PASSES["llvm"],
     until: str = "",
     watch: Watch | None = None,
-) -> PrimFunc:
+) -> tir.PrimFunc:
     """The loop program of `state` with parameters `args`, after `passes` up to the one `until`.
 
     `watch(pass name, program)` sees the program after every stage, beginning with "nest". Pure:
@@ -128,53 +111,59 @@ def lower_state(
         body = _ran(run, func.body)
         func = func if body is func.body else replace(func, body=body)
         _report(names[: n + 2], func, old, time.perf_counter() - start, watch)
-    check_buffers(func)
+    tir.check_buffers(func)
     return func
 
 
-def _ran(run: Pass, body: Stmt) -> Stmt:
+def _ran(run: Pass, body: tir.Stmt) -> tir.Stmt:
     """What a pass, perhaps a user's own, makes of the program."""
     made = run(body)
-    if not isinstance(made, Stmt):  # pyright: ignore[reportUnnecessaryIsInstance]
+    if not isinstance(made, tir.Stmt):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise ArgumentError(
             f"pass {run.__name__}", f"it returns {type(made).__name__}", "return a statement"
         )
     return made
 
 
-def _loops(state: State, args: tuple[Tensor | Var, ...], name: str) -> PrimFunc:
+def _loops(
+    state: schedule.State, args: tuple[tensor.Tensor | tir.Var, ...], name: str
+) -> tir.PrimFunc:
     """The program before the first pass."""
     plain = normalize(state)
-    table = {a: _current(state, plain, a) for a in args if isinstance(a, Tensor)}
-    given = {t: Buffer(t.name, t.shape, t.dtype) for t in table.values()}
+    table = {a: _current(state, plain, a) for a in args if isinstance(a, tensor.Tensor)}
+    given = {t: tir.Buffer(t.name, t.shape, t.dtype) for t in table.values()}
     _complete(plain, args, given)
     program = allocate(plain, infer(plain), given)
-    params = tuple(given[table[a]] if isinstance(a, Tensor) else a for a in args)
-    outputs = tuple(b for t, b in given.items() if not isinstance(t.op, PlaceholderOp))
+    params = tuple(given[table[a]] if isinstance(a, tensor.Tensor) else a for a in args)
+    outputs = tuple(b for t, b in given.items() if not isinstance(t.op, tensor.PlaceholderOp))
     sizes = _sizes(params)
-    func = PrimFunc(name, params, nest(program), outputs, sizes, _needs(state))
+    func = tir.PrimFunc(name, params, nest(program), outputs, sizes, _needs(state))
     _check_indices(func)
     check_threads(func.body)
     return func
 
 
 def _report(
-    done: list[str], func: PrimFunc, old: PrimFunc | None, seconds: float, watch: Watch | None
+    done: list[str],
+    func: tir.PrimFunc,
+    old: tir.PrimFunc | None,
+    seconds: float,
+    watch: Watch | None,
 ) -> None:
     """Everybody who looks at the program between passes looks here; the last of `done` just ran."""
     name = done[-1]
     if debug_level() >= 2:
-        size = sum(1 for _ in walk(func.body))
+        size = sum(1 for _ in tir.walk(func.body))
         debug(2, f"{name:12} {seconds * 1e3:8.2f} ms  {size:6} nodes")
         if debug_level() >= 4:
             debug(4, "(unchanged)" if old is func else str(func))
     if CHECK:
-        verify(func, _level(done))
+        tir.verify(func, _level(done))
     if watch is not None:
         watch(name, func)
 
 
-def _level(done: list[str]) -> Level:
+def _level(done: list[str]) -> tir.Level:
     """The laws that hold after the passes of these names; others leave the level as it is."""
     if "flatten" not in done:
         return "nest"
@@ -184,35 +173,43 @@ def _level(done: list[str]) -> Level:
 # --- parameters ----------------------------------------------------------------------------------
 
 
-def _current(state: State, plain: State, t: Tensor) -> Tensor:
+def _current(state: schedule.State, plain: schedule.State, t: tensor.Tensor) -> tensor.Tensor:
     """The tensor that now stands for `t`, which may be older than some steps."""
     for s in state.stages:
         if s.origin is t.op or s.op is t.op:
             for p in plain.stages:
                 if p.name == s.name:
-                    return tensor_of(p.op, t.value_index)
+                    return tensor.tensor_of(p.op, t.value_index)
             raise ArgumentError(f"argument {t.name}", "it is inlined, so it is never stored")
-    if isinstance(t.op, PlaceholderOp):  # folding may have removed the last read of an input
+    if isinstance(t.op, tensor.PlaceholderOp):  # folding may have removed the last read of an input
         return t
     raise ArgumentError(f"argument {t.name}", "it is not part of this schedule")
 
 
-def _complete(plain: State, args: tuple[Tensor | Var, ...], given: dict[Tensor, Buffer]) -> None:
+def _complete(
+    plain: schedule.State,
+    args: tuple[tensor.Tensor | tir.Var, ...],
+    given: dict[tensor.Tensor, tir.Buffer],
+) -> None:
     """Every input and output is an argument, once, and nothing else is.
 
     Of an operation with several outputs one is enough: the others are computed on the side.
     """
     if len(set(args)) < len(args):
         raise ArgumentError("args", "the same argument is given twice")
-    states = states_of([s.op for s in plain.stages])
+    states = tensor.states_of([s.op for s in plain.stages])
     kept = [
         s.op
         for s in plain.stages
-        if s.is_output or (isinstance(s.op, PlaceholderOp) and tensor_of(s.op, 0) not in states)
+        if s.is_output
+        or (isinstance(s.op, tensor.PlaceholderOp) and tensor.tensor_of(s.op, 0) not in states)
     ]
-    needed = [tensor_of(op, i) for op in kept for i in range(len(op.dtypes))]
+    needed = [tensor.tensor_of(op, i) for op in kept for i in range(len(op.dtypes))]
     missing = [
-        t.name for op in kept for t in [tensor_of(op, 0)] if not any(g.op is op for g in given)
+        t.name
+        for op in kept
+        for t in [tensor.tensor_of(op, 0)]
+        if not any(g.op is op for g in given)
     ]
     if missing:
         names = ", ".join(t.name for t in needed)
@@ -228,7 +225,7 @@ def _complete(plain: State, args: tuple[Tensor | Var, ...], given: dict[Tensor, 
                 "it is the state of a scan, which lives in the result of that scan",
                 f"args = [{', '.join(n.name for n in needed)}]",
             )
-        if t not in needed and not isinstance(t.op, PlaceholderOp):
+        if t not in needed and not isinstance(t.op, tensor.PlaceholderOp):
             raise ArgumentError(
                 f"argument {t.name}",
                 "it is computed on the way, and would not be written as a whole",
@@ -236,31 +233,35 @@ def _complete(plain: State, args: tuple[Tensor | Var, ...], given: dict[Tensor, 
             )
 
 
-def _sizes(params: tuple[Buffer | Var, ...]) -> tuple[Var, ...]:
+def _sizes(params: tuple[tir.Buffer | tir.Var, ...]) -> tuple[tir.Var, ...]:
     """The symbolic sizes that a call learns from the shapes of its arguments."""
-    found = [n for p in params if isinstance(p, Buffer) for n in p.shape if isinstance(n, Var)]
+    found = [
+        n for p in params if isinstance(p, tir.Buffer) for n in p.shape if isinstance(n, tir.Var)
+    ]
     return tuple(v for v in dict.fromkeys(found) if not any(v is p for p in params))
 
 
-def _needs(state: State) -> tuple[Index, ...]:
+def _needs(state: schedule.State) -> tuple[tir.Index, ...]:
     """What a call must bring so that every read stays in its tensor."""
     ops = [s.origin for s in state.stages]
-    return tuple(dict.fromkeys(n for op in ops if isinstance(op, ComputeOp) for n in op.needs))
+    return tuple(
+        dict.fromkeys(n for op in ops if isinstance(op, tensor.ComputeOp) for n in op.needs)
+    )
 
 
-def _check_indices(func: PrimFunc) -> None:
+def _check_indices(func: tir.PrimFunc) -> None:
     """Check that 64 bits hold every index, and that each variable is a loop, parameter or size."""
     bound = {id(v) for v in (*func.params, *func.sizes)}
-    for n in walk(func.body):
-        if isinstance(n, For):
+    for n in tir.walk(func.body):
+        if isinstance(n, tir.For):
             bound.add(id(n.var))
-        elif overflows(n):
+        elif tir.overflows(n):
             raise LoweringError(
-                f"{func.name}: the index {text(n)}",
-                f"computing it may reach {largest_sum(n)}, and indices have 64 bits",
+                f"{func.name}: the index {tir.text(n)}",
+                f"computing it may reach {tir.largest_sum(n)}, and indices have 64 bits",
                 "smaller extents or split factors",
             )
-    for v in variables(func.body):
+    for v in tir.variables(func.body):
         if id(v) not in bound:
             raise ArgumentError(
                 f"variable {v.name!r}",

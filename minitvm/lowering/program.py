@@ -4,24 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from minitvm import schedule, tensor, tir
 from minitvm.base import LoweringError
-from minitvm.schedule import Stage, State, layout_index
-from minitvm.tensor import Axis, ComputeOp, PlaceholderOp, ScanOp, Tensor, tensor_of
-from minitvm.tir import (
-    Buffer,
-    Expr,
-    Index,
-    Load,
-    Var,
-    add,
-    floormod,
-    high,
-    low,
-    mul,
-    rewrite_expr,
-    sub,
-    substitute,
-)
 
 from .bounds import Domain
 from .interval import sweep
@@ -32,79 +16,87 @@ from .scopes import memory_scope
 class Program:
     """A normalized state with the domain of each stage and the memory of each tensor."""
 
-    state: State
+    state: schedule.State
     domains: dict[str, Domain]
-    buffers: dict[Tensor, Buffer]
-    given: frozenset[Tensor]  # those whose buffers are arguments, or those of other tensors
-    whole: frozenset[Tensor]  # those that live in the result of a scan
+    buffers: dict[tensor.Tensor, tir.Buffer]
+    given: frozenset[tensor.Tensor]  # those whose buffers are arguments, or those of other tensors
+    whole: frozenset[tensor.Tensor]  # those that live in the result of a scan
 
-    def place(self, t: Tensor, indices: tuple[Index, ...]) -> tuple[Index, ...]:
+    def place(self, t: tensor.Tensor, indices: tuple[tir.Index, ...]) -> tuple[tir.Index, ...]:
         """Where element `indices` of `t` lives in its buffer: relative to the computed region."""
         stage = self.state.owner(t)
-        if not isinstance(stage.op, ComputeOp) or t in self.whole:
+        if not isinstance(stage.op, tensor.ComputeOp) or t in self.whole:
             return indices
         domain = self.domains[stage.name]
         at = zip(indices, stage.op.axis, strict=True)
         if domain.kept:
             local = tuple(domain.kept[a].place(i) for i, a in at)
         else:
-            local = tuple(sub(i, domain.start[a]) for i, a in at)
+            local = tuple(tir.sub(i, domain.start[a]) for i, a in at)
         return (
-            local if stage.layout is None else layout_index(stage.layout[1], stage.layout[0], local)
+            local
+            if stage.layout is None
+            else schedule.layout_index(stage.layout[1], stage.layout[0], local)
         )
 
-    def read(self, e: Expr, values: dict[Axis, Index]) -> Expr:
+    def read(self, e: tir.Expr, values: dict[tensor.Axis, tir.Index]) -> tir.Expr:
         """The formula `e` at the point `values`, its loads redirected to buffers."""
-        return rewrite_expr(substitute(e, values), self.redirect)
+        return tir.rewrite_expr(tir.substitute(e, values), self.redirect)
 
-    def redirect(self, n: Expr) -> Expr:
+    def redirect(self, n: tir.Expr) -> tir.Expr:
         """A load of a tensor as one of its buffer; other expressions stay."""
-        if isinstance(n, Load) and isinstance(n.buffer, Tensor):
-            return Load(self.buffers[n.buffer], self.place(n.buffer, n.indices), n.dtype)
+        if isinstance(n, tir.Load) and isinstance(n.buffer, tensor.Tensor):
+            return tir.Load(self.buffers[n.buffer], self.place(n.buffer, n.indices), n.dtype)
         return n
 
 
-def allocate(state: State, domains: dict[str, Domain], given: dict[Tensor, Buffer]) -> Program:
+def allocate(
+    state: schedule.State, domains: dict[str, Domain], given: dict[tensor.Tensor, tir.Buffer]
+) -> Program:
     """`given` buffers for inputs and outputs, new ones as large as their region for the rest."""
     buffers, rows = dict(given), _rows_of_scans(state)
     for stage in state.stages:
-        if not isinstance(stage.op, PlaceholderOp):
+        if not isinstance(stage.op, tensor.PlaceholderOp):
             for i in range(len(stage.op.dtypes)):
-                t = tensor_of(stage.op, i)
+                t = tensor.tensor_of(stage.op, i)
                 if t not in buffers and t not in rows:
-                    shape = _shape(stage, domains) if isinstance(stage.op, ComputeOp) else t.shape
+                    shape = (
+                        _shape(stage, domains)
+                        if isinstance(stage.op, tensor.ComputeOp)
+                        else t.shape
+                    )
                     scope = memory_scope(state, stage)
-                    buffers[t] = Buffer(t.name, shape, t.dtype, scope, _padded(stage, shape))
+                    buffers[t] = tir.Buffer(t.name, shape, t.dtype, scope, _padded(stage, shape))
     buffers |= {t: buffers[scan] for t, scan in rows.items()}
     return Program(state, domains, buffers, frozenset((*given, *rows)), frozenset(rows))
 
 
-def _rows_of_scans(state: State) -> dict[Tensor, Tensor]:
+def _rows_of_scans(state: schedule.State) -> dict[tensor.Tensor, tensor.Tensor]:
     """Where updates are stored and states are read: in the results of scans."""
-    found: dict[Tensor, Tensor] = {}
+    found: dict[tensor.Tensor, tensor.Tensor] = {}
     for stage in state.stages:
-        if isinstance(stage.op, ScanOp):
+        if isinstance(stage.op, tensor.ScanOp):
             for i, both in enumerate(zip(stage.op.updates, stage.op.states, strict=True)):
-                found |= dict.fromkeys(both, tensor_of(stage.op, i))
+                found |= dict.fromkeys(both, tensor.tensor_of(stage.op, i))
     return found
 
 
-def _padded(stage: Stage, shape: tuple[Index, ...]) -> tuple[Index, ...]:
+def _padded(stage: schedule.Stage, shape: tuple[tir.Index, ...]) -> tuple[tir.Index, ...]:
     """The strides that storage_align asks for; () if none. (8, 16) by 2, 1 -> (17, 1)"""
     wanted = {d: (factor, offset) for d, factor, offset in stage.aligns}
-    strides: list[Index] = []
-    step: Index = 1
+    strides: list[tir.Index] = []
+    step: tir.Index = 1
     for d in reversed(range(len(shape))):
         factor, offset = wanted.get(d, (1, 0))
-        step = add(step, floormod(sub(offset, step), factor))
+        step = tir.add(step, tir.floormod(tir.sub(offset, step), factor))
         strides.append(step)
-        step = mul(step, shape[d])
+        step = tir.mul(step, shape[d])
     return tuple(reversed(strides)) if wanted else ()
 
 
-def _shape(stage: Stage, domains: dict[str, Domain]) -> tuple[Index, ...]:
+def _shape(stage: schedule.Stage, domains: dict[str, Domain]) -> tuple[tir.Index, ...]:
     """The extents of the stage's region, or of the layout it is stored in."""
-    assert isinstance(stage.op, ComputeOp)
+    assert isinstance(stage.op, tensor.ComputeOp)
     domain = domains[stage.name]
     extents = [domain.extents[a] for a in stage.op.axis]
     if stage.scope == "local":
@@ -113,31 +105,32 @@ def _shape(stage: Stage, domains: dict[str, Domain]) -> tuple[Index, ...]:
         extents = [_hull(domain, a, n) for a, n in zip(stage.op.axis, extents, strict=True)]
     if stage.layout is None:
         return tuple(extents)
-    at: list[Index] = []
+    at: list[tir.Index] = []
     for a, n in zip(stage.op.axis, extents, strict=True):
-        last = sub(n, 1)
+        last = tir.sub(n, 1)
         if not isinstance(last, int):
             raise LoweringError(
                 f"transform_layout of {stage.name}", "its size is not a constant where it is stored"
             )
-        at.append(Var(a.name, 0, max(0, last)))
+        at.append(tir.Var(a.name, 0, max(0, last)))
     return tuple(
-        add(sweep(e, ())[1], 1) for e in layout_index(stage.layout[1], stage.layout[0], at)
+        tir.add(sweep(e, ())[1], 1)
+        for e in schedule.layout_index(stage.layout[1], stage.layout[0], at)
     )
 
 
-def _reach(domain: Domain, a: Axis) -> Index:
+def _reach(domain: Domain, a: tensor.Axis) -> tir.Index:
     """How far the loops over `a` get, guarded iterations included.
 
     A tile in registers is as large: 17 columns in vectors of 16 take rows of 32, so that a masked
     vector in one row does not touch the next.
     """
-    most = high(sub(domain.values[a], domain.start[a]))
+    most = tir.high(tir.sub(domain.values[a], domain.start[a]))
     return domain.extents[a] if isinstance(most, float) else most + 1
 
 
-def _hull(domain: Domain, a: Axis, reach: Index) -> Index:
+def _hull(domain: Domain, a: tensor.Axis, reach: tir.Index) -> tir.Index:
     """The room for all that an outer loop keeps, and for what masked vectors overrun."""
     kept = domain.kept[a]
-    more = sub(reach, domain.extents[a])
-    return kept.extent if kept.fold else add(kept.extent, more if low(more) >= 0 else 0)
+    more = tir.sub(reach, domain.extents[a])
+    return kept.extent if kept.fold else tir.add(kept.extent, more if tir.low(more) >= 0 else 0)

@@ -2,39 +2,37 @@
 
 from __future__ import annotations
 
+from minitvm import schedule, tensor, tir
 from minitvm.base import LoweringError
-from minitvm.schedule import State
-from minitvm.tensor import Axis, ComputeOp, ScanOp, Tensor, loads
-from minitvm.tir import Index, same, sub, text, variables
 
 
-def row_axes(state: State) -> dict[str, tuple[str, Axis]]:
+def row_axes(state: schedule.State) -> dict[str, tuple[str, tensor.Axis]]:
     """stage name -> the scan in whose loop it runs, and the axis of it that is time.
 
     It is the axis by which the stage finds rows before its own, state[t - 1], or the row of its
     time, hw[t]. Copies of states have none: of those, more rows may be needed.
     """
-    found: dict[str, tuple[str, Axis]] = {}
+    found: dict[str, tuple[str, tensor.Axis]] = {}
     for scan in state.stages:
-        if isinstance(scan.op, ScanOp):
+        if isinstance(scan.op, tensor.ScanOp):
             times = _times(state, scan.op)
             found |= {name: (scan.name, a) for name, a in times.items()}
     return found
 
 
-def _times(state: State, scan: ScanOp) -> dict[str, Axis]:
+def _times(state: schedule.State, scan: tensor.ScanOp) -> dict[str, tensor.Axis]:
     """stage name -> the axis of it that is time, of the stages inside one scan."""
-    rows: dict[Tensor, int] = dict.fromkeys(scan.states, 0)  # which dimension is time
+    rows: dict[tensor.Tensor, int] = dict.fromkeys(scan.states, 0)  # which dimension is time
     copies = set(scan.states)
     updates = {t.op for t in scan.updates}
-    found: dict[str, Axis] = {}
+    found: dict[str, tensor.Axis] = {}
     for s in state.stages:
-        if not isinstance(s.op, ComputeOp):
+        if not isinstance(s.op, tensor.ComputeOp):
             continue
         time = s.op.axis[0] if s.op in updates else None
         copied = False
-        for e in loads(s.op):
-            if isinstance(e.buffer, Tensor) and e.buffer in rows:
+        for e in tensor.loads(s.op):
+            if isinstance(e.buffer, tensor.Tensor) and e.buffer in rows:
                 time = _axis(s.op, e.indices[rows[e.buffer]], scan.states[0].shape[0])
                 copied |= e.buffer in copies and _is_now(time, e.indices[rows[e.buffer]])
         if time is None:
@@ -47,19 +45,19 @@ def _times(state: State, scan: ScanOp) -> dict[str, Axis]:
     return found
 
 
-def _axis(op: ComputeOp, i: Index, times: Index) -> Axis:
+def _axis(op: tensor.ComputeOp, i: tir.Index, times: tir.Index) -> tensor.Axis:
     """The data axis in the index of a row that takes all times; LoweringError if several do."""
-    inside = [] if isinstance(i, int) else variables(i)
-    found = [a for a in op.axis if any(a is v for v in inside) and same(a.extent, times)]
+    inside = [] if isinstance(i, int) else tir.variables(i)
+    found = [a for a in op.axis if any(a is v for v in inside) and tir.same(a.extent, times)]
     if len(found) != 1:
         raise LoweringError(
-            f"the row {text(i)} in {op.name}",
+            f"the row {tir.text(i)} in {op.name}",
             f"which of its {len(op.axis)} axes is the time of the scan is not certain",
             "indices of rows with one data axis: state[t - 1, ...]",
         )
     return found[0]
 
 
-def _is_now(time: Axis, i: Index) -> bool:
-    back = sub(time, i)
+def _is_now(time: tensor.Axis, i: tir.Index) -> bool:
+    back = tir.sub(time, i)
     return isinstance(back, int) and back == 0

@@ -4,21 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from minitvm.schedule import Stage, State
-from minitvm.tensor import Axis
-from minitvm.tir import (
-    Index,
-    Var,
-    add,
-    floormod,
-    free_of,
-    linear,
-    minimum,
-    mul,
-    same,
-    split_terms,
-    sub,
-)
+from minitvm import schedule, tensor, tir
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -28,17 +14,19 @@ class Kept:
     fold: element i lies at (i - start) % fold; 0: at i - start.
     """
 
-    start: Index
-    extent: Index
+    start: tir.Index
+    extent: tir.Index
     fold: int = 0
 
-    def place(self, i: Index) -> Index:
+    def place(self, i: tir.Index) -> tir.Index:
         """Where element i lies."""
-        local = sub(i, self.start)
-        return floormod(local, self.fold) if self.fold else local
+        local = tir.sub(i, self.start)
+        return tir.floormod(local, self.fold) if self.fold else local
 
 
-def kept(window: tuple[Index, Index], hull: tuple[Index, Index], may_fold: bool) -> Kept:
+def kept(
+    window: tuple[tir.Index, tir.Index], hull: tuple[tir.Index, tir.Index], may_fold: bool
+) -> Kept:
     """How to store a dimension of which one iteration needs `window` and all together `hull`.
 
     Both are (start, extent). A window of 3 elements in rows of 100 is stored in 4: while the window
@@ -46,7 +34,7 @@ def kept(window: tuple[Index, Index], hull: tuple[Index, Index], may_fold: bool)
     """
     start, extent = hull
     size = window[1]
-    if not may_fold or not isinstance(size, int) or same(window[0], start):
+    if not may_fold or not isinstance(size, int) or tir.same(window[0], start):
         return Kept(start, extent)
     fold = 1 << max(0, size - 1).bit_length()  # 3 -> 4
     if isinstance(extent, int) and extent <= fold:
@@ -54,14 +42,14 @@ def kept(window: tuple[Index, Index], hull: tuple[Index, Index], may_fold: bool)
     return Kept(start, fold, fold)
 
 
-def may_fold(state: State) -> bool:
+def may_fold(state: schedule.State) -> bool:
     """Are elements found one by one? An intrinsic expects them in rows."""
     return not any(n.intrin is not None for s in state.stages for n in s.notes.values())
 
 
 def slide(
-    stage: Stage, windows: dict[Axis, tuple[Index, Index]], loop: Var
-) -> tuple[Axis, Index, Index] | str:
+    stage: schedule.Stage, windows: dict[tensor.Axis, tuple[tir.Index, tir.Index]], loop: tir.Var
+) -> tuple[tensor.Axis, tir.Index, tir.Index] | str:
     """(axis, start, extent) of what is new in each iteration of `loop`, the innermost around.
 
     The window i .. i + 2 needs all three elements in the first iteration, later only i + 2: it
@@ -76,9 +64,9 @@ def slide(
         return f"{names} move together with" if moving else "its part is the same in all of"
     (a,) = moving
     start, size = windows[a]
-    terms, const = split_terms(start)
+    terms, const = tir.split_terms(start)
     step = sum(c for t, c in terms if t is loop)
-    rest = linear((t for t in terms if t[0] is not loop), const)
+    rest = tir.linear((t for t in terms if t[0] is not loop), const)
     if not any(a is b for b in stage.leaves):
         return f"its axis {a.name} is split or fused, and would slide along"
     if stage.note(a).kind != "serial":
@@ -89,10 +77,10 @@ def slide(
         return "its part does not move evenly forward with"
     if step >= size:
         return "its parts do not overlap along"
-    later, old = minimum(loop, 1), size - step
-    return a, add(start, mul(later, old)), sub(size, mul(later, old))
+    later, old = tir.minimum(loop, 1), size - step
+    return a, tir.add(start, tir.mul(later, old)), tir.sub(size, tir.mul(later, old))
 
 
-def free_of_loop(i: Index, loop: Var) -> bool:
+def free_of_loop(i: tir.Index, loop: tir.Var) -> bool:
     """Is `i` the same in all iterations of `loop`?"""
-    return isinstance(i, int) or free_of(i, (loop,))
+    return isinstance(i, int) or tir.free_of(i, (loop,))

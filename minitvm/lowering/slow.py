@@ -7,25 +7,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from math import gcd, prod
 
+from minitvm import tir
 from minitvm.base import Target
-from minitvm.tir import (
-    Call,
-    Const,
-    Expr,
-    For,
-    Index,
-    Load,
-    Stmt,
-    Store,
-    Var,
-    free_of,
-    is_index,
-    lanes,
-    linear,
-    split_terms,
-    text,
-    walk,
-)
 
 from .statements import every, inner
 from .unroll import CALL
@@ -51,8 +34,8 @@ class Slow:
 class Block:
     """The stores of an innermost loop, all loops around them, and how often it runs in all."""
 
-    loops: tuple[For, ...]
-    stores: tuple[Store, ...]
+    loops: tuple[tir.For, ...]
+    stores: tuple[tir.Store, ...]
 
     @cached_property
     def operations(self) -> int:
@@ -62,31 +45,31 @@ class Block:
         return times * sum(width(s) * _arithmetic(s.value) for s in self.stores)
 
     @property
-    def var(self) -> Var:
+    def var(self) -> tir.Var:
         """The variable of the innermost loop."""
         return self.loops[-1].var
 
     @property
     def sums(self) -> bool:
         """Does every store add to what is there?"""
-        return all(any(_same_place(n, s) for n in walk(s.value)) for s in self.stores)
+        return all(any(_same_place(n, s) for n in tir.walk(s.value)) for s in self.stores)
 
     @property
     def carried(self) -> bool:
         """Does the next iteration add to the same elements?"""
-        return self.sums and all(free_of(s.indices[0], (self.var,)) for s in self.stores)
+        return self.sums and all(tir.free_of(s.indices[0], (self.var,)) for s in self.stores)
 
-    def loads(self) -> list[tuple[Load, Store]]:
+    def loads(self) -> list[tuple[tir.Load, tir.Store]]:
         """The loads that read something else than what is added to, each with its store."""
         return [
             (n, s)
             for s in self.stores
-            for n in walk(s.value)
-            if isinstance(n, Load) and not _same_place(n, s)
+            for n in tir.walk(s.value)
+            if isinstance(n, tir.Load) and not _same_place(n, s)
         ]
 
 
-def slow(body: Stmt, target: Target) -> list[Slow]:
+def slow(body: tir.Stmt, target: Target) -> list[Slow]:
     """Return at most three causes, the largest factor first, for the loop that does most work.
 
     `body` is the program after unrolling. Nothing is said of a program with fewer than SMALL
@@ -105,36 +88,40 @@ def slow(body: Stmt, target: Target) -> list[Slow]:
     return sorted(found, key=lambda c: -c.factor)[:3]
 
 
-def _blocks(s: Stmt, loops: tuple[For, ...]) -> Iterator[Block]:
+def _blocks(s: tir.Stmt, loops: tuple[tir.For, ...]) -> Iterator[Block]:
     """Every loop that holds no other one, with its stores."""
-    if isinstance(s, For):
+    if isinstance(s, tir.For):
         loops = (*loops, s)
-        if not any(isinstance(n, For) for n in every(s.body)):
-            yield Block(loops, tuple(n for n in every(s.body) if isinstance(n, Store)))
+        if not any(isinstance(n, tir.For) for n in every(s.body)):
+            yield Block(loops, tuple(n for n in every(s.body) if isinstance(n, tir.Store)))
             return
     for part in inner(s):
         yield from _blocks(part, loops)
 
 
-def width(s: Store) -> int:
+def width(s: tir.Store) -> int:
     """How many lanes a store has."""
-    return max(lanes(e) for e in (*s.indices, s.value))
+    return max(tir.lanes(e) for e in (*s.indices, s.value))
 
 
-def _arithmetic(e: Expr) -> int:
+def _arithmetic(e: tir.Expr) -> int:
     return sum(
-        CALL if isinstance(n, Call) else 1
-        for n in walk(e)
-        if not isinstance(n, Const | Load) and not is_index(n)
+        CALL if isinstance(n, tir.Call) else 1
+        for n in tir.walk(e)
+        if not isinstance(n, tir.Const | tir.Load) and not tir.is_index(n)
     )
 
 
-def _same_place(n: object, s: Store) -> bool:
-    return isinstance(n, Load) and n.buffer is s.buffer and _key(n.indices[0]) == _key(s.indices[0])
+def _same_place(n: object, s: tir.Store) -> bool:
+    return (
+        isinstance(n, tir.Load)
+        and n.buffer is s.buffer
+        and _key(n.indices[0]) == _key(s.indices[0])
+    )
 
 
-def _key(i: Index) -> str:
-    return text(i)
+def _key(i: tir.Index) -> str:
+    return tir.text(i)
 
 
 # --- causes ---------------------------------------------------------------------------------------
@@ -197,9 +184,9 @@ def _untiled(b: Block) -> Iterator[Slow]:
     """A reduction whose operands could be used several times once they are in a register."""
     if not b.sums:
         return
-    data = [n.var for n in b.loops if not free_of(b.stores[0].indices[0], (n.var,))]
+    data = [n.var for n in b.loops if not tir.free_of(b.stores[0].indices[0], (n.var,))]
     loads = b.loads()
-    if not loads or not all(any(free_of(n.indices[0], (v,)) for v in data) for n, _ in loads):
+    if not loads or not all(any(tir.free_of(n.indices[0], (v,)) for v in data) for n, _ in loads):
         return
     reads = {(n.buffer, _key(n.indices[0])) for n, _ in loads if b.carried or not _fixed(n, b.var)}
     places = {(s.buffer, _key(s.indices[0])) for s in b.stores}
@@ -217,8 +204,8 @@ def _untiled(b: Block) -> Iterator[Slow]:
         )
 
 
-def _fixed(n: Load, var: Var) -> bool:
-    return free_of(n.indices[0], (var,))
+def _fixed(n: tir.Load, var: tir.Var) -> bool:
+    return tir.free_of(n.indices[0], (var,))
 
 
 def _one_core(b: Block, target: Target) -> Iterator[Slow]:
@@ -233,14 +220,14 @@ def _one_core(b: Block, target: Target) -> Iterator[Slow]:
         )
 
 
-def _name(v: Var) -> str:
+def _name(v: tir.Var) -> str:
     return v.name.replace(".", "_")
 
 
-def step_of(i: Index, var: Var) -> Index | None:
+def step_of(i: tir.Index, var: tir.Var) -> tir.Index | None:
     """By how many elements the index moves with `var`; None if not evenly."""
-    terms = split_terms(i)[0]
-    rest = linear(t for t in terms if t[0] is not var)
-    if not free_of(rest, (var,)):
+    terms = tir.split_terms(i)[0]
+    rest = tir.linear(t for t in terms if t[0] is not var)
+    if not tir.free_of(rest, (var,)):
         return None
     return sum(c for a, c in terms if a is var)

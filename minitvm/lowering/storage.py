@@ -6,38 +6,16 @@ import operator
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-from minitvm.tir import (
-    Allocate,
-    Buffer,
-    Expr,
-    For,
-    If,
-    Index,
-    Lane,
-    Load,
-    Pragma,
-    Seq,
-    Stmt,
-    Store,
-    Var,
-    children,
-    elements,
-    map_children,
-    rebuffer,
-    same,
-    seq,
-    split_terms,
-    walk,
-)
+from minitvm import tir
 
 from .statements import every, inner
 
-Sharers: TypeAlias = dict[Buffer, Buffer]
+Sharers: TypeAlias = dict[tir.Buffer, tir.Buffer]
 
 OWN = ("local",)  # registers are shared by the machine's own allocator
 
 
-def storage_rewrite(s: Stmt) -> Stmt:
+def storage_rewrite(s: tir.Stmt) -> tir.Stmt:
     """Buffers that are not in use at the same time share memory; element by element in place.
 
         B = allocate((8,), ...)                B = allocate((8,), ...)
@@ -55,9 +33,9 @@ def storage_rewrite(s: Stmt) -> Stmt:
     return sharing.stmt(s, (), frozenset(), {})
 
 
-def _key(b: Buffer) -> tuple[object, ...] | None:
+def _key(b: tir.Buffer) -> tuple[object, ...] | None:
     """What two buffers that share must have in common; None if `b` cannot."""
-    n = elements(b)
+    n = tir.elements(b)
     return (b.scope, b.dtype, n) if isinstance(n, int) and b.scope not in OWN else None
 
 
@@ -73,26 +51,30 @@ class _Sharing:
     known: what each statement uses, found once.
     """
 
-    known: dict[Stmt, frozenset[Buffer]] = field(default_factory=dict[Stmt, frozenset[Buffer]])
+    known: dict[tir.Stmt, frozenset[tir.Buffer]] = field(
+        default_factory=dict[tir.Stmt, frozenset[tir.Buffer]]
+    )
 
-    def used(self, s: Stmt, to: Sharers) -> frozenset[Buffer]:
+    def used(self, s: tir.Stmt, to: Sharers) -> frozenset[tir.Buffer]:
         """The buffers that `s` reads or writes."""
         found = self.known.get(s)
         if found is None:
-            own = [e for e in children(s) if isinstance(e, Expr)]
-            loaded = [n.buffer for e in own for n in walk(e) if isinstance(n, Load)]
-            stored = [s.buffer] if isinstance(s, Store) else []
+            own = [e for e in tir.children(s) if isinstance(e, tir.Expr)]
+            loaded = [n.buffer for e in own for n in tir.walk(e) if isinstance(n, tir.Load)]
+            stored = [s.buffer] if isinstance(s, tir.Store) else []
             below = [self.used(part, {}) for part in inner(s)]
             found = self.known[s] = frozenset([*loaded, *stored]).union(*below)
         return frozenset(to.get(b, b) for b in found) if to else found
 
     def stmt(
-        self, s: Stmt, free: tuple[Buffer, ...], later: frozenset[Buffer], to: Sharers
-    ) -> Stmt:
+        self, s: tir.Stmt, free: tuple[tir.Buffer, ...], later: frozenset[tir.Buffer], to: Sharers
+    ) -> tir.Stmt:
         """`s` rewritten: what it allocates, and does one after another, without a call for each."""
-        chain: list[tuple[Allocate | Seq, list[Stmt]]] = []  # the links, new parts but the last
-        while isinstance(s, Allocate) or (isinstance(s, Seq) and s.body):
-            if isinstance(s, Seq):
+        chain: list[
+            tuple[tir.Allocate | tir.Seq, list[tir.Stmt]]
+        ] = []  # the links, new parts but the last
+        while isinstance(s, tir.Allocate) or (isinstance(s, tir.Seq) and s.body):
+            if isinstance(s, tir.Seq):
                 *parts, last = _joined(s.body)
                 chain.append((s, self.first(parts, last, free, later, to)))
                 s = last
@@ -102,27 +84,27 @@ class _Sharing:
             if old is not None:
                 to = {**to, s.buffer: old}
             else:
-                chain.append((s if b is s.buffer else Allocate(b, s.body), []))
+                chain.append((s if b is s.buffer else tir.Allocate(b, s.body), []))
                 free, later = (*free, b), later - {b}  # nobody outside knows it
             s = s.body
         new = self.one(s, free, later, to)
         for link, first in reversed(chain):
-            if isinstance(link, Allocate):
-                new = link if new is link.body else Allocate(link.buffer, new)
+            if isinstance(link, tir.Allocate):
+                new = link if new is link.body else tir.Allocate(link.buffer, new)
             else:
                 parts = (*first, new)
                 kept = len(parts) == len(link.body) and all(map(operator.is_, parts, link.body))
-                new = link if kept else seq(*parts)
+                new = link if kept else tir.seq(*parts)
         return new
 
     def first(
         self,
-        parts: list[Stmt],
-        last: Stmt,
-        free: tuple[Buffer, ...],
-        later: frozenset[Buffer],
+        parts: list[tir.Stmt],
+        last: tir.Stmt,
+        free: tuple[tir.Buffer, ...],
+        later: frozenset[tir.Buffer],
         to: Sharers,
-    ) -> list[Stmt]:
+    ) -> list[tir.Stmt]:
         """`parts` rewritten, each with those after it, up to `last`, in mind."""
         after = [later]
         for part in reversed([*parts[1:], last] if parts else []):
@@ -130,30 +112,32 @@ class _Sharing:
         after.reverse()
         return [self.stmt(p, free, a, to) for p, a in zip(parts, after[:-1], strict=True)]
 
-    def one(self, s: Stmt, free: tuple[Buffer, ...], later: frozenset[Buffer], to: Sharers) -> Stmt:
+    def one(
+        self, s: tir.Stmt, free: tuple[tir.Buffer, ...], later: frozenset[tir.Buffer], to: Sharers
+    ) -> tir.Stmt:
         """A loop, branch, store, ... rewritten."""
 
         def renamed(e: Any) -> Any:
-            return e if isinstance(e, int) or not to else rebuffer(e, to)
+            return e if isinstance(e, int) or not to else tir.rebuffer(e, to)
 
         match s:
-            case For(body=body, kind=kind):
+            case tir.For(body=body, kind=kind):
                 here = later | self.used(body, to)
                 known = () if kind in ("parallel", "bind") else free
-                return map_children(s, lambda c: self.stmt(c, known, here, to), renamed)
-            case If() | Pragma():
-                return map_children(s, lambda c: self.stmt(c, free, later, to), renamed)
+                return tir.map_children(s, lambda c: self.stmt(c, known, here, to), renamed)
+            case tir.If() | tir.Pragma():
+                return tir.map_children(s, lambda c: self.stmt(c, free, later, to), renamed)
             case _:
-                return rebuffer(s, to) if to else s
+                return tir.rebuffer(s, to) if to else s
 
     def sharer(
         self,
-        s: Allocate,
-        b: Buffer,
-        free: tuple[Buffer, ...],
-        later: frozenset[Buffer],
+        s: tir.Allocate,
+        b: tir.Buffer,
+        free: tuple[tir.Buffer, ...],
+        later: frozenset[tir.Buffer],
         to: Sharers,
-    ) -> Buffer | None:
+    ) -> tir.Buffer | None:
         """The buffer that is there already and may serve as `b`, the one that `s` allocates."""
         key, used = _key(b), self.used(s.body, to)
         for old in free if key is not None else ():
@@ -163,73 +147,73 @@ class _Sharing:
                 return old
         return None
 
-    def in_place(self, old: Buffer, new: Buffer, body: Stmt, to: Sharers) -> bool:
+    def in_place(self, old: tir.Buffer, new: tir.Buffer, body: tir.Stmt, to: Sharers) -> bool:
         """May `new` overwrite `old`: is what `body` does first the last that reads `old`?"""
-        while isinstance(body, Allocate | Pragma):
+        while isinstance(body, tir.Allocate | tir.Pragma):
             body = body.body
-        first, *rest = body.body if isinstance(body, Seq) else (body,)
+        first, *rest = body.body if isinstance(body, tir.Seq) else (body,)
         if any(old in self.used(r, to) for r in rest):
             return False
-        return _uses_up(old, new, rebuffer(first, to))
+        return _uses_up(old, new, tir.rebuffer(first, to))
 
 
-def _joined(parts: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
+def _joined(parts: tuple[tir.Stmt, ...]) -> tuple[tir.Stmt, ...]:
     """Neighbours that allocate alike, in one allocation: the first lives on for the others."""
     for n, part in enumerate(parts):
         rest = parts[n + 1 :]
-        if not isinstance(part, Allocate) or (key := _key(part.buffer)) is None:
+        if not isinstance(part, tir.Allocate) or (key := _key(part.buffer)) is None:
             continue
-        if any(isinstance(r, Allocate) and _key(r.buffer) == key for r in rest):
-            return (*parts[:n], Allocate(part.buffer, seq(part.body, *rest)))
+        if any(isinstance(r, tir.Allocate) and _key(r.buffer) == key for r in rest):
+            return (*parts[:n], tir.Allocate(part.buffer, tir.seq(part.body, *rest)))
     return parts
 
 
 # --- in place ------------------------------------------------------------------------------------
 
 
-def _uses_up(old: Buffer, new: Buffer, first: Stmt) -> bool:
+def _uses_up(old: tir.Buffer, new: tir.Buffer, first: tir.Stmt) -> bool:
     """Does one store in `first`, new[i] = f(old[i]), use each element up?
 
     It must be the only one that reads `old`, each element once, and be done before anything else
     touches `new`.
     """
-    stores = [n for n in walk(first) if isinstance(n, Store)]
+    stores = [n for n in tir.walk(first) if isinstance(n, tir.Store)]
     mine = [n for n in stores if n.buffer is new]
-    loads = [n for n in walk(first) if isinstance(n, Load) and n.buffer is old]
+    loads = [n for n in tir.walk(first) if isinstance(n, tir.Load) and n.buffer is old]
     if len(mine) != 1 or any(n.buffer is old for n in stores):
         return False
     store = mine[0]
-    reads = [n for n in walk(store.value) if isinstance(n, Load) and n.buffer is old]
+    reads = [n for n in tir.walk(store.value) if isinstance(n, tir.Load) and n.buffer is old]
     return (
         len(reads) == len(loads)
-        and not any(isinstance(n, Load) and n.buffer is new for n in walk(first))
-        and all(same(n.indices[0], store.indices[0]) for n in reads)
+        and not any(isinstance(n, tir.Load) and n.buffer is new for n in tir.walk(first))
+        and all(tir.same(n.indices[0], store.indices[0]) for n in reads)
         and _each_once(store.indices[0], _loops_to(first, store))
     )
 
 
-def _loops_to(s: Stmt, target: Store) -> list[For]:
+def _loops_to(s: tir.Stmt, target: tir.Store) -> list[tir.For]:
     """The loops of `s` around `target`."""
-    found: list[For] = []
+    found: list[tir.For] = []
     while s is not target:
-        if isinstance(s, For):
+        if isinstance(s, tir.For):
             found.append(s)
-        inside = [c for c in inner(s) if any(n is target for n in walk(c))]
+        inside = [c for c in inner(s) if any(n is target for n in tir.walk(c))]
         s = inside[0]
     return found
 
 
-def _each_once(i: Index, loops: list[For]) -> bool:
+def _each_once(i: tir.Index, loops: list[tir.For]) -> bool:
     """Does `i` take another value in each iteration of `loops`, and in each lane?
 
     i*8 + j with j in 0..7: yes. i*4 + j: no, 1*4 + 0 is 0*4 + 4.
     """
-    terms, _ = split_terms(i)
-    sizes: dict[int, Index] = {id(loop.var): loop.extent for loop in loops}
+    terms, _ = tir.split_terms(i)
+    sizes: dict[int, tir.Index] = {id(loop.var): loop.extent for loop in loops}
     steps: list[tuple[int, int]] = []
     for a, c in terms:
-        n = a.lanes if isinstance(a, Lane) else sizes.pop(id(a), None)
-        if n is None and isinstance(a, Var):
+        n = a.lanes if isinstance(a, tir.Lane) else sizes.pop(id(a), None)
+        if n is None and isinstance(a, tir.Var):
             continue  # of a loop around both
         if not isinstance(n, int):
             return False

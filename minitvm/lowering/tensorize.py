@@ -16,31 +16,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from math import prod
 
+from minitvm import schedule, tensor, tir
 from minitvm.base import DType, LoweringError
-from minitvm.schedule import FuseRelation, Stage
-from minitvm.tensor import Axis, ComputeOp, Reducer, Tensor, TensorIntrin
-from minitvm.tir import (
-    TRUE,
-    Buffer,
-    Expr,
-    Index,
-    Load,
-    Stmt,
-    Var,
-    add,
-    same,
-    sub,
-    substitute,
-    text,
-    variables,
-)
 
 from .bounds import Domain
 from .interval import sweep
 from .operands import Window, instantiate
 from .unify import Base, Difference, unify
 
-Place = Callable[[Tensor, tuple[Index, ...]], tuple[Index, ...]]
+Place = Callable[[tensor.Tensor, tuple[tir.Index, ...]], tuple[tir.Index, ...]]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -51,13 +35,13 @@ class Region:
     reduces    the variables of the reduce loops outside
     """
 
-    body: Stmt
-    reset: Stmt | None
-    update: Stmt | None
-    reduces: tuple[Var, ...]
+    body: tir.Stmt
+    reset: tir.Stmt | None
+    update: tir.Stmt | None
+    reduces: tuple[tir.Var, ...]
 
 
-def tensorized(stage: Stage) -> int | None:
+def tensorized(stage: schedule.Stage) -> int | None:
     """The depth of the loop that an intrinsic does, or None."""
     for d, a in enumerate(stage.leaves):
         if stage.note(a).intrin is not None:
@@ -66,11 +50,11 @@ def tensorized(stage: Stage) -> int | None:
 
 
 def region(
-    stage: Stage,
-    op: ComputeOp,
+    stage: schedule.Stage,
+    op: tensor.ComputeOp,
     domain: Domain,
     depth: int,
-    buffers: dict[Tensor, Buffer],
+    buffers: dict[tensor.Tensor, tir.Buffer],
     place: Place,
 ) -> Region:
     """The statements for the loops of `stage` from `depth` inwards.
@@ -98,7 +82,7 @@ def region(
     if reduces:
         _check_update(what, stage, intrin, reduces)
 
-    def made(part: Stmt | None) -> Stmt | None:
+    def made(part: tir.Stmt | None) -> tir.Stmt | None:
         return None if part is None else instantiate(part, windows, what)
 
     body = instantiate(intrin.body, windows, what)
@@ -106,14 +90,14 @@ def region(
 
 
 def _placed(
-    place: Place, t: Tensor, base: Base
-) -> Callable[[tuple[Index, ...]], tuple[Index, ...]]:
+    place: Place, t: tensor.Tensor, base: Base
+) -> Callable[[tuple[tir.Index, ...]], tuple[tir.Index, ...]]:
     """Where element `at` of the part of `t` that begins at `base` lives."""
     lead = len(base)
 
-    def where(at: tuple[Index, ...]) -> tuple[Index, ...]:
+    def where(at: tuple[tir.Index, ...]) -> tuple[tir.Index, ...]:
         padded = (0,) * (lead - len(at)) + at
-        return place(t, tuple(add(b, i) for b, i in zip(base, padded, strict=True)))
+        return place(t, tuple(tir.add(b, i) for b, i in zip(base, padded, strict=True)))
 
     return where
 
@@ -121,7 +105,9 @@ def _placed(
 # --- loops ---------------------------------------------------------------------------------------
 
 
-def _check_loops(what: str, stage: Stage, domain: Domain, inner: tuple[Axis, ...]) -> None:
+def _check_loops(
+    what: str, stage: schedule.Stage, domain: Domain, inner: tuple[tensor.Axis, ...]
+) -> None:
     """No guard depends on an inner loop, and none of them is to run in a way of its own."""
     for a in inner:
         if stage.note(a).kind != "serial":
@@ -132,22 +118,26 @@ def _check_loops(what: str, stage: Stage, domain: Domain, inner: tuple[Axis, ...
             )
     mine = {id(domain.loops[a]): a.name for a in inner if a in domain.loops}
     for g in domain.guards:
-        names = [mine[id(v)] for v in variables(g) if id(v) in mine]
+        names = [mine[id(v)] for v in tir.variables(g) if id(v) in mine]
         if names:
             raise LoweringError(
                 what,
-                f"the guard {text(g)} depends on {', '.join(names)} inside it, "
+                f"the guard {tir.text(g)} depends on {', '.join(names)} inside it, "
                 "and an intrinsic does all of its points or none",
                 "sizes that divide the extents; or pad the tensor in a stage of its own",
             )
 
 
 def _values(
-    what: str, op: ComputeOp, domain: Domain, fixed: set[Var], intrin: TensorIntrin
-) -> tuple[dict[Axis, Index], dict[Axis, Index]]:
+    what: str,
+    op: tensor.ComputeOp,
+    domain: Domain,
+    fixed: set[tir.Var],
+    intrin: tensor.TensorIntrin,
+) -> tuple[dict[tensor.Axis, tir.Index], dict[tensor.Axis, tir.Index]]:
     """Every axis of the stage in terms of the intrinsic's axes; and where its range starts."""
-    values: dict[Axis, Index] = {}
-    starts: dict[Axis, Index] = {}
+    values: dict[tensor.Axis, tir.Index] = {}
+    starts: dict[tensor.Axis, tir.Index] = {}
     pairs = ((op.axis, intrin.op.axis), (op.reduce_axis, intrin.op.reduce_axis))
     for mine, its in pairs:
         if len(mine) < len(its):
@@ -159,29 +149,34 @@ def _values(
             )
         for a, b in zip(mine, (*[None] * (len(mine) - len(its)), *its), strict=True):
             starts[a], last = sweep(domain.values[a], fixed)
-            extent, wanted = add(sub(last, starts[a]), 1), 1 if b is None else b.extent
-            if not same(extent, wanted):
+            extent, wanted = tir.add(tir.sub(last, starts[a]), 1), 1 if b is None else b.extent
+            if not tir.same(extent, wanted):
                 raise LoweringError(
                     what,
-                    f"the loops inside run over {text(extent)} values of {a.name!r}, "
-                    f"the intrinsic over {text(wanted)}" + ("" if b is None else f" of {b.name!r}"),
-                    f"split {a.name} by {text(wanted)} and move the inner part inside"
+                    f"the loops inside run over {tir.text(extent)} values of {a.name!r}, "
+                    f"the intrinsic over {tir.text(wanted)}"
+                    + ("" if b is None else f" of {b.name!r}"),
+                    f"split {a.name} by {tir.text(wanted)} and move the inner part inside"
                     if b is not None
                     else f"reorder {a.name} to the outside",
                 )
-            values[a] = starts[a] if b is None else add(starts[a], sub(b, b.start))
+            values[a] = starts[a] if b is None else tir.add(starts[a], tir.sub(b, b.start))
     return values, starts
 
 
 def _check_box(
-    what: str, domain: Domain, inner: tuple[Axis, ...], op: ComputeOp, fixed: set[Var]
+    what: str,
+    domain: Domain,
+    inner: tuple[tensor.Axis, ...],
+    op: tensor.ComputeOp,
+    fixed: set[tir.Var],
 ) -> None:
     """The inner loops visit each point of the box once."""
     counts = [domain.extents[a] for a in inner]
     box = 1
     for a in (*op.axis, *op.reduce_axis):
         lo, hi = sweep(domain.values[a], fixed)
-        size = add(sub(hi, lo), 1)
+        size = tir.add(tir.sub(hi, lo), 1)
         assert isinstance(size, int)  # equal to an extent of the intrinsic
         box *= size
     visits = prod(n for n in counts if isinstance(n, int))
@@ -193,7 +188,9 @@ def _check_box(
         )
 
 
-def _check_update(what: str, stage: Stage, intrin: TensorIntrin, reduces: tuple[Var, ...]) -> None:
+def _check_update(
+    what: str, stage: schedule.Stage, intrin: tensor.TensorIntrin, reduces: tuple[tir.Var, ...]
+) -> None:
     names = ", ".join(v.name for v in reduces)
     if intrin.update is None:
         raise LoweringError(
@@ -209,7 +206,7 @@ def _check_update(what: str, stage: Stage, intrin: TensorIntrin, reduces: tuple[
             "of the intrinsic joins",
             "rfactor first, or bind data loops",
         )
-    mixed = [r for r in stage.relations if isinstance(r, FuseRelation)]
+    mixed = [r for r in stage.relations if isinstance(r, schedule.FuseRelation)]
     if any(r.outer.kind != r.inner.kind for r in mixed):
         raise LoweringError(
             what, "a data loop is fused with a reduce loop outside it", "fuse loops of one kind"
@@ -220,19 +217,22 @@ def _check_update(what: str, stage: Stage, intrin: TensorIntrin, reduces: tuple[
 
 
 def _matched(
-    what: str, op: ComputeOp, intrin: TensorIntrin, values: dict[Axis, Index]
-) -> dict[Tensor, tuple[Tensor, Base]]:
+    what: str,
+    op: tensor.ComputeOp,
+    intrin: tensor.TensorIntrin,
+    values: dict[tensor.Axis, tir.Index],
+) -> dict[tensor.Tensor, tuple[tensor.Tensor, Base]]:
     """Which part of which tensor each input of the intrinsic is."""
     mine, its = op.reduction, intrin.op.reduction
     if (mine is None) != (its is None):
         raise LoweringError(
             what, f"{(op if its is None else intrin.op).name} is a reduction, the other one is not"
         )
-    if mine is not None and (mine.init or mine.where is not TRUE):
+    if mine is not None and (mine.init or mine.where is not tir.TRUE):
         raise LoweringError(
             what, "its reduction has a condition or a start of its own (where=, init=)"
         )
-    provided = [substitute(e, values) for e in (op.body if mine is None else mine.sources)]
+    provided = [tir.substitute(e, values) for e in (op.body if mine is None else mine.sources)]
     pattern = list(intrin.op.body if its is None else its.sources)
     try:
         found = unify(provided, pattern, intrin.op)
@@ -244,17 +244,17 @@ def _matched(
         names = ["" if r is None else f"{r.reducer.name} of " for r in (mine, its)]
         raise LoweringError(
             what,
-            f"the formulas differ\n  {op.name} is {names[0]}{', '.join(map(text, provided))}"
-            f"\n  {intrin.name} is {names[1]}{', '.join(map(text, pattern))}"
+            f"the formulas differ\n  {op.name} is {names[0]}{', '.join(map(tir.text, provided))}"
+            f"\n  {intrin.name} is {names[1]}{', '.join(map(tir.text, pattern))}"
             f"\n  they differ at {d.provided} and {d.pattern}",
             "the order of loops and of indices, and the types, must be those of the intrinsic",
         ) from None
 
 
-def _folding(r: Reducer, kinds: list[DType]) -> list[Expr]:
+def _folding(r: tensor.Reducer, kinds: list[DType]) -> list[tir.Expr]:
     """What the reducer makes of two values called x0, x1, ... and y0, y1, ..., and its start."""
     old, new = (
-        tuple(Load(Buffer(f"{name}{n}", (), t), (), t) for n, t in enumerate(kinds))
+        tuple(tir.Load(tir.Buffer(f"{name}{n}", (), t), (), t) for n, t in enumerate(kinds))
         for name in ("x", "y")
     )
     return [*r.combine(old, new), *r.identity(tuple(kinds))]

@@ -2,25 +2,12 @@
 
 from __future__ import annotations
 
-from minitvm.tensor import facts_of
-from minitvm.tir import (
-    Compare,
-    Expr,
-    For,
-    If,
-    Stmt,
-    Var,
-    add,
-    all_of,
-    rewrite,
-    split_terms,
-    substitute,
-)
+from minitvm import tensor, tir
 
 from .count import conjuncts
 
 
-def tighten(s: Stmt) -> Stmt:
+def tighten(s: tir.Stmt) -> tir.Stmt:
     """A loop whose whole body is guarded by its own variable runs only where the guard holds.
 
         for j in vectorize(16):           for j in vectorize(12):
@@ -30,31 +17,31 @@ def tighten(s: Stmt) -> Stmt:
     The shorter range folds indices that the guard did not.
     """
 
-    def on_stmt(s: Stmt) -> Stmt:
+    def on_stmt(s: tir.Stmt) -> tir.Stmt:
         match s:
-            case For(var, extent, If(cond, body, None, True), kind, thread) if (
+            case tir.For(var, extent, tir.If(cond, body, None, True), kind, thread) if (
                 isinstance(extent, int) and kind != "bind"  # threads are as many as was said
             ):
                 first, stop, rest = _range(cond, var, extent)
                 if (first, stop) == (0, extent):
                     return s
-                short = Var(var.name, 0, max(stop - first - 1, 0))
-                inner = body if not rest else If(all_of(*rest), body, likely=True)
-                inner = substitute(inner, {var: add(short, first)})
-                return For(short, max(stop - first, 0), inner, kind, thread)
+                short = tir.Var(var.name, 0, max(stop - first - 1, 0))
+                inner = body if not rest else tir.If(tir.all_of(*rest), body, likely=True)
+                inner = tir.substitute(inner, {var: tir.add(short, first)})
+                return tir.For(short, max(stop - first, 0), inner, kind, thread)
             case _:
                 return s
 
-    return rewrite(s, on_stmt)
+    return tir.rewrite(s, on_stmt)
 
 
-def _range(cond: Expr, var: Var, extent: int) -> tuple[int, int, list[Expr]]:
+def _range(cond: tir.Expr, var: tir.Var, extent: int) -> tuple[int, int, list[tir.Expr]]:
     """(first, stop, other conditions): cond holds where first <= var < stop and the others do."""
     first, stop = 0, extent
-    rest: list[Expr] = []
+    rest: list[tir.Expr] = []
     for c in conjuncts(cond):
-        facts = facts_of(c) if isinstance(c, Compare) else ()
-        terms, const = split_terms(facts[0]) if len(facts) == 1 else ((), 0)
+        facts = tensor.facts_of(c) if isinstance(c, tir.Compare) else ()
+        terms, const = tir.split_terms(facts[0]) if len(facts) == 1 else ((), 0)
         if len(terms) != 1 or terms[0][0] is not var:
             rest.append(c)
         elif terms[0][1] < 0:  # const - k*var >= 0

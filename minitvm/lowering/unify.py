@@ -5,28 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, TypeAlias
 
-from minitvm.tensor import ComputeOp, Tensor
-from minitvm.tir import (
-    Binary,
-    Call,
-    Cast,
-    Compare,
-    Const,
-    Expr,
-    IfThenElse,
-    Index,
-    Load,
-    Not,
-    Where,
-    free_of,
-    is_index,
-    same,
-    sub,
-    text,
-)
+from minitvm import tensor, tir
 
-Base: TypeAlias = tuple[Index, ...]  # the element of a tensor at which a part of it begins
-Found: TypeAlias = dict[Tensor, tuple[Tensor, Base]]
+Base: TypeAlias = tuple[tir.Index, ...]  # the element of a tensor at which a part of it begins
+Found: TypeAlias = dict[tensor.Tensor, tuple[tensor.Tensor, Base]]
 SWAPPED = ("add", "mul", "min", "max", "and", "or", "bitand", "bitor", "bitxor")
 
 
@@ -40,10 +22,10 @@ class Difference(Exception):  # noqa: N818  it is found, and shown in the error
 
 
 def _text(e: Any) -> str:
-    return text(e) if isinstance(e, int | Expr) else str(e)
+    return tir.text(e) if isinstance(e, int | tir.Expr) else str(e)
 
 
-def unify(provided: Sequence[Expr], pattern: Sequence[Expr], op: ComputeOp) -> Found:
+def unify(provided: Sequence[tir.Expr], pattern: Sequence[tir.Expr], op: tensor.ComputeOp) -> Found:
     """Which part of which tensor each tensor of `pattern` is, so that the formulas are equal.
 
     `op` is the operation of the pattern; indices of both are written in its axes. The operands of
@@ -58,41 +40,44 @@ def unify(provided: Sequence[Expr], pattern: Sequence[Expr], op: ComputeOp) -> F
 
 
 class _Matcher:
-    def __init__(self, op: ComputeOp) -> None:
+    def __init__(self, op: tensor.ComputeOp) -> None:
         self.axes = (*op.axis, *op.reduce_axis)
         self.found: Found = {}
 
-    def match(self, e: Index, p: Index) -> None:
+    def match(self, e: tir.Index, p: tir.Index) -> None:
         """Nothing, if `e` is an instance of `p`; else Difference."""
-        if is_index(e) and is_index(p):
-            if not same(e, p):
+        if tir.is_index(e) and tir.is_index(p):
+            if not tir.same(e, p):
                 raise Difference(e, p)
             return
         match e, p:
-            case Load(), Load():
+            case tir.Load(), tir.Load():
                 self._load(e, p)
-            case Const(a, t), Const(b, u) if (a, t) == (b, u):
+            case tir.Const(a, t), tir.Const(b, u) if (a, t) == (b, u):
                 return
-            case Binary(op, a, b), Binary(its, c, d) if (op, e.dtype) == (its, p.dtype):
+            case tir.Binary(op, a, b), tir.Binary(its, c, d) if (op, e.dtype) == (its, p.dtype):
                 self._pair(op, (a, b), (c, d))
-            case Compare(op, a, b), Compare(its, c, d) if op == its:
+            case tir.Compare(op, a, b), tir.Compare(its, c, d) if op == its:
                 self._all((a, b), (c, d))
-            case Cast(a, t), Cast(b, u) if t is u:
+            case tir.Cast(a, t), tir.Cast(b, u) if t is u:
                 self.match(a, b)
-            case Not(a), Not(b):
+            case tir.Not(a), tir.Not(b):
                 self.match(a, b)
-            case Call(f, args), Call(g, others) if (f, len(args)) == (g, len(others)):
+            case tir.Call(f, args), tir.Call(g, others) if (f, len(args)) == (g, len(others)):
                 self._all(args, others)
-            case (Where(c, a, b), Where(d, x, y)) | (IfThenElse(c, a, b), IfThenElse(d, x, y)):
+            case (tir.Where(c, a, b), tir.Where(d, x, y)) | (
+                tir.IfThenElse(c, a, b),
+                tir.IfThenElse(d, x, y),
+            ):
                 self._all((c, a, b), (d, x, y))
             case _:
                 raise Difference(e, p)
 
-    def _all(self, a: Sequence[Index], b: Sequence[Index]) -> None:
+    def _all(self, a: Sequence[tir.Index], b: Sequence[tir.Index]) -> None:
         for e, p in zip(a, b, strict=True):
             self.match(e, p)
 
-    def _pair(self, op: str, a: tuple[Expr, Expr], b: tuple[Expr, Expr]) -> None:
+    def _pair(self, op: str, a: tuple[tir.Expr, tir.Expr], b: tuple[tir.Expr, tir.Expr]) -> None:
         before = dict(self.found)
         try:
             self._all(a, b)
@@ -107,20 +92,20 @@ class _Matcher:
                 self.found = tried
             raise
 
-    def _load(self, e: Load, p: Load) -> None:
+    def _load(self, e: tir.Load, p: tir.Load) -> None:
         """Note where the part of e's tensor begins that p's tensor stands for."""
         mine, its = e.buffer, p.buffer
-        if not isinstance(mine, Tensor) or not isinstance(its, Tensor):
+        if not isinstance(mine, tensor.Tensor) or not isinstance(its, tensor.Tensor):
             if mine.name != its.name or mine.dtype is not its.dtype:
                 raise Difference(e, p)
             return
         lead = len(e.indices) - len(p.indices)
         if lead < 0 or e.dtype is not p.dtype:
-            raise Difference(f"{e.dtype} {text(e)}", f"{p.dtype} {text(p)}")
-        tail = [sub(i, j) for i, j in zip(e.indices[lead:], p.indices, strict=True)]
+            raise Difference(f"{e.dtype} {tir.text(e)}", f"{p.dtype} {tir.text(p)}")
+        tail = [tir.sub(i, j) for i, j in zip(e.indices[lead:], p.indices, strict=True)]
         base = (*e.indices[:lead], *tail)
-        if not all(free_of(i, self.axes) for i in base):
+        if not all(tir.free_of(i, self.axes) for i in base):
             raise Difference(e, p)
         known, start = self.found.setdefault(its, (mine, base))
-        if known != mine or not all(map(same, start, base)):
+        if known != mine or not all(map(tir.same, start, base)):
             raise Difference(e, p)

@@ -5,33 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import groupby
 
-from minitvm.accel import Memory, Unit
+from minitvm import accel, schedule, tir
 from minitvm.base import LoweringError
-from minitvm.schedule import is_virtual
-from minitvm.tir import (
-    Call,
-    Evaluate,
-    For,
-    Load,
-    Pragma,
-    Stmt,
-    Store,
-    first_element,
-    is_memory,
-    rewrite,
-    text,
-)
 
 from .machine import memory_of
 from .statements import every, inner
 
 LOAD, COMPUTE, STORE = "ld", "ex", "st"
-UNITS = {LOAD: Unit.LOAD, COMPUTE: Unit.COMPUTE, STORE: Unit.STORE}
+UNITS = {LOAD: accel.Unit.LOAD, COMPUTE: accel.Unit.COMPUTE, STORE: accel.Unit.STORE}
 FREE = ("vta", "vdla")  # prefixes of instructions that no unit has been chosen for
 COPY = "dma_copy2d"
 
 
-def assign_units(s: Stmt) -> Stmt:
+def assign_units(s: tir.Stmt) -> tir.Stmt:
     """Each instruction says which unit runs it.
 
         vta.dma_copy2d(A_buf, A[k])             ld.dma_copy2d(A_buf, A[k])
@@ -43,38 +29,38 @@ def assign_units(s: Stmt) -> Stmt:
     Raises LoweringError for a statement that no unit can run.
     """
 
-    def on_stmt(s: Stmt) -> Stmt:
+    def on_stmt(s: tir.Stmt) -> tir.Stmt:
         match s:
-            case Store():
+            case tir.Store():
                 raise _single(s)
-            case For(var, _, _, "bind", thread) if not is_virtual(thread):
+            case tir.For(var, _, _, "bind", thread) if not schedule.is_virtual(thread):
                 raise LoweringError(
                     f"loop {var.name!r} bound to {thread!r}",
                     "the accelerator has no such threads",
                     "te.thread_axis('cthread')",
                 )
-            case For(var, extent, body, "bind", thread) if thread.startswith("vthread"):
-                return For(var, extent, body, "bind", "cthread")
-            case Evaluate(Call(name, args, dtype)):
+            case tir.For(var, extent, body, "bind", thread) if thread.startswith("vthread"):
+                return tir.For(var, extent, body, "bind", "cthread")
+            case tir.Evaluate(tir.Call(name, args, dtype)):
                 prefix, _, rest = name.partition(".")
                 if prefix not in FREE:
                     return _checked(s, prefix)
-                return Evaluate(Call(f"{_runs(s, rest)}.{rest}", args, dtype))
+                return tir.Evaluate(tir.Call(f"{_runs(s, rest)}.{rest}", args, dtype))
             case _:
                 return s
 
-    return rewrite(s, on_stmt)
+    return tir.rewrite(s, on_stmt)
 
 
-def check_stores(s: Stmt) -> Stmt:
+def check_stores(s: tir.Stmt) -> tir.Stmt:
     """The same program, if each store stands under a pragma that makes an instruction of it.
 
     Buffers are still those of the stages: an error names the stage that lacks a pragma.
     """
     match s:
-        case Pragma("alu" | "skip_alu"):
+        case tir.Pragma("alu" | "skip_alu"):
             pass
-        case Store():
+        case tir.Store():
             raise _single(s)
         case _:
             for part in inner(s):
@@ -82,9 +68,9 @@ def check_stores(s: Stmt) -> Stmt:
     return s
 
 
-def _single(s: Store) -> LoweringError:
+def _single(s: tir.Store) -> LoweringError:
     return LoweringError(
-        f"{text(s)}",
+        f"{tir.text(s)}",
         "no unit of the accelerator stores single numbers",
         f"s[{s.buffer.name}].pragma(axis, 'dma_copy') for a copy to or from a buffer of the "
         "accelerator, pragma(axis, 'alu') for arithmetic in acc_buffer, tensorize for a product; "
@@ -92,18 +78,18 @@ def _single(s: Store) -> LoweringError:
     )
 
 
-def _checked(s: Stmt, prefix: str) -> Stmt:
+def _checked(s: tir.Stmt, prefix: str) -> tir.Stmt:
     """`s`, if it says already which unit runs it."""
     if prefix in UNITS:
         return s
     raise LoweringError(
-        f"{text(s)}",
+        f"{tir.text(s)}",
         "no unit of the accelerator has such an instruction",
         "an intrinsic made of its instructions: env.gemm",
     )
 
 
-def _runs(s: Stmt, name: str) -> str:
+def _runs(s: tir.Stmt, name: str) -> str:
     """The unit that runs an instruction: transfers by where they lead, the rest is computed."""
     if name != COPY:
         return COMPUTE
@@ -112,40 +98,42 @@ def _runs(s: Stmt, name: str) -> str:
         return STORE
     if memory_of(source.buffer) is not None:
         raise LoweringError(
-            f"{text(s)}",
+            f"{tir.text(s)}",
             f"{to.buffer.name} and {source.buffer.name} are both in memories of the accelerator",
             "pragma 'alu' for a copy within acc_buffer",
         )
-    return COMPUTE if memory_of(to.buffer) is Memory.ACC else LOAD
+    return COMPUTE if memory_of(to.buffer) is accel.Memory.ACC else LOAD
 
 
-def operands(s: Stmt) -> list[Load]:
+def operands(s: tir.Stmt) -> list[tir.Load]:
     """The first elements of the views that an instruction works on."""
-    assert isinstance(s, Evaluate)
-    assert isinstance(s.value, Call)
-    return [first_element(a) for a in s.value.args if isinstance(a, Call) and is_memory(a)]
+    assert isinstance(s, tir.Evaluate)
+    assert isinstance(s.value, tir.Call)
+    return [
+        tir.first_element(a) for a in s.value.args if isinstance(a, tir.Call) and tir.is_memory(a)
+    ]
 
 
-def unit(s: Stmt) -> str:
+def unit(s: tir.Stmt) -> str:
     """The unit that runs all of `s`; "" if several do, or none."""
     found = units(s)
     return next(iter(found)) if len(found) == 1 else ""
 
 
-def units(s: Stmt) -> set[str]:
+def units(s: tir.Stmt) -> set[str]:
     """The units that run something in `s`; "" for what none of them runs."""
-    return {_prefix(n) for n in every(s) if isinstance(n, Evaluate | Store)}
+    return {_prefix(n) for n in every(s) if isinstance(n, tir.Evaluate | tir.Store)}
 
 
-def _prefix(s: Stmt) -> str:
+def _prefix(s: tir.Stmt) -> str:
     match s:
-        case Evaluate(Call(name)) if (prefix := name.partition(".")[0]) in UNITS:
+        case tir.Evaluate(tir.Call(name)) if (prefix := name.partition(".")[0]) in UNITS:
             return prefix
         case _:
             return ""
 
 
-def blocks(parts: tuple[Stmt, ...]) -> Iterator[tuple[str, tuple[Stmt, ...]]]:
+def blocks(parts: tuple[tir.Stmt, ...]) -> Iterator[tuple[str, tuple[tir.Stmt, ...]]]:
     """Neighbours that one unit runs, together; others alone, under ""."""
     for name, group in groupby(parts, unit):
         together = tuple(group)

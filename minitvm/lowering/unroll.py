@@ -4,25 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from minitvm.tir import (
-    Allocate,
-    Call,
-    Const,
-    Evaluate,
-    Expr,
-    For,
-    Pragma,
-    Seq,
-    Stmt,
-    Store,
-    is_index,
-    lanes,
-    map_children,
-    map_parts,
-    seq,
-    substitute,
-    walk,
-)
+from minitvm import tir
 
 from .statements import every, inner
 
@@ -32,7 +14,7 @@ LOOP = 48  # operations that take LLVM as long as a loop does, without its body
 REGISTER = 16  # lanes; code for longer vectors is written once for each register
 
 
-def unroll(s: Stmt) -> Stmt:
+def unroll(s: tir.Stmt) -> tir.Stmt:
     """Write every unrolled loop out, and loops under auto_unroll_max_step where they are short.
 
     for i in unroll(2):               C[0] = A[0]
@@ -48,19 +30,19 @@ def unroll(s: Stmt) -> Stmt:
     return done
 
 
-def _unroll(s: Stmt, most: int, auto: int = 0, explicit: bool = True) -> Stmt:
+def _unroll(s: tir.Stmt, most: int, auto: int = 0, explicit: bool = True) -> tir.Stmt:
     """Unroll `s`; serial loops too if their iterations times statements are at most `auto`.
 
     A loop that would become more than `most` operations stays a loop.
     """
-    if isinstance(s, Pragma) and s.key == "auto_unroll_max_step":
+    if isinstance(s, tir.Pragma) and s.key == "auto_unroll_max_step":
         return _unroll(s.body, most, int(s.value), explicit)
-    if isinstance(s, Pragma) and s.key == "unroll_explicit":
+    if isinstance(s, tir.Pragma) and s.key == "unroll_explicit":
         explicit = bool(s.value)
-    if isinstance(s, Allocate | Seq):
-        return map_parts(s, lambda c: _unroll(c, most, auto, explicit))
-    s = map_children(s, lambda c: _unroll(c, most, auto, explicit), lambda e: e)
-    if not isinstance(s, For):
+    if isinstance(s, tir.Allocate | tir.Seq):
+        return tir.map_parts(s, lambda c: _unroll(c, most, auto, explicit))
+    s = tir.map_children(s, lambda c: _unroll(c, most, auto, explicit), lambda e: e)
+    if not isinstance(s, tir.For):
         return s
     asked = s.kind == "unroll"
     if not asked and not (s.kind == "serial" and explicit and auto):
@@ -68,32 +50,32 @@ def _unroll(s: Stmt, most: int, auto: int = 0, explicit: bool = True) -> Stmt:
     if isinstance(s.extent, int):
         short = asked or s.extent * statements(s.body) <= auto
         if short and s.extent * operations(s.body) <= most:
-            return seq(*(substitute(s.body, {s.var: i}) for i in range(s.extent)))
+            return tir.seq(*(tir.substitute(s.body, {s.var: i}) for i in range(s.extent)))
     return replace(s, kind="serial") if asked else s
 
 
-def statements(s: Stmt) -> int:
+def statements(s: tir.Stmt) -> int:
     """Return how many stores and calls `s` holds, at least 1."""
-    return max(1, sum(isinstance(n, Store | Evaluate) for n in every(s)))
+    return max(1, sum(isinstance(n, tir.Store | tir.Evaluate) for n in every(s)))
 
 
-def operations(s: Stmt) -> int:
+def operations(s: tir.Stmt) -> int:
     """Estimate what compiling `s` costs, in scalar loads, stores and arithmetic operations."""
     match s:
-        case Store(_, indices, value):
-            width = max(lanes(e) for e in (*indices, value))
+        case tir.Store(_, indices, value):
+            width = max(tir.lanes(e) for e in (*indices, value))
             return (1 + _operations(value)) * (1 + width // REGISTER)
-        case Evaluate():
+        case tir.Evaluate():
             return CALL
-        case For(body=body):
+        case tir.For(body=body):
             return LOOP + operations(body)
         case _:
             return sum(map(operations, inner(s)))
 
 
-def _operations(e: Expr) -> int:
+def _operations(e: tir.Expr) -> int:
     return sum(
-        CALL if isinstance(n, Call) else 1
-        for n in walk(e)
-        if not isinstance(n, Const) and not is_index(n)
+        CALL if isinstance(n, tir.Call) else 1
+        for n in tir.walk(e)
+        if not isinstance(n, tir.Const) and not tir.is_index(n)
     )

@@ -5,33 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from minitvm.tir import (
-    Allocate,
-    Buffer,
-    Call,
-    Evaluate,
-    For,
-    Index,
-    Lane,
-    Load,
-    Stmt,
-    Store,
-    Var,
-    add,
-    free_of,
-    is_opaque,
-    lane,
-    mul,
-    rewrite,
-    seq,
-    substitute,
-    walk,
-)
+from minitvm import tir
 
 WIDEST = 64  # most lanes in one vector; a longer loop becomes several vectors
 
 
-def vectorize(s: Stmt) -> Stmt:
+def vectorize(s: tir.Stmt) -> tir.Stmt:
     """The loop variable becomes the vector 0, 1, ..., n-1.
 
         for j in vectorize(16):           C[i*64 : i*64 + 16] = A[i*64 : i*64 + 16] * 2.0
@@ -42,23 +21,23 @@ def vectorize(s: Stmt) -> Stmt:
     variable, or a store that all lanes would make to the same element.
     """
 
-    def on_stmt(s: Stmt) -> Stmt:
-        if isinstance(s, For) and s.kind == "vectorize":
+    def on_stmt(s: tir.Stmt) -> tir.Stmt:
+        if isinstance(s, tir.For) and s.kind == "vectorize":
             return _vector(s, s.extent) if isinstance(s.extent, int) else replace(s, kind="serial")
         return s
 
-    return rewrite(s, on_stmt)
+    return tir.rewrite(s, on_stmt)
 
 
-def _vector(loop: For, extent: int) -> Stmt:
+def _vector(loop: tir.For, extent: int) -> tir.Stmt:
     """The loop as vector statements; inner loops have been done already."""
     if not lanewise(loop.var, loop.body):
         return replace(loop, kind="serial")
     whole, rest = divmod(extent, WIDEST)
-    parts: list[Stmt] = []
+    parts: list[tir.Stmt] = []
     if whole > 1:
-        piece = Var(f"{loop.var.name}.vector", 0, whole - 1)
-        parts.append(For(piece, whole, _lanes(loop, mul(piece, WIDEST), WIDEST)))
+        piece = tir.Var(f"{loop.var.name}.vector", 0, whole - 1)
+        parts.append(tir.For(piece, whole, _lanes(loop, tir.mul(piece, WIDEST), WIDEST)))
     elif whole == 1:
         parts.append(_lanes(loop, 0, WIDEST))
     first, lanes = whole * WIDEST, WIDEST
@@ -67,64 +46,64 @@ def _vector(loop: For, extent: int) -> Stmt:
         if rest >= lanes:
             parts.append(_lanes(loop, first, lanes))
             first, rest = first + lanes, rest - lanes
-    return seq(*parts)
+    return tir.seq(*parts)
 
 
-def _lanes(loop: For, first: Index, lanes: int) -> Stmt:
+def _lanes(loop: tir.For, first: tir.Index, lanes: int) -> tir.Stmt:
     """Iterations first .. first+lanes-1 at once."""
     if lanes == 1:
-        return substitute(loop.body, {loop.var: first})
+        return tir.substitute(loop.body, {loop.var: first})
     body = _widen(loop.body, loop.var, lanes, first)
-    return substitute(body, {loop.var: add(lane(lanes), first)})
+    return tir.substitute(body, {loop.var: tir.add(tir.lane(lanes), first)})
 
 
-def lanewise(var: Var, body: Stmt) -> bool:
+def lanewise(var: tir.Var, body: tir.Stmt) -> bool:
     """May all iterations run at once, one a lane?"""
-    own = {id(n.buffer) for n in walk(body) if isinstance(n, Allocate)}
-    for n in walk(body):
+    own = {id(n.buffer) for n in tir.walk(body) if isinstance(n, tir.Allocate)}
+    for n in tir.walk(body):
         match n:
-            case Lane():  # a vector statement already
+            case tir.Lane():  # a vector statement already
                 return False
-            case For(extent=extent) if not free_of(extent, (var,)):
+            case tir.For(extent=extent) if not tir.free_of(extent, (var,)):
                 return False
-            case Store(buffer, (i,), _) if id(buffer) not in own and free_of(i, (var,)):
+            case tir.Store(buffer, (i,), _) if id(buffer) not in own and tir.free_of(i, (var,)):
                 return False
-            case Evaluate():  # what it does in one lane, nobody knows
+            case tir.Evaluate():  # what it does in one lane, nobody knows
                 return False
-            case Call() if is_opaque(n):
+            case tir.Call() if tir.is_opaque(n):
                 return False
             case _:
                 pass
     return True
 
 
-def _wide_strides(b: Buffer, lanes: int) -> tuple[Index, ...]:
-    return (*(mul(s, lanes) for s in b.strides), 1) if b.strides else ()
+def _wide_strides(b: tir.Buffer, lanes: int) -> tuple[tir.Index, ...]:
+    return (*(tir.mul(s, lanes) for s in b.strides), 1) if b.strides else ()
 
 
-def _widen(body: Stmt, var: Var, lanes: int, first: Index) -> Stmt:
+def _widen(body: tir.Stmt, var: tir.Var, lanes: int, first: tir.Index) -> tir.Stmt:
     """Buffers allocated in `body` with room for every lane: t[i] -> t[i*lanes + lane]."""
-    old = [n.buffer for n in walk(body) if isinstance(n, Allocate)]
+    old = [n.buffer for n in tir.walk(body) if isinstance(n, tir.Allocate)]
     if not old:
         return body
     wide = {b: replace(b, shape=(*b.shape, lanes), strides=_wide_strides(b, lanes)) for b in old}
-    me = add(var, mul(first, -1))
+    me = tir.add(var, tir.mul(first, -1))
 
-    def index(i: Index) -> Index:
-        return add(mul(i, lanes), me)
+    def index(i: tir.Index) -> tir.Index:
+        return tir.add(tir.mul(i, lanes), me)
 
     def on_expr(e: Any) -> Any:
-        if isinstance(e, Load) and e.buffer in wide:
-            return Load(wide[e.buffer], (index(e.indices[0]),), e.dtype)
+        if isinstance(e, tir.Load) and e.buffer in wide:
+            return tir.Load(wide[e.buffer], (index(e.indices[0]),), e.dtype)
         return e
 
-    def on_stmt(s: Stmt) -> Stmt:
+    def on_stmt(s: tir.Stmt) -> tir.Stmt:
         match s:
-            case Store(buffer, (i,), value) if buffer in wide:
-                return Store(wide[buffer], (index(i),), value)
-            case Allocate(buffer, inner) if buffer in wide:
-                return Allocate(wide[buffer], inner)
+            case tir.Store(buffer, (i,), value) if buffer in wide:
+                return tir.Store(wide[buffer], (index(i),), value)
+            case tir.Allocate(buffer, inner) if buffer in wide:
+                return tir.Allocate(wide[buffer], inner)
             case _:
                 return s
 
-    return rewrite(body, on_stmt, on_expr)
+    return tir.rewrite(body, on_stmt, on_expr)

@@ -6,35 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
+from minitvm import schedule, tir
 from minitvm.base import LoweringError
-from minitvm.schedule import WARP, is_virtual
-from minitvm.tir import (
-    Allocate,
-    Buffer,
-    Call,
-    Evaluate,
-    For,
-    If,
-    Index,
-    Load,
-    Pragma,
-    Seq,
-    Stmt,
-    Store,
-    Var,
-    add,
-    elements,
-    first_element,
-    in_order,
-    is_written,
-    mul,
-    rewrite,
-    same,
-    seq,
-    substitute,
-    text,
-    walk,
-)
 
 from .statements import every, inner
 from .units import blocks, unit
@@ -42,7 +15,7 @@ from .units import blocks, unit
 WRITTEN_OUT = 16  # from this many virtual threads on, their turns are a loop
 
 
-def inject_virtual_thread(s: Stmt) -> Stmt:
+def inject_virtual_thread(s: tir.Stmt) -> tir.Stmt:
     """Threads in one: each statement is run for all virtual threads before the next one is.
 
         for t in bind(2, 'vthread'):      B = allocate((2, 4), "float32", "local")
@@ -71,62 +44,64 @@ def inject_virtual_thread(s: Stmt) -> Stmt:
     Needs flat offsets (pass `flatten`).
     """
 
-    def on_stmt(s: Stmt) -> Stmt:
-        if not (isinstance(s, For) and s.kind == "bind" and is_virtual(s.thread)):
+    def on_stmt(s: tir.Stmt) -> tir.Stmt:
+        if not (isinstance(s, tir.For) and s.kind == "bind" and schedule.is_virtual(s.thread)):
             return s
         if not isinstance(s.extent, int):
             raise LoweringError(
                 f"loop {s.var.name!r} bound to {s.thread!r}",
-                f"its extent {text(s.extent)} is not a constant",
+                f"its extent {tir.text(s.extent)} is not a constant",
                 "split it by nparts, and bind the outer part",
             )
         shares = s.thread.startswith("vthread")
         touched = _touched(s) if shares else {id(b) for b in _allocated(s.body)}
         return _Injector(s, touched, shares).stmt(s.body)
 
-    return rewrite(s, on_stmt)
+    return tir.rewrite(s, on_stmt)
 
 
-def written(s: Stmt) -> Iterator[Buffer]:
+def written(s: tir.Stmt) -> Iterator[tir.Buffer]:
     """The buffers that `s` stores to, or hands to a call that may."""
-    for n in walk(s):
-        if isinstance(n, Store):
+    for n in tir.walk(s):
+        if isinstance(n, tir.Store):
             yield n.buffer
-        elif isinstance(n, Call) and is_written(n):
-            yield first_element(n).buffer
+        elif isinstance(n, tir.Call) and tir.is_written(n):
+            yield tir.first_element(n).buffer
 
 
-def _allocated(s: Stmt) -> Iterator[Buffer]:
-    return (n.buffer for n in every(s) if isinstance(n, Allocate))
+def _allocated(s: tir.Stmt) -> Iterator[tir.Buffer]:
+    return (n.buffer for n in every(s) if isinstance(n, tir.Allocate))
 
 
-def _differs(e: Index, var: Var, touched: set[int]) -> bool:
+def _differs(e: tir.Index, var: tir.Var, touched: set[int]) -> bool:
     """May `e` have another value in another thread?"""
-    return any(n is var or (isinstance(n, Load) and id(n.buffer) in touched) for n in walk(e))
+    return any(
+        n is var or (isinstance(n, tir.Load) and id(n.buffer) in touched) for n in tir.walk(e)
+    )
 
 
-def _touched(loop: For) -> set[int]:
+def _touched(loop: tir.For) -> set[int]:
     """The buffers (ids) whose contents differ between the threads of `loop`."""
     found: set[int] = set()
 
-    def mark(s: Stmt, inside: bool) -> None:
+    def mark(s: tir.Stmt, inside: bool) -> None:
         match s:
-            case For(_, extent, body):
+            case tir.For(_, extent, body):
                 mark(body, inside or _differs(extent, loop.var, found))
-            case If(cond, body, orelse):
+            case tir.If(cond, body, orelse):
                 here = inside or _differs(cond, loop.var, found)
                 for part in (body, orelse):
                     if part is not None:
                         mark(part, here)
-            case Seq(parts):
+            case tir.Seq(parts):
                 for part in parts:
                     mark(part, inside)
-            case Allocate(_, body) | Pragma(_, _, body):
+            case tir.Allocate(_, body) | tir.Pragma(_, _, body):
                 mark(body, inside)
-            case Store(buffer, indices, value):
+            case tir.Store(buffer, indices, value):
                 if inside or any(_differs(e, loop.var, found) for e in (*indices, value)):
                     found.add(id(buffer))
-            case Evaluate(value):
+            case tir.Evaluate(value):
                 if inside or _differs(value, loop.var, found):
                     found.update(id(b) for b in written(s))
 
@@ -141,98 +116,102 @@ def _touched(loop: For) -> set[int]:
 class _Injector:
     """One virtual loop; `touched` are the ids of the buffers that differ between its threads."""
 
-    loop: For
+    loop: tir.For
     touched: set[int]
     shares: bool
 
-    def differs(self, *parts: Index) -> bool:
+    def differs(self, *parts: tir.Index) -> bool:
         """Does a statement made of `parts` do something else in another thread?"""
         return not self.shares or any(_differs(e, self.loop.var, self.touched) for e in parts)
 
-    def stmt(self, s: Stmt) -> Stmt:
+    def stmt(self, s: tir.Stmt) -> tir.Stmt:
         """`s` for all threads."""
         if unit(s) and not self.shares:
             return self.turns(s)
         match s:
-            case Seq(parts) if not self.shares:
-                return seq(*(self.stmt(seq(*together)) for _, together in blocks(parts)))
-            case For(var, extent, body, kind, thread):
+            case tir.Seq(parts) if not self.shares:
+                return tir.seq(*(self.stmt(tir.seq(*together)) for _, together in blocks(parts)))
+            case tir.For(var, extent, body, kind, thread):
                 if _differs(extent, self.loop.var, self.touched):
                     return self.turns(s)
-                return For(var, extent, self.stmt(body), kind, thread)
-            case If(cond, body, orelse, likely):
+                return tir.For(var, extent, self.stmt(body), kind, thread)
+            case tir.If(cond, body, orelse, likely):
                 if _differs(cond, self.loop.var, self.touched):
                     return self.turns(s)
                 other = None if orelse is None else self.stmt(orelse)
-                return If(cond, self.stmt(body), other, likely)
-            case Seq(parts):
-                return seq(*(self.stmt(part) for part in parts))
-            case Allocate(buffer, body) if id(buffer) in self.touched:
+                return tir.If(cond, self.stmt(body), other, likely)
+            case tir.Seq(parts):
+                return tir.seq(*(self.stmt(part) for part in parts))
+            case tir.Allocate(buffer, body) if id(buffer) in self.touched:
                 wide = self.wide(buffer)
-                return Allocate(wide, self.stmt(self.placed(body, buffer, wide)))
-            case Allocate(buffer, body):
-                return Allocate(buffer, self.stmt(body))
-            case Pragma(key, value, body):
-                return Pragma(key, value, self.stmt(body))
-            case Store(buffer, indices, value):
+                return tir.Allocate(wide, self.stmt(self.placed(body, buffer, wide)))
+            case tir.Allocate(buffer, body):
+                return tir.Allocate(buffer, self.stmt(body))
+            case tir.Pragma(key, value, body):
+                return tir.Pragma(key, value, self.stmt(body))
+            case tir.Store(buffer, indices, value):
                 mine = id(buffer) in self.touched or self.differs(*indices, value)
                 return self.turns(s) if mine else s
-            case Evaluate(value):
+            case tir.Evaluate(value):
                 return self.turns(s) if self.differs(value) else s
 
-    def turns(self, s: Stmt) -> Stmt:
+    def turns(self, s: tir.Stmt) -> tir.Stmt:
         """`s` once for each thread."""
         n, var = self.loop.extent, self.loop.var
         assert isinstance(n, int)
-        if n < WRITTEN_OUT and (unit(s) or not any(isinstance(m, For) for m in every(s))):
-            return seq(*(substitute(s, {var: i}) for i in range(n)))
-        turn = Var(f"{var.name}.s", 0, n - 1)
-        return For(turn, n, substitute(s, {var: turn}))
+        if n < WRITTEN_OUT and (unit(s) or not any(isinstance(m, tir.For) for m in every(s))):
+            return tir.seq(*(tir.substitute(s, {var: i}) for i in range(n)))
+        turn = tir.Var(f"{var.name}.s", 0, n - 1)
+        return tir.For(turn, n, tir.substitute(s, {var: turn}))
 
-    def wide(self, b: Buffer) -> Buffer:
+    def wide(self, b: tir.Buffer) -> tir.Buffer:
         """`b` with one copy for each thread, thread by thread."""
-        strides = (elements(b), *b.strides) if b.strides else ()
+        strides = (tir.elements(b), *b.strides) if b.strides else ()
         wide = replace(b, shape=(self.loop.extent, *b.shape), strides=strides)
         self.touched.add(id(wide))
         return wide
 
-    def placed(self, body: Stmt, old: Buffer, new: Buffer) -> Stmt:
+    def placed(self, body: tir.Stmt, old: tir.Buffer, new: tir.Buffer) -> tir.Stmt:
         """`body` with each thread in its own copy of the buffer."""
-        mine = mul(self.loop.var, elements(old))
+        mine = tir.mul(self.loop.var, tir.elements(old))
 
-        def at(indices: tuple[Index, ...]) -> tuple[Index, ...]:
+        def at(indices: tuple[tir.Index, ...]) -> tuple[tir.Index, ...]:
             if len(indices) != 1:
                 raise LoweringError(
                     f"virtual threads with {old.name!r}", "it has no flat offsets", "flatten first"
                 )
-            return (add(indices[0], mine),)
+            return (tir.add(indices[0], mine),)
 
         def on_expr(e: Any) -> Any:
-            if isinstance(e, Load) and e.buffer is old:
-                return Load(new, at(e.indices), e.dtype)
+            if isinstance(e, tir.Load) and e.buffer is old:
+                return tir.Load(new, at(e.indices), e.dtype)
             return e
 
-        def on_stmt(s: Stmt) -> Stmt:
-            if isinstance(s, Store) and s.buffer is old:
-                return Store(new, at(s.indices), s.value)
+        def on_stmt(s: tir.Stmt) -> tir.Stmt:
+            if isinstance(s, tir.Store) and s.buffer is old:
+                return tir.Store(new, at(s.indices), s.value)
             return s
 
-        return rewrite(body, on_stmt, on_expr)
+        return tir.rewrite(body, on_stmt, on_expr)
 
 
-def check_threads(body: Stmt) -> None:
+def check_threads(body: tir.Stmt) -> None:
     """Raise LoweringError if a hardware thread has two extents in a kernel, or too many for a warp.
 
     A kernel is what the outermost loop that is bound to a thread holds.
     """
 
-    def kernel(s: Stmt, around: dict[str, For] | None) -> None:
-        for part in in_order(s):
+    def kernel(s: tir.Stmt, around: dict[str, tir.For] | None) -> None:
+        for part in tir.in_order(s):
             seen = around
-            if isinstance(part, For) and part.kind == "bind" and not is_virtual(part.thread):
+            if (
+                isinstance(part, tir.For)
+                and part.kind == "bind"
+                and not schedule.is_virtual(part.thread)
+            ):
                 seen = {} if around is None else around
                 _same_extent(part, seen.setdefault(part.thread, part))
-            for c in () if isinstance(part, Allocate) else inner(part):
+            for c in () if isinstance(part, tir.Allocate) else inner(part):
                 kernel(c, seen)
             if around is None and seen is not None:
                 _one_warp(part, seen.get("threadIdx.x"))
@@ -240,25 +219,25 @@ def check_threads(body: Stmt) -> None:
     kernel(body, None)
 
 
-def _one_warp(kernel: Stmt, loop: For | None) -> None:
+def _one_warp(kernel: tir.Stmt, loop: tir.For | None) -> None:
     """Raise LoweringError if `kernel` has memory of a warp but more threads in `loop`."""
-    if loop is None or (isinstance(loop.extent, int) and loop.extent <= WARP):
+    if loop is None or (isinstance(loop.extent, int) and loop.extent <= schedule.WARP):
         return
-    for n in walk(kernel):
-        if isinstance(n, Allocate) and n.buffer.scope == "warp":
+    for n in tir.walk(kernel):
+        if isinstance(n, tir.Allocate) and n.buffer.scope == "warp":
             raise LoweringError(
                 f"{n.buffer.name} in 'warp' memory",
-                f"loop {loop.var.name!r} bound to 'threadIdx.x' has {text(loop.extent)} "
-                f"iterations, and a warp is {WARP} threads",
-                f"bind at most {WARP} iterations to threadIdx.x, or set_scope('shared')",
+                f"loop {loop.var.name!r} bound to 'threadIdx.x' has {tir.text(loop.extent)} "
+                f"iterations, and a warp is {schedule.WARP} threads",
+                f"bind at most {schedule.WARP} iterations to threadIdx.x, or set_scope('shared')",
             )
 
 
-def _same_extent(loop: For, first: For) -> None:
-    if not same(first.extent, loop.extent):
+def _same_extent(loop: tir.For, first: tir.For) -> None:
+    if not tir.same(first.extent, loop.extent):
         raise LoweringError(
             f"loop {loop.var.name!r} bound to {loop.thread!r}",
-            f"it has {text(loop.extent)} iterations, loop {first.var.name!r} of the same "
-            f"kernel has {text(first.extent)}: a thread index has one range",
+            f"it has {tir.text(loop.extent)} iterations, loop {first.var.name!r} of the same "
+            f"kernel has {tir.text(first.extent)}: a thread index has one range",
             "split both by the same nparts, and bind the outer parts",
         )

@@ -7,9 +7,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from itertools import product
 
-from minitvm.schedule import Stage
-from minitvm.tensor import Axis, ComputeOp, tensor_of
-from minitvm.tir import Var, split_terms
+from minitvm import schedule, tensor, tir
 
 from .bounds import Domain, infer
 from .count import box, distinct, runs, times
@@ -48,10 +46,10 @@ def number(f: Fraction) -> str:
     return f"{float(f):.4f}".rstrip("0").rstrip(".")
 
 
-def work_of(loops: Loops, stage: Stage) -> Work:
+def work_of(loops: Loops, stage: schedule.Stage) -> Work:
     """How often `stage` stores, and how often it would have to."""
     op = stage.op
-    assert isinstance(op, ComputeOp)
+    assert isinstance(op, tensor.ComputeOp)
     domain = loops.domain(stage.name)
     return Work(
         _stores(loops, stage.name, op),
@@ -60,16 +58,16 @@ def work_of(loops: Loops, stage: Stage) -> Work:
     )
 
 
-def _stores(loops: Loops, name: str, op: ComputeOp) -> int | None:
+def _stores(loops: Loops, name: str, op: tensor.ComputeOp) -> int | None:
     """Runs of the stage's first store: the only one, or the one that begins a reduction."""
-    buffer = loops.program.buffers[tensor_of(op, 0)]
+    buffer = loops.program.buffers[tensor.tensor_of(op, 0)]
     around = {id(v) for v in loops.domain(name).around}  # a scan begins with stores of its own
     stores = (r for r in runs(loops.body) if r.store.buffer is buffer)
     first = next((r for r in stores if around <= {id(n.var) for n in r.loops}), None)
     return None if first is None else times(first)
 
 
-def _elements(loops: Loops, stage: Stage, op: ComputeOp) -> int | None:
+def _elements(loops: Loops, stage: schedule.Stage, op: tensor.ComputeOp) -> int | None:
     """How many different elements the stage computes, all tiles together."""
     domain = loops.domain(stage.name)
     around = [(v, v.high + 1) for v in domain.around if isinstance(v.high, int)]
@@ -78,7 +76,9 @@ def _elements(loops: Loops, stage: Stage, op: ComputeOp) -> int | None:
     return distinct([domain.values[a] for a in op.axis], extents, [*domain.guards, *ends])
 
 
-def per_tile(loops: Loops, stage: Stage, op: ComputeOp, domain: Domain) -> Fraction | None:
+def per_tile(
+    loops: Loops, stage: schedule.Stage, op: tensor.ComputeOp, domain: Domain
+) -> Fraction | None:
     """The recompute factor of an endless tensor; None where the tiles do not move evenly.
 
     6 rows computed for every 4 rows further:  6 / 4
@@ -103,15 +103,15 @@ def per_tile(loops: Loops, stage: Stage, op: ComputeOp, domain: Domain) -> Fract
     return factor * again if again else None
 
 
-def _moves(domain: Domain, a: Axis) -> dict[Var, int] | None:
+def _moves(domain: Domain, a: tensor.Axis) -> dict[tir.Var, int] | None:
     """How far the region moves along `a` with each loop around it."""
-    terms = split_terms(domain.start[a])[0]
-    moves = {v: abs(c) for v, c in terms if isinstance(v, Var)}
+    terms = tir.split_terms(domain.start[a])[0]
+    moves = {v: abs(c) for v, c in terms if isinstance(v, tir.Var)}
     return moves if len(moves) == len(terms) else None
 
 
 def _one_dimension(
-    domain: Domain, a: Axis, moves: dict[Var, int], extents: dict[Var, int]
+    domain: Domain, a: tensor.Axis, moves: dict[tir.Var, int], extents: dict[tir.Var, int]
 ) -> Fraction | None:
     size = domain.extents[a]
     if not isinstance(size, int) or not size:

@@ -1,5 +1,7 @@
 """Running things: compiled functions, arrays, devices, threads, machine code."""
 
+# pyright: reportUnusedImport=false
+
 from . import nd
 from .accelerated import AcceleratorFunction, SimulatedTimes, profiled, reset_profile
 from .export import Package
@@ -9,30 +11,3 @@ from .loading import LAUNCH, Run, load_native, load_python
 from .nd import Device, NDArray, cpu, device
 from .numba_load import load_numba
 from .pool import num_threads, parallel_launch_address, set_num_threads
-
-__all__ = [
-    "LAUNCH",
-    "AcceleratorFunction",
-    "Device",
-    "Function",
-    "Machine",
-    "NDArray",
-    "Package",
-    "Run",
-    "SimulatedTimes",
-    "Times",
-    "compile_ir",
-    "cpu",
-    "device",
-    "load",
-    "load_native",
-    "load_numba",
-    "load_object",
-    "load_python",
-    "nd",
-    "num_threads",
-    "parallel_launch_address",
-    "profiled",
-    "reset_profile",
-    "set_num_threads",
-]

@@ -12,21 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from minitvm.accel import (
-    Config,
-    Counters,
-    Memory,
-    Program,
-    Verdict,
-    counters,
-    execute,
-    explain,
-    simulate,
-    verify,
-)
-from minitvm.accel import Run as Simulation
+from minitvm import accel, tir
 from minitvm.base import ArgumentError, MeasureError, check_kind
-from minitvm.tir import Buffer, PrimFunc
 
 from .function import Function, Times, is_count
 
@@ -45,24 +32,24 @@ class _Profile:
     """The sums of the counters of all calls; calls may come from several threads."""
 
     def __init__(self) -> None:
-        self.lock, self.sums = Lock(), Counters()
+        self.lock, self.sums = Lock(), accel.Counters()
 
-    def add(self, more: Counters) -> None:
+    def add(self, more: accel.Counters) -> None:
         """Add the counters of one call."""
         with self.lock:
             old = asdict(self.sums)
-            self.sums = Counters(**{name: old[name] + n for name, n in asdict(more).items()})
+            self.sums = accel.Counters(**{name: old[name] + n for name, n in asdict(more).items()})
 
     def clear(self) -> None:
         """Begin from 0."""
         with self.lock:
-            self.sums = Counters()
+            self.sums = accel.Counters()
 
 
 _PROFILE = _Profile()
 
 
-def profiled() -> Counters:
+def profiled() -> accel.Counters:
     """Return what all calls of functions of target "vta" have moved and computed."""
     return _PROFILE.sums
 
@@ -81,34 +68,34 @@ class AcceleratorFunction(Function):
 
     def __init__(
         self,
-        func: PrimFunc,
-        program: Program,
-        config: Config,
+        func: tir.PrimFunc,
+        program: accel.Program,
+        config: accel.Config,
         sources: Mapping[str, Callable[[], str]],
     ) -> None:
         super().__init__(func, self._execute, sources)
         self.program, self.config = program, config
 
     @cached_property
-    def _per_call(self) -> Counters:
+    def _per_call(self) -> accel.Counters:
         """What one call moves and computes."""
-        return counters(self.program, self.config)
+        return accel.counters(self.program, self.config)
 
-    def run(self, config: Config | None = None) -> Simulation:
+    def run(self, config: accel.Config | None = None) -> accel.Run:
         """Cycles, trace and counters; on a machine with the same blocks but other times, if given.
 
         Raises ArgumentError if the program does not fit that machine.
         """
-        return simulate(self.program, self.machine(config))
+        return accel.simulate(self.program, self.machine(config))
 
-    def machine(self, config: Config | None = None) -> Config:
+    def machine(self, config: accel.Config | None = None) -> accel.Config:
         """The machine that it was built for, or `config`, if elements have the same sizes there.
 
         Raises ArgumentError if they have not: what its instructions address would be elsewhere.
         """
         if config is None:
             return self.config
-        check_kind("config", config, Config, fix="vta.vta_pynq")
+        check_kind("config", config, accel.Config, fix="vta.vta_pynq")
         built, given = _blocks(self.config), _blocks(config)
         if built != given:
             raise ArgumentError(
@@ -129,9 +116,13 @@ class AcceleratorFunction(Function):
         Uninitialised reads, as of a program whose transfers are skipped to time the rest, and
         stores of what was loaded and not computed.
         """
-        found = verify(self.program, self.config)
-        kept = Verdict(hazards=found.hazards, uninitialised=found.uninitialised, stale=found.stale)
-        return tuple(explain(self.program, kept).splitlines()) if kept != Verdict() else ()
+        found = accel.verify(self.program, self.config)
+        kept = accel.Verdict(
+            hazards=found.hazards, uninitialised=found.uninitialised, stale=found.stale
+        )
+        return (
+            tuple(accel.explain(self.program, kept).splitlines()) if kept != accel.Verdict() else ()
+        )
 
     def time_evaluator(
         self,
@@ -161,7 +152,7 @@ class AcceleratorFunction(Function):
 
         return evaluate
 
-    def _check_kind(self, p: Buffer, a: Any, fixed: Any) -> None:
+    def _check_kind(self, p: tir.Buffer, a: Any, fixed: Any) -> None:
         """Dtype and shape; an array of all the numbers, but not in blocks, is to be packed."""
         (area,) = (a for q, a in zip(self.func.params, self.program.areas, strict=True) if q is p)
         blocks = self.config.element_shape(area.memory)
@@ -179,13 +170,13 @@ class AcceleratorFunction(Function):
         for area, a in zip(self.program.areas, arrays, strict=True):
             element = self.config.element_shape(area.memory)
             inputs[area.name] = a.reshape(area.shape + element)
-        outputs = execute(self.program, self.config, inputs)
+        outputs = accel.execute(self.program, self.config, inputs)
         _PROFILE.add(self._per_call)
         for area, p, a in zip(self.program.areas, self.func.params, arrays, strict=True):
-            if area.memory is Memory.OUT and isinstance(p, Buffer):
+            if area.memory is accel.Memory.OUT and isinstance(p, tir.Buffer):
                 np.copyto(a, outputs[area.name].reshape(a.shape))
 
 
-def _blocks(config: Config) -> dict[str, int]:
+def _blocks(config: accel.Config) -> dict[str, int]:
     """What the sizes of elements depend on."""
     return {name: getattr(config, name) for name in ("batch", "block_in", "block_out")}

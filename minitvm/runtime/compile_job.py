@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
+from minitvm import workers
 from minitvm.base import BuildError
-from minitvm.workers import Frame, serve
 
 from .jit import Source
 
 
-def answer(request: Frame) -> Frame:
+def answer(request: workers.Frame) -> workers.Frame:
     """Compile the text of one request."""
     options = dict(request.value)
     form = options.pop("form")
     try:
-        return Frame({}, (Source(request.blobs[0].decode(), **options).made(form),))
+        return workers.Frame({}, (Source(request.blobs[0].decode(), **options).made(form),))
     except BuildError as e:
-        return Frame({"refused": e.args})
+        return workers.Frame({"refused": e.args})
 
 
 if __name__ == "__main__":
-    serve(answer)
+    workers.serve(answer)

@@ -20,30 +20,8 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, TypeAlias, cast
 
+from minitvm import tir
 from minitvm.base import ArgumentError, BuildError, Target, dtype, host
-from minitvm.tir import (
-    INF,
-    NOTHING,
-    Allocate,
-    Buffer,
-    Extremum,
-    FloorDiv,
-    FloorMod,
-    Index,
-    Linear,
-    PrimFunc,
-    Product,
-    Stmt,
-    Var,
-    add,
-    floordiv,
-    floormod,
-    maximum,
-    minimum,
-    mul,
-    symbolic_buffers,
-    text,
-)
 
 MAGIC, FORMAT = b"minitvm function", 1
 AGAIN = "build it here, and export it again"
@@ -54,12 +32,12 @@ LEVELS = {  # what x86-64 psABI levels have beyond the first
     "x86-64-v3": "avx avx2 bmi bmi2 f16c fma lzcnt movbe xsave",
     "x86-64-v4": "avx512bw avx512cd avx512dq avx512f avx512vl",
 }
-PAIRS: dict[str, Callable[[Index, Index], Index]] = {
-    "*": mul,
-    "//": floordiv,
-    "%": floormod,
-    "min": minimum,
-    "max": maximum,
+PAIRS: dict[str, Callable[[tir.Index, tir.Index], tir.Index]] = {
+    "*": tir.mul,
+    "//": tir.floordiv,
+    "%": tir.floormod,
+    "min": tir.minimum,
+    "max": tir.maximum,
 }
 File: TypeAlias = str | PathLike[str]
 Json: TypeAlias = Any
@@ -79,7 +57,7 @@ class Package:
               if any with these features will do, "features": ["avx2", ...]}
     """
 
-    func: PrimFunc
+    func: tir.PrimFunc
     target: Target
     code: bytes
     sources: Mapping[str, str]
@@ -231,12 +209,12 @@ def check_machine(needs: Mapping[str, Json], what: str) -> None:
 # --- the signature -------------------------------------------------------------------------------
 
 
-def _signature(f: PrimFunc) -> dict[str, Json]:
+def _signature(f: tir.PrimFunc) -> dict[str, Json]:
     """Describe what a call checks: parameters, outputs, sizes, and temporaries of symbolic size."""
-    number: dict[Var, int] = {}
+    number: dict[tir.Var, int] = {}
     params = [_parameter(p, f, number) for p in f.params]
     sizes = [_index(v, number) for v in f.sizes]
-    temporaries = [_parameter(b, f, number) for b in symbolic_buffers(f)]
+    temporaries = [_parameter(b, f, number) for b in tir.symbolic_buffers(f)]
     needs = [_index(n, number) for n in f.needs]
     variables = [_variable(v) for v in number]
     return {
@@ -249,8 +227,8 @@ def _signature(f: PrimFunc) -> dict[str, Json]:
     }
 
 
-def _parameter(p: Buffer | Var, f: PrimFunc, number: dict[Var, int]) -> Json:
-    if isinstance(p, Var):
+def _parameter(p: tir.Buffer | tir.Var, f: tir.PrimFunc, number: dict[tir.Var, int]) -> Json:
+    if isinstance(p, tir.Var):
         return _index(p, number)
     return {
         "name": p.name,
@@ -261,71 +239,71 @@ def _parameter(p: Buffer | Var, f: PrimFunc, number: dict[Var, int]) -> Json:
     }
 
 
-def _variable(v: Var) -> Json:
-    bounds = [None if n in (INF, -INF) else n for n in (v.low, v.high)]
+def _variable(v: tir.Var) -> Json:
+    bounds = [None if n in (tir.INF, -tir.INF) else n for n in (v.low, v.high)]
     return [v.name, v.dtype, *bounds]
 
 
-def _index(e: Index, number: dict[Var, int]) -> Json:
+def _index(e: tir.Index, number: dict[tir.Var, int]) -> Json:
     """An index as lists: n*4 + 1 is ["sum", 1, [4, ["var", 0]]]."""
     match e:
         case int():
             return e
-        case Var():
+        case tir.Var():
             return ["var", number.setdefault(e, len(number))]
-        case Linear(terms, const):
+        case tir.Linear(terms, const):
             return ["sum", const, *([c, _index(a, number)] for a, c in terms)]
-        case Product(a, b):
+        case tir.Product(a, b):
             return ["*", _index(a, number), _index(b, number)]
-        case FloorDiv(a, b):
+        case tir.FloorDiv(a, b):
             return ["//", _index(a, number), _index(b, number)]
-        case FloorMod(a, b):
+        case tir.FloorMod(a, b):
             return ["%", _index(a, number), _index(b, number)]
-        case Extremum(op, a, b):
+        case tir.Extremum(op, a, b):
             return [op, _index(a, number), _index(b, number)]
         case _:
-            raise BuildError(f"export: extent {text(e)}", "it is not computed from sizes alone")
+            raise BuildError(f"export: extent {tir.text(e)}", "it is not computed from sizes alone")
 
 
-def _function(header: dict[str, Json]) -> PrimFunc:
+def _function(header: dict[str, Json]) -> tir.PrimFunc:
     """Return the function of a signature; its body only allocates."""
     variables = [_known_variable(*v) for v in header["variables"]]
     params = tuple(_known_parameter(p, variables) for p in header["params"])
     marked = zip(params, header["params"], strict=True)
-    outputs = tuple(b for b, p in marked if isinstance(b, Buffer) and p["output"])
+    outputs = tuple(b for b, p in marked if isinstance(b, tir.Buffer) and p["output"])
     sizes = tuple(_only_variables(_known_index(n, variables) for n in header["sizes"]))
     needs = tuple(_known_index(n, variables) for n in header["needs"])
-    body: Stmt = NOTHING
+    body: tir.Stmt = tir.NOTHING
     for b in header["temporaries"]:
-        body = Allocate(_known_buffer(b, variables), body)
-    return PrimFunc(str(header["name"]), params, body, outputs, sizes, needs)
+        body = tir.Allocate(_known_buffer(b, variables), body)
+    return tir.PrimFunc(str(header["name"]), params, body, outputs, sizes, needs)
 
 
-def _known_variable(name: str, type_: str, low: int | None, high: int | None) -> Var:
-    lowest, highest = -INF if low is None else int(low), INF if high is None else int(high)
-    return Var(str(name), lowest, highest, dtype=dtype(type_))
+def _known_variable(name: str, type_: str, low: int | None, high: int | None) -> tir.Var:
+    lowest, highest = -tir.INF if low is None else int(low), tir.INF if high is None else int(high)
+    return tir.Var(str(name), lowest, highest, dtype=dtype(type_))
 
 
-def _known_parameter(p: Json, variables: list[Var]) -> Buffer | Var:
+def _known_parameter(p: Json, variables: list[tir.Var]) -> tir.Buffer | tir.Var:
     if isinstance(p, list):
         (v,) = _only_variables([_known_index(p, variables)])
         return v
     return _known_buffer(p, variables)
 
 
-def _known_buffer(p: Json, variables: list[Var]) -> Buffer:
+def _known_buffer(p: Json, variables: list[tir.Var]) -> tir.Buffer:
     shape, strides = (tuple(_known_index(n, variables) for n in p[k]) for k in ("shape", "strides"))
-    return Buffer(str(p["name"]), shape, dtype(p["dtype"]), strides=strides)
+    return tir.Buffer(str(p["name"]), shape, dtype(p["dtype"]), strides=strides)
 
 
-def _only_variables(found: Iterable[Index]) -> Iterable[Var]:
+def _only_variables(found: Iterable[tir.Index]) -> Iterable[tir.Var]:
     for v in found:
-        if not isinstance(v, Var):
+        if not isinstance(v, tir.Var):
             raise ValueError(f"{v} where a variable belongs")
         yield v
 
 
-def _known_index(e: Json, variables: list[Var]) -> Index:
+def _known_index(e: Json, variables: list[tir.Var]) -> tir.Index:
     if isinstance(e, int):
         return e
     known = cast("list[Any]", e)
@@ -334,9 +312,9 @@ def _known_index(e: Json, variables: list[Var]) -> Index:
         return variables[int(parts[0])]
     if kind == "sum":
         const, *terms = parts
-        total: Index = int(const)
+        total: tir.Index = int(const)
         for c, a in cast("list[tuple[int, Any]]", terms):
-            total = add(total, mul(int(c), _known_index(a, variables)))
+            total = tir.add(total, tir.mul(int(c), _known_index(a, variables)))
         return total
     a, b = (_known_index(n, variables) for n in parts)
     return PAIRS[kind](a, b)

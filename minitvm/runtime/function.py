@@ -12,15 +12,8 @@ from typing import Any, TypeAlias, cast
 
 import numpy as np
 
+from minitvm import tir
 from minitvm.base import ArgumentError, BuildError, MeasureError
-from minitvm.tir import (
-    Buffer,
-    PrimFunc,
-    check_symbolic_buffers,
-    sizes_of,
-    symbolic_buffers,
-    text,
-)
 
 from .export import File, Package, pack, read, unpack, write
 from .loading import Run
@@ -70,7 +63,7 @@ class Function:
 
     def __init__(
         self,
-        func: PrimFunc,
+        func: tir.PrimFunc,
         run: Run,
         sources: Mapping[str, Callable[[], str]],
         package: Callable[[], Package] | None = None,
@@ -83,7 +76,7 @@ class Function:
         self._outputs = [n for n, p in enumerate(func.params) if _is_in(p, func.outputs)]
         self._fixed = [_fixed(p) for p in func.params]
         self._symbolic = None in self._fixed  # some extent or scalar is known only at the call
-        self._temporary = symbolic_buffers(func)
+        self._temporary = tir.symbolic_buffers(func)
 
     @property
     def entry_name(self) -> str:
@@ -190,11 +183,11 @@ class Function:
                 f"{self.name}({names})", f"takes {len(params)} arguments, {len(args)} given"
             )
         ready = [
-            a if type(a) is np.ndarray or not isinstance(p, Buffer) else _as_array(p.name, a)
+            a if type(a) is np.ndarray or not isinstance(p, tir.Buffer) else _as_array(p.name, a)
             for p, a in zip(params, args, strict=True)
         ]
         for p, a, fixed in zip(params, ready, self._fixed, strict=True):
-            if isinstance(p, Buffer):
+            if isinstance(p, tir.Buffer):
                 if fixed is None or a.shape != fixed[0] or a.dtype != fixed[1]:
                     self._check_kind(p, a, fixed)
                 flags = a.flags
@@ -210,10 +203,12 @@ class Function:
             self._check_output(n, ready)
         if not self._symbolic:
             return ready
-        sizes = sizes_of(self.func, tuple(ready))
-        check_symbolic_buffers(self.func, self._temporary, sizes)
+        sizes = tir.sizes_of(self.func, tuple(ready))
+        tir.check_symbolic_buffers(self.func, self._temporary, sizes)
         pairs = zip(self.func.params, ready, strict=True)
-        plain = [a if isinstance(p, Buffer) else int(a) for p, a in pairs]  # int: of numpy.int64
+        plain = [
+            a if isinstance(p, tir.Buffer) else int(a) for p, a in pairs
+        ]  # int: of numpy.int64
         return [*plain, *(sizes[v] for v in self.func.sizes)]
 
     def _check_output(self, n: int, ready: list[Any]) -> None:
@@ -221,12 +216,12 @@ class Function:
         if not out.flags.writeable:
             self._unfit(p, "is an output, but read-only", "")
         for q, other in zip(self.func.params, ready, strict=True):
-            if q is not p and isinstance(q, Buffer) and np.may_share_memory(out, other):
+            if q is not p and isinstance(q, tir.Buffer) and np.may_share_memory(out, other):
                 why = f"is an output, but shares memory with {q.name}"
                 _refuse(self.name, p, why, "separate arrays")
 
     def _check_kind(
-        self, p: Buffer, a: Array, fixed: tuple[tuple[int, ...], np.dtype[Any]] | None
+        self, p: tir.Buffer, a: Array, fixed: tuple[tuple[int, ...], np.dtype[Any]] | None
     ) -> None:
         """Dtype, rank and, where it is constant, shape."""
         if a.dtype != p.dtype.numpy:
@@ -241,7 +236,7 @@ class Function:
         """Refuse an array. A converted copy does for an input; an output must be the user's own."""
         if _is_in(p, self.func.outputs):
             comma = "," if len(p.shape) == 1 else ""
-            shape = f"({', '.join(map(text, p.shape))}{comma})"
+            shape = f"({', '.join(map(tir.text, p.shape))}{comma})"
             fix = f"make it with numpy.empty({shape}, {str(p.dtype)!r})"
         _refuse(self.name, p, why, fix)
 
@@ -289,13 +284,13 @@ def _more_calls(count: int, least_ms: float, seconds: float) -> int:
     return max(count + 1, int(count * min(10, 1.2 * least_ms / max(seconds * 1e3, 1e-3))))
 
 
-def _is_in(p: object, buffers: tuple[Buffer, ...]) -> bool:
+def _is_in(p: object, buffers: tuple[tir.Buffer, ...]) -> bool:
     return any(p is b for b in buffers)
 
 
 def _fixed(p: Any) -> tuple[tuple[int, ...], np.dtype[Any]] | None:
     """The shape and dtype a call must bring, where they are constants."""
-    if not isinstance(p, Buffer) or not all(isinstance(n, int) for n in p.shape):
+    if not isinstance(p, tir.Buffer) or not all(isinstance(n, int) for n in p.shape):
         return None
     return tuple(n for n in p.shape if isinstance(n, int)), p.dtype.numpy
 

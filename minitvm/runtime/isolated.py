@@ -9,15 +9,15 @@ import contextlib
 import os
 from collections.abc import Mapping
 
+from minitvm import workers
 from minitvm.base import BuildError
-from minitvm.workers import Failure, Frame, Worker
 
 from .jit import Form, Machine, Source, declared, load_object
 
 JOB = "minitvm.runtime.compile_job"
 SECONDS = 600.0  # of one compile
 SHOWN = 3  # lines of what LLVM printed last
-_idle: list[Worker] = []
+_idle: list[workers.Worker] = []
 
 
 def compile_isolated(
@@ -38,7 +38,7 @@ class IsolatedSource(Source):
     def made(self, form: Form) -> bytes:
         options = {"cpu": self.cpu, "features": self.features, "opt": self.opt}
         reply = _asked({"form": form, **options}, self.text.encode())
-        if isinstance(reply, Failure):
+        if isinstance(reply, workers.Failure):
             fix = 'another schedule, such as one with less unrolled; or target="python"'
             raise BuildError("LLVM gave up", "\n".join([str(reply), *reply.stderr[-SHOWN:]]), fix)
         if "refused" in reply.value:
@@ -52,16 +52,16 @@ def clear() -> None:
         worker.close()
 
 
-def _asked(options: object, text: bytes) -> Frame | Failure:
+def _asked(options: object, text: bytes) -> workers.Frame | workers.Failure:
     """The answer of an idle process, or of a new one."""
-    worker = _idle_worker() or Worker(JOB)
+    worker = _idle_worker() or workers.Worker(JOB)
     reply = worker.ask(options, (text,), seconds=SECONDS)
-    if not isinstance(reply, Failure):
+    if not isinstance(reply, workers.Failure):
         _idle.append(worker)
     return reply
 
 
-def _idle_worker() -> Worker | None:
+def _idle_worker() -> workers.Worker | None:
     """Take a process that is still there, if one is idle; safe in several threads."""
     with contextlib.suppress(IndexError):
         while True:

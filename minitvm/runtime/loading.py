@@ -6,9 +6,8 @@ import ctypes
 from collections.abc import Callable, Container
 from typing import Any, TypeAlias
 
+from minitvm import codegen, tir
 from minitvm.base import Target, TVMError
-from minitvm.codegen import CALL_PACKED
-from minitvm.tir import Buffer, PrimFunc
 
 from .isolated import compile_isolated
 from .jit import Machine, compile_ir
@@ -20,7 +19,7 @@ LAUNCH = "minitvm_parallel_launch"  # the name by which generated code calls the
 
 
 def load_native(
-    func: PrimFunc, text: str, entry: str, target: Target, *, isolate: bool = False
+    func: tir.PrimFunc, text: str, entry: str, target: Target, *, isolate: bool = False
 ) -> tuple[Run, Machine]:
     """Compile `text`, LLVM IR, and return its function `entry` with the machine code it lives in.
 
@@ -33,14 +32,14 @@ def load_native(
 
 def provided(calls: Container[str]) -> dict[str, int]:
     """Where those functions of minitvm start that are named in `calls`, or in IR text."""
-    ours = {LAUNCH: parallel_launch_address, CALL_PACKED: call_packed_address}
+    ours = {LAUNCH: parallel_launch_address, codegen.CALL_PACKED: call_packed_address}
     return {name: where() for name, where in ours.items() if name in calls}
 
 
-def bind(func: PrimFunc, machine: Machine, entry: str) -> Run:
+def bind(func: tir.PrimFunc, machine: Machine, entry: str) -> Run:
     """The function `entry` of the machine code, taking the parameters of `func`."""
     kinds = [
-        *(ctypes.c_void_p if isinstance(p, Buffer) else ctypes.c_int64 for p in func.params),
+        *(ctypes.c_void_p if isinstance(p, tir.Buffer) else ctypes.c_int64 for p in func.params),
         *(ctypes.c_int64 for _ in func.sizes),
     ]
     call: Any = ctypes.CFUNCTYPE(ctypes.c_int32, *kinds)(machine.address(entry))

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from minitvm import tir
 from minitvm.base import DTYPES, DType
-from minitvm.tir import registered
 
 _failures: deque[BaseException] = deque()  # what functions raised, until the caller asks
 
@@ -50,7 +50,7 @@ def _array(
 def _call(name: bytes, slots: Any, count: int) -> int:
     """Run the function registered as `name`; 1 if it raised."""
     try:
-        registered(name.decode())(*_arguments(slots, count))
+        tir.registered(name.decode())(*_arguments(slots, count))
     except BaseException as e:  # it must not unwind through machine code
         _failures.append(e)
         return 1

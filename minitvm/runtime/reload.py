@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from minitvm import codegen
 from minitvm.base import BuildError
-from minitvm.codegen import clean
 
 from .export import Package, check_machine
 from .jit import load_object
@@ -21,7 +21,7 @@ def run_of(package: Package, what: str) -> Run:
             check_machine(package.machine, what)
             symbols = provided(package.calls)
             machine = load_object(package.code, symbols=symbols, calls=package.calls)
-            return bind(package.func, machine, clean(package.func.name))
+            return bind(package.func, machine, codegen.clean(package.func.name))
         case "numba":
             return load_numba(package.code.decode(), package.target.num_cores)
         case "python":

@@ -8,9 +8,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+from minitvm import tensor, tir
 from minitvm.base import ScheduleError, users_line
-from minitvm.tensor import Axis, AxisKind, ComputeOp, ExternOp, PlaceholderOp, ScanOp, axis
-from minitvm.tir import Index, add, floordiv, mul, same, text
 
 from .attach import check_attach, legal_places, may_be_constant
 from .dataflow import cache_read, cache_write, transform_layout
@@ -59,7 +58,10 @@ from .steps import (
 )
 from .tensorize import tensorize
 
-_WITHOUT_FORMULA: dict[type[Any], str] = {ExternOp: "an extern operation", ScanOp: "a scan"}
+_WITHOUT_FORMULA: dict[type[Any], str] = {
+    tensor.ExternOp: "an extern operation",
+    tensor.ScanOp: "a scan",
+}
 KINDS = ("vectorize", "unroll", "parallel")
 PRAGMAS = (  # those on which passes act, by a limit, or 0 and 1
     *("auto_unroll_max_step", "unroll_explicit"),
@@ -94,7 +96,7 @@ def replay(state: State, steps: tuple[Step, ...]) -> State:
 # --- finding loops ------------------------------------------------------------------------------
 
 
-def loop(stage: Stage, name: str, verb: str) -> tuple[int, Axis]:
+def loop(stage: Stage, name: str, verb: str) -> tuple[int, tensor.Axis]:
     """Depth and axis of the loop called `name`; if it is gone, the error says what became of it."""
     names = stage.names
     for d, a in enumerate(stage.leaves):
@@ -116,19 +118,23 @@ def loop(stage: Stage, name: str, verb: str) -> tuple[int, Axis]:
 def _scheduled(state: State, name: str, verb: str) -> Stage:
     """The stage `name`, if it has loops to schedule."""
     stage = state.stage(name)
-    if isinstance(stage.op, PlaceholderOp):
+    if isinstance(stage.op, tensor.PlaceholderOp):
         raise ScheduleError(f"{verb} of {name}", "it is an input, nothing is computed there")
     if isinstance(stage.attach, Inline):
         raise ScheduleError(
             f"{verb} of {name}", "it is inlined, it has no loops", "compute_root it first"
         )
-    if isinstance(stage.op, ScanOp) and verb in ("tensorize", "set_store_predicate", "prefetch"):
+    if isinstance(stage.op, tensor.ScanOp) and verb in (
+        "tensorize",
+        "set_store_predicate",
+        "prefetch",
+    ):
         raise ScheduleError(
             f"{verb} of {name}",
             "it is a scan: it has a loop over time, in which its updates are computed",
             f"{verb} of {stage.op.updates[0].op.name}",
         )
-    if isinstance(stage.op, ExternOp):
+    if isinstance(stage.op, tensor.ExternOp):
         raise ScheduleError(
             f"{verb} of {name}",
             "it is an extern operation: its loops are in its statement",
@@ -137,13 +143,13 @@ def _scheduled(state: State, name: str, verb: str) -> Stage:
     return stage
 
 
-def _new_axis(stage: Stage, name: str, extent: Index, kind: AxisKind) -> Axis:
-    return axis(unique(name, set(stage.names.values())), 0, extent, kind)
+def _new_axis(stage: Stage, name: str, extent: tir.Index, kind: tensor.AxisKind) -> tensor.Axis:
+    return tensor.axis(unique(name, set(stage.names.values())), 0, extent, kind)
 
 
-def ceildiv(a: Index, b: int) -> Index:
+def ceildiv(a: tir.Index, b: int) -> tir.Index:
     """a / b rounded up. ceildiv(10, 4) = 3"""
-    return floordiv(add(a, b - 1), b)
+    return tir.floordiv(tir.add(a, b - 1), b)
 
 
 # --- loops ---------------------------------------------------------------------------------------
@@ -171,12 +177,12 @@ def _split(state: State, step: Split) -> State:
     return _made(state, stage, at, (old,), (outer, inner), relation)
 
 
-def _divides(stage: Stage, a: Axis, parts: tuple[Index, Index]) -> None:
+def _divides(stage: Stage, a: tensor.Axis, parts: tuple[tir.Index, tir.Index]) -> None:
     """A split without a guard divides; where a stage is attached, lowering knows."""
-    if not same(mul(*parts), a.extent):
+    if not tir.same(tir.mul(*parts), a.extent):
         raise ScheduleError(
             f"split of {a.name!r} in {stage.name}, disable_predication=True",
-            f"{text(parts[0])} * {text(parts[1])} iterations are not {text(a.extent)}: "
+            f"{tir.text(parts[0])} * {tir.text(parts[1])} iterations are not {tir.text(a.extent)}: "
             "without a guard, those too many would write elsewhere",
             "a size that divides the extent, or leave the guard in",
         )
@@ -193,7 +199,9 @@ def _fuse(state: State, step: Fuse) -> State:
     return state
 
 
-def _fuse_two(state: State, stage: Stage, outer: Axis, inner: Axis) -> tuple[State, Axis]:
+def _fuse_two(
+    state: State, stage: Stage, outer: tensor.Axis, inner: tensor.Axis
+) -> tuple[State, tensor.Axis]:
     at = next(d for d, a in enumerate(stage.leaves) if a is outer)
     if at + 1 == len(stage.leaves) or stage.leaves[at + 1] is not inner:
         loops = ", ".join(a.name for a in stage.leaves)
@@ -202,9 +210,9 @@ def _fuse_two(state: State, stage: Stage, outer: Axis, inner: Axis) -> tuple[Sta
             f"they are not neighbours, outer before inner (loops: {loops})",
             f"reorder first, so that {inner.name} comes right after {outer.name}",
         )
-    kind: AxisKind = "reduce" if "reduce" in (outer.kind, inner.kind) else outer.kind
+    kind: tensor.AxisKind = "reduce" if "reduce" in (outer.kind, inner.kind) else outer.kind
     fused = _new_axis(
-        stage, f"{outer.name}.{inner.name}.fused", mul(outer.extent, inner.extent), kind
+        stage, f"{outer.name}.{inner.name}.fused", tir.mul(outer.extent, inner.extent), kind
     )
     relation = FuseRelation(outer, inner, fused)
     return _made(state, stage, at, (outer, inner), (fused,), relation), fused
@@ -214,8 +222,8 @@ def _made(
     state: State,
     stage: Stage,
     at: int,
-    gone: tuple[Axis, ...],
-    made: tuple[Axis, ...],
+    gone: tuple[tensor.Axis, ...],
+    made: tuple[tensor.Axis, ...],
     relation: Relation,
 ) -> State:
     """`state` in which the loops `gone` of `stage`, the first at depth `at`, became those `made`.
@@ -247,7 +255,7 @@ def _made(
     )
 
 
-def _along(s: Stage, old: Axis, new: Axis) -> Stage:
+def _along(s: Stage, old: tensor.Axis, new: tensor.Axis) -> Stage:
     """Move `s` to the loop `new` if it is computed or stored at the loop `old`."""
     if isinstance(s.attach, At) and s.attach.axis is old:
         s = s.change(attach=replace(s.attach, axis=new))
@@ -261,7 +269,7 @@ def _reorder(state: State, step: Reorder) -> State:
     wanted = [loop(stage, name, "reorder")[1] for name in step.axes]
     if len(set(step.axes)) < len(step.axes):
         raise ScheduleError(f"reorder in {stage.name}", "the same axis is given twice")
-    if isinstance(stage.op, ScanOp):
+    if isinstance(stage.op, tensor.ScanOp):
         raise ScheduleError(f"reorder in {stage.name}", "time runs in order", "leave its loops")
     places = iter(wanted)
     listed = {id(a) for a in wanted}
@@ -292,7 +300,7 @@ def _annotate(state: State, step: Annotate) -> State:
     if step.kind != "parallel" and not may_be_constant(stage, a):
         raise ScheduleError(
             what,
-            f"its extent {text(a.extent)} is not a constant",
+            f"its extent {tir.text(a.extent)} is not a constant",
             f"split it by a constant and {step.kind} the inner part",
         )
     now = stage.note(a).kind
@@ -308,7 +316,7 @@ def _annotate(state: State, step: Annotate) -> State:
     return _note(state, stage, a, kind=step.kind, thread="", threads=None)
 
 
-def _note(state: State, stage: Stage, a: Axis, **fields: Any) -> State:
+def _note(state: State, stage: Stage, a: tensor.Axis, **fields: Any) -> State:
     return state.with_stage(stage.change(notes=stage.notes | {a: stage.note(a).change(**fields)}))
 
 
@@ -331,7 +339,7 @@ def _pragma(state: State, step: Pragma) -> State:
 def _inner_stage(state: State, name: str, verb: str) -> Stage:
     """The stage `name`, if it is neither an input nor an output."""
     stage = state.stage(name)
-    if isinstance(stage.op, PlaceholderOp):
+    if isinstance(stage.op, tensor.PlaceholderOp):
         raise ScheduleError(
             f"{verb} of {name}", "it is an input", f"cache_read({name}, ...) makes a copy to place"
         )
@@ -363,7 +371,7 @@ def _compute_at(state: State, step: ComputeAt) -> State:
 
 def _compute_inline(state: State, step: ComputeInline) -> State:
     stage = _inner_stage(state, step.stage, "compute_inline")
-    if isinstance(stage.op, ComputeOp) and stage.op.reduction is not None:
+    if isinstance(stage.op, tensor.ComputeOp) and stage.op.reduction is not None:
         raise ScheduleError(
             f"compute_inline of {stage.name}",
             "it is a reduction, which cannot stand inside another formula",
@@ -406,7 +414,7 @@ def _cache_write(state: State, step: CacheWrite) -> State:
 
 
 def _is_extern(state: State, name: str) -> bool:
-    return isinstance(state.stage(name).op, ExternOp)
+    return isinstance(state.stage(name).op, tensor.ExternOp)
 
 
 def _tensorize(state: State, step: Tensorize) -> State:

@@ -10,9 +10,8 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import NamedTuple, NoReturn
 
+from minitvm import tensor, tir
 from minitvm.base import LoweringError, ScheduleError, users_line
-from minitvm.tensor import Axis, ComputeOp, ScanOp, Tensor, parts
-from minitvm.tir import Expr, Load, walk
 
 from .scans import inside_scans, update_of, within_scans
 from .state import At, AtRoot, Inline, Pending, Stage, State, readers
@@ -48,7 +47,7 @@ def path(state: State, name: str) -> list[Place]:
     return found
 
 
-def position(stage: Stage, axis: Axis) -> int:
+def position(stage: Stage, axis: tensor.Axis) -> int:
     """The depth of the loop `axis` in its stage; ScheduleError if it is not a loop any more."""
     for d, a in enumerate(stage.leaves):
         if a is axis:
@@ -60,7 +59,7 @@ def position(stage: Stage, axis: Axis) -> int:
     )
 
 
-def may_be_constant(stage: Stage, a: Axis) -> bool:
+def may_be_constant(stage: Stage, a: tensor.Axis) -> bool:
     """Is the loop's extent a constant, or may it become one where the stage is computed?
 
     Lowering knows for certain, and refuses what does not fit.
@@ -185,9 +184,11 @@ def _inside(state: State, name: str, reader: str, loop: Place) -> bool:
     """
     stage = state.stage(reader)
     depth = len(stage.leaves)
-    if isinstance(stage.op, ScanOp):  # its first rows are there before its loop, others made in it
+    if isinstance(
+        stage.op, tensor.ScanOp
+    ):  # its first rows are there before its loop, others made in it
         depth = -1 if any(state.owner(t).name == name for t in stage.op.inits) else depth - 1
-    reduction = stage.op.reduction if isinstance(stage.op, ComputeOp) else None
+    reduction = stage.op.reduction if isinstance(stage.op, tensor.ComputeOp) else None
     if reduction is not None and name in _sources(state, reduction.init):
         depth = next(d for d, a in enumerate(stage.leaves) if a.kind == "reduce") - 1
     around = [*path(state, reader), Place(reader, depth)]
@@ -202,16 +203,16 @@ def _in_time(state: State, name: str, inner: dict[str, str]) -> bool:
     return any(p.stage == inner[name] and p.depth == last for p in path(state, name))
 
 
-def _sources(state: State, exprs: Iterable[Expr]) -> set[str]:
+def _sources(state: State, exprs: Iterable[tir.Expr]) -> set[str]:
     """The stages that `exprs` read, also through inlined ones."""
     found: set[str] = set()
     for e in exprs:
-        for n in walk(e):
-            if isinstance(n, Load) and isinstance(n.buffer, Tensor):
+        for n in tir.walk(e):
+            if isinstance(n, tir.Load) and isinstance(n.buffer, tensor.Tensor):
                 stage = state.owner(n.buffer)
                 found.add(stage.name)
-                if isinstance(stage.attach, Inline) and isinstance(stage.op, ComputeOp):
-                    found |= _sources(state, parts(stage.op))
+                if isinstance(stage.attach, Inline) and isinstance(stage.op, tensor.ComputeOp):
+                    found |= _sources(state, tensor.parts(stage.op))
     return found
 
 

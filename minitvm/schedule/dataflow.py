@@ -12,78 +12,61 @@ from typing import Any
 
 import numpy as np
 
+from minitvm import tensor, tir
 from minitvm.base import ScheduleError
-from minitvm.tensor import (
-    Axis,
-    ComputeOp,
-    ExternOp,
-    PlaceholderOp,
-    Reduce,
-    ScanOp,
-    Tensor,
-    axis,
-    bound_to,
-    extent_loads,
-    limits,
-    rescan,
-    tensor_of,
-)
-from minitvm.tir import (
-    Expr,
-    Index,
-    load,
-    rebuffer,
-    substitute,
-    variables,
-)
 
 from .state import At, Stage, State, names_of, new_stage, root_axes, unique
 from .steps import CacheRead, CacheWrite, TransformLayout
 
 
-def map_bodies(op: ComputeOp, f: Callable[[Any], Any]) -> ComputeOp:
+def map_bodies(op: tensor.ComputeOp, f: Callable[[Any], Any]) -> tensor.ComputeOp:
     """`op` with `f` applied to every expression of its bodies, reductions kept as such."""
 
-    def body(e: Expr) -> Expr:
-        if not isinstance(e, Reduce):
+    def body(e: tir.Expr) -> tir.Expr:
+        if not isinstance(e, tensor.Reduce):
             return f(e)
         sources, init = tuple(f(s) for s in e.sources), tuple(f(s) for s in e.init)
-        return Reduce(e.reducer, sources, e.axes, f(e.where), init, e.value_index, e.dtype)
+        return tensor.Reduce(e.reducer, sources, e.axes, f(e.where), init, e.value_index, e.dtype)
 
     bodies = tuple(body(e) for e in op.body)
-    return ComputeOp(op.name, op.axis, op.reduce_axis, bodies, op.tag, attrs=op.attrs)
+    return tensor.ComputeOp(op.name, op.axis, op.reduce_axis, bodies, op.tag, attrs=op.attrs)
 
 
 def reread(
-    op: ComputeOp | ExternOp | ScanOp, tensors: dict[Tensor, Tensor]
-) -> ComputeOp | ExternOp | ScanOp:
+    op: tensor.ComputeOp | tensor.ExternOp | tensor.ScanOp,
+    tensors: dict[tensor.Tensor, tensor.Tensor],
+) -> tensor.ComputeOp | tensor.ExternOp | tensor.ScanOp:
     """`op` reading other tensors; the same object if it reads none of them."""
     if not any(t in tensors for t in op.input_tensors):
         return op
-    if isinstance(op, ScanOp):
-        return rescan(op, tensors)
-    if isinstance(op, ExternOp):
-        return bound_to(op, tensors)
-    return map_bodies(op, lambda e: rebuffer(e, tensors))  # type: ignore[arg-type]
+    if isinstance(op, tensor.ScanOp):
+        return tensor.rescan(op, tensors)
+    if isinstance(op, tensor.ExternOp):
+        return tensor.bound_to(op, tensors)
+    return map_bodies(op, lambda e: tir.rebuffer(e, tensors))  # type: ignore[arg-type]
 
 
-def retarget(state: State, tensors: dict[Tensor, Tensor], only: set[str] | None = None) -> State:
+def retarget(
+    state: State, tensors: dict[tensor.Tensor, tensor.Tensor], only: set[str] | None = None
+) -> State:
     """`state` with readers (or `only` those named) reading other tensors, and so on downstream."""
     moved = dict(tensors)
     stages: list[Stage] = []
     for s in state.stages:
-        if not isinstance(s.op, PlaceholderOp):
+        if not isinstance(s.op, tensor.PlaceholderOp):
             table = moved if only is None or s.name in only else _without(moved, tensors)
             new = reread(s.op, table)
             if new is not s.op:
                 for i in range(len(new.dtypes)):
-                    moved[tensor_of(s.op, i)] = tensor_of(new, i)
+                    moved[tensor.tensor_of(s.op, i)] = tensor.tensor_of(new, i)
                 s = s.change(op=new)  # noqa: PLW2901  the stage, brought up to date
         stages.append(s)
     return state.with_stages(stages)
 
 
-def _without(moved: dict[Tensor, Tensor], direct: dict[Tensor, Tensor]) -> dict[Tensor, Tensor]:
+def _without(
+    moved: dict[tensor.Tensor, tensor.Tensor], direct: dict[tensor.Tensor, tensor.Tensor]
+) -> dict[tensor.Tensor, tensor.Tensor]:
     return {old: new for old, new in moved.items() if old not in direct}
 
 
@@ -93,10 +76,10 @@ def insert(state: State, at: str, new: Stage, after: bool) -> State:
     return state.with_stages((*state.stages[:here], new, *state.stages[here:]))
 
 
-def _copy_of(t: Tensor, name: str) -> ComputeOp:
+def _copy_of(t: tensor.Tensor, name: str) -> tensor.ComputeOp:
     """name[ax0, ax1, ...] = t[ax0, ax1, ...]"""
-    axes = tuple(axis(f"ax{d}", 0, n, "data") for d, n in enumerate(t.shape))
-    return ComputeOp(name, axes, (), (load(t, *axes),))
+    axes = tuple(tensor.axis(f"ax{d}", 0, n, "data") for d, n in enumerate(t.shape))
+    return tensor.ComputeOp(name, axes, (), (tir.load(t, *axes),))
 
 
 def cache_read(state: State, step: CacheRead, scope: str) -> State:
@@ -104,18 +87,18 @@ def cache_read(state: State, step: CacheRead, scope: str) -> State:
     source = state.stage(step.stage)
     if not 0 <= step.output < len(source.op.dtypes):  # a step may come from JSON
         raise ScheduleError(f"cache_read of {step.stage}", f"it has no output {step.output}")
-    t = tensor_of(source.op, step.output)
+    t = tensor.tensor_of(source.op, step.output)
     if not step.readers:
         raise ScheduleError(f"cache_read of {step.stage}", "no reader is named")
     for name in step.readers:
         op = state.stage(name).op
-        if isinstance(op, ComputeOp) and any(e.buffer == t for e in extent_loads(op)):
+        if isinstance(op, tensor.ComputeOp) and any(e.buffer == t for e in tensor.extent_loads(op)):
             raise ScheduleError(
                 f"cache_read of {t.name} for {name}",
                 f"it says how long a reduce axis of {name} is, and is read once for each element",
                 "leave it where it is",
             )
-        if isinstance(op, PlaceholderOp) or t not in op.input_tensors:
+        if isinstance(op, tensor.PlaceholderOp) or t not in op.input_tensors:
             who = [s.name for s in state.stages if _reads(s, t)]
             raise ScheduleError(
                 f"cache_read of {t.name} for {name}",
@@ -124,12 +107,12 @@ def cache_read(state: State, step: CacheRead, scope: str) -> State:
             )
     name = unique(f"{source.name}.{scope}", {s.name for s in state.stages})
     copy = _copy_of(t, name)
-    state = retarget(state, {t: tensor_of(copy, 0)}, set(step.readers))
+    state = retarget(state, {t: tensor.tensor_of(copy, 0)}, set(step.readers))
     return insert(state, source.name, new_stage(name, copy, scope=scope), True)
 
 
-def _reads(s: Stage, t: Tensor) -> bool:
-    return not isinstance(s.op, PlaceholderOp) and t in s.op.input_tensors
+def _reads(s: Stage, t: tensor.Tensor) -> bool:
+    return not isinstance(s.op, tensor.PlaceholderOp) and t in s.op.input_tensors
 
 
 def cache_write(state: State, step: CacheWrite, scope: str) -> State:
@@ -139,21 +122,21 @@ def cache_write(state: State, step: CacheWrite, scope: str) -> State:
     """
     stage = state.stage(step.stage)
     op = stage.op
-    if isinstance(op, PlaceholderOp):
+    if isinstance(op, tensor.PlaceholderOp):
         raise ScheduleError(f"cache_write of {stage.name}", "it is an input, nothing is computed")
-    if isinstance(op, ScanOp):
+    if isinstance(op, tensor.ScanOp):
         raise ScheduleError(
             f"cache_write of {stage.name}",
             "it is a scan, which reads the rows that it has written",
             f"cache_write of {op.updates[0].op.name}, or cache_read of {stage.name}",
         )
-    if isinstance(op, ExternOp):
+    if isinstance(op, tensor.ExternOp):
         raise ScheduleError(
             f"cache_write of {stage.name}",
             "it is an extern operation: only its own statement knows where it writes",
             "cache_read of its result",
         )
-    if any(_mentions(e, op.axis) for e in limits(op)):
+    if any(_mentions(e, op.axis) for e in tensor.limits(op)):
         raise ScheduleError(
             f"cache_write of {stage.name}",
             "the range of its reduce axis depends on its data axes, which get new names",
@@ -173,26 +156,26 @@ def cache_write(state: State, step: CacheWrite, scope: str) -> State:
                 "call cache_write before compute_at",
             )
     name = unique(f"{stage.name}.{scope}", {s.name for s in state.stages})
-    axes = tuple(axis(f"{a.name}.c", 0, a.extent, "data") for a in op.axis)
+    axes = tuple(tensor.axis(f"{a.name}.c", 0, a.extent, "data") for a in op.axis)
     renamed = dict(zip(op.axis, axes, strict=True))
-    inner = map_bodies(op, lambda e: substitute(e, renamed))
-    inner = ComputeOp(name, axes, op.reduce_axis, inner.body, attrs=op.attrs)
-    outer = ComputeOp(
+    inner = map_bodies(op, lambda e: tir.substitute(e, renamed))
+    inner = tensor.ComputeOp(name, axes, op.reduce_axis, inner.body, attrs=op.attrs)
+    outer = tensor.ComputeOp(
         op.name,
         op.axis,
         (),
-        tuple(load(tensor_of(inner, i), *op.axis) for i in range(len(op.body))),
+        tuple(tir.load(tensor.tensor_of(inner, i), *op.axis) for i in range(len(op.body))),
         op.tag,
         attrs=op.attrs,
     )
     state = state.with_stage(stage.change(op=outer, leaves=outer.axis, names=names_of(outer)))
     n = len(op.body)
-    state = retarget(state, {tensor_of(op, i): tensor_of(outer, i) for i in range(n)})
+    state = retarget(state, {tensor.tensor_of(op, i): tensor.tensor_of(outer, i) for i in range(n)})
     return insert(state, stage.name, new_stage(name, inner, scope=scope), False)
 
 
-def _mentions(e: Expr, axes: tuple[Axis, ...]) -> bool:
-    return any(v is a for v in variables(e) for a in axes)
+def _mentions(e: tir.Expr, axes: tuple[tensor.Axis, ...]) -> bool:
+    return any(v is a for v in tir.variables(e) for a in axes)
 
 
 def _moved(stage: Stage) -> bool:
@@ -280,7 +263,7 @@ def transform_layout(state: State, step: TransformLayout, stage: Stage) -> State
 MOST_POINTS = 1 << 20  # of a layout that is tried out point by point
 
 
-def _one_place_each(name: str, step: TransformLayout, shape: tuple[Index, ...]) -> None:
+def _one_place_each(name: str, step: TransformLayout, shape: tuple[tir.Index, ...]) -> None:
     """Every element has a place of its own, for certain: seen from the form, or tried out."""
     what = f"transform_layout of {name} to [{', '.join(step.layout)}]"
     if _takes_apart(step.axes, step.layout):

@@ -2,33 +2,26 @@
 
 from __future__ import annotations
 
+from minitvm import tensor
 from minitvm.base import ScheduleError
-from minitvm.tensor import (
-    Axis,
-    ComputeOp,
-    Operation,
-    PlaceholderOp,
-    check_past,
-    producers_first,
-)
 
 from .scans import check_bodies, within_scans
 from .state import Stage, State, new_stage, unique
 
 
-def initial(outputs: tuple[Operation, ...]) -> State:
+def initial(outputs: tuple[tensor.Operation, ...]) -> State:
     """The state before the first step: every stage at root, its loops in the order of its axes.
 
     What a scan computes row by row stands in its loop over time.
     """
     for op in outputs:
-        if isinstance(op, PlaceholderOp):
+        if isinstance(op, tensor.PlaceholderOp):
             raise ScheduleError(
                 f"a schedule of {op.name}", "it is an input: nothing is computed", "pass C.op"
             )
-    order = producers_first(outputs)
+    order = tensor.producers_first(outputs)
     _own_reduce_axes(order)
-    check_past(order)
+    tensor.check_past(order)
     check_bodies(order, outputs)
     taken: set[str] = set()
     stages: list[Stage] = []
@@ -38,10 +31,10 @@ def initial(outputs: tuple[Operation, ...]) -> State:
     return within_scans(State(tuple(stages)))
 
 
-def _own_reduce_axes(order: list[Operation]) -> None:
-    owner: dict[Axis, Operation] = {}
+def _own_reduce_axes(order: list[tensor.Operation]) -> None:
+    owner: dict[tensor.Axis, tensor.Operation] = {}
     for op in order:
-        for a in op.reduce_axis if isinstance(op, ComputeOp) else ():
+        for a in op.reduce_axis if isinstance(op, tensor.ComputeOp) else ():
             if owner.setdefault(a, op) is not op:
                 raise ScheduleError(
                     f"reduce axis {a.name!r} is used by {owner[a].name} and {op.name}",

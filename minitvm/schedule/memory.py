@@ -5,20 +5,8 @@ from __future__ import annotations
 import ast
 from typing import Any
 
+from minitvm import tensor, tir
 from minitvm.base import ScheduleError
-from minitvm.tensor import Axis, ComputeOp, tensor_of
-from minitvm.tir import (
-    ADDRESSABLE,
-    FALSE,
-    TRUE,
-    Expr,
-    Index,
-    all_of,
-    compare,
-    substitute,
-    text,
-    variables,
-)
 
 from .attach import may_be_constant, path, position
 from .dataflow import arithmetic, parsed
@@ -31,7 +19,7 @@ BUFFERS = ("inp_buffer", "wgt_buffer", "acc_buffer")  # of an accelerator
 PREFIXES = ("", "local", "vdla", "vta")  # as they are spelled here, in TVM and on slides
 
 
-def bind(state: State, step: Bind, stage: Stage, a: Axis) -> State:
+def bind(state: State, step: Bind, stage: Stage, a: tensor.Axis) -> State:
     """The loop `a` becomes the index of a thread."""
     tag, what = check_tag(step.thread), f"bind of {a.name!r} in {stage.name} to {step.thread!r}"
     if a.kind == "reduce" and not tag.startswith("threadIdx"):
@@ -55,7 +43,7 @@ def bind(state: State, step: Bind, stage: Stage, a: Axis) -> State:
             )
     if is_virtual(tag) and not may_be_constant(stage, a):
         raise ScheduleError(
-            what, f"its extent {text(a.extent)} is not a constant", "split it by nparts first"
+            what, f"its extent {tir.text(a.extent)} is not a constant", "split it by nparts first"
         )
     n = step.extent
     if n is not None and (type(n) is not int or n < 1):
@@ -90,7 +78,7 @@ def known_scope(scope: str) -> str:
 def storage_align(state: State, step: StorageAlign, stage: Stage) -> State:
     """The stride of one dimension becomes `offset` more than a multiple of `factor`."""
     what = f"storage_align of {stage.name}"
-    names = [a.name for a in stage.op.axis] if isinstance(stage.op, ComputeOp) else []
+    names = [a.name for a in stage.op.axis] if isinstance(stage.op, tensor.ComputeOp) else []
     if step.axis not in names:
         raise ScheduleError(
             f"{what}, axis {step.axis!r}",
@@ -107,10 +95,11 @@ def storage_align(state: State, step: StorageAlign, stage: Stage) -> State:
             f"offset {step.offset} is not in 0 .. {step.factor - 1}",
             "strides are offset, offset + factor, offset + 2*factor, ...",
         )
-    if step.factor * stage.op.dtypes[0].bytes > ADDRESSABLE:
+    if step.factor * stage.op.dtypes[0].bytes > tir.ADDRESSABLE:
         raise ScheduleError(
             f"{what} by {step.factor}",
-            f"its rows would lie further apart than the {ADDRESSABLE} bytes that can be addressed",
+            f"its rows would lie further apart than the {tir.ADDRESSABLE} bytes that can be "
+            "addressed",
             "a factor of a few cache lines",
         )
     if stage.layout is not None:
@@ -131,12 +120,12 @@ def double_buffer(state: State, stage: Stage) -> State:
     return state.with_stage(stage.change(double_buffer=True))
 
 
-def prefetch(state: State, step: Prefetch, stage: Stage, a: Axis) -> State:
+def prefetch(state: State, step: Prefetch, stage: Stage, a: tensor.Axis) -> State:
     """A remark that elements of a tensor will be read `offset` iterations later."""
     what = f"prefetch of {step.tensor} in {stage.name}"
     source = state.stage(step.tensor)
-    inputs = stage.op.input_tensors if isinstance(stage.op, ComputeOp) else ()
-    if not any(tensor_of(source.op, i) in inputs for i in range(len(source.op.dtypes))):
+    inputs = stage.op.input_tensors if isinstance(stage.op, tensor.ComputeOp) else ()
+    if not any(tensor.tensor_of(source.op, i) in inputs for i in range(len(source.op.dtypes))):
         names = ", ".join(dict.fromkeys(t.op.name for t in inputs)) or "nothing"
         raise ScheduleError(what, f"{stage.name} does not read it", f"it reads {names}")
     if type(step.offset) is not int or step.offset < 0:
@@ -149,7 +138,7 @@ def prefetch(state: State, step: Prefetch, stage: Stage, a: Axis) -> State:
 # --- store_at ------------------------------------------------------------------------------------
 
 
-def store_at(state: State, stage: Stage, target: Stage, a: Axis) -> State:
+def store_at(state: State, stage: Stage, target: Stage, a: tensor.Axis) -> State:
     """The stage's memory exists for the whole loop `a`; see `check_store`."""
     if stage.double_buffer:
         raise ScheduleError(
@@ -211,13 +200,13 @@ def set_store_predicate(state: State, step: SetStorePredicate, stage: Stage) -> 
     conds = tuple(_condition(c, table, what) for c in step.conds)
     if not conds:
         raise ScheduleError(what, "no condition is given")
-    if all_of(*conds) is TRUE or all_of(*conds) is FALSE:
+    if tir.all_of(*conds) is tir.TRUE or tir.all_of(*conds) is tir.FALSE:
         raise ScheduleError(
-            what, f"the condition is always {all_of(*conds) is TRUE}", "leave it out"
+            what, f"the condition is always {tir.all_of(*conds) is tir.TRUE}", "leave it out"
         )
-    for a in {id(v): v for c in conds for v in variables(c)}.values():
-        bound = isinstance(a, Axis) and stage.note(a).kind == "bind"
-        if isinstance(a, Axis) and a.kind == "reduce" and not bound:
+    for a in {id(v): v for c in conds for v in tir.variables(c)}.values():
+        bound = isinstance(a, tensor.Axis) and stage.note(a).kind == "bind"
+        if isinstance(a, tensor.Axis) and a.kind == "reduce" and not bound:
             raise ScheduleError(
                 what,
                 f"{a.name!r} is a reduce axis: no element belongs to one of its iterations",
@@ -227,36 +216,38 @@ def set_store_predicate(state: State, step: SetStorePredicate, stage: Stage) -> 
     return state.with_stage(stage.change(predicate=conds))
 
 
-def _check_storing_thread(what: str, conds: tuple[Expr, ...]) -> None:
+def _check_storing_thread(what: str, conds: tuple[tir.Expr, ...]) -> None:
     """Conditions on a thread that folds choose, by themselves, one that stores the result."""
-    folding = [c for c in conds if any(_reduces(v) for v in variables(c))]
+    folding = [c for c in conds if any(_reduces(v) for v in tir.variables(c))]
     for c in folding:
-        if len(variables(c)) > 1:
+        if len(tir.variables(c)) > 1:
             raise ScheduleError(
                 what,
-                f"{text(c)} mixes a thread that folds with other axes: all such threads hold the "
-                "same result, and which one stores it does not matter",
-                f"{next(v.name for v in variables(c) if _reduces(v))} == 0, and a second condition "
-                "on the data axes",
+                f"{tir.text(c)} mixes a thread that folds with other axes: all such threads hold "
+                "the same result, and which one stores it does not matter",
+                f"{next(v.name for v in tir.variables(c) if _reduces(v))} == 0, and a second "
+                "condition on the data axes",
             )
-    for a in {id(v): v for c in folding for v in variables(c)}.values():
-        mine = all_of(*(c for c in folding if any(v is a for v in variables(c))))
-        count = a.extent if isinstance(a, Axis) else 1
-        if isinstance(count, int) and all(substitute(mine, {a: i}) is FALSE for i in range(count)):
+    for a in {id(v): v for c in folding for v in tir.variables(c)}.values():
+        mine = tir.all_of(*(c for c in folding if any(v is a for v in tir.variables(c))))
+        count = a.extent if isinstance(a, tensor.Axis) else 1
+        if isinstance(count, int) and all(
+            tir.substitute(mine, {a: i}) is tir.FALSE for i in range(count)
+        ):
             raise ScheduleError(
                 what,
-                f"{text(mine)} holds for none of the threads 0 .. {count - 1}: no thread would "
+                f"{tir.text(mine)} holds for none of the threads 0 .. {count - 1}: no thread would "
                 "store the result",
                 f"{a.name} == 0",
             )
 
 
-def _condition(source: str, axes: dict[str, Axis], what: str) -> Expr:
+def _condition(source: str, axes: dict[str, tensor.Axis], what: str) -> tir.Expr:
     """The comparison `source` over the axes."""
     match parsed(source):
         case ast.Compare(left, [op], [right]) if type(op) in _SIGNS:
             a, b = (arithmetic(side, axes, source) for side in (left, right))
-            return compare(_SIGNS[type(op)], a, b)
+            return tir.compare(_SIGNS[type(op)], a, b)
         case _:
             raise ScheduleError(
                 f"{what}: {source!r}", "it is not a comparison", "te.all(i < 4, j >= 1)"
@@ -273,15 +264,15 @@ _SIGNS: dict[type[ast.cmpop], Any] = {
 }
 
 
-def store_conditions(stage: Stage, values: dict[Axis, Index]) -> tuple[Expr, ...]:
+def store_conditions(stage: Stage, values: dict[tensor.Axis, tir.Index]) -> tuple[tir.Expr, ...]:
     """The stage's store predicate at the point `values`: conditions that must all hold.
 
     A condition on a reduce loop that is bound to a thread names the thread that stores the result:
     the others would store the same.
     """
-    conds = [c for c in stage.predicate if not any(_reduces(v) for v in variables(c))]
-    return tuple(c for c in (substitute(c, values) for c in conds) if c is not TRUE)
+    conds = [c for c in stage.predicate if not any(_reduces(v) for v in tir.variables(c))]
+    return tuple(c for c in (tir.substitute(c, values) for c in conds) if c is not tir.TRUE)
 
 
 def _reduces(v: Any) -> bool:
-    return isinstance(v, Axis) and v.kind == "reduce"
+    return isinstance(v, tensor.Axis) and v.kind == "reduce"

@@ -4,36 +4,8 @@ from __future__ import annotations
 
 import operator
 
+from minitvm import tensor, tir
 from minitvm.base import ScheduleError
-from minitvm.tensor import (
-    Axis,
-    ComputeOp,
-    Reduce,
-    Tensor,
-    axis,
-    is_from_data,
-    limits,
-    tensor_of,
-)
-from minitvm.tir import (
-    FALSE,
-    Expr,
-    Index,
-    Load,
-    add,
-    all_of,
-    compare,
-    floordiv,
-    floormod,
-    if_then_else,
-    load,
-    mul,
-    same,
-    substitute,
-    text,
-    variables,
-    walk,
-)
 
 from .dataflow import insert, retarget
 from .state import At, SplitRelation, Stage, State, names_of, new_stage, root_axes, unique
@@ -54,24 +26,26 @@ def rfactor(state: State, step: RFactor) -> State:
             op=total, leaves=root_axes(total), names=names_of(total), relations=(), notes={}
         )
     )
-    state = retarget(state, {tensor_of(op, i): tensor_of(total, i) for i in range(n)})
+    state = retarget(state, {tensor.tensor_of(op, i): tensor.tensor_of(total, i) for i in range(n)})
     return insert(state, stage.name, new_stage(partial.name, partial), after=False)
 
 
-def _checked(state: State, stage: Stage, step: RFactor) -> tuple[ComputeOp, Reduce, Axis]:
+def _checked(
+    state: State, stage: Stage, step: RFactor
+) -> tuple[tensor.ComputeOp, tensor.Reduce, tensor.Axis]:
     op, what = stage.op, f"rfactor of {step.axis!r} in {stage.name}"
-    if not isinstance(op, ComputeOp) or op.reduction is None:
+    if not isinstance(op, tensor.ComputeOp) or op.reduction is None:
         raise ScheduleError(what, "it is not a reduction")
     names = stage.names
     found = [a for a in stage.leaves if names[a] == step.axis]
     if not found or found[0].kind != "reduce":
         reduce = ", ".join(names[a] for a in stage.leaves if a.kind == "reduce")
         raise ScheduleError(what, "not a reduce loop of the stage", f"one of {reduce}")
-    for e in limits(op):
-        if is_from_data(e) or any(isinstance(v, Axis) for v in variables(e)):
+    for e in tensor.limits(op):
+        if tensor.is_from_data(e) or any(isinstance(v, tensor.Axis) for v in tir.variables(e)):
             raise ScheduleError(
                 what,
-                f"the range of a reduce axis depends on other axes or on data: {text(e)}",
+                f"the range of a reduce axis depends on other axes or on data: {tir.text(e)}",
                 "a range that is the same for all elements, and where=... for what counts",
             )
     data = [a for a in stage.leaves if a.kind == "data"]
@@ -92,65 +66,73 @@ def _checked(state: State, stage: Stage, step: RFactor) -> tuple[ComputeOp, Redu
 
 def _partial(
     stage: Stage,
-    op: ComputeOp,
-    reduction: Reduce,
-    leaves: list[Axis],
-    factored: Axis,
+    op: tensor.ComputeOp,
+    reduction: tensor.Reduce,
+    leaves: list[tensor.Axis],
+    factored: tensor.Axis,
     step: RFactor,
     name: str,
-) -> ComputeOp:
+) -> tensor.ComputeOp:
     """name[..., f, ...] = the reduction over all reduce loops but `factored`; f stands for it."""
-    data = [axis(a.name, 0, a.extent, "data") for a in op.axis]
-    place = axis(factored.name, 0, factored.extent, "data")
-    folded = [axis(a.name, 0, a.extent, "reduce") for a in leaves if a is not factored]
+    data = [tensor.axis(a.name, 0, a.extent, "data") for a in op.axis]
+    place = tensor.axis(factored.name, 0, factored.extent, "data")
+    folded = [tensor.axis(a.name, 0, a.extent, "reduce") for a in leaves if a is not factored]
     others = iter(folded)
-    renamed: dict[Axis, Index] = {a: place if a is factored else next(others) for a in leaves}
+    renamed: dict[tensor.Axis, tir.Index] = {
+        a: place if a is factored else next(others) for a in leaves
+    }
     values, guards = _values(stage, op, renamed)
     values |= dict(zip(op.axis, data, strict=True))
-    inside, where = all_of(*guards), substitute(reduction.where, values)
-    reads = any(isinstance(n, Load) for n in walk(where))  # it must not, where a guard fails
-    where = if_then_else(inside, where, FALSE) if reads else all_of(inside, where)
-    sources = tuple(substitute(e, values) for e in reduction.sources)
+    inside, where = tir.all_of(*guards), tir.substitute(reduction.where, values)
+    reads = any(
+        isinstance(n, tir.Load) for n in tir.walk(where)
+    )  # it must not, where a guard fails
+    where = tir.if_then_else(inside, where, tir.FALSE) if reads else tir.all_of(inside, where)
+    sources = tuple(tir.substitute(e, values) for e in reduction.sources)
     axes = list(data)
     axes.insert(step.factor_axis % (len(data) + 1), place)
     if not folded:
-        folded = [axis("one", 0, 1, "reduce")]
+        folded = [tensor.axis("one", 0, 1, "reduce")]
     reduce_axes = tuple(folded)
     body = tuple(
-        Reduce(reduction.reducer, sources, reduce_axes, where, (), i, e.dtype)
+        tensor.Reduce(reduction.reducer, sources, reduce_axes, where, (), i, e.dtype)
         for i, e in enumerate(sources)
     )
-    return ComputeOp(name, tuple(axes), reduce_axes, body)
+    return tensor.ComputeOp(name, tuple(axes), reduce_axes, body)
 
 
 def _values(
-    stage: Stage, op: ComputeOp, leaves: dict[Axis, Index]
-) -> tuple[dict[Axis, Index], list[Expr]]:
+    stage: Stage, op: tensor.ComputeOp, leaves: dict[tensor.Axis, tir.Index]
+) -> tuple[dict[tensor.Axis, tir.Index], list[tir.Expr]]:
     """The op's reduce axes in terms of its loops, and what keeps ragged splits in range."""
     values = dict(leaves)
-    guards: list[Expr] = []
+    guards: list[tir.Expr] = []
     for r in reversed(stage.relations):
         if isinstance(r, SplitRelation):
-            values[r.parent] = add(mul(values[r.outer], r.inner.extent), values[r.inner])
-            if not same(mul(r.outer.extent, r.inner.extent), r.parent.extent):
-                guards.append(compare("<", values[r.parent], r.parent.extent))
+            values[r.parent] = tir.add(tir.mul(values[r.outer], r.inner.extent), values[r.inner])
+            if not tir.same(tir.mul(r.outer.extent, r.inner.extent), r.parent.extent):
+                guards.append(tir.compare("<", values[r.parent], r.parent.extent))
         else:
-            values[r.outer] = floordiv(values[r.fused], r.inner.extent)
-            values[r.inner] = floormod(values[r.fused], r.inner.extent)
-    return {a: add(a.start, values[a]) for a in op.reduce_axis}, guards
+            values[r.outer] = tir.floordiv(values[r.fused], r.inner.extent)
+            values[r.inner] = tir.floormod(values[r.fused], r.inner.extent)
+    return {a: tir.add(a.start, values[a]) for a in op.reduce_axis}, guards
 
 
 def _total(
-    op: ComputeOp, reduction: Reduce, partial: ComputeOp, factored: Axis, place: int
-) -> ComputeOp:
+    op: tensor.ComputeOp,
+    reduction: tensor.Reduce,
+    partial: tensor.ComputeOp,
+    factored: tensor.Axis,
+    place: int,
+) -> tensor.ComputeOp:
     """The old op, now over the partial results."""
-    over = axis(f"{factored.name}.v", 0, factored.extent, "reduce")
-    at: list[Axis] = list(op.axis)
+    over = tensor.axis(f"{factored.name}.v", 0, factored.extent, "reduce")
+    at: list[tensor.Axis] = list(op.axis)
     at.insert(place, over)
-    parts: list[Tensor] = [tensor_of(partial, i) for i in range(len(op.body))]
-    sources = tuple(load(t, *at) for t in parts)
+    parts: list[tensor.Tensor] = [tensor.tensor_of(partial, i) for i in range(len(op.body))]
+    sources = tuple(tir.load(t, *at) for t in parts)
     body = tuple(
-        Reduce(reduction.reducer, sources, (over,), all_of(), reduction.init, i, e.dtype)
+        tensor.Reduce(reduction.reducer, sources, (over,), tir.all_of(), reduction.init, i, e.dtype)
         for i, e in enumerate(op.body)
     )
-    return ComputeOp(op.name, op.axis, (over,), body, op.tag, attrs=op.attrs)
+    return tensor.ComputeOp(op.name, op.axis, (over,), body, op.tag, attrs=op.attrs)

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from minitvm import tensor
 from minitvm.base import ScheduleError
-from minitvm.tensor import Operation, PlaceholderOp, ScanOp, body_of
 
 from .state import At, AtRoot, Stage, State
 
 
-def check_bodies(ops: Sequence[Operation], outputs: Sequence[Operation]) -> None:
+def check_bodies(ops: Sequence[tensor.Operation], outputs: Sequence[tensor.Operation]) -> None:
     """Nothing but a scan uses the formulas inside it; or ScheduleError."""
     for scan in ops:
-        if not isinstance(scan, ScanOp):
+        if not isinstance(scan, tensor.ScanOp):
             continue
-        body = {id(op) for op in body_of(scan)}
-        inner = {*scan.states, *(t for op in body_of(scan) for t in [op.output(0)])}
+        body = {id(op) for op in tensor.body_of(scan)}
+        inner = {*scan.states, *(t for op in tensor.body_of(scan) for t in [op.output(0)])}
         for op in outputs:
             if id(op) in body:
                 raise ScheduleError(
@@ -25,7 +25,7 @@ def check_bodies(ops: Sequence[Operation], outputs: Sequence[Operation]) -> None
                     f"pass {scan.name}.op alone",
                 )
         for op in ops:
-            if isinstance(op, PlaceholderOp) or op is scan or id(op) in body:
+            if isinstance(op, tensor.PlaceholderOp) or op is scan or id(op) in body:
                 continue
             for t in op.input_tensors:
                 if t in inner:
@@ -40,12 +40,12 @@ def inside_scans(state: State) -> dict[str, str]:
     """stage name -> the scan in whose loop it must run: it is an update, or depends on a state."""
     found: dict[str, str] = {}
     for scan in state.stages:
-        if not isinstance(scan.op, ScanOp):
+        if not isinstance(scan.op, tensor.ScanOp):
             continue
         inner = set(scan.op.states)
         updates = {id(t.op) for t in scan.op.updates}
         for s in state.stages:
-            if isinstance(s.op, PlaceholderOp | ScanOp):
+            if isinstance(s.op, tensor.PlaceholderOp | tensor.ScanOp):
                 continue
             if id(s.op) in updates or any(t in inner for t in s.op.input_tensors):
                 found[s.name] = scan.name
@@ -66,7 +66,7 @@ def within_scans(state: State) -> State:
 def update_of(state: State, stage: Stage) -> str:
     """The name of the scan of which `stage` is an update; "" if of none."""
     for s in state.stages:
-        if isinstance(s.op, ScanOp) and any(t.op is stage.op for t in s.op.updates):
+        if isinstance(s.op, tensor.ScanOp) and any(t.op is stage.op for t in s.op.updates):
             return s.name
     return ""
 

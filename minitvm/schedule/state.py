@@ -15,9 +15,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, TypeAlias
 
+from minitvm import tensor, tir
 from minitvm.base import ScheduleError, node
-from minitvm.tensor import Axis, Operation, PlaceholderOp, Tensor, TensorIntrin
-from minitvm.tir import Expr, LoopKind
 
 
 @node
@@ -27,9 +26,9 @@ class SplitRelation:
     exact: the user says that it divides; it must.
     """
 
-    parent: Axis
-    outer: Axis
-    inner: Axis
+    parent: tensor.Axis
+    outer: tensor.Axis
+    inner: tensor.Axis
     factor: int | None
     nparts: int | None
     exact: bool = False
@@ -39,9 +38,9 @@ class SplitRelation:
 class FuseRelation:
     """fused = outer * extent(inner) + inner."""
 
-    outer: Axis
-    inner: Axis
-    fused: Axis
+    outer: tensor.Axis
+    inner: tensor.Axis
+    fused: tensor.Axis
 
 
 Relation: TypeAlias = SplitRelation | FuseRelation
@@ -65,7 +64,7 @@ class At:
     """
 
     stage: str
-    axis: Axis
+    axis: tensor.Axis
     line: str = ""
 
 
@@ -75,11 +74,11 @@ Attach: TypeAlias = AtRoot | Inline | At
 class LoopNote(NamedTuple):
     """How one loop runs."""
 
-    kind: LoopKind = "serial"
+    kind: tir.LoopKind = "serial"
     thread: str = ""
     threads: int | None = None  # how many, where that was said
     pragmas: tuple[tuple[str, Any], ...] = ()
-    intrin: TensorIntrin | None = None  # does this loop and all inside it
+    intrin: tensor.TensorIntrin | None = None  # does this loop and all inside it
 
     def change(self, **fields: Any) -> LoopNote:
         """A copy with some fields replaced."""
@@ -101,11 +100,11 @@ class Stage(NamedTuple):
     """
 
     name: str
-    op: Operation
-    origin: Operation
-    leaves: tuple[Axis, ...]
-    names: dict[Axis, str]
-    notes: dict[Axis, LoopNote]
+    op: tensor.Operation
+    origin: tensor.Operation
+    leaves: tuple[tensor.Axis, ...]
+    names: dict[tensor.Axis, str]
+    notes: dict[tensor.Axis, LoopNote]
     relations: tuple[Relation, ...] = ()
     attach: Attach = AtRoot()
     scope: str = "global"
@@ -113,16 +112,16 @@ class Stage(NamedTuple):
     store: At | None = None
     double_buffer: bool = False
     aligns: tuple[tuple[int, int, int], ...] = ()
-    predicate: tuple[Expr, ...] = ()
+    predicate: tuple[tir.Expr, ...] = ()
     is_output: bool = False
 
     __eq__, __ne__, __hash__ = object.__eq__, object.__ne__, object.__hash__  # equal only to itself
 
-    def note(self, axis: Axis) -> LoopNote:
+    def note(self, axis: tensor.Axis) -> LoopNote:
         """How the loop `axis` runs."""
         return self.notes.get(axis, PLAIN)
 
-    def axes(self) -> list[Axis]:
+    def axes(self) -> list[tensor.Axis]:
         """Every axis the stage has or had: the op's own, then those made by splits and fuses."""
         return list(self.names)
 
@@ -155,7 +154,7 @@ class State:
 
     stages: tuple[Stage, ...]
     steps: tuple[Any, ...] = ()
-    intrins: tuple[TensorIntrin, ...] = ()  # those that steps may name
+    intrins: tuple[tensor.TensorIntrin, ...] = ()  # those that steps may name
     pending: tuple[Pending, ...] = ()
 
     def stage(self, name: str) -> Stage:
@@ -174,23 +173,23 @@ class State:
         """A state after the same steps with other stages."""
         return replace(self, stages=tuple(stages))
 
-    def owner(self, t: Tensor) -> Stage:
+    def owner(self, t: tensor.Tensor) -> Stage:
         """The stage whose operation computes `t`."""
         return next(s for s in self.stages if s.op is t.op)
 
 
-def root_axes(op: Operation) -> tuple[Axis, ...]:
+def root_axes(op: tensor.Operation) -> tuple[tensor.Axis, ...]:
     """The axes an operation's loops start from: data axes, then reduce axes."""
-    return () if isinstance(op, PlaceholderOp) else (*op.axis, *op.reduce_axis)
+    return () if isinstance(op, tensor.PlaceholderOp) else (*op.axis, *op.reduce_axis)
 
 
-def names_of(op: Operation) -> dict[Axis, str]:
+def names_of(op: tensor.Operation) -> dict[tensor.Axis, str]:
     """What steps call the op's axes: their names, numbered if an earlier axis has that too."""
     taken: set[str] = set()
     return {a: unique(a.name, taken) for a in root_axes(op)}
 
 
-def new_stage(name: str, op: Operation, **fields: Any) -> Stage:
+def new_stage(name: str, op: tensor.Operation, **fields: Any) -> Stage:
     """The stage of `op`, its loops in the order of its axes."""
     return Stage(name, op, op, root_axes(op), names_of(op), {}, **fields)
 
@@ -200,7 +199,7 @@ def readers(state: State) -> dict[str, list[str]]:
     by_op = {s.op: s.name for s in state.stages}
     found: dict[str, list[str]] = {s.name: [] for s in state.stages}
     for s in state.stages:
-        if not isinstance(s.op, PlaceholderOp):
+        if not isinstance(s.op, tensor.PlaceholderOp):
             for name in {by_op[t.op]: None for t in s.op.input_tensors}:
                 found[name].append(s.name)
     return found

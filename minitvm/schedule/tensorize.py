@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from minitvm import tensor
 from minitvm.base import ScheduleError
-from minitvm.tensor import Axis, TensorIntrin
 
 from .state import Stage, State
 from .steps import Tensorize
 
 
-def know(state: State, intrin: TensorIntrin) -> State:
+def know(state: State, intrin: tensor.TensorIntrin) -> State:
     """`state`, in which steps may name `intrin`."""
     for other in state.intrins:
         if other is intrin:
@@ -25,7 +25,7 @@ def know(state: State, intrin: TensorIntrin) -> State:
     return replace(state, intrins=(*state.intrins, intrin))
 
 
-def tensorize(state: State, step: Tensorize, stage: Stage, a: Axis) -> State:
+def tensorize(state: State, step: Tensorize, stage: Stage, a: tensor.Axis) -> State:
     """`state` in which the loops of `stage` from `a` inwards are done by the intrinsic."""
     what = f"tensorize of {a.name!r} in {stage.name}"
     known = {i.name: i for i in state.intrins}

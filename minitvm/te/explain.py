@@ -7,11 +7,8 @@ from dataclasses import dataclass
 from difflib import unified_diff
 from typing import Any
 
+from minitvm import lowering, schedule, tensor, tir
 from minitvm.base import ScheduleError, TVMError
-from minitvm.lowering import Derivation, explain_bound, explain_guard, loops_of, within_stack
-from minitvm.schedule import Stage, State
-from minitvm.tensor import Axis, ComputeOp
-from minitvm.tir import text
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -39,22 +36,22 @@ class Diff:
         return f"```diff\n{self}\n```"
 
 
-def difference(states: list[State], step: str) -> Diff:
+def difference(states: list[schedule.State], step: str) -> Diff:
     """From the first state to the second: what its last step, `step` in Python, changed."""
     before, after = states[:2]
     return Diff(len(after.steps), step, _text(before), _text(after))
 
 
-def _text(state: State) -> str:
+def _text(state: schedule.State) -> str:
     """The loops, or why there are none before more steps are taken."""
     try:
-        with within_stack(f"a schedule of {len(state.stages)} stages"):
-            return text(loops_of(state).body)
+        with lowering.within_stack(f"a schedule of {len(state.stages)} stages"):
+            return tir.text(lowering.loops_of(state).body)
     except TVMError as e:
         return f"no loops: {e}"
 
 
-def step_number(state: State, step: int) -> int:
+def step_number(state: schedule.State, step: int) -> int:
     """`step` counted from 1 (-1: the last one); ScheduleError if there is no such step."""
     count = len(state.steps)
     if not isinstance(step, int):  # pyright: ignore[reportUnnecessaryIsInstance]
@@ -66,26 +63,30 @@ def step_number(state: State, step: int) -> int:
     return n
 
 
-def bound(state: State, stage: Stage, axis: Any) -> Derivation:
+def bound(state: schedule.State, stage: schedule.Stage, axis: Any) -> lowering.Derivation:
     """The derivation for an axis of the stage, given as such, by name or as a dimension."""
     if isinstance(axis, str):
-        return explain_bound(state, stage.name, axis)
-    if isinstance(axis, int) and isinstance(stage.op, ComputeOp) and 0 <= axis < len(stage.op.axis):
+        return lowering.explain_bound(state, stage.name, axis)
+    if (
+        isinstance(axis, int)
+        and isinstance(stage.op, tensor.ComputeOp)
+        and 0 <= axis < len(stage.op.axis)
+    ):
         axis = stage.op.axis[axis]
     names = stage.names
-    if not isinstance(axis, Axis) or axis not in names:
-        shown = axis.name if isinstance(axis, Axis) else axis
+    if not isinstance(axis, tensor.Axis) or axis not in names:
+        shown = axis.name if isinstance(axis, tensor.Axis) else axis
         why = "it has no such axis" if names else "it has no axes: all of it is there at once"
         known = f"one of {', '.join(names.values())}" if names else ""
         raise ScheduleError(f"axis {shown!r} of {stage.name}", why, known)
-    return explain_bound(state, stage.name, names[axis])
+    return lowering.explain_bound(state, stage.name, names[axis])
 
 
-def guard(state: State, loop: Axis) -> Derivation:
+def guard(state: schedule.State, loop: tensor.Axis) -> lowering.Derivation:
     """The guards on a loop of any stage."""
     for stage in state.stages:
         names = stage.names
-        if isinstance(loop, Axis) and loop in names:  # pyright: ignore[reportUnnecessaryIsInstance]
-            return explain_guard(state, stage.name, names[loop])
+        if isinstance(loop, tensor.Axis) and loop in names:  # pyright: ignore[reportUnnecessaryIsInstance]
+            return lowering.explain_guard(state, stage.name, names[loop])
     stages = ", ".join(s.name for s in state.stages)
     raise ScheduleError(f"guards on {reprlib.repr(loop)}", f"it is no axis of {stages}")

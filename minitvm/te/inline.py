@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from minitvm.schedule import AtRoot, ComputeInline, Stage, readers
-from minitvm.tensor import ComputeOp, ExternOp, loads
+from minitvm import schedule, tensor
 
 from .stage import Recorder
 
@@ -25,27 +24,34 @@ def auto_inline_injective(s: Recorder) -> None:
     _inline(s, lambda op: True)
 
 
-def _places(op: ComputeOp) -> list[list[int]]:
+def _places(op: tensor.ComputeOp) -> list[list[int]]:
     """For every load in the formula, the number of the axis that each index is; -1: none."""
     number = {id(a): n for n, a in enumerate(op.axis)}
-    return [[number.get(id(i), -1) for i in e.indices] for e in loads(op)]
+    return [[number.get(id(i), -1) for i in e.indices] for e in tensor.loads(op)]
 
 
-def _inline(s: Recorder, fits: Callable[[ComputeOp], bool]) -> None:
+def _inline(s: Recorder, fits: Callable[[tensor.ComputeOp], bool]) -> None:
     """Inline the stages that may be, on which no step was taken, and whose formula `fits`."""
     for stage in s.state.stages:
         op = stage.op
-        if isinstance(op, ComputeOp) and _is_free(stage, op) and _is_inner(s, stage) and fits(op):
-            s.apply(ComputeInline(stage.name))
+        if (
+            isinstance(op, tensor.ComputeOp)
+            and _is_free(stage, op)
+            and _is_inner(s, stage)
+            and fits(op)
+        ):
+            s.apply(schedule.ComputeInline(stage.name))
 
 
-def _is_free(stage: Stage, op: ComputeOp) -> bool:
+def _is_free(stage: schedule.Stage, op: tensor.ComputeOp) -> bool:
     """Is it one formula without a reduction, its loops as they were at first?"""
-    untouched = isinstance(stage.attach, AtRoot) and stage.leaves == op.axis and not stage.notes
+    untouched = (
+        isinstance(stage.attach, schedule.AtRoot) and stage.leaves == op.axis and not stage.notes
+    )
     return untouched and op.reduction is None and len(op.body) == 1
 
 
-def _is_inner(s: Recorder, stage: Stage) -> bool:
+def _is_inner(s: Recorder, stage: schedule.Stage) -> bool:
     """Is it no output, and read by formulas only?"""
-    who = (s.state.stage(name) for name in readers(s.state)[stage.name])
-    return not stage.is_output and not any(isinstance(r.op, ExternOp) for r in who)
+    who = (s.state.stage(name) for name in schedule.readers(s.state)[stage.name])
+    return not stage.is_output and not any(isinstance(r.op, tensor.ExternOp) for r in who)

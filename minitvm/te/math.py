@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from minitvm.tir import binary
+from minitvm import tir
 
 
 def floordiv(a: Any, b: Any) -> Any:
     """a // b on integers, rounding down. Data divided by 0 gives 0."""
-    return binary("floordiv", a, b)
+    return tir.binary("floordiv", a, b)
 
 
 def floormod(a: Any, b: Any) -> Any:
     """a % b on integers, with the sign of b."""
-    return binary("floormod", a, b)
+    return tir.binary("floormod", a, b)

@@ -15,49 +15,36 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from minitvm import tensor, tir
 from minitvm.base import ExprError
-from minitvm.tensor import (
-    MAX,
-    MIN,
-    PROD,
-    SUM,
-    Reducer,
-    Tensor,
-    compute,
-    max,
-    min,
-    reduce,
-    reduce_axis,
-)
-from minitvm.tir import (
-    Index,
-    Var,
-    abs,
-    ceil,
-    erf,
-    exp,
-    floor,
-    floordiv,
-    if_then_else,
-    log,
-    rsqrt,
-    same,
-    sigmoid,
-    split_terms,
-    sqrt,
-    sub,
-    tanh,
-    text,
-)
 
 FORM = re.compile(
     r"^\s*(\w+)\s*\(([^)]*)\)\s*(\+=!|\*=!|max=!|min=!|=)\s*(.*?)\s*(where\b.*)?$", re.S
 )
 RANGE = re.compile(r"^(\w+)\s+in\s+(-?\d+)\s*:\s*(-?\d+)$")
-REDUCERS: dict[str, Reducer] = {"+=!": SUM, "*=!": PROD, "max=!": MAX, "min=!": MIN}
+REDUCERS: dict[str, tensor.Reducer] = {
+    "+=!": tensor.SUM,
+    "*=!": tensor.PROD,
+    "max=!": tensor.MAX,
+    "min=!": tensor.MIN,
+}
 FUNCTIONS: dict[str, Callable[..., Any]] = {
-    **{f.__name__: f for f in (exp, log, sqrt, rsqrt, tanh, sigmoid, erf, abs, floor, ceil)},
-    **{"max": max, "min": min},
+    **{
+        f.__name__: f
+        for f in (
+            tir.exp,
+            tir.log,
+            tir.sqrt,
+            tir.rsqrt,
+            tir.tanh,
+            tir.sigmoid,
+            tir.erf,
+            tir.abs,
+            tir.floor,
+            tir.ceil,
+        )
+    },
+    **{"max": tensor.max, "min": tensor.min},
 }
 
 
@@ -73,7 +60,7 @@ class _Formula:
     ranges: dict[str, tuple[int, int]]
 
 
-def define(line: str, **tensors: Tensor) -> Tensor:
+def define(line: str, **tensors: tensor.Tensor) -> tensor.Tensor:
     """The tensor that the formula `line` defines from `tensors`, which are given by name.
 
     Raises ExprError if the line is no such formula, or a range cannot be found out.
@@ -97,19 +84,19 @@ def define(line: str, **tensors: Tensor) -> Tensor:
         )
         raise ExprError(f"te.define({line!r})", why)
     shape = [ranges[v][1] for v in f.left]
-    axes = {v: reduce_axis((ranges[v][0], ranges[v][1]), v) for v in folded}
+    axes = {v: tensor.reduce_axis((ranges[v][0], ranges[v][1]), v) for v in folded}
 
     def body(*at: Any) -> Any:
         env = dict(zip(f.left, at, strict=True)) | axes
         value = _value(f, f.right, env, tensors)
-        return reduce(REDUCERS[f.op], value, list(axes.values())) if axes else value
+        return tensor.reduce(REDUCERS[f.op], value, list(axes.values())) if axes else value
 
-    return _named(compute, shape, body, f)
+    return _named(tensor.compute, shape, body, f)
 
 
 def _named(
-    make: Callable[..., Any], shape: list[Index], body: Callable[..., Any], f: _Formula
-) -> Tensor:
+    make: Callable[..., Any], shape: list[tir.Index], body: Callable[..., Any], f: _Formula
+) -> tensor.Tensor:
     """compute() with axes called as in the line."""
     names = ", ".join(f.left)
     return make(shape, eval(f"lambda {names}: body({names})", {"body": body}), name=f.name)
@@ -142,7 +129,7 @@ def _callee(n: ast.AST) -> str:
     return n.func.id if isinstance(n, ast.Call) and isinstance(n.func, ast.Name) else ""
 
 
-def _is_access(n: ast.AST, tensors: dict[str, Tensor]) -> bool:
+def _is_access(n: ast.AST, tensors: dict[str, tensor.Tensor]) -> bool:
     return _callee(n) in tensors
 
 
@@ -150,19 +137,19 @@ def _is_access(n: ast.AST, tensors: dict[str, Tensor]) -> bool:
 
 
 def _ranges(
-    f: _Formula, accesses: list[tuple[Tensor, list[ast.expr]]]
-) -> dict[str, tuple[Index, Index]]:
+    f: _Formula, accesses: list[tuple[tensor.Tensor, list[ast.expr]]]
+) -> dict[str, tuple[tir.Index, tir.Index]]:
     """(first, stop) of every index: given, or as large as the dimensions it indexes allow."""
-    ranges: dict[str, tuple[Index, Index]] = dict(f.ranges)
-    symbols: dict[str, Var] = {}
-    todo: list[tuple[Index, Index, Tensor]] = []
+    ranges: dict[str, tuple[tir.Index, tir.Index]] = dict(f.ranges)
+    symbols: dict[str, tir.Var] = {}
+    todo: list[tuple[tir.Index, tir.Index, tensor.Tensor]] = []
     for t, args in accesses:
         if len(args) != t.ndim:
             raise ExprError(f"te.define: {t.name}", f"has {t.ndim} dimensions, {len(args)} indices")
         for e, size in zip(args, t.shape, strict=True):
             todo.append((_index(f, e, symbols), size, t))
     names = {id(v): n for n, v in symbols.items()}
-    todo.sort(key=lambda row: len(split_terms(row[0])[0]))  # plain indices first
+    todo.sort(key=lambda row: len(tir.split_terms(row[0])[0]))  # plain indices first
     for e, size, t in todo:
         _solve(f, e, size, t, names, ranges)
     for v in symbols:
@@ -176,21 +163,26 @@ def _ranges(
 
 
 def _solve(
-    f: _Formula, e: Index, size: Index, t: Tensor, names: dict[int, str], ranges: dict[str, Any]
+    f: _Formula,
+    e: tir.Index,
+    size: tir.Index,
+    t: tensor.Tensor,
+    names: dict[int, str],
+    ranges: dict[str, Any],
 ) -> None:
     """Fix the one index of e that has no range yet, from 0 <= e < size; check e if all have one."""
-    terms, const = split_terms(e)
+    terms, const = tir.split_terms(e)
     open_ = [(names[id(a)], c) for a, c in terms if names[id(a)] not in ranges]
     if len(open_) > 1 or (open_ and open_[0][1] < 0):
         return
-    most: Index = const
+    most: tir.Index = const
     for a, c in terms:
         if names[id(a)] in ranges:
             first, stop = ranges[names[id(a)]]
             most = most + c * (stop - 1 if c > 0 else first)
     if open_:
-        (name, c), room = open_[0], sub(sub(size, 1), most)
-        ranges[name] = (0, floordiv(room, c) + 1)
+        (name, c), room = open_[0], tir.sub(tir.sub(size, 1), most)
+        ranges[name] = (0, tir.floordiv(room, c) + 1)
     elif (
         len(terms) == 1
         and const == 0
@@ -198,21 +190,21 @@ def _solve(
         and terms[0][1] == 1
     ):
         have = ranges[names[id(terms[0][0])]][1]
-        if not same(have, size):
+        if not tir.same(have, size):
             raise ExprError(
                 f"te.define({f.line!r})",
-                f"{names[id(terms[0][0])]} runs to {text(have)} elsewhere, "
-                f"but indexes {text(size)} elements of {t.name}",
+                f"{names[id(terms[0][0])]} runs to {tir.text(have)} elsewhere, "
+                f"but indexes {tir.text(size)} elements of {t.name}",
             )
 
 
-def _index(f: _Formula, e: ast.expr, symbols: dict[str, Var]) -> Index:
+def _index(f: _Formula, e: ast.expr, symbols: dict[str, tir.Var]) -> tir.Index:
     """An index expression over symbols: sums and multiples of indices."""
     match e:
         case ast.Constant(value=int() as n):
             return n
         case ast.Name(id=name):
-            return symbols.setdefault(name, Var(name))
+            return symbols.setdefault(name, tir.Var(name))
         case ast.BinOp(left, ast.Add(), right):
             return _index(f, left, symbols) + _index(f, right, symbols)
         case ast.BinOp(left, ast.Sub(), right):
@@ -228,7 +220,7 @@ def _index(f: _Formula, e: ast.expr, symbols: dict[str, Var]) -> Index:
 # --- values --------------------------------------------------------------------------------------
 
 
-def _value(f: _Formula, e: ast.expr, env: dict[str, Any], tensors: dict[str, Tensor]) -> Any:
+def _value(f: _Formula, e: ast.expr, env: dict[str, Any], tensors: dict[str, tensor.Tensor]) -> Any:
     """The expression `e` with the axes in `env`; only arithmetic, accesses and known functions."""
 
     def go(n: ast.expr) -> Any:
@@ -246,7 +238,7 @@ def _value(f: _Formula, e: ast.expr, env: dict[str, Any], tensors: dict[str, Ten
         case ast.Compare(left, [op], [right]) if type(op) in OPERATORS:
             return OPERATORS[type(op)](go(left), go(right))
         case ast.IfExp(test, body, orelse):
-            return if_then_else(go(test), go(body), go(orelse))
+            return tir.if_then_else(go(test), go(body), go(orelse))
         case ast.Call(ast.Name(id=name), args, []) if name in tensors or name in FUNCTIONS:
             return (tensors.get(name) or FUNCTIONS[name])(*map(go, args))
         case _:

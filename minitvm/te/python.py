@@ -5,33 +5,7 @@ from __future__ import annotations
 import re
 from typing import assert_never
 
-from minitvm.schedule import (
-    Annotate,
-    Bind,
-    CacheRead,
-    CacheWrite,
-    ComputeAt,
-    ComputeInline,
-    ComputeRoot,
-    DoubleBuffer,
-    Fuse,
-    FuseRelation,
-    MemoryStep,
-    Pragma,
-    Prefetch,
-    Reorder,
-    RFactor,
-    SetScope,
-    SetStorePredicate,
-    Split,
-    State,
-    Step,
-    StorageAlign,
-    StoreAt,
-    Tensorize,
-    TransformLayout,
-    apply,
-)
+from minitvm import schedule
 from minitvm.tensor import Axis, ComputeOp
 
 
@@ -61,7 +35,7 @@ class _Names:
         return self.stages[name]
 
 
-def python_source(start: State, steps: tuple[Step, ...]) -> str:
+def python_source(start: schedule.State, steps: tuple[schedule.Step, ...]) -> str:
     """The code, one line a step; axes are fetched where a stage is first touched."""
     names = _Names()
     outs = [names.stage(s.name) for s in start.stages if s.is_output]
@@ -77,38 +51,38 @@ def python_source(start: State, steps: tuple[Step, ...]) -> str:
             if name not in known:
                 known.add(name)
                 lines += _fetch(state, name, names)
-        after = apply(state, step)
+        after = schedule.apply(state, step)
         lines.append(_line(state, after, step, names))
-        if isinstance(step, RFactor):
+        if isinstance(step, schedule.RFactor):
             known.discard(step.stage)  # it has new axes
         state = after
     return "\n".join(lines)
 
 
-def _touched(step: Step) -> list[str]:
+def _touched(step: schedule.Step) -> list[str]:
     """The stages whose axes the step names."""
     match step:
         case (
-            Split()
-            | Fuse()
-            | Reorder()
-            | Annotate()
-            | Pragma()
-            | RFactor()
-            | Bind()
-            | StorageAlign()
-            | SetStorePredicate()
-            | Prefetch()
-            | Tensorize()
+            schedule.Split()
+            | schedule.Fuse()
+            | schedule.Reorder()
+            | schedule.Annotate()
+            | schedule.Pragma()
+            | schedule.RFactor()
+            | schedule.Bind()
+            | schedule.StorageAlign()
+            | schedule.SetStorePredicate()
+            | schedule.Prefetch()
+            | schedule.Tensorize()
         ):
             return [step.stage]
-        case ComputeAt() | StoreAt():
+        case schedule.ComputeAt() | schedule.StoreAt():
             return [step.target]
         case _:
             return []
 
 
-def _fetch(state: State, name: str, names: _Names) -> list[str]:
+def _fetch(state: schedule.State, name: str, names: _Names) -> list[str]:
     op = state.stage(name).op
     lines: list[str] = []
     if isinstance(op, ComputeOp):
@@ -119,67 +93,67 @@ def _fetch(state: State, name: str, names: _Names) -> list[str]:
     return lines
 
 
-def _axis_name(state: State, stage: str, axis: str, names: _Names) -> str:
+def _axis_name(state: schedule.State, stage: str, axis: str, names: _Names) -> str:
     return names.axis(next(a for a, name in state.stage(stage).names.items() if name == axis))
 
 
-def _line(state: State, after: State, step: Step, names: _Names) -> str:
+def _line(state: schedule.State, after: schedule.State, step: schedule.Step, names: _Names) -> str:
     def axis(name: str) -> str:
         return _axis_name(state, step.stage, name, names)
 
-    if isinstance(step, MemoryStep):
+    if isinstance(step, schedule.MemoryStep):
         return _memory_line(state, step, names)
     me = f"s[{names.stage(step.stage)}]"
     match step:
-        case Split(_, name, factor, nparts, exact):
+        case schedule.Split(_, name, factor, nparts, exact):
             made = after.stage(step.stage).relations[-1]
             size = f"factor={factor}" if factor is not None else f"nparts={nparts}"
             size += ", disable_predication=True" if exact else ""
             left = f"{names.axis(made.outer)}, {names.axis(made.inner)}"
             return f"{left} = {me}.split({axis(name)}, {size})"
-        case Fuse(_, axes):
+        case schedule.Fuse(_, axes):
             made = after.stage(step.stage).relations[-1]
-            assert isinstance(made, FuseRelation)
+            assert isinstance(made, schedule.FuseRelation)
             given = ", ".join(axis(a) for a in axes)
             return f"{names.axis(made.fused)} = {me}.fuse({given})"
-        case Reorder(_, axes):
+        case schedule.Reorder(_, axes):
             return f"{me}.reorder({', '.join(axis(a) for a in axes)})"
-        case Annotate(_, name, kind):
+        case schedule.Annotate(_, name, kind):
             return f"{me}.{kind}({axis(name)})"
-        case Pragma(_, name, key, value):
+        case schedule.Pragma(_, name, key, value):
             return f"{me}.pragma({axis(name)}, {key!r}, {value!r})"
-        case ComputeAt(_, target, name):
+        case schedule.ComputeAt(_, target, name):
             at = _axis_name(state, target, name, names)
             return f"{me}.compute_at(s[{names.stage(target)}], {at})"
-        case ComputeInline():
+        case schedule.ComputeInline():
             return f"{me}.compute_inline()"
-        case ComputeRoot():
+        case schedule.ComputeRoot():
             return f"{me}.compute_root()"
-        case SetScope(_, scope):
+        case schedule.SetScope(_, scope):
             return f"{me}.set_scope({scope!r})"
-        case Tensorize(_, name, intrin):
+        case schedule.Tensorize(_, name, intrin):
             return f"{me}.tensorize({axis(name)}, {intrin})"
-        case TransformLayout(_, axes, layout):
+        case schedule.TransformLayout(_, axes, layout):
             return f"{me}.transform_layout(lambda {', '.join(axes)}: ({', '.join(layout)},))"
-        case CacheRead(stage, output, scope, readers):
+        case schedule.CacheRead(stage, output, scope, readers):
             who = ", ".join(names.stage(r) for r in readers)
             made_name = names.stage(_new_stage(state, after))
             several = len(state.stage(stage).op.dtypes) > 1
             source = names.stage(stage) + (f".op.output({output})" if several else "")
             return f"{made_name} = s.cache_read({source}, {scope!r}, [{who}])"
-        case RFactor(stage, name, place):
+        case schedule.RFactor(stage, name, place):
             made_name = names.stage(_new_stage(state, after))
             where = f", factor_axis={place}" if place else ""
             one = "[0]" if len(state.stage(stage).op.dtypes) > 1 else ""
             return f"{made_name} = s.rfactor({names.stage(stage)}, {axis(name)}{where}){one}"
-        case CacheWrite(stage, scope):
+        case schedule.CacheWrite(stage, scope):
             made_name = names.stage(_new_stage(state, after))
             return f"{made_name} = s.cache_write({names.stage(stage)}, {scope!r})"
         case _:
             assert_never(step)
 
 
-def _memory_line(state: State, step: MemoryStep, names: _Names) -> str:
+def _memory_line(state: schedule.State, step: schedule.MemoryStep, names: _Names) -> str:
     """A step about threads and memory."""
 
     def axis(name: str) -> str:
@@ -187,19 +161,19 @@ def _memory_line(state: State, step: MemoryStep, names: _Names) -> str:
 
     me = f"s[{names.stage(step.stage)}]"
     match step:
-        case StoreAt(_, target, name):
+        case schedule.StoreAt(_, target, name):
             at = _axis_name(state, target, name, names)
             return f"{me}.store_at(s[{names.stage(target)}], {at})"
-        case Bind(_, name, thread, extent):
+        case schedule.Bind(_, name, thread, extent):
             given = repr(thread) if extent is None else f"(0, {extent}), {thread!r}"
             return f"{me}.bind({axis(name)}, te.thread_axis({given}))"
-        case DoubleBuffer():
+        case schedule.DoubleBuffer():
             return f"{me}.double_buffer()"
-        case StorageAlign(_, name, factor, offset):
+        case schedule.StorageAlign(_, name, factor, offset):
             return f"{me}.storage_align({axis(name)}, {factor}, {offset})"
-        case Prefetch(_, tensor, name, offset):
+        case schedule.Prefetch(_, tensor, name, offset):
             return f"{me}.prefetch({names.stage(tensor)}, {axis(name)}, {offset})"
-        case SetStorePredicate(_, given, conds):
+        case schedule.SetStorePredicate(_, given, conds):
             words = {n.replace(".", "_"): axis(n) for n in given}
             texts = ", ".join(_renamed(c, words) for c in conds)
             return f"{me}.set_store_predicate({texts if len(conds) == 1 else f'te.all({texts})'})"
@@ -210,6 +184,6 @@ def _renamed(source: str, words: dict[str, str]) -> str:
     return re.sub(r"[A-Za-z_]\w*", lambda m: words.get(m[0], m[0]), source)
 
 
-def _new_stage(state: State, after: State) -> str:
+def _new_stage(state: schedule.State, after: schedule.State) -> str:
     old = {s.name for s in state.stages}
     return next(s.name for s in after.stages if s.name not in old)

@@ -6,23 +6,8 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
+from minitvm import lowering, schedule
 from minitvm.base import ScheduleError, Target, TVMError, as_tuple, debug
-from minitvm.lowering import Cautions, Derivation, Explanation, explain, within_stack
-from minitvm.schedule import (
-    CacheRead,
-    CacheWrite,
-    RFactor,
-    Split,
-    Stage,
-    State,
-    Step,
-    apply,
-    from_json,
-    initial,
-    know,
-    misfit,
-    to_json,
-)
 from minitvm.tensor import Axis, Operation, PlaceholderOp, Tensor, TensorIntrin, tensor_of
 
 from .explain import Diff, bound, difference, guard, step_number
@@ -42,7 +27,7 @@ def create_schedule(ops: Any) -> Schedule:
     given = as_tuple(ops)
     if not given:
         raise ScheduleError("create_schedule([])", "there is nothing to compute")
-    return Schedule(initial(tuple(_operation(o) for o in given)))
+    return Schedule(schedule.initial(tuple(_operation(o) for o in given)))
 
 
 def _operation(o: Any) -> Operation:
@@ -61,14 +46,14 @@ class Schedule:
     steps      the steps so far
     """
 
-    def __init__(self, state: State) -> None:
+    def __init__(self, state: schedule.State) -> None:
         self.state = state
-        self._before: list[State] = []  # the state before each step, for undo
+        self._before: list[schedule.State] = []  # the state before each step, for undo
 
     # --- looking ---
 
     @property
-    def steps(self) -> tuple[Step, ...]:
+    def steps(self) -> tuple[schedule.Step, ...]:
         """The steps taken so far."""
         return self.state.steps
 
@@ -87,7 +72,7 @@ class Schedule:
     def __getitem__(self, key: Any) -> StageView:
         return StageView(self, self._find(key).name)
 
-    def _find(self, key: Any) -> Stage:
+    def _find(self, key: Any) -> schedule.Stage:
         """The stage a user means by a tensor, an operation or a name."""
         if isinstance(key, str):
             return self.state.stage(key)
@@ -106,20 +91,22 @@ class Schedule:
 
     # --- changing ---
 
-    def apply(self, step: Step) -> None:
+    def apply(self, step: schedule.Step) -> None:
         """Take one step. An illegal one raises ScheduleError and changes nothing."""
-        wrong = "" if isinstance(step, Split) else misfit(step)  # split itself says more
+        wrong = (
+            "" if isinstance(step, schedule.Split) else schedule.misfit(step)
+        )  # split itself says more
         if wrong:
             raise ScheduleError(wrong, "not what such a step is made of")
         try:
-            new = apply(self.state, step)
+            new = schedule.apply(self.state, step)
         except TVMError as e:
             raise e from None
         debug(3, f"step {len(new.steps)}: {step}")
         self._before.append(self.state)
         self.state = new
 
-    def undo(self) -> Step:
+    def undo(self) -> schedule.Step:
         """Take the last step back and return it."""
         if not self._before:
             raise ScheduleError("undo", "no step has been taken")
@@ -132,7 +119,7 @@ class Schedule:
         name, output = self._now(tensor)
         old = {s.name for s in self.state.stages}
         who = self._readers(name, output) if readers is None else as_tuple(readers)
-        self.apply(CacheRead(name, output, scope, tuple(self._find(r).name for r in who)))
+        self.apply(schedule.CacheRead(name, output, scope, tuple(self._find(r).name for r in who)))
         return self._new_tensor(old, 0)
 
     def _readers(self, name: str, output: int) -> list[str]:
@@ -161,7 +148,7 @@ class Schedule:
                 "one cache_write for each",
             )
         old = {s.name for s in self.state.stages}
-        self.apply(CacheWrite(names[0], scope))
+        self.apply(schedule.CacheWrite(names[0], scope))
         made = [self._new_tensor(old, i) for _, i in wanted]
         return made if isinstance(tensor, list | tuple) else made[0]
 
@@ -176,7 +163,7 @@ class Schedule:
         stage = self[as_tuple(tensor)[0]]
         old = {s.name for s in self.state.stages}
         name = stage.axis_name(axis, "rfactor")
-        self.apply(RFactor(stage.name, name, factor_axis))
+        self.apply(schedule.RFactor(stage.name, name, factor_axis))
         made = next(s for s in self.state.stages if s.name not in old).op
         parts = [tensor_of(made, i) for i in range(len(made.dtypes))]
         return parts if len(parts) > 1 else parts[0]
@@ -187,29 +174,29 @@ class Schedule:
 
     # --- explaining ---
 
-    def explain(self, target: str | Target = "llvm") -> Explanation:
+    def explain(self, target: str | Target = "llvm") -> lowering.Explanation:
         """A report: where each stage runs, what it allocates, how often it is computed, and why.
 
         `explain()["B"].recompute` is how many times an element of B is computed on average.
         """
-        with within_stack(f"a schedule of {len(self.stages)} stages"):
-            return explain(self.state, target)
+        with lowering.within_stack(f"a schedule of {len(self.stages)} stages"):
+            return lowering.explain(self.state, target)
 
-    def warnings(self, target: str | Target = "llvm") -> Cautions:
+    def warnings(self, target: str | Target = "llvm") -> lowering.Cautions:
         """What is likely slow on `target`, with reasons; the schedule is right all the same."""
-        return Cautions(self.explain(target).warnings)
+        return lowering.Cautions(self.explain(target).warnings)
 
-    def explain_bound(self, tensor: Any, axis: Any) -> Derivation:
+    def explain_bound(self, tensor: Any, axis: Any) -> lowering.Derivation:
         """Why the stage of `tensor` computes the part that it does of an axis or dimension.
 
         Prints as a tree: B.i = [i_outer*4, 6], because C reads B[i], B[i + 2], with i = ...
         """
-        with within_stack(f"a schedule of {len(self.stages)} stages"):
+        with lowering.within_stack(f"a schedule of {len(self.stages)} stages"):
             return bound(self.state, self._find(tensor), axis)
 
-    def explain_guard(self, loop: Axis) -> Derivation:
+    def explain_guard(self, loop: Axis) -> lowering.Derivation:
         """Every guard on a loop (or older axis): cause, where certain, what passes leave."""
-        with within_stack(f"a schedule of {len(self.stages)} stages"):
+        with lowering.within_stack(f"a schedule of {len(self.stages)} stages"):
             return guard(self.state, loop)
 
     def diff(self, step: int = -1) -> Diff:
@@ -231,7 +218,7 @@ class Schedule:
 
     def to_json(self) -> str:
         """The steps as JSON; `Schedule.from_json(text, ops)` takes them again."""
-        return to_json(self.steps)
+        return schedule.to_json(self.steps)
 
     @staticmethod
     def from_json(text: str, ops: Any, intrins: Iterable[TensorIntrin] = ()) -> Schedule:
@@ -240,8 +227,8 @@ class Schedule:
         for intrin in as_tuple(intrins):
             if not isinstance(intrin, TensorIntrin):  # pyright: ignore[reportUnnecessaryIsInstance]
                 raise ScheduleError(f"from_json: {intrin!r}", "not a tensor intrinsic")
-            s.state = know(s.state, intrin)
-        for step in from_json(text):
+            s.state = schedule.know(s.state, intrin)
+        for step in schedule.from_json(text):
             s.apply(step)
         return s
 
@@ -251,7 +238,7 @@ class Schedule:
         new._before = list(self._before)
         return new
 
-    def _start(self) -> State:
+    def _start(self) -> schedule.State:
         start = self._before[0] if self._before else self.state
         return replace(start, intrins=self.state.intrins)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Protocol
 
+from minitvm import tir
 from minitvm.base import ScheduleError, TVMError, as_tuple, check_flag
 from minitvm.schedule import (
     Annotate,
@@ -35,7 +36,6 @@ from minitvm.schedule import (
     loop,
 )
 from minitvm.tensor import Axis, Operation, TensorIntrin
-from minitvm.tir import Expr, Var, index, text
 
 from .thread import ThreadAxis, predicate
 from .unsupported import missing_stage_step
@@ -270,8 +270,8 @@ class StageView:
                 f"transform_layout of {self.name}: {fn!r}", "not a function", "lambda i, j: ..."
             )
         names = axis_names(fn)
-        places = as_tuple(fn(*(Var(n, 0) for n in names)))
-        layout = tuple(text(index(p)) for p in places)
+        places = as_tuple(fn(*(tir.Var(n, 0) for n in names)))
+        layout = tuple(tir.text(tir.index(p)) for p in places)
         self.schedule.apply(TransformLayout(self.name, names, layout))
 
     def __getattr__(self, name: str) -> Any:
@@ -290,11 +290,11 @@ def _size(axis: str, n: Any) -> int | None:
     if n is None:
         return None
     try:
-        size = index(n)
+        size = tir.index(n)
     except TVMError:
         size = None
     if not isinstance(size, int) or isinstance(n, bool):
-        shown = text(n) if isinstance(n, Expr) else repr(n)
+        shown = tir.text(n) if isinstance(n, tir.Expr) else repr(n)
         raise ScheduleError(
             f"split of {axis!r} by {shown}", "the size of a part is an integer >= 1"
         )

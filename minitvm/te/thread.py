@@ -6,10 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from minitvm import schedule, tensor, tir
 from minitvm.base import ScheduleError, as_tuple, check_text
-from minitvm.schedule import Stage, check_tag
-from minitvm.tensor import Axis
-from minitvm.tir import FALSE, TRUE, Binary, Compare, Var, index, substitute, text, variables
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -19,7 +17,7 @@ class ThreadAxis:
     thread_tag: str
     extent: int | None
     name: str
-    var: Var
+    var: tir.Var
 
     def __repr__(self) -> str:
         n = "" if self.extent is None else f"(0, {self.extent}), "
@@ -36,9 +34,9 @@ def thread_axis(dom: Any = None, tag: str = "", name: str = "") -> ThreadAxis:
     """
     if isinstance(dom, str):
         dom, tag = None, dom
-    check_tag(check_text("thread_axis: tag", tag, '"threadIdx.x"'))
+    schedule.check_tag(check_text("thread_axis: tag", tag, '"threadIdx.x"'))
     name = check_text("thread_axis: name", name, 'name="tx"') or tag
-    return ThreadAxis(tag, _extent(dom, tag), name, Var(tag, 0))
+    return ThreadAxis(tag, _extent(dom, tag), name, tir.Var(tag, 0))
 
 
 def _extent(dom: Any, tag: str) -> int | None:
@@ -46,7 +44,7 @@ def _extent(dom: Any, tag: str) -> int | None:
         return None
     ends = as_tuple(dom)
     ends = ends if len(ends) == 2 else (0, *ends)
-    first, stop = (index(n) for n in ends) if len(ends) == 2 else (None, None)
+    first, stop = (tir.index(n) for n in ends) if len(ends) == 2 else (None, None)
     if not (isinstance(first, int) and first == 0 and isinstance(stop, int) and stop > 0):
         raise ScheduleError(
             f"thread_axis({dom!r}, {tag!r})",
@@ -56,33 +54,33 @@ def _extent(dom: Any, tag: str) -> int | None:
     return stop
 
 
-def predicate(stage: Stage, cond: Any) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def predicate(stage: schedule.Stage, cond: Any) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """(axes, conditions) of a store predicate as its step holds them.
 
     A thread in it stands for the loop that is bound to it.
     """
     what, names = f"set_store_predicate of {stage.name}", stage.names
     conds = list(_conditions(cond))
-    if cond is TRUE or cond is FALSE:
-        raise ScheduleError(what, f"the condition is always {cond is TRUE}", "leave it out")
-    if not all(isinstance(c, Compare) for c in conds):
+    if cond is tir.TRUE or cond is tir.FALSE:
+        raise ScheduleError(what, f"the condition is always {cond is tir.TRUE}", "leave it out")
+    if not all(isinstance(c, tir.Compare) for c in conds):
         raise ScheduleError(what, f"{cond!r} is not made of comparisons", "te.all(i < 4, j >= 1)")
     bound = {stage.note(a).thread: a for a in stage.leaves if stage.note(a).thread}
-    found: dict[Any, Axis] = {}
-    for v in {id(v): v for c in conds for v in variables(c)}.values():
-        a = v if isinstance(v, Axis) else bound.get(v.name)
+    found: dict[Any, tensor.Axis] = {}
+    for v in {id(v): v for c in conds for v in tir.variables(c)}.values():
+        a = v if isinstance(v, tensor.Axis) else bound.get(v.name)
         if a is None or a not in names:
             raise ScheduleError(
                 what, f"{v.name!r} is none of its axes", f"one of {', '.join(names.values())}"
             )
         found[v] = a
-    plain = {v: Var(names[a].replace(".", "_"), 0) for v, a in found.items()}
-    texts = tuple(text(substitute(c, plain)) for c in conds)
+    plain = {v: tir.Var(names[a].replace(".", "_"), 0) for v, a in found.items()}
+    texts = tuple(tir.text(tir.substitute(c, plain)) for c in conds)
     return tuple(dict.fromkeys(names[a] for a in found.values())), texts
 
 
 def _conditions(cond: Any) -> Iterator[Any]:
-    if isinstance(cond, Binary) and cond.op == "and":
+    if isinstance(cond, tir.Binary) and cond.op == "and":
         yield from _conditions(cond.a)
         yield from _conditions(cond.b)
     else:

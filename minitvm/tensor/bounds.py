@@ -17,36 +17,8 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import Any
 
+from minitvm import tir
 from minitvm.base import ExprError
-from minitvm.tir import (
-    Binary,
-    Buffer,
-    Compare,
-    Expr,
-    IfThenElse,
-    Index,
-    Load,
-    Not,
-    Where,
-    add,
-    all_of,
-    certain,
-    children,
-    compare,
-    const,
-    high,
-    if_then_else,
-    is_index,
-    low,
-    maximum,
-    minimum,
-    nonneg,
-    rewrite_expr,
-    same,
-    sub,
-    text,
-    walk,
-)
 
 from .tensor import (
     Axis,
@@ -59,19 +31,19 @@ from .tensor import (
     loads,
 )
 
-Facts = tuple[Index, ...]  # indices known to be >= 0
+Facts = tuple[tir.Index, ...]  # indices known to be >= 0
 
 
-def facts_of(cond: Expr, holds: bool = True) -> Facts:
+def facts_of(cond: tir.Expr, holds: bool = True) -> Facts:
     """What an affine condition says: i < n  ->  (n - i - 1,), each >= 0."""
     match cond:
-        case Compare(op, a, b) if is_index(a) and is_index(b):
+        case tir.Compare(op, a, b) if tir.is_index(a) and tir.is_index(b):
             return _comparison(op if holds else _OPPOSITE[op], a, b)
-        case Binary("and", a, b) if holds:
+        case tir.Binary("and", a, b) if holds:
             return facts_of(a) + facts_of(b)
-        case Binary("or", a, b) if not holds:
+        case tir.Binary("or", a, b) if not holds:
             return facts_of(a, False) + facts_of(b, False)
-        case Not(a):
+        case tir.Not(a):
             return facts_of(a, not holds)
         case _:
             return ()
@@ -80,43 +52,43 @@ def facts_of(cond: Expr, holds: bool = True) -> Facts:
 _OPPOSITE = {"<": ">=", "<=": ">", ">": "<=", ">=": "<", "==": "!=", "!=": "=="}
 
 
-def _comparison(op: str, a: Index, b: Index) -> Facts:
+def _comparison(op: str, a: tir.Index, b: tir.Index) -> Facts:
     match op:
         case "<":
-            return (sub(sub(b, a), 1),)
+            return (tir.sub(tir.sub(b, a), 1),)
         case "<=":
-            return (sub(b, a),)
+            return (tir.sub(b, a),)
         case ">":
-            return (sub(sub(a, b), 1),)
+            return (tir.sub(tir.sub(a, b), 1),)
         case ">=":
-            return (sub(a, b),)
+            return (tir.sub(a, b),)
         case "==":
-            return (sub(a, b), sub(b, a))
+            return (tir.sub(a, b), tir.sub(b, a))
         case _:
             return ()
 
 
-def guarded_loads(e: Any, facts: Facts = ()) -> Iterator[tuple[Load, Facts]]:
+def guarded_loads(e: Any, facts: Facts = ()) -> Iterator[tuple[tir.Load, Facts]]:
     """Every load in `e` with what the conditions around it guarantee."""
-    if isinstance(e, Load):
+    if isinstance(e, tir.Load):
         yield e, facts
-    if isinstance(e, IfThenElse):
+    if isinstance(e, tir.IfThenElse):
         yield from guarded_loads(e.cond, facts)
         yield from guarded_loads(e.a, facts + facts_of(e.cond))
         yield from guarded_loads(e.b, facts + facts_of(e.cond, False))
         return
-    for c in children(e):
+    for c in tir.children(e):
         yield from guarded_loads(c, facts)
 
 
-def inside(i: Index, size: Index, facts: Facts) -> bool:
+def inside(i: tir.Index, size: tir.Index, facts: Facts) -> bool:
     """Is 0 <= i < size certain?"""
-    return nonneg(i, facts) and nonneg(sub(sub(size, i), 1), facts)
+    return tir.nonneg(i, facts) and tir.nonneg(tir.sub(tir.sub(size, i), 1), facts)
 
 
-def _surely_inside(i: Index, size: Index, facts: Facts) -> bool:
+def _surely_inside(i: tir.Index, size: tir.Index, facts: Facts) -> bool:
     """Is 0 <= i < size certain, after a search if it must be?"""
-    return certain(i, facts) and certain(sub(sub(size, i), 1), facts)
+    return tir.certain(i, facts) and tir.certain(tir.sub(tir.sub(size, i), 1), facts)
 
 
 def clip_reads(op: ComputeOp) -> ComputeOp:
@@ -138,12 +110,14 @@ def clip_reads(op: ComputeOp) -> ComputeOp:
     return replace(op, body=body, past=tuple(past), needs=tuple(wanted))
 
 
-def _unsure(op: ComputeOp) -> tuple[list[Load], dict[Load, list[Index]], list[tuple[Load, int]]]:
+def _unsure(
+    op: ComputeOp,
+) -> tuple[list[tir.Load], dict[tir.Load, list[tir.Index]], list[tuple[tir.Load, int]]]:
     """The reads that are not certainly inside: those of earlier rows, which a scan may allow; those
     inside if sizes are large enough, with what must be >= 0; the others, with the dimension."""
-    past: list[Load] = []
-    needs: dict[Load, list[Index]] = {}
-    refused: list[tuple[Load, int]] = []
+    past: list[tir.Load] = []
+    needs: dict[tir.Load, list[tir.Index]] = {}
+    refused: list[tuple[tir.Load, int]] = []
     real = _real_shapes(op)
     for e, facts in _reads(op):
         for d, (i, size) in enumerate(zip(e.indices, e.buffer.shape, strict=True)):
@@ -155,7 +129,7 @@ def _unsure(op: ComputeOp) -> tuple[list[Load], dict[Load, list[Index]], list[tu
             something = not isinstance(size, int) or size > 0
             if (is_from_data(i) and something) or _surely_inside(i, size, facts + real):
                 continue
-            need = sub(size, 1)
+            need = tir.sub(size, 1)
             if isinstance(size, int) or not _surely_inside(i, size, (*facts, *real, need)):
                 refused.append((e, d))
             else:
@@ -167,8 +141,10 @@ def _lazy(op: ComputeOp, unsure: set[int]) -> ComputeOp:
     """`op` with each select around one of these reads made lazy; `op` itself if there is none."""
 
     def rule(n: Any) -> Any:
-        unsafe = isinstance(n, Where) and any(id(m) in unsure for m in (*walk(n.a), *walk(n.b)))
-        return IfThenElse(n.cond, n.a, n.b, n.dtype) if unsafe else n
+        unsafe = isinstance(n, tir.Where) and any(
+            id(m) in unsure for m in (*tir.walk(n.a), *tir.walk(n.b))
+        )
+        return tir.IfThenElse(n.cond, n.a, n.b, n.dtype) if unsafe else n
 
     if not unsure:
         return op
@@ -176,33 +152,33 @@ def _lazy(op: ComputeOp, unsure: set[int]) -> ComputeOp:
     return op if all(map(operator.is_, body, op.body)) else replace(op, body=body)
 
 
-def _mapped(e: Expr, rule: Callable[[Any], Any]) -> Expr:
+def _mapped(e: tir.Expr, rule: Callable[[Any], Any]) -> tir.Expr:
     """`e`, or what it folds, rewritten by `rule`; the same object if nothing changed."""
     if not isinstance(e, Reduce):
-        return rewrite_expr(e, rule)
+        return tir.rewrite_expr(e, rule)
     old = (*e.sources, e.where, *e.init)
-    new = tuple(rewrite_expr(s, rule) for s in old)
+    new = tuple(tir.rewrite_expr(s, rule) for s in old)
     if all(map(operator.is_, new, old)):
         return e
     k = len(e.sources)
     return replace(e, sources=new[:k], where=new[k], init=new[k + 1 :])
 
 
-def _is_state(b: Buffer) -> bool:
+def _is_state(b: tir.Buffer) -> bool:
     return isinstance(b, Tensor) and isinstance(b.op, PlaceholderOp) and b.op.is_state
 
 
-def _is_past(op: ComputeOp, e: Load) -> bool:
+def _is_past(op: ComputeOp, e: tir.Load) -> bool:
     """Does `e` read a placeholder, with as many rows as `op` has, some rows before its own?"""
     if not isinstance(e.buffer, Tensor) or not isinstance(e.buffer.op, PlaceholderOp):
         return False
-    if not op.axis or not same(op.axis[0].extent, e.buffer.shape[0]):
+    if not op.axis or not tir.same(op.axis[0].extent, e.buffer.shape[0]):
         return False
-    back = sub(op.axis[0], e.indices[0])
+    back = tir.sub(op.axis[0], e.indices[0])
     return isinstance(back, int) and back > 0
 
 
-def _reads(op: ComputeOp) -> Iterator[tuple[Load, Facts]]:
+def _reads(op: ComputeOp) -> Iterator[tuple[tir.Load, Facts]]:
     """Every load with what is known where it is computed: the loops around it are not empty."""
     here = _not_empty(op.axis)
     inner = here + _not_empty(op.reduce_axis)
@@ -221,7 +197,7 @@ def _reads(op: ComputeOp) -> Iterator[tuple[Load, Facts]]:
 
 def _not_empty(axes: Iterable[Axis]) -> Facts:
     """What an iteration says of the sizes: there is one."""
-    return tuple(sub(a.extent, 1) for a in axes if not isinstance(a.extent, int))
+    return tuple(tir.sub(a.extent, 1) for a in axes if not isinstance(a.extent, int))
 
 
 def _real_shapes(op: ComputeOp) -> Facts:
@@ -230,32 +206,35 @@ def _real_shapes(op: ComputeOp) -> Facts:
     return tuple(n for t in arrays for n in t.shape if not isinstance(n, int))
 
 
-def _clip(e: Expr) -> Expr:
+def _clip(e: tir.Expr) -> tir.Expr:
     def rule(n: Any) -> Any:
-        if not isinstance(n, Load):
+        if not isinstance(n, tir.Load):
             return n
         places = list(zip(n.indices, n.buffer.shape, strict=True))
         clipped = [
-            maximum(0, minimum(i, sub(size, 1))) if is_from_data(i) else i for i, size in places
+            tir.maximum(0, tir.minimum(i, tir.sub(size, 1))) if is_from_data(i) else i
+            for i, size in places
         ]
-        some = all_of(*(compare("<", 0, size) for i, size in places if is_from_data(i)))
-        return if_then_else(some, Load(n.buffer, tuple(clipped), n.dtype), const(0, n.dtype))
+        some = tir.all_of(*(tir.compare("<", 0, size) for i, size in places if is_from_data(i)))
+        return tir.if_then_else(
+            some, tir.Load(n.buffer, tuple(clipped), n.dtype), tir.const(0, n.dtype)
+        )
 
     return _mapped(e, rule)
 
 
-def _refuse(op: ComputeOp, e: Load, d: int, i: Index, size: Index) -> None:
-    lo, hi = low(i), high(i)
-    last = text(add(size, -1))
-    sure = f"{text(i)} >= 0, " if isinstance(i, Expr) else ""
-    fix = f"te.if_then_else(te.all({sure}{text(i)} <= {last}), {text(e)}, 0)"
+def _refuse(op: ComputeOp, e: tir.Load, d: int, i: tir.Index, size: tir.Index) -> None:
+    lo, hi = tir.low(i), tir.high(i)
+    last = tir.text(tir.add(size, -1))
+    sure = f"{tir.text(i)} >= 0, " if isinstance(i, tir.Expr) else ""
+    fix = f"te.if_then_else(te.all({sure}{tir.text(i)} <= {last}), {tir.text(e)}, 0)"
     if isinstance(i, int) and (isinstance(size, int) or i < 0):
         negative = f"; negative indices do not wrap: {e.buffer.name}.shape[{d}] - 1 is the last"
         fix = f"an index from 0 to {last}{negative if i < 0 else ''}"
     wide = lo != hi and abs(lo) + abs(hi) < 2**62
-    found = text(i) + (f", from {lo} to {hi}" if wide else "")
+    found = tir.text(i) + (f", from {lo} to {hi}" if wide else "")
     raise ExprError(
-        f"compute {op.name}: {text(e)} may leave {e.buffer.name}",
+        f"compute {op.name}: {tir.text(e)} may leave {e.buffer.name}",
         f"index {d} is {found}, dimension {d} of {e.buffer.name} is 0 .. {last}",
         fix,
     )

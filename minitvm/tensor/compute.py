@@ -8,30 +8,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, cast
 
+from minitvm import tir
 from minitvm.base import BOOL, DType, ExprError, as_tuple, dtype
-from minitvm.tir import (
-    TRUE,
-    BinaryOp,
-    Const,
-    Expr,
-    Index,
-    Load,
-    Var,
-    all_of,
-    binary,
-    cast_to,
-    check_size,
-    high,
-    index,
-    largest_sum,
-    operand,
-    overflows,
-    shallow,
-    sub,
-    text,
-    value,
-    walk,
-)
 
 from .bounds import clip_reads
 from .reducer import MAX, MIN, PROD, SUM, Reducer, recorded
@@ -48,18 +26,18 @@ from .tensor import (
 )
 
 
-def var(name: str = "n", dtype: str = "int32") -> Var:
+def var(name: str = "n", dtype: str = "int32") -> tir.Var:
     """A symbolic size or scalar, fixed when the compiled function is called; it may be negative."""
     known_name("var", name)
     _integer_type(name, dtype)
-    return Var(name)
+    return tir.Var(name)
 
 
-def size_var(name: str = "n", dtype: str = "int32") -> Var:
+def size_var(name: str = "n", dtype: str = "int32") -> tir.Var:
     """A symbolic size that is known to be >= 0."""
     known_name("size_var", name)
     _integer_type(name, dtype)
-    return Var(name, 0)
+    return tir.Var(name, 0)
 
 
 def known_name(what: str, name: Any) -> str:
@@ -74,20 +52,20 @@ def _integer_type(name: str, kind: str) -> None:
         raise ExprError(f"var({name!r}, {kind!r})", "symbols are sizes", "int32 or int64")
 
 
-def dimensions(shape: Any, what: str) -> tuple[Index, ...]:
+def dimensions(shape: Any, what: str) -> tuple[tir.Index, ...]:
     """`shape` as a tuple of indices; 16.0 counts as 16, as in (N / 4, 4)."""
     return tuple(_dimension(n, f"{what}: dimension {d}") for d, n in enumerate(as_tuple(shape)))
 
 
-def _dimension(n: Any, what: str) -> Index:
+def _dimension(n: Any, what: str) -> tir.Index:
     if isinstance(n, float) and n.is_integer():
         n = int(n)
     try:
-        size = index(n)
+        size = tir.index(n)
     except ExprError as e:
         raise ExprError(f"{what} is {n!r}", "sizes are integers") from e
-    if high(size) < 0:
-        raise ExprError(f"{what} is {text(size)}", "sizes are not negative")
+    if tir.high(size) < 0:
+        raise ExprError(f"{what} is {tir.text(size)}", "sizes are not negative")
     return size
 
 
@@ -113,15 +91,19 @@ def reduce_axis(dom: Any, *names: str, name: str = "rv") -> Axis:
     try:
         (first, last), (name,) = dom, names or (name,)
     except (TypeError, ValueError):
-        given = ", ".join(text(n) if isinstance(n, Expr) else repr(n) for n in (dom, *names))
+        given = ", ".join(
+            tir.text(n) if isinstance(n, tir.Expr) else repr(n) for n in (dom, *names)
+        )
         raise ExprError(
             f"reduce_axis({given})", "it takes one pair (lo, hi)", 'reduce_axis((0, K), name="k")'
         ) from None
     known_name("reduce_axis", name)
-    lo, hi = index(first), index(last)
-    extent = sub(hi, lo)
-    if high(extent) < 0:
-        raise ExprError(f"reduce_axis(({text(lo)}, {text(hi)}))", "it ends before it begins")
+    lo, hi = tir.index(first), tir.index(last)
+    extent = tir.sub(hi, lo)
+    if tir.high(extent) < 0:
+        raise ExprError(
+            f"reduce_axis(({tir.text(lo)}, {tir.text(hi)}))", "it ends before it begins"
+        )
     return axis(name, lo, extent, "reduce")
 
 
@@ -156,7 +138,7 @@ def compute(
         several = True
     op = ComputeOp(name, axes, _reduce_axes(body, name), body, tag, attrs=remarks)
     for e in parts(op):
-        check_size(e, f"compute {name}")
+        tir.check_size(e, f"compute {name}")
     _check(op)
     _check_limits(op)
     op = clip_reads(op)
@@ -204,15 +186,15 @@ def _argument_names(f: Callable[..., Any], count: int, name: str) -> list[str]:
     return plain + [f"{spec.varargs}{i}" for i in range(rest)]
 
 
-def _body(e: Any, name: str) -> Expr:
+def _body(e: Any, name: str) -> tir.Expr:
     if isinstance(e, Reduce):
-        return replace(e, sources=tuple(map(shallow, e.sources)), where=shallow(e.where))
+        return replace(e, sources=tuple(map(tir.shallow, e.sources)), where=tir.shallow(e.where))
     if e is None:
         raise ExprError(f"compute {name}", "the formula returns nothing", "return an expression")
-    return shallow(value(operand(e)))
+    return tir.shallow(tir.value(tir.operand(e)))
 
 
-def _reduce_axes(body: tuple[Expr, ...], name: str) -> tuple[Axis, ...]:
+def _reduce_axes(body: tuple[tir.Expr, ...], name: str) -> tuple[Axis, ...]:
     reductions = [e for e in body if isinstance(e, Reduce)]
     if not reductions:
         return ()
@@ -230,11 +212,11 @@ def _check(op: ComputeOp) -> None:
     """The formula mentions only its own axes and symbolic sizes, and reduces at the top only."""
     own = {id(a) for a in (*op.axis, *op.reduce_axis)}
     for e in parts(op):
-        for n in walk(e):
-            if overflows(n):
+        for n in tir.walk(e):
+            if tir.overflows(n):
                 raise ExprError(
-                    f"compute {op.name}: the index {text(n)}",
-                    f"computing it may reach {largest_sum(n)}, and indices have 64 bits",
+                    f"compute {op.name}: the index {tir.text(n)}",
+                    f"computing it may reach {tir.largest_sum(n)}, and indices have 64 bits",
                     "x.astype('float64') before multiplying, if it is a value",
                 )
             if isinstance(n, Reduce):
@@ -260,16 +242,18 @@ def _check_limits(op: ComputeOp) -> None:
     """Reduce axes end where data axes, sizes and inputs say."""
     own = {id(a) for a in op.axis}
     for e in limits(op):
-        for n in walk(e):
+        for n in tir.walk(e):
             if isinstance(n, Axis) and id(n) not in own:
                 raise ExprError(
                     f"compute {op.name}: a reduce axis that depends on {n.name!r}",
                     "its range is known before anything is folded, and for each element",
                     "the arguments of this lambda; or a fixed range, and where=...",
                 )
-            if isinstance(n, Load) and not isinstance(getattr(n.buffer, "op", None), PlaceholderOp):
+            if isinstance(n, tir.Load) and not isinstance(
+                getattr(n.buffer, "op", None), PlaceholderOp
+            ):
                 raise ExprError(
-                    f"compute {op.name}: a reduce axis as long as {text(n)} says",
+                    f"compute {op.name}: a reduce axis as long as {tir.text(n)} says",
                     f"{n.buffer.name} is computed: only inputs are known before the loops run",
                     f"make {n.buffer.name} a te.placeholder, computed by a program before",
                 )
@@ -300,19 +284,19 @@ def reduce(reducer: Reducer, expr: Any, axis: Any, where: Any = None, init: Any 
             "it folds over reduce axes",
             f"k = te.reduce_axis((0, K)), then te.{reducer.name}(..., axis=k)",
         )
-    sources = tuple(value(operand(e)) for e in as_tuple(expr))
+    sources = tuple(tir.value(tir.operand(e)) for e in as_tuple(expr))
     if not sources:
         raise ExprError(f"te.{reducer.name} of ()", "there is nothing to fold", "an expression")
     if any(e.dtype is BOOL for e in sources):
         raise ExprError(f"te.{reducer.name} of bool", "", "x.astype('int32') first")
-    cond = TRUE if where is None else all_of(where)
+    cond = tir.TRUE if where is None else tir.all_of(where)
     given = () if init is None else as_tuple(init)
     if given and len(given) != len(sources):
         raise ExprError(
             f"te.{reducer.name}", f"{len(given)} values to start from, {len(sources)} to fold"
         )
     starts = tuple(
-        cast_to(value(e, s.dtype), s.dtype) for e, s in zip(given, sources, strict=False)
+        tir.cast_to(tir.value(e, s.dtype), s.dtype) for e, s in zip(given, sources, strict=False)
     )
     known = recorded(reducer, tuple(s.dtype for s in sources))
     return Reduce(known, sources, _axes(axis, reducer.name), cond, starts, 0, sources[0].dtype)
@@ -332,14 +316,14 @@ def comm_reducer(
         if not callable(f):
             raise ExprError(f"comm_reducer {name}: {f!r}", "it is not a function")
 
-    def combine(old: tuple[Expr, ...], new: tuple[Expr, ...]) -> tuple[Expr, ...]:
+    def combine(old: tuple[tir.Expr, ...], new: tuple[tir.Expr, ...]) -> tuple[tir.Expr, ...]:
         made = fcombine(old[0], new[0]) if len(old) == 1 else fcombine(old, new)
         values = _one_each(made, len(old), f"{name}: fcombine")
-        return tuple(cast_to(value(e), x.dtype) for e, x in zip(values, old, strict=True))
+        return tuple(tir.cast_to(tir.value(e), x.dtype) for e, x in zip(values, old, strict=True))
 
-    def identity(types: tuple[DType, ...]) -> tuple[Expr, ...]:
+    def identity(types: tuple[DType, ...]) -> tuple[tir.Expr, ...]:
         values = _one_each(fidentity(*types), len(types), f"{name}: fidentity")
-        return tuple(cast_to(value(e, t), t) for e, t in zip(values, types, strict=True))
+        return tuple(tir.cast_to(tir.value(e, t), t) for e, t in zip(values, types, strict=True))
 
     reducer = Reducer(name, combine, identity)
 
@@ -360,16 +344,16 @@ def _one_each(made: Any, count: int, what: str) -> tuple[Any, ...]:
     return values
 
 
-def min_value(dtype: str) -> Const:
+def min_value(dtype: str) -> tir.Const:
     """The smallest value of a type: -inf for floats."""
     kind = _dtype(dtype)
-    return Const(kind.low, kind)
+    return tir.Const(kind.low, kind)
 
 
-def max_value(dtype: str) -> Const:
+def max_value(dtype: str) -> tir.Const:
     """The largest value of a type: inf for floats."""
     kind = _dtype(dtype)
-    return Const(kind.high, kind)
+    return tir.Const(kind.high, kind)
 
 
 def sum(expr: Any, axis: Any = None, where: Any = None, init: Any = None) -> Reduce:
@@ -393,7 +377,7 @@ def min(a: Any, b: Any = None, where: Any = None, init: Any = None, axis: Any = 
 
 
 def _extreme(
-    reducer: Reducer, op: BinaryOp, a: Any, b: Any, axis: Any, where: Any, init: Any
+    reducer: Reducer, op: tir.BinaryOp, a: Any, b: Any, axis: Any, where: Any, init: Any
 ) -> Any:
     if axis is not None:
         return reduce(reducer, a, axis, where, init)
@@ -404,4 +388,4 @@ def _extreme(
             f"te.{op}(a, b), or te.{op}(expr, axis=k)",
         )
     over = isinstance(b, tuple | list) or (isinstance(b, Axis) and b.kind == "reduce")
-    return reduce(reducer, a, b, where, init) if over else binary(op, a, b)
+    return reduce(reducer, a, b, where, init) if over else tir.binary(op, a, b)

@@ -13,40 +13,8 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from minitvm import tir
 from minitvm.base import ArgumentError, ExprError
-from minitvm.tir import (
-    BINARY,
-    COMPARE,
-    INTRINSICS,
-    AsIndex,
-    Binary,
-    Buffer,
-    Call,
-    Cast,
-    Compare,
-    Const,
-    Expr,
-    Extremum,
-    FloorDiv,
-    FloorMod,
-    IfThenElse,
-    Index,
-    Linear,
-    Load,
-    Not,
-    PrimFunc,
-    Product,
-    Var,
-    Where,
-    callee,
-    choose,
-    convert,
-    interpret,
-    is_index,
-    is_opaque,
-    registered,
-    text,
-)
 
 from .scan import body_of
 from .tensor import (
@@ -74,8 +42,8 @@ def evaluate(tensors: Sequence[Tensor], inputs: Mapping[Any, Any]) -> list[Array
     Raises ArgumentError where an input is missing or does not fit, ExprError where a formula reads
     outside a tensor.
     """
-    arrays: dict[Buffer, Array] = {}
-    sizes: dict[Var, Any] = {v: int(n) for v, n in inputs.items() if isinstance(v, Var)}
+    arrays: dict[tir.Buffer, Array] = {}
+    sizes: dict[tir.Var, Any] = {v: int(n) for v, n in inputs.items() if isinstance(v, tir.Var)}
     for t, array in inputs.items():
         if isinstance(t, Tensor):
             arrays[t] = _fitting(t, np.asarray(array), sizes)
@@ -89,7 +57,7 @@ def evaluate(tensors: Sequence[Tensor], inputs: Mapping[Any, Any]) -> list[Array
     return [arrays[t] for t in tensors]
 
 
-def _fitting(t: Tensor, array: Array, sizes: dict[Var, Any]) -> Array:
+def _fitting(t: Tensor, array: Array, sizes: dict[tir.Var, Any]) -> Array:
     """`array`, if it is a value of the placeholder `t`; learns the symbolic sizes of its shape."""
     if array.dtype != t.dtype.numpy or array.ndim != t.ndim:
         raise ArgumentError(
@@ -97,7 +65,7 @@ def _fitting(t: Tensor, array: Array, sizes: dict[Var, Any]) -> Array:
             f"is {array.dtype} of {array.ndim} dimensions, not {t.dtype} of {t.ndim}",
         )
     for d, (declared, n) in enumerate(zip(t.shape, array.shape, strict=True)):
-        wanted = sizes.setdefault(declared, n) if isinstance(declared, Var) else declared
+        wanted = sizes.setdefault(declared, n) if isinstance(declared, tir.Var) else declared
         if isinstance(wanted, int) and wanted != n:
             raise ArgumentError(f"input {t.name}: dimension {d}", f"is {n}, not {wanted}")
     return array
@@ -128,7 +96,7 @@ def _compute(op: Operation, here: Grid) -> None:
     for need in op.needs:
         if int(here.index(need)) < 0:
             raise ArgumentError(
-                f"compute {op.name}: {text(need + 1)} = {int(here.index(need)) + 1}",
+                f"compute {op.name}: {tir.text(need + 1)} = {int(here.index(need)) + 1}",
                 "it reads elements that are not there",
                 "arrays that are not empty",
             )
@@ -181,8 +149,8 @@ def _extern(op: ExternOp, here: Grid) -> None:
     outs = [np.zeros(s, t.numpy) for s, t in zip(shapes, op.dtypes, strict=True)]
     sizes = tuple(here.values)
     params = (*op.in_buffers, *op.out_buffers, *sizes)
-    func = PrimFunc(op.name, params, op.body, op.out_buffers)
-    interpret(func, *ins, *outs, *(here.values[v] for v in sizes))
+    func = tir.PrimFunc(op.name, params, op.body, op.out_buffers)
+    tir.interpret(func, *ins, *outs, *(here.values[v] for v in sizes))
     for i, a in enumerate(outs):
         here.arrays[tensor_of(op, i)] = a
 
@@ -190,10 +158,10 @@ def _extern(op: ExternOp, here: Grid) -> None:
 def _fold(r: Reduce, axes: tuple[Axis, ...], count: int, grid: Grid) -> list[Any]:
     """The reduction over the whole data grid: one numpy operation for each point of `axes`."""
     dtypes = tuple(e.dtype for e in r.sources)
-    old = [Buffer(f"old{i}", (), t) for i, t in enumerate(dtypes)]
-    new = [Buffer(f"new{i}", (), t) for i, t in enumerate(dtypes)]
+    old = [tir.Buffer(f"old{i}", (), t) for i, t in enumerate(dtypes)]
+    new = [tir.Buffer(f"new{i}", (), t) for i, t in enumerate(dtypes)]
     combined = r.reducer.combine(
-        tuple(Load(b, (), b.dtype) for b in old), tuple(Load(b, (), b.dtype) for b in new)
+        tuple(tir.Load(b, (), b.dtype) for b in old), tuple(tir.Load(b, (), b.dtype) for b in new)
     )
     totals = [grid.value(e) for e in (r.init or r.reducer.identity(dtypes))]
     for point, exists in _points(axes, grid):
@@ -203,7 +171,9 @@ def _fold(r: Reduce, axes: tuple[Axis, ...], count: int, grid: Grid) -> list[Any
         terms = [inside.value(e) for e in r.sources]
         both = dict(zip((*old, *new), (*totals, *terms), strict=True))
         step = replace(grid, arrays={**grid.arrays, **both})
-        totals = [choose(counts, step.value(e), t) for e, t in zip(combined, totals, strict=True)]
+        totals = [
+            tir.choose(counts, step.value(e), t) for e, t in zip(combined, totals, strict=True)
+        ]
     return totals[:count]
 
 
@@ -237,8 +207,8 @@ class Grid:
     active   the points at which the value matters: others may read outside a tensor
     """
 
-    values: dict[Var, Any]
-    arrays: dict[Buffer, Any]
+    values: dict[tir.Var, Any]
+    arrays: dict[tir.Buffer, Any]
     shape: tuple[int, ...]
     active: Any
 
@@ -246,67 +216,67 @@ class Grid:
         """The same grid, with only the points active at which `cond` holds too."""
         return replace(self, active=np.logical_and(self.active, cond))
 
-    def index(self, e: Index) -> Any:
+    def index(self, e: tir.Index) -> Any:
         """An index at every point: an int or an int64 array."""
         match e:
             case int():
                 return e
-            case Var():
+            case tir.Var():
                 return self._variable(e)
-            case Linear(terms, const):
+            case tir.Linear(terms, const):
                 return const + sum(self.index(a) * c for a, c in terms)
-            case Product(a, b):
+            case tir.Product(a, b):
                 return self.index(a) * self.index(b)
-            case FloorDiv(a, b):
+            case tir.FloorDiv(a, b):
                 return np.floor_divide(self.index(a), self.index(b))
-            case FloorMod(a, b):
+            case tir.FloorMod(a, b):
                 return np.mod(self.index(a), self.index(b))
-            case Extremum(op, a, b):
-                return BINARY[op](self.index(a), self.index(b))
-            case AsIndex(value):
+            case tir.Extremum(op, a, b):
+                return tir.BINARY[op](self.index(a), self.index(b))
+            case tir.AsIndex(value):
                 return np.asarray(self.value(value)).astype(np.int64)
             case _:
-                raise ExprError(text(e), "a value stands where an index belongs")
+                raise ExprError(tir.text(e), "a value stands where an index belongs")
 
-    def _variable(self, v: Var) -> Any:
+    def _variable(self, v: tir.Var) -> Any:
         if v not in self.values:
             raise ArgumentError(f"variable {v.name}", "no input has this size, and none gives it")
         return self.values[v]
 
-    def value(self, e: Expr) -> Any:
+    def value(self, e: tir.Expr) -> Any:
         """A value at every point: a numpy scalar or an array that broadcasts to `shape`."""
         match e:
-            case Const(value, dtype):
+            case tir.Const(value, dtype):
                 return dtype.numpy.type(value)
-            case Load():
+            case tir.Load():
                 return self._load(e)
-            case Binary(op, a, b):
-                return BINARY[op](self.value(a), self.value(b))
-            case Compare(op, a, b):
-                return COMPARE[op](self._either(a), self._either(b))
-            case Cast(value, dtype):
-                return convert(self._either(value), dtype)
-            case Not(a):
+            case tir.Binary(op, a, b):
+                return tir.BINARY[op](self.value(a), self.value(b))
+            case tir.Compare(op, a, b):
+                return tir.COMPARE[op](self._either(a), self._either(b))
+            case tir.Cast(value, dtype):
+                return tir.convert(self._either(value), dtype)
+            case tir.Not(a):
                 return np.logical_not(self.value(a))
-            case Where(cond, a, b):
-                return choose(self.value(cond), self.value(a), self.value(b))
-            case IfThenElse(cond, a, b):
+            case tir.Where(cond, a, b):
+                return tir.choose(self.value(cond), self.value(a), self.value(b))
+            case tir.IfThenElse(cond, a, b):
                 c = self.value(cond)
                 yes, no = self.where(c), self.where(np.logical_not(c))
-                return choose(c, yes.value(a), no.value(b))
-            case Call(_, args) if is_opaque(e):
-                each = np.vectorize(registered(callee(e)), otypes=[e.dtype.numpy])
+                return tir.choose(c, yes.value(a), no.value(b))
+            case tir.Call(_, args) if tir.is_opaque(e):
+                each = np.vectorize(tir.registered(tir.callee(e)), otypes=[e.dtype.numpy])
                 return each(*(self.value(a) for a in args))
-            case Call(name, args):
-                return INTRINSICS[name].meaning(*(self.value(a) for a in args))
+            case tir.Call(name, args):
+                return tir.INTRINSICS[name].meaning(*(self.value(a) for a in args))
             case _:
-                raise ExprError(text(e), f"{type(e).__name__} has no value of its own")
+                raise ExprError(tir.text(e), f"{type(e).__name__} has no value of its own")
 
-    def _either(self, e: Index) -> Any:
+    def _either(self, e: tir.Index) -> Any:
         """An index or a value: the operands of Cast and Compare may be both."""
-        return self.value(e) if isinstance(e, Expr) and not is_index(e) else self.index(e)
+        return self.value(e) if isinstance(e, tir.Expr) and not tir.is_index(e) else self.index(e)
 
-    def _load(self, e: Load) -> Any:
+    def _load(self, e: tir.Load) -> Any:
         """The elements read; anything at points that are not active."""
         array = self.arrays[e.buffer]
         if not e.indices:
@@ -317,7 +287,7 @@ class Grid:
             outside = np.logical_and(self.active, np.logical_or(k < 0, k >= n))
             if np.any(np.broadcast_to(outside, np.broadcast_shapes(np.shape(outside), self.shape))):
                 raise ExprError(
-                    text(e), f"index {d} leaves dimension {d} of {e.buffer.name}, 0 .. {n - 1}"
+                    tir.text(e), f"index {d} leaves dimension {d} of {e.buffer.name}, 0 .. {n - 1}"
                 )
             at.append(np.clip(k, 0, max(n - 1, 0)))
         if array.size == 0:  # no point is active: any value will do

@@ -5,22 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from minitvm import tir
 from minitvm.base import DType, ExprError, TVMError, as_tuple
 from minitvm.base import dtype as dtype_of
-from minitvm.tir import (
-    Buffer,
-    DeclaredBuffer,
-    Evaluate,
-    Expr,
-    PrimFunc,
-    Stmt,
-    Var,
-    check_depth,
-    text,
-    variables,
-    verify,
-    walk,
-)
 
 from .compute import dimensions, known_name
 from .tensor import ExternOp, Reduce, Tensor, tensor_of
@@ -29,7 +16,7 @@ from .tensor import ExternOp, Reduce, Tensor, tensor_of
 def extern(
     shape: Any,
     inputs: Any,
-    fcompute: Callable[[list[DeclaredBuffer], list[DeclaredBuffer]], Any],
+    fcompute: Callable[[list[tir.DeclaredBuffer], list[tir.DeclaredBuffer]], Any],
     name: str = "extern",
     dtype: Any = None,
     tag: str = "",
@@ -50,9 +37,9 @@ def extern(
     tensors = _tensors(inputs, name)
     shapes = _shapes(shape, name)
     kinds = _dtypes(dtype, tensors, len(shapes), name)
-    ins = [DeclaredBuffer(t.name, t.shape, t.dtype) for t in tensors]
+    ins = [tir.DeclaredBuffer(t.name, t.shape, t.dtype) for t in tensors]
     names = [name] if len(shapes) == 1 else [f"{name}.v{i}" for i in range(len(shapes))]
-    outs = [DeclaredBuffer(*b) for b in zip(names, shapes, kinds, strict=True)]
+    outs = [tir.DeclaredBuffer(*b) for b in zip(names, shapes, kinds, strict=True)]
     body = statement(fcompute(ins, outs), f"extern {name}")
     check_body(f"extern {name}", ins, outs, body, symbols((*ins, *outs)))
     op = ExternOp(name, tensors, shapes, kinds, tuple(ins), tuple(outs), body, tag)
@@ -64,7 +51,7 @@ def _tensors(given: Any, name: str) -> tuple[Tensor, ...]:
     tensors = as_tuple(given)
     for t in tensors:
         if not isinstance(t, Tensor):
-            shown = text(t) if isinstance(t, Expr) else repr(t)
+            shown = tir.text(t) if isinstance(t, tir.Expr) else repr(t)
             raise ExprError(f"extern {name}: input {shown}", "it is no tensor", "A, not A[i]")
     return tensors
 
@@ -92,11 +79,11 @@ def _dtypes(given: Any, tensors: tuple[Tensor, ...], n: int, name: str) -> tuple
 # --- bodies: shared with tensor intrinsics -------------------------------------------------------
 
 
-def statement(made: Any, what: str) -> Stmt:
+def statement(made: Any, what: str) -> tir.Stmt:
     """`made` as a statement; a call is one."""
-    if isinstance(made, Expr):
-        return Evaluate(made)
-    if not isinstance(made, Stmt):
+    if isinstance(made, tir.Expr):
+        return tir.Evaluate(made)
+    if not isinstance(made, tir.Stmt):
         raise ExprError(
             f"{what}: fcompute returns {type(made).__name__}",
             "it returns a statement or a call",
@@ -105,29 +92,33 @@ def statement(made: Any, what: str) -> Stmt:
     return made
 
 
-def symbols(buffers: tuple[Buffer, ...]) -> tuple[Var, ...]:
+def symbols(buffers: tuple[tir.Buffer, ...]) -> tuple[tir.Var, ...]:
     """The variables in shapes, strides and offsets."""
-    found: dict[Var, None] = {}
+    found: dict[tir.Var, None] = {}
     for b in buffers:
-        own = (b.elem_offset,) if isinstance(b, DeclaredBuffer) and b.elem_offset else ()
+        own = (b.elem_offset,) if isinstance(b, tir.DeclaredBuffer) and b.elem_offset else ()
         for n in (*b.shape, *b.strides, *own):
-            found |= dict.fromkeys(() if isinstance(n, int) else variables(n))
+            found |= dict.fromkeys(() if isinstance(n, int) else tir.variables(n))
     return tuple(found)
 
 
 def check_body(
-    what: str, ins: list[DeclaredBuffer], outs: list[DeclaredBuffer], body: Stmt, sizes: Any
+    what: str,
+    ins: list[tir.DeclaredBuffer],
+    outs: list[tir.DeclaredBuffer],
+    body: tir.Stmt,
+    sizes: Any,
 ) -> None:
     """ExprError if `body` breaks a law of the loop IR, given these buffers and sizes."""
-    check_depth(body, what)
-    if sums := [e for e in walk(body) if isinstance(e, Reduce)]:
+    tir.check_depth(body, what)
+    if sums := [e for e in tir.walk(body) if isinstance(e, Reduce)]:
         raise ExprError(
             f"{what}: {sums[0]!r}",
             "te.sum and its like are for formulas, and this is a statement",
             "a loop, ib.for_range, that adds one term in each turn",
         )
     try:
-        verify(PrimFunc("body", (*ins, *outs), body, tuple(outs), tuple(sizes)))
+        tir.verify(tir.PrimFunc("body", (*ins, *outs), body, tuple(outs), tuple(sizes)))
     except TVMError as e:
         raise ExprError(f"{what}: {e.args[0]}", *e.args[1:]) from e
 

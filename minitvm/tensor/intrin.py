@@ -7,15 +7,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
+from minitvm import tir
 from minitvm.base import ExprError, as_tuple
-from minitvm.tir import (
-    DeclaredBuffer,
-    Stmt,
-    high,
-    low,
-    same,
-    text,
-)
 
 from .compute import known_name
 from .extern import check_body, statement, symbols
@@ -36,10 +29,10 @@ class TensorIntrin:
     op: ComputeOp
     inputs: tuple[Tensor, ...]
     outputs: tuple[Tensor, ...]
-    buffers: Mapping[Tensor, DeclaredBuffer]
-    body: Stmt
-    reset: Stmt | None
-    update: Stmt | None
+    buffers: Mapping[Tensor, tir.DeclaredBuffer]
+    body: tir.Stmt
+    reset: tir.Stmt | None
+    update: tir.Stmt | None
 
     def __repr__(self) -> str:
         return f"tensor intrinsic {self.name}"
@@ -47,9 +40,9 @@ class TensorIntrin:
 
 def decl_tensor_intrin(
     op: Any,
-    fcompute: Callable[[list[DeclaredBuffer], list[DeclaredBuffer]], Any],
-    binds: Mapping[Tensor, DeclaredBuffer] | str | None = None,
-    name: str | Mapping[Tensor, DeclaredBuffer] = "tensor_intrin",
+    fcompute: Callable[[list[tir.DeclaredBuffer], list[tir.DeclaredBuffer]], Any],
+    binds: Mapping[Tensor, tir.DeclaredBuffer] | str | None = None,
+    name: str | Mapping[Tensor, tir.DeclaredBuffer] = "tensor_intrin",
     scalar_params: Any = None,
     default_buffer_params: Mapping[str, Any] | None = None,
 ) -> TensorIntrin:
@@ -91,7 +84,7 @@ def decl_tensor_intrin(
     return TensorIntrin(name, op, op.input_tensors, outputs, buffers, body, reset, update)
 
 
-def _in_order(binds: Any, name: Any) -> tuple[Mapping[Tensor, DeclaredBuffer], str]:
+def _in_order(binds: Any, name: Any) -> tuple[Mapping[Tensor, tir.DeclaredBuffer], str]:
     """(binds, name), whichever of the two came first."""
     if isinstance(binds, str):
         binds, name = None if isinstance(name, str) else name, binds
@@ -100,7 +93,7 @@ def _in_order(binds: Any, name: Any) -> tuple[Mapping[Tensor, DeclaredBuffer], s
             f"tensor intrinsic: binds={binds!r}", "not a table of buffers", "binds={y: buffer}"
         )
     known_name("tensor intrinsic", name)
-    return dict(cast("Mapping[Tensor, DeclaredBuffer]", binds or {})), name
+    return dict(cast("Mapping[Tensor, tir.DeclaredBuffer]", binds or {})), name
 
 
 def _offset_factor(what: str, params: Any) -> int:
@@ -114,11 +107,11 @@ def _offset_factor(what: str, params: Any) -> int:
     return factor
 
 
-def _buffer(t: Tensor, offset_factor: int) -> DeclaredBuffer:
-    return DeclaredBuffer(t.name, t.shape, t.dtype, offset_factor=offset_factor)
+def _buffer(t: Tensor, offset_factor: int) -> tir.DeclaredBuffer:
+    return tir.DeclaredBuffer(t.name, t.shape, t.dtype, offset_factor=offset_factor)
 
 
-def _statements(made: Any, what: str) -> tuple[Stmt | None, Stmt | None, Stmt | None]:
+def _statements(made: Any, what: str) -> tuple[tir.Stmt | None, tir.Stmt | None, tir.Stmt | None]:
     """(body, reset, update) of what fcompute returned."""
     parts = [None if p is None else statement(p, what) for p in as_tuple(made)]
     if not 1 <= len(parts) <= 3:
@@ -137,7 +130,9 @@ def _check_formula(what: str, op: ComputeOp) -> None:
         if not isinstance(t.op, PlaceholderOp):
             raise ExprError(what, f"{t.name} is computed", "one formula over placeholders")
     if any(not isinstance(n, int) for n in op.shape):
-        raise ExprError(what, f"its shape is {', '.join(map(text, op.shape))}", "constant extents")
+        raise ExprError(
+            what, f"its shape is {', '.join(map(tir.text, op.shape))}", "constant extents"
+        )
     if op.reduction is not None and op.reduction.init:
         raise ExprError(what, "its reduction starts from a given value", "leave out init=")
     for t in op.input_tensors:
@@ -148,25 +143,25 @@ def _check_whole(what: str, op: ComputeOp, t: Tensor) -> None:
     """The formula reads all of `t`: an intrinsic may, and bounds are inferred from the formula."""
     places = [e.indices for e in loads(op) if isinstance(e.buffer, Tensor) and e.buffer == t]
     for d, n in enumerate(t.shape):
-        least = min(low(at[d]) for at in places)
-        most = max(high(at[d]) for at in places)
+        least = min(tir.low(at[d]) for at in places)
+        most = max(tir.high(at[d]) for at in places)
         if least != 0 or not isinstance(n, int) or most != n - 1:
             raise ExprError(
                 f"{what}: the formula reads {t.name} in part",
-                f"dimension {d} has {text(n)} elements, {least} .. {most} are read",
+                f"dimension {d} has {tir.text(n)} elements, {least} .. {most} are read",
                 "declare the input as large as what is read of it",
             )
 
 
 def _check_buffer(what: str, t: Tensor, b: Any) -> None:
-    if not isinstance(b, DeclaredBuffer):
+    if not isinstance(b, tir.DeclaredBuffer):
         raise ExprError(
             f"{what}: {t.name} is bound to {b!r}", "not a buffer", "tir.decl_buffer(y.shape)"
         )
-    fits = len(b.shape) == len(t.shape) and all(map(same, b.shape, t.shape))
+    fits = len(b.shape) == len(t.shape) and all(map(tir.same, b.shape, t.shape))
     if not fits or b.dtype is not t.dtype:
         raise ExprError(
             f"{what}: buffer {b.name}",
-            f"it is {b.dtype}[{', '.join(map(text, b.shape))}], "
-            f"{t.name} is {t.dtype}[{', '.join(map(text, t.shape))}]",
+            f"it is {b.dtype}[{', '.join(map(tir.text, b.shape))}], "
+            f"{t.name} is {t.dtype}[{', '.join(map(tir.text, t.shape))}]",
         )

@@ -6,10 +6,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from minitvm import tir
 from minitvm.base import DType
-from minitvm.tir import Binary, BinaryOp, Buffer, Const, Expr, Load, const, rewrite_expr
 
-Values = tuple[Expr, ...]
+Values = tuple[tir.Expr, ...]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -29,14 +29,14 @@ class Reducer:
         return Reducer, (self.name, self.combine, self.identity)
 
 
-def _fold(op: BinaryOp) -> Callable[[Values, Values], Values]:
-    return lambda old, new: (Binary(op, old[0], new[0], old[0].dtype),)
+def _fold(op: tir.BinaryOp) -> Callable[[Values, Values], Values]:
+    return lambda old, new: (tir.Binary(op, old[0], new[0], old[0].dtype),)
 
 
-SUM = Reducer("sum", _fold("add"), lambda t: (const(0, t[0]),))
-PROD = Reducer("prod", _fold("mul"), lambda t: (const(1, t[0]),))
-MAX = Reducer("max", _fold("max"), lambda t: (Const(t[0].low, t[0]),))
-MIN = Reducer("min", _fold("min"), lambda t: (Const(t[0].high, t[0]),))
+SUM = Reducer("sum", _fold("add"), lambda t: (tir.const(0, t[0]),))
+PROD = Reducer("prod", _fold("mul"), lambda t: (tir.const(1, t[0]),))
+MAX = Reducer("max", _fold("max"), lambda t: (tir.Const(t[0].low, t[0]),))
+MIN = Reducer("min", _fold("min"), lambda t: (tir.Const(t[0].high, t[0]),))
 BUILT_IN: dict[str, Reducer] = {r.name: r for r in (SUM, PROD, MAX, MIN)}
 
 
@@ -48,17 +48,17 @@ def _built_in(name: str) -> Reducer:
 class _Recorded:
     """The formulas that a function of a reducer returned for the values `old` and `new`."""
 
-    old: tuple[Buffer, ...]
-    new: tuple[Buffer, ...]
+    old: tuple[tir.Buffer, ...]
+    new: tuple[tir.Buffer, ...]
     results: Values
 
     def __call__(self, old: Values, new: Values) -> Values:
         given = dict(zip((*self.old, *self.new), (*old, *new), strict=True))
 
         def rule(e: Any) -> Any:
-            return given.get(e.buffer, e) if isinstance(e, Load) else e
+            return given.get(e.buffer, e) if isinstance(e, tir.Load) else e
 
-        return tuple(rewrite_expr(e, rule) for e in self.results)
+        return tuple(tir.rewrite_expr(e, rule) for e in self.results)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -78,9 +78,9 @@ def recorded(r: Reducer, dtypes: tuple[DType, ...]) -> Reducer:
     """
     if BUILT_IN.get(r.name) is r or isinstance(r.combine, _Recorded):
         return r
-    old = tuple(Buffer(f"x{n}", (), t) for n, t in enumerate(dtypes))
-    new = tuple(Buffer(f"y{n}", (), t) for n, t in enumerate(dtypes))
-    before, after = (tuple(Load(b, (), b.dtype) for b in row) for row in (old, new))
+    old = tuple(tir.Buffer(f"x{n}", (), t) for n, t in enumerate(dtypes))
+    new = tuple(tir.Buffer(f"y{n}", (), t) for n, t in enumerate(dtypes))
+    before, after = (tuple(tir.Load(b, (), b.dtype) for b in row) for row in (old, new))
     return Reducer(
         r.name, _Recorded(old, new, r.combine(before, after)), _Start(r.identity(dtypes))
     )

@@ -16,9 +16,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from minitvm import tir
 from minitvm.base import ExprError, as_tuple
 from minitvm.base import dtype as dtype_of
-from minitvm.tir import low, nonneg, same, sub, substitute, text
 
 from .compute import dimensions, known_name
 from .tensor import (
@@ -67,10 +67,10 @@ def scan(
         raise ExprError(f"scan {name}", f"{counts} inits, updates and states", "as many of each")
     steps = [_Step(name, *each) for each in zip(*parts, strict=True)]
     start, end = steps[0].init.shape[0], steps[0].state.shape[0]
-    if not all(same(s.init.shape[0], start) for s in steps):
-        rows = ", ".join(text(s.init.shape[0]) for s in steps)
+    if not all(tir.same(s.init.shape[0], start) for s in steps):
+        rows = ", ".join(tir.text(s.init.shape[0]) for s in steps)
         raise ExprError(f"scan {name}", f"the inits have {rows} rows", "as many of each")
-    time = axis(steps[0].time.name, start, sub(end, start), "scan")
+    time = axis(steps[0].time.name, start, tir.sub(end, start), "scan")
     inits, updates, states = zip(*((s.init, s.update, s.state) for s in steps), strict=True)
     if len(set(updates)) < len(updates) or len(set(states)) < len(states):
         raise ExprError(f"scan {name}", "an update or state is given twice", "one for each output")
@@ -110,11 +110,12 @@ def check_past(ops: Sequence[Operation]) -> None:
             )
         for e in op.past if isinstance(op, ComputeOp) else ():
             if e.buffer not in states:
-                i, name = text(e.indices[0]), e.buffer.name
+                i, name = tir.text(e.indices[0]), e.buffer.name
                 raise ExprError(
-                    f"compute {op.name}: {text(e)} may leave {name}",
+                    f"compute {op.name}: {tir.text(e)} may leave {name}",
                     f"index 0 is {i}, before the first row, and {name} is not the state of a scan",
-                    f"te.if_then_else({i} >= 0, {text(e)}, 0); or te.scan(init, {op.name}, {name})",
+                    f"te.if_then_else({i} >= 0, {tir.text(e)}, 0); "
+                    f"or te.scan(init, {op.name}, {name})",
                 )
 
 
@@ -152,7 +153,7 @@ class _Step:
                 )
         pairs = ((self.init.shape[1:], self.state.shape[1:]), (self.update.shape, self.state.shape))
         for mine, wanted in pairs:
-            if len(mine) != len(wanted) or not all(map(same, mine, wanted)):
+            if len(mine) != len(wanted) or not all(map(tir.same, mine, wanted)):
                 raise ExprError(
                     f"{what}: shapes of {self.init.name}, {self.update.name}, {self.state.name}",
                     "they differ",
@@ -195,32 +196,34 @@ def body_of(op: ScanOp) -> list[ComputeOp]:
 def _check_time(name: str, op: ComputeOp, body: list[ComputeOp], steps: list[_Step]) -> None:
     """Formulas of the body are read at their own time, states at earlier ones."""
     start, end = steps[0].init.shape[0], steps[0].state.shape[0]
-    now = axis("t", start, sub(end, start), "data")
+    now = axis("t", start, tir.sub(end, start), "data")
     states = {s.state for s in steps}
-    if not op.axis or not same(op.axis[0].extent, end):
+    if not op.axis or not tir.same(op.axis[0].extent, end):
         raise ExprError(
             f"scan {name}: {op.name}", "its first axis is not time", "lambda t, ...: ..."
         )
     for e in extent_loads(op):
         if e.buffer in states:
             raise ExprError(
-                f"scan {name}: a reduce axis of {op.name} as long as {text(e)} says",
+                f"scan {name}: a reduce axis of {op.name} as long as {tir.text(e)} says",
                 "the state is computed: only inputs are known before the loops run",
                 "a fixed range, and where=...",
             )
     for e in loads(op):
         if not isinstance(e.buffer, Tensor) or not e.indices:
             continue
-        at = substitute(e.indices[0], {op.axis[0]: now})
-        if e.buffer in states and not (nonneg(sub(sub(now, 1), at)) and low(at) >= 0):
+        at = tir.substitute(e.indices[0], {op.axis[0]: now})
+        if e.buffer in states and not (
+            tir.nonneg(tir.sub(tir.sub(now, 1), at)) and tir.low(at) >= 0
+        ):
             raise ExprError(
-                f"scan {name}: {op.name} reads {text(e)}",
-                f"for t from {text(start)} on, that is not a row before t",
+                f"scan {name}: {op.name} reads {tir.text(e)}",
+                f"for t from {tir.text(start)} on, that is not a row before t",
                 f"init with more rows, or {e.buffer.name}[t - 1, ...]",
             )
-        if any(e.buffer.op is other for other in body) and not same(at, now):
+        if any(e.buffer.op is other for other in body) and not tir.same(at, now):
             raise ExprError(
-                f"scan {name}: {op.name} reads {text(e)}",
+                f"scan {name}: {op.name} reads {tir.text(e)}",
                 f"{e.buffer.name} depends on the state, and only its row t is there",
                 f"{e.buffer.name}[t, ...]",
             )

@@ -16,24 +16,8 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 from weakref import WeakKeyDictionary
 
+from minitvm import tir
 from minitvm.base import DType, ExprError, as_tuple, node
-from minitvm.tir import (
-    AsIndex,
-    Buffer,
-    DeclaredBuffer,
-    Expr,
-    Index,
-    Load,
-    Stmt,
-    Var,
-    add,
-    high,
-    load,
-    low,
-    sub,
-    text,
-    walk,
-)
 
 from .reducer import Reducer
 
@@ -44,12 +28,12 @@ AxisKind: TypeAlias = Literal["data", "reduce", "scan"]
 class Range:
     """min .. min + extent - 1."""
 
-    min: Index
-    extent: Index
+    min: tir.Index
+    extent: tir.Index
 
 
 @node
-class Axis(Var):
+class Axis(tir.Var):
     """An axis of a compute: one output dimension ("data") or one summed-over index ("reduce").
 
     Kind "scan" is the time of a scan, whose values are taken one after another. An axis stands for
@@ -57,8 +41,8 @@ class Axis(Var):
     """
 
     kind: AxisKind = "data"
-    start: Index = 0
-    extent: Index = 1
+    start: tir.Index = 0
+    extent: tir.Index = 1
 
     @property
     def var(self) -> Axis:
@@ -71,34 +55,34 @@ class Axis(Var):
         return Range(self.start, self.extent)
 
     def __repr__(self) -> str:
-        end = add(self.start, self.extent)
-        return f"{self.kind} axis {self.name} in [{text(self.start)}, {text(end)})"
+        end = tir.add(self.start, self.extent)
+        return f"{self.kind} axis {self.name} in [{tir.text(self.start)}, {tir.text(end)})"
 
 
-def axis(name: str, start: Index, extent: Index, kind: AxisKind) -> Axis:
+def axis(name: str, start: tir.Index, extent: tir.Index, kind: AxisKind) -> Axis:
     """A new axis over start .. start + extent - 1."""
-    last = sub(add(start, extent), 1)
+    last = tir.sub(tir.add(start, extent), 1)
     top = None if isinstance(last, int) else last
-    return Axis(name, low(start), high(last), top, kind=kind, start=start, extent=extent)
+    return Axis(name, tir.low(start), tir.high(last), top, kind=kind, start=start, extent=extent)
 
 
 @node
-class Reduce(Expr):
+class Reduce(tir.Expr):
     """`sources` folded over `axes`. Only as the whole body of a compute.
 
     where: only these points count. init: starts here instead of at the identity.
     """
 
     reducer: Reducer
-    sources: tuple[Expr, ...]
+    sources: tuple[tir.Expr, ...]
     axes: tuple[Axis, ...]
-    where: Expr
-    init: tuple[Expr, ...]
+    where: tir.Expr
+    init: tuple[tir.Expr, ...]
     value_index: int
     dtype: DType
 
     def __repr__(self) -> str:
-        folded = ", ".join(map(text, self.sources))
+        folded = ", ".join(map(tir.text, self.sources))
         return f"{self.reducer.name}({folded}, axis=[{', '.join(a.name for a in self.axes)}])"
 
 
@@ -108,7 +92,7 @@ class PlaceholderOp:
     placeholder may be that; of this one it is known before te.scan is called)."""
 
     name: str
-    shape: tuple[Index, ...]
+    shape: tuple[tir.Index, ...]
     dtypes: tuple[DType, ...]
     is_state: bool = False
 
@@ -142,14 +126,14 @@ class ComputeOp:
     name: str
     axis: tuple[Axis, ...]
     reduce_axis: tuple[Axis, ...]
-    body: tuple[Expr, ...]
+    body: tuple[tir.Expr, ...]
     tag: str = ""
-    past: tuple[Load, ...] = ()
+    past: tuple[tir.Load, ...] = ()
     attrs: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    needs: tuple[Index, ...] = ()
+    needs: tuple[tir.Index, ...] = ()
 
     @property
-    def shape(self) -> tuple[Index, ...]:
+    def shape(self) -> tuple[tir.Index, ...]:
         return tuple(a.extent for a in self.axis)
 
     @property
@@ -195,11 +179,11 @@ class ExternOp:
 
     name: str
     inputs: tuple[Tensor, ...]
-    shapes: tuple[tuple[Index, ...], ...]
+    shapes: tuple[tuple[tir.Index, ...], ...]
     dtypes: tuple[DType, ...]
-    in_buffers: tuple[DeclaredBuffer, ...]
-    out_buffers: tuple[DeclaredBuffer, ...]
-    body: Stmt
+    in_buffers: tuple[tir.DeclaredBuffer, ...]
+    out_buffers: tuple[tir.DeclaredBuffer, ...]
+    body: tir.Stmt
     tag: str = ""
 
     @property
@@ -213,7 +197,7 @@ class ExternOp:
         return ()
 
     @property
-    def shape(self) -> tuple[Index, ...]:
+    def shape(self) -> tuple[tir.Index, ...]:
         """That of the first output."""
         return self.shapes[0]
 
@@ -263,12 +247,12 @@ class ScanOp:
         return ()
 
     @property
-    def shapes(self) -> tuple[tuple[Index, ...], ...]:
+    def shapes(self) -> tuple[tuple[tir.Index, ...], ...]:
         """One for each output."""
         return tuple(t.shape for t in self.states)
 
     @property
-    def shape(self) -> tuple[Index, ...]:
+    def shape(self) -> tuple[tir.Index, ...]:
         """That of the first output."""
         return self.shapes[0]
 
@@ -299,7 +283,7 @@ Operation: TypeAlias = PlaceholderOp | ComputeOp | ExternOp | ScanOp
 
 
 @node
-class Tensor(Buffer):
+class Tensor(tir.Buffer):
     """One output of an operation. A[i, j] (or A(i, j), A[i][j]) is one element of it.
 
     Two tensors are equal if they are the same output of the same operation. In formulas a tensor
@@ -324,14 +308,14 @@ class Tensor(Buffer):
     def ndim(self) -> int:
         return len(self.shape)
 
-    def __getitem__(self, at: Any) -> Expr | Slice:
+    def __getitem__(self, at: Any) -> tir.Expr | Slice:
         return Slice(self, ())[at]
 
-    def __call__(self, *indices: Any) -> Load:
+    def __call__(self, *indices: Any) -> tir.Load:
         return element(self, indices)
 
     def __repr__(self) -> str:
-        return f"Tensor {self.name}: {self.dtype}[{', '.join(map(text, self.shape))}]"
+        return f"Tensor {self.name}: {self.dtype}[{', '.join(map(tir.text, self.shape))}]"
 
     def __bool__(self) -> bool:
         return True
@@ -394,41 +378,41 @@ def producers_first(outputs: Iterable[Operation]) -> list[Operation]:
     return list(order)
 
 
-def parts(op: ComputeOp) -> list[Expr]:
+def parts(op: ComputeOp) -> list[tir.Expr]:
     """Every expression of the op's bodies, reductions taken apart."""
-    found: list[Expr] = []
+    found: list[tir.Expr] = []
     for e in op.body:
         found += [*e.sources, e.where, *e.init] if isinstance(e, Reduce) else [e]
     return found
 
 
-def loads(op: ComputeOp) -> Iterator[Load]:
+def loads(op: ComputeOp) -> Iterator[tir.Load]:
     """Every load in the op's bodies."""
     for e in parts(op):
-        for n in walk(e):
-            if isinstance(n, Load):
+        for n in tir.walk(e):
+            if isinstance(n, tir.Load):
                 yield n
 
 
-def limits(op: ComputeOp) -> list[Expr]:
+def limits(op: ComputeOp) -> list[tir.Expr]:
     """Where reduce axes begin and how long they are, where that is no constant: i + 1, len[i]."""
     ends = [n for a in op.reduce_axis for n in (a.start, a.extent)]
-    return [n for n in ends if isinstance(n, Expr)]
+    return [n for n in ends if isinstance(n, tir.Expr)]
 
 
-def extent_loads(op: ComputeOp) -> Iterator[Load]:
+def extent_loads(op: ComputeOp) -> Iterator[tir.Load]:
     """Every load that says where a reduce axis begins or how long it is."""
     for e in limits(op):
-        for n in walk(e):
-            if isinstance(n, Load):
+        for n in tir.walk(e):
+            if isinstance(n, tir.Load):
                 yield n
 
 
-def is_from_data(i: Index) -> bool:
+def is_from_data(i: tir.Index) -> bool:
     """Does the index depend on data: P[i], or a reduce axis from P[i] to P[i + 1]?"""
-    for n in () if isinstance(i, int) else walk(i):
+    for n in () if isinstance(i, int) else tir.walk(i):
         ends = (n.start, n.extent) if isinstance(n, Axis) and n.kind == "reduce" else ()
-        if isinstance(n, AsIndex) or any(map(is_from_data, ends)):
+        if isinstance(n, tir.AsIndex) or any(map(is_from_data, ends)):
             return True
     return False
 
@@ -440,13 +424,13 @@ class Slice:
     tensor: Tensor
     indices: tuple[Any, ...]
 
-    def __getitem__(self, at: Any) -> Expr | Slice:
+    def __getitem__(self, at: Any) -> tir.Expr | Slice:
         indices = (*self.indices, *as_tuple(at))
         if len(indices) < self.tensor.ndim:
             return Slice(self.tensor, indices)
         return element(self.tensor, indices)
 
-    def __expr__(self) -> Expr:
+    def __expr__(self) -> tir.Expr:
         return element(self.tensor, self.indices)
 
     def __iter__(self) -> Any:
@@ -464,15 +448,15 @@ class Slice:
     __lt__ = __le__ = __gt__ = __ge__ = __neg__ = __abs__ = __add__
 
 
-def element(t: Tensor, indices: tuple[Any, ...]) -> Load:
+def element(t: Tensor, indices: tuple[Any, ...]) -> tir.Load:
     """t[indices], checked for rank."""
     if len(indices) != t.ndim:
         raise ExprError(
             f"{t.name}[{', '.join(map(_show, indices))}]",
             f"{t.name} has {t.ndim} dimension(s), {len(indices)} index(es) given",
         )
-    return load(t, *indices)
+    return tir.load(t, *indices)
 
 
 def _show(i: Any) -> str:
-    return i.name if isinstance(i, Var) else str(i) if isinstance(i, int) else "..."
+    return i.name if isinstance(i, tir.Var) else str(i) if isinstance(i, int) else "..."

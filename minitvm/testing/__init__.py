@@ -1,5 +1,7 @@
 """Tools to test compilers with: random programs, random schedules, comparisons, a fuzz driver."""
 
+# pyright: reportUnusedImport=false
+
 from .case import TARGETS, Outcome, run_case
 from .compare import assert_allclose, difference
 from .make import random_program
@@ -7,20 +9,3 @@ from .peak import fma_peak, fma_run, interleaved
 from .program import Program
 from .schedules import random_schedule
 from .tally import PRIMITIVES, Tally, primitive
-
-__all__ = [
-    "PRIMITIVES",
-    "TARGETS",
-    "Outcome",
-    "Program",
-    "Tally",
-    "assert_allclose",
-    "difference",
-    "fma_peak",
-    "fma_run",
-    "interleaved",
-    "primitive",
-    "random_program",
-    "random_schedule",
-    "run_case",
-]

@@ -11,26 +11,9 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from minitvm import te
+from minitvm import driver, lowering, runtime, te, tensor, tir
 from minitvm.base import BuildError, DType, LoweringError
-from minitvm.driver import build, lower
-from minitvm.lowering import PASSES, Pass
-from minitvm.runtime import load
 from minitvm.schedule import Bind, is_virtual
-from minitvm.te import Schedule
-from minitvm.tensor import Tensor, evaluate
-from minitvm.tir import (
-    For,
-    PrimFunc,
-    Stmt,
-    Store,
-    Var,
-    children,
-    interpret,
-    rewrite,
-    substitute,
-    walk,
-)
 
 from .compare import difference
 from .make import EXTENTS, random_program
@@ -81,8 +64,8 @@ class Case:
 
     seed: int
     program: Program
-    schedule: Schedule
-    inputs: dict[Tensor, Array]
+    schedule: te.Schedule
+    inputs: dict[tensor.Tensor, Array]
     wanted: list[Array]
     tolerance: float
     certain: bool
@@ -93,7 +76,9 @@ class _WrongResultError(Exception):
 
 
 def run_case(
-    seed: int, targets: Sequence[str] = USUAL, passes: tuple[Pass, ...] = PASSES["llvm"]
+    seed: int,
+    targets: Sequence[str] = USUAL,
+    passes: tuple[lowering.Pass, ...] = lowering.PASSES["llvm"],
 ) -> Outcome:
     """The case that `seed` stands for, made and run on `targets`.
 
@@ -118,7 +103,7 @@ def run_case(
 
 
 def _on_targets(
-    case: Case, targets: Sequence[str], rng: Rng, passes: tuple[Pass, ...]
+    case: Case, targets: Sequence[str], rng: Rng, passes: tuple[lowering.Pass, ...]
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Run the case; the targets on which it ran, and those that refuse hardware threads.
 
@@ -148,7 +133,7 @@ def describe(seed: int, what: str) -> str:
         parts.append(str(program))
         schedule = random_schedule(program.ops, rng, threads=chance(rng, THREADED))
         parts.append(schedule.python())
-        parts.append(str(lower(schedule, program.args, until="nest")))
+        parts.append(str(driver.lower(schedule, program.args, until="nest")))
     except Exception as e:  # a description of what fails, fails too
         parts.append(f"({type(e).__name__}: {_first_line(e)})")
     again = f"again: python -m minitvm.testing fuzz --only {seed}"
@@ -166,7 +151,7 @@ def _case(seed: int, rng: Rng, tally: Tally) -> Case:
     schedule = random_schedule(program.ops, rng, tally, threads=chance(rng, THREADED))
     inputs = program.arrays(rng)
     every = [t for op in program.ops for t in _upstream(op.output(0))]
-    values = evaluate([*program.outputs, *every], {**inputs, **program.sizes})
+    values = tensor.evaluate([*program.outputs, *every], {**inputs, **program.sizes})
     wanted = values[: len(program.outputs)]
     finite = [np.abs(v[np.isfinite(v)]) for v in values if v.dtype.kind == "f"]
     peak = max((float(v.max()) for v in finite if v.size), default=1.0)
@@ -177,7 +162,7 @@ def _case(seed: int, rng: Rng, tally: Tally) -> Case:
     return Case(seed, program, schedule, inputs, wanted, tolerance, certain)
 
 
-def _upstream(t: Tensor) -> Iterator[Tensor]:
+def _upstream(t: tensor.Tensor) -> Iterator[tensor.Tensor]:
     """The tensor and all that are computed on the way to it."""
     yield t
     for source in getattr(t.op, "input_tensors", ()):
@@ -188,7 +173,7 @@ def _replays(case: Case) -> None:
     """A schedule can be written down, as JSON and as Python, and taken again."""
     s, ops = case.schedule, case.program.ops
     intrins = s.state.intrins
-    again = [Schedule.from_json(s.to_json(), ops, intrins)]
+    again = [te.Schedule.from_json(s.to_json(), ops, intrins)]
     if len({op.name for op in ops}) == len(ops):
         scope: dict[str, Any] = {t.op.name: t for op in ops for t in _upstream(op.output(0))}
         scope |= {"te": te, **{i.name: i for i in intrins}}
@@ -204,40 +189,42 @@ def _replays(case: Case) -> None:
 
 def stores(case: Case) -> int:
     """How many stores the loops make: compute_at deep inside can repeat a stage many times."""
-    return _stores(lower(case.schedule, case.program.args, until="nest").body, case.program.sizes)
+    return _stores(
+        driver.lower(case.schedule, case.program.args, until="nest").body, case.program.sizes
+    )
 
 
-def _stores(s: Stmt, sizes: dict[Var, int]) -> int:
-    inside = [c for c in children(s) if isinstance(c, Stmt)]
-    total = sum(_stores(c, sizes) for c in inside) + isinstance(s, Store)
-    if not isinstance(s, For):
+def _stores(s: tir.Stmt, sizes: dict[tir.Var, int]) -> int:
+    inside = [c for c in tir.children(s) if isinstance(c, tir.Stmt)]
+    total = sum(_stores(c, sizes) for c in inside) + isinstance(s, tir.Store)
+    if not isinstance(s, tir.For):
         return total
-    extent = substitute(s.extent, sizes)
+    extent = tir.substitute(s.extent, sizes)
     return total * (extent if isinstance(extent, int) else max(EXTENTS))
 
 
-def _interpreter(case: Case, rng: Rng, passes: tuple[Pass, ...]) -> None:
+def _interpreter(case: Case, rng: Rng, passes: tuple[lowering.Pass, ...]) -> None:
     """The loop program as built, flattened, and after all passes; parallel loops in any order."""
     for until in ("nest", "flatten", ""):
-        made = lower(case.schedule, case.program.args, passes=passes, until=until)
-        func = replace(made, body=rewrite(made.body, _in_any_order))
+        made = driver.lower(case.schedule, case.program.args, passes=passes, until=until)
+        func = replace(made, body=tir.rewrite(made.body, _in_any_order))
         flat = until != "nest"
         _run(
             case,
             f"interpreter after {until or 'all passes'}",
-            lambda *args: interpret(func, *args, rng=rng, flat=flat),  # noqa: B023  runs at once
+            lambda *args: tir.interpret(func, *args, rng=rng, flat=flat),  # noqa: B023  runs at once
         )
 
 
-def _in_any_order(s: Stmt) -> Stmt:
+def _in_any_order(s: tir.Stmt) -> tir.Stmt:
     """Hardware threads as a parallel loop, which the interpreter runs in an order of its own."""
-    if isinstance(s, For) and _is_thread(s):
-        return For(s.var, s.extent, s.body, "parallel")
+    if isinstance(s, tir.For) and _is_thread(s):
+        return tir.For(s.var, s.extent, s.body, "parallel")
     return s
 
 
 def _is_thread(s: object) -> bool:
-    return isinstance(s, For) and s.kind == "bind" and not is_virtual(s.thread)
+    return isinstance(s, tir.For) and s.kind == "bind" and not is_virtual(s.thread)
 
 
 def _has_threads(case: Case, target: str) -> bool:
@@ -245,8 +232,8 @@ def _has_threads(case: Case, target: str) -> bool:
     bound = (s.thread for s in case.schedule.steps if isinstance(s, Bind))
     if all(map(is_virtual, bound)):
         return False
-    func = lower(case.schedule, case.program.args, target=_compiler(target))
-    return any(map(_is_thread, walk(func.body)))
+    func = driver.lower(case.schedule, case.program.args, target=_compiler(target))
+    return any(map(_is_thread, tir.walk(func.body)))
 
 
 def _compiler(target: str) -> str:
@@ -256,47 +243,49 @@ def _compiler(target: str) -> str:
 def _refuses(case: Case, target: str) -> None:
     """A processor has no hardware threads, and says so."""
     try:
-        build(case.schedule, case.program.args, target=_compiler(target))
+        driver.build(case.schedule, case.program.args, target=_compiler(target))
     except BuildError:
         return
     raise _WrongResultError(f"{target}: a loop bound to a hardware thread was built")
 
 
-def _python(case: Case, rng: Rng, passes: tuple[Pass, ...]) -> None:
+def _python(case: Case, rng: Rng, passes: tuple[lowering.Pass, ...]) -> None:
     del rng, passes
-    _run(case, "python", build(case.schedule, case.program.args, target="python"))
+    _run(case, "python", driver.build(case.schedule, case.program.args, target="python"))
 
 
-def _llvm(case: Case, rng: Rng, passes: tuple[Pass, ...]) -> None:
+def _llvm(case: Case, rng: Rng, passes: tuple[lowering.Pass, ...]) -> None:
     """Machine code on one core, and on two if there is anything parallel."""
     del rng, passes
-    func = lower(case.schedule, case.program.args)
+    func = driver.lower(case.schedule, case.program.args)
     for cores in (1, 2) if _parallel(func) else (1,):
-        _run(case, f"llvm on {cores} core(s)", build(func, target=f"llvm -num-cores={cores}"))
+        _run(
+            case, f"llvm on {cores} core(s)", driver.build(func, target=f"llvm -num-cores={cores}")
+        )
 
 
-def _numba(case: Case, rng: Rng, passes: tuple[Pass, ...]) -> None:
+def _numba(case: Case, rng: Rng, passes: tuple[lowering.Pass, ...]) -> None:
     """What numba makes of the loops, on two cores if there is anything parallel."""
     del rng, passes
-    _run(case, "numba", build(case.schedule, case.program.args, target="numba -num-cores=2"))
+    _run(case, "numba", driver.build(case.schedule, case.program.args, target="numba -num-cores=2"))
 
 
-def _exported(case: Case, rng: Rng, passes: tuple[Pass, ...]) -> None:
+def _exported(case: Case, rng: Rng, passes: tuple[lowering.Pass, ...]) -> None:
     """What comes back from a file: machine code, or Python source."""
     del passes
     target = "llvm -num-cores=2" if chance(rng, 0.5) else "python"
-    func = build(case.schedule, case.program.args, target=target)
+    func = driver.build(case.schedule, case.program.args, target=target)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "case.tvm"
         func.export(path)
-        _run(case, f"{target}, exported and loaded", load(path))
+        _run(case, f"{target}, exported and loaded", runtime.load(path))
 
 
-def _parallel(func: PrimFunc) -> bool:
-    return any(isinstance(n, For) and n.kind == "parallel" for n in walk(func.body))
+def _parallel(func: tir.PrimFunc) -> bool:
+    return any(isinstance(n, tir.For) and n.kind == "parallel" for n in tir.walk(func.body))
 
 
-_RUNS: dict[str, Callable[[Case, Rng, tuple[Pass, ...]], None]] = {
+_RUNS: dict[str, Callable[[Case, Rng, tuple[lowering.Pass, ...]], None]] = {
     "interpreter": _interpreter,
     "python": _python,
     "llvm": _llvm,

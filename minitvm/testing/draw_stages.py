@@ -2,122 +2,106 @@
 
 from __future__ import annotations
 
-from minitvm.schedule import (
-    At,
-    CacheRead,
-    CacheWrite,
-    ComputeAt,
-    ComputeInline,
-    ComputeRoot,
-    DoubleBuffer,
-    Inline,
-    Reorder,
-    RFactor,
-    SetScope,
-    SetStorePredicate,
-    Split,
-    SplitRelation,
-    Stage,
-    Step,
-    StorageAlign,
-    StoreAt,
-    Tensorize,
-    TransformLayout,
-    legal_places,
-    readers,
-)
-from minitvm.tensor import Axis, ComputeOp, PlaceholderOp, tensor_of
+from minitvm import schedule, tensor
 
 from .draw import FACTORS, SCOPES, Draw, is_fresh, is_plain, is_plain_data, named, numbered
 from .intrinsics import tile_intrinsic
 from .values import Rng, chance, pick
 
 
-def compute_at(d: Draw) -> list[Step]:
+def compute_at(d: Draw) -> list[schedule.Step]:
     stage = d.inner()
     if not stage:
         return []
     if d.wild:
         at = d.place(lambda target, a: True)
-        return [ComputeAt(stage.name, at[0].name, at[1].name)] if at else []
-    legal = set(legal_places(d.state, stage.name))
+        return [schedule.ComputeAt(stage.name, at[0].name, at[1].name)] if at else []
+    legal = set(schedule.legal_places(d.state, stage.name))
     places = [
         (host.name, host.names[a])
         for host in d.state.stages
         for a in d.loops(host)
         if f"{host.name}.{host.names[a]}" in legal
     ]
-    return [ComputeAt(stage.name, *pick(d.rng, places))] if places else []
+    return [schedule.ComputeAt(stage.name, *pick(d.rng, places))] if places else []
 
 
-def compute_inline(d: Draw) -> list[Step]:
+def compute_inline(d: Draw) -> list[schedule.Step]:
     hosts = d.hosts()
     stage = d.inner(
-        lambda s: isinstance(s.op, ComputeOp) and s.op.reduction is None and s.name not in hosts
+        lambda s: (
+            isinstance(s.op, tensor.ComputeOp) and s.op.reduction is None and s.name not in hosts
+        )
     )
-    return [ComputeInline(stage.name)] if stage else []
+    return [schedule.ComputeInline(stage.name)] if stage else []
 
 
-def compute_root(d: Draw) -> list[Step]:
+def compute_root(d: Draw) -> list[schedule.Step]:
     found = [
-        s for s in d.state.stages if d.wild or (isinstance(s.op, ComputeOp) and not s.is_output)
+        s
+        for s in d.state.stages
+        if d.wild or (isinstance(s.op, tensor.ComputeOp) and not s.is_output)
     ]
-    return [ComputeRoot(pick(d.rng, found).name)] if found else []
+    return [schedule.ComputeRoot(pick(d.rng, found).name)] if found else []
 
 
-def store_at(d: Draw) -> list[Step]:
+def store_at(d: Draw) -> list[schedule.Step]:
     """Storage at a loop around the one that the stage is computed at, most of the time."""
-    stage = d.inner(lambda s: isinstance(s.attach, At) and not s.double_buffer)
-    if not stage or not isinstance(stage.attach, At):
+    stage = d.inner(lambda s: isinstance(s.attach, schedule.At) and not s.double_buffer)
+    if not stage or not isinstance(stage.attach, schedule.At):
         return [more for step in compute_at(d) for more in (step, _store_around(d, step))]
     target = d.state.stage(stage.attach.stage)
-    if not d.wild and chance(d.rng, 0.2) and isinstance(target.attach, At):
+    if not d.wild and chance(d.rng, 0.2) and isinstance(target.attach, schedule.At):
         target = d.state.stage(target.attach.stage)
-    return [StoreAt(stage.name, target.name, pick(d.rng, target.leaves).name)]
+    return [schedule.StoreAt(stage.name, target.name, pick(d.rng, target.leaves).name)]
 
 
-def _store_around(d: Draw, step: Step) -> StoreAt:
+def _store_around(d: Draw, step: schedule.Step) -> schedule.StoreAt:
     """Storage at the loop that `step` computes a stage at, or at one around it."""
-    assert isinstance(step, ComputeAt)
+    assert isinstance(step, schedule.ComputeAt)
     target = d.state.stage(step.target)
     names = [target.names[a] for a in target.leaves]
-    return StoreAt(step.stage, target.name, pick(d.rng, names[: names.index(step.axis) + 1]))
+    return schedule.StoreAt(
+        step.stage, target.name, pick(d.rng, names[: names.index(step.axis) + 1])
+    )
 
 
 # --- new stages ----------------------------------------------------------------------------------
 
 
-def cache_read(d: Draw) -> list[Step]:
-    who = readers(d.state)
+def cache_read(d: Draw) -> list[schedule.Step]:
+    who = schedule.readers(d.state)
     found = [
-        s for s in d.state.stages if d.wild or (who[s.name] and not isinstance(s.attach, Inline))
+        s
+        for s in d.state.stages
+        if d.wild or (who[s.name] and not isinstance(s.attach, schedule.Inline))
     ]
     if not found:
         return []
     stage = pick(d.rng, found)
     output = int(d.rng.integers(len(stage.op.dtypes)))
-    t = tensor_of(stage.op, output)
+    t = tensor.tensor_of(stage.op, output)
     reading = [
         s.name
         for s in d.state.stages
-        if not isinstance(s.op, PlaceholderOp) and (d.wild or t in s.op.input_tensors)
+        if not isinstance(s.op, tensor.PlaceholderOp) and (d.wild or t in s.op.input_tensors)
     ]
     chosen = tuple(n for n in reading if chance(d.rng, 0.7)) or tuple(reading[:1])
-    return [CacheRead(stage.name, output, pick(d.rng, SCOPES), chosen)] if chosen else []
+    return [schedule.CacheRead(stage.name, output, pick(d.rng, SCOPES), chosen)] if chosen else []
 
 
-def cache_write(d: Draw) -> list[Step]:
+def cache_write(d: Draw) -> list[schedule.Step]:
     hosts = d.hosts()
     stage = d.stage(lambda s: is_fresh(s) and s.name not in hosts)
-    return [CacheWrite(stage.name, pick(d.rng, SCOPES))] if stage else []
+    return [schedule.CacheWrite(stage.name, pick(d.rng, SCOPES))] if stage else []
 
 
-def rfactor(d: Draw) -> list[Step]:
+def rfactor(d: Draw) -> list[schedule.Step]:
     hosts = d.hosts()
 
-    def fits(s: Stage) -> bool:
+    def fits(s: schedule.Stage) -> bool:
         op = s.op
-        assert isinstance(op, ComputeOp)
+        assert isinstance(op, tensor.ComputeOp)
         whole = all(any(a is b for b in d.loops(s)) for a in op.axis)
         return op.reduction is not None and whole and s.name not in hosts
 
@@ -127,27 +111,27 @@ def rfactor(d: Draw) -> list[Step]:
         return []
     place = int(d.rng.integers(-1, len(stage.op.shape) + 1))
     if not is_plain(stage, a) or chance(d.rng, 0.4):
-        return [RFactor(stage.name, a.name, place)]
+        return [schedule.RFactor(stage.name, a.name, place)]
     part = pick(d.rng, (f"{a.name}.outer", f"{a.name}.inner"))
-    split = Split(stage.name, a.name, factor=pick(d.rng, FACTORS))
-    return [split, RFactor(stage.name, numbered(part, named(stage)), place)]
+    split = schedule.Split(stage.name, a.name, factor=pick(d.rng, FACTORS))
+    return [split, schedule.RFactor(stage.name, numbered(part, named(stage)), place)]
 
 
 # --- tensor intrinsics ---------------------------------------------------------------------------
 
 
-def tensorize(d: Draw) -> list[Step]:
+def tensorize(d: Draw) -> list[schedule.Step]:
     """The last axes of a formula split by what divides, the inner loops done by an intrinsic."""
     hosts = d.hosts()
     stage = d.stage(lambda s: is_fresh(s) and s.name not in hosts and bool(_tileable(s)))
     tile = _random_tile(d.rng, stage) if stage else {}
-    if stage is None or not tile or not isinstance(stage.op, ComputeOp):
+    if stage is None or not tile or not isinstance(stage.op, tensor.ComputeOp):
         return []
     intrin = tile_intrinsic(stage.op, tile, f"tile{len(d.state.intrins)}", d.rng)
     if intrin is None:
         return []
     d.intrins.append(intrin)
-    steps: list[Step] = []
+    steps: list[schedule.Step] = []
     outer: list[str] = []
     inner: list[str] = []
     names = stage.names
@@ -157,19 +141,19 @@ def tensorize(d: Draw) -> list[Step]:
         elif tile[a] == a.extent:
             inner.append(names[a])
         else:
-            steps.append(Split(stage.name, names[a], factor=tile[a]))
+            steps.append(schedule.Split(stage.name, names[a], factor=tile[a]))
             parts = (numbered(f"{names[a]}.{part}", named(stage)) for part in ("outer", "inner"))
             outer.append(next(parts))
             inner.append(next(parts))
-    order = Reorder(stage.name, (*outer, *inner))
-    return [*steps, order, Tensorize(stage.name, inner[0], intrin.name)]
+    order = schedule.Reorder(stage.name, (*outer, *inner))
+    return [*steps, order, schedule.Tensorize(stage.name, inner[0], intrin.name)]
 
 
-def _tileable(stage: Stage) -> list[Axis]:
+def _tileable(stage: schedule.Stage) -> list[tensor.Axis]:
     """The axes an intrinsic can do: the last ones of a kind, of constant extents."""
     op = stage.op
-    found: list[Axis] = []
-    for axes in (op.axis, op.reduce_axis) if isinstance(op, ComputeOp) else ():
+    found: list[tensor.Axis] = []
+    for axes in (op.axis, op.reduce_axis) if isinstance(op, tensor.ComputeOp) else ():
         for a in reversed(axes):
             if not isinstance(a.extent, int) or a.extent < 1:
                 break
@@ -177,9 +161,9 @@ def _tileable(stage: Stage) -> list[Axis]:
     return found
 
 
-def _random_tile(rng: Rng, stage: Stage) -> dict[Axis, int]:
+def _random_tile(rng: Rng, stage: schedule.Stage) -> dict[tensor.Axis, int]:
     """How many values of which axes an intrinsic does; the last axes of a kind come first."""
-    tile: dict[Axis, int] = {}
+    tile: dict[tensor.Axis, int] = {}
     axes = _tileable(stage)
     for kind in ("data", "reduce"):
         mine = [a for a in axes if a.kind == kind]
@@ -193,12 +177,12 @@ def _random_tile(rng: Rng, stage: Stage) -> dict[Axis, int]:
 # --- memory --------------------------------------------------------------------------------------
 
 
-def set_scope(d: Draw) -> list[Step]:
+def set_scope(d: Draw) -> list[schedule.Step]:
     stage = d.inner()
-    return [SetScope(stage.name, pick(d.rng, SCOPES))] if stage else []
+    return [schedule.SetScope(stage.name, pick(d.rng, SCOPES))] if stage else []
 
 
-def transform_layout(d: Draw) -> list[Step]:
+def transform_layout(d: Draw) -> list[schedule.Step]:
     stage = d.inner(lambda s: bool(s.op.shape))
     if not stage:
         return []
@@ -213,27 +197,27 @@ def transform_layout(d: Draw) -> list[Step]:
         at[n] = f"{at[n]}*{q} + 1" if chance(d.rng, 0.5) else f"{at[n]}*{q}"
     elif len(at) > 1 and roll < 0.85:  # two dimensions in one, with room for 32 of the second
         at = [*at[2:], f"{at[0]}*32 + {at[1]}"]
-    return [TransformLayout(stage.name, names, tuple(at))]
+    return [schedule.TransformLayout(stage.name, names, tuple(at))]
 
 
-def double_buffer(d: Draw) -> list[Step]:
+def double_buffer(d: Draw) -> list[schedule.Step]:
     """Twice the memory for a stage that is computed inside a loop, or now will be."""
-    stage = d.inner(lambda s: isinstance(s.attach, At) and s.store is None)
+    stage = d.inner(lambda s: isinstance(s.attach, schedule.At) and s.store is None)
     if stage:
-        return [DoubleBuffer(stage.name)]
-    return [more for step in compute_at(d) for more in (step, DoubleBuffer(step.stage))]
+        return [schedule.DoubleBuffer(stage.name)]
+    return [more for step in compute_at(d) for more in (step, schedule.DoubleBuffer(step.stage))]
 
 
-def storage_align(d: Draw) -> list[Step]:
+def storage_align(d: Draw) -> list[schedule.Step]:
     stage = d.inner(lambda s: bool(s.op.shape) and s.layout is None)
-    if not stage or not isinstance(stage.op, ComputeOp) or not stage.op.axis:
+    if not stage or not isinstance(stage.op, tensor.ComputeOp) or not stage.op.axis:
         return []
     factor = int(pick(d.rng, (1, 2, 8, 32)))
     a = pick(d.rng, stage.op.axis)
-    return [StorageAlign(stage.name, a.name, factor, int(d.rng.integers(0, factor)))]
+    return [schedule.StorageAlign(stage.name, a.name, factor, int(d.rng.integers(0, factor)))]
 
 
-def set_store_predicate(d: Draw) -> list[Step]:
+def set_store_predicate(d: Draw) -> list[schedule.Step]:
     """A condition that holds for all elements there are, but not for what a split overruns."""
     stage = d.stage(lambda s: bool(_overruns(s)))
     if stage is not None and _overruns(stage):
@@ -245,30 +229,32 @@ def set_store_predicate(d: Draw) -> list[Step]:
     stage, a = at
     factor = pick(d.rng, _misfits(a))
     outer, inner = (numbered(f"{a.name}.{part}", named(stage)) for part in ("outer", "inner"))
-    cut = Split(stage.name, a.name, factor=factor)
+    cut = schedule.Split(stage.name, a.name, factor=factor)
     return [cut, _inside(stage, a, factor, outer, inner)]
 
 
-def _overruns(stage: Stage) -> list[tuple[Axis, int, str, str]]:
+def _overruns(stage: schedule.Stage) -> list[tuple[tensor.Axis, int, str, str]]:
     """The splits of data axes that run over the end: (axis, factor, outer loop, inner loop)."""
     names = stage.names
     return [
         (r.parent, r.factor, names[r.outer], names[r.inner])
         for r in stage.relations
-        if isinstance(r, SplitRelation)
+        if isinstance(r, schedule.SplitRelation)
         and r.factor is not None
         and r.parent.kind == "data"
         and r.factor in _misfits(r.parent)
     ]
 
 
-def _misfits(a: Axis) -> list[int]:
+def _misfits(a: tensor.Axis) -> list[int]:
     """The factors that do not divide the extent of the axis."""
     n = a.extent
     return [q for q in FACTORS if isinstance(n, int) and n % q]
 
 
-def _inside(stage: Stage, a: Axis, factor: int, outer: str, inner: str) -> SetStorePredicate:
+def _inside(
+    stage: schedule.Stage, a: tensor.Axis, factor: int, outer: str, inner: str
+) -> schedule.SetStorePredicate:
     words = [name.replace(".", "_") for name in (outer, inner)]
     cond = f"{words[0]}*{factor} + {words[1]} < {a.extent}"
-    return SetStorePredicate(stage.name, (outer, inner), (cond,))
+    return schedule.SetStorePredicate(stage.name, (outer, inner), (cond,))

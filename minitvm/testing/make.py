@@ -8,6 +8,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Any, cast
 
+from minitvm import tir
 from minitvm.base import DTYPES, as_tuple
 from minitvm.tensor import (
     MAX,
@@ -26,31 +27,6 @@ from minitvm.tensor import (
     reduce,
     reduce_axis,
     size_var,
-)
-from minitvm.tir import (
-    TRUE,
-    AsIndex,
-    Binary,
-    Buffer,
-    Expr,
-    Index,
-    Stmt,
-    Var,
-    Where,
-    all_of,
-    any_of,
-    cast_to,
-    compare,
-    const,
-    floormod,
-    high,
-    if_then_else,
-    index,
-    ir_builder,
-    load,
-    maximum,
-    minimum,
-    walk,
 )
 
 from .program import Program
@@ -92,21 +68,21 @@ class _Maker:
     rng: Rng
     known: list[_Known] = field(default_factory=list[_Known])
     inputs: list[Tensor] = field(default_factory=list[Tensor])
-    sizes: dict[Var, int] = field(default_factory=dict[Var, int])
+    sizes: dict[tir.Var, int] = field(default_factory=dict[tir.Var, int])
     longest: int = 1
 
     # places
 
-    def extent(self) -> Index:
+    def extent(self) -> tir.Index:
         """The length of an axis; rarely 0, sometimes a symbol."""
         if self.sizes and chance(self.rng, 0.5):
             return pick(self.rng, list(self.sizes))
         return 0 if chance(self.rng, 0.006) else int(pick(self.rng, EXTENTS))
 
-    def points(self, n: Index) -> int:
-        return n if isinstance(n, int) else self.sizes[cast("Var", n)]
+    def points(self, n: tir.Index) -> int:
+        return n if isinstance(n, int) else self.sizes[cast("tir.Var", n)]
 
-    def shape(self) -> tuple[Index, ...]:
+    def shape(self) -> tuple[tir.Index, ...]:
         """A shape: that of a tensor there is, or one not seen before."""
         rank = int(self.rng.choice(4, p=(0.06, 0.3, 0.42, 0.22)))
         dims = [self.extent() for _ in range(rank)]
@@ -116,7 +92,7 @@ class _Maker:
             dims.pop(int(self.rng.integers(len(dims))))
         return tuple(dims)
 
-    def position(self, axes: list[Axis]) -> Index:
+    def position(self, axes: list[Axis]) -> tir.Index:
         """An index made of axes: i, n-1-i, 2*i+1, i+k, i//2, i%3, i*n+j, ..."""
         rng = self.rng
         if not axes or chance(rng, 0.06):
@@ -128,7 +104,7 @@ class _Maker:
         forms: list[Any] = [
             a, a, a, a, a, a + c, back, a * q + c, a + b, a * 2 + b, a + b * 2, a - b,
             a // q, a % q, a * n + b, (a * n + b) // q, (a * n + b) % q, a - c,
-            minimum(a, q), maximum(a, b), (a + c) // q * 2 + b, a * b,
+            tir.minimum(a, q), tir.maximum(a, b), (a + c) // q * 2 + b, a * b,
         ]  # fmt: skip
         return pick(rng, forms)
 
@@ -145,7 +121,7 @@ class _Maker:
         rng = self.rng
         if chance(rng, 0.5):
             order = rng.permutation(len(axes))[: int(rng.integers(1, 5))]
-            places: list[Index] = [axes[int(n)] for n in order]
+            places: list[tir.Index] = [axes[int(n)] for n in order]
         else:
             rank = int(rng.choice(4, p=(0.05, 0.45, 0.35, 0.15)))
             places = [self.position(axes) for _ in range(rank)]
@@ -153,7 +129,7 @@ class _Maker:
         shape = tuple(self._room(p) for p in places)
         while math.prod(map(self.points, shape)) > INPUT_POINTS:
             largest = max(range(len(shape)), key=[self.points(n) for n in shape].__getitem__)
-            places[largest] = floormod(places[largest], 4)
+            places[largest] = tir.floormod(places[largest], 4)
             shape = tuple(self._room(p) for p in places)
         t = placeholder(shape, dtype, f"A{len(self.inputs)}")
         self.inputs.append(t)
@@ -161,11 +137,11 @@ class _Maker:
         self.known.append(source)
         return self._fitted(source, places)
 
-    def _room(self, i: Index) -> Index:
+    def _room(self, i: tir.Index) -> tir.Index:
         """A length for a dimension read at `i`: just enough where that is known, rarely more."""
         if isinstance(i, Axis) and not isinstance(i.extent, int) and i.kind == "data":
             return i.extent
-        top = high(i)
+        top = tir.high(i)
         if isinstance(top, float):
             return self.extent()
         slack = int(self.rng.integers(0, 4)) if chance(self.rng, 0.1) else 0
@@ -176,34 +152,38 @@ class _Maker:
         rng, rank = self.rng, source.tensor.ndim
         order = range(len(axes)) if chance(rng, 0.5) else rng.permutation(len(axes))
         straight = [axes[int(n)] for n in order][:rank]
-        places: list[Index] = [*straight]
+        places: list[tir.Index] = [*straight]
         if len(places) < rank or chance(rng, 0.6):
             places = [self.position(axes) for _ in range(rank)]
         tables = [k for k in self.known if k.tensor.dtype.is_integer]
         if rank and tables and chance(rng, 0.07):
             table = pick(rng, tables)
             found = self._fitted(table, [self.position(axes) for _ in table.tensor.shape])
-            places[int(rng.integers(rank))] = index(found.e)
+            places[int(rng.integers(rank))] = tir.index(found.e)
         return self._fitted(source, places)
 
-    def _fitted(self, source: _Known, places: list[Index]) -> Value:
+    def _fitted(self, source: _Known, places: list[tir.Index]) -> Value:
         """source[places], each place wrapped, clipped or guarded where it may lie outside."""
         rng, t = self.rng, source.tensor
-        conds: list[Expr] = []
-        at: list[Index] = []
+        conds: list[tir.Expr] = []
+        at: list[tir.Index] = []
         for i, n in zip(places, t.shape, strict=True):
-            inside = compare("<=", 0, i) is TRUE and compare("<", i, n) is TRUE
-            from_data = any(isinstance(e, AsIndex) for e in walk(i))
+            inside = tir.compare("<=", 0, i) is tir.TRUE and tir.compare("<", i, n) is tir.TRUE
+            from_data = any(isinstance(e, tir.AsIndex) for e in tir.walk(i))
             if inside or (from_data and not (isinstance(n, int) and n == 0)):
                 at.append(i)
             elif isinstance(n, int) and n > 0 and chance(rng, 0.5):
-                at.append(floormod(i, n) if chance(rng, 0.6) else maximum(0, minimum(i, n - 1)))
+                at.append(
+                    tir.floormod(i, n)
+                    if chance(rng, 0.6)
+                    else tir.maximum(0, tir.minimum(i, n - 1))
+                )
             else:
                 at.append(i)
-                conds += [compare("<=", 0, i), compare("<", i, n)]
-        e: Expr = load(t, *at)
+                conds += [tir.compare("<=", 0, i), tir.compare("<", i, n)]
+        e: tir.Expr = tir.load(t, *at)
         if conds:
-            e = if_then_else(all_of(*conds), e, literal(rng, t.dtype).e)
+            e = tir.if_then_else(tir.all_of(*conds), e, literal(rng, t.dtype).e)
         return Value(e, source.bits)
 
     # formulas
@@ -215,7 +195,7 @@ class _Maker:
         if roll < 0.9:
             return literal(self.rng, DTYPES[pick(self.rng, INPUTS)])
         dtype = DTYPES[pick(self.rng, ("int32", "int8", "float32", "int64"))]
-        e = cast_to(self.position(axes), dtype)
+        e = tir.cast_to(self.position(axes), dtype)
         return Value(e, (12, 0) if dtype.is_float else None)
 
     def formula(self, axes: list[Axis], depth: int) -> Value:
@@ -235,7 +215,7 @@ class _Maker:
         """A condition on indices, on data, or on both."""
         rng = self.rng
         sign = pick(rng, ("<", ">=", "==", "!="))
-        made = Value(compare(sign, self.position(axes), int(rng.integers(0, 9))))
+        made = Value(tir.compare(sign, self.position(axes), int(rng.integers(0, 9))))
         if chance(rng, 0.4):
             made = condition(rng, self.leaf(axes), self.leaf(axes)) or made
         return logical(rng, made, self.condition(axes)) if chance(rng, 0.2) else made
@@ -278,7 +258,7 @@ class _Maker:
         self.known.append(_Known(made, source.bits))
         return [made]
 
-    def _reduce_axes(self, shape: tuple[Index, ...]) -> list[Axis]:
+    def _reduce_axes(self, shape: tuple[tir.Index, ...]) -> list[Axis]:
         """One or two reduce axes; some do not begin at 0, few are empty."""
         room = ALL_POINTS // max(1, math.prod(map(self.points, shape)))
         axes: list[Axis] = []
@@ -298,7 +278,7 @@ class _Maker:
         source = number(self.formula([*axes, *over], int(rng.integers(0, 3))))
         where = self.condition([*axes, *over]).e if chance(rng, 0.2) else None
         if source.exact and chance(rng, 0.12):
-            at = converted(Value(cast_to(over[0], "int32")), DTYPES["int32"])
+            at = converted(Value(tir.cast_to(over[0], "int32")), DTYPES["int32"])
             made += [source, at]
             return reduce(ARGMAX, (source.e, at.e), over, where)
         kind: Reducer = pick(rng, (SUM, SUM, SUM, MAX, MIN, PROD))
@@ -310,9 +290,9 @@ class _Maker:
         return reduce(kind, source.e, over, where, None if start is None else start.e)
 
 
-def _reversed_rows(a: Buffer, b: Buffer, kind: str) -> Stmt:
+def _reversed_rows(a: tir.Buffer, b: tir.Buffer, kind: str) -> tir.Stmt:
     """b[i, ...] = a[n - 1 - i, ...]"""
-    ib = ir_builder.create()
+    ib = tir.ir_builder.create()
     with ExitStack() as loops:
         at = [
             loops.enter_context(ib.for_range(0, n, f"e{d}", kind=kind if d == 0 else "serial"))
@@ -333,13 +313,17 @@ def _folded(kind: Reducer, source: Value, start: Value | None, count: int) -> Bi
     return kept((max(i, j) + grown, max(f, g)), source.dtype)
 
 
-def _later(old: tuple[Expr, ...], new: tuple[Expr, ...]) -> tuple[Expr, ...]:
+def _later(old: tuple[tir.Expr, ...], new: tuple[tir.Expr, ...]) -> tuple[tir.Expr, ...]:
     """The larger value and where it is; of equal ones the first, whatever the order of folding."""
-    better = any_of(new[0] > old[0], all_of(compare("==", new[0], old[0]), new[1] < old[1]))
-    return tuple(Where(better, n, o, o.dtype) for o, n in zip(old, new, strict=True))
+    better = tir.any_of(
+        new[0] > old[0], tir.all_of(tir.compare("==", new[0], old[0]), new[1] < old[1])
+    )
+    return tuple(tir.Where(better, n, o, o.dtype) for o, n in zip(old, new, strict=True))
 
 
-ARGMAX = Reducer("argmax", _later, lambda t: (const(t[0].low, t[0]), const(t[1].high, t[1])))
+ARGMAX = Reducer(
+    "argmax", _later, lambda t: (tir.const(t[0].low, t[0]), tir.const(t[1].high, t[1]))
+)
 
 
 def random_program(rng: Rng) -> Program:
@@ -369,15 +353,17 @@ def _orders_floats(op: ComputeOp) -> bool:
     """Does it compute the smaller or larger of floats?"""
     if op.reduction is not None and op.reduction.reducer in (MIN, MAX):
         return op.dtypes[0].is_float
-    nodes = (n for e in parts(op) for n in walk(e))
-    return any(isinstance(n, Binary) and n.op in ("min", "max") and n.dtype.is_float for n in nodes)
+    nodes = (n for e in parts(op) for n in tir.walk(e))
+    return any(
+        isinstance(n, tir.Binary) and n.op in ("min", "max") and n.dtype.is_float for n in nodes
+    )
 
 
 def _expressions(t: Tensor) -> Iterator[Any]:
     """The tensor, and every node of the formula it is computed by."""
     yield t
     for e in parts(t.op) if isinstance(t.op, ComputeOp) else ():
-        yield from (n for n in walk(e) if isinstance(n, Expr))
+        yield from (n for n in tir.walk(e) if isinstance(n, tir.Expr))
 
 
 def _reads(tensors: tuple[Tensor, ...]) -> set[Tensor]:

@@ -7,28 +7,14 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
+from minitvm import driver, tir
 from minitvm.base import FLOAT32, MeasureError, Target
-from minitvm.driver import build
-from minitvm.tir import (
-    Allocate,
-    Binary,
-    Buffer,
-    For,
-    Load,
-    PrimFunc,
-    Stmt,
-    Store,
-    Var,
-    const,
-    lane,
-    seq,
-)
 
 STEPS = 1 << 19  # multiply-adds in each lane of each chain: long beside waking the threads
 PIECES = 8  # parts of the work of each thread, so that a disturbed one does fewer of them
 
 
-def fma_kernel(target: Target, chains: int) -> PrimFunc:
+def fma_kernel(target: Target, chains: int) -> tir.PrimFunc:
     """A program of nothing but multiply-adds: `chains` independent vectors in every thread.
 
     for t in parallel(threads * PIECES):
@@ -39,29 +25,35 @@ def fma_kernel(target: Target, chains: int) -> PrimFunc:
     """
     lanes, parts = target.lanes(FLOAT32), target.num_cores * PIECES
     size = chains * lanes
-    x, y = Buffer("X", (size,), FLOAT32), Buffer("Y", (parts * size,), FLOAT32)
-    acc = Buffer("acc", (size,), FLOAT32, "local")
-    t, k = Var("t", 0, parts - 1), Var("k", 0, STEPS - 1)
+    x, y = tir.Buffer("X", (size,), FLOAT32), tir.Buffer("Y", (parts * size,), FLOAT32)
+    acc = tir.Buffer("acc", (size,), FLOAT32, "local")
+    t, k = tir.Var("t", 0, parts - 1), tir.Var("k", 0, STEPS - 1)
 
-    def each(store: Callable[[int], Stmt]) -> Stmt:
-        return seq(*(store(c * lanes) for c in range(chains)))
+    def each(store: Callable[[int], tir.Stmt]) -> tir.Stmt:
+        return tir.seq(*(store(c * lanes) for c in range(chains)))
 
-    def step(at: int) -> Stmt:
-        here = lane(lanes) + at
-        scaled = Binary("mul", Load(acc, (here,), FLOAT32), Load(x, (0,), FLOAT32), FLOAT32)
-        return Store(acc, (here,), Binary("add", scaled, Load(x, (1,), FLOAT32), FLOAT32))
+    def step(at: int) -> tir.Stmt:
+        here = tir.lane(lanes) + at
+        scaled = tir.Binary(
+            "mul", tir.Load(acc, (here,), FLOAT32), tir.Load(x, (0,), FLOAT32), FLOAT32
+        )
+        return tir.Store(
+            acc, (here,), tir.Binary("add", scaled, tir.Load(x, (1,), FLOAT32), FLOAT32)
+        )
 
-    body = seq(
-        each(lambda at: Store(acc, (lane(lanes) + at,), const(0.5, "float32"))),
-        For(k, STEPS, each(step)),
+    body = tir.seq(
+        each(lambda at: tir.Store(acc, (tir.lane(lanes) + at,), tir.const(0.5, "float32"))),
+        tir.For(k, STEPS, each(step)),
         each(
-            lambda at: Store(
-                y, (lane(lanes) + at + t * size,), Load(acc, (lane(lanes) + at,), FLOAT32)
+            lambda at: tir.Store(
+                y,
+                (tir.lane(lanes) + at + t * size,),
+                tir.Load(acc, (tir.lane(lanes) + at,), FLOAT32),
             )
         ),
     )
-    loop = For(t, parts, Allocate(acc, body), "parallel")
-    return PrimFunc("fma_peak", (x, y), loop, (y,))
+    loop = tir.For(t, parts, tir.Allocate(acc, body), "parallel")
+    return tir.PrimFunc("fma_peak", (x, y), loop, (y,))
 
 
 def fma_run(threads: int = 1, chains: int = 10) -> tuple[Callable[[], None], float]:
@@ -72,7 +64,7 @@ def fma_run(threads: int = 1, chains: int = 10) -> tuple[Callable[[], None], flo
     target = Target(f"llvm -num-cores={threads}")
     func = fma_kernel(target, chains)
     size = chains * target.lanes(FLOAT32)
-    f = build(func, target=target)
+    f = driver.build(func, target=target)
     x, y = np.full(size, 0.5, "float32"), np.empty(threads * PIECES * size, "float32")
     return lambda: f(x, y), 2.0 * STEPS * size * threads * PIECES
 

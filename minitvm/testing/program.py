@@ -8,9 +8,8 @@ from typing import Any, TypeAlias, cast
 
 import numpy as np
 
+from minitvm import tensor, tir
 from minitvm.base import BOOL, DType
-from minitvm.tensor import ExternOp, Operation, PlaceholderOp, Reduce, ScanOp, Tensor
-from minitvm.tir import TRUE, Expr, Var, text
 
 from .values import Rng, chance, pick
 
@@ -29,40 +28,40 @@ class Program:
     orders_floats     does it take the smaller or larger of floats? (of a NaN and a number: either)
     """
 
-    inputs: tuple[Tensor, ...]
-    outputs: tuple[Tensor, ...]
-    sizes: dict[Var, int]
+    inputs: tuple[tensor.Tensor, ...]
+    outputs: tuple[tensor.Tensor, ...]
+    sizes: dict[tir.Var, int]
     exact: tuple[bool, ...]
     longest: int
     epsilon: float
     orders_floats: bool
 
     @property
-    def tensors(self) -> tuple[Tensor, ...]:
+    def tensors(self) -> tuple[tensor.Tensor, ...]:
         """Inputs, then outputs."""
         return (*self.inputs, *self.outputs)
 
     @property
-    def scalars(self) -> tuple[Var, ...]:
+    def scalars(self) -> tuple[tir.Var, ...]:
         """The sizes that no shape of an input or output shows."""
         shown = {id(n) for t in self.tensors for n in t.shape}
         return tuple(v for v in self.sizes if id(v) not in shown)
 
     @property
-    def args(self) -> list[Tensor | Var]:
+    def args(self) -> list[tensor.Tensor | tir.Var]:
         """The arguments of the compiled program, in order."""
         return [*self.tensors, *self.scalars]
 
     @property
-    def ops(self) -> list[Operation]:
+    def ops(self) -> list[tensor.Operation]:
         """The operations of the outputs, each once: what create_schedule takes."""
         return list({id(t.op): t.op for t in self.outputs}.values())
 
-    def shape(self, t: Tensor) -> tuple[int, ...]:
+    def shape(self, t: tensor.Tensor) -> tuple[int, ...]:
         """The shape of `t` with its symbolic sizes filled in."""
-        return tuple(n if isinstance(n, int) else self.sizes[cast("Var", n)] for n in t.shape)
+        return tuple(n if isinstance(n, int) else self.sizes[cast("tir.Var", n)] for n in t.shape)
 
-    def arrays(self, rng: Rng) -> dict[Tensor, Array]:
+    def arrays(self, rng: Rng) -> dict[tensor.Tensor, Array]:
         """Random inputs. Floats are multiples of 1/4 in -4 .. 4: few bits, see Value.bits."""
         return {t: random_array(rng, self.shape(t), t.dtype) for t in self.inputs}
 
@@ -90,22 +89,22 @@ def _definitions(program: Program) -> Iterator[str]:
     """One line for each operation, producers first."""
     seen: set[int] = set()
 
-    def lines(op: Operation) -> Iterator[str]:
+    def lines(op: tensor.Operation) -> Iterator[str]:
         if id(op) in seen:
             return
         seen.add(id(op))
-        shape = ", ".join(map(text, op.shape))
+        shape = ", ".join(map(tir.text, op.shape))
         kinds = ", ".join(op.dtypes)
-        if isinstance(op, PlaceholderOp):
+        if isinstance(op, tensor.PlaceholderOp):
             yield f"{op.name}: {kinds}[{shape}] = input"
             return
         for t in op.input_tensors:
             yield from lines(t.op)
-        if isinstance(op, ExternOp):
+        if isinstance(op, tensor.ExternOp):
             yield f"{op.name}: {kinds}[{shape}] ="
-            yield from (f"  {line}" for line in text(op.body).splitlines())
+            yield from (f"  {line}" for line in tir.text(op.body).splitlines())
             return
-        if isinstance(op, ScanOp):
+        if isinstance(op, tensor.ScanOp):
             parts = zip(op.inits, op.updates, op.states, strict=True)
             steps = (f"{i.name}, then {u.name} of {s.name}" for i, u, s in parts)
             yield f"{op.name}: {kinds}[{shape}] = {'; '.join(steps)}"
@@ -117,10 +116,10 @@ def _definitions(program: Program) -> Iterator[str]:
         yield from lines(t.op)
 
 
-def _formula(e: Expr) -> str:
-    if not isinstance(e, Reduce):
-        return text(e)
-    axes = ", ".join(f"{a.name} in {text(a.start)} .. +{text(a.extent)}" for a in e.axes)
-    more = f", where={text(e.where)}" if e.where is not TRUE else ""
-    more += f", init={', '.join(map(text, e.init))}" if e.init else ""
-    return f"{e.reducer.name}({', '.join(map(text, e.sources))}, over {axes}{more})"
+def _formula(e: tir.Expr) -> str:
+    if not isinstance(e, tensor.Reduce):
+        return tir.text(e)
+    axes = ", ".join(f"{a.name} in {tir.text(a.start)} .. +{tir.text(a.extent)}" for a in e.axes)
+    more = f", where={tir.text(e.where)}" if e.where is not tir.TRUE else ""
+    more += f", init={', '.join(map(tir.text, e.init))}" if e.init else ""
+    return f"{e.reducer.name}({', '.join(map(tir.text, e.sources))}, over {axes}{more})"

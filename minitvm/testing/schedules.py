@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from minitvm import schedule, te
 from minitvm.base import ScheduleError
-from minitvm.schedule import ComputeRoot, Step, know
-from minitvm.te import Schedule, create_schedule
 
 from .draw import Draw, Drawing
 from .draw_loops import annotate, bind, fuse, hardware, pragma, prefetch, reorder, split, tile
@@ -41,7 +40,7 @@ THREADED = (*DRAWS, *(hardware,) * 12)
 
 def random_schedule(
     ops: Any, rng: Rng, tally: Tally | None = None, *, threads: bool = False
-) -> Schedule:
+) -> te.Schedule:
     """A schedule of one operation or a list of them after up to ten random steps.
 
     Most steps are drawn among those likely to be legal; in one schedule of eight, all are drawn
@@ -50,26 +49,26 @@ def random_schedule(
     threads   bind loops to hardware threads, too: no processor runs that
     """
     count = tally if tally is not None else Tally()
-    s = create_schedule(ops)
+    s = te.create_schedule(ops)
     wild, whole = chance(rng, 0.125), True
     for _ in range(int(rng.integers(1, MOST_STEPS + 1))):
         draw = pick(rng, THREADED if threads else DRAWS)
         at = Draw(s.state, rng, wild)
         steps = draw(at)
         for intrin in at.intrins:
-            s.state = know(s.state, intrin)
+            s.state = schedule.know(s.state, intrin)
         legal = all(take(s, step, count) for step in steps)
         whole = whole and legal
         if draw is tile and steps:
             count.count("tile", "" if legal else "one of its steps was refused")
     while s.state.pending:
-        s.apply(ComputeRoot(s.state.pending[0].stage))
+        s.apply(schedule.ComputeRoot(s.state.pending[0].stage))
     count.schedules += 1
     count.whole += whole
     return s
 
 
-def take(s: Schedule, step: Step, count: Tally) -> bool:
+def take(s: te.Schedule, step: schedule.Step, count: Tally) -> bool:
     """Take `step` if it is legal, and count it."""
     name, before = primitive(step), s.state
     try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 
-from minitvm.schedule import NAMES, Annotate, Bind, Pragma, Split, Step, is_virtual
+from minitvm import schedule
 
 PRIMITIVES = (
     "split", "split by nparts", "split without guard", "fuse", "reorder", "tile",
@@ -17,21 +17,21 @@ PRIMITIVES = (
 )  # fmt: skip
 
 
-def primitive(step: Step) -> str:
+def primitive(step: schedule.Step) -> str:
     """What `step` is counted as. ("tile" is several steps, counted by whoever draws them.)"""
     match step:
-        case Annotate(kind=kind):
+        case schedule.Annotate(kind=kind):
             return kind
-        case Split(disable_predication=True):
+        case schedule.Split(disable_predication=True):
             return "split without guard"
-        case Split(nparts=int()):
+        case schedule.Split(nparts=int()):
             return "split by nparts"
-        case Bind(thread=tag):
-            return f"bind to {'virtual' if is_virtual(tag) else 'hardware'} threads"
-        case Pragma(key=key):
+        case schedule.Bind(thread=tag):
+            return f"bind to {'virtual' if schedule.is_virtual(tag) else 'hardware'} threads"
+        case schedule.Pragma(key=key):
             return f"pragma {key}"
         case _:
-            return NAMES[type(step)]
+            return schedule.NAMES[type(step)]
 
 
 @dataclass(slots=True)

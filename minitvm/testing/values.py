@@ -8,21 +8,8 @@ from typing import Any, TypeAlias, cast
 
 import numpy as np
 
+from minitvm import tir
 from minitvm.base import BOOL, DTYPES, DType
-from minitvm.tir import (
-    BinaryOp,
-    Expr,
-    all_of,
-    any_of,
-    binary,
-    cast_to,
-    compare,
-    const,
-    if_then_else,
-    intrinsic,
-    negate,
-    select,
-)
 
 Rng: TypeAlias = np.random.Generator
 Bits: TypeAlias = tuple[int, int] | None
@@ -48,7 +35,7 @@ class Value:
             Integers are always exact.
     """
 
-    e: Expr
+    e: tir.Expr
     bits: Bits = None
 
     @property
@@ -84,7 +71,7 @@ def converted(v: Value, to: DType) -> Value:
         return v
     width = {"bool": 1, "uint8": 8}.get(v.dtype, v.dtype.bits - 1)
     bits = v.bits if v.dtype.is_float else (width, 0)
-    return Value(cast_to(v.e, to), kept(bits, to) if to.is_float else None)
+    return Value(tir.cast_to(v.e, to), kept(bits, to) if to.is_float else None)
 
 
 def number(v: Value) -> Value:
@@ -95,10 +82,10 @@ def number(v: Value) -> Value:
 def literal(rng: Rng, dtype: DType) -> Value:
     """A small constant."""
     if dtype is BOOL:
-        return Value(const(chance(rng, 0.5), "bool"))
+        return Value(tir.const(chance(rng, 0.5), "bool"))
     if dtype.is_float:
-        return Value(const(float(rng.integers(-8, 9)) / 4, dtype), (2, 2))
-    return Value(const(int(rng.integers(0 if dtype.low == 0 else -5, 6)), dtype))
+        return Value(tir.const(float(rng.integers(-8, 9)) / 4, dtype), (2, 2))
+    return Value(tir.const(int(rng.integers(0 if dtype.low == 0 else -5, 6)), dtype))
 
 
 def together(rng: Rng, a: Value, b: Value) -> tuple[Value, Value]:
@@ -117,14 +104,14 @@ def combined(rng: Rng, a: Value, b: Value) -> Value:
         return _float_op(pick(rng, FLOAT_OPS), a, b)
     op = pick(rng, INTEGER_OPS)
     if op in ("shl", "shr") and chance(rng, 0.8):
-        b = Value(cast("Expr", binary("bitand", b.e, 7)))
-    return Value(cast("Expr", binary(op, a.e, b.e)))
+        b = Value(cast("tir.Expr", tir.binary("bitand", b.e, 7)))
+    return Value(cast("tir.Expr", tir.binary(op, a.e, b.e)))
 
 
-def _float_op(op: BinaryOp, a: Value, b: Value) -> Value:
+def _float_op(op: tir.BinaryOp, a: Value, b: Value) -> Value:
     if op == "div":  # never by something near 0
-        return Value(cast("Expr", binary("div", a.e, intrinsic("abs", b.e) + 1.0)))
-    e = cast("Expr", binary(op, a.e, b.e))
+        return Value(cast("tir.Expr", tir.binary("div", a.e, tir.intrinsic("abs", b.e) + 1.0)))
+    e = cast("tir.Expr", tir.binary(op, a.e, b.e))
     if a.bits is None or b.bits is None:
         return Value(e)
     (i, f), (j, g) = a.bits, b.bits
@@ -138,27 +125,27 @@ def changed(rng: Rng, v: Value) -> Value:
         return converted(v, pick(rng, CONVERTED))
     v = number(v)
     if chance(rng, 0.4):
-        return Value(cast("Expr", -v.e), v.bits)
+        return Value(cast("tir.Expr", -v.e), v.bits)
     if not v.dtype.is_float or chance(rng, 0.3):
-        return Value(intrinsic("abs", v.e), v.bits)
+        return Value(tir.intrinsic("abs", v.e), v.bits)
     if v.bits is not None and chance(rng, 0.5):
-        return Value(intrinsic(pick(rng, ROUNDINGS), v.e), kept((v.bits[0] + 1, 0), v.dtype))
+        return Value(tir.intrinsic(pick(rng, ROUNDINGS), v.e), kept((v.bits[0] + 1, 0), v.dtype))
     return Value(pick(rng, _CURVES)(rng, v.e))
 
 
-def _smooth(rng: Rng, e: Expr) -> Expr:
-    return intrinsic(pick(rng, SMOOTH), e)
+def _smooth(rng: Rng, e: tir.Expr) -> tir.Expr:
+    return tir.intrinsic(pick(rng, SMOOTH), e)
 
 
-def _root(rng: Rng, e: Expr) -> Expr:
-    return intrinsic("sqrt", intrinsic("abs", e) + 0.5)
+def _root(rng: Rng, e: tir.Expr) -> tir.Expr:
+    return tir.intrinsic("sqrt", tir.intrinsic("abs", e) + 0.5)
 
 
-def _decay(rng: Rng, e: Expr) -> Expr:
-    return intrinsic("exp", cast("Expr", -intrinsic("abs", e)))
+def _decay(rng: Rng, e: tir.Expr) -> tir.Expr:
+    return tir.intrinsic("exp", cast("tir.Expr", -tir.intrinsic("abs", e)))
 
 
-_CURVES: tuple[Callable[[Rng, Expr], Expr], ...] = (_smooth, _root, _decay)
+_CURVES: tuple[Callable[[Rng, tir.Expr], tir.Expr], ...] = (_smooth, _root, _decay)
 
 
 def condition(rng: Rng, a: Value, b: Value) -> Value | None:
@@ -166,20 +153,20 @@ def condition(rng: Rng, a: Value, b: Value) -> Value | None:
     if not (a.exact and b.exact):
         return None
     a, b = together(rng, a, b)
-    return Value(compare(pick(rng, ("<", "<=", ">", ">=", "==", "!=")), a.e, b.e))
+    return Value(tir.compare(pick(rng, ("<", "<=", ">", ">=", "==", "!=")), a.e, b.e))
 
 
 def logical(rng: Rng, a: Value, b: Value) -> Value:
     """Two conditions as one."""
-    joined = pick(rng, (all_of, any_of))(a.e, b.e)
-    return Value(negate(joined) if chance(rng, 0.3) else joined)
+    joined = pick(rng, (tir.all_of, tir.any_of))(a.e, b.e)
+    return Value(tir.negate(joined) if chance(rng, 0.3) else joined)
 
 
 def chosen(rng: Rng, cond: Value, a: Value, b: Value) -> Value:
     """a if cond, else b."""
     if not (a.dtype is BOOL and b.dtype is BOOL):
         a, b = together(rng, a, b)
-    e = pick(rng, (if_then_else, select))(cond.e, a.e, b.e)
+    e = pick(rng, (tir.if_then_else, tir.select))(cond.e, a.e, b.e)
     if a.bits is None or b.bits is None:
         return Value(e)
     wide = max(a.bits[0], b.bits[0]), max(a.bits[1], b.bits[1])

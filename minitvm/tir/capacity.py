@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from typing import TypeGuard
 
 from minitvm.base import ArgumentError, LoweringError
 
@@ -31,7 +32,7 @@ def _largest(a: Atom) -> int:
     return max([1, *(int(abs(end)) for end in (a.low, a.high) if abs(end) < OVERFLOW - 1)])
 
 
-def overflows(e: object) -> bool:
+def overflows(e: object) -> TypeGuard[Linear | Product]:
     """May computing the index `e` leave the signed 64-bit integers, as far as ranges are known?"""
     return isinstance(e, Linear | Product) and largest_sum(e) >= OVERFLOW
 

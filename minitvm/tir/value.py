@@ -185,8 +185,8 @@ def _fits(*operands: Expr | float) -> None:
 
 def index_of_value(e: Expr) -> Index:
     """The integer value `e` as an index, with the tightest range its form shows."""
-    wide = isinstance(e, Cast) and e.dtype.bits >= INT32.bits
-    if wide and is_index(e.value) and _holds(e.dtype, e.value):
+    wide = e.dtype.bits >= INT32.bits
+    if isinstance(e, Cast) and wide and is_index(e.value) and _holds(e.dtype, e.value):
         return e.value
     if isinstance(e, Const):
         return int(e.value)

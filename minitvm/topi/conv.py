@@ -12,10 +12,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from minitvm import te
+from minitvm import te, tir
 from minitvm.base import ExprError, as_tuple
-from minitvm.te import Tensor
-from minitvm.tir import Index, floordiv, floormod, same, text
 
 from .operands import integers, on_tensors
 
@@ -37,11 +35,11 @@ class Window:
     dilation: int
 
     @staticmethod
-    def over(t: Tensor, d: int, kernel: int, stride: int, around: tuple[int, int]) -> Window:
+    def over(t: te.Tensor, d: int, kernel: int, stride: int, around: tuple[int, int]) -> Window:
         """The window of `kernel` pixels moving along dimension `d` of `t`."""
         return Window(_constant(t.shape[d], t), kernel, stride, *around, 1).checked(t)
 
-    def checked(self, t: Tensor) -> Window:
+    def checked(self, t: te.Tensor) -> Window:
         """The window itself; ExprError if it is out of range, or larger than what it moves over."""
         if min(self.stride, self.dilation, self.kernel) < 1 or min(self.before, self.after) < 0:
             raise ExprError(
@@ -96,7 +94,7 @@ def margins(padding: Any) -> tuple[int, int, int, int]:
 
 
 def windows(
-    data: Tensor, kernel: Tensor, strides: Any, padding: Any, dilation: Any
+    data: te.Tensor, kernel: te.Tensor, strides: Any, padding: Any, dilation: Any
 ) -> tuple[Window, Window]:
     """The windows along height and width; ExprError if the kernel does not fit the image."""
     top, left, bottom, right = margins(padding)
@@ -107,22 +105,22 @@ def windows(
     return high.checked(data), wide.checked(data)
 
 
-def _constant(n: Index, t: Tensor) -> int:
+def _constant(n: tir.Index, t: te.Tensor) -> int:
     if not isinstance(n, int):
-        raise ExprError(f"{t.name}: size {text(n)}", "heights and widths are constants")
+        raise ExprError(f"{t.name}: size {tir.text(n)}", "heights and widths are constants")
     return n
 
 
 @on_tensors
 def conv2d(
-    data: Tensor,
-    kernel: Tensor,
+    data: te.Tensor,
+    kernel: te.Tensor,
     strides: Any = 1,
     padding: Any = 0,
     dilation: Any = 1,
     groups: int = 1,
     method: str = "rows",
-) -> Tensor:
+) -> te.Tensor:
     """The convolution [N, O, OH, OW] of data [N, C, H, W] with kernel [O, C / groups, KH, KW].
 
     strides, dilation: an integer or (height, width). padding: the same, or (top, left, bottom,
@@ -136,11 +134,13 @@ def conv2d(
     (groups,) = integers("topi.conv2d: groups", (groups,))
     if groups < 1:
         raise ExprError(f"topi.conv2d: groups = {groups}", "there is at least one")
-    if not same(data.shape[1], inner * groups) or not same(floormod(outputs, groups), 0):
+    if not tir.same(data.shape[1], inner * groups) or not tir.same(
+        tir.floormod(outputs, groups), 0
+    ):
         raise ExprError(
             f"conv2d of {data.name}, {kernel.name}",
-            f"{text(data.shape[1])} channels, {groups} groups, a kernel for {text(inner)} of them "
-            f"and {text(outputs)} outputs do not fit together",
+            f"{tir.text(data.shape[1])} channels, {groups} groups, a kernel for {tir.text(inner)} "
+            f"of them and {tir.text(outputs)} outputs do not fit together",
         )
     high, wide = windows(data, kernel, strides, padding, dilation)
     if method == "direct":
@@ -150,7 +150,7 @@ def conv2d(
     return _rows(data, kernel, high, wide, groups)
 
 
-def _padded(data: Tensor, high: Window, wide: Window) -> Any:
+def _padded(data: te.Tensor, high: Window, wide: Window) -> Any:
     """Reads a pixel of the image, 0 outside; y and x count from the padded corner."""
 
     def read(n: Any, c: Any, y: Any, x: Any) -> Any:
@@ -161,7 +161,9 @@ def _padded(data: Tensor, high: Window, wide: Window) -> Any:
     return read
 
 
-def _direct(data: Tensor, kernel: Tensor, high: Window, wide: Window, groups: int) -> Tensor:
+def _direct(
+    data: te.Tensor, kernel: te.Tensor, high: Window, wide: Window, groups: int
+) -> te.Tensor:
     """out[n, o, y, x] = sum of padded[n, c, y*stride + ky*dilation, ...] * kernel[o, c, ky, kx]"""
     batch, outputs, inner = data.shape[0], kernel.shape[0], kernel.shape[1]
     pixel = _padded(data, high, wide)
@@ -173,7 +175,7 @@ def _direct(data: Tensor, kernel: Tensor, high: Window, wide: Window, groups: in
     )
     image = te.compute(shape, pixel, name="T_pad", tag="injective")
     c, ky, kx = _reduce_axes(inner, high, wide)
-    per_group = floordiv(outputs, groups) if not same(outputs, 0) else 1
+    per_group = tir.floordiv(outputs, groups) if not tir.same(outputs, 0) else 1
 
     def body(n: Any, o: Any, y: Any, x: Any) -> Any:
         channel = o // per_group * inner + c
@@ -183,7 +185,7 @@ def _direct(data: Tensor, kernel: Tensor, high: Window, wide: Window, groups: in
     return te.compute((batch, outputs, high.out, wide.out), body, name="T_conv2d", tag=CONV_DIRECT)
 
 
-def _reduce_axes(inner: Index, high: Window, wide: Window) -> tuple[te.Axis, te.Axis, te.Axis]:
+def _reduce_axes(inner: tir.Index, high: Window, wide: Window) -> tuple[te.Axis, te.Axis, te.Axis]:
     return (
         te.reduce_axis((0, inner), "rc"),
         te.reduce_axis((0, high.kernel), "ry"),
@@ -191,7 +193,7 @@ def _reduce_axes(inner: Index, high: Window, wide: Window) -> tuple[te.Axis, te.
     )
 
 
-def _rows(data: Tensor, kernel: Tensor, high: Window, wide: Window, groups: int) -> Tensor:
+def _rows(data: te.Tensor, kernel: te.Tensor, high: Window, wide: Window, groups: int) -> te.Tensor:
     """Three stages: the image as rows, the sum of shifted products, the crop.
 
     rows[n, c, py, px, r*width + q] = padded[n, c, r*stride + py, q*stride + px]
@@ -209,7 +211,7 @@ def _rows(data: Tensor, kernel: Tensor, high: Window, wide: Window, groups: int)
     shape = (batch, data.shape[1], high.phases, wide.phases, length)
     rows = te.compute(shape, image, name="T_rows", tag=IMAGE_ROWS)
     c, ky, kx = _reduce_axes(inner, high, wide)
-    per_group = floordiv(outputs, groups) if not same(outputs, 0) else 1
+    per_group = tir.floordiv(outputs, groups) if not tir.same(outputs, 0) else 1
 
     def product(n: Any, o: Any, p: Any) -> Any:
         y, x = ky * high.dilation, kx * wide.dilation
@@ -229,25 +231,29 @@ def _rows(data: Tensor, kernel: Tensor, high: Window, wide: Window, groups: int)
 
 @on_tensors
 def conv1d(
-    data: Tensor, kernel: Tensor, strides: int = 1, padding: Any = 0, dilation: int = 1
-) -> Tensor:
+    data: te.Tensor, kernel: te.Tensor, strides: int = 1, padding: Any = 0, dilation: int = 1
+) -> te.Tensor:
     """The convolution [N, O, OW] of data [N, C, W] with kernel [O, C, KW]."""
     return _plain(data, kernel, strides, padding, dilation, 1)
 
 
 @on_tensors
 def conv3d(
-    data: Tensor, kernel: Tensor, strides: Any = 1, padding: Any = 0, dilation: Any = 1
-) -> Tensor:
+    data: te.Tensor, kernel: te.Tensor, strides: Any = 1, padding: Any = 0, dilation: Any = 1
+) -> te.Tensor:
     """The convolution [N, O, OD, OH, OW] of data [N, C, D, H, W] with kernel [O, C, KD, KH, KW]."""
     return _plain(data, kernel, strides, padding, dilation, 3)
 
 
 def _plain(
-    data: Tensor, kernel: Tensor, strides: Any, padding: Any, dilation: Any, rank: int
-) -> Tensor:
+    data: te.Tensor, kernel: te.Tensor, strides: Any, padding: Any, dilation: Any, rank: int
+) -> te.Tensor:
     """The textbook formula in any number of dimensions."""
-    if data.ndim != rank + 2 or kernel.ndim != rank + 2 or not same(data.shape[1], kernel.shape[1]):
+    if (
+        data.ndim != rank + 2
+        or kernel.ndim != rank + 2
+        or not tir.same(data.shape[1], kernel.shape[1])
+    ):
         raise ExprError(
             f"conv{rank}d of {data.name}, {kernel.name}",
             f"each has {rank + 2} dimensions, and the second of both is the same",
@@ -289,13 +295,15 @@ def _each(x: Any, rank: int) -> tuple[int, ...]:
 
 
 @on_tensors
-def conv2d_transpose(data: Tensor, kernel: Tensor, strides: Any = 1, padding: Any = 0) -> Tensor:
+def conv2d_transpose(
+    data: te.Tensor, kernel: te.Tensor, strides: Any = 1, padding: Any = 0
+) -> te.Tensor:
     """The gradient of conv2d by its input: [N, O, OH, OW] of data [N, C, H, W].
 
     The kernel is [C, O, KH, KW], and OH = (H - 1)*stride - 2*padding + KH. Each output gathers
     the pixels whose window covered it.
     """
-    if data.ndim != 4 or kernel.ndim != 4 or not same(data.shape[1], kernel.shape[0]):
+    if data.ndim != 4 or kernel.ndim != 4 or not tir.same(data.shape[1], kernel.shape[0]):
         raise ExprError(
             f"conv2d_transpose of {data.name}, {kernel.name}",
             "both have four dimensions, data's channels are the first of the kernel",

@@ -6,15 +6,15 @@ tile is the one of gemm.py: a few outputs by a few vectors of pixels, kept in re
 
 from __future__ import annotations
 
+from minitvm import te, tensor, tir
 from minitvm.base import Target
-from minitvm.te import Axis, ComputeOp, Schedule, StageView, Tensor
-from minitvm.tensor import loads
-from minitvm.tir import Index, Load, mul, same
 
 from .gemm import Plan, plan
 
 
-def schedule_rows(s: Schedule, flat: StageView, crop: StageView, target: Target) -> set[str]:
+def schedule_rows(
+    s: te.Schedule, flat: te.StageView, crop: te.StageView, target: Target
+) -> set[str]:
     """Schedule the three stages of conv2d by rows; the names of the stages this settles.
 
     for n, oo in parallel:                      a few output channels at a time,
@@ -27,7 +27,7 @@ def schedule_rows(s: Schedule, flat: StageView, crop: StageView, target: Target)
     Where rows are as wide as the output there is nothing to crop, and tiles are stored at once.
     """
     op = flat.op
-    assert isinstance(op, ComputeOp)
+    assert isinstance(op, te.ComputeOp)
     p = plan((op.shape[1], op.shape[2], _terms(op)), op.dtypes[0], target, gather=False)
     product, image = op.output(0), _image(s, op)
     n, o, y, x = _axes(crop)
@@ -53,41 +53,41 @@ def schedule_rows(s: Schedule, flat: StageView, crop: StageView, target: Target)
     return {flat.name, crop.name, image.name, s[tile].name}
 
 
-def _terms(op: ComputeOp) -> Index:
+def _terms(op: te.ComputeOp) -> tir.Index:
     """How many products are summed up for one output."""
-    total: Index = 1
+    total: tir.Index = 1
     for a in op.reduce_axis:
-        total = mul(total, a.extent)
+        total = tir.mul(total, a.extent)
     return total
 
 
-def _nothing_to_crop(flat: ComputeOp, crop: StageView) -> bool:
+def _nothing_to_crop(flat: te.ComputeOp, crop: te.StageView) -> bool:
     _, _, y, x = _axes(crop)
-    return same(flat.shape[2], mul(y.extent, x.extent))
+    return tir.same(flat.shape[2], tir.mul(y.extent, x.extent))
 
 
-def _axes(stage: StageView) -> tuple[Axis, ...]:
-    assert isinstance(stage.op, ComputeOp)
+def _axes(stage: te.StageView) -> tuple[te.Axis, ...]:
+    assert isinstance(stage.op, te.ComputeOp)
     return stage.op.axis
 
 
-def _image(s: Schedule, op: ComputeOp) -> StageView:
+def _image(s: te.Schedule, op: te.ComputeOp) -> te.StageView:
     """The stage of the rows of pixels: loads from it have five indices."""
-    found = next(e.buffer for e in loads(op) if len(e.indices) == 5)
-    assert isinstance(found, Tensor)
+    found = next(e.buffer for e in tensor.loads(op) if len(e.indices) == 5)
+    assert isinstance(found, te.Tensor)
     return s[found]
 
 
-def _store(stage: StageView, loops: tuple[Axis, ...]) -> None:
+def _store(stage: te.StageView, loops: tuple[te.Axis, ...]) -> None:
     """Write a tile out: its rows unrolled, its pixels in vectors."""
     stage.reorder(*loops)
     stage.unroll(loops[-2])
     stage.vectorize(loops[-1])
 
 
-def _sum(stage: StageView, p: Plan) -> None:
+def _sum(stage: te.StageView, p: Plan) -> None:
     """The loops of one tile: channels and kernel outside, then outputs and vectors written out."""
-    assert isinstance(stage.op, ComputeOp)
+    assert isinstance(stage.op, te.ComputeOp)
     _, o, pixel = stage.op.axis
     _, o = stage.split(o, factor=p.rows)
     vectors, lanes = stage.split(pixel, factor=p.lanes)
@@ -97,15 +97,15 @@ def _sum(stage: StageView, p: Plan) -> None:
     stage.vectorize(lanes)
 
 
-def _copy_rows(image: StageView, flat: ComputeOp, crop: StageView, target: Target) -> None:
+def _copy_rows(image: te.StageView, flat: te.ComputeOp, crop: te.StageView, target: Target) -> None:
     """Lay out the image row by row, each in whole vectors; not at all if it is laid out so."""
-    assert isinstance(image.op, ComputeOp)
+    assert isinstance(image.op, te.ComputeOp)
     n, c, py, px, place = image.op.axis
     _, _, y, _ = _axes(crop)
     pixels, height = flat.shape[2], y.extent
     assert isinstance(pixels, int)
     assert isinstance(height, int)
-    if _nothing_to_crop(flat, crop) and same(place.extent, pixels) and _is_plain(image.op):
+    if _nothing_to_crop(flat, crop) and tir.same(place.extent, pixels) and _is_plain(image.op):
         image.compute_inline()
         return
     row, x = image.split(place, factor=pixels // height)
@@ -115,10 +115,10 @@ def _copy_rows(image: StageView, flat: ComputeOp, crop: StageView, target: Targe
         image.parallel(image.fuse(n, c))
 
 
-def _is_plain(op: ComputeOp) -> bool:
+def _is_plain(op: te.ComputeOp) -> bool:
     """Does the stage only rename places: no padding, every pixel of the image in its order?"""
     read = op.body[0]
-    if not isinstance(read, Load):
+    if not isinstance(read, tir.Load):
         return False
     _, _, height, width = read.buffer.shape
-    return same(op.axis[4].extent, mul(height, width))
+    return tir.same(op.axis[4].extent, tir.mul(height, width))

@@ -11,10 +11,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from minitvm import schedule, te, tir
 from minitvm.base import DType, Target
-from minitvm.schedule import TransformLayout
-from minitvm.te import Axis, ComputeOp, Schedule, Tensor
-from minitvm.tir import Index
 
 FEW_ROWS = 48  # with fewer rows of a, copying b together costs as much as it saves
 WORTH_THREADS = 1 << 24  # multiply-adds; fewer are done before a second thread has woken up
@@ -32,7 +30,7 @@ class Plan:
 
 
 def plan(
-    shape: tuple[Index, Index, Index],
+    shape: tuple[tir.Index, tir.Index, tir.Index],
     dtype: DType,
     target: Target,
     gather: bool,
@@ -77,7 +75,12 @@ def _useful(size: int, part: int) -> float:
 
 
 def schedule_matmul(
-    s: Schedule, product: Tensor, out: Tensor, b: Tensor, b_transposed: bool, target: Target
+    s: te.Schedule,
+    product: te.Tensor,
+    out: te.Tensor,
+    b: te.Tensor,
+    b_transposed: bool,
+    target: Target,
 ) -> None:
     """Schedule `product`, a reduction over k of a[i, k] * b[k, j], for the stage `out` that reads
     it element by element (or is it). Batches of products are outer loops.
@@ -90,7 +93,7 @@ def schedule_matmul(
         out[...] = tile
     """
     op = s[product].op
-    assert isinstance(op, ComputeOp)
+    assert isinstance(op, te.ComputeOp)
     *_, m, n = op.shape
     p = plan((m, n, op.reduce_axis[0].extent), product.dtype, target, b_transposed)
     packed = s.cache_read(b, "global", [product]) if p.pack else None
@@ -113,16 +116,16 @@ def schedule_matmul(
         _pack(s, packed, p.columns, b_transposed)
 
 
-def _axes(s: Schedule, t: Tensor) -> tuple[Axis, ...]:
+def _axes(s: te.Schedule, t: te.Tensor) -> tuple[te.Axis, ...]:
     op = s[t].op
-    assert isinstance(op, ComputeOp)
+    assert isinstance(op, te.ComputeOp)
     return op.axis
 
 
-def _inner_product(s: Schedule, tile: Tensor, p: Plan) -> None:
+def _inner_product(s: te.Schedule, tile: te.Tensor, p: Plan) -> None:
     """Loops of one tile: k outside, then rows and vectors written out."""
     op = s[tile].op
-    assert isinstance(op, ComputeOp)
+    assert isinstance(op, te.ComputeOp)
     (*_, i, j), (k,) = op.axis, op.reduce_axis
     _, i = s[tile].split(i, factor=p.rows)  # the tile's size is constant, also where that
     _, j = s[tile].split(j, factor=p.columns)  # of the product is symbolic
@@ -133,12 +136,12 @@ def _inner_product(s: Schedule, tile: Tensor, p: Plan) -> None:
     s[tile].vectorize(lanes)
 
 
-def _pack(s: Schedule, packed: Tensor, columns: int, transposed: bool) -> None:
+def _pack(s: te.Schedule, packed: te.Tensor, columns: int, transposed: bool) -> None:
     """Store b as a row of panels [k, columns], whatever its own layout."""
     batch = tuple(f"n{d}" for d in range(packed.ndim - 2))
     names = (*batch, *(("j", "k") if transposed else ("k", "j")))
     panel = (*batch, f"j // {columns}", "k", f"j % {columns}")
-    s.apply(TransformLayout(s[packed].name, names, panel))
+    s.apply(schedule.TransformLayout(s[packed].name, names, panel))
     if not transposed:
         j = _axes(s, packed)[-1]
         if not isinstance(j.extent, int):  # of a symbolic size: a panel at a time is constant
@@ -149,7 +152,7 @@ def _pack(s: Schedule, packed: Tensor, columns: int, transposed: bool) -> None:
 STRIP = 8  # rows of b that a matrix-vector product adds up before it touches the result again
 
 
-def schedule_matvec(s: Schedule, product: Tensor, target: Target) -> None:
+def schedule_matvec(s: te.Schedule, product: te.Tensor, target: Target) -> None:
     """Schedule a product with very few rows: its time is the time to read b once.
 
     for ko:                             strips of b
@@ -157,7 +160,7 @@ def schedule_matvec(s: Schedule, product: Tensor, target: Target) -> None:
         out[i, j] += a[i, ko*8] * b[ko*8, j] + ... + a[i, ko*8 + 7] * b[ko*8 + 7, j]
     """
     op = s[product].op
-    assert isinstance(op, ComputeOp)
+    assert isinstance(op, te.ComputeOp)
     (i, j), (k,) = op.axis, op.reduce_axis
     lanes = 4 * target.lanes(product.dtype)
     ko, ki = s[product].split(k, factor=STRIP)

@@ -19,13 +19,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
-from minitvm import te
+from minitvm import lowering, schedule, te, tensor, tir
 from minitvm.base import INT8, INT32, UINT8, DType, Target
-from minitvm.lowering import infer, normalize
-from minitvm.schedule import readers
-from minitvm.te import Axis, ComputeOp, Schedule, StageView, Tensor
-from minitvm.tensor import loads
-from minitvm.tir import Index, free_of, same
 
 from .gemm import WORTH_THREADS, score
 from .shape import INJECTIVE
@@ -38,7 +33,7 @@ FEW_ROWS = 8  # with fewer rows of a, packing b costs more than it saves
 Element: TypeAlias = Callable[[Any, Any], Any]  # of a matrix, for its row and column
 
 
-def is_for_dot4(shape: tuple[Index, Index, Index], a: DType, b: DType) -> bool:
+def is_for_dot4(shape: tuple[tir.Index, tir.Index, tir.Index], a: DType, b: DType) -> bool:
     """Are the stages above worth it for a product of such types, with shape = (m, n, k)?
 
     Not for few rows, as b is packed for all of them, nor for less than a group of columns. Only
@@ -51,13 +46,13 @@ def is_for_dot4(shape: tuple[Index, Index, Index], a: DType, b: DType) -> bool:
 
 
 def int8_matmul(
-    shape: tuple[Index, Index, Index],
+    shape: tuple[tir.Index, tir.Index, tir.Index],
     a: Element,
     b: Element,
     signed: bool,
     by_rows: bool,
     name: str,
-) -> Tensor:
+) -> te.Tensor:
     """The product [m, n] in int32 of bytes a(i, k) and int8 b(k, j), with shape = (m, n, k).
 
     signed: a is int8; otherwise it is uint8. by_rows: a(i, k) and a(i, k + 1) are neighbours.
@@ -73,7 +68,7 @@ def int8_matmul(
         at, j = ko * 4 + ki, jo * GROUP + ji
         return te.if_then_else(te.all(at < k, j < n), b(at, j), 0)
 
-    usable = by_rows and not signed and same(k % 4, 0)
+    usable = by_rows and not signed and tir.same(k % 4, 0)
     rows = a if usable else te.compute((m, fours * 4), row, name=f"{name}_rows")
     packed = te.compute((groups, fours, GROUP, 4), group, name=f"{name}_groups")
     ko, ki = te.reduce_axis((0, fours), name="ko"), te.reduce_axis((0, 4), name="ki")
@@ -92,7 +87,7 @@ def int8_matmul(
     return te.compute((m, n), element, name=name, tag=INJECTIVE)
 
 
-def _column_sums(n: Index, k: Index, b: Element, name: str) -> Tensor:
+def _column_sums(n: tir.Index, k: tir.Index, b: Element, name: str) -> te.Tensor:
     fold = te.reduce_axis((0, k), name="k")
 
     def column(j: Any) -> Any:
@@ -104,7 +99,9 @@ def _column_sums(n: Index, k: Index, b: Element, name: str) -> Tensor:
 # --- the schedule --------------------------------------------------------------------------------
 
 
-def schedule_dots(s: Schedule, stage: StageView, op: ComputeOp, target: Target) -> set[str]:
+def schedule_dots(
+    s: te.Schedule, stage: te.StageView, op: te.ComputeOp, target: Target
+) -> set[str]:
     """Schedule the stage of `dots`; the names of the stages that this settles.
 
     for joo in parallel:                groups of columns
@@ -153,12 +150,12 @@ def tile_shape(target: Target) -> tuple[int, int]:
     return rows, groups
 
 
-def _reader_of_all(s: Schedule, stage: StageView) -> StageView | None:
+def _reader_of_all(s: te.Schedule, stage: te.StageView) -> te.StageView | None:
     """The stage that reads all of the product, element by element, after inlining; None if none."""
     reader, elements = _only_reader(s, stage), None
     while reader is not None:
         op = reader.op
-        if not isinstance(op, ComputeOp) or (elements is not None and not _reads(op, elements)):
+        if not isinstance(op, te.ComputeOp) or (elements is not None and not _reads(op, elements)):
             return None
         if not reader.is_inlined:
             return reader
@@ -167,34 +164,34 @@ def _reader_of_all(s: Schedule, stage: StageView) -> StageView | None:
     return None
 
 
-def _only_reader(s: Schedule, stage: StageView) -> StageView | None:
-    names = readers(s.state)[stage.name]
+def _only_reader(s: te.Schedule, stage: te.StageView) -> te.StageView | None:
+    names = schedule.readers(s.state)[stage.name]
     return s[names[0]] if len(names) == 1 and not stage.is_output else None
 
 
-def _reads(op: ComputeOp, source: Tensor) -> bool:
+def _reads(op: te.ComputeOp, source: te.Tensor) -> bool:
     """Does each element of `op` read that one of `source` which has the same place?"""
-    places = [e.indices for e in loads(op) if e.buffer == source]
-    whole = op.reduction is None and all(map(same, op.shape, source.shape))
+    places = [e.indices for e in tensor.loads(op) if e.buffer == source]
+    whole = op.reduction is None and all(map(tir.same, op.shape, source.shape))
     return whole and all(i == op.axis for i in places)
 
 
-def _axes(stage: StageView) -> tuple[Axis, ...]:
-    assert isinstance(stage.op, ComputeOp)
+def _axes(stage: te.StageView) -> tuple[te.Axis, ...]:
+    assert isinstance(stage.op, te.ComputeOp)
     return stage.op.axis
 
 
-def _is_large(op: ComputeOp) -> bool:
+def _is_large(op: te.ComputeOp) -> bool:
     points = 1
     for a in (*op.axis, *op.reduce_axis):
         points *= a.extent if isinstance(a.extent, int) else WORTH_THREADS
     return points >= WORTH_THREADS
 
 
-def _inner_loops(s: Schedule, tile: Tensor, rows: int, groups: int) -> None:
+def _inner_loops(s: te.Schedule, tile: te.Tensor, rows: int, groups: int) -> None:
     """Loops of one tile: fours of k outside, then rows and groups written out."""
     stage, op = s[tile], s[tile].op
-    assert isinstance(op, ComputeOp)
+    assert isinstance(op, te.ComputeOp)
     (i, jo, ji), (ko, ki) = op.axis, op.reduce_axis
     _, i = stage.split(i, factor=rows)  # constant sizes, also where the product's are symbolic
     _, jo = stage.split(jo, factor=groups)
@@ -208,20 +205,20 @@ def _inner_loops(s: Schedule, tile: Tensor, rows: int, groups: int) -> None:
         stage.vectorize(ji)
 
 
-def _is_whole(s: Schedule, tile: Tensor) -> bool:
+def _is_whole(s: te.Schedule, tile: te.Tensor) -> bool:
     """Are all columns of a group needed? Not if there are fewer, or the readers drop some."""
-    plain, name = normalize(s.state), s[tile].name
-    op, domain = plain.stage(name).op, infer(plain)[name]
-    assert isinstance(op, ComputeOp)
-    return same(domain.extents[op.axis[-1]], GROUP)
+    plain, name = lowering.normalize(s.state), s[tile].name
+    op, domain = plain.stage(name).op, lowering.infer(plain)[name]
+    assert isinstance(op, te.ComputeOp)
+    return tir.same(domain.extents[op.axis[-1]], GROUP)
 
 
-def _pack(stage: StageView) -> None:
+def _pack(stage: te.StageView) -> None:
     """Vectors along the rows of b; those are fours of k where b is transposed."""
     op = stage.op
-    assert isinstance(op, ComputeOp)
+    assert isinstance(op, te.ComputeOp)
     *_, ji, ki = op.axis
-    turned = any(not free_of(e.indices[-1], (ki,)) for e in loads(op))
+    turned = any(not tir.free_of(e.indices[-1], (ki,)) for e in tensor.loads(op))
     outer, inner = (ji, ki) if turned else (ki, ji)
     stage.reorder(outer, inner)
     stage.unroll(outer)

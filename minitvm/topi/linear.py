@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from minitvm import te
+from minitvm import te, tir
 from minitvm.base import INT8, INT32, ExprError
-from minitvm.te import Tensor
-from minitvm.tir import Index, cast_to, same, text
 
 from .elementwise import ELEMENTWISE, broadcast_shape
 from .int8 import int8_matmul, is_for_dot4
@@ -18,13 +16,13 @@ MATMUL = "matmul"
 
 @on_tensors
 def matmul(
-    a: Tensor,
-    b: Tensor,
+    a: te.Tensor,
+    b: te.Tensor,
     transpose_a: bool = False,
     transpose_b: bool = False,
     out_dtype: str = "",
     name: str = "T_matmul",
-) -> Tensor:
+) -> te.Tensor:
     """The product [M, N] of a [M, K] and b [K, N]; a is [K, M] if transpose_a, b [N, K] likewise.
 
     out_dtype: what is multiplied and summed in; by default the operands' common type. With
@@ -37,10 +35,10 @@ def matmul(
         )
     m, k = _rows_columns(a, transpose_a)
     inner, n = _rows_columns(b, transpose_b)
-    if not same(k, inner):
+    if not tir.same(k, inner):
         raise ExprError(
             f"topi.matmul of {a.name} and {b.name}",
-            f"the inner sizes {text(k)} and {text(inner)} differ",
+            f"the inner sizes {tir.text(k)} and {tir.text(inner)} differ",
             "transpose_a=True or transpose_b=True, if they are stored the other way round",
         )
 
@@ -58,7 +56,7 @@ def matmul(
     def body(i: Any, j: Any) -> Any:
         x, y = left(i, fold), right(fold, j)
         if out_dtype:
-            x, y = cast_to(x, out_dtype), cast_to(y, out_dtype)
+            x, y = tir.cast_to(x, out_dtype), tir.cast_to(y, out_dtype)
         return te.sum(x * y, axis=fold)
 
     return te.compute((m, n), body, name=name, tag=MATMUL)
@@ -66,12 +64,12 @@ def matmul(
 
 @on_tensors
 def batch_matmul(
-    a: Tensor,
-    b: Tensor,
+    a: te.Tensor,
+    b: te.Tensor,
     transpose_a: bool = False,
     transpose_b: bool = False,
     out_dtype: str = "",
-) -> Tensor:
+) -> te.Tensor:
     """The products [B, M, N] of a [B, M, K] and b [B, K, N], one for each of B; as `matmul`.
 
     A batch of one is used for all of the other operand.
@@ -84,38 +82,40 @@ def batch_matmul(
     (batch,) = broadcast_shape("batch_matmul", a.shape[:1], b.shape[:1])
     m, k = _rows_columns(a, transpose_a)
     inner, n = _rows_columns(b, transpose_b)
-    if not same(k, inner):
+    if not tir.same(k, inner):
         raise ExprError(
             f"topi.batch_matmul of {a.name} and {b.name}",
-            f"the inner sizes {text(k)} and {text(inner)} differ",
+            f"the inner sizes {tir.text(k)} and {tir.text(inner)} differ",
         )
     fold, out_dtype = te.reduce_axis((0, k), name="k"), str(out_dtype)
 
     def body(at: Any, i: Any, j: Any) -> Any:
-        here, there = (0 if same(t.shape[0], 1) else at for t in (a, b))
+        here, there = (0 if tir.same(t.shape[0], 1) else at for t in (a, b))
         x = a(here, fold, i) if transpose_a else a(here, i, fold)
         y = b(there, j, fold) if transpose_b else b(there, fold, j)
         if out_dtype:
-            x, y = cast_to(x, out_dtype), cast_to(y, out_dtype)
+            x, y = tir.cast_to(x, out_dtype), tir.cast_to(y, out_dtype)
         return te.sum(x * y, axis=fold)
 
     return te.compute((batch, m, n), body, name="T_batch_matmul", tag=MATMUL)
 
 
-def _rows_columns(x: Tensor, transposed: bool) -> tuple[Index, Index]:
+def _rows_columns(x: te.Tensor, transposed: bool) -> tuple[tir.Index, tir.Index]:
     *_, rows, columns = x.shape
     return (columns, rows) if transposed else (rows, columns)
 
 
 @on_tensors
-def dense(data: Tensor, weight: Tensor, bias: Tensor | None = None, out_dtype: str = "") -> Tensor:
+def dense(
+    data: te.Tensor, weight: te.Tensor, bias: te.Tensor | None = None, out_dtype: str = ""
+) -> te.Tensor:
     """A fully connected layer [M, N]: data [M, K] times weight [N, K] transposed, plus bias [N]."""
     product = matmul(data, weight, transpose_b=True, out_dtype=out_dtype, name="T_dense")
     if bias is None:
         return product
-    if bias.ndim != 1 or not same(bias.shape[0], product.shape[1]):
+    if bias.ndim != 1 or not tir.same(bias.shape[0], product.shape[1]):
         raise ExprError(
-            f"topi.dense: bias {bias.name}", f"its shape is not [{text(product.shape[1])}]"
+            f"topi.dense: bias {bias.name}", f"its shape is not [{tir.text(product.shape[1])}]"
         )
 
     def body(i: Any, j: Any) -> Any:

@@ -10,11 +10,8 @@ rows                a softmax or a normalisation: everything it needs, row by ro
 
 from __future__ import annotations
 
+from minitvm import schedule, te, tensor, tir
 from minitvm.base import Target
-from minitvm.schedule import effective_readers
-from minitvm.te import Axis, ComputeOp, Schedule, StageView, Tensor
-from minitvm.tensor import loads
-from minitvm.tir import Index, free_of
 
 from .kinds import is_elementwise
 
@@ -22,7 +19,7 @@ WORTH_THREADS = 1 << 15  # elements; below this, waking threads takes longer tha
 STRIP = 8  # rows that a column reduction adds up before it touches the result again
 
 
-def schedule_plain(s: Schedule, stage: StageView, op: ComputeOp, target: Target) -> None:
+def schedule_plain(s: te.Schedule, stage: te.StageView, op: te.ComputeOp, target: Target) -> None:
     """Loops for a stage of its own at root."""
     folded, turned = _folded_row(op), _turned(op)
     if turned is not None:
@@ -38,11 +35,11 @@ def schedule_plain(s: Schedule, stage: StageView, op: ComputeOp, target: Target)
         stage.parallel(stage.fuse(*outer) if len(outer) > 1 else outer[0])
 
 
-def _data_loops(stage: StageView) -> list[Axis]:
+def _data_loops(stage: te.StageView) -> list[te.Axis]:
     return [a for a in stage.leaf_iter_vars if a.kind == "data"]
 
 
-def _vectorize(stage: StageView, op: ComputeOp, target: Target) -> list[Axis]:
+def _vectorize(stage: te.StageView, op: te.ComputeOp, target: Target) -> list[te.Axis]:
     """Vectors along the last data axis, inside the reduce loops; the loops outside all that."""
     *outer, last = op.axis
     if isinstance(last.extent, int) and last.extent < 2:
@@ -58,7 +55,7 @@ def _vectorize(stage: StageView, op: ComputeOp, target: Target) -> list[Axis]:
     return outer
 
 
-def _width(extent: Index, lanes: int) -> int:
+def _width(extent: tir.Index, lanes: int) -> int:
     """Lanes for a loop of `extent`: four vectors at once where it is long enough."""
     if not isinstance(extent, int):
         return lanes
@@ -66,12 +63,12 @@ def _width(extent: Index, lanes: int) -> int:
     return fits[0] if fits else 1 << (max(extent, 1).bit_length() - 1)
 
 
-def _reads_along(op: ComputeOp, axis: Axis) -> bool:
+def _reads_along(op: te.ComputeOp, axis: te.Axis) -> bool:
     """Does every load that moves with `axis` move along the last dimension of its tensor?"""
-    return all(free_of(i, (axis,)) for e in loads(op) for i in e.indices[:-1])
+    return all(tir.free_of(i, (axis,)) for e in tensor.loads(op) for i in e.indices[:-1])
 
 
-def _is_large(op: ComputeOp) -> bool:
+def _is_large(op: te.ComputeOp) -> bool:
     points = 1
     for a in (*op.axis, *op.reduce_axis):
         points *= a.extent if isinstance(a.extent, int) else WORTH_THREADS
@@ -81,22 +78,27 @@ def _is_large(op: ComputeOp) -> bool:
 # --- transposes ----------------------------------------------------------------------------------
 
 
-def _turned(op: ComputeOp) -> tuple[Tensor, Axis] | None:
+def _turned(op: te.ComputeOp) -> tuple[te.Tensor, te.Axis] | None:
     """A tensor that is read across its rows, and the axis that runs along them; None if none is."""
     if op.reduction is not None:
         return None
-    for e in loads(op):
+    for e in tensor.loads(op):
         along = e.indices[-1] if e.indices else 0
-        plain = all(isinstance(i, Axis) for i in e.indices)
+        plain = all(isinstance(i, te.Axis) for i in e.indices)
         across = any(i is op.axis[-1] for i in e.indices[:-1])
-        if plain and across and isinstance(along, Axis) and isinstance(e.buffer, Tensor):
+        if plain and across and isinstance(along, te.Axis) and isinstance(e.buffer, te.Tensor):
             return e.buffer, along
     return None
 
 
 def _by_blocks(
-    s: Schedule, stage: StageView, op: ComputeOp, source: Tensor, along: Axis, target: Target
-) -> list[Axis]:
+    s: te.Schedule,
+    stage: te.StageView,
+    op: te.ComputeOp,
+    source: te.Tensor,
+    along: te.Axis,
+    target: Target,
+) -> list[te.Axis]:
     """Square blocks, read along the rows of the source, written along the rows of the result."""
     side = target.lanes(op.dtypes[0])
     block = s.cache_read(source, "local", [op.output(0)])
@@ -112,18 +114,18 @@ def _by_blocks(
 # --- row reductions ------------------------------------------------------------------------------
 
 
-def _folded_row(op: ComputeOp) -> Axis | None:
+def _folded_row(op: te.ComputeOp) -> te.Axis | None:
     """The reduce axis that runs along the last dimension of what is read; None if there is none."""
     for a in op.reduce_axis:
-        last = [e.indices[-1] for e in loads(op) if e.indices]
-        if _reads_along(op, a) and any(not free_of(i, (a,)) for i in last):
+        last = [e.indices[-1] for e in tensor.loads(op) if e.indices]
+        if _reads_along(op, a) and any(not tir.free_of(i, (a,)) for i in last):
             return a
     return None
 
 
 def _fold_row(
-    s: Schedule, stage: StageView, op: ComputeOp, k: Axis, target: Target
-) -> list[Tensor]:
+    s: te.Schedule, stage: te.StageView, op: te.ComputeOp, k: te.Axis, target: Target
+) -> list[te.Tensor]:
     """Fold the row into vectors, then the vectors into one, then its lanes; the stages of that.
 
     for ko: wide[0 : 64] += row[ko*64 : ko*64 + 64]      four independent vectors
@@ -134,7 +136,7 @@ def _fold_row(
     width = _width(k.extent, lanes)
     if isinstance(k.extent, int) and k.extent < 2 * lanes:
         return []
-    partials: list[Tensor] = []
+    partials: list[te.Tensor] = []
     along = k
     for part in sorted({width, lanes}, reverse=True):
         _, inner = stage.split(along, factor=part)
@@ -147,12 +149,12 @@ def _fold_row(
     return partials
 
 
-def _axes(stage: StageView, reduce: bool = False) -> tuple[Axis, ...]:
-    assert isinstance(stage.op, ComputeOp)
+def _axes(stage: te.StageView, reduce: bool = False) -> tuple[te.Axis, ...]:
+    assert isinstance(stage.op, te.ComputeOp)
     return stage.op.reduce_axis if reduce else stage.op.axis
 
 
-def _attach_partials(s: Schedule, stage: StageView, partials: list[Tensor]) -> None:
+def _attach_partials(s: te.Schedule, stage: te.StageView, partials: list[te.Tensor]) -> None:
     """Compute partial results for one point of the stage at a time."""
     data = _data_loops(stage)
     for partial in reversed(partials) if data else ():
@@ -163,7 +165,9 @@ def _attach_partials(s: Schedule, stage: StageView, partials: list[Tensor]) -> N
 # --- rows ----------------------------------------------------------------------------------------
 
 
-def schedule_row_by_row(s: Schedule, out: StageView, op: ComputeOp, target: Target) -> set[str]:
+def schedule_row_by_row(
+    s: te.Schedule, out: te.StageView, op: te.ComputeOp, target: Target
+) -> set[str]:
     """Compute what `out` needs inside its loop over rows; the names of the stages this settles."""
     *outer, last = op.axis
     if not outer:
@@ -184,19 +188,19 @@ def schedule_row_by_row(s: Schedule, out: StageView, op: ComputeOp, target: Targ
     return {v.name for v in s.stages if v.is_attached} | {out.name}
 
 
-def _fold_member(s: Schedule, stage: StageView, target: Target) -> list[Tensor]:
-    assert isinstance(stage.op, ComputeOp)
+def _fold_member(s: te.Schedule, stage: te.StageView, target: Target) -> list[te.Tensor]:
+    assert isinstance(stage.op, te.ComputeOp)
     folded = _folded_row(stage.op)
     return [] if folded is None else _fold_row(s, stage, stage.op, folded, target)
 
 
-def _row_members(s: Schedule, out: StageView, op: ComputeOp) -> list[StageView]:
+def _row_members(s: te.Schedule, out: te.StageView, op: te.ComputeOp) -> list[te.StageView]:
     """The stages that only `out`, or each other, read, and that fold or map its rows."""
-    readers = effective_readers(s.state)
-    group, found = {out.name}, list[StageView]()
+    readers = schedule.effective_readers(s.state)
+    group, found = {out.name}, list[te.StageView]()
     for stage in reversed(s.stages):
         inner = stage.op
-        if not isinstance(inner, ComputeOp) or stage.is_inlined or stage.is_output:
+        if not isinstance(inner, te.ComputeOp) or stage.is_inlined or stage.is_output:
             continue
         kind = is_elementwise(inner) or inner.reduction is not None
         fits = kind and inner.tag != op.tag and len(inner.axis) >= len(op.axis) - 1

@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from minitvm import te
+from minitvm import te, tir
 from minitvm.base import ExprError
-from minitvm.te import Tensor
-from minitvm.tir import Index, cast_to, same, text
 
 from .elementwise import ELEMENTWISE
 from .operands import on_tensors
@@ -18,7 +16,7 @@ ROW = "row"  # reads statistics of its row: scheduled row by row
 
 
 @on_tensors
-def softmax(x: Tensor, axis: int = -1) -> Tensor:
+def softmax(x: te.Tensor, axis: int = -1) -> te.Tensor:
     """exp(x - m) / sum(exp(x - m)) along `axis`, where m is the largest element there."""
     over = dimensions("softmax", x, axis)
     most = fold_over("T_softmax_max", te.max, x, over)
@@ -32,7 +30,7 @@ def softmax(x: Tensor, axis: int = -1) -> Tensor:
 
 
 @on_tensors
-def log_softmax(x: Tensor, axis: int = -1) -> Tensor:
+def log_softmax(x: te.Tensor, axis: int = -1) -> te.Tensor:
     """x - m - log(sum(exp(x - m))) along `axis`."""
     over = dimensions("log_softmax", x, axis)
     most = fold_over("T_softmax_max", te.max, x, over)
@@ -54,16 +52,16 @@ def _without(i: Sequence[Any], over: Sequence[int]) -> list[Any]:
 
 @on_tensors
 def layer_norm(
-    x: Tensor,
-    gamma: Tensor | None = None,
-    beta: Tensor | None = None,
+    x: te.Tensor,
+    gamma: te.Tensor | None = None,
+    beta: te.Tensor | None = None,
     axis: int = -1,
     epsilon: float = 1e-5,
-) -> Tensor:
+) -> te.Tensor:
     """(x - mean) / sqrt(variance + epsilon) along `axis`, times gamma, plus beta (both 1-d)."""
     d = dimension("layer_norm", x, axis)
     over = [d]
-    count = cast_to(x.shape[d], x.dtype)
+    count = tir.cast_to(x.shape[d], x.dtype)
     total = fold_over("T_sum", te.sum, x, over)
     mean = te.compute(total.shape, lambda *i: total(*i) / count, name="T_mean", tag=ELEMENTWISE)
     k = te.reduce_axis((0, x.shape[d]), "k")
@@ -87,19 +85,21 @@ def layer_norm(
 
 @on_tensors
 def batch_norm(
-    x: Tensor,
-    gamma: Tensor,
-    beta: Tensor,
-    mean: Tensor,
-    variance: Tensor,
+    x: te.Tensor,
+    gamma: te.Tensor,
+    beta: te.Tensor,
+    mean: te.Tensor,
+    variance: te.Tensor,
     axis: int = 1,
     epsilon: float = 1e-5,
-) -> Tensor:
+) -> te.Tensor:
     """(x - mean) / sqrt(variance + epsilon) * gamma + beta, with given statistics by channel."""
     d = dimension("batch_norm", x, axis)
     for t in (gamma, beta, mean, variance):
-        if t.ndim != 1 or not same(t.shape[0], x.shape[d]):
-            raise ExprError(f"topi.batch_norm: {t.name}", f"its shape is not [{text(x.shape[d])}]")
+        if t.ndim != 1 or not tir.same(t.shape[0], x.shape[d]):
+            raise ExprError(
+                f"topi.batch_norm: {t.name}", f"its shape is not [{tir.text(x.shape[d])}]"
+            )
 
     def body(*i: Any) -> Any:
         c = i[d]
@@ -109,20 +109,24 @@ def batch_norm(
 
 
 @on_tensors
-def argmax(x: Tensor, axis: int = -1) -> Tensor:
+def argmax(x: te.Tensor, axis: int = -1) -> te.Tensor:
     """The place of the largest element along `axis` (the first one of equals), int32."""
     return _arg("argmax", x, axis, lambda a, b: a > b, te.min_value)
 
 
 @on_tensors
-def argmin(x: Tensor, axis: int = -1) -> Tensor:
+def argmin(x: te.Tensor, axis: int = -1) -> te.Tensor:
     """The place of the smallest element along `axis` (the first one of equals), int32."""
     return _arg("argmin", x, axis, lambda a, b: a < b, te.max_value)
 
 
 def _arg(
-    name: str, x: Tensor, axis: int, better: Callable[[Any, Any], Any], worst: Callable[[str], Any]
-) -> Tensor:
+    name: str,
+    x: te.Tensor,
+    axis: int,
+    better: Callable[[Any, Any], Any],
+    worst: Callable[[str], Any],
+) -> te.Tensor:
     d = dimension(name, x, axis)
 
     def combine(a: Any, b: Any) -> Any:
@@ -134,11 +138,11 @@ def _arg(
 
     fold = te.comm_reducer(combine, identity, name)
     k = te.reduce_axis((0, x.shape[d]), "k")
-    shape: list[Index] = [n for e, n in enumerate(x.shape) if e != d]
+    shape: list[tir.Index] = [n for e, n in enumerate(x.shape) if e != d]
 
     def body(*i: Any) -> Any:
         at = list(i)
         at.insert(d, k)
-        return fold((cast_to(k, "int32"), x(*at)), axis=k)
+        return fold((tir.cast_to(k, "int32"), x(*at)), axis=k)
 
     return te.compute(shape, body, name=f"T_{name}", tag=REDUCTION)[0]

@@ -9,8 +9,8 @@ from collections.abc import Callable
 from numbers import Integral
 from typing import Any, ParamSpec, TypeVar
 
+from minitvm import te
 from minitvm.base import ExprError, check_flag, check_text
-from minitvm.te import Tensor
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -23,7 +23,7 @@ def on_tensors(operator: Callable[P, R]) -> Callable[P, R]:
     """
     signature = inspect.signature(operator)
     types = {n: p.annotation for n, p in signature.parameters.items()}  # as texts
-    wanted = [n for n, t in types.items() if t in ("Tensor", "Tensor | None")]
+    wanted = [n for n, t in types.items() if t in ("te.Tensor", "te.Tensor | None")]
     flags = [n for n, t in types.items() if t == "bool"]
     texts = [n for n, t in types.items() if t == "str" and "dtype" not in n]
 
@@ -50,7 +50,7 @@ def on_tensors(operator: Callable[P, R]) -> Callable[P, R]:
 
 def check_tensor(what: str, name: str, x: Any) -> None:
     """ExprError if `x`, the argument `name` of the operator `what`, is no tensor."""
-    if not isinstance(x, Tensor):
+    if not isinstance(x, te.Tensor):
         raise ExprError(
             f"{what}: {name} is {type(x).__name__}",
             "not a tensor",
@@ -70,7 +70,7 @@ def integers(what: str, given: Any) -> list[int]:
     return [int(n) for n in found]
 
 
-def check_rank(what: str, x: Tensor, rank: int) -> None:
+def check_rank(what: str, x: te.Tensor, rank: int) -> None:
     """ExprError if `x` has not `rank` dimensions."""
     if x.ndim != rank:
         raise ExprError(f"{what} of {x.name}", f"it has {x.ndim} dimensions, not {rank}")

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from minitvm import te
-from minitvm.te import Tensor
-from minitvm.tir import Expr, cast_to
+from minitvm import te, tir
 
 from .conv import Window, margins, pair
 from .operands import check_rank, on_tensors
@@ -14,7 +12,7 @@ from .reduction import REDUCTION
 
 
 @on_tensors
-def max_pool2d(data: Tensor, kernel: Any, strides: Any = None, padding: Any = 0) -> Tensor:
+def max_pool2d(data: te.Tensor, kernel: Any, strides: Any = None, padding: Any = 0) -> te.Tensor:
     """The largest pixel under each window [N, C, OH, OW]; padding never wins."""
     high, wide = _windows(data, kernel, strides, padding)
     return _pool(data, high, wide, "T_max_pool", te.max, te.min_value(data.dtype))
@@ -22,12 +20,12 @@ def max_pool2d(data: Tensor, kernel: Any, strides: Any = None, padding: Any = 0)
 
 @on_tensors
 def avg_pool2d(
-    data: Tensor,
+    data: te.Tensor,
     kernel: Any,
     strides: Any = None,
     padding: Any = 0,
     count_include_pad: bool = True,
-) -> Tensor:
+) -> te.Tensor:
     """The mean under each window [N, C, OH, OW]; over all its pixels, or those inside the image."""
     high, wide = _windows(data, kernel, strides, padding)
     total = _pool(data, high, wide, "T_sum_pool", te.sum, te.const(0, data.dtype))
@@ -39,19 +37,19 @@ def avg_pool2d(
 
     def body(n: Any, c: Any, y: Any, x: Any) -> Any:
         pixels = high.kernel * wide.kernel if count_include_pad else count(y, high) * count(x, wide)
-        return total(n, c, y, x) / cast_to(pixels, data.dtype)
+        return total(n, c, y, x) / tir.cast_to(pixels, data.dtype)
 
     return te.compute(total.shape, body, name="T_avg_pool", tag="elementwise")
 
 
 @on_tensors
-def global_avg_pool2d(data: Tensor) -> Tensor:
+def global_avg_pool2d(data: te.Tensor) -> te.Tensor:
     """The mean of each channel [N, C, 1, 1]."""
     check_rank("topi.global_avg_pool2d", data, 4)
     return avg_pool2d(data, (data.shape[2], data.shape[3]), strides=1)
 
 
-def _windows(data: Tensor, kernel: Any, strides: Any, padding: Any) -> tuple[Window, Window]:
+def _windows(data: te.Tensor, kernel: Any, strides: Any, padding: Any) -> tuple[Window, Window]:
     check_rank("topi pooling", data, 4)
     size = pair(kernel, "kernel")
     step = size if strides is None else pair(strides, "strides")
@@ -62,7 +60,9 @@ def _windows(data: Tensor, kernel: Any, strides: Any, padding: Any) -> tuple[Win
     )
 
 
-def _pool(data: Tensor, high: Window, wide: Window, name: str, fold: Any, outside: Expr) -> Tensor:
+def _pool(
+    data: te.Tensor, high: Window, wide: Window, name: str, fold: Any, outside: tir.Expr
+) -> te.Tensor:
     ky, kx = te.reduce_axis((0, high.kernel), "ky"), te.reduce_axis((0, wide.kernel), "kx")
 
     def body(n: Any, c: Any, y: Any, x: Any) -> Any:

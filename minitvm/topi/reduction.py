@@ -6,10 +6,8 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from minitvm import te
+from minitvm import te, tir
 from minitvm.base import ExprError
-from minitvm.te import Tensor
-from minitvm.tir import cast_to
 
 from .elementwise import ELEMENTWISE
 from .operands import integers, on_tensors
@@ -18,44 +16,46 @@ REDUCTION = "reduction"
 
 
 @on_tensors
-def sum(x: Tensor, axis: Any = None, keepdims: bool = False) -> Tensor:
+def sum(x: te.Tensor, axis: Any = None, keepdims: bool = False) -> te.Tensor:
     """The sum over `axis`: one dimension, several, or None for all."""
     return _reduce("sum", te.sum, x, axis, keepdims)
 
 
 @on_tensors
-def prod(x: Tensor, axis: Any = None, keepdims: bool = False) -> Tensor:
+def prod(x: te.Tensor, axis: Any = None, keepdims: bool = False) -> te.Tensor:
     """The product over `axis`."""
     return _reduce("prod", te.prod, x, axis, keepdims)
 
 
 @on_tensors
-def max(x: Tensor, axis: Any = None, keepdims: bool = False) -> Tensor:
+def max(x: te.Tensor, axis: Any = None, keepdims: bool = False) -> te.Tensor:
     """The largest element over `axis`."""
     return _reduce("max", te.max, x, axis, keepdims)
 
 
 @on_tensors
-def min(x: Tensor, axis: Any = None, keepdims: bool = False) -> Tensor:
+def min(x: te.Tensor, axis: Any = None, keepdims: bool = False) -> te.Tensor:
     """The smallest element over `axis`."""
     return _reduce("min", te.min, x, axis, keepdims)
 
 
 @on_tensors
-def mean(x: Tensor, axis: Any = None, keepdims: bool = False) -> Tensor:
+def mean(x: te.Tensor, axis: Any = None, keepdims: bool = False) -> te.Tensor:
     """The average over `axis`, of floats."""
-    count = math.prod(cast_to(x.shape[d], x.dtype) for d in dimensions("mean", x, axis))
+    count = math.prod(tir.cast_to(x.shape[d], x.dtype) for d in dimensions("mean", x, axis))
     total = sum(x, axis, keepdims)
     return te.compute(total.shape, lambda *i: total(*i) / count, name="T_mean", tag=ELEMENTWISE)
 
 
-def _reduce(name: str, fold: Callable[..., Any], x: Tensor, axis: Any, keepdims: bool) -> Tensor:
+def _reduce(
+    name: str, fold: Callable[..., Any], x: te.Tensor, axis: Any, keepdims: bool
+) -> te.Tensor:
     return fold_over(f"T_{name}", fold, x, dimensions(name, x, axis), keepdims)
 
 
 def fold_over(
-    name: str, fold: Callable[..., Any], x: Tensor, over: list[int], keepdims: bool = False
-) -> Tensor:
+    name: str, fold: Callable[..., Any], x: te.Tensor, over: list[int], keepdims: bool = False
+) -> te.Tensor:
     """The tensor `name` of x folded over the dimensions `over`, which vanish or become 1."""
     folded = {d: te.reduce_axis((0, x.shape[d]), name=f"k{d}") for d in over}
     kept = [d for d in range(x.ndim) if d not in folded]
@@ -70,7 +70,7 @@ def fold_over(
     return te.compute(shape, body, name=name, tag=REDUCTION)
 
 
-def dimension(name: str, x: Tensor, axis: Any) -> int:
+def dimension(name: str, x: te.Tensor, axis: Any) -> int:
     """The one dimension that `axis` means; ExprError if it is None or several."""
     found = [] if axis is None else dimensions(name, x, axis)
     if len(found) != 1:
@@ -80,7 +80,7 @@ def dimension(name: str, x: Tensor, axis: Any) -> int:
     return found[0]
 
 
-def dimensions(name: str, x: Tensor, axis: Any) -> list[int]:
+def dimensions(name: str, x: te.Tensor, axis: Any) -> list[int]:
     """The dimensions `axis` means: negative ones count from the end, None is all of them."""
     given = range(x.ndim) if axis is None else integers(f"topi.{name}: axis", axis)
     found = [d + x.ndim if d < 0 else d for d in given]

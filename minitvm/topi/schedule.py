@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from minitvm import te
+from minitvm import te, tir
 from minitvm.base import ArgumentError, Target, as_tuple
 from minitvm.schedule import effective_readers, readers
-from minitvm.te import ComputeOp, Schedule, StageView, Tensor
 from minitvm.tensor import Operation, loads
-from minitvm.tir import same
 
 from .conv import CONV_ROWS
 from .conv_schedule import schedule_rows
@@ -24,7 +22,7 @@ LONG = 500  # nodes of a formula; a longer one is not put into others
 FEW = 2  # rows of a product whose time is that of reading the right operand
 
 
-def schedule(outs: Any, target: str | Target = "llvm") -> Schedule:
+def schedule(outs: Any, target: str | Target = "llvm") -> te.Schedule:
     """A schedule that computes `outs` (a tensor or a list) well on `target`, without any search.
 
     Stages are known by their formulas, whoever wrote them; convolutions by their topi operators.
@@ -39,26 +37,26 @@ def schedule(outs: Any, target: str | Target = "llvm") -> Schedule:
         return s
     done: set[str] = set()
     for stage in reversed(s.stages):
-        if isinstance(stage.op, ComputeOp) and is_product(stage.op):
+        if isinstance(stage.op, te.ComputeOp) and is_product(stage.op):
             done |= _matmul(s, stage, stage.op, to, done)
-        if isinstance(stage.op, ComputeOp) and stage.op.tag == DOTS:
+        if isinstance(stage.op, te.ComputeOp) and stage.op.tag == DOTS:
             done |= schedule_dots(s, stage, stage.op, to)
-        if isinstance(stage.op, ComputeOp) and stage.op.tag == CONV_ROWS:
+        if isinstance(stage.op, te.ComputeOp) and stage.op.tag == CONV_ROWS:
             (crop,) = readers(s.state)[stage.name]
             done |= schedule_rows(s, stage, s[crop], to)
-        if isinstance(stage.op, ComputeOp) and stage.op.tag == ROW and not stage.is_inlined:
+        if isinstance(stage.op, te.ComputeOp) and stage.op.tag == ROW and not stage.is_inlined:
             done |= schedule_row_by_row(s, stage, stage.op, to)
     for stage in s.stages:
         settled = stage.is_inlined or stage.is_attached or stage.name in done
-        if not settled and isinstance(stage.op, ComputeOp):
+        if not settled and isinstance(stage.op, te.ComputeOp):
             schedule_plain(s, stage, stage.op, to)
     return s
 
 
-def _tensors(outs: Any) -> list[Tensor]:
+def _tensors(outs: Any) -> list[te.Tensor]:
     found = list(as_tuple(outs))
     for t in found:
-        if not isinstance(t, Tensor):
+        if not isinstance(t, te.Tensor):
             raise ArgumentError(
                 f"topi.schedule({type(t).__name__})",
                 "it takes the tensors to compute and makes a schedule of them",
@@ -67,7 +65,7 @@ def _tensors(outs: Any) -> list[Tensor]:
     return found
 
 
-def _inline(s: Schedule) -> None:
+def _inline(s: te.Schedule) -> None:
     """Put elementwise stages into their readers, unless those would repeat them in a reduction."""
     grown: dict[Operation, int] = {}  # nodes of a formula with those it reads put in
     for stage in s.stages:
@@ -81,7 +79,7 @@ def _inline(s: Schedule) -> None:
 
 
 def _is_simple(op: Operation) -> bool:
-    if not isinstance(op, ComputeOp) or op.tag == ROW:
+    if not isinstance(op, te.ComputeOp) or op.tag == ROW:
         return False
     return op.tag == INJECTIVE or is_elementwise(op)
 
@@ -90,7 +88,7 @@ def _is_simple(op: Operation) -> bool:
 
 
 def _matmul(
-    s: Schedule, stage: StageView, op: ComputeOp, target: Target, done: set[str]
+    s: te.Schedule, stage: te.StageView, op: te.ComputeOp, target: Target, done: set[str]
 ) -> set[str]:
     """Schedule one matrix product; returns the names of the stages that this settles."""
     before = {v.name for v in s.stages}
@@ -108,25 +106,25 @@ def _matmul(
     return {stage.name, out.name, *(v.name for v in s.stages if v.name not in before)}
 
 
-def _only_reader(s: Schedule, stage: StageView) -> StageView | None:
+def _only_reader(s: te.Schedule, stage: te.StageView) -> te.StageView | None:
     """The one elementwise stage of the same shape that reads `stage`, if that is all."""
     names = effective_readers(s.state)[stage.name]
     if stage.is_output or len(names) != 1:
         return None
     reader = s[names[0]]
     mine, theirs = _output(stage), _output(reader)
-    fits = mine.ndim == theirs.ndim and all(map(same, mine.shape, theirs.shape))
+    fits = mine.ndim == theirs.ndim and all(map(tir.same, mine.shape, theirs.shape))
     return reader if fits and is_elementwise(reader.op) else None
 
 
-def _output(stage: StageView) -> Tensor:
+def _output(stage: te.StageView) -> te.Tensor:
     return stage.op.output(0)
 
 
-def _right_operand(op: ComputeOp) -> tuple[Tensor, bool] | None:
+def _right_operand(op: te.ComputeOp) -> tuple[te.Tensor, bool] | None:
     """The operand indexed by the product's columns, and whether they are its first index."""
     for e in loads(op):
         for d, i in enumerate(e.indices):
-            if i is op.axis[-1] and isinstance(e.buffer, Tensor):
+            if i is op.axis[-1] and isinstance(e.buffer, te.Tensor):
                 return e.buffer, d < e.buffer.ndim - 1
     return None

@@ -6,10 +6,8 @@ import math
 import operator
 from typing import Any
 
-from minitvm import te
+from minitvm import te, tir
 from minitvm.base import BOOL, ExprError
-from minitvm.te import Tensor
-from minitvm.tir import select
 
 from .elementwise import ELEMENTWISE, broadcast, broadcast_shape, element_at, shape_of
 from .operands import on_tensors
@@ -17,38 +15,38 @@ from .reduction import dimension
 from .shape import INJECTIVE, reshape
 
 
-def equal(a: Any, b: Any) -> Tensor:
+def equal(a: Any, b: Any) -> te.Tensor:
     """a == b, bool; one of them may be a number."""
     return broadcast("equal", operator.eq, a, b)
 
 
-def not_equal(a: Any, b: Any) -> Tensor:
+def not_equal(a: Any, b: Any) -> te.Tensor:
     """a != b, bool."""
     return broadcast("not_equal", operator.ne, a, b)
 
 
-def less(a: Any, b: Any) -> Tensor:
+def less(a: Any, b: Any) -> te.Tensor:
     """a < b, bool."""
     return broadcast("less", operator.lt, a, b)
 
 
-def less_equal(a: Any, b: Any) -> Tensor:
+def less_equal(a: Any, b: Any) -> te.Tensor:
     """a <= b, bool."""
     return broadcast("less_equal", operator.le, a, b)
 
 
-def greater(a: Any, b: Any) -> Tensor:
+def greater(a: Any, b: Any) -> te.Tensor:
     """a > b, bool."""
     return broadcast("greater", operator.gt, a, b)
 
 
-def greater_equal(a: Any, b: Any) -> Tensor:
+def greater_equal(a: Any, b: Any) -> te.Tensor:
     """a >= b, bool."""
     return broadcast("greater_equal", operator.ge, a, b)
 
 
 @on_tensors
-def where(condition: Tensor, x: Any, y: Any) -> Tensor:
+def where(condition: te.Tensor, x: Any, y: Any) -> te.Tensor:
     """x where condition holds (is true, or not 0), else y; numbers broadcast as tensors do."""
     shape = shape_of(condition)
     for t in (x, y):
@@ -56,13 +54,15 @@ def where(condition: Tensor, x: Any, y: Any) -> Tensor:
 
     def body(*i: Any) -> Any:
         c = element_at(condition, i)
-        return select(c if c.dtype is BOOL else c != 0, element_at(x, i), element_at(y, i))
+        return tir.select(c if c.dtype is BOOL else c != 0, element_at(x, i), element_at(y, i))
 
     return te.compute(shape, body, name="T_where", tag=ELEMENTWISE)
 
 
 @on_tensors
-def take(x: Tensor, indices: Tensor, axis: int | None = None, mode: str = "clip") -> Tensor:
+def take(
+    x: te.Tensor, indices: te.Tensor, axis: int | None = None, mode: str = "clip"
+) -> te.Tensor:
     """The elements of x at integer `indices` along `axis`, or of x in a row if that is None.
 
     [a, n, c] at indices [p, q] along 1 gives [a, p, q, c]. An index outside takes the nearest

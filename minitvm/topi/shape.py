@@ -6,10 +6,8 @@ import functools
 from collections.abc import Sequence
 from typing import Any
 
-from minitvm import te
+from minitvm import te, tir
 from minitvm.base import ExprError, as_tuple
-from minitvm.te import Tensor
-from minitvm.tir import Expr, Index, add, mul, same, text
 
 from .operands import check_tensor, integers, on_tensors
 
@@ -17,7 +15,7 @@ INJECTIVE = "injective"
 
 
 @on_tensors
-def transpose(x: Tensor, axes: Sequence[int] | None = None) -> Tensor:
+def transpose(x: te.Tensor, axes: Sequence[int] | None = None) -> te.Tensor:
     """x with its dimensions permuted; reversed if no order is given."""
     order = list(reversed(range(x.ndim)))
     if axes is not None:
@@ -38,12 +36,12 @@ def transpose(x: Tensor, axes: Sequence[int] | None = None) -> Tensor:
 
 @on_tensors
 def pad(
-    x: Tensor,
+    x: te.Tensor,
     pad_before: Sequence[int],
     pad_after: Sequence[int] | None = None,
     pad_value: float = 0.0,
     name: str = "T_pad",
-) -> Tensor:
+) -> te.Tensor:
     """x surrounded by pad_value: pad_before[d] before, pad_after[d] after dimension d."""
     pad_before = integers("topi.pad: pad_before", pad_before)
     after = pad_before if pad_after is None else integers("topi.pad: pad_after", pad_after)
@@ -67,17 +65,17 @@ def pad(
 
 
 @on_tensors
-def reshape(x: Tensor, shape: Sequence[int | Expr]) -> Tensor:
+def reshape(x: te.Tensor, shape: Sequence[int | tir.Expr]) -> te.Tensor:
     """The elements of x, in their order, in another shape of as many elements.
 
     Sizes may be symbolic: (n, m) becomes (n*m,).
     """
     what = "topi.reshape: shape"
-    sizes = [n if isinstance(n, Expr) else integers(what, (n,))[0] for n in as_tuple(shape)]
-    if not same(functools.reduce(mul, x.shape, 1), functools.reduce(mul, sizes, 1)):
+    sizes = [n if isinstance(n, tir.Expr) else integers(what, (n,))[0] for n in as_tuple(shape)]
+    if not tir.same(functools.reduce(tir.mul, x.shape, 1), functools.reduce(tir.mul, sizes, 1)):
         raise ExprError(
-            f"topi.reshape of {x.name} to [{', '.join(text(n) for n in sizes)}]",
-            f"it has the shape [{', '.join(text(n) for n in x.shape)}]",
+            f"topi.reshape of {x.name} to [{', '.join(tir.text(n) for n in sizes)}]",
+            f"it has the shape [{', '.join(tir.text(n) for n in x.shape)}]",
         )
 
     def body(*i: Any) -> Any:
@@ -95,7 +93,7 @@ def reshape(x: Tensor, shape: Sequence[int | Expr]) -> Tensor:
     return te.compute(sizes, body, name="T_reshape", tag=INJECTIVE)
 
 
-def concatenate(tensors: Sequence[Tensor], axis: int = 0) -> Tensor:
+def concatenate(tensors: Sequence[te.Tensor], axis: int = 0) -> te.Tensor:
     """The tensors one after another along `axis`; their other sizes agree."""
     tensors = as_tuple(tensors)
     if not tensors:
@@ -107,13 +105,14 @@ def concatenate(tensors: Sequence[Tensor], axis: int = 0) -> Tensor:
     d = axis + first.ndim if axis < 0 else axis
     for t in tensors:
         fits = t.ndim == first.ndim and all(
-            e == d or same(a, b) for e, (a, b) in enumerate(zip(t.shape, first.shape, strict=False))
+            e == d or tir.same(a, b)
+            for e, (a, b) in enumerate(zip(t.shape, first.shape, strict=False))
         )
         if not fits or not 0 <= d < first.ndim or t.dtype != first.dtype:
             raise ExprError(f"topi.concatenate along {axis}", f"{t.name} does not fit {first.name}")
-    ends: list[Index] = []
+    ends: list[tir.Index] = []
     for t in tensors:
-        ends.append(add(ends[-1] if ends else 0, t.shape[d]))
+        ends.append(tir.add(ends[-1] if ends else 0, t.shape[d]))
 
     def body(*i: Any) -> Any:
         def piece(n: int) -> Any:
@@ -133,8 +132,8 @@ def concatenate(tensors: Sequence[Tensor], axis: int = 0) -> Tensor:
 
 @on_tensors
 def strided_slice(
-    x: Tensor, begin: Sequence[int], end: Sequence[int], strides: Sequence[int] | None = None
-) -> Tensor:
+    x: te.Tensor, begin: Sequence[int], end: Sequence[int], strides: Sequence[int] | None = None
+) -> te.Tensor:
     """x[begin : end : stride] in every dimension, as numpy slices; negative ends count from it."""
     begin = integers("topi.strided_slice: begin", begin)
     end = integers("topi.strided_slice: end", end)

@@ -7,12 +7,10 @@ from contextlib import contextmanager
 from functools import cache
 from typing import Any
 
-from minitvm import te
-from minitvm.tensor import TensorIntrin
-from minitvm.tir import Buffer, Index, IRBuilder, Stmt, const, dot4, ir_builder
+from minitvm import te, tensor, tir
 
 
-def gemm_intrin(m: int = 8, n: int = 8, k: int = 8, dtype: str = "float32") -> TensorIntrin:
+def gemm_intrin(m: int = 8, n: int = 8, k: int = 8, dtype: str = "float32") -> tensor.TensorIntrin:
     """z[i, j] = sum(x[i, k] * y[k, j], k) on a tile of m x n x k.
 
     The tile of results is kept in registers while k runs: m rows of one vector of n elements.
@@ -26,21 +24,23 @@ def gemm_intrin(m: int = 8, n: int = 8, k: int = 8, dtype: str = "float32") -> T
 
     z = te.compute((m, n), product, name="z")
 
-    def statements(ins: Sequence[Buffer], outs: Sequence[Buffer]) -> tuple[Stmt, Stmt, Stmt]:
+    def statements(
+        ins: Sequence[tir.Buffer], outs: Sequence[tir.Buffer]
+    ) -> tuple[tir.Stmt, tir.Stmt, tir.Stmt]:
         (a, b), (c,) = ins, outs
         return _multiply(a, b, c, add=False), _zero(c), _multiply(a, b, c, add=True)
 
     return te.decl_tensor_intrin(z.op, statements, name=f"gemm_{m}x{n}x{k}")
 
 
-def _multiply(a: Buffer, b: Buffer, c: Buffer, add: bool) -> Stmt:
+def _multiply(a: tir.Buffer, b: tir.Buffer, c: tir.Buffer, add: bool) -> tir.Stmt:
     """c = a @ b, or c += a @ b."""
     (m, k), (_, n) = a.shape, b.shape
-    ib = ir_builder.create()
+    ib = tir.ir_builder.create()
     x, y, z = ib.buffer_ptr(a), ib.buffer_ptr(b), ib.buffer_ptr(c)
     tile = ib.allocate(c.dtype, (m, n), name="tile", scope="local")
     with _each(ib, m, n) as (i, j):
-        tile[i, j] = z[i, j] if add else const(0, c.dtype)
+        tile[i, j] = z[i, j] if add else tir.const(0, c.dtype)
     with ib.for_range(0, k, name="k") as r, _each(ib, m, n) as (i, j):
         tile[i, j] = tile[i, j] + x[i, r] * y[r, j]
     with _each(ib, m, n) as (i, j):
@@ -48,17 +48,17 @@ def _multiply(a: Buffer, b: Buffer, c: Buffer, add: bool) -> Stmt:
     return ib.get()
 
 
-def _zero(c: Buffer) -> Stmt:
+def _zero(c: tir.Buffer) -> tir.Stmt:
     """c = 0 everywhere."""
-    ib = ir_builder.create()
+    ib = tir.ir_builder.create()
     z = ib.buffer_ptr(c)
     with _each(ib, *c.shape) as (i, j):
-        z[i, j] = const(0, c.dtype)
+        z[i, j] = tir.const(0, c.dtype)
     return ib.get()
 
 
 @cache  # a schedule knows intrinsics by name: those of two products must be the same
-def dot4_intrin(n: int = 16) -> TensorIntrin:
+def dot4_intrin(n: int = 16) -> tensor.TensorIntrin:
     """z[j] = sum(x[k] * y[j, k], k) for four k and n of j: uint8 times int8, summed in int32.
 
     All of it is one instruction on a CPU with VNNI: vpdpbusd. The four bytes of x are the same in
@@ -73,34 +73,38 @@ def dot4_intrin(n: int = 16) -> TensorIntrin:
 
     z = te.compute((n,), product, name="z")
 
-    def statements(ins: Sequence[Buffer], outs: Sequence[Buffer]) -> tuple[Stmt, Stmt, Stmt]:
+    def statements(
+        ins: Sequence[tir.Buffer], outs: Sequence[tir.Buffer]
+    ) -> tuple[tir.Stmt, tir.Stmt, tir.Stmt]:
         (a, b), (c,) = ins, outs
         return _dot4(a, b, c, add=False), _dot4_zero(c), _dot4(a, b, c, add=True)
 
     return te.decl_tensor_intrin(z.op, statements, name=f"dot4_{n}")
 
 
-def _dot4(a: Buffer, b: Buffer, c: Buffer, add: bool) -> Stmt:
+def _dot4(a: tir.Buffer, b: tir.Buffer, c: tir.Buffer, add: bool) -> tir.Stmt:
     """c = b @ a, or c += b @ a."""
-    ib = ir_builder.create()
+    ib = tir.ir_builder.create()
     x, y, z = ib.buffer_ptr(a), ib.buffer_ptr(b), ib.buffer_ptr(c)
     with ib.for_range(0, c.shape[0], name="j", kind="vectorized") as j:
-        start = z[j] if add else const(0, "int32")
-        z[j] = dot4(start, [x[k] for k in range(4)], [y[j, k] for k in range(4)])
+        start = z[j] if add else tir.const(0, "int32")
+        z[j] = tir.dot4(start, [x[k] for k in range(4)], [y[j, k] for k in range(4)])
     return ib.get()
 
 
-def _dot4_zero(c: Buffer) -> Stmt:
+def _dot4_zero(c: tir.Buffer) -> tir.Stmt:
     """c = 0 everywhere."""
-    ib = ir_builder.create()
+    ib = tir.ir_builder.create()
     z = ib.buffer_ptr(c)
     with ib.for_range(0, c.shape[0], name="j", kind="vectorized") as j:
-        z[j] = const(0, "int32")
+        z[j] = tir.const(0, "int32")
     return ib.get()
 
 
 @contextmanager
-def _each(ib: IRBuilder, rows: Index, columns: Index) -> Generator[tuple[Index, Index]]:
+def _each(
+    ib: tir.IRBuilder, rows: tir.Index, columns: tir.Index
+) -> Generator[tuple[tir.Index, tir.Index]]:
     """All elements of a tile: a vector for each row."""
     with (
         ib.for_range(0, rows, name="i", kind="unrolled") as i,

@@ -48,7 +48,6 @@ from any thread; a test calls `event(name, value)` for a click; `picture()` may 
 `scene()` for SVG, PNG and saved notebooks, where nothing can be clicked.
 """
 # pyright: reportUnusedImport=false
-# ruff: noqa: F401
 
 from .accelerator import AcceleratorView
 from .blocks import Block, Nest, nest_of

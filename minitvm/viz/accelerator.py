@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from minitvm.accel import Config, Memory, Program, mnemonic, text
+from minitvm import accel
 
 from .accelerator_run import MEMORIES, STEPS, engine, occupancy
 from .accelerator_scene import DRAM, WIDTH, accelerator_frames, accelerator_scene, written_by
@@ -38,7 +38,7 @@ class AcceleratorView(Visual):
     Raises ArgumentError if `program` is not a Program, and for addresses outside the memories.
     """
 
-    def __init__(self, program: Program, config: Config | None = None) -> None:
+    def __init__(self, program: accel.Program, config: accel.Config | None = None) -> None:
         check_program("AcceleratorView", program)
         self.config = check_config(config)
         self.program = program
@@ -92,10 +92,10 @@ class AcceleratorView(Visual):
         """Return the name of the instructions that have this letter."""
         steps = range(len(self._run.order))
         step = next(s for s in steps if written_by(self._run, s)[1] == letter)
-        name = mnemonic(self.program.instructions[self._run.order[step]])
+        name = accel.mnemonic(self.program.instructions[self._run.order[step]])
         return "alu" if letter == "A" else name
 
-    def _strip(self, memory: Memory, owner: dict[Memory, Ints], step: int) -> list[str]:
+    def _strip(self, memory: accel.Memory, owner: dict[accel.Memory, Ints], step: int) -> list[str]:
         """Return the lines of one memory: "INP  IIII....  0..7", and r and w below."""
         if memory not in self._run.used:
             return [f"{memory.name:5}unused"]
@@ -130,7 +130,7 @@ class AcceleratorView(Visual):
     def _lines(self) -> tuple[CodeLine, ...]:
         """Return the instructions of the window in execution order."""
         count = len(self.program.instructions)
-        lines = text(self.program, self.config).split("\n")[-count:]
+        lines = accel.text(self.program, self.config).split("\n")[-count:]
         order = self._run.order[self._start : self._start + STEPS]
         return tuple(CodeLine(f"{n:4}  {lines[n]}", f"line:{n}") for n in order)
 

@@ -8,12 +8,18 @@ from functools import cached_property
 
 import numpy as np
 
-from minitvm.accel import Config, Load, Memory, Program, Store, in_order, mnemonic, simulate
+from minitvm import accel
 
 from .accelerator_use import Ints, Piece, Use, piece, uses
 
 STEPS = 64  # of a window
-MEMORIES: tuple[Memory, ...] = (Memory.INP, Memory.WGT, Memory.ACC, Memory.OUT, Memory.UOP)
+MEMORIES: tuple[accel.Memory, ...] = (
+    accel.Memory.INP,
+    accel.Memory.WGT,
+    accel.Memory.ACC,
+    accel.Memory.OUT,
+    accel.Memory.UOP,
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,18 +29,18 @@ class Occupancy:
     order   the instruction of each step; shorter than the program at a deadlock
     """
 
-    program: Program
-    config: Config
+    program: accel.Program
+    config: accel.Config
     order: tuple[int, ...]
     uses: tuple[Use, ...]
 
     @cached_property
-    def used(self) -> frozenset[Memory]:
+    def used(self) -> frozenset[accel.Memory]:
         """The memories that some instruction reads or writes."""
         return frozenset(m for use in self.uses for m in (*use.reads, *use.writes))
 
     @cached_property
-    def shown(self) -> dict[Memory, int]:
+    def shown(self) -> dict[accel.Memory, int]:
         """How many elements of each memory are drawn: the next power of two above those used."""
         most = dict.fromkeys(MEMORIES, 1)
         for use in self.uses:
@@ -42,7 +48,7 @@ class Occupancy:
                 most[memory] = max(most[memory], int(use.elements(memory).max(initial=0)) + 1)
         return {memory: 1 << (count - 1).bit_length() for memory, count in most.items()}
 
-    def states(self, start: int, stop: int) -> Iterator[dict[Memory, Ints]]:
+    def states(self, start: int, stop: int) -> Iterator[dict[accel.Memory, Ints]]:
         """Yield the memories after each step: for each element the step that wrote it, or -1."""
         owner = {memory: np.full(self.shown[memory], -1, np.int64) for memory in MEMORIES}
         for step, n in enumerate(self.order[:stop]):
@@ -55,7 +61,7 @@ class Occupancy:
         """Return what a step wrote: gemm 7, or A[0:16] for a load."""
         n = self.order[step]
         moved = self.moved(n)
-        name = mnemonic(self.program.instructions[n])
+        name = accel.mnemonic(self.program.instructions[n])
         return f"{moved.area}[{span(moved.elements)}]" if moved.area else f"{name} {n}"
 
     def moved(self, n: int) -> Piece:
@@ -65,11 +71,11 @@ class Occupancy:
     def caption(self, step: int) -> str:
         """Describe a step: its instruction, what it reads and what it writes."""
         n = self.order[step]
-        use, moved, name = self.uses[n], self.moved(n), mnemonic(self.program.instructions[n])
+        use, moved, name = self.uses[n], self.moved(n), accel.mnemonic(self.program.instructions[n])
         reads = [f"{m.name}[{span(use.reads[m])}]" for m in MEMORIES if m in use.reads]
         writes = [f"{m.name}[{span(use.writes[m])}]" for m in MEMORIES if m in use.writes]
         if moved.area:
-            outward = isinstance(self.program.instructions[n], Store)
+            outward = isinstance(self.program.instructions[n], accel.Store)
             (writes if outward else reads).append(f"{moved.area}[{span(moved.elements)}]")
         lines = [f"step {step + 1} of {len(self.order)}: instruction {n} ({name})"]
         lines += [f"reads   {', '.join(reads)}"] if reads else []
@@ -77,10 +83,10 @@ class Occupancy:
         return "\n".join(lines if len(lines) > 1 else [*lines, "moves nothing"])
 
 
-def occupancy(program: Program, config: Config) -> Occupancy:
+def occupancy(program: accel.Program, config: accel.Config) -> Occupancy:
     """Run a program step by step; raise ArgumentError for addresses that do not exist."""
-    simulate(program, config)
-    return Occupancy(program, config, in_order(program), uses(program, config))
+    accel.simulate(program, config)
+    return Occupancy(program, config, accel.in_order(program), uses(program, config))
 
 
 def runs(elements: Ints) -> list[tuple[int, int]]:
@@ -102,10 +108,10 @@ def span(elements: Ints) -> str:
     return ", ".join(str(a) if b == a + 1 else f"{a}:{b}" for a, b in found)
 
 
-def engine(program: Program, n: int) -> str:
+def engine(program: accel.Program, n: int) -> str:
     """Return the unit that an instruction uses: dma, gemm, alu, or "" for none."""
     instruction = program.instructions[n]
-    if isinstance(instruction, Load | Store):
+    if isinstance(instruction, accel.Load | accel.Store):
         return "dma" if instruction.x else ""
-    name = mnemonic(instruction)
+    name = accel.mnemonic(instruction)
     return "" if name == "finish" else "gemm" if name in ("gemm", "reset") else "alu"

@@ -8,7 +8,7 @@ from math import prod
 
 import numpy as np
 
-from minitvm.accel import Memory, mnemonic
+from minitvm import accel
 
 from .accelerator_run import MEMORIES, STEPS, Occupancy, engine, runs
 from .accelerator_use import Ints
@@ -49,7 +49,7 @@ class Strip:
         return [(left, max(1.5, wide)) for left, wide in found]
 
 
-def memory_strips(o: Occupancy) -> dict[Memory, Strip]:
+def memory_strips(o: Occupancy) -> dict[accel.Memory, Strip]:
     """Return a strip for each memory."""
     return {
         memory: Strip(memory.name, CHIP, TOP + 30 + n * ROW, CHIP_WIDE, o.shown[memory])
@@ -127,7 +127,7 @@ def _memories(o: Occupancy) -> Iterator[Shape]:
         each = f"{shape} {o.config.dtype(memory)}".strip()
         drawn = f"0..{strip.count - 1} of" if memory in o.used else "unused:"
         note = f"{drawn} {o.config.depth(memory)} elements of {each}"
-        if memory is Memory.OUT:
+        if memory is accel.Memory.OUT:
             note += ": ACC, narrowed"
         yield Text(CHIP, strip.y - 13, memory.name, bold=True)
         yield Text(CHIP + 44, strip.y - 13, note, "soft", 12)
@@ -139,7 +139,7 @@ def _wires(o: Occupancy, marks: Marks) -> Iterator[Shape]:
     inside, outside, units = memory_strips(o), area_strips(o), _unit_boxes()
     for key in dict.fromkeys(key for n in o.order for key in wires(o, n)):
         kind, name, memory = key.split(":")
-        strip = inside[Memory[memory]]
+        strip = inside[accel.Memory[memory]]
         middle = strip.y + STRIP / 2
         if kind in ("load", "store"):
             if name not in outside:
@@ -190,11 +190,11 @@ def wires(o: Occupancy, n: int) -> list[str]:
     """Return the paths of an instruction's data: load:A:INP, read:gemm:WGT, write:alu:ACC."""
     use, name = o.uses[n], engine(o.program, n)
     if name == "dma":
-        loaded = [m for m in use.writes if m is not Memory.OUT]
+        loaded = [m for m in use.writes if m is not accel.Memory.OUT]
         area = o.moved(n).area
         return [f"load:{area}:{m.name}" for m in loaded] or [f"store:{area}:OUT"]
-    found = [f"read:{name}:{m.name}" for m in use.reads if m is not Memory.UOP]
-    return found + [f"write:{name}:{m.name}" for m in use.writes if m is not Memory.OUT]
+    found = [f"read:{name}:{m.name}" for m in use.reads if m is not accel.Memory.UOP]
+    return found + [f"write:{name}:{m.name}" for m in use.writes if m is not accel.Memory.OUT]
 
 
 def _tenants(o: Occupancy, start: int, marks: Marks | None) -> Iterator[Shape]:
@@ -215,15 +215,15 @@ def _tenants(o: Occupancy, start: int, marks: Marks | None) -> Iterator[Shape]:
         yield Group(tuple(shapes), key, f"{memory.name}: {text}")
 
 
-def _writers(o: Occupancy, start: int) -> list[tuple[int, Memory]]:
+def _writers(o: Occupancy, start: int) -> list[tuple[int, accel.Memory]]:
     """Return each (step, memory) whose elements are in a memory during the window, in order."""
-    found: set[tuple[int, Memory]] = set()
+    found: set[tuple[int, accel.Memory]] = set()
     for live in _live(o, start):
         found |= live
     return sorted(found)
 
 
-def _live(o: Occupancy, start: int) -> Iterator[set[tuple[int, Memory]]]:
+def _live(o: Occupancy, start: int) -> Iterator[set[tuple[int, accel.Memory]]]:
     """Yield, for each step of the window, the (step, memory) whose elements are in a memory."""
     for owner in o.states(start, start + STEPS):
         yield {
@@ -275,4 +275,4 @@ def accelerator_frames(o: Occupancy, start: int) -> tuple[Frame, ...]:
 
 def written_by(o: Occupancy, step: int) -> tuple[str, str]:
     """Return the (kind, letter) of what a step wrote."""
-    return appearance(mnemonic(o.program.instructions[o.order[step]]))
+    return appearance(accel.mnemonic(o.program.instructions[o.order[step]]))

@@ -7,12 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, assert_never
 
-from minitvm import tir
+from minitvm import lowering, schedule, te, tensor, tir
 from minitvm.base import ArgumentError
-from minitvm.lowering import Program, loops_of
-from minitvm.schedule import State
-from minitvm.te import Schedule
-from minitvm.tensor import Axis, PlaceholderOp, Tensor, tensor_of
 
 from .controls import CodeLine, numbered
 
@@ -63,7 +59,7 @@ def _flat(blocks: tuple[Block, ...]) -> Iterator[Block]:
         yield from _flat(b.inside)
 
 
-def nest_of(program: Schedule | State | tir.PrimFunc) -> Nest:
+def nest_of(program: te.Schedule | schedule.State | tir.PrimFunc) -> Nest:
     """Return the nest of a schedule, a schedule state or a lowered program.
 
     Raises what lowering raises where a schedule has no loops yet.
@@ -73,22 +69,22 @@ def nest_of(program: Schedule | State | tir.PrimFunc) -> Nest:
         lines = tuple(program.lines(printer))
         blocks = tuple(_Maker(printer, {}).blocks(program.body, 1))
         return Nest(lines, blocks, {}, program.body)
-    if not isinstance(program, Schedule | State):  # pyright: ignore[reportUnnecessaryIsInstance]
+    if not isinstance(program, te.Schedule | schedule.State):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise ArgumentError(
             f"nest of {type(program).__name__}",
             "neither a schedule nor a lowered program",
             "te.create_schedule(C.op) or tvm.lower(s, args)",
         )
-    loops = loops_of(program.state if isinstance(program, Schedule) else program)
+    loops = lowering.loops_of(program.state if isinstance(program, te.Schedule) else program)
     axes = _axes(loops.program)
     blocks = tuple(_Maker(loops.printer, axes).blocks(loops.body, 0))
     owners = {f"loop:{loops.printer.name(v)}": (s, n) for v, (s, n, _) in axes.items()}
     return Nest(tuple(loops.printer.lines(loops.body)), blocks, owners, loops.body)
 
 
-def _axes(program: Program) -> dict[tir.Var, tuple[str, str, Axis]]:
+def _axes(program: lowering.Program) -> dict[tir.Var, tuple[str, str, tensor.Axis]]:
     """Map each loop variable to its stage, its name in the schedule, and its axis."""
-    found: dict[tir.Var, tuple[str, str, Axis]] = {}
+    found: dict[tir.Var, tuple[str, str, tensor.Axis]] = {}
     for name, domain in program.domains.items():
         named = program.state.stage(name).names
         found |= {v: (name, named[a], a) for a, v in domain.loops.items()}
@@ -98,7 +94,9 @@ def _axes(program: Program) -> dict[tir.Var, tuple[str, str, Axis]]:
 class _Maker:
     """Turns statements into blocks, counting the lines that the printer gives them."""
 
-    def __init__(self, printer: tir.Printer, axes: dict[tir.Var, tuple[str, str, Axis]]) -> None:
+    def __init__(
+        self, printer: tir.Printer, axes: dict[tir.Var, tuple[str, str, tensor.Axis]]
+    ) -> None:
         self.printer, self.axes = printer, axes
 
     def blocks(self, s: tir.Stmt, line: int) -> list[Block]:
@@ -176,17 +174,19 @@ def code_links(nest: Nest) -> dict[str, tuple[str, ...]]:
 # --- what a widget is given --------------------------------------------------------------------
 
 
-def check_schedule(who: str, s: Any) -> Schedule:
+def check_schedule(who: str, s: Any) -> te.Schedule:
     """Return `s` if it is a schedule; otherwise raise ArgumentError in the name of `who`."""
-    if not isinstance(s, Schedule):
+    if not isinstance(s, te.Schedule):
         raise ArgumentError(
             f"{who}({type(s).__name__})", "not a schedule", "te.create_schedule(C.op)"
         )
     return s
 
 
-def arguments(state: State) -> tuple[Tensor, ...]:
+def arguments(state: schedule.State) -> tuple[tensor.Tensor, ...]:
     """Return all inputs and outputs of a state, inputs first."""
-    inputs = [s.op for s in state.stages if isinstance(s.op, PlaceholderOp)]
+    inputs = [s.op for s in state.stages if isinstance(s.op, tensor.PlaceholderOp)]
     outputs = [s.op for s in state.stages if s.is_output]
-    return tuple(tensor_of(op, i) for op in (*inputs, *outputs) for i in range(len(op.dtypes)))
+    return tuple(
+        tensor.tensor_of(op, i) for op in (*inputs, *outputs) for i in range(len(op.dtypes))
+    )

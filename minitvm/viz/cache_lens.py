@@ -6,11 +6,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from minitvm.accesses import AccessTrace, record
+from minitvm import accesses, cachesim, te, tir
 from minitvm.base import ArgumentError
-from minitvm.cachesim import Cache
-from minitvm.te import Schedule
-from minitvm.tir import PrimFunc
 
 from .cache_run import (
     CacheRun,
@@ -27,7 +24,7 @@ from .controls import Control, Layout, Panel, Select, Slider, index_in, numbered
 from .scene import Scene, wrapped
 from .visual import Visual
 
-SMALL = Cache(1024, 64, 2)  # small enough to show completely
+SMALL = cachesim.Cache(1024, 64, 2)  # small enough to show completely
 BYTES = tuple(1 << k for k in range(8, 20))
 LINES = tuple(1 << k for k in range(4, 9))
 WAYS = ("1", "2", "4", "8", "16", "all")
@@ -50,9 +47,9 @@ class CacheLens(Visual):
 
     def __init__(
         self,
-        s: Schedule | PrimFunc | AccessTrace,
+        s: te.Schedule | tir.PrimFunc | accesses.AccessTrace,
         args: Sequence[Any] | None = None,
-        cache: Cache = SMALL,
+        cache: cachesim.Cache = SMALL,
     ) -> None:
         self._show(cache_run(recorded("CacheLens", s, args), check_cache(cache)), 0)
         super().__init__()
@@ -64,7 +61,7 @@ class CacheLens(Visual):
         self._frames = cache_frames(self._window)
 
     @property
-    def cache(self) -> Cache:
+    def cache(self) -> cachesim.Cache:
         """The cache that was chosen last."""
         return self.run.cache
 
@@ -135,21 +132,21 @@ class CacheLens(Visual):
         return None
 
 
-def recorded(who: str, s: Any, args: Sequence[Any] | None) -> AccessTrace:
+def recorded(who: str, s: Any, args: Sequence[Any] | None) -> accesses.AccessTrace:
     """Record the run of a schedule or program; return a recorded run as it is."""
-    if isinstance(s, AccessTrace):
+    if isinstance(s, accesses.AccessTrace):
         if args is not None:
             raise ArgumentError(
                 f"{who}(trace, args)", "a recorded run has its arguments already", "no args"
             )
         return s
-    if not isinstance(s, Schedule | PrimFunc):
+    if not isinstance(s, te.Schedule | tir.PrimFunc):
         raise ArgumentError(
             f"{who}({type(s).__name__})",
             "neither a schedule nor a program nor a recorded run",
             "te.create_schedule(C.op)",
         )
-    return record(s, args)
+    return accesses.record(s, args)
 
 
 def _cache_value(name: str, text: str) -> int | str | None:

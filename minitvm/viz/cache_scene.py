@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from minitvm import cachesim
 from minitvm.accesses import AccessTrace
-from minitvm.cachesim import HIT, OUTCOMES, Histogram
 
 from .cache_run import (
     CacheRun,
@@ -234,7 +234,7 @@ def strip_shapes(w: Window, x: float, y: float) -> tuple[list[Shape], float]:
     ]
     entries = (
         ([Rect(0, 2 - tall * 0.7, 6, tall * 0.7, kind)], 6, name if n == 0 else f"miss: {name}")
-        for n, (name, (kind, tall)) in enumerate(zip(OUTCOMES, LOOKS, strict=True))
+        for n, (name, (kind, tall)) in enumerate(zip(cachesim.OUTCOMES, LOOKS, strict=True))
     )
     shapes += legend(entries, y + 12, WIDTH, x + 200)[0]
     top = y + 22
@@ -287,7 +287,7 @@ def overview_shapes(w: Window, x: float, y: float) -> tuple[list[Shape], float]:
 def _shares(run: CacheRun, buffers: int) -> list[tuple[int, int, int, int]]:
     """Return (buffer, part of the run, accesses, misses) for the parts that have misses."""
     edges = np.arange(BINS) * len(run.trace) // BINS
-    miss = run.replay.outcome != HIT
+    miss = run.replay.outcome != cachesim.HIT
     found: list[tuple[int, int, int, int]] = []
     for row in range(buffers):
         mine = run.trace.buffer == row
@@ -296,7 +296,9 @@ def _shares(run: CacheRun, buffers: int) -> list[tuple[int, int, int, int]]:
     return found
 
 
-def histogram_shapes(h: Histogram, lines: int, x: float, y: float) -> tuple[list[Shape], float]:
+def histogram_shapes(
+    h: cachesim.Histogram, lines: int, x: float, y: float
+) -> tuple[list[Shape], float]:
     """Draw the histogram of reuse distances, with the size of the cache marked."""
     wide = WIDTH - MARGIN - x
     counts = [*h.counts.tolist(), h.cold]
@@ -352,7 +354,7 @@ def cache_frames(w: Window) -> tuple[Frame, ...]:
 
 def _frame(w: Window, n: int, names: tuple[str, ...]) -> Frame:
     run, now = w.run, int(w.run.lines[n])
-    outcome = "hit" if run.replay.outcome[n] == HIT else "miss"
+    outcome = "hit" if run.replay.outcome[n] == cachesim.HIT else "miss"
     marks: dict[str, str] = {}
     out = ""
     for k, t in enumerate(w.tenants):
@@ -377,7 +379,7 @@ def _caption(run: CacheRun, n: int, where: str) -> str:
     counters = ", ".join(f"{name}={value}" for name, value in trace.counters(n).items())
     verb = "stores" if site.write else "loads"
     code = int(run.replay.outcome[n])
-    what = "hit" if code == HIT else f"{OUTCOMES[code]} miss"
+    what = "hit" if code == cachesim.HIT else f"{cachesim.OUTCOMES[code]} miss"
     return (
         f"access {n + 1} of {len(trace)}  {counters}\n"
         f"{verb} {site.text}, element {int(trace.index[n])}: {what} in {where}"

@@ -9,11 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from minitvm.accesses import AccessTrace, record
+from minitvm import accesses, cachesim, te, tensor
 from minitvm.base import ArgumentError, TVMError
-from minitvm.cachesim import Cache, previous, reuse_distances, simulate
-from minitvm.te import Schedule
-from minitvm.tensor import ComputeOp
 
 from .blocks import Nest, check_schedule, code_links, nest_of
 from .cache_lens import SMALL
@@ -39,7 +36,7 @@ class Place:
 
     name: str
     depth: int
-    schedule: Schedule
+    schedule: te.Schedule
     bytes: int
     recompute: Fraction
     distance: float
@@ -68,7 +65,9 @@ class ComputeAtSlider(Visual):
     cache                the misses of the whole program are those of this simulated cache
     """
 
-    def __init__(self, s: Schedule, producer: Any, consumer: Any, cache: Cache = SMALL) -> None:
+    def __init__(
+        self, s: te.Schedule, producer: Any, consumer: Any, cache: cachesim.Cache = SMALL
+    ) -> None:
         check_schedule("ComputeAtSlider", s)
         self._producer, self._consumer = s[producer].name, s[consumer].name
         self._cache = check_cache(cache)
@@ -77,7 +76,7 @@ class ComputeAtSlider(Visual):
         super().__init__()
 
     @property
-    def schedule(self) -> Schedule:
+    def schedule(self) -> te.Schedule:
         """The schedule with the producer at the chosen place."""
         return self.places[self._now].schedule
 
@@ -149,7 +148,7 @@ def _factor(f: Fraction) -> str:
     return f"{float(f):.3g}"
 
 
-def _code(s: Schedule) -> tuple[CodeLine, ...]:
+def _code(s: te.Schedule) -> tuple[CodeLine, ...]:
     return tuple(CodeLine(text) for text in s.python().split("\n"))
 
 
@@ -164,7 +163,7 @@ def lines_of_stage(nest: Nest, stage: str) -> Iterator[int]:
 
 
 def places(
-    s: Schedule, producer: str, consumer: str, cache: Cache = SMALL
+    s: te.Schedule, producer: str, consumer: str, cache: cachesim.Cache = SMALL
 ) -> tuple[tuple[Place, ...], tuple[Refusal, ...]]:
     """Return the legal places with their costs, and the others with the reasons.
 
@@ -175,12 +174,12 @@ def places(
             f"ComputeAtSlider(s, {producer}, {consumer})", "they are one stage", "two stages"
         )
     for name in (producer, consumer):
-        if not isinstance(s[name].op, ComputeOp):
+        if not isinstance(s[name].op, tensor.ComputeOp):
             raise ArgumentError(
                 f"ComputeAtSlider: {name}", "it has no loops that are scheduled", "a te.compute"
             )
     at_root = placed(s, producer, consumer, "root")
-    whole = record(at_root, limit=MOST_EVENTS)
+    whole = accesses.record(at_root, limit=MOST_EVENTS)
     uses = uses_of_each(whole, producer)
     found = [_costs("root", 0, at_root, whole, producer, cache, uses)]
     refused: list[Refusal] = []
@@ -189,7 +188,7 @@ def places(
     for name, depth in [*zip(names, range(len(names)), strict=True), ("inline", 0)]:
         try:
             made = placed(s, producer, consumer, name)
-            trace = record(made, limit=MOST_EVENTS)
+            trace = accesses.record(made, limit=MOST_EVENTS)
         except TVMError as e:
             refused.append(Refusal(name, depth, str(e.args[1] or e.args[0])))
         else:
@@ -197,7 +196,7 @@ def places(
     return tuple(found), tuple(refused)
 
 
-def placed(s: Schedule, producer: str, consumer: str, place: str) -> Schedule:
+def placed(s: te.Schedule, producer: str, consumer: str, place: str) -> te.Schedule:
     """Return a copy of the schedule with the producer at a place, if that is legal."""
     new = s.copy()
     if place == "root":
@@ -213,14 +212,14 @@ def placed(s: Schedule, producer: str, consumer: str, place: str) -> Schedule:
 def _costs(
     name: str,
     depth: int,
-    s: Schedule,
-    trace: AccessTrace,
+    s: te.Schedule,
+    trace: accesses.AccessTrace,
     producer: str,
-    cache: Cache,
+    cache: cachesim.Cache,
     uses: Fraction,
 ) -> Place:
     """Return the costs of one place; `uses` is how often inlining computes a value."""
-    misses = simulate(cache, trace).misses
+    misses = cachesim.simulate(cache, trace).misses
     if name == "inline":
         return Place(name, depth, s, 0, uses, 0.0, misses)
     report = s.explain()[producer]
@@ -235,24 +234,24 @@ def _costs(
     )
 
 
-def uses_of_each(trace: AccessTrace, producer: str) -> Fraction:
+def uses_of_each(trace: accesses.AccessTrace, producer: str) -> Fraction:
     """Return how many loads by other stages each element has: inlining computes it so often."""
     loads = _uses(trace, producer)
     elements = len(np.unique(trace.index[loads]))
     return Fraction(int(np.count_nonzero(loads)), max(1, elements))
 
 
-def first_use_distance(trace: AccessTrace, producer: str) -> float:
+def first_use_distance(trace: accesses.AccessTrace, producer: str) -> float:
     """Return the mean number of other elements touched between store and first use."""
-    last = previous(trace, 1)
+    last = cachesim.previous(trace, 1)
     first = _uses(trace, producer) & (last >= 0)
     first[first] = trace.write[last[first]]
     if not first.any():
         return 0.0
-    return float(reuse_distances(trace, 1)[first].mean())
+    return float(cachesim.reuse_distances(trace, 1)[first].mean())
 
 
-def _uses(trace: AccessTrace, producer: str) -> np.ndarray[Any, np.dtype[np.bool_]]:
+def _uses(trace: accesses.AccessTrace, producer: str) -> np.ndarray[Any, np.dtype[np.bool_]]:
     """Return which accesses load the producer's buffer in other stages."""
     mine = [trace.buffers[n].name == producer for n in range(len(trace.buffers))]
     own = {p.line for p in trace.sites if p.write and p.buffer.name == producer}

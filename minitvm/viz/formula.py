@@ -6,9 +6,8 @@ import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, cast
 
-from minitvm import te, tir, topi
+from minitvm import te, tensor, tir, topi
 from minitvm.base import ArgumentError, as_tuple
-from minitvm.tensor import Axis, ComputeOp, Reduce, Tensor, axis, guarded_loads
 
 UNBOUNDED = 1 << 40  # the extent of an axis before it is known
 CONNECTIVES = {"and": "te.all", "or": "te.any"}
@@ -19,11 +18,11 @@ class Source(tir.Printer):
 
     def __init__(self) -> None:
         super().__init__()
-        self.tensors: dict[Tensor, Tensor] = {}
+        self.tensors: dict[tensor.Tensor, tensor.Tensor] = {}
 
     def name(self, x: tir.Var | tir.Buffer) -> str:
         """Give equal tensors one name."""
-        return super().name(self.tensors.setdefault(x, x) if isinstance(x, Tensor) else x)
+        return super().name(self.tensors.setdefault(x, x) if isinstance(x, tensor.Tensor) else x)
 
     def _value(self, e: tir.Expr) -> tuple[str, int]:
         match e:
@@ -55,30 +54,30 @@ def _flat(op: str, e: tir.Expr) -> list[tir.Expr]:
     return [*_flat(op, e.a), *_flat(op, e.b)] if isinstance(e, tir.Binary) and e.op == op else [e]
 
 
-def source_of(t: Tensor) -> str:
+def source_of(t: tensor.Tensor) -> str:
     """Return the formula of `t` as source: lambda i, j: te.sum(A[i, k] * B[k, j], axis=k)"""
-    op, p = cast("ComputeOp", t.op), Source()
+    op, p = cast("tensor.ComputeOp", t.op), Source()
     inputs = names_of(t, p)
     body = op.body[t.value_index]
     head = " ".join(["lambda", ", ".join(p.name(a) for a in op.axis)]).rstrip()
-    if not isinstance(body, Reduce):
+    if not isinstance(body, tensor.Reduce):
         return f"{head}: {p.expr(body)}"
-    axes = ", ".join(n for n, x in inputs.items() if isinstance(x, Axis))
+    axes = ", ".join(n for n, x in inputs.items() if isinstance(x, tensor.Axis))
     sources = ", ".join(p.expr(e) for e in body.sources)
     several = f"[{axes}]" if len(body.axes) > 1 else axes
     where = "" if body.where is tir.TRUE else f", where={p.expr(body.where)}"
     return f"{head}: te.{body.reducer.name}({sources}, axis={several}{where})"
 
 
-def names_of(t: Tensor, p: tir.Printer) -> dict[str, Any]:
+def names_of(t: tensor.Tensor, p: tir.Printer) -> dict[str, Any]:
     """Return what a formula may refer to by name: the tensors it reads and its reduce axes."""
-    op = cast("ComputeOp", t.op)
+    op = cast("tensor.ComputeOp", t.op)
     return {p.name(x): x for x in (*op.input_tensors, *op.reduce_axis)}
 
 
 def made_from(
-    source: str, like: Tensor, names: Mapping[str, Any], shape: Sequence[int] = ()
-) -> Tensor:
+    source: str, like: tensor.Tensor, names: Mapping[str, Any], shape: Sequence[int] = ()
+) -> tensor.Tensor:
     """Build the tensor of a formula: a lambda as for te.compute, or a te.compute(...) call.
 
     names   what it may mention beside te, tir and topi
@@ -90,23 +89,23 @@ def made_from(
         compile(source.strip(), "<formula>", "eval"),
         {"te": te, "tir": tir, "topi": topi, **names},
     )
-    if isinstance(made, Tensor):
+    if isinstance(made, tensor.Tensor):
         return made
     if not callable(made):
         raise ArgumentError(
             f"formula {source.strip()!r}", "it is not a function of the indices", "lambda i: A[i]"
         )
     found = te.compute(tuple(shape) or fitted(made, like), made, name=like.name)
-    return cast("Tensor", as_tuple(found)[0])
+    return cast("tensor.Tensor", as_tuple(found)[0])
 
 
-def fitted(formula: Callable[..., Any], like: Tensor) -> tuple[tir.Index, ...]:
+def fitted(formula: Callable[..., Any], like: tensor.Tensor) -> tuple[tir.Index, ...]:
     """Return the largest shape in which every read of A[i], A[2*i + k], ... is in bounds.
 
     An axis that no such read bounds is as long as the one of `like` at its place.
     """
     names = list(inspect.signature(formula).parameters)
-    axes = [axis(n, 0, UNBOUNDED, "data") for n in names]
+    axes = [tensor.axis(n, 0, UNBOUNDED, "data") for n in names]
     extents: dict[tir.Var, int] = {}
     for e, facts in _reads(formula(*axes)):
         for i, size in zip(e.indices, e.buffer.shape, strict=True):
@@ -133,5 +132,5 @@ def fitted(formula: Callable[..., Any], like: Tensor) -> tuple[tir.Index, ...]:
 def _reads(made: Any) -> Iterator[tuple[tir.Load, Sequence[tir.Index]]]:
     """Yield every load of a formula, with what the conditions around it guarantee."""
     for e in as_tuple(made):
-        for part in e.sources if isinstance(e, Reduce) else (e,):
-            yield from guarded_loads(tir.operand(part))
+        for part in e.sources if isinstance(e, tensor.Reduce) else (e,):
+            yield from tensor.guarded_loads(tir.operand(part))

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from minitvm.accel import Config, Program, Unit, label, serial, vta_pynq
+from minitvm import accel
 from minitvm.base import ArgumentError, check_kind
 
 from .accelerator_use import uses
@@ -69,21 +69,21 @@ class TokenGantt(Visual):
     Raises ArgumentError if `program` is not a Program, and for addresses outside the memories.
     """
 
-    def __init__(self, program: Program, config: Config | None = None) -> None:
+    def __init__(self, program: accel.Program, config: accel.Config | None = None) -> None:
         check_program("TokenGantt", program)
         self.config = check_config(config)
         self._hiding, self._by_thread, self._zoom, self._cut = True, False, 0, 0
         self._given = self._edited = look(program, self.config)
-        self._serial = look(serial(program), self.config)
+        self._serial = look(accel.serial(program), self.config)
         self._threads = self._thread_of(program)
         super().__init__()
 
     @property
-    def program(self) -> Program:
+    def program(self) -> accel.Program:
         """The program with the edited tokens."""
         return self._edited.program
 
-    def _thread_of(self, program: Program) -> tuple[int, ...]:
+    def _thread_of(self, program: accel.Program) -> tuple[int, ...]:
         return virtual_threads(uses(program, self.config))
 
     @cached_property
@@ -129,7 +129,7 @@ class TokenGantt(Visual):
     def ascii(self) -> str:
         """Return lanes of letters, the cycles, removed tokens and the verdict."""
         view = self._view()
-        lanes = [f"{unit.value:8}{lane_text(view, unit)}" for unit in Unit]
+        lanes = [f"{unit.value:8}{lane_text(view, unit)}" for unit in accel.Unit]
         keys = "  ".join(_keys(view))
         below = [*removed_text(view), *self._verdict()[:10]]
         return "\n".join([title(view), view.note, "", *lanes, "", keys, "", *below])
@@ -273,7 +273,7 @@ class TokenGantt(Visual):
         for n, flag in flags:
             program = toggled(program, n, flag)
             there = getattr(program.instructions[n].flags, flag)
-            done.append(f"{'added' if there else 'dropped'} {flag} of {label(program, n)}")
+            done.append(f"{'added' if there else 'dropped'} {flag} of {accel.label(program, n)}")
         self._edited = look(program, self.config)
         self.selected = f"i:{flags[0][0]}"
         return "\n".join([*done, *self._edited.sentences[:3]])
@@ -288,27 +288,27 @@ class TokenGantt(Visual):
         event = seen.event(n)
         if event is None:
             why = [str(b) for b in seen.run.blocked if b.index == n]
-            return why[0] if why else f"{label(seen.program, n)} never runs"
+            return why[0] if why else f"{accel.label(seen.program, n)} never runs"
         waits = ", ".join(f"{cycles:,} for {stall.value}" for stall, cycles in event.stalls)
         times = f"cycles {event.start:,} to {event.end:,}"
-        return f"{label(seen.program, n)}: {times}" + (f"; waited {waits}" if waits else "")
+        return f"{accel.label(seen.program, n)}: {times}" + (f"; waited {waits}" if waits else "")
 
 
 # --- helpers -----------------------------------------------------------------------------------
 
 
-def check_config(config: Config | None) -> Config:
+def check_config(config: accel.Config | None) -> accel.Config:
     """Return the configuration, by default vta_pynq; raise ArgumentError for another type."""
-    given = vta_pynq if config is None else config
-    return check_kind("config", given, Config, fix="accel.vta_pynq")
+    given = accel.vta_pynq if config is None else config
+    return check_kind("config", given, accel.Config, fix="accel.vta_pynq")
 
 
-def check_program(who: str, program: Program) -> None:
+def check_program(who: str, program: accel.Program) -> None:
     """Raise ArgumentError in the name of `who` if `program` is not a Program."""
-    check_kind(f"{who}: program", program, Program, fix="accel.parse(text)")
+    check_kind(f"{who}: program", program, accel.Program, fix="accel.parse(text)")
 
 
-def lane_text(view: View, unit: Unit) -> str:
+def lane_text(view: View, unit: accel.Unit) -> str:
     """Return a unit's time as characters: GG..GG, with a dot for waiting, a blank for idle.
 
     A character is what lasts longest in its part of the time; ! is waiting for ever.

@@ -7,7 +7,7 @@ from itertools import groupby, pairwise
 
 import numpy as np
 
-from minitvm.accel import Queue, Unit
+from minitvm import accel
 
 from .controls import Frame
 from .gantt_run import UNITS
@@ -48,7 +48,7 @@ def share_shapes(view: View) -> Iterator[Shape]:
             below = below + share
 
 
-def _layers(view: View, unit: Unit) -> Iterator[tuple[str, str, Floats]]:
+def _layers(view: View, unit: accel.Unit) -> Iterator[tuple[str, str, Floats]]:
     """Yield (kind, letter, share of each column) of a unit's time, the lowest first."""
     work, waits = view.columns.work[unit], view.columns.waits[unit]
     looks = LOOKS
@@ -62,7 +62,7 @@ def _layers(view: View, unit: Unit) -> Iterator[tuple[str, str, Floats]]:
 
 
 def _area(
-    view: View, unit: Unit, kind: str, letter: str, low: Floats, high: Floats
+    view: View, unit: accel.Unit, kind: str, letter: str, low: Floats, high: Floats
 ) -> Iterator[Shape]:
     """Draw one layer: an outline for each run of columns that have it, and its letter.
 
@@ -139,17 +139,19 @@ def _counted(view: View, n: int) -> str:
 def column_frames(view: View) -> tuple[Frame, ...]:
     """Return one frame per column: how each unit spends it, and the most tokens."""
     edges = view.columns.edges
-    most = [[count for _, count in most_within(queue_depth(view, q), edges)] for q in Queue]
+    most = [[count for _, count in most_within(queue_depth(view, q), edges)] for q in accel.Queue]
     frames: list[Frame] = []
     for n, t in enumerate(edges[:-1].tolist()):
-        lines = [f"{unit.value:8} {_spent(view, unit, n)}" for unit in Unit]
-        tokens = "  ".join(f"{q.value} {count[n]}" for q, count in zip(Queue, most, strict=True))
+        lines = [f"{unit.value:8} {_spent(view, unit, n)}" for unit in accel.Unit]
+        tokens = "  ".join(
+            f"{q.value} {count[n]}" for q, count in zip(accel.Queue, most, strict=True)
+        )
         caption = "\n".join([_counted(view, n), *lines, f"tokens   at most {tokens}"])
         frames.append(Frame({f"t:{t:g}": "start"}, caption))
     return tuple(frames)
 
 
-def _spent(view: View, unit: Unit, n: int) -> str:
+def _spent(view: View, unit: accel.Unit, n: int) -> str:
     """Describe how a unit spends a column: gemm 70%, waits for a token 20%"""
     work, waits = view.columns.work[unit], view.columns.waits[unit]
     named = {(f"virtual thread {k}" if k else "others") if view.by_thread else k: k for k in work}

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from itertools import groupby, pairwise
 from operator import itemgetter
 
-from minitvm.accel import Event, Stall, Unit
+from minitvm import accel
 
 from .chart import Entry, bottom_axis, legend, swatch, text_inside, text_lines
 from .gantt_columns import column_shapes, share_shapes, zoomed_out_note
@@ -36,7 +36,7 @@ from .scene import Group, Line, Rect, Scene, Shape, Text, text_width, wrapped
 
 NOP = 7  # pixels, as all of these: a nop's width
 QUEUE, LINE, NUMBER = 20, 17, 15  # the heights of a queue, of lines of text, also in a box
-BOTTOM = lane(Unit.STORE) + LANE
+BOTTOM = lane(accel.Unit.STORE) + LANE
 
 
 def gantt_scene(view: View) -> Scene:
@@ -80,7 +80,7 @@ def _zoomed_out(view: View) -> Iterator[Shape]:
     yield from flags(view, boxes)
 
 
-def _within(view: View, event: Event) -> bool:
+def _within(view: View, event: accel.Event) -> bool:
     return view.span.begin <= event.start <= view.span.end
 
 
@@ -109,7 +109,7 @@ def _boxes(view: View) -> dict[int, tuple[float, float]]:
     """Return the left and right edge of each instruction; one of zero cycles ends at its moment."""
     instant = Counter((e.unit, e.start) for e in view.events if e.start == e.end)
     boxes: dict[int, tuple[float, float]] = {}
-    before: dict[Unit, list[int]] = {unit: [] for unit in UNITS}
+    before: dict[accel.Unit, list[int]] = {unit: [] for unit in UNITS}
     for e in view.events:
         left, right = view.x(e.start), view.x(e.end)
         if e.start == e.end:
@@ -128,7 +128,7 @@ def _boxes(view: View) -> dict[int, tuple[float, float]]:
     return boxes
 
 
-def _group(view: View, event: Event, box: tuple[float, float]) -> Group:
+def _group(view: View, event: accel.Event, box: tuple[float, float]) -> Group:
     """Draw one instruction: a box with its letter, thread and number, as far as they fit."""
     kind, letter = appearance(event.name)
     thread = view.threads[event.index]
@@ -149,7 +149,7 @@ def _group(view: View, event: Event, box: tuple[float, float]) -> Group:
     return Group(tuple(shapes), f"i:{event.index}", _tip(event, thread))
 
 
-def _tip(event: Event, thread: int) -> str:
+def _tip(event: accel.Event, thread: int) -> str:
     of = f", virtual thread {thread}" if thread >= 0 else ""
     return f"{event.index} ({event.name}{of}): cycles {event.start:,} to {event.end:,}"
 
@@ -160,7 +160,7 @@ def _waits(view: View, boxes: Mapping[int, tuple[float, float]]) -> Iterator[Sha
         if s.stall is None or s.begin == s.end:
             continue
         left, right = view.x(s.begin), view.x(s.end)
-        if s.index in boxes and s.stall is not Stall.ROOM:
+        if s.index in boxes and s.stall is not accel.Stall.ROOM:
             right = max(left, min(right, boxes[s.index][0]))
         kind = WAITS.get(s.stall, WAITS[TOKENS])[0]
         tip = f"{s.unit.value} waits for {s.stall.value} before {s.index}, {s.end - s.begin} cycles"
@@ -251,7 +251,7 @@ def _edits(view: View) -> Iterator[tuple[int, str]]:
     return ((n, flag) for n, changed in view.changed.items() for flag in changed)
 
 
-def _stalls(view: View) -> list[Stall | str]:
+def _stalls(view: View) -> list[accel.Stall | str]:
     """Return the kinds of waiting in the window."""
     if not view.exact:
         return [w for w in WAITS if any(view.columns.waits[unit][w].any() for unit in UNITS)]

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from minitvm.accel import Stall, Unit
+from minitvm import accel
 
 from .accelerator_use import Ints
 from .gantt_run import UNITS, Look, Span
@@ -16,7 +16,12 @@ from .gantt_run import UNITS, Look, Span
 Floats: TypeAlias = np.ndarray[Any, np.dtype[np.float64]]
 
 TOKENS = "tokens"
-WAITING: tuple[str | Stall, ...] = (TOKENS, Stall.CHANNEL, Stall.FETCH, Stall.ROOM)
+WAITING: tuple[str | accel.Stall, ...] = (
+    TOKENS,
+    accel.Stall.CHANNEL,
+    accel.Stall.FETCH,
+    accel.Stall.ROOM,
+)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -30,8 +35,8 @@ class Columns:
     """
 
     edges: Floats
-    work: dict[Unit, dict[str, Floats]]
-    waits: dict[Unit, dict[str | Stall, Floats]]
+    work: dict[accel.Unit, dict[str, Floats]]
+    waits: dict[accel.Unit, dict[str | accel.Stall, Floats]]
     started: Ints
 
 
@@ -39,13 +44,13 @@ def columns_of(look: Look, span: Span, count: int, names: Sequence[str]) -> Colu
     """Divide a window into `count` columns; names[n] is what instruction n counts as."""
     edges = np.linspace(span.begin, max(span.end, span.begin + 1), count + 1)
     started = np.histogram(look.table["start"], edges)[0]
-    work = {unit: _work(look, unit, edges, np.array(names)) for unit in Unit}
-    waits = {unit: _waits(look, unit, edges) for unit in Unit}
+    work = {unit: _work(look, unit, edges, np.array(names)) for unit in accel.Unit}
+    waits = {unit: _waits(look, unit, edges) for unit in accel.Unit}
     return Columns(edges, work, waits, started)
 
 
 def _work(
-    look: Look, unit: Unit, edges: Floats, names: np.ndarray[Any, np.dtype[np.str_]]
+    look: Look, unit: accel.Unit, edges: Floats, names: np.ndarray[Any, np.dtype[np.str_]]
 ) -> dict[str, Floats]:
     mine = look.table["unit"] == UNITS.index(unit)
     called = names[look.table["index"][mine]]
@@ -56,7 +61,7 @@ def _work(
     }
 
 
-def _waits(look: Look, unit: Unit, edges: Floats) -> dict[str | Stall, Floats]:
+def _waits(look: Look, unit: accel.Unit, edges: Floats) -> dict[str | accel.Stall, Floats]:
     """Return the share of each column that a unit waits, by reason."""
     mine = look.table["unit"] == UNITS.index(unit)
     t = {name: column[mine] for name, column in look.table.items()}
@@ -64,9 +69,9 @@ def _waits(look: Look, unit: Unit, edges: Floats) -> dict[str | Stall, Floats]:
     fetched = popped - t["tokens"]
     found = {
         TOKENS: covered(fetched, popped, edges),
-        Stall.CHANNEL: covered(popped, t["start"], edges),
-        Stall.FETCH: covered(fetched - t["fetch"], fetched, edges),
-        Stall.ROOM: covered(t["end"], t["end"] + t["room"], edges),
+        accel.Stall.CHANNEL: covered(popped, t["start"], edges),
+        accel.Stall.FETCH: covered(fetched - t["fetch"], fetched, edges),
+        accel.Stall.ROOM: covered(t["end"], t["end"] + t["room"], edges),
     }
     for b in look.run.blocked:
         if b.unit is unit:

@@ -8,7 +8,7 @@ from functools import cached_property
 
 import numpy as np
 
-from minitvm.accel import Event, Queue, Stall, Unit
+from minitvm import accel
 
 from .chart import Scale
 from .controls import Frame
@@ -36,14 +36,14 @@ LOOKS = {  # instruction -> kind and letter; other operations are those of the A
 }
 WAITS = {  # kind and text of each reason
     TOKENS: ("faint", "waits for a token"),
-    Stall.CHANNEL: ("bind", "waits for DRAM"),
-    Stall.FETCH: ("unroll", "waits to be fetched"),
-    Stall.ROOM: ("tensorize", "waits for room"),
+    accel.Stall.CHANNEL: ("bind", "waits for DRAM"),
+    accel.Stall.FETCH: ("unroll", "waits to be fetched"),
+    accel.Stall.ROOM: ("tensorize", "waits for room"),
 }
 THREADS = ("pale_sky", "pale_orange", "pale_green", "pale_pink")
 
 
-def lane(unit: Unit) -> float:
+def lane(unit: accel.Unit) -> float:
     """Return the upper edge of a unit's lane."""
     return TOP + UNITS.index(unit) * (LANE + GAP)
 
@@ -84,7 +84,7 @@ class View:
         return self.spans[self.window]
 
     @cached_property
-    def events(self) -> list[Event]:
+    def events(self) -> list[accel.Event]:
         """The instructions that run in the window."""
         return self.look.events(self.span)
 
@@ -159,7 +159,7 @@ def removed_text(view: View) -> list[str]:
     return [f"removed: {', '.join([*found[:SAID], *more])}"] if found else []
 
 
-def queue_depth(view: View, queue: Queue) -> list[tuple[int, int]]:
+def queue_depth(view: View, queue: accel.Queue) -> list[tuple[int, int]]:
     """Return (cycle, number of tokens from then on) for each change within the window."""
     begin, end, t = view.span.begin, view.span.end, view.look.tokens[queue]
     sent, taken = t.sent[t.sent >= 0], t.taken[(t.sent >= 0) & (t.taken >= 0)]
@@ -180,12 +180,14 @@ def moments(view: View) -> list[int]:
 def gantt_frames(view: View) -> tuple[Frame, ...]:
     """Return one frame per moment: what runs, what each unit waits for, the tokens."""
     frames: list[Frame] = []
-    depths = {q: queue_depth(view, q) for q in Queue}
+    depths = {q: queue_depth(view, q) for q in accel.Queue}
     for t in moments(view):
-        now = [_doing(view, unit, t) for unit in Unit]
+        now = [_doing(view, unit, t) for unit in accel.Unit]
         marks = {f"i:{s.index}": "now" for s in now if s is not None and s.stall is None}
-        lines = [f"{u.value:8} {_doing_text(s, view)}" for u, s in zip(Unit, now, strict=True)]
-        counts = "  ".join(f"{q.value} {_depth_at(depths[q], t)}" for q in Queue)
+        lines = [
+            f"{u.value:8} {_doing_text(s, view)}" for u, s in zip(accel.Unit, now, strict=True)
+        ]
+        counts = "  ".join(f"{q.value} {_depth_at(depths[q], t)}" for q in accel.Queue)
         caption = "\n".join([f"cycle {t:,}", *lines, f"tokens   {counts}"])
         frames.append(Frame({**marks, f"t:{t}": "start"}, caption))
     return tuple(frames)
@@ -196,7 +198,7 @@ def _depth_at(steps: list[tuple[int, int]], t: int) -> int:
     return next((count for cycle, count in reversed(steps) if cycle <= t), 0)
 
 
-def _doing(view: View, unit: Unit, t: int) -> Segment | None:
+def _doing(view: View, unit: accel.Unit, t: int) -> Segment | None:
     """Return what a unit does in a cycle; an instruction of zero cycles counts if it is alone."""
     mine = [s for s in view.segments if s.unit is unit]
     running = (s for s in mine if s.begin <= t < s.end)

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import product
 
-from minitvm.tir import Buffer, For, Store, Var
+from minitvm import tir
 
 from .blocks import Nest
 from .controls import Frame
@@ -27,7 +27,7 @@ class Grid:
     rows, columns   cells of the drawing; each: elements a cell stands for
     """
 
-    buffer: Buffer
+    buffer: tir.Buffer
     cells: dict[tuple[int, ...], tuple[int, int]]
     rows: int
     columns: int
@@ -46,14 +46,14 @@ class Grid:
 
 def grids_of(order: Order) -> list[Grid]:
     """Return a grid for each tensor that is touched, at most four, the last one written first."""
-    places: dict[Buffer, dict[tuple[int, ...], None]] = {}
+    places: dict[tir.Buffer, dict[tuple[int, ...], None]] = {}
     for t in reversed(order.ticks):
         for b, at in (*t.writes, *t.reads):
             places.setdefault(b, {})[at] = None
     return [_grid(b, list(at), not order.cut) for b, at in places.items()][:MOST_GRIDS]
 
 
-def _grid(b: Buffer, touched: list[tuple[int, ...]], whole: bool) -> Grid:
+def _grid(b: tir.Buffer, touched: list[tuple[int, ...]], whole: bool) -> Grid:
     """Return a grid of the touched elements, or of a whole tensor if it is small and all runs."""
     axes = [sorted(set(axis)) for axis in zip(*touched, strict=True)] or [[0]]
     sizes = [n for n in b.shape if isinstance(n, int)]
@@ -118,8 +118,8 @@ def _path(g: Grid, order: Order, x: float, y: float) -> list[Shape]:
 
 def order_frames(nest: Nest, order: Order, grids: list[Grid]) -> tuple[Frame, ...]:
     """Return one frame per tick: the cells read and written, the current line, a caption."""
-    names = {b.stmt.var: b.label for b in nest.all() if isinstance(b.stmt, For)}
-    lines = {b.stmt: b.key for b in nest.all() if isinstance(b.stmt, Store)}
+    names = {b.stmt.var: b.label for b in nest.all() if isinstance(b.stmt, tir.For)}
+    lines = {b.stmt: b.key for b in nest.all() if isinstance(b.stmt, tir.Store)}
     shown = {g.buffer: g for g in grids}
     return tuple(
         Frame({**_marks(t, shown), lines[t.stmt]: "now"}, _caption(n, t, order, names))
@@ -127,7 +127,7 @@ def order_frames(nest: Nest, order: Order, grids: list[Grid]) -> tuple[Frame, ..
     )
 
 
-def _marks(t: Tick, shown: dict[Buffer, Grid]) -> dict[str, str]:
+def _marks(t: Tick, shown: dict[tir.Buffer, Grid]) -> dict[str, str]:
     marks = {shown[b].key(at): "read" for b, at in t.reads if b in shown}
     for b, at in t.writes:
         if b in shown:
@@ -136,7 +136,7 @@ def _marks(t: Tick, shown: dict[Buffer, Grid]) -> dict[str, str]:
     return marks
 
 
-def _caption(n: int, t: Tick, order: Order, names: dict[Var, str]) -> str:
+def _caption(n: int, t: Tick, order: Order, names: dict[tir.Var, str]) -> str:
     values = ", ".join(f"{names[v]}={i}" for v, i in t.values)
     reads = f", reads {_elements(t.reads)}" if t.reads else ""
     return f"tick {n} of {len(order.ticks)}  {values}\nwrites {_elements(t.writes)}{reads}"
@@ -144,7 +144,7 @@ def _caption(n: int, t: Tick, order: Order, names: dict[Var, str]) -> str:
 
 def _elements(places: Iterable[Place]) -> str:
     """Return the elements of each buffer, first to last: A[0, 3], B[3, 0 .. 7]"""
-    by_buffer: dict[Buffer, list[tuple[int, ...]]] = {}
+    by_buffer: dict[tir.Buffer, list[tuple[int, ...]]] = {}
     for b, at in places:
         by_buffer.setdefault(b, []).append(at)
     return ", ".join(f"{b.name}[{_box(at)}]" for b, at in by_buffer.items())
@@ -161,10 +161,10 @@ def corner_note(nest: Nest, order: Order) -> str:
         return f"the first {len(order.ticks)} of {order.total} ticks"
     if not order.cut:
         return ""
-    loops = [b for b in nest.all() if isinstance(b.stmt, For) and b.stmt.var in order.cut]
+    loops = [b for b in nest.all() if isinstance(b.stmt, tir.For) and b.stmt.var in order.cut]
     parts = [
         f"{b.label} {order.cut[b.stmt.var]} of {b.stmt.extent}"
         for b in loops
-        if isinstance(b.stmt, For) and not b.label.endswith("_init")
+        if isinstance(b.stmt, tir.For) and not b.label.endswith("_init")
     ]
     return f"a corner of {order.total} ticks: " + ", ".join(parts)

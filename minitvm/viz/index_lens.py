@@ -11,8 +11,8 @@ from typing import Any, cast
 
 import numpy as np
 
+from minitvm import tensor
 from minitvm.base import ArgumentError, as_tuple
-from minitvm.tensor import ComputeOp, Tensor
 
 from .chart import captioned
 from .controls import Control, Frame, Layout, Slider, TextInput
@@ -56,8 +56,8 @@ class IndexLens(Visual):
 
     def __init__(
         self,
-        t: Tensor,
-        args: Sequence[Tensor] | None = None,
+        t: tensor.Tensor,
+        args: Sequence[tensor.Tensor] | None = None,
         *,
         at: Sequence[int] | int | None = None,
     ) -> None:
@@ -66,7 +66,9 @@ class IndexLens(Visual):
         self._show(t, None if at is None else as_tuple(at))
         super().__init__()
 
-    def _show(self, t: Tensor, at: tuple[Any, ...] | None, corner: Sequence[int] = ()) -> None:
+    def _show(
+        self, t: tensor.Tensor, at: tuple[Any, ...] | None, corner: Sequence[int] = ()
+    ) -> None:
         """Show a tensor in a window that begins at `corner`."""
         sizes = sizes_of(checked(t))
         if at is not None:
@@ -141,7 +143,7 @@ class IndexLens(Visual):
     def layout(self) -> Layout:
         """Return the formula to edit, sliders for the window, and a frame for each element."""
         out = self._panes[0]
-        axes = cast("ComputeOp", self.tensor.op).axis
+        axes = cast("tensor.ComputeOp", self.tensor.op).axis
         moving = zip(axes, out.low, out.cells, out.shape, strict=True)
         controls: list[Control] = [
             TextInput("formula", f"{out.name} =", self._source, 64),
@@ -172,21 +174,21 @@ class IndexLens(Visual):
 # --- what is looked at -------------------------------------------------------------------------
 
 
-def _inputs(t: Any, args: Any) -> tuple[Tensor, ...]:
+def _inputs(t: Any, args: Any) -> tuple[tensor.Tensor, ...]:
     """Return the tensors at which to stop; raise ArgumentError for anything but a list of them."""
     checked(t)
     if args is None:
         return ()
     if not isinstance(args, list | tuple) or not all(
-        isinstance(a, Tensor) for a in cast("list[Any]", args)
+        isinstance(a, tensor.Tensor) for a in cast("list[Any]", args)
     ):
         raise ArgumentError(
             f"IndexLens(..., args={args!r})", "not a list of tensors", f"[A, B] that {t.name} reads"
         )
-    return tuple(a for a in cast("list[Tensor]", args) if a != t)
+    return tuple(a for a in cast("list[tensor.Tensor]", args) if a != t)
 
 
-def _check_place(t: Tensor, at: tuple[Any, ...], sizes: tuple[int, ...]) -> None:
+def _check_place(t: tensor.Tensor, at: tuple[Any, ...], sizes: tuple[int, ...]) -> None:
     if len(at) != len(sizes) or not all(
         isinstance(i, int) and 0 <= i < n for i, n in zip(at, sizes, strict=True)
     ):
@@ -207,7 +209,9 @@ def _window(ndim: int) -> tuple[int, ...]:
     return (*(1,) * max(0, ndim - 4), *WINDOW)[-ndim:]
 
 
-def _lens(t: Tensor, stop: tuple[Tensor, ...], corner: Sequence[int]) -> tuple[Reads, list[Pane]]:
+def _lens(
+    t: tensor.Tensor, stop: tuple[tensor.Tensor, ...], corner: Sequence[int]
+) -> tuple[Reads, list[Pane]]:
     """Return the reads of a window of `t`, shrunk until they are few, and their panes."""
     sizes, terms, p = sizes_of(t), max(1, terms_of(t)), Source()
     if prod(sizes) == 0:
@@ -223,7 +227,7 @@ def _lens(t: Tensor, stop: tuple[Tensor, ...], corner: Sequence[int]) -> tuple[R
         inputs = [_pane(u, found, p) for u, found in reads.pairs.items()]
         lit = sum(_lit(pane, reads.pairs[u]) for u, pane in zip(reads.pairs, inputs, strict=True))
         if lit <= MOST_MARKS or prod(shown) == 1:
-            names = tuple(a.name for a in cast("ComputeOp", t.op).axis)
+            names = tuple(a.name for a in cast("tensor.ComputeOp", t.op).axis)
             each = (1,) * len(sizes)
             out = Pane(p.name(t), sizes, tuple(low), tuple(shown), each, names)
             return reads, [out, *inputs]
@@ -235,7 +239,7 @@ def _halve(shown: list[int]) -> None:
     shown[d] = (shown[d] + 1) // 2
 
 
-def _pane(u: Tensor, found: Array, p: Source) -> Pane:
+def _pane(u: tensor.Tensor, found: Array, p: Source) -> Pane:
     return pane_around(p.name(u), sizes_of(u), distinct(found[:, 1]))
 
 
@@ -257,7 +261,7 @@ def _first(out: Pane, at: tuple[Any, ...] | None) -> int:
 # --- what one element reads --------------------------------------------------------------------
 
 
-def _frames(t: Tensor, reads: Reads, panes: list[Pane]) -> tuple[Frame, ...]:
+def _frames(t: tensor.Tensor, reads: Reads, panes: list[Pane]) -> tuple[Frame, ...]:
     """Return a frame for each element of the window: its marks, and a caption."""
     out, *inputs = panes
     count = prod(out.cells)
@@ -282,7 +286,7 @@ def _frames(t: Tensor, reads: Reads, panes: list[Pane]) -> tuple[Frame, ...]:
     return tuple(frames)
 
 
-def region(name: str, t: Tensor, offsets: Array) -> str:
+def region(name: str, t: tensor.Tensor, offsets: Array) -> str:
     """Return elements in words: A[1, 0..3] (4), B[0..6 by 2, 2] (4), 5 of A[0..2, 0..2]"""
     places = np.unravel_index(offsets, sizes_of(t)) if t.shape else ()
     axes = [distinct(axis).tolist() for axis in places]

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import Any, TypeVar, cast
 
-from minitvm.accel import Config, Program, Unit, serial
+from minitvm import accel
 from minitvm.base import ArgumentError, check_kind
 
 from .chart import seconds_text, short
@@ -74,7 +74,7 @@ class LayerRoofline(Visual):
     Source: Chen et al. 2018, "TVM", figure 10.
     """
 
-    def __init__(self, rows: Sequence[LayerRow], config: Config | None = None) -> None:
+    def __init__(self, rows: Sequence[LayerRow], config: accel.Config | None = None) -> None:
         self.rows = several("LayerRoofline", rows, LayerRow, "[viz.layer_row(name, program)]")
         self.config = check_config(config)
         super().__init__()
@@ -150,14 +150,14 @@ class StallWaterfall(Visual):
     Raises ArgumentError if `program` is not a Program, or deadlocks.
     """
 
-    def __init__(self, program: Program, config: Config | None = None) -> None:
+    def __init__(self, program: accel.Program, config: accel.Config | None = None) -> None:
         check_program("StallWaterfall", program)
         self.config = check_config(config)
         self._runs = {
             True: finished("given", program, self.config),
-            False: finished("one unit at a time", serial(program), self.config),
+            False: finished("one unit at a time", accel.serial(program), self.config),
         }
-        self._unit, self._hiding = Unit.COMPUTE, True
+        self._unit, self._hiding = accel.Unit.COMPUTE, True
         super().__init__()
 
     @property
@@ -184,7 +184,7 @@ class StallWaterfall(Visual):
 
     def layout(self) -> Layout:
         """Return the controls, and what can be selected."""
-        units = tuple(unit.value for unit in Unit)
+        units = tuple(unit.value for unit in accel.Unit)
         return Layout(
             controls=(
                 Select("unit", "unit", units, self._unit.value),
@@ -197,7 +197,7 @@ class StallWaterfall(Visual):
         """Handle a control, or describe what was clicked."""
         match name:
             case "unit":
-                self._unit = Unit(value)
+                self._unit = accel.Unit(value)
             case "hiding":
                 self._hiding = value
             case _:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from minitvm.accel import Config, Unit
+from minitvm import accel
 
 from .chart import (
     END,
@@ -40,13 +40,13 @@ ROOF = 9  # half the width of the roof of a layer
 BESIDE = (0, 14, -14, 28, -28, 42)  # pixels below an arrow's head, the best places for a name first
 
 OVERLAPS: dict[Units, tuple[str, str, str]] = {  # kind, letters, name
-    (Unit.LOAD,): ("pale_sky", "L", "load"),
-    (Unit.COMPUTE,): ("pale_orange", "C", "compute"),
-    (Unit.STORE,): ("pale_green", "S", "store"),
-    (Unit.LOAD, Unit.COMPUTE): ("sky", "LC", "load and compute"),
-    (Unit.COMPUTE, Unit.STORE): ("orange", "CS", "compute and store"),
-    (Unit.LOAD, Unit.STORE): ("green", "LS", "load and store"),
-    (Unit.LOAD, Unit.COMPUTE, Unit.STORE): ("pink", "LCS", "all three"),
+    (accel.Unit.LOAD,): ("pale_sky", "L", "load"),
+    (accel.Unit.COMPUTE,): ("pale_orange", "C", "compute"),
+    (accel.Unit.STORE,): ("pale_green", "S", "store"),
+    (accel.Unit.LOAD, accel.Unit.COMPUTE): ("sky", "LC", "load and compute"),
+    (accel.Unit.COMPUTE, accel.Unit.STORE): ("orange", "CS", "compute and store"),
+    (accel.Unit.LOAD, accel.Unit.STORE): ("green", "LS", "load and store"),
+    (accel.Unit.LOAD, accel.Unit.COMPUTE, accel.Unit.STORE): ("pink", "LCS", "all three"),
     (): ("faint", "–", "none"),
 }
 PARTS = ("pale_sky", "pale_pink", "pale_green", "pale_yellow", "pale_red")
@@ -73,7 +73,7 @@ class Plane:
         return [self.at(i, i / corner) for i in intensities]
 
 
-def layers_roofline(rows: Sequence[LayerRow], config: Config) -> Scene:
+def layers_roofline(rows: Sequence[LayerRow], config: accel.Config) -> Scene:
     """Draw each layer as an arrow from its baseline's utilisation to its own.
 
     Above it are two roofs: the bandwidth of DRAM, and on a thin stem what the compute unit's own
@@ -150,7 +150,7 @@ class Arrow:
         labels.avoid((x - ROOF, self.roof - 3, x + ROOF, self.roof + 3), END)
 
 
-def _layers(plane: Plane, rows: Sequence[LayerRow], config: Config) -> Iterator[Shape]:
+def _layers(plane: Plane, rows: Sequence[LayerRow], config: accel.Config) -> Iterator[Shape]:
     """Draw the arrows with their roofs, and the names."""
     arrows = [
         Arrow(

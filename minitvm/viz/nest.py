@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from minitvm.schedule import State
-from minitvm.te import Schedule
-from minitvm.tir import PrimFunc
+from minitvm import schedule, te, tir
 
 from .blocks import Block, Nest, nest_of
 from .kinds import KINDS, ink
@@ -26,7 +24,9 @@ MOST_LINES = 24
 LINE, MOST_LABEL = 15, 3  # pixels and number of the lines of a statement
 
 
-def nest_scene(program: Schedule | State | PrimFunc | Nest, width: float = 430) -> Scene:
+def nest_scene(
+    program: te.Schedule | schedule.State | tir.PrimFunc | Nest, width: float = 430
+) -> Scene:
     """Draw the nest as blocks; a loop's bar has the key "loop:<name>"."""
     nest = program if isinstance(program, Nest) else nest_of(program)
     shapes, bottom = nest_shapes(nest, 8, 8, width - 16)

@@ -9,11 +9,8 @@ from dataclasses import dataclass
 from functools import wraps
 from typing import Any
 
+from minitvm import driver, lowering, te, tir
 from minitvm.base import ArgumentError, Target
-from minitvm.driver import lower
-from minitvm.lowering import PASSES, Pass
-from minitvm.te import Schedule
-from minitvm.tir import Allocate, Evaluate, For, If, PrimFunc, Stmt, Store, walk
 
 from .blocks import arguments, check_schedule
 from .chart import text_lines
@@ -52,13 +49,13 @@ class Stage:
 
 
 def stages_of(
-    s: Schedule, args: Sequence[Any], target: Target, passes: tuple[Pass, ...]
+    s: te.Schedule, args: Sequence[Any], target: Target, passes: tuple[lowering.Pass, ...]
 ) -> tuple[Stage, ...]:
     """Return the effect of each pass on a schedule's program; raise what lowering raises."""
-    seen: list[tuple[str, PrimFunc]] = []
+    seen: list[tuple[str, tir.PrimFunc]] = []
     spent: list[float] = []
     timed = tuple(_timed(p, spent) for p in passes)
-    lower(s, args, target=target, passes=timed, watch=lambda name, f: seen.append((name, f)))
+    driver.lower(s, args, target=target, passes=timed, watch=lambda name, f: seen.append((name, f)))
     lines = [tuple(str(func).rstrip("\n").split("\n")) for _, func in seen]
     sizes = [count(func.body) for _, func in seen]
     return tuple(
@@ -69,9 +66,9 @@ def stages_of(
     )  # fmt: skip
 
 
-def _timed(p: Pass, spent: list[float]) -> Pass:
+def _timed(p: lowering.Pass, spent: list[float]) -> lowering.Pass:
     @wraps(p)
-    def run(s: Stmt) -> Stmt:
+    def run(s: tir.Stmt) -> tir.Stmt:
         start = time.perf_counter()
         made = p(s)
         spent.append(time.perf_counter() - start)
@@ -80,15 +77,18 @@ def _timed(p: Pass, spent: list[float]) -> Pass:
     return run
 
 
-def about(p: Pass) -> str:
+def about(p: lowering.Pass) -> str:
     """Return the first paragraph of a pass's docstring."""
     text = inspect.getdoc(p) or "a pass without a description"
     return " ".join(text.split("\n\n")[0].split())
 
 
-def count(body: Stmt) -> int:
+def count(body: tir.Stmt) -> int:
     """Return the number of loops, stores, branches, allocations and calls in a program."""
-    return sum(isinstance(n, For | Store | If | Allocate | Evaluate) for n in walk(body))
+    return sum(
+        isinstance(n, tir.For | tir.Store | tir.If | tir.Allocate | tir.Evaluate)
+        for n in tir.walk(body)
+    )
 
 
 class PassExplorer(Visual):
@@ -106,16 +106,16 @@ class PassExplorer(Visual):
 
     def __init__(
         self,
-        s: Schedule,
+        s: te.Schedule,
         args: Sequence[Any] | None = None,
         target: str | Target = "llvm",
         *,
-        passes: tuple[Pass, ...] | None = None,
+        passes: tuple[lowering.Pass, ...] | None = None,
         at: str | int | None = None,
     ) -> None:
         check_schedule("PassExplorer", s)
         to = Target(target)
-        chosen = PASSES[to.kind] if passes is None else passes
+        chosen = lowering.PASSES[to.kind] if passes is None else passes
         given = arguments(s.state) if args is None else args
         self.stages = stages_of(s, given, to, chosen)
         if not self.stages:

@@ -7,11 +7,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
+from minitvm import driver, schedule, te, tensor
 from minitvm.base import LoweringError, ScheduleError, Target, TVMError
-from minitvm.driver import lower
-from minitvm.schedule import State
-from minitvm.te import Schedule, StageView
-from minitvm.tensor import Axis
 
 from .blocks import Nest, arguments, check_schedule, code_lines, code_links, nest_of
 from .chart import captioned, text_lines
@@ -43,7 +40,7 @@ class Moment:
     error: str = ""
 
 
-def moment(state: State) -> Moment:
+def moment(state: schedule.State) -> Moment:
     """Return what is drawn of a state."""
     try:
         nest = nest_of(state)
@@ -58,7 +55,7 @@ def moment(state: State) -> Moment:
     return Moment(nest, order, tuple(grids), frames, corner_note(nest, order))
 
 
-def history(s: Schedule) -> tuple[tuple[State, int], ...]:
+def history(s: te.Schedule) -> tuple[tuple[schedule.State, int], ...]:
     """Return the state after each number of steps, with its number of lines of Python."""
     back = s.copy()
     found = [(back.state, back.python().count("\n"))]
@@ -91,18 +88,18 @@ class NestPlayer(Visual):
     """
 
     def __init__(
-        self, s: Schedule, args: Sequence[Any] | None = None, *, target: str | Target = "llvm"
+        self, s: te.Schedule, args: Sequence[Any] | None = None, *, target: str | Target = "llvm"
     ) -> None:
         check_schedule("NestPlayer", s)
         self._args = arguments(s.state) if args is None else args
         self._target = Target(target)
         with suppress(LoweringError):  # a schedule without loops is shown, too
-            lower(s, self._args, target=self._target)  # raises for arguments that do not fit
+            driver.lower(s, self._args, target=self._target)  # raises for arguments that do not fit
         self._factor = "4"
         self._show(s.copy(), len(s.steps))
         super().__init__()
 
-    def _show(self, s: Schedule, step: int) -> None:
+    def _show(self, s: te.Schedule, step: int) -> None:
         """Show a schedule after `step` steps."""
         past = history(s)
         now = moment(past[step][0])
@@ -215,7 +212,7 @@ class NestPlayer(Visual):
         bar = next(b for b in nest.all() if b.key == key)
         return f"{bar.label} of {owners[key][0]}: {bar.note}"
 
-    def _take(self, act: Callable[[Schedule], Axis]) -> str:
+    def _take(self, act: Callable[[te.Schedule], tensor.Axis]) -> str:
         """Apply a step to a copy, keep it if it can be lowered, and return it as Python."""
         last = len(self._past) - 1
         if self._step < last:
@@ -227,7 +224,7 @@ class NestPlayer(Visual):
         new = self.schedule.copy()
         axis = act(new)
         if self._now.nest is not None:  # lowering finds some steps illegal
-            lower(new, self._args, target=self._target)
+            driver.lower(new, self._args, target=self._target)
         self._show(new, len(new.steps))
         self.selected = self._key_of(axis)
         return new.step_text()
@@ -254,19 +251,19 @@ class NestPlayer(Visual):
             )
         return owners[key]
 
-    def _key_of(self, axis: Axis) -> str:
+    def _key_of(self, axis: tensor.Axis) -> str:
         """Return the key of an axis's bar, "" if it has none."""
         for key, (stage, name) in self._owners().items():
             if self.schedule.state.stage(stage).names.get(axis) == name:
                 return key
         return ""
 
-    def _chosen(self) -> tuple[str, Axis]:
+    def _chosen(self) -> tuple[str, tensor.Axis]:
         """Return the stage and axis of the selected loop."""
         stage, name = self._owner(self.selected)
         return stage, axes_of(self.schedule[stage])[name]
 
-    def _reorder(self, moved: str, to: str) -> Callable[[Schedule], Axis]:
+    def _reorder(self, moved: str, to: str) -> Callable[[te.Schedule], tensor.Axis]:
         (stage, name), (other, place) = self._owner(moved), self._owner(to)
         if stage != other:
             raise ScheduleError(
@@ -279,13 +276,13 @@ class NestPlayer(Visual):
         named = {a: n for n, a in axes.items()}
         names = reordered([named[a] for a in view.leaf_iter_vars], name, place)
 
-        def act(s: Schedule) -> Axis:
+        def act(s: te.Schedule) -> tensor.Axis:
             s[stage].reorder(*(axes[n] for n in names))
             return axes[name]
 
         return act
 
-    def _split(self) -> Callable[[Schedule], Axis]:
+    def _split(self) -> Callable[[te.Schedule], tensor.Axis]:
         stage, axis = self._chosen()
         if not self._factor.isdecimal():
             raise ScheduleError(
@@ -295,7 +292,7 @@ class NestPlayer(Visual):
             )
         return lambda s: s[stage].split(axis, factor=int(self._factor))[0]
 
-    def _fuse(self) -> Callable[[Schedule], Axis]:
+    def _fuse(self) -> Callable[[te.Schedule], tensor.Axis]:
         stage, axis = self._chosen()
         leaves = self.schedule[stage].leaf_iter_vars
         inner = leaves[next(n for n, a in enumerate(leaves, 1) if a is axis) :]
@@ -307,10 +304,10 @@ class NestPlayer(Visual):
             )
         return lambda s: s[stage].fuse(axis, inner[0])
 
-    def _annotate(self, kind: str) -> Callable[[Schedule], Axis]:
+    def _annotate(self, kind: str) -> Callable[[te.Schedule], tensor.Axis]:
         stage, axis = self._chosen()
 
-        def act(s: Schedule) -> Axis:
+        def act(s: te.Schedule) -> tensor.Axis:
             getattr(s[stage], kind)(axis)
             return axis
 
@@ -320,7 +317,7 @@ class NestPlayer(Visual):
 # --- helpers -----------------------------------------------------------------------------------
 
 
-def axes_of(stage: StageView) -> dict[str, Axis]:
+def axes_of(stage: te.StageView) -> dict[str, tensor.Axis]:
     """Return the axes of a stage by their names in the schedule."""
     named = stage.schedule.state.stage(stage.name).names
     return {name: axis for axis, name in named.items()}

@@ -13,9 +13,8 @@ from typing import Any, TypeAlias, cast
 
 import numpy as np
 
-from minitvm import tir
+from minitvm import tensor, tir
 from minitvm.base import ArgumentError
-from minitvm.tensor import ComputeOp, Tensor, extent_loads
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 Place: TypeAlias = tuple[int, ...]
@@ -42,13 +41,13 @@ class Reads:
     unsure  inputs for which data decide: the pairs are an upper bound
     """
 
-    pairs: dict[Tensor, Array]
-    unsure: frozenset[Tensor] = frozenset()
+    pairs: dict[tensor.Tensor, Array]
+    unsure: frozenset[tensor.Tensor] = frozenset()
 
 
 def footprint(
-    t: Tensor, tile: Sequence[Any], inputs: Iterable[Tensor] = ()
-) -> dict[Tensor, tuple[Place, ...]]:
+    t: tensor.Tensor, tile: Sequence[Any], inputs: Iterable[tensor.Tensor] = ()
+) -> dict[tensor.Tensor, tuple[Place, ...]]:
     """Return, for each input of `t`, the elements that a tile reads, in row-major order.
 
     tile     one entry a dimension: (start, extent), or one coordinate
@@ -69,7 +68,7 @@ def footprint(
     return {u: places_of(u, distinct(p[:, 1])) for u, p in found.pairs.items()}
 
 
-def places_of(t: Tensor, offsets: Array) -> tuple[Place, ...]:
+def places_of(t: tensor.Tensor, offsets: Array) -> tuple[Place, ...]:
     """Return the coordinates of row-major offsets."""
     if not t.shape:
         return ((),) * len(offsets)
@@ -97,7 +96,7 @@ def points_of(axes: Sequence[Array]) -> Array:
     return np.stack([g.ravel() for g in np.meshgrid(*axes, indexing="ij")], axis=1)
 
 
-def sizes_of(t: Tensor) -> tuple[int, ...]:
+def sizes_of(t: tensor.Tensor) -> tuple[int, ...]:
     """Return the shape of `t`; raise ArgumentError if part of it is symbolic."""
     for n in t.shape:
         if not isinstance(n, int):
@@ -109,32 +108,32 @@ def sizes_of(t: Tensor) -> tuple[int, ...]:
     return tuple(n for n in t.shape if isinstance(n, int))
 
 
-def checked(t: Any) -> Tensor:
+def checked(t: Any) -> tensor.Tensor:
     """Return `t` if it is a tensor with a formula; otherwise raise ArgumentError."""
-    if not isinstance(t, Tensor):
+    if not isinstance(t, tensor.Tensor):
         raise ArgumentError(f"{type(t).__name__} as a formula", "not a tensor", "te.compute(...)")
-    if not isinstance(t.op, ComputeOp):
+    if not isinstance(t.op, tensor.ComputeOp):
         raise ArgumentError(f"the reads of {t.name}", f"it is {t.op}", "a tensor of te.compute")
-    for e in extent_loads(t.op):
+    for e in tensor.extent_loads(t.op):
         raise ArgumentError(
             f"the reads of {t.name}", f"{tir.text(e)} decides how long its sum is", "constant sizes"
         )
     return t
 
 
-def terms_of(t: Tensor) -> int:
+def terms_of(t: tensor.Tensor) -> int:
     """Return an upper bound on the points of the reduction of `t`; 1 if it has none."""
-    axes = t.op.reduce_axis if isinstance(t.op, ComputeOp) else ()
+    axes = t.op.reduce_axis if isinstance(t.op, tensor.ComputeOp) else ()
     return prod(max(0, int(a.high) - int(a.low) + 1) for a in axes)
 
 
-def reads_of(t: Tensor, points: Array, stop: tuple[Tensor, ...] = ()) -> Reads:
+def reads_of(t: tensor.Tensor, points: Array, stop: tuple[tensor.Tensor, ...] = ()) -> Reads:
     """Return what the elements of `t` at `points` [n, ndim] read, back to the tensors `stop`."""
     direct = _Walk(checked(t), points).reads()
-    found: dict[Tensor, list[Array]] = {}
+    found: dict[tensor.Tensor, list[Array]] = {}
     unsure = set(direct.unsure)
     for u, pairs in direct.pairs.items():
-        if not stop or u in stop or not isinstance(u.op, ComputeOp):
+        if not stop or u in stop or not isinstance(u.op, tensor.ComputeOp):
             found.setdefault(u, []).append(pairs)
             continue
         elements, number = np.unique(pairs[:, 1], return_inverse=True)
@@ -155,7 +154,7 @@ def _joined(elements: Array, middle: Array, more: Array) -> Array:
     return np.stack([np.repeat(elements, count), more[at, 1]], axis=1)
 
 
-def _each_once(t: Tensor, parts: list[Array]) -> Array:
+def _each_once(t: tensor.Tensor, parts: list[Array]) -> Array:
     """Return pairs in order, without repetition."""
     size = max(1, prod(sizes_of(t)))  # one number per pair: numpy sorts numbers faster than rows
     flat = distinct(np.concatenate([p[:, 0] * size + p[:, 1] for p in parts]))
@@ -174,15 +173,15 @@ class _Walk:
     Values of indices broadcast to [points, terms].
     """
 
-    def __init__(self, t: Tensor, points: Array) -> None:
-        self.op = cast("ComputeOp", t.op)
+    def __init__(self, t: tensor.Tensor, points: Array) -> None:
+        self.op = cast("tensor.ComputeOp", t.op)
         self.which = t.value_index
         self.count = len(points)
         self.values: dict[tir.Var, Array] = {
             a: points[:, d : d + 1] for d, a in enumerate(self.op.axis)
         }
-        self.pairs: dict[Tensor, list[Array]] = {}
-        self.unsure: set[Tensor] = set()
+        self.pairs: dict[tensor.Tensor, list[Array]] = {}
+        self.unsure: set[tensor.Tensor] = set()
 
     def reads(self) -> Reads:
         r = self.op.reduction
@@ -241,7 +240,7 @@ class _Walk:
 
     def load(self, e: tir.Load, active: Array, sure: bool) -> None:
         """Collect the elements of a load; an index that depends on data may be any."""
-        t = cast("Tensor", e.buffer)
+        t = cast("tensor.Tensor", e.buffer)
         sizes = sizes_of(t)
         active, offset = active[..., None], np.zeros((1, 1, 1), np.int64)
         for i, n in zip(e.indices, sizes, strict=True):

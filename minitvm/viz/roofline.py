@@ -10,13 +10,8 @@ from typing import Any, cast
 
 import numpy as np
 
-from minitvm.accesses import AccessTrace, Intensity, arithmetic_intensity
+from minitvm import accesses, cachesim, driver, te, testing, tir
 from minitvm.base import ArgumentError, Target, check_kind
-from minitvm.cachesim import Cache
-from minitvm.driver import build
-from minitvm.te import Schedule
-from minitvm.testing import fma_peak, interleaved
-from minitvm.tir import Buffer, PrimFunc, Var
 
 from .blocks import arguments
 from .cache_lens import recorded
@@ -68,8 +63,8 @@ class Machine:
     def measured(cls, threads: int = 1, repeat: int = 7) -> Machine:
         """Measure this machine: its rate of multiply-adds, and the bandwidth of a large copy."""
         a, b = np.ones(COPIED // 4, np.float32), np.zeros(COPIED // 4, np.float32)
-        seconds = interleaved({"copy": lambda: np.copyto(b, a)}, repeat)["copy"]
-        return cls(fma_peak(threads, repeat), 2 * COPIED / seconds / 1e9, "this machine")
+        seconds = testing.interleaved({"copy": lambda: np.copyto(b, a)}, repeat)["copy"]
+        return cls(testing.fma_peak(threads, repeat), 2 * COPIED / seconds / 1e9, "this machine")
 
 
 NOMINAL = Machine(100.0, 20.0, "a nominal machine")
@@ -80,7 +75,7 @@ class Dot:
     """A program under the roof. gflops: its speed, if it was measured or given."""
 
     name: str
-    intensity: Intensity
+    intensity: accesses.Intensity
     gflops: float | None = None
 
     def height(self, machine: Machine) -> float:
@@ -109,13 +104,13 @@ class RooflineDot(Visual):
         machine: Machine | None = None,
         *,
         gflops: Mapping[str, float] | Sequence[float] | None = None,
-        cache: Cache | None = None,
+        cache: cachesim.Cache | None = None,
     ) -> None:
         self._programs, self._args = named(s), args
         self.machine = check_kind(
             "machine", NOMINAL if machine is None else machine, Machine, fix="viz.Machine(100, 20)"
         )
-        self.cache = check_cache(Cache.l1() if cache is None else cache)
+        self.cache = check_cache(cachesim.Cache.l1() if cache is None else cache)
         traces = {n: recorded("RooflineDot", p, args) for n, p in self._programs.items()}
         self.dots = dots(traces, speeds(list(traces), gflops), self.cache)
         super().__init__()
@@ -212,7 +207,7 @@ def named(s: Any) -> dict[str, Any]:
     """Return the programs by name; without names they are a, b, c, ..."""
     if isinstance(s, Mapping):
         found = {str(name): p for name, p in cast("Mapping[Any, Any]", s).items()}
-    elif isinstance(s, Schedule | PrimFunc | AccessTrace):
+    elif isinstance(s, te.Schedule | tir.PrimFunc | accesses.AccessTrace):
         found = {"a": s}
     elif isinstance(s, Iterable) and not isinstance(s, str):
         found = {_letter(n): p for n, p in enumerate(cast("Iterable[Any]", s))}
@@ -252,12 +247,12 @@ def speeds(
 
 
 def dots(
-    traces: Mapping[str, AccessTrace], known: Mapping[str, float], cache: Cache
+    traces: Mapping[str, accesses.AccessTrace], known: Mapping[str, float], cache: cachesim.Cache
 ) -> tuple[Dot, ...]:
     """Return a dot for each run; raise ArgumentError for one that computes nothing."""
     found: list[Dot] = []
     for name, trace in traces.items():
-        intensity = arithmetic_intensity(trace, cache)
+        intensity = accesses.arithmetic_intensity(trace, cache)
         if not intensity.flops or not intensity.bytes_moved:
             raise ArgumentError(
                 f"RooflineDot: {name}", "it has no arithmetic on tensors, so no place on the axes"
@@ -268,19 +263,19 @@ def dots(
 
 def seconds(program: Any, args: Sequence[Any] | None, threads: int, repeat: int) -> float:
     """Build a program and return the shortest time of a call on random arrays."""
-    if isinstance(program, AccessTrace):
+    if isinstance(program, accesses.AccessTrace):
         raise ArgumentError("measure", "a recorded run cannot be built", "give the schedule")
-    if isinstance(program, Schedule):
+    if isinstance(program, te.Schedule):
         args = arguments(program.state) if args is None else args
-    f = build(program, args or (), target=Target(f"llvm -num-cores={threads}"))
+    f = driver.build(program, args or (), target=Target(f"llvm -num-cores={threads}"))
     rng = np.random.default_rng(0)
     arrays = [_random(p, rng) for p in f.func.params]
     return f.time_evaluator(repeat=repeat, min_repeat_ms=20)(*arrays).min
 
 
-def _random(p: Buffer | Var, rng: np.random.Generator) -> Any:
+def _random(p: tir.Buffer | tir.Var, rng: np.random.Generator) -> Any:
     """Return an array of whole numbers from 1 to 4 for a parameter."""
-    shape = [n for n in p.shape if isinstance(n, int)] if isinstance(p, Buffer) else []
-    if not isinstance(p, Buffer) or len(shape) < len(p.shape):
+    shape = [n for n in p.shape if isinstance(n, int)] if isinstance(p, tir.Buffer) else []
+    if not isinstance(p, tir.Buffer) or len(shape) < len(p.shape):
         raise ArgumentError(f"measure: {p.name}", "its size is not known", "numbers as sizes")
     return rng.integers(1, 5, shape).astype(p.dtype.numpy)

@@ -7,13 +7,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from minitvm import codegen, lowering, schedule, te, tensor, tir
 from minitvm.base import BuildError, Target
-from minitvm.codegen import emit_llvm, emit_python
-from minitvm.lowering import PASSES, Pass, lower_state
-from minitvm.schedule import SplitRelation, Stage, State
-from minitvm.te import Schedule
-from minitvm.tensor import Axis, ComputeOp, PlaceholderOp, Reduce
-from minitvm.tir import For, PrimFunc, Printer, Stmt, Var, rewrite, substitute, walk
 
 from .blocks import Nest, arguments, check_schedule, nest_of
 from .controls import CodeLine, Layout, Panel, Select, numbered
@@ -40,7 +35,7 @@ class TripleView(Visual):
     """
 
     def __init__(
-        self, s: Schedule, args: Sequence[Any] | None = None, target: str | Target = "llvm"
+        self, s: te.Schedule, args: Sequence[Any] | None = None, target: str | Target = "llvm"
     ) -> None:
         check_schedule("TripleView", s)
         self._state, self._target = s.state, Target(target)
@@ -55,12 +50,12 @@ class TripleView(Visual):
 
     def _choose(self, code: str) -> None:
         """Generate the code, and find the lines of each loop in it."""
-        passes = PASSES["python" if code == "python" else self._target.kind]
-        renamed = rename([b.label for b in self._nest.all() if isinstance(b.stmt, For)])
-        func = lower_state(self._state, self._args, passes=(renamed, *passes))
+        passes = lowering.PASSES["python" if code == "python" else self._target.kind]
+        renamed = rename([b.label for b in self._nest.all() if isinstance(b.stmt, tir.For)])
+        func = lowering.lower_state(self._state, self._args, passes=(renamed, *passes))
         text = emitted(func, code, self._target)
         self._lines = tuple(text.rstrip("\n").split("\n"))
-        names = [n.var.name for n in walk(func.body) if isinstance(n, For)]
+        names = [n.var.name for n in tir.walk(func.body) if isinstance(n, tir.For)]
         self._spans = code_spans(self._lines, names)
         self._code = code
 
@@ -119,7 +114,7 @@ class TripleView(Visual):
             self._choose(value)
             return None
         for bar in self._nest.all():
-            if bar.key == value and isinstance(bar.stmt, For) and bar.label not in self._spans:
+            if bar.key == value and isinstance(bar.stmt, tir.For) and bar.label not in self._spans:
                 return f"{bar.label} ({bar.note}): no such loop is left in the code shown"
         return None
 
@@ -128,7 +123,7 @@ class TripleView(Visual):
 
 
 def formula_lines(
-    state: State, nest: Nest
+    state: schedule.State, nest: Nest
 ) -> tuple[tuple[CodeLine, ...], dict[str, tuple[str, ...]]]:
     """Return each stage as a formula with its axes, and for each axis the keys of its loops."""
     keys = {owner: key for key, owner in nest.owners.items()}
@@ -136,40 +131,40 @@ def formula_lines(
     made: dict[str, tuple[str, ...]] = {}
     for stage in state.stages:
         op = stage.op
-        if isinstance(op, PlaceholderOp):
+        if isinstance(op, tensor.PlaceholderOp):
             continue
         lines.append(CodeLine(formula(stage)))
         named = stage.names
-        for axis in (*op.axis, *op.reduce_axis) if isinstance(op, ComputeOp) else ():
+        for axis in (*op.axis, *op.reduce_axis) if isinstance(op, tensor.ComputeOp) else ():
             key = f"axis:{stage.name}/{axis.name}"
             loops = [keys[o] for a in _leaves(stage, axis) if (o := (stage.name, named[a])) in keys]
             made[key] = tuple(loops)
             what = "summed over, " if axis.kind == "reduce" else ""
             into = ", ".join(k.partition(":")[2] for k in loops) or "no loop"
-            size = Printer().expr(axis.extent)
+            size = tir.Printer().expr(axis.extent)
             lines.append(CodeLine(f"  {axis.name}: {what}{size} -> {into}", key))
     return tuple(lines), made
 
 
-def formula(stage: Stage) -> str:
+def formula(stage: schedule.Stage) -> str:
     """Return a stage as a formula: C[i, j] = sum(A[i, k] * B[k, j], axis=k)"""
-    op, p = stage.op, Printer()
-    if not isinstance(op, ComputeOp):
+    op, p = stage.op, tir.Printer()
+    if not isinstance(op, tensor.ComputeOp):
         return repr(op)
     left = f"{stage.name}[{', '.join(a.name for a in op.axis) or '()'}]"
     body = op.body[0]
-    if not isinstance(body, Reduce):
+    if not isinstance(body, tensor.Reduce):
         return f"{left} = " + ", ".join(p.expr(e) for e in op.body)
     sources = ", ".join(p.expr(e) for e in body.sources)
     axes = ", ".join(a.name for a in body.axes)
     return f"{left} = {body.reducer.name}({sources}, axis={axes})"
 
 
-def _leaves(stage: Stage, axis: Axis) -> list[Axis]:
+def _leaves(stage: schedule.Stage, axis: tensor.Axis) -> list[tensor.Axis]:
     """Return the loops that an axis becomes through splits and fuses."""
     made = [axis]
     for r in stage.relations:
-        if isinstance(r, SplitRelation):
+        if isinstance(r, schedule.SplitRelation):
             made += [r.outer, r.inner] if any(a is r.parent for a in made) else []
         elif any(a is r.outer or a is r.inner for a in made):
             made.append(r.fused)
@@ -179,25 +174,30 @@ def _leaves(stage: Stage, axis: Axis) -> list[Axis]:
 # --- the code ----------------------------------------------------------------------------------
 
 
-def emitted(func: PrimFunc, code: str, target: Target) -> str:
+def emitted(func: tir.PrimFunc, code: str, target: Target) -> str:
     """Return the text of a lowered program: Python, printed loops, or unoptimized LLVM."""
     if code == "python":
-        return emit_python(func)
-    return str(func) if code == "loops" else emit_llvm(func, vector_bytes=target.vector_bytes)
+        return codegen.emit_python(func)
+    return (
+        str(func) if code == "loops" else codegen.emit_llvm(func, vector_bytes=target.vector_bytes)
+    )
 
 
-def rename(labels: Sequence[str]) -> Pass:
+def rename(labels: Sequence[str]) -> lowering.Pass:
     """Return a first pass that gives the loops these names, outermost first.
 
     i (of B), i (of C) -> i, i_1: what the printer calls them. Later passes copy loops, but not
     their names: so it is known which loop a piece of code comes from.
     """
 
-    def renamed(s: Stmt) -> Stmt:
-        loops = [n.var for n in walk(s) if isinstance(n, For)]
-        new = {v: Var(name, v.low, v.high, v.top) for v, name in zip(loops, labels, strict=True)}
-        return rewrite(
-            substitute(s, new), lambda n: replace(n, var=new[n.var]) if isinstance(n, For) else n
+    def renamed(s: tir.Stmt) -> tir.Stmt:
+        loops = [n.var for n in tir.walk(s) if isinstance(n, tir.For)]
+        new = {
+            v: tir.Var(name, v.low, v.high, v.top) for v, name in zip(loops, labels, strict=True)
+        }
+        return tir.rewrite(
+            tir.substitute(s, new),
+            lambda n: replace(n, var=new[n.var]) if isinstance(n, tir.For) else n,
         )
 
     return renamed

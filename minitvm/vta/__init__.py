@@ -20,6 +20,8 @@ Everything in a schedule runs on the accelerator: packing, and what else is for 
 outside of it, in numpy or by functions built for another target.
 """
 
+# pyright: reportUnusedImport=false
+
 from minitvm.accel import Config, Memory, Program, Run, Verdict, vdla8x8, vdla_osdi18, vta_pynq
 
 from . import simulator, top, vdla
@@ -38,47 +40,3 @@ from .tilings import (
 )
 from .top import Tiling
 from .workloads import Convolution, Dense, Layer
-
-__all__ = [
-    "MOST_SIMULATIONS",
-    "RESNET18",
-    "TIMES",
-    "Best",
-    "Config",
-    "Convolution",
-    "Cost",
-    "Dense",
-    "Environment",
-    "Layer",
-    "Memory",
-    "Program",
-    "Roofs",
-    "Run",
-    "Tiling",
-    "Verdict",
-    "best_tiling",
-    "build",
-    "build_config",
-    "cost",
-    "get_env",
-    "legal_tilings",
-    "lower",
-    "pack",
-    "pack_bias",
-    "pack_data",
-    "pack_weight",
-    "packed",
-    "program",
-    "roofs",
-    "simulate",
-    "simulator",
-    "top",
-    "unpack",
-    "unpacked",
-    "utilisation",
-    "vdla",
-    "vdla8x8",
-    "vdla_osdi18",
-    "verify",
-    "vta_pynq",
-]

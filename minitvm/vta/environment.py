@@ -6,14 +6,12 @@ from contextlib import ExitStack
 from contextvars import ContextVar
 from functools import cached_property, lru_cache
 
-from minitvm.accel import Config, Memory, vta_pynq
+from minitvm import accel, lowering, tensor
 from minitvm.base import ArgumentError, Target, check_kind, check_text, dtype
-from minitvm.lowering import machine, using
-from minitvm.tensor import TensorIntrin
 
 from .intrin import gemm
 
-MEMORIES = (Memory.INP, Memory.WGT, Memory.ACC, Memory.OUT)
+MEMORIES = (accel.Memory.INP, accel.Memory.WGT, accel.Memory.ACC, accel.Memory.OUT)
 
 
 class Environment:
@@ -37,12 +35,18 @@ class Environment:
     coproc_sync, trim_loop = "coproc_sync", "trim_loop"
     TARGET = "sim"
 
-    def __init__(self, config: Config = vta_pynq, *, skip: bool = False) -> None:
-        check_kind("Environment: config", config, Config, fix="vta.vta_pynq")
+    def __init__(self, config: accel.Config = accel.vta_pynq, *, skip: bool = False) -> None:
+        check_kind("Environment: config", config, accel.Config, fix="vta.vta_pynq")
         self.config, self.skip = config, skip
         self.BATCH, self.BLOCK_IN, self.BLOCK_OUT = config.batch, config.block_in, config.block_out
-        self.inp_dtype, self.wgt_dtype = config.dtype(Memory.INP), config.dtype(Memory.WGT)
-        self.acc_dtype, self.out_dtype = config.dtype(Memory.ACC), config.dtype(Memory.OUT)
+        self.inp_dtype, self.wgt_dtype = (
+            config.dtype(accel.Memory.INP),
+            config.dtype(accel.Memory.WGT),
+        )
+        self.acc_dtype, self.out_dtype = (
+            config.dtype(accel.Memory.ACC),
+            config.dtype(accel.Memory.OUT),
+        )
         self.INP_WIDTH, self.WGT_WIDTH, self.ACC_WIDTH, self.OUT_WIDTH = (
             8 * dtype(config.dtype(memory)).bytes for memory in MEMORIES
         )
@@ -70,7 +74,7 @@ class Environment:
         return Target("llvm")
 
     @cached_property
-    def gemm(self) -> TensorIntrin:
+    def gemm(self) -> tensor.TensorIntrin:
         """acc[i, j] += inp[i, k] * wgt[j, k]: one element of each memory."""
         return gemm(self.config, skip=self.skip)
 
@@ -81,7 +85,9 @@ class Environment:
 
     def depth(self, scope: str) -> int:
         """How many elements the memory called `scope` holds."""
-        known = dict(zip(self.scopes, (Memory.INP, Memory.WGT, Memory.ACC), strict=True))
+        known = dict(
+            zip(self.scopes, (accel.Memory.INP, accel.Memory.WGT, accel.Memory.ACC), strict=True)
+        )
         if check_text("scope", scope, self.inp_scope) not in known:
             raise ArgumentError(
                 f"depth({scope!r})", "no such memory", f"one of {', '.join(self.scopes)}"
@@ -95,7 +101,7 @@ class Environment:
 
     def __enter__(self) -> Environment:
         chosen = ExitStack()
-        chosen.enter_context(using(self.config))
+        chosen.enter_context(lowering.using(self.config))
         _entered.set((*_entered.get(), (self, chosen)))
         return self
 
@@ -119,13 +125,13 @@ _entered: ContextVar[tuple[tuple[Environment, ExitStack], ...]] = ContextVar("en
 
 def get_env() -> Environment:
     """The environment of the machine that programs are built for now; a mock, if one is entered."""
-    entered, config = _entered.get(), machine()
+    entered, config = _entered.get(), lowering.machine()
     if entered and entered[-1][0].config == config:
         return entered[-1][0]
     return _environment(config)
 
 
 @lru_cache(maxsize=32)
-def _environment(config: Config) -> Environment:
+def _environment(config: accel.Config) -> Environment:
     """One for each machine, so that its intrinsic is one, too."""
     return Environment(config)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from minitvm.accel import Config, vta_pynq
+from minitvm import accel
 
 from .arguments import check_count
 from .tilings import check_layer, cost
@@ -67,7 +67,7 @@ class Roofs:
         return min(self.dram, self.compute)
 
 
-def roofs(layer: Layer, tiling: Tiling, config: Config = vta_pynq) -> Roofs:
+def roofs(layer: Layer, tiling: Tiling, config: accel.Config = accel.vta_pynq) -> Roofs:
     """Return both roofs of a tiling, from what its transfers and its compute unit do.
 
     Transfers count as the machine makes them: rows that tiles share are loaded again, weights once
@@ -78,7 +78,7 @@ def roofs(layer: Layer, tiling: Tiling, config: Config = vta_pynq) -> Roofs:
     return Roofs(peak / max(done.read, done.store), peak / done.compute)
 
 
-def utilisation(layer: Layer, cycles: int, config: Config = vta_pynq) -> float:
+def utilisation(layer: Layer, cycles: int, config: accel.Config = accel.vta_pynq) -> float:
     """The useful multiply-adds over those that the matrix unit could do in `cycles`, 0 to 1."""
     check_layer(layer, config)
     return layer.macs / config.macs_per_cycle / check_count("cycles", cycles)

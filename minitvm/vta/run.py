@@ -9,16 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from minitvm import accel, driver
-from minitvm.accel import Config, Program, Run, Verdict
+from minitvm import accel, driver, lowering, runtime, te, tir
 from minitvm.base import ArgumentError, Target, check_kind
-from minitvm.lowering import machine
-from minitvm.runtime import AcceleratorFunction
-from minitvm.te import Schedule
-from minitvm.tir import PrimFunc
 
 
-def lower(s: Schedule, args: Sequence[Any], name: str = "main", **options: Any) -> PrimFunc:
+def lower(s: te.Schedule, args: Sequence[Any], name: str = "main", **options: Any) -> tir.PrimFunc:
     """The program for the accelerator chosen now, printable: tvm.lower(..., target="vta").
 
     target   is accepted for TVM's sake
@@ -28,12 +23,12 @@ def lower(s: Schedule, args: Sequence[Any], name: str = "main", **options: Any) 
 
 
 def build(
-    s: Schedule | PrimFunc,
+    s: te.Schedule | tir.PrimFunc,
     args: Sequence[Any] = (),
     target: Any = None,
     target_host: Any = None,
     name: str = "main",
-) -> AcceleratorFunction:
+) -> runtime.AcceleratorFunction:
     """The function that runs on the accelerator: tvm.build(..., target="vta").
 
     The accelerator is the one chosen now, or, for a program, the one that it was lowered for.
@@ -42,7 +37,7 @@ def build(
     del target_host
     _check_target(target)
     made = driver.build(s, args, "vta", name)
-    assert isinstance(made, AcceleratorFunction)
+    assert isinstance(made, runtime.AcceleratorFunction)
     return made
 
 
@@ -75,12 +70,12 @@ def _check_target(target: Any) -> None:
 
 
 def simulate(
-    program: Program | AcceleratorFunction,
-    config: Config | None = None,
+    program: accel.Program | runtime.AcceleratorFunction,
+    config: accel.Config | None = None,
     inputs: Mapping[str, Any] | None = None,
     *,
     order: Sequence[int] | np.random.Generator | None = None,
-) -> Run:
+) -> accel.Run:
     """Outputs (if `inputs` are given), cycles, trace and counters of a program or of a function.
 
     config   the machine; by default the one a function was built for, else the one chosen now
@@ -96,22 +91,24 @@ def simulate(
     return accel.simulate(*_judged(program, config), inputs, order=order)
 
 
-def verify(program: Program | AcceleratorFunction, config: Config | None = None) -> Verdict:
+def verify(
+    program: accel.Program | runtime.AcceleratorFunction, config: accel.Config | None = None
+) -> accel.Verdict:
     """Deadlocks, tokens left over, races and hazards of a program or of a function."""
     return accel.verify(*_judged(program, config))
 
 
-def _judged(given: Any, config: Any) -> tuple[Program, Config]:
+def _judged(given: Any, config: Any) -> tuple[accel.Program, accel.Config]:
     """The program, and the machine it is for."""
-    code = given.program if isinstance(given, AcceleratorFunction) else given
-    if not isinstance(code, Program):
+    code = given.program if isinstance(given, runtime.AcceleratorFunction) else given
+    if not isinstance(code, accel.Program):
         raise ArgumentError(
             reprlib.repr(given),
             "not a program for the accelerator",
             "vta.build(s, args).program",
         )
-    if isinstance(given, AcceleratorFunction):
+    if isinstance(given, runtime.AcceleratorFunction):
         return code, given.machine(config)
     return code, check_kind(
-        "config", machine() if config is None else config, Config, fix="vta.vta_pynq"
+        "config", lowering.machine() if config is None else config, accel.Config, fix="vta.vta_pynq"
     )

@@ -11,14 +11,14 @@ from __future__ import annotations
 
 from dataclasses import asdict
 
-from minitvm.runtime import profiled, reset_profile
+from minitvm import runtime
 
 
 def stats() -> dict[str, int]:
     """Return the sums of all calls since clear_stats(), by the names of VTA's profiler."""
-    return asdict(profiled())
+    return asdict(runtime.profiled())
 
 
 def clear_stats() -> None:
     """Set all sums to 0."""
-    reset_profile()
+    runtime.reset_profile()

@@ -17,11 +17,8 @@ from functools import lru_cache
 from itertools import product
 from math import prod
 
-from minitvm.accel import MOST_UOPS, Config, Memory, Program, measure, vta_pynq
+from minitvm import accel, codegen, driver, lowering
 from minitvm.base import BuildError, ScheduleError, check_kind
-from minitvm.codegen import Dim, emit_vta, transfers
-from minitvm.driver import lower
-from minitvm.lowering import MOST_TURNS, room
 
 from .arguments import check_count
 from .environment import Environment
@@ -67,7 +64,7 @@ class Tile:
     store: int
 
 
-def cost(layer: Layer, tiling: Tiling, config: Config = vta_pynq) -> Cost:
+def cost(layer: Layer, tiling: Tiling, config: accel.Config = accel.vta_pynq) -> Cost:
     """What the units do, tile by tile, for tilings that legal_tilings lists.
 
     With one thread one unit works at a time, so the bound is the sum.
@@ -77,8 +74,8 @@ def cost(layer: Layer, tiling: Tiling, config: Config = vta_pynq) -> Cost:
     (h, w), (ic, oc), at = layer.grid(config), layer.blocks(config), tiling
     steps, tiles = ic // at.ic, (h // at.h) * (w // at.w) * (oc // at.oc)
     places = product(range(h // at.h), range(w // at.w))
-    data = [_moved(config, Memory.INP, layer.data_box(config, at, y, x)) for y, x in places]
-    weight = _moved(config, Memory.WGT, layer.weight_box(config, at))
+    data = [_moved(config, accel.Memory.INP, layer.data_box(config, at, y, x)) for y, x in places]
+    weight = _moved(config, accel.Memory.WGT, layer.weight_box(config, at))
     tile = _tile(layer, at, config, min(data) + weight)
     load = steps * (oc // at.oc * sum(data) + tiles * weight)
     compute = tiles * (tile.reset + steps * tile.product + tile.alu)
@@ -95,7 +92,7 @@ def cost(layer: Layer, tiling: Tiling, config: Config = vta_pynq) -> Cost:
     return Cost(load, compute, store, load + tiles * tile.extra, bound)
 
 
-def _tile(layer: Layer, at: Tiling, config: Config, first_load: int) -> Tile:
+def _tile(layer: Layer, at: Tiling, config: accel.Config, first_load: int) -> Tile:
     """The parts of a tile."""
     elements, start = at.oc * at.h * at.w, config.issue + config.fill
     reset, gemm = start + elements, start + elements * at.ic * layer.window
@@ -104,7 +101,7 @@ def _tile(layer: Layer, at: Tiling, config: Config, first_load: int) -> Tile:
     extra = _extra(layer, at, config)
     added = (layer.bias + layer.residual) * (start + elements * config.alu_ii_reg)
     alu = ALU_OPERATIONS * (start + elements * config.alu_ii_imm) + added + extra
-    store = _moved(config, Memory.OUT, layer.result_box(config, at))
+    store = _moved(config, accel.Memory.OUT, layer.result_box(config, at))
     return Tile(first_load, reset, gemm, extra, alu, store)
 
 
@@ -130,26 +127,26 @@ def _waits(tile: Tile, steps: int, threads: int) -> tuple[tuple[int, int], tuple
     return (last, tile.store), (idle, min(tile.store, others * between))
 
 
-def _extra(layer: Layer, at: Tiling, config: Config) -> int:
+def _extra(layer: Layer, at: Tiling, config: accel.Config) -> int:
     """Loading a tile of bias and residual."""
     total = 0
     if layer.bias:
-        total += _moved(config, Memory.ACC, (Dim(at.oc, 1),))
+        total += _moved(config, accel.Memory.ACC, (codegen.Dim(at.oc, 1),))
     if layer.residual:
         total += _moved(config, layer.residual_memory, layer.result_box(config, at))
     return total
 
 
-def _moved(config: Config, memory: Memory, dims: Box) -> int:
+def _moved(config: accel.Config, memory: accel.Memory, dims: Box) -> int:
     """Moving a box of elements."""
     return _cycles(config, config.element_bytes(memory), dims)
 
 
 @lru_cache(maxsize=1 << 16)
-def _cycles(config: Config, element: int, dims: Box) -> int:
+def _cycles(config: accel.Config, element: int, dims: Box) -> int:
     """The same, remembered: a tile of the interior is like all others."""
     total = 0
-    for part in transfers("a tile", dims, 1):
+    for part in codegen.transfers("a tile", dims, 1):
         beats = -(-part.x.n * element // config.port_bytes)
         padded = part.y.total * part.x.total - part.y.n * part.x.n
         total += config.issue + config.dma_latency + part.y.n * (beats + config.dma_row) + padded
@@ -159,7 +156,9 @@ def _cycles(config: Config, element: int, dims: Box) -> int:
 # --- what fits -----------------------------------------------------------------------------------
 
 
-def legal_tilings(layer: Layer, config: Config = vta_pynq, threads: int = 1) -> list[Tiling]:
+def legal_tilings(
+    layer: Layer, config: accel.Config = accel.vta_pynq, threads: int = 1
+) -> list[Tiling]:
     """All tilings in whole tiles that fit into the memories, each thread having its part of them.
 
     Two threads or more share either the output channels or the rows.
@@ -180,10 +179,10 @@ def legal_tilings(layer: Layer, config: Config = vta_pynq, threads: int = 1) -> 
 def check_layer(layer: object, config: object) -> None:
     """Refuse what is no layer, or no machine."""
     check_kind("layer", layer, Layer, fix='vta.RESNET18["C2"]')
-    check_kind("config", config, Config, fix="vta.vta_pynq")
+    check_kind("config", config, accel.Config, fix="vta.vta_pynq")
 
 
-def _check_tiling(layer: Layer, tiling: object, config: Config) -> None:
+def _check_tiling(layer: Layer, tiling: object, config: accel.Config) -> None:
     """Refuse what is no tiling, and sizes that do not divide those of the layer."""
     at = check_kind("tiling", tiling, Tiling, fix="vta.Tiling(h=7, w=7)")
     (h, w), (ic, oc) = layer.grid(config), layer.blocks(config)
@@ -197,37 +196,39 @@ def _check_tiling(layer: Layer, tiling: object, config: Config) -> None:
             )
 
 
-def fits(layer: Layer, at: Tiling, config: Config) -> bool:
+def fits(layer: Layer, at: Tiling, config: accel.Config) -> bool:
     """Do the tiles of all threads fit, and do accumulators come round late enough?
 
     And is there an instruction for everything: for the loops, and for all boxes that are moved?
     """
     elements = at.oc * at.h * at.w
     needs = {
-        Memory.INP: prod(dim.total for dim in layer.data_box(config, at, 0, 0)),
-        Memory.WGT: at.oc * at.ic * layer.window,
-        Memory.ACC: elements * (2 if layer.residual else 1) + (at.oc if layer.bias else 0),
+        accel.Memory.INP: prod(dim.total for dim in layer.data_box(config, at, 0, 0)),
+        accel.Memory.WGT: at.oc * at.ic * layer.window,
+        accel.Memory.ACC: elements * (2 if layer.residual else 1) + (at.oc if layer.bias else 0),
     }
     loops = [n for n in layer.loops(at) if n > 1]
     uops = prod(loops[2:])  # the two outer ones are loops of the instruction
     return (
-        all(n * at.threads <= room(config, memory) for memory, n in needs.items())
-        and uops <= room(config, Memory.UOP)
+        all(n * at.threads <= lowering.room(config, memory) for memory, n in needs.items())
+        and uops <= lowering.room(config, accel.Memory.UOP)
         and elements >= config.rmw_distance
-        and max((*loops, 1)) <= MOST_TURNS
-        and prod(loops) <= MOST_UOPS
+        and max((*loops, 1)) <= lowering.MOST_TURNS
+        and prod(loops) <= accel.MOST_UOPS
         and _movable(layer, at, config)
     )
 
 
-def _movable(layer: Layer, at: Tiling, config: Config) -> bool:
+def _movable(layer: Layer, at: Tiling, config: accel.Config) -> bool:
     """Can all that a tile consists of be moved? Not with 20 rows of padding, or rows far apart."""
     (h, w) = layer.grid(config)
     ys, xs = range(h // at.h), range(w // at.w)
     edges = [*((y, len(xs) // 2) for y in ys), *((len(ys) // 2, x) for x in xs)]
-    boxes = [(Memory.INP, layer.data_box(config, at, y, x)) for y, x in edges]
-    boxes += [(Memory.WGT, layer.weight_box(config, at))]
-    boxes += [(memory, layer.result_box(config, at)) for memory in (Memory.OUT, Memory.ACC)]
+    boxes = [(accel.Memory.INP, layer.data_box(config, at, y, x)) for y, x in edges]
+    boxes += [(accel.Memory.WGT, layer.weight_box(config, at))]
+    boxes += [
+        (memory, layer.result_box(config, at)) for memory in (accel.Memory.OUT, accel.Memory.ACC)
+    ]
     try:
         for memory, box in boxes:
             _moved(config, memory, box)
@@ -259,7 +260,10 @@ class Best:
 
 
 def best_tiling(
-    layer: Layer, config: Config = vta_pynq, threads: int = 1, most: int = MOST_SIMULATIONS
+    layer: Layer,
+    config: accel.Config = accel.vta_pynq,
+    threads: int = 1,
+    most: int = MOST_SIMULATIONS,
 ) -> Best:
     """The fastest tiling: cycles are those of the instructions that vta.build makes of it.
 
@@ -279,7 +283,7 @@ def best_tiling(
     for bound, n in order:
         if tried == most or (found is not None and bound >= found[0]):
             break
-        cycles = measure(program(layer, tilings[n], config), config).cycles
+        cycles = accel.measure(program(layer, tilings[n], config), config).cycles
         tried += 1
         if found is None or cycles < found[0]:
             found = cycles, tilings[n]
@@ -288,10 +292,10 @@ def best_tiling(
     return Best(found[1], found[0], tried, len(order), proven)
 
 
-def program(layer: Layer, tiling: Tiling, config: Config = vta_pynq) -> Program:
+def program(layer: Layer, tiling: Tiling, config: accel.Config = accel.vta_pynq) -> accel.Program:
     """The instructions of a tiling: those that vta.build makes, before they are judged."""
     check_layer(layer, config)
     _check_tiling(layer, tiling, config)
     with Environment(config):
         s, args = layer.scheduled(tiling)
-        return emit_vta(lower(s, args, target="vta"), config)
+        return codegen.emit_vta(driver.lower(s, args, target="vta"), config)

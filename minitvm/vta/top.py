@@ -17,7 +17,6 @@ from typing import Any, cast
 
 from minitvm import te
 from minitvm.base import ArgumentError, ExprError, ScheduleError, check_kind
-from minitvm.te import Axis, ComputeOp, PlaceholderOp, Tensor
 
 from .arguments import is_count
 from .environment import Environment, get_env
@@ -58,12 +57,12 @@ class Tiling:
 
 
 def conv2d(
-    data: Tensor,
-    weight: Tensor,
+    data: te.Tensor,
+    weight: te.Tensor,
     strides: int | Sequence[int] = 1,
     padding: int | Sequence[int] = 0,
     name: str = "conv",
-) -> Tensor:
+) -> te.Tensor:
     """int32 [n, oc, h, w, BATCH, BLOCK_OUT]: the convolution of packed data with packed weights.
 
     data     int8 [n, ic, h, w, BATCH, BLOCK_IN]; zeros around it are added while it is loaded
@@ -92,7 +91,7 @@ def conv2d(
     return te.compute(shape, total, name=name, tag=CONV2D)
 
 
-def dense(data: Tensor, weight: Tensor, name: str = "dense") -> Tensor:
+def dense(data: te.Tensor, weight: te.Tensor, name: str = "dense") -> te.Tensor:
     """int32 [n, oc, BATCH, BLOCK_OUT]: packed data times packed weights, transposed.
 
     data     int8 [n, ic, BATCH, BLOCK_IN]
@@ -110,20 +109,20 @@ def dense(data: Tensor, weight: Tensor, name: str = "dense") -> Tensor:
 
 
 def requantize(
-    x: Tensor,
-    bias: Tensor | None = None,
-    residual: Tensor | None = None,
+    x: te.Tensor,
+    bias: te.Tensor | None = None,
+    residual: te.Tensor | None = None,
     *,
     shift: int = 8,
     low: int = 0,
     high: int = 127,
-) -> Tensor:
+) -> te.Tensor:
     """int8: min(max((x + bias >> shift) + residual, low), high); low = 0 makes it a ReLU.
 
     bias       int32 [oc, BATCH, BLOCK_OUT], one number for each output channel
     residual   int8 or int32 of the shape of x: the accumulators are loaded from either
     """
-    check_kind("requantize: x", x, Tensor, fix="top.conv2d(data, weight)")
+    check_kind("requantize: x", x, te.Tensor, fix="top.conv2d(data, weight)")
     limits = is_count(low, -128) and is_count(high, -128) and low <= high <= 127
     if not is_count(shift, 0) or shift > 31 or not limits:
         raise ArgumentError(
@@ -140,12 +139,12 @@ def requantize(
     return te.compute(x.shape, lambda *i: most(*i).astype(get_env().out_dtype), name="narrow")
 
 
-def _plus_bias(x: Tensor, bias: Tensor) -> Tensor:
+def _plus_bias(x: te.Tensor, bias: te.Tensor) -> te.Tensor:
     _check_operand("bias", bias, (x.shape[1], *x.shape[-2:]), (get_env().acc_dtype,))
     return te.compute(x.shape, lambda *i: x(*i) + bias(i[1], *i[-2:]), name="biased")
 
 
-def _plus(x: Tensor, residual: Tensor) -> Tensor:
+def _plus(x: te.Tensor, residual: te.Tensor) -> te.Tensor:
     wide, narrow = get_env().acc_dtype, get_env().out_dtype
     _check_operand("residual", residual, tuple(x.shape), (narrow, wide))
     loaded = residual
@@ -156,8 +155,10 @@ def _plus(x: Tensor, residual: Tensor) -> Tensor:
     return te.compute(x.shape, lambda *i: x(*i) + loaded(*i), name="added")
 
 
-def _check_operand(what: str, t: Tensor, shape: tuple[Any, ...], dtypes: tuple[str, ...]) -> None:
-    check_kind(what, t, Tensor, fix="te.placeholder(...)")
+def _check_operand(
+    what: str, t: te.Tensor, shape: tuple[Any, ...], dtypes: tuple[str, ...]
+) -> None:
+    check_kind(what, t, te.Tensor, fix="te.placeholder(...)")
     if tuple(t.shape) != shape or str(t.dtype) not in dtypes:
         raise ExprError(
             f"{what} {t.name}: {t.dtype} {tuple(t.shape)}",
@@ -166,7 +167,7 @@ def _check_operand(what: str, t: Tensor, shape: tuple[Any, ...], dtypes: tuple[s
         )
 
 
-def _padded(data: Tensor, padding: tuple[int, int]) -> Tensor:
+def _padded(data: te.Tensor, padding: tuple[int, int]) -> te.Tensor:
     """`data` with zeros around its rows and columns."""
     n, ic, height, width, *element = data.shape
     (py, px), zero = padding, te.const(0, str(data.dtype))
@@ -180,11 +181,11 @@ def _padded(data: Tensor, padding: tuple[int, int]) -> Tensor:
 
 
 def _shapes(
-    env: Environment, data: Tensor, weight: Tensor, dims: int
+    env: Environment, data: te.Tensor, weight: te.Tensor, dims: int
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """The first `dims` sizes of both: blocks, and rows and columns."""
-    check_kind("data", data, Tensor, fix="te.placeholder(...)")
-    check_kind("weight", weight, Tensor, fix="te.placeholder(...)")
+    check_kind("data", data, te.Tensor, fix="te.placeholder(...)")
+    check_kind("weight", weight, te.Tensor, fix="te.placeholder(...)")
     for t, element, dtype in (
         (data, (env.BATCH, env.BLOCK_IN), env.inp_dtype),
         (weight, (env.BLOCK_OUT, env.BLOCK_IN), env.wgt_dtype),
@@ -221,7 +222,7 @@ def _pair(what: str, given: Any, least: int) -> tuple[int, int]:
 # --- schedules -----------------------------------------------------------------------------------
 
 
-def schedule(out: Tensor, tiling: Tiling) -> te.Schedule:
+def schedule(out: te.Tensor, tiling: Tiling) -> te.Schedule:
     """The schedule of a product or convolution, and of what follows it elementwise, in tiles.
 
     out   its last stage, which narrows to int8: that of requantize
@@ -235,7 +236,7 @@ def schedule(out: Tensor, tiling: Tiling) -> te.Schedule:
     Raises ScheduleError for tilings that do not divide, and for other formulas. What does not fit
     into the memories is refused by lower().
     """
-    check_kind("schedule: out", out, Tensor, fix="top.requantize(x)")
+    check_kind("schedule: out", out, te.Tensor, fix="top.requantize(x)")
     check_kind("schedule: tiling", tiling, Tiling, fix="top.Tiling(h=7, w=7)")
     env = get_env()
     product, later = _stages(out)
@@ -259,11 +260,11 @@ def schedule(out: Tensor, tiling: Tiling) -> te.Schedule:
     return s
 
 
-def _stages(out: Tensor) -> tuple[ComputeOp, list[ComputeOp]]:
+def _stages(out: te.Tensor) -> tuple[te.ComputeOp, list[te.ComputeOp]]:
     """The product, and the stages between it and `out`, the last one first."""
-    found: list[ComputeOp] = []
+    found: list[te.ComputeOp] = []
     op = out.op
-    while isinstance(op, ComputeOp):
+    while isinstance(op, te.ComputeOp):
         found.append(op)
         sources = [x.op for x in op.input_tensors if not _is_loaded(x)]
         if op.tag in (CONV2D, DENSE) or len(sources) != 1:
@@ -278,21 +279,21 @@ def _stages(out: Tensor) -> tuple[ComputeOp, list[ComputeOp]]:
     return found[-1], found[1:-1]
 
 
-def _axes(s: te.Schedule, t: Tensor | ComputeOp) -> tuple[Axis, ...]:
+def _axes(s: te.Schedule, t: te.Tensor | te.ComputeOp) -> tuple[te.Axis, ...]:
     """The axes of a stage as it is now."""
     op = s[t].op
-    assert isinstance(op, ComputeOp), "inputs have no stage that computes them"
+    assert isinstance(op, te.ComputeOp), "inputs have no stage that computes them"
     return op.axis
 
 
-def _tiles(s: te.Schedule, out: Tensor, tiling: Tiling) -> tuple[Axis, Axis]:
+def _tiles(s: te.Schedule, out: te.Tensor, tiling: Tiling) -> tuple[te.Axis, te.Axis]:
     """Loops over tiles and over threads; the one that completes a tile, the first one inside."""
     b, c, *space, _, _ = _axes(s, out)
     rows = [("yo", space[0], tiling.h)] if space else []
     sizes = [("co", c, tiling.oc), *rows, ("xo", space[1] if space else b, tiling.w)]
     _check_no_rows(out, tiling, bool(space))
-    outer: dict[str, Axis] = {"b": b} if space else {}
-    inner: list[Axis] = []
+    outer: dict[str, te.Axis] = {"b": b} if space else {}
+    inner: list[te.Axis] = []
     for name, axis, size in sizes:
         _check_divides(out, axis, size)
         outer[name], rest = s[out].split(axis, factor=size)
@@ -308,7 +309,7 @@ def _tiles(s: te.Schedule, out: Tensor, tiling: Tiling) -> tuple[Axis, Axis]:
     return at, inner[0]
 
 
-def _check_no_rows(out: Tensor, tiling: Tiling, rows: bool) -> None:
+def _check_no_rows(out: te.Tensor, tiling: Tiling, rows: bool) -> None:
     """A dense layer has no rows to divide."""
     if not rows and (tiling.h > 1 or tiling.h_threads > 1):
         raise ScheduleError(
@@ -318,7 +319,7 @@ def _check_no_rows(out: Tensor, tiling: Tiling, rows: bool) -> None:
         )
 
 
-def _check_divides(t: Tensor | ComputeOp, axis: Axis, size: int) -> None:
+def _check_divides(t: te.Tensor | te.ComputeOp, axis: te.Axis, size: int) -> None:
     if isinstance(axis.extent, int) and axis.extent % size:
         raise ScheduleError(
             f"tiles of {size} along {axis.name!r} of {t.name}",
@@ -327,7 +328,7 @@ def _check_divides(t: Tensor | ComputeOp, axis: Axis, size: int) -> None:
         )
 
 
-def _steps(s: te.Schedule, product: ComputeOp, tiling: Tiling) -> Axis:
+def _steps(s: te.Schedule, product: te.ComputeOp, tiling: Tiling) -> te.Axis:
     """The loops of the product, and the matrix unit inside them; the loop over steps of channels.
 
     An accumulator comes round again only when all others of the row have had their turn: adding
@@ -349,19 +350,21 @@ def _steps(s: te.Schedule, product: ComputeOp, tiling: Tiling) -> Axis:
     return step
 
 
-def _is_loaded(t: Tensor) -> bool:
+def _is_loaded(t: te.Tensor) -> bool:
     """Does an operand come from main memory? An input, perhaps widened on its way."""
-    return isinstance(t.op, PlaceholderOp) or (isinstance(t.op, ComputeOp) and t.op.tag == WIDENED)
+    return isinstance(t.op, te.PlaceholderOp) or (
+        isinstance(t.op, te.ComputeOp) and t.op.tag == WIDENED
+    )
 
 
 def _load(
-    s: te.Schedule, source: Tensor, scope: str, reader: ComputeOp, place: tuple[Any, Axis]
+    s: te.Schedule, source: te.Tensor, scope: str, reader: te.ComputeOp, place: tuple[Any, te.Axis]
 ) -> None:
     """A tile of `source` is loaded into `scope` at the loop `place` of a stage.
 
     What stands between an input and its reader, padding or widening, is done by the transfer.
     """
-    if isinstance(source.op, PlaceholderOp):
+    if isinstance(source.op, te.PlaceholderOp):
         t = s.cache_read(source, scope, [reader])
     else:
         t = source

@@ -15,18 +15,20 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from minitvm.accel import vdla8x8
+from minitvm import accel
 
 from .environment import Environment
 from .intrin import gemm
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
-environment = Environment(vdla8x8)
+environment = Environment(accel.vdla8x8)
 inp_buffer, wgt_buffer, acc_buffer = "vdla.inp_buffer", "vdla.wgt_buffer", "vdla.acc_buffer"
 dma_copy, alu = environment.dma_copy, environment.alu
 # z[i, j] = sum of w[i, k] * x[j, k] over k, for tiles of 8 x 8
-gemm8x8 = gemm(vdla8x8, name="gemm8x8", update="vdla.fused_gemm8x8_add", reset="vdla.fill_zero")
+gemm8x8 = gemm(
+    accel.vdla8x8, name="gemm8x8", update="vdla.fused_gemm8x8_add", reset="vdla.fill_zero"
+)
 
 
 def fill_zero(z: Array) -> None:

@@ -5,17 +5,17 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
-from minitvm import te
-from minitvm.accel import Config, Memory
+from minitvm import accel, codegen, te
 from minitvm.base import ArgumentError, check_flag, check_text
-from minitvm.codegen import Dim
 
 from .arguments import is_count
 from .environment import get_env
 from .top import Tiling, conv2d, dense, requantize, schedule
 
 MOST = 1 << 16  # rows, channels, ...: more than any layer has
-Box = tuple[Dim, ...]  # dimensions of an array in main memory, the outermost first, in elements
+Box = tuple[
+    codegen.Dim, ...
+]  # dimensions of an array in main memory, the outermost first, in elements
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,15 +33,15 @@ class Layer(ABC):
     residual_dtype: str = "int32"
     shift: int = 8
 
-    def blocks(self, config: Config) -> tuple[int, int]:
+    def blocks(self, config: accel.Config) -> tuple[int, int]:
         """(input, output) channels in blocks, the last of which may be filled up with zeros."""
         ic, oc = self.channels
         return -(-ic // config.block_in), -(-oc // config.block_out)
 
     @property
-    def residual_memory(self) -> Memory:
+    def residual_memory(self) -> accel.Memory:
         """The elements that a residual is loaded as."""
-        return Memory.ACC_8BIT if self.residual_dtype == "int8" else Memory.ACC
+        return accel.Memory.ACC_8BIT if self.residual_dtype == "int8" else accel.Memory.ACC
 
     def scheduled(self, tiling: Tiling) -> tuple[te.Schedule, list[te.Tensor]]:
         """What vta.build takes."""
@@ -74,24 +74,24 @@ class Layer(ABC):
         """Products that one input channel adds to a result."""
 
     @abstractmethod
-    def grid(self, config: Config) -> tuple[int, int]:
+    def grid(self, config: accel.Config) -> tuple[int, int]:
         """Rows and columns of the result, in elements: what tiles divide beside its channels."""
 
     @abstractmethod
-    def pixels(self, config: Config) -> int:
+    def pixels(self, config: accel.Config) -> int:
         """Elements of one block of input channels that are read at all."""
 
     @abstractmethod
-    def data_box(self, config: Config, at: Tiling, y: int, x: int) -> Box:
+    def data_box(self, config: accel.Config, at: Tiling, y: int, x: int) -> Box:
         """What of the data is loaded for one step of the tile at row y and column x of tiles."""
 
-    def weight_box(self, config: Config, at: Tiling) -> Box:
+    def weight_box(self, config: accel.Config, at: Tiling) -> Box:
         """What of the weights is loaded for one step of a tile."""
         ic, window = self.blocks(config)[0], self.window
-        return Dim(at.oc, ic * window), Dim(at.ic, window), Dim(window, 1)
+        return codegen.Dim(at.oc, ic * window), codegen.Dim(at.ic, window), codegen.Dim(window, 1)
 
     @abstractmethod
-    def result_box(self, config: Config, at: Tiling) -> Box:
+    def result_box(self, config: accel.Config, at: Tiling) -> Box:
         """A tile of the result."""
 
     @abstractmethod
@@ -150,12 +150,12 @@ class Convolution(Layer):
         weight = te.placeholder(weight_shape, env.wgt_dtype, "weight")
         return data, weight, conv2d(data, weight, self.stride, self.pad)
 
-    def grid(self, config: Config) -> tuple[int, int]:
+    def grid(self, config: accel.Config) -> tuple[int, int]:
         """Those of the result's image."""
         del config
         return self.out
 
-    def pixels(self, config: Config) -> int:
+    def pixels(self, config: accel.Config) -> int:
         """Pixels; with a stride, some are not read."""
         del config
         return self._touched(0) * self._touched(1)
@@ -166,28 +166,28 @@ class Convolution(Layer):
         read = {y for a in starts for y in range(a, a + self.kernel)}
         return len(read & {*range(self.size[d])})
 
-    def data_box(self, config: Config, at: Tiling, y: int, x: int) -> Box:
+    def data_box(self, config: accel.Config, at: Tiling, y: int, x: int) -> Box:
         """Some channels of a window; at the border less of it, and zeros."""
         del config
         height, width = self.size
         return (
-            Dim(at.ic, height * width),
+            codegen.Dim(at.ic, height * width),
             self._rows(height, y * at.h, at.h, width),
             self._rows(width, x * at.w, at.w, 1),
         )
 
-    def _rows(self, size: int, first: int, n: int, stride: int) -> Dim:
+    def _rows(self, size: int, first: int, n: int, stride: int) -> codegen.Dim:
         """The rows (or columns) of the data for n of the result from `first` on."""
         begin = first * self.stride - self.pad
         end = begin + (n - 1) * self.stride + self.kernel
         before, after = max(0, -begin), max(0, end - size)
-        return Dim(end - begin - before - after, stride, before, after)
+        return codegen.Dim(end - begin - before - after, stride, before, after)
 
-    def result_box(self, config: Config, at: Tiling) -> Box:
+    def result_box(self, config: accel.Config, at: Tiling) -> Box:
         """Some channels of a rectangle."""
         del config
         h, w = self.out
-        return Dim(at.oc, h * w), Dim(at.h, w), Dim(at.w, 1)
+        return codegen.Dim(at.oc, h * w), codegen.Dim(at.h, w), codegen.Dim(at.w, 1)
 
     def loops(self, at: Tiling) -> tuple[int, ...]:
         """Channels, columns, the kernel; then what is made of micro-operations."""
@@ -231,22 +231,22 @@ class Dense(Layer):
         weight = te.placeholder((oc, ic, env.BLOCK_OUT, env.BLOCK_IN), env.wgt_dtype, "weight")
         return data, weight, dense(data, weight)
 
-    def grid(self, config: Config) -> tuple[int, int]:
+    def grid(self, config: accel.Config) -> tuple[int, int]:
         """One row; the batch in blocks, the last of which may be filled up with zeros."""
         return 1, -(-self.batch // config.batch)
 
-    def pixels(self, config: Config) -> int:
+    def pixels(self, config: accel.Config) -> int:
         """The batch in blocks."""
         return self.grid(config)[1]
 
-    def data_box(self, config: Config, at: Tiling, y: int, x: int) -> Box:
+    def data_box(self, config: accel.Config, at: Tiling, y: int, x: int) -> Box:
         """Some channels of some of the batch."""
         del y, x
-        return Dim(at.w, self.blocks(config)[0]), Dim(at.ic, 1)
+        return codegen.Dim(at.w, self.blocks(config)[0]), codegen.Dim(at.ic, 1)
 
-    def result_box(self, config: Config, at: Tiling) -> Box:
+    def result_box(self, config: accel.Config, at: Tiling) -> Box:
         """Some channels of some of the batch."""
-        return Dim(at.w, self.blocks(config)[1]), Dim(at.oc, 1)
+        return codegen.Dim(at.w, self.blocks(config)[1]), codegen.Dim(at.oc, 1)
 
     def loops(self, at: Tiling) -> tuple[int, ...]:
         """Input channels, output channels, the batch."""
