@@ -307,7 +307,7 @@ def evaluate(e: tir.Index, values: Mapping[tir.Var, Any]) -> Any:
         case tir.Not(a):
             return np.logical_not(of(a))
         case _:
-            raise ArgumentError(tir.text(e), "data decides its value", "a program without it")
+            raise ArgumentError(tir.text(e), "data decides what is touched", "a program without it")
 
 
 def check_effort(name: str, points: int, terms: int) -> None:
