@@ -25,7 +25,7 @@ TESTS := $(VENV)/.installed-test-dev
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help lab demo test check unit exhaustive browser nbval verify bench notebooks exercises ci-deps clean
+.PHONY: help lab demo test check unit exhaustive size browser nbval verify bench notebooks exercises ci-deps clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1	/p' $(MAKEFILE_LIST) | expand -t 12
@@ -54,6 +54,9 @@ exhaustive: $(TESTS) ## random programs by the thousand, against brute force: ma
 # One at a time: a JupyterLab and its kernels, and no patience for a busy machine.
 browser: $(TESTS) ## drive the widgets in JupyterLab and Chromium; skipped without Chromium
 	$(PY) -m pytest -n 0 -m browser tests/browser
+
+size: $(TESTS) ## lines per room, beside their budgets
+	$(PY) -m pytest -n 0 -q -s tests/test_budgets.py
 
 # loadscope keeps the cells of one notebook in one worker, in order.
 nbval: $(TESTS) ## run the notebooks and compare with their stored outputs

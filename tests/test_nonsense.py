@@ -58,8 +58,9 @@ def formulas(p: Program) -> dict[str, Call]:
     one = (
         *("exp", "exp2", "log", "log2", "log10", "sqrt", "rsqrt", "sin", "cos", "tan", "atan"),
         *("sinh", "cosh", "tanh", "sigmoid", "erf", "floor", "ceil", "trunc", "round", "abs"),
-        *("isnan", "isfinite", "isinf"),
+        *("isnan", "isfinite", "isinf", "acos", "asin", "log1p"),
     )
+    two = ("fmod", "atan2", "hypot", "copysign")
     whole = ("floordiv", "floormod", "truncdiv", "truncmod", "indexdiv", "indexmod")
     cond = p.x > 0
     state = te.scan_state((4, 8))
@@ -69,7 +70,7 @@ def formulas(p: Program) -> dict[str, Call]:
         **{f"te.{name}": (getattr(te, name), [p.x]) for name in one},
         **{f"te.{name}": (getattr(te, name), [p.i, 3]) for name in whole},
         "te.power": (te.power, [p.x, p.x]),
-        "te.fmod": (te.fmod, [p.x, p.x]),
+        **{f"te.{name}": (getattr(te, name), [p.x, p.x]) for name in two},
         "te.placeholder": (te.placeholder, [(8,), "float32", "A"]),
         "te.compute": (te.compute, [(8,), lambda i: 1.0, "C", ""]),
         "te.define": (partial(te.define, A=A, B=B), ["C(i, j) +=! A(i, k) * B(k, j)"]),
@@ -230,6 +231,7 @@ def programs(p: Program) -> dict[str, Call]:
         "tvm.build": (tvm.build, [p.s, [A, B, p.C], "python", "main"]),
         "tvm.Target": (tvm.Target, ["llvm"]),
         "tvm.cpu": (tvm.cpu, [0]),
+        "tvm.device": (tvm.device, ["cpu", 0]),
         "tvm.load": (tvm.load, ["stored"]),
         "tvm.nd.array": (tvm.nd.array, [[1.0, 2.0]]),
         "tvm.nd.empty": (tvm.nd.empty, [(3,), "float32"]),

@@ -39,7 +39,7 @@ def cpu(index: int = 0) -> Device:
 
 def device(name: str, index: int = 0) -> Device:
     """Return the device that a target of this name runs on; "cpu" or a target such as "llvm"."""
-    if name not in ON_CPU:
+    if not isinstance(name, str) or name not in ON_CPU:  # pyright: ignore[reportUnnecessaryIsInstance]
         known = ", ".join(map(repr, ON_CPU))
         raise ArgumentError(f"device({name!r})", "there is no such device here", f"one of {known}")
     return cpu(index)

@@ -189,7 +189,7 @@ class StageView:
         A key that no pass knows stays in the program, for passes of your own. As in TVM,
         "vectorize" and "unroll" mean the steps of these names.
         """
-        if key in ("vectorize", "unroll"):
+        if isinstance(key, str) and key in ("vectorize", "unroll"):  # pyright: ignore[reportUnnecessaryIsInstance]
             return self._annotate(axis, key)
         self.schedule.apply(Pragma(self.name, self.axis_name(axis, "pragma"), key, value))
 

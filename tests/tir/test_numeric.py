@@ -222,6 +222,8 @@ REFERENCE: dict[str, Callable[..., float]] = {
 @pytest.mark.parametrize("name", [n for n, known in INTRINSICS.items() if not known.takes])
 def test_intrinsics_compute_what_their_name_says(name: str, type_: str, vector: bool) -> None:
     a = np.array([0.1, 0.5, 1.0, 1.5, 2.5, 3.75], type_)
+    if name in ("asin", "acos"):
+        a /= 4  # they are defined up to 1
     args = [a, a[::-1].copy()][: INTRINSICS[name].args]
     reference = REFERENCE.get(name) or getattr(math, name)
     wanted = [reference(*map(float, xs)) for xs in zip(*args, strict=True)]
