@@ -11,7 +11,7 @@ from typing import Any, cast
 import numpy as np
 
 from minitvm import driver, lowering, te, tensor, tir
-from minitvm.base import ArgumentError
+from minitvm.base import ArgumentError, check_unmasked
 
 from .trace import AccessTrace, Array, Iterations, Placed
 
@@ -81,7 +81,7 @@ def _arguments(
     for p, arg in zip(func.params, args, strict=True):
         found = [data[key] for key in (arg, p, p.name) if key in data]
         if found and isinstance(p, tir.Buffer):
-            arrays[p] = np.asarray(found[0], order="C")
+            arrays[p] = np.asarray(check_unmasked(f"data: {p.name}", found[0]), order="C")
     keys = {key for p, arg in zip(func.params, args, strict=True) for key in (arg, p, p.name)}
     _all_known("data", data, keys, [p.name for p in func.params])
     values = _sizes(func, sizes, arrays)

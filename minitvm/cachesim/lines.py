@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 
-from minitvm.base import ArgumentError
+from minitvm.base import ArgumentError, check_unmasked
 
 from .kernels import NONE, Ints, compiled, last_seen, number
 
@@ -58,7 +58,7 @@ def writes_of(given: Any, writes: Any, n: int) -> Ints:
     """Which of n accesses are stores: those of a recorded run unless others are given."""
     if writes is None:
         writes = given.write if _is_trace(given) else False
-    found = np.asarray(writes)
+    found = np.asarray(check_unmasked("writes", writes))
     if found.dtype != np.bool_ or found.shape not in ((), (n,)):
         raise ArgumentError(
             f"writes of type {found.dtype}, shape {found.shape}",
@@ -74,7 +74,7 @@ def _is_trace(given: Any) -> bool:
 
 def whole(what: str, values: Any, least: int) -> Ints:
     """`values` as one row of int64, each at least `least`."""
-    found = np.asarray(values)
+    found = np.asarray(check_unmasked(what, values))
     if not found.size:
         found = found.astype(np.int64)
     if found.ndim != 1 or found.dtype.kind not in "iu":

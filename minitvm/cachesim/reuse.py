@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from minitvm.base import ArgumentError
+from minitvm.base import ArgumentError, check_unmasked
 
 from .kernels import Ints, compiled, distances
 from .lines import Given, previous
@@ -70,7 +70,7 @@ def miss_ratio_curve(found: Any) -> Ints:
 
 def _checked(found: Any) -> Ints:
     """`found` if it is a row of distances."""
-    row = np.asarray(found)
+    row = np.asarray(check_unmasked("distances", found))
     if not row.size:
         return np.zeros(0, np.int64)
     if row.ndim != 1 or row.dtype.kind != "i" or row.min() < -1:
