@@ -86,7 +86,7 @@ OPERATORS: list[tuple[Mistake, str]] = [
     (lambda: topi.batch_norm(X, V, V, V, V, axis=None), "topi.batch_norm of X over axis None"),
     (lambda: topi.conv2d(IMAGE, TAPS, padding=(1, 2, 3, "a")), "padding: 'a': not an integer"),
     (lambda: topi.conv2d(IMAGE, TAPS, groups=None), "topi.conv2d: groups: None"),
-    (lambda: topi.conv2d(IMAGE, TAPS, groups=0), "topi.conv2d: groups = 0"),
+    (lambda: topi.conv2d(IMAGE, TAPS, groups=0), "0 groups: there is at least one"),
     (lambda: topi.conv2d_transpose(IMAGE, KERNEL, padding=-1), "padding (-1, -1, -1, -1) is >= 0"),
     (lambda: topi.conv2d_transpose(IMAGE, KERNEL, strides=0), "strides (0, 0) are >= 1"),
     (lambda: topi.max_pool2d(X, 2), "it has 2 dimensions, not 4"),
