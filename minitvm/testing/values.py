@@ -1,4 +1,4 @@
-"""Random expressions, each with what is needed to say how exactly two programs must agree on it."""
+"""Random expressions that know how exactly two programs must agree on their values."""
 
 from __future__ import annotations
 
@@ -44,27 +44,27 @@ class Value:
 
     @property
     def exact(self) -> bool:
-        """Must every correct program agree on it to the last bit?"""
+        """Whether all correct programs agree on it to the last bit."""
         return not self.dtype.is_float or self.bits is not None
 
 
 def pick(rng: Rng, items: Sequence[Any]) -> Any:
-    """One of `items`."""
+    """Draw one of `items`."""
     return items[int(rng.integers(len(items)))]
 
 
 def chance(rng: Rng, p: float) -> bool:
-    """True with probability p."""
+    """Return True with probability p."""
     return bool(rng.random() < p)
 
 
 def kept(bits: Bits, dtype: DType) -> Bits:
-    """`bits`, or None if `dtype` rounds numbers of so many."""
+    """Return `bits`, or None if `dtype` rounds numbers with that many."""
     return bits if bits is not None and sum(bits) <= MANTISSA[dtype] else None
 
 
 def converted(v: Value, to: DType) -> Value:
-    """`v` as `to`; a float that is rounded becomes no integer: it could fall to either side."""
+    """Convert `v` to `to`, except a rounded float to an integer: it could go either way."""
     if v.dtype is to:
         return v
     if not v.exact and not to.is_float:
@@ -75,12 +75,12 @@ def converted(v: Value, to: DType) -> Value:
 
 
 def number(v: Value) -> Value:
-    """`v`, or its 0 or 1 if it is a condition: operators work on numbers."""
+    """Return `v` as a number: a condition becomes 0 or 1."""
     return converted(v, DTYPES["int32"]) if v.dtype is BOOL else v
 
 
 def literal(rng: Rng, dtype: DType) -> Value:
-    """A small constant."""
+    """Draw a small constant."""
     if dtype is BOOL:
         return Value(tir.const(chance(rng, 0.5), "bool"))
     if dtype.is_float:
@@ -89,7 +89,7 @@ def literal(rng: Rng, dtype: DType) -> Value:
 
 
 def together(rng: Rng, a: Value, b: Value) -> tuple[Value, Value]:
-    """Both as numbers of one type: the wider, or either's."""
+    """Convert both to one type, usually that of either."""
     a, b = number(a), number(b)
     to = pick(rng, (a.dtype, b.dtype))
     if not (a.exact and b.exact) and not to.is_float:
@@ -98,7 +98,7 @@ def together(rng: Rng, a: Value, b: Value) -> tuple[Value, Value]:
 
 
 def combined(rng: Rng, a: Value, b: Value) -> Value:
-    """a op b."""
+    """Draw an operation on a and b."""
     a, b = together(rng, a, b)
     if a.dtype.is_float:
         return _float_op(pick(rng, FLOAT_OPS), a, b)
@@ -120,7 +120,7 @@ def _float_op(op: tir.BinaryOp, a: Value, b: Value) -> Value:
 
 
 def changed(rng: Rng, v: Value) -> Value:
-    """A function of one value: a sign, an absolute value, a conversion, a curve."""
+    """Draw a function of one value: negation, absolute value, conversion or a smooth function."""
     if chance(rng, 0.35):
         return converted(v, pick(rng, CONVERTED))
     v = number(v)
@@ -149,7 +149,7 @@ _CURVES: tuple[Callable[[Rng, tir.Expr], tir.Expr], ...] = (_smooth, _root, _dec
 
 
 def condition(rng: Rng, a: Value, b: Value) -> Value | None:
-    """a < b, or the like; None for rounded values, where programs may decide differently."""
+    """Draw a comparison; None for rounded values, on which correct programs may differ."""
     if not (a.exact and b.exact):
         return None
     a, b = together(rng, a, b)
@@ -157,13 +157,13 @@ def condition(rng: Rng, a: Value, b: Value) -> Value | None:
 
 
 def logical(rng: Rng, a: Value, b: Value) -> Value:
-    """Two conditions as one."""
+    """Join two conditions."""
     joined = pick(rng, (tir.all_of, tir.any_of))(a.e, b.e)
     return Value(tir.negate(joined) if chance(rng, 0.3) else joined)
 
 
 def chosen(rng: Rng, cond: Value, a: Value, b: Value) -> Value:
-    """a if cond, else b."""
+    """Return a if cond, else b, in one of two notations."""
     if not (a.dtype is BOOL and b.dtype is BOOL):
         a, b = together(rng, a, b)
     e = pick(rng, (tir.if_then_else, tir.select))(cond.e, a.e, b.e)
