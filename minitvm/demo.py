@@ -192,7 +192,7 @@ def run(size: int = 1024, say: Callable[[str], None] = print, json_file: str = "
         else:
             fast[chapter.name] = call
     c = np.empty_like(a)
-    say("\nOnce more in turns, beside numpy and a loop of nothing but multiply-adds ...\n")
+    say("\nOnce more, alternating with numpy and a loop that only does multiply-adds ...\n")
     seconds = slow | testing.interleaved(fast | {"numpy": lambda: np.matmul(a, b, out=c)}, REPEAT)
     rows = table(seconds, size, p.target.num_cores)
     for line in [*drawn(rows), *held_back(os.environ)]:

@@ -6,13 +6,13 @@ import numpy as np
 
 from .errors import ExprError
 
-Kind = Literal["bool", "int", "uint", "float"]
+DTypeKind = Literal["bool", "int", "uint", "float"]
 
 
 class DType(str):
     """A scalar type. Equal to its name, so `A.dtype == "float32"` reads as expected."""
 
-    kind: Kind
+    kind: DTypeKind
     bits: int
     numpy: np.dtype[np.generic]
 
@@ -47,7 +47,7 @@ class DType(str):
         return (1 << (self.bits - (self.kind == "int"))) - 1
 
 
-def _make(name: str, kind: Kind, bits: int) -> DType:
+def _make(name: str, kind: DTypeKind, bits: int) -> DType:
     made = DType(name)
     made.kind, made.bits, made.numpy = kind, bits, np.dtype(name)
     return made

@@ -32,8 +32,8 @@ from minitvm.tensor import (
 from .program import Program
 from .values import (
     Bits,
+    Drawn,
     Rng,
-    Value,
     chance,
     changed,
     chosen,
@@ -108,7 +108,7 @@ class _Maker:
         ]  # fmt: skip
         return pick(rng, forms)
 
-    def read(self, axes: list[Axis]) -> Value:
+    def read(self, axes: list[Axis]) -> Drawn:
         """Draw an element of an existing tensor, or of a new input."""
         if not self.known or chance(self.rng, 0.35 / (1 + len(self.inputs) // 3)):
             return self.read_new(axes)
@@ -116,7 +116,7 @@ class _Maker:
         source = pick(self.rng, made[-2:] if made and chance(self.rng, 0.7) else self.known)
         return self.read_known(source, axes)
 
-    def read_new(self, axes: list[Axis]) -> Value:
+    def read_new(self, axes: list[Axis]) -> Drawn:
         """Draw an element of a new input whose shape fits the indices."""
         rng = self.rng
         if chance(rng, 0.5):
@@ -147,7 +147,7 @@ class _Maker:
         slack = int(self.rng.integers(0, 4)) if chance(self.rng, 0.1) else 0
         return max(0, int(top) + 1) + slack
 
-    def read_known(self, source: _Known, axes: list[Axis]) -> Value:
+    def read_known(self, source: _Known, axes: list[Axis]) -> Drawn:
         """Draw an element of an existing tensor, at the axes or at other indices."""
         rng, rank = self.rng, source.tensor.ndim
         order = range(len(axes)) if chance(rng, 0.5) else rng.permutation(len(axes))
@@ -162,7 +162,7 @@ class _Maker:
             places[int(rng.integers(rank))] = tir.index(found.e)
         return self._fitted(source, places)
 
-    def _fitted(self, source: _Known, places: list[tir.Index]) -> Value:
+    def _fitted(self, source: _Known, places: list[tir.Index]) -> Drawn:
         """Return source[places], with indices that may be outside wrapped, clipped or guarded."""
         rng, t = self.rng, source.tensor
         conds: list[tir.Expr] = []
@@ -184,11 +184,11 @@ class _Maker:
         e: tir.Expr = tir.load(t, *at)
         if conds:
             e = tir.if_then_else(tir.all_of(*conds), e, literal(rng, t.dtype).e)
-        return Value(e, source.bits)
+        return Drawn(e, source.bits)
 
     # formulas
 
-    def leaf(self, axes: list[Axis]) -> Value:
+    def leaf(self, axes: list[Axis]) -> Drawn:
         roll = self.rng.random()
         if roll < 0.8 or not axes:
             return self.read(axes)
@@ -196,9 +196,9 @@ class _Maker:
             return literal(self.rng, DTYPES[pick(self.rng, INPUTS)])
         dtype = DTYPES[pick(self.rng, ("int32", "int8", "float32", "int64"))]
         e = tir.cast_to(self.position(axes), dtype)
-        return Value(e, (12, 0) if dtype.is_float else None)
+        return Drawn(e, (12, 0) if dtype.is_float else None)
 
-    def formula(self, axes: list[Axis], depth: int) -> Value:
+    def formula(self, axes: list[Axis], depth: int) -> Drawn:
         """Draw an expression at most `depth` operators deep."""
         rng, roll = self.rng, self.rng.random()
         if depth == 0 or roll < 0.1:
@@ -211,11 +211,11 @@ class _Maker:
         cond = self.condition(axes)
         return cond if roll < 0.85 else chosen(rng, cond, a, b)
 
-    def condition(self, axes: list[Axis]) -> Value:
+    def condition(self, axes: list[Axis]) -> Drawn:
         """Draw a condition on indices, on data, or on both."""
         rng = self.rng
         sign = pick(rng, ("<", ">=", "==", "!="))
-        made = Value(tir.compare(sign, self.position(axes), int(rng.integers(0, 9))))
+        made = Drawn(tir.compare(sign, self.position(axes), int(rng.integers(0, 9))))
         if chance(rng, 0.4):
             made = condition(rng, self.leaf(axes), self.leaf(axes)) or made
         return logical(rng, made, self.condition(axes)) if chance(rng, 0.2) else made
@@ -225,7 +225,7 @@ class _Maker:
     def stage(self, name: str) -> list[Tensor]:
         """Draw a compute and return its outputs."""
         shape = self.shape()
-        made: list[Value] = []
+        made: list[Drawn] = []
         fold = chance(self.rng, 0.4)
         over = self._reduce_axes(shape) if fold else []
 
@@ -270,7 +270,7 @@ class _Maker:
             axes.append(reduce_axis((first, n + first), name))
         return axes
 
-    def _reduction(self, axes: list[Axis], over: list[Axis], made: list[Value]) -> Any:
+    def _reduction(self, axes: list[Axis], over: list[Axis], made: list[Drawn]) -> Any:
         """Draw a reduction over the axes `over`; append its results to `made`."""
         rng = self.rng
         count = math.prod(self.points(a.extent) for a in over)
@@ -278,7 +278,7 @@ class _Maker:
         source = number(self.formula([*axes, *over], int(rng.integers(0, 3))))
         where = self.condition([*axes, *over]).e if chance(rng, 0.2) else None
         if source.exact and chance(rng, 0.12):
-            at = converted(Value(tir.cast_to(over[0], "int32")), DTYPES["int32"])
+            at = converted(Drawn(tir.cast_to(over[0], "int32")), DTYPES["int32"])
             made += [source, at]
             return reduce(ARGMAX, (source.e, at.e), over, where)
         kind: Reducer = pick(rng, (SUM, SUM, SUM, MAX, MIN, PROD))
@@ -286,7 +286,7 @@ class _Maker:
         if chance(rng, 0.15):
             first = converted(number(self.leaf(axes)), source.dtype)
             start = first if first.dtype is source.dtype and first.exact else None
-        made.append(Value(source.e, _folded(kind, source, start, count)))
+        made.append(Drawn(source.e, _folded(kind, source, start, count)))
         return reduce(kind, source.e, over, where, None if start is None else start.e)
 
 
@@ -303,7 +303,7 @@ def _reversed_rows(a: tir.Buffer, b: tir.Buffer, kind: str) -> tir.Stmt:
     return ib.get()
 
 
-def _folded(kind: Reducer, source: Value, start: Value | None, count: int) -> Bits:
+def _folded(kind: Reducer, source: Drawn, start: Drawn | None, count: int) -> Bits:
     """Return the bits of a float reduction; None if it rounds."""
     if source.bits is None or kind is PROD or (start is not None and start.bits is None):
         return None

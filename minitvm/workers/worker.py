@@ -28,7 +28,7 @@ START = 60.0  # seconds until a process must be ready
 LAST_LINES = 20  # of stderr that a failure shows
 LONGEST_LINE = 2000  # bytes
 TICK = 0.2  # seconds: Windows notices Ctrl-C only between waits
-Kind: TypeAlias = Literal["crashed", "exited", "timed out"]
+FailureKind: TypeAlias = Literal["crashed", "exited", "timed out"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class Failure:
     stderr   the last lines the process printed
     """
 
-    kind: Kind
+    kind: FailureKind
     detail: float
     stderr: tuple[str, ...] = ()
 
@@ -144,7 +144,7 @@ class Worker:
             return self._failure("crashed", -code)
         return self._failure("exited", 0 if code is None else code)
 
-    def _failure(self, kind: Kind, detail: float) -> Failure:
+    def _failure(self, kind: FailureKind, detail: float) -> Failure:
         self.close()
         lines = (line.decode(errors="replace").rstrip() for line in self._lines)
         return Failure(kind, detail, tuple(line for line in lines if line))
