@@ -1,4 +1,4 @@
-# Every target makes .venv and installs what it needs, once per change of pyproject.toml.
+# Every target creates .venv and installs what it needs, again only when pyproject.toml changes.
 #   make lab PYTHON=python3.12    use another interpreter (3.11 or newer) for .venv
 #   make lab NO_BROWSER=1         on a server; LAB_FLAGS="--port=9000" passes options on
 #   make unit PINS=oldest         in a fresh clone: the lower bound of every pin, not the newest release
@@ -16,7 +16,7 @@ NOTEBOOKS := $(wildcard notebooks/*.ipynb)
 SOLUTIONS := $(wildcard solutions/*.ipynb)
 BENCHMARKS := $(filter-out benchmarks/_%,$(wildcard benchmarks/*.py))
 
-# Jupyter does not start as root unless told to; in a container root is the usual user.
+# Jupyter refuses to start as root unless told otherwise; containers usually run as root.
 LAB_MODE := $(if $(NO_BROWSER),--no-browser) $(if $(filter 0,$(shell id -u)),--allow-root)
 
 OLDEST := $(if $(filter oldest,$(PINS)),$(VENV)/oldest.txt)
@@ -27,32 +27,32 @@ TESTS := $(VENV)/.installed-test-dev
 .NOTPARALLEL:
 .PHONY: help lab demo test check unit exhaustive size browser nbval verify bench notebooks exercises ci-deps clean
 
-help: ## show this list
+help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1	/p' $(MAKEFILE_LIST) | expand -t 12
 
 lab: $(RUNTIME) ## open the notebooks in JupyterLab
 	$(PY) -m jupyterlab $(LAB_MODE) $(LAB_FLAGS) notebooks/00_start_here.ipynb
 
-demo: $(RUNTIME) ## the tour in a terminal
+demo: $(RUNTIME) ## measure one product under seven schedules, in a terminal
 	$(PY) -m minitvm demo
 
-test: check unit browser nbval verify ## all that continuous integration runs
+test: check unit browser nbval verify ## everything that continuous integration runs
 
-check: $(TESTS) ## format, lint, types, floors: seconds
+check: $(TESTS) ## check format, lint, types and imports
 	$(PY) -m ruff format --check .
 	$(PY) -m ruff check .
 	$(PY) -m pyright
 	$(PY) -m pytest tests/test_floors.py tests/test_project.py
 
-unit: $(TESTS) ## the test suite, with a verifier after every pass
+unit: $(TESTS) ## run the test suite, with a verifier after every pass
 	MINITVM_CHECK=1 $(PY) -m pytest -n $(JOBS) -m "not browser and not exhaustive"
 
-exhaustive: $(TESTS) ## random programs by the thousand, against brute force: many minutes
+exhaustive: $(TESTS) ## test thousands of random programs: many minutes
 	MINITVM_CHECK=1 $(PY) -m pytest -n $(JOBS) -m exhaustive
 	$(PY) -m minitvm.testing fuzz --n 10000 --jobs $(JOBS)
 
-# One at a time: a JupyterLab and its kernels, and no patience for a busy machine.
-browser: $(TESTS) ## drive the widgets in JupyterLab and Chromium; skipped without Chromium
+# One at a time: each starts a JupyterLab with kernels, and its waits are limited.
+browser: $(TESTS) ## test the widgets in JupyterLab and Chromium; skipped without Chromium
 	$(PY) -m pytest -n 0 -m browser tests/browser
 
 size: $(TESTS) ## lines per room, beside their budgets
@@ -63,11 +63,11 @@ nbval: $(TESTS) ## run the notebooks and compare with their stored outputs
 	$(if $(NOTEBOOKS),$(PY) -m pytest --nbval --nbval-current-env --nbval-cell-timeout=60 \
 		-p no:python -n $(JOBS) --dist loadscope $(NOTEBOOKS) $(SOLUTIONS),@echo "no notebooks to compare")
 
-verify: $(TESTS) ## try to fool the grader, and see whether exercises fit their solutions
+verify: $(TESTS) ## attack the grader, and check that the exercises match their solutions
 	$(PY) -m minitvm.edu build --check
 	$(PY) -m minitvm.edu verify --jobs $(JOBS)
 
-bench: $(RUNTIME) ## speed against peers, under a minute each
+bench: $(RUNTIME) ## run the benchmarks against peers, under a minute each
 	$(if $(BENCHMARKS),,@echo "no benchmarks to run")
 	@for file in $(BENCHMARKS); do echo "$$file"; $(PY) "$$file" --quick || exit 1; done
 
@@ -76,13 +76,13 @@ notebooks: $(RUNTIME) ## run the notebooks and store their outputs
 		--ExecutePreprocessor.record_timing=False \
 		--ExecutePreprocessor.store_widget_state=False $(NOTEBOOKS),@echo "no notebooks to run")
 
-exercises: $(RUNTIME) ## run the solutions, store their outputs, and build the exercises from them
+exercises: $(RUNTIME) ## run the solutions, store their outputs, and build the exercises
 	MINITVM_WIDGETS=static $(PY) -m nbconvert --to notebook --execute --inplace \
 		--ExecutePreprocessor.record_timing=False \
 		--ExecutePreprocessor.store_widget_state=False $(SOLUTIONS)
 	$(PY) -m minitvm.edu build
 
-ci-deps: ## install system packages that the tests need: Chromium, for those of widgets
+ci-deps: ## install Chromium, which the widget tests need
 	@for name in chromium chromium-browser google-chrome; do \
 		command -v $$name && exit; \
 	done; \

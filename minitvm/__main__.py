@@ -9,7 +9,7 @@ from minitvm.base import TVMError
 
 
 def parser() -> argparse.ArgumentParser:
-    """What may stand behind `python -m minitvm`."""
+    """Return the parser for `python -m minitvm`."""
     top = argparse.ArgumentParser(prog="python -m minitvm", description="a small tensor compiler")
     commands = top.add_subparsers(dest="command", required=True)
     tour = commands.add_parser("demo", help="one matrix product, from naive loops to full speed")
@@ -20,7 +20,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command; returns the exit code."""
+    """Run one command and return the exit code."""
     given = parser().parse_args(arguments)
     try:
         if given.command == "doctor":

@@ -1,4 +1,4 @@
-"""One matrix product, seven schedules: from the loops of the textbook to the speed of a library.
+"""One matrix product, seven schedules: from textbook loops to the speed of a library.
 
 notebooks/00_start_here.ipynb tells the same story with more words and more pictures.
 """
@@ -18,9 +18,9 @@ import numpy as np
 from minitvm import driver, te, testing, topi
 from minitvm.base import FLOAT32, ArgumentError, Target, VerifyError, host
 
-ROWS = 4  # of the tile that stays in registers
+ROWS = 4  # rows of the register tile
 SLOW = 0.5  # seconds; a kernel that takes longer is timed once
-FEW = 10  # calls of a faster one while its loops are shown; the table at the end takes REPEAT
+FEW = 10  # calls of a faster kernel after its loops are shown; the final table takes REPEAT
 REPEAT = 20
 PEAK_REPEAT = 40  # a millisecond each
 BAR = 32  # characters
@@ -29,8 +29,8 @@ Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
 
 @dataclass(frozen=True, slots=True)
-class Product:
-    """The formula C[i, j] = sum over k of A[i, k] * B[k, j], and the machine it is meant for."""
+class Matmul:
+    """The formula C[i, j] = sum over k of A[i, k] * B[k, j], and its target."""
 
     A: te.Tensor
     B: te.Tensor
@@ -44,53 +44,53 @@ class Product:
 
     @property
     def columns(self) -> int:
-        """Width of the register tile: with ROWS rows it fills half of the vector registers."""
+        """The width of the register tile: with ROWS rows it fills half of the vector registers."""
         return self.target.vector_registers // 2 // ROWS * self.target.lanes(FLOAT32)
 
 
 @dataclass(frozen=True, slots=True)
 class Chapter:
-    """One schedule of the story."""
+    """One schedule of the demo."""
 
     name: str
     why: str
-    make: Callable[[Product], te.Schedule]
+    make: Callable[[Matmul], te.Schedule]
     parallel: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
-    """One line of the final table: a rate in GFLOP/s, and the threads that it took."""
+class Rate:
+    """One line of the final table: a rate in GFLOP/s and its number of threads."""
 
     name: str
     rate: float
     threads: int
 
 
-def product(size: int, target: Target | None = None) -> Product:
-    """The product of two size x size matrices of float32."""
+def product(size: int, target: Target | None = None) -> Matmul:
+    """Define the product of two size x size matrices of float32."""
     A = te.placeholder((size, size), name="A")
     B = te.placeholder((size, size), name="B")
-    return Product(A, B, topi.matmul(A, B, name="C"), target or Target())
+    return Matmul(A, B, topi.matmul(A, B, name="C"), target or Target())
 
 
 # --- the schedules -------------------------------------------------------------------------------
 
 
-def naive(p: Product) -> te.Schedule:
+def naive(p: Matmul) -> te.Schedule:
     """for i: for j: C[i, j] = 0; for k: C[i, j] += A[i, k] * B[k, j]"""
     return te.create_schedule(p.C.op)
 
 
-def tiled(p: Product) -> te.Schedule:
-    """Blocks of 32 x 256 of C, and 64 steps of k at a time."""
+def tiled(p: Matmul) -> te.Schedule:
+    """Tile C into blocks of 32 x 256, and k into 64 steps."""
     s = naive(p)
     s[p.C].tile(*s[p.C].leaf_iter_vars, 32, 256, 64)
     return s
 
 
-def vectorized(p: Product) -> te.Schedule:
-    """The tiles, with 16 neighbours of a row in one go."""
+def vectorized(p: Matmul) -> te.Schedule:
+    """Tile, and compute 16 neighbours of a row at once."""
     s = naive(p)
     *_, ii, ji, ki = s[p.C].tile(*s[p.C].leaf_iter_vars, 32, 256, 64)
     vectors, lanes = s[p.C].split(ji, factor=16)
@@ -99,16 +99,16 @@ def vectorized(p: Product) -> te.Schedule:
     return s
 
 
-def register_tiled(p: Product) -> te.Schedule:
-    """Sums of ROWS x columns elements of C in registers, written once."""
+def register_tiled(p: Matmul) -> te.Schedule:
+    """Keep the sums of ROWS x columns elements in registers, and store them once."""
     s = naive(p)
     tile = s.cache_write(p.C, "local")
     _blocks(s, p, tile)
     return s
 
 
-def packed(p: Product) -> te.Schedule:
-    """The register tiles, with the columns of B that one panel needs copied together first."""
+def packed(p: Matmul) -> te.Schedule:
+    """Use register tiles, and pack each panel of B first."""
     s = naive(p)
     panel = s.cache_read(p.B, "global", [p.C])
     tile = s.cache_write(p.C, "local")
@@ -123,20 +123,20 @@ def packed(p: Product) -> te.Schedule:
     return s
 
 
-def threaded(p: Product) -> te.Schedule:
-    """The packed schedule, panels shared out among the cores."""
+def threaded(p: Matmul) -> te.Schedule:
+    """Use the packed schedule, with the panels distributed over the cores."""
     s = packed(p)
     s[p.C].parallel(s[p.C].leaf_iter_vars[0])
     return s
 
 
-def chosen(p: Product) -> te.Schedule:
-    """What topi chooses for this machine."""
+def chosen(p: Matmul) -> te.Schedule:
+    """Use the schedule that topi chooses for this machine."""
     return topi.schedule(p.C, p.target)
 
 
-def _blocks(s: te.Schedule, p: Product, tile: te.Tensor) -> te.Axis:
-    """Compute `tile` in blocks of ROWS x columns; returns the loop over panels of columns."""
+def _blocks(s: te.Schedule, p: Matmul, tile: te.Tensor) -> te.Axis:
+    """Compute `tile` in blocks of ROWS x columns; return the loop over panels of columns."""
     io, jo, ii, ji = s[p.C].tile(*s[p.C].leaf_iter_vars, ROWS, p.columns)
     s[p.C].reorder(jo, io, ii, ji)
     s[p.C].unroll(ii)
@@ -172,9 +172,9 @@ STORY = (
 
 
 def run(size: int = 1024, say: Callable[[str], None] = print, json_file: str = "") -> None:
-    """Tell the story for size x size matrices, about half a minute for 1024; `say` prints a line.
+    """Run the demo for size x size matrices; `say` prints a line. 1024 takes half a minute.
 
-    json_file  where to store the table: the machine, and one row a schedule
+    json_file  where to store the table: the machine, and one row per schedule
     """
     if size < 1:
         raise ArgumentError(f"demo of size {size}", "a matrix has at least one row", "1024")
@@ -192,7 +192,7 @@ def run(size: int = 1024, say: Callable[[str], None] = print, json_file: str = "
         else:
             fast[chapter.name] = call
     c = np.empty_like(a)
-    say("\nOnce more in turns, beside numpy and a loop of nothing but multiply-adds ...\n")
+    say("\nOnce more, alternating with numpy and a loop that only does multiply-adds ...\n")
     seconds = slow | testing.interleaved(fast | {"numpy": lambda: np.matmul(a, b, out=c)}, REPEAT)
     rows = table(seconds, size, p.target.num_cores)
     for line in [*drawn(rows), *held_back(os.environ)]:
@@ -202,9 +202,9 @@ def run(size: int = 1024, say: Callable[[str], None] = print, json_file: str = "
 
 
 def tell(
-    chapter: Chapter, p: Product, a: Array, b: Array, say: Callable[[str], None]
+    chapter: Chapter, p: Matmul, a: Array, b: Array, say: Callable[[str], None]
 ) -> tuple[Callable[[], object], float]:
-    """Show, build and check one schedule; returns a call of it and its best seconds so far."""
+    """Show, build and check one schedule; return a call of it and its best seconds."""
     s = chapter.make(p)
     for line in str(driver.lower(s, p.args, until="nest")).splitlines():
         say(f"     {line}")
@@ -223,22 +223,22 @@ def tell(
 
 
 def _rate(size: int, seconds: float) -> float:
-    """GFLOP/s of a product: a multiplication and an addition for every i, j, k."""
+    """Return the GFLOP/s of a product: two operations for every i, j, k."""
     return 2e-9 * size**3 / seconds
 
 
-def table(seconds: Mapping[str, float], size: int, cores: int) -> list[Row]:
-    """The rates of all schedules, then numpy's, then the peaks of one core and of all."""
+def table(seconds: Mapping[str, float], size: int, cores: int) -> list[Rate]:
+    """Return the rates of all schedules, of numpy, and the peaks of one core and of all."""
     threads = {chapter.name: cores if chapter.parallel else 1 for chapter in STORY}
     threads["numpy"] = numpy_threads(os.environ, cores)
-    rows = [Row(name, _rate(size, t), threads[name]) for name, t in seconds.items()]
+    rows = [Rate(name, _rate(size, t), threads[name]) for name, t in seconds.items()]
     return rows + [
-        Row("fma peak", testing.fma_peak(n, PEAK_REPEAT), n) for n in dict.fromkeys((1, cores))
+        Rate("fma peak", testing.fma_peak(n, PEAK_REPEAT), n) for n in dict.fromkeys((1, cores))
     ]
 
 
-def drawn(rows: list[Row]) -> list[str]:
-    """The table as lines of text, with bars."""
+def drawn(rows: list[Rate]) -> list[str]:
+    """Return the table as lines of text, with bars."""
     most = max(row.rate for row in rows)
     lines = [f"{'schedule':14}{'threads':>9}{'GFLOP/s':>10}"]
     for row in rows:
@@ -248,19 +248,19 @@ def drawn(rows: list[Row]) -> list[str]:
 
 
 def numpy_threads(environ: Mapping[str, str], cores: int) -> int:
-    """How many threads numpy's library takes: all cores, unless the environment says otherwise."""
+    """Return the threads that numpy uses: all cores unless the environment says otherwise."""
     wish = environ.get("OPENBLAS_NUM_THREADS") or environ.get("OMP_NUM_THREADS") or ""
     return min(cores, int(wish)) if wish.isdigit() and int(wish) > 0 else cores
 
 
 def held_back(environ: Mapping[str, str]) -> list[str]:
-    """A warning if the environment keeps numpy from doing its best here; usually nothing."""
+    """Return a warning if the environment slows numpy down; usually none."""
     cpu = environ.get("OPENBLAS_CORETYPE")
     return [f"numpy runs code for another CPU here: OPENBLAS_CORETYPE={cpu} is set"] if cpu else []
 
 
-def as_json(rows: list[Row], size: int) -> str:
-    """The table and the machine it was measured on, as JSON: one row a schedule, and its peers."""
+def as_json(rows: list[Rate], size: int) -> str:
+    """Return the table and the machine as JSON: one row per schedule, with its peers."""
     here = host()
     machine = {"cpu": here.cpu, "cores": here.cores, "system": here.system}
     names = {chapter.name for chapter in STORY}

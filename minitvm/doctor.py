@@ -1,4 +1,4 @@
-"""What is installed, what this machine is, and which targets work here."""
+"""Report what is installed, what this machine is, and which targets work here."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import numpy as np
 from minitvm import driver, te
 from minitvm.base import Host, TVMError, host, target
 
-CORE = ("numpy", "llvmlite", "psutil")  # without these nothing runs
+CORE = ("numpy", "llvmlite", "psutil")  # nothing runs without these
 NOTEBOOKS = ("numba", "xgboost", "matplotlib", "ipywidgets", "anywidget", "jupyterlab", "tqdm")
 OPTIONAL = {
     "nbval": "pip install -e '.[test]' to run the tests",
@@ -24,7 +24,7 @@ OPTIONAL = {
 
 
 def run(say: Callable[[str], None] = print) -> bool:
-    """Report on this installation line by line; is the core in order?"""
+    """Report on this installation line by line; return whether the core works."""
     say(f"minitvm {installed('minitvm')}, Python {platform.python_version()}, {sys.platform}")
     say("\npackages")
     for name in (*CORE, *NOTEBOOKS):
@@ -39,12 +39,12 @@ def run(say: Callable[[str], None] = print) -> bool:
     for kind, what in target.KINDS.items():
         say(f"  {kind:12}{faults[kind] or 'works'}  ({what})")
     good = not any(faults.values()) and all(installed(name) for name in CORE)
-    say("\nall is well: make lab" if good else "\nthe core does not work: see above")
+    say("\neverything works: make lab" if good else "\nthe core does not work: see above")
     return good
 
 
 def installed(package: str) -> str:
-    """The version of a package; empty if it is not installed."""
+    """Return the version of a package; empty if it is not installed."""
     try:
         return version(package)
     except PackageNotFoundError:
@@ -52,7 +52,7 @@ def installed(package: str) -> str:
 
 
 def machine(here: Host) -> list[str]:
-    """What schedules and code generators go by, one fact a line."""
+    """Return the facts that schedules and code generators use, one per line."""
     return [
         f"CPU         {here.cpu}, {here.cores} cores for this process",
         f"vectors     {here.vector_bytes // 4} floats wide, {here.vector_registers} registers, "
@@ -62,7 +62,7 @@ def machine(here: Host) -> list[str]:
 
 
 def fault(kind: str) -> str:
-    """Why a small program does not build or run on target `kind`; empty if it works."""
+    """Return why a small program does not run on target `kind`; empty if it works."""
     n = 8
     A = te.placeholder((n,), name="A")
 

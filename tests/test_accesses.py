@@ -287,3 +287,11 @@ def test_an_access_has_a_number() -> None:
 def test_a_line_holds_an_element() -> None:
     with pytest.raises(ArgumentError, match="line=2: an element has 4 bytes"):
         accesses.footprints(accesses.record(matmul(4)), 2)
+
+
+def test_masked_data_are_refused() -> None:
+    A = te.placeholder((3,), name="A")
+    s = te.create_schedule(te.compute((3,), lambda i: A[i] + 1, name="C").op)
+    masked = np.ma.array(np.ones(3, "float32"), mask=[0, 1, 0])
+    with pytest.raises(ArgumentError, match="data: A of a masked array: its mask would be lost"):
+        accesses.record(s, data={"A": masked})

@@ -18,7 +18,7 @@ TESTS = sorted(set(re.findall(r"`(tests/[\w/]+\.py)::(\w+)`", FROM_TVM)))
 FILES = sorted(set(re.findall(r"`((?:minitvm|tests|docs)/[\w./]+)[`:]", FROM_TVM + GLOSSARY)))
 ENTRY = re.compile(r"^\*\*(.+?)\.?\*\* (.+?)(?=\n\n|\Z)", re.M | re.S)
 ENTRIES = [(found[1], found[2]) for found in ENTRY.finditer(GLOSSARY)]
-SPELLED = FROM_TVM[FROM_TVM.index("## Spelled") : FROM_TVM.index("A pass of one's own")]
+SPELLED = FROM_TVM[FROM_TVM.index("## Spelled") : FROM_TVM.index("Your own pass")]
 ROWS = re.findall(r"^\| (.+?) \| (.+?) \|$", SPELLED, re.M)
 ROOMS: dict[str, Any] = {
     "te": te,

@@ -3,8 +3,8 @@
     trace = accesses.record(s, [A, B, C])
     print(cachesim.simulate(cachesim.Cache.l1(), trace))
 
-The program runs as plain serial loops, the turns of parallel and vectorized ones one after the
-other; every buffer is memory, also one that good code would keep in registers.
+The program runs as plain serial loops, including parallel and vectorized ones. Every buffer is
+memory, even one that compiled code would keep in registers.
 """
 
 # pyright: reportUnusedImport=false

@@ -1,4 +1,4 @@
-"""What a recorded run says: footprints of loops, operations for each byte."""
+"""Footprints of loops and arithmetic intensity of a recorded run."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .trace import AccessTrace, Array, Iterations
 
 @dataclass(frozen=True, slots=True)
 class Footprint:
-    """What one iteration of a loop touches, on average over all its iterations in the run.
+    """The memory that one iteration of a loop touches, on average over all its iterations.
 
     loop         its name; "" for the program as a whole, which runs once
     around       the numbers of the loops around it, outermost first
@@ -36,7 +36,7 @@ class Footprint:
 
 
 def footprints(trace: AccessTrace, line: int = 64) -> tuple[Footprint, ...]:
-    """The footprint of the whole program, then of one iteration of each loop, in text order.
+    """Return the footprint of the whole program, then of one iteration of each loop, in text order.
 
     Raises ArgumentError if an element is larger than a line.
     """
@@ -55,7 +55,7 @@ def footprints(trace: AccessTrace, line: int = 64) -> tuple[Footprint, ...]:
 def _footprint(
     trace: AccessTrace, loop: Iterations, inside: Array, seen: tuple[Array, Array]
 ) -> Footprint:
-    """Counts the accesses that are the first to their line, or element, in their iteration."""
+    """Count the accesses that are the first to their line or element in an iteration."""
     begin = np.zeros(len(trace), np.int64)
     starts = loop.starts[loop.starts < len(trace)]
     begin[starts] = starts
@@ -79,7 +79,7 @@ def _footprint(
 
 @dataclass(frozen=True, slots=True)
 class Intensity:
-    """How much a program computes for each byte that it moves: its place under the roofline.
+    """The arithmetic intensity of a program: operations per byte moved.
 
     flops          arithmetic operations on data
     bytes_touched  of distinct elements: what has to be moved at least
@@ -94,17 +94,17 @@ class Intensity:
 
     @property
     def ideal(self) -> float:
-        """Operations per byte if everything were moved once."""
+        """Operations per byte if every element were moved once."""
         return self.flops / max(1, self.bytes_touched)
 
     @property
     def actual(self) -> float:
-        """Operations per byte that moves between the cache and what is below it."""
+        """Operations per byte moved between the cache and the next level."""
         return self.flops / max(1, self.bytes_moved)
 
 
 def arithmetic_intensity(trace: AccessTrace, cache: cachesim.Cache | None = None) -> Intensity:
-    """Operations of the run, and the bytes it moves through `cache` (by default Cache.l1())."""
+    """Return the operations of the run and the bytes it moves through `cache` (default: l1)."""
     (replay,) = cachesim.simulate([cache or cachesim.Cache.l1()], trace)
     new = cachesim.previous(trace, 1) < 0
     touched = int(trace.size[new].sum())

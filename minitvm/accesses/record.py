@@ -1,4 +1,4 @@
-"""A program run once, its accesses written down by machine code."""
+"""Run a program once and record its accesses, with instrumented machine code."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from typing import Any, cast
 import numpy as np
 
 from minitvm import driver, lowering, te, tensor, tir
-from minitvm.base import ArgumentError
+from minitvm.base import ArgumentError, check_unmasked
 
 from .trace import AccessTrace, Array, Iterations, Placed
 
-PAGE = 4096  # every buffer begins at a multiple of it
+PAGE = 4096  # bytes; every buffer starts at a multiple of it
 LIMIT = 50_000_000
 
 
@@ -27,7 +27,7 @@ def record(
     data: Mapping[Any, Any] | None = None,
     limit: int = LIMIT,
 ) -> AccessTrace:
-    """The accesses that a schedule, or a program without vectors, makes on one run.
+    """Record the accesses of one run of a schedule, or of a program without vectors.
 
     args     its tensors, as for tvm.build; by default all inputs, then all outputs
     sizes    the value of each symbolic size, by variable or name: {"n": 128}
@@ -59,7 +59,7 @@ def record(
 
 
 def _every_tensor(s: te.Schedule) -> list[tensor.Tensor]:
-    """All inputs, then all outputs."""
+    """Return all inputs, then all outputs."""
     if not isinstance(s, te.Schedule):  # pyright: ignore[reportUnnecessaryIsInstance]  users pass C.op
         return []
     inputs = [x.op for x in s.state.stages if isinstance(x.op, tensor.PlaceholderOp)]
@@ -67,7 +67,7 @@ def _every_tensor(s: te.Schedule) -> list[tensor.Tensor]:
 
 
 def _flat(func: tir.PrimFunc) -> tir.PrimFunc:
-    """The program with one offset per access, as it may be already."""
+    """Return the program with one offset per access."""
     used = [n for n in tir.walk(func.body) if isinstance(n, tir.Load | tir.Store)]
     done = all(len(n.indices) == 1 for n in used)
     return func if done else replace(func, body=lowering.flatten(func.body))
@@ -76,12 +76,12 @@ def _flat(func: tir.PrimFunc) -> tir.PrimFunc:
 def _arguments(
     func: tir.PrimFunc, args: Sequence[Any], sizes: Mapping[Any, int], data: Mapping[Any, Any]
 ) -> list[Any]:
-    """What to call the program with: what is given, zeros for the other buffers."""
+    """Return the arguments of the call: the given ones, zeros for other buffers."""
     arrays: dict[tir.Buffer, Array] = {}
     for p, arg in zip(func.params, args, strict=True):
         found = [data[key] for key in (arg, p, p.name) if key in data]
         if found and isinstance(p, tir.Buffer):
-            arrays[p] = np.asarray(found[0], order="C")
+            arrays[p] = np.asarray(check_unmasked(f"data: {p.name}", found[0]), order="C")
     keys = {key for p, arg in zip(func.params, args, strict=True) for key in (arg, p, p.name)}
     _all_known("data", data, keys, [p.name for p in func.params])
     values = _sizes(func, sizes, arrays)
@@ -94,7 +94,7 @@ def _arguments(
 def _sizes(
     func: tir.PrimFunc, given: Mapping[Any, int], arrays: Mapping[tir.Buffer, Array]
 ) -> dict[tir.Var, int]:
-    """The value of each scalar parameter and size: given, or seen in the shape of an array."""
+    """Return the value of each scalar and size: given, or taken from the shape of an array."""
     wanted = [v for v in (*func.params, *func.sizes) if isinstance(v, tir.Var)]
     values: dict[tir.Var, int] = {}
     for b, array in arrays.items():
@@ -139,7 +139,7 @@ def _too_many(func: tir.PrimFunc, found: str, limit: int) -> ArgumentError:
 
 
 def _run(recording: lowering.Recording, inputs: list[Any], limit: int) -> tuple[Array, Array, int]:
-    """(events, values, operations): run once to count the events, once more to keep them."""
+    """Run once to count events, then again to store them: (events, values, operations)."""
     func = recording.func
     call = driver.build(func, target="llvm -num-cores=1")
     outputs = {id(b) for b in func.outputs}
@@ -170,7 +170,7 @@ def _trace(
     flops: int,
     sizes: Mapping[tir.Var, int],
 ) -> AccessTrace:
-    """Accesses and beginnings of iterations, which were written down together, taken apart."""
+    """Separate the recorded events into accesses and iteration starts."""
     is_access = events >= 0
     before = np.cumsum(is_access)
     loops: list[Iterations] = []
@@ -194,13 +194,13 @@ def _trace(
 
 
 def _buffers(func: tir.PrimFunc) -> Iterator[tir.Buffer]:
-    """Parameters, then what the program allocates."""
+    """Yield the buffer parameters, then the allocated buffers."""
     yield from (p for p in func.params if isinstance(p, tir.Buffer))
     yield from (n.buffer for n in tir.walk(func.body) if isinstance(n, tir.Allocate))
 
 
 def _used(buffer: Array, index: Array, count: int) -> list[int]:
-    """For each buffer, one more than the last element accessed."""
+    """Return, per buffer, one more than the last element accessed."""
     found = np.zeros(count, np.int64)
     np.maximum.at(found, buffer, index + 1)
     return found.tolist()
@@ -209,7 +209,7 @@ def _used(buffer: Array, index: Array, count: int) -> list[int]:
 def _placed(
     func: tir.PrimFunc, buffers: list[tir.Buffer], used: list[int], sizes: Mapping[tir.Var, int]
 ) -> list[Placed]:
-    """The buffers one after the other, each at the beginning of a page."""
+    """Place the buffers one after another, each at the start of a page."""
     printer, shapes, spans = func.printer(), list[tuple[int, ...]](), list[int]()
     for b, most in zip(buffers, used, strict=True):
         extents = [tir.high(tir.substitute(n, sizes)) for n in b.shape]

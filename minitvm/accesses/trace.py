@@ -1,4 +1,4 @@
-"""What a recorded run is made of."""
+"""The records of a run."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """A buffer of the program, and where it lies.
+    """A buffer of the program and its address.
 
     shape      of a temporary buffer whose size changes: the number of elements that were used
     base       the address of its first element, in bytes
@@ -30,13 +30,13 @@ class Placed:
 
     @property
     def itemsize(self) -> int:
-        """Bytes of an element."""
+        """The bytes of an element."""
         return self.dtype.bytes
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Iterations:
-    """When the iterations of a loop of the program begin.
+    """The iterations of a loop, and when they start.
 
     around   the numbers of the loops around it, outermost first
     line     the line of print(trace.program) that has it, counted from 0
@@ -58,8 +58,8 @@ class AccessTrace:
     site      int32[n]: which place in the text, a position in `sites`
     buffer    int32[n]: which buffer, a position in `buffers`
     index     int64[n]: which element of it
-    address   int64[n]: where that lies, in bytes
-    write     bool[n]: is it a store?
+    address   int64[n]: its address in bytes
+    write     bool[n]: whether it is a store
     loops     in the order of the text; the loops around sites[k] are sites[k].loops
     flops     arithmetic operations on data, of any type; min, max and exp(x) are one each
     program   the loops that ran
@@ -85,7 +85,7 @@ class AccessTrace:
         return len(self.site)
 
     def counters(self, n: int) -> dict[str, int]:
-        """The counters of the loops around access `n`, outermost first: {"i": 3, "k": 5}."""
+        """Return the counters of the loops around access `n`, outermost first: {"i": 3, "k": 5}."""
         if not -len(self) <= n < len(self):
             raise ArgumentError(f"access {n}", f"there are {len(self)}", "0 for the first")
         n %= len(self)

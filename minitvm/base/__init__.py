@@ -1,9 +1,9 @@
-"""Ground floor: errors, dtypes, targets and host facts, the node decorator, debug output."""
+"""What every room uses: errors, dtypes, targets, host facts, the node decorator, debug output."""
 
 # pyright: reportUnusedImport=false
 
 from . import target
-from .arguments import check_flag, check_kind, check_text
+from .arguments import check_flag, check_kind, check_text, check_unmasked
 from .dtype import (
     BOOL,
     DTYPES,
@@ -29,10 +29,12 @@ from .errors import (
     LoweringError,
     MeasureError,
     NameMissingError,
+    Reason,
     ScheduleError,
     TVMError,
     VerifyError,
     name_missing,
+    raise_first,
     users_line,
 )
 from .host import Host, host

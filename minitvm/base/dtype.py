@@ -6,22 +6,22 @@ import numpy as np
 
 from .errors import ExprError
 
-Kind = Literal["bool", "int", "uint", "float"]
+DTypeKind = Literal["bool", "int", "uint", "float"]
 
 
 class DType(str):
     """A scalar type. Equal to its name, so `A.dtype == "float32"` reads as expected."""
 
-    kind: Kind
+    kind: DTypeKind
     bits: int
     numpy: np.dtype[np.generic]
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return dtype, (str(self),)  # a copy or an unpickled one is the same object
+        return dtype, (str(self),)  # copying and unpickling give the same object
 
     @property
     def bytes(self) -> int:
-        """Size of one element in memory."""
+        """The size of one element in memory."""
         return max(1, self.bits // 8)
 
     @property
@@ -34,20 +34,20 @@ class DType(str):
 
     @property
     def low(self) -> float | int:
-        """Smallest value: an exact int for integers, -inf for floats."""
+        """The smallest value: an exact int for integers, -inf for floats."""
         if self.kind == "float":
             return -np.inf
         return -(1 << (self.bits - 1)) if self.kind == "int" else 0
 
     @property
     def high(self) -> float | int:
-        """Largest value: an exact int for integers, inf for floats."""
+        """The largest value: an exact int for integers, inf for floats."""
         if self.kind == "float":
             return np.inf
         return (1 << (self.bits - (self.kind == "int"))) - 1
 
 
-def _make(name: str, kind: Kind, bits: int) -> DType:
+def _make(name: str, kind: DTypeKind, bits: int) -> DType:
     made = DType(name)
     made.kind, made.bits, made.numpy = kind, bits, np.dtype(name)
     return made
@@ -67,7 +67,7 @@ DTYPES: dict[str, DType] = {
 
 
 def dtype(name: str) -> DType:
-    """The interned DType called `name` (a string, numpy dtype or DType).
+    """Return the interned DType called `name` (a string, numpy dtype or DType).
 
     Each operation on float16 rounds to float16; functions such as exp are computed in float32.
     """
@@ -86,7 +86,7 @@ def dtype(name: str) -> DType:
 
 
 def promote(a: DType, b: DType) -> DType:
-    """The type both convert to: float beats int, wider beats narrower, otherwise as numpy.
+    """Return the type that both convert to: float before int, then wider, otherwise as numpy.
 
     int32 with float32 gives float32 (as TVM; numpy would give float64). Raises ExprError for uint64
     with a signed type: no integer type holds both.

@@ -4,14 +4,14 @@ import difflib
 import inspect
 import linecache
 from collections.abc import Iterable
+from typing import TypeAlias
 
 
 class TVMError(Exception):
     """Base class: catch this to catch anything minitvm refuses to do.
 
-    str() gives  "what: why", then a line "  try: ..." where a way out is known.
-    A note names the line of the user's that led to it. All parts travel in `args`, so errors
-    survive pickling across process pools.
+    str() gives "what: why", then a line "  try: ..." if a fix is known. A note names the line of
+    the user's code that led to it. All parts are in `args`, so errors can be pickled.
     """
 
     def __init__(self, what: str, why: str = "", fix: str = "") -> None:
@@ -25,8 +25,17 @@ class TVMError(Exception):
         return what + (f": {why}" if why else "") + (f"\n  try: {fix}" if fix else "")
 
 
+Reason: TypeAlias = tuple[str] | tuple[str, str]  # (why, fix); (why,) where no fix is known
+
+
+def raise_first(error: type[TVMError], what: str, reasons: Iterable[Reason]) -> None:
+    """Raise `error` with the first of the reasons to refuse `what`; return if there are none."""
+    for reason in reasons:
+        raise error(what, *reason)
+
+
 def users_line() -> str:
-    """Where outside this package we were called: "at lab.py line 4: s[C].split(i, 3)"."""
+    """Return the caller's line outside this package: "at lab.py line 4: s[C].split(i, 3)"."""
     frame = inspect.currentframe()
     while frame is not None and frame.f_globals.get("__name__", "").split(".")[0] == "minitvm":
         frame = frame.f_back
@@ -39,15 +48,15 @@ def users_line() -> str:
 
 
 class ExprError(TVMError, TypeError):
-    """A formula that has no meaning: mixed-up types, a condition used as a Python bool, ..."""
+    """A formula without a meaning: types that do not fit, a condition used as a Python bool."""
 
 
 class ScheduleError(TVMError):
-    """A schedule step that is not legal. The schedule it was applied to is unchanged."""
+    """An illegal schedule step. The schedule it was applied to is unchanged."""
 
 
 class LoweringError(TVMError):
-    """A schedule that cannot be turned into loops, or arguments that do not fit it."""
+    """A schedule that cannot be lowered to loops, or arguments that do not match it."""
 
 
 class VerifyError(TVMError):
@@ -55,11 +64,11 @@ class VerifyError(TVMError):
 
 
 class BuildError(TVMError):
-    """Loops that a target cannot run, or code its compiler refuses."""
+    """Loops that a target cannot run, or code that its compiler rejects."""
 
 
 class ArgumentError(TVMError, ValueError):
-    """A value handed to a public function or to a compiled kernel does not fit."""
+    """A value passed to a public function or a compiled kernel does not fit."""
 
 
 class MeasureError(TVMError):
@@ -71,7 +80,7 @@ class NameMissingError(TVMError, AttributeError):
 
 
 def name_missing(owner: str, name: str, known: Iterable[str]) -> NameMissingError:
-    """The error for `owner.name`, with the most similar of the `known` names as a way out."""
+    """Return the error for a missing `owner.name`; it suggests the most similar known name."""
     public = [n for n in known if not n.startswith("_")]
     near = [] if name.startswith("_") else difflib.get_close_matches(name, public, 1)
     return NameMissingError(f"{owner} has no {name!r}", "", f"{owner}.{near[0]}" if near else "")

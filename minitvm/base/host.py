@@ -1,4 +1,4 @@
-"""What this machine is: its CPU, vector unit, caches and the cores we may use."""
+"""This machine: its CPU, vector unit, caches and the cores that we may use."""
 
 import os
 import platform
@@ -20,33 +20,33 @@ CPU_QUOTA = Path("/sys/fs/cgroup/cpu.max")
 
 @dataclass(frozen=True, slots=True)
 class Host:
-    """Facts a schedule or a code generator needs. Sizes are in bytes."""
+    """Facts that schedules and code generators need. Sizes are in bytes."""
 
     cpu: str
-    """LLVM's name of the CPU model, such as "znver4"; "generic" if LLVM does not know it."""
+    """LLVM's name for the CPU model, such as "znver4"; "generic" if LLVM does not know it."""
     features: frozenset[str]
-    """LLVM's names of the instruction set extensions present, such as "avx2"."""
+    """LLVM's names for its instruction set extensions, such as "avx2"."""
     vector_bytes: int
-    """Width of the widest vector register: 16 floats fit in 64 bytes."""
+    """Bytes of the widest vector register; 64 bytes hold 16 floats."""
     vector_registers: int
-    """How many vector registers the instruction set names."""
+    """The number of vector registers in the instruction set."""
     fma: bool
     """Whether a * b + c is one instruction."""
     l1: int
-    """Data cache of one core, first level."""
+    """First-level data cache of one core."""
     l2: int
-    """Data cache of one core, second level."""
+    """Second-level cache of one core."""
     l3: int
-    """Last level, shared between cores; equal to `l2` where there is no third level."""
+    """Last-level cache, shared between cores; equal to `l2` if there is no third level."""
     cores: int
-    """Physical cores this process may use: affinity and container limits are respected."""
+    """Physical cores that this process may use, by its affinity mask and container limits."""
     system: str
     """ "Linux", "Darwin" or "Windows", as platform.system() spells it."""
 
 
 @cache
 def host() -> Host:
-    """The machine we run on; facts that cannot be found out get modest defaults."""
+    """Return the facts about this machine; unknown ones get modest defaults."""
     names = _features()
     vector_bytes, registers = vector_unit(names, platform.machine())
     l1, l2, l3 = _caches(platform.system())
@@ -65,7 +65,7 @@ def host() -> Host:
 
 
 def vector_unit(features: frozenset[str], machine: str) -> tuple[int, int]:
-    """(bytes per vector register, number of registers) for LLVM feature names on a machine.
+    """Return (bytes per vector register, number of registers), given LLVM's feature names.
 
     `machine` is spelled as by platform.machine(). x86 without AVX2 counts as 16 bytes wide.
     """
@@ -77,9 +77,9 @@ def vector_unit(features: frozenset[str], machine: str) -> tuple[int, int]:
 
 
 def dot4_lanes(features: frozenset[str]) -> tuple[int, ...]:
-    """How many int32 the instruction vpdpbusd makes at once, widest first; () without it.
+    """Return how many int32 the instruction vpdpbusd computes at once, widest first; () without it.
 
-    LLVM drops a feature whose foundations are taken away: without avx2 there is no avxvnni.
+    LLVM drops a feature whose prerequisites are missing: without avx2 there is no avxvnni.
     """
     if not features >= {"sse2", "sse3", "ssse3", "sse4.1", "sse4.2", "avx", "avx2"}:
         return ()
@@ -110,14 +110,14 @@ def _caches(system: str) -> tuple[int, int, int]:
 
 
 def fill_caches(found: Mapping[int, int]) -> tuple[int, int, int]:
-    """Bytes of (L1 data, L2, last level), with defaults for levels that are missing or 0."""
+    """Return the bytes of (L1 data, L2, last level), with defaults for missing levels."""
     l1, l2, l3 = (found.get(level, 0) for level in (1, 2, 3))
-    # a known L2 without an L3: L2 is the last level, as on Apple's CPUs
+    # if L2 is known and L3 is not, L2 is the last level, as on Apple's CPUs
     return l1 or DEFAULT_CACHES[0], l2 or DEFAULT_CACHES[1], l3 or l2 or DEFAULT_CACHES[2]
 
 
 def sys_caches(root: Path) -> dict[int, int]:
-    """Level -> bytes of the data caches that Linux describes below cpu*/cache."""
+    """Return level -> bytes of the data caches that Linux lists under cpu*/cache."""
     found: dict[int, int] = {}
     for index in root.glob("cpu[0-9]*/cache/index*"):
         try:
@@ -132,13 +132,13 @@ def sys_caches(root: Path) -> dict[int, int]:
 
 
 def parse_size(text: str) -> int:
-    """Bytes of a size as Linux writes it: parse_size("48K") = 49152."""
+    """Return the bytes of a size as Linux writes it: parse_size("48K") = 49152."""
     units = {"K": KB, "M": MB, "G": KB * MB}
     return int(text[:-1]) * units[text[-1]] if text[-1:] in units else int(text)
 
 
 def _sysctl(name: str) -> int:
-    """The number macOS keeps under `name`; 0 if it has none."""
+    """Return the number that macOS has for `name`; 0 if there is none."""
     try:
         return int(subprocess.check_output(["sysctl", "-n", name], text=True, timeout=5))
     except (OSError, ValueError, subprocess.SubprocessError):
@@ -146,7 +146,7 @@ def _sysctl(name: str) -> int:
 
 
 def _cores() -> int:
-    """Physical cores, cut down to this process's affinity mask and container quota; at least 1."""
+    """Return the physical cores within the affinity mask and the container quota; at least 1."""
     logical = os.cpu_count() or 1
     if hasattr(os, "sched_getaffinity"):  # not on macOS, nor on Windows
         logical = len(os.sched_getaffinity(0))
@@ -155,7 +155,7 @@ def _cores() -> int:
 
 
 def quota(path: Path) -> int:
-    """Whole CPUs a container may use at a time, from its cgroup file; 0 if there is no limit."""
+    """Return the whole CPUs a container may use, from its cgroup file; 0 if unlimited."""
     try:
         quota, period = (
             path.read_text().split()

@@ -1,4 +1,4 @@
-"""The one decorator every IR node wears."""
+"""The decorator of every IR node."""
 
 import os
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""What MINITVM_DEBUG shows: one verb, `debug(level, text)`, read by every room.
+"""Debug output for every room: `debug(level, text)`, switched on by MINITVM_DEBUG.
 
 1 one line per build, 2 time and size of every pass, 3 schedule steps, 4 the IR after each pass
 that changed it, 5 generated source.
@@ -9,7 +9,7 @@ import sys
 
 
 def debug_level() -> int:
-    """The level set by the environment variable MINITVM_DEBUG; 0 if unset or not a number."""
+    """Return the level in the environment variable MINITVM_DEBUG; 0 if it is not a number."""
     text = os.environ.get("MINITVM_DEBUG", "0")
     return int(text) if text.isdigit() else 0
 

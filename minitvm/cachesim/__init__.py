@@ -1,4 +1,4 @@
-"""Simulated caches: who hits, who misses and why, and how far apart two uses of a line are."""
+"""Simulated caches: hits, misses and their causes, and reuse distances."""
 
 # pyright: reportUnusedImport=false
 

@@ -1,4 +1,4 @@
-"""What a cache is made of."""
+"""The parameters of a cache."""
 
 from __future__ import annotations
 
@@ -16,13 +16,14 @@ POLICIES = ("lru", "fifo")
 class Cache:
     """A set-associative cache that allocates on writes and writes back what is evicted.
 
-    bytes    its capacity: sets * ways * line
-    line     bytes that are fetched at once: a power of two
-    ways     lines that a set holds; None: one set holds all lines (fully associative)
-    policy   who leaves a full set: "lru", the line not used for longest; "fifo", the oldest one
+    bytes    the capacity: sets * ways * line
+    line     bytes of a cache line: a power of two
+    ways     lines per set; None: fully associative
+    policy   the line that is evicted from a full set: "lru", the least recently used; "fifo", the
+             oldest
 
     Line number L (address // line) lives in set L % sets. Raises ArgumentError if the number of
-    sets is not a power of two, as in every cache that is built.
+    sets is not a power of two.
     """
 
     bytes: int = 32768
@@ -53,32 +54,32 @@ class Cache:
 
     @property
     def lines(self) -> int:
-        """How many lines it holds."""
+        """The number of lines."""
         return self.bytes // self.line
 
     @property
     def sets(self) -> int:
-        """How many sets its lines are divided among."""
+        """The number of sets."""
         return 1 if self.ways is None else self.bytes // (self.line * self.ways)
 
     @classmethod
     def l1(cls) -> Cache:
-        """A first level as in most CPUs: 32 KiB, 8 ways."""
+        """Make a typical first-level cache: 32 KiB, 8 ways."""
         return cls(32 << 10, 64, 8)
 
     @classmethod
     def l2(cls) -> Cache:
-        """A second level: 512 KiB, 8 ways."""
+        """Make a second-level cache: 512 KiB, 8 ways."""
         return cls(512 << 10, 64, 8)
 
     @classmethod
     def l3(cls) -> Cache:
-        """One core's share of a third level: 2 MiB, 16 ways."""
+        """Make one core's share of a third-level cache: 2 MiB, 16 ways."""
         return cls(2 << 20, 64, 16)
 
 
 def _count(name: str, value: Any) -> int | None:
-    """`value` as an int of at least 1; ways may be None."""
+    """Return `value` as an int of at least 1; ways may be None."""
     if value is None and name == "ways":
         return None
     try:

@@ -1,6 +1,6 @@
-"""The loops over millions of accesses, compiled by numba when they are first needed.
+"""The loops over millions of accesses, compiled by numba on first use.
 
-numba ships no types, so `Any` is at home here; importing it takes longer than all of minitvm.
+numba ships no types, hence `Any`; it is imported late because that takes longer than minitvm.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ import numpy as np
 Ints: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 F = TypeVar("F", bound=Callable[..., Any])
 
-HIT, COMPULSORY, CAPACITY, CONFLICT, PASSED = range(5)  # what becomes of an access
-READ, WRITE, WRITE_BACK = range(3)  # kinds of accesses; the last one comes from the level above
+HIT, COMPULSORY, CAPACITY, CONFLICT, PASSED = range(5)  # outcomes of an access
+READ, WRITE, WRITE_BACK = range(3)  # kinds of accesses; the last comes from the level above
 NEW, GONE, CLEAN, DIRTY = range(4)  # states of a line
 NONE = -1
 SCATTER = -7046029254386353131  # 2**64 / golden ratio: neighbours end up far apart
@@ -24,11 +24,10 @@ SCATTER = -7046029254386353131  # 2**64 / golden ratio: neighbours end up far ap
 
 @cache
 def compiled(f: F) -> F:
-    """`f` as machine code; it runs with the GIL released.
+    """Compile `f` to machine code that runs with the GIL released.
 
-    numba keeps the code for the next process: beside this file or, where nothing can be written
-    there, in the user's cache. Without either, or if what is kept cannot be read, `f` is compiled
-    anew; it then gives the same.
+    numba stores the code beside this file or, if that is read-only, in the user's cache folder. If
+    neither is writable, or the stored code cannot be read, `f` is compiled again.
     """
     import numba
 
@@ -52,11 +51,11 @@ def compiled(f: F) -> F:
 def number(
     lines: Ints, begin: int, ids: Ints, names: Ints, slots: Ints, count: int
 ) -> tuple[int, int]:
-    """ids[n] = which distinct line lines[n] is, from `begin` on; names[id] = that line.
+    """Set ids[n] to the number of the distinct line lines[n], from `begin` on; names[id] = line.
 
-    Returns where it stops, at the end or when `names` is full, and how many lines have ids then.
-    `slots` is a hash table of ids with open addressing. Blocks of eight lines are scattered, the
-    lines of a block stay together: so do their slots in the memory of this machine.
+    Return where it stops, at the end or when `names` is full, and the number of ids.
+    `slots` is a hash table of ids with open addressing. Blocks of eight lines are scattered, but
+    the lines of a block stay together, so that their slots share cache lines.
     """
     last = len(slots) - 1
     for n in range(begin, len(lines)):
@@ -74,7 +73,7 @@ def number(
 
 
 def last_seen(ids: Ints, count: int, seen: Ints) -> None:
-    """seen[n] = the position of the access to the same id before n, or -1."""
+    """Set seen[n] to the position of the previous access to the same id, or -1."""
     last = np.full(count, NONE, np.int64)
     for n in range(len(ids)):
         seen[n] = last[ids[n]]
@@ -82,7 +81,7 @@ def last_seen(ids: Ints, count: int, seen: Ints) -> None:
 
 
 def distances(seen: Ints, found: Ints) -> None:
-    """found[n] = distinct lines used between seen[n] and n; -1 where seen[n] is -1.
+    """Set found[n] to the distinct lines used between seen[n] and n; -1 where seen[n] is -1.
 
     A Fenwick tree marks, for each line, the position of its last use so far: the marks after
     seen[n] are the lines used since. Sums and changes take O(log n) (Bennett and Kruskal 1975).
@@ -112,11 +111,10 @@ def distances(seen: Ints, found: Ints) -> None:
 def replay(
     ids: Ints, kinds: Ints, set_of: Ints, sets: int, ways: int, lru: bool, outcome: Ints, sent: Ints
 ) -> tuple[int, int]:
-    """(evictions, lines left dirty) of one cache; per access its outcome and what it sends down.
+    """Simulate one cache; return (evictions, lines left dirty) and fill `outcome` and `sent`.
 
-    set_of[id] is the set of a line; sent[n] the dirty line that access n drives out, or -1.
-    Each set is a ring of lines, last used first, closed by a node of its own: the line that has
-    to leave is the one before that node.
+    set_of[id] is the set of a line; sent[n] is the dirty line that access n evicts, or -1. Each set
+    is a ring of lines, most recently used first, with a sentinel: the line before it is evicted.
     """
     lines = len(set_of)
     after, before = np.arange(lines + sets), np.arange(lines + sets)

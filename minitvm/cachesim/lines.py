@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 
-from minitvm.base import ArgumentError
+from minitvm.base import ArgumentError, check_unmasked
 
 from .kernels import NONE, Ints, compiled, last_seen, number
 
@@ -16,21 +16,21 @@ HIGHEST = 1 << 60  # of addresses
 
 
 class Accesses(Protocol):
-    """What a recorded run offers: arrays of one element per access, in program order."""
+    """A recorded run: arrays with one element per access, in program order."""
 
     @property
     def address(self) -> Ints:
-        """Of the first byte."""
+        """The address of the first byte."""
         ...
 
     @property
     def size(self) -> Ints:
-        """In bytes."""
+        """The size in bytes."""
         ...
 
     @property
     def write(self) -> Ints:
-        """Is it a store?"""
+        """Whether it is a store."""
         ...
 
 
@@ -38,27 +38,27 @@ Given: TypeAlias = "Ints | Iterable[int] | Accesses"
 
 
 class Lookups(NamedTuple):
-    """The lines that are looked up, and the number of the access that each belongs to."""
+    """The lines that are looked up, and the number of the access of each."""
 
     lines: Ints
     at: Ints
 
 
 def addresses_of(given: Any) -> Ints:
-    """The addresses of a recorded run, or those that are given as they are."""
+    """Return the addresses of a recorded run, or the given addresses."""
     return whole("addresses", getattr(given, "address", given), 0)
 
 
 def sizes_of(given: Any, sizes: Any) -> Any:
-    """The sizes of a recorded run unless others are given; None: one byte each."""
+    """Return the given sizes, or those of a recorded run; None: one byte each."""
     return getattr(given, "size", None) if sizes is None and _is_trace(given) else sizes
 
 
 def writes_of(given: Any, writes: Any, n: int) -> Ints:
-    """Which of n accesses are stores: those of a recorded run unless others are given."""
+    """Return which of n accesses are stores, as given or as recorded."""
     if writes is None:
         writes = given.write if _is_trace(given) else False
-    found = np.asarray(writes)
+    found = np.asarray(check_unmasked("writes", writes))
     if found.dtype != np.bool_ or found.shape not in ((), (n,)):
         raise ArgumentError(
             f"writes of type {found.dtype}, shape {found.shape}",
@@ -73,8 +73,8 @@ def _is_trace(given: Any) -> bool:
 
 
 def whole(what: str, values: Any, least: int) -> Ints:
-    """`values` as one row of int64, each at least `least`."""
-    found = np.asarray(values)
+    """Return `values` as a vector of int64, each at least `least`."""
+    found = np.asarray(check_unmasked(what, values))
     if not found.size:
         found = found.astype(np.int64)
     if found.ndim != 1 or found.dtype.kind not in "iu":
@@ -89,14 +89,14 @@ def whole(what: str, values: Any, least: int) -> Ints:
 
 
 def checked_line(line: Any) -> int:
-    """`line` if it is a power of two."""
+    """Return `line`; raise ArgumentError if it is not a power of two."""
     if type(line) is not int or line < 1 or line & (line - 1):
         raise ArgumentError(f"line={line!r}", "not a power of two", "64: bytes of a cache line")
     return line
 
 
 def lookups(addresses: Ints, sizes: Any, line: int) -> Lookups:
-    """The lines that accesses touch: one each, more where an access crosses the end of a line."""
+    """Return the lines that accesses touch; an access may cross the end of a line."""
     first, at = addresses // line, np.arange(len(addresses))
     if sizes is None or not len(first):
         return Lookups(first, at)
@@ -115,7 +115,7 @@ def lookups(addresses: Ints, sizes: Any, line: int) -> Lookups:
 
 
 def numbered(lines: Ints) -> tuple[Ints, Ints]:
-    """(id of every entry, line of every id): ids count distinct lines as they appear."""
+    """Number the distinct lines in order of appearance: (id of every entry, line of every id)."""
     ids, names = np.empty(len(lines), np.int32), np.empty(0, np.int64)
     run, done, room = compiled(number), 0, 1 << 10
     while True:
@@ -129,10 +129,10 @@ def numbered(lines: Ints) -> tuple[Ints, Ints]:
 
 
 def previous(addresses: Given, line: int = 64) -> Ints:
-    """int64[n]: the position of the last access to the same line before; -1 where there is none.
+    """Return, per access, the position of the previous access to its line, or -1: int64[n].
 
     An access is the first to its line within a stretch of the run that begins at position b
-    exactly if previous < b: so the distinct lines of any stretch are counted.
+    exactly if previous < b; this counts the distinct lines of any stretch.
     """
     row = addresses_of(addresses) // checked_line(line)
     ids, names = numbered(row)
@@ -142,7 +142,7 @@ def previous(addresses: Given, line: int = 64) -> Ints:
 
 
 def footprint(addresses: Given, line: int = 64, sizes: Any = None) -> int:
-    """How many distinct lines the accesses touch."""
+    """Count the distinct lines that the accesses touch."""
     row = addresses_of(addresses)
     touched = lookups(row, sizes_of(addresses, sizes), checked_line(line)).lines
     return len(numbered(touched)[1])

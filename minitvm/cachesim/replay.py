@@ -30,17 +30,17 @@ OUTCOMES = ("hit", "compulsory", "capacity", "conflict")  # names of the codes 0
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Replay:
-    """What became of the accesses in one cache.
+    """The outcome of the accesses in one cache.
 
     outcome      uint8[n]: HIT, or the kind of miss (Hill and Smith 1989):
                  COMPULSORY   the line is used for the first time
                  CAPACITY     a fully associative LRU cache of the same size misses as well
-                 CONFLICT     that one would have hit: too many lines share the set
+                 CONFLICT     that cache would have hit: too many lines share the set
     at           int64[n]: the number of the access that was looked up. Those are all accesses, one
                  after the other, unless some cross a line's end or a level above answers them
-    evictions    lines driven out by others
-    writebacks   dirty ones among them, and those that come down from above and are not here
-    dirty        lines that are dirty at the end, and still have to be written back
+    evictions    lines evicted by others
+    writebacks   the dirty ones among them, and write-backs from above that miss
+    dirty        lines that are dirty at the end and still have to be written back
     """
 
     cache: Cache
@@ -56,22 +56,22 @@ class Replay:
 
     @property
     def misses(self) -> int:
-        """Look-ups that fetched a line."""
+        """The look-ups that fetched a line."""
         return self.compulsory + self.capacity + self.conflict
 
     @property
     def accesses(self) -> int:
-        """Look-ups in all."""
+        """All look-ups."""
         return self.hits + self.misses
 
     @property
     def miss_ratio(self) -> float:
-        """Misses per look-up; 0 if there was none."""
+        """Misses per look-up; 0 without look-ups."""
         return self.misses / self.accesses if self.accesses else 0.0
 
     @property
     def bytes_moved(self) -> int:
-        """Between this cache and what is below it: lines fetched, written back, left dirty."""
+        """Bytes between this cache and the next level: lines fetched, written back, left dirty."""
         return (self.misses + self.writebacks + self.dirty) * self.cache.line
 
     def __str__(self) -> str:
@@ -84,7 +84,7 @@ class Replay:
 
 
 class _Stream(NamedTuple):
-    """What one cache is asked for: lines, kinds (READ, WRITE, WRITE_BACK), numbers of accesses."""
+    """The requests to one cache: lines, kinds (READ, WRITE, WRITE_BACK), numbers of accesses."""
 
     lines: Ints
     kinds: Ints
@@ -106,7 +106,7 @@ def simulate(
 def simulate(
     caches: Cache | Sequence[Cache], accesses: Given, writes: Any = None, *, sizes: Any = None
 ) -> Replay | tuple[Replay, ...]:
-    """The replay of accesses, in order, through an empty cache; of several levels, one replay each.
+    """Replay accesses, in order, through an empty cache, or through several levels of caches.
 
     caches     a Cache, or a list: the level nearest to the processor first
     accesses   addresses in bytes, or a recorded run, which brings its own writes and sizes
@@ -114,7 +114,7 @@ def simulate(
     sizes      bytes of each, or one number for all; by default 1. An access that crosses the end
                of a line looks up every line that it touches
 
-    Level n + 1 is asked for what misses in level n. A dirty line that leaves level n is written to
+    Level n + 1 sees the misses of level n. A dirty line that leaves level n is written to
     level n + 1 before the new line is fetched: it makes the line dirty there, without counting as a
     use of it; if it is not there (nothing forces levels to include each other) it goes on down.
     """
@@ -134,7 +134,7 @@ def simulate(
 
 
 def _level(cache: Cache, stream: _Stream) -> tuple[Replay, Ints, Ints]:
-    """The replay of one level; the outcome of all it is asked for, and the lines it sends down."""
+    """Replay one level; return the result, the outcome per request, and the lines sent down."""
     ids, names = numbered(stream.lines)
     n = len(ids)
     outcome, sent = np.empty(n, np.uint8), np.empty(n, np.int32)
@@ -166,9 +166,9 @@ def _level(cache: Cache, stream: _Stream) -> tuple[Replay, Ints, Ints]:
 
 
 def _below(stream: _Stream, outcome: Ints, sent: Ints, line: int, below: int) -> _Stream:
-    """What the next level is asked for, in its own lines, which may be longer or shorter.
+    """Return the requests to the next level, whose lines may be longer or shorter.
 
-    Where an access misses its line, before it comes the dirty line that it drives out.
+    The dirty line that a miss evicts comes before the line that it fetches.
     """
     driven = np.flatnonzero(sent != NONE)
     missed = np.flatnonzero((outcome != HIT) & (stream.kinds != WRITE_BACK))

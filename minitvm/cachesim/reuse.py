@@ -1,4 +1,4 @@
-"""Reuse distances, and what follows from them for caches of every size at once."""
+"""Reuse distances, and the miss ratio of caches of every size."""
 
 from __future__ import annotations
 
@@ -7,14 +7,16 @@ from typing import Any
 
 import numpy as np
 
-from minitvm.base import ArgumentError
+from minitvm.base import ArgumentError, check_unmasked
 
 from .kernels import Ints, compiled, distances
 from .lines import Given, previous
 
 
 def reuse_distances(addresses: Given, line: int = 64) -> Ints:
-    """int64[n]: distinct other lines used since the last use of this line; -1 for the first use.
+    """Return, per access, the distinct other lines used since the last use of its line: int64[n].
+
+    The first use of a line gives -1.
 
     A B C A   ->   -1 -1 -1 2
 
@@ -29,9 +31,9 @@ def reuse_distances(addresses: Given, line: int = 64) -> Ints:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Histogram:
-    """How many accesses have which reuse distance.
+    """The number of accesses for each range of reuse distances.
 
-    cold     accesses without one: the first to their line
+    cold     first accesses to their line
     low      int64[m]: the least distance of each bin: 0, 1, 2, 4, 8, ...
     counts   int64[m]: accesses from low[k] up to, without, low[k + 1]
     """
@@ -46,7 +48,7 @@ class Histogram:
 
 
 def histogram(found: Any) -> Histogram:
-    """The distances in bins that double: 0, 1, 2-3, 4-7, 8-15, ..."""
+    """Count the distances in bins of doubling width: 0, 1, 2-3, 4-7, 8-15, ..."""
     row = _checked(found)
     warm = row[row >= 0]
     bins = np.frexp(warm.astype(np.float64))[1]  # 0 -> 0, 1 -> 1, 2 and 3 -> 2, 4 .. 7 -> 3
@@ -56,9 +58,9 @@ def histogram(found: Any) -> Histogram:
 
 
 def miss_ratio_curve(found: Any) -> Ints:
-    """float64[m]: at position c the share of accesses that miss in c lines, LRU, fully associative.
+    """Return the miss ratio of fully associative LRU caches of 0, 1, ... lines: float64[m].
 
-    m - 1 lines hold all that is ever used again: more would not help. Raises ArgumentError if
+    More than m - 1 lines would not reduce it further. Raises ArgumentError if
     there are no accesses.
     """
     row = _checked(found)
@@ -69,8 +71,8 @@ def miss_ratio_curve(found: Any) -> Ints:
 
 
 def _checked(found: Any) -> Ints:
-    """`found` if it is a row of distances."""
-    row = np.asarray(found)
+    """Return `found` as a vector; raise ArgumentError if it does not hold distances."""
+    row = np.asarray(check_unmasked("distances", found))
     if not row.size:
         return np.zeros(0, np.int64)
     if row.ndim != 1 or row.dtype.kind != "i" or row.min() < -1:

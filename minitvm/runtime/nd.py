@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from minitvm.base import ArgumentError
+from minitvm.base import ArgumentError, check_unmasked
 from minitvm.base import dtype as known
 
 ON_CPU = ("cpu", "llvm", "numba", "python")
@@ -56,7 +56,7 @@ class NDArray(np.ndarray[Any, np.dtype[Any]]):
 
     def copyfrom(self, source: Any) -> NDArray:
         """Overwrite with `source`, converted to this array's dtype."""
-        _check_unmasked("copyfrom of a masked array", source)
+        check_unmasked("copyfrom", source)
         with _explained(f"copyfrom into shape {self.shape}", "an array of the same shape"):
             np.copyto(self, np.asarray(source), casting="unsafe")
         return self
@@ -65,7 +65,7 @@ class NDArray(np.ndarray[Any, np.dtype[Any]]):
 def array(source: Any, device: Device | None = None, ctx: Device | None = None) -> NDArray:
     """A new contiguous array with the contents of `source`."""
     _on_cpu(ctx if device is None else device)
-    _check_unmasked("nd.array of a masked array", source)
+    check_unmasked("nd.array", source)
     with _explained(f"nd.array of a {type(source).__name__}", "numbers in rows of equal length"):
         made = np.array(source, order="C")
     known(made.dtype.name)
@@ -80,12 +80,6 @@ def empty(
     kind = known(dtype).numpy
     with _explained(f"nd.empty({reprlib.repr(shape)})", "a tuple of integers >= 0"):
         return np.empty(shape, kind).view(NDArray)
-
-
-def _check_unmasked(what: str, source: Any) -> None:
-    """ArgumentError if `source` has a mask, which a copy of its numbers would lose."""
-    if isinstance(source, np.ma.MaskedArray):
-        raise ArgumentError(what, "its mask would be lost", "a.filled(0), or a.data as it is")
 
 
 @contextlib.contextmanager

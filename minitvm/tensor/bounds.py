@@ -1,13 +1,13 @@
 """Every read stays inside its tensor: proven when the formula is written.
 
-A read that cannot be proven is refused. Two things are assumed of symbolic sizes. Where a point is
-computed, its axes are not empty. And the tensor that is read is not empty: A[0] of (n,) needs
-n >= 1, the operation says so in `needs`, and a call with n = 0 raises ArgumentError.
+A read that cannot be proven is refused. Two things are assumed of symbolic sizes. First, where a
+point is computed, its axes are not empty. Second, the tensor that is read is not empty: A[0] of
+(n,) needs n >= 1; the operation lists this in `needs`, and a call with n = 0 raises ArgumentError.
 
-A read at an index that comes from data (A[B[i]]) is clipped into the tensor, as
-numpy.take(..., mode="clip") does; of a tensor whose symbolic size turns out to be 0 it gives 0. A
-read of an earlier row, A[t - 1], may turn out to be one of the state of a scan: te.scan checks it,
-and te.create_schedule that there was a scan.
+An index that comes from data, as in A[B[i]], is clipped into the tensor as by
+numpy.take(..., mode="clip"); if the tensor turns out to be empty, the read gives 0. A read of an
+earlier row, A[t - 1], is legal if A is the state of a scan: te.scan checks the read, and
+te.create_schedule checks that there was a scan.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ Facts = tuple[tir.Index, ...]  # indices known to be >= 0
 
 
 def facts_of(cond: tir.Expr, holds: bool = True) -> Facts:
-    """What an affine condition says: i < n  ->  (n - i - 1,), each >= 0."""
+    """Return what an affine condition implies: i < n  ->  (n - i - 1,), each >= 0."""
     match cond:
         case tir.Compare(op, a, b) if tir.is_index(a) and tir.is_index(b):
             return _comparison(op if holds else _OPPOSITE[op], a, b)
@@ -69,7 +69,7 @@ def _comparison(op: str, a: tir.Index, b: tir.Index) -> Facts:
 
 
 def guarded_loads(e: Any, facts: Facts = ()) -> Iterator[tuple[tir.Load, Facts]]:
-    """Every load in `e` with what the conditions around it guarantee."""
+    """Yield every load in `e` with what the conditions around it guarantee."""
     if isinstance(e, tir.Load):
         yield e, facts
     if isinstance(e, tir.IfThenElse):
@@ -82,17 +82,17 @@ def guarded_loads(e: Any, facts: Facts = ()) -> Iterator[tuple[tir.Load, Facts]]
 
 
 def inside(i: tir.Index, size: tir.Index, facts: Facts) -> bool:
-    """Is 0 <= i < size certain?"""
+    """Whether 0 <= i < size is certain."""
     return tir.nonneg(i, facts) and tir.nonneg(tir.sub(tir.sub(size, i), 1), facts)
 
 
 def _surely_inside(i: tir.Index, size: tir.Index, facts: Facts) -> bool:
-    """Is 0 <= i < size certain, after a search if it must be?"""
+    """Whether 0 <= i < size is certain; searches for a proof if no quick one is found."""
     return tir.certain(i, facts) and tir.certain(tir.sub(tir.sub(size, i), 1), facts)
 
 
 def clip_reads(op: ComputeOp) -> ComputeOp:
-    """`op` with data-dependent reads clipped; ExprError if another read may leave its tensor.
+    """Clip data-dependent reads; raise ExprError if another read may leave its tensor.
 
     A select with an arm that may read outside becomes lazy: tir.Select(i > 0, A[i - 1], 0.0) reads
     A[i - 1] only where i > 0, as te.if_then_else does.
@@ -113,8 +113,11 @@ def clip_reads(op: ComputeOp) -> ComputeOp:
 def _unsure(
     op: ComputeOp,
 ) -> tuple[list[tir.Load], dict[tir.Load, list[tir.Index]], list[tuple[tir.Load, int]]]:
-    """The reads that are not certainly inside: those of earlier rows, which a scan may allow; those
-    inside if sizes are large enough, with what must be >= 0; the others, with the dimension."""
+    """Return the reads that are not certainly inside, in three groups.
+
+    Reads of earlier rows, which a scan may allow; reads that are inside if sizes are large enough,
+    with what must be >= 0; the others, with the dimension that they may leave.
+    """
     past: list[tir.Load] = []
     needs: dict[tir.Load, list[tir.Index]] = {}
     refused: list[tuple[tir.Load, int]] = []
@@ -138,7 +141,7 @@ def _unsure(
 
 
 def _lazy(op: ComputeOp, unsure: set[int]) -> ComputeOp:
-    """`op` with each select around one of these reads made lazy; `op` itself if there is none."""
+    """Make each select around one of these reads lazy; return `op` itself if there is none."""
 
     def rule(n: Any) -> Any:
         unsafe = isinstance(n, tir.Where) and any(
@@ -153,7 +156,7 @@ def _lazy(op: ComputeOp, unsure: set[int]) -> ComputeOp:
 
 
 def _mapped(e: tir.Expr, rule: Callable[[Any], Any]) -> tir.Expr:
-    """`e`, or what it folds, rewritten by `rule`; the same object if nothing changed."""
+    """Rewrite `e`, or what it folds, with `rule`; return the same object if nothing changed."""
     if not isinstance(e, Reduce):
         return tir.rewrite_expr(e, rule)
     old = (*e.sources, e.where, *e.init)
@@ -169,7 +172,7 @@ def _is_state(b: tir.Buffer) -> bool:
 
 
 def _is_past(op: ComputeOp, e: tir.Load) -> bool:
-    """Does `e` read a placeholder, with as many rows as `op` has, some rows before its own?"""
+    """Whether `e` reads earlier rows of a placeholder with as many rows as `op`."""
     if not isinstance(e.buffer, Tensor) or not isinstance(e.buffer.op, PlaceholderOp):
         return False
     if not op.axis or not tir.same(op.axis[0].extent, e.buffer.shape[0]):
@@ -179,7 +182,7 @@ def _is_past(op: ComputeOp, e: tir.Load) -> bool:
 
 
 def _reads(op: ComputeOp) -> Iterator[tuple[tir.Load, Facts]]:
-    """Every load with what is known where it is computed: the loops around it are not empty."""
+    """Yield every load with the facts that hold there: the loops around it are not empty."""
     here = _not_empty(op.axis)
     inner = here + _not_empty(op.reduce_axis)
     for e in limits(op):
@@ -196,12 +199,12 @@ def _reads(op: ComputeOp) -> Iterator[tuple[tir.Load, Facts]]:
 
 
 def _not_empty(axes: Iterable[Axis]) -> Facts:
-    """What an iteration says of the sizes: there is one."""
+    """Return the facts that every axis has at least one iteration."""
     return tuple(tir.sub(a.extent, 1) for a in axes if not isinstance(a.extent, int))
 
 
 def _real_shapes(op: ComputeOp) -> Facts:
-    """The symbolic extents of the arrays that `op` reads: none is negative."""
+    """Return the symbolic extents of the arrays that `op` reads: none is negative."""
     arrays = [t for t in op.input_tensors if isinstance(t.op, PlaceholderOp)]
     return tuple(n for t in arrays for n in t.shape if not isinstance(n, int))
 
@@ -224,6 +227,7 @@ def _clip(e: tir.Expr) -> tir.Expr:
 
 
 def _refuse(op: ComputeOp, e: tir.Load, d: int, i: tir.Index, size: tir.Index) -> None:
+    """Raise ExprError for index `d` of `e`, and suggest a condition that makes it safe."""
     lo, hi = tir.low(i), tir.high(i)
     last = tir.text(tir.add(size, -1))
     sure = f"{tir.text(i)} >= 0, " if isinstance(i, tir.Expr) else ""

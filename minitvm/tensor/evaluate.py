@@ -1,7 +1,7 @@
 """What formulas mean: their values in numpy, with no schedule and no loop IR in between.
 
-Data axes are whole numpy grids, reductions are folded point by point in the order of their axes.
-Slow and simple on purpose: everything the compiler makes is compared with this.
+Data axes become whole numpy arrays; reductions are folded point by point in the order of their
+axes. It is slow and simple on purpose: tests compare everything the compiler makes with it.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from minitvm import tir
-from minitvm.base import ArgumentError, ExprError
+from minitvm.base import ArgumentError, ExprError, check_unmasked
 
 from .scan import body_of
 from .tensor import (
@@ -34,20 +34,20 @@ Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
 
 def evaluate(tensors: Sequence[Tensor], inputs: Mapping[Any, Any]) -> list[Array]:
-    """The value of each of `tensors`.
+    """Compute the value of each of `tensors`.
 
     inputs   placeholder -> array, and scalar variable -> int; symbolic sizes are learned from the
              shapes of the arrays
 
-    Raises ArgumentError where an input is missing or does not fit, ExprError where a formula reads
-    outside a tensor.
+    Raises ArgumentError if an input is missing, masked or does not fit, ExprError if a formula
+    reads outside a tensor.
     """
     arrays: dict[tir.Buffer, Array] = {}
     sizes: dict[tir.Var, Any] = {v: int(n) for v, n in inputs.items() if isinstance(v, tir.Var)}
     for t, array in inputs.items():
         if isinstance(t, Tensor):
-            arrays[t] = _fitting(t, np.asarray(array), sizes)
-    here = Grid(sizes, arrays, (), np.bool_(True))
+            arrays[t] = _fitting(t, np.asarray(check_unmasked(f"input {t.name}", array)), sizes)
+    here = _Points(sizes, arrays, (), np.bool_(True))
     order = producers_first(t.op for t in tensors)
     inside = _inside(order)
     with np.errstate(all="ignore"):
@@ -58,11 +58,11 @@ def evaluate(tensors: Sequence[Tensor], inputs: Mapping[Any, Any]) -> list[Array
 
 
 def _fitting(t: Tensor, array: Array, sizes: dict[tir.Var, Any]) -> Array:
-    """`array`, if it is a value of the placeholder `t`; learns the symbolic sizes of its shape."""
+    """Return `array` if it fits the placeholder `t`; record the symbolic sizes in its shape."""
     if array.dtype != t.dtype.numpy or array.ndim != t.ndim:
         raise ArgumentError(
             f"input {t.name}",
-            f"is {array.dtype} of {array.ndim} dimensions, not {t.dtype} of {t.ndim}",
+            f"is {array.dtype} with {array.ndim} dimensions, not {t.dtype} of {t.ndim}",
         )
     for d, (declared, n) in enumerate(zip(t.shape, array.shape, strict=True)):
         wanted = sizes.setdefault(declared, n) if isinstance(declared, tir.Var) else declared
@@ -72,7 +72,7 @@ def _fitting(t: Tensor, array: Array, sizes: dict[tir.Var, Any]) -> Array:
 
 
 def _inside(ops: Sequence[Operation]) -> set[Operation]:
-    """What scans compute row by row, and their states: no operations of their own."""
+    """Return the operations that scans compute row by row, and their states."""
     scans = [op for op in ops if isinstance(op, ScanOp)]
     states = {t.op for scan in scans for t in scan.states}
     return states | {part for scan in scans for part in body_of(scan)}
@@ -81,8 +81,8 @@ def _inside(ops: Sequence[Operation]) -> set[Operation]:
 # --- operations ----------------------------------------------------------------------------------
 
 
-def _compute(op: Operation, here: Grid) -> None:
-    """Put the value of every output of `op` into here.arrays."""
+def _compute(op: Operation, here: _Points) -> None:
+    """Compute every output of `op` into here.arrays."""
     if isinstance(op, PlaceholderOp):
         if tensor_of(op, 0) not in here.arrays:
             raise ArgumentError(f"input {op.name}", "no value is given for it")
@@ -105,8 +105,8 @@ def _compute(op: Operation, here: Grid) -> None:
         here.arrays[tensor_of(op, i)] = v
 
 
-def _values(op: ComputeOp, here: Grid, points: list[Array]) -> list[Array]:
-    """The outputs of `op` where each axis takes the given points."""
+def _values(op: ComputeOp, here: _Points, points: list[Array]) -> list[Array]:
+    """Compute the outputs of `op` at the given points of each axis."""
     shape = tuple(len(p) for p in points)
     values = dict(here.values)
     for d, (a, p) in enumerate(zip(op.axis, points, strict=True)):
@@ -121,8 +121,8 @@ def _values(op: ComputeOp, here: Grid, points: list[Array]) -> list[Array]:
     return [np.broadcast_to(v, shape).astype(k) for v, k in zip(made, kinds, strict=True)]
 
 
-def _scan(op: ScanOp, here: Grid) -> None:
-    """The first rows, then row after row: the formulas inside, at one time after another."""
+def _scan(op: ScanOp, here: _Points) -> None:
+    """Copy the first rows, then compute the formulas of the scan row by row."""
     body, arrays = body_of(op), dict(here.arrays)
     for part in body:
         shape = [int(here.index(n)) for n in part.shape]
@@ -142,8 +142,8 @@ def _scan(op: ScanOp, here: Grid) -> None:
         here.arrays[tensor_of(op, i)] = arrays[update]
 
 
-def _extern(op: ExternOp, here: Grid) -> None:
-    """Run the statement of `op` in the interpreter, on copies without gaps."""
+def _extern(op: ExternOp, here: _Points) -> None:
+    """Run the statement of `op` in the interpreter, on contiguous copies."""
     ins = [np.ascontiguousarray(here.arrays[t]) for t in op.inputs]
     shapes = [tuple(int(here.index(n)) for n in shape) for shape in op.shapes]
     outs = [np.zeros(s, t.numpy) for s, t in zip(shapes, op.dtypes, strict=True)]
@@ -155,8 +155,8 @@ def _extern(op: ExternOp, here: Grid) -> None:
         here.arrays[tensor_of(op, i)] = a
 
 
-def _fold(r: Reduce, axes: tuple[Axis, ...], count: int, grid: Grid) -> list[Any]:
-    """The reduction over the whole data grid: one numpy operation for each point of `axes`."""
+def _fold(r: Reduce, axes: tuple[Axis, ...], count: int, grid: _Points) -> list[Any]:
+    """Reduce over the whole data grid: one numpy operation per point of `axes`."""
     dtypes = tuple(e.dtype for e in r.sources)
     old = [tir.Buffer(f"old{i}", (), t) for i, t in enumerate(dtypes)]
     new = [tir.Buffer(f"new{i}", (), t) for i, t in enumerate(dtypes)]
@@ -164,7 +164,7 @@ def _fold(r: Reduce, axes: tuple[Axis, ...], count: int, grid: Grid) -> list[Any
         tuple(tir.Load(b, (), b.dtype) for b in old), tuple(tir.Load(b, (), b.dtype) for b in new)
     )
     totals = [grid.value(e) for e in (r.init or r.reducer.identity(dtypes))]
-    for point, exists in _points(axes, grid):
+    for point, exists in _reduce_points(axes, grid):
         here = replace(grid, values={**grid.values, **point}).where(exists)
         counts = np.logical_and(exists, here.value(r.where))
         inside = here.where(counts)
@@ -177,10 +177,10 @@ def _fold(r: Reduce, axes: tuple[Axis, ...], count: int, grid: Grid) -> list[Any
     return totals[:count]
 
 
-def _points(axes: tuple[Axis, ...], grid: Grid) -> Iterator[tuple[dict[Axis, int], Any]]:
-    """Every point of the reduce axes, the last one running fastest, and where in the grid it is.
+def _reduce_points(axes: tuple[Axis, ...], grid: _Points) -> Iterator[tuple[dict[Axis, int], Any]]:
+    """Yield every point of the reduce axes, the last axis fastest, and where in the grid it exists.
 
-    An axis whose range differs from element to element runs over all of these ranges.
+    An axis whose range differs between elements runs over the union of the ranges.
     """
     firsts = [np.asarray(grid.index(a.start)) for a in axes]
     stops = [f + np.asarray(grid.index(a.extent)) for f, a in zip(firsts, axes, strict=True)]
@@ -199,12 +199,12 @@ def _points(axes: tuple[Axis, ...], grid: Grid) -> Iterator[tuple[dict[Axis, int
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Grid:
-    """Where expressions are evaluated: all points of a grid at once.
+class _Points:
+    """The points at which expressions are evaluated, all at once.
 
-    values   of every variable: an int, or an array that broadcasts to `shape`
-    arrays   of every tensor; of a scalar buffer, its value at each point
-    active   the points at which the value matters: others may read outside a tensor
+    values   the value of every variable: an int, or an array that broadcasts to `shape`
+    arrays   the array of every tensor; for a scalar buffer, its value at each point
+    active   the points whose value matters: the others may read outside a tensor
     """
 
     values: dict[tir.Var, Any]
@@ -212,12 +212,12 @@ class Grid:
     shape: tuple[int, ...]
     active: Any
 
-    def where(self, cond: Any) -> Grid:
-        """The same grid, with only the points active at which `cond` holds too."""
+    def where(self, cond: Any) -> _Points:
+        """Return the grid with only those points active at which `cond` holds too."""
         return replace(self, active=np.logical_and(self.active, cond))
 
     def index(self, e: tir.Index) -> Any:
-        """An index at every point: an int or an int64 array."""
+        """Evaluate an index at every point: an int or an int64 array."""
         match e:
             case int():
                 return e
@@ -236,15 +236,18 @@ class Grid:
             case tir.AsIndex(value):
                 return np.asarray(self.value(value)).astype(np.int64)
             case _:
-                raise ExprError(tir.text(e), "a value stands where an index belongs")
+                raise ExprError(tir.text(e), "it is a value, and an index is needed")
 
     def _variable(self, v: tir.Var) -> Any:
         if v not in self.values:
-            raise ArgumentError(f"variable {v.name}", "no input has this size, and none gives it")
+            raise ArgumentError(
+                f"variable {v.name}",
+                "no input has this size, and its value is not given",
+            )
         return self.values[v]
 
     def value(self, e: tir.Expr) -> Any:
-        """A value at every point: a numpy scalar or an array that broadcasts to `shape`."""
+        """Evaluate a value at every point: a scalar, or an array that broadcasts to `shape`."""
         match e:
             case tir.Const(value, dtype):
                 return dtype.numpy.type(value)
@@ -273,11 +276,11 @@ class Grid:
                 raise ExprError(tir.text(e), f"{type(e).__name__} has no value of its own")
 
     def _either(self, e: tir.Index) -> Any:
-        """An index or a value: the operands of Cast and Compare may be both."""
+        """Evaluate an index or a value: the operands of Cast and Compare may be either."""
         return self.value(e) if isinstance(e, tir.Expr) and not tir.is_index(e) else self.index(e)
 
     def _load(self, e: tir.Load) -> Any:
-        """The elements read; anything at points that are not active."""
+        """Return the elements that are read; arbitrary ones at inactive points."""
         array = self.arrays[e.buffer]
         if not e.indices:
             return array[()]

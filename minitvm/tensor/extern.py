@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from minitvm import tir
 from minitvm.base import DType, ExprError, TVMError, as_tuple
-from minitvm.base import dtype as dtype_of
 
-from .compute import dimensions, known_name
+from .checks import dimensions, dtype_of, known_name
 from .tensor import ExternOp, Reduce, Tensor, tensor_of
 
 
@@ -21,13 +21,13 @@ def extern(
     dtype: Any = None,
     tag: str = "",
 ) -> Any:
-    """The tensor of `shape` (or a list of tensors, for a list of shapes) that a statement computes.
+    """Define the tensor of `shape` that a statement computes; a list of shapes gives a list.
 
         te.extern((n,), [A], lambda ins, outs: tir.call_packed("double", ins[0], outs[0]))
 
-    fcompute(ins, outs) gets a buffer for each input and output and returns the statement, made with
-    tir.ir_builder, or a call. It reads its inputs as a whole and writes its outputs as a whole.
-    dtype: of the outputs, one for all or one for each; that of the inputs if they agree.
+    fcompute(ins, outs) gets a buffer for each input and output. It returns a statement, made with
+    tir.ir_builder, or a call, which reads whole inputs and writes whole outputs.
+    dtype: of the outputs, one for all or one for each; by default that of the inputs if they agree.
 
     Raises ExprError if the statement uses what it was not given, or writes to an input.
     """
@@ -57,7 +57,7 @@ def _tensors(given: Any, name: str) -> tuple[Tensor, ...]:
 
 
 def _shapes(shape: Any, name: str) -> tuple[tuple[Any, ...], ...]:
-    """One shape, or a list of shapes."""
+    """Return the shapes of the outputs, given one shape or a list of them."""
     given = as_tuple(shape)
     several = bool(given) and all(isinstance(n, tuple | list) for n in given)
     return tuple(dimensions(s, f"extern {name}") for s in (given if several else (given,)))
@@ -80,7 +80,7 @@ def _dtypes(given: Any, tensors: tuple[Tensor, ...], n: int, name: str) -> tuple
 
 
 def statement(made: Any, what: str) -> tir.Stmt:
-    """`made` as a statement; a call is one."""
+    """Return `made` as a statement; a call becomes one."""
     if isinstance(made, tir.Expr):
         return tir.Evaluate(made)
     if not isinstance(made, tir.Stmt):
@@ -93,7 +93,7 @@ def statement(made: Any, what: str) -> tir.Stmt:
 
 
 def symbols(buffers: tuple[tir.Buffer, ...]) -> tuple[tir.Var, ...]:
-    """The variables in shapes, strides and offsets."""
+    """Return the variables in shapes, strides and offsets."""
     found: dict[tir.Var, None] = {}
     for b in buffers:
         own = (b.elem_offset,) if isinstance(b, tir.DeclaredBuffer) and b.elem_offset else ()
@@ -109,13 +109,13 @@ def check_body(
     body: tir.Stmt,
     sizes: Any,
 ) -> None:
-    """ExprError if `body` breaks a law of the loop IR, given these buffers and sizes."""
+    """Raise ExprError if `body` breaks a law of the loop IR, given these buffers and sizes."""
     tir.check_depth(body, what)
     if sums := [e for e in tir.walk(body) if isinstance(e, Reduce)]:
         raise ExprError(
             f"{what}: {sums[0]!r}",
-            "te.sum and its like are for formulas, and this is a statement",
-            "a loop, ib.for_range, that adds one term in each turn",
+            "te.sum belongs into formulas, and this is a statement",
+            "a loop, ib.for_range, that adds one term per iteration",
         )
     try:
         tir.verify(tir.PrimFunc("body", (*ins, *outs), body, tuple(outs), tuple(sizes)))
@@ -124,8 +124,5 @@ def check_body(
 
 
 def bound_to(op: ExternOp, tensors: Mapping[Tensor, Tensor]) -> ExternOp:
-    """`op` reading other tensors."""
-    inputs = tuple(tensors.get(t, t) for t in op.inputs)
-    return ExternOp(
-        op.name, inputs, op.shapes, op.dtypes, op.in_buffers, op.out_buffers, op.body, op.tag
-    )
+    """Return `op` with other input tensors."""
+    return replace(op, inputs=tuple(tensors.get(t, t) for t in op.inputs))

@@ -1,4 +1,4 @@
-"""Tensor intrinsics: a small formula, and the statement that computes it in hardware or by hand."""
+"""Tensor intrinsics: a small formula, and a hardware or hand-written statement computing it."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from typing import Any, cast
 from minitvm import tir
 from minitvm.base import ExprError, as_tuple
 
-from .compute import known_name
+from .checks import known_name
 from .extern import check_body, statement, symbols
 from .tensor import ComputeOp, PlaceholderOp, Tensor, loads
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TensorIntrin:
-    """What `op` computes, done by a statement on declared buffers.
+    """The formula `op` and statements on declared buffers that compute it.
 
     buffers   one for each input of op, then one for each output
     body      outputs = the formula
-    reset     outputs = the value a reduction starts from; None if there is no such statement
-    update    outputs += the formula; None if there is none
+    reset     outputs = the identity of the reduction; None if there is no such statement
+    update    outputs += the formula; None if there is no such statement
     """
 
     name: str
@@ -46,16 +46,16 @@ def decl_tensor_intrin(
     scalar_params: Any = None,
     default_buffer_params: Mapping[str, Any] | None = None,
 ) -> TensorIntrin:
-    """An intrinsic that computes the formula of `op`; s[C].tensorize(axis, it) puts it to use.
+    """Declare an intrinsic that computes the formula of `op`, for s[C].tensorize(axis, intrin).
 
-    fcompute(ins, outs) gets a declared buffer for each input and output, and returns what computes
-    the formula: a statement or a call, or three of them: (body, reset, update), where reset starts
-    a reduction, and update adds to it. reset may be None: then body begins it.
-    binds   tensor -> the buffer to use for it, made by tir.decl_buffer: with strides, an alignment,
-            in a memory of its own. Other buffers have the shape of the tensor, without gaps.
-            TVM's order, name before binds, is understood too.
+    fcompute(ins, outs) gets a declared buffer for each input and output. It returns a statement or
+    a call that computes the formula, or three of them, (body, reset, update): reset starts a
+    reduction, and update adds to it. If reset is None, body starts the reduction.
+    binds   tensor -> its buffer, made by tir.decl_buffer with strides, an alignment or a scope.
+            Other buffers are contiguous, with the shape of the tensor.
+            As in TVM, name may come before binds.
 
-    Raises ExprError if the formula reads inputs only in part, or a statement breaks a law.
+    Raises ExprError if the formula reads only part of an input, or a statement breaks a law.
     """
     if isinstance(op, Tensor):
         op = op.op
@@ -85,7 +85,7 @@ def decl_tensor_intrin(
 
 
 def _in_order(binds: Any, name: Any) -> tuple[Mapping[Tensor, tir.DeclaredBuffer], str]:
-    """(binds, name), whichever of the two came first."""
+    """Return (binds, name), in whichever order they were given."""
     if isinstance(binds, str):
         binds, name = None if isinstance(name, str) else name, binds
     if not isinstance(binds, Mapping | None):
@@ -97,7 +97,7 @@ def _in_order(binds: Any, name: Any) -> tuple[Mapping[Tensor, tir.DeclaredBuffer
 
 
 def _offset_factor(what: str, params: Any) -> int:
-    """What default_buffer_params say about buffers that are not bound."""
+    """Return the offset factor of buffers that are not bound."""
     given: Any = {} if params is None else params
     table = cast("Mapping[str, Any]", given if isinstance(given, Mapping) else {"offset_factor": 0})
     factor = table.get("offset_factor", 1)
@@ -112,7 +112,7 @@ def _buffer(t: Tensor, offset_factor: int) -> tir.DeclaredBuffer:
 
 
 def _statements(made: Any, what: str) -> tuple[tir.Stmt | None, tir.Stmt | None, tir.Stmt | None]:
-    """(body, reset, update) of what fcompute returned."""
+    """Return (body, reset, update) from what fcompute returned."""
     parts = [None if p is None else statement(p, what) for p in as_tuple(made)]
     if not 1 <= len(parts) <= 3:
         raise ExprError(
@@ -140,7 +140,10 @@ def _check_formula(what: str, op: ComputeOp) -> None:
 
 
 def _check_whole(what: str, op: ComputeOp, t: Tensor) -> None:
-    """The formula reads all of `t`: an intrinsic may, and bounds are inferred from the formula."""
+    """Raise ExprError if the formula does not read all of `t`.
+
+    The statement may read all of it, but bounds are inferred from the formula.
+    """
     places = [e.indices for e in loads(op) if isinstance(e.buffer, Tensor) and e.buffer == t]
     for d, n in enumerate(t.shape):
         least = min(tir.low(at[d]) for at in places)

@@ -1,4 +1,4 @@
-"""How values are folded: the four reducers that every program has, and those of one's own."""
+"""Reducers: the four built-in ones, and the ones that users define."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Values = tuple[tir.Expr, ...]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Reducer:
-    """How values are folded: `combine(old, new)` on tuples of values, from `identity(dtypes)`.
+    """How a reduction folds tuples of values: combine(old, new), starting from identity(dtypes).
 
     The order of folding is free, so combine must be associative and commutative.
     """
@@ -46,7 +46,7 @@ def _built_in(name: str) -> Reducer:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Recorded:
-    """The formulas that a function of a reducer returned for the values `old` and `new`."""
+    """The formulas that fcombine returned for the values `old` and `new`."""
 
     old: tuple[tir.Buffer, ...]
     new: tuple[tir.Buffer, ...]
@@ -63,7 +63,7 @@ class _Recorded:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Start:
-    """The values that folding begins with."""
+    """The values that a reduction starts from."""
 
     values: Values
 
@@ -74,7 +74,7 @@ class _Start:
 def recorded(r: Reducer, dtypes: tuple[DType, ...]) -> Reducer:
     """Return `r` for values of these types as formulas instead of Python functions.
 
-    So it can be pickled, and its functions run once, where the reduction is written.
+    The result can be pickled, and the functions run only once, where the reduction is written.
     """
     if BUILT_IN.get(r.name) is r or isinstance(r.combine, _Recorded):
         return r

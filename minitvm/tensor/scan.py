@@ -6,21 +6,20 @@
     update = te.compute((T, n), lambda t, i: state[t - 1, i] + X[t, i])
     S = te.scan(first, update, state, inputs=[X])
 
-The formulas that depend on the state are stages of a schedule like others; they are computed in
-the loop over time, s[S].op.scan_axis, each time their row of that time.
+The formulas that depend on the state are ordinary stages of a schedule. Each is computed inside the
+loop over time, s[S].op.scan_axis, one row per iteration.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from minitvm import tir
 from minitvm.base import ExprError, as_tuple
-from minitvm.base import dtype as dtype_of
 
-from .compute import dimensions, known_name
+from .checks import dimensions, dtype_of, known_name
 from .tensor import (
     Axis,
     ComputeOp,
@@ -36,9 +35,9 @@ from .tensor import (
 
 
 def scan_state(shape: Any, dtype: str = "float32", name: str = "state") -> Tensor:
-    """What a scan has computed so far, to be read in its update at earlier times.
+    """Make the placeholder for what a scan has computed so far, which its update reads.
 
-    A te.placeholder does as well, if it is read as state[t - c, ...] only.
+    A te.placeholder works too if it is only read as state[t - c, ...].
     """
     known_name("scan_state", name)
     op = PlaceholderOp(name, dimensions(shape, f"scan_state {name}"), (dtype_of(dtype),), True)
@@ -48,15 +47,15 @@ def scan_state(shape: Any, dtype: str = "float32", name: str = "state") -> Tenso
 def scan(
     init: Any, update: Any, state: Any, inputs: Any = None, name: str = "scan", tag: str = ""
 ) -> Any:
-    """The tensor whose first rows are `init`, and every other row t the row t of `update`.
+    """Define the tensor whose first rows are `init`, and whose row t is then row t of `update`.
 
-    init     of shape (t0, ...): the rows that are given
-    update   of shape (T, ...): a formula that reads `state` at times before t, directly or through
-             other formulas, whose first axis is time too
-    state    a placeholder of the shape of update, which stands for the result so far
-    inputs   what the formulas read besides; found by itself, and accepted for TVM's sake
+    init     the first rows, of shape (t0, ...)
+    update   a formula of shape (T, ...) that reads `state` at times before t, directly or through
+             other formulas whose first axis is also time
+    state    a placeholder with the shape of update, which stands for the result so far
+    inputs   the other tensors that the formulas read; found automatically, accepted as in TVM
 
-    Lists of as many inits, updates and states make a list of tensors.
+    Equally long lists of inits, updates and states give a list of tensors.
     Raises ExprError if shapes or types do not fit, or if a row depends on itself or a later one.
     """
     del inputs
@@ -87,19 +86,18 @@ def scan(
 
 
 def rescan(op: ScanOp, tensors: Mapping[Tensor, Tensor]) -> ScanOp:
-    """`op` reading other tensors, in the same loop over time."""
-    inits = tuple(tensors.get(t, t) for t in op.inits)
-    updates = tuple(tensors.get(t, t) for t in op.updates)
-    return ScanOp(op.name, inits, updates, op.states, op.scan_axis, op.tag)
+    """Return `op` with other inits and updates, in the same loop over time."""
+    inits, updates = (tuple(tensors.get(t, t) for t in row) for row in (op.inits, op.updates))
+    return replace(op, inits=inits, updates=updates)
 
 
 def states_of(ops: Sequence[Operation]) -> set[Tensor]:
-    """The placeholders that are no inputs, but states of the scans among `ops`."""
+    """Return the placeholders that are states of the scans among `ops`."""
     return {t for op in ops if isinstance(op, ScanOp) for t in op.states}
 
 
 def check_past(ops: Sequence[Operation]) -> None:
-    """Rows before the first are read of the states of scans only; or ExprError."""
+    """Raise ExprError if a tensor that is not the state of a scan is read before its first row."""
     states = states_of(ops)
     for op in ops:
         if isinstance(op, PlaceholderOp) and op.is_state and op.output(0) not in states:
@@ -121,7 +119,7 @@ def check_past(ops: Sequence[Operation]) -> None:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Step:
-    """One state with what begins and what continues it."""
+    """One state, with its first rows and its update."""
 
     name: str
     init: Tensor
@@ -165,8 +163,10 @@ class _Step:
 
 
 def body_of(op: ScanOp) -> list[ComputeOp]:
-    """The formulas computed in the loop of `op`, producers first: the updates, and all that they
-    read and that depends on a state."""
+    """Return the formulas computed in the loop of `op`, producers first.
+
+    They are the updates, and everything they read that depends on a state.
+    """
     states = set(op.states)
     updates = {id(t.op) for t in op.updates}
     known: dict[int, bool] = {}
@@ -194,7 +194,7 @@ def body_of(op: ScanOp) -> list[ComputeOp]:
 
 
 def _check_time(name: str, op: ComputeOp, body: list[ComputeOp], steps: list[_Step]) -> None:
-    """Formulas of the body are read at their own time, states at earlier ones."""
+    """Raise ExprError unless formulas are read at their own time, and states at earlier times."""
     start, end = steps[0].init.shape[0], steps[0].state.shape[0]
     now = axis("t", start, tir.sub(end, start), "data")
     states = {s.state for s in steps}
@@ -230,7 +230,7 @@ def _check_time(name: str, op: ComputeOp, body: list[ComputeOp], steps: list[_St
 
 
 def _check_outside(name: str, t: Tensor, states: set[Tensor]) -> None:
-    """What comes from outside does not depend on a state."""
+    """Raise ExprError if a tensor from outside the scan depends on a state."""
     if t in states:
         raise ExprError(
             f"scan {name}: {t.name} is read outside of the scan",

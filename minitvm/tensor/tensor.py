@@ -1,24 +1,25 @@
 """Tensors, the operations that define them, and their axes: a formula as data.
 
     Operation = PlaceholderOp        an input
-              | ComputeOp            out[axis] = body        (or a reduction of it)
-              | ExternOp             a statement that writes its outputs as a whole
+              | ComputeOp            out[axis] = body        (body may be a reduction)
+              | ExternOp             a statement that writes whole outputs
               | ScanOp               rows over time, each computed from earlier ones
 
-A tensor is a buffer with a formula: bodies are ordinary loop-IR expressions whose loads name the
-buffers of other tensors.
+A tensor is a buffer with a formula. The formula is an ordinary loop-IR expression; its loads read
+other tensors.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeAlias
+from typing import Any, ClassVar, Literal, TypeAlias, cast
 from weakref import WeakKeyDictionary
 
 from minitvm import tir
 from minitvm.base import DType, ExprError, as_tuple, node
 
+from .misuse import NotAnArray
 from .reducer import Reducer
 
 AxisKind: TypeAlias = Literal["data", "reduce", "scan"]
@@ -26,7 +27,7 @@ AxisKind: TypeAlias = Literal["data", "reduce", "scan"]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Range:
-    """min .. min + extent - 1."""
+    """The values min .. min + extent - 1."""
 
     min: tir.Index
     extent: tir.Index
@@ -34,10 +35,10 @@ class Range:
 
 @node
 class Axis(tir.Var):
-    """An axis of a compute: one output dimension ("data") or one summed-over index ("reduce").
+    """An axis of a compute: an output dimension ("data") or an index to reduce over ("reduce").
 
-    Kind "scan" is the time of a scan, whose values are taken one after another. An axis stands for
-    its value in formulas, and is the handle by which schedules name loops.
+    An axis of kind "scan" is the time of a scan. In formulas an axis is its value; in schedules it
+    names a loop.
     """
 
     kind: AxisKind = "data"
@@ -51,7 +52,7 @@ class Axis(tir.Var):
 
     @property
     def dom(self) -> Range:
-        """The values it takes."""
+        """The values of the axis."""
         return Range(self.start, self.extent)
 
     def __repr__(self) -> str:
@@ -60,7 +61,7 @@ class Axis(tir.Var):
 
 
 def axis(name: str, start: tir.Index, extent: tir.Index, kind: AxisKind) -> Axis:
-    """A new axis over start .. start + extent - 1."""
+    """Make an axis over start .. start + extent - 1."""
     last = tir.sub(tir.add(start, extent), 1)
     top = None if isinstance(last, int) else last
     return Axis(name, tir.low(start), tir.high(last), top, kind=kind, start=start, extent=extent)
@@ -68,9 +69,9 @@ def axis(name: str, start: tir.Index, extent: tir.Index, kind: AxisKind) -> Axis
 
 @node
 class Reduce(tir.Expr):
-    """`sources` folded over `axes`. Only as the whole body of a compute.
+    """`sources` folded over `axes`; it can only be the whole body of a compute.
 
-    where: only these points count. init: starts here instead of at the identity.
+    where: only points that satisfy it are folded. init: starts here instead of at the identity.
     """
 
     reducer: Reducer
@@ -86,41 +87,46 @@ class Reduce(tir.Expr):
         return f"{self.reducer.name}({folded}, axis=[{', '.join(a.name for a in self.axes)}])"
 
 
+class _Operation:
+    """What all operations share."""
+
+    __slots__ = ()
+
+    @property
+    def num_outputs(self) -> int:
+        """The number of tensors it computes."""
+        return len(cast("Operation", self).dtypes)
+
+    def output(self, i: int) -> Tensor:
+        """Return the `i`-th output tensor."""
+        return tensor_of(cast("Operation", self), i)
+
+
 @node
-class PlaceholderOp:
-    """An input tensor. is_state: no input, but what a scan has computed so far (any
-    placeholder may be that; of this one it is known before te.scan is called)."""
+class PlaceholderOp(_Operation):
+    """An input tensor; with is_state, what a scan has computed so far."""
 
     name: str
     shape: tuple[tir.Index, ...]
     dtypes: tuple[DType, ...]
     is_state: bool = False
 
-    @property
-    def num_outputs(self) -> int:
-        """How many tensors it computes."""
-        return len(self.dtypes)
-
-    def output(self, i: int) -> Tensor:
-        """The tensor itself (i = 0)."""
-        return tensor_of(self, i)
-
     def __repr__(self) -> str:
         return f"placeholder {self.name}"
 
 
-# what each operation reads, found once; entries go with their operation
+# the tensors that each operation reads, found once; an entry dies with its operation
 _inputs: WeakKeyDictionary[ComputeOp, tuple[Tensor, ...]] = WeakKeyDictionary()
 
 
 @node
-class ComputeOp:
-    """output n at `axis` = body[n], for every point of `axis`. A body may be a Reduce.
+class ComputeOp(_Operation):
+    """Output n at every point of `axis` is body[n], which may be a Reduce.
 
-    shape is the extents of axis: one dimension an axis. dtypes: one for each output.
-    past: reads of rows before its own, A[t - 1], that are right only if A is the state of a scan.
-    needs: what its reads need of sizes, each index >= 0; A[0] of (n,) needs n - 1. Calls check it.
-    attrs: remarks for those who schedule it, such as {"layout_free_placeholders": [B]}.
+    past: reads of earlier rows, A[t - 1], that are only legal if A is the state of a scan.
+    needs: indices that must be >= 0 for its reads to exist: A[0] of (n,) needs n - 1. Calls
+    check them.
+    attrs: notes for schedulers, such as {"layout_free_placeholders": [B]}.
     """
 
     name: str
@@ -142,7 +148,7 @@ class ComputeOp:
 
     @property
     def reduction(self) -> Reduce | None:
-        """The reduction this op computes, or None."""
+        """The reduction it computes, or None."""
         first = self.body[0]
         return first if isinstance(first, Reduce) else None
 
@@ -156,25 +162,16 @@ class ComputeOp:
             found = _inputs.setdefault(self, tuple(dict.fromkeys(read)))
         return found
 
-    @property
-    def num_outputs(self) -> int:
-        """How many tensors it computes."""
-        return len(self.dtypes)
-
-    def output(self, i: int) -> Tensor:
-        """The `i`-th output tensor."""
-        return tensor_of(self, i)
-
     def __repr__(self) -> str:
         return f"compute {self.name}({', '.join(a.name for a in self.axis)})"
 
 
 @node
-class ExternOp:
-    """Outputs that a statement computes from `inputs`, all of them as a whole.
+class ExternOp(_Operation):
+    """A statement that computes whole outputs from whole `inputs`.
 
-    body reads and writes in_buffers and out_buffers, one for each input and output; their memory
-    is known when the operation becomes loops. It has no axes: its loops are its own.
+    body reads in_buffers and writes out_buffers, one for each input and output; lowering gives
+    them memory. The operation has no axes: the statement contains its own loops.
     """
 
     name: str
@@ -185,20 +182,12 @@ class ExternOp:
     out_buffers: tuple[tir.DeclaredBuffer, ...]
     body: tir.Stmt
     tag: str = ""
-
-    @property
-    def axis(self) -> tuple[Axis, ...]:
-        """No axes."""
-        return ()
-
-    @property
-    def reduce_axis(self) -> tuple[Axis, ...]:
-        """No axes."""
-        return ()
+    axis: ClassVar[tuple[Axis, ...]] = ()
+    reduce_axis: ClassVar[tuple[Axis, ...]] = ()
 
     @property
     def shape(self) -> tuple[tir.Index, ...]:
-        """That of the first output."""
+        """The shape of the first output."""
         return self.shapes[0]
 
     @property
@@ -206,27 +195,18 @@ class ExternOp:
         """The tensors it reads, each once."""
         return tuple(dict.fromkeys(self.inputs))
 
-    @property
-    def num_outputs(self) -> int:
-        """How many tensors it computes."""
-        return len(self.dtypes)
-
-    def output(self, i: int) -> Tensor:
-        """The `i`-th output tensor."""
-        return tensor_of(self, i)
-
     def __repr__(self) -> str:
         return f"extern {self.name}"
 
 
 @node
-class ScanOp:
-    """The rows of `inits`, then for every later time the row of `updates` at that time.
+class ScanOp(_Operation):
+    """The rows of `inits`, then for every later time t row t of `updates`.
 
-    states    the placeholders that stand, in the formulas of the updates, for the outputs so far
+    states    the placeholders that stand for the outputs so far in the formulas of the updates
     scan_axis the times at which updates are computed, one after another
 
-    One init, update and state for each output.
+    There is one init, update and state per output.
     """
 
     name: str
@@ -235,45 +215,32 @@ class ScanOp:
     states: tuple[Tensor, ...]
     scan_axis: Axis
     tag: str = ""
+    reduce_axis: ClassVar[tuple[Axis, ...]] = ()
 
     @property
     def axis(self) -> tuple[Axis, ...]:
-        """The axis over time: the loop in which the updates are computed."""
+        """The time axis: the loop in which the updates are computed."""
         return (self.scan_axis,)
 
     @property
-    def reduce_axis(self) -> tuple[Axis, ...]:
-        """No axes."""
-        return ()
-
-    @property
     def shapes(self) -> tuple[tuple[tir.Index, ...], ...]:
-        """One for each output."""
+        """The shape of each output."""
         return tuple(t.shape for t in self.states)
 
     @property
     def shape(self) -> tuple[tir.Index, ...]:
-        """That of the first output."""
+        """The shape of the first output."""
         return self.shapes[0]
 
     @property
     def dtypes(self) -> tuple[DType, ...]:
-        """One for each output."""
+        """The type of each output."""
         return tuple(t.dtype for t in self.states)
 
     @property
     def input_tensors(self) -> tuple[Tensor, ...]:
-        """The tensors it reads, each once; what the updates read is theirs."""
+        """The inits and updates, each once; not the tensors that the updates read."""
         return tuple(dict.fromkeys((*self.inits, *self.updates)))
-
-    @property
-    def num_outputs(self) -> int:
-        """How many tensors it computes."""
-        return len(self.dtypes)
-
-    def output(self, i: int) -> Tensor:
-        """The `i`-th output tensor."""
-        return tensor_of(self, i)
 
     def __repr__(self) -> str:
         return f"scan {self.name}"
@@ -283,11 +250,11 @@ Operation: TypeAlias = PlaceholderOp | ComputeOp | ExternOp | ScanOp
 
 
 @node
-class Tensor(tir.Buffer):
+class Tensor(tir.Buffer, NotAnArray):
     """One output of an operation. A[i, j] (or A(i, j), A[i][j]) is one element of it.
 
-    Two tensors are equal if they are the same output of the same operation. In formulas a tensor
-    stands where loops will have a buffer.
+    Two tensors are equal if they are the same output of the same operation. Lowering replaces the
+    tensors in formulas by buffers.
     """
 
     op: Operation = None  # type: ignore[assignment]  # given by tensor_of, the only constructor
@@ -320,53 +287,21 @@ class Tensor(tir.Buffer):
     def __bool__(self) -> bool:
         return True
 
-    def __iter__(self) -> Any:
-        raise ExprError(f"iterating over {self.name}", "a tensor here is a formula, not data")
-
-    def __add__(self, other: Any = None) -> Any:
-        raise ExprError(
-            f"an operator on {self.name} as a whole",
-            "a formula works on elements",
-            f"te.compute({self.name}.shape, lambda *i: {self.name}(*i) + ...), or topi",
-        )
-
-    __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __rtruediv__ = __add__
-    __floordiv__ = __rfloordiv__ = __mod__ = __rmod__ = __pow__ = __rpow__ = __add__
-    __lt__ = __le__ = __gt__ = __ge__ = __neg__ = __abs__ = __add__
-
-    def __matmul__(self, other: Any) -> Any:
-        raise ExprError(
-            f"@ on {self.name}",
-            "a formula works on elements",
-            "topi.matmul(A, B), or te.sum(A[i, k] * B[k, j], axis=k) in a te.compute",
-        )
-
-    __rmatmul__ = __matmul__
-
-    def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
-        raise ExprError(
-            f"a numpy array of {self.name}",
-            "a tensor here is a formula, not data",
-            "te or topi; data come in when the compiled function is called",
-        )
-
-    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
-        """numpy's functions and numpy arrays do not work on tensors."""
-        what = f"numpy.{ufunc.__name__} of {self.name}"
-        raise ExprError(what, "a tensor here is a formula, not data", "the functions of te or topi")
+    def _called(self) -> str:
+        return self.name
 
 
 def tensor_of(op: Operation, i: int) -> Tensor:
-    """Output `i` of `op`; outputs of an op that has several are called name.v0, name.v1, ..."""
+    """Return output `i` of `op`; several outputs are called name.v0, name.v1, ..."""
     name = op.name if len(op.dtypes) == 1 else f"{op.name}.v{i}"
     shape = op.shapes[i] if isinstance(op, ExternOp | ScanOp) else op.shape
     return Tensor(name, shape, op.dtypes[i], op=op, value_index=i)
 
 
 def producers_first(outputs: Iterable[Operation]) -> list[Operation]:
-    """All operations that `outputs` need, each once, those that it reads before it."""
+    """Return the operations that `outputs` need, each once, producers first."""
     order: dict[Operation, None] = {}
-    waiting = list(outputs)[::-1]  # the next one last; networks are deeper than Python's stack
+    waiting = list(outputs)[::-1]  # a stack: networks are deeper than Python's own
     while waiting:
         op = waiting[-1]
         inputs = () if isinstance(op, PlaceholderOp) else op.input_tensors
@@ -379,7 +314,7 @@ def producers_first(outputs: Iterable[Operation]) -> list[Operation]:
 
 
 def parts(op: ComputeOp) -> list[tir.Expr]:
-    """Every expression of the op's bodies, reductions taken apart."""
+    """Return the expressions in the bodies of `op`, with reductions taken apart."""
     found: list[tir.Expr] = []
     for e in op.body:
         found += [*e.sources, e.where, *e.init] if isinstance(e, Reduce) else [e]
@@ -387,7 +322,7 @@ def parts(op: ComputeOp) -> list[tir.Expr]:
 
 
 def loads(op: ComputeOp) -> Iterator[tir.Load]:
-    """Every load in the op's bodies."""
+    """Yield every load in the bodies of `op`."""
     for e in parts(op):
         for n in tir.walk(e):
             if isinstance(n, tir.Load):
@@ -395,13 +330,13 @@ def loads(op: ComputeOp) -> Iterator[tir.Load]:
 
 
 def limits(op: ComputeOp) -> list[tir.Expr]:
-    """Where reduce axes begin and how long they are, where that is no constant: i + 1, len[i]."""
+    """Return the non-constant starts and extents of the reduce axes, such as i + 1 and len[i]."""
     ends = [n for a in op.reduce_axis for n in (a.start, a.extent)]
     return [n for n in ends if isinstance(n, tir.Expr)]
 
 
 def extent_loads(op: ComputeOp) -> Iterator[tir.Load]:
-    """Every load that says where a reduce axis begins or how long it is."""
+    """Yield every load in the start or extent of a reduce axis."""
     for e in limits(op):
         for n in tir.walk(e):
             if isinstance(n, tir.Load):
@@ -409,7 +344,7 @@ def extent_loads(op: ComputeOp) -> Iterator[tir.Load]:
 
 
 def is_from_data(i: tir.Index) -> bool:
-    """Does the index depend on data: P[i], or a reduce axis from P[i] to P[i + 1]?"""
+    """Whether the index depends on data: P[i], or a reduce axis from P[i] to P[i + 1]."""
     for n in () if isinstance(i, int) else tir.walk(i):
         ends = (n.start, n.extent) if isinstance(n, Axis) and n.kind == "reduce" else ()
         if isinstance(n, tir.AsIndex) or any(map(is_from_data, ends)):
@@ -418,7 +353,7 @@ def is_from_data(i: tir.Index) -> bool:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Slice:
+class Slice(NotAnArray):
     """A tensor with its first few indices given: A[i] of a matrix."""
 
     tensor: Tensor
@@ -433,23 +368,15 @@ class Slice:
     def __expr__(self) -> tir.Expr:
         return element(self.tensor, self.indices)
 
-    def __iter__(self) -> Any:
-        raise ExprError(
-            f"iterating over a part of {self.tensor.name}",
-            "a tensor here is a formula, not data",
-            "te.sum(..., axis=k) adds up over a reduce axis",
-        )
+    def _called(self) -> str:
+        return f"a part of {self.tensor.name}"
 
-    def __add__(self, other: Any = None) -> Any:
+    def _one_element(self) -> Any:
         return self.__expr__()  # raises: indices are missing
-
-    __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __rtruediv__ = __add__
-    __floordiv__ = __rfloordiv__ = __mod__ = __rmod__ = __pow__ = __rpow__ = __add__
-    __lt__ = __le__ = __gt__ = __ge__ = __neg__ = __abs__ = __add__
 
 
 def element(t: Tensor, indices: tuple[Any, ...]) -> tir.Load:
-    """t[indices], checked for rank."""
+    """Return the load t[indices]; raise ExprError if their number is not the rank of t."""
     if len(indices) != t.ndim:
         raise ExprError(
             f"{t.name}[{', '.join(map(_show, indices))}]",

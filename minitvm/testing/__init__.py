@@ -1,4 +1,4 @@
-"""Tools to test compilers with: random programs, random schedules, comparisons, a fuzz driver."""
+"""Tools for testing compilers: random programs, random schedules, comparisons, a fuzz driver."""
 
 # pyright: reportUnusedImport=false
 

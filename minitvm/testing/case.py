@@ -1,4 +1,4 @@
-"""One case: a random program, a random schedule, every target, and the same result from all."""
+"""One case: a random program and schedule, run on every target, with the results compared."""
 
 from __future__ import annotations
 
@@ -23,25 +23,28 @@ from .tally import Tally
 from .values import Rng, chance
 
 Verdict: TypeAlias = Literal["ok", "refused", "mismatch", "error", "crash"]
-USUAL = ("interpreter", "python", "llvm")  # what takes milliseconds to build
+USUAL = ("interpreter", "python", "llvm")  # targets that build within milliseconds
 TARGETS = (*USUAL, "numba", "exported")
-THREADED = 0.06  # of all schedules bind loops to hardware threads
-PATIENCE = 30_000  # stores that a target may be asked for that makes some 100,000 a second
-CANARY, MARGIN = 0xA5, 256  # a byte, and how many of it lie on both sides of every argument
+THREADED = 0.06  # share of schedules that bind loops to hardware threads
+PATIENCE = 30_000  # stores for targets that make about 100,000 a second
+CANARY, MARGIN = (
+    0xA5,
+    256,
+)  # a byte, and how many surround each argument
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What came of one case.
+    """The result of one case.
 
     verdict   "refused": a LoweringError; "mismatch": a wrong result; "error": any other exception;
               "crash": the process died or hung
     headline  one line: what went wrong, and where
-    report    all there is to know about a failure
+    report    a full description of a failure
     tally     the steps of the schedule; they count as run if the program ran and was right
     ran       the targets on which it ran and was right
-    refusing  the targets that refused it, as they must: it has hardware threads
-    certain   were results compared? See Case
+    refusing  the targets that correctly refused its hardware threads
+    certain   whether results were compared; see Case
     """
 
     seed: int
@@ -72,7 +75,7 @@ class Case:
 
 
 class _WrongResultError(Exception):
-    """A result that is not the right one."""
+    """A wrong result."""
 
 
 def run_case(
@@ -80,9 +83,9 @@ def run_case(
     targets: Sequence[str] = USUAL,
     passes: tuple[lowering.Pass, ...] = lowering.PASSES["llvm"],
 ) -> Outcome:
-    """The case that `seed` stands for, made and run on `targets`.
+    """Make the case of `seed` and run it on `targets`.
 
-    passes   what the interpreter runs the program after (a test swaps a wrong one in)
+    passes   the passes before the interpreter runs the program (a test swaps in a wrong one)
     """
     tally = Tally()
     try:
@@ -94,7 +97,7 @@ def run_case(
         return Outcome(seed, "refused", _first_line(e), "", tally)
     except _WrongResultError as e:
         return Outcome(seed, "mismatch", str(e), describe(seed, str(e)), tally)
-    except Exception as e:  # whatever it is, it belongs into the report
+    except Exception as e:  # anything else goes into the report
         report = describe(seed, traceback.format_exc())
         return Outcome(seed, "error", f"{type(e).__name__}: {_first_line(e)}", report, tally)
     if ran:
@@ -105,9 +108,9 @@ def run_case(
 def _on_targets(
     case: Case, targets: Sequence[str], rng: Rng, passes: tuple[lowering.Pass, ...]
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Run the case; the targets on which it ran, and those that refuse hardware threads.
+    """Run the case; return the targets that ran it, and those that refuse hardware threads.
 
-    Nobody waits for what interprets a program that stores without end.
+    Slow targets skip programs with many stores.
     """
     refusing = tuple(t for t in targets if t != "interpreter" and _has_threads(case, t))
     for target in refusing:
@@ -125,7 +128,7 @@ def _first_line(e: Exception) -> str:
 
 
 def describe(seed: int, what: str) -> str:
-    """The program, the schedule and the loops of a case, as far as they come to be, and `what`."""
+    """Describe a case: its program, schedule and loops, as far as they can be made, and `what`."""
     parts = [f"seed {seed}"]
     try:
         rng = np.random.default_rng(seed)
@@ -134,18 +137,18 @@ def describe(seed: int, what: str) -> str:
         schedule = random_schedule(program.ops, rng, threads=chance(rng, THREADED))
         parts.append(schedule.python())
         parts.append(str(driver.lower(schedule, program.args, until="nest")))
-    except Exception as e:  # a description of what fails, fails too
+    except Exception as e:  # whatever failed may fail here too
         parts.append(f"({type(e).__name__}: {_first_line(e)})")
     again = f"again: python -m minitvm.testing fuzz --only {seed}"
     return "\n\n".join([*parts, what, again])
 
 
 def _case(seed: int, rng: Rng, tally: Tally) -> Case:
-    """The case drawn from `rng`, with its inputs and right answers.
+    """Draw the case from `rng`, with its inputs and right answers.
 
-    Rounded results may differ by what rounding can do: one epsilon of the largest number in sight
-    for each point of the longest reduction, a few for the operations around it. The factor is
-    generous, since products of rounded numbers carry the error of both.
+    The tolerance for rounded results is one epsilon of the largest number for each point of the
+    longest reduction, plus a few for other operations. The factor is generous, because products of
+    rounded numbers have the errors of both.
     """
     program = random_program(rng)
     schedule = random_schedule(program.ops, rng, tally, threads=chance(rng, THREADED))
@@ -163,14 +166,14 @@ def _case(seed: int, rng: Rng, tally: Tally) -> Case:
 
 
 def _upstream(t: tensor.Tensor) -> Iterator[tensor.Tensor]:
-    """The tensor and all that are computed on the way to it."""
+    """Yield the tensor and everything it is computed from."""
     yield t
     for source in getattr(t.op, "input_tensors", ()):
         yield from _upstream(source)
 
 
 def _replays(case: Case) -> None:
-    """A schedule can be written down, as JSON and as Python, and taken again."""
+    """Check that the schedule can be restored from its JSON and its Python text."""
     s, ops = case.schedule, case.program.ops
     intrins = s.state.intrins
     again = [te.Schedule.from_json(s.to_json(), ops, intrins)]
@@ -188,7 +191,7 @@ def _replays(case: Case) -> None:
 
 
 def stores(case: Case) -> int:
-    """How many stores the loops make: compute_at deep inside can repeat a stage many times."""
+    """Return the number of stores of the loops; compute_at may repeat a stage many times."""
     return _stores(
         driver.lower(case.schedule, case.program.args, until="nest").body, case.program.sizes
     )
@@ -204,7 +207,7 @@ def _stores(s: tir.Stmt, sizes: dict[tir.Var, int]) -> int:
 
 
 def _interpreter(case: Case, rng: Rng, passes: tuple[lowering.Pass, ...]) -> None:
-    """The loop program as built, flattened, and after all passes; parallel loops in any order."""
+    """Interpret the nest, the flattened and the final program; parallel loops in any order."""
     for until in ("nest", "flatten", ""):
         made = driver.lower(case.schedule, case.program.args, passes=passes, until=until)
         func = replace(made, body=tir.rewrite(made.body, _in_any_order))
@@ -217,7 +220,7 @@ def _interpreter(case: Case, rng: Rng, passes: tuple[lowering.Pass, ...]) -> Non
 
 
 def _in_any_order(s: tir.Stmt) -> tir.Stmt:
-    """Hardware threads as a parallel loop, which the interpreter runs in an order of its own."""
+    """Turn hardware threads into a parallel loop, which the interpreter runs in random order."""
     if isinstance(s, tir.For) and _is_thread(s):
         return tir.For(s.var, s.extent, s.body, "parallel")
     return s
@@ -228,7 +231,7 @@ def _is_thread(s: object) -> bool:
 
 
 def _has_threads(case: Case, target: str) -> bool:
-    """Is a loop of the lowered program bound to a hardware thread? One of a single turn is gone."""
+    """Whether a lowered loop is bound to a hardware thread; loops of one iteration are gone."""
     bound = (s.thread for s in case.schedule.steps if isinstance(s, Bind))
     if all(map(is_virtual, bound)):
         return False
@@ -241,7 +244,7 @@ def _compiler(target: str) -> str:
 
 
 def _refuses(case: Case, target: str) -> None:
-    """A processor has no hardware threads, and says so."""
+    """Check that the target refuses hardware threads, which a CPU does not have."""
     try:
         driver.build(case.schedule, case.program.args, target=_compiler(target))
     except BuildError:
@@ -255,7 +258,7 @@ def _python(case: Case, rng: Rng, passes: tuple[lowering.Pass, ...]) -> None:
 
 
 def _llvm(case: Case, rng: Rng, passes: tuple[lowering.Pass, ...]) -> None:
-    """Machine code on one core, and on two if there is anything parallel."""
+    """Run machine code on one core, and on two if there is a parallel loop."""
     del rng, passes
     func = driver.lower(case.schedule, case.program.args)
     for cores in (1, 2) if _parallel(func) else (1,):
@@ -265,13 +268,13 @@ def _llvm(case: Case, rng: Rng, passes: tuple[lowering.Pass, ...]) -> None:
 
 
 def _numba(case: Case, rng: Rng, passes: tuple[lowering.Pass, ...]) -> None:
-    """What numba makes of the loops, on two cores if there is anything parallel."""
+    """Run the code of numba on two cores."""
     del rng, passes
     _run(case, "numba", driver.build(case.schedule, case.program.args, target="numba -num-cores=2"))
 
 
 def _exported(case: Case, rng: Rng, passes: tuple[lowering.Pass, ...]) -> None:
-    """What comes back from a file: machine code, or Python source."""
+    """Run an exported and loaded function: machine code or Python source."""
     del passes
     target = "llvm -num-cores=2" if chance(rng, 0.5) else "python"
     func = driver.build(case.schedule, case.program.args, target=target)
@@ -295,7 +298,7 @@ _RUNS: dict[str, Callable[[Case, Rng, tuple[lowering.Pass, ...]], None]] = {
 
 
 def _run(case: Case, what: str, call: Callable[..., Any]) -> None:
-    """Call the program and check its outputs, and that it wrote nothing else."""
+    """Call the program, check its outputs, and check that it wrote nothing else."""
     program = case.program
     arenas = [_Arena.of(program.shape(t), t.dtype, case.inputs.get(t)) for t in program.tensors]
     call(*(a.array for a in arenas), *(program.sizes[v] for v in program.scalars))
@@ -316,14 +319,14 @@ def _run(case: Case, what: str, call: Callable[..., Any]) -> None:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Arena:
-    """An argument between two margins that nobody may write to."""
+    """An argument between two margins that must not be written."""
 
     memory: Array
     array: Array
 
     @classmethod
     def of(cls, shape: tuple[int, ...], dtype: DType, contents: Array | None) -> _Arena:
-        """Room for an array with `contents`, or, for an output, with garbage."""
+        """Make an array with `contents`, or with garbage for an output."""
         size = int(np.prod(shape, dtype=np.int64)) * dtype.numpy.itemsize
         memory = np.full(size + 2 * MARGIN, CANARY, np.uint8)
         inside = memory[MARGIN : MARGIN + size]

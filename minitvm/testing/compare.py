@@ -1,4 +1,4 @@
-"""Two arrays compared, with a message that says where they differ."""
+"""Compare two arrays, with a message that says where they differ."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
 
 def difference(actual: Any, desired: Any, rtol: float = 0.0, atol: float = 0.0) -> str:
-    """Where |actual - desired| > atol + rtol * |desired| first holds, in words; "" if nowhere.
+    """Describe where |actual - desired| > atol + rtol * |desired| first holds; "" if nowhere.
 
     NaN equals NaN, and an infinity only itself.
     """
@@ -37,9 +37,9 @@ def _close(got: Array, want: Array, rtol: float, atol: float) -> Array:
 
 
 def assert_allclose(actual: Any, desired: Any, rtol: float = 1e-5, atol: float = 1e-7) -> None:
-    """Nothing, if the arrays agree: |actual - desired| <= atol + rtol * |desired| everywhere.
+    """Raise AssertionError unless |actual - desired| <= atol + rtol * |desired| everywhere.
 
-    Otherwise AssertionError with the first index that differs, both values and how many differ.
+    The message has the first index that differs, both values, and how many elements differ.
     """
     found = difference(actual, desired, rtol, atol)
     if found:

@@ -1,4 +1,4 @@
-"""Where a random step is drawn: the state it will be applied to, and the places that suit it."""
+"""The state in which random steps are drawn, and the places that suit a step."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ SCOPES = ("local", "shared", "global")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Draw:
-    """Where a step is drawn.
+    """The context in which a step is drawn.
 
-    wild      any place will do, also one where the step is surely illegal
-    intrins   tensor intrinsics that the steps drawn here name
+    wild      choose any place, even one where the step is certainly illegal
+    intrins   tensor intrinsics that the drawn steps refer to
     """
 
     state: schedule.State
@@ -29,18 +29,18 @@ class Draw:
     def stage(
         self, fits: Callable[[schedule.Stage], bool] = lambda s: True
     ) -> schedule.Stage | None:
-        """A stage that has loops and fits; any stage if wild."""
+        """Draw a stage that has loops and fits; any stage if wild."""
         found = [s for s in self.state.stages if self.wild or (_has_loops(s) and fits(s))]
         return pick(self.rng, found) if found else None
 
     def inner(
         self, fits: Callable[[schedule.Stage], bool] = lambda s: True
     ) -> schedule.Stage | None:
-        """A stage that is neither input nor output."""
+        """Draw a stage that is neither input nor output."""
         return self.stage(lambda s: not s.is_output and fits(s))
 
     def loops(self, stage: schedule.Stage) -> tuple[tensor.Axis, ...]:
-        """The loops of the stage that no intrinsic does; all if wild."""
+        """Return the loops of the stage outside of intrinsics; all if wild."""
         for n, a in enumerate(stage.leaves):
             if stage.note(a).intrin is not None and not self.wild:
                 return stage.leaves[:n]
@@ -49,20 +49,20 @@ class Draw:
     def axis(
         self, stage: schedule.Stage, fits: Callable[[tensor.Axis], bool] = lambda a: True
     ) -> tensor.Axis | None:
-        """A loop of the stage that fits; any if wild."""
+        """Draw a loop of the stage that fits; any if wild."""
         found = [a for a in self.loops(stage) if self.wild or fits(a)]
         return pick(self.rng, found) if found else None
 
     def place(
         self, fits: Callable[[schedule.Stage, tensor.Axis], bool]
     ) -> tuple[schedule.Stage, tensor.Axis] | None:
-        """A stage and a loop of it that fits."""
+        """Draw a stage and a loop of it that fits."""
         stage = self.stage(lambda s: any(fits(s, a) for a in self.loops(s)))
         a = self.axis(stage, lambda a: fits(stage, a)) if stage else None
         return None if stage is None or a is None else (stage, a)
 
     def hosts(self) -> set[str]:
-        """The stages at whose loops others are computed."""
+        """Return the stages at whose loops others are computed."""
         return {s.attach.stage for s in self.state.stages if isinstance(s.attach, schedule.At)}
 
 
@@ -70,17 +70,17 @@ Drawing = Callable[[Draw], list[schedule.Step]]
 
 
 def is_plain(stage: schedule.Stage, a: tensor.Axis) -> bool:
-    """Is the loop not marked to run in a way of its own?"""
+    """Whether the loop is serial and not bound."""
     return stage.note(a).kind == "serial"
 
 
 def is_plain_data(stage: schedule.Stage, a: tensor.Axis) -> bool:
-    """Is it also no reduce loop, and of constant extent?"""
+    """Whether it is also a data loop of constant extent."""
     return is_plain(stage, a) and a.kind == "data" and isinstance(a.extent, int)
 
 
 def is_fresh(stage: schedule.Stage) -> bool:
-    """Are its loops the axes of its formula, in their order, and without marks?"""
+    """Whether its loops are the unchanged axes of its formula."""
     op = stage.op
     assert isinstance(op, tensor.ComputeOp)
     axes = (*op.axis, *op.reduce_axis)
@@ -89,7 +89,7 @@ def is_fresh(stage: schedule.Stage) -> bool:
 
 
 def numbered(name: str, taken: set[str]) -> str:
-    """The name a new axis will get."""
+    """Return the name that a new axis will get."""
     n, found = 1, name
     while found in taken:
         found, n = f"{name}_{n}", n + 1
@@ -97,7 +97,7 @@ def numbered(name: str, taken: set[str]) -> str:
 
 
 def named(stage: schedule.Stage) -> set[str]:
-    """The names of all axes of the stage, those split and fused away included."""
+    """Return the names of all axes of the stage, including split and fused ones."""
     return {a.name for a in stage.axes()}
 
 

@@ -1,4 +1,4 @@
-"""Random steps that change loops, or say how they run. No steps: there is no place for one."""
+"""Random steps that change loops, or how they run; none if there is no place for one."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def split(d: Draw) -> list[schedule.Step]:
 
 
 def _split_without_guard(d: Draw, stage: schedule.Stage, a: tensor.Axis) -> list[schedule.Step]:
-    """A split by what divides; by anything, if wild."""
+    """Split by a factor that divides; by any factor, if wild."""
     n = a.extent
     sizes = [q for q in FACTORS if d.wild or (isinstance(n, int) and n % q == 0)]
     if not sizes:
@@ -47,7 +47,7 @@ def fuse(d: Draw) -> list[schedule.Step]:
 
 
 def _neighbours(d: Draw, stage: schedule.Stage, count: int) -> list[tuple[tensor.Axis, ...]]:
-    """Runs of `count` plain loops at none of which, but the last, a stage is attached."""
+    """Return runs of `count` plain loops; only the last of a run may have stages attached."""
     taken = {
         id(s.attach.axis)
         for s in d.state.stages
@@ -74,7 +74,7 @@ def reorder(d: Draw) -> list[schedule.Step]:
 
 
 def tile(d: Draw) -> list[schedule.Step]:
-    """What s[C].tile(y, x, fy, fx) does, or with three axes."""
+    """Draw the steps of s[C].tile(y, x, fy, fx), or of a tile with three axes."""
     stage = d.stage(lambda s: sum(is_plain(s, a) for a in d.loops(s)) > 1)
     axes = [a for a in d.loops(stage) if is_plain(stage, a)] if stage else []
     if not stage or len(axes) < 2:
@@ -136,7 +136,7 @@ def prefetch(d: Draw) -> list[schedule.Step]:
 
 
 def bind(d: Draw) -> list[schedule.Step]:
-    """Virtual threads."""
+    """Bind a loop to a virtual thread."""
     at = d.place(is_plain_data)
     if at is None:
         return []
@@ -150,7 +150,7 @@ def bind(d: Draw) -> list[schedule.Step]:
 
 
 def hardware(d: Draw) -> list[schedule.Step]:
-    """Blocks and threads, most of the time as many of these as other stages have."""
+    """Bind loops to blocks and threads, usually as many threads as in other stages."""
     at = d.place(lambda stage, a: is_plain(stage, a) and (a.kind == "data" or chance(d.rng, 0.2)))
     if at is None:
         return []
@@ -165,7 +165,7 @@ def hardware(d: Draw) -> list[schedule.Step]:
     if roll < 0.2:
         return [schedule.Bind(me, a.name, pick(d.rng, (block, thread)))]
     outer, inner = (numbered(f"{a.name}.{part}", named(stage)) for part in ("outer", "inner"))
-    count = THREADS if chance(d.rng, 0.3) else None  # said once more, and checked
+    count = THREADS if chance(d.rng, 0.3) else None  # an explicit extent, which is checked
     if roll < 0.6 and a.kind == "data":
         cut = schedule.Split(me, a.name, factor=THREADS)
         return [cut, schedule.Bind(me, outer, block), schedule.Bind(me, inner, thread, count)]

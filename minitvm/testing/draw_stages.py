@@ -1,4 +1,4 @@
-"""Random steps that place stages, make new ones, or choose memory. No steps: no place for one."""
+"""Random steps that place stages, add stages, or choose memory; none if there is no place."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def compute_root(d: Draw) -> list[schedule.Step]:
 
 
 def store_at(d: Draw) -> list[schedule.Step]:
-    """Storage at a loop around the one that the stage is computed at, most of the time."""
+    """Draw a storage loop, usually around the one that the stage is computed at."""
     stage = d.inner(lambda s: isinstance(s.attach, schedule.At) and not s.double_buffer)
     if not stage or not isinstance(stage.attach, schedule.At):
         return [more for step in compute_at(d) for more in (step, _store_around(d, step))]
@@ -57,7 +57,7 @@ def store_at(d: Draw) -> list[schedule.Step]:
 
 
 def _store_around(d: Draw, step: schedule.Step) -> schedule.StoreAt:
-    """Storage at the loop that `step` computes a stage at, or at one around it."""
+    """Draw storage at the loop where `step` computes a stage, or at one around it."""
     assert isinstance(step, schedule.ComputeAt)
     target = d.state.stage(step.target)
     names = [target.names[a] for a in target.leaves]
@@ -121,7 +121,7 @@ def rfactor(d: Draw) -> list[schedule.Step]:
 
 
 def tensorize(d: Draw) -> list[schedule.Step]:
-    """The last axes of a formula split by what divides, the inner loops done by an intrinsic."""
+    """Split the last axes of a formula evenly and tensorize the inner loops."""
     hosts = d.hosts()
     stage = d.stage(lambda s: is_fresh(s) and s.name not in hosts and bool(_tileable(s)))
     tile = _random_tile(d.rng, stage) if stage else {}
@@ -150,7 +150,7 @@ def tensorize(d: Draw) -> list[schedule.Step]:
 
 
 def _tileable(stage: schedule.Stage) -> list[tensor.Axis]:
-    """The axes an intrinsic can do: the last ones of a kind, of constant extents."""
+    """Return the axes that an intrinsic can take: the last ones of each kind, if constant."""
     op = stage.op
     found: list[tensor.Axis] = []
     for axes in (op.axis, op.reduce_axis) if isinstance(op, tensor.ComputeOp) else ():
@@ -162,7 +162,7 @@ def _tileable(stage: schedule.Stage) -> list[tensor.Axis]:
 
 
 def _random_tile(rng: Rng, stage: schedule.Stage) -> dict[tensor.Axis, int]:
-    """How many values of which axes an intrinsic does; the last axes of a kind come first."""
+    """Draw how many values of each axis an intrinsic takes, last axes first."""
     tile: dict[tensor.Axis, int] = {}
     axes = _tileable(stage)
     for kind in ("data", "reduce"):
@@ -201,7 +201,7 @@ def transform_layout(d: Draw) -> list[schedule.Step]:
 
 
 def double_buffer(d: Draw) -> list[schedule.Step]:
-    """Twice the memory for a stage that is computed inside a loop, or now will be."""
+    """Double-buffer a stage that is computed inside a loop; attach one if needed."""
     stage = d.inner(lambda s: isinstance(s.attach, schedule.At) and s.store is None)
     if stage:
         return [schedule.DoubleBuffer(stage.name)]
@@ -218,7 +218,7 @@ def storage_align(d: Draw) -> list[schedule.Step]:
 
 
 def set_store_predicate(d: Draw) -> list[schedule.Step]:
-    """A condition that holds for all elements there are, but not for what a split overruns."""
+    """Draw a condition that holds for all elements, but not for the extra ones of a split."""
     stage = d.stage(lambda s: bool(_overruns(s)))
     if stage is not None and _overruns(stage):
         a, factor, outer, inner = pick(d.rng, _overruns(stage))
@@ -234,7 +234,7 @@ def set_store_predicate(d: Draw) -> list[schedule.Step]:
 
 
 def _overruns(stage: schedule.Stage) -> list[tuple[tensor.Axis, int, str, str]]:
-    """The splits of data axes that run over the end: (axis, factor, outer loop, inner loop)."""
+    """Return the splits of data axes that do not divide: (axis, factor, outer loop, inner loop)."""
     names = stage.names
     return [
         (r.parent, r.factor, names[r.outer], names[r.inner])
@@ -247,7 +247,7 @@ def _overruns(stage: schedule.Stage) -> list[tuple[tensor.Axis, int, str, str]]:
 
 
 def _misfits(a: tensor.Axis) -> list[int]:
-    """The factors that do not divide the extent of the axis."""
+    """Return the factors that do not divide the extent of the axis."""
     n = a.extent
     return [q for q in FACTORS if isinstance(n, int) and n % q]
 

@@ -1,31 +1,33 @@
-"""The fuzz driver: many cases, in processes of their own, so that none can take all with it."""
+"""The fuzz driver: many cases in child processes, so that a crash ends only one of them."""
 
 from __future__ import annotations
 
-import multiprocessing
 import os
+import pickle
+import queue
 import sys
-import time
-from collections import Counter, deque
+import threading
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from multiprocessing.connection import Connection, wait
-from multiprocessing.context import SpawnProcess
 
 from tqdm import tqdm
 
-from .case import TARGETS, Outcome, describe, run_case
+from minitvm import workers
+
+from .case import TARGETS, Outcome, describe
 from .tally import PRIMITIVES, Tally
 
-LONGEST = 120.0  # seconds one case may take
-LIFETIME = 500  # cases one process runs: compiled code stays in memory as long as it lives
+LONGEST = 120.0  # seconds that one case may take
+LIFETIME = 500  # cases per process: compiled code stays in memory until the process ends
+JOB = "minitvm.testing.fuzz_job"
 FAILURES = ("mismatch", "error", "crash")
 EVERY = {"interpreter": 1, "python": 1, "llvm": 1, "numba": 20, "exported": 20}  # n-th case
 
 
 @dataclass(slots=True)
 class Summary:
-    """What came of many cases."""
+    """The results of many cases."""
 
     verdicts: Counter[str] = field(default_factory=Counter[str])
     refusals: Counter[str] = field(default_factory=Counter[str])
@@ -36,7 +38,7 @@ class Summary:
     uncertain: int = 0
 
     def add(self, outcome: Outcome) -> None:
-        """Count one more."""
+        """Count one more outcome."""
         self.verdicts[outcome.verdict] += 1
         self.tally.add(outcome.tally)
         self.ran.update(outcome.ran)
@@ -99,10 +101,10 @@ def _percent(part: int, whole: int) -> str:
 
 
 def fuzz(seeds: Iterable[int], every: Mapping[str, int] = EVERY, jobs: int = 1) -> Summary:
-    """Run the case of every seed; failures are printed in full as they come.
+    """Run the case of every seed; print each failure in full when it occurs.
 
-    every   target -> n: it runs the cases whose seed is a multiple of n
-    Interrupted from the keyboard, it says from which seed to go on.
+    every   target -> n: the target runs the cases whose seed is a multiple of n
+    On Ctrl-C it prints the seed to continue from.
     """
     todo = list(seeds)
     summary = Summary()
@@ -122,88 +124,53 @@ def fuzz(seeds: Iterable[int], every: Mapping[str, int] = EVERY, jobs: int = 1) 
 # --- processes -----------------------------------------------------------------------------------
 
 
-@dataclass(slots=True, eq=False)
-class _Worker:
-    """A process that runs one case after another."""
-
-    every: Mapping[str, int]
-    process: SpawnProcess
-    pipe: Connection
-    seed: int = 0
-    since: float = 0.0
-    given: int = 0
-
-    @classmethod
-    def start(cls, every: Mapping[str, int]) -> _Worker:
-        """A new process, with a verifier after every pass."""
-        os.environ["MINITVM_CHECK"] = "1"
-        context = multiprocessing.get_context("spawn")
-        ours, theirs = context.Pipe()
-        process = context.Process(target=_work, args=(theirs, dict(every)), daemon=True)
-        process.start()
-        theirs.close()  # so that reading ends when the process does
-        return cls(every, process, ours)
-
-    def give(self, seed: int) -> _Worker:
-        """Start a case, in a new process if this one has run many."""
-        here = self
-        if self.given >= LIFETIME:
-            self.stop()
-            here = _Worker.start(self.every)
-        here.seed, here.since, here.given = seed, time.monotonic(), here.given + 1
-        here.pipe.send(seed)
-        return here
-
-    def stop(self) -> None:
-        """End the process."""
-        self.process.kill()
-        self.process.join()
-        self.pipe.close()
-
-
-def _work(pipe: Connection, every: Mapping[str, int]) -> None:
-    """What a process does: seeds in, outcomes out."""
-    while True:
-        seed = pipe.recv()
-        pipe.send(run_case(seed, [target for target, n in every.items() if seed % n == 0]))
+def run_apart(
+    worker: workers.Worker, seed: int, every: Mapping[str, int] = EVERY, seconds: float = LONGEST
+) -> Outcome:
+    """Run a case in the process of `worker`; a process that dies or hangs is a crash."""
+    targets = [target for target, n in every.items() if seed % n == 0]
+    given = worker.ask([seed, targets], seconds=seconds)
+    if isinstance(given, workers.Frame):
+        return pickle.loads(given.blobs[0])  # from our own child
+    report = describe(seed, "\n".join([str(given), *given.stderr]))
+    return Outcome(seed, "crash", str(given), report)
 
 
 def _outcomes(seeds: Sequence[int], every: Mapping[str, int], jobs: int) -> Iterator[Outcome]:
-    """The outcome of every case, in the order in which they end."""
-    waiting = deque(seeds)
-    busy: list[_Worker] = []
+    """Yield the outcome of every case, in the order in which they end."""
+    os.environ["MINITVM_CHECK"] = "1"  # children run a verifier after every pass
+    waiting, done = iter(seeds), queue.SimpleQueue[Outcome | Exception]()
+    stopped = threading.Event()
+    for _ in range(min(jobs, len(seeds))):
+        args = (waiting, every, done, stopped)
+        threading.Thread(target=_work, args=args, daemon=True).start()
     try:
-        for _ in range(min(jobs, len(waiting))):
-            busy.append(_Worker.start(every).give(waiting.popleft()))
-        while busy:
-            ready = wait([w.pipe for w in busy], timeout=1.0)
-            for w in list(busy):
-                outcome = _result(w, w.pipe in ready)
-                if outcome is None:
-                    continue
-                busy.remove(w)
-                if waiting:
-                    alive = w if outcome.verdict != "crash" else _Worker.start(every)
-                    busy.append(alive.give(waiting.popleft()))
-                else:
-                    w.stop()
-                yield outcome
+        for _ in seeds:
+            found = done.get()
+            if isinstance(found, Exception):
+                raise found
+            yield found
     finally:
-        for w in busy:
-            w.stop()
+        stopped.set()
 
 
-def _result(w: _Worker, ready: bool) -> Outcome | None:
-    """What the worker has to say; None if it is still at work."""
-    if ready:
-        try:
-            return w.pipe.recv()
-        except (EOFError, ConnectionError):
-            w.process.join()
-            what = f"the process died with exit code {w.process.exitcode}"
-    elif time.monotonic() - w.since > LONGEST:
-        what = f"no result after {LONGEST:.0f} s"
-    else:
-        return None
-    w.stop()
-    return Outcome(w.seed, "crash", what, describe(w.seed, what))
+def _work(
+    waiting: Iterator[int],
+    every: Mapping[str, int],
+    done: queue.SimpleQueue[Outcome | Exception],
+    stopped: threading.Event,
+) -> None:
+    """Run cases in a child process: a new one after each crash, and after LIFETIME cases."""
+    try:
+        worker, ran = workers.Worker(JOB), 0
+        for seed in waiting:
+            if stopped.is_set():
+                break
+            if not worker.alive or ran == LIFETIME:
+                worker.close()
+                worker, ran = workers.Worker(JOB), 0
+            done.put(run_apart(worker, seed, every))
+            ran += 1
+        worker.close()
+    except Exception as e:  # the main thread raises it
+        done.put(e)

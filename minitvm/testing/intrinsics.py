@@ -1,4 +1,4 @@
-"""Tensor intrinsics made to fit: a tile of a stage's own formula, with loops of its own."""
+"""Tensor intrinsics that fit a stage: a tile of its formula, with their own loops."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .values import Rng, chance, pick
 def tile_intrinsic(
     op: tensor.ComputeOp, tile: Mapping[tensor.Axis, int], name: str, rng: Rng
 ) -> tensor.TensorIntrin | None:
-    """The formula of `op` on the last of its axes, so many values of each; None if there is none.
+    """Make the intrinsic for a tile of the formula of `op`, or return None if there is none.
 
     C[i, j] = A[i + 1, j]*2 by j: 4   ->   y[j] = x0[0, j]*2, for j of 4
     tile      the last few data axes, and if it is a reduction, the last few reduce axes
@@ -47,7 +47,7 @@ def tile_intrinsic(
 
 
 def _is_even(e: tir.Expr) -> bool:
-    """Does `e` use axes only to load, at sums of axes and constants?"""
+    """Whether `e` uses axes only in loads, at sums of axes and constants."""
     if isinstance(e, tir.Load):
         return all(
             isinstance(n, int | tir.Var | tir.Linear) for i in e.indices for n in tir.walk(i)
@@ -59,7 +59,7 @@ def _is_even(e: tir.Expr) -> bool:
 def _on_operands(
     e: tir.Expr, values: Mapping[Any, tir.Index], operands: list[tensor.Tensor]
 ) -> tir.Expr:
-    """`e` at `values`; each part of a tensor that it loads is an operand of its own."""
+    """Return `e` at `values`, with a separate operand for each part of a tensor that it loads."""
 
     def rule(n: Any) -> Any:
         if not (isinstance(n, tir.Load) and isinstance(n.buffer, tensor.Tensor)):
@@ -74,7 +74,7 @@ def _on_operands(
 
 
 def _strided(t: tensor.Tensor) -> tir.DeclaredBuffer:
-    """A buffer for `t` that learns its strides where it is used."""
+    """Declare a buffer for `t` with variable strides."""
     steps = [tensor.var(f"{t.name}s{d}") for d in range(t.ndim)]
     return tir.decl_buffer(t.shape, t.dtype, t.name, strides=steps)
 
@@ -83,7 +83,7 @@ def _strided(t: tensor.Tensor) -> tir.DeclaredBuffer:
 
 
 def _computing(op: tensor.ComputeOp, form: int) -> Callable[[Any, Any], Any]:
-    """What makes the statements of an intrinsic that computes `op`, on its buffers.
+    """Return the fcompute of an intrinsic that computes `op`.
 
     form   0: the body alone; 1: body, reset and update; 2: body and update
     """

@@ -1,4 +1,4 @@
-"""Random programs: a few computes that read each other in all the ways that formulas can."""
+"""Random programs: a few computes that read each other in many ways."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ from minitvm.tensor import (
 from .program import Program
 from .values import (
     Bits,
+    Drawn,
     Rng,
-    Value,
     chance,
     changed,
     chosen,
@@ -63,7 +63,7 @@ class _Known:
 
 @dataclass(slots=True, eq=False)
 class _Maker:
-    """A program in the making: the tensors there are, and how to write the next formula."""
+    """A program under construction: its tensors so far, and methods that draw the next formula."""
 
     rng: Rng
     known: list[_Known] = field(default_factory=list[_Known])
@@ -74,7 +74,7 @@ class _Maker:
     # places
 
     def extent(self) -> tir.Index:
-        """The length of an axis; rarely 0, sometimes a symbol."""
+        """Draw the extent of an axis; rarely 0, sometimes symbolic."""
         if self.sizes and chance(self.rng, 0.5):
             return pick(self.rng, list(self.sizes))
         return 0 if chance(self.rng, 0.006) else int(pick(self.rng, EXTENTS))
@@ -83,7 +83,7 @@ class _Maker:
         return n if isinstance(n, int) else self.sizes[cast("tir.Var", n)]
 
     def shape(self) -> tuple[tir.Index, ...]:
-        """A shape: that of a tensor there is, or one not seen before."""
+        """Draw a shape: that of an existing tensor, or a new one."""
         rank = int(self.rng.choice(4, p=(0.06, 0.3, 0.42, 0.22)))
         dims = [self.extent() for _ in range(rank)]
         if self.known and chance(self.rng, 0.4):
@@ -93,7 +93,7 @@ class _Maker:
         return tuple(dims)
 
     def position(self, axes: list[Axis]) -> tir.Index:
-        """An index made of axes: i, n-1-i, 2*i+1, i+k, i//2, i%3, i*n+j, ..."""
+        """Draw an index expression of axes: i, n-1-i, 2*i+1, i+k, i//2, i%3, i*n+j, ..."""
         rng = self.rng
         if not axes or chance(rng, 0.06):
             return int(rng.integers(0, 4))
@@ -108,16 +108,16 @@ class _Maker:
         ]  # fmt: skip
         return pick(rng, forms)
 
-    def read(self, axes: list[Axis]) -> Value:
-        """An element of a tensor there is, or of a new input that fits."""
+    def read(self, axes: list[Axis]) -> Drawn:
+        """Draw an element of an existing tensor, or of a new input."""
         if not self.known or chance(self.rng, 0.35 / (1 + len(self.inputs) // 3)):
             return self.read_new(axes)
         made = [k for k in self.known if k.tensor not in self.inputs]
         source = pick(self.rng, made[-2:] if made and chance(self.rng, 0.7) else self.known)
         return self.read_known(source, axes)
 
-    def read_new(self, axes: list[Axis]) -> Value:
-        """An element of a new input whose shape is made to fit the indices."""
+    def read_new(self, axes: list[Axis]) -> Drawn:
+        """Draw an element of a new input whose shape fits the indices."""
         rng = self.rng
         if chance(rng, 0.5):
             order = rng.permutation(len(axes))[: int(rng.integers(1, 5))]
@@ -138,7 +138,7 @@ class _Maker:
         return self._fitted(source, places)
 
     def _room(self, i: tir.Index) -> tir.Index:
-        """A length for a dimension read at `i`: just enough where that is known, rarely more."""
+        """Draw an extent for a dimension read at `i`: just enough if known, rarely more."""
         if isinstance(i, Axis) and not isinstance(i.extent, int) and i.kind == "data":
             return i.extent
         top = tir.high(i)
@@ -147,8 +147,8 @@ class _Maker:
         slack = int(self.rng.integers(0, 4)) if chance(self.rng, 0.1) else 0
         return max(0, int(top) + 1) + slack
 
-    def read_known(self, source: _Known, axes: list[Axis]) -> Value:
-        """An element of a tensor there is, at places that follow the axes or do not."""
+    def read_known(self, source: _Known, axes: list[Axis]) -> Drawn:
+        """Draw an element of an existing tensor, at the axes or at other indices."""
         rng, rank = self.rng, source.tensor.ndim
         order = range(len(axes)) if chance(rng, 0.5) else rng.permutation(len(axes))
         straight = [axes[int(n)] for n in order][:rank]
@@ -162,8 +162,8 @@ class _Maker:
             places[int(rng.integers(rank))] = tir.index(found.e)
         return self._fitted(source, places)
 
-    def _fitted(self, source: _Known, places: list[tir.Index]) -> Value:
-        """source[places], each place wrapped, clipped or guarded where it may lie outside."""
+    def _fitted(self, source: _Known, places: list[tir.Index]) -> Drawn:
+        """Return source[places], with indices that may be outside wrapped, clipped or guarded."""
         rng, t = self.rng, source.tensor
         conds: list[tir.Expr] = []
         at: list[tir.Index] = []
@@ -184,11 +184,11 @@ class _Maker:
         e: tir.Expr = tir.load(t, *at)
         if conds:
             e = tir.if_then_else(tir.all_of(*conds), e, literal(rng, t.dtype).e)
-        return Value(e, source.bits)
+        return Drawn(e, source.bits)
 
     # formulas
 
-    def leaf(self, axes: list[Axis]) -> Value:
+    def leaf(self, axes: list[Axis]) -> Drawn:
         roll = self.rng.random()
         if roll < 0.8 or not axes:
             return self.read(axes)
@@ -196,10 +196,10 @@ class _Maker:
             return literal(self.rng, DTYPES[pick(self.rng, INPUTS)])
         dtype = DTYPES[pick(self.rng, ("int32", "int8", "float32", "int64"))]
         e = tir.cast_to(self.position(axes), dtype)
-        return Value(e, (12, 0) if dtype.is_float else None)
+        return Drawn(e, (12, 0) if dtype.is_float else None)
 
-    def formula(self, axes: list[Axis], depth: int) -> Value:
-        """A random expression, `depth` operators deep at most."""
+    def formula(self, axes: list[Axis], depth: int) -> Drawn:
+        """Draw an expression at most `depth` operators deep."""
         rng, roll = self.rng, self.rng.random()
         if depth == 0 or roll < 0.1:
             return self.leaf(axes)
@@ -211,11 +211,11 @@ class _Maker:
         cond = self.condition(axes)
         return cond if roll < 0.85 else chosen(rng, cond, a, b)
 
-    def condition(self, axes: list[Axis]) -> Value:
-        """A condition on indices, on data, or on both."""
+    def condition(self, axes: list[Axis]) -> Drawn:
+        """Draw a condition on indices, on data, or on both."""
         rng = self.rng
         sign = pick(rng, ("<", ">=", "==", "!="))
-        made = Value(tir.compare(sign, self.position(axes), int(rng.integers(0, 9))))
+        made = Drawn(tir.compare(sign, self.position(axes), int(rng.integers(0, 9))))
         if chance(rng, 0.4):
             made = condition(rng, self.leaf(axes), self.leaf(axes)) or made
         return logical(rng, made, self.condition(axes)) if chance(rng, 0.2) else made
@@ -223,9 +223,9 @@ class _Maker:
     # stages
 
     def stage(self, name: str) -> list[Tensor]:
-        """A new compute; its outputs."""
+        """Draw a compute and return its outputs."""
         shape = self.shape()
-        made: list[Value] = []
+        made: list[Drawn] = []
         fold = chance(self.rng, 0.4)
         over = self._reduce_axes(shape) if fold else []
 
@@ -243,7 +243,7 @@ class _Maker:
         return tensors
 
     def extern_stage(self, name: str) -> list[Tensor]:
-        """A new operation with a statement: a tensor there is, its rows from last to first."""
+        """Draw an extern operation that reverses the rows of an existing tensor."""
         rows = [k for k in self.known if k.tensor.ndim]
         if not rows:
             return self.stage(name)
@@ -259,7 +259,7 @@ class _Maker:
         return [made]
 
     def _reduce_axes(self, shape: tuple[tir.Index, ...]) -> list[Axis]:
-        """One or two reduce axes; some do not begin at 0, few are empty."""
+        """Draw one or two reduce axes; some do not start at 0, a few are empty."""
         room = ALL_POINTS // max(1, math.prod(map(self.points, shape)))
         axes: list[Axis] = []
         for name in ("k", "r")[: 1 + chance(self.rng, 0.4)]:
@@ -270,15 +270,15 @@ class _Maker:
             axes.append(reduce_axis((first, n + first), name))
         return axes
 
-    def _reduction(self, axes: list[Axis], over: list[Axis], made: list[Value]) -> Any:
-        """A fold over the axes `over`; puts what it results in into `made`."""
+    def _reduction(self, axes: list[Axis], over: list[Axis], made: list[Drawn]) -> Any:
+        """Draw a reduction over the axes `over`; append its results to `made`."""
         rng = self.rng
         count = math.prod(self.points(a.extent) for a in over)
         self.longest = max(self.longest, count)
         source = number(self.formula([*axes, *over], int(rng.integers(0, 3))))
         where = self.condition([*axes, *over]).e if chance(rng, 0.2) else None
         if source.exact and chance(rng, 0.12):
-            at = converted(Value(tir.cast_to(over[0], "int32")), DTYPES["int32"])
+            at = converted(Drawn(tir.cast_to(over[0], "int32")), DTYPES["int32"])
             made += [source, at]
             return reduce(ARGMAX, (source.e, at.e), over, where)
         kind: Reducer = pick(rng, (SUM, SUM, SUM, MAX, MIN, PROD))
@@ -286,12 +286,12 @@ class _Maker:
         if chance(rng, 0.15):
             first = converted(number(self.leaf(axes)), source.dtype)
             start = first if first.dtype is source.dtype and first.exact else None
-        made.append(Value(source.e, _folded(kind, source, start, count)))
+        made.append(Drawn(source.e, _folded(kind, source, start, count)))
         return reduce(kind, source.e, over, where, None if start is None else start.e)
 
 
 def _reversed_rows(a: tir.Buffer, b: tir.Buffer, kind: str) -> tir.Stmt:
-    """b[i, ...] = a[n - 1 - i, ...]"""
+    """Return the statement b[i, ...] = a[n - 1 - i, ...]."""
     ib = tir.ir_builder.create()
     with ExitStack() as loops:
         at = [
@@ -303,8 +303,8 @@ def _reversed_rows(a: tir.Buffer, b: tir.Buffer, kind: str) -> tir.Stmt:
     return ib.get()
 
 
-def _folded(kind: Reducer, source: Value, start: Value | None, count: int) -> Bits:
-    """The bits of a float reduction; None if it is rounded."""
+def _folded(kind: Reducer, source: Drawn, start: Drawn | None, count: int) -> Bits:
+    """Return the bits of a float reduction; None if it rounds."""
     if source.bits is None or kind is PROD or (start is not None and start.bits is None):
         return None
     i, f = source.bits
@@ -314,7 +314,7 @@ def _folded(kind: Reducer, source: Value, start: Value | None, count: int) -> Bi
 
 
 def _later(old: tuple[tir.Expr, ...], new: tuple[tir.Expr, ...]) -> tuple[tir.Expr, ...]:
-    """The larger value and where it is; of equal ones the first, whatever the order of folding."""
+    """Combine (index, value) pairs to the larger value; among equals, to the smaller index."""
     better = tir.any_of(
         new[0] > old[0], tir.all_of(tir.compare("==", new[0], old[0]), new[1] < old[1])
     )
@@ -327,7 +327,7 @@ ARGMAX = Reducer(
 
 
 def random_program(rng: Rng) -> Program:
-    """A program of one to four stages over a few inputs."""
+    """Draw a program of one to four stages over a few inputs."""
     maker = _Maker(rng)
     if chance(rng, 0.1):
         for name in ("n", "m")[: 1 + chance(rng, 0.3)]:
@@ -350,7 +350,7 @@ def random_program(rng: Rng) -> Program:
 
 
 def _orders_floats(op: ComputeOp) -> bool:
-    """Does it compute the smaller or larger of floats?"""
+    """Whether it computes the minimum or maximum of floats."""
     if op.reduction is not None and op.reduction.reducer in (MIN, MAX):
         return op.dtypes[0].is_float
     nodes = (n for e in parts(op) for n in tir.walk(e))
@@ -360,14 +360,14 @@ def _orders_floats(op: ComputeOp) -> bool:
 
 
 def _expressions(t: Tensor) -> Iterator[Any]:
-    """The tensor, and every node of the formula it is computed by."""
+    """Yield every node of the formula of the tensor."""
     yield t
     for e in parts(t.op) if isinstance(t.op, ComputeOp) else ():
         yield from (n for n in tir.walk(e) if isinstance(n, tir.Expr))
 
 
 def _reads(tensors: tuple[Tensor, ...]) -> set[Tensor]:
-    """`tensors` and all that they are computed from."""
+    """Return `tensors` and everything they are computed from."""
     found: set[Tensor] = set()
     waiting = list(tensors)
     while waiting:

@@ -1,4 +1,4 @@
-"""What this machine can do at best, and how to compare rates fairly."""
+"""The peak rate of this machine, and fair comparisons of rates."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ import numpy as np
 from minitvm import driver, tir
 from minitvm.base import FLOAT32, MeasureError, Target
 
-STEPS = 1 << 19  # multiply-adds in each lane of each chain: long beside waking the threads
-PIECES = 8  # parts of the work of each thread, so that a disturbed one does fewer of them
+STEPS = 1 << 19  # multiply-adds in each lane of each chain: much longer than starting the threads
+PIECES = 8  # parts of the work of each thread, so that a disturbed thread does fewer
 
 
 def fma_kernel(target: Target, chains: int) -> tir.PrimFunc:
-    """A program of nothing but multiply-adds: `chains` independent vectors in every thread.
+    """Make a program that only does multiply-adds: `chains` independent vectors per thread.
 
     for t in parallel(threads * PIECES):
       acc[c, :] = 0.5                         for each chain c
@@ -57,7 +57,7 @@ def fma_kernel(target: Target, chains: int) -> tir.PrimFunc:
 
 
 def fma_run(threads: int = 1, chains: int = 10) -> tuple[Callable[[], None], float]:
-    """(a run of the kernel, its floating-point operations), to be timed beside other runs.
+    """Return a function that runs the kernel, and its number of floating-point operations.
 
     Ten chains cover the latency of the instruction and fit in sixteen registers.
     """
@@ -70,9 +70,9 @@ def fma_run(threads: int = 1, chains: int = 10) -> tuple[Callable[[], None], flo
 
 
 def fma_peak(threads: int = 1, repeat: int = 7) -> float:
-    """The rate of multiply-adds of a generated kernel without any memory traffic, in GFLOP/s.
+    """Measure the rate of a multiply-add kernel without memory traffic, in GFLOP/s.
 
-    No fp32 program on as many threads is faster.
+    It is the upper bound for fp32 programs that LLVM compiles for as many threads.
     """
     run, flops = fma_run(threads)
     return flops / interleaved({"fma": run}, repeat)["fma"] / 1e9
@@ -83,9 +83,9 @@ def interleaved(
     repeat: int = 7,
     timer: Callable[[], float] = time.perf_counter,
 ) -> dict[str, float]:
-    """The best seconds of each of `runs`, measured in turns so that all see the same machine.
+    """Return the best seconds of each of `runs`, measured alternately under the same conditions.
 
-    One round is not counted. Repeats are whole rounds a, b, c, a, b, c, ...
+    The first round is not counted. Repeats are whole rounds a, b, c, a, b, c, ...
     """
     if repeat < 1 or not runs:
         raise MeasureError(f"interleaved({len(runs)} runs, repeat={repeat})", "nothing to measure")

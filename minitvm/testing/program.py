@@ -1,4 +1,4 @@
-"""A program to test with: some computes, their inputs, and how exactly results must agree."""
+"""A random program: computes, inputs, and how exactly results must agree."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ class Program:
 
     @property
     def tensors(self) -> tuple[tensor.Tensor, ...]:
-        """Inputs, then outputs."""
+        """The inputs, then the outputs."""
         return (*self.inputs, *self.outputs)
 
     @property
     def scalars(self) -> tuple[tir.Var, ...]:
-        """The sizes that no shape of an input or output shows."""
+        """The sizes that appear in no shape of an input or output."""
         shown = {id(n) for t in self.tensors for n in t.shape}
         return tuple(v for v in self.sizes if id(v) not in shown)
 
@@ -58,11 +58,11 @@ class Program:
         return list({id(t.op): t.op for t in self.outputs}.values())
 
     def shape(self, t: tensor.Tensor) -> tuple[int, ...]:
-        """The shape of `t` with its symbolic sizes filled in."""
+        """Return the shape of `t` with its symbolic sizes filled in."""
         return tuple(n if isinstance(n, int) else self.sizes[cast("tir.Var", n)] for n in t.shape)
 
     def arrays(self, rng: Rng) -> dict[tensor.Tensor, Array]:
-        """Random inputs. Floats are multiples of 1/4 in -4 .. 4: few bits, see Value.bits."""
+        """Draw inputs. Floats are multiples of 1/4 in -4 .. 4, so that few bits suffice."""
         return {t: random_array(rng, self.shape(t), t.dtype) for t in self.inputs}
 
     def __str__(self) -> str:
@@ -72,7 +72,7 @@ class Program:
 
 
 def random_array(rng: Rng, shape: tuple[int, ...], dtype: DType) -> Array:
-    """Multiples of 1/4 in -4 .. 4, rarely a few infinities or NaNs; small or any integers."""
+    """Draw multiples of 1/4 in -4 .. 4, rarely infinities or NaNs; small or arbitrary integers."""
     if dtype.is_float:
         special = pick(rng, (np.nan, np.inf, -np.inf)) if chance(rng, 0.05) else 0.0
         made = np.where(rng.random(shape) < 0.1, special, rng.integers(-16, 17, shape) / 4)
@@ -86,7 +86,7 @@ def random_array(rng: Rng, shape: tuple[int, ...], dtype: DType) -> Array:
 
 
 def _definitions(program: Program) -> Iterator[str]:
-    """One line for each operation, producers first."""
+    """Yield one line per operation, producers first."""
     seen: set[int] = set()
 
     def lines(op: tensor.Operation) -> Iterator[str]:

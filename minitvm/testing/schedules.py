@@ -1,4 +1,4 @@
-"""Random schedules: steps of every kind, most of them legal, some not."""
+"""Random schedules: steps of every kind, most of them legal."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ THREADED = (*DRAWS, *(hardware,) * 12)
 def random_schedule(
     ops: Any, rng: Rng, tally: Tally | None = None, *, threads: bool = False
 ) -> te.Schedule:
-    """A schedule of one operation or a list of them after up to ten random steps.
+    """Make a schedule of an operation, or of a list of them, with up to ten random steps.
 
     Most steps are drawn among those likely to be legal; in one schedule of eight, all are drawn
-    blindly. An illegal step is refused by the schedule, counted in `tally`, and left out.
-    A stage whose attachment is still pending after the last step goes back to root.
-    threads   bind loops to hardware threads, too: no processor runs that
+    blindly. An illegal step is refused, counted in `tally`, and left out. A stage whose attachment
+    is still pending after the last step moves back to root.
+    threads   also bind loops to hardware threads, which no CPU runs
     """
     count = tally if tally is not None else Tally()
     s = te.create_schedule(ops)
@@ -69,7 +69,7 @@ def random_schedule(
 
 
 def take(s: te.Schedule, step: schedule.Step, count: Tally) -> bool:
-    """Take `step` if it is legal, and count it."""
+    """Apply `step` if it is legal, and count it."""
     name, before = primitive(step), s.state
     try:
         s.apply(step)

@@ -1,4 +1,4 @@
-"""How often each schedule primitive was drawn, accepted and run, and why not."""
+"""Counts of schedule primitives: drawn, accepted, run, and the reasons of refusals."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PRIMITIVES = (
 
 
 def primitive(step: schedule.Step) -> str:
-    """What `step` is counted as. ("tile" is several steps, counted by whoever draws them.)"""
+    """Return the name under which `step` is counted; "tile" is counted where it is drawn."""
     match step:
         case schedule.Annotate(kind=kind):
             return kind
@@ -36,7 +36,7 @@ def primitive(step: schedule.Step) -> str:
 
 @dataclass(slots=True)
 class Tally:
-    """How often each primitive was drawn, accepted by the schedule and run, and why not accepted.
+    """How often each primitive was drawn, accepted and run, and the reasons of refusals.
 
     schedules, whole   schedules drawn, and those of them of which every step was legal
     ran                steps accepted, in programs that were lowered, ran, and were right
@@ -50,7 +50,7 @@ class Tally:
     whole: int = 0
 
     def count(self, name: str, why_not: str = "") -> None:
-        """Count one more of a primitive, accepted unless there is a reason why not."""
+        """Count one primitive; it was accepted unless a reason is given."""
         self.drawn[name] += 1
         if why_not:
             self.reasons[name, why_not] += 1
@@ -58,7 +58,7 @@ class Tally:
             self.taken[name] += 1
 
     def add(self, other: Tally) -> None:
-        """Count what `other` counted, too."""
+        """Add the counts of `other`."""
         self.drawn += other.drawn
         self.taken += other.taken
         self.ran += other.ran

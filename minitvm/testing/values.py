@@ -1,4 +1,4 @@
-"""Random expressions, each with what is needed to say how exactly two programs must agree on it."""
+"""Random expressions that know how exactly two programs must agree on their values."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SMOOTH = ("tanh", "sigmoid", "erf", "sin", "cos", "atan")  # bounded, and define
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Value:
+class Drawn:
     """An expression and the range of its values.
 
     bits    of a float: values are multiples of 2**-bits[1] below 2**bits[0], so that sums and
@@ -44,52 +44,52 @@ class Value:
 
     @property
     def exact(self) -> bool:
-        """Must every correct program agree on it to the last bit?"""
+        """Whether all correct programs agree on it to the last bit."""
         return not self.dtype.is_float or self.bits is not None
 
 
 def pick(rng: Rng, items: Sequence[Any]) -> Any:
-    """One of `items`."""
+    """Draw one of `items`."""
     return items[int(rng.integers(len(items)))]
 
 
 def chance(rng: Rng, p: float) -> bool:
-    """True with probability p."""
+    """Return True with probability p."""
     return bool(rng.random() < p)
 
 
 def kept(bits: Bits, dtype: DType) -> Bits:
-    """`bits`, or None if `dtype` rounds numbers of so many."""
+    """Return `bits`, or None if `dtype` rounds numbers with that many."""
     return bits if bits is not None and sum(bits) <= MANTISSA[dtype] else None
 
 
-def converted(v: Value, to: DType) -> Value:
-    """`v` as `to`; a float that is rounded becomes no integer: it could fall to either side."""
+def converted(v: Drawn, to: DType) -> Drawn:
+    """Convert `v` to `to`, except a rounded float to an integer: it could go either way."""
     if v.dtype is to:
         return v
     if not v.exact and not to.is_float:
         return v
     width = {"bool": 1, "uint8": 8}.get(v.dtype, v.dtype.bits - 1)
     bits = v.bits if v.dtype.is_float else (width, 0)
-    return Value(tir.cast_to(v.e, to), kept(bits, to) if to.is_float else None)
+    return Drawn(tir.cast_to(v.e, to), kept(bits, to) if to.is_float else None)
 
 
-def number(v: Value) -> Value:
-    """`v`, or its 0 or 1 if it is a condition: operators work on numbers."""
+def number(v: Drawn) -> Drawn:
+    """Return `v` as a number: a condition becomes 0 or 1."""
     return converted(v, DTYPES["int32"]) if v.dtype is BOOL else v
 
 
-def literal(rng: Rng, dtype: DType) -> Value:
-    """A small constant."""
+def literal(rng: Rng, dtype: DType) -> Drawn:
+    """Draw a small constant."""
     if dtype is BOOL:
-        return Value(tir.const(chance(rng, 0.5), "bool"))
+        return Drawn(tir.const(chance(rng, 0.5), "bool"))
     if dtype.is_float:
-        return Value(tir.const(float(rng.integers(-8, 9)) / 4, dtype), (2, 2))
-    return Value(tir.const(int(rng.integers(0 if dtype.low == 0 else -5, 6)), dtype))
+        return Drawn(tir.const(float(rng.integers(-8, 9)) / 4, dtype), (2, 2))
+    return Drawn(tir.const(int(rng.integers(0 if dtype.low == 0 else -5, 6)), dtype))
 
 
-def together(rng: Rng, a: Value, b: Value) -> tuple[Value, Value]:
-    """Both as numbers of one type: the wider, or either's."""
+def together(rng: Rng, a: Drawn, b: Drawn) -> tuple[Drawn, Drawn]:
+    """Convert both to one type, usually that of either."""
     a, b = number(a), number(b)
     to = pick(rng, (a.dtype, b.dtype))
     if not (a.exact and b.exact) and not to.is_float:
@@ -97,40 +97,40 @@ def together(rng: Rng, a: Value, b: Value) -> tuple[Value, Value]:
     return converted(a, to), converted(b, to)
 
 
-def combined(rng: Rng, a: Value, b: Value) -> Value:
-    """a op b."""
+def combined(rng: Rng, a: Drawn, b: Drawn) -> Drawn:
+    """Draw an operation on a and b."""
     a, b = together(rng, a, b)
     if a.dtype.is_float:
         return _float_op(pick(rng, FLOAT_OPS), a, b)
     op = pick(rng, INTEGER_OPS)
     if op in ("shl", "shr") and chance(rng, 0.8):
-        b = Value(cast("tir.Expr", tir.binary("bitand", b.e, 7)))
-    return Value(cast("tir.Expr", tir.binary(op, a.e, b.e)))
+        b = Drawn(cast("tir.Expr", tir.binary("bitand", b.e, 7)))
+    return Drawn(cast("tir.Expr", tir.binary(op, a.e, b.e)))
 
 
-def _float_op(op: tir.BinaryOp, a: Value, b: Value) -> Value:
+def _float_op(op: tir.BinaryOp, a: Drawn, b: Drawn) -> Drawn:
     if op == "div":  # never by something near 0
-        return Value(cast("tir.Expr", tir.binary("div", a.e, tir.intrinsic("abs", b.e) + 1.0)))
+        return Drawn(cast("tir.Expr", tir.binary("div", a.e, tir.intrinsic("abs", b.e) + 1.0)))
     e = cast("tir.Expr", tir.binary(op, a.e, b.e))
     if a.bits is None or b.bits is None:
-        return Value(e)
+        return Drawn(e)
     (i, f), (j, g) = a.bits, b.bits
     wide = (i + j, f + g) if op == "mul" else (max(i, j) + (op in ("add", "sub")), max(f, g))
-    return Value(e, kept(wide, a.dtype))
+    return Drawn(e, kept(wide, a.dtype))
 
 
-def changed(rng: Rng, v: Value) -> Value:
-    """A function of one value: a sign, an absolute value, a conversion, a curve."""
+def changed(rng: Rng, v: Drawn) -> Drawn:
+    """Draw a function of one value: negation, absolute value, conversion or a smooth function."""
     if chance(rng, 0.35):
         return converted(v, pick(rng, CONVERTED))
     v = number(v)
     if chance(rng, 0.4):
-        return Value(cast("tir.Expr", -v.e), v.bits)
+        return Drawn(cast("tir.Expr", -v.e), v.bits)
     if not v.dtype.is_float or chance(rng, 0.3):
-        return Value(tir.intrinsic("abs", v.e), v.bits)
+        return Drawn(tir.intrinsic("abs", v.e), v.bits)
     if v.bits is not None and chance(rng, 0.5):
-        return Value(tir.intrinsic(pick(rng, ROUNDINGS), v.e), kept((v.bits[0] + 1, 0), v.dtype))
-    return Value(pick(rng, _CURVES)(rng, v.e))
+        return Drawn(tir.intrinsic(pick(rng, ROUNDINGS), v.e), kept((v.bits[0] + 1, 0), v.dtype))
+    return Drawn(pick(rng, _CURVES)(rng, v.e))
 
 
 def _smooth(rng: Rng, e: tir.Expr) -> tir.Expr:
@@ -148,26 +148,26 @@ def _decay(rng: Rng, e: tir.Expr) -> tir.Expr:
 _CURVES: tuple[Callable[[Rng, tir.Expr], tir.Expr], ...] = (_smooth, _root, _decay)
 
 
-def condition(rng: Rng, a: Value, b: Value) -> Value | None:
-    """a < b, or the like; None for rounded values, where programs may decide differently."""
+def condition(rng: Rng, a: Drawn, b: Drawn) -> Drawn | None:
+    """Draw a comparison; None for rounded values, on which correct programs may differ."""
     if not (a.exact and b.exact):
         return None
     a, b = together(rng, a, b)
-    return Value(tir.compare(pick(rng, ("<", "<=", ">", ">=", "==", "!=")), a.e, b.e))
+    return Drawn(tir.compare(pick(rng, ("<", "<=", ">", ">=", "==", "!=")), a.e, b.e))
 
 
-def logical(rng: Rng, a: Value, b: Value) -> Value:
-    """Two conditions as one."""
+def logical(rng: Rng, a: Drawn, b: Drawn) -> Drawn:
+    """Join two conditions."""
     joined = pick(rng, (tir.all_of, tir.any_of))(a.e, b.e)
-    return Value(tir.negate(joined) if chance(rng, 0.3) else joined)
+    return Drawn(tir.negate(joined) if chance(rng, 0.3) else joined)
 
 
-def chosen(rng: Rng, cond: Value, a: Value, b: Value) -> Value:
-    """a if cond, else b."""
+def chosen(rng: Rng, cond: Drawn, a: Drawn, b: Drawn) -> Drawn:
+    """Return a if cond, else b, in one of two notations."""
     if not (a.dtype is BOOL and b.dtype is BOOL):
         a, b = together(rng, a, b)
     e = pick(rng, (tir.if_then_else, tir.select))(cond.e, a.e, b.e)
     if a.bits is None or b.bits is None:
-        return Value(e)
+        return Drawn(e)
     wide = max(a.bits[0], b.bits[0]), max(a.bits[1], b.bits[1])
-    return Value(e, kept(wide, a.dtype))
+    return Drawn(e, kept(wide, a.dtype))

@@ -1,4 +1,4 @@
-"""Operators, and `schedule`, which gives any network of them a good schedule without search."""
+"""Operators, and `schedule`, which returns a good schedule of their network without search."""
 
 from typing import Any as _Any
 
@@ -49,68 +49,16 @@ from .shape import concatenate, pad, reshape, strided_slice, transpose
 from .tensor_intrin import gemm_intrin
 
 __all__ = [
-    "abs",
-    "add",
-    "argmax",
-    "argmin",
-    "avg_pool2d",
-    "batch_matmul",
-    "batch_norm",
-    "cast",
-    "clip",
-    "concatenate",
-    "conv1d",
-    "conv2d",
-    "conv2d_transpose",
-    "conv3d",
-    "dense",
-    "divide",
-    "equal",
-    "erf",
-    "exp",
-    "gelu",
-    "gemm_intrin",
-    "global_avg_pool2d",
-    "greater",
-    "greater_equal",
-    "layer_norm",
-    "leaky_relu",
-    "less",
-    "less_equal",
-    "log",
-    "log_softmax",
-    "matmul",
-    "max",
-    "max_pool2d",
-    "maximum",
-    "mean",
-    "min",
-    "minimum",
-    "multiply",
-    "negative",
-    "nn",
-    "not_equal",
-    "pad",
-    "power",
-    "prod",
-    "relu",
-    "reshape",
-    "rsqrt",
-    "schedule",
-    "sigmoid",
-    "silu",
-    "softmax",
-    "sqrt",
-    "strided_slice",
-    "subtract",
-    "sum",
-    "take",
-    "tanh",
-    "transpose",
-    "where",
-]
+    "abs", "add", "argmax", "argmin", "avg_pool2d", "batch_matmul", "batch_norm", "cast", "clip",
+    "concatenate", "conv1d", "conv2d", "conv2d_transpose", "conv3d", "dense", "divide", "equal",
+    "erf", "exp", "gelu", "gemm_intrin", "global_avg_pool2d", "greater", "greater_equal",
+    "layer_norm", "leaky_relu", "less", "less_equal", "log", "log_softmax", "matmul", "max",
+    "max_pool2d", "maximum", "mean", "min", "minimum", "multiply", "negative", "nn", "not_equal",
+    "pad", "power", "prod", "relu", "reshape", "rsqrt", "schedule", "sigmoid", "silu", "softmax",
+    "sqrt", "strided_slice", "subtract", "sum", "take", "tanh", "transpose", "where",
+]  # fmt: skip
 
 
 def __getattr__(name: str) -> _Any:
-    """Say which operator may be meant."""
+    """Suggest the operator that may be meant."""
     raise _name_missing("topi", name, __all__)

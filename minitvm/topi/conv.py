@@ -1,19 +1,20 @@
 """Convolutions of images in NCHW layout: [batch, channel, height, width].
 
-`conv2d` has two formulas for the same result. "direct" is the textbook one. "rows" is the one a
-CPU likes: the image is laid out once such that the pixels of all rows follow each other, and a
-shift by (ky, kx) becomes a constant distance in memory. A convolution is then a sum of KH*KW
-matrix products, with whole vectors of pixels also where the image is narrow. The price is a few
-columns at the end of each row that are computed in vain.
+`conv2d` has two formulas for the same result. "direct" is the textbook one. "rows" is faster on a
+CPU: it first copies the image so that the pixels of all rows follow each other, and a shift by
+(ky, kx) becomes a constant distance in memory. The convolution is then a sum of KH*KW matrix
+products with full vectors of pixels, even if the image is narrow. The price is a few unused
+columns at the end of each row.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from minitvm import te, tir
-from minitvm.base import ExprError, as_tuple
+from minitvm.base import ExprError, Reason, as_tuple, raise_first
 
 from .operands import integers, on_tensors
 
@@ -25,7 +26,7 @@ CROP = "crop"
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """How a kernel moves along one dimension of the image, and what that makes of its size."""
+    """A kernel that moves along one dimension of an image, and the resulting output size."""
 
     size: int
     kernel: int
@@ -35,38 +36,27 @@ class Window:
     dilation: int
 
     @staticmethod
-    def over(t: te.Tensor, d: int, kernel: int, stride: int, around: tuple[int, int]) -> Window:
-        """The window of `kernel` pixels moving along dimension `d` of `t`."""
-        return Window(_constant(t.shape[d], t), kernel, stride, *around, 1).checked(t)
-
-    def checked(self, t: te.Tensor) -> Window:
-        """The window itself; ExprError if it is out of range, or larger than what it moves over."""
-        if min(self.stride, self.dilation, self.kernel) < 1 or min(self.before, self.after) < 0:
-            raise ExprError(
-                f"a window over {t.name}",
-                f"kernel {self.kernel}, stride {self.stride}, dilation {self.dilation}, "
-                f"padding {self.before} and {self.after}: out of range",
-            )
-        if self.out < 1:
-            raise ExprError(
-                f"a window over {t.name}",
-                f"reaching over {self.reach}, it does not fit {self.size} and the padding",
-            )
-        return self
+    def over(
+        t: te.Tensor, d: int, kernel: tir.Index, stride: int, around: tuple[int, int], step: int = 1
+    ) -> Window:
+        """Make the window of `kernel` pixels, `step` apart, along dimension `d` of `t`."""
+        found = Window(_constant(t.shape[d], t), _constant(kernel, t), stride, *around, step)
+        raise_first(ExprError, f"a window over {t.name}", _about_window(found))
+        return found
 
     @property
     def reach(self) -> int:
-        """Pixels from the first to the last one under the kernel."""
+        """The pixels from the first to the last under the kernel."""
         return (self.kernel - 1) * self.dilation + 1
 
     @property
     def out(self) -> int:
-        """Positions of the kernel: the output size."""
+        """The number of positions of the kernel: the output size."""
         return (self.size + self.before + self.after - self.reach) // self.stride + 1
 
     @property
     def phases(self) -> int:
-        """Distinct remainders of a pixel's place modulo the stride under the kernel."""
+        """The number of distinct positions modulo the stride under the kernel."""
         return min(self.stride, self.reach)
 
     @property
@@ -75,17 +65,34 @@ class Window:
         return (self.reach - 1) // self.stride
 
 
+def _about_window(w: Window) -> Iterator[Reason]:
+    """A window has at least one element, and fits what it moves over."""
+    if min(w.stride, w.dilation, w.kernel) < 1 or min(w.before, w.after) < 0:
+        yield (
+            f"kernel {w.kernel}, stride {w.stride}, dilation {w.dilation}, "
+            f"padding {w.before} and {w.after}: out of range",
+        )
+    if w.out < 1:
+        yield (f"reaching over {w.reach}, it does not fit {w.size} and the padding",)
+
+
 def pair(x: Any, what: str) -> tuple[int, int]:
-    """(height, width) of a number or a pair."""
+    """Return (height, width) of a number or a pair."""
+    high, wide = _each(x, 2, f"{what} = ", "one for height and one for width")
+    return high, wide
+
+
+def _each(x: Any, rank: int, what: str, several: str) -> tuple[int, ...]:
+    """Return `rank` integers, given one for all or one for each."""
     found = as_tuple(x)
-    found = found * 2 if len(found) == 1 else found
-    if len(found) != 2 or not all(isinstance(n, int) for n in found):
-        raise ExprError(f"{what} = {x!r}", "it is one integer, or one for height and one for width")
-    return found[0], found[1]
+    found = found * rank if len(found) == 1 else found
+    if len(found) != rank or not all(isinstance(n, int) for n in found):
+        raise ExprError(f"{what}{x!r}", f"it is one integer, or {several}")
+    return found
 
 
 def margins(padding: Any) -> tuple[int, int, int, int]:
-    """(top, left, bottom, right) of 1, (1, 2) or (1, 2, 1, 2)."""
+    """Return (top, left, bottom, right), given 1, (1, 2) or (1, 2, 1, 2)."""
     if len(as_tuple(padding)) == 4:
         top, left, bottom, right = integers("padding", padding)
         return top, left, bottom, right
@@ -96,13 +103,12 @@ def margins(padding: Any) -> tuple[int, int, int, int]:
 def windows(
     data: te.Tensor, kernel: te.Tensor, strides: Any, padding: Any, dilation: Any
 ) -> tuple[Window, Window]:
-    """The windows along height and width; ExprError if the kernel does not fit the image."""
+    """Return the windows along height and width; raise ExprError if the kernel does not fit."""
     top, left, bottom, right = margins(padding)
     steps, spread = pair(strides, "strides"), pair(dilation, "dilation")
-    sizes = [_constant(n, t) for t in (data, kernel) for n in t.shape[2:]]
-    high = Window(sizes[0], sizes[2], steps[0], top, bottom, spread[0])
-    wide = Window(sizes[1], sizes[3], steps[1], left, right, spread[1])
-    return high.checked(data), wide.checked(data)
+    kh, kw = kernel.shape[2:]
+    high = Window.over(data, 2, kh, steps[0], (top, bottom), spread[0])
+    return high, Window.over(data, 3, kw, steps[1], (left, right), spread[1])
 
 
 def _constant(n: tir.Index, t: te.Tensor) -> int:
@@ -121,27 +127,14 @@ def conv2d(
     groups: int = 1,
     method: str = "rows",
 ) -> te.Tensor:
-    """The convolution [N, O, OH, OW] of data [N, C, H, W] with kernel [O, C / groups, KH, KW].
+    """Convolve data [N, C, H, W] with kernel [O, C / groups, KH, KW] to [N, O, OH, OW].
 
     strides, dilation: an integer or (height, width). padding: the same, or (top, left, bottom,
     right). method: "rows" or "direct", two formulas for one result (see the module).
     """
-    if data.ndim != 4 or kernel.ndim != 4:
-        raise ExprError(
-            f"conv2d of {data.name}, {kernel.name}", "both have four dimensions: NCHW and OIHW"
-        )
-    inner, outputs = kernel.shape[1], kernel.shape[0]
     (groups,) = integers("topi.conv2d: groups", (groups,))
-    if groups < 1:
-        raise ExprError(f"topi.conv2d: groups = {groups}", "there is at least one")
-    if not tir.same(data.shape[1], inner * groups) or not tir.same(
-        tir.floormod(outputs, groups), 0
-    ):
-        raise ExprError(
-            f"conv2d of {data.name}, {kernel.name}",
-            f"{tir.text(data.shape[1])} channels, {groups} groups, a kernel for {tir.text(inner)} "
-            f"of them and {tir.text(outputs)} outputs do not fit together",
-        )
+    what = f"conv2d of {data.name}, {kernel.name}"
+    raise_first(ExprError, what, _about_conv2d(data, kernel, groups))
     high, wide = windows(data, kernel, strides, padding, dilation)
     if method == "direct":
         return _direct(data, kernel, high, wide, groups)
@@ -150,8 +143,23 @@ def conv2d(
     return _rows(data, kernel, high, wide, groups)
 
 
+def _about_conv2d(data: te.Tensor, kernel: te.Tensor, groups: int) -> Iterator[Reason]:
+    """Ranks are four, and channels, groups and outputs fit together."""
+    if data.ndim != 4 or kernel.ndim != 4:
+        yield ("both have four dimensions: NCHW and OIHW",)
+    if groups < 1:
+        yield (f"{groups} groups: there is at least one",)
+    outputs, inner, *_ = kernel.shape
+    whole = tir.same(tir.floormod(outputs, groups), 0)
+    if not whole or not tir.same(data.shape[1], inner * groups):
+        yield (
+            f"{tir.text(data.shape[1])} channels, {groups} groups, a kernel for {tir.text(inner)} "
+            f"of them and {tir.text(outputs)} outputs do not fit together",
+        )
+
+
 def _padded(data: te.Tensor, high: Window, wide: Window) -> Any:
-    """Reads a pixel of the image, 0 outside; y and x count from the padded corner."""
+    """Return a function that reads a pixel, 0 outside; y and x count from the padded corner."""
 
     def read(n: Any, c: Any, y: Any, x: Any) -> Any:
         y, x = y - high.before, x - wide.before
@@ -194,7 +202,7 @@ def _reduce_axes(inner: tir.Index, high: Window, wide: Window) -> tuple[te.Axis,
 
 
 def _rows(data: te.Tensor, kernel: te.Tensor, high: Window, wide: Window, groups: int) -> te.Tensor:
-    """Three stages: the image as rows, the sum of shifted products, the crop.
+    """Define three stages: the image as rows, the sum of shifted products, the crop.
 
     rows[n, c, py, px, r*width + q] = padded[n, c, r*stride + py, q*stride + px]
     products[n, o, p]               = sum of rows[n, c, ..., p + shift(ky, kx)] * kernel[...]
@@ -233,7 +241,7 @@ def _rows(data: te.Tensor, kernel: te.Tensor, high: Window, wide: Window, groups
 def conv1d(
     data: te.Tensor, kernel: te.Tensor, strides: int = 1, padding: Any = 0, dilation: int = 1
 ) -> te.Tensor:
-    """The convolution [N, O, OW] of data [N, C, W] with kernel [O, C, KW]."""
+    """Convolve data [N, C, W] with kernel [O, C, KW] to [N, O, OW]."""
     return _plain(data, kernel, strides, padding, dilation, 1)
 
 
@@ -241,14 +249,14 @@ def conv1d(
 def conv3d(
     data: te.Tensor, kernel: te.Tensor, strides: Any = 1, padding: Any = 0, dilation: Any = 1
 ) -> te.Tensor:
-    """The convolution [N, O, OD, OH, OW] of data [N, C, D, H, W] with kernel [O, C, KD, KH, KW]."""
+    """Convolve data [N, C, D, H, W] with kernel [O, C, KD, KH, KW] to [N, O, OD, OH, OW]."""
     return _plain(data, kernel, strides, padding, dilation, 3)
 
 
 def _plain(
     data: te.Tensor, kernel: te.Tensor, strides: Any, padding: Any, dilation: Any, rank: int
 ) -> te.Tensor:
-    """The textbook formula in any number of dimensions."""
+    """Define the textbook formula in any number of dimensions."""
     if (
         data.ndim != rank + 2
         or kernel.ndim != rank + 2
@@ -258,16 +266,10 @@ def _plain(
             f"conv{rank}d of {data.name}, {kernel.name}",
             f"each has {rank + 2} dimensions, and the second of both is the same",
         )
-    steps, around, spread = (_each(x, rank) for x in (strides, padding, dilation))
+    several = f"one for each of {rank} dimensions"
+    steps, around, spread = (_each(x, rank, "", several) for x in (strides, padding, dilation))
     moves = [
-        Window(
-            _constant(data.shape[d + 2], data),
-            _constant(kernel.shape[d + 2], kernel),
-            steps[d],
-            around[d],
-            around[d],
-            spread[d],
-        ).checked(data)
+        Window.over(data, d + 2, kernel.shape[d + 2], steps[d], (around[d], around[d]), spread[d])
         for d in range(rank)
     ]
     c = te.reduce_axis((0, data.shape[1]), "rc")
@@ -286,22 +288,14 @@ def _plain(
     return te.compute(shape, body, name=f"T_conv{rank}d", tag=CONV_DIRECT)
 
 
-def _each(x: Any, rank: int) -> tuple[int, ...]:
-    found = as_tuple(x)
-    found = found * rank if len(found) == 1 else found
-    if len(found) != rank or not all(isinstance(n, int) for n in found):
-        raise ExprError(f"{x!r}", f"it is one integer, or one for each of {rank} dimensions")
-    return found
-
-
 @on_tensors
 def conv2d_transpose(
     data: te.Tensor, kernel: te.Tensor, strides: Any = 1, padding: Any = 0
 ) -> te.Tensor:
-    """The gradient of conv2d by its input: [N, O, OH, OW] of data [N, C, H, W].
+    """Compute the gradient of conv2d by its input: [N, O, OH, OW] of data [N, C, H, W].
 
     The kernel is [C, O, KH, KW], and OH = (H - 1)*stride - 2*padding + KH. Each output gathers
-    the pixels whose window covered it.
+    the pixels whose windows cover it.
     """
     if data.ndim != 4 or kernel.ndim != 4 or not tir.same(data.shape[1], kernel.shape[0]):
         raise ExprError(

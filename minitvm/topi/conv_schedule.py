@@ -1,7 +1,7 @@
 """A good schedule for conv2d by rows.
 
-It is a matrix product of the kernel [outputs, channels*KH*KW] with shifted rows of pixels, so the
-tile is the one of gemm.py: a few outputs by a few vectors of pixels, kept in registers.
+The convolution is a matrix product of the kernel [outputs, channels*KH*KW] with shifted rows of
+pixels, so it uses the tile of gemm.py: a few outputs by a few vectors of pixels, in registers.
 """
 
 from __future__ import annotations
@@ -10,12 +10,13 @@ from minitvm import te, tensor, tir
 from minitvm.base import Target
 
 from .gemm import Plan, plan
+from .stages import axes_of, reduce_axes_of, reduced_points
 
 
 def schedule_rows(
     s: te.Schedule, flat: te.StageView, crop: te.StageView, target: Target
 ) -> set[str]:
-    """Schedule the three stages of conv2d by rows; the names of the stages this settles.
+    """Schedule the three stages of conv2d by rows; return the names of the scheduled stages.
 
     for n, oo in parallel:                      a few output channels at a time,
       for po:                                   all their pixels, tile by tile
@@ -24,13 +25,13 @@ def schedule_rows(
         products[oi, po + pi] = tile[oi, pi]
       out[n, oo + oi, y, x] = products[oi, y*width + x]
 
-    Where rows are as wide as the output there is nothing to crop, and tiles are stored at once.
+    If rows are as wide as the output there is nothing to crop, and tiles are stored directly.
     """
     op = flat.op
     assert isinstance(op, te.ComputeOp)
-    p = plan((op.shape[1], op.shape[2], _terms(op)), op.dtypes[0], target, gather=False)
+    p = plan((op.shape[1], op.shape[2], reduced_points(op)), op.dtypes[0], target, gather=False)
     product, image = op.output(0), _image(s, op)
-    n, o, y, x = _axes(crop)
+    n, o, y, x = axes_of(crop)
     oo, oi = crop.split(o, factor=p.rows)
     if _nothing_to_crop(op, crop):
         tile = product
@@ -42,7 +43,7 @@ def schedule_rows(
         tile = s.cache_write(product, "local")
         crop.vectorize(crop.split(x, factor=target.lanes(op.dtypes[0]))[1])
         flat.compute_at(crop, oo)
-        fn, fo, pixel = _axes(flat)
+        fn, fo, pixel = axes_of(flat)
         po, pi = flat.split(pixel, factor=p.columns)
         _store(flat, (fn, po, fo, pi))
         s[tile].compute_at(flat, po)
@@ -53,55 +54,41 @@ def schedule_rows(
     return {flat.name, crop.name, image.name, s[tile].name}
 
 
-def _terms(op: te.ComputeOp) -> tir.Index:
-    """How many products are summed up for one output."""
-    total: tir.Index = 1
-    for a in op.reduce_axis:
-        total = tir.mul(total, a.extent)
-    return total
-
-
 def _nothing_to_crop(flat: te.ComputeOp, crop: te.StageView) -> bool:
-    _, _, y, x = _axes(crop)
+    _, _, y, x = axes_of(crop)
     return tir.same(flat.shape[2], tir.mul(y.extent, x.extent))
 
 
-def _axes(stage: te.StageView) -> tuple[te.Axis, ...]:
-    assert isinstance(stage.op, te.ComputeOp)
-    return stage.op.axis
-
-
 def _image(s: te.Schedule, op: te.ComputeOp) -> te.StageView:
-    """The stage of the rows of pixels: loads from it have five indices."""
+    """Return the stage that holds the rows of pixels: loads from it have five indices."""
     found = next(e.buffer for e in tensor.loads(op) if len(e.indices) == 5)
     assert isinstance(found, te.Tensor)
     return s[found]
 
 
 def _store(stage: te.StageView, loops: tuple[te.Axis, ...]) -> None:
-    """Write a tile out: its rows unrolled, its pixels in vectors."""
+    """Store a tile: rows unrolled, pixels vectorized."""
     stage.reorder(*loops)
     stage.unroll(loops[-2])
     stage.vectorize(loops[-1])
 
 
 def _sum(stage: te.StageView, p: Plan) -> None:
-    """The loops of one tile: channels and kernel outside, then outputs and vectors written out."""
-    assert isinstance(stage.op, te.ComputeOp)
-    _, o, pixel = stage.op.axis
+    """Schedule one tile: channels and kernel outside, outputs and vectors unrolled inside."""
+    _, o, pixel = axes_of(stage)
     _, o = stage.split(o, factor=p.rows)
     vectors, lanes = stage.split(pixel, factor=p.lanes)
-    stage.reorder(*stage.op.reduce_axis, o, vectors, lanes)
+    stage.reorder(*reduce_axes_of(stage), o, vectors, lanes)
     stage.unroll(o)
     stage.unroll(vectors)
     stage.vectorize(lanes)
 
 
 def _copy_rows(image: te.StageView, flat: te.ComputeOp, crop: te.StageView, target: Target) -> None:
-    """Lay out the image row by row, each in whole vectors; not at all if it is laid out so."""
+    """Copy the image row by row in whole vectors, or inline the copy if the layout is the same."""
     assert isinstance(image.op, te.ComputeOp)
     n, c, py, px, place = image.op.axis
-    _, _, y, _ = _axes(crop)
+    _, _, y, _ = axes_of(crop)
     pixels, height = flat.shape[2], y.extent
     assert isinstance(pixels, int)
     assert isinstance(height, int)
@@ -116,7 +103,7 @@ def _copy_rows(image: te.StageView, flat: te.ComputeOp, crop: te.StageView, targ
 
 
 def _is_plain(op: te.ComputeOp) -> bool:
-    """Does the stage only rename places: no padding, every pixel of the image in its order?"""
+    """Whether the stage only renames indices: no padding, all pixels in order."""
     read = op.body[0]
     if not isinstance(read, tir.Load):
         return False

@@ -3,8 +3,8 @@
 The product is computed in tiles of `rows` x `columns` that live in vector registers while the
 whole inner dimension streams by (Goto and van de Geijn, "Anatomy of High-Performance Matrix
 Multiplication", 2008). Each step of k loads a few vectors of b, broadcasts one element of a for
-each row, and does rows * columns multiply-adds. A panel of b, all rows of it and `columns` wide,
-is copied together once and stays in the second-level cache while all of a passes over it.
+each row, and does rows * columns multiply-adds. A panel of b, with all its rows and `columns` wide,
+is packed once and stays in the second-level cache while all of a is multiplied with it.
 """
 
 from __future__ import annotations
@@ -14,13 +14,15 @@ from dataclasses import dataclass
 from minitvm import schedule, te, tir
 from minitvm.base import DType, Target
 
-FEW_ROWS = 48  # with fewer rows of a, copying b together costs as much as it saves
-WORTH_THREADS = 1 << 24  # multiply-adds; fewer are done before a second thread has woken up
+from .stages import axes_of, reduce_axes_of
+
+FEW_ROWS = 48  # with fewer rows of a, packing b costs as much as it saves
+WORTH_THREADS = 1 << 24  # multiply-adds; fewer are finished before a second thread starts
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The numbers of a schedule: tile shape in elements, vector length, and what is worth it."""
+    """The parameters of a schedule: tile shape and vector length in elements, and two choices."""
 
     rows: int
     columns: int
@@ -36,11 +38,11 @@ def plan(
     gather: bool,
     batches: int = 1,
 ) -> Plan:
-    """The tile for a product of [m, k] and [k, n], with shape = (m, n, k).
+    """Choose the tile for a product of [m, k] and [k, n], with shape = (m, n, k).
 
-    Of the tiles whose accumulators, one row of b and one element of a fit in the registers, the
-    one of the best `score` is taken. gather: a row of b is not contiguous in memory.
-    Symbolic sizes count as large ones.
+    Among the tiles whose accumulators, one row of b and one element of a fit in the registers, it
+    takes the one with the best `score`. gather: a row of b is not contiguous in memory.
+    Symbolic sizes count as large.
     """
     m, n, k = (size if isinstance(size, int) else 1 << 10 for size in shape)
     lanes = min(target.lanes(dtype), 1 << (max(n, 1).bit_length() - 1))
@@ -53,23 +55,23 @@ def plan(
             panel = k * columns * dtype.bytes
             best = max(best, (useful * score(rows, vectors, panel, target.l2), rows, vectors))
     _, rows, vectors = best
-    panel_has_a_size = isinstance(shape[2], int)  # without one it cannot be laid out anew
+    panel_has_a_size = isinstance(shape[2], int)  # otherwise it cannot be packed
     pack = panel_has_a_size and (gather or m >= FEW_ROWS)
     parallel = target.num_cores > 1 and batches * m * n * k >= WORTH_THREADS
     return Plan(rows, vectors * lanes, lanes, pack, parallel)
 
 
 def score(rows: int, vectors: int, panel: int, cache: int) -> float:
-    """Multiply-adds per load in a tile, less if its panel of b (in bytes) overflows the cache.
+    """Return the multiply-adds per load of a tile, reduced if its panel overflows the cache.
 
-    Half of the cache is for the panel, the rest for a and the result passing by.
+    panel, cache: bytes. Half of the cache is for the panel, the rest for a and the result.
     """
     fits = min(1.0, cache / 2 / max(panel, 1))
     return rows * vectors / (rows + vectors) * fits**0.5
 
 
 def _useful(size: int, part: int) -> float:
-    """The share of work that is not in vain, less a little where the last part is a short one."""
+    """Return the share of useful work, a little lower if the last part is short."""
     parts = -(-size // part)
     return 1.0 if parts * part == size else 0.9 * size / (parts * part)
 
@@ -82,8 +84,9 @@ def schedule_matmul(
     b_transposed: bool,
     target: Target,
 ) -> None:
-    """Schedule `product`, a reduction over k of a[i, k] * b[k, j], for the stage `out` that reads
-    it element by element (or is it). Batches of products are outer loops.
+    """Schedule `product`, a reduction over k of a[i, k] * b[k, j].
+
+    `out` is the elementwise stage that reads it, or the product itself. Batches become outer loops.
 
     for jo in parallel:                 columns of out
       pack the panel of b
@@ -101,7 +104,7 @@ def schedule_matmul(
     tile = product if fused else s.cache_write(product, "local")
     if fused:
         s[tile].set_scope("local")
-    *batch, i, j = _axes(s, out)
+    *batch, i, j = axes_of(s[out])
     io, jo, ii, ji = s[out].tile(i, j, p.rows, p.columns)
     s[out].reorder(*batch, jo, io, ii, ji)
     s[out].unroll(ii)
@@ -116,17 +119,9 @@ def schedule_matmul(
         _pack(s, packed, p.columns, b_transposed)
 
 
-def _axes(s: te.Schedule, t: te.Tensor) -> tuple[te.Axis, ...]:
-    op = s[t].op
-    assert isinstance(op, te.ComputeOp)
-    return op.axis
-
-
 def _inner_product(s: te.Schedule, tile: te.Tensor, p: Plan) -> None:
-    """Loops of one tile: k outside, then rows and vectors written out."""
-    op = s[tile].op
-    assert isinstance(op, te.ComputeOp)
-    (*_, i, j), (k,) = op.axis, op.reduce_axis
+    """Schedule one tile: k outside, rows and vectors unrolled inside."""
+    (*_, i, j), (k,) = axes_of(s[tile]), reduce_axes_of(s[tile])
     _, i = s[tile].split(i, factor=p.rows)  # the tile's size is constant, also where that
     _, j = s[tile].split(j, factor=p.columns)  # of the product is symbolic
     vectors, lanes = s[tile].split(j, factor=p.lanes)
@@ -137,31 +132,29 @@ def _inner_product(s: te.Schedule, tile: te.Tensor, p: Plan) -> None:
 
 
 def _pack(s: te.Schedule, packed: te.Tensor, columns: int, transposed: bool) -> None:
-    """Store b as a row of panels [k, columns], whatever its own layout."""
+    """Store b as a row of panels [k, columns], whatever its layout."""
     batch = tuple(f"n{d}" for d in range(packed.ndim - 2))
     names = (*batch, *(("j", "k") if transposed else ("k", "j")))
     panel = (*batch, f"j // {columns}", "k", f"j % {columns}")
     s.apply(schedule.TransformLayout(s[packed].name, names, panel))
     if not transposed:
-        j = _axes(s, packed)[-1]
-        if not isinstance(j.extent, int):  # of a symbolic size: a panel at a time is constant
+        j = axes_of(s[packed])[-1]
+        if not isinstance(j.extent, int):  # symbolic: one panel has a constant size
             _, j = s[packed].split(j, factor=columns)
         s[packed].vectorize(j)
 
 
-STRIP = 8  # rows of b that a matrix-vector product adds up before it touches the result again
+STRIP = 8  # rows of b that a matrix-vector product adds before it updates the result
 
 
 def schedule_matvec(s: te.Schedule, product: te.Tensor, target: Target) -> None:
-    """Schedule a product with very few rows: its time is the time to read b once.
+    """Schedule a product with very few rows, whose time is the time to read b once.
 
     for ko:                             strips of b
       for jo:
         out[i, j] += a[i, ko*8] * b[ko*8, j] + ... + a[i, ko*8 + 7] * b[ko*8 + 7, j]
     """
-    op = s[product].op
-    assert isinstance(op, te.ComputeOp)
-    (i, j), (k,) = op.axis, op.reduce_axis
+    (i, j), (k,) = axes_of(s[product]), reduce_axes_of(s[product])
     lanes = 4 * target.lanes(product.dtype)
     ko, ki = s[product].split(k, factor=STRIP)
     jo, ji = s[product].split(j, factor=lanes)

@@ -9,8 +9,8 @@ of 16 lanes. So the formula is written in fours of k and groups of 16 columns:
     sums[j]                 sum(b[k, j], k)
     out[i, j]               dots[i, j // 16, j % 16] - 128 * sums[j]
 
-for sum((a + 128) * b) - 128 * sum(b) = sum(a * b). An unsigned a needs no shift and no sums, nor
-rows of its own if those of a are whole fours.
+because sum((a + 128) * b) - 128 * sum(b) = sum(a * b). An unsigned a needs no shift and no sums,
+and no stage `rows` if k is a multiple of four.
 (Rodriguez et al., "Lower Numerical Precision Deep Learning Inference and Training", Intel 2018.)
 """
 
@@ -24,20 +24,21 @@ from minitvm.base import INT8, INT32, UINT8, DType, Target
 
 from .gemm import WORTH_THREADS, score
 from .shape import INJECTIVE
+from .stages import axes_of, has_points, reduce_axes_of
 from .tensor_intrin import dot4_intrin
 
 DOTS = "int8_dots"
 GROUP = 16  # columns for one instruction, on CPUs with vectors of 64 bytes
 MOST_GROUPS = 4  # in a tile
 FEW_ROWS = 8  # with fewer rows of a, packing b costs more than it saves
-Element: TypeAlias = Callable[[Any, Any], Any]  # of a matrix, for its row and column
+Element: TypeAlias = Callable[[Any, Any], Any]  # an element of a matrix, by row and column
 
 
 def is_for_dot4(shape: tuple[tir.Index, tir.Index, tir.Index], a: DType, b: DType) -> bool:
-    """Are the stages above worth it for a product of such types, with shape = (m, n, k)?
+    """Whether the stages above pay off for these types, with shape = (m, n, k).
 
-    Not for few rows, as b is packed for all of them, nor for less than a group of columns. Only
-    the rows may be a symbolic number: fours and groups that are rounded up must be seen to fit.
+    They do not for few rows, because b is packed for all of them, nor for less than a group of
+    columns. Only the number of rows may be symbolic: the padding of k and n must be known.
     """
     m, n, k = shape
     known = isinstance(n, int) and isinstance(k, int)
@@ -53,7 +54,7 @@ def int8_matmul(
     by_rows: bool,
     name: str,
 ) -> te.Tensor:
-    """The product [m, n] in int32 of bytes a(i, k) and int8 b(k, j), with shape = (m, n, k).
+    """Define the int32 product [m, n] of bytes a(i, k) and int8 b(k, j), with shape = (m, n, k).
 
     signed: a is int8; otherwise it is uint8. by_rows: a(i, k) and a(i, k + 1) are neighbours.
     """
@@ -102,7 +103,7 @@ def _column_sums(n: tir.Index, k: tir.Index, b: Element, name: str) -> te.Tensor
 def schedule_dots(
     s: te.Schedule, stage: te.StageView, op: te.ComputeOp, target: Target
 ) -> set[str]:
-    """Schedule the stage of `dots`; the names of the stages that this settles.
+    """Schedule the stage of `dots`; return the names of the scheduled stages.
 
     for joo in parallel:                groups of columns
       pack the groups of b
@@ -116,11 +117,11 @@ def schedule_dots(
     (packed,) = (t for t in op.input_tensors if t.ndim == 4)
     if out is None:
         tile, out = s.cache_write(op.output(0), "local"), stage
-        i, jo, ji = _axes(out)
+        i, jo, ji = axes_of(out)
     else:
         tile = op.output(0)
         s[tile].set_scope("local")
-        i, j = _axes(out)
+        i, j = axes_of(out)
         jo, ji = out.split(j, factor=GROUP)
     io, ii = out.split(i, factor=rows)
     joo, joi = out.split(jo, factor=groups)
@@ -128,7 +129,7 @@ def schedule_dots(
     out.unroll(ii)
     out.unroll(joi)
     out.vectorize(ji)
-    if target.num_cores > 1 and _is_large(op):
+    if target.num_cores > 1 and has_points(op, WORTH_THREADS):
         out.parallel(joo)
     s[tile].compute_at(out, io)
     _inner_loops(s, tile, rows, groups)
@@ -138,7 +139,7 @@ def schedule_dots(
 
 
 def tile_shape(target: Target) -> tuple[int, int]:
-    """Rows, and groups of columns, of a tile that the vector registers hold with its operands."""
+    """Return the rows and column groups of a tile that fits the registers with its operands."""
     vectors = max(1, GROUP // target.lanes(INT32))  # registers for a group
     best = (0.0, 1, 1)
     for groups in range(1, MOST_GROUPS + 1):
@@ -151,7 +152,7 @@ def tile_shape(target: Target) -> tuple[int, int]:
 
 
 def _reader_of_all(s: te.Schedule, stage: te.StageView) -> te.StageView | None:
-    """The stage that reads all of the product, element by element, after inlining; None if none."""
+    """Return the stage that reads the product elementwise after inlining, or None."""
     reader, elements = _only_reader(s, stage), None
     while reader is not None:
         op = reader.op
@@ -170,29 +171,16 @@ def _only_reader(s: te.Schedule, stage: te.StageView) -> te.StageView | None:
 
 
 def _reads(op: te.ComputeOp, source: te.Tensor) -> bool:
-    """Does each element of `op` read that one of `source` which has the same place?"""
+    """Whether each element of `op` reads the element of `source` at the same indices."""
     places = [e.indices for e in tensor.loads(op) if e.buffer == source]
     whole = op.reduction is None and all(map(tir.same, op.shape, source.shape))
     return whole and all(i == op.axis for i in places)
 
 
-def _axes(stage: te.StageView) -> tuple[te.Axis, ...]:
-    assert isinstance(stage.op, te.ComputeOp)
-    return stage.op.axis
-
-
-def _is_large(op: te.ComputeOp) -> bool:
-    points = 1
-    for a in (*op.axis, *op.reduce_axis):
-        points *= a.extent if isinstance(a.extent, int) else WORTH_THREADS
-    return points >= WORTH_THREADS
-
-
 def _inner_loops(s: te.Schedule, tile: te.Tensor, rows: int, groups: int) -> None:
-    """Loops of one tile: fours of k outside, then rows and groups written out."""
-    stage, op = s[tile], s[tile].op
-    assert isinstance(op, te.ComputeOp)
-    (i, jo, ji), (ko, ki) = op.axis, op.reduce_axis
+    """Schedule one tile: fours of k outside, rows and groups unrolled inside."""
+    stage = s[tile]
+    (i, jo, ji), (ko, ki) = axes_of(stage), reduce_axes_of(stage)
     _, i = stage.split(i, factor=rows)  # constant sizes, also where the product's are symbolic
     _, jo = stage.split(jo, factor=groups)
     stage.reorder(ko, i, jo, ji, ki)
@@ -206,7 +194,7 @@ def _inner_loops(s: te.Schedule, tile: te.Tensor, rows: int, groups: int) -> Non
 
 
 def _is_whole(s: te.Schedule, tile: te.Tensor) -> bool:
-    """Are all columns of a group needed? Not if there are fewer, or the readers drop some."""
+    """Whether all columns of a group are needed; readers may drop some."""
     plain, name = lowering.normalize(s.state), s[tile].name
     op, domain = plain.stage(name).op, lowering.infer(plain)[name]
     assert isinstance(op, te.ComputeOp)
@@ -214,12 +202,12 @@ def _is_whole(s: te.Schedule, tile: te.Tensor) -> bool:
 
 
 def _pack(stage: te.StageView) -> None:
-    """Vectors along the rows of b; those are fours of k where b is transposed."""
+    """Vectorize along the rows of b, which are fours of k if b is transposed."""
     op = stage.op
     assert isinstance(op, te.ComputeOp)
     *_, ji, ki = op.axis
-    turned = any(not tir.free_of(e.indices[-1], (ki,)) for e in tensor.loads(op))
-    outer, inner = (ji, ki) if turned else (ki, ji)
+    transposed = any(not tir.free_of(e.indices[-1], (ki,)) for e in tensor.loads(op))
+    outer, inner = (ji, ki) if transposed else (ki, ji)
     stage.reorder(outer, inner)
     stage.unroll(outer)
     stage.vectorize(inner)

@@ -1,4 +1,4 @@
-"""What kind of formula an operation is, seen from the formula itself."""
+"""Recognise the kind of an operation from its formula."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from minitvm import te, tensor, tir
 
 
 def is_elementwise(op: tensor.Operation) -> bool:
-    """Does each point read every tensor once, at its own place, as in relu(x + bias)?
+    """Whether each point reads tensors only at its own indices, as in relu(x + bias).
 
-    Indices are the axes in their order, some of them perhaps left out or constant (broadcasting).
+    Indices are the axes in order; with broadcasting some are missing or constant.
     """
     if not isinstance(op, te.ComputeOp) or op.reduction is not None:
         return False
@@ -23,7 +23,7 @@ def is_elementwise(op: tensor.Operation) -> bool:
 
 
 def size(op: tensor.Operation, inlined: Mapping[tensor.Operation, int]) -> int:
-    """How many nodes the formula has, with those of `inlined` operations for each load of one."""
+    """Return the number of nodes of the formula, counting `inlined` operations at each load."""
     if not isinstance(op, te.ComputeOp):
         return 0
     nodes = [n for e in tensor.parts(op) for n in tir.walk(e)]
@@ -32,7 +32,7 @@ def size(op: tensor.Operation, inlined: Mapping[tensor.Operation, int]) -> int:
 
 
 def is_product(op: te.ComputeOp) -> bool:
-    """Is it a sum over k of a[..., i, k] * b[..., k, j], each operand perhaps transposed?"""
+    """Whether `op` sums a[..., i, k] * b[..., k, j] over k, with operands possibly transposed."""
     r = op.reduction
     if r is None or r.reducer is not tensor.SUM or len(op.reduce_axis) != 1 or len(op.axis) < 2:
         return False
@@ -45,14 +45,14 @@ def is_product(op: te.ComputeOp) -> bool:
 
 
 def _load(e: tir.Expr) -> tir.Load | None:
-    """The load that `e` is, looking through conversions."""
+    """Return the load that `e` is, ignoring conversions, or None."""
     while isinstance(e, tir.Cast) and isinstance(e.value, tir.Expr):
         e = e.value
     return e if isinstance(e, tir.Load) else None
 
 
 def _indices(e: tir.Load | None, batch: list[te.Axis]) -> set[te.Axis] | None:
-    """The axes of the last two indices; None if those before are not the batch or constants."""
+    """Return the axes of the last two indices; None if the others are not the batch or constant."""
     *outer, y, x = e.indices if e is not None and len(e.indices) >= 2 else (0, 0)
     fits = len(outer) == len(batch) and all(
         i is b or isinstance(i, int) for i, b in zip(outer, batch, strict=False)

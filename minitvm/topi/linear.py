@@ -23,24 +23,12 @@ def matmul(
     out_dtype: str = "",
     name: str = "T_matmul",
 ) -> te.Tensor:
-    """The product [M, N] of a [M, K] and b [K, N]; a is [K, M] if transpose_a, b [N, K] likewise.
+    """Multiply a [M, K] by b [K, N]; with transpose_a, a is [K, M]; with transpose_b, b is [N, K].
 
-    out_dtype: what is multiplied and summed in; by default the operands' common type. With
-    "int32", uint8 or int8 times int8 becomes the stages of `topi.int8`, unless it is too small.
+    out_dtype: the type of products and sums; by default the operands' common type. With "int32",
+    products of uint8 or int8 with int8 become the stages of `topi.int8`, unless they are too small.
     """
-    if a.ndim != 2 or b.ndim != 2:
-        raise ExprError(
-            f"topi.matmul of {a.name} and {b.name}",
-            f"{a.ndim} and {b.ndim} dimensions, not 2 and 2",
-        )
-    m, k = _rows_columns(a, transpose_a)
-    inner, n = _rows_columns(b, transpose_b)
-    if not tir.same(k, inner):
-        raise ExprError(
-            f"topi.matmul of {a.name} and {b.name}",
-            f"the inner sizes {tir.text(k)} and {tir.text(inner)} differ",
-            "transpose_a=True or transpose_b=True, if they are stored the other way round",
-        )
+    m, n, k = _sizes("matmul", (a, b), (transpose_a, transpose_b), 2)
 
     def left(i: Any, at: Any) -> Any:
         return a(at, i) if transpose_a else a(i, at)
@@ -70,23 +58,12 @@ def batch_matmul(
     transpose_b: bool = False,
     out_dtype: str = "",
 ) -> te.Tensor:
-    """The products [B, M, N] of a [B, M, K] and b [B, K, N], one for each of B; as `matmul`.
+    """Multiply a [B, M, K] by b [B, K, N], one product for each of B; otherwise as `matmul`.
 
-    A batch of one is used for all of the other operand.
+    A batch of one is broadcast.
     """
-    if a.ndim != 3 or b.ndim != 3:
-        raise ExprError(
-            f"topi.batch_matmul of {a.name} and {b.name}",
-            f"{a.ndim} and {b.ndim} dimensions, not 3 and 3",
-        )
+    m, n, k = _sizes("batch_matmul", (a, b), (transpose_a, transpose_b), 3)
     (batch,) = broadcast_shape("batch_matmul", a.shape[:1], b.shape[:1])
-    m, k = _rows_columns(a, transpose_a)
-    inner, n = _rows_columns(b, transpose_b)
-    if not tir.same(k, inner):
-        raise ExprError(
-            f"topi.batch_matmul of {a.name} and {b.name}",
-            f"the inner sizes {tir.text(k)} and {tir.text(inner)} differ",
-        )
     fold, out_dtype = te.reduce_axis((0, k), name="k"), str(out_dtype)
 
     def body(at: Any, i: Any, j: Any) -> Any:
@@ -100,16 +77,30 @@ def batch_matmul(
     return te.compute((batch, m, n), body, name="T_batch_matmul", tag=MATMUL)
 
 
-def _rows_columns(x: te.Tensor, transposed: bool) -> tuple[tir.Index, tir.Index]:
-    *_, rows, columns = x.shape
-    return (columns, rows) if transposed else (rows, columns)
+def _sizes(
+    name: str, operands: tuple[te.Tensor, te.Tensor], transposed: tuple[bool, bool], rank: int
+) -> tuple[tir.Index, tir.Index, tir.Index]:
+    """Return (m, n, k) of a product; raise ExprError unless ranks and inner sizes fit."""
+    a, b = operands
+    what = f"topi.{name} of {a.name} and {b.name}"
+    if a.ndim != rank or b.ndim != rank:
+        raise ExprError(what, f"{a.ndim} and {b.ndim} dimensions, not {rank} and {rank}")
+    (m, k), (inner, n) = (
+        x.shape[:-3:-1] if swap else x.shape[-2:]
+        for x, swap in zip(operands, transposed, strict=True)
+    )
+    if not tir.same(k, inner):
+        why = f"the inner sizes {tir.text(k)} and {tir.text(inner)} differ"
+        fix = "transpose_a=True or transpose_b=True, if they are stored the other way round"
+        raise ExprError(what, why, fix)
+    return m, n, k
 
 
 @on_tensors
 def dense(
     data: te.Tensor, weight: te.Tensor, bias: te.Tensor | None = None, out_dtype: str = ""
 ) -> te.Tensor:
-    """A fully connected layer [M, N]: data [M, K] times weight [N, K] transposed, plus bias [N]."""
+    """Multiply data [M, K] by the transposed weight [N, K] and add bias [N]: a dense layer."""
     product = matmul(data, weight, transpose_b=True, out_dtype=out_dtype, name="T_dense")
     if bias is None:
         return product

@@ -1,11 +1,11 @@
 """Good loops for stages that are neither products nor convolutions.
 
-elementwise         vectors along the last dimension, threads over the others
+elementwise         vectorized along the last dimension, parallel over the others
 transposes          small blocks that fit the cache, read along one side, written along the other
-column reductions   the last dimension stays: it is the vector; a strip of rows at a time
-row reductions      the last dimension is folded: partial results in vectors, then their fold
-rows                a softmax or a normalisation: everything it needs, row by row, while the row is
-                    in the cache
+column reductions   the last dimension stays and is vectorized; a strip of rows at a time
+row reductions      the last dimension is folded into vectors of partial results, then these
+rows                a softmax or normalisation computes all that it needs row by row, while the row
+                    is in the cache
 """
 
 from __future__ import annotations
@@ -14,16 +14,17 @@ from minitvm import schedule, te, tensor, tir
 from minitvm.base import Target
 
 from .kinds import is_elementwise
+from .stages import axes_of, has_points, reduce_axes_of
 
-WORTH_THREADS = 1 << 15  # elements; below this, waking threads takes longer than the work
-STRIP = 8  # rows that a column reduction adds up before it touches the result again
+WORTH_THREADS = 1 << 15  # elements; with fewer, starting threads takes longer than the work
+STRIP = 8  # rows that a column reduction adds before it updates the result
 
 
 def schedule_plain(s: te.Schedule, stage: te.StageView, op: te.ComputeOp, target: Target) -> None:
-    """Loops for a stage of its own at root."""
-    folded, turned = _folded_row(op), _turned(op)
-    if turned is not None:
-        outer = _by_blocks(s, stage, op, *turned, target)
+    """Schedule a stage that is computed at root."""
+    folded, transposed = _folded_row(op), _transposed(op)
+    if transposed is not None:
+        outer = _by_blocks(s, stage, op, *transposed, target)
     elif folded is not None and len(op.body) == 1:
         _attach_partials(s, stage, _fold_row(s, stage, op, folded, target))
         outer = _data_loops(stage)
@@ -31,7 +32,7 @@ def schedule_plain(s: te.Schedule, stage: te.StageView, op: te.ComputeOp, target
         outer = _vectorize(stage, op, target)
     else:
         outer = list(op.axis)
-    if outer and target.num_cores > 1 and _is_large(op):
+    if outer and target.num_cores > 1 and has_points(op, WORTH_THREADS):
         stage.parallel(stage.fuse(*outer) if len(outer) > 1 else outer[0])
 
 
@@ -40,7 +41,7 @@ def _data_loops(stage: te.StageView) -> list[te.Axis]:
 
 
 def _vectorize(stage: te.StageView, op: te.ComputeOp, target: Target) -> list[te.Axis]:
-    """Vectors along the last data axis, inside the reduce loops; the loops outside all that."""
+    """Vectorize the last data axis inside the reduce loops; return the loops outside."""
     *outer, last = op.axis
     if isinstance(last.extent, int) and last.extent < 2:
         return list(op.axis)
@@ -56,7 +57,7 @@ def _vectorize(stage: te.StageView, op: te.ComputeOp, target: Target) -> list[te
 
 
 def _width(extent: tir.Index, lanes: int) -> int:
-    """Lanes for a loop of `extent`: four vectors at once where it is long enough."""
+    """Return the lanes for a loop of `extent`: four vectors at once if it is long enough."""
     if not isinstance(extent, int):
         return lanes
     fits = [n * lanes for n in (4, 2, 1) if extent >= n * lanes]
@@ -64,22 +65,15 @@ def _width(extent: tir.Index, lanes: int) -> int:
 
 
 def _reads_along(op: te.ComputeOp, axis: te.Axis) -> bool:
-    """Does every load that moves with `axis` move along the last dimension of its tensor?"""
+    """Whether loads use `axis` only in the last dimension of their tensors."""
     return all(tir.free_of(i, (axis,)) for e in tensor.loads(op) for i in e.indices[:-1])
-
-
-def _is_large(op: te.ComputeOp) -> bool:
-    points = 1
-    for a in (*op.axis, *op.reduce_axis):
-        points *= a.extent if isinstance(a.extent, int) else WORTH_THREADS
-    return points >= WORTH_THREADS
 
 
 # --- transposes ----------------------------------------------------------------------------------
 
 
-def _turned(op: te.ComputeOp) -> tuple[te.Tensor, te.Axis] | None:
-    """A tensor that is read across its rows, and the axis that runs along them; None if none is."""
+def _transposed(op: te.ComputeOp) -> tuple[te.Tensor, te.Axis] | None:
+    """Return a tensor that is read across its rows and the axis along them, or None."""
     if op.reduction is not None:
         return None
     for e in tensor.loads(op):
@@ -99,7 +93,7 @@ def _by_blocks(
     along: te.Axis,
     target: Target,
 ) -> list[te.Axis]:
-    """Square blocks, read along the rows of the source, written along the rows of the result."""
+    """Tile into square blocks, read along the source's rows and written along the result's."""
     side = target.lanes(op.dtypes[0])
     block = s.cache_read(source, "local", [op.output(0)])
     ao, lo, ai, li = stage.tile(along, op.axis[-1], side, side)
@@ -107,7 +101,7 @@ def _by_blocks(
     stage.reorder(*outer, ao, lo, ai, li)
     stage.vectorize(li)
     s[block].compute_at(stage, lo)
-    s[block].vectorize(s[block].split(_axes(s[block])[-1], factor=side)[1])
+    s[block].vectorize(s[block].split(axes_of(s[block])[-1], factor=side)[1])
     return [*outer, ao]
 
 
@@ -115,7 +109,7 @@ def _by_blocks(
 
 
 def _folded_row(op: te.ComputeOp) -> te.Axis | None:
-    """The reduce axis that runs along the last dimension of what is read; None if there is none."""
+    """Return the reduce axis along the last dimension of the tensors that are read, or None."""
     for a in op.reduce_axis:
         last = [e.indices[-1] for e in tensor.loads(op) if e.indices]
         if _reads_along(op, a) and any(not tir.free_of(i, (a,)) for i in last):
@@ -126,7 +120,7 @@ def _folded_row(op: te.ComputeOp) -> te.Axis | None:
 def _fold_row(
     s: te.Schedule, stage: te.StageView, op: te.ComputeOp, k: te.Axis, target: Target
 ) -> list[te.Tensor]:
-    """Fold the row into vectors, then the vectors into one, then its lanes; the stages of that.
+    """Fold a row into vectors, these into one vector, then its lanes; return the new stages.
 
     for ko: wide[0 : 64] += row[ko*64 : ko*64 + 64]      four independent vectors
     for w: narrow[0 : 16] += wide[w*16 : w*16 + 16]
@@ -142,20 +136,15 @@ def _fold_row(
         _, inner = stage.split(along, factor=part)
         partial = s.rfactor(stage.op.output(0), inner, factor_axis=len(op.axis))
         view = s[partial]
-        view.reorder(*_axes(view, reduce=True), _axes(view)[-1])
-        view.vectorize(_axes(view)[-1])
+        view.reorder(*reduce_axes_of(view), axes_of(view)[-1])
+        view.vectorize(axes_of(view)[-1])
         partials.append(partial)
-        (along,) = _axes(stage, reduce=True)
+        (along,) = reduce_axes_of(stage)
     return partials
 
 
-def _axes(stage: te.StageView, reduce: bool = False) -> tuple[te.Axis, ...]:
-    assert isinstance(stage.op, te.ComputeOp)
-    return stage.op.reduce_axis if reduce else stage.op.axis
-
-
 def _attach_partials(s: te.Schedule, stage: te.StageView, partials: list[te.Tensor]) -> None:
-    """Compute partial results for one point of the stage at a time."""
+    """Compute the partial results of one point of the stage at a time."""
     data = _data_loops(stage)
     for partial in reversed(partials) if data else ():
         s[partial].set_scope("local")
@@ -168,7 +157,7 @@ def _attach_partials(s: te.Schedule, stage: te.StageView, partials: list[te.Tens
 def schedule_row_by_row(
     s: te.Schedule, out: te.StageView, op: te.ComputeOp, target: Target
 ) -> set[str]:
-    """Compute what `out` needs inside its loop over rows; the names of the stages this settles."""
+    """Compute what `out` needs inside its loop over rows; return the names of these stages."""
     *outer, last = op.axis
     if not outer:
         return set()
@@ -179,11 +168,11 @@ def schedule_row_by_row(
         stage.compute_at(out, row)
         _attach_partials(s, stage, partials[stage.name])
     for stage in (*members, out):
-        axes = _axes(stage)
-        if len(axes) == len(op.axis) and not _axes(stage, reduce=True):
+        axes = axes_of(stage)
+        if len(axes) == len(op.axis) and not reduce_axes_of(stage):
             width = _width(last.extent, target.lanes(op.dtypes[0]))
             stage.vectorize(stage.split(axes[-1], factor=width)[1])
-    if target.num_cores > 1 and _is_large(op):
+    if target.num_cores > 1 and has_points(op, WORTH_THREADS):
         out.parallel(row)
     return {v.name for v in s.stages if v.is_attached} | {out.name}
 
@@ -195,7 +184,7 @@ def _fold_member(s: te.Schedule, stage: te.StageView, target: Target) -> list[te
 
 
 def _row_members(s: te.Schedule, out: te.StageView, op: te.ComputeOp) -> list[te.StageView]:
-    """The stages that only `out`, or each other, read, and that fold or map its rows."""
+    """Return the stages that fold or map rows and are read only by `out` or each other."""
     readers = schedule.effective_readers(s.state)
     group, found = {out.name}, list[te.StageView]()
     for stage in reversed(s.stages):

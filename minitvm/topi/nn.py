@@ -1,4 +1,4 @@
-"""topi.nn: the operators of networks, under the name that TVM gives their room."""
+"""topi.nn: the operators of networks, under TVM's name."""
 
 from .conv import conv1d, conv2d, conv2d_transpose, conv3d
 from .elementwise import leaky_relu, relu
@@ -8,20 +8,7 @@ from .pool import avg_pool2d, global_avg_pool2d, max_pool2d
 from .shape import pad
 
 __all__ = [
-    "avg_pool2d",
-    "batch_matmul",
-    "batch_norm",
-    "conv1d",
-    "conv2d",
-    "conv2d_transpose",
-    "conv3d",
-    "dense",
-    "global_avg_pool2d",
-    "layer_norm",
-    "leaky_relu",
-    "log_softmax",
-    "max_pool2d",
-    "pad",
-    "relu",
-    "softmax",
-]
+    "avg_pool2d", "batch_matmul", "batch_norm", "conv1d", "conv2d", "conv2d_transpose", "conv3d",
+    "dense", "global_avg_pool2d", "layer_norm", "leaky_relu", "log_softmax", "max_pool2d", "pad",
+    "relu", "softmax",
+]  # fmt: skip

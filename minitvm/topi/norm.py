@@ -1,4 +1,4 @@
-"""Operators that first look at a whole row: softmax, normalisations, argmax."""
+"""Operators that need a whole row first: softmax, normalisations, argmax."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from .elementwise import ELEMENTWISE
 from .operands import on_tensors
 from .reduction import REDUCTION, dimension, dimensions, fold_over
 
-ROW = "row"  # reads statistics of its row: scheduled row by row
+ROW = "row"  # it reads statistics of its row and is scheduled row by row
 
 
 @on_tensors
 def softmax(x: te.Tensor, axis: int = -1) -> te.Tensor:
-    """exp(x - m) / sum(exp(x - m)) along `axis`, where m is the largest element there."""
+    """Compute exp(x - m) / sum(exp(x - m)) along `axis`, where m is the largest element there."""
     over = dimensions("softmax", x, axis)
     most = fold_over("T_softmax_max", te.max, x, over)
     e = te.compute(
@@ -31,7 +31,7 @@ def softmax(x: te.Tensor, axis: int = -1) -> te.Tensor:
 
 @on_tensors
 def log_softmax(x: te.Tensor, axis: int = -1) -> te.Tensor:
-    """x - m - log(sum(exp(x - m))) along `axis`."""
+    """Compute x - m - log(sum(exp(x - m))) along `axis`, where m is the largest element there."""
     over = dimensions("log_softmax", x, axis)
     most = fold_over("T_softmax_max", te.max, x, over)
     e = te.compute(
@@ -58,7 +58,10 @@ def layer_norm(
     axis: int = -1,
     epsilon: float = 1e-5,
 ) -> te.Tensor:
-    """(x - mean) / sqrt(variance + epsilon) along `axis`, times gamma, plus beta (both 1-d)."""
+    """Compute (x - mean) / sqrt(variance + epsilon) * gamma + beta along `axis`.
+
+    gamma and beta have one dimension; either may be left out.
+    """
     d = dimension("layer_norm", x, axis)
     over = [d]
     count = tir.cast_to(x.shape[d], x.dtype)
@@ -93,7 +96,7 @@ def batch_norm(
     axis: int = 1,
     epsilon: float = 1e-5,
 ) -> te.Tensor:
-    """(x - mean) / sqrt(variance + epsilon) * gamma + beta, with given statistics by channel."""
+    """Compute (x - mean) / sqrt(variance + epsilon) * gamma + beta, all given per channel."""
     d = dimension("batch_norm", x, axis)
     for t in (gamma, beta, mean, variance):
         if t.ndim != 1 or not tir.same(t.shape[0], x.shape[d]):
@@ -110,13 +113,13 @@ def batch_norm(
 
 @on_tensors
 def argmax(x: te.Tensor, axis: int = -1) -> te.Tensor:
-    """The place of the largest element along `axis` (the first one of equals), int32."""
+    """Return the int32 index of the largest element along `axis`, the first one among equals."""
     return _arg("argmax", x, axis, lambda a, b: a > b, te.min_value)
 
 
 @on_tensors
 def argmin(x: te.Tensor, axis: int = -1) -> te.Tensor:
-    """The place of the smallest element along `axis` (the first one of equals), int32."""
+    """Return the int32 index of the smallest element along `axis`, the first one among equals."""
     return _arg("argmin", x, axis, lambda a, b: a < b, te.max_value)
 
 

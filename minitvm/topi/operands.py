@@ -1,4 +1,4 @@
-"""The checks that all operators share: what should be a tensor, or integers, is."""
+"""The argument checks that all operators share."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ R = TypeVar("R")
 
 
 def on_tensors(operator: Callable[P, R]) -> Callable[P, R]:
-    """`operator`, refusing what is no Tensor, flag or text where its signature says it is one.
+    """Wrap `operator` so that it checks the tensors, bools and strings in its signature.
 
-    A dtype may come as an object, too.
+    A dtype may also be an object.
     """
     signature = inspect.signature(operator)
-    types = {n: p.annotation for n, p in signature.parameters.items()}  # as texts
+    types = {n: p.annotation for n, p in signature.parameters.items()}  # as strings
     wanted = [n for n, t in types.items() if t in ("te.Tensor", "te.Tensor | None")]
     flags = [n for n, t in types.items() if t == "bool"]
-    texts = [n for n, t in types.items() if t == "str" and "dtype" not in n]
+    strings = [n for n, t in types.items() if t == "str" and "dtype" not in n]
 
     @functools.wraps(operator)
     def checked(*args: P.args, **options: P.kwargs) -> R:
@@ -41,7 +41,7 @@ def on_tensors(operator: Callable[P, R]) -> Callable[P, R]:
             what = f"topi.{operator.__name__}: {name}"
             if name in flags:
                 check_flag(what, given[name])
-            elif name in texts:
+            elif name in strings:
                 check_text(what, given[name], f"{name}={signature.parameters[name].default!r}")
         return operator(*args, **options)
 
@@ -49,7 +49,7 @@ def on_tensors(operator: Callable[P, R]) -> Callable[P, R]:
 
 
 def check_tensor(what: str, name: str, x: Any) -> None:
-    """ExprError if `x`, the argument `name` of the operator `what`, is no tensor."""
+    """Raise ExprError if `x`, the argument `name` of the operator `what`, is not a tensor."""
     if not isinstance(x, te.Tensor):
         raise ExprError(
             f"{what}: {name} is {type(x).__name__}",
@@ -59,7 +59,7 @@ def check_tensor(what: str, name: str, x: Any) -> None:
 
 
 def integers(what: str, given: Any) -> list[int]:
-    """`given`, one integer or a sequence of them, as a list; an ExprError if it is none."""
+    """Return `given`, an integer or a sequence of them, as a list; otherwise raise ExprError."""
     try:
         found = list(given)
     except TypeError:
@@ -71,6 +71,6 @@ def integers(what: str, given: Any) -> list[int]:
 
 
 def check_rank(what: str, x: te.Tensor, rank: int) -> None:
-    """ExprError if `x` has not `rank` dimensions."""
+    """Raise ExprError if `x` does not have `rank` dimensions."""
     if x.ndim != rank:
         raise ExprError(f"{what} of {x.name}", f"it has {x.ndim} dimensions, not {rank}")

@@ -13,7 +13,7 @@ from .reduction import REDUCTION
 
 @on_tensors
 def max_pool2d(data: te.Tensor, kernel: Any, strides: Any = None, padding: Any = 0) -> te.Tensor:
-    """The largest pixel under each window [N, C, OH, OW]; padding never wins."""
+    """Take the largest pixel under each window [N, C, OH, OW]; padding counts as the minimum."""
     high, wide = _windows(data, kernel, strides, padding)
     return _pool(data, high, wide, "T_max_pool", te.max, te.min_value(data.dtype))
 
@@ -26,7 +26,7 @@ def avg_pool2d(
     padding: Any = 0,
     count_include_pad: bool = True,
 ) -> te.Tensor:
-    """The mean under each window [N, C, OH, OW]; over all its pixels, or those inside the image."""
+    """Average each window [N, C, OH, OW], over all its pixels or only those inside the image."""
     high, wide = _windows(data, kernel, strides, padding)
     total = _pool(data, high, wide, "T_sum_pool", te.sum, te.const(0, data.dtype))
 
@@ -44,7 +44,7 @@ def avg_pool2d(
 
 @on_tensors
 def global_avg_pool2d(data: te.Tensor) -> te.Tensor:
-    """The mean of each channel [N, C, 1, 1]."""
+    """Average each channel: [N, C, 1, 1]."""
     check_rank("topi.global_avg_pool2d", data, 4)
     return avg_pool2d(data, (data.shape[2], data.shape[3]), strides=1)
 

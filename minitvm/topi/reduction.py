@@ -17,31 +17,31 @@ REDUCTION = "reduction"
 
 @on_tensors
 def sum(x: te.Tensor, axis: Any = None, keepdims: bool = False) -> te.Tensor:
-    """The sum over `axis`: one dimension, several, or None for all."""
+    """Sum over `axis`: one dimension, several, or None for all."""
     return _reduce("sum", te.sum, x, axis, keepdims)
 
 
 @on_tensors
 def prod(x: te.Tensor, axis: Any = None, keepdims: bool = False) -> te.Tensor:
-    """The product over `axis`."""
+    """Multiply over `axis`."""
     return _reduce("prod", te.prod, x, axis, keepdims)
 
 
 @on_tensors
 def max(x: te.Tensor, axis: Any = None, keepdims: bool = False) -> te.Tensor:
-    """The largest element over `axis`."""
+    """Take the largest element over `axis`."""
     return _reduce("max", te.max, x, axis, keepdims)
 
 
 @on_tensors
 def min(x: te.Tensor, axis: Any = None, keepdims: bool = False) -> te.Tensor:
-    """The smallest element over `axis`."""
+    """Take the smallest element over `axis`."""
     return _reduce("min", te.min, x, axis, keepdims)
 
 
 @on_tensors
 def mean(x: te.Tensor, axis: Any = None, keepdims: bool = False) -> te.Tensor:
-    """The average over `axis`, of floats."""
+    """Average over `axis`; elements are floats."""
     count = math.prod(tir.cast_to(x.shape[d], x.dtype) for d in dimensions("mean", x, axis))
     total = sum(x, axis, keepdims)
     return te.compute(total.shape, lambda *i: total(*i) / count, name="T_mean", tag=ELEMENTWISE)
@@ -56,7 +56,7 @@ def _reduce(
 def fold_over(
     name: str, fold: Callable[..., Any], x: te.Tensor, over: list[int], keepdims: bool = False
 ) -> te.Tensor:
-    """The tensor `name` of x folded over the dimensions `over`, which vanish or become 1."""
+    """Fold x over the dimensions `over`, which are removed or become 1."""
     folded = {d: te.reduce_axis((0, x.shape[d]), name=f"k{d}") for d in over}
     kept = [d for d in range(x.ndim) if d not in folded]
 
@@ -71,7 +71,7 @@ def fold_over(
 
 
 def dimension(name: str, x: te.Tensor, axis: Any) -> int:
-    """The one dimension that `axis` means; ExprError if it is None or several."""
+    """Return the dimension `axis`; raise ExprError if it is None or several."""
     found = [] if axis is None else dimensions(name, x, axis)
     if len(found) != 1:
         raise ExprError(
@@ -81,7 +81,7 @@ def dimension(name: str, x: te.Tensor, axis: Any) -> int:
 
 
 def dimensions(name: str, x: te.Tensor, axis: Any) -> list[int]:
-    """The dimensions `axis` means: negative ones count from the end, None is all of them."""
+    """Return the dimensions `axis`: negative ones count from the end, None means all."""
     given = range(x.ndim) if axis is None else integers(f"topi.{name}: axis", axis)
     found = [d + x.ndim if d < 0 else d for d in given]
     if not found or len(set(found)) < len(found) or not all(0 <= d < x.ndim for d in found):

@@ -1,4 +1,4 @@
-"""topi.schedule: the good default schedule of a network of topi operators."""
+"""topi.schedule: a good default schedule for a network of topi operators."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from .loops import schedule_plain, schedule_row_by_row
 from .norm import ROW
 from .shape import INJECTIVE
 
-LONG = 500  # nodes of a formula; a longer one is not put into others
-FEW = 2  # rows of a product whose time is that of reading the right operand
+LONG = 500  # nodes of a formula; a longer one is not inlined
+FEW = 2  # rows of a product whose time is the time to read the right operand
 
 
 def schedule(outs: Any, target: str | Target = "llvm") -> te.Schedule:
-    """A schedule that computes `outs` (a tensor or a list) well on `target`, without any search.
+    """Return a good schedule of `outs` (a tensor or a list) for `target`, without any search.
 
-    Stages are known by their formulas, whoever wrote them; convolutions by their topi operators.
-    Elementwise stages are put into each other; a matrix product is tiled for registers and cache,
-    with the elementwise stages after it computed on each tile while it is at hand; what is left
-    runs vectorized over its last dimension and in parallel over the others.
+    Stages are recognised by their formulas, convolutions by their topi operators. Elementwise
+    stages are inlined. A matrix product is tiled for registers and cache, and the elementwise stage
+    after it is computed tile by tile. All other stages are vectorized over the last dimension and
+    run in parallel over the others.
     """
     to = Target(target)
     s = te.create_schedule(_tensors(outs))
@@ -90,7 +90,7 @@ def _is_simple(op: Operation) -> bool:
 def _matmul(
     s: te.Schedule, stage: te.StageView, op: te.ComputeOp, target: Target, done: set[str]
 ) -> set[str]:
-    """Schedule one matrix product; returns the names of the stages that this settles."""
+    """Schedule one matrix product; return the names of the scheduled stages."""
     before = {v.name for v in s.stages}
     reader = _only_reader(s, stage)
     out = reader if reader is not None and reader.name not in done else stage
@@ -107,7 +107,7 @@ def _matmul(
 
 
 def _only_reader(s: te.Schedule, stage: te.StageView) -> te.StageView | None:
-    """The one elementwise stage of the same shape that reads `stage`, if that is all."""
+    """Return the only reader of `stage` if it is elementwise and of the same shape, or None."""
     names = effective_readers(s.state)[stage.name]
     if stage.is_output or len(names) != 1:
         return None
@@ -122,7 +122,7 @@ def _output(stage: te.StageView) -> te.Tensor:
 
 
 def _right_operand(op: te.ComputeOp) -> tuple[te.Tensor, bool] | None:
-    """The operand indexed by the product's columns, and whether they are its first index."""
+    """Return the operand indexed by the product's columns, and whether it is transposed."""
     for e in loads(op):
         for d, i in enumerate(e.indices):
             if i is op.axis[-1] and isinstance(e.buffer, te.Tensor):

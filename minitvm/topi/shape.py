@@ -1,4 +1,4 @@
-"""Operators that move elements: transpose, pad."""
+"""Operators that move elements: transpose, pad, reshape, concatenate, strided_slice."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ INJECTIVE = "injective"
 
 @on_tensors
 def transpose(x: te.Tensor, axes: Sequence[int] | None = None) -> te.Tensor:
-    """x with its dimensions permuted; reversed if no order is given."""
+    """Permute the dimensions of x; reverse them if no order is given."""
     order = list(reversed(range(x.ndim)))
     if axes is not None:
         order = integers("topi.transpose: axes", axes)
@@ -42,7 +42,7 @@ def pad(
     pad_value: float = 0.0,
     name: str = "T_pad",
 ) -> te.Tensor:
-    """x surrounded by pad_value: pad_before[d] before, pad_after[d] after dimension d."""
+    """Surround x by pad_value: pad_before[d] elements before and pad_after[d] after dimension d."""
     pad_before = integers("topi.pad: pad_before", pad_before)
     after = pad_before if pad_after is None else integers("topi.pad: pad_after", pad_after)
     if (
@@ -66,7 +66,7 @@ def pad(
 
 @on_tensors
 def reshape(x: te.Tensor, shape: Sequence[int | tir.Expr]) -> te.Tensor:
-    """The elements of x, in their order, in another shape of as many elements.
+    """Give x another shape with the same number of elements, in the same order.
 
     Sizes may be symbolic: (n, m) becomes (n*m,).
     """
@@ -94,7 +94,7 @@ def reshape(x: te.Tensor, shape: Sequence[int | tir.Expr]) -> te.Tensor:
 
 
 def concatenate(tensors: Sequence[te.Tensor], axis: int = 0) -> te.Tensor:
-    """The tensors one after another along `axis`; their other sizes agree."""
+    """Join the tensors along `axis`; their other sizes must agree."""
     tensors = as_tuple(tensors)
     if not tensors:
         raise ExprError("topi.concatenate([])", "there is nothing to concatenate")
@@ -134,7 +134,7 @@ def concatenate(tensors: Sequence[te.Tensor], axis: int = 0) -> te.Tensor:
 def strided_slice(
     x: te.Tensor, begin: Sequence[int], end: Sequence[int], strides: Sequence[int] | None = None
 ) -> te.Tensor:
-    """x[begin : end : stride] in every dimension, as numpy slices; negative ends count from it."""
+    """Slice x[begin : end : stride] in every dimension, as numpy does."""
     begin = integers("topi.strided_slice: begin", begin)
     end = integers("topi.strided_slice: end", end)
     step = [1] * x.ndim if strides is None else integers("topi.strided_slice: strides", strides)

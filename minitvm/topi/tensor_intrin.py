@@ -1,4 +1,4 @@
-"""Tensor intrinsics for CPUs: tiles of a formula, written out as loops that stay in registers."""
+"""Tensor intrinsics for CPUs: tiles computed by hand-written loops that stay in registers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from minitvm import te, tensor, tir
 
 
 def gemm_intrin(m: int = 8, n: int = 8, k: int = 8, dtype: str = "float32") -> tensor.TensorIntrin:
-    """z[i, j] = sum(x[i, k] * y[k, j], k) on a tile of m x n x k.
+    """Declare z[i, j] = sum(x[i, k] * y[k, j], k) on a tile of m x n x k.
 
     The tile of results is kept in registers while k runs: m rows of one vector of n elements.
     """
@@ -34,7 +34,7 @@ def gemm_intrin(m: int = 8, n: int = 8, k: int = 8, dtype: str = "float32") -> t
 
 
 def _multiply(a: tir.Buffer, b: tir.Buffer, c: tir.Buffer, add: bool) -> tir.Stmt:
-    """c = a @ b, or c += a @ b."""
+    """Return the statement c = a @ b, or c += a @ b."""
     (m, k), (_, n) = a.shape, b.shape
     ib = tir.ir_builder.create()
     x, y, z = ib.buffer_ptr(a), ib.buffer_ptr(b), ib.buffer_ptr(c)
@@ -49,7 +49,7 @@ def _multiply(a: tir.Buffer, b: tir.Buffer, c: tir.Buffer, add: bool) -> tir.Stm
 
 
 def _zero(c: tir.Buffer) -> tir.Stmt:
-    """c = 0 everywhere."""
+    """Return the statement c = 0."""
     ib = tir.ir_builder.create()
     z = ib.buffer_ptr(c)
     with _each(ib, *c.shape) as (i, j):
@@ -57,12 +57,12 @@ def _zero(c: tir.Buffer) -> tir.Stmt:
     return ib.get()
 
 
-@cache  # a schedule knows intrinsics by name: those of two products must be the same
+@cache  # a schedule knows intrinsics by name: two products must share the same one
 def dot4_intrin(n: int = 16) -> tensor.TensorIntrin:
-    """z[j] = sum(x[k] * y[j, k], k) for four k and n of j: uint8 times int8, summed in int32.
+    """Declare z[j] = sum(x[k] * y[j, k], k) for four k and n j: uint8 times int8, in int32.
 
-    All of it is one instruction on a CPU with VNNI: vpdpbusd. The four bytes of x are the same in
-    each of the n lanes; the 4n bytes of y fill a vector.
+    It is one instruction on a CPU with VNNI: vpdpbusd. The four bytes of x are repeated in each of
+    the n lanes; the 4n bytes of y fill a vector.
     """
     x = te.placeholder((4,), "uint8", name="x")
     y = te.placeholder((n, 4), "int8", name="y")
@@ -83,7 +83,7 @@ def dot4_intrin(n: int = 16) -> tensor.TensorIntrin:
 
 
 def _dot4(a: tir.Buffer, b: tir.Buffer, c: tir.Buffer, add: bool) -> tir.Stmt:
-    """c = b @ a, or c += b @ a."""
+    """Return the statement c = b @ a, or c += b @ a."""
     ib = tir.ir_builder.create()
     x, y, z = ib.buffer_ptr(a), ib.buffer_ptr(b), ib.buffer_ptr(c)
     with ib.for_range(0, c.shape[0], name="j", kind="vectorized") as j:
@@ -93,7 +93,7 @@ def _dot4(a: tir.Buffer, b: tir.Buffer, c: tir.Buffer, add: bool) -> tir.Stmt:
 
 
 def _dot4_zero(c: tir.Buffer) -> tir.Stmt:
-    """c = 0 everywhere."""
+    """Return the statement c = 0."""
     ib = tir.ir_builder.create()
     z = ib.buffer_ptr(c)
     with ib.for_range(0, c.shape[0], name="j", kind="vectorized") as j:
@@ -105,7 +105,7 @@ def _dot4_zero(c: tir.Buffer) -> tir.Stmt:
 def _each(
     ib: tir.IRBuilder, rows: tir.Index, columns: tir.Index
 ) -> Generator[tuple[tir.Index, tir.Index]]:
-    """All elements of a tile: a vector for each row."""
+    """Loop over the elements of a tile: one vector per row."""
     with (
         ib.for_range(0, rows, name="i", kind="unrolled") as i,
         ib.for_range(0, columns, name="j", kind="vectorized") as j,

@@ -1,4 +1,4 @@
-"""How a worker's process begins: set its limits, then run the module it was started for.
+"""The start of a worker process: set its limits, then run its module.
 
 python -c BOOT '{"module": ..., "path": [...], "memory": ..., "parent": ...}'
 """
@@ -22,7 +22,7 @@ PR_SET_PDEATHSIG = 1
 
 
 def main() -> None:
-    """Run the module named in the command line, within its limits."""
+    """Run the module named on the command line, within its limits."""
     given = json.loads(sys.argv[1])
     if given["memory"] is not None:
         limit_memory(given["memory"])

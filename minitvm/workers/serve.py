@@ -1,4 +1,4 @@
-"""The child's side of a worker: take requests from a pipe, one at a time, and answer them."""
+"""The child's side of a worker: answer requests from a pipe, one at a time."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def serve(answer: Callable[[Frame], Frame]) -> None:
 
 
 def _listen(requests: IO[bytes], waiting: queue.SimpleQueue[Frame]) -> None:
-    """Pass requests on; end the process when the pipe ends, whatever it is doing."""
+    """Queue requests; end the process immediately when the pipe ends."""
     while True:
         try:
             waiting.put(receive(requests))

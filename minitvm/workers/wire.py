@@ -25,7 +25,7 @@ class Frame(NamedTuple):
 
 
 class WireError(Exception):
-    """The bytes that arrived are no frame, or the other side closed the pipe."""
+    """The received bytes are not a frame, or the other side closed the pipe."""
 
 
 def send(stream: IO[bytes], value: Any, blobs: Sequence[bytes] = ()) -> None:

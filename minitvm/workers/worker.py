@@ -1,4 +1,4 @@
-"""The parent's side of a worker: start a process, ask it, end it in time."""
+"""The parent's side of a worker: start a process, send requests, end it in time."""
 
 from __future__ import annotations
 
@@ -28,19 +28,19 @@ START = 60.0  # seconds until a process must be ready
 LAST_LINES = 20  # of stderr that a failure shows
 LONGEST_LINE = 2000  # bytes
 TICK = 0.2  # seconds: Windows notices Ctrl-C only between waits
-Kind: TypeAlias = Literal["crashed", "exited", "timed out"]
+FailureKind: TypeAlias = Literal["crashed", "exited", "timed out"]
 
 
 @dataclass(frozen=True, slots=True)
 class Failure:
     """Why a worker gave no answer. It is a value: a search counts it and goes on.
 
-    kind     "crashed": ended by a signal; "exited": ended by itself; "timed out": ended by us
+    kind     "crashed": killed by a signal; "exited": it ended itself; "timed out": we killed it
     detail   the number of the signal, the exit code, or the seconds it was given
     stderr   the last lines the process printed
     """
 
-    kind: Kind
+    kind: FailureKind
     detail: float
     stderr: tuple[str, ...] = ()
 
@@ -99,7 +99,7 @@ class Worker:
 
     @property
     def alive(self) -> bool:
-        """Can it be asked?"""
+        """Whether it can take requests."""
         return not self._closed and self._process.poll() is None
 
     def close(self) -> None:
@@ -136,7 +136,7 @@ class Worker:
             return self._ended() if frame is None else frame
 
     def _ended(self) -> Failure:
-        """The failure of a process that closed its pipe."""
+        """Return the failure of a process that closed its pipe."""
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(1.0)
         code = self._process.poll()
@@ -144,16 +144,16 @@ class Worker:
             return self._failure("crashed", -code)
         return self._failure("exited", 0 if code is None else code)
 
-    def _failure(self, kind: Kind, detail: float) -> Failure:
+    def _failure(self, kind: FailureKind, detail: float) -> Failure:
         self.close()
         lines = (line.decode(errors="replace").rstrip() for line in self._lines)
         return Failure(kind, detail, tuple(line for line in lines if line))
 
 
 def _started(module: str, memory: int | None) -> subprocess.Popen[bytes]:
-    """A new interpreter that finds modules where this one does, in a process group of its own.
+    """Start an interpreter with our module path, in its own process group.
 
-    In this group Ctrl-C in a terminal would reach the worker too. Linux ends a process together
+    In our group Ctrl-C in a terminal would reach the worker too. Linux ends a process together
     with the thread that started it, so only workers of the main thread ask for that; the others
     end when they find their pipe closed.
     """
@@ -174,7 +174,7 @@ def _started(module: str, memory: int | None) -> subprocess.Popen[bytes]:
 
 
 def _pass_on(stream: IO[bytes], replies: queue.SimpleQueue[Frame | None]) -> None:
-    """Pass frames on, then None when the pipe ends: a queue can be waited for with a limit."""
+    """Put frames into a queue, which supports timeouts, then None when the pipe ends."""
     with contextlib.suppress(WireError, OSError, ValueError):
         while True:
             replies.put(receive(stream))
@@ -182,7 +182,7 @@ def _pass_on(stream: IO[bytes], replies: queue.SimpleQueue[Frame | None]) -> Non
 
 
 def _keep(stream: IO[bytes], lines: deque[bytes]) -> None:
-    """Keep the last lines of a stream, and of long ones a piece."""
+    """Keep the last lines of a stream, truncating long ones."""
     with contextlib.suppress(OSError, ValueError):
         while line := stream.readline(LONGEST_LINE):
             lines.append(line)

@@ -230,7 +230,7 @@ def test_no_machine_has_nonsense_for_a_parameter(parameter: str) -> None:
         (lambda: Program((Load(memory=2), Finish())), "memory=2 cannot be loaded"),
         (lambda: program("Area", Area("A", Memory.INP, 0, 3)), "shape=3: not a tuple"),
         (lambda: program("Area", Area("A", Memory.INP, 0, (1,) * 17)), "17 extents, it has at"),
-        (lambda: Config(name=None), "name of an accelerator=None: not a text"),
+        (lambda: Config(name=None), "name of an accelerator=None: not a string"),
     ],
 )
 def test_a_refusal_names_the_argument(call: Callable[[], Any], message: str) -> None:

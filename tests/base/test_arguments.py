@@ -33,7 +33,7 @@ def test_what_fits_is_handed_on() -> None:
         ),
         (
             lambda: check_text("for_range: name", None, 'name="i"'),
-            'for_range: name=None: not a text\n  try: name="i"',
+            'for_range: name=None: not a string\n  try: name="i"',
         ),
         (
             lambda: check_flag("flat", 2),

@@ -106,3 +106,13 @@ def test_nonsense_is_refused(call, message: str) -> None:
 def test_importing_the_room_does_not_import_numba() -> None:
     code = "import sys, minitvm.cachesim; sys.exit('numba' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("call", "what"),
+    [(reuse_distances, "addresses"), (histogram, "distances"), (miss_ratio_curve, "distances")],
+)
+def test_a_masked_array_is_refused(call, what: str) -> None:
+    masked = np.ma.array([1, 2, 3], mask=[0, 1, 0])
+    with pytest.raises(ArgumentError, match=f"{what} of a masked array: its mask would be lost"):
+        call(masked)

@@ -565,8 +565,8 @@ DECLARATIONS: dict[str, tuple[Callable[[], Any], str]] = {
     ),
     "a sum": (
         lambda: te.decl_tensor_intrin(GEMM.op, _sum, name="f"),
-        "tensor intrinsic f: sum(x[0, j], axis=[j]): te.sum and its like are for formulas, and "
-        "this is a statement\n  try: a loop, ib.for_range, that adds one term in each turn",
+        "tensor intrinsic f: sum(x[0, j], axis=[j]): te.sum belongs into formulas, and "
+        "this is a statement\n  try: a loop, ib.for_range, that adds one term per iteration",
     ),
     "buffer": (
         lambda: te.decl_tensor_intrin(

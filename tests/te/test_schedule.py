@@ -495,5 +495,5 @@ def test_attrs_are_a_copy_of_what_is_given() -> None:
 
 
 def test_attrs_are_a_table() -> None:
-    with pytest.raises(ExprError, match=r"compute C: attrs=\[1\]: not a table\n  try: attrs=\{"):
+    with pytest.raises(ExprError, match=r"compute C: attrs=\[1\]: not a mapping\n  try: attrs=\{"):
         te.compute((8,), lambda i: 1.0, name="C", attrs=[1])  # type: ignore[arg-type]

@@ -159,11 +159,11 @@ def test_the_name_of_a_reduce_axis_may_come_second() -> None:
 @pytest.mark.parametrize(
     ("fcompute", "shape", "says"),
     [
-        (lambda i: V[i], (8, 8), "takes 1 axes, the shape has 2: one axis a dimension\n"
+        (lambda i: V[i], (8, 8), "takes 1 axes, the shape has 2: one axis per dimension\n"
          "  try: lambda i, j: ..."),
-        (lambda i, j: V[i], (8,), "takes 2 axes, the shape has 1: one axis a dimension\n"
+        (lambda i, j: V[i], (8,), "takes 2 axes, the shape has 1: one axis per dimension\n"
          "  try: lambda i: ..."),
-        (lambda: S() + 1.0, (8,), "takes 0 axes, the shape has 1: one axis a dimension\n"
+        (lambda: S() + 1.0, (8,), "takes 0 axes, the shape has 1: one axis per dimension\n"
          "  try: lambda i: ..."),
     ],
 )  # fmt: skip
@@ -279,7 +279,8 @@ def test_max_of_a_data_axis_given_as_axis_is_refused() -> None:
          "  try: te.reduce_axis((0, K))"),
         (lambda i: sum(A[i, k], axis=[]), "te.sum over no axis: there is nothing to fold"),
         (lambda i: sum(A[i, k], axis=[k, k]), "te.sum: the same axis is given twice"),
-        (lambda i: sum(M[i], axis=k), "te.sum of bool\n  try: x.astype('int32') first"),
+        (lambda i: sum(M[i], axis=k), "te.sum: values of type bool are not folded\n"
+         "  try: x.astype('int32') first"),
         (lambda i: sum(A[i, k], axis=k, init=(1, 2)),
          "te.sum: 2 values to start from, 1 to fold"),
         (lambda i: max(V[i]), "te.max of one value: there is nothing to compare it with\n"
@@ -401,7 +402,8 @@ INDEX_IT = (
          '  try: A = te.placeholder(a.shape, "float32"), and A[i, j] in the formula'),
         (lambda i: V + 1.0, "an operator on V as a whole: a formula works on elements\n"
          "  try: te.compute(V.shape, lambda *i: V(*i) + ...), or topi"),
-        (lambda i: list(V), "iterating over V: a tensor here is a formula, not data"),
+        (lambda i: list(V), "iterating over V: a tensor here is a formula, not data\n"
+         "  try: te.sum(..., axis=k) adds up over a reduce axis"),
         (lambda i: A[i], "A[i]: A has 2 dimension(s), 1 index(es) given"),
         (lambda i: A[i, 0, 0], "A[i, 0, 0]: A has 2 dimension(s), 3 index(es) given"),
         (lambda i: None, "compute C: the formula returns nothing\n  try: return an expression"),

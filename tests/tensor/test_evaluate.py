@@ -134,5 +134,13 @@ def test_inputs_that_do_not_fit_are_refused() -> None:
         evaluate([C], {})
     with pytest.raises(ArgumentError, match="dimension 0: is 4, not 3"):
         evaluate([C], {A: np.zeros(4, "float32")})
-    with pytest.raises(ArgumentError, match="is float64 of 1 dimensions, not float32 of 1"):
+    with pytest.raises(ArgumentError, match="is float64 with 1 dimensions, not float32 of 1"):
         evaluate([C], {A: np.zeros(3)})
+
+
+def test_a_masked_input_is_refused() -> None:
+    A = te.placeholder((3,), name="A")
+    C = te.compute((3,), lambda i: A[i] + 1, name="C")
+    masked = np.ma.array(np.ones(3, "float32"), mask=[0, 1, 0])
+    with pytest.raises(ArgumentError, match="input A of a masked array: its mask would be lost"):
+        evaluate([C], {A: masked})

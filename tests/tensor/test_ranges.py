@@ -169,8 +169,8 @@ def test_ranges_that_are_not_known_before_the_loops_are_refused() -> None:
         "before the loops run\n  try: make B a te.placeholder, computed by a program before"
     )
     assert says(nested_ends, ExprError) == (
-        "compute C: a reduce axis that depends on 'j': its range is known before anything is "
-        "folded, and for each element\n"
+        "compute C: a reduce axis that depends on 'j': its range must be known for each "
+        "element before the reduction starts\n"
         "  try: the arguments of this lambda; or a fixed range, and where=..."
     )
 

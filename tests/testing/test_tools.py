@@ -1,12 +1,13 @@
 """The tools that test the compiler, tested: they see what is wrong, and say where."""
 
 import pickle
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from minitvm import te
+from minitvm import te, workers
 from minitvm.lowering import PASSES
 from minitvm.testing import (
     PRIMITIVES,
@@ -17,7 +18,7 @@ from minitvm.testing import (
     random_schedule,
     run_case,
 )
-from minitvm.testing.fuzz import Summary, _result, _Worker, fuzz
+from minitvm.testing.fuzz import Summary, fuzz, run_apart
 from minitvm.testing.intrinsics import tile_intrinsic
 from minitvm.tir import For, If, Stmt, Store, rewrite, text
 
@@ -206,14 +207,11 @@ def test_the_summary_has_a_line_for_every_primitive() -> None:
     assert "  fuse                              1        0      0  1x not neighbours" in lines
 
 
-def test_a_process_that_dies_is_an_outcome() -> None:
-    worker = _Worker.start({"interpreter": 1})
-    worker.process.kill()
-    worker.process.join()
-    worker.seed = 5
-    outcome = _result(worker, True)
-    assert outcome is not None
-    assert outcome.headline == "the process died with exit code -9"
+def test_a_process_that_dies_is_an_outcome(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(Path(__file__).parent))
+    outcome = run_apart(workers.Worker("dying"), 5)
+    assert outcome.headline == "the process was ended by signal 6 (SIGABRT)"
+    assert "the last words of LLVM" in outcome.report
     assert "again: python -m minitvm.testing fuzz --only 5" in outcome.report
     summary = Summary()
     summary.add(outcome)

@@ -1,0 +1,177 @@
+"""The checks of te.compute, its axes and its reductions: each yields (why, what to try)."""
+
+from __future__ import annotations
+
+import inspect
+import reprlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from minitvm import tir
+from minitvm.base import BOOL, DType, ExprError, Reason, as_tuple, dtype
+
+from .tensor import Axis, ComputeOp, PlaceholderOp, Reduce, limits, parts
+
+
+def known_name(what: str, name: Any) -> str:
+    """Return `name`; raise ExprError if it is not a string."""
+    if not isinstance(name, str):
+        raise ExprError(f"{what}: name={reprlib.repr(name)}", "a name is a string", 'name="C"')
+    return name
+
+
+def dtype_of(name: Any) -> DType:
+    """Return the dtype called `name`; for functions that have a parameter `dtype`."""
+    return dtype(name)
+
+
+def check_size_var(what: str, name: Any, kind: Any) -> None:
+    """Raise ExprError if `name` is not a string or `kind` is not a type of sizes."""
+    known_name(what, name)
+    if dtype(kind) not in ("int32", "int64"):
+        raise ExprError(f"var({name!r}, {kind!r})", "symbols are sizes", "int32 or int64")
+
+
+def dimensions(shape: Any, what: str) -> tuple[tir.Index, ...]:
+    """Return `shape` as a tuple of indices; 16.0 counts as 16, as in (N / 4, 4)."""
+    return tuple(_dimension(n, f"{what}: dimension {d}") for d, n in enumerate(as_tuple(shape)))
+
+
+def _dimension(n: Any, what: str) -> tir.Index:
+    try:
+        size = tir.index(int(n) if isinstance(n, float) and n.is_integer() else n)
+    except ExprError as e:
+        raise ExprError(f"{what} is {n!r}", "sizes are integers") from e
+    if tir.high(size) < 0:
+        raise ExprError(f"{what} is {tir.text(size)}", "sizes are not negative")
+    return size
+
+
+def ends_of(dom: Any, names: Sequence[Any], name: Any) -> tuple[Any, Any, Any]:
+    """Return (lo, hi, name) of reduce_axis((lo, hi), *names, name=name)."""
+    try:
+        (lo, hi), (name,) = dom, names or (name,)
+    except (TypeError, ValueError):
+        given = (tir.text(n) if isinstance(n, tir.Expr) else repr(n) for n in (dom, *names))
+        what, fix = f"reduce_axis({', '.join(given)})", 'reduce_axis((0, K), name="k")'
+        raise ExprError(what, "it takes one pair (lo, hi)", fix) from None
+    return lo, hi, known_name("reduce_axis", name)
+
+
+def argument_names(f: Callable[..., Any], count: int, name: str) -> list[str]:
+    """Return names for `count` axes: the parameters of f; *i gives i0, i1, ..."""
+    what = f"compute {name}"
+    if not callable(f):
+        raise ExprError(f"{what}: {f!r}", "it is not a function", "lambda i: ...")
+    try:
+        spec = inspect.getfullargspec(f)
+    except TypeError:  # functions written in C, such as max, do not tell their parameters
+        why = "its arguments cannot be inspected"
+        raise ExprError(f"{what}: {f!r}", why, "lambda i: ...") from None
+    plain = [a for a in spec.args if a != "self"]
+    if spec.kwonlyargs or spec.defaults:
+        why = "the arguments of the formula are axes, they have no defaults"
+        given = ", ".join(spec.kwonlyargs) or "defaults"
+        raise ExprError(f"{what}: {given}", why, "close over the value instead")
+    if (spec.varargs is None and len(plain) != count) or len(plain) > count:
+        raise ExprError(
+            f"{what}: the formula takes {len(plain)} axes, the shape has {count}",
+            "one axis per dimension",
+            f"lambda {', '.join('ijklmnop'[:count])}: ...",
+        )
+    return plain + [f"{spec.varargs}{i}" for i in range(count - len(plain))]
+
+
+def about_attrs(attrs: Any) -> Iterator[Reason]:
+    """Attributes of an operation are a mapping."""
+    if not isinstance(attrs, Mapping | None):
+        yield f"attrs={reprlib.repr(attrs)}: not a mapping", 'attrs={"key": value}'
+
+
+def about_results(results: Sequence[Any]) -> Iterator[Reason]:
+    """A formula returns an expression, or several of the same kind."""
+    if not results or any(e is None for e in results):
+        yield "the formula returns nothing", "return an expression"
+    reductions = [e for e in results if isinstance(e, Reduce)]
+    mixed = reductions and len(reductions) < len(results)
+    if mixed or any(e.axes is not reductions[0].axes for e in reductions):
+        yield (
+            "outputs of different kinds: all outputs of one compute are parts of the same "
+            "reduction, or none is",
+            "one te.compute for each",
+        )
+
+
+def about_formula(op: ComputeOp) -> Iterator[Reason]:
+    """A formula mentions its own axes and symbolic sizes only, and reduces at the top only."""
+    own = {id(a) for a in (*op.axis, *op.reduce_axis)}
+    for n in (n for e in parts(op) for n in tir.walk(e)):
+        if tir.overflows(n):
+            reach = f"computing it may reach {tir.largest_sum(n)}, and indices have 64 bits"
+            fix = "x.astype('float64') before multiplying, if it is a value"
+            yield f"the index {tir.text(n)}: {reach}", fix
+        if isinstance(n, Reduce):
+            why = "a reduction is the whole body of a compute"
+            yield (
+                f"a reduction inside a larger expression: {why}",
+                "give the reduction a compute of its own and read it in a second one",
+            )
+        if isinstance(n, Axis) and id(n) not in own:
+            why = f"axis {n.name!r} is not in scope: it "
+            if n.kind != "reduce":
+                yield why + "belongs to another compute", "use the arguments of this lambda"
+            fix = f"add {n.name} to the axis list: te.sum(..., axis=[..., {n.name}])"
+            yield why + "is a reduce axis that no reduction here runs over", fix
+
+
+def about_limits(op: ComputeOp) -> Iterator[Reason]:
+    """The ranges of reduce axes depend on data axes, sizes and inputs only."""
+    own = {id(a) for a in op.axis}
+    for n in (n for e in limits(op) for n in tir.walk(e)):
+        if isinstance(n, Axis) and id(n) not in own:
+            yield (
+                f"a reduce axis that depends on {n.name!r}: its range must be known for each "
+                "element before the reduction starts",
+                "the arguments of this lambda; or a fixed range, and where=...",
+            )
+        source = getattr(n.buffer, "op", None) if isinstance(n, tir.Load) else None
+        if isinstance(n, tir.Load) and not isinstance(source, PlaceholderOp):
+            yield (
+                f"a reduce axis as long as {tir.text(n)} says: {n.buffer.name} is computed: only "
+                "inputs are known before the loops run",
+                f"make {n.buffer.name} a te.placeholder, computed by a program before",
+            )
+
+
+def about_sources(sources: Sequence[tir.Expr], starts: Sequence[Any]) -> Iterator[Reason]:
+    """A reduction folds at least one value, none of them bool, each from one start or none."""
+    if any(e.dtype is BOOL for e in sources):
+        yield "values of type bool are not folded", "x.astype('int32') first"
+    if starts and len(starts) != len(sources):
+        yield (f"{len(starts)} values to start from, {len(sources)} to fold",)
+
+
+def fold_axes(name: str, given: Any) -> tuple[Axis, ...]:
+    """Return the reduce axes to fold over; raise ExprError if there is none, or another kind."""
+    if given is None:
+        fix = f"k = te.reduce_axis((0, K)), then te.{name}(..., axis=k)"
+        raise ExprError(f"te.{name} without an axis", "it folds over reduce axes", fix)
+    axes = as_tuple(given)
+    for a in axes:
+        if not isinstance(a, Axis) or a.kind != "reduce":
+            why = "only reduce axes are folded"
+            raise ExprError(f"te.{name} over {a!r}", why, "te.reduce_axis((0, K))")
+    if not axes:
+        raise ExprError(f"te.{name} over no axis", "there is nothing to fold")
+    if len({id(a) for a in axes}) < len(axes):
+        raise ExprError(f"te.{name}", "the same axis is given twice")
+    return axes
+
+
+def one_each(made: Any, count: int, what: str) -> tuple[Any, ...]:
+    """Return the `count` values that a function of a reducer returned."""
+    values = as_tuple(made)
+    if len(values) != count:
+        found = f"comm_reducer {what} returns {len(values)} value(s), {count} are folded"
+        raise ExprError(found, "it returns one for each of them")
+    return values

@@ -1,0 +1,53 @@
+"""What people write as if a tensor were an array: refused, with what to write instead."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from minitvm.base import ExprError
+
+FORMULA = "a tensor here is a formula, not data"
+
+
+class NotAnArray:
+    """Refuse operators, iteration and numpy functions on a tensor, or a part of one, as a whole."""
+
+    __slots__ = ()
+
+    def _called(self) -> str:
+        """Return what messages call it."""
+        raise NotImplementedError
+
+    def _operator(self, other: Any = None) -> Any:
+        return self._one_element()
+
+    def _one_element(self) -> Any:
+        """Return the element it is; raise ExprError if it is not one."""
+        name = self._called()
+        fix = f"te.compute({name}.shape, lambda *i: {name}(*i) + ...), or topi"
+        raise ExprError(f"an operator on {name} as a whole", "a formula works on elements", fix)
+
+    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = _operator
+    __rtruediv__ = __floordiv__ = __rfloordiv__ = __mod__ = __rmod__ = __pow__ = __rpow__ = (
+        _operator
+    )
+    __pow__ = __rpow__ = __lt__ = __le__ = __gt__ = __ge__ = __neg__ = __abs__ = _operator
+
+    def __matmul__(self, other: Any) -> Any:
+        fix = "topi.matmul(A, B), or te.sum(A[i, k] * B[k, j], axis=k) in a te.compute"
+        raise ExprError(f"@ on {self._called()}", "a formula works on elements", fix)
+
+    __rmatmul__ = __matmul__
+
+    def __iter__(self) -> Any:
+        fix = "te.sum(..., axis=k) adds up over a reduce axis"
+        raise ExprError(f"iterating over {self._called()}", FORMULA, fix)
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+        fix = "te or topi; data come in when the compiled function is called"
+        raise ExprError(f"a numpy array of {self._called()}", FORMULA, fix)
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
+        """Refuse numpy's functions, and numpy arrays as the other operand."""
+        what = f"numpy.{ufunc.__name__} of {self._called()}"
+        raise ExprError(what, FORMULA, "the functions of te or topi")

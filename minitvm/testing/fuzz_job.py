@@ -1,0 +1,19 @@
+"""The child's side of the fuzz driver: run the cases that the parent asks for."""
+
+from __future__ import annotations
+
+import pickle
+
+from minitvm import workers
+
+from .case import run_case
+
+
+def answer(request: workers.Frame) -> workers.Frame:
+    """Run the case [seed, targets] and return its pickled outcome."""
+    seed, targets = request.value
+    return workers.Frame(None, (pickle.dumps(run_case(seed, targets)),))
+
+
+if __name__ == "__main__":
+    workers.serve(answer)

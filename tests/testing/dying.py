@@ -1,0 +1,15 @@
+"""A child process that prints something and aborts, as LLVM does when an assertion fails."""
+
+import os
+import sys
+
+from minitvm.workers import Frame, serve
+
+
+def answer(request: Frame) -> Frame:
+    print("the last words of LLVM", file=sys.stderr, flush=True)
+    os.abort()
+
+
+if __name__ == "__main__":
+    serve(answer)
