@@ -10,13 +10,28 @@ from .errors import ArgumentError
 from .host import dot4_lanes, vector_unit
 from .host import host as this_machine
 
-KINDS = {
-    "llvm": "machine code for a CPU",
-    "numba": "Python that numba compiles",
-    "python": "plain Python, no compiler at all",
-}
 EXT_DEV = "ext_dev"  # TVM's name for the kind of VTA
 VTA = "vta"  # the accelerator; vta.Environment(config) says which one
+
+
+@dataclass(frozen=True, slots=True)
+class Capabilities:
+    """What a kind of target is; codegen.TARGETS says how it is built.
+
+    what   what its programs are, in words
+    cpu    whether its programs run on this CPU; only such kinds take options and host calls
+    """
+
+    what: str
+    cpu: bool = True
+
+
+KINDS = {
+    "llvm": Capabilities("machine code for a CPU"),
+    "numba": Capabilities("Python that numba compiles"),
+    "python": Capabilities("plain Python, no compiler at all"),
+    VTA: Capabilities("instructions of an accelerator", cpu=False),
+}
 
 
 @dataclass(frozen=True, slots=True, init=False)
@@ -47,24 +62,24 @@ class Target:
     def __init__(self, text: str | Target = "llvm", host: str | Target | None = None) -> None:
         kind, *words = str(text).split() or [""]
         kind = VTA if kind == EXT_DEV else kind
-        if kind not in (*KINDS, VTA):
+        if kind not in KINDS:
             raise ArgumentError(
                 f"target {str(text)!r}",
                 "programs for GPUs are lowered, and not run"
                 if kind == "cuda"
                 else "no such kind of target",
-                f"one of {', '.join((*KINDS, VTA))}",
+                f"one of {', '.join(KINDS)}",
             )
-        if kind == VTA and words:
+        if words and not KINDS[kind].cpu:
             raise ArgumentError(
                 f"target {str(text)!r}: {words[0]!r}",
                 "it has no options",
                 "with vta.Environment(config): ... chooses the machine",
             )
-        if host is not None and Target(host).kind not in ((*KINDS,) if kind == VTA else (kind,)):
+        if host is not None and not _is_host(Target(host).kind, kind):
             raise ArgumentError(
                 f"host={str(host)!r} of target {str(text)!r}",
-                "calls begin on a CPU" if kind == VTA else "a CPU calls its own programs",
+                "a CPU calls its own programs" if KINDS[kind].cpu else "calls begin on a CPU",
                 'host="llvm", or leave it out',
             )
         options = dict(_option(word, str(text)) for word in words)
@@ -100,11 +115,16 @@ class Target:
         return dot4_lanes(_changed(known, self.mattr))
 
     def __str__(self) -> str:
-        if self.kind == VTA:
-            return VTA
+        if not KINDS[self.kind].cpu:
+            return self.kind
         cpu = f" -mcpu={self.mcpu}" if self.mcpu else ""
         attr = f" -mattr={self.mattr}" if self.mattr else ""
         return f"{self.kind}{cpu}{attr} -num-cores={self.num_cores}"
+
+
+def _is_host(host: str, kind: str) -> bool:
+    """Return whether a process for `host` can call programs of `kind`."""
+    return host == kind if KINDS[kind].cpu else KINDS[host].cpu
 
 
 def cuda(*options: str) -> Target:

@@ -3,7 +3,7 @@
 import keyword
 import re
 
-from minitvm import tir
+from minitvm import lowering, tir
 from minitvm.base import BuildError
 
 # what the emitted text calls by name: Python's builtins and helpers, libm and libc
@@ -14,8 +14,7 @@ RESERVED = {
     *tir.INTRINSICS, *(f"{name}f" for name in tir.INTRINSICS),
     "pow", "powf", "malloc", "free", "memcpy", "memmove", "memset",
 }  # fmt: skip
-
-
+ACTED_ON = ("dma_copy", "alu", "skip_dma_copy", "skip_alu")  # pragmas of passes for the accelerator
 LONGEST = 200  # characters of an identifier; LLVM cuts those of 1,024, and numba adds to ours
 
 
@@ -72,3 +71,15 @@ def refuse_threads(s: tir.For) -> None:
             "parallel() in place of bind(), te.thread_axis('vthread'), "
             "or tir.interpret(program, ...)",
         )
+
+
+def refuse_accelerator(s: tir.Stmt, kind: str) -> None:
+    """Raise BuildError if a program for a CPU uses what only the accelerator has."""
+    for n in lowering.every(s):
+        if isinstance(n, tir.Allocate) and lowering.memory_of(n.buffer) is not None:
+            what = f"{n.buffer.name} in {n.buffer.scope!r}"
+        elif isinstance(n, tir.Pragma) and n.key in ACTED_ON:
+            what = f"pragma {n.key}"
+        else:
+            continue
+        raise BuildError(f"{what} for target {kind!r}", "a CPU has no such thing", 'target="vta"')

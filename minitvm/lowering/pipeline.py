@@ -10,11 +10,7 @@ from typing import TypeAlias
 from minitvm import schedule, tensor, tir
 from minitvm.base import CHECK, ArgumentError, LoweringError, debug, debug_level
 
-from .accelerator import apply_remarks, check_capacity, lift_allocations
-from .alu import inject_alu_intrin
 from .bounds import infer
-from .coproc_sync import inject_coproc_sync
-from .dma import inject_dma_intrin
 from .double_buffer import inject_double_buffer
 from .flatten import flatten
 from .nest import nest
@@ -25,7 +21,6 @@ from .program import allocate
 from .storage import storage_rewrite
 from .tidy import tidy
 from .tighten import tighten
-from .units import assign_units, check_stores
 from .unroll import unroll
 from .unsafe_select import rewrite_unsafe_select
 from .vectorize import vectorize
@@ -33,7 +28,7 @@ from .vthread import check_threads, inject_virtual_thread
 
 Watch: TypeAlias = Callable[[str, tir.PrimFunc], None]
 
-# what happens to the loops, by kind of target
+# what happens to the loops of programs for a CPU, by kind of target
 PASSES: dict[str, tuple[Pass, ...]] = {
     "llvm": (
         rewrite_unsafe_select,  # select(i < 7, A[i + 1], 0)  ->  A[i + 1] if i < 7 else 0
@@ -62,21 +57,6 @@ PASSES: dict[str, tuple[Pass, ...]] = {
         inject_virtual_thread,
         inject_double_buffer,
         tidy,
-    ),
-    "vta": (
-        rewrite_unsafe_select,
-        apply_remarks,  # pragma trim_loop: for i in range(64)  ->  for i in range(2)
-        inject_dma_intrin,  # for i: AL[i] = A[k, i]            ->  vta.dma_copy2d(AL, A[k])
-        flatten,
-        check_stores,  # refuses C[i] = A[i] + B[i] that no pragma makes an instruction
-        storage_rewrite,  # B = f(A); C = g(B)                  ->  B = f(A); B = g(B)
-        inject_alu_intrin,  # for i: CL[i] = CL[i] >> 8         ->  for i: vta.shr(CL[i], 8)
-        assign_units,  #  vta.dma_copy2d(AL, A[k])              ->  ld.dma_copy2d(AL, A[k])
-        lift_allocations,  # load(A); B = allocate(...)         ->  B = allocate(...); load(A)
-        inject_coproc_sync,  # ld...; ex...  ->  ld...; ld.push_dep_to(ex); ex.pop_dep_from(ld); ex
-        inject_virtual_thread,  # for t in bind(2, 'cthread'): ld; ex  ->  ld; ld; ex; ex
-        tidy,
-        check_capacity,  # refuses buffers that together exceed a memory
     ),
 }
 

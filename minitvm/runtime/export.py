@@ -1,6 +1,6 @@
 """A compiled function as a file: code, and all that is needed to call it and to refuse it.
 
-    minitvm function 1                   format and its version
+    minitvm function 2                   format and its version
     2c26b46b68ffc68f...                  SHA-256 of everything below
     {"name": "main", "target": ...}      one line of JSON: parameters, target, CPU features
     ...                                  machine code (an object file) or Python source text
@@ -23,7 +23,7 @@ from typing import Any, TypeAlias, cast
 from minitvm import tir
 from minitvm.base import ArgumentError, BuildError, Target, dtype, host
 
-MAGIC, FORMAT = b"minitvm function", 1
+MAGIC, FORMAT = b"minitvm function", 2
 AGAIN = "build it here, and export it again"
 PORTABLE = "build it here, or there for any such CPU: target='llvm -mcpu=x86-64-v3'"
 LEVELS = {  # what x86-64 psABI levels have beyond the first
@@ -51,6 +51,7 @@ class Package:
     target    what it was built for
     code      an object file (llvm), or source text
     sources   texts to be shown: {"tir": "def main(...): ..."}
+    entry     the name of the function in the object file
     calls     functions of the process that the object file calls
     made_by   the version of minitvm
     machine   what the code runs on: {"system": "Linux", "machine": "x86_64", "cpu": "znver4" or ""
@@ -61,6 +62,7 @@ class Package:
     target: Target
     code: bytes
     sources: Mapping[str, str]
+    entry: str = ""
     calls: tuple[str, ...] = ()
     made_by: str = ""
     machine: Mapping[str, Json] = field(default_factory=dict[str, Json])
@@ -112,6 +114,7 @@ def pack(package: Package) -> bytes:
         "target": str(package.target),
         "minitvm": package.made_by or _version(),
         "machine": dict(package.machine) or (_machine(package.target) if native else {}),
+        "entry": package.entry,
         "calls": package.calls,
         "sources": dict(package.sources),
     }
@@ -150,6 +153,7 @@ def _package(header: dict[str, Json], code: bytes) -> Package:
         target=Target(header["target"]),
         code=code,
         sources={str(k): str(v) for k, v in dict(header["sources"]).items()},
+        entry=str(header["entry"]),
         calls=tuple(str(name) for name in header["calls"]),
         made_by=str(header["minitvm"]),
         machine=dict(header["machine"]),

@@ -6,12 +6,12 @@ import ctypes
 from collections.abc import Callable, Container
 from typing import Any, TypeAlias
 
-from minitvm import codegen, tir
+from minitvm import tir
 from minitvm.base import Target, TVMError
 
 from .isolated import compile_isolated
 from .jit import Machine, compile_ir
-from .packed import call_packed_address, failure
+from .packed import CALL_PACKED, call_packed_address, failure
 from .pool import parallel_launch_address
 
 Run: TypeAlias = Callable[[list[Any]], None]  # arrays and ints in the order of the parameters
@@ -32,7 +32,7 @@ def load_native(
 
 def provided(calls: Container[str]) -> dict[str, int]:
     """Where those functions of minitvm start that are named in `calls`, or in IR text."""
-    ours = {LAUNCH: parallel_launch_address, codegen.CALL_PACKED: call_packed_address}
+    ours = {LAUNCH: parallel_launch_address, CALL_PACKED: call_packed_address}
     return {name: where() for name, where in ours.items() if name in calls}
 
 

@@ -1,4 +1,4 @@
-"""Python functions that compiled code calls: see minitvm/codegen/llvm_calls.py for the format."""
+"""Python functions that compiled code calls: see minitvm/codegen/llvm/calls.py for the format."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import numpy as np
 from minitvm import tir
 from minitvm.base import DTYPES, DType
 
+CALL_PACKED = "minitvm_call_packed"  # int32_t (const char *name, int64_t *slots, int64_t count)
 _failures: deque[BaseException] = deque()  # what functions raised, until the caller asks
 
 

@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 from minitvm.base import BOOL, UINT8, BuildError, DType
 
-from .llvm_code import Code, Value, constant, suffix_of, type_of, vector
-from .llvm_math import cast
+from .code import Code, Value, constant, suffix_of, type_of, vector
+from .math import cast
 
 CHUNKS = 4  # up to this stride, whole vectors and shuffles are cheaper than a gather
 

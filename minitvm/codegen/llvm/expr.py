@@ -5,11 +5,11 @@ from __future__ import annotations
 from minitvm import tir
 from minitvm.base import INT32, INT64, BuildError
 
-from .common import flat, is_c_function
-from .llvm_code import Code, Value, constant, type_of, vector
-from .llvm_dot4 import dot4, together
-from .llvm_math import binary, cast, compare, divide_by_power, intrinsic, invert, select
-from .llvm_memory import Address, read
+from ..common import flat, is_c_function
+from .code import Code, Value, constant, type_of, vector
+from .dot4 import dot4, together
+from .math import binary, cast, compare, divide_by_power, intrinsic, invert, select
+from .memory import Address, read
 
 FITS_32 = 1 << 31
 NO_FUNCTION = "the LLVM target has no such function"

@@ -11,8 +11,8 @@ from collections.abc import Callable
 
 from minitvm.base import BOOL, FLOAT32, FLOAT64, INT32
 
-from .llvm_code import Module, Value, suffix_of, type_of
-from .llvm_number import Number, absolute, bits, converted, fma, where
+from .code import Module, Value, suffix_of, type_of
+from .number import Number, absolute, bits, converted, fma, where
 
 LIMIT = {FLOAT32: 2.0**22, FLOAT64: 2.0**20}
 TWO_OVER_PI = float.fromhex("0x1.45f306dc9c883p-1")

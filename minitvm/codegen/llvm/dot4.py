@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from minitvm.base import INT32, INT64, UINT8
 
-from .llvm_code import Code, Value, suffix_of
-from .llvm_math import binary, cast
+from .code import Code, Value, suffix_of
+from .math import binary, cast
 
 
 def together(c: Code, four: list[Value]) -> Value:

@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 from minitvm.base import BOOL, FLOAT32, FLOAT64, INT32, INT64, DType
 
-from .llvm_code import Code, Value, constant, type_of
+from .code import Code, Value, constant, type_of
 
 FLOATS = {"+": "fadd", "-": "fsub", "*": "fmul", "/": "fdiv"}
 INTEGERS = {"+": "add", "-": "sub", "<<": "shl", ">>": "lshr", "&": "and", "|": "or", "^": "xor"}

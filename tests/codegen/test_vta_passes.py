@@ -8,7 +8,8 @@ import minitvm as tvm
 from minitvm import te
 from minitvm.base import LoweringError
 from minitvm.base import dtype as dtype_of
-from minitvm.lowering import PASSES, flatten
+from minitvm.codegen import TARGETS
+from minitvm.lowering import flatten
 from minitvm.tir import (
     Allocate,
     Buffer,
@@ -31,7 +32,7 @@ from minitvm.tir import (
     view_at,
 )
 
-PASS = {p.__name__: p for p in PASSES["vta"]}
+PASS = {p.__name__: p for p in TARGETS["vta"].passes}
 INT32, INT8 = dtype_of("int32"), dtype_of("int8")
 A = Buffer("A", (8, 32), INT32)
 R, S = Buffer("R", (8, 32), INT8), Buffer("S", (8, 32), dtype_of("int16"))

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from minitvm import accel, tir
+from minitvm import accel, lowering, tir
 from minitvm.base import LoweringError
 from minitvm.base import dtype as dtype_of
-
-from .machine import MOST_TURNS, element_size, machine, memory_of, prefix
-from .statements import peeled, replace_marked
 
 OPERATIONS = {"add": "add", "mul": "mul", "min": "min", "max": "max", "shr": "shr", "shl": "shr"}
 
@@ -38,11 +35,11 @@ def inject_alu_intrin(s: tir.Stmt) -> tir.Stmt:
     skip_alu: nothing is computed.
     Needs flat offsets. Raises LoweringError for other formulas.
     """
-    return replace_marked(s, "alu", _operation)
+    return lowering.replace_marked(s, "alu", _operation)
 
 
 def _operation(body: tir.Stmt) -> tir.Stmt:
-    loops, inside = peeled(body)
+    loops, inside = lowering.peeled(body)
     if not isinstance(inside, tir.Store):
         raise LoweringError(
             f"pragma alu around\n{tir.text(body)}",
@@ -59,7 +56,7 @@ def _operation(body: tir.Stmt) -> tir.Stmt:
 def _check_memory(store: tir.Store) -> None:
     """The ALU reads and writes accumulators."""
     for b in (store.buffer, *(e.buffer for e in tir.walk(store.value) if isinstance(e, tir.Load))):
-        if memory_of(b) is not accel.Memory.ACC:
+        if lowering.memory_of(b) is not accel.Memory.ACC:
             raise LoweringError(
                 f"pragma alu: {tir.text(store)}",
                 f"{b.name} is in {b.scope!r}, the ALU works in acc_buffer",
@@ -155,8 +152,8 @@ def _over_elements(
     operand: tir.Load | tir.Const,
 ) -> tir.Stmt:
     """The operation in loops over elements."""
-    config, size = machine(), element_size(accel.Memory.ACC)
-    sweeps = _shortened(_elements(store, _sweeps(store, loops, operands), size))
+    config = lowering.machine()
+    sweeps = _shortened(_elements(store, _sweeps(store, loops, operands), config))
     begins = [tir.substitute(e.indices[0], {loop.var: 0 for loop in loops}) for e in operands]
     counters = [tir.Var(f"i{n}", 0, sweep.extent - 1) for n, sweep in enumerate(sweeps)]
     args: list[tir.Expr] = []
@@ -169,7 +166,9 @@ def _over_elements(
         )
     if isinstance(operand, tir.Const):
         args.append(operand)
-    made: tir.Stmt = tir.Evaluate(tir.Call(f"{prefix()}.{name}", tuple(args), dtype_of("int32")))
+    made: tir.Stmt = tir.Evaluate(
+        tir.Call(f"{lowering.prefix()}.{name}", tuple(args), dtype_of("int32"))
+    )
     for v, sweep in zip(reversed(counters), reversed(sweeps), strict=True):
         made = tir.For(v, sweep.extent, made)
     return made
@@ -203,8 +202,9 @@ def _sweeps(store: tir.Store, loops: list[tir.For], operands: list[tir.Load]) ->
     return joined
 
 
-def _elements(store: tir.Store, sweeps: list[Sweep], size: int) -> list[Sweep]:
-    """The loops without those inside an element of `size` numbers."""
+def _elements(store: tir.Store, sweeps: list[Sweep], config: accel.Config) -> list[Sweep]:
+    """Return the loops without those inside an element, which has several numbers."""
+    size = config.batch * config.block_out
     last = sweeps[-1] if sweeps else Sweep(1, ())
     whole = size == 1 or (
         last.extent % size == 0
@@ -215,7 +215,7 @@ def _elements(store: tir.Store, sweeps: list[Sweep], size: int) -> list[Sweep]:
         raise LoweringError(
             f"pragma alu: {tir.text(store)}",
             f"it does not work on whole elements of {size} numbers",
-            f"the last dimensions in acc_buffer are {machine().batch}, {machine().block_out}, "
+            f"the last dimensions in acc_buffer are {config.batch}, {config.block_out}, "
             "and the pragma stands outside of their loops",
         )
     if size == 1:
@@ -228,8 +228,8 @@ def _shortened(sweeps: list[Sweep]) -> list[Sweep]:
     """Two loops in place of one that is too long for an instruction: 100352 is 14336 of 7."""
     found: list[Sweep] = []
     for sweep in sweeps:
-        least = -(-sweep.extent // MOST_TURNS)
-        parts = (n for n in range(least, MOST_TURNS + 1) if sweep.extent % n == 0)
+        least = -(-sweep.extent // lowering.MOST_TURNS)
+        parts = (n for n in range(least, lowering.MOST_TURNS + 1) if sweep.extent % n == 0)
         inner = 1 if least < 2 else next(parts, 1)
         found.append(Sweep(sweep.extent // inner, tuple(n * inner for n in sweep.strides)))
         found += [Sweep(inner, sweep.strides)] if inner > 1 else []

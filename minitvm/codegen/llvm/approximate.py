@@ -20,9 +20,9 @@ from functools import partial
 
 from minitvm.base import FLOAT32, FLOAT64
 
+from .code import Code, Value
 from .coefficients import ATAN, COS, ERF_FAR, ERF_NEAR, EXP, LOG, SIN, SINH
-from .llvm_code import Code, Value
-from .llvm_number import (
+from .number import (
     Number,
     Operand,
     absolute,
@@ -37,7 +37,7 @@ from .llvm_number import (
     square_root,
     where,
 )
-from .turns import quarter_turns, with_distant
+from .range_reduction import quarter_turns, with_distant
 
 LOG2_E, LOG10_E, LN2 = 1 / math.log(2), 1 / math.log(10), math.log(2)
 INF, NAN = math.inf, math.nan

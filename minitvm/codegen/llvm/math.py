@@ -9,8 +9,8 @@ from minitvm import tir
 from minitvm.base import BOOL, FLOAT16, FLOAT32, FLOAT64, BuildError, DType
 
 from .approximate import APPROXIMATIONS, PAIRS, approximate, approximate_pair
-from .llvm_code import Code, Value, constant, suffix_of, type_of
-from .llvm_number import Number, absolute, bits, converted, from_bits, where
+from .code import Code, Value, constant, suffix_of, type_of
+from .number import Number, absolute, bits, converted, from_bits, where
 from .power import power
 
 FLOAT_OPS = {"add": "fadd contract", "sub": "fsub contract", "mul": "fmul contract", "div": "fdiv"}

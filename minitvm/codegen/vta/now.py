@@ -8,7 +8,7 @@ from math import prod
 from minitvm import accel, tir
 from minitvm.base import BuildError
 
-from .vta_index import value
+from .index import value
 
 
 @dataclass(frozen=True, slots=True, eq=False)

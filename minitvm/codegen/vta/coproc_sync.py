@@ -15,12 +15,11 @@ from dataclasses import dataclass, field
 from math import lcm
 from typing import TypeAlias
 
-from minitvm import schedule, tir
+from minitvm import lowering, schedule, tir
 from minitvm.base import LoweringError
 from minitvm.base import dtype as dtype_of
 
-from .statements import every
-from .units import LOAD, STORE, blocks, operands, unit
+from .units import operands
 
 Pair: TypeAlias = tuple[str, str]  # (who pushes, who pops)
 Tokens: TypeAlias = dict[Pair, int]
@@ -92,7 +91,7 @@ def _pieces(s: tir.Stmt) -> tuple[list[Piece], Build]:
     A loop over virtual threads is no piece: its pieces are those of one thread, which may be the
     neighbours of what stands outside. Putting together comes last, when these have ordered them.
     """
-    if name := unit(s):
+    if name := lowering.unit(s):
         return _alone(_block(name, (s,)))
     match s:
         case tir.Seq(parts):
@@ -128,7 +127,7 @@ def _sequence(parts: tuple[tir.Stmt, ...]) -> tuple[list[Piece], Build]:
     """Each piece waits for the one before it."""
     found: list[Piece] = []
     builds: list[Build] = []
-    for name, together in blocks(parts):
+    for name, together in lowering.blocks(parts):
         pieces, build = _alone(_block(name, together)) if name else _pieces(together[0])
         if found and pieces:
             _order(found[-1], pieces[0])
@@ -181,7 +180,7 @@ def _order(before: Piece, after: Piece) -> tuple[Tokens, Tokens]:
     wanted = [(f, t) for f in sorted(before.leave) for t in sorted(after.enter) if f != t]
     pushes, pops = dict(before.pushes), dict(after.pops)  # of one thread
     for pair in wanted:
-        if set(pair) == {LOAD, STORE}:
+        if set(pair) == {lowering.LOAD, lowering.STORE}:
             raise _no_queue(before, after)
         total = lcm(pushes.get(pair, 1) * before.threads, pops.get(pair, 1) * after.threads)
         pushed, popped = total // before.threads, total // after.threads
@@ -224,7 +223,11 @@ def _no_queue(before: Piece, after: Piece) -> LoweringError:
 
 def _beside(s: tir.Stmt) -> str:
     """Where the pragma stands that separates `s` from what follows: at its last transfer."""
-    calls = [n for n in every(s) if isinstance(n, tir.Evaluate) and isinstance(n.value, tir.Call)]
+    calls = [
+        n
+        for n in lowering.every(s)
+        if isinstance(n, tir.Evaluate) and isinstance(n.value, tir.Call)
+    ]
     moved = [found[0].buffer.name for n in calls if (found := operands(n))]
     if not moved:
         return "pragma(axis, 'coproc_sync') on the loop of the first"

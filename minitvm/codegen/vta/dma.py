@@ -6,14 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import gcd, prod
 
-from minitvm import accel, tir
+from minitvm import accel, lowering, tir
 from minitvm.base import LoweringError
 from minitvm.base import dtype as dtype_of
 
 from .accelerator import NOP
-from .interval import sweep
-from .machine import machine, memory_of, prefix
-from .statements import every, peeled, replace_marked
 from .units import COPY
 
 
@@ -46,12 +43,12 @@ def inject_dma_intrin(s: tir.Stmt) -> tir.Stmt:
     Needs one index for each dimension. Raises LoweringError for loops that do more than copy, and
     for copies that change the order of elements.
     """
-    return replace_marked(s, "dma_copy", lambda body: _transfer(_copy(body)))
+    return lowering.replace_marked(s, "dma_copy", lambda body: _transfer(_copy(body)))
 
 
 def _copy(body: tir.Stmt) -> Copy:
     """The loops of a copy, its store and its load; or LoweringError."""
-    loops, inside = peeled(body)
+    loops, inside = lowering.peeled(body)
     if not isinstance(inside, tir.Store):
         raise LoweringError(f"pragma dma_copy around\n{tir.text(body)}", *_why_no_copy(inside))
     value, where = _unconverted(inside.buffer, inside.value), tuple[tir.Compare, ...]()
@@ -71,7 +68,7 @@ def _why_no_copy(inside: tir.Stmt) -> tuple[str, str]:
     """Why what the loops of a pragma contain is no copy, and what to try."""
     if isinstance(inside, tir.If):
         return "a condition guards the copy", "sizes that divide the extents"
-    calls = [s.value for s in every(inside) if isinstance(s, tir.Evaluate)]
+    calls = [s.value for s in lowering.every(inside) if isinstance(s, tir.Evaluate)]
     if any(isinstance(e, tir.Call) and e.name == NOP for e in calls):
         why = "it is not one copy in loops: the compute unit stands between inside of them"
         return why, "pragma 'coproc_sync' on the loop that has 'dma_copy'"
@@ -82,9 +79,9 @@ def _unconverted(to: tir.Buffer, e: tir.Expr) -> tir.Expr:
     """`e` without the conversion that a transfer to that buffer does by itself."""
     if not isinstance(e, tir.Cast) or not isinstance(e.value, tir.Expr) or tir.is_index(e.value):
         return e
-    memory = memory_of(to)
+    memory = lowering.memory_of(to)
     narrows = memory is None  # STORE keeps the low bits
-    widens = memory is accel.Memory.ACC and str(e.value.dtype) == machine().dtype(
+    widens = memory is accel.Memory.ACC and str(e.value.dtype) == lowering.machine().dtype(
         accel.Memory.ACC_8BIT
     )
     return e.value if narrows or widens else e
@@ -114,14 +111,17 @@ def _comparisons(cond: tir.Expr, what: str) -> Sequence[tir.Compare]:
 
 def _transfer(copy: Copy) -> tir.Stmt:
     """The instruction that does all of the copy."""
-    if memory_of(copy.to.buffer) is None and memory_of(copy.source.buffer) is None:
+    if (
+        lowering.memory_of(copy.to.buffer) is None
+        and lowering.memory_of(copy.source.buffer) is None
+    ):
         raise LoweringError(
             copy.what,
             "neither is in a memory of the accelerator",
             "set_scope(env.inp_scope), wgt_scope or acc_scope for one of them",
         )
     to, source = _box(copy, copy.to), _box(copy, copy.source)
-    _check_compact(copy, to if memory_of(copy.to.buffer) is not None else source)
+    _check_compact(copy, to if lowering.memory_of(copy.to.buffer) is not None else source)
     _check_order(copy, to, source)
     begins, counts, pads = source.begins, list[tir.Index](source.counts), list[tir.Index]()
     if copy.where:
@@ -131,7 +131,9 @@ def _transfer(copy: Copy) -> tir.Stmt:
         _part(copy.source, begins, counts, source.steps),
     )
     numbers = [tir.cast_to(n, "int32") for n in pads]
-    return tir.Evaluate(tir.Call(f"{prefix()}.{COPY}", (*moved, *numbers), dtype_of("int32")))
+    return tir.Evaluate(
+        tir.Call(f"{lowering.prefix()}.{COPY}", (*moved, *numbers), dtype_of("int32"))
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +163,7 @@ def _box(copy: Copy, e: tir.Load | tir.Store) -> Box:
     mine = {id(loop.var) for loop in copy.loops}
     box = Box([], [], [])
     for i in e.indices:
-        first, last = sweep(i, [v for v in _variables(i) if id(v) not in mine])
+        first, last = lowering.sweep(i, [v for v in _variables(i) if id(v) not in mine])
         step = _step(i, mine)
         n = tir.add(tir.floordiv(tir.sub(last, first), step), 1)
         if not isinstance(n, int):
@@ -223,7 +225,7 @@ def _position(indices: tuple[tir.Index, ...], box: Box) -> tir.Index:
 
 def _check_compact(copy: Copy, box: Box) -> None:
     """The elements lie side by side in the memory of the accelerator."""
-    here = memory_of(copy.to.buffer) is not None
+    here = lowering.memory_of(copy.to.buffer) is not None
     local, shape = copy.to.buffer if here else copy.source.buffer, box.counts
     partial = [
         d
@@ -249,7 +251,7 @@ def _clipped(copy: Copy, box: Box) -> tuple[list[tir.Index], list[tir.Index], li
     8 rows from h*8 - 1 on, of rows 0 .. 55: from max(h*8 - 1, 0), max(0, 1 - h*8) before, ...
     A tile that is zeros as a whole has as many before and after, and a count of 0 or less.
     """
-    if memory_of(copy.to.buffer) is None:
+    if lowering.memory_of(copy.to.buffer) is None:
         raise LoweringError(copy.what, "a store cannot pad", "pad when it is loaded again")
     lows: dict[int, int] = {}
     ends: dict[int, int] = {}

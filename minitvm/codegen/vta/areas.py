@@ -8,7 +8,8 @@ from math import lcm, prod
 from minitvm import accel, lowering, tir
 from minitvm.base import BuildError
 
-from .common import clean
+from ..common import clean
+from .units import COPY
 
 
 def areas(func: tir.PrimFunc, config: accel.Config) -> dict[tir.Buffer, accel.Area]:
@@ -39,7 +40,7 @@ def _transferred(func: tir.PrimFunc) -> dict[tir.Buffer, list[accel.Memory]]:
     """What each argument is loaded as, at first and later; OUT before that if it is stored."""
     found: dict[tir.Buffer, list[accel.Memory]] = {}
     for n in tir.walk(func.body):
-        if isinstance(n, tir.Call) and n.name.endswith(f".{lowering.COPY}"):
+        if isinstance(n, tir.Call) and n.name.endswith(f".{COPY}"):
             to, source = (
                 tir.first_element(a).buffer for a in n.args[:2] if isinstance(a, tir.Call)
             )

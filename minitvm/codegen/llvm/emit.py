@@ -9,13 +9,13 @@ from typing import assert_never
 from minitvm import tir
 from minitvm.base import BOOL, INT64, BuildError
 
-from .common import clean, flat, is_c_function, parameters, refuse_threads
-from .llvm_calls import call_packed
-from .llvm_code import Code, Module, Value
-from .llvm_expr import NO_FUNCTION, address, in_bounds, index, type_of_element, value
-from .llvm_interleave import in_rows, store_row
-from .llvm_math import invert, select
-from .llvm_memory import read, write
+from ..common import clean, flat, is_c_function, parameters, refuse_threads
+from .calls import call_packed
+from .code import Code, Module, Value
+from .expr import NO_FUNCTION, address, in_bounds, index, type_of_element, value
+from .interleave import in_rows, store_row
+from .math import invert, select
+from .memory import read, write
 
 STACK_BYTES = 64 << 10  # what one function may keep on the stack; larger buffers go to the heap
 CACHE_LINE = 64

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from minitvm import accel, tir
-from minitvm.base import BuildError, LoweringError
+from minitvm import accel, lowering, tir
+from minitvm.base import LoweringError
 from minitvm.base import dtype as dtype_of
 
-from .double_buffer import DOUBLE
-from .machine import element_size, machine, memory_of, room
-from .statements import every
+from ..common import ACTED_ON
 
-ACTED_ON = ("dma_copy", "alu", "skip_dma_copy", "skip_alu")  # by passes that come later
 TRIMMED = 2  # iterations
 NOP = "ex.nop"
 
@@ -50,7 +47,7 @@ def apply_remarks(s: tir.Stmt) -> tir.Stmt:
                 name == NOP
             ):
                 return tir.seq(tir.Pragma(key, value, body), sync)
-            case tir.Pragma(key) if key == DOUBLE:
+            case tir.Pragma(key) if key == lowering.DOUBLE:
                 raise LoweringError(
                     "double_buffer for target vta",
                     "what runs at the same time is said by tokens",
@@ -62,18 +59,6 @@ def apply_remarks(s: tir.Stmt) -> tir.Stmt:
                 return s
 
     return tir.rewrite(s, on_stmt)
-
-
-def refuse_accelerator(s: tir.Stmt, kind: str) -> None:
-    """Raise BuildError if a program for a CPU uses what only the accelerator has."""
-    for n in every(s):
-        if isinstance(n, tir.Allocate) and memory_of(n.buffer) is not None:
-            what = f"{n.buffer.name} in {n.buffer.scope!r}"
-        elif isinstance(n, tir.Pragma) and n.key in ACTED_ON:
-            what = f"pragma {n.key}"
-        else:
-            continue
-        raise BuildError(f"{what} for target {kind!r}", "a CPU has no such thing", 'target="vta"')
 
 
 def lift_allocations(s: tir.Stmt) -> tir.Stmt:
@@ -149,17 +134,17 @@ def _check(s: tir.Stmt, around: tuple[tir.Buffer, ...]) -> None:
 
 def _check_room(b: tir.Buffer, around: tuple[tir.Buffer, ...]) -> None:
     """`b` fits in beside the buffers around it."""
-    memory = memory_of(b)
+    memory = lowering.memory_of(b)
     if memory is None:
         raise LoweringError(
             f"{b.name} in {b.scope!r} memory",
             "the accelerator computes in memories of its own",
             "set_scope(env.inp_scope, wgt_scope or acc_scope); or compute it outside",
         )
-    beside = [other for other in (*around, b) if memory_of(other) is memory]
+    beside = [other for other in (*around, b) if lowering.memory_of(other) is memory]
     needs = [_need(other, memory) for other in beside]
-    config = machine()
-    usable = room(config, memory)
+    config = lowering.machine()
+    usable = lowering.room(config, memory)
     if sum(needs) > usable:
         each = " + ".join(f"{other.name} {n}" for other, n in zip(beside, needs, strict=True))
         raise LoweringError(
@@ -180,4 +165,4 @@ def _need(b: tir.Buffer, memory: accel.Memory) -> int:
             "its size is not a constant",
             "constant shapes and extents",
         )
-    return -(-count // element_size(memory))
+    return -(-count // lowering.element_size(memory))

@@ -15,10 +15,10 @@ from collections.abc import Iterator, Sequence
 from minitvm import tir
 from minitvm.base import BOOL
 
-from .common import flat
-from .llvm_code import Code, Value, suffix_of
-from .llvm_expr import address, value
-from .llvm_memory import Address, write
+from ..common import flat
+from .code import Code, Value, suffix_of
+from .expr import address, value
+from .memory import Address, write
 
 STRIDES = (2, 4, 8)  # a power of two: halves are interleaved again and again
 

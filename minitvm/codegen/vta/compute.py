@@ -9,8 +9,8 @@ from itertools import islice
 from minitvm import accel, lowering, tir
 from minitvm.base import BuildError
 
-from .vta_now import Now
-from .vta_stream import Kernel, Site, Stream
+from .now import Now
+from .stream import Kernel, Site, Stream
 
 RESET = "fill_zero"
 GEMM = ("gemm", "fused_gemm8x8_add")  # (accumulators, inputs, weights)

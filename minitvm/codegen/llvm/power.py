@@ -11,9 +11,9 @@ from __future__ import annotations
 from minitvm.base import FLOAT32, FLOAT64
 
 from .approximate import INF, NAN, exp2, log_special, mantissa
+from .code import Code, Value
 from .coefficients import LOG_TAIL
-from .llvm_code import Code, Value
-from .llvm_number import (
+from .number import (
     Number,
     absolute,
     at_least,
@@ -26,7 +26,7 @@ from .llvm_number import (
     square_root,
     where,
 )
-from .turns import sum_of
+from .range_reduction import sum_of
 
 # 2 / ln 2 and a third of it, each as a sum of two floats
 SCALE = {

@@ -7,15 +7,13 @@ memory     2, address, number of the dtype, dimensions, shape ..., strides in el
 
 from __future__ import annotations
 
-from minitvm import tir
+from minitvm import runtime, tir
 from minitvm.base import DTYPES, FLOAT64, INT32, INT64, BuildError
 
-from .common import flat
-from .llvm_code import Code, Operand, Value
-from .llvm_expr import index, pointer, value
-from .llvm_math import cast
-
-CALL_PACKED = "minitvm_call_packed"  # int32_t (const char *name, int64_t *slots, int64_t count)
+from ..common import flat
+from .code import Code, Operand, Value
+from .expr import index, pointer, value
+from .math import cast
 
 
 def call_packed(c: Code, e: tir.Call) -> Value:
@@ -32,7 +30,7 @@ def call_packed(c: Code, e: tir.Call) -> Value:
         kind, text = (slot.type, slot.text) if isinstance(slot, Value) else slot
         c.emit(f"store {kind} {text}, ptr {at}, align 8")
     count = Value(str(len(e.args)), INT64)
-    return c.call(CALL_PACKED, INT32, ("ptr", _name(c, tir.callee(e))), ("ptr", row), count)
+    return c.call(runtime.CALL_PACKED, INT32, ("ptr", _name(c, tir.callee(e))), ("ptr", row), count)
 
 
 def _slots(c: Code, a: tir.Expr) -> list[Operand]:

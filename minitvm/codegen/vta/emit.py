@@ -9,12 +9,13 @@ from __future__ import annotations
 from minitvm import accel, lowering, tir
 from minitvm.base import BuildError
 
-from .vta_areas import areas, kind_of
-from .vta_compute import COMPUTED, Compute, check_blocks
-from .vta_index import holds
-from .vta_now import Now
-from .vta_stream import Stream
-from .vta_transfer import Dim, Rows, is_zeros, transfers
+from .areas import areas, kind_of
+from .compute import COMPUTED, Compute, check_blocks
+from .index import holds
+from .now import Now
+from .stream import Stream
+from .transfer import Dim, Rows, is_zeros, transfers
+from .units import COPY
 
 
 def emit_vta(func: tir.PrimFunc, config: accel.Config) -> accel.Program:
@@ -112,7 +113,7 @@ class _Emitter:
                 self.stream.push(unit, lowering.UNITS[other])
             case "pop_dep_from", (tir.Call(other),):
                 self.stream.pop(lowering.UNITS[other], unit)
-            case name, _ if name == lowering.COPY:
+            case name, _ if name == COPY:
                 self.transfer(call, unit)
             case "nop", ():
                 self.stream.add(accel.nop(unit, accel.NO_FLAGS))
@@ -120,7 +121,7 @@ class _Emitter:
                 raise BuildError(
                     f"{call.name}(...)",
                     "the accelerator has no such instruction",
-                    f"one of {', '.join((*COMPUTED, lowering.COPY))}",
+                    f"one of {', '.join((*COMPUTED, COPY))}",
                 )
 
     # --- transfers ---

@@ -12,7 +12,7 @@ from typing import assert_never
 from minitvm import tir
 from minitvm.base import BOOL, BuildError, DType
 
-from .common import clean, flat, is_c_function, parameters, refuse_threads
+from ..common import clean, flat, is_c_function, parameters, refuse_threads
 
 TAB = "    "
 SCALAR = ("Python code has scalar loops", "leave out the pass `vectorize`")
