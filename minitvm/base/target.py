@@ -1,4 +1,4 @@
-"""What a program is built for: a kind of code and the facts schedules need about the machine."""
+"""Targets: a kind of code and the facts about the machine that schedules need."""
 
 from __future__ import annotations
 
@@ -102,12 +102,12 @@ class Target:
             object.__setattr__(self, name, value)
 
     def lanes(self, dtype: str) -> int:
-        """How many elements of `dtype` one vector register holds."""
+        """Return how many elements of `dtype` one vector register holds."""
         return max(1, self.vector_bytes // dtype_named(dtype).bytes)
 
     @property
     def dot4_lanes(self) -> tuple[int, ...]:
-        """How many int32 the CPU's instructions for dot4 make at once, widest first.
+        """Return how many int32 the CPU's dot4 instructions compute at once, widest first.
 
         Of another CPU than this machine's, named by -mcpu, only what -mattr says is known.
         """
@@ -128,7 +128,7 @@ def _is_host(host: str, kind: str) -> bool:
 
 
 def cuda(*options: str) -> Target:
-    """Target("cuda ..."), which Target refuses: programs for GPUs are lowered, and not run."""
+    """Raise ArgumentError as Target("cuda ...") does: programs for GPUs are lowered, not run."""
     return Target(" ".join(("cuda", *map(str, options))))
 
 
@@ -151,7 +151,7 @@ def _option(word: str, text: str) -> tuple[str, str]:
 
 
 def _changed(features: frozenset[str], mattr: str) -> frozenset[str]:
-    """The features after a change like "+avx2,-avx512f"."""
+    """Return the features after a change like "+avx2,-avx512f"."""
     found = set(features)
     for change in mattr.split(","):
         (found.add if change.startswith("+") else found.discard)(change.lstrip("+-"))

@@ -5,7 +5,7 @@ The emitters (emit.py in each folder) only print: they compile and run nothing.
 
 # pyright: reportUnusedImport=false
 
-from .backend import Backend, Job
+from .backend import Backend, BuildRequest
 from .common import clean, refuse_accelerator
 from .llvm.emit import emit_llvm
 from .numba.emit import emit_numba

@@ -13,7 +13,7 @@ Emitted = TypeVar("Emitted")
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
+class BuildRequest:
     """A lowered program to be built.
 
     isolate   compile in a process of its own
@@ -44,21 +44,23 @@ class Backend(Generic[Emitted]):
 
     passes: tuple[lowering.Pass, ...]
     emit: Callable[[tir.PrimFunc, Target], Emitted]
-    load: Callable[[Job, Emitted], runtime.Function]
+    load: Callable[[BuildRequest, Emitted], runtime.Function]
     machine: Callable[[], Hashable] = _no_machine
     accelerator: bool = False
     isolates: bool = False
 
 
-def python_function(job: Job, text: str, run: runtime.Run) -> runtime.Function:
+def python_function(request: BuildRequest, text: str, run: runtime.Run) -> runtime.Function:
     """Return the function whose code is the Python source `text`."""
     debug(5, text)
-    sources = {"tir": lambda: str(job.func), "python": lambda: text}
-    return runtime.Function(job.func, run, sources, lambda: packaged(job, text.encode(), sources))
+    sources = {"tir": lambda: str(request.func), "python": lambda: text}
+    return runtime.Function(
+        request.func, run, sources, lambda: packaged(request, text.encode(), sources)
+    )
 
 
 def packaged(
-    job: Job,
+    request: BuildRequest,
     code: bytes,
     sources: Mapping[str, Callable[[], str]],
     entry: str = "",
@@ -66,4 +68,4 @@ def packaged(
 ) -> runtime.Package:
     """Return what export stores of a function."""
     texts = {kind: make() for kind, make in sources.items()}
-    return runtime.Package(job.func, job.target, code, texts, entry, calls)
+    return runtime.Package(request.func, request.target, code, texts, entry, calls)

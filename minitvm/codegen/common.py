@@ -1,4 +1,4 @@
-"""What both code generators ask about names and buffers."""
+"""Names, parameters, flat accesses and refusals that the emitters share."""
 
 import keyword
 import re
@@ -31,12 +31,12 @@ def clean(name: str) -> str:
 
 
 def parameters(f: tir.PrimFunc) -> tuple[tir.Buffer | tir.Var, ...]:
-    """What compiled code is called with: f.params, then sizes that are not among them."""
+    """Return the parameters of compiled code: f.params, then sizes that are not among them."""
     return (*f.params, *(n for n in f.sizes if not any(n is p for p in f.params)))
 
 
 def flat(buffer: tir.Buffer, indices: tuple[tir.Index, ...]) -> tir.Index:
-    """The one index of an access. Raises BuildError if the pass `flatten` has not run."""
+    """Return the one index of an access. Raises BuildError if the pass `flatten` has not run."""
     if len(indices) != 1:
         raise BuildError(
             f"{len(indices)} indices on buffer {buffer.name!r}",
@@ -47,7 +47,7 @@ def flat(buffer: tir.Buffer, indices: tuple[tir.Index, ...]) -> tir.Index:
 
 
 def is_c_function(e: tir.Call, why: str) -> bool:
-    """Does an opaque call run a C function of this process, rather than a Python function?
+    """Return whether an opaque call runs a C function of this process, not a Python function.
 
     Raises BuildError, saying `why`, for an instruction that has no meaning here.
     """

@@ -29,7 +29,7 @@ def check_arguments(s: te.Schedule, args: Any, name: str, binds: Any) -> None:
 
 
 def listed(args: Any) -> tuple[Any, ...]:
-    """`args`, if it is a list or tuple."""
+    """Return `args` as a tuple; ArgumentError unless it is a list or tuple."""
     if not isinstance(args, list | tuple):
         raise ArgumentError(
             f"args: {reprlib.repr(args)}",
@@ -40,7 +40,7 @@ def listed(args: Any) -> tuple[Any, ...]:
 
 
 def _check_binds(binds: Any) -> None:
-    """ArgumentError if a tensor is bound to a buffer that does not lie as arguments do."""
+    """Raise ArgumentError if a tensor is bound to a buffer with another layout than arguments."""
     if not isinstance(binds, Mapping):
         raise ArgumentError(f"binds={reprlib.repr(binds)}", "not a table", "binds={A: buffer}")
     for t, b in cast("Mapping[Any, Any]", binds).items():
@@ -67,7 +67,7 @@ def _form(b: tir.Buffer) -> str:
 
 
 def check_host(target: Target, host: str | Target | None) -> None:
-    """ArgumentError if calls are to begin on another machine than they run on."""
+    """Raise ArgumentError if calls are to begin on another machine than they run on."""
     if host is not None and Target(host).kind != target.kind:
         raise ArgumentError(
             f"target_host={str(host)!r} for target {target.kind!r}",

@@ -25,7 +25,7 @@ def lower(
     simple_mode: bool = False,
     binds: Mapping[tensor.Tensor, tir.DeclaredBuffer] | None = None,
 ) -> tir.PrimFunc:
-    """The loop program of a schedule, printable: its parameters are `args`, in that order.
+    """Lower a schedule to a loop program whose parameters are `args`, in that order.
 
     args         all input and output tensors, and scalar variables that are no sizes of those
     passes       the passes to run; by default those of the target's kind
@@ -59,7 +59,7 @@ def build(
     binds: Mapping[tensor.Tensor, tir.DeclaredBuffer] | None = None,
     isolate: bool = False,
 ) -> runtime.Function:
-    """The schedule (or a lowered program) compiled for `target`, ready to call.
+    """Compile a schedule (or a lowered program) for `target` and return a callable function.
 
     f(a, b, c) takes arrays in the order of args and writes outputs in place.
     target_host  where the call begins, as in TVM: here that is the target itself
@@ -78,8 +78,10 @@ def build(
         tir.check_buffers(func)
         codegen.refuse_accelerator(func.body, to.kind)
     state = None if isinstance(s, tir.PrimFunc) else s.state  # the schedule may go on changing
-    job = codegen.Job(func, to, isolate, lambda: _scalar(func, state, tuple(args), name))
-    made = backend.load(job, backend.emit(func, to))
+    request = codegen.BuildRequest(
+        func, to, isolate, lambda: _scalar(func, state, tuple(args), name)
+    )
+    made = backend.load(request, backend.emit(func, to))
     if debug_level():
         debug(1, f"build {func.name} for {to}: {(time.perf_counter() - start) * 1e3:.1f} ms")
     return made
@@ -88,7 +90,7 @@ def build(
 def _scalar(
     func: tir.PrimFunc, state: schedule.State | None, args: tuple[Any, ...], name: str
 ) -> tir.PrimFunc:
-    """The same program with plain loops where vectors are, for reading as Python."""
+    """Lower the same program with plain loops instead of vectors, to be read as Python."""
     return (
         func
         if state is None

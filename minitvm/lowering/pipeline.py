@@ -72,7 +72,7 @@ def lower_state(
     until: str = "",
     watch: Watch | None = None,
 ) -> tir.PrimFunc:
-    """The loop program of `state` with parameters `args`, after `passes` up to the one `until`.
+    """Lower `state` to a loop program with parameters `args`, running `passes` up to `until`.
 
     `watch(pass name, program)` sees the program after every stage, beginning with "nest". Pure:
     nothing is changed. Raises ArgumentError if args miss or repeat something, LoweringError if an
@@ -96,7 +96,7 @@ def lower_state(
 
 
 def _ran(run: Pass, body: tir.Stmt) -> tir.Stmt:
-    """What a pass, perhaps a user's own, makes of the program."""
+    """Run a pass, perhaps a user's own, and check that it returns a statement."""
     made = run(body)
     if not isinstance(made, tir.Stmt):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise ArgumentError(
@@ -108,7 +108,7 @@ def _ran(run: Pass, body: tir.Stmt) -> tir.Stmt:
 def _loops(
     state: schedule.State, args: tuple[tensor.Tensor | tir.Var, ...], name: str
 ) -> tir.PrimFunc:
-    """The program before the first pass."""
+    """Return the program before the first pass."""
     plain = normalize(state)
     table = {a: _current(state, plain, a) for a in args if isinstance(a, tensor.Tensor)}
     given = {t: tir.Buffer(t.name, t.shape, t.dtype) for t in table.values()}
@@ -130,7 +130,7 @@ def _report(
     seconds: float,
     watch: Watch | None,
 ) -> None:
-    """Everybody who looks at the program between passes looks here; the last of `done` just ran."""
+    """Log, verify and show the program after the last pass of `done`."""
     name = done[-1]
     if debug_level() >= 2:
         size = sum(1 for _ in tir.walk(func.body))
@@ -144,7 +144,7 @@ def _report(
 
 
 def _level(done: list[str]) -> tir.Level:
-    """The laws that hold after the passes of these names; others leave the level as it is."""
+    """Return the level of laws that hold after the passes of these names."""
     if "flatten" not in done:
         return "nest"
     return "vector" if "vectorize" in done and "unroll" in done else "flat"
@@ -154,7 +154,7 @@ def _level(done: list[str]) -> tir.Level:
 
 
 def _current(state: schedule.State, plain: schedule.State, t: tensor.Tensor) -> tensor.Tensor:
-    """The tensor that now stands for `t`, which may be older than some steps."""
+    """Return the present tensor of `t`, which may be older than some steps."""
     for s in state.stages:
         if s.origin is t.op or s.op is t.op:
             for p in plain.stages:
@@ -171,7 +171,7 @@ def _complete(
     args: tuple[tensor.Tensor | tir.Var, ...],
     given: dict[tensor.Tensor, tir.Buffer],
 ) -> None:
-    """Every input and output is an argument, once, and nothing else is.
+    """Check that the arguments are exactly the inputs and outputs, each once.
 
     Of an operation with several outputs one is enough: the others are computed on the side.
     """
@@ -214,7 +214,7 @@ def _complete(
 
 
 def _sizes(params: tuple[tir.Buffer | tir.Var, ...]) -> tuple[tir.Var, ...]:
-    """The symbolic sizes that a call learns from the shapes of its arguments."""
+    """Return the symbolic sizes that a call learns from the shapes of its arguments."""
     found = [
         n for p in params if isinstance(p, tir.Buffer) for n in p.shape if isinstance(n, tir.Var)
     ]
@@ -222,7 +222,7 @@ def _sizes(params: tuple[tir.Buffer | tir.Var, ...]) -> tuple[tir.Var, ...]:
 
 
 def _needs(state: schedule.State) -> tuple[tir.Index, ...]:
-    """What a call must bring so that every read stays in its tensor."""
+    """Return the conditions on sizes under which every read is in bounds."""
     ops = [s.origin for s in state.stages]
     return tuple(
         dict.fromkeys(n for op in ops if isinstance(op, tensor.ComputeOp) for n in op.needs)

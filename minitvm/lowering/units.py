@@ -14,13 +14,13 @@ UNITS = {LOAD: accel.Unit.LOAD, COMPUTE: accel.Unit.COMPUTE, STORE: accel.Unit.S
 
 
 def unit(s: tir.Stmt) -> str:
-    """The unit that runs all of `s`; "" if several do, or none."""
+    """Return the unit that runs all of `s`; "" if several do, or none."""
     found = units(s)
     return next(iter(found)) if len(found) == 1 else ""
 
 
 def units(s: tir.Stmt) -> set[str]:
-    """The units that run something in `s`; "" for what none of them runs."""
+    """Return the units that run something in `s`; "" for statements that no unit runs."""
     return {_prefix(n) for n in every(s) if isinstance(n, tir.Evaluate | tir.Store)}
 
 
@@ -33,7 +33,7 @@ def _prefix(s: tir.Stmt) -> str:
 
 
 def blocks(parts: tuple[tir.Stmt, ...]) -> Iterator[tuple[str, tuple[tir.Stmt, ...]]]:
-    """Neighbours that one unit runs, together; others alone, under ""."""
+    """Group neighbouring statements that one unit runs; others are alone, under ""."""
     for name, group in groupby(parts, unit):
         together = tuple(group)
         if name:

@@ -21,7 +21,7 @@ from .function import Function, Times, is_count
 
 @dataclass(frozen=True, slots=True)
 class SimulatedTimes(Times):
-    """Seconds that the accelerator would take: `cycles` at its clock, the same in every repeat."""
+    """Simulated seconds per call: `cycles` at the accelerator's clock, equal in every repeat."""
 
     cycles: int
 
@@ -100,7 +100,7 @@ class AcceleratorFunction(Function):
 
     @cached_property
     def _per_call(self) -> accel.Counters:
-        """What one call moves and computes."""
+        """Return the counters of one call."""
         return accel.counters(self.program, self.config)
 
     def run(self, config: accel.Config | None = None) -> accel.Run:

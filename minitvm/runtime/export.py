@@ -78,7 +78,7 @@ def write(path: File, package: Package) -> None:
 
 
 def read(path: File) -> Package:
-    """The package in the file `path`.
+    """Return the package in the file `path`.
 
     Raises ArgumentError if there is no such file, or it is none of ours; BuildError if it is
     damaged, or was written by a minitvm that is too new.
@@ -93,7 +93,7 @@ def read(path: File) -> Package:
 
 
 def _path(given: File, verb: str) -> Path:
-    """The path of a file; ArgumentError if it can be none."""
+    """Return `given` as a path; ArgumentError if it cannot be one."""
     try:
         path = Path(given)
         if "\0" not in str(path):
@@ -107,7 +107,7 @@ def _path(given: File, verb: str) -> Path:
 
 
 def pack(package: Package) -> bytes:
-    """The bytes of the file."""
+    """Return the bytes of the file."""
     native = package.target.kind == "llvm"
     header = {
         **_signature(package.func),
@@ -124,7 +124,7 @@ def pack(package: Package) -> bytes:
 
 
 def unpack(data: bytes, what: str) -> Package:
-    """The package in the bytes of a file; errors begin with `what`."""
+    """Return the package in the bytes of a file; errors begin with `what`."""
     head, _, rest = data.partition(b"\n")
     magic, _, number = head.rpartition(b" ")
     if magic != MAGIC:
@@ -171,7 +171,7 @@ def _version() -> str:
 
 
 def _machine(target: Target) -> dict[str, Json]:
-    """What code for `target` runs on."""
+    """Describe the machines that code for `target` runs on."""
     known = features(target.mcpu, target.mattr)
     return {
         "system": platform.system(),
@@ -182,7 +182,7 @@ def _machine(target: Target) -> dict[str, Json]:
 
 
 def features(mcpu: str, mattr: str) -> frozenset[str]:
-    """LLVM's names of what code may use; empty if that is not known of the CPU `mcpu`."""
+    """Return LLVM's names of the CPU features code may use; empty if unknown for `mcpu`."""
     if mcpu and mcpu not in LEVELS:
         return frozenset()
     names = list(LEVELS)
@@ -249,7 +249,7 @@ def _variable(v: tir.Var) -> Json:
 
 
 def _index(e: tir.Index, number: dict[tir.Var, int]) -> Json:
-    """An index as lists: n*4 + 1 is ["sum", 1, [4, ["var", 0]]]."""
+    """Return an index as nested lists: n*4 + 1 is ["sum", 1, [4, ["var", 0]]]."""
     match e:
         case int():
             return e

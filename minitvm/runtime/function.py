@@ -183,18 +183,18 @@ def _unpickled(data: bytes) -> Function:
 
 
 def _loaded(package: Package, what: str) -> Function:
-    """The function of a package; errors begin with `what`."""
+    """Return the function of a package; errors begin with `what`."""
     sources = {kind: (lambda text=text: text) for kind, text in package.sources.items()}
     return Function(package.func, run_of(package, what), sources, lambda: package)
 
 
 def is_count(n: object) -> bool:
-    """Is `n` an int >= 1?"""
+    """Return whether `n` is an int >= 1."""
     return isinstance(n, int) and not isinstance(n, bool) and n >= 1
 
 
 def _least_ms(given: object) -> float:
-    """min_repeat_ms as a number; MeasureError if no measurement ever takes as long."""
+    """Return min_repeat_ms as a number; MeasureError if it is not within a day."""
     ms = float(given) if isinstance(given, Real) else math.nan
     if not 0 <= ms <= LONGEST_MS:
         raise MeasureError(f"min_repeat_ms={given!r}", f"not milliseconds from 0 to {LONGEST_MS}")
@@ -202,7 +202,7 @@ def _least_ms(given: object) -> float:
 
 
 def _more_calls(count: int, least_ms: float, seconds: float) -> int:
-    """How many calls to try next, where `count` took but `seconds`."""
+    """Return how many calls to try next, after `count` took only `seconds`."""
     if count >= MANY and seconds < count * SHORTEST:
         raise MeasureError(
             f"{count} calls took {seconds} seconds by this timer", "it does not seem to advance"

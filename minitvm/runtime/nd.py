@@ -83,14 +83,14 @@ def empty(
 
 
 def _check_unmasked(what: str, source: Any) -> None:
-    """ArgumentError if `source` has a mask, which a copy of its numbers would lose."""
+    """Raise ArgumentError if `source` has a mask, which a copy of its numbers would lose."""
     if isinstance(source, np.ma.MaskedArray):
         raise ArgumentError(what, "its mask would be lost", "a.filled(0), or a.data as it is")
 
 
 @contextlib.contextmanager
 def _explained(what: str, fix: str) -> Generator[None]:
-    """What numpy raises here becomes an ArgumentError."""
+    """Turn what numpy raises here into an ArgumentError."""
     try:
         yield
     except (TypeError, ValueError, OverflowError, MemoryError) as e:

@@ -1,4 +1,4 @@
-"""A stored function becomes one that runs."""
+"""Load a stored function so that it runs."""
 
 from __future__ import annotations
 

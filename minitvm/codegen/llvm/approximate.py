@@ -93,7 +93,7 @@ FORMATS = {
 
 
 def rounded(x: Number, factor: float) -> tuple[Number, Number]:
-    """x * factor as the nearest integer n: n + shift, and n."""
+    """Return n + shift and n, where n is the integer nearest to x * factor."""
     shift = FORMATS[x.dtype].shift
     shifted = fma(x, factor, shift)
     return shifted, shifted - shift
@@ -123,7 +123,7 @@ def expm1_polynomial(r: Number) -> Number:
 
 
 def clamped(x: Number, base: float = 2.0) -> Number:
-    """x, cut where base**x has long become 0 or inf, so that exponents stay in range."""
+    """Clamp x to where base**x is neither 0 nor inf, so that exponents stay in range."""
     form = FORMATS[x.dtype]
     unit = math.log(2, base)
     top, bottom = (form.bias + 3) * unit, -(form.bias + form.fraction + 3) * unit
@@ -131,7 +131,7 @@ def clamped(x: Number, base: float = 2.0) -> Number:
 
 
 def exp_inside(x: Number, change: int = 0) -> Number:
-    """e^x 2^change = 2^(n + change) e^r for x that `clamped` would leave as it is."""
+    """Return e^x 2^change = 2^(n + change) e^r for x in the range of `clamped`."""
     shifted, r = exp_reduced(x)
     return scale(expm1_polynomial(r) + 1.0, shifted, change)
 
@@ -222,7 +222,7 @@ def log1p_parts(f: Number) -> tuple[Number, Number]:
 
 
 def log_special(x: Number, result: Number) -> Number:
-    """`result`, but the logarithm of 0 is -inf, of less nan, of inf and nan the same."""
+    """Return `result`, with -inf for log 0, nan for negative x, and inf and nan kept."""
     result = where(x < INF, result, x)
     return where(x.equals(0.0), -INF, where(x < 0.0, NAN, result))
 
@@ -270,7 +270,7 @@ def sin(x: Number) -> Number:
 
 
 def cos(x: Number) -> Number:
-    """As sin, one quarter turn later."""
+    """Compute cos x as sin does, one quarter turn later."""
     n, r, low = quarter_turns(absolute(x))
     s, c = sine_cosine(r, low)
     return flip(where(odd(n), s, c), half_turn(n + 1))
@@ -285,12 +285,12 @@ def tan(x: Number) -> Number:
 
 
 def odd(n: Number) -> Number:
-    """Is the last bit of n set?"""
+    """Return whether the last bit of n is set."""
     return (n & 1).differs(0)
 
 
 def half_turn(n: Number) -> Number:
-    """The sign bit if n quarter turns reverse the sign: bit 1 of n, moved up."""
+    """Return the sign bit if n quarter turns reverse the sign: bit 1 of n, moved up."""
     return (n & 2) << (n.dtype.bits - 2)
 
 
@@ -367,7 +367,7 @@ APPROXIMATIONS: dict[str, Callable[[Number], Number]] = {
 
 
 def approximate(c: Code, x: Value, name: str) -> Value:
-    """`name`(x), one of APPROXIMATIONS."""
+    """Return `name`(x), one of APPROXIMATIONS."""
     return APPROXIMATIONS[name](Number(c, x)).value
 
 

@@ -17,7 +17,7 @@ from .math import cast
 
 
 def call_packed(c: Code, e: tir.Call) -> Value:
-    """The status of the call: 0, or 1 if the Python function raised."""
+    """Emit the call and return its status: 0, or 1 if the Python function raised."""
     if c.mask is not None:
         raise BuildError(
             f"{e.name}(...) under a vector condition", "it is called once, not by lane"
@@ -59,7 +59,7 @@ def _memory(c: Code, a: tir.Call) -> list[Operand]:
 
 
 def _name(c: Code, name: str) -> str:
-    """The address of a C string."""
+    """Return the address of `name` as a C string."""
     data = name.encode() + b"\0"
     shown = "".join(f"\\{byte:02X}" for byte in data)
     label = f"@name.{name.encode().hex()}"

@@ -1,4 +1,4 @@
-"""LLVM IR text in the making: typed values, instructions, blocks, and scopes."""
+"""Builders of LLVM IR text: typed values, instructions, blocks and scopes."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ SUFFIXES = {"half": "f16", "float": "f32", "double": "f64"}
 
 
 def type_of(dtype: DType, lanes: int = 1) -> str:
-    """LLVM's name of a scalar or vector type: type_of(FLOAT32, 16) = "<16 x float>"."""
+    """Return LLVM's name of a scalar or vector type: type_of(FLOAT32, 16) = "<16 x float>"."""
     return TYPES[dtype] if lanes == 1 else f"<{lanes} x {TYPES[dtype]}>"
 
 
 def suffix_of(dtype: DType, lanes: int = 1) -> str:
-    """The type as a part of an intrinsic's name: suffix_of(FLOAT32, 16) = "v16f32"."""
+    """Return the type's suffix in an intrinsic's name: suffix_of(FLOAT32, 16) = "v16f32"."""
     scalar = SUFFIXES.get(TYPES[dtype], TYPES[dtype])
     return scalar if lanes == 1 else f"v{lanes}{scalar}"
 
@@ -81,13 +81,13 @@ def constant(value: float | bool, dtype: DType) -> Value:
 
 
 def vector(values: list[int], dtype: DType = INT64) -> Value:
-    """The literal vector of the integers `values`."""
+    """Return a literal vector of the integers `values`."""
     kind = TYPES[dtype]
     return Value("<" + ", ".join(f"{kind} {v}" for v in values) + ">", dtype, len(values))
 
 
 class Module:
-    """What the functions of one text share: declarations, helpers, and those finished so far."""
+    """One LLVM module: declarations, helpers, and the functions finished so far."""
 
     def __init__(self, name: str, dot4_lanes: tuple[int, ...] = ()) -> None:
         self.name = name
@@ -98,7 +98,7 @@ class Module:
         self.workers = 0
 
     def declare(self, name: str, returns: str, types: str) -> None:
-        """Announce a function that LLVM or the process provides."""
+        """Declare a function that LLVM or the process provides."""
         if name not in self.declarations and name not in self.helpers:
             self.declarations[name] = f"declare {returns} @{name}({types})"
 
@@ -132,7 +132,7 @@ class Code:
     # --- names and instructions ---
 
     def name(self, hint: str) -> str:
-        """A fresh local name made of `hint`: %i, then %i.1, %i.2, ..."""
+        """Return a fresh local name made of `hint`: %i, then %i.1, %i.2, ..."""
         n = self._taken.get(hint, 0)
         self._taken[hint] = n + 1
         return f"%{hint}.{n}" if n else f"%{hint}"
@@ -141,7 +141,7 @@ class Code:
         self.lines.append(f"  {line}")
 
     def op(self, text: str, dtype: DType, lanes: int = 1, hint: str = "v") -> Value:
-        """The result of the instruction `text`."""
+        """Emit the instruction `text` and return its result."""
         name = self.name(hint)
         self.lines.append(f"  {name} = {text}")
         return Value(name, dtype, lanes)
@@ -152,7 +152,7 @@ class Code:
         return f"call {returns} @{name}({', '.join(f'{kind} {text}' for kind, text in pairs)})"
 
     def call(self, name: str, result: Value | DType, *operands: Operand) -> Value:
-        """The result of a declared function; a Value as `result` only lends its type."""
+        """Call a declared function and return its result, of the type of `result`."""
         dtype, n = (result, 1) if isinstance(result, DType) else (result.dtype, result.lanes)
         return self.op(self._called(name, type_of(dtype, n), operands), dtype, n)
 
@@ -161,13 +161,13 @@ class Code:
         self.emit(self._called(name, "void", operands))
 
     def intrinsic(self, name: str, *operands: Operand) -> Value:
-        """LLVM's own function `name` on the type of the first operand, which it also returns."""
+        """Call LLVM's intrinsic `name`; it returns the type of the first operand."""
         first = operands[0]
         assert isinstance(first, Value)
         return self.call(f"llvm.{name}.{suffix_of(first.dtype, first.lanes)}", first, *operands)
 
     def splat(self, v: Value, lanes: int) -> Value:
-        """`v` in every lane; a value that is wide enough stays as it is."""
+        """Copy `v` into every lane; a value that is wide enough stays as it is."""
         if v.lanes == lanes:
             return v
         if v.lanes != 1:
@@ -186,14 +186,14 @@ class Code:
         return self.known[key]
 
     def broadcast(self, *values: Value) -> tuple[Value, ...]:
-        """The values, scalars among them spread over as many lanes as the vectors have."""
+        """Return the values with scalars copied into as many lanes as the vectors have."""
         n = max(v.lanes for v in values)
         return values if n == 1 else tuple(self.splat(v, n) for v in values)
 
     # --- facts about expressions, computed once ---
 
     def lanes(self, e: tir.Expr | int) -> int:
-        """How many lanes an expression of the function has."""
+        """Return how many lanes an expression of the function has."""
         if isinstance(e, int):
             return 1
         if id(e) not in self._lanes:
@@ -201,7 +201,7 @@ class Code:
         return self._lanes[id(e)]
 
     def steady(self, e: tir.Expr) -> bool:
-        """Does an index depend on variables only, not on data in memory?"""
+        """Return whether an index depends only on variables, not on data in memory."""
         if id(e) not in self._steady:
             self._steady[id(e)] = not any(isinstance(n, tir.AsIndex) for n in tir.walk(e))
         return self._steady[id(e)]
@@ -209,7 +209,7 @@ class Code:
     # --- blocks ---
 
     def label(self, hint: str) -> str:
-        """A fresh label."""
+        """Return a fresh label."""
         return self.name(hint)[1:]
 
     def block(self, label: str) -> None:
@@ -221,13 +221,13 @@ class Code:
         self.emit(f"br label %{to}")
 
     def branch(self, cond: Value, yes: str, no: str, likely: bool = False) -> None:
-        """Go to `yes` if the scalar `cond` holds, else to `no`."""
+        """Branch to `yes` if the scalar `cond` holds, else to `no`."""
         weights = ", !prof !0" if likely else ""
         self.emit(f"br i1 {cond.text}, label %{yes}, label %{no}{weights}")
 
     @contextmanager
     def scope(self) -> Generator[None]:
-        """What is computed inside is unknown outside: its block may not have run."""
+        """Forget at the end what was computed inside, since its block may not have run."""
         before = self.known
         self.known = dict(before)
         yield
@@ -235,7 +235,7 @@ class Code:
 
     @contextmanager
     def where(self, cond: Value) -> Generator[None]:
-        """Inside, loads and stores happen only in lanes where the vector `cond` holds too."""
+        """Restrict loads and stores inside to lanes where the vector `cond` holds too."""
         before = self.mask
         both = cond if before is None else self.op(f"and {before}, {cond.text}", BOOL, cond.lanes)
         self.mask = both
@@ -243,7 +243,7 @@ class Code:
         self.mask = before
 
     def any_lane(self, mask: Value) -> Value:
-        """Is the mask on anywhere?"""
+        """Return whether the mask is on in any lane."""
         return self.call(f"llvm.vector.reduce.or.v{mask.lanes}i1", BOOL, mask)
 
     def choose(
@@ -253,7 +253,7 @@ class Code:
         other: Callable[[], Value],
         likely: bool = False,
     ) -> Value:
-        """The value of one of two pieces of code; only that one runs. `cond` is a scalar."""
+        """Return the value of one of two pieces of code; only that one runs. `cond` is a scalar."""
         yes, no, end = (self.label(hint) for hint in ("then", "else", "end"))
         self.branch(cond, yes, no, likely)
         arms: list[tuple[Value, str]] = []

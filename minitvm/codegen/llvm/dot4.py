@@ -12,7 +12,7 @@ from .math import binary, cast
 
 
 def together(c: Code, four: list[Value]) -> Value:
-    """Four bytes, or vectors of them, side by side in numbers of 32 bits."""
+    """Pack four bytes, or vectors of them, into 32-bit numbers."""
     total = Value("0", INT32)
     for n, byte in enumerate(four):
         wide = cast(c, Value(byte.text, UINT8, byte.lanes), INT32)
@@ -21,7 +21,7 @@ def together(c: Code, four: list[Value]) -> Value:
 
 
 def dot4(c: Code, acc: Value, a: Value, b: Value) -> Value:
-    """acc + the products of the four unsigned bytes of `a` with the four signed ones of `b`."""
+    """Add to acc the products of the four unsigned bytes of `a` and the four signed ones of `b`."""
     acc, a, b = c.broadcast(acc, a, b)
     width = next((n for n in c.module.dot4_lanes if acc.lanes % n == 0), 0)
     if not width:
@@ -39,7 +39,7 @@ def _instruction(c: Code, acc: Value, a: Value, b: Value) -> Value:
 
 
 def _part(c: Code, v: Value, first: int, width: int) -> Value:
-    """The lanes first .. first+width-1."""
+    """Return the lanes first .. first+width-1."""
     if v.lanes == width:
         return v
     name = f"llvm.vector.extract.{suffix_of(INT32, width)}.{suffix_of(INT32, v.lanes)}"
@@ -47,7 +47,7 @@ def _part(c: Code, v: Value, first: int, width: int) -> Value:
 
 
 def _with_part(c: Code, v: Value, part: Value, first: int) -> Value:
-    """`v` with `part` in its lanes from `first` on."""
+    """Return `v` with `part` in its lanes from `first` on."""
     if v.lanes == part.lanes:
         return part
     name = f"llvm.vector.insert.{suffix_of(INT32, v.lanes)}.{suffix_of(INT32, part.lanes)}"

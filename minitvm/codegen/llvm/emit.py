@@ -29,7 +29,7 @@ def emit_llvm(
     parallel_launch: str = "",
     dot4_lanes: tuple[int, ...] = (),
 ) -> str:
-    """LLVM IR text that defines `i32 @name(params...)`, name being clean(f.name).
+    """Return LLVM IR text that defines `i32 @name(params...)`, where name is clean(f.name).
 
     Buffers are passed as `ptr`, scalars as `i64`, in the order of f.params; symbolic sizes that
     are no parameters themselves follow. Returns 0, or 1 if there was not enough memory or a Python
@@ -57,7 +57,7 @@ def emit_llvm(
 
 
 def _parameter(c: Code, p: tir.Buffer | tir.Var, written: set[tir.Buffer]) -> str:
-    """The declaration of a parameter; no two of them point into the same memory."""
+    """Return the declaration of a parameter; no two parameters share memory."""
     name = c.name(clean(p.name))
     if isinstance(p, tir.Var):
         c.vars[p] = Value(name, INT64)
@@ -68,7 +68,7 @@ def _parameter(c: Code, p: tir.Buffer | tir.Var, written: set[tir.Buffer]) -> st
 
 
 def _finish(c: Code, head: str) -> None:
-    """Close the function `head` and hand it to the module."""
+    """Finish the function `head` and add it to the module."""
     lines = [f"{head} #0 {{", "entry:", *c.entry, *c.lines, "  ret i32 0", "}"]
     c.module.functions.append("\n".join(lines))
 
@@ -170,7 +170,7 @@ def _once(c: Code, s: tir.For) -> None:
 
 @contextmanager
 def _unless_empty(c: Code, extent: tir.Index, end: Value) -> Generator[None]:
-    """What is written inside is skipped if a loop has no iterations at all."""
+    """Skip the code written inside if the loop has no iterations."""
     if tir.low(extent) >= 1:
         yield
         return
@@ -184,7 +184,7 @@ def _unless_empty(c: Code, extent: tir.Index, end: Value) -> Generator[None]:
 
 
 def _count(c: Code, var: tir.Var, begin: Value, end: Value, body: tir.Stmt) -> None:
-    """Run `body` for var = begin .. end-1; it is known that begin < end."""
+    """Emit a loop that runs `body` for var = begin .. end-1, where begin < end."""
     hint, before = clean(var.name), c.here
     loop, done = c.label(f"{hint}.loop"), c.label(f"{hint}.done")
     i, following = c.name(hint), c.name(f"{hint}.next")
@@ -207,7 +207,7 @@ def _count(c: Code, var: tir.Var, begin: Value, end: Value, body: tir.Stmt) -> N
 
 
 def _parallel(c: Code, s: tir.For, extent: Value) -> None:
-    """Move the loop into a function of its own and let the launch function call it for ranges.
+    """Move the loop into a separate function that the launch function calls for ranges.
 
     Two functions, in fact: the worker has the signature that `launch` expects and unpacks the
     closure; it calls the body, whose parameters say once more that buffers do not overlap.
@@ -230,7 +230,7 @@ def _parallel(c: Code, s: tir.For, extent: Value) -> None:
 
 
 def _given_away(s: tir.Stmt) -> set[tir.Buffer]:
-    """The buffers that functions called in `s` may write to."""
+    """Return the buffers that functions called in `s` may write to."""
     return {
         tir.first_element(n).buffer
         for n in tir.walk(s)
@@ -239,7 +239,7 @@ def _given_away(s: tir.Stmt) -> set[tir.Buffer]:
 
 
 def _captured(c: Code, s: tir.For) -> list[tir.Buffer | tir.Var]:
-    """What the body of `s` uses of the function around it, in order of first use."""
+    """Return what the body of `s` uses from the enclosing function, in order of first use."""
     found: dict[tir.Buffer | tir.Var, None] = {}
     for n in tir.walk(s.body):
         if isinstance(n, tir.Load | tir.Store):
@@ -252,7 +252,7 @@ def _captured(c: Code, s: tir.For) -> list[tir.Buffer | tir.Var]:
 
 
 def _worker(name: str, kinds: list[str]) -> str:
-    """The function a thread calls with its share of a parallel loop. Failure goes into the closure.
+    """Emit the function a thread calls with its share of a parallel loop; it records failure.
 
     The closure has one 8-byte slot for everything captured, then one that says "out of memory".
     """
@@ -280,7 +280,7 @@ def _worker(name: str, kinds: list[str]) -> str:
 
 
 def _launch(c: Code, name: str, captured: list[str], extent: Value) -> None:
-    """Fill the closure, run the parallel loop, and give up if one of its threads had to."""
+    """Fill the closure, run the parallel loop, and return 1 if one of its threads failed."""
     closure = c.name("closure")
     c.entry.append(f"  {closure} = alloca [{len(captured) + 1} x i64], align 8")
     slots = [
@@ -298,7 +298,7 @@ def _launch(c: Code, name: str, captured: list[str], extent: Value) -> None:
 
 
 def _allocate(c: Code, s: tir.Stmt) -> None:
-    """Memory aligned to a cache line: on the stack if it is small and of known size.
+    """Allocate memory aligned to a cache line: on the stack if it is small and of known size.
 
     Allocations that end with `s` come one after another, without a call for each.
     """
@@ -320,13 +320,13 @@ def _allocate(c: Code, s: tir.Stmt) -> None:
 
 
 def _fits(c: Code, buffer: tir.Buffer, n: int) -> bool:
-    """Is there room on the stack? Half of it is for "local" buffers, which become registers."""
+    """Return whether the stack has space left. Half of it is for "local" buffers (registers)."""
     room = STACK_BYTES if buffer.scope == "local" else STACK_BYTES // 2
     return c.stack_bytes + n * buffer.dtype.bytes <= room
 
 
 def _on_stack(c: Code, buffer: tir.Buffer, n: tir.Index) -> None:
-    """One place in the frame for a buffer, even if unrolling has copied its Allocate."""
+    """Give a buffer one place in the frame, even if unrolling has copied its Allocate."""
     assert isinstance(n, int)
     if buffer not in c.private:
         name = c.name(clean(buffer.name))
@@ -338,7 +338,7 @@ def _on_stack(c: Code, buffer: tir.Buffer, n: tir.Index) -> None:
 
 
 def _on_heap(c: Code, buffer: tir.Buffer, n: tir.Index) -> str:
-    """Allocate `n` elements; returns what must be freed."""
+    """Allocate `n` elements and return what must be freed."""
     name, count = clean(buffer.name), index(c, n)
     if not isinstance(n, int):
         most = tir.ADDRESSABLE // buffer.dtype.bytes
@@ -355,7 +355,7 @@ def _on_heap(c: Code, buffer: tir.Buffer, n: tir.Index) -> str:
 
 
 def _plus_line(c: Code, n: Value, element_bytes: int) -> Value:
-    """Bytes of `n` elements with room to move them to the start of a cache line."""
+    """Return the bytes of `n` elements plus the padding that aligns them to a cache line."""
     size = c.op(f"mul nsw {n}, {element_bytes}", INT64)
     return c.op(f"add nsw {size}, {CACHE_LINE}", INT64)
 

@@ -19,7 +19,7 @@ SLOW = ("floordiv", "floormod", "truncdiv", "truncmod", "pow")
 
 
 def index(c: Code, e: tir.Index) -> Value:
-    """An index as an i64, or as a vector of them if a Lane is in it."""
+    """Emit an index as an i64, or as a vector of i64 if it contains a Lane."""
     if isinstance(e, int):
         return Value(str(e), INT64)
     found = c.known.get(id(e))
@@ -33,7 +33,7 @@ def index(c: Code, e: tir.Index) -> Value:
 
 
 def _sum(c: Code, terms: tuple[tuple[tir.Atom, int], ...], const: int) -> Value:
-    """sum(k * atom) + const: the scalar terms first, so that a vector is added but once."""
+    """Emit sum(k * atom) + const, scalar terms first, so that a vector is added only once."""
     scalars = [t for t in terms if c.lanes(t[0]) == 1]
     across = [t for t in terms if c.lanes(t[0]) > 1]
     total: Value | None = None
@@ -120,7 +120,7 @@ def _divide_unsigned(c: Code, op: str, a: Value, b: Value, narrow: bool) -> Valu
 
 
 def address(c: Code, buffer: tir.Buffer, i: tir.Index) -> Address:
-    """Where buffer[i] is: a pointer to its first lane and the stride between lanes.
+    """Return the address of buffer[i]: a pointer to its first lane and the stride between lanes.
 
     The constant part of an index is added last, so that neighbours share the rest:
     A[i*8 + k] and A[i*8 + k + 3] differ in one instruction.
@@ -140,12 +140,12 @@ def address(c: Code, buffer: tir.Buffer, i: tir.Index) -> Address:
 
 
 def type_of_element(buffer: tir.Buffer) -> str:
-    """The LLVM type of one element in memory."""
+    """Return the LLVM type of one element in memory."""
     return "i8" if buffer.dtype.bytes == 1 else type_of(buffer.dtype)
 
 
 def _base(c: Code, buffer: tir.Buffer, terms: tuple[tuple[tir.Atom, int], ...]) -> str:
-    """The pointer to buffer[sum(terms)], computed once in a scope."""
+    """Return the pointer to buffer[sum(terms)], computed once in a scope."""
     start = c.pointers[buffer]
     if not terms:
         return start
@@ -167,7 +167,7 @@ def _move(c: Code, buffer: tir.Buffer, pointer: str, offset: int) -> str:
 
 
 def in_bounds(buffer: tir.Buffer, i: tir.Index) -> bool:
-    """Is buffer[i] a part of the buffer for certain, whatever the mask says?"""
+    """Return whether buffer[i] is certainly in bounds, whatever the mask says."""
     size = tir.elements(buffer)
     return tir.low(i) >= 0 and isinstance(size, int) and tir.high(i) < size
 
@@ -176,7 +176,7 @@ def in_bounds(buffer: tir.Buffer, i: tir.Index) -> bool:
 
 
 def value(c: Code, e: tir.Index) -> Value:
-    """A value of the loop IR in its own type; an index counts as int32."""
+    """Emit a value of the loop IR in its own type; an index counts as int32."""
     match e:
         case tir.Load(buffer, indices):
             return load(c, buffer, indices)
@@ -211,7 +211,7 @@ def value(c: Code, e: tir.Index) -> Value:
 
 
 def _c_function(c: Code, e: tir.Call) -> Value:
-    """The result of a C function of this process."""
+    """Call a C function of this process and return its result."""
     if c.mask is not None or not is_c_function(e, NO_FUNCTION):
         raise BuildError(
             f"{e.name}(...)",
@@ -223,7 +223,7 @@ def _c_function(c: Code, e: tir.Call) -> Value:
 
 
 def pointer(c: Code, e: tir.Expr) -> str:
-    """The address that a pointer or view begins at."""
+    """Return the address that a pointer or view begins at."""
     assert isinstance(e, tir.Call)
     first = tir.first_element(e)
     start = address(c, first.buffer, flat(first.buffer, first.indices)).pointer
@@ -234,14 +234,14 @@ def pointer(c: Code, e: tir.Expr) -> str:
 
 
 def load(c: Code, buffer: tir.Buffer, indices: tuple[tir.Index, ...]) -> Value:
-    """One element of a flat buffer, or a vector of them, under the mask where that matters."""
+    """Load one element of a flat buffer, or a vector of them, under the mask where that matters."""
     i = flat(buffer, indices)
     safe = c.mask is None or in_bounds(buffer, i)
     return read(c, buffer.dtype, address(c, buffer, i), None if safe else c.mask)
 
 
 def _four(c: Code, parts: list[tir.Expr]) -> Value:
-    """Four bytes as a number of 32 bits: loaded at once if they lie side by side in memory."""
+    """Return four bytes as a 32-bit number: loaded at once if they are consecutive in memory."""
     loads = [e for e in parts if isinstance(e, tir.Load)]
     places = [flat(e.buffer, e.indices) for e in loads]
     if len(loads) == 4 and all(e.buffer is loads[0].buffer for e in loads):
@@ -256,7 +256,7 @@ def _four(c: Code, parts: list[tir.Expr]) -> Value:
 
 
 def _narrow(c: Code, e: tir.Index) -> Value:
-    """An index in 32 bits where it fits: conversions and comparisons are cheaper there."""
+    """Emit an index in 32 bits if it fits: conversions and comparisons are cheaper there."""
     v = index(c, e)
     fits = tir.low(e) >= -FITS_32 and tir.high(e) < FITS_32
     return cast(c, v, INT32) if fits and v.text.startswith("%") else v
@@ -271,7 +271,7 @@ def _compare_indices(c: Code, e: tir.Compare) -> Value:
 
 
 def harmless(e: tir.Expr) -> bool:
-    """May `e` be computed needlessly? Yes if it is cheap and stays inside its buffers."""
+    """Return whether `e` may be computed speculatively: it is cheap and stays in bounds."""
     for n in tir.walk(e):
         if isinstance(n, tir.Call) or (
             isinstance(n, tir.FloorDiv | tir.FloorMod) and not isinstance(n.b, int)
@@ -300,7 +300,7 @@ def _if_then_else(c: Code, cond: tir.Expr, a: tir.Expr, b: tir.Expr) -> Value:
 
 
 def _short_circuit(c: Code, op: str, a: tir.Expr, b: tir.Expr) -> Value:
-    """`a and b`, `a or b` where b may only be computed if a leaves the answer open."""
+    """Emit `a and b` or `a or b` so that b is computed only if a does not decide the answer."""
     if op == "and":
         return _if_then_else(c, a, b, tir.FALSE)
     return _if_then_else(c, a, tir.TRUE, b)

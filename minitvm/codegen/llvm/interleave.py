@@ -1,4 +1,4 @@
-"""Stores that fill a row together: each writes every n-th element, none is left out.
+"""Interleave n stores that each write every n-th element of a row, and together all of them.
 
     A[0 : 64 : 4] = a
     A[1 : 65 : 4] = b      ->      A[0 : 64] = a[0], b[0], c[0], d[0], a[1], b[1], ...
@@ -24,7 +24,7 @@ STRIDES = (2, 4, 8)  # a power of two: halves are interleaved again and again
 
 
 def in_rows(parts: Sequence[tir.Stmt]) -> Iterator[Sequence[tir.Stmt]]:
-    """All statements in their order, those together that fill a row."""
+    """Group statements, in order, so that stores that fill a row together are one group."""
     at = 0
     while at < len(parts):
         n = _filling(parts, at)
@@ -33,7 +33,7 @@ def in_rows(parts: Sequence[tir.Stmt]) -> Iterator[Sequence[tir.Stmt]]:
 
 
 def _filling(parts: Sequence[tir.Stmt], at: int) -> int:
-    """How many statements from `at` on fill a row together; 1 if the first is on its own."""
+    """Return how many statements from `at` on fill a row together; 1 if the first does not."""
     n = _stride(parts[at])
     row = [s for s in parts[at : at + n] if isinstance(s, tir.Store)]
     if n not in STRIDES or len(row) != n:
@@ -49,7 +49,7 @@ def _filling(parts: Sequence[tir.Stmt], at: int) -> int:
 
 
 def _stride(s: tir.Stmt) -> int:
-    """How far apart the lanes of a store lie; 0 if it is none, or they do not lie evenly."""
+    """Return the stride between the lanes of a store; 0 for other statements and uneven strides."""
     if not isinstance(s, tir.Store):
         return 0
     across = [(a, k) for a, k in tir.split_terms(flat(s.buffer, s.indices))[0] if tir.lanes(a) > 1]
@@ -57,7 +57,7 @@ def _stride(s: tir.Stmt) -> int:
 
 
 def store_row(c: Code, row: Sequence[tir.Stmt]) -> None:
-    """Store what the statements of a row say, at once."""
+    """Emit the statements of a row as one store."""
     stores = [s for s in row if isinstance(s, tir.Store)]
     at = address(c, stores[0].buffer, flat(stores[0].buffer, stores[0].indices))
     whole = _interleaved(c, [c.splat(value(c, s.value), at.lanes) for s in stores])
@@ -65,7 +65,7 @@ def store_row(c: Code, row: Sequence[tir.Stmt]) -> None:
 
 
 def _interleaved(c: Code, vectors: list[Value]) -> Value:
-    """The first lane of each, then the second of each, ..."""
+    """Return the first lane of each value, then the second of each, ..."""
     if len(vectors) == 1:
         return vectors[0]
     even, odd = _interleaved(c, vectors[::2]), _interleaved(c, vectors[1::2])

@@ -1,4 +1,4 @@
-"""Arithmetic in LLVM IR: what every operator, conversion and intrinsic of a formula becomes."""
+"""Arithmetic in LLVM IR: operators, conversions and intrinsics."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def binary(c: Code, op: tir.BinaryOp, a: Value, b: Value) -> Value:
 
 
 def _like(v: Value, number: float) -> Value:
-    """The literal `number` in the type and width of `v`."""
+    """Return the literal `number` in the type and width of `v`."""
     one = constant(number, v.dtype)
     return one if v.lanes == 1 else Value(f"splat ({one})", v.dtype, v.lanes)
 

@@ -16,7 +16,7 @@ CHUNKS = 4  # up to this stride, whole vectors and shuffles are cheaper than a g
 
 
 class Address(NamedTuple):
-    """Where a scalar or a vector lives: lane n is `stride` * n elements after `pointer`.
+    """The address of a scalar or vector: lane n is `stride` * n elements after `pointer`.
 
     stride None: `pointer` is a vector of `lanes` pointers.
     """
@@ -27,7 +27,7 @@ class Address(NamedTuple):
 
 
 def read(c: Code, dtype: DType, at: Address, mask: Value | None) -> Value:
-    """The elements at `at`; nothing is touched, and zero results, where `mask` is off."""
+    """Read the elements at `at`; lanes where `mask` is off touch no memory and give zero."""
     kept = UINT8 if dtype is BOOL else dtype
     if at.lanes == 1:
         v = _read_one(c, kept, at.pointer, mask)
@@ -107,7 +107,7 @@ def _write_row(c: Code, pointer: str, v: Value, mask: Value | None) -> None:
 
 
 def _disguise(c: Code, mask: Value) -> Value:
-    """`mask`, made from a value that LLVM cannot know.
+    """Return `mask`, made from a value that LLVM cannot know.
 
     LLVM 22.1.0 stores too many bytes if a mask is a constant with one lane on and the stored value
     was truncated (LLVM issue 179489).
@@ -134,14 +134,14 @@ def _reverse(c: Code, v: Value) -> Value:
 
 
 def _move(c: Code, dtype: DType, pointer: str, offset: int) -> str:
-    """`pointer` moved by `offset` elements."""
+    """Return `pointer` moved by `offset` elements."""
     if offset == 0:
         return pointer
     return c.op(f"getelementptr {type_of(dtype)}, ptr {pointer}, i64 {offset}", dtype).text
 
 
 def _read_strided(c: Code, dtype: DType, pointer: str, lanes: int, stride: int) -> Value:
-    """Every stride-th element, picked out of whole vectors that cover the range exactly.
+    """Read every stride-th element, picked out of whole vectors that cover exactly the range.
 
     8 lanes, stride 2: elements 0 .. 14 are read as 0 .. 7 and 7 .. 14.
     """
@@ -161,7 +161,7 @@ def _read_strided(c: Code, dtype: DType, pointer: str, lanes: int, stride: int) 
 
 
 def _pointers(c: Code, dtype: DType, at: Address) -> tuple[str, str]:
-    """A vector of pointers, one for every lane."""
+    """Return a vector of pointers, one per lane."""
     kind = f"<{at.lanes} x ptr>"
     if at.stride is None:
         return kind, at.pointer

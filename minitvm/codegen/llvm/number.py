@@ -35,11 +35,11 @@ class Number:
         return self.value.dtype
 
     def made(self, text: str, dtype: DType) -> Number:
-        """The result of the instruction `text`, with as many lanes."""
+        """Emit the instruction `text` and return its result, with as many lanes."""
         return Number(self.code, self.code.op(text, dtype, self.value.lanes))
 
     def same(self, other: Operand) -> Number:
-        """`other` as a number of this type."""
+        """Return `other` as a number of this type."""
         if isinstance(other, Number):
             return other
         one = constant(other, self.dtype)

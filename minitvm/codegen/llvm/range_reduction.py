@@ -1,4 +1,4 @@
-"""Range reduction for sin, cos and tan: how many quarter turns there are in x, and what is left.
+"""Range reduction for sin, cos and tan: the number of quarter turns in x, and the remainder.
 
 The remainder r = x - n pi / 2 can be tiny where x is large, so pi / 2 is subtracted in parts
 (Cody and Waite): all but the last have so many zeros at the end that n * part is exact. Beyond
@@ -28,7 +28,7 @@ PARTS_64 = tuple(
 
 
 def quarter_turns(x: Number) -> tuple[Number, Number, Number | None]:
-    """n, r and low with x = n pi / 2 + r + low for 0 <= x <= LIMIT, |r| <= pi / 4.
+    """Return n, r and low with x = n pi / 2 + r + low for 0 <= x <= LIMIT, |r| <= pi / 4.
 
     n is a bit pattern whose two lowest bits are right; low is None where r alone will do.
     """
@@ -43,7 +43,7 @@ def quarter_turns(x: Number) -> tuple[Number, Number, Number | None]:
 
 
 def _in_float64(x: Number) -> tuple[Number, Number, None]:
-    """The same for a float32: two parts of pi / 2 are enough in float64."""
+    """Reduce a float32 in float64, where two parts of pi / 2 are enough."""
     wide = converted(x, "fpext", FLOAT64)
     shifted = fma(wide, TWO_OVER_PI, SHIFT)
     n = shifted - SHIFT
@@ -53,14 +53,14 @@ def _in_float64(x: Number) -> tuple[Number, Number, None]:
 
 
 def difference(a: Number, b: Number) -> tuple[Number, Number]:
-    """s and e with s = a - b rounded and s + e = a - b exactly (Knuth's TwoSum)."""
+    """Return s and e with s = a - b rounded and s + e = a - b exactly (Knuth's TwoSum)."""
     s = a - b
     v = a - s
     return s, (v - b) + (a - (s + v))
 
 
 def sum_of(a: Number, b: Number) -> tuple[Number, Number]:
-    """s and e with s = a + b rounded and s + e = a + b exactly, for |a| >= |b| (FastTwoSum)."""
+    """Return s = a + b rounded and e with s + e = a + b exactly, for |a| >= |b| (FastTwoSum)."""
     s = a + b
     return s, b - (s - a)
 
@@ -69,7 +69,7 @@ def sum_of(a: Number, b: Number) -> tuple[Number, Number]:
 
 
 def with_distant(name: str, near: Callable[[Number], Number], x: Number) -> Number:
-    """near(x); lanes beyond LIMIT from libm's `name`, under a branch that is hardly ever taken."""
+    """Return near(x), with lanes beyond LIMIT from libm's `name` under a rarely taken branch."""
     c, v = x.code, x.value
     result = near(x)
     beyond = absolute(x) > LIMIT[x.dtype]
@@ -84,7 +84,7 @@ def with_distant(name: str, near: Callable[[Number], Number], x: Number) -> Numb
 
 
 def _distant(module: Module, name: str, v: Value) -> str:
-    """The name of a function that calls libm for every lane of a vector like `v`."""
+    """Return the name of a function that calls libm for every lane of a vector like `v`."""
     one, kind = suffix_of(v.dtype), type_of(v.dtype)
     scalar, wide = f"llvm.{name}.{one}", f"{name}.distant.{suffix_of(v.dtype, v.lanes)}"
     module.declare(scalar, kind, kind)
@@ -96,7 +96,7 @@ def _distant(module: Module, name: str, v: Value) -> str:
 
 
 def _lane_by_lane(name: str, scalar: str, vector: str, element: str, lanes: int) -> str:
-    """The text of a function that applies `scalar` in a loop: small, for it is hardly ever run."""
+    """Return a function that applies `scalar` in a loop: small code, since it rarely runs."""
     return f"""\
 define internal {vector} @{name}({vector} %x) cold minsize noinline optsize #0 {{
 entry:

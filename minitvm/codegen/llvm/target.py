@@ -5,7 +5,7 @@ from __future__ import annotations
 from minitvm import lowering, runtime, tir
 from minitvm.base import Target, debug
 
-from ..backend import Backend, Job, packaged
+from ..backend import Backend, BuildRequest, packaged
 from ..common import clean
 from ..python.emit import emit_python
 from .emit import emit_llvm
@@ -21,19 +21,19 @@ def _emit(func: tir.PrimFunc, target: Target) -> str:
     )
 
 
-def _load(job: Job, text: str) -> runtime.Function:
+def _load(request: BuildRequest, text: str) -> runtime.Function:
     debug(5, text)
-    func, entry = job.func, clean(job.func.name)
-    run, machine = runtime.load_native(func, text, entry, job.target, isolate=job.isolate)
+    func, entry = request.func, clean(request.func.name)
+    run, machine = runtime.load_native(func, text, entry, request.target, isolate=request.isolate)
     sources = {
         "tir": lambda: str(func),
-        "python": lambda: emit_python(job.scalar()),
+        "python": lambda: emit_python(request.scalar()),
         "ll": lambda: machine.ll,
         "asm": lambda: machine.asm,
     }
     kept = {"tir": sources["tir"]}
     return runtime.Function(
-        func, run, sources, lambda: packaged(job, machine.object, kept, entry, machine.calls)
+        func, run, sources, lambda: packaged(request, machine.object, kept, entry, machine.calls)
     )
 
 

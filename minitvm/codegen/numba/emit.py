@@ -1,4 +1,4 @@
-"""Loop IR -> Python source text that numba compiles: the loops of `python`, with machine types.
+"""Print loops as Python that numba compiles: the loops of `python`, with machine types.
 
 numba computes integers in 64 bits and float32 * 2.0 in float64. So float constants name their type,
 and integers are cut to theirs, np.int8(...), wherever more than their lowest bits matter. What
@@ -96,7 +96,7 @@ def to_uint64(x):
 
 
 def emit_numba(f: tir.PrimFunc, *, parallel: bool = True) -> str:
-    """Python source that defines `name(params...)` compiled by numba, name being clean(f.name).
+    """Return Python source that defines `name(params...)` for numba, where name is clean(f.name).
 
     Parameters are those of emit_python(). With `parallel`, the outermost parallel loops run on
     numba's threads; without, they are plain loops.
@@ -125,7 +125,7 @@ def emit_numba(f: tir.PrimFunc, *, parallel: bool = True) -> str:
 
 
 def _decorator(f: tir.PrimFunc, parallel: bool) -> str:
-    """What tells numba the types of the parameters and what may happen in the loops."""
+    """Return the decorator that gives numba the parameter types and its options."""
     kinds = ", ".join(_kind(p) for p in parameters(f))
     lines = [
         f'    "void({kinds})",',
@@ -133,19 +133,19 @@ def _decorator(f: tir.PrimFunc, parallel: bool) -> str:
         "    nogil=True,  # other Python threads run meanwhile",
     ]
     if parallel:
-        lines.append("    parallel=True,  # the turns of a numba.prange are shared by threads")
+        lines.append("    parallel=True,  # the iterations of a numba.prange are shared by threads")
     return "\n".join(["@numba.njit(", *lines, ")"])
 
 
 def _kind(p: tir.Buffer | tir.Var) -> str:
-    """The type of a parameter as numba spells it: float32[::1] is a contiguous row."""
+    """Return the type of a parameter as numba spells it: float32[::1] is a contiguous row."""
     if isinstance(p, tir.Var):
         return "int64"
     return f"{'boolean' if p.dtype is BOOL else p.dtype}[::1]"
 
 
 def _outermost(s: tir.Stmt) -> Iterator[tir.For]:
-    """The parallel loops that are in no other."""
+    """Yield the parallel loops that are not inside another one."""
     if isinstance(s, tir.For) and s.kind == "parallel":
         yield s
         return
@@ -155,7 +155,7 @@ def _outermost(s: tir.Stmt) -> Iterator[tir.For]:
 
 
 class NumbaPrinter(PythonPrinter):
-    """Prints values whose types numba finds out to be those of the IR.
+    """A printer of expressions to which numba gives the types of the IR.
 
     A signed integer may have more bits than its type, but its value is the right one: it fits.
     """
@@ -178,7 +178,7 @@ class NumbaPrinter(PythonPrinter):
         return (text, strength) if e.dtype is INT64 else (f"np.{e.dtype}({text})", ATOM)
 
     def _wide(self, e: tir.Binary) -> tuple[str, int]:
-        """A sum, product, ... of which the lowest bits are right."""
+        """Print a sum, product, ... whose lowest bits are right."""
         sign, strength, tight = SIGNS[e.op]
         side = self._part
         if e.op in GROWING and _reach(e) > LARGEST:
@@ -190,14 +190,14 @@ class NumbaPrinter(PythonPrinter):
         return f"{side(e.a, e.b, tight)} {sign} {side(e.b, e.a, after)}", strength
 
     def _part(self, e: tir.Index, other: tir.Index, tight: int) -> str:
-        """An operand of which only the lowest bits matter."""
+        """Print an operand of which only the lowest bits matter."""
         if _is_modular(e):
             text, strength = self._wide(e)
             return f"({text})" if strength < tight else text
         return self._side(e, other, tight)
 
     def _other(self, e: tir.Binary) -> tuple[str, int]:
-        """A quotient, remainder or shift of integers; a helper where a CPU would balk at it."""
+        """Print an integer quotient, remainder or shift; helpers avoid traps of the CPU."""
         if e.dtype.kind == "uint" and e.op in UNSIGNED:
             sign, strength, tight = SIGNS[UNSIGNED[e.op]]
             return f"{self.expr(e.a, tight)} {sign} {self.expr(e.b, tight + 1)}", strength
@@ -249,8 +249,8 @@ class NumbaPrinter(PythonPrinter):
             yield f"{TAB * (depth + 1)}{i} = np.int64({i})  # numba takes it for unsigned"
         yield from lines
 
-    def _turns(self, s: tir.For) -> tuple[str, str]:
-        return ("numba.prange", "") if self._is_shared(s) else super()._turns(s)
+    def _range(self, s: tir.For) -> tuple[str, str]:
+        return ("numba.prange", "") if self._is_shared(s) else super()._range(s)
 
     def _is_shared(self, s: tir.For) -> bool:
         return any(s is loop for loop in self.shared)
@@ -262,12 +262,12 @@ class NumbaPrinter(PythonPrinter):
 
 
 def _is_modular(e: tir.Index) -> TypeGuard[tir.Binary]:
-    """Is `e` an integer of which a few bits too many do no harm, where it is used as such?"""
+    """Return whether only the lowest bits of the integer `e` depend on those of its operands."""
     return isinstance(e, tir.Binary) and e.dtype.kind == "int" and e.op in MODULAR
 
 
 def _reach(e: tir.Index) -> int:
-    """A bound of |e|, computed without cutting."""
+    """Return an upper bound of |e| computed without wrapping."""
     if isinstance(e, tir.Const):
         return abs(int(e.value))
     if not _is_modular(e):

@@ -1,4 +1,4 @@
-"""Loop IR -> Python source text: the same loops, to be read, run and stepped through.
+"""Print loops as Python: the same loops, to be read, run and stepped through.
 
 Values are numpy scalars, so they round and wrap as machine code does; indices are Python ints.
 """
@@ -84,7 +84,7 @@ def to_integer(x, dtype):
 
 
 def emit_python(f: tir.PrimFunc) -> str:
-    """Python source that defines `name(params...)`, name being clean(f.name).
+    """Return Python source that defines `name(params...)`, where name is clean(f.name).
 
     Buffers are passed as one-dimensional numpy arrays (views: `A.reshape(-1)`), scalars as ints,
     in the order of f.params; symbolic sizes that are no parameters themselves follow.
@@ -103,12 +103,12 @@ def emit_python(f: tir.PrimFunc) -> str:
 
 
 class PythonPrinter(tir.Printer):
-    """Prints a function as Python that runs; indices print as they always do."""
+    """A printer of runnable Python; indices print as in the loop IR."""
 
     integer = "int"  # makes an index of a value
 
     def name(self, x: tir.Var | tir.Buffer) -> str:
-        """The Python name of a variable or buffer: its own, numbered when taken."""
+        """Return the Python name of a variable or buffer: its own, numbered when taken."""
         if id(x) not in self.names:
             word = base = clean(x.name)
             n = 1
@@ -121,14 +121,14 @@ class PythonPrinter(tir.Printer):
     # --- expressions ---
 
     def element(self, buffer: tir.Buffer, indices: tuple[tir.Index, ...]) -> str:
-        """`buffer[i]` for a flat index i."""
+        """Print `buffer[i]` for a flat index i."""
         i = flat(buffer, indices)
         if tir.lanes(i) > 1:
             raise BuildError(f"a vector of {tir.lanes(i)} lanes", *SCALAR)
         return f"{self.name(buffer)}[{self.expr(i)}]"
 
     def expr(self, e: tir.Index, tight: int = 0) -> str:
-        """`e` as Python text, in parentheses if it binds less tightly than `tight`."""
+        """Print `e` as Python, in parentheses if it binds less tightly than `tight`."""
         if isinstance(e, tir.AsIndex):
             return f"{self.integer}({self.expr(e.value, CHOICE)})"
         if isinstance(e, tir.Lane):
@@ -139,7 +139,7 @@ class PythonPrinter(tir.Printer):
         return f"({text})" if strength < tight else text
 
     def _typed(self, e: tir.Expr) -> tuple[str, int]:
-        """The text of a value and how tightly it binds."""
+        """Return the text of a value and how tightly it binds."""
         match e:
             case tir.Const(value, dtype):
                 return (repr(value) if dtype is BOOL else self._literal(e)), ATOM
@@ -164,18 +164,18 @@ class PythonPrinter(tir.Printer):
                 raise BuildError(f"a {type(e).__name__}", "Python code cannot express this node")
 
     def _literal(self, e: tir.Const) -> str:
-        """A constant as a numpy scalar: np.float32(0.5)."""
+        """Print a constant as a numpy scalar: np.float32(0.5)."""
         return f"np.{e.dtype}({self._bare(e)})"
 
     def _bare(self, e: tir.Const, tight: int = CHOICE) -> str:
-        """A constant as Python writes it; numpy gives it the type of what it is combined with."""
+        """Print a constant without a type; numpy gives it the type of the other operand."""
         text = repr(e.value)
         if isinstance(e.value, float) and not math.isfinite(e.value):
             text = "np.nan" if math.isnan(e.value) else "np.inf" if e.value > 0 else "-np.inf"
         return f"({text})" if text.startswith("-") and tight > SIGNED else text
 
     def _side(self, e: tir.Index, other: tir.Index, tight: int) -> str:
-        """An operand; a constant beside something typed needs no type of its own."""
+        """Print an operand; a constant beside a typed operand needs no type."""
         if isinstance(e, tir.Const) and not isinstance(other, tir.Const):
             return self._bare(e, tight)
         return self.expr(e, tight)
@@ -205,7 +205,7 @@ class PythonPrinter(tir.Printer):
         return INTRINSICS[name].format(*(self.expr(a) for a in args), dtype=dtype)
 
     def _opaque(self, e: tir.Call) -> str:
-        """A call of a registered function, on numpy arrays."""
+        """Print a call of a registered function, on numpy arrays."""
         if is_c_function(e, NO_FUNCTION):
             raise BuildError(
                 f"C function {tir.callee(e)}(...)",
@@ -216,7 +216,7 @@ class PythonPrinter(tir.Printer):
         return f"registered({tir.callee(e)!r})({', '.join(args)})"
 
     def _array(self, e: tir.Expr) -> str:
-        """The array that a pointer or view stands for."""
+        """Print the array that a pointer or view stands for."""
         assert isinstance(e, tir.Call)
         first = tir.first_element(e)
         name, start = self.name(first.buffer), flat(first.buffer, first.indices)
@@ -229,7 +229,7 @@ class PythonPrinter(tir.Printer):
     # --- statements ---
 
     def lines(self, s: tir.Stmt, depth: int = 0) -> Iterator[str]:
-        """The lines of `s`, indented by `depth` levels of four spaces."""
+        """Yield the lines of `s`, indented by `depth` levels of four spaces."""
         for part in tir.in_order(s):
             yield from self._statement(part, depth)
 
@@ -238,8 +238,8 @@ class PythonPrinter(tir.Printer):
         match s:
             case tir.For(var, extent, body):
                 refuse_threads(s)
-                turns, remark = self._turns(s)
-                yield f"{tab}for {self.name(var)} in {turns}({self.expr(extent)}):{remark}"
+                numbers, comment = self._range(s)
+                yield f"{tab}for {self.name(var)} in {numbers}({self.expr(extent)}):{comment}"
                 yield from self.lines(body, depth + 1)
             case tir.Store(buffer, indices, value):
                 yield f"{tab}{self.element(buffer, indices)} = {self._stored(value)}"
@@ -266,12 +266,12 @@ class PythonPrinter(tir.Printer):
             case _:
                 assert_never(s)
 
-    def _turns(self, s: tir.For) -> tuple[str, str]:
-        """What a loop runs over, and a remark."""
+    def _range(self, s: tir.For) -> tuple[str, str]:
+        """Return the name of the range a loop iterates over, and a comment."""
         return "range", "  # parallel" if s.kind == "parallel" else ""
 
     def _stored(self, value: tir.Expr) -> str:
-        """The value on the right of `=`: the array on the left has a type."""
+        """Print the value on the right of `=`; the array on the left gives its type."""
         return self._bare(value) if isinstance(value, tir.Const) else self.expr(value, CHOICE)
 
     def _kept(self, dtype: DType) -> str:

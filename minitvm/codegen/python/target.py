@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from minitvm import lowering, runtime
 
-from ..backend import Backend, Job, python_function
+from ..backend import Backend, BuildRequest, python_function
 from .emit import emit_python
 
 
-def _load(job: Job, text: str) -> runtime.Function:
-    return python_function(job, text, runtime.load_python(text))
+def _load(request: BuildRequest, text: str) -> runtime.Function:
+    return python_function(request, text, runtime.load_python(text))
 
 
 PYTHON = Backend(

@@ -1,4 +1,4 @@
-"""Small passes of target "vta": remarks on loops, where memory begins, what fits into it."""
+"""Small passes of target "vta": pragmas on loops, places of allocations, capacities."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ NOP = "ex.nop"
 
 
 def apply_remarks(s: tir.Stmt) -> tir.Stmt:
-    """What pragmas on loops ask for; those that are for other machines go.
+    """Apply the pragmas trim_loop and coproc_sync, and drop those for other machines.
 
         # pragma trim_loop = 1
         for i in range(64):              ->   for i in range(2):
@@ -62,7 +62,7 @@ def apply_remarks(s: tir.Stmt) -> tir.Stmt:
 
 
 def lift_allocations(s: tir.Stmt) -> tir.Stmt:
-    """Memory exists from the beginning of the loop around it on.
+    """Move each allocation to the beginning of the loop around it.
 
         for k in range(8):                      for k in range(8):
           A_buf = allocate(...)                   A_buf = allocate(...)
@@ -77,7 +77,7 @@ def lift_allocations(s: tir.Stmt) -> tir.Stmt:
 
 
 def _lifted(s: tir.Stmt) -> tuple[list[tir.Buffer], tir.Stmt]:
-    """The buffers of `s` outside of its loops, and `s` without their allocations."""
+    """Return the buffers that `s` allocates outside of loops, and `s` without these allocations."""
     match s:
         case tir.Allocate(buffer, body):
             buffers, inner = _lifted(body)
@@ -105,7 +105,7 @@ def _allocate(buffers: list[tir.Buffer], body: tir.Stmt) -> tir.Stmt:
 
 
 def check_capacity(s: tir.Stmt) -> tir.Stmt:
-    """The same program, if what is allocated at one time fits into the accelerator's memories.
+    """Check that what is allocated at one time fits into the accelerator's memories.
 
     Raises LoweringError that names the buffers, what they need and what there is; and for memory
     that the accelerator does not have.
@@ -133,7 +133,7 @@ def _check(s: tir.Stmt, around: tuple[tir.Buffer, ...]) -> None:
 
 
 def _check_room(b: tir.Buffer, around: tuple[tir.Buffer, ...]) -> None:
-    """`b` fits in beside the buffers around it."""
+    """Check that `b` fits beside the buffers allocated around it."""
     memory = lowering.memory_of(b)
     if memory is None:
         raise LoweringError(
@@ -157,7 +157,7 @@ def _check_room(b: tir.Buffer, around: tuple[tir.Buffer, ...]) -> None:
 
 
 def _need(b: tir.Buffer, memory: accel.Memory) -> int:
-    """How many elements `b` takes."""
+    """Return how many elements `b` takes."""
     count = tir.elements(b)
     if not isinstance(count, int):
         raise LoweringError(

@@ -20,7 +20,7 @@ class Sweep:
 
 
 def inject_alu_intrin(s: tir.Stmt) -> tir.Stmt:
-    """Under the pragma alu, a loop of arithmetic becomes one of operations on elements.
+    """Turn a loop of arithmetic under the pragma alu into ALU operations on whole elements.
 
         # pragma alu = 1
         for i in range(64):                      for i in range(64):
@@ -54,7 +54,7 @@ def _operation(body: tir.Stmt) -> tir.Stmt:
 
 
 def _check_memory(store: tir.Store) -> None:
-    """The ALU reads and writes accumulators."""
+    """Check that the ALU reads and writes only accumulators."""
     for b in (store.buffer, *(e.buffer for e in tir.walk(store.value) if isinstance(e, tir.Load))):
         if lowering.memory_of(b) is not accel.Memory.ACC:
             raise LoweringError(
@@ -65,7 +65,7 @@ def _check_memory(store: tir.Store) -> None:
 
 
 def _matched(store: tir.Store) -> tuple[str, tir.Load | tir.Const]:
-    """The operation, and its operand beside the accumulator that it changes."""
+    """Return the ALU operation and its second operand."""
     match store.value:
         case tir.Load() as e if _is_target(store, e):
             return "shr", tir.const(0, "int32")
@@ -107,7 +107,7 @@ def _check_shift(store: tir.Store, b: tir.Expr) -> None:
 
 
 def _is_target(store: tir.Store, e: tir.Expr) -> bool:
-    """Is `e` the number that is replaced?"""
+    """Return whether `e` reads the number that is overwritten."""
     return (
         isinstance(e, tir.Load)
         and e.buffer is store.buffer
@@ -116,7 +116,7 @@ def _is_target(store: tir.Store, e: tir.Expr) -> bool:
 
 
 def _operand(store: tir.Store, e: tir.Expr, negate: bool = False) -> tir.Load | tir.Const:
-    """Another accumulator, or a number of 16 bits; the negative of it, if it is to be negated."""
+    """Return the operand: an accumulator, or a 16-bit number, negated if asked for."""
     match e:
         case tir.Load() if not negate:
             return e
@@ -151,7 +151,7 @@ def _over_elements(
     operands: list[tir.Load],
     operand: tir.Load | tir.Const,
 ) -> tir.Stmt:
-    """The operation in loops over elements."""
+    """Return the operation in loops over elements."""
     config = lowering.machine()
     sweeps = _shortened(_elements(store, _sweeps(store, loops, operands), config))
     begins = [tir.substitute(e.indices[0], {loop.var: 0 for loop in loops}) for e in operands]
@@ -175,7 +175,7 @@ def _over_elements(
 
 
 def _sweeps(store: tir.Store, loops: list[tir.For], operands: list[tir.Load]) -> list[Sweep]:
-    """What each loop does to each operand; neighbours that run on become one."""
+    """Return the strides of each loop for each operand; merge loops that continue each other."""
     found: list[Sweep] = []
     for loop in loops:
         strides: list[int] = []
@@ -225,7 +225,7 @@ def _elements(store: tir.Store, sweeps: list[Sweep], config: accel.Config) -> li
 
 
 def _shortened(sweeps: list[Sweep]) -> list[Sweep]:
-    """Two loops in place of one that is too long for an instruction: 100352 is 14336 of 7."""
+    """Split loops that are too long for an instruction: 100352 is 14336 times 7."""
     found: list[Sweep] = []
     for sweep in sweeps:
         least = -(-sweep.extent // lowering.MOST_TURNS)

@@ -13,7 +13,7 @@ from .units import COPY
 
 
 def areas(func: tir.PrimFunc, config: accel.Config) -> dict[tir.Buffer, accel.Area]:
-    """An area of main memory for each argument, of the elements that it is loaded or stored as."""
+    """Give each argument an area of main memory, in the elements it is loaded or stored as."""
     transferred = _transferred(func)
     printer = func.printer()
     placed: dict[str, accel.Area] = {}
@@ -31,13 +31,13 @@ def areas(func: tir.PrimFunc, config: accel.Config) -> dict[tir.Buffer, accel.Ar
 
 
 def _aligned(area: accel.Area, kinds: list[accel.Memory], config: accel.Config) -> accel.Area:
-    """The area where elements of all these kinds may begin, at its place or behind it."""
+    """Return the area moved to the next address at which elements of all these kinds may begin."""
     step = lcm(*(config.element_bytes(kind) for kind in kinds)) // config.element_bytes(area.memory)
     return replace(area, base=-(-area.base // step) * step)
 
 
 def _transferred(func: tir.PrimFunc) -> dict[tir.Buffer, list[accel.Memory]]:
-    """What each argument is loaded as, at first and later; OUT before that if it is stored."""
+    """Return the kinds of elements each argument is transferred as; OUT first if it is stored."""
     found: dict[tir.Buffer, list[accel.Memory]] = {}
     for n in tir.walk(func.body):
         if isinstance(n, tir.Call) and n.name.endswith(f".{COPY}"):
@@ -53,7 +53,7 @@ def _transferred(func: tir.PrimFunc) -> dict[tir.Buffer, list[accel.Memory]]:
 
 
 def kind_of(to: tir.Buffer, source: tir.Buffer) -> accel.Memory:
-    """The elements that a transfer moves, as they lie in main memory: OUT if it is a store."""
+    """Return the kind of elements a transfer moves in main memory: OUT if it is a store."""
     memory = lowering.memory_of(to)
     if memory is None:
         return accel.Memory.OUT
@@ -65,14 +65,14 @@ def kind_of(to: tir.Buffer, source: tir.Buffer) -> accel.Memory:
 
 
 def _untouched(p: tir.Buffer, func: tir.PrimFunc) -> accel.Memory:
-    """The elements of an argument that nothing moves."""
+    """Return the kind of elements of an argument that no transfer moves."""
     if any(p is b for b in func.outputs):
         return accel.Memory.OUT
     return accel.Memory.ACC if str(p.dtype) == "int32" else accel.Memory.INP
 
 
 def _shape(p: tir.Buffer, element: tuple[int, ...]) -> tuple[int, ...]:
-    """The shape of an argument in elements. (64, 1, 16) of (1, 16) is (64,)"""
+    """Return the shape of an argument in elements: (64, 1, 16) of (1, 16) is (64,)."""
     shape = tuple(n for n in p.shape if isinstance(n, int))
     if shape[-len(element) :] == element:
         return shape[: -len(element)]

@@ -1,4 +1,4 @@
-"""What the compute unit does: statements as instructions, their loops and micro-operations."""
+"""Instructions of the compute unit: their loops and micro-operations."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ COMPUTED = (*GEMM, RESET, ACCUMULATE, *ALU)
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
-    """What an instruction of the compute unit does: all leaves of its loops agree on it."""
+class Operation:
+    """The operation of an instruction of the compute unit, the same in all leaves of its loops."""
 
     name: str
     imm: int | None
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
+class MicroLoops:
     """The two loops of an instruction of the compute unit, and the micro-operations inside them."""
 
     extents: tuple[int, ...]
@@ -37,30 +37,30 @@ class Work:
 
 
 class Compute:
-    """Statements as GEMM and ALU instructions, in the iteration `now`.
+    """An emitter of GEMM and ALU instructions in the iteration `now`.
 
     The same statement comes again in every iteration of the loops around: what is found out about
     it is kept, by the statement's id, for as long as its program is emitted.
 
-    kinds    what a statement does
-    inputs   the loops and the buffers that its work depends on
-    works    its work for their present values
+    operations  what a statement does
+    inputs      the loops and the buffers that its work depends on
+    loops       its loops and micro-operations for their present values
     """
 
     def __init__(self, now: Now) -> None:
         self.now = now
-        self.kinds: dict[int, Kind | None] = {}
+        self.operations: dict[int, Operation | None] = {}
         self.inputs: dict[int, tuple[tuple[tir.Var, ...], tuple[tir.Buffer, ...]]] = {}
-        self.works: dict[Site, Work] = {}
+        self.loops: dict[Site, MicroLoops] = {}
 
-    def kind(self, s: tir.Stmt) -> Kind | None:
-        """What one instruction does that does all of `s`; None if there is none."""
-        if id(s) not in self.kinds:
-            self.kinds[id(s)] = self.find_kind(s)
-        return self.kinds[id(s)]
+    def kind(self, s: tir.Stmt) -> Operation | None:
+        """Return the operation of the one instruction that does all of `s`, or None."""
+        if id(s) not in self.operations:
+            self.operations[id(s)] = self.find_operation(s)
+        return self.operations[id(s)]
 
-    def find_kind(self, s: tir.Stmt) -> Kind | None:
-        """The same, not remembered."""
+    def find_operation(self, s: tir.Stmt) -> Operation | None:
+        """Find the operation of `s` without the cache."""
         match s:
             case tir.For(body=body):
                 return self.kind(body)
@@ -73,14 +73,14 @@ class Compute:
                     return None
                 last = args[-1]
                 imm = int(last.value) if isinstance(last, tir.Const) else None
-                return Kind(what, imm)
+                return Operation(what, imm)
             case _:
                 return None
 
-    def emit(self, s: tir.Stmt, kind: Kind, stream: Stream) -> None:
+    def emit(self, s: tir.Stmt, kind: Operation, stream: Stream) -> None:
         """Add one GEMM or ALU instruction: two outer loops, the rest as micro-operations."""
         site = self.site(s)
-        work = self.work(s, kind, site)
+        work = self.loops_of(s, kind, site)
         if 0 in work.extents or not work.uops:
             return
         name = "gemm" if kind.name in (*GEMM, ACCUMULATE) else kind.name
@@ -109,15 +109,15 @@ class Compute:
         loops, buffers = self.inputs[id(s)]
         return (id(s), *(self.now.env[v] for v in loops), *(self.now.base[b] for b in buffers))
 
-    def work(self, s: tir.Stmt, kind: Kind, site: Site) -> Work:
-        """What `s` does in the present iteration: found once for all iterations that agree."""
-        if site not in self.works:
-            self.works[site] = find_work(s, kind, self.now.inside())
-        return self.works[site]
+    def loops_of(self, s: tir.Stmt, kind: Operation, site: Site) -> MicroLoops:
+        """Return the loops of `s` in the present iteration, cached for iterations that agree."""
+        if site not in self.loops:
+            self.loops[site] = find_loops(s, kind, self.now.inside())
+        return self.loops[site]
 
 
 def inputs(s: tir.Stmt) -> tuple[tuple[tir.Var, ...], tuple[tir.Buffer, ...]]:
-    """The loops around `s` that it depends on, and the buffers in whose memory it works."""
+    """Return the loop variables that `s` depends on, and the buffers it works on."""
     own = {n.var for n in tir.walk(s) if isinstance(n, tir.For)}
     views = [n for n in tir.walk(s) if isinstance(n, tir.Call) and tir.is_memory(n)]
     buffers = dict.fromkeys(tir.first_element(view).buffer for view in views)
@@ -125,8 +125,8 @@ def inputs(s: tir.Stmt) -> tuple[tuple[tir.Var, ...], tuple[tir.Buffer, ...]]:
     return tuple(v for v in tir.variables(s) if v not in own), local
 
 
-def find_work(s: tir.Stmt, kind: Kind, now: Now) -> Work:
-    """What `s` does in the iteration `now`, which is changed."""
+def find_loops(s: tir.Stmt, kind: Operation, now: Now) -> MicroLoops:
+    """Return the loops and micro-operations of `s` in the iteration `now`, which is changed."""
     extents, factors = list[int](), list[tuple[int, int, int]]()
     while isinstance(s, tir.For) and len(extents) < 2:
         found, extent = _factors(s, now), now.value(s.extent)
@@ -141,11 +141,11 @@ def find_work(s: tir.Stmt, kind: Kind, now: Now) -> Work:
     )  # one is too many
     if 0 not in extents:
         check_distance(kind, uops)
-    return Work(tuple(extents), tuple(factors), uops)
+    return MicroLoops(tuple(extents), tuple(factors), uops)
 
 
 def _uops(s: tir.Stmt, now: Now) -> Iterator[accel.Uop]:
-    """The micro-operations of a statement, in its order."""
+    """Yield the micro-operations of a statement in order."""
     match s:
         case tir.For(var, extent, body):
             for i in range(now.value(extent)):
@@ -158,11 +158,11 @@ def _uops(s: tir.Stmt, now: Now) -> Iterator[accel.Uop]:
             at = [0 if view is None else now.element(view, memory_in(view)) for view in roles(call)]
             yield accel.Uop(*at)
         case _:
-            raise AssertionError("find_kind looks at nothing else")
+            raise AssertionError("find_operation looks at nothing else")
 
 
 def _factors(loop: tir.For, now: Now) -> tuple[int, int, int] | None:
-    """How far one iteration moves (dst, src, wgt), in elements; None if not evenly."""
+    """Return the strides of (dst, src, wgt) per iteration, in elements; None if uneven."""
     found: set[tuple[int, ...]] = set()
     for n in tir.walk(loop.body):
         if isinstance(n, tir.For) and not tir.free_of(n.extent, [loop.var]):
@@ -175,7 +175,7 @@ def _factors(loop: tir.For, now: Now) -> tuple[int, int, int] | None:
 
 
 def _step(view: tir.Call, var: tir.Var, now: Now) -> int | None:
-    """How many elements a view moves when `var` advances by 1; None if not a constant."""
+    """Return how many elements a view moves when `var` advances by 1; None if not constant."""
     at = tir.first_element(view).indices[0]
     factor = sum(c for a, c in tir.split_terms(at)[0] if a is var)
     even = tir.free_of(tir.sub(at, tir.mul(var, factor)), [var])
@@ -186,8 +186,8 @@ def _step(view: tir.Call, var: tir.Var, now: Now) -> int | None:
 # --- what is refused -----------------------------------------------------------------------------
 
 
-def check_distance(kind: Kind, uops: tuple[accel.Uop, ...]) -> None:
-    """An accumulator is not written again by one of the next two micro-operations of a kernel.
+def check_distance(kind: Operation, uops: tuple[accel.Uop, ...]) -> None:
+    """Check that the next two micro-operations of a kernel do not write the same accumulator.
 
     As in VTA, the two loops around a kernel are not looked at: its own tutorials put the reduction
     innermost. What those do is in AcceleratorFunction.warnings().
@@ -205,7 +205,7 @@ def check_distance(kind: Kind, uops: tuple[accel.Uop, ...]) -> None:
 
 
 def check_blocks(s: tir.Stmt, config: accel.Config) -> None:
-    """Each product is one of whole elements of this machine: as large as its matrix unit.
+    """Check that each product is as large as the machine's matrix unit.
 
     An intrinsic for 8 x 8 does not fit a machine of 1 x 16 by 16 x 16.
     """
@@ -217,7 +217,7 @@ def check_blocks(s: tir.Stmt, config: accel.Config) -> None:
 
 
 def _check_element(call: tir.Call, view: tir.Call, config: accel.Config) -> None:
-    """A view that an instruction works on is one element."""
+    """Check that a view that an instruction works on is one element."""
     memory = memory_in(view)
     extents, _ = tir.extents_of(view)
     element = config.element_shape(memory)
@@ -233,7 +233,7 @@ def _check_element(call: tir.Call, view: tir.Call, config: accel.Config) -> None
 
 
 def roles(call: tir.Call) -> tuple[tir.Call | None, tir.Call | None, tir.Call | None]:
-    """The views of an instruction of the compute unit as (dst, src, wgt)."""
+    """Return the views of an instruction of the compute unit as (dst, src, wgt)."""
     views = [a for a in call.args if isinstance(a, tir.Call) and tir.is_memory(a)]
     if call.name.endswith(f".{ACCUMULATE}"):
         views.reverse()
@@ -242,7 +242,7 @@ def roles(call: tir.Call) -> tuple[tir.Call | None, tir.Call | None, tir.Call | 
 
 
 def memory_in(view: tir.Call) -> accel.Memory:
-    """The memory of the accelerator that a view is in."""
+    """Return the memory of the accelerator that a view is in."""
     b = tir.first_element(view).buffer
     memory = lowering.memory_of(b)
     if memory is None:

@@ -1,4 +1,4 @@
-"""Tokens between the units of the accelerator: what one waits for, another says.
+"""Synchronise the units of the accelerator with tokens.
 
 Units run at the same time, each its own instructions in order. A block is what one unit runs in one
 go. Where a block of one unit is followed by a block of another, the first pushes a token when it is
@@ -25,12 +25,12 @@ Pair: TypeAlias = tuple[str, str]  # (who pushes, who pops)
 Tokens: TypeAlias = dict[Pair, int]
 Build: TypeAlias = Callable[
     [], tir.Stmt
-]  # the statement again, with the tokens that pieces have then
+]  # the statement again, with the tokens that sections have then
 PUSH, POP = "push_dep_to", "pop_dep_from"
 
 
 @dataclass(slots=True, eq=False)
-class Piece:
+class Section:
     """A block, or a loop or branch of several, and the tokens that stand before and after it.
 
     enter, leave   the units with which it may begin and end
@@ -51,12 +51,12 @@ class Piece:
     after: list[tir.Stmt] = field(default_factory=list[tir.Stmt])
 
     def whole(self) -> tir.Stmt:
-        """The statement with its tokens."""
+        """Return the statement with its tokens."""
         return tir.seq(*self.before, self.stmt, *self.after)
 
 
 def inject_coproc_sync(s: tir.Stmt) -> tir.Stmt:
-    """Tokens order what different units do.
+    """Insert the tokens that order blocks of different units.
 
                                                 ex.push_dep_to(ld)
         for k in range(128):                    for k in range(128):
@@ -72,23 +72,23 @@ def inject_coproc_sync(s: tir.Stmt) -> tir.Stmt:
     gets its own. Raises LoweringError where a load would have to wait for a store: no queue joins
     those units.
     """
-    pieces, build = _pieces(s)
-    _close(pieces)
+    sections, build = _sections(s)
+    _close(sections)
     return build()
 
 
-def _close(pieces: list[Piece]) -> None:
-    """All tokens that the pieces take are given before, those that they leave are taken after."""
-    if pieces:
-        first, last = pieces[0], pieces[-1]
+def _close(sections: list[Section]) -> None:
+    """Push before the sections the tokens they pop, and pop after them the tokens they push."""
+    if sections:
+        first, last = sections[0], sections[-1]
         first.before[:0] = [_push(p) for p, n in first.pops.items() for _ in range(n)]
         last.after += [_pop(p) for p, n in last.pushes.items() for _ in range(n)]
 
 
-def _pieces(s: tir.Stmt) -> tuple[list[Piece], Build]:
-    """What `s` consists of, one after another, with the tokens between; and how to put it together.
+def _sections(s: tir.Stmt) -> tuple[list[Section], Build]:
+    """Return the sections of `s` in order, with tokens between them, and how to rebuild `s`.
 
-    A loop over virtual threads is no piece: its pieces are those of one thread, which may be the
+    A loop over virtual threads is no section: its own are those of one thread, which may be the
     neighbours of what stands outside. Putting together comes last, when these have ordered them.
     """
     if name := lowering.unit(s):
@@ -97,15 +97,15 @@ def _pieces(s: tir.Stmt) -> tuple[list[Piece], Build]:
         case tir.Seq(parts):
             return _sequence(parts)
         case tir.Allocate(buffer, body):
-            pieces, build = _pieces(body)
-            return pieces, lambda: tir.Allocate(buffer, build())
+            sections, build = _sections(body)
+            return sections, lambda: tir.Allocate(buffer, build())
         case tir.For(var, extent, body, kind, thread) if kind == "bind" and schedule.is_virtual(
             thread
         ):
-            pieces, build = _pieces(body)
-            for piece in pieces:
-                piece.threads *= extent if isinstance(extent, int) else 1
-            return pieces, lambda: tir.For(var, extent, build(), kind, thread)
+            sections, build = _sections(body)
+            for section in sections:
+                section.threads *= extent if isinstance(extent, int) else 1
+            return sections, lambda: tir.For(var, extent, build(), kind, thread)
         case tir.For():
             return _loop(s)
         case tir.If():
@@ -114,55 +114,55 @@ def _pieces(s: tir.Stmt) -> tuple[list[Piece], Build]:
             return [], lambda: s
 
 
-def _alone(piece: Piece) -> tuple[list[Piece], Build]:
-    return [piece], piece.whole
+def _alone(section: Section) -> tuple[list[Section], Build]:
+    return [section], section.whole
 
 
-def _block(name: str, parts: tuple[tir.Stmt, ...]) -> Piece:
+def _block(name: str, parts: tuple[tir.Stmt, ...]) -> Section:
     only = frozenset((name,))
-    return Piece(tir.seq(*parts), only, only)
+    return Section(tir.seq(*parts), only, only)
 
 
-def _sequence(parts: tuple[tir.Stmt, ...]) -> tuple[list[Piece], Build]:
-    """Each piece waits for the one before it."""
-    found: list[Piece] = []
+def _sequence(parts: tuple[tir.Stmt, ...]) -> tuple[list[Section], Build]:
+    """Let each section wait for the one before it."""
+    found: list[Section] = []
     builds: list[Build] = []
     for name, together in lowering.blocks(parts):
-        pieces, build = _alone(_block(name, together)) if name else _pieces(together[0])
-        if found and pieces:
-            _order(found[-1], pieces[0])
-        found += pieces
+        sections, build = _alone(_block(name, together)) if name else _sections(together[0])
+        if found and sections:
+            _order(found[-1], sections[0])
+        found += sections
         builds.append(build)
     return found, lambda: tir.seq(*(build() for build in builds))
 
 
-def _loop(s: tir.For) -> tuple[list[Piece], Build]:
-    """A loop whose last piece is followed by its first."""
-    inner, build = _pieces(s.body)
+def _loop(s: tir.For) -> tuple[list[Section], Build]:
+    """Return a loop, in which the last section is followed by the first."""
+    inner, build = _sections(s.body)
     if not inner:
         return [], lambda: s
     left, taken = _order(inner[-1], inner[0])
     loop = tir.For(s.var, s.extent, build(), s.kind, s.thread)
-    return _alone(Piece(loop, inner[0].enter, inner[-1].leave, pops=taken, pushes=left))
+    return _alone(Section(loop, inner[0].enter, inner[-1].leave, pops=taken, pushes=left))
 
 
-def _branches(s: tir.If) -> tuple[list[Piece], Build]:
-    """A condition; each branch takes and gives all of its tokens itself."""
-    found = [_pieces(part) for part in (s.body, s.orelse) if part is not None]
-    full = [pieces for pieces, _ in found if pieces]
+def _branches(s: tir.If) -> tuple[list[Section], Build]:
+    """Return a condition whose branches each push and pop all of their tokens."""
+    found = [_sections(part) for part in (s.body, s.orelse) if part is not None]
+    full = [sections for sections, _ in found if sections]
     if not full:
         return [], lambda: s
-    for pieces in full:
-        _close(pieces)
+    for sections in full:
+        _close(sections)
     body, *others = [build() for _, build in found]
     branch = tir.If(s.cond, body, others[0] if others else None, s.likely)
-    enter = frozenset[str]().union(*(pieces[0].enter for pieces in full))
-    leave = frozenset[str]().union(*(pieces[-1].leave for pieces in full))
-    return _alone(Piece(branch, enter, leave))
+    enter = frozenset[str]().union(*(sections[0].enter for sections in full))
+    leave = frozenset[str]().union(*(sections[-1].leave for sections in full))
+    return _alone(Section(branch, enter, leave))
 
 
-def _order(before: Piece, after: Piece) -> tuple[Tokens, Tokens]:
-    """Let `after` wait for `before`; the tokens that pass, as (pushed by all, popped by all).
+def _order(before: Section, after: Section) -> tuple[Tokens, Tokens]:
+    """Let `after` wait for `before`; return the tokens (pushed by all, popped by all).
 
     What a loop leaves behind and nobody wants is taken at once; what it begins with is given. Where
     more threads run one of the two than the other, the other pushes or pops as many tokens:
@@ -211,8 +211,8 @@ def _token(who: str, what: str, other: str) -> tir.Stmt:
     return tir.Evaluate(tir.Call(f"{who}.{what}", (tir.Call(other, (), int32),), int32))
 
 
-def _no_queue(before: Piece, after: Piece) -> LoweringError:
-    shown = [tir.text(piece.stmt).splitlines() for piece in (before, after)]
+def _no_queue(before: Section, after: Section) -> LoweringError:
+    shown = [tir.text(section.stmt).splitlines() for section in (before, after)]
     return LoweringError(
         f"{shown[0][-1].strip()} and then {shown[1][0].strip()}",
         "one is run by the load unit, the other by the store unit, and no queue of tokens joins "
@@ -222,7 +222,7 @@ def _no_queue(before: Piece, after: Piece) -> LoweringError:
 
 
 def _beside(s: tir.Stmt) -> str:
-    """Where the pragma stands that separates `s` from what follows: at its last transfer."""
+    """Return where to put the pragma that separates `s` from what follows: its last transfer."""
     calls = [
         n
         for n in lowering.every(s)

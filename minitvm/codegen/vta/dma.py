@@ -16,7 +16,7 @@ from .units import COPY
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Copy:
-    """to = source, element by element, in the order of the loops; `where` it holds, else 0."""
+    """A copy to = source, element by element, in the order of the loops; 0 unless `where` holds."""
 
     loops: tuple[tir.For, ...]
     to: tir.Store
@@ -25,12 +25,12 @@ class Copy:
 
     @property
     def what(self) -> str:
-        """How messages name it."""
+        """Return how messages name the copy."""
         return f"dma_copy of {self.source.buffer.name} to {self.to.buffer.name}"
 
 
 def inject_dma_intrin(s: tir.Stmt) -> tir.Stmt:
-    """Under the pragma dma_copy, the loops of a copy become one transfer.
+    """Turn the loops of a copy under the pragma dma_copy into one transfer.
 
         # pragma dma_copy = 1
         for i in range(8):              ->   vta.dma_copy2d(A_buf, A[k][0:8])
@@ -47,7 +47,7 @@ def inject_dma_intrin(s: tir.Stmt) -> tir.Stmt:
 
 
 def _copy(body: tir.Stmt) -> Copy:
-    """The loops of a copy, its store and its load; or LoweringError."""
+    """Return the copy that the loops make, or raise LoweringError."""
     loops, inside = lowering.peeled(body)
     if not isinstance(inside, tir.Store):
         raise LoweringError(f"pragma dma_copy around\n{tir.text(body)}", *_why_no_copy(inside))
@@ -65,7 +65,7 @@ def _copy(body: tir.Stmt) -> Copy:
 
 
 def _why_no_copy(inside: tir.Stmt) -> tuple[str, str]:
-    """Why what the loops of a pragma contain is no copy, and what to try."""
+    """Return why what the loops contain is no copy, and what to try."""
     if isinstance(inside, tir.If):
         return "a condition guards the copy", "sizes that divide the extents"
     calls = [s.value for s in lowering.every(inside) if isinstance(s, tir.Evaluate)]
@@ -76,7 +76,7 @@ def _why_no_copy(inside: tir.Stmt) -> tuple[str, str]:
 
 
 def _unconverted(to: tir.Buffer, e: tir.Expr) -> tir.Expr:
-    """`e` without the conversion that a transfer to that buffer does by itself."""
+    """Return `e` without the conversion that a transfer to that buffer does by itself."""
     if not isinstance(e, tir.Cast) or not isinstance(e.value, tir.Expr) or tir.is_index(e.value):
         return e
     memory = lowering.memory_of(to)
@@ -92,7 +92,7 @@ def _is_zero(e: tir.Expr) -> bool:
 
 
 def _comparisons(cond: tir.Expr, what: str) -> Sequence[tir.Compare]:
-    """The comparisons that hold together."""
+    """Yield the comparisons whose conjunction is the condition."""
     match cond:
         case tir.Binary("and", a, b):
             return (*_comparisons(a, what), *_comparisons(b, what))
@@ -110,7 +110,7 @@ def _comparisons(cond: tir.Expr, what: str) -> Sequence[tir.Compare]:
 
 
 def _transfer(copy: Copy) -> tir.Stmt:
-    """The instruction that does all of the copy."""
+    """Return the instruction that does all of the copy."""
     if (
         lowering.memory_of(copy.to.buffer) is None
         and lowering.memory_of(copy.source.buffer) is None
@@ -138,7 +138,7 @@ def _transfer(copy: Copy) -> tir.Stmt:
 
 @dataclass(frozen=True, slots=True)
 class Box:
-    """What the loops visit of a buffer: in each dimension counts indices, steps apart.
+    """The part of a buffer that loops visit: in each dimension counts indices, steps apart.
 
     A[i, j*2 + 1] with i in 0..7, j in 0..15: begins 0, 1; counts 8, 16; steps 1, 2
     """
@@ -151,7 +151,7 @@ class Box:
 def _part(
     e: tir.Load | tir.Store, begins: list[tir.Index], counts: list[tir.Index], steps: list[int]
 ) -> tir.Call:
-    """A part of a buffer as an argument of a transfer."""
+    """Return a part of a buffer as an argument of a transfer."""
     strides = tuple(
         tir.mul(n, step) for n, step in zip(tir.row_strides(e.buffer), steps, strict=True)
     )
@@ -159,7 +159,7 @@ def _part(
 
 
 def _box(copy: Copy, e: tir.Load | tir.Store) -> Box:
-    """What the loops visit of the buffer that `e` loads from, or stores to."""
+    """Return the part that the loops visit of the buffer that `e` loads from or stores to."""
     mine = {id(loop.var) for loop in copy.loops}
     box = Box([], [], [])
     for i in e.indices:
@@ -189,7 +189,7 @@ def _box(copy: Copy, e: tir.Load | tir.Store) -> Box:
 
 
 def _step(i: tir.Index, mine: set[int]) -> int:
-    """How far neighbours are apart that `i` visits while the loops over `mine` run: 2 for 2*j + 1.
+    """Return the step between the values of `i` as the loops over `mine` run: 2 for 2*j + 1.
 
     1 where that is not known.
     """
@@ -203,7 +203,7 @@ def _variables(e: tir.Index) -> list[tir.Var]:
 
 
 def _check_order(copy: Copy, to: Box, source: Box) -> None:
-    """Both boxes are swept in the same order, row by row."""
+    """Check that the loops visit both boxes in the same order, row by row."""
     there = _position(copy.to.indices, to)
     if not tir.same(there, _position(copy.source.indices, source)):
         goes = tir.Load(copy.to.buffer, copy.to.indices, copy.to.buffer.dtype)
@@ -216,7 +216,7 @@ def _check_order(copy: Copy, to: Box, source: Box) -> None:
 
 
 def _position(indices: tuple[tir.Index, ...], box: Box) -> tir.Index:
-    """How many elements of the box come before the one at `indices`, counted row by row."""
+    """Return how many elements of the box precede the one at `indices`, row by row."""
     total: tir.Index = 0
     for i, first, n, step in zip(indices, box.begins, box.counts, box.steps, strict=True):
         total = tir.add(tir.mul(total, n), tir.floordiv(tir.sub(i, first), step))
@@ -224,7 +224,7 @@ def _position(indices: tuple[tir.Index, ...], box: Box) -> tir.Index:
 
 
 def _check_compact(copy: Copy, box: Box) -> None:
-    """The elements lie side by side in the memory of the accelerator."""
+    """Check that the elements are contiguous in the memory of the accelerator."""
     here = lowering.memory_of(copy.to.buffer) is not None
     local, shape = copy.to.buffer if here else copy.source.buffer, box.counts
     partial = [
@@ -246,7 +246,7 @@ def _check_compact(copy: Copy, box: Box) -> None:
 
 
 def _clipped(copy: Copy, box: Box) -> tuple[list[tir.Index], list[tir.Index], list[tir.Index]]:
-    """What of the box exists, and the zeros before and after it in each dimension.
+    """Return the part of the box that exists, and the zeros around it in each dimension.
 
     8 rows from h*8 - 1 on, of rows 0 .. 55: from max(h*8 - 1, 0), max(0, 1 - h*8) before, ...
     A tile that is zeros as a whole has as many before and after, and a count of 0 or less.

@@ -1,4 +1,4 @@
-"""A lowered program of target "vta" -> the accelerator's instructions.
+"""Emit a lowered program of target "vta" as the accelerator's instructions.
 
 Loops around instructions are run here, now: all sizes are known, and the accelerator has none. The
 loops inside an instruction of the compute unit become its own two loops and its micro-operations.
@@ -19,7 +19,7 @@ from .units import COPY
 
 
 def emit_vta(func: tir.PrimFunc, config: accel.Config) -> accel.Program:
-    """The instructions of `func`, with an area of main memory for each of its arguments.
+    """Return the instructions of `func`, with an area of main memory for each argument.
 
     Raises BuildError for what `config` cannot run: data that is not packed into its elements, types
     that are not those of its memories, loops whose extents are not known.
@@ -41,7 +41,7 @@ def emit_vta(func: tir.PrimFunc, config: accel.Config) -> accel.Program:
 
 
 class _Emitter:
-    """One program: runs the loops and emits what is inside."""
+    """The emitter of one program: it runs the loops and emits what is inside."""
 
     def __init__(self, func: tir.PrimFunc, config: accel.Config) -> None:
         self.config = config
@@ -84,7 +84,7 @@ class _Emitter:
                 raise BuildError(tir.text(s), "the accelerator has no instruction that does this")
 
     def allocate(self, b: tir.Buffer, body: tir.Stmt) -> None:
-        """Emit `body` with `b` behind what is there already."""
+        """Emit `body` with `b` after what is already allocated."""
         memory = lowering.memory_of(b)
         assert memory is not None, "check_capacity refuses other memory"
         if str(b.dtype) != self.config.dtype(memory):
@@ -156,7 +156,7 @@ class _Emitter:
             self.stream.add(_move(kind, sram, dram, part))
 
     def address(self, what: str, view: tir.Call, kind: accel.Memory) -> int:
-        """The same in main memory, counted in elements of `kind`."""
+        """Return the address of a view in main memory, counted in elements of `kind`."""
         at, size = tir.first_element(view), self.config.element_bytes(kind)
         begin, _ = self.areas[at.buffer].byte_range(self.config)
         byte = begin + self.now.value(at.indices[0]) * at.buffer.dtype.bytes
@@ -171,7 +171,7 @@ class _Emitter:
 
 
 def _move(kind: accel.Memory, sram: int, dram: int, part: Rows) -> accel.Load | accel.Store:
-    """The instruction that moves the rows, of a box and a buffer that begin at dram and sram."""
+    """Return the instruction that moves rows between a box at dram and a buffer at sram."""
     to, source, y, x = sram + part.sram, dram + part.dram, part.y, part.x
     if kind is accel.Memory.OUT:
         return accel.Store(sram=to, dram=source, y=y.n, x=x.n, stride=y.stride)

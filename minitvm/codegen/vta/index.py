@@ -1,4 +1,4 @@
-"""Indices and conditions as numbers, in one iteration of the loops around."""
+"""Evaluate indices and conditions in one iteration of the loops around."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ COMPARE: dict[tir.CompareOp, Callable[[int, int], bool]] = {
 
 
 def value(e: tir.Index, env: Mapping[tir.Var, int]) -> int:
-    """An index where the variables have the values in `env`; BuildError if it is read from data."""
+    """Evaluate an index with the variables in `env`; BuildError if it is read from data."""
     match e:
         case int():
             return e
@@ -44,7 +44,7 @@ def value(e: tir.Index, env: Mapping[tir.Var, int]) -> int:
 
 
 def holds(e: tir.Expr, env: Mapping[tir.Var, int]) -> bool:
-    """A condition on indices; BuildError if it depends on data."""
+    """Evaluate a condition on indices; BuildError if it depends on data."""
     match e:
         case tir.Const(truth):
             return bool(truth)

@@ -1,4 +1,4 @@
-"""What indices and views mean in the present iteration of the loops around."""
+"""The values of indices and views in the present iteration of the loops around."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ class Now:
     base: dict[tir.Buffer, int] = field(default_factory=dict[tir.Buffer, int])
 
     def inside(self) -> Now:
-        """The same, for loops inside that are to leave no values behind."""
+        """Return a copy for inner loops, whose values are to be forgotten afterwards."""
         return replace(self, env=dict(self.env))
 
     def value(self, e: tir.Index) -> int:
-        """An index as a number."""
+        """Return an index as a number."""
         return value(e, self.env)
 
     def size(self, memory: accel.Memory) -> int:
-        """How many numbers one element has."""
+        """Return how many numbers one element has."""
         return prod(self.config.element_shape(memory))
 
     def element(self, view: tir.Call, memory: accel.Memory) -> int:
-        """The element of its memory that a view begins at."""
+        """Return the element of its memory that a view begins at."""
         at = tir.first_element(view)
         first, size = self.value(at.indices[0]), self.size(memory)
         if first % size:

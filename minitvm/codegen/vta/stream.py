@@ -1,4 +1,4 @@
-"""The stream of instructions under construction: tokens become flags of the instructions around."""
+"""Build the stream of instructions: tokens become flags of neighbouring instructions."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Stream:
         self.cache = UopCache(uop_depth)
 
     def add(self, instruction: accel.Instruction) -> None:
-        """The next instruction; it takes the tokens that its unit is to pop."""
+        """Add the next instruction; it pops the tokens that its unit waits for."""
         unit = accel.unit_of(instruction)
         if len(self.instructions) >= MOST:
             raise BuildError(
@@ -57,14 +57,14 @@ class Stream:
         self.waiting[unit] = accel.NO_FLAGS
 
     def pop(self, source: accel.Unit, to: accel.Unit) -> None:
-        """`to` waits for a token of `source` before its next instruction."""
+        """Let `to` wait for a token of `source` before its next instruction."""
         side = f"pop_{_side(to, source)}"
         if getattr(self.waiting[to], side):
             self._commit(to)
         self.waiting[to] = replace(self.waiting[to], **{side: True})
 
     def push(self, source: accel.Unit, to: accel.Unit) -> None:
-        """`source` gives `to` a token after all of its instructions so far."""
+        """Let `source` push a token to `to` after all of its instructions so far."""
         self._commit(source)
         side = f"push_{_side(source, to)}"
         last = self.instructions[-1] if self.instructions else None
@@ -75,7 +75,7 @@ class Stream:
             self.instructions.append(accel.nop(source, accel.Flags(**{side: True})))
 
     def finish(self) -> None:
-        """All units are done when the program is."""
+        """End the program after all units have finished."""
         self.push(accel.Unit.STORE, accel.Unit.COMPUTE)
         self.push(accel.Unit.LOAD, accel.Unit.COMPUTE)
         self.pop(accel.Unit.STORE, accel.Unit.COMPUTE)
@@ -85,28 +85,28 @@ class Stream:
         self.instructions.append(accel.Finish())
 
     def kernel(self, kernel: Kernel) -> tuple[int, int]:
-        """Return where the kernel lies in the unit's memory; load it if it is not there."""
+        """Return the kernel's address in the unit's memory; load it if it is not there."""
         if kernel not in self.cache.resident:
             self.add(self.cache.load(kernel))
         begin = self.cache.resident[kernel]
         return begin, begin + len(kernel.uops)
 
     def _commit(self, unit: accel.Unit) -> None:
-        """A nop takes the tokens that the unit is to pop."""
+        """Emit a nop that pops the tokens the unit waits for."""
         if self.waiting[unit] != accel.NO_FLAGS:
             self.instructions.append(accel.nop(unit, self.waiting[unit]))
             self.waiting[unit] = accel.NO_FLAGS
 
 
 def _side(unit: accel.Unit, other: accel.Unit) -> str:
-    """Is `other` the neighbour before or after `unit`?"""
+    """Return whether `other` is the unit before or after `unit`."""
     step = ROW.index(other) - ROW.index(unit)
     assert abs(step) == 1, "inject_coproc_sync refuses tokens between load and store"
     return "next" if step > 0 else "prev"
 
 
 def _carrier(instruction: accel.Instruction) -> accel.Unit | None:
-    """The unit whose push an instruction may carry; a nop that loads nothing has done its part."""
+    """Return the unit whose push an instruction may carry; an empty nop carries none."""
     if isinstance(instruction, accel.Load) and accel.is_nop(instruction):
         return None
     return accel.unit_of(instruction)
@@ -132,7 +132,7 @@ class UopCache:
         self.resident: dict[Kernel, int] = {}
 
     def load(self, kernel: Kernel) -> accel.Load:
-        """The instruction that brings a kernel onto the chip; the first time it is stored, too."""
+        """Return the instruction that loads a kernel; on first use the kernel is also stored."""
         n = len(kernel.uops)
         if n > self.depth:
             raise BuildError(

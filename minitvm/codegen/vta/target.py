@@ -7,7 +7,7 @@ from dataclasses import replace
 from minitvm import accel, lowering, runtime, tir
 from minitvm.base import BuildError, Target, debug
 
-from ..backend import Backend, Job
+from ..backend import Backend, BuildRequest
 from .emit import emit_vta
 from .passes import PASSES
 
@@ -16,9 +16,9 @@ def _emit(func: tir.PrimFunc, _target: Target) -> accel.Program:
     return emit_vta(func, _config(func))
 
 
-def _load(job: Job, program: accel.Program) -> runtime.AcceleratorFunction:
+def _load(request: BuildRequest, program: accel.Program) -> runtime.AcceleratorFunction:
     """Raise BuildError if the program's tokens do not say enough."""
-    func, config = job.func, _config(job.func)
+    func, config = request.func, _config(request.func)
     # f.warnings() reports the rest: hazards of some machines, and what a program that is built only
     # to be timed leaves out, such as the loads of a mock
     verdict = replace(accel.verify(program, config), hazards=(), uninitialised=())

@@ -1,4 +1,4 @@
-"""Boxes of main memory as the 2-D transfers that one LOAD or STORE can do."""
+"""Split boxes of main memory into the 2-D transfers that one LOAD or STORE can do."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ class Dim:
 
     @property
     def padded(self) -> bool:
-        """Are there zeros?"""
+        """Return whether there are zeros."""
         return bool(self.before or self.after)
 
     @property
     def total(self) -> int:
-        """Steps in the buffer, zeros included."""
+        """Return the number of steps in the buffer, zeros included."""
         return self.before + self.n + self.after
 
 
@@ -44,7 +44,7 @@ class Rows:
 
 
 def transfers(what: str, dims: tuple[Dim, ...], size: int) -> Iterator[Rows]:
-    """The 2-D transfers of a box whose dims count numbers; `size` numbers are an element.
+    """Return the 2-D transfers of a box whose dims count numbers; an element has `size` numbers.
 
     Dimensions that run on without a gap are one; those beyond two are done one by one, and so are
     rows too far apart. A box that is zeros as a whole is one row of padding, and reads nothing.
@@ -71,12 +71,12 @@ def transfers(what: str, dims: tuple[Dim, ...], size: int) -> Iterator[Rows]:
 
 
 def is_zeros(dims: tuple[Dim, ...]) -> bool:
-    """Is there padding only?"""
+    """Return whether the box is all padding."""
     return min((d.total for d in dims), default=0) > 0 and any(d.n < 1 for d in dims)
 
 
 def _in_elements(what: str, dims: tuple[Dim, ...], size: int) -> list[Dim]:
-    """The dims outside of elements, counted in elements. (16, 16), (16, 1) -> (16, 1) of 16"""
+    """Return the outer dims in elements: (16, 16), (16, 1) -> (16, 1) for elements of 16."""
     left, inside = list(dims), 1
     while inside < size:
         last = left.pop() if left else Dim(1, 0)
@@ -111,7 +111,7 @@ def _in_elements(what: str, dims: tuple[Dim, ...], size: int) -> list[Dim]:
 
 
 def _joined(dims: list[Dim]) -> list[Dim]:
-    """Neighbours without a gap between are one."""
+    """Merge neighbouring dims that have no gap between them."""
     found: list[Dim] = []
     for d in dims:
         if found and not found[-1].padded and not d.padded and found[-1].stride == d.n * d.stride:
@@ -144,7 +144,7 @@ def _check_padding(what: str, outer: list[Dim], inner: tuple[Dim, Dim]) -> None:
 
 
 def _check_sizes(what: str, y: Dim, x: Dim) -> None:
-    """There are bits for all numbers."""
+    """Check that the instruction's fields can hold all numbers."""
     if y.stride > MOST_STRIDE or max(y.n, x.n) > MOST_STRIDE:
         raise BuildError(
             what,

@@ -10,7 +10,7 @@ COPY = "dma_copy2d"
 
 
 def assign_units(s: tir.Stmt) -> tir.Stmt:
-    """Each instruction says which unit runs it.
+    """Choose the unit that runs each instruction.
 
         vta.dma_copy2d(A_buf, A[k])             ld.dma_copy2d(A_buf, A[k])
         vta.gemm(C_buf, A_buf, B_buf)     ->    ex.gemm(C_buf, A_buf, B_buf)
@@ -45,7 +45,7 @@ def assign_units(s: tir.Stmt) -> tir.Stmt:
 
 
 def check_stores(s: tir.Stmt) -> tir.Stmt:
-    """The same program, if each store stands under a pragma that makes an instruction of it.
+    """Check that each store is under a pragma that turns it into an instruction.
 
     Buffers are still those of the stages: an error names the stage that lacks a pragma.
     """
@@ -71,7 +71,7 @@ def _single(s: tir.Store) -> LoweringError:
 
 
 def _checked(s: tir.Stmt, prefix: str) -> tir.Stmt:
-    """`s`, if it says already which unit runs it."""
+    """Return `s` if it already names its unit; else raise LoweringError."""
     if prefix in lowering.UNITS:
         return s
     raise LoweringError(
@@ -82,7 +82,7 @@ def _checked(s: tir.Stmt, prefix: str) -> tir.Stmt:
 
 
 def _runs(s: tir.Stmt, name: str) -> str:
-    """The unit that runs an instruction: transfers by where they lead, the rest is computed."""
+    """Return the unit that runs an instruction: transfers by their destination, others compute."""
     if name != COPY:
         return lowering.COMPUTE
     to, source = operands(s)
@@ -98,7 +98,7 @@ def _runs(s: tir.Stmt, name: str) -> str:
 
 
 def operands(s: tir.Stmt) -> list[tir.Load]:
-    """The first elements of the views that an instruction works on."""
+    """Return the first elements of the views that an instruction works on."""
     assert isinstance(s, tir.Evaluate)
     assert isinstance(s.value, tir.Call)
     return [
