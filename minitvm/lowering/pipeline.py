@@ -8,13 +8,14 @@ from dataclasses import replace
 from typing import TypeAlias
 
 from minitvm import schedule, tensor, tir
-from minitvm.base import CHECK, ArgumentError, LoweringError, debug, debug_level
+from minitvm.base import CHECK, ArgumentError, debug, debug_level
 
 from .bounds import infer
 from .double_buffer import inject_double_buffer
 from .flatten import flatten
 from .nest import nest
 from .normalize import normalize
+from .parameters import check_complete, check_indices, current_tensor, needs, sizes
 from .partition import partition
 from .phases import Pass, names_of
 from .program import allocate
@@ -110,15 +111,14 @@ def _loops(
 ) -> tir.PrimFunc:
     """Return the program before the first pass."""
     plain = normalize(state)
-    table = {a: _current(state, plain, a) for a in args if isinstance(a, tensor.Tensor)}
+    table = {a: current_tensor(state, plain, a) for a in args if isinstance(a, tensor.Tensor)}
     given = {t: tir.Buffer(t.name, t.shape, t.dtype) for t in table.values()}
-    _complete(plain, args, given)
+    check_complete(plain, args, given)
     program = allocate(plain, infer(plain), given)
     params = tuple(given[table[a]] if isinstance(a, tensor.Tensor) else a for a in args)
     outputs = tuple(b for t, b in given.items() if not isinstance(t.op, tensor.PlaceholderOp))
-    sizes = _sizes(params)
-    func = tir.PrimFunc(name, params, nest(program), outputs, sizes, _needs(state))
-    _check_indices(func)
+    func = tir.PrimFunc(name, params, nest(program), outputs, sizes(params), needs(state))
+    check_indices(func)
     check_threads(func.body)
     return func
 
@@ -148,103 +148,3 @@ def _level(done: list[str]) -> tir.Level:
     if "flatten" not in done:
         return "nest"
     return "vector" if "vectorize" in done and "unroll" in done else "flat"
-
-
-# --- parameters ----------------------------------------------------------------------------------
-
-
-def _current(state: schedule.State, plain: schedule.State, t: tensor.Tensor) -> tensor.Tensor:
-    """Return the present tensor of `t`, which may be older than some steps."""
-    for s in state.stages:
-        if s.origin is t.op or s.op is t.op:
-            for p in plain.stages:
-                if p.name == s.name:
-                    return tensor.tensor_of(p.op, t.value_index)
-            raise ArgumentError(f"argument {t.name}", "it is inlined, so it is never stored")
-    if isinstance(t.op, tensor.PlaceholderOp):  # folding may have removed the last read of an input
-        return t
-    raise ArgumentError(f"argument {t.name}", "it is not part of this schedule")
-
-
-def _complete(
-    plain: schedule.State,
-    args: tuple[tensor.Tensor | tir.Var, ...],
-    given: dict[tensor.Tensor, tir.Buffer],
-) -> None:
-    """Check that the arguments are exactly the inputs and outputs, each once.
-
-    Of an operation with several outputs one is enough: the others are computed on the side.
-    """
-    if len(set(args)) < len(args):
-        raise ArgumentError("args", "the same argument is given twice")
-    states = tensor.states_of([s.op for s in plain.stages])
-    kept = [
-        s.op
-        for s in plain.stages
-        if s.is_output
-        or (isinstance(s.op, tensor.PlaceholderOp) and tensor.tensor_of(s.op, 0) not in states)
-    ]
-    needed = [tensor.tensor_of(op, i) for op in kept for i in range(len(op.dtypes))]
-    missing = [
-        t.name
-        for op in kept
-        for t in [tensor.tensor_of(op, 0)]
-        if not any(g.op is op for g in given)
-    ]
-    if missing:
-        names = ", ".join(t.name for t in needed)
-        raise ArgumentError(
-            f"args: {', '.join(missing)} missing",
-            "all inputs and outputs of the schedule are arguments",
-            f"args = [{names}]",
-        )
-    for t in given:
-        if t in states:
-            raise ArgumentError(
-                f"argument {t.name}",
-                "it is the state of a scan, which lives in the result of that scan",
-                f"args = [{', '.join(n.name for n in needed)}]",
-            )
-        if t not in needed and not isinstance(t.op, tensor.PlaceholderOp):
-            raise ArgumentError(
-                f"argument {t.name}",
-                "it is computed on the way, and would not be written as a whole",
-                f"te.create_schedule([..., {t.name}.op]) makes it an output",
-            )
-
-
-def _sizes(params: tuple[tir.Buffer | tir.Var, ...]) -> tuple[tir.Var, ...]:
-    """Return the symbolic sizes that a call learns from the shapes of its arguments."""
-    found = [
-        n for p in params if isinstance(p, tir.Buffer) for n in p.shape if isinstance(n, tir.Var)
-    ]
-    return tuple(v for v in dict.fromkeys(found) if not any(v is p for p in params))
-
-
-def _needs(state: schedule.State) -> tuple[tir.Index, ...]:
-    """Return the conditions on sizes under which every read is in bounds."""
-    ops = [s.origin for s in state.stages]
-    return tuple(
-        dict.fromkeys(n for op in ops if isinstance(op, tensor.ComputeOp) for n in op.needs)
-    )
-
-
-def _check_indices(func: tir.PrimFunc) -> None:
-    """Check that 64 bits hold every index, and that each variable is a loop, parameter or size."""
-    bound = {id(v) for v in (*func.params, *func.sizes)}
-    for n in tir.walk(func.body):
-        if isinstance(n, tir.For):
-            bound.add(id(n.var))
-        elif tir.overflows(n):
-            raise LoweringError(
-                f"{func.name}: the index {tir.text(n)}",
-                f"computing it may reach {tir.largest_sum(n)}, and indices have 64 bits",
-                "smaller extents or split factors",
-            )
-    for v in tir.variables(func.body):
-        if id(v) not in bound:
-            raise ArgumentError(
-                f"variable {v.name!r}",
-                "it has no value: no argument is or has it",
-                "add it to args",
-            )
