@@ -1,4 +1,4 @@
-"""Where the numbers in minitvm/codegen/coefficients.py come from: a Remez exchange in 60 digits.
+"""Compute the numbers of minitvm/codegen/llvm/coefficients.py: a Remez exchange in 60 digits.
 
     python benchmarks/_minimax.py [name ...]
 

@@ -23,8 +23,8 @@ The house has floors; a file imports only from lower ones (tests/test_floors.py)
     testing     random programs and schedules, comparisons, what the machine can do
     accesses    what a program reads and writes, in which order
     driver      lower(), build()
+    codegen     the targets: loops -> LLVM, Python, numba, instructions of the accelerator
     runtime     compiled functions, arrays, threads
-    codegen     loops -> LLVM, Python, numba, instructions of the accelerator
     topi        operators, each with a good schedule
     te          what people type: formulas and schedules
     lowering    schedule -> loops: bounds, nests, passes

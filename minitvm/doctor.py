@@ -35,9 +35,9 @@ def run(say: Callable[[str], None] = print) -> bool:
     for line in machine(host()):
         say(f"  {line}")
     say("\ntargets")
-    faults = {kind: fault(kind) for kind in target.KINDS}
-    for kind, what in target.KINDS.items():
-        say(f"  {kind:12}{faults[kind] or 'works'}  ({what})")
+    faults = {kind: fault(kind) for kind, can in target.KINDS.items() if can.cpu}
+    for kind, found in faults.items():
+        say(f"  {kind:12}{found or 'works'}  ({target.KINDS[kind].what})")
     good = not any(faults.values()) and all(installed(name) for name in CORE)
     say("\neverything works: make lab" if good else "\nthe core does not work: see above")
     return good

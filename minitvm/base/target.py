@@ -1,4 +1,4 @@
-"""What a program is built for: a kind of code and the facts schedules need about the machine."""
+"""Targets: a kind of code and the facts about the machine that schedules need."""
 
 from __future__ import annotations
 
@@ -10,13 +10,28 @@ from .errors import ArgumentError
 from .host import dot4_lanes, vector_unit
 from .host import host as this_machine
 
-KINDS = {
-    "llvm": "machine code for a CPU",
-    "numba": "Python that numba compiles",
-    "python": "plain Python, no compiler at all",
-}
 EXT_DEV = "ext_dev"  # TVM's name for the kind of VTA
 VTA = "vta"  # the accelerator; vta.Environment(config) says which one
+
+
+@dataclass(frozen=True, slots=True)
+class Capabilities:
+    """What a kind of target is; codegen.TARGETS says how it is built.
+
+    what   what its programs are, in words
+    cpu    whether its programs run on this CPU; only such kinds take options and host calls
+    """
+
+    what: str
+    cpu: bool = True
+
+
+KINDS = {
+    "llvm": Capabilities("machine code for a CPU"),
+    "numba": Capabilities("Python that numba compiles"),
+    "python": Capabilities("plain Python, no compiler at all"),
+    VTA: Capabilities("instructions of an accelerator", cpu=False),
+}
 
 
 @dataclass(frozen=True, slots=True, init=False)
@@ -47,24 +62,24 @@ class Target:
     def __init__(self, text: str | Target = "llvm", host: str | Target | None = None) -> None:
         kind, *words = str(text).split() or [""]
         kind = VTA if kind == EXT_DEV else kind
-        if kind not in (*KINDS, VTA):
+        if kind not in KINDS:
             raise ArgumentError(
                 f"target {str(text)!r}",
                 "programs for GPUs are lowered, and not run"
                 if kind == "cuda"
                 else "no such kind of target",
-                f"one of {', '.join((*KINDS, VTA))}",
+                f"one of {', '.join(KINDS)}",
             )
-        if kind == VTA and words:
+        if words and not KINDS[kind].cpu:
             raise ArgumentError(
                 f"target {str(text)!r}: {words[0]!r}",
                 "it has no options",
                 "with vta.Environment(config): ... chooses the machine",
             )
-        if host is not None and Target(host).kind not in ((*KINDS,) if kind == VTA else (kind,)):
+        if host is not None and not _is_host(Target(host).kind, kind):
             raise ArgumentError(
                 f"host={str(host)!r} of target {str(text)!r}",
-                "calls begin on a CPU" if kind == VTA else "a CPU calls its own programs",
+                "a CPU calls its own programs" if KINDS[kind].cpu else "calls begin on a CPU",
                 'host="llvm", or leave it out',
             )
         options = dict(_option(word, str(text)) for word in words)
@@ -87,12 +102,12 @@ class Target:
             object.__setattr__(self, name, value)
 
     def lanes(self, dtype: str) -> int:
-        """How many elements of `dtype` one vector register holds."""
+        """Return how many elements of `dtype` one vector register holds."""
         return max(1, self.vector_bytes // dtype_named(dtype).bytes)
 
     @property
     def dot4_lanes(self) -> tuple[int, ...]:
-        """How many int32 the CPU's instructions for dot4 make at once, widest first.
+        """Return how many int32 the CPU's dot4 instructions compute at once, widest first.
 
         Of another CPU than this machine's, named by -mcpu, only what -mattr says is known.
         """
@@ -100,15 +115,20 @@ class Target:
         return dot4_lanes(_changed(known, self.mattr))
 
     def __str__(self) -> str:
-        if self.kind == VTA:
-            return VTA
+        if not KINDS[self.kind].cpu:
+            return self.kind
         cpu = f" -mcpu={self.mcpu}" if self.mcpu else ""
         attr = f" -mattr={self.mattr}" if self.mattr else ""
         return f"{self.kind}{cpu}{attr} -num-cores={self.num_cores}"
 
 
+def _is_host(host: str, kind: str) -> bool:
+    """Return whether a process for `host` can call programs of `kind`."""
+    return host == kind if KINDS[kind].cpu else KINDS[host].cpu
+
+
 def cuda(*options: str) -> Target:
-    """Target("cuda ..."), which Target refuses: programs for GPUs are lowered, and not run."""
+    """Raise ArgumentError as Target("cuda ...") does: programs for GPUs are lowered, not run."""
     return Target(" ".join(("cuda", *map(str, options))))
 
 
@@ -131,7 +151,7 @@ def _option(word: str, text: str) -> tuple[str, str]:
 
 
 def _changed(features: frozenset[str], mattr: str) -> frozenset[str]:
-    """The features after a change like "+avx2,-avx512f"."""
+    """Return the features after a change like "+avx2,-avx512f"."""
     found = set(features)
     for change in mattr.split(","):
         (found.add if change.startswith("+") else found.discard)(change.lstrip("+-"))

@@ -1,11 +1,15 @@
-"""Code generation: loop IR in, program text out. Nothing here compiles or runs anything."""
+"""Targets: loop IR in, program text and functions out. Each has a folder and a line in targets.py.
+
+The emitters (emit.py in each folder) only print: they compile and run nothing.
+"""
 
 # pyright: reportUnusedImport=false
 
-from .common import clean
-from .llvm import emit_llvm
-from .llvm_calls import CALL_PACKED
-from .numba import emit_numba
-from .python import emit_python
-from .vta import emit_vta
-from .vta_transfer import Dim, transfers
+from .backend import Backend, BuildRequest
+from .common import clean, refuse_accelerator
+from .llvm.emit import emit_llvm
+from .numba.emit import emit_numba
+from .python.emit import emit_python
+from .targets import TARGETS
+from .vta.emit import emit_vta
+from .vta.transfer import Dim, transfers

@@ -1,9 +1,9 @@
-"""What both code generators ask about names and buffers."""
+"""Names, parameters, flat accesses and refusals that the emitters share."""
 
 import keyword
 import re
 
-from minitvm import tir
+from minitvm import lowering, tir
 from minitvm.base import BuildError
 
 # what the emitted text calls by name: Python's builtins and helpers, libm and libc
@@ -14,8 +14,7 @@ RESERVED = {
     *tir.INTRINSICS, *(f"{name}f" for name in tir.INTRINSICS),
     "pow", "powf", "malloc", "free", "memcpy", "memmove", "memset",
 }  # fmt: skip
-
-
+ACTED_ON = ("dma_copy", "alu", "skip_dma_copy", "skip_alu")  # pragmas of passes for the accelerator
 LONGEST = 200  # characters of an identifier; LLVM cuts those of 1,024, and numba adds to ours
 
 
@@ -32,12 +31,12 @@ def clean(name: str) -> str:
 
 
 def parameters(f: tir.PrimFunc) -> tuple[tir.Buffer | tir.Var, ...]:
-    """What compiled code is called with: f.params, then sizes that are not among them."""
+    """Return the parameters of compiled code: f.params, then sizes that are not among them."""
     return (*f.params, *(n for n in f.sizes if not any(n is p for p in f.params)))
 
 
 def flat(buffer: tir.Buffer, indices: tuple[tir.Index, ...]) -> tir.Index:
-    """The one index of an access. Raises BuildError if the pass `flatten` has not run."""
+    """Return the one index of an access. Raises BuildError if the pass `flatten` has not run."""
     if len(indices) != 1:
         raise BuildError(
             f"{len(indices)} indices on buffer {buffer.name!r}",
@@ -48,7 +47,7 @@ def flat(buffer: tir.Buffer, indices: tuple[tir.Index, ...]) -> tir.Index:
 
 
 def is_c_function(e: tir.Call, why: str) -> bool:
-    """Does an opaque call run a C function of this process, rather than a Python function?
+    """Return whether an opaque call runs a C function of this process, not a Python function.
 
     Raises BuildError, saying `why`, for an instruction that has no meaning here.
     """
@@ -72,3 +71,15 @@ def refuse_threads(s: tir.For) -> None:
             "parallel() in place of bind(), te.thread_axis('vthread'), "
             "or tir.interpret(program, ...)",
         )
+
+
+def refuse_accelerator(s: tir.Stmt, kind: str) -> None:
+    """Raise BuildError if a program for a CPU uses what only the accelerator has."""
+    for n in lowering.every(s):
+        if isinstance(n, tir.Allocate) and lowering.memory_of(n.buffer) is not None:
+            what = f"{n.buffer.name} in {n.buffer.scope!r}"
+        elif isinstance(n, tir.Pragma) and n.key in ACTED_ON:
+            what = f"pragma {n.key}"
+        else:
+            continue
+        raise BuildError(f"{what} for target {kind!r}", "a CPU has no such thing", 'target="vta"')

@@ -19,7 +19,7 @@ _chosen: ContextVar[accel.Config] = ContextVar("machine", default=accel.vta_pynq
 
 
 def machine() -> accel.Config:
-    """The accelerator chosen by the innermost `using` around, or vta_pynq."""
+    """Return the accelerator chosen by the innermost enclosing `using`, or vta_pynq."""
     return _chosen.get()
 
 
@@ -35,12 +35,12 @@ def using(config: accel.Config) -> Generator[accel.Config]:
 
 
 def prefix() -> str:
-    """What instructions are called before a unit is chosen for them: vta.gemm, vdla.gemm."""
+    """Return the prefix of instructions that have no unit yet: vta.gemm, vdla.gemm."""
     return "vdla" if machine().name.startswith("vdla") else "vta"
 
 
 def memory_of(b: tir.Buffer) -> accel.Memory | None:
-    """Which memory of the accelerator holds `b`; None: main memory, or a CPU's."""
+    """Return the accelerator's memory that holds `b`; None for main memory, or a CPU's."""
     return SCOPES.get(b.scope)
 
 
@@ -54,10 +54,10 @@ ADDRESSES = {
 
 
 def room(config: accel.Config, memory: accel.Memory) -> int:
-    """How many elements of a memory a program can use: what is there, and has an address."""
+    """Return how many elements of a memory a program can use and address."""
     return min(config.depth(memory), ADDRESSES[memory])
 
 
 def element_size(memory: accel.Memory) -> int:
-    """How many numbers one element has: 16 in INP of the 16 x 16 machine, 256 in WGT."""
+    """Return how many numbers one element has: 16 in INP of the 16 x 16 machine, 256 in WGT."""
     return prod(machine().element_shape(memory))

@@ -8,24 +8,20 @@ from dataclasses import replace
 from typing import TypeAlias
 
 from minitvm import schedule, tensor, tir
-from minitvm.base import CHECK, ArgumentError, LoweringError, debug, debug_level
+from minitvm.base import CHECK, ArgumentError, debug, debug_level
 
-from .accelerator import apply_remarks, check_capacity, lift_allocations
-from .alu import inject_alu_intrin
 from .bounds import infer
-from .coproc_sync import inject_coproc_sync
-from .dma import inject_dma_intrin
 from .double_buffer import inject_double_buffer
 from .flatten import flatten
 from .nest import nest
 from .normalize import normalize
+from .parameters import check_complete, check_indices, current_tensor, needs, sizes
 from .partition import partition
 from .phases import Pass, names_of
 from .program import allocate
 from .storage import storage_rewrite
 from .tidy import tidy
 from .tighten import tighten
-from .units import assign_units, check_stores
 from .unroll import unroll
 from .unsafe_select import rewrite_unsafe_select
 from .vectorize import vectorize
@@ -33,7 +29,7 @@ from .vthread import check_threads, inject_virtual_thread
 
 Watch: TypeAlias = Callable[[str, tir.PrimFunc], None]
 
-# what happens to the loops, by kind of target
+# what happens to the loops of programs for a CPU, by kind of target
 PASSES: dict[str, tuple[Pass, ...]] = {
     "llvm": (
         rewrite_unsafe_select,  # select(i < 7, A[i + 1], 0)  ->  A[i + 1] if i < 7 else 0
@@ -63,21 +59,6 @@ PASSES: dict[str, tuple[Pass, ...]] = {
         inject_double_buffer,
         tidy,
     ),
-    "vta": (
-        rewrite_unsafe_select,
-        apply_remarks,  # pragma trim_loop: for i in range(64)  ->  for i in range(2)
-        inject_dma_intrin,  # for i: AL[i] = A[k, i]            ->  vta.dma_copy2d(AL, A[k])
-        flatten,
-        check_stores,  # refuses C[i] = A[i] + B[i] that no pragma makes an instruction
-        storage_rewrite,  # B = f(A); C = g(B)                  ->  B = f(A); B = g(B)
-        inject_alu_intrin,  # for i: CL[i] = CL[i] >> 8         ->  for i: vta.shr(CL[i], 8)
-        assign_units,  #  vta.dma_copy2d(AL, A[k])              ->  ld.dma_copy2d(AL, A[k])
-        lift_allocations,  # load(A); B = allocate(...)         ->  B = allocate(...); load(A)
-        inject_coproc_sync,  # ld...; ex...  ->  ld...; ld.push_dep_to(ex); ex.pop_dep_from(ld); ex
-        inject_virtual_thread,  # for t in bind(2, 'cthread'): ld; ex  ->  ld; ld; ex; ex
-        tidy,
-        check_capacity,  # refuses buffers that together exceed a memory
-    ),
 }
 
 START = "nest"  # the name under which watchers see the loops before the first pass
@@ -92,7 +73,7 @@ def lower_state(
     until: str = "",
     watch: Watch | None = None,
 ) -> tir.PrimFunc:
-    """The loop program of `state` with parameters `args`, after `passes` up to the one `until`.
+    """Lower `state` to a loop program with parameters `args`, running `passes` up to `until`.
 
     `watch(pass name, program)` sees the program after every stage, beginning with "nest". Pure:
     nothing is changed. Raises ArgumentError if args miss or repeat something, LoweringError if an
@@ -116,7 +97,7 @@ def lower_state(
 
 
 def _ran(run: Pass, body: tir.Stmt) -> tir.Stmt:
-    """What a pass, perhaps a user's own, makes of the program."""
+    """Run a pass, perhaps a user's own, and check that it returns a statement."""
     made = run(body)
     if not isinstance(made, tir.Stmt):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise ArgumentError(
@@ -128,17 +109,16 @@ def _ran(run: Pass, body: tir.Stmt) -> tir.Stmt:
 def _loops(
     state: schedule.State, args: tuple[tensor.Tensor | tir.Var, ...], name: str
 ) -> tir.PrimFunc:
-    """The program before the first pass."""
+    """Return the program before the first pass."""
     plain = normalize(state)
-    table = {a: _current(state, plain, a) for a in args if isinstance(a, tensor.Tensor)}
+    table = {a: current_tensor(state, plain, a) for a in args if isinstance(a, tensor.Tensor)}
     given = {t: tir.Buffer(t.name, t.shape, t.dtype) for t in table.values()}
-    _complete(plain, args, given)
+    check_complete(plain, args, given)
     program = allocate(plain, infer(plain), given)
     params = tuple(given[table[a]] if isinstance(a, tensor.Tensor) else a for a in args)
     outputs = tuple(b for t, b in given.items() if not isinstance(t.op, tensor.PlaceholderOp))
-    sizes = _sizes(params)
-    func = tir.PrimFunc(name, params, nest(program), outputs, sizes, _needs(state))
-    _check_indices(func)
+    func = tir.PrimFunc(name, params, nest(program), outputs, sizes(params), needs(state))
+    check_indices(func)
     check_threads(func.body)
     return func
 
@@ -150,7 +130,7 @@ def _report(
     seconds: float,
     watch: Watch | None,
 ) -> None:
-    """Everybody who looks at the program between passes looks here; the last of `done` just ran."""
+    """Log, verify and show the program after the last pass of `done`."""
     name = done[-1]
     if debug_level() >= 2:
         size = sum(1 for _ in tir.walk(func.body))
@@ -164,107 +144,7 @@ def _report(
 
 
 def _level(done: list[str]) -> tir.Level:
-    """The laws that hold after the passes of these names; others leave the level as it is."""
+    """Return the level of laws that hold after the passes of these names."""
     if "flatten" not in done:
         return "nest"
     return "vector" if "vectorize" in done and "unroll" in done else "flat"
-
-
-# --- parameters ----------------------------------------------------------------------------------
-
-
-def _current(state: schedule.State, plain: schedule.State, t: tensor.Tensor) -> tensor.Tensor:
-    """The tensor that now stands for `t`, which may be older than some steps."""
-    for s in state.stages:
-        if s.origin is t.op or s.op is t.op:
-            for p in plain.stages:
-                if p.name == s.name:
-                    return tensor.tensor_of(p.op, t.value_index)
-            raise ArgumentError(f"argument {t.name}", "it is inlined, so it is never stored")
-    if isinstance(t.op, tensor.PlaceholderOp):  # folding may have removed the last read of an input
-        return t
-    raise ArgumentError(f"argument {t.name}", "it is not part of this schedule")
-
-
-def _complete(
-    plain: schedule.State,
-    args: tuple[tensor.Tensor | tir.Var, ...],
-    given: dict[tensor.Tensor, tir.Buffer],
-) -> None:
-    """Every input and output is an argument, once, and nothing else is.
-
-    Of an operation with several outputs one is enough: the others are computed on the side.
-    """
-    if len(set(args)) < len(args):
-        raise ArgumentError("args", "the same argument is given twice")
-    states = tensor.states_of([s.op for s in plain.stages])
-    kept = [
-        s.op
-        for s in plain.stages
-        if s.is_output
-        or (isinstance(s.op, tensor.PlaceholderOp) and tensor.tensor_of(s.op, 0) not in states)
-    ]
-    needed = [tensor.tensor_of(op, i) for op in kept for i in range(len(op.dtypes))]
-    missing = [
-        t.name
-        for op in kept
-        for t in [tensor.tensor_of(op, 0)]
-        if not any(g.op is op for g in given)
-    ]
-    if missing:
-        names = ", ".join(t.name for t in needed)
-        raise ArgumentError(
-            f"args: {', '.join(missing)} missing",
-            "all inputs and outputs of the schedule are arguments",
-            f"args = [{names}]",
-        )
-    for t in given:
-        if t in states:
-            raise ArgumentError(
-                f"argument {t.name}",
-                "it is the state of a scan, which lives in the result of that scan",
-                f"args = [{', '.join(n.name for n in needed)}]",
-            )
-        if t not in needed and not isinstance(t.op, tensor.PlaceholderOp):
-            raise ArgumentError(
-                f"argument {t.name}",
-                "it is computed on the way, and would not be written as a whole",
-                f"te.create_schedule([..., {t.name}.op]) makes it an output",
-            )
-
-
-def _sizes(params: tuple[tir.Buffer | tir.Var, ...]) -> tuple[tir.Var, ...]:
-    """The symbolic sizes that a call learns from the shapes of its arguments."""
-    found = [
-        n for p in params if isinstance(p, tir.Buffer) for n in p.shape if isinstance(n, tir.Var)
-    ]
-    return tuple(v for v in dict.fromkeys(found) if not any(v is p for p in params))
-
-
-def _needs(state: schedule.State) -> tuple[tir.Index, ...]:
-    """What a call must bring so that every read stays in its tensor."""
-    ops = [s.origin for s in state.stages]
-    return tuple(
-        dict.fromkeys(n for op in ops if isinstance(op, tensor.ComputeOp) for n in op.needs)
-    )
-
-
-def _check_indices(func: tir.PrimFunc) -> None:
-    """Check that 64 bits hold every index, and that each variable is a loop, parameter or size."""
-    bound = {id(v) for v in (*func.params, *func.sizes)}
-    for n in tir.walk(func.body):
-        if isinstance(n, tir.For):
-            bound.add(id(n.var))
-        elif tir.overflows(n):
-            raise LoweringError(
-                f"{func.name}: the index {tir.text(n)}",
-                f"computing it may reach {tir.largest_sum(n)}, and indices have 64 bits",
-                "smaller extents or split factors",
-            )
-    for v in tir.variables(func.body):
-        if id(v) not in bound:
-            raise ArgumentError(
-                f"variable {v.name!r}",
-                "it has no value: no argument is or has it",
-                "add it to args",
-            )

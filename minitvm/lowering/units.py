@@ -5,123 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import groupby
 
-from minitvm import accel, schedule, tir
-from minitvm.base import LoweringError
+from minitvm import accel, tir
 
-from .machine import memory_of
-from .statements import every, inner
+from .statements import every
 
 LOAD, COMPUTE, STORE = "ld", "ex", "st"
 UNITS = {LOAD: accel.Unit.LOAD, COMPUTE: accel.Unit.COMPUTE, STORE: accel.Unit.STORE}
-FREE = ("vta", "vdla")  # prefixes of instructions that no unit has been chosen for
-COPY = "dma_copy2d"
-
-
-def assign_units(s: tir.Stmt) -> tir.Stmt:
-    """Each instruction says which unit runs it.
-
-        vta.dma_copy2d(A_buf, A[k])             ld.dma_copy2d(A_buf, A[k])
-        vta.gemm(C_buf, A_buf, B_buf)     ->    ex.gemm(C_buf, A_buf, B_buf)
-        vta.dma_copy2d(C, C_buf)                st.dma_copy2d(C, C_buf)
-
-    The load unit loads INP and WGT, the compute unit ACC. All virtual threads become "cthread":
-    each does all of its work, with tokens of its own, where those called "vthread" share some.
-    Raises LoweringError for a statement that no unit can run.
-    """
-
-    def on_stmt(s: tir.Stmt) -> tir.Stmt:
-        match s:
-            case tir.Store():
-                raise _single(s)
-            case tir.For(var, _, _, "bind", thread) if not schedule.is_virtual(thread):
-                raise LoweringError(
-                    f"loop {var.name!r} bound to {thread!r}",
-                    "the accelerator has no such threads",
-                    "te.thread_axis('cthread')",
-                )
-            case tir.For(var, extent, body, "bind", thread) if thread.startswith("vthread"):
-                return tir.For(var, extent, body, "bind", "cthread")
-            case tir.Evaluate(tir.Call(name, args, dtype)):
-                prefix, _, rest = name.partition(".")
-                if prefix not in FREE:
-                    return _checked(s, prefix)
-                return tir.Evaluate(tir.Call(f"{_runs(s, rest)}.{rest}", args, dtype))
-            case _:
-                return s
-
-    return tir.rewrite(s, on_stmt)
-
-
-def check_stores(s: tir.Stmt) -> tir.Stmt:
-    """The same program, if each store stands under a pragma that makes an instruction of it.
-
-    Buffers are still those of the stages: an error names the stage that lacks a pragma.
-    """
-    match s:
-        case tir.Pragma("alu" | "skip_alu"):
-            pass
-        case tir.Store():
-            raise _single(s)
-        case _:
-            for part in inner(s):
-                check_stores(part)
-    return s
-
-
-def _single(s: tir.Store) -> LoweringError:
-    return LoweringError(
-        f"{tir.text(s)}",
-        "no unit of the accelerator stores single numbers",
-        f"s[{s.buffer.name}].pragma(axis, 'dma_copy') for a copy to or from a buffer of the "
-        "accelerator, pragma(axis, 'alu') for arithmetic in acc_buffer, tensorize for a product; "
-        "or compute it outside, in numpy or by target llvm",
-    )
-
-
-def _checked(s: tir.Stmt, prefix: str) -> tir.Stmt:
-    """`s`, if it says already which unit runs it."""
-    if prefix in UNITS:
-        return s
-    raise LoweringError(
-        f"{tir.text(s)}",
-        "no unit of the accelerator has such an instruction",
-        "an intrinsic made of its instructions: env.gemm",
-    )
-
-
-def _runs(s: tir.Stmt, name: str) -> str:
-    """The unit that runs an instruction: transfers by where they lead, the rest is computed."""
-    if name != COPY:
-        return COMPUTE
-    to, source = operands(s)
-    if memory_of(to.buffer) is None:
-        return STORE
-    if memory_of(source.buffer) is not None:
-        raise LoweringError(
-            f"{tir.text(s)}",
-            f"{to.buffer.name} and {source.buffer.name} are both in memories of the accelerator",
-            "pragma 'alu' for a copy within acc_buffer",
-        )
-    return COMPUTE if memory_of(to.buffer) is accel.Memory.ACC else LOAD
-
-
-def operands(s: tir.Stmt) -> list[tir.Load]:
-    """The first elements of the views that an instruction works on."""
-    assert isinstance(s, tir.Evaluate)
-    assert isinstance(s.value, tir.Call)
-    return [
-        tir.first_element(a) for a in s.value.args if isinstance(a, tir.Call) and tir.is_memory(a)
-    ]
 
 
 def unit(s: tir.Stmt) -> str:
-    """The unit that runs all of `s`; "" if several do, or none."""
+    """Return the unit that runs all of `s`; "" if several do, or none."""
     found = units(s)
     return next(iter(found)) if len(found) == 1 else ""
 
 
 def units(s: tir.Stmt) -> set[str]:
-    """The units that run something in `s`; "" for what none of them runs."""
+    """Return the units that run something in `s`; "" for statements that no unit runs."""
     return {_prefix(n) for n in every(s) if isinstance(n, tir.Evaluate | tir.Store)}
 
 
@@ -134,7 +33,7 @@ def _prefix(s: tir.Stmt) -> str:
 
 
 def blocks(parts: tuple[tir.Stmt, ...]) -> Iterator[tuple[str, tuple[tir.Stmt, ...]]]:
-    """Neighbours that one unit runs, together; others alone, under ""."""
+    """Group neighbouring statements that one unit runs; others are alone, under ""."""
     for name, group in groupby(parts, unit):
         together = tuple(group)
         if name:

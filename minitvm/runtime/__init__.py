@@ -6,8 +6,9 @@ from . import nd
 from .accelerated import AcceleratorFunction, SimulatedTimes, profiled, reset_profile
 from .export import Package
 from .function import Function, Times, load
-from .jit import Machine, compile_ir, load_object
+from .jit import NativeCode, compile_ir, load_object
 from .loading import LAUNCH, Run, load_native, load_python
 from .nd import Device, NDArray, cpu, device
 from .numba_load import load_numba
+from .packed import CALL_PACKED
 from .pool import num_threads, parallel_launch_address, set_num_threads

@@ -15,12 +15,13 @@ import numpy as np
 from minitvm import accel, tir
 from minitvm.base import ArgumentError, MeasureError, check_kind
 
+from .arguments import Arguments
 from .function import Function, Times, is_count
 
 
 @dataclass(frozen=True, slots=True)
 class SimulatedTimes(Times):
-    """Seconds that the accelerator would take: `cycles` at its clock, the same in every repeat."""
+    """Simulated seconds per call: `cycles` at the accelerator's clock, equal in every repeat."""
 
     cycles: int
 
@@ -59,6 +60,26 @@ def reset_profile() -> None:
     _PROFILE.clear()
 
 
+class PackedArguments(Arguments):
+    """The arguments of a program for the accelerator: arrays in blocks."""
+
+    def __init__(self, func: tir.PrimFunc, program: accel.Program, config: accel.Config) -> None:
+        super().__init__(func)
+        self._program, self._config = program, config
+
+    def _check_kind(self, p: tir.Buffer, a: Any, fixed: Any) -> None:
+        """Check dtype and shape; suggest vta.pack for an array that is not in blocks."""
+        (area,) = (a for q, a in zip(self._func.params, self._program.areas, strict=True) if q is p)
+        blocks = self._config.element_shape(area.memory)
+        if fixed is None or (a.dtype, a.size) != (fixed[1], math.prod(fixed[0])):
+            return super()._check_kind(p, a, fixed)
+        if a.ndim >= len(blocks) and fixed[0][-len(blocks) :] == blocks:
+            sizes = ", ".join(map(str, blocks))
+            fix = f"vta.pack({p.name}, {sizes}); a reshape alone moves no numbers"
+            self._unfit(p, f"has shape {a.shape}, not {fixed[0]}", fix)
+        return super()._check_kind(p, a, fixed)
+
+
 class AcceleratorFunction(Function):
     """A kernel of target "vta": called as others are, with packed arrays; simulated bit by bit.
 
@@ -73,12 +94,13 @@ class AcceleratorFunction(Function):
         config: accel.Config,
         sources: Mapping[str, Callable[[], str]],
     ) -> None:
-        super().__init__(func, self._execute, sources)
+        arguments = PackedArguments(func, program, config)
+        super().__init__(func, self._execute, sources, arguments=arguments)
         self.program, self.config = program, config
 
     @cached_property
     def _per_call(self) -> accel.Counters:
-        """What one call moves and computes."""
+        """Return the counters of one call."""
         return accel.counters(self.program, self.config)
 
     def run(self, config: accel.Config | None = None) -> accel.Run:
@@ -151,18 +173,6 @@ class AcceleratorFunction(Function):
             return SimulatedTimes((cycles / self.config.clock_hz,) * repeat, cycles)
 
         return evaluate
-
-    def _check_kind(self, p: tir.Buffer, a: Any, fixed: Any) -> None:
-        """Dtype and shape; an array of all the numbers, but not in blocks, is to be packed."""
-        (area,) = (a for q, a in zip(self.func.params, self.program.areas, strict=True) if q is p)
-        blocks = self.config.element_shape(area.memory)
-        if fixed is None or (a.dtype, a.size) != (fixed[1], math.prod(fixed[0])):
-            return super()._check_kind(p, a, fixed)
-        if a.ndim >= len(blocks) and fixed[0][-len(blocks) :] == blocks:
-            sizes = ", ".join(map(str, blocks))
-            fix = f"vta.pack({p.name}, {sizes}); a reshape alone moves no numbers"
-            self._unfit(p, f"has shape {a.shape}, not {fixed[0]}", fix)
-        return super()._check_kind(p, a, fixed)
 
     def _execute(self, arrays: list[Any]) -> None:
         """Run the program on arrays, one for each area."""

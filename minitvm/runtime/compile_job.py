@@ -5,7 +5,7 @@ from __future__ import annotations
 from minitvm import workers
 from minitvm.base import BuildError
 
-from .jit import Source
+from .jit import LLVMSource
 
 
 def answer(request: workers.Frame) -> workers.Frame:
@@ -13,7 +13,7 @@ def answer(request: workers.Frame) -> workers.Frame:
     options = dict(request.value)
     form = options.pop("form")
     try:
-        return workers.Frame({}, (Source(request.blobs[0].decode(), **options).made(form),))
+        return workers.Frame({}, (LLVMSource(request.blobs[0].decode(), **options).made(form),))
     except BuildError as e:
         return workers.Frame({"refused": e.args})
 

@@ -1,6 +1,6 @@
 """A compiled function as a file: code, and all that is needed to call it and to refuse it.
 
-    minitvm function 1                   format and its version
+    minitvm function 2                   format and its version
     2c26b46b68ffc68f...                  SHA-256 of everything below
     {"name": "main", "target": ...}      one line of JSON: parameters, target, CPU features
     ...                                  machine code (an object file) or Python source text
@@ -23,7 +23,7 @@ from typing import Any, TypeAlias, cast
 from minitvm import tir
 from minitvm.base import ArgumentError, BuildError, Target, dtype, host
 
-MAGIC, FORMAT = b"minitvm function", 1
+MAGIC, FORMAT = b"minitvm function", 2
 AGAIN = "build it here, and export it again"
 PORTABLE = "build it here, or there for any such CPU: target='llvm -mcpu=x86-64-v3'"
 LEVELS = {  # what x86-64 psABI levels have beyond the first
@@ -51,6 +51,7 @@ class Package:
     target    what it was built for
     code      an object file (llvm), or source text
     sources   texts to be shown: {"tir": "def main(...): ..."}
+    entry     the name of the function in the object file
     calls     functions of the process that the object file calls
     made_by   the version of minitvm
     machine   what the code runs on: {"system": "Linux", "machine": "x86_64", "cpu": "znver4" or ""
@@ -61,6 +62,7 @@ class Package:
     target: Target
     code: bytes
     sources: Mapping[str, str]
+    entry: str = ""
     calls: tuple[str, ...] = ()
     made_by: str = ""
     machine: Mapping[str, Json] = field(default_factory=dict[str, Json])
@@ -76,7 +78,7 @@ def write(path: File, package: Package) -> None:
 
 
 def read(path: File) -> Package:
-    """The package in the file `path`.
+    """Return the package in the file `path`.
 
     Raises ArgumentError if there is no such file, or it is none of ours; BuildError if it is
     damaged, or was written by a minitvm that is too new.
@@ -91,7 +93,7 @@ def read(path: File) -> Package:
 
 
 def _path(given: File, verb: str) -> Path:
-    """The path of a file; ArgumentError if it can be none."""
+    """Return `given` as a path; ArgumentError if it cannot be one."""
     try:
         path = Path(given)
         if "\0" not in str(path):
@@ -105,13 +107,14 @@ def _path(given: File, verb: str) -> Path:
 
 
 def pack(package: Package) -> bytes:
-    """The bytes of the file."""
+    """Return the bytes of the file."""
     native = package.target.kind == "llvm"
     header = {
         **_signature(package.func),
         "target": str(package.target),
         "minitvm": package.made_by or _version(),
         "machine": dict(package.machine) or (_machine(package.target) if native else {}),
+        "entry": package.entry,
         "calls": package.calls,
         "sources": dict(package.sources),
     }
@@ -121,7 +124,7 @@ def pack(package: Package) -> bytes:
 
 
 def unpack(data: bytes, what: str) -> Package:
-    """The package in the bytes of a file; errors begin with `what`."""
+    """Return the package in the bytes of a file; errors begin with `what`."""
     head, _, rest = data.partition(b"\n")
     magic, _, number = head.rpartition(b" ")
     if magic != MAGIC:
@@ -150,6 +153,7 @@ def _package(header: dict[str, Json], code: bytes) -> Package:
         target=Target(header["target"]),
         code=code,
         sources={str(k): str(v) for k, v in dict(header["sources"]).items()},
+        entry=str(header["entry"]),
         calls=tuple(str(name) for name in header["calls"]),
         made_by=str(header["minitvm"]),
         machine=dict(header["machine"]),
@@ -167,7 +171,7 @@ def _version() -> str:
 
 
 def _machine(target: Target) -> dict[str, Json]:
-    """What code for `target` runs on."""
+    """Describe the machines that code for `target` runs on."""
     known = features(target.mcpu, target.mattr)
     return {
         "system": platform.system(),
@@ -178,7 +182,7 @@ def _machine(target: Target) -> dict[str, Json]:
 
 
 def features(mcpu: str, mattr: str) -> frozenset[str]:
-    """LLVM's names of what code may use; empty if that is not known of the CPU `mcpu`."""
+    """Return LLVM's names of the CPU features code may use; empty if unknown for `mcpu`."""
     if mcpu and mcpu not in LEVELS:
         return frozenset()
     names = list(LEVELS)
@@ -245,7 +249,7 @@ def _variable(v: tir.Var) -> Json:
 
 
 def _index(e: tir.Index, number: dict[tir.Var, int]) -> Json:
-    """An index as lists: n*4 + 1 is ["sum", 1, [4, ["var", 0]]]."""
+    """Return an index as nested lists: n*4 + 1 is ["sum", 1, [4, ["var", 0]]]."""
     match e:
         case int():
             return e

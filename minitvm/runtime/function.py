@@ -7,21 +7,17 @@ import statistics
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from numbers import Integral, Real
-from typing import Any, TypeAlias, cast
-
-import numpy as np
+from numbers import Real
+from typing import Any
 
 from minitvm import tir
 from minitvm.base import ArgumentError, BuildError, MeasureError
 
+from .arguments import Arguments
 from .export import File, Package, pack, read, unpack, write
 from .loading import Run
 from .reload import run_of
 
-Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
-REACHED = (1, 3)  # DLPack's numbers of main memory, ordinary and pinned
-ELSEWHERE = {2: "a CUDA GPU", 8: "a Metal GPU", 10: "a ROCm GPU", 14: "a oneAPI device"}
 LONGEST_MS = 24 * 3600 * 1000  # of one repeat: a day
 MANY, SHORTEST = 10**6, 1e-8  # a million calls of 10 ns: no machine does that
 
@@ -67,16 +63,14 @@ class Function:
         run: Run,
         sources: Mapping[str, Callable[[], str]],
         package: Callable[[], Package] | None = None,
+        arguments: Arguments | None = None,
     ) -> None:
         self.func = func
         self.name = func.name
         self._run = run
         self._sources = sources
         self._package = package  # makes what export() stores
-        self._outputs = [n for n, p in enumerate(func.params) if _is_in(p, func.outputs)]
-        self._fixed = [_fixed(p) for p in func.params]
-        self._symbolic = None in self._fixed  # some extent or scalar is known only at the call
-        self._temporary = tir.symbolic_buffers(func)
+        self._checked = (arguments or Arguments(func)).checked
 
     @property
     def entry_name(self) -> str:
@@ -172,74 +166,6 @@ class Function:
             f"<minitvm function {str(self.func).splitlines()[0].removeprefix('def ').rstrip(':')}>"
         )
 
-    # --- checking ---
-
-    def _checked(self, args: tuple[Any, ...]) -> list[Any]:
-        """The arguments as numpy arrays and ints, sizes appended, all fitting."""
-        params = self.func.params
-        if len(args) != len(params):
-            names = ", ".join(p.name for p in params)
-            raise ArgumentError(
-                f"{self.name}({names})", f"takes {len(params)} arguments, {len(args)} given"
-            )
-        ready = [
-            a if type(a) is np.ndarray or not isinstance(p, tir.Buffer) else _as_array(p.name, a)
-            for p, a in zip(params, args, strict=True)
-        ]
-        for p, a, fixed in zip(params, ready, self._fixed, strict=True):
-            if isinstance(p, tir.Buffer):
-                if fixed is None or a.shape != fixed[0] or a.dtype != fixed[1]:
-                    self._check_kind(p, a, fixed)
-                flags = a.flags
-                if not flags.c_contiguous:
-                    self._unfit(p, "is not C-contiguous", "numpy.ascontiguousarray(...)")
-                if not flags.aligned:
-                    self._unfit(p, "starts at an address that is not aligned", "a copy")
-            elif not isinstance(a, Integral):
-                _refuse(self.name, p, f"is {type(a).__name__}, not an int", "an int")
-            elif not -(2**63) <= a < 2**63:
-                _refuse(self.name, p, f"is {a}, which does not fit in 64 bits", "a smaller int")
-        for n in self._outputs:
-            self._check_output(n, ready)
-        if not self._symbolic:
-            return ready
-        sizes = tir.sizes_of(self.func, tuple(ready))
-        tir.check_symbolic_buffers(self.func, self._temporary, sizes)
-        pairs = zip(self.func.params, ready, strict=True)
-        plain = [
-            a if isinstance(p, tir.Buffer) else int(a) for p, a in pairs
-        ]  # int: of numpy.int64
-        return [*plain, *(sizes[v] for v in self.func.sizes)]
-
-    def _check_output(self, n: int, ready: list[Any]) -> None:
-        out, p = ready[n], self.func.params[n]
-        if not out.flags.writeable:
-            self._unfit(p, "is an output, but read-only", "")
-        for q, other in zip(self.func.params, ready, strict=True):
-            if q is not p and isinstance(q, tir.Buffer) and np.may_share_memory(out, other):
-                why = f"is an output, but shares memory with {q.name}"
-                _refuse(self.name, p, why, "separate arrays")
-
-    def _check_kind(
-        self, p: tir.Buffer, a: Array, fixed: tuple[tuple[int, ...], np.dtype[Any]] | None
-    ) -> None:
-        """Dtype, rank and, where it is constant, shape."""
-        if a.dtype != p.dtype.numpy:
-            fix = f"{p.name}.astype({str(p.dtype)!r})"
-            self._unfit(p, f"holds {a.dtype}, not {p.dtype}", fix)
-        if a.ndim != len(p.shape):
-            self._unfit(p, f"has {a.ndim} dimensions, not {len(p.shape)}", "reshape it")
-        if fixed is not None:
-            self._unfit(p, f"has shape {a.shape}, not {fixed[0]}", "arrays of the declared shape")
-
-    def _unfit(self, p: Any, why: str, fix: str) -> None:
-        """Refuse an array. A converted copy does for an input; an output must be the user's own."""
-        if _is_in(p, self.func.outputs):
-            comma = "," if len(p.shape) == 1 else ""
-            shape = f"({', '.join(map(tir.text, p.shape))}{comma})"
-            fix = f"make it with numpy.empty({shape}, {str(p.dtype)!r})"
-        _refuse(self.name, p, why, fix)
-
 
 def load(path: File) -> Function:
     """Return the function that f.export(path) has stored; nothing of llvm is compiled.
@@ -257,18 +183,18 @@ def _unpickled(data: bytes) -> Function:
 
 
 def _loaded(package: Package, what: str) -> Function:
-    """The function of a package; errors begin with `what`."""
+    """Return the function of a package; errors begin with `what`."""
     sources = {kind: (lambda text=text: text) for kind, text in package.sources.items()}
     return Function(package.func, run_of(package, what), sources, lambda: package)
 
 
 def is_count(n: object) -> bool:
-    """Is `n` an int >= 1?"""
+    """Return whether `n` is an int >= 1."""
     return isinstance(n, int) and not isinstance(n, bool) and n >= 1
 
 
 def _least_ms(given: object) -> float:
-    """min_repeat_ms as a number; MeasureError if no measurement ever takes as long."""
+    """Return min_repeat_ms as a number; MeasureError if it is not within a day."""
     ms = float(given) if isinstance(given, Real) else math.nan
     if not 0 <= ms <= LONGEST_MS:
         raise MeasureError(f"min_repeat_ms={given!r}", f"not milliseconds from 0 to {LONGEST_MS}")
@@ -276,44 +202,9 @@ def _least_ms(given: object) -> float:
 
 
 def _more_calls(count: int, least_ms: float, seconds: float) -> int:
-    """How many calls to try next, where `count` took but `seconds`."""
+    """Return how many calls to try next, after `count` took only `seconds`."""
     if count >= MANY and seconds < count * SHORTEST:
         raise MeasureError(
             f"{count} calls took {seconds} seconds by this timer", "it does not seem to advance"
         )
     return max(count + 1, int(count * min(10, 1.2 * least_ms / max(seconds * 1e3, 1e-3))))
-
-
-def _is_in(p: object, buffers: tuple[tir.Buffer, ...]) -> bool:
-    return any(p is b for b in buffers)
-
-
-def _fixed(p: Any) -> tuple[tuple[int, ...], np.dtype[Any]] | None:
-    """The shape and dtype a call must bring, where they are constants."""
-    if not isinstance(p, tir.Buffer) or not all(isinstance(n, int) for n in p.shape):
-        return None
-    return tuple(n for n in p.shape if isinstance(n, int)), p.dtype.numpy
-
-
-def _refuse(name: str, p: Any, why: str, fix: str) -> None:
-    raise ArgumentError(f"{name}: argument {p.name}", why, fix)
-
-
-def _as_array(name: str, a: Any) -> Array:
-    if isinstance(a, np.ma.MaskedArray):
-        why = "is a masked array, whose mask compiled code does not see"
-        raise ArgumentError(f"argument {name}", why, f"{name}.filled(0), or {name}.data as it is")
-    if isinstance(a, np.ndarray):
-        return np.asarray(cast("Array", a))
-    if hasattr(a, "__dlpack__"):
-        try:
-            where = a.__dlpack_device__()[0]
-            if where in REACHED:
-                return np.from_dlpack(a)
-        except Exception as e:  # whatever the code of another library raises
-            raise ArgumentError(f"argument {name}", f"cannot be read in place: {e}") from e
-        what = ELSEWHERE.get(where, f"a device of DLPack's type {where}")
-        raise ArgumentError(
-            f"argument {name}", f"is in the memory of {what}", "x.cpu(): a copy in main memory"
-        )
-    raise ArgumentError(f"argument {name}", f"is {type(a).__name__}, not an array", "a numpy array")

@@ -1,4 +1,4 @@
-"""LLVM in a process of its own: an assertion that fails there is an error here.
+"""Compile in another process, so that a failed assertion in LLVM is an error here.
 
 A process takes a second to start, so those that are idle are kept for the next build.
 """
@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from minitvm import workers
 from minitvm.base import BuildError
 
-from .jit import Form, Machine, Source, declared, load_object
+from .jit import Form, LLVMSource, NativeCode, declared, load_object
 
 JOB = "minitvm.runtime.compile_job"
 SECONDS = 600.0  # of one compile
@@ -22,7 +22,7 @@ _idle: list[workers.Worker] = []
 
 def compile_isolated(
     text: str, *, cpu: str = "", features: str = "", symbols: Mapping[str, int] | None = None
-) -> Machine:
+) -> NativeCode:
     """Compile as compile_ir does, in another process; only the object file is loaded here.
 
     Raises BuildError also if LLVM aborts or takes longer than ten minutes. Ctrl-C ends the compile.
@@ -32,7 +32,7 @@ def compile_isolated(
     return load_object(image, symbols=symbols, calls=declared(text), source=source)
 
 
-class IsolatedSource(Source):
+class IsolatedSource(LLVMSource):
     """IR text that is compiled in another process."""
 
     def made(self, form: Form) -> bytes:
@@ -53,7 +53,7 @@ def clear() -> None:
 
 
 def _asked(options: object, text: bytes) -> workers.Frame | workers.Failure:
-    """The answer of an idle process, or of a new one."""
+    """Return the answer of an idle process, or of a new one."""
     worker = _idle_worker() or workers.Worker(JOB)
     reply = worker.ask(options, (text,), seconds=SECONDS)
     if not isinstance(reply, workers.Failure):

@@ -1,4 +1,4 @@
-"""LLVM IR text in, callable native code out. The one place where minitvm talks to LLVM.
+"""Compile LLVM IR text to native code; only this file and processor.py use llvmlite.
 
 Values from llvmlite are untyped, so `Any` is at home here and nowhere else.
 """
@@ -32,17 +32,17 @@ _context = llvm.create_context()
 llvm.set_option("minitvm", "-unroll-allow-peeling=false")
 
 
-class Machine:
-    """Native code in memory. Its addresses are good for as long as this object is alive."""
+class NativeCode:
+    """Native code in memory. Its addresses are valid as long as this object is alive."""
 
-    def __init__(self, engine: Any, image: bytes, source: "Source | None") -> None:
+    def __init__(self, engine: Any, image: bytes, source: "LLVMSource | None") -> None:
         self._engine = engine
         self._source = source
         self.object = image
         """The relocatable object file: what load_object() takes, on this kind of machine."""
 
     def address(self, name: str) -> int:
-        """Where the function called `name` starts."""
+        """Return the address of the function `name`."""
         with _lock:
             found = int(self._engine.get_function_address(name))
         if not found:
@@ -51,7 +51,7 @@ class Machine:
 
     @property
     def calls(self) -> tuple[str, ...]:
-        """The functions of this process that the code calls by name."""
+        """Return the functions of this process that the code calls by name."""
         return declared(self._known().text)
 
     @cached_property
@@ -64,7 +64,7 @@ class Machine:
         """The assembly text of this machine code."""
         return self._known().made("asm").decode()
 
-    def _known(self) -> "Source":
+    def _known(self) -> "LLVMSource":
         if self._source is None:
             raise BuildError(
                 "source of loaded code",
@@ -74,7 +74,7 @@ class Machine:
         return self._source
 
 
-class Source:
+class LLVMSource:
     """IR text with the options it is compiled under; cheap to keep, and recompiled to be shown."""
 
     def __init__(self, text: str, cpu: str, features: str, opt: int = 3) -> None:
@@ -102,7 +102,7 @@ class Source:
 
 
 def _emitted(module: Any, target: Any, form: Form) -> bytes:
-    """An optimised module as bytes."""
+    """Return an optimised module as bytes."""
     match form:
         case "ll":
             return str(module).encode()
@@ -115,7 +115,7 @@ def _emitted(module: Any, target: Any, form: Form) -> bytes:
 
 
 def declared(text: str) -> tuple[str, ...]:
-    """The functions that IR text calls but does not define, without those of LLVM itself."""
+    """Return the functions that IR text calls but does not define, without LLVM's own."""
     found = re.findall(r"^declare [^@\n]*@([\w.$]+)", text, re.MULTILINE)
     return tuple(name for name in found if not name.startswith("llvm."))
 
@@ -127,8 +127,8 @@ def compile_ir(
     features: str = "",
     opt: int = 3,
     symbols: Mapping[str, int] | None = None,
-) -> Machine:
-    """Native code for the LLVM IR in `text`, loaded and ready to call.
+) -> NativeCode:
+    """Compile the LLVM IR in `text` to native code, loaded and ready to call.
 
     cpu             as LLVM spells it ("znver4"); by default this machine's, with its features
     features        what to change in that ("+fma,-avx512f")
@@ -140,13 +140,13 @@ def compile_ir(
     lines it is about if the IR is not well formed, or if it calls a function nobody provides, or if
     LLVM does not know the CPU.
     """
-    source = Source(text, cpu, features, opt)
+    source = LLVMSource(text, cpu, features, opt)
     with _lock:
         _provide(symbols)
         module, target = source.optimised()
         _check_symbols(module)
         image = _emitted(module, target, "object")
-        return Machine(_engine(image), image, source)
+        return NativeCode(_engine(image), image, source)
 
 
 def load_object(
@@ -154,11 +154,11 @@ def load_object(
     *,
     symbols: Mapping[str, int] | None = None,
     calls: Iterable[str] = (),
-    source: Source | None = None,
-) -> Machine:
-    """Native code from an object file made by compile_ir, without compiling anything.
+    source: LLVMSource | None = None,
+) -> NativeCode:
+    """Load an object file made by compile_ir, without compiling anything.
 
-    `calls` are the functions it calls by name, as Machine.calls lists them; `source` is the IR it
+    `calls` are the functions it calls by name (see NativeCode.calls); `source` is the IR it
     was made from. Raises BuildError if there is no function of such a name, or if `image` is no
     object file. The code must fit this CPU and operating system.
     """
@@ -166,7 +166,7 @@ def load_object(
         _provide(symbols)
         for name in calls:
             _require(name)
-        return Machine(_engine(image), image, source)
+        return NativeCode(_engine(image), image, source)
 
 
 def _hold() -> None:
@@ -185,7 +185,7 @@ if hasattr(os, "register_at_fork"):  # Windows cannot fork
 
 
 def _check_float16(image: bytes) -> None:
-    """BuildError if code for this CPU converts float16 by functions, which nobody provides."""
+    """Raise BuildError if code for this CPU needs library functions to convert float16."""
     if any(name in image for name in (b"__truncsfhf2", b"__extendhfsf2")):
         raise BuildError(
             "float16 for this CPU",
@@ -195,7 +195,7 @@ def _check_float16(image: bytes) -> None:
 
 
 def _engine(image: bytes) -> Any:
-    """An LLVM execution engine that has linked `image` into this process."""
+    """Return an LLVM execution engine that has linked `image` into this process."""
     linkable = llvm.ObjectFileRef.from_data(image)
     if not linkable:
         raise BuildError("load_object", f"these {len(image)} bytes are not an object file")
@@ -207,7 +207,7 @@ def _engine(image: bytes) -> Any:
 
 
 def _target_machine(cpu: str, features: str, opt: int) -> Any:
-    """A new LLVM target machine; engines swallow theirs, so they cannot share one."""
+    """Return a new LLVM target machine; an engine takes ownership of its own."""
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
     given = " ".join(filter(None, (cpu and f"-mcpu={cpu}", features and f"-mattr={features}")))
@@ -228,7 +228,7 @@ def _host_features() -> str:
 
 
 def _checked(text: str) -> Any:
-    """The module `text` describes, parsed and verified."""
+    """Parse and verify the module in `text`."""
     try:
         module = llvm.parse_assembly(text, _context)
         module.verify()
@@ -238,7 +238,7 @@ def _checked(text: str) -> Any:
 
 
 def explain(message: str, text: str) -> str:
-    """LLVM's message, followed by the lines of `text` around the place it names, if any."""
+    """Return LLVM's message with the lines of `text` around the place it names, if any."""
     message = message.strip()
     place = re.search(r"<string>:(\d+):", message)
     if not place:
@@ -276,7 +276,7 @@ def _require(name: str) -> None:
 
 
 def _from_c_library(name: str) -> bool:
-    """Make a function of the C library known to LLVM; False if it has none of that name."""
+    """Make a C library function known to LLVM; return False if there is none of that name."""
     library = ctypes.cdll.msvcrt if sys.platform == "win32" else ctypes.CDLL(None)
     try:
         address = ctypes.cast(getattr(library, name), ctypes.c_void_p).value

@@ -1,4 +1,4 @@
-"""Program text becomes something that runs: native code or a Python function."""
+"""Load program text as native code or as a Python function."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import ctypes
 from collections.abc import Callable, Container
 from typing import Any, TypeAlias
 
-from minitvm import codegen, tir
+from minitvm import tir
 from minitvm.base import Target, TVMError
 
 from .isolated import compile_isolated
-from .jit import Machine, compile_ir
-from .packed import call_packed_address, failure
+from .jit import NativeCode, compile_ir
+from .packed import CALL_PACKED, call_packed_address, failure
 from .pool import parallel_launch_address
 
 Run: TypeAlias = Callable[[list[Any]], None]  # arrays and ints in the order of the parameters
@@ -20,7 +20,7 @@ LAUNCH = "minitvm_parallel_launch"  # the name by which generated code calls the
 
 def load_native(
     func: tir.PrimFunc, text: str, entry: str, target: Target, *, isolate: bool = False
-) -> tuple[Run, Machine]:
+) -> tuple[Run, NativeCode]:
     """Compile `text`, LLVM IR, and return its function `entry` with the machine code it lives in.
 
     isolate   compile in a process of its own, so that LLVM cannot end this one
@@ -31,13 +31,13 @@ def load_native(
 
 
 def provided(calls: Container[str]) -> dict[str, int]:
-    """Where those functions of minitvm start that are named in `calls`, or in IR text."""
-    ours = {LAUNCH: parallel_launch_address, codegen.CALL_PACKED: call_packed_address}
+    """Return the addresses of minitvm's functions that are named in `calls`, or in IR text."""
+    ours = {LAUNCH: parallel_launch_address, CALL_PACKED: call_packed_address}
     return {name: where() for name, where in ours.items() if name in calls}
 
 
-def bind(func: tir.PrimFunc, machine: Machine, entry: str) -> Run:
-    """The function `entry` of the machine code, taking the parameters of `func`."""
+def bind(func: tir.PrimFunc, machine: NativeCode, entry: str) -> Run:
+    """Return the function `entry` of the machine code, with the parameters of `func`."""
     kinds = [
         *(ctypes.c_void_p if isinstance(p, tir.Buffer) else ctypes.c_int64 for p in func.params),
         *(ctypes.c_int64 for _ in func.sizes),
@@ -56,7 +56,7 @@ def bind(func: tir.PrimFunc, machine: Machine, entry: str) -> Run:
 
 
 def address(a: Any) -> int:
-    """Where the elements of a contiguous array start."""
+    """Return the address of the first element of a contiguous array."""
     try:
         return ctypes.addressof(ctypes.c_char.from_buffer(a))
     except (TypeError, ValueError, BufferError):  # read-only or empty: three times slower
@@ -64,7 +64,7 @@ def address(a: Any) -> int:
 
 
 def load_python(source: str) -> Run:
-    """The last function that Python `source` defines, taking arrays of any shape."""
+    """Return the last function that Python `source` defines, for arrays of any shape."""
     call = defined(source)
 
     def run(args: list[Any]) -> None:
@@ -74,7 +74,7 @@ def load_python(source: str) -> Run:
 
 
 def defined(source: str) -> Callable[..., None]:
-    """The last function that Python `source` defines."""
+    """Return the last function that Python `source` defines."""
     scope: dict[str, Any] = {}
     exec(compile(source, "<minitvm>", "exec"), scope)
     return scope[source.rsplit("\ndef ", 1)[1].split("(", maxsplit=1)[0]]

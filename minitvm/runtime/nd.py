@@ -84,7 +84,7 @@ def empty(
 
 @contextlib.contextmanager
 def _explained(what: str, fix: str) -> Generator[None]:
-    """What numpy raises here becomes an ArgumentError."""
+    """Turn what numpy raises here into an ArgumentError."""
     try:
         yield
     except (TypeError, ValueError, OverflowError, MemoryError) as e:

@@ -1,4 +1,4 @@
-"""Python source text in, a function compiled by numba out. The one place that talks to numba.
+"""Compile Python source with numba. No other file imports numba.
 
 numba is imported when it is first needed: that alone takes longer than all of minitvm. It ships no
 types, so `Any` is at home here.
@@ -30,7 +30,7 @@ CHOICE = re.compile(r"\bif\b|\bmin\(|\bmax\(")
 
 
 def load_numba(source: str, cores: int) -> Run:
-    """The last function that `source` defines, compiled; parallel loops run on up to `cores`.
+    """Compile and return the last function in `source`; parallel loops use up to `cores`.
 
     Raises BuildError if numba is missing or refuses the source.
     """
@@ -61,7 +61,7 @@ def _imported() -> Any:
 
 @contextlib.contextmanager
 def _vectorizer(numba: Any, wanted: bool) -> Generator[None, None, None]:
-    """A time in which numba lets LLVM turn loops into vectors only if that is `wanted`."""
+    """Let numba's LLVM vectorize loops only if `wanted`, within the context."""
     with numba.core.compiler_lock.global_compiler_lock:
         before = numba.config.LOOP_VECTORIZE
         numba.config.LOOP_VECTORIZE = before and wanted
@@ -72,7 +72,7 @@ def _vectorizer(numba: Any, wanted: bool) -> Generator[None, None, None]:
 
 
 def _shared(numba: Any, call: Callable[..., None], cores: int) -> Callable[..., None]:
-    """`call`, which has numba's threads for itself, and so many of them as minitvm may use."""
+    """Return `call` with exclusive use of numba's threads, limited to minitvm's number."""
 
     def run(*args: Any) -> None:
         with _sharing:
@@ -87,7 +87,7 @@ def _shared(numba: Any, call: Callable[..., None], cores: int) -> Callable[..., 
 
 
 def _row(a: Array) -> Array:
-    """The elements of a contiguous array in a row.
+    """Return the elements of a contiguous array as one dimension.
 
     To numba a read-only array is of another type. What is read-only here is an input, which the
     compiled loops do not write to; so they may have it as any other.

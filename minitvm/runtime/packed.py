@@ -1,4 +1,4 @@
-"""Python functions that compiled code calls: see minitvm/codegen/llvm_calls.py for the format."""
+"""Python functions that compiled code calls: see minitvm/codegen/llvm/calls.py for the format."""
 
 from __future__ import annotations
 
@@ -13,11 +13,12 @@ import numpy as np
 from minitvm import tir
 from minitvm.base import DTYPES, DType
 
+CALL_PACKED = "minitvm_call_packed"  # int32_t (const char *name, int64_t *slots, int64_t count)
 _failures: deque[BaseException] = deque()  # what functions raised, until the caller asks
 
 
 def _arguments(slots: Any, count: int) -> Iterator[Any]:
-    """The arguments in a row of 64-bit slots."""
+    """Yield the arguments in a row of 64-bit slots."""
     at = 0
     for _ in range(count):
         kind, first = slots[at], slots[at + 1]
@@ -38,7 +39,7 @@ def _arguments(slots: Any, count: int) -> Iterator[Any]:
 def _array(
     address: int, dtype: np.dtype[Any], shape: list[int], strides: list[int]
 ) -> np.ndarray[Any, Any]:
-    """The memory at `address` as an array; nothing is copied."""
+    """Return the memory at `address` as an array, without a copy."""
     if 0 in shape:
         return np.empty(shape, dtype)
     reach = 1 + sum((n - 1) * s for n, s in zip(shape, strides, strict=True))
@@ -48,7 +49,7 @@ def _array(
 
 
 def _call(name: bytes, slots: Any, count: int) -> int:
-    """Run the function registered as `name`; 1 if it raised."""
+    """Run the function registered as `name`; return 1 if it raised."""
     try:
         tir.registered(name.decode())(*_arguments(slots, count))
     except BaseException as e:  # it must not unwind through machine code
@@ -63,14 +64,14 @@ _callback = ctypes.CFUNCTYPE(
 
 
 def call_packed_address() -> int:
-    """Where the C function that compiled code calls for a Python function starts."""
+    """Return the address of the C function through which compiled code calls Python functions."""
     found = ctypes.cast(_callback, ctypes.c_void_p).value
     assert found is not None
     return found
 
 
 def failure() -> BaseException | None:
-    """What a Python function raised during the last call of compiled code, if one did."""
+    """Return what a Python function raised during the last call of compiled code, if any."""
     first = _failures.popleft() if _failures else None
     _failures.clear()
     return first

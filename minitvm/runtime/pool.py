@@ -18,7 +18,7 @@ from typing import Any
 
 from minitvm.base import ArgumentError, host
 
-from .jit import Machine, compile_ir
+from .jit import NativeCode, compile_ir
 
 CHUNKS_PER_THREAD = 8  # enough to even out threads of unequal speed, few enough to cost nothing
 
@@ -105,8 +105,8 @@ SHARE = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64,
 FINISHED, INTERRUPTED = 1, 2  # what `minitvm_share` stores: the loop has run; and Ctrl-C struck
 
 
-class Loop(ctypes.Structure):
-    """The record that `drain` reads: one parallel loop and how far it has come, in iterations."""
+class LoopRecord(ctypes.Structure):
+    """The record that `drain` reads: a parallel loop and its progress in iterations."""
 
     _fields_ = (
         ("body", ctypes.c_void_p),
@@ -119,7 +119,7 @@ class Loop(ctypes.Structure):
 
 
 class Job:
-    """A parallel loop under way, for the workers.
+    """A running parallel loop that workers can join.
 
     Safe to drain at any time, even after the loop has ended: no chunk is left to take then, so
     its body and closure, which may be gone, are not touched.
@@ -129,7 +129,7 @@ class Job:
 
     def __init__(self, body: int, closure: int | None, extent: int, threads: int) -> None:
         grain = max(1, extent // (threads * CHUNKS_PER_THREAD)) if threads > 1 else max(1, extent)
-        self.loop = Loop(body, closure, extent, grain, 0, 0)
+        self.loop = LoopRecord(body, closure, extent, grain, 0, 0)
         self.where = ctypes.addressof(self.loop)
         self.finished = threading.Lock()
         self.finished.acquire()  # until a worker has run the last chunk
@@ -146,7 +146,7 @@ class Pool:
         self.restart()
 
     def restart(self) -> None:
-        """Forget all workers: a fork() leaves them behind in the parent process."""
+        """Forget all workers, since fork() does not copy threads to the child."""
         self.workers: list[threading.Thread] = []
         self.invitations: queue.SimpleQueue[Job] = queue.SimpleQueue()
         self.starting = threading.Lock()
@@ -171,7 +171,7 @@ class Pool:
             self.local.busy = nested
 
     def invite(self, job: Job, helpers: int) -> None:
-        """Offer `job` to `helpers` workers, in place of jobs that nobody came for in time."""
+        """Queue `job` for `helpers` workers, discarding stale jobs."""
         with self.starting:
             while len(self.workers) < helpers:
                 self.hire()
@@ -187,14 +187,14 @@ class Pool:
         self.allow(everywhere)
 
     def hire(self) -> None:
-        """Start one more worker. It is a daemon: it does not keep the interpreter from ending."""
+        """Start one more worker, as a daemon thread that does not keep the interpreter alive."""
         name = f"minitvm-worker-{len(self.workers) + 1}"
         worker = threading.Thread(target=self.work, name=name, daemon=True)
         self.workers.append(worker)
         worker.start()
 
     def allow(self, cpus: set[int]) -> None:
-        """Let the workers run on `cpus`; nothing happens if there are none.
+        """Let the workers run on `cpus`; do nothing if there are none.
 
         Linux likes to wake a thread on the CPU of the one that wakes it. There it would wait behind
         the caller, who is busy with the same loop, for milliseconds, while another CPU idles. So
@@ -206,7 +206,7 @@ class Pool:
                 os.sched_setaffinity(thread, cpus)
 
     def work(self) -> None:
-        """The life of a worker: help with one job after the other."""
+        """Help with one job after the other: the loop of a worker thread."""
         self.local.busy = True
         while True:
             job = self.invitations.get()
@@ -232,7 +232,7 @@ def set_num_threads(n: int) -> None:
 
 
 def parallel_launch_address() -> int:
-    """Where the C function that compiled code calls for a parallel loop starts.
+    """Return the address of the C function that runs parallel loops for compiled code.
 
     void parallel_launch(void (*body)(void *closure, int64_t begin, int64_t end),
                          void *closure, int64_t extent)
@@ -245,7 +245,7 @@ def parallel_launch_address() -> int:
 
 
 def _cpus() -> tuple[set[int], set[int]]:
-    """CPUs the calling thread may use, and those it is not on; both empty if threads stay put."""
+    """Return the CPUs the calling thread may use and the other ones; empty if threads stay put."""
     if not hasattr(os, "sched_setaffinity"):  # macOS, Windows
         return set(), set()
     everywhere = os.sched_getaffinity(0)
@@ -267,8 +267,8 @@ def _pool() -> Pool:
 
 
 @cache
-def _launcher() -> tuple[Machine, object]:
-    """The code of LAUNCH_IR, and the Python function it calls, which must live as long."""
+def _launcher() -> tuple[NativeCode, object]:
+    """Return the code of LAUNCH_IR and the Python function it calls, which must live as long."""
     pool = _pool()
 
     def share(body: int, closure: int | None, extent: int, state: int) -> None:
@@ -288,5 +288,5 @@ def _launcher() -> tuple[Machine, object]:
 
 
 def _address(function: Any) -> int:
-    """Where a ctypes function starts."""
+    """Return the address of a ctypes function."""
     return ctypes.cast(function, ctypes.c_void_p).value or 0

@@ -1,4 +1,4 @@
-"""Which CPUs LLVM makes code for: asked of another process, for LLVM may end the one that asks."""
+"""Ask in another process which CPUs LLVM supports, since LLVM may abort the process."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SECONDS = 60  # a trial takes a fraction of one
 
 
 def check_cpu(cpu: str, features: str, what: str) -> None:
-    """BuildError, beginning with `what`, unless LLVM can make code for this CPU and features."""
+    """Raise BuildError, beginning with `what`, unless LLVM supports this CPU and features."""
     why = _objection(cpu, features)
     if why:
         fix = (
@@ -33,7 +33,7 @@ def check_cpu(cpu: str, features: str, what: str) -> None:
 
 @cache
 def _objection(cpu: str, features: str) -> str:
-    """What LLVM has against compiling for them, in its words; empty if nothing."""
+    """Return LLVM's objection to this CPU and features, or an empty string."""
     if cpu == "help" or "+help" in features.split(","):  # LLVM prints all it knows, and goes on
         return "'help' is a question, not a CPU"
     command = [sys.executable, "-c", TRIAL, cpu, features]

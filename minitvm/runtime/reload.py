@@ -1,8 +1,7 @@
-"""A stored function becomes one that runs."""
+"""Load a stored function so that it runs."""
 
 from __future__ import annotations
 
-from minitvm import codegen
 from minitvm.base import BuildError
 
 from .export import Package, check_machine
@@ -21,7 +20,7 @@ def run_of(package: Package, what: str) -> Run:
             check_machine(package.machine, what)
             symbols = provided(package.calls)
             machine = load_object(package.code, symbols=symbols, calls=package.calls)
-            return bind(package.func, machine, codegen.clean(package.func.name))
+            return bind(package.func, machine, package.entry)
         case "numba":
             return load_numba(package.code.decode(), package.target.num_cores)
         case "python":

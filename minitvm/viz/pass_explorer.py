@@ -115,7 +115,7 @@ class PassExplorer(Visual):
     ) -> None:
         check_schedule("PassExplorer", s)
         to = Target(target)
-        chosen = lowering.PASSES[to.kind] if passes is None else passes
+        chosen = driver.TARGETS[to.kind].passes if passes is None else passes
         given = arguments(s.state) if args is None else args
         self.stages = stages_of(s, given, to, chosen)
         if not self.stages:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from minitvm import codegen, lowering, schedule, te, tensor, tir
+from minitvm import codegen, driver, lowering, schedule, te, tensor, tir
 from minitvm.base import BuildError, Target
 
 from .blocks import Nest, arguments, check_schedule, nest_of
@@ -50,7 +50,7 @@ class TripleView(Visual):
 
     def _choose(self, code: str) -> None:
         """Generate the code, and find the lines of each loop in it."""
-        passes = lowering.PASSES["python" if code == "python" else self._target.kind]
+        passes = driver.TARGETS["python" if code == "python" else self._target.kind].passes
         renamed = rename([b.label for b in self._nest.all() if isinstance(b.stmt, tir.For)])
         func = lowering.lower_state(self._state, self._args, passes=(renamed, *passes))
         text = emitted(func, code, self._target)

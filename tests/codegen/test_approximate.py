@@ -327,5 +327,5 @@ def test_literal_exponents_are_multiplied_out(exponent: float, dtype: DType) -> 
 def test_the_coefficients_are_those_of_the_remez_exchange() -> None:
     script = ROOT / "benchmarks" / "_minimax.py"
     made = subprocess.run([sys.executable, script], check=True, capture_output=True, text=True)
-    tables = (ROOT / "minitvm" / "codegen" / "coefficients.py").read_text(encoding="utf-8")
+    tables = (ROOT / "minitvm" / "codegen" / "llvm" / "coefficients.py").read_text(encoding="utf-8")
     assert tables.endswith(made.stdout)

@@ -20,9 +20,10 @@ from minitvm.accel import (
 )
 from minitvm.base import BuildError
 from minitvm.base import dtype as dtype_of
-from minitvm.codegen import emit_vta, vta_stream
-from minitvm.codegen.vta_stream import Kernel, Stream
-from minitvm.codegen.vta_transfer import Dim, transfers
+from minitvm.codegen import emit_vta
+from minitvm.codegen.vta import stream as streams
+from minitvm.codegen.vta.stream import Kernel, Stream
+from minitvm.codegen.vta.transfer import Dim, transfers
 from minitvm.tir import (
     Allocate,
     Buffer,
@@ -304,7 +305,7 @@ def test_operations_with_different_numbers_are_different_instructions() -> None:
 
 
 def test_a_program_without_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(vta_stream, "MOST", 100)
+    monkeypatch.setattr(streams, "MOST", 100)
     far = Var("n", 0, 1 << 40)
     with pytest.raises(BuildError, match="a program of more than 100 instructions"):
         program(For(far, 1 << 40, Evaluate(Call("ex.nop", (), INT32))))

@@ -55,7 +55,7 @@ def test_an_abort_of_llvm_is_an_error_and_the_next_build_works(
 ) -> None:
     s, args = twice()
     with monkeypatch.context() as m:
-        m.setattr("minitvm.codegen.emit_llvm", lambda *_, **__: ABORTS)
+        m.setattr("minitvm.codegen.llvm.target.emit_llvm", lambda *_, **__: ABORTS)
         with pytest.raises(BuildError, match="ended by signal 6") as caught:
             tvm.build(s, args, isolate=True)
     what, why, fix = caught.value.args

@@ -10,7 +10,7 @@ import threading
 import pytest
 
 from minitvm.base import BuildError
-from minitvm.runtime.jit import Machine, compile_ir, load_object
+from minitvm.runtime.jit import NativeCode, compile_ir, load_object
 
 TWICE = """
 define i64 @twice(i64 %x) {
@@ -20,7 +20,7 @@ define i64 @twice(i64 %x) {
 """
 
 
-def call(machine: Machine, name: str, x: int) -> int:
+def call(machine: NativeCode, name: str, x: int) -> int:
     return ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)(machine.address(name))(x)
 
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from minitvm.base import ArgumentError
-from minitvm.runtime.jit import Machine, compile_ir
+from minitvm.runtime.jit import NativeCode, compile_ir
 from minitvm.runtime.pool import num_threads, parallel_launch_address, set_num_threads
 
 BODY = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
@@ -38,7 +38,7 @@ leave:
 
 
 @pytest.fixture(scope="module")
-def count() -> Machine:
+def count() -> NativeCode:
     return compile_ir(COUNT)
 
 
@@ -64,7 +64,7 @@ class PythonBody:
 
 @pytest.mark.parametrize("threads", [1, 2, 5])
 @pytest.mark.parametrize("extent", [0, 1, 2, 16, 1000])
-def test_every_index_runs_exactly_once(count: Machine, threads: int, extent: int) -> None:
+def test_every_index_runs_exactly_once(count: NativeCode, threads: int, extent: int) -> None:
     set_num_threads(threads)
     counts = (ctypes.c_int64 * 1001)()
     for _ in range(20):
@@ -101,7 +101,7 @@ def test_a_loop_inside_a_loop_runs_serially() -> None:
     assert chunks == [(0, 100)] * 4
 
 
-def test_callers_on_several_threads_do_not_disturb_each_other(count: Machine) -> None:
+def test_callers_on_several_threads_do_not_disturb_each_other(count: NativeCode) -> None:
     all_counts = [(ctypes.c_int64 * 64)() for _ in range(4)]
 
     def caller(counts: ctypes.Array[ctypes.c_int64]) -> None:
@@ -117,7 +117,7 @@ def test_callers_on_several_threads_do_not_disturb_each_other(count: Machine) ->
 
 
 @pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="threads cannot be moved here")
-def test_workers_may_use_every_cpu_their_caller_may(count: Machine) -> None:
+def test_workers_may_use_every_cpu_their_caller_may(count: NativeCode) -> None:
     counts = (ctypes.c_int64 * 64)()
     launch(count.address("count"), ctypes.addressof(counts), 64)
     workers = [t for t in threading.enumerate() if t.name.startswith("minitvm-worker")]

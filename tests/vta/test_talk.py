@@ -6,7 +6,7 @@ import pytest
 import minitvm as tvm
 from minitvm import vta
 from minitvm.accel import Queue
-from minitvm.lowering import PASSES
+from minitvm.driver import TARGETS
 from minitvm.runtime import AcceleratorFunction
 from minitvm.vta import Config, Environment
 
@@ -158,9 +158,9 @@ def test_two_threads_overlap_and_one_does_not() -> None:
 
 def test_tokens_after_interleaving_are_safe_and_let_nothing_overlap() -> None:
     """The wrong order of the two passes: both threads wait for each other."""
-    names = [p.__name__ for p in PASSES["vta"]]
+    names = [p.__name__ for p in TARGETS["vta"].passes]
     tokens, threads = names.index("inject_coproc_sync"), names.index("inject_virtual_thread")
-    passes = list(PASSES["vta"])
+    passes = list(TARGETS["vta"].passes)
     passes[tokens], passes[threads] = passes[threads], passes[tokens]
     with WIDE:
         f = vta.build(tvm.lower(*talk(16), target="vta", passes=tuple(passes)))

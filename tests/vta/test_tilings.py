@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import minitvm as tvm
-from minitvm import lowering, vta
+from minitvm import driver, vta
 from minitvm.accel import Config, Load, Memory, Store, Unit, durations, simulate
 from minitvm.vta import Best, Convolution, Dense, Layer, Tiling
 
@@ -181,8 +181,8 @@ def test_with_one_thread_the_time_is_the_sum_of_what_the_units_do() -> None:
 
 
 def test_tokens_inserted_after_interleaving_are_safe_and_let_nothing_overlap() -> None:
-    passes = [p for p in lowering.PASSES["vta"] if p.__name__ != "inject_coproc_sync"]
-    sync = next(p for p in lowering.PASSES["vta"] if p.__name__ == "inject_coproc_sync")
+    passes = [p for p in driver.TARGETS["vta"].passes if p.__name__ != "inject_coproc_sync"]
+    sync = next(p for p in driver.TARGETS["vta"].passes if p.__name__ == "inject_coproc_sync")
     threads = [p.__name__ for p in passes].index("inject_virtual_thread")
     passes.insert(threads + 1, sync)
     s, args = SMALL.scheduled(Tiling(h=7, w=14, oc=2, ic=1, oc_threads=2))

@@ -1,0 +1,71 @@
+"""The record that says how one kind of target lowers, prints and loads a program."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from minitvm import lowering, runtime, tir
+from minitvm.base import Target, debug
+
+Emitted = TypeVar("Emitted")
+
+
+@dataclass(frozen=True, slots=True)
+class BuildRequest:
+    """A lowered program to be built.
+
+    isolate   compile in a process of its own
+    scalar    returns the same program with plain loops where vectors are
+    """
+
+    func: tir.PrimFunc
+    target: Target
+    isolate: bool
+    scalar: Callable[[], tir.PrimFunc]
+
+
+def _no_machine() -> None:
+    return None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Backend(Generic[Emitted]):
+    """A kind of target.
+
+    passes        what happens to its loops
+    emit          print a program: text, or instructions
+    load          make a function of what was emitted
+    machine       returns the machine that a program is being lowered for, where there are several
+    accelerator   whether it has the memories and pragmas of an accelerator
+    isolates      whether it can compile in another process
+    """
+
+    passes: tuple[lowering.Pass, ...]
+    emit: Callable[[tir.PrimFunc, Target], Emitted]
+    load: Callable[[BuildRequest, Emitted], runtime.Function]
+    machine: Callable[[], Hashable] = _no_machine
+    accelerator: bool = False
+    isolates: bool = False
+
+
+def python_function(request: BuildRequest, text: str, run: runtime.Run) -> runtime.Function:
+    """Return the function whose code is the Python source `text`."""
+    debug(5, text)
+    sources = {"tir": lambda: str(request.func), "python": lambda: text}
+    return runtime.Function(
+        request.func, run, sources, lambda: packaged(request, text.encode(), sources)
+    )
+
+
+def packaged(
+    request: BuildRequest,
+    code: bytes,
+    sources: Mapping[str, Callable[[], str]],
+    entry: str = "",
+    calls: tuple[str, ...] = (),
+) -> runtime.Package:
+    """Return what export stores of a function."""
+    texts = {kind: make() for kind, make in sources.items()}
+    return runtime.Package(request.func, request.target, code, texts, entry, calls)

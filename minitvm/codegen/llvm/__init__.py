@@ -1,0 +1,1 @@
+"""LLVM IR from loops, and machine code from that."""

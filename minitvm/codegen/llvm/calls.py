@@ -1,0 +1,68 @@
+"""Calls of Python functions from machine code: arguments packed into a row of 64-bit slots.
+
+an int     0, value
+a float    1, bits of a double
+memory     2, address, number of the dtype, dimensions, shape ..., strides in elements ...
+"""
+
+from __future__ import annotations
+
+from minitvm import runtime, tir
+from minitvm.base import DTYPES, FLOAT64, INT32, INT64, BuildError
+
+from ..common import flat
+from .code import Code, Operand, Value
+from .expr import index, pointer, value
+from .math import cast
+
+
+def call_packed(c: Code, e: tir.Call) -> Value:
+    """Emit the call and return its status: 0, or 1 if the Python function raised."""
+    if c.mask is not None:
+        raise BuildError(
+            f"{e.name}(...) under a vector condition", "it is called once, not by lane"
+        )
+    slots = [slot for a in e.args for slot in _slots(c, a)]
+    row = c.name("arguments")
+    c.entry.append(f"  {row} = alloca [{max(1, len(slots))} x i64], align 8")
+    for n, slot in enumerate(slots):
+        at = c.op(f"getelementptr i64, ptr {row}, i64 {n}", INT64, 1, "slot").text
+        kind, text = (slot.type, slot.text) if isinstance(slot, Value) else slot
+        c.emit(f"store {kind} {text}, ptr {at}, align 8")
+    count = Value(str(len(e.args)), INT64)
+    return c.call(runtime.CALL_PACKED, INT32, ("ptr", _name(c, tir.callee(e))), ("ptr", row), count)
+
+
+def _slots(c: Code, a: tir.Expr) -> list[Operand]:
+    if tir.is_memory(a):
+        assert isinstance(a, tir.Call)
+        return _memory(c, a)
+    v = value(c, a)
+    if not v.dtype.is_float:
+        return [Value("0", INT64), cast(c, v, INT64)]
+    wide = cast(c, v, FLOAT64)
+    return [Value("1", INT64), c.op(f"bitcast {wide} to i64", INT64)]
+
+
+def _memory(c: Code, a: tir.Call) -> list[Operand]:
+    first = tir.first_element(a)
+    shape: tuple[tir.Index, ...]
+    if a.name == tir.VIEW:
+        shape, strides = tir.extents_of(a)
+    else:  # the row of elements from there to the end
+        start = tir.add(flat(first.buffer, first.indices), tir.offset_of(a))
+        shape, strides = (tir.sub(tir.elements(first.buffer), start),), (1,)
+    kind = list(DTYPES.values()).index(a.dtype)
+    numbers = [Value(str(n), INT64) for n in (kind, len(shape))]
+    sizes = [index(c, n) for n in (*shape, *strides)]
+    return [Value("2", INT64), ("ptr", pointer(c, a)), *numbers, *sizes]
+
+
+def _name(c: Code, name: str) -> str:
+    """Return the address of `name` as a C string."""
+    data = name.encode() + b"\0"
+    shown = "".join(f"\\{byte:02X}" for byte in data)
+    label = f"@name.{name.encode().hex()}"
+    constant = f'private unnamed_addr constant [{len(data)} x i8] c"{shown}"'
+    c.module.declarations[label] = f"{label} = {constant}"
+    return label

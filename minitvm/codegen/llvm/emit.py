@@ -1,0 +1,371 @@
+"""Loop IR -> LLVM IR text: statements, memory, parallel loops, and the function around them."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from contextlib import ExitStack, contextmanager
+from typing import assert_never
+
+from minitvm import tir
+from minitvm.base import BOOL, INT64, BuildError
+
+from ..common import clean, flat, is_c_function, parameters, refuse_threads
+from .calls import call_packed
+from .code import Code, Module, Value
+from .expr import NO_FUNCTION, address, in_bounds, index, type_of_element, value
+from .interleave import in_rows, store_row
+from .math import invert, select
+from .memory import read, write
+
+STACK_BYTES = 64 << 10  # what one function may keep on the stack; larger buffers go to the heap
+CACHE_LINE = 64
+LIKELY = '!0 = !{!"branch_weights", i32 1000, i32 1}'
+
+
+def emit_llvm(
+    f: tir.PrimFunc,
+    *,
+    vector_bytes: int = 0,
+    parallel_launch: str = "",
+    dot4_lanes: tuple[int, ...] = (),
+) -> str:
+    """Return LLVM IR text that defines `i32 @name(params...)`, where name is clean(f.name).
+
+    Buffers are passed as `ptr`, scalars as `i64`, in the order of f.params; symbolic sizes that
+    are no parameters themselves follow. Returns 0, or 1 if there was not enough memory or a Python
+    function that it calls raised. Buffers
+    must not overlap.
+
+    vector_bytes      the vector width LLVM should prefer (some CPUs default to half of theirs)
+    parallel_launch   name of the C function that runs parallel loops; they are serial without
+                      void launch(void (*body)(void *closure, int64_t begin, int64_t end),
+                                  void *closure, int64_t extent)
+    dot4_lanes        how many int32 the CPU's instructions for dot4 make at once, widest first
+
+    Needs flat buffers (pass `flatten`). Raises BuildError for what LLVM code cannot express.
+    """
+    module = Module(clean(f.name), dot4_lanes)
+    c = Code(module, parallel_launch)
+    declared = [_parameter(c, p, set(f.outputs)) for p in parameters(f)]
+    statement(c, f.body)
+    _finish(c, f"define i32 @{module.name}({', '.join(declared)})")
+    width = f' "prefer-vector-width"="{8 * vector_bytes}"' if vector_bytes else ""
+    attributes = f'attributes #0 = {{ nounwind "no-trapping-math"="true"{width} }}'
+    functions = (*module.functions, *module.helpers.values())
+    parts = (*functions, "\n".join(module.declarations.values()), attributes, LIKELY)
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _parameter(c: Code, p: tir.Buffer | tir.Var, written: set[tir.Buffer]) -> str:
+    """Return the declaration of a parameter; no two parameters share memory."""
+    name = c.name(clean(p.name))
+    if isinstance(p, tir.Var):
+        c.vars[p] = Value(name, INT64)
+        return f"i64 {name}"
+    c.pointers[p] = name
+    access = "" if p in written else " readonly"
+    return f"ptr noalias{access} align {p.dtype.bytes} {name}"
+
+
+def _finish(c: Code, head: str) -> None:
+    """Finish the function `head` and add it to the module."""
+    lines = [f"{head} #0 {{", "entry:", *c.entry, *c.lines, "  ret i32 0", "}"]
+    c.module.functions.append("\n".join(lines))
+
+
+# --- statements ----------------------------------------------------------------------------------
+
+
+def statement(c: Code, s: tir.Stmt) -> None:
+    """Append the code for `s`."""
+    match s:
+        case tir.For():
+            _loop(c, s)
+        case tir.Store(buffer, indices, e):
+            _store(c, buffer, flat(buffer, indices), e)
+        case tir.If():
+            _if(c, s)
+        case tir.Seq(parts):
+            for row in in_rows(parts):
+                if len(row) > 1 and c.mask is None:
+                    store_row(c, row)
+                else:
+                    for part in row:
+                        statement(c, part)
+        case tir.Allocate():
+            _allocate(c, s)
+        case tir.Evaluate(tir.Call() as e) if tir.is_opaque(e) and not is_c_function(
+            e, NO_FUNCTION
+        ):
+            status = call_packed(c, e)
+            _give_up_if(c, c.op(f"icmp ne {status}, 0", BOOL))
+        case tir.Evaluate(tir.Call(name)) if name == tir.IN_BOUNDS:
+            raise BuildError(
+                "a bound check", "machine code cannot stop with an error", "target='python'"
+            )
+        case tir.Evaluate(e):
+            value(c, e)
+        case tir.Pragma(_, _, body):
+            statement(c, body)
+        case _:
+            assert_never(s)
+
+
+def _store(c: Code, buffer: tir.Buffer, i: tir.Index, e: tir.Expr) -> None:
+    v = value(c, e)
+    at = address(c, buffer, i)
+    if c.mask is not None and buffer in c.private and at.lanes > 1 and in_bounds(buffer, i):
+        # only whole stores let LLVM keep a local buffer in registers
+        v = select(c, c.mask, v, read(c, buffer.dtype, at, None))
+        write(c, at, v, None)
+    else:
+        write(c, at, v, c.mask)
+
+
+def _if(c: Code, s: tir.If) -> None:
+    cond = value(c, s.cond)
+    if cond.lanes > 1:
+        with c.where(cond):
+            statement(c, s.body)
+        if s.orelse is not None:
+            with c.where(invert(c, cond)):
+                statement(c, s.orelse)
+        return
+    then, end = c.label("then"), c.label("end")
+    other = end if s.orelse is None else c.label("else")
+    c.branch(cond, then, other, s.likely)
+    for label, body in ((then, s.body), (other, s.orelse)):
+        if body is not None:
+            c.block(label)
+            with c.scope():
+                statement(c, body)
+            c.jump(end)
+    c.block(end)
+
+
+# --- loops ---------------------------------------------------------------------------------------
+
+
+def _loop(c: Code, s: tir.For) -> None:
+    refuse_threads(s)
+    end = index(c, s.extent)
+    if end.lanes > 1:
+        raise BuildError(f"loop {s.var.name!r}", "its extent differs between lanes")
+    if isinstance(s.extent, int) and s.extent <= 1:
+        if s.extent == 1:
+            _once(c, s)
+        return
+    with _unless_empty(c, s.extent, end):
+        if s.kind == "parallel" and c.launch and c.mask is None:
+            _parallel(c, s, end)
+        else:
+            _count(c, s.var, Value("0", INT64), end, s.body)
+
+
+def _once(c: Code, s: tir.For) -> None:
+    c.vars[s.var] = Value("0", INT64)
+    statement(c, s.body)
+    del c.vars[s.var]
+
+
+@contextmanager
+def _unless_empty(c: Code, extent: tir.Index, end: Value) -> Generator[None]:
+    """Skip the code written inside if the loop has no iterations."""
+    if tir.low(extent) >= 1:
+        yield
+        return
+    some, none = c.label("some"), c.label("none")
+    c.branch(c.op(f"icmp sgt {end}, 0", BOOL), some, none)
+    c.block(some)
+    with c.scope():
+        yield
+    c.jump(none)
+    c.block(none)
+
+
+def _count(c: Code, var: tir.Var, begin: Value, end: Value, body: tir.Stmt) -> None:
+    """Emit a loop that runs `body` for var = begin .. end-1, where begin < end."""
+    hint, before = clean(var.name), c.here
+    loop, done = c.label(f"{hint}.loop"), c.label(f"{hint}.done")
+    i, following = c.name(hint), c.name(f"{hint}.next")
+    c.jump(loop)
+    c.block(loop)
+    start = len(c.lines)
+    c.vars[var] = Value(i, INT64)
+    with c.scope():
+        statement(c, body)
+    del c.vars[var]
+    c.lines.insert(
+        start, f"  {i} = phi i64 [ {begin.text}, %{before} ], [ {following}, %{c.here} ]"
+    )
+    c.emit(f"{following} = add nuw nsw i64 {i}, 1")
+    c.branch(c.op(f"icmp slt i64 {following}, {end.text}", BOOL), loop, done)
+    c.block(done)
+
+
+# --- parallel loops ------------------------------------------------------------------------------
+
+
+def _parallel(c: Code, s: tir.For, extent: Value) -> None:
+    """Move the loop into a separate function that the launch function calls for ranges.
+
+    Two functions, in fact: the worker has the signature that `launch` expects and unpacks the
+    closure; it calls the body, whose parameters say once more that buffers do not overlap.
+    """
+    name = f"{c.module.name}_parallel_{c.module.workers}"
+    c.module.workers += 1
+    inside = Code(c.module, launch="")  # a parallel loop inside this one is serial
+    captured = _captured(c, s)
+    written = {n.buffer for n in tir.walk(s.body) if isinstance(n, tir.Store)} | _given_away(s)
+    declared = [_parameter(inside, x, written) for x in captured]
+    begin, end = (Value(inside.name(hint), INT64) for hint in ("begin", "end"))
+    _count(inside, s.var, begin, end, s.body)
+    declared += [str(begin), str(end)]
+    # inlined, its `noalias` would be lost
+    _finish(inside, f"define internal i32 @{name}_body({', '.join(declared)}) noinline")
+    kinds = ["ptr" if isinstance(x, tir.Buffer) else "i64" for x in captured]
+    c.module.functions.append(_worker(name, kinds))
+    names = [c.pointers[x] if isinstance(x, tir.Buffer) else c.vars[x].text for x in captured]
+    _launch(c, name, [f"{kind} {text}" for kind, text in zip(kinds, names, strict=True)], extent)
+
+
+def _given_away(s: tir.Stmt) -> set[tir.Buffer]:
+    """Return the buffers that functions called in `s` may write to."""
+    return {
+        tir.first_element(n).buffer
+        for n in tir.walk(s)
+        if isinstance(n, tir.Call) and tir.is_written(n)
+    }
+
+
+def _captured(c: Code, s: tir.For) -> list[tir.Buffer | tir.Var]:
+    """Return what the body of `s` uses from the enclosing function, in order of first use."""
+    found: dict[tir.Buffer | tir.Var, None] = {}
+    for n in tir.walk(s.body):
+        if isinstance(n, tir.Load | tir.Store):
+            found[n.buffer] = None
+        elif isinstance(n, tir.Var):
+            found[n] = None
+        elif isinstance(n, tir.Allocate):
+            found |= {v: None for v in tir.walk(tir.elements(n.buffer)) if isinstance(v, tir.Var)}
+    return [x for x in found if x in (c.pointers if isinstance(x, tir.Buffer) else c.vars)]
+
+
+def _worker(name: str, kinds: list[str]) -> str:
+    """Emit the function a thread calls with its share of a parallel loop; it records failure.
+
+    The closure has one 8-byte slot for everything captured, then one that says "out of memory".
+    """
+    unpack: list[str] = []
+    for n, kind in enumerate(kinds):
+        unpack.append(f"  %slot.{n} = getelementptr i64, ptr %closure, i64 {n}")
+        unpack.append(f"  %x.{n} = load {kind}, ptr %slot.{n}, align 8")
+    arguments = [f"{kind} %x.{n}" for n, kind in enumerate(kinds)]
+    lines = [
+        f"define internal void @{name}(ptr %closure, i64 %begin, i64 %end) #0 {{",
+        "entry:",
+        *unpack,
+        f"  %failed = getelementptr i64, ptr %closure, i64 {len(kinds)}",
+        f"  %status = call i32 @{name}_body({', '.join([*arguments, 'i64 %begin', 'i64 %end'])})",
+        "  %fine = icmp eq i32 %status, 0",
+        "  br i1 %fine, label %leave, label %tell",
+        "tell:",
+        "  store atomic i64 1, ptr %failed monotonic, align 8",
+        "  br label %leave",
+        "leave:",
+        "  ret void",
+        "}",
+    ]
+    return "\n".join(lines)
+
+
+def _launch(c: Code, name: str, captured: list[str], extent: Value) -> None:
+    """Fill the closure, run the parallel loop, and return 1 if one of its threads failed."""
+    closure = c.name("closure")
+    c.entry.append(f"  {closure} = alloca [{len(captured) + 1} x i64], align 8")
+    slots = [
+        c.op(f"getelementptr i64, ptr {closure}, i64 {n}", INT64, 1, "slot").text
+        for n in range(len(captured) + 1)
+    ]
+    for x, slot in zip([*captured, "i64 0"], slots, strict=True):
+        c.emit(f"store {x}, ptr {slot}, align 8")
+    c.run(c.launch, ("ptr", f"@{name}"), ("ptr", closure), extent)
+    failed = c.op(f"load i64, ptr {slots[-1]}, align 8", INT64)
+    _give_up_if(c, c.op(f"icmp ne {failed}, 0", BOOL))
+
+
+# --- memory --------------------------------------------------------------------------------------
+
+
+def _allocate(c: Code, s: tir.Stmt) -> None:
+    """Allocate memory aligned to a cache line: on the stack if it is small and of known size.
+
+    Allocations that end with `s` come one after another, without a call for each.
+    """
+    with ExitStack() as ends:
+        while isinstance(s, tir.Allocate):
+            n = tir.elements(s.buffer)
+            if s.buffer in c.private or (isinstance(n, int) and _fits(c, s.buffer, n)):
+                _on_stack(c, s.buffer, n)
+            else:
+                c.heap.append(_on_heap(c, s.buffer, n))
+                ends.callback(lambda: c.run("free", ("ptr", c.heap.pop())))
+            ends.callback(c.pointers.pop, s.buffer)
+            ends.enter_context(c.scope())
+            s = s.body
+            if isinstance(s, tir.Seq) and s.body and isinstance(s.body[-1], tir.Allocate):
+                statement(c, tir.seq(*s.body[:-1]))
+                s = s.body[-1]
+        statement(c, s)
+
+
+def _fits(c: Code, buffer: tir.Buffer, n: int) -> bool:
+    """Return whether the stack has space left. Half of it is for "local" buffers (registers)."""
+    room = STACK_BYTES if buffer.scope == "local" else STACK_BYTES // 2
+    return c.stack_bytes + n * buffer.dtype.bytes <= room
+
+
+def _on_stack(c: Code, buffer: tir.Buffer, n: tir.Index) -> None:
+    """Give a buffer one place in the frame, even if unrolling has copied its Allocate."""
+    assert isinstance(n, int)
+    if buffer not in c.private:
+        name = c.name(clean(buffer.name))
+        kind = type_of_element(buffer)
+        c.entry.append(f"  {name} = alloca [{n} x {kind}], align {CACHE_LINE}")
+        c.stack_bytes += n * buffer.dtype.bytes
+        c.private[buffer] = name
+    c.pointers[buffer] = c.private[buffer]
+
+
+def _on_heap(c: Code, buffer: tir.Buffer, n: tir.Index) -> str:
+    """Allocate `n` elements and return what must be freed."""
+    name, count = clean(buffer.name), index(c, n)
+    if not isinstance(n, int):
+        most = tir.ADDRESSABLE // buffer.dtype.bytes
+        _give_up_if(c, c.op(f"icmp ugt {count}, {most}", BOOL))
+    size = _plus_line(c, count, buffer.dtype.bytes)
+    c.module.declarations["malloc"] = "declare noalias ptr @malloc(i64)"
+    raw = c.op(f"call ptr @malloc({size})", INT64, 1, f"{name}.raw").text
+    _give_up_if(c, c.op(f"icmp eq ptr {raw}, null", BOOL))
+    up = c.op(f"getelementptr i8, ptr {raw}, i64 {CACHE_LINE - 1}", INT64).text
+    c.module.declare("llvm.ptrmask.p0.i64", "ptr", "ptr, i64")
+    aligned = f"call ptr @llvm.ptrmask.p0.i64(ptr {up}, i64 -{CACHE_LINE})"
+    c.pointers[buffer] = c.op(aligned, INT64, 1, name).text
+    return raw
+
+
+def _plus_line(c: Code, n: Value, element_bytes: int) -> Value:
+    """Return the bytes of `n` elements plus the padding that aligns them to a cache line."""
+    size = c.op(f"mul nsw {n}, {element_bytes}", INT64)
+    return c.op(f"add nsw {size}, {CACHE_LINE}", INT64)
+
+
+def _give_up_if(c: Code, failed: Value) -> None:
+    """Free everything and return 1 if `failed` holds."""
+    leave, fine = c.label("failed"), c.label("fine")
+    c.branch(failed, leave, fine)
+    c.block(leave)
+    for raw in reversed(c.heap):
+        c.run("free", ("ptr", raw))
+    c.emit("ret i32 1")
+    c.block(fine)

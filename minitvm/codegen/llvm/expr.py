@@ -1,0 +1,306 @@
+"""Expressions in LLVM IR: indices as 64-bit integers, values in their own type."""
+
+from __future__ import annotations
+
+from minitvm import tir
+from minitvm.base import INT32, INT64, BuildError
+
+from ..common import flat, is_c_function
+from .code import Code, Value, constant, type_of, vector
+from .dot4 import dot4, together
+from .math import binary, cast, compare, divide_by_power, intrinsic, invert, select
+from .memory import Address, read
+
+FITS_32 = 1 << 31
+NO_FUNCTION = "the LLVM target has no such function"
+SLOW = ("floordiv", "floormod", "truncdiv", "truncmod", "pow")
+
+# --- indices -------------------------------------------------------------------------------------
+
+
+def index(c: Code, e: tir.Index) -> Value:
+    """Emit an index as an i64, or as a vector of i64 if it contains a Lane."""
+    if isinstance(e, int):
+        return Value(str(e), INT64)
+    found = c.known.get(id(e))
+    if found is not None:
+        return found
+    terms, const = tir.split_terms(e)
+    made = _atom(c, e) if terms[0][0] is e else _sum(c, terms, const)
+    if c.steady(e):
+        c.known[id(e)] = made
+    return made
+
+
+def _sum(c: Code, terms: tuple[tuple[tir.Atom, int], ...], const: int) -> Value:
+    """Emit sum(k * atom) + const, scalar terms first, so that a vector is added only once."""
+    scalars = [t for t in terms if c.lanes(t[0]) == 1]
+    across = [t for t in terms if c.lanes(t[0]) > 1]
+    total: Value | None = None
+    for atom, k in scalars:
+        total = _plus(c, total, _scaled(c, atom, k))
+    if const or total is None:
+        total = _plus(c, total, Value(str(const), INT64))
+    for atom, k in across:
+        total = _plus(c, total, _scaled(c, atom, k))
+    return total
+
+
+def _plus(c: Code, a: Value | None, b: Value) -> Value:
+    if a is None or a.text == "0":
+        return b
+    a, b = c.broadcast(a, b)
+    return c.op(f"add nsw {a}, {b.text}", INT64, a.lanes)
+
+
+def _scaled(c: Code, atom: tir.Atom, k: int) -> Value:
+    if isinstance(atom, tir.Lane):
+        return vector([k * n for n in range(atom.lanes)])
+    v = index(c, atom)
+    if k == 1:
+        return v
+    factor = c.splat(Value(str(k), INT64), v.lanes)
+    return c.op(f"mul nsw {v}, {factor.text}", INT64, v.lanes)
+
+
+def _atom(c: Code, e: tir.Expr) -> Value:
+    match e:
+        case tir.Var():
+            if e not in c.vars:
+                raise BuildError(
+                    f"variable {e.name!r}", "no loop or parameter around it defines it"
+                )
+            return c.vars[e]
+        case tir.Lane(n):
+            return vector(list(range(n)))
+        case tir.Product(a, b):
+            x, y = c.broadcast(index(c, a), index(c, b))
+            return c.op(f"mul nsw {x}, {y.text}", INT64, x.lanes)
+        case tir.FloorDiv() | tir.FloorMod():
+            return _divide(c, e)
+        case tir.Extremum(op, a, b):
+            return c.intrinsic(f"s{op}", *c.broadcast(index(c, a), index(c, b)))
+        case tir.AsIndex(data):
+            return cast(c, value(c, data), INT64)
+        case _:
+            raise BuildError(f"index {type(e).__name__}", "the LLVM target does not know this node")
+
+
+def _divide(c: Code, e: tir.FloorDiv | tir.FloorMod) -> Value:
+    """a // b or a % b, rounded to minus infinity, for b > 0."""
+    op = "floordiv" if isinstance(e, tir.FloorDiv) else "floormod"
+    a = index(c, e.a)
+    if isinstance(e.b, int) and e.b & (e.b - 1) == 0:
+        return divide_by_power(c, op, a, e.b)
+    if isinstance(e.b, int):
+        b: Value = Value(str(e.b), INT64)
+    else:  # an empty tensor has size 0: its loops do not run, but this code may
+        b = c.intrinsic("smax", index(c, e.b), Value("1", INT64))
+    if tir.low(e.a) >= 0:
+        return _divide_unsigned(c, op, a, b, tir.high(e.a) < FITS_32 and tir.high(e.b) < FITS_32)
+    a, b = c.broadcast(a, b)
+    rest = c.op(f"srem {a}, {b.text}", INT64, a.lanes)
+    minus = c.op(f"ashr {rest}, {c.splat(Value('63', INT64), a.lanes).text}", INT64, a.lanes)
+    if op == "floormod":  # -1 % 8: rest -1, 8 added
+        return binary(c, "add", rest, binary(c, "bitand", minus, b))
+    return binary(c, "add", c.op(f"sdiv {a}, {b.text}", INT64, a.lanes), minus)
+
+
+def _divide_unsigned(c: Code, op: str, a: Value, b: Value, narrow: bool) -> Value:
+    """a // b or a % b for a >= 0; in 32 bits where that is wide enough, as it is far cheaper."""
+    to = INT32 if narrow else INT64
+    x, y = c.broadcast(
+        cast(c, a, to), cast(c, b, to) if b.text.startswith("%") else Value(b.text, to)
+    )
+    found = c.op(f"{'udiv' if op == 'floordiv' else 'urem'} {x}, {y.text}", to, x.lanes)
+    return cast(c, found, INT64)
+
+
+# --- addresses -----------------------------------------------------------------------------------
+
+
+def address(c: Code, buffer: tir.Buffer, i: tir.Index) -> Address:
+    """Return the address of buffer[i]: a pointer to its first lane and the stride between lanes.
+
+    The constant part of an index is added last, so that neighbours share the rest:
+    A[i*8 + k] and A[i*8 + k + 3] differ in one instruction.
+    """
+    terms, const = tir.split_terms(i)
+    across = tuple(t for t in terms if c.lanes(t[0]) > 1)
+    scalars = tuple(t for t in terms if c.lanes(t[0]) == 1)
+    pointer = _move(c, buffer, _base(c, buffer, scalars), const)
+    if not across:
+        return Address(pointer)
+    if len(across) == 1 and isinstance(across[0][0], tir.Lane):
+        return Address(pointer, across[0][0].lanes, across[0][1])
+    steps = _sum(c, across, 0)
+    kind = type_of_element(buffer)
+    spread = c.op(f"getelementptr {kind}, ptr {pointer}, {steps}", INT64, steps.lanes)
+    return Address(spread.text, steps.lanes, None)
+
+
+def type_of_element(buffer: tir.Buffer) -> str:
+    """Return the LLVM type of one element in memory."""
+    return "i8" if buffer.dtype.bytes == 1 else type_of(buffer.dtype)
+
+
+def _base(c: Code, buffer: tir.Buffer, terms: tuple[tuple[tir.Atom, int], ...]) -> str:
+    """Return the pointer to buffer[sum(terms)], computed once in a scope."""
+    start = c.pointers[buffer]
+    if not terms:
+        return start
+    key = (id(buffer), frozenset((id(atom), k) for atom, k in terms))
+    if key in c.known:
+        return c.known[key].text
+    offset = _sum(c, terms, 0)
+    made = c.op(f"getelementptr {type_of_element(buffer)}, ptr {start}, {offset}", INT64, 1, "at")
+    if all(c.steady(atom) for atom, _ in terms):
+        c.known[key] = made
+    return made.text
+
+
+def _move(c: Code, buffer: tir.Buffer, pointer: str, offset: int) -> str:
+    if offset == 0:
+        return pointer
+    text = f"getelementptr {type_of_element(buffer)}, ptr {pointer}, i64 {offset}"
+    return c.op(text, INT64, 1, "at").text
+
+
+def in_bounds(buffer: tir.Buffer, i: tir.Index) -> bool:
+    """Return whether buffer[i] is certainly in bounds, whatever the mask says."""
+    size = tir.elements(buffer)
+    return tir.low(i) >= 0 and isinstance(size, int) and tir.high(i) < size
+
+
+# --- values --------------------------------------------------------------------------------------
+
+
+def value(c: Code, e: tir.Index) -> Value:
+    """Emit a value of the loop IR in its own type; an index counts as int32."""
+    match e:
+        case tir.Load(buffer, indices):
+            return load(c, buffer, indices)
+        case tir.Const(number, dtype):
+            return constant(number, dtype)
+        case tir.Binary(op, a, b):
+            if op in ("and", "or") and not harmless(b):
+                return _short_circuit(c, op, a, b)
+            return binary(c, op, value(c, a), value(c, b))
+        case tir.Cast(inner, dtype):
+            return cast(c, _narrow(c, inner) if tir.is_index(inner) else value(c, inner), dtype)
+        case tir.Compare(op, a, b):
+            if tir.is_index(a) and tir.is_index(b):
+                return _compare_indices(c, e)
+            return compare(c, op, value(c, a), value(c, b))
+        case tir.Not(a):
+            return invert(c, value(c, a))
+        case tir.Where(cond, a, b):
+            return select(c, value(c, cond), value(c, a), value(c, b))
+        case tir.IfThenElse(cond, a, b):
+            return _if_then_else(c, cond, a, b)
+        case tir.Call() if tir.is_opaque(e):
+            return _c_function(c, e)
+        case tir.Call(name, (acc, *factors)) if name == tir.DOT4:
+            return dot4(c, value(c, acc), _four(c, factors[:4]), _four(c, factors[4:]))
+        case tir.Call(name, args):
+            return intrinsic(c, name, [value(c, a) for a in args])
+        case _ if tir.is_index(e):
+            return cast(c, index(c, e), INT32)
+        case _:
+            raise BuildError(f"a {type(e).__name__}", "the LLVM target does not know this node")
+
+
+def _c_function(c: Code, e: tir.Call) -> Value:
+    """Call a C function of this process and return its result."""
+    if c.mask is not None or not is_c_function(e, NO_FUNCTION):
+        raise BuildError(
+            f"{e.name}(...)",
+            "it is called for its effect, once: it gives no value, and none for each lane",
+            "let it write to an output",
+        )
+    operands = [("ptr", pointer(c, a)) if tir.is_memory(a) else value(c, a) for a in e.args]
+    return c.call(tir.callee(e), e.dtype, *operands)
+
+
+def pointer(c: Code, e: tir.Expr) -> str:
+    """Return the address that a pointer or view begins at."""
+    assert isinstance(e, tir.Call)
+    first = tir.first_element(e)
+    start = address(c, first.buffer, flat(first.buffer, first.indices)).pointer
+    if e.name == tir.VIEW:
+        return start
+    kind, beyond = type_of_element(first.buffer), index(c, tir.offset_of(e))
+    return c.op(f"getelementptr {kind}, ptr {start}, {beyond}", INT64, 1, "at").text
+
+
+def load(c: Code, buffer: tir.Buffer, indices: tuple[tir.Index, ...]) -> Value:
+    """Load one element of a flat buffer, or a vector of them, under the mask where that matters."""
+    i = flat(buffer, indices)
+    safe = c.mask is None or in_bounds(buffer, i)
+    return read(c, buffer.dtype, address(c, buffer, i), None if safe else c.mask)
+
+
+def _four(c: Code, parts: list[tir.Expr]) -> Value:
+    """Return four bytes as a 32-bit number: loaded at once if they are consecutive in memory."""
+    loads = [e for e in parts if isinstance(e, tir.Load)]
+    places = [flat(e.buffer, e.indices) for e in loads]
+    if len(loads) == 4 and all(e.buffer is loads[0].buffer for e in loads):
+        buffer, start = loads[0].buffer, places[0]
+        near = all(tir.same(i, tir.add(start, n)) for n, i in enumerate(places))
+        if near and (c.mask is None or all(in_bounds(buffer, i) for i in places)):
+            at = address(c, buffer, start)
+            if at.lanes == 1 or at.stride == 4:  # the fours, too, lie side by side
+                kind = type_of(INT32, at.lanes)
+                return c.op(f"load {kind}, ptr {at.pointer}, align 1", INT32, at.lanes)
+    return together(c, [value(c, e) for e in parts])
+
+
+def _narrow(c: Code, e: tir.Index) -> Value:
+    """Emit an index in 32 bits if it fits: conversions and comparisons are cheaper there."""
+    v = index(c, e)
+    fits = tir.low(e) >= -FITS_32 and tir.high(e) < FITS_32
+    return cast(c, v, INT32) if fits and v.text.startswith("%") else v
+
+
+def _compare_indices(c: Code, e: tir.Compare) -> Value:
+    a, b = index(c, e.a), index(c, e.b)
+    ends = (tir.low(e.a), tir.low(e.b), -tir.high(e.a), -tir.high(e.b))
+    if max(a.lanes, b.lanes) > 1 and min(ends) > -FITS_32:  # twice as many lanes in a register
+        a, b = (cast(c, v, INT32) for v in c.broadcast(a, b))
+    return compare(c, e.op, a, b)
+
+
+def harmless(e: tir.Expr) -> bool:
+    """Return whether `e` may be computed speculatively: it is cheap and stays in bounds."""
+    for n in tir.walk(e):
+        if isinstance(n, tir.Call) or (
+            isinstance(n, tir.FloorDiv | tir.FloorMod) and not isinstance(n.b, int)
+        ):
+            return False
+        if isinstance(n, tir.Binary) and n.op in SLOW:
+            return False
+        if isinstance(n, tir.Load) and not all(in_bounds(n.buffer, i) for i in n.indices):
+            return False
+    return True
+
+
+def _if_then_else(c: Code, cond: tir.Expr, a: tir.Expr, b: tir.Expr) -> Value:
+    test = value(c, cond)
+    if harmless(a) and harmless(b):
+        return select(c, test, value(c, a), value(c, b))
+    if test.lanes == 1:
+        lanes = max(c.lanes(a), c.lanes(b))
+        arms = (lambda: c.splat(value(c, a), lanes)), (lambda: c.splat(value(c, b), lanes))
+        return c.choose(test, *arms)
+    with c.where(test):
+        x = value(c, a)
+    with c.where(invert(c, test)):
+        y = value(c, b)
+    return select(c, test, x, y)
+
+
+def _short_circuit(c: Code, op: str, a: tir.Expr, b: tir.Expr) -> Value:
+    """Emit `a and b` or `a or b` so that b is computed only if a does not decide the answer."""
+    if op == "and":
+        return _if_then_else(c, a, b, tir.FALSE)
+    return _if_then_else(c, a, tir.TRUE, b)

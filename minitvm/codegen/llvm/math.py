@@ -1,0 +1,255 @@
+"""Arithmetic in LLVM IR: operators, conversions and intrinsics."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+from minitvm import tir
+from minitvm.base import BOOL, FLOAT16, FLOAT32, FLOAT64, BuildError, DType
+
+from .approximate import APPROXIMATIONS, PAIRS, approximate, approximate_pair
+from .code import Code, Value, constant, suffix_of, type_of
+from .number import Number, absolute, bits, converted, from_bits, where
+from .power import power
+
+FLOAT_OPS = {"add": "fadd contract", "sub": "fsub contract", "mul": "fmul contract", "div": "fdiv"}
+INTEGER_OPS = {"add": "add", "sub": "sub", "mul": "mul", "bitand": "and", "bitor": "or", "bitxor": "xor"}  # fmt: skip  # noqa: E501
+ORDER = {"<": "lt", "<=": "le", ">": "gt", ">=": "ge", "==": "eq", "!=": "ne"}
+
+
+def binary(c: Code, op: tir.BinaryOp, a: Value, b: Value) -> Value:
+    """a op b on one dtype; scalars spread over the lanes of the other operand."""
+    divisor = int(b.text) if b.text.isdigit() else 0
+    if op in ("floordiv", "floormod") and divisor > 0 and divisor & (divisor - 1) == 0:
+        return divide_by_power(c, op, a, divisor)
+    if op == "pow" and a.dtype is FLOAT16:
+        return cast(c, power(c, cast(c, a, FLOAT32), cast(c, b, FLOAT32)), FLOAT16)
+    if op == "pow" and a.dtype.is_float:
+        return power(c, a, b)
+    a, b = c.broadcast(a, b)
+    if op in ("and", "or"):
+        return c.op(f"{op} {a}, {b.text}", BOOL, a.lanes)
+    if op in ("min", "max"):
+        return _extremum(c, op, a, b)
+    if a.dtype.is_float:
+        return c.op(f"{FLOAT_OPS[op]} {a}, {b.text}", a.dtype, a.lanes)
+    if op in INTEGER_OPS:
+        return c.op(f"{INTEGER_OPS[op]} {a}, {b.text}", a.dtype, a.lanes)
+    if op in ("shl", "shr"):
+        return _shift(c, op, a, b)
+    return _divide(c, op, a, b)
+
+
+def _like(v: Value, number: float) -> Value:
+    """Return the literal `number` in the type and width of `v`."""
+    one = constant(number, v.dtype)
+    return one if v.lanes == 1 else Value(f"splat ({one})", v.dtype, v.lanes)
+
+
+def select(c: Code, cond: Value, a: Value, b: Value) -> Value:
+    """a where cond, else b."""
+    if cond.lanes == 1:
+        a, b = c.broadcast(a, b)
+    else:
+        cond, a, b = c.broadcast(cond, a, b)
+    return c.op(f"select {cond}, {a}, {b}", a.dtype, a.lanes)
+
+
+def _extremum(c: Code, op: str, a: Value, b: Value) -> Value:
+    if a.dtype.is_float:  # compare and select: one instruction, minps
+        return select(c, compare(c, "<" if op == "min" else ">", a, b), a, b)
+    if a.dtype is BOOL:
+        return c.op(f"{'and' if op == 'min' else 'or'} {a}, {b.text}", BOOL, a.lanes)
+    return c.intrinsic(("u" if a.dtype.kind == "uint" else "s") + op, a, b)
+
+
+def compare(c: Code, op: tir.CompareOp, a: Value, b: Value) -> Value:
+    """a op b -> bool. With a NaN every comparison is false, but != is true."""
+    a, b = c.broadcast(a, b)
+    if a.dtype.is_float:
+        test = f"fcmp {'u' if op == '!=' else 'o'}{ORDER[op]}"
+    elif op in ("==", "!="):
+        test = f"icmp {ORDER[op]}"
+    else:
+        test = f"icmp {'s' if a.dtype.kind == 'int' else 'u'}{ORDER[op]}"
+    return c.op(f"{test} {a}, {b.text}", BOOL, a.lanes)
+
+
+def invert(c: Code, a: Value) -> Value:
+    """not a."""
+    return c.op(f"xor {a}, {_like(a, True).text}", BOOL, a.lanes)
+
+
+# --- integers ------------------------------------------------------------------------------------
+
+
+def _shift(c: Code, op: str, a: Value, b: Value) -> Value:
+    """a << b or a >> b; everything is shifted out when b is not in 0 .. bits-1, as in numpy."""
+    inside = c.op(f"icmp ult {b}, {_like(b, a.dtype.bits).text}", BOOL, b.lanes)
+    if op == "shr" and a.dtype.kind == "int":  # sign bits come in
+        most = select(c, inside, b, _like(b, a.dtype.bits - 1))
+        return c.op(f"ashr {a}, {most.text}", a.dtype, a.lanes)
+    moved = c.op(f"{'shl' if op == 'shl' else 'lshr'} {a}, {b.text}", a.dtype, a.lanes)
+    return select(c, inside, moved, _like(a, 0))
+
+
+def divide_by_power(c: Code, op: str, a: Value, power: int) -> Value:
+    """a // power or a % power, rounded to minus infinity: a shift or a mask."""
+    if op == "floormod":
+        return c.op(f"and {a}, {_like(a, power - 1).text}", a.dtype, a.lanes)
+    shift = "lshr" if a.dtype.kind == "uint" else "ashr"
+    return c.op(f"{shift} {a}, {_like(a, power.bit_length() - 1).text}", a.dtype, a.lanes)
+
+
+def _divide(c: Code, op: str, a: Value, b: Value) -> Value:
+    """Quotient or remainder, rounded to minus infinity (floor*) or to zero (trunc*).
+
+    Never traps: x / 0 = x % 0 = 0, and lowest / -1 wraps around to lowest.
+    """
+    unsigned = a.dtype.kind == "uint"
+    divide, remainder = ("udiv", "urem") if unsigned else ("sdiv", "srem")
+    zero, divisor = _like(b, 0), b
+    by_zero = compare(c, "==", b, zero)  # folds away when b is a literal
+    divisor = select(c, by_zero, _like(b, 1), b)
+    if unsigned:
+        how = divide if "div" in op else remainder
+        result = c.op(f"{how} {a}, {divisor.text}", a.dtype, a.lanes)
+        return select(c, by_zero, zero, result)
+    by_minus = compare(c, "==", b, _like(b, -1))
+    divisor = select(c, by_minus, _like(b, 1), divisor)  # a // -1 is -a, and a % -1 is 0
+    rest = c.op(f"{remainder} {a}, {divisor.text}", a.dtype, a.lanes)
+    if op == "truncmod":
+        return rest
+    signs = c.op(f"xor {rest}, {divisor.text}", a.dtype, a.lanes)
+    crossed = binary(c, "and", compare(c, "!=", rest, zero), compare(c, "<", signs, zero))
+    if op == "floormod":
+        return binary(c, "add", rest, select(c, crossed, divisor, zero))
+    quotient = c.op(f"{divide} {a}, {divisor.text}", a.dtype, a.lanes)
+    if op == "floordiv":
+        quotient = binary(c, "add", quotient, select(c, crossed, _like(a, -1), zero))
+    quotient = select(c, by_minus, binary(c, "sub", zero, a), quotient)
+    return select(c, by_zero, zero, quotient)
+
+
+# --- conversions ---------------------------------------------------------------------------------
+
+
+def cast(c: Code, v: Value, to: DType) -> Value:
+    """`v` converted: float to integer truncates and saturates, integer to narrower wraps.
+
+    CPUs convert float16 from and to float32 alone, so that other types take the way through it.
+    """
+    if v.dtype is to:
+        return v
+    if to is BOOL:
+        return compare(c, "!=", v, _like(v, 0))
+    if to is FLOAT16 and v.dtype is not FLOAT32:
+        narrow = _to_odd(c, v) if v.dtype is FLOAT64 else cast(c, v, FLOAT32)
+        return cast(c, narrow, FLOAT16)
+    if v.dtype is FLOAT16 and to is not FLOAT32:
+        return cast(c, cast(c, v, FLOAT32), to)
+    if v.dtype.is_float and to.is_integer:
+        name = f"fpto{'u' if to.kind == 'uint' else 's'}i.sat"
+        kinds = f"{suffix_of(to, v.lanes)}.{suffix_of(v.dtype, v.lanes)}"
+        return c.call(f"llvm.{name}.{kinds}", Value("", to, v.lanes), v)
+    if to.is_float:
+        signed = v.dtype.kind == "int"
+        widen = "fpext" if to.bits > v.dtype.bits else "fptrunc"
+        how = widen if v.dtype.is_float else "sitofp" if signed else "uitofp"
+    elif v.dtype.bits == to.bits:  # int8 and uint8 share their bits
+        return Value(v.text, to, v.lanes)
+    elif v.dtype.bits > to.bits:
+        how = "trunc"
+    else:
+        how = "sext" if v.dtype.kind == "int" else "zext"
+    return c.op(f"{how} {v} to {type_of(to, v.lanes)}", to, v.lanes)
+
+
+def _to_odd(c: Code, v: Value) -> Value:
+    """The float64 `v` as a float32 next to it, with an odd last bit unless it is exact.
+
+    Rounded once more, to float16, it gives what rounding once would have: the odd bit tells on
+    which side of a tie it lay.
+    Source: Boldo and Melquiond 2008, "Emulation of FMA and correctly rounded sums".
+    """
+    x = Number(c, v)
+    near = converted(x, "fptrunc", FLOAT32)
+    back = converted(near, "fpext", FLOAT64)
+    below, above = back < x, back > x  # neither for NaN, which may stay as it is
+    pattern = bits(near)
+    step = where(absolute(back) < absolute(x), pattern.same(1), pattern.same(-1))
+    even = (pattern & 1).equals(0)
+    return from_bits(where((below | above) & even, pattern + step, pattern)).value
+
+
+# --- intrinsics ----------------------------------------------------------------------------------
+
+
+def _llvm(name: str) -> Callable[[Code, Value], Value]:
+    """A function that LLVM knows and CPUs have an instruction for."""
+    return lambda c, x: c.intrinsic(name, x)
+
+
+def _rsqrt(c: Code, x: Value) -> Value:
+    return binary(c, "div", _like(x, 1.0), c.intrinsic("sqrt", x))
+
+
+def _abs(c: Code, x: Value) -> Value:
+    if x.dtype.is_float:
+        return c.intrinsic("fabs", x)
+    return x if x.dtype.kind == "uint" else c.intrinsic("abs", x, ("i1", "false"))
+
+
+def _copysign(c: Code, x: Value, y: Value) -> Value:
+    return c.intrinsic("copysign", *c.broadcast(x, y))
+
+
+def _fmod(c: Code, x: Value, y: Value) -> Value:
+    x, y = c.broadcast(x, y)
+    return c.op(f"frem {x}, {y.text}", x.dtype, x.lanes)
+
+
+def _isnan(c: Code, x: Value) -> Value:
+    return c.op(f"fcmp uno {x}, {x.text}", BOOL, x.lanes)
+
+
+def _isfinite(c: Code, x: Value) -> Value:
+    return compare(c, "<", _abs(c, x), _like(x, float("inf")))
+
+
+def _isinf(c: Code, x: Value) -> Value:
+    return compare(c, "==", _abs(c, x), _like(x, float("inf")))
+
+
+INTRINSICS: dict[str, Callable[..., Value]] = {
+    **{name: partial(approximate, name=name) for name in APPROXIMATIONS},
+    **{name: partial(approximate_pair, name=name) for name in PAIRS},
+    "sqrt": _llvm("sqrt"),
+    "rsqrt": _rsqrt,
+    "floor": _llvm("floor"),
+    "ceil": _llvm("ceil"),
+    "trunc": _llvm("trunc"),
+    "round": _llvm("roundeven"),
+    "abs": _abs,
+    "fmod": _fmod,
+    "copysign": _copysign,
+    "isnan": _isnan,
+    "isfinite": _isfinite,
+    "isinf": _isinf,
+}
+
+
+def intrinsic(c: Code, name: str, args: list[Value]) -> Value:
+    """`name(*args)`. Raises BuildError for a function the LLVM target does not have."""
+    known = INTRINSICS.get(name)
+    if known is None:
+        raise BuildError(
+            f"{name}(...)",
+            "the LLVM target has no such function",
+            f"one of {', '.join(INTRINSICS)}",
+        )
+    if not any(a.dtype is FLOAT16 for a in args):
+        return known(c, *args)
+    made = known(c, *(cast(c, a, FLOAT32) for a in args))
+    return cast(c, made, FLOAT16) if made.dtype is FLOAT32 else made

@@ -1,0 +1,203 @@
+"""Numbers with Python's operators: `a * b + 1.0` becomes LLVM instructions, scalar or vector.
+
+Every operator rounds once, as IEEE 754 says: unlike the arithmetic of user programs, nothing here
+may be fused or reordered. Where a fused multiply-add is welcome, it is written: fma(a, b, c).
+"""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+from minitvm.base import BOOL, FLOAT32, FLOAT64, INT32, INT64, DType
+
+from .code import Code, Value, constant, type_of
+
+FLOATS = {"+": "fadd", "-": "fsub", "*": "fmul", "/": "fdiv"}
+INTEGERS = {"+": "add", "-": "sub", "<<": "shl", ">>": "lshr", "&": "and", "|": "or", "^": "xor"}
+BITS = {FLOAT32: INT32, FLOAT64: INT64}
+FROM_BITS = {INT32: FLOAT32, INT64: FLOAT64}
+
+
+class Number:
+    """A value in registers, one or one per lane.
+
+    Integers are bit patterns: >> shifts zeros in, and they are equal or not, but not < or >.
+    """
+
+    __slots__ = ("code", "value")
+
+    def __init__(self, code: Code, value: Value) -> None:
+        self.code = code
+        self.value = value
+
+    @property
+    def dtype(self) -> DType:
+        return self.value.dtype
+
+    def made(self, text: str, dtype: DType) -> Number:
+        """Emit the instruction `text` and return its result, with as many lanes."""
+        return Number(self.code, self.code.op(text, dtype, self.value.lanes))
+
+    def same(self, other: Operand) -> Number:
+        """Return `other` as a number of this type."""
+        if isinstance(other, Number):
+            return other
+        one = constant(other, self.dtype)
+        return Number(self.code, self.code.splat(one, self.value.lanes))
+
+    def _binary(self, sign: str, other: Operand) -> Number:
+        names = FLOATS if self.dtype.is_float else INTEGERS
+        return self.made(f"{names[sign]} {self.value}, {self.same(other).value.text}", self.dtype)
+
+    def __add__(self, other: Operand) -> Number:
+        return self._binary("+", other)
+
+    def __sub__(self, other: Operand) -> Number:
+        return self._binary("-", other)
+
+    def __mul__(self, other: Operand) -> Number:
+        return self._binary("*", other)
+
+    def __truediv__(self, other: Operand) -> Number:
+        return self._binary("/", other)
+
+    def __lshift__(self, other: Operand) -> Number:
+        return self._binary("<<", other)
+
+    def __rshift__(self, other: Operand) -> Number:
+        return self._binary(">>", other)
+
+    def __and__(self, other: Operand) -> Number:
+        return self._binary("&", other)
+
+    def __or__(self, other: Operand) -> Number:
+        return self._binary("|", other)
+
+    def __xor__(self, other: Operand) -> Number:
+        return self._binary("^", other)
+
+    def __radd__(self, other: float) -> Number:
+        return self.same(other) + self
+
+    def __rsub__(self, other: float) -> Number:
+        return self.same(other) - self
+
+    def __rmul__(self, other: float) -> Number:
+        return self.same(other) * self
+
+    def __rtruediv__(self, other: float) -> Number:
+        return self.same(other) / self
+
+    def __neg__(self) -> Number:
+        return self.made(f"fneg {self.value}", self.dtype)
+
+    def _test(self, name: str, other: Operand) -> Number:
+        test = f"fcmp {name}" if self.dtype.is_float else f"icmp {name[1:]}"
+        return self.made(f"{test} {self.value}, {self.same(other).value.text}", BOOL)
+
+    def __lt__(self, other: Operand) -> Number:
+        return self._test("olt", other)
+
+    def __gt__(self, other: Operand) -> Number:
+        return self._test("ogt", other)
+
+    def equals(self, other: Operand) -> Number:
+        """self == other; false if one of them is NaN."""
+        return self._test("oeq", other)
+
+    def differs(self, other: Operand) -> Number:
+        """self != other; true if one of them is NaN."""
+        return self._test("une", other)
+
+
+Operand: TypeAlias = Number | float
+
+
+def fma(a: Number, b: Operand, c: Operand) -> Number:
+    """a * b + c: rounded once if the CPU can do that in one instruction, else twice."""
+    return _three("fmuladd", a, b, c)
+
+
+def exact_fma(a: Number, b: Operand, c: Operand) -> Number:
+    """a * b + c, rounded once on every CPU, though slowly on one without the instruction."""
+    return _three("fma", a, b, c)
+
+
+def _three(name: str, a: Number, b: Operand, c: Operand) -> Number:
+    return Number(a.code, a.code.intrinsic(name, a.value, a.same(b).value, a.same(c).value))
+
+
+def polynomial(x: Number, coefficients: tuple[float, ...]) -> Number:
+    """c[0] + c[1] x + c[2] x^2 + ..., even and odd powers side by side: half the time to wait."""
+    if len(coefficients) < 5:
+        return _horner(x, coefficients)
+    z = x * x
+    return fma(_horner(z, coefficients[1::2]), x, _horner(z, coefficients[::2]))
+
+
+def _horner(x: Number, coefficients: tuple[float, ...]) -> Number:
+    """From the inside: (c[2] x + c[1]) x + c[0]."""
+    total = x.same(coefficients[-1])
+    for c in reversed(coefficients[:-1]):
+        total = fma(total, x, c)
+    return total
+
+
+def where(cond: Number, a: Operand, b: Operand) -> Number:
+    """a where cond, else b. At least one of them is a Number."""
+    like = a if isinstance(a, Number) else b
+    assert isinstance(like, Number)
+    x, y = like.same(a), like.same(b)
+    return like.made(f"select {cond.value}, {x.value}, {y.value}", like.dtype)
+
+
+def at_most(x: Number, limit: float) -> Number:
+    """min(x, limit); NaN stays NaN."""
+    return where(x > limit, limit, x)
+
+
+def at_least(x: Number, limit: float) -> Number:
+    """max(x, limit); NaN stays NaN."""
+    return where(x < limit, limit, x)
+
+
+def bits(x: Number) -> Number:
+    """The bit pattern of a float."""
+    to = BITS[x.dtype]
+    return x.made(f"bitcast {x.value} to {type_of(to, x.value.lanes)}", to)
+
+
+def from_bits(x: Number) -> Number:
+    """The float with the bit pattern x."""
+    to = FROM_BITS[x.dtype]
+    return x.made(f"bitcast {x.value} to {type_of(to, x.value.lanes)}", to)
+
+
+def sign(x: Number) -> Number:
+    """The bit pattern of x with all but the sign bit cleared: that of 0.0 or -0.0."""
+    return bits(x) & -(1 << (x.dtype.bits - 1))
+
+
+def flip(x: Number, signs: Number) -> Number:
+    """-x where the pattern `signs` has its sign bit set, else x."""
+    return from_bits(bits(x) ^ signs)
+
+
+def absolute(x: Number) -> Number:
+    """|x|."""
+    return Number(x.code, x.code.intrinsic("fabs", x.value))
+
+
+def floor(x: Number) -> Number:
+    """x rounded down."""
+    return Number(x.code, x.code.intrinsic("floor", x.value))
+
+
+def square_root(x: Number) -> Number:
+    """The square root of x."""
+    return Number(x.code, x.code.intrinsic("sqrt", x.value))
+
+
+def converted(x: Number, how: str, to: DType) -> Number:
+    """x in another width: "fpext", "fptrunc", "trunc"."""
+    return x.made(f"{how} {x.value} to {type_of(to, x.value.lanes)}", to)

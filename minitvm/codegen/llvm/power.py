@@ -1,0 +1,126 @@
+"""x ** y = 2^(y log2 x), where log2 x needs more digits than its type has.
+
+The product y log2 x is as large as 1024, and its absolute error is the relative error of the
+result: ten bits are lost. So the logarithm is computed as a sum of two floats, high + low, with
+products whose rounding errors are known (T. J. Dekker, Numer. Math. 18, 1971). Largest error found:
+1.4 ulp.
+"""
+
+from __future__ import annotations
+
+from minitvm.base import FLOAT32, FLOAT64
+
+from .approximate import INF, NAN, exp2, log_special, mantissa
+from .code import Code, Value
+from .coefficients import LOG_TAIL
+from .number import (
+    Number,
+    absolute,
+    at_least,
+    exact_fma,
+    flip,
+    floor,
+    fma,
+    polynomial,
+    sign,
+    square_root,
+    where,
+)
+from .range_reduction import sum_of
+
+# 2 / ln 2 and a third of it, each as a sum of two floats
+SCALE = {
+    FLOAT32: (2.885390043258667, 3.851925982253235e-08),
+    FLOAT64: (2.8853900817779268, float.fromhex("0x1.777d0ffda0d24p-55")),
+}
+THIRD = {
+    FLOAT32: (0.9617967009544373, -7.028461650952758e-09),
+    FLOAT64: (0.9617966939259756, float.fromhex("0x1.d27f05548af0cp-55")),
+}
+
+
+def power(c: Code, x: Value, y: Value) -> Value:
+    """x ** y of two floats of one type, as C's pow; a few literal exponents are multiplied out."""
+    known = _multiplied(Number(c, x), y)
+    if known is not None:
+        return known.value
+    base, exponent = (Number(c, v) for v in c.broadcast(x, y))
+    return _special(base, exponent, _size(absolute(base), exponent)).value
+
+
+def product(a: Number, b: Number) -> tuple[Number, Number]:
+    """p and e with p = a b rounded and p + e = a b exactly."""
+    p = a * b
+    return p, exact_fma(a, b, -p)
+
+
+def _size(a: Number, y: Number) -> Number:
+    """a ** y for a >= 0."""
+    high, low = log2_in_two(a)
+    p, rest = product(y, high)
+    rest = fma(y, low, rest)
+    rest = where(rest < 1.0, rest, 1.0)  # p may be infinite, and rest then nan
+    return exp2(p, at_least(rest, -1.0))
+
+
+def log2_in_two(a: Number) -> tuple[Number, Number]:
+    """log2 a as a sum of two floats, right to ten bits more than one float has.
+
+    log2(1 + f) = s (2 + 2 z / 3 + 2 z^2 p(z)) / ln 2 with s = f / (2 + f), z = s^2.
+    """
+    scale, scale_low = SCALE[a.dtype]
+    third, third_low = THIRD[a.dtype]
+    e, f = mantissa(a)
+    d, d_low = sum_of(f.same(2.0), f)
+    inverse = 1.0 / d
+    s = f * inverse
+    s_low = (exact_fma(-s, d, f) - s * d_low) * inverse
+    z, z_low = product(s, s)
+    z_low = fma(s * 2.0, s_low, z_low)
+    t, t_low = product(z, z.same(third))
+    tail = z * z * (polynomial(z, LOG_TAIL[a.dtype]) * scale)
+    t_low = fma(z_low, third, fma(z, third_low, t_low + scale_low)) + tail
+    q, q_low = sum_of(t.same(scale), t)
+    q_low = q_low + t_low
+    h, h_low = product(s, q)
+    h_low = fma(s, q_low, fma(s_low, q, h_low))
+    high, low = sum_of(e, h)
+    high, low = sum_of(high, low + h_low)  # h_low has grown by `tail`: small again
+    return log_special(a, high), low
+
+
+def _special(x: Number, y: Number, size: Number) -> Number:
+    """`size` = |x| ** y with its sign, and what C says about 1, 0, infinite and nan operands."""
+    half = y * 0.5
+    odd = floor(y).equals(y) & floor(half).differs(half)
+    size = where(y.equals(0.0) | absolute(x).equals(1.0), 1.0, size)
+    signed = flip(size, where(odd, sign(x), 0))
+    result = where((x < 0.0) & floor(y).differs(y), NAN, signed)
+    return where(x.equals(-INF), signed, result)
+
+
+def _multiplied(x: Number, y: Value) -> Number | None:
+    """x ** y for a literal y that needs only a few multiplications or a square root, else None."""
+    try:
+        exponent = float(y.text)
+    except ValueError:  # a name, or a literal with many digits
+        return None
+    if exponent in (0.5, -0.5):
+        root = square_root(x) + 0.0  # (-0.0) ** 0.5 = 0.0
+        root = where(x.equals(-INF), INF, root)
+        return root if exponent > 0 else 1.0 / root
+    match exponent:
+        case 0.0:
+            return x.same(1.0)
+        case 1.0:
+            return x
+        case -1.0:
+            return 1.0 / x
+        case 2.0:
+            return x * x
+        case 3.0:
+            return x * x * x
+        case 4.0:
+            return (x * x) * (x * x)
+        case _:
+            return None

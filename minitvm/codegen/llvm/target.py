@@ -1,0 +1,40 @@
+"""The target "llvm": machine code for a CPU."""
+
+from __future__ import annotations
+
+from minitvm import lowering, runtime, tir
+from minitvm.base import Target, debug
+
+from ..backend import Backend, BuildRequest, packaged
+from ..common import clean
+from ..python.emit import emit_python
+from .emit import emit_llvm
+
+
+def _emit(func: tir.PrimFunc, target: Target) -> str:
+    launch = runtime.LAUNCH if target.num_cores > 1 else ""
+    return emit_llvm(
+        func,
+        vector_bytes=target.vector_bytes,
+        parallel_launch=launch,
+        dot4_lanes=target.dot4_lanes,
+    )
+
+
+def _load(request: BuildRequest, text: str) -> runtime.Function:
+    debug(5, text)
+    func, entry = request.func, clean(request.func.name)
+    run, machine = runtime.load_native(func, text, entry, request.target, isolate=request.isolate)
+    sources = {
+        "tir": lambda: str(func),
+        "python": lambda: emit_python(request.scalar()),
+        "ll": lambda: machine.ll,
+        "asm": lambda: machine.asm,
+    }
+    kept = {"tir": sources["tir"]}
+    return runtime.Function(
+        func, run, sources, lambda: packaged(request, machine.object, kept, entry, machine.calls)
+    )
+
+
+LLVM = Backend(passes=lowering.PASSES["llvm"], emit=_emit, load=_load, isolates=True)

@@ -1,0 +1,1 @@
+"""Python source that numba compiles."""

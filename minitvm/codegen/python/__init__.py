@@ -1,0 +1,1 @@
+"""Plain Python source, which needs no compiler."""

@@ -1,0 +1,278 @@
+"""Print loops as Python: the same loops, to be read, run and stepped through.
+
+Values are numpy scalars, so they round and wrap as machine code does; indices are Python ints.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import assert_never
+
+from minitvm import tir
+from minitvm.base import BOOL, BuildError, DType
+
+from ..common import clean, flat, is_c_function, parameters, refuse_threads
+
+TAB = "    "
+SCALAR = ("Python code has scalar loops", "leave out the pass `vectorize`")
+
+# operator -> (sign, binding strength, least strength of its operands)
+SIGNS = {
+    "or": ("or", 0, 0), "and": ("and", 1, 1),
+    "bitand": ("&", 3, 6), "bitor": ("|", 3, 6), "bitxor": ("^", 3, 6),
+    "shl": ("<<", 3, 6), "shr": (">>", 3, 6),
+    "add": ("+", 6, 6), "sub": ("-", 6, 6), "mul": ("*", 7, 7), "div": ("/", 7, 7),
+    "floordiv": ("//", 7, 7), "floormod": ("%", 7, 7), "pow": ("**", 8, 9),
+}  # fmt: skip
+FUNCTIONS = {"min": "min", "max": "max", "truncdiv": "truncdiv", "truncmod": "np.fmod"}
+NO_FUNCTION = "Python code cannot express it"
+CHOICE, NOT, COMPARE, SIGNED, ATOM = -1, 1, 2, 6, 9  # binding strengths of everything else
+
+INTRINSICS = {
+    "exp": "np.exp({})", "exp2": "np.exp2({})", "log": "np.log({})", "log2": "np.log2({})",
+    "log10": "np.log10({})", "sqrt": "np.sqrt({})", "rsqrt": "(1 / np.sqrt({}))",
+    "sin": "np.sin({})", "cos": "np.cos({})", "tan": "np.tan({})", "atan": "np.arctan({})",
+    "asin": "np.arcsin({})", "acos": "np.arccos({})", "log1p": "np.log1p({})",
+    "atan2": "np.arctan2({}, {})", "hypot": "np.hypot({}, {})",
+    "copysign": "np.copysign({}, {})",
+    "sinh": "np.sinh({})", "cosh": "np.cosh({})", "tanh": "np.tanh({})",
+    "sigmoid": "(1 / (1 + np.exp(-({}))))", "erf": "np.{dtype}(math.erf({}))",
+    "floor": "np.floor({})", "ceil": "np.ceil({})", "trunc": "np.trunc({})",
+    "round": "np.rint({})", "abs": "abs({})", "fmod": "np.fmod({}, {})",
+    "isnan": "np.isnan({})", "isfinite": "np.isfinite({})", "isinf": "np.isinf({})",
+    tir.DOT4: "dot4({}, ({}, {}, {}, {}), ({}, {}, {}, {}))",
+}  # fmt: skip
+
+DOT4_HELPER = '''
+def dot4(acc, a, b):
+    """acc + a[0]*b[0] + a[1]*b[1] + a[2]*b[2] + a[3]*b[3] as an int32, which wraps."""
+    for n in range(4):
+        acc = np.int32(acc + np.int32(a[n]) * np.int32(b[n]))
+    return acc
+'''
+HELPERS = {
+    tir.DOT4: DOT4_HELPER,
+    tir.IN_BOUNDS: '''
+def assert_in_bounds(i, n):
+    """Nothing, if 0 <= i < n."""
+    if not 0 <= i < n:
+        raise IndexError(f"element {i} is not in 0 .. {n - 1}")
+''',
+    "view": '''
+def view(row, start, shape, strides):
+    """A part of the elements in `row`, as an array."""
+    steps = [s * row.itemsize for s in strides]
+    return np.lib.stride_tricks.as_strided(row[start:], shape, steps)
+''',
+    "truncdiv": '''
+def truncdiv(a, b):
+    """a / b rounded to zero."""
+    return a // b + int(a % b != 0 and (a < 0) != (b < 0))
+''',
+    "to_integer": '''
+def to_integer(x, dtype):
+    """The float x without its fraction; the nearest end of the range of dtype; 0 for NaN."""
+    ends = np.iinfo(dtype)
+    if np.isnan(x):
+        return dtype(0)
+    if x <= ends.min:
+        return dtype(ends.min)
+    return dtype(ends.max if x >= ends.max else int(x))
+''',
+}
+
+
+def emit_python(f: tir.PrimFunc) -> str:
+    """Return Python source that defines `name(params...)`, where name is clean(f.name).
+
+    Buffers are passed as one-dimensional numpy arrays (views: `A.reshape(-1)`), scalars as ints,
+    in the order of f.params; symbolic sizes that are no parameters themselves follow.
+
+    Needs flat buffers (pass `flatten`) and scalar loops. Raises BuildError for vectors.
+    """
+    p = PythonPrinter()
+    arguments = ", ".join(p.name(x) for x in parameters(f))
+    text = "\n".join(p.lines(f.body, 1))
+    header = "import math\n\n" if "math." in text else ""
+    helpers = "".join(f"\n{code}" for word, code in HELPERS.items() if f"{word}(" in text)
+    silence = '@np.errstate(all="ignore")  # integers wrap, 1.0 / 0.0 is inf: no warning'
+    head = f"{silence}\ndef {clean(f.name)}({arguments}):"
+    ours = "\nfrom minitvm.tir import registered\n" if "registered(" in text else ""
+    return f"{header}import numpy as np\n{ours}{helpers}\n\n{head}\n{text}\n"
+
+
+class PythonPrinter(tir.Printer):
+    """A printer of runnable Python; indices print as in the loop IR."""
+
+    integer = "int"  # makes an index of a value
+
+    def name(self, x: tir.Var | tir.Buffer) -> str:
+        """Return the Python name of a variable or buffer: its own, numbered when taken."""
+        if id(x) not in self.names:
+            word = base = clean(x.name)
+            n = 1
+            while word in self.used:
+                word, n = f"{base}_{n}", n + 1
+            self.names[id(x)] = word
+            self.used.add(word)
+        return self.names[id(x)]
+
+    # --- expressions ---
+
+    def element(self, buffer: tir.Buffer, indices: tuple[tir.Index, ...]) -> str:
+        """Print `buffer[i]` for a flat index i."""
+        i = flat(buffer, indices)
+        if tir.lanes(i) > 1:
+            raise BuildError(f"a vector of {tir.lanes(i)} lanes", *SCALAR)
+        return f"{self.name(buffer)}[{self.expr(i)}]"
+
+    def expr(self, e: tir.Index, tight: int = 0) -> str:
+        """Print `e` as Python, in parentheses if it binds less tightly than `tight`."""
+        if isinstance(e, tir.AsIndex):
+            return f"{self.integer}({self.expr(e.value, CHOICE)})"
+        if isinstance(e, tir.Lane):
+            raise BuildError(f"a vector of {e.lanes} lanes", *SCALAR)
+        if tir.is_index(e) or not isinstance(e, tir.Expr):
+            return super().expr(e, tight)
+        text, strength = self._typed(e)
+        return f"({text})" if strength < tight else text
+
+    def _typed(self, e: tir.Expr) -> tuple[str, int]:
+        """Return the text of a value and how tightly it binds."""
+        match e:
+            case tir.Const(value, dtype):
+                return (repr(value) if dtype is BOOL else self._literal(e)), ATOM
+            case tir.Load(buffer, indices):
+                return self.element(buffer, indices), ATOM
+            case tir.Cast(value, dtype):
+                return self._cast(value, dtype), ATOM
+            case tir.Binary():
+                return self._binary(e)
+            case tir.Compare(op, a, b):
+                x, y = self._side(a, b, COMPARE + 1), self._side(b, a, COMPARE + 1)
+                return f"{x} {op} {y}", COMPARE
+            case tir.Not(a):
+                return f"not {self.expr(a, COMPARE)}", NOT
+            case tir.Where(cond, a, b) | tir.IfThenElse(cond, a, b):
+                return f"{self.expr(a)} if {self.expr(cond)} else {self.expr(b, CHOICE)}", CHOICE
+            case tir.Call() if tir.is_opaque(e):
+                return f"np.{e.dtype}({self._opaque(e)})", ATOM
+            case tir.Call(name, args):
+                return self._call(name, args, e.dtype), ATOM
+            case _:
+                raise BuildError(f"a {type(e).__name__}", "Python code cannot express this node")
+
+    def _literal(self, e: tir.Const) -> str:
+        """Print a constant as a numpy scalar: np.float32(0.5)."""
+        return f"np.{e.dtype}({self._bare(e)})"
+
+    def _bare(self, e: tir.Const, tight: int = CHOICE) -> str:
+        """Print a constant without a type; numpy gives it the type of the other operand."""
+        text = repr(e.value)
+        if isinstance(e.value, float) and not math.isfinite(e.value):
+            text = "np.nan" if math.isnan(e.value) else "np.inf" if e.value > 0 else "-np.inf"
+        return f"({text})" if text.startswith("-") and tight > SIGNED else text
+
+    def _side(self, e: tir.Index, other: tir.Index, tight: int) -> str:
+        """Print an operand; a constant beside a typed operand needs no type."""
+        if isinstance(e, tir.Const) and not isinstance(other, tir.Const):
+            return self._bare(e, tight)
+        return self.expr(e, tight)
+
+    def _binary(self, e: tir.Binary) -> tuple[str, int]:
+        if e.op in FUNCTIONS:
+            return f"{FUNCTIONS[e.op]}({self.expr(e.a)}, {self.expr(e.b)})", ATOM
+        sign, strength, tight = SIGNS[e.op]
+        after = tight + (tight == strength)  # a - (b - c)
+        x, y = self._side(e.a, e.b, tight), self._side(e.b, e.a, after)
+        return f"{x} {sign} {y}", strength
+
+    def _cast(self, value: tir.Index, to: DType) -> str:
+        x = self.expr(value)
+        if to is BOOL:
+            return f"bool({x})"
+        if tir.is_index(value):
+            fits = to.is_float or (to.low <= tir.low(value) and tir.high(value) <= to.high)
+            return f"np.{to}({x})" if fits else f"np.{to}(np.int64({x}))"
+        if isinstance(value, tir.Expr) and value.dtype.is_float and to.is_integer:
+            return f"to_integer({x}, np.{to})"
+        return f"np.{to}({x})"
+
+    def _call(self, name: str, args: tuple[tir.Expr, ...], dtype: DType) -> str:
+        if name not in INTRINSICS:
+            raise BuildError(f"{name}(...)", NO_FUNCTION, f"one of {', '.join(INTRINSICS)}")
+        return INTRINSICS[name].format(*(self.expr(a) for a in args), dtype=dtype)
+
+    def _opaque(self, e: tir.Call) -> str:
+        """Print a call of a registered function, on numpy arrays."""
+        if is_c_function(e, NO_FUNCTION):
+            raise BuildError(
+                f"C function {tir.callee(e)}(...)",
+                "Python code cannot call it",
+                f"tir.register_func({tir.callee(e)!r}, f): a Python function that does the same",
+            )
+        args = [self._array(a) if tir.is_memory(a) else self.expr(a) for a in e.args]
+        return f"registered({tir.callee(e)!r})({', '.join(args)})"
+
+    def _array(self, e: tir.Expr) -> str:
+        """Print the array that a pointer or view stands for."""
+        assert isinstance(e, tir.Call)
+        first = tir.first_element(e)
+        name, start = self.name(first.buffer), flat(first.buffer, first.indices)
+        if e.name != tir.VIEW:
+            return f"{name}[{self.expr(tir.add(start, tir.offset_of(e)))}:]"
+        shape, strides = ([self.expr(n) for n in part] for part in tir.extents_of(e))
+        rows = [f"({', '.join(part)}{',' if len(part) == 1 else ''})" for part in (shape, strides)]
+        return f"view({name}, {self.expr(start)}, {rows[0]}, {rows[1]})"
+
+    # --- statements ---
+
+    def lines(self, s: tir.Stmt, depth: int = 0) -> Iterator[str]:
+        """Yield the lines of `s`, indented by `depth` levels of four spaces."""
+        for part in tir.in_order(s):
+            yield from self._statement(part, depth)
+
+    def _statement(self, s: tir.Stmt, depth: int) -> Iterator[str]:
+        tab = TAB * depth
+        match s:
+            case tir.For(var, extent, body):
+                refuse_threads(s)
+                numbers, comment = self._range(s)
+                yield f"{tab}for {self.name(var)} in {numbers}({self.expr(extent)}):{comment}"
+                yield from self.lines(body, depth + 1)
+            case tir.Store(buffer, indices, value):
+                yield f"{tab}{self.element(buffer, indices)} = {self._stored(value)}"
+            case tir.If(cond, body, orelse):
+                yield f"{tab}if {self.expr(cond)}:"
+                yield from self.lines(body, depth + 1)
+                if orelse is not None:
+                    yield f"{tab}else:"
+                    yield from self.lines(orelse, depth + 1)
+            case tir.Seq():
+                yield f"{tab}pass"
+            case tir.Allocate(buffer):
+                size = self.expr(tir.elements(buffer))
+                yield f"{tab}{self.name(buffer)} = np.empty({size}, np.{self._kept(buffer.dtype)})"
+            case tir.Evaluate(tir.Call(name, (i, n))) if name == tir.IN_BOUNDS:
+                yield f"{tab}{tir.IN_BOUNDS}({self.expr(i)}, {self.expr(n)})"
+            case tir.Evaluate(tir.Call() as e) if tir.is_opaque(e):
+                yield f"{tab}{self._opaque(e)}"
+            case tir.Evaluate(value):
+                yield f"{tab}{self.expr(value)}"
+            case tir.Pragma(key, value, body):
+                yield f"{tab}# pragma {key} = {value!r}"
+                yield from self.lines(body, depth)
+            case _:
+                assert_never(s)
+
+    def _range(self, s: tir.For) -> tuple[str, str]:
+        """Return the name of the range a loop iterates over, and a comment."""
+        return "range", "  # parallel" if s.kind == "parallel" else ""
+
+    def _stored(self, value: tir.Expr) -> str:
+        """Print the value on the right of `=`; the array on the left gives its type."""
+        return self._bare(value) if isinstance(value, tir.Const) else self.expr(value, CHOICE)
+
+    def _kept(self, dtype: DType) -> str:
+        return "bool_" if dtype is BOOL else str(dtype)

@@ -1,0 +1,11 @@
+"""Every kind of target and its record. A new target is a folder and a line here."""
+
+from typing import Any
+
+from .backend import Backend
+from .llvm.target import LLVM
+from .numba.target import NUMBA
+from .python.target import PYTHON
+from .vta.target import VTA
+
+TARGETS: dict[str, Backend[Any]] = {"llvm": LLVM, "numba": NUMBA, "python": PYTHON, "vta": VTA}

@@ -1,0 +1,1 @@
+"""Instructions of the accelerator: passes that find them, and the emitter."""

@@ -1,0 +1,168 @@
+"""Small passes of target "vta": pragmas on loops, places of allocations, capacities."""
+
+from __future__ import annotations
+
+from minitvm import accel, lowering, tir
+from minitvm.base import LoweringError
+from minitvm.base import dtype as dtype_of
+
+from ..common import ACTED_ON
+
+TRIMMED = 2  # iterations
+NOP = "ex.nop"
+
+
+def apply_remarks(s: tir.Stmt) -> tir.Stmt:
+    """Apply the pragmas trim_loop and coproc_sync, and drop those for other machines.
+
+        # pragma trim_loop = 1
+        for i in range(64):              ->   for i in range(2):
+          body(i)                               body(i)
+
+    to look at a program that is too long (it computes less!): two iterations, whatever the number
+    in the pragma; and
+
+        # pragma coproc_sync = 1
+        for i in range(8):               ->   for i in range(8):
+          body(i)                               body(i)
+                                              ex.nop()
+
+    which lets the compute unit stand between what comes before and after. Where the loop has
+    another pragma too, which makes one instruction of the loop, the nop stands outside of that:
+
+        # pragma dma_copy = 1                   # pragma dma_copy = 1
+        # pragma coproc_sync = 1                for i in range(8):
+        for i in range(8):               ->       C[i] = CL[i]
+          C[i] = CL[i]                          ex.nop()
+    """
+
+    def on_stmt(s: tir.Stmt) -> tir.Stmt:
+        match s:
+            case tir.Pragma("trim_loop", _, tir.For(var, extent, body, kind, thread)):
+                n = min(extent, TRIMMED) if isinstance(extent, int) else TRIMMED
+                return tir.For(var, n, body, kind, thread)
+            case tir.Pragma("coproc_sync", _, body):
+                return tir.seq(body, tir.Evaluate(tir.Call(NOP, (), dtype_of("int32"))))
+            case tir.Pragma(key, value, tir.Seq((body, tir.Evaluate(tir.Call(name)) as sync))) if (
+                name == NOP
+            ):
+                return tir.seq(tir.Pragma(key, value, body), sync)
+            case tir.Pragma(key) if key == lowering.DOUBLE:
+                raise LoweringError(
+                    "double_buffer for target vta",
+                    "what runs at the same time is said by tokens",
+                    "bind an outer loop to te.thread_axis('cthread'): each gets its own buffers",
+                )
+            case tir.Pragma(key, _, body) if key not in ACTED_ON:
+                return body
+            case _:
+                return s
+
+    return tir.rewrite(s, on_stmt)
+
+
+def lift_allocations(s: tir.Stmt) -> tir.Stmt:
+    """Move each allocation to the beginning of the loop around it.
+
+        for k in range(8):                      for k in range(8):
+          A_buf = allocate(...)                   A_buf = allocate(...)
+          load(A_buf)                   ->        B_buf = allocate(...)
+          B_buf = allocate(...)                   load(A_buf)
+          load(B_buf)                             load(B_buf)
+
+    so that neighbours that one unit runs are neighbours.
+    """
+    buffers, body = _lifted(s)
+    return _allocate(buffers, body)
+
+
+def _lifted(s: tir.Stmt) -> tuple[list[tir.Buffer], tir.Stmt]:
+    """Return the buffers that `s` allocates outside of loops, and `s` without these allocations."""
+    match s:
+        case tir.Allocate(buffer, body):
+            buffers, inner = _lifted(body)
+            return [buffer, *buffers], inner
+        case tir.Seq(parts):
+            lifted = [_lifted(part) for part in parts]
+            return [b for found, _ in lifted for b in found], tir.seq(*(part for _, part in lifted))
+        case tir.For(var, extent, body, kind, thread):
+            return [], tir.For(var, extent, lift_allocations(body), kind, thread)
+        case tir.If(cond, body, orelse, likely):
+            buffers, inner = _lifted(body)
+            more, other = ([], None) if orelse is None else _lifted(orelse)
+            return [*buffers, *more], tir.If(cond, inner, other, likely)
+        case tir.Pragma(key, value, body):
+            buffers, inner = _lifted(body)
+            return buffers, tir.Pragma(key, value, inner)
+        case _:
+            return [], s
+
+
+def _allocate(buffers: list[tir.Buffer], body: tir.Stmt) -> tir.Stmt:
+    for b in reversed(buffers):
+        body = tir.Allocate(b, body)
+    return body
+
+
+def check_capacity(s: tir.Stmt) -> tir.Stmt:
+    """Check that what is allocated at one time fits into the accelerator's memories.
+
+    Raises LoweringError that names the buffers, what they need and what there is; and for memory
+    that the accelerator does not have.
+    """
+    _check(s, ())
+    return s
+
+
+def _check(s: tir.Stmt, around: tuple[tir.Buffer, ...]) -> None:
+    match s:
+        case tir.Allocate(buffer, body):
+            _check_room(buffer, around)
+            _check(body, (*around, buffer))
+        case tir.Seq(parts):
+            for part in parts:
+                _check(part, around)
+        case tir.For(body=body) | tir.Pragma(_, _, body):
+            _check(body, around)
+        case tir.If(_, body, orelse):
+            _check(body, around)
+            if orelse is not None:
+                _check(orelse, around)
+        case _:
+            pass
+
+
+def _check_room(b: tir.Buffer, around: tuple[tir.Buffer, ...]) -> None:
+    """Check that `b` fits beside the buffers allocated around it."""
+    memory = lowering.memory_of(b)
+    if memory is None:
+        raise LoweringError(
+            f"{b.name} in {b.scope!r} memory",
+            "the accelerator computes in memories of its own",
+            "set_scope(env.inp_scope, wgt_scope or acc_scope); or compute it outside",
+        )
+    beside = [other for other in (*around, b) if lowering.memory_of(other) is memory]
+    needs = [_need(other, memory) for other in beside]
+    config = lowering.machine()
+    usable = lowering.room(config, memory)
+    if sum(needs) > usable:
+        each = " + ".join(f"{other.name} {n}" for other, n in zip(beside, needs, strict=True))
+        raise LoweringError(
+            f"{b.name}[{', '.join(map(tir.text, b.shape))}] in {b.scope!r}",
+            f"{sum(needs)} elements of {memory.name} are needed ({each}), {config.name} has "
+            f"{usable}" + (" with an address" if usable < config.depth(memory) else ""),
+            "smaller tiles, or a larger Config; where a loop is bound to virtual threads, fewer of "
+            "them: each has buffers of its own",
+        )
+
+
+def _need(b: tir.Buffer, memory: accel.Memory) -> int:
+    """Return how many elements `b` takes."""
+    count = tir.elements(b)
+    if not isinstance(count, int):
+        raise LoweringError(
+            f"{b.name}[{', '.join(map(tir.text, b.shape))}] in {b.scope!r}",
+            "its size is not a constant",
+            "constant shapes and extents",
+        )
+    return -(-count // lowering.element_size(memory))

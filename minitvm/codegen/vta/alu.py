@@ -1,0 +1,236 @@
+"""Loops of arithmetic in the accumulators become operations on whole elements."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from minitvm import accel, lowering, tir
+from minitvm.base import LoweringError
+from minitvm.base import dtype as dtype_of
+
+OPERATIONS = {"add": "add", "mul": "mul", "min": "min", "max": "max", "shr": "shr", "shl": "shr"}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Sweep:
+    """A loop of `extent` iterations; each moves operand n by strides[n] numbers."""
+
+    extent: int
+    strides: tuple[int, ...]
+
+
+def inject_alu_intrin(s: tir.Stmt) -> tir.Stmt:
+    """Turn a loop of arithmetic under the pragma alu into ALU operations on whole elements.
+
+        # pragma alu = 1
+        for i in range(64):                      for i in range(64):
+          for j in range(16):              ->      vta.add(A_buf[i], B_buf[i])
+            A_buf[i*16 + j] =
+              A_buf[i*16 + j] + B_buf[i*16 + j]
+
+    The ALU knows add, mul, min, max and shifts of 32 bits, of an accumulator with another or with
+    a number; the result replaces the first operand. A shift to the left is one to the right by a
+    negative number, a copy onto itself one by 0; a - 3 is a + (-3). Where an accumulator says by
+    how much another is shifted, a negative one shifts to the left, though on a CPU all bits go.
+    skip_alu: nothing is computed.
+    Needs flat offsets. Raises LoweringError for other formulas.
+    """
+    return lowering.replace_marked(s, "alu", _operation)
+
+
+def _operation(body: tir.Stmt) -> tir.Stmt:
+    loops, inside = lowering.peeled(body)
+    if not isinstance(inside, tir.Store):
+        raise LoweringError(
+            f"pragma alu around\n{tir.text(body)}",
+            "it is not one operation in loops",
+            "pragma on the first loop of a stage with one operation, and no guard",
+        )
+    _check_memory(inside)
+    name, operand = _matched(inside)
+    operands = [tir.Load(inside.buffer, inside.indices, inside.buffer.dtype)]
+    operands += [operand] if isinstance(operand, tir.Load) else []
+    return _over_elements(inside, name, loops, operands, operand)
+
+
+def _check_memory(store: tir.Store) -> None:
+    """Check that the ALU reads and writes only accumulators."""
+    for b in (store.buffer, *(e.buffer for e in tir.walk(store.value) if isinstance(e, tir.Load))):
+        if lowering.memory_of(b) is not accel.Memory.ACC:
+            raise LoweringError(
+                f"pragma alu: {tir.text(store)}",
+                f"{b.name} is in {b.scope!r}, the ALU works in acc_buffer",
+                f"{b.name}: set_scope(env.acc_scope), or a cache_read into it",
+            )
+
+
+def _matched(store: tir.Store) -> tuple[str, tir.Load | tir.Const]:
+    """Return the ALU operation and its second operand."""
+    match store.value:
+        case tir.Load() as e if _is_target(store, e):
+            return "shr", tir.const(0, "int32")
+        case tir.Binary("shr" | "shl" as op, a, b) if _is_target(store, a):
+            _check_shift(store, b)
+            return "shr", _operand(store, b, negate=op == "shl")
+        case tir.Binary("sub", a, tir.Const() as b) if _is_target(store, a):
+            return "add", _operand(store, b, negate=True)
+        case tir.Binary(op, a, b) if op in OPERATIONS and _is_target(store, a):
+            return OPERATIONS[op], _operand(store, b)
+        case tir.Binary("add" | "mul" | "min" | "max" as op, a, b) if _is_target(store, b):
+            return op, _operand(store, a)
+        case tir.Binary(op, tir.Load(), tir.Load() | tir.Const()) | tir.Binary(
+            op, tir.Const(), tir.Load()
+        ) if op in OPERATIONS or (op == "sub" and isinstance(store.value.b, tir.Const)):
+            raise LoweringError(
+                f"pragma alu: {tir.text(store)}",
+                "the result of the ALU replaces an operand, and here each is needed later, or has "
+                "another size",
+                "one stage for each operation, with the operand not read after it",
+            )
+        case _:
+            raise LoweringError(
+                f"pragma alu: {tir.text(store)}",
+                "the ALU has no such operation, or these are several",
+                "a + b, a - number, a * b, te.max(a, b), te.min(a, b), a >> b, a << number of "
+                "int32; one a stage",
+            )
+
+
+def _check_shift(store: tir.Store, b: tir.Expr) -> None:
+    """Refuse a number that the ALU would shift by the other way; a CPU shifts all bits out."""
+    if isinstance(b, tir.Const) and b.value < 0:
+        raise LoweringError(
+            f"pragma alu: {tir.text(store)}",
+            f"a shift by {b.value} shifts all bits out, the ALU shifts them the other way",
+            "a >> 3 or a << 3: shifts by numbers from 0 on",
+        )
+
+
+def _is_target(store: tir.Store, e: tir.Expr) -> bool:
+    """Return whether `e` reads the number that is overwritten."""
+    return (
+        isinstance(e, tir.Load)
+        and e.buffer is store.buffer
+        and tir.same(e.indices[0], store.indices[0])
+    )
+
+
+def _operand(store: tir.Store, e: tir.Expr, negate: bool = False) -> tir.Load | tir.Const:
+    """Return the operand: an accumulator, or a 16-bit number, negated if asked for."""
+    match e:
+        case tir.Load() if not negate:
+            return e
+        case tir.Load():
+            raise LoweringError(
+                f"pragma alu: {tir.text(store)}",
+                "the ALU shifts to the left by numbers only, by another accumulator to the right",
+                "a << 3; or a >> b with the negative of b",
+            )
+        case tir.Const(value) if isinstance(value, int):
+            number = -value if negate else value
+            if number in accel.IMMEDIATES:
+                return tir.const(number, "int32")
+            what = f"{number}, which is to be added," if negate and number > 0 else f"{number}"
+        case _:
+            what = tir.text(e)
+    raise LoweringError(
+        f"pragma alu: {tir.text(store)}",
+        f"{what} is neither an accumulator nor a number from {accel.IMMEDIATES[0]} to "
+        f"{accel.IMMEDIATES[-1]}",
+        "load larger numbers into acc_buffer",
+    )
+
+
+# --- loops over elements -------------------------------------------------------------------------
+
+
+def _over_elements(
+    store: tir.Store,
+    name: str,
+    loops: list[tir.For],
+    operands: list[tir.Load],
+    operand: tir.Load | tir.Const,
+) -> tir.Stmt:
+    """Return the operation in loops over elements."""
+    config = lowering.machine()
+    sweeps = _shortened(_elements(store, _sweeps(store, loops, operands), config))
+    begins = [tir.substitute(e.indices[0], {loop.var: 0 for loop in loops}) for e in operands]
+    counters = [tir.Var(f"i{n}", 0, sweep.extent - 1) for n, sweep in enumerate(sweeps)]
+    args: list[tir.Expr] = []
+    for n, (e, begin) in enumerate(zip(operands, begins, strict=True)):
+        at: tir.Index = begin
+        for v, sweep in zip(counters, sweeps, strict=True):
+            at = tir.add(at, tir.mul(v, sweep.strides[n]))
+        args.append(
+            tir.view_at(e.buffer, (at,), (config.batch, config.block_out), (config.block_out, 1))
+        )
+    if isinstance(operand, tir.Const):
+        args.append(operand)
+    made: tir.Stmt = tir.Evaluate(
+        tir.Call(f"{lowering.prefix()}.{name}", tuple(args), dtype_of("int32"))
+    )
+    for v, sweep in zip(reversed(counters), reversed(sweeps), strict=True):
+        made = tir.For(v, sweep.extent, made)
+    return made
+
+
+def _sweeps(store: tir.Store, loops: list[tir.For], operands: list[tir.Load]) -> list[Sweep]:
+    """Return the strides of each loop for each operand; merge loops that continue each other."""
+    found: list[Sweep] = []
+    for loop in loops:
+        strides: list[int] = []
+        for e in operands:
+            factors = [c for a, c in tir.split_terms(e.indices[0])[0] if a is loop.var]
+            rest = tir.sub(e.indices[0], tir.mul(loop.var, sum(factors)))
+            if not isinstance(loop.extent, int) or not tir.free_of(rest, [loop.var]):
+                raise LoweringError(
+                    f"pragma alu: {tir.text(store)}",
+                    f"loop {loop.var.name!r} does not move {e.buffer.name} in even steps",
+                    "loops of constant extents over the dimensions",
+                )
+            strides.append(sum(factors))
+        assert isinstance(loop.extent, int)
+        found.append(Sweep(loop.extent, tuple(strides)))
+    # the loops of a reduction outside: the next operation on an accumulator comes late
+    found.sort(key=lambda sweep: (sweep.strides[0] != 0, -sweep.strides[0]))
+    joined: list[Sweep] = []
+    for sweep in found:
+        if joined and joined[-1].strides == tuple(s * sweep.extent for s in sweep.strides):
+            joined[-1] = Sweep(joined[-1].extent * sweep.extent, sweep.strides)
+        else:
+            joined.append(sweep)
+    return joined
+
+
+def _elements(store: tir.Store, sweeps: list[Sweep], config: accel.Config) -> list[Sweep]:
+    """Return the loops without those inside an element, which has several numbers."""
+    size = config.batch * config.block_out
+    last = sweeps[-1] if sweeps else Sweep(1, ())
+    whole = size == 1 or (
+        last.extent % size == 0
+        and set(last.strides) == {1}
+        and all(step % size == 0 for sweep in sweeps[:-1] for step in sweep.strides)
+    )
+    if not whole:
+        raise LoweringError(
+            f"pragma alu: {tir.text(store)}",
+            f"it does not work on whole elements of {size} numbers",
+            f"the last dimensions in acc_buffer are {config.batch}, {config.block_out}, "
+            "and the pragma stands outside of their loops",
+        )
+    if size == 1:
+        return sweeps
+    inner = Sweep(last.extent // size, tuple(size for _ in last.strides))
+    return [*sweeps[:-1], *([inner] if inner.extent > 1 else [])]
+
+
+def _shortened(sweeps: list[Sweep]) -> list[Sweep]:
+    """Split loops that are too long for an instruction: 100352 is 14336 times 7."""
+    found: list[Sweep] = []
+    for sweep in sweeps:
+        least = -(-sweep.extent // lowering.MOST_TURNS)
+        parts = (n for n in range(least, lowering.MOST_TURNS + 1) if sweep.extent % n == 0)
+        inner = 1 if least < 2 else next(parts, 1)
+        found.append(Sweep(sweep.extent // inner, tuple(n * inner for n in sweep.strides)))
+        found += [Sweep(inner, sweep.strides)] if inner > 1 else []
+    return found

@@ -1,0 +1,86 @@
+"""Where the arguments of a program for the accelerator lie in main memory."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import lcm, prod
+
+from minitvm import accel, lowering, tir
+from minitvm.base import BuildError
+
+from ..common import clean
+from .units import COPY
+
+
+def areas(func: tir.PrimFunc, config: accel.Config) -> dict[tir.Buffer, accel.Area]:
+    """Give each argument an area of main memory, in the elements it is loaded or stored as."""
+    transferred = _transferred(func)
+    printer = func.printer()
+    placed: dict[str, accel.Area] = {}
+    found: dict[tir.Buffer, accel.Area] = {}
+    for p in func.params:
+        assert isinstance(p, tir.Buffer)
+        kinds = transferred.get(p) or [_untouched(p, func)]
+        name = printer.name(p) if printer.name(p).isidentifier() else clean(p.name)
+        while name in accel.RESERVED_NAMES or name in placed:
+            name += "_"
+        shape = _shape(p, config.element_shape(kinds[0]))
+        (area,) = accel.place(config, {name: (kinds[0], shape)}, tuple(placed.values()))
+        found[p] = placed[name] = _aligned(area, kinds, config)
+    return found
+
+
+def _aligned(area: accel.Area, kinds: list[accel.Memory], config: accel.Config) -> accel.Area:
+    """Return the area moved to the next address at which elements of all these kinds may begin."""
+    step = lcm(*(config.element_bytes(kind) for kind in kinds)) // config.element_bytes(area.memory)
+    return replace(area, base=-(-area.base // step) * step)
+
+
+def _transferred(func: tir.PrimFunc) -> dict[tir.Buffer, list[accel.Memory]]:
+    """Return the kinds of elements each argument is transferred as; OUT first if it is stored."""
+    found: dict[tir.Buffer, list[accel.Memory]] = {}
+    for n in tir.walk(func.body):
+        if isinstance(n, tir.Call) and n.name.endswith(f".{COPY}"):
+            to, source = (
+                tir.first_element(a).buffer for a in n.args[:2] if isinstance(a, tir.Call)
+            )
+            kind = kind_of(to, source)
+            if kind is accel.Memory.OUT:
+                found.setdefault(to, []).insert(0, kind)
+            else:
+                found.setdefault(source, []).append(kind)
+    return found
+
+
+def kind_of(to: tir.Buffer, source: tir.Buffer) -> accel.Memory:
+    """Return the kind of elements a transfer moves in main memory: OUT if it is a store."""
+    memory = lowering.memory_of(to)
+    if memory is None:
+        return accel.Memory.OUT
+    return (
+        accel.Memory.ACC_8BIT
+        if memory is accel.Memory.ACC and str(source.dtype) == "int8"
+        else memory
+    )
+
+
+def _untouched(p: tir.Buffer, func: tir.PrimFunc) -> accel.Memory:
+    """Return the kind of elements of an argument that no transfer moves."""
+    if any(p is b for b in func.outputs):
+        return accel.Memory.OUT
+    return accel.Memory.ACC if str(p.dtype) == "int32" else accel.Memory.INP
+
+
+def _shape(p: tir.Buffer, element: tuple[int, ...]) -> tuple[int, ...]:
+    """Return the shape of an argument in elements: (64, 1, 16) of (1, 16) is (64,)."""
+    shape = tuple(n for n in p.shape if isinstance(n, int))
+    if shape[-len(element) :] == element:
+        return shape[: -len(element)]
+    count, size = prod(shape), prod(element)
+    if count % size:
+        raise BuildError(
+            f"argument {p.name} of shape {shape}",
+            f"its {count} numbers are no whole elements of {' x '.join(map(str, element))}",
+            "pad it, and pack it",
+        )
+    return (count // size,)

@@ -1,0 +1,254 @@
+"""Instructions of the compute unit: their loops and micro-operations."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import islice
+
+from minitvm import accel, lowering, tir
+from minitvm.base import BuildError
+
+from .now import Now
+from .stream import Kernel, Site, Stream
+
+RESET = "fill_zero"
+GEMM = ("gemm", "fused_gemm8x8_add")  # (accumulators, inputs, weights)
+ACCUMULATE = "accumulate"  # (inputs, accumulators): a product with the first element of WGT
+ALU = {op.name.lower(): op for op in accel.Op}
+COMPUTED = (*GEMM, RESET, ACCUMULATE, *ALU)
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """The operation of an instruction of the compute unit, the same in all leaves of its loops."""
+
+    name: str
+    imm: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class MicroLoops:
+    """The two loops of an instruction of the compute unit, and the micro-operations inside them."""
+
+    extents: tuple[int, ...]
+    factors: tuple[tuple[int, int, int], ...]
+    uops: tuple[accel.Uop, ...]
+
+
+class Compute:
+    """An emitter of GEMM and ALU instructions in the iteration `now`.
+
+    The same statement comes again in every iteration of the loops around: what is found out about
+    it is kept, by the statement's id, for as long as its program is emitted.
+
+    operations  what a statement does
+    inputs      the loops and the buffers that its work depends on
+    loops       its loops and micro-operations for their present values
+    """
+
+    def __init__(self, now: Now) -> None:
+        self.now = now
+        self.operations: dict[int, Operation | None] = {}
+        self.inputs: dict[int, tuple[tuple[tir.Var, ...], tuple[tir.Buffer, ...]]] = {}
+        self.loops: dict[Site, MicroLoops] = {}
+
+    def kind(self, s: tir.Stmt) -> Operation | None:
+        """Return the operation of the one instruction that does all of `s`, or None."""
+        if id(s) not in self.operations:
+            self.operations[id(s)] = self.find_operation(s)
+        return self.operations[id(s)]
+
+    def find_operation(self, s: tir.Stmt) -> Operation | None:
+        """Find the operation of `s` without the cache."""
+        match s:
+            case tir.For(body=body):
+                return self.kind(body)
+            case tir.Seq(parts):
+                found = {self.kind(part) for part in parts}
+                return found.pop() if len(found) == 1 else None
+            case tir.Evaluate(tir.Call(name, args)):
+                what = name.removeprefix("ex.")
+                if what not in COMPUTED:
+                    return None
+                last = args[-1]
+                imm = int(last.value) if isinstance(last, tir.Const) else None
+                return Operation(what, imm)
+            case _:
+                return None
+
+    def emit(self, s: tir.Stmt, kind: Operation, stream: Stream) -> None:
+        """Add one GEMM or ALU instruction: two outer loops, the rest as micro-operations."""
+        site = self.site(s)
+        work = self.loops_of(s, kind, site)
+        if 0 in work.extents or not work.uops:
+            return
+        name = "gemm" if kind.name in (*GEMM, ACCUMULATE) else kind.name
+        begin, end = stream.kernel(Kernel(name, site, work.uops))
+        outer, inner = (*work.extents, 1, 1)[:2]
+        by_outer, by_inner = (*work.factors, (0, 0, 0), (0, 0, 0))[:2]
+        dst, src, wgt = zip(by_outer, by_inner, strict=True)
+        loops = accel.Loops(
+            begin=begin,
+            end=end,
+            outer=outer,
+            inner=inner,
+            dst_factors=dst,
+            src_factors=src,
+            wgt_factors=wgt,
+        )
+        if name in ALU:
+            stream.add(accel.Alu(op=ALU[name], loops=loops, imm=kind.imm))
+        else:
+            stream.add(accel.Gemm(loops=loops, reset=name == RESET))
+
+    def site(self, s: tir.Stmt) -> Site:
+        """Return the statement, and the values of the loops and buffers that it depends on."""
+        if id(s) not in self.inputs:
+            self.inputs[id(s)] = inputs(s)
+        loops, buffers = self.inputs[id(s)]
+        return (id(s), *(self.now.env[v] for v in loops), *(self.now.base[b] for b in buffers))
+
+    def loops_of(self, s: tir.Stmt, kind: Operation, site: Site) -> MicroLoops:
+        """Return the loops of `s` in the present iteration, cached for iterations that agree."""
+        if site not in self.loops:
+            self.loops[site] = find_loops(s, kind, self.now.inside())
+        return self.loops[site]
+
+
+def inputs(s: tir.Stmt) -> tuple[tuple[tir.Var, ...], tuple[tir.Buffer, ...]]:
+    """Return the loop variables that `s` depends on, and the buffers it works on."""
+    own = {n.var for n in tir.walk(s) if isinstance(n, tir.For)}
+    views = [n for n in tir.walk(s) if isinstance(n, tir.Call) and tir.is_memory(n)]
+    buffers = dict.fromkeys(tir.first_element(view).buffer for view in views)
+    local = tuple(b for b in buffers if lowering.memory_of(b) is not None)
+    return tuple(v for v in tir.variables(s) if v not in own), local
+
+
+def find_loops(s: tir.Stmt, kind: Operation, now: Now) -> MicroLoops:
+    """Return the loops and micro-operations of `s` in the iteration `now`, which is changed."""
+    extents, factors = list[int](), list[tuple[int, int, int]]()
+    while isinstance(s, tir.For) and len(extents) < 2:
+        found, extent = _factors(s, now), now.value(s.extent)
+        if found is None or extent > lowering.MOST_TURNS:
+            break
+        extents.append(extent)
+        factors.append(found)
+        now.env[s.var] = 0
+        s = s.body
+    uops = tuple(
+        islice(_uops(s, now), lowering.room(now.config, accel.Memory.UOP) + 1)
+    )  # one is too many
+    if 0 not in extents:
+        check_distance(kind, uops)
+    return MicroLoops(tuple(extents), tuple(factors), uops)
+
+
+def _uops(s: tir.Stmt, now: Now) -> Iterator[accel.Uop]:
+    """Yield the micro-operations of a statement in order."""
+    match s:
+        case tir.For(var, extent, body):
+            for i in range(now.value(extent)):
+                now.env[var] = i
+                yield from _uops(body, now)
+        case tir.Seq(parts):
+            for part in parts:
+                yield from _uops(part, now)
+        case tir.Evaluate(tir.Call() as call):
+            at = [0 if view is None else now.element(view, memory_in(view)) for view in roles(call)]
+            yield accel.Uop(*at)
+        case _:
+            raise AssertionError("find_operation looks at nothing else")
+
+
+def _factors(loop: tir.For, now: Now) -> tuple[int, int, int] | None:
+    """Return the strides of (dst, src, wgt) per iteration, in elements; None if uneven."""
+    found: set[tuple[int, ...]] = set()
+    for n in tir.walk(loop.body):
+        if isinstance(n, tir.For) and not tir.free_of(n.extent, [loop.var]):
+            return None
+        if isinstance(n, tir.Evaluate) and isinstance(n.value, tir.Call):
+            steps = [0 if view is None else _step(view, loop.var, now) for view in roles(n.value)]
+            found.add(tuple(-1 if step is None else step for step in steps))
+    dst, src, wgt = found.pop() if len(found) == 1 else (-1, -1, -1)
+    return (dst, src, wgt) if min(dst, src, wgt) >= 0 else None
+
+
+def _step(view: tir.Call, var: tir.Var, now: Now) -> int | None:
+    """Return how many elements a view moves when `var` advances by 1; None if not constant."""
+    at = tir.first_element(view).indices[0]
+    factor = sum(c for a, c in tir.split_terms(at)[0] if a is var)
+    even = tir.free_of(tir.sub(at, tir.mul(var, factor)), [var])
+    size = now.size(memory_in(view))
+    return factor // size if even and factor % size == 0 else None
+
+
+# --- what is refused -----------------------------------------------------------------------------
+
+
+def check_distance(kind: Operation, uops: tuple[accel.Uop, ...]) -> None:
+    """Check that the next two micro-operations of a kernel do not write the same accumulator.
+
+    As in VTA, the two loops around a kernel are not looked at: its own tutorials put the reduction
+    innermost. What those do is in AcceleratorFunction.warnings().
+
+    Source: UopKernel::VerifyDep in the runtime of VTA.
+    """
+    for n, uop in enumerate(uops):
+        if any(uop.dst == before.dst for before in uops[max(0, n - 2) : n]):
+            raise BuildError(
+                f"{kind.name}: micro-operations {max(0, n - 2)} to {n}",
+                f"accumulator {uop.dst} is written again before it is there: adding takes the "
+                "pipeline three steps",
+                "reorder: the loops of the reduction outside of those over the accumulators",
+            )
+
+
+def check_blocks(s: tir.Stmt, config: accel.Config) -> None:
+    """Check that each product is as large as the machine's matrix unit.
+
+    An intrinsic for 8 x 8 does not fit a machine of 1 x 16 by 16 x 16.
+    """
+    for n in tir.walk(s):
+        if isinstance(n, tir.Call) and n.name.rpartition(".")[2] in (*GEMM, RESET):
+            for view in filter(tir.is_memory, n.args):
+                assert isinstance(view, tir.Call)
+                _check_element(n, view, config)
+
+
+def _check_element(call: tir.Call, view: tir.Call, config: accel.Config) -> None:
+    """Check that a view that an instruction works on is one element."""
+    memory = memory_in(view)
+    extents, _ = tir.extents_of(view)
+    element = config.element_shape(memory)
+    given = [n for n in extents if n != 1]
+    if all(isinstance(n, int) for n in extents) and given != [n for n in element if n != 1]:
+        raise BuildError(
+            f"{call.name} on {' x '.join(map(str, extents))} numbers of "
+            f"{tir.first_element(view).buffer.name}",
+            f"the elements of {memory.name} on {config.name} are {' x '.join(map(str, element))}",
+            "the intrinsic of this machine, env.gemm; or its own machine: with vdla.environment: "
+            "around lower and build",
+        )
+
+
+def roles(call: tir.Call) -> tuple[tir.Call | None, tir.Call | None, tir.Call | None]:
+    """Return the views of an instruction of the compute unit as (dst, src, wgt)."""
+    views = [a for a in call.args if isinstance(a, tir.Call) and tir.is_memory(a)]
+    if call.name.endswith(f".{ACCUMULATE}"):
+        views.reverse()
+    dst, src, wgt = (*views, None, None)[:3]
+    return dst, src, wgt
+
+
+def memory_in(view: tir.Call) -> accel.Memory:
+    """Return the memory of the accelerator that a view is in."""
+    b = tir.first_element(view).buffer
+    memory = lowering.memory_of(b)
+    if memory is None:
+        raise BuildError(
+            f"an instruction of the compute unit works on {b.name}",
+            f"it is in {b.scope!r} memory",
+            "a cache_read or set_scope into inp_buffer, wgt_buffer or acc_buffer",
+        )
+    return memory

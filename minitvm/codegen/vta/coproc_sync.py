@@ -1,0 +1,235 @@
+"""Synchronise the units of the accelerator with tokens.
+
+Units run at the same time, each its own instructions in order. A block is what one unit runs in one
+go. Where a block of one unit is followed by a block of another, the first pushes a token when it is
+done and the second pops it before it begins; the last block of a loop is followed by the first.
+Buffers are not looked at: neighbours are ordered whether they share one or not.
+
+Source: CoProcInstDepDetector in TVM's coproc_sync.cc; chapter 4.4 of the OSDI'18 paper on TVM.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from math import lcm
+from typing import TypeAlias
+
+from minitvm import lowering, schedule, tir
+from minitvm.base import LoweringError
+from minitvm.base import dtype as dtype_of
+
+from .units import operands
+
+Pair: TypeAlias = tuple[str, str]  # (who pushes, who pops)
+Tokens: TypeAlias = dict[Pair, int]
+Build: TypeAlias = Callable[
+    [], tir.Stmt
+]  # the statement again, with the tokens that sections have then
+PUSH, POP = "push_dep_to", "pop_dep_from"
+
+
+@dataclass(slots=True, eq=False)
+class Section:
+    """A block, or a loop or branch of several, and the tokens that stand before and after it.
+
+    enter, leave   the units with which it may begin and end
+    pops, pushes   what a loop takes when it begins and leaves when it ends: tokens that go round
+    threads        the virtual threads that each run it with its tokens, where one runs the rest
+
+    The loop over k of inject_coproc_sync: enter {ld}, leave {ex}; pops {(ex, ld): 1}, a token that
+    is given before it, and pushes {(ex, ld): 1}, one that is taken after it.
+    """
+
+    stmt: tir.Stmt
+    enter: frozenset[str]
+    leave: frozenset[str]
+    pops: Tokens = field(default_factory=dict[Pair, int])
+    pushes: Tokens = field(default_factory=dict[Pair, int])
+    threads: int = 1
+    before: list[tir.Stmt] = field(default_factory=list[tir.Stmt])
+    after: list[tir.Stmt] = field(default_factory=list[tir.Stmt])
+
+    def whole(self) -> tir.Stmt:
+        """Return the statement with its tokens."""
+        return tir.seq(*self.before, self.stmt, *self.after)
+
+
+def inject_coproc_sync(s: tir.Stmt) -> tir.Stmt:
+    """Insert the tokens that order blocks of different units.
+
+                                                ex.push_dep_to(ld)
+        for k in range(128):                    for k in range(128):
+          ld.dma_copy2d(AL, A[k])        ->       ld.pop_dep_from(ex)
+          ex.accumulate(AL, CL)                   ld.dma_copy2d(AL, A[k])
+                                                  ld.push_dep_to(ex)
+                                                  ex.pop_dep_from(ld)
+                                                  ex.accumulate(AL, CL)
+                                                  ex.push_dep_to(ld)
+                                                ld.pop_dep_from(ex)
+
+    It comes before `inject_virtual_thread`: the tokens are those of one thread, and each thread
+    gets its own. Raises LoweringError where a load would have to wait for a store: no queue joins
+    those units.
+    """
+    sections, build = _sections(s)
+    _close(sections)
+    return build()
+
+
+def _close(sections: list[Section]) -> None:
+    """Push before the sections the tokens they pop, and pop after them the tokens they push."""
+    if sections:
+        first, last = sections[0], sections[-1]
+        first.before[:0] = [_push(p) for p, n in first.pops.items() for _ in range(n)]
+        last.after += [_pop(p) for p, n in last.pushes.items() for _ in range(n)]
+
+
+def _sections(s: tir.Stmt) -> tuple[list[Section], Build]:
+    """Return the sections of `s` in order, with tokens between them, and how to rebuild `s`.
+
+    A loop over virtual threads is no section: its own are those of one thread, which may be the
+    neighbours of what stands outside. Putting together comes last, when these have ordered them.
+    """
+    if name := lowering.unit(s):
+        return _alone(_block(name, (s,)))
+    match s:
+        case tir.Seq(parts):
+            return _sequence(parts)
+        case tir.Allocate(buffer, body):
+            sections, build = _sections(body)
+            return sections, lambda: tir.Allocate(buffer, build())
+        case tir.For(var, extent, body, kind, thread) if kind == "bind" and schedule.is_virtual(
+            thread
+        ):
+            sections, build = _sections(body)
+            for section in sections:
+                section.threads *= extent if isinstance(extent, int) else 1
+            return sections, lambda: tir.For(var, extent, build(), kind, thread)
+        case tir.For():
+            return _loop(s)
+        case tir.If():
+            return _branches(s)
+        case _:
+            return [], lambda: s
+
+
+def _alone(section: Section) -> tuple[list[Section], Build]:
+    return [section], section.whole
+
+
+def _block(name: str, parts: tuple[tir.Stmt, ...]) -> Section:
+    only = frozenset((name,))
+    return Section(tir.seq(*parts), only, only)
+
+
+def _sequence(parts: tuple[tir.Stmt, ...]) -> tuple[list[Section], Build]:
+    """Let each section wait for the one before it."""
+    found: list[Section] = []
+    builds: list[Build] = []
+    for name, together in lowering.blocks(parts):
+        sections, build = _alone(_block(name, together)) if name else _sections(together[0])
+        if found and sections:
+            _order(found[-1], sections[0])
+        found += sections
+        builds.append(build)
+    return found, lambda: tir.seq(*(build() for build in builds))
+
+
+def _loop(s: tir.For) -> tuple[list[Section], Build]:
+    """Return a loop, in which the last section is followed by the first."""
+    inner, build = _sections(s.body)
+    if not inner:
+        return [], lambda: s
+    left, taken = _order(inner[-1], inner[0])
+    loop = tir.For(s.var, s.extent, build(), s.kind, s.thread)
+    return _alone(Section(loop, inner[0].enter, inner[-1].leave, pops=taken, pushes=left))
+
+
+def _branches(s: tir.If) -> tuple[list[Section], Build]:
+    """Return a condition whose branches each push and pop all of their tokens."""
+    found = [_sections(part) for part in (s.body, s.orelse) if part is not None]
+    full = [sections for sections, _ in found if sections]
+    if not full:
+        return [], lambda: s
+    for sections in full:
+        _close(sections)
+    body, *others = [build() for _, build in found]
+    branch = tir.If(s.cond, body, others[0] if others else None, s.likely)
+    enter = frozenset[str]().union(*(sections[0].enter for sections in full))
+    leave = frozenset[str]().union(*(sections[-1].leave for sections in full))
+    return _alone(Section(branch, enter, leave))
+
+
+def _order(before: Section, after: Section) -> tuple[Tokens, Tokens]:
+    """Let `after` wait for `before`; return the tokens (pushed by all, popped by all).
+
+    What a loop leaves behind and nobody wants is taken at once; what it begins with is given. Where
+    more threads run one of the two than the other, the other pushes or pops as many tokens:
+
+        ld.work()                               ld.work()
+        for t in bind(2, "cthread"):            ld.push_dep_to(ex)       two, for two threads
+          ex.work()                      ->     ld.push_dep_to(ex)
+          st.work()                             for t in bind(2, "cthread"):
+                                                  ex.pop_dep_from(ld)    one in each
+                                                  ex.work()
+                                                  ...
+
+    In all 2 tokens (ld, ex) pass: the one thread of `before` pushes 2, each of `after` pops 1.
+    """
+    wanted = [(f, t) for f in sorted(before.leave) for t in sorted(after.enter) if f != t]
+    pushes, pops = dict(before.pushes), dict(after.pops)  # of one thread
+    for pair in wanted:
+        if set(pair) == {lowering.LOAD, lowering.STORE}:
+            raise _no_queue(before, after)
+        total = lcm(pushes.get(pair, 1) * before.threads, pops.get(pair, 1) * after.threads)
+        pushed, popped = total // before.threads, total // after.threads
+        before.after += [_push(pair)] * (pushed - pushes.get(pair, 0))
+        after.before += [_pop(pair)] * (popped - pops.get(pair, 0))
+        pushes[pair], pops[pair] = pushed, popped
+    unwanted = [p for p, n in pushes.items() if p not in pops for _ in range(n)]
+    missing = [p for p, n in pops.items() if p not in pushes for _ in range(n)]
+    before.after += map(_pop, unwanted)
+    after.before += map(_push, missing)
+    return (
+        {p: n * before.threads for p, n in pushes.items() if p in pops},
+        {p: n * after.threads for p, n in pops.items() if p in pushes},
+    )
+
+
+def _push(pair: Pair) -> tir.Stmt:
+    return _token(pair[0], PUSH, pair[1])
+
+
+def _pop(pair: Pair) -> tir.Stmt:
+    return _token(pair[1], POP, pair[0])
+
+
+def _token(who: str, what: str, other: str) -> tir.Stmt:
+    """ex.push_dep_to(ld), ld.pop_dep_from(ex)"""
+    int32 = dtype_of("int32")
+    return tir.Evaluate(tir.Call(f"{who}.{what}", (tir.Call(other, (), int32),), int32))
+
+
+def _no_queue(before: Section, after: Section) -> LoweringError:
+    shown = [tir.text(section.stmt).splitlines() for section in (before, after)]
+    return LoweringError(
+        f"{shown[0][-1].strip()} and then {shown[1][0].strip()}",
+        "one is run by the load unit, the other by the store unit, and no queue of tokens joins "
+        "these two: one could overtake the other",
+        f"{_beside(before.stmt)}: the compute unit then stands between",
+    )
+
+
+def _beside(s: tir.Stmt) -> str:
+    """Return where to put the pragma that separates `s` from what follows: its last transfer."""
+    calls = [
+        n
+        for n in lowering.every(s)
+        if isinstance(n, tir.Evaluate) and isinstance(n.value, tir.Call)
+    ]
+    moved = [found[0].buffer.name for n in calls if (found := operands(n))]
+    if not moved:
+        return "pragma(axis, 'coproc_sync') on the loop of the first"
+    pragma = f"s[{moved[-1]}].pragma(axis, 'coproc_sync')"
+    return f"{pragma} on the axis that has its 'dma_copy', and not further inside"

@@ -1,0 +1,301 @@
+"""Loops that copy become transfers between main memory and a memory of the accelerator."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import gcd, prod
+
+from minitvm import accel, lowering, tir
+from minitvm.base import LoweringError
+from minitvm.base import dtype as dtype_of
+
+from .accelerator import NOP
+from .units import COPY
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Copy:
+    """A copy to = source, element by element, in the order of the loops; 0 unless `where` holds."""
+
+    loops: tuple[tir.For, ...]
+    to: tir.Store
+    source: tir.Load
+    where: tuple[tir.Compare, ...]
+
+    @property
+    def what(self) -> str:
+        """Return how messages name the copy."""
+        return f"dma_copy of {self.source.buffer.name} to {self.to.buffer.name}"
+
+
+def inject_dma_intrin(s: tir.Stmt) -> tir.Stmt:
+    """Turn the loops of a copy under the pragma dma_copy into one transfer.
+
+        # pragma dma_copy = 1
+        for i in range(8):              ->   vta.dma_copy2d(A_buf, A[k][0:8])
+          A_buf[0, i] = A[k, i]
+
+    A copy that is 0 where an index leaves the source becomes a transfer with padding: the zeros
+    before and after, dimension by dimension, follow as numbers. Of main memory every second index,
+    or third, may be copied: A[k, i*2]. skip_dma_copy: no transfer at all.
+    A store narrows as the conversion to its type does; a load of int8 into acc_buffer widens it.
+    Needs one index for each dimension. Raises LoweringError for loops that do more than copy, and
+    for copies that change the order of elements.
+    """
+    return lowering.replace_marked(s, "dma_copy", lambda body: _transfer(_copy(body)))
+
+
+def _copy(body: tir.Stmt) -> Copy:
+    """Return the copy that the loops make, or raise LoweringError."""
+    loops, inside = lowering.peeled(body)
+    if not isinstance(inside, tir.Store):
+        raise LoweringError(f"pragma dma_copy around\n{tir.text(body)}", *_why_no_copy(inside))
+    value, where = _unconverted(inside.buffer, inside.value), tuple[tir.Compare, ...]()
+    if isinstance(value, tir.IfThenElse | tir.Where) and _is_zero(value.b):
+        where = tuple(_comparisons(value.cond, tir.text(body)))
+        value = _unconverted(inside.buffer, value.a)
+    if not isinstance(value, tir.Load):
+        raise LoweringError(
+            f"dma_copy to {inside.buffer.name}",
+            f"it stores {tir.text(inside.value)}: a transfer moves what is there",
+            "a stage of its own for the arithmetic, with pragma 'alu'",
+        )
+    return Copy(tuple(loops), inside, value, where)
+
+
+def _why_no_copy(inside: tir.Stmt) -> tuple[str, str]:
+    """Return why what the loops contain is no copy, and what to try."""
+    if isinstance(inside, tir.If):
+        return "a condition guards the copy", "sizes that divide the extents"
+    calls = [s.value for s in lowering.every(inside) if isinstance(s, tir.Evaluate)]
+    if any(isinstance(e, tir.Call) and e.name == NOP for e in calls):
+        why = "it is not one copy in loops: the compute unit stands between inside of them"
+        return why, "pragma 'coproc_sync' on the loop that has 'dma_copy'"
+    return "it is not one copy in loops", "pragma on the first loop of the copy"
+
+
+def _unconverted(to: tir.Buffer, e: tir.Expr) -> tir.Expr:
+    """Return `e` without the conversion that a transfer to that buffer does by itself."""
+    if not isinstance(e, tir.Cast) or not isinstance(e.value, tir.Expr) or tir.is_index(e.value):
+        return e
+    memory = lowering.memory_of(to)
+    narrows = memory is None  # STORE keeps the low bits
+    widens = memory is accel.Memory.ACC and str(e.value.dtype) == lowering.machine().dtype(
+        accel.Memory.ACC_8BIT
+    )
+    return e.value if narrows or widens else e
+
+
+def _is_zero(e: tir.Expr) -> bool:
+    return isinstance(e, tir.Const) and e.value == 0
+
+
+def _comparisons(cond: tir.Expr, what: str) -> Sequence[tir.Compare]:
+    """Yield the comparisons whose conjunction is the condition."""
+    match cond:
+        case tir.Binary("and", a, b):
+            return (*_comparisons(a, what), *_comparisons(b, what))
+        case tir.Compare():
+            return (cond,)
+        case _:
+            raise LoweringError(
+                f"pragma dma_copy around\n{what}",
+                f"{tir.text(cond)} is no range of indices",
+                "te.all(i >= 1, i < n + 1, ...)",
+            )
+
+
+# --- boxes ---------------------------------------------------------------------------------------
+
+
+def _transfer(copy: Copy) -> tir.Stmt:
+    """Return the instruction that does all of the copy."""
+    if (
+        lowering.memory_of(copy.to.buffer) is None
+        and lowering.memory_of(copy.source.buffer) is None
+    ):
+        raise LoweringError(
+            copy.what,
+            "neither is in a memory of the accelerator",
+            "set_scope(env.inp_scope), wgt_scope or acc_scope for one of them",
+        )
+    to, source = _box(copy, copy.to), _box(copy, copy.source)
+    _check_compact(copy, to if lowering.memory_of(copy.to.buffer) is not None else source)
+    _check_order(copy, to, source)
+    begins, counts, pads = source.begins, list[tir.Index](source.counts), list[tir.Index]()
+    if copy.where:
+        begins, counts, pads = _clipped(copy, source)
+    moved = (
+        _part(copy.to, to.begins, list(to.counts), to.steps),
+        _part(copy.source, begins, counts, source.steps),
+    )
+    numbers = [tir.cast_to(n, "int32") for n in pads]
+    return tir.Evaluate(
+        tir.Call(f"{lowering.prefix()}.{COPY}", (*moved, *numbers), dtype_of("int32"))
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Box:
+    """The part of a buffer that loops visit: in each dimension counts indices, steps apart.
+
+    A[i, j*2 + 1] with i in 0..7, j in 0..15: begins 0, 1; counts 8, 16; steps 1, 2
+    """
+
+    begins: list[tir.Index]
+    counts: list[int]
+    steps: list[int]
+
+
+def _part(
+    e: tir.Load | tir.Store, begins: list[tir.Index], counts: list[tir.Index], steps: list[int]
+) -> tir.Call:
+    """Return a part of a buffer as an argument of a transfer."""
+    strides = tuple(
+        tir.mul(n, step) for n, step in zip(tir.row_strides(e.buffer), steps, strict=True)
+    )
+    return tir.view_at(e.buffer, tuple(begins), tuple(counts), strides)
+
+
+def _box(copy: Copy, e: tir.Load | tir.Store) -> Box:
+    """Return the part that the loops visit of the buffer that `e` loads from or stores to."""
+    mine = {id(loop.var) for loop in copy.loops}
+    box = Box([], [], [])
+    for i in e.indices:
+        first, last = lowering.sweep(i, [v for v in _variables(i) if id(v) not in mine])
+        step = _step(i, mine)
+        n = tir.add(tir.floordiv(tir.sub(last, first), step), 1)
+        if not isinstance(n, int):
+            raise LoweringError(
+                copy.what,
+                f"it copies {tir.text(n)} elements along {tir.text(i)}: not a constant",
+                "constant extents",
+            )
+        box.begins.append(first)
+        box.counts.append(n)
+        box.steps.append(step if n > 1 else 1)
+    visits = [loop.extent for loop in copy.loops]
+    if any(not isinstance(n, int) for n in visits) or prod(box.counts) != prod(
+        n for n in visits if isinstance(n, int)
+    ):
+        raise LoweringError(
+            copy.what,
+            f"its loops do not visit each element of a box of "
+            f"{' x '.join(map(str, box.counts))} once",
+            "loops over the dimensions, one each",
+        )
+    return box
+
+
+def _step(i: tir.Index, mine: set[int]) -> int:
+    """Return the step between the values of `i` as the loops over `mine` run: 2 for 2*j + 1.
+
+    1 where that is not known.
+    """
+    moving = [(a, c) for a, c in tir.split_terms(i)[0] if any(id(v) in mine for v in _variables(a))]
+    known = moving and all(isinstance(a, tir.Var) for a, _ in moving)
+    return gcd(*(c for _, c in moving)) if known else 1
+
+
+def _variables(e: tir.Index) -> list[tir.Var]:
+    return [] if isinstance(e, int) else tir.variables(e)
+
+
+def _check_order(copy: Copy, to: Box, source: Box) -> None:
+    """Check that the loops visit both boxes in the same order, row by row."""
+    there = _position(copy.to.indices, to)
+    if not tir.same(there, _position(copy.source.indices, source)):
+        goes = tir.Load(copy.to.buffer, copy.to.indices, copy.to.buffer.dtype)
+        raise LoweringError(
+            copy.what,
+            f"element {tir.text(copy.source)} goes to {tir.text(goes)}: the order of dimensions "
+            "changes, and a transfer keeps it",
+            "pack the data in that order outside: a.transpose(...)",
+        )
+
+
+def _position(indices: tuple[tir.Index, ...], box: Box) -> tir.Index:
+    """Return how many elements of the box precede the one at `indices`, row by row."""
+    total: tir.Index = 0
+    for i, first, n, step in zip(indices, box.begins, box.counts, box.steps, strict=True):
+        total = tir.add(tir.mul(total, n), tir.floordiv(tir.sub(i, first), step))
+    return total
+
+
+def _check_compact(copy: Copy, box: Box) -> None:
+    """Check that the elements are contiguous in the memory of the accelerator."""
+    here = lowering.memory_of(copy.to.buffer) is not None
+    local, shape = copy.to.buffer if here else copy.source.buffer, box.counts
+    partial = [
+        d
+        for d, (n, whole) in enumerate(zip(shape, local.shape, strict=True))
+        if not tir.same(n, whole)
+    ]
+    gaps = bool(partial) and any(n != 1 for n in shape[: partial[-1]])
+    if gaps or max(box.steps, default=1) > 1 or local.strides:
+        raise LoweringError(
+            copy.what,
+            f"the {' x '.join(map(str, shape))} elements have gaps between them in {local.name}"
+            f"[{', '.join(map(tir.text, local.shape))}], where a transfer is without",
+            f"compute_at an outer loop, so that all of {local.name} is copied at once",
+        )
+
+
+# --- padding -------------------------------------------------------------------------------------
+
+
+def _clipped(copy: Copy, box: Box) -> tuple[list[tir.Index], list[tir.Index], list[tir.Index]]:
+    """Return the part of the box that exists, and the zeros around it in each dimension.
+
+    8 rows from h*8 - 1 on, of rows 0 .. 55: from max(h*8 - 1, 0), max(0, 1 - h*8) before, ...
+    A tile that is zeros as a whole has as many before and after, and a count of 0 or less.
+    """
+    if lowering.memory_of(copy.to.buffer) is None:
+        raise LoweringError(copy.what, "a store cannot pad", "pad when it is loaded again")
+    lows: dict[int, int] = {}
+    ends: dict[int, int] = {}
+    for c in copy.where:
+        _learn(copy, c, lows, ends)
+    new: list[tir.Index] = []
+    counts: list[tir.Index] = []
+    pads: list[tir.Index] = []
+    for d, (first, n) in enumerate(zip(box.begins, box.counts, strict=True)):
+        if (d in lows or d in ends) and box.steps[d] > 1:
+            raise LoweringError(
+                copy.what,
+                f"zeros around every {box.steps[d]}. index of {tir.text(copy.source)}: a transfer "
+                "pads rows that it loads without gaps",
+                "load all of them, or pad a copy of the data",
+            )
+        before = tir.maximum(0, tir.sub(lows[d], first)) if d in lows else 0
+        after = tir.maximum(0, tir.sub(tir.add(first, n), ends[d])) if d in ends else 0
+        new.append(tir.add(first, before))
+        counts.append(tir.sub(tir.sub(n, before), after))
+        pads += [before, after]
+    return new, counts, pads
+
+
+def _learn(copy: Copy, c: tir.Compare, lows: dict[int, int], ends: dict[int, int]) -> None:
+    """Note the first index of a dimension, or the one after the last, that `c` lets through.
+
+    Of the load A[y*2 + dy - 1]:
+        y*2 + dy >= 1      rest = y*2 + dy - 1 >= 0;     rest - index = 0:    lows[0] = 0
+        y*2 + dy < 57      rest = 56 - (y*2 + dy) >= 0;  rest + index = 55:   ends[0] = 56
+    """
+    more = {"<": (c.b, c.a, 1), "<=": (c.b, c.a, 0), ">": (c.a, c.b, 1), ">=": (c.a, c.b, 0)}
+    if c.op in more:
+        big, small, least = more[c.op]
+        rest = tir.sub(tir.sub(big, small), least)  # >= 0
+        for d, i in enumerate(copy.source.indices):
+            if isinstance(over := tir.sub(rest, i), int):  # i + over >= 0
+                lows[d] = max(-over, lows.get(d, -over))
+                return
+            if isinstance(last := tir.add(rest, i), int):  # last - i >= 0
+                ends[d] = min(last + 1, ends.get(d, last + 1))
+                return
+    raise LoweringError(
+        copy.what,
+        f"{tir.text(c)} does not say where an index of {tir.text(copy.source)} ends",
+        "zeros where an index leaves the source: te.all(i >= 1, i < n + 1, ...)",
+    )

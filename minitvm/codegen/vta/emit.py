@@ -1,0 +1,187 @@
+"""Emit a lowered program of target "vta" as the accelerator's instructions.
+
+Loops around instructions are run here, now: all sizes are known, and the accelerator has none. The
+loops inside an instruction of the compute unit become its own two loops and its micro-operations.
+"""
+
+from __future__ import annotations
+
+from minitvm import accel, lowering, tir
+from minitvm.base import BuildError
+
+from .areas import areas, kind_of
+from .compute import COMPUTED, Compute, check_blocks
+from .index import holds
+from .now import Now
+from .stream import Stream
+from .transfer import Dim, Rows, is_zeros, transfers
+from .units import COPY
+
+
+def emit_vta(func: tir.PrimFunc, config: accel.Config) -> accel.Program:
+    """Return the instructions of `func`, with an area of main memory for each argument.
+
+    Raises BuildError for what `config` cannot run: data that is not packed into its elements, types
+    that are not those of its memories, loops whose extents are not known.
+    """
+    if func.sizes or any(not isinstance(p, tir.Buffer) for p in func.params):
+        raise BuildError(
+            f"{func.name} for target vta",
+            "an extent is known only when it is called, and instructions have fixed ones",
+            "constant shapes",
+        )
+    check_blocks(func.body, config)
+    emitter = _Emitter(func, config)
+    emitter.run(func.body)
+    emitter.stream.finish()
+    stream = emitter.stream
+    return accel.Program(
+        tuple(stream.instructions), tuple(stream.cache.uops), tuple(emitter.areas.values())
+    )
+
+
+class _Emitter:
+    """The emitter of one program: it runs the loops and emits what is inside."""
+
+    def __init__(self, func: tir.PrimFunc, config: accel.Config) -> None:
+        self.config = config
+        self.stream = Stream(lowering.room(config, accel.Memory.UOP))
+        self.areas = areas(func, config)
+        self.now = Now(config)
+        self.computing = Compute(self.now)
+        self.top = dict.fromkeys(
+            accel.Memory, 0
+        )  # the first element of each memory that is free now
+        # by the id of a transfer: (extent, stride, zeros around) of each dimension
+        self.boxes: dict[
+            int, tuple[tuple[tir.Index, tir.Index, tuple[tir.Index, tir.Index]], ...]
+        ] = {}
+
+    def run(self, s: tir.Stmt) -> None:
+        """Emit a statement."""
+        kind = None if isinstance(s, tir.Seq) else self.computing.kind(s)
+        if kind is not None:
+            self.computing.emit(s, kind, self.stream)
+            return
+        match s:
+            case tir.Seq(parts):
+                for part in parts:
+                    self.run(part)
+            case tir.For(var, extent, body):
+                for i in range(self.now.value(extent)):
+                    self.now.env[var] = i
+                    self.run(body)
+            case tir.If(cond, body, orelse):
+                if holds(cond, self.now.env):
+                    self.run(body)
+                elif orelse is not None:
+                    self.run(orelse)
+            case tir.Allocate(buffer, body):
+                self.allocate(buffer, body)
+            case tir.Evaluate(tir.Call() as call):
+                self.instruction(call)
+            case _:
+                raise BuildError(tir.text(s), "the accelerator has no instruction that does this")
+
+    def allocate(self, b: tir.Buffer, body: tir.Stmt) -> None:
+        """Emit `body` with `b` after what is already allocated."""
+        memory = lowering.memory_of(b)
+        assert memory is not None, "check_capacity refuses other memory"
+        if str(b.dtype) != self.config.dtype(memory):
+            raise BuildError(
+                f"{b.name} in {b.scope!r} holds {b.dtype}",
+                f"the numbers of {memory.name} are {self.config.dtype(memory)}",
+                f"x.astype({self.config.dtype(memory)!r})",
+            )
+        count, before = tir.elements(b), self.top[memory]
+        assert isinstance(count, int)
+        self.now.base[b] = before
+        self.top[memory] = before + -(-count // self.now.size(memory))
+        self.run(body)
+        self.top[memory] = before
+
+    def instruction(self, call: tir.Call) -> None:
+        """Emit a token, a transfer or a nop."""
+        who, _, what = call.name.partition(".")
+        unit = lowering.UNITS.get(who)
+        if unit is None:
+            raise BuildError(
+                f"{call.name}(...)", "no unit is chosen for it", "the pass assign_units"
+            )
+        match what, call.args:
+            case "push_dep_to", (tir.Call(other),):
+                self.stream.push(unit, lowering.UNITS[other])
+            case "pop_dep_from", (tir.Call(other),):
+                self.stream.pop(lowering.UNITS[other], unit)
+            case name, _ if name == COPY:
+                self.transfer(call, unit)
+            case "nop", ():
+                self.stream.add(accel.nop(unit, accel.NO_FLAGS))
+            case _:
+                raise BuildError(
+                    f"{call.name}(...)",
+                    "the accelerator has no such instruction",
+                    f"one of {', '.join((*COMPUTED, COPY))}",
+                )
+
+    # --- transfers ---
+
+    def transfer(self, call: tir.Call, unit: accel.Unit) -> None:
+        """Emit a LOAD, or a STORE; several if the box has more than two dimensions."""
+        to, source, *pads = call.args
+        assert isinstance(to, tir.Call)
+        assert isinstance(source, tir.Call)
+        local, remote = (source, to) if unit is accel.Unit.STORE else (to, source)
+        kind = kind_of(tir.first_element(to).buffer, tir.first_element(source).buffer)
+        b = tir.first_element(remote).buffer
+        what = f"{call.name} between {tir.first_element(local).buffer.name} and {b.name}"
+        if str(b.dtype) != self.config.dtype(kind):
+            raise BuildError(
+                what,
+                f"{b.name} holds {b.dtype}, the numbers of {kind.name} are "
+                f"{self.config.dtype(kind)}",
+                f"{b.name} of {self.config.dtype(kind)!r}",
+            )
+        if id(call) not in self.boxes:
+            padding = tuple(tir.index(n) for n in pads) or (0, 0) * len(tir.extents_of(remote)[0])
+            pairs = zip(padding[::2], padding[1::2], strict=True)
+            self.boxes[id(call)] = tuple(zip(*tir.extents_of(remote), pairs, strict=True))
+        dims = tuple(
+            Dim(self.now.value(n), self.now.value(step), *map(self.now.value, around))
+            for n, step, around in self.boxes[id(call)]
+        )
+        sram = self.now.element(local, kind.on_chip)
+        dram = self.areas[b].base if is_zeros(dims) else self.address(what, remote, kind)
+        for part in transfers(what, dims, self.now.size(kind)):
+            self.stream.add(_move(kind, sram, dram, part))
+
+    def address(self, what: str, view: tir.Call, kind: accel.Memory) -> int:
+        """Return the address of a view in main memory, counted in elements of `kind`."""
+        at, size = tir.first_element(view), self.config.element_bytes(kind)
+        begin, _ = self.areas[at.buffer].byte_range(self.config)
+        byte = begin + self.now.value(at.indices[0]) * at.buffer.dtype.bytes
+        if byte % size:
+            raise BuildError(
+                what,
+                f"it begins inside an element of {size} bytes, at byte {byte - begin} of "
+                f"{at.buffer.name}",
+                "pack the data so that its last dimensions are those of an element",
+            )
+        return byte // size
+
+
+def _move(kind: accel.Memory, sram: int, dram: int, part: Rows) -> accel.Load | accel.Store:
+    """Return the instruction that moves rows between a box at dram and a buffer at sram."""
+    to, source, y, x = sram + part.sram, dram + part.dram, part.y, part.x
+    if kind is accel.Memory.OUT:
+        return accel.Store(sram=to, dram=source, y=y.n, x=x.n, stride=y.stride)
+    return accel.Load(
+        memory=kind,
+        sram=to,
+        dram=source,
+        y=y.n,
+        x=x.n,
+        stride=y.stride,
+        y_pad=(y.before, y.after),
+        x_pad=(x.before, x.after),
+    )

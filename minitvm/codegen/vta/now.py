@@ -1,0 +1,45 @@
+"""The values of indices and views in the present iteration of the loops around."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from math import prod
+
+from minitvm import accel, tir
+from minitvm.base import BuildError
+
+from .index import value
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Now:
+    """The values of the loops around, and the element of its memory that each buffer begins at."""
+
+    config: accel.Config
+    env: dict[tir.Var, int] = field(default_factory=dict[tir.Var, int])
+    base: dict[tir.Buffer, int] = field(default_factory=dict[tir.Buffer, int])
+
+    def inside(self) -> Now:
+        """Return a copy for inner loops, whose values are to be forgotten afterwards."""
+        return replace(self, env=dict(self.env))
+
+    def value(self, e: tir.Index) -> int:
+        """Return an index as a number."""
+        return value(e, self.env)
+
+    def size(self, memory: accel.Memory) -> int:
+        """Return how many numbers one element has."""
+        return prod(self.config.element_shape(memory))
+
+    def element(self, view: tir.Call, memory: accel.Memory) -> int:
+        """Return the element of its memory that a view begins at."""
+        at = tir.first_element(view)
+        first, size = self.value(at.indices[0]), self.size(memory)
+        if first % size:
+            raise BuildError(
+                tir.text(at),
+                f"number {first} of {at.buffer.name} is inside an element of {size}",
+                f"the last dimensions in {memory.name} are "
+                f"{', '.join(map(str, self.config.element_shape(memory)))}",
+            )
+        return self.base[at.buffer] + first // size

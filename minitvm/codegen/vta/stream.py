@@ -1,0 +1,154 @@
+"""Build the stream of instructions: tokens become flags of neighbouring instructions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TypeAlias
+
+from minitvm import accel
+from minitvm.base import BuildError
+
+MOST = 1 << 18  # instructions: 4 MB of them
+ROW = tuple(accel.Unit)  # load, compute, store: prev and next of each are its neighbours
+
+
+Site: TypeAlias = tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """The micro-operations of one call site, which has a copy of its own as in VTA's runtime.
+
+    site   the statement's id, and the values that its micro-operations depend on
+    """
+
+    name: str
+    site: Site
+    uops: tuple[accel.Uop, ...]
+
+
+class Stream:
+    """Instructions in the order in which they are fetched, and the micro-operations they load.
+
+    A pop waits for the next instruction of its unit, a push is added to the last instruction of the
+    stream if that is its unit's; where there is none, a nop carries the token. An instruction pops
+    and pushes at most one token of each neighbour.
+
+    Source: InsnQueue in the runtime of VTA (runtime.cc).
+    """
+
+    def __init__(self, uop_depth: int) -> None:
+        self.instructions: list[accel.Instruction] = []
+        self.waiting: dict[accel.Unit, accel.Flags] = dict.fromkeys(
+            accel.Unit, accel.NO_FLAGS
+        )  # pops
+        self.cache = UopCache(uop_depth)
+
+    def add(self, instruction: accel.Instruction) -> None:
+        """Add the next instruction; it pops the tokens that its unit waits for."""
+        unit = accel.unit_of(instruction)
+        if len(self.instructions) >= MOST:
+            raise BuildError(
+                f"a program of more than {MOST} instructions",
+                "each iteration of a loop around instructions makes its own",
+                "larger tiles; or pragma 'trim_loop' to look at two iterations of a loop",
+            )
+        self.instructions.append(replace(instruction, flags=self.waiting[unit]))
+        self.waiting[unit] = accel.NO_FLAGS
+
+    def pop(self, source: accel.Unit, to: accel.Unit) -> None:
+        """Let `to` wait for a token of `source` before its next instruction."""
+        side = f"pop_{_side(to, source)}"
+        if getattr(self.waiting[to], side):
+            self._commit(to)
+        self.waiting[to] = replace(self.waiting[to], **{side: True})
+
+    def push(self, source: accel.Unit, to: accel.Unit) -> None:
+        """Let `source` push a token to `to` after all of its instructions so far."""
+        self._commit(source)
+        side = f"push_{_side(source, to)}"
+        last = self.instructions[-1] if self.instructions else None
+        if last is not None and _carrier(last) is source and not getattr(last.flags, side):
+            flags = replace(last.flags, **{side: True})
+            self.instructions[-1] = replace(last, flags=flags)
+        else:
+            self.instructions.append(accel.nop(source, accel.Flags(**{side: True})))
+
+    def finish(self) -> None:
+        """End the program after all units have finished."""
+        self.push(accel.Unit.STORE, accel.Unit.COMPUTE)
+        self.push(accel.Unit.LOAD, accel.Unit.COMPUTE)
+        self.pop(accel.Unit.STORE, accel.Unit.COMPUTE)
+        self.pop(accel.Unit.LOAD, accel.Unit.COMPUTE)
+        for unit in accel.Unit:
+            self._commit(unit)
+        self.instructions.append(accel.Finish())
+
+    def kernel(self, kernel: Kernel) -> tuple[int, int]:
+        """Return the kernel's address in the unit's memory; load it if it is not there."""
+        if kernel not in self.cache.resident:
+            self.add(self.cache.load(kernel))
+        begin = self.cache.resident[kernel]
+        return begin, begin + len(kernel.uops)
+
+    def _commit(self, unit: accel.Unit) -> None:
+        """Emit a nop that pops the tokens the unit waits for."""
+        if self.waiting[unit] != accel.NO_FLAGS:
+            self.instructions.append(accel.nop(unit, self.waiting[unit]))
+            self.waiting[unit] = accel.NO_FLAGS
+
+
+def _side(unit: accel.Unit, other: accel.Unit) -> str:
+    """Return whether `other` is the unit before or after `unit`."""
+    step = ROW.index(other) - ROW.index(unit)
+    assert abs(step) == 1, "inject_coproc_sync refuses tokens between load and store"
+    return "next" if step > 0 else "prev"
+
+
+def _carrier(instruction: accel.Instruction) -> accel.Unit | None:
+    """Return the unit whose push an instruction may carry; an empty nop carries none."""
+    if isinstance(instruction, accel.Load) and accel.is_nop(instruction):
+        return None
+    return accel.unit_of(instruction)
+
+
+class UopCache:
+    """Kernels of micro-operations in main memory, and in the memory on chip.
+
+    On chip they lie one behind the other; where one does not fit behind the last, the next place is
+    the beginning, and what it overwrites is gone.
+
+    uops       all of main memory's
+    stored     where in main memory a kernel begins
+    resident   where on chip it begins, for those that are there
+
+    Source: UopQueue in the runtime of VTA (runtime.cc).
+    """
+
+    def __init__(self, depth: int) -> None:
+        self.depth, self.end = depth, 0
+        self.uops: list[accel.Uop] = []
+        self.stored: dict[Kernel, int] = {}
+        self.resident: dict[Kernel, int] = {}
+
+    def load(self, kernel: Kernel) -> accel.Load:
+        """Return the instruction that loads a kernel; on first use the kernel is also stored."""
+        n = len(kernel.uops)
+        if n > self.depth:
+            raise BuildError(
+                f"a {kernel.name} of {n} or more micro-operations",
+                f"the memory for them holds {self.depth}",
+                "smaller loops inside one instruction: split, and reorder the outer part outside",
+            )
+        if kernel not in self.stored:
+            self.stored[kernel] = len(self.uops)
+            self.uops += kernel.uops
+        begin = 0 if self.end + n > self.depth else self.end
+        self.end = begin + n
+        self.resident = {
+            other: at
+            for other, at in self.resident.items()
+            if at + len(other.uops) <= begin or at >= self.end
+        }
+        self.resident[kernel] = begin
+        return accel.Load(memory=accel.Memory.UOP, sram=begin, dram=self.stored[kernel], x=n)

@@ -1,0 +1,43 @@
+"""The target "vta": programs of the accelerator, which the simulator runs."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from minitvm import accel, lowering, runtime, tir
+from minitvm.base import BuildError, Target, debug
+
+from ..backend import Backend, BuildRequest
+from .emit import emit_vta
+from .passes import PASSES
+
+
+def _emit(func: tir.PrimFunc, _target: Target) -> accel.Program:
+    return emit_vta(func, _config(func))
+
+
+def _load(request: BuildRequest, program: accel.Program) -> runtime.AcceleratorFunction:
+    """Raise BuildError if the program's tokens do not say enough."""
+    func, config = request.func, _config(request.func)
+    # f.warnings() reports the rest: hazards of some machines, and what a program that is built only
+    # to be timed leaves out, such as the loads of a mock
+    verdict = replace(accel.verify(program, config), hazards=(), uninitialised=())
+    if not verdict.ok:
+        found = accel.explain(program, verdict).splitlines()
+        more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
+        raise BuildError(
+            f"{func.name} on {config.name}",
+            found[0] + more,
+            "inject_coproc_sync before inject_virtual_thread, and both after assign_units",
+        )
+    sources = {"tir": lambda: str(func), "vta": lambda: accel.listing(program, config)}
+    debug(5, sources["vta"]())
+    return runtime.AcceleratorFunction(func, program, config, sources)
+
+
+def _config(func: tir.PrimFunc) -> accel.Config:
+    """Return the machine that `func` was lowered for."""
+    return func.machine if isinstance(func.machine, accel.Config) else lowering.machine()
+
+
+VTA = Backend(passes=PASSES, emit=_emit, load=_load, machine=lowering.machine, accelerator=True)

@@ -1,0 +1,154 @@
+"""Split boxes of main memory into the 2-D transfers that one LOAD or STORE can do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from itertools import product
+from math import prod
+
+from minitvm.base import BuildError
+
+MOST_PADDING = 15  # rows or columns on one side: four bits of an instruction
+MOST_STRIDE = (1 << 16) - 1  # elements between two rows, rows, elements of a row: 16 bits each
+
+
+@dataclass(frozen=True, slots=True)
+class Dim:
+    """n steps of `stride`, with zeros before and after; n <= 0 if all of them are zeros."""
+
+    n: int
+    stride: int
+    before: int = 0
+    after: int = 0
+
+    @property
+    def padded(self) -> bool:
+        """Return whether there are zeros."""
+        return bool(self.before or self.after)
+
+    @property
+    def total(self) -> int:
+        """Return the number of steps in the buffer, zeros included."""
+        return self.before + self.n + self.after
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """y rows of x elements, from element `dram` of the box and element `sram` of the buffer on."""
+
+    sram: int
+    dram: int
+    y: Dim
+    x: Dim
+
+
+def transfers(what: str, dims: tuple[Dim, ...], size: int) -> Iterator[Rows]:
+    """Return the 2-D transfers of a box whose dims count numbers; an element has `size` numbers.
+
+    Dimensions that run on without a gap are one; those beyond two are done one by one, and so are
+    rows too far apart. A box that is zeros as a whole is one row of padding, and reads nothing.
+    Raises BuildError for boxes that cut elements, and for padding that no transfer can do.
+    """
+    found = _joined(_in_elements(what, dims, size))
+    if is_zeros(tuple(found)):
+        count = prod(d.total for d in found)
+        y, x = Dim(0, 0, before=1), Dim(count, 1)
+        _check_sizes(what, y, x)
+        yield Rows(0, 0, y, x)
+        return
+    if not found or found[-1].stride != 1:
+        found.append(Dim(1, 1))
+    if len(found) == 1 or (found[-2].stride > MOST_STRIDE and not found[-2].padded):
+        found.insert(-1, Dim(1, found[-1].n))
+    *outer, y, x = found
+    _check_padding(what, outer, (y, x))
+    _check_sizes(what, y, x)
+    step = y.total * x.total
+    for place, at in enumerate(product(*(range(d.n) for d in outer))):
+        dram = sum(i * d.stride for i, d in zip(at, outer, strict=True))
+        yield Rows(place * step, dram, y, x)
+
+
+def is_zeros(dims: tuple[Dim, ...]) -> bool:
+    """Return whether the box is all padding."""
+    return min((d.total for d in dims), default=0) > 0 and any(d.n < 1 for d in dims)
+
+
+def _in_elements(what: str, dims: tuple[Dim, ...], size: int) -> list[Dim]:
+    """Return the outer dims in elements: (16, 16), (16, 1) -> (16, 1) for elements of 16."""
+    left, inside = list(dims), 1
+    while inside < size:
+        last = left.pop() if left else Dim(1, 0)
+        if last.padded:
+            raise BuildError(
+                what,
+                "zeros are asked for inside an element, and a transfer moves whole elements",
+                "pad rows and columns, and channels when the data is packed",
+            )
+        if last.n == 1 and left:
+            continue
+        reach = last.n * inside
+        if last.stride != inside or max(reach, size) % min(reach, size):
+            raise BuildError(
+                what,
+                f"the {size} numbers of an element do not lie side by side in main memory: "
+                f"{last.n} of a dimension do, {last.stride} apart",
+                "pack the data so that its last dimensions are those of an element: "
+                "a.reshape(m, 1, n, 16).transpose(0, 2, 1, 3)",
+            )
+        if reach > size:
+            left.append(Dim(reach // size, size))
+        inside = min(reach, size)
+    uneven = [d for d in left if d.stride % size and d.n > 1]
+    if uneven:
+        raise BuildError(
+            what,
+            f"rows lie {uneven[0].stride} numbers apart, no multiple of the {size} of an element",
+            "pack the data",
+        )
+    return [replace(d, stride=d.stride // size) for d in left if d.n != 1 or d.padded]
+
+
+def _joined(dims: list[Dim]) -> list[Dim]:
+    """Merge neighbouring dims that have no gap between them."""
+    found: list[Dim] = []
+    for d in dims:
+        if found and not found[-1].padded and not d.padded and found[-1].stride == d.n * d.stride:
+            found[-1] = Dim(found[-1].n * d.n, d.stride)
+        else:
+            found.append(d)
+    return found
+
+
+def _check_padding(what: str, outer: list[Dim], inner: tuple[Dim, Dim]) -> None:
+    if any(d.padded for d in outer):
+        raise BuildError(
+            what,
+            f"zeros around {len(outer) + 2} dimensions: a transfer pads rows and columns",
+            "smaller tiles in the dimensions between, or a padded copy of the data",
+        )
+    if any(d.n < 1 for d in (*outer, *inner)):
+        raise BuildError(
+            what,
+            "a transfer has at least one element, and this one has none",
+            "larger tiles",
+        )
+    most = max(max(d.before, d.after) for d in inner)
+    if most > MOST_PADDING:
+        raise BuildError(
+            what,
+            f"{most} rows or columns of zeros on one side, a transfer adds at most {MOST_PADDING}",
+            "a padded copy of the data",
+        )
+
+
+def _check_sizes(what: str, y: Dim, x: Dim) -> None:
+    """Check that the instruction's fields can hold all numbers."""
+    if y.stride > MOST_STRIDE or max(y.n, x.n) > MOST_STRIDE:
+        raise BuildError(
+            what,
+            f"{y.n} rows of {x.n} elements, {y.stride} apart: an instruction has numbers up to "
+            f"{MOST_STRIDE}",
+            "smaller tiles",
+        )

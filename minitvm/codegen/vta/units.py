@@ -1,0 +1,106 @@
+"""Choose the unit of the accelerator that runs each statement: load, compute or store."""
+
+from __future__ import annotations
+
+from minitvm import accel, lowering, schedule, tir
+from minitvm.base import LoweringError
+
+FREE = ("vta", "vdla")  # prefixes of instructions that have no unit yet
+COPY = "dma_copy2d"
+
+
+def assign_units(s: tir.Stmt) -> tir.Stmt:
+    """Choose the unit that runs each instruction.
+
+        vta.dma_copy2d(A_buf, A[k])             ld.dma_copy2d(A_buf, A[k])
+        vta.gemm(C_buf, A_buf, B_buf)     ->    ex.gemm(C_buf, A_buf, B_buf)
+        vta.dma_copy2d(C, C_buf)                st.dma_copy2d(C, C_buf)
+
+    The load unit loads INP and WGT, the compute unit ACC. All virtual threads become "cthread":
+    each does all of its work, with tokens of its own, where those called "vthread" share some.
+    Raises LoweringError for a statement that no unit can run.
+    """
+
+    def on_stmt(s: tir.Stmt) -> tir.Stmt:
+        match s:
+            case tir.Store():
+                raise _single(s)
+            case tir.For(var, _, _, "bind", thread) if not schedule.is_virtual(thread):
+                raise LoweringError(
+                    f"loop {var.name!r} bound to {thread!r}",
+                    "the accelerator has no such threads",
+                    "te.thread_axis('cthread')",
+                )
+            case tir.For(var, extent, body, "bind", thread) if thread.startswith("vthread"):
+                return tir.For(var, extent, body, "bind", "cthread")
+            case tir.Evaluate(tir.Call(name, args, dtype)):
+                prefix, _, rest = name.partition(".")
+                if prefix not in FREE:
+                    return _checked(s, prefix)
+                return tir.Evaluate(tir.Call(f"{_runs(s, rest)}.{rest}", args, dtype))
+            case _:
+                return s
+
+    return tir.rewrite(s, on_stmt)
+
+
+def check_stores(s: tir.Stmt) -> tir.Stmt:
+    """Check that each store is under a pragma that turns it into an instruction.
+
+    Buffers are still those of the stages: an error names the stage that lacks a pragma.
+    """
+    match s:
+        case tir.Pragma("alu" | "skip_alu"):
+            pass
+        case tir.Store():
+            raise _single(s)
+        case _:
+            for part in lowering.inner(s):
+                check_stores(part)
+    return s
+
+
+def _single(s: tir.Store) -> LoweringError:
+    return LoweringError(
+        f"{tir.text(s)}",
+        "no unit of the accelerator stores single numbers",
+        f"s[{s.buffer.name}].pragma(axis, 'dma_copy') for a copy to or from a buffer of the "
+        "accelerator, pragma(axis, 'alu') for arithmetic in acc_buffer, tensorize for a product; "
+        "or compute it outside, in numpy or by target llvm",
+    )
+
+
+def _checked(s: tir.Stmt, prefix: str) -> tir.Stmt:
+    """Return `s` if it already names its unit; else raise LoweringError."""
+    if prefix in lowering.UNITS:
+        return s
+    raise LoweringError(
+        f"{tir.text(s)}",
+        "no unit of the accelerator has such an instruction",
+        "an intrinsic made of its instructions: env.gemm",
+    )
+
+
+def _runs(s: tir.Stmt, name: str) -> str:
+    """Return the unit that runs an instruction: transfers by their destination, others compute."""
+    if name != COPY:
+        return lowering.COMPUTE
+    to, source = operands(s)
+    if lowering.memory_of(to.buffer) is None:
+        return lowering.STORE
+    if lowering.memory_of(source.buffer) is not None:
+        raise LoweringError(
+            f"{tir.text(s)}",
+            f"{to.buffer.name} and {source.buffer.name} are both in memories of the accelerator",
+            "pragma 'alu' for a copy within acc_buffer",
+        )
+    return lowering.COMPUTE if lowering.memory_of(to.buffer) is accel.Memory.ACC else lowering.LOAD
+
+
+def operands(s: tir.Stmt) -> list[tir.Load]:
+    """Return the first elements of the views that an instruction works on."""
+    assert isinstance(s, tir.Evaluate)
+    assert isinstance(s.value, tir.Call)
+    return [
+        tir.first_element(a) for a in s.value.args if isinstance(a, tir.Call) and tir.is_memory(a)
+    ]

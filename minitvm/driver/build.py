@@ -1,0 +1,98 @@
+"""Turn a schedule into loops with lower(), and loops into a function that runs with build()."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from minitvm import codegen, lowering, runtime, schedule, te, tensor, tir
+from minitvm.base import Target, check_flag, check_text, debug, debug_level
+
+from .arguments import check_arguments, check_host, check_isolate, listed
+
+
+def lower(
+    s: te.Schedule,
+    args: Sequence[Any] = (),
+    name: str = "main",
+    *,
+    target: str | Target = "llvm",
+    passes: tuple[lowering.Pass, ...] | None = None,
+    until: str | None = None,
+    watch: lowering.Watch | None = None,
+    simple_mode: bool = False,
+    binds: Mapping[tensor.Tensor, tir.DeclaredBuffer] | None = None,
+) -> tir.PrimFunc:
+    """Lower a schedule to a loop program whose parameters are `args`, in that order.
+
+    args         all input and output tensors, and scalar variables that are no sizes of those
+    passes       the passes to run; by default those of the target's kind
+    until        stop after the pass of this name; "nest": before the first
+    watch        called with (pass name, program) after every stage
+    simple_mode  stop before loops are partitioned, vectorized and unrolled
+    binds        tensor -> buffer, as in TVM; only buffers that lie as arguments do, without gaps
+
+    Raises ArgumentError if args miss or repeat something. The schedule is not changed.
+    """
+    check_arguments(s, args, name, binds)
+    backend = codegen.TARGETS[Target(target).kind]
+    chosen = backend.passes if passes is None else passes
+    early = "nest" if check_flag("simple_mode", simple_mode) else ""
+    stop = check_text("until", early if until is None else until, '"nest"') or early
+    with lowering.within_stack(f"a schedule of {len(s.stages)} stages"):
+        func = lowering.lower_state(
+            s.state, tuple(args), name=name, passes=chosen, until=stop, watch=watch
+        )
+    machine = backend.machine()
+    return func if machine is None else replace(func, machine=machine)
+
+
+def build(
+    s: te.Schedule | tir.PrimFunc,
+    args: Sequence[Any] = (),
+    target: str | Target = "llvm",
+    name: str = "main",
+    *,
+    target_host: str | Target | None = None,
+    binds: Mapping[tensor.Tensor, tir.DeclaredBuffer] | None = None,
+    isolate: bool = False,
+) -> runtime.Function:
+    """Compile a schedule (or a lowered program) for `target` and return a callable function.
+
+    f(a, b, c) takes arrays in the order of args and writes outputs in place.
+    target_host  where the call begins, as in TVM: here that is the target itself
+    binds        as in lower
+    isolate      compile in a process of its own: should LLVM abort, that is a BuildError
+    Raises ArgumentError for args that do not fit, BuildError for what the target cannot run.
+    """
+    start = time.perf_counter()
+    args = listed(args)
+    to = Target(target)
+    backend = codegen.TARGETS[to.kind]
+    check_host(to, target_host)
+    check_isolate(isolate, backend, to)
+    func = s if isinstance(s, tir.PrimFunc) else lower(s, args, name, target=to, binds=binds)
+    if not backend.accelerator:
+        tir.check_buffers(func)
+        codegen.refuse_accelerator(func.body, to.kind)
+    state = None if isinstance(s, tir.PrimFunc) else s.state  # the schedule may go on changing
+    request = codegen.BuildRequest(
+        func, to, isolate, lambda: _scalar(func, state, tuple(args), name)
+    )
+    made = backend.load(request, backend.emit(func, to))
+    if debug_level():
+        debug(1, f"build {func.name} for {to}: {(time.perf_counter() - start) * 1e3:.1f} ms")
+    return made
+
+
+def _scalar(
+    func: tir.PrimFunc, state: schedule.State | None, args: tuple[Any, ...], name: str
+) -> tir.PrimFunc:
+    """Lower the same program with plain loops instead of vectors, to be read as Python."""
+    return (
+        func
+        if state is None
+        else lowering.lower_state(state, args, name=name, passes=lowering.PASSES["python"])
+    )

@@ -1,0 +1,103 @@
+"""The parameters of a loop program: what a call must bring, and what lower() may be given."""
+
+from __future__ import annotations
+
+from minitvm import schedule, tensor, tir
+from minitvm.base import ArgumentError, LoweringError
+
+
+def current_tensor(state: schedule.State, plain: schedule.State, t: tensor.Tensor) -> tensor.Tensor:
+    """Return the present tensor of `t`, which may be older than some steps."""
+    for s in state.stages:
+        if s.origin is t.op or s.op is t.op:
+            for p in plain.stages:
+                if p.name == s.name:
+                    return tensor.tensor_of(p.op, t.value_index)
+            raise ArgumentError(f"argument {t.name}", "it is inlined, so it is never stored")
+    if isinstance(t.op, tensor.PlaceholderOp):  # folding may have removed the last read of an input
+        return t
+    raise ArgumentError(f"argument {t.name}", "it is not part of this schedule")
+
+
+def check_complete(
+    plain: schedule.State,
+    args: tuple[tensor.Tensor | tir.Var, ...],
+    given: dict[tensor.Tensor, tir.Buffer],
+) -> None:
+    """Raise ArgumentError unless the arguments are exactly the inputs and outputs, each once.
+
+    Of an operation with several outputs one is enough: the others are computed on the side.
+    """
+    if len(set(args)) < len(args):
+        raise ArgumentError("args", "the same argument is given twice")
+    states = tensor.states_of([s.op for s in plain.stages])
+    kept = [
+        s.op
+        for s in plain.stages
+        if s.is_output
+        or (isinstance(s.op, tensor.PlaceholderOp) and tensor.tensor_of(s.op, 0) not in states)
+    ]
+    needed = [tensor.tensor_of(op, i) for op in kept for i in range(len(op.dtypes))]
+    missing = [
+        t.name
+        for op in kept
+        for t in [tensor.tensor_of(op, 0)]
+        if not any(g.op is op for g in given)
+    ]
+    if missing:
+        names = ", ".join(t.name for t in needed)
+        raise ArgumentError(
+            f"args: {', '.join(missing)} missing",
+            "all inputs and outputs of the schedule are arguments",
+            f"args = [{names}]",
+        )
+    for t in given:
+        if t in states:
+            raise ArgumentError(
+                f"argument {t.name}",
+                "it is the state of a scan, which lives in the result of that scan",
+                f"args = [{', '.join(n.name for n in needed)}]",
+            )
+        if t not in needed and not isinstance(t.op, tensor.PlaceholderOp):
+            raise ArgumentError(
+                f"argument {t.name}",
+                "it is computed on the way, and would not be written as a whole",
+                f"te.create_schedule([..., {t.name}.op]) makes it an output",
+            )
+
+
+def sizes(params: tuple[tir.Buffer | tir.Var, ...]) -> tuple[tir.Var, ...]:
+    """Return the symbolic sizes that a call learns from the shapes of its arguments."""
+    found = [
+        n for p in params if isinstance(p, tir.Buffer) for n in p.shape if isinstance(n, tir.Var)
+    ]
+    return tuple(v for v in dict.fromkeys(found) if not any(v is p for p in params))
+
+
+def needs(state: schedule.State) -> tuple[tir.Index, ...]:
+    """Return the conditions on sizes under which every read is in bounds."""
+    ops = [s.origin for s in state.stages]
+    return tuple(
+        dict.fromkeys(n for op in ops if isinstance(op, tensor.ComputeOp) for n in op.needs)
+    )
+
+
+def check_indices(func: tir.PrimFunc) -> None:
+    """Check that 64 bits hold every index, and that each variable is a loop, parameter or size."""
+    bound = {id(v) for v in (*func.params, *func.sizes)}
+    for n in tir.walk(func.body):
+        if isinstance(n, tir.For):
+            bound.add(id(n.var))
+        elif tir.overflows(n):
+            raise LoweringError(
+                f"{func.name}: the index {tir.text(n)}",
+                f"computing it may reach {tir.largest_sum(n)}, and indices have 64 bits",
+                "smaller extents or split factors",
+            )
+    for v in tir.variables(func.body):
+        if id(v) not in bound:
+            raise ArgumentError(
+                f"variable {v.name!r}",
+                "it has no value: no argument is or has it",
+                "add it to args",
+            )

@@ -1,0 +1,127 @@
+"""The check of every call: arrays and numbers that fit the parameters of the function."""
+
+from __future__ import annotations
+
+from numbers import Integral
+from typing import Any, TypeAlias, cast
+
+import numpy as np
+
+from minitvm import tir
+from minitvm.base import ArgumentError
+
+Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
+REACHED = (1, 3)  # DLPack's numbers of main memory, ordinary and pinned
+ELSEWHERE = {2: "a CUDA GPU", 8: "a Metal GPU", 10: "a ROCm GPU", 14: "a oneAPI device"}
+
+
+class Arguments:
+    """The parameters of a function, and the check that arguments fit them."""
+
+    def __init__(self, func: tir.PrimFunc) -> None:
+        self._func = func
+        self._outputs = [n for n, p in enumerate(func.params) if _is_in(p, func.outputs)]
+        self._fixed = [_fixed(p) for p in func.params]
+        self._symbolic = None in self._fixed  # some extent or scalar is known only at the call
+        self._temporary = tir.symbolic_buffers(func)
+
+    def checked(self, args: tuple[Any, ...]) -> list[Any]:
+        """Return the arguments as numpy arrays and ints, then the values of the sizes."""
+        params = self._func.params
+        if len(args) != len(params):
+            names = ", ".join(p.name for p in params)
+            raise ArgumentError(
+                f"{self._func.name}({names})", f"takes {len(params)} arguments, {len(args)} given"
+            )
+        ready = [
+            a if type(a) is np.ndarray or not isinstance(p, tir.Buffer) else _as_array(p.name, a)
+            for p, a in zip(params, args, strict=True)
+        ]
+        for p, a, fixed in zip(params, ready, self._fixed, strict=True):
+            if isinstance(p, tir.Buffer):
+                if fixed is None or a.shape != fixed[0] or a.dtype != fixed[1]:
+                    self._check_kind(p, a, fixed)
+                flags = a.flags
+                if not flags.c_contiguous:
+                    self._unfit(p, "is not C-contiguous", "numpy.ascontiguousarray(...)")
+                if not flags.aligned:
+                    self._unfit(p, "starts at an address that is not aligned", "a copy")
+            elif not isinstance(a, Integral):
+                _refuse(self._func.name, p, f"is {type(a).__name__}, not an int", "an int")
+            elif not -(2**63) <= a < 2**63:
+                _refuse(
+                    self._func.name, p, f"is {a}, which does not fit in 64 bits", "a smaller int"
+                )
+        for n in self._outputs:
+            self._check_output(n, ready)
+        if not self._symbolic:
+            return ready
+        sizes = tir.sizes_of(self._func, tuple(ready))
+        tir.check_symbolic_buffers(self._func, self._temporary, sizes)
+        pairs = zip(self._func.params, ready, strict=True)
+        plain = [a if isinstance(p, tir.Buffer) else int(a) for p, a in pairs]  # also numpy.int64
+        return [*plain, *(sizes[v] for v in self._func.sizes)]
+
+    def _check_output(self, n: int, ready: list[Any]) -> None:
+        out, p = ready[n], self._func.params[n]
+        if not out.flags.writeable:
+            self._unfit(p, "is an output, but read-only", "")
+        for q, other in zip(self._func.params, ready, strict=True):
+            if q is not p and isinstance(q, tir.Buffer) and np.may_share_memory(out, other):
+                why = f"is an output, but shares memory with {q.name}"
+                _refuse(self._func.name, p, why, "separate arrays")
+
+    def _check_kind(
+        self, p: tir.Buffer, a: Array, fixed: tuple[tuple[int, ...], np.dtype[Any]] | None
+    ) -> None:
+        """Check dtype, rank and, where it is constant, shape."""
+        if a.dtype != p.dtype.numpy:
+            fix = f"{p.name}.astype({str(p.dtype)!r})"
+            self._unfit(p, f"holds {a.dtype}, not {p.dtype}", fix)
+        if a.ndim != len(p.shape):
+            self._unfit(p, f"has {a.ndim} dimensions, not {len(p.shape)}", "reshape it")
+        if fixed is not None:
+            self._unfit(p, f"has shape {a.shape}, not {fixed[0]}", "arrays of the declared shape")
+
+    def _unfit(self, p: Any, why: str, fix: str) -> None:
+        """Refuse an array. An input may be a converted copy; an output must be the user's own."""
+        if _is_in(p, self._func.outputs):
+            comma = "," if len(p.shape) == 1 else ""
+            shape = f"({', '.join(map(tir.text, p.shape))}{comma})"
+            fix = f"make it with numpy.empty({shape}, {str(p.dtype)!r})"
+        _refuse(self._func.name, p, why, fix)
+
+
+def _is_in(p: object, buffers: tuple[tir.Buffer, ...]) -> bool:
+    return any(p is b for b in buffers)
+
+
+def _fixed(p: Any) -> tuple[tuple[int, ...], np.dtype[Any]] | None:
+    """Return the required shape and dtype, or None where the shape is not constant."""
+    if not isinstance(p, tir.Buffer) or not all(isinstance(n, int) for n in p.shape):
+        return None
+    return tuple(n for n in p.shape if isinstance(n, int)), p.dtype.numpy
+
+
+def _refuse(name: str, p: Any, why: str, fix: str) -> None:
+    raise ArgumentError(f"{name}: argument {p.name}", why, fix)
+
+
+def _as_array(name: str, a: Any) -> Array:
+    if isinstance(a, np.ma.MaskedArray):
+        why = "is a masked array, whose mask compiled code does not see"
+        raise ArgumentError(f"argument {name}", why, f"{name}.filled(0), or {name}.data as it is")
+    if isinstance(a, np.ndarray):
+        return np.asarray(cast("Array", a))
+    if hasattr(a, "__dlpack__"):
+        try:
+            where = a.__dlpack_device__()[0]
+            if where in REACHED:
+                return np.from_dlpack(a)
+        except Exception as e:  # whatever the code of another library raises
+            raise ArgumentError(f"argument {name}", f"cannot be read in place: {e}") from e
+        what = ELSEWHERE.get(where, f"a device of DLPack's type {where}")
+        raise ArgumentError(
+            f"argument {name}", f"is in the memory of {what}", "x.cpu(): a copy in main memory"
+        )
+    raise ArgumentError(f"argument {name}", f"is {type(a).__name__}, not an array", "a numpy array")
