@@ -6,29 +6,25 @@ from .accelerator import check_capacity, lift_allocations, refuse_accelerator
 from .accesses import Loop, Recording, Site, known_stores, record_accesses
 from .alu import inject_alu_intrin
 from .bound_check import bound_check
-from .bounds import Domain, infer
-from .caution import Caution, Cautions
 from .coproc_sync import inject_coproc_sync
+from .count import Run, box, distinct, runs, times
 from .depth import within_stack
-from .derive import Derivation, explain_bound, loops_of
 from .dma import inject_dma_intrin
 from .double_buffer import inject_double_buffer
-from .explain import Explanation, StageReport, explain
 from .flatten import flatten
-from .guards import explain_guard
-from .interval import sweep
-from .machine import MOST_TURNS, machine, memory_of, room, using
+from .machine import MOST_TURNS, SCOPES, element_size, machine, memory_of, room, using
 from .nest import nest
 from .normalize import normalize
-from .partition import partition
+from .partition import holds, partition
 from .phases import insert, swap
 from .pipeline import PASSES, START, Pass, Watch, lower_state
-from .program import Program, allocate
+from .regions import Context, Domain, Guard, Interval, Read, allocate, infer, memory_scope, sweep
+from .statements import every, inner
 from .storage import storage_rewrite
 from .tidy import tidy
 from .tighten import tighten
 from .units import COPY, UNITS, assign_units
-from .unroll import unroll
+from .unroll import CALL, MOST, operations, unroll
 from .unsafe_select import rewrite_unsafe_select
-from .vectorize import vectorize
+from .vectorize import lanewise, vectorize
 from .vthread import inject_virtual_thread

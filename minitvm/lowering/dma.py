@@ -11,8 +11,8 @@ from minitvm.base import LoweringError
 from minitvm.base import dtype as dtype_of
 
 from .accelerator import NOP
-from .interval import sweep
 from .machine import machine, memory_of, prefix
+from .regions import sweep
 from .statements import every, peeled, replace_marked
 from .units import COPY
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from minitvm import tensor, tir
 
-from .interval import sweep
+from .regions import sweep
 from .statements import every, inner
 
 Span = tuple[int, int]  # first, stop: the iterations first <= i < stop

@@ -12,7 +12,6 @@ from minitvm.base import CHECK, ArgumentError, LoweringError, debug, debug_level
 
 from .accelerator import apply_remarks, check_capacity, lift_allocations
 from .alu import inject_alu_intrin
-from .bounds import infer
 from .coproc_sync import inject_coproc_sync
 from .dma import inject_dma_intrin
 from .double_buffer import inject_double_buffer
@@ -21,7 +20,7 @@ from .nest import nest
 from .normalize import normalize
 from .partition import partition
 from .phases import Pass, names_of
-from .program import allocate
+from .regions import allocate, infer
 from .storage import storage_rewrite
 from .tidy import tidy
 from .tighten import tighten
@@ -133,11 +132,11 @@ def _loops(
     table = {a: _current(state, plain, a) for a in args if isinstance(a, tensor.Tensor)}
     given = {t: tir.Buffer(t.name, t.shape, t.dtype) for t in table.values()}
     _complete(plain, args, given)
-    program = allocate(plain, infer(plain), given)
+    context = allocate(plain, infer(plain), given)
     params = tuple(given[table[a]] if isinstance(a, tensor.Tensor) else a for a in args)
     outputs = tuple(b for t, b in given.items() if not isinstance(t.op, tensor.PlaceholderOp))
     sizes = _sizes(params)
-    func = tir.PrimFunc(name, params, nest(program), outputs, sizes, _needs(state))
+    func = tir.PrimFunc(name, params, nest(context), outputs, sizes, _needs(state))
     _check_indices(func)
     check_threads(func.body)
     return func

@@ -9,9 +9,9 @@ import pytest
 
 from minitvm import te, tir
 from minitvm.base import FLOAT32, ScheduleError, Target
-from minitvm.lowering import Caution, explain, explain_bound, explain_guard, infer, loops_of
-from minitvm.lowering.caution import cautions
-from minitvm.lowering.count import distinct, runs, times
+from minitvm.explain import Caution, explain, explain_bound, explain_guard, loops_of
+from minitvm.explain.caution import cautions
+from minitvm.lowering import distinct, infer, runs, times
 from minitvm.tir import (
     FALSE,
     TRUE,

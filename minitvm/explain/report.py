@@ -12,7 +12,7 @@ from minitvm.base import ScheduleError, Target
 
 from .caution import Caution, cautions
 from .derive import Loops, loops_of, plain, span
-from .guards import guards_of
+from .guards import cause_of
 from .work import UNKNOWN, Work, number, work_of
 
 
@@ -187,10 +187,11 @@ def _given(loops: Loops, stage: schedule.Stage) -> str:
 def _report(
     loops: Loops, stage: schedule.Stage, op: tensor.ComputeOp, own: tuple[Caution, ...]
 ) -> StageReport:
-    buffer = loops.program.buffers[tensor.tensor_of(op, 0)]
+    buffer = loops.context.buffers[tensor.tensor_of(op, 0)]
     shape = ", ".join(map(loops.show, buffer.shape))
-    given = " (an argument)" if tensor.tensor_of(op, 0) in loops.program.given else ""
+    given = " (an argument)" if tensor.tensor_of(op, 0) in loops.context.given else ""
     reads, terms = _reads(op)
+    guards = loops.domain(stage.name).guards
     return StageReport(
         stage.name,
         _place(loops, stage),
@@ -201,14 +202,14 @@ def _report(
         work_of(loops, stage),
         reads,
         loops.show(terms) if isinstance(terms, tir.Expr) else terms,
-        tuple((g.text, g.cause) for g in guards_of(loops, stage)),
+        tuple((loops.show(g.condition), cause_of(loops, stage, g)) for g in guards),
         own,
     )
 
 
 def _place(loops: Loops, stage: schedule.Stage) -> str:
     """Where the stage is computed, and why it may be there."""
-    readers = ", ".join(schedule.effective_readers(loops.program.state)[stage.name])
+    readers = ", ".join(schedule.effective_readers(loops.context.state)[stage.name])
     if stage.is_output:
         return "at root: an output is stored as a whole"
     if not isinstance(stage.attach, schedule.At):

@@ -7,11 +7,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from math import gcd, prod
 
-from minitvm import tir
+from minitvm import lowering, tir
 from minitvm.base import Target
-
-from .statements import every, inner
-from .unroll import CALL
 
 SMALL = 10**6  # operations; in a smaller program nothing takes long
 LINE = 64  # bytes of a cache line
@@ -92,10 +89,10 @@ def _blocks(s: tir.Stmt, loops: tuple[tir.For, ...]) -> Iterator[Block]:
     """Every loop that holds no other one, with its stores."""
     if isinstance(s, tir.For):
         loops = (*loops, s)
-        if not any(isinstance(n, tir.For) for n in every(s.body)):
-            yield Block(loops, tuple(n for n in every(s.body) if isinstance(n, tir.Store)))
+        if not any(isinstance(n, tir.For) for n in lowering.every(s.body)):
+            yield Block(loops, tuple(n for n in lowering.every(s.body) if isinstance(n, tir.Store)))
             return
-    for part in inner(s):
+    for part in lowering.inner(s):
         yield from _blocks(part, loops)
 
 
@@ -106,7 +103,7 @@ def width(s: tir.Store) -> int:
 
 def _arithmetic(e: tir.Expr) -> int:
     return sum(
-        CALL if isinstance(n, tir.Call) else 1
+        lowering.CALL if isinstance(n, tir.Call) else 1
         for n in tir.walk(e)
         if not isinstance(n, tir.Const | tir.Load) and not tir.is_index(n)
     )
