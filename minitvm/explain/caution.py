@@ -21,7 +21,8 @@ LITTLE = 20_000  # stores that a thread makes in about the time it takes to wake
 class Caution:
     """A loop or stage that is likely slow: what, why, and what to try.
 
-    factor: how many times slower it makes the program, where that is estimated; else 0.
+    factor: how many times slower it makes the program; 1 where that is not estimated, and 0 for a
+    step that has no effect or costs more than it brings, whatever the size of the program.
     """
 
     stage: str
@@ -51,10 +52,9 @@ class Cautions(tuple[Caution, ...]):
         return "\n".join(f"- {line}" for line in lines) or str(self)
 
 
-def cautions(loops: Loops, target: Target) -> tuple[Caution, ...]:
-    """Return everything likely slow about the program: the hottest loop first, then each stage."""
-    final = _after_passes(loops.body)
-    found = _hottest(loops, target)
+def cautions(loops: Loops, final: tir.Stmt, target: Target) -> tuple[Caution, ...]:
+    """Return what is likely slow: in the hottest loop of `final`, then stage by stage."""
+    found = _hottest(loops, final, target)
     ops = [s.op for s in loops.context.state.stages if isinstance(s.op, tensor.ComputeOp)]
     copies = not all(map(_copies, ops))  # beside stages that compute, those that copy are cheap
     for stage in loops.context.state.stages:
@@ -84,13 +84,16 @@ def _copies(op: tensor.ComputeOp) -> bool:
     )
 
 
-def _hottest(loops: Loops, target: Target) -> list[Caution]:
-    """What slows the loop that does most of the work, the largest factor first."""
+def compiled(loops: Loops) -> tir.Stmt:
+    """Return the program after all passes but the one that lets stages share a buffer's name."""
     body = loops.body
     for run in lowering.PASSES["llvm"]:
-        body = (
-            body if run is lowering.storage_rewrite else run(body)
-        )  # buffers keep their stages' names
+        body = body if run is lowering.storage_rewrite else run(body)
+    return body
+
+
+def _hottest(loops: Loops, final: tir.Stmt, target: Target) -> list[Caution]:
+    """Return what slows the loop that does most of the work, the largest factor first."""
     names = {
         loops.context.buffers[tensor.tensor_of(s.op, i)].name: s.name
         for s in loops.context.state.stages
@@ -99,18 +102,9 @@ def _hottest(loops: Loops, target: Target) -> list[Caution]:
     }
     return [
         Caution(names[c.tensor], c.what, c.why, c.fix, c.factor)
-        for c in slow(body, target)
+        for c in slow(final, target)
         if c.tensor in names
     ]
-
-
-def _after_passes(body: tir.Stmt) -> tir.Stmt:
-    """The loops with vectors in place, unrolled ones still standing."""
-    for run in lowering.PASSES["llvm"]:
-        body = run(body)
-        if run is lowering.vectorize:
-            break
-    return lowering.tidy(body)
 
 
 def _own_loops(loops: Loops, stage: schedule.Stage, kind: str) -> Iterator[tir.For]:
@@ -147,6 +141,7 @@ def _vectors(
                 f"it is not innermost: loop {loops.show(inner[0].var)} runs inside it, "
                 "for every vector anew",
                 f"reorder(..., {inner[0].var.name}, {loop.var.name})",
+                1,
             )
         full = target.lanes(stage.op.dtypes[0])
         longest = max((tir.high(a.extent) for a in op.axis), default=0)
@@ -157,6 +152,7 @@ def _vectors(
                 f"{loop.extent} lanes of {stage.op.dtypes[0]} are not a multiple of the {full} "
                 "that fill a register",
                 f"split by {full}, and vectorize the inner part",
+                -(-loop.extent // full) * full / loop.extent,
             )
 
 
@@ -165,10 +161,14 @@ def _is_vector(n: object) -> bool:
 
 
 def _strides(stage: schedule.Stage, loop: tir.For, name: str) -> Iterator[Caution]:
-    """Accesses whose lanes are not neighbours in memory."""
+    """Accesses whose lanes are not neighbours in memory; a tile in registers is no memory."""
     inside = {id(n.buffer) for n in tir.walk(loop.body) if isinstance(n, tir.Allocate)}
     for n in tir.walk(loop.body):
-        if not isinstance(n, tir.Load | tir.Store) or id(n.buffer) in inside:
+        if (
+            not isinstance(n, tir.Load | tir.Store)
+            or id(n.buffer) in inside
+            or n.buffer.scope == "local"
+        ):
             continue
         step = step_of(n.indices[0], loop.var)
         verb = "loads" if isinstance(n, tir.Load) else "stores"
@@ -178,7 +178,7 @@ def _strides(stage: schedule.Stage, loop: tir.For, name: str) -> Iterator[Cautio
             why = f"{verb} of {n.buffer.name} have stride {step}: each lane is fetched by itself"
         else:
             continue
-        yield Caution(stage.name, name, why, _unit_stride(n.buffer, verb))
+        yield Caution(stage.name, name, why, _unit_stride(n.buffer, verb), 1)
 
 
 def _unit_stride(b: tir.Buffer, verb: str) -> str:
@@ -220,6 +220,7 @@ def _guarded(stage: schedule.Stage, final: tir.Stmt) -> Iterator[Caution]:
             f"guard {cond} of {stage.name}",
             f"it is tested in the innermost loop, {loop}, in every iteration",
             "a factor that divides, or the loop with the remainder further out",
+            1,
         )
 
 
@@ -244,6 +245,7 @@ def _parallel(loops: Loops, stage: schedule.Stage, target: Target) -> Iterator[C
                 name,
                 f"{loop.extent} iterations for {target.num_cores} threads: some have nothing to do",
                 "parallel over a longer loop, or over two fused ones",
+                target.num_cores / max(1, loop.extent),
             )
         counts = [lowering.times(r) for r in lowering.runs(loop)]
         stores = sum(n for n in counts if n is not None)
@@ -314,6 +316,7 @@ def _recomputed(loops: Loops, stage: schedule.Stage, op: tensor.ComputeOp) -> It
             f"compute_at of {stage.name}",
             f"each element is computed {number(factor)} times",
             "a loop further out, or larger tiles of the reader",
+            float(factor),
         )
 
 

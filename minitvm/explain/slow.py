@@ -85,6 +85,15 @@ def slow(body: tir.Stmt, target: Target) -> list[Slow]:
     return sorted(found, key=lambda c: -c.factor)[:3]
 
 
+def is_small(body: tir.Stmt) -> bool:
+    """Whether the program has so few operations that nothing in it takes long.
+
+    A program whose number of operations is not known counts as large.
+    """
+    counts = [b.operations for b in _blocks(body, ()) if b.stores]
+    return all(counts) and sum(counts) < SMALL
+
+
 def _blocks(s: tir.Stmt, loops: tuple[tir.For, ...]) -> Iterator[Block]:
     """Every loop that holds no other one, with its stores."""
     if isinstance(s, tir.For):
