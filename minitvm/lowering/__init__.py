@@ -6,6 +6,7 @@ from .accelerator import check_capacity, lift_allocations, refuse_accelerator
 from .accesses import Loop, Recording, Site, known_stores, record_accesses
 from .alu import inject_alu_intrin
 from .bound_check import bound_check
+from .budget import CALL, MOST, operations
 from .coproc_sync import inject_coproc_sync
 from .count import Run, box, distinct, runs, times
 from .depth import within_stack
@@ -24,7 +25,7 @@ from .storage import storage_rewrite
 from .tidy import tidy
 from .tighten import tighten
 from .units import COPY, UNITS, assign_units
-from .unroll import CALL, MOST, operations, unroll
+from .unroll import unroll
 from .unsafe_select import rewrite_unsafe_select
 from .vectorize import lanewise, vectorize
 from .vthread import inject_virtual_thread
