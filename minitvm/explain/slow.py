@@ -112,7 +112,7 @@ def width(s: tir.Store) -> int:
 
 def _arithmetic(e: tir.Expr) -> int:
     return sum(
-        lowering.CALL if isinstance(n, tir.Call) else 1
+        tir.CALL if isinstance(n, tir.Call) else 1
         for n in tir.walk(e)
         if not isinstance(n, tir.Const | tir.Load) and not tir.is_index(n)
     )

@@ -6,7 +6,7 @@ from .accelerator import check_capacity, lift_allocations, refuse_accelerator
 from .accesses import Loop, Recording, Site, known_stores, record_accesses
 from .alu import inject_alu_intrin
 from .bound_check import bound_check
-from .budget import CALL, MOST, operations
+from .budget import MOST, operations
 from .coproc_sync import inject_coproc_sync
 from .count import Run, box, distinct, runs, times
 from .depth import within_stack

@@ -7,7 +7,6 @@ from minitvm import tir
 from .statements import every, inner
 
 MOST = 12_288  # operations that passes may write out for one loop: LLVM compiles them in about 10 s
-CALL = 20  # operations that exp or tanh becomes
 LOOP = 48  # operations that take LLVM as long as a loop does, without its body
 REGISTER = 16  # lanes; code for longer vectors is written once for each register
 
@@ -24,7 +23,7 @@ def operations(s: tir.Stmt) -> int:
             width = max(tir.lanes(e) for e in (*indices, value))
             return (1 + _operations(value)) * (1 + width // REGISTER)
         case tir.Evaluate():
-            return CALL
+            return tir.CALL
         case tir.For(body=body):
             return LOOP + operations(body)
         case _:
@@ -33,7 +32,7 @@ def operations(s: tir.Stmt) -> int:
 
 def _operations(e: tir.Expr) -> int:
     return sum(
-        CALL if isinstance(n, tir.Call) else 1
+        tir.CALL if isinstance(n, tir.Call) else 1
         for n in tir.walk(e)
         if not isinstance(n, tir.Const) and not tir.is_index(n)
     )
