@@ -120,9 +120,10 @@ def many_stages(n: int) -> tuple[te.Schedule, list[te.Tensor]]:
 
 
 def many_loops(n: int) -> tuple[te.Schedule, list[te.Tensor]]:
-    """One stage of `n` loops."""
-    a = te.placeholder((2,) * n, name="A")
-    y = topi.multiply(a, 2.0)
+    """One stage of `n` reduction loops, whose tensors stay small."""
+    a = te.placeholder((n + 1,), name="A")
+    axes = [te.reduce_axis((0, 2), name=f"k{d}") for d in range(n)]
+    y = te.compute((1,), lambda _: te.sum(a[sum(axes[1:], axes[0])], axis=axes), name="Y")
     return te.create_schedule(y.op), [a, y]
 
 

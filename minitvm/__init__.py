@@ -27,6 +27,7 @@ The house has floors; a file imports only from lower ones (tests/test_floors.py)
     runtime     compiled functions, arrays, threads
     topi        operators, each with a good schedule
     te          what people type: formulas and schedules
+    explain     why each bound and guard is there, what is likely slow
     lowering    schedule -> loops: bounds, nests, passes
     schedule    State and Steps
     tensor      formulas

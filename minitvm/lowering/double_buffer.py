@@ -8,6 +8,7 @@ from typing import Any
 from minitvm import tir
 from minitvm.base import LoweringError
 
+from .budget import operations
 from .vthread import written
 
 DOUBLE = "double_buffer"  # the pragma around the statement that fills the buffer
@@ -25,7 +26,8 @@ def inject_double_buffer(s: tir.Stmt) -> tir.Stmt:
                                             use B[i % 2*4 + ...]
 
     Where the loop has vanished (one iteration) the pragma just goes. Needs flat offsets. Raises
-    LoweringError if what fills the buffer reads something that the same loop computes.
+    LoweringError if what fills the buffer reads something that the same loop computes, or is too
+    large to be written out twice.
     """
 
     def on_stmt(s: tir.Stmt) -> tir.Stmt:
@@ -50,6 +52,13 @@ def _doubled(loop: tir.For) -> tir.Stmt:
     if not own or not all(tir.free_of(tir.elements(b), (loop.var,)) for b in own):
         return _doubled(replace(loop, body=_without(loop.body, fill, fill.body)))
     _independent(loop, fill, own, rest)
+    if (size := 2 * operations(fill.body)) > tir.LARGEST:
+        raise LoweringError(
+            f"double_buffer of {own[0].name}",
+            f"what fills it would be written out twice: {size} operations, "
+            f"at most {tir.LARGEST} can be handled",
+            "double_buffer fewer of the stages that are computed inside each other",
+        )
     wide = {b: replace(b, shape=(2, *b.shape), strides=_far(b)) for b in own}
     first = _half(tir.substitute(fill.body, {loop.var: 0}), wide, 0)
     following = tir.substitute(fill.body, {loop.var: tir.add(loop.var, 1)})

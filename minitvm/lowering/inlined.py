@@ -44,6 +44,7 @@ def size_after(
             known[id(n)] = Size(0, Counter((n,)))
         else:
             own = 0 if isinstance(n, tir.Const) or tir.is_index(n) else 1
+            own = tir.CALL if isinstance(n, tir.Call) else own
             known[id(n)] = _sum(own, [known[id(c)] for c in tir.children(n)])
     return known[id(e)]
 

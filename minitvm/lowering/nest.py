@@ -5,31 +5,29 @@ from __future__ import annotations
 from minitvm import schedule, tensor, tir
 from minitvm.base import LoweringError
 
-from .bounds import Domain, data_domain, loop_variable
 from .double_buffer import DOUBLE
 from .operands import Window, instantiate
-from .program import Program
-from .scopes import around
+from .regions import Context, Domain, data_domain, hosts, loop_variable
 from .tensorize import region, tensorized
 
 
-def nest(program: Program) -> tir.Stmt:
+def nest(context: Context) -> tir.Stmt:
     """All root stages one after another; attached ones inside them."""
     body: tir.Stmt | None = None
-    for stage in reversed(program.state.stages):
+    for stage in reversed(context.state.stages):
         if not isinstance(stage.op, tensor.PlaceholderOp) and not isinstance(
             stage.attach, schedule.At
         ):
-            body = _realize(program, stage, stage.op, body)
+            body = _realize(context, stage, stage.op, body)
     assert body is not None
-    ops = [s.op for s in program.state.stages if isinstance(s.op, tensor.ComputeOp)]
+    ops = [s.op for s in context.state.stages if isinstance(s.op, tensor.ComputeOp)]
     if any(True for op in ops for _ in tensor.extent_loads(op)):
-        body = tir.rewrite(body, expr=program.redirect)
+        body = tir.rewrite(body, expr=context.redirect)
     return body
 
 
 def _realize(
-    program: Program,
+    context: Context,
     stage: schedule.Stage,
     op: tensor.ComputeOp | tensor.ExternOp | tensor.ScanOp,
     rest: tir.Stmt | None,
@@ -37,36 +35,36 @@ def _realize(
     """The stage's loops, then `rest`; its buffers exist for both, unless they are arguments."""
     match op:
         case tensor.ExternOp():
-            made = _extern(program, op)
+            made = _extern(context, op)
         case tensor.ScanOp():
-            made = _scan(program, stage, op)
+            made = _scan(context, stage, op)
         case tensor.ComputeOp():
-            made = _stage(program, stage, op)
+            made = _stage(context, stage, op)
     if stage.double_buffer:
-        made = _ahead(program, stage, made)
+        made = _ahead(context, stage, made)
     body = tir.seq(made, rest)
-    return body if stage.store is not None else _memory(program, op, body)
+    return body if stage.store is not None else _memory(context, op, body)
 
 
 def _memory(
-    program: Program, op: tensor.ComputeOp | tensor.ExternOp | tensor.ScanOp, body: tir.Stmt
+    context: Context, op: tensor.ComputeOp | tensor.ExternOp | tensor.ScanOp, body: tir.Stmt
 ) -> tir.Stmt:
     """`body` with the memory of the results of `op`, unless they are arguments."""
     for i in reversed(range(len(op.dtypes))):
         t = tensor.tensor_of(op, i)
-        if t not in program.given:
-            body = tir.Allocate(program.buffers[t], body)
+        if t not in context.given:
+            body = tir.Allocate(context.buffers[t], body)
     return body
 
 
-def _ahead(program: Program, stage: schedule.Stage, made: tir.Stmt) -> tir.Stmt:
+def _ahead(context: Context, stage: schedule.Stage, made: tir.Stmt) -> tir.Stmt:
     """`made`, marked to be done one iteration ahead of the rest of the loop around."""
     what = f"double_buffer of {stage.name}"
     if not isinstance(stage.attach, schedule.At):
         raise LoweringError(
             what, "it is computed as a whole, once", f"{stage.name}.compute_at(...) a loop"
         )
-    host, a = program.state.stage(stage.attach.stage), stage.attach.axis
+    host, a = context.state.stage(stage.attach.stage), stage.attach.axis
     kind = host.note(a).kind
     if kind in ("parallel", "vectorize"):
         raise LoweringError(
@@ -77,18 +75,18 @@ def _ahead(program: Program, stage: schedule.Stage, made: tir.Stmt) -> tir.Stmt:
     return tir.Pragma(DOUBLE, 1, made)
 
 
-def _extern(program: Program, op: tensor.ExternOp) -> tir.Stmt:
+def _extern(context: Context, op: tensor.ExternOp) -> tir.Stmt:
     """The statement of an extern operation, on the memory of its inputs and outputs."""
     outputs = [tensor.tensor_of(op, i) for i in range(len(op.dtypes))]
 
     def window(t: tensor.Tensor) -> Window:
-        return Window(program.buffers[t], lambda at: program.place(t, at))
+        return Window(context.buffers[t], lambda at: context.place(t, at))
 
     named = zip((*op.in_buffers, *op.out_buffers), (*op.inputs, *outputs), strict=True)
     return instantiate(op.body, {b: window(t) for b, t in named}, f"extern {op.name}")
 
 
-def _scan(program: Program, stage: schedule.Stage, op: tensor.ScanOp) -> tir.Stmt:
+def _scan(context: Context, stage: schedule.Stage, op: tensor.ScanOp) -> tir.Stmt:
     """The first rows copied, then the loop over time with what is computed in it.
 
     for i: for j: S[i, j] = first[i, j]
@@ -96,19 +94,19 @@ def _scan(program: Program, stage: schedule.Stage, op: tensor.ScanOp) -> tir.Stm
     """
     copies: list[tir.Stmt] = []
     for i, t in enumerate(op.inits):
-        target = program.buffers[tensor.tensor_of(op, i)]
+        target = context.buffers[tensor.tensor_of(op, i)]
         counters = tuple(loop_variable(f"i{d}", n) for d, n in enumerate(t.shape))
-        copy = tir.Store(target, counters, program.read(tir.Load(t, counters, t.dtype), {}))
+        copy = tir.Store(target, counters, context.read(tir.Load(t, counters, t.dtype), {}))
         body = _guarded(
             [tir.compare("<", counters[0], target.shape[0])], copy
         )  # time may end before
         for v, n in reversed(list(zip(counters, t.shape, strict=True))):
             body = tir.For(v, n, body)
         copies.append(body)
-    return tir.seq(*copies, _loops(program, stage, (), stage.leaves, tir.NOTHING))
+    return tir.seq(*copies, _loops(context, stage, (), stage.leaves, tir.NOTHING))
 
 
-def _stage(program: Program, stage: schedule.Stage, op: tensor.ComputeOp) -> tir.Stmt:
+def _stage(context: Context, stage: schedule.Stage, op: tensor.ComputeOp) -> tir.Stmt:
     """The loop nest of one stage.
 
     A reduction is split where its first reduce loop stands:
@@ -117,33 +115,33 @@ def _stage(program: Program, stage: schedule.Stage, op: tensor.ComputeOp) -> tir
                                                  for j: C = identity
                                                  for k: for j: C += ...
     """
-    domain, leaves = program.domains[stage.name], stage.leaves
+    domain, leaves = context.domains[stage.name], stage.leaves
     if (depth := tensorized(stage)) is not None:
-        return _tensorized(program, stage, op, depth)
+        return _tensorized(context, stage, op, depth)
     if op.reduction is None:
-        return _loops(program, stage, domain.guards, leaves, _assign(program, op, domain))
+        return _loops(context, stage, domain.conditions, leaves, _assign(context, op, domain))
     first = next((d for d, a in enumerate(leaves) if a.kind == "reduce"), len(leaves))
     outer, inner = leaves[:first], leaves[first:]
-    common = _common(program, stage, inner)
-    own = tuple(g for g in domain.guards if not any(g is c for c in common))
-    update = _loops(program, stage, own, inner, _update(program, op, domain))
-    body = tir.seq(_init(program, stage, op, own, inner), update)
-    return _loops(program, stage, common, outer, body)
+    common = _common(context, stage, inner)
+    own = tuple(g for g in domain.conditions if not any(g is c for c in common))
+    update = _loops(context, stage, own, inner, _update(context, op, domain))
+    body = tir.seq(_init(context, stage, op, own, inner), update)
+    return _loops(context, stage, common, outer, body)
 
 
 def _common(
-    program: Program, stage: schedule.Stage, inner: tuple[tensor.Axis, ...]
+    context: Context, stage: schedule.Stage, inner: tuple[tensor.Axis, ...]
 ) -> tuple[tir.Expr, ...]:
     """The guards that may stand around the init and the `inner` loops of a reduction together."""
-    domain = program.domains[stage.name]
-    if any(_attached(program, stage, a) for a in inner):
+    domain = context.domains[stage.name]
+    if any(_attached(context, stage, a) for a in inner):
         return ()
     ids = {id(domain.loops[a]) for a in inner if a in domain.loops}
-    return tuple(g for g in domain.guards if not _mentions_any(g, ids))
+    return tuple(g for g in domain.conditions if not _mentions_any(g, ids))
 
 
 def _loops(
-    program: Program,
+    context: Context,
     stage: schedule.Stage,
     guards: tuple[tir.Expr, ...],
     leaves: tuple[tensor.Axis, ...],
@@ -154,28 +152,28 @@ def _loops(
     Each guard stands as far out as its variables allow, but inside every attached stage: those
     guard themselves, and on a GPU their barriers must not depend on a condition.
     """
-    domain = program.domains[stage.name]
+    domain = context.domains[stage.name]
     waiting = list(guards)
     for a in reversed(leaves):
-        var, attached = domain.loops.get(a), _attached(program, stage, a)
+        var, attached = domain.loops.get(a), _attached(context, stage, a)
         ready = [g for g in waiting if attached or _mentions(g, var)]
         body = _guarded(ready, body)
         waiting = [g for g in waiting if not any(g is r for r in ready)]
         for producer in reversed(attached):
             assert not isinstance(producer.op, tensor.PlaceholderOp)
-            body = _realize(program, producer, producer.op, body)
-        for kept in reversed(_stored(program, stage, a)):
+            body = _realize(context, producer, producer.op, body)
+        for kept in reversed(_stored(context, stage, a)):
             assert not isinstance(kept.op, tensor.PlaceholderOp)
-            body = _memory(program, kept.op, body)
-        body = _for(program, stage, a, var, body)
+            body = _memory(context, kept.op, body)
+        body = _for(context, stage, a, var, body)
     return _guarded(waiting, body)
 
 
-def _stored(program: Program, stage: schedule.Stage, a: tensor.Axis) -> list[schedule.Stage]:
+def _stored(context: Context, stage: schedule.Stage, a: tensor.Axis) -> list[schedule.Stage]:
     """The stages whose memory exists for the loop `a`, though they are computed inside it."""
     return [
         s
-        for s in program.state.stages
+        for s in context.state.stages
         if s.store is not None and s.store.stage == stage.name and s.store.axis is a
     ]
 
@@ -190,10 +188,10 @@ def _guarded(conds: list[tir.Expr], body: tir.Stmt) -> tir.Stmt:
 
 
 def _for(
-    program: Program, stage: schedule.Stage, a: tensor.Axis, var: tir.Var | None, body: tir.Stmt
+    context: Context, stage: schedule.Stage, a: tensor.Axis, var: tir.Var | None, body: tir.Stmt
 ) -> tir.Stmt:
-    note, domain = stage.note(a), program.domains[stage.name]
-    given = {host.note(b).thread for host, b in around(program.state, stage.name)}
+    note, domain = stage.note(a), context.domains[stage.name]
+    given = {host.note(b).thread for host, b in hosts(context.state, stage.name)}
     alone = var is None and note.thread in given  # one thread computes what it needs itself
     if note.threads is not None and not alone and not tir.same(note.threads, domain.extents[a]):
         raise LoweringError(
@@ -220,17 +218,17 @@ def _check_constant(stage: schedule.Stage, a: tensor.Axis, kind: str, extent: ti
         )
 
 
-def _attached(program: Program, stage: schedule.Stage, a: tensor.Axis) -> list[schedule.Stage]:
+def _attached(context: Context, stage: schedule.Stage, a: tensor.Axis) -> list[schedule.Stage]:
     """The stages computed inside the loop `a`, producers first."""
     return [
         s
-        for s in program.state.stages
+        for s in context.state.stages
         if isinstance(s.attach, schedule.At) and s.attach.stage == stage.name and s.attach.axis is a
     ]
 
 
 def _tensorized(
-    program: Program, stage: schedule.Stage, op: tensor.ComputeOp, depth: int
+    context: Context, stage: schedule.Stage, op: tensor.ComputeOp, depth: int
 ) -> tir.Stmt:
     """The loops of one stage outside of a tensor intrinsic, which does the rest.
 
@@ -241,27 +239,27 @@ def _tensorized(
                                            reset(...)       or      if k == 0: body(...)
                                            for k: update(...)       else: update(...)
     """
-    domain, outer = program.domains[stage.name], stage.leaves[:depth]
+    domain, outer = context.domains[stage.name], stage.leaves[:depth]
     for a in stage.leaves[depth:]:
-        if found := _attached(program, stage, a):
+        if found := _attached(context, stage, a):
             raise LoweringError(
                 f"tensorize of {stage.leaves[depth].name!r} in {stage.name}",
                 f"{found[0].name} is computed at {a.name!r}, inside it",
                 f"compute it at a loop outside of {stage.leaves[depth].name!r}",
             )
-    do = region(stage, op, domain, depth, program.buffers, program.place)
+    do = region(stage, op, domain, depth, context.buffers, context.place)
     if not do.reduces:
-        return _loops(program, stage, domain.guards, outer, do.body)
+        return _loops(context, stage, domain.conditions, outer, do.body)
     assert do.update is not None
     if do.reset is None:
         first = tir.all_of(*(tir.compare("==", v, 0) for v in do.reduces))
-        return _loops(program, stage, domain.guards, outer, tir.If(first, do.body, do.update))
+        return _loops(context, stage, domain.conditions, outer, tir.If(first, do.body, do.update))
     at = next(d for d, a in enumerate(outer) if a.kind == "reduce")
-    common = _common(program, stage, outer[at:])
-    own = tuple(g for g in domain.guards if not any(g is c for c in common))
-    update = _loops(program, stage, own, outer[at:], do.update)
+    common = _common(context, stage, outer[at:])
+    own = tuple(g for g in domain.conditions if not any(g is c for c in common))
+    update = _loops(context, stage, own, outer[at:], do.update)
     body = tir.seq(_reset(stage, domain, own, outer[at:], do.reset), update)
-    return _loops(program, stage, common, outer[:at], body)
+    return _loops(context, stage, common, outer[:at], body)
 
 
 def _reset(
@@ -288,36 +286,36 @@ def _reset(
 
 
 def _target(
-    program: Program, op: tensor.ComputeOp, i: int, at: tuple[tir.Index, ...]
+    context: Context, op: tensor.ComputeOp, i: int, at: tuple[tir.Index, ...]
 ) -> tuple[tir.Buffer, tuple[tir.Index, ...]]:
     t = tensor.tensor_of(op, i)
-    return program.buffers[t], program.place(t, at)
+    return context.buffers[t], context.place(t, at)
 
 
-def _assign(program: Program, op: tensor.ComputeOp, domain: Domain) -> tir.Stmt:
+def _assign(context: Context, op: tensor.ComputeOp, domain: Domain) -> tir.Stmt:
     """out[i] = body(i), for each output."""
     at = tuple(domain.values[a] for a in op.axis)
     stores: list[tir.Stmt] = []
     for i, e in enumerate(op.body):
-        buffer, indices = _target(program, op, i, at)
-        stores.append(tir.Store(buffer, indices, program.read(e, domain.values)))
+        buffer, indices = _target(context, op, i, at)
+        stores.append(tir.Store(buffer, indices, context.read(e, domain.values)))
     return tir.seq(*stores)
 
 
 def _init(
-    program: Program,
+    context: Context,
     stage: schedule.Stage,
     op: tensor.ComputeOp,
     guards: tuple[tir.Expr, ...],
     leaves: tuple[tensor.Axis, ...],
 ) -> tir.Stmt:
     """The identity stored at every data point, in loops of its own over the data axes."""
-    domain = program.domains[stage.name]
+    domain = context.domains[stage.name]
     r = op.reduction
     assert r is not None
     if any(a.kind == "reduce" and a in domain.loops for a in leaves) and _fused(stage):
         domain, leaves = data_domain(stage, op, domain, leaves)
-        guards = domain.guards
+        guards = domain.conditions
     at = tuple(domain.values[a] for a in op.axis)
     needed = {id(v) for i in at for v in (() if isinstance(i, int) else tir.variables(i))}
     sweeps = [a for a in leaves if a in domain.loops and id(domain.loops[a]) in needed]
@@ -329,8 +327,8 @@ def _init(
     starts = r.init or r.reducer.identity(tuple(s.dtype for s in r.sources))
     stores: list[tir.Stmt] = []
     for i, e in enumerate(starts):
-        buffer, indices = _target(program, op, i, tuple(here[a] for a in op.axis))
-        stores.append(tir.Store(buffer, indices, program.read(e, here)))
+        buffer, indices = _target(context, op, i, tuple(here[a] for a in op.axis))
+        stores.append(tir.Store(buffer, indices, context.read(e, here)))
     inner = {id(domain.loops[a]) for a in leaves if a in domain.loops} - needed
     conds = [tir.substitute(g, fresh) for g in guards if not _mentions_any(g, inner)]
     body = _guarded(conds, tir.seq(*stores))
@@ -352,19 +350,19 @@ def _mentions_any(e: tir.Expr, ids: set[int]) -> bool:
     return any(id(v) in ids for v in tir.variables(e))
 
 
-def _update(program: Program, op: tensor.ComputeOp, domain: Domain) -> tir.Stmt:
+def _update(context: Context, op: tensor.ComputeOp, domain: Domain) -> tir.Stmt:
     """out[i] = combine(out[i], source); several outputs are all computed before any is stored."""
     r = op.reduction
     assert r is not None
     at = tuple(domain.values[a] for a in op.axis)
-    targets = [_target(program, op, i, at) for i in range(len(op.body))]
+    targets = [_target(context, op, i, at) for i in range(len(op.body))]
     old = tuple(tir.Load(b, i, b.dtype) for b, i in targets)
-    new = r.reducer.combine(old, tuple(program.read(s, domain.values) for s in r.sources))
+    new = r.reducer.combine(old, tuple(context.read(s, domain.values) for s in r.sources))
     if len(targets) == 1:
         body: tir.Stmt = tir.Store(*targets[0], new[0])
     else:
         body = _store_together(targets, new)
-    where = program.read(r.where, domain.values)
+    where = context.read(r.where, domain.values)
     return body if where is tir.TRUE else tir.If(where, body, likely=bool(tensor.facts_of(where)))
 
 

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, TypeAlias
 
 from minitvm import tensor, tir
 
-from .interval import sweep
+from .budget import MOST, operations
+from .regions import sweep
 from .statements import every, inner
 
 Span = tuple[int, int]  # first, stop: the iterations first <= i < stop
+Rule: TypeAlias = Callable[[tir.Stmt], tir.Stmt]  # what goes on inside each version of a loop
 
 
 def partition(s: tir.Stmt) -> tir.Stmt:
@@ -23,27 +28,57 @@ def partition(s: tir.Stmt) -> tir.Stmt:
                                               body(10, j)
 
     A parallel loop stays one loop: the two versions become the arms of an `if` inside it. Loops
-    are split outermost first, and only for guards that sit inside further loops. Of a symbolic
+    are split outermost first, only for guards that sit inside further loops, and only while the
+    nest stays below MOST operations (four versions are always allowed). Of a symbolic
     loop the first n // 64 iterations, say, go without the guard; one whose length is read from
     data stays as it is.
     """
-    if isinstance(s, tir.For) and isinstance(s.extent, int) and s.kind in ("serial", "parallel"):
-        span, held = _certain(s.var, s.extent, s.body)
-        if held and s.kind == "serial":
-            return _split_serial(s, s.extent, span)
-        if held:
-            return _split_parallel(s, s.extent, span, held)
-    elif (
-        isinstance(s, tir.For)
-        and s.kind in ("serial", "parallel")
-        and not tensor.is_from_data(s.extent)
-    ):
-        stop, held = _certain_below(s)
-        if held:
-            return _split_symbolic(s, stop, held)
+    return _partition(s, None)
+
+
+def _partition(s: tir.Stmt, copies: int | None) -> tir.Stmt:
+    """Split loops in `s`, which may become at most `copies` versions; None: `s` is a whole nest."""
+    if isinstance(s, tir.For) and s.kind in ("serial", "parallel"):
+        split = _split(s)
+        left = 0 if split is None else _allowed(s, copies) // split.versions
+        if split is not None and left:
+            return split.made(lambda part: _partition(part, left))
     if isinstance(s, tir.Seq | tir.Allocate):
-        return tir.map_parts(s, partition)
-    return tir.map_children(s, partition, _same)
+        return tir.map_parts(s, lambda part: _partition(part, copies))
+    return tir.map_children(s, lambda part: _partition(part, copies), _same)
+
+
+def _allowed(nest: tir.For, copies: int | None) -> int:
+    """How many versions a nest may become: four, or as many as compile in reasonable time.
+
+    Guards at seven depths would make 128 of it, and some loops have both a first and a last part.
+    """
+    return copies if copies is not None else max(4, MOST // operations(nest))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Split:
+    """How a loop is split: in how many versions of its body, and the statement, given a function
+    that goes on inside each."""
+
+    versions: int
+    made: Callable[[Rule], tir.Stmt]
+
+
+def _split(s: tir.For) -> _Split | None:
+    """Return how to split the loop; None if no guard inside it becomes certain."""
+    if isinstance(s.extent, int):
+        (first, stop), held = _certain(s.var, s.extent, s.body)
+        if not held:
+            return None
+        if s.kind == "parallel":
+            return _Split(2, partial(_split_parallel, s, s.extent, (first, stop), held))
+        versions = 1 + (first > 0) + (stop < s.extent)
+        return _Split(versions, partial(_split_serial, s, s.extent, (first, stop)))
+    if tensor.is_from_data(s.extent):
+        return None
+    end, held = _certain_below(s)
+    return _Split(2, partial(_split_symbolic, s, end, held)) if held else None
 
 
 def _same(e: Any) -> Any:
@@ -95,30 +130,32 @@ def holds(guard: tir.Expr, var: tir.Var, extent: int) -> Span:
     return max(0, -(int(least) // c)), extent
 
 
-def _piece(loop: tir.For, first: int, stop: int) -> tir.Stmt | None:
+def _piece(loop: tir.For, first: int, stop: int, go: Rule) -> tir.Stmt | None:
     """The iterations first .. stop-1 of `loop`; shorter ranges fold more conditions."""
     if first >= stop:
         return None
     if stop - first == 1:
-        return partition(tir.substitute(loop.body, {loop.var: first}))
+        return go(tir.substitute(loop.body, {loop.var: first}))
     var = tir.Var(loop.var.name, 0, stop - first - 1)
     body = tir.substitute(loop.body, {loop.var: tir.add(var, first)})
-    return tir.For(var, stop - first, partition(body), loop.kind, loop.thread)
+    return tir.For(var, stop - first, go(body), loop.kind, loop.thread)
 
 
-def _split_serial(loop: tir.For, extent: int, span: Span) -> tir.Stmt:
+def _split_serial(loop: tir.For, extent: int, span: Span, go: Rule) -> tir.Stmt:
     first, stop = span
-    return tir.seq(_piece(loop, 0, first), _piece(loop, first, stop), _piece(loop, stop, extent))
+    return tir.seq(
+        _piece(loop, 0, first, go), _piece(loop, first, stop, go), _piece(loop, stop, extent, go)
+    )
 
 
-def _split_parallel(loop: tir.For, extent: int, span: Span, held: set[int]) -> tir.Stmt:
+def _split_parallel(loop: tir.For, extent: int, span: Span, held: set[int], go: Rule) -> tir.Stmt:
     first, stop = span
     sure = tir.rewrite(loop.body, expr=lambda e: tir.TRUE if id(e) in held else e)
     rest = loop.body
     if extent - (stop - first) == 1:  # a single other iteration: all its conditions fold
         rest = tir.substitute(rest, {loop.var: extent - 1 if first == 0 else 0})
     inside = tir.all_of(tir.compare("<=", first, loop.var), tir.compare("<", loop.var, stop))
-    body = tir.If(inside, partition(sure), partition(rest))
+    body = tir.If(inside, go(sure), go(rest))
     return tir.For(loop.var, extent, body, loop.kind, loop.thread)
 
 
@@ -159,21 +196,19 @@ def _less(a: tir.Index, b: tir.Index) -> tir.Index:
     return tir.minimum(a, b)
 
 
-def _split_symbolic(loop: tir.For, stop: tir.Index, held: set[int]) -> tir.Stmt:
+def _split_symbolic(loop: tir.For, stop: tir.Index, held: set[int], go: Rule) -> tir.Stmt:
     """The first `stop` iterations without the guards in `held`, the others with them."""
     sure = tir.rewrite(loop.body, expr=lambda e: tir.TRUE if id(e) in held else e)
     if loop.kind == "parallel":
         below = tir.compare("<", loop.var, stop)
-        body = sure if below is tir.TRUE else tir.If(below, partition(sure), partition(loop.body))
+        body = sure if below is tir.TRUE else tir.If(below, go(sure), go(loop.body))
         return tir.For(loop.var, loop.extent, body, loop.kind, loop.thread)
     more = tir.sub(loop.extent, stop)
     first, rest = _counter(loop.var, stop), _counter(loop.var, more)
     tail = tir.substitute(loop.body, {loop.var: tir.add(rest, stop)})
     return tir.seq(
-        tir.For(
-            first, stop, partition(tir.substitute(sure, {loop.var: first})), loop.kind, loop.thread
-        ),
-        tir.For(rest, more, partition(tail), loop.kind, loop.thread),
+        tir.For(first, stop, go(tir.substitute(sure, {loop.var: first})), loop.kind, loop.thread),
+        tir.For(rest, more, go(tail), loop.kind, loop.thread),
     )
 
 

@@ -10,7 +10,6 @@ from typing import TypeAlias
 from minitvm import schedule, tensor, tir
 from minitvm.base import CHECK, ArgumentError, debug, debug_level
 
-from .bounds import infer
 from .double_buffer import inject_double_buffer
 from .flatten import flatten
 from .nest import nest
@@ -18,7 +17,7 @@ from .normalize import normalize
 from .parameters import check_complete, check_indices, current_tensor, needs, sizes
 from .partition import partition
 from .phases import Pass, names_of
-from .program import allocate
+from .regions import allocate, infer
 from .storage import storage_rewrite
 from .tidy import tidy
 from .tighten import tighten
@@ -114,10 +113,10 @@ def _loops(
     table = {a: current_tensor(state, plain, a) for a in args if isinstance(a, tensor.Tensor)}
     given = {t: tir.Buffer(t.name, t.shape, t.dtype) for t in table.values()}
     check_complete(plain, args, given)
-    program = allocate(plain, infer(plain), given)
+    context = allocate(plain, infer(plain), given)
     params = tuple(given[table[a]] if isinstance(a, tensor.Tensor) else a for a in args)
     outputs = tuple(b for t, b in given.items() if not isinstance(t.op, tensor.PlaceholderOp))
-    func = tir.PrimFunc(name, params, nest(program), outputs, sizes(params), needs(state))
+    func = tir.PrimFunc(name, params, nest(context), outputs, sizes(params), needs(state))
     check_indices(func)
     check_threads(func.body)
     return func

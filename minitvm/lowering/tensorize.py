@@ -19,9 +19,8 @@ from math import prod
 from minitvm import schedule, tensor, tir
 from minitvm.base import DType, LoweringError
 
-from .bounds import Domain
-from .interval import sweep
 from .operands import Window, instantiate
+from .regions import Domain, sweep
 from .unify import Base, Difference, unify
 
 Place = Callable[[tensor.Tensor, tuple[tir.Index, ...]], tuple[tir.Index, ...]]
@@ -117,7 +116,7 @@ def _check_loops(
                 "the intrinsic replaces those loops: mark loops outside of it",
             )
     mine = {id(domain.loops[a]): a.name for a in inner if a in domain.loops}
-    for g in domain.guards:
+    for g in domain.conditions:
         names = [mine[id(v)] for v in tir.variables(g) if id(v) in mine]
         if names:
             raise LoweringError(

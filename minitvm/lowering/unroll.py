@@ -6,12 +6,7 @@ from dataclasses import replace
 
 from minitvm import tir
 
-from .statements import every, inner
-
-MOST = 12_288  # operations that one unrolled loop may become: LLVM compiles them in about 10 s
-CALL = 20  # operations that exp or tanh becomes
-LOOP = 48  # operations that take LLVM as long as a loop does, without its body
-REGISTER = 16  # lanes; code for longer vectors is written once for each register
+from .budget import MOST, operations, statements
 
 
 def unroll(s: tir.Stmt) -> tir.Stmt:
@@ -52,30 +47,3 @@ def _unroll(s: tir.Stmt, most: int, auto: int = 0, explicit: bool = True) -> tir
         if short and s.extent * operations(s.body) <= most:
             return tir.seq(*(tir.substitute(s.body, {s.var: i}) for i in range(s.extent)))
     return replace(s, kind="serial") if asked else s
-
-
-def statements(s: tir.Stmt) -> int:
-    """Return how many stores and calls `s` holds, at least 1."""
-    return max(1, sum(isinstance(n, tir.Store | tir.Evaluate) for n in every(s)))
-
-
-def operations(s: tir.Stmt) -> int:
-    """Estimate what compiling `s` costs, in scalar loads, stores and arithmetic operations."""
-    match s:
-        case tir.Store(_, indices, value):
-            width = max(tir.lanes(e) for e in (*indices, value))
-            return (1 + _operations(value)) * (1 + width // REGISTER)
-        case tir.Evaluate():
-            return CALL
-        case tir.For(body=body):
-            return LOOP + operations(body)
-        case _:
-            return sum(map(operations, inner(s)))
-
-
-def _operations(e: tir.Expr) -> int:
-    return sum(
-        CALL if isinstance(n, tir.Call) else 1
-        for n in tir.walk(e)
-        if not isinstance(n, tir.Const) and not tir.is_index(n)
-    )

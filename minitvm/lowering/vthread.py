@@ -9,10 +9,12 @@ from typing import Any
 from minitvm import schedule, tir
 from minitvm.base import LoweringError
 
+from .budget import statements
 from .statements import every, inner
 from .units import blocks, unit
 
-WRITTEN_OUT = 16  # from this many virtual threads on, their turns are a loop
+WRITTEN_OUT = 16  # from this many virtual threads on, their copies are a loop
+MOST_COPIES = 64  # statements that virtual threads inside each other may write out
 
 
 def inject_virtual_thread(s: tir.Stmt) -> tir.Stmt:
@@ -28,8 +30,9 @@ def inject_virtual_thread(s: tir.Stmt) -> tir.Stmt:
 
     What differs between the threads is replicated: memory allocated inside, thread by thread, and
     the statements that touch it. What is the same for all of "vthread" runs once; of "cthread"
-    everything is done for each, so that a processor can overlap one with the other. Turns are
-    written out where no loop is inside and there are fewer than 16, else they are a loop.
+    everything is done for each, so that a processor can overlap one with the other. Copies are
+    written out where no loop is inside and there are fewer than 16 threads, else they are a loop;
+    also where threads inside each other would make more than 64 statements.
 
     What one unit of an accelerator runs in one go, with its tokens, stays together: one "cthread"
     does all of it before the next one does.
@@ -55,7 +58,8 @@ def inject_virtual_thread(s: tir.Stmt) -> tir.Stmt:
             )
         shares = s.thread.startswith("vthread")
         touched = _touched(s) if shares else {id(b) for b in _allocated(s.body)}
-        return _Injector(s, touched, shares).stmt(s.body)
+        few = s.extent < WRITTEN_OUT and s.extent * statements(s.body) <= MOST_COPIES
+        return _Injector(s, touched, shares, few).stmt(s.body)
 
     return tir.rewrite(s, on_stmt)
 
@@ -114,11 +118,15 @@ def _touched(loop: tir.For) -> set[int]:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Injector:
-    """One virtual loop; `touched` are the ids of the buffers that differ between its threads."""
+    """One virtual loop; `touched` are the ids of the buffers that differ between its threads.
+
+    few: copies are written out where no loop is inside.
+    """
 
     loop: tir.For
     touched: set[int]
     shares: bool
+    few: bool
 
     def differs(self, *parts: tir.Index) -> bool:
         """Does a statement made of `parts` do something else in another thread?"""
@@ -127,17 +135,17 @@ class _Injector:
     def stmt(self, s: tir.Stmt) -> tir.Stmt:
         """`s` for all threads."""
         if unit(s) and not self.shares:
-            return self.turns(s)
+            return self.copies(s)
         match s:
             case tir.Seq(parts) if not self.shares:
                 return tir.seq(*(self.stmt(tir.seq(*together)) for _, together in blocks(parts)))
             case tir.For(var, extent, body, kind, thread):
                 if _differs(extent, self.loop.var, self.touched):
-                    return self.turns(s)
+                    return self.copies(s)
                 return tir.For(var, extent, self.stmt(body), kind, thread)
             case tir.If(cond, body, orelse, likely):
                 if _differs(cond, self.loop.var, self.touched):
-                    return self.turns(s)
+                    return self.copies(s)
                 other = None if orelse is None else self.stmt(orelse)
                 return tir.If(cond, self.stmt(body), other, likely)
             case tir.Seq(parts):
@@ -151,18 +159,18 @@ class _Injector:
                 return tir.Pragma(key, value, self.stmt(body))
             case tir.Store(buffer, indices, value):
                 mine = id(buffer) in self.touched or self.differs(*indices, value)
-                return self.turns(s) if mine else s
+                return self.copies(s) if mine else s
             case tir.Evaluate(value):
-                return self.turns(s) if self.differs(value) else s
+                return self.copies(s) if self.differs(value) else s
 
-    def turns(self, s: tir.Stmt) -> tir.Stmt:
+    def copies(self, s: tir.Stmt) -> tir.Stmt:
         """`s` once for each thread."""
         n, var = self.loop.extent, self.loop.var
         assert isinstance(n, int)
-        if n < WRITTEN_OUT and (unit(s) or not any(isinstance(m, tir.For) for m in every(s))):
+        if self.few and (unit(s) or not any(isinstance(m, tir.For) for m in every(s))):
             return tir.seq(*(tir.substitute(s, {var: i}) for i in range(n)))
-        turn = tir.Var(f"{var.name}.s", 0, n - 1)
-        return tir.For(turn, n, tir.substitute(s, {var: turn}))
+        thread = tir.Var(f"{var.name}.s", 0, n - 1)
+        return tir.For(thread, n, tir.substitute(s, {var: thread}))
 
     def wide(self, b: tir.Buffer) -> tir.Buffer:
         """`b` with one copy for each thread, thread by thread."""

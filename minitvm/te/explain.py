@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from difflib import unified_diff
 from typing import Any
 
-from minitvm import lowering, schedule, tensor, tir
+from minitvm import explain, lowering, schedule, tensor, tir
 from minitvm.base import ScheduleError, TVMError
 
 
@@ -46,7 +46,7 @@ def _text(state: schedule.State) -> str:
     """The loops, or why there are none before more steps are taken."""
     try:
         with lowering.within_stack(f"a schedule of {len(state.stages)} stages"):
-            return tir.text(lowering.loops_of(state).body)
+            return tir.text(explain.loops_of(state).body)
     except TVMError as e:
         return f"no loops: {e}"
 
@@ -63,10 +63,10 @@ def step_number(state: schedule.State, step: int) -> int:
     return n
 
 
-def bound(state: schedule.State, stage: schedule.Stage, axis: Any) -> lowering.Derivation:
+def bound(state: schedule.State, stage: schedule.Stage, axis: Any) -> explain.Derivation:
     """The derivation for an axis of the stage, given as such, by name or as a dimension."""
     if isinstance(axis, str):
-        return lowering.explain_bound(state, stage.name, axis)
+        return explain.explain_bound(state, stage.name, axis)
     if (
         isinstance(axis, int)
         and isinstance(stage.op, tensor.ComputeOp)
@@ -79,14 +79,14 @@ def bound(state: schedule.State, stage: schedule.Stage, axis: Any) -> lowering.D
         why = "it has no such axis" if names else "it has no axes: all of it is there at once"
         known = f"one of {', '.join(names.values())}" if names else ""
         raise ScheduleError(f"axis {shown!r} of {stage.name}", why, known)
-    return lowering.explain_bound(state, stage.name, names[axis])
+    return explain.explain_bound(state, stage.name, names[axis])
 
 
-def guard(state: schedule.State, loop: tensor.Axis) -> lowering.Derivation:
+def guard(state: schedule.State, loop: tensor.Axis) -> explain.Derivation:
     """The guards on a loop of any stage."""
     for stage in state.stages:
         names = stage.names
         if isinstance(loop, tensor.Axis) and loop in names:  # pyright: ignore[reportUnnecessaryIsInstance]
-            return lowering.explain_guard(state, stage.name, names[loop])
+            return explain.explain_guard(state, stage.name, names[loop])
     stages = ", ".join(s.name for s in state.stages)
     raise ScheduleError(f"guards on {reprlib.repr(loop)}", f"it is no axis of {stages}")

@@ -8,6 +8,7 @@ from typing import Any
 
 from minitvm import lowering, schedule
 from minitvm.base import ScheduleError, Target, TVMError, as_tuple, debug
+from minitvm.explain import Cautions, Derivation, Explanation, explain
 from minitvm.tensor import Axis, Operation, PlaceholderOp, Tensor, TensorIntrin, tensor_of
 
 from .explain import Diff, bound, difference, guard, step_number
@@ -174,19 +175,19 @@ class Schedule:
 
     # --- explaining ---
 
-    def explain(self, target: str | Target = "llvm") -> lowering.Explanation:
+    def explain(self, target: str | Target = "llvm") -> Explanation:
         """A report: where each stage runs, what it allocates, how often it is computed, and why.
 
         `explain()["B"].recompute` is how many times an element of B is computed on average.
         """
         with lowering.within_stack(f"a schedule of {len(self.stages)} stages"):
-            return lowering.explain(self.state, target)
+            return explain(self.state, target)
 
-    def warnings(self, target: str | Target = "llvm") -> lowering.Cautions:
+    def warnings(self, target: str | Target = "llvm") -> Cautions:
         """What is likely slow on `target`, with reasons; the schedule is right all the same."""
-        return lowering.Cautions(self.explain(target).warnings)
+        return Cautions(self.explain(target).warnings)
 
-    def explain_bound(self, tensor: Any, axis: Any) -> lowering.Derivation:
+    def explain_bound(self, tensor: Any, axis: Any) -> Derivation:
         """Why the stage of `tensor` computes the part that it does of an axis or dimension.
 
         Prints as a tree: B.i = [i_outer*4, 6], because C reads B[i], B[i + 2], with i = ...
@@ -194,7 +195,7 @@ class Schedule:
         with lowering.within_stack(f"a schedule of {len(self.stages)} stages"):
             return bound(self.state, self._find(tensor), axis)
 
-    def explain_guard(self, loop: Axis) -> lowering.Derivation:
+    def explain_guard(self, loop: Axis) -> Derivation:
         """Every guard on a loop (or older axis): cause, where certain, what passes leave."""
         with lowering.within_stack(f"a schedule of {len(self.stages)} stages"):
             return guard(self.state, loop)

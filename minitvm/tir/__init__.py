@@ -141,7 +141,7 @@ from .nodes import (
 )
 from .numeric import BINARY, COMPARE, choose, convert
 from .prove import certain
-from .size import LARGEST, check_depth, check_size, shallow
+from .size import CALL, LARGEST, check_depth, check_size, shallow
 from .stmt import (
     NOTHING,
     Allocate,

@@ -6,7 +6,7 @@ from typing import Any
 
 from minitvm.base import DType, ExprError
 
-from .nodes import Binary, BinaryOp, Expr
+from .nodes import Binary, BinaryOp, Call, Expr
 from .walk import Node, children, map_inside
 
 CHAINS = ("add", "sub", "mul", "and", "or")  # that may be grouped
@@ -14,11 +14,12 @@ CHAINS = ("add", "sub", "mul", "and", "or")  # that may be grouped
 DEEPEST = 150  # nested operations; parsers and recursion limits allow little more
 GROUP = 64  # terms that are summed from left to right in one go, where there are too many
 LARGEST = 20_000  # operations, those of shared parts counted each time they occur
+CALL = 20  # operations that exp or tanh becomes
 FOLD = "te.sum(..., axis=k) with k = te.reduce_axis((0, K)) instead of a loop in Python"
 
 
 def measure(e: Node) -> tuple[int, int]:
-    """(depth, size) of a node: nested operations, and all operations written out.
+    """Return (depth, size) of a node: nested operations, and all operations written out.
 
     Shared parts are looked at once: x = x * x, repeated, has a size of 2**n but n nodes.
     """
@@ -33,7 +34,8 @@ def measure(e: Node) -> tuple[int, int]:
             continue
         stack.pop()
         parts = [known[id(c)] for c in inside]
-        known[id(n)] = 1 + max((d for d, _ in parts), default=-1), 1 + sum(s for _, s in parts)
+        own = CALL if isinstance(n, Call) else 1
+        known[id(n)] = 1 + max((d for d, _ in parts), default=-1), own + sum(s for _, s in parts)
     return known[id(e)]
 
 

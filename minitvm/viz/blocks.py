@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, assert_never
 
-from minitvm import lowering, schedule, te, tensor, tir
+from minitvm import explain, lowering, schedule, te, tensor, tir
 from minitvm.base import ArgumentError
 
 from .controls import CodeLine, numbered
@@ -75,18 +75,18 @@ def nest_of(program: te.Schedule | schedule.State | tir.PrimFunc) -> Nest:
             "neither a schedule nor a lowered program",
             "te.create_schedule(C.op) or tvm.lower(s, args)",
         )
-    loops = lowering.loops_of(program.state if isinstance(program, te.Schedule) else program)
-    axes = _axes(loops.program)
+    loops = explain.loops_of(program.state if isinstance(program, te.Schedule) else program)
+    axes = _axes(loops.context)
     blocks = tuple(_Maker(loops.printer, axes).blocks(loops.body, 0))
     owners = {f"loop:{loops.printer.name(v)}": (s, n) for v, (s, n, _) in axes.items()}
     return Nest(tuple(loops.printer.lines(loops.body)), blocks, owners, loops.body)
 
 
-def _axes(program: lowering.Program) -> dict[tir.Var, tuple[str, str, tensor.Axis]]:
+def _axes(context: lowering.Context) -> dict[tir.Var, tuple[str, str, tensor.Axis]]:
     """Map each loop variable to its stage, its name in the schedule, and its axis."""
     found: dict[tir.Var, tuple[str, str, tensor.Axis]] = {}
-    for name, domain in program.domains.items():
-        named = program.state.stage(name).names
+    for name, domain in context.domains.items():
+        named = context.state.stage(name).names
         found |= {v: (name, named[a], a) for a, v in domain.loops.items()}
     return found
 

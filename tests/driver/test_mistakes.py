@@ -38,12 +38,20 @@ def repeated(n: int, f: Callable[[Any], Any], x: Any) -> Any:
     return x
 
 
+def balanced(terms: list[Any]) -> Any:
+    """Return the sum of the terms, nested as little as possible."""
+    half = len(terms) // 2
+    return terms[0] if not half else balanced(terms[:half]) + balanced(terms[half:])
+
+
 MISTAKES: list[tuple[Callable[[], Any], str]] = [
     # deep and large formulas
     (lambda: vector(lambda i: repeated(500, te.exp, V[i])),
      "compute C: 501 operations are nested in it, at most 150 can be\n  try: te.sum("),
     (lambda: vector(lambda i: repeated(60, lambda x: x * x, V[i])),
      "compute C: it has 3458764513820540927 operations written out, at most 20000"),
+    (lambda: vector(lambda i: te.exp(balanced([te.exp(V[i] + float(d)) for d in range(1000)]))),
+     "compute C: it has 25019 operations written out, at most 20000"),
     # numpy
     (lambda: vector(lambda i: np.exp(V[i])),
      "numpy.exp of an expression: it holds no numbers yet\n  try: te.exp"),

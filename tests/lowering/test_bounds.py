@@ -48,7 +48,7 @@ def environments(state: State, name: str, domains: dict[str, Domain]) -> Iterato
     variables = [*d.around, *d.loops.values()]
     for values in itertools.product(*(range(int(v.high) + 1) for v in variables)):
         env = dict(zip(variables, values, strict=True))
-        if all(substitute(g, env).value for g in d.guards):  # type: ignore[union-attr]
+        if all(substitute(g, env).value for g in d.conditions):  # type: ignore[union-attr]
             yield env
 
 

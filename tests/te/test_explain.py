@@ -67,8 +67,8 @@ def test_warnings_print_as_text() -> None:
     _, C, s = tiled()
     s[C].parallel(s[C].leaf_iter_vars[0])
     assert repr(s.warnings("llvm -num-cores=4")[0]) == (
-        "parallel loop i_outer of C: 3 iterations for 4 threads: some have nothing to do\n"
-        "  try: parallel over a longer loop, or over two fused ones"
+        "parallel loop i_outer of C: 26 stores in all: waking the threads takes longer\n"
+        "  try: a loop further out, or none"
     )
 
 

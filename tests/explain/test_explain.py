@@ -7,11 +7,11 @@ from itertools import product
 
 import pytest
 
-from minitvm import te, tir
+from minitvm import te, tir, topi
 from minitvm.base import FLOAT32, ScheduleError, Target
-from minitvm.lowering import Caution, explain, explain_bound, explain_guard, infer, loops_of
-from minitvm.lowering.caution import cautions
-from minitvm.lowering.count import distinct, runs, times
+from minitvm.explain import Caution, explain, explain_bound, explain_guard, loops_of
+from minitvm.explain.caution import cautions, compiled
+from minitvm.lowering import distinct, infer, runs, times
 from minitvm.tir import (
     FALSE,
     TRUE,
@@ -415,8 +415,8 @@ def test_markdown_leaves_signs_alone() -> None:
 
 
 def warned(s: te.Schedule, about: str, target: str = FOUR) -> Caution:
-    """The only warning with `about` in its reason."""
-    (found,) = [w for w in s.warnings(target) if about in w.why]
+    """The only caution with `about` in its reason, however small the program."""
+    (found,) = [w for r in s.explain(target).stages for w in r.warnings if about in w.why]
     return found
 
 
@@ -495,7 +495,8 @@ def test_a_vectorized_loop_whose_iterations_share_an_element() -> None:
     s[C].vectorize(C.op.axis[0])
     loops = loops_of(s.state)
     body = rewrite(loops.body, lambda n: replace(n, indices=(0,)) if isinstance(n, Store) else n)
-    (found,) = cautions(replace(loops, body=body), Target(FOUR))
+    stuck = replace(loops, body=body)
+    (found,) = cautions(stuck, compiled(stuck), Target(FOUR))
     assert "its iterations store to one element" in found.why
 
 
@@ -516,12 +517,44 @@ def test_a_guard_that_passes_remove_is_no_reason_to_warn() -> None:
     assert s.warnings(FOUR) == ()
 
 
+@pytest.mark.parametrize("stride", [1, 2])
+@pytest.mark.parametrize("kernel", [1, 3, 7])
+@pytest.mark.parametrize("size", [8, 14, 33, 64])
+def test_convolutions_have_schedules_without_cautions(size: int, kernel: int, stride: int) -> None:
+    x = te.placeholder((1, 64, size, size), name="x")
+    for channels, groups in ((64, 1), (1, 64)):
+        w = te.placeholder((64, channels, kernel, kernel), name="w")
+        s = topi.schedule(topi.conv2d(x, w, stride, kernel // 2, groups=groups), FOUR)
+        assert [str(c) for r in s.explain(FOUR).stages for c in r.warnings] == []
+
+
+@pytest.mark.parametrize("size", [8, 64, 512])
+def test_a_tile_transposed_in_registers_is_not_strided_memory(size: int) -> None:
+    s = topi.schedule(topi.transpose(te.placeholder((size, size), name="A")), FOUR)
+    assert s.warnings(FOUR) == ()
+
+
+def test_a_small_program_is_told_only_of_steps_without_effect() -> None:
+    C, s = matmul(16)
+    s[C].vectorize(C.op.axis[0])
+    assert all(w.factor > 0 for w in s.explain(FOUR)["C"].warnings)
+    assert len(s.explain(FOUR)["C"].warnings) == 4
+    assert s.warnings(FOUR) == ()
+    C, s = matmul(512)
+    s[C].vectorize(C.op.axis[0])
+    factors = [w.factor for w in s.warnings(FOUR)]
+    assert len(factors) == 3 < len(s.explain(FOUR)["C"].warnings)
+    assert factors == sorted(factors, reverse=True)
+
+
 def test_a_loop_too_long_to_unroll() -> None:
     C, s = matmul(128)
     i, j = C.op.axis
     s[C].unroll(i)
     s[C].unroll(j)
-    assert "operations, and at most 12288 are written out" in warned(s, "stays a loop").why
+    assert warned(s, "stays a loop").why == (
+        "it stays a loop: 901120 operations, and at most 12288 are written out"  # 128 * 128 * 55
+    )
 
 
 def test_a_parallel_loop_with_fewer_iterations_than_threads() -> None:

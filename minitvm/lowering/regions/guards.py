@@ -2,38 +2,39 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from minitvm import schedule, tensor, tir
 from minitvm.base import LoweringError
 
+from .domain import Guard
 
-def required(
+
+def guards_of(
     stage: schedule.Stage,
     op: tensor.ComputeOp,
     start: dict[tensor.Axis, tir.Index],
     extents: dict[tensor.Axis, tir.Index],
     values: dict[tensor.Axis, tir.Index],
-) -> tuple[tir.Expr, ...]:
-    """The conditions that keep every loop inside its axis; each one is needed.
+) -> tuple[Guard, ...]:
+    """Return the guards that keep every loop inside its axis; each one is needed.
 
     A split that does not divide guards the axis it splits, intermediate ones too; a data axis
     that may leave its tensor is guarded against the tensor's size.
     """
-    wanted = conditions(stage, op, start, extents, values)
-    return (
-        *_needed([c for c, _ in wanted if c is not tir.TRUE]),
-        *schedule.store_conditions(stage, values),
-    )
+    wanted = [g for g in _wanted(stage, op, start, extents, values) if g.condition is not tir.TRUE]
+    asked = (Guard(c, None) for c in schedule.store_conditions(stage, values))
+    return (*_needed(wanted), *asked)
 
 
-def conditions(
+def _wanted(
     stage: schedule.Stage,
     op: tensor.ComputeOp,
     start: dict[tensor.Axis, tir.Index],
     extents: dict[tensor.Axis, tir.Index],
     values: dict[tensor.Axis, tir.Index],
-) -> list[tuple[tir.Expr, schedule.SplitRelation | tensor.Axis]]:
-    """What must hold, and why: a split that does not divide, or an axis that ends somewhere."""
-    wanted: list[tuple[tir.Expr, schedule.SplitRelation | tensor.Axis]] = []
+) -> Iterator[Guard]:
+    """Yield what must hold: below the end of each split that does not divide, and in the tensor."""
     roots = {*op.axis, *op.reduce_axis}
     for r in stage.relations:
         if isinstance(r, schedule.SplitRelation):
@@ -44,11 +45,10 @@ def conditions(
                 value = values[r.parent]
                 if r.parent in roots:
                     value = tir.sub(value, start[r.parent])
-                wanted.append((_below(value, n), r))
+                yield Guard(_below(value, n), r)
     for a in op.axis:
-        wanted.append((tir.compare("<=", 0, values[a]), a))
-        wanted.append((_below(values[a], a.extent), a))
-    return wanted
+        yield Guard(tir.compare("<=", 0, values[a]), a)
+        yield Guard(_below(values[a], a.extent), a)
 
 
 def _not_exact(
@@ -70,14 +70,24 @@ def _below(e: tir.Index, n: tir.Index) -> tir.Expr:
     return tir.compare("<", e, n)
 
 
-def _needed(conds: list[tir.Expr]) -> tuple[tir.Expr, ...]:
-    """The conditions that no single other one implies."""
+def _needed(guards: list[Guard]) -> Iterator[Guard]:
+    """Yield the guards that no single other one implies.
+
+    Of a split's guard and an axis' that say the same, the later one stays, with the split as cause.
+    """
     kept: list[tir.Expr] = []
-    for n, c in enumerate(conds):
-        others = [*kept, *conds[n + 1 :]]
-        if not (isinstance(c, tir.Compare) and any(_implies(o, c) for o in others)):
-            kept.append(c)
-    return tuple(kept)
+    for n, g in enumerate(guards):
+        others = [*kept, *(later.condition for later in guards[n + 1 :])]
+        if isinstance(g.condition, tir.Compare) and any(_implies(o, g.condition) for o in others):
+            continue
+        kept.append(g.condition)
+        same = (
+            split
+            for split in guards[:n]
+            if isinstance(split.cause, schedule.SplitRelation)
+            if _implies(g.condition, split.condition) and _implies(split.condition, g.condition)
+        )
+        yield Guard(g.condition, next(same, g).cause)
 
 
 def _implies(a: tir.Expr, b: tir.Expr) -> bool:

@@ -10,9 +10,10 @@ from fractions import Fraction
 from minitvm import schedule, tensor, tir
 from minitvm.base import ScheduleError, Target
 
-from .caution import Caution, cautions
+from .caution import Caution, cautions, compiled
 from .derive import Loops, loops_of, plain, span
-from .guards import guards_of
+from .guards import cause_of
+from .slow import is_small
 from .work import UNKNOWN, Work, number, work_of
 
 
@@ -104,9 +105,13 @@ class StageReport:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Explanation:
-    """A report on a whole schedule, one paragraph a stage, producers first."""
+    """A report on a whole schedule, one paragraph a stage, producers first.
+
+    small   nothing in the program takes long: it has few operations
+    """
 
     stages: tuple[StageReport, ...]
+    small: bool = False
 
     def __getitem__(self, name: str) -> StageReport:
         """The paragraph of one stage."""
@@ -118,9 +123,12 @@ class Explanation:
 
     @property
     def warnings(self) -> tuple[Caution, ...]:
-        """Everything that is likely slow, with reasons, the largest estimated factor first."""
-        found = (w for s in self.stages for w in s.warnings)
-        return tuple(sorted(found, key=lambda w: -w.factor))
+        """The three most important cautions, the largest estimated factor first.
+
+        In a small program only steps without effect are worth a word.
+        """
+        found = [w for s in self.stages for w in s.warnings if not (self.small and w.factor)]
+        return tuple(sorted(found, key=lambda w: -w.factor)[:3])
 
     def __str__(self) -> str:
         return "\n\n".join(map(str, self.stages))
@@ -153,7 +161,8 @@ def explain(state: schedule.State, target: str | Target = "llvm") -> Explanation
     waiting = {p.stage: f"pending: {p}; this report has it at root" for p in state.pending}
     state = schedule.without_pending(state)
     loops = loops_of(state)
-    found = cautions(loops, Target(target))
+    final = compiled(loops)
+    found = cautions(loops, final, Target(target))
     reports: list[StageReport] = []
     scans = [(s.name, s.op) for s in state.stages if isinstance(s.op, tensor.ScanOp)]
     states = [(t, name) for name, op in scans for t in op.states]
@@ -173,7 +182,9 @@ def explain(state: schedule.State, target: str | Target = "llvm") -> Explanation
             else:
                 where = f"{_place(loops, stage)}; {_given(loops, stage)}"
                 reports.append(StageReport(s.name, where))
-    return Explanation(tuple(replace(r, place=waiting.get(r.name, r.place)) for r in reports))
+    return Explanation(
+        tuple(replace(r, place=waiting.get(r.name, r.place)) for r in reports), is_small(final)
+    )
 
 
 def _given(loops: Loops, stage: schedule.Stage) -> str:
@@ -187,10 +198,11 @@ def _given(loops: Loops, stage: schedule.Stage) -> str:
 def _report(
     loops: Loops, stage: schedule.Stage, op: tensor.ComputeOp, own: tuple[Caution, ...]
 ) -> StageReport:
-    buffer = loops.program.buffers[tensor.tensor_of(op, 0)]
+    buffer = loops.context.buffers[tensor.tensor_of(op, 0)]
     shape = ", ".join(map(loops.show, buffer.shape))
-    given = " (an argument)" if tensor.tensor_of(op, 0) in loops.program.given else ""
+    given = " (an argument)" if tensor.tensor_of(op, 0) in loops.context.given else ""
     reads, terms = _reads(op)
+    guards = loops.domain(stage.name).guards
     return StageReport(
         stage.name,
         _place(loops, stage),
@@ -201,14 +213,14 @@ def _report(
         work_of(loops, stage),
         reads,
         loops.show(terms) if isinstance(terms, tir.Expr) else terms,
-        tuple((g.text, g.cause) for g in guards_of(loops, stage)),
+        tuple((loops.show(g.condition), cause_of(loops, stage, g)) for g in guards),
         own,
     )
 
 
 def _place(loops: Loops, stage: schedule.Stage) -> str:
     """Where the stage is computed, and why it may be there."""
-    readers = ", ".join(schedule.effective_readers(loops.program.state)[stage.name])
+    readers = ", ".join(schedule.effective_readers(loops.context.state)[stage.name])
     if stage.is_output:
         return "at root: an output is stored as a whole"
     if not isinstance(stage.attach, schedule.At):

@@ -6,22 +6,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from math import prod
 
-from minitvm import accel, schedule, tensor, tir
+from minitvm import accel, lowering, schedule, tensor, tir
 from minitvm.base import Target
 
-from .bounds import inner_loops
-from .count import Run, runs, times
 from .derive import Loops, made_by, origin
-from .flatten import flatten
 from .guards import stores_of
-from .machine import SCOPES, element_size
-from .pipeline import PASSES
-from .sliding import slide
 from .slow import slow, step_of
-from .storage import storage_rewrite
-from .tidy import tidy
-from .unroll import MOST, operations, unroll
-from .vectorize import lanewise, vectorize
 from .work import number, work_of
 
 LITTLE = 20_000  # stores that a thread makes in about the time it takes to wake it
@@ -31,7 +21,8 @@ LITTLE = 20_000  # stores that a thread makes in about the time it takes to wake
 class Caution:
     """A loop or stage that is likely slow: what, why, and what to try.
 
-    factor: how many times slower it makes the program, where that is estimated; else 0.
+    factor: how many times slower it makes the program; 1 where that is not estimated, and 0 for a
+    step that has no effect or costs more than it brings, whatever the size of the program.
     """
 
     stage: str
@@ -61,13 +52,12 @@ class Cautions(tuple[Caution, ...]):
         return "\n".join(f"- {line}" for line in lines) or str(self)
 
 
-def cautions(loops: Loops, target: Target) -> tuple[Caution, ...]:
-    """Return everything likely slow about the program: the hottest loop first, then each stage."""
-    final = _after_passes(loops.body)
-    found = _hottest(loops, target)
-    ops = [s.op for s in loops.program.state.stages if isinstance(s.op, tensor.ComputeOp)]
+def cautions(loops: Loops, final: tir.Stmt, target: Target) -> tuple[Caution, ...]:
+    """Return what is likely slow: in the hottest loop of `final`, then stage by stage."""
+    found = _hottest(loops, final, target)
+    ops = [s.op for s in loops.context.state.stages if isinstance(s.op, tensor.ComputeOp)]
     copies = not all(map(_copies, ops))  # beside stages that compute, those that copy are cheap
-    for stage in loops.program.state.stages:
+    for stage in loops.context.state.stages:
         if isinstance(stage.op, tensor.ComputeOp):
             busy = not copies or not _copies(stage.op)
             found += _vectors(loops, stage, stage.op, target) if busy else ()
@@ -78,7 +68,7 @@ def cautions(loops: Loops, target: Target) -> tuple[Caution, ...]:
             found += _unknown(stage)
             found += _tiny_transfers(loops, stage)
             found += _recomputed(loops, stage, stage.op)
-            found += _kept_nothing(loops, stage, stage.op)
+            found += _kept_nothing(loops, stage)
     return tuple(dict.fromkeys(found))
 
 
@@ -94,37 +84,33 @@ def _copies(op: tensor.ComputeOp) -> bool:
     )
 
 
-def _hottest(loops: Loops, target: Target) -> list[Caution]:
-    """What slows the loop that does most of the work, the largest factor first."""
+def compiled(loops: Loops) -> tir.Stmt:
+    """Return the program after all passes but the one that lets stages share a buffer's name."""
     body = loops.body
-    for run in PASSES["llvm"]:
-        body = body if run is storage_rewrite else run(body)  # buffers keep their stages' names
+    for run in lowering.PASSES["llvm"]:
+        body = body if run is lowering.storage_rewrite else run(body)
+    return body
+
+
+def _hottest(loops: Loops, final: tir.Stmt, target: Target) -> list[Caution]:
+    """Return what slows the loop that does most of the work, the largest factor first."""
     names = {
-        loops.program.buffers[tensor.tensor_of(s.op, i)].name: s.name
-        for s in loops.program.state.stages
+        loops.context.buffers[tensor.tensor_of(s.op, i)].name: s.name
+        for s in loops.context.state.stages
         if isinstance(s.op, tensor.ComputeOp)
         for i in range(len(s.op.dtypes))
     }
     return [
         Caution(names[c.tensor], c.what, c.why, c.fix, c.factor)
-        for c in slow(body, target)
+        for c in slow(final, target)
         if c.tensor in names
     ]
-
-
-def _after_passes(body: tir.Stmt) -> tir.Stmt:
-    """The loops with vectors in place, unrolled ones still standing."""
-    for run in PASSES["llvm"]:
-        body = run(body)
-        if run is vectorize:
-            break
-    return tidy(body)
 
 
 def _own_loops(loops: Loops, stage: schedule.Stage, kind: str) -> Iterator[tir.For]:
     """The stage's loops of one kind, with flat indices."""
     own = {id(v) for v in loops.domain(stage.name).loops.values()}
-    for n in tir.walk(flatten(loops.body)):
+    for n in tir.walk(lowering.flatten(loops.body)):
         if isinstance(n, tir.For) and id(n.var) in own and n.kind == kind:
             yield n
 
@@ -142,7 +128,7 @@ def _vectors(
             why = f"it stays a plain loop: loop {loops.show(other.var)} inside it is vectorized"
             yield Caution(stage.name, name, why, "vectorize only one of the two")
             continue
-        if not lanewise(loop.var, loop.body):
+        if not lowering.lanewise(loop.var, loop.body):
             why = "it stays a plain loop: its iterations store to one element, or differ in length"
             yield Caution(stage.name, name, why, "a loop on which every stored index depends")
             continue
@@ -155,6 +141,7 @@ def _vectors(
                 f"it is not innermost: loop {loops.show(inner[0].var)} runs inside it, "
                 "for every vector anew",
                 f"reorder(..., {inner[0].var.name}, {loop.var.name})",
+                1,
             )
         full = target.lanes(stage.op.dtypes[0])
         longest = max((tir.high(a.extent) for a in op.axis), default=0)
@@ -165,6 +152,7 @@ def _vectors(
                 f"{loop.extent} lanes of {stage.op.dtypes[0]} are not a multiple of the {full} "
                 "that fill a register",
                 f"split by {full}, and vectorize the inner part",
+                -(-loop.extent // full) * full / loop.extent,
             )
 
 
@@ -173,10 +161,14 @@ def _is_vector(n: object) -> bool:
 
 
 def _strides(stage: schedule.Stage, loop: tir.For, name: str) -> Iterator[Caution]:
-    """Accesses whose lanes are not neighbours in memory."""
+    """Accesses whose lanes are not neighbours in memory; a tile in registers is no memory."""
     inside = {id(n.buffer) for n in tir.walk(loop.body) if isinstance(n, tir.Allocate)}
     for n in tir.walk(loop.body):
-        if not isinstance(n, tir.Load | tir.Store) or id(n.buffer) in inside:
+        if (
+            not isinstance(n, tir.Load | tir.Store)
+            or id(n.buffer) in inside
+            or n.buffer.scope == "local"
+        ):
             continue
         step = step_of(n.indices[0], loop.var)
         verb = "loads" if isinstance(n, tir.Load) else "stores"
@@ -186,7 +178,7 @@ def _strides(stage: schedule.Stage, loop: tir.For, name: str) -> Iterator[Cautio
             why = f"{verb} of {n.buffer.name} have stride {step}: each lane is fetched by itself"
         else:
             continue
-        yield Caution(stage.name, name, why, _unit_stride(n.buffer, verb))
+        yield Caution(stage.name, name, why, _unit_stride(n.buffer, verb), 1)
 
 
 def _unit_stride(b: tir.Buffer, verb: str) -> str:
@@ -228,10 +220,11 @@ def _guarded(stage: schedule.Stage, final: tir.Stmt) -> Iterator[Caution]:
             f"guard {cond} of {stage.name}",
             f"it is tested in the innermost loop, {loop}, in every iteration",
             "a factor that divides, or the loop with the remainder further out",
+            1,
         )
 
 
-def _inner_guard(r: Run) -> tuple[str, str] | None:
+def _inner_guard(r: lowering.Run) -> tuple[str, str] | None:
     """The first guard between the innermost loop and the store."""
     loop = r.loops[-1]
     for n in tir.walk(loop.body):
@@ -252,8 +245,9 @@ def _parallel(loops: Loops, stage: schedule.Stage, target: Target) -> Iterator[C
                 name,
                 f"{loop.extent} iterations for {target.num_cores} threads: some have nothing to do",
                 "parallel over a longer loop, or over two fused ones",
+                target.num_cores / max(1, loop.extent),
             )
-        counts = [times(r) for r in runs(loop)]
+        counts = [lowering.times(r) for r in lowering.runs(loop)]
         stores = sum(n for n in counts if n is not None)
         if None not in counts and stores < LITTLE:
             yield Caution(
@@ -266,12 +260,16 @@ def _parallel(loops: Loops, stage: schedule.Stage, target: Target) -> Iterator[C
 
 def _unrolled(loops: Loops, stage: schedule.Stage) -> Iterator[Caution]:
     for loop in _own_loops(loops, stage, "unroll"):
-        size = loop.extent * operations(unroll(loop.body)) if isinstance(loop.extent, int) else 0
-        if size > MOST:
+        size = (
+            loop.extent * lowering.operations(lowering.unroll(loop.body))
+            if isinstance(loop.extent, int)
+            else 0
+        )
+        if size > lowering.MOST:
             yield Caution(
                 stage.name,
                 f"unrolled loop {loops.show(loop.var)} of {stage.name}",
-                f"it stays a loop: {size} operations, and at most {MOST} are written out",
+                f"it stays a loop: {size} operations, and at most {lowering.MOST} are written out",
                 "split it, and unroll the inner part",
             )
 
@@ -295,7 +293,9 @@ def _tiny_transfers(loops: Loops, stage: schedule.Stage) -> Iterator[Caution]:
     if not marked or len(whole) < len(leaves):
         return
     transfers, numbers = prod(whole[: marked[0]]), prod(whole[marked[0] :])
-    if transfers > 1 and numbers <= element_size(SCOPES.get(stage.scope, accel.Memory.OUT)):
+    if transfers > 1 and numbers <= lowering.element_size(
+        lowering.SCOPES.get(stage.scope, accel.Memory.OUT)
+    ):
         yield Caution(
             stage.name,
             f"pragma dma_copy on loop {leaves[marked[0]].name} of {stage.name}",
@@ -316,25 +316,20 @@ def _recomputed(loops: Loops, stage: schedule.Stage, op: tensor.ComputeOp) -> It
             f"compute_at of {stage.name}",
             f"each element is computed {number(factor)} times",
             "a loop further out, or larger tiles of the reader",
+            float(factor),
         )
 
 
-def _kept_nothing(loops: Loops, stage: schedule.Stage, op: tensor.ComputeOp) -> Iterator[Caution]:
+def _kept_nothing(loops: Loops, stage: schedule.Stage) -> Iterator[Caution]:
     """A stage stored for an outer loop that computes the same elements in each iteration again."""
-    domain = loops.domain(stage.name)
-    if stage.store is None or not all(isinstance(domain.extents[a], int) for a in op.axis):
-        return  # an extent such as 3 - min(y, 1)*2: it slides
-    inner = inner_loops(loops.program.state, stage, loops.program.domains)
-    windows = {a: (domain.start[a], domain.extents[a]) for a in op.axis}
-    why = slide(stage, windows, inner[-1]) if inner else ()
-    factor = work_of(loops, stage).factor
-    if isinstance(why, str) and (factor is None or factor > 1):
+    domain, factor = loops.domain(stage.name), work_of(loops, stage).factor
+    if domain.recomputes and (factor is None or factor > 1):
         times = "" if factor is None else f", each element {number(factor)} times"
         yield Caution(
             stage.name,
             f"store_at of {stage.name}",
-            f"nothing is kept: {why} loop {loops.show(inner[-1])}, so all that an iteration needs "
-            f"is computed in it{times}",
+            f"nothing is kept: {domain.recomputes} loop {loops.show(domain.around[-1])}, "
+            f"so all that an iteration needs is computed in it{times}",
             "store_at along a serial loop with which one unsplit axis moves; "
             "or compute_at the loop where it is stored",
         )

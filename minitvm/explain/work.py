@@ -7,10 +7,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from itertools import product
 
-from minitvm import schedule, tensor, tir
+from minitvm import lowering, schedule, tensor, tir
 
-from .bounds import Domain, infer
-from .count import box, distinct, runs, times
 from .derive import Loops
 
 MOST = 1 << 16  # elements of one tile that are told apart
@@ -60,11 +58,11 @@ def work_of(loops: Loops, stage: schedule.Stage) -> Work:
 
 def _stores(loops: Loops, name: str, op: tensor.ComputeOp) -> int | None:
     """Runs of the stage's first store: the only one, or the one that begins a reduction."""
-    buffer = loops.program.buffers[tensor.tensor_of(op, 0)]
+    buffer = loops.context.buffers[tensor.tensor_of(op, 0)]
     around = {id(v) for v in loops.domain(name).around}  # a scan begins with stores of its own
-    stores = (r for r in runs(loops.body) if r.store.buffer is buffer)
+    stores = (r for r in lowering.runs(loops.body) if r.store.buffer is buffer)
     first = next((r for r in stores if around <= {id(n.var) for n in r.loops}), None)
-    return None if first is None else times(first)
+    return None if first is None else lowering.times(first)
 
 
 def _elements(loops: Loops, stage: schedule.Stage, op: tensor.ComputeOp) -> int | None:
@@ -72,12 +70,14 @@ def _elements(loops: Loops, stage: schedule.Stage, op: tensor.ComputeOp) -> int 
     domain = loops.domain(stage.name)
     around = [(v, v.high + 1) for v in domain.around if isinstance(v.high, int)]
     own = [(v, domain.extents[a]) for a, v in domain.loops.items()]
-    extents, ends = box([*around, *own])
-    return distinct([domain.values[a] for a in op.axis], extents, [*domain.guards, *ends])
+    extents, ends = lowering.box([*around, *own])
+    return lowering.distinct(
+        [domain.values[a] for a in op.axis], extents, [*domain.conditions, *ends]
+    )
 
 
 def per_tile(
-    loops: Loops, stage: schedule.Stage, op: tensor.ComputeOp, domain: Domain
+    loops: Loops, stage: schedule.Stage, op: tensor.ComputeOp, domain: lowering.Domain
 ) -> Fraction | None:
     """The recompute factor of an endless tensor; None where the tiles do not move evenly.
 
@@ -85,8 +85,8 @@ def per_tile(
     """
     if stage.store is not None and any(_moves(domain, a) is None for a in op.axis):
         outer = stage.change(attach=stage.store, store=None)  # there, each element is new once
-        state = loops.program.state.with_stage(outer)
-        domain = infer(state)[stage.name]
+        state = loops.context.state.with_stage(outer)
+        domain = lowering.infer(state)[stage.name]
     left = {v: v.high + 1 for v in domain.around if isinstance(v.high, int)}
     if len(left) < len(domain.around):
         return None
@@ -103,7 +103,7 @@ def per_tile(
     return factor * again if again else None
 
 
-def _moves(domain: Domain, a: tensor.Axis) -> dict[tir.Var, int] | None:
+def _moves(domain: lowering.Domain, a: tensor.Axis) -> dict[tir.Var, int] | None:
     """How far the region moves along `a` with each loop around it."""
     terms = tir.split_terms(domain.start[a])[0]
     moves = {v: abs(c) for v, c in terms if isinstance(v, tir.Var)}
@@ -111,7 +111,7 @@ def _moves(domain: Domain, a: tensor.Axis) -> dict[tir.Var, int] | None:
 
 
 def _one_dimension(
-    domain: Domain, a: tensor.Axis, moves: dict[tir.Var, int], extents: dict[tir.Var, int]
+    domain: lowering.Domain, a: tensor.Axis, moves: dict[tir.Var, int], extents: dict[tir.Var, int]
 ) -> Fraction | None:
     size = domain.extents[a]
     if not isinstance(size, int) or not size:

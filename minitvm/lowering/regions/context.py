@@ -1,4 +1,4 @@
-"""A normalized schedule with its regions, and the memory that each tensor lives in."""
+"""A normalized schedule with the region of each stage and the memory of each tensor."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from minitvm import schedule, tensor, tir
 from minitvm.base import LoweringError
 
-from .bounds import Domain
+from .domain import Domain
 from .interval import sweep
 from .scopes import memory_scope
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Program:
+class Context:
     """A normalized state with the domain of each stage and the memory of each tensor."""
 
     state: schedule.State
@@ -52,7 +52,7 @@ class Program:
 
 def allocate(
     state: schedule.State, domains: dict[str, Domain], given: dict[tensor.Tensor, tir.Buffer]
-) -> Program:
+) -> Context:
     """`given` buffers for inputs and outputs, new ones as large as their region for the rest."""
     buffers, rows = dict(given), _rows_of_scans(state)
     for stage in state.stages:
@@ -68,7 +68,7 @@ def allocate(
                     scope = memory_scope(state, stage)
                     buffers[t] = tir.Buffer(t.name, shape, t.dtype, scope, _padded(stage, shape))
     buffers |= {t: buffers[scan] for t, scan in rows.items()}
-    return Program(state, domains, buffers, frozenset((*given, *rows)), frozenset(rows))
+    return Context(state, domains, buffers, frozenset((*given, *rows)), frozenset(rows))
 
 
 def _rows_of_scans(state: schedule.State) -> dict[tensor.Tensor, tensor.Tensor]:

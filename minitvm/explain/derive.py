@@ -1,6 +1,6 @@
-"""Why a stage computes the part it does, and why a guard is there: derivations as small trees.
+"""Why a stage computes the part it does: derivations as small trees.
 
-Everything here looks at the loops a second time, after the fact: lowering itself pays nothing.
+Lowering records what each bound comes from (lowering.Domain); here that becomes text.
 """
 
 from __future__ import annotations
@@ -8,15 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from minitvm import schedule, tensor, tir
+from minitvm import lowering, schedule, tensor, tir
 from minitvm.base import ScheduleError
-
-from .bounds import Domain, infer, reads_all, touches
-from .interval import Interval
-from .nest import nest
-from .normalize import normalize
-from .program import Program, allocate
-from .scopes import memory_scope, shared_loops
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -46,17 +39,17 @@ class Loops:
     """A state's loops before the first pass, and the names they are printed under."""
 
     state: schedule.State
-    program: Program
+    context: lowering.Context
     body: tir.Stmt
     printer: tir.Printer
 
     def stage(self, name: str) -> schedule.Stage:
         """The stage as it is lowered, with inlined formulas put in."""
-        return self.program.state.stage(name)
+        return self.context.state.stage(name)
 
-    def domain(self, name: str) -> Domain:
+    def domain(self, name: str) -> lowering.Domain:
         """What the stage computes where it is attached."""
-        return self.program.domains[name]
+        return self.context.domains[name]
 
     def show(self, e: tir.Index) -> str:
         """`e` with the loops called as in the printed program."""
@@ -70,21 +63,21 @@ class Loops:
 
 def loops_of(state: schedule.State) -> Loops:
     """The loops of `state`; all inputs and outputs are arguments."""
-    lowered = normalize(state)
+    plain_state = lowering.normalize(state)
     tensors = [
         tensor.tensor_of(s.op, i)
-        for s in lowered.stages
+        for s in plain_state.stages
         if s.is_output or isinstance(s.op, tensor.PlaceholderOp)
         for i in range(len(s.op.dtypes))
     ]
     given = {t: tir.Buffer(t.name, t.shape, t.dtype) for t in tensors}
-    program = allocate(lowered, infer(lowered), given)
-    body, printer = nest(program), tir.Printer()
+    context = lowering.allocate(plain_state, lowering.infer(plain_state), given)
+    body, printer = lowering.nest(context), tir.Printer()
     for b in given.values():
         printer.name(b)
     for _ in printer.lines(body):
         pass
-    return Loops(state, program, body, printer)
+    return Loops(state, context, body, printer)
 
 
 def plain(name: str) -> str:
@@ -207,68 +200,56 @@ def _made_bound(
 
 
 def _region(loops: Loops, stage: schedule.Stage, a: tensor.Axis) -> Iterator[Derivation]:
-    """Who reads what of axis `a`, and what becomes of that."""
+    """Yield who reads what of axis `a`, and what follows from it."""
     op, domain = stage.op, loops.domain(stage.name)
     assert isinstance(op, tensor.ComputeOp)
-    d = next(n for n, b in enumerate(op.axis) if b is a)
-    found: dict[str, list[tuple[str, tir.Index, Interval]]] = {}
-    tables = {name: d.loops for name, d in loops.program.domains.items()}
-    shared = list(shared_loops(loops.program.state, stage, tables))
-    fixed = set(domain.around) - set(shared)
-    hull: Interval | None = None
-    for reader, load, spans in touches(loops.program.state, op, fixed, loops.program.domains):
-        here, index = spans[d], load.indices[d]
-        found.setdefault(reader.name, []).append((tir.text(load), index, here))
-        hull = (
-            here if hull is None else (tir.minimum(hull[0], here[0]), tir.maximum(hull[1], here[1]))
-        )
-    for reader, loads in found.items():
-        yield _reader(loops, stage, loops.stage(reader), loads, fixed)
-    for other in loops.program.state.stages:
-        if reads_all(other, op):
-            yield Derivation(f"because {other.name} reads all of it")
+    d, demand = next(n for n, b in enumerate(op.axis) if b is a), domain.demand
+    for reader in dict.fromkeys(read.reader for read in demand.reads):
+        own = [read for read in demand.reads if read.reader == reader]
+        yield _reader(loops, stage, loops.stage(reader), own, d)
+    for reader in demand.all_read_by:
+        yield Derivation(f"because {reader} reads all of it")
     if isinstance(stage.attach, schedule.At):
         at = loops.stage(stage.attach.stage)
         where = f"{loops.loop(at, stage.attach.axis)} of {at.name}"
         by = _attached_by(loops.state, stage.name)
         yield Derivation(f"in each iteration of {where}, where {stage.name} is computed{by}")
-    for v in shared:
-        scope = memory_scope(loops.program.state, stage)
+    scope = loops.context.buffers[tensor.tensor_of(op, 0)].scope
+    for v in demand.shared:
         yield Derivation(f"for all iterations of {loops.show(v)}: they share the {scope} memory")
-    if hull is not None:
-        yield from _adjusted(stage, domain, a, hull)
+    if (touched := demand.touched[d]) is not None:
+        yield from _adjusted(stage, domain, a, touched)
 
 
 def _reader(
     loops: Loops,
     stage: schedule.Stage,
     reader: schedule.Stage,
-    loads: list[tuple[str, tir.Index, Interval]],
-    fixed: set[tir.Var],
+    reads: list[lowering.Read],
+    d: int,
 ) -> Derivation:
     """C reads B[i], B[i + 2] / with i = ... / B[i] is ... .. ..."""
-    domain = loops.domain(reader.name)
-    texts = list(dict.fromkeys(t for t, _, _ in loads))
-    axes = {v: None for _, i, _ in loads for v in variables_of(i) if isinstance(v, tensor.Axis)}
+    domain, fixed = loops.domain(reader.name), loops.domain(stage.name).fixed
+    loads = {tir.text(r.load): (r.load.indices[d], r.spans[d]) for r in reversed(reads)}
+    loads = dict(reversed(loads.items()))
+    axes = {v: None for i, _ in loads.values() for v in variables_of(i)}
     reasons: list[Derivation] = []
     for a in axes:
-        value = domain.values.get(a, a)
-        moving = [_variable(loops, stage, v, fixed) for v in variables_of(value)]
-        shown = loops.show(value)
-        head = f"with {plain(a.name)} = {shown}" if shown != plain(a.name) else "with"
-        if head == "with" and len(moving) == 1:
-            reasons.append(Derivation(f"with {moving[0].claim}"))
-        else:
-            reasons.append(Derivation(head, tuple(moving)))
-    seen: set[str] = set()
-    for t, i, (lo, hi) in loads:
-        if t not in seen:
-            seen.add(t)
-            data = any(isinstance(n, tir.AsIndex) for n in tir.walk(i))
-            why = ": its index comes from data, so it may be any" if data else ""
-            reach = loops.show(lo) if tir.same(lo, hi) else f"{loops.show(lo)} .. {loops.show(hi)}"
-            reasons.append(Derivation(f"{t} is {reach}{why}"))
-    return Derivation(f"because {reader.name} reads {', '.join(texts)}", tuple(reasons))
+        if isinstance(a, tensor.Axis):
+            value = domain.values.get(a, a)
+            moving = [_variable(loops, stage, v, fixed) for v in variables_of(value)]
+            shown = loops.show(value)
+            if shown == plain(a.name) and len(moving) == 1:
+                reasons.append(Derivation(f"with {moving[0].claim}"))
+            else:
+                head = f"with {plain(a.name)} = {shown}" if shown != plain(a.name) else "with"
+                reasons.append(Derivation(head, tuple(moving)))
+    for text, (i, (lo, hi)) in loads.items():
+        data = any(isinstance(n, tir.AsIndex) for n in tir.walk(i))
+        why = ": its index comes from data, so it may be any" if data else ""
+        reach = loops.show(lo) if tir.same(lo, hi) else f"{loops.show(lo)} .. {loops.show(hi)}"
+        reasons.append(Derivation(f"{text} is {reach}{why}"))
+    return Derivation(f"because {reader.name} reads {', '.join(loads)}", tuple(reasons))
 
 
 def variables_of(e: tir.Index) -> list[tir.Var]:
@@ -281,8 +262,8 @@ def _variable(loops: Loops, stage: schedule.Stage, v: tir.Var, fixed: set[tir.Va
     name = loops.show(v)
     if any(v is a for a in fixed):
         return Derivation(f"{name} fixed: {stage.name} is computed inside that loop")
-    for s in loops.program.state.stages:
-        loop = loops.program.domains.get(s.name)
+    for s in loops.context.state.stages:
+        loop = loops.context.domains.get(s.name)
         for a, var in loop.loops.items() if loop is not None else ():
             if var is v:
                 assert loop is not None
@@ -294,17 +275,17 @@ def _variable(loops: Loops, stage: schedule.Stage, v: tir.Var, fixed: set[tir.Va
 
 
 def _adjusted(
-    stage: schedule.Stage, domain: Domain, a: tensor.Axis, hull: Interval
+    stage: schedule.Stage, domain: lowering.Domain, a: tensor.Axis, touched: lowering.Interval
 ) -> Iterator[Derivation]:
     """Why the part that is computed is not just the part that is read, if so."""
     lo, size = domain.start[a], domain.extents[a]
-    if tir.same(lo, hull[0]) and tir.same(tir.sub(tir.add(lo, size), 1), hull[1]):
+    if tir.same(lo, touched[0]) and tir.same(tir.sub(tir.add(lo, size), 1), touched[1]):
         return
     if stage.store is not None and not isinstance(size, int):
         yield Derivation("what earlier iterations computed is kept: only what is new is computed")
     elif tir.same(lo, 0) and tir.same(size, a.extent):
         yield Derivation("so all of it: the part that is read is not smaller, or not known")
-    elif isinstance(hull[0], int) and isinstance(hull[1], int):
+    elif isinstance(touched[0], int) and isinstance(touched[1], int):
         yield Derivation("cut to the tensor")
     else:
         yield Derivation("as long as the longest iteration needs: memory has one size for all")

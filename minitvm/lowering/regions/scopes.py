@@ -8,7 +8,7 @@ from minitvm import schedule, tensor, tir
 from minitvm.base import LoweringError
 
 
-def around(state: schedule.State, name: str) -> Iterator[tuple[schedule.Stage, tensor.Axis]]:
+def hosts(state: schedule.State, name: str) -> Iterator[tuple[schedule.Stage, tensor.Axis]]:
     """The loops around the stage `name` that are not its own, outermost first."""
     for place in schedule.path(state, name):
         host = state.stage(place.stage)
@@ -25,24 +25,24 @@ def memory_scope(state: schedule.State, stage: schedule.Stage) -> str:
     if stage.scope != "global":
         return stage.scope
     ranks = [
-        schedule.thread_rank(t) for h, a in around(state, stage.name) if (t := h.note(a).thread)
+        schedule.thread_rank(t) for h, a in hosts(state, stage.name) if (t := h.note(a).thread)
     ]
     return "global" if not ranks else ("shared", "local")[max(ranks)]
 
 
 def shared_loops(
     state: schedule.State, stage: schedule.Stage, loops: Mapping[str, Mapping[tensor.Axis, tir.Var]]
-) -> Iterator[tir.Var]:
-    """The thread loops around the stage whose threads share its memory: computed for all of them.
+) -> tuple[tir.Var, ...]:
+    """Return the thread loops around the stage for all iterations of which it is computed at once.
 
-    Memory "shared" inside a loop over threadIdx holds what all threads need, "local" memory what
-    one does. loops: those of each stage.
+    Their threads share its memory: memory "shared" inside a loop over threadIdx holds what all
+    threads need, "local" memory what one does. loops: those of each stage.
     """
     scope = memory_scope(state, stage)
-    for host, a in around(state, stage.name):
-        tag = host.note(a).thread
-        if tag and schedule.is_shared_by(scope, tag) and a in loops[host.name]:
-            yield loops[host.name][a]
+    tags = ((h, a, h.note(a).thread) for h, a in hosts(state, stage.name) if a in loops[h.name])
+    return tuple(
+        loops[h.name][a] for h, a, tag in tags if tag and schedule.is_shared_by(scope, tag)
+    )
 
 
 def check_scope(
@@ -52,7 +52,7 @@ def check_scope(
 
     loops: those of its own that have more than one iteration; the others share no work.
     """
-    scope, mine = memory_scope(state, stage), {a for _, a in around(state, stage.name)}
+    scope, mine = memory_scope(state, stage), {a for _, a in hosts(state, stage.name)}
     if schedule.scope_rank(scope) == 0:  # all see it
         return
     for a in stage.leaves:
@@ -70,7 +70,7 @@ def check_scope(
             )
     for name in schedule.readers(state)[stage.name]:
         reader = state.stage(name)
-        for host, a in (*around(state, name), *((reader, a) for a in reader.leaves)):
+        for host, a in (*hosts(state, name), *((reader, a) for a in reader.leaves)):
             tag = host.note(a).thread
             if (
                 a in mine

@@ -6,7 +6,7 @@ from minitvm import schedule, tensor, tir
 from minitvm.base import LoweringError
 
 
-def row_axes(state: schedule.State) -> dict[str, tuple[str, tensor.Axis]]:
+def time_axes(state: schedule.State) -> dict[str, tuple[str, tensor.Axis]]:
     """stage name -> the scan in whose loop it runs, and the axis of it that is time.
 
     It is the axis by which the stage finds rows before its own, state[t - 1], or the row of its

@@ -7,11 +7,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from math import gcd, prod
 
-from minitvm import tir
+from minitvm import lowering, tir
 from minitvm.base import Target
-
-from .statements import every, inner
-from .unroll import CALL
 
 SMALL = 10**6  # operations; in a smaller program nothing takes long
 LINE = 64  # bytes of a cache line
@@ -88,14 +85,23 @@ def slow(body: tir.Stmt, target: Target) -> list[Slow]:
     return sorted(found, key=lambda c: -c.factor)[:3]
 
 
+def is_small(body: tir.Stmt) -> bool:
+    """Whether the program has so few operations that nothing in it takes long.
+
+    A program whose number of operations is not known counts as large.
+    """
+    counts = [b.operations for b in _blocks(body, ()) if b.stores]
+    return all(counts) and sum(counts) < SMALL
+
+
 def _blocks(s: tir.Stmt, loops: tuple[tir.For, ...]) -> Iterator[Block]:
     """Every loop that holds no other one, with its stores."""
     if isinstance(s, tir.For):
         loops = (*loops, s)
-        if not any(isinstance(n, tir.For) for n in every(s.body)):
-            yield Block(loops, tuple(n for n in every(s.body) if isinstance(n, tir.Store)))
+        if not any(isinstance(n, tir.For) for n in lowering.every(s.body)):
+            yield Block(loops, tuple(n for n in lowering.every(s.body) if isinstance(n, tir.Store)))
             return
-    for part in inner(s):
+    for part in lowering.inner(s):
         yield from _blocks(part, loops)
 
 
@@ -106,7 +112,7 @@ def width(s: tir.Store) -> int:
 
 def _arithmetic(e: tir.Expr) -> int:
     return sum(
-        CALL if isinstance(n, tir.Call) else 1
+        tir.CALL if isinstance(n, tir.Call) else 1
         for n in tir.walk(e)
         if not isinstance(n, tir.Const | tir.Load) and not tir.is_index(n)
     )

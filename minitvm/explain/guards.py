@@ -2,52 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-from minitvm import schedule, tensor, tir
+from minitvm import lowering, schedule, tensor, tir
 from minitvm.base import ScheduleError
 
-from .bounds import Domain
-from .conditions import conditions
-from .count import Run, runs
 from .derive import Derivation, Loops, loops_of, origin, plain
-from .partition import holds
-from .pipeline import PASSES
 
 WATCHED = ("partition", "tighten", "vectorize")  # the passes that act on guards
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Guard:
-    """A condition under which a stage's points are computed, and what it comes from."""
-
-    condition: tir.Expr
-    text: str
-    cause: str
-
-
-def guards_of(loops: Loops, stage: schedule.Stage) -> list[Guard]:
-    """The guards of one stage, each with the step or axis that makes it needed."""
-    op, domain = stage.op, loops.domain(stage.name)
-    assert isinstance(op, tensor.ComputeOp)
-    wanted = conditions(stage, op, domain.start, domain.extents, domain.values)
-    causes: dict[str, schedule.SplitRelation | tensor.Axis] = {}
-    for c, cause in wanted:
-        causes.setdefault(loops.show(c), cause)
-    found: list[Guard] = []
-    for g in domain.guards:
-        shown = loops.show(g)
-        why = causes.get(shown)
-        cause = (
-            "set_store_predicate asks for it" if why is None else _cause(loops, stage, domain, why)
-        )
-        found.append(Guard(g, shown, cause))
-    return found
-
-
-def _cause(
-    loops: Loops, stage: schedule.Stage, domain: Domain, why: schedule.SplitRelation | tensor.Axis
-) -> str:
+def cause_of(loops: Loops, stage: schedule.Stage, guard: lowering.Guard) -> str:
+    """Return why the guard is there: the step or the axis that makes it necessary."""
+    domain, why = loops.domain(stage.name), guard.cause
+    if why is None:
+        return "set_store_predicate asks for it"
     if isinstance(why, schedule.SplitRelation):
         n, by = loops.show(domain.extents[why.parent]), origin(loops.state, stage, why)
         size = why.factor if why.factor is not None else why.nparts
@@ -82,7 +49,7 @@ def explain_guard(state: schedule.State, name: str, axis: str) -> Derivation:
         after partition: ...
     """
     loops = loops_of(state)
-    kept = {s.name for s in loops.program.state.stages}
+    kept = {s.name for s in loops.context.state.stages}
     if name not in kept or not isinstance(loops.stage(name).op, tensor.ComputeOp):
         raise ScheduleError(f"guards of {name}", "it has no loops that a schedule made")
     stage = loops.stage(name)
@@ -93,7 +60,7 @@ def explain_guard(state: schedule.State, name: str, axis: str) -> Derivation:
         )
     domain = loops.domain(name)
     own = [domain.loops[a] for a in _parts(stage, names[axis]) if a in domain.loops]
-    found = [g for g in guards_of(loops, stage) if _mentions(g.condition, own)]
+    found = [g for g in domain.guards if _mentions(g.condition, own)]
     what = f"{plain(axis)} of {name}: {len(found)} guard{'' if len(found) == 1 else 's'}"
     if not found:
         return Derivation(what, (Derivation(_none(loops, stage, names[axis])),))
@@ -133,13 +100,13 @@ def _none(loops: Loops, stage: schedule.Stage, a: tensor.Axis) -> str:
 
 
 def _guard(
-    loops: Loops, stage: schedule.Stage, g: Guard, after: list[tuple[str, tir.Stmt]]
+    loops: Loops, stage: schedule.Stage, g: lowering.Guard, after: list[tuple[str, tir.Stmt]]
 ) -> Derivation:
     domain, names = loops.domain(stage.name), tir.variables(g.condition)
-    reasons = [Derivation(f"because {g.cause}")]
+    reasons = [Derivation(f"because {cause_of(loops, stage, g)}")]
     for v in names:
         if isinstance(v.high, int):
-            first, stop = holds(g.condition, v, v.high + 1)
+            first, stop = lowering.holds(g.condition, v, v.high + 1)
             sure = f"certain for {loops.show(v)} in {first}..{stop - 1} of 0..{v.high}"
             never = f"never certain from {loops.show(v)} alone"
             reasons.append(Derivation(sure if first < stop else never))
@@ -149,13 +116,13 @@ def _guard(
     )
     for name, body in after:
         reasons.append(Derivation(f"after {name}: {_left(stage, body, called, lanes_too)}"))
-    return Derivation(g.text, tuple(reasons))
+    return Derivation(loops.show(g.condition), tuple(reasons))
 
 
 def _stages(loops: Loops) -> list[tuple[str, tir.Stmt]]:
     """The program after each pass that acts on guards."""
     body, found = loops.body, list[tuple[str, tir.Stmt]]()
-    for run in PASSES["llvm"]:
+    for run in lowering.PASSES["llvm"]:
         body = run(body)
         if run.__name__ in WATCHED:
             found.append((run.__name__, body))
@@ -188,9 +155,9 @@ def _left(stage: schedule.Stage, body: tir.Stmt, called: set[str], lanes_too: bo
     return "; ".join(texts) + share
 
 
-def stores_of(stage: schedule.Stage, body: tir.Stmt) -> list[Run]:
+def stores_of(stage: schedule.Stage, body: tir.Stmt) -> list[lowering.Run]:
     """The stores that compute the stage, wherever passes have put them."""
     op = stage.op
     assert isinstance(op, tensor.ComputeOp)
     names = {tensor.tensor_of(op, i).name for i in range(len(op.body))}
-    return [r for r in runs(body) if r.store.buffer.name in names]
+    return [r for r in lowering.runs(body) if r.store.buffer.name in names]

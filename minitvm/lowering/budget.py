@@ -1,0 +1,38 @@
+"""What a statement costs to compile, and how much of it passes may write out."""
+
+from __future__ import annotations
+
+from minitvm import tir
+
+from .statements import every, inner
+
+MOST = 12_288  # operations that passes may write out for one loop: LLVM compiles them in about 10 s
+LOOP = 48  # operations that take LLVM as long as a loop does, without its body
+REGISTER = 16  # lanes; code for longer vectors is written once for each register
+
+
+def statements(s: tir.Stmt) -> int:
+    """Return how many stores and calls `s` holds, at least 1."""
+    return max(1, sum(isinstance(n, tir.Store | tir.Evaluate) for n in every(s)))
+
+
+def operations(s: tir.Stmt) -> int:
+    """Estimate what compiling `s` costs, in scalar loads, stores and arithmetic operations."""
+    match s:
+        case tir.Store(_, indices, value):
+            width = max(tir.lanes(e) for e in (*indices, value))
+            return (1 + _operations(value)) * (1 + width // REGISTER)
+        case tir.Evaluate():
+            return tir.CALL
+        case tir.For(body=body):
+            return LOOP + operations(body)
+        case _:
+            return sum(map(operations, inner(s)))
+
+
+def _operations(e: tir.Expr) -> int:
+    return sum(
+        tir.CALL if isinstance(n, tir.Call) else 1
+        for n in tir.walk(e)
+        if not isinstance(n, tir.Const) and not tir.is_index(n)
+    )

@@ -1,0 +1,75 @@
+"""Extents of axes from those of their parents; values of axes from those of the loops."""
+
+from __future__ import annotations
+
+from minitvm import schedule, tensor, tir
+
+
+def loop_variable(name: str, extent: tir.Index) -> tir.Var:
+    """A variable that runs from 0 to extent - 1."""
+    last = tir.sub(extent, 1)
+    if tensor.is_from_data(last):  # what is read there has no place in bounds of other things
+        return tir.Var(name, 0, tir.high(last))
+    return tir.Var(name, 0, tir.high(last), None if isinstance(last, int) else last)
+
+
+def is_one(extent: tir.Index) -> bool:
+    return isinstance(extent, int) and extent == 1
+
+
+def extend_extents(stage: schedule.Stage, extents: dict[tensor.Axis, tir.Index]) -> None:
+    """Extents of the axes made by splits and fuses, from those of the root axes.
+
+    Loops that are threads, or parts of one, stay as long as they are said to be.
+    """
+    threads = _threads(stage)
+    for r in stage.relations:
+        if isinstance(r, schedule.FuseRelation):
+            extents[r.fused] = tir.mul(extents[r.outer], extents[r.inner])
+            continue
+        n = extents[r.parent]
+        size = r.factor if r.factor is not None else r.nparts
+        assert size is not None
+        given = r.inner if r.factor is not None else r.outer
+        if isinstance(n, int) and not any(given is a for a in threads):
+            size = max(1, min(size, n))  # a loop shorter than the factor: one part
+        if r.factor is not None:
+            extents[r.inner], extents[r.outer] = size, schedule.ceildiv(n, size)
+        else:
+            extents[r.outer], extents[r.inner] = size, schedule.ceildiv(n, size)
+
+
+def _threads(stage: schedule.Stage) -> list[tensor.Axis]:
+    """The loops that are bound to a thread, and the axes of which those are parts."""
+    found = [a for a in stage.leaves if stage.note(a).thread]
+    for r in reversed(stage.relations):
+        if isinstance(r, schedule.SplitRelation):
+            parts_of = (r.outer, r.inner)
+            found += [r.parent] if any(a is p for a in found for p in parts_of) else []
+        elif any(a is r.fused for a in found):
+            found += [r.outer, r.inner]
+    return found
+
+
+def axis_values(
+    stage: schedule.Stage, extents: dict[tensor.Axis, tir.Index], loops: dict[tensor.Axis, tir.Var]
+) -> dict[tensor.Axis, tir.Index]:
+    """Every axis' value, counted from 0, in terms of the loop variables."""
+    values: dict[tensor.Axis, tir.Index] = {a: loops.get(a, 0) for a in stage.leaves}
+    for r in reversed(stage.relations):
+        if isinstance(r, schedule.SplitRelation):
+            values[r.parent] = tir.add(tir.mul(values[r.outer], extents[r.inner]), values[r.inner])
+        else:
+            fused, n = values[r.fused], extents[r.inner]
+            values[r.outer] = tir.floordiv(fused, n) if not _is_zero(n) else 0
+            values[r.inner] = tir.floormod(fused, n) if not _is_zero(n) else 0
+    return values
+
+
+def made_axis(r: schedule.Relation) -> tensor.Axis:
+    """Return an axis that the relation made: the inner part of a split, or the fused one."""
+    return r.inner if isinstance(r, schedule.SplitRelation) else r.fused
+
+
+def _is_zero(n: tir.Index) -> bool:
+    return isinstance(n, int) and n == 0

@@ -1,0 +1,272 @@
+"""Bound inference: which part of each stage must be computed where it is attached.
+
+Stages are visited consumers first. The loops around a stage's attach point are fixed; all other
+loops of its consumers sweep their whole range, and the region of the stage is what they touch:
+
+    for io in range(4):                     for io in range(4):
+      <- compute B here                       for x in range(6):       region of B: io*4 .. io*4 + 5
+      for ii in range(4):             ->        B[x] = ... io*4 + x
+        C[io*4 + ii] = B[io*4 + ii]           for ii in range(4):
+                     + B[io*4 + ii + 2]         C[io*4 + ii] = B[ii] + B[ii + 2]
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from minitvm import schedule, tensor, tir
+from minitvm.base import LoweringError
+
+from .axes import axis_values, extend_extents, is_one, loop_variable, made_axis
+from .domain import Demand, Domain
+from .guards import guards_of
+from .interval import Interval, most, sweep
+from .reads import reads_all, reads_of
+from .scan_time import time_axes
+from .scopes import check_scope, hosts, shared_loops
+from .sliding import Kept, kept, may_fold, slide
+
+
+def infer(state: schedule.State) -> dict[str, Domain]:
+    """stage name -> its Domain, for every stage that computes something."""
+    found: dict[str, Domain] = {}
+    times = time_axes(state)
+    for stage in reversed(state.stages):
+        if isinstance(stage.op, tensor.ComputeOp):
+            found[stage.name] = _domain(state, stage, stage.op, found, times.get(stage.name))
+        elif isinstance(stage.op, tensor.ExternOp):  # it has no axes, and computes all it has
+            found[stage.name] = Domain({}, {}, {}, {}, loops_around(state, stage, found))
+        elif isinstance(stage.op, tensor.ScanOp):
+            found[stage.name] = _times(state, stage, stage.op.scan_axis, found)
+    return found
+
+
+def _times(
+    state: schedule.State, stage: schedule.Stage, time: tensor.Axis, done: dict[str, Domain]
+) -> Domain:
+    """The loops of a scan: over all times, whatever is read of it."""
+    extents: dict[tensor.Axis, tir.Index] = {time: time.extent}
+    extend_extents(stage, extents)
+    loops = {a: loop_variable(a.name, extents[a]) for a in stage.leaves if not is_one(extents[a])}
+    values = axis_values(stage, extents, loops)
+    values[time] = tir.add(time.start, values[time])
+    return Domain({time: time.start}, extents, values, loops, loops_around(state, stage, done))
+
+
+def _now(state: schedule.State, scan: str, done: dict[str, Domain]) -> tir.Index:
+    """The time in the loop of a scan."""
+    op = state.stage(scan).op
+    assert isinstance(op, tensor.ScanOp)
+    return done[scan].values[op.scan_axis]
+
+
+def _domain(
+    state: schedule.State,
+    stage: schedule.Stage,
+    op: tensor.ComputeOp,
+    done: dict[str, Domain],
+    row: tuple[str, tensor.Axis] | None,
+) -> Domain:
+    """What the stage computes; `row`: the scan it is inside of, and the axis of it that is time."""
+    around = loops_around(state, stage, done)
+    shared = shared_loops(state, stage, {s: d.loops for s, d in done.items()})
+    fixed = set(around) - set(shared)
+    start: dict[tensor.Axis, tir.Index] = {a: a.start for a in op.reduce_axis}
+    extents: dict[tensor.Axis, tir.Index] = {a: a.extent for a in op.reduce_axis}
+    demand = _demand(state, stage, op, shared, fixed, done)
+    for a, (lo, hi) in zip(op.axis, _region(op, demand, fixed, done), strict=True):
+        start[a], extents[a] = lo, tir.add(tir.sub(hi, lo), 1)
+    if row is not None:
+        scan, time = row
+        start[time], extents[time] = _now(state, scan, done), 1
+    stored, moved, recomputes = _keep(state, stage, op, start, extents, fixed, done)
+    extend_extents(stage, extents)
+    loops = {a: loop_variable(a.name, extents[a]) for a in stage.leaves if not is_one(extents[a])}
+    check_scope(state, stage, loops)
+    values = axis_values(stage, extents, loops)
+    if tensor.limits(op):
+        _limit(stage, op, start, extents, loops, values)
+        values = axis_values(stage, extents, loops)
+    for a in (*op.axis, *op.reduce_axis):
+        values[a] = tir.add(start[a], values[a])
+    guards = guards_of(stage, op, start, extents, values)
+    if moved is not None:  # what is new lies in the window
+        guards = tuple(g for g in guards if tir.free_of(g.condition, (loops[moved],)))
+    return Domain(start, extents, values, loops, around, guards, demand, stored, recomputes)
+
+
+def _limit(
+    stage: schedule.Stage,
+    op: tensor.ComputeOp,
+    start: dict[tensor.Axis, tir.Index],
+    extents: dict[tensor.Axis, tir.Index],
+    loops: dict[tensor.Axis, tir.Var],
+    values: dict[tensor.Axis, tir.Index],
+) -> None:
+    """Puts the values of data axes into the ranges of reduce axes: 0 .. i  ->  0 .. io*4 + ii."""
+    here = {a: tir.add(start[a], values[a]) for a in op.axis}
+    for k in op.reduce_axis:
+        start[k], extents[k] = (tir.substitute(n, here) for n in (start[k], extents[k]))
+    extend_extents(stage, extents)
+    for a in stage.leaves:
+        if a.kind == "reduce" and a in loops:  # passes may rename the loops that `top` would name
+            loops[a] = tir.Var(a.name, 0, tir.high(tir.sub(extents[a], 1)))
+
+
+def _keep(
+    state: schedule.State,
+    stage: schedule.Stage,
+    op: tensor.ComputeOp,
+    start: dict[tensor.Axis, tir.Index],
+    extents: dict[tensor.Axis, tir.Index],
+    fixed: set[tir.Var],
+    done: dict[str, Domain],
+) -> tuple[dict[tensor.Axis, Kept], tensor.Axis | None, str]:
+    """Return how the region is stored for an outer loop; shrink start and extents to what is new.
+
+    Also the axis along which it is new, if the whole window is certain to lie inside the tensor;
+    and why nothing is kept, if so.
+    """
+    if stage.store is None:
+        return {}, None, ""
+    if not isinstance(stage.attach, schedule.At):
+        raise LoweringError(
+            f"store_at of {stage.name}",
+            "it is not yet computed inside that loop",
+            "compute_at that loop or one inside it; or compute_root, which forgets store_at",
+        )
+    around = loops_around(state, stage, done)
+    outer = loops_around(state, stage, done, stage.store)
+    still = fixed & set(outer)
+    loose = {v for d in done.values() for v in d.loops.values()} - still
+    windows = {a: (start[a], extents[a]) for a in op.axis}
+    found: dict[tensor.Axis, Kept] = {}
+    for a, n in zip(op.axis, op.shape, strict=True):
+        ends = start[a], tir.add(start[a], tir.sub(extents[a], 1))
+        swept = sweep(ends[0], still)[0], sweep(ends[1], still)[1]
+        lo, hi = _usable(swept, (0, tir.sub(n, 1)), still, loose)
+        found[a] = kept(windows[a], (lo, tir.add(tir.sub(hi, lo), 1)), may_fold(state))
+    inner = around[len(outer) :]
+    new = slide(stage, windows, inner[-1]) if inner else ""
+    if isinstance(new, str):
+        return found, None, new
+    a = new[0]
+    start[a], extents[a] = new[1:]
+    lo, n = windows[a]
+    last = tir.add(lo, tir.sub(n, 1))
+    safe = tir.compare("<=", 0, lo) is tir.TRUE and tir.compare("<", last, a.extent) is tir.TRUE
+    return found, a if safe else None, ""
+
+
+def loops_around(
+    state: schedule.State,
+    stage: schedule.Stage,
+    done: dict[str, Domain],
+    until: schedule.At | None = None,
+) -> tuple[tir.Var, ...]:
+    """The loop variables around the stage's attach point, or only those down to `until`."""
+    found: list[tir.Var] = []
+    for host, a in hosts(state, stage.name):
+        found += [done[host.name].loops[a]] if a in done[host.name].loops else []
+        if until is not None and a is until.axis:
+            break
+    return tuple(found)
+
+
+# --- regions -------------------------------------------------------------------------------------
+
+
+def _demand(
+    state: schedule.State,
+    stage: schedule.Stage,
+    op: tensor.ComputeOp,
+    shared: tuple[tir.Var, ...],
+    fixed: set[tir.Var],
+    done: dict[str, Domain],
+) -> Demand:
+    """Return what the readers of the stage touch while the `fixed` loops stand still."""
+    if stage.is_output:
+        return Demand(shared=shared)
+    reads = tuple(reads_of(state, op, fixed, done))
+    touched: list[Interval | None] = [None] * len(op.shape)
+    for read in reads:
+        for d, span in enumerate(read.spans):
+            old = touched[d]
+            touched[d] = span if old is None else _hull(old, span)
+    all_read_by = tuple(s.name for s in state.stages if reads_all(s, op))
+    return Demand(reads, all_read_by, tuple(touched), shared)
+
+
+def _region(
+    op: tensor.ComputeOp, demand: Demand, fixed: set[tir.Var], done: dict[str, Domain]
+) -> list[Interval]:
+    """Return the part of the stage's tensor that is computed: what is needed of it, or all."""
+    whole: list[Interval] = [(0, tir.sub(n, 1)) for n in op.shape]
+    if not demand.touched or demand.all_read_by:
+        return whole
+    loose = {v for d in done.values() for v in d.loops.values()} - fixed
+    return [_usable(t, w, fixed, loose) for t, w in zip(demand.touched, whole, strict=True)]
+
+
+def _hull(a: Interval, b: Interval) -> Interval:
+    return tir.minimum(a[0], b[0]), tir.maximum(a[1], b[1])
+
+
+def _usable(
+    touched: Interval | None, whole: Interval, fixed: set[tir.Var], loose: set[tir.Var]
+) -> Interval:
+    """`touched` cut to the tensor; its extent made independent of the loops around.
+
+    The whole dimension where an end still mentions one of the `loose` loops, those not around.
+    """
+    if touched is None or any(_unknown(n, loose) for e in touched for n in tir.walk(e)):
+        return whole
+    lo, hi = touched
+    if isinstance(lo, int) and isinstance(hi, int) and isinstance(whole[1], int):
+        first = max(lo, 0)
+        return first, max(first - 1, min(hi, whole[1]))  # nothing, if an empty loop is what reads
+    size = tir.add(tir.sub(hi, lo), 1)
+    moves = any(v in fixed for v in tir.walk(size) if isinstance(v, tir.Var))
+    widest = most(size, fixed) if moves else size
+    if widest is None or tir.certain(tir.sub(widest, tir.add(whole[1], 1))):
+        return whole  # not smaller than the whole dimension
+    if moves:
+        if not isinstance(widest, int) and tir.low(lo) >= 0:
+            widest = tir.minimum(widest, tir.add(whole[1], 1))
+        size, hi = widest, tir.add(lo, tir.sub(widest, 1))
+    return lo, hi if tir.low(size) >= 0 else tir.add(lo, tir.sub(tir.maximum(0, size), 1))
+
+
+def _unknown(n: object, loose: set[tir.Var]) -> bool:
+    """Has `n` no value outside the loops, being one of their variables?"""
+    return isinstance(n, tir.Var) and n in loose
+
+
+def data_domain(
+    stage: schedule.Stage, op: tensor.ComputeOp, domain: Domain, inner: tuple[tensor.Axis, ...]
+) -> tuple[Domain, tuple[tensor.Axis, ...]]:
+    """The domain in which a reduction begins, and its loops in place of the `inner` ones.
+
+    Data loops stay; one that is fused with a reduce loop comes apart, and only its data part is
+    left: where the reduction is empty, so is the fused loop, and each element still begins.
+    """
+    parts = list(inner)
+    for r in reversed(stage.relations):
+        if isinstance(r, schedule.SplitRelation) and r.parent.kind == "reduce":
+            parts = [r.parent if a is r.outer else a for a in parts if a is not r.inner]
+        elif isinstance(r, schedule.FuseRelation) and r.fused.kind == "reduce":
+            parts = [b for a in parts for b in ((r.outer, r.inner) if a is r.fused else (a,))]
+    data, gone = tuple(a for a in parts if a.kind == "data"), set(inner)
+    kept = {a: v for a, v in domain.loops.items() if a not in gone}
+    new = {
+        a: loop_variable(a.name, domain.extents[a]) for a in data if not is_one(domain.extents[a])
+    }
+    loops = {**kept, **new}
+    stays = tuple(a for a in stage.leaves if a not in gone)
+    relations = tuple(r for r in stage.relations if made_axis(r).kind == "data")
+    begin = stage.change(leaves=(*stays, *data), relations=relations)
+    values = axis_values(begin, domain.extents, loops)
+    for a in op.axis:
+        values[a] = tir.add(domain.start[a], values[a])
+    guards = guards_of(begin, op, domain.start, domain.extents, values)
+    return replace(domain, values=values, loops=loops, guards=guards), data
