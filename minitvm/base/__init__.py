@@ -35,6 +35,7 @@ from .errors import (
     name_missing,
     users_line,
 )
+from .functions import named
 from .host import Host, host
 from .node import CHECK, node
 from .target import Target

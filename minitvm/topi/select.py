@@ -1,48 +1,17 @@
-"""Operators that compare and choose: less(a, b), where(condition, a, b), take(x, indices)."""
+"""Operators that choose: where(condition, a, b), take(x, indices)."""
 
 from __future__ import annotations
 
 import math
-import operator
 from typing import Any
 
 from minitvm import te, tir
 from minitvm.base import BOOL, ExprError
 
-from .elementwise import ELEMENTWISE, broadcast, broadcast_shape, element_at, shape_of
+from .elementwise import ELEMENTWISE, broadcast_shape, element_at, shape_of
 from .operands import on_tensors
 from .reduction import dimension
 from .shape import INJECTIVE, reshape
-
-
-def equal(a: Any, b: Any) -> te.Tensor:
-    """a == b, bool; one of them may be a number."""
-    return broadcast("equal", operator.eq, a, b)
-
-
-def not_equal(a: Any, b: Any) -> te.Tensor:
-    """a != b, bool."""
-    return broadcast("not_equal", operator.ne, a, b)
-
-
-def less(a: Any, b: Any) -> te.Tensor:
-    """a < b, bool."""
-    return broadcast("less", operator.lt, a, b)
-
-
-def less_equal(a: Any, b: Any) -> te.Tensor:
-    """a <= b, bool."""
-    return broadcast("less_equal", operator.le, a, b)
-
-
-def greater(a: Any, b: Any) -> te.Tensor:
-    """a > b, bool."""
-    return broadcast("greater", operator.gt, a, b)
-
-
-def greater_equal(a: Any, b: Any) -> te.Tensor:
-    """a >= b, bool."""
-    return broadcast("greater_equal", operator.ge, a, b)
 
 
 @on_tensors
