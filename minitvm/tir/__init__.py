@@ -75,6 +75,7 @@ from .math import (
     atan,
     atan2,
     ceil,
+    clz,
     copysign,
     cos,
     cosh,

@@ -4,7 +4,7 @@ import math
 import reprlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -28,6 +28,13 @@ def _sigmoid(x: Any) -> Any:
     return 1 / (1 + np.exp(-x))
 
 
+def _clz(x: Any) -> Any:
+    """Count the zeros before the first 1 bit of each integer."""
+    bits = x.dtype.itemsize * 8
+    pattern = x.astype(f"uint{bits}")
+    return np.sum([pattern >> n == 0 for n in range(bits)], axis=0, dtype=np.int32)
+
+
 def _dot4(acc: Any, *factors: Any) -> Any:
     """acc + a0*b0 + a1*b1 + a2*b2 + a3*b3, wrapping as int32 does."""
     for a, b in zip(factors[:4], factors[4:], strict=True):
@@ -35,16 +42,24 @@ def _dot4(acc: Any, *factors: Any) -> Any:
     return acc
 
 
+Kinds: TypeAlias = tuple[str, ...]  # of number types: DType.kind
+FLOATS: Kinds = ("float",)
+INTEGERS: Kinds = ("int", "uint")
+
+
 @dataclass(frozen=True, slots=True)
 class Intrinsic:
-    """`args` operands of one float type; `meaning` on numpy arrays; bool result if `test`.
+    """The number of operands, what they give on numpy arrays, and the types.
 
-    takes: the types of the operands where each has its own; the result has that of the first.
+    on      the kinds of number that the operands, which have one type, may have
+    gives   the type of the result; by default that of the first operand
+    takes   the types of the operands where each has its own
     """
 
     args: int
     meaning: Callable[..., Any]
-    test: bool = False
+    on: Kinds = FLOATS
+    gives: DType | None = None
     takes: tuple[DType, ...] = ()
 
 
@@ -78,17 +93,18 @@ INTRINSICS: dict[str, Intrinsic] = {
     "ceil": Intrinsic(1, np.ceil),
     "trunc": Intrinsic(1, np.trunc),
     "round": Intrinsic(1, np.round),  # halves to even
-    "abs": Intrinsic(1, np.abs),
+    "abs": Intrinsic(1, np.abs, on=(*FLOATS, *INTEGERS)),
+    "clz": Intrinsic(1, _clz, on=INTEGERS, gives=INT32),
     "fmod": Intrinsic(2, np.fmod),
-    "isnan": Intrinsic(1, np.isnan, test=True),
-    "isfinite": Intrinsic(1, np.isfinite, test=True),
-    "isinf": Intrinsic(1, np.isinf, test=True),
+    "isnan": Intrinsic(1, np.isnan, gives=BOOL),
+    "isfinite": Intrinsic(1, np.isfinite, gives=BOOL),
+    "isinf": Intrinsic(1, np.isinf, gives=BOOL),
     DOT4: Intrinsic(9, _dot4, takes=(INT32, *[UINT8] * 4, *[INT8] * 4)),
 }
 
 
 def intrinsic(name: str, *args: Any) -> Call:
-    """`name(*args)`, e.g. intrinsic("exp", A[i]). Operands must be floats (abs: any number)."""
+    """Return the call `name(*args)`, e.g. intrinsic("exp", A[i])."""
     known = INTRINSICS.get(name)
     if known is None:
         raise ExprError(f"{name}(...)", "no such intrinsic", f"one of {', '.join(INTRINSICS)}")
@@ -98,9 +114,10 @@ def intrinsic(name: str, *args: Any) -> Call:
         return _typed(name, known, args)
     values: tuple[Expr, ...] = unify(*args) if known.args == 2 else (value(args[0]),)
     kind = values[0].dtype
-    if not kind.is_float and not (name == "abs" and kind.is_integer):
-        raise ExprError(f"{name} of {kind}", "it takes floats", "x.astype('float32') first")
-    return Call(name, values, BOOL if known.test else kind)
+    if kind.kind not in known.on:
+        what, to = ("floats", "float32") if "float" in known.on else ("integers", "int32")
+        raise ExprError(f"{name} of {kind}", f"it takes {what}", f"x.astype('{to}') first")
+    return Call(name, values, known.gives or kind)
 
 
 def _typed(name: str, known: Intrinsic, args: tuple[Any, ...]) -> Call:

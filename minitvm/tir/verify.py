@@ -263,7 +263,8 @@ def _miscalled(known: Intrinsic, name: str, args: tuple[Expr, ...], dtype: DType
         return f"{name} takes {known.args} arguments, {len(args)} given"
     takes = known.takes or (args[0].dtype,) * known.args
     fits = all(a.dtype == t for a, t in zip(args, takes, strict=True))
-    right = fits and dtype == (BOOL if known.test else takes[0])
+    fits = fits and (bool(known.takes) or takes[0].kind in known.on)
+    right = fits and dtype == (known.gives or takes[0])
     return "" if right else f"{name} of {', '.join(a.dtype for a in args)} gives {dtype}"
 
 

@@ -9,17 +9,16 @@ import pytest
 
 from minitvm import te, tir, topi
 
-MATH = (
-    *("exp exp2 log log2 log10 sqrt rsqrt sin cos tan atan asin acos atan2 log1p hypot".split()),
-    *("copysign sinh cosh tanh sigmoid erf floor ceil trunc round abs isnan isfinite".split()),
-    *("isinf fmod power truncdiv truncmod indexdiv indexmod EQ NE LT LE GT GE".split()),
-    *("likely max min".split()),
-)
-ELEMENTWISE = (
-    *("relu leaky_relu sigmoid tanh gelu silu exp log sqrt rsqrt erf negative abs clip".split()),
-    *("cast add subtract multiply divide maximum minimum power equal not_equal less".split()),
-    *("less_equal greater greater_equal where take".split()),
-)
+MATH = """
+    exp exp2 log log2 log10 sqrt rsqrt sin cos tan atan asin acos atan2 log1p hypot copysign sinh
+    cosh tanh sigmoid erf floor ceil trunc round abs clz isnan isfinite isinf fmod power truncdiv
+    truncmod indexdiv indexmod EQ NE LT LE GT GE likely max min
+"""
+ELEMENTWISE = """
+    relu leaky_relu sigmoid tanh gelu silu exp log sqrt rsqrt erf negative abs clip cast add
+    subtract multiply divide maximum minimum power equal not_equal less less_equal greater
+    greater_equal where take
+"""
 
 
 def shown(room: ModuleType, name: str) -> str:
@@ -29,15 +28,15 @@ def shown(room: ModuleType, name: str) -> str:
     return f"{name}{inspect.signature(f)}\n    {(inspect.getdoc(f) or '').splitlines()[0]}"
 
 
-@pytest.mark.parametrize(("room", "names"), [(tir, MATH), (topi, ELEMENTWISE)])
+@pytest.mark.parametrize(("room", "names"), [(tir, MATH), (topi, ELEMENTWISE)], ids=["tir", "topi"])
 def test_every_operator_shows_its_signature_and_what_it_computes(
-    room: ModuleType, names: tuple[str, ...], golden: Callable[[str], None]
+    room: ModuleType, names: str, golden: Callable[[str], None]
 ) -> None:
-    golden("\n".join(shown(room, name) for name in names))
+    golden("\n".join(shown(room, name) for name in names.split()))
 
 
 def test_te_offers_the_functions_of_tir() -> None:
-    shared = [n for n in MATH if hasattr(te, n) and n not in ("max", "min")]
+    shared = [n for n in MATH.split() if hasattr(te, n) and n not in ("max", "min")]
     assert len(shared) > 30
     assert all(getattr(te, n) is getattr(tir, n) for n in shared)
 
