@@ -222,17 +222,19 @@ class PythonPrinter(tir.Printer):
                 "Python code cannot call it",
                 f"tir.register_func({tir.callee(e)!r}, f): a Python function that does the same",
             )
-        args = [self._array(a) if tir.is_memory(a) else self.expr(a) for a in e.args]
+        args = [
+            self._array(a) if isinstance(a, tir.Pointer | tir.View) else self.expr(a)
+            for a in e.args
+        ]
         return f"registered({tir.callee(e)!r})({', '.join(args)})"
 
-    def _array(self, e: tir.Expr) -> str:
+    def _array(self, e: tir.Pointer | tir.View) -> str:
         """The array that a pointer or view stands for."""
-        assert isinstance(e, tir.Call)
-        first = tir.first_element(e)
-        name, start = self.name(first.buffer), flat(first.buffer, first.indices)
-        if e.name != tir.VIEW:
-            return f"{name}[{self.expr(tir.add(start, tir.offset_of(e)))}:]"
-        shape, strides = ([self.expr(n) for n in part] for part in tir.extents_of(e))
+        b = e.first.buffer
+        name, start = self.name(b), flat(b, e.first.indices)
+        if isinstance(e, tir.Pointer):
+            return f"{name}[{self.expr(tir.add(start, e.offset))}:]"
+        shape, strides = ([self.expr(n) for n in part] for part in (e.shape, e.strides))
         rows = [f"({', '.join(part)}{',' if len(part) == 1 else ''})" for part in (shape, strides)]
         return f"view({name}, {self.expr(start)}, {rows[0]}, {rows[1]})"
 

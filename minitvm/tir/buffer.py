@@ -7,9 +7,9 @@ from typing import Any
 from minitvm.base import ExprError, as_tuple, node
 from minitvm.base import dtype as dtype_of
 
-from .call import Mode, pointer
+from .call import pointer
 from .index import floordiv, floormod
-from .nodes import Buffer, Call, Index, Load, Var
+from .nodes import Buffer, Index, Load, Mode, Pointer, Var
 from .stmt import Store
 from .value import index, load, value
 
@@ -33,7 +33,7 @@ class DeclaredBuffer(Buffer):
         ptr_type: str = "handle",
         content_lanes: int = 1,
         offset: Any = 0,
-    ) -> Call:
+    ) -> Pointer:
         """A pointer to read from ("r"), write to ("w") or both; `offset` is in elements."""
         del ptr_type, content_lanes
         return pointer(self, access_mask, offset)

@@ -16,19 +16,16 @@ from __future__ import annotations
 
 import reprlib
 from collections.abc import Callable
-from typing import Any, Literal, TypeAlias
+from typing import Any, TypeGuard
 
 from minitvm.base import ExprError, check_flag, check_text
 from minitvm.base import dtype as dtype_of
 
-from .index import row_strides, same
+from .index import row_strides
 from .intrinsics import INTRINSICS, intrinsic
-from .nodes import Buffer, Call, Expr, Index, Load
-from .value import cast_to, index, value
+from .nodes import Buffer, Call, Expr, Index, Load, Mode, Pointer, View
+from .value import index, value
 
-Mode: TypeAlias = Literal["r", "w", "rw"]
-POINTER = "access_ptr."
-VIEW = "view"
 EXTERN, PACKED = "extern.", "packed."
 UNITS = ("ld.", "ex.", "st.", "vta.", "vdla.")  # instructions of an accelerator, by who runs them
 IN_BOUNDS = "assert_in_bounds"  # of an index and a size: stops the program where it is outside
@@ -113,30 +110,27 @@ def hardware_intrinsic(name: str, *args: Any) -> Call:
     return call_intrin("int32", name, *args)
 
 
-def _arguments(args: tuple[Any, ...], memory: Callable[[Buffer], Call]) -> tuple[Expr, ...]:
+def _arguments(args: tuple[Any, ...], memory: Callable[[Buffer], Expr]) -> tuple[Expr, ...]:
     return tuple(memory(a) if isinstance(a, Buffer) else value(a) for a in args)
 
 
-def pointer(b: Buffer, mode: Mode = "rw", offset: Any = 0) -> Call:
+def pointer(b: Buffer, mode: Mode = "rw", offset: Any = 0) -> Pointer:
     """The address of element `offset`, counted in memory from the first element of `b`."""
     if not isinstance(mode, str) or mode not in ("r", "w", "rw"):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise ExprError(f"access_ptr({mode!r}) of {b.name}", "no such mode", '"r", "w" or "rw"')
-    start = Load(b, (0,) * len(b.shape), b.dtype)
-    beyond = () if same(index(offset), 0) else (cast_to(index(offset), "int32"),)
-    return Call(f"{POINTER}{mode}", (start, *beyond), b.dtype)
+    return Pointer(Load(b, (0,) * len(b.shape), b.dtype), mode, index(offset), b.dtype)
 
 
-def view(b: Buffer) -> Call:
+def view(b: Buffer) -> View:
     """All of `b`, with its shape and strides."""
     return view_at(b, (0,) * len(b.shape), b.shape, row_strides(b))
 
 
 def view_at(
     b: Buffer, start: tuple[Index, ...], shape: tuple[Index, ...], strides: tuple[Index, ...]
-) -> Call:
+) -> View:
     """A part of `b`: from b[start] on, `shape` elements that lie `strides` apart."""
-    numbers = tuple(cast_to(n, "int32") for n in (*shape, *strides))
-    return Call(VIEW, (Load(b, start, b.dtype), *numbers), b.dtype)
+    return View(Load(b, start, b.dtype), shape, strides, b.dtype)
 
 
 # --- taking them apart ---------------------------------------------------------------------------
@@ -144,38 +138,14 @@ def view_at(
 
 def is_opaque(e: object) -> bool:
     """Is `e` a call that the compiler does not look into?"""
-    known = isinstance(e, Call) and (e.name in INTRINSICS or e.name == IN_BOUNDS or is_memory(e))
-    return isinstance(e, Call) and not known
+    return isinstance(e, Call) and e.name not in INTRINSICS and e.name != IN_BOUNDS
 
 
-def is_memory(e: object) -> bool:
-    """Is `e` a pointer or a view?"""
-    return isinstance(e, Call) and (e.name == VIEW or e.name.startswith(POINTER))
-
-
-def is_written(e: object) -> bool:
+def is_written(e: object) -> TypeGuard[Pointer | View]:
     """Is `e` a pointer or a view through which the callee may write?"""
-    return is_memory(e) and isinstance(e, Call) and e.name != f"{POINTER}r"
+    return isinstance(e, View) or (isinstance(e, Pointer) and e.mode != "r")
 
 
 def callee(e: Call) -> str:
     """The name of the function that an opaque call runs."""
     return e.name.removeprefix(EXTERN).removeprefix(PACKED)
-
-
-def first_element(e: Call) -> Load:
-    """The element that a pointer or view begins at, before a pointer's offset is added."""
-    assert isinstance(e.args[0], Load)
-    return e.args[0]
-
-
-def offset_of(e: Call) -> Index:
-    """How many elements a pointer is moved."""
-    return index(e.args[1]) if len(e.args) > 1 else 0
-
-
-def extents_of(e: Call) -> tuple[tuple[Index, ...], tuple[Index, ...]]:
-    """The shape and the strides of a view."""
-    numbers = [index(n) for n in e.args[1:]]
-    half = len(numbers) // 2
-    return tuple(numbers[:half]), tuple(numbers[half:])

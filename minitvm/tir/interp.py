@@ -18,15 +18,10 @@ from minitvm.base import VerifyError, check_flag, check_kind
 
 from .call import (
     IN_BOUNDS,
-    VIEW,
     callee,
-    extents_of,
-    first_element,
-    is_memory,
     is_opaque,
     is_registered,
     is_written,
-    offset_of,
     registered,
 )
 from .capacity import check_buffers, check_symbolic_buffers, symbolic_buffers
@@ -52,8 +47,10 @@ from .nodes import (
     Linear,
     Load,
     Not,
+    Pointer,
     Product,
     Var,
+    View,
     Where,
 )
 from .numeric import BINARY, COMPARE, choose, convert
@@ -211,7 +208,7 @@ class _Compiler:
                 "the interpreter does not know what it does",
                 f"tir.register_func({name!r}, f)",
             )
-        args = [self.array(a) if is_memory(a) else self.value(a) for a in e.args]
+        args = [self.array(a) if isinstance(a, Pointer | View) else self.value(a) for a in e.args]
         marks = [self.array(a, mark=True) for a in e.args if is_written(a)]
 
         def run(frame: Frame) -> Any:
@@ -224,13 +221,12 @@ class _Compiler:
 
         return run
 
-    def array(self, e: Expr, mark: bool = False) -> Run:
+    def array(self, e: Pointer | View, mark: bool = False) -> Run:
         """What a pointer or view shows of a buffer, or which of its elements hold a value."""
-        assert isinstance(e, Call)
-        first = first_element(e)
-        memory, start = self.memory(first.buffer), self.offset(first.buffer, first.indices)
-        if e.name != VIEW:
-            beyond = self.index(offset_of(e))
+        b = e.first.buffer
+        memory, start = self.memory(b), self.offset(b, e.first.indices)
+        if isinstance(e, Pointer):
+            beyond = self.index(e.offset)
 
             def row(frame: Frame) -> Any:
                 data = memory.written if mark else memory.data
@@ -239,7 +235,7 @@ class _Compiler:
                 return data[start(frame) + beyond(frame) :]
 
             return row
-        shape, strides = ([self.index(n) for n in part] for part in extents_of(e))
+        shape, strides = ([self.index(n) for n in part] for part in (e.shape, e.strides))
 
         def block(frame: Frame) -> Any:
             data = memory.written if mark else memory.data

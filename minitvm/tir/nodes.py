@@ -27,6 +27,8 @@ A *value* has a machine type (`dtype`) and behaves as C and numpy do: integers w
     IfThenElse   only the chosen arm is computed: safe to guard a load with
     Call         an intrinsic such as exp
     Load         one element of a buffer
+    Pointer      the address of an element, for a call; its Load is not executed
+    View         a block of memory, for a call; its Load is not executed
 """
 
 from __future__ import annotations
@@ -387,6 +389,29 @@ class Load(Expr):
 
     buffer: Buffer
     indices: tuple[Index, ...]
+    dtype: DType
+
+
+Mode: TypeAlias = Literal["r", "w", "rw"]
+
+
+@node
+class Pointer(Expr):
+    """An address that a call gets, `offset` elements after `first`; the callee reads or writes."""
+
+    first: Load
+    mode: Mode
+    offset: Index
+    dtype: DType
+
+
+@node
+class View(Expr):
+    """An array that a call gets: from `first` on, `shape` elements that lie `strides` apart."""
+
+    first: Load
+    shape: tuple[Index, ...]
+    strides: tuple[Index, ...]
     dtype: DType
 
 

@@ -7,7 +7,7 @@ from typing import Any, TypeGuard, assert_never
 
 from minitvm.base import BOOL, FLOAT32, INT32
 
-from .call import UNITS, VIEW, extents_of, first_element
+from .call import UNITS
 from .index import (
     floordiv,
     floormod,
@@ -36,8 +36,10 @@ from .nodes import (
     Linear,
     Load,
     Not,
+    Pointer,
     Product,
     Var,
+    View,
     Where,
 )
 from .stmt import Allocate, Evaluate, For, If, Pragma, Seq, Stmt, Store
@@ -152,6 +154,11 @@ class Printer:
                 return f"{name}({', '.join(map(part, args))})", ATOM
             case Load(buffer, indices):
                 return self.element(buffer, indices), ATOM
+            case Pointer(first, mode, offset):
+                beyond = "" if same(offset, 0) else f", {self.expr(offset)}"
+                return f"access_ptr.{mode}({self.expr(first)}{beyond})", ATOM
+            case View(first, shape, strides):
+                return f"view({', '.join(map(self.expr, (first, *shape, *strides)))})", ATOM
             case _:  # nodes of higher rooms print themselves
                 return repr(e), ATOM
 
@@ -168,8 +175,7 @@ class Printer:
         match e:
             case Call(name, ()):
                 return name
-            case Call(name) if name == VIEW and (found := _box(e)) is not None:
-                b = first_element(e).buffer
+            case View(Load(b)) if (found := _box(e)) is not None:
                 parts = [
                     (same(i, 0) and same(n, whole), self._span(i, n))
                     for i, n, whole in zip(*found, b.shape, strict=True)
@@ -259,13 +265,13 @@ def _reads_as_index(a: Index, b: Index) -> bool:
     return both and (_is_bare(a) or _is_bare(b))
 
 
-def _box(e: Call) -> tuple[list[Index], list[Index]] | None:
+def _box(e: View) -> tuple[list[Index], list[Index]] | None:
     """The first indices and the extents of a view, in the dimensions of its buffer, if it is a box.
 
     view(A[k*16], 8, 1) of A[128, 16] is A[k, 0:8]: ([k, 0], [1, 8]).
     """
-    at, steps = first_element(e), row_strides(first_element(e).buffer)
-    wanted = [(n, step) for n, step in zip(*extents_of(e), strict=True) if not same(n, 1)]
+    at, steps = e.first, row_strides(e.first.buffer)
+    wanted = [(n, step) for n, step in zip(e.shape, e.strides, strict=True) if not same(n, 1)]
     extents: list[Index] = []
     for whole, step in zip(at.buffer.shape, steps, strict=True):
         mine = bool(wanted) and not same(whole, 1) and same(wanted[0][1], step)

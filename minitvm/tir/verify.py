@@ -11,7 +11,6 @@ from typing import Literal, TypeAlias, assert_never, get_args
 
 from minitvm.base import BOOL, ArgumentError, DType, VerifyError, check_kind, check_text
 
-from .call import is_memory
 from .func import PrimFunc
 from .index import elements, is_index, nonneg, sub
 from .intrinsics import INTRINSICS, Intrinsic
@@ -32,7 +31,9 @@ from .nodes import (
     Linear,
     Load,
     Not,
+    Pointer,
     Var,
+    View,
     Where,
 )
 from .stmt import Allocate, Evaluate, For, If, Pragma, Seq, Stmt, Store
@@ -55,7 +56,7 @@ class Scope:
     certain: bool = True  # it runs at least once: no condition, no loop that may be empty around it
 
 
-VALUES = (Const, Cast, Binary, Compare, Not, Where, IfThenElse, Call, Load)
+VALUES = (Const, Cast, Binary, Compare, Not, Where, IfThenElse, Call, Load, Pointer, View)
 LOOP_IR = (Linear, *ATOMS, *VALUES)
 Law: TypeAlias = Callable[[Stmt, Scope], Iterator[str]]
 
@@ -107,7 +108,13 @@ def _sure_accesses(s: Stmt) -> Iterator[tuple[Buffer, tuple[Index, ...]]]:
         e = stack.pop()
         if isinstance(e, Load):
             yield e.buffer, e.indices
-        inside = [e.cond] if isinstance(e, IfThenElse) else [] if is_memory(e) else children(e)
+        inside = (
+            [e.cond]
+            if isinstance(e, IfThenElse)
+            else []
+            if isinstance(e, Pointer | View)
+            else children(e)
+        )
         stack.extend(n for n in inside if isinstance(n, Expr))
 
 
@@ -162,6 +169,7 @@ def indices_are_indices(s: Stmt, scope: Scope) -> Iterator[str]:
     integers = [s.extent] if isinstance(s, For) else []
     integers += _exprs(s) if isinstance(s, Allocate) else []
     integers += [i for _, indices in _accesses(s) for i in indices]
+    integers += [i for e in _nodes(s) if isinstance(e, Pointer | View) for i in children(e)[1:]]
     for e in integers:
         if not is_index(e):
             yield f"{_quote(e)} is a value where an index belongs: tir.index converts it"

@@ -35,8 +35,10 @@ from .nodes import (
     Linear,
     Load,
     Not,
+    Pointer,
     Product,
     Var,
+    View,
     Where,
 )
 from .stmt import NOTHING, Allocate, Evaluate, For, If, Pragma, Seq, Stmt, Store, seq
@@ -61,6 +63,8 @@ _CHILDREN: dict[type, Callable[[Any], Iterable[Any]]] = {
     IfThenElse: lambda e: (e.cond, e.a, e.b),
     Call: lambda e: e.args,
     Load: lambda e: e.indices,
+    Pointer: lambda e: (e.first, e.offset),
+    View: lambda e: (e.first, *e.shape, *e.strides),
     For: lambda s: (s.extent, s.body),
     Store: lambda s: (*s.indices, s.value),
     If: lambda s: (s.cond, s.body) if s.orelse is None else (s.cond, s.body, s.orelse),
@@ -229,6 +233,18 @@ def _load(e: Load, go: _Rewriter) -> Expr:
     return e if indices is e.indices else Load(e.buffer, indices, e.dtype)
 
 
+def _pointer(e: Pointer, go: _Rewriter) -> Expr:
+    first, offset = go(e.first), go(e.offset)
+    same = first is e.first and _identical(offset, e.offset)
+    return e if same else Pointer(first, e.mode, offset, first.dtype)
+
+
+def _view(e: View, go: _Rewriter) -> Expr:
+    first, shape, strides = go(e.first), go.all(e.shape), go.all(e.strides)
+    same = first is e.first and shape is e.shape and strides is e.strides
+    return e if same else View(first, shape, strides, first.dtype)
+
+
 _REBUILD: dict[type, Callable[[Any, _Rewriter], Any]] = {
     Linear: _linear,
     Product: _pair(mul),
@@ -244,6 +260,8 @@ _REBUILD: dict[type, Callable[[Any, _Rewriter], Any]] = {
     IfThenElse: _choice,
     Call: _call,
     Load: _load,
+    Pointer: _pointer,
+    View: _view,
 }
 
 
