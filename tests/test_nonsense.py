@@ -58,8 +58,9 @@ def formulas(p: Program) -> dict[str, Call]:
     one = (
         *("exp", "exp2", "log", "log2", "log10", "sqrt", "rsqrt", "sin", "cos", "tan", "atan"),
         *("sinh", "cosh", "tanh", "sigmoid", "erf", "floor", "ceil", "trunc", "round", "abs"),
-        *("isnan", "isfinite", "isinf"),
+        *("isnan", "isfinite", "isinf", "acos", "asin", "log1p"),
     )
+    two = ("power", "fmod", "atan2", "hypot", "copysign")
     whole = ("floordiv", "floormod", "truncdiv", "truncmod", "indexdiv", "indexmod")
     cond = p.x > 0
     state = te.scan_state((4, 8))
@@ -68,8 +69,8 @@ def formulas(p: Program) -> dict[str, Call]:
     return {
         **{f"te.{name}": (getattr(te, name), [p.x]) for name in one},
         **{f"te.{name}": (getattr(te, name), [p.i, 3]) for name in whole},
-        "te.power": (te.power, [p.x, p.x]),
-        "te.fmod": (te.fmod, [p.x, p.x]),
+        **{f"te.{name}": (getattr(te, name), [p.x, p.x]) for name in two},
+        "te.clz": (te.clz, [p.i]),
         "te.placeholder": (te.placeholder, [(8,), "float32", "A"]),
         "te.compute": (te.compute, [(8,), lambda i: 1.0, "C", ""]),
         "te.define": (partial(te.define, A=A, B=B), ["C(i, j) +=! A(i, k) * B(k, j)"]),

@@ -1,4 +1,4 @@
-"""Calls of what the compiler does not look into, and the Python functions that give them meaning.
+"""Calls of functions that the compiler does not analyse, and the Python functions they run.
 
     call_extern("int32", "f", ...)    a C function of this process: prints as extern.f(...)
     call_packed("f", ...)             a Python function, see register_func: packed.f(...)
@@ -7,9 +7,9 @@
 Instructions of an accelerator begin with the name of a unit, ld.dma_copy2d(AL, A[k]): their
 operands are views, and print as the box of the buffer that they are.
 
-Memory is passed as a pointer, `access_ptr.r(A[i, j])`, or with its shape and strides,
-`view(A[i, j], 8, 8, 64, 1)`. Both name the first element through a Load that is never executed, so
-that every pass moves them as it moves any access.
+Memory is passed as a Pointer, `access_ptr.r(A[i, j])`, or as a View with shape and strides,
+`view(A[i, j], 8, 8, 64, 1)`. Both name the first element by a Load that is never executed, so that
+a pass that rewrites accesses rewrites them too.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ from .nodes import Buffer, Call, Expr, Index, Load, Mode, Pointer, View
 from .value import index, value
 
 EXTERN, PACKED = "extern.", "packed."
-UNITS = ("ld.", "ex.", "st.", "vta.", "vdla.")  # instructions of an accelerator, by who runs them
-IN_BOUNDS = "assert_in_bounds"  # of an index and a size: stops the program where it is outside
+UNITS = ("ld.", "ex.", "st.", "vta.", "vdla.")  # prefixes of accelerator instructions: their unit
+IN_BOUNDS = "assert_in_bounds"  # (i, n): stops the program unless 0 <= i < n
 
 # --- registered functions ------------------------------------------------------------------------
 
-_functions: dict[str, Callable[..., Any]] = {}  # by register_func; see clear_functions
+_functions: dict[str, Callable[..., Any]] = {}  # filled by register_func; see clear_functions
 
 
 def register_func(name: str, f: Callable[..., Any] | None = None, override: bool = False) -> Any:
-    """`f`, which opaque calls of `name` run from now on; without f: a decorator.
+    """Register `f` as the function that opaque calls of `name` run; without f, return a decorator.
 
     It gets numpy arrays for memory and numbers for the rest: call_packed(name, A) passes A in its
-    shape, a pointer is the row of elements that begins there. It writes its results in place.
+    shape, and a pointer becomes the 1-d array that begins there. It writes results in place.
     """
     check_text("register_func: name", name, '"scale"')
     override = check_flag("register_func: override", override)
@@ -60,12 +60,12 @@ def register_func(name: str, f: Callable[..., Any] | None = None, override: bool
 
 
 def is_registered(name: str) -> bool:
-    """Has a function been registered as `name`?"""
+    """Return whether a function is registered as `name`."""
     return name in _functions
 
 
 def registered(name: str) -> Callable[..., Any]:
-    """The Python function registered as `name`."""
+    """Return the Python function registered as `name`."""
     if name not in _functions:
         raise ExprError(
             f"call of {name!r}",
@@ -84,19 +84,19 @@ def clear_functions() -> None:
 
 
 def call_extern(dtype: str, name: str, *args: Any) -> Call:
-    """The C function `name`, which returns a `dtype`. Buffers are passed as pointers."""
+    """Call the C function `name`, which returns a `dtype`. Buffers are passed as pointers."""
     check_text("call_extern: name", name, '"sqrtf"')
     return Call(f"{EXTERN}{name}", _arguments(args, pointer), dtype_of(dtype))
 
 
 def call_packed(name: str, *args: Any) -> Call:
-    """The Python function registered as `name`. Buffers are passed as arrays."""
+    """Call the Python function registered as `name`. Buffers are passed as arrays."""
     check_text("call_packed: name", name, '"scale"')
     return Call(f"{PACKED}{name}", _arguments(args, view), dtype_of("int32"))
 
 
 def call_intrin(dtype: str, name: str, *args: Any) -> Call:
-    """The instruction `name` of some target, or one of the intrinsics that every target has."""
+    """Call the instruction `name` of some target, or an intrinsic that every target has."""
     if not isinstance(name, str):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise ExprError(f"an instruction called {name!r}", "its name is a string")
     known = name.removeprefix("tir.")
@@ -106,7 +106,7 @@ def call_intrin(dtype: str, name: str, *args: Any) -> Call:
 
 
 def hardware_intrinsic(name: str, *args: Any) -> Call:
-    """The instruction `name` of an accelerator, executed for its effect."""
+    """Call the instruction `name` of an accelerator, for its effect."""
     return call_intrin("int32", name, *args)
 
 
@@ -115,21 +115,21 @@ def _arguments(args: tuple[Any, ...], memory: Callable[[Buffer], Expr]) -> tuple
 
 
 def pointer(b: Buffer, mode: Mode = "rw", offset: Any = 0) -> Pointer:
-    """The address of element `offset`, counted in memory from the first element of `b`."""
+    """Return the address that is `offset` elements after the first element of `b`."""
     if not isinstance(mode, str) or mode not in ("r", "w", "rw"):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise ExprError(f"access_ptr({mode!r}) of {b.name}", "no such mode", '"r", "w" or "rw"')
     return Pointer(Load(b, (0,) * len(b.shape), b.dtype), mode, index(offset), b.dtype)
 
 
 def view(b: Buffer) -> View:
-    """All of `b`, with its shape and strides."""
+    """Return a view of all of `b`."""
     return view_at(b, (0,) * len(b.shape), b.shape, row_strides(b))
 
 
 def view_at(
     b: Buffer, start: tuple[Index, ...], shape: tuple[Index, ...], strides: tuple[Index, ...]
 ) -> View:
-    """A part of `b`: from b[start] on, `shape` elements that lie `strides` apart."""
+    """Return a view of a part of `b`: from b[start] on, `shape` elements, `strides` apart."""
     return View(Load(b, start, b.dtype), shape, strides, b.dtype)
 
 
@@ -137,15 +137,15 @@ def view_at(
 
 
 def is_opaque(e: object) -> bool:
-    """Is `e` a call that the compiler does not look into?"""
+    """Return whether `e` calls a function that the compiler does not analyse."""
     return isinstance(e, Call) and e.name not in INTRINSICS and e.name != IN_BOUNDS
 
 
 def is_written(e: object) -> TypeGuard[Pointer | View]:
-    """Is `e` a pointer or a view through which the callee may write?"""
+    """Return whether `e` is a pointer or view through which the callee may write."""
     return isinstance(e, View) or (isinstance(e, Pointer) and e.mode != "r")
 
 
 def callee(e: Call) -> str:
-    """The name of the function that an opaque call runs."""
+    """Return the name of the function that an opaque call runs."""
     return e.name.removeprefix(EXTERN).removeprefix(PACKED)

@@ -1,4 +1,4 @@
-"""The intrinsic functions a formula may call: one literal table, and their meaning in numpy."""
+"""The intrinsic functions that a formula may call, with their meaning in numpy."""
 
 import math
 import reprlib
@@ -15,7 +15,7 @@ from .value import unify, value
 
 
 def _elementwise(f: Callable[[float], float]) -> Callable[[Any], Any]:
-    """`f` over arrays, keeping their dtype (numpy has no erf of its own)."""
+    """Apply `f` to each element of an array, keeping its dtype (numpy has no erf)."""
     over = np.vectorize(f, otypes=[np.float64])
     return lambda x: over(x).astype(np.asarray(x).dtype)
 
@@ -36,7 +36,7 @@ def _clz(x: Any) -> Any:
 
 
 def _dot4(acc: Any, *factors: Any) -> Any:
-    """acc + a0*b0 + a1*b1 + a2*b2 + a3*b3, wrapping as int32 does."""
+    """Return acc + a0*b0 + a1*b1 + a2*b2 + a3*b3, wrapping as int32 does."""
     for a, b in zip(factors[:4], factors[4:], strict=True):
         acc = acc + np.multiply(a, b, dtype=np.int32)
     return acc
@@ -49,7 +49,7 @@ INTEGERS: Kinds = ("int", "uint")
 
 @dataclass(frozen=True, slots=True)
 class Intrinsic:
-    """The number of operands, what they give on numpy arrays, and the types.
+    """An intrinsic: its number of operands, its meaning on numpy arrays, and its types.
 
     on      the kinds of number that the operands, which have one type, may have
     gives   the type of the result; by default that of the first operand
@@ -121,7 +121,7 @@ def intrinsic(name: str, *args: Any) -> Call:
 
 
 def _typed(name: str, known: Intrinsic, args: tuple[Any, ...]) -> Call:
-    """A call whose operands have the types that the intrinsic takes; literals adapt to them."""
+    """Return a call of an intrinsic with typed operands; literals adapt to the types."""
     values = tuple(value(a, t) for a, t in zip(args, known.takes, strict=True))
     for n, (v, t) in enumerate(zip(values, known.takes, strict=True)):
         if v.dtype is not t:
@@ -131,11 +131,11 @@ def _typed(name: str, known: Intrinsic, args: tuple[Any, ...]) -> Call:
 
 
 def dot4(acc: Any, a: Sequence[Any], b: Sequence[Any]) -> Call:
-    """acc + a[0]*b[0] + a[1]*b[1] + a[2]*b[2] + a[3]*b[3] as one int32, which wraps.
+    """Return acc + a[0]*b[0] + a[1]*b[1] + a[2]*b[2] + a[3]*b[3], an int32 that wraps.
 
     acc is an int32, a holds four uint8, b four int8. Vectorized, it is the instruction vpdpbusd
     (Intel, "Architecture Instruction Set Extensions", 2018, AVX512_VNNI) where the CPU has it and
-    the four of each operand lie side by side in memory.
+    the four numbers of each operand are adjacent in memory.
     """
     for given in (a, b):
         if not isinstance(given, list | tuple):

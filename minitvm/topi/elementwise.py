@@ -1,4 +1,4 @@
-"""Elementwise operators: every output element depends on the input elements at its own place.
+"""Elementwise operators: each output element depends on the input elements at the same index.
 
 Shapes of two operands broadcast as in numpy: [3, 1] with [4] gives [3, 4].
 """
@@ -31,7 +31,7 @@ def _unary(name: str, f: Callable[[Any], Any], doc: str) -> Callable[[te.Tensor]
 
 
 def _pair(name: str, f: Callable[[Any, Any], Any], doc: str) -> Callable[[Any, Any], te.Tensor]:
-    """Make the operator that applies f to the elements of two tensors that meet."""
+    """Make the operator that applies f to pairs of elements of two broadcast tensors."""
 
     def apply(a: Any, b: Any) -> te.Tensor:
         return broadcast(name, f, a, b)
@@ -41,61 +41,61 @@ def _pair(name: str, f: Callable[[Any, Any], Any], doc: str) -> Callable[[Any, A
 
 # --- one operand ---------------------------------------------------------------------------------
 
-relu = _unary("relu", lambda x: te.max(x, 0), "max(x, 0).")
-sigmoid = _unary("sigmoid", te.sigmoid, "1 / (1 + exp(-x)).")
-tanh = _unary("tanh", te.tanh, "Hyperbolic tangent.")
+relu = _unary("relu", lambda x: te.max(x, 0), "Return max(x, 0).")
+sigmoid = _unary("sigmoid", te.sigmoid, "Return 1 / (1 + exp(-x)).")
+tanh = _unary("tanh", te.tanh, "Return the hyperbolic tangent of x.")
 gelu = _unary(
     "gelu",
     lambda x: x * 0.5 * (1 + te.erf(x * 0.5**0.5)),
-    "x * Phi(x), with Phi the normal distribution function, by erf.",
+    "Return x * Phi(x), where Phi is the normal distribution function, computed by erf.",
 )
-silu = _unary("silu", lambda x: x * te.sigmoid(x), "x * sigmoid(x), also called swish.")
-exp = _unary("exp", te.exp, "e ** x.")
-log = _unary("log", te.log, "Natural logarithm.")
-sqrt = _unary("sqrt", te.sqrt, "Square root.")
-rsqrt = _unary("rsqrt", te.rsqrt, "1 / sqrt(x).")
-erf = _unary("erf", te.erf, "The error function.")
-negative = _unary("negative", operator.neg, "-x.")
-abs = _unary("abs", te.abs, "|x|.")
+silu = _unary("silu", lambda x: x * te.sigmoid(x), "Return x * sigmoid(x), also called swish.")
+exp = _unary("exp", te.exp, "Return e ** x.")
+log = _unary("log", te.log, "Return the natural logarithm of x.")
+sqrt = _unary("sqrt", te.sqrt, "Return the square root of x.")
+rsqrt = _unary("rsqrt", te.rsqrt, "Return 1 / sqrt(x).")
+erf = _unary("erf", te.erf, "Return the error function of x.")
+negative = _unary("negative", operator.neg, "Return -x.")
+abs = _unary("abs", te.abs, "Return |x|.")
 
 
 @on_tensors
 def leaky_relu(x: te.Tensor, alpha: float = 0.01) -> te.Tensor:
-    """x where x > 0, else alpha * x."""
+    """Return x where x > 0, else alpha * x."""
     return _map("leaky_relu", lambda v: tir.select(v > 0, v, v * alpha), x)
 
 
 @on_tensors
 def clip(x: te.Tensor, a_min: float, a_max: float) -> te.Tensor:
-    """x, but at least a_min and at most a_max."""
+    """Return x limited to a_min .. a_max."""
     return _map("clip", lambda v: te.min(te.max(v, a_min), a_max), x)
 
 
 @on_tensors
 def cast(x: te.Tensor, dtype: str) -> te.Tensor:
-    """x converted to `dtype`."""
+    """Return x converted to `dtype`."""
     return _map("cast", lambda v: tir.cast_to(v, dtype), x)
 
 
 # --- two operands --------------------------------------------------------------------------------
 
-add = _pair("add", operator.add, "a + b; one of them may be a number.")
-subtract = _pair("subtract", operator.sub, "a - b.")
-multiply = _pair("multiply", operator.mul, "a * b.")
-divide = _pair("divide", lambda x, y: x / y, "a / b on floats.")
-maximum = _pair("maximum", te.max, "The larger of a and b.")
-minimum = _pair("minimum", te.min, "The smaller of a and b.")
-power = _pair("power", te.power, "a ** b on floats.")
-equal = _pair("equal", operator.eq, "a == b, bool; one of them may be a number.")
-not_equal = _pair("not_equal", operator.ne, "a != b, bool.")
-less = _pair("less", operator.lt, "a < b, bool.")
-less_equal = _pair("less_equal", operator.le, "a <= b, bool.")
-greater = _pair("greater", operator.gt, "a > b, bool.")
-greater_equal = _pair("greater_equal", operator.ge, "a >= b, bool.")
+add = _pair("add", operator.add, "Return a + b; one of them may be a number.")
+subtract = _pair("subtract", operator.sub, "Return a - b.")
+multiply = _pair("multiply", operator.mul, "Return a * b.")
+divide = _pair("divide", lambda x, y: x / y, "Return a / b on floats.")
+maximum = _pair("maximum", te.max, "Return the larger of a and b.")
+minimum = _pair("minimum", te.min, "Return the smaller of a and b.")
+power = _pair("power", te.power, "Return a ** b on floats.")
+equal = _pair("equal", operator.eq, "Return a == b as bool; one of them may be a number.")
+not_equal = _pair("not_equal", operator.ne, "Return a != b as bool.")
+less = _pair("less", operator.lt, "Return a < b as bool.")
+less_equal = _pair("less_equal", operator.le, "Return a <= b as bool.")
+greater = _pair("greater", operator.gt, "Return a > b as bool.")
+greater_equal = _pair("greater_equal", operator.ge, "Return a >= b as bool.")
 
 
 def broadcast(name: str, f: Callable[[Any, Any], Any], a: Any, b: Any) -> te.Tensor:
-    """The tensor of f(element of a, element of b), where one of them may be a number."""
+    """Return the tensor of f(element of a, element of b); one of them may be a number."""
     if not isinstance(a, te.Tensor) and not isinstance(b, te.Tensor):
         raise ExprError(f"topi.{name}", "neither operand is a tensor")
     shape = broadcast_shape(name, shape_of(a), shape_of(b))
@@ -104,12 +104,12 @@ def broadcast(name: str, f: Callable[[Any, Any], Any], a: Any, b: Any) -> te.Ten
 
 
 def shape_of(x: Any) -> tuple[tir.Index, ...]:
-    """The shape of a tensor; of a number, ()."""
+    """Return the shape of a tensor; () for a number."""
     return x.shape if isinstance(x, te.Tensor) else ()
 
 
 def element_at(x: Any, i: tuple[Any, ...]) -> Any:
-    """The element of x that belongs to place i of the broadcast shape."""
+    """Return the element of x at index i of the broadcast shape."""
     if not isinstance(x, te.Tensor):
         return x
     mine = i[len(i) - x.ndim :]
@@ -123,7 +123,7 @@ def _is_one(n: tir.Index) -> bool:
 def broadcast_shape(
     name: str, a: tuple[tir.Index, ...], b: tuple[tir.Index, ...]
 ) -> tuple[tir.Index, ...]:
-    """The shape numpy would give to an operation on shapes a and b."""
+    """Return the shape that numpy gives to an operation on shapes a and b."""
     rank = max(len(a), len(b))
     wide = [(1,) * (rank - len(s)) + s for s in (a, b)]
     found: list[tir.Index] = []

@@ -1,4 +1,4 @@
-"""Operators that choose: where(condition, a, b), take(x, indices)."""
+"""Operators that choose elements: where(condition, a, b), take(x, indices)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .shape import INJECTIVE, reshape
 
 @on_tensors
 def where(condition: te.Tensor, x: Any, y: Any) -> te.Tensor:
-    """x where condition holds (is true, or not 0), else y; numbers broadcast as tensors do."""
+    """Return x where condition is true or not 0, else y; numbers broadcast as tensors do."""
     shape = shape_of(condition)
     for t in (x, y):
         shape = broadcast_shape("where", shape, shape_of(t))
@@ -32,10 +32,10 @@ def where(condition: te.Tensor, x: Any, y: Any) -> te.Tensor:
 def take(
     x: te.Tensor, indices: te.Tensor, axis: int | None = None, mode: str = "clip"
 ) -> te.Tensor:
-    """The elements of x at integer `indices` along `axis`, or of x in a row if that is None.
+    """Return the elements of x at `indices` along `axis`, or of the flattened x if that is None.
 
-    [a, n, c] at indices [p, q] along 1 gives [a, p, q, c]. An index outside takes the nearest
-    element that exists: mode "clip", the only one.
+    [a, n, c] at indices [p, q] along 1 gives [a, p, q, c]. An index out of bounds takes
+    the nearest element: mode "clip", the only one.
     """
     if mode != "clip":
         raise ExprError(f"topi.take with mode={mode!r}", "indices are clipped", 'mode="clip"')
