@@ -60,7 +60,7 @@ def formulas(p: Program) -> dict[str, Call]:
         *("sinh", "cosh", "tanh", "sigmoid", "erf", "floor", "ceil", "trunc", "round", "abs"),
         *("isnan", "isfinite", "isinf", "acos", "asin", "log1p"),
     )
-    two = ("fmod", "atan2", "hypot", "copysign")
+    two = ("power", "fmod", "atan2", "hypot", "copysign")
     whole = ("floordiv", "floormod", "truncdiv", "truncmod", "indexdiv", "indexmod")
     cond = p.x > 0
     state = te.scan_state((4, 8))
@@ -69,8 +69,8 @@ def formulas(p: Program) -> dict[str, Call]:
     return {
         **{f"te.{name}": (getattr(te, name), [p.x]) for name in one},
         **{f"te.{name}": (getattr(te, name), [p.i, 3]) for name in whole},
-        "te.power": (te.power, [p.x, p.x]),
         **{f"te.{name}": (getattr(te, name), [p.x, p.x]) for name in two},
+        "te.clz": (te.clz, [p.i]),
         "te.placeholder": (te.placeholder, [(8,), "float32", "A"]),
         "te.compute": (te.compute, [(8,), lambda i: 1.0, "C", ""]),
         "te.define": (partial(te.define, A=A, B=B), ["C(i, j) +=! A(i, k) * B(k, j)"]),

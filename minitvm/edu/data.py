@@ -24,6 +24,7 @@ PLAIN = (
     *(tensor.Axis, tensor.ComputeOp, tensor.ExternOp, tensor.PlaceholderOp, tensor.Reduce),
     *(tensor.Tensor, tir.Allocate, tir.Binary, tir.Buffer, tir.Call, tir.Cast, tir.Compare),
     *(tir.DeclaredBuffer, tir.Evaluate, tir.For, tir.If, tir.IfThenElse, tir.Load, tir.Not),
+    *(tir.Pointer, tir.View),
     *(tir.Pragma, tir.PrimFunc, tir.Seq, tir.Store, tir.Var, tir.Where),
 )
 

@@ -187,7 +187,7 @@ class _Recorder:
             )
         if isinstance(e, tir.IfThenElse):
             return [*self._reads(e.cond), *self._arms(e)]
-        if isinstance(e, tir.Call) and tir.is_opaque(e) and any(tir.is_memory(a) for a in e.args):
+        if isinstance(e, tir.Call) and any(isinstance(a, tir.Pointer | tir.View) for a in e.args):
             raise LoweringError(
                 f"accesses of {tir.callee(e)}(...)",
                 "what it reads and writes through its pointers is not known",

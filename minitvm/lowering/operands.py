@@ -46,10 +46,10 @@ def instantiate(
             new = tir.Load(window.buffer, window.place(e.indices), e.dtype)
             whose[id(new)] = new, window, e.buffer
             return new
-        if isinstance(e, tir.Call) and e.name == tir.VIEW and id(tir.first_element(e)) in whose:
-            _, window, declared = whose[id(tir.first_element(e))]
+        if isinstance(e, tir.View) and id(e.first) in whose:
+            _, window, declared = whose[id(e.first)]
             steps = _strides(declared, window, what)
-            return tir.view_at(window.buffer, tir.first_element(e).indices, declared.shape, steps)
+            return tir.view_at(window.buffer, e.first.indices, declared.shape, steps)
         return e
 
     def on_stmt(s: tir.Stmt) -> tir.Stmt:
@@ -63,12 +63,7 @@ def instantiate(
 
 def _pointed(body: tir.Stmt) -> set[tir.Buffer]:
     """The buffers whose address is taken: the callee takes them to lie as declared."""
-    calls = [
-        e
-        for e in tir.walk(body)
-        if isinstance(e, tir.Call) and tir.is_memory(e) and e.name != tir.VIEW
-    ]
-    return {tir.first_element(e).buffer for e in calls}
+    return {e.first.buffer for e in tir.walk(body) if isinstance(e, tir.Pointer)}
 
 
 def _learn(

@@ -69,8 +69,8 @@ def written(s: tir.Stmt) -> Iterator[tir.Buffer]:
     for n in tir.walk(s):
         if isinstance(n, tir.Store):
             yield n.buffer
-        elif isinstance(n, tir.Call) and tir.is_written(n):
-            yield tir.first_element(n).buffer
+        elif tir.is_written(n):
+            yield n.first.buffer
 
 
 def _allocated(s: tir.Stmt) -> Iterator[tir.Buffer]:

@@ -1,4 +1,4 @@
-"""Buffers declared before it is known which memory they will be: the operands of intrinsics."""
+"""Buffers that are declared before their memory is known: the operands of tensor intrinsics."""
 
 from __future__ import annotations
 
@@ -7,20 +7,20 @@ from typing import Any
 from minitvm.base import ExprError, as_tuple, node
 from minitvm.base import dtype as dtype_of
 
-from .call import Mode, pointer
+from .call import pointer
 from .index import floordiv, floormod
-from .nodes import Buffer, Call, Index, Load, Var
+from .nodes import Buffer, Index, Load, Mode, Pointer, Var
 from .stmt import Store
 from .value import index, load, value
 
 
 @node
 class DeclaredBuffer(Buffer):
-    """A name for a block of memory, `shape` elements from the place where it is used.
+    """A named buffer whose memory is chosen where an intrinsic or extern operation uses it.
 
-    strides         () means: without gaps; otherwise ints, or variables that learn the strides of
-                    the memory at the place of use
-    elem_offset     a variable that learns the distance from the start of that memory, or None
+    strides         () if there are no gaps; else ints, or variables that are bound to the strides
+                    of that memory
+    elem_offset     a variable that is bound to the distance from the start of that memory, or None
     offset_factor   that distance is a multiple of it
     """
 
@@ -33,13 +33,13 @@ class DeclaredBuffer(Buffer):
         ptr_type: str = "handle",
         content_lanes: int = 1,
         offset: Any = 0,
-    ) -> Call:
-        """A pointer to read from ("r"), write to ("w") or both; `offset` is in elements."""
+    ) -> Pointer:
+        """Return a pointer to read from ("r"), write to ("w") or both; `offset` is in elements."""
         del ptr_type, content_lanes
         return pointer(self, access_mask, offset)
 
     def vload(self, begin: Any, dtype: str | None = None) -> Load:
-        """The element at `begin`."""
+        """Return the element at `begin`."""
         if dtype is not None and str(dtype) != self.dtype:
             raise ExprError(
                 f"vload of {dtype} from {self.name}",
@@ -49,7 +49,7 @@ class DeclaredBuffer(Buffer):
         return self[begin]
 
     def vstore(self, begin: Any, what: Any) -> Store:
-        """The statement that stores `what` at `begin`."""
+        """Return the statement that stores `what` at `begin`."""
         return store(self, begin, what)
 
     def __getitem__(self, at: Any) -> Load:
@@ -67,7 +67,7 @@ def decl_buffer(
     data_alignment: int = -1,
     offset_factor: int = 0,
 ) -> DeclaredBuffer:
-    """A buffer by name only; which memory it is, is found out where an intrinsic is used."""
+    """Declare a buffer whose memory is chosen where it is used."""
     del data_alignment  # every element is aligned as its type needs
     if data is not None:
         raise ExprError(
@@ -83,7 +83,7 @@ def decl_buffer(
         raise ExprError(f"decl_buffer({name}, elem_offset=...)", "it takes a variable", "te.var()")
     for what, given in (("name", name), ("scope", scope)):
         if not isinstance(given, str):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise ExprError(f"decl_buffer({what}={given!r})", f"a {what} is a text")
+            raise ExprError(f"decl_buffer({what}={given!r})", f"a {what} is a string")
     if not isinstance(offset_factor, int):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise ExprError(f"decl_buffer({name}, offset_factor={offset_factor!r})", "it is an integer")
     kind = dtype_of(dtype)
@@ -91,7 +91,7 @@ def decl_buffer(
 
 
 def positions(b: Buffer, at: Any) -> tuple[Index, ...]:
-    """`at` as one index a dimension; a single one counts the elements of `b` row by row."""
+    """Return one index per dimension for `at`; a single index counts elements row by row."""
     given = tuple(index(i) for i in as_tuple(at))
     if len(given) == len(b.shape):
         return given
@@ -105,7 +105,7 @@ def positions(b: Buffer, at: Any) -> tuple[Index, ...]:
 
 
 def store(b: Buffer, at: Any, what: Any) -> Store:
-    """b[at] = what, where `what` has the type of b or is a literal that it can hold."""
+    """Return the statement b[at] = what; `what` has the type of `b` or is a literal."""
     v = value(what, b.dtype)
     if v.dtype is not b.dtype:
         raise ExprError(

@@ -1,4 +1,4 @@
-"""Loop IR written down in Python, statement by statement:
+"""Build loop IR in Python, statement by statement:
 
 ib = tir.ir_builder.create()
 a, b = ib.buffer_ptr(A), ib.buffer_ptr(B)
@@ -22,16 +22,16 @@ from .nodes import Buffer, Expr, Index, Load, Var
 from .stmt import Allocate, Evaluate, For, If, LoopKind, Pragma, Stmt, seq
 from .value import all_of, index, load
 
-KINDS: dict[str, LoopKind] = {"vectorized": "vectorize", "unrolled": "unroll"}  # TVM's words
+KINDS: dict[str, LoopKind] = {"vectorized": "vectorize", "unrolled": "unroll"}  # TVM's names
 
 
 def create() -> IRBuilder:
-    """A builder that has written nothing yet."""
+    """Return an empty builder."""
     return IRBuilder()
 
 
 class BufferPointer:
-    """A buffer to read from and write to by subscripts: p[i, j] = p[i, j] + 1."""
+    """A buffer that is read and written by subscripts: p[i, j] = p[i, j] + 1."""
 
     def __init__(self, builder: IRBuilder, buffer: Buffer) -> None:
         self._builder, self.buffer = builder, buffer
@@ -44,12 +44,12 @@ class BufferPointer:
 
     @property
     def dtype(self) -> str:
-        """The type of its elements."""
+        """Return the element type."""
         return self.buffer.dtype
 
 
 class IRBuilder:
-    """Statements in the making. What is written in a `with` block is the body of that block."""
+    """Collects statements; those written inside a `with` block become the body of that block."""
 
     def __init__(self) -> None:
         self._open: list[list[Stmt]] = [[]]
@@ -60,7 +60,7 @@ class IRBuilder:
         self._open[-1].append(Evaluate(what) if isinstance(what, Expr) else what)
 
     def get(self) -> Stmt:
-        """All that was written, as one statement."""
+        """Return everything written so far as one statement."""
         if len(self._open) != 1:
             raise ExprError("ib.get()", "a `with` block is still open", "call it after the block")
         return self._closed(self._open[0], self._wrap[0])
@@ -68,19 +68,19 @@ class IRBuilder:
     # --- memory ---
 
     def buffer_ptr(self, buffer: Buffer) -> BufferPointer:
-        """`buffer`, to be read and written by subscripts."""
+        """Return `buffer` in a form that subscripts read and write."""
         return BufferPointer(self, buffer)
 
     def allocate(
         self, dtype: str, shape: Any, name: str = "buf", scope: str = "global"
     ) -> BufferPointer:
-        """New memory, which exists for the rest of the block."""
+        """Allocate memory for the rest of the block."""
         made = Buffer(name, tuple(index(n) for n in as_tuple(shape)), dtype_of(dtype), scope)
         self._rest(lambda body: Allocate(made, body))
         return BufferPointer(self, made)
 
     def pointer(self, buffer: Buffer) -> BufferPointer:
-        """The same as buffer_ptr."""
+        """Return the same as buffer_ptr."""
         return self.buffer_ptr(buffer)
 
     # --- control ---
@@ -89,7 +89,7 @@ class IRBuilder:
     def for_range(
         self, begin: Any, end: Any, name: str = "i", dtype: str = "int32", kind: str = "serial"
     ) -> Generator[Index]:
-        """A loop; gives its counter, which runs from begin to end - 1."""
+        """Open a loop and yield its counter, which runs from begin to end - 1."""
         del dtype  # indices are integers that never wrap
         check_text("for_range: name", name, 'name="i"')
         way = KINDS.get(check_text("for_range: kind", kind, 'kind="parallel"'), kind)
@@ -105,7 +105,7 @@ class IRBuilder:
 
     @contextmanager
     def if_scope(self, cond: Any) -> Generator[None]:
-        """What runs where `cond` holds."""
+        """Open the body that runs if `cond` holds."""
         test = all_of(cond)
         with self._block() as body:
             yield
@@ -113,7 +113,7 @@ class IRBuilder:
 
     @contextmanager
     def else_scope(self) -> Generator[None]:
-        """What runs where the condition of the if_scope right before does not hold."""
+        """Open the body that runs if the condition of the preceding if_scope does not hold."""
         before = self._open[-1][-1] if self._open[-1] else None
         if not isinstance(before, If) or before.orelse is not None:
             raise ExprError("ib.else_scope()", "it follows no if_scope")
@@ -122,19 +122,19 @@ class IRBuilder:
         self._open[-1][-1] = If(before.cond, before.body, body())
 
     def scope_attr(self, node: Any, key: str, value: Any) -> None:
-        """A remark on the rest of the block. `node` is accepted for TVM's sake."""
+        """Attach a pragma to the rest of the block. `node` is ignored; TVM has it."""
         del node
         self._rest(lambda body: Pragma(key, value, body))
 
     # --- blocks ---
 
     def _rest(self, wrap: Callable[[Stmt], Stmt]) -> None:
-        """Put `wrap` around what follows in this block."""
+        """Wrap the remaining statements of this block in `wrap`."""
         self._wrap[-1].append((len(self._open[-1]), wrap))
 
     @contextmanager
     def _block(self) -> Generator[Callable[[], Stmt]]:
-        """A new block; what is given returns its body once it is closed."""
+        """Open a block and yield a function that returns its body once it is closed."""
         mine: list[Stmt] = []
         wraps: list[tuple[int, Callable[[Stmt], Stmt]]] = []
         self._open.append(mine)

@@ -1,4 +1,4 @@
-"""Calls of what the compiler does not look into, and the Python functions that give them meaning.
+"""Calls of functions that the compiler does not analyse, and the Python functions they run.
 
     call_extern("int32", "f", ...)    a C function of this process: prints as extern.f(...)
     call_packed("f", ...)             a Python function, see register_func: packed.f(...)
@@ -7,42 +7,39 @@
 Instructions of an accelerator begin with the name of a unit, ld.dma_copy2d(AL, A[k]): their
 operands are views, and print as the box of the buffer that they are.
 
-Memory is passed as a pointer, `access_ptr.r(A[i, j])`, or with its shape and strides,
-`view(A[i, j], 8, 8, 64, 1)`. Both name the first element through a Load that is never executed, so
-that every pass moves them as it moves any access.
+Memory is passed as a Pointer, `access_ptr.r(A[i, j])`, or as a View with shape and strides,
+`view(A[i, j], 8, 8, 64, 1)`. Both name the first element by a Load that is never executed, so that
+a pass that rewrites accesses rewrites them too.
 """
 
 from __future__ import annotations
 
 import reprlib
 from collections.abc import Callable
-from typing import Any, Literal, TypeAlias
+from typing import Any, TypeGuard
 
 from minitvm.base import ExprError, check_flag, check_text
 from minitvm.base import dtype as dtype_of
 
-from .index import row_strides, same
+from .index import row_strides
 from .intrinsics import INTRINSICS, intrinsic
-from .nodes import Buffer, Call, Expr, Index, Load
-from .value import cast_to, index, value
+from .nodes import Buffer, Call, Expr, Index, Load, Mode, Pointer, View
+from .value import index, value
 
-Mode: TypeAlias = Literal["r", "w", "rw"]
-POINTER = "access_ptr."
-VIEW = "view"
 EXTERN, PACKED = "extern.", "packed."
-UNITS = ("ld.", "ex.", "st.", "vta.", "vdla.")  # instructions of an accelerator, by who runs them
-IN_BOUNDS = "assert_in_bounds"  # of an index and a size: stops the program where it is outside
+UNITS = ("ld.", "ex.", "st.", "vta.", "vdla.")  # prefixes of accelerator instructions: their unit
+IN_BOUNDS = "assert_in_bounds"  # (i, n): stops the program unless 0 <= i < n
 
 # --- registered functions ------------------------------------------------------------------------
 
-_functions: dict[str, Callable[..., Any]] = {}  # by register_func; see clear_functions
+_functions: dict[str, Callable[..., Any]] = {}  # filled by register_func; see clear_functions
 
 
 def register_func(name: str, f: Callable[..., Any] | None = None, override: bool = False) -> Any:
-    """`f`, which opaque calls of `name` run from now on; without f: a decorator.
+    """Register `f` as the function that opaque calls of `name` run; without f, return a decorator.
 
     It gets numpy arrays for memory and numbers for the rest: call_packed(name, A) passes A in its
-    shape, a pointer is the row of elements that begins there. It writes its results in place.
+    shape, and a pointer becomes the 1-d array that begins there. It writes results in place.
     """
     check_text("register_func: name", name, '"scale"')
     override = check_flag("register_func: override", override)
@@ -63,12 +60,12 @@ def register_func(name: str, f: Callable[..., Any] | None = None, override: bool
 
 
 def is_registered(name: str) -> bool:
-    """Has a function been registered as `name`?"""
+    """Return whether a function is registered as `name`."""
     return name in _functions
 
 
 def registered(name: str) -> Callable[..., Any]:
-    """The Python function registered as `name`."""
+    """Return the Python function registered as `name`."""
     if name not in _functions:
         raise ExprError(
             f"call of {name!r}",
@@ -87,19 +84,19 @@ def clear_functions() -> None:
 
 
 def call_extern(dtype: str, name: str, *args: Any) -> Call:
-    """The C function `name`, which returns a `dtype`. Buffers are passed as pointers."""
+    """Call the C function `name`, which returns a `dtype`. Buffers are passed as pointers."""
     check_text("call_extern: name", name, '"sqrtf"')
     return Call(f"{EXTERN}{name}", _arguments(args, pointer), dtype_of(dtype))
 
 
 def call_packed(name: str, *args: Any) -> Call:
-    """The Python function registered as `name`. Buffers are passed as arrays."""
+    """Call the Python function registered as `name`. Buffers are passed as arrays."""
     check_text("call_packed: name", name, '"scale"')
     return Call(f"{PACKED}{name}", _arguments(args, view), dtype_of("int32"))
 
 
 def call_intrin(dtype: str, name: str, *args: Any) -> Call:
-    """The instruction `name` of some target, or one of the intrinsics that every target has."""
+    """Call the instruction `name` of some target, or an intrinsic that every target has."""
     if not isinstance(name, str):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise ExprError(f"an instruction called {name!r}", "its name is a string")
     known = name.removeprefix("tir.")
@@ -109,73 +106,46 @@ def call_intrin(dtype: str, name: str, *args: Any) -> Call:
 
 
 def hardware_intrinsic(name: str, *args: Any) -> Call:
-    """The instruction `name` of an accelerator, executed for its effect."""
+    """Call the instruction `name` of an accelerator, for its effect."""
     return call_intrin("int32", name, *args)
 
 
-def _arguments(args: tuple[Any, ...], memory: Callable[[Buffer], Call]) -> tuple[Expr, ...]:
+def _arguments(args: tuple[Any, ...], memory: Callable[[Buffer], Expr]) -> tuple[Expr, ...]:
     return tuple(memory(a) if isinstance(a, Buffer) else value(a) for a in args)
 
 
-def pointer(b: Buffer, mode: Mode = "rw", offset: Any = 0) -> Call:
-    """The address of element `offset`, counted in memory from the first element of `b`."""
+def pointer(b: Buffer, mode: Mode = "rw", offset: Any = 0) -> Pointer:
+    """Return the address that is `offset` elements after the first element of `b`."""
     if not isinstance(mode, str) or mode not in ("r", "w", "rw"):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise ExprError(f"access_ptr({mode!r}) of {b.name}", "no such mode", '"r", "w" or "rw"')
-    start = Load(b, (0,) * len(b.shape), b.dtype)
-    beyond = () if same(index(offset), 0) else (cast_to(index(offset), "int32"),)
-    return Call(f"{POINTER}{mode}", (start, *beyond), b.dtype)
+    return Pointer(Load(b, (0,) * len(b.shape), b.dtype), mode, index(offset), b.dtype)
 
 
-def view(b: Buffer) -> Call:
-    """All of `b`, with its shape and strides."""
+def view(b: Buffer) -> View:
+    """Return a view of all of `b`."""
     return view_at(b, (0,) * len(b.shape), b.shape, row_strides(b))
 
 
 def view_at(
     b: Buffer, start: tuple[Index, ...], shape: tuple[Index, ...], strides: tuple[Index, ...]
-) -> Call:
-    """A part of `b`: from b[start] on, `shape` elements that lie `strides` apart."""
-    numbers = tuple(cast_to(n, "int32") for n in (*shape, *strides))
-    return Call(VIEW, (Load(b, start, b.dtype), *numbers), b.dtype)
+) -> View:
+    """Return a view of a part of `b`: from b[start] on, `shape` elements, `strides` apart."""
+    return View(Load(b, start, b.dtype), shape, strides, b.dtype)
 
 
 # --- taking them apart ---------------------------------------------------------------------------
 
 
 def is_opaque(e: object) -> bool:
-    """Is `e` a call that the compiler does not look into?"""
-    known = isinstance(e, Call) and (e.name in INTRINSICS or e.name == IN_BOUNDS or is_memory(e))
-    return isinstance(e, Call) and not known
+    """Return whether `e` calls a function that the compiler does not analyse."""
+    return isinstance(e, Call) and e.name not in INTRINSICS and e.name != IN_BOUNDS
 
 
-def is_memory(e: object) -> bool:
-    """Is `e` a pointer or a view?"""
-    return isinstance(e, Call) and (e.name == VIEW or e.name.startswith(POINTER))
-
-
-def is_written(e: object) -> bool:
-    """Is `e` a pointer or a view through which the callee may write?"""
-    return is_memory(e) and isinstance(e, Call) and e.name != f"{POINTER}r"
+def is_written(e: object) -> TypeGuard[Pointer | View]:
+    """Return whether `e` is a pointer or view through which the callee may write."""
+    return isinstance(e, View) or (isinstance(e, Pointer) and e.mode != "r")
 
 
 def callee(e: Call) -> str:
-    """The name of the function that an opaque call runs."""
+    """Return the name of the function that an opaque call runs."""
     return e.name.removeprefix(EXTERN).removeprefix(PACKED)
-
-
-def first_element(e: Call) -> Load:
-    """The element that a pointer or view begins at, before a pointer's offset is added."""
-    assert isinstance(e.args[0], Load)
-    return e.args[0]
-
-
-def offset_of(e: Call) -> Index:
-    """How many elements a pointer is moved."""
-    return index(e.args[1]) if len(e.args) > 1 else 0
-
-
-def extents_of(e: Call) -> tuple[tuple[Index, ...], tuple[Index, ...]]:
-    """The shape and the strides of a view."""
-    numbers = [index(n) for n in e.args[1:]]
-    half = len(numbers) // 2
-    return tuple(numbers[:half]), tuple(numbers[half:])

@@ -1,4 +1,4 @@
-"""What fits: indices into 64 bits, buffers into the memory that a machine can address."""
+"""Limits: indices have 64 bits, and buffers must fit into addressable memory."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .nodes import AsIndex, Atom, Buffer, Index, Linear, Product, Var
 from .stmt import Allocate, Stmt
 from .walk import children, substitute, variables, walk
 
-ADDRESSABLE = 2**56  # bytes: what the widest page tables of today's CPUs leave to one process
+ADDRESSABLE = 2**56  # bytes: the address space of a process with 5-level page tables
 OVERFLOW = 2**63
 
 
@@ -33,7 +33,7 @@ def _largest(a: Atom) -> int:
 
 
 def overflows(e: object) -> TypeGuard[Linear | Product]:
-    """May computing the index `e` leave the signed 64-bit integers, as far as ranges are known?"""
+    """Return whether computing the index `e` may overflow 64 bits, as far as ranges are known."""
     return isinstance(e, Linear | Product) and largest_sum(e) >= OVERFLOW
 
 

@@ -30,14 +30,14 @@ class PrimFunc:
     machine: object = field(default=None)
 
     def lines(self, p: Printer) -> Iterator[str]:
-        """The lines of the function as `p` prints them."""
+        """Yield the lines of the function as `p` prints them."""
         yield f"def {self.name}({', '.join(p.parameter(x) for x in self.params)}):"
         for n in self.needs:
             yield f"  assert {p.expr(add(n, 1))} >= 1"
         yield from p.lines(self.body, 1)
 
     def printer(self) -> Printer:
-        """A printer that knows the names of `print(f)`: for messages that quote a part of it."""
+        """Return a printer with the names of `print(f)`, for messages that quote a part of it."""
         p = Printer()
         for _ in self.lines(p):
             pass

@@ -33,7 +33,7 @@ _atoms: WeakValueDictionary[tuple[Any, ...], Atom] = WeakValueDictionary()
 
 
 def _key(e: Index) -> object:
-    """Hashable stand-in for an index: equal indices have equal keys while they live."""
+    """Return a hashable key for an index; equal indices have equal keys while they live."""
     if isinstance(e, int):
         return e
     if type(e) is Linear:
@@ -42,7 +42,7 @@ def _key(e: Index) -> object:
 
 
 def _intern(cls: Any, key: tuple[Any, ...], *fields: Any) -> Any:
-    """The one atom for `key`. Entries vanish with their atom, so ids in keys stay valid."""
+    """Return the one atom for `key`. Entries vanish with their atom, so ids in keys stay valid."""
     full = (cls, *key)
     found = _atoms.get(full)
     if found is None:
@@ -54,14 +54,14 @@ def _intern(cls: Any, key: tuple[Any, ...], *fields: Any) -> Any:
 
 
 def is_index(e: object) -> bool:
-    """Is `e` a mathematical integer (as opposed to a typed value)?"""
+    """Return whether `e` is a mathematical integer, as opposed to a typed value."""
     if isinstance(e, Expr):
         return isinstance(e, (Linear, *ATOMS))
     return isinstance(e, int) and not isinstance(e, bool)
 
 
 def split_terms(e: Index) -> tuple[tuple[tuple[Atom, int], ...], int]:
-    """(terms, const) of an index: 2*i + 3 -> (((i, 2),), 3)."""
+    """Return (terms, const) of an index: 2*i + 3 -> (((i, 2),), 3)."""
     if isinstance(e, int):
         return (), e
     if type(e) is Linear:
@@ -70,7 +70,7 @@ def split_terms(e: Index) -> tuple[tuple[tuple[Atom, int], ...], int]:
 
 
 def low(e: Index) -> Bound:
-    """The least value `e` can be shown to take; -inf if unknown."""
+    """Return a constant lower bound of `e`; -inf if none is known."""
     terms, total = split_terms(e)
     for a, c in terms:
         total += (a.low if c > 0 else a.high) * c
@@ -78,7 +78,7 @@ def low(e: Index) -> Bound:
 
 
 def high(e: Index) -> Bound:
-    """The greatest value `e` can be shown to take; inf if unknown."""
+    """Return a constant upper bound of `e`; inf if none is known."""
     terms, total = split_terms(e)
     for a, c in terms:
         total += (a.high if c > 0 else a.low) * c
@@ -86,9 +86,9 @@ def high(e: Index) -> Bound:
 
 
 def nonneg(e: Index, facts: Iterable[Index] = ()) -> bool:
-    """Is e >= 0 certain, given that every index in `facts` is >= 0?
+    """Return whether e >= 0 can be proven, given that every index in `facts` is >= 0.
 
-    Symbolic tops are tried (with i <= n-1, n - i - 1 is), and c*(x // c) <= x.
+    The proof uses symbolic upper bounds (n - i - 1 >= 0 since i <= n-1) and c*(x // c) <= x.
     """
     if _nonneg(e):
         return True
@@ -112,7 +112,7 @@ def _nonneg(e: Index) -> bool:
 
 
 def _least(a: Atom, c: int) -> Index | None:
-    """A symbolic lower bound of c*a where `a` has no numeric one; None if nothing is known."""
+    """Return a symbolic lower bound of c*a if `a` has no numeric one; None if none is known."""
     if isinstance(a, Var) and c < 0 and a.top is not None:
         return mul(a.top, c)
     if isinstance(a, FloorDiv) and isinstance(a.b, int) and c % a.b == 0:
@@ -121,7 +121,7 @@ def _least(a: Atom, c: int) -> Index | None:
 
 
 def same(a: Index, b: Index) -> bool:
-    """Are two indices equal for certain?"""
+    """Return whether two indices are provably equal."""
     if isinstance(a, int) or isinstance(b, int):
         return isinstance(a, int) and isinstance(b, int) and int.__eq__(a, b)
     return a is b or _key(a) == _key(b)
@@ -131,7 +131,7 @@ def same(a: Index, b: Index) -> bool:
 
 
 def linear(terms: Iterable[tuple[Atom, int]], const: int = 0) -> Index:
-    """The index sum(c * atom) + const in normal form. Equal atoms are merged, zeros dropped."""
+    """Return sum(c * atom) + const in normal form. Equal atoms are merged, zeros dropped."""
     merged: dict[Atom, int] = {}
     mods = False
     for a, c in terms:
@@ -170,7 +170,7 @@ def _join_div_mod(merged: dict[Atom, int]) -> int:
 
 
 def add(a: Index, b: Index) -> Index:
-    """a + b."""
+    """Return a + b."""
     if isinstance(a, int):
         if isinstance(b, int):
             return a + b
@@ -186,12 +186,12 @@ def add(a: Index, b: Index) -> Index:
 
 
 def sub(a: Index, b: Index) -> Index:
-    """a - b."""
+    """Return a - b."""
     return add(a, mul(b, -1))
 
 
 def mul(a: Index, b: Index) -> Index:
-    """a * b, distributed over sums."""
+    """Return a * b, distributed over sums."""
     if isinstance(a, int):
         a, b = b, a
     if isinstance(b, int):
@@ -217,12 +217,12 @@ def _times(a: Bound, b: Bound) -> Bound:
 
 
 def factors(a: Atom) -> tuple[Atom, ...]:
-    """What is multiplied in `a`: n*m*p -> (n, m, p), with repeats."""
+    """Return the factors of `a`, with repeats: n*m*p -> (n, m, p)."""
     return (*factors(a.a), *factors(a.b)) if type(a) is Product else (a,)
 
 
 def coefficient(e: Index, a: Atom) -> tuple[Index, Index] | None:
-    """(p, r) with e = p*a + r, where `a` is multiplied; None if it is so with itself.
+    """Return (p, r) with e = p*a + r; None if `e` is not linear in `a`.
 
     n*m - i*m - j, i  ->  (-m, n*m - j)
     """
@@ -242,7 +242,7 @@ def coefficient(e: Index, a: Atom) -> tuple[Index, Index] | None:
 
 
 def ratio(p: Index, b: Index) -> int:
-    """k with p = k*b, if there is a constant one that is not 0; else 0."""
+    """Return the constant k with p = k*b; 0 if there is none."""
     if isinstance(b, int) or isinstance(p, int):
         return 0
     a, c = split_terms(b)[0][0]
@@ -251,7 +251,7 @@ def ratio(p: Index, b: Index) -> int:
 
 
 def _product(a: Atom, b: Atom) -> Atom:
-    """The one atom for these factors, in whatever order and nesting: (n*m)*p is n*(p*m)."""
+    """Return the one atom for these factors in any order and nesting: (n*m)*p is n*(p*m)."""
     if type(b) is Product:
         return _product(_product(a, b.a), b.b)  # left-nested: b.b is no product
     ends = [_times(x, y) for x in (a.low, a.high) for y in (b.low, b.high)]
@@ -264,14 +264,14 @@ def _divide(x: Bound, c: int) -> Bound:
 
 
 def _split_by(e: Index, g: int) -> tuple[Index, Index]:
-    """(q, r) with e = g*q + r: r has the coefficients that g does not divide, and const 0..g-1."""
+    """Return (q, r) with e = g*q + r; r has the terms that g does not divide, and const 0..g-1."""
     terms, const = split_terms(e)
     quotient = linear(((a, c // g) for a, c in terms if c % g == 0), const // g)
     return quotient, linear(((a, c) for a, c in terms if c % g), const % g)
 
 
 def floordiv(a: Index, b: Index) -> Index:
-    """a // b, rounding down. (8*x + y) // 8 -> x + y // 8, and y // 8 -> 0 if 0 <= y < 8."""
+    """Return a // b, rounded down. (8*x + y) // 8 -> x + y // 8, which is x if 0 <= y < 8."""
     if not isinstance(a, int) or not isinstance(b, int):
         _check_indices("//", a, b)
     if not isinstance(b, int):
@@ -295,7 +295,7 @@ def floordiv(a: Index, b: Index) -> Index:
 
 
 def floormod(a: Index, b: Index) -> Index:
-    """a % b, in 0 .. b-1. (8*x + y) % 8 -> y % 8, and y % 8 -> y if 0 <= y < 8."""
+    """Return a % b, in 0 .. b-1. (8*x + y) % 8 -> y % 8, which is y if 0 <= y < 8."""
     if not isinstance(a, int) or not isinstance(b, int):
         _check_indices("%", a, b)
     if not isinstance(b, int):
@@ -330,7 +330,7 @@ def _check_indices(op: str, a: object, b: object) -> None:
 
 
 def _divisors_in(e: Index, b: int) -> list[int]:
-    """The gcds of b with e's coefficients, above 1, largest first: where a sum may come apart."""
+    """Return the gcds > 1 of b with e's coefficients, largest first: ways to split the sum."""
     found = {math.gcd(c, b) for _, c in split_terms(e)[0]}
     return sorted((g for g in found if 1 < g < b), reverse=True)
 
@@ -341,7 +341,7 @@ def _positive(b: int, op: str) -> None:
 
 
 def _floordiv_symbolic(a: Index, b: Expr) -> Index:
-    """(i*n + j) // n -> i where 0 <= j < n is certain; a divisor below 1 counts as 1."""
+    """Divide by a symbolic b: (i*n + j) // n -> i if 0 <= j < n is certain. b counts as >= 1."""
     quotient: Index = 0
     rest: Index = a
     for x, c in split_terms(a)[0]:
@@ -362,7 +362,7 @@ def _floordiv_symbolic(a: Index, b: Expr) -> Index:
 
 
 def _cancel(x: Atom, b: Expr) -> Index | None:
-    """x / b where all factors of b are among those of x: n*m*p, m -> n*p; else None."""
+    """Return x / b if x has all factors of b: n*m*p, m -> n*p; else None."""
     left = list(factors(x))
     for f in factors(b) if type(b) is Product else (b,):
         at = [d for d, g in enumerate(left) if g is f]
@@ -373,12 +373,12 @@ def _cancel(x: Atom, b: Expr) -> Index | None:
 
 
 def minimum(a: Index, b: Index) -> Index:
-    """The smaller index."""
+    """Return the smaller index."""
     return _extremum("min", a, b)
 
 
 def maximum(a: Index, b: Index) -> Index:
-    """The larger index."""
+    """Return the larger index."""
     return _extremum("max", a, b)
 
 
@@ -395,7 +395,7 @@ def _extremum(op: Literal["min", "max"], a: Index, b: Index) -> Index:
 
 
 def as_index(value: Expr, lo: Bound, hi: Bound) -> Index:
-    """`value` used as an index, known to lie in lo .. hi."""
+    """Return `value` as an index that is known to lie in lo .. hi."""
     return _intern(AsIndex, (id(value), lo, hi), value, lo, hi)
 
 
@@ -403,14 +403,14 @@ _lanes: dict[int, Lane] = {}  # one Lane per width; widths are few
 
 
 def lane(lanes: int) -> Index:
-    """The vector 0 .. lanes-1; the scalar 0 if it has one lane."""
+    """Return the vector 0 .. lanes-1; the scalar 0 if it has one lane."""
     if lanes == 1:
         return 0
     return _lanes.setdefault(lanes, Lane(lanes, 0, lanes - 1))
 
 
 def free_of_lane(e: Index) -> bool:
-    """Is the index a scalar?"""
+    """Return whether the index is a scalar."""
     if isinstance(e, int | Var):
         return True
     match e:
@@ -421,7 +421,7 @@ def free_of_lane(e: Index) -> bool:
         case Product(a, b) | FloorDiv(a, b) | FloorMod(a, b) | Extremum(_, a, b):
             return free_of_lane(a) and free_of_lane(b)
         case _:
-            return False  # data: it may be a vector
+            return False  # data may be a vector
 
 
 def unpickled(cls: Any, *parts: Any) -> Atom:
@@ -444,7 +444,7 @@ Interned.again = staticmethod(unpickled)
 
 
 def row_strides(b: Buffer) -> tuple[Index, ...]:
-    """Elements stepped over per dimension: those given, or row-major ones; (4, 8) -> (8, 1)."""
+    """Return the strides in elements, row-major unless given: (4, 8) -> (8, 1)."""
     if b.strides:
         return b.strides
     strides: list[Index] = []
@@ -456,7 +456,7 @@ def row_strides(b: Buffer) -> tuple[Index, ...]:
 
 
 def elements(b: Buffer) -> Index:
-    """How many elements the memory of `b` spans, gaps between strided rows included."""
+    """Return how many elements the memory of `b` spans, including gaps between rows."""
     size: Index = 1
     if b.strides:  # from the first element to the last
         for n, s in zip(b.shape, b.strides, strict=True):

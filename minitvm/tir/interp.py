@@ -1,4 +1,4 @@
-"""The meaning of the loop IR: a function run on numpy arrays, slowly and surely.
+"""The interpreter: it runs a function on numpy arrays, and defines what the loop IR means.
 
 Each node becomes one Python closure, once; then the closures run. A closure takes the *frame*: the
 values of all variables, and in slot 0 the lanes that are active. Under a vector condition the other
@@ -18,15 +18,10 @@ from minitvm.base import VerifyError, check_flag, check_kind
 
 from .call import (
     IN_BOUNDS,
-    VIEW,
     callee,
-    extents_of,
-    first_element,
-    is_memory,
     is_opaque,
     is_registered,
     is_written,
-    offset_of,
     registered,
 )
 from .capacity import check_buffers, check_symbolic_buffers, symbolic_buffers
@@ -52,8 +47,10 @@ from .nodes import (
     Linear,
     Load,
     Not,
+    Pointer,
     Product,
     Var,
+    View,
     Where,
 )
 from .numeric import BINARY, COMPARE, choose, convert
@@ -64,14 +61,14 @@ from .walk import in_order, lanes
 
 Frame: TypeAlias = list[Any]
 Run: TypeAlias = Callable[[Frame], Any]
-ACTIVE = 0  # the slot of the active lanes: their numbers, or None for all
+ACTIVE = 0  # the slot that holds the numbers of the active lanes, or None for all
 
 
 # --- compiling to closures -----------------------------------------------------------------------
 
 
 class _Compiler:
-    """Turns the nodes of one function into closures; knows slots and memories."""
+    """Compiles the nodes of one function to closures; assigns slots and memories."""
 
     def __init__(self, f: PrimFunc, flat: bool, rng: np.random.Generator | None) -> None:
         self.f, self.flat, self.rng = f, flat, rng
@@ -88,7 +85,7 @@ class _Compiler:
     # indices
 
     def index(self, e: Index) -> Run:
-        """An index: a Python int, or an int64 array of one number per active lane."""
+        """Compile an index: it gives an int, or an int64 array with a number per active lane."""
         match e:
             case int():
                 return lambda _: e
@@ -111,7 +108,7 @@ class _Compiler:
                 v = self.value(value)
                 return lambda frame: _integer(v(frame))
             case _:
-                raise VerifyError(text(e), "is a value where an index belongs")
+                raise VerifyError(text(e), "is a value, not an index")
 
     def divisor(self, e: FloorDiv | FloorMod, b: Index) -> Run:
         run = self.index(b)
@@ -129,7 +126,7 @@ class _Compiler:
     # values
 
     def value(self, e: Expr) -> Run:
-        """A value: a numpy scalar, or an array with one element per active lane."""
+        """Compile a value: it gives a numpy scalar, or an array with an element per active lane."""
         match e:
             case Const(value, dtype):
                 constant = dtype.numpy.type(value)
@@ -161,7 +158,7 @@ class _Compiler:
                 raise VerifyError(text(e), f"{type(e).__name__} is not part of loop IR")
 
     def either(self, e: Index) -> Run:
-        """An index or a value: the operands of Cast and Compare may be both."""
+        """Compile an index or a value: operands of Cast and Compare may be either."""
         return self.value(e) if isinstance(e, Expr) and not is_index(e) else self.index(e)
 
     def lazy(self, e: IfThenElse) -> Run:
@@ -191,7 +188,7 @@ class _Compiler:
         return lambda frame: meaning(*[a(frame) for a in args])
 
     def in_bounds(self, e: Call, index: Run, size: Run) -> Run:
-        """True, or a VerifyError that quotes the check."""
+        """Compile a bounds check: it gives True, or raises VerifyError and quotes the check."""
 
         def run(frame: Frame) -> Any:
             i, n = np.atleast_1d(index(frame)), int(size(frame))
@@ -203,7 +200,7 @@ class _Compiler:
         return run
 
     def opaque(self, e: Call) -> Run:
-        """A call of a registered function on numpy arrays that share this program's memory."""
+        """Compile a call of a registered function on arrays that share this program's memory."""
         name = callee(e)
         if not is_registered(name):
             raise VerifyError(
@@ -211,7 +208,7 @@ class _Compiler:
                 "the interpreter does not know what it does",
                 f"tir.register_func({name!r}, f)",
             )
-        args = [self.array(a) if is_memory(a) else self.value(a) for a in e.args]
+        args = [self.array(a) if isinstance(a, Pointer | View) else self.value(a) for a in e.args]
         marks = [self.array(a, mark=True) for a in e.args if is_written(a)]
 
         def run(frame: Frame) -> Any:
@@ -224,13 +221,12 @@ class _Compiler:
 
         return run
 
-    def array(self, e: Expr, mark: bool = False) -> Run:
-        """What a pointer or view shows of a buffer, or which of its elements hold a value."""
-        assert isinstance(e, Call)
-        first = first_element(e)
-        memory, start = self.memory(first.buffer), self.offset(first.buffer, first.indices)
-        if e.name != VIEW:
-            beyond = self.index(offset_of(e))
+    def array(self, e: Pointer | View, mark: bool = False) -> Run:
+        """Compile a pointer or view to an array; `mark`: to the flags of written elements."""
+        b = e.first.buffer
+        memory, start = self.memory(b), self.offset(b, e.first.indices)
+        if isinstance(e, Pointer):
+            beyond = self.index(e.offset)
 
             def row(frame: Frame) -> Any:
                 data = memory.written if mark else memory.data
@@ -239,7 +235,7 @@ class _Compiler:
                 return data[start(frame) + beyond(frame) :]
 
             return row
-        shape, strides = ([self.index(n) for n in part] for part in extents_of(e))
+        shape, strides = ([self.index(n) for n in part] for part in (e.shape, e.strides))
 
         def block(frame: Frame) -> Any:
             data = memory.written if mark else memory.data
@@ -255,7 +251,7 @@ class _Compiler:
     # memory
 
     def offset(self, b: Buffer, indices: tuple[Index, ...]) -> Run:
-        """Where in the memory of `b` an access falls, checked against its bounds."""
+        """Compile an access of `b` to its offset in memory, checked against the bounds."""
         memory, loops = self.memory(b), self.loops
         flat = len(indices) == 1 and (self.flat or len(b.shape) != 1)
         parts = [(d, self.index(i), lanes(i) > 1) for d, i in enumerate(indices)]
@@ -288,7 +284,7 @@ class _Compiler:
     def error(
         self, b: Buffer, at: tuple[Index, ...], why: str, loops: tuple[Var, ...], frame: Frame
     ) -> VerifyError:
-        """What is wrong with an access, with the names that printing the function shows."""
+        """Return the error for an access, with the names that print(f) shows."""
         p = self.f.printer()
         extents = ", ".join(str(n) for n in self.memory(b).shape)
         where = ", ".join(f"{p.name(v)} = {frame[self.slot(v)]}" for v in loops)
@@ -301,7 +297,7 @@ class _Compiler:
         return _in_turn([self.part(p) for p in in_order(s)])
 
     def part(self, s: Stmt) -> Run:
-        """A statement; of an allocation, that its memory begins."""
+        """Compile one statement; of an allocation, only the start of its memory."""
         match s:
             case For():
                 return self.loop(s)
@@ -377,13 +373,13 @@ class _Compiler:
 
 
 def _active(frame: Frame, n: int) -> Array:
-    """The numbers of the active lanes among n."""
+    """Return the numbers of the active lanes among n."""
     here = frame[ACTIVE]
     return np.arange(n) if here is None else here
 
 
 def _integer(x: Any) -> Any:
-    """Data as an index: a Python int, or int64 numbers."""
+    """Convert data to an index: a Python int, or int64 numbers."""
     return x.astype(np.int64) if np.ndim(x) else int(x)
 
 
@@ -413,7 +409,7 @@ def _in_turn(parts: list[Run]) -> Run:
 
 
 def _outside(d: int, i: Any, n: int, flat: bool) -> str:
-    """Says which index left 0 .. n-1."""
+    """Say which index is outside 0 .. n-1."""
     bad = next(x for x in np.atleast_1d(i).tolist() if not 0 <= x < n)
     return (
         f"element {bad} is not in 0 .. {n - 1}"
@@ -428,13 +424,13 @@ def _outside(d: int, i: Any, n: int, flat: bool) -> str:
 def interpret(
     f: PrimFunc, *args: Any, rng: np.random.Generator | None = None, flat: bool = False
 ) -> None:
-    """Run `f` on numpy arrays and ints, one per parameter; outputs are written in place.
+    """Run `f` on numpy arrays and ints, one per parameter, writing outputs in place.
 
-    rng     runs each parallel loop in an order drawn from it: a race shows as a wrong result
-    flat    single subscripts are element offsets also on 1-d buffers that have a stride
+    rng     runs each parallel loop in a random order, so that a race gives a wrong result
+    flat    single subscripts are element offsets even on 1-d buffers that have a stride
 
     Raises ArgumentError where an argument does not fit; VerifyError where `f` breaks a law of
-    `verify`, leaves a buffer, or reads an element of its own memory that it never wrote.
+    `verify`, accesses a buffer out of bounds, or reads memory of its own that it never wrote.
     """
     flat = check_flag("interpret: flat", flat)
     if rng is not None:

@@ -1,10 +1,10 @@
-"""The intrinsic functions a formula may call: one literal table, and their meaning in numpy."""
+"""The intrinsic functions that a formula may call, with their meaning in numpy."""
 
 import math
 import reprlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -15,7 +15,7 @@ from .value import unify, value
 
 
 def _elementwise(f: Callable[[float], float]) -> Callable[[Any], Any]:
-    """`f` over arrays, keeping their dtype (numpy has no erf of its own)."""
+    """Apply `f` to each element of an array, keeping its dtype (numpy has no erf)."""
     over = np.vectorize(f, otypes=[np.float64])
     return lambda x: over(x).astype(np.asarray(x).dtype)
 
@@ -28,23 +28,38 @@ def _sigmoid(x: Any) -> Any:
     return 1 / (1 + np.exp(-x))
 
 
+def _clz(x: Any) -> Any:
+    """Count the zeros before the first 1 bit of each integer."""
+    bits = x.dtype.itemsize * 8
+    pattern = x.astype(f"uint{bits}")
+    return np.sum([pattern >> n == 0 for n in range(bits)], axis=0, dtype=np.int32)
+
+
 def _dot4(acc: Any, *factors: Any) -> Any:
-    """acc + a0*b0 + a1*b1 + a2*b2 + a3*b3, wrapping as int32 does."""
+    """Return acc + a0*b0 + a1*b1 + a2*b2 + a3*b3, wrapping as int32 does."""
     for a, b in zip(factors[:4], factors[4:], strict=True):
         acc = acc + np.multiply(a, b, dtype=np.int32)
     return acc
 
 
+Kinds: TypeAlias = tuple[str, ...]  # of number types: DType.kind
+FLOATS: Kinds = ("float",)
+INTEGERS: Kinds = ("int", "uint")
+
+
 @dataclass(frozen=True, slots=True)
 class Intrinsic:
-    """`args` operands of one float type; `meaning` on numpy arrays; bool result if `test`.
+    """An intrinsic: its number of operands, its meaning on numpy arrays, and its types.
 
-    takes: the types of the operands where each has its own; the result has that of the first.
+    on      the kinds of number that the operands, which have one type, may have
+    gives   the type of the result; by default that of the first operand
+    takes   the types of the operands where each has its own
     """
 
     args: int
     meaning: Callable[..., Any]
-    test: bool = False
+    on: Kinds = FLOATS
+    gives: DType | None = None
     takes: tuple[DType, ...] = ()
 
 
@@ -78,17 +93,18 @@ INTRINSICS: dict[str, Intrinsic] = {
     "ceil": Intrinsic(1, np.ceil),
     "trunc": Intrinsic(1, np.trunc),
     "round": Intrinsic(1, np.round),  # halves to even
-    "abs": Intrinsic(1, np.abs),
+    "abs": Intrinsic(1, np.abs, on=(*FLOATS, *INTEGERS)),
+    "clz": Intrinsic(1, _clz, on=INTEGERS, gives=INT32),
     "fmod": Intrinsic(2, np.fmod),
-    "isnan": Intrinsic(1, np.isnan, test=True),
-    "isfinite": Intrinsic(1, np.isfinite, test=True),
-    "isinf": Intrinsic(1, np.isinf, test=True),
+    "isnan": Intrinsic(1, np.isnan, gives=BOOL),
+    "isfinite": Intrinsic(1, np.isfinite, gives=BOOL),
+    "isinf": Intrinsic(1, np.isinf, gives=BOOL),
     DOT4: Intrinsic(9, _dot4, takes=(INT32, *[UINT8] * 4, *[INT8] * 4)),
 }
 
 
 def intrinsic(name: str, *args: Any) -> Call:
-    """`name(*args)`, e.g. intrinsic("exp", A[i]). Operands must be floats (abs: any number)."""
+    """Return the call `name(*args)`, e.g. intrinsic("exp", A[i])."""
     known = INTRINSICS.get(name)
     if known is None:
         raise ExprError(f"{name}(...)", "no such intrinsic", f"one of {', '.join(INTRINSICS)}")
@@ -98,13 +114,14 @@ def intrinsic(name: str, *args: Any) -> Call:
         return _typed(name, known, args)
     values: tuple[Expr, ...] = unify(*args) if known.args == 2 else (value(args[0]),)
     kind = values[0].dtype
-    if not kind.is_float and not (name == "abs" and kind.is_integer):
-        raise ExprError(f"{name} of {kind}", "it takes floats", "x.astype('float32') first")
-    return Call(name, values, BOOL if known.test else kind)
+    if kind.kind not in known.on:
+        what, to = ("floats", "float32") if "float" in known.on else ("integers", "int32")
+        raise ExprError(f"{name} of {kind}", f"it takes {what}", f"x.astype('{to}') first")
+    return Call(name, values, known.gives or kind)
 
 
 def _typed(name: str, known: Intrinsic, args: tuple[Any, ...]) -> Call:
-    """A call whose operands have the types that the intrinsic takes; literals adapt to them."""
+    """Return a call of an intrinsic with typed operands; literals adapt to the types."""
     values = tuple(value(a, t) for a, t in zip(args, known.takes, strict=True))
     for n, (v, t) in enumerate(zip(values, known.takes, strict=True)):
         if v.dtype is not t:
@@ -114,11 +131,11 @@ def _typed(name: str, known: Intrinsic, args: tuple[Any, ...]) -> Call:
 
 
 def dot4(acc: Any, a: Sequence[Any], b: Sequence[Any]) -> Call:
-    """acc + a[0]*b[0] + a[1]*b[1] + a[2]*b[2] + a[3]*b[3] as one int32, which wraps.
+    """Return acc + a[0]*b[0] + a[1]*b[1] + a[2]*b[2] + a[3]*b[3], an int32 that wraps.
 
     acc is an int32, a holds four uint8, b four int8. Vectorized, it is the instruction vpdpbusd
     (Intel, "Architecture Instruction Set Extensions", 2018, AVX512_VNNI) where the CPU has it and
-    the four of each operand lie side by side in memory.
+    the four numbers of each operand are adjacent in memory.
     """
     for given in (a, b):
         if not isinstance(given, list | tuple):

@@ -2,233 +2,109 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
+from minitvm.base import named
+
 from .intrinsics import intrinsic
-from .nodes import Expr
+from .nodes import BinaryOp, CompareOp, Expr
 from .value import all_of, binary, compare
 
 
-def exp(x: Any) -> Expr:
-    """e ** x."""
-    return intrinsic("exp", x)
+def _unary(name: str, doc: str) -> Callable[[Any], Expr]:
+    """Make the function of one operand that calls the intrinsic `name`."""
+
+    def call(x: Any) -> Expr:
+        return intrinsic(name, x)
+
+    return named(call, name, doc)
 
 
-def exp2(x: Any) -> Expr:
-    """2 ** x."""
-    return intrinsic("exp2", x)
+def _pair(name: str, doc: str) -> Callable[[Any, Any], Expr]:
+    """Make the function of two operands that calls the intrinsic `name`."""
+
+    def call(x: Any, y: Any) -> Expr:
+        return intrinsic(name, x, y)
+
+    return named(call, name, doc)
 
 
-def log(x: Any) -> Expr:
-    """Natural logarithm."""
-    return intrinsic("log", x)
+def _operator(name: str, op: BinaryOp, doc: str) -> Callable[[Any, Any], Any]:
+    """Make the function that builds a op b."""
+
+    def build(a: Any, b: Any) -> Any:
+        return binary(op, a, b)
+
+    return named(build, name, doc)
 
 
-def log2(x: Any) -> Expr:
-    """Logarithm to base 2."""
-    return intrinsic("log2", x)
+def _comparison(name: str, op: CompareOp) -> Callable[[Any, Any], Expr]:
+    """Make the function that builds the comparison a op b."""
+
+    def build(a: Any, b: Any) -> Expr:
+        return compare(op, a, b)
+
+    return named(build, name, f"Return a {op} b.")
 
 
-def log10(x: Any) -> Expr:
-    """Logarithm to base 10."""
-    return intrinsic("log10", x)
-
-
-def sqrt(x: Any) -> Expr:
-    """Square root."""
-    return intrinsic("sqrt", x)
-
-
-def rsqrt(x: Any) -> Expr:
-    """1 / sqrt(x)."""
-    return intrinsic("rsqrt", x)
-
-
-def sin(x: Any) -> Expr:
-    """Sine of x radians."""
-    return intrinsic("sin", x)
-
-
-def cos(x: Any) -> Expr:
-    """Cosine of x radians."""
-    return intrinsic("cos", x)
-
-
-def tan(x: Any) -> Expr:
-    """Tangent of x radians."""
-    return intrinsic("tan", x)
-
-
-def atan(x: Any) -> Expr:
-    """Arc tangent, in radians."""
-    return intrinsic("atan", x)
-
-
-def asin(x: Any) -> Expr:
-    """Arc sine, in radians."""
-    return intrinsic("asin", x)
-
-
-def acos(x: Any) -> Expr:
-    """Arc cosine, in radians."""
-    return intrinsic("acos", x)
+exp = _unary("exp", "Return e ** x.")
+exp2 = _unary("exp2", "Return 2 ** x.")
+log = _unary("log", "Return the natural logarithm of x.")
+log2 = _unary("log2", "Return the logarithm of x to base 2.")
+log10 = _unary("log10", "Return the logarithm of x to base 10.")
+log1p = _unary("log1p", "Return log(1 + x), which is accurate even if x is tiny.")
+sqrt = _unary("sqrt", "Return the square root of x.")
+rsqrt = _unary("rsqrt", "Return 1 / sqrt(x).")
+sin = _unary("sin", "Return the sine of x radians.")
+cos = _unary("cos", "Return the cosine of x radians.")
+tan = _unary("tan", "Return the tangent of x radians.")
+asin = _unary("asin", "Return the arc sine of x in radians.")
+acos = _unary("acos", "Return the arc cosine of x in radians.")
+atan = _unary("atan", "Return the arc tangent of x in radians.")
+sinh = _unary("sinh", "Return the hyperbolic sine of x.")
+cosh = _unary("cosh", "Return the hyperbolic cosine of x.")
+tanh = _unary("tanh", "Return the hyperbolic tangent of x.")
+sigmoid = _unary("sigmoid", "Return 1 / (1 + exp(-x)).")
+erf = _unary("erf", "Return the error function of x.")
+floor = _unary("floor", "Return the largest integer <= x, as a float.")
+ceil = _unary("ceil", "Return the smallest integer >= x, as a float.")
+trunc = _unary("trunc", "Return x rounded towards zero, as a float.")
+round = _unary("round", "Return the nearest integer, halves to even, as a float.")
+abs = _unary("abs", "Return |x|, for any number type.")
+clz = _unary("clz", "Return the number of leading zero bits of an integer, as int32.")
+isnan = _unary("isnan", "Return whether x is NaN, as bool.")
+isfinite = _unary("isfinite", "Return whether x is neither infinite nor NaN, as bool.")
+isinf = _unary("isinf", "Return whether x is infinite, as bool.")
+fmod = _pair("fmod", "Return the remainder of x / y, with the sign of x.")
+hypot = _pair("hypot", "Return sqrt(x**2 + y**2), without overflow of x**2 or y**2.")
+copysign = _pair("copysign", "Return |x| with the sign of y.")
 
 
 def atan2(y: Any, x: Any) -> Expr:
-    """The angle of the point (x, y), in radians from -pi to pi."""
+    """Return the angle of the point (x, y), in radians from -pi to pi."""
     return intrinsic("atan2", y, x)
 
 
-def log1p(x: Any) -> Expr:
-    """log(1 + x), exact also where x is tiny."""
-    return intrinsic("log1p", x)
-
-
-def hypot(x: Any, y: Any) -> Expr:
-    """The square root of x ** 2 + y ** 2, which does not overflow on the way."""
-    return intrinsic("hypot", x, y)
-
-
-def copysign(x: Any, y: Any) -> Expr:
-    """|x| with the sign of y."""
-    return intrinsic("copysign", x, y)
-
-
-def sinh(x: Any) -> Expr:
-    """Hyperbolic sine."""
-    return intrinsic("sinh", x)
-
-
-def cosh(x: Any) -> Expr:
-    """Hyperbolic cosine."""
-    return intrinsic("cosh", x)
-
-
-def tanh(x: Any) -> Expr:
-    """Hyperbolic tangent."""
-    return intrinsic("tanh", x)
-
-
-def sigmoid(x: Any) -> Expr:
-    """1 / (1 + exp(-x))."""
-    return intrinsic("sigmoid", x)
-
-
-def erf(x: Any) -> Expr:
-    """The error function."""
-    return intrinsic("erf", x)
-
-
-def floor(x: Any) -> Expr:
-    """The largest whole number <= x, as a float."""
-    return intrinsic("floor", x)
-
-
-def ceil(x: Any) -> Expr:
-    """The smallest whole number >= x, as a float."""
-    return intrinsic("ceil", x)
-
-
-def trunc(x: Any) -> Expr:
-    """x without its fraction, as a float."""
-    return intrinsic("trunc", x)
-
-
-def round(x: Any) -> Expr:
-    """The nearest whole number, halves to even, as a float."""
-    return intrinsic("round", x)
-
-
-def abs(x: Any) -> Expr:
-    """|x|, of any number type."""
-    return intrinsic("abs", x)
-
-
-def isnan(x: Any) -> Expr:
-    """Is x not a number? bool."""
-    return intrinsic("isnan", x)
-
-
-def isfinite(x: Any) -> Expr:
-    """Is x neither infinite nor NaN? bool."""
-    return intrinsic("isfinite", x)
-
-
-def isinf(x: Any) -> Expr:
-    """Is x infinite? bool."""
-    return intrinsic("isinf", x)
-
-
-def fmod(x: Any, y: Any) -> Expr:
-    """The remainder of x / y, with the sign of x."""
-    return intrinsic("fmod", x, y)
-
-
 def power(x: Any, y: Any) -> Any:
-    """x ** y."""
+    """Return x ** y."""
     return binary("pow", x, y)
 
 
-def truncdiv(a: Any, b: Any) -> Any:
-    """a / b on integers, rounding towards 0, as C does."""
-    return binary("truncdiv", a, b)
+truncdiv = _operator("truncdiv", "truncdiv", "Return a / b on integers, rounded towards 0 as in C.")
+truncmod = _operator(
+    "truncmod", "truncmod", "Return the remainder of truncdiv, with the sign of a."
+)
+indexdiv = _operator("indexdiv", "floordiv", "Return a // b of indices, rounded down.")
+indexmod = _operator("indexmod", "floormod", "Return a % b of indices, which is not negative.")
+max = _operator("max", "max", "Return the larger of two values; te.max also reduces over axes.")
+min = _operator("min", "min", "Return the smaller of two values; te.min also reduces over axes.")
 
-
-def truncmod(a: Any, b: Any) -> Any:
-    """The remainder of truncdiv, with the sign of a."""
-    return binary("truncmod", a, b)
-
-
-def indexdiv(a: Any, b: Any) -> Any:
-    """a // b of indices, rounding down."""
-    return binary("floordiv", a, b)
-
-
-def indexmod(a: Any, b: Any) -> Any:
-    """a % b of indices, not negative."""
-    return binary("floormod", a, b)
-
-
-def EQ(a: Any, b: Any) -> Expr:
-    """Return a == b."""
-    return compare("==", a, b)
-
-
-def NE(a: Any, b: Any) -> Expr:
-    """Return a != b."""
-    return compare("!=", a, b)
-
-
-def LT(a: Any, b: Any) -> Expr:
-    """Return a < b."""
-    return compare("<", a, b)
-
-
-def LE(a: Any, b: Any) -> Expr:
-    """Return a <= b."""
-    return compare("<=", a, b)
-
-
-def GT(a: Any, b: Any) -> Expr:
-    """Return a > b."""
-    return compare(">", a, b)
-
-
-def GE(a: Any, b: Any) -> Expr:
-    """Return a >= b."""
-    return compare(">=", a, b)
+EQ, NE = _comparison("EQ", "=="), _comparison("NE", "!=")
+LT, LE = _comparison("LT", "<"), _comparison("LE", "<=")
+GT, GE = _comparison("GT", ">"), _comparison("GE", ">=")
 
 
 def likely(cond: Any) -> Expr:
     """Return `cond`; TVM's hint that it nearly always holds changes nothing here."""
     return all_of(cond)
-
-
-def max(a: Any, b: Any) -> Any:
-    """The larger of two values; te.max folds over reduce axes, too."""
-    return binary("max", a, b)
-
-
-def min(a: Any, b: Any) -> Any:
-    """The smaller of two values; te.min folds over reduce axes, too."""
-    return binary("min", a, b)

@@ -27,10 +27,10 @@ class Memory:
     data: Array = field(default_factory=lambda: np.empty(0))
     shape: tuple[int, ...] = ()
     strides: tuple[int, ...] = ()
-    written: Array | None = None  # which elements hold a value; None: the caller's, all do
+    written: Array | None = None  # which elements are written; None: all, in the caller's memory
 
     def begin(self, dtype: DType, shape: Iterable[int], strides: Iterable[int]) -> None:
-        """Start as an allocation does: nothing written, values that spoil what they touch."""
+        """Start as an allocation does: nothing is written, and values are poison."""
         self.shape, self.strides = tuple(shape), tuple(strides)
         size = _size(self.shape, self.strides)
         poison = np.nan if dtype.is_float else True if dtype.kind == "bool" else dtype.high
@@ -45,7 +45,7 @@ def _size(shape: tuple[int, ...], strides: tuple[int, ...]) -> int:
 
 
 def borrow(b: Buffer, array: Array, values: Mapping[Var, int]) -> Memory:
-    """The memory of an argument, seen as a row of elements; writes reach the argument."""
+    """Return the memory of an argument as a row of elements; writes reach the argument."""
     strides = tuple(int(substitute(s, values)) for s in row_strides(b))
     size = _size(array.shape, strides)
     row: Array = np.lib.stride_tricks.as_strided(array, (size,), (array.itemsize,))
@@ -53,7 +53,7 @@ def borrow(b: Buffer, array: Array, values: Mapping[Var, int]) -> Memory:
 
 
 def window(row: Array, shape: list[int], strides: list[int]) -> Array:
-    """The elements of `row` as an array of `shape`, elements of it lying `strides` apart."""
+    """Return a strided view of `row` with this shape and these strides in elements."""
     reach = _size(tuple(shape), tuple(strides))
     if reach > len(row):
         raise VerifyError(
@@ -64,7 +64,7 @@ def window(row: Array, shape: list[int], strides: list[int]) -> Array:
 
 
 def sizes_of(f: PrimFunc, args: tuple[Any, ...]) -> dict[Var, int]:
-    """The value of every scalar parameter and symbolic size.
+    """Return the value of every scalar parameter and symbolic size.
 
     Raises ArgumentError where an argument does not fit its parameter.
     """
@@ -92,19 +92,19 @@ def sizes_of(f: PrimFunc, args: tuple[Any, ...]) -> dict[Var, int]:
 
 
 def _check_need(f: PrimFunc, need: Index, values: Mapping[Var, int]) -> None:
-    """ArgumentError if `need` is negative: a read that the program makes would leave its tensor."""
+    """Raise ArgumentError if `need` is negative: a read would be out of bounds."""
     found = substitute(need, values)
     if not isinstance(found, int) or found < 0:
         given = ", ".join(f"{v.name} = {values.get(v, '?')}" for v in variables(need))
         raise ArgumentError(
             f"{f.name}: {given}",
-            f"the program needs {text(add(need, 1))} >= 1: it reads elements that are not there",
+            f"the program needs {text(add(need, 1))} >= 1: it reads elements that do not exist",
             "arrays that are not empty",
         )
 
 
 def _facts(f: PrimFunc, p: Buffer | Var, arg: Any) -> Iterator[tuple[str, Index, int]]:
-    """(what, declared, actual) for every number that an argument fixes."""
+    """Yield (what, declared, actual) for every number that an argument fixes."""
     name = f"{f.name}: {p.name}"
     if isinstance(p, Var):
         if not isinstance(arg, Integral):
@@ -123,5 +123,7 @@ def _facts(f: PrimFunc, p: Buffer | Var, arg: Any) -> Iterator[tuple[str, Index,
     for d, n in enumerate(p.shape):
         yield f"{p.name}.shape[{d}]", n, array.shape[d]
     for d, s in enumerate(row_strides(p)):
-        if array.size and array.shape[d] > 1:  # nothing steps along a dimension of one element
+        if (
+            array.size and array.shape[d] > 1
+        ):  # the stride of a dimension of one element is never used
             yield f"{p.name}.strides[{d}] in elements", s, array.strides[d] // array.itemsize

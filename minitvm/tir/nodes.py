@@ -22,11 +22,13 @@ A *value* has a machine type (`dtype`) and behaves as C and numpy do: integers w
     Cast         a value, or an index, converted to a dtype
     Binary       a op b on one dtype; also bool `and`, `or`
     Compare      a op b -> bool, on two values or two indices
-    Not          the other truth value
+    Not          the negation of a bool
     Where       both arms may be computed
     IfThenElse   only the chosen arm is computed: safe to guard a load with
     Call         an intrinsic such as exp
     Load         one element of a buffer
+    Pointer      the address of an element, for a call; its Load is not executed
+    View         a block of memory, for a call; its Load is not executed
 """
 
 from __future__ import annotations
@@ -41,7 +43,7 @@ from minitvm.base import BOOL, INT32, DType, ExprError, node
 from .ufunc import operator_of
 
 Index: TypeAlias = "Expr | int"
-Bound: TypeAlias = "int | float"  # a float only where it is an infinity
+Bound: TypeAlias = "int | float"  # a float only if infinite
 INF = math.inf
 
 
@@ -50,7 +52,7 @@ class Expr:
 
     __slots__ = ()
     dtype: DType = INT32  # indices read as int32 in formulas; they are computed in 64 bits
-    operate: ClassVar[Callable[[str, Any, Any], Any]]  # set by value.py, which needs these classes
+    operate: ClassVar[Callable[[str, Any, Any], Any]]  # set by value.py, which imports this file
 
     def __add__(self, other: Any) -> Any:
         return Expr.operate("add", self, other)
@@ -134,7 +136,7 @@ class Expr:
         return Expr.operate("abs", self, None)
 
     def astype(self, dtype: str) -> Any:
-        """This value converted to `dtype`."""
+        """Return this value converted to `dtype`."""
         return Expr.operate("astype", self, dtype)
 
     def __lt__(self, other: Any) -> Any:
@@ -156,7 +158,7 @@ class Expr:
         return Expr.operate("!=", self, other)
 
     def equal(self, other: Any) -> Any:
-        """self == other, in TVM's spelling."""
+        """Return self == other, in TVM's spelling."""
         return Expr.operate("==", self, other)
 
     def __bool__(self) -> bool:
@@ -168,20 +170,20 @@ class Expr:
 
     def __index__(self) -> int:
         raise ExprError(
-            "a Python number wanted, an expression found",
+            "expected a Python number, found an expression",
             "it has no value while the program is being built: range, int, float and the "
             "indices of lists and numpy arrays need one",
             "te.placeholder for data, A[i, j]; te.sum over a te.reduce_axis instead of a loop",
         )
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
-        """numpy's functions: np.float32(2) * x works, np.exp(x) raises ExprError."""
+        """Apply a numpy function: np.float32(2) * x works, np.exp(x) raises ExprError."""
         a, b = (*inputs, None)[:2]
         return Expr.operate(operator_of(ufunc.__name__, method, bool(options)), a, b)
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
         raise ExprError(
-            "a numpy array wanted, an expression found",
+            "expected a numpy array, found an expression",
             "it has no value while the program is being built; nor can an axis index an array",
             "te.placeholder for data, A[i, j]; te.if_then_else, te.exp, ... for numpy's functions",
         )
@@ -201,10 +203,10 @@ class Var(Expr):
 
 
 class Interned(Expr):
-    """An atom that is made once: equal ones are the same object, also after unpickling."""
+    """An atom of which equal ones are the same object, even after unpickling."""
 
     __slots__ = ()
-    again: ClassVar[Callable[..., Any]]  # set by index.py, which makes them
+    again: ClassVar[Callable[..., Any]]  # set by index.py, which imports this file
 
     def __reduce__(self) -> tuple[Any, ...]:
         parts = tuple(getattr(self, f.name) for f in fields(self))  # type: ignore[arg-type]
@@ -318,7 +320,7 @@ class Const(Expr):
 
 @node
 class Cast(Expr):
-    """`value` converted to `dtype`. Float to integer truncates, integer to narrower wraps."""
+    """`value` converted to `dtype`. Float to integer truncates; to a narrower integer wraps."""
 
     value: Index
     dtype: DType
@@ -346,7 +348,7 @@ class Compare(Expr):
 
 @node
 class Not(Expr):
-    """The other truth value."""
+    """The negation of a bool."""
 
     a: Expr
     dtype: DType = BOOL
@@ -354,7 +356,7 @@ class Not(Expr):
 
 @node
 class Where(Expr):
-    """a where cond else b; both may be computed."""
+    """a where cond holds, else b; both may be computed."""
 
     cond: Expr
     a: Expr
@@ -390,7 +392,30 @@ class Load(Expr):
     dtype: DType
 
 
-# the only bool literals that folding makes, so `cond is TRUE` asks "always?"
+Mode: TypeAlias = Literal["r", "w", "rw"]
+
+
+@node
+class Pointer(Expr):
+    """The address `offset` elements after `first`, for a call that reads or writes there."""
+
+    first: Load
+    mode: Mode
+    offset: Index
+    dtype: DType
+
+
+@node
+class View(Expr):
+    """An array from `first` on, `shape` elements that lie `strides` apart; an operand of a call."""
+
+    first: Load
+    shape: tuple[Index, ...]
+    strides: tuple[Index, ...]
+    dtype: DType
+
+
+# folding makes no other bool literals, so `cond is TRUE` tests whether a condition always holds
 TRUE, FALSE = Const(True, BOOL), Const(False, BOOL)
 
 

@@ -12,7 +12,7 @@ from minitvm.base import DType
 
 
 def _truncdiv(a: Any, b: Any) -> Any:
-    """a / b rounded to zero; 0 for b = 0."""
+    """Return a / b rounded towards zero; 0 for b = 0."""
     inexact = (a % b != 0) & ((a < 0) != (b < 0))
     return a // b + inexact.astype(a.dtype)
 
@@ -27,7 +27,7 @@ BINARY: dict[str, Callable[[Any, Any], Any]] = {
     "floormod": lambda a, b: a % b,
     "truncdiv": _truncdiv,
     "truncmod": np.fmod,
-    "min": np.minimum,  # of a number and NaN: either, so nothing may depend on it
+    "min": np.minimum,  # min of a number and NaN may be either: nothing may depend on it
     "max": np.maximum,
     "pow": lambda a, b: a**b,
     "and": np.logical_and,  # both sides are computed: a load on the right is not guarded
@@ -49,12 +49,12 @@ COMPARE: dict[str, Callable[[Any, Any], Any]] = {
 
 
 def choose(cond: Any, a: Any, b: Any) -> Any:
-    """a where cond, else b."""
+    """Return a where cond holds, else b."""
     return np.where(cond, np.asarray(a), np.asarray(b))[()]  # [()]: a scalar if all three are
 
 
 def convert(x: Any, to: DType) -> Any:
-    """`x` (numpy scalar, array or int) as `to`.
+    """Convert `x` (numpy scalar, array or int) to type `to`.
 
     Integers wrap. Floats truncate; outside the range of an integer type they give its nearest
     end, and NaN gives 0.

@@ -3,10 +3,10 @@
 `nonneg` answers from intervals, at once; `certain` searches. It eliminates one part of e after
 another, each time by a sufficient condition without it, until intervals decide:
 
-    n - 1 - i//4 >= 0       <=   4*n - 1 - i >= 0      what is divided in place of the quotient
-                            <=   0 >= 0                4*n - 1, where i ends, in place of i
-    n*m - 1 - i*m - j >= 0  <=   n*m - m - i*m >= 0    j ends at m - 1
-                            <=   0 >= 0                i ends at n - 1, and m >= 0
+    n - 1 - i//4 >= 0       <=   4*n - 1 - i >= 0      replace the quotient by its dividend
+                            <=   0 >= 0                replace i by its upper bound, 4*n - 1
+    n*m - 1 - i*m - j >= 0  <=   n*m - m - i*m >= 0    j <= m - 1
+                            <=   0 >= 0                i <= n - 1, and m >= 0
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ from .nodes import INF, Atom, Expr, Extremum, FloorDiv, FloorMod, Index, Product
 from .walk import substitute
 
 Goals = tuple[Index, ...]  # indices that must all be >= 0
-MOST_STEPS = 300  # of one search; a proof that is found takes about ten
+MOST_STEPS = 300  # of one search; a successful proof takes about ten
 
 
 def certain(e: Index, facts: Iterable[Index] = ()) -> bool:
-    """Is e >= 0 certain, given that every index in `facts` is >= 0? A False may be a "perhaps"."""
+    """Return whether e >= 0 can be proven, given that every index in `facts` is >= 0."""
     facts = tuple(facts)
     return nonneg(e, facts) or _Search(e, facts).succeeds()
 
 
 def _least_of(f: Index) -> tuple[Atom, int] | None:
-    """(a, least) where f >= 0 says that one atom is at least a constant: n*2 - 3, n >= 2"""
+    """Return (a, least) if f >= 0 bounds one atom from below: n*2 - 3 gives (n, 2)."""
     terms, const = split_terms(f)
     if len(terms) != 1 or terms[0][1] < 0:
         return None
@@ -47,7 +47,7 @@ def _least_of(f: Index) -> tuple[Atom, int] | None:
 
 
 def _consequences(facts: Goals) -> Goals:
-    """`facts`, and what follows for the parts of quotients, products and minima."""
+    """Return `facts` and what they imply for the parts of quotients, products and minima."""
     known = dict.fromkeys(facts)
     natural: set[Atom] = set()  # atoms that are >= 0
     for _ in range(3):  # nested parts
@@ -73,7 +73,7 @@ def _consequences(facts: Goals) -> Goals:
 
 
 class _Search:
-    """One proof: the goal and the facts, in terms of sizes that begin at 0."""
+    """One proof: the goal and the facts, in terms of sizes whose lower bound is 0."""
 
     def __init__(self, goal: Index, facts: Goals) -> None:
         known = _consequences(facts)
@@ -89,7 +89,7 @@ class _Search:
         self.steps = MOST_STEPS
 
     def succeeds(self) -> bool:
-        """Is the goal proven, from all facts, or from what one of them leaves of it?"""
+        """Return whether the goal follows from all facts, or from the goal minus one fact."""
         return self._holds(self.goal) or any(self._holds(sub(self.goal, f)) for f in self.facts)
 
     def _holds(self, e: Index) -> bool:
@@ -108,7 +108,7 @@ class _Search:
         return False
 
     def _sufficient(self, a: Atom, p: Index, r: Index) -> Iterator[Goals]:
-        """Goals without the atom `a`, each of which implies p*a + r >= 0."""
+        """Yield goals without the atom `a`, each of which implies p*a + r >= 0."""
         match a:
             case FloorDiv(x, b):
                 yield from _without_quotient(x, b, p, r)
@@ -123,7 +123,7 @@ class _Search:
                     yield from ((add(mul(e, p), r),) for e in first)
                 elif self._sign(mul(p, -1)):
                     yield from ((add(mul(e, p), r),) for e in last)
-                else:  # linear in a: between the ends if it is at both
+                else:  # linear in a: it holds between the bounds if it holds at both
                     ends = [(f, g) for f in first for g in last]
                     yield from ((add(mul(f, p), r), add(mul(g, p), r)) for f, g in ends)
             case _:
@@ -133,7 +133,7 @@ class _Search:
         return p >= 0 if isinstance(p, int) else low(p) >= 0 or self._holds(p)
 
     def _ends(self, v: Var) -> tuple[list[Index], list[Index]]:
-        """Lower and upper bounds of a variable: its own, and those that facts say."""
+        """Return the lower and upper bounds of a variable: its own, and those from facts."""
         first: list[Index] = [v.low] if isinstance(v.low, int) else []
         last: list[Index] = [v.high] if isinstance(v.high, int) else []
         if v.top is not None:
@@ -147,12 +147,12 @@ class _Search:
 
 
 def _is_size(a: Expr) -> bool:
-    """Is `a` a variable without an end: a size, or a number that is known at the call?"""
+    """Return whether `a` is a variable without an upper bound: a size or a scalar argument."""
     return isinstance(a, Var) and a.top is None and a.high == INF
 
 
 def _rank(a: Expr) -> int:
-    """Quotients and minima first: they are compared with what they are made of; sizes last."""
+    """Order atoms for elimination: quotients and minima before their parts; sizes last."""
     match a:
         case FloorDiv():
             return 0
@@ -163,9 +163,9 @@ def _rank(a: Expr) -> int:
 
 
 def _without_quotient(x: Index, b: Index, p: Index, r: Index) -> Iterator[Goals]:
-    """Goals that imply p*(x // b) + r >= 0, from x - b < (x // b)*b <= x."""
+    """Return goals that imply p*(x // b) + r >= 0, using x - b < (x // b)*b <= x."""
     if isinstance(p, int):
-        if p in (1, -1):  # x // b <= r just if x < (r + 1)*b
+        if p in (1, -1):  # x // b <= r if and only if x < (r + 1)*b
             yield (add(mul(r, b), x if p == 1 else sub(sub(b, 1), x)),)
         else:
             yield (add(mul(r, b), mul(x if p < 0 else sub(x, sub(b, 1)), p)),)

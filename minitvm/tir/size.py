@@ -1,4 +1,4 @@
-"""How large an expression is, measured without recursion: what is deeper breaks what recurses."""
+"""Depth and size of expressions, measured without recursion, and limits on both."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from minitvm.base import DType, ExprError
 from .nodes import Binary, BinaryOp, Call, Expr
 from .walk import Node, children, map_inside
 
-CHAINS = ("add", "sub", "mul", "and", "or")  # that may be grouped
+CHAINS = ("add", "sub", "mul", "and", "or")  # operators that may be regrouped
 
 DEEPEST = 150  # nested operations; parsers and recursion limits allow little more
-GROUP = 64  # terms that are summed from left to right in one go, where there are too many
-LARGEST = 20_000  # operations, those of shared parts counted each time they occur
+GROUP = 64  # terms per group where a sum has too many
+LARGEST = 20_000  # operations; shared parts count each time they occur
 CALL = 20  # operations that exp or tanh becomes
 FOLD = "te.sum(..., axis=k) with k = te.reduce_axis((0, K)) instead of a loop in Python"
 
 
 def measure(e: Node) -> tuple[int, int]:
-    """Return (depth, size) of a node: nested operations, and all operations written out.
+    """Return (depth, size) of a node: nested operations, and operations when written out.
 
-    Shared parts are looked at once: x = x * x, repeated, has a size of 2**n but n nodes.
+    Shared parts are visited once: x = x * x, repeated, has a size of 2**n but n nodes.
     """
     known: dict[int, tuple[int, int]] = {}
     stack: list[Node] = [e]
@@ -64,7 +64,7 @@ def _grouped(e: Any, depth: int) -> Any:
 
 
 def _terms(e: Expr, op: str) -> list[tuple[bool, Expr]]:
-    """What is added or subtracted in `e`, from left to right: a - b + c -> +a, -b, +c."""
+    """Return the signed terms of `e`, from left to right: a - b + c -> +a, -b, +c."""
     found: list[tuple[bool, Expr]] = []
     waiting = [(True, e)]
     while waiting:
@@ -77,7 +77,7 @@ def _terms(e: Expr, op: str) -> list[tuple[bool, Expr]]:
 
 
 def _folded(terms: list[tuple[bool, Expr]], op: BinaryOp, type_: DType) -> Expr:
-    """The terms folded from left to right, as seen from the sign of the first: -a + b -> a - b."""
+    """Sum the terms from left to right, relative to the sign of the first: -a + b -> a - b."""
     plus, total = terms[0]
     for sign, x in terms[1:]:
         total = Binary(op if sign == plus else "sub", total, x, type_)
@@ -85,7 +85,7 @@ def _folded(terms: list[tuple[bool, Expr]], op: BinaryOp, type_: DType) -> Expr:
 
 
 def check_depth(n: Node, what: str) -> None:
-    """ExprError if `n`, part of `what`, is nested too deeply to be compiled."""
+    """Raise ExprError if `n`, part of `what`, is nested too deeply to be compiled."""
     _not_deeper(measure(n)[0], what)
 
 
@@ -96,7 +96,7 @@ def _not_deeper(depth: int, what: str) -> None:
 
 
 def check_size(e: Expr, what: str) -> None:
-    """ExprError if `e`, part of `what`, is nested too deeply or is too large to be compiled."""
+    """Raise ExprError if `e`, part of `what`, is too deep or too large to be compiled."""
     depth, size = measure(e)
     _not_deeper(depth, what)
     if size > LARGEST:

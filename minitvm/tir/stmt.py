@@ -33,7 +33,7 @@ class Store:
 
 @node
 class If:
-    """Run `body` where `cond` holds, `orelse` elsewhere. A vector condition acts lane by lane.
+    """Run `body` if `cond` holds, else `orelse`. A vector condition acts lane by lane.
 
     likely: the condition is a guard that holds for all but the last iterations of some loop.
     """
@@ -53,7 +53,7 @@ class Seq:
 
 @node
 class Allocate:
-    """Memory for `buffer` exists while `body` runs. Its contents start undefined."""
+    """Run `body` with memory for `buffer`, whose contents are undefined at first."""
 
     buffer: Buffer
     body: Stmt
@@ -68,7 +68,7 @@ class Evaluate:
 
 @node
 class Pragma:
-    """A remark on `body`: `key` = `value`. Passes that know the key act on it, others keep it."""
+    """Mark `body` with `key` = `value`. Passes that know the key act on it; others keep it."""
 
     key: str
     value: Any
@@ -79,7 +79,7 @@ Stmt: TypeAlias = For | Store | If | Seq | Allocate | Evaluate | Pragma
 
 
 def seq(*parts: Stmt | None) -> Stmt:
-    """The parts one after another: nested sequences flattened, Nones dropped."""
+    """Return the parts as one sequence; nested sequences are flattened, Nones dropped."""
     flat: list[Stmt] = []
     for part in parts:
         if isinstance(part, Seq):

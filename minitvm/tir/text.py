@@ -1,4 +1,4 @@
-"""IR -> text. The text is Python in form: it can be pasted, diffed, and read without knowing IR."""
+"""Print IR as Python-like text that can be diffed, and read without knowing the IR."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any, TypeGuard, assert_never
 
 from minitvm.base import BOOL, FLOAT32, INT32
 
-from .call import UNITS, VIEW, extents_of, first_element
+from .call import UNITS
 from .index import (
     floordiv,
     floormod,
@@ -36,8 +36,10 @@ from .nodes import (
     Linear,
     Load,
     Not,
+    Pointer,
     Product,
     Var,
+    View,
     Where,
 )
 from .stmt import Allocate, Evaluate, For, If, Pragma, Seq, Stmt, Store
@@ -53,14 +55,14 @@ COMPARE, ATOM = 2, 9  # binding strengths; a larger one binds tighter
 
 
 class Printer:
-    """Prints one function; remembers which name each variable and buffer got."""
+    """Prints one function, and remembers the name of each variable and buffer."""
 
     def __init__(self) -> None:
         self.names: dict[int, str] = {}
         self.used: set[str] = set()
 
     def name(self, x: Var | Buffer) -> str:
-        """The printed name of `x`: its own, dots as underscores, numbered when taken."""
+        """Return the printed name of `x`: dots become underscores, taken names get numbers."""
         found = self.names.get(id(x))
         if found is None:
             base = found = x.name.replace(".", "_") or "v"
@@ -75,7 +77,7 @@ class Printer:
     # --- expressions: (text, binding strength) ---
 
     def expr(self, e: Index, tight: int = 0) -> str:
-        """`e` as text, in parentheses if it binds less tightly than `tight`."""
+        """Return `e` as a string, in parentheses if it binds less tightly than `tight`."""
         text, strength = self._expr(e)
         return f"({text})" if strength < tight else text
 
@@ -152,24 +154,28 @@ class Printer:
                 return f"{name}({', '.join(map(part, args))})", ATOM
             case Load(buffer, indices):
                 return self.element(buffer, indices), ATOM
+            case Pointer(first, mode, offset):
+                beyond = "" if same(offset, 0) else f", {self.expr(offset)}"
+                return f"access_ptr.{mode}({self.expr(first)}{beyond})", ATOM
+            case View(first, shape, strides):
+                return f"view({', '.join(map(self.expr, (first, *shape, *strides)))})", ATOM
             case _:  # nodes of higher rooms print themselves
                 return repr(e), ATOM
 
     def _as_value(self, e: Index, _: int = 0) -> str:
-        """`e` as text with its type named: int32(i) where `expr` would write i."""
+        """Return `e` with its type: int32(i) where `expr` gives i."""
         return f"int32({self.expr(e)})"
 
     def element(self, buffer: Buffer, indices: tuple[Index, ...]) -> str:
-        """`buffer[indices]`; a vector of consecutive elements as a slice, A[i : i + 8]."""
+        """Return `buffer[indices]`; consecutive elements as a slice, A[i : i + 8]."""
         return f"{self.name(buffer)}[{', '.join(self._subscript(i) for i in indices) or '()'}]"
 
     def operand(self, e: Expr) -> str:
-        """An operand of an accelerator's instruction: a unit by its name, a view as A[k][0:8]."""
+        """Return an operand of an accelerator instruction: a unit's name, or a view A[k][0:8]."""
         match e:
             case Call(name, ()):
                 return name
-            case Call(name) if name == VIEW and (found := _box(e)) is not None:
-                b = first_element(e).buffer
+            case View(Load(b)) if (found := _box(e)) is not None:
                 parts = [
                     (same(i, 0) and same(n, whole), self._span(i, n))
                     for i, n, whole in zip(*found, b.shape, strict=True)
@@ -181,7 +187,7 @@ class Printer:
                 return self.expr(e)
 
     def _span(self, i: Index, n: Index) -> str:
-        """One index, or the first and the one after the last: i:i+8."""
+        """Return one index, or a range: i:i+8."""
         first = self.expr(i).replace(" ", "")
         return first if same(n, 1) else f"{first}:{self.expr(i + n)}".replace(" ", "")
 
@@ -199,7 +205,7 @@ class Printer:
     # --- statements ---
 
     def lines(self, s: Stmt, depth: int = 0) -> Iterator[str]:
-        """The lines of `s`, indented by `depth` levels of two spaces."""
+        """Yield the lines of `s`, indented by `depth` levels of two spaces."""
         for part in in_order(s):
             yield from self._statement(part, depth)
 
@@ -233,39 +239,39 @@ class Printer:
                 assert_never(s)
 
     def allocation(self, b: Buffer) -> str:
-        """What makes the buffer: allocate((4, 16), "float32", "local"), with strides if padded."""
+        """Return the allocation of a buffer: allocate((4, 16), "float32", "local")."""
         strides = f", strides={self.sizes(b.strides)}" if b.strides else ""
         return f'allocate({self.sizes(b.shape)}, "{b.dtype}", "{b.scope}"{strides})'
 
     def sizes(self, sizes: tuple[Index, ...]) -> str:
-        """The sizes as a tuple: (4, 16)."""
+        """Return the sizes as a tuple: (4, 16)."""
         return f"({', '.join(self.expr(n) for n in sizes)}{',' if len(sizes) == 1 else ''})"
 
     def parameter(self, p: Buffer | Var) -> str:
-        """One parameter with its type: A: float32[1024, 1024]."""
+        """Return a parameter with its type: A: float32[1024, 1024]."""
         if isinstance(p, Var):
             return f"{self.name(p)}: {p.dtype}"
         return f"{self.name(p)}: {p.dtype}[{', '.join(self.expr(n) for n in p.shape)}]"
 
 
 def _is_bare(e: Index) -> TypeGuard[Cast]:
-    """Is `e` an index as an int32, which prints as the index alone: i, not int32(i)?"""
+    """Return whether `e` is an index cast to int32, which prints as i, not int32(i)."""
     return isinstance(e, Cast) and e.dtype is INT32 and is_index(e.value)
 
 
 def _reads_as_index(a: Index, b: Index) -> bool:
-    """Would an operator between the int32 values `a` and `b` read as one between indices?"""
+    """Return whether an operator on the int32 values `a` and `b` would read as one on indices."""
     both = all(_is_bare(e) or isinstance(e, Const) for e in (a, b))
     return both and (_is_bare(a) or _is_bare(b))
 
 
-def _box(e: Call) -> tuple[list[Index], list[Index]] | None:
-    """The first indices and the extents of a view, in the dimensions of its buffer, if it is a box.
+def _box(e: View) -> tuple[list[Index], list[Index]] | None:
+    """Return the first indices and the extents of a view that is a box in its buffer; else None.
 
     view(A[k*16], 8, 1) of A[128, 16] is A[k, 0:8]: ([k, 0], [1, 8]).
     """
-    at, steps = first_element(e), row_strides(first_element(e).buffer)
-    wanted = [(n, step) for n, step in zip(*extents_of(e), strict=True) if not same(n, 1)]
+    at, steps = e.first, row_strides(e.first.buffer)
+    wanted = [(n, step) for n, step in zip(e.shape, e.strides, strict=True) if not same(n, 1)]
     extents: list[Index] = []
     for whole, step in zip(at.buffer.shape, steps, strict=True):
         mine = bool(wanted) and not same(whole, 1) and same(wanted[0][1], step)
@@ -278,7 +284,7 @@ def _box(e: Call) -> tuple[list[Index], list[Index]] | None:
 
 
 def _starts(flat: Index, steps: tuple[Index, ...]) -> list[Index]:
-    """An offset as one index for each dimension: exactly, or, with max and min in it, as a sum."""
+    """Split an offset into indices: exactly, or term by term if it contains max or min."""
     starts: list[Index] = []
     terms, const = split_terms(flat)
     exact = not any(isinstance(a, Extremum) for a, _ in terms)
@@ -294,6 +300,6 @@ def _starts(flat: Index, steps: tuple[Index, ...]) -> list[Index]:
 
 
 def text(n: Index | Stmt) -> str:
-    """`n` as indented Python-like text, one statement a line, no trailing newline."""
+    """Return `n` as indented Python-like text, one statement per line, no trailing newline."""
     p = Printer()
     return p.expr(n) if isinstance(n, int | Expr) else "\n".join(p.lines(n))

@@ -1,10 +1,10 @@
-"""What numpy's functions mean on expressions: arithmetic and comparisons; the rest is refused."""
+"""numpy's functions on expressions: arithmetic and comparisons work, the rest is refused."""
 
 from __future__ import annotations
 
 from minitvm.base import ExprError
 
-OPERATORS = {  # numpy's name -> that of the operator; np.float32(2) * A[i] arrives as multiply
+OPERATORS = {  # numpy's name -> our operator; np.float32(2) * A[i] calls multiply
     "add": "add",
     "subtract": "sub",
     "multiply": "mul",
@@ -27,15 +27,18 @@ OPERATORS = {  # numpy's name -> that of the operator; np.float32(2) * A[i] arri
     "invert": "not",
     "absolute": "abs",
 }
-SAME = """exp exp2 log log2 log10 sqrt sin cos tan sinh cosh tanh floor ceil trunc fmod
-    isnan isinf isfinite"""
+SAME = """exp exp2 log log2 log10 sqrt log1p hypot copysign sin cos tan sinh cosh tanh floor ceil
+    trunc fmod isnan isinf isfinite"""
 INSTEAD = {name: f"te.{name}" for name in SAME.split()} | {  # numpy's name -> what to write
     "maximum": "te.max(a, b)",
     "minimum": "te.min(a, b)",
     "logical_and": "te.all(a, b)",
     "logical_or": "te.any(a, b)",
     "logical_not": "~a",
+    "arcsin": "te.asin",
+    "arccos": "te.acos",
     "arctan": "te.atan",
+    "arctan2": "te.atan2",
     "rint": "te.round",
     "fabs": "te.abs",
     "square": "x * x",
@@ -46,10 +49,10 @@ FOLDS = {"add": "te.sum", "multiply": "te.prod", "maximum": "te.max", "minimum":
 
 
 def operator_of(name: str, method: str, options: bool) -> str:
-    """The operator that the numpy function `name` is on expressions.
+    """Return the operator that the numpy function `name` stands for on expressions.
 
     method   "__call__", or "reduce" and the like; options: out=, where=, ... are given
-    Raises ExprError, naming what to write instead, if it is none.
+    Raises ExprError, with a replacement, for any other function.
     """
     if method == "reduce":
         fix = f"{FOLDS.get(name, 'te.sum')}(x, axis=k) with k = te.reduce_axis((0, K))"

@@ -1,4 +1,4 @@
-"""Typed values: constructors that convert operands to one dtype, and the meaning of operators."""
+"""Typed values: constructors that convert their operands to a common dtype."""
 
 from __future__ import annotations
 
@@ -55,13 +55,13 @@ INDEX_OPS: dict[str, Callable[[Index, Index], Index]] = {
     "min": minimum,
     "max": maximum,
 }
-NUMPY_FLOATS: tuple[type[Any], ...] = (np.floating,)  # those that are no Python float
+NUMPY_FLOATS: tuple[type[Any], ...] = (np.floating,)  # np.float64 is a float, too
 COMPARISONS = ("<", "<=", ">", ">=", "==", "!=")
 INTEGER_ONLY = ("floordiv", "floormod", "truncdiv", "truncmod", "bitand", "bitor", "bitxor", "shl", "shr")  # fmt: skip  # noqa: E501
 
 
 def operand(x: Any) -> Expr | int | float:
-    """`x` as an expression, a Python int (an index) or a Python float (an untyped literal)."""
+    """Return `x` as an expression, an int (an index) or a float (an untyped literal)."""
     if isinstance(x, Expr | float) or type(x) is int:
         return x
     if isinstance(x, bool | np.bool_):
@@ -83,23 +83,23 @@ def operand(x: Any) -> Expr | int | float:
 
 
 def _scalar(a: np.ndarray[Any, Any]) -> Expr | int | float:
-    """The one element of an array without dimensions: numpy makes such of np.float32(2)."""
+    """Return the element of a 0-d array, which numpy makes from np.float32(2)."""
     if a.ndim:
         raise ExprError(
             "a numpy array in a formula",
-            "data come in when the compiled function is called",
+            "data is passed when the compiled function is called",
             'A = te.placeholder(a.shape, "float32"), and A[i, j] in the formula',
         )
     return operand(a[()])
 
 
 def const(value: float | bool, type_: str | None = None) -> Const:
-    """The literal `value`; of type float32, int32 or bool if no type is named."""
+    """Return the literal `value`; its type is float32, int32 or bool if none is given."""
     if type_ is None:
         type_ = BOOL if isinstance(value, bool) else FLOAT32 if isinstance(value, float) else INT32
     made = dtype(type_)
     if not isinstance(value, Real | np.bool_):  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise ExprError(f"const({reprlib.repr(value)})", "it is no number")
+        raise ExprError(f"const({reprlib.repr(value)})", "not a number")
     if made.is_integer and not made.low <= value <= made.high:
         shown = reprlib.repr(value) if isinstance(value, int) else value
         raise ExprError(f"const({shown}, {made})", f"{made} holds {made.low} .. {made.high}")
@@ -110,11 +110,11 @@ def const(value: float | bool, type_: str | None = None) -> Const:
         return Const(number(value), made)
     except OverflowError:
         what = f"const({reprlib.repr(value)}, {made})"
-        raise ExprError(what, "no float is as large", 'float("inf")') from None
+        raise ExprError(what, "too large for a float", 'float("inf")') from None
 
 
 def value(x: Any, like: DType | None = None) -> Expr:
-    """`x` as a typed value. A literal takes the type `like` where that can hold it."""
+    """Return `x` as a typed value. A literal takes the type `like` if it fits."""
     e = operand(x)
     if isinstance(e, float):
         return const(e, like if like is not None and like.is_float else FLOAT32)
@@ -144,14 +144,14 @@ def _type_of_index(e: Expr, like: DType | None) -> DType:
 
 
 def _holds(kind: DType, e: Index) -> bool:
-    """Does `kind` hold all values of `e`? An end that is not known counts as a size: it fits."""
+    """Return whether `kind` holds all values of `e`. An unknown bound counts as a size: it fits."""
     lo, hi = low(e), high(e)
     above = lo >= kind.low or (lo == -INF and kind.kind == "int")
     return above and (hi == INF or hi <= kind.high)
 
 
 def cast_to(x: Any, type_: str) -> Expr:
-    """`x` converted to `type_`; the same object if it already has that type."""
+    """Convert `x` to `type_`; return the same object if it already has that type."""
     to = dtype(type_)
     e = operand(x)
     if isinstance(e, int | float):
@@ -165,7 +165,7 @@ def cast_to(x: Any, type_: str) -> Expr:
 
 
 def index(x: Any) -> Index:
-    """`x` as an index. Integer values (data) are allowed; anything else is an ExprError."""
+    """Return `x` as an index. Integer data is allowed; anything else raises ExprError."""
     e = operand(x)
     if isinstance(e, int) or (isinstance(e, Expr) and is_index(e)):
         _fits(e)
@@ -177,14 +177,14 @@ def index(x: Any) -> Index:
 
 
 def _fits(*operands: Expr | float) -> None:
-    """ExprError for an integer that no machine holds in a register."""
+    """Raise ExprError for an integer of more than 64 bits."""
     for e in operands:
         if type(e) is int and not -(2**63) <= e < 2**63:
             raise ExprError(f"the index {reprlib.repr(e)}", "indices have 64 bits", "a float")
 
 
 def index_of_value(e: Expr) -> Index:
-    """The integer value `e` as an index, with the tightest range its form shows."""
+    """Return the integer value `e` as an index, with the tightest range that is known."""
     wide = e.dtype.bits >= INT32.bits
     if isinstance(e, Cast) and wide and is_index(e.value) and _holds(e.dtype, e.value):
         return e.value
@@ -199,7 +199,7 @@ def index_of_value(e: Expr) -> Index:
 
 
 def unify(a: Any, b: Any) -> tuple[Expr, Expr]:
-    """Both operands converted to their common type."""
+    """Convert both operands to their common type."""
     a, b = operand(a), operand(b)
     va = value(a, b.dtype if isinstance(b, Expr) else FLOAT32 if isinstance(b, float) else None)
     vb = value(b, va.dtype)
@@ -208,7 +208,7 @@ def unify(a: Any, b: Any) -> tuple[Expr, Expr]:
 
 
 def binary(op: BinaryOp, a: Any, b: Any) -> Expr | int:
-    """a op b: an index if both are, else a value of the common type."""
+    """Return a op b: an index if both operands are, else a value of the common type."""
     a, b = operand(a), operand(b)
     if is_index(a) and is_index(b):
         _fits(a, b)
@@ -228,7 +228,7 @@ def binary(op: BinaryOp, a: Any, b: Any) -> Expr | int:
 
 
 def compare(op: CompareOp, a: Any, b: Any) -> Expr:
-    """a op b -> bool, decided at once where the ranges of two indices allow."""
+    """Return the comparison a op b, or TRUE or FALSE if the ranges of two indices decide it."""
     a, b = operand(a), operand(b)
     if not (is_index(a) and is_index(b)):
         x, y = unify(a, b)
@@ -259,7 +259,7 @@ def _bools(name: str, conds: tuple[Any, ...]) -> list[Expr]:
 
 
 def all_of(*conds: Any) -> Expr:
-    """True where every condition is; TRUE for none."""
+    """Return the conjunction of the conditions; TRUE if there are none."""
     result: Expr = TRUE
     for c in _bools("all", conds):
         if c is FALSE:
@@ -270,7 +270,7 @@ def all_of(*conds: Any) -> Expr:
 
 
 def any_of(*conds: Any) -> Expr:
-    """True where at least one condition is; FALSE for none."""
+    """Return the disjunction of the conditions; FALSE if there are none."""
     result: Expr = FALSE
     for c in _bools("any", conds):
         if c is TRUE:
@@ -281,7 +281,7 @@ def any_of(*conds: Any) -> Expr:
 
 
 def negate(cond: Any) -> Expr:
-    """True where `cond` is not."""
+    """Return the negation of `cond`."""
     (c,) = _bools("not", (cond,))
     if isinstance(c, Not):
         return c.a
@@ -289,7 +289,7 @@ def negate(cond: Any) -> Expr:
 
 
 def select(cond: Any, a: Any, b: Any) -> Expr:
-    """a where cond, else b. Both may be computed: each must be safe to compute everywhere."""
+    """Return a where cond holds, else b. Both may be computed, so both must be safe everywhere."""
     (c,) = _bools("select", (cond,))
     x, y = unify(a, b)
     return x if c is TRUE else y if c is FALSE else Where(c, x, y, x.dtype)
@@ -299,14 +299,14 @@ Select = select  # TVM's name
 
 
 def if_then_else(cond: Any, a: Any, b: Any) -> Expr:
-    """a if cond, else b. Only the chosen one is computed, so it may guard a load."""
+    """Return a if cond holds, else b. Only the chosen one is computed, so it may guard a load."""
     (c,) = _bools("if_then_else", (cond,))
     x, y = unify(a, b)
     return x if c is TRUE else y if c is FALSE else IfThenElse(c, x, y, x.dtype)
 
 
 def load(buffer: Any, *indices: Any) -> Load:
-    """One element of `buffer`."""
+    """Return one element of `buffer`."""
     return Load(buffer, tuple(index(i) for i in indices), buffer.dtype)
 
 
@@ -318,7 +318,7 @@ def _negative(x: Any) -> Any:
 
 
 def operate(op: str, a: Any, b: Any) -> Any:
-    """What the Python operator `op` builds; the one entry of every `Expr.__op__`."""
+    """Build what the Python operator `op` stands for; every `Expr.__op__` calls this."""
     if op in COMPARISONS:
         return compare(op, a, b)
     if op in ("&", "|"):

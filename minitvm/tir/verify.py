@@ -11,7 +11,6 @@ from typing import Literal, TypeAlias, assert_never, get_args
 
 from minitvm.base import BOOL, ArgumentError, DType, VerifyError, check_kind, check_text
 
-from .call import is_memory
 from .func import PrimFunc
 from .index import elements, is_index, nonneg, sub
 from .intrinsics import INTRINSICS, Intrinsic
@@ -32,7 +31,9 @@ from .nodes import (
     Linear,
     Load,
     Not,
+    Pointer,
     Var,
+    View,
     Where,
 )
 from .stmt import Allocate, Evaluate, For, If, Pragma, Seq, Stmt, Store
@@ -52,10 +53,10 @@ class Scope:
     buffers: frozenset[Buffer]
     writable: frozenset[Buffer]
     mask: int = 1  # lanes of the vector conditions around it
-    certain: bool = True  # it runs at least once: no condition, no loop that may be empty around it
+    certain: bool = True  # it runs at least once: no enclosing condition or possibly empty loop
 
 
-VALUES = (Const, Cast, Binary, Compare, Not, Where, IfThenElse, Call, Load)
+VALUES = (Const, Cast, Binary, Compare, Not, Where, IfThenElse, Call, Load, Pointer, View)
 LOOP_IR = (Linear, *ATOMS, *VALUES)
 Law: TypeAlias = Callable[[Stmt, Scope], Iterator[str]]
 
@@ -82,7 +83,7 @@ def _exprs(s: Stmt) -> tuple[Index, ...]:
 
 
 def _nodes(s: Stmt) -> Iterator[Expr]:
-    """Every expression in the statement, parents first."""
+    """Yield every expression in the statement, parents first."""
     for e in _exprs(s):
         for n in walk(e):
             if isinstance(n, Expr):
@@ -90,7 +91,7 @@ def _nodes(s: Stmt) -> Iterator[Expr]:
 
 
 def _accesses(s: Stmt) -> Iterator[tuple[Buffer, tuple[Index, ...]]]:
-    """Every (buffer, indices) loaded or stored."""
+    """Yield every (buffer, indices) that is loaded or stored."""
     if isinstance(s, Store):
         yield s.buffer, s.indices
     for e in _nodes(s):
@@ -99,7 +100,7 @@ def _accesses(s: Stmt) -> Iterator[tuple[Buffer, tuple[Index, ...]]]:
 
 
 def _sure_accesses(s: Stmt) -> Iterator[tuple[Buffer, tuple[Index, ...]]]:
-    """Those that happen whenever the statement runs: not the ones in an arm of if_then_else."""
+    """Yield the accesses that always happen: not those in an arm of if_then_else."""
     if isinstance(s, Store):
         yield s.buffer, s.indices
     stack = [e for e in _exprs(s) if isinstance(e, Expr)]
@@ -107,7 +108,13 @@ def _sure_accesses(s: Stmt) -> Iterator[tuple[Buffer, tuple[Index, ...]]]:
         e = stack.pop()
         if isinstance(e, Load):
             yield e.buffer, e.indices
-        inside = [e.cond] if isinstance(e, IfThenElse) else [] if is_memory(e) else children(e)
+        inside = (
+            [e.cond]
+            if isinstance(e, IfThenElse)
+            else []
+            if isinstance(e, Pointer | View)
+            else children(e)
+        )
         stack.extend(n for n in inside if isinstance(n, Expr))
 
 
@@ -115,20 +122,20 @@ def _sure_accesses(s: Stmt) -> Iterator[tuple[Buffer, tuple[Index, ...]]]:
 
 
 def variables_are_in_scope(s: Stmt, scope: Scope) -> Iterator[str]:
-    """A variable is a parameter, a size, or counts a loop around its use."""
+    """A variable is a parameter, a size, or the counter of an enclosing loop."""
     for e in _nodes(s):
         if isinstance(e, Var) and e not in scope.variables:
             yield f"no loop around it counts {e.name!r}, and it is no parameter or size"
 
 
 def variables_are_bound_once(s: Stmt, scope: Scope) -> Iterator[str]:
-    """No loop counts a variable that has a value already. Loops side by side may share one."""
+    """No loop binds a variable that is already bound. Loops in sequence may share one."""
     if isinstance(s, For) and s.var in scope.variables:
         yield f"{s.var.name!r} is already bound by a loop around it, or is a parameter or size"
 
 
 def buffers_exist(s: Stmt, scope: Scope) -> Iterator[str]:
-    """A buffer is a parameter, or allocated around its use."""
+    """A buffer is a parameter, or an enclosing statement allocates it."""
     for buffer, _ in _accesses(s):
         if buffer not in scope.buffers:
             yield f"{buffer.name!r} is neither a parameter nor allocated around it"
@@ -151,7 +158,7 @@ def ranks_match(s: Stmt, scope: Scope) -> Iterator[str]:
 
 
 def only_loop_ir_is_left(s: Stmt, scope: Scope) -> Iterator[str]:
-    """No node of a higher room remains, and no Python number where a typed value belongs."""
+    """No node of a higher room remains, and no Python number in place of a typed value."""
     for e in _nodes(s):
         if not isinstance(e, LOOP_IR):
             yield f"{type(e).__name__} is not part of the loop IR"
@@ -162,12 +169,13 @@ def indices_are_indices(s: Stmt, scope: Scope) -> Iterator[str]:
     integers = [s.extent] if isinstance(s, For) else []
     integers += _exprs(s) if isinstance(s, Allocate) else []
     integers += [i for _, indices in _accesses(s) for i in indices]
+    integers += [i for e in _nodes(s) if isinstance(e, Pointer | View) for i in children(e)[1:]]
     for e in integers:
         if not is_index(e):
-            yield f"{_quote(e)} is a value where an index belongs: tir.index converts it"
+            yield f"{_quote(e)} is a value, not an index: tir.index converts it"
     for e in _exprs(s)[-1:] if isinstance(s, Store | Evaluate | If) else ():
         if not _is_value(e):
-            yield f"{_quote(e)} is no typed value: tir.value converts it"
+            yield f"{_quote(e)} is not a typed value: tir.value converts it"
 
 
 def _is_value(e: object) -> bool:
@@ -179,7 +187,7 @@ def _quote(e: object) -> str:
 
 
 def stores_have_the_type_of_the_buffer(s: Stmt, scope: Scope) -> Iterator[str]:
-    """The value stored, and the type a load claims, are those of the buffer's elements."""
+    """A stored value has the element type of the buffer, and so does a load."""
     if isinstance(s, Store) and not is_index(s.value) and s.value.dtype != s.buffer.dtype:
         yield f"a {s.value.dtype} is stored in {s.buffer.name!r}, which holds {s.buffer.dtype}"
     for e in _nodes(s):
@@ -188,7 +196,7 @@ def stores_have_the_type_of_the_buffer(s: Stmt, scope: Scope) -> Iterator[str]:
 
 
 def operands_have_one_type(s: Stmt, scope: Scope) -> Iterator[str]:
-    """Operators do not convert: their operands have one type, the one the operator works on."""
+    """Operators do not convert: their operands have one type, which the operator supports."""
     if isinstance(s, If) and s.cond.dtype != BOOL:
         yield f"the condition is {s.cond.dtype}, not bool"
     for e in _nodes(s):
@@ -198,7 +206,7 @@ def operands_have_one_type(s: Stmt, scope: Scope) -> Iterator[str]:
 
 
 def _operands(e: Expr) -> tuple[object, ...]:
-    """What `e` computes with, where that must be typed values."""
+    """Return the operands of `e` that must be typed values."""
     match e:
         case Binary(_, a, b):
             return a, b
@@ -215,10 +223,10 @@ def _operands(e: Expr) -> tuple[object, ...]:
 
 
 def _mistyped(e: Expr) -> str:
-    """Why the operands of `e` do not fit it; empty if they do."""
+    """Say why the operands of `e` do not fit it; empty if they do."""
     for v in _operands(e):
         if not _is_value(v):
-            return f"{_quote(v)} is no typed value: tir.value converts it"
+            return f"{_quote(v)} is not a typed value: tir.value converts it"
     match e:
         case Binary(op, a, b, dtype):
             if not a.dtype == b.dtype == dtype:
@@ -263,12 +271,13 @@ def _miscalled(known: Intrinsic, name: str, args: tuple[Expr, ...], dtype: DType
         return f"{name} takes {known.args} arguments, {len(args)} given"
     takes = known.takes or (args[0].dtype,) * known.args
     fits = all(a.dtype == t for a, t in zip(args, takes, strict=True))
-    right = fits and dtype == (BOOL if known.test else takes[0])
+    fits = fits and (bool(known.takes) or takes[0].kind in known.on)
+    right = fits and dtype == (known.gives or takes[0])
     return "" if right else f"{name} of {', '.join(a.dtype for a in args)} gives {dtype}"
 
 
 def lanes_agree(s: Stmt, scope: Scope) -> Iterator[str]:
-    """One width per statement, that of the condition around it; vectors go to vector places."""
+    """A statement has one vector width, also that of its condition; vectors need vector indices."""
     widths = {e.lanes for e in _nodes(s) if isinstance(e, Lane)}
     if scope.mask > 1:
         widths.add(scope.mask)
@@ -280,23 +289,23 @@ def lanes_agree(s: Stmt, scope: Scope) -> Iterator[str]:
         if lanes(s.value) > 1:
             yield f"{lanes(s.value)} lanes are stored in one element"
         elif scope.mask > 1:
-            yield "one element is stored under a condition on lanes: it is not said by which lane"
+            yield "one element is stored under a condition on lanes: it is undefined by which lane"
 
 
 def ranges_cover_loops(s: Stmt, scope: Scope) -> Iterator[str]:
-    """What a loop variable claims about its range, on which folding relies, is true."""
+    """The declared range of a loop variable, on which folding relies, covers the loop."""
     if not isinstance(s, For) or not is_index(s.extent):
         return
     last = sub(s.extent, 1)
     bounded = s.var.high == float("inf") or nonneg(sub(int(s.var.high), last))
     if s.var.low > 0 or not bounded:
-        yield f"{s.var.name!r} is said to lie in {s.var.low} .. {s.var.high}"
+        yield f"{s.var.name!r} is declared to lie in {s.var.low} .. {s.var.high}"
     if s.var.top is not None and not nonneg(sub(s.var.top, last)):
-        yield f"{s.var.name!r} is said to end at {text(s.var.top)}"
+        yield f"{s.var.name!r} is declared to end at {text(s.var.top)}"
 
 
 def accesses_are_inside(s: Stmt, scope: Scope) -> Iterator[str]:
-    """No access that is sure to happen is sure to miss its buffer."""
+    """No access that always happens is provably out of bounds."""
     if not scope.certain:
         return
     for buffer, indices in _sure_accesses(s):
@@ -309,7 +318,7 @@ def accesses_are_inside(s: Stmt, scope: Scope) -> Iterator[str]:
 
 
 def no_loop_is_left_to_unfold(s: Stmt, scope: Scope) -> Iterator[str]:
-    """At level "vector", no loop asks to be vectorized or unrolled any more."""
+    """At level "vector", no loop is left to vectorize or unroll."""
     if scope.level == "vector" and isinstance(s, For) and s.kind in ("vectorize", "unroll"):
         yield f"a loop is left to {s.kind}"
 
@@ -335,7 +344,7 @@ LAWS: tuple[Law, ...] = (  # later ones may rely on earlier ones
 
 
 def _inner(s: Stmt, scope: Scope) -> list[tuple[Stmt, Scope]]:
-    """The statements directly inside `s`, each with its scope."""
+    """Return the statements directly inside `s`, each with its scope."""
     match s:
         case For(var, extent, body):
             runs = scope.certain and is_index(extent) and nonneg(sub(extent, 1))
@@ -358,7 +367,7 @@ def _inner(s: Stmt, scope: Scope) -> list[tuple[Stmt, Scope]]:
 
 
 def _breaches(s: Stmt, scope: Scope) -> Iterator[tuple[Stmt, str]]:
-    """Every (statement, what is wrong with it), outermost first."""
+    """Yield every (statement, what is wrong with it), outermost first."""
     waiting = [(s, scope)]
     while waiting:
         s, scope = waiting.pop()
@@ -369,7 +378,7 @@ def _breaches(s: Stmt, scope: Scope) -> Iterator[tuple[Stmt, str]]:
 
 
 def verify(f: PrimFunc, level: Level = "nest") -> None:
-    """Nothing, if `f` keeps every law; a VerifyError that quotes the first statement that does not.
+    """Raise VerifyError, quoting the statement, at the first one in `f` that breaks a law.
 
     level   "nest": as built; "flat": one offset per access; "vector": also no loop left to unfold
     """

@@ -1,4 +1,4 @@
-"""Verbs over any IR: `walk` reads it, `rewrite` returns a new one, `substitute` replaces variables.
+"""Traversal of IR: `walk` visits nodes, `rewrite` rebuilds, `substitute` replaces variables.
 
 An unchanged subtree is returned as the same object, so `new is old` means "nothing happened".
 """
@@ -35,8 +35,10 @@ from .nodes import (
     Linear,
     Load,
     Not,
+    Pointer,
     Product,
     Var,
+    View,
     Where,
 )
 from .stmt import NOTHING, Allocate, Evaluate, For, If, Pragma, Seq, Stmt, Store, seq
@@ -61,6 +63,8 @@ _CHILDREN: dict[type, Callable[[Any], Iterable[Any]]] = {
     IfThenElse: lambda e: (e.cond, e.a, e.b),
     Call: lambda e: e.args,
     Load: lambda e: e.indices,
+    Pointer: lambda e: (e.first, e.offset),
+    View: lambda e: (e.first, *e.shape, *e.strides),
     For: lambda s: (s.extent, s.body),
     Store: lambda s: (*s.indices, s.value),
     If: lambda s: (s.cond, s.body) if s.orelse is None else (s.cond, s.body, s.orelse),
@@ -72,13 +76,13 @@ _CHILDREN: dict[type, Callable[[Any], Iterable[Any]]] = {
 
 
 def children(n: Node) -> list[Node]:
-    """The nodes directly inside `n`; plain ints are left out."""
+    """Return the nodes directly inside `n`, without plain ints."""
     inside = _CHILDREN.get(type(n))
     return [] if inside is None else [c for c in inside(n) if not isinstance(c, int)]
 
 
 def walk(n: Node | Index) -> Iterator[Node]:
-    """Every node in `n`, parents before children, in evaluation order."""
+    """Yield every node in `n`, parents before children, in evaluation order."""
     if isinstance(n, int):
         return
     stack: list[Node] = [n]
@@ -91,9 +95,9 @@ def walk(n: Node | Index) -> Iterator[Node]:
 
 
 def in_order(s: Stmt) -> Iterator[Stmt]:
-    """The statements that `s` runs one after another, each allocation before what is inside of it.
+    """Yield the statements that `s` runs in sequence, each allocation before its body.
 
-    Sequences are taken apart, but for empty ones; loops and branches stay whole.
+    Sequences are flattened, except empty ones; loops and branches stay whole.
     """
     waiting = [s]
     while waiting:
@@ -107,21 +111,21 @@ def in_order(s: Stmt) -> Iterator[Stmt]:
 
 
 def free_of(n: Node | Index, variables: Iterable[Expr]) -> bool:
-    """Does `n` mention none of `variables`?"""
+    """Return whether `n` mentions none of `variables`."""
     wanted = {id(v) for v in variables}
     return not any(id(m) in wanted for m in walk(n))
 
 
 # --- rewriting expressions -----------------------------------------------------------------------
 
-Rule: TypeAlias = Callable[[Any], Any]  # an expression for an expression; the same object to keep
+Rule: TypeAlias = Callable[[Any], Any]  # returns the new expression; the same object keeps it
 
 
 class _Rewriter:
     """One bottom-up rewrite: children first, rebuilt with folding constructors, then the rule.
 
-    leaves   the rule is for variables as they stand, not for those that folding leaves over:
-             i + 1 for i in (i + 5) % 6 is (i + 6) % 6 = i, and that i is done
+    leaves   apply the rule to original leaves only, not to variables that folding leaves over:
+             substituting i + 1 for i in (i + 5) % 6 gives (i + 6) % 6 = i, and that i is final
     """
 
     def __init__(self, rule: Rule, leaves: bool = False) -> None:
@@ -212,7 +216,7 @@ def _not(e: Not, go: _Rewriter) -> Expr:
 
 def _choice(e: Any, go: _Rewriter) -> Expr:
     cond = go(e.cond)
-    if isinstance(cond, Const):  # the other arm may not even make sense any more
+    if isinstance(cond, Const):  # the other arm may be invalid now
         return go(e.a) if cond.value else go(e.b)
     a, b = go(e.a), go(e.b)
     same = cond is e.cond and a is e.a and b is e.b
@@ -227,6 +231,18 @@ def _call(e: Call, go: _Rewriter) -> Expr:
 def _load(e: Load, go: _Rewriter) -> Expr:
     indices = go.all(e.indices)
     return e if indices is e.indices else Load(e.buffer, indices, e.dtype)
+
+
+def _pointer(e: Pointer, go: _Rewriter) -> Expr:
+    first, offset = go(e.first), go(e.offset)
+    same = first is e.first and _identical(offset, e.offset)
+    return e if same else Pointer(first, e.mode, offset, first.dtype)
+
+
+def _view(e: View, go: _Rewriter) -> Expr:
+    first, shape, strides = go(e.first), go.all(e.shape), go.all(e.strides)
+    same = first is e.first and shape is e.shape and strides is e.strides
+    return e if same else View(first, shape, strides, first.dtype)
 
 
 _REBUILD: dict[type, Callable[[Any, _Rewriter], Any]] = {
@@ -244,23 +260,25 @@ _REBUILD: dict[type, Callable[[Any, _Rewriter], Any]] = {
     IfThenElse: _choice,
     Call: _call,
     Load: _load,
+    Pointer: _pointer,
+    View: _view,
 }
 
 
 def rewrite_expr(e: Any, rule: Rule) -> Any:
-    """`e` with `rule` applied to every expression in it, innermost first; results are folded."""
+    """Apply `rule` to every expression in `e`, innermost first, and fold the results."""
     return _Rewriter(rule)(e)
 
 
 class _Direct(_Rewriter):
-    """Applies the rule to what is directly inside, and no deeper."""
+    """Applies the rule to the expressions directly inside, and no deeper."""
 
     def __call__(self, e: Index) -> Any:
         return e if isinstance(e, int) else self.rule(e)
 
 
 def map_inside(e: Expr, rule: Rule) -> Any:
-    """`e` with `rule` applied to each expression directly inside; the result is folded."""
+    """Apply `rule` to each expression directly inside `e`, and fold the result."""
     build = _REBUILD.get(type(e))
     return e if build is None else build(e, _Direct(rule))
 
@@ -271,7 +289,7 @@ StmtRule: TypeAlias = Callable[[Stmt], Stmt]
 
 
 def map_children(s: Stmt, stmt: StmtRule, expr: Rule) -> Stmt:
-    """`s` with `stmt` applied to the statements and `expr` to the expressions directly inside."""
+    """Apply `stmt` to the statements and `expr` to the expressions directly inside `s`."""
     match s:
         case For(var, extent, body, kind, thread):
             new, e = stmt(body), expr(extent)
@@ -283,7 +301,7 @@ def map_children(s: Stmt, stmt: StmtRule, expr: Rule) -> Stmt:
             return s if same else Store(buffer, at, v)
         case If(cond, body, orelse, likely):
             c = expr(cond)
-            if isinstance(c, Const):  # a decided branch: the other one vanishes
+            if isinstance(c, Const):  # a decided branch: drop the other one
                 chosen = body if c.value else orelse
                 return NOTHING if chosen is None else stmt(chosen)
             new, other = stmt(body), None if orelse is None else stmt(orelse)
@@ -304,13 +322,16 @@ def map_children(s: Stmt, stmt: StmtRule, expr: Rule) -> Stmt:
 
 
 def map_parts(s: Stmt, stmt: StmtRule, whole: StmtRule | None = None) -> Stmt:
-    """`s` with `stmt` applied to the loops, branches, stores, ... that it runs one after another.
+    """Apply `stmt` to the loops, branches, stores, ... that `s` runs in sequence.
 
-    whole: applied to sequences and allocations afterwards, the inner ones first.
-    A program of many stages is a chain of those, longer than Python's stack is deep: each stage
-    stands in the memory of those before it. So this takes no call for each link.
+    whole: applied afterwards to sequences and allocations, innermost first.
+
+    A program of many stages nests allocations more deeply than Python's stack allows, since each
+    stage is inside the allocations of the stages before it. So this does not recurse on them.
     """
-    chain: list[tuple[Allocate | Seq, list[Stmt]]] = []  # the links, and the new parts but the last
+    chain: list[
+        tuple[Allocate | Seq, list[Stmt]]
+    ] = []  # each link, and its new parts except the last
     while isinstance(s, Allocate) or (isinstance(s, Seq) and s.body):
         if isinstance(s, Allocate):
             chain.append((s, []))
@@ -322,12 +343,12 @@ def map_parts(s: Stmt, stmt: StmtRule, whole: StmtRule | None = None) -> Stmt:
     for link, first in reversed(chain):
         new = _relinked(link, [*first, new])
         if whole is not None and not (isinstance(link, Seq) and not isinstance(new, Seq)):
-            new = whole(new)  # one part alone has been seen already
+            new = whole(new)  # a single part has been seen already
     return new
 
 
 def _relinked(link: Allocate | Seq, parts: list[Stmt]) -> Stmt:
-    """An allocation or sequence with new parts; the same object if they are the old ones."""
+    """Return an allocation or sequence with new parts; the same object if none is new."""
     if isinstance(link, Allocate):
         return link if parts[0] is link.body else Allocate(link.buffer, parts[0])
     return link if all(map(_identical, parts, link.body)) else seq(*parts)
@@ -338,7 +359,7 @@ def _keep(n: Any) -> Any:
 
 
 def rewrite(s: Stmt, stmt: StmtRule = _keep, expr: Rule = _keep) -> Stmt:
-    """`s` with `stmt` applied to its statements and `expr` to its expressions, innermost first."""
+    """Apply `stmt` to every statement and `expr` to every expression of `s`, innermost first."""
     return _rewritten(s, stmt, _keep if expr is _keep else _Rewriter(expr))
 
 
@@ -349,13 +370,13 @@ def _rewritten(s: Stmt, stmt: StmtRule, on_expr: Rule) -> Stmt:
     def one(s: Stmt) -> Stmt:
         new = map_children(s, go, on_expr)
         decided = isinstance(s, If) and new is not s and isinstance(on_expr(s.cond), Const)
-        return new if decided else stmt(new)  # a part of it has been rewritten already
+        return new if decided else stmt(new)  # its body is already rewritten
 
     return go(s)
 
 
 def substitute(n: Any, values: Mapping[Any, Any]) -> Any:
-    """`n` (expression or statement) with variables replaced by indices; results are folded."""
+    """Replace variables in `n` (expression or statement) by indices, and fold the results."""
     if isinstance(n, int | Const):
         return n
     table = {id(v): index(to) for v, to in values.items()}
@@ -364,9 +385,9 @@ def substitute(n: Any, values: Mapping[Any, Any]) -> Any:
 
 
 def _ended(s: Stmt, go: _Rewriter) -> Stmt:
-    """A loop whose counter is said to end at a replaced variable gets one that ends as it now does.
+    """Substitute into the loop counter's symbolic upper bound too.
 
-    for j in range(n - i), where j ends at n - i - 1, with 2 for i: j ends at n - 3
+    for j in range(n - i), where j <= n - i - 1, with 2 for i: j <= n - 3
     """
     if not isinstance(s, For) or s.var.top is None:
         return s
@@ -379,7 +400,7 @@ def _ended(s: Stmt, go: _Rewriter) -> Stmt:
 
 
 def rebuffer(n: Any, buffers: Mapping[Buffer, Buffer]) -> Any:
-    """`n` with buffers replaced in every load, store and allocation; indices stay as they are."""
+    """Replace buffers in every load, store and allocation of `n`; indices stay as they are."""
 
     def on_expr(e: Expr) -> Expr:
         if isinstance(e, Load) and e.buffer in buffers:
@@ -400,10 +421,10 @@ def rebuffer(n: Any, buffers: Mapping[Buffer, Buffer]) -> Any:
 
 
 def lanes(e: Index) -> int:
-    """How many lanes an expression has: 1 for a scalar."""
+    """Return how many lanes an expression has: 1 for a scalar."""
     return next((n.lanes for n in walk(e) if isinstance(n, Lane)), 1)
 
 
 def variables(n: Node | Index) -> list[Var]:
-    """The variables in `n`, each once, in order of first appearance."""
+    """Return the variables in `n`, each once, in order of first appearance."""
     return list({id(m): m for m in walk(n) if isinstance(m, Var)}.values())

@@ -12,15 +12,21 @@ from .elementwise import (
     cast,
     clip,
     divide,
+    equal,
     erf,
     exp,
     gelu,
+    greater,
+    greater_equal,
     leaky_relu,
+    less,
+    less_equal,
     log,
     maximum,
     minimum,
     multiply,
     negative,
+    not_equal,
     power,
     relu,
     rsqrt,
@@ -35,16 +41,7 @@ from .norm import argmax, argmin, batch_norm, layer_norm, log_softmax, softmax
 from .pool import avg_pool2d, global_avg_pool2d, max_pool2d
 from .reduction import max, mean, min, prod, sum
 from .schedule import schedule
-from .select import (
-    equal,
-    greater,
-    greater_equal,
-    less,
-    less_equal,
-    not_equal,
-    take,
-    where,
-)
+from .select import take, where
 from .shape import concatenate, pad, reshape, strided_slice, transpose
 from .tensor_intrin import gemm_intrin
 

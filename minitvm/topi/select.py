@@ -1,53 +1,22 @@
-"""Operators that compare and choose: less(a, b), where(condition, a, b), take(x, indices)."""
+"""Operators that choose elements: where(condition, a, b), take(x, indices)."""
 
 from __future__ import annotations
 
 import math
-import operator
 from typing import Any
 
 from minitvm import te, tir
 from minitvm.base import BOOL, ExprError
 
-from .elementwise import ELEMENTWISE, broadcast, broadcast_shape, element_at, shape_of
+from .elementwise import ELEMENTWISE, broadcast_shape, element_at, shape_of
 from .operands import on_tensors
 from .reduction import dimension
 from .shape import INJECTIVE, reshape
 
 
-def equal(a: Any, b: Any) -> te.Tensor:
-    """a == b, bool; one of them may be a number."""
-    return broadcast("equal", operator.eq, a, b)
-
-
-def not_equal(a: Any, b: Any) -> te.Tensor:
-    """a != b, bool."""
-    return broadcast("not_equal", operator.ne, a, b)
-
-
-def less(a: Any, b: Any) -> te.Tensor:
-    """a < b, bool."""
-    return broadcast("less", operator.lt, a, b)
-
-
-def less_equal(a: Any, b: Any) -> te.Tensor:
-    """a <= b, bool."""
-    return broadcast("less_equal", operator.le, a, b)
-
-
-def greater(a: Any, b: Any) -> te.Tensor:
-    """a > b, bool."""
-    return broadcast("greater", operator.gt, a, b)
-
-
-def greater_equal(a: Any, b: Any) -> te.Tensor:
-    """a >= b, bool."""
-    return broadcast("greater_equal", operator.ge, a, b)
-
-
 @on_tensors
 def where(condition: te.Tensor, x: Any, y: Any) -> te.Tensor:
-    """x where condition holds (is true, or not 0), else y; numbers broadcast as tensors do."""
+    """Return x where condition is true or not 0, else y; numbers broadcast as tensors do."""
     shape = shape_of(condition)
     for t in (x, y):
         shape = broadcast_shape("where", shape, shape_of(t))
@@ -63,10 +32,10 @@ def where(condition: te.Tensor, x: Any, y: Any) -> te.Tensor:
 def take(
     x: te.Tensor, indices: te.Tensor, axis: int | None = None, mode: str = "clip"
 ) -> te.Tensor:
-    """The elements of x at integer `indices` along `axis`, or of x in a row if that is None.
+    """Return the elements of x at `indices` along `axis`, or of the flattened x if that is None.
 
-    [a, n, c] at indices [p, q] along 1 gives [a, p, q, c]. An index outside takes the nearest
-    element that exists: mode "clip", the only one.
+    [a, n, c] at indices [p, q] along 1 gives [a, p, q, c]. An index out of bounds takes
+    the nearest element: mode "clip", the only one.
     """
     if mode != "clip":
         raise ExprError(f"topi.take with mode={mode!r}", "indices are clipped", 'mode="clip"')

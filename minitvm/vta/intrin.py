@@ -62,5 +62,5 @@ def _element(config: accel.Config, t: tensor.Tensor, memory: accel.Memory) -> ti
 
 def instruction(name: str, *buffers: tir.Buffer) -> tir.Stmt:
     """An instruction of the accelerator on whole buffers: vta.gemm(out, inp, wgt)."""
-    views = tuple(tir.view_at(b, (0,) * len(b.shape), b.shape, tir.row_strides(b)) for b in buffers)
+    views = tuple(tir.view(b) for b in buffers)
     return tir.Evaluate(tir.Call(name, views, dtype("int32")))

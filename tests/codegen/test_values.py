@@ -212,11 +212,14 @@ def test_an_arm_with_a_function_call_is_lazy_but_equal(evaluate: Any) -> None:
     np.testing.assert_array_equal(got, np.where(a > 0, np.sqrt(abs(a)), a))
 
 
-DOMAINS = {"log": (0.1, 9), "log2": (0.1, 9), "log10": (0.1, 9), "sqrt": (0, 9), "rsqrt": (0.1, 9)}
+DOMAINS = {
+    "log": (0.1, 9), "log2": (0.1, 9), "log10": (0.1, 9), "log1p": (-0.9, 9), "sqrt": (0, 9),
+    "rsqrt": (0.1, 9), "asin": (-1, 1), "acos": (-1, 1),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("dtype", FLOATS, ids=str)
-@pytest.mark.parametrize("name", [n for n, k in INTRINSICS.items() if not k.test and not k.takes])
+@pytest.mark.parametrize("name", [n for n, k in INTRINSICS.items() if not (k.gives or k.takes)])
 def test_intrinsics_agree_with_numpy(evaluate: Any, name: str, dtype: DType) -> None:
     low, high = DOMAINS.get(name, (-4, 4))
     known = INTRINSICS[name]
@@ -228,7 +231,7 @@ def test_intrinsics_agree_with_numpy(evaluate: Any, name: str, dtype: DType) -> 
 
 
 @pytest.mark.parametrize("dtype", FLOATS, ids=str)
-@pytest.mark.parametrize("name", [n for n, known in INTRINSICS.items() if known.test])
+@pytest.mark.parametrize("name", [n for n, known in INTRINSICS.items() if known.gives is BOOL])
 def test_float_classes_are_recognised(evaluate: Any, name: str, dtype: DType) -> None:
     a = np.array([0, -0.0, 1, np.inf, -np.inf, np.nan, -np.nan, 1e-45], dtype.numpy)
     got = evaluate(lambda x: intrinsic(name, x), BOOL, a)
@@ -240,6 +243,17 @@ def test_abs_of_integers_wraps_at_the_lowest(evaluate: Any, dtype: DType) -> Non
     a, _ = corners(dtype)
     got = evaluate(lambda x: intrinsic("abs", x), dtype, a)
     np.testing.assert_array_equal(got, np.abs(a))
+
+
+@pytest.mark.parametrize("dtype", INTEGERS, ids=str)
+def test_leading_zeros_are_counted_in_every_integer_type(evaluate: Any, dtype: DType) -> None:
+    powers = [1 << n for n in range(dtype.bits - 1)]
+    numbers = [0, *powers, *(p - 1 for p in powers), dtype.low, dtype.high, 5, 6, 7]
+    a = np.array([*numbers, *[9] * (-len(numbers) % LANES)], dtype.numpy)
+    mask = (1 << dtype.bits) - 1
+    expected = [dtype.bits - (int(x) & mask).bit_length() for x in a]
+    got = evaluate(lambda x: intrinsic("clz", x), INT32, a)
+    assert got.tolist() == expected
 
 
 @pytest.mark.parametrize("number", [0.1, -0.0, 1e-45, 3.4e38, math.inf, -math.inf, math.nan])

@@ -36,6 +36,7 @@ from minitvm.tir import (
     PrimFunc,
     Stmt,
     Var,
+    View,
     compare,
     floormod,
     row_strides,
@@ -221,7 +222,7 @@ CL = Buffer("CL", (64, 1, 16), INT32, "local.acc_buffer")
 i, j, k = (Var(name, 0, 3) for name in "ijk")
 
 
-def element(b: Buffer, n: Index) -> Call:
+def element(b: Buffer, n: Index) -> View:
     """The n-th element of a buffer."""
     return view_at(b, (n * row_strides(b)[0],), b.shape[1:], row_strides(b)[1:])
 

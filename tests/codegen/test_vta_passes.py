@@ -25,6 +25,8 @@ from minitvm.tir import (
     Var,
     binary,
     compare,
+    decl_buffer,
+    hardware_intrinsic,
     if_then_else,
     row_strides,
     seq,
@@ -329,6 +331,10 @@ def test_virtual_threads_do_all_of_their_work_themselves() -> None:
         (Store(A, (0, 0), Const(1, INT32)), "A[0, 0] = 1: no unit of the accelerator stores"),
         (Evaluate(Call("sing", (), INT32)), "sing(): no unit of the accelerator has such"),
         (For(i, 8, does("ex"), "bind", "threadIdx.x"), "loop 'i' bound to 'threadIdx.x': the"),
+        (
+            Evaluate(hardware_intrinsic("vta.shr", decl_buffer((1, 16), "int32", "c"), 1)),
+            "vta.shr(access_ptr.rw(c[0, 0]), 1): an instruction works on an array with a shape",
+        ),
     ],
 )
 def test_what_no_unit_runs_says_so(s: Stmt, says: str) -> None:

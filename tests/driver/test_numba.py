@@ -11,10 +11,11 @@ import pytest
 
 import minitvm as tvm
 from minitvm import te
-from minitvm.base import FLOAT32, INT8, INT32, INT64, UINT8, BuildError, DType
+from minitvm.base import DTYPES, FLOAT32, FLOAT64, INT8, INT32, INT64, UINT8, BuildError, DType
 from minitvm.codegen import emit_numba
 from minitvm.runtime import load_numba
 from minitvm.tir import (
+    INTRINSICS,
     Buffer,
     Evaluate,
     For,
@@ -219,6 +220,47 @@ def test_every_operation_on_integers_means_what_it_means_in_the_loops(dtype: DTy
     interpret(f, x, y, results[0], flat=True)
     load_numba(emit_numba(f), 1)([x, y, results[1]])
     np.testing.assert_array_equal(results[0], results[1])
+
+
+@pytest.mark.parametrize("dtype", [d for d in DTYPES.values() if d.is_integer], ids=str)
+def test_leading_zeros_are_counted_as_in_the_loops(dtype: DType) -> None:
+    low, high = int(dtype.low), int(dtype.high)
+    numbers = np.array([low, low + 1, 0, 1, 2, 7, high - 1, high], dtype.numpy)
+    X, Y = Buffer("X", (8,), dtype), Buffer("Y", (8,), INT32)
+    f = PrimFunc("main", (X, Y), For(i, 8, Store(Y, (i,), intrinsic("clz", load(X, i)))), (Y,))
+    results = np.zeros((2, 8), "int32")
+    interpret(f, numbers, results[0])
+    load_numba(emit_numba(f), 1)([numbers, results[1]])
+    mask = (1 << dtype.bits) - 1
+    expected = [dtype.bits - (int(x) & mask).bit_length() for x in numbers]
+    assert results.tolist() == [expected, expected]
+
+
+@pytest.mark.parametrize("dtype", [FLOAT32, FLOAT64], ids=str)
+def test_every_function_of_floats_means_what_it_means_in_the_loops(dtype: DType) -> None:
+    """Special numbers, and some inside and outside of the domain of each function."""
+    ends = [0.0, -0.0, 1.0, -1.0, np.inf, -np.inf, np.nan, 1e-30, -1e-30, 1e30]
+    some = np.random.default_rng(0).uniform(-3, 3, 22)
+    numbers = np.array([*ends, *some], dtype.numpy)
+    x, y = np.repeat(numbers, 32), np.tile(numbers, 32)
+    X, Y = Buffer("X", (1024,), dtype), Buffer("Y", (1024,), dtype)
+    names = [n for n, known in INTRINSICS.items() if "float" in known.on and not known.takes]
+    at = Var("i", 0, 1023)
+    outs = [Buffer(n, (1024,), INTRINSICS[n].gives or dtype) for n in names]
+    operands = [load(X, at), load(Y, at)]
+    stores = [
+        Store(to, (at,), intrinsic(n, *operands[: INTRINSICS[n].args]))
+        for n, to in zip(names, outs, strict=True)
+    ]
+    f = PrimFunc("main", (X, Y, *outs), For(at, 1024, seq(*stores)), tuple(outs))
+    results = [[np.zeros(1024, b.dtype.numpy) for b in outs] for _ in range(2)]
+    interpret(f, x, y, *results[0])
+    load_numba(emit_numba(f), 1)([x, y, *results[1]])
+    eps = float(np.finfo(dtype.numpy).eps)
+    for name, want, found in zip(names, *results, strict=True):
+        np.testing.assert_allclose(found, want, rtol=8 * eps, err_msg=name)
+        zero = want == 0
+        np.testing.assert_array_equal(np.signbit(found[zero]), np.signbit(want[zero]), name)
 
 
 def test_a_float_becomes_an_integer_as_in_the_loops() -> None:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import minitvm as tvm
-from minitvm import te, tir
+from minitvm import te, tensor, tir
 from minitvm.base import ExprError
 from minitvm.tir import text
 
@@ -98,6 +98,28 @@ def test_a_test_gives_a_bool(f: Callable[..., Any], means: Callable[..., Any]) -
 )
 def test_a_function_of_integers_is_exact(f: Callable[..., Any], means: Callable[..., Any]) -> None:
     np.testing.assert_array_equal(result(f, INTEGERS, "int32"), means(INTEGERS))
+
+
+@pytest.mark.parametrize("target", ["llvm", "numba", "python"])
+@pytest.mark.parametrize("dtype", ["int32", "int64", "uint32", "uint8"])
+def test_clz_counts_leading_zeros(dtype: str, target: str) -> None:
+    x = np.array([0, 1, 2, 3, 64, 100, 127, 5], dtype)
+    bits = x.itemsize * 8
+    A = te.placeholder((8,), dtype, name="A")
+    C = te.compute((8,), lambda i: te.clz(A[i]), name="C")
+    s = te.create_schedule(C.op)
+    if target == "llvm":
+        s[C].vectorize(C.op.axis[0])
+    made = np.zeros(8, "int32")
+    tvm.build(s, [A, C], target=target)(x, made)
+    assert made.tolist() == [bits - int(n).bit_length() for n in x]
+    np.testing.assert_array_equal(tensor.evaluate([C], {A: x})[0], made)
+
+
+def test_clz_of_a_float_is_refused() -> None:
+    A = te.placeholder((8,), name="A")
+    with pytest.raises(ExprError, match="clz of float32: it takes integers"):
+        te.clz(A[0])
 
 
 def test_division_by_zero_gives_zero() -> None:

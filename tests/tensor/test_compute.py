@@ -397,7 +397,7 @@ INDEX_IT = (
     [
         (lambda i: A, f"Tensor in a formula: {INDEX_IT}"),
         (lambda i: V[i] + I, f"Tensor in a formula: {INDEX_IT}"),
-        (lambda i: np.zeros(3), "a numpy array in a formula: data come in when the compiled "
+        (lambda i: np.zeros(3), "a numpy array in a formula: data is passed when the compiled "
          "function is called\n"
          '  try: A = te.placeholder(a.shape, "float32"), and A[i, j] in the formula'),
         (lambda i: V + 1.0, "an operator on V as a whole: a formula works on elements\n"

@@ -23,11 +23,13 @@ from minitvm.tir import (
     Index,
     Load,
     Not,
+    Pointer,
     Pragma,
     PrimFunc,
     Stmt,
     Store,
     Var,
+    View,
     Where,
     cast_to,
     compare,
@@ -92,7 +94,7 @@ def test_the_message_quotes_the_statement_as_the_function_prints_it() -> None:
 
 
 def test_the_message_quotes_only_the_head_of_a_nest() -> None:
-    with pytest.raises(VerifyError, match=r"^f: for i in range\(9\): 'i' is said to lie"):
+    with pytest.raises(VerifyError, match=r"^f: for i in range\(9\): 'i' is declared to lie"):
         verify(function(For(i, 9, For(j, 8, Store(C, (i, j), zero)))))
 
 
@@ -203,20 +205,22 @@ a, d = load(A, 0, 0), const(1.0, "float64")
         (Binary("pow", load(K, 0), load(K, 0), INT32), "pow is not defined on int32"),
         (Binary("and", a, a, FLOAT32), "and is not defined on float32"),
         (Binary("add", load(F, 0), load(F, 0), BOOL), "add is not defined on bool"),
-        (Binary("add", a, n, FLOAT32), "n is no typed value: tir.value converts it"),
-        (Binary("add", a, 1.0, FLOAT32), "1.0 is no typed value"),
+        (Binary("add", a, n, FLOAT32), "n is not a typed value: tir.value converts it"),
+        (Binary("add", a, 1.0, FLOAT32), "1.0 is not a typed value"),
         (Compare("<", a, d), "float32 is compared with float64"),
         (Compare("<", a, n), "an index is compared with a value"),
         (Not(a), "not of float32"),
         (Where(a, a, a, FLOAT32), "the condition is float32, not bool"),
         (Where(load(F, 0), a, d, FLOAT32), "arms of float32 and float64 give float32"),
-        (IfThenElse(load(F, 0), a, n, FLOAT32), "n is no typed value"),
+        (IfThenElse(load(F, 0), a, n, FLOAT32), "n is not a typed value"),
         (Call("exp", (a, a), FLOAT32), "exp takes 1 arguments, 2 given"),
         (Call("exp", (a,), FLOAT64), "exp of float32 gives float64"),
         (Call("isnan", (a,), FLOAT32), "isnan of float32 gives float32"),
         (Load(A, (AsIndex(a, 0, 7), 0), FLOAT32), "float32 is used as an index"),
         (Load(A, (0, 0), FLOAT64), "A[0, 0] claims float64, 'A' holds float32"),
-        (Load(A, (load(K, 0), 0), FLOAT32), "K[0] is a value where an index belongs"),
+        (Load(A, (load(K, 0), 0), FLOAT32), "K[0] is a value, not an index"),
+        (View(Load(A, (0, 0), FLOAT32), (a,), (1,), FLOAT32), "A[0, 0] is a value, not an index"),
+        (Pointer(Load(A, (0, 0), FLOAT32), "r", a, FLOAT32), "A[0, 0] is a value, not an index"),
         (Foreign(), "Foreign is not part of the loop IR"),
     ],
 )
@@ -226,7 +230,7 @@ def test_operators_do_not_convert(e: Expr, why: str) -> None:
 
 def test_a_store_does_not_convert() -> None:
     assert refusal(Store(C, (0, 0), d)) == "a float64 is stored in 'C', which holds float32"
-    assert refusal(Store(C, (0, 0), n)) == "n is no typed value: tir.value converts it"
+    assert refusal(Store(C, (0, 0), n)) == "n is not a typed value: tir.value converts it"
 
 
 def test_a_condition_is_bool() -> None:
@@ -234,7 +238,7 @@ def test_a_condition_is_bool() -> None:
 
 
 def test_an_extent_is_an_index() -> None:
-    assert refusal(For(i, load(K, 0), NOTHING)).startswith("K[0] is a value where an index belongs")
+    assert refusal(For(i, load(K, 0), NOTHING)).startswith("K[0] is a value, not an index")
     assert refusal(For(i, 1.5, NOTHING)).startswith("1.5 is a value")  # type: ignore[arg-type]
 
 
@@ -285,7 +289,7 @@ def test_at_level_vector_no_loop_is_left_to_unfold(kind: Any) -> None:
     ],
 )
 def test_the_claimed_range_of_a_variable_covers_its_loop(v: Var, extent: Index) -> None:
-    assert refusal(For(v, extent, NOTHING)).startswith("'v' is said to")
+    assert refusal(For(v, extent, NOTHING)).startswith("'v' is declared to")
 
 
 @pytest.mark.parametrize(

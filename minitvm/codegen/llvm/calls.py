@@ -34,8 +34,7 @@ def call_packed(c: Code, e: tir.Call) -> Value:
 
 
 def _slots(c: Code, a: tir.Expr) -> list[Operand]:
-    if tir.is_memory(a):
-        assert isinstance(a, tir.Call)
+    if isinstance(a, tir.Pointer | tir.View):
         return _memory(c, a)
     v = value(c, a)
     if not v.dtype.is_float:
@@ -44,14 +43,15 @@ def _slots(c: Code, a: tir.Expr) -> list[Operand]:
     return [Value("1", INT64), c.op(f"bitcast {wide} to i64", INT64)]
 
 
-def _memory(c: Code, a: tir.Call) -> list[Operand]:
-    first = tir.first_element(a)
+def _memory(c: Code, a: tir.Pointer | tir.View) -> list[Operand]:
     shape: tuple[tir.Index, ...]
-    if a.name == tir.VIEW:
-        shape, strides = tir.extents_of(a)
+    strides: tuple[tir.Index, ...]
+    if isinstance(a, tir.View):
+        shape, strides = a.shape, a.strides
     else:  # the row of elements from there to the end
-        start = tir.add(flat(first.buffer, first.indices), tir.offset_of(a))
-        shape, strides = (tir.sub(tir.elements(first.buffer), start),), (1,)
+        b = a.first.buffer
+        start = tir.add(flat(b, a.first.indices), a.offset)
+        shape, strides = (tir.sub(tir.elements(b), start),), (1,)
     kind = list(DTYPES.values()).index(a.dtype)
     numbers = [Value(str(n), INT64) for n in (kind, len(shape))]
     sizes = [index(c, n) for n in (*shape, *strides)]

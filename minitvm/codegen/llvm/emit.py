@@ -231,11 +231,7 @@ def _parallel(c: Code, s: tir.For, extent: Value) -> None:
 
 def _given_away(s: tir.Stmt) -> set[tir.Buffer]:
     """Return the buffers that functions called in `s` may write to."""
-    return {
-        tir.first_element(n).buffer
-        for n in tir.walk(s)
-        if isinstance(n, tir.Call) and tir.is_written(n)
-    }
+    return {n.first.buffer for n in tir.walk(s) if tir.is_written(n)}
 
 
 def _captured(c: Code, s: tir.For) -> list[tir.Buffer | tir.Var]:

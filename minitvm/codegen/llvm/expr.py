@@ -218,18 +218,20 @@ def _c_function(c: Code, e: tir.Call) -> Value:
             "it is called for its effect, once: it gives no value, and none for each lane",
             "let it write to an output",
         )
-    operands = [("ptr", pointer(c, a)) if tir.is_memory(a) else value(c, a) for a in e.args]
+    operands = [
+        ("ptr", pointer(c, a)) if isinstance(a, tir.Pointer | tir.View) else value(c, a)
+        for a in e.args
+    ]
     return c.call(tir.callee(e), e.dtype, *operands)
 
 
-def pointer(c: Code, e: tir.Expr) -> str:
+def pointer(c: Code, e: tir.Pointer | tir.View) -> str:
     """Return the address that a pointer or view begins at."""
-    assert isinstance(e, tir.Call)
-    first = tir.first_element(e)
-    start = address(c, first.buffer, flat(first.buffer, first.indices)).pointer
-    if e.name == tir.VIEW:
+    b = e.first.buffer
+    start = address(c, b, flat(b, e.first.indices)).pointer
+    if isinstance(e, tir.View):
         return start
-    kind, beyond = type_of_element(first.buffer), index(c, tir.offset_of(e))
+    kind, beyond = type_of_element(b), index(c, e.offset)
     return c.op(f"getelementptr {kind}, ptr {start}, {beyond}", INT64, 1, "at").text
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import partial
 
 from minitvm import tir
-from minitvm.base import BOOL, FLOAT16, FLOAT32, FLOAT64, BuildError, DType
+from minitvm.base import BOOL, FLOAT16, FLOAT32, FLOAT64, INT32, BuildError, DType
 
 from .approximate import APPROXIMATIONS, PAIRS, approximate, approximate_pair
 from .code import Code, Value, constant, suffix_of, type_of
@@ -201,6 +201,10 @@ def _abs(c: Code, x: Value) -> Value:
     return x if x.dtype.kind == "uint" else c.intrinsic("abs", x, ("i1", "false"))
 
 
+def _clz(c: Code, x: Value) -> Value:
+    return cast(c, c.intrinsic("ctlz", x, ("i1", "false")), INT32)
+
+
 def _copysign(c: Code, x: Value, y: Value) -> Value:
     return c.intrinsic("copysign", *c.broadcast(x, y))
 
@@ -232,6 +236,7 @@ INTRINSICS: dict[str, Callable[..., Value]] = {
     "trunc": _llvm("trunc"),
     "round": _llvm("roundeven"),
     "abs": _abs,
+    "clz": _clz,
     "fmod": _fmod,
     "copysign": _copysign,
     "isnan": _isnan,

@@ -39,7 +39,7 @@ INTRINSICS = {
     "sinh": "np.sinh({})", "cosh": "np.cosh({})", "tanh": "np.tanh({})",
     "sigmoid": "(1 / (1 + np.exp(-({}))))", "erf": "np.{dtype}(math.erf({}))",
     "floor": "np.floor({})", "ceil": "np.ceil({})", "trunc": "np.trunc({})",
-    "round": "np.rint({})", "abs": "abs({})", "fmod": "np.fmod({}, {})",
+    "round": "np.rint({})", "abs": "abs({})", "clz": "clz({}, {bits})", "fmod": "np.fmod({}, {})",
     "isnan": "np.isnan({})", "isfinite": "np.isfinite({})", "isinf": "np.isinf({})",
     tir.DOT4: "dot4({}, ({}, {}, {}, {}), ({}, {}, {}, {}))",
 }  # fmt: skip
@@ -51,8 +51,17 @@ def dot4(acc, a, b):
         acc = np.int32(acc + np.int32(a[n]) * np.int32(b[n]))
     return acc
 '''
+CLZ_HELPER = '''
+def clz(x, bits):
+    """The number of zeros before the first 1 among the bits of x."""
+    for n in range(bits):
+        if x >> (bits - 1 - n) & 1:
+            return np.int32(n)
+    return np.int32(bits)
+'''
 HELPERS = {
     tir.DOT4: DOT4_HELPER,
+    "clz": CLZ_HELPER,
     tir.IN_BOUNDS: '''
 def assert_in_bounds(i, n):
     """Nothing, if 0 <= i < n."""
@@ -202,7 +211,8 @@ class PythonPrinter(tir.Printer):
     def _call(self, name: str, args: tuple[tir.Expr, ...], dtype: DType) -> str:
         if name not in INTRINSICS:
             raise BuildError(f"{name}(...)", NO_FUNCTION, f"one of {', '.join(INTRINSICS)}")
-        return INTRINSICS[name].format(*(self.expr(a) for a in args), dtype=dtype)
+        bits = args[0].dtype.bits
+        return INTRINSICS[name].format(*(self.expr(a) for a in args), dtype=dtype, bits=bits)
 
     def _opaque(self, e: tir.Call) -> str:
         """Print a call of a registered function, on numpy arrays."""
@@ -212,17 +222,19 @@ class PythonPrinter(tir.Printer):
                 "Python code cannot call it",
                 f"tir.register_func({tir.callee(e)!r}, f): a Python function that does the same",
             )
-        args = [self._array(a) if tir.is_memory(a) else self.expr(a) for a in e.args]
+        args = [
+            self._array(a) if isinstance(a, tir.Pointer | tir.View) else self.expr(a)
+            for a in e.args
+        ]
         return f"registered({tir.callee(e)!r})({', '.join(args)})"
 
-    def _array(self, e: tir.Expr) -> str:
+    def _array(self, e: tir.Pointer | tir.View) -> str:
         """Print the array that a pointer or view stands for."""
-        assert isinstance(e, tir.Call)
-        first = tir.first_element(e)
-        name, start = self.name(first.buffer), flat(first.buffer, first.indices)
-        if e.name != tir.VIEW:
-            return f"{name}[{self.expr(tir.add(start, tir.offset_of(e)))}:]"
-        shape, strides = ([self.expr(n) for n in part] for part in tir.extents_of(e))
+        b = e.first.buffer
+        name, start = self.name(b), flat(b, e.first.indices)
+        if isinstance(e, tir.Pointer):
+            return f"{name}[{self.expr(tir.add(start, e.offset))}:]"
+        shape, strides = ([self.expr(n) for n in part] for part in (e.shape, e.strides))
         rows = [f"({', '.join(part)}{',' if len(part) == 1 else ''})" for part in (shape, strides)]
         return f"view({name}, {self.expr(start)}, {rows[0]}, {rows[1]})"
 

@@ -41,9 +41,7 @@ def _transferred(func: tir.PrimFunc) -> dict[tir.Buffer, list[accel.Memory]]:
     found: dict[tir.Buffer, list[accel.Memory]] = {}
     for n in tir.walk(func.body):
         if isinstance(n, tir.Call) and n.name.endswith(f".{COPY}"):
-            to, source = (
-                tir.first_element(a).buffer for a in n.args[:2] if isinstance(a, tir.Call)
-            )
+            to, source = (a.first.buffer for a in n.args[:2] if isinstance(a, tir.View))
             kind = kind_of(to, source)
             if kind is accel.Memory.OUT:
                 found.setdefault(to, []).insert(0, kind)

@@ -119,8 +119,7 @@ class Compute:
 def inputs(s: tir.Stmt) -> tuple[tuple[tir.Var, ...], tuple[tir.Buffer, ...]]:
     """Return the loop variables that `s` depends on, and the buffers it works on."""
     own = {n.var for n in tir.walk(s) if isinstance(n, tir.For)}
-    views = [n for n in tir.walk(s) if isinstance(n, tir.Call) and tir.is_memory(n)]
-    buffers = dict.fromkeys(tir.first_element(view).buffer for view in views)
+    buffers = dict.fromkeys(n.first.buffer for n in tir.walk(s) if isinstance(n, tir.View))
     local = tuple(b for b in buffers if lowering.memory_of(b) is not None)
     return tuple(v for v in tir.variables(s) if v not in own), local
 
@@ -174,9 +173,9 @@ def _factors(loop: tir.For, now: Now) -> tuple[int, int, int] | None:
     return (dst, src, wgt) if min(dst, src, wgt) >= 0 else None
 
 
-def _step(view: tir.Call, var: tir.Var, now: Now) -> int | None:
+def _step(view: tir.View, var: tir.Var, now: Now) -> int | None:
     """Return how many elements a view moves when `var` advances by 1; None if not constant."""
-    at = tir.first_element(view).indices[0]
+    at = view.first.indices[0]
     factor = sum(c for a, c in tir.split_terms(at)[0] if a is var)
     even = tir.free_of(tir.sub(at, tir.mul(var, factor)), [var])
     size = now.size(memory_in(view))
@@ -211,39 +210,41 @@ def check_blocks(s: tir.Stmt, config: accel.Config) -> None:
     """
     for n in tir.walk(s):
         if isinstance(n, tir.Call) and n.name.rpartition(".")[2] in (*GEMM, RESET):
-            for view in filter(tir.is_memory, n.args):
-                assert isinstance(view, tir.Call)
+            for view in _views(n):
                 _check_element(n, view, config)
 
 
-def _check_element(call: tir.Call, view: tir.Call, config: accel.Config) -> None:
+def _check_element(call: tir.Call, view: tir.View, config: accel.Config) -> None:
     """Check that a view that an instruction works on is one element."""
     memory = memory_in(view)
-    extents, _ = tir.extents_of(view)
     element = config.element_shape(memory)
-    given = [n for n in extents if n != 1]
-    if all(isinstance(n, int) for n in extents) and given != [n for n in element if n != 1]:
+    given = [n for n in view.shape if n != 1]
+    if all(isinstance(n, int) for n in view.shape) and given != [n for n in element if n != 1]:
         raise BuildError(
-            f"{call.name} on {' x '.join(map(str, extents))} numbers of "
-            f"{tir.first_element(view).buffer.name}",
+            f"{call.name} on {' x '.join(map(str, view.shape))} numbers of "
+            f"{view.first.buffer.name}",
             f"the elements of {memory.name} on {config.name} are {' x '.join(map(str, element))}",
             "the intrinsic of this machine, env.gemm; or its own machine: with vdla.environment: "
             "around lower and build",
         )
 
 
-def roles(call: tir.Call) -> tuple[tir.Call | None, tir.Call | None, tir.Call | None]:
+def roles(call: tir.Call) -> tuple[tir.View | None, tir.View | None, tir.View | None]:
     """Return the views of an instruction of the compute unit as (dst, src, wgt)."""
-    views = [a for a in call.args if isinstance(a, tir.Call) and tir.is_memory(a)]
+    views = _views(call)
     if call.name.endswith(f".{ACCUMULATE}"):
         views.reverse()
     dst, src, wgt = (*views, None, None)[:3]
     return dst, src, wgt
 
 
-def memory_in(view: tir.Call) -> accel.Memory:
+def _views(call: tir.Call) -> list[tir.View]:
+    return [a for a in call.args if isinstance(a, tir.View)]
+
+
+def memory_in(view: tir.View) -> accel.Memory:
     """Return the memory of the accelerator that a view is in."""
-    b = tir.first_element(view).buffer
+    b = view.first.buffer
     memory = lowering.memory_of(b)
     if memory is None:
         raise BuildError(

@@ -150,7 +150,7 @@ class Box:
 
 def _part(
     e: tir.Load | tir.Store, begins: list[tir.Index], counts: list[tir.Index], steps: list[int]
-) -> tir.Call:
+) -> tir.View:
     """Return a part of a buffer as an argument of a transfer."""
     strides = tuple(
         tir.mul(n, step) for n, step in zip(tir.row_strides(e.buffer), steps, strict=True)

@@ -129,12 +129,12 @@ class _Emitter:
     def transfer(self, call: tir.Call, unit: accel.Unit) -> None:
         """Emit a LOAD, or a STORE; several if the box has more than two dimensions."""
         to, source, *pads = call.args
-        assert isinstance(to, tir.Call)
-        assert isinstance(source, tir.Call)
+        assert isinstance(to, tir.View)
+        assert isinstance(source, tir.View)
         local, remote = (source, to) if unit is accel.Unit.STORE else (to, source)
-        kind = kind_of(tir.first_element(to).buffer, tir.first_element(source).buffer)
-        b = tir.first_element(remote).buffer
-        what = f"{call.name} between {tir.first_element(local).buffer.name} and {b.name}"
+        kind = kind_of(to.first.buffer, source.first.buffer)
+        b = remote.first.buffer
+        what = f"{call.name} between {local.first.buffer.name} and {b.name}"
         if str(b.dtype) != self.config.dtype(kind):
             raise BuildError(
                 what,
@@ -143,9 +143,9 @@ class _Emitter:
                 f"{b.name} of {self.config.dtype(kind)!r}",
             )
         if id(call) not in self.boxes:
-            padding = tuple(tir.index(n) for n in pads) or (0, 0) * len(tir.extents_of(remote)[0])
+            padding = tuple(tir.index(n) for n in pads) or (0, 0) * len(remote.shape)
             pairs = zip(padding[::2], padding[1::2], strict=True)
-            self.boxes[id(call)] = tuple(zip(*tir.extents_of(remote), pairs, strict=True))
+            self.boxes[id(call)] = tuple(zip(remote.shape, remote.strides, pairs, strict=True))
         dims = tuple(
             Dim(self.now.value(n), self.now.value(step), *map(self.now.value, around))
             for n, step, around in self.boxes[id(call)]
@@ -155,9 +155,9 @@ class _Emitter:
         for part in transfers(what, dims, self.now.size(kind)):
             self.stream.add(_move(kind, sram, dram, part))
 
-    def address(self, what: str, view: tir.Call, kind: accel.Memory) -> int:
+    def address(self, what: str, view: tir.View, kind: accel.Memory) -> int:
         """Return the address of a view in main memory, counted in elements of `kind`."""
-        at, size = tir.first_element(view), self.config.element_bytes(kind)
+        at, size = view.first, self.config.element_bytes(kind)
         begin, _ = self.areas[at.buffer].byte_range(self.config)
         byte = begin + self.now.value(at.indices[0]) * at.buffer.dtype.bytes
         if byte % size:

@@ -31,9 +31,9 @@ class Now:
         """Return how many numbers one element has."""
         return prod(self.config.element_shape(memory))
 
-    def element(self, view: tir.Call, memory: accel.Memory) -> int:
+    def element(self, view: tir.View, memory: accel.Memory) -> int:
         """Return the element of its memory that a view begins at."""
-        at = tir.first_element(view)
+        at = view.first
         first, size = self.value(at.indices[0]), self.size(memory)
         if first % size:
             raise BuildError(

@@ -34,6 +34,7 @@ def assign_units(s: tir.Stmt) -> tir.Stmt:
             case tir.For(var, extent, body, "bind", thread) if thread.startswith("vthread"):
                 return tir.For(var, extent, body, "bind", "cthread")
             case tir.Evaluate(tir.Call(name, args, dtype)):
+                _refuse_pointers(s, args)
                 prefix, _, rest = name.partition(".")
                 if prefix not in FREE:
                     return _checked(s, prefix)
@@ -58,6 +59,16 @@ def check_stores(s: tir.Stmt) -> tir.Stmt:
             for part in lowering.inner(s):
                 check_stores(part)
     return s
+
+
+def _refuse_pointers(s: tir.Stmt, args: tuple[tir.Expr, ...]) -> None:
+    """Raise LoweringError if an instruction works on a pointer."""
+    if any(isinstance(a, tir.Pointer) for a in args):
+        raise LoweringError(
+            f"{tir.text(s)}",
+            "an instruction works on an array with a shape and strides, not on an address",
+            "tir.view(b) in place of a pointer to b",
+        )
 
 
 def _single(s: tir.Store) -> LoweringError:
@@ -101,6 +112,4 @@ def operands(s: tir.Stmt) -> list[tir.Load]:
     """Return the first elements of the views that an instruction works on."""
     assert isinstance(s, tir.Evaluate)
     assert isinstance(s.value, tir.Call)
-    return [
-        tir.first_element(a) for a in s.value.args if isinstance(a, tir.Call) and tir.is_memory(a)
-    ]
+    return [a.first for a in s.value.args if isinstance(a, tir.Pointer | tir.View)]

@@ -1,0 +1,46 @@
+"""What shift-tab shows of the functions that formulas and networks are written with."""
+
+import inspect
+import pickle
+from collections.abc import Callable
+from types import ModuleType
+
+import pytest
+
+from minitvm import te, tir, topi
+
+MATH = """
+    exp exp2 log log2 log10 sqrt rsqrt sin cos tan atan asin acos atan2 log1p hypot copysign sinh
+    cosh tanh sigmoid erf floor ceil trunc round abs clz isnan isfinite isinf fmod power truncdiv
+    truncmod indexdiv indexmod EQ NE LT LE GT GE likely max min
+"""
+ELEMENTWISE = """
+    relu leaky_relu sigmoid tanh gelu silu exp log sqrt rsqrt erf negative abs clip cast add
+    subtract multiply divide maximum minimum power equal not_equal less less_equal greater
+    greater_equal where take
+"""
+
+
+def shown(room: ModuleType, name: str) -> str:
+    """The name, the signature and the first line that a notebook shows."""
+    f = getattr(room, name)
+    assert (f.__name__, f.__module__.split(".")[1]) == (name, room.__name__.split(".")[1])
+    return f"{name}{inspect.signature(f)}\n    {(inspect.getdoc(f) or '').splitlines()[0]}"
+
+
+@pytest.mark.parametrize(("room", "names"), [(tir, MATH), (topi, ELEMENTWISE)], ids=["tir", "topi"])
+def test_every_operator_shows_its_signature_and_what_it_computes(
+    room: ModuleType, names: str, golden: Callable[[str], None]
+) -> None:
+    golden("\n".join(shown(room, name) for name in names.split()))
+
+
+def test_te_offers_the_functions_of_tir() -> None:
+    shared = [n for n in MATH.split() if hasattr(te, n) and n not in ("max", "min")]
+    assert len(shared) > 30
+    assert all(getattr(te, n) is getattr(tir, n) for n in shared)
+
+
+def test_an_operator_pickles_by_its_name() -> None:
+    for f in (te.exp, te.fmod, te.truncdiv, tir.EQ, topi.exp, topi.add, topi.less):
+        assert pickle.loads(pickle.dumps(f)) is f
