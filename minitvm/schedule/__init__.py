@@ -2,27 +2,16 @@
 
 # pyright: reportUnusedImport=false
 
-from .apply import PRAGMAS, apply, ceildiv, loop, replay
-from .attach import (
-    effective_readers,
-    legal_places,
-    path,
-    position,
-    refuse_pending,
-    without_pending,
-)
-from .dataflow import axis_names, layout_index, map_bodies, reread
+from .apply import apply, replay
+from .attach import effective_readers, legal_places, path, position, refuse_pending, without_pending
+from .dataflow import CacheRead, CacheWrite, map_bodies, reread
 from .initial import initial
-from .memory import store_conditions
-from .memory_steps import (
-    Bind,
-    DoubleBuffer,
-    MemoryStep,
-    Prefetch,
-    SetStorePredicate,
-    StorageAlign,
-    StoreAt,
-)
+from .layout import TransformLayout, axis_names, layout_index
+from .loops import Fuse, Reorder, Split, ceildiv
+from .marks import PRAGMAS, Annotate, Bind, Pragma, Tensorize, know
+from .places import ComputeAt, ComputeInline, ComputeRoot, StoreAt
+from .prefetch import Prefetch
+from .rfactor import RFactor
 from .state import (
     At,
     AtRoot,
@@ -35,30 +24,17 @@ from .state import (
     SplitRelation,
     Stage,
     State,
+    inputs,
     readers,
     root_axes,
 )
-from .steps import (
-    NAMES,
-    STEPS,
-    Annotate,
-    CacheRead,
-    CacheWrite,
-    ComputeAt,
-    ComputeInline,
-    ComputeRoot,
-    Fuse,
-    Pragma,
-    Reorder,
-    RFactor,
+from .step import Step, is_loop
+from .steps import STEPS, from_json, misfit, to_json
+from .storage import (
+    DoubleBuffer,
     SetScope,
-    Split,
-    Step,
-    Tensorize,
-    TransformLayout,
-    from_json,
-    misfit,
-    to_json,
+    SetStorePredicate,
+    StorageAlign,
+    store_conditions,
 )
-from .tensorize import know
 from .threads import TAGS, WARP, check_tag, is_shared_by, is_virtual, scope_rank, thread_rank

@@ -59,14 +59,6 @@ def position(stage: Stage, axis: tensor.Axis) -> int:
     )
 
 
-def may_be_constant(stage: Stage, a: tensor.Axis) -> bool:
-    """Is the loop's extent a constant, or may it become one where the stage is computed?
-
-    Lowering knows for certain, and refuses what does not fit.
-    """
-    return isinstance(a.extent, int) or isinstance(stage.attach, At)
-
-
 def effective_readers(state: State) -> dict[str, list[str]]:
     """Who reads each stage once inlined stages are gone: their readers read in their place."""
     direct = readers(state)

@@ -3,77 +3,87 @@
 from __future__ import annotations
 
 import operator
+from dataclasses import dataclass
+from typing import ClassVar
 
 from minitvm import tensor, tir
-from minitvm.base import ScheduleError
 
-from .dataflow import insert, retarget
+from .dataflow import insert, recompute
 from .state import At, SplitRelation, Stage, State, names_of, new_stage, root_axes, unique
-from .steps import RFactor
+from .step import Changes, Checks, LoopName, Step, loop
 
 
-def rfactor(state: State, step: RFactor) -> State:
-    """A new stage `name.rf` sums over all reduce loops but one; the old one sums over that one."""
-    stage = state.stage(step.stage)
-    op, reduction, factored = _checked(state, stage, step)
-    leaves = [a for a in stage.leaves if a.kind == "reduce"]
-    names = {s.name for s in state.stages}
-    partial = _partial(stage, op, reduction, leaves, factored, step, unique(f"{op.name}.rf", names))
-    total = _total(op, reduction, partial, factored, step.factor_axis % (len(op.axis) + 1))
-    n = len(op.body)
-    state = state.with_stage(
-        stage.change(
+@dataclass(frozen=True, slots=True)
+class RFactor(Step):
+    """Split a reduction in two stages: partial results along one reduce loop, then their fold.
+
+        for k in range(n):            for f in range(4):
+          B += A[k]              ->     for k in range(n // 4): B_rf[f] += A[k*4 + f]
+                                      for f in range(4):
+                                        B += B_rf[f]
+
+    The new stage `name.rf` reduces over all reduce loops but one; the old one over that one.
+    """
+
+    axis: LoopName
+    factor_axis: int = 0
+    changes: ClassVar[Changes] = "places"
+
+    def checks(self, state: State) -> Checks:
+        stage = state.stage(self.stage)
+        op = stage.op
+        if not isinstance(op, tensor.ComputeOp) or op.reduction is None:
+            yield "it is not a reduction", ""
+        assert isinstance(op, tensor.ComputeOp)
+        names = stage.names
+        folded = [names[a] for a in stage.leaves if a.kind == "reduce"]
+        if self.axis not in folded:
+            yield "not a reduce loop of the stage", f"one of {', '.join(folded)}"
+        for e in tensor.limits(op):
+            if tensor.is_from_data(e) or any(isinstance(v, tensor.Axis) for v in tir.variables(e)):
+                yield (
+                    f"the range of a reduce axis depends on other axes or on data: {tir.text(e)}",
+                    "a range that is the same for all elements, and where=... for what counts",
+                )
+        data = [a for a in stage.leaves if a.kind == "data"]
+        untouched = len(data) == len(op.axis) and all(map(operator.is_, data, op.axis))
+        if not untouched or stage.notes:
+            yield (
+                "its loops have been changed in other ways, which would be lost",
+                "split the reduce axis, rfactor, and only then change other loops",
+            )
+        if not -len(op.axis) - 1 <= self.factor_axis <= len(op.axis):
+            yield f"factor_axis={self.factor_axis} is no place among the axes", ""
+        for s in state.stages:
+            if isinstance(s.attach, At) and s.attach.stage == stage.name:
+                yield f"{s.name} is attached to its loops", "rfactor first"
+
+    def apply(self, state: State) -> State:
+        stage = state.stage(self.stage)
+        op, factored = stage.op, loop(stage, self.axis)
+        assert isinstance(op, tensor.ComputeOp)
+        assert op.reduction is not None
+        place = self.factor_axis % (len(op.axis) + 1)
+        name = unique(f"{op.name}.rf", {s.name for s in state.stages})
+        partial = _partial(stage, op, op.reduction, factored, place, name)
+        total = _total(op, op.reduction, partial, factored, place)
+        changed = stage.change(
             op=total, leaves=root_axes(total), names=names_of(total), relations=(), notes={}
         )
-    )
-    state = retarget(state, {tensor.tensor_of(op, i): tensor.tensor_of(total, i) for i in range(n)})
-    return insert(state, stage.name, new_stage(partial.name, partial), after=False)
-
-
-def _checked(
-    state: State, stage: Stage, step: RFactor
-) -> tuple[tensor.ComputeOp, tensor.Reduce, tensor.Axis]:
-    op, what = stage.op, f"rfactor of {step.axis!r} in {stage.name}"
-    if not isinstance(op, tensor.ComputeOp) or op.reduction is None:
-        raise ScheduleError(what, "it is not a reduction")
-    names = stage.names
-    found = [a for a in stage.leaves if names[a] == step.axis]
-    if not found or found[0].kind != "reduce":
-        reduce = ", ".join(names[a] for a in stage.leaves if a.kind == "reduce")
-        raise ScheduleError(what, "not a reduce loop of the stage", f"one of {reduce}")
-    for e in tensor.limits(op):
-        if tensor.is_from_data(e) or any(isinstance(v, tensor.Axis) for v in tir.variables(e)):
-            raise ScheduleError(
-                what,
-                f"the range of a reduce axis depends on other axes or on data: {tir.text(e)}",
-                "a range that is the same for all elements, and where=... for what counts",
-            )
-    data = [a for a in stage.leaves if a.kind == "data"]
-    untouched = len(data) == len(op.axis) and all(map(operator.is_, data, op.axis))
-    if not untouched or stage.notes:
-        raise ScheduleError(
-            what,
-            "its loops have been changed in other ways, which would be lost",
-            "split the reduce axis, rfactor, and only then change other loops",
-        )
-    if not -len(op.axis) - 1 <= step.factor_axis <= len(op.axis):
-        raise ScheduleError(what, f"factor_axis={step.factor_axis} is no place among the axes")
-    for s in state.stages:
-        if isinstance(s.attach, At) and s.attach.stage == stage.name:
-            raise ScheduleError(what, f"{s.name} is attached to its loops", "rfactor first")
-    return op, op.reduction, found[0]
+        state = recompute(state, changed, op)
+        return insert(state, stage.name, new_stage(partial.name, partial), after=False)
 
 
 def _partial(
     stage: Stage,
     op: tensor.ComputeOp,
     reduction: tensor.Reduce,
-    leaves: list[tensor.Axis],
     factored: tensor.Axis,
-    step: RFactor,
+    position: int,
     name: str,
 ) -> tensor.ComputeOp:
-    """name[..., f, ...] = the reduction over all reduce loops but `factored`; f stands for it."""
+    """Return name[..., f, ...] = the reduction over all reduce loops but `factored`, which is f."""
+    leaves = [a for a in stage.leaves if a.kind == "reduce"]
     data = [tensor.axis(a.name, 0, a.extent, "data") for a in op.axis]
     place = tensor.axis(factored.name, 0, factored.extent, "data")
     folded = [tensor.axis(a.name, 0, a.extent, "reduce") for a in leaves if a is not factored]
@@ -90,7 +100,7 @@ def _partial(
     where = tir.if_then_else(inside, where, tir.FALSE) if reads else tir.all_of(inside, where)
     sources = tuple(tir.substitute(e, values) for e in reduction.sources)
     axes = list(data)
-    axes.insert(step.factor_axis % (len(data) + 1), place)
+    axes.insert(position, place)
     if not folded:
         folded = [tensor.axis("one", 0, 1, "reduce")]
     reduce_axes = tuple(folded)
@@ -104,7 +114,7 @@ def _partial(
 def _values(
     stage: Stage, op: tensor.ComputeOp, leaves: dict[tensor.Axis, tir.Index]
 ) -> tuple[dict[tensor.Axis, tir.Index], list[tir.Expr]]:
-    """The op's reduce axes in terms of its loops, and what keeps ragged splits in range."""
+    """Return the op's reduce axes in terms of its loops, and what keeps ragged splits in range."""
     values = dict(leaves)
     guards: list[tir.Expr] = []
     for r in reversed(stage.relations):
@@ -125,7 +135,7 @@ def _total(
     factored: tensor.Axis,
     place: int,
 ) -> tensor.ComputeOp:
-    """The old op, now over the partial results."""
+    """Return the op that folds the partial results."""
     over = tensor.axis(f"{factored.name}.v", 0, factored.extent, "reduce")
     at: list[tensor.Axis] = list(op.axis)
     at.insert(place, over)

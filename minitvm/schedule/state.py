@@ -194,14 +194,18 @@ def new_stage(name: str, op: tensor.Operation, **fields: Any) -> Stage:
     return Stage(name, op, op, root_axes(op), names_of(op), {}, **fields)
 
 
+def inputs(stage: Stage) -> tuple[tensor.Tensor, ...]:
+    """Return the tensors that the stage reads, each once."""
+    return () if isinstance(stage.op, tensor.PlaceholderOp) else stage.op.input_tensors
+
+
 def readers(state: State) -> dict[str, list[str]]:
     """stage name -> names of the stages that read it, each once."""
     by_op = {s.op: s.name for s in state.stages}
     found: dict[str, list[str]] = {s.name: [] for s in state.stages}
     for s in state.stages:
-        if not isinstance(s.op, tensor.PlaceholderOp):
-            for name in {by_op[t.op]: None for t in s.op.input_tensors}:
-                found[name].append(s.name)
+        for name in {by_op[t.op]: None for t in inputs(s)}:
+            found[name].append(s.name)
     return found
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from minitvm import lowering, schedule
 from minitvm.base import ScheduleError, Target, TVMError, as_tuple, debug
 from minitvm.explain import Cautions, Derivation, Explanation, explain
-from minitvm.tensor import Axis, Operation, PlaceholderOp, Tensor, TensorIntrin, tensor_of
+from minitvm.tensor import Axis, Operation, Tensor, TensorIntrin, tensor_of
 
 from .explain import Diff, bound, difference, guard, step_number
 from .inline import auto_inline_broadcast, auto_inline_elementwise, auto_inline_injective
@@ -119,21 +119,12 @@ class Schedule:
         """A copy of `tensor` in memory `scope`, read by `readers` (default: all) instead of it."""
         name, output = self._now(tensor)
         old = {s.name for s in self.state.stages}
-        who = self._readers(name, output) if readers is None else as_tuple(readers)
-        self.apply(schedule.CacheRead(name, output, scope, tuple(self._find(r).name for r in who)))
+        who = tuple(self._find(r).name for r in as_tuple(readers))
+        if readers is None:
+            t = tensor_of(self.state.stage(name).op, output)
+            who = tuple(s.name for s in self.state.stages if t in schedule.inputs(s))
+        self.apply(schedule.CacheRead(name, output, scope, who))
         return self._new_tensor(old, 0)
-
-    def _readers(self, name: str, output: int) -> list[str]:
-        """The stages that read that output of the stage `name`."""
-        t = tensor_of(self.state.stage(name).op, output)
-        found = [
-            s.name
-            for s in self.state.stages
-            if not isinstance(s.op, PlaceholderOp) and t in s.op.input_tensors
-        ]
-        if not found:
-            raise ScheduleError(f"cache_read of {name}", "no stage reads it")
-        return found
 
     def cache_write(self, tensor: Any, scope: str) -> Any:
         """The tensor in which the computation of `tensor` now happens, in memory `scope`.

@@ -32,8 +32,8 @@ from minitvm.schedule import (
     Tensorize,
     TransformLayout,
     axis_names,
+    is_loop,
     know,
-    loop,
 )
 from minitvm.tensor import Axis, Operation, TensorIntrin
 
@@ -137,7 +137,9 @@ class StageView:
     def fuse(self, *axes: Axis) -> Axis:
         """Make one loop of neighbouring loops, outermost first; one loop alone is returned."""
         if len(axes) == 1:
-            return loop(self._stage, self.axis_name(axes[0], "fuse"), "fuse")[1]
+            for why, fix in is_loop(self._stage, self.axis_name(axes[0], "fuse")):
+                raise ScheduleError(f"fuse in {self.name}", why, fix)
+            return axes[0]
         self.schedule.apply(Fuse(self.name, tuple(self.axis_name(a, "fuse") for a in axes)))
         made = self._stage.relations[-1]
         return made.fused  # type: ignore[union-attr]  # the last relation is the fuse just made

@@ -31,7 +31,7 @@ def primitive(step: schedule.Step) -> str:
         case schedule.Pragma(key=key):
             return f"pragma {key}"
         case _:
-            return schedule.NAMES[type(step)]
+            return step.primitive
 
 
 @dataclass(slots=True)

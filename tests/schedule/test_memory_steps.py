@@ -79,23 +79,24 @@ def test_what_is_parallel_is_no_thread_any_more() -> None:
     ("steps", "says"),
     [
         ([Bind("C", "i", "threadIdx.w")],
-         "thread 'threadIdx.w': no such thread\n  try: one of blockIdx.x, blockIdx.y, blockIdx.z, "
+         "bind of 'i' in C: there is no thread 'threadIdx.w'\n"
+         "  try: one of blockIdx.x, blockIdx.y, blockIdx.z, "
          "threadIdx.x, threadIdx.y, threadIdx.z, vthread, vthread.x, vthread.y, vthread.z, "
          "cthread"),
         ([Bind("C", "k", "blockIdx.x")],
-         "bind of 'k' in C to 'blockIdx.x': it is a reduce axis: its iterations all write the same "
+         "bind of 'k' in C: it is a reduce axis: its iterations all write the same "
          "element\n  try: a data axis; or rfactor the reduction first; or threadIdx, whose threads "
          "can combine"),
         ([Bind("C", "i", "threadIdx.x"), Bind("C", "k", "threadIdx.x")],
-         "bind of 'k' in C to 'threadIdx.x': 'i' is bound to it already: only equal indices would "
+         "bind of 'k' in C: 'i' is bound to threadIdx.x already: only equal indices would "
          "be computed\n  try: fuse the two, or bind one to another thread"),
         ([Bind("C", "i", "threadIdx.x", 32)],
-         "bind of 'i' in C to 'threadIdx.x': 32 threads for 4 iterations\n"
+         "bind of 'i' in C: 32 threads for 4 iterations\n"
          "  try: split(..., nparts=32) and bind the outer loop"),
         ([Bind("C", "i", "threadIdx.x", 0)],
-         "bind of 'i' in C to 'threadIdx.x': the number of threads is 0, not an integer >= 1"),
+         "bind of 'i' in C: the number of threads is 0, not an integer >= 1"),
         ([Bind("C", "i", "vthread"), Split("C", "i", factor=2)],
-         "split or fuse of 'i' in C: it is marked bind\n"
+         "split of 'i' in C: 'i' is marked bind\n"
          "  try: split and fuse first, then say how the new loops run"),
     ],
     ids=["unknown", "reduce", "twice", "extent", "none", "marked"],
@@ -106,8 +107,7 @@ def test_what_cannot_be_a_thread_is_refused(steps: list[Step], says: str) -> Non
 
 def test_a_virtual_thread_has_a_constant_number() -> None:
     assert refusal(rowsum(te.size_var("n")), Bind("C", "i", "vthread")) == (
-        "bind of 'i' in C to 'vthread': its extent n is not a constant\n"
-        "  try: split it by nparts first"
+        "bind of 'i' in C: its extent n is not a constant\n  try: split it by nparts first"
     )
 
 
@@ -162,19 +162,19 @@ def test_rows_are_padded(axis: str, factor: int, offset: int, strides: tuple[int
     ("steps", "says"),
     [
         ([StorageAlign("B", "k", 8)],
-         "storage_align of B, axis 'k': it is not a dimension of the result\n  try: one of i, j"),
+         "storage_align of 'k' in B: it is not a dimension of the result\n  try: one of i, j"),
         ([StorageAlign("B", "i", 8, 8)],
-         "storage_align of B: offset 8 is not in 0 .. 7\n"
+         "storage_align of 'i' in B: offset 8 is not in 0 .. 7\n"
          "  try: strides are offset, offset + factor, offset + 2*factor, ..."),
         ([StorageAlign("B", "i", 0)],
-         "storage_align of B: factor 0, offset 0: not integers >= 1, >= 0"),
+         "storage_align of 'i' in B: factor 0 is not >= 1"),
         ([TransformLayout("B", ("i", "j"), ("j", "i")), StorageAlign("B", "i", 8)],
-         "storage_align of B: it has a layout of its own\n  try: pad in transform_layout"),
+         "storage_align of 'i' in B: it has a layout of its own\n  try: pad in transform_layout"),
         ([StorageAlign("B", "i", 8), TransformLayout("B", ("i", "j"), ("j", "i"))],
          "transform_layout of B: its strides are aligned already\n"
          "  try: pad in the layout: lambda i, j: (i*33 + j,)"),
         ([StorageAlign("C", "i", 8)],
-         "storage_align of C: it is an output: it must be stored as a whole, at root"),
+         "storage_align of 'i' in C: C is an output: it must be stored as a whole, at root"),
     ],
     ids=["axis", "offset", "factor", "layout", "aligned", "output"],
 )  # fmt: skip
@@ -237,7 +237,7 @@ def test_a_thread_that_folds_must_be_there_to_store(conds: tuple[str, ...], says
         (SetStorePredicate("C", ("x",), ("x < 1",)),
          "set_store_predicate of C: it has no axis 'x'\n  try: one of i, k"),
         (SetStorePredicate("C", ("i",), ("i + 1",)),
-         "set_store_predicate of C: 'i + 1': it is not a comparison\n  try: te.all(i < 4, j >= 1)"),
+         "condition 'i + 1' in a step: it is not a comparison\n  try: te.all(i < 4, j >= 1)"),
         (SetStorePredicate("C", ("i",), ()), "set_store_predicate of C: no condition is given"),
         (SetStorePredicate("C", ("i",), ("i < 4",)),
          "set_store_predicate of C: the condition is always True\n  try: leave it out"),
@@ -267,10 +267,10 @@ def test_a_prefetch_is_a_remark() -> None:
 @pytest.mark.parametrize(
     ("step", "says"),
     [
-        (Prefetch("C", "A", "i"), "prefetch of A in C: C does not read it\n  try: it reads B"),
+        (Prefetch("C", "A", "i"), "prefetch of 'i' in C: C does not read A\n  try: it reads B"),
         (
             Prefetch("C", "B", "i", -1),
-            "prefetch of B in C: -1 iterations ahead\n  try: an integer >= 0",
+            "prefetch of 'i' in C: it is -1 iterations ahead\n  try: an integer >= 0",
         ),
     ],
 )
@@ -327,7 +327,8 @@ def test_the_memory_moves_with_the_loop_that_is_split() -> None:
     ("steps", "says"),
     [
         ([StoreAt("B", "B", "i")],
-         "store_at of B: a stage is not kept inside itself\n  try: a loop of a reader"),
+         "store_at of B at B, loop 'i': a stage is not kept inside itself\n"
+         "  try: a loop of a reader"),
         ([ComputeAt("B", "C", "i"), StoreAt("B", "C", "j")],
          "store_at of B at C, loop 'j': B is not computed inside that loop\n"
          "  try: compute_at an inner loop; what is stored is then kept for the outer one"),
@@ -344,9 +345,9 @@ def test_the_memory_moves_with_the_loop_that_is_split() -> None:
          "double_buffer of B: store_at keeps its elements from one iteration to the next\n"
          "  try: one of the two"),
         ([ComputeAt("B", "C", "j"), DoubleBuffer("B"), StoreAt("B", "C", "i")],
-         "store_at of B: it is double-buffered already\n  try: one of the two"),
+         "store_at of B at C, loop 'i': it is double-buffered already\n  try: one of the two"),
         ([DoubleBuffer("C")],
-         "double_buffer of C: it is an output: it must be stored as a whole, at root"),
+         "double_buffer of C: C is an output: it must be stored as a whole, at root"),
     ],
     ids=["itself", "inside", "before", "parallel", "later", "double", "stored", "output"],
 )  # fmt: skip

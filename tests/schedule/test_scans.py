@@ -242,7 +242,7 @@ REFUSALS: dict[str, tuple[Callable[[Cell], Any], str]] = {
     ),
     "bind": (
         lambda c: c.s[c.S].bind(c.time, te.thread_axis("threadIdx.x")),
-        "bind of 't' in S to 'threadIdx.x': it is the time of a scan: each of its iterations needs "
+        "bind of 't' in S: it is the time of a scan: each of its iterations needs "
         "the one before\n  try: bind a loop of the update",
     ),
     "reorder": (
@@ -251,13 +251,14 @@ REFUSALS: dict[str, tuple[Callable[[Cell], Any], str]] = {
     ),
     "predicate": (
         lambda c: c.s[c.S].set_store_predicate(c.time < 3),
-        "set_store_predicate of S: it is a scan: it has a loop over time, in which its updates are "
+        "set_store_predicate of S: S is a scan: it has a loop over time, in which its updates are "
         "computed\n  try: set_store_predicate of u",
     ),
     "move the update": (
         lambda c: c.s[c.u].compute_at(c.s[c.S], c.time),
-        "compute_at of u: it is an update of S: its rows are computed in the loop over time, and "
-        "stored in the result of S\n  try: cache_write(u, ...) makes a stage to place",
+        "compute_at of u at S, loop 't': u is an update of S: its rows are computed in "
+        "the loop over time, and stored in the result of S\n"
+        "  try: cache_write(u, ...) makes a stage to place",
     ),
     "inline the beginning": (
         lambda c: c.s[c.first].compute_inline(),

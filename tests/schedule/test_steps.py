@@ -9,7 +9,6 @@ import minitvm as tvm
 from minitvm import te
 from minitvm.base import LoweringError, ScheduleError
 from minitvm.schedule import (
-    NAMES,
     STEPS,
     Annotate,
     Bind,
@@ -183,33 +182,33 @@ def test_parts_of_a_reduce_axis_are_reduce_axes() -> None:
 @pytest.mark.parametrize("size", [0, -2, "8", 2.0, True])
 def test_a_size_is_an_integer_above_zero(size: Any) -> None:
     assert refusal(vector(), Split("C", "i", factor=size)) == (
-        f"split of 'i' by {size!r}: the size of a part is an integer >= 1"
+        f"split of 'i' in C: the size of a part is an integer >= 1, not {size!r}"
     )
 
 
 @pytest.mark.parametrize("sizes", [{}, {"factor": 2, "nparts": 4}])
 def test_a_split_takes_one_size(sizes: dict[str, int]) -> None:
     assert refusal(vector(), Split("C", "i", **sizes)) == (
-        "split of 'i': exactly one of factor and nparts is needed"
+        "split of 'i' in C: exactly one of factor and nparts is needed"
     )
 
 
 def test_a_loop_that_was_split_is_gone() -> None:
     assert refusal(matrix(), Split("C", "i", factor=2), Split("C", "i", factor=2)) == (
-        "split of 'i' in C: it was split into i.outer and i.inner\n"
+        "split of 'i' in C: 'i' was split into i.outer and i.inner\n"
         "  try: one of its loops now: i.outer, i.inner, j"
     )
 
 
 def test_a_loop_that_was_fused_is_gone() -> None:
     assert refusal(matrix(), Fuse("C", ("i", "j")), Split("C", "j", factor=2)) == (
-        "split of 'j' in C: it was fused into i.j.fused\n  try: one of its loops now: i.j.fused"
+        "split of 'j' in C: 'j' was fused into i.j.fused\n  try: one of its loops now: i.j.fused"
     )
 
 
 def test_an_axis_that_never_was_is_refused() -> None:
     assert refusal(matrix(), Split("C", "z", factor=2)) == (
-        "split of 'z' in C: C has no such axis\n  try: one of its loops now: i, j"
+        "split of 'z' in C: C has no axis 'z'\n  try: one of its loops now: i, j"
     )
 
 
@@ -221,13 +220,13 @@ def test_a_stage_that_is_not_there_is_refused() -> None:
 
 def test_an_input_has_no_loops() -> None:
     assert refusal(vector(), Split("A", "i", factor=2)) == (
-        "split of A: it is an input, nothing is computed there"
+        "split of 'i' in A: A is an input, nothing is computed there"
     )
 
 
 def test_an_inlined_stage_has_no_loops() -> None:
     assert refusal(chain(), ComputeInline("B"), Split("B", "i", factor=2)) == (
-        "split of B: it is inlined, it has no loops\n  try: compute_root it first"
+        "split of 'i' in B: B is inlined, it has no loops\n  try: compute_root it first"
     )
 
 
@@ -273,15 +272,15 @@ def test_what_is_split_and_fused_again_has_the_first_index() -> None:
 
 def test_fuse_takes_neighbours_only() -> None:
     assert refusal(matrix(), Split("C", "i", factor=2), Fuse("C", ("i.outer", "j"))) == (
-        "fuse of 'i.outer' and 'j' in C: "
-        "they are not neighbours, outer before inner (loops: i.outer, i.inner, j)\n"
+        "fuse in C: 'i.outer' and 'j' are not neighbours, outer before inner "
+        "(loops: i.outer, i.inner, j)\n"
         "  try: reorder first, so that j comes right after i.outer"
     )
 
 
 @pytest.mark.parametrize("axes", [("j", "i"), ("i", "i")])
 def test_fuse_takes_the_outer_loop_first(axes: tuple[str, ...]) -> None:
-    assert "they are not neighbours, outer before inner (loops: i, j)" in refusal(
+    assert "are not neighbours, outer before inner (loops: i, j)" in refusal(
         matrix(), Fuse("C", axes)
     )
 
@@ -292,7 +291,7 @@ def test_fuse_of_one_loop_gives_that_loop() -> None:
     assert s["C"].fuse(i) is i
     assert s.steps == ()
     s["C"].split(i, factor=2)
-    with pytest.raises(ScheduleError, match="it was split into"):
+    with pytest.raises(ScheduleError, match="'i' was split into"):
         s["C"].fuse(i)
 
 
@@ -316,7 +315,7 @@ def test_a_loop_is_not_fused_where_another_stage_is_attached_between() -> None:
 )
 def test_a_marked_loop_is_not_cut_or_fused(step: Step) -> None:
     assert refusal(matrix(), Annotate("C", "j", "vectorize"), step) == (
-        "split or fuse of 'j' in C: it is marked vectorize\n"
+        f"{step.what}: 'j' is marked vectorize\n"
         "  try: split and fuse first, then say how the new loops run"
     )
 
@@ -428,7 +427,8 @@ def test_one_loop_of_a_stage_is_vectorized() -> None:
 def test_a_way_to_run_that_nobody_knows_is_refused() -> None:
     step = Annotate("C", "i", "bind")  # type: ignore[arg-type]
     assert refusal(vector(), step) == (
-        "annotate as 'bind': no such way to run\n  try: one of vectorize, unroll, parallel"
+        "bind of 'i' in C: 'bind' is no way to run a loop\n"
+        "  try: one of vectorize, unroll, parallel"
     )
 
 
@@ -487,19 +487,20 @@ def test_a_pragma_that_no_pass_knows_is_kept() -> None:
 @pytest.mark.parametrize(
     ("key", "value", "says"),
     [
-        ("two words", 1, "pragma 'two words': it is no name\n"
+        ("two words", 1, "pragma of 'i' in C: the key 'two words' is no name\n"
          "  try: a word, such as auto_unroll_max_step, unroll_explicit, dma_copy, alu, "
          "coproc_sync, trim_loop, skip_dma_copy, skip_alu"),
-        ("a\nb", 1, "pragma 'a\\nb': it is no name\n"
+        ("a\nb", 1, "pragma of 'i' in C: the key 'a\\nb' is no name\n"
          "  try: a word, such as auto_unroll_max_step, unroll_explicit, dma_copy, alu, "
          "coproc_sync, trim_loop, skip_dma_copy, skip_alu"),
-        ("prefetch", 1, "pragma 'prefetch': a step of its own makes it\n"
+        ("prefetch", 1, "pragma of 'i' in C: 'prefetch' is made by a step of its own\n"
          "  try: s[C].prefetch(...)"),
-        ("parallel", 1, "pragma 'parallel': a step of its own makes it\n"
+        ("parallel", 1, "pragma of 'i' in C: 'parallel' is made by a step of its own\n"
          "  try: s[C].parallel(...)"),
-        ("auto_unroll_max_step", -1, "pragma auto_unroll_max_step = -1: its value is an int >= 0"),
-        ("auto_unroll_max_step", "x", "pragma auto_unroll_max_step = 'x': "
-         "its value is an int >= 0"),
+        ("auto_unroll_max_step", -1, "pragma of 'i' in C: the value of 'auto_unroll_max_step' "
+         "is -1, not an int >= 0"),
+        ("auto_unroll_max_step", "x", "pragma of 'i' in C: the value of 'auto_unroll_max_step' "
+         "is 'x', not an int >= 0"),
     ],
 )  # fmt: skip
 def test_a_pragma_that_means_nothing_is_refused(key: str, value: Any, says: str) -> None:
@@ -600,7 +601,7 @@ def test_every_reader_runs_inside_the_loop(steps: list[Step], says: str) -> None
 
 def test_a_stage_does_not_run_inside_itself() -> None:
     assert refusal(chain(), ComputeAt("B", "B", "i")) == (
-        "compute_at of B: a stage cannot run inside itself\n  try: one of C.i"
+        "compute_at of B at B, loop 'i': a stage cannot run inside itself\n  try: one of C.i"
     )
 
 
@@ -643,7 +644,7 @@ def test_a_reorder_that_leaves_a_reader_outside_is_refused() -> None:
                                   SetScope("A", "local")])  # fmt: skip
 def test_an_input_has_its_place(step: Step) -> None:
     assert refusal(chain(), step) == (
-        f"{NAMES[type(step)]} of A: it is an input\n  try: cache_read(A, ...) makes a copy to place"
+        f"{step.what}: A is an input\n  try: cache_read(A, ...) makes a copy to place"
     )
 
 
@@ -652,7 +653,7 @@ def test_an_input_has_its_place(step: Step) -> None:
                                   TransformLayout("C", ("i",), ("i",))])  # fmt: skip
 def test_an_output_has_its_place(step: Step) -> None:
     assert refusal(chain(), step) == (
-        f"{NAMES[type(step)]} of C: it is an output: it must be stored as a whole, at root"
+        f"{step.what}: C is an output: it must be stored as a whole, at root"
     )
 
 
@@ -727,9 +728,9 @@ def test_a_second_copy_gets_a_number() -> None:
     ("step", "says"),
     [
         (CacheRead("A", 0, "local", ("C",)),
-         "cache_read of A for C: C does not read A\n  try: its readers: B"),
+         "cache_read of A: C does not read A\n  try: its readers: B"),
         (CacheRead("A", 0, "local", ("A",)),
-         "cache_read of A for A: A does not read A\n  try: its readers: B"),
+         "cache_read of A: A does not read A\n  try: its readers: B"),
         (CacheRead("A", 0, "local", ()), "cache_read of A: no reader is named"),
         (CacheRead("A", 1, "local", ("B",)), "cache_read of A: it has no output 1"),
         (CacheRead("A", 0, "fast", ("B",)),
@@ -850,14 +851,14 @@ def test_a_layout_says_where_elements_live() -> None:
         (("i",), ("i",), "transform_layout of B: it has 2 dimensions, the layout takes 1 axes"),
         (("i", "j"), (), "transform_layout of B: the layout has no dimensions"),
         (("i", "j"), ("i // 2", "j"),
-         "transform_layout of B to [i // 2, j]: two elements would share a place, or lie before "
+         "transform_layout of B: in [i // 2, j] two elements would share a place, or lie before "
          "the start\n  try: use each axis fully: k, j -> j // 16, k, j % 16"),
         (("i", "j"), ("i - 1", "j"),
-         "transform_layout of B to [i - 1, j]: two elements would share a place, or lie before "
+         "transform_layout of B: in [i - 1, j] two elements would share a place, or lie before "
          "the start\n  try: use each axis fully: k, j -> j // 16, k, j % 16"),
         (("i", "j"), ("print(i)", "j"),
-         "layout 'print(i)': it is not made of axes, integers, + - * // and %"),
-        (("i", "j"), ("z", "j"), "layout 'z': it is not made of axes, integers, + - * // and %"),
+         "formula 'print(i)': it is not made of i, j, integers, + - * // and %"),
+        (("i", "j"), ("z", "j"), "formula 'z': it is not made of i, j, integers, + - * // and %"),
     ],
     ids=["rank", "nothing", "shared", "before", "call", "unknown"],
 )  # fmt: skip
@@ -894,7 +895,7 @@ EVERY = (
 )
 
 
-@pytest.mark.parametrize("step", EVERY, ids=lambda s: NAMES[type(s)])
+@pytest.mark.parametrize("step", EVERY, ids=lambda s: s.primitive)
 def test_a_step_survives_being_written_down(step: Step) -> None:
     assert from_json(to_json((step,))) == (step,)
 

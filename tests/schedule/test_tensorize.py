@@ -297,7 +297,7 @@ STEPS: dict[str, tuple[Callable[[te.Schedule, Any], Any], str]] = {
     ),
     "split": (
         lambda s, C: s[C].split(s[C].leaf_iter_vars[3], 2),
-        "split or fuse of 'i.inner' in C: it is tensorized\n"
+        "split of 'i.inner' in C: 'i.inner' is tensorized\n"
         "  try: split and fuse first, then tensorize the loop that remains",
     ),
 }
@@ -608,7 +608,7 @@ def test_a_split_that_does_not_divide_keeps_its_guard() -> None:
     C = args[2]
     split = s[C].split
     assert says(lambda: split(s[C].op.axis[0], 3, disable_predication=True), ScheduleError) == (
-        "split of 'i' in C, disable_predication=True: 3 * 3 iterations are not 8: without a "
+        "split of 'i' in C: 3 * 3 iterations are not 8: without a "
         "guard, those too many would write elsewhere\n"
         "  try: a size that divides the extent, or leave the guard in"
     )

@@ -238,7 +238,7 @@ def test_it_has_no_loops_to_split() -> None:
     text = '[["split", {"stage": "S", "axis": "i", "factor": 2}]]'
     assert s["S"].leaf_iter_vars == []
     assert says(lambda: step(text, C.op), ScheduleError) == (
-        "split of S: it is an extern operation: its loops are in its statement\n"
+        "split of 'i' in S: S is an extern operation: its loops are in its statement\n"
         "  try: write them as they should run: ib.for_range(..., kind='parallel')"
     )
 

@@ -137,7 +137,7 @@ def test_an_output_has_one_place() -> None:
     view = viz.ComputeAtSlider(s, C, B)
     assert [p.name for p in view.places] == ["root"]
     assert {r.reason for r in view.refusals} == {
-        "it is an output: it must be stored as a whole, at root"
+        "out is an output: it must be stored as a whole, at root"
     }
     assert view.view["controls"] == []
 

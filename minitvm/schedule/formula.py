@@ -1,0 +1,60 @@
+"""Formulas in steps: strings of index arithmetic that are parsed, never run."""
+
+from __future__ import annotations
+
+import ast
+import reprlib
+from collections.abc import Callable
+from typing import Any
+
+from minitvm.base import ScheduleError
+
+LONGEST = 500  # characters of a formula in a step; Python cannot parse what is nested very deeply
+GREATEST = 2**31  # no array is longer: an integer beyond is none of a layout
+
+
+def parsed(source: str) -> ast.expr:
+    """Parse the formula `source`; raise ScheduleError if it is none."""
+    try:
+        if len(source) <= LONGEST:
+            return ast.parse(source, mode="eval").body
+        why = f"it has {len(source)} characters, at most {LONGEST} are read"
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as e:
+        why = str(e)
+    shown = reprlib.repr(source)
+    raise ScheduleError(f"formula {shown} in a step", why, "a string such as 'i // 16'")
+
+
+def arithmetic(n: ast.expr, env: dict[str, Any], source: str) -> Any:
+    """Return the value of + - * // % over the names in `env` and ints; refuse anything else."""
+    match n:
+        case ast.Constant(value=int() as v) if type(v) is int and v < GREATEST:
+            return v
+        case ast.Name(id=name) if name in env:
+            return env[name]
+        case ast.UnaryOp(ast.USub(), a):
+            return -1 * arithmetic(a, env, source)
+        case ast.BinOp(left, op, right) if type(op) in _OPERATORS:
+            if isinstance(op, ast.FloorDiv | ast.Mod) and not _is_positive(right):
+                raise ScheduleError(f"formula {source!r}", "a divisor is an integer >= 1")
+            return _OPERATORS[type(op)](
+                arithmetic(left, env, source), arithmetic(right, env, source)
+            )
+        case _:
+            raise ScheduleError(
+                f"formula {source!r}",
+                f"it is not made of {', '.join(env) or 'names'}, integers, + - * // and %",
+            )
+
+
+def _is_positive(n: ast.expr) -> bool:
+    return isinstance(n, ast.Constant) and isinstance(n.value, int) and n.value >= 1
+
+
+_OPERATORS: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
+    ast.Add: lambda a, b: a + b,
+    ast.Sub: lambda a, b: a - b,
+    ast.Mult: lambda a, b: a * b,
+    ast.FloorDiv: lambda a, b: a // b,
+    ast.Mod: lambda a, b: a % b,
+}

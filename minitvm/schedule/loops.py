@@ -1,0 +1,199 @@
+"""Steps on the number and the order of one stage's loops."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+from minitvm import tensor, tir
+
+from .state import At, FuseRelation, Relation, SplitRelation, Stage, State, unique
+from .step import Changes, Checks, LoopName, Step, has_loops, is_loop, loop, loops
+
+
+@dataclass(frozen=True, slots=True)
+class Split(Step):
+    """Split one loop in two; the inner one has `factor` iterations, or the outer one `nparts`.
+
+        for i in range(n):            for i_outer in range(ceildiv(n, factor)):
+          body(i)                ->     for i_inner in range(factor):
+                                          if i_outer*factor + i_inner < n:
+                                            body(i_outer*factor + i_inner)
+
+    With disable_predication the `if` is left out; lowering raises where that would be wrong.
+    """
+
+    axis: LoopName
+    factor: int | None = None
+    nparts: int | None = None
+    disable_predication: bool = False
+    changes: ClassVar[Changes] = "loops"
+
+    def checks(self, state: State) -> Checks:
+        stage = state.stage(self.stage)
+        yield from has_loops(state, self.stage)
+        yield from is_loop(stage, self.axis)
+        yield from _is_plain(stage, (self.axis,))
+        if (self.factor is None) == (self.nparts is None):
+            yield "exactly one of factor and nparts is needed", ""
+        size = self.factor if self.nparts is None else self.nparts
+        if type(size) is not int or size < 1:  # a step may come from JSON
+            yield f"the size of a part is an integer >= 1, not {size!r}", ""
+        if self.disable_predication and stage.is_output:  # lowering checks stages that shrink
+            a = loop(stage, self.axis)
+            outer, inner = self.extents(a)
+            if not tir.same(tir.mul(outer, inner), a.extent):
+                yield (
+                    f"{tir.text(outer)} * {tir.text(inner)} iterations are not "
+                    f"{tir.text(a.extent)}: without a guard, those too many would write elsewhere",
+                    "a size that divides the extent, or leave the guard in",
+                )
+
+    def extents(self, a: tensor.Axis) -> tuple[tir.Index, tir.Index]:
+        """Return the extents of the outer and the inner loop that `a` becomes."""
+        if self.factor is not None:
+            return ceildiv(a.extent, self.factor), self.factor
+        assert self.nparts is not None
+        return self.nparts, ceildiv(a.extent, self.nparts)
+
+    def apply(self, state: State) -> State:
+        stage = state.stage(self.stage)
+        a = loop(stage, self.axis)
+        sizes = self.extents(a)
+        outer = _new_axis(stage, f"{self.axis}.outer", sizes[0], a.kind)
+        inner = _new_axis(stage, f"{self.axis}.inner", sizes[1], a.kind)
+        exact = self.disable_predication
+        relation = SplitRelation(a, outer, inner, self.factor, self.nparts, exact)
+        return _replaced(state, stage, (a,), (outer, inner), relation)
+
+
+@dataclass(frozen=True, slots=True)
+class Fuse(Step):
+    """Make one loop of several neighbours, which are given outermost first.
+
+    for i in range(n):            for i_j_fused in range(n*m):
+      for j in range(m):     ->     body(i_j_fused // m, i_j_fused % m)
+        body(i, j)
+    """
+
+    axes: tuple[LoopName, ...]
+    changes: ClassVar[Changes] = "loops"
+
+    def checks(self, state: State) -> Checks:
+        stage = state.stage(self.stage)
+        yield from has_loops(state, self.stage)
+        if len(self.axes) < 2:
+            yield "it takes two or more neighbouring loops", ""
+        yield from is_loop(stage, *self.axes)
+        order = list(loops(stage))
+        for outer, inner in zip(self.axes, self.axes[1:], strict=False):
+            if order[order.index(outer) + 1 :][:1] != [inner]:
+                yield (
+                    f"{outer!r} and {inner!r} are not neighbours, outer before inner "
+                    f"(loops: {', '.join(order)})",
+                    f"reorder first, so that {inner} comes right after {outer}",
+                )
+        yield from _is_plain(stage, self.axes)
+
+    def apply(self, state: State) -> State:
+        outer = loop(state.stage(self.stage), self.axes[0])
+        for name in self.axes[1:]:
+            stage = state.stage(self.stage)
+            inner = loop(stage, name)
+            kind: tensor.AxisKind = "reduce" if "reduce" in (outer.kind, inner.kind) else outer.kind
+            extent = tir.mul(outer.extent, inner.extent)
+            fused = _new_axis(stage, f"{outer.name}.{inner.name}.fused", extent, kind)
+            relation = FuseRelation(outer, inner, fused)
+            state, outer = _replaced(state, stage, (outer, inner), (fused,), relation), fused
+        return state
+
+
+@dataclass(frozen=True, slots=True)
+class Reorder(Step):
+    """Permute loops: the given ones take, in the new order, the places they now have.
+
+    for i in range(n):            for j in range(m):
+      for j in range(m):     ->     for i in range(n):
+        body(i, j)                    body(i, j)
+    """
+
+    axes: tuple[LoopName, ...]
+    changes: ClassVar[Changes] = "loops"
+
+    def checks(self, state: State) -> Checks:
+        stage = state.stage(self.stage)
+        yield from has_loops(state, self.stage)
+        yield from is_loop(stage, *self.axes)
+        if len(set(self.axes)) < len(self.axes):
+            yield "the same axis is given twice", ""
+        if isinstance(stage.op, tensor.ScanOp):
+            yield "time runs in order", "leave its loops"
+
+    def apply(self, state: State) -> State:
+        stage = state.stage(self.stage)
+        have = loops(stage)
+        wanted = iter(self.axes)
+        leaves = tuple([have[next(wanted) if n in self.axes else n] for n in have])
+        return state.with_stage(stage.change(leaves=leaves))
+
+
+LOOPS = (Split, Fuse, Reorder)
+
+
+def ceildiv(a: tir.Index, b: int) -> tir.Index:
+    """a / b rounded up. ceildiv(10, 4) = 3"""
+    return tir.floordiv(tir.add(a, b - 1), b)
+
+
+def _is_plain(stage: Stage, names: Iterable[str]) -> Checks:
+    """Check that nothing says yet how the loops run, since they are about to be replaced."""
+    have = loops(stage) if stage.notes else {}
+    for name in names if stage.notes else ():
+        note = stage.note(have[name])
+        if note.intrin is not None:
+            yield (
+                f"{name!r} is tensorized",
+                "split and fuse first, then tensorize the loop that remains",
+            )
+        if note.kind != "serial":
+            yield (
+                f"{name!r} is marked {note.kind}",
+                "split and fuse first, then say how the new loops run",
+            )
+
+
+def _new_axis(stage: Stage, name: str, extent: tir.Index, kind: tensor.AxisKind) -> tensor.Axis:
+    return tensor.axis(unique(name, set(stage.names.values())), 0, extent, kind)
+
+
+def _replaced(
+    state: State,
+    stage: Stage,
+    gone: tuple[tensor.Axis, ...],
+    made: tuple[tensor.Axis, ...],
+    relation: Relation,
+) -> State:
+    """Replace the neighbouring loops `gone` of `stage` by `made`.
+
+    What was attached at the innermost of the old loops is now at the innermost of the new ones.
+    """
+    at = next(d for d, a in enumerate(stage.leaves) if a is gone[0])
+    new = stage.change(
+        leaves=(*stage.leaves[:at], *made, *stage.leaves[at + len(gone) :]),
+        names=stage.names | {a: a.name for a in made},
+        relations=(*stage.relations, relation),
+        notes={a: n for a, n in stage.notes.items() if not any(a is g for g in gone)},
+    )
+    return state.with_stages(
+        [_moved(new if s is stage else s, gone[-1], made[-1]) for s in state.stages]
+    )
+
+
+def _moved(s: Stage, old: tensor.Axis, new: tensor.Axis) -> Stage:
+    """Move `s` to the loop `new` if it is computed or stored at the loop `old`."""
+    if isinstance(s.attach, At) and s.attach.axis is old:
+        s = s.change(attach=replace(s.attach, axis=new))
+    if s.store is not None and s.store.axis is old:
+        s = s.change(store=replace(s.store, axis=new))
+    return s

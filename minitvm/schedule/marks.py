@@ -1,0 +1,225 @@
+"""Steps on how one stage's loops run."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from typing import Any, Literal, TypeAlias
+
+from minitvm import tensor, tir
+from minitvm.base import ScheduleError
+
+from .state import At, Stage, State
+from .step import Checks, LoopName, Step, has_body, has_loops, is_loop, loop
+from .threads import TAGS, is_virtual
+
+Kind: TypeAlias = Literal["vectorize", "unroll", "parallel"]
+KINDS: tuple[Kind, ...] = ("vectorize", "unroll", "parallel")
+PRAGMAS = (  # those on which passes act, by a limit, or 0 and 1
+    *("auto_unroll_max_step", "unroll_explicit"),
+    *("dma_copy", "alu", "coproc_sync", "trim_loop", "skip_dma_copy", "skip_alu"),
+)
+REDUCES = "it is a reduce axis: its iterations all write the same element"
+TIME = "it is the time of a scan: each of its iterations needs the one before"
+
+
+@dataclass(frozen=True, slots=True)
+class Annotate(Step):
+    """Say how a loop runs: vectorize, unroll or parallel.
+
+    for i in range(8):            for i in vectorize(8):
+      C[i] = A[i]            ->     C[i] = A[i]
+    """
+
+    axis: LoopName
+    kind: Kind
+
+    @property
+    def verb(self) -> str:
+        return self.kind
+
+    def checks(self, state: State) -> Checks:
+        if self.kind not in KINDS:  # a step may come from JSON
+            yield f"{self.kind!r} is no way to run a loop", f"one of {', '.join(KINDS)}"
+        stage = state.stage(self.stage)
+        yield from has_loops(state, self.stage)
+        yield from is_loop(stage, self.axis)
+        a = loop(stage, self.axis)
+        if self.kind != "unroll" and a.kind == "reduce":
+            yield REDUCES, "a data axis; or rfactor the reduction first"
+        if self.kind != "unroll" and a.kind == "scan":
+            yield TIME, f"{self.kind} a loop of the update"
+        if self.kind != "parallel" and not _may_be_constant(stage, a):
+            yield (
+                f"its extent {tir.text(a.extent)} is not a constant",
+                f"split it by a constant and {self.kind} the inner part",
+            )
+        now = stage.note(a).kind
+        if now in KINDS and now != self.kind:
+            done = {"vectorize": "vectorized", "unroll": "unrolled"}.get(now, now)
+            yield f"it is {done} already", f"one of the two; undo() takes back the {now}"
+        if self.kind == "vectorize":
+            for b in stage.leaves:
+                if b is not a and stage.note(b).kind == "vectorize":
+                    yield f"{b.name!r} is vectorized already", "fuse the two"
+
+    def apply(self, state: State) -> State:
+        return _noted(state, self.stage, self.axis, kind=self.kind, thread="", threads=None)
+
+
+@dataclass(frozen=True, slots=True)
+class Bind(Step):
+    """Make the iterations of a loop threads: of a GPU, or virtual ones.
+
+        for i in range(8):            for i in bind(8, 'threadIdx.x'):
+          C[i] = A[i]            ->     C[i] = A[i]
+
+    blockIdx, threadIdx   hardware threads; memory that they share is computed for all of them
+    vthread, cthread      virtual ones: one thread does the work of all, statement by statement
+
+    `extent` is the number of iterations, which lowering checks where it is not known here.
+    """
+
+    axis: LoopName
+    thread: str
+    extent: int | None = None
+
+    def checks(self, state: State) -> Checks:
+        stage = state.stage(self.stage)
+        yield from has_loops(state, self.stage)
+        yield from is_loop(stage, self.axis)
+        a, tag, n = loop(stage, self.axis), self.thread, self.extent
+        if tag not in TAGS:
+            yield f"there is no thread {tag!r}", f"one of {', '.join(TAGS)}"
+        if a.kind == "reduce" and not tag.startswith("threadIdx"):
+            yield (
+                REDUCES,
+                "a data axis; or rfactor the reduction first; or threadIdx, whose threads can "
+                "combine",
+            )
+        if a.kind == "scan":
+            yield TIME, "bind a loop of the update"
+        for b in stage.leaves:
+            if b is not a and stage.note(b).thread == tag and not is_virtual(tag):
+                yield (
+                    f"{b.name!r} is bound to {tag} already: only equal indices would be computed",
+                    "fuse the two, or bind one to another thread",
+                )
+        if is_virtual(tag) and not _may_be_constant(stage, a):
+            yield f"its extent {tir.text(a.extent)} is not a constant", "split it by nparts first"
+        if n is not None and n < 1:
+            yield f"the number of threads is {n!r}, not an integer >= 1", ""
+        if n is not None and stage.is_output and isinstance(a.extent, int) and a.extent != n:
+            yield (
+                f"{n} threads for {a.extent} iterations",
+                f"split(..., nparts={n}) and bind the outer loop",
+            )
+
+    def apply(self, state: State) -> State:
+        fields = {"kind": "bind", "thread": self.thread, "threads": self.extent}
+        return _noted(state, self.stage, self.axis, **fields)
+
+
+@dataclass(frozen=True, slots=True)
+class Pragma(Step):
+    """Attach a pragma to a loop. Passes that know the key act on it; others leave it there.
+
+    for i in range(4):            # pragma auto_unroll_max_step = 16
+      body(i)                ->   for i in range(4):
+                                    body(i)
+    """
+
+    axis: LoopName
+    key: str
+    value: int | str
+
+    def checks(self, state: State) -> Checks:
+        yield from has_loops(state, self.stage)
+        yield from is_loop(state.stage(self.stage), self.axis)
+        if self.key in ("double_buffer", "prefetch", *KINDS):
+            yield f"{self.key!r} is made by a step of its own", f"s[C].{self.key}(...)"
+        if not re.fullmatch(r"[A-Za-z_][\w.]*", self.key):
+            yield f"the key {self.key!r} is no name", f"a word, such as {', '.join(PRAGMAS)}"
+        if self.key in PRAGMAS and (not isinstance(self.value, int) or self.value < 0):
+            yield f"the value of {self.key!r} is {self.value!r}, not an int >= 0", ""
+
+    def apply(self, state: State) -> State:
+        return with_pragma(state, self.stage, self.axis, self.key, self.value)
+
+
+@dataclass(frozen=True, slots=True)
+class Tensorize(Step):
+    """Let the tensor intrinsic called `intrin` do the loop and all loops inside it.
+
+        for io in range(n // 8):      for io in range(n // 8):
+          for ii in range(8):    ->     gemm_8x8(C[io*8, ...], A[io*8, ...], B[...])
+            ...
+
+    Lowering checks that the loops compute the intrinsic's formula.
+    """
+
+    axis: LoopName
+    intrin: str
+
+    def checks(self, state: State) -> Checks:
+        yield from has_body(self, state)
+        stage = state.stage(self.stage)
+        yield from is_loop(stage, self.axis)
+        a = loop(stage, self.axis)
+        if all(i.name != self.intrin for i in state.intrins):  # a step may come from JSON
+            yield (
+                f"no intrinsic {self.intrin!r} is known here",
+                "Schedule.from_json(text, ops, intrins=[...])",
+            )
+        for b, note in stage.notes.items():
+            if note.intrin is not None and b is not a:
+                yield f"{b.name!r} is tensorized already", "one intrinsic covers all inner loops"
+        at = next(d for d, b in enumerate(stage.leaves) if b is a)
+        for b in stage.leaves[at:]:
+            if stage.note(b).kind != "serial":
+                yield (
+                    f"{b.name!r} inside it is marked {stage.note(b).kind}",
+                    "the intrinsic replaces those loops: mark loops outside of it",
+                )
+
+    def apply(self, state: State) -> State:
+        intrin = next(i for i in state.intrins if i.name == self.intrin)
+        return _noted(state, self.stage, self.axis, intrin=intrin)
+
+
+MARKS = (Annotate, Bind, Pragma, Tensorize)
+
+
+def know(state: State, intrin: tensor.TensorIntrin) -> State:
+    """Return `state` with `intrin` among those that steps may name."""
+    if any(other is intrin for other in state.intrins):
+        return state
+    if any(other.name == intrin.name for other in state.intrins):
+        raise ScheduleError(
+            f"tensorize with {intrin.name}",
+            "another intrinsic of that name is in use",
+            "te.decl_tensor_intrin(..., name=...) gives it a name of its own",
+        )
+    return replace(state, intrins=(*state.intrins, intrin))
+
+
+def _may_be_constant(stage: Stage, a: tensor.Axis) -> bool:
+    """Return whether the loop's extent is constant, or could become so where it is computed.
+
+    Lowering knows for certain, and refuses what does not fit.
+    """
+    return isinstance(a.extent, int) or isinstance(stage.attach, At)
+
+
+def _noted(state: State, name: str, axis: str, **fields: Any) -> State:
+    """Return `state` with other notes on one loop."""
+    stage = state.stage(name)
+    a = loop(stage, axis)
+    return state.with_stage(stage.change(notes=stage.notes | {a: stage.note(a).change(**fields)}))
+
+
+def with_pragma(state: State, name: str, axis: str, key: str, value: Any) -> State:
+    """Return `state` with one more pragma on a loop."""
+    stage = state.stage(name)
+    pragmas = stage.note(loop(stage, axis)).pragmas
+    return _noted(state, name, axis, pragmas=(*pragmas, (key, value)))

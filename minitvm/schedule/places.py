@@ -1,0 +1,158 @@
+"""Steps on where a stage is computed, and for how long its results are kept."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from minitvm import tensor
+from minitvm.base import ScheduleError, users_line
+
+from .attach import legal_places, path, position
+from .state import At, AtRoot, Inline, State, readers
+from .step import Changes, Checks, LoopName, StageName, Step, has_loops, is_inner, is_loop, loop
+
+_WITHOUT_FORMULA: dict[type[tensor.Operation], str] = {
+    tensor.ExternOp: "an extern operation",
+    tensor.ScanOp: "a scan",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ComputeAt(Step):
+    """Compute a stage inside a loop of one that reads it, as much as one iteration needs.
+
+        for i in range(n):            for i in range(n):
+          B[i] = f(i)            ->     B[0] = f(i)
+        for i in range(n):              C[i] = g(B[0])
+          C[i] = g(B[i])
+
+    Every reader must run inside that loop. While one does not, but could still be computed there or
+    inlined, the step is pending (`State.pending`), and lowering refuses the schedule. A step after
+    which a pending one could not become legal is refused.
+    """
+
+    target: StageName
+    axis: LoopName
+    changes: ClassVar[Changes] = "places"
+
+    def checks(self, state: State) -> Checks:
+        yield from is_inner(state, self.stage)
+        if self.target == self.stage:
+            legal = ", ".join(legal_places(state, self.stage))
+            yield "a stage cannot run inside itself", f"one of {legal}"
+        yield from has_loops(state, self.target)
+        yield from is_loop(state.stage(self.target), self.axis)
+
+    def apply(self, state: State) -> State:
+        at = At(self.target, loop(state.stage(self.target), self.axis), users_line())
+        return state.with_stage(state.stage(self.stage).change(attach=at))
+
+
+@dataclass(frozen=True, slots=True)
+class ComputeInline(Step):
+    """Put a stage's formula into its readers; it is never stored.
+
+    for i in range(n):
+      B[i] = f(i)            ->   for i in range(n):
+    for i in range(n):              C[i] = g(f(i))
+      C[i] = g(B[i])
+    """
+
+    changes: ClassVar[Changes] = "places"
+
+    def checks(self, state: State) -> Checks:
+        yield from is_inner(state, self.stage)
+        op = state.stage(self.stage).op
+        if isinstance(op, tensor.ComputeOp) and op.reduction is not None:
+            yield "it is a reduction, which cannot stand inside another formula", "compute_at"
+        for name in readers(state)[self.stage]:
+            kind = _WITHOUT_FORMULA.get(type(state.stage(name).op))
+            if kind is not None:
+                yield f"{name} is {kind}, which reads it from memory", "leave it at root"
+        if kind := _WITHOUT_FORMULA.get(type(op)):
+            yield f"it is {kind}: it has no formula to put into its readers", "leave it at root"
+
+    def apply(self, state: State) -> State:
+        return state.with_stage(state.stage(self.stage).change(attach=Inline(), store=None))
+
+
+@dataclass(frozen=True, slots=True)
+class ComputeRoot(Step):
+    """Undo compute_at, compute_inline, store_at and double_buffer: compute a stage as a whole."""
+
+    changes: ClassVar[Changes] = "places"
+
+    def checks(self, state: State) -> Checks:
+        yield from ()
+
+    def apply(self, state: State) -> State:
+        stage = state.stage(self.stage)
+        return state.with_stage(stage.change(attach=AtRoot(), store=None, double_buffer=False))
+
+
+@dataclass(frozen=True, slots=True)
+class StoreAt(Step):
+    """Keep a stage's results for the iterations of an outer loop; compute only what is new.
+
+        for i in range(n):            B = allocate((4,))
+          B = allocate((3,))          for i in range(n):
+          for x in range(3):     ->     for x in range(1 if i > 0 else 3):
+            B[x] = f(i + x)               B[(...) % 4] = f(...)
+          C[i] = B[0] + B[2]            C[i] = B[i % 4] + B[(i + 2) % 4]
+
+    Only the innermost loop around the stage slides so, along a dimension whose loop is plain;
+    otherwise everything is computed again. Memory is as large as the window, rounded up to a power
+    of two, where that is less. See `check_store` for what is legal.
+    """
+
+    target: StageName
+    axis: LoopName
+
+    def checks(self, state: State) -> Checks:
+        yield from is_inner(state, self.stage)
+        yield from has_loops(state, self.target)
+        yield from is_loop(state.stage(self.target), self.axis)
+        if state.stage(self.stage).double_buffer:
+            yield "it is double-buffered already", "one of the two"
+        if self.target == self.stage:
+            yield "a stage is not kept inside itself", "a loop of a reader"
+
+    def apply(self, state: State) -> State:
+        at = At(self.target, loop(state.stage(self.target), self.axis))
+        return state.with_stage(state.stage(self.stage).change(store=at))
+
+
+PLACES = (ComputeAt, ComputeInline, ComputeRoot, StoreAt)
+
+
+def check_store(state: State) -> None:
+    """Raise ScheduleError unless each stage with a store_at is computed inside that loop, in order.
+
+    One that is at root still waits for its compute_at.
+    """
+    for s in state.stages:
+        if s.store is None or isinstance(s.attach, AtRoot):
+            continue
+        what = f"store_at of {s.name} at {s.store.stage}, loop {s.store.axis.name!r}"
+        around = path(state, s.name)
+        depth = position(state.stage(s.store.stage), s.store.axis)
+        stages = [p.stage for p in around]
+        if s.store.stage not in stages or around[stages.index(s.store.stage)].depth < depth:
+            raise ScheduleError(
+                what,
+                f"{s.name} is not computed inside that loop",
+                "compute_at an inner loop; what is stored is then kept for the outer one",
+            )
+        for p in around[stages.index(s.store.stage) :]:
+            host = state.stage(p.stage)
+            first = depth + 1 if p.stage == s.store.stage else 0
+            for a in host.leaves[first : p.depth + 1]:
+                kind = host.note(a).kind
+                if kind not in ("serial", "unroll"):
+                    raise ScheduleError(
+                        what,
+                        f"loop {a.name!r} of {host.name} in between is marked {kind}: its "
+                        "iterations would share the memory",
+                        "a serial loop, or store it inside that loop",
+                    )

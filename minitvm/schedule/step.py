@@ -1,0 +1,134 @@
+"""What every schedule step has: the stage it is taken on, checks, and the state that it makes.
+
+Stages and loops are named, not pointed at: names are unique within a schedule and the same on
+every replay.
+"""
+
+from __future__ import annotations
+
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import ClassVar, Literal, TypeAlias
+
+from minitvm import tensor
+
+from .scans import update_of
+from .state import FuseRelation, Inline, SplitRelation, Stage, State
+
+StageName: TypeAlias = str
+LoopName: TypeAlias = str  # a loop of `target` if the step has that field, otherwise of `stage`
+Checks: TypeAlias = Iterator[tuple[str, str]]  # why a step is illegal, and what to try
+Changes: TypeAlias = Literal["notes", "loops", "places"]
+
+
+@dataclass(frozen=True, slots=True)
+class Step(ABC):
+    """A schedule primitive and its arguments.
+
+    changes     "notes": every formula, loop and place stays as it is, so attachments stay legal;
+                "loops": only the loops of the stage change; "places": anything may
+    primitive   its name in JSON: that of the class in snake case
+    """
+
+    stage: StageName
+
+    changes: ClassVar[Changes] = "notes"
+    primitive: ClassVar[str]
+
+    def __init_subclass__(cls) -> None:
+        cls.primitive = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", cls.__name__).lower()
+
+    @property
+    def verb(self) -> str:
+        """The method of `s[C]` that takes this step."""
+        return self.primitive
+
+    @property
+    def what(self) -> str:
+        """The step in words, as error messages begin: "split of 'i' in C"."""
+        axis, target = getattr(self, "axis", None), getattr(self, "target", None)
+        if target is not None:
+            return f"{self.verb} of {self.stage} at {target}, loop {axis!r}"
+        if axis is not None:
+            return f"{self.verb} of {axis!r} in {self.stage}"
+        return f"{self.verb} {'in' if hasattr(self, 'axes') else 'of'} {self.stage}"
+
+    @abstractmethod
+    def checks(self, state: State) -> Checks:
+        """Yield why the step is illegal and what to try; later checks rely on earlier ones."""
+
+    @abstractmethod
+    def apply(self, state: State) -> State:
+        """Return the state after the step, which `checks` has found legal."""
+
+
+def has_loops(state: State, name: str) -> Checks:
+    """Check that the stage `name` has loops to schedule."""
+    stage = state.stage(name)
+    if isinstance(stage.op, tensor.PlaceholderOp):
+        yield f"{name} is an input, nothing is computed there", ""
+    if isinstance(stage.attach, Inline):
+        yield f"{name} is inlined, it has no loops", "compute_root it first"
+    if isinstance(stage.op, tensor.ExternOp):
+        yield (
+            f"{name} is an extern operation: its loops are in its statement",
+            "write them as they should run: ib.for_range(..., kind='parallel')",
+        )
+
+
+def has_body(step: Step, state: State) -> Checks:
+    """Check that the stage of `step` has loops, and a formula inside them."""
+    yield from has_loops(state, step.stage)
+    op = state.stage(step.stage).op
+    if isinstance(op, tensor.ScanOp):
+        yield (
+            f"{step.stage} is a scan: it has a loop over time, in which its updates are computed",
+            f"{step.verb} of {op.updates[0].op.name}",
+        )
+
+
+def is_inner(state: State, name: str) -> Checks:
+    """Check that the stage `name` is neither an input nor a result, so that it may be moved."""
+    stage = state.stage(name)
+    if isinstance(stage.op, tensor.PlaceholderOp):
+        yield f"{name} is an input", f"cache_read({name}, ...) makes a copy to place"
+    if stage.is_output:
+        yield f"{name} is an output: it must be stored as a whole, at root", ""
+    if scan := update_of(state, stage):
+        yield (
+            f"{name} is an update of {scan}: its rows are computed in the loop over time, and "
+            f"stored in the result of {scan}",
+            f"cache_write({name}, ...) makes a stage to place",
+        )
+
+
+def is_loop(stage: Stage, *wanted: str) -> Checks:
+    """Check that the stage has these loops now; if it had one once, say what became of it."""
+    have = loops(stage)
+    for name in wanted:
+        if name in have:
+            continue
+        names, why = stage.names, f"{stage.name} has no axis {name!r}"
+        for r in reversed(stage.relations):
+            if isinstance(r, SplitRelation) and names[r.parent] == name:
+                why = f"{name!r} was split into {r.outer.name} and {r.inner.name}"
+            elif isinstance(r, FuseRelation) and name in (names[r.outer], names[r.inner]):
+                why = f"{name!r} was fused into {r.fused.name}"
+        yield why, f"one of its loops now: {', '.join(have) or 'none'}"
+
+
+def loops(stage: Stage) -> dict[str, tensor.Axis]:
+    """Return the current loops by name, outermost first."""
+    names = stage.names
+    return {names[a]: a for a in stage.leaves}
+
+
+def loop(stage: Stage, name: str) -> tensor.Axis:
+    """Return the loop called `name`, which is there."""
+    names = stage.names
+    for a in stage.leaves:
+        if names[a] == name:
+            return a
+    raise KeyError(name)

@@ -1,0 +1,230 @@
+"""Steps on how a stage's results are stored: in which memory, how aligned, and when."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from minitvm import tensor, tir
+from minitvm.base import ScheduleError
+
+from .formula import arithmetic, parsed
+from .state import Stage, State
+from .step import Checks, LoopName, Step, has_body, is_inner
+
+SCOPES = ("global", "shared", "local", "warp")
+BUFFERS = ("inp_buffer", "wgt_buffer", "acc_buffer")  # of an accelerator
+PREFIXES = ("", "local", "vdla", "vta")  # as they are spelled here, in TVM and on slides
+
+
+def known_scope(scope: str) -> str:
+    """Return the memory called `scope`, those of an accelerator by TVM's name.
+
+    "acc_buffer", "vdla.acc_buffer" -> "local.acc_buffer"
+    """
+    if scope in SCOPES:
+        return scope
+    prefix, _, name = str(scope).rpartition(".")
+    if name in BUFFERS and prefix in PREFIXES:
+        return f"local.{name}"
+    raise ScheduleError(
+        f"scope {scope!r}",
+        "no such memory",
+        f"one of {', '.join(SCOPES)}; of an accelerator: {', '.join(BUFFERS)}",
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class SetScope(Step):
+    """Choose the memory a stage's result lives in: "global", "shared", "local", ..."""
+
+    scope: str
+
+    def checks(self, state: State) -> Checks:
+        yield from is_inner(state, self.stage)
+
+    def apply(self, state: State) -> State:
+        return state.with_stage(state.stage(self.stage).change(scope=known_scope(self.scope)))
+
+
+@dataclass(frozen=True, slots=True)
+class StorageAlign(Step):
+    """Pad a stage's rows: the stride of a dimension is `offset` more than a multiple of `factor`.
+
+    storage_align(i, 32, 1)       B[i, j] at i*32 + j   ->   B[i, j] at i*33 + j
+    """
+
+    axis: LoopName
+    factor: int
+    offset: int = 0
+
+    def checks(self, state: State) -> Checks:
+        yield from is_inner(state, self.stage)
+        stage = state.stage(self.stage)
+        names = _dimensions(stage)
+        if self.axis not in names:
+            yield "it is not a dimension of the result", f"one of {', '.join(names) or 'none'}"
+        if self.factor < 1:
+            yield f"factor {self.factor} is not >= 1", ""
+        if not 0 <= self.offset < self.factor:
+            yield (
+                f"offset {self.offset} is not in 0 .. {self.factor - 1}",
+                "strides are offset, offset + factor, offset + 2*factor, ...",
+            )
+        if self.factor * stage.op.dtypes[0].bytes > tir.ADDRESSABLE:
+            yield (
+                f"with factor {self.factor} its rows would lie further apart than the "
+                f"{tir.ADDRESSABLE} bytes that can be addressed",
+                "a factor of a few cache lines",
+            )
+        if stage.layout is not None:
+            yield "it has a layout of its own", "pad in transform_layout"
+
+    def apply(self, state: State) -> State:
+        stage = state.stage(self.stage)
+        d = _dimensions(stage).index(self.axis)
+        others = tuple(a for a in stage.aligns if a[0] != d)
+        return state.with_stage(stage.change(aligns=(*others, (d, self.factor, self.offset))))
+
+
+def _dimensions(stage: Stage) -> list[str]:
+    return [a.name for a in stage.op.axis] if isinstance(stage.op, tensor.ComputeOp) else []
+
+
+@dataclass(frozen=True, slots=True)
+class DoubleBuffer(Step):
+    """Compute a stage one iteration ahead, into the half of a buffer that is not being read.
+
+        for i in range(n):            B[0] = f(0)
+          B[0] = f(i)            ->   for i in range(n):
+          C[i] = g(B[0])                if i + 1 < n: B[(i + 1) % 2] = f(i + 1)
+                                        C[i] = g(B[i % 2])
+
+    Lowering checks that it is computed inside a loop that runs in order.
+    """
+
+    def checks(self, state: State) -> Checks:
+        yield from is_inner(state, self.stage)
+        if state.stage(self.stage).store is not None:
+            yield "store_at keeps its elements from one iteration to the next", "one of the two"
+
+    def apply(self, state: State) -> State:
+        return state.with_stage(state.stage(self.stage).change(double_buffer=True))
+
+
+@dataclass(frozen=True, slots=True)
+class SetStorePredicate(Step):
+    """Store a stage's results only where conditions on its axes hold.
+
+        for i in range(8):            for i in range(8):
+          C[i] = A[i]            ->     if i < 4: C[i] = A[i]
+
+    axes: those that conds mention, under their names with "_" for ".".
+    """
+
+    axes: tuple[LoopName, ...]
+    conds: tuple[str, ...]
+
+    @property
+    def what(self) -> str:
+        return f"{self.primitive} of {self.stage}"
+
+    def checks(self, state: State) -> Checks:
+        yield from has_body(self, state)
+        stage = state.stage(self.stage)
+        known = list(stage.names.values())
+        for name in self.axes:
+            if name not in known:
+                yield f"it has no axis {name!r}", f"one of {', '.join(known)}"
+        if not self.conds:
+            yield "no condition is given", ""
+        conds = self.conditions(stage)
+        always = tir.all_of(*conds)
+        if always is tir.TRUE or always is tir.FALSE:
+            yield f"the condition is always {always is tir.TRUE}", "leave it out"
+        for a in _variables(conds):
+            if isinstance(a, tensor.Axis) and _reduces(a) and stage.note(a).kind != "bind":
+                yield (
+                    f"{a.name!r} is a reduce axis: no element belongs to one of its iterations",
+                    "data axes; a condition on what is summed is te.sum(..., where=...)",
+                )
+        yield from _one_thread_stores(conds)
+
+    def conditions(self, stage: Stage) -> tuple[tir.Expr, ...]:
+        """Return the conditions as comparisons of the stage's axes."""
+        axes = {name: a for a, name in stage.names.items()}
+        table = {name.replace(".", "_"): axes[name] for name in self.axes}
+        return tuple(_comparison(c, table) for c in self.conds)
+
+    def apply(self, state: State) -> State:
+        stage = state.stage(self.stage)
+        return state.with_stage(stage.change(predicate=self.conditions(stage)))
+
+
+def _one_thread_stores(conds: tuple[tir.Expr, ...]) -> Checks:
+    """Check that conditions on threads that fold choose, by themselves, one that stores."""
+    folding = [c for c in conds if any(_reduces(v) for v in tir.variables(c))]
+    for c in folding:
+        if len(tir.variables(c)) > 1:
+            yield (
+                f"{tir.text(c)} mixes a thread that folds with other axes: all such threads hold "
+                "the same result, and which one stores it does not matter",
+                f"{next(v.name for v in tir.variables(c) if _reduces(v))} == 0, and a second "
+                "condition on the data axes",
+            )
+    for a in _variables(folding):
+        mine = tir.all_of(*(c for c in folding if any(v is a for v in tir.variables(c))))
+        count = a.extent if isinstance(a, tensor.Axis) else 1
+        if isinstance(count, int) and all(
+            tir.substitute(mine, {a: i}) is tir.FALSE for i in range(count)
+        ):
+            yield (
+                f"{tir.text(mine)} holds for none of the threads 0 .. {count - 1}: no thread would "
+                "store the result",
+                f"{a.name} == 0",
+            )
+
+
+def _comparison(source: str, axes: dict[str, tensor.Axis]) -> tir.Expr:
+    """Return the comparison `source` of the axes."""
+    match parsed(source):
+        case ast.Compare(left, [op], [right]) if type(op) in _SIGNS:
+            a, b = (arithmetic(side, axes, source) for side in (left, right))
+            return tir.compare(_SIGNS[type(op)], a, b)
+        case _:
+            raise ScheduleError(
+                f"condition {source!r} in a step", "it is not a comparison", "te.all(i < 4, j >= 1)"
+            )
+
+
+_SIGNS: dict[type[ast.cmpop], Any] = {
+    ast.Lt: "<",
+    ast.LtE: "<=",
+    ast.Gt: ">",
+    ast.GtE: ">=",
+    ast.Eq: "==",
+    ast.NotEq: "!=",
+}
+
+STORAGE = (SetScope, StorageAlign, DoubleBuffer, SetStorePredicate)
+
+
+def store_conditions(stage: Stage, values: dict[tensor.Axis, tir.Index]) -> tuple[tir.Expr, ...]:
+    """Return the stage's store predicate at the point `values`: conditions that must all hold.
+
+    A condition on a reduce loop that is bound to a thread names the thread that stores the result:
+    the others would store the same.
+    """
+    conds = [c for c in stage.predicate if not any(_reduces(v) for v in tir.variables(c))]
+    return tuple(c for c in (tir.substitute(c, values) for c in conds) if c is not tir.TRUE)
+
+
+def _variables(conds: Iterable[tir.Expr]) -> list[tir.Var]:
+    """Return the variables of all conditions, each once."""
+    return list({id(v): v for c in conds for v in tir.variables(c)}.values())
+
+
+def _reduces(v: object) -> bool:
+    return isinstance(v, tensor.Axis) and v.kind == "reduce"
