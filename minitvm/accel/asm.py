@@ -25,13 +25,15 @@ Without `at N` an area begins where the one before it ends.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import zip_longest
+from typing import Any
 
 from minitvm.base import ArgumentError, check_text
 
 from .config import Config, Memory, check_config, vta_pynq
 from .fields import check_uop
+from .formats import FORMATS, keyed, record
 from .isa import (
     LOADABLE,
     NEIGHBOURS,
@@ -41,7 +43,6 @@ from .isa import (
     Gemm,
     Instruction,
     Load,
-    Loops,
     Op,
     Store,
     Unit,
@@ -58,8 +59,6 @@ LONG = {short: unit for unit, short in SHORT.items()}
 NUMBER = r"-?\d{1,20}"
 TRANSFER = re.compile(rf"(\w+)\[({NUMBER})\] = (\w+)\[({NUMBER})\](.*)")
 LOOPED = re.compile(rf"(\w+) u\[({NUMBER}):({NUMBER})\](.*)")
-
-Numbers = dict[str, tuple[int, ...]]
 
 
 # --- text -> program ------------------------------------------------------------------------------
@@ -171,49 +170,37 @@ def _tokens(unit: Unit, text: str) -> tuple[str, Flags]:
     return " ".join(words[:first]), Flags(**names)
 
 
-def _numbers(text: str, known: Mapping[str, int]) -> Numbers:
-    """key=1,2 for keys in `known`, which gives the count of numbers of each."""
-    found: Numbers = {}
+def _options(kind: type[Instruction], text: str) -> dict[str, Any]:
+    """Parse "y=2 pad=1,0,1,1" into the numbers of an instruction, by their paths."""
+    found: dict[str, Any] = {}
+    known = keyed(kind)
     for word in text.split():
-        key, _, values = word.partition("=")
-        if key not in known or key in found:
+        key, _, numbers = word.partition("=")
+        if key not in known or known[key][0].path in found:
             raise ArgumentError(repr(word), f"expected each of {', '.join(known)} at most once")
-        names = ",".join(["number"] * known[key])
-        found[key] = tuple(_integers(values.split(","), (known[key],), names))
+        names = ",".join(["number"] * len(known[key]))
+        values = _integers(numbers.split(","), (len(known[key]),), names)
+        found.update(zip((field.path for field in known[key]), values, strict=True))
     return found
 
 
 def _transfer(
     parts: Sequence[str], flags: Flags, areas: Sequence[Area], config: Config
-) -> Load | Store:
-    """to[i] = from[j] y= x= stride= pad="""
+) -> Instruction:
+    """Parse to[i] = from[j] y= x= stride= pad="""
     to, to_index, source, from_index, rest = parts
-    store = source in ("acc", "out")
-    given = _numbers(rest, {"y": 1, "x": 1, "stride": 1, **({} if store else {"pad": 4})})
-    y, x, stride = (
-        given.get(key, (least,))[0] for key, least in (("y", 1), ("x", 0), ("stride", 0))
-    )
-    memory = Memory.OUT if store else _memory(to)
-    place_, at = (to, int(to_index)) if store else (source, int(from_index))
-    dram = _address(place_, at, memory, areas, config)
-    if store:
-        return Store(sram=int(from_index), dram=dram, y=y, x=x, stride=stride, flags=flags)
+    if source in ("acc", "out"):
+        dram = _address(to, int(to_index), Memory.OUT, areas, config)
+        values = {"sram": int(from_index), "dram": dram, "flags": flags}
+        return record(Store, values | _options(Store, rest))
+    memory = _memory(to)
     if memory not in LOADABLE:
         raise ArgumentError(
             to, "OUT cannot be loaded", "a load into inp, wgt, acc, acc_8bit or uop"
         )
-    top, bottom, left, right = given.get("pad", (0, 0, 0, 0))
-    return Load(
-        memory=memory,
-        sram=int(to_index),
-        dram=dram,
-        y=y,
-        x=x,
-        stride=stride,
-        y_pad=(top, bottom),
-        x_pad=(left, right),
-        flags=flags,
-    )
+    dram = _address(source, int(from_index), memory, areas, config)
+    values = {"memory": memory, "sram": int(to_index), "dram": dram, "flags": flags}
+    return record(Load, values | _options(Load, rest))
 
 
 def _address(name: str, index: int, memory: Memory, areas: Sequence[Area], config: Config) -> int:
@@ -234,33 +221,16 @@ def _address(name: str, index: int, memory: Memory, areas: Sequence[Area], confi
     return begin // size + index
 
 
-def _looped(parts: Sequence[str], flags: Flags) -> Gemm | Alu:
-    """op u[begin:end] outer= inner= dst= src= wgt= imm="""
+def _looped(parts: Sequence[str], flags: Flags) -> Instruction:
+    """Parse op u[begin:end] outer= inner= dst= src= wgt= imm="""
     name, begin, end, rest = parts
-    matrix = name in ("gemm", "reset")
-    counts = {"outer": 1, "inner": 1, "dst": 2, "src": 2, **({"wgt": 2} if matrix else {"imm": 1})}
-    given = _numbers(rest, counts)
-
-    def pair(key: str) -> tuple[int, int]:
-        first, second = given.get(key, (0, 0))
-        return first, second
-
-    loops = Loops(
-        begin=int(begin),
-        end=int(end),
-        outer=given.get("outer", (1,))[0],
-        inner=given.get("inner", (1,))[0],
-        dst_factors=pair("dst"),
-        src_factors=pair("src"),
-        wgt_factors=pair("wgt"),
-    )
-    if matrix:
-        return Gemm(loops=loops, reset=name == "reset", flags=flags)
+    values = {"loops.begin": int(begin), "loops.end": int(end), "flags": flags}
+    if name in ("gemm", "reset"):
+        return record(Gemm, {**values, "reset": name == "reset", **_options(Gemm, rest)})
     if name.upper() not in Op.__members__:
         known = ", ".join(op.name.lower() for op in Op)
         raise ArgumentError(repr(name), f"no operation is called that, but gemm, reset, {known}")
-    imm = given["imm"][0] if "imm" in given else None
-    return Alu(op=Op[name.upper()], loops=loops, imm=imm, flags=flags)
+    return record(Alu, {**values, "op": Op[name.upper()], **_options(Alu, rest)})
 
 
 # --- program -> text ------------------------------------------------------------------------------
@@ -321,41 +291,31 @@ def _lines(program: Program, config: Config) -> Iterator[str]:
 
 
 def _body(instruction: Instruction, areas: Sequence[Area], config: Config) -> str:
-    """What the instruction does."""
+    """Return the text of an instruction without its unit and its tokens."""
+    options = _given(instruction)
     match instruction:
         case Load() | Store() if is_nop(instruction) and instruction == nop(
             unit_of(instruction), instruction.flags
         ):
             return "nop"
-        case Load(memory=memory, sram=sram, dram=dram, y_pad=y_pad, x_pad=x_pad):
-            pads = (*y_pad, *x_pad)
-            pad = f" pad={','.join(map(str, pads))}" if any(pads) else ""
+        case Load(memory=memory, sram=sram, dram=dram):
             source = _place(dram, memory, areas, config)
-            return f"{memory.name.lower()}[{sram}] = {source}{_sizes(instruction)}{pad}"
+            return f"{memory.name.lower()}[{sram}] = {source}{options}"
         case Store(sram=sram, dram=dram):
-            to = _place(dram, Memory.OUT, areas, config)
-            return f"{to} = acc[{sram}]{_sizes(instruction)}"
-        case Gemm(loops=loops):
-            return f"{mnemonic(instruction)} {_loops(loops)}"
-        case Alu(loops=loops, imm=imm):
-            immediate = "" if imm is None else f" imm={imm}"
-            return f"{mnemonic(instruction)} {_loops(loops)}{immediate}"
+            return f"{_place(dram, Memory.OUT, areas, config)} = acc[{sram}]{options}"
+        case Gemm(loops=loops) | Alu(loops=loops):
+            return f"{mnemonic(instruction)} u[{loops.begin}:{loops.end}]{options}"
         case Finish():
             return "finish"
 
 
-def _sizes(move: Load | Store) -> str:
-    y = f" y={move.y}" if move.y != 1 else ""
-    return f"{y} x={move.x}" + (f" stride={move.stride}" if move.stride else "")
-
-
-def _loops(loops: Loops) -> str:
-    shown = f"u[{loops.begin}:{loops.end}]"
-    for name, count in (("outer", loops.outer), ("inner", loops.inner)):
-        shown += f" {name}={count}" if count != 1 else ""
-    factors = {"dst": loops.dst_factors, "src": loops.src_factors, "wgt": loops.wgt_factors}
-    for name, (outer, inner) in factors.items():
-        shown += f" {name}={outer},{inner}" if outer or inner else ""
+def _given(instruction: Instruction) -> str:
+    """Return the numbers that differ from their defaults as " y=2 x=4"; x in any case."""
+    default, shown = FORMATS[type(instruction)].default, ""
+    for key, fields in keyed(type(instruction)).items():
+        numbers = [field.read(instruction) for field in fields]
+        if key == "x" or numbers != [field.read(default) for field in fields]:
+            shown += f" {key}={','.join(map(str, numbers))}"
     return shown
 
 

@@ -166,6 +166,11 @@ class Alu:
     imm: int | None = None
     flags: Flags = NO_FLAGS
 
+    @property
+    def use_imm(self) -> bool:
+        """Whether the second operand is the immediate."""
+        return self.imm is not None
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finish:

@@ -211,9 +211,9 @@ def check_areas(areas: Sequence[Area]) -> None:
         names.add(area.name)
         if area.memory is Memory.UOP or type(area.memory) is not Memory:
             raise ArgumentError(what, "an area holds elements of INP, WGT, ACC, ACC_8BIT or OUT")
-        check_number(what, "base", area.base, 32)
+        check_number(what, "base", area.base, 1 << 32)
         check_kind(f"{what}: shape", area.shape, tuple, fix="shape=(4, 8)")
         if len(area.shape) > MOST_EXTENTS:
             raise ArgumentError(what, f"{len(area.shape)} extents, it has at most {MOST_EXTENTS}")
         for extent in area.shape:
-            check_number(what, "extent", extent, 32)
+            check_number(what, "extent", extent, 1 << 32)

@@ -238,10 +238,10 @@ def test_a_field_that_is_too_narrow_is_named(instruction, message: str) -> None:
         ((1 << 64, 0), "w0=18446744073709551616: it is not an int of 64 bits"),
         ((0, -1), "w1=-1"),
         ((1 | 4 << 7, 1 << 48), "a store cannot pad"),
-        ((1 | 2 << 7, 0), "memory_type 2 is not OUT (4)"),
-        ((0 | 4 << 7, 0), "memory_type 4 cannot be loaded"),
-        ((0 | 6 << 7, 0), "memory_type 6 cannot be loaded"),
-        ((4, 7 << 44), "no operation has opcode 7"),
+        ((1 | 2 << 7, 0), "memory=<Memory.INP: 2> cannot be stored"),
+        ((0 | 4 << 7, 0), "memory=<Memory.OUT: 4> cannot be loaded"),
+        ((0 | 6 << 7, 0), "memory_type 6 is no Memory"),
+        ((4, 7 << 44), "alu_opcode 7 is no Op"),
     ],
 )
 def test_words_that_are_no_instruction_are_refused(words: tuple[int, int], message: str) -> None:
@@ -258,7 +258,7 @@ ONE = Loops(begin=0, end=1)
 @pytest.mark.parametrize(
     ("instruction", "message"),
     [
-        (Load(memory=Memory.INP, x=1, y_pad=(16, 0)), "padding=16: it is an int from 0 to 15"),
+        (Load(memory=Memory.INP, x=1, y_pad=(16, 0)), "y_pad[0]=16: it is an int from 0 to 15"),
         (Load(memory=Memory.OUT, x=1), "cannot be loaded"),
         (Load(memory=Memory.INP, x_pad=(1, 0)), "x=0 moves nothing and pads nothing"),
         (Load(memory=Memory.UOP, x=1, x_pad=(1, 0)), "uops are not padded"),
@@ -278,7 +278,7 @@ ONE = Loops(begin=0, end=1)
         ("gemm", "'gemm' is no instruction"),
         (Gemm(loops=None), "loops=None: not a Loops"),  # type: ignore[arg-type]
         (Store(flags=None), "flags=None: not a Flags"),  # type: ignore[arg-type]
-        (Store(flags=Flags(pop_prev=2)), "flags are True or False"),  # type: ignore[arg-type]
+        (Store(flags=Flags(pop_prev=2)), "flags.pop_prev=2: not a bool"),  # type: ignore[arg-type]
     ],
 )
 def test_what_no_machine_can_run_is_no_program(instruction, message: str) -> None:

@@ -187,7 +187,7 @@ def test_matrix_multiply_opt() -> None:
     b_out, b_inn = s[res].split(b, b_block)
     oc_out, oc_inn = s[res].split(oc, o_block)
     s[res].reorder(b_out, oc_out, b_inn, oc_inn)
-    for stage in (res_min, res_max, res_shr, res_gemm):
+    for stage in (res_gemm, res_shr, res_min, res_max):
         s[stage].compute_at(s[res], oc_out)
     b_inn, oc_inn, b_tns, oc_tns = s[res_gemm].op.axis
     ic_out, ic_inn = s[res_gemm].split(ic, i_block)
@@ -278,7 +278,7 @@ def test_convolution_opt() -> None:
     y_out, y_inn = s[res].split(y, factor=7)
     x_out, x_inn = s[res].split(x, factor=14)
     s[res].reorder(b_out, oc_out, y_out, x_out, b_inn, oc_inn, y_inn, x_inn, b_tns, oc_tns)
-    for stage in (res_min, res_max, res_shr, res_conv):
+    for stage in (res_conv, res_shr, res_min, res_max):
         s[stage].compute_at(s[res], x_out)
     b_inn, oc_inn, y_inn, x_inn, b_tns, oc_tns = s[res_conv].op.axis
     ic_out, ic_inn = s[res_conv].split(ic, factor=16 // env.BLOCK_IN)
