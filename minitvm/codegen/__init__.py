@@ -7,9 +7,8 @@ The emitters (emit.py in each folder) only print: they compile and run nothing.
 
 from .backend import Backend, BuildRequest
 from .common import clean, refuse_accelerator
-from .llvm.emit import emit_llvm
-from .numba.emit import emit_numba
-from .python.emit import emit_python
+from .llvm import emit_llvm
+from .numba import emit_numba
+from .python import emit_python
 from .targets import TARGETS
-from .vta.emit import emit_vta
-from .vta.transfer import Dim, transfers
+from .vta import Dim, emit_vta, transfers

@@ -3,9 +3,9 @@
 from typing import Any
 
 from .backend import Backend
-from .llvm.target import LLVM
-from .numba.target import NUMBA
-from .python.target import PYTHON
-from .vta.target import VTA
+from .llvm import LLVM
+from .numba import NUMBA
+from .python import PYTHON
+from .vta import VTA
 
 TARGETS: dict[str, Backend[Any]] = {"llvm": LLVM, "numba": NUMBA, "python": PYTHON, "vta": VTA}

@@ -7,7 +7,7 @@ from minitvm.base import Target, debug
 
 from ..backend import Backend, BuildRequest, packaged
 from ..common import clean
-from ..python.emit import emit_python
+from ..python import emit_python
 from .emit import emit_llvm
 
 

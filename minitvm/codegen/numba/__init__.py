@@ -1,1 +1,6 @@
 """Python source that numba compiles."""
+
+# pyright: reportUnusedImport=false
+
+from .emit import emit_numba
+from .target import NUMBA

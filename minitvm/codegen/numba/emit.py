@@ -14,7 +14,7 @@ from minitvm import tir
 from minitvm.base import BOOL, FLOAT16, INT64, UINT64, BuildError, DType
 
 from ..common import clean, parameters
-from ..python.emit import ATOM, CHOICE, CLZ_HELPER, DOT4_HELPER, SIGNS, TAB, PythonPrinter
+from ..python import ATOM, CHOICE, CLZ_HELPER, DOT4_HELPER, SIGNS, TAB, PythonPrinter
 
 GROWING = ("add", "sub", "mul")
 # these need only the lowest bits of their operands for the lowest bits of the result
