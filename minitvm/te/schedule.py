@@ -119,10 +119,11 @@ class Schedule:
         """A copy of `tensor` in memory `scope`, read by `readers` (default: all) instead of it."""
         name, output = self._now(tensor)
         old = {s.name for s in self.state.stages}
-        who = tuple(self._find(r).name for r in as_tuple(readers))
         if readers is None:
             t = tensor_of(self.state.stage(name).op, output)
             who = tuple(s.name for s in self.state.stages if t in schedule.inputs(s))
+        else:
+            who = tuple(self._find(r).name for r in as_tuple(readers))
         self.apply(schedule.CacheRead(name, output, scope, who))
         return self._new_tensor(old, 0)
 
