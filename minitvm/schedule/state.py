@@ -12,7 +12,7 @@ them where a stage is computed inside another one's loop.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
 
 from minitvm import tensor, tir
@@ -170,8 +170,8 @@ class State:
         return self.with_stages([new if s.name == new.name else s for s in self.stages])
 
     def with_stages(self, stages: Iterable[Stage]) -> State:
-        """A state after the same steps with other stages."""
-        return replace(self, stages=tuple(stages))
+        """Return a state after the same steps with other stages."""
+        return State(tuple(stages), self.steps, self.intrins, self.pending)
 
     def owner(self, t: tensor.Tensor) -> Stage:
         """The stage whose operation computes `t`."""
