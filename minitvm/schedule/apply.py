@@ -1,4 +1,4 @@
-"""Apply steps to states. An illegal step raises, and that is all that happens."""
+"""Apply steps to states. An illegal step raises an error and changes nothing."""
 
 from __future__ import annotations
 
