@@ -88,8 +88,8 @@ def test_what_is_parallel_is_no_thread_any_more() -> None:
          "element\n  try: a data axis; or rfactor the reduction first; or threadIdx, whose threads "
          "can combine"),
         ([Bind("C", "i", "threadIdx.x"), Bind("C", "k", "threadIdx.x")],
-         "bind of 'k' in C: 'i' is bound to threadIdx.x already: only equal indices would "
-         "be computed\n  try: fuse the two, or bind one to another thread"),
+         "bind of 'k' in C: 'i' is bound to threadIdx.x already: both would have the same "
+         "index\n  try: fuse the two, or bind one to another thread"),
         ([Bind("C", "i", "threadIdx.x", 32)],
          "bind of 'i' in C: 32 threads for 4 iterations\n"
          "  try: split(..., nparts=32) and bind the outer loop"),
