@@ -192,6 +192,9 @@ MARKS = (Annotate, Bind, Pragma, Tensorize)
 
 def know(state: State, intrin: tensor.TensorIntrin) -> State:
     """Return `state` with `intrin` among the intrinsics that steps may name."""
+    if not isinstance(intrin, tensor.TensorIntrin):  # pyright: ignore[reportUnnecessaryIsInstance]
+        fix = "te.decl_tensor_intrin(y.op, fcompute)"
+        raise ScheduleError(f"tensorize with {intrin!r}", "not a tensor intrinsic", fix)
     if any(other is intrin for other in state.intrins):
         return state
     if any(other.name == intrin.name for other in state.intrins):

@@ -193,6 +193,8 @@ def _comparison(source: str, axes: dict[str, tensor.Axis]) -> tir.Expr:
         case ast.Compare(left, [op], [right]) if type(op) in _SIGNS:
             a, b = (arithmetic(side, axes, source) for side in (left, right))
             return tir.compare(_SIGNS[type(op)], a, b)
+        case ast.Constant(bool() as always):  # i < 8, where i always is
+            return tir.TRUE if always else tir.FALSE
         case _:
             raise ScheduleError(
                 f"condition {source!r} in a step", "it is not a comparison", "te.all(i < 4, j >= 1)"

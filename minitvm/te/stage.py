@@ -256,10 +256,6 @@ class StageView:
     def tensorize(self, axis: Axis, intrin: TensorIntrin) -> None:
         """Replace the loop `axis` and all loops inside it by calls of `intrin`."""
         name = self.axis_name(axis, "tensorize")
-        if not isinstance(intrin, TensorIntrin):  # pyright: ignore[reportUnnecessaryIsInstance]
-            what = f"tensorize of {name!r} in {self.name} with {intrin!r}"
-            fix = "te.decl_tensor_intrin(y.op, fcompute)"
-            raise ScheduleError(what, "not a tensor intrinsic", fix)
         before = self.schedule.state
         try:
             self.schedule.state = know(before, intrin)

@@ -62,9 +62,7 @@ def predicate(stage: schedule.Stage, cond: Any) -> tuple[tuple[str, ...], tuple[
     """
     what, names = f"set_store_predicate of {stage.name}", stage.names
     conds = list(_conditions(cond))
-    if cond is tir.TRUE or cond is tir.FALSE:
-        raise ScheduleError(what, f"the condition is always {cond is tir.TRUE}", "leave it out")
-    if not all(isinstance(c, tir.Compare) for c in conds):
+    if not all(isinstance(c, tir.Expr) for c in conds):
         raise ScheduleError(what, f"{cond!r} is not made of comparisons", "te.all(i < 4, j >= 1)")
     bound = {stage.note(a).thread: a for a in stage.leaves if stage.note(a).thread}
     found: dict[Any, tensor.Axis] = {}

@@ -251,6 +251,15 @@ def test_conditions_that_make_no_sense_are_refused(step: Step, says: str) -> Non
     assert refusal(rowsum(), step) == says
 
 
+@pytest.mark.parametrize(("limit", "always"), [(4, True), (0, False)])
+def test_a_condition_that_folds_to_a_constant_is_refused(limit: int, always: bool) -> None:
+    A = te.placeholder((4,), name="A")
+    C = te.compute((4,), lambda i: A[i] + 1, name="C")
+    s = te.create_schedule(C.op)
+    with pytest.raises(ScheduleError, match=f"C: the condition is always {always}"):
+        s[C].set_store_predicate(C.op.axis[0] < limit)
+
+
 def test_a_cache_takes_no_condition_along() -> None:
     s = rowsum()
     says = refusal(s, SetStorePredicate("C", ("i",), ("i < 2",)), CacheWrite("C", "local"))
