@@ -817,7 +817,8 @@ def test_rfactor_of_a_part_leaves_the_other_part_to_the_first_stage() -> None:
         ([Annotate("C", "i", "parallel"), RFactor("C", "k")],
          "rfactor of 'k' in C: its loops have been changed in other ways, which would be lost\n"
          "  try: split the reduce axis, rfactor, and only then change other loops"),
-        ([RFactor("C", "k", 2)], "rfactor of 'k' in C: factor_axis=2 is not a position among the axes"),
+        ([RFactor("C", "k", 2)],
+         "rfactor of 'k' in C: factor_axis=2 is not a position among the axes"),
         ([RFactor("A", "k")], "rfactor of 'k' in A: it is not a reduction"),
     ],
     ids=["data", "gone", "data split", "data parallel", "place", "input"],
