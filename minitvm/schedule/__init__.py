@@ -1,4 +1,4 @@
-"""Schedules as data: a Step says what to do, `apply` does it to a State."""
+"""Schedules as data: `apply` takes a State and a Step and returns the next State."""
 
 # pyright: reportUnusedImport=false
 

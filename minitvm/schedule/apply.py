@@ -1,8 +1,6 @@
-"""Apply steps to states. An illegal step raises, and that is all that happens."""
+"""Apply steps to states. An illegal step raises an error and changes nothing."""
 
 from __future__ import annotations
-
-from dataclasses import replace
 
 from minitvm.base import ScheduleError
 
@@ -19,17 +17,18 @@ def apply(state: State, step: Step) -> State:
     for why, fix in step.checks(state):
         raise ScheduleError(step.what, why, fix)
     new = step.apply(state)
+    pending = new.pending
     if step.changes == "loops":
         check_limits(new, step.stage)
-        host = "" if new.pending else step.stage  # others hang on loops that are as they were
-        new = replace(new, pending=check_attach(new, host))
+        host = "" if pending else step.stage  # stages attached elsewhere see the same loops
+        pending = check_attach(new, host)
     elif step.changes == "places":
         new = within_scans(new)
         check_limits(new, step.stage)
-        new = replace(new, pending=check_attach(new))
+        pending = check_attach(new)
     check_ahead(new)
     check_store(new)
-    return replace(new, steps=(*state.steps, step))
+    return State(new.stages, (*state.steps, step), new.intrins, pending)
 
 
 def replay(state: State, steps: tuple[Step, ...]) -> State:

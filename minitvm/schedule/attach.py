@@ -1,7 +1,7 @@
 """Where stages may be attached: every reader must run inside the loop a stage is computed in.
 
-Steps may come in any order, a producer before its readers. Until those are placed, its attachment
-is pending: `State.pending` lists such attachments, and lowering refuses them.
+Steps may come in any order, so a producer may be placed before its readers. Until they follow, its
+attachment is pending: `State.pending` lists such attachments, and lowering refuses them.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ class Place(NamedTuple):
 
 
 def path(state: State, name: str) -> list[Place]:
-    """The loops around the stage `name`, outermost first: one entry a stage it is nested in.
+    """Return the places around the stage `name`, outermost first, one for each enclosing stage.
 
-    Raises ScheduleError if following the attachments never reaches the root.
+    Raises ScheduleError if the attachments form a cycle.
     """
     found: list[Place] = []
     stage = state.stage(name)
@@ -48,7 +48,7 @@ def path(state: State, name: str) -> list[Place]:
 
 
 def position(stage: Stage, axis: tensor.Axis) -> int:
-    """The depth of the loop `axis` in its stage; ScheduleError if it is not a loop any more."""
+    """Return the depth of the loop `axis` in its stage; raise ScheduleError if it is gone."""
     for d, a in enumerate(stage.leaves):
         if a is axis:
             return d
@@ -60,7 +60,7 @@ def position(stage: Stage, axis: tensor.Axis) -> int:
 
 
 def effective_readers(state: State) -> dict[str, list[str]]:
-    """Who reads each stage once inlined stages are gone: their readers read in their place."""
+    """Return the readers of each stage, with inlined readers replaced by their own readers."""
     direct = readers(state)
     inlined = {s.name for s in state.stages if isinstance(s.attach, Inline)}
     if not inlined:
@@ -74,10 +74,10 @@ def effective_readers(state: State) -> dict[str, list[str]]:
 
 
 def check_attach(state: State, host: str = "") -> tuple[Pending, ...]:
-    """Return the attachments that wait for other stages: those to loops of `host`, or all of them.
+    """Return the pending attachments: those to loops of `host`, or all of them.
 
-    An attachment is legal if every reader runs inside the loop. It is pending if every reader that
-    does not could still move there. For any other one this raises ScheduleError.
+    An attachment is legal if every reader runs inside the loop, and pending if every reader outside
+    could still move there. Raises ScheduleError for any other attachment.
     """
     places = [(s, s.attach) for s in state.stages if isinstance(s.attach, At)]
     places = [(s, at) for s, at in places if at.stage == host or not host]
@@ -108,7 +108,7 @@ def _missing(
 ) -> tuple[str, ...]:
     """Return the stages that must move into the loop of `s` before all its readers run there.
 
-    Raises ScheduleError if one of them cannot move, or if a reader of theirs could not follow.
+    Raises ScheduleError if one of them cannot move, or if one of its readers could not follow.
     """
     here = path(state, s.name)[-1]
 
@@ -122,16 +122,16 @@ def _missing(
 
     first = movers(s.name)
     moved = list(first)
-    for name in moved:  # grows: the readers of what moves must run there, too
+    for name in moved:  # grows: the readers of a moved stage must run there, too
         moved += [m for m in movers(name) if m not in moved]
     return tuple(first)
 
 
 def _mover(state: State, reader: str, target: str, inner: dict[str, str]) -> str:
-    """Return the stage whose move could bring `reader` into a loop of `target`; "" if none could.
+    """Return the stage that could be moved to bring `reader` into a loop of `target`, or "".
 
-    It is the reader or the stage around it that no step has placed: it is at root, or, inside a
-    scan, in the loop over time.
+    It is the reader, or the stage around it that no step has placed: one at root or, inside a scan,
+    in the loop over time.
     """
     stage, scan = state.stage(reader), inner.get(target)
     while stage.name != target and isinstance(stage.attach, At):
@@ -159,7 +159,7 @@ def refuse_pending(state: State) -> None:
 
 
 def without_pending(state: State) -> State:
-    """The state with pending stages at root, where they would be legal now."""
+    """Return the state with all pending stages moved to root, where they are legal."""
     while state.pending:
         waiting = {p.stage for p in state.pending}
         root = {"attach": AtRoot(), "store": None, "double_buffer": False}
@@ -170,15 +170,13 @@ def without_pending(state: State) -> State:
 
 
 def _inside(state: State, name: str, reader: str, loop: Place) -> bool:
-    """Does `reader` read the stage `name` inside the loop?
+    """Return whether `reader` reads the stage `name` inside the loop.
 
-    The value a reduction starts from is read outside its first reduce loop.
+    The initial value of a reduction is read outside its first reduce loop.
     """
     stage = state.stage(reader)
     depth = len(stage.leaves)
-    if isinstance(
-        stage.op, tensor.ScanOp
-    ):  # its first rows are there before its loop, others made in it
+    if isinstance(stage.op, tensor.ScanOp):  # it reads its first rows before its loop over time
         depth = -1 if any(state.owner(t).name == name for t in stage.op.inits) else depth - 1
     reduction = stage.op.reduction if isinstance(stage.op, tensor.ComputeOp) else None
     if reduction is not None and name in _sources(state, reduction.init):
@@ -188,7 +186,7 @@ def _inside(state: State, name: str, reader: str, loop: Place) -> bool:
 
 
 def _in_time(state: State, name: str, inner: dict[str, str]) -> bool:
-    """Is the stage `name`, if it is inside of a scan, computed anew at each time?"""
+    """Return whether the stage `name`, if it is inside a scan, is computed at each time step."""
     if name not in inner:
         return True
     last = len(state.stage(inner[name]).leaves) - 1
@@ -196,7 +194,7 @@ def _in_time(state: State, name: str, inner: dict[str, str]) -> bool:
 
 
 def _sources(state: State, exprs: Iterable[tir.Expr]) -> set[str]:
-    """The stages that `exprs` read, also through inlined ones."""
+    """Return the stages that `exprs` read, directly or through inlined stages."""
     found: set[str] = set()
     for e in exprs:
         for n in tir.walk(e):
@@ -209,7 +207,7 @@ def _sources(state: State, exprs: Iterable[tir.Expr]) -> set[str]:
 
 
 def _refuse(state: State, s: Stage, name: str, reader: str, who: dict[str, list[str]]) -> NoReturn:
-    """Raise the error for `s`: `reader` reads `name`, which is `s` or a stage it waits for."""
+    """Raise ScheduleError for `s`: `reader` reads `name`, which is `s` or a stage it waits for."""
     legal = legal_places(state, s.name)
     assert isinstance(s.attach, At)
     why = f"{reader} reads {name} outside that loop (readers: {', '.join(who[name])})"
@@ -225,7 +223,7 @@ def _refuse(state: State, s: Stage, name: str, reader: str, who: dict[str, list[
 
 
 def reader_tree(state: State, name: str, legal: set[str]) -> str:
-    """The loops of the program, where the stage `name` is read, and which are `legal` for it.
+    """Print the loops of the program, marking those that are `legal` for the stage `name`.
 
     for C.i.outer:      <- B can be computed here
       for C.i.inner:    <- B can be computed here
@@ -253,7 +251,7 @@ def reader_tree(state: State, name: str, legal: set[str]) -> str:
 
 
 def legal_places(state: State, name: str) -> list[str]:
-    """The loops, as "stage.axis", at which the stage `name` could be computed."""
+    """Return the loops, as "stage.axis", at which the stage `name` could be computed."""
     found: list[str] = []
     for target in state.stages:
         if target.name == name or isinstance(target.attach, Inline):

@@ -1,4 +1,4 @@
-"""Steps that rewrite formulas: copies of tensors in other memories."""
+"""Steps that rewrite formulas to read or write copies of tensors in other memories."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .storage import known_scope
 
 @dataclass(frozen=True, slots=True)
 class CacheRead(Step):
-    """Read a tensor through a copy in another memory, a new stage `name.scope`.
+    """Read a tensor through a copy in another memory: a new stage `name.scope`.
 
                                   for i in range(n):
     for i in range(n):       ->     A_local[i] = A[i]
@@ -42,7 +42,7 @@ class CacheRead(Step):
                 e.buffer == t for e in tensor.extent_loads(op)
             ):
                 yield (
-                    f"it says how long a reduce axis of {name} is, and is read once for each "
+                    f"it gives the length of a reduce axis of {name}, and is read once for each "
                     "element",
                     "leave it where it is",
                 )
@@ -61,7 +61,7 @@ class CacheRead(Step):
 
 @dataclass(frozen=True, slots=True)
 class CacheWrite(Step):
-    """Compute a stage into another memory, then copy: the computation moves to a new stage.
+    """Compute a stage in another memory and copy the result: a new stage does the computation.
 
         for i in range(n):            for i_c in range(n):
           C[i] = f(i)            ->     C_local[i_c] = f(i_c)
@@ -142,7 +142,7 @@ def reread(
     op: tensor.ComputeOp | tensor.ExternOp | tensor.ScanOp,
     tensors: dict[tensor.Tensor, tensor.Tensor],
 ) -> tensor.ComputeOp | tensor.ExternOp | tensor.ScanOp:
-    """Let `op` read other tensors; return the same object if it reads none of them."""
+    """Substitute the tensors that `op` reads; return `op` itself if it reads none of them."""
     if not any(t in tensors for t in op.input_tensors):
         return op
     if isinstance(op, tensor.ScanOp):
@@ -155,7 +155,7 @@ def reread(
 def retarget(
     state: State, tensors: dict[tensor.Tensor, tensor.Tensor], only: set[str] | None = None
 ) -> State:
-    """Let readers (or `only` those named) read other tensors, and so on downstream."""
+    """Substitute tensors in their readers (or `only` those named), and rebuild ops downstream."""
     moved = dict(tensors)
     stages: list[Stage] = []
     for s in state.stages:
@@ -177,13 +177,13 @@ def _without(
 
 
 def insert(state: State, at: str, new: Stage, after: bool) -> State:
-    """Put the stage `new` right before, or after, the one called `at`."""
+    """Insert the stage `new` right before (or `after`) the stage called `at`."""
     here = next(n for n, s in enumerate(state.stages) if s.name == at) + after
     return state.with_stages((*state.stages[:here], new, *state.stages[here:]))
 
 
 def recompute(state: State, changed: Stage, old: tensor.ComputeOp) -> State:
-    """Put the stage `changed` in its place, and let the readers of `old` read its operation."""
+    """Replace the stage of the same name by `changed`; readers of `old` then read its op."""
     n = len(old.body)
     outputs = {tensor.tensor_of(old, i): tensor.tensor_of(changed.op, i) for i in range(n)}
     return retarget(state.with_stage(changed), outputs)

@@ -1,4 +1,4 @@
-"""Formulas in steps: strings of index arithmetic that are parsed, never run."""
+"""Formulas in steps: strings of index arithmetic that are parsed, not executed."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import Any
 
 from minitvm.base import ScheduleError
 
-LONGEST = 500  # characters of a formula in a step; Python cannot parse what is nested very deeply
-GREATEST = 2**31  # no array is longer: an integer beyond is none of a layout
+LONGEST = 500  # characters of a formula in a step; Python cannot parse very deep nesting
+GREATEST = 2**31  # no array is longer, so no layout needs a larger integer
 
 
 def parsed(source: str) -> ast.expr:
-    """Parse the formula `source`; raise ScheduleError if it is none."""
+    """Parse the formula `source`; raise ScheduleError if it is not one."""
     try:
         if len(source) <= LONGEST:
             return ast.parse(source, mode="eval").body
@@ -26,7 +26,7 @@ def parsed(source: str) -> ast.expr:
 
 
 def arithmetic(n: ast.expr, env: dict[str, Any], source: str) -> Any:
-    """Return the value of + - * // % over the names in `env` and ints; refuse anything else."""
+    """Evaluate + - * // % over ints and the names in `env`; raise ScheduleError on the rest."""
     match n:
         case ast.Constant(value=int() as v) if type(v) is int and v < GREATEST:
             return v

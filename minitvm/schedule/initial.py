@@ -1,4 +1,4 @@
-"""The state of a program to which no step has been taken."""
+"""The state of a program before the first step."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from .state import Stage, State, new_stage, unique
 
 
 def initial(outputs: tuple[tensor.Operation, ...]) -> State:
-    """The state before the first step: every stage at root, its loops in the order of its axes.
+    """Return the state before the first step: every stage at root, its loops in axis order.
 
-    What a scan computes row by row stands in its loop over time.
+    Stages that a scan computes row by row are inside its loop over time.
     """
     for op in outputs:
         if isinstance(op, tensor.PlaceholderOp):

@@ -1,4 +1,4 @@
-"""The order in which a stage's results are stored."""
+"""The step that chooses the order in which a stage's results are stored."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .formula import arithmetic, parsed
 from .state import State, readers
 from .step import Checks, Step, is_inner
 
-MOST_POINTS = 1 << 20  # of a layout that is tried out point by point
+MOST_POINTS = 1 << 20  # in a layout that is checked point by point
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class TransformLayout(Step):
         for name in (self.stage, *readers(state)[self.stage]):
             if isinstance(state.stage(name).op, tensor.ExternOp):
                 yield (
-                    f"{name} is an extern operation, which knows it row by row",
+                    f"{name} is an extern operation, which expects it in row-major order",
                     "another layout for the copy that cache_read makes",
                 )
         yield from is_inner(state, self.stage)
@@ -74,7 +74,7 @@ class TransformLayout(Step):
 
 
 def layout_index(layout: tuple[str, ...], names: tuple[str, ...], at: Any) -> tuple[Any, ...]:
-    """Evaluate the layout at `at`: for each name an index, an int or an array."""
+    """Evaluate the layout at `at`, which has an index, an int or an array for each name."""
     env = dict(zip(names, at, strict=True))
     return tuple(arithmetic(parsed(e), env, e) for e in layout)
 
@@ -96,9 +96,9 @@ def _takes_apart(axes: tuple[str, ...], layout: tuple[str, ...]) -> bool:
     return sorted(found) == sorted(axes) and len(layout) == len(whole) + 2 * len(halves)
 
 
-@lru_cache(maxsize=256)  # a search tries few layouts, each many times
+@lru_cache(maxsize=256)  # a search tries the same few layouts many times
 def _is_one_to_one(axes: tuple[str, ...], layout: tuple[str, ...], sizes: tuple[int, ...]) -> bool:
-    """Return whether the layout gives every point of the box `sizes` a place of its own."""
+    """Return whether the layout maps no two points of the box `sizes` to the same place."""
     grid = np.indices(sizes).reshape(len(sizes), -1)
     rows = layout_index(layout, axes, list(grid))
     table = np.stack([np.broadcast_to(row, grid.shape[1:]) for row in rows])
@@ -106,7 +106,7 @@ def _is_one_to_one(axes: tuple[str, ...], layout: tuple[str, ...], sizes: tuple[
         return True
     if table.min() < 0:
         return False
-    order = np.lexsort(table)  # equal places become neighbours
+    order = np.lexsort(table)  # sorts equal places next to each other
     ordered = table[:, order]
     return bool((ordered[:, 1:] != ordered[:, :-1]).any(axis=0).all())
 
@@ -114,5 +114,5 @@ def _is_one_to_one(axes: tuple[str, ...], layout: tuple[str, ...], sizes: tuple[
 def axis_names(fn: Callable[..., Any]) -> tuple[str, ...]:
     """Return the names of a layout function's arguments."""
     code = fn.__code__
-    bound = inspect.ismethod(fn)  # its `self` is given already
+    bound = inspect.ismethod(fn)  # `self` is already bound
     return code.co_varnames[bound : code.co_argcount]

@@ -1,4 +1,4 @@
-"""Reduce axes whose range depends on data axes: their loops stand inside those of the data axes."""
+"""Reduce axes whose range depends on data axes: their loops must be inside those of these axes."""
 
 from __future__ import annotations
 
@@ -9,17 +9,14 @@ from .state import SplitRelation, Stage, State
 
 
 def check_limits(state: State, name: str) -> None:
-    """Every loop of a reduce axis of the stage is inside the loops that decide its range; or
-    ScheduleError."""
+    """Raise ScheduleError if a loop over a dependent range is outside a loop that decides it."""
     stage = next((s for s in state.stages if s.name == name), None)
     if stage is None or not isinstance(stage.op, tensor.ComputeOp):
         return
     depth = {a: d for d, a in enumerate(stage.leaves)}
     for k in stage.op.reduce_axis:
-        needed = [a for a in stage.op.axis if _depends(k, a)]
-        own = _loops(stage, k) if needed else set[tensor.Axis]()
-        for a in needed:
-            others = _loops(stage, a)
+        for a in _needed(k, stage.op):
+            own, others = _loops(stage, k), _loops(stage, a)
             if mixed := own & others:
                 raise ScheduleError(
                     f"fuse into {mixed.pop().name!r} in {name}",
@@ -35,13 +32,15 @@ def check_limits(state: State, name: str) -> None:
                 )
 
 
-def _depends(k: tensor.Axis, a: tensor.Axis) -> bool:
+def _needed(k: tensor.Axis, op: tensor.ComputeOp) -> list[tensor.Axis]:
+    """Return the data axes on which the range of `k` depends."""
     ends: tuple[tir.Index, ...] = (k.start, k.extent)
-    return any(v is a for n in ends if not isinstance(n, int) for v in tir.variables(n))
+    used = {v for n in ends if not isinstance(n, int) for v in tir.variables(n)}
+    return [a for a in op.axis if a in used] if used else []
 
 
 def _loops(stage: Stage, a: tensor.Axis) -> set[tensor.Axis]:
-    """The loops that the axis has become."""
+    """Return the current loops that the axis was split and fused into."""
     found = {a}
     for r in stage.relations:
         if isinstance(r, SplitRelation):

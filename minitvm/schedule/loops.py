@@ -1,4 +1,4 @@
-"""Steps on the number and the order of one stage's loops."""
+"""Steps that change the number and the order of one stage's loops."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class Split(Step):
 
 @dataclass(frozen=True, slots=True)
 class Fuse(Step):
-    """Make one loop of several neighbours, which are given outermost first.
+    """Fuse neighbouring loops, given outermost first, into one.
 
     for i in range(n):            for i_j_fused in range(n*m):
       for j in range(m):     ->     body(i_j_fused // m, i_j_fused % m)
@@ -111,7 +111,7 @@ class Fuse(Step):
 
 @dataclass(frozen=True, slots=True)
 class Reorder(Step):
-    """Permute loops: the given ones take, in the new order, the places they now have.
+    """Permute the given loops among their places; all others stay where they are.
 
     for i in range(n):            for j in range(m):
       for j in range(m):     ->     for i in range(n):
@@ -147,7 +147,7 @@ def ceildiv(a: tir.Index, b: int) -> tir.Index:
 
 
 def _is_plain(stage: Stage, names: Iterable[str]) -> Checks:
-    """Check that nothing says yet how the loops run, since they are about to be replaced."""
+    """Check that no step has said how these loops run, since they are about to be replaced."""
     have = loops(stage) if stage.notes else {}
     for name in names if stage.notes else ():
         note = stage.note(have[name])
@@ -176,7 +176,7 @@ def _replaced(
 ) -> State:
     """Replace the neighbouring loops `gone` of `stage` by `made`.
 
-    What was attached at the innermost of the old loops is now at the innermost of the new ones.
+    Stages attached at the innermost of the old loops move to the innermost of the new ones.
     """
     at = next(d for d, a in enumerate(stage.leaves) if a is gone[0])
     new = stage.change(

@@ -1,4 +1,4 @@
-"""Steps on how one stage's loops run."""
+"""Steps that choose how one stage's loops run."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .threads import TAGS, is_virtual
 
 Kind: TypeAlias = Literal["vectorize", "unroll", "parallel"]
 KINDS: tuple[Kind, ...] = ("vectorize", "unroll", "parallel")
-PRAGMAS = (  # those on which passes act, by a limit, or 0 and 1
+PRAGMAS = (  # those that passes know; the value is a limit, or 0 or 1
     *("auto_unroll_max_step", "unroll_explicit"),
     *("dma_copy", "alu", "coproc_sync", "trim_loop", "skip_dma_copy", "skip_alu"),
 )
@@ -25,7 +25,7 @@ TIME = "it is the time of a scan: each of its iterations needs the one before"
 
 @dataclass(frozen=True, slots=True)
 class Annotate(Step):
-    """Say how a loop runs: vectorize, unroll or parallel.
+    """Mark a loop: vectorize, unroll or parallel.
 
     for i in range(8):            for i in vectorize(8):
       C[i] = A[i]            ->     C[i] = A[i]
@@ -40,7 +40,7 @@ class Annotate(Step):
 
     def checks(self, state: State) -> Checks:
         if self.kind not in KINDS:  # a step may come from JSON
-            yield f"{self.kind!r} is no way to run a loop", f"one of {', '.join(KINDS)}"
+            yield f"{self.kind!r} is not a way to run a loop", f"one of {', '.join(KINDS)}"
         stage = state.stage(self.stage)
         yield from has_loops(state, self.stage)
         yield from is_loop(stage, self.axis)
@@ -69,15 +69,15 @@ class Annotate(Step):
 
 @dataclass(frozen=True, slots=True)
 class Bind(Step):
-    """Make the iterations of a loop threads: of a GPU, or virtual ones.
+    """Bind the iterations of a loop to threads: of a GPU, or virtual ones.
 
         for i in range(8):            for i in bind(8, 'threadIdx.x'):
           C[i] = A[i]            ->     C[i] = A[i]
 
-    blockIdx, threadIdx   hardware threads; memory that they share is computed for all of them
-    vthread, cthread      virtual ones: one thread does the work of all, statement by statement
+    blockIdx, threadIdx   hardware threads; what they share is computed once for all of them
+    vthread, cthread      virtual threads: one thread does the work of all, statement by statement
 
-    `extent` is the number of iterations, which lowering checks where it is not known here.
+    `extent` is the number of threads; lowering checks it against an extent not known here.
     """
 
     axis: LoopName
@@ -102,7 +102,7 @@ class Bind(Step):
         for b in stage.leaves:
             if b is not a and stage.note(b).thread == tag and not is_virtual(tag):
                 yield (
-                    f"{b.name!r} is bound to {tag} already: only equal indices would be computed",
+                    f"{b.name!r} is bound to {tag} already: both would have the same index",
                     "fuse the two, or bind one to another thread",
                 )
         if is_virtual(tag) and not _may_be_constant(stage, a):
@@ -122,7 +122,7 @@ class Bind(Step):
 
 @dataclass(frozen=True, slots=True)
 class Pragma(Step):
-    """Attach a pragma to a loop. Passes that know the key act on it; others leave it there.
+    """Attach a pragma to a loop. Passes that know the key act on it; others ignore it.
 
     for i in range(4):            # pragma auto_unroll_max_step = 16
       body(i)                ->   for i in range(4):
@@ -139,7 +139,7 @@ class Pragma(Step):
         if self.key in ("double_buffer", "prefetch", *KINDS):
             yield f"{self.key!r} is made by a step of its own", f"s[C].{self.key}(...)"
         if not re.fullmatch(r"[A-Za-z_][\w.]*", self.key):
-            yield f"the key {self.key!r} is no name", f"a word, such as {', '.join(PRAGMAS)}"
+            yield f"the key {self.key!r} is not a name", f"a word, such as {', '.join(PRAGMAS)}"
         if self.key in PRAGMAS and (not isinstance(self.value, int) or self.value < 0):
             yield f"the value of {self.key!r} is {self.value!r}, not an int >= 0", ""
 
@@ -149,7 +149,7 @@ class Pragma(Step):
 
 @dataclass(frozen=True, slots=True)
 class Tensorize(Step):
-    """Let the tensor intrinsic called `intrin` do the loop and all loops inside it.
+    """Replace the loop and all loops inside it by calls of the tensor intrinsic `intrin`.
 
         for io in range(n // 8):      for io in range(n // 8):
           for ii in range(8):    ->     gemm_8x8(C[io*8, ...], A[io*8, ...], B[...])
@@ -191,7 +191,10 @@ MARKS = (Annotate, Bind, Pragma, Tensorize)
 
 
 def know(state: State, intrin: tensor.TensorIntrin) -> State:
-    """Return `state` with `intrin` among those that steps may name."""
+    """Return `state` with `intrin` among the intrinsics that steps may name."""
+    if not isinstance(intrin, tensor.TensorIntrin):  # pyright: ignore[reportUnnecessaryIsInstance]
+        fix = "te.decl_tensor_intrin(y.op, fcompute)"
+        raise ScheduleError(f"tensorize with {intrin!r}", "not a tensor intrinsic", fix)
     if any(other is intrin for other in state.intrins):
         return state
     if any(other.name == intrin.name for other in state.intrins):
@@ -206,13 +209,13 @@ def know(state: State, intrin: tensor.TensorIntrin) -> State:
 def _may_be_constant(stage: Stage, a: tensor.Axis) -> bool:
     """Return whether the loop's extent is constant, or could become so where it is computed.
 
-    Lowering knows for certain, and refuses what does not fit.
+    Lowering checks the final extent.
     """
     return isinstance(a.extent, int) or isinstance(stage.attach, At)
 
 
 def _noted(state: State, name: str, axis: str, **fields: Any) -> State:
-    """Return `state` with other notes on one loop."""
+    """Return `state` with some fields of one loop's note replaced."""
     stage = state.stage(name)
     a = loop(stage, axis)
     return state.with_stage(stage.change(notes=stage.notes | {a: stage.note(a).change(**fields)}))

@@ -1,4 +1,4 @@
-"""Steps on where a stage is computed, and for how long its results are kept."""
+"""Steps that choose where a stage is computed, and how long its results are kept."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ _WITHOUT_FORMULA: dict[type[tensor.Operation], str] = {
 
 @dataclass(frozen=True, slots=True)
 class ComputeAt(Step):
-    """Compute a stage inside a loop of one that reads it, as much as one iteration needs.
+    """Compute a stage inside a loop of a reader, as much as one iteration needs.
 
         for i in range(n):            for i in range(n):
           B[i] = f(i)            ->     B[0] = f(i)
         for i in range(n):              C[i] = g(B[0])
           C[i] = g(B[i])
 
-    Every reader must run inside that loop. While one does not, but could still be computed there or
-    inlined, the step is pending (`State.pending`), and lowering refuses the schedule. A step after
-    which a pending one could not become legal is refused.
+    Every reader must run inside that loop. If one does not, but could still be computed there or
+    inlined, the step is pending (`State.pending`), and lowering refuses the schedule. A later step
+    that would keep a pending one from becoming legal is refused.
     """
 
     target: StageName
@@ -51,7 +51,7 @@ class ComputeAt(Step):
 
 @dataclass(frozen=True, slots=True)
 class ComputeInline(Step):
-    """Put a stage's formula into its readers; it is never stored.
+    """Substitute a stage's formula into its readers, so that it is not stored.
 
     for i in range(n):
       B[i] = f(i)            ->   for i in range(n):
@@ -79,7 +79,7 @@ class ComputeInline(Step):
 
 @dataclass(frozen=True, slots=True)
 class ComputeRoot(Step):
-    """Undo compute_at, compute_inline, store_at and double_buffer: compute a stage as a whole."""
+    """Compute the whole stage at root: undo compute_at, compute_inline, store_at, double_buffer."""
 
     changes: ClassVar[Changes] = "places"
 
@@ -101,9 +101,10 @@ class StoreAt(Step):
             B[x] = f(i + x)               B[(...) % 4] = f(...)
           C[i] = B[0] + B[2]            C[i] = B[i % 4] + B[(i + 2) % 4]
 
-    Only the innermost loop around the stage slides so, along a dimension whose loop is plain;
-    otherwise everything is computed again. Memory is as large as the window, rounded up to a power
-    of two, where that is less. See `check_store` for what is legal.
+    The window slides only along the innermost loop around the stage, and along a dimension whose
+    loop is serial and neither split nor fused; otherwise everything is computed again. The window,
+    rounded up to a power of two, is all that is allocated if that is less. See `check_store` for
+    what is legal.
     """
 
     target: StageName
@@ -129,7 +130,7 @@ PLACES = (ComputeAt, ComputeInline, ComputeRoot, StoreAt)
 def check_store(state: State) -> None:
     """Raise ScheduleError unless each stage with a store_at is computed inside that loop, in order.
 
-    One that is at root still waits for its compute_at.
+    A stage at root is not checked: its compute_at may follow.
     """
     for s in state.stages:
         if s.store is None or isinstance(s.attach, AtRoot):

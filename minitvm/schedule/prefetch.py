@@ -1,4 +1,4 @@
-"""The step that announces reads."""
+"""The step that prefetches a tensor."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .step import Checks, LoopName, StageName, Step, has_body, is_loop
 
 @dataclass(frozen=True, slots=True)
 class Prefetch(Step):
-    """Say that a tensor will be read `offset` iterations of a loop later: a hint, no more.
+    """Prefetch what a loop will read from a tensor `offset` iterations later; this is only a hint.
 
     for i in range(8):            # pragma prefetch = ('A', 2)
       C[i] = A[i]            ->   for i in range(8):

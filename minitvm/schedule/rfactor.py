@@ -1,4 +1,4 @@
-"""rfactor: a reduction becomes two, so that its parts can run side by side."""
+"""rfactor: a reduction in two stages, so that partial results can be computed in parallel."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from .step import Changes, Checks, LoopName, Step, loop
 
 @dataclass(frozen=True, slots=True)
 class RFactor(Step):
-    """Split a reduction in two stages: partial results along one reduce loop, then their fold.
+    """Split a reduction in two stages: partial results along one reduce loop, then their sum.
 
         for k in range(n):            for f in range(4):
           B += A[k]              ->     for k in range(n // 4): B_rf[f] += A[k*4 + f]
                                       for f in range(4):
                                         B += B_rf[f]
 
-    The new stage `name.rf` reduces over all reduce loops but one; the old one over that one.
+    The new stage `name.rf` reduces over all other reduce loops; the old stage folds along this one.
     """
 
     axis: LoopName
@@ -53,7 +53,7 @@ class RFactor(Step):
                 "split the reduce axis, rfactor, and only then change other loops",
             )
         if not -len(op.axis) - 1 <= self.factor_axis <= len(op.axis):
-            yield f"factor_axis={self.factor_axis} is no place among the axes", ""
+            yield f"factor_axis={self.factor_axis} is not a position among the axes", ""
         for s in state.stages:
             if isinstance(s.attach, At) and s.attach.stage == stage.name:
                 yield f"{s.name} is attached to its loops", "rfactor first"
@@ -82,7 +82,7 @@ def _partial(
     position: int,
     name: str,
 ) -> tensor.ComputeOp:
-    """Return name[..., f, ...] = the reduction over all reduce loops but `factored`, which is f."""
+    """Return name[..., f, ...]: the reduction over all reduce loops but `factored`, its axis f."""
     leaves = [a for a in stage.leaves if a.kind == "reduce"]
     data = [tensor.axis(a.name, 0, a.extent, "data") for a in op.axis]
     place = tensor.axis(factored.name, 0, factored.extent, "data")
@@ -94,9 +94,7 @@ def _partial(
     values, guards = _values(stage, op, renamed)
     values |= dict(zip(op.axis, data, strict=True))
     inside, where = tir.all_of(*guards), tir.substitute(reduction.where, values)
-    reads = any(
-        isinstance(n, tir.Load) for n in tir.walk(where)
-    )  # it must not, where a guard fails
+    reads = any(isinstance(n, tir.Load) for n in tir.walk(where))  # out of bounds without the guard
     where = tir.if_then_else(inside, where, tir.FALSE) if reads else tir.all_of(inside, where)
     sources = tuple(tir.substitute(e, values) for e in reduction.sources)
     axes = list(data)
@@ -114,7 +112,7 @@ def _partial(
 def _values(
     stage: Stage, op: tensor.ComputeOp, leaves: dict[tensor.Axis, tir.Index]
 ) -> tuple[dict[tensor.Axis, tir.Index], list[tir.Expr]]:
-    """Return the op's reduce axes in terms of its loops, and what keeps ragged splits in range."""
+    """Return the op's reduce axes in terms of its loops, and the guards of ragged splits."""
     values = dict(leaves)
     guards: list[tir.Expr] = []
     for r in reversed(stage.relations):

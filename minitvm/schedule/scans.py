@@ -1,4 +1,4 @@
-"""Stages inside a scan: they run in its loop over time, each time for the row of that time."""
+"""Stages inside a scan: they run in its loop over time, and compute one row per iteration."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .state import At, AtRoot, Stage, State
 
 
 def check_bodies(ops: Sequence[tensor.Operation], outputs: Sequence[tensor.Operation]) -> None:
-    """Nothing but a scan uses the formulas inside it; or ScheduleError."""
+    """Raise ScheduleError if an output or another op uses a formula inside a scan."""
     for scan in ops:
         if not isinstance(scan, tensor.ScanOp):
             continue
@@ -37,7 +37,7 @@ def check_bodies(ops: Sequence[tensor.Operation], outputs: Sequence[tensor.Opera
 
 
 def inside_scans(state: State) -> dict[str, str]:
-    """stage name -> the scan in whose loop it must run: it is an update, or depends on a state."""
+    """Map each stage inside a scan (an update, or a reader of a state) to the name of the scan."""
     found: dict[str, str] = {}
     for scan in state.stages:
         if not isinstance(scan.op, tensor.ScanOp):
@@ -54,7 +54,7 @@ def inside_scans(state: State) -> dict[str, str]:
 
 
 def within_scans(state: State) -> State:
-    """`state` with the stages of scans that are nowhere else attached to the loop over time."""
+    """Return `state` with the root stages inside scans attached to the loops over time."""
     for name, scan in inside_scans(state).items():
         stage = state.stage(name)
         if isinstance(stage.attach, AtRoot):
@@ -64,7 +64,7 @@ def within_scans(state: State) -> State:
 
 
 def update_of(state: State, stage: Stage) -> str:
-    """The name of the scan of which `stage` is an update; "" if of none."""
+    """Return the name of the scan of which `stage` is an update, or ""."""
     for s in state.stages:
         if isinstance(s.op, tensor.ScanOp) and any(t.op is stage.op for t in s.op.updates):
             return s.name
@@ -72,7 +72,7 @@ def update_of(state: State, stage: Stage) -> str:
 
 
 def check_ahead(state: State) -> None:
-    """No stage that needs the row before is double-buffered in the loop over time."""
+    """Raise ScheduleError if a stage that needs the previous row is computed one step ahead."""
     for name, scan in inside_scans(state).items():
         s = state.stage(name)
         if s.double_buffer and isinstance(s.attach, At) and s.attach.stage == scan:

@@ -1,18 +1,18 @@
-"""What a schedule has made of a program so far: immutable, shared between versions.
+"""Immutable schedule states: the stages of a program, their loops and where they run.
 
-    State      the stages, producers before consumers, and the steps that led here
+    State      the stages, producers before consumers, and the steps taken so far
     Stage      one operation with its loops and where they run
     Relation   how loops were made from others: Split | Fuse
-    Attach     where a stage's loops stand: at root, inlined, or inside another stage's loop
+    Attach     where a stage is computed: at root, inlined, or inside another stage's loop
 
-A loop is named by its `Axis`. Extents in a State are those of the whole tensor; `lowering` shrinks
-them where a stage is computed inside another one's loop.
+A loop is identified by its `Axis`. Extents in a State are those of the whole tensor; `lowering`
+shrinks them where a stage is computed inside another stage's loop.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
 
 from minitvm import tensor, tir
@@ -23,7 +23,7 @@ from minitvm.base import ScheduleError, node
 class SplitRelation:
     """parent = outer * extent(inner) + inner. Either factor = extent(inner) or nparts is given.
 
-    exact: the user says that it divides; it must.
+    exact: the user says that it divides the extent; this is checked.
     """
 
     parent: tensor.Axis
@@ -48,19 +48,19 @@ Relation: TypeAlias = SplitRelation | FuseRelation
 
 @dataclass(frozen=True, slots=True)
 class AtRoot:
-    """Computed as a whole before its consumers."""
+    """The whole stage is computed before its consumers."""
 
 
 @dataclass(frozen=True, slots=True)
 class Inline:
-    """Never stored: its formula is put into its consumers."""
+    """The stage is not stored: its formula is substituted into its consumers."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class At:
-    """Computed inside the loop `axis` of the stage called `stage`, as much as is needed there.
+    """In each iteration of the loop `axis` of `stage`, the part needed there is computed.
 
-    line: the line of the user's that placed it here, for error messages.
+    line: the user's line that placed it here, for error messages.
     """
 
     stage: str
@@ -76,12 +76,12 @@ class LoopNote(NamedTuple):
 
     kind: tir.LoopKind = "serial"
     thread: str = ""
-    threads: int | None = None  # how many, where that was said
+    threads: int | None = None  # their number, if the user gave one
     pragmas: tuple[tuple[str, Any], ...] = ()
-    intrin: tensor.TensorIntrin | None = None  # does this loop and all inside it
+    intrin: tensor.TensorIntrin | None = None  # replaces this loop and all inside it
 
     def change(self, **fields: Any) -> LoopNote:
-        """A copy with some fields replaced."""
+        """Return a copy with some fields replaced."""
         return self._replace(**fields)
 
 
@@ -89,14 +89,15 @@ PLAIN = LoopNote()
 
 
 class Stage(NamedTuple):
-    """One operation and its loops. `origin` is the op by which users know the stage.
+    """One operation and its loops.
 
-    leaves: the current loops, outermost first. notes: how they run, where not plainly.
-    names: every axis the stage has or had, the op's own first, and what steps call it.
-    layout: the physical index of an element as text over its logical index, or None: row-major.
-    store: the loop for which its memory exists, or None: the one it is computed at.
-    aligns: (dimension, factor, offset), where the stride is offset more than a multiple of factor.
-    predicate: conditions on the axes; only where all hold, results are stored.
+    origin: the op that the user wrote; steps may replace `op`.
+    leaves: the current loops, outermost first. notes: how they run, if not serially.
+    names: the names of all axes the stage has or had, the op's own first, as steps use them.
+    layout: (axes, physical index over them) as strings, or None for row-major.
+    store: the loop for which its memory is kept, or None for the loop it is computed at.
+    aligns: (dimension, factor, offset): the stride is offset more than a multiple of factor.
+    predicate: conditions on the axes; results are stored only where all of them hold.
     """
 
     name: str
@@ -115,23 +116,23 @@ class Stage(NamedTuple):
     predicate: tuple[tir.Expr, ...] = ()
     is_output: bool = False
 
-    __eq__, __ne__, __hash__ = object.__eq__, object.__ne__, object.__hash__  # equal only to itself
+    __eq__, __ne__, __hash__ = object.__eq__, object.__ne__, object.__hash__  # by identity
 
     def note(self, axis: tensor.Axis) -> LoopNote:
-        """How the loop `axis` runs."""
+        """Return how the loop `axis` runs."""
         return self.notes.get(axis, PLAIN)
 
     def axes(self) -> list[tensor.Axis]:
-        """Every axis the stage has or had: the op's own, then those made by splits and fuses."""
+        """Return every axis the stage has or had: the op's own, then those of splits and fuses."""
         return list(self.names)
 
     def change(self, **fields: Any) -> Stage:
-        """A copy with some fields replaced."""
+        """Return a copy with some fields replaced."""
         return self._replace(**fields)
 
 
 class Pending(NamedTuple):
-    """A compute_at that is legal only once other stages are placed: "B in D.i waits for C".
+    """A compute_at that becomes legal when other stages are placed: "B in D.i waits for C".
 
     waits_for: the stages to compute at the same loop or deeper, or to inline.
     """
@@ -149,16 +150,16 @@ class Pending(NamedTuple):
 class State:
     """All stages of a program, producers first, and the steps that made them.
 
-    pending: the attachments that wait for other stages; lowering refuses a state that has any.
+    pending: attachments that wait for other stages; lowering refuses a state with any.
     """
 
     stages: tuple[Stage, ...]
     steps: tuple[Any, ...] = ()
-    intrins: tuple[tensor.TensorIntrin, ...] = ()  # those that steps may name
+    intrins: tuple[tensor.TensorIntrin, ...] = ()  # that steps may name
     pending: tuple[Pending, ...] = ()
 
     def stage(self, name: str) -> Stage:
-        """The stage called `name`."""
+        """Return the stage called `name`; raise ScheduleError if there is none."""
         for s in self.stages:
             if s.name == name:
                 return s
@@ -166,31 +167,31 @@ class State:
         raise ScheduleError(f"no stage called {name!r}", "", f"one of {names}")
 
     def with_stage(self, new: Stage) -> State:
-        """A state in which `new` stands for the stage of the same name."""
+        """Return a state in which `new` replaces the stage of the same name."""
         return self.with_stages([new if s.name == new.name else s for s in self.stages])
 
     def with_stages(self, stages: Iterable[Stage]) -> State:
-        """A state after the same steps with other stages."""
-        return replace(self, stages=tuple(stages))
+        """Return a state after the same steps with other stages."""
+        return State(tuple(stages), self.steps, self.intrins, self.pending)
 
     def owner(self, t: tensor.Tensor) -> Stage:
-        """The stage whose operation computes `t`."""
+        """Return the stage whose operation computes `t`."""
         return next(s for s in self.stages if s.op is t.op)
 
 
 def root_axes(op: tensor.Operation) -> tuple[tensor.Axis, ...]:
-    """The axes an operation's loops start from: data axes, then reduce axes."""
+    """Return the initial loops of an operation: data axes, then reduce axes."""
     return () if isinstance(op, tensor.PlaceholderOp) else (*op.axis, *op.reduce_axis)
 
 
 def names_of(op: tensor.Operation) -> dict[tensor.Axis, str]:
-    """What steps call the op's axes: their names, numbered if an earlier axis has that too."""
+    """Return the op's axes and their names, numbered where two axes have the same name."""
     taken: set[str] = set()
     return {a: unique(a.name, taken) for a in root_axes(op)}
 
 
 def new_stage(name: str, op: tensor.Operation, **fields: Any) -> Stage:
-    """The stage of `op`, its loops in the order of its axes."""
+    """Return a stage of `op` with its loops in the order of its axes."""
     return Stage(name, op, op, root_axes(op), names_of(op), {}, **fields)
 
 
@@ -200,7 +201,7 @@ def inputs(stage: Stage) -> tuple[tensor.Tensor, ...]:
 
 
 def readers(state: State) -> dict[str, list[str]]:
-    """stage name -> names of the stages that read it, each once."""
+    """Map each stage name to the names of the stages that read it, each once."""
     by_op = {s.op: s.name for s in state.stages}
     found: dict[str, list[str]] = {s.name: [] for s in state.stages}
     for s in state.stages:
@@ -210,7 +211,7 @@ def readers(state: State) -> dict[str, list[str]]:
 
 
 def unique(name: str, taken: set[str]) -> str:
-    """`name`, numbered if it is taken; takes it."""
+    """Return `name`, numbered if it is in `taken`, and add the result to `taken`."""
     found, n = name, 1
     while found in taken:
         found, n = f"{name}_{n}", n + 1

@@ -1,7 +1,7 @@
-"""What every schedule step has: the stage it is taken on, checks, and the state that it makes.
+"""The base class of schedule steps, and the checks that they share.
 
-Stages and loops are named, not pointed at: names are unique within a schedule and the same on
-every replay.
+Steps refer to stages and loops by name: names are unique within a schedule, and every replay gives
+the same ones.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ Changes: TypeAlias = Literal["notes", "loops", "places"]
 class Step(ABC):
     """A schedule primitive and its arguments.
 
-    changes     "notes": every formula, loop and place stays as it is, so attachments stay legal;
-                "loops": only the loops of the stage change; "places": anything may
-    primitive   its name in JSON: that of the class in snake case
+    changes     "notes": no formula, loop or attachment changes, so attachments stay legal;
+                "loops": only the loops of the stage change; "places": anything may change
+    primitive   its name in JSON: the class name in snake case
     """
 
     stage: StageName
@@ -42,12 +42,12 @@ class Step(ABC):
 
     @property
     def verb(self) -> str:
-        """The method of `s[C]` that takes this step."""
+        """Return the name of the method of `s[C]` that takes this step."""
         return self.primitive
 
     @property
     def what(self) -> str:
-        """The step in words, as error messages begin: "split of 'i' in C"."""
+        """Return the step in words, as error messages begin: "split of 'i' in C"."""
         axis, target = getattr(self, "axis", None), getattr(self, "target", None)
         if target is not None:
             return f"{self.verb} of {self.stage} at {target}, loop {axis!r}"
@@ -79,7 +79,7 @@ def has_loops(state: State, name: str) -> Checks:
 
 
 def has_body(step: Step, state: State) -> Checks:
-    """Check that the stage of `step` has loops, and a formula inside them."""
+    """Check that the stage of `step` has loops with a formula inside them."""
     yield from has_loops(state, step.stage)
     op = state.stage(step.stage).op
     if isinstance(op, tensor.ScanOp):
@@ -90,7 +90,7 @@ def has_body(step: Step, state: State) -> Checks:
 
 
 def is_inner(state: State, name: str) -> Checks:
-    """Check that the stage `name` is neither an input nor a result, so that it may be moved."""
+    """Check that the stage `name` may be moved: it is neither an input nor an output."""
     stage = state.stage(name)
     if isinstance(stage.op, tensor.PlaceholderOp):
         yield f"{name} is an input", f"cache_read({name}, ...) makes a copy to place"
@@ -105,7 +105,7 @@ def is_inner(state: State, name: str) -> Checks:
 
 
 def is_loop(stage: Stage, *wanted: str) -> Checks:
-    """Check that the stage has these loops now; if it had one once, say what became of it."""
+    """Check that the stage has these loops; for a former loop, say which step replaced it."""
     have = loops(stage)
     for name in wanted:
         if name in have:
@@ -126,7 +126,7 @@ def loops(stage: Stage) -> dict[str, tensor.Axis]:
 
 
 def loop(stage: Stage, name: str) -> tensor.Axis:
-    """Return the loop called `name`, which is there."""
+    """Return the loop called `name`; raise KeyError if there is none."""
     names = stage.names
     for a in stage.leaves:
         if names[a] == name:

@@ -1,4 +1,4 @@
-"""All steps in one table, and schedules as JSON: a list of steps can be saved and replayed."""
+"""All kinds of steps by name, and lists of steps as JSON, to save and replay them."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def to_json(steps: tuple[Step, ...]) -> str:
 
 
 def from_json(text: str) -> tuple[Step, ...]:
-    """Return the steps that `to_json` wrote; raise ScheduleError if the text is no such list."""
+    """Return the steps that `to_json` wrote; raise ScheduleError if `text` is anything else."""
     try:
         rows = json.loads(text)
         return tuple(_step(name, given) for name, given in rows)
@@ -60,9 +60,9 @@ def _step(name: str, given: dict[str, Any]) -> Step:
 
 
 def misfit(step: object) -> str:
-    """Return which field of a step is not of its declared type: "factor of split is 'x'"; or ""."""
+    """Return the first field of a wrong type, as in "factor of split is 'x'"; or ""."""
     if not isinstance(step, Step):
-        return f"{reprlib.repr(step)} is no step"
+        return f"{reprlib.repr(step)} is not a step"
     for f in fields(step):
         v = getattr(step, f.name)
         if not FITS[str(f.type)](v):
@@ -76,14 +76,14 @@ def _is_str(v: object) -> bool:
 
 
 def _is_int(v: object) -> bool:
-    return type(v) is int and -(2**63) <= v < 2**63  # True is no number
+    return type(v) is int and -(2**63) <= v < 2**63  # True is not a number
 
 
 def _are_strs(v: object) -> bool:
     return isinstance(v, tuple) and all(isinstance(x, str) for x in cast("tuple[Any, ...]", v))
 
 
-FITS: dict[str, Callable[[Any], bool]] = {  # what a field may be, by its declared type
+FITS: dict[str, Callable[[Any], bool]] = {  # whether a value fits a declared type
     **dict.fromkeys(("str", "StageName", "LoopName", "Kind"), _is_str),
     **dict.fromkeys(
         ("tuple[str, ...]", "tuple[StageName, ...]", "tuple[LoopName, ...]"), _are_strs

@@ -1,4 +1,4 @@
-"""Steps on how a stage's results are stored: in which memory, how aligned, and when."""
+"""Steps that choose how a stage's results are stored: where, how aligned, and when."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from .state import Stage, State
 from .step import Checks, LoopName, Step, has_body, is_inner
 
 SCOPES = ("global", "shared", "local", "warp")
-BUFFERS = ("inp_buffer", "wgt_buffer", "acc_buffer")  # of an accelerator
-PREFIXES = ("", "local", "vdla", "vta")  # as they are spelled here, in TVM and on slides
+BUFFERS = ("inp_buffer", "wgt_buffer", "acc_buffer")  # an accelerator's
+PREFIXES = ("", "local", "vdla", "vta")  # the prefixes used here, in TVM and on the slides
 
 
 def known_scope(scope: str) -> str:
-    """Return the memory called `scope`, those of an accelerator by TVM's name.
+    """Return the name of the memory `scope`, in TVM's spelling for an accelerator's.
 
     "acc_buffer", "vdla.acc_buffer" -> "local.acc_buffer"
     """
@@ -38,7 +38,7 @@ def known_scope(scope: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class SetScope(Step):
-    """Choose the memory a stage's result lives in: "global", "shared", "local", ..."""
+    """Choose the memory of a stage's result: "global", "shared", "local", ..."""
 
     scope: str
 
@@ -102,7 +102,7 @@ class DoubleBuffer(Step):
           C[i] = g(B[0])                if i + 1 < n: B[(i + 1) % 2] = f(i + 1)
                                         C[i] = g(B[i % 2])
 
-    Lowering checks that it is computed inside a loop that runs in order.
+    Lowering checks that it is computed inside a serial or unrolled loop.
     """
 
     def checks(self, state: State) -> Checks:
@@ -121,7 +121,7 @@ class SetStorePredicate(Step):
         for i in range(8):            for i in range(8):
           C[i] = A[i]            ->     if i < 4: C[i] = A[i]
 
-    axes: those that conds mention, under their names with "_" for ".".
+    axes: those that conds mention; in conds, their names have "_" in place of ".".
     """
 
     axes: tuple[LoopName, ...]
@@ -164,7 +164,7 @@ class SetStorePredicate(Step):
 
 
 def _one_thread_stores(conds: tuple[tir.Expr, ...]) -> Checks:
-    """Check that conditions on threads that fold choose, by themselves, one that stores."""
+    """Check that the conditions on threads of a reduction leave one thread that stores."""
     folding = [c for c in conds if any(_reduces(v) for v in tir.variables(c))]
     for c in folding:
         if len(tir.variables(c)) > 1:
@@ -193,6 +193,8 @@ def _comparison(source: str, axes: dict[str, tensor.Axis]) -> tir.Expr:
         case ast.Compare(left, [op], [right]) if type(op) in _SIGNS:
             a, b = (arithmetic(side, axes, source) for side in (left, right))
             return tir.compare(_SIGNS[type(op)], a, b)
+        case ast.Constant(bool() as always):  # i < 8, where i always is
+            return tir.TRUE if always else tir.FALSE
         case _:
             raise ScheduleError(
                 f"condition {source!r} in a step", "it is not a comparison", "te.all(i < 4, j >= 1)"
@@ -214,8 +216,8 @@ STORAGE = (SetScope, StorageAlign, DoubleBuffer, SetStorePredicate)
 def store_conditions(stage: Stage, values: dict[tensor.Axis, tir.Index]) -> tuple[tir.Expr, ...]:
     """Return the stage's store predicate at the point `values`: conditions that must all hold.
 
-    A condition on a reduce loop that is bound to a thread names the thread that stores the result:
-    the others would store the same.
+    Conditions on reduce loops are left out: these are bound to threads, which all hold the same
+    result, and the condition only says which of them stores it.
     """
     conds = [c for c in stage.predicate if not any(_reduces(v) for v in tir.variables(c))]
     return tuple(c for c in (tir.substitute(c, values) for c in conds) if c is not tir.TRUE)

@@ -1,4 +1,4 @@
-"""Hardware and virtual threads, and the memories that go with them."""
+"""Hardware and virtual threads, and the memory scopes they share."""
 
 from __future__ import annotations
 
@@ -9,35 +9,35 @@ THREADS = ("threadIdx.x", "threadIdx.y", "threadIdx.z")
 VIRTUAL = ("vthread", "vthread.x", "vthread.y", "vthread.z", "cthread")
 TAGS = (*BLOCKS, *THREADS, *VIRTUAL)
 WARP = 32  # threads
-RANKS = {"global": 0, "shared": 1, "warp": 2, "local": 3}  # the smaller, the more threads share it
+RANKS = {"global": 0, "shared": 1, "warp": 2, "local": 3}  # a lower rank is shared by more threads
 
 
 def check_tag(tag: str) -> str:
-    """`tag`, if it names a thread; else ScheduleError."""
+    """Return `tag`; raise ScheduleError if it does not name a thread."""
     if tag not in TAGS:
         raise ScheduleError(f"thread {tag!r}", "no such thread", f"one of {', '.join(TAGS)}")
     return tag
 
 
 def is_virtual(tag: str) -> bool:
-    """Does the thread exist only in the program, until one thread does the work of all?"""
+    """Return whether `tag` is a virtual thread, whose work one hardware thread does."""
     return tag in VIRTUAL
 
 
 def thread_rank(tag: str) -> int:
-    """0 for blocks, 1 for the threads of one block, virtual ones included."""
+    """Return 0 for blocks, 1 for the threads of one block, including virtual ones."""
     return 0 if tag in BLOCKS else 1
 
 
 def scope_rank(scope: str) -> int:
-    """0 for memory that all threads share, up to 3 for that of one thread alone."""
+    """Return 0 for memory that all threads share, up to 3 for the memory of a single thread."""
     return RANKS[scope.partition(".")[0]]
 
 
 def is_shared_by(scope: str, tag: str) -> bool:
-    """Do all threads `tag` see the same memory `scope`?
+    """Return whether all threads `tag` see the same memory `scope`.
 
-    "shared": those of a block do. "warp": those along threadIdx.x, at most WARP, do.
+    The threads of a block share "shared"; those along threadIdx.x, at most WARP, share "warp".
     """
     if scope == "warp" and tag == "threadIdx.x":
         return True

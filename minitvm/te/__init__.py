@@ -1,4 +1,4 @@
-"""The face people type against: formulas and schedules under the names of TVM's `te`."""
+"""The public API for formulas and schedules, under the names of TVM's `te`."""
 
 from typing import Any as _Any
 
@@ -160,5 +160,5 @@ __all__ = [
 
 
 def __getattr__(name: str) -> _Any:
-    """Say why a name of TVM's is not here."""
+    """Explain why a name of TVM's `te` is missing, and what to use instead."""
     raise missing(name, __all__)

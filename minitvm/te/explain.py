@@ -1,4 +1,4 @@
-"""Questions about a schedule, in the words of its user: tensors, axes, numbers of steps."""
+"""Explanations of a schedule, asked for by tensor, axis or step number."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from minitvm.base import ScheduleError, TVMError
 class Diff:
     """The loops before and after a step; prints as a unified diff.
 
-    number   of the step, from 1
+    number   the number of the step, from 1
     step     the step as Python
     """
 
@@ -37,13 +37,13 @@ class Diff:
 
 
 def difference(states: list[schedule.State], step: str) -> Diff:
-    """From the first state to the second: what its last step, `step` in Python, changed."""
+    """Return what the step between the first two states changed; `step` is its Python code."""
     before, after = states[:2]
     return Diff(len(after.steps), step, _text(before), _text(after))
 
 
 def _text(state: schedule.State) -> str:
-    """The loops, or why there are none before more steps are taken."""
+    """Return the loops as text, or the reason why the state cannot be lowered yet."""
     try:
         with lowering.within_stack(f"a schedule of {len(state.stages)} stages"):
             return tir.text(explain.loops_of(state).body)
@@ -52,7 +52,7 @@ def _text(state: schedule.State) -> str:
 
 
 def step_number(state: schedule.State, step: int) -> int:
-    """`step` counted from 1 (-1: the last one); ScheduleError if there is no such step."""
+    """Return `step` counted from 1 (-1 is the last); raise ScheduleError if out of range."""
     count = len(state.steps)
     if not isinstance(step, int):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise ScheduleError(f"step {reprlib.repr(step)}", "steps are counted 1, 2, ... or -1, -2")
@@ -64,7 +64,7 @@ def step_number(state: schedule.State, step: int) -> int:
 
 
 def bound(state: schedule.State, stage: schedule.Stage, axis: Any) -> explain.Derivation:
-    """The derivation for an axis of the stage, given as such, by name or as a dimension."""
+    """Explain the bounds of an axis, given as an Axis, a name or the number of a dimension."""
     if isinstance(axis, str):
         return explain.explain_bound(state, stage.name, axis)
     if (
@@ -83,10 +83,10 @@ def bound(state: schedule.State, stage: schedule.Stage, axis: Any) -> explain.De
 
 
 def guard(state: schedule.State, loop: tensor.Axis) -> explain.Derivation:
-    """The guards on a loop of any stage."""
+    """Explain the guards on a loop of any stage."""
     for stage in state.stages:
         names = stage.names
         if isinstance(loop, tensor.Axis) and loop in names:  # pyright: ignore[reportUnnecessaryIsInstance]
             return explain.explain_guard(state, stage.name, names[loop])
     stages = ", ".join(s.name for s in state.stages)
-    raise ScheduleError(f"guards on {reprlib.repr(loop)}", f"it is no axis of {stages}")
+    raise ScheduleError(f"guards on {reprlib.repr(loop)}", f"it is not an axis of {stages}")

@@ -1,4 +1,4 @@
-"""Inlining every stage of a kind: what TVM calls AutoInlineElemWise, Broadcast and Injective."""
+"""Inline all stages of a kind: TVM's AutoInlineElemWise, Broadcast and Injective."""
 
 from __future__ import annotations
 
@@ -10,28 +10,28 @@ from .stage import Recorder
 
 
 def auto_inline_elementwise(s: Recorder) -> None:
-    """Inline every untouched stage that reads tensors at its own place only: A[i, j] at (i, j)."""
+    """Inline every unscheduled stage that computes its element (i, j) from elements (i, j)."""
     _inline(s, lambda op: all(place == list(range(len(op.axis))) for place in _places(op)))
 
 
 def auto_inline_broadcast(s: Recorder) -> None:
-    """Inline every untouched stage that reads at its own place, some axes left out: A[j]."""
+    """Inline every unscheduled stage that reads elements by its own axes or some of them: A[j]."""
     _inline(s, lambda op: all(-1 not in p and p == sorted(set(p)) for p in _places(op)))
 
 
 def auto_inline_injective(s: Recorder) -> None:
-    """Inline every untouched stage that is no reduction, wherever it reads."""
+    """Inline every unscheduled stage that is not a reduction, whichever elements it reads."""
     _inline(s, lambda op: True)
 
 
 def _places(op: tensor.ComputeOp) -> list[list[int]]:
-    """For every load in the formula, the number of the axis that each index is; -1: none."""
+    """Return for each load the axis numbers of its indices; -1 for one that is not just an axis."""
     number = {id(a): n for n, a in enumerate(op.axis)}
     return [[number.get(id(i), -1) for i in e.indices] for e in tensor.loads(op)]
 
 
 def _inline(s: Recorder, fits: Callable[[tensor.ComputeOp], bool]) -> None:
-    """Inline the stages that may be, on which no step was taken, and whose formula `fits`."""
+    """Inline every unscheduled stage that may be inlined and whose formula `fits`."""
     for stage in s.state.stages:
         op = stage.op
         if (
@@ -44,7 +44,7 @@ def _inline(s: Recorder, fits: Callable[[tensor.ComputeOp], bool]) -> None:
 
 
 def _is_free(stage: schedule.Stage, op: tensor.ComputeOp) -> bool:
-    """Is it one formula without a reduction, its loops as they were at first?"""
+    """Return whether the stage is a single formula, not a reduction, with its initial loops."""
     untouched = (
         isinstance(stage.attach, schedule.AtRoot) and stage.leaves == op.axis and not stage.notes
     )
@@ -52,6 +52,6 @@ def _is_free(stage: schedule.Stage, op: tensor.ComputeOp) -> bool:
 
 
 def _is_inner(s: Recorder, stage: schedule.Stage) -> bool:
-    """Is it no output, and read by formulas only?"""
+    """Return whether the stage is not an output, and only formulas read it."""
     who = (s.state.stage(name) for name in schedule.readers(s.state)[stage.name])
     return not stage.is_output and not any(isinstance(r.op, tensor.ExternOp) for r in who)

@@ -1,4 +1,4 @@
-"""Division of values and indices, rounding down. tir's of these names take indices only."""
+"""Floor division of values and indices; the functions of these names in tir take indices only."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from minitvm import tir
 
 
 def floordiv(a: Any, b: Any) -> Any:
-    """a // b on integers, rounding down. Data divided by 0 gives 0."""
+    """Compute a // b on integers, rounding down. Data divided by 0 gives 0."""
     return tir.binary("floordiv", a, b)
 
 
 def floormod(a: Any, b: Any) -> Any:
-    """a % b on integers, with the sign of b."""
+    """Compute a % b on integers; the result has the sign of b."""
     return tir.binary("floormod", a, b)

@@ -2,9 +2,9 @@
 
     C = te.define("C(i, j) +=! A(i, k) * B(k, j)", A=A, B=B)
 
-Indices that only the right side has are summed over (or multiplied, or the largest or smallest is
-taken: *=!, max=!, min=!). Ranges are not written: an index runs over the dimension it stands
-for, and in O(h + kh) as far as the other indices leave room. `where h in 0:56` fixes a range.
+Indices that appear only on the right side are reduced over: +=! sums, *=! multiplies, max=! and
+min=! take the largest and smallest. Ranges are inferred: an index runs over the dimension that it
+indexes, and in O(h + kh) as far as the other indices allow. `where h in 0:56` fixes a range.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
 
 @dataclass(frozen=True, slots=True)
 class _Formula:
-    """The parts of one line: name(left) op right, with given ranges."""
+    """The parts of one line: name(left) op right, and the ranges that it fixes."""
 
     line: str
     name: str
@@ -61,9 +61,9 @@ class _Formula:
 
 
 def define(line: str, **tensors: tensor.Tensor) -> tensor.Tensor:
-    """The tensor that the formula `line` defines from `tensors`, which are given by name.
+    """Return the tensor that the formula `line` computes from `tensors`, given by name.
 
-    Raises ExprError if the line is no such formula, or a range cannot be found out.
+    Raises ExprError if the line is not such a formula, or a range cannot be inferred.
     """
     f = _parse(line)
     accesses = [n for n in ast.walk(f.right) if _is_access(n, tensors)]
@@ -97,7 +97,7 @@ def define(line: str, **tensors: tensor.Tensor) -> tensor.Tensor:
 def _named(
     make: Callable[..., Any], shape: list[tir.Index], body: Callable[..., Any], f: _Formula
 ) -> tensor.Tensor:
-    """compute() with axes called as in the line."""
+    """Call compute() with the axis names of the line."""
     names = ", ".join(f.left)
     return make(shape, eval(f"lambda {names}: body({names})", {"body": body}), name=f.name)
 
@@ -121,7 +121,9 @@ def _parse(line: str) -> _Formula:
     try:
         right = ast.parse(found[4].strip(), mode="eval").body
     except SyntaxError as e:
-        raise ExprError(f"te.define({line!r})", f"the right side is no expression: {e.msg}") from e
+        raise ExprError(
+            f"te.define({line!r})", f"the right side is not an expression: {e.msg}"
+        ) from e
     return _Formula(line, found[1], names, found[3], right, ranges)
 
 
@@ -139,7 +141,7 @@ def _is_access(n: ast.AST, tensors: dict[str, tensor.Tensor]) -> bool:
 def _ranges(
     f: _Formula, accesses: list[tuple[tensor.Tensor, list[ast.expr]]]
 ) -> dict[str, tuple[tir.Index, tir.Index]]:
-    """(first, stop) of every index: given, or as large as the dimensions it indexes allow."""
+    """Return (first, stop) of every index: as given, or as the dimensions that it indexes allow."""
     ranges: dict[str, tuple[tir.Index, tir.Index]] = dict(f.ranges)
     symbols: dict[str, tir.Var] = {}
     todo: list[tuple[tir.Index, tir.Index, tensor.Tensor]] = []
@@ -156,7 +158,7 @@ def _ranges(
         if v not in ranges:
             raise ExprError(
                 f"te.define({f.line!r})",
-                f"the range of {v} cannot be found out",
+                f"the range of {v} cannot be inferred",
                 f"where {v} in 0:8",
             )
     return {v: ranges[v] for v in symbols}
@@ -170,7 +172,7 @@ def _solve(
     names: dict[int, str],
     ranges: dict[str, Any],
 ) -> None:
-    """Fix the one index of e that has no range yet, from 0 <= e < size; check e if all have one."""
+    """Infer the range of the one index of e without one, from 0 <= e < size; if none, check e."""
     terms, const = tir.split_terms(e)
     open_ = [(names[id(a)], c) for a, c in terms if names[id(a)] not in ranges]
     if len(open_) > 1 or (open_ and open_[0][1] < 0):
@@ -199,7 +201,7 @@ def _solve(
 
 
 def _index(f: _Formula, e: ast.expr, symbols: dict[str, tir.Var]) -> tir.Index:
-    """An index expression over symbols: sums and multiples of indices."""
+    """Return an index expression over `symbols`: a sum of multiples of indices."""
     match e:
         case ast.Constant(value=int() as n):
             return n
@@ -221,7 +223,7 @@ def _index(f: _Formula, e: ast.expr, symbols: dict[str, tir.Var]) -> tir.Index:
 
 
 def _value(f: _Formula, e: ast.expr, env: dict[str, Any], tensors: dict[str, tensor.Tensor]) -> Any:
-    """The expression `e` with the axes in `env`; only arithmetic, accesses and known functions."""
+    """Evaluate arithmetic, tensor accesses and known functions with the axes in `env`."""
 
     def go(n: ast.expr) -> Any:
         return _value(f, n, env, tensors)

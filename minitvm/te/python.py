@@ -1,4 +1,4 @@
-"""A schedule written down as the Python code that makes it."""
+"""Schedules as Python code that recreates them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from minitvm import schedule, tensor
 
 
 class _Names:
-    """Python names for tensors and axes, each taken once."""
+    """Unique Python names for tensors and axes."""
 
     def __init__(self) -> None:
         self.taken: set[str] = {"s", "te"}
@@ -37,7 +37,7 @@ class _Names:
 
 
 def python_source(start: schedule.State, steps: tuple[schedule.Step, ...]) -> str:
-    """Return the code, one line a step; axes are fetched where a stage is first touched."""
+    """Return the code, one line per step; axes are fetched at the first step on a stage."""
     names = _Names()
     outs = [names.stage(s.name) for s in start.stages if s.is_output]
     for s in start.stages:
@@ -55,7 +55,7 @@ def python_source(start: schedule.State, steps: tuple[schedule.Step, ...]) -> st
         after = schedule.apply(state, step)
         lines.append(_line(state, after, step, names))
         if isinstance(step, schedule.RFactor):
-            known.discard(step.stage)  # it has new axes
+            known.discard(step.stage)  # its axes are new
         state = after
     return "\n".join(lines)
 
@@ -79,7 +79,7 @@ def _fetch(state: schedule.State, name: str, names: _Names) -> list[str]:
 
 
 def _line(before: schedule.State, after: schedule.State, step: schedule.Step, names: _Names) -> str:
-    """Return the call that takes the step; usually s[stage].primitive(fields)."""
+    """Return the call that takes the step, usually s[stage].primitive(fields)."""
 
     def loop(name: str) -> str:
         table = before.stage(_host(step)).names
@@ -139,11 +139,11 @@ def _line(before: schedule.State, after: schedule.State, step: schedule.Step, na
 
 
 def _renamed(source: str, words: dict[str, str]) -> str:
-    """Return `source` with other names for its variables."""
+    """Return `source` with its variables renamed."""
     return re.sub(r"[A-Za-z_]\w*", lambda m: words.get(m[0], m[0]), source)
 
 
 def _made(before: schedule.State, after: schedule.State, names: _Names) -> str:
-    """Return the Python name of the stage that the step has made."""
+    """Return the Python name of the stage that the step made."""
     old = {s.name for s in before.stages}
     return names.stage(next(s.name for s in after.stages if s.name not in old))

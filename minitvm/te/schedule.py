@@ -1,4 +1,4 @@
-"""The recorder: `s[C].split(i, factor=8)` appends a Step and replaces the State."""
+"""The mutable schedule: `s[C].split(i, factor=8)` appends a Step and replaces the State."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ AutoInlineInjective = auto_inline_injective
 
 
 def create_schedule(ops: Any) -> Schedule:
-    """The schedule of one operation, or of a list of them, that changes nothing yet."""
+    """Create a schedule of one operation or a list of them, with no steps taken."""
     given = as_tuple(ops)
     if not given:
         raise ScheduleError("create_schedule([])", "there is nothing to compute")
@@ -41,7 +41,7 @@ def _operation(o: Any) -> Operation:
 
 
 class Schedule:
-    """A program and the steps taken on it. The only mutable object of the compiler's front half.
+    """A program and the steps taken on it; the only mutable object of the compiler's front end.
 
     state      the immutable State after the last step
     steps      the steps so far
@@ -55,26 +55,26 @@ class Schedule:
 
     @property
     def steps(self) -> tuple[schedule.Step, ...]:
-        """The steps taken so far."""
+        """Return the steps taken so far."""
         return self.state.steps
 
     trace = steps
 
     @property
     def stages(self) -> list[StageView]:
-        """Every stage, producers first."""
+        """Return all stages, producers first."""
         return [StageView(self, s.name) for s in self.state.stages]
 
     @property
     def outputs(self) -> list[Operation]:
-        """The operations whose results are kept."""
+        """Return the operations whose results the program returns."""
         return [s.op for s in self.state.stages if s.is_output]
 
     def __getitem__(self, key: Any) -> StageView:
         return StageView(self, self._find(key).name)
 
     def _find(self, key: Any) -> schedule.Stage:
-        """The stage a user means by a tensor, an operation or a name."""
+        """Return the stage of a tensor, operation or name; raise ScheduleError if there is none."""
         if isinstance(key, str):
             return self.state.stage(key)
         op = key.op if isinstance(key, Tensor | StageView) else key
@@ -93,12 +93,11 @@ class Schedule:
     # --- changing ---
 
     def apply(self, step: schedule.Step) -> None:
-        """Take one step. An illegal one raises ScheduleError and changes nothing."""
-        wrong = (
-            "" if isinstance(step, schedule.Split) else schedule.misfit(step)
-        )  # split itself says more
+        """Take one step; raise ScheduleError, and change nothing, if it is illegal."""
+        # Split itself refuses a wrong size, and says more
+        wrong = "" if isinstance(step, schedule.Split) else schedule.misfit(step)
         if wrong:
-            raise ScheduleError(wrong, "not what such a step is made of")
+            raise ScheduleError(wrong, "a step has only values of its fields' types")
         try:
             new = schedule.apply(self.state, step)
         except TVMError as e:
@@ -108,7 +107,7 @@ class Schedule:
         self.state = new
 
     def undo(self) -> schedule.Step:
-        """Take the last step back and return it."""
+        """Undo the last step and return it."""
         if not self._before:
             raise ScheduleError("undo", "no step has been taken")
         last = self.state.steps[-1]
@@ -116,7 +115,7 @@ class Schedule:
         return last
 
     def cache_read(self, tensor: Any, scope: str, readers: Any = None) -> Tensor:
-        """A copy of `tensor` in memory `scope`, read by `readers` (default: all) instead of it."""
+        """Copy `tensor` to memory `scope` for `readers` (default: all) and return the copy."""
         name, output = self._now(tensor)
         old = {s.name for s in self.state.stages}
         if readers is None:
@@ -128,9 +127,9 @@ class Schedule:
         return self._new_tensor(old, 0)
 
     def cache_write(self, tensor: Any, scope: str) -> Any:
-        """The tensor in which the computation of `tensor` now happens, in memory `scope`.
+        """Compute `tensor` in memory `scope` and copy it from there; return the tensor there.
 
-        `tensor` becomes a copy of it. Of a list (all outputs of one operation) a list comes out.
+        For a list (all outputs of one operation) this returns a list.
         """
         wanted = [self._now(t) for t in as_tuple(tensor)]
         names = list(dict.fromkeys(name for name, _ in wanted))
@@ -146,10 +145,10 @@ class Schedule:
         return made if isinstance(tensor, list | tuple) else made[0]
 
     def rfactor(self, tensor: Any, axis: Axis, factor_axis: int = 0) -> Any:
-        """The tensor of partial results of the reduction `tensor`, one for each value of `axis`.
+        """Return a new tensor of partial results of a reduction, one for each value of `axis`.
 
-        `tensor` becomes the fold of them; fetch its axes anew from s[tensor].op. Of a tensor that
-        is one of several outputs a list comes out.
+        `tensor` then combines them, along new axes: see s[tensor].op. If its operation has several
+        outputs, this returns a list.
         """
         if not as_tuple(tensor):
             raise ScheduleError("rfactor of nothing", "it takes the tensor that is a reduction")
@@ -168,19 +167,19 @@ class Schedule:
     # --- explaining ---
 
     def explain(self, target: str | Target = "llvm") -> Explanation:
-        """A report: where each stage runs, what it allocates, how often it is computed, and why.
+        """Report where each stage runs, what it allocates, how often it is computed, and why.
 
-        `explain()["B"].recompute` is how many times an element of B is computed on average.
+        `explain()["B"].recompute` is the average number of times an element of B is computed.
         """
         with lowering.within_stack(f"a schedule of {len(self.stages)} stages"):
             return explain(self.state, target)
 
     def warnings(self, target: str | Target = "llvm") -> Cautions:
-        """What is likely slow on `target`, with reasons; the schedule is right all the same."""
+        """Return what is likely to be slow on `target`, and why; the results are correct anyway."""
         return Cautions(self.explain(target).warnings)
 
     def explain_bound(self, tensor: Any, axis: Any) -> Derivation:
-        """Why the stage of `tensor` computes the part that it does of an axis or dimension.
+        """Explain which part of an axis or dimension the stage of `tensor` computes, and why.
 
         Prints as a tree: B.i = [i_outer*4, 6], because C reads B[i], B[i + 2], with i = ...
         """
@@ -188,45 +187,43 @@ class Schedule:
             return bound(self.state, self._find(tensor), axis)
 
     def explain_guard(self, loop: Axis) -> Derivation:
-        """Every guard on a loop (or older axis): cause, where certain, what passes leave."""
+        """Explain each guard on a loop or former loop: its cause, and what the passes keep."""
         with lowering.within_stack(f"a schedule of {len(self.stages)} stages"):
             return guard(self.state, loop)
 
     def diff(self, step: int = -1) -> Diff:
-        """The loops before and after step number `step`; the first is 1, the last is -1."""
+        """Compare the loops before and after step `step`; the first is 1, the last is -1."""
         n = step_number(self.state, step)
         at = n - 1 - len(self.steps)
         return difference([*self._before, self.state][at - 1 :], self.step_text(n))
 
     def step_text(self, step: int = -1) -> str:
-        """Step number `step` as a line of Python; the first is 1, the last is -1."""
+        """Return step number `step` as a line of Python; the first is 1, the last is -1."""
         steps = self.steps[: step_number(self.state, step)]
         return python_source(self._start(), steps).splitlines()[-1]
 
     # --- writing down ---
 
     def python(self) -> str:
-        """The schedule as Python code that makes it again; needs the output tensors by name."""
+        """Return Python code that recreates the schedule from output tensors of the same names."""
         return python_source(self._start(), self.steps)
 
     def to_json(self) -> str:
-        """The steps as JSON; `Schedule.from_json(text, ops)` takes them again."""
+        """Return the steps as JSON, which `Schedule.from_json(text, ops)` replays."""
         return schedule.to_json(self.steps)
 
     @staticmethod
     def from_json(text: str, ops: Any, intrins: Iterable[TensorIntrin] = ()) -> Schedule:
-        """The schedule of `ops` after the steps in `text`, which may name `intrins`."""
+        """Create a schedule of `ops` and take the steps in `text`, which may name `intrins`."""
         s = create_schedule(ops)
         for intrin in as_tuple(intrins):
-            if not isinstance(intrin, TensorIntrin):  # pyright: ignore[reportUnnecessaryIsInstance]
-                raise ScheduleError(f"from_json: {intrin!r}", "not a tensor intrinsic")
             s.state = schedule.know(s.state, intrin)
         for step in schedule.from_json(text):
             s.apply(step)
         return s
 
     def copy(self) -> Schedule:
-        """An independent schedule in the same state."""
+        """Return an independent schedule in the same state."""
         new = Schedule(self.state)
         new._before = list(self._before)
         return new

@@ -1,4 +1,4 @@
-"""One stage of a schedule, `s[C]`: the methods by which people take steps on it."""
+"""One stage of a schedule, `s[C]`: its methods take schedule steps."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ from .unsupported import missing_stage_step
 
 
 class Recorder(Protocol):
-    """What a stage needs of its schedule: it takes steps, and takes them back."""
+    """The part of a schedule that a stage uses: it takes steps and undoes them."""
 
     state: State
 
@@ -54,7 +54,7 @@ class Recorder(Protocol):
 
 
 class StageView:
-    """One stage of a schedule: `s[C]`. Its methods take steps; axes are its loops' handles."""
+    """One stage of a schedule: `s[C]`. Its methods take steps; loops are passed as axes."""
 
     def __init__(self, schedule: Recorder, name: str) -> None:
         self.schedule = schedule
@@ -66,41 +66,41 @@ class StageView:
 
     @property
     def op(self) -> Operation:
-        """The operation as it is now; its `axis` and `reduce_axis` are the first handles."""
+        """Return the current operation; its `axis` and `reduce_axis` are the initial loops."""
         return self._stage.op
 
     @property
     def is_output(self) -> bool:
-        """Is its result one of the schedule's results?"""
+        """Return whether the stage computes an output of the schedule."""
         return self._stage.is_output
 
     @property
     def is_inlined(self) -> bool:
-        """Has compute_inline put it into its readers?"""
+        """Return whether the stage is inlined into its readers."""
         return isinstance(self._stage.attach, Inline)
 
     @property
     def is_attached(self) -> bool:
-        """Has compute_at put it inside another stage's loop?"""
+        """Return whether the stage is computed inside another stage's loop."""
         return isinstance(self._stage.attach, At)
 
     @property
     def leaf_iter_vars(self) -> list[Axis]:
-        """The current loops, outermost first."""
+        """Return the current loops, outermost first."""
         return list(self._stage.leaves)
 
     @property
     def relations(self) -> tuple[Relation, ...]:
-        """The splits and fuses made so far."""
+        """Return the splits and fuses made so far."""
         return self._stage.relations
 
     def _names(self) -> list[str]:
-        """What steps call the current loops."""
+        """Return the names of the current loops."""
         names = self._stage.names
         return [names[a] for a in self._stage.leaves]
 
     def axis_name(self, a: Any, verb: str) -> str:
-        """The name of the axis `a`, if it is one of this stage's."""
+        """Return the name of the axis `a`; raise ScheduleError if it is not one of this stage's."""
         if not isinstance(a, Axis):
             raise ScheduleError(
                 f"{verb} of {a!r} in {self.name}",
@@ -135,7 +135,7 @@ class StageView:
         return made.outer, made.inner
 
     def fuse(self, *axes: Axis) -> Axis:
-        """Make one loop of neighbouring loops, outermost first; one loop alone is returned."""
+        """Fuse neighbouring loops, outermost first, into one; return a single loop as it is."""
         if len(axes) == 1:
             for why, fix in is_loop(self._stage, self.axis_name(axes[0], "fuse")):
                 raise ScheduleError(f"fuse in {self.name}", why, fix)
@@ -145,12 +145,15 @@ class StageView:
         return made.fused  # type: ignore[union-attr]  # the last relation is the fuse just made
 
     def reorder(self, *axes: Axis) -> None:
-        """Put the given loops into this order; others keep their places."""
+        """Reorder the given loops; all others keep their places."""
         self.schedule.apply(Reorder(self.name, tuple(self.axis_name(a, "reorder") for a in axes)))
 
     def tile(self, *args: Any, **factors: Any) -> tuple[Axis, ...]:
-        """Split two or three loops and put the outer parts outside: tile(y, x, fy, fx) gives
-        yo, xo, yi, xi; tile(y, x, k, fy, fx, fk) gives yo, xo, ko, yi, xi, ki."""
+        """Split two or three loops, then reorder them so that the outer parts come first.
+
+        tile(y, x, fy, fx) returns yo, xo, yi, xi; tile(y, x, k, fy, fx, fk) returns yo, xo, ko, yi,
+        xi, ki.
+        """
         sizes = [*args, *factors.values()]
         n = sum(isinstance(a, Axis) for a in sizes)
         if n not in (2, 3) or len(sizes) != 2 * n:
@@ -164,7 +167,7 @@ class StageView:
             pairs = [self.split(a, factor=f) for a, f in zip(sizes[:n], sizes[n:], strict=True)]
             made = (*(o for o, _ in pairs), *(i for _, i in pairs))
             self.reorder(*made)
-        except ScheduleError:  # all of it or nothing
+        except ScheduleError:  # undo the steps that were taken
             while len(self.schedule.steps) > before:
                 self.schedule.undo()
             raise
@@ -175,49 +178,49 @@ class StageView:
         self._annotate(axis, "vectorize")
 
     def unroll(self, axis: Axis) -> None:
-        """Write the loop's iterations out."""
+        """Unroll the loop: repeat its body once per iteration."""
         self._annotate(axis, "unroll")
 
     def parallel(self, axis: Axis) -> None:
-        """Run the loop's iterations on all threads."""
+        """Distribute the loop's iterations over CPU threads."""
         self._annotate(axis, "parallel")
 
     def _annotate(self, axis: Axis, kind: Any) -> None:
         self.schedule.apply(Annotate(self.name, self.axis_name(axis, kind), kind))
 
     def pragma(self, axis: Axis, key: str, value: Any = 1) -> None:
-        """Attach a remark to a loop: pragma(k, "auto_unroll_max_step", 16).
+        """Attach a pragma to a loop: pragma(k, "auto_unroll_max_step", 16).
 
-        A key that no pass knows stays in the program, for passes of your own. As in TVM,
-        "vectorize" and "unroll" mean the steps of these names.
+        A key that no pass knows stays in the program, for your own passes. As in TVM, "vectorize"
+        and "unroll" take the steps of these names.
         """
         if isinstance(key, str) and key in ("vectorize", "unroll"):  # pyright: ignore[reportUnnecessaryIsInstance]
             return self._annotate(axis, key)
         self.schedule.apply(Pragma(self.name, self.axis_name(axis, "pragma"), key, value))
 
     def compute_at(self, target: Any, axis: Axis) -> None:
-        """Compute this stage inside the loop `axis` of `target` (a stage, s[P]).
+        """Compute this stage inside the loop `axis` of the stage `target`, such as s[P].
 
-        Its readers may be placed later; until then it is listed in `state.pending`.
+        Its readers may be placed later; until then the attachment is in `state.pending`.
         """
         stage = self.schedule[target] if not isinstance(target, StageView) else target
         self.schedule.apply(ComputeAt(self.name, stage.name, stage.axis_name(axis, "compute_at")))
 
     def store_at(self, target: Any, axis: Axis) -> None:
-        """Keep this stage's result for all of the loop `axis` of `target`: compute what is new."""
+        """Keep this stage's results during the loop `axis` of `target`; compute only new ones."""
         stage = self.schedule[target] if not isinstance(target, StageView) else target
         self.schedule.apply(StoreAt(self.name, stage.name, stage.axis_name(axis, "store_at")))
 
     def compute_inline(self) -> None:
-        """Put this stage's formula into its readers."""
+        """Substitute this stage's formula into its readers."""
         self.schedule.apply(ComputeInline(self.name))
 
     def compute_root(self) -> None:
-        """Compute this stage as a whole, before its readers."""
+        """Compute the whole stage before its readers."""
         self.schedule.apply(ComputeRoot(self.name))
 
     def bind(self, axis: Axis, thread: ThreadAxis) -> None:
-        """Run the loop's iterations as threads: bind(i, te.thread_axis("threadIdx.x"))."""
+        """Bind the loop's iterations to threads: bind(i, te.thread_axis("threadIdx.x"))."""
         name = self.axis_name(axis, "bind")
         if not isinstance(thread, ThreadAxis):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise ScheduleError(
@@ -228,7 +231,7 @@ class StageView:
         self.schedule.apply(Bind(self.name, name, thread.thread_tag, thread.extent))
 
     def double_buffer(self) -> None:
-        """Compute this stage one iteration ahead of its readers, in twice the memory."""
+        """Compute this stage one iteration ahead of its readers, using twice the memory."""
         self.schedule.apply(DoubleBuffer(self.name))
 
     def storage_align(self, axis: Axis, factor: int, offset: int = 0) -> None:
@@ -237,26 +240,22 @@ class StageView:
         self.schedule.apply(StorageAlign(self.name, name, factor, offset))
 
     def prefetch(self, tensor: Any, axis: Axis, offset: int = 1) -> None:
-        """Say that `tensor` is read `offset` iterations of the loop `axis` later: a hint."""
+        """Prefetch what the loop reads from `tensor` `offset` iterations later; only a hint."""
         name, source = self.axis_name(axis, "prefetch"), self.schedule[tensor].name
         self.schedule.apply(Prefetch(self.name, source, name, offset))
 
     def set_store_predicate(self, cond: Any) -> None:
-        """Store only where `cond` holds: comparisons of this stage's axes, joined by te.all."""
+        """Store results only where `cond` holds: comparisons of axes, joined by te.all."""
         axes, conds = predicate(self._stage, cond)
         self.schedule.apply(SetStorePredicate(self.name, axes, conds))
 
     def set_scope(self, scope: str) -> None:
-        """Choose the memory of this stage's result."""
+        """Choose the memory of this stage's result: "global", "shared", "local", ..."""
         self.schedule.apply(SetScope(self.name, scope))
 
     def tensorize(self, axis: Axis, intrin: TensorIntrin) -> None:
-        """Let `intrin` do the loop `axis` and all loops inside it."""
+        """Replace the loop `axis` and all loops inside it by calls of `intrin`."""
         name = self.axis_name(axis, "tensorize")
-        if not isinstance(intrin, TensorIntrin):  # pyright: ignore[reportUnnecessaryIsInstance]
-            what = f"tensorize of {name!r} in {self.name} with {intrin!r}"
-            fix = "te.decl_tensor_intrin(y.op, fcompute)"
-            raise ScheduleError(what, "not a tensor intrinsic", fix)
         before = self.schedule.state
         try:
             self.schedule.state = know(before, intrin)

@@ -1,4 +1,4 @@
-"""Threads to which loops are bound."""
+"""Threads that loops are bound to, and conditions on them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from minitvm.base import ScheduleError, as_tuple, check_text
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ThreadAxis:
-    """The index of a thread: `thread_tag` says of which, `extent` how many there are, if known."""
+    """The index of the thread `thread_tag`; `extent` is the number of threads, if known."""
 
     thread_tag: str
     extent: int | None
@@ -25,12 +25,13 @@ class ThreadAxis:
 
 
 def thread_axis(dom: Any = None, tag: str = "", name: str = "") -> ThreadAxis:
-    """The index of a thread: thread_axis("threadIdx.x"), or thread_axis((0, 32), "threadIdx.x").
+    """Return a thread index: thread_axis("threadIdx.x"), or thread_axis((0, 32), "threadIdx.x").
 
-    tag     blockIdx.x .y .z, threadIdx.x .y .z, or a virtual thread: vthread, cthread
-    name    for people; virtual threads of one name that are bound to several loops multiply
+    tag     blockIdx.x .y .z, threadIdx.x .y .z, or a virtual thread (vthread, cthread), to which
+            several loops may be bound
+    name    accepted as in TVM; it does not change the program
 
-    Its `var` stands for the loop that is bound to it: s[C].set_store_predicate(tx.var == 0).
+    Its `var` is the index of the loop bound to it: s[C].set_store_predicate(tx.var == 0).
     """
     if isinstance(dom, str):
         dom, tag = None, dom
@@ -55,15 +56,13 @@ def _extent(dom: Any, tag: str) -> int | None:
 
 
 def predicate(stage: schedule.Stage, cond: Any) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """(axes, conditions) of a store predicate as its step holds them.
+    """Return the (axes, conditions) of a store predicate, as SetStorePredicate takes them.
 
-    A thread in it stands for the loop that is bound to it.
+    The index of a thread is replaced by the loop bound to it.
     """
     what, names = f"set_store_predicate of {stage.name}", stage.names
     conds = list(_conditions(cond))
-    if cond is tir.TRUE or cond is tir.FALSE:
-        raise ScheduleError(what, f"the condition is always {cond is tir.TRUE}", "leave it out")
-    if not all(isinstance(c, tir.Compare) for c in conds):
+    if not all(isinstance(c, tir.Expr) for c in conds):
         raise ScheduleError(what, f"{cond!r} is not made of comparisons", "te.all(i < 4, j >= 1)")
     bound = {stage.note(a).thread: a for a in stage.leaves if stage.note(a).thread}
     found: dict[Any, tensor.Axis] = {}
@@ -71,7 +70,7 @@ def predicate(stage: schedule.Stage, cond: Any) -> tuple[tuple[str, ...], tuple[
         a = v if isinstance(v, tensor.Axis) else bound.get(v.name)
         if a is None or a not in names:
             raise ScheduleError(
-                what, f"{v.name!r} is none of its axes", f"one of {', '.join(names.values())}"
+                what, f"{v.name!r} is not one of its axes", f"one of {', '.join(names.values())}"
             )
         found[v] = a
     plain = {v: tir.Var(names[a].replace(".", "_"), 0) for v, a in found.items()}

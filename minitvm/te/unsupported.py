@@ -1,4 +1,4 @@
-"""What TVM's te has and this one has not, and what to use instead."""
+"""The names of TVM's te that are missing here, why, and what to use instead."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ UNSUPPORTED: dict[str, tuple[str, str]] = {  # name -> why, what to try
         "a PrimFunc has arguments of its own",
         "te.extern with the same statement on (ins, outs)",
     ),
-    "infinity": ("a number says it too", 'float("inf"), or te.max_value(dtype)'),
+    "infinity": ("a number does the same", 'float("inf"), or te.max_value(dtype)'),
     "popcount": ("no target counts bits yet", "a sum of (x // 2**n) % 2 over a reduce axis n"),
     "trace": ("compiled code does not call back", "tir.interpret, or another output of te.compute"),
     "tag_scope": ("a tag belongs to one operation", 'te.compute(..., tag="...")'),
@@ -33,7 +33,7 @@ UNSUPPORTED: dict[str, tuple[str, str]] = {  # name -> why, what to try
     ),
 }
 
-STEPS: dict[str, tuple[str, str]] = {  # name of a step -> why, what to try
+STEPS: dict[str, tuple[str, str]] = {  # method -> why, what to try
     "create_group": ("stages are placed one by one", "s[B].compute_at(s[C], axis) for each"),
     "env_threads": (
         "the loop of a te.scan over time runs in one thread",
@@ -46,7 +46,7 @@ STEPS: dict[str, tuple[str, str]] = {  # name of a step -> why, what to try
 
 
 def missing(name: str, known: Iterable[str]) -> NameMissingError:
-    """The error for `te.name`; `known` are the names that there are."""
+    """Return the error for the missing `te.name`; `known` are the existing names."""
     if name in UNSUPPORTED:
         why, fix = UNSUPPORTED[name]
         return NameMissingError(f"te.{name} is not supported", why, fix)
@@ -54,7 +54,7 @@ def missing(name: str, known: Iterable[str]) -> NameMissingError:
 
 
 def missing_step(name: str, known: Iterable[str], steps: Iterable[str]) -> NameMissingError:
-    """The error for `s.name`; s.split(...) is meant as s[C].split(...)."""
+    """Return the error for the missing `s.name`; for s.split(...), suggest s[C].split(...)."""
     if name in STEPS:
         return NameMissingError(f"s.{name} is not supported", *STEPS[name])
     if name in steps and not name.startswith("_"):
@@ -64,7 +64,7 @@ def missing_step(name: str, known: Iterable[str], steps: Iterable[str]) -> NameM
 
 
 def missing_stage_step(stage: str, name: str, known: Iterable[str]) -> NameMissingError:
-    """The error for `s[C].name`, with C called `stage`."""
+    """Return the error for the missing `s[C].name`, where `stage` is the name of C."""
     if name in STEPS:
         return NameMissingError(f"s[{stage}].{name} is not supported", *STEPS[name])
     return name_missing(f"s[{stage}]", name, known)

@@ -138,10 +138,10 @@ STEPS: list[tuple[Mistake, str]] = [
     (layout("i", "j", "True"), "formula 'True': it is not made of i, j"),
     (step("transform_layout", stage="P", axes=["i", "i"], layout=["i"]), "axes i, i are equal"),
     (step("set_store_predicate", stage="W", axes=["i"], conds=["i <"]), "formula 'i <' in a step"),
-    (lambda: te.Schedule.from_json("[]", W.op, 5), "from_json: 5: not a tensor intrinsic"),
+    (lambda: te.Schedule.from_json("[]", W.op, 5), "tensorize with 5: not a tensor intrinsic"),
     (lambda: te.thread_axis((0, 1, 2), "vthread"), "threads are counted from 0"),
-    (lambda: te.create_schedule(W.op).apply(5), "5 is no step"),
-    (lambda: te.create_schedule(W.op).explain_guard([]), "guards on []: it is no axis of"),
+    (lambda: te.create_schedule(W.op).apply(5), "5 is not a step"),
+    (lambda: te.create_schedule(W.op).explain_guard([]), "guards on []: it is not an axis of"),
     (lambda: te.create_schedule(W.op).diff("a"), "step 'a': steps are counted"),
 ]  # fmt: skip
 

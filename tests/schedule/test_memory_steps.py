@@ -88,8 +88,8 @@ def test_what_is_parallel_is_no_thread_any_more() -> None:
          "element\n  try: a data axis; or rfactor the reduction first; or threadIdx, whose threads "
          "can combine"),
         ([Bind("C", "i", "threadIdx.x"), Bind("C", "k", "threadIdx.x")],
-         "bind of 'k' in C: 'i' is bound to threadIdx.x already: only equal indices would "
-         "be computed\n  try: fuse the two, or bind one to another thread"),
+         "bind of 'k' in C: 'i' is bound to threadIdx.x already: both would have the same "
+         "index\n  try: fuse the two, or bind one to another thread"),
         ([Bind("C", "i", "threadIdx.x", 32)],
          "bind of 'i' in C: 32 threads for 4 iterations\n"
          "  try: split(..., nparts=32) and bind the outer loop"),
@@ -249,6 +249,15 @@ def test_a_thread_that_folds_must_be_there_to_store(conds: tuple[str, ...], says
 )  # fmt: skip
 def test_conditions_that_make_no_sense_are_refused(step: Step, says: str) -> None:
     assert refusal(rowsum(), step) == says
+
+
+@pytest.mark.parametrize(("limit", "always"), [(4, True), (0, False)])
+def test_a_condition_that_folds_to_a_constant_is_refused(limit: int, always: bool) -> None:
+    A = te.placeholder((4,), name="A")
+    C = te.compute((4,), lambda i: A[i] + 1, name="C")
+    s = te.create_schedule(C.op)
+    with pytest.raises(ScheduleError, match=f"C: the condition is always {always}"):
+        s[C].set_store_predicate(C.op.axis[0] < limit)
 
 
 def test_a_cache_takes_no_condition_along() -> None:

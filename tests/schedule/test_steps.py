@@ -427,7 +427,7 @@ def test_one_loop_of_a_stage_is_vectorized() -> None:
 def test_a_way_to_run_that_nobody_knows_is_refused() -> None:
     step = Annotate("C", "i", "bind")  # type: ignore[arg-type]
     assert refusal(vector(), step) == (
-        "bind of 'i' in C: 'bind' is no way to run a loop\n"
+        "bind of 'i' in C: 'bind' is not a way to run a loop\n"
         "  try: one of vectorize, unroll, parallel"
     )
 
@@ -487,10 +487,10 @@ def test_a_pragma_that_no_pass_knows_is_kept() -> None:
 @pytest.mark.parametrize(
     ("key", "value", "says"),
     [
-        ("two words", 1, "pragma of 'i' in C: the key 'two words' is no name\n"
+        ("two words", 1, "pragma of 'i' in C: the key 'two words' is not a name\n"
          "  try: a word, such as auto_unroll_max_step, unroll_explicit, dma_copy, alu, "
          "coproc_sync, trim_loop, skip_dma_copy, skip_alu"),
-        ("a\nb", 1, "pragma of 'i' in C: the key 'a\\nb' is no name\n"
+        ("a\nb", 1, "pragma of 'i' in C: the key 'a\\nb' is not a name\n"
          "  try: a word, such as auto_unroll_max_step, unroll_explicit, dma_copy, alu, "
          "coproc_sync, trim_loop, skip_dma_copy, skip_alu"),
         ("prefetch", 1, "pragma of 'i' in C: 'prefetch' is made by a step of its own\n"
@@ -817,7 +817,8 @@ def test_rfactor_of_a_part_leaves_the_other_part_to_the_first_stage() -> None:
         ([Annotate("C", "i", "parallel"), RFactor("C", "k")],
          "rfactor of 'k' in C: its loops have been changed in other ways, which would be lost\n"
          "  try: split the reduce axis, rfactor, and only then change other loops"),
-        ([RFactor("C", "k", 2)], "rfactor of 'k' in C: factor_axis=2 is no place among the axes"),
+        ([RFactor("C", "k", 2)],
+         "rfactor of 'k' in C: factor_axis=2 is not a position among the axes"),
         ([RFactor("A", "k")], "rfactor of 'k' in A: it is not a reduction"),
     ],
     ids=["data", "gone", "data split", "data parallel", "place", "input"],

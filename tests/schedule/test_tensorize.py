@@ -282,7 +282,7 @@ def test_an_unknown_intrinsic_is_refused() -> None:
 STEPS: dict[str, tuple[Callable[[te.Schedule, Any], Any], str]] = {
     "no intrinsic": (
         lambda s, C: s[C].tensorize(s[C].leaf_iter_vars[4], "gemm"),
-        "tensorize of 'j.inner' in C with 'gemm': not a tensor intrinsic\n"
+        "tensorize with 'gemm': not a tensor intrinsic\n"
         "  try: te.decl_tensor_intrin(y.op, fcompute)",
     ),
     "twice": (

@@ -106,7 +106,7 @@ def test_guards_are_asked_for_by_loop_or_by_the_axis_it_came_from() -> None:
 def test_guards_on_a_foreign_axis_are_refused() -> None:
     _, _, s = tiled()
     assert refused(lambda: s.explain_guard(te.reduce_axis((0, 3), name="k"))) == (
-        "guards on reduce axis k in [0, 3): it is no axis of A, B, C"
+        "guards on reduce axis k in [0, 3): it is not an axis of A, B, C"
     )
 
 

@@ -72,7 +72,7 @@ def test_symbolic_sizes() -> None:
         ("C(i) +=! A(i, k) * v(k)", "v has 2 dimensions|v\\(k\\) is not understood"),
         ("C(i) +=! A(i, k) * B(i, k)", "but indexes"),
         ("C(i) +=! open('x', i) * A(i, k)", "is not understood"),
-        ("C(i) = A(i,, 0)", "no expression"),
+        ("C(i) = A(i,, 0)", "not an expression"),
         ("C(i) +=! A(i, j) where j from 2", "a range is written"),
         ("C(i) +=! A(i % 2, j)", "an index is a sum of multiples"),
     ],

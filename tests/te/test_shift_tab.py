@@ -1,4 +1,4 @@
-"""What shift-tab shows of the functions that formulas and networks are written with."""
+"""What shift-tab shows of operators and of the methods that schedules are written with."""
 
 import inspect
 import pickle
@@ -28,11 +28,28 @@ def shown(room: ModuleType, name: str) -> str:
     return f"{name}{inspect.signature(f)}\n    {(inspect.getdoc(f) or '').splitlines()[0]}"
 
 
+def member(cls: type, name: str) -> str:
+    """The same for a method; a property has no arguments."""
+    f = getattr(cls, name)
+    arguments = f": {f.fget.__annotations__['return']}" if isinstance(f, property) else ""
+    doc = inspect.getdoc(f)
+    assert doc, f"{cls.__name__}.{name} says nothing"
+    return f"{name}{arguments or inspect.signature(f)}\n    {doc.splitlines()[0]}"
+
+
 @pytest.mark.parametrize(("room", "names"), [(tir, MATH), (topi, ELEMENTWISE)], ids=["tir", "topi"])
 def test_every_operator_shows_its_signature_and_what_it_computes(
     room: ModuleType, names: str, golden: Callable[[str], None]
 ) -> None:
     golden("\n".join(shown(room, name) for name in names.split()))
+
+
+@pytest.mark.parametrize("cls", [te.Schedule, te.StageView])
+def test_every_method_shows_its_signature_and_what_it_does(
+    cls: type, golden: Callable[[str], None]
+) -> None:
+    names = [n for n in vars(cls) if not n.startswith("_")]
+    golden("\n".join(member(cls, n) for n in names))
 
 
 def test_te_offers_the_functions_of_tir() -> None:

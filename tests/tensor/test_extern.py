@@ -218,7 +218,7 @@ SCHEDULES: dict[str, tuple[Callable[[te.Schedule], Any], str]] = {
     ),
     "transform_layout": (
         lambda s: s["B"].transform_layout(lambda i, j: (j, i)),
-        "transform_layout of B: S is an extern operation, which knows it row by row\n"
+        "transform_layout of B: S is an extern operation, which expects it in row-major order\n"
         "  try: another layout for the copy that cache_read makes",
     ),
 }

@@ -211,6 +211,6 @@ def test_what_says_how_long_a_row_is_is_read_where_it_is() -> None:
     (P, *_), y = sparse()
     s = te.create_schedule(y.op)
     assert says(lambda: s.cache_read(P, "local", [y]), ScheduleError) == (
-        "cache_read of P: it says how long a reduce axis of y is, and is read once for each "
-        "element\n  try: leave it where it is"
+        "cache_read of P: it gives the length of a reduce axis of y, and is read once for "
+        "each element\n  try: leave it where it is"
     )
