@@ -135,7 +135,7 @@ def explain_bound(state: schedule.State, name: str, axis: str) -> Derivation:
     """
     stage = state.stage(name)
     if not isinstance(stage.op, tensor.ComputeOp):
-        raise ScheduleError(f"bounds of {name}", "it has no axes: it is computed as a whole")
+        raise ScheduleError(f"bounds of {name}", "it has no axes: all of it is there at once")
     if isinstance(stage.attach, schedule.Inline):
         readers = ", ".join(schedule.effective_readers(state)[name])
         return Derivation(
@@ -258,7 +258,7 @@ def variables_of(e: tir.Index) -> list[tir.Var]:
 
 
 def _variable(loops: Loops, stage: schedule.Stage, v: tir.Var, fixed: set[tir.Var]) -> Derivation:
-    """Describe a variable: i_inner in 0..3 (loop of split(i, factor=4), step 3), or i_outer fixed."""
+    """Describe a variable: i_inner in 0..3 (loop of split(i, factor=4), step 3); i_outer fixed."""
     name = loops.show(v)
     if any(v is a for a in fixed):
         return Derivation(f"{name} fixed: {stage.name} is computed inside that loop")
