@@ -1,1 +1,1 @@
-"""LLVM IR from loops, and machine code from that."""
+"""LLVM IR from loops, and machine code from LLVM IR."""
