@@ -1,28 +1,28 @@
-"""An accelerator like VTA that one can program, run, break and time.
+"""A simulator of a VTA-like accelerator, with an assembler, a timing model and a verifier.
 
     program = parse(text)                            from assembly text; or from records
     run = simulate(program, vta_pynq, {"A": a})      outputs, cycles, trace, counters
     verdict = verify(program)                        deadlock, leaks, races, hazards, ...
 
-VTA has several implementations that do not agree. Where they differ, this one does what its
-functional simulator does, with these exceptions and decisions:
+VTA has several implementations that do not agree. Where they differ, this one follows VTA's
+functional simulator, with these exceptions and decisions:
 
     MUL, SHR     32 bits; shifts by 32 or more shift all bits out (HLS has no MUL and reads the
-                 amount as 5 bits with a sign, so that its SHR 16 shifts left)
-    STORE        narrows ACC when it runs (hardware keeps a narrowed copy, written by GEMM and ALU:
-                 there an accumulator that was only loaded is stored stale; verify() warns)
+                 amount as a signed 5-bit number, so that its SHR 16 shifts left)
+    STORE        narrows ACC when it runs (hardware stores a narrowed copy that only GEMM and ALU
+                 write, so an accumulator that was only loaded is stored stale; verify() warns)
     GEMM reset   clears ACC, and OUT with it
     padding      of INP, WGT, ACC and ACC_8BIT (HLS does not pad WGT)
     rates        GEMM 1, ALU 2 cycles per micro-operation by default; parameters of Config
-    deadlock     is a result that names unit, instruction and queue (the original loops for ever)
-    memories     start poisoned, each run alike (VTA's simulator starts from zeros, once, and
-                 hardware from what the last program left); verify() reports reads before any write
-    tokens       never lost: a full queue makes its pusher wait (Chisel drops what is over 255);
-                 those left over are reported, and each run starts with none
-    x = 0        moves nothing and pads nothing; it carries tokens, as a NOP
+    deadlock     is a result that names unit, instruction and queue (the original loops forever)
+    memories     start poisoned in every run (VTA's simulator starts from zeros once, and hardware
+                 from the previous program's data); verify() reports reads before any write
+    tokens       are not lost: a full queue makes its pusher wait (Chisel drops tokens over 255);
+                 leftover tokens are reported, and each run starts with none
+    x = 0        moves and pads nothing; such an instruction only carries tokens (a NOP)
     uops         are loaded from a table of the program, not from the bytes of DRAM
-    ACC_8BIT     there is (HLS has it not); acc_load_nbytes counts the bytes that are moved, one for
-                 each number (VTA's simulator counts the four of the accumulator)
+    ACC_8BIT     exists (not in HLS); acc_load_nbytes counts the bytes that are moved, one for each
+                 number (VTA's simulator counts the four of the accumulator)
     hazards      GEMM and ALU run as if every micro-operation ended before the next; verify()
                  reports where the pipeline of the hardware would read an old value
 """

@@ -1,4 +1,4 @@
-"""Programs as text that one can read, edit and run.
+"""Assembly text: parsing and printing of programs.
 
     area A inp 2 8                # DRAM: 2 x 8 elements of INP, called A
     area C out 8
@@ -14,12 +14,12 @@
     ex  nop                                pop st
     ex  finish
 
-An instruction is named after its unit: ld, ex or st; `pop ex` takes a token from compute, `push ex`
-gives it one. A[8] is the 8th element of area A, counted in elements of the buffer that is loaded;
-DRAM[n] is the n-th element of all DRAM. `acc_8bit[0] = R[0] x=4` loads accumulators from int8 and
-widens them; `area R acc_8bit 4` is a piece of DRAM that holds such elements. What is left out is 0,
-or 1 for y, outer and inner; pad gives the rows before and after, and the columns before and after.
-Without `at N` an area begins where the one before it ends.
+An instruction begins with its unit: ld, ex or st. `pop ex` takes a token from compute, `push ex`
+gives it one. A[8] is element 8 of area A, counted in elements of the loaded buffer; DRAM[n] is
+element n of all DRAM. `acc_8bit[0] = R[0] x=4` loads accumulators from int8 and widens them;
+`area R acc_8bit 4` is an area of DRAM that holds such elements. Omitted numbers are 0, or 1 for y,
+outer and inner. pad gives the rows before and after, and the columns before and after. Without
+`at N` an area begins where the previous one ends.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ LOOPED = re.compile(rf"(\w+) u\[({NUMBER}):({NUMBER})\](.*)")
 
 
 def parse(text: str, config: Config = vta_pynq) -> Program:
-    """The program that a text describes. ArgumentError names the line that says nothing."""
+    """Parse a program; raise ArgumentError with the line number for a line that is not valid."""
     check_text("text", text, '"ex finish"')
     check_config(config)
     areas: list[Area] = []
@@ -98,7 +98,7 @@ def parse(text: str, config: Config = vta_pynq) -> Program:
 
 
 def _integers(words: Sequence[str], counts: Sequence[int], names: str) -> list[int]:
-    """The numbers that the words spell."""
+    """Return the words as integers; `names` says what they are."""
     if len(words) not in counts or not all(re.fullmatch(NUMBER, word) for word in words):
         raise ArgumentError(f"{' '.join(words):.60}" or "nothing", f"expected the numbers {names}")
     return [int(word) for word in words]
@@ -112,7 +112,7 @@ def _memory(name: str) -> Memory:
 
 
 def _area(words: list[str], areas: Sequence[Area], config: Config) -> Area:
-    """name memory extent ... [at base]"""
+    """Parse name memory extent ... [at base]."""
     match words:
         case [name, memory, *shape, "at", base]:
             extents = _integers(shape, (len(shape),), "extents")
@@ -128,7 +128,7 @@ def _area(words: list[str], areas: Sequence[Area], config: Config) -> Area:
 
 
 def _instruction(unit: Unit, text: str, areas: Sequence[Area], config: Config) -> Instruction:
-    """The instruction of one line, without its unit."""
+    """Parse one line, without its unit."""
     body, flags = _tokens(unit, text)
     if body in ("nop", "finish"):
         instruction = nop(unit, flags) if body == "nop" else Finish(flags=flags)
@@ -149,14 +149,14 @@ def _instruction(unit: Unit, text: str, areas: Sequence[Area], config: Config) -
 
 
 def _tokens(unit: Unit, text: str) -> tuple[str, Flags]:
-    """The text without its tokens, and those as flags."""
+    """Split a line into the text without its tokens, and the tokens as flags."""
     words = text.split()
     first = next((n for n, word in enumerate(words) if word in ("pop", "push")), len(words))
     names: dict[str, bool] = {}
     prev, next_ = NEIGHBOURS[unit]
     for verb, other in zip_longest(words[first::2], words[first + 1 :: 2], fillvalue="nothing"):
         if verb not in ("pop", "push"):
-            raise ArgumentError(repr(verb), "behind an instruction stand pop and push, and a unit")
+            raise ArgumentError(repr(verb), "after an instruction come pop or push, and a unit")
         if other not in LONG or LONG[other] not in (prev, next_):
             raise ArgumentError(
                 f"{verb} {other}",
@@ -165,7 +165,7 @@ def _tokens(unit: Unit, text: str) -> tuple[str, Flags]:
             )
         name = f"{verb}_{'prev' if LONG[other] is prev else 'next'}"
         if name in names:
-            raise ArgumentError(f"{verb} {other}", "it stands there twice, and moves one token")
+            raise ArgumentError(f"{verb} {other}", "it is given twice, but moves one token")
         names[name] = True
     return " ".join(words[:first]), Flags(**names)
 
@@ -187,7 +187,7 @@ def _options(kind: type[Instruction], text: str) -> dict[str, Any]:
 def _transfer(
     parts: Sequence[str], flags: Flags, areas: Sequence[Area], config: Config
 ) -> Instruction:
-    """Parse to[i] = from[j] y= x= stride= pad="""
+    """Parse to[i] = from[j] y= x= stride= pad=."""
     to, to_index, source, from_index, rest = parts
     if source in ("acc", "out"):
         dram = _address(to, int(to_index), Memory.OUT, areas, config)
@@ -204,9 +204,9 @@ def _transfer(
 
 
 def _address(name: str, index: int, memory: Memory, areas: Sequence[Area], config: Config) -> int:
-    """name[index], counted from the start of DRAM, in elements of the memory."""
+    """Return the address of name[index] in DRAM, in elements of the memory."""
     if (memory is Memory.UOP) != (name == "uops"):
-        raise ArgumentError(f"{name}[{index}]", "micro-operations come from uops, all else not")
+        raise ArgumentError(f"{name}[{index}]", "only micro-operations are loaded from uops")
     if name in ("uops", "DRAM"):
         return index
     area = next((area for area in areas if area.name == name), None)
@@ -222,7 +222,7 @@ def _address(name: str, index: int, memory: Memory, areas: Sequence[Area], confi
 
 
 def _looped(parts: Sequence[str], flags: Flags) -> Instruction:
-    """Parse op u[begin:end] outer= inner= dst= src= wgt= imm="""
+    """Parse op u[begin:end] outer= inner= dst= src= wgt= imm=."""
     name, begin, end, rest = parts
     values = {"loops.begin": int(begin), "loops.end": int(end), "flags": flags}
     if name in ("gemm", "reset"):
@@ -237,17 +237,17 @@ def _looped(parts: Sequence[str], flags: Flags) -> Instruction:
 
 
 def text(program: Program, config: Config = vta_pynq) -> str:
-    """The program as text: parse(text(p)) == p, for the same configuration."""
+    """Return the program as text: parse(text(p)) == p, for the same configuration."""
     check_program(program)
     check_config(config)
     return "\n".join([*_head(program), *_lines(program, config)])
 
 
 def listing(program: Program, config: Config = vta_pynq) -> str:
-    """The same with the number of each instruction, and the tokens in each queue after it.
+    """Return the text with the number of each instruction, and the tokens in each queue after it.
 
-    The counts are those of running in the order of the program: a negative one is a token that an
-    instruction further down has to push first.
+    The counts are for program order. A negative one means that an instruction further down must
+    push a token first.
     """
     check_program(program)
     check_config(config)
@@ -268,7 +268,7 @@ def listing(program: Program, config: Config = vta_pynq) -> str:
 
 
 def _head(program: Program) -> Iterator[str]:
-    """The areas and the micro-operations."""
+    """Yield the lines of the areas and the micro-operations."""
     for area in program.areas:
         extents = "".join(f" {extent}" for extent in area.shape)
         yield f"area {area.name} {area.memory.name.lower()}{extents} at {area.base}"
@@ -277,7 +277,7 @@ def _head(program: Program) -> Iterator[str]:
 
 
 def _lines(program: Program, config: Config) -> Iterator[str]:
-    """One line for each instruction."""
+    """Yield one line per instruction."""
     for instruction in program.instructions:
         unit, flags = unit_of(instruction), instruction.flags
         prev, next_ = NEIGHBOURS[unit]
@@ -310,7 +310,7 @@ def _body(instruction: Instruction, areas: Sequence[Area], config: Config) -> st
 
 
 def _given(instruction: Instruction) -> str:
-    """Return the numbers that differ from their defaults as " y=2 x=4"; x in any case."""
+    """Return x, and the numbers that differ from their defaults, as " y=2 x=4"."""
     default, shown = FORMATS[type(instruction)].default, ""
     for key, fields in keyed(type(instruction)).items():
         numbers = [field.read(instruction) for field in fields]
@@ -320,7 +320,7 @@ def _given(instruction: Instruction) -> str:
 
 
 def _place(dram: int, memory: Memory, areas: Sequence[Area], config: Config) -> str:
-    """The element as name[index] of the area it lies in, or of all DRAM."""
+    """Return an address as name[index] in its area, or as DRAM[index]."""
     if memory is Memory.UOP:
         return f"uops[{dram}]"
     size = config.element_bytes(memory)

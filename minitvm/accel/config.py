@@ -1,4 +1,4 @@
-"""What an accelerator is made of: sizes, clock, and the parameters of its timing."""
+"""The configuration of an accelerator: sizes, clock and timing parameters."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from minitvm.base import ArgumentError, check_kind, check_text
 class Memory(IntEnum):
     """The kinds of elements that are moved, numbered as in an instruction's memory_type.
 
-    Each has an on-chip memory of its own, but for OUT and ACC_8BIT: these are accumulators that
-    DRAM holds as int8, narrowed when they are stored and widened when they are loaded.
+    Each has its own on-chip memory except OUT and ACC_8BIT: these are accumulators that DRAM holds
+    as int8, narrowed when they are stored and widened when they are loaded.
     """
 
     UOP = 0
@@ -25,7 +25,7 @@ class Memory(IntEnum):
 
     @property
     def on_chip(self) -> Memory:
-        """The memory that holds such elements: ACC for ACC_8BIT and OUT."""
+        """Return the memory that holds such elements: ACC for ACC_8BIT and OUT."""
         return Memory.ACC if self in (Memory.OUT, Memory.ACC_8BIT) else self
 
 
@@ -38,18 +38,18 @@ class Config:
     same as int8; an element of UOP is one 32-bit micro-operation. Sizes are in bytes, times in
     cycles.
 
-    The timing model stops at whole instructions. n is the number of micro-operations that one
-    issues, a beat what the memory port moves in one cycle:
+    The timing model is at the level of instructions. n is the number of micro-operations that an
+    instruction issues; a beat is the data that the memory port moves in one cycle:
 
         GEMM     issue + fill + n
         ALU      issue + fill + n * (alu_ii_imm or alu_ii_reg)
         LOAD     issue + dma_latency + sum over rows of (beats + dma_row) + padded elements
         STORE    the same without padding
-        NOP      0: an instruction that only carries tokens; FINISH too
+        NOP      0: an instruction that only carries tokens; also FINISH
 
     Sources: VTA's hardware specification and its HLS and Chisel designs for sizes, initiation
-    intervals and queues; the OSDI'18 paper on TVM (section 6.4) for vdla_osdi18; with the
-    alu_ii_imm=1 of the Chisel design, times come within 7 % of the cycles published for that one.
+    intervals and queues; the OSDI'18 paper on TVM (section 6.4) for vdla_osdi18. With the Chisel
+    design's alu_ii_imm=1, times are within 7 % of the cycles published for that design.
     """
 
     name: str
@@ -61,20 +61,20 @@ class Config:
     acc_bytes: int = 128 << 10
     uop_bytes: int = 32 << 10
     clock_hz: float = 100e6
-    port_bytes: int = 8  # a beat: one 64-bit port, shared by all that read; one more for writing
-    dma_latency: int = 32  # from the request to the first beat
+    port_bytes: int = 8  # a beat: one 64-bit port shared by all reads; writes have another
+    dma_latency: int = 32  # cycles from the request to the first beat
     dma_row: int = 1  # between two rows of a 2-D transfer
     issue: int = 4  # decoding one instruction
     fill: int = 8  # filling the pipeline of the matrix unit or the ALU
     alu_ii_imm: int = 2  # cycles between two operations with an immediate (HLS 2, Chisel 1)
-    alu_ii_reg: int = 2  # between two with two registers: they share one read port
+    alu_ii_reg: int = 2  # ... with two register operands: they share one read port
     token_latency: int = 1  # from the end of the pushing instruction to the pop
     command_queue: int = 512  # instructions that wait in front of each unit (Vivado project)
     token_queue: int = 1024  # tokens that wait in one dependence queue (Vivado project)
-    rmw_distance: int = 3  # an accumulator is read again that many micro-operations later, or more
+    rmw_distance: int = 3  # micro-operations until a written accumulator may be read
 
     def __post_init__(self) -> None:
-        """Refuse what no machine can be."""
+        """Raise ArgumentError for parameters that no machine can have."""
         check_text("name of an accelerator", self.name, 'name="mine"')
         for f in fields(self):
             if f.name != "name":
@@ -89,7 +89,7 @@ class Config:
                 )
 
     def element_shape(self, memory: Memory) -> tuple[int, ...]:
-        """The shape of one element: (1, 16) for INP of the 16 x 16 machine."""
+        """Return the shape of one element: (1, 16) for INP of the 16 x 16 machine."""
         match memory:
             case Memory.UOP:
                 return ()
@@ -101,15 +101,15 @@ class Config:
                 return self.batch, self.block_out
 
     def dtype(self, memory: Memory) -> str:
-        """The type of the numbers in an element."""
+        """Return the type of the numbers in an element."""
         return {Memory.UOP: "uint32", Memory.ACC: "int32"}.get(memory, "int8")
 
     def element_bytes(self, memory: Memory) -> int:
-        """How many bytes one element has: 16 for INP of the 16 x 16 machine, 64 for ACC."""
+        """Return the bytes of one element: 16 for INP of the 16 x 16 machine, 64 for ACC."""
         return prod(self.element_shape(memory)) * (4 if memory in (Memory.UOP, Memory.ACC) else 1)
 
     def depth(self, memory: Memory) -> int:
-        """How many elements the memory of this kind holds: of OUT as many as of ACC."""
+        """Return how many elements a memory holds; OUT holds as many as ACC."""
         size = {
             Memory.UOP: self.uop_bytes,
             Memory.WGT: self.wgt_bytes,
@@ -119,21 +119,21 @@ class Config:
 
     @property
     def macs_per_cycle(self) -> int:
-        """Multiply-adds of one micro-operation: 256 for 1 x 16 x 16."""
+        """Return the multiply-adds of one micro-operation: 256 for 1 x 16 x 16."""
         return self.batch * self.block_in * self.block_out
 
 
 MAY_BE_ZERO = {"dma_latency", "dma_row", "issue", "fill", "token_latency"}
-MOST = 1 << 28  # of any size or time: the model of micro-operations needs three times the bytes
+MOST = 1 << 28  # limit of any size or time; the simulator needs three times the bytes for uops
 
 
 def check_config(config: object) -> None:
-    """Refuse what is no machine."""
+    """Raise ArgumentError unless `config` is a Config."""
     check_kind("config", config, Config, fix="vta_pynq")
 
 
 def _check_parameter(machine: str, name: str, value: object) -> None:
-    """Refuse a size or a time that is no number, or out of any range."""
+    """Raise ArgumentError for a size or a time that is not a number or is out of range."""
     kinds = (int, float) if name == "clock_hz" else (int,)
     least = 0 if name in MAY_BE_ZERO else 1
     most = 1e12 if name == "clock_hz" else MOST
@@ -148,7 +148,7 @@ def _check_parameter(machine: str, name: str, value: object) -> None:
 vta_pynq = Config(name="vta_pynq")
 # the machine of the OSDI'18 measurements: twice the clock, an eighth of the weights
 vdla_osdi18 = Config(name="vdla_osdi18", wgt_bytes=32 << 10, clock_hz=200e6)
-# the machine on the slides: 8 x 8 tiles of A, B and C
+# the machine of the TVM slides: 8 x 8 tiles of A, B and C
 vdla8x8 = Config(name="vdla8x8", batch=8, block_in=8, block_out=8, wgt_bytes=32 << 10)
 
 CONFIGS = {config.name: config for config in (vta_pynq, vdla_osdi18, vdla8x8)}

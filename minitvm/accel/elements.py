@@ -1,4 +1,4 @@
-"""Which elements an instruction touches, exactly; refusals of those that do not exist."""
+"""The exact elements that an instruction touches, with checks that they exist."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Ints: TypeAlias = np.ndarray[Any, np.dtype[np.integer[Any]]]
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What of a configuration and of DRAM every transfer is checked against."""
+    """The sizes of memories and areas that every transfer is checked against."""
 
     size: dict[Memory, int]  # bytes of an element
     depth: dict[Memory, int]  # elements of a buffer
@@ -27,12 +27,12 @@ class Limits:
 
 
 MOST_DRAM_BYTES = 1 << 28  # enough for the weights of VGG-16
-MOST_INDICES = 1 << 24  # micro-operations whose indices are kept: 200 MB of them
+MOST_INDICES = 1 << 24  # most micro-operations whose indices are kept: 200 MB
 
 
 @dataclass(frozen=True, slots=True)
 class Indices:
-    """The element that each micro-operation of an instruction uses, in the order of issue."""
+    """The elements that each micro-operation of an instruction uses, in the order of issue."""
 
     dst: Ints
     src: Ints
@@ -40,7 +40,7 @@ class Indices:
 
 
 def indices(loops: Loops, uops: Ints) -> Indices:
-    """The indices of all iterations: outer, then inner, then the micro-operations uops[n, 3]."""
+    """Return the indices of all iterations: outer, then inner, then the uops[n, 3]."""
     outer = np.arange(loops.outer, dtype=np.int32)[:, None, None]
     inner = np.arange(loops.inner, dtype=np.int32)[None, :, None]
 
@@ -53,11 +53,11 @@ def indices(loops: Loops, uops: Ints) -> Indices:
 
 
 def resolve(program: Program, config: Config) -> tuple[Indices | None, ...]:
-    """The indices of each GEMM and ALU instruction, None for the others.
+    """Return the indices of each GEMM and ALU instruction, None for other instructions.
 
-    Only the compute unit loads micro-operations and uses them, in its own order: so they are known
-    before anything runs. Raises ArgumentError for every address that does not exist, in a buffer
-    or in DRAM, and for programs of more than MOST_INDICES micro-operations that are not alike.
+    Only the compute unit loads and uses micro-operations, in its own order, so they are known
+    before anything runs. Raises ArgumentError for addresses outside buffers or DRAM areas, and for
+    programs whose distinct instructions have more than MOST_INDICES micro-operations.
     """
     check_program(program)
     check_config(config)
@@ -95,7 +95,7 @@ def resolve(program: Program, config: Config) -> tuple[Indices | None, ...]:
 
 
 def _check_kept(program: Program, n: int, kept: int) -> None:
-    """Equal instructions share their indices; those of all others need memory."""
+    """Raise ArgumentError if the indices need too much memory; equal instructions share them."""
     if kept > MOST_INDICES:
         raise ArgumentError(
             label(program, n),
@@ -106,7 +106,7 @@ def _check_kept(program: Program, n: int, kept: int) -> None:
 
 
 def _check_layout(areas: tuple[Area, ...], config: Config) -> None:
-    """Refuse areas that overlap, or are too large to be modelled."""
+    """Raise ArgumentError for areas that overlap or are too large to simulate."""
     end, last = 0, ""
     for area in sorted(areas, key=lambda area: area.byte_range(config)):
         begin, after = area.byte_range(config)
@@ -122,14 +122,14 @@ def _check_layout(areas: tuple[Area, ...], config: Config) -> None:
 
 
 def rows(move: Load | Store) -> tuple[Ints, Ints]:
-    """(first elements of the rows in DRAM, their columns): element = row[:, None] + column."""
+    """Return (row starts in DRAM, columns), so that element = row[:, None] + column."""
     check_kind("move", move, Load, Store, fix="one of program.instructions")
     first = move.dram + np.arange(move.y, dtype=np.int64) * move.stride
     return first, np.arange(move.x, dtype=np.int64)
 
 
 def total(move: Load | Store) -> int:
-    """How many elements of the buffer are written or read, padding included."""
+    """Return how many elements of the buffer are written or read, padding included."""
     check_kind("move", move, Load, Store, fix="one of program.instructions")
     if not move.x:
         return 0
@@ -151,7 +151,7 @@ def _load_uops(program: Program, n: int, load: Load, uops: Ints, table: Ints) ->
 
 
 def _fetch_uops(program: Program, n: int, loops: Loops, table: Ints) -> Ints:
-    """The micro-operations of an instruction."""
+    """Return the micro-operations of an instruction."""
     if loops.end > len(table):
         raise _too_deep(program, n, Memory.UOP, loops.end, len(table))
     uops = table[loops.begin : loops.end]
@@ -168,7 +168,7 @@ def _fetch_uops(program: Program, n: int, loops: Loops, table: Ints) -> Ints:
 def _check_transfer(
     program: Program, config: Config, n: int, move: Load | Store, limits: Limits
 ) -> None:
-    """A transfer stays inside its buffer, and each of its rows inside one area."""
+    """Raise ArgumentError unless a transfer is inside its buffer and each row inside one area."""
     if not move.x:
         return
     if move.sram + total(move) > limits.depth[move.memory]:
@@ -194,7 +194,7 @@ def _check_transfer(
 
 
 def _areas(areas: tuple[Area, ...], config: Config) -> str:
-    """The areas, each in elements of its own kind."""
+    """Describe the areas, each in elements of its own kind."""
     return "; ".join(
         f"{area.name}: {area.memory.name} {area.base} to {area.base + prod(area.shape) - 1}"
         for area in sorted(areas, key=lambda area: area.byte_range(config))
@@ -202,7 +202,7 @@ def _areas(areas: tuple[Area, ...], config: Config) -> str:
 
 
 def _check_indices(program: Program, n: int, found: Indices, limits: Limits) -> None:
-    """Every index of a GEMM or an ALU instruction lies in its buffer."""
+    """Raise ArgumentError unless every index of a GEMM or ALU instruction is in its buffer."""
     instruction = program.instructions[n]
     used = [(Memory.ACC, found.dst)]
     if isinstance(instruction, Gemm) and not instruction.reset:

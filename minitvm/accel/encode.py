@@ -1,6 +1,6 @@
-"""Instructions as the 128 bits that the hardware reads, and back.
+"""Encoding of instructions as the 128 bits that the hardware reads, and decoding.
 
-A machine with deeper memories than the fields address has programs that cannot be encoded.
+Programs for memories deeper than the fields can address cannot always be encoded.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def _pack(what: str, fields: tuple[Field, ...], source: Instruction | Uop) -> in
     for field in fields:
         value, mask = field.read(source), (1 << field.bits) - 1
         if field.signed:
-            value = (value or 0) & mask  # check_types has looked at its range
+            value = (value or 0) & mask  # check_types has checked its range
         if not isinstance(value, int) or not 0 <= value <= mask:
             raise ArgumentError(
                 f"{what}: {field.name}={value!r:.60}",

@@ -1,8 +1,8 @@
-"""What the instructions do to the numbers: the functional simulator.
+"""The functional simulator: what the instructions compute.
 
-Whole instructions, one after the other, in any order that the tokens allow. Arithmetic is that of
-32-bit two's complement: sums and products wrap, shifts to the right keep the sign, STORE keeps the
-low 8 bits and does not saturate.
+Instructions run one at a time, in any order that the tokens allow. Arithmetic is 32-bit two's
+complement: sums and products wrap, right shifts keep the sign, and STORE keeps the low 8 bits
+without saturating.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ def execute(
     inputs: Mapping[str, Array],
     order: Sequence[int] | np.random.Generator | None = None,
 ) -> dict[str, Array]:
-    """The areas of OUT, by name, as FINISH hands them to the host.
+    """Run a program and return the areas of OUT by name.
 
-    order   the instructions in the order to run them in: each once, tokens permitting. None takes
-            the order of the program as far as tokens permit; a Generator draws one.
+    order   the instructions in the order to run them: each once, as the tokens allow. None means
+            program order as far as tokens allow; a Generator draws a random legal order.
 
-    A program that comes to a standstill hands over what DRAM holds then. Nothing here depends on
+    If the program deadlocks, return the contents of DRAM at that point. Results do not depend on
     times or on the depth of queues.
     """
     check_program(program)
@@ -59,7 +59,7 @@ def _outputs(program: Program, config: Config, state: Contents) -> dict[str, Arr
 def _step(
     program: Program, config: Config, n: int, found: Indices | None, state: Contents
 ) -> dict[str, Array] | None:
-    """Run the n-th instruction; FINISH returns the outputs."""
+    """Run instruction n; FINISH returns the outputs."""
     match program.instructions[n]:
         case Load() as load_:
             load(load_, state)
@@ -77,8 +77,8 @@ def _step(
 
 
 def load(move: Load, state: Contents) -> None:
-    """buffer[sram ...] = rows of DRAM with zeros around them; int8 is widened to int32 for ACC."""
-    if not move.x or move.memory is Memory.UOP:  # uops were followed by resolve()
+    """Copy rows of DRAM to buffer[sram ...] with zero padding; ACC widens int8 to int32."""
+    if not move.x or move.memory is Memory.UOP:  # resolve() has handled loads of uops
         return
     buffer, (first, column) = state.chip[move.memory.on_chip], rows(move)
     tile = buffer[move.sram : move.sram + total(move)]
@@ -89,7 +89,7 @@ def load(move: Load, state: Contents) -> None:
 
 
 def store(move: Store, state: Contents) -> None:
-    """Rows of DRAM = the low 8 bits of accumulators; where rows overlap, the last one stays."""
+    """Copy the low 8 bits of accumulators to rows of DRAM; if rows overlap, the last one wins."""
     tile = state.chip[Memory.ACC][move.sram : move.sram + total(move)].astype(np.int8)
     first, column = rows(move)
     for row, line in zip(first, tile.reshape(move.y, move.x, *tile.shape[1:]), strict=True):
@@ -97,15 +97,14 @@ def store(move: Store, state: Contents) -> None:
 
 
 def clear(found: Indices, chip: Mapping[Memory, Array]) -> None:
-    """acc[dst] = 0"""
+    """Run acc[dst] = 0."""
     chip[Memory.ACC][found.dst] = 0
 
 
 def gemm(found: Indices, chip: Mapping[Memory, Array]) -> None:
-    """acc[dst][b, o] += sum over i of inp[src][b, i] * wgt[wgt][o, i]
+    """Run acc[dst][b, o] += sum over i of inp[src][b, i] * wgt[wgt][o, i].
 
-    Sums that wrap may be taken in any order: products that meet in one accumulator are added
-    before they go there.
+    Wrapping sums are associative, so the products for one accumulator are summed first.
     """
     acc, inp, wgt = chip[Memory.ACC], chip[Memory.INP], chip[Memory.WGT]
     for at in range(0, len(found.dst), CHUNK):
@@ -116,9 +115,9 @@ def gemm(found: Indices, chip: Mapping[Memory, Array]) -> None:
 
 
 def alu(op: Op, imm: int | None, found: Indices, acc: Array) -> None:
-    """acc[dst] = op(acc[dst], acc[src] or imm), one micro-operation after the other.
+    """Run acc[dst] = op(acc[dst], acc[src] or imm) for one micro-operation after the other.
 
-    All those at once of which none reads or writes what one of the others has written before it.
+    Independent neighbouring micro-operations run at once: see runs().
     """
     dst, src = found.dst, found.dst if imm is not None else found.src
     for run in runs(dst, src):
@@ -128,21 +127,21 @@ def alu(op: Op, imm: int | None, found: Indices, acc: Array) -> None:
 
 
 def runs(dst: Ints, src: Ints) -> Iterator[slice]:
-    """The longest pieces in which no dst, and no other src, is the dst of an earlier position.
+    """Yield maximal slices in which no dst or src is the dst of an earlier position.
 
     dst = 0 1 2 0 1 2, src = dst:  0:3 and 3:6
     """
     latest = np.maximum.accumulate(np.maximum(_before(dst, dst), _before(dst, src)))
     begin, count = 0, len(dst)
     while begin < count:
-        # the first position that meets what a position from `begin` on has written
+        # the first position that uses an element written by a position >= begin
         end = int(np.searchsorted(latest, begin))
         yield slice(begin, end)
         begin = end
 
 
 def _before(dst: Ints, used: Ints) -> Ints:
-    """For each position the last one before it whose dst it uses, -1 if there is none."""
+    """Return for each position the last earlier one whose dst it uses, or -1."""
     count = len(dst)
     here = np.arange(count)
     written = np.sort(dst.astype(np.int64) * count + here)  # by element, then by position
@@ -152,7 +151,7 @@ def _before(dst: Ints, used: Ints) -> Ints:
 
 
 def combine(op: Op, a: Ints, b: Ints | np.int32) -> Ints:
-    """op(a, b) in 32 bits. Shifts by 32 or more shift all bits out."""
+    """Return op(a, b) in 32 bits; shifts by 32 or more shift all bits out."""
     match op:
         case Op.MIN:
             return np.minimum(a, b)

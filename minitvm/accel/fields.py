@@ -25,7 +25,7 @@ from .isa import (
     Uop,
 )
 
-MOST_UOPS = 1 << 22  # of one instruction: twice what 2048 accumulators and 1024 weights make
+MOST_UOPS = 1 << 22  # limit per instruction: twice 2048 accumulators x 1024 weights
 EXAMPLES: Mapping[type[int], str] = {bool: "True or False", Op: "Op.ADD"}
 
 

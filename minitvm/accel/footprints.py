@@ -1,4 +1,4 @@
-"""Which elements an instruction reads and writes, of each memory and of DRAM."""
+"""The elements that an instruction reads and writes, in each memory and in DRAM."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ DRAM = "DRAM"
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """Elements that an instruction reads or writes; of DRAM, pieces of gcd(element sizes) bytes.
+    """Elements that an instruction reads or writes; in DRAM, pieces of gcd(element sizes) bytes.
 
-    A slice where they are side by side, as for most tiles: numpy is faster there.
+    Contiguous elements are a slice, because numpy handles slices faster.
     """
 
     space: Memory | str
@@ -28,22 +28,22 @@ class Access:
 
 
 class Footprints:
-    """What instructions read and write where other units may, too.
+    """The reads and writes of instructions, in spaces that several units share.
 
-    DRAM is seen as pieces of gcd(element sizes) bytes: all addresses are multiples, so that each of
-    them is either in a transfer or not.
+    DRAM is divided into pieces of gcd(element sizes) bytes. All addresses are multiples of that, so
+    each piece is either entirely in a transfer or not at all.
     """
 
     def __init__(self, program: Program, config: Config) -> None:
         sizes = {m: config.element_bytes(m) for m in Memory if m is not Memory.UOP}
         piece = gcd(*sizes.values())
         end = max((area.byte_range(config)[1] for area in program.areas), default=0)
-        self.pieces = {memory: size // piece for memory, size in sizes.items()}  # of an element
-        self.dram = -(-end // piece)  # pieces in all
+        self.pieces = {memory: size // piece for memory, size in sizes.items()}  # per element
+        self.dram = -(-end // piece)  # pieces in total
         self.known: dict[tuple[int, tuple[Memory, ...]], list[Access]] = {}
 
     def of(self, instruction: Instruction, found: Indices | None) -> list[Access]:
-        """The accesses of an instruction; `found` are the indices of a GEMM or an ALU."""
+        """Return the accesses of an instruction; `found` holds the indices of a GEMM or ALU."""
         match instruction:
             case Load(x=0) | Store(x=0) | Load(memory=Memory.UOP):
                 return []
@@ -65,7 +65,7 @@ class Footprints:
                 return self.known[key]
 
     def _moved(self, move: Load | Store) -> slice | Ints:
-        """The pieces of DRAM that a transfer touches."""
+        """Return the pieces of DRAM that a transfer touches."""
         per = self.pieces[move.memory]
         if move.y == 1 or move.stride == move.x:
             return slice(move.dram * per, (move.dram + move.y * move.x) * per)
@@ -75,7 +75,7 @@ class Footprints:
 
 
 def _sources(instruction: Gemm | Alu) -> tuple[Memory, ...]:
-    """The memories that an instruction reads besides the accumulators that it writes."""
+    """Return the memories that an instruction reads besides the accumulators that it writes."""
     match instruction:
         case Gemm(reset=False):
             return Memory.INP, Memory.WGT
@@ -86,7 +86,7 @@ def _sources(instruction: Gemm | Alu) -> tuple[Memory, ...]:
 
 
 def _computed(sources: tuple[Memory, ...], found: Indices) -> list[Access]:
-    """The accesses of a GEMM or an ALU."""
+    """Return the accesses of a GEMM or ALU."""
     reads = zip(sources, (found.src, found.wgt), strict=False)
     return [
         *(Access(memory, _distinct(elements), False) for memory, elements in reads),
@@ -95,7 +95,7 @@ def _computed(sources: tuple[Memory, ...], found: Indices) -> list[Access]:
 
 
 def _distinct(elements: Ints) -> slice | Ints:
-    """The same elements, each once."""
+    """Return each element once."""
     found = np.unique(elements)
     whole = slice(int(found[0]), int(found[-1]) + 1) if len(found) else slice(0, 0)
     return whole if whole.stop - whole.start == len(found) else found

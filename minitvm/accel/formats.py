@@ -1,4 +1,4 @@
-"""The fields of the instructions: one table that their checks, bits and text are made from.
+"""The fields of the instructions: the table behind their checks, encoding and text.
 
 The layout is that of VTA's default configuration: two little-endian words of 64 bits, w0 and w1,
 with the opcode in the lowest three bits.
@@ -36,10 +36,10 @@ class Field:
     first   its lowest bit, counted over both words
     bits    its width in bits
     path    where the record holds it: "loops.begin", "y_pad[0]"
-    key     its name in assembly text, y=2; neighbours may share one, pad=1,0,1,1; "" if it has none
+    key     its name in assembly text, or "": y=2; neighbours may share one, as in pad=1,0,1,1
     kind    the type that the record holds
     signed  whether its highest bit is the sign
-    most    the bits that a program may use, if they are more: its machine may be larger than VTA
+    most    the bits that a program may use, if more: its machine may be larger than VTA
     """
 
     name: str
@@ -54,22 +54,22 @@ class Field:
     limit: int = field(init=False)
 
     def __post_init__(self) -> None:
-        """Prepare `read`, which returns what a record holds here, and the limit of programs."""
+        """Prepare `read`, which returns the field of a record, and the limit for programs."""
         object.__setattr__(self, "read", _reader(self.path))
         object.__setattr__(self, "limit", 1 << max(self.bits, self.most))
 
     def take(self, bits: int) -> int:
-        """Return the number that an instruction's bits hold here."""
+        """Return the field's number from an instruction's bits."""
         sign = 1 << self.bits - 1 if self.signed else 0
         return ((bits >> self.first & (1 << self.bits) - 1) ^ sign) - sign
 
 
 class Format(NamedTuple):
-    """How the instructions of one kind are written.
+    """The format of one kind of instruction.
 
     opcode   the number in bits 0 to 2
-    default  an instruction whose fields have their defaults; text leaves these out
-    fields   the others, in the order of the text
+    default  an instruction whose fields have their defaults, which the text omits
+    fields   the other fields, in the order of the text
     """
 
     opcode: int

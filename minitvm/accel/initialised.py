@@ -1,4 +1,4 @@
-"""What a program reads before it writes it: memories keep what an earlier program left."""
+"""Reads of uninitialised elements: memories keep the data of earlier programs."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Uninitialised:
 
 @dataclass(frozen=True, slots=True)
 class Stale:
-    """A STORE, instruction `index`, of ACC[element] that a LOAD wrote last.
+    """A STORE, instruction `index`, of ACC[element], last written by a LOAD.
 
     Hardware stores from OUT, the narrowed copy of ACC that only GEMM and ALU write.
     """
@@ -44,8 +44,8 @@ def memory_faults(
 ) -> tuple[tuple[Uninitialised, ...], tuple[Stale, ...]]:
     """Return the uninitialised reads and the stale stores of a program.
 
-    One legal order shows them all: without races, each read sees the same write in every order.
-    Each element is reported once, and each instruction once for each memory. DRAM is the host's.
+    One legal order suffices: without races, each read sees the same write in every order. Each
+    element is reported once, and each instruction once per memory. The host initialises DRAM.
     """
     written = {m: np.zeros(config.depth(m), np.uint8) for m in Memory if m.on_chip is m}
     reads: list[Uninitialised] = []
@@ -70,14 +70,14 @@ def memory_faults(
 
 
 def _reads_first(instruction: Instruction) -> bool:
-    """Whether an instruction reads the elements that it writes: GEMM and ALU, but no reset."""
+    """Return whether an instruction reads what it writes: GEMM and ALU do, except a reset."""
     return not (
         isinstance(instruction, Load) or (isinstance(instruction, Gemm) and instruction.reset)
     )
 
 
 def _mark(access: Access, state: Ints) -> None:
-    """Take the unwritten elements of an access as computed, so that each is reported once."""
+    """Mark the unwritten elements of an access as computed, so that each is reported once."""
     seen = state[access.elements]
     state[access.elements] = np.where(seen == NEVER, COMPUTED, seen)
 

@@ -2,14 +2,14 @@
 
     LOAD, STORE   rows of elements between DRAM and a memory, with a stride and with padding
     GEMM, ALU     a two-level loop around a list of micro-operations
-    FINISH        the end of a program: what DRAM holds now is the host's
+    FINISH        the end of a program: the host may read DRAM
 
 An instruction first pops the tokens that its flags name, then runs, then pushes. `prev` and `next`
-are the neighbours in the row load - compute - store: for COMPUTE, prev is load and next is store.
-Four queues of tokens lie between the units, two between neighbours:
+are the neighbours in the order load, compute, store: for COMPUTE, prev is load and next is store.
+There are four queues of tokens, two between neighbouring units:
 
-    l2g   load -> compute    "the tile is there"          g2l   "the tile is read, overwrite it"
-    g2s   compute -> store   "the result is there"        s2g   "the result is stored"
+    l2g   load -> compute    "the tile is loaded"         g2l   "the tile may be overwritten"
+    g2s   compute -> store   "the result is ready"        s2g   "the result is stored"
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from .config import Memory
 
 
 class Unit(Enum):
-    """The three units that run at the same time, each in the order of its own instructions."""
+    """The three units, which run concurrently, each in the order of its own instructions."""
 
     LOAD = "load"
     COMPUTE = "compute"
@@ -33,7 +33,7 @@ class Unit(Enum):
 
 
 class Queue(Enum):
-    """The four queues of tokens, by VTA's names: g is the matrix unit, that is compute."""
+    """The four queues of tokens, by VTA's names; g stands for compute (GEMM)."""
 
     L2G = "l2g"
     G2L = "g2l"
@@ -46,7 +46,7 @@ NEIGHBOURS = {  # (prev, next) of a unit
     Unit.COMPUTE: (Unit.LOAD, Unit.STORE),
     Unit.STORE: (Unit.COMPUTE, None),
 }
-QUEUE_FROM_TO = {  # (who pushes, who pops)
+QUEUE_FROM_TO = {  # (the unit that pushes, the unit that pops)
     (Unit.LOAD, Unit.COMPUTE): Queue.L2G,
     (Unit.COMPUTE, Unit.LOAD): Queue.G2L,
     (Unit.COMPUTE, Unit.STORE): Queue.G2S,
@@ -54,11 +54,11 @@ QUEUE_FROM_TO = {  # (who pushes, who pops)
 }
 
 LOADABLE = (Memory.UOP, Memory.WGT, Memory.INP, Memory.ACC, Memory.ACC_8BIT)
-IMMEDIATES = range(-(1 << 15), 1 << 15)  # what fits into the field of an ALU instruction
+IMMEDIATES = range(-(1 << 15), 1 << 15)  # the range of an ALU instruction's field
 
 
 class Op(IntEnum):
-    """What an ALU instruction does with (dst, src or immediate)."""
+    """The operation of an ALU instruction on (dst, src or immediate)."""
 
     MIN = 0
     MAX = 1
@@ -78,7 +78,7 @@ class Uop:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Flags:
-    """The tokens an instruction takes before and gives after it has run."""
+    """The tokens that an instruction pops before it runs and pushes afterwards."""
 
     pop_prev: bool = False
     pop_next: bool = False
@@ -91,10 +91,10 @@ NO_FLAGS = Flags()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Load:
-    """memory[sram ...] = y rows of x elements of DRAM, `stride` elements apart, zeros around them.
+    """memory[sram ...] = y rows of x elements of DRAM, `stride` elements apart, with zero padding.
 
-    dram counts elements of this memory's size. x = 0 moves nothing: a carrier of tokens (NOP).
-    ACC_8BIT loads accumulators from int8, 16 bytes an element of 16 numbers where ACC has 64.
+    dram counts elements of this memory's size. x = 0 moves nothing and only carries tokens (NOP).
+    ACC_8BIT loads accumulators from int8: 16 bytes per element of 16 numbers, where ACC has 64.
     """
 
     memory: Memory
@@ -110,9 +110,9 @@ class Load:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Store:
-    """y rows of x elements of DRAM = accumulators from sram on, the low 8 bits of each number.
+    """y rows of x elements of DRAM = the low 8 bits of accumulators, beginning at sram.
 
-    dram counts elements of OUT. x = 0 moves nothing: a carrier of tokens (NOP).
+    dram counts elements of OUT. x = 0 moves nothing and only carries tokens (NOP).
     """
 
     memory: Memory = Memory.OUT
@@ -128,7 +128,7 @@ class Store:
 class Loops:
     """for i in range(outer): for j in range(inner): for u in uops[begin:end]: the indices are
 
-    dst = u.dst + i*dst_factors[0] + j*dst_factors[1], and src and wgt alike.
+    dst = u.dst + i*dst_factors[0] + j*dst_factors[1], and likewise src and wgt.
     """
 
     begin: int
@@ -141,7 +141,7 @@ class Loops:
 
     @property
     def count(self) -> int:
-        """How many micro-operations are issued."""
+        """Return how many micro-operations are issued."""
         return self.outer * self.inner * (self.end - self.begin)
 
 
@@ -158,7 +158,7 @@ class Gemm:
 class Alu:
     """acc[dst] = op(acc[dst], acc[src]), or op(acc[dst], imm) if there is an immediate.
 
-    SHR shifts right and keeps the sign; by a negative number, left.
+    SHR is an arithmetic right shift; by a negative number, it shifts left.
     """
 
     op: Op
@@ -168,13 +168,13 @@ class Alu:
 
     @property
     def use_imm(self) -> bool:
-        """Whether the second operand is the immediate."""
+        """Return whether the second operand is an immediate."""
         return self.imm is not None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finish:
-    """The program ends. It carries no tokens, and follows what the compute unit has run."""
+    """The end of the program. It carries no tokens and runs last on the compute unit."""
 
     flags: Flags = NO_FLAGS
 
@@ -183,7 +183,7 @@ Instruction: TypeAlias = Load | Store | Gemm | Alu | Finish
 
 
 def unit_of(instruction: Instruction) -> Unit:
-    """Who runs it. Micro-operations and accumulators are loaded by the compute unit itself."""
+    """Return the unit that runs it; the compute unit itself loads uops and accumulators."""
     match instruction:
         case Load(memory=memory):
             return Unit.LOAD if memory in (Memory.INP, Memory.WGT) else Unit.COMPUTE
@@ -196,7 +196,7 @@ def unit_of(instruction: Instruction) -> Unit:
 
 
 def nop(unit: Unit, flags: Flags) -> Instruction:
-    """An instruction that moves nothing and carries tokens."""
+    """Return an instruction that only carries tokens."""
     check_kind("unit", unit, Unit, fix="Unit.LOAD")
     check_kind("flags", flags, Flags, fix="Flags(push_next=True)")
     match unit:
@@ -209,12 +209,12 @@ def nop(unit: Unit, flags: Flags) -> Instruction:
 
 
 def is_nop(instruction: Instruction) -> bool:
-    """Does it carry tokens and nothing else?"""
+    """Return whether an instruction only carries tokens."""
     return isinstance(instruction, Load | Store) and not instruction.x
 
 
 def mnemonic(instruction: Instruction) -> str:
-    """What it does, in a word or two: "load inp", "gemm", "shr", "nop"."""
+    """Return an instruction's short name: "load inp", "gemm", "shr", "nop"."""
     match instruction:
         case Load(x=0) | Store(x=0):
             return "nop"
@@ -233,7 +233,7 @@ def mnemonic(instruction: Instruction) -> str:
 
 
 def no_instruction(given: object) -> ArgumentError:
-    """The error for what is none."""
+    """Return the error for an object that is not an instruction."""
     return ArgumentError(
         reprlib.repr(given), "not an instruction", "Load, Store, Gemm, Alu or Finish"
     )

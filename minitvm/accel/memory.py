@@ -17,23 +17,23 @@ from .program import Area, Program
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
 ON_CHIP = (Memory.WGT, Memory.INP, Memory.ACC)
-POISON = 0x5A  # each byte on chip at the start: positive in all types, and large after a shift
+POISON = 0x5A  # initial value of on-chip bytes: positive in all types, and large after a shift
 
 
 @dataclass(frozen=True, slots=True)
 class Contents:
-    """All numbers the machine holds. DRAM has one view per kind of element, of the same bytes."""
+    """The contents of all memories. DRAM has one view of the same bytes per kind of element."""
 
     chip: dict[Memory, Array]  # ACC int32 [depth, batch, block_out], INP and WGT int8
-    dram: dict[Memory, Array]  # dram[INP][n] is the n-th element if all DRAM were INP's
+    dram: dict[Memory, Array]  # dram[INP][n] is element n of DRAM in elements of INP
 
 
 def contents(program: Program, config: Config, inputs: Mapping[str, Array]) -> Contents:
     """Return poisoned buffers, and DRAM with `inputs` in their areas.
 
-    A launch finds what an earlier one left in the buffers of a real machine. Here each run starts
-    from the same bytes, so that reading an element that nothing has written shows in the outputs.
-    Areas of OUT may be left out: they start as zeros.
+    On a real machine, buffers keep the data of earlier programs. Here each run starts from the same
+    bytes, so that reads of uninitialised elements are visible in the outputs. Areas of OUT may be
+    omitted; they then start as zeros.
     inputs[name] has the shape of the area followed by the shape of one element.
     """
     check_kind("inputs", inputs, Mapping, fix='{"A": array}')
@@ -58,7 +58,7 @@ def _poisoned(config: Config, memory: Memory) -> Array:
 
 
 def read(area: Area, config: Config, dram: Mapping[Memory, Array]) -> Array:
-    """A copy of what an area holds: its shape followed by the shape of one element."""
+    """Return a copy of an area: its shape followed by the shape of one element."""
     shape = area.shape + config.element_shape(area.memory)
     size = config.element_bytes(area.memory)
     begin, end = (byte // size for byte in area.byte_range(config))
@@ -66,7 +66,7 @@ def read(area: Area, config: Config, dram: Mapping[Memory, Array]) -> Array:
 
 
 def _bytes_of(area: Area, config: Config, inputs: Mapping[str, Array]) -> Array:
-    """The bytes to lay into an area."""
+    """Return the bytes of an area's input."""
     if area.name not in inputs:
         raise ArgumentError(f"input {area.name!r}", "nothing was given for this area")
     value = np.asarray(inputs[area.name])

@@ -1,4 +1,4 @@
-"""A program: instructions, the micro-operations they load, and the pieces of DRAM they work on."""
+"""Programs: instructions, the micro-operations they load, and the areas of DRAM they use."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ QUEUES = tuple(Queue)
 
 
 class Wire(NamedTuple):
-    """Where an instruction runs and what it waits for, as positions in UNITS and QUEUES."""
+    """An instruction's unit and queues, as positions in UNITS and QUEUES."""
 
     unit: int
     pops: tuple[int, ...]
@@ -50,7 +50,7 @@ class Area:
     shape: tuple[int, ...]
 
     def byte_range(self, config: Config) -> tuple[int, int]:
-        """The first byte and the one after the last."""
+        """Return the first byte and the one after the last."""
         size = config.element_bytes(self.memory)
         return self.base * size, (self.base + prod(self.shape)) * size
 
@@ -59,9 +59,9 @@ class Area:
 class Program:
     """Instructions in the order in which they are fetched; the last one is FINISH.
 
-    A `load uop` with dram=n takes from `uops`, from its n-th on; all other transfers address the
-    areas. Building a program checks what no configuration could make right: types, the ranges of
-    fields, tokens between units that no queue joins, FINISH.
+    A `load uop` with dram=n copies from `uops`, beginning at n; all other transfers address the
+    areas. Building a program checks everything that does not depend on the configuration: types,
+    the ranges of fields, tokens between units without a queue, and FINISH.
     """
 
     instructions: tuple[Instruction, ...]
@@ -70,7 +70,7 @@ class Program:
     wires: tuple[Wire, ...] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        """Refuse what is no program, and note who waits for whom. Lists become tuples."""
+        """Check the fields, turn lists into tuples, and record each instruction's queues."""
         for name in ("instructions", "uops", "areas"):
             given = getattr(self, name)
             check_kind(name, given, Iterable, fix="a list")
@@ -83,7 +83,7 @@ class Program:
         check_areas(self.areas)
 
     def area(self, name: str) -> Area:
-        """The area of that name."""
+        """Return the area of that name."""
         check_text("name of an area", name, 'area("A")')
         for area in self.areas:
             if area.name == name:
@@ -93,19 +93,19 @@ class Program:
 
 
 def label(program: Program, index: int) -> str:
-    """How messages name an instruction: "instruction 7 (load inp)"."""
+    """Return an instruction's name in messages: "instruction 7 (load inp)"."""
     check_program(program)
     check_index(program, index)
     return f"instruction {index} ({mnemonic(program.instructions[index])})"
 
 
 def check_program(program: object) -> None:
-    """Refuse what is no program."""
+    """Raise ArgumentError unless `program` is a Program."""
     check_kind("program", program, Program, fix="parse(text), vta.build(s, args).program")
 
 
 def check_index(program: Program, index: object) -> None:
-    """Refuse what is not the number of an instruction."""
+    """Raise ArgumentError unless `index` is the number of an instruction."""
     last = len(program.instructions) - 1
     if not isinstance(index, Integral) or not 0 <= int(index) <= last:
         raise ArgumentError(
@@ -116,10 +116,10 @@ def check_index(program: Program, index: object) -> None:
 def place(
     config: Config, shapes: Mapping[str, tuple[Memory, Sequence[int]]], after: Sequence[Area] = ()
 ) -> tuple[Area, ...]:
-    """Areas of these kinds and shapes, one behind the other in DRAM, each aligned to its elements.
+    """Return areas of these kinds and shapes, consecutive in DRAM, each aligned to its elements.
 
-    place(vta_pynq, {"A": (Memory.INP, (4, 8))}) has an area of 32 elements of 16 bytes.
-    They begin behind the areas in `after`.
+    place(vta_pynq, {"A": (Memory.INP, (4, 8))}) makes an area of 32 elements of 16 bytes.
+    The areas begin after those in `after`.
     """
     check_config(config)
     check_kind("shapes", shapes, Mapping, fix='{"A": (Memory.INP, (4, 8))}')
@@ -138,7 +138,7 @@ def place(
 
 
 def _check_extents(what: str, given: Any) -> None:
-    """Refuse what is no pair of a memory and extents."""
+    """Raise ArgumentError unless `given` is a pair of a memory and extents."""
     pair = "(Memory.INP, (4, 8))"
     check_kind(what, given, Sequence, fix=pair)
     if len(given) != 2:
@@ -148,7 +148,7 @@ def _check_extents(what: str, given: Any) -> None:
 
 
 def _wires() -> dict[Unit, dict[tuple[bool, bool, bool, bool], Wire]]:
-    """For each unit and (pop_prev, pop_next, push_prev, push_next) the wire; -1 is no queue."""
+    """Map each unit and (pop_prev, pop_next, push_prev, push_next) to its wire; -1: no queue."""
     table: dict[Unit, dict[tuple[bool, bool, bool, bool], Wire]] = {}
     for position, unit in enumerate(UNITS):
         pops = [_position(neighbour, unit) for neighbour in NEIGHBOURS[unit]]
@@ -163,7 +163,7 @@ def _wires() -> dict[Unit, dict[tuple[bool, bool, bool, bool], Wire]]:
 
 
 def _position(source: Unit | None, to: Unit | None) -> int:
-    """The queue from one unit to another as a position in QUEUES, -1 where there is none."""
+    """Return the position in QUEUES of the queue from one unit to another, or -1."""
     return QUEUES.index(QUEUE_FROM_TO[source, to]) if source and to else -1
 
 
@@ -171,7 +171,7 @@ WIRES = _wires()
 
 
 def wire_of(n: int, instruction: Instruction) -> Wire:
-    """The wire of the n-th instruction. ArgumentError if that is none that some machine can run."""
+    """Return the wire of instruction n; raise ArgumentError if no machine can run it."""
     check_fields(f"instruction {n} ({type(instruction).__name__.lower()})", instruction)
     unit, flags = unit_of(instruction), instruction.flags
     found = WIRES[unit][flags.pop_prev, flags.pop_next, flags.push_prev, flags.push_next]
@@ -186,12 +186,12 @@ def wire_of(n: int, instruction: Instruction) -> Wire:
 
 
 def _check_finish(instructions: tuple[Instruction, ...]) -> None:
-    """One FINISH, the last."""
+    """Raise ArgumentError unless the last instruction is the only FINISH."""
     for n, instruction in enumerate(instructions[:-1]):
         if isinstance(instruction, Finish):
             raise ArgumentError(f"instruction {n} (finish)", "instructions follow it")
     if not instructions or not isinstance(instructions[-1], Finish):
-        raise ArgumentError("a program without finish", "the host would wait for its end for ever")
+        raise ArgumentError("a program without finish", "the host would wait for its end forever")
 
 
 RESERVED_NAMES = {"DRAM", "uops", *(memory.name.lower() for memory in Memory)}  # of assembly text
@@ -199,7 +199,7 @@ MOST_EXTENTS = 16
 
 
 def check_areas(areas: Sequence[Area]) -> None:
-    """Every area has a name of its own, a kind of elements and a size."""
+    """Raise ArgumentError unless every area has a unique name, a valid memory and a size."""
     names: set[str] = set()
     for area in areas:
         check_kind("area", area, Area, fix='Area("A", Memory.INP, base=0, shape=(4, 8))')

@@ -1,4 +1,4 @@
-"""Programs with other tokens: none at all, or so many that one unit runs at a time."""
+"""Rewrites of a program's tokens: none, or enough that one unit runs at a time."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from .program import Program, check_program
 
 
 def strip_tokens(program: Program) -> Program:
-    """The same instructions without a token: nothing orders the units any more."""
+    """Return the program without tokens, so that nothing orders the units."""
     check_program(program)
     stripped = (replace(i, flags=NO_FLAGS) for i in program.instructions)
     return Program(tuple(stripped), program.uops, program.areas)
 
 
 def serial(program: Program) -> Program:
-    """The same instructions, each waiting for the one before it: no two units run at a time.
+    """Return the program with each instruction waiting for the one before it.
 
     load; gemm; store   ->   load push_next; gemm pop_prev push_next; store pop_prev; nop pop_next
 
-    Tokens pass only where the unit changes. Between load and store there is no queue: a nop of
-    compute stands between them. The same before FINISH, which takes no token.
-    Source: VTA's runtime flag FORCE_SERIAL, which joins neighbouring instructions alike.
+    Tokens are passed only where the unit changes. There is no queue between load and store, so a
+    nop of compute is inserted between them, and before FINISH, which takes no token.
+    Source: VTA's runtime flag FORCE_SERIAL, which links neighbouring instructions in the same way.
     """
     check_program(program)
     chain: list[Instruction] = []
@@ -41,7 +41,7 @@ def serial(program: Program) -> Program:
 
 
 def _needs_nop(before: Instruction, after: Instruction) -> bool:
-    """Is there no queue from one to the other?"""
+    """Return whether there is no queue from one instruction's unit to the other's."""
     here, there = unit_of(before), unit_of(after)
     if isinstance(after, Finish):
         return here is not Unit.COMPUTE
@@ -49,7 +49,7 @@ def _needs_nop(before: Instruction, after: Instruction) -> bool:
 
 
 def _flags(unit: Unit, before: Unit | None, after: Unit | None) -> Flags:
-    """Pop from the unit before, push to the one after, where they differ from this one."""
+    """Return flags to pop from unit `before` and push to unit `after`, if they differ."""
     prev, next_ = NEIGHBOURS[unit]
     return Flags(
         pop_prev=before is not None and before is prev,

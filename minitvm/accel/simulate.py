@@ -1,4 +1,4 @@
-"""Running a program: its results, its cycles, and where they went."""
+"""Simulation of a program: its results, cycles, stalls and counters."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from .timing import Blocked, Stall, Trace, measure
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Counters:
-    """What a program moves and computes, by the names of VTA's profiler. Padding is not counted.
+    """The counts of VTA's profiler, under its names. Padding is not counted.
 
-    gemm_counter and alu_counter count micro-operations; those of resets are left out.
+    gemm_counter and alu_counter count micro-operations, without those of resets.
     """
 
     inp_load_nbytes: int = 0
@@ -36,17 +36,17 @@ class Counters:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """What came of a program.
+    """The result of simulating a program.
 
     outputs      the areas of OUT by name; empty if no inputs were given
-    cycles       until the last unit is done, or comes to a standstill
+    cycles       until the last unit is done or blocked
     trace        the instructions that ran, in the order of their numbers
-    counters     what those moved and computed
-    busy         cycles that each unit works
-    overlap      cycles by the units that work at that time, such as (LOAD, COMPUTE)
-    stalls       cycles that each unit waits, by reason
-    utilisation  multiply-adds of GEMM over those that the matrix unit could do in `cycles`, 0 to 1
-    blocked      a deadlock: the units at a standstill, with instruction and queue; else empty
+    counters     the profiler's counts for those instructions
+    busy         cycles in which each unit works
+    overlap      cycles by the set of working units, such as (LOAD, COMPUTE)
+    stalls       cycles in which each unit waits, by reason
+    utilisation  multiply-adds of GEMM over those the matrix unit could do in `cycles`, 0 to 1
+    blocked      after a deadlock, the blocked units with instruction and queue; else empty
     """
 
     outputs: dict[str, Array]
@@ -70,11 +70,12 @@ def simulate(
     """Time a program and, if `inputs` are given, compute its outputs.
 
     inputs  one array per area of DRAM, of the area's shape followed by that of one element; areas
-            of OUT may be left out and start as zeros
-    order   the order in which instructions take effect: see execute(). Where the tokens say enough
-            the outputs are the same for every order.
+            of OUT may be omitted and then start as zeros
+    order   the order in which instructions take effect: see execute(). If the tokens suffice, the
+            outputs are the same for every order.
 
-    Raises ArgumentError for addresses outside a buffer or an area. A deadlock is a result.
+    Raises ArgumentError for addresses outside a buffer or an area. A deadlock is a result, not an
+    error.
     """
     if inputs is None:
         resolve(program, config)
@@ -105,7 +106,7 @@ LOADS = {
 
 
 def counters(program: Program, config: Config, indices: Iterable[int] | None = None) -> Counters:
-    """The counters of all instructions, or of those with these numbers. Times play no part."""
+    """Return the counters of all instructions, or of those with these numbers."""
     check_program(program)
     check_config(config)
     chosen = range(len(program.instructions)) if indices is None else indices
@@ -129,9 +130,9 @@ def counters(program: Program, config: Config, indices: Iterable[int] | None = N
 
 
 def overlap(table: Mapping[str, Array]) -> dict[tuple[Unit, ...], int]:
-    """Cycles by the set of units that work at that time: seven sets, and () for none.
+    """Return the cycles by the set of working units: seven sets, and () for none.
 
-    table  unit, start and end of instructions, as Trace.table() gives them
+    table  unit, start and end of instructions, as returned by Trace.table()
     """
     _check_table(table)
     units = tuple(Unit)
@@ -150,7 +151,7 @@ def overlap(table: Mapping[str, Array]) -> dict[tuple[Unit, ...], int]:
 
 
 def _check_table(table: Mapping[str, Array]) -> None:
-    """Refuse what are no columns of numbers, one of each for each instruction."""
+    """Raise ArgumentError unless the table has integer columns of equal length."""
     fix = "measure(program, config).trace.table()"
     check_kind("table", table, Mapping, fix=fix)
     columns = [table.get(name) for name in ("unit", "start", "end")]
@@ -162,7 +163,7 @@ def _check_table(table: Mapping[str, Array]) -> None:
 
 
 def _waiting(table: Mapping[str, Array], unit: int) -> dict[Stall, int]:
-    """The cycles that a unit waits, by reason; reasons that do not occur are left out."""
+    """Return the cycles that a unit waits, by reason, without reasons that do not occur."""
     mine = {name: column[table["unit"] == unit] for name, column in table.items()}
     sums = {
         Stall(queue.value): int(mine["tokens"][mine["queue"] == at].sum())

@@ -1,15 +1,15 @@
-"""When the instructions run: an event-driven model of three units, their queues and two channels.
+"""The timing model: an event-driven simulation of three units, their queues and two channels.
 
-One event is one instruction. It starts when its unit is free, it has been fetched, its tokens are
-there and, if it moves data, its channel is free; all reads of DRAM share one channel and take
-turns as they come, STORE has one of its own. Tokens are popped before an instruction waits for its
-channel, and pushed when it ends; a unit keeps a token that finds its queue full, and waits.
-Instructions are fetched in the order of the program, without delay, into the queue in front of
-their unit; where that is full, those behind wait too, whatever their unit.
+One event is one instruction. It starts when its unit is free, it has been fetched, its tokens have
+arrived and, if it moves data, its channel is free. All reads of DRAM share one channel, first come,
+first served; STORE has its own. An instruction pops its tokens before it waits for its channel, and
+pushes tokens when it ends; if a queue is full, the unit waits. Instructions are fetched in program
+order, without delay, into the command queue of their unit; a full command queue blocks all later
+instructions, whatever their unit.
 
-Who comes first takes the channel, and keeps it to the end of a transfer. So what comes sooner does
-not always end sooner: a load whose token is there one cycle earlier may pass a load of the compute
-unit that more depends on. Programs exist that take longer with a token_latency of 0 than of 1.
+A transfer keeps the channel until it ends. Therefore an earlier token does not always mean an
+earlier end: a load that starts one cycle earlier may delay a load of the compute unit on the
+critical path. Some programs take longer with a token_latency of 0 than with 1.
 """
 
 from __future__ import annotations
@@ -28,23 +28,23 @@ from .program import QUEUES, UNITS, Program, check_program
 
 
 class Stall(Enum):
-    """What a unit waits for; the tokens of a queue by the name of the queue."""
+    """The reason why a unit waits; waiting for a token has the name of its queue."""
 
     L2G = "l2g"
     G2L = "g2l"
     G2S = "g2s"
     S2G = "s2g"
-    FETCH = "fetch"  # the instruction: another unit's full command queue holds it up
+    FETCH = "fetch"  # the next instruction, held up by another unit's full command queue
     CHANNEL = "channel"  # the other unit that reads DRAM
-    ROOM = "room"  # a place for its token in a full queue
+    ROOM = "room"  # space for its token in a full queue
 
 
 @dataclass(frozen=True, slots=True)
 class Event:
     """One instruction that ran: from `start` to `end`, in cycles, after waiting as `stalls` say.
 
-    The waiting fills the time since the unit was done with the instruction before it; ROOM comes
-    after `end`.
+    The waiting covers the time since the unit finished its previous instruction; ROOM comes after
+    `end`.
     """
 
     index: int
@@ -57,7 +57,7 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class Blocked:
-    """A unit that will never go on: at which instruction, and what it waits for."""
+    """A unit that is blocked for good: its instruction, and what it waits for."""
 
     unit: Unit
     index: int
@@ -73,7 +73,7 @@ class Blocked:
 
 
 class Trace(Sequence[Event]):
-    """The instructions that ran, in the order of their numbers; events are made when asked for."""
+    """The instructions that ran, in the order of their numbers; events are created on access."""
 
     def __init__(self, program: Program, machine: _Machine) -> None:
         self._program, self._machine = program, machine
@@ -92,10 +92,10 @@ class Trace(Sequence[Event]):
         return self._event(self._ran[at])
 
     def table(self) -> dict[str, Ints]:
-        """The same as columns: index, unit (a position in Unit), start, end, and the waiting.
+        """Return the trace as columns: index, unit (a position in Unit), start, end, and waits.
 
-        fetch, tokens, channel and room are the cycles of each wait, queue is the position in Queue
-        of the token that came last.
+        fetch, tokens, channel and room are the cycles of each wait; queue is the position in Queue
+        of the token that arrived last.
         """
         m, ran = self._machine, np.array(self._ran, np.int64)
 
@@ -131,9 +131,9 @@ class Trace(Sequence[Event]):
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """How long a program takes, in cycles, and what happened when.
+    """The cycles that a program takes, and its trace.
 
-    blocked  the units that came to a standstill; empty if FINISH was reached
+    blocked  the units that are blocked for good; empty if FINISH was reached
     """
 
     cycles: int
@@ -142,7 +142,7 @@ class Timing:
 
 
 def measure(program: Program, config: Config) -> Timing:
-    """The times of all instructions. A deadlock is a result, `blocked`, and never a hang."""
+    """Return the times of all instructions; a deadlock is a result, `blocked`, not a hang."""
     check_program(program)
     check_config(config)
     machine = _Machine(program, config)
@@ -151,7 +151,7 @@ def measure(program: Program, config: Config) -> Timing:
 
 
 def durations(program: Program, config: Config) -> list[int]:
-    """The cycles that each instruction keeps its unit, waiting excluded."""
+    """Return the cycles for which each instruction occupies its unit, without waiting."""
     check_program(program)
     check_config(config)
     element_bytes = {memory: config.element_bytes(memory) for memory in Memory}
@@ -183,23 +183,23 @@ STALLS = tuple(Stall(q.value) for q in QUEUES)
 
 
 class _Machine:
-    """The state of the model. Times of the n-th instruction stand at [n] in lists.
+    """The state of the model. Lists hold the times of instruction n at [n].
 
-    The life of an instruction, and what its unit waits for in between:
+    The times of an instruction, and what its unit waits for in between:
 
         since      fetch      ready      start       end      release
           |          |          |          |##########|          |
              FETCH     a token    CHANNEL     works       ROOM
 
-        since     the unit was done with the instruction before it
-        fetch     ... and this one was in the unit's command queue
-        ready     ... and its tokens were there: it pops them (`late`: the queue of the last one)
-        start     ... and its channel was free
+        since     the unit has finished its previous instruction
+        fetch     ... and this one is in the unit's command queue
+        ready     ... and its tokens have arrived: it pops them (`late`: the queue of the last one)
+        start     ... and its channel is free
         end       start + duration: it pushes its tokens
-        release   ... and all of them had found room: `since` of the unit's next instruction
+        release   ... and its queues had space for them: `since` of the unit's next instruction
 
-    The instruction that can start first starts first. Whatever it sets free starts later, so that
-    starts happen in the order of time, and the channel serves those who wait as they came.
+    The instruction that can start earliest starts first. Everything that it unblocks starts later,
+    so instructions start in the order of time, and the channel serves them in order of arrival.
     """
 
     def __init__(self, program: Program, config: Config) -> None:
@@ -208,22 +208,27 @@ class _Machine:
         self.wires = program.wires
         self.duration = durations(program, config)
         self.channel = [_channel(instruction) for instruction in program.instructions]
-        # of each instruction
+        # per instruction
         self.since, self.fetch, self.ready = [0] * count, [0] * count, [0] * count
         self.late = [-1] * count
         self.start = [NEVER] * count
         self.end, self.release = [0] * count, [0] * count
-        # of each unit
-        self.streams: list[list[int]] = [[] for _ in UNITS]  # its instructions, once fetched
+        # per unit
+        self.streams: list[list[int]] = [[] for _ in UNITS]  # its fetched instructions
         self.heads = [0] * len(UNITS)  # how many of them have started
-        self.released: list[list[int]] = [[] for _ in UNITS]  # the release of those that are done
-        self.waiting: list[list[int]] = [[] for _ in UNITS]  # queues without room for its token
-        # of each queue, token after token
-        self.pushed: list[list[int]] = [[] for _ in QUEUES]  # when it could be popped
-        self.popped: list[list[int]] = [[] for _ in QUEUES]  # when it was
-        # of the machine
+        self.released: list[list[int]] = [
+            [] for _ in UNITS
+        ]  # release times of finished instructions
+        self.waiting: list[list[int]] = [[] for _ in UNITS]  # full queues that it must push to
+        # per queue, for each token
+        self.pushed: list[list[int]] = [[] for _ in QUEUES]  # when it can be popped
+        self.popped: list[list[int]] = [[] for _ in QUEUES]  # when it was popped
+        # for the whole machine
         self.channel_free = [0, 0]
-        self.fetched, self.now = 0, 0  # the next to fetch, and when the last one was
+        self.fetched, self.now = (
+            0,
+            0,
+        )  # the next instruction to fetch, and the time of the last fetch
 
     def run(self) -> None:
         """Start instructions until none can."""
@@ -239,10 +244,10 @@ class _Machine:
             self.start_one(best, first)
 
     def fetch_some(self) -> None:
-        """Fetch until a command queue is full: one instruction runs, so many wait in front.
+        """Fetch until a command queue is full; the running instruction is not in the queue.
 
-        A queue of 2 is full with 3 instructions in the unit: the one with the number 3 comes when
-        the one with the number 0 = 3 - 2 - 1 is released.
+        A unit with a queue of 2 holds 3 instructions: number 3 is fetched when number
+        0 = 3 - 2 - 1 is released.
         """
         while self.fetched < len(self.wires):
             unit = self.wires[self.fetched].unit
@@ -257,9 +262,11 @@ class _Machine:
             self.fetched += 1
 
     def ready_at(self, unit: int) -> int:
-        """When the next instruction of a unit has been fetched and has its tokens, or NEVER."""
+        """Return when a unit's next instruction is fetched and has its tokens, or NEVER."""
         head, released = self.heads[unit], self.released[unit]
-        if head == len(self.streams[unit]) or head > len(released):  # none is there, or one runs
+        if head == len(self.streams[unit]) or head > len(
+            released
+        ):  # none is fetched, or one is running
             return NEVER
         n = self.streams[unit][head]
         since = released[-1] if released else 0
@@ -292,12 +299,11 @@ class _Machine:
                 self.push(PRODUCER[q])
 
     def push(self, unit: int) -> None:
-        """Push what finds room; the unit is done with its instruction once all tokens have.
+        """Push tokens where queues have space; the instruction is released after the last one.
 
-        A queue of 2 is full with 2 tokens: the one with the number 2 finds room when the one with
-        the number 0 = 2 - 2 is popped.
+        A queue of 2 is full with 2 tokens: number 2 is pushed when number 0 = 2 - 2 is popped.
         """
-        n = self.streams[unit][self.heads[unit] - 1]  # started last
+        n = self.streams[unit][self.heads[unit] - 1]  # the last one started
         stuck: list[int] = []
         for q in self.waiting[unit]:
             leaves = len(self.pushed[q]) - self.config.token_queue
@@ -313,7 +319,7 @@ class _Machine:
 
 
 def _channel(instruction: object) -> int:
-    """Which port to DRAM an instruction occupies."""
+    """Return the DRAM channel that an instruction occupies."""
     match instruction:
         case Load() if not is_nop(instruction):
             return READ
@@ -324,7 +330,7 @@ def _channel(instruction: object) -> int:
 
 
 def _blocked(program: Program, machine: _Machine) -> tuple[Blocked, ...]:
-    """For each unit that has not run all of its instructions, what it waits for."""
+    """Return, for each unit with instructions left, what it waits for."""
     found: list[Blocked] = []
     for position, unit in enumerate(UNITS):
         head, stream = machine.heads[position], machine.streams[position]

@@ -1,8 +1,8 @@
-"""Orders that the tokens allow.
+"""The execution orders that the tokens allow.
 
-Each unit runs its own instructions in order; a pop waits for its push. Tokens carry nothing, so the
-i-th pop of a queue always takes the i-th push: the legal orders of a program are the linear
-extensions of one graph, and whether it comes to a standstill does not depend on the order.
+Each unit runs its own instructions in order, and a pop waits for its push. Tokens carry no data, so
+the i-th pop of a queue always takes the i-th push. Therefore the legal orders of a program are the
+linear extensions of one graph, and whether it deadlocks does not depend on the order.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Pick = Callable[[list[int]], int]
 
 
 class Walk:
-    """Where the units are: `ready()` are the instructions that could run next, `run` runs one."""
+    """The positions of the units: `ready()` returns what can run next, `run` runs one."""
 
     def __init__(self, program: Program) -> None:
         self.wires = program.wires
@@ -32,7 +32,7 @@ class Walk:
         self.tokens = [0] * len(QUEUES)
 
     def ready(self) -> list[int]:
-        """The heads of the units whose tokens are there, by increasing number."""
+        """Return the units' next instructions whose tokens have arrived, by increasing number."""
         heads = [
             stream[head]
             for stream, head in zip(self.streams, self.heads, strict=True)
@@ -51,9 +51,9 @@ class Walk:
 
 
 def in_order(program: Program, rng: np.random.Generator | None = None) -> tuple[int, ...]:
-    """A legal order: the program's own as far as tokens permit, or one drawn with `rng`.
+    """Return a legal order: program order as far as tokens allow, or one drawn with `rng`.
 
-    Shorter than the program if it comes to a standstill.
+    It is shorter than the program if the program deadlocks.
     """
     check_program(program)
     if rng is not None:
@@ -62,7 +62,7 @@ def in_order(program: Program, rng: np.random.Generator | None = None) -> tuple[
 
 
 def walk(program: Program, pick: Pick) -> tuple[int, ...]:
-    """The order in which `pick` chooses among the instructions that could run."""
+    """Return the order that results if `pick` chooses among the ready instructions."""
     at, order = Walk(program), list[int]()
     while ready := at.ready():
         order.append(pick(ready))
@@ -71,7 +71,7 @@ def walk(program: Program, pick: Pick) -> tuple[int, ...]:
 
 
 def check_order(program: Program, order: Sequence[Any]) -> tuple[int, ...]:
-    """`order`, if it is legal: every instruction that can run, once, after those it waits for."""
+    """Return `order`; raise ArgumentError unless it is legal and has every runnable instruction."""
     check_kind("order", order, Sequence, np.ndarray, fix="in_order(program)")
     at = Walk(program)
     for position, n in enumerate(order):
@@ -91,9 +91,9 @@ def check_order(program: Program, order: Sequence[Any]) -> tuple[int, ...]:
 
 
 def predecessors(program: Program) -> list[tuple[int, ...]]:
-    """The instructions that each one waits for directly: the one before it, and its pushes.
+    """Return the instructions that each one waits for: its unit's previous one, and its pushes.
 
-    A pop without a push has none: its instruction never runs.
+    A pop without a push adds none, and its instruction never runs.
     """
     pushed: list[list[int]] = [[] for _ in QUEUES]
     for n, wire in enumerate(program.wires):

@@ -1,10 +1,10 @@
-"""Do the tokens say enough? An exact answer that no timing enters.
+"""The verifier: an exact check, independent of timing, that the tokens order all conflicts.
 
 Units run in order and the i-th pop of a queue takes the i-th push, so the instructions form one
-graph, and what may happen are its linear extensions (tokens.py). From it follow, without running
-anything: whether units come to a standstill, which tokens are left over, which two accesses to the
-same element are in no order, and what is read before it is written (initialised.py). Queues that
-are finite add waiting, never a race.
+graph whose linear extensions are the possible executions (tokens.py). The graph shows, without
+running anything, which units deadlock, which tokens are left over, which conflicting accesses are
+unordered, and which elements are read before they are written (initialised.py). Finite queues only
+add waiting, not races.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ from .timing import Blocked, measure
 from .tokens import in_order, predecessors, walk
 
 MOST_RACES = 1000
-SHOWN = 3  # of each kind, by the repr of a verdict
+SHOWN = 3  # faults of each kind in the repr of a verdict
 
 
 @dataclass(frozen=True, slots=True)
 class Race:
-    """Two instructions that touch `space`[element], at least one writing, in no order.
+    """Two unordered instructions that access `space`[element], at least one of them writing.
 
-    first   the one with which the program's own order begins
-    kind    RAW or WAR: what the second one does after the first, if they run in that order
+    first   the one that comes first in program order
+    kind    RAW or WAR: the dependence if they run in program order
     """
 
     first: int
@@ -49,7 +49,7 @@ class Race:
 class Hazard:
     """A micro-operation that reads ACC[element] `distance` issues after another writes it.
 
-    The pipeline is not that short: hardware reads the old value. `step` counts issues.
+    The pipeline is longer than that, so hardware reads the old value. `step` counts issues.
     """
 
     index: int
@@ -60,12 +60,12 @@ class Hazard:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """Whether a program means one thing, on every machine of this configuration.
+    """The verdict on whether a program has the same result in every legal order.
 
-    deadlock       the units that come to a standstill; races and memories are not checked then
+    deadlock       the units that deadlock; races and memories are then not checked
     leaks          tokens that nothing pops, by queue: the next program would find them
-    races          pairs of accesses in no order; some order runs them the other way round
-    hazards        accumulators that are read again too soon
+    races          pairs of unordered accesses; some legal order swaps them
+    hazards        accumulators that are read too soon after a write
     uninitialised  reads of elements that nothing has written: an earlier program's data
     stale          a warning only: stores of accumulators that were loaded but not computed
     more           there are more races than these MOST_RACES
@@ -86,21 +86,21 @@ class Verdict:
 
     @property
     def ok(self) -> bool:
-        """Whether no fault was found; warnings do not count."""
+        """Return whether no fault was found; warnings do not count."""
         return not (self.deadlock or self.leaks or self.races or self.hazards or self.uninitialised)
 
 
 def _few(found: tuple[object, ...]) -> str:
-    """The first three, and how many there are besides: explain() says all."""
+    """Format the first few faults and the number of others; explain() lists all."""
     if len(found) <= SHOWN:
         return repr(found)
     return f"({', '.join(map(repr, found[:SHOWN]))}, and {len(found) - SHOWN} more)"
 
 
 def verify(program: Program, config: Config = vta_pynq) -> Verdict:
-    """The verdict on a program. Raises ArgumentError for addresses that do not exist.
+    """Return the verdict on a program; raise ArgumentError for addresses that do not exist.
 
-    FINISH counts as reading all of DRAM: the host does when it is reached.
+    FINISH counts as a read of all DRAM, because the host may then read it.
     """
     resolved = resolve(program, config)
     deadlock = measure(program, config).blocked
@@ -119,7 +119,7 @@ def verify(program: Program, config: Config = vta_pynq) -> Verdict:
 
 
 def leaks(program: Program) -> tuple[tuple[Queue, int], ...]:
-    """The queues that more tokens go into than out of, and how many more."""
+    """Return the queues with more pushes than pops, and how many more."""
     left = [0] * len(QUEUES)
     for wire in program.wires:
         for q in wire.pushes:
@@ -137,7 +137,7 @@ def witness(program: Program, fault: Race | Uninitialised) -> tuple[int, ...]:
     check_program(program)
     check_kind("fault", fault, Race, Uninitialised, fix="verify(program).races[0]")
     if isinstance(fault, Uninitialised):
-        label(program, fault.index)  # refuses an instruction of another program
+        label(program, fault.index)  # raises for an instruction of another program
         return in_order(program)
     first, second = label(program, fault.first), label(program, fault.second)
     before = predecessors(program)
@@ -151,7 +151,7 @@ def witness(program: Program, fault: Race | Uninitialised) -> tuple[int, ...]:
         raise ArgumentError(f"{first} and {second}", "the tokens order them: no race")
     order = walk(program, lambda ready: min(ready, key=lambda n: (n not in needed, n)))
     if fault.second not in order:
-        raise ArgumentError(second, "it never runs: the program comes to a standstill")
+        raise ArgumentError(second, "it never runs: the program deadlocks")
     return order
 
 
@@ -163,7 +163,7 @@ class _Last:
 
     def __init__(self, size: int) -> None:
         self.of = np.zeros((len(UNITS), size), np.int32)  # by unit and element
-        self.newest = [0] * len(UNITS)  # by unit, of all elements
+        self.newest = [0] * len(UNITS)  # by unit, over all elements
 
 
 def _races(
@@ -172,11 +172,11 @@ def _races(
     resolved: tuple[Indices | None, ...],
     footprints: Footprints,
 ) -> Iterator[Race]:
-    """Each unordered pair once, with the first element they share.
+    """Yield each unordered conflicting pair once, with the first element they share.
 
-    Vector clocks: clock[n][v] is how many instructions of unit v come before instruction n in every
-    order. An earlier access is compared only if it is its unit's last one to that element: if any
-    is in no order with n, the last one is.
+    Vector clocks: clock[n][v] is how many instructions of unit v precede instruction n in every
+    order. Only the last earlier access of each unit to an element is compared: if any access is
+    unordered with n, the last one is.
     Source: FastTrack (Flanagan and Freund 2009), with three threads.
     """
     sizes: dict[Memory | str, int] = {m: config.depth(m) for m in Memory}
@@ -208,9 +208,10 @@ def _races(
 def _conflicts(
     access: Access, n: int, unit: int, clock: list[int], last: _Last, streams: list[list[int]]
 ) -> Iterator[Race]:
-    """The earlier accesses of other units that instruction n is in no order with.
+    """Yield the earlier accesses of other units that are unordered with instruction n.
 
-    Only load writes INP and WGT, only compute ACC, only store DRAM: no two units write one element.
+    Only load writes INP and WGT, only compute writes ACC, and only store writes DRAM, so no two
+    units write the same element.
     """
     space = access.space.name if isinstance(access.space, Memory) else access.space
     for other in range(len(UNITS)):
@@ -230,9 +231,9 @@ def _conflicts(
 def hazards(
     program: Program, config: Config, resolved: tuple[Indices | None, ...]
 ) -> Iterator[Hazard]:
-    """The first too early read of an accumulator in each instruction, over all of its loops.
+    """Yield the first read of an accumulator that is too early, for each instruction.
 
-    GEMM reads the accumulator that it adds to, ALU that and another one; a reset reads nothing.
+    GEMM reads the accumulator that it adds to, ALU reads that and another one, a reset reads none.
     """
     known: dict[tuple[int, bool], Hazard | None] = {}  # equal loops share their indices
     for n, (instruction, found) in enumerate(zip(program.instructions, resolved, strict=True)):
@@ -248,7 +249,7 @@ def hazards(
 
 
 def _hazard(n: int, found: Indices, two: bool, least: int) -> Hazard | None:
-    """The first micro-operation that reads what one of the `least` - 1 before it writes."""
+    """Return the first micro-operation that reads a result of the `least` - 1 before it."""
     first: Hazard | None = None
     for distance in range(1, min(least, len(found.dst))):
         written = found.dst[:-distance]
@@ -260,7 +261,7 @@ def _hazard(n: int, found: Indices, two: bool, least: int) -> Hazard | None:
 
 
 def explain(program: Program, verdict: Verdict) -> str:
-    """The verdict in sentences, one a line; "ok" if there is nothing to say."""
+    """Return the verdict in sentences, one per line; "ok" if there are no faults or warnings."""
     check_program(program)
     check_kind("verdict", verdict, Verdict, fix="verify(program)")
     lines = [f"deadlock: {blocked}" for blocked in verdict.deadlock]

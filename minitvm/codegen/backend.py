@@ -34,10 +34,10 @@ def _no_machine() -> None:
 class Backend(Generic[Emitted]):
     """A kind of target.
 
-    passes        what happens to its loops
-    emit          print a program: text, or instructions
-    load          make a function of what was emitted
-    machine       returns the machine that a program is being lowered for, where there are several
+    passes        the passes over its loop programs
+    emit          emits a program as text or instructions
+    load          makes a function from the emitted program
+    machine       returns the machine that a program is lowered for, if there are several
     accelerator   whether it has the memories and pragmas of an accelerator
     isolates      whether it can compile in another process
     """

@@ -1,4 +1,4 @@
-"""Names, parameters, flat accesses and refusals that the emitters share."""
+"""Names, parameters, flat accesses and errors that the emitters share."""
 
 import keyword
 import re
@@ -6,7 +6,7 @@ import re
 from minitvm import lowering, tir
 from minitvm.base import BuildError
 
-# what the emitted text calls by name: Python's builtins and helpers, libm and libc
+# names that emitted code calls: Python's builtins and helpers, libm and libc
 RESERVED = {
     *keyword.kwlist, "np", "math", "range", "min", "max", "int", "abs", "bool",
     "truncdiv", "to_integer", "registered", "view", "numba", "truncmod", "floordiv", "floormod",
@@ -15,14 +15,14 @@ RESERVED = {
     "pow", "powf", "malloc", "free", "memcpy", "memmove", "memset",
 }  # fmt: skip
 ACTED_ON = ("dma_copy", "alu", "skip_dma_copy", "skip_alu")  # pragmas of passes for the accelerator
-LONGEST = 200  # characters of an identifier; LLVM cuts those of 1,024, and numba adds to ours
+LONGEST = 200  # characters of an identifier; LLVM truncates at 1,024, and numba lengthens names
 
 
 def clean(name: str) -> str:
     """Return the identifier that emitted text uses for `name`: "i.outer" -> "i_outer".
 
-    Names that are taken get an underscore ("exp" -> "exp_"), long names are cut. So two names may
-    have the same identifier: the emitters number what they declare.
+    Reserved names get an underscore ("exp" -> "exp_"), and long names are truncated. Two names may
+    therefore have the same identifier; the emitters number their declarations.
     """
     word = re.sub(r"\W", "_", name[:LONGEST], flags=re.ASCII)
     if not word or word[0].isdigit():

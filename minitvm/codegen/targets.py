@@ -1,4 +1,4 @@
-"""Every kind of target and its record. A new target is a folder and a line here."""
+"""The records of all kinds of targets. To add a target, add a folder and a line here."""
 
 from typing import Any
 

@@ -14,15 +14,15 @@ from .guards import stores_of
 from .slow import slow, step_of
 from .work import number, work_of
 
-LITTLE = 20_000  # stores that a thread makes in about the time it takes to wake it
+LITTLE = 20_000  # stores that take a thread about as long as waking it
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Caution:
     """A loop or stage that is likely slow: what, why, and what to try.
 
-    factor: how many times slower it makes the program; 1 where that is not estimated, and 0 for a
-    step that has no effect or costs more than it brings, whatever the size of the program.
+    factor: the estimated slowdown of the program; 1 if it is not estimated, and 0 for a step that
+    has no effect, or costs more than it gains, at any program size.
     """
 
     stage: str
@@ -38,7 +38,7 @@ class Caution:
 
 
 class Cautions(tuple[Caution, ...]):
-    """Some cautions; prints as a list, one entry each."""
+    """Some cautions, printed as a list."""
 
     __slots__ = ()
 
@@ -53,10 +53,10 @@ class Cautions(tuple[Caution, ...]):
 
 
 def cautions(loops: Loops, final: tir.Stmt, target: Target) -> tuple[Caution, ...]:
-    """Return what is likely slow: in the hottest loop of `final`, then stage by stage."""
+    """Return cautions for the hottest loop of `final`, then for each stage."""
     found = _hottest(loops, final, target)
     ops = [s.op for s in loops.context.state.stages if isinstance(s.op, tensor.ComputeOp)]
-    copies = not all(map(_copies, ops))  # beside stages that compute, those that copy are cheap
+    copies = not all(map(_copies, ops))  # stages that only copy are cheap compared with others
     for stage in loops.context.state.stages:
         if isinstance(stage.op, tensor.ComputeOp):
             busy = not copies or not _copies(stage.op)
@@ -73,7 +73,7 @@ def cautions(loops: Loops, final: tir.Stmt, target: Target) -> tuple[Caution, ..
 
 
 def _copies(op: tensor.ComputeOp) -> bool:
-    """Does the stage only move data, with or without padding?"""
+    """Return whether the stage only moves data, with or without padding."""
     moves = tir.Load, tir.Const, tir.IfThenElse, tir.Where, tir.Compare
     return all(
         isinstance(n, moves)
@@ -85,7 +85,7 @@ def _copies(op: tensor.ComputeOp) -> bool:
 
 
 def compiled(loops: Loops) -> tir.Stmt:
-    """Return the program after all passes but the one that lets stages share a buffer's name."""
+    """Return the program after all passes except storage_rewrite, which merges buffers."""
     body = loops.body
     for run in lowering.PASSES["llvm"]:
         body = body if run is lowering.storage_rewrite else run(body)
@@ -93,7 +93,7 @@ def compiled(loops: Loops) -> tir.Stmt:
 
 
 def _hottest(loops: Loops, final: tir.Stmt, target: Target) -> list[Caution]:
-    """Return what slows the loop that does most of the work, the largest factor first."""
+    """Return cautions for the loop that does most of the work, the largest factor first."""
     names = {
         loops.context.buffers[tensor.tensor_of(s.op, i)].name: s.name
         for s in loops.context.state.stages
@@ -108,7 +108,7 @@ def _hottest(loops: Loops, final: tir.Stmt, target: Target) -> list[Caution]:
 
 
 def _own_loops(loops: Loops, stage: schedule.Stage, kind: str) -> Iterator[tir.For]:
-    """The stage's loops of one kind, with flat indices."""
+    """Yield the stage's loops of one kind, with flat indices."""
     own = {id(v) for v in loops.domain(stage.name).loops.values()}
     for n in tir.walk(lowering.flatten(loops.body)):
         if isinstance(n, tir.For) and id(n.var) in own and n.kind == kind:
@@ -139,7 +139,7 @@ def _vectors(
                 stage.name,
                 name,
                 f"it is not innermost: loop {loops.show(inner[0].var)} runs inside it, "
-                "for every vector anew",
+                "once per vector",
                 f"reorder(..., {inner[0].var.name}, {loop.var.name})",
                 1,
             )
@@ -161,7 +161,7 @@ def _is_vector(n: object) -> bool:
 
 
 def _strides(stage: schedule.Stage, loop: tir.For, name: str) -> Iterator[Caution]:
-    """Accesses whose lanes are not neighbours in memory; a tile in registers is no memory."""
+    """Yield cautions for accesses with a stride other than 1, except to tiles in registers."""
     inside = {id(n.buffer) for n in tir.walk(loop.body) if isinstance(n, tir.Allocate)}
     for n in tir.walk(loop.body):
         if (
@@ -191,7 +191,7 @@ def _unit_stride(b: tir.Buffer, verb: str) -> str:
 
 
 def _useless(loops: Loops, stage: schedule.Stage) -> Iterator[Caution]:
-    """Loops of one iteration that are marked."""
+    """Yield cautions for annotated loops of one iteration."""
     domain = loops.domain(stage.name)
     for a in stage.leaves:
         kind = stage.note(a).kind
@@ -210,7 +210,7 @@ def _useless(loops: Loops, stage: schedule.Stage) -> Iterator[Caution]:
 
 
 def _guarded(stage: schedule.Stage, final: tir.Stmt) -> Iterator[Caution]:
-    """A guard that stands in the innermost loop around every copy of a store."""
+    """Yield a caution if every copy of a store is guarded in its innermost loop."""
     copies = [r for r in stores_of(stage, final) if r.loops]
     held = [_inner_guard(r) for r in copies]
     if copies and all(held):
@@ -225,7 +225,7 @@ def _guarded(stage: schedule.Stage, final: tir.Stmt) -> Iterator[Caution]:
 
 
 def _inner_guard(r: lowering.Run) -> tuple[str, str] | None:
-    """The first guard between the innermost loop and the store."""
+    """Return the first guard between the innermost loop and the store, and the loop's name."""
     loop = r.loops[-1]
     for n in tir.walk(loop.body):
         if isinstance(n, tir.If) and n.likely and any(m is r.store for m in tir.walk(n.body)):
@@ -280,13 +280,13 @@ def _unknown(stage: schedule.Stage) -> Iterator[Caution]:
             yield Caution(
                 stage.name,
                 f"pragma {key} on loop {a.name} of {stage.name}",
-                "no pass knows it: it stays a remark",
+                "no pass knows it, so it has no effect",
                 f"a pass of your own; or one of {', '.join(schedule.PRAGMAS)}",
             )
 
 
 def _tiny_transfers(loops: Loops, stage: schedule.Stage) -> Iterator[Caution]:
-    """A copy to or from the accelerator that moves one element at a time."""
+    """Yield a caution for a copy to or from the accelerator that moves one element at a time."""
     domain, leaves = loops.domain(stage.name), stage.leaves
     marked = [n for n, a in enumerate(leaves) if "dma_copy" in dict(stage.note(a).pragmas)]
     whole = [n for a in leaves if isinstance(n := domain.extents[a], int)]
@@ -306,7 +306,7 @@ def _tiny_transfers(loops: Loops, stage: schedule.Stage) -> Iterator[Caution]:
 
 
 def _recomputed(loops: Loops, stage: schedule.Stage, op: tensor.ComputeOp) -> Iterator[Caution]:
-    """A stage, not a mere copy, computed more than twice as often as needed."""
+    """Yield a caution for a stage, unless it only copies, that computes elements repeatedly."""
     if not isinstance(stage.attach, schedule.At) or any(isinstance(e, tir.Load) for e in op.body):
         return
     factor = work_of(loops, stage).factor
@@ -321,7 +321,7 @@ def _recomputed(loops: Loops, stage: schedule.Stage, op: tensor.ComputeOp) -> It
 
 
 def _kept_nothing(loops: Loops, stage: schedule.Stage) -> Iterator[Caution]:
-    """A stage stored for an outer loop that computes the same elements in each iteration again."""
+    """Yield a caution if store_at keeps nothing and elements are computed again."""
     domain, factor = loops.domain(stage.name), work_of(loops, stage).factor
     if domain.recomputes and (factor is None or factor > 1):
         times = "" if factor is None else f", each element {number(factor)} times"
@@ -329,7 +329,7 @@ def _kept_nothing(loops: Loops, stage: schedule.Stage) -> Iterator[Caution]:
             stage.name,
             f"store_at of {stage.name}",
             f"nothing is kept: {domain.recomputes} loop {loops.show(domain.around[-1])}, "
-            f"so all that an iteration needs is computed in it{times}",
+            f"so each iteration computes all that it needs{times}",
             "store_at along a serial loop with which one unsplit axis moves; "
             "or compute_at the loop where it is stored",
         )

@@ -1,6 +1,6 @@
-"""Why a stage computes the part it does: derivations as small trees.
+"""Explanations of a stage's bounds, as small trees of claims and reasons.
 
-Lowering records what each bound comes from (lowering.Domain); here that becomes text.
+Lowering records what each bound comes from (lowering.Domain); this module turns that into text.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from minitvm.base import ScheduleError
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Derivation:
-    """A claim and what it follows from. Prints as an indented list."""
+    """A claim and the reasons it follows from, printed as an indented list."""
 
     claim: str
     because: tuple[Derivation, ...] = ()
 
     def lines(self, depth: int = 0) -> Iterator[str]:
-        """The claim, then its reasons, two spaces further in."""
+        """Yield the claim, then its reasons, indented by two more spaces."""
         yield "  " * depth + self.claim
         for reason in self.because:
             yield from reason.lines(depth + 1)
@@ -36,7 +36,7 @@ class Derivation:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Loops:
-    """A state's loops before the first pass, and the names they are printed under."""
+    """A state's loops before the first pass, and their printed names."""
 
     state: schedule.State
     context: lowering.Context
@@ -44,25 +44,25 @@ class Loops:
     printer: tir.Printer
 
     def stage(self, name: str) -> schedule.Stage:
-        """The stage as it is lowered, with inlined formulas put in."""
+        """Return the stage as it is lowered, with inlined formulas substituted."""
         return self.context.state.stage(name)
 
     def domain(self, name: str) -> lowering.Domain:
-        """What the stage computes where it is attached."""
+        """Return the domain that the stage computes where it is attached."""
         return self.context.domains[name]
 
     def show(self, e: tir.Index) -> str:
-        """`e` with the loops called as in the printed program."""
+        """Return `e` as text, with the loop names of the printed program."""
         return self.printer.expr(e)
 
     def loop(self, stage: schedule.Stage, a: tensor.Axis) -> str:
-        """What the loop `a` is called in print; one of a single iteration is not printed."""
+        """Return the printed name of the loop `a`, which may not be printed if it runs once."""
         var = self.domain(stage.name).loops.get(a)
         return plain(stage.names[a]) if var is None else self.show(var)
 
 
 def loops_of(state: schedule.State) -> Loops:
-    """The loops of `state`; all inputs and outputs are arguments."""
+    """Return the loops of `state`, with all inputs and outputs as arguments."""
     plain_state = lowering.normalize(state)
     tensors = [
         tensor.tensor_of(s.op, i)
@@ -81,7 +81,7 @@ def loops_of(state: schedule.State) -> Loops:
 
 
 def plain(name: str) -> str:
-    """An axis name as it is printed: i.outer -> i_outer."""
+    """Return an axis name as it is printed: i.outer -> i_outer."""
     return name.replace(".", "_")
 
 
@@ -89,7 +89,7 @@ def plain(name: str) -> str:
 
 
 def origin(state: schedule.State, stage: schedule.Stage, r: schedule.Relation) -> str:
-    """The step that made the relation: "split(i, factor=4), step 3"."""
+    """Return the step that made the relation: "split(i, factor=4), step 3"."""
     names = stage.names
     if isinstance(r, schedule.SplitRelation):
         size = f"factor={r.factor}" if r.factor is not None else f"nparts={r.nparts}"
@@ -108,7 +108,7 @@ def origin(state: schedule.State, stage: schedule.Stage, r: schedule.Relation) -
 
 
 def _attached_by(state: schedule.State, name: str) -> str:
-    """(compute_at, step 4) — nothing where a stage came there with another one."""
+    """Return " (compute_at, step 4)", or "" if the stage was attached through another stage."""
     for n in range(len(state.steps), 0, -1):
         step = state.steps[n - 1]
         if isinstance(step, schedule.ComputeAt) and step.stage == name:
@@ -117,7 +117,7 @@ def _attached_by(state: schedule.State, name: str) -> str:
 
 
 def made_by(stage: schedule.Stage, a: tensor.Axis) -> schedule.Relation | None:
-    """The split or fuse that made the axis; None for an axis of the formula."""
+    """Return the split or fuse that made the axis; None for an axis of the formula."""
     for r in stage.relations:
         made = (r.outer, r.inner) if isinstance(r, schedule.SplitRelation) else (r.fused,)
         if any(a is m for m in made):
@@ -129,7 +129,7 @@ def made_by(stage: schedule.Stage, a: tensor.Axis) -> schedule.Relation | None:
 
 
 def explain_bound(state: schedule.State, name: str, axis: str) -> Derivation:
-    """Why the stage `name` computes the part of `axis` that it does.
+    """Explain which part of `axis` the stage `name` computes, and why.
 
     B.i = [i_outer*4, 6]: elements i_outer*4 .. i_outer*4 + 5 of 12, because C reads B[i], ...
     """
@@ -170,14 +170,14 @@ def _bound(loops: Loops, stage: schedule.Stage, a: tensor.Axis) -> Derivation:
 
 
 def span(loops: Loops, lo: tir.Index, size: tir.Index) -> str:
-    """First and last: 4 elements from i*4 -> i*4 .. i*4 + 3."""
+    """Return the range as text: 4 elements from i*4 -> i*4 .. i*4 + 3."""
     return f"{loops.show(lo)} .. {loops.show(tir.sub(tir.add(lo, size), 1))}"
 
 
 def _made_bound(
     loops: Loops, stage: schedule.Stage, a: tensor.Axis, r: schedule.Relation
 ) -> Derivation:
-    """The extent of an axis made by a split or fuse follows from that of its parents."""
+    """Derive the extent of an axis made by a split or fuse from its parents' extents."""
     extents = loops.domain(stage.name).extents
     size = loops.show(extents[a])
     claim = f"{stage.name}.{plain(stage.names[a])} = [0, {size}]: {size} iterations"
@@ -200,7 +200,7 @@ def _made_bound(
 
 
 def _region(loops: Loops, stage: schedule.Stage, a: tensor.Axis) -> Iterator[Derivation]:
-    """Yield who reads what of axis `a`, and what follows from it."""
+    """Yield the reads along axis `a`, and the region that follows from them."""
     op, domain = stage.op, loops.domain(stage.name)
     assert isinstance(op, tensor.ComputeOp)
     d, demand = next(n for n, b in enumerate(op.axis) if b is a), domain.demand
@@ -228,7 +228,7 @@ def _reader(
     reads: list[lowering.Read],
     d: int,
 ) -> Derivation:
-    """C reads B[i], B[i + 2] / with i = ... / B[i] is ... .. ..."""
+    """Derive what one reader touches: C reads B[i], B[i + 2]; with i = ...; B[i] is ... .. ..."""
     domain, fixed = loops.domain(reader.name), loops.domain(stage.name).fixed
     loads = {tir.text(r.load): (r.load.indices[d], r.spans[d]) for r in reversed(reads)}
     loads = dict(reversed(loads.items()))
@@ -253,12 +253,12 @@ def _reader(
 
 
 def variables_of(e: tir.Index) -> list[tir.Var]:
-    """The variables in an index; a constant has none."""
+    """Return the variables in an index; a constant has none."""
     return [] if isinstance(e, int) else tir.variables(e)
 
 
 def _variable(loops: Loops, stage: schedule.Stage, v: tir.Var, fixed: set[tir.Var]) -> Derivation:
-    """i_inner in 0..3 (loop of split(i, factor=4), step 3), or: i_outer fixed."""
+    """Describe a variable: i_inner in 0..3 (loop of split(i, factor=4), step 3); i_outer fixed."""
     name = loops.show(v)
     if any(v is a for a in fixed):
         return Derivation(f"{name} fixed: {stage.name} is computed inside that loop")
@@ -277,7 +277,7 @@ def _variable(loops: Loops, stage: schedule.Stage, v: tir.Var, fixed: set[tir.Va
 def _adjusted(
     stage: schedule.Stage, domain: lowering.Domain, a: tensor.Axis, touched: lowering.Interval
 ) -> Iterator[Derivation]:
-    """Why the part that is computed is not just the part that is read, if so."""
+    """Explain why the computed part differs from the part that is read, if it does."""
     lo, size = domain.start[a], domain.extents[a]
     if tir.same(lo, touched[0]) and tir.same(tir.sub(tir.add(lo, size), 1), touched[1]):
         return

@@ -1,4 +1,4 @@
-"""Why a guard is there, where it is certain, and what the passes leave of it."""
+"""Explanations of guards: their cause, where they are certain, and what remains after passes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ WATCHED = ("partition", "tighten", "vectorize")  # the passes that act on guards
 
 
 def cause_of(loops: Loops, stage: schedule.Stage, guard: lowering.Guard) -> str:
-    """Return why the guard is there: the step or the axis that makes it necessary."""
+    """Return the cause of the guard: the step or axis that makes it necessary."""
     domain, why = loops.domain(stage.name), guard.cause
     if why is None:
         return "set_store_predicate asks for it"
@@ -40,7 +40,7 @@ def cause_of(loops: Loops, stage: schedule.Stage, guard: lowering.Guard) -> str:
 
 
 def explain_guard(state: schedule.State, name: str, axis: str) -> Derivation:
-    """Every guard on the loop (or older axis) `axis` of `name`: cause, where certain, what is left.
+    """Explain every guard on the loop or axis `axis` of `name`.
 
     i_inner of C: 1 guard
       i_outer*4 + i_inner < 10
@@ -51,7 +51,7 @@ def explain_guard(state: schedule.State, name: str, axis: str) -> Derivation:
     loops = loops_of(state)
     kept = {s.name for s in loops.context.state.stages}
     if name not in kept or not isinstance(loops.stage(name).op, tensor.ComputeOp):
-        raise ScheduleError(f"guards of {name}", "it has no loops that a schedule made")
+        raise ScheduleError(f"guards of {name}", "it has no loops made by the schedule")
     stage = loops.stage(name)
     names = {called: a for a, called in stage.names.items()}
     if axis not in names:
@@ -69,7 +69,7 @@ def explain_guard(state: schedule.State, name: str, axis: str) -> Derivation:
 
 
 def _parts(stage: schedule.Stage, a: tensor.Axis) -> list[tensor.Axis]:
-    """The loops that `a` has become: itself, or what splits and fuses made of it."""
+    """Return `a` itself, or the loops that splits and fuses made from it."""
     found = [a]
     for r in stage.relations:
         if isinstance(r, schedule.SplitRelation) and any(r.parent is b for b in found):
@@ -86,7 +86,7 @@ def _mentions(cond: tir.Expr, own: list[tir.Var]) -> bool:
 
 
 def _none(loops: Loops, stage: schedule.Stage, a: tensor.Axis) -> str:
-    """Why there is nothing to guard."""
+    """Explain why no guard is needed."""
     domain = loops.domain(stage.name)
     for r in stage.relations:
         if isinstance(r, schedule.SplitRelation) and any(
@@ -120,7 +120,7 @@ def _guard(
 
 
 def _stages(loops: Loops) -> list[tuple[str, tir.Stmt]]:
-    """The program after each pass that acts on guards."""
+    """Return the program after each pass that acts on guards."""
     body, found = loops.body, list[tuple[str, tir.Stmt]]()
     for run in lowering.PASSES["llvm"]:
         body = run(body)
@@ -132,7 +132,7 @@ def _stages(loops: Loops) -> list[tuple[str, tir.Stmt]]:
 
 
 def _left(stage: schedule.Stage, body: tir.Stmt, called: set[str], lanes_too: bool) -> str:
-    """What stands around the stage's stores: "nothing", or the conditions and how often."""
+    """Describe the guards that remain around the stage's stores, and around how many."""
     printer = tir.Printer()
     for _ in printer.lines(body):
         pass
@@ -156,7 +156,7 @@ def _left(stage: schedule.Stage, body: tir.Stmt, called: set[str], lanes_too: bo
 
 
 def stores_of(stage: schedule.Stage, body: tir.Stmt) -> list[lowering.Run]:
-    """The stores that compute the stage, wherever passes have put them."""
+    """Return the stores that compute the stage, including copies made by passes."""
     op = stage.op
     assert isinstance(op, tensor.ComputeOp)
     names = {tensor.tensor_of(op, i).name for i in range(len(op.body))}

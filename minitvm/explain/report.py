@@ -1,4 +1,4 @@
-"""What a schedule does, stage by stage: where, how large, how often, and what is in the way."""
+"""A report on a schedule, stage by stage: place, region, memory, work and guards."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .work import UNKNOWN, Work, number, work_of
 
 @dataclass(frozen=True, slots=True)
 class LoopReport:
-    """One loop. extent: iterations, as text where it is symbolic. kind: how it runs."""
+    """One loop. extent: its iterations, a string if symbolic. kind: how it runs."""
 
     name: str
     extent: int | str
@@ -31,14 +31,14 @@ class LoopReport:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class StageReport:
-    """What one stage does.
+    """The report on one stage.
 
-    place      where it is computed, and why there
-    region     the part computed at once, one text a dimension
-    memory     scope, type and shape of what is allocated; bytes: its size, None if symbolic
+    place      where it is computed, and why
+    region     the part computed at once, one string per dimension
+    memory     scope, type and shape of its buffer; bytes: its size, None if symbolic
     loops      outermost first
-    work       how often it stores, and how often it would have to
-    reads      loads per store, by tensor; terms: how many are folded for each output point
+    work       how many stores it executes, and how many distinct elements it stores
+    reads      loads per store, by tensor; terms: how many stores make one output element
     guards     condition and cause
     """
 
@@ -56,16 +56,16 @@ class StageReport:
 
     @property
     def recompute(self) -> Fraction | None:
-        """The recompute factor: stores executed / elements. 1: nothing is done twice."""
+        """Return the recompute factor, stores / elements; 1 if nothing is computed twice."""
         return self.work.factor
 
     @property
     def per_tile(self) -> Fraction | None:
-        """The recompute factor away from the edges: the limit for an endless tensor."""
+        """Return the recompute factor without edge effects: the limit for large tensors."""
         return self.work.per_tile
 
     def facts(self) -> Iterator[tuple[str, str]]:
-        """(title, text) of each line of the paragraph."""
+        """Yield (title, text) for each line of the paragraph."""
         yield "where", self.place
         for r in self.region:
             yield "region", r
@@ -80,7 +80,7 @@ class StageReport:
             yield "warning", str(w).replace("\n ", ";")
 
     def _work(self) -> str:
-        """Stores, elements, and the factor between them."""
+        """Describe the stores, the elements, and the factor between them."""
         if self.recompute is None:
             return "not counted: sizes or data decide, or an intrinsic stores"
         text = (
@@ -105,16 +105,16 @@ class StageReport:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Explanation:
-    """A report on a whole schedule, one paragraph a stage, producers first.
+    """A report on a whole schedule, one paragraph per stage, producers first.
 
-    small   nothing in the program takes long: it has few operations
+    small   whether the program has too few operations for any of them to be slow
     """
 
     stages: tuple[StageReport, ...]
     small: bool = False
 
     def __getitem__(self, name: str) -> StageReport:
-        """The paragraph of one stage."""
+        """Return the paragraph of one stage."""
         for s in self.stages:
             if s.name == name:
                 return s
@@ -123,9 +123,9 @@ class Explanation:
 
     @property
     def warnings(self) -> tuple[Caution, ...]:
-        """The three most important cautions, the largest estimated factor first.
+        """Return the three most important cautions, the largest estimated factor first.
 
-        In a small program only steps without effect are worth a word.
+        For a small program, return only steps without effect.
         """
         found = [w for s in self.stages for w in s.warnings if not (self.small and w.factor)]
         return tuple(sorted(found, key=lambda w: -w.factor)[:3])
@@ -144,7 +144,7 @@ class Explanation:
 
 
 def _cell(text: str) -> str:
-    """Text that Markdown leaves alone: i_outer*4 has signs with a meaning there."""
+    """Escape text for a Markdown table: the * of i_outer*4 has a meaning there."""
     for sign in "\\|*_<[]`":
         text = text.replace(sign, "&lt;" if sign == "<" else f"\\{sign}")
     return text
@@ -154,7 +154,7 @@ def _cell(text: str) -> str:
 
 
 def explain(state: schedule.State, target: str | Target = "llvm") -> Explanation:
-    """Return the report on every stage; `target` tells vector length and threads.
+    """Return the report on every stage; `target` gives the vector length and thread count.
 
     Stages whose attachment is pending are reported as they would be at root.
     """
@@ -188,7 +188,7 @@ def explain(state: schedule.State, target: str | Target = "llvm") -> Explanation
 
 
 def _given(loops: Loops, stage: schedule.Stage) -> str:
-    """What is to say of an operation without a formula."""
+    """Describe an operation without a formula."""
     if isinstance(stage.op, tensor.ExternOp):
         return "its loops are given, not scheduled"
     names = ", ".join(loops.loop(stage, a) for a in stage.leaves)
@@ -219,7 +219,7 @@ def _report(
 
 
 def _place(loops: Loops, stage: schedule.Stage) -> str:
-    """Where the stage is computed, and why it may be there."""
+    """Describe where the stage is computed, and why it may be there."""
     readers = ", ".join(schedule.effective_readers(loops.context.state)[stage.name])
     if stage.is_output:
         return "at root: an output is stored as a whole"
@@ -235,7 +235,7 @@ def _place(loops: Loops, stage: schedule.Stage) -> str:
 
 
 def _regions(loops: Loops, stage: schedule.Stage, op: tensor.ComputeOp) -> tuple[str, ...]:
-    """What one iteration of the loop it is attached at needs; nothing for a stage at root."""
+    """Describe the region that one iteration of the attach loop needs; () for a stage at root."""
     if not isinstance(stage.attach, schedule.At):
         return ()
     domain = loops.domain(stage.name)
@@ -247,7 +247,7 @@ def _regions(loops: Loops, stage: schedule.Stage, op: tensor.ComputeOp) -> tuple
 
 
 def _bytes(op: tensor.ComputeOp, buffer: tir.Buffer) -> int | None:
-    """What all outputs take, gaps included."""
+    """Return the bytes that all outputs occupy, gaps included."""
     size = tir.elements(buffer)
     return size * sum(d.bytes for d in op.dtypes) if isinstance(size, int) else None
 
@@ -265,7 +265,7 @@ def _loop_reports(loops: Loops, stage: schedule.Stage) -> Iterator[LoopReport]:
 
 
 def _reads(op: tensor.ComputeOp) -> tuple[tuple[tuple[str, int], ...], tir.Index]:
-    """Loads of each tensor per store, and how many such stores fold into one output point."""
+    """Count the loads of each tensor per store, and the stores per output element."""
     found: Counter[str] = Counter()
     terms: tir.Index = 1
     for e in op.body[:1] if op.reduction is not None else op.body:

@@ -1,4 +1,4 @@
-"""What keeps the hottest loop of a program from the peak of the CPU, with estimated factors."""
+"""What keeps a program's hottest loop from the CPU's peak performance, with estimated factors."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from math import gcd, prod
 from minitvm import lowering, tir
 from minitvm.base import Target
 
-SMALL = 10**6  # operations; in a smaller program nothing takes long
+SMALL = 10**6  # operations; a program with fewer is never slow
 LINE = 64  # bytes of a cache line
-PAGE = 4096  # bytes; addresses that far apart share a set of the first-level cache
-IN_FLIGHT = 8  # multiply-adds that a core has begun and not finished: 2 a cycle, of 4 cycles
+PAGE = 4096  # bytes; addresses this far apart map to the same set of the first-level cache
+IN_FLIGHT = 8  # multiply-adds in flight in a core: 2 per cycle with a latency of 4 cycles
 
 
 @dataclass(frozen=True, slots=True)
 class Slow:
-    """One cause: the tensor and loop, by which factor it slows the program, and what to try."""
+    """One cause of slowness: the tensor and loop, the slowdown factor, and what to try."""
 
     tensor: str
     factor: float
@@ -29,35 +29,35 @@ class Slow:
 
 @dataclass(frozen=True)
 class Block:
-    """The stores of an innermost loop, all loops around them, and how often it runs in all."""
+    """The stores of an innermost loop, all loops around them, and how often it runs in total."""
 
     loops: tuple[tir.For, ...]
     stores: tuple[tir.Store, ...]
 
     @cached_property
     def operations(self) -> int:
-        """Scalar operations in all iterations; 0 if their number is not known."""
+        """Return the scalar operations of all iterations; 0 if their number is unknown."""
         extents = [n.extent for n in self.loops]
         times = prod(n if isinstance(n, int) else 0 for n in extents)
         return times * sum(width(s) * _arithmetic(s.value) for s in self.stores)
 
     @property
     def var(self) -> tir.Var:
-        """The variable of the innermost loop."""
+        """Return the variable of the innermost loop."""
         return self.loops[-1].var
 
     @property
     def sums(self) -> bool:
-        """Does every store add to what is there?"""
+        """Return whether every store accumulates into its element."""
         return all(any(_same_place(n, s) for n in tir.walk(s.value)) for s in self.stores)
 
     @property
     def carried(self) -> bool:
-        """Does the next iteration add to the same elements?"""
+        """Return whether the next iteration accumulates into the same elements."""
         return self.sums and all(tir.free_of(s.indices[0], (self.var,)) for s in self.stores)
 
     def loads(self) -> list[tuple[tir.Load, tir.Store]]:
-        """The loads that read something else than what is added to, each with its store."""
+        """Return the loads other than those of accumulators, each with its store."""
         return [
             (n, s)
             for s in self.stores
@@ -69,8 +69,8 @@ class Block:
 def slow(body: tir.Stmt, target: Target) -> list[Slow]:
     """Return at most three causes, the largest factor first, for the loop that does most work.
 
-    `body` is the program after unrolling. Nothing is said of a program with fewer than SMALL
-    operations, or where sizes are not known.
+    `body` is the program after unrolling. Return nothing for a program with fewer than SMALL
+    operations or unknown sizes.
     """
     hot = max(_blocks(body, ()), key=lambda b: b.operations, default=None)
     if target.kind != "llvm" or hot is None or hot.operations < SMALL:
@@ -86,16 +86,16 @@ def slow(body: tir.Stmt, target: Target) -> list[Slow]:
 
 
 def is_small(body: tir.Stmt) -> bool:
-    """Whether the program has so few operations that nothing in it takes long.
+    """Return whether the program has fewer than SMALL operations.
 
-    A program whose number of operations is not known counts as large.
+    A program with an unknown number of operations counts as large.
     """
     counts = [b.operations for b in _blocks(body, ()) if b.stores]
     return all(counts) and sum(counts) < SMALL
 
 
 def _blocks(s: tir.Stmt, loops: tuple[tir.For, ...]) -> Iterator[Block]:
-    """Every loop that holds no other one, with its stores."""
+    """Yield every innermost loop with its stores."""
     if isinstance(s, tir.For):
         loops = (*loops, s)
         if not any(isinstance(n, tir.For) for n in lowering.every(s.body)):
@@ -106,7 +106,7 @@ def _blocks(s: tir.Stmt, loops: tuple[tir.For, ...]) -> Iterator[Block]:
 
 
 def width(s: tir.Store) -> int:
-    """How many lanes a store has."""
+    """Return the number of lanes of a store."""
     return max(tir.lanes(e) for e in (*s.indices, s.value))
 
 
@@ -148,7 +148,7 @@ def _scalar(b: Block, target: Target) -> Iterator[Slow]:
 
 
 def _strided(b: Block, target: Target) -> Iterator[Slow]:
-    """A load from another cache line in each iteration, evicted before its next use."""
+    """Yield loads that touch a new cache line in each iteration, evicted before its next use."""
     for n, s in b.loads():
         step = step_of(n.indices[0], b.var)
         size = n.dtype.bytes
@@ -187,7 +187,7 @@ def _chain(b: Block, target: Target) -> Iterator[Slow]:
 
 
 def _untiled(b: Block) -> Iterator[Slow]:
-    """A reduction whose operands could be used several times once they are in a register."""
+    """Yield a reduction whose operands could be reused from registers."""
     if not b.sums:
         return
     data = [n.var for n in b.loops if not tir.free_of(b.stores[0].indices[0], (n.var,))]
@@ -231,7 +231,7 @@ def _name(v: tir.Var) -> str:
 
 
 def step_of(i: tir.Index, var: tir.Var) -> tir.Index | None:
-    """By how many elements the index moves with `var`; None if not evenly."""
+    """Return by how many elements the index moves per step of `var`; None if it varies."""
     terms = tir.split_terms(i)[0]
     rest = tir.linear(t for t in terms if t[0] is not var)
     if not tir.free_of(rest, (var,)):

@@ -1,4 +1,4 @@
-"""How often a stage's elements are computed: the price of computing them where they are used."""
+"""How often a stage's elements are computed: the cost of recomputation."""
 
 from __future__ import annotations
 
@@ -11,17 +11,16 @@ from minitvm import lowering, schedule, tensor, tir
 
 from .derive import Loops
 
-MOST = 1 << 16  # elements of one tile that are told apart
+MOST = 1 << 16  # most elements of one tile that are enumerated
 
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """How often a stage stores. None: not known before sizes and data are.
+    """How often a stage stores; None where this depends on unknown sizes or data.
 
-    stores     executed in all, guards counted; of a reduction, once per output point
-    elements   different ones among them: what would be stored if none were computed twice
-    per_tile   stores of one tile over the elements that it adds to those before it: the factor
-               away from the edges
+    stores     the number of executed stores; a reduction counts once per output element
+    elements   the number of distinct elements stored
+    per_tile   stores of one tile / new elements that it adds: the factor without edge effects
     """
 
     stores: int | None
@@ -30,7 +29,7 @@ class Work:
 
     @property
     def factor(self) -> Fraction | None:
-        """The recompute factor: stores / elements. 1: nothing is computed twice."""
+        """Return the recompute factor, stores / elements; 1 if nothing is computed twice."""
         if self.stores is None or not self.elements:
             return None
         return Fraction(self.stores, self.elements)
@@ -40,12 +39,12 @@ UNKNOWN = Work(None, None, None)
 
 
 def number(f: Fraction) -> str:
-    """3/2 -> 1.5, 4/3 -> 1.3333"""
+    """Return a fraction as a decimal string: 3/2 -> 1.5, 4/3 -> 1.3333."""
     return f"{float(f):.4f}".rstrip("0").rstrip(".")
 
 
 def work_of(loops: Loops, stage: schedule.Stage) -> Work:
-    """How often `stage` stores, and how often it would have to."""
+    """Return how often `stage` stores, and how many distinct elements it stores."""
     op = stage.op
     assert isinstance(op, tensor.ComputeOp)
     domain = loops.domain(stage.name)
@@ -57,16 +56,16 @@ def work_of(loops: Loops, stage: schedule.Stage) -> Work:
 
 
 def _stores(loops: Loops, name: str, op: tensor.ComputeOp) -> int | None:
-    """Runs of the stage's first store: the only one, or the one that begins a reduction."""
+    """Count the runs of the stage's first store: the only one, or the init of a reduction."""
     buffer = loops.context.buffers[tensor.tensor_of(op, 0)]
-    around = {id(v) for v in loops.domain(name).around}  # a scan begins with stores of its own
+    around = {id(v) for v in loops.domain(name).around}  # excludes the init stores of a scan
     stores = (r for r in lowering.runs(loops.body) if r.store.buffer is buffer)
     first = next((r for r in stores if around <= {id(n.var) for n in r.loops}), None)
     return None if first is None else lowering.times(first)
 
 
 def _elements(loops: Loops, stage: schedule.Stage, op: tensor.ComputeOp) -> int | None:
-    """How many different elements the stage computes, all tiles together."""
+    """Count the distinct elements that all tiles of the stage compute."""
     domain = loops.domain(stage.name)
     around = [(v, v.high + 1) for v in domain.around if isinstance(v.high, int)]
     own = [(v, domain.extents[a]) for a, v in domain.loops.items()]
@@ -79,12 +78,14 @@ def _elements(loops: Loops, stage: schedule.Stage, op: tensor.ComputeOp) -> int 
 def per_tile(
     loops: Loops, stage: schedule.Stage, op: tensor.ComputeOp, domain: lowering.Domain
 ) -> Fraction | None:
-    """The recompute factor of an endless tensor; None where the tiles do not move evenly.
+    """Return the recompute factor without edge effects; None if the tiles move irregularly.
 
-    6 rows computed for every 4 rows further:  6 / 4
+    6 rows computed for every 4 rows moved:  6 / 4
     """
     if stage.store is not None and any(_moves(domain, a) is None for a in op.axis):
-        outer = stage.change(attach=stage.store, store=None)  # there, each element is new once
+        outer = stage.change(
+            attach=stage.store, store=None
+        )  # at that loop each element is computed once
         state = loops.context.state.with_stage(outer)
         domain = lowering.infer(state)[stage.name]
     left = {v: v.high + 1 for v in domain.around if isinstance(v.high, int)}
@@ -94,17 +95,17 @@ def per_tile(
     for a in op.axis:
         moves = _moves(domain, a)
         if moves is None or not moves.keys() <= left.keys():
-            return None  # uneven, or two dimensions move together
+            return None  # irregular, or two dimensions move with one loop
         one = _one_dimension(domain, a, moves, {v: left.pop(v) for v in moves})
         if one is None:
             return None
         factor *= one
-    again = math.prod(left.values())  # loops that move nothing compute the same again
+    again = math.prod(left.values())  # loops that do not move the region repeat its work
     return factor * again if again else None
 
 
 def _moves(domain: lowering.Domain, a: tensor.Axis) -> dict[tir.Var, int] | None:
-    """How far the region moves along `a` with each loop around it."""
+    """Return how far the region moves along `a` per iteration of each loop around it."""
     terms = tir.split_terms(domain.start[a])[0]
     moves = {v: abs(c) for v, c in terms if isinstance(v, tir.Var)}
     return moves if len(moves) == len(terms) else None
@@ -118,7 +119,7 @@ def _one_dimension(
         return None
     if not moves:
         return Fraction(1)
-    far = max(moves, key=lambda v: moves[v])  # the loop that goes on without end
+    far = max(moves, key=lambda v: moves[v])  # the loop that is taken as endless
     inner = [range(0, moves[v] * extents[v], moves[v]) for v in moves if v is not far]
     computed = size * math.prod(len(r) for r in inner)
     if computed > MOST:

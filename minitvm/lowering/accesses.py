@@ -1,4 +1,4 @@
-"""Loops that write down every access they make: for looking at memory, not for speed."""
+"""Programs that record every memory access they make, for studying access patterns."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from minitvm.base import INT32, INT64, LoweringError
 
 from .count import runs, times
 
-# one each for the count of operations, whatever the type of their operands
+# each counts as one operation, whatever the type of its operands
 ARITHMETIC = (
     "add", "sub", "mul", "div", "floordiv", "floormod", "truncdiv", "truncmod", "min", "max", "pow",
 )  # fmt: skip
@@ -20,9 +20,9 @@ ARITHMETIC = (
 class Site:
     """A place in the program that reads or writes an element.
 
-    text     as printed: A[i*16 + k]
-    line     the line of print(program) that has it, counted from 0
-    loops    numbers of the loops around it, outermost first; names: what they are called
+    text     the access as printed: A[i*16 + k]
+    line     its line in print(program), counted from 0
+    loops    the numbers of the enclosing loops, outermost first; names: their names
     """
 
     buffer: tir.Buffer
@@ -35,7 +35,7 @@ class Site:
 
 @dataclass(frozen=True, slots=True)
 class Loop:
-    """A loop of the program; `around` are the numbers of those around it, outermost first."""
+    """A loop of the program; `around` holds the numbers of its enclosing loops, outermost first."""
 
     name: str
     line: int
@@ -44,13 +44,13 @@ class Loop:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Recording:
-    """A program that records, and what the numbers mean that it writes down.
+    """A recording program, and the sites and loops that its event numbers refer to.
 
     func     takes, after the parameters of the program, three buffers that it writes:
-             events   int32[room]: the number of a site; -1 - k where an iteration of loop k begins
-             values   int64[room]: the element of the buffer that is accessed; the loop's counter
-             counts   int64[2]: how many events there are, more than `room` perhaps, of which only
-                      the first `room` are kept; arithmetic operations on data. Add up: begin with 0
+             events   int32[room]: a site's number, or -1 - k where an iteration of loop k begins
+             values   int64[room]: the element accessed, or the value of the loop variable
+             counts   int64[2]: the number of events, and of arithmetic operations on data; both are
+                      added to, so begin with 0. Only the first `room` events are kept
     """
 
     func: tir.PrimFunc
@@ -59,7 +59,7 @@ class Recording:
 
 
 def record_accesses(func: tir.PrimFunc) -> Recording:
-    """The same program, which also writes down its accesses, in the order of the interpreter.
+    """Return `func` with code that records every access, in the order of the interpreter.
 
                                          for i in range(8):
                                            append(-1, i)       # an iteration of loop 0 begins
@@ -73,9 +73,9 @@ def record_accesses(func: tir.PrimFunc) -> Recording:
                                values[counts[0]] = v
                              counts[0] = counts[0] + 1
 
-    Every loop becomes serial. Loads in an arm of if_then_else are written down where that arm is
+    Every loop becomes serial. Loads in an arm of if_then_else are recorded only if that arm is
     chosen. Needs flat offsets (pass `flatten`) and no vectors (stop before `vectorize`). Raises
-    LoweringError for others, for loops bound to threads, and for calls that are given memory.
+    LoweringError otherwise, and for loops bound to threads and calls with pointer arguments.
     """
     r = _Recorder(func.printer())
     body = r.stmt(func.body)
@@ -91,14 +91,14 @@ def record_accesses(func: tir.PrimFunc) -> Recording:
 
 
 def known_stores(s: tir.Stmt) -> int:
-    """How often the stores of `s` run, without those for which that is not known beforehand."""
+    """Count how often the stores of `s` run, skipping those whose count is unknown."""
     return sum(times(run) or 0 for run in runs(s))
 
 
 def work(e: tir.Index) -> int:
-    """Arithmetic operations on data whenever `e` is computed; in arms of if_then_else: none.
+    """Count the arithmetic operations on data that every evaluation of `e` performs.
 
-    The arithmetic of indices does not count, nor does what loads compute theirs from.
+    Index arithmetic, including the indices of loads, and the arms of if_then_else do not count.
     """
     if isinstance(e, int | tir.Load):
         return 0
@@ -110,7 +110,7 @@ def work(e: tir.Index) -> int:
 
 
 class _Recorder:
-    """Goes through a program in the order of its text; numbers sites and loops as it meets them."""
+    """A walk over a program in textual order that numbers its sites and loops."""
 
     def __init__(self, printer: tir.Printer) -> None:
         self.printer = printer
@@ -120,13 +120,13 @@ class _Recorder:
         self.counts = tir.Buffer("counts", (2,), INT64)
         self.sites: list[Site] = []
         self.loops: list[Loop] = []
-        self.around: tuple[int, ...] = ()  # the loops around what is being looked at
-        self.line = 1  # of print(program) that it is in; the first one is the head
+        self.around: tuple[int, ...] = ()  # the loops around the current statement
+        self.line = 1  # the current line of print(program); line 0 is the header
 
     # --- statements ---
 
     def stmt(self, s: tir.Stmt) -> tir.Stmt:
-        """`s` with its accesses written down."""
+        """Return `s` with code that records its accesses."""
         match s:
             case tir.For():
                 return self._loop(s)
@@ -162,7 +162,7 @@ class _Recorder:
         if s.kind == "bind":
             raise LoweringError(
                 f"accesses of loop {s.var.name!r} bound to {s.thread!r}",
-                "threads that share memory have no one order",
+                "threads that share memory run in no fixed order",
                 "a schedule for a CPU; te.thread_axis('vthread') after inject_virtual_thread",
             )
         writes, outer, number = self._reads(s.extent), self.around, len(self.loops)
@@ -176,7 +176,7 @@ class _Recorder:
     # --- expressions ---
 
     def _reads(self, e: tir.Index) -> list[tir.Stmt]:
-        """Writes down the loads of `e`, those of its operands before its own."""
+        """Record the loads of `e`, those of its operands before its own."""
         if isinstance(e, int):
             return []
         if isinstance(e, tir.Lane):
@@ -201,13 +201,13 @@ class _Recorder:
         )
 
     def _arms(self, e: tir.IfThenElse) -> list[tir.Stmt]:
-        """What the chosen arm reads and computes."""
+        """Record what the chosen arm reads and computes."""
         arms = [tir.seq(*self._reads(arm), *self._work(arm)) for arm in (e.a, e.b)]
         if all(isinstance(arm, tir.Seq) and not arm.body for arm in arms):
             return []
         return [tir.If(e.cond, arms[0], arms[1])]
 
-    # --- what is written down ---
+    # --- events ---
 
     def _access(self, b: tir.Buffer, indices: tuple[tir.Index, ...], write: bool) -> list[tir.Stmt]:
         if len(indices) != 1:
@@ -222,7 +222,7 @@ class _Recorder:
         return [self._append(len(self.sites) - 1, indices[0])]
 
     def _append(self, event: int, value: tir.Index) -> tir.Stmt:
-        """One event, if there is room for it; counted in any case."""
+        """Record one event if there is room for it; count it in any case."""
         at = tir.as_index(tir.Load(self.counts, (0,), INT64), 0, tir.INF)
         kept = tir.Const(value, INT64) if isinstance(value, int) else tir.Cast(value, INT64)
         write = tir.Seq(

@@ -1,4 +1,4 @@
-"""Accesses that are not proven to stay inside their buffer are checked while the program runs."""
+"""A pass that checks at run time the accesses not proven to be in bounds."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from minitvm.base import BOOL, INT64
 
 
 def bound_check(s: tir.Stmt) -> tir.Stmt:
-    """A program that would leave a buffer stops with an error instead.
+    """Insert a run-time check before every access that is not proven to be in bounds.
 
         C[i] = A[i + 1]      ->      assert_in_bounds(i + 1, 8)
                                      C[i] = A[i + 1]
 
-    Not among the standard passes: passes=insert(PASSES["python"], 3, bound_check). The interpreter
-    and Python code run it; LLVM code cannot stop. Reads in an arm of if_then_else are checked where
-    the arm is chosen.
+    Not a standard pass: use passes=insert(PASSES["python"], 3, bound_check). The interpreter and
+    Python code raise an error; LLVM code does not support the check. Reads in an arm of
+    if_then_else are checked only if the arm is chosen.
     """
 
     def on_stmt(s: tir.Stmt) -> tir.Stmt:
@@ -43,7 +43,7 @@ def _all(parts: tuple[tir.Index, ...]) -> Iterator[tir.Stmt]:
 
 
 def _checks(e: tir.Expr) -> Iterator[tir.Stmt]:
-    """The checks to make before `e` is computed, in that order."""
+    """Yield the checks to make before `e` is computed, in order."""
     if isinstance(e, tir.IfThenElse):
         yield from _checks(e.cond)
         a, b = tir.seq(*_checks(e.a)), tir.seq(*_checks(e.b))
@@ -58,7 +58,7 @@ def _checks(e: tir.Expr) -> Iterator[tir.Stmt]:
 
 
 def _access(b: tir.Buffer, indices: tuple[tir.Index, ...]) -> Iterator[tir.Stmt]:
-    """The checks of one access, those left out that are certain to succeed."""
+    """Yield the checks of one access, except those that are certain to succeed."""
     flat = len(indices) == 1 and (len(b.shape) != 1 or tir.row_strides(b) != (1,))
     for i, n in zip(indices, (tir.elements(b),) if flat else b.shape, strict=True):
         if tir.all_of(tir.compare("<=", 0, i), tir.compare("<", i, n)) is not tir.TRUE:

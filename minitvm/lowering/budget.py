@@ -1,4 +1,4 @@
-"""What a statement costs to compile, and how much of it passes may write out."""
+"""Estimates of compile time, and the limit on the code that passes may duplicate."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from minitvm import tir
 
 from .statements import every, inner
 
-MOST = 12_288  # operations that passes may write out for one loop: LLVM compiles them in about 10 s
-LOOP = 48  # operations that take LLVM as long as a loop does, without its body
-REGISTER = 16  # lanes; code for longer vectors is written once for each register
+MOST = 12_288  # most operations one loop may expand to: LLVM compiles them in about 10 s
+LOOP = 48  # operations that take LLVM as long to compile as a loop without its body
+REGISTER = 16  # lanes; code for longer vectors is emitted once per register
 
 
 def statements(s: tir.Stmt) -> int:

@@ -1,4 +1,4 @@
-"""How often a statement runs: exact, from the loops and conditions around it."""
+"""Exact execution counts of statements, from the enclosing loops and conditions."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ import numpy as np
 
 from minitvm import tir
 
-MOST = 1 << 22  # points of an iteration space that are tried one by one
+MOST = 1 << 22  # points of an iteration space that are enumerated one by one
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Run:
     """A store, the loops around it (outermost first), and the conditions under which it runs.
 
-    guards: those of the conditions that loops need, not the choice between two versions of a loop.
+    guards: the conditions that are bounds of loops, without those that choose a loop's version.
     """
 
     store: tir.Store
@@ -28,7 +28,7 @@ class Run:
 
 
 def runs(s: tir.Stmt) -> list[Run]:
-    """Every store in `s` with what is around it, in program order."""
+    """Return every store in `s` with its loops and conditions, in program order."""
     return list(_runs(s, (), (), ()))
 
 
@@ -63,19 +63,19 @@ def _runs_of(
 
 
 def conjuncts(cond: tir.Expr) -> tuple[tir.Expr, ...]:
-    """The conditions that together make `cond`: a and b and c -> (a, b, c)."""
+    """Split a conjunction into its conditions: a and b and c -> (a, b, c)."""
     if isinstance(cond, tir.Binary) and cond.op == "and":
         return conjuncts(cond.a) + conjuncts(cond.b)
     return (cond,)
 
 
 def times(run: Run) -> int | None:
-    """How often the store runs; None if a loop's length or a condition is not known.
+    """Return how often the store runs; None if a loop's extent or a condition is unknown.
 
     for i in range(3): for j in range(4): if i*4 + j < 10: ...   ->   10
 
-    Conditions that share no variable are counted apart: the iteration spaces that are tried stay
-    as small as one axis.
+    Conditions that share no variable are counted separately, which keeps the enumerated iteration
+    spaces small.
     """
     extents, ends = box((loop.var, loop.extent) for loop in run.loops)
     if len(extents) < len(run.loops):
@@ -93,9 +93,9 @@ def times(run: Run) -> int | None:
 
 
 def box(loops: Iterable[tuple[tir.Var, tir.Index]]) -> tuple[dict[tir.Var, int], list[tir.Expr]]:
-    """The most iterations of each loop, and what ends those that are shorter at times.
+    """Return each loop's maximum extent, and the conditions that end loops of varying extent.
 
-    A loop whose length has no bound is left out.
+    Loops whose extent has no upper bound are left out.
     """
     extents: dict[tir.Var, int] = {}
     ends: list[tir.Expr] = []
@@ -110,7 +110,7 @@ def box(loops: Iterable[tuple[tir.Var, tir.Index]]) -> tuple[dict[tir.Var, int],
 def distinct(
     values: Iterable[tir.Index], extents: Mapping[tir.Var, int], conditions: Iterable[tir.Expr]
 ) -> int | None:
-    """How many different tuples `values` are met where the conditions hold; None if not known.
+    """Count the different tuples that `values` takes where the conditions hold; None if unknown.
 
     i*4 + j for i in range(3), j in range(6)   ->   14: each of 0 .. 13
     """
@@ -133,7 +133,7 @@ def distinct(
 
 
 def _groups(exprs: list[tir.Expr]) -> list[list[tir.Expr]]:
-    """The expressions, those that share a variable together."""
+    """Group the expressions that share variables."""
     groups: list[tuple[set[tir.Var], list[tir.Expr]]] = []
     for c in exprs:
         own = set(tir.variables(c))
@@ -159,7 +159,7 @@ _PLAIN = (
 
 
 def _plain(cond: tir.Expr) -> bool:
-    """Is the condition made of loop variables only, and not of data?"""
+    """Return whether the condition depends only on loop variables, not on data."""
     return all(
         isinstance(n, _PLAIN) or (isinstance(n, tir.Binary) and n.op in ("and", "or"))
         for n in tir.walk(cond)
@@ -169,9 +169,9 @@ def _plain(cond: tir.Expr) -> bool:
 def _held(
     conditions: list[tir.Expr], extents: dict[tir.Var, int]
 ) -> tuple[Any, dict[tir.Var, Any]] | None:
-    """Where in the box `extents` all conditions hold, and the points of the box.
+    """Return where in the box `extents` all conditions hold, and the points of the box.
 
-    None if the box is too large or a condition has more in it than the variables.
+    Return None if the box is too large or a condition has other variables.
     """
     sizes = list(extents.values())
     known = all(v in extents for c in conditions for v in tir.variables(c))
@@ -195,7 +195,7 @@ _COMPARE: dict[str, Any] = {
 
 
 def _value(e: tir.Index, at: dict[tir.Var, Any]) -> Any:
-    """`e` where the variables have the values `at`, numpy arrays."""
+    """Evaluate `e` for the variable values `at`, given as numpy arrays."""
     match e:
         case tir.Var():
             return at[e]

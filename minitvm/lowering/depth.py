@@ -1,4 +1,4 @@
-"""Where Python's stack ends: loops inside loops inside loops."""
+"""A readable error for loops nested too deeply for Python's stack."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from minitvm.base import LoweringError
 
 @contextmanager
 def within_stack(what: str) -> Generator[None]:
-    """Run the block; LoweringError if `what` nests deeper than Python calls can."""
+    """Run the block; raise LoweringError if `what` nests deeper than Python's recursion limit."""
     try:
         yield
     except RecursionError:

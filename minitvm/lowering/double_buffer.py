@@ -1,4 +1,4 @@
-"""Double buffering: the next tile is fetched while this one is used."""
+"""Double buffering: fetch the next tile while the current one is used."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ DOUBLE = "double_buffer"  # the pragma around the statement that fills the buffe
 
 
 def inject_double_buffer(s: tir.Stmt) -> tir.Stmt:
-    """Twice the memory: one half is filled while the other is read.
+    """Double the marked buffers: fill one half while the other half is read.
 
         for i in range(8):                B = allocate((2, 4), ...)
           B = allocate((4,), ...)         for x in range(4): B[x] = A[x]
@@ -25,9 +25,9 @@ def inject_double_buffer(s: tir.Stmt) -> tir.Stmt:
           use B                                 B[(i + 1) % 2*4 + x] = A[i*4 + x + 4]
                                             use B[i % 2*4 + ...]
 
-    Where the loop has vanished (one iteration) the pragma just goes. Needs flat offsets. Raises
-    LoweringError if what fills the buffer reads something that the same loop computes, or is too
-    large to be written out twice.
+    If the loop has vanished (one iteration), the pragma is only removed. Needs flat offsets. Raises
+    LoweringError if the code that fills the buffer reads a result of the same loop, or is too
+    large to duplicate.
     """
 
     def on_stmt(s: tir.Stmt) -> tir.Stmt:
@@ -41,7 +41,7 @@ def _forget(s: tir.Stmt) -> tir.Stmt:
 
 
 def _doubled(loop: tir.For) -> tir.Stmt:
-    """The loop with everything doubled that is filled directly inside it."""
+    """Double every buffer that is filled directly inside the loop."""
     found = _find(loop.body, ())
     if found is None:
         return loop
@@ -74,7 +74,7 @@ def _doubled(loop: tir.For) -> tir.Stmt:
 
 
 def _guarded(cond: Any, s: tir.Stmt) -> tir.Stmt:
-    """`s` if cond; symbolic extents may be 0."""
+    """Guard `s` by `cond`, which may be false where a symbolic extent is 0."""
     return tir.rewrite(tir.If(cond, s))
 
 
@@ -85,7 +85,7 @@ def _far(b: tir.Buffer) -> tuple[tir.Index, ...]:
 def _find(
     s: tir.Stmt, around: tuple[tir.Buffer, ...]
 ) -> tuple[tir.Pragma, tuple[tir.Buffer, ...]] | None:
-    """The first statement to double that runs once an iteration, and the buffers around it."""
+    """Find the first marked statement that runs once per iteration, and the buffers around it."""
     match s:
         case tir.Pragma(key) if key == DOUBLE:
             return s, around
@@ -100,7 +100,7 @@ def _find(
 
 
 def _without(s: tir.Stmt, old: tir.Stmt, new: tir.Stmt) -> tir.Stmt:
-    """`s` with `new` where the statement `old` was."""
+    """Return `s` with the statement `old` replaced by `new`."""
     match s:
         case _ if s is old:
             return new
@@ -115,7 +115,7 @@ def _without(s: tir.Stmt, old: tir.Stmt, new: tir.Stmt) -> tir.Stmt:
 
 
 def _unallocated(s: tir.Stmt, own: list[tir.Buffer]) -> tir.Stmt:
-    """`s` without the allocations of `own`, which move out of the loop."""
+    """Return `s` without the allocations of `own`, which move out of the loop."""
     match s:
         case tir.Allocate(buffer, body):
             inner = _unallocated(body, own)
@@ -129,7 +129,7 @@ def _unallocated(s: tir.Stmt, own: list[tir.Buffer]) -> tir.Stmt:
 
 
 def _independent(loop: tir.For, fill: tir.Pragma, own: list[tir.Buffer], rest: tir.Stmt) -> None:
-    """What fills the buffer may run an iteration early: it reads nothing the loop computes."""
+    """Raise LoweringError if the fill reads a result of the loop: it runs one iteration early."""
     stored = {id(b) for b in written(rest)}
     for n in tir.walk(fill.body):
         if isinstance(n, tir.Load) and id(n.buffer) in stored:
@@ -144,7 +144,7 @@ def _independent(loop: tir.For, fill: tir.Pragma, own: list[tir.Buffer], rest: t
 def _half(
     s: tir.Stmt, wide: dict[tir.Buffer, tir.Buffer], half: tir.Index, keep: tir.Stmt | None = None
 ) -> tir.Stmt:
-    """`s` with the buffers' accesses in the given half; the statement `keep` stays as it is."""
+    """Move the accesses of `s` to the given half of the buffers, except in the statement `keep`."""
 
     def at(b: tir.Buffer, indices: tuple[tir.Index, ...]) -> tuple[tir.Index, ...]:
         return (tir.add(indices[0], tir.mul(half, tir.elements(b))),)

@@ -1,4 +1,4 @@
-"""N-dimensional accesses become element offsets."""
+"""A pass that turns n-dimensional accesses into element offsets."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from minitvm import tir
 
 
 def flatten(s: tir.Stmt) -> tir.Stmt:
-    """A[i, j]  ->  A[i*n + j], where n is the stride of the first dimension."""
+    """Replace n indices by one offset: A[i, j] -> A[i*n + j], with n the stride of dimension 0."""
 
     def on_expr(e: Any) -> Any:
         return (
@@ -26,7 +26,7 @@ def flatten(s: tir.Stmt) -> tir.Stmt:
 
 
 def offset(b: tir.Buffer, indices: tuple[tir.Index, ...]) -> tir.Index:
-    """The distance in elements from the start of `b` to b[indices]."""
+    """Return the distance in elements from the start of `b` to b[indices]."""
     total: tir.Index = 0
     for i, stride in zip(indices, tir.row_strides(b), strict=True):
         total = tir.add(total, tir.mul(i, stride))

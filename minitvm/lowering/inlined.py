@@ -1,4 +1,4 @@
-"""How large a formula becomes when others are put into it, counted without doing it."""
+"""The size of formulas after inlining, computed without inlining them."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from minitvm import tensor, tir
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """The operations of an expression written out as a tree, and how often each variable occurs.
+    """The number of operations of an expression tree, and how often each variable occurs in it.
 
-    Index arithmetic is not counted: it folds.
+    Index arithmetic is not counted because it usually folds.
     """
 
     operations: int
@@ -30,7 +30,7 @@ def size_after(
     """Return the size of `e` once every load of an inlined tensor is replaced by its formula.
 
     B[i] = A[i] + 1 has 2 operations; C[i] = B[i] * B[i + 1] then has 5. Shared parts of `e` are
-    looked at once, and counted as often as they occur. An index that loads data counts wherever
+    visited once but counted as often as they occur. An index that loads data counts wherever
     the axis it replaces occurs.
     """
     known: dict[int, Size] = {}
@@ -57,7 +57,7 @@ def _sum(own: int, parts: list[Size]) -> Size:
 
 
 def _inner_first(e: tir.Expr) -> Iterator[tir.Expr]:
-    """Every node in `e` once, after those inside it; without recursion."""
+    """Yield every node in `e` once, children first, without recursion."""
     done: set[int] = set()
     stack: list[tir.Expr] = [e]
     while stack:

@@ -1,4 +1,4 @@
-"""The accelerator that programs of target "vta" are lowered for, and the memories it has."""
+"""The accelerator that programs of target "vta" are lowered for, and its memories."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SCOPES = {
     "local.wgt_buffer": accel.Memory.WGT,
     "local.acc_buffer": accel.Memory.ACC,
 }
-MOST_TURNS = (1 << 14) - 1  # of one of the two loops of an instruction: 14 bits
+MOST_TURNS = (1 << 14) - 1  # iterations of each of an instruction's two loops: 14 bits
 _chosen: ContextVar[accel.Config] = ContextVar("machine", default=accel.vta_pynq)
 
 
@@ -25,8 +25,8 @@ def machine() -> accel.Config:
 
 @contextmanager
 def using(config: accel.Config) -> Generator[accel.Config]:
-    """with using(vdla_osdi18): ...  lowers for that machine, in this thread and context only."""
-    before = _chosen.get()  # a token could be reset only in the context that it was made in
+    """Lower for the accelerator `config` inside the block, in this thread and context only."""
+    before = _chosen.get()  # a token can be reset only in the context that created it
     _chosen.set(config)
     try:
         yield config
@@ -35,16 +35,16 @@ def using(config: accel.Config) -> Generator[accel.Config]:
 
 
 def prefix() -> str:
-    """Return the prefix of instructions that have no unit yet: vta.gemm, vdla.gemm."""
+    """Return the prefix of instructions without a unit: "vta" in vta.gemm, "vdla" in vdla.gemm."""
     return "vdla" if machine().name.startswith("vdla") else "vta"
 
 
 def memory_of(b: tir.Buffer) -> accel.Memory | None:
-    """Return the accelerator's memory that holds `b`; None for main memory, or a CPU's."""
+    """Return the accelerator memory that holds `b`; None if `b` is in main memory."""
     return SCOPES.get(b.scope)
 
 
-# what instructions have bits for: 13 where a list of micro-operations begins, 16 for the others
+# widths of instruction fields: 13 bits for the start of a micro-operation list, 16 for the others
 ADDRESSES = {
     accel.Memory.UOP: 1 << 13,
     accel.Memory.INP: 1 << 16,
@@ -59,5 +59,5 @@ def room(config: accel.Config, memory: accel.Memory) -> int:
 
 
 def element_size(memory: accel.Memory) -> int:
-    """Return how many numbers one element has: 16 in INP of the 16 x 16 machine, 256 in WGT."""
+    """Return how many numbers an element has; on the 16 x 16 machine 16 in INP, 256 in WGT."""
     return prod(machine().element_shape(memory))

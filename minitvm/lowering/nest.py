@@ -1,4 +1,4 @@
-"""State -> loop nests: every stage becomes loops around stores, placed where it is attached."""
+"""Loop nests from a schedule state: each stage becomes loops, placed where it is attached."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .tensorize import region, tensorized
 
 
 def nest(context: Context) -> tir.Stmt:
-    """All root stages one after another; attached ones inside them."""
+    """Return the loop nests of all root stages in order, with attached stages inside them."""
     body: tir.Stmt | None = None
     for stage in reversed(context.state.stages):
         if not isinstance(stage.op, tensor.PlaceholderOp) and not isinstance(
@@ -32,7 +32,7 @@ def _realize(
     op: tensor.ComputeOp | tensor.ExternOp | tensor.ScanOp,
     rest: tir.Stmt | None,
 ) -> tir.Stmt:
-    """The stage's loops, then `rest`; its buffers exist for both, unless they are arguments."""
+    """Return the stage's loops followed by `rest`, inside the allocation of its buffers."""
     match op:
         case tensor.ExternOp():
             made = _extern(context, op)
@@ -49,7 +49,7 @@ def _realize(
 def _memory(
     context: Context, op: tensor.ComputeOp | tensor.ExternOp | tensor.ScanOp, body: tir.Stmt
 ) -> tir.Stmt:
-    """`body` with the memory of the results of `op`, unless they are arguments."""
+    """Allocate the results of `op` around `body`, unless they are arguments."""
     for i in reversed(range(len(op.dtypes))):
         t = tensor.tensor_of(op, i)
         if t not in context.given:
@@ -58,7 +58,7 @@ def _memory(
 
 
 def _ahead(context: Context, stage: schedule.Stage, made: tir.Stmt) -> tir.Stmt:
-    """`made`, marked to be done one iteration ahead of the rest of the loop around."""
+    """Mark `made` to run one iteration ahead of the rest of its enclosing loop."""
     what = f"double_buffer of {stage.name}"
     if not isinstance(stage.attach, schedule.At):
         raise LoweringError(
@@ -76,7 +76,7 @@ def _ahead(context: Context, stage: schedule.Stage, made: tir.Stmt) -> tir.Stmt:
 
 
 def _extern(context: Context, op: tensor.ExternOp) -> tir.Stmt:
-    """The statement of an extern operation, on the memory of its inputs and outputs."""
+    """Return the statement of an extern operation, on the memory of its inputs and outputs."""
     outputs = [tensor.tensor_of(op, i) for i in range(len(op.dtypes))]
 
     def window(t: tensor.Tensor) -> Window:
@@ -87,7 +87,7 @@ def _extern(context: Context, op: tensor.ExternOp) -> tir.Stmt:
 
 
 def _scan(context: Context, stage: schedule.Stage, op: tensor.ScanOp) -> tir.Stmt:
-    """The first rows copied, then the loop over time with what is computed in it.
+    """Copy the initial rows, then loop over time with the stages attached to that loop.
 
     for i: for j: S[i, j] = first[i, j]
     for t: <- the stages attached at it
@@ -99,7 +99,7 @@ def _scan(context: Context, stage: schedule.Stage, op: tensor.ScanOp) -> tir.Stm
         copy = tir.Store(target, counters, context.read(tir.Load(t, counters, t.dtype), {}))
         body = _guarded(
             [tir.compare("<", counters[0], target.shape[0])], copy
-        )  # time may end before
+        )  # the time axis may be shorter than the initial rows
         for v, n in reversed(list(zip(counters, t.shape, strict=True))):
             body = tir.For(v, n, body)
         copies.append(body)
@@ -107,9 +107,9 @@ def _scan(context: Context, stage: schedule.Stage, op: tensor.ScanOp) -> tir.Stm
 
 
 def _stage(context: Context, stage: schedule.Stage, op: tensor.ComputeOp) -> tir.Stmt:
-    """The loop nest of one stage.
+    """Return the loop nest of one stage.
 
-    A reduction is split where its first reduce loop stands:
+    A reduction is split at its first reduce loop:
 
         for i: for k: for j: C += ...    ->    for i:
                                                  for j: C = identity
@@ -132,7 +132,7 @@ def _stage(context: Context, stage: schedule.Stage, op: tensor.ComputeOp) -> tir
 def _common(
     context: Context, stage: schedule.Stage, inner: tuple[tensor.Axis, ...]
 ) -> tuple[tir.Expr, ...]:
-    """The guards that may stand around the init and the `inner` loops of a reduction together."""
+    """Return the guards that can enclose both the init and the `inner` loops of a reduction."""
     domain = context.domains[stage.name]
     if any(_attached(context, stage, a) for a in inner):
         return ()
@@ -147,10 +147,10 @@ def _loops(
     leaves: tuple[tensor.Axis, ...],
     body: tir.Stmt,
 ) -> tir.Stmt:
-    """Loops for `leaves` around `body`, with the stages attached at them.
+    """Build loops for `leaves` around `body`, with the stages attached at them.
 
-    Each guard stands as far out as its variables allow, but inside every attached stage: those
-    guard themselves, and on a GPU their barriers must not depend on a condition.
+    Each guard is placed as far out as its variables allow, but never around an attached stage:
+    attached stages have their own guards, and on a GPU their barriers must not be conditional.
     """
     domain = context.domains[stage.name]
     waiting = list(guards)
@@ -170,7 +170,7 @@ def _loops(
 
 
 def _stored(context: Context, stage: schedule.Stage, a: tensor.Axis) -> list[schedule.Stage]:
-    """The stages whose memory exists for the loop `a`, though they are computed inside it."""
+    """Return the stages that are stored at loop `a` but computed further inside."""
     return [
         s
         for s in context.state.stages
@@ -192,7 +192,7 @@ def _for(
 ) -> tir.Stmt:
     note, domain = stage.note(a), context.domains[stage.name]
     given = {host.note(b).thread for host, b in hosts(context.state, stage.name)}
-    alone = var is None and note.thread in given  # one thread computes what it needs itself
+    alone = var is None and note.thread in given  # each thread computes its own part
     if note.threads is not None and not alone and not tir.same(note.threads, domain.extents[a]):
         raise LoweringError(
             f"loop {a.name!r} of {stage.name} bound to {note.thread!r}",
@@ -219,7 +219,7 @@ def _check_constant(stage: schedule.Stage, a: tensor.Axis, kind: str, extent: ti
 
 
 def _attached(context: Context, stage: schedule.Stage, a: tensor.Axis) -> list[schedule.Stage]:
-    """The stages computed inside the loop `a`, producers first."""
+    """Return the stages computed inside the loop `a`, producers first."""
     return [
         s
         for s in context.state.stages
@@ -230,10 +230,10 @@ def _attached(context: Context, stage: schedule.Stage, a: tensor.Axis) -> list[s
 def _tensorized(
     context: Context, stage: schedule.Stage, op: tensor.ComputeOp, depth: int
 ) -> tir.Stmt:
-    """The loops of one stage outside of a tensor intrinsic, which does the rest.
+    """Return the loops of a stage around a tensor intrinsic, which replaces its inner loops.
 
-    A reduction that goes on outside is reset, then updated; an intrinsic without a reset begins it
-    in the first iteration:
+    If there are reduce loops outside the intrinsic, the result is reset, then updated. An intrinsic
+    without a reset initialises the result in the first iteration:
 
         for i: for k: gemm(...)    ->    for i:                   for i: for k:
                                            reset(...)       or      if k == 0: body(...)
@@ -269,7 +269,7 @@ def _reset(
     leaves: tuple[tensor.Axis, ...],
     reset: tir.Stmt,
 ) -> tir.Stmt:
-    """`reset` in loops of its own over the data axes among `leaves`."""
+    """Return `reset` in separate loops over the data axes among `leaves`."""
     loops = [(a, domain.loops[a]) for a in leaves if a in domain.loops]
     fresh = {v: tir.Var(f"{v.name}.init", 0, v.high, v.top) for a, v in loops if a.kind == "data"}
     folded = {id(v) for a, v in loops if a.kind == "reduce"}
@@ -293,7 +293,7 @@ def _target(
 
 
 def _assign(context: Context, op: tensor.ComputeOp, domain: Domain) -> tir.Stmt:
-    """out[i] = body(i), for each output."""
+    """Return out[i] = body(i) for each output."""
     at = tuple(domain.values[a] for a in op.axis)
     stores: list[tir.Stmt] = []
     for i, e in enumerate(op.body):
@@ -309,7 +309,7 @@ def _init(
     guards: tuple[tir.Expr, ...],
     leaves: tuple[tensor.Axis, ...],
 ) -> tir.Stmt:
-    """The identity stored at every data point, in loops of its own over the data axes."""
+    """Store the reduction's initial value in separate loops over the data axes."""
     domain = context.domains[stage.name]
     r = op.reduction
     assert r is not None
@@ -339,7 +339,7 @@ def _init(
 
 
 def _fused(stage: schedule.Stage) -> bool:
-    """Is a data loop fused with a reduce loop?"""
+    """Return whether a data loop is fused with a reduce loop."""
     return any(
         isinstance(r, schedule.FuseRelation) and r.outer.kind != r.inner.kind
         for r in stage.relations
@@ -351,7 +351,7 @@ def _mentions_any(e: tir.Expr, ids: set[int]) -> bool:
 
 
 def _update(context: Context, op: tensor.ComputeOp, domain: Domain) -> tir.Stmt:
-    """out[i] = combine(out[i], source); several outputs are all computed before any is stored."""
+    """Return out[i] = combine(out[i], source), with all outputs computed before any is stored."""
     r = op.reduction
     assert r is not None
     at = tuple(domain.values[a] for a in op.axis)
@@ -369,7 +369,7 @@ def _update(context: Context, op: tensor.ComputeOp, domain: Domain) -> tir.Stmt:
 def _store_together(
     targets: list[tuple[tir.Buffer, tuple[tir.Index, ...]]], new: tuple[tir.Expr, ...]
 ) -> tir.Stmt:
-    """Each new value into a temporary, then all into place: no value is read after it changed."""
+    """Store all new values in temporaries first, so that none is read after it changed."""
     temps = [tir.Buffer(f"{b.name}.new", (), b.dtype, "local") for b, _ in targets]
     body = tir.seq(
         *(tir.Store(t, (), e) for t, e in zip(temps, new, strict=True)),

@@ -1,4 +1,4 @@
-"""State -> State without inlined stages: their formulas are put into their readers."""
+"""Removal of inlined stages: their formulas are substituted into their readers."""
 
 from __future__ import annotations
 
@@ -12,9 +12,11 @@ from .inlined import Size, size_after
 
 
 def normalize(state: schedule.State) -> schedule.State:
-    """B inlined:  B[i] = A[i] + 1;  C[i] = B[i] * 2   ->   C[i] = (A[i] + 1) * 2
+    """Return the state without inlined stages, their formulas substituted into their readers.
 
-    Raises LoweringError if an attachment waits for a step that was not taken.
+    B inlined:  B[i] = A[i] + 1;  C[i] = B[i] * 2   ->   C[i] = (A[i] + 1) * 2
+
+    Raises LoweringError if an attachment still needs a step that was not taken.
     """
     schedule.refuse_pending(state)
     if not any(isinstance(s.attach, schedule.Inline) for s in state.stages):
@@ -53,8 +55,8 @@ def _sizes(
 ) -> dict[tensor.Tensor, tuple[tuple[tensor.Axis, ...], Size]]:
     """Return the sizes of the formulas of `op` after inlining, or refuse what is too large.
 
-    They are counted before anything is put in: ten stages that each read the one before twice
-    make a thousand copies of the first.
+    They are counted before anything is substituted: ten stages that each read the previous one
+    twice make a thousand copies of the first.
     """
     made = {
         tensor.tensor_of(op, i): (op.axis, size_after(e, inlined)) for i, e in enumerate(op.body)
@@ -77,7 +79,7 @@ def _read_through(
     formulas: dict[tensor.Tensor, tuple[tensor.ComputeOp, tir.Expr]],
     renamed: dict[tensor.Tensor, tensor.Tensor],
 ) -> tensor.ComputeOp:
-    """`op` with loads of inlined tensors replaced by their formula, of renamed ones redirected."""
+    """Replace loads of inlined tensors in `op` by formulas, and redirect loads of renamed ones."""
     if not any(t in formulas or t in renamed for t in op.input_tensors):
         return op
 

@@ -1,4 +1,4 @@
-"""Declared buffers become memory: statements written for an intrinsic or extern, put to use."""
+"""Instantiation of intrinsic and extern statements: declared buffers become actual memory."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ class Window:
     place: Callable[[tuple[tir.Index, ...]], tuple[tir.Index, ...]]
 
     def distance(self, at: tuple[tir.Index, ...]) -> tir.Index:
-        """How far element `at` is from the start of the memory, in elements."""
+        """Return the distance of element `at` from the start of the memory, in elements."""
         return offset(self.buffer, self.place(at))
 
 
 def instantiate(
     body: tir.Stmt, windows: Mapping[tir.DeclaredBuffer, Window], what: str
 ) -> tir.Stmt:
-    """`body` on the memory of `windows`; variables in strides and offsets get their values.
+    """Return `body` on the memory of `windows`, with values for variable strides and offsets.
 
-    Raises LoweringError where a buffer was declared in another way than its memory lies.
+    Raises LoweringError if the layout of the memory differs from the buffer's declaration.
     """
     table: dict[tir.Buffer, Window] = {**windows}
     whose: dict[
         int, tuple[tir.Load, Window, tir.Buffer]
-    ] = {}  # a new load, by id; what it stands for
+    ] = {}  # by id: a new load, its memory, and the declared buffer it replaces
     learned: dict[tir.Var, tir.Index] = {}
     pointed = _pointed(body)
     for declared, window in windows.items():
@@ -62,14 +62,14 @@ def instantiate(
 
 
 def _pointed(body: tir.Stmt) -> set[tir.Buffer]:
-    """The buffers whose address is taken: the callee takes them to lie as declared."""
+    """Return the buffers whose address is taken: the callee relies on their declared layout."""
     return {e.first.buffer for e in tir.walk(body) if isinstance(e, tir.Pointer)}
 
 
 def _learn(
     b: tir.DeclaredBuffer, w: Window, pointed: bool, learned: dict[tir.Var, tir.Index], what: str
 ) -> None:
-    """Values for the variables in how `b` is declared; LoweringError if its memory differs."""
+    """Find values for the variables in the declaration of `b`, or raise LoweringError."""
     if b.scope not in ("global", w.buffer.scope):
         raise LoweringError(
             what,
@@ -124,7 +124,7 @@ def _refuse(b: tir.DeclaredBuffer, w: Window, actual: tuple[tir.Index, ...], wha
 
 
 def _strides(b: tir.Buffer, w: Window, what: str) -> tuple[tir.Index, ...]:
-    """How far apart neighbours along each dimension lie in memory."""
+    """Return the stride of each dimension in memory."""
     zeros = (0,) * len(b.shape)
     first = w.distance(zeros)
     found: list[tir.Index] = []
@@ -138,14 +138,14 @@ def _strides(b: tir.Buffer, w: Window, what: str) -> tuple[tir.Index, ...]:
     if not tir.same(w.distance(at), there):
         raise LoweringError(
             what,
-            f"the part of {w.buffer.name} that {b.name} stands for does not lie in even strides",
+            f"the part of {w.buffer.name} that {b.name} stands for has no constant strides",
             "another transform_layout, or none",
         )
     return tuple(found)
 
 
 def _counter(d: int, n: tir.Index) -> tir.Index:
-    """A variable over 0 .. n - 1."""
+    """Return a variable over 0 .. n - 1."""
     last = tir.sub(n, 1)
     if isinstance(last, int) and last <= 0:
         return 0

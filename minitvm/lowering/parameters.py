@@ -1,4 +1,4 @@
-"""The parameters of a loop program: what a call must bring, and what lower() may be given."""
+"""The parameters of a loop program, and checks of the arguments of lower()."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from minitvm.base import ArgumentError, LoweringError
 
 
 def current_tensor(state: schedule.State, plain: schedule.State, t: tensor.Tensor) -> tensor.Tensor:
-    """Return the present tensor of `t`, which may be older than some steps."""
+    """Return the current version of `t`, which schedule steps may have replaced."""
     for s in state.stages:
         if s.origin is t.op or s.op is t.op:
             for p in plain.stages:
@@ -26,7 +26,7 @@ def check_complete(
 ) -> None:
     """Raise ArgumentError unless the arguments are exactly the inputs and outputs, each once.
 
-    Of an operation with several outputs one is enough: the others are computed on the side.
+    One output of an operation with several is enough: the others are then temporaries.
     """
     if len(set(args)) < len(args):
         raise ArgumentError("args", "the same argument is given twice")
@@ -61,7 +61,7 @@ def check_complete(
         if t not in needed and not isinstance(t.op, tensor.PlaceholderOp):
             raise ArgumentError(
                 f"argument {t.name}",
-                "it is computed on the way, and would not be written as a whole",
+                "it is an intermediate result, and may not be written as a whole",
                 f"te.create_schedule([..., {t.name}.op]) makes it an output",
             )
 
@@ -83,7 +83,7 @@ def needs(state: schedule.State) -> tuple[tir.Index, ...]:
 
 
 def check_indices(func: tir.PrimFunc) -> None:
-    """Check that 64 bits hold every index, and that each variable is a loop, parameter or size."""
+    """Check that every index fits in 64 bits and that every variable has a value."""
     bound = {id(v) for v in (*func.params, *func.sizes)}
     for n in tir.walk(func.body):
         if isinstance(n, tir.For):
@@ -98,6 +98,6 @@ def check_indices(func: tir.PrimFunc) -> None:
         if id(v) not in bound:
             raise ArgumentError(
                 f"variable {v.name!r}",
-                "it has no value: no argument is or has it",
+                "it has no value: it is neither an argument nor in the shape of one",
                 "add it to args",
             )

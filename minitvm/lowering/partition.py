@@ -1,4 +1,4 @@
-"""Guards leave the hot part of a loop: its last iterations get code of their own."""
+"""Loop partitioning: peel the iterations that need a guard off the hot part of a loop."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from .budget import MOST, operations
 from .regions import sweep
 from .statements import every, inner
 
-Span = tuple[int, int]  # first, stop: the iterations first <= i < stop
-Rule: TypeAlias = Callable[[tir.Stmt], tir.Stmt]  # what goes on inside each version of a loop
+Span = tuple[int, int]  # (first, stop): the iterations first <= i < stop
+Rule: TypeAlias = Callable[[tir.Stmt], tir.Stmt]  # applied to the body of each version of a loop
 
 
 def partition(s: tir.Stmt) -> tir.Stmt:
@@ -28,16 +28,15 @@ def partition(s: tir.Stmt) -> tir.Stmt:
                                               body(10, j)
 
     A parallel loop stays one loop: the two versions become the arms of an `if` inside it. Loops
-    are split outermost first, only for guards that sit inside further loops, and only while the
-    nest stays below MOST operations (four versions are always allowed). Of a symbolic
-    loop the first n // 64 iterations, say, go without the guard; one whose length is read from
-    data stays as it is.
+    are split outermost first, only for guards inside further loops, and only while the nest stays
+    below MOST operations (four versions are always allowed). A loop with a symbolic extent is
+    split at a symbolic iteration such as n // 64; one whose extent is read from data is not split.
     """
     return _partition(s, None)
 
 
 def _partition(s: tir.Stmt, copies: int | None) -> tir.Stmt:
-    """Split loops in `s`, which may become at most `copies` versions; None: `s` is a whole nest."""
+    """Split loops in `s` into at most `copies` versions; None if `s` is a whole nest."""
     if isinstance(s, tir.For) and s.kind in ("serial", "parallel"):
         split = _split(s)
         left = 0 if split is None else _allowed(s, copies) // split.versions
@@ -49,17 +48,19 @@ def _partition(s: tir.Stmt, copies: int | None) -> tir.Stmt:
 
 
 def _allowed(nest: tir.For, copies: int | None) -> int:
-    """How many versions a nest may become: four, or as many as compile in reasonable time.
+    """Return how many versions a nest may become: four, or as many as compile in reasonable time.
 
-    Guards at seven depths would make 128 of it, and some loops have both a first and a last part.
+    Guards at seven depths would make 128 versions, and more where loops have a first and last part.
     """
     return copies if copies is not None else max(4, MOST // operations(nest))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Split:
-    """How a loop is split: in how many versions of its body, and the statement, given a function
-    that goes on inside each."""
+    """How to split a loop: the number of versions, and a function that builds the statement.
+
+    made: takes a rule that it applies to the body of each version.
+    """
 
     versions: int
     made: Callable[[Rule], tir.Stmt]
@@ -86,10 +87,10 @@ def _same(e: Any) -> Any:
 
 
 def _inner_guards(s: tir.Stmt) -> list[tir.Expr]:
-    """The conditions of the likely guards inside the loops of `s`, conjunctions taken apart."""
+    """Return the comparisons in the likely guards inside the loops of `s`."""
     found: dict[int, tir.Expr] = {}
 
-    waiting = [(s, False)]  # statements, and whether a loop of `s` is around
+    waiting = [(s, False)]  # statements, and whether they are inside a loop of `s`
     while waiting:
         s, looped = waiting.pop()
         if looped and isinstance(s, tir.If) and s.likely:
@@ -99,7 +100,7 @@ def _inner_guards(s: tir.Stmt) -> list[tir.Expr]:
 
 
 def _certain(var: tir.Var, extent: int, body: tir.Stmt) -> tuple[Span, set[int]]:
-    """Where guards on `var` hold whatever else varies, and which do (by id)."""
+    """Return the iterations in which guards on `var` are certain, and the ids of those guards."""
     first, stop = 0, extent
     held: set[int] = set()
     for g in _inner_guards(body):
@@ -112,12 +113,12 @@ def _certain(var: tir.Var, extent: int, body: tir.Stmt) -> tuple[Span, set[int]]
 
 
 def holds(guard: tir.Expr, var: tir.Var, extent: int) -> Span:
-    """The values of `var` for which the affine `guard` is certain; an empty span if unknown.
+    """Return the values of `var` for which the affine `guard` is certain; empty if unknown.
 
     i*64 + j < 700 with j in 0..63: certain for i in 0..9.
     """
     facts = tensor.facts_of(guard)
-    if len(facts) != 1:  # i == 5 is two
+    if len(facts) != 1:  # i == 5 is two inequalities
         return 0, 0
     terms, const = tir.split_terms(facts[0])
     c = sum(k for a, k in terms if a is var)
@@ -131,7 +132,7 @@ def holds(guard: tir.Expr, var: tir.Var, extent: int) -> Span:
 
 
 def _piece(loop: tir.For, first: int, stop: int, go: Rule) -> tir.Stmt | None:
-    """The iterations first .. stop-1 of `loop`; shorter ranges fold more conditions."""
+    """Return iterations first .. stop-1 of `loop`; their shorter range folds more conditions."""
     if first >= stop:
         return None
     if stop - first == 1:
@@ -152,7 +153,7 @@ def _split_parallel(loop: tir.For, extent: int, span: Span, held: set[int], go: 
     first, stop = span
     sure = tir.rewrite(loop.body, expr=lambda e: tir.TRUE if id(e) in held else e)
     rest = loop.body
-    if extent - (stop - first) == 1:  # a single other iteration: all its conditions fold
+    if extent - (stop - first) == 1:  # one iteration is left: all its conditions fold
         rest = tir.substitute(rest, {loop.var: extent - 1 if first == 0 else 0})
     inside = tir.all_of(tir.compare("<=", first, loop.var), tir.compare("<", loop.var, stop))
     body = tir.If(inside, go(sure), go(rest))
@@ -163,7 +164,7 @@ def _split_parallel(loop: tir.For, extent: int, span: Span, held: set[int], go: 
 
 
 def _certain_below(loop: tir.For) -> tuple[tir.Index, set[int]]:
-    """(stop, guards): in the first `stop` iterations the guards (ids) hold whatever else varies.
+    """Return (stop, ids of guards): these guards are certain in the first `stop` iterations.
 
     i*4 + j < n with j in 0..3: the first n // 4.
     """
@@ -185,7 +186,7 @@ def _certain_below(loop: tir.For) -> tuple[tir.Index, set[int]]:
 
 
 def _less(a: tir.Index, b: tir.Index) -> tir.Index:
-    """The smaller one; n // 4 is not more than (n + 3) // 4."""
+    """Return the smaller index, knowing that n // 4 <= (n + 3) // 4."""
     if (
         isinstance(a, tir.FloorDiv)
         and isinstance(b, tir.FloorDiv)
@@ -197,7 +198,7 @@ def _less(a: tir.Index, b: tir.Index) -> tir.Index:
 
 
 def _split_symbolic(loop: tir.For, stop: tir.Index, held: set[int], go: Rule) -> tir.Stmt:
-    """The first `stop` iterations without the guards in `held`, the others with them."""
+    """Split off the first `stop` iterations, which do not need the guards in `held`."""
     sure = tir.rewrite(loop.body, expr=lambda e: tir.TRUE if id(e) in held else e)
     if loop.kind == "parallel":
         below = tir.compare("<", loop.var, stop)

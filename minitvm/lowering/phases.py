@@ -1,4 +1,4 @@
-"""Other passes in a tuple of passes: one more, or one's own in place of a standard one.
+"""Changes to a tuple of passes: insert a pass, or swap in your own for a standard one.
 
 Phases, as in TVM:   0  before flatten       A[i, j] still has one index for each dimension
                      1  after flatten        flat offsets; loops as scheduled
@@ -19,7 +19,7 @@ Pass: TypeAlias = Callable[[tir.Stmt], tir.Stmt]
 
 
 def names_of(passes: tuple[Pass, ...]) -> list[str]:
-    """What the passes are called; ArgumentError if they are not functions in a tuple."""
+    """Return the names of the passes; raise ArgumentError unless it is a tuple of functions."""
     if isinstance(passes, list | tuple):  # pyright: ignore[reportUnnecessaryIsInstance]
         found = [getattr(p, "__name__", "") for p in passes]
         if all(found) and all(map(callable, passes)):
@@ -32,10 +32,10 @@ def names_of(passes: tuple[Pass, ...]) -> list[str]:
 
 
 def insert(passes: tuple[Pass, ...], phase: int, f: Pass) -> tuple[Pass, ...]:
-    """`passes` with `f` at the end of a phase (phase 0: as the last before flatten).
+    """Return `passes` with `f` inserted at the end of a phase (phase 0: just before flatten).
 
-    A tuple without `unroll` is in phase 2 from its last pass but `tidy` on.
-    Raises ArgumentError for a phase that is not 0 .. 3, or a tuple without `flatten`.
+    In a tuple without `unroll`, phase 2 ends before a final `tidy`, or after the last pass.
+    Raises ArgumentError for a phase outside 0 .. 3, or a tuple without `flatten`.
     """
     names = names_of(passes)
     if not callable(f) or not hasattr(f, "__name__"):
@@ -62,10 +62,10 @@ def insert(passes: tuple[Pass, ...], phase: int, f: Pass) -> tuple[Pass, ...]:
 
 
 def swap(passes: tuple[Pass, ...], **others: Pass) -> tuple[Pass, ...]:
-    """`passes` with others in place of those of that name: swap(PASSES["llvm"], vectorize=mine).
+    """Return `passes` with some replaced by name: swap(PASSES["llvm"], vectorize=mine).
 
-    They go by the old name, so that until="vectorize" still stops there.
-    Raises ArgumentError for a name that no pass has.
+    The new passes keep the old names, so until="vectorize" still stops there.
+    Raises ArgumentError if there is no pass of that name.
     """
     names = names_of(passes)
     for name in others:

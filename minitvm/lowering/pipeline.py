@@ -1,4 +1,4 @@
-"""From a schedule to a loop program. Read PASSES top to bottom: it is the whole story."""
+"""From a schedule to a loop program; PASSES lists all passes in order."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from .vthread import check_threads, inject_virtual_thread
 
 Watch: TypeAlias = Callable[[str, tir.PrimFunc], None]
 
-# what happens to the loops of programs for a CPU, by kind of target
+# the passes over loop programs, by kind of target
 PASSES: dict[str, tuple[Pass, ...]] = {
     "llvm": (
         rewrite_unsafe_select,  # select(i < 7, A[i + 1], 0)  ->  A[i + 1] if i < 7 else 0
@@ -60,7 +60,7 @@ PASSES: dict[str, tuple[Pass, ...]] = {
     ),
 }
 
-START = "nest"  # the name under which watchers see the loops before the first pass
+START = "nest"  # the name that watchers get for the program before the first pass
 
 
 def lower_state(
@@ -74,9 +74,9 @@ def lower_state(
 ) -> tir.PrimFunc:
     """Lower `state` to a loop program with parameters `args`, running `passes` up to `until`.
 
-    `watch(pass name, program)` sees the program after every stage, beginning with "nest". Pure:
-    nothing is changed. Raises ArgumentError if args miss or repeat something, LoweringError if an
-    index or a buffer is too large.
+    `watch(pass name, program)` is called after every pass, and first with "nest" for the program
+    before them. `state` does not change. Raises ArgumentError if an argument is missing or given
+    twice, LoweringError if an index or a buffer is too large.
     """
     names = [START, *names_of(passes)]
     if until and until not in names:
@@ -96,7 +96,7 @@ def lower_state(
 
 
 def _ran(run: Pass, body: tir.Stmt) -> tir.Stmt:
-    """Run a pass, perhaps a user's own, and check that it returns a statement."""
+    """Run a pass, which may be a user's, and check that it returns a statement."""
     made = run(body)
     if not isinstance(made, tir.Stmt):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise ArgumentError(
@@ -143,7 +143,7 @@ def _report(
 
 
 def _level(done: list[str]) -> tir.Level:
-    """Return the level of laws that hold after the passes of these names."""
+    """Return the verifier's level after the passes of these names."""
     if "flatten" not in done:
         return "nest"
     return "vector" if "vectorize" in done and "unroll" in done else "flat"

@@ -1,4 +1,4 @@
-"""Statements without the expressions in them."""
+"""Traversal of statements, without their expressions."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from minitvm import tir
 
 
 def inner(s: tir.Stmt) -> tuple[tir.Stmt, ...]:
-    """The statements directly inside `s`."""
+    """Return the statements directly inside `s`."""
     match s:
         case tir.For(body=body) | tir.Allocate(_, body) | tir.Pragma(_, _, body):
             return (body,)
@@ -21,7 +21,7 @@ def inner(s: tir.Stmt) -> tuple[tir.Stmt, ...]:
 
 
 def every(s: tir.Stmt) -> Iterator[tir.Stmt]:
-    """`s` and every statement in it, outer ones before inner ones."""
+    """Yield `s` and every statement inside it, outer statements first."""
     waiting = [s]
     while waiting:
         s = waiting.pop()
@@ -30,12 +30,12 @@ def every(s: tir.Stmt) -> Iterator[tir.Stmt]:
 
 
 def stores(s: tir.Stmt) -> bool:
-    """Does anything happen in `s`?"""
+    """Return whether `s` has a store or a call."""
     return any(isinstance(part, tir.Store | tir.Evaluate) for part in every(s))
 
 
 def peeled(s: tir.Stmt) -> tuple[list[tir.For], tir.Stmt]:
-    """The loops that `s` begins with, outermost first, and the statement inside of them."""
+    """Split `s` into its outer loops, outermost first, and the statement inside them."""
     loops: list[tir.For] = []
     while isinstance(s, tir.For):
         loops.append(s)
@@ -44,9 +44,9 @@ def peeled(s: tir.Stmt) -> tuple[list[tir.For], tir.Stmt]:
 
 
 def replace_marked(s: tir.Stmt, key: str, f: Callable[[tir.Stmt], tir.Stmt]) -> tir.Stmt:
-    """`s` with f(body) in place of what pragma `key` marks; what pragma skip_`key` marks is gone.
+    """Replace every statement marked by pragma `key` by f(statement).
 
-    So is what is marked and does nothing.
+    Statements marked by pragma skip_`key`, and marked statements that do nothing, are removed.
     """
     skipped = f"skip_{key}"
 

@@ -1,4 +1,4 @@
-"""Memory is used again once what it held is not needed any more."""
+"""A pass that reuses memory once its contents are no longer needed."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from .statements import every, inner
 
 Sharers: TypeAlias = dict[tir.Buffer, tir.Buffer]
 
-OWN = ("local",)  # registers are shared by the machine's own allocator
+OWN = ("local",)  # registers: the target's compiler allocates them
 
 
 def storage_rewrite(s: tir.Stmt) -> tir.Stmt:
-    """Buffers that are not in use at the same time share memory; element by element in place.
+    """Let buffers share memory if their lifetimes do not overlap, or if one is updated in place.
 
         B = allocate((8,), ...)                B = allocate((8,), ...)
         for i in range(8): B[i] = A[i] + 1     for i in range(8): B[i] = A[i] + 1
@@ -24,31 +24,30 @@ def storage_rewrite(s: tir.Stmt) -> tir.Stmt:
         for i in range(8): C[i] = B[i] * 2     for i in range(8): D[i] = B[i] - 1
         for i in range(8): D[i] = C[i] - 1
 
-    Only buffers of one scope, type and constant size share, none across a parallel loop (each
-    thread needs its own), and none in "local" memory.
+    Only buffers of the same scope, type and constant size share memory; never across a parallel
+    loop (each thread needs its own copy), and never in "local" memory.
     """
     sharing = _Sharing()
-    for part in reversed(list(every(s))):  # inner ones first: chains are longer than Python's stack
+    for part in reversed(list(every(s))):  # inner first: chains outgrow Python's stack
         sharing.used(part, {})
     return sharing.stmt(s, (), frozenset(), {})
 
 
 def _key(b: tir.Buffer) -> tuple[object, ...] | None:
-    """What two buffers that share must have in common; None if `b` cannot."""
+    """Return the properties that sharing buffers must have in common; None if `b` cannot share."""
     n = tir.elements(b)
     return (b.scope, b.dtype, n) if isinstance(n, int) and b.scope not in OWN else None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Sharing:
-    """One rewrite, from outside in. Its methods take
+    """One rewrite, from the outside in. Its methods take
 
-    free   the buffers around that may be used, outermost first
-    later  those that are read or written after the statement, or by another iteration of a loop
-           around it
-    to     buffer -> the one that it shares, for those allocated around
+    free   the enclosing allocations that may be reused, outermost first
+    later  the buffers used after the statement, or by another iteration of an enclosing loop
+    to     for each replaced buffer, the buffer whose memory it shares
 
-    known: what each statement uses, found once.
+    known: a cache of the buffers that each statement uses.
     """
 
     known: dict[tir.Stmt, frozenset[tir.Buffer]] = field(
@@ -56,7 +55,7 @@ class _Sharing:
     )
 
     def used(self, s: tir.Stmt, to: Sharers) -> frozenset[tir.Buffer]:
-        """The buffers that `s` reads or writes."""
+        """Return the buffers that `s` reads or writes."""
         found = self.known.get(s)
         if found is None:
             own = [e for e in tir.children(s) if isinstance(e, tir.Expr)]
@@ -69,10 +68,10 @@ class _Sharing:
     def stmt(
         self, s: tir.Stmt, free: tuple[tir.Buffer, ...], later: frozenset[tir.Buffer], to: Sharers
     ) -> tir.Stmt:
-        """`s` rewritten: what it allocates, and does one after another, without a call for each."""
+        """Rewrite `s`, iterating over nested allocations and sequences instead of recursing."""
         chain: list[
             tuple[tir.Allocate | tir.Seq, list[tir.Stmt]]
-        ] = []  # the links, new parts but the last
+        ] = []  # enclosing statements, each with its new parts except the last
         while isinstance(s, tir.Allocate) or (isinstance(s, tir.Seq) and s.body):
             if isinstance(s, tir.Seq):
                 *parts, last = _joined(s.body)
@@ -85,7 +84,7 @@ class _Sharing:
                 to = {**to, s.buffer: old}
             else:
                 chain.append((s if b is s.buffer else tir.Allocate(b, s.body), []))
-                free, later = (*free, b), later - {b}  # nobody outside knows it
+                free, later = (*free, b), later - {b}  # it is not visible outside
             s = s.body
         new = self.one(s, free, later, to)
         for link, first in reversed(chain):
@@ -105,7 +104,7 @@ class _Sharing:
         later: frozenset[tir.Buffer],
         to: Sharers,
     ) -> list[tir.Stmt]:
-        """`parts` rewritten, each with those after it, up to `last`, in mind."""
+        """Rewrite `parts`, keeping buffers alive that later parts, up to `last`, use."""
         after = [later]
         for part in reversed([*parts[1:], last] if parts else []):
             after.append(after[-1] | self.used(part, to))
@@ -115,7 +114,7 @@ class _Sharing:
     def one(
         self, s: tir.Stmt, free: tuple[tir.Buffer, ...], later: frozenset[tir.Buffer], to: Sharers
     ) -> tir.Stmt:
-        """A loop, branch, store, ... rewritten."""
+        """Rewrite a loop, branch, store, or other single statement."""
 
         def renamed(e: Any) -> Any:
             return e if isinstance(e, int) or not to else tir.rebuffer(e, to)
@@ -138,7 +137,7 @@ class _Sharing:
         later: frozenset[tir.Buffer],
         to: Sharers,
     ) -> tir.Buffer | None:
-        """The buffer that is there already and may serve as `b`, the one that `s` allocates."""
+        """Return an existing buffer that can replace `b`, which `s` allocates; None if none can."""
         key, used = _key(b), self.used(s.body, to)
         for old in free if key is not None else ():
             if _key(old) != key or (old in later and old is not b):
@@ -148,7 +147,7 @@ class _Sharing:
         return None
 
     def in_place(self, old: tir.Buffer, new: tir.Buffer, body: tir.Stmt, to: Sharers) -> bool:
-        """May `new` overwrite `old`: is what `body` does first the last that reads `old`?"""
+        """Return whether `new` may overwrite `old`: only the first statement reads `old`."""
         while isinstance(body, tir.Allocate | tir.Pragma):
             body = body.body
         first, *rest = body.body if isinstance(body, tir.Seq) else (body,)
@@ -158,7 +157,7 @@ class _Sharing:
 
 
 def _joined(parts: tuple[tir.Stmt, ...]) -> tuple[tir.Stmt, ...]:
-    """Neighbours that allocate alike, in one allocation: the first lives on for the others."""
+    """Extend the first of several like allocations over the parts that follow it."""
     for n, part in enumerate(parts):
         rest = parts[n + 1 :]
         if not isinstance(part, tir.Allocate) or (key := _key(part.buffer)) is None:
@@ -172,10 +171,10 @@ def _joined(parts: tuple[tir.Stmt, ...]) -> tuple[tir.Stmt, ...]:
 
 
 def _uses_up(old: tir.Buffer, new: tir.Buffer, first: tir.Stmt) -> bool:
-    """Does one store in `first`, new[i] = f(old[i]), use each element up?
+    """Return whether one store in `first`, new[i] = f(old[i]), is the last use of each element.
 
-    It must be the only one that reads `old`, each element once, and be done before anything else
-    touches `new`.
+    It must be the only statement that reads `old`, each element once, and nothing else may access
+    `new`.
     """
     stores = [n for n in tir.walk(first) if isinstance(n, tir.Store)]
     mine = [n for n in stores if n.buffer is new]
@@ -193,7 +192,7 @@ def _uses_up(old: tir.Buffer, new: tir.Buffer, first: tir.Stmt) -> bool:
 
 
 def _loops_to(s: tir.Stmt, target: tir.Store) -> list[tir.For]:
-    """The loops of `s` around `target`."""
+    """Return the loops of `s` around `target`."""
     found: list[tir.For] = []
     while s is not target:
         if isinstance(s, tir.For):
@@ -204,7 +203,7 @@ def _loops_to(s: tir.Stmt, target: tir.Store) -> list[tir.For]:
 
 
 def _each_once(i: tir.Index, loops: list[tir.For]) -> bool:
-    """Does `i` take another value in each iteration of `loops`, and in each lane?
+    """Return whether `i` has a different value in each iteration of `loops` and in each lane.
 
     i*8 + j with j in 0..7: yes. i*4 + j: no, 1*4 + 0 is 0*4 + 4.
     """
@@ -214,7 +213,7 @@ def _each_once(i: tir.Index, loops: list[tir.For]) -> bool:
     for a, c in terms:
         n = a.lanes if isinstance(a, tir.Lane) else sizes.pop(id(a), None)
         if n is None and isinstance(a, tir.Var):
-            continue  # of a loop around both
+            continue  # the variable of a loop around both statements
         if not isinstance(n, int):
             return False
         steps.append((abs(c), n))

@@ -1,4 +1,4 @@
-"""The inner loops of a stage, recognised as the formula of a tensor intrinsic.
+"""Tensorization: match the inner loops of a stage with the formula of a tensor intrinsic.
 
     for io in range(8):                               for io in range(8):
       for i in range(8):                                gemm(C[io*8 : ...], A[io*8 : ...], B)
@@ -6,8 +6,8 @@
           for k in range(8):                          where gemm's formula is
             C[io*8 + i, j] += A[io*8 + i, k]*B[k, j]    z[i, j] = sum(x[i, k]*y[k, j], k)
 
-Four questions: which box of the stage's axes do the inner loops sweep; is it as large as the
-intrinsic's; are the formulas equal on it; which part of which memory is each operand.
+Four questions: which box of the stage's axes do the inner loops cover? Is it as large as the
+intrinsic's? Are the formulas equal on it? Which part of which buffer is each operand?
 """
 
 from __future__ import annotations
@@ -28,10 +28,11 @@ Place = Callable[[tensor.Tensor, tuple[tir.Index, ...]], tuple[tir.Index, ...]]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Region:
-    """What the inner loops of a tensorized stage do at one point of the outer ones.
+    """The statements that replace the inner loops of a tensorized stage.
 
-    body       computes all of it; reset and update: if a reduce loop is outside
-    reduces    the variables of the reduce loops outside
+    body       computes the whole region
+    reset, update    replace it if there are reduce loops outside
+    reduces    the variables of those reduce loops
     """
 
     body: tir.Stmt
@@ -41,7 +42,7 @@ class Region:
 
 
 def tensorized(stage: schedule.Stage) -> int | None:
-    """The depth of the loop that an intrinsic does, or None."""
+    """Return the depth of the loop that an intrinsic replaces, or None."""
     for d, a in enumerate(stage.leaves):
         if stage.note(a).intrin is not None:
             return d
@@ -56,9 +57,9 @@ def region(
     buffers: dict[tensor.Tensor, tir.Buffer],
     place: Place,
 ) -> Region:
-    """The statements for the loops of `stage` from `depth` inwards.
+    """Return the statements for the loops of `stage` from `depth` inwards.
 
-    Raises LoweringError if they are not what the intrinsic computes, showing where they differ.
+    Raises LoweringError if they differ from what the intrinsic computes, showing where.
     """
     intrin = stage.note(stage.leaves[depth]).intrin
     assert intrin is not None
@@ -91,7 +92,7 @@ def region(
 def _placed(
     place: Place, t: tensor.Tensor, base: Base
 ) -> Callable[[tuple[tir.Index, ...]], tuple[tir.Index, ...]]:
-    """Where element `at` of the part of `t` that begins at `base` lives."""
+    """Return a function that maps an index relative to `base` to its place in the memory of `t`."""
     lead = len(base)
 
     def where(at: tuple[tir.Index, ...]) -> tuple[tir.Index, ...]:
@@ -107,7 +108,7 @@ def _placed(
 def _check_loops(
     what: str, stage: schedule.Stage, domain: Domain, inner: tuple[tensor.Axis, ...]
 ) -> None:
-    """No guard depends on an inner loop, and none of them is to run in a way of its own."""
+    """Raise LoweringError if an inner loop is annotated or a guard depends on one."""
     for a in inner:
         if stage.note(a).kind != "serial":
             raise LoweringError(
@@ -134,7 +135,7 @@ def _values(
     fixed: set[tir.Var],
     intrin: tensor.TensorIntrin,
 ) -> tuple[dict[tensor.Axis, tir.Index], dict[tensor.Axis, tir.Index]]:
-    """Every axis of the stage in terms of the intrinsic's axes; and where its range starts."""
+    """Express every axis of the stage in the intrinsic's axes; also return where it starts."""
     values: dict[tensor.Axis, tir.Index] = {}
     starts: dict[tensor.Axis, tir.Index] = {}
     pairs = ((op.axis, intrin.op.axis), (op.reduce_axis, intrin.op.reduce_axis))
@@ -170,7 +171,7 @@ def _check_box(
     op: tensor.ComputeOp,
     fixed: set[tir.Var],
 ) -> None:
-    """The inner loops visit each point of the box once."""
+    """Raise LoweringError unless the inner loops visit each point of the box once."""
     counts = [domain.extents[a] for a in inner]
     box = 1
     for a in (*op.axis, *op.reduce_axis):
@@ -221,7 +222,7 @@ def _matched(
     intrin: tensor.TensorIntrin,
     values: dict[tensor.Axis, tir.Index],
 ) -> dict[tensor.Tensor, tuple[tensor.Tensor, Base]]:
-    """Which part of which tensor each input of the intrinsic is."""
+    """Find the part of a tensor that each input of the intrinsic stands for."""
     mine, its = op.reduction, intrin.op.reduction
     if (mine is None) != (its is None):
         raise LoweringError(
@@ -251,7 +252,7 @@ def _matched(
 
 
 def _folding(r: tensor.Reducer, kinds: list[DType]) -> list[tir.Expr]:
-    """What the reducer makes of two values called x0, x1, ... and y0, y1, ..., and its start."""
+    """Return the reducer's results for values x0, x1, ... and y0, y1, ..., and its identity."""
     old, new = (
         tuple(tir.Load(tir.Buffer(f"{name}{n}", (), t), (), t) for n, t in enumerate(kinds))
         for name in ("x", "y")

@@ -1,4 +1,4 @@
-"""What does nothing goes."""
+"""A pass that removes code without effect."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from minitvm import tir
 
 
 def tidy(s: tir.Stmt) -> tir.Stmt:
-    """Remove what does nothing: loops that never run, empty branches, unused memory.
+    """Remove code without effect: loops that never run, empty branches, unused memory.
 
     for i in range(0): body    ->   pass
     if c: pass                 ->   pass

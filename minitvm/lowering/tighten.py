@@ -1,4 +1,4 @@
-"""Loops end where their guard does."""
+"""A pass that replaces a guard on a loop variable by a shorter loop."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from .count import conjuncts
 
 
 def tighten(s: tir.Stmt) -> tir.Stmt:
-    """A loop whose whole body is guarded by its own variable runs only where the guard holds.
+    """Shorten loops whose whole body is guarded by the loop variable.
 
         for j in vectorize(16):           for j in vectorize(12):
           if likely(j + 688 < 700):  ->     body(j + 688)
             body(j + 688)
 
-    The shorter range folds indices that the guard did not.
+    The shorter range lets more index expressions fold.
     """
 
     def on_stmt(s: tir.Stmt) -> tir.Stmt:
         match s:
             case tir.For(var, extent, tir.If(cond, body, None, True), kind, thread) if (
-                isinstance(extent, int) and kind != "bind"  # threads are as many as was said
+                isinstance(extent, int) and kind != "bind"  # the number of threads is fixed
             ):
                 first, stop, rest = _range(cond, var, extent)
                 if (first, stop) == (0, extent):
@@ -36,7 +36,7 @@ def tighten(s: tir.Stmt) -> tir.Stmt:
 
 
 def _range(cond: tir.Expr, var: tir.Var, extent: int) -> tuple[int, int, list[tir.Expr]]:
-    """(first, stop, other conditions): cond holds where first <= var < stop and the others do."""
+    """Split `cond` into first <= var < stop and other conditions: (first, stop, others)."""
     first, stop = 0, extent
     rest: list[tir.Expr] = []
     for c in conjuncts(cond):

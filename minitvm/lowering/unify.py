@@ -1,4 +1,4 @@
-"""Are two formulas equal? Loads of the one's tensors stand for parts of the other's."""
+"""Matching of formulas: the tensors of a pattern stand for parts of a formula's tensors."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from typing import Any, TypeAlias
 
 from minitvm import tensor, tir
 
-Base: TypeAlias = tuple[tir.Index, ...]  # the element of a tensor at which a part of it begins
+Base: TypeAlias = tuple[tir.Index, ...]  # the index at which a part of a tensor begins
 Found: TypeAlias = dict[tensor.Tensor, tuple[tensor.Tensor, Base]]
 SWAPPED = ("add", "mul", "min", "max", "and", "or", "bitand", "bitor", "bitxor")
 
 
-class Difference(Exception):  # noqa: N818  it is found, and shown in the error
+class Difference(Exception):  # noqa: N818  caught, and shown in a LoweringError
     """The first place where the formulas differ, as text."""
 
     def __init__(self, provided: Any, pattern: Any) -> None:
@@ -26,10 +26,10 @@ def _text(e: Any) -> str:
 
 
 def unify(provided: Sequence[tir.Expr], pattern: Sequence[tir.Expr], op: tensor.ComputeOp) -> Found:
-    """Which part of which tensor each tensor of `pattern` is, so that the formulas are equal.
+    """Find the part of a tensor that each tensor of `pattern` must be to make the formulas equal.
 
-    `op` is the operation of the pattern; indices of both are written in its axes. The operands of
-    + and * may stand in either order. Raises Difference.
+    `op` is the operation of the pattern; both formulas index with its axes. The operands of + and *
+    may be in either order. Raises Difference if the formulas do not match.
     """
     if len(provided) != len(pattern):
         raise Difference(f"{len(provided)} formulas", f"{len(pattern)} formulas")
@@ -45,7 +45,7 @@ class _Matcher:
         self.found: Found = {}
 
     def match(self, e: tir.Index, p: tir.Index) -> None:
-        """Nothing, if `e` is an instance of `p`; else Difference."""
+        """Raise Difference unless `e` is an instance of `p`."""
         if tir.is_index(e) and tir.is_index(p):
             if not tir.same(e, p):
                 raise Difference(e, p)
@@ -93,7 +93,7 @@ class _Matcher:
             raise
 
     def _load(self, e: tir.Load, p: tir.Load) -> None:
-        """Note where the part of e's tensor begins that p's tensor stands for."""
+        """Record where the part of e's tensor that p's tensor stands for begins."""
         mine, its = e.buffer, p.buffer
         if not isinstance(mine, tensor.Tensor) or not isinstance(its, tensor.Tensor):
             if mine.name != its.name or mine.dtype is not its.dtype:

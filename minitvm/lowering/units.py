@@ -1,4 +1,4 @@
-"""Which unit of the accelerator runs a statement: load, compute or store."""
+"""The accelerator unit that runs a statement: load, compute or store."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def _prefix(s: tir.Stmt) -> str:
 
 
 def blocks(parts: tuple[tir.Stmt, ...]) -> Iterator[tuple[str, tuple[tir.Stmt, ...]]]:
-    """Group neighbouring statements that one unit runs; others are alone, under ""."""
+    """Group neighbouring statements that one unit runs; yield others alone, under ""."""
     for name, group in groupby(parts, unit):
         together = tuple(group)
         if name:

@@ -1,4 +1,4 @@
-"""Unrolled loops are written out."""
+"""A pass that unrolls loops."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from .budget import MOST, operations, statements
 
 
 def unroll(s: tir.Stmt) -> tir.Stmt:
-    """Write every unrolled loop out, and loops under auto_unroll_max_step where they are short.
+    """Unroll the loops marked for it, and short loops under the pragma auto_unroll_max_step.
 
     for i in unroll(2):               C[0] = A[0]
       C[i] = A[i]              ->     C[1] = A[1]
 
-    Under the pragma unroll_explicit = 0, short loops stay as they are: the compiler of the target
-    may unroll them. Loops marked "unroll" are written out all the same. No loop becomes more than
-    MOST operations, and all together become at most twice as many: longer loops stay loops.
+    Under the pragma unroll_explicit = 0, short loops are left to the target's compiler. Loops
+    marked "unroll" are still unrolled. A loop that would become more than MOST operations stays a
+    loop; all loops together become at most twice as many.
     """
     most, before = MOST, operations(s)
     while operations(done := _unroll(s, most)) - before > 2 * MOST and most:

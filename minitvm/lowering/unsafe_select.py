@@ -1,4 +1,4 @@
-"""A select computes both arms; one that may read outside a buffer must not."""
+"""A pass that makes selects lazy if an arm may read out of bounds."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ Facts = tuple[tir.Index, ...]  # indices known to be >= 0
 
 
 def rewrite_unsafe_select(s: tir.Stmt) -> tir.Stmt:
-    """select(c, a, b) with a read that may leave its buffer becomes lazy.
+    """Make select(c, a, b) lazy if an arm may read out of bounds.
 
         C[i] = select(i < 7, A[i + 1], 0.0)   ->   C[i] = A[i + 1] if i < 7 else 0.0
 
-    What loops and conditions around guarantee is taken into account.
+    A select evaluates both arms. Enclosing loops and conditions are taken into account.
     """
     return _under(s, ())
 
@@ -43,7 +43,7 @@ def _under(s: tir.Stmt, facts: Facts) -> tir.Stmt:
 
 
 def _safe(e: tir.Expr, facts: Facts) -> bool:
-    """Is every read in `e` inside its buffer?"""
+    """Return whether every read in `e` is in bounds."""
     return all(_fits(n, facts) for n in tir.walk(e) if isinstance(n, tir.Load))
 
 

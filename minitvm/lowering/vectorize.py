@@ -1,4 +1,4 @@
-"""Vectorized loops become vector statements."""
+"""A pass that turns vectorized loops into vector statements."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ WIDEST = 64  # most lanes in one vector; a longer loop becomes several vectors
 
 
 def vectorize(s: tir.Stmt) -> tir.Stmt:
-    """The loop variable becomes the vector 0, 1, ..., n-1.
+    """Replace the variable of each vectorized loop by the vector 0, 1, ..., n-1.
 
         for j in vectorize(16):           C[i*64 : i*64 + 16] = A[i*64 : i*64 + 16] * 2.0
           C[i*64 + j] = A[i*64 + j]*2  ->
 
-    A guard on the variable becomes a mask. Memory allocated inside gets one copy a lane. The loop
-    runs serially instead if it holds another vectorized loop, a loop whose length depends on the
-    variable, or a store that all lanes would make to the same element.
+    A guard on the variable becomes a mask. Memory allocated inside gets one copy per lane. The loop
+    becomes serial instead if it contains another vectorized loop, a loop whose extent depends on
+    the variable, or a store that writes the same element in all lanes.
     """
 
     def on_stmt(s: tir.Stmt) -> tir.Stmt:
@@ -30,7 +30,7 @@ def vectorize(s: tir.Stmt) -> tir.Stmt:
 
 
 def _vector(loop: tir.For, extent: int) -> tir.Stmt:
-    """The loop as vector statements; inner loops have been done already."""
+    """Return the loop as vector statements; its inner loops are vectorized already."""
     if not lanewise(loop.var, loop.body):
         return replace(loop, kind="serial")
     whole, rest = divmod(extent, WIDEST)
@@ -41,7 +41,7 @@ def _vector(loop: tir.For, extent: int) -> tir.Stmt:
     elif whole == 1:
         parts.append(_lanes(loop, 0, WIDEST))
     first, lanes = whole * WIDEST, WIDEST
-    while rest:  # 44 = 32 + 8 + 4: vectors of other lengths are stored badly
+    while rest:  # 44 = 32 + 8 + 4: other vector lengths compile to slow stores
         lanes //= 2
         if rest >= lanes:
             parts.append(_lanes(loop, first, lanes))
@@ -50,7 +50,7 @@ def _vector(loop: tir.For, extent: int) -> tir.Stmt:
 
 
 def _lanes(loop: tir.For, first: tir.Index, lanes: int) -> tir.Stmt:
-    """Iterations first .. first+lanes-1 at once."""
+    """Return iterations first .. first+lanes-1 as one vector statement."""
     if lanes == 1:
         return tir.substitute(loop.body, {loop.var: first})
     body = _widen(loop.body, loop.var, lanes, first)
@@ -58,7 +58,7 @@ def _lanes(loop: tir.For, first: tir.Index, lanes: int) -> tir.Stmt:
 
 
 def lanewise(var: tir.Var, body: tir.Stmt) -> bool:
-    """May all iterations run at once, one a lane?"""
+    """Return whether all iterations may run at once, one per lane."""
     own = {id(n.buffer) for n in tir.walk(body) if isinstance(n, tir.Allocate)}
     for n in tir.walk(body):
         match n:
@@ -68,7 +68,7 @@ def lanewise(var: tir.Var, body: tir.Stmt) -> bool:
                 return False
             case tir.Store(buffer, (i,), _) if id(buffer) not in own and tir.free_of(i, (var,)):
                 return False
-            case tir.Evaluate():  # what it does in one lane, nobody knows
+            case tir.Evaluate():  # a call's effect in one lane is unknown
                 return False
             case tir.Call() if tir.is_opaque(n):
                 return False
@@ -82,7 +82,7 @@ def _wide_strides(b: tir.Buffer, lanes: int) -> tuple[tir.Index, ...]:
 
 
 def _widen(body: tir.Stmt, var: tir.Var, lanes: int, first: tir.Index) -> tir.Stmt:
-    """Buffers allocated in `body` with room for every lane: t[i] -> t[i*lanes + lane]."""
+    """Give buffers allocated in `body` one copy per lane: t[i] -> t[i*lanes + lane]."""
     old = [n.buffer for n in tir.walk(body) if isinstance(n, tir.Allocate)]
     if not old:
         return body

@@ -1,4 +1,4 @@
-"""Virtual threads become one thread that does the work of all, step by step."""
+"""A pass that merges virtual threads into one thread."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from .budget import statements
 from .statements import every, inner
 from .units import blocks, unit
 
-WRITTEN_OUT = 16  # from this many virtual threads on, their copies are a loop
-MOST_COPIES = 64  # statements that virtual threads inside each other may write out
+WRITTEN_OUT = 16  # copies for this many virtual threads or more become a loop
+MOST_COPIES = 64  # most statements that nested virtual threads may expand to
 
 
 def inject_virtual_thread(s: tir.Stmt) -> tir.Stmt:
-    """Threads in one: each statement is run for all virtual threads before the next one is.
+    """Merge virtual threads: run each statement for all of them before the next statement.
 
         for t in bind(2, 'vthread'):      B = allocate((2, 4), "float32", "local")
           B = allocate((4,), "float32",   for x in range(4):
@@ -28,14 +28,14 @@ def inject_virtual_thread(s: tir.Stmt) -> tir.Stmt:
           for x in range(4):                C[x] = B[x] * 2.0
             C[t*4 + x] = B[x] * 2.0         C[x + 4] = B[x + 4] * 2.0
 
-    What differs between the threads is replicated: memory allocated inside, thread by thread, and
-    the statements that touch it. What is the same for all of "vthread" runs once; of "cthread"
-    everything is done for each, so that a processor can overlap one with the other. Copies are
-    written out where no loop is inside and there are fewer than 16 threads, else they are a loop;
-    also where threads inside each other would make more than 64 statements.
+    Memory that differs between the threads gets one copy per thread, and the statements that
+    access it run once per thread. Statements that are the same for all threads run once for a
+    "vthread"; for a "cthread" everything runs once per thread, so that a processor can overlap the
+    threads. The copies are unrolled if they contain no loop, there are fewer than 16 threads, and
+    nested threads make at most 64 statements; otherwise they become a loop.
 
-    What one unit of an accelerator runs in one go, with its tokens, stays together: one "cthread"
-    does all of it before the next one does.
+    Neighbouring statements of one accelerator unit, with their tokens, stay together: one "cthread"
+    runs all of them before the next one does.
 
         ld.pop_dep_from(ex)                             ld.pop_dep_from(ex)
         ld.dma_copy2d(AL, A[k][tx*8:tx*8+8])            ld.dma_copy2d(AL[0], A[k][0:8])
@@ -65,7 +65,7 @@ def inject_virtual_thread(s: tir.Stmt) -> tir.Stmt:
 
 
 def written(s: tir.Stmt) -> Iterator[tir.Buffer]:
-    """The buffers that `s` stores to, or hands to a call that may."""
+    """Yield the buffers that `s` stores to or passes to a call that may write them."""
     for n in tir.walk(s):
         if isinstance(n, tir.Store):
             yield n.buffer
@@ -78,14 +78,14 @@ def _allocated(s: tir.Stmt) -> Iterator[tir.Buffer]:
 
 
 def _differs(e: tir.Index, var: tir.Var, touched: set[int]) -> bool:
-    """May `e` have another value in another thread?"""
+    """Return whether `e` may have different values in different threads."""
     return any(
         n is var or (isinstance(n, tir.Load) and id(n.buffer) in touched) for n in tir.walk(e)
     )
 
 
 def _touched(loop: tir.For) -> set[int]:
-    """The buffers (ids) whose contents differ between the threads of `loop`."""
+    """Return the ids of the buffers whose contents differ between the threads of `loop`."""
     found: set[int] = set()
 
     def mark(s: tir.Stmt, inside: bool) -> None:
@@ -110,7 +110,7 @@ def _touched(loop: tir.For) -> set[int]:
                     found.update(id(b) for b in written(s))
 
     before = -1
-    while len(found) > before:  # what is made of something touched is touched
+    while len(found) > before:  # results computed from touched buffers are touched
         before = len(found)
         mark(loop.body, False)
     return found
@@ -120,7 +120,7 @@ def _touched(loop: tir.For) -> set[int]:
 class _Injector:
     """One virtual loop; `touched` are the ids of the buffers that differ between its threads.
 
-    few: copies are written out where no loop is inside.
+    few: copies without loops inside are unrolled.
     """
 
     loop: tir.For
@@ -129,11 +129,11 @@ class _Injector:
     few: bool
 
     def differs(self, *parts: tir.Index) -> bool:
-        """Does a statement made of `parts` do something else in another thread?"""
+        """Return whether a statement with operands `parts` may differ between threads."""
         return not self.shares or any(_differs(e, self.loop.var, self.touched) for e in parts)
 
     def stmt(self, s: tir.Stmt) -> tir.Stmt:
-        """`s` for all threads."""
+        """Return `s` for all threads."""
         if unit(s) and not self.shares:
             return self.copies(s)
         match s:
@@ -164,7 +164,7 @@ class _Injector:
                 return self.copies(s) if self.differs(value) else s
 
     def copies(self, s: tir.Stmt) -> tir.Stmt:
-        """`s` once for each thread."""
+        """Return `s` repeated for each thread."""
         n, var = self.loop.extent, self.loop.var
         assert isinstance(n, int)
         if self.few and (unit(s) or not any(isinstance(m, tir.For) for m in every(s))):
@@ -173,14 +173,14 @@ class _Injector:
         return tir.For(thread, n, tir.substitute(s, {var: thread}))
 
     def wide(self, b: tir.Buffer) -> tir.Buffer:
-        """`b` with one copy for each thread, thread by thread."""
+        """Return `b` with a leading dimension of one copy per thread."""
         strides = (tir.elements(b), *b.strides) if b.strides else ()
         wide = replace(b, shape=(self.loop.extent, *b.shape), strides=strides)
         self.touched.add(id(wide))
         return wide
 
     def placed(self, body: tir.Stmt, old: tir.Buffer, new: tir.Buffer) -> tir.Stmt:
-        """`body` with each thread in its own copy of the buffer."""
+        """Redirect the accesses in `body` to each thread's own copy of the buffer."""
         mine = tir.mul(self.loop.var, tir.elements(old))
 
         def at(indices: tuple[tir.Index, ...]) -> tuple[tir.Index, ...]:
@@ -206,7 +206,7 @@ class _Injector:
 def check_threads(body: tir.Stmt) -> None:
     """Raise LoweringError if a hardware thread has two extents in a kernel, or too many for a warp.
 
-    A kernel is what the outermost loop that is bound to a thread holds.
+    A kernel is the body of an outermost loop that is bound to a thread.
     """
 
     def kernel(s: tir.Stmt, around: dict[str, tir.For] | None) -> None:
@@ -228,7 +228,7 @@ def check_threads(body: tir.Stmt) -> None:
 
 
 def _one_warp(kernel: tir.Stmt, loop: tir.For | None) -> None:
-    """Raise LoweringError if `kernel` has memory of a warp but more threads in `loop`."""
+    """Raise LoweringError if `kernel` uses warp memory but `loop` has more threads than a warp."""
     if loop is None or (isinstance(loop.extent, int) and loop.extent <= schedule.WARP):
         return
     for n in tir.walk(kernel):

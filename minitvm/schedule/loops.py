@@ -46,7 +46,8 @@ class Split(Step):
             if not tir.same(tir.mul(outer, inner), a.extent):
                 yield (
                     f"{tir.text(outer)} * {tir.text(inner)} iterations are not "
-                    f"{tir.text(a.extent)}: without a guard, those too many would write elsewhere",
+                    f"{tir.text(a.extent)}: without a guard, "
+                    "the extra iterations would write elsewhere",
                     "a size that divides the extent, or leave the guard in",
                 )
 

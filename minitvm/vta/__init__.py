@@ -7,7 +7,7 @@
     s[A_buf].pragma(s[A_buf].op.axis[0], env.dma_copy)
     s[C_buf].tensorize(s[C_buf].op.axis[2], env.gemm)
     f = tvm.build(s, [A, B, C], target="vta")
-    f(a, b, c)                          # packed numpy arrays, on the simulator, bit by bit
+    f(a, b, c)                          # packed numpy arrays, on the bit-exact simulator
     f.run().cycles, f.source("vta")     # its time, its instructions
 
     layer = vta.Convolution(size=(14, 14), channels=(256, 256))
@@ -15,9 +15,9 @@
     f = vta.build(*layer.scheduled(found.tiling))
     layer = vta.Dense(channels=(512, 1024))         # or a dense layer
 
-A residual is int8 or int32, so that int8 is all that lies between two layers of a network.
-Everything in a schedule runs on the accelerator: packing, and what else is for the CPU, is done
-outside of it, in numpy or by functions built for another target.
+A residual is int8 or int32, so that a network can pass only int8 data between its layers.
+Everything in a schedule runs on the accelerator. Packing and other CPU work is done outside the
+schedule, in numpy or by functions built for another target.
 """
 
 # pyright: reportUnusedImport=false

@@ -1,4 +1,4 @@
-"""What a schedule for the accelerator needs to know: sizes, scopes, pragmas, the intrinsic."""
+"""The accelerator as schedules see it: sizes, scopes, pragmas and the intrinsic."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ MEMORIES = (accel.Memory.INP, accel.Memory.WGT, accel.Memory.ACC, accel.Memory.O
 class Environment:
     """One accelerator as schedules see it; `with Environment(config): ...` builds for it.
 
-    Of several `with` statements the innermost counts, in the thread that has entered it.
+    The innermost `with` statement counts, in the thread that entered it.
 
     BATCH, BLOCK_IN, BLOCK_OUT     the matrix unit: BATCH x BLOCK_IN by BLOCK_OUT x BLOCK_IN
-    INP_WIDTH, INP_BUFF_SIZE           bits of a number of INP, bytes of its memory; also of WGT,
+    INP_WIDTH, INP_BUFF_SIZE           bits of a number in INP, bytes of its memory; also for WGT,
                                        ACC and OUT (and UOP_BUFF_SIZE)
-    INP_ELEM_BITS, INP_ELEM_BYTES      the same of an element, a row of BATCH x BLOCK_IN numbers
-    TARGET, target, target_host        "sim", and what vta.build takes
+    INP_ELEM_BITS, INP_ELEM_BYTES      the size of an element of BATCH x BLOCK_IN numbers
+    TARGET, target, target_host        "sim", and the targets for vta.build
     inp_scope, wgt_scope, acc_scope    its memories, for set_scope, cache_read and cache_write
     dma_copy, alu, ...             keys of pragmas
     gemm                           its intrinsic, for tensorize
-    mock                           the same machine with transfers and arithmetic left out
+    mock                           the same machine without transfers and arithmetic
     """
 
     inp_scope, wgt_scope, acc_scope = "local.inp_buffer", "local.wgt_buffer", "local.acc_buffer"
@@ -75,16 +75,16 @@ class Environment:
 
     @cached_property
     def gemm(self) -> tensor.TensorIntrin:
-        """acc[i, j] += inp[i, k] * wgt[j, k]: one element of each memory."""
+        """Return the intrinsic acc[i, j] += inp[i, k] * wgt[j, k] on one element per memory."""
         return gemm(self.config, skip=self.skip)
 
     @cached_property
     def mock(self) -> Environment:
-        """Schedules in its terms move and compute nothing: what is left shows one unit alone."""
+        """Return a machine whose instructions do nothing, to measure one unit in isolation."""
         return Environment(self.config, skip=True)
 
     def depth(self, scope: str) -> int:
-        """How many elements the memory called `scope` holds."""
+        """Return how many elements the memory `scope` holds."""
         known = dict(
             zip(self.scopes, (accel.Memory.INP, accel.Memory.WGT, accel.Memory.ACC), strict=True)
         )
@@ -96,7 +96,7 @@ class Environment:
 
     @property
     def scopes(self) -> tuple[str, str, str]:
-        """The three memories."""
+        """Return the scopes of the three memories."""
         return self.inp_scope, self.wgt_scope, self.acc_scope
 
     def __enter__(self) -> Environment:
@@ -119,12 +119,12 @@ class Environment:
         return f"<environment of {self.config.name}, {size}>"
 
 
-# those of the `with` statements around, in this thread and context only: the innermost is the last
+# the environments of enclosing `with` statements in this thread and context, innermost last
 _entered: ContextVar[tuple[tuple[Environment, ExitStack], ...]] = ContextVar("entered", default=())
 
 
 def get_env() -> Environment:
-    """The environment of the machine that programs are built for now; a mock, if one is entered."""
+    """Return the current environment: that of the innermost `with` statement, or the default."""
     entered, config = _entered.get(), lowering.machine()
     if entered and entered[-1][0].config == config:
         return entered[-1][0]
@@ -133,5 +133,5 @@ def get_env() -> Environment:
 
 @lru_cache(maxsize=32)
 def _environment(config: accel.Config) -> Environment:
-    """One for each machine, so that its intrinsic is one, too."""
+    """Return the machine's environment; it is cached, so each machine has one intrinsic."""
     return Environment(config)

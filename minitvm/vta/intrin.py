@@ -16,10 +16,10 @@ def gemm(
     reset: str = "vta.fill_zero",
     skip: bool = False,
 ) -> tensor.TensorIntrin:
-    """out[i, j] = sum of inp[i, k] * wgt[j, k] over k, for one element of each memory.
+    """Return the intrinsic out[i, j] = sum of inp[i, k] * wgt[j, k] over k, for single elements.
 
-    The first rows of `wgt` are those of the result's columns: the weights are stored transposed.
-    update, reset   the instructions; skip: none at all
+    Row j of `wgt` belongs to column j of the result: the weights are stored transposed.
+    update, reset   the names of the instructions; skip: emit no instructions
     """
     inp = tensor.placeholder((config.batch, config.block_in), "int8", name="inp")
     wgt = tensor.placeholder((config.block_out, config.block_in), "int8", name="wgt")
@@ -47,7 +47,7 @@ def gemm(
 
 
 def _element(config: accel.Config, t: tensor.Tensor, memory: accel.Memory) -> tir.DeclaredBuffer:
-    """The buffer of one element of a memory: its rows without gaps, and where an element begins."""
+    """Declare the buffer of one element: contiguous, and aligned to whole elements."""
     rows, columns = config.element_shape(memory)
     scope = f"local.{memory.name.lower()}_buffer"
     return tir.decl_buffer(
@@ -61,6 +61,6 @@ def _element(config: accel.Config, t: tensor.Tensor, memory: accel.Memory) -> ti
 
 
 def instruction(name: str, *buffers: tir.Buffer) -> tir.Stmt:
-    """An instruction of the accelerator on whole buffers: vta.gemm(out, inp, wgt)."""
+    """Return an instruction of the accelerator on whole buffers: vta.gemm(out, inp, wgt)."""
     views = tuple(tir.view(b) for b in buffers)
     return tir.Evaluate(tir.Call(name, views, dtype("int32")))

@@ -1,4 +1,4 @@
-"""The convolutions of ResNet-18 as the papers number them, and what no schedule can exceed."""
+"""The convolutions of ResNet-18, numbered as in the papers, and their rooflines."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ RESNET18 = {
     "C12": _layer(7, 512, 512, 3, 1),
 }
 
-# how often each is in the network that is called resnet18_v1; C3 is not in it
+# how often each occurs in the network resnet18_v1; C3 does not occur
 TIMES = {
     "C2": 4,
     "C3": 0,
@@ -51,11 +51,11 @@ TIMES = {
 
 @dataclass(frozen=True, slots=True)
 class Roofs:
-    """Shares of the peak of the matrix unit that a tiling of a layer does not exceed.
+    """Upper bounds on the utilisation of the matrix unit for a tiling of a layer.
 
-    dram      the transfers of the tiling take all the time; above 1 where they take less than the
-              products would at the peak
-    compute   the compute unit never waits; it also resets accumulators and runs ALU operations
+    dram      the memory roof: transfers take all the time; above 1 if the tiling is compute-bound
+    compute   the compute roof: the compute unit does not wait, but it also resets accumulators and
+              runs ALU operations
     """
 
     dram: float
@@ -63,15 +63,15 @@ class Roofs:
 
     @property
     def lower(self) -> float:
-        """The one that counts."""
+        """Return the lower roof, which is the binding one."""
         return min(self.dram, self.compute)
 
 
 def roofs(layer: Layer, tiling: Tiling, config: accel.Config = accel.vta_pynq) -> Roofs:
-    """Return both roofs of a tiling, from what its transfers and its compute unit do.
+    """Return both roofs of a tiling, computed from its transfers and its compute cycles.
 
-    Transfers count as the machine makes them: rows that tiles share are loaded again, weights once
-    for each tile, and a transfer takes its latency. Reads share a port; writes have their own.
+    Transfers count as the machine makes them: rows shared by tiles are loaded again, weights once
+    per tile, and each transfer has its latency. Reads share a port; writes have their own.
     """
     done = cost(layer, tiling, config)
     peak = layer.macs / config.macs_per_cycle  # cycles
@@ -79,6 +79,6 @@ def roofs(layer: Layer, tiling: Tiling, config: accel.Config = accel.vta_pynq) -
 
 
 def utilisation(layer: Layer, cycles: int, config: accel.Config = accel.vta_pynq) -> float:
-    """The useful multiply-adds over those that the matrix unit could do in `cycles`, 0 to 1."""
+    """Return the useful multiply-adds over those possible in `cycles`, from 0 to 1."""
     check_layer(layer, config)
     return layer.macs / config.macs_per_cycle / check_count("cycles", cycles)

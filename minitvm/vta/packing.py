@@ -1,4 +1,4 @@
-"""Arrays as the accelerator loads them: whole elements side by side, and back."""
+"""Packing of arrays into the accelerator's elements, and unpacking."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from minitvm.base import ArgumentError, ExprError, check_kind
 from .arguments import check_count, is_count
 from .environment import Environment, get_env
 
-MOST = 1 << 16  # numbers in a block: more than any machine has
+MOST = 1 << 16  # most numbers in a block: more than any machine needs
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
 
 def pack(a: Array, *blocks: int) -> Array:
-    """The first len(blocks) dimensions in blocks, which become the last dimensions.
+    """Split the first len(blocks) dimensions into blocks, which become the last dimensions.
 
         pack(data, 1, 16)       [n, c, h, w]  -> [n, c/16, h, w, 1, 16]
         pack(weight, 16, 16)    [o, i, h, w]  -> [o/16, i/16, h, w, 16, 16]
         pack(bias, 16)          [o]           -> [o/16, 16]
 
-    Zeros fill up what is no whole block. The result is a copy without gaps.
-    Raises ArgumentError for more blocks than dimensions, and for blocks that are no counts.
+    Incomplete blocks are padded with zeros. The result is a contiguous copy.
+    Raises ArgumentError for more blocks than dimensions, and for blocks that are not counts.
     """
     a = np.asarray(a)
     if len(blocks) > a.ndim or not all(is_count(b) and b <= MOST for b in blocks):
@@ -43,11 +43,11 @@ def pack(a: Array, *blocks: int) -> Array:
 
 
 def unpack(a: Array, *sizes: int) -> Array:
-    """The array that `pack` packed; `sizes` are those of its first dimensions.
+    """Undo `pack`; `sizes` are those of the first dimensions of the original array.
 
     unpack(result, 1, 64)    [1, 4, h, w, 1, 16] -> [1, 64, h, w]
 
-    What was filled up with zeros is cut off. Raises ArgumentError if there are not so many blocks.
+    Padding is removed. Raises ArgumentError if the blocks hold fewer elements than `sizes`.
     """
     a, n = np.asarray(a), len(sizes)
     if 2 * n > a.ndim or any(
@@ -67,9 +67,9 @@ def unpack(a: Array, *sizes: int) -> Array:
 
 
 def packed(x: te.Tensor, *blocks: int, name: str = "packed") -> te.Tensor:
-    """`pack` as a formula, to be built for a CPU: the sizes are whole blocks.
+    """Return `pack` as a formula, to be built for a CPU.
 
-    Raises ExprError if they are not.
+    Raises ExprError unless the sizes are whole blocks.
     """
     check_kind("packed: x", x, te.Tensor, fix="te.placeholder(...)")
     for block in blocks:
@@ -93,7 +93,7 @@ def packed(x: te.Tensor, *blocks: int, name: str = "packed") -> te.Tensor:
 
 
 def unpacked(x: te.Tensor, n: int = 2, name: str = "unpacked") -> te.Tensor:
-    """`unpack` of n dimensions as a formula, to be built for a CPU."""
+    """Return `unpack` of n dimensions as a formula, to be built for a CPU."""
     check_kind("unpacked: x", x, te.Tensor, fix="te.placeholder(...)")
     check_count("unpacked: n", n)
     sizes = tuple(x.shape)
@@ -115,21 +115,21 @@ def unpacked(x: te.Tensor, n: int = 2, name: str = "unpacked") -> te.Tensor:
 
 
 def pack_data(a: Array, env: Environment | None = None) -> Array:
-    """[n, c, ...] -> [n/BATCH, c/BLOCK_IN, ..., BATCH, BLOCK_IN]"""
+    """Pack data: [n, c, ...] -> [n/BATCH, c/BLOCK_IN, ..., BATCH, BLOCK_IN]."""
     env = _chosen(env)
     return pack(a, env.BATCH, env.BLOCK_IN)
 
 
 def pack_weight(a: Array, env: Environment | None = None) -> Array:
-    """[o, i, ...] -> [o/BLOCK_OUT, i/BLOCK_IN, ..., BLOCK_OUT, BLOCK_IN]"""
+    """Pack weights: [o, i, ...] -> [o/BLOCK_OUT, i/BLOCK_IN, ..., BLOCK_OUT, BLOCK_IN]."""
     env = _chosen(env)
     return pack(a, env.BLOCK_OUT, env.BLOCK_IN)
 
 
 def pack_bias(a: Array, env: Environment | None = None) -> Array:
-    """[o] -> int32 [o/BLOCK_OUT, BATCH, BLOCK_OUT]: the same for each row of an accumulator.
+    """Pack biases: [o] -> int32 [o/BLOCK_OUT, BATCH, BLOCK_OUT], repeated for each row.
 
-    Raises ArgumentError for numbers that are no int32.
+    Raises ArgumentError for numbers that do not fit into int32.
     """
     env = _chosen(env)
     rows = pack(_int32(a), env.BLOCK_OUT)
@@ -141,10 +141,10 @@ def _chosen(env: Environment | None) -> Environment:
 
 
 def _int32(a: Any) -> Array:
-    """The same numbers in int32."""
+    """Convert numbers to int32; raise ArgumentError if a value changes."""
     given = np.asarray(a)
     if given.dtype.kind in "biuf" and given.ndim:
-        with np.errstate(invalid="ignore"):  # what is no int32 differs
+        with np.errstate(invalid="ignore"):  # values that do not fit are detected below
             made = given.astype("int32")
         if np.array_equal(made, given):
             return made

@@ -1,4 +1,4 @@
-"""Running and judging programs for the accelerator, and the functions that are built from them."""
+"""Lowering, building, simulating and verifying programs for the accelerator."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from minitvm.base import ArgumentError, Target, check_kind
 
 
 def lower(s: te.Schedule, args: Sequence[Any], name: str = "main", **options: Any) -> tir.PrimFunc:
-    """The program for the accelerator chosen now, printable: tvm.lower(..., target="vta").
+    """Return the loop program for the current accelerator: tvm.lower(..., target="vta").
 
-    target   is accepted for TVM's sake
+    target   accepted for compatibility with TVM
     """
     _check_target(options.pop("target", None))
     return driver.lower(s, args, name, target="vta", **options)
@@ -29,10 +29,10 @@ def build(
     target_host: Any = None,
     name: str = "main",
 ) -> runtime.AcceleratorFunction:
-    """The function that runs on the accelerator: tvm.build(..., target="vta").
+    """Build a function that runs on the accelerator: tvm.build(..., target="vta").
 
-    The accelerator is the one chosen now, or, for a program, the one that it was lowered for.
-    target and target_host are accepted for TVM's sake. Warnings are in f.warnings().
+    The accelerator is the current one or, for a program, the one that it was lowered for.
+    target and target_host are accepted for compatibility with TVM. Warnings are in f.warnings().
     """
     del target_host
     _check_target(target)
@@ -44,7 +44,7 @@ def build(
 def build_config(debug_flag: int = 0, **options: Any) -> AbstractContextManager[None]:
     """Return a context that changes nothing: vta.build always runs the passes for VTA.
 
-    Raises ArgumentError for options, which configure passes of TVM that are not there.
+    Raises ArgumentError for options, because they configure passes of TVM that do not exist here.
     """
     if debug_flag or options:
         given = ", ".join(
@@ -59,7 +59,7 @@ def build_config(debug_flag: int = 0, **options: Any) -> AbstractContextManager[
 
 
 def _check_target(target: Any) -> None:
-    """Refuse what names another machine, or is the name of the function."""
+    """Raise ArgumentError for another machine's target, or a function name given as target."""
     kind = target.kind if isinstance(target, Target) else str(target).partition(" ")[0]
     if target is not None and kind not in ("vta", "ext_dev"):
         raise ArgumentError(
@@ -76,13 +76,13 @@ def simulate(
     *,
     order: Sequence[int] | np.random.Generator | None = None,
 ) -> accel.Run:
-    """Outputs (if `inputs` are given), cycles, trace and counters of a program or of a function.
+    """Simulate a program or function: cycles, trace, counters and, given `inputs`, outputs.
 
-    config   the machine; by default the one a function was built for, else the one chosen now
+    config   the machine; by default the one a function was built for, else the current one
     inputs   one array for each area of main memory, by name
     order    the order in which instructions take effect: see accel.execute
 
-    Raises ArgumentError for addresses that do not exist. A deadlock is a result.
+    Raises ArgumentError for addresses that do not exist. A deadlock is a result, not an error.
     """
     if not isinstance(inputs, Mapping | None):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise ArgumentError(
@@ -94,12 +94,12 @@ def simulate(
 def verify(
     program: accel.Program | runtime.AcceleratorFunction, config: accel.Config | None = None
 ) -> accel.Verdict:
-    """Deadlocks, tokens left over, races and hazards of a program or of a function."""
+    """Check a program or function for deadlocks, leftover tokens, races and hazards."""
     return accel.verify(*_judged(program, config))
 
 
 def _judged(given: Any, config: Any) -> tuple[accel.Program, accel.Config]:
-    """The program, and the machine it is for."""
+    """Return the program, and the machine it is for."""
     code = given.program if isinstance(given, runtime.AcceleratorFunction) else given
     if not isinstance(code, accel.Program):
         raise ArgumentError(

@@ -1,10 +1,10 @@
-"""The profiler of VTA's simulator: what all functions have moved and computed since it was cleared.
+"""The profiler of VTA's simulator: counters summed over all calls since clear_stats().
 
     simulator.clear_stats()
     f(a, b, c)
     simulator.stats()["wgt_load_nbytes"]
 
-A function's own f.run().counters are those of one call, and need no arrays.
+f.run().counters holds the counters of one call of a function, and needs no arrays.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
-"""The fastest tiling of a layer, by closed forms and then by the stream of instructions.
+"""Search for the fastest tiling of a layer, by lower bounds and then by simulation.
 
     layer = Convolution(size=(14, 14), channels=(256, 256))
     found = best_tiling(layer, vta_pynq, threads=2)
     s, args = layer.scheduled(found.tiling)
 
-What the units do in a tiling is known in closed form: the cycles in which each is busy. How long
-they wait for each other is not. So tilings are sorted by what they cannot be faster than, and
-simulated in this order until no other can be faster than the best.
+The cycles in which each unit is busy are known in closed form; how long the units wait for each
+other is not. So tilings are sorted by a lower bound on their cycles, and simulated in this order
+until no remaining tiling can be faster than the best.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from .environment import Environment
 from .top import Tiling
 from .workloads import Box, Layer
 
-ALU_OPERATIONS = 3  # shift, max, min; a bias and a residual are one more each
+ALU_OPERATIONS = 3  # shift, max, min; a bias and a residual add one each
 MOST_SIMULATIONS = 300
 
 
@@ -34,12 +34,13 @@ MOST_SIMULATIONS = 300
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """Cycles of a tiling: what each unit is busy for, and what the whole cannot be faster than.
+    """Cycles of a tiling: the busy cycles of each unit, and a lower bound on the total.
 
-    read       all transfers from DRAM, those that the compute unit makes for itself too
+    read       all transfers from DRAM, including those of the compute unit
+    bound      the lower bound on the total
 
-    Loads of micro-operations are left out of `compute` and `read`: a few for each program, two for
-    each accumulator if that is the sum of a single product.
+    Loads of micro-operations are not in `compute` and `read`: there are a few per program, or two
+    per accumulator if an accumulator is the sum of a single product.
     """
 
     load: int
@@ -51,9 +52,11 @@ class Cost:
 
 @dataclass(frozen=True, slots=True)
 class Tile:
-    """Cycles for parts of one tile: the product of one step, the shortest of the first loads.
+    """Cycles of the parts of one tile.
 
-    extra   the loads of the compute unit: bias and residual; they are part of alu
+    first_load   the shortest first load of any tile
+    product      the product of one step of the input channels
+    extra        the loads of bias and residual by the compute unit, which are also part of alu
     """
 
     first_load: int
@@ -65,9 +68,10 @@ class Tile:
 
 
 def cost(layer: Layer, tiling: Tiling, config: accel.Config = accel.vta_pynq) -> Cost:
-    """What the units do, tile by tile, for tilings that legal_tilings lists.
+    """Return the cycles of the units for a tiling, and a lower bound on the total.
 
-    With one thread one unit works at a time, so the bound is the sum.
+    With one thread only one unit works at a time, so the bound is the sum. With several threads the
+    bound is the largest busy time of a unit plus its unavoidable waits.
     """
     check_layer(layer, config)
     _check_tiling(layer, tiling, config)
@@ -93,11 +97,11 @@ def cost(layer: Layer, tiling: Tiling, config: accel.Config = accel.vta_pynq) ->
 
 
 def _tile(layer: Layer, at: Tiling, config: accel.Config, first_load: int) -> Tile:
-    """The parts of a tile."""
+    """Return the cycles of the parts of a tile."""
     elements, start = at.oc * at.h * at.w, config.issue + config.fill
     reset, gemm = start + elements, start + elements * at.ic * layer.window
     if layer.blocks(config)[0] * layer.window == 1:
-        reset = gemm = elements * (start + 1)  # each accumulator is reset and added to by itself
+        reset = gemm = elements * (start + 1)  # one instruction per accumulator
     extra = _extra(layer, at, config)
     added = (layer.bias + layer.residual) * (start + elements * config.alu_ii_reg)
     alu = ALU_OPERATIONS * (start + elements * config.alu_ii_imm) + added + extra
@@ -106,19 +110,20 @@ def _tile(layer: Layer, at: Tiling, config: accel.Config, first_load: int) -> Ti
 
 
 def _waits(tile: Tile, steps: int, threads: int) -> tuple[tuple[int, int], tuple[int, int]]:
-    """What load, and what compute, cannot but wait: (in each round, once more at the end).
+    """Return lower bounds on the waits of load and compute: (per round, once more at the end).
 
-    A round of several threads resets, loads, multiplies, stores. Its first load waits for its first
-    reset, that for the first store of the round before. Two threads A and B, two steps each (R
-    resets, G products, P the ALU):
+    In a round each thread resets, loads, multiplies and stores one tile. The first load of a round
+    waits for its first reset, and that reset waits for the first store of the previous round. Two
+    threads A and B with two steps each (R: reset, G: product, P: ALU):
 
         load             A1 B1 A2 B2  .  .  .  .  .  A1 B1
         compute    RA RB  . GA GB GA GB PA PB  . RA RB  .  GA
         store                               SA SB
 
-    The load unit waits from its last load to the next reset: for GB, PA, PB, RA. The compute unit
-    waits for A1 if that takes longer than RB, and for SA if that takes longer than PB, which stands
-    between. With one step the ALU of a thread follows its product at once: GA PA GB PB.
+    The load unit waits from its last load to the next reset, during GB, PA, PB and RA. The compute
+    unit waits for A1 if that takes longer than RB, and for SA if that takes longer than PB, which
+    runs in the meantime. With one step the order is GA PA GB PB: each thread's ALU operations
+    directly follow its product.
     """
     others = threads - 1
     between = tile.alu if steps > 1 else tile.product + tile.alu
@@ -128,7 +133,7 @@ def _waits(tile: Tile, steps: int, threads: int) -> tuple[tuple[int, int], tuple
 
 
 def _extra(layer: Layer, at: Tiling, config: accel.Config) -> int:
-    """Loading a tile of bias and residual."""
+    """Return the cycles of loading a tile of bias and residual."""
     total = 0
     if layer.bias:
         total += _moved(config, accel.Memory.ACC, (codegen.Dim(at.oc, 1),))
@@ -138,13 +143,13 @@ def _extra(layer: Layer, at: Tiling, config: accel.Config) -> int:
 
 
 def _moved(config: accel.Config, memory: accel.Memory, dims: Box) -> int:
-    """Moving a box of elements."""
+    """Return the cycles of moving a box of elements."""
     return _cycles(config, config.element_bytes(memory), dims)
 
 
 @lru_cache(maxsize=1 << 16)
 def _cycles(config: accel.Config, element: int, dims: Box) -> int:
-    """The same, remembered: a tile of the interior is like all others."""
+    """Return the cycles of a transfer; cached because all interior tiles are alike."""
     total = 0
     for part in codegen.transfers("a tile", dims, 1):
         beats = -(-part.x.n * element // config.port_bytes)
@@ -159,9 +164,9 @@ def _cycles(config: accel.Config, element: int, dims: Box) -> int:
 def legal_tilings(
     layer: Layer, config: accel.Config = accel.vta_pynq, threads: int = 1
 ) -> list[Tiling]:
-    """All tilings in whole tiles that fit into the memories, each thread having its part of them.
+    """Return all tilings in whole tiles that fit into the memories, divided among the threads.
 
-    Two threads or more share either the output channels or the rows.
+    Several threads divide either the output channels or the rows.
     """
     threads = check_count("threads", threads)
     check_layer(layer, config)
@@ -177,13 +182,13 @@ def legal_tilings(
 
 
 def check_layer(layer: object, config: object) -> None:
-    """Refuse what is no layer, or no machine."""
+    """Raise ArgumentError unless given a layer and a machine."""
     check_kind("layer", layer, Layer, fix='vta.RESNET18["C2"]')
     check_kind("config", config, accel.Config, fix="vta.vta_pynq")
 
 
 def _check_tiling(layer: Layer, tiling: object, config: accel.Config) -> None:
-    """Refuse what is no tiling, and sizes that do not divide those of the layer."""
+    """Raise an error unless `tiling` is a Tiling whose sizes divide those of the layer."""
     at = check_kind("tiling", tiling, Tiling, fix="vta.Tiling(h=7, w=7)")
     (h, w), (ic, oc) = layer.grid(config), layer.blocks(config)
     sizes = ("h", h, at.h * at.h_threads), ("w", w, at.w), ("ic", ic, at.ic)
@@ -197,9 +202,10 @@ def _check_tiling(layer: Layer, tiling: object, config: accel.Config) -> None:
 
 
 def fits(layer: Layer, at: Tiling, config: accel.Config) -> bool:
-    """Do the tiles of all threads fit, and do accumulators come round late enough?
+    """Return whether a tiling can run on the machine.
 
-    And is there an instruction for everything: for the loops, and for all boxes that are moved?
+    The tiles of all threads must fit into the memories, the same accumulator must not be used again
+    too soon, and single instructions must be able to express all loops and transfers.
     """
     elements = at.oc * at.h * at.w
     needs = {
@@ -208,7 +214,7 @@ def fits(layer: Layer, at: Tiling, config: accel.Config) -> bool:
         accel.Memory.ACC: elements * (2 if layer.residual else 1) + (at.oc if layer.bias else 0),
     }
     loops = [n for n in layer.loops(at) if n > 1]
-    uops = prod(loops[2:])  # the two outer ones are loops of the instruction
+    uops = prod(loops[2:])  # the two outer loops are loops of the instruction
     return (
         all(n * at.threads <= lowering.room(config, memory) for memory, n in needs.items())
         and uops <= lowering.room(config, accel.Memory.UOP)
@@ -220,7 +226,7 @@ def fits(layer: Layer, at: Tiling, config: accel.Config) -> bool:
 
 
 def _movable(layer: Layer, at: Tiling, config: accel.Config) -> bool:
-    """Can all that a tile consists of be moved? Not with 20 rows of padding, or rows far apart."""
+    """Return whether all transfers of a tile are possible: padding and strides have limits."""
     (h, w) = layer.grid(config)
     ys, xs = range(h // at.h), range(w // at.w)
     edges = [*((y, len(xs) // 2) for y in ys), *((len(ys) // 2, x) for x in xs)]
@@ -238,7 +244,7 @@ def _movable(layer: Layer, at: Tiling, config: accel.Config) -> bool:
 
 
 def divisors(n: int) -> Iterator[int]:
-    """1, 2, 4, 8 of 8."""
+    """Yield the divisors of n: 1, 2, 4, 8 for 8."""
     return (d for d in range(1, n + 1) if n % d == 0)
 
 
@@ -247,9 +253,9 @@ def divisors(n: int) -> Iterator[int]:
 
 @dataclass(frozen=True, slots=True)
 class Best:
-    """The fastest tiling that was found, its cycles, and how many of how many were simulated.
+    """The fastest tiling found, its cycles, and how many of the tilings were simulated.
 
-    proven: none of the others can be faster, by its closed form
+    proven: the lower bounds show that no other tiling is faster
     """
 
     tiling: Tiling
@@ -265,7 +271,7 @@ def best_tiling(
     threads: int = 1,
     most: int = MOST_SIMULATIONS,
 ) -> Best:
-    """The fastest tiling: cycles are those of the instructions that vta.build makes of it.
+    """Return the fastest tiling, with the cycles of the program that vta.build makes of it.
 
     At most `most` tilings are simulated. Raises ScheduleError if none fits.
     """
@@ -293,7 +299,7 @@ def best_tiling(
 
 
 def program(layer: Layer, tiling: Tiling, config: accel.Config = accel.vta_pynq) -> accel.Program:
-    """The instructions of a tiling: those that vta.build makes, before they are judged."""
+    """Return the instructions that vta.build makes of a tiling, not yet verified."""
     check_layer(layer, config)
     _check_tiling(layer, tiling, config)
     with Environment(config):

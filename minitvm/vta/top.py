@@ -1,4 +1,4 @@
-"""Operators on packed data, and their schedules: what one tile is, which thread computes it.
+"""Operators on packed data, and their tiled schedules.
 
     x = top.conv2d(data, weight, strides=1, padding=1)    int32 sums of int8 products
     y = top.requantize(x, bias, shift=8)                  int8 again: min(max(x + b >> 8, 0), 127)
@@ -26,12 +26,12 @@ CONV2D, DENSE, WIDENED = "vta_conv2d", "vta_dense", "vta_widened"  # tags
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tiling:
-    """What is computed at a time, and by how many virtual threads; all of it divides.
+    """The sizes of a tile, and the virtual threads; all sizes must divide those of the layer.
 
     h, w         rows and columns of the result; a dense layer has 1 row, and its batch as columns
     oc, ic       blocks of output channels, and blocks of input channels loaded at a time
-    oc_threads   neighbouring tiles along the output channels that take turns: 1, 2, ...
-    h_threads    the same along the rows
+    oc_threads   virtual threads along the output channels, each with its own tile: 1, 2, ...
+    h_threads    virtual threads along the rows
     """
 
     h: int = 1
@@ -49,7 +49,7 @@ class Tiling:
 
     @property
     def threads(self) -> int:
-        """Virtual threads: each has its own part of the memories."""
+        """Return the number of virtual threads; each has its own part of the memories."""
         return self.oc_threads * self.h_threads
 
 
@@ -63,9 +63,9 @@ def conv2d(
     padding: int | Sequence[int] = 0,
     name: str = "conv",
 ) -> te.Tensor:
-    """int32 [n, oc, h, w, BATCH, BLOCK_OUT]: the convolution of packed data with packed weights.
+    """Convolve packed data with packed weights: int32 [n, oc, h, w, BATCH, BLOCK_OUT].
 
-    data     int8 [n, ic, h, w, BATCH, BLOCK_IN]; zeros around it are added while it is loaded
+    data     int8 [n, ic, h, w, BATCH, BLOCK_IN]; the transfer adds zero padding
     weight   int8 [oc, ic, kh, kw, BLOCK_OUT, BLOCK_IN]
     """
     env = get_env()
@@ -92,7 +92,7 @@ def conv2d(
 
 
 def dense(data: te.Tensor, weight: te.Tensor, name: str = "dense") -> te.Tensor:
-    """int32 [n, oc, BATCH, BLOCK_OUT]: packed data times packed weights, transposed.
+    """Multiply packed data by transposed packed weights: int32 [n, oc, BATCH, BLOCK_OUT].
 
     data     int8 [n, ic, BATCH, BLOCK_IN]
     weight   int8 [oc, ic, BLOCK_OUT, BLOCK_IN]
@@ -117,9 +117,9 @@ def requantize(
     low: int = 0,
     high: int = 127,
 ) -> te.Tensor:
-    """int8: min(max((x + bias >> shift) + residual, low), high); low = 0 makes it a ReLU.
+    """Return int8 min(max((x + bias >> shift) + residual, low), high); low = 0 is a ReLU.
 
-    bias       int32 [oc, BATCH, BLOCK_OUT], one number for each output channel
+    bias       int32 [oc, BATCH, BLOCK_OUT], one number per output channel
     residual   int8 or int32 of the shape of x: the accumulators are loaded from either
     """
     check_kind("requantize: x", x, te.Tensor, fix="top.conv2d(data, weight)")
@@ -168,7 +168,7 @@ def _check_operand(
 
 
 def _padded(data: te.Tensor, padding: tuple[int, int]) -> te.Tensor:
-    """`data` with zeros around its rows and columns."""
+    """Pad `data` with zeros around its rows and columns."""
     n, ic, height, width, *element = data.shape
     (py, px), zero = padding, te.const(0, str(data.dtype))
 
@@ -183,7 +183,7 @@ def _padded(data: te.Tensor, padding: tuple[int, int]) -> te.Tensor:
 def _shapes(
     env: Environment, data: te.Tensor, weight: te.Tensor, dims: int
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """The first `dims` sizes of both: blocks, and rows and columns."""
+    """Return the first `dims` sizes of both tensors: blocks, rows and columns."""
     check_kind("data", data, te.Tensor, fix="te.placeholder(...)")
     check_kind("weight", weight, te.Tensor, fix="te.placeholder(...)")
     for t, element, dtype in (
@@ -210,7 +210,7 @@ def _shapes(
 
 
 def _pair(what: str, given: Any, least: int) -> tuple[int, int]:
-    """(2, 2) of 2 or of (2, 2)."""
+    """Return a pair of counts: 2 -> (2, 2), (2, 2) -> (2, 2)."""
     several = isinstance(given, list | tuple)
     pair = tuple(cast("Sequence[Any]", given)) if several else (given, given)
     if len(pair) != 2 or not all(is_count(n, least) for n in pair):
@@ -223,18 +223,18 @@ def _pair(what: str, given: Any, least: int) -> tuple[int, int]:
 
 
 def schedule(out: te.Tensor, tiling: Tiling) -> te.Schedule:
-    """The schedule of a product or convolution, and of what follows it elementwise, in tiles.
+    """Schedule a product or convolution, and the elementwise stages after it, in tiles.
 
-    out   its last stage, which narrows to int8: that of requantize
+    out   the last stage, which narrows to int8: the result of requantize
 
-        for each tile (two virtual threads take turns):
+        for each tile (interleaved by virtual threads):
           for each step of the input channels:
             load data, load weights, multiply
           bias, shift, ...                            on the ALU
           store
 
-    Raises ScheduleError for tilings that do not divide, and for other formulas. What does not fit
-    into the memories is refused by lower().
+    Raises ScheduleError for tilings that do not divide, and for other formulas. lower() raises an
+    error for tiles that do not fit into the memories.
     """
     check_kind("schedule: out", out, te.Tensor, fix="top.requantize(x)")
     check_kind("schedule: tiling", tiling, Tiling, fix="top.Tiling(h=7, w=7)")
@@ -261,7 +261,7 @@ def schedule(out: te.Tensor, tiling: Tiling) -> te.Schedule:
 
 
 def _stages(out: te.Tensor) -> tuple[te.ComputeOp, list[te.ComputeOp]]:
-    """The product, and the stages between it and `out`, the last one first."""
+    """Return the product, and the stages between it and `out`, last one first."""
     found: list[te.ComputeOp] = []
     op = out.op
     while isinstance(op, te.ComputeOp):
@@ -280,14 +280,14 @@ def _stages(out: te.Tensor) -> tuple[te.ComputeOp, list[te.ComputeOp]]:
 
 
 def _axes(s: te.Schedule, t: te.Tensor | te.ComputeOp) -> tuple[te.Axis, ...]:
-    """The axes of a stage as it is now."""
+    """Return the current axes of a stage."""
     op = s[t].op
     assert isinstance(op, te.ComputeOp), "inputs have no stage that computes them"
     return op.axis
 
 
 def _tiles(s: te.Schedule, out: te.Tensor, tiling: Tiling) -> tuple[te.Axis, te.Axis]:
-    """Loops over tiles and over threads; the one that completes a tile, the first one inside."""
+    """Tile and bind the loops; return the loop that completes a tile and the first one inside."""
     b, c, *space, _, _ = _axes(s, out)
     rows = [("yo", space[0], tiling.h)] if space else []
     sizes = [("co", c, tiling.oc), *rows, ("xo", space[1] if space else b, tiling.w)]
@@ -310,7 +310,7 @@ def _tiles(s: te.Schedule, out: te.Tensor, tiling: Tiling) -> tuple[te.Axis, te.
 
 
 def _check_no_rows(out: te.Tensor, tiling: Tiling, rows: bool) -> None:
-    """A dense layer has no rows to divide."""
+    """Raise ScheduleError if a tiling divides the rows of a dense layer, which has none."""
     if not rows and (tiling.h > 1 or tiling.h_threads > 1):
         raise ScheduleError(
             f"h={tiling.h}, h_threads={tiling.h_threads} of {out.name}",
@@ -329,10 +329,10 @@ def _check_divides(t: te.Tensor | te.ComputeOp, axis: te.Axis, size: int) -> Non
 
 
 def _steps(s: te.Schedule, product: te.ComputeOp, tiling: Tiling) -> te.Axis:
-    """The loops of the product, and the matrix unit inside them; the loop over steps of channels.
+    """Order and tensorize the loops of the product; return the loop over steps of input channels.
 
-    An accumulator comes round again only when all others of the row have had their turn: adding
-    takes the pipeline some cycles. So the loops of the reduction are never the inner ones.
+    The pipeline needs some cycles between two additions to the same accumulator. Therefore a loop
+    over other accumulators is innermost, not a loop of the reduction.
     """
     env = get_env()
     b, c, *space, bi, oi = product.axis
@@ -351,7 +351,7 @@ def _steps(s: te.Schedule, product: te.ComputeOp, tiling: Tiling) -> te.Axis:
 
 
 def _is_loaded(t: te.Tensor) -> bool:
-    """Does an operand come from main memory? An input, perhaps widened on its way."""
+    """Return whether an operand is loaded from main memory: an input, perhaps widened."""
     return isinstance(t.op, te.PlaceholderOp) or (
         isinstance(t.op, te.ComputeOp) and t.op.tag == WIDENED
     )
@@ -360,9 +360,9 @@ def _is_loaded(t: te.Tensor) -> bool:
 def _load(
     s: te.Schedule, source: te.Tensor, scope: str, reader: te.ComputeOp, place: tuple[Any, te.Axis]
 ) -> None:
-    """A tile of `source` is loaded into `scope` at the loop `place` of a stage.
+    """Load a tile of `source` into `scope` at the loop `place` of a stage.
 
-    What stands between an input and its reader, padding or widening, is done by the transfer.
+    The transfer also does the padding or widening between an input and its reader.
     """
     if isinstance(source.op, te.PlaceholderOp):
         t = s.cache_read(source, scope, [reader])

@@ -1,4 +1,4 @@
-"""The accelerator of the slides by the names they use: vdla.acc_buffer, vdla.gemm8x8, ...
+"""The accelerator of the TVM slides under their names: vdla.acc_buffer, vdla.gemm8x8, ...
 
     CL = s.cache_write(C, vdla.acc_buffer)
     AL, BL = s.cache_read(A, vdla.inp_buffer, [CL]), s.cache_read(B, vdla.wgt_buffer, [CL])
@@ -6,7 +6,7 @@
     s[CL].tensorize(yi, vdla.gemm8x8)
     with vdla.environment: f = tvm.build(s, [A, B, C], target="vta")
 
-fill_zero, dma_copy2d and fused_gemm8x8_add do in numpy what the instructions of these names do.
+fill_zero, dma_copy2d and fused_gemm8x8_add are numpy versions of the instructions of these names.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ gemm8x8 = gemm(
 
 
 def fill_zero(z: Array) -> None:
-    """z = 0"""
+    """Set z = 0."""
     z.fill(0)
 
 
 def dma_copy2d(to: Array, source: Array) -> None:
-    """to = source, of as many rows and columns; numbers that are too large keep their low bits."""
+    """Copy source to an array of equal shape; numbers that are too large keep their low bits."""
     to[...] = source.astype(to.dtype)
 
 
 def fused_gemm8x8_add(z: Array, w: Array, x: Array) -> None:
-    """z += w @ x.T in the type of z, which wraps."""
+    """Compute z += w @ x.T in the type of z, with wrapping arithmetic."""
     z += w.astype(z.dtype) @ x.astype(z.dtype).T

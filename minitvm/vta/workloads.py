@@ -1,4 +1,4 @@
-"""The layers that tilings are sought for: their formulas, and what of their data is in a tile."""
+"""The layers that tilings are searched for: their formulas, and the data of one tile."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .arguments import is_count
 from .environment import get_env
 from .top import Tiling, conv2d, dense, requantize, schedule
 
-MOST = 1 << 16  # rows, channels, ...: more than any layer has
+MOST = 1 << 16  # limit of rows, channels, ...: more than any layer needs
 Box = tuple[
     codegen.Dim, ...
 ]  # dimensions of an array in main memory, the outermost first, in elements
@@ -20,11 +20,11 @@ Box = tuple[
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layer(ABC):
-    """A quantised layer of a network: int8 to int8; products are added up, shifted and limited.
+    """A quantised layer, int8 to int8: sums of products are shifted and clipped.
 
     channels         (input, output), not in blocks
-    bias, residual   is one added before, or after, the shift?
-    residual_dtype   "int32", or "int8" as the layer before has left it: a quarter of the bytes
+    bias, residual   whether a bias is added before the shift, and a residual after it
+    residual_dtype   "int32", or "int8" like other layers' results: a quarter of the bytes
     """
 
     channels: tuple[int, int]
@@ -34,22 +34,22 @@ class Layer(ABC):
     shift: int = 8
 
     def blocks(self, config: accel.Config) -> tuple[int, int]:
-        """(input, output) channels in blocks, the last of which may be filled up with zeros."""
+        """Return the (input, output) channels in blocks; the last block may be padded."""
         ic, oc = self.channels
         return -(-ic // config.block_in), -(-oc // config.block_out)
 
     @property
     def residual_memory(self) -> accel.Memory:
-        """The elements that a residual is loaded as."""
+        """Return the kind of elements that a residual is loaded as."""
         return accel.Memory.ACC_8BIT if self.residual_dtype == "int8" else accel.Memory.ACC
 
     def scheduled(self, tiling: Tiling) -> tuple[te.Schedule, list[te.Tensor]]:
-        """What vta.build takes."""
+        """Return the schedule and arguments for vta.build."""
         args = self.tensors()
         return schedule(args[-1], tiling), args
 
     def tensors(self) -> list[te.Tensor]:
-        """Data, weight, perhaps bias and residual, and the result: packed for the machine now."""
+        """Return data, weight, any bias and residual, and the result, packed for the machine."""
         env, (data, weight, total) = get_env(), self.product()
         element = (total.shape[1], env.BATCH, env.BLOCK_OUT)
         bias = te.placeholder(element, env.acc_dtype, "bias") if self.bias else None
@@ -61,42 +61,42 @@ class Layer(ABC):
 
     @abstractmethod
     def product(self) -> tuple[te.Tensor, te.Tensor, te.Tensor]:
-        """Data, weight, and the int32 sums of their products."""
+        """Return data, weight, and the int32 sums of their products."""
 
     @property
     @abstractmethod
     def macs(self) -> int:
-        """Useful multiply-adds."""
+        """Return the useful multiply-adds."""
 
     @property
     @abstractmethod
     def window(self) -> int:
-        """Products that one input channel adds to a result."""
+        """Return how many products one input channel adds to a result."""
 
     @abstractmethod
     def grid(self, config: accel.Config) -> tuple[int, int]:
-        """Rows and columns of the result, in elements: what tiles divide beside its channels."""
+        """Return the rows and columns of the result in elements, which tiles divide."""
 
     @abstractmethod
     def pixels(self, config: accel.Config) -> int:
-        """Elements of one block of input channels that are read at all."""
+        """Return how many elements of one block of input channels are read."""
 
     @abstractmethod
     def data_box(self, config: accel.Config, at: Tiling, y: int, x: int) -> Box:
-        """What of the data is loaded for one step of the tile at row y and column x of tiles."""
+        """Return the box of data loaded for one step of the tile at row y, column x of tiles."""
 
     def weight_box(self, config: accel.Config, at: Tiling) -> Box:
-        """What of the weights is loaded for one step of a tile."""
+        """Return the box of weights loaded for one step of a tile."""
         ic, window = self.blocks(config)[0], self.window
         return codegen.Dim(at.oc, ic * window), codegen.Dim(at.ic, window), codegen.Dim(window, 1)
 
     @abstractmethod
     def result_box(self, config: accel.Config, at: Tiling) -> Box:
-        """A tile of the result."""
+        """Return the box of a tile of the result."""
 
     @abstractmethod
     def loops(self, at: Tiling) -> tuple[int, ...]:
-        """The extents of the loops around the matrix unit in one step, as large as they can be."""
+        """Return the extents of the loops around the matrix unit in one step."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,23 +125,23 @@ class Convolution(Layer):
 
     @property
     def out(self) -> tuple[int, int]:
-        """Rows and columns of the result."""
+        """Return the rows and columns of the result."""
         h, w = ((n + 2 * self.pad - self.kernel) // self.stride + 1 for n in self.size)
         return h, w
 
     @property
     def macs(self) -> int:
-        """Useful multiply-adds: those with zeros around the data count, as in every paper."""
+        """Return the useful multiply-adds; those with padding count, as is usual in papers."""
         (h, w), (ic, oc) = self.out, self.channels
         return h * w * ic * oc * self.window
 
     @property
     def window(self) -> int:
-        """The numbers of the kernel."""
+        """Return the size of the kernel."""
         return self.kernel**2
 
     def product(self) -> tuple[te.Tensor, te.Tensor, te.Tensor]:
-        """Data, weight and their convolution."""
+        """Return data, weight and their convolution."""
         env, k = get_env(), self.kernel
         ic, oc = self.blocks(env.config)
         data_shape = (1, ic, *self.size, env.BATCH, env.BLOCK_IN)
@@ -151,23 +151,23 @@ class Convolution(Layer):
         return data, weight, conv2d(data, weight, self.stride, self.pad)
 
     def grid(self, config: accel.Config) -> tuple[int, int]:
-        """Those of the result's image."""
+        """Return the rows and columns of the result's image."""
         del config
         return self.out
 
     def pixels(self, config: accel.Config) -> int:
-        """Pixels; with a stride, some are not read."""
+        """Return how many pixels are read; with a stride, some are not."""
         del config
         return self._touched(0) * self._touched(1)
 
     def _touched(self, d: int) -> int:
-        """How many rows (or columns) of the data are read at all."""
+        """Return how many rows (or columns) of the data are read."""
         starts = range(-self.pad, self.out[d] * self.stride - self.pad, self.stride)
         read = {y for a in starts for y in range(a, a + self.kernel)}
         return len(read & {*range(self.size[d])})
 
     def data_box(self, config: accel.Config, at: Tiling, y: int, x: int) -> Box:
-        """Some channels of a window; at the border less of it, and zeros."""
+        """Return some channels of a window, which is smaller and padded at the border."""
         del config
         height, width = self.size
         return (
@@ -177,29 +177,29 @@ class Convolution(Layer):
         )
 
     def _rows(self, size: int, first: int, n: int, stride: int) -> codegen.Dim:
-        """The rows (or columns) of the data for n of the result from `first` on."""
+        """Return the rows (or columns) of data for n rows of the result, beginning at `first`."""
         begin = first * self.stride - self.pad
         end = begin + (n - 1) * self.stride + self.kernel
         before, after = max(0, -begin), max(0, end - size)
         return codegen.Dim(end - begin - before - after, stride, before, after)
 
     def result_box(self, config: accel.Config, at: Tiling) -> Box:
-        """Some channels of a rectangle."""
+        """Return some channels of a rectangle."""
         del config
         h, w = self.out
         return codegen.Dim(at.oc, h * w), codegen.Dim(at.h, w), codegen.Dim(at.w, 1)
 
     def loops(self, at: Tiling) -> tuple[int, ...]:
-        """Channels, columns, the kernel; then what is made of micro-operations."""
+        """Return the extents of channels, columns and kernel, then those made of uops."""
         return at.ic, at.w, self.kernel, self.kernel, at.oc, at.h
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dense(Layer):
-    """A dense layer, of `batch` rows of data: a product with a matrix of weights.
+    """A dense layer: the product of `batch` rows of data with a matrix of weights.
 
-    Its tiles are those of a 1 x 1 convolution of an image of one row, a column for each of the
-    batch: tilings have w and no h. Only in memory channels are side by side, not columns.
+    Its tiles are those of a 1 x 1 convolution of an image with one row, and one column per row of
+    the batch: tilings use w, not h. In memory, channels are contiguous instead of columns.
     """
 
     batch: int = 1
@@ -214,17 +214,17 @@ class Dense(Layer):
 
     @property
     def macs(self) -> int:
-        """Useful multiply-adds."""
+        """Return the useful multiply-adds."""
         ic, oc = self.channels
         return self.batch * ic * oc
 
     @property
     def window(self) -> int:
-        """One."""
+        """Return 1."""
         return 1
 
     def product(self) -> tuple[te.Tensor, te.Tensor, te.Tensor]:
-        """Data, weight and their product."""
+        """Return data, weight and their product."""
         env = get_env()
         (_, n), (ic, oc) = self.grid(env.config), self.blocks(env.config)
         data = te.placeholder((n, ic, env.BATCH, env.BLOCK_IN), env.inp_dtype, "data")
@@ -232,24 +232,24 @@ class Dense(Layer):
         return data, weight, dense(data, weight)
 
     def grid(self, config: accel.Config) -> tuple[int, int]:
-        """One row; the batch in blocks, the last of which may be filled up with zeros."""
+        """Return one row, and the batch in blocks; the last block may be padded."""
         return 1, -(-self.batch // config.batch)
 
     def pixels(self, config: accel.Config) -> int:
-        """The batch in blocks."""
+        """Return the batch in blocks."""
         return self.grid(config)[1]
 
     def data_box(self, config: accel.Config, at: Tiling, y: int, x: int) -> Box:
-        """Some channels of some of the batch."""
+        """Return some channels of part of the batch."""
         del y, x
         return codegen.Dim(at.w, self.blocks(config)[0]), codegen.Dim(at.ic, 1)
 
     def result_box(self, config: accel.Config, at: Tiling) -> Box:
-        """Some channels of some of the batch."""
+        """Return some channels of part of the batch."""
         return codegen.Dim(at.w, self.blocks(config)[1]), codegen.Dim(at.oc, 1)
 
     def loops(self, at: Tiling) -> tuple[int, ...]:
-        """Input channels, output channels, the batch."""
+        """Return the extents of input channels, output channels and batch."""
         return at.ic, at.oc, at.w
 
 

@@ -211,7 +211,7 @@ def test_a_scalar_is_an_argument() -> None:
         (lambda A, B, C: [A], "args: C missing: "
          "all inputs and outputs of the schedule are arguments\n  try: args = [A, C]"),
         (lambda A, B, C: [A, C, A], "args: the same argument is given twice"),
-        (lambda A, B, C: [A, B, C], "argument B: it is computed on the way, and would not be "
+        (lambda A, B, C: [A, B, C], "argument B: it is an intermediate result, and may not be "
          "written as a whole\n  try: te.create_schedule([..., B.op]) makes it an output"),
         (lambda A, B, C: [A, C, te.compute((8,), lambda i: A[i], name="D")],
          "argument D: it is not part of this schedule"),
@@ -251,7 +251,8 @@ def test_a_variable_without_a_value_is_refused() -> None:
     A = te.placeholder((8,), "int32", name="A")
     C = te.compute((8,), lambda i: A[i] * n, name="C")
     assert refusal(lambda: tvm.lower(te.create_schedule(C.op), [A, C])) == (
-        "variable 'n': it has no value: no argument is or has it\n  try: add it to args"
+        "variable 'n': it has no value: it is neither an argument nor in the shape of one\n"
+        "  try: add it to args"
     )
 
 

@@ -103,8 +103,7 @@ def test_a_warning_says_why_nothing_is_kept() -> None:
     (said,) = kept_nothing(s)
     assert said == (
         "store_at of B: nothing is kept: its axis y is split or fused, and would slide along loop "
-        "y_inner, so all that an iteration needs is computed in it, each element 2.6667 times"
-        + REMEDY
+        "y_inner, so each iteration computes all that it needs, each element 2.6667 times" + REMEDY
     )
     assert "warning  store_at of B: nothing is kept" in str(s.explain())
 

@@ -322,7 +322,7 @@ def test_a_stage_that_is_kept_and_not_computed_anywhere_has_no_loops_yet() -> No
         loops(chain(), StoreAt("B", "C", "i"))
     assert str(caught.value) == (
         "store_at of B: it is not yet computed inside that loop\n"
-        "  try: compute_at that loop or one inside it; or compute_root, which forgets store_at"
+        "  try: compute_at that loop or one inside it; or compute_root, which undoes store_at"
     )
 
 

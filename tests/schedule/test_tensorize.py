@@ -485,8 +485,8 @@ def test_a_part_must_lie_in_even_strides() -> None:
     _, _, _, inner, _, _ = s[C].tile(*s[C].op.axis, *s[C].op.reduce_axis, 4, 4, 4)
     s[C].tensorize(inner, opaque(strides=True))
     assert lowered(s, args) == (
-        "tensorize of 'i.inner' in C with gemm4x4: the part of B.global that y stands for does "
-        "not lie in even strides\n  try: another transform_layout, or none"
+        "tensorize of 'i.inner' in C with gemm4x4: the part of B.global that y stands for has "
+        "no constant strides\n  try: another transform_layout, or none"
     )
 
 
@@ -609,7 +609,7 @@ def test_a_split_that_does_not_divide_keeps_its_guard() -> None:
     split = s[C].split
     assert says(lambda: split(s[C].op.axis[0], 3, disable_predication=True), ScheduleError) == (
         "split of 'i' in C: 3 * 3 iterations are not 8: without a "
-        "guard, those too many would write elsewhere\n"
+        "guard, the extra iterations would write elsewhere\n"
         "  try: a size that divides the extent, or leave the guard in"
     )
     check(args, s, "interpreter")
@@ -622,7 +622,7 @@ def test_where_a_stage_is_attached_lowering_decides() -> None:
     s[CL].split(s[CL].op.axis[0], 3, disable_predication=True)
     assert lowered(s, args) == (
         "split of 'i.c' in C.local, disable_predication=True: it makes 9 iterations of 8: without "
-        "a guard, those too many would write elsewhere\n"
+        "a guard, the extra iterations would write elsewhere\n"
         "  try: a size that divides, or leave the guard in"
     )
     io, _ = s[C].split(s[C].op.axis[0], 1)

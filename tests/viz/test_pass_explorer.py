@@ -50,7 +50,7 @@ def test_it_begins_at_the_first_pass_that_changed_something() -> None:
 def test_a_pass_is_described_by_its_first_sentence() -> None:
     second = repr(viz.PassExplorer(*matmul(), at="tidy")).splitlines()[1]
     assert (
-        second == "Remove what does nothing: loops that never run, empty branches, unused memory."
+        second == "Remove code without effect: loops that never run, empty branches, unused memory."
     )
 
 

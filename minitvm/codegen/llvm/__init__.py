@@ -1,4 +1,4 @@
-"""LLVM IR from loops, and machine code from that."""
+"""LLVM IR from loops, and machine code from LLVM IR."""
 
 # pyright: reportUnusedImport=false
 

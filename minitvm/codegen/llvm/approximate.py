@@ -52,17 +52,17 @@ class Format:
     """
 
     fraction: int  # bits of the fraction
-    bias: int  # what is added to the exponent before it is stored
+    bias: int  # added to the exponent before it is stored
     one: int  # the bit pattern of 1.0
     sqrt_half: int  # the bit pattern of sqrt(0.5)
-    tiny: float  # the smallest number that is not denormal
+    tiny: float  # the smallest normal number
     ln2: tuple[float, float]
     log10_2: tuple[float, float]
     half_pi: tuple[float, float]
 
     @property
     def shift(self) -> float:
-        """1.5 * 2**fraction: x + shift has no room for a fraction, so x is rounded to an integer.
+        """Return 1.5 * 2**fraction: adding it leaves no bits for a fraction, so it rounds x.
 
         The low bits of the sum hold that integer: 2.7 + shift = 0x4B400003.
         """
@@ -70,7 +70,7 @@ class Format:
 
     @property
     def shift_bits(self) -> int:
-        """The bit pattern of `shift`."""
+        """Return the bit pattern of `shift`."""
         return ((self.fraction + self.bias) << self.fraction) + (1 << (self.fraction - 1))
 
 
@@ -100,7 +100,7 @@ def rounded(x: Number, factor: float) -> tuple[Number, Number]:
 
 
 def scale(p: Number, shifted: Number, change: int = 0) -> Number:
-    """p * 2**(n + change) for shifted = n + shift, right even if 2**n is no float itself.
+    """Return p * 2**(n + change) for shifted = n + shift, even if 2**n is not a float.
 
     Two factors, 2**(n/2) and 2**(n - n/2), reach from denormal results to overflow.
     """
@@ -111,7 +111,7 @@ def scale(p: Number, shifted: Number, change: int = 0) -> Number:
 
 
 def exp_reduced(x: Number) -> tuple[Number, Number]:
-    """n + shift and r with x = n ln 2 + r, |r| <= ln(2) / 2."""
+    """Return n + shift and r with x = n ln 2 + r, |r| <= ln(2) / 2."""
     high, low = FORMATS[x.dtype].ln2
     shifted, n = rounded(x, LOG2_E)
     return shifted, fma(n, -low, fma(n, -high, x))
@@ -196,7 +196,7 @@ def erf(x: Number) -> Number:
 
 
 def mantissa(x: Number) -> tuple[Number, Number]:
-    """e and f with x = 2^e (1 + f), sqrt(0.5) <= 1 + f < sqrt(2); both are exact."""
+    """Return e and f with x = 2^e (1 + f), sqrt(0.5) <= 1 + f < sqrt(2); both are exact."""
     form, up = FORMATS[x.dtype], FORMATS[x.dtype].fraction + 1
     denormal = x < form.tiny
     pattern = bits(where(denormal, x * 2.0**up, x))
@@ -210,7 +210,7 @@ def mantissa(x: Number) -> tuple[Number, Number]:
 
 
 def log1p_parts(f: Number) -> tuple[Number, Number]:
-    """h and c with log(1 + f) = f - (h - c): f^2 / 2 and a correction of order f^3.
+    """Return h and c with log(1 + f) = f - (h - c): f^2 / 2 and a correction of order f^3.
 
     With s = f / (2 + f), log(1 + f) = log((1 + s) / (1 - s)) = 2 s + s z p(z), z = s^2, and
     2 s = f - s f = f - f^2 / 2 + s f^2 / 2: the leading term is free of rounding errors.
@@ -263,7 +263,7 @@ def sine_cosine(r: Number, low: Number | None) -> tuple[Number, Number]:
 
 
 def sin(x: Number) -> Number:
-    """The sign of x times sin |x|: +-sin r or +-cos r after n quarter turns."""
+    """Return the sign of x times sin |x|: +-sin r or +-cos r after n quarter turns."""
     n, r, low = quarter_turns(absolute(x))
     s, c = sine_cosine(r, low)
     return flip(where(odd(n), c, s), half_turn(n) ^ sign(x))
@@ -319,7 +319,7 @@ def acos(x: Number) -> Number:
 
 
 def atan2(y: Number, x: Number) -> Number:
-    """The angle of the point (x, y), from t = atan(b / a), a the larger of |x| and |y|.
+    """Return the angle of the point (x, y), from t = atan(b / a), a the larger of |x| and |y|.
 
     It is t, pi / 2 - t, pi / 2 + t or pi - t, by eighths of a turn, with the sign of y.
     """

@@ -65,8 +65,10 @@ Operand: TypeAlias = Value | tuple[str, str]  # (type, text) for what has no dty
 
 
 def constant(value: float | bool, dtype: DType) -> Value:
-    """The literal `value`; floats as the bits of a double where no short decimal is exact, those
-    in float16 as their own."""
+    """Return the literal `value`.
+
+    Floats without a short exact decimal are written as the bits of a double, float16 as its own.
+    """
     if dtype is BOOL:
         return Value("true" if value else "false", dtype)
     if not dtype.is_float:
@@ -106,14 +108,14 @@ class Module:
 class Code:
     """One LLVM function being written.
 
-    `vars` and `pointers` say what the variables and buffers of the loop IR are called; `mask` is
-    the condition, a vector of bools, under which loads and stores happen now. `known` remembers
-    index values computed where we are or in a block that surely ran before.
+    `vars` and `pointers` map the variables and buffers of the loop IR to names. `mask` is the
+    current condition of loads and stores, a vector of bools. `known` caches index values computed
+    in this block or in one that dominates it.
     """
 
     def __init__(self, module: Module, launch: str) -> None:
         self.module = module
-        self.launch = launch  # the name of what runs parallel loops; "" if they are serial here
+        self.launch = launch  # the function that runs parallel loops; "" if they are serial
         self.entry: list[str] = []  # stack memory belongs in the first block: LLVM promotes it
         self.lines: list[str] = []
         self.here = "entry"  # the label of the block that is being written

@@ -1,8 +1,8 @@
 """The polynomials of approximate.py: coefficients of 1, x, x^2, ... for every float type.
 
-Made by benchmarks/_minimax.py, which also says what each of them approximates: a Remez exchange
-in 60 digits. The comments give the largest relative error that the polynomial leaves in the
-function it serves, before rounding (half an ulp is 2**-25 in float32 and 2**-54 in float64).
+They were computed with benchmarks/_minimax.py, a Remez exchange in 60 digits, which also documents
+what each one approximates. The comments give the largest relative error in the function's result,
+before rounding (half an ulp is 2**-25 in float32 and 2**-54 in float64).
 """
 
 from minitvm.base import FLOAT32, FLOAT64, DType

@@ -17,7 +17,7 @@ from .interleave import in_rows, store_row
 from .math import invert, select
 from .memory import read, write
 
-STACK_BYTES = 64 << 10  # what one function may keep on the stack; larger buffers go to the heap
+STACK_BYTES = 64 << 10  # stack limit per function; larger buffers are on the heap
 CACHE_LINE = 64
 LIKELY = '!0 = !{!"branch_weights", i32 1000, i32 1}'
 
@@ -32,9 +32,8 @@ def emit_llvm(
     """Return LLVM IR text that defines `i32 @name(params...)`, where name is clean(f.name).
 
     Buffers are passed as `ptr`, scalars as `i64`, in the order of f.params; symbolic sizes that
-    are no parameters themselves follow. Returns 0, or 1 if there was not enough memory or a Python
-    function that it calls raised. Buffers
-    must not overlap.
+    are not parameters follow. The function returns 0, or 1 if it ran out of memory or a Python
+    function that it called raised. Buffers must not overlap.
 
     vector_bytes      the vector width LLVM should prefer (some CPUs default to half of theirs)
     parallel_launch   name of the C function that runs parallel loops; they are serial without
@@ -209,8 +208,8 @@ def _count(c: Code, var: tir.Var, begin: Value, end: Value, body: tir.Stmt) -> N
 def _parallel(c: Code, s: tir.For, extent: Value) -> None:
     """Move the loop into a separate function that the launch function calls for ranges.
 
-    Two functions, in fact: the worker has the signature that `launch` expects and unpacks the
-    closure; it calls the body, whose parameters say once more that buffers do not overlap.
+    There are two functions: the worker has the signature that `launch` expects, unpacks the closure
+    and calls the body, whose parameters declare again that buffers do not overlap.
     """
     name = f"{c.module.name}_parallel_{c.module.workers}"
     c.module.workers += 1
@@ -296,7 +295,7 @@ def _launch(c: Code, name: str, captured: list[str], extent: Value) -> None:
 def _allocate(c: Code, s: tir.Stmt) -> None:
     """Allocate memory aligned to a cache line: on the stack if it is small and of known size.
 
-    Allocations that end with `s` come one after another, without a call for each.
+    Nested allocations are handled in a loop, not by recursion.
     """
     with ExitStack() as ends:
         while isinstance(s, tir.Allocate):

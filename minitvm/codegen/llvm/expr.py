@@ -87,7 +87,7 @@ def _atom(c: Code, e: tir.Expr) -> Value:
 
 
 def _divide(c: Code, e: tir.FloorDiv | tir.FloorMod) -> Value:
-    """a // b or a % b, rounded to minus infinity, for b > 0."""
+    """Emit a // b or a % b, rounded to minus infinity, for b > 0."""
     op = "floordiv" if isinstance(e, tir.FloorDiv) else "floormod"
     a = index(c, e.a)
     if isinstance(e.b, int) and e.b & (e.b - 1) == 0:
@@ -107,7 +107,7 @@ def _divide(c: Code, e: tir.FloorDiv | tir.FloorMod) -> Value:
 
 
 def _divide_unsigned(c: Code, op: str, a: Value, b: Value, narrow: bool) -> Value:
-    """a // b or a % b for a >= 0; in 32 bits where that is wide enough, as it is far cheaper."""
+    """Emit a // b or a % b for a >= 0, in 32 bits if they suffice, which is far cheaper."""
     to = INT32 if narrow else INT64
     x, y = c.broadcast(
         cast(c, a, to), cast(c, b, to) if b.text.startswith("%") else Value(b.text, to)
@@ -251,7 +251,7 @@ def _four(c: Code, parts: list[tir.Expr]) -> Value:
         near = all(tir.same(i, tir.add(start, n)) for n, i in enumerate(places))
         if near and (c.mask is None or all(in_bounds(buffer, i) for i in places)):
             at = address(c, buffer, start)
-            if at.lanes == 1 or at.stride == 4:  # the fours, too, lie side by side
+            if at.lanes == 1 or at.stride == 4:  # the groups of four are contiguous
                 kind = type_of(INT32, at.lanes)
                 return c.op(f"load {kind}, ptr {at.pointer}, align 1", INT32, at.lanes)
     return together(c, [value(c, e) for e in parts])

@@ -1,11 +1,11 @@
-"""Interleave n stores that each write every n-th element of a row, and together all of them.
+"""Merge n stores that each write every n-th element of a row into one interleaved store.
 
     A[0 : 64 : 4] = a
     A[1 : 65 : 4] = b      ->      A[0 : 64] = a[0], b[0], c[0], d[0], a[1], b[1], ...
     A[2 : 66 : 4] = c
     A[3 : 67 : 4] = d
 
-One by one, each would be a store for every lane.
+Separately, each would become one store per lane.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def _filling(parts: Sequence[tir.Stmt], at: int) -> int:
         if not near or any(
             isinstance(e, tir.Load) and e.buffer is buffer for e in tir.walk(s.value)
         ):
-            return 1  # one that reads the buffer may need what the one before has written
+            return 1  # a statement that reads the buffer may depend on the previous store
     return 1 if buffer.dtype is BOOL else n
 
 

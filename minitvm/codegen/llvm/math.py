@@ -19,7 +19,7 @@ ORDER = {"<": "lt", "<=": "le", ">": "gt", ">=": "ge", "==": "eq", "!=": "ne"}
 
 
 def binary(c: Code, op: tir.BinaryOp, a: Value, b: Value) -> Value:
-    """a op b on one dtype; scalars spread over the lanes of the other operand."""
+    """Emit a op b on one dtype; scalars are broadcast to the lanes of the other operand."""
     divisor = int(b.text) if b.text.isdigit() else 0
     if op in ("floordiv", "floormod") and divisor > 0 and divisor & (divisor - 1) == 0:
         return divide_by_power(c, op, a, divisor)
@@ -48,7 +48,7 @@ def _like(v: Value, number: float) -> Value:
 
 
 def select(c: Code, cond: Value, a: Value, b: Value) -> Value:
-    """a where cond, else b."""
+    """Emit a where cond holds, else b."""
     if cond.lanes == 1:
         a, b = c.broadcast(a, b)
     else:
@@ -65,7 +65,7 @@ def _extremum(c: Code, op: str, a: Value, b: Value) -> Value:
 
 
 def compare(c: Code, op: tir.CompareOp, a: Value, b: Value) -> Value:
-    """a op b -> bool. With a NaN every comparison is false, but != is true."""
+    """Emit the bool a op b. With a NaN, != is true and every other comparison is false."""
     a, b = c.broadcast(a, b)
     if a.dtype.is_float:
         test = f"fcmp {'u' if op == '!=' else 'o'}{ORDER[op]}"
@@ -77,7 +77,7 @@ def compare(c: Code, op: tir.CompareOp, a: Value, b: Value) -> Value:
 
 
 def invert(c: Code, a: Value) -> Value:
-    """not a."""
+    """Emit not a."""
     return c.op(f"xor {a}, {_like(a, True).text}", BOOL, a.lanes)
 
 
@@ -85,7 +85,7 @@ def invert(c: Code, a: Value) -> Value:
 
 
 def _shift(c: Code, op: str, a: Value, b: Value) -> Value:
-    """a << b or a >> b; everything is shifted out when b is not in 0 .. bits-1, as in numpy."""
+    """Emit a << b or a >> b; if b is not in 0 .. bits-1, all bits are shifted out, as in numpy."""
     inside = c.op(f"icmp ult {b}, {_like(b, a.dtype.bits).text}", BOOL, b.lanes)
     if op == "shr" and a.dtype.kind == "int":  # sign bits come in
         most = select(c, inside, b, _like(b, a.dtype.bits - 1))
@@ -95,7 +95,7 @@ def _shift(c: Code, op: str, a: Value, b: Value) -> Value:
 
 
 def divide_by_power(c: Code, op: str, a: Value, power: int) -> Value:
-    """a // power or a % power, rounded to minus infinity: a shift or a mask."""
+    """Emit a // power or a % power, rounded to minus infinity, as a shift or a mask."""
     if op == "floormod":
         return c.op(f"and {a}, {_like(a, power - 1).text}", a.dtype, a.lanes)
     shift = "lshr" if a.dtype.kind == "uint" else "ashr"
@@ -103,9 +103,9 @@ def divide_by_power(c: Code, op: str, a: Value, power: int) -> Value:
 
 
 def _divide(c: Code, op: str, a: Value, b: Value) -> Value:
-    """Quotient or remainder, rounded to minus infinity (floor*) or to zero (trunc*).
+    """Emit a quotient or remainder, rounded to minus infinity (floor*) or to zero (trunc*).
 
-    Never traps: x / 0 = x % 0 = 0, and lowest / -1 wraps around to lowest.
+    It does not trap: x / 0 = x % 0 = 0, and lowest / -1 wraps around to lowest.
     """
     unsigned = a.dtype.kind == "uint"
     divide, remainder = ("udiv", "urem") if unsigned else ("sdiv", "srem")
@@ -136,9 +136,9 @@ def _divide(c: Code, op: str, a: Value, b: Value) -> Value:
 
 
 def cast(c: Code, v: Value, to: DType) -> Value:
-    """`v` converted: float to integer truncates and saturates, integer to narrower wraps.
+    """Convert `v`: float to integer truncates and saturates, integer to narrower wraps.
 
-    CPUs convert float16 from and to float32 alone, so that other types take the way through it.
+    CPUs convert float16 only from and to float32, so other types are converted through float32.
     """
     if v.dtype is to:
         return v
@@ -167,10 +167,10 @@ def cast(c: Code, v: Value, to: DType) -> Value:
 
 
 def _to_odd(c: Code, v: Value) -> Value:
-    """The float64 `v` as a float32 next to it, with an odd last bit unless it is exact.
+    """Round the float64 `v` to float32, with an odd last bit unless the result is exact.
 
-    Rounded once more, to float16, it gives what rounding once would have: the odd bit tells on
-    which side of a tie it lay.
+    Rounding this again to float16 gives the same result as rounding once: the odd bit tells on
+    which side of a tie `v` is.
     Source: Boldo and Melquiond 2008, "Emulation of FMA and correctly rounded sums".
     """
     x = Number(c, v)
@@ -187,7 +187,7 @@ def _to_odd(c: Code, v: Value) -> Value:
 
 
 def _llvm(name: str) -> Callable[[Code, Value], Value]:
-    """A function that LLVM knows and CPUs have an instruction for."""
+    """Return the emitter of an LLVM intrinsic for which CPUs have an instruction."""
     return lambda c, x: c.intrinsic(name, x)
 
 
@@ -246,7 +246,7 @@ INTRINSICS: dict[str, Callable[..., Value]] = {
 
 
 def intrinsic(c: Code, name: str, args: list[Value]) -> Value:
-    """`name(*args)`. Raises BuildError for a function the LLVM target does not have."""
+    """Emit `name(*args)`; raise BuildError for a function the LLVM target does not have."""
     known = INTRINSICS.get(name)
     if known is None:
         raise BuildError(

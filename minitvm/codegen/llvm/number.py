@@ -1,7 +1,7 @@
 """Numbers with Python's operators: `a * b + 1.0` becomes LLVM instructions, scalar or vector.
 
-Every operator rounds once, as IEEE 754 says: unlike the arithmetic of user programs, nothing here
-may be fused or reordered. Where a fused multiply-add is welcome, it is written: fma(a, b, c).
+Every operator rounds once, as in IEEE 754: unlike the arithmetic of user programs, nothing here may
+be fused or reordered. A fused multiply-add is written explicitly: fma(a, b, c).
 """
 
 from __future__ import annotations
@@ -102,11 +102,11 @@ class Number:
         return self._test("ogt", other)
 
     def equals(self, other: Operand) -> Number:
-        """self == other; false if one of them is NaN."""
+        """Return self == other; false if one of them is NaN."""
         return self._test("oeq", other)
 
     def differs(self, other: Operand) -> Number:
-        """self != other; true if one of them is NaN."""
+        """Return self != other; true if one of them is NaN."""
         return self._test("une", other)
 
 
@@ -114,12 +114,12 @@ Operand: TypeAlias = Number | float
 
 
 def fma(a: Number, b: Operand, c: Operand) -> Number:
-    """a * b + c: rounded once if the CPU can do that in one instruction, else twice."""
+    """Return a * b + c, rounded once if the CPU has an instruction for it, else twice."""
     return _three("fmuladd", a, b, c)
 
 
 def exact_fma(a: Number, b: Operand, c: Operand) -> Number:
-    """a * b + c, rounded once on every CPU, though slowly on one without the instruction."""
+    """Return a * b + c, rounded once on every CPU; slow on a CPU without the instruction."""
     return _three("fma", a, b, c)
 
 
@@ -128,7 +128,7 @@ def _three(name: str, a: Number, b: Operand, c: Operand) -> Number:
 
 
 def polynomial(x: Number, coefficients: tuple[float, ...]) -> Number:
-    """c[0] + c[1] x + c[2] x^2 + ..., even and odd powers side by side: half the time to wait."""
+    """Return c[0] + c[1] x + c[2] x^2 + ...; even and odd powers in parallel halve the latency."""
     if len(coefficients) < 5:
         return _horner(x, coefficients)
     z = x * x
@@ -136,7 +136,7 @@ def polynomial(x: Number, coefficients: tuple[float, ...]) -> Number:
 
 
 def _horner(x: Number, coefficients: tuple[float, ...]) -> Number:
-    """From the inside: (c[2] x + c[1]) x + c[0]."""
+    """Return (c[2] x + c[1]) x + c[0], computed from the inside."""
     total = x.same(coefficients[-1])
     for c in reversed(coefficients[:-1]):
         total = fma(total, x, c)
@@ -144,7 +144,7 @@ def _horner(x: Number, coefficients: tuple[float, ...]) -> Number:
 
 
 def where(cond: Number, a: Operand, b: Operand) -> Number:
-    """a where cond, else b. At least one of them is a Number."""
+    """Return a where cond holds, else b. At least one of them is a Number."""
     like = a if isinstance(a, Number) else b
     assert isinstance(like, Number)
     x, y = like.same(a), like.same(b)
@@ -152,52 +152,52 @@ def where(cond: Number, a: Operand, b: Operand) -> Number:
 
 
 def at_most(x: Number, limit: float) -> Number:
-    """min(x, limit); NaN stays NaN."""
+    """Return min(x, limit); NaN stays NaN."""
     return where(x > limit, limit, x)
 
 
 def at_least(x: Number, limit: float) -> Number:
-    """max(x, limit); NaN stays NaN."""
+    """Return max(x, limit); NaN stays NaN."""
     return where(x < limit, limit, x)
 
 
 def bits(x: Number) -> Number:
-    """The bit pattern of a float."""
+    """Return the bit pattern of a float."""
     to = BITS[x.dtype]
     return x.made(f"bitcast {x.value} to {type_of(to, x.value.lanes)}", to)
 
 
 def from_bits(x: Number) -> Number:
-    """The float with the bit pattern x."""
+    """Return the float with the bit pattern x."""
     to = FROM_BITS[x.dtype]
     return x.made(f"bitcast {x.value} to {type_of(to, x.value.lanes)}", to)
 
 
 def sign(x: Number) -> Number:
-    """The bit pattern of x with all but the sign bit cleared: that of 0.0 or -0.0."""
+    """Return the sign bit of x as a bit pattern: that of 0.0 or -0.0."""
     return bits(x) & -(1 << (x.dtype.bits - 1))
 
 
 def flip(x: Number, signs: Number) -> Number:
-    """-x where the pattern `signs` has its sign bit set, else x."""
+    """Return -x where the pattern `signs` has its sign bit set, else x."""
     return from_bits(bits(x) ^ signs)
 
 
 def absolute(x: Number) -> Number:
-    """|x|."""
+    """Return |x|."""
     return Number(x.code, x.code.intrinsic("fabs", x.value))
 
 
 def floor(x: Number) -> Number:
-    """x rounded down."""
+    """Return x rounded down."""
     return Number(x.code, x.code.intrinsic("floor", x.value))
 
 
 def square_root(x: Number) -> Number:
-    """The square root of x."""
+    """Return the square root of x."""
     return Number(x.code, x.code.intrinsic("sqrt", x.value))
 
 
 def converted(x: Number, how: str, to: DType) -> Number:
-    """x in another width: "fpext", "fptrunc", "trunc"."""
+    """Convert x to another width: "fpext", "fptrunc", "trunc"."""
     return x.made(f"{how} {x.value} to {type_of(to, x.value.lanes)}", to)

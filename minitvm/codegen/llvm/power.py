@@ -40,7 +40,7 @@ THIRD = {
 
 
 def power(c: Code, x: Value, y: Value) -> Value:
-    """x ** y of two floats of one type, as C's pow; a few literal exponents are multiplied out."""
+    """Emit x ** y for floats of one type, like C's pow; some literal exponents use products."""
     known = _multiplied(Number(c, x), y)
     if known is not None:
         return known.value
@@ -49,13 +49,13 @@ def power(c: Code, x: Value, y: Value) -> Value:
 
 
 def product(a: Number, b: Number) -> tuple[Number, Number]:
-    """p and e with p = a b rounded and p + e = a b exactly."""
+    """Return p and e with p = a b rounded and p + e = a b exactly."""
     p = a * b
     return p, exact_fma(a, b, -p)
 
 
 def _size(a: Number, y: Number) -> Number:
-    """a ** y for a >= 0."""
+    """Return a ** y for a >= 0."""
     high, low = log2_in_two(a)
     p, rest = product(y, high)
     rest = fma(y, low, rest)
@@ -64,7 +64,7 @@ def _size(a: Number, y: Number) -> Number:
 
 
 def log2_in_two(a: Number) -> tuple[Number, Number]:
-    """log2 a as a sum of two floats, right to ten bits more than one float has.
+    """Return log2 a as a sum of two floats, with ten more correct bits than one float has.
 
     log2(1 + f) = s (2 + 2 z / 3 + 2 z^2 p(z)) / ln 2 with s = f / (2 + f), z = s^2.
     """
@@ -90,7 +90,7 @@ def log2_in_two(a: Number) -> tuple[Number, Number]:
 
 
 def _special(x: Number, y: Number, size: Number) -> Number:
-    """`size` = |x| ** y with its sign, and what C says about 1, 0, infinite and nan operands."""
+    """Give `size` = |x| ** y its sign, and apply C's rules for 1, 0, infinite and nan operands."""
     half = y * 0.5
     odd = floor(y).equals(y) & floor(half).differs(half)
     size = where(y.equals(0.0) | absolute(x).equals(1.0), 1.0, size)
@@ -100,7 +100,7 @@ def _special(x: Number, y: Number, size: Number) -> Number:
 
 
 def _multiplied(x: Number, y: Value) -> Number | None:
-    """x ** y for a literal y that needs only a few multiplications or a square root, else None."""
+    """Return x ** y for a literal y if a few products or a square root suffice, else None."""
     try:
         exponent = float(y.text)
     except ValueError:  # a name, or a literal with many digits

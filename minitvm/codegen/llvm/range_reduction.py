@@ -1,8 +1,8 @@
 """Range reduction for sin, cos and tan: the number of quarter turns in x, and the remainder.
 
 The remainder r = x - n pi / 2 can be tiny where x is large, so pi / 2 is subtracted in parts
-(Cody and Waite): all but the last have so many zeros at the end that n * part is exact. Beyond
-`LIMIT` that fails, and numbers so large are left to libm.
+(Cody and Waite): all but the last have enough trailing zeros that n * part is exact. Beyond `LIMIT`
+that fails, and libm computes the function.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ PARTS_64 = tuple(
 def quarter_turns(x: Number) -> tuple[Number, Number, Number | None]:
     """Return n, r and low with x = n pi / 2 + r + low for 0 <= x <= LIMIT, |r| <= pi / 4.
 
-    n is a bit pattern whose two lowest bits are right; low is None where r alone will do.
+    n is a bit pattern of which only the two lowest bits matter; low is None if r is precise enough.
     """
     if x.dtype is FLOAT32:
         return _in_float64(x)

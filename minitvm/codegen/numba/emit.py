@@ -1,8 +1,8 @@
 """Print loops as Python that numba compiles: the loops of `python`, with machine types.
 
 numba computes integers in 64 bits and float32 * 2.0 in float64. So float constants name their type,
-and integers are cut to theirs, np.int8(...), wherever more than their lowest bits matter. What
-int64 numbers do that outgrow 64 bits, numba leaves open: wrap_add(a, b) says it.
+and integers are truncated to theirs, np.int8(...), wherever more than their lowest bits matter.
+numba does not define int64 overflow; wrap_add(a, b) wraps explicitly.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ GROWING = ("add", "sub", "mul")
 # these need only the lowest bits of their operands for the lowest bits of the result
 MODULAR = (*GROWING, "bitand", "bitor", "bitxor")
 LARGEST = 2**63 - 1
-UNSIGNED = {"truncdiv": "floordiv", "truncmod": "floormod"}  # the same where nothing is negative
+UNSIGNED = {"truncdiv": "floordiv", "truncmod": "floormod"}  # equal for non-negative operands
 ONE = "np.{dtype}(1)"
 TYPED = {  # intrinsics that need to know their type
     "abs": "abs({})",
@@ -158,7 +158,7 @@ def _outermost(s: tir.Stmt) -> Iterator[tir.For]:
 class NumbaPrinter(PythonPrinter):
     """A printer of expressions to which numba gives the types of the IR.
 
-    A signed integer may have more bits than its type, but its value is the right one: it fits.
+    A signed integer may be computed in more bits than its type has, but its value fits the type.
     """
 
     integer = "np.int64"  # int(x) of a uint8 is unsigned, and mixed with signed ones a float64

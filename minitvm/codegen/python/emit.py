@@ -1,4 +1,4 @@
-"""Print loops as Python: the same loops, to be read, run and stepped through.
+"""Print loops as Python that can be read, run and stepped through.
 
 Values are numpy scalars, so they round and wrap as machine code does; indices are Python ints.
 """

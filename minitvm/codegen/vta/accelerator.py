@@ -1,4 +1,4 @@
-"""Small passes of target "vta": pragmas on loops, places of allocations, capacities."""
+"""Small passes of target "vta" for pragmas, allocations and memory capacities."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ def apply_remarks(s: tir.Stmt) -> tir.Stmt:
         for i in range(64):              ->   for i in range(2):
           body(i)                               body(i)
 
-    to look at a program that is too long (it computes less!): two iterations, whatever the number
-    in the pragma; and
+    to look at a program that is too long: two iterations, whatever the number in the pragma, so
+    the program computes less; and
 
         # pragma coproc_sync = 1
         for i in range(8):               ->   for i in range(8):
           body(i)                               body(i)
                                               ex.nop()
 
-    which lets the compute unit stand between what comes before and after. Where the loop has
-    another pragma too, which makes one instruction of the loop, the nop stands outside of that:
+    which separates what comes before and after by an instruction of the compute unit. If another
+    pragma turns the loop into one instruction, the nop is placed outside of that:
 
         # pragma dma_copy = 1                   # pragma dma_copy = 1
         # pragma coproc_sync = 1                for i in range(8):
@@ -70,7 +70,7 @@ def lift_allocations(s: tir.Stmt) -> tir.Stmt:
           B_buf = allocate(...)                   load(A_buf)
           load(B_buf)                             load(B_buf)
 
-    so that neighbours that one unit runs are neighbours.
+    so that allocations do not separate neighbouring statements of one unit.
     """
     buffers, body = _lifted(s)
     return _allocate(buffers, body)
@@ -105,10 +105,10 @@ def _allocate(buffers: list[tir.Buffer], body: tir.Stmt) -> tir.Stmt:
 
 
 def check_capacity(s: tir.Stmt) -> tir.Stmt:
-    """Check that what is allocated at one time fits into the accelerator's memories.
+    """Check that buffers allocated at the same time fit into the accelerator's memories.
 
-    Raises LoweringError that names the buffers, what they need and what there is; and for memory
-    that the accelerator does not have.
+    Raises LoweringError with the buffers, their sizes and the capacity, and also for scopes that
+    the accelerator does not have.
     """
     _check(s, ())
     return s

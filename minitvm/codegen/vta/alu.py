@@ -1,4 +1,4 @@
-"""Loops of arithmetic in the accumulators become operations on whole elements."""
+"""A pass that turns loops of arithmetic into ALU operations on whole elements."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ def inject_alu_intrin(s: tir.Stmt) -> tir.Stmt:
             A_buf[i*16 + j] =
               A_buf[i*16 + j] + B_buf[i*16 + j]
 
-    The ALU knows add, mul, min, max and shifts of 32 bits, of an accumulator with another or with
-    a number; the result replaces the first operand. A shift to the left is one to the right by a
-    negative number, a copy onto itself one by 0; a - 3 is a + (-3). Where an accumulator says by
-    how much another is shifted, a negative one shifts to the left, though on a CPU all bits go.
-    skip_alu: nothing is computed.
+    The ALU has 32-bit add, mul, min, max and shifts of an accumulator by another or by a constant;
+    the result replaces the first operand. A left shift is a right shift by a negative number, a
+    copy onto itself is a shift by 0, and a - 3 is a + (-3). If the shift amount is an accumulator,
+    a negative amount shifts to the left, whereas a CPU shifts all bits out.
+    With skip_alu, nothing is computed.
     Needs flat offsets. Raises LoweringError for other formulas.
     """
     return lowering.replace_marked(s, "alu", _operation)
@@ -191,7 +191,7 @@ def _sweeps(store: tir.Store, loops: list[tir.For], operands: list[tir.Load]) ->
             strides.append(sum(factors))
         assert isinstance(loop.extent, int)
         found.append(Sweep(loop.extent, tuple(strides)))
-    # the loops of a reduction outside: the next operation on an accumulator comes late
+    # reduction loops outside, so that operations on one accumulator are far apart
     found.sort(key=lambda sweep: (sweep.strides[0] != 0, -sweep.strides[0]))
     joined: list[Sweep] = []
     for sweep in found:

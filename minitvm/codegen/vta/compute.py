@@ -39,12 +39,12 @@ class MicroLoops:
 class Compute:
     """An emitter of GEMM and ALU instructions in the iteration `now`.
 
-    The same statement comes again in every iteration of the loops around: what is found out about
-    it is kept, by the statement's id, for as long as its program is emitted.
+    The same statement is emitted in every iteration of the enclosing loops, so the results of its
+    analysis are cached by the statement's id while its program is emitted.
 
-    operations  what a statement does
-    inputs      the loops and the buffers that its work depends on
-    loops       its loops and micro-operations for their present values
+    operations  the operation of a statement
+    inputs      the loops and the buffers that it depends on
+    loops       its loops and micro-operations for the current values of those
     """
 
     def __init__(self, now: Now) -> None:
@@ -157,7 +157,7 @@ def _uops(s: tir.Stmt, now: Now) -> Iterator[accel.Uop]:
             at = [0 if view is None else now.element(view, memory_in(view)) for view in roles(call)]
             yield accel.Uop(*at)
         case _:
-            raise AssertionError("find_operation looks at nothing else")
+            raise AssertionError("find_operation accepts nothing else")
 
 
 def _factors(loop: tir.For, now: Now) -> tuple[int, int, int] | None:
@@ -182,14 +182,14 @@ def _step(view: tir.View, var: tir.Var, now: Now) -> int | None:
     return factor // size if even and factor % size == 0 else None
 
 
-# --- what is refused -----------------------------------------------------------------------------
+# --- checks --------------------------------------------------------------------------------------
 
 
 def check_distance(kind: Operation, uops: tuple[accel.Uop, ...]) -> None:
     """Check that the next two micro-operations of a kernel do not write the same accumulator.
 
-    As in VTA, the two loops around a kernel are not looked at: its own tutorials put the reduction
-    innermost. What those do is in AcceleratorFunction.warnings().
+    As in VTA, the two loops around a kernel are not checked, because VTA's tutorials put the
+    reduction innermost. AcceleratorFunction.warnings() reports hazards of those loops.
 
     Source: UopKernel::VerifyDep in the runtime of VTA.
     """

@@ -1,9 +1,9 @@
 """Synchronise the units of the accelerator with tokens.
 
-Units run at the same time, each its own instructions in order. A block is what one unit runs in one
-go. Where a block of one unit is followed by a block of another, the first pushes a token when it is
-done and the second pops it before it begins; the last block of a loop is followed by the first.
-Buffers are not looked at: neighbours are ordered whether they share one or not.
+The units run concurrently, each with its own instructions in order. A block is a run of
+neighbouring statements of one unit. If a block of one unit is followed by a block of another, the
+first pushes a token at its end and the second pops it at its beginning; the last block of a loop
+is followed by the first. Neighbouring blocks are ordered whether or not they share a buffer.
 
 Source: CoProcInstDepDetector in TVM's coproc_sync.cc; chapter 4.4 of the OSDI'18 paper on TVM.
 """
@@ -21,24 +21,22 @@ from minitvm.base import dtype as dtype_of
 
 from .units import operands
 
-Pair: TypeAlias = tuple[str, str]  # (who pushes, who pops)
+Pair: TypeAlias = tuple[str, str]  # (unit that pushes, unit that pops)
 Tokens: TypeAlias = dict[Pair, int]
-Build: TypeAlias = Callable[
-    [], tir.Stmt
-]  # the statement again, with the tokens that sections have then
+Build: TypeAlias = Callable[[], tir.Stmt]  # rebuilds the statement with the tokens of its sections
 PUSH, POP = "push_dep_to", "pop_dep_from"
 
 
 @dataclass(slots=True, eq=False)
 class Section:
-    """A block, or a loop or branch of several, and the tokens that stand before and after it.
+    """A block, or a loop or branch of several blocks, with the tokens before and after it.
 
     enter, leave   the units with which it may begin and end
-    pops, pushes   what a loop takes when it begins and leaves when it ends: tokens that go round
-    threads        the virtual threads that each run it with its tokens, where one runs the rest
+    pops, pushes   the loop-carried tokens: those it needs at its beginning, and leaves at its end
+    threads        the virtual threads that each run it with their own tokens
 
     The loop over k of inject_coproc_sync: enter {ld}, leave {ex}; pops {(ex, ld): 1}, a token that
-    is given before it, and pushes {(ex, ld): 1}, one that is taken after it.
+    is pushed before the loop, and pushes {(ex, ld): 1}, a token that is popped after it.
     """
 
     stmt: tir.Stmt
@@ -68,9 +66,9 @@ def inject_coproc_sync(s: tir.Stmt) -> tir.Stmt:
                                                   ex.push_dep_to(ld)
                                                 ld.pop_dep_from(ex)
 
-    It comes before `inject_virtual_thread`: the tokens are those of one thread, and each thread
-    gets its own. Raises LoweringError where a load would have to wait for a store: no queue joins
-    those units.
+    Runs before `inject_virtual_thread`: the tokens inserted here are those of one thread, and each
+    thread then gets its own. Raises LoweringError if a load would have to wait for a store, because
+    there is no queue between those units.
     """
     sections, build = _sections(s)
     _close(sections)
@@ -88,8 +86,8 @@ def _close(sections: list[Section]) -> None:
 def _sections(s: tir.Stmt) -> tuple[list[Section], Build]:
     """Return the sections of `s` in order, with tokens between them, and how to rebuild `s`.
 
-    A loop over virtual threads is no section: its own are those of one thread, which may be the
-    neighbours of what stands outside. Putting together comes last, when these have ordered them.
+    A loop over virtual threads is not a section: its inner sections, for one thread, may be ordered
+    directly with sections outside. The statement is rebuilt after that.
     """
     if name := lowering.unit(s):
         return _alone(_block(name, (s,)))
@@ -164,8 +162,8 @@ def _branches(s: tir.If) -> tuple[list[Section], Build]:
 def _order(before: Section, after: Section) -> tuple[Tokens, Tokens]:
     """Let `after` wait for `before`; return the tokens (pushed by all, popped by all).
 
-    What a loop leaves behind and nobody wants is taken at once; what it begins with is given. Where
-    more threads run one of the two than the other, the other pushes or pops as many tokens:
+    Tokens that a loop leaves over are popped after it, and those it needs are pushed before it. If
+    the numbers of threads differ, the section with fewer threads pushes or pops several tokens:
 
         ld.work()                               ld.work()
         for t in bind(2, "cthread"):            ld.push_dep_to(ex)       two, for two threads
@@ -175,7 +173,7 @@ def _order(before: Section, after: Section) -> tuple[Tokens, Tokens]:
                                                   ex.work()
                                                   ...
 
-    In all 2 tokens (ld, ex) pass: the one thread of `before` pushes 2, each of `after` pops 1.
+    In total 2 tokens (ld, ex) are passed: the thread of `before` pushes 2, each of `after` pops 1.
     """
     wanted = [(f, t) for f in sorted(before.leave) for t in sorted(after.enter) if f != t]
     pushes, pops = dict(before.pushes), dict(after.pops)  # of one thread
@@ -206,7 +204,7 @@ def _pop(pair: Pair) -> tir.Stmt:
 
 
 def _token(who: str, what: str, other: str) -> tir.Stmt:
-    """ex.push_dep_to(ld), ld.pop_dep_from(ex)"""
+    """Return a token instruction: ex.push_dep_to(ld), ld.pop_dep_from(ex)."""
     int32 = dtype_of("int32")
     return tir.Evaluate(tir.Call(f"{who}.{what}", (tir.Call(other, (), int32),), int32))
 

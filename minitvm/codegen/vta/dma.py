@@ -1,4 +1,4 @@
-"""Loops that copy become transfers between main memory and a memory of the accelerator."""
+"""A pass that turns copy loops into transfers between main memory and the accelerator."""
 
 from __future__ import annotations
 
@@ -36,12 +36,11 @@ def inject_dma_intrin(s: tir.Stmt) -> tir.Stmt:
         for i in range(8):              ->   vta.dma_copy2d(A_buf, A[k][0:8])
           A_buf[0, i] = A[k, i]
 
-    A copy that is 0 where an index leaves the source becomes a transfer with padding: the zeros
-    before and after, dimension by dimension, follow as numbers. Of main memory every second index,
-    or third, may be copied: A[k, i*2]. skip_dma_copy: no transfer at all.
-    A store narrows as the conversion to its type does; a load of int8 into acc_buffer widens it.
-    Needs one index for each dimension. Raises LoweringError for loops that do more than copy, and
-    for copies that change the order of elements.
+    A copy that is 0 where an index is out of bounds becomes a transfer with padding: the numbers of
+    zeros before and after each dimension are further arguments. In main memory an index may have a
+    step: A[k, i*2]. With skip_dma_copy there is no transfer. A store narrows like the conversion to
+    its type, and a load of int8 into acc_buffer widens. Needs one index per dimension. Raises
+    LoweringError for loops that do more than copy, and for copies that reorder elements.
     """
     return lowering.replace_marked(s, "dma_copy", lambda body: _transfer(_copy(body)))
 
@@ -80,7 +79,7 @@ def _unconverted(to: tir.Buffer, e: tir.Expr) -> tir.Expr:
     if not isinstance(e, tir.Cast) or not isinstance(e.value, tir.Expr) or tir.is_index(e.value):
         return e
     memory = lowering.memory_of(to)
-    narrows = memory is None  # STORE keeps the low bits
+    narrows = memory is None  # STORE keeps the low bits, like a conversion
     widens = memory is accel.Memory.ACC and str(e.value.dtype) == lowering.machine().dtype(
         accel.Memory.ACC_8BIT
     )
@@ -246,10 +245,10 @@ def _check_compact(copy: Copy, box: Box) -> None:
 
 
 def _clipped(copy: Copy, box: Box) -> tuple[list[tir.Index], list[tir.Index], list[tir.Index]]:
-    """Return the part of the box that exists, and the zeros around it in each dimension.
+    """Return the part of the box that is in bounds, and the padding in each dimension.
 
     8 rows from h*8 - 1 on, of rows 0 .. 55: from max(h*8 - 1, 0), max(0, 1 - h*8) before, ...
-    A tile that is zeros as a whole has as many before and after, and a count of 0 or less.
+    For a tile that is all padding, the count of the part is 0 or negative.
     """
     if lowering.memory_of(copy.to.buffer) is None:
         raise LoweringError(copy.what, "a store cannot pad", "pad when it is loaded again")
@@ -277,9 +276,9 @@ def _clipped(copy: Copy, box: Box) -> tuple[list[tir.Index], list[tir.Index], li
 
 
 def _learn(copy: Copy, c: tir.Compare, lows: dict[int, int], ends: dict[int, int]) -> None:
-    """Note the first index of a dimension, or the one after the last, that `c` lets through.
+    """Record the first index of a dimension that satisfies `c`, or the one after the last.
 
-    Of the load A[y*2 + dy - 1]:
+    For the load A[y*2 + dy - 1]:
         y*2 + dy >= 1      rest = y*2 + dy - 1 >= 0;     rest - index = 0:    lows[0] = 0
         y*2 + dy < 57      rest = 56 - (y*2 + dy) >= 0;  rest + index = 55:   ends[0] = 56
     """

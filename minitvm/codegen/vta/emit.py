@@ -1,7 +1,7 @@
 """Emit a lowered program of target "vta" as the accelerator's instructions.
 
-Loops around instructions are run here, now: all sizes are known, and the accelerator has none. The
-loops inside an instruction of the compute unit become its own two loops and its micro-operations.
+The accelerator has no loops around instructions, so the emitter runs them: all sizes are known. The
+loops inside an instruction of the compute unit become its two loops and its micro-operations.
 """
 
 from __future__ import annotations
@@ -49,9 +49,7 @@ class _Emitter:
         self.areas = areas(func, config)
         self.now = Now(config)
         self.computing = Compute(self.now)
-        self.top = dict.fromkeys(
-            accel.Memory, 0
-        )  # the first element of each memory that is free now
+        self.top = dict.fromkeys(accel.Memory, 0)  # the first free element of each memory
         # by the id of a transfer: (extent, stride, zeros around) of each dimension
         self.boxes: dict[
             int, tuple[tuple[tir.Index, tir.Index, tuple[tir.Index, tir.Index]], ...]

@@ -1,4 +1,4 @@
-"""The values of indices and views in the present iteration of the loops around."""
+"""The values of indices and views in the current iteration of the enclosing loops."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from .index import value
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Now:
-    """The values of the loops around, and the element of its memory that each buffer begins at."""
+    """The values of the enclosing loops, and the element at which each buffer begins."""
 
     config: accel.Config
     env: dict[tir.Var, int] = field(default_factory=dict[tir.Var, int])
     base: dict[tir.Buffer, int] = field(default_factory=dict[tir.Buffer, int])
 
     def inside(self) -> Now:
-        """Return a copy for inner loops, whose values are to be forgotten afterwards."""
+        """Return a copy for inner loops, whose values are discarded afterwards."""
         return replace(self, env=dict(self.env))
 
     def value(self, e: tir.Index) -> int:

@@ -1,4 +1,4 @@
-"""The passes of target "vta": loops become instructions, each with its unit and its tokens."""
+"""The passes of target "vta", which turn loops into instructions with units and tokens."""
 
 from __future__ import annotations
 

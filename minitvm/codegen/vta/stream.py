@@ -17,7 +17,7 @@ Site: TypeAlias = tuple[int, ...]
 
 @dataclass(frozen=True, slots=True)
 class Kernel:
-    """The micro-operations of one call site, which has a copy of its own as in VTA's runtime.
+    """The micro-operations of one call site; as in VTA's runtime, each site has its own copy.
 
     site   the statement's id, and the values that its micro-operations depend on
     """
@@ -30,9 +30,9 @@ class Kernel:
 class Stream:
     """Instructions in the order in which they are fetched, and the micro-operations they load.
 
-    A pop waits for the next instruction of its unit, a push is added to the last instruction of the
-    stream if that is its unit's; where there is none, a nop carries the token. An instruction pops
-    and pushes at most one token of each neighbour.
+    A pop is attached to the next instruction of its unit. A push is attached to the last
+    instruction of the stream if it belongs to the unit; otherwise a nop carries the token. An
+    instruction pops and pushes at most one token per neighbour.
 
     Source: InsnQueue in the runtime of VTA (runtime.cc).
     """
@@ -113,14 +113,14 @@ def _carrier(instruction: accel.Instruction) -> accel.Unit | None:
 
 
 class UopCache:
-    """Kernels of micro-operations in main memory, and in the memory on chip.
+    """Kernels of micro-operations in main memory and on chip.
 
-    On chip they lie one behind the other; where one does not fit behind the last, the next place is
-    the beginning, and what it overwrites is gone.
+    The on-chip memory is filled in order. A kernel that does not fit after the last one is placed
+    at the beginning, and evicts the kernels that it overwrites.
 
-    uops       all of main memory's
-    stored     where in main memory a kernel begins
-    resident   where on chip it begins, for those that are there
+    uops       all micro-operations in main memory
+    stored     where each kernel begins in main memory
+    resident   where each resident kernel begins on chip
 
     Source: UopQueue in the runtime of VTA (runtime.cc).
     """

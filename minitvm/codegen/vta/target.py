@@ -17,10 +17,10 @@ def _emit(func: tir.PrimFunc, _target: Target) -> accel.Program:
 
 
 def _load(request: BuildRequest, program: accel.Program) -> runtime.AcceleratorFunction:
-    """Raise BuildError if the program's tokens do not say enough."""
+    """Return the function of a program; raise BuildError if its tokens do not order everything."""
     func, config = request.func, _config(request.func)
-    # f.warnings() reports the rest: hazards of some machines, and what a program that is built only
-    # to be timed leaves out, such as the loads of a mock
+    # f.warnings() reports other faults: hazards of some machines, and uninitialised reads in
+    # programs that are only timed, such as those of a mock
     verdict = replace(accel.verify(program, config), hazards=(), uninitialised=())
     if not verdict.ok:
         found = accel.explain(program, verdict).splitlines()

@@ -46,9 +46,9 @@ class Rows:
 def transfers(what: str, dims: tuple[Dim, ...], size: int) -> Iterator[Rows]:
     """Return the 2-D transfers of a box whose dims count numbers; an element has `size` numbers.
 
-    Dimensions that run on without a gap are one; those beyond two are done one by one, and so are
-    rows too far apart. A box that is zeros as a whole is one row of padding, and reads nothing.
-    Raises BuildError for boxes that cut elements, and for padding that no transfer can do.
+    Contiguous dimensions are merged. Dimensions beyond two, and rows too far apart, become separate
+    transfers. A box that is all padding is one row of padding and reads nothing.
+    Raises BuildError for boxes that split elements, and for padding that a transfer cannot do.
     """
     found = _joined(_in_elements(what, dims, size))
     if is_zeros(tuple(found)):

@@ -16,8 +16,8 @@ def assign_units(s: tir.Stmt) -> tir.Stmt:
         vta.gemm(C_buf, A_buf, B_buf)     ->    ex.gemm(C_buf, A_buf, B_buf)
         vta.dma_copy2d(C, C_buf)                st.dma_copy2d(C, C_buf)
 
-    The load unit loads INP and WGT, the compute unit ACC. All virtual threads become "cthread":
-    each does all of its work, with tokens of its own, where those called "vthread" share some.
+    The load unit loads INP and WGT, the compute unit loads ACC. All virtual threads become
+    "cthread": each does all of its work with its own tokens, whereas "vthread"s share work.
     Raises LoweringError for a statement that no unit can run.
     """
 
@@ -48,7 +48,7 @@ def assign_units(s: tir.Stmt) -> tir.Stmt:
 def check_stores(s: tir.Stmt) -> tir.Stmt:
     """Check that each store is under a pragma that turns it into an instruction.
 
-    Buffers are still those of the stages: an error names the stage that lacks a pragma.
+    At this point each buffer still belongs to one stage, so an error names the right stage.
     """
     match s:
         case tir.Pragma("alu" | "skip_alu"):

@@ -1,4 +1,4 @@
-"""Which part of each stage is computed where, under which guards, and where it is stored."""
+"""The region, guards and memory of each stage."""
 
 # pyright: reportUnusedImport=false
 

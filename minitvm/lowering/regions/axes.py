@@ -1,4 +1,4 @@
-"""Extents of axes from those of their parents; values of axes from those of the loops."""
+"""Extents of axes from those of their parents, and values of axes from loop variables."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from minitvm import schedule, tensor, tir
 
 
 def loop_variable(name: str, extent: tir.Index) -> tir.Var:
-    """A variable that runs from 0 to extent - 1."""
+    """Return a variable that runs from 0 to extent - 1."""
     last = tir.sub(extent, 1)
-    if tensor.is_from_data(last):  # what is read there has no place in bounds of other things
+    if tensor.is_from_data(last):  # an extent read from data must not appear in other bounds
         return tir.Var(name, 0, tir.high(last))
     return tir.Var(name, 0, tir.high(last), None if isinstance(last, int) else last)
 
@@ -18,9 +18,9 @@ def is_one(extent: tir.Index) -> bool:
 
 
 def extend_extents(stage: schedule.Stage, extents: dict[tensor.Axis, tir.Index]) -> None:
-    """Extents of the axes made by splits and fuses, from those of the root axes.
+    """Add the extents of axes made by splits and fuses, given those of the root axes.
 
-    Loops that are threads, or parts of one, stay as long as they are said to be.
+    Loops that are threads, or parts of one, keep their declared extents.
     """
     threads = _threads(stage)
     for r in stage.relations:
@@ -40,7 +40,7 @@ def extend_extents(stage: schedule.Stage, extents: dict[tensor.Axis, tir.Index])
 
 
 def _threads(stage: schedule.Stage) -> list[tensor.Axis]:
-    """The loops that are bound to a thread, and the axes of which those are parts."""
+    """Return the loops that are bound to a thread, and the axes that those are parts of."""
     found = [a for a in stage.leaves if stage.note(a).thread]
     for r in reversed(stage.relations):
         if isinstance(r, schedule.SplitRelation):
@@ -54,7 +54,7 @@ def _threads(stage: schedule.Stage) -> list[tensor.Axis]:
 def axis_values(
     stage: schedule.Stage, extents: dict[tensor.Axis, tir.Index], loops: dict[tensor.Axis, tir.Var]
 ) -> dict[tensor.Axis, tir.Index]:
-    """Every axis' value, counted from 0, in terms of the loop variables."""
+    """Return the value of every axis, relative to its start, in terms of the loop variables."""
     values: dict[tensor.Axis, tir.Index] = {a: loops.get(a, 0) for a in stage.leaves}
     for r in reversed(stage.relations):
         if isinstance(r, schedule.SplitRelation):

@@ -1,7 +1,7 @@
 """Bound inference: which part of each stage must be computed where it is attached.
 
-Stages are visited consumers first. The loops around a stage's attach point are fixed; all other
-loops of its consumers sweep their whole range, and the region of the stage is what they touch:
+Stages are visited consumers first. The loops around a stage's attach point are fixed. All other
+loops of its consumers run over their whole range; the stage's region is what they then read:
 
     for io in range(4):                     for io in range(4):
       <- compute B here                       for x in range(6):       region of B: io*4 .. io*4 + 5
@@ -28,13 +28,15 @@ from .sliding import Kept, kept, may_fold, slide
 
 
 def infer(state: schedule.State) -> dict[str, Domain]:
-    """stage name -> its Domain, for every stage that computes something."""
+    """Return the domain of every stage that computes something, by stage name."""
     found: dict[str, Domain] = {}
     times = time_axes(state)
     for stage in reversed(state.stages):
         if isinstance(stage.op, tensor.ComputeOp):
             found[stage.name] = _domain(state, stage, stage.op, found, times.get(stage.name))
-        elif isinstance(stage.op, tensor.ExternOp):  # it has no axes, and computes all it has
+        elif isinstance(
+            stage.op, tensor.ExternOp
+        ):  # it has no axes: it is always computed as a whole
             found[stage.name] = Domain({}, {}, {}, {}, loops_around(state, stage, found))
         elif isinstance(stage.op, tensor.ScanOp):
             found[stage.name] = _times(state, stage, stage.op.scan_axis, found)
@@ -44,7 +46,7 @@ def infer(state: schedule.State) -> dict[str, Domain]:
 def _times(
     state: schedule.State, stage: schedule.Stage, time: tensor.Axis, done: dict[str, Domain]
 ) -> Domain:
-    """The loops of a scan: over all times, whatever is read of it."""
+    """Return the domain of a scan, which always covers all time steps."""
     extents: dict[tensor.Axis, tir.Index] = {time: time.extent}
     extend_extents(stage, extents)
     loops = {a: loop_variable(a.name, extents[a]) for a in stage.leaves if not is_one(extents[a])}
@@ -54,7 +56,7 @@ def _times(
 
 
 def _now(state: schedule.State, scan: str, done: dict[str, Domain]) -> tir.Index:
-    """The time in the loop of a scan."""
+    """Return the current time step in the loop of a scan."""
     op = state.stage(scan).op
     assert isinstance(op, tensor.ScanOp)
     return done[scan].values[op.scan_axis]
@@ -67,7 +69,7 @@ def _domain(
     done: dict[str, Domain],
     row: tuple[str, tensor.Axis] | None,
 ) -> Domain:
-    """What the stage computes; `row`: the scan it is inside of, and the axis of it that is time."""
+    """Return the stage's domain; `row` is its enclosing scan and the stage's time axis, if any."""
     around = loops_around(state, stage, done)
     shared = shared_loops(state, stage, {s: d.loops for s, d in done.items()})
     fixed = set(around) - set(shared)
@@ -90,7 +92,7 @@ def _domain(
     for a in (*op.axis, *op.reduce_axis):
         values[a] = tir.add(start[a], values[a])
     guards = guards_of(stage, op, start, extents, values)
-    if moved is not None:  # what is new lies in the window
+    if moved is not None:  # the new elements lie in the window
         guards = tuple(g for g in guards if tir.free_of(g.condition, (loops[moved],)))
     return Domain(start, extents, values, loops, around, guards, demand, stored, recomputes)
 
@@ -103,13 +105,13 @@ def _limit(
     loops: dict[tensor.Axis, tir.Var],
     values: dict[tensor.Axis, tir.Index],
 ) -> None:
-    """Puts the values of data axes into the ranges of reduce axes: 0 .. i  ->  0 .. io*4 + ii."""
+    """Substitute data axes into the ranges of reduce axes: 0 .. i  ->  0 .. io*4 + ii."""
     here = {a: tir.add(start[a], values[a]) for a in op.axis}
     for k in op.reduce_axis:
         start[k], extents[k] = (tir.substitute(n, here) for n in (start[k], extents[k]))
     extend_extents(stage, extents)
     for a in stage.leaves:
-        if a.kind == "reduce" and a in loops:  # passes may rename the loops that `top` would name
+        if a.kind == "reduce" and a in loops:  # `top` must name no loop: passes may rename it
             loops[a] = tir.Var(a.name, 0, tir.high(tir.sub(extents[a], 1)))
 
 
@@ -124,8 +126,8 @@ def _keep(
 ) -> tuple[dict[tensor.Axis, Kept], tensor.Axis | None, str]:
     """Return how the region is stored for an outer loop; shrink start and extents to what is new.
 
-    Also the axis along which it is new, if the whole window is certain to lie inside the tensor;
-    and why nothing is kept, if so.
+    Also return the axis along which the window moves, if the whole window is certain to be in
+    bounds, and the reason if nothing is kept.
     """
     if stage.store is None:
         return {}, None, ""
@@ -133,7 +135,7 @@ def _keep(
         raise LoweringError(
             f"store_at of {stage.name}",
             "it is not yet computed inside that loop",
-            "compute_at that loop or one inside it; or compute_root, which forgets store_at",
+            "compute_at that loop or one inside it; or compute_root, which undoes store_at",
         )
     around = loops_around(state, stage, done)
     outer = loops_around(state, stage, done, stage.store)
@@ -164,7 +166,7 @@ def loops_around(
     done: dict[str, Domain],
     until: schedule.At | None = None,
 ) -> tuple[tir.Var, ...]:
-    """The loop variables around the stage's attach point, or only those down to `until`."""
+    """Return the loop variables around the stage's attach point, or only those down to `until`."""
     found: list[tir.Var] = []
     for host, a in hosts(state, stage.name):
         found += [done[host.name].loops[a]] if a in done[host.name].loops else []
@@ -184,7 +186,7 @@ def _demand(
     fixed: set[tir.Var],
     done: dict[str, Domain],
 ) -> Demand:
-    """Return what the readers of the stage touch while the `fixed` loops stand still."""
+    """Return what the readers of the stage touch for fixed values of the `fixed` loops."""
     if stage.is_output:
         return Demand(shared=shared)
     reads = tuple(reads_of(state, op, fixed, done))
@@ -200,7 +202,7 @@ def _demand(
 def _region(
     op: tensor.ComputeOp, demand: Demand, fixed: set[tir.Var], done: dict[str, Domain]
 ) -> list[Interval]:
-    """Return the part of the stage's tensor that is computed: what is needed of it, or all."""
+    """Return the part of the stage's tensor to compute: what its readers need, or all of it."""
     whole: list[Interval] = [(0, tir.sub(n, 1)) for n in op.shape]
     if not demand.touched or demand.all_read_by:
         return whole
@@ -215,16 +217,17 @@ def _hull(a: Interval, b: Interval) -> Interval:
 def _usable(
     touched: Interval | None, whole: Interval, fixed: set[tir.Var], loose: set[tir.Var]
 ) -> Interval:
-    """`touched` cut to the tensor; its extent made independent of the loops around.
+    """Clip `touched` to the tensor, and make its extent independent of the enclosing loops.
 
-    The whole dimension where an end still mentions one of the `loose` loops, those not around.
+    Return the whole dimension if a bound depends on one of the `loose` loops, which do not enclose
+    the stage.
     """
     if touched is None or any(_unknown(n, loose) for e in touched for n in tir.walk(e)):
         return whole
     lo, hi = touched
     if isinstance(lo, int) and isinstance(hi, int) and isinstance(whole[1], int):
         first = max(lo, 0)
-        return first, max(first - 1, min(hi, whole[1]))  # nothing, if an empty loop is what reads
+        return first, max(first - 1, min(hi, whole[1]))  # empty if the reading loop is empty
     size = tir.add(tir.sub(hi, lo), 1)
     moves = any(v in fixed for v in tir.walk(size) if isinstance(v, tir.Var))
     widest = most(size, fixed) if moves else size
@@ -238,17 +241,17 @@ def _usable(
 
 
 def _unknown(n: object, loose: set[tir.Var]) -> bool:
-    """Has `n` no value outside the loops, being one of their variables?"""
+    """Return whether `n` depends on a variable that is not defined at the attach point."""
     return isinstance(n, tir.Var) and n in loose
 
 
 def data_domain(
     stage: schedule.Stage, op: tensor.ComputeOp, domain: Domain, inner: tuple[tensor.Axis, ...]
 ) -> tuple[Domain, tuple[tensor.Axis, ...]]:
-    """The domain in which a reduction begins, and its loops in place of the `inner` ones.
+    """Return the domain of a reduction's init, and the loops that replace the `inner` ones.
 
-    Data loops stay; one that is fused with a reduce loop comes apart, and only its data part is
-    left: where the reduction is empty, so is the fused loop, and each element still begins.
+    Data loops stay. A loop that fuses data and reduce axes is replaced by its data part, because an
+    empty reduction makes the fused loop empty although each element must still be initialised.
     """
     parts = list(inner)
     for r in reversed(stage.relations):

@@ -1,4 +1,4 @@
-"""A normalized schedule with the region of each stage and the memory of each tensor."""
+"""The lowering context: a normalized schedule with its regions and buffers."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ class Context:
     state: schedule.State
     domains: dict[str, Domain]
     buffers: dict[tensor.Tensor, tir.Buffer]
-    given: frozenset[tensor.Tensor]  # those whose buffers are arguments, or those of other tensors
-    whole: frozenset[tensor.Tensor]  # those that live in the result of a scan
+    given: frozenset[tensor.Tensor]  # tensors stored in arguments or in other tensors' buffers
+    whole: frozenset[tensor.Tensor]  # tensors stored in the result of a scan
 
     def place(self, t: tensor.Tensor, indices: tuple[tir.Index, ...]) -> tuple[tir.Index, ...]:
-        """Where element `indices` of `t` lives in its buffer: relative to the computed region."""
+        """Return the place of element `indices` of `t` in its buffer, which holds its region."""
         stage = self.state.owner(t)
         if not isinstance(stage.op, tensor.ComputeOp) or t in self.whole:
             return indices
@@ -40,11 +40,11 @@ class Context:
         )
 
     def read(self, e: tir.Expr, values: dict[tensor.Axis, tir.Index]) -> tir.Expr:
-        """The formula `e` at the point `values`, its loads redirected to buffers."""
+        """Return the formula `e` at the point `values`, with its loads redirected to buffers."""
         return tir.rewrite_expr(tir.substitute(e, values), self.redirect)
 
     def redirect(self, n: tir.Expr) -> tir.Expr:
-        """A load of a tensor as one of its buffer; other expressions stay."""
+        """Turn a load of a tensor into a load of its buffer; return other expressions unchanged."""
         if isinstance(n, tir.Load) and isinstance(n.buffer, tensor.Tensor):
             return tir.Load(self.buffers[n.buffer], self.place(n.buffer, n.indices), n.dtype)
         return n
@@ -53,7 +53,7 @@ class Context:
 def allocate(
     state: schedule.State, domains: dict[str, Domain], given: dict[tensor.Tensor, tir.Buffer]
 ) -> Context:
-    """`given` buffers for inputs and outputs, new ones as large as their region for the rest."""
+    """Allocate a buffer as large as its region for each tensor that is not `given`."""
     buffers, rows = dict(given), _rows_of_scans(state)
     for stage in state.stages:
         if not isinstance(stage.op, tensor.PlaceholderOp):
@@ -72,7 +72,7 @@ def allocate(
 
 
 def _rows_of_scans(state: schedule.State) -> dict[tensor.Tensor, tensor.Tensor]:
-    """Where updates are stored and states are read: in the results of scans."""
+    """Map the updates and states of scans to the results of the scans, which hold them."""
     found: dict[tensor.Tensor, tensor.Tensor] = {}
     for stage in state.stages:
         if isinstance(stage.op, tensor.ScanOp):
@@ -82,7 +82,7 @@ def _rows_of_scans(state: schedule.State) -> dict[tensor.Tensor, tensor.Tensor]:
 
 
 def _padded(stage: schedule.Stage, shape: tuple[tir.Index, ...]) -> tuple[tir.Index, ...]:
-    """The strides that storage_align asks for; () if none. (8, 16) by 2, 1 -> (17, 1)"""
+    """Return the strides required by storage_align, or (): (8, 16) with 2, 1 -> (17, 1)."""
     wanted = {d: (factor, offset) for d, factor, offset in stage.aligns}
     strides: list[tir.Index] = []
     step: tir.Index = 1
@@ -95,7 +95,7 @@ def _padded(stage: schedule.Stage, shape: tuple[tir.Index, ...]) -> tuple[tir.In
 
 
 def _shape(stage: schedule.Stage, domains: dict[str, Domain]) -> tuple[tir.Index, ...]:
-    """The extents of the stage's region, or of the layout it is stored in."""
+    """Return the extents of the stage's region, or of the layout it is stored in."""
     assert isinstance(stage.op, tensor.ComputeOp)
     domain = domains[stage.name]
     extents = [domain.extents[a] for a in stage.op.axis]
@@ -120,9 +120,9 @@ def _shape(stage: schedule.Stage, domains: dict[str, Domain]) -> tuple[tir.Index
 
 
 def _reach(domain: Domain, a: tensor.Axis) -> tir.Index:
-    """How far the loops over `a` get, guarded iterations included.
+    """Return the number of iterations over `a`, including those that guards skip.
 
-    A tile in registers is as large: 17 columns in vectors of 16 take rows of 32, so that a masked
+    A tile in registers is this large: 17 columns in vectors of 16 take rows of 32, so that a masked
     vector in one row does not touch the next.
     """
     most = tir.high(tir.sub(domain.values[a], domain.start[a]))
@@ -130,7 +130,7 @@ def _reach(domain: Domain, a: tensor.Axis) -> tir.Index:
 
 
 def _hull(domain: Domain, a: tensor.Axis, reach: tir.Index) -> tir.Index:
-    """The room for all that an outer loop keeps, and for what masked vectors overrun."""
+    """Return the size of a dimension kept for an outer loop, with padding for masked vectors."""
     kept = domain.kept[a]
     more = tir.sub(reach, domain.extents[a])
     return kept.extent if kept.fold else tir.add(kept.extent, more if tir.low(more) >= 0 else 0)

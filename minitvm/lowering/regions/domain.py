@@ -1,4 +1,4 @@
-"""What a stage computes at its attach point, and what each bound and guard comes from."""
+"""The domain that a stage computes at its attach point, with the cause of each bound and guard."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .sliding import Kept
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Read:
-    """A load of a stage's result: by which stage, and the part it touches of each dimension."""
+    """A load of a stage's result: the reading stage, and the interval it touches per dimension."""
 
     reader: str
     load: tir.Load
@@ -21,12 +21,12 @@ class Read:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Demand:
-    """What the readers of a stage need of it while the loops around it stand still.
+    """What the readers of a stage need in one iteration of the loops around it.
 
-    reads         every load of its results; none for an output, all of which is needed
+    reads         every load of its results; empty for an output, which is needed as a whole
     all_read_by   the stages that read all of it
-    touched       the part of each dimension that all reads together touch
-    shared        the thread loops around it for all iterations of which it is computed at once
+    touched       the interval of each dimension that all reads together touch
+    shared        the enclosing thread loops whose threads compute the stage together
     """
 
     reads: tuple[Read, ...] = ()
@@ -37,9 +37,9 @@ class Demand:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Guard:
-    """A condition under which a point is computed, and what makes it necessary.
+    """A condition under which a point is computed, and its cause.
 
-    cause   a split that does not divide, an axis that ends somewhere, or None: the user asked
+    cause   a split that does not divide, an axis with an end, or None if the user asked for it
     """
 
     condition: tir.Expr
@@ -48,17 +48,17 @@ class Guard:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Domain:
-    """What a stage computes at its attach point.
+    """The domain that a stage computes at its attach point.
 
-    start     of each root axis; may mention the variables of the loops around
+    start     of each root axis; may depend on the variables of the enclosing loops
     extents   of every axis
     values    of every axis, in terms of the loop variables
     loops     the stage's own loop variables by leaf axis; a loop of one iteration has none
     around    the variables of the loops around the stage, outermost first
-    guards    the conditions under which a point is computed, each of them needed
+    guards    the conditions under which a point is computed, without redundant ones
     demand    what the readers need: where start and extents come from
-    kept      how each dimension is stored, where that is for an outer loop (store_at)
-    recomputes   why store_at keeps nothing: "its part does not overlap along"; "" if it does
+    kept      how each dimension is stored if store_at keeps it for an outer loop
+    recomputes   why store_at keeps nothing, or "": "its part does not overlap along"
     """
 
     start: dict[tensor.Axis, tir.Index]
@@ -73,10 +73,10 @@ class Domain:
 
     @property
     def conditions(self) -> tuple[tir.Expr, ...]:
-        """The conditions of the guards."""
+        """Return the conditions of the guards."""
         return tuple(g.condition for g in self.guards)
 
     @property
     def fixed(self) -> set[tir.Var]:
-        """The loops around the stage that stand still while it is computed."""
+        """Return the loops around the stage that are fixed while it is computed."""
         return {*self.around} - {*self.demand.shared}

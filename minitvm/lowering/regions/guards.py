@@ -1,4 +1,4 @@
-"""Guards: the conditions under which a point of a stage's loops is to be computed."""
+"""Guards: the conditions under which a point of a stage's loops is computed."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def _wanted(
     extents: dict[tensor.Axis, tir.Index],
     values: dict[tensor.Axis, tir.Index],
 ) -> Iterator[Guard]:
-    """Yield what must hold: below the end of each split that does not divide, and in the tensor."""
+    """Yield a guard for each split that does not divide, and one for each end of the tensor."""
     roots = {*op.axis, *op.reduce_axis}
     for r in stage.relations:
         if isinstance(r, schedule.SplitRelation):
@@ -57,13 +57,13 @@ def _not_exact(
     raise LoweringError(
         f"split of {r.parent.name!r} in {stage.name}, disable_predication=True",
         f"it makes {tir.text(done)} iterations of {tir.text(n)}: without a guard, "
-        "those too many would write elsewhere",
+        "the extra iterations would write elsewhere",
         "a size that divides, or leave the guard in",
     )
 
 
 def _below(e: tir.Index, n: tir.Index) -> tir.Expr:
-    """e < n, affine where it can be: i // 3 < 5  ->  i < 15."""
+    """Return e < n, in affine form if possible: i // 3 < 5  ->  i < 15."""
     for a, c in tir.split_terms(e)[0]:
         if isinstance(a, tir.FloorDiv) and isinstance(a.b, int) and c == 1:
             return _below(a.a, tir.mul(tir.sub(n, tir.sub(e, a)), a.b))
@@ -71,9 +71,9 @@ def _below(e: tir.Index, n: tir.Index) -> tir.Expr:
 
 
 def _needed(guards: list[Guard]) -> Iterator[Guard]:
-    """Yield the guards that no single other one implies.
+    """Yield the guards that no other single guard implies.
 
-    Of a split's guard and an axis' that say the same, the later one stays, with the split as cause.
+    If a split and an axis cause equal guards, the later one stays, with the split as cause.
     """
     kept: list[tir.Expr] = []
     for n, g in enumerate(guards):

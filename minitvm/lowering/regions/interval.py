@@ -1,4 +1,4 @@
-"""Interval arithmetic on indices: the least and greatest value while loops run."""
+"""Interval arithmetic on indices: lower and upper bounds over loop ranges."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Interval = tuple[tir.Index, tir.Index]
 
 
 def sweep(e: tir.Index, fixed: Iterable[tir.Var]) -> Interval:
-    """The least and greatest value of `e` while every variable but the fixed ones runs its range.
+    """Return the least and greatest value of `e` over the ranges of all variables but `fixed`.
 
     i*4 + j with j in 0..3, i fixed -> (i*4, i*4 + 3). Symbolic sizes count as fixed.
     """
@@ -37,7 +37,7 @@ def _sweep(e: tir.Index, kept: set[int]) -> Interval:
 
 
 def _remainder(e: tir.Index, kept: set[int]) -> Interval | None:
-    """The ends of k*(x % b) + rest, where b is symbolic, so that x % b is x - x//b*b."""
+    """Return the bounds of k*(x % b) + rest for a symbolic b, where x % b is x - x//b*b."""
     for d in dict.fromkeys(f for a, _ in tir.split_terms(e)[0] for f in tir.factors(a)):
         if not isinstance(d, tir.FloorDiv) or isinstance(d.b, int):
             continue
@@ -89,10 +89,10 @@ def _sweep_atom(a: tir.Expr, kept: set[int]) -> Interval:
 
 
 def most(e: tir.Index, fixed: Iterable[tir.Var]) -> tir.Index | None:
-    """An upper bound of `e` that mentions none of the `fixed` variables; None if there is none.
+    """Return an upper bound of `e` without the `fixed` variables, or None.
 
-    Two parts that move together are compared with each other: (x*10 + 9)//6 - (x*10)//6 is at
-    most 2, though one ends at 13 and the other begins at 0.
+    Parts that depend on the same variable are compared with each other: (x*10 + 9)//6 - (x*10)//6
+    is at most 2, even if one ends at 13 and the other begins at 0.
     """
     found = _most(e, {id(v) for v in fixed})
     simple = tir.high(e)
@@ -100,13 +100,13 @@ def most(e: tir.Index, fixed: Iterable[tir.Var]) -> tir.Index | None:
 
 
 def _best(bounds: list[tir.Index | None]) -> tir.Index | None:
-    """The least of some upper bounds; if none is a constant, the first that there is."""
+    """Return the least of some upper bounds; if none is a constant, the first one."""
     numbers = [n for n in bounds if isinstance(n, int)]
     return min(numbers) if numbers else next((e for e in bounds if e is not None), None)
 
 
 def _worst(bounds: list[tir.Index | None]) -> tir.Index | None:
-    """The greatest of some upper bounds; None if one of them is missing."""
+    """Return the greatest of some upper bounds; None if one of them is missing."""
     first, second = bounds
     return None if first is None or second is None else tir.maximum(first, second)
 
@@ -134,7 +134,7 @@ def _most(e: tir.Index, moving: set[int]) -> tir.Index | None:
 
 
 def _gap(a: tir.Expr, b: tir.Expr, moving: set[int]) -> tir.Index | None:
-    """An upper bound of a - b, two atoms of one form; None if they have little in common."""
+    """Return an upper bound of a - b for atoms of the same form; None if none is known."""
     match a, b:
         case tir.FloorDiv(x, n), tir.FloorDiv(y, d) if tir.same(n, d):
             apart = _most(tir.sub(x, y), moving)
@@ -151,8 +151,10 @@ def _gap(a: tir.Expr, b: tir.Expr, moving: set[int]) -> tir.Index | None:
 
 
 def _last_residue(y: tir.Index, n: tir.Index) -> tir.Index:
-    """An upper bound of y % n: where n and y's coefficients have a divisor, only every so many
-    residues occur. y = x*10, n = 6: 4, not 5."""
+    """Return an upper bound of y % n: y = x*10, n = 6 -> 4, not 5.
+
+    If n and y's coefficients have a common divisor, y % n takes only some of the residues.
+    """
     if not isinstance(n, int):
         return tir.sub(n, 1)
     terms, const = tir.split_terms(y)

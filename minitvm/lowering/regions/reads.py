@@ -1,4 +1,4 @@
-"""What the readers of a stage touch of its results."""
+"""The parts of a stage's results that its readers touch."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .interval import Interval, sweep
 
 
 def reads_all(reader: schedule.Stage, op: tensor.ComputeOp) -> bool:
-    """Whether `reader` reads all of a result of `op`: an extern op, or the start of a scan."""
+    """Return whether `reader`, an extern op or a scan's init, reads all of a result of `op`."""
     match reader.op:
         case tensor.ExternOp(inputs=read) | tensor.ScanOp(inits=read):
             return any(t.op is op for t in read)
@@ -21,14 +21,14 @@ def reads_all(reader: schedule.Stage, op: tensor.ComputeOp) -> bool:
 
 
 def _misses(reader: tensor.ComputeOp, op: tensor.ComputeOp) -> bool:
-    """Whether `reader` reads no result of `op`."""
+    """Return whether `reader` reads no result of `op`."""
     return all(t.op is not op for t in reader.input_tensors)
 
 
 def reads_of(
     state: schedule.State, op: tensor.ComputeOp, fixed: set[tir.Var], done: dict[str, Domain]
 ) -> Iterator[Read]:
-    """Yield every load of a result of `op`, with the part it touches while `fixed` stand still."""
+    """Yield every load of a result of `op`, with the part it touches for fixed `fixed` loops."""
     for reader in state.stages:
         if isinstance(reader.op, tensor.ScanOp):
             yield from _rows(reader, reader.op, op, fixed, done)
@@ -49,7 +49,7 @@ def _loads(n: object, op: tensor.ComputeOp) -> TypeGuard[tir.Load]:
 def _span(
     i: tir.Index, size: tir.Index, values: dict[tensor.Axis, tir.Index], fixed: set[tir.Var]
 ) -> Interval:
-    """Return what an index sweeps; the whole dimension if it comes from data."""
+    """Return the interval of an index; the whole dimension if the index comes from data."""
     if any(isinstance(n, tir.AsIndex) for n in tir.walk(i)):
         return 0, tir.sub(size, 1)
     return sweep(tir.substitute(i, values), fixed)
@@ -62,7 +62,7 @@ def _rows(
     fixed: set[tir.Var],
     done: dict[str, Domain],
 ) -> Iterator[Read]:
-    """Yield the row of this time step, which a scan takes from each of its updates."""
+    """Yield a read of the current time step's row from each update of a scan."""
     for t in scan.updates:
         if t.op is op:
             now = sweep(done[reader.name].values[scan.scan_axis], fixed)

@@ -1,4 +1,4 @@
-"""Inside a scan, a formula is computed for one row at a time: that of its time."""
+"""The time axes of stages inside a scan, which compute one row per time step."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from minitvm.base import LoweringError
 
 
 def time_axes(state: schedule.State) -> dict[str, tuple[str, tensor.Axis]]:
-    """stage name -> the scan in whose loop it runs, and the axis of it that is time.
+    """Map each stage inside a scan to the scan's name and the stage's time axis.
 
-    It is the axis by which the stage finds rows before its own, state[t - 1], or the row of its
-    time, hw[t]. Copies of states have none: of those, more rows may be needed.
+    A stage uses its time axis to index earlier rows, state[t - 1], or the current one, hw[t].
+    Copies of states have no time axis, because more than one of their rows may be needed.
     """
     found: dict[str, tuple[str, tensor.Axis]] = {}
     for scan in state.stages:
@@ -21,7 +21,7 @@ def time_axes(state: schedule.State) -> dict[str, tuple[str, tensor.Axis]]:
 
 
 def _times(state: schedule.State, scan: tensor.ScanOp) -> dict[str, tensor.Axis]:
-    """stage name -> the axis of it that is time, of the stages inside one scan."""
+    """Return the time axis of each stage inside one scan, by stage name."""
     rows: dict[tensor.Tensor, int] = dict.fromkeys(scan.states, 0)  # which dimension is time
     copies = set(scan.states)
     updates = {t.op for t in scan.updates}
@@ -46,13 +46,13 @@ def _times(state: schedule.State, scan: tensor.ScanOp) -> dict[str, tensor.Axis]
 
 
 def _axis(op: tensor.ComputeOp, i: tir.Index, times: tir.Index) -> tensor.Axis:
-    """The data axis in the index of a row that takes all times; LoweringError if several do."""
+    """Return the data axis in a row index that spans all time steps; raise if there are several."""
     inside = [] if isinstance(i, int) else tir.variables(i)
     found = [a for a in op.axis if any(a is v for v in inside) and tir.same(a.extent, times)]
     if len(found) != 1:
         raise LoweringError(
             f"the row {tir.text(i)} in {op.name}",
-            f"which of its {len(op.axis)} axes is the time of the scan is not certain",
+            f"it is not certain which of its {len(op.axis)} axes is the time of the scan",
             "indices of rows with one data axis: state[t - 1, ...]",
         )
     return found[0]

@@ -1,4 +1,4 @@
-"""Which threads share which memory, and what that means for the part a stage computes."""
+"""Memory scopes: which threads share a stage's memory and compute it together."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from minitvm.base import LoweringError
 
 
 def hosts(state: schedule.State, name: str) -> Iterator[tuple[schedule.Stage, tensor.Axis]]:
-    """The loops around the stage `name` that are not its own, outermost first."""
+    """Yield the loops of other stages around the stage `name`, outermost first."""
     for place in schedule.path(state, name):
         host = state.stage(place.stage)
         for a in host.leaves[: place.depth + 1]:
@@ -17,10 +17,10 @@ def hosts(state: schedule.State, name: str) -> Iterator[tuple[schedule.Stage, te
 
 
 def memory_scope(state: schedule.State, stage: schedule.Stage) -> str:
-    """The memory of the stage's result: its own choice, or what its threads call for.
+    """Return the memory scope of the stage: the one set by the user, or a default.
 
-    Unless chosen, it is "local" inside a loop bound to threads (virtual ones too), "shared" inside
-    one bound to blocks only, "global" elsewhere.
+    The default is "local" inside a loop bound to threads (virtual ones too), "shared" inside loops
+    bound to blocks only, and "global" elsewhere.
     """
     if stage.scope != "global":
         return stage.scope
@@ -33,10 +33,11 @@ def memory_scope(state: schedule.State, stage: schedule.Stage) -> str:
 def shared_loops(
     state: schedule.State, stage: schedule.Stage, loops: Mapping[str, Mapping[tensor.Axis, tir.Var]]
 ) -> tuple[tir.Var, ...]:
-    """Return the thread loops around the stage for all iterations of which it is computed at once.
+    """Return the thread loops around the stage whose threads share its memory.
 
-    Their threads share its memory: memory "shared" inside a loop over threadIdx holds what all
-    threads need, "local" memory what one does. loops: those of each stage.
+    The stage is computed at once for all their iterations: "shared" memory inside a loop over
+    threadIdx holds what all threads need, "local" memory what one thread needs. loops: the loops
+    of each stage.
     """
     scope = memory_scope(state, stage)
     tags = ((h, a, h.note(a).thread) for h, a in hosts(state, stage.name) if a in loops[h.name])
@@ -48,12 +49,12 @@ def shared_loops(
 def check_scope(
     state: schedule.State, stage: schedule.Stage, loops: Mapping[tensor.Axis, tir.Var]
 ) -> None:
-    """Raise LoweringError if the stage is computed by or for threads that do not see its memory.
+    """Raise LoweringError if the stage is computed by or for threads that cannot see its memory.
 
-    loops: those of its own that have more than one iteration; the others share no work.
+    loops: the stage's loops with more than one iteration; only these distribute work.
     """
     scope, mine = memory_scope(state, stage), {a for _, a in hosts(state, stage.name)}
-    if schedule.scope_rank(scope) == 0:  # all see it
+    if schedule.scope_rank(scope) == 0:  # visible to all threads
         return
     for a in stage.leaves:
         tag = stage.note(a).thread

@@ -1,4 +1,4 @@
-"""store_at: what an iteration computed stays for the next ones, which compute only what is new."""
+"""Sliding windows (store_at): each iteration computes only new elements."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Kept:
     fold: int = 0
 
     def place(self, i: tir.Index) -> tir.Index:
-        """Where element i lies."""
+        """Return the place of element i."""
         local = tir.sub(i, self.start)
         return tir.floormod(local, self.fold) if self.fold else local
 
@@ -27,10 +27,10 @@ class Kept:
 def kept(
     window: tuple[tir.Index, tir.Index], hull: tuple[tir.Index, tir.Index], may_fold: bool
 ) -> Kept:
-    """How to store a dimension of which one iteration needs `window` and all together `hull`.
+    """Return how to store a dimension: one iteration needs `window`, all together need `hull`.
 
-    Both are (start, extent). A window of 3 elements in rows of 100 is stored in 4: while the window
-    moves, element i + 4 takes the place of element i, which is not in it any more.
+    Both are (start, extent). A window of 3 elements in rows of 100 is stored in 4: as the window
+    moves, element i + 4 replaces element i, which is no longer in the window.
     """
     start, extent = hull
     size = window[1]
@@ -43,18 +43,18 @@ def kept(
 
 
 def may_fold(state: schedule.State) -> bool:
-    """Are elements found one by one? An intrinsic expects them in rows."""
+    """Return whether buffers may be folded: an intrinsic expects contiguous rows."""
     return not any(n.intrin is not None for s in state.stages for n in s.notes.values())
 
 
 def slide(
     stage: schedule.Stage, windows: dict[tensor.Axis, tuple[tir.Index, tir.Index]], loop: tir.Var
 ) -> tuple[tensor.Axis, tir.Index, tir.Index] | str:
-    """(axis, start, extent) of what is new in each iteration of `loop`, the innermost around.
+    """Return (axis, start, extent) of the new elements in each iteration of the innermost `loop`.
 
-    The window i .. i + 2 needs all three elements in the first iteration, later only i + 2: it
-    begins at i + 2*min(i, 1) and has 3 - 2*min(i, 1) elements. If nothing can be kept, a text that
-    says why.
+    The window i .. i + 2 needs all three elements in the first iteration, later only i + 2: the new
+    part begins at i + 2*min(i, 1) and has 3 - 2*min(i, 1) elements. If nothing can be kept, return
+    the reason as a string.
     """
     moving = [a for a, (lo, _) in windows.items() if not free_of_loop(lo, loop)]
     if any(n.intrin is not None for n in stage.notes.values()):
@@ -82,5 +82,5 @@ def slide(
 
 
 def free_of_loop(i: tir.Index, loop: tir.Var) -> bool:
-    """Is `i` the same in all iterations of `loop`?"""
+    """Return whether `i` is the same in all iterations of `loop`."""
     return isinstance(i, int) or tir.free_of(i, (loop,))
