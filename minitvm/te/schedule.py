@@ -205,7 +205,10 @@ class Schedule:
     # --- writing down ---
 
     def python(self) -> str:
-        """The schedule as Python code that makes it again; needs the output tensors by name."""
+        """The schedule as Python code that makes it again.
+
+        The code needs the output tensors by name, and the sizes by which loops are split.
+        """
         return python_source(self._start(), self.steps)
 
     def to_json(self) -> str:
