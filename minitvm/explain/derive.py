@@ -92,7 +92,9 @@ def origin(state: schedule.State, stage: schedule.Stage, r: schedule.Relation) -
     """Return the step that made the relation: "split(i, factor=4), step 3"."""
     names = stage.names
     if isinstance(r, schedule.SplitRelation):
-        size = f"factor={r.factor}" if r.factor is not None else f"nparts={r.nparts}"
+        given, kind = (r.nparts, "nparts") if r.factor is None else (r.factor, "factor")
+        assert given is not None
+        size = f"{kind}={tir.text(given)}"
         what = f"split({plain(names[r.parent])}, {size})"
     else:
         what = f"fuse({plain(names[r.outer])}, {plain(names[r.inner])})"
@@ -190,8 +192,9 @@ def _made_bound(
         )
     whole = loops.show(extents[r.parent])
     given = r.factor if r.factor is not None else r.nparts
+    assert given is not None
     if (a is r.inner) == (r.factor is not None):
-        short = "" if size == str(given) else f" of {whole}, fewer than {given}"
+        short = "" if size == loops.show(given) else f" of {whole}, fewer than {given}"
         why = f"because it is the part that {by} gives a size{short}"
     else:
         other = loops.show(extents[r.inner if a is r.outer else r.outer])

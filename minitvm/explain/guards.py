@@ -18,8 +18,11 @@ def cause_of(loops: Loops, stage: schedule.Stage, guard: lowering.Guard) -> str:
     if isinstance(why, schedule.SplitRelation):
         n, by = loops.show(domain.extents[why.parent]), origin(loops.state, stage, why)
         size = why.factor if why.factor is not None else why.nparts
-        known = isinstance(domain.extents[why.parent], int)
-        return f"{n} % {size} != 0 from {by}" if known else f"{n} % {size} may not be 0, from {by}"
+        assert size is not None
+        known, part = isinstance(domain.extents[why.parent], int), loops.show(size)
+        if known and isinstance(size, int):
+            return f"{n} % {part} != 0 from {by}"
+        return f"{n} % {part} may not be 0, from {by}"
     value, size = domain.values[why], domain.extents[why]
     by = "" if tir.same(size, why.extent) else f", {loops.show(size)} at a time"
     uneven = [

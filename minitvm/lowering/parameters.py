@@ -75,11 +75,15 @@ def sizes(params: tuple[tir.Buffer | tir.Var, ...]) -> tuple[tir.Var, ...]:
 
 
 def needs(state: schedule.State) -> tuple[tir.Index, ...]:
-    """Return the conditions on sizes under which every read is in bounds."""
+    """Return what is >= 0 where every read is in bounds and every part of a split has a size."""
     ops = [s.origin for s in state.stages]
-    return tuple(
-        dict.fromkeys(n for op in ops if isinstance(op, tensor.ComputeOp) for n in op.needs)
-    )
+    reads = [n for op in ops if isinstance(op, tensor.ComputeOp) for n in op.needs]
+    splits = [tir.sub(n, 1) for n in schedule.part_sizes(state)]
+    found: list[tir.Index] = []
+    for n in (*reads, *splits):
+        if not tir.certain(n) and not any(tir.same(n, other) for other in found):
+            found.append(n)
+    return tuple(found)
 
 
 def check_indices(func: tir.PrimFunc) -> None:

@@ -8,6 +8,7 @@ from typing import ClassVar
 
 from minitvm import tensor, tir
 
+from .formula import arithmetic, parsed
 from .state import At, FuseRelation, Relation, SplitRelation, Stage, State, unique
 from .step import Changes, Checks, LoopName, Step, has_loops, is_loop, loop, loops
 
@@ -21,12 +22,13 @@ class Split(Step):
                                           if i_outer*factor + i_inner < n:
                                             body(i_outer*factor + i_inner)
 
+    A size is an integer, or the text of a formula over the program's sizes: "n", "n // 4".
     With disable_predication the `if` is left out; lowering raises where that would be wrong.
     """
 
     axis: LoopName
-    factor: int | None = None
-    nparts: int | None = None
+    factor: int | str | None = None
+    nparts: int | str | None = None
     disable_predication: bool = False
     changes: ClassVar[Changes] = "loops"
 
@@ -38,11 +40,13 @@ class Split(Step):
         if (self.factor is None) == (self.nparts is None):
             yield "exactly one of factor and nparts is needed", ""
         size = self.factor if self.nparts is None else self.nparts
-        if type(size) is not int or size < 1:  # a step may come from JSON
+        if isinstance(size, str):
+            yield from _is_size(state, size)
+        elif type(size) is not int or size < 1:  # a step may come from JSON
             yield f"the size of a part is an integer >= 1, not {size!r}", ""
         if self.disable_predication and stage.is_output:  # lowering checks stages that shrink
             a = loop(stage, self.axis)
-            outer, inner = self.extents(a)
+            outer, inner = self.extents(state, a)
             if not tir.same(tir.mul(outer, inner), a.extent):
                 yield (
                     f"{tir.text(outer)} * {tir.text(inner)} iterations are not "
@@ -51,21 +55,23 @@ class Split(Step):
                     "a size that divides the extent, or leave the guard in",
                 )
 
-    def extents(self, a: tensor.Axis) -> tuple[tir.Index, tir.Index]:
+    def extents(self, state: State, a: tensor.Axis) -> tuple[tir.Index, tir.Index]:
         """Return the extents of the outer and the inner loop that `a` becomes."""
-        if self.factor is not None:
-            return ceildiv(a.extent, self.factor), self.factor
-        assert self.nparts is not None
-        return self.nparts, ceildiv(a.extent, self.nparts)
+        factor, nparts = _part_size(state, self.factor), _part_size(state, self.nparts)
+        if factor is not None:
+            return tir.ceildiv(a.extent, factor), factor
+        assert nparts is not None
+        return nparts, tir.ceildiv(a.extent, nparts)
 
     def apply(self, state: State) -> State:
         stage = state.stage(self.stage)
         a = loop(stage, self.axis)
-        sizes = self.extents(a)
+        sizes = self.extents(state, a)
         outer = _new_axis(stage, f"{self.axis}.outer", sizes[0], a.kind)
         inner = _new_axis(stage, f"{self.axis}.inner", sizes[1], a.kind)
         exact = self.disable_predication
-        relation = SplitRelation(a, outer, inner, self.factor, self.nparts, exact)
+        given = _part_size(state, self.factor), _part_size(state, self.nparts)
+        relation = SplitRelation(a, outer, inner, *given, exact)
         return _replaced(state, stage, (a,), (outer, inner), relation)
 
 
@@ -142,9 +148,37 @@ class Reorder(Step):
 LOOPS = (Split, Fuse, Reorder)
 
 
-def ceildiv(a: tir.Index, b: int) -> tir.Index:
-    """a / b rounded up. ceildiv(10, 4) = 3"""
-    return tir.floordiv(tir.add(a, b - 1), b)
+def program_sizes(state: State) -> dict[str, tir.Var]:
+    """Return the variables in the shapes of the program by name, if only one has that name."""
+    ops = [s.op for s in state.stages]
+    shapes = [tensor.tensor_of(op, i).shape for op in ops for i in range(len(op.dtypes))]
+    found = dict.fromkeys(
+        v for shape in shapes for n in shape if not isinstance(n, int) for v in tir.variables(n)
+    )
+    names = [v.name for v in found]
+    return {v.name: v for v in found if names.count(v.name) == 1}
+
+
+def part_sizes(state: State) -> list[tir.Index]:
+    """Return the sizes that splits were given as formulas; a call must make each of them >= 1."""
+    steps = [s for s in state.steps if isinstance(s, Split)]
+    given = [n for s in steps for n in (s.factor, s.nparts) if isinstance(n, str)]
+    return [size for n in given if (size := _part_size(state, n)) is not None]
+
+
+def _part_size(state: State, size: int | str | None) -> tir.Index | None:
+    """Return the size of a split as an index; raise ScheduleError if it is no such formula."""
+    if not isinstance(size, str):
+        return size
+    return tir.index(arithmetic(parsed(size), program_sizes(state), size))
+
+
+def _is_size(state: State, source: str) -> Checks:
+    """Check that the text is a formula over the program's sizes that may be >= 1."""
+    size = _part_size(state, source)
+    assert size is not None
+    if isinstance(size, int) or tir.high(size) < 1:
+        yield f"the size of a part is an integer >= 1, not {source!r}", ""
 
 
 def _is_plain(stage: Stage, names: Iterable[str]) -> Checks:

@@ -29,8 +29,8 @@ class SplitRelation:
     parent: tensor.Axis
     outer: tensor.Axis
     inner: tensor.Axis
-    factor: int | None
-    nparts: int | None
+    factor: tir.Index | None
+    nparts: tir.Index | None
     exact: bool = False
 
 

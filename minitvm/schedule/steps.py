@@ -91,5 +91,6 @@ FITS: dict[str, Callable[[Any], bool]] = {  # whether a value fits a declared ty
     "bool": lambda v: isinstance(v, bool),
     "int": _is_int,
     "int | None": lambda v: v is None or _is_int(v),
+    "int | str | None": lambda v: v is None or isinstance(v, str) or _is_int(v),
     "int | str": lambda v: isinstance(v, str) or _is_int(v),
 }

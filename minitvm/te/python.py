@@ -39,6 +39,7 @@ class _Names:
 def python_source(start: schedule.State, steps: tuple[schedule.Step, ...]) -> str:
     """Return the code, one line per step; axes are fetched at the first step on a stage."""
     names = _Names()
+    names.taken |= _sizes(steps)
     outs = [names.stage(s.name) for s in start.stages if s.is_output]
     for s in start.stages:
         names.stage(s.name)
@@ -58,6 +59,13 @@ def python_source(start: schedule.State, steps: tuple[schedule.Step, ...]) -> st
             known.discard(step.stage)  # its axes are new
         state = after
     return "\n".join(lines)
+
+
+def _sizes(steps: tuple[schedule.Step, ...]) -> set[str]:
+    """Return the names of the sizes by which loops are split."""
+    splits = [s for s in steps if isinstance(s, schedule.Split)]
+    given = [n for s in splits for n in (s.factor, s.nparts) if isinstance(n, str)]
+    return {name for n in given for name in re.findall(r"[A-Za-z_]\w*", n)}
 
 
 def _host(step: schedule.Step) -> str:

@@ -205,7 +205,10 @@ class Schedule:
     # --- writing down ---
 
     def python(self) -> str:
-        """Return Python code that recreates the schedule from output tensors of the same names."""
+        """Return Python code that recreates the schedule.
+
+        The code needs the output tensors by name, and the sizes by which loops are split.
+        """
         return python_source(self._start(), self.steps)
 
     def to_json(self) -> str:

@@ -34,8 +34,9 @@ from minitvm.schedule import (
     axis_names,
     is_loop,
     know,
+    program_sizes,
 )
-from minitvm.tensor import Axis, Operation, TensorIntrin
+from minitvm.tensor import Axis, Operation, TensorIntrin, is_from_data
 
 from .thread import ThreadAxis, predicate
 from .unsupported import missing_stage_step
@@ -125,10 +126,13 @@ class StageView:
     ) -> tuple[Axis, Axis]:
         """Cut a loop in two, (outer, inner); inner has `factor` iterations, or outer `nparts`.
 
+        A size is an integer, or made of the program's sizes, as n // 4. Each call checks that it
+        is >= 1.
         disable_predication says that it divides, so that no guard is needed; it is checked.
         """
         name = self.axis_name(axis, "split")
-        sizes = _size(name, factor), _size(name, nparts)
+        known = program_sizes(self.schedule.state)
+        sizes = _size(name, factor, known), _size(name, nparts, known)
         exact = check_flag("split: disable_predication", disable_predication)
         self.schedule.apply(Split(self.name, name, *sizes, exact))
         made = self._stage.relations[-1]
@@ -286,17 +290,24 @@ class StageView:
         return f"{self.name}: {', '.join(loops) or 'no loops'}"
 
 
-def _size(axis: str, n: Any) -> int | None:
-    """A split size as an int; ScheduleError if it is not one."""
+def _size(axis: str, n: Any, known: dict[str, tir.Var]) -> int | str | None:
+    """Return a split size as a step has it: an int, or text if it has sizes of the program."""
     if n is None:
         return None
     try:
         size = tir.index(n)
     except TVMError:
         size = None
-    if not isinstance(size, int) or isinstance(n, bool):
-        shown = tir.text(n) if isinstance(n, tir.Expr) else repr(n)
-        raise ScheduleError(
-            f"split of {axis!r} by {shown}", "the size of a part is an integer >= 1"
-        )
-    return size
+    if isinstance(size, int) and not isinstance(n, bool):
+        return size
+    if (
+        isinstance(size, tir.Expr)
+        and not is_from_data(size)
+        and all(known.get(v.name) is v for v in tir.variables(size))
+    ):
+        return tir.text(size)
+    shown = tir.text(n) if isinstance(n, tir.Expr) else repr(n)
+    why = "the size of a part is an integer >= 1"
+    if known:
+        why += f" or made of the program's sizes ({', '.join(known)})"
+    raise ScheduleError(f"split of {axis!r} by {shown}", why)

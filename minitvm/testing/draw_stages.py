@@ -240,7 +240,7 @@ def _overruns(stage: schedule.Stage) -> list[tuple[tensor.Axis, int, str, str]]:
         (r.parent, r.factor, names[r.outer], names[r.inner])
         for r in stage.relations
         if isinstance(r, schedule.SplitRelation)
-        and r.factor is not None
+        and isinstance(r.factor, int)
         and r.parent.kind == "data"
         and r.factor in _misfits(r.parent)
     ]

@@ -35,6 +35,7 @@ from .func import PrimFunc
 from .index import (
     add,
     as_index,
+    ceildiv,
     coefficient,
     elements,
     factors,

@@ -12,7 +12,6 @@ from minitvm.base import ExprError
 
 from .nodes import (
     ATOMS,
-    INF,
     AsIndex,
     Atom,
     Bound,
@@ -299,6 +298,9 @@ def floormod(a: Index, b: Index) -> Index:
     if not isinstance(a, int) or not isinstance(b, int):
         _check_indices("%", a, b)
     if not isinstance(b, int):
+        _, rest = _whole_parts(a, b)
+        if _is_below(rest, b):
+            return rest
         return sub(a, mul(floordiv(a, b), b if low(b) >= 1 else maximum(b, 1)))
     _positive(b, "%")
     if isinstance(a, int):
@@ -342,23 +344,43 @@ def _positive(b: int, op: str) -> None:
 
 def _floordiv_symbolic(a: Index, b: Expr) -> Index:
     """Divide by a symbolic b: (i*n + j) // n -> i if 0 <= j < n is certain. b counts as >= 1."""
-    quotient: Index = 0
-    rest: Index = a
-    for x, c in split_terms(a)[0]:
-        whole = _cancel(x, b)
-        if whole is None:
-            continue
-        part = mul(whole, c)
-        quotient, rest = add(quotient, part), sub(rest, mul(part, b))
-    if nonneg(rest) and nonneg(sub(sub(b, rest), 1)):
+    quotient, rest = _whole_parts(a, b)
+    if _is_below(rest, b):
         return quotient
     if low(b) < 1:  # no program may divide by zero
         quotient, rest, divisor = 0, a, maximum(b, 1)
     else:
         divisor: Index = b
-    lo: Bound = 0 if low(rest) >= 0 else -INF
-    hi: Bound = high(rest) if low(rest) >= 0 else INF
+    lo, hi = min(0, low(rest)), max(-1, high(rest))
     return add(quotient, _intern(FloorDiv, (_key(rest), _key(divisor)), rest, divisor, lo, hi))
+
+
+def _is_below(rest: Index, b: Expr) -> bool:
+    return nonneg(rest) and nonneg(sub(sub(b, rest), 1))
+
+
+def ceildiv(a: Index, b: Index) -> Index:
+    """Return a / b rounded up; b counts as >= 1. ceildiv(10, 4) = 3, ceildiv(n*m, m) = n."""
+    if isinstance(b, int):
+        return floordiv(add(a, b - 1), b)
+    quotient, rest = _whole_parts(a, b)
+    if isinstance(rest, int) and rest == 0:
+        return quotient
+    return add(floordiv(sub(a, 1), b), 1)
+
+
+def _whole_parts(a: Index, b: Expr) -> tuple[Index, Index]:
+    """Return (q, r) with a = q*b + r; q has the terms of a that have all factors of b."""
+    if same(a, b):
+        return 1, 0
+    quotient: Index = 0
+    rest: Index = a
+    for x, c in split_terms(a)[0]:
+        whole = _cancel(x, b)
+        if whole is not None:
+            part = mul(whole, c)
+            quotient, rest = add(quotient, part), sub(rest, mul(part, b))
+    return quotient, rest
 
 
 def _cancel(x: Atom, b: Expr) -> Index | None:

@@ -98,8 +98,8 @@ def _check_need(f: PrimFunc, need: Index, values: Mapping[Var, int]) -> None:
         given = ", ".join(f"{v.name} = {values.get(v, '?')}" for v in variables(need))
         raise ArgumentError(
             f"{f.name}: {given}",
-            f"the program needs {text(add(need, 1))} >= 1: it reads elements that do not exist",
-            "arrays that are not empty",
+            f"the program needs {text(add(need, 1))} >= 1: a read or a split relies on it",
+            "larger arrays",
         )
 
 

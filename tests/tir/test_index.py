@@ -2,6 +2,7 @@
 
 import copy
 import gc
+import itertools
 import math
 import operator
 import weakref
@@ -27,6 +28,7 @@ from minitvm.tir import (
     Product,
     Var,
     add,
+    ceildiv,
     compare,
     elements,
     floordiv,
@@ -54,6 +56,7 @@ i, j = Var("i", 0, 7), Var("j", 0, 3)
 x, y = Var("x"), Var("y")
 n = Var("n", 1)
 t = Var("t", 0, INF, n - 1)  # counts a loop over n
+N, M = Var("N", 0), Var("M", 0)  # sizes, perhaps 0
 
 
 # --- expressions and their values, side by side --------------------------------------------------
@@ -344,3 +347,23 @@ def test_the_elements_of_a_buffer_span_its_gaps() -> None:
     assert elements(Buffer("A", (), INT32)) == 1
     assert elements(Buffer("A", (0, 1, 1), INT32, strides=(11, 11, 1))) == 0
     assert text(elements(Buffer("A", (n, 4), INT32))) == "n*4"
+
+
+def test_a_quotient_rounded_up_cancels_exactly() -> None:
+    assert [ceildiv(10, 4), ceildiv(12, 4), ceildiv(0, 4)] == [3, 3, 0]
+    assert [ceildiv(e, N) for e in (N, mul(N, 3), 0)] == [1, 3, 0]
+    assert same(ceildiv(mul(N, M), M), N)
+    assert ceildiv(add(N, 2), add(N, 2)) == 1
+    assert ceildiv(floordiv(N, 4), floordiv(N, 4)) == 1
+
+
+@pytest.mark.parametrize("a", [mul(N, 1), mul(N, M), add(mul(N, M), 1), sub(N, 3), 7, add(M, 1)])
+@pytest.mark.parametrize("b", [M, add(M, 1), mul(M, 2), floordiv(M, 2)])
+def test_a_quotient_rounded_up_is_right_and_in_its_bounds(a: Index, b: Index) -> None:
+    e = ceildiv(a, b)
+    for n, m in itertools.product(range(7), range(7)):
+        values = {N: n, M: m}
+        x, y, found = (substitute(i, values) for i in (a, b, e))
+        if isinstance(x, int) and isinstance(y, int) and y >= 1:
+            assert found == -(-x // y)
+            assert low(e) <= found <= high(e)

@@ -31,12 +31,12 @@ def extend_extents(stage: schedule.Stage, extents: dict[tensor.Axis, tir.Index])
         size = r.factor if r.factor is not None else r.nparts
         assert size is not None
         given = r.inner if r.factor is not None else r.outer
-        if isinstance(n, int) and not any(given is a for a in threads):
+        if isinstance(n, int) and isinstance(size, int) and not any(given is a for a in threads):
             size = max(1, min(size, n))  # a loop shorter than the factor: one part
         if r.factor is not None:
-            extents[r.inner], extents[r.outer] = size, schedule.ceildiv(n, size)
+            extents[r.inner], extents[r.outer] = size, tir.ceildiv(n, size)
         else:
-            extents[r.outer], extents[r.inner] = size, schedule.ceildiv(n, size)
+            extents[r.outer], extents[r.inner] = size, tir.ceildiv(n, size)
 
 
 def _threads(stage: schedule.Stage) -> list[tensor.Axis]:

@@ -47,7 +47,8 @@ def _wanted(
                     value = tir.sub(value, start[r.parent])
                 yield Guard(_below(value, n), r)
     for a in op.axis:
-        yield Guard(tir.compare("<=", 0, values[a]), a)
+        if not tir.nonneg(start[a]):  # loops count from 0
+            yield Guard(tir.compare("<=", 0, values[a]), a)
         yield Guard(_below(values[a], a.extent), a)
 
 
