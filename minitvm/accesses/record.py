@@ -212,8 +212,8 @@ def _placed(
     """Place the buffers one after another, each at the start of a page."""
     printer, shapes, spans = func.printer(), list[tuple[int, ...]](), list[int]()
     for b, most in zip(buffers, used, strict=True):
-        extents = [tir.high(tir.substitute(n, sizes)) for n in b.shape]
-        span = tir.high(tir.substitute(tir.elements(b), sizes))
+        extents = [tir.upper_bound(tir.substitute(n, sizes)) for n in b.shape]
+        span = tir.upper_bound(tir.substitute(tir.elements(b), sizes))
         known = [n for n in (*extents, span) if isinstance(n, int)]
         fixed = len(known) == len(extents) + 1
         shapes.append(tuple(known[:-1]) if fixed else (most,))

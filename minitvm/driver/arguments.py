@@ -48,7 +48,7 @@ def _check_binds(binds: Any) -> None:
             what = f"binds: {reprlib.repr(t)} to {reprlib.repr(b)}"
             raise ArgumentError(what, "not a tensor and a buffer", "{A: tir.decl_buffer(A.shape)}")
         same_form = b.dtype is t.dtype and len(b.shape) == len(t.shape)
-        if not same_form or not all(map(tir.same, b.shape, t.shape)):
+        if not same_form or not all(map(tir.prove_equal, b.shape, t.shape)):
             raise ArgumentError(
                 f"binds: {t.name} to {b.name}",
                 f"one is {_form(t)}, the other {_form(b)}",

@@ -144,7 +144,7 @@ def _vectors(
                 1,
             )
         full = target.lanes(stage.op.dtypes[0])
-        longest = max((tir.high(a.extent) for a in op.axis), default=0)
+        longest = max((tir.upper_bound(a.extent) for a in op.axis), default=0)
         if isinstance(loop.extent, int) and loop.extent % full and longest >= full:
             yield Caution(
                 stage.name,
@@ -265,11 +265,12 @@ def _unrolled(loops: Loops, stage: schedule.Stage) -> Iterator[Caution]:
             if isinstance(loop.extent, int)
             else 0
         )
-        if size > lowering.MOST:
+        if size > lowering.MOST_OPERATIONS:
             yield Caution(
                 stage.name,
                 f"unrolled loop {loops.show(loop.var)} of {stage.name}",
-                f"it stays a loop: {size} operations, and at most {lowering.MOST} are written out",
+                f"it stays a loop: {size} operations, and at most {lowering.MOST_OPERATIONS} are "
+                "written out",
                 "split it, and unroll the inner part",
             )
 

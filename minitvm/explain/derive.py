@@ -250,7 +250,9 @@ def _reader(
     for text, (i, (lo, hi)) in loads.items():
         data = any(isinstance(n, tir.AsIndex) for n in tir.walk(i))
         why = ": its index comes from data, so it may be any" if data else ""
-        reach = loops.show(lo) if tir.same(lo, hi) else f"{loops.show(lo)} .. {loops.show(hi)}"
+        reach = (
+            loops.show(lo) if tir.prove_equal(lo, hi) else f"{loops.show(lo)} .. {loops.show(hi)}"
+        )
         reasons.append(Derivation(f"{text} is {reach}{why}"))
     return Derivation(f"because {reader.name} reads {', '.join(loads)}", tuple(reasons))
 
@@ -282,11 +284,13 @@ def _adjusted(
 ) -> Iterator[Derivation]:
     """Explain why the computed part differs from the part that is read, if it does."""
     lo, size = domain.start[a], domain.extents[a]
-    if tir.same(lo, touched[0]) and tir.same(tir.sub(tir.add(lo, size), 1), touched[1]):
+    if tir.prove_equal(lo, touched[0]) and tir.prove_equal(
+        tir.sub(tir.add(lo, size), 1), touched[1]
+    ):
         return
     if stage.store is not None and not isinstance(size, int):
         yield Derivation("what earlier iterations computed is kept: only what is new is computed")
-    elif tir.same(lo, 0) and tir.same(size, a.extent):
+    elif tir.prove_equal(lo, 0) and tir.prove_equal(size, a.extent):
         yield Derivation("so all of it: the part that is read is not smaller, or not known")
     elif isinstance(touched[0], int) and isinstance(touched[1], int):
         yield Derivation("cut to the tensor")

@@ -24,18 +24,18 @@ def cause_of(loops: Loops, stage: schedule.Stage, guard: lowering.Guard) -> str:
             return f"{n} % {part} != 0 from {by}"
         return f"{n} % {part} may not be 0, from {by}"
     value, size = domain.values[why], domain.extents[why]
-    by = "" if tir.same(size, why.extent) else f", {loops.show(size)} at a time"
+    by = "" if tir.prove_equal(size, why.extent) else f", {loops.show(size)} at a time"
     uneven = [
         origin(loops.state, stage, r)
         for r in stage.relations
         if isinstance(r, schedule.SplitRelation) and any(r.parent is a for a in _parts(stage, why))
-        if not tir.same(
+        if not tir.prove_equal(
             tir.mul(domain.extents[r.outer], domain.extents[r.inner]), domain.extents[r.parent]
         )
     ]
     by += f", after {' and '.join(uneven)}" if uneven else ""
     last = loops.show(tir.sub(why.extent, 1))
-    reach = f"{tir.low(value)} .. {tir.high(value)}"
+    reach = f"{tir.lower_bound(value)} .. {tir.upper_bound(value)}"
     return f"the loops take {plain(why.name)} through {reach}{by}, and {stage.name} ends at {last}"
 
 

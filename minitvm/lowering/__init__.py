@@ -4,12 +4,21 @@
 
 from .accesses import Loop, Recording, Site, known_stores, record_accesses
 from .bound_check import bound_check
-from .budget import MOST, operations
+from .budget import MOST_OPERATIONS, operations
 from .count import Run, box, distinct, runs, times
 from .depth import within_stack
 from .double_buffer import DOUBLE, inject_double_buffer
 from .flatten import flatten
-from .machine import MOST_TURNS, SCOPES, element_size, machine, memory_of, prefix, room, using
+from .machine import (
+    MOST_ITERATIONS,
+    SCOPES,
+    capacity,
+    element_size,
+    machine,
+    memory_of,
+    prefix,
+    using,
+)
 from .nest import nest
 from .normalize import normalize
 from .partition import holds, partition

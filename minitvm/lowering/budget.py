@@ -6,7 +6,7 @@ from minitvm import tir
 
 from .statements import every, inner
 
-MOST = 12_288  # most operations one loop may expand to: LLVM compiles them in about 10 s
+MOST_OPERATIONS = 12_288  # most operations one loop may expand to: LLVM compiles them in about 10 s
 LOOP = 48  # operations that take LLVM as long to compile as a loop without its body
 REGISTER = 16  # lanes; code for longer vectors is emitted once per register
 

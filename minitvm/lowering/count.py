@@ -11,7 +11,7 @@ import numpy as np
 
 from minitvm import tir
 
-MOST = 1 << 22  # points of an iteration space that are enumerated one by one
+MOST_OPERATIONS = 1 << 22  # points of an iteration space that are enumerated one by one
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -100,7 +100,7 @@ def box(loops: Iterable[tuple[tir.Var, tir.Index]]) -> tuple[dict[tir.Var, int],
     extents: dict[tir.Var, int] = {}
     ends: list[tir.Expr] = []
     for var, extent in loops:
-        most = tir.high(extent)
+        most = tir.upper_bound(extent)
         if isinstance(most, int):
             extents[var] = max(0, most)
             ends += [] if isinstance(extent, int) else [tir.Compare("<", var, extent)]
@@ -175,7 +175,7 @@ def _held(
     """
     sizes = list(extents.values())
     known = all(v in extents for c in conditions for v in tir.variables(c))
-    if math.prod(sizes) > MOST or not known or not all(map(_plain, conditions)):
+    if math.prod(sizes) > MOST_OPERATIONS or not known or not all(map(_plain, conditions)):
         return None
     grid = dict(zip(extents, np.indices(sizes, sparse=True), strict=True))
     held: Any = np.ones(sizes, bool)

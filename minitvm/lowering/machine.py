@@ -14,7 +14,7 @@ SCOPES = {
     "local.wgt_buffer": accel.Memory.WGT,
     "local.acc_buffer": accel.Memory.ACC,
 }
-MOST_TURNS = (1 << 14) - 1  # iterations of each of an instruction's two loops: 14 bits
+MOST_ITERATIONS = (1 << 14) - 1  # iterations of each of an instruction's two loops: 14 bits
 _chosen: ContextVar[accel.Config] = ContextVar("machine", default=accel.vta_pynq)
 
 
@@ -53,7 +53,7 @@ ADDRESSES = {
 }
 
 
-def room(config: accel.Config, memory: accel.Memory) -> int:
+def capacity(config: accel.Config, memory: accel.Memory) -> int:
     """Return how many elements of a memory a program can use and address."""
     return min(config.depth(memory), ADDRESSES[memory])
 

@@ -193,7 +193,11 @@ def _for(
     note, domain = stage.note(a), context.domains[stage.name]
     given = {host.note(b).thread for host, b in hosts(context.state, stage.name)}
     alone = var is None and note.thread in given  # each thread computes its own part
-    if note.threads is not None and not alone and not tir.same(note.threads, domain.extents[a]):
+    if (
+        note.threads is not None
+        and not alone
+        and not tir.prove_equal(note.threads, domain.extents[a])
+    ):
         raise LoweringError(
             f"loop {a.name!r} of {stage.name} bound to {note.thread!r}",
             f"{note.threads} threads for {tir.text(domain.extents[a])} iterations",

@@ -77,7 +77,7 @@ def _learn(
             f"set_scope or a cache in {b.scope!r}",
         )
     first = w.distance((0,) * len(b.shape))
-    if not tir.same(tir.floormod(first, b.offset_factor), 0):
+    if not tir.prove_equal(tir.floormod(first, b.offset_factor), 0):
         raise LoweringError(
             what,
             f"{b.name} begins at element {tir.text(first)} of {w.buffer.name}, "
@@ -92,7 +92,7 @@ def _learn(
     for n, want, have in zip(b.shape, wanted, actual, strict=True):
         if isinstance(want, tir.Var):
             _bind(want, have, learned, b, w, what)
-        elif not tir.same(want, have) and not tir.same(n, 1):
+        elif not tir.prove_equal(want, have) and not tir.prove_equal(n, 1):
             _refuse(b, w, actual, what)
 
 
@@ -104,7 +104,7 @@ def _bind(
     w: Window,
     what: str,
 ) -> None:
-    if not tir.same(learned.setdefault(v, n), n):
+    if not tir.prove_equal(learned.setdefault(v, n), n):
         raise LoweringError(
             f"{what}: {v.name} of {b.name}",
             f"it would be both {tir.text(learned[v])} and {tir.text(n)} (in {w.buffer.name})",
@@ -130,12 +130,12 @@ def _strides(b: tir.Buffer, w: Window, what: str) -> tuple[tir.Index, ...]:
     found: list[tir.Index] = []
     for d, (n, plain) in enumerate(zip(b.shape, tir.row_strides(b), strict=True)):
         step = tir.sub(w.distance((*zeros[:d], 1, *zeros[d + 1 :])), first)
-        found.append(plain if tir.same(n, 1) else step)
+        found.append(plain if tir.prove_equal(n, 1) else step)
     at = tuple(_counter(d, n) for d, n in enumerate(b.shape))
     there = first
     for i, step in zip(at, found, strict=True):
         there = tir.add(there, tir.mul(i, step))
-    if not tir.same(w.distance(at), there):
+    if not tir.prove_equal(w.distance(at), there):
         raise LoweringError(
             what,
             f"the part of {w.buffer.name} that {b.name} stands for has no constant strides",
@@ -149,4 +149,4 @@ def _counter(d: int, n: tir.Index) -> tir.Index:
     last = tir.sub(n, 1)
     if isinstance(last, int) and last <= 0:
         return 0
-    return tir.Var(f"d{d}", 0, tir.high(last), None if isinstance(last, int) else last)
+    return tir.Var(f"d{d}", 0, tir.upper_bound(last), None if isinstance(last, int) else last)

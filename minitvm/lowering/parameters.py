@@ -81,7 +81,7 @@ def needs(state: schedule.State) -> tuple[tir.Index, ...]:
     splits = [tir.sub(n, 1) for n in schedule.part_sizes(state)]
     found: list[tir.Index] = []
     for n in (*reads, *splits):
-        if not tir.certain(n) and not any(tir.same(n, other) for other in found):
+        if not tir.prove_nonnegative(n) and not any(tir.prove_equal(n, other) for other in found):
             found.append(n)
     return tuple(found)
 

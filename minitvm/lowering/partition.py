@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 
 from minitvm import tensor, tir
 
-from .budget import MOST, operations
+from .budget import MOST_OPERATIONS, operations
 from .regions import sweep
 from .statements import every, inner
 
@@ -52,7 +52,7 @@ def _allowed(nest: tir.For, copies: int | None) -> int:
 
     Guards at seven depths would make 128 versions, and more where loops have a first and last part.
     """
-    return copies if copies is not None else max(4, MOST // operations(nest))
+    return copies if copies is not None else max(4, MOST_OPERATIONS // operations(nest))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -123,7 +123,7 @@ def holds(guard: tir.Expr, var: tir.Var, extent: int) -> Span:
     terms, const = tir.split_terms(facts[0])
     c = sum(k for a, k in terms if a is var)
     rest = tir.linear((t for t in terms if t[0] is not var), const)
-    least = tir.low(rest)
+    least = tir.lower_bound(rest)
     if c == 0 or least == -tir.INF or not tir.free_of(rest, (var,)):
         return 0, 0
     if c < 0:
@@ -215,4 +215,4 @@ def _split_symbolic(loop: tir.For, stop: tir.Index, held: set[int], go: Rule) ->
 
 def _counter(var: tir.Var, extent: tir.Index) -> tir.Var:
     last = tir.sub(extent, 1)
-    return tir.Var(var.name, 0, tir.high(last), None if isinstance(last, int) else last)
+    return tir.Var(var.name, 0, tir.upper_bound(last), None if isinstance(last, int) else last)

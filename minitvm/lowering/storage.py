@@ -186,7 +186,7 @@ def _uses_up(old: tir.Buffer, new: tir.Buffer, first: tir.Stmt) -> bool:
     return (
         len(reads) == len(loads)
         and not any(isinstance(n, tir.Load) and n.buffer is new for n in tir.walk(first))
-        and all(tir.same(n.indices[0], store.indices[0]) for n in reads)
+        and all(tir.prove_equal(n.indices[0], store.indices[0]) for n in reads)
         and _each_once(store.indices[0], _loops_to(first, store))
     )
 

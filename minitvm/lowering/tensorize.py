@@ -150,7 +150,7 @@ def _values(
         for a, b in zip(mine, (*[None] * (len(mine) - len(its)), *its), strict=True):
             starts[a], last = sweep(domain.values[a], fixed)
             extent, wanted = tir.add(tir.sub(last, starts[a]), 1), 1 if b is None else b.extent
-            if not tir.same(extent, wanted):
+            if not tir.prove_equal(extent, wanted):
                 raise LoweringError(
                     what,
                     f"the loops inside run over {tir.text(extent)} values of {a.name!r}, "

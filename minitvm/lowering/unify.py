@@ -47,7 +47,7 @@ class _Matcher:
     def match(self, e: tir.Index, p: tir.Index) -> None:
         """Raise Difference unless `e` is an instance of `p`."""
         if tir.is_index(e) and tir.is_index(p):
-            if not tir.same(e, p):
+            if not tir.prove_equal(e, p):
                 raise Difference(e, p)
             return
         match e, p:
@@ -107,5 +107,5 @@ class _Matcher:
         if not all(tir.free_of(i, self.axes) for i in base):
             raise Difference(e, p)
         known, start = self.found.setdefault(its, (mine, base))
-        if known != mine or not all(map(tir.same, start, base)):
+        if known != mine or not all(map(tir.prove_equal, start, base)):
             raise Difference(e, p)

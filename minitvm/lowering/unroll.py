@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from minitvm import tir
 
-from .budget import MOST, operations, statements
+from .budget import MOST_OPERATIONS, operations, statements
 
 
 def unroll(s: tir.Stmt) -> tir.Stmt:
@@ -19,8 +19,8 @@ def unroll(s: tir.Stmt) -> tir.Stmt:
     marked "unroll" are still unrolled. A loop that would become more than MOST operations stays a
     loop; all loops together become at most twice as many.
     """
-    most, before = MOST, operations(s)
-    while operations(done := _unroll(s, most)) - before > 2 * MOST and most:
+    most, before = MOST_OPERATIONS, operations(s)
+    while operations(done := _unroll(s, most)) - before > 2 * MOST_OPERATIONS and most:
         most //= 2
     return done
 

@@ -242,7 +242,7 @@ def _one_warp(kernel: tir.Stmt, loop: tir.For | None) -> None:
 
 
 def _same_extent(loop: tir.For, first: tir.For) -> None:
-    if not tir.same(first.extent, loop.extent):
+    if not tir.prove_equal(first.extent, loop.extent):
         raise LoweringError(
             f"loop {loop.var.name!r} bound to {loop.thread!r}",
             f"it has {tir.text(loop.extent)} iterations, loop {first.var.name!r} of the same "

@@ -90,7 +90,12 @@ class CacheWrite(Step):
                 "cache_read of its result",
             )
         assert isinstance(op, tensor.ComputeOp)
-        if any(v is a for e in tensor.limits(op) for v in tir.variables(e) for a in op.axis):
+        if any(
+            v is a
+            for e in tensor.variable_reduce_ranges(op)
+            for v in tir.variables(e)
+            for a in op.axis
+        ):
             yield (
                 "the range of its reduce axis depends on its data axes, which get new names",
                 "a te.compute that copies it, written by hand",

@@ -47,7 +47,7 @@ class Split(Step):
         if self.disable_predication and stage.is_output:  # lowering checks stages that shrink
             a = loop(stage, self.axis)
             outer, inner = self.extents(state, a)
-            if not tir.same(tir.mul(outer, inner), a.extent):
+            if not tir.prove_equal(tir.mul(outer, inner), a.extent):
                 yield (
                     f"{tir.text(outer)} * {tir.text(inner)} iterations are not "
                     f"{tir.text(a.extent)}: without a guard, "
@@ -177,7 +177,7 @@ def _is_size(state: State, source: str) -> Checks:
     """Check that the text is a formula over the program's sizes that may be >= 1."""
     size = _part_size(state, source)
     assert size is not None
-    if isinstance(size, int) or tir.high(size) < 1:
+    if isinstance(size, int) or tir.upper_bound(size) < 1:
         yield f"the size of a part is an integer >= 1, not {source!r}", ""
 
 

@@ -39,7 +39,7 @@ class RFactor(Step):
         folded = [names[a] for a in stage.leaves if a.kind == "reduce"]
         if self.axis not in folded:
             yield "not a reduce loop of the stage", f"one of {', '.join(folded)}"
-        for e in tensor.limits(op):
+        for e in tensor.variable_reduce_ranges(op):
             if tensor.is_from_data(e) or any(isinstance(v, tensor.Axis) for v in tir.variables(e)):
                 yield (
                     f"the range of a reduce axis depends on other axes or on data: {tir.text(e)}",
@@ -118,7 +118,7 @@ def _values(
     for r in reversed(stage.relations):
         if isinstance(r, SplitRelation):
             values[r.parent] = tir.add(tir.mul(values[r.outer], r.inner.extent), values[r.inner])
-            if not tir.same(tir.mul(r.outer.extent, r.inner.extent), r.parent.extent):
+            if not tir.prove_equal(tir.mul(r.outer.extent, r.inner.extent), r.parent.extent):
                 guards.append(tir.compare("<", values[r.parent], r.parent.extent))
         else:
             values[r.outer] = tir.floordiv(values[r.fused], r.inner.extent)

@@ -192,7 +192,7 @@ def _solve(
         and terms[0][1] == 1
     ):
         have = ranges[names[id(terms[0][0])]][1]
-        if not tir.same(have, size):
+        if not tir.prove_equal(have, size):
             raise ExprError(
                 f"te.define({f.line!r})",
                 f"{names[id(terms[0][0])]} runs to {tir.text(have)} elsewhere, "

@@ -42,9 +42,9 @@ from .tensor import (
     axis,
     extent_loads,
     is_from_data,
-    limits,
     loads,
     parts,
     producers_first,
     tensor_of,
+    variable_reduce_ranges,
 )

@@ -27,8 +27,8 @@ from .tensor import (
     Reduce,
     Tensor,
     is_from_data,
-    limits,
     loads,
+    variable_reduce_ranges,
 )
 
 Facts = tuple[tir.Index, ...]  # indices known to be >= 0
@@ -88,7 +88,9 @@ def inside(i: tir.Index, size: tir.Index, facts: Facts) -> bool:
 
 def _surely_inside(i: tir.Index, size: tir.Index, facts: Facts) -> bool:
     """Whether 0 <= i < size is certain; searches for a proof if no quick one is found."""
-    return tir.certain(i, facts) and tir.certain(tir.sub(tir.sub(size, i), 1), facts)
+    return tir.prove_nonnegative(i, facts) and tir.prove_nonnegative(
+        tir.sub(tir.sub(size, i), 1), facts
+    )
 
 
 def clip_reads(op: ComputeOp) -> ComputeOp:
@@ -175,7 +177,7 @@ def _is_past(op: ComputeOp, e: tir.Load) -> bool:
     """Whether `e` reads earlier rows of a placeholder with as many rows as `op`."""
     if not isinstance(e.buffer, Tensor) or not isinstance(e.buffer.op, PlaceholderOp):
         return False
-    if not op.axis or not tir.same(op.axis[0].extent, e.buffer.shape[0]):
+    if not op.axis or not tir.prove_equal(op.axis[0].extent, e.buffer.shape[0]):
         return False
     back = tir.sub(op.axis[0], e.indices[0])
     return isinstance(back, int) and back > 0
@@ -185,7 +187,7 @@ def _reads(op: ComputeOp) -> Iterator[tuple[tir.Load, Facts]]:
     """Yield every load with the facts that hold there: the loops around it are not empty."""
     here = _not_empty(op.axis)
     inner = here + _not_empty(op.reduce_axis)
-    for e in limits(op):
+    for e in variable_reduce_ranges(op):
         yield from guarded_loads(e, here)
     for e in op.body:
         if not isinstance(e, Reduce):
@@ -228,7 +230,7 @@ def _clip(e: tir.Expr) -> tir.Expr:
 
 def _refuse(op: ComputeOp, e: tir.Load, d: int, i: tir.Index, size: tir.Index) -> None:
     """Raise ExprError for index `d` of `e`, and suggest a condition that makes it safe."""
-    lo, hi = tir.low(i), tir.high(i)
+    lo, hi = tir.lower_bound(i), tir.upper_bound(i)
     last = tir.text(tir.add(size, -1))
     sure = f"{tir.text(i)} >= 0, " if isinstance(i, tir.Expr) else ""
     fix = f"te.if_then_else(te.all({sure}{tir.text(i)} <= {last}), {tir.text(e)}, 0)"

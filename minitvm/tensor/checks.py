@@ -10,7 +10,7 @@ from typing import Any
 from minitvm import tir
 from minitvm.base import BOOL, DType, ExprError, Reason, as_tuple, dtype
 
-from .tensor import Axis, ComputeOp, PlaceholderOp, Reduce, limits, parts
+from .tensor import Axis, ComputeOp, PlaceholderOp, Reduce, parts, variable_reduce_ranges
 
 
 def known_name(what: str, name: Any) -> str:
@@ -42,7 +42,7 @@ def _dimension(n: Any, what: str) -> tir.Index:
         size = tir.index(int(n) if isinstance(n, float) and n.is_integer() else n)
     except ExprError as e:
         raise ExprError(f"{what} is {n!r}", "sizes are integers") from e
-    if tir.high(size) < 0:
+    if tir.upper_bound(size) < 0:
         raise ExprError(f"{what} is {tir.text(size)}", "sizes are not negative")
     return size
 
@@ -127,7 +127,7 @@ def about_formula(op: ComputeOp) -> Iterator[Reason]:
 def about_limits(op: ComputeOp) -> Iterator[Reason]:
     """The ranges of reduce axes depend on data axes, sizes and inputs only."""
     own = {id(a) for a in op.axis}
-    for n in (n for e in limits(op) for n in tir.walk(e)):
+    for n in (n for e in variable_reduce_ranges(op) for n in tir.walk(e)):
         if isinstance(n, Axis) and id(n) not in own:
             yield (
                 f"a reduce axis that depends on {n.name!r}: its range must be known for each "

@@ -59,7 +59,7 @@ def reduce_axis(dom: Any, *names: str, name: str = "rv") -> Axis:
     first, last, name = ends_of(dom, names, name)
     lo, hi = tir.index(first), tir.index(last)
     extent = tir.sub(hi, lo)
-    if tir.high(extent) < 0:
+    if tir.upper_bound(extent) < 0:
         what = f"reduce_axis(({tir.text(lo)}, {tir.text(hi)}))"
         raise ExprError(what, "it ends before it begins")
     return axis(name, lo, extent, "reduce")

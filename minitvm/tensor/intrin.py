@@ -146,8 +146,8 @@ def _check_whole(what: str, op: ComputeOp, t: Tensor) -> None:
     """
     places = [e.indices for e in loads(op) if isinstance(e.buffer, Tensor) and e.buffer == t]
     for d, n in enumerate(t.shape):
-        least = min(tir.low(at[d]) for at in places)
-        most = max(tir.high(at[d]) for at in places)
+        least = min(tir.lower_bound(at[d]) for at in places)
+        most = max(tir.upper_bound(at[d]) for at in places)
         if least != 0 or not isinstance(n, int) or most != n - 1:
             raise ExprError(
                 f"{what}: the formula reads {t.name} in part",
@@ -161,7 +161,7 @@ def _check_buffer(what: str, t: Tensor, b: Any) -> None:
         raise ExprError(
             f"{what}: {t.name} is bound to {b!r}", "not a buffer", "tir.decl_buffer(y.shape)"
         )
-    fits = len(b.shape) == len(t.shape) and all(map(tir.same, b.shape, t.shape))
+    fits = len(b.shape) == len(t.shape) and all(map(tir.prove_equal, b.shape, t.shape))
     if not fits or b.dtype is not t.dtype:
         raise ExprError(
             f"{what}: buffer {b.name}",

@@ -66,7 +66,7 @@ def scan(
         raise ExprError(f"scan {name}", f"{counts} inits, updates and states", "as many of each")
     steps = [_Step(name, *each) for each in zip(*parts, strict=True)]
     start, end = steps[0].init.shape[0], steps[0].state.shape[0]
-    if not all(tir.same(s.init.shape[0], start) for s in steps):
+    if not all(tir.prove_equal(s.init.shape[0], start) for s in steps):
         rows = ", ".join(tir.text(s.init.shape[0]) for s in steps)
         raise ExprError(f"scan {name}", f"the inits have {rows} rows", "as many of each")
     time = axis(steps[0].time.name, start, tir.sub(end, start), "scan")
@@ -151,7 +151,7 @@ class _Step:
                 )
         pairs = ((self.init.shape[1:], self.state.shape[1:]), (self.update.shape, self.state.shape))
         for mine, wanted in pairs:
-            if len(mine) != len(wanted) or not all(map(tir.same, mine, wanted)):
+            if len(mine) != len(wanted) or not all(map(tir.prove_equal, mine, wanted)):
                 raise ExprError(
                     f"{what}: shapes of {self.init.name}, {self.update.name}, {self.state.name}",
                     "they differ",
@@ -198,7 +198,7 @@ def _check_time(name: str, op: ComputeOp, body: list[ComputeOp], steps: list[_St
     start, end = steps[0].init.shape[0], steps[0].state.shape[0]
     now = axis("t", start, tir.sub(end, start), "data")
     states = {s.state for s in steps}
-    if not op.axis or not tir.same(op.axis[0].extent, end):
+    if not op.axis or not tir.prove_equal(op.axis[0].extent, end):
         raise ExprError(
             f"scan {name}: {op.name}", "its first axis is not time", "lambda t, ...: ..."
         )
@@ -214,14 +214,14 @@ def _check_time(name: str, op: ComputeOp, body: list[ComputeOp], steps: list[_St
             continue
         at = tir.substitute(e.indices[0], {op.axis[0]: now})
         if e.buffer in states and not (
-            tir.nonneg(tir.sub(tir.sub(now, 1), at)) and tir.low(at) >= 0
+            tir.nonneg(tir.sub(tir.sub(now, 1), at)) and tir.lower_bound(at) >= 0
         ):
             raise ExprError(
                 f"scan {name}: {op.name} reads {tir.text(e)}",
                 f"for t from {tir.text(start)} on, that is not a row before t",
                 f"init with more rows, or {e.buffer.name}[t - 1, ...]",
             )
-        if any(e.buffer.op is other for other in body) and not tir.same(at, now):
+        if any(e.buffer.op is other for other in body) and not tir.prove_equal(at, now):
             raise ExprError(
                 f"scan {name}: {op.name} reads {tir.text(e)}",
                 f"{e.buffer.name} depends on the state, and only its row t is there",

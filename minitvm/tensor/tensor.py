@@ -64,7 +64,15 @@ def axis(name: str, start: tir.Index, extent: tir.Index, kind: AxisKind) -> Axis
     """Make an axis over start .. start + extent - 1."""
     last = tir.sub(tir.add(start, extent), 1)
     top = None if isinstance(last, int) else last
-    return Axis(name, tir.low(start), tir.high(last), top, kind=kind, start=start, extent=extent)
+    return Axis(
+        name,
+        tir.lower_bound(start),
+        tir.upper_bound(last),
+        top,
+        kind=kind,
+        start=start,
+        extent=extent,
+    )
 
 
 @node
@@ -329,7 +337,7 @@ def loads(op: ComputeOp) -> Iterator[tir.Load]:
                 yield n
 
 
-def limits(op: ComputeOp) -> list[tir.Expr]:
+def variable_reduce_ranges(op: ComputeOp) -> list[tir.Expr]:
     """Return the non-constant starts and extents of the reduce axes, such as i + 1 and len[i]."""
     ends = [n for a in op.reduce_axis for n in (a.start, a.extent)]
     return [n for n in ends if isinstance(n, tir.Expr)]
@@ -337,7 +345,7 @@ def limits(op: ComputeOp) -> list[tir.Expr]:
 
 def extent_loads(op: ComputeOp) -> Iterator[tir.Load]:
     """Yield every load in the start or extent of a reduce axis."""
-    for e in limits(op):
+    for e in variable_reduce_ranges(op):
         for n in tir.walk(e):
             if isinstance(n, tir.Load):
                 yield n

@@ -2,10 +2,10 @@
 
 # pyright: reportUnusedImport=false
 
-from .case import TARGETS, Outcome, run_case
+from .case import TARGETS, CaseResult, run_case
 from .compare import assert_allclose, difference
 from .make import random_program
 from .peak import fma_peak, fma_run, interleaved
-from .program import Program
+from .program import RandomProgram
 from .schedules import random_schedule
 from .tally import PRIMITIVES, Tally, primitive

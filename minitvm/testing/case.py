@@ -17,7 +17,7 @@ from minitvm.schedule import Bind, is_virtual
 
 from .compare import difference
 from .make import EXTENTS, random_program
-from .program import Array, Program
+from .program import Array, RandomProgram
 from .schedules import random_schedule
 from .tally import Tally
 from .values import Rng, chance
@@ -34,7 +34,7 @@ CANARY, MARGIN = (
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class CaseResult:
     """The result of one case.
 
     verdict   "refused": a LoweringError; "mismatch": a wrong result; "error": any other exception;
@@ -66,7 +66,7 @@ class Case:
     """
 
     seed: int
-    program: Program
+    program: RandomProgram
     schedule: te.Schedule
     inputs: dict[tensor.Tensor, Array]
     wanted: list[Array]
@@ -82,7 +82,7 @@ def run_case(
     seed: int,
     targets: Sequence[str] = USUAL,
     passes: tuple[lowering.Pass, ...] = lowering.PASSES["llvm"],
-) -> Outcome:
+) -> CaseResult:
     """Make the case of `seed` and run it on `targets`.
 
     passes   the passes before the interpreter runs the program (a test swaps in a wrong one)
@@ -94,15 +94,15 @@ def run_case(
         _replays(case)
         ran, refusing = _on_targets(case, targets, rng, passes)
     except LoweringError as e:
-        return Outcome(seed, "refused", _first_line(e), "", tally)
+        return CaseResult(seed, "refused", _first_line(e), "", tally)
     except _WrongResultError as e:
-        return Outcome(seed, "mismatch", str(e), describe(seed, str(e)), tally)
+        return CaseResult(seed, "mismatch", str(e), describe(seed, str(e)), tally)
     except Exception as e:  # anything else goes into the report
         report = describe(seed, traceback.format_exc())
-        return Outcome(seed, "error", f"{type(e).__name__}: {_first_line(e)}", report, tally)
+        return CaseResult(seed, "error", f"{type(e).__name__}: {_first_line(e)}", report, tally)
     if ran:
         tally.ran = tally.taken.copy()
-    return Outcome(seed, "ok", "", "", tally, ran, refusing, case.certain)
+    return CaseResult(seed, "ok", "", "", tally, ran, refusing, case.certain)
 
 
 def _on_targets(

@@ -15,7 +15,7 @@ from tqdm import tqdm
 
 from minitvm import workers
 
-from .case import TARGETS, Outcome, describe
+from .case import TARGETS, CaseResult, describe
 from .tally import PRIMITIVES, Tally
 
 LONGEST = 120.0  # seconds that one case may take
@@ -31,13 +31,13 @@ class Summary:
 
     verdicts: Counter[str] = field(default_factory=Counter[str])
     refusals: Counter[str] = field(default_factory=Counter[str])
-    failed: list[Outcome] = field(default_factory=list[Outcome])
+    failed: list[CaseResult] = field(default_factory=list[CaseResult])
     tally: Tally = field(default_factory=Tally)
     ran: Counter[str] = field(default_factory=Counter[str])
     refusing: Counter[str] = field(default_factory=Counter[str])
     uncertain: int = 0
 
-    def add(self, outcome: Outcome) -> None:
+    def add(self, outcome: CaseResult) -> None:
         """Count one more outcome."""
         self.verdicts[outcome.verdict] += 1
         self.tally.add(outcome.tally)
@@ -126,20 +126,20 @@ def fuzz(seeds: Iterable[int], every: Mapping[str, int] = EVERY, jobs: int = 1) 
 
 def run_apart(
     worker: workers.Worker, seed: int, every: Mapping[str, int] = EVERY, seconds: float = LONGEST
-) -> Outcome:
+) -> CaseResult:
     """Run a case in the process of `worker`; a process that dies or hangs is a crash."""
     targets = [target for target, n in every.items() if seed % n == 0]
     given = worker.ask([seed, targets], seconds=seconds)
     if isinstance(given, workers.Frame):
         return pickle.loads(given.blobs[0])  # from our own child
     report = describe(seed, "\n".join([str(given), *given.stderr]))
-    return Outcome(seed, "crash", str(given), report)
+    return CaseResult(seed, "crash", str(given), report)
 
 
-def _outcomes(seeds: Sequence[int], every: Mapping[str, int], jobs: int) -> Iterator[Outcome]:
+def _outcomes(seeds: Sequence[int], every: Mapping[str, int], jobs: int) -> Iterator[CaseResult]:
     """Yield the outcome of every case, in the order in which they end."""
     os.environ["MINITVM_CHECK"] = "1"  # children run a verifier after every pass
-    waiting, done = iter(seeds), queue.SimpleQueue[Outcome | Exception]()
+    waiting, done = iter(seeds), queue.SimpleQueue[CaseResult | Exception]()
     stopped = threading.Event()
     for _ in range(min(jobs, len(seeds))):
         args = (waiting, every, done, stopped)
@@ -157,7 +157,7 @@ def _outcomes(seeds: Sequence[int], every: Mapping[str, int], jobs: int) -> Iter
 def _work(
     waiting: Iterator[int],
     every: Mapping[str, int],
-    done: queue.SimpleQueue[Outcome | Exception],
+    done: queue.SimpleQueue[CaseResult | Exception],
     stopped: threading.Event,
 ) -> None:
     """Run cases in a child process: a new one after each crash, and after LIFETIME cases."""

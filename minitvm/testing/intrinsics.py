@@ -65,8 +65,8 @@ def _on_operands(
         if not (isinstance(n, tir.Load) and isinstance(n.buffer, tensor.Tensor)):
             return n
         places = [tir.substitute(i, values) for i in n.indices]
-        places = [tir.sub(i, int(tir.low(i))) for i in places]
-        shape = tuple(int(tir.high(i)) + 1 for i in places)
+        places = [tir.sub(i, int(tir.lower_bound(i))) for i in places]
+        shape = tuple(int(tir.upper_bound(i)) + 1 for i in places)
         operands.append(tensor.placeholder(shape, n.dtype, f"x{len(operands)}"))
         return tir.load(operands[-1], *places)
 
@@ -90,7 +90,9 @@ def _computing(op: tensor.ComputeOp, form: int) -> Callable[[Any, Any], Any]:
 
     def made(ins: list[tir.DeclaredBuffer], outs: list[tir.DeclaredBuffer]) -> Any:
         table = dict(zip(op.input_tensors, ins, strict=True))
-        counters = {a: tir.Var(a.name, 0, int(tir.high(a))) for a in (*op.axis, *op.reduce_axis)}
+        counters = {
+            a: tir.Var(a.name, 0, int(tir.upper_bound(a))) for a in (*op.axis, *op.reduce_axis)
+        }
 
         def read(e: tir.Expr) -> tir.Expr:
             return tir.rewrite_expr(tir.substitute(e, counters), lambda n: _redirected(n, table))

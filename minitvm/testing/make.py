@@ -29,7 +29,7 @@ from minitvm.tensor import (
     size_var,
 )
 
-from .program import Program
+from .program import RandomProgram
 from .values import (
     Bits,
     Drawn,
@@ -141,7 +141,7 @@ class _Maker:
         """Draw an extent for a dimension read at `i`: just enough if known, rarely more."""
         if isinstance(i, Axis) and not isinstance(i.extent, int) and i.kind == "data":
             return i.extent
-        top = tir.high(i)
+        top = tir.upper_bound(i)
         if isinstance(top, float):
             return self.extent()
         slack = int(self.rng.integers(0, 4)) if chance(self.rng, 0.1) else 0
@@ -326,7 +326,7 @@ ARGMAX = Reducer(
 )
 
 
-def random_program(rng: Rng) -> Program:
+def random_program(rng: Rng) -> RandomProgram:
     """Draw a program of one to four stages over a few inputs."""
     maker = _Maker(rng)
     if chance(rng, 0.1):
@@ -346,7 +346,7 @@ def random_program(rng: Rng) -> Program:
     narrow = any(e.dtype == "float32" for t in read for e in _expressions(t))
     epsilon = 2.0**-24 if narrow else 2.0**-53
     orders = any(_orders_floats(t.op) for t in read if isinstance(t.op, ComputeOp))
-    return Program(inputs, outputs, maker.sizes, exact, maker.longest, epsilon, orders)
+    return RandomProgram(inputs, outputs, maker.sizes, exact, maker.longest, epsilon, orders)
 
 
 def _orders_floats(op: ComputeOp) -> bool:

@@ -17,7 +17,7 @@ Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Program:
+class RandomProgram:
     """A random program.
 
     inputs, outputs   its tensors; together they are its arguments
@@ -85,7 +85,7 @@ def random_array(rng: Rng, shape: tuple[int, ...], dtype: DType) -> Array:
     return rng.integers(ends.min, ends.max, shape, np.int64, endpoint=True).astype(dtype.numpy)
 
 
-def _definitions(program: Program) -> Iterator[str]:
+def _definitions(program: RandomProgram) -> Iterator[str]:
     """Yield one line per operation, producers first."""
     seen: set[int] = set()
 

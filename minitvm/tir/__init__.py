@@ -41,20 +41,20 @@ from .index import (
     factors,
     floordiv,
     floormod,
-    high,
     is_index,
     lane,
     linear,
-    low,
+    lower_bound,
     maximum,
     minimum,
     mul,
     nonneg,
+    prove_equal,
     ratio,
     row_strides,
-    same,
     split_terms,
     sub,
+    upper_bound,
 )
 from .interp import interpret
 from .intrinsics import DOT4, INTRINSICS, Intrinsic, dot4, intrinsic
@@ -139,7 +139,7 @@ from .nodes import (
     Where,
 )
 from .numeric import BINARY, COMPARE, choose, convert
-from .prove import certain
+from .prove import prove_nonnegative
 from .size import CALL, LARGEST, check_depth, check_size, shallow
 from .stmt import (
     NOTHING,

@@ -17,7 +17,7 @@ from minitvm.base import ExprError, as_tuple, check_text
 from minitvm.base import dtype as dtype_of
 
 from .buffer import positions, store
-from .index import add, high, sub
+from .index import add, sub, upper_bound
 from .nodes import Buffer, Expr, Index, Load, Var
 from .stmt import Allocate, Evaluate, For, If, LoopKind, Pragma, Stmt, seq
 from .value import all_of, index, load
@@ -98,7 +98,7 @@ class IRBuilder:
             raise ExprError(f"for_range({name}, kind={kind!r})", "no such loop", f"one of {known}")
         first, extent = index(begin), sub(index(end), index(begin))
         last = sub(extent, 1)
-        var = Var(name, 0, high(last), None if isinstance(last, int) else last)
+        var = Var(name, 0, upper_bound(last), None if isinstance(last, int) else last)
         with self._block() as body:
             yield add(var, first)
         self.emit(For(var, extent, body(), way))  # type: ignore[arg-type]  # a LoopKind, as checked

@@ -68,7 +68,7 @@ def split_terms(e: Index) -> tuple[tuple[tuple[Atom, int], ...], int]:
     return ((e, 1),), 0  # type: ignore[return-value]  # an index that is not Linear is an atom
 
 
-def low(e: Index) -> Bound:
+def lower_bound(e: Index) -> Bound:
     """Return a constant lower bound of `e`; -inf if none is known."""
     terms, total = split_terms(e)
     for a, c in terms:
@@ -76,7 +76,7 @@ def low(e: Index) -> Bound:
     return total
 
 
-def high(e: Index) -> Bound:
+def upper_bound(e: Index) -> Bound:
     """Return a constant upper bound of `e`; inf if none is known."""
     terms, total = split_terms(e)
     for a, c in terms:
@@ -96,7 +96,7 @@ def nonneg(e: Index, facts: Iterable[Index] = ()) -> bool:
 
 def _nonneg(e: Index) -> bool:
     for _ in range(8):  # each round replaces one unbounded atom by something smaller
-        if low(e) >= 0:
+        if lower_bound(e) >= 0:
             return True
         terms, const = split_terms(e)
         for a, c in terms:
@@ -119,7 +119,7 @@ def _least(a: Atom, c: int) -> Index | None:
     return None
 
 
-def same(a: Index, b: Index) -> bool:
+def prove_equal(a: Index, b: Index) -> bool:
     """Return whether two indices are provably equal."""
     if isinstance(a, int) or isinstance(b, int):
         return isinstance(a, int) and isinstance(b, int) and int.__eq__(a, b)
@@ -246,7 +246,7 @@ def ratio(p: Index, b: Index) -> int:
         return 0
     a, c = split_terms(b)[0][0]
     k = dict(split_terms(p)[0]).get(a, 0) // c
-    return k if same(p, mul(b, k)) else 0
+    return k if prove_equal(p, mul(b, k)) else 0
 
 
 def _product(a: Atom, b: Atom) -> Atom:
@@ -281,12 +281,12 @@ def floordiv(a: Index, b: Index) -> Index:
     if b == 1:
         return a
     q, r = _split_by(a, b)
-    lo, hi = _divide(low(r), b), _divide(high(r), b)
+    lo, hi = _divide(lower_bound(r), b), _divide(upper_bound(r), b)
     if lo == hi and isinstance(lo, int):
         return add(q, lo)
     for g in _divisors_in(r, b):
         big, small = _split_by(r, g)
-        if low(small) >= 0 and high(small) < g:  # (g*x + small) // (g*c) -> x // c
+        if lower_bound(small) >= 0 and upper_bound(small) < g:  # (g*x + small) // (g*c) -> x // c
             return add(q, floordiv(big, b // g))
     if type(r) is FloorDiv and isinstance(r.b, int):
         return add(q, floordiv(r.a, r.b * b))
@@ -301,7 +301,7 @@ def floormod(a: Index, b: Index) -> Index:
         _, rest = _whole_parts(a, b)
         if _is_below(rest, b):
             return rest
-        return sub(a, mul(floordiv(a, b), b if low(b) >= 1 else maximum(b, 1)))
+        return sub(a, mul(floordiv(a, b), b if lower_bound(b) >= 1 else maximum(b, 1)))
     _positive(b, "%")
     if isinstance(a, int):
         return a % b
@@ -309,18 +309,20 @@ def floormod(a: Index, b: Index) -> Index:
         return 0
     terms, const = split_terms(a)
     r = linear(((x, c % b) for x, c in terms), const % b)
-    if low(r) >= 0 and high(r) < b:
+    if lower_bound(r) >= 0 and upper_bound(r) < b:
         return r
     r = linear(((x, c if 2 * c <= b else c - b) for x, c in split_terms(r)[0]), const % b)
-    if low(r) >= 0 and high(r) < b:
+    if lower_bound(r) >= 0 and upper_bound(r) < b:
         return r
     for g in _divisors_in(r, b):
         big, small = _split_by(r, g)
-        if low(small) >= 0 and high(small) < g:  # (g*x + small) % (g*c) -> g*(x % c) + small
+        if (
+            lower_bound(small) >= 0 and upper_bound(small) < g
+        ):  # (g*x + small) % (g*c) -> g*(x % c) + small
             return add(mul(floormod(big, b // g), g), small)
     if type(r) is FloorMod and isinstance(r.b, int) and r.b % b == 0:
         return floormod(r.a, b)
-    top = min(b - 1, high(r)) if low(r) >= 0 else b - 1
+    top = min(b - 1, upper_bound(r)) if lower_bound(r) >= 0 else b - 1
     return _intern(FloorMod, (_key(r), b), r, b, 0, top)
 
 
@@ -347,11 +349,11 @@ def _floordiv_symbolic(a: Index, b: Expr) -> Index:
     quotient, rest = _whole_parts(a, b)
     if _is_below(rest, b):
         return quotient
-    if low(b) < 1:  # no program may divide by zero
+    if lower_bound(b) < 1:  # no program may divide by zero
         quotient, rest, divisor = 0, a, maximum(b, 1)
     else:
         divisor: Index = b
-    lo, hi = min(0, low(rest)), max(-1, high(rest))
+    lo, hi = min(0, lower_bound(rest)), max(-1, upper_bound(rest))
     return add(quotient, _intern(FloorDiv, (_key(rest), _key(divisor)), rest, divisor, lo, hi))
 
 
@@ -371,7 +373,7 @@ def ceildiv(a: Index, b: Index) -> Index:
 
 def _whole_parts(a: Index, b: Expr) -> tuple[Index, Index]:
     """Return (q, r) with a = q*b + r; q has the terms of a that have all factors of b."""
-    if same(a, b):
+    if prove_equal(a, b):
         return 1, 0
     quotient: Index = 0
     rest: Index = a
@@ -412,7 +414,7 @@ def _extremum(op: Literal["min", "max"], a: Index, b: Index) -> Index:
         return a if op == "min" else b
     if nonneg(sub(a, b)):
         return b if op == "min" else a
-    lo, hi = pick(low(a), low(b)), pick(high(a), high(b))
+    lo, hi = pick(lower_bound(a), lower_bound(b)), pick(upper_bound(a), upper_bound(b))
     return _intern(Extremum, (op, frozenset((_key(a), _key(b)))), op, a, b, lo, hi)
 
 

@@ -17,7 +17,7 @@ from .index import (
     add,
     coefficient,
     factors,
-    low,
+    lower_bound,
     mul,
     nonneg,
     ratio,
@@ -31,7 +31,7 @@ Goals = tuple[Index, ...]  # indices that must all be >= 0
 MOST_STEPS = 300  # of one search; a successful proof takes about ten
 
 
-def certain(e: Index, facts: Iterable[Index] = ()) -> bool:
+def prove_nonnegative(e: Index, facts: Iterable[Index] = ()) -> bool:
     """Return whether e >= 0 can be proven, given that every index in `facts` is >= 0."""
     facts = tuple(facts)
     return nonneg(e, facts) or _Search(e, facts).succeeds()
@@ -56,7 +56,7 @@ def _consequences(facts: Goals) -> Goals:
             if found is None:
                 continue
             a, least = found
-            if least >= 0 or low(a) >= 0:
+            if least >= 0 or lower_bound(a) >= 0:
                 natural.add(a)
             match a:
                 case FloorDiv(x, b):  # x // b >= 2  ->  x >= 2*b
@@ -65,7 +65,7 @@ def _consequences(facts: Goals) -> Goals:
                     known |= {sub(x, least): None, sub(y, least): None}
                 case Product() if least >= 1:
                     parts = factors(a)
-                    if sum(low(x) < 0 and x not in natural for x in parts) <= 1:
+                    if sum(lower_bound(x) < 0 and x not in natural for x in parts) <= 1:
                         known |= {sub(x, 1): None for x in parts}
                 case _:
                     pass
@@ -93,7 +93,7 @@ class _Search:
         return self._holds(self.goal) or any(self._holds(sub(self.goal, f)) for f in self.facts)
 
     def _holds(self, e: Index) -> bool:
-        if low(e) >= 0:
+        if lower_bound(e) >= 0:
             return True
         terms, _ = split_terms(e)
         parts = dict.fromkeys(f for a, _ in terms for f in factors(a))
@@ -115,7 +115,7 @@ class _Search:
             case Extremum(op, x, y) if isinstance(p, int):
                 ends = add(mul(x, p), r), add(mul(y, p), r)
                 yield from ((e,) for e in ends) if (op == "max") == (p > 0) else (ends,)
-            case FloorMod(x) if isinstance(p, int) and p < 0 and low(x) >= 0:
+            case FloorMod(x) if isinstance(p, int) and p < 0 and lower_bound(x) >= 0:
                 yield (add(mul(x, p), r),)
             case Var():
                 first, last = self._ends(a)
@@ -130,7 +130,7 @@ class _Search:
                 return
 
     def _sign(self, p: Index) -> bool:
-        return p >= 0 if isinstance(p, int) else low(p) >= 0 or self._holds(p)
+        return p >= 0 if isinstance(p, int) else lower_bound(p) >= 0 or self._holds(p)
 
     def _ends(self, v: Var) -> tuple[list[Index], list[Index]]:
         """Return the lower and upper bounds of a variable: its own, and those from facts."""

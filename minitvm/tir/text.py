@@ -14,8 +14,8 @@ from .index import (
     free_of_lane,
     is_index,
     linear,
+    prove_equal,
     row_strides,
-    same,
     split_terms,
 )
 from .nodes import (
@@ -155,7 +155,7 @@ class Printer:
             case Load(buffer, indices):
                 return self.element(buffer, indices), ATOM
             case Pointer(first, mode, offset):
-                beyond = "" if same(offset, 0) else f", {self.expr(offset)}"
+                beyond = "" if prove_equal(offset, 0) else f", {self.expr(offset)}"
                 return f"access_ptr.{mode}({self.expr(first)}{beyond})", ATOM
             case View(first, shape, strides):
                 return f"view({', '.join(map(self.expr, (first, *shape, *strides)))})", ATOM
@@ -177,7 +177,7 @@ class Printer:
                 return name
             case View(Load(b)) if (found := _box(e)) is not None:
                 parts = [
-                    (same(i, 0) and same(n, whole), self._span(i, n))
+                    (prove_equal(i, 0) and prove_equal(n, whole), self._span(i, n))
                     for i, n, whole in zip(*found, b.shape, strict=True)
                 ]
                 while parts and parts[-1][0]:
@@ -189,7 +189,7 @@ class Printer:
     def _span(self, i: Index, n: Index) -> str:
         """Return one index, or a range: i:i+8."""
         first = self.expr(i).replace(" ", "")
-        return first if same(n, 1) else f"{first}:{self.expr(i + n)}".replace(" ", "")
+        return first if prove_equal(n, 1) else f"{first}:{self.expr(i + n)}".replace(" ", "")
 
     def _subscript(self, i: Index) -> str:
         terms, const = split_terms(i)
@@ -271,10 +271,12 @@ def _box(e: View) -> tuple[list[Index], list[Index]] | None:
     view(A[k*16], 8, 1) of A[128, 16] is A[k, 0:8]: ([k, 0], [1, 8]).
     """
     at, steps = e.first, row_strides(e.first.buffer)
-    wanted = [(n, step) for n, step in zip(e.shape, e.strides, strict=True) if not same(n, 1)]
+    wanted = [
+        (n, step) for n, step in zip(e.shape, e.strides, strict=True) if not prove_equal(n, 1)
+    ]
     extents: list[Index] = []
     for whole, step in zip(at.buffer.shape, steps, strict=True):
-        mine = bool(wanted) and not same(whole, 1) and same(wanted[0][1], step)
+        mine = bool(wanted) and not prove_equal(whole, 1) and prove_equal(wanted[0][1], step)
         extents.append(wanted.pop(0)[0] if mine else 1)
     if wanted:
         return None

@@ -18,14 +18,14 @@ from .index import (
     as_index,
     floordiv,
     floormod,
-    high,
     is_index,
-    low,
+    lower_bound,
     maximum,
     minimum,
     mul,
     nonneg,
     sub,
+    upper_bound,
 )
 from .nodes import (
     FALSE,
@@ -137,7 +137,7 @@ def _type_of_index(e: Expr, like: DType | None) -> DType:
     if _holds(to, e):
         return to
     raise ExprError(
-        f"an index in {low(e)} .. {high(e)} as a value of type {to}",
+        f"an index in {lower_bound(e)} .. {upper_bound(e)} as a value of type {to}",
         f"{to} holds {to.low} .. {to.high}",
         f"x.astype('int64'), or x.astype('{to}') if it should wrap",
     )
@@ -145,7 +145,7 @@ def _type_of_index(e: Expr, like: DType | None) -> DType:
 
 def _holds(kind: DType, e: Index) -> bool:
     """Return whether `kind` holds all values of `e`. An unknown bound counts as a size: it fits."""
-    lo, hi = low(e), high(e)
+    lo, hi = lower_bound(e), upper_bound(e)
     above = lo >= kind.low or (lo == -INF and kind.kind == "int")
     return above and (hi == INF or hi <= kind.high)
 
@@ -192,7 +192,7 @@ def index_of_value(e: Expr) -> Index:
         return int(e.value)
     if isinstance(e, Where | IfThenElse):
         a, b = index_of_value(e.a), index_of_value(e.b)
-        return as_index(e, min(low(a), low(b)), max(high(a), high(b)))
+        return as_index(e, min(lower_bound(a), lower_bound(b)), max(upper_bound(a), upper_bound(b)))
     if e.dtype is UINT64:
         return index_of_value(Cast(e, INT64))
     return as_index(e, e.dtype.low, e.dtype.high)

@@ -150,8 +150,8 @@ def _about_conv2d(data: te.Tensor, kernel: te.Tensor, groups: int) -> Iterator[R
     if groups < 1:
         yield (f"{groups} groups: there is at least one",)
     outputs, inner, *_ = kernel.shape
-    whole = tir.same(tir.floormod(outputs, groups), 0)
-    if not whole or not tir.same(data.shape[1], inner * groups):
+    whole = tir.prove_equal(tir.floormod(outputs, groups), 0)
+    if not whole or not tir.prove_equal(data.shape[1], inner * groups):
         yield (
             f"{tir.text(data.shape[1])} channels, {groups} groups, a kernel for {tir.text(inner)} "
             f"of them and {tir.text(outputs)} outputs do not fit together",
@@ -183,7 +183,7 @@ def _direct(
     )
     image = te.compute(shape, pixel, name="T_pad", tag="injective")
     c, ky, kx = _reduce_axes(inner, high, wide)
-    per_group = tir.floordiv(outputs, groups) if not tir.same(outputs, 0) else 1
+    per_group = tir.floordiv(outputs, groups) if not tir.prove_equal(outputs, 0) else 1
 
     def body(n: Any, o: Any, y: Any, x: Any) -> Any:
         channel = o // per_group * inner + c
@@ -219,7 +219,7 @@ def _rows(data: te.Tensor, kernel: te.Tensor, high: Window, wide: Window, groups
     shape = (batch, data.shape[1], high.phases, wide.phases, length)
     rows = te.compute(shape, image, name="T_rows", tag=IMAGE_ROWS)
     c, ky, kx = _reduce_axes(inner, high, wide)
-    per_group = tir.floordiv(outputs, groups) if not tir.same(outputs, 0) else 1
+    per_group = tir.floordiv(outputs, groups) if not tir.prove_equal(outputs, 0) else 1
 
     def product(n: Any, o: Any, p: Any) -> Any:
         y, x = ky * high.dilation, kx * wide.dilation
@@ -260,7 +260,7 @@ def _plain(
     if (
         data.ndim != rank + 2
         or kernel.ndim != rank + 2
-        or not tir.same(data.shape[1], kernel.shape[1])
+        or not tir.prove_equal(data.shape[1], kernel.shape[1])
     ):
         raise ExprError(
             f"conv{rank}d of {data.name}, {kernel.name}",
@@ -297,7 +297,7 @@ def conv2d_transpose(
     The kernel is [C, O, KH, KW], and OH = (H - 1)*stride - 2*padding + KH. Each output gathers
     the pixels whose windows cover it.
     """
-    if data.ndim != 4 or kernel.ndim != 4 or not tir.same(data.shape[1], kernel.shape[0]):
+    if data.ndim != 4 or kernel.ndim != 4 or not tir.prove_equal(data.shape[1], kernel.shape[0]):
         raise ExprError(
             f"conv2d_transpose of {data.name}, {kernel.name}",
             "both have four dimensions, data's channels are the first of the kernel",

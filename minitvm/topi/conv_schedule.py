@@ -56,7 +56,7 @@ def schedule_rows(
 
 def _nothing_to_crop(flat: te.ComputeOp, crop: te.StageView) -> bool:
     _, _, y, x = axes_of(crop)
-    return tir.same(flat.shape[2], tir.mul(y.extent, x.extent))
+    return tir.prove_equal(flat.shape[2], tir.mul(y.extent, x.extent))
 
 
 def _image(s: te.Schedule, op: te.ComputeOp) -> te.StageView:
@@ -92,7 +92,11 @@ def _copy_rows(image: te.StageView, flat: te.ComputeOp, crop: te.StageView, targ
     pixels, height = flat.shape[2], y.extent
     assert isinstance(pixels, int)
     assert isinstance(height, int)
-    if _nothing_to_crop(flat, crop) and tir.same(place.extent, pixels) and _is_plain(image.op):
+    if (
+        _nothing_to_crop(flat, crop)
+        and tir.prove_equal(place.extent, pixels)
+        and _is_plain(image.op)
+    ):
         image.compute_inline()
         return
     row, x = image.split(place, factor=pixels // height)
@@ -108,4 +112,4 @@ def _is_plain(op: te.ComputeOp) -> bool:
     if not isinstance(read, tir.Load):
         return False
     _, _, height, width = read.buffer.shape
-    return tir.same(op.axis[4].extent, tir.mul(height, width))
+    return tir.prove_equal(op.axis[4].extent, tir.mul(height, width))

@@ -128,7 +128,7 @@ def broadcast_shape(
     wide = [(1,) * (rank - len(s)) + s for s in (a, b)]
     found: list[tir.Index] = []
     for x, y in zip(*wide, strict=True):
-        if not (_is_one(x) or _is_one(y) or tir.same(x, y)):
+        if not (_is_one(x) or _is_one(y) or tir.prove_equal(x, y)):
             shown = [f"[{', '.join(tir.text(n) for n in s)}]" for s in (a, b)]
             raise ExprError(f"topi.{name} of {' and '.join(shown)}", "the shapes do not broadcast")
         found.append(y if _is_one(x) else x)

@@ -69,7 +69,7 @@ def int8_matmul(
         at, j = ko * 4 + ki, jo * GROUP + ji
         return te.if_then_else(te.all(at < k, j < n), b(at, j), 0)
 
-    usable = by_rows and not signed and tir.same(k % 4, 0)
+    usable = by_rows and not signed and tir.prove_equal(k % 4, 0)
     rows = a if usable else te.compute((m, fours * 4), row, name=f"{name}_rows")
     packed = te.compute((groups, fours, GROUP, 4), group, name=f"{name}_groups")
     ko, ki = te.reduce_axis((0, fours), name="ko"), te.reduce_axis((0, 4), name="ki")
@@ -173,7 +173,7 @@ def _only_reader(s: te.Schedule, stage: te.StageView) -> te.StageView | None:
 def _reads(op: te.ComputeOp, source: te.Tensor) -> bool:
     """Whether each element of `op` reads the element of `source` at the same indices."""
     places = [e.indices for e in tensor.loads(op) if e.buffer == source]
-    whole = op.reduction is None and all(map(tir.same, op.shape, source.shape))
+    whole = op.reduction is None and all(map(tir.prove_equal, op.shape, source.shape))
     return whole and all(i == op.axis for i in places)
 
 
@@ -198,7 +198,7 @@ def _is_whole(s: te.Schedule, tile: te.Tensor) -> bool:
     plain, name = lowering.normalize(s.state), s[tile].name
     op, domain = plain.stage(name).op, lowering.infer(plain)[name]
     assert isinstance(op, te.ComputeOp)
-    return tir.same(domain.extents[op.axis[-1]], GROUP)
+    return tir.prove_equal(domain.extents[op.axis[-1]], GROUP)
 
 
 def _pack(stage: te.StageView) -> None:

@@ -67,7 +67,7 @@ def batch_matmul(
     fold, out_dtype = te.reduce_axis((0, k), name="k"), str(out_dtype)
 
     def body(at: Any, i: Any, j: Any) -> Any:
-        here, there = (0 if tir.same(t.shape[0], 1) else at for t in (a, b))
+        here, there = (0 if tir.prove_equal(t.shape[0], 1) else at for t in (a, b))
         x = a(here, fold, i) if transpose_a else a(here, i, fold)
         y = b(there, j, fold) if transpose_b else b(there, fold, j)
         if out_dtype:
@@ -89,7 +89,7 @@ def _sizes(
         x.shape[:-3:-1] if swap else x.shape[-2:]
         for x, swap in zip(operands, transposed, strict=True)
     )
-    if not tir.same(k, inner):
+    if not tir.prove_equal(k, inner):
         why = f"the inner sizes {tir.text(k)} and {tir.text(inner)} differ"
         fix = "transpose_a=True or transpose_b=True, if they are stored the other way round"
         raise ExprError(what, why, fix)
@@ -104,7 +104,7 @@ def dense(
     product = matmul(data, weight, transpose_b=True, out_dtype=out_dtype, name="T_dense")
     if bias is None:
         return product
-    if bias.ndim != 1 or not tir.same(bias.shape[0], product.shape[1]):
+    if bias.ndim != 1 or not tir.prove_equal(bias.shape[0], product.shape[1]):
         raise ExprError(
             f"topi.dense: bias {bias.name}", f"its shape is not [{tir.text(product.shape[1])}]"
         )

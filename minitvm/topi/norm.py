@@ -99,7 +99,7 @@ def batch_norm(
     """Compute (x - mean) / sqrt(variance + epsilon) * gamma + beta, all given per channel."""
     d = dimension("batch_norm", x, axis)
     for t in (gamma, beta, mean, variance):
-        if t.ndim != 1 or not tir.same(t.shape[0], x.shape[d]):
+        if t.ndim != 1 or not tir.prove_equal(t.shape[0], x.shape[d]):
             raise ExprError(
                 f"topi.batch_norm: {t.name}", f"its shape is not [{tir.text(x.shape[d])}]"
             )

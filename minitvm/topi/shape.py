@@ -72,7 +72,9 @@ def reshape(x: te.Tensor, shape: Sequence[int | tir.Expr]) -> te.Tensor:
     """
     what = "topi.reshape: shape"
     sizes = [n if isinstance(n, tir.Expr) else integers(what, (n,))[0] for n in as_tuple(shape)]
-    if not tir.same(functools.reduce(tir.mul, x.shape, 1), functools.reduce(tir.mul, sizes, 1)):
+    if not tir.prove_equal(
+        functools.reduce(tir.mul, x.shape, 1), functools.reduce(tir.mul, sizes, 1)
+    ):
         raise ExprError(
             f"topi.reshape of {x.name} to [{', '.join(tir.text(n) for n in sizes)}]",
             f"it has the shape [{', '.join(tir.text(n) for n in x.shape)}]",
@@ -105,7 +107,7 @@ def concatenate(tensors: Sequence[te.Tensor], axis: int = 0) -> te.Tensor:
     d = axis + first.ndim if axis < 0 else axis
     for t in tensors:
         fits = t.ndim == first.ndim and all(
-            e == d or tir.same(a, b)
+            e == d or tir.prove_equal(a, b)
             for e, (a, b) in enumerate(zip(t.shape, first.shape, strict=False))
         )
         if not fits or not 0 <= d < first.ndim or t.dtype != first.dtype:

@@ -114,7 +114,7 @@ def fitted(formula: Callable[..., Any], like: tensor.Tensor) -> tuple[tir.Index,
             if facts or len(mine) != 1 or mine[0][1] < 1 or not isinstance(size, int):
                 continue
             ((a, c),) = mine
-            top = tir.high(tir.linear((t for t in terms if t[0] is not a), const))
+            top = tir.upper_bound(tir.linear((t for t in terms if t[0] is not a), const))
             if isinstance(a, tir.Var) and isinstance(top, int):
                 fits = (size - 1 - top) // c + 1
                 extents[a] = min(extents.get(a, UNBOUNDED), fits)

@@ -216,10 +216,10 @@ def fits(layer: Layer, at: Tiling, config: accel.Config) -> bool:
     loops = [n for n in layer.loops(at) if n > 1]
     uops = prod(loops[2:])  # the two outer loops are loops of the instruction
     return (
-        all(n * at.threads <= lowering.room(config, memory) for memory, n in needs.items())
-        and uops <= lowering.room(config, accel.Memory.UOP)
+        all(n * at.threads <= lowering.capacity(config, memory) for memory, n in needs.items())
+        and uops <= lowering.capacity(config, accel.Memory.UOP)
         and elements >= config.rmw_distance
-        and max((*loops, 1)) <= lowering.MOST_TURNS
+        and max((*loops, 1)) <= lowering.MOST_ITERATIONS
         and prod(loops) <= accel.MOST_UOPS
         and _movable(layer, at, config)
     )

@@ -13,7 +13,7 @@ import minitvm as tvm
 from minitvm import te, tir, topi
 from minitvm.base import ArgumentError, ExprError, as_tuple
 from minitvm.tensor import Tensor, evaluate
-from minitvm.tir import Index, certain
+from minitvm.tir import Index, prove_nonnegative
 
 Make = Callable[[str], tir.Var]
 TARGETS = ("python", "numba", "llvm")
@@ -210,7 +210,7 @@ def test_a_proof_never_lies(
     e: Any = const
     for k, c in terms:
         e = e + PARTS[k] * c
-    if not certain(e, facts):
+    if not prove_nonnegative(e, facts):
         return
     for a in range(-1, 5):
         for b in range(-1, 5):
@@ -234,4 +234,4 @@ def test_a_proof_never_lies(
     ],
 )
 def test_what_is_proven(e: Index, facts: tuple[Index, ...]) -> None:
-    assert certain(e, facts)
+    assert prove_nonnegative(e, facts)

@@ -18,12 +18,12 @@ from minitvm.tir import (
     add,
     const,
     floormod,
-    high,
     maximum,
     seq,
     sub,
     substitute,
     text,
+    upper_bound,
     verify,
 )
 
@@ -45,7 +45,7 @@ def test_a_loop_computed_ahead_ends_where_it_does_in_that_iteration() -> None:
     A, B = Buffer("A", (4,), "float32"), Buffer("B", (n,), "float32")
     extent = maximum(0, sub(n, i))
     last = sub(extent, 1)
-    j = Var("j", 0, high(last), last)
+    j = Var("j", 0, upper_bound(last), last)
     fill = Pragma("double_buffer", 1, For(j, extent, Store(B, (j,), const(1.0, "float32"))))
     use = Store(A, (i,), Load(B, (0,), B.dtype))
     f = PrimFunc("main", (A, n), For(i, 4, Allocate(B, seq(fill, use))), (A,), ())
@@ -63,7 +63,7 @@ def test_an_unrolled_loop_leaves_inner_loops_that_end_where_they_say() -> None:
     A = Buffer("A", (n,), "float32")
     extent = maximum(0, sub(n, i))
     last = sub(extent, 1)
-    j = Var("j", 0, high(last), last)
+    j = Var("j", 0, upper_bound(last), last)
     triangle = For(i, 4, For(j, extent, Store(A, (j,), const(1.0, "float32"))), "unroll")
     verify(PrimFunc("main", (A, n), triangle, (A,), ()), "flat")
     verify(PrimFunc("main", (A, n), unroll(triangle), (A,), ()), "flat")

@@ -33,23 +33,23 @@ from minitvm.tir import (
     elements,
     floordiv,
     floormod,
-    high,
     index,
     is_index,
     lane,
     linear,
     load,
-    low,
+    lower_bound,
     maximum,
     minimum,
     mul,
     nonneg,
+    prove_equal,
     row_strides,
-    same,
     split_terms,
     sub,
     substitute,
     text,
+    upper_bound,
 )
 
 i, j = Var("i", 0, 7), Var("j", 0, 3)
@@ -116,7 +116,7 @@ def worlds(draw: st.DrawFn) -> World:
         constant = draw(st.sampled_from(CONSTANTS))
         b = draw(st.sampled_from([Twin(constant, constant), *world.twins]))
         op = draw(st.sampled_from(sorted(BUILD)))
-        if op in ("floordiv", "floormod") and low(b.index) < 1:
+        if op in ("floordiv", "floormod") and lower_bound(b.index) < 1:
             continue
         build, meaning = BUILD[op]
         world.twins.append(Twin(build(a.index, b.index), meaning(a.number, b.number)))
@@ -140,7 +140,7 @@ def test_the_text_of_an_index_is_python_for_it(world: World) -> None:
 @given(worlds())
 def test_bounds_contain_the_value(world: World) -> None:
     for e in world.twins:
-        assert low(e.index) <= e.number <= high(e.index)
+        assert lower_bound(e.index) <= e.number <= upper_bound(e.index)
 
 
 @given(worlds())
@@ -148,7 +148,7 @@ def test_proofs_never_lie(world: World) -> None:
     for e in world.twins:
         assert e.number >= 0 or not nonneg(e.index)
         for other in world.twins:
-            assert e.number == other.number or not same(e.index, other.index)
+            assert e.number == other.number or not prove_equal(e.index, other.index)
 
 
 @given(worlds(), st.sampled_from(sorted(COMPARE)))
@@ -178,7 +178,7 @@ def test_a_product_is_one_object_however_it_is_multiplied(
     assert product(data.draw(st.permutations(factors))) is first
     number = math.prod(world.values[v] for v in factors)
     assert substitute(first, world.values) == number
-    assert low(first) <= number <= high(first)
+    assert lower_bound(first) <= number <= upper_bound(first)
 
 
 @given(worlds())
@@ -188,7 +188,7 @@ def test_building_an_index_again_from_its_parts_gives_the_same(world: World) -> 
         if type(e) in rebuild:
             assert rebuild[type(e)](e.a, e.b) is e
         if isinstance(e, Linear):
-            assert same(linear(e.terms, e.const), e)
+            assert prove_equal(linear(e.terms, e.const), e)
 
 
 # --- what folds into what ------------------------------------------------------------------------
@@ -243,10 +243,10 @@ def test_equal_atoms_are_one_object() -> None:
 
 
 def test_equal_sums_are_the_same_though_not_one_object() -> None:
-    assert same(x + y + 1, y + 1 + x)
-    assert not same(x + y, x - y)
-    assert same(3, 3)
-    assert not same(3, x)
+    assert prove_equal(x + y + 1, y + 1 + x)
+    assert not prove_equal(x + y, x - y)
+    assert prove_equal(3, 3)
+    assert not prove_equal(3, x)
 
 
 def test_an_atom_that_nobody_holds_is_forgotten() -> None:
@@ -272,11 +272,11 @@ def test_an_atom_that_nobody_holds_is_forgotten() -> None:
     ],
 )
 def test_bounds_are_tight(e: Index, lo: float, hi: float) -> None:
-    assert (low(e), high(e)) == (lo, hi)
+    assert (lower_bound(e), upper_bound(e)) == (lo, hi)
 
 
 def test_symbolic_tops_prove_what_intervals_cannot() -> None:
-    assert low(n - t - 1) == -INF
+    assert lower_bound(n - t - 1) == -INF
     assert nonneg(n - t - 1)
     assert not nonneg(n - t - 2)
 
@@ -352,7 +352,7 @@ def test_the_elements_of_a_buffer_span_its_gaps() -> None:
 def test_a_quotient_rounded_up_cancels_exactly() -> None:
     assert [ceildiv(10, 4), ceildiv(12, 4), ceildiv(0, 4)] == [3, 3, 0]
     assert [ceildiv(e, N) for e in (N, mul(N, 3), 0)] == [1, 3, 0]
-    assert same(ceildiv(mul(N, M), M), N)
+    assert prove_equal(ceildiv(mul(N, M), M), N)
     assert ceildiv(add(N, 2), add(N, 2)) == 1
     assert ceildiv(floordiv(N, 4), floordiv(N, 4)) == 1
 
@@ -366,4 +366,4 @@ def test_a_quotient_rounded_up_is_right_and_in_its_bounds(a: Index, b: Index) ->
         x, y, found = (substitute(i, values) for i in (a, b, e))
         if isinstance(x, int) and isinstance(y, int) and y >= 1:
             assert found == -(-x // y)
-            assert low(e) <= found <= high(e)
+            assert lower_bound(e) <= found <= upper_bound(e)

@@ -39,16 +39,16 @@ from minitvm.tir import (
     binary,
     cast_to,
     const,
-    high,
     if_then_else,
     index,
     intrinsic,
     is_index,
     load,
-    low,
+    lower_bound,
     negate,
     select,
     text,
+    upper_bound,
     value,
 )
 
@@ -217,8 +217,11 @@ def test_converting_to_the_type_it_has_changes_nothing() -> None:
 
 
 def test_data_as_an_index_is_as_wide_as_its_type() -> None:
-    assert (low(index(u)), high(index(u))) == (0, 255)
-    assert (low(index(if_then_else(b, i, 9))), high(index(if_then_else(b, i, 9)))) == (0, 9)
+    assert (lower_bound(index(u)), upper_bound(index(u))) == (0, 255)
+    assert (
+        lower_bound(index(if_then_else(b, i, 9))),
+        upper_bound(index(if_then_else(b, i, 9))),
+    ) == (0, 9)
 
 
 def test_intrinsics_keep_the_type_and_tests_give_bool() -> None:

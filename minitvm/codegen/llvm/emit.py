@@ -170,7 +170,7 @@ def _once(c: Code, s: tir.For) -> None:
 @contextmanager
 def _unless_empty(c: Code, extent: tir.Index, end: Value) -> Generator[None]:
     """Skip the code written inside if the loop has no iterations."""
-    if tir.low(extent) >= 1:
+    if tir.lower_bound(extent) >= 1:
         yield
         return
     some, none = c.label("some"), c.label("none")

@@ -96,8 +96,10 @@ def _divide(c: Code, e: tir.FloorDiv | tir.FloorMod) -> Value:
         b: Value = Value(str(e.b), INT64)
     else:  # an empty tensor has size 0: its loops do not run, but this code may
         b = c.intrinsic("smax", index(c, e.b), Value("1", INT64))
-    if tir.low(e.a) >= 0:
-        return _divide_unsigned(c, op, a, b, tir.high(e.a) < FITS_32 and tir.high(e.b) < FITS_32)
+    if tir.lower_bound(e.a) >= 0:
+        return _divide_unsigned(
+            c, op, a, b, tir.upper_bound(e.a) < FITS_32 and tir.upper_bound(e.b) < FITS_32
+        )
     a, b = c.broadcast(a, b)
     rest = c.op(f"srem {a}, {b.text}", INT64, a.lanes)
     minus = c.op(f"ashr {rest}, {c.splat(Value('63', INT64), a.lanes).text}", INT64, a.lanes)
@@ -169,7 +171,7 @@ def _move(c: Code, buffer: tir.Buffer, pointer: str, offset: int) -> str:
 def in_bounds(buffer: tir.Buffer, i: tir.Index) -> bool:
     """Return whether buffer[i] is certainly in bounds, whatever the mask says."""
     size = tir.elements(buffer)
-    return tir.low(i) >= 0 and isinstance(size, int) and tir.high(i) < size
+    return tir.lower_bound(i) >= 0 and isinstance(size, int) and tir.upper_bound(i) < size
 
 
 # --- values --------------------------------------------------------------------------------------
@@ -248,7 +250,7 @@ def _four(c: Code, parts: list[tir.Expr]) -> Value:
     places = [flat(e.buffer, e.indices) for e in loads]
     if len(loads) == 4 and all(e.buffer is loads[0].buffer for e in loads):
         buffer, start = loads[0].buffer, places[0]
-        near = all(tir.same(i, tir.add(start, n)) for n, i in enumerate(places))
+        near = all(tir.prove_equal(i, tir.add(start, n)) for n, i in enumerate(places))
         if near and (c.mask is None or all(in_bounds(buffer, i) for i in places)):
             at = address(c, buffer, start)
             if at.lanes == 1 or at.stride == 4:  # the groups of four are contiguous
@@ -260,13 +262,18 @@ def _four(c: Code, parts: list[tir.Expr]) -> Value:
 def _narrow(c: Code, e: tir.Index) -> Value:
     """Emit an index in 32 bits if it fits: conversions and comparisons are cheaper there."""
     v = index(c, e)
-    fits = tir.low(e) >= -FITS_32 and tir.high(e) < FITS_32
+    fits = tir.lower_bound(e) >= -FITS_32 and tir.upper_bound(e) < FITS_32
     return cast(c, v, INT32) if fits and v.text.startswith("%") else v
 
 
 def _compare_indices(c: Code, e: tir.Compare) -> Value:
     a, b = index(c, e.a), index(c, e.b)
-    ends = (tir.low(e.a), tir.low(e.b), -tir.high(e.a), -tir.high(e.b))
+    ends = (
+        tir.lower_bound(e.a),
+        tir.lower_bound(e.b),
+        -tir.upper_bound(e.a),
+        -tir.upper_bound(e.b),
+    )
     if max(a.lanes, b.lanes) > 1 and min(ends) > -FITS_32:  # twice as many lanes in a register
         a, b = (cast(c, v, INT32) for v in c.broadcast(a, b))
     return compare(c, e.op, a, b)

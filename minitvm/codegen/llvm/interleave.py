@@ -40,7 +40,7 @@ def _filling(parts: Sequence[tir.Stmt], at: int) -> int:
         return 1
     buffer, start = row[0].buffer, flat(row[0].buffer, row[0].indices)
     for k, s in enumerate(row):
-        near = s.buffer is buffer and tir.same(flat(buffer, s.indices), tir.add(start, k))
+        near = s.buffer is buffer and tir.prove_equal(flat(buffer, s.indices), tir.add(start, k))
         if not near or any(
             isinstance(e, tir.Load) and e.buffer is buffer for e in tir.walk(s.value)
         ):

@@ -202,7 +202,9 @@ class PythonPrinter(tir.Printer):
         if to is BOOL:
             return f"bool({x})"
         if tir.is_index(value):
-            fits = to.is_float or (to.low <= tir.low(value) and tir.high(value) <= to.high)
+            fits = to.is_float or (
+                to.low <= tir.lower_bound(value) and tir.upper_bound(value) <= to.high
+            )
             return f"np.{to}({x})" if fits else f"np.{to}(np.int64({x}))"
         if isinstance(value, tir.Expr) and value.dtype.is_float and to.is_integer:
             return f"to_integer({x}, np.{to})"

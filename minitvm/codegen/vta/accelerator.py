@@ -144,7 +144,7 @@ def _check_room(b: tir.Buffer, around: tuple[tir.Buffer, ...]) -> None:
     beside = [other for other in (*around, b) if lowering.memory_of(other) is memory]
     needs = [_need(other, memory) for other in beside]
     config = lowering.machine()
-    usable = lowering.room(config, memory)
+    usable = lowering.capacity(config, memory)
     if sum(needs) > usable:
         each = " + ".join(f"{other.name} {n}" for other, n in zip(beside, needs, strict=True))
         raise LoweringError(

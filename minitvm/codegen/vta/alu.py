@@ -111,7 +111,7 @@ def _is_target(store: tir.Store, e: tir.Expr) -> bool:
     return (
         isinstance(e, tir.Load)
         and e.buffer is store.buffer
-        and tir.same(e.indices[0], store.indices[0])
+        and tir.prove_equal(e.indices[0], store.indices[0])
     )
 
 
@@ -228,8 +228,8 @@ def _shortened(sweeps: list[Sweep]) -> list[Sweep]:
     """Split loops that are too long for an instruction: 100352 is 14336 times 7."""
     found: list[Sweep] = []
     for sweep in sweeps:
-        least = -(-sweep.extent // lowering.MOST_TURNS)
-        parts = (n for n in range(least, lowering.MOST_TURNS + 1) if sweep.extent % n == 0)
+        least = -(-sweep.extent // lowering.MOST_ITERATIONS)
+        parts = (n for n in range(least, lowering.MOST_ITERATIONS + 1) if sweep.extent % n == 0)
         inner = 1 if least < 2 else next(parts, 1)
         found.append(Sweep(sweep.extent // inner, tuple(n * inner for n in sweep.strides)))
         found += [Sweep(inner, sweep.strides)] if inner > 1 else []

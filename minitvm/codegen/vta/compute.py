@@ -129,14 +129,14 @@ def find_loops(s: tir.Stmt, kind: Operation, now: Now) -> MicroLoops:
     extents, factors = list[int](), list[tuple[int, int, int]]()
     while isinstance(s, tir.For) and len(extents) < 2:
         found, extent = _factors(s, now), now.value(s.extent)
-        if found is None or extent > lowering.MOST_TURNS:
+        if found is None or extent > lowering.MOST_ITERATIONS:
             break
         extents.append(extent)
         factors.append(found)
         now.env[s.var] = 0
         s = s.body
     uops = tuple(
-        islice(_uops(s, now), lowering.room(now.config, accel.Memory.UOP) + 1)
+        islice(_uops(s, now), lowering.capacity(now.config, accel.Memory.UOP) + 1)
     )  # one is too many
     if 0 not in extents:
         check_distance(kind, uops)

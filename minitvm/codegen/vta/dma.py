@@ -204,7 +204,7 @@ def _variables(e: tir.Index) -> list[tir.Var]:
 def _check_order(copy: Copy, to: Box, source: Box) -> None:
     """Check that the loops visit both boxes in the same order, row by row."""
     there = _position(copy.to.indices, to)
-    if not tir.same(there, _position(copy.source.indices, source)):
+    if not tir.prove_equal(there, _position(copy.source.indices, source)):
         goes = tir.Load(copy.to.buffer, copy.to.indices, copy.to.buffer.dtype)
         raise LoweringError(
             copy.what,
@@ -229,7 +229,7 @@ def _check_compact(copy: Copy, box: Box) -> None:
     partial = [
         d
         for d, (n, whole) in enumerate(zip(shape, local.shape, strict=True))
-        if not tir.same(n, whole)
+        if not tir.prove_equal(n, whole)
     ]
     gaps = bool(partial) and any(n != 1 for n in shape[: partial[-1]])
     if gaps or max(box.steps, default=1) > 1 or local.strides:

@@ -45,7 +45,7 @@ class _Emitter:
 
     def __init__(self, func: tir.PrimFunc, config: accel.Config) -> None:
         self.config = config
-        self.stream = Stream(lowering.room(config, accel.Memory.UOP))
+        self.stream = Stream(lowering.capacity(config, accel.Memory.UOP))
         self.areas = areas(func, config)
         self.now = Now(config)
         self.computing = Compute(self.now)

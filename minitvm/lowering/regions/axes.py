@@ -9,8 +9,8 @@ def loop_variable(name: str, extent: tir.Index) -> tir.Var:
     """Return a variable that runs from 0 to extent - 1."""
     last = tir.sub(extent, 1)
     if tensor.is_from_data(last):  # an extent read from data must not appear in other bounds
-        return tir.Var(name, 0, tir.high(last))
-    return tir.Var(name, 0, tir.high(last), None if isinstance(last, int) else last)
+        return tir.Var(name, 0, tir.upper_bound(last))
+    return tir.Var(name, 0, tir.upper_bound(last), None if isinstance(last, int) else last)
 
 
 def is_one(extent: tir.Index) -> bool:

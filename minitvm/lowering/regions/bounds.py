@@ -86,7 +86,7 @@ def _domain(
     loops = {a: loop_variable(a.name, extents[a]) for a in stage.leaves if not is_one(extents[a])}
     check_scope(state, stage, loops)
     values = axis_values(stage, extents, loops)
-    if tensor.limits(op):
+    if tensor.variable_reduce_ranges(op):
         _limit(stage, op, start, extents, loops, values)
         values = axis_values(stage, extents, loops)
     for a in (*op.axis, *op.reduce_axis):
@@ -112,7 +112,7 @@ def _limit(
     extend_extents(stage, extents)
     for a in stage.leaves:
         if a.kind == "reduce" and a in loops:  # `top` must name no loop: passes may rename it
-            loops[a] = tir.Var(a.name, 0, tir.high(tir.sub(extents[a], 1)))
+            loops[a] = tir.Var(a.name, 0, tir.upper_bound(tir.sub(extents[a], 1)))
 
 
 def _keep(
@@ -231,13 +231,13 @@ def _usable(
     size = tir.add(tir.sub(hi, lo), 1)
     moves = any(v in fixed for v in tir.walk(size) if isinstance(v, tir.Var))
     widest = most(size, fixed) if moves else size
-    if widest is None or tir.certain(tir.sub(widest, tir.add(whole[1], 1))):
+    if widest is None or tir.prove_nonnegative(tir.sub(widest, tir.add(whole[1], 1))):
         return whole  # not smaller than the whole dimension
     if moves:
-        if not isinstance(widest, int) and tir.low(lo) >= 0:
+        if not isinstance(widest, int) and tir.lower_bound(lo) >= 0:
             widest = tir.minimum(widest, tir.add(whole[1], 1))
         size, hi = widest, tir.add(lo, tir.sub(widest, 1))
-    return lo, hi if tir.low(size) >= 0 else tir.add(lo, tir.sub(tir.maximum(0, size), 1))
+    return lo, hi if tir.lower_bound(size) >= 0 else tir.add(lo, tir.sub(tir.maximum(0, size), 1))
 
 
 def _unknown(n: object, loose: set[tir.Var]) -> bool:

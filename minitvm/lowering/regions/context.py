@@ -125,7 +125,7 @@ def _reach(domain: Domain, a: tensor.Axis) -> tir.Index:
     A tile in registers is this large: 17 columns in vectors of 16 take rows of 32, so that a masked
     vector in one row does not touch the next.
     """
-    most = tir.high(tir.sub(domain.values[a], domain.start[a]))
+    most = tir.upper_bound(tir.sub(domain.values[a], domain.start[a]))
     return domain.extents[a] if isinstance(most, float) else most + 1
 
 
@@ -133,4 +133,8 @@ def _hull(domain: Domain, a: tensor.Axis, reach: tir.Index) -> tir.Index:
     """Return the size of a dimension kept for an outer loop, with padding for masked vectors."""
     kept = domain.kept[a]
     more = tir.sub(reach, domain.extents[a])
-    return kept.extent if kept.fold else tir.add(kept.extent, more if tir.low(more) >= 0 else 0)
+    return (
+        kept.extent
+        if kept.fold
+        else tir.add(kept.extent, more if tir.lower_bound(more) >= 0 else 0)
+    )

@@ -39,7 +39,7 @@ def _wanted(
     for r in stage.relations:
         if isinstance(r, schedule.SplitRelation):
             done, n = tir.mul(extents[r.outer], extents[r.inner]), extents[r.parent]
-            if not tir.same(done, n):
+            if not tir.prove_equal(done, n):
                 if r.exact:
                     _not_exact(stage, r, done, n)
                 value = values[r.parent]

@@ -47,7 +47,7 @@ def _remainder(e: tir.Index, kept: set[int]) -> Interval | None:
         rest = tir.sub(r, tir.mul(x, k))
         if k == 0 or len(tir.split_terms(rest)[0]) >= len(tir.split_terms(r)[0]):
             continue
-        if tir.same(*(tir.floordiv(end, b) for end in _sweep(x, kept))):
+        if tir.prove_equal(*(tir.floordiv(end, b) for end in _sweep(x, kept))):
             return None
         least, most = _sweep(rest, kept)
         last = tir.mul(tir.sub(b, 1), k)
@@ -70,7 +70,7 @@ def _sweep_atom(a: tir.Expr, kept: set[int]) -> Interval:
             return tir.floordiv(least, b), tir.floordiv(most, b)
         case tir.FloorMod(x, b):
             least, most = _sweep(x, kept)
-            if tir.same(tir.floordiv(least, b), tir.floordiv(most, b)):
+            if tir.prove_equal(tir.floordiv(least, b), tir.floordiv(most, b)):
                 return tir.floormod(least, b), tir.floormod(most, b)
             return 0, tir.sub(b, 1)
         case tir.Extremum(op, x, y):
@@ -95,7 +95,7 @@ def most(e: tir.Index, fixed: Iterable[tir.Var]) -> tir.Index | None:
     is at most 2, even if one ends at 13 and the other begins at 0.
     """
     found = _most(e, {id(v) for v in fixed})
-    simple = tir.high(e)
+    simple = tir.upper_bound(e)
     return _best([found, simple if isinstance(simple, int) else None])
 
 
@@ -136,15 +136,15 @@ def _most(e: tir.Index, moving: set[int]) -> tir.Index | None:
 def _gap(a: tir.Expr, b: tir.Expr, moving: set[int]) -> tir.Index | None:
     """Return an upper bound of a - b for atoms of the same form; None if none is known."""
     match a, b:
-        case tir.FloorDiv(x, n), tir.FloorDiv(y, d) if tir.same(n, d):
+        case tir.FloorDiv(x, n), tir.FloorDiv(y, d) if tir.prove_equal(n, d):
             apart = _most(tir.sub(x, y), moving)
             return None if apart is None else tir.floordiv(tir.add(apart, _last_residue(y, n)), n)
         case tir.Extremum(op, x, bound), tir.Extremum(its, y, limit) if op == its:
-            if tir.same(x, limit) or tir.same(x, y):
+            if tir.prove_equal(x, limit) or tir.prove_equal(x, y):
                 x, bound = bound, x
-            if tir.same(y, bound):
+            if tir.prove_equal(y, bound):
                 y, limit = limit, y
-            apart = _most(tir.sub(x, y), moving) if tir.same(bound, limit) else None
+            apart = _most(tir.sub(x, y), moving) if tir.prove_equal(bound, limit) else None
             return None if apart is None else tir.maximum(apart, 0)
         case _:
             return None

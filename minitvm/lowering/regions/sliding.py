@@ -34,7 +34,7 @@ def kept(
     """
     start, extent = hull
     size = window[1]
-    if not may_fold or not isinstance(size, int) or tir.same(window[0], start):
+    if not may_fold or not isinstance(size, int) or tir.prove_equal(window[0], start):
         return Kept(start, extent)
     fold = 1 << max(0, size - 1).bit_length()  # 3 -> 4
     if isinstance(extent, int) and extent <= fold:
