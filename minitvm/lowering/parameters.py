@@ -89,16 +89,19 @@ def needs(state: schedule.State) -> tuple[tir.Index, ...]:
 def check_indices(func: tir.PrimFunc) -> None:
     """Check that every index fits in 64 bits and that every variable has a value."""
     bound = {id(v) for v in (*func.params, *func.sizes)}
+    used: dict[int, tir.Var] = {}
     for n in tir.walk(func.body):
         if isinstance(n, tir.For):
             bound.add(id(n.var))
+        elif isinstance(n, tir.Var):
+            used[id(n)] = n
         elif tir.overflows(n):
             raise LoweringError(
                 f"{func.name}: the index {tir.text(n)}",
                 f"computing it may reach {tir.largest_sum(n)}, and indices have 64 bits",
                 "smaller extents or split factors",
             )
-    for v in tir.variables(func.body):
+    for v in used.values():
         if id(v) not in bound:
             raise ArgumentError(
                 f"variable {v.name!r}",

@@ -28,9 +28,7 @@ class NotAnArray:
         raise ExprError(f"an operator on {name} as a whole", "a formula works on elements", fix)
 
     __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = _operator
-    __rtruediv__ = __floordiv__ = __rfloordiv__ = __mod__ = __rmod__ = __pow__ = __rpow__ = (
-        _operator
-    )
+    __rtruediv__ = __floordiv__ = __rfloordiv__ = __mod__ = __rmod__ = _operator
     __pow__ = __rpow__ = __lt__ = __le__ = __gt__ = __ge__ = __neg__ = __abs__ = _operator
 
     def __matmul__(self, other: Any) -> Any:
