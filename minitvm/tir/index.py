@@ -138,12 +138,16 @@ def linear(terms: Iterable[tuple[Atom, int]], const: int = 0) -> Index:
         mods = mods or type(a) is FloorMod
     if mods:
         const += _join_div_mod(merged)
-    kept = tuple((a, c) for a, c in merged.items() if c)
-    if not kept:
+    return _sum(tuple([(a, c) for a, c in merged.items() if c]), const)
+
+
+def _sum(terms: tuple[tuple[Atom, int], ...], const: int) -> Index:
+    """Return the index for terms that are in normal form already."""
+    if not terms:
         return const
-    if const == 0 and len(kept) == 1 and kept[0][1] == 1:
-        return kept[0][0]
-    return Linear(kept, const)
+    if const == 0 and len(terms) == 1 and terms[0][1] == 1:
+        return terms[0][0]
+    return Linear(terms, const)
 
 
 def _join_div_mod(merged: dict[Atom, int]) -> int:
@@ -179,8 +183,8 @@ def add(a: Index, b: Index) -> Index:
         return a
     ta, ca = split_terms(a)
     tb, cb = split_terms(b)
-    if not tb:
-        return linear(ta, ca + cb)
+    if not ta or not tb:
+        return _sum(ta or tb, ca + cb)
     return linear((*ta, *tb), ca + cb)
 
 
@@ -199,7 +203,7 @@ def mul(a: Index, b: Index) -> Index:
         if b == 1:
             return a
         terms, const = split_terms(a)
-        return linear(((x, c * b) for x, c in terms), const * b)
+        return _sum(tuple([(x, c * b) for x, c in terms]), const * b) if b else 0
     (ta, ca), (tb, cb) = split_terms(a), split_terms(b)
     total: Index = ca * cb
     for x, c in ta:
@@ -316,9 +320,8 @@ def floormod(a: Index, b: Index) -> Index:
         return r
     for g in _divisors_in(r, b):
         big, small = _split_by(r, g)
-        if (
-            lower_bound(small) >= 0 and upper_bound(small) < g
-        ):  # (g*x + small) % (g*c) -> g*(x % c) + small
+        # (g*x + small) % (g*c) -> g*(x % c) + small
+        if lower_bound(small) >= 0 and upper_bound(small) < g:
             return add(mul(floormod(big, b // g), g), small)
     if type(r) is FloorMod and isinstance(r.b, int) and r.b % b == 0:
         return floormod(r.a, b)

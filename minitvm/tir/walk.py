@@ -9,16 +9,18 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, TypeAlias
 
 from .index import (
-    add,
     as_index,
     floordiv,
     floormod,
+    linear,
     maximum,
     minimum,
     mul,
+    split_terms,
 )
 from .nodes import (
     AsIndex,
+    Atom,
     Binary,
     Buffer,
     Call,
@@ -155,13 +157,18 @@ def _identical(a: object, b: object) -> bool:
 
 
 def _linear(e: Linear, go: _Rewriter) -> Index:
-    new = [(go(a), c) for a, c in e.terms]
-    if all(n is a for (n, _), (a, _) in zip(new, e.terms, strict=True)):
-        return e
-    total: Index = e.const
-    for n, c in new:
-        total = add(total, mul(n, c))
-    return total
+    terms: list[tuple[Atom, int]] = []
+    const, same = e.const, True
+    for a, c in e.terms:
+        new = go(a)
+        if new is a:
+            terms.append((a, c))
+        else:
+            same = False
+            more, n = split_terms(new)
+            terms += [(x, c * k) for x, k in more]
+            const += c * n
+    return e if same else linear(terms, const)
 
 
 def _pair(build: Callable[[Index, Index], Index]) -> Callable[[Any, _Rewriter], Any]:
@@ -329,9 +336,8 @@ def map_parts(s: Stmt, stmt: StmtRule, whole: StmtRule | None = None) -> Stmt:
     A program of many stages nests allocations more deeply than Python's stack allows, since each
     stage is inside the allocations of the stages before it. So this does not recurse on them.
     """
-    chain: list[
-        tuple[Allocate | Seq, list[Stmt]]
-    ] = []  # each link, and its new parts except the last
+    # each link, and its new parts except the last
+    chain: list[tuple[Allocate | Seq, list[Stmt]]] = []
     while isinstance(s, Allocate) or (isinstance(s, Seq) and s.body):
         if isinstance(s, Allocate):
             chain.append((s, []))
