@@ -13,9 +13,9 @@ def check_limits(state: State, name: str) -> None:
     stage = next((s for s in state.stages if s.name == name), None)
     if stage is None or not isinstance(stage.op, tensor.ComputeOp):
         return
-    depth = {a: d for d, a in enumerate(stage.leaves)}
     for k in stage.op.reduce_axis:
         for a in _needed(k, stage.op):
+            depth = {a: d for d, a in enumerate(stage.leaves)}
             own, others = _loops(stage, k), _loops(stage, a)
             if mixed := own & others:
                 raise ScheduleError(
@@ -34,8 +34,8 @@ def check_limits(state: State, name: str) -> None:
 
 def _needed(k: tensor.Axis, op: tensor.ComputeOp) -> list[tensor.Axis]:
     """Return the data axes on which the range of `k` depends."""
-    ends: tuple[tir.Index, ...] = (k.start, k.extent)
-    used = {v for n in ends if not isinstance(n, int) for v in tir.variables(n)}
+    ends = [n for n in (k.start, k.extent) if not isinstance(n, int)]
+    used = {v for n in ends for v in tir.variables(n)}
     return [a for a in op.axis if a in used] if used else []
 
 

@@ -73,11 +73,13 @@ def update_of(state: State, stage: Stage) -> str:
 
 def check_ahead(state: State) -> None:
     """Raise ScheduleError if a stage that needs the previous row is computed one step ahead."""
-    for name, scan in inside_scans(state).items():
-        s = state.stage(name)
-        if s.double_buffer and isinstance(s.attach, At) and s.attach.stage == scan:
+    for s in state.stages:
+        if not s.double_buffer or not isinstance(s.attach, At):
+            continue
+        if inside_scans(state).get(s.name) == s.attach.stage:
             raise ScheduleError(
-                f"double_buffer of {name}",
-                f"it would be computed one step of {scan} ahead, and depends on the row before",
+                f"double_buffer of {s.name}",
+                f"it would be computed one step of {s.attach.stage} ahead, and depends on the row "
+                "before",
                 "double_buffer what does not depend on the state: a cache_read of an input",
             )

@@ -117,6 +117,29 @@ class StageView:
             )
         return self._stage.names[a]
 
+    def _size(self, axis: str, n: Any) -> int | str | None:
+        """Return a split size as a step has it: an int, or text if it has sizes of the program."""
+        if n is None or type(n) is int:
+            return n
+        try:
+            size = tir.index(n)
+        except TVMError:
+            size = None
+        if isinstance(size, int) and not isinstance(n, bool):
+            return size
+        known = program_sizes(self.schedule.state)
+        if (
+            isinstance(size, tir.Expr)
+            and not is_from_data(size)
+            and all(known.get(v.name) is v for v in tir.variables(size))
+        ):
+            return tir.text(size)
+        shown = tir.text(n) if isinstance(n, tir.Expr) else repr(n)
+        why = "the size of a part is an integer >= 1"
+        if known:
+            why += f" or made of the program's sizes ({', '.join(known)})"
+        raise ScheduleError(f"split of {axis!r} by {shown}", why)
+
     def split(
         self,
         axis: Axis,
@@ -131,8 +154,7 @@ class StageView:
         disable_predication says that it divides, so that no guard is needed; it is checked.
         """
         name = self.axis_name(axis, "split")
-        known = program_sizes(self.schedule.state)
-        sizes = _size(name, factor, known), _size(name, nparts, known)
+        sizes = self._size(name, factor), self._size(name, nparts)
         exact = check_flag("split: disable_predication", disable_predication)
         self.schedule.apply(Split(self.name, name, *sizes, exact))
         made = self._stage.relations[-1]
@@ -288,26 +310,3 @@ class StageView:
             kind = self._stage.note(a).kind
             loops.append(name if kind == "serial" else f"{name} ({kind})")
         return f"{self.name}: {', '.join(loops) or 'no loops'}"
-
-
-def _size(axis: str, n: Any, known: dict[str, tir.Var]) -> int | str | None:
-    """Return a split size as a step has it: an int, or text if it has sizes of the program."""
-    if n is None:
-        return None
-    try:
-        size = tir.index(n)
-    except TVMError:
-        size = None
-    if isinstance(size, int) and not isinstance(n, bool):
-        return size
-    if (
-        isinstance(size, tir.Expr)
-        and not is_from_data(size)
-        and all(known.get(v.name) is v for v in tir.variables(size))
-    ):
-        return tir.text(size)
-    shown = tir.text(n) if isinstance(n, tir.Expr) else repr(n)
-    why = "the size of a part is an integer >= 1"
-    if known:
-        why += f" or made of the program's sizes ({', '.join(known)})"
-    raise ScheduleError(f"split of {axis!r} by {shown}", why)

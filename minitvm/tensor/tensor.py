@@ -62,7 +62,7 @@ class Axis(tir.Var):
 
 def axis(name: str, start: tir.Index, extent: tir.Index, kind: AxisKind) -> Axis:
     """Make an axis over start .. start + extent - 1."""
-    last = tir.sub(tir.add(start, extent), 1)
+    last = tir.add(tir.add(start, extent), -1)
     top = None if isinstance(last, int) else last
     return Axis(
         name,

@@ -70,6 +70,8 @@ def split_terms(e: Index) -> tuple[tuple[tuple[Atom, int], ...], int]:
 
 def lower_bound(e: Index) -> Bound:
     """Return a constant lower bound of `e`; -inf if none is known."""
+    if isinstance(e, int):
+        return e
     terms, total = split_terms(e)
     for a, c in terms:
         total += (a.low if c > 0 else a.high) * c
@@ -78,6 +80,8 @@ def lower_bound(e: Index) -> Bound:
 
 def upper_bound(e: Index) -> Bound:
     """Return a constant upper bound of `e`; inf if none is known."""
+    if isinstance(e, int):
+        return e
     terms, total = split_terms(e)
     for a, c in terms:
         total += (a.high if c > 0 else a.low) * c
