@@ -129,7 +129,7 @@ class Code:
         self.known: dict[object, Value] = {}
         self._taken: dict[str, int] = {}
         self._lanes: dict[int, int] = {}
-        self._steady: dict[int, bool] = {}
+        self._steady: dict[tir.Expr, bool] = {}
 
     # --- names and instructions ---
 
@@ -204,9 +204,9 @@ class Code:
 
     def steady(self, e: tir.Expr) -> bool:
         """Return whether an index depends only on variables, not on data in memory."""
-        if id(e) not in self._steady:
-            self._steady[id(e)] = not any(isinstance(n, tir.AsIndex) for n in tir.walk(e))
-        return self._steady[id(e)]
+        if e not in self._steady:
+            self._steady[e] = not any(isinstance(n, tir.AsIndex) for n in tir.walk(e))
+        return self._steady[e]
 
     # --- blocks ---
 

@@ -22,13 +22,13 @@ def index(c: Code, e: tir.Index) -> Value:
     """Emit an index as an i64, or as a vector of i64 if it contains a Lane."""
     if isinstance(e, int):
         return Value(str(e), INT64)
-    found = c.known.get(id(e))
+    found = c.known.get(e)
     if found is not None:
         return found
     terms, const = tir.split_terms(e)
     made = _atom(c, e) if terms[0][0] is e else _sum(c, terms, const)
     if c.steady(e):
-        c.known[id(e)] = made
+        c.known[e] = made
     return made
 
 
@@ -151,7 +151,7 @@ def _base(c: Code, buffer: tir.Buffer, terms: tuple[tuple[tir.Atom, int], ...]) 
     start = c.pointers[buffer]
     if not terms:
         return start
-    key = (id(buffer), frozenset((id(atom), k) for atom, k in terms))
+    key = (buffer, frozenset(terms))
     if key in c.known:
         return c.known[key].text
     offset = _sum(c, terms, 0)
