@@ -148,10 +148,10 @@ def witness(program: Program, fault: Race | Uninitialised) -> tuple[int, ...]:
                 needed.add(n)
                 waiting.append(n)
     if fault.first in needed:
-        raise ArgumentError(f"{first} and {second}", "the tokens order them: no race")
+        raise ArgumentError(f"{first} and {second}", "no race: the tokens order them")
     order = walk(program, lambda ready: min(ready, key=lambda n: (n not in needed, n)))
     if fault.second not in order:
-        raise ArgumentError(second, "it never runs: the program deadlocks")
+        raise ArgumentError(second, "it never runs, because the program deadlocks")
     return order
 
 
