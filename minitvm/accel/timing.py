@@ -275,7 +275,7 @@ class _Machine:
         return ready
 
     def start_one(self, unit: int, ready: int) -> None:
-        """Pop, run and push."""
+        """Run the next instruction of a unit: pop its tokens, work, and push."""
         n = self.streams[unit][self.heads[unit]]
         self.heads[unit] += 1
         start, channel = ready, self.channel[n]

@@ -233,7 +233,8 @@ def hazards(
 ) -> Iterator[Hazard]:
     """Yield the first read of an accumulator that is too early, for each instruction.
 
-    GEMM reads the accumulator that it adds to, ALU reads that and another one, a reset reads none.
+    GEMM reads the accumulator that it adds to, ALU reads its destination and perhaps a second
+    accumulator, a reset reads none.
     """
     known: dict[tuple[int, bool], Hazard | None] = {}  # equal loops share their indices
     for n, (instruction, found) in enumerate(zip(program.instructions, resolved, strict=True)):
