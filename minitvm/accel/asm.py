@@ -158,7 +158,8 @@ def _tokens(unit: Unit, text: str) -> tuple[str, Flags]:
             raise ArgumentError(f"{verb} {other}", why, "tokens between ld and ex, or ex and st")
         name = f"{verb}_{'prev' if LONG[other] is prev else 'next'}"
         if name in names:
-            raise ArgumentError(f"{verb} {other}", "an instruction does this only once", "a nop")
+            why = "an instruction does this only once"
+            raise ArgumentError(f"{verb} {other}", why, "a nop for the second token")
         names[name] = True
     return " ".join(words[:first]), Flags(**names)
 
@@ -204,8 +205,8 @@ def _address(name: str, index: int, memory: Memory, areas: Sequence[Area], confi
         return index
     area = next((area for area in areas if area.name == name), None)
     if area is None:
-        known = ", ".join(area.name for area in areas) or "none"
-        raise ArgumentError(name, "unknown area", f"one of {known}, or a line 'area {name} ...'")
+        fix = " or ".join([*(area.name for area in areas), f"a line 'area {name} ...' before this"])
+        raise ArgumentError(name, "unknown area", fix)
     begin, size = area.byte_range(config)[0], config.element_bytes(memory)
     if begin % size:
         why = f"it begins at byte {begin} of DRAM, inside an element of {memory.name}"

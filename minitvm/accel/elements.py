@@ -137,7 +137,7 @@ def _load_uops(program: Program, n: int, load: Load, uops: Ints, table: Ints) ->
     """Copy micro-operations of the program into the unit's memory."""
     if load.dram + load.x > len(uops):
         why = f"it loads uops up to {load.dram + load.x - 1}, and the program has {len(uops)}"
-        raise ArgumentError(label(program, n), why, "Program(instructions, uops, areas)")
+        raise ArgumentError(label(program, n), why, "more uops in the program, or a smaller load")
     if load.sram + load.x > len(table):
         raise _too_deep(program, n, Memory.UOP, load.sram + load.x, len(table))
     table[load.sram : load.sram + load.x] = uops[load.dram : load.dram + load.x]

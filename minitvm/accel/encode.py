@@ -31,10 +31,10 @@ def decode(w0: int, w1: int) -> Instruction:
     bits = _word("w0", w0, 64) | _word("w1", w1, 64) << 64
     kind = KINDS.get(bits & 7)
     if kind is None:
-        raise ArgumentError(f"instruction {w0:#018x}", f"unknown opcode {w0 & 7}", "0 to 4")
+        raise ArgumentError(f"instruction {w0:#018x}", f"unknown opcode {w0 & 7}", "opcodes 0 to 4")
     name = kind.__name__.lower()
     if kind is Store and bits >> 112:
-        raise ArgumentError(name, "a store cannot pad", "0 in bits 112 to 127")
+        raise ArgumentError(name, "a store cannot pad", "zeros in bits 112 to 127")
     values = {f.path: _typed(name, f, f.take(bits)) for f in FORMATS[kind].fields}
     if not values.pop("use_imm", True):
         values["imm"] = None

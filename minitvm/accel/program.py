@@ -88,7 +88,7 @@ class Program:
         for area in self.areas:
             if area.name == name:
                 return area
-        known = ", ".join(area.name for area in self.areas) or "none"
+        known = " or ".join(area.name for area in self.areas)
         raise ArgumentError(f"area {name!r}", "the program has no area of that name", known)
 
 
@@ -190,7 +190,8 @@ def _check_finish(instructions: tuple[Instruction, ...]) -> None:
         if isinstance(instruction, Finish):
             raise ArgumentError(f"instruction {n} (finish)", "FINISH must be the last instruction")
     if not instructions or not isinstance(instructions[-1], Finish):
-        raise ArgumentError("a program without finish", "the host would wait forever", "Finish()")
+        why = "the host would wait forever"
+        raise ArgumentError("a program without finish", why, "Finish() as the last instruction")
 
 
 RESERVED_NAMES = {"DRAM", "uops", *(memory.name.lower() for memory in Memory)}  # of assembly text

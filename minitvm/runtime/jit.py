@@ -187,7 +187,7 @@ def _check_float16(image: bytes) -> None:
         raise BuildError(
             "float16 for this CPU",
             "it has no instruction that converts between float16 and float32",
-            'float32, or target="python"; -mattr=+f16c if the CPU has the instruction',
+            'float32, or target="python"; or -mattr=+f16c if the CPU has the instruction after all',
         )
 
 

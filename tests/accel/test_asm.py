@@ -156,7 +156,7 @@ def test_what_lies_in_no_area_is_an_address_of_all_dram() -> None:
         ("ex inp[0] = A[0] x=1", "ld runs this instruction, not ex"),
         ("ld acc_8bit[0] = A[0] x=1", "ex runs this instruction, not ld"),
         ("st A[0] = acc_8bit[0] x=1", "'A': unknown memory"),
-        ("ld inp[0] = B[0] x=1", "unknown area\n  try: one of A"),
+        ("ld inp[0] = B[0] x=1", "unknown area\n  try: A or a line"),
         ("ld out[0] = A[0] x=1", "OUT cannot be loaded"),
         ("ld foo[0] = A[0] x=1", "'foo': unknown memory\n  try: one of uop, wgt"),
         ("ld inp[0] = uops[0] x=1", "micro-operations are loaded from uops"),

@@ -351,7 +351,7 @@ def test_an_instruction_that_the_machine_does_not_have_is_refused() -> None:
     with pytest.raises(BuildError) as caught:
         program(Evaluate(Call("ex.sing", (element(CL, 0),), INT32)))
     assert str(caught.value) == (
-        "ex.sing(...): the accelerator does not have it\n"
+        "ex.sing(...): the accelerator has no such instruction\n"
         "  try: one of gemm, fused_gemm8x8_add, fill_zero, accumulate, min, max, add, shr, mul, "
         "dma_copy2d"
     )

@@ -221,8 +221,7 @@ def _no_queue(before: Section, after: Section) -> LoweringError:
 
 def _beside(s: tir.Stmt) -> str:
     """Return where the pragma that separates `s` from its successor belongs: its last transfer."""
-    calls = (n for n in lowering.every(s) if isinstance(n, tir.Evaluate))
-    moved = [found[0].buffer.name for n in calls if (found := operands(n))]
+    moved = [found[0].buffer.name for n in lowering.every(s) if (found := operands(n))]
     if not moved:
         return "pragma(axis, 'coproc_sync') on the loop of the first"
     pragma = f"s[{moved[-1]}].pragma(axis, 'coproc_sync')"

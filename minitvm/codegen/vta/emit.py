@@ -111,7 +111,9 @@ class _Emitter:
                 self.stream.add(accel.nop(unit, accel.NO_FLAGS))
             case _:
                 fix = f"one of {', '.join((*COMPUTED, COPY))}"
-                raise BuildError(f"{call.name}(...)", "the accelerator does not have it", fix)
+                raise BuildError(
+                    f"{call.name}(...)", "the accelerator has no such instruction", fix
+                )
 
     # --- transfers ---
 

@@ -97,7 +97,7 @@ def _runs(s: tir.Stmt, name: str) -> str:
 
 
 def operands(s: tir.Stmt) -> list[tir.Load]:
-    """Return the first elements of the views that an instruction works on."""
-    assert isinstance(s, tir.Evaluate)
-    assert isinstance(s.value, tir.Call)
+    """Return the first elements of the views that an instruction works on; else an empty list."""
+    if not isinstance(s, tir.Evaluate) or not isinstance(s.value, tir.Call):
+        return []
     return [a.first for a in s.value.args if isinstance(a, tir.Pointer | tir.View)]
