@@ -218,22 +218,23 @@ def test_the_host_of_a_cpu_and_a_buffer_without_gaps_change_nothing() -> None:
 
 def test_another_host_is_refused() -> None:
     assert refused(target="python", target_host="llvm") == (
-        "target_host='llvm' for target 'python': a program for a CPU is called where it runs\n"
-        "  try: leave it out"
+        "target_host='llvm' for target 'python': the function is called by the machine "
+        "that runs it\n"
+        "  try: leave target_host out"
     )
 
 
 @pytest.mark.parametrize(
     ("binds", "says"),
     [
-        (5, "binds=5: not a table"),
+        (5, "binds=5: not a Mapping"),
         ({A: 5}, "binds: Tensor A: float32[4, 8] to 5: not a tensor and a buffer"),
         ({A: tir.decl_buffer((8, 4), name="Ab")},
          "binds: A to Ab: one is float32[4, 8], the other float32[8, 4]"),
         ({A: tir.decl_buffer((4, 8), name="Ab", strides=[16, 1])},
-         "binds: A to Ab: arguments lie in main memory without gaps"),
+         "binds: A to Ab: arguments are contiguous arrays in main memory"),
         ({A: tir.decl_buffer((4, 8), name="Ab", scope="local")},
-         "binds: A to Ab: arguments lie in main memory without gaps"),
+         "binds: A to Ab: arguments are contiguous arrays in main memory"),
     ],
 )  # fmt: skip
 def test_a_buffer_that_lies_otherwise_than_arguments_do_is_refused(binds: Any, says: str) -> None:
@@ -268,7 +269,7 @@ def test_an_operator_that_is_misspelled_is_guessed() -> None:
 
 
 def test_processors_are_counted_from_zero() -> None:
-    with pytest.raises(tvm.ArgumentError, match=r"cpu\(-1\): processors are counted"):
+    with pytest.raises(tvm.ArgumentError, match=r"cpu\(-1\): not an int of at least 0"):
         tvm.cpu(-1)
 
 

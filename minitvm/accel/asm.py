@@ -73,8 +73,6 @@ def parse(text: str, config: Config = vta_pynq) -> Program:
     instructions: list[Instruction] = []
     for number, whole in enumerate(text.splitlines(), 1):
         line = " ".join(whole.split("#")[0].split())
-        if not line:
-            continue
         try:
             match line.split():
                 case ["area", *words]:
@@ -88,9 +86,9 @@ def parse(text: str, config: Config = vta_pynq) -> Program:
                     instructions.append(_instruction(LONG[unit], body, areas, config))
                     wire_of(len(instructions) - 1, instructions[-1])  # refuses numbers out of range
                 case [word, *_]:
-                    raise ArgumentError(f"{word!r}", "a line begins with area, uop, ld, ex or st")
+                    raise ArgumentError(repr(word), "a line begins with area, uop, ld, ex or st")
                 case _:
-                    pass
+                    pass  # an empty line, or a comment
         except ArgumentError as error:
             what, why, fix = error.args
             raise ArgumentError(f"line {number}, {line!r:.100}: {what}", why, fix) from None
@@ -100,14 +98,14 @@ def parse(text: str, config: Config = vta_pynq) -> Program:
 def _integers(words: Sequence[str], counts: Sequence[int], names: str) -> list[int]:
     """Return the words as integers; `names` says what they are."""
     if len(words) not in counts or not all(re.fullmatch(NUMBER, word) for word in words):
-        raise ArgumentError(f"{' '.join(words):.60}" or "nothing", f"expected the numbers {names}")
+        raise ArgumentError(f"{' '.join(words):.60}" or "nothing", f"expected integers: {names}")
     return [int(word) for word in words]
 
 
 def _memory(name: str) -> Memory:
     known = [memory.name.lower() for memory in Memory]
     if name not in known:
-        raise ArgumentError(repr(name), f"no memory is called that, but {', '.join(known)}")
+        raise ArgumentError(repr(name), "unknown memory", f"one of {', '.join(known)}")
     return Memory[name.upper()]
 
 
@@ -124,7 +122,7 @@ def _area(words: list[str], areas: Sequence[Area], config: Config) -> Area:
             extents = _integers(shape, (len(shape),), "extents")
             return place(config, {name: (_memory(memory), extents)}, areas)[0]
         case _:
-            raise ArgumentError("area", "expected a name, a memory and the extents")
+            raise ArgumentError("area", "expected a name, a memory and extents", "area A inp 2 8")
 
 
 def _instruction(unit: Unit, text: str, areas: Sequence[Area], config: Config) -> Instruction:
@@ -137,14 +135,12 @@ def _instruction(unit: Unit, text: str, areas: Sequence[Area], config: Config) -
     elif parts := LOOPED.fullmatch(body):
         instruction = _looped(parts.groups(), flags)
     else:
-        raise ArgumentError(
-            f"{body!r:.100}",
-            "no instruction reads like that",
-            "nop, finish, to[i] = from[j], op u[i:j]",
-        )
+        forms = "nop, finish, to[i] = from[j], op u[i:j]"
+        raise ArgumentError(f"{body!r:.100}", "not an instruction", forms)
     if unit_of(instruction) is not unit:
         right = SHORT[unit_of(instruction)]
-        raise ArgumentError(f"{SHORT[unit]} {body}", f"another unit runs that: {right}")
+        why = f"{right} runs this instruction, not {SHORT[unit]}"
+        raise ArgumentError(f"{SHORT[unit]} {body}", why, f"{right} {body}")
     return instruction
 
 
@@ -156,16 +152,14 @@ def _tokens(unit: Unit, text: str) -> tuple[str, Flags]:
     prev, next_ = NEIGHBOURS[unit]
     for verb, other in zip_longest(words[first::2], words[first + 1 :: 2], fillvalue="nothing"):
         if verb not in ("pop", "push"):
-            raise ArgumentError(repr(verb), "after an instruction come pop or push, and a unit")
+            raise ArgumentError(repr(verb), "expected pop or push, then a unit", "pop ex")
         if other not in LONG or LONG[other] not in (prev, next_):
-            raise ArgumentError(
-                f"{verb} {other}",
-                f"no queue joins {SHORT[unit]} and {other}",
-                "ld and ex have queues, ex and st too",
-            )
+            why = f"there is no queue between {SHORT[unit]} and {other}"
+            raise ArgumentError(f"{verb} {other}", why, "tokens between ld and ex, or ex and st")
         name = f"{verb}_{'prev' if LONG[other] is prev else 'next'}"
         if name in names:
-            raise ArgumentError(f"{verb} {other}", "it is given twice, but moves one token")
+            why = "an instruction does this only once"
+            raise ArgumentError(f"{verb} {other}", why, "a nop for the second token")
         names[name] = True
     return " ".join(words[:first]), Flags(**names)
 
@@ -177,7 +171,8 @@ def _options(kind: type[Instruction], text: str) -> dict[str, Any]:
     for word in text.split():
         key, _, numbers = word.partition("=")
         if key not in known or known[key][0].path in found:
-            raise ArgumentError(repr(word), f"expected each of {', '.join(known)} at most once")
+            fix = f"each of {', '.join(known)} at most once"
+            raise ArgumentError(repr(word), "unknown or repeated option", fix)
         names = ",".join(["number"] * len(known[key]))
         values = _integers(numbers.split(","), (len(known[key]),), names)
         found.update(zip((field.path for field in known[key]), values, strict=True))
@@ -195,9 +190,7 @@ def _transfer(
         return record(Store, values | _options(Store, rest))
     memory = _memory(to)
     if memory not in LOADABLE:
-        raise ArgumentError(
-            to, "OUT cannot be loaded", "a load into inp, wgt, acc, acc_8bit or uop"
-        )
+        raise ArgumentError(to, "OUT cannot be loaded", "inp, wgt, acc, acc_8bit or uop")
     dram = _address(source, int(from_index), memory, areas, config)
     values = {"memory": memory, "sram": int(to_index), "dram": dram, "flags": flags}
     return record(Load, values | _options(Load, rest))
@@ -206,18 +199,18 @@ def _transfer(
 def _address(name: str, index: int, memory: Memory, areas: Sequence[Area], config: Config) -> int:
     """Return the address of name[index] in DRAM, in elements of the memory."""
     if (memory is Memory.UOP) != (name == "uops"):
-        raise ArgumentError(f"{name}[{index}]", "only micro-operations are loaded from uops")
+        why = "micro-operations are loaded from uops, other elements from areas"
+        raise ArgumentError(f"{name}[{index}]", why, "uop[0] = uops[0], inp[0] = A[0]")
     if name in ("uops", "DRAM"):
         return index
     area = next((area for area in areas if area.name == name), None)
     if area is None:
-        known = ", ".join(area.name for area in areas) or "none"
-        raise ArgumentError(name, f"no area is called that; there are {known}", "area ... before")
+        fix = " or ".join([*(area.name for area in areas), f"a line 'area {name} ...' before this"])
+        raise ArgumentError(name, "unknown area", fix)
     begin, size = area.byte_range(config)[0], config.element_bytes(memory)
     if begin % size:
-        raise ArgumentError(
-            name, f"it begins at byte {begin} of DRAM, and an element of {memory.name} has {size}"
-        )
+        why = f"it begins at byte {begin} of DRAM, inside an element of {memory.name}"
+        raise ArgumentError(name, why, f"an address that is a multiple of {size} bytes")
     return begin // size + index
 
 
@@ -229,7 +222,7 @@ def _looped(parts: Sequence[str], flags: Flags) -> Instruction:
         return record(Gemm, {**values, "reset": name == "reset", **_options(Gemm, rest)})
     if name.upper() not in Op.__members__:
         known = ", ".join(op.name.lower() for op in Op)
-        raise ArgumentError(repr(name), f"no operation is called that, but gemm, reset, {known}")
+        raise ArgumentError(repr(name), "unknown operation", f"one of gemm, reset, {known}")
     return record(Alu, {**values, "op": Op[name.upper()], **_options(Alu, rest)})
 
 

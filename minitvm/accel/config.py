@@ -83,9 +83,9 @@ class Config:
             if self.depth(memory) & (self.depth(memory) - 1) or not self.depth(memory):
                 raise ArgumentError(
                     f"accelerator {self.name!r}",
-                    f"{memory.name} would hold {self.depth(memory)} elements of "
-                    f"{self.element_bytes(memory)} bytes, and addresses have whole bits",
-                    "sizes that give a power of two of elements",
+                    f"{memory.name} holds {self.depth(memory)} elements of "
+                    f"{self.element_bytes(memory)} bytes, and that is not a power of two",
+                    "memories of 2, 4, 8, ... elements",
                 )
 
     def element_shape(self, memory: Memory) -> tuple[int, ...]:
@@ -138,10 +138,9 @@ def _check_parameter(machine: str, name: str, value: object) -> None:
     least = 0 if name in MAY_BE_ZERO else 1
     most = 1e12 if name == "clock_hz" else MOST
     if type(value) not in kinds or not least <= value <= most:  # type: ignore[operator]
-        raise ArgumentError(
-            f"{name}={value!r} of accelerator {machine!r}",
-            f"it is {'a number' if name == 'clock_hz' else 'an int'} from {least} to {most}",
-        )
+        kind = "a number" if name == "clock_hz" else "an int"
+        what = f"{name}={value!r} of accelerator {machine!r}"
+        raise ArgumentError(what, f"expected {kind} from {least} to {most}")
 
 
 # the machine of the open-source VTA release on a Pynq board

@@ -97,12 +97,8 @@ def resolve(program: Program, config: Config) -> tuple[Indices | None, ...]:
 def _check_kept(program: Program, n: int, kept: int) -> None:
     """Raise ArgumentError if the indices need too much memory; equal instructions share them."""
     if kept > MOST_INDICES:
-        raise ArgumentError(
-            label(program, n),
-            f"with it, instructions that are not alike have {kept} micro-operations; the model "
-            f"keeps the indices of at most {MOST_INDICES}",
-            "smaller loops, or several programs",
-        )
+        why = f"{kept} distinct micro-operations up to here; the model keeps {MOST_INDICES}"
+        raise ArgumentError(label(program, n), why, "smaller loops, or several programs")
 
 
 def _check_layout(areas: tuple[Area, ...], config: Config) -> None:
@@ -111,14 +107,13 @@ def _check_layout(areas: tuple[Area, ...], config: Config) -> None:
     for area in sorted(areas, key=lambda area: area.byte_range(config)):
         begin, after = area.byte_range(config)
         if begin < end:
-            raise ArgumentError(
-                f"areas {last!r} and {area.name!r}",
-                f"{area.name!r} begins at byte {begin} of DRAM, where {last!r} ends at {end}",
-                "place(config, ...) sets them side by side",
-            )
+            what = f"areas {last!r} and {area.name!r}"
+            why = f"they overlap in bytes {begin} to {min(end, after) - 1} of DRAM"
+            raise ArgumentError(what, why, "place(config, ...)")
         end, last = max(end, after), area.name
     if end > MOST_DRAM_BYTES:
-        raise ArgumentError(f"area {last!r}", f"DRAM has {end} bytes, at most {MOST_DRAM_BYTES}")
+        why = f"it ends at byte {end} of DRAM, and the model has {MOST_DRAM_BYTES}"
+        raise ArgumentError(f"area {last!r}", why, "smaller areas")
 
 
 def rows(move: Load | Store) -> tuple[Ints, Ints]:
@@ -141,10 +136,8 @@ def total(move: Load | Store) -> int:
 def _load_uops(program: Program, n: int, load: Load, uops: Ints, table: Ints) -> None:
     """Copy micro-operations of the program into the unit's memory."""
     if load.dram + load.x > len(uops):
-        raise ArgumentError(
-            label(program, n),
-            f"uops {load.dram} to {load.dram + load.x - 1}, the program has {len(uops)}",
-        )
+        why = f"it loads uops up to {load.dram + load.x - 1}, and the program has {len(uops)}"
+        raise ArgumentError(label(program, n), why, "more uops in the program, or a smaller load")
     if load.sram + load.x > len(table):
         raise _too_deep(program, n, Memory.UOP, load.sram + load.x, len(table))
     table[load.sram : load.sram + load.x] = uops[load.dram : load.dram + load.x]
@@ -157,11 +150,8 @@ def _fetch_uops(program: Program, n: int, loops: Loops, table: Ints) -> Ints:
     uops = table[loops.begin : loops.end]
     missing = np.flatnonzero(uops[:, 0] < 0)
     if len(missing):
-        raise ArgumentError(
-            label(program, n),
-            f"it runs UOP[{loops.begin + int(missing[0])}], which nothing has loaded",
-            "a load uop before it",
-        )
+        why = f"it runs UOP[{loops.begin + int(missing[0])}], which no instruction has loaded"
+        raise ArgumentError(label(program, n), why, "a load of uops before it")
     return uops
 
 
@@ -185,12 +175,9 @@ def _check_transfer(
     for row in range(move.y):
         at = move.dram + row * move.stride
         if not inside(at, move.x):
-            raise ArgumentError(
-                label(program, n),
-                f"its row {row}, elements {at} to {at + move.x - 1} of {move.memory.name}'s kind, "
-                "lies in no area of DRAM",
-                _areas(program.areas, config),
-            )
+            moved = f"row {row}, {move.memory.name} elements {at} to {at + move.x - 1} of DRAM"
+            why = f"{moved}, is not inside an area"
+            raise ArgumentError(label(program, n), why, _areas(program.areas, config))
 
 
 def _areas(areas: tuple[Area, ...], config: Config) -> str:

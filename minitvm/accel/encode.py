@@ -31,10 +31,10 @@ def decode(w0: int, w1: int) -> Instruction:
     bits = _word("w0", w0, 64) | _word("w1", w1, 64) << 64
     kind = KINDS.get(bits & 7)
     if kind is None:
-        raise ArgumentError(f"instruction {w0:#018x}", f"no instruction has opcode {w0 & 7}")
+        raise ArgumentError(f"instruction {w0:#018x}", f"unknown opcode {w0 & 7}", "opcodes 0 to 4")
     name = kind.__name__.lower()
     if kind is Store and bits >> 112:
-        raise ArgumentError(name, "its padding is not 0, and a store cannot pad")
+        raise ArgumentError(name, "a store cannot pad", "zeros in bits 112 to 127")
     values = {f.path: _typed(name, f, f.take(bits)) for f in FORMATS[kind].fields}
     if not values.pop("use_imm", True):
         values["imm"] = None
@@ -56,17 +56,15 @@ def decode_uop(word: int) -> Uop:
 
 
 def _pack(what: str, fields: tuple[Field, ...], source: Instruction | Uop) -> int:
-    """Return the fields of a record side by side."""
+    """Return the fields of a record as bits, each at its place."""
     bits = 0
     for field in fields:
         value, mask = field.read(source), (1 << field.bits) - 1
         if field.signed:
             value = (value or 0) & mask  # check_types has checked its range
         if not isinstance(value, int) or not 0 <= value <= mask:
-            raise ArgumentError(
-                f"{what}: {field.name}={value!r:.60}",
-                f"the field has {field.bits} bits and holds 0 to {mask}",
-            )
+            why = f"the field has {field.bits} bits and holds 0 to {mask}"
+            raise ArgumentError(f"{what}: {field.name}={value!r:.60}", why)
         bits |= value << field.first
     return bits
 
@@ -74,12 +72,12 @@ def _pack(what: str, fields: tuple[Field, ...], source: Instruction | Uop) -> in
 def _typed(name: str, field: Field, value: int) -> Any:
     """Return a field's number as the type that the record holds."""
     if issubclass(field.kind, Enum) and value not in tuple(field.kind):
-        raise ArgumentError(name, f"{field.name} {value} is no {field.kind.__name__}")
+        raise ArgumentError(name, f"{field.name}={value} is not a valid {field.kind.__name__}")
     return field.kind(value)
 
 
 def _word(name: str, value: object, width: int) -> int:
     """Return `value`; ArgumentError unless it is a word of `width` bits."""
     if type(value) is not int or not 0 <= value < 1 << width:
-        raise ArgumentError(f"{name}={value!r}", f"it is not an int of {width} bits")
+        raise ArgumentError(f"{name}={value!r}", f"not an unsigned int of {width} bits")
     return value

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import reprlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
-from minitvm.base import ArgumentError, check_kind
+from minitvm.base import ArgumentError, Reason, check_kind, raise_first
 
 from .config import Memory
 from .formats import FORMATS, UOP, Field
@@ -18,11 +18,13 @@ from .isa import (
     Finish,
     Flags,
     Gemm,
+    Instruction,
     Load,
     Loops,
     Op,
     Store,
     Uop,
+    not_an_instruction,
 )
 
 MOST_UOPS = 1 << 22  # limit per instruction: twice 2048 accumulators x 1024 weights
@@ -35,16 +37,13 @@ EXAMPLES: Mapping[type[int], str] = {bool: "True or False", Op: "Op.ADD"}
 def check_types(what: str, given: Any) -> None:
     """Raise ArgumentError unless `given` is an instruction whose fields have the right types."""
     if type(given) not in FORMATS:
-        raise ArgumentError(
-            what, f"{given!r:.60} is no instruction", "Load, Store, Gemm, Alu or Finish"
-        )
+        raise not_an_instruction(f"{what}: {given!r:.60}")
     check_kind(f"{what}: flags", given.flags, Flags, fix="Flags(push_next=True)")
     match given:
         case Load(memory=memory):
             if type(memory) is not Memory or memory not in LOADABLE:
-                raise ArgumentError(
-                    what, f"memory={memory!r} cannot be loaded", "UOP, WGT, INP, ACC or ACC_8BIT"
-                )
+                why = f"memory={memory!r} cannot be loaded"
+                raise ArgumentError(what, why, "UOP, WGT, INP, ACC or ACC_8BIT")
             _check_pairs(what, given, "y_pad", "x_pad")
         case Store(memory=memory):
             if memory is not Memory.OUT:
@@ -55,8 +54,8 @@ def check_types(what: str, given: Any) -> None:
         case _:
             pass
     for field in FORMATS[type(given)].fields:
-        if field.kind in EXAMPLES:
-            _check_type(what, field, field.read(given))
+        if field.kind in EXAMPLES and type(value := field.read(given)) is not field.kind:
+            check_kind(f"{what}: {field.path}", value, field.kind, fix=EXAMPLES[field.kind])
     if isinstance(given, Alu):
         _check_alu(what, given)
 
@@ -66,29 +65,18 @@ def _check_pairs(what: str, record: Any, *names: str) -> None:
     for name in names:
         given = getattr(record, name)
         if type(given) is not tuple or len(given) != 2:  # pyright: ignore[reportUnknownArgumentType]
-            parts = "(before, after)" if name.endswith("pad") else "(outer, inner)"
-            raise ArgumentError(
-                f"{what}: {name}={given!r:.60}", f"not a pair {parts}", f"{name}=(0, 0)"
-            )
-
-
-def _check_type(what: str, field: Field, value: object) -> None:
-    """Raise ArgumentError unless a field holds its type, bool or Op."""
-    if type(value) is not field.kind:
-        check_kind(f"{what}: {field.path}", value, field.kind, fix=EXAMPLES[field.kind])
+            why = f"not a pair {'(before, after)' if name.endswith('pad') else '(outer, inner)'}"
+            raise ArgumentError(f"{what}: {name}={given!r:.60}", why, f"{name}=(0, 0)")
 
 
 def _check_alu(what: str, alu: Alu) -> None:
     """Raise ArgumentError for factors of weights and for an immediate out of range."""
     if alu.loops.wgt_factors != (0, 0):
-        raise ArgumentError(what, "it has factors for weights, but an ALU reads no weights")
+        raise ArgumentError(what, "the ALU does not read weights", "wgt_factors=(0, 0)")
     imm = alu.imm
     if imm is not None and (type(imm) is not int or imm not in IMMEDIATES):
-        raise ArgumentError(
-            f"{what}: imm={imm!r:.60}",
-            f"an immediate is an int from {IMMEDIATES[0]} to {IMMEDIATES[-1]}",
-            "load the number into an accumulator",
-        )
+        why = f"not an int from {IMMEDIATES[0]} to {IMMEDIATES[-1]}"
+        raise ArgumentError(f"{what}: imm={imm!r:.60}", why, "load it into an accumulator")
 
 
 # --- numbers --------------------------------------------------------------------------------------
@@ -97,11 +85,8 @@ def _check_alu(what: str, alu: Alu) -> None:
 def check_number(what: str, name: str, value: object, limit: int) -> None:
     """Raise ArgumentError unless `value` is an int from 0 to `limit` - 1."""
     if type(value) is not int or not 0 <= value < limit:
-        raise ArgumentError(
-            f"{what}: {name}={reprlib.repr(value)}",
-            f"it is an int from 0 to {limit - 1}",
-            f"{name}=0, or int(n) for a number n of numpy's",
-        )
+        given, fix = reprlib.repr(value), f"{name}=0, or int(n) for a numpy integer n"
+        raise ArgumentError(f"{what}: {name}={given}", f"not an int from 0 to {limit - 1}", fix)
 
 
 def _check_numbers(what: str, fields: tuple[Field, ...], record: object) -> None:
@@ -121,35 +106,30 @@ def check_fields(what: str, instruction: Any) -> None:
     """Raise ArgumentError unless some machine can run the instruction."""
     check_types(what, instruction)
     _check_numbers(what, FORMATS[type(instruction)].fields, instruction)
+    raise_first(ArgumentError, what, _about(instruction))
+
+
+def _about(instruction: Instruction) -> Iterator[Reason]:
+    """Yield why no machine can run an instruction, although each of its fields is in range."""
     match instruction:
-        case Load():
-            _check_load(what, instruction)
+        case Load(memory=memory, x=x, y=y):
+            padded = any((*instruction.y_pad, *instruction.x_pad))
+            if padded and not x:
+                yield "with x=0 it moves nothing, so it cannot pad", "y_pad=(0, 0), x_pad=(0, 0)"
+            if memory is Memory.UOP and padded:
+                yield "a load of uops cannot pad", "y_pad=(0, 0), x_pad=(0, 0)"
+            if memory is Memory.UOP and y != 1:
+                yield f"a load of uops has one row, not {y}", "y=1"
         case Gemm(loops=loops) | Alu(loops=loops):
-            _check_loops(what, loops)
-        case Finish() if instruction.flags != NO_FLAGS:
-            raise ArgumentError(
-                what, "it carries tokens", "a nop of compute before it that pops them"
-            )
+            if loops.end < loops.begin:
+                yield (
+                    f"its uops begin at {loops.begin}, after their end {loops.end}",
+                    "begin <= end",
+                )
+            if loops.count > MOST_UOPS:
+                why = f"it issues {loops.count} micro-operations, more than {MOST_UOPS}"
+                yield why, "several instructions"
+        case Finish(flags=flags) if flags != NO_FLAGS:
+            yield "FINISH cannot carry tokens", "a compute nop before it that pops them"
         case _:
             pass
-
-
-def _check_load(what: str, load: Load) -> None:
-    padded = any((*load.y_pad, *load.x_pad))
-    if padded and not load.x:
-        raise ArgumentError(what, "x=0 moves nothing and pads nothing")
-    if load.memory is Memory.UOP and padded:
-        raise ArgumentError(what, "uops are not padded")
-    if load.memory is Memory.UOP and load.y != 1:
-        raise ArgumentError(what, f"y={load.y} rows of uops", "uops are loaded as one row: y=1")
-
-
-def _check_loops(what: str, loops: Loops) -> None:
-    if loops.end < loops.begin:
-        raise ArgumentError(what, f"micro-operations {loops.begin} to {loops.end} run backwards")
-    if loops.count > MOST_UOPS:
-        raise ArgumentError(
-            what,
-            f"{loops.count} micro-operations; the model runs at most {MOST_UOPS}",
-            "several instructions",
-        )

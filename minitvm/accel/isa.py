@@ -91,7 +91,9 @@ NO_FLAGS = Flags()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Load:
-    """memory[sram ...] = y rows of x elements of DRAM, `stride` elements apart, with zero padding.
+    """A load of y rows of x elements, `stride` elements apart, from DRAM to memory[sram ...].
+
+    Zeros are added before and after the rows and columns, as many as y_pad and x_pad say.
 
     dram counts elements of this memory's size. x = 0 moves nothing and only carries tokens (NOP).
     ACC_8BIT loads accumulators from int8: 16 bytes per element of 16 numbers, where ACC has 64.
@@ -110,7 +112,7 @@ class Load:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Store:
-    """y rows of x elements of DRAM = the low 8 bits of accumulators, beginning at sram.
+    """A store of the low 8 bits of accumulators, from sram on, to y rows of x elements of DRAM.
 
     dram counts elements of OUT. x = 0 moves nothing and only carries tokens (NOP).
     """
@@ -126,8 +128,9 @@ class Store:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Loops:
-    """for i in range(outer): for j in range(inner): for u in uops[begin:end]: the indices are
+    """The loops of a GEMM or ALU instruction around its micro-operations.
 
+    for i in range(outer): for j in range(inner): for u in uops[begin:end]: the indices are
     dst = u.dst + i*dst_factors[0] + j*dst_factors[1], and likewise src and wgt.
     """
 
@@ -147,7 +150,7 @@ class Loops:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gemm:
-    """acc[dst] += inp[src] @ wgt[wgt].T for all indices of the loops; reset: acc[dst] = 0."""
+    """A matrix product, acc[dst] += inp[src] @ wgt[wgt].T, for all indices; or acc[dst] = 0."""
 
     loops: Loops
     reset: bool = False
@@ -156,7 +159,7 @@ class Gemm:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Alu:
-    """acc[dst] = op(acc[dst], acc[src]), or op(acc[dst], imm) if there is an immediate.
+    """Arithmetic on accumulators: acc[dst] = op(acc[dst], acc[src]), or op(acc[dst], imm).
 
     SHR is an arithmetic right shift; by a negative number, it shifts left.
     """
@@ -192,7 +195,7 @@ def unit_of(instruction: Instruction) -> Unit:
         case Gemm() | Alu() | Finish():
             return Unit.COMPUTE
         case _:
-            raise no_instruction(instruction)
+            raise not_an_instruction(reprlib.repr(instruction))
 
 
 def nop(unit: Unit, flags: Flags) -> Instruction:
@@ -229,11 +232,9 @@ def mnemonic(instruction: Instruction) -> str:
         case Finish():
             return "finish"
         case _:
-            raise no_instruction(instruction)
+            raise not_an_instruction(reprlib.repr(instruction))
 
 
-def no_instruction(given: object) -> ArgumentError:
+def not_an_instruction(what: str) -> ArgumentError:
     """Return the error for an object that is not an instruction."""
-    return ArgumentError(
-        reprlib.repr(given), "not an instruction", "Load, Store, Gemm, Alu or Finish"
-    )
+    return ArgumentError(what, "not an instruction", "Load, Store, Gemm, Alu or Finish")

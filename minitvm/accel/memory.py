@@ -68,14 +68,14 @@ def read(area: Area, config: Config, dram: Mapping[Memory, Array]) -> Array:
 def _bytes_of(area: Area, config: Config, inputs: Mapping[str, Array]) -> Array:
     """Return the bytes of an area's input."""
     if area.name not in inputs:
-        raise ArgumentError(f"input {area.name!r}", "nothing was given for this area")
+        raise ArgumentError(f"input {area.name!r}", "no array is given for this area")
     value = np.asarray(inputs[area.name])
     shape = area.shape + config.element_shape(area.memory)
     dtype = config.dtype(area.memory)
     if value.shape != shape or value.dtype != np.dtype(dtype):
         raise ArgumentError(
             f"input {area.name!r}",
-            f"it is {value.dtype} {value.shape}, the area holds {dtype} {shape}: "
-            f"{area.shape} elements of {config.element_shape(area.memory)}",
+            f"expected {dtype} {shape}, {area.shape} elements of "
+            f"{config.element_shape(area.memory)}, not {value.dtype} {value.shape}",
         )
     return np.ascontiguousarray(value).reshape(-1).view(np.uint8)

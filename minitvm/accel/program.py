@@ -88,8 +88,8 @@ class Program:
         for area in self.areas:
             if area.name == name:
                 return area
-        known = ", ".join(area.name for area in self.areas) or "none"
-        raise ArgumentError(f"area {name!r}", f"the program has no such area, it has: {known}")
+        known = " or ".join(area.name for area in self.areas)
+        raise ArgumentError(f"area {name!r}", "the program has no area of that name", known)
 
 
 def label(program: Program, index: int) -> str:
@@ -108,9 +108,8 @@ def check_index(program: Program, index: object) -> None:
     """Raise ArgumentError unless `index` is the number of an instruction."""
     last = len(program.instructions) - 1
     if not isinstance(index, Integral) or not 0 <= int(index) <= last:
-        raise ArgumentError(
-            f"instruction {index!r:.60}", f"the program has 0 to {last}", "listing(program)"
-        )
+        why = f"the program has instructions 0 to {last}"
+        raise ArgumentError(f"instruction {index!r:.60}", why, "listing(program)")
 
 
 def place(
@@ -176,11 +175,11 @@ def wire_of(n: int, instruction: Instruction) -> Wire:
     unit, flags = unit_of(instruction), instruction.flags
     found = WIRES[unit][flags.pop_prev, flags.pop_next, flags.push_prev, flags.push_next]
     if -1 in found.pops or -1 in found.pushes:
+        side = "before" if unit is Unit.LOAD else "after"
         raise ArgumentError(
             f"instruction {n} ({mnemonic(instruction)})",
-            f"its flags ask for a token between {unit.value} and no neighbour",
-            "tokens pass between load and compute, and between compute and store; from store to "
-            "load they go through a nop of compute",
+            f"its flags name the unit {side} {unit.value}, and there is none",
+            "tokens between load and compute, or compute and store; a compute nop can pass them on",
         )
     return found
 
@@ -189,9 +188,10 @@ def _check_finish(instructions: tuple[Instruction, ...]) -> None:
     """Raise ArgumentError unless the last instruction is the only FINISH."""
     for n, instruction in enumerate(instructions[:-1]):
         if isinstance(instruction, Finish):
-            raise ArgumentError(f"instruction {n} (finish)", "instructions follow it")
+            raise ArgumentError(f"instruction {n} (finish)", "FINISH must be the last instruction")
     if not instructions or not isinstance(instructions[-1], Finish):
-        raise ArgumentError("a program without finish", "the host would wait for its end forever")
+        why = "the host would wait forever"
+        raise ArgumentError("a program without finish", why, "Finish() as the last instruction")
 
 
 RESERVED_NAMES = {"DRAM", "uops", *(memory.name.lower() for memory in Memory)}  # of assembly text
@@ -207,13 +207,14 @@ def check_areas(areas: Sequence[Area]) -> None:
         check_text(f"{what}: name", area.name, 'name="A"')
         if not area.name.isidentifier() or area.name in RESERVED_NAMES | names:
             taken = ", ".join(sorted(RESERVED_NAMES))
-            raise ArgumentError(what, f"a name is an identifier, given once, and none of {taken}")
+            raise ArgumentError(what, "not an identifier, or taken", f"a name other than {taken}")
         names.add(area.name)
         if area.memory is Memory.UOP or type(area.memory) is not Memory:
-            raise ArgumentError(what, "an area holds elements of INP, WGT, ACC, ACC_8BIT or OUT")
+            why = "DRAM has no areas of such elements"
+            raise ArgumentError(what, why, "INP, WGT, ACC, ACC_8BIT or OUT")
         check_number(what, "base", area.base, 1 << 32)
         check_kind(f"{what}: shape", area.shape, tuple, fix="shape=(4, 8)")
         if len(area.shape) > MOST_EXTENTS:
-            raise ArgumentError(what, f"{len(area.shape)} extents, it has at most {MOST_EXTENTS}")
+            raise ArgumentError(what, f"{len(area.shape)} extents, more than {MOST_EXTENTS}")
         for extent in area.shape:
             check_number(what, "extent", extent, 1 << 32)

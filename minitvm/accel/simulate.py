@@ -157,9 +157,10 @@ def _check_table(table: Mapping[str, Array]) -> None:
     columns = [table.get(name) for name in ("unit", "start", "end")]
     for column in columns:
         if not isinstance(column, np.ndarray) or column.ndim != 1 or column.dtype.kind != "i":
-            raise ArgumentError("table", "it has no columns unit, start and end of integers", fix)
+            why = "its columns unit, start and end must be arrays of integers"
+            raise ArgumentError("table", why, fix)
     if len({len(column) for column in columns if column is not None}) > 1:
-        raise ArgumentError("table", "its columns are of different lengths", fix)
+        raise ArgumentError("table", "its columns have different lengths", fix)
 
 
 def _waiting(table: Mapping[str, Array], unit: int) -> dict[Stall, int]:

@@ -66,8 +66,8 @@ class Blocked:
 
     def __str__(self) -> str:
         what = {
-            Stall.FETCH: "to be fetched: a command queue before it is full",
-            Stall.ROOM: "for room for the token that it pushes",
+            Stall.FETCH: "to be fetched: the command queue of another unit is full",
+            Stall.ROOM: "for space in the queue that it pushes to",
         }.get(self.waits_for, f"for a token of {self.waits_for.value}")
         return f"{self.unit.value} waits at instruction {self.index} ({self.name}) {what}"
 
@@ -216,19 +216,14 @@ class _Machine:
         # per unit
         self.streams: list[list[int]] = [[] for _ in UNITS]  # its fetched instructions
         self.heads = [0] * len(UNITS)  # how many of them have started
-        self.released: list[list[int]] = [
-            [] for _ in UNITS
-        ]  # release times of finished instructions
+        self.released: list[list[int]] = [[] for _ in UNITS]  # when those finished were released
         self.waiting: list[list[int]] = [[] for _ in UNITS]  # full queues that it must push to
         # per queue, for each token
         self.pushed: list[list[int]] = [[] for _ in QUEUES]  # when it can be popped
         self.popped: list[list[int]] = [[] for _ in QUEUES]  # when it was popped
         # for the whole machine
         self.channel_free = [0, 0]
-        self.fetched, self.now = (
-            0,
-            0,
-        )  # the next instruction to fetch, and the time of the last fetch
+        self.fetched, self.now = 0, 0  # the next instruction to fetch; when the last one was
 
     def run(self) -> None:
         """Start instructions until none can."""
@@ -264,10 +259,8 @@ class _Machine:
     def ready_at(self, unit: int) -> int:
         """Return when a unit's next instruction is fetched and has its tokens, or NEVER."""
         head, released = self.heads[unit], self.released[unit]
-        if head == len(self.streams[unit]) or head > len(
-            released
-        ):  # none is fetched, or one is running
-            return NEVER
+        if head == len(self.streams[unit]) or head > len(released):
+            return NEVER  # none is fetched, or one is running
         n = self.streams[unit][head]
         since = released[-1] if released else 0
         fetch = max(since, self.fetch[n])
@@ -282,7 +275,7 @@ class _Machine:
         return ready
 
     def start_one(self, unit: int, ready: int) -> None:
-        """Pop, run and push."""
+        """Run the next instruction of a unit: pop its tokens, work, and push."""
         n = self.streams[unit][self.heads[unit]]
         self.heads[unit] += 1
         start, channel = ready, self.channel[n]
@@ -339,15 +332,12 @@ def _blocked(program: Program, machine: _Machine) -> tuple[Blocked, ...]:
             n, stall = stream[head - 1], Stall.ROOM
         elif head < len(stream):
             n = stream[head]
-            missing = [q for q in machine.wires[n].pops if not _has_token(machine, q)]
-            stall = STALLS[missing[0]]
+            pushed, popped = machine.pushed, machine.popped
+            empty = (q for q in machine.wires[n].pops if len(pushed[q]) == len(popped[q]))
+            stall = STALLS[next(empty)]
         else:
             n = next((n for n in later if machine.wires[n].unit == position), -1)
             stall = Stall.FETCH
         if n >= 0:
             found.append(Blocked(unit, n, mnemonic(program.instructions[n]), stall))
     return tuple(found)
-
-
-def _has_token(machine: _Machine, q: int) -> bool:
-    return len(machine.pushed[q]) > len(machine.popped[q])

@@ -21,7 +21,7 @@ Pick = Callable[[list[int]], int]
 
 
 class Walk:
-    """The positions of the units: `ready()` returns what can run next, `run` runs one."""
+    """An execution of a program in progress: what can run next, and the tokens in the queues."""
 
     def __init__(self, program: Program) -> None:
         self.wires = program.wires
@@ -41,7 +41,7 @@ class Walk:
         return sorted(n for n in heads if all(self.tokens[q] for q in self.wires[n].pops))
 
     def run(self, n: int) -> None:
-        """Pop, run, push."""
+        """Run instruction n: pop its tokens, then push."""
         wire = self.wires[n]
         self.heads[wire.unit] += 1
         for q in wire.pops:
@@ -77,16 +77,13 @@ def check_order(program: Program, order: Sequence[Any]) -> tuple[int, ...]:
     for position, n in enumerate(order):
         ready = at.ready()
         if not isinstance(n, Integral) or n not in ready:
-            raise ArgumentError(
-                f"order[{position}]={n!r:.60}",
-                "it cannot run then, only "
-                + (", ".join(label(program, n) for n in ready) or "nothing"),
-            )
+            able = ", ".join(label(program, n) for n in ready) or "none"
+            why = f"it cannot run at this point; ready: {able}"
+            raise ArgumentError(f"order[{position}]={n!r:.60}", why, "in_order(program)")
         at.run(int(n))
     if ready := at.ready():
-        raise ArgumentError(
-            f"order of {len(order)} instructions", f"{label(program, ready[0])} is missing"
-        )
+        why = f"{label(program, ready[0])} is missing"
+        raise ArgumentError(f"order of {len(order)} instructions", why, "in_order(program)")
     return tuple(int(n) for n in order)
 
 

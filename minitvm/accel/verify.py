@@ -148,10 +148,10 @@ def witness(program: Program, fault: Race | Uninitialised) -> tuple[int, ...]:
                 needed.add(n)
                 waiting.append(n)
     if fault.first in needed:
-        raise ArgumentError(f"{first} and {second}", "the tokens order them: no race")
+        raise ArgumentError(f"{first} and {second}", "no race: the tokens order them")
     order = walk(program, lambda ready: min(ready, key=lambda n: (n not in needed, n)))
     if fault.second not in order:
-        raise ArgumentError(second, "it never runs: the program deadlocks")
+        raise ArgumentError(second, "it never runs, because the program deadlocks")
     return order
 
 
@@ -233,7 +233,8 @@ def hazards(
 ) -> Iterator[Hazard]:
     """Yield the first read of an accumulator that is too early, for each instruction.
 
-    GEMM reads the accumulator that it adds to, ALU reads that and another one, a reset reads none.
+    GEMM reads the accumulator that it adds to, ALU reads its destination and perhaps a second
+    accumulator, a reset reads none.
     """
     known: dict[tuple[int, bool], Hazard | None] = {}  # equal loops share their indices
     for n, (instruction, found) in enumerate(zip(program.instructions, resolved, strict=True)):

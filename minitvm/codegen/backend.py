@@ -1,4 +1,4 @@
-"""The record that says how one kind of target lowers, prints and loads a program."""
+"""The record of one kind of target: how it lowers, prints and loads a program."""
 
 from __future__ import annotations
 
@@ -16,18 +16,14 @@ Emitted = TypeVar("Emitted")
 class BuildRequest:
     """A lowered program to be built.
 
-    isolate   compile in a process of its own
-    scalar    returns the same program with plain loops where vectors are
+    isolate   whether to compile in another process
+    scalar    returns the same program with plain loops in place of vectors
     """
 
     func: tir.PrimFunc
     target: Target
     isolate: bool
     scalar: Callable[[], tir.PrimFunc]
-
-
-def _no_machine() -> None:
-    return None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,7 +41,7 @@ class Backend(Generic[Emitted]):
     passes: tuple[lowering.Pass, ...]
     emit: Callable[[tir.PrimFunc, Target], Emitted]
     load: Callable[[BuildRequest, Emitted], runtime.Function]
-    machine: Callable[[], Hashable] = _no_machine
+    machine: Callable[[], Hashable] = lambda: None
     accelerator: bool = False
     isolates: bool = False
 
@@ -66,6 +62,6 @@ def packaged(
     entry: str = "",
     calls: tuple[str, ...] = (),
 ) -> runtime.Package:
-    """Return what export stores of a function."""
+    """Return the package that export stores for a function."""
     texts = {kind: make() for kind, make in sources.items()}
     return runtime.Package(request.func, request.target, code, texts, entry, calls)

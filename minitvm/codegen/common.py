@@ -1,4 +1,4 @@
-"""Names, parameters, flat accesses and errors that the emitters share."""
+"""Names, parameters, flat accesses and checks that the emitters share."""
 
 import keyword
 import re
@@ -38,28 +38,25 @@ def parameters(f: tir.PrimFunc) -> tuple[tir.Buffer | tir.Var, ...]:
 def flat(buffer: tir.Buffer, indices: tuple[tir.Index, ...]) -> tir.Index:
     """Return the one index of an access. Raises BuildError if the pass `flatten` has not run."""
     if len(indices) != 1:
-        raise BuildError(
-            f"{len(indices)} indices on buffer {buffer.name!r}",
-            "code is generated from flat offsets",
-            "run the pass `flatten` first",
-        )
+        what = f"{len(indices)} indices on buffer {buffer.name!r}"
+        raise BuildError(what, "code needs one flat offset", "the pass `flatten` before this")
     return indices[0]
 
 
 def is_c_function(e: tir.Call, why: str) -> bool:
     """Return whether an opaque call runs a C function of this process, not a Python function.
 
-    Raises BuildError, saying `why`, for an instruction that has no meaning here.
+    Raises BuildError with the reason `why` for a function that is unknown here.
     """
     name = tir.callee(e)
-    known = tir.is_registered(name) or e.name.startswith((tir.EXTERN, tir.PACKED))
-    if not known:
-        raise BuildError(
-            f"{name}(...)",
-            why,
-            f"tir.register_func({name!r}, f): a Python function that does the same",
-        )
+    if not tir.is_registered(name) and not e.name.startswith((tir.EXTERN, tir.PACKED)):
+        raise BuildError(f"{name}(...)", why, in_python(name))
     return e.name.startswith(tir.EXTERN) and not tir.is_registered(name)
+
+
+def in_python(name: str) -> str:
+    """Return the advice to register a Python function in place of another one."""
+    return f"tir.register_func({name!r}, f), with f in Python"
 
 
 def refuse_threads(s: tir.For) -> None:
@@ -67,7 +64,7 @@ def refuse_threads(s: tir.For) -> None:
     if s.kind == "bind":
         raise BuildError(
             f"loop {s.var.name!r} bound to {s.thread!r}",
-            "a CPU has no such threads",
+            "a CPU has no hardware threads",
             "parallel() in place of bind(), te.thread_axis('vthread'), "
             "or tir.interpret(program, ...)",
         )
@@ -82,4 +79,4 @@ def refuse_accelerator(s: tir.Stmt, kind: str) -> None:
             what = f"pragma {n.key}"
         else:
             continue
-        raise BuildError(f"{what} for target {kind!r}", "a CPU has no such thing", 'target="vta"')
+        raise BuildError(f"{what} for target {kind!r}", "only accelerators have it", 'target="vta"')

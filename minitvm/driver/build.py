@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from minitvm import codegen, lowering, runtime, schedule, te, tensor, tir
@@ -27,14 +28,14 @@ def lower(
 ) -> tir.PrimFunc:
     """Lower a schedule to a loop program whose parameters are `args`, in that order.
 
-    args         all input and output tensors, and scalar variables that are no sizes of those
+    args         all input and output tensors, and scalar variables other than their sizes
     passes       the passes to run; by default those of the target's kind
     until        stop after the pass of this name; "nest": before the first
     watch        called with (pass name, program) after every stage
     simple_mode  stop before loops are partitioned, vectorized and unrolled
-    binds        tensor -> buffer, as in TVM; only buffers that lie as arguments do, without gaps
+    binds        tensor -> buffer, as in TVM; only contiguous buffers in main memory
 
-    Raises ArgumentError if args miss or repeat something. The schedule is not changed.
+    Raises ArgumentError if a tensor is missing from args or repeated. The schedule is not changed.
     """
     check_arguments(s, args, name, binds)
     backend = codegen.TARGETS[Target(target).kind]
@@ -62,9 +63,9 @@ def build(
     """Compile a schedule (or a lowered program) for `target` and return a callable function.
 
     f(a, b, c) takes arrays in the order of args and writes outputs in place.
-    target_host  where the call begins, as in TVM: here that is the target itself
+    target_host  the target that calls the function, as in TVM; here it can only be `target`
     binds        as in lower
-    isolate      compile in a process of its own: should LLVM abort, that is a BuildError
+    isolate      compile in another process, so that a crash of LLVM becomes a BuildError
     Raises ArgumentError for args that do not fit, BuildError for what the target cannot run.
     """
     start = time.perf_counter()
@@ -78,9 +79,8 @@ def build(
         tir.check_buffers(func)
         codegen.refuse_accelerator(func.body, to.kind)
     state = None if isinstance(s, tir.PrimFunc) else s.state  # the schedule may go on changing
-    request = codegen.BuildRequest(
-        func, to, isolate, lambda: _scalar(func, state, tuple(args), name)
-    )
+    scalar = partial(_scalar, func, state, tuple(args), name)
+    request = codegen.BuildRequest(func, to, isolate, scalar)
     made = backend.load(request, backend.emit(func, to))
     if debug_level():
         debug(1, f"build {func.name} for {to}: {(time.perf_counter() - start) * 1e3:.1f} ms")
@@ -91,8 +91,6 @@ def _scalar(
     func: tir.PrimFunc, state: schedule.State | None, args: tuple[Any, ...], name: str
 ) -> tir.PrimFunc:
     """Lower the same program with plain loops instead of vectors, to be read as Python."""
-    return (
-        func
-        if state is None
-        else lowering.lower_state(state, args, name=name, passes=lowering.PASSES["python"])
-    )
+    if state is None:
+        return func
+    return lowering.lower_state(state, args, name=name, passes=lowering.PASSES["python"])

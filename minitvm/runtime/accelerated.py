@@ -1,9 +1,10 @@
-"""A program of the accelerator as a function: it runs on the simulator, and is timed by it."""
+"""Functions of target "vta": programs that the accelerator's simulator runs and times."""
 
 from __future__ import annotations
 
 import math
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from functools import cached_property
@@ -13,15 +14,15 @@ from typing import Any
 import numpy as np
 
 from minitvm import accel, tir
-from minitvm.base import ArgumentError, MeasureError, check_kind
+from minitvm.base import ArgumentError, check_kind
 
 from .arguments import Arguments
-from .function import Function, Times, is_count
+from .function import Function, Times, is_count, unmeasurable
 
 
 @dataclass(frozen=True, slots=True)
 class SimulatedTimes(Times):
-    """Simulated seconds per call: `cycles` at the accelerator's clock, equal in every repeat."""
+    """Simulated seconds per call, `cycles` at the accelerator's clock; the same in each repeat."""
 
     cycles: int
 
@@ -29,35 +30,20 @@ class SimulatedTimes(Times):
         return f"{self.cycles} cycles, {self.min * 1e3:.4g} ms on the accelerator"
 
 
-class _Profile:
-    """The sums of the counters of all calls; calls may come from several threads."""
-
-    def __init__(self) -> None:
-        self.lock, self.sums = Lock(), accel.Counters()
-
-    def add(self, more: accel.Counters) -> None:
-        """Add the counters of one call."""
-        with self.lock:
-            old = asdict(self.sums)
-            self.sums = accel.Counters(**{name: old[name] + n for name, n in asdict(more).items()})
-
-    def clear(self) -> None:
-        """Begin from 0."""
-        with self.lock:
-            self.sums = accel.Counters()
-
-
-_PROFILE = _Profile()
+_counting = Lock()  # calls may come from several threads
+_calls: Counter[str] = Counter()  # the sums of accel.Counters over all calls
 
 
 def profiled() -> accel.Counters:
-    """Return what all calls of functions of target "vta" have moved and computed."""
-    return _PROFILE.sums
+    """Return the counters summed over all calls of functions of target "vta"."""
+    with _counting:
+        return accel.Counters(**_calls)
 
 
 def reset_profile() -> None:
     """Set the sums of profiled() to 0."""
-    _PROFILE.clear()
+    with _counting:
+        _calls.clear()
 
 
 class PackedArguments(Arguments):
@@ -75,13 +61,13 @@ class PackedArguments(Arguments):
             return super()._check_kind(p, a, fixed)
         if a.ndim >= len(blocks) and fixed[0][-len(blocks) :] == blocks:
             sizes = ", ".join(map(str, blocks))
-            fix = f"vta.pack({p.name}, {sizes}); a reshape alone moves no numbers"
+            fix = f"vta.pack({p.name}, {sizes}); a reshape does not reorder the numbers"
             self._unfit(p, f"has shape {a.shape}, not {fixed[0]}", fix)
         return super()._check_kind(p, a, fixed)
 
 
 class AcceleratorFunction(Function):
-    """A kernel of target "vta": called as others are, with packed arrays; simulated bit by bit.
+    """A kernel of target "vta": called with packed arrays, and simulated bit by bit.
 
     program   its instructions, micro-operations and areas of main memory
     config    the machine it was built for
@@ -104,39 +90,39 @@ class AcceleratorFunction(Function):
         return accel.counters(self.program, self.config)
 
     def run(self, config: accel.Config | None = None) -> accel.Run:
-        """Cycles, trace and counters; on a machine with the same blocks but other times, if given.
+        """Simulate a call without data: cycles, trace and counters.
 
+        config   another machine with elements of the same sizes, such as one with another clock
         Raises ArgumentError if the program does not fit that machine.
         """
         return accel.simulate(self.program, self.machine(config))
 
     def machine(self, config: accel.Config | None = None) -> accel.Config:
-        """The machine that it was built for, or `config`, if elements have the same sizes there.
+        """Return `config`, or the machine that the function was built for if that is None.
 
-        Raises ArgumentError if they have not: what its instructions address would be elsewhere.
+        Raises ArgumentError if the elements of `config` have other sizes, because the addresses in
+        the instructions would be wrong.
         """
         if config is None:
             return self.config
         check_kind("config", config, accel.Config, fix="vta.vta_pynq")
         built, given = _blocks(self.config), _blocks(config)
         if built != given:
-            raise ArgumentError(
-                f"{self.name} on {config.name}",
-                f"it is built for {self.config.name}: "
-                + ", ".join(f"{k}={n}, not {given[k]}" for k, n in built.items() if n != given[k]),
-                f"with vta.Environment({config.name}): lower and build it again",
-            )
+            other = ", ".join(f"{k}={n}, not {given[k]}" for k, n in built.items() if n != given[k])
+            why = f"it is built for {self.config.name}: {other}"
+            fix = f"with vta.Environment({config.name}): lower and build it again"
+            raise ArgumentError(f"{self.name} on {config.name}", why, fix)
         return config
 
     def warnings(self) -> tuple[str, ...]:
-        """Return what vta.verify reports though build accepts it.
+        """Return the faults in vta.verify's verdict that build accepts.
 
-        Hazards: GEMM reads an accumulator before it adds to it, and three steps later the sum is
-        there. Like VTA, build refuses what comes too early inside a list of micro-operations and
-        not what does in the two loops around it, so it accepts the reduction innermost, which VTA's
-        own tutorial on blocking has; hardware gets it wrong.
-        Uninitialised reads, as of a program whose transfers are skipped to time the rest, and
-        stores of what was loaded and not computed.
+        Hazards: a GEMM's sum reaches the accumulator three steps after it was read. Like VTA, build
+        refuses updates that come too early within a list of micro-operations, but not those in the
+        two loops around it, because VTA's tutorial on blocking has the reduction innermost. On
+        hardware such a program computes wrong results.
+        Uninitialised reads, as in a program whose transfers are skipped to time the rest.
+        Stores of accumulators that were loaded but not computed.
         """
         found = accel.verify(self.program, self.config)
         kept = accel.Verdict(
@@ -155,17 +141,14 @@ class AcceleratorFunction(Function):
         min_repeat_ms: float = 0,
         timer: Callable[[], float] = time.perf_counter,
     ) -> Callable[..., SimulatedTimes]:
-        """A function of the same arguments that returns the seconds of the simulated accelerator.
+        """Return a function of the same arguments that returns the simulated seconds of a call.
 
-        Cycles do not vary: however often it is asked for, the program is timed once, and not run.
-        number, min_repeat_ms and timer are accepted because other targets take them.
+        Cycles do not vary, so the program is timed once and not run; `repeat` copies of the result
+        are returned. dev, number, min_repeat_ms and timer are accepted as for other targets.
         """
         del dev, number, min_repeat_ms, timer
         if name not in (None, self.name, "main") or not is_count(repeat):
-            raise MeasureError(
-                f"time_evaluator({name!r}, repeat={repeat!r})",
-                f"the function is {self.name!r}, counts are >= 1",
-            )
+            raise unmeasurable(self.name, f"time_evaluator({name!r}, repeat={repeat!r})")
 
         def evaluate(*args: Any) -> SimulatedTimes:
             self._checked(args)
@@ -181,12 +164,13 @@ class AcceleratorFunction(Function):
             element = self.config.element_shape(area.memory)
             inputs[area.name] = a.reshape(area.shape + element)
         outputs = accel.execute(self.program, self.config, inputs)
-        _PROFILE.add(self._per_call)
+        with _counting:
+            _calls.update(asdict(self._per_call))
         for area, p, a in zip(self.program.areas, self.func.params, arrays, strict=True):
             if area.memory is accel.Memory.OUT and isinstance(p, tir.Buffer):
                 np.copyto(a, outputs[area.name].reshape(a.shape))
 
 
 def _blocks(config: accel.Config) -> dict[str, int]:
-    """What the sizes of elements depend on."""
+    """Return the parameters that the sizes of elements depend on."""
     return {name: getattr(config, name) for name in ("batch", "block_in", "block_out")}

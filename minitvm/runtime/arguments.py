@@ -1,4 +1,4 @@
-"""The check of every call: arrays and numbers that fit the parameters of the function."""
+"""The check of the arguments of a call against the parameters of the function."""
 
 from __future__ import annotations
 
@@ -30,9 +30,8 @@ class Arguments:
         params = self._func.params
         if len(args) != len(params):
             names = ", ".join(p.name for p in params)
-            raise ArgumentError(
-                f"{self._func.name}({names})", f"takes {len(params)} arguments, {len(args)} given"
-            )
+            why = f"takes {len(params)} arguments, {len(args)} given"
+            raise ArgumentError(f"{self._func.name}({names})", why)
         ready = [
             a if type(a) is np.ndarray or not isinstance(p, tir.Buffer) else _as_array(p.name, a)
             for p, a in zip(params, args, strict=True)
@@ -49,9 +48,8 @@ class Arguments:
             elif not isinstance(a, Integral):
                 _refuse(self._func.name, p, f"is {type(a).__name__}, not an int", "an int")
             elif not -(2**63) <= a < 2**63:
-                _refuse(
-                    self._func.name, p, f"is {a}, which does not fit in 64 bits", "a smaller int"
-                )
+                why = f"is {a}, which does not fit in 64 bits"
+                _refuse(self._func.name, p, why, "a smaller int")
         for n in self._outputs:
             self._check_output(n, ready)
         if not self._symbolic:
@@ -84,7 +82,7 @@ class Arguments:
             self._unfit(p, f"has shape {a.shape}, not {fixed[0]}", "arrays of the declared shape")
 
     def _unfit(self, p: Any, why: str, fix: str) -> None:
-        """Refuse an array. An input may be a converted copy; an output must be the user's own."""
+        """Raise ArgumentError for an array; for an output, the fix is not a converted copy."""
         if _is_in(p, self._func.outputs):
             comma = "," if len(p.shape) == 1 else ""
             shape = f"({', '.join(map(tir.text, p.shape))}{comma})"
@@ -109,7 +107,7 @@ def _refuse(name: str, p: Any, why: str, fix: str) -> None:
 
 def _as_array(name: str, a: Any) -> Array:
     if isinstance(a, np.ma.MaskedArray):
-        why = "is a masked array, whose mask compiled code does not see"
+        why = "is a masked array, whose mask compiled code would ignore"
         raise ArgumentError(f"argument {name}", why, f"{name}.filled(0), or {name}.data as it is")
     if isinstance(a, np.ndarray):
         return np.asarray(cast("Array", a))
@@ -118,10 +116,9 @@ def _as_array(name: str, a: Any) -> Array:
             where = a.__dlpack_device__()[0]
             if where in REACHED:
                 return np.from_dlpack(a)
-        except Exception as e:  # whatever the code of another library raises
+        except Exception as e:  # raised by code of another library
             raise ArgumentError(f"argument {name}", f"cannot be read in place: {e}") from e
         what = ELSEWHERE.get(where, f"a device of DLPack's type {where}")
-        raise ArgumentError(
-            f"argument {name}", f"is in the memory of {what}", "x.cpu(): a copy in main memory"
-        )
+        why = f"is in the memory of {what}"
+        raise ArgumentError(f"argument {name}", why, "x.cpu(), a copy in main memory")
     raise ArgumentError(f"argument {name}", f"is {type(a).__name__}, not an array", "a numpy array")

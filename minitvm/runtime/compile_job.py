@@ -1,4 +1,4 @@
-"""What the processes of isolated.py run: LLVM IR in, an object file or text out."""
+"""The program of the processes of isolated.py: LLVM IR in, an object file or text out."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from .jit import LLVMSource
 
 
 def answer(request: workers.Frame) -> workers.Frame:
-    """Compile the text of one request."""
+    """Compile the IR of one request."""
     options = dict(request.value)
     form = options.pop("form")
     try:

@@ -1,11 +1,11 @@
-"""A compiled function as a file: code, and all that is needed to call it and to refuse it.
+"""Files of compiled functions: the code, its signature, and the machine it needs.
 
     minitvm function 2                   format and its version
     2c26b46b68ffc68f...                  SHA-256 of everything below
     {"name": "main", "target": ...}      one line of JSON: parameters, target, CPU features
     ...                                  machine code (an object file) or Python source text
 
-The checksum finds damage, not malice: whoever loads a file runs the code in it.
+The checksum detects damage, not malice: loading a file runs the code in it.
 """
 
 from __future__ import annotations
@@ -24,9 +24,10 @@ from minitvm import tir
 from minitvm.base import ArgumentError, BuildError, Target, dtype, host
 
 MAGIC, FORMAT = b"minitvm function", 2
+EXPORTED = "a file that f.export(path) has written"
 AGAIN = "build it here, and export it again"
-PORTABLE = "build it here, or there for any such CPU: target='llvm -mcpu=x86-64-v3'"
-LEVELS = {  # what x86-64 psABI levels have beyond the first
+PORTABLE = "build it here, or there for many CPUs: target='llvm -mcpu=x86-64-v3'"
+LEVELS = {  # the features that each x86-64 psABI level adds
     "x86-64": "",
     "x86-64-v2": "cx16 popcnt sahf sse3 sse4.1 sse4.2 ssse3",
     "x86-64-v3": "avx avx2 bmi bmi2 f16c fma lzcnt movbe xsave",
@@ -45,17 +46,17 @@ Json: TypeAlias = Any
 
 @dataclass(frozen=True, slots=True)
 class Package:
-    """A function ready to be stored.
+    """A compiled function with all that is stored in its file.
 
-    func      name, parameters, outputs and sizes; of a package that was read, without its loops
+    func      name, parameters, outputs and sizes; without loops if the package was read
     target    what it was built for
     code      an object file (llvm), or source text
-    sources   texts to be shown: {"tir": "def main(...): ..."}
+    sources   the texts of f.source(): {"tir": "def main(...): ..."}
     entry     the name of the function in the object file
     calls     functions of the process that the object file calls
     made_by   the version of minitvm
-    machine   what the code runs on: {"system": "Linux", "machine": "x86_64", "cpu": "znver4" or ""
-              if any with these features will do, "features": ["avx2", ...]}
+    machine   the machine it needs: {"system": "Linux", "machine": "x86_64", "cpu": "znver4", or ""
+              if the features suffice, "features": ["avx2", ...]}
     """
 
     func: tir.PrimFunc
@@ -74,22 +75,20 @@ def write(path: File, package: Package) -> None:
     try:
         place.write_bytes(pack(package))
     except OSError as e:
-        raise ArgumentError(what, f"{e.strerror}", "a file in a folder that exists") from e
+        raise ArgumentError(what, str(e.strerror), "a file in a folder that exists") from e
 
 
 def read(path: File) -> Package:
     """Return the package in the file `path`.
 
-    Raises ArgumentError if there is no such file, or it is none of ours; BuildError if it is
-    damaged, or was written by a minitvm that is too new.
+    Raises ArgumentError if the file does not exist or was not exported; BuildError if it is
+    damaged or has another format.
     """
-    place = _path(path, "load")
+    place, what = _path(path, "load"), f"load({str(path)!r})"
     try:
-        return unpack(place.read_bytes(), f"load({str(path)!r})")
+        return unpack(place.read_bytes(), what)
     except OSError as e:
-        raise ArgumentError(
-            f"load({str(path)!r})", f"{e.strerror}", "a file that f.export(path) has written"
-        ) from e
+        raise ArgumentError(what, str(e.strerror), EXPORTED) from e
 
 
 def _path(given: File, verb: str) -> Path:
@@ -100,7 +99,7 @@ def _path(given: File, verb: str) -> Path:
             return path
     except TypeError:
         pass
-    raise ArgumentError(f"{verb}({given!r})", "not the name of a file", f'{verb}("matmul.mtvm")')
+    raise ArgumentError(f"{verb}({given!r})", "not a file name", f'{verb}("matmul.mtvm")')
 
 
 # --- bytes ---------------------------------------------------------------------------------------
@@ -128,22 +127,18 @@ def unpack(data: bytes, what: str) -> Package:
     head, _, rest = data.partition(b"\n")
     magic, _, number = head.rpartition(b" ")
     if magic != MAGIC:
-        raise ArgumentError(
-            what, "this is no compiled function", "a file that f.export(path) has written"
-        )
+        raise ArgumentError(what, "it is not an exported function", EXPORTED)
     if number != b"%d" % FORMAT:
         why = f"it has format {number.decode(errors='replace')}, this minitvm reads {FORMAT}"
         raise BuildError(what, why, AGAIN)
     checksum, _, body = rest.partition(b"\n")
     if checksum.decode(errors="replace") != hashlib.sha256(body).hexdigest():
-        raise BuildError(
-            what, f"the file is damaged: its {len(data)} bytes are not those written", AGAIN
-        )
+        raise BuildError(what, "it is damaged: its checksum is wrong", AGAIN)
     header, _, code = body.partition(b"\n")
     try:
         return _package(json.loads(header), code)
     except (ArithmeticError, LookupError, RecursionError, TypeError, ValueError) as e:
-        why = f"its header is not understood ({type(e).__name__}: {e})"
+        why = f"its header cannot be read ({type(e).__name__}: {e})"
         raise BuildError(what, why, AGAIN) from e
 
 
@@ -182,7 +177,7 @@ def _machine(target: Target) -> dict[str, Json]:
 
 
 def features(mcpu: str, mattr: str) -> frozenset[str]:
-    """Return LLVM's names of the CPU features code may use; empty if unknown for `mcpu`."""
+    """Return LLVM's names of the features that code for a CPU may use; empty if unknown."""
     if mcpu and mcpu not in LEVELS:
         return frozenset()
     names = list(LEVELS)
@@ -201,12 +196,11 @@ def check_machine(needs: Mapping[str, Json], what: str) -> None:
         why = f"it is machine code for {' on '.join(made)}, and this is {' on '.join(here)}"
         raise BuildError(what, why, AGAIN)
     if needs["cpu"] and needs["cpu"] != host().cpu:
-        raise BuildError(
-            what, f"it is machine code for a {needs['cpu']}, and this is a {host().cpu}", PORTABLE
-        )
+        why = f"it is machine code for a {needs['cpu']}, and this is a {host().cpu}"
+        raise BuildError(what, why, PORTABLE)
     missing = sorted(set(needs["features"]) - host().features)
     if missing:
-        why = f"it may use {', '.join(missing)}, which this CPU ({host().cpu}) has not"
+        why = f"it may use {', '.join(missing)}, which this CPU ({host().cpu}) does not have"
         raise BuildError(what, why, PORTABLE)
 
 
@@ -214,21 +208,16 @@ def check_machine(needs: Mapping[str, Json], what: str) -> None:
 
 
 def _signature(f: tir.PrimFunc) -> dict[str, Json]:
-    """Describe what a call checks: parameters, outputs, sizes, and temporaries of symbolic size."""
-    number: dict[tir.Var, int] = {}
-    params = [_parameter(p, f, number) for p in f.params]
-    sizes = [_index(v, number) for v in f.sizes]
-    temporaries = [_parameter(b, f, number) for b in tir.symbolic_buffers(f)]
-    needs = [_index(n, number) for n in f.needs]
-    variables = [_variable(v) for v in number]
-    return {
+    """Describe a function's parameters, outputs, sizes, and temporaries of symbolic size."""
+    number: dict[tir.Var, int] = {}  # filled by the lines below
+    signature = {
         "name": f.name,
-        "variables": variables,
-        "params": params,
-        "sizes": sizes,
-        "needs": needs,
-        "temporaries": temporaries,
+        "params": [_parameter(p, f, number) for p in f.params],
+        "sizes": [_index(v, number) for v in f.sizes],
+        "temporaries": [_parameter(b, f, number) for b in tir.symbolic_buffers(f)],
+        "needs": [_index(n, number) for n in f.needs],
     }
+    return signature | {"variables": [_variable(v) for v in number]}
 
 
 def _parameter(p: tir.Buffer | tir.Var, f: tir.PrimFunc, number: dict[tir.Var, int]) -> Json:
@@ -266,7 +255,9 @@ def _index(e: tir.Index, number: dict[tir.Var, int]) -> Json:
         case tir.Extremum(op, a, b):
             return [op, _index(a, number), _index(b, number)]
         case _:
-            raise BuildError(f"export: extent {tir.text(e)}", "it is not computed from sizes alone")
+            raise BuildError(
+                f"export: extent {tir.text(e)}", "it depends on data, not on sizes alone"
+            )
 
 
 def _function(header: dict[str, Json]) -> tir.PrimFunc:
@@ -303,7 +294,7 @@ def _known_buffer(p: Json, variables: list[tir.Var]) -> tir.Buffer:
 def _only_variables(found: Iterable[tir.Index]) -> Iterable[tir.Var]:
     for v in found:
         if not isinstance(v, tir.Var):
-            raise ValueError(f"{v} where a variable belongs")
+            raise ValueError(f"{v} in place of a variable")
         yield v
 
 

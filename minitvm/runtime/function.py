@@ -1,4 +1,4 @@
-"""A compiled function: checks its arguments, runs, measures itself, shows its sources."""
+"""Compiled functions: calls with checked arguments, measurements, sources and storage."""
 
 from __future__ import annotations
 
@@ -19,28 +19,28 @@ from .loading import Run
 from .reload import run_of
 
 LONGEST_MS = 24 * 3600 * 1000  # of one repeat: a day
-MANY, SHORTEST = 10**6, 1e-8  # a million calls of 10 ns: no machine does that
+MANY, SHORTEST = 10**6, 1e-8  # a million calls below 10 ns each: faster than any machine
 
 
 @dataclass(frozen=True, slots=True)
 class Times:
-    """Seconds per call, one entry a repeat."""
+    """Measured seconds per call, one entry per repeat."""
 
     results: tuple[float, ...]
 
     @property
     def min(self) -> float:
-        """The fastest repeat: what the machine can do when nobody disturbs it."""
+        """Return the fastest repeat, the one least disturbed by other work on the machine."""
         return min(self.results)
 
     @property
     def median(self) -> float:
-        """The repeat in the middle."""
+        """Return the median of the repeats."""
         return statistics.median(self.results)
 
     @property
     def mean(self) -> float:
-        """The average."""
+        """Return the average of the repeats."""
         return statistics.fmean(self.results)
 
     def __str__(self) -> str:
@@ -52,9 +52,9 @@ class Times:
 class Function:
     """A kernel: call it with arrays in the order of its parameters; outputs are written in place.
 
-    Arguments are C-contiguous numpy arrays of the declared dtype and shape, or anything with
-    __dlpack__ that is one without copying. An output may not share memory with another argument.
-    Raises ArgumentError, naming the argument, otherwise; nothing is run then.
+    Arguments are C-contiguous numpy arrays of the declared dtype and shape, or objects with
+    __dlpack__ that can be read as such without copying. An output may not share memory with another
+    argument. Otherwise a call raises ArgumentError with the argument's name and runs nothing.
     """
 
     def __init__(
@@ -74,19 +74,17 @@ class Function:
 
     @property
     def entry_name(self) -> str:
-        """The name under which time_evaluator knows it."""
+        """Return the name that time_evaluator knows it by."""
         return self.name
 
     def __call__(self, *args: Any) -> None:
         self._run(self._checked(args))
 
     def source(self, kind: str = "tir") -> str:
-        """The program as text: "tir", or what the target makes of it ("python", "ll", "asm")."""
+        """Return the program as text: "tir", or a form of the target ("python", "ll", "asm")."""
         if not isinstance(kind, str) or kind not in self._sources:  # pyright: ignore[reportUnnecessaryIsInstance]
-            known = ", ".join(self._sources)
-            raise ArgumentError(
-                f"source({kind!r})", "there is no such text here", f"one of {known}"
-            )
+            fix = f"one of {', '.join(self._sources)}"
+            raise ArgumentError(f"source({kind!r})", "the function has no such source", fix)
         return self._sources[kind]()
 
     def export(self, path: File) -> None:
@@ -97,20 +95,17 @@ class Function:
         write(path, self._stored("export"))
 
     def __reduce__(self) -> tuple[Callable[[bytes], Function], tuple[bytes]]:
-        """Pickle as export() stores: what arrives in another process is not compiled again.
+        """Pickle the function as export() stores it; unpickling does not compile it again.
 
-        Raises BuildError if functions of its target cannot be stored. Like any pickle, it runs the
-        code in it: load only what you trust.
+        Raises BuildError if functions of its target cannot be stored. Unpickling runs the code in
+        the pickle: load only what you trust.
         """
         return _unpickled, (pack(self._stored("pickle")),)
 
     def _stored(self, verb: str) -> Package:
         if self._package is None:
-            raise BuildError(
-                f"{verb} of {self.name}",
-                "what runs here is no code that could be stored",
-                "build it for one of the targets llvm, numba, python",
-            )
+            why = "functions of this target cannot be stored"
+            raise BuildError(f"{verb} of {self.name}", why, "target llvm, numba or python")
         return self._package()
 
     def time_evaluator(
@@ -122,24 +117,20 @@ class Function:
         min_repeat_ms: float = 0,
         timer: Callable[[], float] = time.perf_counter,
     ) -> Callable[..., Times]:
-        """A function of the same arguments that returns the seconds a call takes, as Times.
+        """Return a function of the same arguments that measures a call and returns Times.
 
-        Each of `repeat` results is the average over `number` calls in a row; more calls are made
-        where that takes less than min_repeat_ms. One call before is not counted. `name` and
-        `dev` are accepted for TVM's sake.
+        Each of `repeat` results is the average of `number` calls in a row, or of more calls if
+        those take less than min_repeat_ms. One call before them is not counted. `name` and `dev`
+        are accepted for compatibility with TVM.
         """
         del dev
         if not isinstance(name, str | None):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise ArgumentError(
-                f"time_evaluator({type(name).__name__}, ...)",
-                "it takes how to measure; what comes out takes the arguments of the function",
-                "f.time_evaluator(number=10)(a, b, c)",
-            )
+            what = f"time_evaluator({type(name).__name__}, ...)"
+            why = "it takes options only; the function that it returns takes the arrays"
+            raise ArgumentError(what, why, "f.time_evaluator(number=10)(a, b, c)")
         if name not in (None, self.name, "main") or not is_count(number) or not is_count(repeat):
-            raise MeasureError(
-                f"time_evaluator({name!r}, number={number!r}, repeat={repeat!r})",
-                f"the function is {self.name!r}, counts are >= 1",
-            )
+            what = f"time_evaluator({name!r}, number={number!r}, repeat={repeat!r})"
+            raise unmeasurable(self.name, what)
         least = _least_ms(min_repeat_ms)
         if not callable(timer):
             raise MeasureError(f"timer={timer!r}", "it is not a function", "time.perf_counter")
@@ -168,11 +159,11 @@ class Function:
 
 
 def load(path: File) -> Function:
-    """Return the function that f.export(path) has stored; nothing of llvm is compiled.
+    """Return the function that f.export(path) has stored, without compiling LLVM IR.
 
-    It checks its arguments as f does. It runs the code in the file: load only what you trust.
-    Raises ArgumentError if there is no such file; BuildError if it is damaged, or made for another
-    CPU, operating system or version.
+    It checks its arguments as f does. Loading runs the code in the file: load only what you trust.
+    Raises ArgumentError if the file does not exist; BuildError if it is damaged, or made for
+    another CPU, operating system or version.
     """
     return _loaded(read(path), f"load({str(path)!r})")
 
@@ -193,18 +184,23 @@ def is_count(n: object) -> bool:
     return isinstance(n, int) and not isinstance(n, bool) and n >= 1
 
 
+def unmeasurable(name: str, what: str) -> MeasureError:
+    """Return the error for a function name or counts that time_evaluator cannot take."""
+    why = f"the function is {name!r}, and counts are ints of at least 1"
+    return MeasureError(what, why, "f.time_evaluator(number=10, repeat=3)")
+
+
 def _least_ms(given: object) -> float:
-    """Return min_repeat_ms as a number; MeasureError if it is not within a day."""
+    """Return min_repeat_ms as a number; MeasureError if it is negative or more than a day."""
     ms = float(given) if isinstance(given, Real) else math.nan
     if not 0 <= ms <= LONGEST_MS:
-        raise MeasureError(f"min_repeat_ms={given!r}", f"not milliseconds from 0 to {LONGEST_MS}")
+        raise MeasureError(f"min_repeat_ms={given!r}", f"not a number from 0 to {LONGEST_MS}")
     return ms
 
 
 def _more_calls(count: int, least_ms: float, seconds: float) -> int:
     """Return how many calls to try next, after `count` took only `seconds`."""
     if count >= MANY and seconds < count * SHORTEST:
-        raise MeasureError(
-            f"{count} calls took {seconds} seconds by this timer", "it does not seem to advance"
-        )
+        what = f"{count} calls took {seconds} seconds by this timer"
+        raise MeasureError(what, "the timer does not advance", "timer=time.perf_counter")
     return max(count + 1, int(count * min(10, 1.2 * least_ms / max(seconds * 1e3, 1e-3))))

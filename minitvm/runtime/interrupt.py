@@ -1,4 +1,4 @@
-"""Long calls into C that Ctrl-C can leave at once."""
+"""Run long calls into C so that Ctrl-C interrupts them at once."""
 
 from __future__ import annotations
 
@@ -14,8 +14,9 @@ TICK = 0.2  # seconds: Windows notices Ctrl-C only between waits
 def interruptibly(work: Callable[[], T]) -> T:
     """Run `work` and return its value; Ctrl-C is raised at once, not when `work` ends.
 
-    Python raises KeyboardInterrupt between two of its own instructions, in the main thread. So
-    there `work` runs on another thread; interrupted, it runs on to its end and its value is lost.
+    Python raises KeyboardInterrupt in the main thread, between two of its own instructions. So the
+    main thread runs `work` on another thread. After Ctrl-C, `work` still runs to its end, and its
+    value is lost.
     """
     if threading.current_thread() is not threading.main_thread():
         return work()
@@ -24,7 +25,7 @@ def interruptibly(work: Callable[[], T]) -> T:
     def run() -> None:
         try:
             done.set_result(work())
-        except BaseException as e:  # raised again where the value is waited for
+        except BaseException as e:  # raised again by done.result()
             done.set_exception(e)
 
     threading.Thread(target=run, name="minitvm-compile", daemon=True).start()

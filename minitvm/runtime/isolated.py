@@ -1,6 +1,6 @@
-"""Compile in another process, so that a failed assertion in LLVM is an error here.
+"""Compile in another process, so that a crash of LLVM becomes an error in this one.
 
-A process takes a second to start, so those that are idle are kept for the next build.
+A process takes a second to start, so idle ones are kept for the next build.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from minitvm.base import BuildError
 from .jit import Form, LLVMSource, NativeCode, declared, load_object
 
 JOB = "minitvm.runtime.compile_job"
-SECONDS = 600.0  # of one compile
-SHOWN = 3  # lines of what LLVM printed last
+SECONDS = 600.0  # time limit of one compilation
+SHOWN = 3  # last lines of LLVM's output in an error
 _idle: list[workers.Worker] = []
 
 
 def compile_isolated(
     text: str, *, cpu: str = "", features: str = "", symbols: Mapping[str, int] | None = None
 ) -> NativeCode:
-    """Compile as compile_ir does, in another process; only the object file is loaded here.
+    """Compile as compile_ir does, but in another process; this one loads the object file.
 
-    Raises BuildError also if LLVM aborts or takes longer than ten minutes. Ctrl-C ends the compile.
+    Raises BuildError also if LLVM aborts or takes longer than ten minutes. Ctrl-C ends the process.
     """
     source = IsolatedSource(text, cpu, features)
     image = source.made("object")
@@ -39,8 +39,8 @@ class IsolatedSource(LLVMSource):
         options = {"cpu": self.cpu, "features": self.features, "opt": self.opt}
         reply = _asked({"form": form, **options}, self.text.encode())
         if isinstance(reply, workers.Failure):
-            fix = 'another schedule, such as one with less unrolled; or target="python"'
-            raise BuildError("LLVM gave up", "\n".join([str(reply), *reply.stderr[-SHOWN:]]), fix)
+            fix = 'another schedule, such as one that unrolls less; or target="python"'
+            raise BuildError("LLVM failed", "\n".join([str(reply), *reply.stderr[-SHOWN:]]), fix)
         if "refused" in reply.value:
             raise BuildError(*reply.value["refused"])
         return reply.blobs[0]
@@ -62,7 +62,7 @@ def _asked(options: object, text: bytes) -> workers.Frame | workers.Failure:
 
 
 def _idle_worker() -> workers.Worker | None:
-    """Take a process that is still there, if one is idle; safe in several threads."""
+    """Return an idle process that is alive, or None; safe in several threads."""
     with contextlib.suppress(IndexError):
         while True:
             worker = _idle.pop()

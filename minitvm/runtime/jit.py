@@ -1,6 +1,6 @@
 """Compile LLVM IR text to native code; only this file and processor.py use llvmlite.
 
-Values from llvmlite are untyped, so `Any` is at home here and nowhere else.
+Values from llvmlite are untyped, hence the type `Any` in this file.
 """
 
 import ctypes
@@ -22,13 +22,13 @@ from .processor import check_cpu
 llvm: Final[Any] = llvm_binding
 Form: TypeAlias = Literal["object", "ll", "asm"]
 _lock = threading.RLock()
-# Ours alone, so that numba may compile at the same time; and for good: were there one per module,
-# Python's garbage collector could free it before the modules that live in it.
+# A context of our own, so that numba may compile at the same time. There is one for the whole
+# process: Python's garbage collector could free one per module before the module itself.
 _context = llvm.create_context()
 # LLVM may peel a loop twice, the second time after the passes for vectors. There computePeelCount
-# can hand a count of first iterations to the code that peels the last one (LLVM 22.1: a comparison
-# and a minimum in a loop peeled before), which aborts the process, or without assertions peels
-# too much. This switches off the second peeling, also for numba, and keeps the first.
+# can pass a count of first iterations to the code that peels the last one (LLVM 22.1: a comparison
+# and a minimum in a loop peeled before). This aborts the process or, without assertions, peels too
+# many. The option switches off the second peeling, also for numba, and keeps the first.
 llvm.set_option("minitvm", "-unroll-allow-peeling=false")
 
 
@@ -39,7 +39,7 @@ class NativeCode:
         self._engine = engine
         self._source = source
         self.object = image
-        """The relocatable object file: what load_object() takes, on this kind of machine."""
+        """The relocatable object file, which load_object() takes on this kind of machine."""
 
     def address(self, name: str) -> int:
         """Return the address of the function `name`."""
@@ -56,46 +56,43 @@ class NativeCode:
 
     @cached_property
     def ll(self) -> str:
-        """The LLVM IR after optimisation."""
+        """Return the LLVM IR after optimisation."""
         return self._known().made("ll").decode()
 
     @cached_property
     def asm(self) -> str:
-        """The assembly text of this machine code."""
+        """Return the assembly text of this machine code."""
         return self._known().made("asm").decode()
 
     def _known(self) -> "LLVMSource":
         if self._source is None:
-            raise BuildError(
-                "source of loaded code",
-                "it came from an object file, which holds no LLVM IR",
-                "ask the function that was built, before exporting it",
-            )
+            why = "it was loaded from an object file, which has no LLVM IR"
+            raise BuildError("source of loaded code", why, "f.source(...) of the exported function")
         return self._source
 
 
 class LLVMSource:
-    """IR text with the options it is compiled under; cheap to keep, and recompiled to be shown."""
+    """IR text and compiler options; each form of the code is compiled when it is asked for."""
 
     def __init__(self, text: str, cpu: str, features: str, opt: int = 3) -> None:
         self.text, self.cpu, self.features, self.opt = text, cpu, features, opt
 
     def optimised(self) -> tuple[Any, Any]:
-        """(module after the optimiser, target machine). Raises BuildError on IR LLVM refuses."""
+        """Return the optimised module and the target machine; BuildError for invalid IR."""
         target = _target_machine(self.cpu, self.features, self.opt)
         module = _checked(self.text)
         module.triple = target.triple
         module.data_layout = str(target.target_data)
         tuning = llvm.create_pipeline_tuning_options(speed_level=self.opt)
-        # vectors are made where a schedule says so; LLVM's own attempts at it have aborted the
-        # process, hung, and miscompiled reductions with ties (LLVM 22.1)
+        # only schedules vectorize: LLVM's own vectorizers have aborted the process, hung, and
+        # miscompiled reductions with ties (LLVM 22.1)
         tuning.loop_vectorization = tuning.slp_vectorization = False
         passes = llvm.create_pass_builder(target, tuning)
         interruptibly(lambda: passes.getModulePassManager().run(module, passes))
         return module, target
 
     def made(self, form: Form) -> bytes:
-        """The object file, the optimised IR, or the assembly of it. Raises BuildError."""
+        """Return the object file, the optimised IR or the assembly; BuildError for invalid IR."""
         with _lock:
             module, target = self.optimised()
             return _emitted(module, target, form)
@@ -115,7 +112,7 @@ def _emitted(module: Any, target: Any, form: Form) -> bytes:
 
 
 def declared(text: str) -> tuple[str, ...]:
-    """Return the functions that IR text calls but does not define, without LLVM's own."""
+    """Return the functions that IR text calls but does not define, except LLVM's intrinsics."""
     found = re.findall(r"^declare [^@\n]*@([\w.$]+)", text, re.MULTILINE)
     return tuple(name for name in found if not name.startswith("llvm."))
 
@@ -130,15 +127,15 @@ def compile_ir(
 ) -> NativeCode:
     """Compile the LLVM IR in `text` to native code, loaded and ready to call.
 
-    cpu             as LLVM spells it ("znver4"); by default this machine's, with its features
-    features        what to change in that ("+fma,-avx512f")
+    cpu             LLVM's name of the CPU ("znver4"); by default this machine, with its features
+    features        changes to the CPU's features ("+fma,-avx512f")
     opt             0 (no optimisation) to 3
     symbols         addresses of functions that `text` declares and this process provides
 
-    Safe to call from several threads. Ctrl-C is raised at once; LLVM goes on unseen until it is
-    done, and what is compiled next waits for it. Raises BuildError with LLVM's message and the
-    lines it is about if the IR is not well formed, or if it calls a function nobody provides, or if
-    LLVM does not know the CPU.
+    Safe to call from several threads. Ctrl-C is raised at once; LLVM finishes in the background,
+    and the next compilation waits for it. Raises BuildError if the IR is not well formed (with
+    LLVM's message and the lines that it names), if it calls an unknown function, or if LLVM does
+    not know the CPU.
     """
     source = LLVMSource(text, cpu, features, opt)
     with _lock:
@@ -158,9 +155,9 @@ def load_object(
 ) -> NativeCode:
     """Load an object file made by compile_ir, without compiling anything.
 
-    `calls` are the functions it calls by name (see NativeCode.calls); `source` is the IR it
-    was made from. Raises BuildError if there is no function of such a name, or if `image` is no
-    object file. The code must fit this CPU and operating system.
+    `calls` are the functions it calls by name (see NativeCode.calls); `source` is the IR it was
+    made from. Raises BuildError if such a function does not exist, or if `image` is not an object
+    file. The code must be for this CPU and operating system.
     """
     with _lock:
         _provide(symbols)
@@ -170,9 +167,9 @@ def load_object(
 
 
 def _hold() -> None:
-    """Wait until no thread compiles: a fork would leave LLVM's locks behind, held for ever."""
+    """Wait until no thread compiles: a forked child would inherit LLVM's locks, held for ever."""
     _lock.acquire()
-    llvm.ffi.lib._lock.__enter__()  # also where no lock of ours is held, as when objects are freed
+    llvm.ffi.lib._lock.__enter__()  # llvmlite takes it without our lock, as when it frees objects
 
 
 def _let_go() -> None:
@@ -190,15 +187,15 @@ def _check_float16(image: bytes) -> None:
         raise BuildError(
             "float16 for this CPU",
             "it has no instruction that converts between float16 and float32",
-            '-mattr=+f16c if it has one after all; or float32, or target="python"',
+            'float32, or target="python"; or -mattr=+f16c if the CPU has the instruction after all',
         )
 
 
 def _engine(image: bytes) -> Any:
-    """Return an LLVM execution engine that has linked `image` into this process."""
+    """Link the object file `image` into this process and return its LLVM execution engine."""
     linkable = llvm.ObjectFileRef.from_data(image)
     if not linkable:
-        raise BuildError("load_object", f"these {len(image)} bytes are not an object file")
+        raise BuildError("load_object", f"the {len(image)} bytes are not an object file")
     empty = llvm.parse_assembly("", _context)
     engine = llvm.create_mcjit_compiler(empty, _target_machine("", "", 3))
     engine.add_object_file(linkable)
@@ -233,7 +230,7 @@ def _checked(text: str) -> Any:
         module = llvm.parse_assembly(text, _context)
         module.verify()
     except RuntimeError as error:
-        raise BuildError("LLVM refuses this IR", explain(str(error), text)) from error
+        raise BuildError("LLVM rejects this IR", explain(str(error), text)) from error
     return module
 
 
@@ -255,7 +252,7 @@ def _provide(symbols: Mapping[str, int] | None) -> None:
 
 
 def _check_symbols(module: Any) -> None:
-    """Find the functions that `module` calls."""
+    """Check that the functions that `module` calls exist."""
     for function in module.functions:
         name = str(function.name)
         if function.is_declaration and not name.startswith("llvm."):
@@ -263,9 +260,9 @@ def _check_symbols(module: Any) -> None:
 
 
 def _require(name: str) -> None:
-    """Find a function for LLVM's linker, which would end the process over one missing.
+    """Make a function known to LLVM's linker, which aborts the process if one is missing.
 
-    Raises BuildError for one that neither `symbols` nor the C library provides.
+    Raises BuildError for a function that neither `symbols` nor the C library provides.
     """
     if llvm.address_of_symbol(name) is None and not _from_c_library(name):
         raise BuildError(

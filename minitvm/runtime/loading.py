@@ -21,9 +21,9 @@ LAUNCH = "minitvm_parallel_launch"  # the name by which generated code calls the
 def load_native(
     func: tir.PrimFunc, text: str, entry: str, target: Target, *, isolate: bool = False
 ) -> tuple[Run, NativeCode]:
-    """Compile `text`, LLVM IR, and return its function `entry` with the machine code it lives in.
+    """Compile the LLVM IR `text` and return its function `entry`, and the machine code.
 
-    isolate   compile in a process of its own, so that LLVM cannot end this one
+    isolate   compile in another process, so that a crash of LLVM does not end this one
     """
     compiled = compile_isolated if isolate else compile_ir
     machine = compiled(text, cpu=target.mcpu, features=target.mattr, symbols=provided(text))
@@ -31,7 +31,7 @@ def load_native(
 
 
 def provided(calls: Container[str]) -> dict[str, int]:
-    """Return the addresses of minitvm's functions that are named in `calls`, or in IR text."""
+    """Return the addresses of minitvm's functions whose names are in `calls` or in IR text."""
     ours = {LAUNCH: parallel_launch_address, CALL_PACKED: call_packed_address}
     return {name: where() for name, where in ours.items() if name in calls}
 
@@ -43,14 +43,14 @@ def bind(func: tir.PrimFunc, machine: NativeCode, entry: str) -> Run:
         *(ctypes.c_int64 for _ in func.sizes),
     ]
     call: Any = ctypes.CFUNCTYPE(ctypes.c_int32, *kinds)(machine.address(entry))
-    call.machine = machine  # the code is in memory as long as that is
+    call.machine = machine  # keeps the code in memory
 
     def run(args: list[Any]) -> None:
         if call(*[a if isinstance(a, int) else address(a) for a in args]):
             raised = failure()
             if raised is not None:
                 raise raised
-            raise TVMError(f"{func.name}: out of memory", "a temporary array did not fit")
+            raise TVMError(f"{func.name}: out of memory", "a temporary array cannot be allocated")
 
     return run
 

@@ -1,4 +1,4 @@
-"""Arrays and devices under the names of TVM: numpy arrays with a few methods more."""
+"""Arrays and devices under TVM's names; the arrays are numpy arrays with a few more methods."""
 
 from __future__ import annotations
 
@@ -31,17 +31,17 @@ class Device:
 
 
 def cpu(index: int = 0) -> Device:
-    """This machine's processor."""
+    """Return the CPU of this machine as a device."""
     if not isinstance(index, int) or index < 0:  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise ArgumentError(f"cpu({index!r})", "processors are counted 0, 1, ...", "cpu(0)")
+        raise ArgumentError(f"cpu({index!r})", "not an int of at least 0", "cpu(0)")
     return Device("cpu", index)
 
 
 def device(name: str, index: int = 0) -> Device:
-    """Return the device that a target of this name runs on; "cpu" or a target such as "llvm"."""
+    """Return the device "cpu", or the one that a target such as "llvm" runs on."""
     if not isinstance(name, str) or name not in ON_CPU:  # pyright: ignore[reportUnnecessaryIsInstance]
         known = ", ".join(map(repr, ON_CPU))
-        raise ArgumentError(f"device({name!r})", "there is no such device here", f"one of {known}")
+        raise ArgumentError(f"device({name!r})", "unknown device", f"one of {known}")
     return cpu(index)
 
 
@@ -49,7 +49,7 @@ class NDArray(np.ndarray[Any, np.dtype[Any]]):
     """A numpy array that also answers to TVM's method names."""
 
     def numpy(self) -> np.ndarray[Any, Any]:
-        """A plain numpy copy."""
+        """Return a copy as a plain numpy array."""
         return np.array(self)
 
     asnumpy = numpy
@@ -63,7 +63,7 @@ class NDArray(np.ndarray[Any, np.dtype[Any]]):
 
 
 def array(source: Any, device: Device | None = None, ctx: Device | None = None) -> NDArray:
-    """A new contiguous array with the contents of `source`."""
+    """Return a new contiguous array with the contents of `source`."""
     _on_cpu(ctx if device is None else device)
     check_unmasked("nd.array", source)
     with _explained(f"nd.array of a {type(source).__name__}", "numbers in rows of equal length"):
@@ -75,7 +75,7 @@ def array(source: Any, device: Device | None = None, ctx: Device | None = None) 
 def empty(
     shape: Any, dtype: str = "float32", device: Device | None = None, ctx: Device | None = None
 ) -> NDArray:
-    """A new array with undefined contents."""
+    """Return a new array with undefined contents."""
     _on_cpu(ctx if device is None else device)
     kind = known(dtype).numpy
     with _explained(f"nd.empty({reprlib.repr(shape)})", "a tuple of integers >= 0"):
@@ -84,7 +84,7 @@ def empty(
 
 @contextlib.contextmanager
 def _explained(what: str, fix: str) -> Generator[None]:
-    """Turn what numpy raises here into an ArgumentError."""
+    """Turn numpy's exceptions inside the context into an ArgumentError."""
     try:
         yield
     except (TypeError, ValueError, OverflowError, MemoryError) as e:
@@ -95,4 +95,4 @@ def _on_cpu(device: Any) -> None:
     if device is not None and not isinstance(device, Device):
         raise ArgumentError(f"array on {reprlib.repr(device)}", "not a device", "cpu(0)")
     if device is not None and device.kind != "cpu":
-        raise ArgumentError(f"array on {device}", "there is no such device here", "cpu(0)")
+        raise ArgumentError(f"array on {device}", "arrays live in main memory only", "cpu(0)")

@@ -1,7 +1,7 @@
 """Compile Python source with numba. No other file imports numba.
 
-numba is imported when it is first needed: that alone takes longer than all of minitvm. It ships no
-types, so `Any` is at home here.
+numba is imported when it is first needed, because that takes longer than importing minitvm. It
+ships no types, hence the type `Any` in this file.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from .loading import Run, defined
 from .pool import num_threads
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
-# numba's own threads are set to work by one caller at a time: of its threading layers only tbb can
-# be entered twice, the others end the process.
+# Only one caller at a time may use numba's threads: of its threading layers only tbb can be entered
+# twice, the others end the process.
 _sharing = threading.Lock()
-# LLVM's loop vectorizer hangs over some loops of min, max and conditions, and miscompiles others
-# (LLVM 22.1); plain arithmetic it may have.
+# LLVM's loop vectorizer hangs on some loops of min, max and conditions, and miscompiles others
+# (LLVM 22.1); it is used for plain arithmetic only.
 CHOICE = re.compile(r"\bif\b|\bmin\(|\bmax\(")
 
 
@@ -39,7 +39,7 @@ def load_numba(source: str, cores: int) -> Run:
         with _vectorizer(numba, wanted=not CHOICE.search(source)):
             call = defined(source)
     except numba.core.errors.NumbaError as e:
-        raise BuildError("numba refuses this source", str(e).strip()) from e
+        raise BuildError("numba rejects this source", str(e).strip()) from e
     if "numba.prange(" in source:
         call = _shared(numba, call, cores)
 
@@ -50,12 +50,12 @@ def load_numba(source: str, cores: int) -> Run:
 
 
 def _imported() -> Any:
+    """Return the module numba; raise BuildError if it cannot be imported."""
     try:
         import numba
     except ImportError as e:
-        raise BuildError(
-            "target numba", f"numba cannot be imported: {e}", "pip install numba"
-        ) from e
+        why = f"numba cannot be imported: {e}"
+        raise BuildError("target numba", why, "pip install numba") from e
     return cast("Any", numba)
 
 
@@ -89,8 +89,8 @@ def _shared(numba: Any, call: Callable[..., None], cores: int) -> Callable[..., 
 def _row(a: Array) -> Array:
     """Return the elements of a contiguous array as one dimension.
 
-    To numba a read-only array is of another type. What is read-only here is an input, which the
-    compiled loops do not write to; so they may have it as any other.
+    numba compiles for another type if an array is read-only. A read-only array is an input here,
+    which the loops do not write to, so it is passed as a writable one.
     """
     if a.flags.writeable:
         return a.reshape(-1)

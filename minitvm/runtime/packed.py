@@ -14,7 +14,7 @@ from minitvm import tir
 from minitvm.base import DTYPES, DType
 
 CALL_PACKED = "minitvm_call_packed"  # int32_t (const char *name, int64_t *slots, int64_t count)
-_failures: deque[BaseException] = deque()  # what functions raised, until the caller asks
+_failures: deque[BaseException] = deque()  # exceptions of functions, until failure() returns them
 
 
 def _arguments(slots: Any, count: int) -> Iterator[Any]:
@@ -52,7 +52,7 @@ def _call(name: bytes, slots: Any, count: int) -> int:
     """Run the function registered as `name`; return 1 if it raised."""
     try:
         tir.registered(name.decode())(*_arguments(slots, count))
-    except BaseException as e:  # it must not unwind through machine code
+    except BaseException as e:  # exceptions cannot pass through machine code
         _failures.append(e)
         return 1
     return 0
@@ -71,7 +71,7 @@ def call_packed_address() -> int:
 
 
 def failure() -> BaseException | None:
-    """Return what a Python function raised during the last call of compiled code, if any."""
+    """Return the exception of a Python function in the last call of compiled code, or None."""
     first = _failures.popleft() if _failures else None
     _failures.clear()
     return first

@@ -2,9 +2,9 @@
 
 Compiled code hands a loop to `parallel_launch(body, closure, extent)`, which runs
 `body(closure, begin, end)` over chunks of range(extent) on several threads and returns when all
-are done. Threads take the next chunk from one atomic counter, so a slow or late thread delays
-nobody: whoever is awake does the work. Chunks run as native code, without Python's global lock;
-Python only wakes the workers, and puts the caller to sleep while others finish the last chunks.
+are done. Threads take the next chunk from one atomic counter, so a slow or late thread does not
+delay the others. Chunks run as native code, without Python's global lock; Python only wakes the
+workers, and puts the caller to sleep while others finish the last chunks.
 """
 
 import contextlib
@@ -20,7 +20,7 @@ from minitvm.base import ArgumentError, host
 
 from .jit import NativeCode, compile_ir
 
-CHUNKS_PER_THREAD = 8  # enough to even out threads of unequal speed, few enough to cost nothing
+CHUNKS_PER_THREAD = 8  # balances threads of unequal speed at a negligible cost
 
 DRAIN_IR = """
 ; Run chunks of a job until none is left to take.
@@ -58,8 +58,8 @@ leave:
   ret i32 %result
 }
 
-; Return when every chunk of a job has run, whoever runs it, and store 1 (FINISHED) in `state`.
-; Native from end to end, so that not even a second Ctrl-C can come between.
+; Return when every chunk of a job has run on any thread, and store 1 (FINISHED) in `state`.
+; It is all native code, so that not even a second Ctrl-C can interrupt it.
 define void @settle(ptr %job, ptr %state) {
 start:
   %own = call i32 @drain(ptr %job)
@@ -80,9 +80,9 @@ LAUNCH_IR = """
 declare void @minitvm_share(ptr, ptr, i64, ptr)
 declare void @minitvm_interrupt()
 
-; What compiled code calls. `minitvm_share` is Python: Ctrl-C may strike in it, and exceptions
-; cannot pass through native code. So it says how it ended (0: it did not run the loop), and Ctrl-C
-; is raised again later, when the code that called us is back in Python.
+; What compiled code calls. `minitvm_share` is Python: Ctrl-C may interrupt it, and exceptions
+; cannot pass through native code. So it stores how it ended (0: it did not run the loop), and
+; Ctrl-C is raised again later, when the calling code is back in Python.
 define void @parallel_launch(ptr %body, ptr %closure, i64 %extent) {
   %state = alloca i32
   store i32 0, ptr %state
@@ -102,7 +102,7 @@ leave:
 DRAIN = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p)
 SETTLE = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)
 SHARE = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p)
-FINISHED, INTERRUPTED = 1, 2  # what `minitvm_share` stores: the loop has run; and Ctrl-C struck
+FINISHED, INTERRUPTED = 1, 2  # stored by `minitvm_share`: the loop has run; 2 after Ctrl-C
 
 
 class LoopRecord(ctypes.Structure):
@@ -121,8 +121,8 @@ class LoopRecord(ctypes.Structure):
 class Job:
     """A running parallel loop that workers can join.
 
-    Safe to drain at any time, even after the loop has ended: no chunk is left to take then, so
-    its body and closure, which may be gone, are not touched.
+    It can be drained at any time. After the loop has ended no chunk is left to take, so its body
+    and closure, which may have been freed, are not accessed.
     """
 
     __slots__ = ("finished", "loop", "where")
@@ -132,7 +132,7 @@ class Job:
         self.loop = LoopRecord(body, closure, extent, grain, 0, 0)
         self.where = ctypes.addressof(self.loop)
         self.finished = threading.Lock()
-        self.finished.acquire()  # until a worker has run the last chunk
+        self.finished.acquire()  # released by the worker that runs the last chunk
 
 
 class Pool:
@@ -153,9 +153,9 @@ class Pool:
         self.local = threading.local()
 
     def run(self, body: int, closure: int | None, extent: int, state: int) -> None:
-        """Run a whole loop with the help of the workers, or alone if called from inside a loop.
+        """Run a loop on several threads, or on one if called from inside another loop.
 
-        Stores FINISHED at the address `state` when every index has run, also if Ctrl-C ends this.
+        Stores FINISHED at the address `state` when every index has run, even after Ctrl-C.
         """
         nested = getattr(self.local, "busy", False)
         threads = 1 if nested else min(self.threads, extent)
@@ -167,7 +167,7 @@ class Pool:
             if not self.drain(job.where) and extent > 0:
                 job.finished.acquire()
         finally:
-            self.settle(job.where, state)  # after Ctrl-C: the closure is on our caller's stack
+            self.settle(job.where, state)  # even after Ctrl-C: the closure is on the caller's stack
             self.local.busy = nested
 
     def invite(self, job: Job, helpers: int) -> None:
@@ -196,17 +196,17 @@ class Pool:
     def allow(self, cpus: set[int]) -> None:
         """Let the workers run on `cpus`; do nothing if there are none.
 
-        Linux likes to wake a thread on the CPU of the one that wakes it. There it would wait behind
-        the caller, who is busy with the same loop, for milliseconds, while another CPU idles. So
-        workers are woken with the caller's CPU out of bounds, and then left to the system again.
+        Linux tends to wake a thread on the CPU of the thread that wakes it. There it would wait for
+        milliseconds behind the caller, which is busy with the same loop, while another CPU idles.
+        So workers are woken with the caller's CPU excluded, which is then allowed again.
         """
         started = [worker.native_id for worker in self.workers if worker.native_id]
         for thread in started if cpus else ():
-            with contextlib.suppress(OSError):  # a container's CPUs may change under our feet
+            with contextlib.suppress(OSError):  # the CPUs of a container may change at any time
                 os.sched_setaffinity(thread, cpus)
 
     def work(self) -> None:
-        """Help with one job after the other: the loop of a worker thread."""
+        """Drain one job after another; this is the loop of a worker thread."""
         self.local.busy = True
         while True:
             job = self.invitations.get()
@@ -215,19 +215,17 @@ class Pool:
 
 
 def num_threads() -> int:
-    """How many threads share a parallel loop, the caller's included.
+    """Return how many threads share a parallel loop, including the caller.
 
-    At first MINITVM_NUM_THREADS if that is set to a number, otherwise the cores of this machine.
+    The default is MINITVM_NUM_THREADS if that is a number, otherwise the cores of this machine.
     """
     return _pool().threads
 
 
 def set_num_threads(n: int) -> None:
-    """Let parallel loops run on `n` threads from now on; 1 means in the caller alone."""
+    """Run parallel loops on `n` threads from now on; 1 means only in the caller."""
     if not isinstance(n, int) or n < 1:  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise ArgumentError(
-            f"set_num_threads({n!r})", "a loop needs a thread to run on", "1 or more"
-        )
+        raise ArgumentError(f"set_num_threads({n!r})", "not an int of at least 1", "1 or more")
     _pool().threads = n
 
 
@@ -245,7 +243,7 @@ def parallel_launch_address() -> int:
 
 
 def _cpus() -> tuple[set[int], set[int]]:
-    """Return the CPUs the calling thread may use and the other ones; empty if threads stay put."""
+    """Return the CPUs this thread may use, and those without its own; empty if unsupported."""
     if not hasattr(os, "sched_setaffinity"):  # macOS, Windows
         return set(), set()
     everywhere = os.sched_getaffinity(0)
@@ -268,7 +266,7 @@ def _pool() -> Pool:
 
 @cache
 def _launcher() -> tuple[NativeCode, object]:
-    """Return the code of LAUNCH_IR and the Python function it calls, which must live as long."""
+    """Return the code of LAUNCH_IR and the Python function it calls; both must be kept alive."""
     pool = _pool()
 
     def share(body: int, closure: int | None, extent: int, state: int) -> None:

@@ -1,4 +1,4 @@
-"""Ask in another process which CPUs LLVM supports, since LLVM may abort the process."""
+"""Ask LLVM in another process which CPUs it supports, since it may abort the process."""
 
 from __future__ import annotations
 
@@ -18,24 +18,22 @@ machine = target.create_target_machine(cpu=sys.argv[1], features=sys.argv[2], op
 text = "define double @f(double %x) { %y = fadd double %x, 1.0 ret double %y }"
 machine.emit_object(llvm.parse_assembly(text))
 """
-SECONDS = 60  # a trial takes a fraction of one
+SECONDS = 60  # time limit of a trial, which takes less than a second
 
 
 def check_cpu(cpu: str, features: str, what: str) -> None:
     """Raise BuildError, beginning with `what`, unless LLVM supports this CPU and features."""
     why = _objection(cpu, features)
     if why:
-        fix = (
-            f"-mcpu={host().cpu}, which is this machine; without -mcpu and -mattr it is meant, too"
-        )
+        fix = f"no -mcpu and -mattr: the default is this machine, -mcpu={host().cpu}"
         raise BuildError(what, why, fix)
 
 
 @cache
 def _objection(cpu: str, features: str) -> str:
     """Return LLVM's objection to this CPU and features, or an empty string."""
-    if cpu == "help" or "+help" in features.split(","):  # LLVM prints all it knows, and goes on
-        return "'help' is a question, not a CPU"
+    if cpu == "help" or "+help" in features.split(","):  # LLVM would print a list, and go on
+        return "'help' is not a CPU"
     command = [sys.executable, "-c", TRIAL, cpu, features]
     try:
         ran = subprocess.run(

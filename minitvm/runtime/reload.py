@@ -1,4 +1,4 @@
-"""Load a stored function so that it runs."""
+"""Load the code of a stored function."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .numba_load import load_numba
 
 
 def run_of(package: Package, what: str) -> Run:
-    """Load the code of a package. Errors begin with `what`.
+    """Load the code of a package and return its function; errors begin with `what`.
 
     Raises BuildError if it is made for another CPU or operating system.
     """
@@ -26,4 +26,4 @@ def run_of(package: Package, what: str) -> Run:
         case "python":
             return load_python(package.code.decode())
         case kind:
-            raise BuildError(what, f"functions of target {kind} are not stored")
+            raise BuildError(what, f"functions of target {kind} cannot be stored")

@@ -10,14 +10,14 @@ from minitvm.base import ArgumentError
 
 
 def is_count(given: Any, least: int = 1) -> bool:
-    """Return whether `given` is an int of at least `least`; numpy's integers count."""
+    """Return whether `given` is an int, or a numpy integer, of at least `least`."""
     return not isinstance(given, bool) and isinstance(given, Integral) and int(given) >= least
 
 
-def check_count(what: str, given: Any, least: int = 1) -> int:
-    """Return `given` as an int; raise ArgumentError unless it is a count of at least `least`."""
-    if not is_count(given, least):
+def check_count(what: str, given: Any) -> int:
+    """Return `given` as an int; raise ArgumentError unless it is one of at least 1."""
+    if not is_count(given):
         raise ArgumentError(
-            f"{what}={reprlib.repr(given)}", f"it is a count from {least} on", f"{what}={least}"
+            f"{what}={reprlib.repr(given)}", "not an int of at least 1", f"{what}=1"
         )
     return int(given)

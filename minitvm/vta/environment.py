@@ -17,7 +17,7 @@ MEMORIES = (accel.Memory.INP, accel.Memory.WGT, accel.Memory.ACC, accel.Memory.O
 class Environment:
     """One accelerator as schedules see it; `with Environment(config): ...` builds for it.
 
-    The innermost `with` statement counts, in the thread that entered it.
+    The innermost `with` statement applies, in the thread that entered it.
 
     BATCH, BLOCK_IN, BLOCK_OUT     the matrix unit: BATCH x BLOCK_IN by BLOCK_OUT x BLOCK_IN
     INP_WIDTH, INP_BUFF_SIZE           bits of a number in INP, bytes of its memory; also for WGT,
@@ -39,14 +39,7 @@ class Environment:
         check_kind("Environment: config", config, accel.Config, fix="vta.vta_pynq")
         self.config, self.skip = config, skip
         self.BATCH, self.BLOCK_IN, self.BLOCK_OUT = config.batch, config.block_in, config.block_out
-        self.inp_dtype, self.wgt_dtype = (
-            config.dtype(accel.Memory.INP),
-            config.dtype(accel.Memory.WGT),
-        )
-        self.acc_dtype, self.out_dtype = (
-            config.dtype(accel.Memory.ACC),
-            config.dtype(accel.Memory.OUT),
-        )
+        self.inp_dtype, self.wgt_dtype, self.acc_dtype, self.out_dtype = map(config.dtype, MEMORIES)
         self.INP_WIDTH, self.WGT_WIDTH, self.ACC_WIDTH, self.OUT_WIDTH = (
             8 * dtype(config.dtype(memory)).bytes for memory in MEMORIES
         )
@@ -85,14 +78,10 @@ class Environment:
 
     def depth(self, scope: str) -> int:
         """Return how many elements the memory `scope` holds."""
-        known = dict(
-            zip(self.scopes, (accel.Memory.INP, accel.Memory.WGT, accel.Memory.ACC), strict=True)
-        )
-        if check_text("scope", scope, self.inp_scope) not in known:
-            raise ArgumentError(
-                f"depth({scope!r})", "no such memory", f"one of {', '.join(self.scopes)}"
-            )
-        return self.config.depth(known[scope])
+        if check_text("scope", scope, self.inp_scope) not in self.scopes:
+            fix = f"one of {', '.join(self.scopes)}"
+            raise ArgumentError(f"depth({scope!r})", "no such memory", fix)
+        return self.config.depth(MEMORIES[self.scopes.index(scope)])
 
     @property
     def scopes(self) -> tuple[str, str, str]:
@@ -108,9 +97,8 @@ class Environment:
     def __exit__(self, *error: object) -> None:
         *around, (last, chosen) = _entered.get() or ((None, ExitStack()),)
         if last is not self:
-            raise ArgumentError(
-                f"end of {self!r}", "it is not the one that was entered last", "with env: ..."
-            )
+            why = "it is not the innermost environment in use"
+            raise ArgumentError(f"end of {self!r}", why, "with env: ...")
         _entered.set(tuple(around))
         chosen.close()
 

@@ -24,15 +24,13 @@ def pack(a: Array, *blocks: int) -> Array:
         pack(bias, 16)          [o]           -> [o/16, 16]
 
     Incomplete blocks are padded with zeros. The result is a contiguous copy.
-    Raises ArgumentError for more blocks than dimensions, and for blocks that are not counts.
+    Raises ArgumentError for more blocks than dimensions, and for blocks that are not ints >= 1.
     """
     a = np.asarray(a)
     if len(blocks) > a.ndim or not all(is_count(b) and b <= MOST for b in blocks):
-        raise ArgumentError(
-            f"pack(array of shape {a.shape}, {', '.join(map(repr, blocks))})",
-            "each block is a count for one dimension",
-            "pack(data, env.BATCH, env.BLOCK_IN)",
-        )
+        what = f"pack(array of shape {a.shape}, {', '.join(map(repr, blocks))})"
+        why = "expected at most one block size, an int of at least 1, per dimension"
+        raise ArgumentError(what, why, "pack(data, env.BATCH, env.BLOCK_IN)")
     missing = [(0, -n % b) for n, b in zip(a.shape, blocks, strict=False)]
     whole = np.pad(a, [*missing, *[(0, 0)] * (a.ndim - len(blocks))])
     n = len(blocks)
@@ -54,11 +52,9 @@ def unpack(a: Array, *sizes: int) -> Array:
         not is_count(size) or size > a.shape[d] * a.shape[a.ndim - n + d]
         for d, size in enumerate(sizes)
     ):
-        raise ArgumentError(
-            f"unpack(array of shape {a.shape}, {', '.join(map(repr, sizes))})",
-            "the last dimensions are the blocks of the first ones, and hold no such sizes",
-            "unpack(result, batch, channels)",
-        )
+        what = f"unpack(array of shape {a.shape}, {', '.join(map(repr, sizes))})"
+        why = "the blocks, its last dimensions, cannot hold these sizes"
+        raise ArgumentError(what, why, "unpack(result, batch, channels)")
     order = [axis for d in range(n) for axis in (d, a.ndim - n + d)]
     merged = a.transpose(*order, *range(n, a.ndim - n))
     blocks = [a.shape[d] * a.shape[a.ndim - n + d] for d in range(n)]
@@ -77,11 +73,9 @@ def packed(x: te.Tensor, *blocks: int, name: str = "packed") -> te.Tensor:
     n, sizes = len(blocks), tuple(x.shape)
     whole = [i for i in sizes[:n] if isinstance(i, int)]
     if len(whole) < n or any(size % b for size, b in zip(whole, blocks, strict=True)):
-        raise ExprError(
-            f"packed({x.name}, {', '.join(map(str, blocks))})",
-            f"{x.name} of shape {sizes} is no whole number of blocks",
-            "topi.pad first, or pack the array with vta.pack",
-        )
+        what = f"packed({x.name}, {', '.join(map(str, blocks))})"
+        why = f"the shape {sizes} is not a whole number of blocks"
+        raise ExprError(what, why, "topi.pad first, or pack the array with vta.pack")
     outer = tuple(size // b for size, b in zip(whole, blocks, strict=True))
 
     def element(*i: Any) -> Any:
@@ -99,11 +93,8 @@ def unpacked(x: te.Tensor, n: int = 2, name: str = "unpacked") -> te.Tensor:
     sizes = tuple(x.shape)
     blocks = [b for b in sizes[len(sizes) - n :] if isinstance(b, int)]
     if 2 * n > len(sizes) or len(blocks) < n:
-        raise ExprError(
-            f"unpacked({x.name}, {n})",
-            f"{x.name} of shape {sizes} has no {n} dimensions of blocks",
-            "the result of vta.top.conv2d",
-        )
+        why = f"the shape {sizes} does not end in {n} constant block sizes"
+        raise ExprError(f"unpacked({x.name}, {n})", why, "the result of vta.top.conv2d")
     shape = [size * b for size, b in zip(sizes[:n], blocks, strict=True)]
 
     def element(*i: Any) -> Any:
@@ -150,6 +141,6 @@ def _int32(a: Any) -> Array:
             return made
     raise ArgumentError(
         f"pack_bias(array of {given.dtype}, shape {given.shape})",
-        "biases are added to accumulators, one int32 for each output channel",
+        "expected one number per output channel, all of them int32",
         "np.round(bias).astype('int32')",
     )

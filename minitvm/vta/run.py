@@ -47,14 +47,10 @@ def build_config(debug_flag: int = 0, **options: Any) -> AbstractContextManager[
     Raises ArgumentError for options, because they configure passes of TVM that do not exist here.
     """
     if debug_flag or options:
-        given = ", ".join(
-            f"{k}={v!r:.30}" for k, v in {"debug_flag": debug_flag, **options}.items()
-        )
-        raise ArgumentError(
-            f"build_config({given})",
-            "no pass here has such an option",
-            'build_config(); f.source("vta") shows the instructions, vta.lower takes passes=',
-        )
+        every = {"debug_flag": debug_flag, **options}
+        given = ", ".join(f"{k}={v!r:.30}" for k, v in every.items())
+        fix = 'build_config(); f.source("vta") shows the instructions, vta.lower takes passes='
+        raise ArgumentError(f"build_config({given})", "no pass here has such an option", fix)
     return nullcontext()
 
 
@@ -62,11 +58,9 @@ def _check_target(target: Any) -> None:
     """Raise ArgumentError for another machine's target, or a function name given as target."""
     kind = target.kind if isinstance(target, Target) else str(target).partition(" ")[0]
     if target is not None and kind not in ("vta", "ext_dev"):
-        raise ArgumentError(
-            f"target={reprlib.repr(target)}",
-            "what is built here is for the accelerator",
-            'leave it out, or tvm.build(s, args, target); the name is name="main"',
-        )
+        why = "vta.lower and vta.build are for the accelerator only"
+        fix = 'leave it out, or tvm.build(s, args, target); a function\'s name is name="main"'
+        raise ArgumentError(f"target={reprlib.repr(target)}", why, fix)
 
 
 def simulate(
@@ -85,30 +79,24 @@ def simulate(
     Raises ArgumentError for addresses that do not exist. A deadlock is a result, not an error.
     """
     if not isinstance(inputs, Mapping | None):  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise ArgumentError(
-            f"inputs={reprlib.repr(inputs)}", "they are arrays by name", '{"A": a, "B": b}'
-        )
-    return accel.simulate(*_judged(program, config), inputs, order=order)
+        why = "not a dict of arrays by name"
+        raise ArgumentError(f"inputs={reprlib.repr(inputs)}", why, '{"A": a, "B": b}')
+    return accel.simulate(*_code_and_machine(program, config), inputs, order=order)
 
 
 def verify(
     program: accel.Program | runtime.AcceleratorFunction, config: accel.Config | None = None
 ) -> accel.Verdict:
     """Check a program or function for deadlocks, leftover tokens, races and hazards."""
-    return accel.verify(*_judged(program, config))
+    return accel.verify(*_code_and_machine(program, config))
 
 
-def _judged(given: Any, config: Any) -> tuple[accel.Program, accel.Config]:
-    """Return the program, and the machine it is for."""
-    code = given.program if isinstance(given, runtime.AcceleratorFunction) else given
-    if not isinstance(code, accel.Program):
-        raise ArgumentError(
-            reprlib.repr(given),
-            "not a program for the accelerator",
-            "vta.build(s, args).program",
-        )
+def _code_and_machine(given: Any, config: Any) -> tuple[accel.Program, accel.Config]:
+    """Return the program of `given` and the machine it is for; `config` unless that is None."""
     if isinstance(given, runtime.AcceleratorFunction):
-        return code, given.machine(config)
-    return code, check_kind(
-        "config", lowering.machine() if config is None else config, accel.Config, fix="vta.vta_pynq"
-    )
+        return given.program, given.machine(config)
+    if not isinstance(given, accel.Program):
+        why = "not a program for the accelerator"
+        raise ArgumentError(reprlib.repr(given), why, "vta.build(s, args).program")
+    config = lowering.machine() if config is None else config
+    return given, check_kind("config", config, accel.Config, fix="vta.vta_pynq")

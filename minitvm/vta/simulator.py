@@ -15,10 +15,10 @@ from minitvm import runtime
 
 
 def stats() -> dict[str, int]:
-    """Return the sums of all calls since clear_stats(), by the names of VTA's profiler."""
+    """Return the counters summed over all calls since clear_stats(), under VTA's names."""
     return asdict(runtime.profiled())
 
 
 def clear_stats() -> None:
-    """Set all sums to 0."""
+    """Set all counters to 0."""
     runtime.reset_profile()

@@ -194,11 +194,8 @@ def _check_tiling(layer: Layer, tiling: object, config: accel.Config) -> None:
     sizes = ("h", h, at.h * at.h_threads), ("w", w, at.w), ("ic", ic, at.ic)
     for name, whole, part in (*sizes, ("oc", oc, at.oc * at.oc_threads)):
         if whole % part:
-            raise ScheduleError(
-                f"{at} of {layer}",
-                f"{part} along {name} does not divide {whole}",
-                "one of vta.legal_tilings(layer)",
-            )
+            why = f"{part} along {name} does not divide {whole}"
+            raise ScheduleError(f"{at} of {layer}", why, "one of vta.legal_tilings(layer)")
 
 
 def fits(layer: Layer, at: Tiling, config: accel.Config) -> bool:
@@ -279,11 +276,9 @@ def best_tiling(
     tilings = legal_tilings(layer, config, threads)
     order = sorted((cost(layer, at, config).bound, n) for n, at in enumerate(tilings))
     if not order:
-        raise ScheduleError(
-            f"{layer} on {config.name} with {threads} threads",
-            "no tiling in whole tiles fits into its memories",
-            "fewer threads, or a Config with larger memories",
-        )
+        what = f"{layer} on {config.name} with {threads} threads"
+        fix = "fewer threads, or a Config with larger memories"
+        raise ScheduleError(what, "no tiling fits into the memories", fix)
     found: tuple[int, Tiling] | None = None
     tried = 0
     for bound, n in order:

@@ -45,7 +45,7 @@ class Tiling:
         for f in fields(self):
             n = getattr(self, f.name)
             if type(n) is not int or n < 1:
-                raise ArgumentError(f"Tiling({f.name}={n!r})", "it is a count from 1 on")
+                raise ArgumentError(f"Tiling({f.name}={n!r})", "not an int of at least 1")
 
     @property
     def threads(self) -> int:
@@ -73,10 +73,8 @@ def conv2d(
     (sy, sx), (py, px) = _pair("strides", strides, 1), _pair("padding", padding, 0)
     h, w = (height + 2 * py - kh) // sy + 1, (width + 2 * px - kw) // sx + 1
     if min(h, w) < 1:
-        raise ExprError(
-            f"conv2d({data.name}, {weight.name})",
-            f"a kernel of {kh} x {kw} does not fit into {height} x {width} with padding {py}, {px}",
-        )
+        why = f"a {kh} x {kw} kernel does not fit into {height} x {width} with padding {py}, {px}"
+        raise ExprError(f"conv2d({data.name}, {weight.name})", why, "more padding")
     source = _padded(data, (py, px)) if py or px else data
     axes = [te.reduce_axis((0, d), name=k) for d, k in ((ic, "ko"), (kh, "dy"), (kw, "dx"))]
     ki = te.reduce_axis((0, env.BLOCK_IN), name="ki")
@@ -127,21 +125,18 @@ def requantize(
     if not is_count(shift, 0) or shift > 31 or not limits:
         raise ArgumentError(
             f"requantize(shift={shift!r:.60}, low={low!r:.60}, high={high!r:.60})",
-            "a shift is from 0 to 31, and the limits are those of int8",
+            "expected 0 <= shift <= 31 and -128 <= low <= high <= 127",
             "shift=8, low=0, high=127",
         )
+    total = x
     if bias is not None:
-        x = _plus_bias(x, bias)
-    shifted = te.compute(x.shape, lambda *i: x(*i) >> shift, name="shifted")
+        _check_operand("bias", bias, (x.shape[1], *x.shape[-2:]), (get_env().acc_dtype,))
+        total = te.compute(x.shape, lambda *i: x(*i) + bias(i[1], *i[-2:]), name="biased")
+    shifted = te.compute(x.shape, lambda *i: total(*i) >> shift, name="shifted")
     added = shifted if residual is None else _plus(shifted, residual)
     least = te.compute(x.shape, lambda *i: te.max(added(*i), low), name="least")
     most = te.compute(x.shape, lambda *i: te.min(least(*i), high), name="most")
     return te.compute(x.shape, lambda *i: most(*i).astype(get_env().out_dtype), name="narrow")
-
-
-def _plus_bias(x: te.Tensor, bias: te.Tensor) -> te.Tensor:
-    _check_operand("bias", bias, (x.shape[1], *x.shape[-2:]), (get_env().acc_dtype,))
-    return te.compute(x.shape, lambda *i: x(*i) + bias(i[1], *i[-2:]), name="biased")
 
 
 def _plus(x: te.Tensor, residual: te.Tensor) -> te.Tensor:
@@ -162,8 +157,8 @@ def _check_operand(
     if tuple(t.shape) != shape or str(t.dtype) not in dtypes:
         raise ExprError(
             f"{what} {t.name}: {t.dtype} {tuple(t.shape)}",
-            f"the accumulators need {' or '.join(dtypes)} {shape}",
-            "vta.pack, and astype on the CPU",
+            f"expected {' or '.join(dtypes)} of shape {shape}",
+            "vta.pack_bias, vta.pack, or astype on the CPU",
         )
 
 
@@ -195,27 +190,26 @@ def _shapes(
         if len(sizes) != dims + 2 or not constant or sizes[dims:] != element:
             raise ExprError(
                 f"{t.name} of shape {sizes}",
-                f"packed data has {dims} constant sizes, and then those of an element: {element}",
+                f"expected {dims} constant sizes, then those of an element, {element}",
                 "vta.pack_data, vta.pack_weight",
             )
         if str(t.dtype) != dtype:
-            raise ExprError(f"{t.name} of {t.dtype}", f"the accelerator multiplies {dtype}")
+            why = f"the matrix unit multiplies {dtype}"
+            raise ExprError(f"{t.name} of {t.dtype}", why, f"te.placeholder(shape, {dtype!r})")
     a, b = (tuple(n for n in t.shape[:dims] if isinstance(n, int)) for t in (data, weight))
     if a[1] != b[1]:
-        raise ExprError(
-            f"{data.name} and {weight.name}",
-            f"one has {a[1]} blocks of input channels, the other {b[1]}",
-        )
+        why = f"{a[1]} blocks of input channels in one, {b[1]} in the other"
+        raise ExprError(f"{data.name} and {weight.name}", why)
     return a, b
 
 
 def _pair(what: str, given: Any, least: int) -> tuple[int, int]:
-    """Return a pair of counts: 2 -> (2, 2), (2, 2) -> (2, 2)."""
+    """Return `given` as a pair of ints of at least `least`: 2 -> (2, 2), (2, 2) -> (2, 2)."""
     several = isinstance(given, list | tuple)
     pair = tuple(cast("Sequence[Any]", given)) if several else (given, given)
     if len(pair) != 2 or not all(is_count(n, least) for n in pair):
-        what = f"{what}={reprlib.repr(given)}"
-        raise ExprError(what, f"it is a count from {least} on, or two", "(1, 1)")
+        why = f"expected one or two ints of at least {least}"
+        raise ExprError(f"{what}={reprlib.repr(given)}", why, f"{what}=(1, 1)")
     return int(pair[0]), int(pair[1])
 
 
@@ -255,7 +249,7 @@ def schedule(out: te.Tensor, tiling: Tiling) -> te.Schedule:
     for source, scope in zip(product.input_tensors, (env.inp_scope, env.wgt_scope), strict=True):
         _load(s, source, scope, product, (product, step))
     if all(axis.extent == 1 for axis in product.reduce_axis[:-1]):
-        # no reset before the first load: it would follow a store, and no queue joins those units
+        # the first load follows a store without a reset between, and no queue joins these units
         s[out].pragma(stored, env.coproc_sync)
     return s
 
@@ -273,7 +267,7 @@ def _stages(out: te.Tensor) -> tuple[te.ComputeOp, list[te.ComputeOp]]:
     if len(found) < 2 or found[-1].tag not in (CONV2D, DENSE):
         raise ScheduleError(
             f"vta.top.schedule({out.name})",
-            f"{op.name} is no packed product with elementwise stages after it",
+            f"{op.name} is not a packed product followed by elementwise stages",
             "top.requantize(top.conv2d(data, weight))",
         )
     return found[-1], found[1:-1]
@@ -291,7 +285,10 @@ def _tiles(s: te.Schedule, out: te.Tensor, tiling: Tiling) -> tuple[te.Axis, te.
     b, c, *space, _, _ = _axes(s, out)
     rows = [("yo", space[0], tiling.h)] if space else []
     sizes = [("co", c, tiling.oc), *rows, ("xo", space[1] if space else b, tiling.w)]
-    _check_no_rows(out, tiling, bool(space))
+    if not space and (tiling.h > 1 or tiling.h_threads > 1):
+        what = f"h={tiling.h}, h_threads={tiling.h_threads} of {out.name}"
+        why = "a dense layer has no rows; w tiles its batch"
+        raise ScheduleError(what, why, "w=..., oc_threads=...")
     outer: dict[str, te.Axis] = {"b": b} if space else {}
     inner: list[te.Axis] = []
     for name, axis, size in sizes:
@@ -309,23 +306,11 @@ def _tiles(s: te.Schedule, out: te.Tensor, tiling: Tiling) -> tuple[te.Axis, te.
     return at, inner[0]
 
 
-def _check_no_rows(out: te.Tensor, tiling: Tiling, rows: bool) -> None:
-    """Raise ScheduleError if a tiling divides the rows of a dense layer, which has none."""
-    if not rows and (tiling.h > 1 or tiling.h_threads > 1):
-        raise ScheduleError(
-            f"h={tiling.h}, h_threads={tiling.h_threads} of {out.name}",
-            "a dense layer has no rows; its batch is divided as columns",
-            "w=..., oc_threads=...",
-        )
-
-
 def _check_divides(t: te.Tensor | te.ComputeOp, axis: te.Axis, size: int) -> None:
     if isinstance(axis.extent, int) and axis.extent % size:
-        raise ScheduleError(
-            f"tiles of {size} along {axis.name!r} of {t.name}",
-            f"{size} does not divide {axis.extent}",
-            "a divisor; vta.legal_tilings lists those that fit",
-        )
+        what = f"tiles of {size} along {axis.name!r} of {t.name}"
+        why = f"{size} does not divide {axis.extent}"
+        raise ScheduleError(what, why, "one of vta.legal_tilings(layer)")
 
 
 def _steps(s: te.Schedule, product: te.ComputeOp, tiling: Tiling) -> te.Axis:

@@ -13,9 +13,7 @@ from .environment import get_env
 from .top import Tiling, conv2d, dense, requantize, schedule
 
 MOST = 1 << 16  # limit of rows, channels, ...: more than any layer needs
-Box = tuple[
-    codegen.Dim, ...
-]  # dimensions of an array in main memory, the outermost first, in elements
+Box = tuple[codegen.Dim, ...]  # dimensions of an array in main memory, in elements, outermost first
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,13 +112,12 @@ class Convolution(Layer):
     def __post_init__(self) -> None:
         pairs: tuple[object, object] = self.size, self.channels
         if not all(isinstance(pair, tuple) and len(pair) == 2 for pair in pairs):  # pyright: ignore
-            raise ArgumentError(f"{self}", "size and channels are pairs", "size=(14, 14)")
+            raise ArgumentError(f"{self}", "size and channels must be pairs", "size=(14, 14)")
         counts = (*self.size, *self.channels, self.kernel, self.stride)
         whole = all(map(_is_size, counts)) and _is_size(self.pad, 0)
         if not whole or min(self.out) < 1:
-            raise ArgumentError(
-                f"{self}", f"its sizes are counts up to {MOST}, and its kernel fits", "pad=1"
-            )
+            why = f"expected ints up to {MOST}, and a kernel that fits into the padded data"
+            raise ArgumentError(f"{self}", why, "pad=1")
         _check_options(self)
 
     @property
@@ -207,9 +204,9 @@ class Dense(Layer):
     def __post_init__(self) -> None:
         pair: object = self.channels
         if not isinstance(pair, tuple) or len(pair) != 2:  # pyright: ignore
-            raise ArgumentError(f"{self}", "channels are a pair", "channels=(512, 1024)")
+            raise ArgumentError(f"{self}", "channels must be a pair", "channels=(512, 1024)")
         if not all(map(_is_size, (*self.channels, self.batch))):
-            raise ArgumentError(f"{self}", f"its sizes are counts up to {MOST}", "batch=1")
+            raise ArgumentError(f"{self}", f"expected ints from 1 to {MOST}", "batch=1")
         _check_options(self)
 
     @property
@@ -261,12 +258,8 @@ def _check_options(layer: Layer) -> None:
     check_flag("bias", layer.bias)
     check_flag("residual", layer.residual)
     if not is_count(layer.shift, 0) or layer.shift > 31:
-        raise ArgumentError(
-            f"shift={layer.shift!r:.60} of a layer", "it is from 0 to 31", "shift=8"
-        )
+        what = f"shift={layer.shift!r:.60} of a layer"
+        raise ArgumentError(what, "not an int from 0 to 31", "shift=8")
     if check_text("residual_dtype", layer.residual_dtype, '"int8"') not in ("int8", "int32"):
-        raise ArgumentError(
-            f"residual_dtype={layer.residual_dtype!r} of {layer}",
-            "the accumulators are loaded from int8 or int32",
-            'residual_dtype="int8"',
-        )
+        what = f"residual_dtype={layer.residual_dtype!r} of {layer}"
+        raise ArgumentError(what, "accumulators are loaded from int8 or int32", '"int8" or "int32"')

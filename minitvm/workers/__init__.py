@@ -1,4 +1,4 @@
-"""Child processes that answer requests: a crash, a hang or a leak ends them, never the caller."""
+"""Child processes that answer requests, so that a crash or a hang does not end the caller."""
 
 # pyright: reportUnusedImport=false
 

@@ -32,7 +32,7 @@ def main() -> None:
 
 
 def limit_memory(most: int) -> None:
-    """Make allocations fail beyond `most` bytes of address space, where the system can do that."""
+    """Limit the address space to `most` bytes, if the system supports that."""
     if resource is not None:
         hard = resource.getrlimit(resource.RLIMIT_AS)[1]
         soft = most if hard == resource.RLIM_INFINITY else min(most, hard)
@@ -43,7 +43,7 @@ def limit_memory(most: int) -> None:
 def die_with_parent(parent: int) -> None:
     """Let Linux kill this process when the thread that started it ends.
 
-    Elsewhere the process ends when its pipe does: see serve().
+    On other systems the process ends when its pipe is closed: see serve().
     """
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)

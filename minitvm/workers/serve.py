@@ -15,8 +15,8 @@ from .wire import Frame, WireError, receive, send
 def serve(answer: Callable[[Frame], Frame]) -> None:
     """Answer requests until the parent process closes the pipe or dies.
 
-    Call it from a module that is started by Worker. An exception in `answer` ends the process; its
-    traceback is what the parent sees. What the process prints goes to stderr.
+    Call it from a module that Worker starts. An exception in `answer` ends the process, and the
+    parent gets its traceback. The output of print() goes to stderr.
     """
     requests, replies = _channel()
     waiting: queue.SimpleQueue[Frame] = queue.SimpleQueue()
@@ -36,7 +36,7 @@ def _listen(requests: IO[bytes], waiting: queue.SimpleQueue[Frame]) -> None:
 
 
 def _channel() -> tuple[IO[bytes], IO[bytes]]:
-    """Take over stdin and stdout as (requests, replies), out of reach of print() and input()."""
+    """Return stdin and stdout as (requests, replies), and detach print() and input() from them."""
     requests, replies = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
     null = os.open(os.devnull, os.O_RDONLY)
     os.dup2(null, 0)

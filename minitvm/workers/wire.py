@@ -38,11 +38,11 @@ def send(stream: IO[bytes], value: Any, blobs: Sequence[bytes] = ()) -> None:
     stream.flush()
 
 
-def receive(stream: IO[bytes], largest: int = LARGEST) -> Frame:
-    """Read one frame of at most `largest` bytes. Raises WireError for anything else."""
+def receive(stream: IO[bytes]) -> Frame:
+    """Read one frame; raise WireError for bytes that are not one of at most LARGEST bytes."""
     text_bytes, blob_bytes = HEAD.unpack(_exactly(stream, HEAD.size))
-    if text_bytes + blob_bytes > largest:
-        raise WireError(f"a frame of {text_bytes + blob_bytes} bytes; at most {largest}")
+    if text_bytes + blob_bytes > LARGEST:
+        raise WireError(f"a frame of {text_bytes + blob_bytes} bytes; the limit is {LARGEST}")
     text, rest = _exactly(stream, text_bytes), _exactly(stream, blob_bytes)
     try:
         frame = json.loads(text)
@@ -54,17 +54,17 @@ def receive(stream: IO[bytes], largest: int = LARGEST) -> Frame:
 def _split(data: bytes, lengths: object) -> tuple[bytes, ...]:
     """Cut `data` into blobs of these lengths."""
     if not isinstance(lengths, list):
-        raise TypeError("lengths of blobs")
+        raise TypeError("the lengths of blobs are not a list")
     sizes = cast("list[object]", lengths)
     blobs: list[bytes] = []
     at = 0
     for size in sizes:
         if not isinstance(size, int) or not 0 <= size <= len(data) - at:
-            raise ValueError("length of a blob")
+            raise ValueError("a blob does not fit into the frame")
         blobs.append(data[at : at + size])
         at += size
     if at < len(data):
-        raise ValueError("bytes that belong to no blob")
+        raise ValueError("bytes are left after the last blob")
     return tuple(blobs)
 
 

@@ -1,4 +1,4 @@
-"""The parent's side of a worker: start a process, send requests, end it in time."""
+"""The parent's side of a worker: start a process, send requests with a time limit, end it."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ FailureKind: TypeAlias = Literal["crashed", "exited", "timed out"]
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """Why a worker gave no answer. It is a value: a search counts it and goes on.
+    """The reason why a worker did not answer. It is returned, not raised, so a search can go on.
 
     kind     "crashed": killed by a signal; "exited": it ended itself; "timed out": we killed it
-    detail   the number of the signal, the exit code, or the seconds it was given
-    stderr   the last lines the process printed
+    detail   the number of the signal, the exit code, or the time limit in seconds
+    stderr   the last lines that the process printed
     """
 
     kind: FailureKind
@@ -57,8 +57,8 @@ class Failure:
 class Worker:
     """A Python process that runs `module`, which calls serve().
 
-    memory   bytes of address space it may use; None for no limit
-    It dies with this process. Use it from one thread at a time, and close() it.
+    memory   limit of its address space in bytes, or None
+    The process ends with this one. Use a worker from one thread at a time, and close() it.
     """
 
     def __init__(self, module: str, *, memory: int | None = None) -> None:
@@ -80,8 +80,8 @@ class Worker:
     def ask(self, value: Any, blobs: Sequence[bytes] = (), *, seconds: float) -> Frame | Failure:
         """Send a request and wait for its answer.
 
-        seconds   for this request; starting the process is not counted
-        After a Failure, and after Ctrl-C, the worker is closed.
+        seconds   the time limit for this request, without the start of the process
+        After a Failure or Ctrl-C, the worker is closed.
         """
         try:
             if not self._ready:
@@ -90,7 +90,7 @@ class Worker:
                     return first
                 self._ready = True
             assert self._process.stdin is not None
-            with contextlib.suppress(OSError):  # a process that is gone does not answer either
+            with contextlib.suppress(OSError):  # the process has ended: _reply returns a Failure
                 send(self._process.stdin, value, blobs)
             return self._reply(seconds)
         except BaseException:
@@ -99,11 +99,11 @@ class Worker:
 
     @property
     def alive(self) -> bool:
-        """Whether it can take requests."""
+        """Return whether the worker can take requests."""
         return not self._closed and self._process.poll() is None
 
     def close(self) -> None:
-        """End the process and all it started."""
+        """End the process and all processes that it started."""
         if self._closed:
             return
         self._closed = True
@@ -113,9 +113,8 @@ class Worker:
             else:
                 self._process.kill()
         self._process.wait()
-        for reader, pipe in zip(
-            self._readers, (self._process.stdout, self._process.stderr), strict=True
-        ):
+        pipes = (self._process.stdout, self._process.stderr)
+        for reader, pipe in zip(self._readers, pipes, strict=True):
             reader.join(1.0)
             if pipe is not None and not reader.is_alive():  # closing would wait for the reader
                 pipe.close()
@@ -153,9 +152,9 @@ class Worker:
 def _started(module: str, memory: int | None) -> subprocess.Popen[bytes]:
     """Start an interpreter with our module path, in its own process group.
 
-    In our group Ctrl-C in a terminal would reach the worker too. Linux ends a process together
-    with the thread that started it, so only workers of the main thread ask for that; the others
-    end when they find their pipe closed.
+    In our group, Ctrl-C in a terminal would reach the worker too. The main thread's workers ask
+    Linux to kill them when the thread that started them ends; the others end when their pipe is
+    closed.
     """
     main = threading.current_thread() is threading.main_thread()
     given = {

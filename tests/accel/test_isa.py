@@ -65,14 +65,14 @@ def test_configurations_go_by_their_names() -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"batch": 0}, "batch=0 of accelerator 'vta_pynq': it is an int from 1"),
-        ({"issue": -1}, "issue=-1 of accelerator 'vta_pynq': it is an int from 0"),
+        ({"batch": 0}, "batch=0 of accelerator 'vta_pynq': expected an int from 1"),
+        ({"issue": -1}, "issue=-1 of accelerator 'vta_pynq': expected an int from 0"),
         ({"port_bytes": 8.0}, "port_bytes=8.0 of"),
         ({"inp_bytes": "32k"}, "inp_bytes='32k' of"),
         ({"clock_hz": float("nan")}, "clock_hz=nan of"),
         ({"wgt_bytes": 1 << 40}, "from 1 to 268435456"),
-        ({"inp_bytes": 3 << 10}, "INP would hold 192 elements of 16 bytes"),
-        ({"acc_bytes": 32}, "ACC would hold 0 elements"),
+        ({"inp_bytes": 3 << 10}, "INP holds 192 elements of 16 bytes"),
+        ({"acc_bytes": 32}, "ACC holds 0 elements"),
     ],
 )
 def test_what_no_machine_can_be_is_refused(change: dict, message: str) -> None:
@@ -221,7 +221,10 @@ def test_decoding_takes_any_words_or_says_why_not(w0: int, w1: int) -> None:
         (Store(x=-1), "store: x_size=-1: the field has 16 bits and holds 0 to 65535"),
         (Gemm(loops=Loops(begin=0, end=1, wgt_factors=(0, 1024))), "wgt_factor_in=1024"),
         (Alu(op=Op.ADD, imm=1 << 15, loops=Loops(begin=0, end=1)), "imm=32768"),
-        (Alu(op=Op.ADD, loops=Loops(begin=0, end=1, wgt_factors=(1, 0))), "factors for weights"),
+        (
+            Alu(op=Op.ADD, loops=Loops(begin=0, end=1, wgt_factors=(1, 0))),
+            "the ALU does not read weights",
+        ),
         (Load(memory=Memory.OUT), "load: memory=<Memory.OUT: 4> cannot be loaded"),
     ],
 )
@@ -234,14 +237,14 @@ def test_a_field_that_is_too_narrow_is_named(instruction, message: str) -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ((5, 0), "no instruction has opcode 5"),
-        ((1 << 64, 0), "w0=18446744073709551616: it is not an int of 64 bits"),
+        ((5, 0), "unknown opcode 5"),
+        ((1 << 64, 0), "w0=18446744073709551616: not an unsigned int of 64 bits"),
         ((0, -1), "w1=-1"),
         ((1 | 4 << 7, 1 << 48), "a store cannot pad"),
         ((1 | 2 << 7, 0), "memory=<Memory.INP: 2> cannot be stored"),
         ((0 | 4 << 7, 0), "memory=<Memory.OUT: 4> cannot be loaded"),
-        ((0 | 6 << 7, 0), "memory_type 6 is no Memory"),
-        ((4, 7 << 44), "alu_opcode 7 is no Op"),
+        ((0 | 6 << 7, 0), "memory_type=6 is not a valid Memory"),
+        ((4, 7 << 44), "alu_opcode=7 is not a valid Op"),
     ],
 )
 def test_words_that_are_no_instruction_are_refused(words: tuple[int, int], message: str) -> None:
@@ -258,24 +261,27 @@ ONE = Loops(begin=0, end=1)
 @pytest.mark.parametrize(
     ("instruction", "message"),
     [
-        (Load(memory=Memory.INP, x=1, y_pad=(16, 0)), "y_pad[0]=16: it is an int from 0 to 15"),
+        (Load(memory=Memory.INP, x=1, y_pad=(16, 0)), "y_pad[0]=16: not an int from 0 to 15"),
         (Load(memory=Memory.OUT, x=1), "cannot be loaded"),
-        (Load(memory=Memory.INP, x_pad=(1, 0)), "x=0 moves nothing and pads nothing"),
-        (Load(memory=Memory.UOP, x=1, x_pad=(1, 0)), "uops are not padded"),
-        (Load(memory=Memory.UOP, x=1, y=2), "uops are loaded as one row"),
-        (Load(memory=Memory.INP, x=1.0), "x=1.0: it is an int"),  # type: ignore[arg-type]
+        (Load(memory=Memory.INP, x_pad=(1, 0)), "with x=0 it moves nothing, so it cannot pad"),
+        (Load(memory=Memory.UOP, x=1, x_pad=(1, 0)), "a load of uops cannot pad"),
+        (Load(memory=Memory.UOP, x=1, y=2), "a load of uops has one row"),
+        (Load(memory=Memory.INP, x=1.0), "x=1.0: not an int"),  # type: ignore[arg-type]
         (Store(memory=Memory.ACC, x=1), "cannot be stored"),
         (Store(memory=Memory.ACC_8BIT, x=1), "cannot be stored"),
         (Alu(op=Op.ADD, imm=32768, loops=ONE), "imm=32768"),
         (Alu(op=Op.ADD, imm=-32769, loops=ONE), "imm=-32769"),
-        (Alu(op=Op.ADD, loops=replace(ONE, wgt_factors=(1, 0))), "factors for weights"),
-        (Gemm(loops=Loops(begin=2, end=1)), "run backwards"),
+        (Alu(op=Op.ADD, loops=replace(ONE, wgt_factors=(1, 0))), "the ALU does not read weights"),
+        (Gemm(loops=Loops(begin=2, end=1)), "after their end"),
         (Gemm(loops=Loops(begin=0, end=8191, outer=9999, inner=9999)), "several instructions"),
-        (Load(memory=Memory.INP, flags=Flags(pop_prev=True)), "between load and no neighbour"),
-        (Store(flags=Flags(push_next=True)), "between store and no neighbour"),
-        (Finish(flags=Flags(pop_prev=True)), "it carries tokens"),
-        (Finish(), "instructions follow it"),
-        ("gemm", "'gemm' is no instruction"),
+        (
+            Load(memory=Memory.INP, flags=Flags(pop_prev=True)),
+            "its flags name the unit before load",
+        ),
+        (Store(flags=Flags(push_next=True)), "its flags name the unit after store"),
+        (Finish(flags=Flags(pop_prev=True)), "FINISH cannot carry tokens"),
+        (Finish(), "FINISH must be the last instruction"),
+        ("gemm", "'gemm': not an instruction"),
         (Gemm(loops=None), "loops=None: not a Loops"),  # type: ignore[arg-type]
         (Store(flags=None), "flags=None: not a Flags"),  # type: ignore[arg-type]
         (Store(flags=Flags(pop_prev=2)), "flags.pop_prev=2: not a bool"),  # type: ignore[arg-type]
@@ -314,5 +320,5 @@ def test_areas_are_placed_side_by_side_on_whole_elements() -> None:
 
 @pytest.mark.parametrize("name", ["", "a b", "inp", "uops", "DRAM"])
 def test_an_area_has_a_name_that_text_can_hold(name: str) -> None:
-    with pytest.raises(ArgumentError, match="a name is an identifier"):
+    with pytest.raises(ArgumentError, match="not an identifier, or taken"):
         place(vta_pynq, {name: (Memory.INP, (1,))})

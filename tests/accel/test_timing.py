@@ -300,7 +300,7 @@ def test_all_loads_first_deadlock_where_the_command_queue_is_short(depth: int) -
         assert [str(one) for one in blocked] == [
             "load waits at instruction 2 (load inp) for a token of g2l",
             "compute waits at instruction 7 (reset) to be fetched: "
-            "a command queue before it is full",
+            "the command queue of another unit is full",
         ]
 
 
@@ -344,7 +344,7 @@ def test_a_full_queue_can_be_a_deadlock() -> None:
     assert measure(program, vta_pynq).blocked == ()
     blocked = measure(program, replace(vta_pynq, token_queue=1)).blocked
     assert [str(one) for one in blocked] == [
-        "compute waits at instruction 1 (nop) for room for the token that it pushes"
+        "compute waits at instruction 1 (nop) for space in the queue that it pushes to"
     ]
 
 

@@ -199,7 +199,7 @@ def test_parallel_loops_are_serial_where_nobody_can_launch_them(run: Run) -> Non
         (Store(floats("M", 4, 4), (0, 1), const(1.0)), "2 indices on buffer 'M'"),
         (Evaluate(Call("sync", (), INT32)), "sync(...): the LLVM target has no such function"),
         (Store(C, (0,), load(A, lane(4))), "a store of 4 lanes to one element"),
-        (Store(C, (i,), const(1.0)), "variable 'i': no loop or parameter around it defines it"),
+        (Store(C, (i,), const(1.0)), "variable 'i': no enclosing loop or parameter defines it"),
         (For(i, lane(4), NOTHING), "loop 'i': its extent differs between lanes"),
         (Store(C, (lane(4),), load(A, lane(8))), "8 lanes"),
     ],

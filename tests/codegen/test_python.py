@@ -154,7 +154,7 @@ def test_a_program_called_like_a_builtin_still_runs() -> None:
 @pytest.mark.parametrize(
     ("stmt", "message"),
     [
-        (Store(C, (lane(8),), const(1.0)), "a vector of 8 lanes: Python code has scalar loops"),
+        (Store(C, (lane(8),), const(1.0)), "a vector of 8 lanes: Python code has no vectors"),
         (For(i, 4, NOTHING, "bind", "blockIdx.x"), "loop 'i' bound to 'blockIdx.x'"),
         (Store(Buffer("M", (4, 4), FLOAT32), (0, 1), const(1.0)), "2 indices on buffer 'M'"),
         (Evaluate(Call("sync", (), INT32)), "sync(...): Python code cannot express it"),

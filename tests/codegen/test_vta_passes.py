@@ -127,25 +127,25 @@ def test_a_copy_that_is_to_be_skipped_goes() -> None:
     ("s", "says"),
     [
         (copy(load(AL, i, j), load(A, i, j) + 1, *BOTH),
-         "dma_copy to AL: it stores A[i, j] + 1: a transfer moves what is there"),
+         "dma_copy to AL: it stores A[i, j] + 1, and a transfer cannot compute"),
         (copy(load(AL, i, j), load(S, i, j).astype("int32"), *BOTH),
-         "dma_copy to AL: it stores int32(S[i, j]): a transfer moves what is there"),
+         "dma_copy to AL: it stores int32(S[i, j]), and a transfer cannot compute"),
         (copy(load(Buffer("T", (8, 16), INT32, "local.inp_buffer"), i, j),
               load(R, i, j).astype("int32"), *BOTH),
-         "dma_copy to T: it stores int32(R[i, j]): a transfer moves what is there"),
+         "dma_copy to T: it stores int32(R[i, j]), and a transfer cannot compute"),
         (copy(load(A, i, j), load(A, i, j + 16), *BOTH),
          "dma_copy of A to A: neither is in a memory of the accelerator"),
         (copy(load(AL, i, j), load(A, j % 8, i), (i, 8), (j, 16)),
          "dma_copy of A to AL: its loops do not visit each element of a box of 8 x 8 once"),
         (copy(load(Buffer("T", (16, 8), INT32, "local.acc_buffer"), j, i), load(A, i, j), *BOTH),
-         "dma_copy of A to T: element A[i, j] goes to T[j, i]: the order of dimensions changes"),
+         "dma_copy of A to T: it changes the order of dimensions, A[i, j] to T[j, i]"),
         (copy(load(AL, k * 2, j), load(A, k, j), (k, 2), (j, 16)),
-         "dma_copy of A to AL: the 2 x 16 elements have gaps between them in AL[8, 16]"),
+         "dma_copy of A to AL: the 2 x 16 elements are not contiguous in AL[8, 16]"),
         (copy(load(AL, k, j), if_then_else(compare(">=", k * 2, 1), load(A, k * 2 - 1, j),
                                            Const(0, INT32)), (k, 2), (j, 16)),
-         "dma_copy of A to AL: zeros around every 2. index of A[k*2 - 1, j]: a transfer pads"),
+         "dma_copy of A to AL: it pads A[k*2 - 1, j], an index of which has step 2"),
         (copy(load(AL, i, h), load(A, i, h), (i, 8), (h, 8)),
-         "dma_copy of A to AL: the 8 x 8 elements have gaps between them in AL[8, 16]"),
+         "dma_copy of A to AL: the 8 x 8 elements are not contiguous in AL[8, 16]"),
         (Pragma("dma_copy", 1, loops(If(compare("<", i, 7), Store(AL, (i, j), load(A, i, j))),
                                      *BOTH)),
          "pragma dma_copy around\nfor i in range(8):\n  for j in range(16):\n    if i < 7:\n"
@@ -155,7 +155,7 @@ def test_a_copy_that_is_to_be_skipped_goes() -> None:
          "dma_copy of AL to A: a store cannot pad"),
         (copy(load(AL, i, j),
               if_then_else(compare(">=", i + j, 1), load(A, i, j), Const(0, INT32)), *BOTH),
-         "dma_copy of A to AL: 1 <= i + j does not say where an index of A[i, j] ends"),
+         "dma_copy of A to AL: 1 <= i + j is not a bound on an index of A[i, j]"),
     ],
 )  # fmt: skip
 def test_what_is_no_transfer_says_why(s: Stmt, says: str) -> None:
@@ -206,28 +206,28 @@ def test_a_loop_that_is_too_long_for_an_instruction_is_two() -> None:
     ("s", "says"),
     [
         (alu(load(BL, i, j) - 3),
-         "pragma alu: AL[i*16 + j] = BL[i*16 + j] - 3: the result of the ALU replaces an operand"),
+         "pragma alu: AL[i*16 + j] = BL[i*16 + j] - 3: the ALU overwrites an operand with"),
         (alu(load(AL, i, j) - -32768),
          "pragma alu: AL[i*16 + j] = AL[i*16 + j] - (-32768): 32768, which is to be added, is "
          "neither an accumulator nor a number from -32768 to 32767"),
         (alu(load(AL, i, j) << load(BL, i, j)),
-         "pragma alu: AL[i*16 + j] = AL[i*16 + j] << BL[i*16 + j]: the ALU shifts to the left by "
-         "numbers only"),
+         "pragma alu: AL[i*16 + j] = AL[i*16 + j] << BL[i*16 + j]: the ALU shifts left by "
+         "constants only"),
         (alu(load(A, i, j) + load(BL, i, j)),
-         "pragma alu: AL[i*16 + j] = A[i*32 + j] + BL[i*16 + j]: A is in 'global', the ALU works"),
+         "pragma alu: AL[i*16 + j] = A[i*32 + j] + BL[i*16 + j]: A is in 'global', and the ALU"),
         (alu(load(AL, i, j) - load(BL, i, j)),
-         "pragma alu: AL[i*16 + j] = AL[i*16 + j] - BL[i*16 + j]: the ALU has no such operation"),
+         "pragma alu: AL[i*16 + j] = AL[i*16 + j] - BL[i*16 + j]: it is not a single operation"),
         (alu(load(BL, i, j) >> 8),
-         "pragma alu: AL[i*16 + j] = BL[i*16 + j] >> 8: the result of the ALU replaces"),
+         "pragma alu: AL[i*16 + j] = BL[i*16 + j] >> 8: the ALU overwrites an operand"),
         (alu(load(AL, i, j) + 40000),
          "pragma alu: AL[i*16 + j] = AL[i*16 + j] + 40000: 40000 is neither an accumulator nor a "
          "number from -32768 to 32767"),
         (alu(load(AL, i, j) + load(A, i, j)),
-         "pragma alu: AL[i*16 + j] = AL[i*16 + j] + A[i*32 + j]: A is in 'global', the ALU works"),
+         "pragma alu: AL[i*16 + j] = AL[i*16 + j] + A[i*32 + j]: A is in 'global', and the ALU"),
         (flatten(Pragma("alu", 1, loops(Store(AL, (i, h), load(AL, i, h) + 1), (i, 8), (h, 8)))),
          "pragma alu: AL[i*16 + h] = AL[i*16 + h] + 1: it does not work on whole elements of 16"),
         (Pragma("alu", 1, seq(Store(AL, (0,), load(AL, 0)), Store(AL, (0,), load(AL, 0)))),
-         "pragma alu around\nAL[0] = AL[0]\nAL[0] = AL[0]: it is not one operation in loops"),
+         "pragma alu around\nAL[0] = AL[0]\nAL[0] = AL[0]: the loops do not contain just one"),
     ],
 )  # fmt: skip
 def test_what_the_alu_cannot_do_says_why(s: Stmt, says: str) -> None:
@@ -310,7 +310,9 @@ def test_a_loop_around_virtual_threads_takes_a_token_for_each_of_them() -> None:
 
 def test_no_queue_joins_load_and_store() -> None:
     says = refusal("inject_coproc_sync", seq(does("st"), does("ld")))
-    assert says.startswith("st.work() and then ld.work(): one is run by the load unit, the other")
+    assert says.startswith(
+        "st.work() and then ld.work(): the load unit runs one and the store unit"
+    )
 
 
 def test_the_axis_where_the_compute_unit_can_stand_between_is_named() -> None:
@@ -328,7 +330,10 @@ def test_virtual_threads_do_all_of_their_work_themselves() -> None:
 @pytest.mark.parametrize(
     ("s", "says"),
     [
-        (Store(A, (0, 0), Const(1, INT32)), "A[0, 0] = 1: no unit of the accelerator stores"),
+        (
+            Store(A, (0, 0), Const(1, INT32)),
+            "A[0, 0] = 1: the accelerator has no instruction that stores",
+        ),
         (Evaluate(Call("sing", (), INT32)), "sing(): no unit of the accelerator has such"),
         (For(i, 8, does("ex"), "bind", "threadIdx.x"), "loop 'i' bound to 'threadIdx.x': the"),
         (
@@ -344,8 +349,8 @@ def test_what_no_unit_runs_says_so(s: Stmt, says: str) -> None:
 def test_a_stage_without_a_pragma_is_named_before_it_shares_memory_with_another() -> None:
     bare = Allocate(BL, flatten(loops(Store(BL, (i, j), load(AL, i, j) >> 2), (i, 8), (j, 16))))
     assert refusal("check_stores", Allocate(AL, seq(alu(load(AL, i, j) + 1), bare))).startswith(
-        "BL[i*16 + j] = AL[i*16 + j] >> 2: no unit of the accelerator stores single numbers\n"
-        "  try: s[BL].pragma(axis, 'dma_copy')"
+        "BL[i*16 + j] = AL[i*16 + j] >> 2: the accelerator has no instruction that stores a single "
+        "number\n  try: s[BL].pragma(axis, 'dma_copy')"
     )
 
 
@@ -382,15 +387,15 @@ def test_buffers_at_the_same_time_must_fit_together() -> None:
     assert refusal("check_capacity", Allocate(AL, Allocate(large(2041), does("ex")))) == (
         "L[2041, 16] in 'local.acc_buffer': 2049 elements of ACC are needed (AL 8 + L 2041), "
         "vta_pynq has 2048\n"
-        "  try: smaller tiles, or a larger Config; where a loop is bound to virtual threads, fewer "
-        "of them: each has buffers of its own"
+        "  try: smaller tiles, fewer virtual threads (each has its own buffers), or a larger "
+        "Config"
     )
 
 
 def test_memory_of_a_cpu_is_none_of_the_accelerator() -> None:
     here = Buffer("T", (16,), INT32, "local")
     says = refusal("check_capacity", Allocate(here, does("ex")))
-    assert says.startswith("T in 'local' memory: the accelerator computes in memories of its own")
+    assert says.startswith("T in 'local' memory: the accelerator computes only in its own")
 
 
 def test_memory_in_a_loop_is_used_again_in_place() -> None:

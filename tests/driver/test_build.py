@@ -235,7 +235,7 @@ def test_the_source_is_the_loops_if_no_kind_is_named(f: tvm.Function) -> None:
 )
 def test_a_source_that_a_target_has_not_is_refused(target: str, known: str) -> None:
     assert refusal(lambda: add_one(target).source("ptx")) == (
-        f"source('ptx'): there is no such text here\n  try: one of {known}"
+        f"source('ptx'): the function has no such source\n  try: one of {known}"
     )
 
 
@@ -450,7 +450,7 @@ def test_times_print_in_milliseconds(f: tvm.Function) -> None:
 
 @pytest.mark.parametrize("options", [{"name": "other"}, {"number": 0}, {"repeat": 0}])
 def test_a_measurement_without_meaning_is_refused(f: tvm.Function, options: dict[str, Any]) -> None:
-    assert "the function is 'add_one', counts are >= 1" in refusal(
+    assert "the function is 'add_one', and counts are ints of at least 1" in refusal(
         lambda: f.time_evaluator(**options), MeasureError
     )
 
@@ -553,7 +553,7 @@ def test_an_array_of_an_unknown_dtype_is_refused(act: Callable[[], Any]) -> None
 
 def test_an_array_on_a_device_that_is_not_there_is_refused() -> None:
     assert refusal(lambda: tvm.nd.array(ones(2), tvm.Device("cuda"))) == (
-        "array on cuda(0): there is no such device here\n  try: cpu(0)"
+        "array on cuda(0): arrays live in main memory only\n  try: cpu(0)"
     )
 
 

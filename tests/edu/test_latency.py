@@ -72,7 +72,7 @@ def test_the_line_with_a_misspelt_token_is_quoted() -> None:
 def test_a_token_for_a_queue_instead_of_a_unit_is_quoted() -> None:
     outcome = first_fault(mark(TOKENS, edited("pop ld", "pop l2g")))
     assert outcome.message == "no-program"
-    assert "pop l2g: no queue joins ex and l2g" in outcome.got
+    assert "pop l2g: there is no queue between ex and l2g" in outcome.got
 
 
 def test_a_small_case_that_fails_is_shown_with_the_numbers_of_its_instructions() -> None:

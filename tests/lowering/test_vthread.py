@@ -247,7 +247,7 @@ def test_threads_without_work_stay() -> None:
 def test_a_cpu_has_no_hardware_threads(target: str) -> None:
     s, args = gpu("local")
     assert refusal(lambda: tvm.build(s, args, target=target), BuildError) == (
-        "loop 'i.outer' bound to 'blockIdx.x': a CPU has no such threads\n"
+        "loop 'i.outer' bound to 'blockIdx.x': a CPU has no hardware threads\n"
         "  try: parallel() in place of bind(), te.thread_axis('vthread'), "
         "or tir.interpret(program, ...)"
     )

@@ -76,5 +76,5 @@ class OnGPU:
 
 def test_a_tensor_on_a_gpu_is_refused(f: tvm.Function) -> None:
     assert refusal(f, OnGPU()) == (
-        "argument A: is in the memory of a CUDA GPU\n  try: x.cpu(): a copy in main memory"
+        "argument A: is in the memory of a CUDA GPU\n  try: x.cpu(), a copy in main memory"
     )

@@ -59,7 +59,7 @@ def test_an_abort_of_llvm_is_an_error_and_the_next_build_works(
         with pytest.raises(BuildError, match="ended by signal 6") as caught:
             tvm.build(s, args, isolate=True)
     what, why, fix = caught.value.args
-    assert what == "LLVM gave up"
+    assert what == "LLVM failed"
     assert "LLVM ERROR: Inline asm not supported" in why
     assert "another schedule" in fix
     tvm.build(s, args, isolate=True)

@@ -194,12 +194,12 @@ def test_an_unknown_name_has_no_address() -> None:
 
 @pytest.mark.parametrize("image", [b"", b"hello", compile_ir(TWICE).object[:100]])
 def test_bytes_that_are_no_object_file_are_refused(image: bytes) -> None:
-    with pytest.raises(BuildError, match=f"these {len(image)} bytes are not an object file"):
+    with pytest.raises(BuildError, match=f"the {len(image)} bytes are not an object file"):
         load_object(image)
 
 
 def test_loaded_code_has_no_source_to_show() -> None:
-    with pytest.raises(BuildError, match="came from an object file"):
+    with pytest.raises(BuildError, match="loaded from an object file"):
         _ = load_object(compile_ir(TWICE).object).ll
 
 

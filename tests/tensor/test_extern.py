@@ -157,8 +157,8 @@ def test_machine_code_gets_no_value_from_a_python_function() -> None:
     A = te.placeholder((8,), name="A")
     B = te.compute((8,), lambda i: tir.call_extern("float32", "f", A[i]), name="B")
     assert says(lambda: tvm.build(te.create_schedule(B.op), [A, B]), BuildError) == (
-        "extern.f(...): it is called for its effect, once: it gives no value, and none for each "
-        "lane\n  try: let it write to an output"
+        "extern.f(...): only a C function returns a value here, and not under a vector condition\n"
+        "  try: a function that writes to an output"
     )
 
 
@@ -296,7 +296,7 @@ def test_a_statement_without_meaning_is_refused(case: str) -> None:
         (
             "python",
             "C function nothing(...): Python code cannot call it\n"
-            "  try: tir.register_func('nothing', f): a Python function that does the same",
+            "  try: tir.register_func('nothing', f), with f in Python",
         ),
         (
             "llvm",
@@ -315,9 +315,7 @@ def test_an_instruction_needs_a_meaning(target: str) -> None:
     E = te.extern((4,), [X], lambda i, o: te.hardware_intrinsic("fill", o[0]), name="E")
     message = says(lambda: tvm.build(te.create_schedule(E.op), [X, E], target), BuildError)
     assert message.startswith("fill(...): ")
-    assert message.endswith(
-        "\n  try: tir.register_func('fill', f): a Python function that does the same"
-    )
+    assert message.endswith("\n  try: tir.register_func('fill', f), with f in Python")
 
 
 # --- names that are not there --------------------------------------------------------------------

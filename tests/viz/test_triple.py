@@ -58,7 +58,7 @@ def test_hardware_threads_are_shown_as_loops() -> None:
     view = viz.TripleView(s, [A, B, C])
     assert lit(view, "loop:i")[0] == "for i in bind(8, 'blockIdx.x'):"
     view.event("code", "python")
-    assert "a CPU has no such threads" in view.message
+    assert "a CPU has no hardware threads" in view.message
 
 
 def test_unknown_code_is_refused() -> None:

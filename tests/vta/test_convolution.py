@@ -94,6 +94,6 @@ def test_tiles_that_do_not_fit_are_refused_with_what_they_need() -> None:
     assert str(caught.value) == (
         "A_buf[2, 1, 8, 9, 16, 1, 16] in 'local.inp_buffer': 2304 elements of INP are needed "
         "(A_buf 2304), vta_pynq has 2048\n"
-        "  try: smaller tiles, or a larger Config; where a loop is bound to virtual threads, fewer "
-        "of them: each has buffers of its own"
+        "  try: smaller tiles, fewer virtual threads (each has its own buffers), or a larger "
+        "Config"
     )

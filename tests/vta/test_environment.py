@@ -103,9 +103,9 @@ def test_each_thread_has_the_environments_that_it_has_entered() -> None:
 def test_an_environment_that_was_not_entered_last_cannot_be_left() -> None:
     with Environment(vta.vdla8x8):
         says = refusal(tvm.ArgumentError, ENV.__exit__)
-        assert "it is not the one that was entered last" in says
+        assert "it is not the innermost environment" in says
         assert vta.get_env().BATCH == 8
-    assert "entered last" in refusal(tvm.ArgumentError, ENV.__exit__)
+    assert "innermost" in refusal(tvm.ArgumentError, ENV.__exit__)
 
 
 def test_an_environment_knows_the_depth_of_its_memories() -> None:
@@ -195,8 +195,7 @@ def test_int8_in_the_accumulators_has_to_be_widened() -> None:
     for t in (B_buf, C):
         s[t].pragma(s[t].op.axis[0], ENV.dma_copy)
     assert refusal(tvm.BuildError, lambda: vta.build(s, [B, C])) == (
-        "B_buf in 'local.acc_buffer' holds int8: the numbers of ACC are int32\n"
-        "  try: x.astype('int32')"
+        "B_buf in 'local.acc_buffer' holds int8: ACC holds int32\n  try: x.astype('int32')"
     )
 
 
@@ -247,7 +246,7 @@ def test_a_matrix_that_is_not_packed_is_to_be_packed_and_not_reshaped() -> None:
         f(np.zeros((2, 32), "int32"), np.zeros((4, 1, 16), "int8"))
     assert str(caught.value) == (
         "main: argument A: has shape (2, 32), not (4, 1, 16)\n"
-        "  try: vta.pack(A, 1, 16); a reshape alone moves no numbers"
+        "  try: vta.pack(A, 1, 16); a reshape does not reorder the numbers"
     )
 
 
@@ -262,9 +261,9 @@ def test_of_two_arguments_of_one_name_the_right_one_is_to_be_packed() -> None:
 
 def test_it_has_no_code_to_be_stored() -> None:
     says = refusal(tvm.BuildError, lambda: vta.build(*shifted()).export("f.bin"))
-    assert says.startswith("export of main: what runs here is no code that could be stored")
+    assert says.startswith("export of main: functions of this target cannot be stored")
     says = refusal(tvm.BuildError, lambda: pickle.dumps(vta.build(*shifted())))
-    assert says.startswith("pickle of main: what runs here is no code that could be stored")
+    assert says.startswith("pickle of main: functions of this target cannot be stored")
 
 
 # --- schedules ------------------------------------------------------------------------------------
@@ -274,7 +273,7 @@ def test_it_has_no_code_to_be_stored() -> None:
 def test_a_cpu_refuses_memories_of_the_accelerator(target: str) -> None:
     says = refusal(tvm.BuildError, lambda: tvm.build(*shifted(), target=target))
     assert says == (
-        f"A_buf in 'local.acc_buffer' for target {target!r}: a CPU has no such thing\n"
+        f"A_buf in 'local.acc_buffer' for target {target!r}: only accelerators have it\n"
         '  try: target="vta"'
     )
 
@@ -302,7 +301,9 @@ def test_what_is_computed_outside_of_the_accelerator_is_refused() -> None:
     A = te.placeholder((4, 16), name="A", dtype="int8")
     B = te.compute((4, 16), lambda i, j: A[i, j] * 2, name="B")
     says = refusal(tvm.LoweringError, lambda: vta.build(te.create_schedule(B.op), [A, B]))
-    assert says.startswith("B[i*16 + j] = A[i*16 + j] * int8(2): no unit of the accelerator")
+    assert says.startswith(
+        "B[i*16 + j] = A[i*16 + j] * int8(2): the accelerator has no instruction"
+    )
 
 
 @pytest.mark.parametrize(
@@ -361,7 +362,7 @@ def stored_and_loaded() -> tuple[te.Schedule, list[Any]]:
 def test_a_load_after_a_store_is_refused_no_queue_joins_them() -> None:
     s, args = stored_and_loaded()
     says = refusal(tvm.LoweringError, lambda: tvm.lower(s, args, target="vta"))
-    assert "no queue of tokens joins these two" in says
+    assert "no queue of tokens connects these two" in says
     assert "coproc_sync" in says
 
 

@@ -94,8 +94,8 @@ def test_tiles_of_a_matrix_are_no_elements_of_the_machine() -> None:
     with vdla.environment, pytest.raises(tvm.BuildError) as caught:
         tvm.build(s, args, target="vta")
     assert str(caught.value).startswith(
-        "ld.dma_copy2d between AL and A: the 64 numbers of an element do not lie side by side in "
-        "main memory: 8 of a dimension do, 32 apart"
+        "ld.dma_copy2d between AL and A: the 64 numbers of an element are not contiguous in "
+        "main memory: a dimension has 8 of them, 32 apart"
     )
 
 
@@ -104,7 +104,7 @@ def test_tiles_of_8_by_8_on_a_machine_of_16_by_16_are_said_to_be() -> None:
         tvm.build(*packed(32), target="vta")
     assert str(caught.value) == (
         "ex.fill_zero on 8 x 8 numbers of CL: the elements of ACC on vta_pynq are 1 x 16\n"
-        "  try: the intrinsic of this machine, env.gemm; or its own machine: "
+        "  try: the intrinsic of this machine, env.gemm; or the machine of the intrinsic: "
         "with vdla.environment: around lower and build"
     )
 

@@ -118,7 +118,7 @@ def exp_reduced(x: Number) -> tuple[Number, Number]:
 
 
 def expm1_polynomial(r: Number) -> Number:
-    """e^r - 1 for |r| <= ln(2) / 2."""
+    """Return e^r - 1 for |r| <= ln(2) / 2."""
     return fma(r * r, polynomial(r, EXP[r.dtype]), r)
 
 
@@ -137,24 +137,24 @@ def exp_inside(x: Number, change: int = 0) -> Number:
 
 
 def exp(x: Number) -> Number:
-    """e^x."""
+    """Return e^x."""
     return exp_inside(clamped(x, math.e))
 
 
 def exp2(x: Number, low: Operand = 0.0) -> Number:
-    """2^(x + low) = 2^n e^(r ln 2), r = x - n + low; low is a small correction."""
+    """Return 2^(x + low) = 2^n e^(r ln 2), r = x - n + low; low is a small correction."""
     x = clamped(x)
     shifted, n = rounded(x, 1.0)
     return scale(expm1_polynomial((x - n + low) * LN2) + 1.0, shifted)
 
 
 def half_exp(x: Number) -> Number:
-    """e^x / 2 for x >= 0, finite even where e^x overflows."""
+    """Return e^x / 2 for x >= 0, finite even where e^x overflows."""
     return exp_inside(clamped(x, math.e), change=-1)
 
 
 def sinh(x: Number) -> Number:
-    """(e^x - e^-x) / 2; near 0, where that cancels, a polynomial."""
+    """Return (e^x - e^-x) / 2; near 0, where that cancels, use a polynomial."""
     a = absolute(x)
     z = a * a
     near = fma(a * z, polynomial(z, SINH[x.dtype]), a)
@@ -163,13 +163,13 @@ def sinh(x: Number) -> Number:
 
 
 def cosh(x: Number) -> Number:
-    """(e^x + e^-x) / 2."""
+    """Return (e^x + e^-x) / 2."""
     half = half_exp(absolute(x))
     return half + 0.25 / half
 
 
 def tanh(x: Number) -> Number:
-    """|t / (t + 2)| with t = e^(-2|x|) - 1, and the sign of x."""
+    """Return |t / (t + 2)| with t = e^(-2|x|) - 1, and with the sign of x."""
     form = FORMATS[x.dtype]
     shifted, r = exp_reduced(at_least(absolute(x) * -2.0, -2.0 * form.fraction))
     power = from_bits((bits(shifted) - (form.shift_bits - form.bias)) << form.fraction)
@@ -178,13 +178,13 @@ def tanh(x: Number) -> Number:
 
 
 def sigmoid(x: Number) -> Number:
-    """1 / (1 + e^-x), written with e = e^-|x| so that nothing overflows: 1 or e over 1 + e."""
+    """Return 1 / (1 + e^-x) as 1 or e over 1 + e, with e = e^-|x|, which does not overflow."""
     e = exp(-absolute(x))
     return where(x > 0.0, 1.0, e) / (e + 1.0)
 
 
 def erf(x: Number) -> Number:
-    """x + x p(x^2) up to 1, then 1 - exp(-p(|x| - 1))."""
+    """Return x + x p(x^2) for |x| < 1, otherwise 1 - exp(-p(|x| - 1)) with the sign of x."""
     a = absolute(x)
     near = fma(a, polynomial(a * a, ERF_NEAR[x.dtype]), a)
     t = at_most(a, 4.0 if x.dtype is FLOAT32 else 6.0) - 1.0
@@ -228,7 +228,7 @@ def log_special(x: Number, result: Number) -> Number:
 
 
 def log(x: Number) -> Number:
-    """e ln 2 + log(1 + f), smallest terms first."""
+    """Return e ln 2 + log(1 + f), adding the smallest terms first."""
     high, low = FORMATS[x.dtype].ln2
     e, f = mantissa(x)
     h, c = log1p_parts(f)
@@ -236,14 +236,14 @@ def log(x: Number) -> Number:
 
 
 def log2(x: Number) -> Number:
-    """e + log(1 + f) / ln 2."""
+    """Return e + log(1 + f) / ln 2."""
     e, f = mantissa(x)
     h, c = log1p_parts(f)
     return log_special(x, fma(f - (h - c), LOG2_E, e))
 
 
 def log10(x: Number) -> Number:
-    """e log10 2 + log(1 + f) / ln 10."""
+    """Return e log10 2 + log(1 + f) / ln 10."""
     high, low = FORMATS[x.dtype].log10_2
     e, f = mantissa(x)
     h, c = log1p_parts(f)
@@ -254,7 +254,7 @@ def log10(x: Number) -> Number:
 
 
 def sine_cosine(r: Number, low: Number | None) -> tuple[Number, Number]:
-    """sin(r + low) and cos(r) for |r| <= pi / 4."""
+    """Return sin(r + low) and cos(r) for |r| <= pi / 4."""
     z = r * r
     tail = r * z * polynomial(z, SIN[r.dtype])
     s = r + (tail if low is None else tail + low)
@@ -263,21 +263,21 @@ def sine_cosine(r: Number, low: Number | None) -> tuple[Number, Number]:
 
 
 def sin(x: Number) -> Number:
-    """Return the sign of x times sin |x|: +-sin r or +-cos r after n quarter turns."""
+    """Return sin |x| with the sign of x: +-sin r or +-cos r after n quarter turns."""
     n, r, low = quarter_turns(absolute(x))
     s, c = sine_cosine(r, low)
     return flip(where(odd(n), c, s), half_turn(n) ^ sign(x))
 
 
 def cos(x: Number) -> Number:
-    """Compute cos x as sin does, one quarter turn later."""
+    """Return cos x, computed as sin one quarter turn later."""
     n, r, low = quarter_turns(absolute(x))
     s, c = sine_cosine(r, low)
     return flip(where(odd(n), s, c), half_turn(n + 1))
 
 
 def tan(x: Number) -> Number:
-    """sin / cos, or -cos / sin after an odd number of quarter turns."""
+    """Return sin / cos, or -cos / sin after an odd number of quarter turns."""
     n, r, low = quarter_turns(absolute(x))
     s, c = sine_cosine(r, low)
     turned = odd(n)
@@ -295,7 +295,7 @@ def half_turn(n: Number) -> Number:
 
 
 def atan(x: Number) -> Number:
-    """t + t z p(z), z = t^2, with t = x; above 1, pi / 2 plus that with t = -1 / x."""
+    """Return t + t z p(z), z = t^2, with t = x; above 1, pi / 2 plus that with t = -1 / x."""
     high, low = FORMATS[x.dtype].half_pi
     a = absolute(x)
     large = a > 1.0
@@ -307,12 +307,12 @@ def atan(x: Number) -> Number:
 
 
 def asin(x: Number) -> Number:
-    """atan(x / sqrt(1 - x^2)); 1 - x and 1 + x round less than 1 - x^2."""
+    """Return atan(x / sqrt(1 - x^2)); (1 - x) (1 + x) is more precise than 1 - x^2."""
     return atan(x / square_root((1.0 - x) * (1.0 + x)))
 
 
 def acos(x: Number) -> Number:
-    """2 atan(sqrt((1 - x) / (1 + x))); for |x| below a half, pi / 2 - asin(x)."""
+    """Return 2 atan(sqrt((1 - x) / (1 + x))); for |x| below a half, pi / 2 - asin(x)."""
     high, low = FORMATS[x.dtype].half_pi
     far = atan(square_root((1.0 - x) / (1.0 + x))) * 2.0
     return where(absolute(x) < 0.5, high - (asin(x) - low), far)
@@ -335,7 +335,7 @@ def atan2(y: Number, x: Number) -> Number:
 
 
 def log1p(x: Number) -> Number:
-    """log(u) x / (u - 1) with u = 1 + x rounded: the factor makes up for the rounding of u.
+    """Return log(u) x / (u - 1) with u = 1 + x; the factor corrects the rounding of u.
 
     Source: Goldberg 1991, "What every computer scientist should know about floating-point
     arithmetic", theorem 4.
@@ -346,7 +346,7 @@ def log1p(x: Number) -> Number:
 
 
 def hypot(x: Number, y: Number) -> Number:
-    """a sqrt(1 + (b / a)^2) with a the larger of |x| and |y|, b the smaller."""
+    """Return a sqrt(1 + (b / a)^2) with a the larger of |x| and |y|, b the smaller."""
     p, q = absolute(x), absolute(y)
     a, b = where(p > q, p, q), where(p > q, q, p)
     ratio = where(a.equals(0.0), a.same(0.0), b / a)

@@ -19,9 +19,8 @@ from .math import cast
 def call_packed(c: Code, e: tir.Call) -> Value:
     """Emit the call and return its status: 0, or 1 if the Python function raised."""
     if c.mask is not None:
-        raise BuildError(
-            f"{e.name}(...) under a vector condition", "it is called once, not by lane"
-        )
+        why = "a function is called once, not once per lane"
+        raise BuildError(f"{e.name}(...) under a vector condition", why)
     slots = [slot for a in e.args for slot in _slots(c, a)]
     row = c.name("arguments")
     c.entry.append(f"  {row} = alloca [{max(1, len(slots))} x i64], align 8")
@@ -48,7 +47,7 @@ def _memory(c: Code, a: tir.Pointer | tir.View) -> list[Operand]:
     strides: tuple[tir.Index, ...]
     if isinstance(a, tir.View):
         shape, strides = a.shape, a.strides
-    else:  # the row of elements from there to the end
+    else:  # all elements from there to the end
         b = a.first.buffer
         start = tir.add(flat(b, a.first.indices), a.offset)
         shape, strides = (tir.sub(tir.elements(b), start),), (1,)

@@ -123,7 +123,7 @@ class Code:
         self.pointers: dict[tir.Buffer, str] = {}
         self.private: dict[tir.Buffer, str] = {}  # stack memory that no other thread sees
         self.stack_bytes = 0
-        self.heap: list[str] = []  # what must be freed when we leave early
+        self.heap: list[str] = []  # memory to be freed on an early return
         self.mask: Value | None = None
         self.certainty: Value | None = None  # a bool that is true, though LLVM does not know it
         self.known: dict[object, Value] = {}
@@ -173,9 +173,8 @@ class Code:
         if v.lanes == lanes:
             return v
         if v.lanes != 1:
-            raise BuildError(
-                f"a vector of {v.lanes} lanes", f"the statement around it has {lanes} lanes"
-            )
+            why = f"the statement around it has {lanes} lanes"
+            raise BuildError(f"a vector of {v.lanes} lanes", why)
         if not v.text.startswith("%"):
             return Value(f"splat ({v})", v.dtype, lanes)
         key = ("splat", v.text, lanes)
@@ -229,7 +228,7 @@ class Code:
 
     @contextmanager
     def scope(self) -> Generator[None]:
-        """Forget at the end what was computed inside, since its block may not have run."""
+        """Forget index values computed inside, because their block may not have run."""
         before = self.known
         self.known = dict(before)
         yield

@@ -34,7 +34,7 @@ def dot4(c: Code, acc: Value, a: Value, b: Value) -> Value:
 
 
 def _instruction(c: Code, acc: Value, a: Value, b: Value) -> Value:
-    # LLVM 22 has made vectors of bytes of a and b, but reads this, too; LLVM 20 reads only this
+    # LLVM 22 declares a and b as vectors of bytes, but accepts this form too; LLVM 20 only this
     return c.call(f"llvm.x86.avx512.vpdpbusd.{32 * acc.lanes}", acc, acc, a, b)
 
 

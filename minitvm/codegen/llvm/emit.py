@@ -39,7 +39,7 @@ def emit_llvm(
     parallel_launch   name of the C function that runs parallel loops; they are serial without
                       void launch(void (*body)(void *closure, int64_t begin, int64_t end),
                                   void *closure, int64_t extent)
-    dot4_lanes        how many int32 the CPU's instructions for dot4 make at once, widest first
+    dot4_lanes        the widths of the CPU's dot4 instructions in int32 lanes, widest first
 
     Needs flat buffers (pass `flatten`). Raises BuildError for what LLVM code cannot express.
     """
@@ -76,7 +76,7 @@ def _finish(c: Code, head: str) -> None:
 
 
 def statement(c: Code, s: tir.Stmt) -> None:
-    """Append the code for `s`."""
+    """Emit the statement `s`."""
     match s:
         case tir.For():
             _loop(c, s)
@@ -93,17 +93,14 @@ def statement(c: Code, s: tir.Stmt) -> None:
                         statement(c, part)
         case tir.Allocate():
             _allocate(c, s)
-        case tir.Evaluate(tir.Call() as e) if tir.is_opaque(e) and not is_c_function(
-            e, NO_FUNCTION
-        ):
-            status = call_packed(c, e)
-            _give_up_if(c, c.op(f"icmp ne {status}, 0", BOOL))
         case tir.Evaluate(tir.Call(name)) if name == tir.IN_BOUNDS:
-            raise BuildError(
-                "a bound check", "machine code cannot stop with an error", "target='python'"
-            )
+            why = "machine code cannot stop with an error"
+            raise BuildError("a bound check", why, "target='python'")
         case tir.Evaluate(e):
-            value(c, e)
+            if isinstance(e, tir.Call) and tir.is_opaque(e) and not is_c_function(e, NO_FUNCTION):
+                _give_up_if(c, c.op(f"icmp ne {call_packed(c, e)}, 0", BOOL))
+            else:
+                value(c, e)
         case tir.Pragma(_, _, body):
             statement(c, body)
         case _:
@@ -152,19 +149,15 @@ def _loop(c: Code, s: tir.For) -> None:
         raise BuildError(f"loop {s.var.name!r}", "its extent differs between lanes")
     if isinstance(s.extent, int) and s.extent <= 1:
         if s.extent == 1:
-            _once(c, s)
+            c.vars[s.var] = Value("0", INT64)
+            statement(c, s.body)
+            del c.vars[s.var]
         return
     with _unless_empty(c, s.extent, end):
         if s.kind == "parallel" and c.launch and c.mask is None:
             _parallel(c, s, end)
         else:
             _count(c, s.var, Value("0", INT64), end, s.body)
-
-
-def _once(c: Code, s: tir.For) -> None:
-    c.vars[s.var] = Value("0", INT64)
-    statement(c, s.body)
-    del c.vars[s.var]
 
 
 @contextmanager
@@ -194,9 +187,8 @@ def _count(c: Code, var: tir.Var, begin: Value, end: Value, body: tir.Stmt) -> N
     with c.scope():
         statement(c, body)
     del c.vars[var]
-    c.lines.insert(
-        start, f"  {i} = phi i64 [ {begin.text}, %{before} ], [ {following}, %{c.here} ]"
-    )
+    sources = f"[ {begin.text}, %{before} ], [ {following}, %{c.here} ]"
+    c.lines.insert(start, f"  {i} = phi i64 {sources}")
     c.emit(f"{following} = add nuw nsw i64 {i}, 1")
     c.branch(c.op(f"icmp slt i64 {following}, {end.text}", BOOL), loop, done)
     c.block(done)
@@ -215,22 +207,18 @@ def _parallel(c: Code, s: tir.For, extent: Value) -> None:
     c.module.workers += 1
     inside = Code(c.module, launch="")  # a parallel loop inside this one is serial
     captured = _captured(c, s)
-    written = {n.buffer for n in tir.walk(s.body) if isinstance(n, tir.Store)} | _given_away(s)
+    written = {n.buffer for n in tir.walk(s.body) if isinstance(n, tir.Store)}
+    written |= {n.first.buffer for n in tir.walk(s) if tir.is_written(n)}  # by functions it calls
     declared = [_parameter(inside, x, written) for x in captured]
     begin, end = (Value(inside.name(hint), INT64) for hint in ("begin", "end"))
     _count(inside, s.var, begin, end, s.body)
     declared += [str(begin), str(end)]
-    # inlined, its `noalias` would be lost
+    # noinline, because inlining would lose `noalias`
     _finish(inside, f"define internal i32 @{name}_body({', '.join(declared)}) noinline")
     kinds = ["ptr" if isinstance(x, tir.Buffer) else "i64" for x in captured]
     c.module.functions.append(_worker(name, kinds))
     names = [c.pointers[x] if isinstance(x, tir.Buffer) else c.vars[x].text for x in captured]
     _launch(c, name, [f"{kind} {text}" for kind, text in zip(kinds, names, strict=True)], extent)
-
-
-def _given_away(s: tir.Stmt) -> set[tir.Buffer]:
-    """Return the buffers that functions called in `s` may write to."""
-    return {n.first.buffer for n in tir.walk(s) if tir.is_written(n)}
 
 
 def _captured(c: Code, s: tir.For) -> list[tir.Buffer | tir.Var]:
@@ -338,7 +326,8 @@ def _on_heap(c: Code, buffer: tir.Buffer, n: tir.Index) -> str:
     if not isinstance(n, int):
         most = tir.ADDRESSABLE // buffer.dtype.bytes
         _give_up_if(c, c.op(f"icmp ugt {count}, {most}", BOOL))
-    size = _plus_line(c, count, buffer.dtype.bytes)
+    data = c.op(f"mul nsw {count}, {buffer.dtype.bytes}", INT64)
+    size = c.op(f"add nsw {data}, {CACHE_LINE}", INT64)  # space for the alignment
     c.module.declarations["malloc"] = "declare noalias ptr @malloc(i64)"
     raw = c.op(f"call ptr @malloc({size})", INT64, 1, f"{name}.raw").text
     _give_up_if(c, c.op(f"icmp eq ptr {raw}, null", BOOL))
@@ -347,12 +336,6 @@ def _on_heap(c: Code, buffer: tir.Buffer, n: tir.Index) -> str:
     aligned = f"call ptr @llvm.ptrmask.p0.i64(ptr {up}, i64 -{CACHE_LINE})"
     c.pointers[buffer] = c.op(aligned, INT64, 1, name).text
     return raw
-
-
-def _plus_line(c: Code, n: Value, element_bytes: int) -> Value:
-    """Return the bytes of `n` elements plus the padding that aligns them to a cache line."""
-    size = c.op(f"mul nsw {n}, {element_bytes}", INT64)
-    return c.op(f"add nsw {size}, {CACHE_LINE}", INT64)
 
 
 def _give_up_if(c: Code, failed: Value) -> None:

@@ -68,7 +68,7 @@ def _atom(c: Code, e: tir.Expr) -> Value:
         case tir.Var():
             if e not in c.vars:
                 raise BuildError(
-                    f"variable {e.name!r}", "no loop or parameter around it defines it"
+                    f"variable {e.name!r}", "no enclosing loop or parameter defines it"
                 )
             return c.vars[e]
         case tir.Lane(n):
@@ -83,7 +83,7 @@ def _atom(c: Code, e: tir.Expr) -> Value:
         case tir.AsIndex(data):
             return cast(c, value(c, data), INT64)
         case _:
-            raise BuildError(f"index {type(e).__name__}", "the LLVM target does not know this node")
+            raise BuildError(f"index {type(e).__name__}", "the LLVM target has no such index")
 
 
 def _divide(c: Code, e: tir.FloorDiv | tir.FloorMod) -> Value:
@@ -97,9 +97,8 @@ def _divide(c: Code, e: tir.FloorDiv | tir.FloorMod) -> Value:
     else:  # an empty tensor has size 0: its loops do not run, but this code may
         b = c.intrinsic("smax", index(c, e.b), Value("1", INT64))
     if tir.lower_bound(e.a) >= 0:
-        return _divide_unsigned(
-            c, op, a, b, tir.upper_bound(e.a) < FITS_32 and tir.upper_bound(e.b) < FITS_32
-        )
+        narrow = max(tir.upper_bound(e.a), tir.upper_bound(e.b)) < FITS_32
+        return _divide_unsigned(c, op, a, b, narrow)
     a, b = c.broadcast(a, b)
     rest = c.op(f"srem {a}, {b.text}", INT64, a.lanes)
     minus = c.op(f"ashr {rest}, {c.splat(Value('63', INT64), a.lanes).text}", INT64, a.lanes)
@@ -111,9 +110,8 @@ def _divide(c: Code, e: tir.FloorDiv | tir.FloorMod) -> Value:
 def _divide_unsigned(c: Code, op: str, a: Value, b: Value, narrow: bool) -> Value:
     """Emit a // b or a % b for a >= 0, in 32 bits if they suffice, which is far cheaper."""
     to = INT32 if narrow else INT64
-    x, y = c.broadcast(
-        cast(c, a, to), cast(c, b, to) if b.text.startswith("%") else Value(b.text, to)
-    )
+    divisor = cast(c, b, to) if b.text.startswith("%") else Value(b.text, to)
+    x, y = c.broadcast(cast(c, a, to), divisor)
     found = c.op(f"{'udiv' if op == 'floordiv' else 'urem'} {x}, {y.text}", to, x.lanes)
     return cast(c, found, INT64)
 
@@ -169,7 +167,7 @@ def _move(c: Code, buffer: tir.Buffer, pointer: str, offset: int) -> str:
 
 
 def in_bounds(buffer: tir.Buffer, i: tir.Index) -> bool:
-    """Return whether buffer[i] is certainly in bounds, whatever the mask says."""
+    """Return whether buffer[i] is provably in bounds, even in lanes where the mask is off."""
     size = tir.elements(buffer)
     return tir.lower_bound(i) >= 0 and isinstance(size, int) and tir.upper_bound(i) < size
 
@@ -209,17 +207,14 @@ def value(c: Code, e: tir.Index) -> Value:
         case _ if tir.is_index(e):
             return cast(c, index(c, e), INT32)
         case _:
-            raise BuildError(f"a {type(e).__name__}", "the LLVM target does not know this node")
+            raise BuildError(f"a {type(e).__name__}", "the LLVM target has no such expression")
 
 
 def _c_function(c: Code, e: tir.Call) -> Value:
     """Call a C function of this process and return its result."""
     if c.mask is not None or not is_c_function(e, NO_FUNCTION):
-        raise BuildError(
-            f"{e.name}(...)",
-            "it is called for its effect, once: it gives no value, and none for each lane",
-            "let it write to an output",
-        )
+        why = "only a C function returns a value here, and not under a vector condition"
+        raise BuildError(f"{e.name}(...)", why, "a function that writes to an output")
     operands = [
         ("ptr", pointer(c, a)) if isinstance(a, tir.Pointer | tir.View) else value(c, a)
         for a in e.args
@@ -260,7 +255,7 @@ def _four(c: Code, parts: list[tir.Expr]) -> Value:
 
 
 def _narrow(c: Code, e: tir.Index) -> Value:
-    """Emit an index in 32 bits if it fits: conversions and comparisons are cheaper there."""
+    """Emit an index in 32 bits if it fits, since that makes conversions cheaper."""
     v = index(c, e)
     fits = tir.lower_bound(e) >= -FITS_32 and tir.upper_bound(e) < FITS_32
     return cast(c, v, INT32) if fits and v.text.startswith("%") else v
@@ -268,13 +263,8 @@ def _narrow(c: Code, e: tir.Index) -> Value:
 
 def _compare_indices(c: Code, e: tir.Compare) -> Value:
     a, b = index(c, e.a), index(c, e.b)
-    ends = (
-        tir.lower_bound(e.a),
-        tir.lower_bound(e.b),
-        -tir.upper_bound(e.a),
-        -tir.upper_bound(e.b),
-    )
-    if max(a.lanes, b.lanes) > 1 and min(ends) > -FITS_32:  # twice as many lanes in a register
+    fits = all(tir.lower_bound(i) > -FITS_32 and tir.upper_bound(i) < FITS_32 for i in (e.a, e.b))
+    if max(a.lanes, b.lanes) > 1 and fits:  # twice as many lanes in a register
         a, b = (cast(c, v, INT32) for v in c.broadcast(a, b))
     return compare(c, e.op, a, b)
 

@@ -187,7 +187,7 @@ def _to_odd(c: Code, v: Value) -> Value:
 
 
 def _llvm(name: str) -> Callable[[Code, Value], Value]:
-    """Return the emitter of an LLVM intrinsic for which CPUs have an instruction."""
+    """Return the emitter of an LLVM intrinsic that CPUs have an instruction for."""
     return lambda c, x: c.intrinsic(name, x)
 
 
@@ -249,11 +249,8 @@ def intrinsic(c: Code, name: str, args: list[Value]) -> Value:
     """Emit `name(*args)`; raise BuildError for a function the LLVM target does not have."""
     known = INTRINSICS.get(name)
     if known is None:
-        raise BuildError(
-            f"{name}(...)",
-            "the LLVM target has no such function",
-            f"one of {', '.join(INTRINSICS)}",
-        )
+        fix = f"one of {', '.join(INTRINSICS)}"
+        raise BuildError(f"{name}(...)", "the LLVM target has no such function", fix)
     if not any(a.dtype is FLOAT16 for a in args):
         return known(c, *args)
     made = known(c, *(cast(c, a, FLOAT32) for a in args))

@@ -45,9 +45,8 @@ def write(c: Code, at: Address, v: Value, mask: Value | None) -> None:
     if v.dtype is BOOL:
         v = cast(c, v, UINT8)
     if v.lanes > at.lanes:
-        raise BuildError(
-            f"a store of {v.lanes} lanes to one element", "its index is the same in every lane"
-        )
+        what = f"a store of {v.lanes} lanes to one element"
+        raise BuildError(what, "its index is the same in every lane")
     v = c.splat(v, at.lanes)
     if at.lanes == 1:
         _write_one(c, at.pointer, v, mask)
@@ -107,7 +106,7 @@ def _write_row(c: Code, pointer: str, v: Value, mask: Value | None) -> None:
 
 
 def _disguise(c: Code, mask: Value) -> Value:
-    """Return `mask`, made from a value that LLVM cannot know.
+    """Return `mask`, computed from a value that LLVM cannot know.
 
     LLVM 22.1.0 stores too many bytes if a mask is a constant with one lane on and the stored value
     was truncated (LLVM issue 179489).

@@ -6,6 +6,7 @@ be fused or reordered. A fused multiply-add is written explicitly: fma(a, b, c).
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TypeAlias
 
 from minitvm.base import BOOL, FLOAT32, FLOAT64, INT32, INT64, DType
@@ -18,8 +19,24 @@ BITS = {FLOAT32: INT32, FLOAT64: INT64}
 FROM_BITS = {INT32: FLOAT32, INT64: FLOAT64}
 
 
+def _operator(sign: str) -> Callable[[Number, Operand], Number]:
+    """Return the method for `number sign other`."""
+
+    def method(self: Number, other: Operand) -> Number:
+        names = FLOATS if self.dtype.is_float else INTEGERS
+        return self.made(f"{names[sign]} {self.value}, {self.same(other).value.text}", self.dtype)
+
+    return method
+
+
+def _reflected(sign: str) -> Callable[[Number, float], Number]:
+    """Return the method for `other sign number`."""
+    method = _operator(sign)
+    return lambda self, other: method(self.same(other), self)
+
+
 class Number:
-    """A value in registers, one or one per lane.
+    """A scalar or vector in registers.
 
     Integers are bit patterns: >> shifts zeros in, and they are equal or not, but not < or >.
     """
@@ -45,48 +62,10 @@ class Number:
         one = constant(other, self.dtype)
         return Number(self.code, self.code.splat(one, self.value.lanes))
 
-    def _binary(self, sign: str, other: Operand) -> Number:
-        names = FLOATS if self.dtype.is_float else INTEGERS
-        return self.made(f"{names[sign]} {self.value}, {self.same(other).value.text}", self.dtype)
-
-    def __add__(self, other: Operand) -> Number:
-        return self._binary("+", other)
-
-    def __sub__(self, other: Operand) -> Number:
-        return self._binary("-", other)
-
-    def __mul__(self, other: Operand) -> Number:
-        return self._binary("*", other)
-
-    def __truediv__(self, other: Operand) -> Number:
-        return self._binary("/", other)
-
-    def __lshift__(self, other: Operand) -> Number:
-        return self._binary("<<", other)
-
-    def __rshift__(self, other: Operand) -> Number:
-        return self._binary(">>", other)
-
-    def __and__(self, other: Operand) -> Number:
-        return self._binary("&", other)
-
-    def __or__(self, other: Operand) -> Number:
-        return self._binary("|", other)
-
-    def __xor__(self, other: Operand) -> Number:
-        return self._binary("^", other)
-
-    def __radd__(self, other: float) -> Number:
-        return self.same(other) + self
-
-    def __rsub__(self, other: float) -> Number:
-        return self.same(other) - self
-
-    def __rmul__(self, other: float) -> Number:
-        return self.same(other) * self
-
-    def __rtruediv__(self, other: float) -> Number:
-        return self.same(other) / self
+    __add__, __sub__, __mul__, __truediv__ = map(_operator, "+-*/")
+    __radd__, __rsub__, __rmul__, __rtruediv__ = map(_reflected, "+-*/")
+    __lshift__, __rshift__ = _operator("<<"), _operator(">>")
+    __and__, __or__, __xor__ = map(_operator, "&|^")
 
     def __neg__(self) -> Number:
         return self.made(f"fneg {self.value}", self.dtype)

@@ -1,4 +1,4 @@
-"""x ** y = 2^(y log2 x), where log2 x needs more digits than its type has.
+"""Powers of floats: x ** y = 2^(y log2 x), where log2 x needs more digits than its type has.
 
 The product y log2 x is as large as 1024, and its absolute error is the relative error of the
 result: ten bits are lost. So the logarithm is computed as a sum of two floats, high + low, with

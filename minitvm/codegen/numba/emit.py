@@ -13,11 +13,11 @@ from typing import TypeGuard
 from minitvm import tir
 from minitvm.base import BOOL, FLOAT16, INT64, UINT64, BuildError, DType
 
-from ..common import clean, parameters
-from ..python import ATOM, CHOICE, CLZ_HELPER, DOT4_HELPER, SIGNS, TAB, PythonPrinter
+from ..common import parameters
+from ..python import ATOM, CHOICE, CLZ_HELPER, DOT4_HELPER, SIGNS, TAB, PythonPrinter, imports
 
 GROWING = ("add", "sub", "mul")
-# these need only the lowest bits of their operands for the lowest bits of the result
+# the lowest bits of the result depend only on the lowest bits of the operands
 MODULAR = (*GROWING, "bitand", "bitor", "bitxor")
 LARGEST = 2**63 - 1
 UNSIGNED = {"truncdiv": "floordiv", "truncmod": "floormod"}  # equal for non-negative operands
@@ -104,25 +104,19 @@ def emit_numba(f: tir.PrimFunc, *, parallel: bool = True) -> str:
 
     Needs flat buffers (pass `flatten`) and scalar loops. Raises BuildError for vectors and float16.
     """
-    if any(
-        isinstance(n, tir.Load | tir.Const | tir.Cast) and n.dtype is FLOAT16
-        for n in tir.walk(f.body)
-    ):
-        raise BuildError(
-            f"{f.name} with float16", "numba has no such type on CPUs", 'target="llvm" or "python"'
-        )
+    typed = (n for n in tir.walk(f.body) if isinstance(n, tir.Load | tir.Const | tir.Cast))
+    if any(n.dtype is FLOAT16 for n in typed):
+        why = "numba does not support float16 on CPUs"
+        raise BuildError(f"{f.name} with float16", why, 'target="llvm" or "python"')
     loops = tuple(_outermost(f.body)) if parallel else ()
-    p = NumbaPrinter(loops)
-    arguments = ", ".join(p.name(x) for x in parameters(f))
-    text = "\n".join(p.lines(f.body, 1))
-    header = "import math\n\n" if "math." in text else ""
+    head, text = NumbaPrinter(loops).function(f)
     helpers = "".join(
         f'\n\n@numba.njit(error_model="numpy"){code}'
         for word, code in HELPERS.items()
         if f"{word}(" in text
     )
-    head = f"{_decorator(f, bool(loops))}\ndef {clean(f.name)}({arguments}):"
-    return f"{header}import numba\nimport numpy as np\n{helpers}\n\n{head}\n{text}\n"
+    head = f"{_decorator(f, bool(loops))}\n{head}"
+    return f"{imports(text)}import numba\nimport numpy as np\n{helpers}\n\n{head}\n{text}\n"
 
 
 def _decorator(f: tir.PrimFunc, parallel: bool) -> str:
@@ -234,11 +228,8 @@ class NumbaPrinter(PythonPrinter):
         return f"np.{dtype}({text})" if cut else text
 
     def _opaque(self, e: tir.Call) -> str:
-        raise BuildError(
-            f"{tir.callee(e)}(...)",
-            "code compiled by numba calls no functions from outside",
-            "target='llvm' or 'python'",
-        )
+        why = "code compiled by numba cannot call other functions"
+        raise BuildError(f"{tir.callee(e)}(...)", why, "target='llvm' or 'python'")
 
     # --- statements ---
 

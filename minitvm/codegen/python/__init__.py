@@ -1,4 +1,4 @@
-"""Plain Python source, which needs no compiler."""
+"""Plain Python source, which runs without a compiler."""
 
 # pyright: reportUnusedImport=false
 
@@ -11,5 +11,6 @@ from .emit import (
     TAB,
     PythonPrinter,
     emit_python,
+    imports,
 )
 from .target import PYTHON

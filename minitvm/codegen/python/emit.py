@@ -12,10 +12,10 @@ from typing import assert_never
 from minitvm import tir
 from minitvm.base import BOOL, BuildError, DType
 
-from ..common import clean, flat, is_c_function, parameters, refuse_threads
+from ..common import clean, flat, in_python, is_c_function, parameters, refuse_threads
 
 TAB = "    "
-SCALAR = ("Python code has scalar loops", "leave out the pass `vectorize`")
+SCALAR = ("Python code has no vectors", "leave out the pass `vectorize`")
 
 # operator -> (sign, binding strength, least strength of its operands)
 SIGNS = {
@@ -96,25 +96,32 @@ def emit_python(f: tir.PrimFunc) -> str:
     """Return Python source that defines `name(params...)`, where name is clean(f.name).
 
     Buffers are passed as one-dimensional numpy arrays (views: `A.reshape(-1)`), scalars as ints,
-    in the order of f.params; symbolic sizes that are no parameters themselves follow.
+    in the order of f.params; symbolic sizes that are not parameters follow.
 
     Needs flat buffers (pass `flatten`) and scalar loops. Raises BuildError for vectors.
     """
     p = PythonPrinter()
-    arguments = ", ".join(p.name(x) for x in parameters(f))
-    text = "\n".join(p.lines(f.body, 1))
-    header = "import math\n\n" if "math." in text else ""
+    head, text = p.function(f)
     helpers = "".join(f"\n{code}" for word, code in HELPERS.items() if f"{word}(" in text)
     silence = '@np.errstate(all="ignore")  # integers wrap, 1.0 / 0.0 is inf: no warning'
-    head = f"{silence}\ndef {clean(f.name)}({arguments}):"
     ours = "\nfrom minitvm.tir import registered\n" if "registered(" in text else ""
-    return f"{header}import numpy as np\n{ours}{helpers}\n\n{head}\n{text}\n"
+    return f"{imports(text)}import numpy as np\n{ours}{helpers}\n\n{silence}\n{head}\n{text}\n"
+
+
+def imports(text: str) -> str:
+    """Return the line that imports the module math if `text` uses it."""
+    return "import math\n\n" if "math." in text else ""
 
 
 class PythonPrinter(tir.Printer):
     """A printer of runnable Python; indices print as in the loop IR."""
 
-    integer = "int"  # makes an index of a value
+    integer = "int"  # converts a value to an index
+
+    def function(self, f: tir.PrimFunc) -> tuple[str, str]:
+        """Return the line `def name(params...):` and the indented body of a function."""
+        head = f"def {clean(f.name)}({', '.join(self.name(x) for x in parameters(f))}):"
+        return head, "\n".join(self.lines(f.body, 1))
 
     def name(self, x: tir.Var | tir.Buffer) -> str:
         """Return the Python name of a variable or buffer: its own, numbered when taken."""
@@ -219,11 +226,8 @@ class PythonPrinter(tir.Printer):
     def _opaque(self, e: tir.Call) -> str:
         """Print a call of a registered function, on numpy arrays."""
         if is_c_function(e, NO_FUNCTION):
-            raise BuildError(
-                f"C function {tir.callee(e)}(...)",
-                "Python code cannot call it",
-                f"tir.register_func({tir.callee(e)!r}, f): a Python function that does the same",
-            )
+            what, why = f"C function {tir.callee(e)}(...)", "Python code cannot call it"
+            raise BuildError(what, why, in_python(tir.callee(e)))
         args = [
             self._array(a) if isinstance(a, tir.Pointer | tir.View) else self.expr(a)
             for a in e.args

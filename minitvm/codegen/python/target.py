@@ -1,4 +1,4 @@
-"""The target "python": plain Python, no compiler at all."""
+"""The target "python": plain Python, without a compiler."""
 
 from __future__ import annotations
 

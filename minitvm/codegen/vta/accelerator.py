@@ -19,15 +19,15 @@ def apply_remarks(s: tir.Stmt) -> tir.Stmt:
         for i in range(64):              ->   for i in range(2):
           body(i)                               body(i)
 
-    to look at a program that is too long: two iterations, whatever the number in the pragma, so
-    the program computes less; and
+    makes a long program short enough to look at: it keeps two iterations, whatever the number in
+    the pragma, so the program computes less.
 
         # pragma coproc_sync = 1
         for i in range(8):               ->   for i in range(8):
           body(i)                               body(i)
                                               ex.nop()
 
-    which separates what comes before and after by an instruction of the compute unit. If another
+    separates the statements before and after by an instruction of the compute unit. If another
     pragma turns the loop into one instruction, the nop is placed outside of that:
 
         # pragma dma_copy = 1                   # pragma dma_copy = 1
@@ -48,11 +48,9 @@ def apply_remarks(s: tir.Stmt) -> tir.Stmt:
             ):
                 return tir.seq(tir.Pragma(key, value, body), sync)
             case tir.Pragma(key) if key == lowering.DOUBLE:
-                raise LoweringError(
-                    "double_buffer for target vta",
-                    "what runs at the same time is said by tokens",
-                    "bind an outer loop to te.thread_axis('cthread'): each gets its own buffers",
-                )
+                why = "its units overlap through tokens and virtual threads"
+                fix = "bind an outer loop to te.thread_axis('cthread'): each gets its own buffers"
+                raise LoweringError("double_buffer for target vta", why, fix)
             case tir.Pragma(key, _, body) if key not in ACTED_ON:
                 return body
             case _:
@@ -115,32 +113,20 @@ def check_capacity(s: tir.Stmt) -> tir.Stmt:
 
 
 def _check(s: tir.Stmt, around: tuple[tir.Buffer, ...]) -> None:
-    match s:
-        case tir.Allocate(buffer, body):
-            _check_room(buffer, around)
-            _check(body, (*around, buffer))
-        case tir.Seq(parts):
-            for part in parts:
-                _check(part, around)
-        case tir.For(body=body) | tir.Pragma(_, _, body):
-            _check(body, around)
-        case tir.If(_, body, orelse):
-            _check(body, around)
-            if orelse is not None:
-                _check(orelse, around)
-        case _:
-            pass
+    if isinstance(s, tir.Allocate):
+        _check_room(s.buffer, around)
+        around = (*around, s.buffer)
+    for part in lowering.inner(s):
+        _check(part, around)
 
 
 def _check_room(b: tir.Buffer, around: tuple[tir.Buffer, ...]) -> None:
     """Check that `b` fits beside the buffers allocated around it."""
     memory = lowering.memory_of(b)
     if memory is None:
-        raise LoweringError(
-            f"{b.name} in {b.scope!r} memory",
-            "the accelerator computes in memories of its own",
-            "set_scope(env.inp_scope, wgt_scope or acc_scope); or compute it outside",
-        )
+        why = "the accelerator computes only in its own memories"
+        fix = "set_scope(env.inp_scope, wgt_scope or acc_scope); or compute it outside"
+        raise LoweringError(f"{b.name} in {b.scope!r} memory", why, fix)
     beside = [other for other in (*around, b) if lowering.memory_of(other) is memory]
     needs = [_need(other, memory) for other in beside]
     config = lowering.machine()
@@ -150,9 +136,8 @@ def _check_room(b: tir.Buffer, around: tuple[tir.Buffer, ...]) -> None:
         raise LoweringError(
             f"{b.name}[{', '.join(map(tir.text, b.shape))}] in {b.scope!r}",
             f"{sum(needs)} elements of {memory.name} are needed ({each}), {config.name} has "
-            f"{usable}" + (" with an address" if usable < config.depth(memory) else ""),
-            "smaller tiles, or a larger Config; where a loop is bound to virtual threads, fewer of "
-            "them: each has buffers of its own",
+            f"{usable}" + (" that can be addressed" if usable < config.depth(memory) else ""),
+            "smaller tiles, fewer virtual threads (each has its own buffers), or a larger Config",
         )
 
 
@@ -160,9 +145,6 @@ def _need(b: tir.Buffer, memory: accel.Memory) -> int:
     """Return how many elements `b` takes."""
     count = tir.elements(b)
     if not isinstance(count, int):
-        raise LoweringError(
-            f"{b.name}[{', '.join(map(tir.text, b.shape))}] in {b.scope!r}",
-            "its size is not a constant",
-            "constant shapes and extents",
-        )
+        what = f"{b.name}[{', '.join(map(tir.text, b.shape))}] in {b.scope!r}"
+        raise LoweringError(what, "its size is not a constant", "constant shapes and extents")
     return -(-count // lowering.element_size(memory))

@@ -31,7 +31,7 @@ def inject_alu_intrin(s: tir.Stmt) -> tir.Stmt:
     The ALU has 32-bit add, mul, min, max and shifts of an accumulator by another or by a constant;
     the result replaces the first operand. A left shift is a right shift by a negative number, a
     copy onto itself is a shift by 0, and a - 3 is a + (-3). If the shift amount is an accumulator,
-    a negative amount shifts to the left, whereas a CPU shifts all bits out.
+    a negative amount shifts left, whereas a CPU shifts all bits out.
     With skip_alu, nothing is computed.
     Needs flat offsets. Raises LoweringError for other formulas.
     """
@@ -41,11 +41,9 @@ def inject_alu_intrin(s: tir.Stmt) -> tir.Stmt:
 def _operation(body: tir.Stmt) -> tir.Stmt:
     loops, inside = lowering.peeled(body)
     if not isinstance(inside, tir.Store):
-        raise LoweringError(
-            f"pragma alu around\n{tir.text(body)}",
-            "it is not one operation in loops",
-            "pragma on the first loop of a stage with one operation, and no guard",
-        )
+        why = "the loops do not contain just one operation"
+        fix = "pragma on the first loop of a stage with one operation, and no guard"
+        raise LoweringError(f"pragma alu around\n{tir.text(body)}", why, fix)
     _check_memory(inside)
     name, operand = _matched(inside)
     operands = [tir.Load(inside.buffer, inside.indices, inside.buffer.dtype)]
@@ -57,11 +55,9 @@ def _check_memory(store: tir.Store) -> None:
     """Check that the ALU reads and writes only accumulators."""
     for b in (store.buffer, *(e.buffer for e in tir.walk(store.value) if isinstance(e, tir.Load))):
         if lowering.memory_of(b) is not accel.Memory.ACC:
-            raise LoweringError(
-                f"pragma alu: {tir.text(store)}",
-                f"{b.name} is in {b.scope!r}, the ALU works in acc_buffer",
-                f"{b.name}: set_scope(env.acc_scope), or a cache_read into it",
-            )
+            why = f"{b.name} is in {b.scope!r}, and the ALU works in acc_buffer"
+            fix = f"set_scope(env.acc_scope) of {b.name}, or a cache_read into acc_buffer"
+            raise _refusal(store, why, fix)
 
 
 def _matched(store: tir.Store) -> tuple[str, tir.Load | tir.Const]:
@@ -81,29 +77,26 @@ def _matched(store: tir.Store) -> tuple[str, tir.Load | tir.Const]:
         case tir.Binary(op, tir.Load(), tir.Load() | tir.Const()) | tir.Binary(
             op, tir.Const(), tir.Load()
         ) if op in OPERATIONS or (op == "sub" and isinstance(store.value.b, tir.Const)):
-            raise LoweringError(
-                f"pragma alu: {tir.text(store)}",
-                "the result of the ALU replaces an operand, and here each is needed later, or has "
-                "another size",
-                "one stage for each operation, with the operand not read after it",
+            raise _refusal(
+                store,
+                "the ALU overwrites an operand with the result; here each operand is read later or "
+                "has another size",
+                "one stage per operation, whose operand no later stage reads",
             )
         case _:
-            raise LoweringError(
-                f"pragma alu: {tir.text(store)}",
-                "the ALU has no such operation, or these are several",
-                "a + b, a - number, a * b, te.max(a, b), te.min(a, b), a >> b, a << number of "
-                "int32; one a stage",
+            raise _refusal(
+                store,
+                "it is not a single operation of the ALU",
+                "one stage each for a + b, a - number, a * b, te.max(a, b), te.min(a, b), a >> b, "
+                "a << number, of int32",
             )
 
 
 def _check_shift(store: tir.Store, b: tir.Expr) -> None:
-    """Refuse a number that the ALU would shift by the other way; a CPU shifts all bits out."""
+    """Refuse a negative shift: the ALU shifts the other way, and a CPU shifts all bits out."""
     if isinstance(b, tir.Const) and b.value < 0:
-        raise LoweringError(
-            f"pragma alu: {tir.text(store)}",
-            f"a shift by {b.value} shifts all bits out, the ALU shifts them the other way",
-            "a >> 3 or a << 3: shifts by numbers from 0 on",
-        )
+        why = f"a shift by {b.value} clears all bits on a CPU; the ALU shifts the other way"
+        raise _refusal(store, why, "a >> 3 or a << 3: shifts by 0 or more")
 
 
 def _is_target(store: tir.Store, e: tir.Expr) -> bool:
@@ -121,11 +114,8 @@ def _operand(store: tir.Store, e: tir.Expr, negate: bool = False) -> tir.Load | 
         case tir.Load() if not negate:
             return e
         case tir.Load():
-            raise LoweringError(
-                f"pragma alu: {tir.text(store)}",
-                "the ALU shifts to the left by numbers only, by another accumulator to the right",
-                "a << 3; or a >> b with the negative of b",
-            )
+            why = "the ALU shifts left by constants only; by an accumulator it shifts right"
+            raise _refusal(store, why, "a << 3; or a >> b with the negative of b")
         case tir.Const(value) if isinstance(value, int):
             number = -value if negate else value
             if number in accel.IMMEDIATES:
@@ -133,12 +123,13 @@ def _operand(store: tir.Store, e: tir.Expr, negate: bool = False) -> tir.Load | 
             what = f"{number}, which is to be added," if negate and number > 0 else f"{number}"
         case _:
             what = tir.text(e)
-    raise LoweringError(
-        f"pragma alu: {tir.text(store)}",
-        f"{what} is neither an accumulator nor a number from {accel.IMMEDIATES[0]} to "
-        f"{accel.IMMEDIATES[-1]}",
-        "load larger numbers into acc_buffer",
-    )
+    allowed = f"a number from {accel.IMMEDIATES[0]} to {accel.IMMEDIATES[-1]}"
+    why = f"{what} is neither an accumulator nor {allowed}"
+    raise _refusal(store, why, "load larger numbers into acc_buffer")
+
+
+def _refusal(store: tir.Store, why: str, fix: str) -> LoweringError:
+    return LoweringError(f"pragma alu: {tir.text(store)}", why, fix)
 
 
 # --- loops over elements -------------------------------------------------------------------------
@@ -183,11 +174,8 @@ def _sweeps(store: tir.Store, loops: list[tir.For], operands: list[tir.Load]) ->
             factors = [c for a, c in tir.split_terms(e.indices[0])[0] if a is loop.var]
             rest = tir.sub(e.indices[0], tir.mul(loop.var, sum(factors)))
             if not isinstance(loop.extent, int) or not tir.free_of(rest, [loop.var]):
-                raise LoweringError(
-                    f"pragma alu: {tir.text(store)}",
-                    f"loop {loop.var.name!r} does not move {e.buffer.name} in even steps",
-                    "loops of constant extents over the dimensions",
-                )
+                why = f"loop {loop.var.name!r} does not step through {e.buffer.name} evenly"
+                raise _refusal(store, why, "loops of constant extents over the dimensions")
             strides.append(sum(factors))
         assert isinstance(loop.extent, int)
         found.append(Sweep(loop.extent, tuple(strides)))
@@ -212,12 +200,9 @@ def _elements(store: tir.Store, sweeps: list[Sweep], config: accel.Config) -> li
         and all(step % size == 0 for sweep in sweeps[:-1] for step in sweep.strides)
     )
     if not whole:
-        raise LoweringError(
-            f"pragma alu: {tir.text(store)}",
-            f"it does not work on whole elements of {size} numbers",
-            f"the last dimensions in acc_buffer are {config.batch}, {config.block_out}, "
-            "and the pragma stands outside of their loops",
-        )
+        last_two = f"last dimensions {config.batch}, {config.block_out} in acc_buffer"
+        why = f"it does not work on whole elements of {size} numbers"
+        raise _refusal(store, why, f"{last_two}, and the pragma outside of their loops")
     if size == 1:
         return sweeps
     inner = Sweep(last.extent // size, tuple(size for _ in last.strides))

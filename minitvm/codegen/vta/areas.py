@@ -1,4 +1,4 @@
-"""Where the arguments of a program for the accelerator lie in main memory."""
+"""The areas of main memory for the arguments of a program for the accelerator."""
 
 from __future__ import annotations
 
@@ -76,9 +76,6 @@ def _shape(p: tir.Buffer, element: tuple[int, ...]) -> tuple[int, ...]:
         return shape[: -len(element)]
     count, size = prod(shape), prod(element)
     if count % size:
-        raise BuildError(
-            f"argument {p.name} of shape {shape}",
-            f"its {count} numbers are no whole elements of {' x '.join(map(str, element))}",
-            "pad it, and pack it",
-        )
+        why = f"not a whole number of elements of {' x '.join(map(str, element))}"
+        raise BuildError(f"argument {p.name} of shape {shape}", why, "pad it, and vta.pack it")
     return (count // size,)

@@ -1,4 +1,4 @@
-"""Instructions of the compute unit: their loops and micro-operations."""
+"""Emission of the compute unit's instructions: their loops and micro-operations."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ class Compute:
         return (id(s), *(self.now.env[v] for v in loops), *(self.now.base[b] for b in buffers))
 
     def loops_of(self, s: tir.Stmt, kind: Operation, site: Site) -> MicroLoops:
-        """Return the loops of `s` in the present iteration, cached for iterations that agree."""
+        """Return the loops of `s` in this iteration, cached by the values that they depend on."""
         if site not in self.loops:
             self.loops[site] = find_loops(s, kind, self.now.inside())
         return self.loops[site]
@@ -125,7 +125,7 @@ def inputs(s: tir.Stmt) -> tuple[tuple[tir.Var, ...], tuple[tir.Buffer, ...]]:
 
 
 def find_loops(s: tir.Stmt, kind: Operation, now: Now) -> MicroLoops:
-    """Return the loops and micro-operations of `s` in the iteration `now`, which is changed."""
+    """Return the loops and micro-operations of `s` in the iteration `now`, which it modifies."""
     extents, factors = list[int](), list[tuple[int, int, int]]()
     while isinstance(s, tir.For) and len(extents) < 2:
         found, extent = _factors(s, now), now.value(s.extent)
@@ -135,9 +135,8 @@ def find_loops(s: tir.Stmt, kind: Operation, now: Now) -> MicroLoops:
         factors.append(found)
         now.env[s.var] = 0
         s = s.body
-    uops = tuple(
-        islice(_uops(s, now), lowering.capacity(now.config, accel.Memory.UOP) + 1)
-    )  # one is too many
+    most = lowering.capacity(now.config, accel.Memory.UOP)
+    uops = tuple(islice(_uops(s, now), most + 1))  # one too many, so that UopCache refuses them
     if 0 not in extents:
         check_distance(kind, uops)
     return MicroLoops(tuple(extents), tuple(factors), uops)
@@ -197,8 +196,8 @@ def check_distance(kind: Operation, uops: tuple[accel.Uop, ...]) -> None:
         if any(uop.dst == before.dst for before in uops[max(0, n - 2) : n]):
             raise BuildError(
                 f"{kind.name}: micro-operations {max(0, n - 2)} to {n}",
-                f"accumulator {uop.dst} is written again before it is there: adding takes the "
-                "pipeline three steps",
+                f"accumulator {uop.dst} is updated again within three steps, before the pipeline "
+                "has finished its last update",
                 "reorder: the loops of the reduction outside of those over the accumulators",
             )
 
@@ -220,12 +219,12 @@ def _check_element(call: tir.Call, view: tir.View, config: accel.Config) -> None
     element = config.element_shape(memory)
     given = [n for n in view.shape if n != 1]
     if all(isinstance(n, int) for n in view.shape) and given != [n for n in element if n != 1]:
+        shape = " x ".join(map(str, view.shape))
         raise BuildError(
-            f"{call.name} on {' x '.join(map(str, view.shape))} numbers of "
-            f"{view.first.buffer.name}",
+            f"{call.name} on {shape} numbers of {view.first.buffer.name}",
             f"the elements of {memory.name} on {config.name} are {' x '.join(map(str, element))}",
-            "the intrinsic of this machine, env.gemm; or its own machine: with vdla.environment: "
-            "around lower and build",
+            "the intrinsic of this machine, env.gemm; or the machine of the intrinsic: "
+            "with vdla.environment: around lower and build",
         )
 
 
@@ -247,9 +246,7 @@ def memory_in(view: tir.View) -> accel.Memory:
     b = view.first.buffer
     memory = lowering.memory_of(b)
     if memory is None:
-        raise BuildError(
-            f"an instruction of the compute unit works on {b.name}",
-            f"it is in {b.scope!r} memory",
-            "a cache_read or set_scope into inp_buffer, wgt_buffer or acc_buffer",
-        )
+        what = f"an instruction of the compute unit on {b.name} in {b.scope!r} memory"
+        fix = "a cache_read or set_scope into inp_buffer, wgt_buffer or acc_buffer"
+        raise BuildError(what, "the unit cannot access that memory", fix)
     return memory

@@ -76,7 +76,7 @@ def inject_coproc_sync(s: tir.Stmt) -> tir.Stmt:
 
 
 def _close(sections: list[Section]) -> None:
-    """Push before the sections the tokens they pop, and pop after them the tokens they push."""
+    """Push the tokens that the sections pop, before them, and pop those they push, after them."""
     if sections:
         first, last = sections[0], sections[-1]
         first.before[:0] = [_push(p) for p, n in first.pops.items() for _ in range(n)]
@@ -213,20 +213,15 @@ def _no_queue(before: Section, after: Section) -> LoweringError:
     shown = [tir.text(section.stmt).splitlines() for section in (before, after)]
     return LoweringError(
         f"{shown[0][-1].strip()} and then {shown[1][0].strip()}",
-        "one is run by the load unit, the other by the store unit, and no queue of tokens joins "
-        "these two: one could overtake the other",
-        f"{_beside(before.stmt)}: the compute unit then stands between",
+        "the load unit runs one and the store unit the other, and no queue of tokens connects "
+        "these two, so the second could run before the first",
+        f"{_beside(before.stmt)}: this puts the compute unit between them",
     )
 
 
 def _beside(s: tir.Stmt) -> str:
-    """Return where to put the pragma that separates `s` from what follows: its last transfer."""
-    calls = [
-        n
-        for n in lowering.every(s)
-        if isinstance(n, tir.Evaluate) and isinstance(n.value, tir.Call)
-    ]
-    moved = [found[0].buffer.name for n in calls if (found := operands(n))]
+    """Return where the pragma that separates `s` from its successor belongs: its last transfer."""
+    moved = [found[0].buffer.name for n in lowering.every(s) if (found := operands(n))]
     if not moved:
         return "pragma(axis, 'coproc_sync') on the loop of the first"
     pragma = f"s[{moved[-1]}].pragma(axis, 'coproc_sync')"

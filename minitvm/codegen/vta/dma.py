@@ -16,7 +16,7 @@ from .units import COPY
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Copy:
-    """A copy to = source, element by element, in the order of the loops; 0 unless `where` holds."""
+    """A copy of `source` to `to`, element by element, in loops; 0 where `where` does not hold."""
 
     loops: tuple[tir.For, ...]
     to: tir.Store
@@ -25,7 +25,7 @@ class Copy:
 
     @property
     def what(self) -> str:
-        """Return how messages name the copy."""
+        """Return the name of the copy in messages."""
         return f"dma_copy of {self.source.buffer.name} to {self.to.buffer.name}"
 
 
@@ -55,23 +55,21 @@ def _copy(body: tir.Stmt) -> Copy:
         where = tuple(_comparisons(value.cond, tir.text(body)))
         value = _unconverted(inside.buffer, value.a)
     if not isinstance(value, tir.Load):
-        raise LoweringError(
-            f"dma_copy to {inside.buffer.name}",
-            f"it stores {tir.text(inside.value)}: a transfer moves what is there",
-            "a stage of its own for the arithmetic, with pragma 'alu'",
-        )
+        why = f"it stores {tir.text(inside.value)}, and a transfer cannot compute"
+        fix = "a stage of its own for the arithmetic, with pragma 'alu'"
+        raise LoweringError(f"dma_copy to {inside.buffer.name}", why, fix)
     return Copy(tuple(loops), inside, value, where)
 
 
 def _why_no_copy(inside: tir.Stmt) -> tuple[str, str]:
-    """Return why what the loops contain is no copy, and what to try."""
+    """Return why the body of the loops is not a copy, and what to try."""
     if isinstance(inside, tir.If):
         return "a condition guards the copy", "sizes that divide the extents"
     calls = [s.value for s in lowering.every(inside) if isinstance(s, tir.Evaluate)]
     if any(isinstance(e, tir.Call) and e.name == NOP for e in calls):
-        why = "it is not one copy in loops: the compute unit stands between inside of them"
+        why = "the loops contain an instruction of the compute unit besides the copy"
         return why, "pragma 'coproc_sync' on the loop that has 'dma_copy'"
-    return "it is not one copy in loops", "pragma on the first loop of the copy"
+    return "the loops do not contain just one copy", "pragma on the first loop of the copy"
 
 
 def _unconverted(to: tir.Buffer, e: tir.Expr) -> tir.Expr:
@@ -91,18 +89,16 @@ def _is_zero(e: tir.Expr) -> bool:
 
 
 def _comparisons(cond: tir.Expr, what: str) -> Sequence[tir.Compare]:
-    """Yield the comparisons whose conjunction is the condition."""
+    """Return the comparisons whose conjunction is the condition."""
     match cond:
         case tir.Binary("and", a, b):
             return (*_comparisons(a, what), *_comparisons(b, what))
         case tir.Compare():
             return (cond,)
         case _:
-            raise LoweringError(
-                f"pragma dma_copy around\n{what}",
-                f"{tir.text(cond)} is no range of indices",
-                "te.all(i >= 1, i < n + 1, ...)",
-            )
+            why = f"{tir.text(cond)} is not a bound on an index"
+            fix = "te.all(i >= 1, i < n + 1, ...)"
+            raise LoweringError(f"pragma dma_copy around\n{what}", why, fix)
 
 
 # --- boxes ---------------------------------------------------------------------------------------
@@ -110,15 +106,9 @@ def _comparisons(cond: tir.Expr, what: str) -> Sequence[tir.Compare]:
 
 def _transfer(copy: Copy) -> tir.Stmt:
     """Return the instruction that does all of the copy."""
-    if (
-        lowering.memory_of(copy.to.buffer) is None
-        and lowering.memory_of(copy.source.buffer) is None
-    ):
-        raise LoweringError(
-            copy.what,
-            "neither is in a memory of the accelerator",
-            "set_scope(env.inp_scope), wgt_scope or acc_scope for one of them",
-        )
+    if all(lowering.memory_of(e.buffer) is None for e in (copy.to, copy.source)):
+        fix = "set_scope(env.inp_scope), wgt_scope or acc_scope for one of them"
+        raise LoweringError(copy.what, "neither is in a memory of the accelerator", fix)
     to, source = _box(copy, copy.to), _box(copy, copy.source)
     _check_compact(copy, to if lowering.memory_of(copy.to.buffer) is not None else source)
     _check_order(copy, to, source)
@@ -166,11 +156,8 @@ def _box(copy: Copy, e: tir.Load | tir.Store) -> Box:
         step = _step(i, mine)
         n = tir.add(tir.floordiv(tir.sub(last, first), step), 1)
         if not isinstance(n, int):
-            raise LoweringError(
-                copy.what,
-                f"it copies {tir.text(n)} elements along {tir.text(i)}: not a constant",
-                "constant extents",
-            )
+            why = f"it copies {tir.text(n)} elements along {tir.text(i)}, which is not a constant"
+            raise LoweringError(copy.what, why, "constant extents")
         box.begins.append(first)
         box.counts.append(n)
         box.steps.append(step if n > 1 else 1)
@@ -178,19 +165,16 @@ def _box(copy: Copy, e: tir.Load | tir.Store) -> Box:
     if any(not isinstance(n, int) for n in visits) or prod(box.counts) != prod(
         n for n in visits if isinstance(n, int)
     ):
-        raise LoweringError(
-            copy.what,
-            f"its loops do not visit each element of a box of "
-            f"{' x '.join(map(str, box.counts))} once",
-            "loops over the dimensions, one each",
-        )
+        shape = " x ".join(map(str, box.counts))
+        why = f"its loops do not visit each element of a box of {shape} once"
+        raise LoweringError(copy.what, why, "one loop over each dimension")
     return box
 
 
 def _step(i: tir.Index, mine: set[int]) -> int:
-    """Return the step between the values of `i` as the loops over `mine` run: 2 for 2*j + 1.
+    """Return the step between the values of `i` in the loops over `mine`: 2 for 2*j + 1.
 
-    1 where that is not known.
+    It is 1 if the step is unknown.
     """
     moving = [(a, c) for a, c in tir.split_terms(i)[0] if any(id(v) in mine for v in _variables(a))]
     known = moving and all(isinstance(a, tir.Var) for a, _ in moving)
@@ -206,12 +190,9 @@ def _check_order(copy: Copy, to: Box, source: Box) -> None:
     there = _position(copy.to.indices, to)
     if not tir.prove_equal(there, _position(copy.source.indices, source)):
         goes = tir.Load(copy.to.buffer, copy.to.indices, copy.to.buffer.dtype)
-        raise LoweringError(
-            copy.what,
-            f"element {tir.text(copy.source)} goes to {tir.text(goes)}: the order of dimensions "
-            "changes, and a transfer keeps it",
-            "pack the data in that order outside: a.transpose(...)",
-        )
+        moved = f"{tir.text(copy.source)} to {tir.text(goes)}"
+        why = f"it changes the order of dimensions, {moved}, and a transfer keeps it"
+        raise LoweringError(copy.what, why, "a.transpose(...) when the data is packed, outside")
 
 
 def _position(indices: tuple[tir.Index, ...], box: Box) -> tir.Index:
@@ -235,8 +216,8 @@ def _check_compact(copy: Copy, box: Box) -> None:
     if gaps or max(box.steps, default=1) > 1 or local.strides:
         raise LoweringError(
             copy.what,
-            f"the {' x '.join(map(str, shape))} elements have gaps between them in {local.name}"
-            f"[{', '.join(map(tir.text, local.shape))}], where a transfer is without",
+            f"the {' x '.join(map(str, shape))} elements are not contiguous in {local.name}"
+            f"[{', '.join(map(tir.text, local.shape))}], as those of a transfer must be",
             f"compute_at an outer loop, so that all of {local.name} is copied at once",
         )
 
@@ -261,12 +242,9 @@ def _clipped(copy: Copy, box: Box) -> tuple[list[tir.Index], list[tir.Index], li
     pads: list[tir.Index] = []
     for d, (first, n) in enumerate(zip(box.begins, box.counts, strict=True)):
         if (d in lows or d in ends) and box.steps[d] > 1:
-            raise LoweringError(
-                copy.what,
-                f"zeros around every {box.steps[d]}. index of {tir.text(copy.source)}: a transfer "
-                "pads rows that it loads without gaps",
-                "load all of them, or pad a copy of the data",
-            )
+            source, step = tir.text(copy.source), box.steps[d]
+            why = f"it pads {source}, an index of which has step {step}; a transfer cannot do both"
+            raise LoweringError(copy.what, why, "load all of the rows, or pad a copy of the data")
         before = tir.maximum(0, tir.sub(lows[d], first)) if d in lows else 0
         after = tir.maximum(0, tir.sub(tir.add(first, n), ends[d])) if d in ends else 0
         new.append(tir.add(first, before))
@@ -295,6 +273,6 @@ def _learn(copy: Copy, c: tir.Compare, lows: dict[int, int], ends: dict[int, int
                 return
     raise LoweringError(
         copy.what,
-        f"{tir.text(c)} does not say where an index of {tir.text(copy.source)} ends",
-        "zeros where an index leaves the source: te.all(i >= 1, i < n + 1, ...)",
+        f"{tir.text(c)} is not a bound on an index of {tir.text(copy.source)}",
+        "zeros where an index is out of bounds: te.all(i >= 1, i < n + 1, ...)",
     )

@@ -6,6 +6,8 @@ loops inside an instruction of the compute unit become its two loops and its mic
 
 from __future__ import annotations
 
+from typing import TypeAlias
+
 from minitvm import accel, lowering, tir
 from minitvm.base import BuildError
 
@@ -17,19 +19,19 @@ from .stream import Stream
 from .transfer import Dim, Rows, is_zeros, transfers
 from .units import COPY
 
+Side: TypeAlias = tuple[tir.Index, tir.Index, tuple[tir.Index, tir.Index]]
+"""One dimension of a transfer: its extent, its stride, and the zeros before and after."""
+
 
 def emit_vta(func: tir.PrimFunc, config: accel.Config) -> accel.Program:
     """Return the instructions of `func`, with an area of main memory for each argument.
 
     Raises BuildError for what `config` cannot run: data that is not packed into its elements, types
-    that are not those of its memories, loops whose extents are not known.
+    other than those of its memories, loops with symbolic extents.
     """
     if func.sizes or any(not isinstance(p, tir.Buffer) for p in func.params):
-        raise BuildError(
-            f"{func.name} for target vta",
-            "an extent is known only when it is called, and instructions have fixed ones",
-            "constant shapes",
-        )
+        why = "it has symbolic sizes, and instructions have constant ones"
+        raise BuildError(f"{func.name} for target vta", why, "constant shapes")
     check_blocks(func.body, config)
     emitter = _Emitter(func, config)
     emitter.run(func.body)
@@ -50,10 +52,7 @@ class _Emitter:
         self.now = Now(config)
         self.computing = Compute(self.now)
         self.top = dict.fromkeys(accel.Memory, 0)  # the first free element of each memory
-        # by the id of a transfer: (extent, stride, zeros around) of each dimension
-        self.boxes: dict[
-            int, tuple[tuple[tir.Index, tir.Index, tuple[tir.Index, tir.Index]], ...]
-        ] = {}
+        self.boxes: dict[int, tuple[Side, ...]] = {}  # by the id of a transfer
 
     def run(self, s: tir.Stmt) -> None:
         """Emit a statement."""
@@ -82,15 +81,12 @@ class _Emitter:
                 raise BuildError(tir.text(s), "the accelerator has no instruction that does this")
 
     def allocate(self, b: tir.Buffer, body: tir.Stmt) -> None:
-        """Emit `body` with `b` after what is already allocated."""
+        """Emit `body` with `b` placed after the buffers that are already allocated."""
         memory = lowering.memory_of(b)
         assert memory is not None, "check_capacity refuses other memory"
         if str(b.dtype) != self.config.dtype(memory):
-            raise BuildError(
-                f"{b.name} in {b.scope!r} holds {b.dtype}",
-                f"the numbers of {memory.name} are {self.config.dtype(memory)}",
-                f"x.astype({self.config.dtype(memory)!r})",
-            )
+            what, right = f"{b.name} in {b.scope!r} holds {b.dtype}", self.config.dtype(memory)
+            raise BuildError(what, f"{memory.name} holds {right}", f"x.astype({right!r})")
         count, before = tir.elements(b), self.top[memory]
         assert isinstance(count, int)
         self.now.base[b] = before
@@ -103,9 +99,7 @@ class _Emitter:
         who, _, what = call.name.partition(".")
         unit = lowering.UNITS.get(who)
         if unit is None:
-            raise BuildError(
-                f"{call.name}(...)", "no unit is chosen for it", "the pass assign_units"
-            )
+            raise BuildError(f"{call.name}(...)", "it has no unit yet", "the pass assign_units")
         match what, call.args:
             case "push_dep_to", (tir.Call(other),):
                 self.stream.push(unit, lowering.UNITS[other])
@@ -116,10 +110,9 @@ class _Emitter:
             case "nop", ():
                 self.stream.add(accel.nop(unit, accel.NO_FLAGS))
             case _:
+                fix = f"one of {', '.join((*COMPUTED, COPY))}"
                 raise BuildError(
-                    f"{call.name}(...)",
-                    "the accelerator has no such instruction",
-                    f"one of {', '.join((*COMPUTED, COPY))}",
+                    f"{call.name}(...)", "the accelerator has no such instruction", fix
                 )
 
     # --- transfers ---
@@ -134,12 +127,9 @@ class _Emitter:
         b = remote.first.buffer
         what = f"{call.name} between {local.first.buffer.name} and {b.name}"
         if str(b.dtype) != self.config.dtype(kind):
-            raise BuildError(
-                what,
-                f"{b.name} holds {b.dtype}, the numbers of {kind.name} are "
-                f"{self.config.dtype(kind)}",
-                f"{b.name} of {self.config.dtype(kind)!r}",
-            )
+            right = self.config.dtype(kind)
+            why = f"{b.name} holds {b.dtype}, and {kind.name} holds {right}"
+            raise BuildError(what, why, f"{b.name} of {right!r}")
         if id(call) not in self.boxes:
             padding = tuple(tir.index(n) for n in pads) or (0, 0) * len(remote.shape)
             pairs = zip(padding[::2], padding[1::2], strict=True)
@@ -159,12 +149,9 @@ class _Emitter:
         begin, _ = self.areas[at.buffer].byte_range(self.config)
         byte = begin + self.now.value(at.indices[0]) * at.buffer.dtype.bytes
         if byte % size:
-            raise BuildError(
-                what,
-                f"it begins inside an element of {size} bytes, at byte {byte - begin} of "
-                f"{at.buffer.name}",
-                "pack the data so that its last dimensions are those of an element",
-            )
+            where = f"at byte {byte - begin} of {at.buffer.name}"
+            fix = "pack the data so that its last dimensions are those of an element"
+            raise BuildError(what, f"it begins {where}, inside an element of {size} bytes", fix)
         return byte // size
 
 

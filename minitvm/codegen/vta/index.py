@@ -1,4 +1,4 @@
-"""Evaluate indices and conditions in one iteration of the loops around."""
+"""Evaluate indices and conditions in one iteration of the enclosing loops."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ COMPARE: dict[tir.CompareOp, Callable[[int, int], bool]] = {
 
 
 def value(e: tir.Index, env: Mapping[tir.Var, int]) -> int:
-    """Evaluate an index with the variables in `env`; BuildError if it is read from data."""
+    """Evaluate an index with the variables in `env`; BuildError if it depends on data."""
     match e:
         case int():
             return e
@@ -36,11 +36,8 @@ def value(e: tir.Index, env: Mapping[tir.Var, int]) -> int:
         case tir.Extremum(op, a, b):
             return (min if op == "min" else max)(value(a, env), value(b, env))
         case _:
-            raise BuildError(
-                f"index {tir.text(e)}",
-                "it is read from data, and instructions have fixed addresses",
-                "indices made of loops alone",
-            )
+            why = "it depends on data, and instructions have fixed addresses"
+            raise BuildError(f"index {tir.text(e)}", why, "indices computed from loop variables")
 
 
 def holds(e: tir.Expr, env: Mapping[tir.Var, int]) -> bool:
@@ -57,8 +54,5 @@ def holds(e: tir.Expr, env: Mapping[tir.Var, int]) -> bool:
         case tir.Compare(op, a, b) if tir.is_index(a) and tir.is_index(b):
             return COMPARE[op](value(a, env), value(b, env))
         case _:
-            raise BuildError(
-                f"condition {tir.text(e)}",
-                "it depends on data, and the accelerator has no branches",
-                "conditions on indices",
-            )
+            why = "it depends on data, and the accelerator has no branches"
+            raise BuildError(f"condition {tir.text(e)}", why, "conditions on indices")

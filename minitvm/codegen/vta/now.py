@@ -36,10 +36,7 @@ class Now:
         at = view.first
         first, size = self.value(at.indices[0]), self.size(memory)
         if first % size:
-            raise BuildError(
-                tir.text(at),
-                f"number {first} of {at.buffer.name} is inside an element of {size}",
-                f"the last dimensions in {memory.name} are "
-                f"{', '.join(map(str, self.config.element_shape(memory)))}",
-            )
+            why = f"it begins at number {first} of {at.buffer.name}, inside an element of {size}"
+            last = ", ".join(map(str, self.config.element_shape(memory)))
+            raise BuildError(tir.text(at), why, f"last dimensions {last} in {memory.name}")
         return self.base[at.buffer] + first // size

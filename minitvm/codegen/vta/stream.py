@@ -39,9 +39,7 @@ class Stream:
 
     def __init__(self, uop_depth: int) -> None:
         self.instructions: list[accel.Instruction] = []
-        self.waiting: dict[accel.Unit, accel.Flags] = dict.fromkeys(
-            accel.Unit, accel.NO_FLAGS
-        )  # pops
+        self.waiting = dict.fromkeys(accel.Unit, accel.NO_FLAGS)  # the tokens that are to be popped
         self.cache = UopCache(uop_depth)
 
     def add(self, instruction: accel.Instruction) -> None:
@@ -50,7 +48,7 @@ class Stream:
         if len(self.instructions) >= MOST:
             raise BuildError(
                 f"a program of more than {MOST} instructions",
-                "each iteration of a loop around instructions makes its own",
+                "the loops around instructions are unrolled",
                 "larger tiles; or pragma 'trim_loop' to look at two iterations of a loop",
             )
         self.instructions.append(replace(instruction, flags=self.waiting[unit]))
@@ -85,7 +83,7 @@ class Stream:
         self.instructions.append(accel.Finish())
 
     def kernel(self, kernel: Kernel) -> tuple[int, int]:
-        """Return the kernel's address in the unit's memory; load it if it is not there."""
+        """Return the kernel's address in the unit's memory; load it if it is not resident."""
         if kernel not in self.cache.resident:
             self.add(self.cache.load(kernel))
         begin = self.cache.resident[kernel]
@@ -135,11 +133,9 @@ class UopCache:
         """Return the instruction that loads a kernel; on first use the kernel is also stored."""
         n = len(kernel.uops)
         if n > self.depth:
-            raise BuildError(
-                f"a {kernel.name} of {n} or more micro-operations",
-                f"the memory for them holds {self.depth}",
-                "smaller loops inside one instruction: split, and reorder the outer part outside",
-            )
+            what = f"a {kernel.name} of {n} or more micro-operations"
+            fix = "smaller loops inside one instruction: split, and reorder the outer part outside"
+            raise BuildError(what, f"the memory for them holds {self.depth}", fix)
         if kernel not in self.stored:
             self.stored[kernel] = len(self.uops)
             self.uops += kernel.uops

@@ -28,7 +28,7 @@ def _load(request: BuildRequest, program: accel.Program) -> runtime.AcceleratorF
         raise BuildError(
             f"{func.name} on {config.name}",
             found[0] + more,
-            "inject_coproc_sync before inject_virtual_thread, and both after assign_units",
+            "passes in the order assign_units, inject_coproc_sync, inject_virtual_thread",
         )
     sources = {"tir": lambda: str(func), "vta": lambda: accel.listing(program, config)}
     debug(5, sources["vta"]())

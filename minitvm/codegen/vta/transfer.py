@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from itertools import product
 from math import prod
 
-from minitvm.base import BuildError
+from minitvm.base import BuildError, Reason, raise_first
 
 MOST_PADDING = 15  # rows or columns on one side: four bits of an instruction
 MOST_STRIDE = (1 << 16) - 1  # elements between two rows, rows, elements of a row: 16 bits each
@@ -15,7 +15,7 @@ MOST_STRIDE = (1 << 16) - 1  # elements between two rows, rows, elements of a ro
 
 @dataclass(frozen=True, slots=True)
 class Dim:
-    """n steps of `stride`, with zeros before and after; n <= 0 if all of them are zeros."""
+    """A dimension of a box: n steps of `stride`, and zeros around them; n <= 0 if all are zeros."""
 
     n: int
     stride: int
@@ -35,7 +35,7 @@ class Dim:
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """y rows of x elements, from element `dram` of the box and element `sram` of the buffer on."""
+    """A transfer of y rows of x elements between `dram` in the box and `sram` in the buffer."""
 
     sram: int
     dram: int
@@ -54,7 +54,7 @@ def transfers(what: str, dims: tuple[Dim, ...], size: int) -> Iterator[Rows]:
     if is_zeros(tuple(found)):
         count = prod(d.total for d in found)
         y, x = Dim(0, 0, before=1), Dim(count, 1)
-        _check_sizes(what, y, x)
+        raise_first(BuildError, what, _about_sizes(y, x))
         yield Rows(0, 0, y, x)
         return
     if not found or found[-1].stride != 1:
@@ -62,8 +62,7 @@ def transfers(what: str, dims: tuple[Dim, ...], size: int) -> Iterator[Rows]:
     if len(found) == 1 or (found[-2].stride > MOST_STRIDE and not found[-2].padded):
         found.insert(-1, Dim(1, found[-1].n))
     *outer, y, x = found
-    _check_padding(what, outer, (y, x))
-    _check_sizes(what, y, x)
+    raise_first(BuildError, what, _about(outer, y, x))
     step = y.total * x.total
     for place, at in enumerate(product(*(range(d.n) for d in outer))):
         dram = sum(i * d.stride for i, d in zip(at, outer, strict=True))
@@ -81,19 +80,17 @@ def _in_elements(what: str, dims: tuple[Dim, ...], size: int) -> list[Dim]:
     while inside < size:
         last = left.pop() if left else Dim(1, 0)
         if last.padded:
-            raise BuildError(
-                what,
-                "zeros are asked for inside an element, and a transfer moves whole elements",
-                "pad rows and columns, and channels when the data is packed",
-            )
+            why = "it pads inside an element, and a transfer moves whole elements"
+            fix = "pad rows and columns; pad channels when the data is packed"
+            raise BuildError(what, why, fix)
         if last.n == 1 and left:
             continue
         reach = last.n * inside
         if last.stride != inside or max(reach, size) % min(reach, size):
             raise BuildError(
                 what,
-                f"the {size} numbers of an element do not lie side by side in main memory: "
-                f"{last.n} of a dimension do, {last.stride} apart",
+                f"the {size} numbers of an element are not contiguous in main memory: a dimension "
+                f"has {last.n} of them, {last.stride} apart",
                 "pack the data so that its last dimensions are those of an element: "
                 "a.reshape(m, 1, n, 16).transpose(0, 2, 1, 3)",
             )
@@ -102,11 +99,8 @@ def _in_elements(what: str, dims: tuple[Dim, ...], size: int) -> list[Dim]:
         inside = min(reach, size)
     uneven = [d for d in left if d.stride % size and d.n > 1]
     if uneven:
-        raise BuildError(
-            what,
-            f"rows lie {uneven[0].stride} numbers apart, no multiple of the {size} of an element",
-            "pack the data",
-        )
+        why = f"its rows are {uneven[0].stride} numbers apart, and an element has {size}"
+        raise BuildError(what, why, "pack the data")
     return [replace(d, stride=d.stride // size) for d in left if d.n != 1 or d.padded]
 
 
@@ -121,34 +115,22 @@ def _joined(dims: list[Dim]) -> list[Dim]:
     return found
 
 
-def _check_padding(what: str, outer: list[Dim], inner: tuple[Dim, Dim]) -> None:
+def _about(outer: list[Dim], y: Dim, x: Dim) -> Iterator[Reason]:
+    """Yield why no instruction can make these transfers, and what to try."""
     if any(d.padded for d in outer):
-        raise BuildError(
-            what,
-            f"zeros around {len(outer) + 2} dimensions: a transfer pads rows and columns",
-            "smaller tiles in the dimensions between, or a padded copy of the data",
-        )
-    if any(d.n < 1 for d in (*outer, *inner)):
-        raise BuildError(
-            what,
-            "a transfer has at least one element, and this one has none",
-            "larger tiles",
-        )
-    most = max(max(d.before, d.after) for d in inner)
+        fix = "smaller tiles in the dimensions between, or a padded copy of the data"
+        yield "it pads a dimension other than rows and columns", fix
+    if any(d.n < 1 for d in (*outer, y, x)):
+        yield "it has no elements", "larger tiles"
+    most = max(y.before, y.after, x.before, x.after)
     if most > MOST_PADDING:
-        raise BuildError(
-            what,
-            f"{most} rows or columns of zeros on one side, a transfer adds at most {MOST_PADDING}",
-            "a padded copy of the data",
-        )
+        why = f"it adds {most} rows or columns of zeros on one side; the limit is {MOST_PADDING}"
+        yield why, "a padded copy of the data"
+    yield from _about_sizes(y, x)
 
 
-def _check_sizes(what: str, y: Dim, x: Dim) -> None:
-    """Check that the instruction's fields can hold all numbers."""
-    if y.stride > MOST_STRIDE or max(y.n, x.n) > MOST_STRIDE:
-        raise BuildError(
-            what,
-            f"{y.n} rows of {x.n} elements, {y.stride} apart: an instruction has numbers up to "
-            f"{MOST_STRIDE}",
-            "smaller tiles",
-        )
+def _about_sizes(y: Dim, x: Dim) -> Iterator[Reason]:
+    """Yield the numbers that do not fit into the fields of an instruction, and what to try."""
+    if max(y.stride, y.n, x.n) > MOST_STRIDE:
+        why = f"{y.n} rows of {x.n} elements, {y.stride} apart; the limit is {MOST_STRIDE}"
+        yield why, "smaller tiles"

@@ -26,11 +26,8 @@ def assign_units(s: tir.Stmt) -> tir.Stmt:
             case tir.Store():
                 raise _single(s)
             case tir.For(var, _, _, "bind", thread) if not schedule.is_virtual(thread):
-                raise LoweringError(
-                    f"loop {var.name!r} bound to {thread!r}",
-                    "the accelerator has no such threads",
-                    "te.thread_axis('cthread')",
-                )
+                what, fix = f"loop {var.name!r} bound to {thread!r}", "te.thread_axis('cthread')"
+                raise LoweringError(what, "the accelerator has only virtual threads", fix)
             case tir.For(var, extent, body, "bind", thread) if thread.startswith("vthread"):
                 return tir.For(var, extent, body, "bind", "cthread")
             case tir.Evaluate(tir.Call(name, args, dtype)):
@@ -64,17 +61,14 @@ def check_stores(s: tir.Stmt) -> tir.Stmt:
 def _refuse_pointers(s: tir.Stmt, args: tuple[tir.Expr, ...]) -> None:
     """Raise LoweringError if an instruction works on a pointer."""
     if any(isinstance(a, tir.Pointer) for a in args):
-        raise LoweringError(
-            f"{tir.text(s)}",
-            "an instruction works on an array with a shape and strides, not on an address",
-            "tir.view(b) in place of a pointer to b",
-        )
+        why = "an instruction works on an array with a shape and strides, not on an address"
+        raise LoweringError(tir.text(s), why, "tir.view(b) in place of a pointer to b")
 
 
 def _single(s: tir.Store) -> LoweringError:
     return LoweringError(
-        f"{tir.text(s)}",
-        "no unit of the accelerator stores single numbers",
+        tir.text(s),
+        "the accelerator has no instruction that stores a single number",
         f"s[{s.buffer.name}].pragma(axis, 'dma_copy') for a copy to or from a buffer of the "
         "accelerator, pragma(axis, 'alu') for arithmetic in acc_buffer, tensorize for a product; "
         "or compute it outside, in numpy or by target llvm",
@@ -85,11 +79,8 @@ def _checked(s: tir.Stmt, prefix: str) -> tir.Stmt:
     """Return `s` if it already names its unit; else raise LoweringError."""
     if prefix in lowering.UNITS:
         return s
-    raise LoweringError(
-        f"{tir.text(s)}",
-        "no unit of the accelerator has such an instruction",
-        "an intrinsic made of its instructions: env.gemm",
-    )
+    why = "no unit of the accelerator has such an instruction"
+    raise LoweringError(tir.text(s), why, "an intrinsic made of its instructions: env.gemm")
 
 
 def _runs(s: tir.Stmt, name: str) -> str:
@@ -100,16 +91,13 @@ def _runs(s: tir.Stmt, name: str) -> str:
     if lowering.memory_of(to.buffer) is None:
         return lowering.STORE
     if lowering.memory_of(source.buffer) is not None:
-        raise LoweringError(
-            f"{tir.text(s)}",
-            f"{to.buffer.name} and {source.buffer.name} are both in memories of the accelerator",
-            "pragma 'alu' for a copy within acc_buffer",
-        )
+        why = f"{to.buffer.name} and {source.buffer.name} are both in memories of the accelerator"
+        raise LoweringError(tir.text(s), why, "pragma 'alu' for a copy within acc_buffer")
     return lowering.COMPUTE if lowering.memory_of(to.buffer) is accel.Memory.ACC else lowering.LOAD
 
 
 def operands(s: tir.Stmt) -> list[tir.Load]:
-    """Return the first elements of the views that an instruction works on."""
-    assert isinstance(s, tir.Evaluate)
-    assert isinstance(s.value, tir.Call)
+    """Return the first elements of the views that an instruction works on; else an empty list."""
+    if not isinstance(s, tir.Evaluate) or not isinstance(s.value, tir.Call):
+        return []
     return [a.first for a in s.value.args if isinstance(a, tir.Pointer | tir.View)]
