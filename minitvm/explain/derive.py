@@ -137,20 +137,23 @@ def explain_bound(state: schedule.State, name: str, axis: str) -> Derivation:
     """
     stage = state.stage(name)
     if not isinstance(stage.op, tensor.ComputeOp):
-        raise ScheduleError(f"bounds of {name}", "it has no axes: all of it is there at once")
+        raise ScheduleError(f"bounds of {name}", "no formula computes it, so it has no axes")
     if isinstance(stage.attach, schedule.Inline):
         readers = ", ".join(schedule.effective_readers(state)[name])
         return Derivation(
             f"{name}.{plain(axis)}: nothing is stored, {name} is inlined in {readers}"
         )
     loops = loops_of(state)
-    stage = loops.stage(name)
-    names = {called: a for a, called in stage.names.items()}
-    if axis not in names:
-        raise ScheduleError(
-            f"axis {axis!r} of {name}", "there is no such axis", f"one of {', '.join(names)}"
-        )
-    return _bound(loops, stage, names[axis])
+    return _bound(loops, loops.stage(name), axis_called(loops.stage(name), axis))
+
+
+def axis_called(stage: schedule.Stage, name: str) -> tensor.Axis:
+    """Return an axis of `stage` by name; raise ScheduleError if there is none of this name."""
+    for a, called in stage.names.items():
+        if called == name:
+            return a
+    known = f"one of {', '.join(stage.names.values())}"
+    raise ScheduleError(f"axis {name!r} of {stage.name}", "there is no such axis", known)
 
 
 def _bound(loops: Loops, stage: schedule.Stage, a: tensor.Axis) -> Derivation:

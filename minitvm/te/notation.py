@@ -116,7 +116,7 @@ def _parse(line: str) -> _Formula:
         if part.strip():
             one = RANGE.match(part.strip())
             if not one:
-                raise ExprError(f"te.define: {part.strip()!r}", "a range is written: h in 0:56")
+                raise ExprError(f"te.define: {part.strip()!r}", "not a range", "h in 0:56")
             ranges[one[1]] = int(one[2]), int(one[3])
     try:
         right = ast.parse(found[4].strip(), mode="eval").body
@@ -195,7 +195,7 @@ def _solve(
         if not tir.prove_equal(have, size):
             raise ExprError(
                 f"te.define({f.line!r})",
-                f"{names[id(terms[0][0])]} runs to {tir.text(have)} elsewhere, "
+                f"{names[id(terms[0][0])]} runs over {tir.text(have)} values, "
                 f"but indexes {tir.text(size)} elements of {t.name}",
             )
 
@@ -215,7 +215,7 @@ def _index(f: _Formula, e: ast.expr, symbols: dict[str, tir.Var]) -> tir.Index:
             return _index(f, left, symbols) * _index(f, right, symbols)
         case _:
             raise ExprError(
-                f"te.define({f.line!r})", f"{ast.unparse(e)}: an index is a sum of multiples"
+                f"te.define({f.line!r})", f"{ast.unparse(e)} is not a sum of multiples of indices"
             )
 
 

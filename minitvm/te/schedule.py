@@ -97,7 +97,7 @@ class Schedule:
         # Split itself refuses a wrong size, and says more
         wrong = "" if isinstance(step, schedule.Split) else schedule.misfit(step)
         if wrong:
-            raise ScheduleError(wrong, "a step has only values of its fields' types")
+            raise ScheduleError(wrong, "the type is wrong")
         try:
             new = schedule.apply(self.state, step)
         except TVMError as e:
@@ -151,7 +151,9 @@ class Schedule:
         outputs, this returns a list.
         """
         if not as_tuple(tensor):
-            raise ScheduleError("rfactor of nothing", "it takes the tensor that is a reduction")
+            raise ScheduleError(
+                "rfactor of nothing", "it takes the tensor that a reduction computes"
+            )
         stage = self[as_tuple(tensor)[0]]
         old = {s.name for s in self.state.stages}
         name = stage.axis_name(axis, "rfactor")

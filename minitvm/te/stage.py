@@ -112,8 +112,8 @@ class StageView:
             others = [s.name for s in self.schedule.state.stages if any(a is b for b in s.axes())]
             raise ScheduleError(
                 f"{verb} of {a.name!r} in {self.name}",
-                f"that axis belongs to {others[0] if others else 'no stage here'}",
-                f"one of its loops: {', '.join(self._names()) or 'it has none'}",
+                f"that axis belongs to {others[0] if others else 'no stage of this schedule'}",
+                f"one of its loops: {', '.join(self._names()) or 'none'}",
             )
         return self._stage.names[a]
 

@@ -331,10 +331,7 @@ def parts(op: ComputeOp) -> list[tir.Expr]:
 
 def loads(op: ComputeOp) -> Iterator[tir.Load]:
     """Yield every load in the bodies of `op`."""
-    for e in parts(op):
-        for n in tir.walk(e):
-            if isinstance(n, tir.Load):
-                yield n
+    return (n for e in parts(op) for n in tir.walk(e) if isinstance(n, tir.Load))
 
 
 def variable_reduce_ranges(op: ComputeOp) -> list[tir.Expr]:
@@ -345,10 +342,8 @@ def variable_reduce_ranges(op: ComputeOp) -> list[tir.Expr]:
 
 def extent_loads(op: ComputeOp) -> Iterator[tir.Load]:
     """Yield every load in the start or extent of a reduce axis."""
-    for e in variable_reduce_ranges(op):
-        for n in tir.walk(e):
-            if isinstance(n, tir.Load):
-                yield n
+    ends = variable_reduce_ranges(op)
+    return (n for e in ends for n in tir.walk(e) if isinstance(n, tir.Load))
 
 
 def is_from_data(i: tir.Index) -> bool:

@@ -54,7 +54,9 @@ def check_buffers(f: PrimFunc) -> None:
         n = elements(b)
         if isinstance(n, int) and n * b.dtype.bytes > ADDRESSABLE:
             raise LoweringError(
-                f"{f.name}: {b.name}", too_large(b, n), "compute_at, to store a part of it"
+                f"{f.name}: {b.name}",
+                too_large(b, n),
+                "compute_at a loop, which stores only a part of it",
             )
 
 

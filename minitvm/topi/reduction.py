@@ -74,9 +74,8 @@ def dimension(name: str, x: te.Tensor, axis: Any) -> int:
     """Return the dimension `axis`; raise ExprError if it is None or several."""
     found = [] if axis is None else dimensions(name, x, axis)
     if len(found) != 1:
-        raise ExprError(
-            f"topi.{name} of {x.name} over axis {axis}", "it works along one", "axis=-1"
-        )
+        what = f"topi.{name} of {x.name} over axis {axis}"
+        raise ExprError(what, "it works along one dimension", "axis=-1")
     return found[0]
 
 
@@ -85,8 +84,6 @@ def dimensions(name: str, x: te.Tensor, axis: Any) -> list[int]:
     given = range(x.ndim) if axis is None else integers(f"topi.{name}: axis", axis)
     found = [d + x.ndim if d < 0 else d for d in given]
     if not found or len(set(found)) < len(found) or not all(0 <= d < x.ndim for d in found):
-        raise ExprError(
-            f"topi.{name} of {x.name} over axis {axis}",
-            f"not distinct dimensions of a tensor with {x.ndim}",
-        )
+        why = f"these are not different dimensions of {x.name}, which has {x.ndim}"
+        raise ExprError(f"topi.{name} of {x.name} over axis {axis}", why)
     return sorted(found)

@@ -75,7 +75,7 @@ MISTAKES: list[tuple[Callable[[], Any], str]] = [
     (lambda: vector(lambda i: V[-1]),
      "compute C: V[-1] may leave V: index 0 is -1, dimension 0 of V is 0 .. 7\n"
      "  try: an index from 0 to 7; negative indices do not wrap: V.shape[0] - 1 is the last"),
-    (lambda: vector(lambda i: te.sum(V[i])), "te.sum without an axis: it folds over reduce axes"),
+    (lambda: vector(lambda i: te.sum(V[i])), "te.sum: there is no axis to reduce over"),
     # arguments
     (lambda: tvm.build(scheduled(), A, Y), "put them in a list: [A, B, C]"),
     (lambda: tvm.lower(Y), "lower(Tensor): not a schedule"),
@@ -91,7 +91,7 @@ MISTAKES: list[tuple[Callable[[], Any], str]] = [
     (lambda: topi.reshape(A, 8.0), "topi.reshape: shape: 8.0: not an integer"),
     (lambda: topi.global_avg_pool2d(A), "topi.global_avg_pool2d of A: it has 2 dimensions, not 4"),
     (lambda: te.const([1]), "const([1]): not a number"),
-    (lambda: scheduled().diff("x"), "step 'x': steps are counted 1, 2, ..."),
+    (lambda: scheduled().diff("x"), "step 'x': a step number is 1, 2, ..."),
     (lambda: scheduled().rfactor((), 0), "rfactor of nothing"),
     # names
     (lambda: scheduled()[X].vectorise(0), "s[X] has no 'vectorise'\n  try: s[X].vectorize"),

@@ -126,7 +126,7 @@ def vectorize_again(s: Stmt) -> Stmt:
 @pytest.mark.parametrize(
     ("wrong", "phase", "says"),
     [
-        (give_back_indices, 1, "'B' has 2 indices, after flatten it is one offset"),
+        (give_back_indices, 1, "'B' has 2 indices; after flatten there is one offset"),
         (vectorize_again, 3, "a loop is left to unroll"),
     ],
 )

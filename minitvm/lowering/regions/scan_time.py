@@ -52,8 +52,8 @@ def _axis(op: tensor.ComputeOp, i: tir.Index, times: tir.Index) -> tensor.Axis:
     if len(found) != 1:
         raise LoweringError(
             f"the row {tir.text(i)} in {op.name}",
-            f"it is not certain which of its {len(op.axis)} axes is the time of the scan",
-            "indices of rows with one data axis: state[t - 1, ...]",
+            f"it is not clear which of its {len(op.axis)} axes is the time of the scan",
+            "a row index with the time axis alone: state[t - 1, ...]",
         )
     return found[0]
 

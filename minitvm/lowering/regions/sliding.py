@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from minitvm import schedule, tensor, tir
+from minitvm.base import LoweringError
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -22,6 +23,16 @@ class Kept:
         """Return the place of element i."""
         local = tir.sub(i, self.start)
         return tir.floormod(local, self.fold) if self.fold else local
+
+
+def check_attached(stage: schedule.Stage) -> None:
+    """Raise LoweringError if a stage with store_at is not computed in a loop."""
+    if not isinstance(stage.attach, schedule.At):
+        raise LoweringError(
+            f"store_at of {stage.name}",
+            "it is not yet computed inside that loop",
+            "compute_at that loop or one inside it; or compute_root, which undoes store_at",
+        )
 
 
 def kept(
