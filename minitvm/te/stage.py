@@ -207,12 +207,12 @@ class StageView:
 
         Its readers may be placed later; until then the attachment is in `state.pending`.
         """
-        stage = self.schedule[target] if not isinstance(target, StageView) else target
+        stage = self.schedule[target]
         self.schedule.apply(ComputeAt(self.name, stage.name, stage.axis_name(axis, "compute_at")))
 
     def store_at(self, target: Any, axis: Axis) -> None:
         """Keep this stage's results during the loop `axis` of `target`; compute only new ones."""
-        stage = self.schedule[target] if not isinstance(target, StageView) else target
+        stage = self.schedule[target]
         self.schedule.apply(StoreAt(self.name, stage.name, stage.axis_name(axis, "store_at")))
 
     def compute_inline(self) -> None:

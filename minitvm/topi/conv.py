@@ -102,14 +102,13 @@ def margins(padding: Any) -> tuple[int, int, int, int]:
 
 
 def windows(
-    data: te.Tensor, kernel: te.Tensor, strides: Any, padding: Any, dilation: Any
+    data: te.Tensor, kernel: tuple[tir.Index, ...], strides: Any, padding: Any, dilation: Any = 1
 ) -> tuple[Window, Window]:
-    """Return the windows along height and width; raise ExprError if the kernel does not fit."""
+    """Return the windows of `kernel` pixels along height and width, which must fit the image."""
     top, left, bottom, right = margins(padding)
     steps, spread = pair(strides, "strides"), pair(dilation, "dilation")
-    kh, kw = kernel.shape[2:]
-    high = Window.over(data, 2, kh, steps[0], (top, bottom), spread[0])
-    return high, Window.over(data, 3, kw, steps[1], (left, right), spread[1])
+    high = Window.over(data, 2, kernel[0], steps[0], (top, bottom), spread[0])
+    return high, Window.over(data, 3, kernel[1], steps[1], (left, right), spread[1])
 
 
 def _constant(n: tir.Index, t: te.Tensor) -> int:
@@ -136,7 +135,7 @@ def conv2d(
     (groups,) = integers("topi.conv2d: groups", (groups,))
     what = f"conv2d of {data.name}, {kernel.name}"
     raise_first(ExprError, what, _about_conv2d(data, kernel, groups))
-    high, wide = windows(data, kernel, strides, padding, dilation)
+    high, wide = windows(data, kernel.shape[2:], strides, padding, dilation)
     if method == "direct":
         return _direct(data, kernel, high, wide, groups)
     if method != "rows":
