@@ -91,7 +91,7 @@ class Target:
     def dot4_lanes(self) -> tuple[int, ...]:
         """Return how many int32 the CPU's dot4 instructions compute at once, widest first.
 
-        Of another CPU than this machine's, named by -mcpu, only what -mattr says is known.
+        For another CPU, named by -mcpu, only what -mattr says is known.
         """
         known = frozenset[str]() if self.mcpu else this_machine().features
         return dot4_lanes(_changed(known, self.mattr))
@@ -105,7 +105,7 @@ class Target:
 
 
 def _about(kind: str, words: list[str], host: str | Target | None) -> Iterator[Reason]:
-    """The kind exists, it takes options if it is a CPU, and its host can call its programs."""
+    """Check that the kind exists, takes options if there are any, and fits its host."""
     if kind == "cuda":
         yield "programs for GPUs can be lowered, but not run", f"one of {', '.join(KINDS)}"
     if kind not in KINDS:

@@ -1,4 +1,4 @@
-"""From addresses to the lines that they lie in."""
+"""The cache lines in which addresses lie."""
 
 from __future__ import annotations
 

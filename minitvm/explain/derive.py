@@ -238,12 +238,12 @@ def _reader(
     domain, fixed = loops.domain(reader.name), loops.domain(stage.name).fixed
     loads = {tir.text(r.load): (r.load.indices[d], r.spans[d]) for r in reversed(reads)}
     loads = dict(reversed(loads.items()))
-    axes = {v: None for i, _ in loads.values() for v in variables_of(i)}
+    axes = {v: None for i, _ in loads.values() for v in tir.variables(i)}
     reasons: list[Derivation] = []
     for a in axes:
         if isinstance(a, tensor.Axis):
             value = domain.values.get(a, a)
-            moving = [_variable(loops, stage, v, fixed) for v in variables_of(value)]
+            moving = [_variable(loops, stage, v, fixed) for v in tir.variables(value)]
             shown = loops.show(value)
             if shown == plain(a.name) and len(moving) == 1:
                 reasons.append(Derivation(f"with {moving[0].claim}"))
@@ -258,11 +258,6 @@ def _reader(
         )
         reasons.append(Derivation(f"{text} is {reach}{why}"))
     return Derivation(f"because {reader.name} reads {', '.join(loads)}", tuple(reasons))
-
-
-def variables_of(e: tir.Index) -> list[tir.Var]:
-    """Return the variables in an index; a constant has none."""
-    return [] if isinstance(e, int) else tir.variables(e)
 
 
 def _variable(loops: Loops, stage: schedule.Stage, v: tir.Var, fixed: set[tir.Var]) -> Derivation:
@@ -298,4 +293,4 @@ def _adjusted(
     elif isinstance(touched[0], int) and isinstance(touched[1], int):
         yield Derivation("cut to the tensor")
     else:
-        yield Derivation("as long as the longest iteration needs: memory has one size for all")
+        yield Derivation("as large as the largest iteration needs: its memory has one size")

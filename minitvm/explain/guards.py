@@ -58,7 +58,7 @@ def explain_guard(state: schedule.State, name: str, axis: str) -> Derivation:
     stage = loops.stage(name)
     a, domain = axis_called(stage, axis), loops.domain(name)
     own = [domain.loops[part] for part in _parts(stage, a) if part in domain.loops]
-    found = [g for g in domain.guards if _mentions(g.condition, own)]
+    found = [g for g in domain.guards if not tir.free_of(g.condition, own)]
     what = f"{plain(axis)} of {name}: {len(found)} guard{'' if len(found) == 1 else 's'}"
     if not found:
         return Derivation(what, (Derivation(_none(loops, stage, a)),))
@@ -77,10 +77,6 @@ def _parts(stage: schedule.Stage, a: tensor.Axis) -> list[tensor.Axis]:
         ):
             found.append(r.fused)
     return found
-
-
-def _mentions(cond: tir.Expr, own: list[tir.Var]) -> bool:
-    return any(v is o for v in tir.variables(cond) for o in own)
 
 
 def _none(loops: Loops, stage: schedule.Stage, a: tensor.Axis) -> str:

@@ -9,7 +9,7 @@ from minitvm.base import Reason
 
 
 def about_double_buffer(state: schedule.State, stage: schedule.Stage) -> Iterator[Reason]:
-    """A double-buffered stage is computed in a loop whose iterations run one after the other."""
+    """Check that a stage is computed in a loop whose iterations run one after the other."""
     if not isinstance(stage.attach, schedule.At):
         yield "it is computed once, outside all loops", f"s[{stage.name}].compute_at(...)"
         return
@@ -25,7 +25,7 @@ def about_double_buffer(state: schedule.State, stage: schedule.Stage) -> Iterato
 def about_extent(
     stage: schedule.Stage, a: tensor.Axis, extent: tir.Index, alone: bool
 ) -> Iterator[Reason]:
-    """A bound loop has one iteration per thread; one to vectorize or unroll, a constant number.
+    """Check that a bound loop has an iteration per thread, and a copied one a constant number.
 
     alone: there is no such loop, because each thread computes its own part.
     """

@@ -127,8 +127,8 @@ def _common(
     domain = context.domains[stage.name]
     if any(_attached(context, stage, a) for a in inner):
         return ()
-    ids = {id(domain.loops[a]) for a in inner if a in domain.loops}
-    return tuple(g for g in domain.conditions if not _mentions_any(g, ids))
+    loops = [domain.loops[a] for a in inner if a in domain.loops]
+    return tuple(g for g in domain.conditions if tir.free_of(g, loops))
 
 
 def _loops(
@@ -147,7 +147,8 @@ def _loops(
     waiting = list(guards)
     for a in reversed(leaves):
         var, attached = domain.loops.get(a), _attached(context, stage, a)
-        ready = [g for g in waiting if attached or _mentions(g, var)]
+        own = () if var is None else (var,)
+        ready = [g for g in waiting if attached or not tir.free_of(g, own)]
         body = _guarded(ready, body)
         waiting = [g for g in waiting if not any(g is r for r in ready)]
         for producer in reversed(attached):
@@ -167,10 +168,6 @@ def _stored(context: Context, stage: schedule.Stage, a: tensor.Axis) -> list[sch
         for s in context.state.stages
         if s.store is not None and s.store.stage == stage.name and s.store.axis is a
     ]
-
-
-def _mentions(e: tir.Expr, var: tir.Var | None) -> bool:
-    return var is not None and any(v is var for v in tir.variables(e))
 
 
 def _guarded(conds: list[tir.Expr], body: tir.Stmt) -> tir.Stmt:
@@ -263,8 +260,8 @@ def _in_own_loops(
     """
     loops = {a: domain.loops[a] for a in leaves if a in domain.loops}
     fresh = {loops[a]: tir.Var(f"{a.name}.init", 0, loops[a].high, loops[a].top) for a in sweeps}
-    others = {id(v) for v in loops.values() if v not in fresh}
-    conds = [tir.substitute(g, fresh) for g in guards if not _mentions_any(g, others)]
+    others = [v for v in loops.values() if v not in fresh]
+    conds = [tir.substitute(g, fresh) for g in guards if tir.free_of(g, others)]
     body = _guarded(conds, tir.substitute(body, fresh))
     for a in reversed(sweeps):
         note = stage.note(a)
@@ -308,16 +305,11 @@ def _init(
     if any(a.kind == "reduce" and a in domain.loops for a in leaves) and has_mixed_loops(stage):
         domain, leaves = data_domain(stage, op, domain, leaves)
         guards = domain.conditions
-    at = tuple(domain.values[a] for a in op.axis)
-    needed = {id(v) for i in at for v in (() if isinstance(i, int) else tir.variables(i))}
-    sweeps = [a for a in leaves if a in domain.loops and id(domain.loops[a]) in needed]
+    needed = {v for a in op.axis for v in tir.variables(domain.values[a])}
+    sweeps = [a for a in leaves if domain.loops.get(a) in needed]
     starts = r.init or r.reducer.identity(tuple(s.dtype for s in r.sources))
     body = _stores(context, op, starts, domain)
     return _in_own_loops(stage, domain, guards, leaves, sweeps, body)
-
-
-def _mentions_any(e: tir.Expr, ids: set[int]) -> bool:
-    return any(id(v) in ids for v in tir.variables(e))
 
 
 def _update(context: Context, op: tensor.ComputeOp, domain: Domain) -> tir.Stmt:

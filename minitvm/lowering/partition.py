@@ -29,7 +29,7 @@ def partition(s: tir.Stmt) -> tir.Stmt:
 
     A parallel loop stays one loop: the two versions become the arms of an `if` inside it. Loops
     are split outermost first, only for guards inside further loops, and only while the nest stays
-    below MOST operations (four versions are always allowed). A loop with a symbolic extent is
+    below MOST_OPERATIONS (four versions are always allowed). A loop with a symbolic extent is
     split at a symbolic iteration such as n // 64; one whose extent is read from data is not split.
     """
     return _partition(s, None)

@@ -107,7 +107,7 @@ def _placed(
 def _about_loops(
     stage: schedule.Stage, domain: Domain, inner: tuple[tensor.Axis, ...]
 ) -> Iterator[Reason]:
-    """The inner loops are serial, and no guard depends on one."""
+    """Check that the inner loops are serial, and that no guard depends on one."""
     for a in inner:
         if stage.note(a).kind != "serial":
             yield (
@@ -160,7 +160,7 @@ def _values(
 def _about_box(
     domain: Domain, inner: tuple[tensor.Axis, ...], op: tensor.ComputeOp, fixed: set[tir.Var]
 ) -> Iterator[Reason]:
-    """The inner loops visit each point of the box once."""
+    """Check that the inner loops visit each point of the box once."""
     counts = [domain.extents[a] for a in inner]
     box = 1
     for a in (*op.axis, *op.reduce_axis):
@@ -179,7 +179,7 @@ def _about_box(
 def _about_update(
     stage: schedule.Stage, intrin: tensor.TensorIntrin, reduces: tuple[tir.Var, ...]
 ) -> Iterator[Reason]:
-    """A reduction that continues outside the intrinsic is updated, by one thread."""
+    """Check that the intrinsic can continue a reduction whose outer loops are `reduces`."""
     if intrin.update is None:
         yield (
             f"the reduction continues outside, over {', '.join(v.name for v in reduces)}, and the "

@@ -74,7 +74,7 @@ def define(line: str, **tensors: tensor.Tensor) -> tensor.Tensor:
 
 
 def _about_indices(f: _Formula, known: Collection[str], folded: list[str]) -> Iterator[Reason]:
-    """The right side has every index of the left, and others exactly if they are folded over."""
+    """Check that the right side has every index of the left, and others only to fold over."""
     for v in f.left:
         if v not in known:
             yield (f"nothing on the right side has the index {v}",)

@@ -93,13 +93,13 @@ def argument_names(f: Callable[..., Any], count: int, name: str) -> list[str]:
 
 
 def about_attrs(attrs: Any) -> Iterator[Reason]:
-    """Attributes of an operation are a mapping."""
+    """Check that the attributes of an operation are a mapping."""
     if not isinstance(attrs, Mapping | None):
         yield f"attrs={reprlib.repr(attrs)}: not a mapping", 'attrs={"key": value}'
 
 
 def about_results(results: Sequence[Any]) -> Iterator[Reason]:
-    """A formula returns an expression, or several of the same kind."""
+    """Check that a formula returns an expression, or several of the same kind."""
     if not results or any(e is None for e in results):
         yield "the formula returns nothing", "return an expression"
     reductions = [e for e in results if isinstance(e, Reduce)]
@@ -113,7 +113,7 @@ def about_results(results: Sequence[Any]) -> Iterator[Reason]:
 
 
 def about_formula(op: ComputeOp) -> Iterator[Reason]:
-    """A formula mentions its own axes and symbolic sizes only, and reduces at the top only."""
+    """Check that a formula uses only its own axes and sizes, and reduces only at the top."""
     own = {id(a) for a in (*op.axis, *op.reduce_axis)}
     for n in (n for e in parts(op) for n in tir.walk(e)):
         if tir.overflows(n):
@@ -135,7 +135,7 @@ def about_formula(op: ComputeOp) -> Iterator[Reason]:
 
 
 def about_limits(op: ComputeOp) -> Iterator[Reason]:
-    """The ranges of reduce axes depend on data axes, sizes and inputs only."""
+    """Check that the ranges of reduce axes depend only on data axes, sizes and inputs."""
     own = {id(a) for a in op.axis}
     for n in (n for e in variable_reduce_ranges(op) for n in tir.walk(e)):
         if isinstance(n, Axis) and id(n) not in own:
@@ -154,7 +154,7 @@ def about_limits(op: ComputeOp) -> Iterator[Reason]:
 
 
 def about_sources(sources: Sequence[tir.Expr], starts: Sequence[Any]) -> Iterator[Reason]:
-    """A reduction folds at least one value, none of them bool, each from one start or none."""
+    """Check that a reduction folds numbers, and has a start for each of them or none."""
     if not sources:
         yield "there is nothing to fold", "an expression"
     if any(e.dtype is BOOL for e in sources):
@@ -171,7 +171,7 @@ def fold_axes(name: str, given: Any) -> tuple[Axis, ...]:
 
 
 def _about_axes(name: str, axes: Sequence[Any]) -> Iterator[Reason]:
-    """A reduction folds over at least one reduce axis, each given once."""
+    """Check that there are reduce axes to fold over, each given once."""
     if not axes:
         fix = f"k = te.reduce_axis((0, K)), then te.{name}(..., axis=k)"
         yield "there is no axis to reduce over", fix

@@ -97,7 +97,7 @@ def symbols(buffers: tuple[tir.Buffer, ...]) -> tuple[tir.Var, ...]:
     for b in buffers:
         own = (b.elem_offset,) if isinstance(b, tir.DeclaredBuffer) and b.elem_offset else ()
         for n in (*b.shape, *b.strides, *own):
-            found |= dict.fromkeys(() if isinstance(n, int) else tir.variables(n))
+            found |= dict.fromkeys(tir.variables(n))
     return tuple(found)
 
 

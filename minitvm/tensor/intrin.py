@@ -123,7 +123,7 @@ def _statements(made: Any, what: str) -> tuple[tir.Stmt | None, tir.Stmt | None,
 
 
 def _about_formula(op: ComputeOp) -> Iterator[Reason]:
-    """An intrinsic computes a formula of constant shape from whole placeholders.
+    """Check that a formula has a constant shape, and reads all of its inputs.
 
     Its statement may read all of an input, but bounds are inferred from the formula.
     """
@@ -148,7 +148,7 @@ def _about_formula(op: ComputeOp) -> Iterator[Reason]:
 
 
 def _about_buffer(t: Tensor, b: Any) -> Iterator[Reason]:
-    """A tensor is bound to a buffer of its shape and type."""
+    """Check that `t` is bound to a buffer of its shape and type."""
     if not isinstance(b, tir.DeclaredBuffer):
         yield f"{t.name} is bound to {b!r}, which is not a buffer", "tir.decl_buffer(y.shape)"
         return

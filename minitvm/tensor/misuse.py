@@ -10,7 +10,7 @@ FORMULA = "a tensor here is a formula, not data"
 
 
 class NotAnArray:
-    """Refuse operators, iteration and numpy functions on a tensor, or a part of one, as a whole."""
+    """Refuse operators, iteration and numpy functions on a whole tensor or a part of one."""
 
     __slots__ = ()
 

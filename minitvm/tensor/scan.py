@@ -137,7 +137,7 @@ class _Step:
         raise_first(ExprError, f"scan {self.name}", self._about())
 
     def _about(self) -> Iterator[Reason]:
-        """The init, the update and the state have the same type and matching shapes."""
+        """Check that the init, update and state have one type and matching shapes."""
         init, update, state = self.init, self.update, self.state
         for t in (init, update, state):
             if not isinstance(t, Tensor):  # pyright: ignore[reportUnnecessaryIsInstance]
@@ -194,7 +194,7 @@ def body_of(op: ScanOp) -> list[ComputeOp]:
 
 
 def _about_time(op: ComputeOp, body: list[ComputeOp], steps: list[_Step]) -> Iterator[Reason]:
-    """A formula reads other formulas at its own time, and states at earlier times."""
+    """Check that `op` reads other formulas at its own time, and states at earlier times."""
     start, end = steps[0].init.shape[0], steps[0].state.shape[0]
     now = axis("t", start, tir.sub(end, start), "data")
     states = {s.state for s in steps}

@@ -348,7 +348,7 @@ def extent_loads(op: ComputeOp) -> Iterator[tir.Load]:
 
 def is_from_data(i: tir.Index) -> bool:
     """Whether the index depends on data: P[i], or a reduce axis from P[i] to P[i + 1]."""
-    for n in () if isinstance(i, int) else tir.walk(i):
+    for n in tir.walk(i):
         ends = (n.start, n.extent) if isinstance(n, Axis) and n.kind == "reduce" else ()
         if isinstance(n, tir.AsIndex) or any(map(is_from_data, ends)):
             return True

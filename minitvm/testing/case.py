@@ -59,7 +59,7 @@ class Case:
     """A program, a schedule for it, inputs, and the right answers.
 
     certain   False where infinities may make the result depend on the order of operations: a NaN
-              that meets a min or max gives either operand, a product that overflows may meet 0
+              in a min or max gives either operand, and an overflow times 0 is a NaN
     """
 
     seed: int

@@ -22,10 +22,10 @@ class RandomProgram:
 
     inputs, outputs   its tensors; together they are its arguments
     sizes             the value of each symbolic size
-    exact             for each output: must all correct programs agree to the last bit?
+    exact             for each output, whether all correct programs agree to the last bit
     longest           the most points that any one reduction folds
     epsilon           the relative error of one operation of its narrowest float type
-    orders_floats     does it take the smaller or larger of floats? (of a NaN and a number: either)
+    orders_floats     whether it takes a min or max of floats, which gives either operand for a NaN
     """
 
     inputs: tuple[tensor.Tensor, ...]

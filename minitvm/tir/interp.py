@@ -8,7 +8,7 @@ an if_then_else can touch the rest.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from operator import itemgetter
 from typing import Any, TypeAlias, assert_never
 
@@ -170,14 +170,9 @@ class _Compiler:
             return lambda frame: a(frame) if cond(frame) else b(frame)
 
         def run(frame: Frame) -> Array:
-            before, here = frame[ACTIVE], _active(frame, n)
-            mask = np.broadcast_to(cond(frame), here.shape)
-            result = np.empty(here.shape, e.dtype.numpy)
-            for arm, chosen in ((a, mask), (b, ~mask)):
-                if chosen.any():
-                    frame[ACTIVE] = here[chosen]
-                    result[chosen] = arm(frame)
-            frame[ACTIVE] = before
+            result = np.empty(_active(frame, n).shape, e.dtype.numpy)
+            for arm, chosen in _arms(frame, cond, n, a, b):
+                result[chosen] = arm(frame)
             return result
 
         return run
@@ -217,28 +212,22 @@ class _Compiler:
         """Compile a pointer or view to an array; `mark`: to the flags of written elements."""
         b = e.first.buffer
         memory, start = self.memory(b), self.offset(b, e.first.indices)
-        if isinstance(e, Pointer):
-            beyond = self.index(e.offset)
+        beyond = self.index(e.offset if isinstance(e, Pointer) else 0)
+        shape, strides = (
+            [self.index(n) for n in part]
+            for part in ((e.shape, e.strides) if isinstance(e, View) else ((), ()))
+        )
 
-            def row(frame: Frame) -> Any:
-                data = memory.written if mark else memory.data
-                if data is None or not data.size:
-                    return data
-                return data[start(frame) + beyond(frame) :]
-
-            return row
-        shape, strides = ([self.index(n) for n in part] for part in (e.shape, e.strides))
-
-        def block(frame: Frame) -> Any:
+        def run(frame: Frame) -> Any:
             data = memory.written if mark else memory.data
             if data is None:
                 return None
-            extents, steps = [n(frame) for n in shape], [n(frame) for n in strides]
-            if not data.size:
-                return data.reshape(extents)
-            return window(data[start(frame) :], extents, steps)
+            row = data[start(frame) + beyond(frame) :] if data.size else data
+            if isinstance(e, Pointer):
+                return row
+            return window(row, [n(frame) for n in shape], [n(frame) for n in strides])
 
-        return block
+        return run
 
     # memory
 
@@ -342,13 +331,8 @@ class _Compiler:
             return lambda frame: body(frame) if cond(frame) else orelse(frame)
 
         def run(frame: Frame) -> None:
-            before, here = frame[ACTIVE], _active(frame, n)
-            mask = np.broadcast_to(cond(frame), here.shape)
-            for part, chosen in ((body, mask), (orelse, ~mask)):
-                if chosen.any():
-                    frame[ACTIVE] = here[chosen]
-                    part(frame)
-            frame[ACTIVE] = before
+            for part, _ in _arms(frame, cond, n, body, orelse):
+                part(frame)
 
         return run
 
@@ -367,6 +351,17 @@ def _active(frame: Frame, n: int) -> Array:
     """Return the numbers of the active lanes among n."""
     here = frame[ACTIVE]
     return np.arange(n) if here is None else here
+
+
+def _arms(frame: Frame, cond: Run, n: int, yes: Run, no: Run) -> Iterator[tuple[Run, Array]]:
+    """Yield each arm with a mask of the lanes that take it; only these are active meanwhile."""
+    before, here = frame[ACTIVE], _active(frame, n)
+    mask = np.broadcast_to(cond(frame), here.shape)
+    for arm, chosen in ((yes, mask), (no, ~mask)):
+        if chosen.any():
+            frame[ACTIVE] = here[chosen]
+            yield arm, chosen
+    frame[ACTIVE] = before
 
 
 def _integer(x: Any) -> Any:

@@ -38,7 +38,7 @@ class Memory:
 
 
 def _size(shape: tuple[int, ...], strides: tuple[int, ...]) -> int:
-    """Elements from the first to the last; 0 if an extent is 0."""
+    """Return how many elements lie from the first to the last; 0 if an extent is 0."""
     if 0 in shape:
         return 0
     return 1 + sum((n - 1) * s for n, s in zip(shape, strides, strict=True))
@@ -127,7 +127,7 @@ def _facts(f: PrimFunc, p: Buffer | Var, arg: Any) -> Iterator[tuple[str, Index,
 
 
 def _about_argument(f: PrimFunc, p: Buffer | Var, arg: Any) -> Iterator[Reason]:
-    """A scalar is an int; a buffer is an array of its type and rank, an output a writable one."""
+    """Check that an argument is an int, or an array of its parameter's type and rank."""
     kind, array = type(arg).__name__, cast("Array", arg)
     if isinstance(p, Var):
         if not isinstance(arg, Integral):

@@ -23,7 +23,7 @@ A *value* has a machine type (`dtype`) and behaves as C and numpy do: integers w
     Binary       a op b on one dtype; also bool `and`, `or`
     Compare      a op b -> bool, on two values or two indices
     Not          the negation of a bool
-    Where       both arms may be computed
+    Where        both arms may be computed
     IfThenElse   only the chosen arm is computed: safe to guard a load with
     Call         an intrinsic such as exp
     Load         one element of a buffer
@@ -103,7 +103,7 @@ class Expr(NotANumber):
 
 @node
 class Var(Expr):
-    """An integer variable with low <= var <= high; `top` is its largest value when symbolic."""
+    """An integer variable with low <= var <= high; `top` is its largest value if symbolic."""
 
     name: str
     low: Bound = -INF

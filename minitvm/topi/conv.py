@@ -66,7 +66,7 @@ class Window:
 
 
 def _about_window(w: Window) -> Iterator[Reason]:
-    """A window has at least one element, and fits what it moves over."""
+    """Check that a window has at least one element, and fits the padded image."""
     for name, n in (("kernel", w.kernel), ("stride", w.stride), ("dilation", w.dilation)):
         if n < 1:
             yield (f"the {name} is {n}, and must be at least 1",)
@@ -144,7 +144,7 @@ def conv2d(
 
 
 def _about_conv2d(data: te.Tensor, kernel: te.Tensor, groups: int) -> Iterator[Reason]:
-    """Ranks are four, and channels, groups and outputs fit together."""
+    """Check that ranks are four, and that channels, groups and outputs fit together."""
     if data.ndim != 4 or kernel.ndim != 4:
         yield ("both must have four dimensions: NCHW and OIHW",)
     if groups < 1:

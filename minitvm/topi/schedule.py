@@ -38,15 +38,18 @@ def schedule(outs: Any, target: str | Target = "llvm") -> te.Schedule:
         return s
     done: set[str] = set()
     for stage in reversed(s.stages):
-        if isinstance(stage.op, te.ComputeOp) and is_product(stage.op):
-            done |= _matmul(s, stage, stage.op, to, done)
-        if isinstance(stage.op, te.ComputeOp) and stage.op.tag == DOTS:
-            done |= schedule_dots(s, stage, stage.op, to)
-        if isinstance(stage.op, te.ComputeOp) and stage.op.tag == CONV_ROWS:
+        op = stage.op
+        if not isinstance(op, te.ComputeOp):
+            continue
+        if is_product(op):
+            done |= _matmul(s, stage, op, to, done)
+        elif op.tag == DOTS:
+            done |= schedule_dots(s, stage, op, to)
+        elif op.tag == CONV_ROWS:
             (crop,) = readers(s.state)[stage.name]
             done |= schedule_rows(s, stage, s[crop], to)
-        if isinstance(stage.op, te.ComputeOp) and stage.op.tag == ROW and not stage.is_inlined:
-            done |= schedule_row_by_row(s, stage, stage.op, to)
+        elif op.tag == ROW and not stage.is_inlined:
+            done |= schedule_row_by_row(s, stage, op, to)
     for stage in s.stages:
         settled = stage.is_inlined or stage.is_attached or stage.name in done
         if not settled and isinstance(stage.op, te.ComputeOp):
