@@ -109,7 +109,7 @@ def _stage(context: Context, stage: schedule.Stage, op: tensor.ComputeOp) -> tir
         return _tensorized(context, stage, op, depth)
     if op.reduction is None:
         return _loops(
-            context, stage, domain.conditions, leaves, _stores(context, op, op.body, domain)
+            context, stage, domain.conditions, leaves, _stores(context, op, op.body, domain.values)
         )
     first = next((d for d, a in enumerate(leaves) if a.kind == "reduce"), len(leaves))
     outer, inner = leaves[:first], leaves[first:]
@@ -242,30 +242,36 @@ def _reset(
     reset: tir.Stmt,
 ) -> tir.Stmt:
     """Return `reset` in separate loops over the data axes among `leaves`."""
-    sweeps = [a for a in leaves if a in domain.loops and a.kind == "data"]
-    return _in_own_loops(stage, domain, guards, leaves, sweeps, reset)
+    fresh = _copies(domain, [a for a in leaves if a.kind == "data"])
+    return _swept(stage, domain, guards, leaves, fresh, tir.substitute(reset, fresh))
 
 
-def _in_own_loops(
+def _copies(domain: Domain, axes: list[tensor.Axis]) -> dict[tir.Var, tir.Var]:
+    """Return a new loop variable, i.init, for each of the axes that has a loop."""
+    old = [domain.loops[a] for a in axes if a in domain.loops]
+    return {v: tir.Var(f"{v.name}.init", 0, v.high, v.top) for v in old}
+
+
+def _swept(
     stage: schedule.Stage,
     domain: Domain,
     guards: tuple[tir.Expr, ...],
     leaves: tuple[tensor.Axis, ...],
-    sweeps: list[tensor.Axis],
+    fresh: dict[tir.Var, tir.Var],
     body: tir.Stmt,
 ) -> tir.Stmt:
-    """Return `body` in separate loops over `sweeps`, under the guards on no other loop of `leaves`.
+    """Return `body` in loops over the `fresh` variables, under the guards on no other of `leaves`.
 
     for i: for k: C[i] = ...   ->   for i.init: C[i.init] = 0
     """
-    loops = {a: domain.loops[a] for a in leaves if a in domain.loops}
-    fresh = {loops[a]: tir.Var(f"{a.name}.init", 0, loops[a].high, loops[a].top) for a in sweeps}
-    others = [v for v in loops.values() if v not in fresh]
+    loops = [(a, domain.loops[a]) for a in leaves if a in domain.loops]
+    others = [v for _, v in loops if v not in fresh]
     conds = [tir.substitute(g, fresh) for g in guards if tir.free_of(g, others)]
-    body = _guarded(conds, tir.substitute(body, fresh))
-    for a in reversed(sweeps):
-        note = stage.note(a)
-        body = tir.For(fresh[loops[a]], domain.extents[a], body, note.kind, note.thread)
+    body = _guarded(conds, body)
+    for a, v in reversed(loops):
+        if v in fresh:
+            note = stage.note(a)
+            body = tir.For(fresh[v], domain.extents[a], body, note.kind, note.thread)
     return body
 
 
@@ -280,14 +286,17 @@ def _target(
 
 
 def _stores(
-    context: Context, op: tensor.ComputeOp, values: tuple[tir.Expr, ...], domain: Domain
+    context: Context,
+    op: tensor.ComputeOp,
+    formulas: tuple[tir.Expr, ...],
+    values: dict[tensor.Axis, tir.Index],
 ) -> tir.Stmt:
-    """Return out[i] = value(i) for each output."""
-    at = tuple(domain.values[a] for a in op.axis)
+    """Return out[i] = formula(i) for each output, at the point `values`."""
+    at = tuple(values[a] for a in op.axis)
     stores: list[tir.Stmt] = []
-    for i, e in enumerate(values):
+    for i, e in enumerate(formulas):
         buffer, indices = _target(context, op, i, at)
-        stores.append(tir.Store(buffer, indices, context.read(e, domain.values)))
+        stores.append(tir.Store(buffer, indices, context.read(e, values)))
     return tir.seq(*stores)
 
 
@@ -306,10 +315,10 @@ def _init(
         domain, leaves = data_domain(stage, op, domain, leaves)
         guards = domain.conditions
     needed = {v for a in op.axis for v in tir.variables(domain.values[a])}
-    sweeps = [a for a in leaves if domain.loops.get(a) in needed]
+    fresh = _copies(domain, [a for a in leaves if domain.loops.get(a) in needed])
+    here = {a: tir.substitute(v, fresh) for a, v in domain.values.items()}
     starts = r.init or r.reducer.identity(tuple(s.dtype for s in r.sources))
-    body = _stores(context, op, starts, domain)
-    return _in_own_loops(stage, domain, guards, leaves, sweeps, body)
+    return _swept(stage, domain, guards, leaves, fresh, _stores(context, op, starts, here))
 
 
 def _update(context: Context, op: tensor.ComputeOp, domain: Domain) -> tir.Stmt:
