@@ -181,16 +181,9 @@ def _strides(stage: schedule.Stage, loop: tir.For, name: str) -> Iterator[Found]
             why = f"{verb} of {n.buffer.name} have stride {step}: each lane is fetched by itself"
         else:
             continue
-        yield name, why, _unit_stride(n.buffer, verb), 1
-
-
-def _unit_stride(b: tir.Buffer, verb: str) -> str:
-    return (
-        f"vectorize the loop that runs along the last dimension of {b.name}, "
-        f"or give {b.name} another layout"
-        if verb == "loads"
-        else f"vectorize the loop that runs along the last dimension of {b.name}"
-    )
+        fix = f"vectorize the loop that runs along the last dimension of {n.buffer.name}"
+        fix += f", or give {n.buffer.name} another layout" if verb == "loads" else ""
+        yield name, why, fix, 1
 
 
 def _useless(loops: Loops, stage: schedule.Stage) -> Iterator[Found]:
@@ -259,11 +252,8 @@ def _parallel(loops: Loops, stage: schedule.Stage, target: Target) -> Iterator[F
 
 def _unrolled(loops: Loops, stage: schedule.Stage) -> Iterator[Found]:
     for loop in _own_loops(loops, stage, "unroll"):
-        size = (
-            loop.extent * lowering.operations(lowering.unroll(loop.body))
-            if isinstance(loop.extent, int)
-            else 0
-        )
+        times = loop.extent if isinstance(loop.extent, int) else 0
+        size = times * lowering.operations(lowering.unroll(loop.body)) if times else 0
         if size > lowering.MOST_OPERATIONS:
             yield (
                 f"unrolled loop {loops.show(loop.var)} of {stage.name}",

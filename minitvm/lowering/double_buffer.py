@@ -57,7 +57,7 @@ def _doubled(loop: tir.For) -> tir.Stmt:
         raise LoweringError(
             f"double_buffer of {own[0].name}",
             f"the code that fills it would be written twice, which makes {size} operations; "
-            f"at most {tir.LARGEST} can be handled",
+            f"at most {tir.LARGEST} can be compiled",
             "double_buffer fewer of the stages that are computed inside each other",
         )
     wide = {b: replace(b, shape=(2, *b.shape), strides=_far(b)) for b in own}

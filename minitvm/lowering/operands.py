@@ -117,9 +117,9 @@ def _refuse(b: tir.DeclaredBuffer, w: Window, actual: tuple[tir.Index, ...], wha
     told = ", ".join(map(tir.text, tir.row_strides(b)))
     raise LoweringError(
         what,
-        f"{b.name} is declared with strides ({told}), "
-        f"its part of {w.buffer.name} has ({lies}), and a pointer to it is passed on",
-        f"decl_buffer(..., strides=[te.var(), 1]); or a cache of {w.buffer.name} as small as it",
+        f"{b.name} is declared with strides ({told}), but the part of {w.buffer.name} has "
+        f"({lies}), and a call takes its address",
+        f"decl_buffer(..., strides=[te.var(), 1]); or a cache of {w.buffer.name} of this size",
     )
 
 

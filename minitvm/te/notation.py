@@ -126,7 +126,9 @@ def _ranges(
     todo: list[tuple[tir.Index, tir.Index, tensor.Tensor]] = []
     for t, args in accesses:
         if len(args) != t.ndim:
-            raise ExprError(f"te.define: {t.name}", f"has {t.ndim} dimensions, {len(args)} indices")
+            raise ExprError(
+                f"te.define: {t.name}", f"it has {t.ndim} dimensions, {len(args)} indices"
+            )
         for e, size in zip(args, t.shape, strict=True):
             todo.append((_index(f, e, symbols), size, t))
     names = {id(v): n for n, v in symbols.items()}

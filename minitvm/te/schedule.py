@@ -148,9 +148,7 @@ class Schedule:
         outputs, this returns a list.
         """
         if not as_tuple(tensor):
-            raise ScheduleError(
-                "rfactor of nothing", "it takes the tensor that a reduction computes"
-            )
+            raise ScheduleError("rfactor of nothing", "it takes the output of a reduction")
         stage = self[as_tuple(tensor)[0]]
         name = stage.axis_name(axis, "rfactor")
         op = self._added(schedule.RFactor(stage.name, name, factor_axis))

@@ -271,9 +271,8 @@ class StageView:
     def transform_layout(self, fn: Callable[..., Any]) -> None:
         """Store element (k, j) at fn(k, j): lambda k, j: (j // 16, k, j % 16) packs columns."""
         if not hasattr(fn, "__code__"):
-            raise ScheduleError(
-                f"transform_layout of {self.name}: {fn!r}", "not a function", "lambda i, j: ..."
-            )
+            what = f"transform_layout of {self.name}: {fn!r}"
+            raise ScheduleError(what, "not a function", "lambda i, j: ...")
         names = axis_names(fn)
         places = as_tuple(fn(*(tir.Var(n, 0) for n in names)))
         layout = tuple(tir.text(tir.index(p)) for p in places)

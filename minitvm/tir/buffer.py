@@ -75,7 +75,7 @@ def decl_buffer(
     dims = tuple(index(n) for n in as_tuple(shape))
     steps = () if strides is None else tuple(index(s) for s in as_tuple(strides))
     if steps and len(steps) != len(dims):
-        raise ExprError(f"decl_buffer({name})", f"{len(dims)} dimensions, {len(steps)} strides")
+        raise ExprError(f"decl_buffer({name})", f"{len(dims)} dimensions but {len(steps)} strides")
     if not isinstance(elem_offset, Var | None):
         raise ExprError(f"decl_buffer({name}, elem_offset=...)", "not a variable", "te.var()")
     for what, given in (("name", name), ("scope", scope)):
@@ -105,9 +105,6 @@ def store(b: Buffer, at: Any, what: Any) -> Store:
     """Return the statement b[at] = what; `what` has the type of `b` or is a literal."""
     v = value(what, b.dtype)
     if v.dtype is not b.dtype:
-        raise ExprError(
-            f"a {v.dtype} is stored in {b.name}",
-            f"it holds {b.dtype}",
-            f"x.astype({str(b.dtype)!r})",
-        )
+        fix = f"x.astype({str(b.dtype)!r})"
+        raise ExprError(f"a {v.dtype} is stored in {b.name}", f"it holds {b.dtype}", fix)
     return Store(b, positions(b, at), v)

@@ -76,10 +76,8 @@ def sizes_of(f: PrimFunc, args: tuple[Any, ...]) -> dict[Var, int]:
     Raises ArgumentError where an argument does not fit its parameter.
     """
     if len(args) != len(f.params):
-        names = ", ".join(p.name for p in f.params)
-        raise ArgumentError(
-            f"{f.name}({names})", f"takes {len(f.params)} arguments, {len(args)} given"
-        )
+        what = f"{f.name}({', '.join(p.name for p in f.params)})"
+        raise ArgumentError(what, f"takes {len(f.params)} arguments, {len(args)} given")
     facts = [fact for p, arg in zip(f.params, args, strict=True) for fact in _facts(f, p, arg)]
     values: dict[Var, int] = {}
     for _, declared, actual in facts:

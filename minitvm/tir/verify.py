@@ -108,14 +108,10 @@ def _sure_accesses(s: Stmt) -> Iterator[tuple[Buffer, tuple[Index, ...]]]:
         e = stack.pop()
         if isinstance(e, Load):
             yield e.buffer, e.indices
-        inside = (
-            [e.cond]
-            if isinstance(e, IfThenElse)
-            else []
-            if isinstance(e, Pointer | View)
-            else children(e)
-        )
-        stack.extend(n for n in inside if isinstance(n, Expr))
+        if isinstance(e, IfThenElse):
+            stack.append(e.cond)
+        elif not isinstance(e, Pointer | View):
+            stack.extend(n for n in children(e) if isinstance(n, Expr))
 
 
 # --- the laws ------------------------------------------------------------------------------------

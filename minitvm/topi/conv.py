@@ -264,7 +264,7 @@ def _plain(
     ):
         raise ExprError(
             f"conv{rank}d of {data.name}, {kernel.name}",
-            f"both must have {rank + 2} dimensions, and equally many channels in the second",
+            f"both must have {rank + 2} dimensions, the second of the same size",
         )
     several = f"one for each of {rank} dimensions"
     steps, around, spread = (_each(x, rank, "", several) for x in (strides, padding, dilation))
@@ -299,8 +299,7 @@ def conv2d_transpose(
     """
     what = f"conv2d_transpose of {data.name}, {kernel.name}"
     if data.ndim != 4 or kernel.ndim != 4 or not tir.prove_equal(data.shape[1], kernel.shape[0]):
-        why = "both must have four dimensions: [N, C, H, W] and [C, O, KH, KW]"
-        raise ExprError(what, why)
+        raise ExprError(what, "their shapes must be [N, C, H, W] and [C, O, KH, KW]")
     steps, (top, left, bottom, right) = pair(strides, "strides"), margins(padding)
     if min(steps) < 1 or min(top, left, bottom, right) < 0:
         why = f"strides {steps} must be >= 1, and padding {top, left, bottom, right} >= 0"

@@ -190,7 +190,7 @@ def test_the_types_of_the_bytes_are_checked() -> None:
 
 
 def test_three_bytes_are_refused() -> None:
-    with pytest.raises(ExprError, match="a and b need four numbers each, and have 3 and 4"):
+    with pytest.raises(ExprError, match="a has 3 numbers and b 4, not four each"):
         dot4(0, [0] * 3, [0] * 4)
 
 

@@ -47,11 +47,11 @@ def balanced(terms: list[Any]) -> Any:
 MISTAKES: list[tuple[Callable[[], Any], str]] = [
     # deep and large formulas
     (lambda: vector(lambda i: repeated(500, te.exp, V[i])),
-     "compute C: 501 operations are nested in it, at most 150 can be\n  try: te.sum("),
+     "compute C: it nests 501 operations, and at most 150 can be compiled\n  try: te.sum("),
     (lambda: vector(lambda i: repeated(60, lambda x: x * x, V[i])),
-     "compute C: it has 3458764513820540927 operations written out, at most 20000"),
+     "compute C: it has 3458764513820540927 operations written out, and at most 20000"),
     (lambda: vector(lambda i: te.exp(balanced([te.exp(V[i] + float(d)) for d in range(1000)]))),
-     "compute C: it has 25019 operations written out, at most 20000"),
+     "compute C: it has 25019 operations written out, and at most 20000"),
     # numpy
     (lambda: vector(lambda i: np.exp(V[i])),
      "numpy.exp of an expression: it holds no numbers yet\n  try: te.exp"),
@@ -170,5 +170,5 @@ def test_statements_of_an_extern_are_not_nested_too_deeply() -> None:
         y[0] = sum((x[0] for _ in range(1000)), x[0])
         return ib.get()
 
-    with pytest.raises(ExprError, match=r"extern E: 10.. operations are nested in it"):
+    with pytest.raises(ExprError, match=r"extern E: it nests 10.. operations"):
         te.extern((8,), [V], body, name="E")

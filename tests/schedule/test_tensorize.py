@@ -442,9 +442,9 @@ def test_loops_marked_later_are_found() -> None:
 def test_a_pointer_needs_memory_that_lies_as_declared() -> None:
     args, s = tiled(intrin=opaque())
     assert lowered(s, args) == (
-        "tensorize of 'i.inner' in C with gemm4x4: x is declared with strides (4, 1), its part of "
-        "A has (8, 1), and a pointer to it is passed on\n"
-        "  try: decl_buffer(..., strides=[te.var(), 1]); or a cache of A as small as it"
+        "tensorize of 'i.inner' in C with gemm4x4: x is declared with strides (4, 1), but the "
+        "part of A has (8, 1), and a call takes its address\n"
+        "  try: decl_buffer(..., strides=[te.var(), 1]); or a cache of A of this size"
     )
 
 

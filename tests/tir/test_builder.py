@@ -208,7 +208,7 @@ REFUSALS: dict[str, tuple[Callable[[], Any], str]] = {
     ),
     "strides": (
         lambda: decl_buffer((4, 4), name="b", strides=[1]),
-        "decl_buffer(b): 2 dimensions, 1 strides",
+        "decl_buffer(b): 2 dimensions but 1 strides",
     ),
     "data": (
         lambda: decl_buffer((4,), name="b", data=Var("p")),
