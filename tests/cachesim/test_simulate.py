@@ -276,7 +276,7 @@ def test_what_is_no_run_is_refused(arguments: tuple, message: str) -> None:
         ([4], ""),
         ([4, 4, 4], "3 sizes: there are 2 accesses"),
         ([4, 0], "sizes from 0 to 4: not in 1 .."),
-        (1 << 50, "35184372088834 look-ups of lines: more than"),
+        (1 << 50, "35184372088834 look-ups of lines: the maximum is"),
     ],
 )
 def test_sizes_are_positive_and_one_for_each_or_for_all(sizes, message: str) -> None:
