@@ -257,13 +257,21 @@ def mistakes() -> list[tuple[Any, dict[str, Any], str]]:
     return [
         (matmul(1024), {}, "the accesses of main: at least 1074790400 stores, the limit is 50000"),
         (matmul(16), {"limit": 5000}, "the accesses of main: 21008 events, the limit is 5000"),
-        (matmul(16), {"limit": -1}, "limit=-1: it is a number of events"),
+        (matmul(16), {"limit": -1}, "limit=-1: not a number of events"),
         (matmul(n), {}, "sizes: 'n': its value is not given\n  try: sizes={'n': 64}"),
-        (matmul(n), {"sizes": {"m": 4, "n": 4}}, "sizes: 'm': not of this program\n  try: one of"),
+        (
+            matmul(n),
+            {"sizes": {"m": 4, "n": 4}},
+            "sizes: 'm': the program has none of this name\n  try: one of",
+        ),
         (matmul(n), {"sizes": {"n": -4}}, "sizes: n = -4: A cannot have the shape (-4, -4)"),
         (matmul(n), {"sizes": {"n": 4.0}}, "sizes: n = 4.0: not a whole number"),
-        (matmul(n), {"sizes": 64}, "sizes=64: values by name"),
-        (matmul(8), {"data": {"D": np.zeros(8)}}, "data: 'D': not of this program\n  try: one of"),
+        (matmul(n), {"sizes": 64}, "sizes=64: not a dict"),
+        (
+            matmul(8),
+            {"data": {"D": np.zeros(8)}},
+            "data: 'D': the program has none of this name\n  try: one of",
+        ),
         (matmul(8), {"data": {"A": np.zeros((8, 8))}}, "main: A: holds float64, not float32"),
         (matmul(8).outputs[0], {}, "lower(ComputeOp): not a schedule"),
     ]

@@ -255,7 +255,7 @@ def test_an_intrinsic_takes_its_name_and_buffers_in_either_order(tvm_order: bool
 
 @pytest.mark.parametrize(
     ("binds", "says"),
-    [(5, "binds=5: not a table of buffers"), ({A: 5}, "A is bound to 5: not a buffer")],
+    [(5, "binds=5: not a dict"), ({A: 5}, "A is bound to 5, which is not a buffer")],
 )
 def test_binds_of_an_intrinsic_are_a_table_of_buffers(binds: Any, says: str) -> None:
     with pytest.raises(tvm.ExprError, match=says):

@@ -84,7 +84,7 @@ class Intensity:
     flops          arithmetic operations on data
     bytes_touched  of distinct elements: what has to be moved at least
     bytes_missed   fetched into the cache, in whole lines
-    bytes_moved    those, and what is written back, what is dirty at the end included
+    bytes_moved    bytes_missed and what is written back, including what is dirty at the end
     """
 
     flops: int

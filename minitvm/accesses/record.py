@@ -38,10 +38,10 @@ def record(
     loops bound to threads and for calls that are given memory, as tensorize makes.
     """
     if type(limit) is not int or limit < 0:
-        raise ArgumentError(f"limit={limit!r}", "it is a number of events", f"limit={LIMIT}")
+        raise ArgumentError(f"limit={limit!r}", "not a number of events", f"limit={LIMIT}")
     for what, given in (("sizes", sizes), ("data", data)):
         if not isinstance(given, Mapping | None):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise ArgumentError(f"{what}={given!r}", "values by name", f'{what}={{"n": ...}}')
+            raise ArgumentError(f"{what}={given!r}", "not a dict", f'{what}={{"n": ...}}')
     if isinstance(s, tir.PrimFunc):
         func = _flat(s)
         args = cast("Sequence[Any]", func.params)
@@ -109,9 +109,8 @@ def _sizes(
     _all_known("sizes", given, {*wanted, *names}, names)
     for v in wanted:
         if v not in values:
-            raise ArgumentError(
-                f"sizes: {v.name!r}", "its value is not given", f"sizes={dict.fromkeys(names, 64)}"
-            )
+            fix = f"sizes={dict.fromkeys(names, 64)}"
+            raise ArgumentError(f"sizes: {v.name!r}", "its value is not given", fix)
     return {v: int(n) for v, n in values.items()}
 
 
@@ -119,9 +118,8 @@ def _all_known(what: str, given: Mapping[Any, Any], keys: set[Any], names: list[
     for key in given:
         if key not in keys:
             known = f"one of {', '.join(names)}" if names else "leave it out"
-            raise ArgumentError(
-                f"{what}: {getattr(key, 'name', key)!r}", "not of this program", known
-            )
+            name = getattr(key, "name", key)
+            raise ArgumentError(f"{what}: {name!r}", "the program has none of this name", known)
 
 
 def _zeros(b: tir.Buffer, sizes: Mapping[tir.Var, int]) -> Array:

@@ -87,7 +87,7 @@ class AccessTrace:
     def counters(self, n: int) -> dict[str, int]:
         """Return the counters of the loops around access `n`, outermost first: {"i": 3, "k": 5}."""
         if not -len(self) <= n < len(self):
-            raise ArgumentError(f"access {n}", f"there are {len(self)}", "0 for the first")
+            raise ArgumentError(f"access {n}", f"there are {len(self)} accesses", "0 for the first")
         n %= len(self)
         found: dict[str, int] = {}
         for k in self.sites[int(self.site[n])].loops:

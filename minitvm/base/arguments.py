@@ -41,7 +41,7 @@ def check_flag(what: str, given: Any) -> bool:
 def check_unmasked(what: str, given: Any) -> Any:
     """Return `given`; raise ArgumentError if it is a masked array, whose mask would be lost."""
     if isinstance(given, np.ma.MaskedArray):
-        why, fix = "its mask would be lost", "a.filled(0), or a.data as it is"
+        why, fix = "its mask would be lost", "a.filled(0), or a.data to ignore the mask"
         raise ArgumentError(f"{what} of a masked array", why, fix)
     return given
 

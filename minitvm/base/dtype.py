@@ -76,12 +76,11 @@ def dtype(name: str) -> DType:
         raise ExprError(
             "dtype 'bfloat16' is not supported",
             "numpy has no such type to hold its arrays",
-            "float16 to store half as much, computing in float32: A[i].astype('float32')",
+            "store float16, and compute in float32: A[i].astype('float32')",
         )
     if found is None:
-        raise ExprError(
-            f"dtype {str(name)!r}", "there is no such type", f"one of {', '.join(DTYPES)}"
-        )
+        why, fix = "there is no such type", f"one of {', '.join(DTYPES)}"
+        raise ExprError(f"dtype {str(name)!r}", why, fix)
     return found
 
 
@@ -96,7 +95,6 @@ def promote(a: DType, b: DType) -> DType:
     if a.is_float != b.is_float:
         return a if a.is_float else b
     if UINT64 in (a, b) and "int" in (a.kind, b.kind):
-        raise ExprError(
-            f"{a} with {b}", "no integer type holds the values of both", f"x.astype('{a}') of one"
-        )
+        why = "no integer type holds the values of both"
+        raise ExprError(f"{a} with {b}", why, f"convert one of them: x.astype('{a}')")
     return DTYPES[np.promote_types(a.numpy, b.numpy).name]

@@ -157,9 +157,7 @@ def _cores() -> int:
 def quota(path: Path) -> int:
     """Return the whole CPUs a container may use, from its cgroup file; 0 if unlimited."""
     try:
-        quota, period = (
-            path.read_text().split()
-        )  # "200000 100000" = 2 CPUs, "max 100000" = no limit
+        quota, period = path.read_text().split()  # "200000 100000": 2 CPUs; "max 100000": all
         return max(1, int(quota) // int(period))
     except (OSError, ValueError):
         return 0

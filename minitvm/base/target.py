@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from .dtype import dtype as dtype_named
-from .errors import ArgumentError
+from .errors import ArgumentError, Reason, raise_first
 from .host import dot4_lanes, vector_unit
 from .host import host as this_machine
 
@@ -62,26 +63,7 @@ class Target:
     def __init__(self, text: str | Target = "llvm", host: str | Target | None = None) -> None:
         kind, *words = str(text).split() or [""]
         kind = VTA if kind == EXT_DEV else kind
-        if kind not in KINDS:
-            raise ArgumentError(
-                f"target {str(text)!r}",
-                "programs for GPUs are lowered, and not run"
-                if kind == "cuda"
-                else "no such kind of target",
-                f"one of {', '.join(KINDS)}",
-            )
-        if words and not KINDS[kind].cpu:
-            raise ArgumentError(
-                f"target {str(text)!r}: {words[0]!r}",
-                "it has no options",
-                "with vta.Environment(config): ... chooses the machine",
-            )
-        if host is not None and not _is_host(Target(host).kind, kind):
-            raise ArgumentError(
-                f"host={str(host)!r} of target {str(text)!r}",
-                "a CPU calls its own programs" if KINDS[kind].cpu else "calls begin on a CPU",
-                'host="llvm", or leave it out',
-            )
+        raise_first(ArgumentError, f"target {str(text)!r}", _about(kind, words, host))
         options = dict(_option(word, str(text)) for word in words)
         here = this_machine()
         unit = here.vector_bytes, here.vector_registers
@@ -109,7 +91,7 @@ class Target:
     def dot4_lanes(self) -> tuple[int, ...]:
         """Return how many int32 the CPU's dot4 instructions compute at once, widest first.
 
-        Of another CPU than this machine's, named by -mcpu, only what -mattr says is known.
+        For another CPU, named by -mcpu, only what -mattr says is known.
         """
         known = frozenset[str]() if self.mcpu else this_machine().features
         return dot4_lanes(_changed(known, self.mattr))
@@ -122,13 +104,26 @@ class Target:
         return f"{self.kind}{cpu}{attr} -num-cores={self.num_cores}"
 
 
-def _is_host(host: str, kind: str) -> bool:
-    """Return whether a process for `host` can call programs of `kind`."""
-    return host == kind if KINDS[kind].cpu else KINDS[host].cpu
+def _about(kind: str, words: list[str], host: str | Target | None) -> Iterator[Reason]:
+    """Check that the kind exists, takes options if there are any, and fits its host."""
+    if kind == "cuda":
+        yield "programs for GPUs can be lowered, but not run", f"one of {', '.join(KINDS)}"
+    if kind not in KINDS:
+        yield "no such kind of target", f"one of {', '.join(KINDS)}"
+    cpu = KINDS[kind].cpu
+    if words and not cpu:
+        yield f"{kind} takes no options, such as {words[0]!r}", "with vta.Environment(config): ..."
+    if host is None:
+        return
+    caller = Target(host).kind
+    if cpu and caller != kind:
+        yield f"its host is itself, not {str(host)!r}", f'host="{kind}", or leave it out'
+    if not cpu and not KINDS[caller].cpu:
+        yield f"its host is a CPU, not {str(host)!r}", 'host="llvm", or leave it out'
 
 
 def cuda(*options: str) -> Target:
-    """Raise ArgumentError as Target("cuda ...") does: programs for GPUs are lowered, not run."""
+    """Raise ArgumentError as Target("cuda ...") does: programs for GPUs cannot be run here."""
     return Target(" ".join(("cuda", *map(str, options))))
 
 

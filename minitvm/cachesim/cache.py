@@ -40,7 +40,7 @@ class Cache:
             )
         _power_of_two("line", self.line, f"it is {self.line}")
         if self.bytes > MOST_BYTES:
-            raise ArgumentError(f"Cache(bytes={self.bytes})", f"more than {MOST_BYTES}")
+            raise ArgumentError(f"Cache(bytes={self.bytes})", f"the maximum is {MOST_BYTES}")
         row = self.line * (self.ways or 1)
         if self.bytes % row:
             raise ArgumentError(
@@ -87,11 +87,13 @@ def _count(name: str, value: Any) -> int | None:
     except TypeError:
         n = 0
     if n < 1:
-        raise ArgumentError(f"Cache({name}={value!r})", "not a whole number of at least 1")
+        raise ArgumentError(f"Cache({name}={value!r})", "not an integer >= 1")
     return n
 
 
 def _power_of_two(what: str, n: int, found: str) -> None:
     if n & (n - 1):
         near = 1 << n.bit_length()
-        raise ArgumentError(f"Cache: {what}", f"{found}, no power of two", f"{near // 2} or {near}")
+        raise ArgumentError(
+            f"Cache: {what}", f"{found}, which is not a power of two", f"{near // 2} or {near}"
+        )

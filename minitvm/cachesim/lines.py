@@ -1,4 +1,4 @@
-"""From addresses to the lines that they lie in."""
+"""The cache lines in which addresses lie."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def writes_of(given: Any, writes: Any, n: int) -> Ints:
     if found.dtype != np.bool_ or found.shape not in ((), (n,)):
         raise ArgumentError(
             f"writes of type {found.dtype}, shape {found.shape}",
-            f"it says of each of {n} accesses whether it is a store",
+            f"it says whether each of the {n} accesses is a store",
             "a bool array, or one bool for all",
         )
     return np.broadcast_to(found, (n,))
@@ -78,13 +78,11 @@ def whole(what: str, values: Any, least: int) -> Ints:
     if not found.size:
         found = found.astype(np.int64)
     if found.ndim != 1 or found.dtype.kind not in "iu":
-        raise ArgumentError(
-            f"{what} of type {found.dtype}, {found.ndim} dimensions", "a row of integers is needed"
-        )
+        kind = f"{what} of type {found.dtype}, {found.ndim} dimensions"
+        raise ArgumentError(kind, "not a one-dimensional array of integers")
     if found.size and (found.min() < least or found.max() >= HIGHEST):
-        raise ArgumentError(
-            f"{what} from {found.min()} to {found.max()}", f"not in {least} .. 2**60 - 1"
-        )
+        given = f"{what} from {found.min()} to {found.max()}"
+        raise ArgumentError(given, f"not in {least} .. 2**60 - 1")
     return found.astype(np.int64, copy=False)
 
 
@@ -102,13 +100,15 @@ def lookups(addresses: Ints, sizes: Any, line: int) -> Lookups:
         return Lookups(first, at)
     size = whole("sizes", np.atleast_1d(sizes), 1)
     if len(size) not in (1, len(addresses)):
-        raise ArgumentError(f"{len(size)} sizes", f"there are {len(addresses)} accesses")
+        raise ArgumentError(
+            f"{len(size)} sizes", f"there are {len(addresses)} accesses", "one each"
+        )
     many = (addresses + size - 1) // line - first + 1
     total = int(many.sum(dtype=np.float64))
     if total == len(first):
         return Lookups(first, at)
     if total > MOST:
-        raise ArgumentError(f"{total} look-ups of lines", f"more than {MOST}", "smaller sizes")
+        raise ArgumentError(f"{total} look-ups of lines", f"the maximum is {MOST}", "smaller sizes")
     at = np.repeat(at, many)
     start = np.cumsum(many) - many
     return Lookups(first[at] + np.arange(total) - start[at], at)

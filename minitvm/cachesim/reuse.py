@@ -78,7 +78,7 @@ def _checked(found: Any) -> Ints:
     if row.ndim != 1 or row.dtype.kind != "i" or row.min() < -1:
         raise ArgumentError(
             f"distances of type {row.dtype}, {row.ndim} dimensions",
-            "whole numbers from -1 on are needed",
+            "not a one-dimensional array of integers >= -1",
             "reuse_distances(addresses)",
         )
     return row.astype(np.int64, copy=False)

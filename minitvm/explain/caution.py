@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from math import prod
+from typing import TypeAlias
 
 from minitvm import accel, lowering, schedule, tensor, tir
 from minitvm.base import Target
 
-from .derive import Loops, made_by, origin
+from .derive import Loops, made_by, origin, plain
 from .guards import stores_of
 from .slow import slow, step_of
 from .work import number, work_of
@@ -37,6 +38,10 @@ class Caution:
     __repr__ = __str__
 
 
+# what, why and fix of a caution, and its factor if it has one
+Found: TypeAlias = tuple[str, str, str] | tuple[str, str, str, float]
+
+
 class Cautions(tuple[Caution, ...]):
     """Some cautions, printed as a list."""
 
@@ -60,15 +65,18 @@ def cautions(loops: Loops, final: tir.Stmt, target: Target) -> tuple[Caution, ..
     for stage in loops.context.state.stages:
         if isinstance(stage.op, tensor.ComputeOp):
             busy = not copies or not _copies(stage.op)
-            found += _vectors(loops, stage, stage.op, target) if busy else ()
-            found += _useless(loops, stage)
-            found += _guarded(stage, final) if busy else ()
-            found += _parallel(loops, stage, target) if busy else ()
-            found += _unrolled(loops, stage)
-            found += _unknown(stage)
-            found += _tiny_transfers(loops, stage)
-            found += _recomputed(loops, stage, stage.op)
-            found += _kept_nothing(loops, stage)
+            own = list[Found]()
+            own += _vectors(loops, stage, stage.op, target) if busy else ()
+            own += _useless(loops, stage)
+            own += _guarded(stage, final) if busy else ()
+            own += _parallel(loops, stage, target) if busy else ()
+            own += _unrolled(loops, stage)
+            own += _unknown(stage)
+            own += _tiny_transfers(loops, stage)
+            own += _recomputed(loops, stage, stage.op)
+            own += _kept_nothing(loops, stage)
+            for what, why, fix, *factor in own:
+                found.append(Caution(stage.name, what, why, fix, *factor))
     return tuple(dict.fromkeys(found))
 
 
@@ -120,23 +128,23 @@ def _own_loops(loops: Loops, stage: schedule.Stage, kind: str) -> Iterator[tir.F
 
 def _vectors(
     loops: Loops, stage: schedule.Stage, op: tensor.ComputeOp, target: Target
-) -> Iterator[Caution]:
+) -> Iterator[Found]:
     for loop in _own_loops(loops, stage, "vectorize"):
         name = f"vectorized loop {loops.show(loop.var)} of {stage.name}"
-        other = next((n for n in tir.walk(loop.body) if _is_vector(n)), None)
-        if isinstance(other, tir.For):
+        inside = [n for n in tir.walk(loop.body) if isinstance(n, tir.For)]
+        other = next((n for n in inside if n.kind == "vectorize"), None)
+        if other is not None:
             why = f"it stays a plain loop: loop {loops.show(other.var)} inside it is vectorized"
-            yield Caution(stage.name, name, why, "vectorize only one of the two")
+            yield name, why, "vectorize only one of the two"
             continue
         if not lowering.lanewise(loop.var, loop.body):
             why = "it stays a plain loop: its iterations store to one element, or differ in length"
-            yield Caution(stage.name, name, why, "a loop on which every stored index depends")
+            yield name, why, "a loop on which every stored index depends"
             continue
         yield from _strides(stage, loop, name)
-        inner = [n for n in tir.walk(loop.body) if isinstance(n, tir.For) and n.kind != "unroll"]
+        inner = [n for n in inside if n.kind != "unroll"]
         if inner:
-            yield Caution(
-                stage.name,
+            yield (
                 name,
                 f"it is not innermost: loop {loops.show(inner[0].var)} runs inside it, "
                 "once per vector",
@@ -146,8 +154,7 @@ def _vectors(
         full = target.lanes(stage.op.dtypes[0])
         longest = max((tir.upper_bound(a.extent) for a in op.axis), default=0)
         if isinstance(loop.extent, int) and loop.extent % full and longest >= full:
-            yield Caution(
-                stage.name,
+            yield (
                 name,
                 f"{loop.extent} lanes of {stage.op.dtypes[0]} are not a multiple of the {full} "
                 "that fill a register",
@@ -156,11 +163,7 @@ def _vectors(
             )
 
 
-def _is_vector(n: object) -> bool:
-    return isinstance(n, tir.For) and n.kind == "vectorize"
-
-
-def _strides(stage: schedule.Stage, loop: tir.For, name: str) -> Iterator[Caution]:
+def _strides(stage: schedule.Stage, loop: tir.For, name: str) -> Iterator[Found]:
     """Yield cautions for accesses with a stride other than 1, except to tiles in registers."""
     inside = {id(n.buffer) for n in tir.walk(loop.body) if isinstance(n, tir.Allocate)}
     for n in tir.walk(loop.body):
@@ -178,19 +181,12 @@ def _strides(stage: schedule.Stage, loop: tir.For, name: str) -> Iterator[Cautio
             why = f"{verb} of {n.buffer.name} have stride {step}: each lane is fetched by itself"
         else:
             continue
-        yield Caution(stage.name, name, why, _unit_stride(n.buffer, verb), 1)
+        fix = f"vectorize the loop that runs along the last dimension of {n.buffer.name}"
+        fix += f", or give {n.buffer.name} another layout" if verb == "loads" else ""
+        yield name, why, fix, 1
 
 
-def _unit_stride(b: tir.Buffer, verb: str) -> str:
-    return (
-        f"vectorize the loop that runs along the last dimension of {b.name}, "
-        f"or give {b.name} another layout"
-        if verb == "loads"
-        else f"vectorize the loop that runs along the last dimension of {b.name}"
-    )
-
-
-def _useless(loops: Loops, stage: schedule.Stage) -> Iterator[Caution]:
+def _useless(loops: Loops, stage: schedule.Stage) -> Iterator[Found]:
     """Yield cautions for annotated loops of one iteration."""
     domain = loops.domain(stage.name)
     for a in stage.leaves:
@@ -198,8 +194,7 @@ def _useless(loops: Loops, stage: schedule.Stage) -> Iterator[Caution]:
         if kind in ("vectorize", "parallel") and a not in domain.loops:
             made = made_by(stage, a)
             by = "" if made is None else f" (from {origin(loops.state, stage, made)})"
-            yield Caution(
-                stage.name,
+            yield (
                 f"{kind} of {loops.loop(stage, a)} of {stage.name}",
                 f"it has one iteration{by}",
                 f"{kind} a longer loop",
@@ -209,14 +204,13 @@ def _useless(loops: Loops, stage: schedule.Stage) -> Iterator[Caution]:
 # --- guards, threads, size ------------------------------------------------------------------------
 
 
-def _guarded(stage: schedule.Stage, final: tir.Stmt) -> Iterator[Caution]:
+def _guarded(stage: schedule.Stage, final: tir.Stmt) -> Iterator[Found]:
     """Yield a caution if every copy of a store is guarded in its innermost loop."""
     copies = [r for r in stores_of(stage, final) if r.loops]
     held = [_inner_guard(r) for r in copies]
     if copies and all(held):
         cond, loop = held[0] or ("", "")
-        yield Caution(
-            stage.name,
+        yield (
             f"guard {cond} of {stage.name}",
             f"it is tested in the innermost loop, {loop}, in every iteration",
             "a factor that divides, or the loop with the remainder further out",
@@ -230,18 +224,17 @@ def _inner_guard(r: lowering.Run) -> tuple[str, str] | None:
     for n in tir.walk(loop.body):
         if isinstance(n, tir.If) and n.likely and any(m is r.store for m in tir.walk(n.body)):
             mask = " (a mask)" if tir.lanes(n.cond) > 1 else ""
-            return f"{tir.text(n.cond)}{mask}", loop.var.name.replace(".", "_")
+            return f"{tir.text(n.cond)}{mask}", plain(loop.var.name)
     return None
 
 
-def _parallel(loops: Loops, stage: schedule.Stage, target: Target) -> Iterator[Caution]:
+def _parallel(loops: Loops, stage: schedule.Stage, target: Target) -> Iterator[Found]:
     for loop in _own_loops(loops, stage, "parallel"):
         name = f"parallel loop {loops.show(loop.var)} of {stage.name}"
         if not isinstance(loop.extent, int):
             continue
         if loop.extent < target.num_cores:
-            yield Caution(
-                stage.name,
+            yield (
                 name,
                 f"{loop.extent} iterations for {target.num_cores} threads: some have nothing to do",
                 "parallel over a longer loop, or over two fused ones",
@@ -250,24 +243,19 @@ def _parallel(loops: Loops, stage: schedule.Stage, target: Target) -> Iterator[C
         counts = [lowering.times(r) for r in lowering.runs(loop)]
         stores = sum(n for n in counts if n is not None)
         if None not in counts and stores < LITTLE:
-            yield Caution(
-                stage.name,
+            yield (
                 name,
                 f"{stores} stores in all: waking the threads takes longer",
                 "a loop further out, or none",
             )
 
 
-def _unrolled(loops: Loops, stage: schedule.Stage) -> Iterator[Caution]:
+def _unrolled(loops: Loops, stage: schedule.Stage) -> Iterator[Found]:
     for loop in _own_loops(loops, stage, "unroll"):
-        size = (
-            loop.extent * lowering.operations(lowering.unroll(loop.body))
-            if isinstance(loop.extent, int)
-            else 0
-        )
+        times = loop.extent if isinstance(loop.extent, int) else 0
+        size = times * lowering.operations(lowering.unroll(loop.body)) if times else 0
         if size > lowering.MOST_OPERATIONS:
-            yield Caution(
-                stage.name,
+            yield (
                 f"unrolled loop {loops.show(loop.var)} of {stage.name}",
                 f"it stays a loop: {size} operations, and at most {lowering.MOST_OPERATIONS} are "
                 "written out",
@@ -275,18 +263,17 @@ def _unrolled(loops: Loops, stage: schedule.Stage) -> Iterator[Caution]:
             )
 
 
-def _unknown(stage: schedule.Stage) -> Iterator[Caution]:
+def _unknown(stage: schedule.Stage) -> Iterator[Found]:
     for a in stage.leaves:
         for key in (key for key, _ in stage.note(a).pragmas if key not in schedule.PRAGMAS):
-            yield Caution(
-                stage.name,
+            yield (
                 f"pragma {key} on loop {a.name} of {stage.name}",
                 "no pass knows it, so it has no effect",
                 f"a pass of your own; or one of {', '.join(schedule.PRAGMAS)}",
             )
 
 
-def _tiny_transfers(loops: Loops, stage: schedule.Stage) -> Iterator[Caution]:
+def _tiny_transfers(loops: Loops, stage: schedule.Stage) -> Iterator[Found]:
     """Yield a caution for a copy to or from the accelerator that moves one element at a time."""
     domain, leaves = loops.domain(stage.name), stage.leaves
     marked = [n for n, a in enumerate(leaves) if "dma_copy" in dict(stage.note(a).pragmas)]
@@ -297,8 +284,7 @@ def _tiny_transfers(loops: Loops, stage: schedule.Stage) -> Iterator[Caution]:
     if transfers > 1 and numbers <= lowering.element_size(
         lowering.SCOPES.get(stage.scope, accel.Memory.OUT)
     ):
-        yield Caution(
-            stage.name,
+        yield (
             f"pragma dma_copy on loop {leaves[marked[0]].name} of {stage.name}",
             f"{transfers} transfers of {numbers} numbers: each costs dozens of cycles, "
             "however small",
@@ -306,14 +292,13 @@ def _tiny_transfers(loops: Loops, stage: schedule.Stage) -> Iterator[Caution]:
         )
 
 
-def _recomputed(loops: Loops, stage: schedule.Stage, op: tensor.ComputeOp) -> Iterator[Caution]:
+def _recomputed(loops: Loops, stage: schedule.Stage, op: tensor.ComputeOp) -> Iterator[Found]:
     """Yield a caution for a stage, unless it only copies, that computes elements repeatedly."""
     if not isinstance(stage.attach, schedule.At) or any(isinstance(e, tir.Load) for e in op.body):
         return
     factor = work_of(loops, stage).factor
     if factor is not None and factor > 2:
-        yield Caution(
-            stage.name,
+        yield (
             f"compute_at of {stage.name}",
             f"each element is computed {number(factor)} times",
             "a loop further out, or larger tiles of the reader",
@@ -321,13 +306,12 @@ def _recomputed(loops: Loops, stage: schedule.Stage, op: tensor.ComputeOp) -> It
         )
 
 
-def _kept_nothing(loops: Loops, stage: schedule.Stage) -> Iterator[Caution]:
+def _kept_nothing(loops: Loops, stage: schedule.Stage) -> Iterator[Found]:
     """Yield a caution if store_at keeps nothing and elements are computed again."""
     domain, factor = loops.domain(stage.name), work_of(loops, stage).factor
     if domain.recomputes and (factor is None or factor > 1):
         times = "" if factor is None else f", each element {number(factor)} times"
-        yield Caution(
-            stage.name,
+        yield (
             f"store_at of {stage.name}",
             f"nothing is kept: {domain.recomputes} loop {loops.show(domain.around[-1])}, "
             f"so each iteration computes all that it needs{times}",

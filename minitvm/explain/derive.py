@@ -137,20 +137,23 @@ def explain_bound(state: schedule.State, name: str, axis: str) -> Derivation:
     """
     stage = state.stage(name)
     if not isinstance(stage.op, tensor.ComputeOp):
-        raise ScheduleError(f"bounds of {name}", "it has no axes: all of it is there at once")
+        raise ScheduleError(f"bounds of {name}", "no formula computes it, so it has no axes")
     if isinstance(stage.attach, schedule.Inline):
         readers = ", ".join(schedule.effective_readers(state)[name])
         return Derivation(
             f"{name}.{plain(axis)}: nothing is stored, {name} is inlined in {readers}"
         )
     loops = loops_of(state)
-    stage = loops.stage(name)
-    names = {called: a for a, called in stage.names.items()}
-    if axis not in names:
-        raise ScheduleError(
-            f"axis {axis!r} of {name}", "there is no such axis", f"one of {', '.join(names)}"
-        )
-    return _bound(loops, stage, names[axis])
+    return _bound(loops, loops.stage(name), axis_called(loops.stage(name), axis))
+
+
+def axis_called(stage: schedule.Stage, name: str) -> tensor.Axis:
+    """Return an axis of `stage` by name; raise ScheduleError if there is none of this name."""
+    for a, called in stage.names.items():
+        if called == name:
+            return a
+    known = f"one of {', '.join(stage.names.values())}"
+    raise ScheduleError(f"axis {name!r} of {stage.name}", "there is no such axis", known)
 
 
 def _bound(loops: Loops, stage: schedule.Stage, a: tensor.Axis) -> Derivation:
@@ -235,12 +238,12 @@ def _reader(
     domain, fixed = loops.domain(reader.name), loops.domain(stage.name).fixed
     loads = {tir.text(r.load): (r.load.indices[d], r.spans[d]) for r in reversed(reads)}
     loads = dict(reversed(loads.items()))
-    axes = {v: None for i, _ in loads.values() for v in variables_of(i)}
+    axes = {v: None for i, _ in loads.values() for v in tir.variables(i)}
     reasons: list[Derivation] = []
     for a in axes:
         if isinstance(a, tensor.Axis):
             value = domain.values.get(a, a)
-            moving = [_variable(loops, stage, v, fixed) for v in variables_of(value)]
+            moving = [_variable(loops, stage, v, fixed) for v in tir.variables(value)]
             shown = loops.show(value)
             if shown == plain(a.name) and len(moving) == 1:
                 reasons.append(Derivation(f"with {moving[0].claim}"))
@@ -255,11 +258,6 @@ def _reader(
         )
         reasons.append(Derivation(f"{text} is {reach}{why}"))
     return Derivation(f"because {reader.name} reads {', '.join(loads)}", tuple(reasons))
-
-
-def variables_of(e: tir.Index) -> list[tir.Var]:
-    """Return the variables in an index; a constant has none."""
-    return [] if isinstance(e, int) else tir.variables(e)
 
 
 def _variable(loops: Loops, stage: schedule.Stage, v: tir.Var, fixed: set[tir.Var]) -> Derivation:
@@ -295,4 +293,4 @@ def _adjusted(
     elif isinstance(touched[0], int) and isinstance(touched[1], int):
         yield Derivation("cut to the tensor")
     else:
-        yield Derivation("as long as the longest iteration needs: memory has one size for all")
+        yield Derivation("as large as the largest iteration needs: its memory has one size")

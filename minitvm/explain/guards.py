@@ -5,7 +5,7 @@ from __future__ import annotations
 from minitvm import lowering, schedule, tensor, tir
 from minitvm.base import ScheduleError
 
-from .derive import Derivation, Loops, loops_of, origin, plain
+from .derive import Derivation, Loops, axis_called, loops_of, origin, plain
 
 WATCHED = ("partition", "tighten", "vectorize")  # the passes that act on guards
 
@@ -54,19 +54,14 @@ def explain_guard(state: schedule.State, name: str, axis: str) -> Derivation:
     loops = loops_of(state)
     kept = {s.name for s in loops.context.state.stages}
     if name not in kept or not isinstance(loops.stage(name).op, tensor.ComputeOp):
-        raise ScheduleError(f"guards of {name}", "it has no loops made by the schedule")
+        raise ScheduleError(f"guards of {name}", "the schedule makes no loops for it")
     stage = loops.stage(name)
-    names = {called: a for a, called in stage.names.items()}
-    if axis not in names:
-        raise ScheduleError(
-            f"axis {axis!r} of {name}", "there is no such axis", f"one of {', '.join(names)}"
-        )
-    domain = loops.domain(name)
-    own = [domain.loops[a] for a in _parts(stage, names[axis]) if a in domain.loops]
-    found = [g for g in domain.guards if _mentions(g.condition, own)]
+    a, domain = axis_called(stage, axis), loops.domain(name)
+    own = [domain.loops[part] for part in _parts(stage, a) if part in domain.loops]
+    found = [g for g in domain.guards if not tir.free_of(g.condition, own)]
     what = f"{plain(axis)} of {name}: {len(found)} guard{'' if len(found) == 1 else 's'}"
     if not found:
-        return Derivation(what, (Derivation(_none(loops, stage, names[axis])),))
+        return Derivation(what, (Derivation(_none(loops, stage, a)),))
     after = _stages(loops)
     return Derivation(what, tuple(_guard(loops, stage, g, after) for g in found))
 
@@ -82,10 +77,6 @@ def _parts(stage: schedule.Stage, a: tensor.Axis) -> list[tensor.Axis]:
         ):
             found.append(r.fused)
     return found
-
-
-def _mentions(cond: tir.Expr, own: list[tir.Var]) -> bool:
-    return any(v is o for v in tir.variables(cond) for o in own)
 
 
 def _none(loops: Loops, stage: schedule.Stage, a: tensor.Axis) -> str:

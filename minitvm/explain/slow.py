@@ -10,6 +10,8 @@ from math import gcd, prod
 from minitvm import lowering, tir
 from minitvm.base import Target
 
+from .derive import plain
+
 SMALL = 10**6  # operations; a program with fewer is never slow
 LINE = 64  # bytes of a cache line
 PAGE = 4096  # bytes; addresses this far apart map to the same set of the first-level cache
@@ -122,12 +124,8 @@ def _same_place(n: object, s: tir.Store) -> bool:
     return (
         isinstance(n, tir.Load)
         and n.buffer is s.buffer
-        and _key(n.indices[0]) == _key(s.indices[0])
+        and tir.text(n.indices[0]) == tir.text(s.indices[0])
     )
-
-
-def _key(i: tir.Index) -> str:
-    return tir.text(i)
 
 
 # --- causes ---------------------------------------------------------------------------------------
@@ -140,7 +138,7 @@ def _scalar(b: Block, target: Target) -> Iterator[Slow]:
         yield Slow(
             out.name,
             full,
-            f"loop {_name(b.var)} of {out.name}",
+            f"loop {plain(b.var.name)} of {out.name}",
             f"no loop is vectorized, so one of {full} lanes works; about {full} times slower",
             "vectorize the loop that runs along the last dimension of the output: split it by "
             f"{full}, and reorder the inner part to the end",
@@ -161,7 +159,7 @@ def _strided(b: Block, target: Target) -> Iterator[Slow]:
             yield Slow(
                 s.buffer.name,
                 factor,
-                f"loop {_name(b.var)} of {s.buffer.name}",
+                f"loop {plain(b.var.name)} of {s.buffer.name}",
                 f"it is innermost, and moves {step} elements of {n.buffer.name} at a time: "
                 f"each iteration loads another cache line; about {factor} times slower",
                 f"reorder: the loop along the last dimension of {n.buffer.name} innermost",
@@ -172,14 +170,14 @@ def _strided(b: Block, target: Target) -> Iterator[Slow]:
 def _chain(b: Block, target: Target) -> Iterator[Slow]:
     if not b.carried:
         return
-    places = {(s.buffer, _key(s.indices[0])): s for s in b.stores}
+    places = {(s.buffer, tir.text(s.indices[0])): s for s in b.stores}
     sums = sum(-(-width(s) // target.lanes(s.buffer.dtype)) for s in places.values())
     if sums * 2 <= IN_FLIGHT:
         factor = IN_FLIGHT // sums
         yield Slow(
             b.stores[0].buffer.name,
             factor,
-            f"reduction loop {_name(b.var)} of {b.stores[0].buffer.name}",
+            f"reduction loop {plain(b.var.name)} of {b.stores[0].buffer.name}",
             f"each operation waits for the one before it: {sums} of the {IN_FLIGHT} that a core "
             f"could overlap; about {factor} times slower",
             "reorder a loop over the output inside it, and unroll that: independent sums overlap",
@@ -194,24 +192,24 @@ def _untiled(b: Block) -> Iterator[Slow]:
     loads = b.loads()
     if not loads or not all(any(tir.free_of(n.indices[0], (v,)) for v in data) for n, _ in loads):
         return
-    reads = {(n.buffer, _key(n.indices[0])) for n, _ in loads if b.carried or not _fixed(n, b.var)}
-    places = {(s.buffer, _key(s.indices[0])) for s in b.stores}
+    reads = {
+        (n.buffer, tir.text(n.indices[0]))
+        for n, _ in loads
+        if b.carried or not tir.free_of(n.indices[0], (b.var,))
+    }
+    places = {(s.buffer, tir.text(s.indices[0])) for s in b.stores}
     moved = len(reads) if b.carried else max(len(reads) + len(places), 2 * len(places))
     factor = moved / len(b.stores)
     if factor >= 2:
         yield Slow(
             b.stores[0].buffer.name,
             factor,
-            f"loop {_name(b.var)} of {b.stores[0].buffer.name}",
+            f"loop {plain(b.var.name)} of {b.stores[0].buffer.name}",
             "it moves more than it computes: nothing stays in a register for a second use; "
             f"about {factor:.0f} times slower",
             "tile both output loops, unroll the tile inside the reduction, "
             "and accumulate it in cache_write(..., 'local')",
         )
-
-
-def _fixed(n: tir.Load, var: tir.Var) -> bool:
-    return tir.free_of(n.indices[0], (var,))
 
 
 def _one_core(b: Block, target: Target) -> Iterator[Slow]:
@@ -220,14 +218,10 @@ def _one_core(b: Block, target: Target) -> Iterator[Slow]:
         yield Slow(
             b.stores[0].buffer.name,
             cores,
-            f"loop {_name(b.loops[0].var)} of {b.stores[0].buffer.name}",
+            f"loop {plain(b.loops[0].var.name)} of {b.stores[0].buffer.name}",
             f"it runs on one of {cores} cores; about {cores} times slower",
-            f"parallel({_name(b.loops[0].var)}), if it is no reduction loop",
+            f"parallel({plain(b.loops[0].var.name)}), if it is no reduction loop",
         )
-
-
-def _name(v: tir.Var) -> str:
-    return v.name.replace(".", "_")
 
 
 def step_of(i: tir.Index, var: tir.Var) -> tir.Index | None:

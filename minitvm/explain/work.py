@@ -83,9 +83,8 @@ def per_tile(
     6 rows computed for every 4 rows moved:  6 / 4
     """
     if stage.store is not None and any(_moves(domain, a) is None for a in op.axis):
-        outer = stage.change(
-            attach=stage.store, store=None
-        )  # at that loop each element is computed once
+        # at that loop each element is computed once
+        outer = stage.change(attach=stage.store, store=None)
         state = loops.context.state.with_stage(outer)
         domain = lowering.infer(state)[stage.name]
     left = {v: v.high + 1 for v in domain.around if isinstance(v.high, int)}

@@ -194,11 +194,9 @@ class _Recorder:
                 "a schedule without tensorize, a definition without calls",
             )
         inside = [w for c in tir.children(e) if isinstance(c, tir.Expr) for w in self._reads(c)]
-        return (
-            [*inside, *self._access(e.buffer, e.indices, False)]
-            if isinstance(e, tir.Load)
-            else inside
-        )
+        if isinstance(e, tir.Load):
+            inside += self._access(e.buffer, e.indices, False)
+        return inside
 
     def _arms(self, e: tir.IfThenElse) -> list[tir.Stmt]:
         """Record what the chosen arm reads and computes."""
@@ -225,11 +223,9 @@ class _Recorder:
         """Record one event if there is room for it; count it in any case."""
         at = tir.as_index(tir.Load(self.counts, (0,), INT64), 0, tir.INF)
         kept = tir.Const(value, INT64) if isinstance(value, int) else tir.Cast(value, INT64)
-        write = tir.Seq(
-            (
-                tir.Store(self.events, (at,), tir.Const(event, INT32)),
-                tir.Store(self.values, (at,), kept),
-            )
+        write = tir.seq(
+            tir.Store(self.events, (at,), tir.Const(event, INT32)),
+            tir.Store(self.values, (at,), kept),
         )
         return tir.seq(tir.If(tir.Compare("<", at, self.room), write), self._plus(0, 1))
 

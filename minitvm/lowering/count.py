@@ -184,16 +184,6 @@ def _held(
     return held, grid
 
 
-_COMPARE: dict[str, Any] = {
-    "<": np.less,
-    "<=": np.less_equal,
-    ">": np.greater,
-    ">=": np.greater_equal,
-    "==": np.equal,
-    "!=": np.not_equal,
-}
-
-
 def _value(e: tir.Index, at: dict[tir.Var, Any]) -> Any:
     """Evaluate `e` for the variable values `at`, given as numpy arrays."""
     match e:
@@ -208,13 +198,11 @@ def _value(e: tir.Index, at: dict[tir.Var, Any]) -> Any:
         case tir.FloorMod(a, b):
             return _value(a, at) % _value(b, at)
         case tir.Extremum(op, a, b):
-            pick: Any = np.minimum if op == "min" else np.maximum
-            return pick(_value(a, at), _value(b, at))
+            return tir.BINARY[op](_value(a, at), _value(b, at))
         case tir.Compare(op, a, b):
-            return _COMPARE[op](_value(a, at), _value(b, at))
+            return tir.COMPARE[op](_value(a, at), _value(b, at))
         case tir.Binary(op, a, b):
-            both = _value(a, at), _value(b, at)
-            return both[0] & both[1] if op == "and" else both[0] | both[1]
+            return tir.BINARY[op](_value(a, at), _value(b, at))
         case tir.Not(a):
             return np.logical_not(_value(a, at))
         case tir.Const(value):

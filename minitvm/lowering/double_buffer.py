@@ -9,6 +9,7 @@ from minitvm import tir
 from minitvm.base import LoweringError
 
 from .budget import operations
+from .statements import Access, redirect
 from .vthread import written
 
 DOUBLE = "double_buffer"  # the pragma around the statement that fills the buffer
@@ -55,8 +56,8 @@ def _doubled(loop: tir.For) -> tir.Stmt:
     if (size := 2 * operations(fill.body)) > tir.LARGEST:
         raise LoweringError(
             f"double_buffer of {own[0].name}",
-            f"what fills it would be written out twice: {size} operations, "
-            f"at most {tir.LARGEST} can be handled",
+            f"the code that fills it would be written twice, which makes {size} operations; "
+            f"at most {tir.LARGEST} can be compiled",
             "double_buffer fewer of the stages that are computed inside each other",
         )
     wide = {b: replace(b, shape=(2, *b.shape), strides=_far(b)) for b in own}
@@ -135,8 +136,8 @@ def _independent(loop: tir.For, fill: tir.Pragma, own: list[tir.Buffer], rest: t
         if isinstance(n, tir.Load) and id(n.buffer) in stored:
             raise LoweringError(
                 f"double_buffer of {own[0].name}",
-                f"{n.buffer.name}, from which it is filled, is computed by the same loop "
-                f"{loop.var.name!r}",
+                f"it is filled from {n.buffer.name}, which the same loop {loop.var.name!r} "
+                "computes",
                 f"compute {n.buffer.name} outside that loop",
             )
 
@@ -146,18 +147,10 @@ def _half(
 ) -> tir.Stmt:
     """Move the accesses of `s` to the given half of the buffers, except in the statement `keep`."""
 
-    def at(b: tir.Buffer, indices: tuple[tir.Index, ...]) -> tuple[tir.Index, ...]:
-        return (tir.add(indices[0], tir.mul(half, tir.elements(b))),)
-
-    def on_expr(e: Any) -> Any:
-        if isinstance(e, tir.Load) and e.buffer in wide:
-            return tir.Load(wide[e.buffer], at(e.buffer, e.indices), e.dtype)
-        return e
-
-    def on_stmt(s: tir.Stmt) -> tir.Stmt:
-        if isinstance(s, tir.Store) and s.buffer in wide:
-            return tir.Store(wide[s.buffer], at(s.buffer, s.indices), s.value)
-        return s
+    def moved(b: tir.Buffer, indices: tuple[tir.Index, ...]) -> Access | None:
+        if b not in wide:
+            return None
+        return wide[b], (tir.add(indices[0], tir.mul(half, tir.elements(b))),)
 
     def go(s: tir.Stmt) -> tir.Stmt:
         match s:
@@ -170,6 +163,6 @@ def _half(
             case tir.Seq(parts):
                 return tir.seq(*(go(p) for p in parts))
             case _:
-                return tir.rewrite(s, on_stmt, on_expr)
+                return redirect(s, moved)
 
     return go(s)

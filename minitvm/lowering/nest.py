@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from minitvm import schedule, tensor, tir
-from minitvm.base import LoweringError
+from minitvm.base import LoweringError, raise_first
 
+from .checks import about_double_buffer, about_extent, has_mixed_loops
 from .double_buffer import DOUBLE
 from .operands import Window, instantiate
 from .regions import Context, Domain, data_domain, hosts, loop_variable
@@ -59,19 +60,8 @@ def _memory(
 
 def _ahead(context: Context, stage: schedule.Stage, made: tir.Stmt) -> tir.Stmt:
     """Mark `made` to run one iteration ahead of the rest of its enclosing loop."""
-    what = f"double_buffer of {stage.name}"
-    if not isinstance(stage.attach, schedule.At):
-        raise LoweringError(
-            what, "it is computed as a whole, once", f"{stage.name}.compute_at(...) a loop"
-        )
-    host, a = context.state.stage(stage.attach.stage), stage.attach.axis
-    kind = host.note(a).kind
-    if kind in ("parallel", "vectorize"):
-        raise LoweringError(
-            what,
-            f"the loop {a.name!r} around it is marked {kind}: no iteration is the next one",
-            "split that loop, and compute at its inner part",
-        )
+    reasons = about_double_buffer(context.state, stage)
+    raise_first(LoweringError, f"double_buffer of {stage.name}", reasons)
     return tir.Pragma(DOUBLE, 1, made)
 
 
@@ -97,9 +87,8 @@ def _scan(context: Context, stage: schedule.Stage, op: tensor.ScanOp) -> tir.Stm
         target = context.buffers[tensor.tensor_of(op, i)]
         counters = tuple(loop_variable(f"i{d}", n) for d, n in enumerate(t.shape))
         copy = tir.Store(target, counters, context.read(tir.Load(t, counters, t.dtype), {}))
-        body = _guarded(
-            [tir.compare("<", counters[0], target.shape[0])], copy
-        )  # the time axis may be shorter than the initial rows
+        # the time axis may be shorter than the initial rows
+        body = _guarded([tir.compare("<", counters[0], target.shape[0])], copy)
         for v, n in reversed(list(zip(counters, t.shape, strict=True))):
             body = tir.For(v, n, body)
         copies.append(body)
@@ -119,7 +108,9 @@ def _stage(context: Context, stage: schedule.Stage, op: tensor.ComputeOp) -> tir
     if (depth := tensorized(stage)) is not None:
         return _tensorized(context, stage, op, depth)
     if op.reduction is None:
-        return _loops(context, stage, domain.conditions, leaves, _assign(context, op, domain))
+        return _loops(
+            context, stage, domain.conditions, leaves, _stores(context, op, op.body, domain.values)
+        )
     first = next((d for d, a in enumerate(leaves) if a.kind == "reduce"), len(leaves))
     outer, inner = leaves[:first], leaves[first:]
     common = _common(context, stage, inner)
@@ -136,8 +127,8 @@ def _common(
     domain = context.domains[stage.name]
     if any(_attached(context, stage, a) for a in inner):
         return ()
-    ids = {id(domain.loops[a]) for a in inner if a in domain.loops}
-    return tuple(g for g in domain.conditions if not _mentions_any(g, ids))
+    loops = [domain.loops[a] for a in inner if a in domain.loops]
+    return tuple(g for g in domain.conditions if tir.free_of(g, loops))
 
 
 def _loops(
@@ -156,7 +147,8 @@ def _loops(
     waiting = list(guards)
     for a in reversed(leaves):
         var, attached = domain.loops.get(a), _attached(context, stage, a)
-        ready = [g for g in waiting if attached or _mentions(g, var)]
+        own = () if var is None else (var,)
+        ready = [g for g in waiting if attached or not tir.free_of(g, own)]
         body = _guarded(ready, body)
         waiting = [g for g in waiting if not any(g is r for r in ready)]
         for producer in reversed(attached):
@@ -178,10 +170,6 @@ def _stored(context: Context, stage: schedule.Stage, a: tensor.Axis) -> list[sch
     ]
 
 
-def _mentions(e: tir.Expr, var: tir.Var | None) -> bool:
-    return var is not None and any(v is var for v in tir.variables(e))
-
-
 def _guarded(conds: list[tir.Expr], body: tir.Stmt) -> tir.Stmt:
     cond = tir.all_of(*conds)
     return body if cond is tir.TRUE else tir.If(cond, body, likely=cond is not tir.FALSE)
@@ -193,33 +181,13 @@ def _for(
     note, domain = stage.note(a), context.domains[stage.name]
     given = {host.note(b).thread for host, b in hosts(context.state, stage.name)}
     alone = var is None and note.thread in given  # each thread computes its own part
-    if (
-        note.threads is not None
-        and not alone
-        and not tir.prove_equal(note.threads, domain.extents[a])
-    ):
-        raise LoweringError(
-            f"loop {a.name!r} of {stage.name} bound to {note.thread!r}",
-            f"{note.threads} threads for {tir.text(domain.extents[a])} iterations",
-            f"split(..., nparts={note.threads}) and bind the outer loop",
-        )
-    if note.kind in ("vectorize", "unroll") and not isinstance(a.extent, int):
-        _check_constant(stage, a, note.kind, domain.extents[a])
+    reasons = about_extent(stage, a, domain.extents[a], alone)
+    raise_first(LoweringError, f"{note.kind} of {a.name!r} in {stage.name}", reasons)
     if var is not None:
         body = tir.For(var, domain.extents[a], body, note.kind, note.thread)
     for key, value in reversed(note.pragmas):
         body = tir.Pragma(key, value, body)
     return body
-
-
-def _check_constant(stage: schedule.Stage, a: tensor.Axis, kind: str, extent: tir.Index) -> None:
-    """Raise LoweringError if compute_at did not make the extent of the loop `a` a constant."""
-    if not isinstance(extent, int):
-        raise LoweringError(
-            f"{kind} of {a.name!r} in {stage.name}",
-            f"its extent {tir.text(extent)} is not a constant where {stage.name} is computed",
-            f"split it by a constant and {kind} the inner part",
-        )
 
 
 def _attached(context: Context, stage: schedule.Stage, a: tensor.Axis) -> list[schedule.Stage]:
@@ -274,11 +242,32 @@ def _reset(
     reset: tir.Stmt,
 ) -> tir.Stmt:
     """Return `reset` in separate loops over the data axes among `leaves`."""
+    fresh = _copies(domain, [a for a in leaves if a.kind == "data"])
+    return _swept(stage, domain, guards, leaves, fresh, tir.substitute(reset, fresh))
+
+
+def _copies(domain: Domain, axes: list[tensor.Axis]) -> dict[tir.Var, tir.Var]:
+    """Return a new loop variable, i.init, for each of the axes that has a loop."""
+    old = [domain.loops[a] for a in axes if a in domain.loops]
+    return {v: tir.Var(f"{v.name}.init", 0, v.high, v.top) for v in old}
+
+
+def _swept(
+    stage: schedule.Stage,
+    domain: Domain,
+    guards: tuple[tir.Expr, ...],
+    leaves: tuple[tensor.Axis, ...],
+    fresh: dict[tir.Var, tir.Var],
+    body: tir.Stmt,
+) -> tir.Stmt:
+    """Return `body` in loops over the `fresh` variables, under the guards on no other of `leaves`.
+
+    for i: for k: C[i] = ...   ->   for i.init: C[i.init] = 0
+    """
     loops = [(a, domain.loops[a]) for a in leaves if a in domain.loops]
-    fresh = {v: tir.Var(f"{v.name}.init", 0, v.high, v.top) for a, v in loops if a.kind == "data"}
-    folded = {id(v) for a, v in loops if a.kind == "reduce"}
-    conds = [tir.substitute(g, fresh) for g in guards if not _mentions_any(g, folded)]
-    body = _guarded(conds, tir.substitute(reset, fresh))
+    others = [v for _, v in loops if v not in fresh]
+    conds = [tir.substitute(g, fresh) for g in guards if tir.free_of(g, others)]
+    body = _guarded(conds, body)
     for a, v in reversed(loops):
         if v in fresh:
             note = stage.note(a)
@@ -296,13 +285,18 @@ def _target(
     return context.buffers[t], context.place(t, at)
 
 
-def _assign(context: Context, op: tensor.ComputeOp, domain: Domain) -> tir.Stmt:
-    """Return out[i] = body(i) for each output."""
-    at = tuple(domain.values[a] for a in op.axis)
+def _stores(
+    context: Context,
+    op: tensor.ComputeOp,
+    formulas: tuple[tir.Expr, ...],
+    values: dict[tensor.Axis, tir.Index],
+) -> tir.Stmt:
+    """Return out[i] = formula(i) for each output, at the point `values`."""
+    at = tuple(values[a] for a in op.axis)
     stores: list[tir.Stmt] = []
-    for i, e in enumerate(op.body):
+    for i, e in enumerate(formulas):
         buffer, indices = _target(context, op, i, at)
-        stores.append(tir.Store(buffer, indices, context.read(e, domain.values)))
+        stores.append(tir.Store(buffer, indices, context.read(e, values)))
     return tir.seq(*stores)
 
 
@@ -317,41 +311,14 @@ def _init(
     domain = context.domains[stage.name]
     r = op.reduction
     assert r is not None
-    if any(a.kind == "reduce" and a in domain.loops for a in leaves) and _fused(stage):
+    if any(a.kind == "reduce" and a in domain.loops for a in leaves) and has_mixed_loops(stage):
         domain, leaves = data_domain(stage, op, domain, leaves)
         guards = domain.conditions
-    at = tuple(domain.values[a] for a in op.axis)
-    needed = {id(v) for i in at for v in (() if isinstance(i, int) else tir.variables(i))}
-    sweeps = [a for a in leaves if a in domain.loops and id(domain.loops[a]) in needed]
-    fresh = {
-        domain.loops[a]: tir.Var(f"{a.name}.init", 0, domain.loops[a].high, domain.loops[a].top)
-        for a in sweeps
-    }
+    needed = {v for a in op.axis for v in tir.variables(domain.values[a])}
+    fresh = _copies(domain, [a for a in leaves if domain.loops.get(a) in needed])
     here = {a: tir.substitute(v, fresh) for a, v in domain.values.items()}
     starts = r.init or r.reducer.identity(tuple(s.dtype for s in r.sources))
-    stores: list[tir.Stmt] = []
-    for i, e in enumerate(starts):
-        buffer, indices = _target(context, op, i, tuple(here[a] for a in op.axis))
-        stores.append(tir.Store(buffer, indices, context.read(e, here)))
-    inner = {id(domain.loops[a]) for a in leaves if a in domain.loops} - needed
-    conds = [tir.substitute(g, fresh) for g in guards if not _mentions_any(g, inner)]
-    body = _guarded(conds, tir.seq(*stores))
-    for a in reversed(sweeps):
-        note = stage.note(a)
-        body = tir.For(fresh[domain.loops[a]], domain.extents[a], body, note.kind, note.thread)
-    return body
-
-
-def _fused(stage: schedule.Stage) -> bool:
-    """Return whether a data loop is fused with a reduce loop."""
-    return any(
-        isinstance(r, schedule.FuseRelation) and r.outer.kind != r.inner.kind
-        for r in stage.relations
-    )
-
-
-def _mentions_any(e: tir.Expr, ids: set[int]) -> bool:
-    return any(id(v) in ids for v in tir.variables(e))
+    return _swept(stage, domain, guards, leaves, fresh, _stores(context, op, starts, here))
 
 
 def _update(context: Context, op: tensor.ComputeOp, domain: Domain) -> tir.Stmt:

@@ -68,7 +68,7 @@ def _sizes(
         raise LoweringError(
             f"compute_inline of {worst.name}",
             f"the formula of {stage.name}, which reads it, would have {largest} operations "
-            f"written out, at most {tir.LARGEST} can be handled",
+            f"written out, and at most {tir.LARGEST} can be compiled",
             f"leave {worst.name} at root, or compute_at: it is then computed once, and read",
         )
     return made

@@ -10,6 +10,7 @@ from minitvm import tir
 from minitvm.base import LoweringError
 
 from .flatten import offset
+from .regions import loop_variable
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -32,9 +33,8 @@ def instantiate(
     Raises LoweringError if the layout of the memory differs from the buffer's declaration.
     """
     table: dict[tir.Buffer, Window] = {**windows}
-    whose: dict[
-        int, tuple[tir.Load, Window, tir.Buffer]
-    ] = {}  # by id: a new load, its memory, and the declared buffer it replaces
+    # by id: a new load, its memory, and the declared buffer it replaces
+    whose: dict[int, tuple[tir.Load, Window, tir.Buffer]] = {}
     learned: dict[tir.Var, tir.Index] = {}
     pointed = _pointed(body)
     for declared, window in windows.items():
@@ -81,7 +81,7 @@ def _learn(
         raise LoweringError(
             what,
             f"{b.name} begins at element {tir.text(first)} of {w.buffer.name}, "
-            f"which may be no multiple of offset_factor={b.offset_factor}",
+            f"which may not be a multiple of offset_factor={b.offset_factor}",
             "sizes that are multiples of it",
         )
     if b.elem_offset is not None:
@@ -117,9 +117,9 @@ def _refuse(b: tir.DeclaredBuffer, w: Window, actual: tuple[tir.Index, ...], wha
     told = ", ".join(map(tir.text, tir.row_strides(b)))
     raise LoweringError(
         what,
-        f"{b.name} is declared with strides ({told}), "
-        f"its part of {w.buffer.name} has ({lies}), and a pointer to it is passed on",
-        f"decl_buffer(..., strides=[te.var(), 1]); or a cache of {w.buffer.name} as small as it",
+        f"{b.name} is declared with strides ({told}), but the part of {w.buffer.name} has "
+        f"({lies}), and a call takes its address",
+        f"decl_buffer(..., strides=[te.var(), 1]); or a cache of {w.buffer.name} of this size",
     )
 
 
@@ -131,7 +131,10 @@ def _strides(b: tir.Buffer, w: Window, what: str) -> tuple[tir.Index, ...]:
     for d, (n, plain) in enumerate(zip(b.shape, tir.row_strides(b), strict=True)):
         step = tir.sub(w.distance((*zeros[:d], 1, *zeros[d + 1 :])), first)
         found.append(plain if tir.prove_equal(n, 1) else step)
-    at = tuple(_counter(d, n) for d, n in enumerate(b.shape))
+    at = tuple(
+        0 if isinstance(n, int) and n <= 1 else loop_variable(f"d{d}", n)
+        for d, n in enumerate(b.shape)
+    )
     there = first
     for i, step in zip(at, found, strict=True):
         there = tir.add(there, tir.mul(i, step))
@@ -142,11 +145,3 @@ def _strides(b: tir.Buffer, w: Window, what: str) -> tuple[tir.Index, ...]:
             "another transform_layout, or none",
         )
     return tuple(found)
-
-
-def _counter(d: int, n: tir.Index) -> tir.Index:
-    """Return a variable over 0 .. n - 1."""
-    last = tir.sub(n, 1)
-    if isinstance(last, int) and last <= 0:
-        return 0
-    return tir.Var(f"d{d}", 0, tir.upper_bound(last), None if isinstance(last, int) else last)

@@ -38,30 +38,19 @@ def check_complete(
         or (isinstance(s.op, tensor.PlaceholderOp) and tensor.tensor_of(s.op, 0) not in states)
     ]
     needed = [tensor.tensor_of(op, i) for op in kept for i in range(len(op.dtypes))]
-    missing = [
-        t.name
-        for op in kept
-        for t in [tensor.tensor_of(op, 0)]
-        if not any(g.op is op for g in given)
-    ]
+    missing = [op.output(0).name for op in kept if not any(g.op is op for g in given)]
+    fix = f"args = [{', '.join(t.name for t in needed)}]"
     if missing:
-        names = ", ".join(t.name for t in needed)
-        raise ArgumentError(
-            f"args: {', '.join(missing)} missing",
-            "all inputs and outputs of the schedule are arguments",
-            f"args = [{names}]",
-        )
+        why = "all inputs and outputs of the schedule are arguments"
+        raise ArgumentError(f"args: {', '.join(missing)} missing", why, fix)
     for t in given:
         if t in states:
-            raise ArgumentError(
-                f"argument {t.name}",
-                "it is the state of a scan, which lives in the result of that scan",
-                f"args = [{', '.join(n.name for n in needed)}]",
-            )
+            why = "it is the state of a scan, which lives in the result of that scan"
+            raise ArgumentError(f"argument {t.name}", why, fix)
         if t not in needed and not isinstance(t.op, tensor.PlaceholderOp):
             raise ArgumentError(
                 f"argument {t.name}",
-                "it is an intermediate result, and may not be written as a whole",
+                "it is an intermediate result, of which memory may hold only a part",
                 f"te.create_schedule([..., {t.name}.op]) makes it an output",
             )
 

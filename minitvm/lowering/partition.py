@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from minitvm import tensor, tir
 
 from .budget import MOST_OPERATIONS, operations
-from .regions import sweep
+from .regions import loop_variable, sweep
 from .statements import every, inner
 
 Span = tuple[int, int]  # (first, stop): the iterations first <= i < stop
@@ -29,7 +29,7 @@ def partition(s: tir.Stmt) -> tir.Stmt:
 
     A parallel loop stays one loop: the two versions become the arms of an `if` inside it. Loops
     are split outermost first, only for guards inside further loops, and only while the nest stays
-    below MOST operations (four versions are always allowed). A loop with a symbolic extent is
+    below MOST_OPERATIONS (four versions are always allowed). A loop with a symbolic extent is
     split at a symbolic iteration such as n // 64; one whose extent is read from data is not split.
     """
     return _partition(s, None)
@@ -44,7 +44,7 @@ def _partition(s: tir.Stmt, copies: int | None) -> tir.Stmt:
             return split.made(lambda part: _partition(part, left))
     if isinstance(s, tir.Seq | tir.Allocate):
         return tir.map_parts(s, lambda part: _partition(part, copies))
-    return tir.map_children(s, lambda part: _partition(part, copies), _same)
+    return tir.map_children(s, lambda part: _partition(part, copies), lambda e: e)
 
 
 def _allowed(nest: tir.For, copies: int | None) -> int:
@@ -80,10 +80,6 @@ def _split(s: tir.For) -> _Split | None:
         return None
     end, held = _certain_below(s)
     return _Split(2, partial(_split_symbolic, s, end, held)) if held else None
-
-
-def _same(e: Any) -> Any:
-    return e
 
 
 def _inner_guards(s: tir.Stmt) -> list[tir.Expr]:
@@ -205,14 +201,9 @@ def _split_symbolic(loop: tir.For, stop: tir.Index, held: set[int], go: Rule) ->
         body = sure if below is tir.TRUE else tir.If(below, go(sure), go(loop.body))
         return tir.For(loop.var, loop.extent, body, loop.kind, loop.thread)
     more = tir.sub(loop.extent, stop)
-    first, rest = _counter(loop.var, stop), _counter(loop.var, more)
+    first, rest = (loop_variable(loop.var.name, n) for n in (stop, more))
     tail = tir.substitute(loop.body, {loop.var: tir.add(rest, stop)})
     return tir.seq(
         tir.For(first, stop, go(tir.substitute(sure, {loop.var: first})), loop.kind, loop.thread),
         tir.For(rest, more, go(tail), loop.kind, loop.thread),
     )
-
-
-def _counter(var: tir.Var, extent: tir.Index) -> tir.Var:
-    last = tir.sub(extent, 1)
-    return tir.Var(var.name, 0, tir.upper_bound(last), None if isinstance(last, int) else last)

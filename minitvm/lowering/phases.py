@@ -1,4 +1,4 @@
-"""Changes to a tuple of passes: insert a pass, or swap in your own for a standard one.
+"""Tuples of passes: insert a pass, or swap in your own for a standard one; run one, checked.
 
 Phases, as in TVM:   0  before flatten       A[i, j] still has one index for each dimension
                      1  after flatten        flat offsets; loops as scheduled
@@ -9,11 +9,11 @@ Phases, as in TVM:   0  before flatten       A[i, j] still has one index for eac
 from __future__ import annotations
 
 import reprlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TypeAlias
 
 from minitvm import tir
-from minitvm.base import ArgumentError
+from minitvm.base import ArgumentError, Reason, raise_first
 
 Pass: TypeAlias = Callable[[tir.Stmt], tir.Stmt]
 
@@ -26,7 +26,7 @@ def names_of(passes: tuple[Pass, ...]) -> list[str]:
             return found
     raise ArgumentError(
         f"passes={reprlib.repr(passes)}",
-        "it is a tuple of functions that have names",
+        "not a tuple of named functions",
         'PASSES["llvm"], or insert and swap of minitvm.lowering',
     )
 
@@ -39,26 +39,27 @@ def insert(passes: tuple[Pass, ...], phase: int, f: Pass) -> tuple[Pass, ...]:
     """
     names = names_of(passes)
     if not callable(f) or not hasattr(f, "__name__"):
-        raise ArgumentError(
-            f"insert {reprlib.repr(f)}",
-            "it is no function that has a name",
-            "def mine(s: Stmt) -> Stmt: ...",
-        )
-    if type(phase) is not int or not 0 <= phase <= 3:
-        raise ArgumentError(
-            f"insert {f.__name__} in phase {phase!r}", "there are four phases", "0, 1, 2 or 3"
-        )
-    if "flatten" not in names:
-        raise ArgumentError(
-            f"insert {f.__name__} in phase {phase}",
-            f"phases are counted from flatten, which is not one of: {', '.join(names)}",
-            "write the tuple out: (*passes, f)",
-        )
+        fix = "def mine(s: Stmt) -> Stmt: ..."
+        raise ArgumentError(f"insert {reprlib.repr(f)}", "not a named function", fix)
+    raise_first(
+        ArgumentError, f"insert {f.__name__} in phase {phase!r}", _about_phase(phase, names)
+    )
     flat = names.index("flatten")
     end = len(names) - (names[-1] == "tidy")
     unrolled = names.index("unroll") + 1 if "unroll" in names else end
     at = (flat, flat + 1, unrolled, len(names))[phase]
     return (*passes[:at], f, *passes[at:])
+
+
+def _about_phase(phase: object, names: list[str]) -> Iterator[Reason]:
+    """Check that a phase is 0 .. 3, and that `flatten` is among the passes."""
+    if type(phase) is not int or not 0 <= phase <= 3:
+        yield "there are four phases", "0, 1, 2 or 3"
+    if "flatten" not in names:
+        yield (
+            f"phases are counted from flatten, and the passes are {', '.join(names)}",
+            "write the tuple out: (*passes, f)",
+        )
 
 
 def swap(passes: tuple[Pass, ...], **others: Pass) -> tuple[Pass, ...]:
@@ -70,9 +71,8 @@ def swap(passes: tuple[Pass, ...], **others: Pass) -> tuple[Pass, ...]:
     names = names_of(passes)
     for name in others:
         if name not in names:
-            raise ArgumentError(
-                f"swap {name}", "no such pass", f"one of {', '.join(names) or 'no passes'}"
-            )
+            fix = f"one of {', '.join(names)}" if names else "a tuple that is not empty"
+            raise ArgumentError(f"swap {name}", "no such pass", fix)
     return tuple(
         _named(others[n], n) if n in others else p for n, p in zip(names, passes, strict=True)
     )
@@ -84,3 +84,30 @@ def _named(f: Pass, name: str) -> Pass:
 
     run.__name__ = name
     return run
+
+
+# --- running -------------------------------------------------------------------------------------
+
+
+def check_watching(names: list[str], until: str, watch: object) -> None:
+    """Raise ArgumentError if `until` is none of the passes, or `watch` is not a function."""
+    if until and until not in names:
+        raise ArgumentError(f"until={until!r}", "no such pass", f"one of {', '.join(names)}")
+    if watch is not None and not callable(watch):
+        raise ArgumentError(f"watch={watch!r}", "not a function", "watch(pass name, program)")
+
+
+def run_pass(run: Pass, body: tir.Stmt) -> tir.Stmt:
+    """Run a pass, which may be a user's, and check that it returns a statement."""
+    made = run(body)
+    if not isinstance(made, tir.Stmt):  # pyright: ignore[reportUnnecessaryIsInstance]
+        why = f"it returns {type(made).__name__}"
+        raise ArgumentError(f"pass {run.__name__}", why, "return a statement")
+    return made
+
+
+def level_after(done: list[str]) -> tir.Level:
+    """Return the verifier's level after the passes of these names."""
+    if "flatten" not in done:
+        return "nest"
+    return "vector" if "vectorize" in done and "unroll" in done else "flat"

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TypeAlias
 
 from minitvm import schedule, tensor, tir
-from minitvm.base import CHECK, ArgumentError, debug, debug_level
+from minitvm.base import CHECK, debug, debug_level
 
 from .double_buffer import inject_double_buffer
 from .flatten import flatten
@@ -16,7 +16,7 @@ from .nest import nest
 from .normalize import normalize
 from .parameters import check_complete, check_indices, current_tensor, needs, sizes
 from .partition import partition
-from .phases import Pass, names_of
+from .phases import Pass, check_watching, level_after, names_of, run_pass
 from .regions import allocate, infer
 from .storage import storage_rewrite
 from .tidy import tidy
@@ -79,30 +79,17 @@ def lower_state(
     twice, LoweringError if an index or a buffer is too large.
     """
     names = [START, *names_of(passes)]
-    if until and until not in names:
-        raise ArgumentError(f"until={until!r}", "no such pass", f"one of {', '.join(names)}")
-    if watch is not None and not callable(watch):
-        raise ArgumentError(f"watch={watch!r}", "not a function", "watch(pass name, program)")
+    check_watching(names, until, watch)
     start = time.perf_counter()
     func = _loops(state, args, name)
     _report(names[:1], func, None, time.perf_counter() - start, watch)
     for n, run in enumerate(passes[: names.index(until)] if until else passes):
         start, old = time.perf_counter(), func
-        body = _ran(run, func.body)
+        body = run_pass(run, func.body)
         func = func if body is func.body else replace(func, body=body)
         _report(names[: n + 2], func, old, time.perf_counter() - start, watch)
     tir.check_buffers(func)
     return func
-
-
-def _ran(run: Pass, body: tir.Stmt) -> tir.Stmt:
-    """Run a pass, which may be a user's, and check that it returns a statement."""
-    made = run(body)
-    if not isinstance(made, tir.Stmt):  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise ArgumentError(
-            f"pass {run.__name__}", f"it returns {type(made).__name__}", "return a statement"
-        )
-    return made
 
 
 def _loops(
@@ -137,13 +124,6 @@ def _report(
         if debug_level() >= 4:
             debug(4, "(unchanged)" if old is func else str(func))
     if CHECK:
-        tir.verify(func, _level(done))
+        tir.verify(func, level_after(done))
     if watch is not None:
         watch(name, func)
-
-
-def _level(done: list[str]) -> tir.Level:
-    """Return the verifier's level after the passes of these names."""
-    if "flatten" not in done:
-        return "nest"
-    return "vector" if "vectorize" in done and "unroll" in done else "flat"

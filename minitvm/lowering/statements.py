@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import Any, TypeAlias
 
 from minitvm import tir
+
+Access: TypeAlias = tuple[tir.Buffer, tuple[tir.Index, ...]]
 
 
 def inner(s: tir.Stmt) -> tuple[tir.Stmt, ...]:
@@ -41,6 +44,24 @@ def peeled(s: tir.Stmt) -> tuple[list[tir.For], tir.Stmt]:
         loops.append(s)
         s = s.body
     return loops, s
+
+
+def redirect(
+    s: tir.Stmt, moved: Callable[[tir.Buffer, tuple[tir.Index, ...]], Access | None]
+) -> tir.Stmt:
+    """Move the accesses in `s` to moved(buffer, indices); None leaves one where it is."""
+
+    def on_expr(e: Any) -> Any:
+        if isinstance(e, tir.Load) and (new := moved(e.buffer, e.indices)) is not None:
+            return tir.Load(*new, e.dtype)
+        return e
+
+    def on_stmt(s: tir.Stmt) -> tir.Stmt:
+        if isinstance(s, tir.Store) and (new := moved(s.buffer, s.indices)) is not None:
+            return tir.Store(*new, s.value)
+        return s
+
+    return tir.rewrite(s, on_stmt, on_expr)
 
 
 def replace_marked(s: tir.Stmt, key: str, f: Callable[[tir.Stmt], tir.Stmt]) -> tir.Stmt:

@@ -69,9 +69,8 @@ class _Sharing:
         self, s: tir.Stmt, free: tuple[tir.Buffer, ...], later: frozenset[tir.Buffer], to: Sharers
     ) -> tir.Stmt:
         """Rewrite `s`, iterating over nested allocations and sequences instead of recursing."""
-        chain: list[
-            tuple[tir.Allocate | tir.Seq, list[tir.Stmt]]
-        ] = []  # enclosing statements, each with its new parts except the last
+        # enclosing statements, each with its new parts except the last
+        chain: list[tuple[tir.Allocate | tir.Seq, list[tir.Stmt]]] = []
         while isinstance(s, tir.Allocate) or (isinstance(s, tir.Seq) and s.body):
             if isinstance(s, tir.Seq):
                 *parts, last = _joined(s.body)

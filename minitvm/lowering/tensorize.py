@@ -12,13 +12,14 @@ intrinsic's? Are the formulas equal on it? Which part of which buffer is each op
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from math import prod
 
 from minitvm import schedule, tensor, tir
-from minitvm.base import DType, LoweringError
+from minitvm.base import DType, LoweringError, Reason, raise_first
 
+from .checks import has_mixed_loops
 from .operands import Window, instantiate
 from .regions import Domain, sweep
 from .unify import Base, Difference, unify
@@ -65,22 +66,20 @@ def region(
     assert intrin is not None
     what = f"tensorize of {stage.leaves[depth].name!r} in {stage.name} with {intrin.name}"
     outer, inner = stage.leaves[:depth], stage.leaves[depth:]
-    _check_loops(what, stage, domain, inner)
+    raise_first(LoweringError, what, _about_loops(stage, domain, inner))
     fixed = {*domain.around, *(domain.loops[a] for a in outer if a in domain.loops)}
     values, starts = _values(what, op, domain, fixed, intrin)
-    _check_box(what, domain, inner, op, fixed)
+    raise_first(LoweringError, what, _about_box(domain, inner, op, fixed))
     found = _matched(what, op, intrin, values)
+    corner = tuple(starts[a] for a in op.axis)
+    found |= {t: (op.output(i), corner) for i, t in enumerate(intrin.outputs)}
     windows = {
         intrin.buffers[t]: Window(buffers[source], _placed(place, source, base))
         for t, (source, base) in found.items()
     }
-    for i, t in enumerate(intrin.outputs):
-        source = op.output(i)
-        base = tuple(starts[a] for a in op.axis)
-        windows[intrin.buffers[t]] = Window(buffers[source], _placed(place, source, base))
     reduces = tuple(domain.loops[a] for a in outer if a.kind == "reduce" and a in domain.loops)
     if reduces:
-        _check_update(what, stage, intrin, reduces)
+        raise_first(LoweringError, what, _about_update(stage, intrin, reduces))
 
     def made(part: tir.Stmt | None) -> tir.Stmt | None:
         return None if part is None else instantiate(part, windows, what)
@@ -105,14 +104,13 @@ def _placed(
 # --- loops ---------------------------------------------------------------------------------------
 
 
-def _check_loops(
-    what: str, stage: schedule.Stage, domain: Domain, inner: tuple[tensor.Axis, ...]
-) -> None:
-    """Raise LoweringError if an inner loop is annotated or a guard depends on one."""
+def _about_loops(
+    stage: schedule.Stage, domain: Domain, inner: tuple[tensor.Axis, ...]
+) -> Iterator[Reason]:
+    """Check that the inner loops are serial, and that no guard depends on one."""
     for a in inner:
         if stage.note(a).kind != "serial":
-            raise LoweringError(
-                what,
+            yield (
                 f"loop {a.name!r} inside it is marked {stage.note(a).kind}",
                 "the intrinsic replaces those loops: mark loops outside of it",
             )
@@ -120,10 +118,9 @@ def _check_loops(
     for g in domain.conditions:
         names = [mine[id(v)] for v in tir.variables(g) if id(v) in mine]
         if names:
-            raise LoweringError(
-                what,
+            yield (
                 f"the guard {tir.text(g)} depends on {', '.join(names)} inside it, "
-                "and an intrinsic does all of its points or none",
+                "and an intrinsic always computes all of its points",
                 "sizes that divide the extents; or pad the tensor in a stage of its own",
             )
 
@@ -141,12 +138,8 @@ def _values(
     pairs = ((op.axis, intrin.op.axis), (op.reduce_axis, intrin.op.reduce_axis))
     for mine, its in pairs:
         if len(mine) < len(its):
-            kind = its[0].kind
-            raise LoweringError(
-                what,
-                f"it has {len(its)} {kind} axes, {op.name} has {len(mine)}",
-                "another intrinsic",
-            )
+            why = f"it has {len(its)} {its[0].kind} axes, {op.name} has {len(mine)}"
+            raise LoweringError(what, why, "another intrinsic")
         for a, b in zip(mine, (*[None] * (len(mine) - len(its)), *its), strict=True):
             starts[a], last = sweep(domain.values[a], fixed)
             extent, wanted = tir.add(tir.sub(last, starts[a]), 1), 1 if b is None else b.extent
@@ -164,14 +157,10 @@ def _values(
     return values, starts
 
 
-def _check_box(
-    what: str,
-    domain: Domain,
-    inner: tuple[tensor.Axis, ...],
-    op: tensor.ComputeOp,
-    fixed: set[tir.Var],
-) -> None:
-    """Raise LoweringError unless the inner loops visit each point of the box once."""
+def _about_box(
+    domain: Domain, inner: tuple[tensor.Axis, ...], op: tensor.ComputeOp, fixed: set[tir.Var]
+) -> Iterator[Reason]:
+    """Check that the inner loops visit each point of the box once."""
     counts = [domain.extents[a] for a in inner]
     box = 1
     for a in (*op.axis, *op.reduce_axis):
@@ -181,36 +170,31 @@ def _check_box(
         box *= size
     visits = prod(n for n in counts if isinstance(n, int))
     if any(not isinstance(n, int) for n in counts) or visits != box:
-        raise LoweringError(
-            what,
+        yield (
             f"the loops inside visit {visits} of the {box} points around them",
             "split axes by the extents of the intrinsic, and do not fuse them",
         )
 
 
-def _check_update(
-    what: str, stage: schedule.Stage, intrin: tensor.TensorIntrin, reduces: tuple[tir.Var, ...]
-) -> None:
-    names = ", ".join(v.name for v in reduces)
+def _about_update(
+    stage: schedule.Stage, intrin: tensor.TensorIntrin, reduces: tuple[tir.Var, ...]
+) -> Iterator[Reason]:
+    """Check that the intrinsic can continue a reduction whose outer loops are `reduces`."""
     if intrin.update is None:
-        raise LoweringError(
-            what,
-            f"the reduction goes on outside, over {names}, and the intrinsic cannot add to it",
+        yield (
+            f"the reduction continues outside, over {', '.join(v.name for v in reduces)}, and the "
+            "intrinsic has no update",
             "fcompute returns (body, reset, update)",
         )
-    bound = [a.name for a in stage.leaves if a.kind == "reduce" and stage.note(a).kind == "bind"]
-    if bound:
-        raise LoweringError(
-            what,
-            f"reduce loop {bound[0]!r} outside it is bound to threads, whose results no statement "
-            "of the intrinsic joins",
-            "rfactor first, or bind data loops",
-        )
-    mixed = [r for r in stage.relations if isinstance(r, schedule.FuseRelation)]
-    if any(r.outer.kind != r.inner.kind for r in mixed):
-        raise LoweringError(
-            what, "a data loop is fused with a reduce loop outside it", "fuse loops of one kind"
-        )
+    for a in stage.leaves:
+        if a.kind == "reduce" and stage.note(a).kind == "bind":
+            yield (
+                f"reduce loop {a.name!r} outside it is bound to threads, and the intrinsic does "
+                "not combine their results",
+                "rfactor first, or bind data loops",
+            )
+    if has_mixed_loops(stage):
+        yield "a data loop is fused with a reduce loop outside it", "fuse loops of one kind"
 
 
 # --- formulas ------------------------------------------------------------------------------------
@@ -225,13 +209,10 @@ def _matched(
     """Find the part of a tensor that each input of the intrinsic stands for."""
     mine, its = op.reduction, intrin.op.reduction
     if (mine is None) != (its is None):
-        raise LoweringError(
-            what, f"{(op if its is None else intrin.op).name} is a reduction, the other one is not"
-        )
+        names = (op.name, intrin.op.name) if its is None else (intrin.op.name, op.name)
+        raise LoweringError(what, f"{names[0]} is a reduction, and {names[1]} is not")
     if mine is not None and (mine.init or mine.where is not tir.TRUE):
-        raise LoweringError(
-            what, "its reduction has a condition or a start of its own (where=, init=)"
-        )
+        raise LoweringError(what, "its reduction has where= or init=, and no intrinsic has these")
     provided = [tir.substitute(e, values) for e in (op.body if mine is None else mine.sources)]
     pattern = list(intrin.op.body if its is None else its.sources)
     try:

@@ -6,8 +6,6 @@ from typing import Any
 
 from minitvm import tensor, tir
 
-Facts = tuple[tir.Index, ...]  # indices known to be >= 0
-
 
 def rewrite_unsafe_select(s: tir.Stmt) -> tir.Stmt:
     """Make select(c, a, b) lazy if an arm may read out of bounds.
@@ -19,7 +17,7 @@ def rewrite_unsafe_select(s: tir.Stmt) -> tir.Stmt:
     return _under(s, ())
 
 
-def _under(s: tir.Stmt, facts: Facts) -> tir.Stmt:
+def _under(s: tir.Stmt, facts: tensor.Facts) -> tir.Stmt:
     def rule(e: Any) -> Any:
         unsafe = isinstance(e, tir.Where) and not (_safe(e.a, facts) and _safe(e.b, facts))
         return tir.IfThenElse(e.cond, e.a, e.b, e.dtype) if unsafe else e
@@ -42,12 +40,12 @@ def _under(s: tir.Stmt, facts: Facts) -> tir.Stmt:
             return tir.map_children(s, lambda c: c, expr)
 
 
-def _safe(e: tir.Expr, facts: Facts) -> bool:
+def _safe(e: tir.Expr, facts: tensor.Facts) -> bool:
     """Return whether every read in `e` is in bounds."""
     return all(_fits(n, facts) for n in tir.walk(e) if isinstance(n, tir.Load))
 
 
-def _fits(e: tir.Load, facts: Facts) -> bool:
+def _fits(e: tir.Load, facts: tensor.Facts) -> bool:
     flat = len(e.indices) == 1 and len(e.buffer.shape) != 1
     sizes = (tir.elements(e.buffer),) if flat else e.buffer.shape
     return all(tensor.inside(i, n, facts) for i, n in zip(e.indices, sizes, strict=True))

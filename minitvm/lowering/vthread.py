@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any
 
 from minitvm import schedule, tir
 from minitvm.base import LoweringError
 
 from .budget import statements
-from .statements import every, inner
+from .statements import Access, every, inner, redirect
 from .units import blocks, unit
 
 WRITTEN_OUT = 16  # copies for this many virtual threads or more become a loop
@@ -183,24 +182,15 @@ class _Injector:
         """Redirect the accesses in `body` to each thread's own copy of the buffer."""
         mine = tir.mul(self.loop.var, tir.elements(old))
 
-        def at(indices: tuple[tir.Index, ...]) -> tuple[tir.Index, ...]:
+        def moved(b: tir.Buffer, indices: tuple[tir.Index, ...]) -> Access | None:
+            if b is not old:
+                return None
             if len(indices) != 1:
-                raise LoweringError(
-                    f"virtual threads with {old.name!r}", "it has no flat offsets", "flatten first"
-                )
-            return (tir.add(indices[0], mine),)
+                what = f"virtual threads with {old.name!r}"
+                raise LoweringError(what, "it has no flat offsets", "flatten first")
+            return new, (tir.add(indices[0], mine),)
 
-        def on_expr(e: Any) -> Any:
-            if isinstance(e, tir.Load) and e.buffer is old:
-                return tir.Load(new, at(e.indices), e.dtype)
-            return e
-
-        def on_stmt(s: tir.Stmt) -> tir.Stmt:
-            if isinstance(s, tir.Store) and s.buffer is old:
-                return tir.Store(new, at(s.indices), s.value)
-            return s
-
-        return tir.rewrite(body, on_stmt, on_expr)
+        return redirect(body, moved)
 
 
 def check_threads(body: tir.Stmt) -> None:

@@ -55,7 +55,7 @@ def step_number(state: schedule.State, step: int) -> int:
     """Return `step` counted from 1 (-1 is the last); raise ScheduleError if out of range."""
     count = len(state.steps)
     if not isinstance(step, int):  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise ScheduleError(f"step {reprlib.repr(step)}", "steps are counted 1, 2, ... or -1, -2")
+        raise ScheduleError(f"step {reprlib.repr(step)}", "a step number is 1, 2, ... or -1, -2")
     n = step if step >= 0 else count + 1 + step
     if not 1 <= n <= count:
         why = f"steps 1 to {count} were taken" if count else "no step has been taken"
@@ -76,7 +76,7 @@ def bound(state: schedule.State, stage: schedule.Stage, axis: Any) -> explain.De
     names = stage.names
     if not isinstance(axis, tensor.Axis) or axis not in names:
         shown = axis.name if isinstance(axis, tensor.Axis) else axis
-        why = "it has no such axis" if names else "it has no axes: all of it is there at once"
+        why = "it has no such axis" if names else "no formula computes it, so it has no axes"
         known = f"one of {', '.join(names.values())}" if names else ""
         raise ScheduleError(f"axis {shown!r} of {stage.name}", why, known)
     return explain.explain_bound(state, stage.name, names[axis])

@@ -11,12 +11,12 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from minitvm import tensor, tir
-from minitvm.base import ExprError
+from minitvm.base import ExprError, Reason, raise_first
 
 FORM = re.compile(
     r"^\s*(\w+)\s*\(([^)]*)\)\s*(\+=!|\*=!|max=!|min=!|=)\s*(.*?)\s*(where\b.*)?$", re.S
@@ -28,23 +28,9 @@ REDUCERS: dict[str, tensor.Reducer] = {
     "max=!": tensor.MAX,
     "min=!": tensor.MIN,
 }
+ELEMENTWISE = (tir.exp, tir.log, tir.sqrt, tir.rsqrt, tir.tanh, tir.sigmoid, tir.erf, tir.abs)
 FUNCTIONS: dict[str, Callable[..., Any]] = {
-    **{
-        f.__name__: f
-        for f in (
-            tir.exp,
-            tir.log,
-            tir.sqrt,
-            tir.rsqrt,
-            tir.tanh,
-            tir.sigmoid,
-            tir.erf,
-            tir.abs,
-            tir.floor,
-            tir.ceil,
-        )
-    },
-    **{"max": tensor.max, "min": tensor.min},
+    f.__name__: f for f in (*ELEMENTWISE, tir.floor, tir.ceil, tensor.max, tensor.min)
 }
 
 
@@ -59,6 +45,11 @@ class _Formula:
     right: ast.expr
     ranges: dict[str, tuple[int, int]]
 
+    @property
+    def what(self) -> str:
+        """Return the call, as error messages begin."""
+        return f"te.define({self.line!r})"
+
 
 def define(line: str, **tensors: tensor.Tensor) -> tensor.Tensor:
     """Return the tensor that the formula `line` computes from `tensors`, given by name.
@@ -66,23 +57,10 @@ def define(line: str, **tensors: tensor.Tensor) -> tensor.Tensor:
     Raises ExprError if the line is not such a formula, or a range cannot be inferred.
     """
     f = _parse(line)
-    accesses = [n for n in ast.walk(f.right) if _is_access(n, tensors)]
-    ranges = _ranges(
-        f, [(tensors[_callee(n)], n.args) for n in accesses if isinstance(n, ast.Call)]
-    )
+    calls = [n for n in ast.walk(f.right) if isinstance(n, ast.Call) and _callee(n) in tensors]
+    ranges = _ranges(f, [(tensors[_callee(n)], n.args) for n in calls])
     folded = [v for v in ranges if v not in f.left]
-    missing = [v for v in f.left if v not in ranges]
-    if missing or (bool(folded) != (f.op != "=")):
-        why = (
-            f"nothing on the right side has the index {missing[0]}"
-            if missing
-            else (
-                f"{', '.join(folded)} is only on the right side: fold over it with +=!, max=!, ..."
-                if folded
-                else f"{f.op} folds over an index that only the right side has, and there is none"
-            )
-        )
-        raise ExprError(f"te.define({line!r})", why)
+    raise_first(ExprError, f.what, _about_indices(f, ranges.keys(), folded))
     shape = [ranges[v][1] for v in f.left]
     axes = {v: tensor.reduce_axis((ranges[v][0], ranges[v][1]), v) for v in folded}
 
@@ -91,15 +69,20 @@ def define(line: str, **tensors: tensor.Tensor) -> tensor.Tensor:
         value = _value(f, f.right, env, tensors)
         return tensor.reduce(REDUCERS[f.op], value, list(axes.values())) if axes else value
 
-    return _named(tensor.compute, shape, body, f)
+    names = ", ".join(f.left)  # the axes take the names of the parameters
+    return tensor.compute(shape, eval(f"lambda {names}: body({names})", {"body": body}), f.name)
 
 
-def _named(
-    make: Callable[..., Any], shape: list[tir.Index], body: Callable[..., Any], f: _Formula
-) -> tensor.Tensor:
-    """Call compute() with the axis names of the line."""
-    names = ", ".join(f.left)
-    return make(shape, eval(f"lambda {names}: body({names})", {"body": body}), name=f.name)
+def _about_indices(f: _Formula, known: Collection[str], folded: list[str]) -> Iterator[Reason]:
+    """Check that the right side has every index of the left, and others only to fold over."""
+    for v in f.left:
+        if v not in known:
+            yield (f"nothing on the right side has the index {v}",)
+    if folded and f.op == "=":
+        left_out = ", ".join(folded)
+        yield (f"{left_out} is only on the right side: fold over it with +=!, max=!, ...",)
+    if not folded and f.op != "=":
+        yield (f"{f.op} folds over an index that only the right side has, and there is none",)
 
 
 def _parse(line: str) -> _Formula:
@@ -116,7 +99,7 @@ def _parse(line: str) -> _Formula:
         if part.strip():
             one = RANGE.match(part.strip())
             if not one:
-                raise ExprError(f"te.define: {part.strip()!r}", "a range is written: h in 0:56")
+                raise ExprError(f"te.define: {part.strip()!r}", "not a range", "h in 0:56")
             ranges[one[1]] = int(one[2]), int(one[3])
     try:
         right = ast.parse(found[4].strip(), mode="eval").body
@@ -127,12 +110,8 @@ def _parse(line: str) -> _Formula:
     return _Formula(line, found[1], names, found[3], right, ranges)
 
 
-def _callee(n: ast.AST) -> str:
-    return n.func.id if isinstance(n, ast.Call) and isinstance(n.func, ast.Name) else ""
-
-
-def _is_access(n: ast.AST, tensors: dict[str, tensor.Tensor]) -> bool:
-    return _callee(n) in tensors
+def _callee(n: ast.Call) -> str:
+    return n.func.id if isinstance(n.func, ast.Name) else ""
 
 
 # --- ranges --------------------------------------------------------------------------------------
@@ -147,7 +126,9 @@ def _ranges(
     todo: list[tuple[tir.Index, tir.Index, tensor.Tensor]] = []
     for t, args in accesses:
         if len(args) != t.ndim:
-            raise ExprError(f"te.define: {t.name}", f"has {t.ndim} dimensions, {len(args)} indices")
+            raise ExprError(
+                f"te.define: {t.name}", f"it has {t.ndim} dimensions, {len(args)} indices"
+            )
         for e, size in zip(args, t.shape, strict=True):
             todo.append((_index(f, e, symbols), size, t))
     names = {id(v): n for n, v in symbols.items()}
@@ -156,11 +137,7 @@ def _ranges(
         _solve(f, e, size, t, names, ranges)
     for v in symbols:
         if v not in ranges:
-            raise ExprError(
-                f"te.define({f.line!r})",
-                f"the range of {v} cannot be inferred",
-                f"where {v} in 0:8",
-            )
+            raise ExprError(f.what, f"the range of {v} cannot be inferred", f"where {v} in 0:8")
     return {v: ranges[v] for v in symbols}
 
 
@@ -194,8 +171,8 @@ def _solve(
         have = ranges[names[id(terms[0][0])]][1]
         if not tir.prove_equal(have, size):
             raise ExprError(
-                f"te.define({f.line!r})",
-                f"{names[id(terms[0][0])]} runs to {tir.text(have)} elsewhere, "
+                f.what,
+                f"{names[id(terms[0][0])]} runs over {tir.text(have)} values, "
                 f"but indexes {tir.text(size)} elements of {t.name}",
             )
 
@@ -214,9 +191,7 @@ def _index(f: _Formula, e: ast.expr, symbols: dict[str, tir.Var]) -> tir.Index:
         case ast.BinOp(left, ast.Mult(), right):
             return _index(f, left, symbols) * _index(f, right, symbols)
         case _:
-            raise ExprError(
-                f"te.define({f.line!r})", f"{ast.unparse(e)}: an index is a sum of multiples"
-            )
+            raise ExprError(f.what, f"{ast.unparse(e)} is not a sum of multiples of indices")
 
 
 # --- values --------------------------------------------------------------------------------------
@@ -244,10 +219,8 @@ def _value(f: _Formula, e: ast.expr, env: dict[str, Any], tensors: dict[str, ten
         case ast.Call(ast.Name(id=name), args, []) if name in tensors or name in FUNCTIONS:
             return (tensors.get(name) or FUNCTIONS[name])(*map(go, args))
         case _:
-            known = ", ".join((*tensors, *env, *FUNCTIONS))
-            raise ExprError(
-                f"te.define({f.line!r})", f"{ast.unparse(e)} is not understood", f"known: {known}"
-            )
+            known = f"one of {', '.join((*tensors, *env, *FUNCTIONS))}"
+            raise ExprError(f.what, f"{ast.unparse(e)} is not understood", known)
 
 
 OPERATORS: dict[type[ast.AST], Callable[[Any, Any], Any]] = {

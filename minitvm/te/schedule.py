@@ -97,7 +97,7 @@ class Schedule:
         # Split itself refuses a wrong size, and says more
         wrong = "" if isinstance(step, schedule.Split) else schedule.misfit(step)
         if wrong:
-            raise ScheduleError(wrong, "a step has only values of its fields' types")
+            raise ScheduleError(wrong, "the type is wrong")
         try:
             new = schedule.apply(self.state, step)
         except TVMError as e:
@@ -117,14 +117,12 @@ class Schedule:
     def cache_read(self, tensor: Any, scope: str, readers: Any = None) -> Tensor:
         """Copy `tensor` to memory `scope` for `readers` (default: all) and return the copy."""
         name, output = self._now(tensor)
-        old = {s.name for s in self.state.stages}
         if readers is None:
             t = tensor_of(self.state.stage(name).op, output)
             who = tuple(s.name for s in self.state.stages if t in schedule.inputs(s))
         else:
             who = tuple(self._find(r).name for r in as_tuple(readers))
-        self.apply(schedule.CacheRead(name, output, scope, who))
-        return self._new_tensor(old, 0)
+        return tensor_of(self._added(schedule.CacheRead(name, output, scope, who)), 0)
 
     def cache_write(self, tensor: Any, scope: str) -> Any:
         """Compute `tensor` in memory `scope` and copy it from there; return the tensor there.
@@ -139,9 +137,8 @@ class Schedule:
                 "it takes one tensor, or several outputs of one operation",
                 "one cache_write for each",
             )
-        old = {s.name for s in self.state.stages}
-        self.apply(schedule.CacheWrite(names[0], scope))
-        made = [self._new_tensor(old, i) for _, i in wanted]
+        op = self._added(schedule.CacheWrite(names[0], scope))
+        made = [tensor_of(op, i) for _, i in wanted]
         return made if isinstance(tensor, list | tuple) else made[0]
 
     def rfactor(self, tensor: Any, axis: Axis, factor_axis: int = 0) -> Any:
@@ -151,18 +148,18 @@ class Schedule:
         outputs, this returns a list.
         """
         if not as_tuple(tensor):
-            raise ScheduleError("rfactor of nothing", "it takes the tensor that is a reduction")
+            raise ScheduleError("rfactor of nothing", "it takes the output of a reduction")
         stage = self[as_tuple(tensor)[0]]
-        old = {s.name for s in self.state.stages}
         name = stage.axis_name(axis, "rfactor")
-        self.apply(schedule.RFactor(stage.name, name, factor_axis))
-        made = next(s for s in self.state.stages if s.name not in old).op
-        parts = [tensor_of(made, i) for i in range(len(made.dtypes))]
+        op = self._added(schedule.RFactor(stage.name, name, factor_axis))
+        parts = [tensor_of(op, i) for i in range(len(op.dtypes))]
         return parts if len(parts) > 1 else parts[0]
 
-    def _new_tensor(self, old: set[str], i: int) -> Tensor:
-        made = next(s for s in self.state.stages if s.name not in old)
-        return tensor_of(made.op, i)
+    def _added(self, step: schedule.Step) -> Operation:
+        """Take a step that adds a stage, and return its operation."""
+        old = {s.name for s in self.state.stages}
+        self.apply(step)
+        return next(s.op for s in self.state.stages if s.name not in old)
 
     # --- explaining ---
 

@@ -112,8 +112,8 @@ class StageView:
             others = [s.name for s in self.schedule.state.stages if any(a is b for b in s.axes())]
             raise ScheduleError(
                 f"{verb} of {a.name!r} in {self.name}",
-                f"that axis belongs to {others[0] if others else 'no stage here'}",
-                f"one of its loops: {', '.join(self._names()) or 'it has none'}",
+                f"that axis belongs to {others[0] if others else 'no stage of this schedule'}",
+                f"one of its loops: {', '.join(self._names()) or 'none'}",
             )
         return self._stage.names[a]
 
@@ -229,12 +229,12 @@ class StageView:
 
         Its readers may be placed later; until then the attachment is in `state.pending`.
         """
-        stage = self.schedule[target] if not isinstance(target, StageView) else target
+        stage = self.schedule[target]
         self.schedule.apply(ComputeAt(self.name, stage.name, stage.axis_name(axis, "compute_at")))
 
     def store_at(self, target: Any, axis: Axis) -> None:
         """Keep this stage's results during the loop `axis` of `target`; compute only new ones."""
-        stage = self.schedule[target] if not isinstance(target, StageView) else target
+        stage = self.schedule[target]
         self.schedule.apply(StoreAt(self.name, stage.name, stage.axis_name(axis, "store_at")))
 
     def compute_inline(self) -> None:
@@ -293,9 +293,8 @@ class StageView:
     def transform_layout(self, fn: Callable[..., Any]) -> None:
         """Store element (k, j) at fn(k, j): lambda k, j: (j // 16, k, j % 16) packs columns."""
         if not hasattr(fn, "__code__"):
-            raise ScheduleError(
-                f"transform_layout of {self.name}: {fn!r}", "not a function", "lambda i, j: ..."
-            )
+            what = f"transform_layout of {self.name}: {fn!r}"
+            raise ScheduleError(what, "not a function", "lambda i, j: ...")
         names = axis_names(fn)
         places = as_tuple(fn(*(tir.Var(n, 0) for n in names)))
         layout = tuple(tir.text(tir.index(p)) for p in places)

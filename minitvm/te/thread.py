@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from minitvm import schedule, tensor, tir
+from minitvm import lowering, schedule, tensor, tir
 from minitvm.base import ScheduleError, as_tuple, check_text
 
 
@@ -47,11 +46,8 @@ def _extent(dom: Any, tag: str) -> int | None:
     ends = ends if len(ends) == 2 else (0, *ends)
     first, stop = (tir.index(n) for n in ends) if len(ends) == 2 else (None, None)
     if not (isinstance(first, int) and first == 0 and isinstance(stop, int) and stop > 0):
-        raise ScheduleError(
-            f"thread_axis({dom!r}, {tag!r})",
-            "threads are counted from 0, to a constant",
-            "thread_axis((0, 32), ...)",
-        )
+        why = "the range starts at 0 and ends at a constant"
+        raise ScheduleError(f"thread_axis({dom!r}, {tag!r})", why, "thread_axis((0, 32), ...)")
     return stop
 
 
@@ -61,8 +57,8 @@ def predicate(stage: schedule.Stage, cond: Any) -> tuple[tuple[str, ...], tuple[
     The index of a thread is replaced by the loop bound to it.
     """
     what, names = f"set_store_predicate of {stage.name}", stage.names
-    conds = list(_conditions(cond))
-    if not all(isinstance(c, tir.Expr) for c in conds):
+    conds = lowering.conjuncts(cond)
+    if not all(isinstance(c, tir.Expr) for c in conds):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise ScheduleError(what, f"{cond!r} is not made of comparisons", "te.all(i < 4, j >= 1)")
     bound = {stage.note(a).thread: a for a in stage.leaves if stage.note(a).thread}
     found: dict[Any, tensor.Axis] = {}
@@ -76,11 +72,3 @@ def predicate(stage: schedule.Stage, cond: Any) -> tuple[tuple[str, ...], tuple[
     plain = {v: tir.Var(names[a].replace(".", "_"), 0) for v, a in found.items()}
     texts = tuple(tir.text(tir.substitute(c, plain)) for c in conds)
     return tuple(dict.fromkeys(names[a] for a in found.values())), texts
-
-
-def _conditions(cond: Any) -> Iterator[Any]:
-    if isinstance(cond, tir.Binary) and cond.op == "and":
-        yield from _conditions(cond.a)
-        yield from _conditions(cond.b)
-    else:
-        yield cond

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from minitvm import tir
-from minitvm.base import BOOL, DType, ExprError, Reason, as_tuple, dtype
+from minitvm.base import BOOL, DType, ExprError, Reason, as_tuple, dtype, raise_first
 
 from .tensor import Axis, ComputeOp, PlaceholderOp, Reduce, parts, variable_reduce_ranges
 
@@ -29,7 +29,13 @@ def check_size_var(what: str, name: Any, kind: Any) -> None:
     """Raise ExprError if `name` is not a string or `kind` is not a type of sizes."""
     known_name(what, name)
     if dtype(kind) not in ("int32", "int64"):
-        raise ExprError(f"var({name!r}, {kind!r})", "symbols are sizes", "int32 or int64")
+        raise ExprError(f"var({name!r}, {kind!r})", "a size is an int32 or int64", 'dtype="int32"')
+
+
+def known_function(what: str, f: Any, fix: str) -> None:
+    """Raise ExprError if `f` is not a function."""
+    if not callable(f):
+        raise ExprError(f"{what}: {f!r}", "not a function", fix)
 
 
 def dimensions(shape: Any, what: str) -> tuple[tir.Index, ...]:
@@ -47,22 +53,26 @@ def _dimension(n: Any, what: str) -> tir.Index:
     return size
 
 
-def ends_of(dom: Any, names: Sequence[Any], name: Any) -> tuple[Any, Any, Any]:
-    """Return (lo, hi, name) of reduce_axis((lo, hi), *names, name=name)."""
+def range_of(dom: Any, names: Sequence[Any], name: Any) -> tuple[str, tir.Index, tir.Index]:
+    """Return (name, start, extent) of reduce_axis((lo, hi), *names, name=name)."""
     try:
-        (lo, hi), (name,) = dom, names or (name,)
+        (first, stop), (name,) = dom, names or (name,)
     except (TypeError, ValueError):
         given = (tir.text(n) if isinstance(n, tir.Expr) else repr(n) for n in (dom, *names))
         what, fix = f"reduce_axis({', '.join(given)})", 'reduce_axis((0, K), name="k")'
         raise ExprError(what, "it takes one pair (lo, hi)", fix) from None
-    return lo, hi, known_name("reduce_axis", name)
+    name, lo, hi = known_name("reduce_axis", name), tir.index(first), tir.index(stop)
+    extent = tir.sub(hi, lo)
+    if tir.upper_bound(extent) < 0:
+        what = f"reduce_axis(({tir.text(lo)}, {tir.text(hi)}))"
+        raise ExprError(what, "its end is before its start", f"({tir.text(hi)}, {tir.text(lo)})")
+    return name, lo, extent
 
 
 def argument_names(f: Callable[..., Any], count: int, name: str) -> list[str]:
     """Return names for `count` axes: the parameters of f; *i gives i0, i1, ..."""
     what = f"compute {name}"
-    if not callable(f):
-        raise ExprError(f"{what}: {f!r}", "it is not a function", "lambda i: ...")
+    known_function(what, f, "lambda i: ...")
     try:
         spec = inspect.getfullargspec(f)
     except TypeError:  # functions written in C, such as max, do not tell their parameters
@@ -70,7 +80,7 @@ def argument_names(f: Callable[..., Any], count: int, name: str) -> list[str]:
         raise ExprError(f"{what}: {f!r}", why, "lambda i: ...") from None
     plain = [a for a in spec.args if a != "self"]
     if spec.kwonlyargs or spec.defaults:
-        why = "the arguments of the formula are axes, they have no defaults"
+        why = "the arguments of a formula are axes, which have no defaults"
         given = ", ".join(spec.kwonlyargs) or "defaults"
         raise ExprError(f"{what}: {given}", why, "close over the value instead")
     if (spec.varargs is None and len(plain) != count) or len(plain) > count:
@@ -83,13 +93,13 @@ def argument_names(f: Callable[..., Any], count: int, name: str) -> list[str]:
 
 
 def about_attrs(attrs: Any) -> Iterator[Reason]:
-    """Attributes of an operation are a mapping."""
+    """Check that the attributes of an operation are a mapping."""
     if not isinstance(attrs, Mapping | None):
         yield f"attrs={reprlib.repr(attrs)}: not a mapping", 'attrs={"key": value}'
 
 
 def about_results(results: Sequence[Any]) -> Iterator[Reason]:
-    """A formula returns an expression, or several of the same kind."""
+    """Check that a formula returns an expression, or several of the same kind."""
     if not results or any(e is None for e in results):
         yield "the formula returns nothing", "return an expression"
     reductions = [e for e in results if isinstance(e, Reduce)]
@@ -103,7 +113,7 @@ def about_results(results: Sequence[Any]) -> Iterator[Reason]:
 
 
 def about_formula(op: ComputeOp) -> Iterator[Reason]:
-    """A formula mentions its own axes and symbolic sizes only, and reduces at the top only."""
+    """Check that a formula uses only its own axes and sizes, and reduces only at the top."""
     own = {id(a) for a in (*op.axis, *op.reduce_axis)}
     for n in (n for e in parts(op) for n in tir.walk(e)):
         if tir.overflows(n):
@@ -125,53 +135,57 @@ def about_formula(op: ComputeOp) -> Iterator[Reason]:
 
 
 def about_limits(op: ComputeOp) -> Iterator[Reason]:
-    """The ranges of reduce axes depend on data axes, sizes and inputs only."""
+    """Check that the ranges of reduce axes depend only on data axes, sizes and inputs."""
     own = {id(a) for a in op.axis}
     for n in (n for e in variable_reduce_ranges(op) for n in tir.walk(e)):
         if isinstance(n, Axis) and id(n) not in own:
             yield (
-                f"a reduce axis that depends on {n.name!r}: its range must be known for each "
+                f"the range of a reduce axis depends on {n.name!r}: it must be known for each "
                 "element before the reduction starts",
-                "the arguments of this lambda; or a fixed range, and where=...",
+                "use only the arguments of this lambda; or a fixed range, and where=...",
             )
         source = getattr(n.buffer, "op", None) if isinstance(n, tir.Load) else None
         if isinstance(n, tir.Load) and not isinstance(source, PlaceholderOp):
             yield (
-                f"a reduce axis as long as {tir.text(n)} says: {n.buffer.name} is computed: only "
-                "inputs are known before the loops run",
-                f"make {n.buffer.name} a te.placeholder, computed by a program before",
+                f"the range of a reduce axis depends on {tir.text(n)}: {n.buffer.name} is "
+                "computed, and only inputs are known before the loops run",
+                f"make {n.buffer.name} a te.placeholder, and compute it in a program of its own",
             )
 
 
 def about_sources(sources: Sequence[tir.Expr], starts: Sequence[Any]) -> Iterator[Reason]:
-    """A reduction folds at least one value, none of them bool, each from one start or none."""
+    """Check that a reduction folds numbers, and has a start for each of them or none."""
+    if not sources:
+        yield "there is nothing to fold", "an expression"
     if any(e.dtype is BOOL for e in sources):
-        yield "values of type bool are not folded", "x.astype('int32') first"
+        yield "values of type bool cannot be folded", "x.astype('int32') first"
     if starts and len(starts) != len(sources):
-        yield (f"{len(starts)} values to start from, {len(sources)} to fold",)
+        yield f"init has {len(starts)} values for {len(sources)} to fold", "one for each"
 
 
 def fold_axes(name: str, given: Any) -> tuple[Axis, ...]:
     """Return the reduce axes to fold over; raise ExprError if there is none, or another kind."""
-    if given is None:
+    axes = () if given is None else as_tuple(given)
+    raise_first(ExprError, f"te.{name}", _about_axes(name, axes))
+    return axes
+
+
+def _about_axes(name: str, axes: Sequence[Any]) -> Iterator[Reason]:
+    """Check that there are reduce axes to fold over, each given once."""
+    if not axes:
         fix = f"k = te.reduce_axis((0, K)), then te.{name}(..., axis=k)"
-        raise ExprError(f"te.{name} without an axis", "it folds over reduce axes", fix)
-    axes = as_tuple(given)
+        yield "there is no axis to reduce over", fix
     for a in axes:
         if not isinstance(a, Axis) or a.kind != "reduce":
-            why = "only reduce axes are folded"
-            raise ExprError(f"te.{name} over {a!r}", why, "te.reduce_axis((0, K))")
-    if not axes:
-        raise ExprError(f"te.{name} over no axis", "there is nothing to fold")
+            yield f"{a!r} is not a reduce axis", "te.reduce_axis((0, K))"
     if len({id(a) for a in axes}) < len(axes):
-        raise ExprError(f"te.{name}", "the same axis is given twice")
-    return axes
+        yield ("the same axis is given twice",)
 
 
 def one_each(made: Any, count: int, what: str) -> tuple[Any, ...]:
     """Return the `count` values that a function of a reducer returned."""
     values = as_tuple(made)
     if len(values) != count:
-        found = f"comm_reducer {what} returns {len(values)} value(s), {count} are folded"
-        raise ExprError(found, "it returns one for each of them")
+        why = f"it returns {len(values)} value(s), and {count} are folded"
+        raise ExprError(f"comm_reducer {what}", why, "return a tuple with one value for each")
     return values

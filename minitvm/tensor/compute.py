@@ -20,10 +20,11 @@ from .checks import (
     check_size_var,
     dimensions,
     dtype_of,
-    ends_of,
     fold_axes,
+    known_function,
     known_name,
     one_each,
+    range_of,
 )
 from .reducer import MAX, MIN, PROD, SUM, Reducer, recorded
 from .tensor import Axis, ComputeOp, PlaceholderOp, Reduce, Tensor, axis, parts, tensor_of
@@ -56,13 +57,7 @@ def reduce_axis(dom: Any, *names: str, name: str = "rv") -> Axis:
 
     names: as in TVM, the name may also be the second argument: reduce_axis((0, K), "k").
     """
-    first, last, name = ends_of(dom, names, name)
-    lo, hi = tir.index(first), tir.index(last)
-    extent = tir.sub(hi, lo)
-    if tir.upper_bound(extent) < 0:
-        what = f"reduce_axis(({tir.text(lo)}, {tir.text(hi)}))"
-        raise ExprError(what, "it ends before it begins")
-    return axis(name, lo, extent, "reduce")
+    return axis(*range_of(dom, names, name), "reduce")
 
 
 def compute(
@@ -121,8 +116,6 @@ def reduce(reducer: Reducer, expr: Any, axis: Any, where: Any = None, init: Any 
     """Fold `expr` (or a tuple of them) with `reducer` over the reduce axis or axes `axis`."""
     axes = fold_axes(reducer.name, axis)
     sources = tuple(tir.value(tir.operand(e)) for e in as_tuple(expr))
-    if not sources:
-        raise ExprError(f"te.{reducer.name} of ()", "there is nothing to fold", "an expression")
     given = () if init is None else as_tuple(init)
     raise_first(ExprError, f"te.{reducer.name}", about_sources(sources, given))
     cond = tir.TRUE if where is None else tir.all_of(where)
@@ -144,8 +137,7 @@ def comm_reducer(
     """
     known_name("comm_reducer", name)
     for f in (fcombine, fidentity):
-        if not callable(f):
-            raise ExprError(f"comm_reducer {name}: {f!r}", "it is not a function")
+        known_function(f"comm_reducer {name}", f, "comm_reducer(fcombine, fidentity)")
 
     def combine(old: tuple[tir.Expr, ...], new: tuple[tir.Expr, ...]) -> tuple[tir.Expr, ...]:
         made = fcombine(old[0], new[0]) if len(old) == 1 else fcombine(old, new)

@@ -60,14 +60,12 @@ def evaluate(tensors: Sequence[Tensor], inputs: Mapping[Any, Any]) -> list[Array
 def _fitting(t: Tensor, array: Array, sizes: dict[tir.Var, Any]) -> Array:
     """Return `array` if it fits the placeholder `t`; record the symbolic sizes in its shape."""
     if array.dtype != t.dtype.numpy or array.ndim != t.ndim:
-        raise ArgumentError(
-            f"input {t.name}",
-            f"is {array.dtype} with {array.ndim} dimensions, not {t.dtype} of {t.ndim}",
-        )
+        why = f"it is {array.dtype} with {array.ndim} dimensions, not {t.dtype} with {t.ndim}"
+        raise ArgumentError(f"input {t.name}", why)
     for d, (declared, n) in enumerate(zip(t.shape, array.shape, strict=True)):
         wanted = sizes.setdefault(declared, n) if isinstance(declared, tir.Var) else declared
         if isinstance(wanted, int) and wanted != n:
-            raise ArgumentError(f"input {t.name}: dimension {d}", f"is {n}, not {wanted}")
+            raise ArgumentError(f"input {t.name}: dimension {d}", f"it is {n}, not {wanted}")
     return array
 
 
@@ -97,7 +95,7 @@ def _compute(op: Operation, here: _Points) -> None:
         if int(here.index(need)) < 0:
             raise ArgumentError(
                 f"compute {op.name}: {tir.text(need + 1)} = {int(here.index(need)) + 1}",
-                "it reads elements that are not there",
+                "it reads elements that do not exist",
                 "arrays that are not empty",
             )
     shape = tuple(int(here.index(n)) for n in op.shape)
@@ -236,14 +234,12 @@ class _Points:
             case tir.AsIndex(value):
                 return np.asarray(self.value(value)).astype(np.int64)
             case _:
-                raise ExprError(tir.text(e), "it is a value, and an index is needed")
+                raise ExprError(tir.text(e), "it is a value, not an index")
 
     def _variable(self, v: tir.Var) -> Any:
         if v not in self.values:
-            raise ArgumentError(
-                f"variable {v.name}",
-                "no input has this size, and its value is not given",
-            )
+            why = "no input has this size, and its value is not given"
+            raise ArgumentError(f"variable {v.name}", why, f"inputs = {{..., {v.name}: 8}}")
         return self.values[v]
 
     def value(self, e: tir.Expr) -> Any:
@@ -273,7 +269,7 @@ class _Points:
             case tir.Call(name, args):
                 return tir.INTRINSICS[name].meaning(*(self.value(a) for a in args))
             case _:
-                raise ExprError(tir.text(e), f"{type(e).__name__} has no value of its own")
+                raise ExprError(tir.text(e), f"a {type(e).__name__} cannot be evaluated")
 
     def _either(self, e: tir.Index) -> Any:
         """Evaluate an index or a value: the operands of Cast and Compare may be either."""

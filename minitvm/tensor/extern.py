@@ -9,7 +9,7 @@ from typing import Any
 from minitvm import tir
 from minitvm.base import DType, ExprError, TVMError, as_tuple
 
-from .checks import dimensions, dtype_of, known_name
+from .checks import dimensions, dtype_of, known_function, known_name
 from .tensor import ExternOp, Reduce, Tensor, tensor_of
 
 
@@ -32,8 +32,7 @@ def extern(
     Raises ExprError if the statement uses what it was not given, or writes to an input.
     """
     known_name("extern", name)
-    if not callable(fcompute):
-        raise ExprError(f"extern {name}: {fcompute!r}", "not a function", "lambda ins, outs: ...")
+    known_function(f"extern {name}", fcompute, "lambda ins, outs: ...")
     tensors = _tensors(inputs, name)
     shapes = _shapes(shape, name)
     kinds = _dtypes(dtype, tensors, len(shapes), name)
@@ -52,7 +51,7 @@ def _tensors(given: Any, name: str) -> tuple[Tensor, ...]:
     for t in tensors:
         if not isinstance(t, Tensor):
             shown = tir.text(t) if isinstance(t, tir.Expr) else repr(t)
-            raise ExprError(f"extern {name}: input {shown}", "it is no tensor", "A, not A[i]")
+            raise ExprError(f"extern {name}: input {shown}", "not a tensor", "A, not A[i]")
     return tensors
 
 
@@ -72,7 +71,7 @@ def _dtypes(given: Any, tensors: tuple[Tensor, ...], n: int, name: str) -> tuple
     if len(kinds) == 1:
         return kinds * n
     if len(kinds) != n:
-        raise ExprError(f"extern {name}", f"{n} outputs, {len(kinds)} dtypes")
+        raise ExprError(f"extern {name}", f"{n} outputs but {len(kinds)} dtypes", "one for each")
     return kinds
 
 
@@ -98,7 +97,7 @@ def symbols(buffers: tuple[tir.Buffer, ...]) -> tuple[tir.Var, ...]:
     for b in buffers:
         own = (b.elem_offset,) if isinstance(b, tir.DeclaredBuffer) and b.elem_offset else ()
         for n in (*b.shape, *b.strides, *own):
-            found |= dict.fromkeys(() if isinstance(n, int) else tir.variables(n))
+            found |= dict.fromkeys(tir.variables(n))
     return tuple(found)
 
 
@@ -114,8 +113,8 @@ def check_body(
     if sums := [e for e in tir.walk(body) if isinstance(e, Reduce)]:
         raise ExprError(
             f"{what}: {sums[0]!r}",
-            "te.sum belongs into formulas, and this is a statement",
-            "a loop, ib.for_range, that adds one term per iteration",
+            "te.sum belongs in a formula, and this is a statement",
+            "an ib.for_range loop that adds one term per iteration",
         )
     try:
         tir.verify(tir.PrimFunc("body", (*ins, *outs), body, tuple(outs), tuple(sizes)))

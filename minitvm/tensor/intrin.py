@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import reprlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
 from minitvm import tir
-from minitvm.base import ExprError, as_tuple
+from minitvm.base import ExprError, Reason, as_tuple, raise_first
 
-from .checks import known_name
+from .checks import known_function, known_name
 from .extern import check_body, statement, symbols
 from .tensor import ComputeOp, PlaceholderOp, Tensor, loads
 
@@ -64,15 +64,14 @@ def decl_tensor_intrin(
     if scalar_params is not None:
         raise ExprError(what, "scalar parameters are not supported", "an input of shape (1,)")
     if not isinstance(op, ComputeOp):
-        raise ExprError(f"{what} of {op!r}", "it is no computed formula", "pass y.op")
-    if not callable(fcompute):
-        raise ExprError(f"{what}: {fcompute!r}", "not a function", "lambda ins, outs: ...")
-    _check_formula(what, op)
+        raise ExprError(f"{what} of {op!r}", "not a te.compute", "pass y.op")
+    known_function(what, fcompute, "lambda ins, outs: ...")
+    raise_first(ExprError, what, _about_formula(op))
     outputs = tuple(op.output(i) for i in range(len(op.body)))
     factor = _offset_factor(what, default_buffer_params)
     buffers = {t: given.get(t) or _buffer(t, factor) for t in (*op.input_tensors, *outputs)}
     for t, b in buffers.items():
-        _check_buffer(what, t, b)
+        raise_first(ExprError, what, _about_buffer(t, b))
     ins, outs = [buffers[t] for t in op.input_tensors], [buffers[t] for t in outputs]
     parts = _statements(fcompute(ins, outs), what)
     sizes = symbols((*ins, *outs))
@@ -89,9 +88,7 @@ def _in_order(binds: Any, name: Any) -> tuple[Mapping[Tensor, tir.DeclaredBuffer
     if isinstance(binds, str):
         binds, name = None if isinstance(name, str) else name, binds
     if not isinstance(binds, Mapping | None):
-        raise ExprError(
-            f"tensor intrinsic: binds={binds!r}", "not a table of buffers", "binds={y: buffer}"
-        )
+        raise ExprError(f"tensor intrinsic: binds={binds!r}", "not a dict", "binds={y: buffer}")
     known_name("tensor intrinsic", name)
     return dict(cast("Mapping[Tensor, tir.DeclaredBuffer]", binds or {})), name
 
@@ -103,7 +100,7 @@ def _offset_factor(what: str, params: Any) -> int:
     factor = table.get("offset_factor", 1)
     if type(factor) is not int or factor < 1:
         shown = f"default_buffer_params={reprlib.repr(params)}"
-        raise ExprError(f"{what}: {shown}", "not a table with an integer", '{"offset_factor": 8}')
+        raise ExprError(f"{what}: {shown}", "not a dict with a size >= 1", '{"offset_factor": 8}')
     return factor
 
 
@@ -119,52 +116,45 @@ def _statements(made: Any, what: str) -> tuple[tir.Stmt | None, tir.Stmt | None,
             what, f"fcompute returns {len(parts)} parts", "body, or (body, reset, update)"
         )
     if parts[0] is None:
-        why = "fcompute returns no statement that computes the formula: the first one is None"
+        why = "the first statement that fcompute returns is None, and it computes the formula"
         raise ExprError(what, why, "return ib.get(); or return body, reset, update")
     body, reset, update = (*parts, None, None)[:3]
     return body, reset, update
 
 
-def _check_formula(what: str, op: ComputeOp) -> None:
+def _about_formula(op: ComputeOp) -> Iterator[Reason]:
+    """Check that a formula has a constant shape, and reads all of its inputs.
+
+    Its statement may read all of an input, but bounds are inferred from the formula.
+    """
     for t in op.input_tensors:
         if not isinstance(t.op, PlaceholderOp):
-            raise ExprError(what, f"{t.name} is computed", "one formula over placeholders")
+            yield f"its input {t.name} is computed", "one formula over placeholders"
     if any(not isinstance(n, int) for n in op.shape):
-        raise ExprError(
-            what, f"its shape is {', '.join(map(tir.text, op.shape))}", "constant extents"
-        )
+        yield f"its shape is {', '.join(map(tir.text, op.shape))}", "constant extents"
     if op.reduction is not None and op.reduction.init:
-        raise ExprError(what, "its reduction starts from a given value", "leave out init=")
+        yield "its reduction starts from a given value", "leave out init="
     for t in op.input_tensors:
-        _check_whole(what, op, t)
+        places = [e.indices for e in loads(op) if isinstance(e.buffer, Tensor) and e.buffer == t]
+        for d, n in enumerate(t.shape):
+            least = min(tir.lower_bound(at[d]) for at in places)
+            most = max(tir.upper_bound(at[d]) for at in places)
+            if least != 0 or not isinstance(n, int) or most != n - 1:
+                yield (
+                    f"the formula does not read all of {t.name}: dimension {d} has {tir.text(n)} "
+                    f"elements, and {least} .. {most} are read",
+                    "an input that is only as large as what is read",
+                )
 
 
-def _check_whole(what: str, op: ComputeOp, t: Tensor) -> None:
-    """Raise ExprError if the formula does not read all of `t`.
-
-    The statement may read all of it, but bounds are inferred from the formula.
-    """
-    places = [e.indices for e in loads(op) if isinstance(e.buffer, Tensor) and e.buffer == t]
-    for d, n in enumerate(t.shape):
-        least = min(tir.lower_bound(at[d]) for at in places)
-        most = max(tir.upper_bound(at[d]) for at in places)
-        if least != 0 or not isinstance(n, int) or most != n - 1:
-            raise ExprError(
-                f"{what}: the formula reads {t.name} in part",
-                f"dimension {d} has {tir.text(n)} elements, {least} .. {most} are read",
-                "declare the input as large as what is read of it",
-            )
-
-
-def _check_buffer(what: str, t: Tensor, b: Any) -> None:
+def _about_buffer(t: Tensor, b: Any) -> Iterator[Reason]:
+    """Check that `t` is bound to a buffer of its shape and type."""
     if not isinstance(b, tir.DeclaredBuffer):
-        raise ExprError(
-            f"{what}: {t.name} is bound to {b!r}", "not a buffer", "tir.decl_buffer(y.shape)"
-        )
+        yield f"{t.name} is bound to {b!r}, which is not a buffer", "tir.decl_buffer(y.shape)"
+        return
     fits = len(b.shape) == len(t.shape) and all(map(tir.prove_equal, b.shape, t.shape))
     if not fits or b.dtype is not t.dtype:
-        raise ExprError(
-            f"{what}: buffer {b.name}",
-            f"it is {b.dtype}[{', '.join(map(tir.text, b.shape))}], "
+        yield (
+            f"buffer {b.name} is {b.dtype}[{', '.join(map(tir.text, b.shape))}], "
             f"{t.name} is {t.dtype}[{', '.join(map(tir.text, t.shape))}]",
         )

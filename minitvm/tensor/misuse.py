@@ -10,7 +10,7 @@ FORMULA = "a tensor here is a formula, not data"
 
 
 class NotAnArray:
-    """Refuse operators, iteration and numpy functions on a tensor, or a part of one, as a whole."""
+    """Refuse operators, iteration and numpy functions on a whole tensor or a part of one."""
 
     __slots__ = ()
 
@@ -38,11 +38,11 @@ class NotAnArray:
     __rmatmul__ = __matmul__
 
     def __iter__(self) -> Any:
-        fix = "te.sum(..., axis=k) adds up over a reduce axis"
+        fix = "te.sum(..., axis=k) to sum over a reduce axis k"
         raise ExprError(f"iterating over {self._called()}", FORMULA, fix)
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
-        fix = "te or topi; data come in when the compiled function is called"
+        fix = "te or topi; data is passed when the compiled function is called"
         raise ExprError(f"a numpy array of {self._called()}", FORMULA, fix)
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:

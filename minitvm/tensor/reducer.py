@@ -1,4 +1,4 @@
-"""Reducers: the four built-in ones, and the ones that users define."""
+"""Reducers: four are built in, others are defined by users."""
 
 from __future__ import annotations
 

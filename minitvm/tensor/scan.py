@@ -12,12 +12,12 @@ loop over time, s[S].op.scan_axis, one row per iteration.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from minitvm import tir
-from minitvm.base import ExprError, as_tuple
+from minitvm.base import ExprError, Reason, as_tuple, raise_first
 
 from .checks import dimensions, dtype_of, known_name
 from .tensor import (
@@ -63,12 +63,13 @@ def scan(
     parts = [as_tuple(x) for x in (init, update, state)]
     if len({len(p) for p in parts}) != 1 or not parts[0]:
         counts = ", ".join(str(len(p)) for p in parts)
-        raise ExprError(f"scan {name}", f"{counts} inits, updates and states", "as many of each")
+        why = f"the numbers of inits, updates and states are {counts}"
+        raise ExprError(f"scan {name}", why, "as many of each")
     steps = [_Step(name, *each) for each in zip(*parts, strict=True)]
     start, end = steps[0].init.shape[0], steps[0].state.shape[0]
     if not all(tir.prove_equal(s.init.shape[0], start) for s in steps):
         rows = ", ".join(tir.text(s.init.shape[0]) for s in steps)
-        raise ExprError(f"scan {name}", f"the inits have {rows} rows", "as many of each")
+        raise ExprError(f"scan {name}", f"the inits have {rows} rows", "as many rows in each")
     time = axis(steps[0].time.name, start, tir.sub(end, start), "scan")
     inits, updates, states = zip(*((s.init, s.update, s.state) for s in steps), strict=True)
     if len(set(updates)) < len(updates) or len(set(states)) < len(states):
@@ -76,7 +77,7 @@ def scan(
     op = ScanOp(name, inits, updates, states, time, tag)
     body = body_of(op)
     for part in body:
-        _check_time(name, part, body, steps)
+        raise_first(ExprError, f"scan {name}: {part.name}", _about_time(part, body, steps))
     outer = [t for part in body for t in part.input_tensors]
     own = {*states, *(part.output(0) for part in body)}
     for t in (*inits, *(t for t in outer if t not in own)):
@@ -133,28 +134,27 @@ class _Step:
         return self.update.op.axis[0]
 
     def __post_init__(self) -> None:
-        what = f"scan {self.name}"
-        for t in (self.init, self.update, self.state):
+        raise_first(ExprError, f"scan {self.name}", self._about())
+
+    def _about(self) -> Iterator[Reason]:
+        """Check that the init, update and state have one type and matching shapes."""
+        init, update, state = self.init, self.update, self.state
+        for t in (init, update, state):
             if not isinstance(t, Tensor):  # pyright: ignore[reportUnnecessaryIsInstance]
-                raise ExprError(f"{what}: {t!r}", "not a tensor", "te.scan(init, update, state)")
-        if not isinstance(self.state.op, PlaceholderOp):
-            fix = "te.placeholder(shape, dtype, name)"
-            raise ExprError(f"{what}: {self.state.name}", "it is no state", fix)
-        if not self.state.shape:
-            raise ExprError(f"{what}: {self.state.name}", "it has no rows", "shape (T, ...)")
-        if not isinstance(self.update.op, ComputeOp):
-            raise ExprError(f"{what}: update {self.update.name}", "it is no formula", "te.compute")
-        for t in (self.init, self.update):
-            if t.dtype is not self.state.dtype:
-                raise ExprError(
-                    f"{what}: {t.name} is {t.dtype}", f"the state is {self.state.dtype}"
-                )
-        pairs = ((self.init.shape[1:], self.state.shape[1:]), (self.update.shape, self.state.shape))
-        for mine, wanted in pairs:
+                yield f"{t!r} is not a tensor", "te.scan(init, update, state)"
+        if not isinstance(state.op, PlaceholderOp):
+            yield f"the state {state.name} is computed", "te.placeholder(shape, dtype, name)"
+        if not state.shape:
+            yield f"the state {state.name} has no time dimension", "shape (T, ...)"
+        if not isinstance(update.op, ComputeOp):
+            yield f"the update {update.name} is not a formula", "te.compute"
+        for t in (init, update):
+            if t.dtype is not state.dtype:
+                yield (f"{t.name} is {t.dtype}, and the state is {state.dtype}",)
+        for mine, wanted in ((init.shape[1:], state.shape[1:]), (update.shape, state.shape)):
             if len(mine) != len(wanted) or not all(map(tir.prove_equal, mine, wanted)):
-                raise ExprError(
-                    f"{what}: shapes of {self.init.name}, {self.update.name}, {self.state.name}",
-                    "they differ",
+                yield (
+                    f"the shapes of {init.name}, {update.name} and {state.name} differ",
                     "(t0, n, ...), (T, n, ...) and (T, n, ...)",
                 )
 
@@ -193,20 +193,18 @@ def body_of(op: ScanOp) -> list[ComputeOp]:
     return found
 
 
-def _check_time(name: str, op: ComputeOp, body: list[ComputeOp], steps: list[_Step]) -> None:
-    """Raise ExprError unless formulas are read at their own time, and states at earlier times."""
+def _about_time(op: ComputeOp, body: list[ComputeOp], steps: list[_Step]) -> Iterator[Reason]:
+    """Check that `op` reads other formulas at its own time, and states at earlier times."""
     start, end = steps[0].init.shape[0], steps[0].state.shape[0]
     now = axis("t", start, tir.sub(end, start), "data")
     states = {s.state for s in steps}
     if not op.axis or not tir.prove_equal(op.axis[0].extent, end):
-        raise ExprError(
-            f"scan {name}: {op.name}", "its first axis is not time", "lambda t, ...: ..."
-        )
+        yield "its first axis is not time", "lambda t, ...: ..."
     for e in extent_loads(op):
         if e.buffer in states:
-            raise ExprError(
-                f"scan {name}: a reduce axis of {op.name} as long as {tir.text(e)} says",
-                "the state is computed: only inputs are known before the loops run",
+            yield (
+                f"the range of a reduce axis depends on {tir.text(e)}: the state is computed, and "
+                "only inputs are known before the loops run",
                 "a fixed range, and where=...",
             )
     for e in loads(op):
@@ -216,15 +214,14 @@ def _check_time(name: str, op: ComputeOp, body: list[ComputeOp], steps: list[_St
         if e.buffer in states and not (
             tir.nonneg(tir.sub(tir.sub(now, 1), at)) and tir.lower_bound(at) >= 0
         ):
-            raise ExprError(
-                f"scan {name}: {op.name} reads {tir.text(e)}",
-                f"for t from {tir.text(start)} on, that is not a row before t",
+            yield (
+                f"it reads {tir.text(e)}, which for t >= {tir.text(start)} is not a row before t",
                 f"init with more rows, or {e.buffer.name}[t - 1, ...]",
             )
         if any(e.buffer.op is other for other in body) and not tir.prove_equal(at, now):
-            raise ExprError(
-                f"scan {name}: {op.name} reads {tir.text(e)}",
-                f"{e.buffer.name} depends on the state, and only its row t is there",
+            yield (
+                f"it reads {tir.text(e)}: {e.buffer.name} depends on the state, and only its row t "
+                "exists",
                 f"{e.buffer.name}[t, ...]",
             )
 
@@ -234,7 +231,7 @@ def _check_outside(name: str, t: Tensor, states: set[Tensor]) -> None:
     if t in states:
         raise ExprError(
             f"scan {name}: {t.name} is read outside of the scan",
-            "it exists while the scan runs",
+            "a state exists only while its scan runs",
             "read the result of the scan",
         )
     for source in () if isinstance(t.op, PlaceholderOp) else t.op.input_tensors:

@@ -331,10 +331,7 @@ def parts(op: ComputeOp) -> list[tir.Expr]:
 
 def loads(op: ComputeOp) -> Iterator[tir.Load]:
     """Yield every load in the bodies of `op`."""
-    for e in parts(op):
-        for n in tir.walk(e):
-            if isinstance(n, tir.Load):
-                yield n
+    return (n for e in parts(op) for n in tir.walk(e) if isinstance(n, tir.Load))
 
 
 def variable_reduce_ranges(op: ComputeOp) -> list[tir.Expr]:
@@ -345,15 +342,13 @@ def variable_reduce_ranges(op: ComputeOp) -> list[tir.Expr]:
 
 def extent_loads(op: ComputeOp) -> Iterator[tir.Load]:
     """Yield every load in the start or extent of a reduce axis."""
-    for e in variable_reduce_ranges(op):
-        for n in tir.walk(e):
-            if isinstance(n, tir.Load):
-                yield n
+    ends = variable_reduce_ranges(op)
+    return (n for e in ends for n in tir.walk(e) if isinstance(n, tir.Load))
 
 
 def is_from_data(i: tir.Index) -> bool:
     """Whether the index depends on data: P[i], or a reduce axis from P[i] to P[i + 1]."""
-    for n in () if isinstance(i, int) else tir.walk(i):
+    for n in tir.walk(i):
         ends = (n.start, n.extent) if isinstance(n, Axis) and n.kind == "reduce" else ()
         if isinstance(n, tir.AsIndex) or any(map(is_from_data, ends)):
             return True

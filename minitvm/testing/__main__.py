@@ -8,7 +8,7 @@ from .fuzz import EVERY, FAILURES, fuzz
 
 
 def main() -> int:
-    """1 if any case failed."""
+    """Run the command line; return 1 if any case failed, otherwise 0."""
     parser = argparse.ArgumentParser(prog="python -m minitvm.testing", description=__doc__)
     command = parser.add_subparsers(required=True).add_parser(
         "fuzz", help="random programs under random schedules on every target"

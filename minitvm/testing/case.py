@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
@@ -27,10 +27,7 @@ USUAL = ("interpreter", "python", "llvm")  # targets that build within milliseco
 TARGETS = (*USUAL, "numba", "exported")
 THREADED = 0.06  # share of schedules that bind loops to hardware threads
 PATIENCE = 30_000  # stores for targets that make about 100,000 a second
-CANARY, MARGIN = (
-    0xA5,
-    256,
-)  # a byte, and how many surround each argument
+CANARY, MARGIN = 0xA5, 256  # a byte, and how many surround each argument
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +59,7 @@ class Case:
     """A program, a schedule for it, inputs, and the right answers.
 
     certain   False where infinities may make the result depend on the order of operations: a NaN
-              that meets a min or max gives either operand, a product that overflows may meet 0
+              in a min or max gives either operand, and an overflow times 0 is a NaN
     """
 
     seed: int
@@ -153,7 +150,10 @@ def _case(seed: int, rng: Rng, tally: Tally) -> Case:
     program = random_program(rng)
     schedule = random_schedule(program.ops, rng, tally, threads=chance(rng, THREADED))
     inputs = program.arrays(rng)
-    every = [t for op in program.ops for t in _upstream(op.output(0))]
+    read = [
+        t for op in tensor.producers_first(program.ops) for t in getattr(op, "input_tensors", ())
+    ]
+    every = [*(op.output(0) for op in program.ops), *read]
     values = tensor.evaluate([*program.outputs, *every], {**inputs, **program.sizes})
     wanted = values[: len(program.outputs)]
     finite = [np.abs(v[np.isfinite(v)]) for v in values if v.dtype.kind == "f"]
@@ -165,20 +165,13 @@ def _case(seed: int, rng: Rng, tally: Tally) -> Case:
     return Case(seed, program, schedule, inputs, wanted, tolerance, certain)
 
 
-def _upstream(t: tensor.Tensor) -> Iterator[tensor.Tensor]:
-    """Yield the tensor and everything it is computed from."""
-    yield t
-    for source in getattr(t.op, "input_tensors", ()):
-        yield from _upstream(source)
-
-
 def _replays(case: Case) -> None:
     """Check that the schedule can be restored from its JSON and its Python text."""
     s, ops = case.schedule, case.program.ops
     intrins = s.state.intrins
     again = [te.Schedule.from_json(s.to_json(), ops, intrins)]
     if len({op.name for op in ops}) == len(ops):
-        scope: dict[str, Any] = {t.op.name: t for op in ops for t in _upstream(op.output(0))}
+        scope: dict[str, Any] = {op.name: op.output(0) for op in tensor.producers_first(ops)}
         scope |= {"te": te, **{i.name: i for i in intrins}}
         exec(s.python(), scope)
         again.append(scope["s"])

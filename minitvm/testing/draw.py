@@ -75,7 +75,7 @@ def is_plain(stage: schedule.Stage, a: tensor.Axis) -> bool:
 
 
 def is_plain_data(stage: schedule.Stage, a: tensor.Axis) -> bool:
-    """Whether it is also a data loop of constant extent."""
+    """Whether the loop is plain, a data loop, and of constant extent."""
     return is_plain(stage, a) and a.kind == "data" and isinstance(a.extent, int)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Any, cast
@@ -17,13 +16,14 @@ from minitvm.tensor import (
     SUM,
     Axis,
     ComputeOp,
-    PlaceholderOp,
+    Operation,
     Reducer,
     Tensor,
     compute,
     extern,
     parts,
     placeholder,
+    producers_first,
     reduce,
     reduce_axis,
     size_var,
@@ -339,13 +339,13 @@ def random_program(rng: Rng) -> RandomProgram:
     if chance(rng, 0.15):
         ops.append(pick(rng, [k.tensor.op for k in maker.known if k.tensor not in maker.inputs]))
     outputs = tuple(op.output(i) for op in dict.fromkeys(ops) for i in range(len(op.dtypes)))
-    read = _reads(outputs)
+    needed = producers_first(ops)
     bits = {k.tensor: k.bits for k in maker.known}
     exact = tuple(not t.dtype.is_float or bits[t] is not None for t in outputs)
-    inputs = tuple(t for t in maker.inputs if t in read)
-    narrow = any(e.dtype == "float32" for t in read for e in _expressions(t))
+    inputs = tuple(t for t in maker.inputs if t.op in needed)
+    narrow = any("float32" in op.dtypes or _uses_float32(op) for op in needed)
     epsilon = 2.0**-24 if narrow else 2.0**-53
-    orders = any(_orders_floats(t.op) for t in read if isinstance(t.op, ComputeOp))
+    orders = any(_orders_floats(op) for op in needed if isinstance(op, ComputeOp))
     return RandomProgram(inputs, outputs, maker.sizes, exact, maker.longest, epsilon, orders)
 
 
@@ -359,20 +359,6 @@ def _orders_floats(op: ComputeOp) -> bool:
     )
 
 
-def _expressions(t: Tensor) -> Iterator[Any]:
-    """Yield every node of the formula of the tensor."""
-    yield t
-    for e in parts(t.op) if isinstance(t.op, ComputeOp) else ():
-        yield from (n for n in tir.walk(e) if isinstance(n, tir.Expr))
-
-
-def _reads(tensors: tuple[Tensor, ...]) -> set[Tensor]:
-    """Return `tensors` and everything they are computed from."""
-    found: set[Tensor] = set()
-    waiting = list(tensors)
-    while waiting:
-        t = waiting.pop()
-        if t not in found and not isinstance(t.op, PlaceholderOp):
-            waiting += t.op.input_tensors
-        found.add(t)
-    return found
+def _uses_float32(op: Operation) -> bool:
+    nodes = (n for e in parts(op) for n in tir.walk(e)) if isinstance(op, ComputeOp) else ()
+    return any(isinstance(n, tir.Expr) and n.dtype == "float32" for n in nodes)

@@ -22,10 +22,10 @@ class RandomProgram:
 
     inputs, outputs   its tensors; together they are its arguments
     sizes             the value of each symbolic size
-    exact             for each output: must all correct programs agree to the last bit?
+    exact             for each output, whether all correct programs agree to the last bit
     longest           the most points that any one reduction folds
     epsilon           the relative error of one operation of its narrowest float type
-    orders_floats     does it take the smaller or larger of floats? (of a NaN and a number: either)
+    orders_floats     whether it takes a min or max of floats, which gives either operand for a NaN
     """
 
     inputs: tuple[tensor.Tensor, ...]
@@ -86,34 +86,22 @@ def random_array(rng: Rng, shape: tuple[int, ...], dtype: DType) -> Array:
 
 
 def _definitions(program: RandomProgram) -> Iterator[str]:
-    """Yield one line per operation, producers first."""
-    seen: set[int] = set()
-
-    def lines(op: tensor.Operation) -> Iterator[str]:
-        if id(op) in seen:
-            return
-        seen.add(id(op))
-        shape = ", ".join(map(tir.text, op.shape))
-        kinds = ", ".join(op.dtypes)
-        if isinstance(op, tensor.PlaceholderOp):
-            yield f"{op.name}: {kinds}[{shape}] = input"
-            return
-        for t in op.input_tensors:
-            yield from lines(t.op)
-        if isinstance(op, tensor.ExternOp):
-            yield f"{op.name}: {kinds}[{shape}] ="
-            yield from (f"  {line}" for line in tir.text(op.body).splitlines())
-            return
-        if isinstance(op, tensor.ScanOp):
-            parts = zip(op.inits, op.updates, op.states, strict=True)
-            steps = (f"{i.name}, then {u.name} of {s.name}" for i, u, s in parts)
-            yield f"{op.name}: {kinds}[{shape}] = {'; '.join(steps)}"
-            return
-        body = ", ".join(_formula(e) for e in op.body)
-        yield f"{op.name}({', '.join(a.name for a in op.axis)}): {kinds}[{shape}] = {body}"
-
-    for t in program.tensors:
-        yield from lines(t.op)
+    """Yield the definition of each operation, producers first."""
+    for op in tensor.producers_first(t.op for t in program.tensors):
+        kind = f"{', '.join(op.dtypes)}[{', '.join(map(tir.text, op.shape))}]"
+        match op:
+            case tensor.PlaceholderOp(name):
+                yield f"{name}: {kind} = input"
+            case tensor.ExternOp(name, body=body):
+                yield f"{name}: {kind} ="
+                yield from (f"  {line}" for line in tir.text(body).splitlines())
+            case tensor.ScanOp(name, inits, updates, states):
+                parts = zip(inits, updates, states, strict=True)
+                steps = (f"{i.name}, then {u.name} of {s.name}" for i, u, s in parts)
+                yield f"{name}: {kind} = {'; '.join(steps)}"
+            case tensor.ComputeOp(name, axes, _, body):
+                left = f"{name}({', '.join(a.name for a in axes)})"
+                yield f"{left}: {kind} = {', '.join(map(_formula, body))}"
 
 
 def _formula(e: tir.Expr) -> str:

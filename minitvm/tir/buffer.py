@@ -70,22 +70,19 @@ def decl_buffer(
     """Declare a buffer whose memory is chosen where it is used."""
     del data_alignment  # every element is aligned as its type needs
     if data is not None:
-        raise ExprError(
-            f"decl_buffer({name}, data=...)",
-            "its memory is chosen where it is used",
-            "leave it out",
-        )
+        why = "its memory is chosen where it is used"
+        raise ExprError(f"decl_buffer({name}, data=...)", why, "leave it out")
     dims = tuple(index(n) for n in as_tuple(shape))
     steps = () if strides is None else tuple(index(s) for s in as_tuple(strides))
     if steps and len(steps) != len(dims):
-        raise ExprError(f"decl_buffer({name})", f"{len(dims)} dimensions, {len(steps)} strides")
+        raise ExprError(f"decl_buffer({name})", f"{len(dims)} dimensions but {len(steps)} strides")
     if not isinstance(elem_offset, Var | None):
-        raise ExprError(f"decl_buffer({name}, elem_offset=...)", "it takes a variable", "te.var()")
+        raise ExprError(f"decl_buffer({name}, elem_offset=...)", "not a variable", "te.var()")
     for what, given in (("name", name), ("scope", scope)):
         if not isinstance(given, str):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise ExprError(f"decl_buffer({what}={given!r})", f"a {what} is a string")
     if not isinstance(offset_factor, int):  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise ExprError(f"decl_buffer({name}, offset_factor={offset_factor!r})", "it is an integer")
+        raise ExprError(f"decl_buffer({name}, offset_factor={offset_factor!r})", "not an integer")
     kind = dtype_of(dtype)
     return DeclaredBuffer(name, dims, kind, scope, steps, elem_offset, max(1, offset_factor))
 
@@ -108,9 +105,6 @@ def store(b: Buffer, at: Any, what: Any) -> Store:
     """Return the statement b[at] = what; `what` has the type of `b` or is a literal."""
     v = value(what, b.dtype)
     if v.dtype is not b.dtype:
-        raise ExprError(
-            f"a {v.dtype} is stored in {b.name}",
-            f"it holds {b.dtype}",
-            f"x.astype({str(b.dtype)!r})",
-        )
+        fix = f"x.astype({str(b.dtype)!r})"
+        raise ExprError(f"a {v.dtype} is stored in {b.name}", f"it holds {b.dtype}", fix)
     return Store(b, positions(b, at), v)

@@ -116,7 +116,7 @@ class IRBuilder:
         """Open the body that runs if the condition of the preceding if_scope does not hold."""
         before = self._open[-1][-1] if self._open[-1] else None
         if not isinstance(before, If) or before.orelse is not None:
-            raise ExprError("ib.else_scope()", "it follows no if_scope")
+            raise ExprError("ib.else_scope()", "there is no if_scope before it")
         with self._block() as body:
             yield
         self._open[-1][-1] = If(before.cond, before.body, body())

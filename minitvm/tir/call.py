@@ -32,6 +32,7 @@ IN_BOUNDS = "assert_in_bounds"  # (i, n): stops the program unless 0 <= i < n
 
 # --- registered functions ------------------------------------------------------------------------
 
+UNREGISTERED = "no Python function of that name is registered"
 _functions: dict[str, Callable[..., Any]] = {}  # filled by register_func; see clear_functions
 
 
@@ -46,15 +47,14 @@ def register_func(name: str, f: Callable[..., Any] | None = None, override: bool
     if f is None:
         return lambda g: register_func(name, g, override)  # type: ignore[reportUnknownLambdaType]
     if not callable(f):
-        raise ExprError(
+        what, fix = (
             f"register_func({name!r}, {reprlib.repr(f)})",
-            "not a function",
             "a function of arrays and numbers",
         )
+        raise ExprError(what, "not a function", fix)
     if name in _functions and not override:
-        raise ExprError(
-            f"register_func({name!r})", "that name is taken", "override=True, or another name"
-        )
+        fix = "override=True, or another name"
+        raise ExprError(f"register_func({name!r})", "that name is taken", fix)
     _functions[name] = f
     return f
 
@@ -67,11 +67,7 @@ def is_registered(name: str) -> bool:
 def registered(name: str) -> Callable[..., Any]:
     """Return the Python function registered as `name`."""
     if name not in _functions:
-        raise ExprError(
-            f"call of {name!r}",
-            "no Python function of that name is registered",
-            f"tir.register_func({name!r}, f)",
-        )
+        raise ExprError(f"call of {name!r}", UNREGISTERED, f"tir.register_func({name!r}, f)")
     return _functions[name]
 
 
@@ -98,7 +94,7 @@ def call_packed(name: str, *args: Any) -> Call:
 def call_intrin(dtype: str, name: str, *args: Any) -> Call:
     """Call the instruction `name` of some target, or an intrinsic that every target has."""
     if not isinstance(name, str):  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise ExprError(f"an instruction called {name!r}", "its name is a string")
+        raise ExprError(f"call_intrin: name={name!r}", "not a string")
     known = name.removeprefix("tir.")
     if known in INTRINSICS:
         return intrinsic(known, *args)

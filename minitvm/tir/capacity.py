@@ -53,9 +53,8 @@ def check_buffers(f: PrimFunc) -> None:
     for b in (*arguments, *allocations(f.body)):
         n = elements(b)
         if isinstance(n, int) and n * b.dtype.bytes > ADDRESSABLE:
-            raise LoweringError(
-                f"{f.name}: {b.name}", too_large(b, n), "compute_at, to store a part of it"
-            )
+            fix = "compute_at a loop, to store only a part of it"
+            raise LoweringError(f"{f.name}: {b.name}", too_large(b, n), fix)
 
 
 def symbolic_buffers(f: PrimFunc) -> tuple[Buffer, ...]:

@@ -17,8 +17,7 @@ class PrimFunc:
 
     `outputs` are the parameters it writes; the others are only read. `sizes` are the symbolic
     sizes that appear in the shapes of the parameters; a call checks that each of `needs` is >= 0.
-    `machine` is the accelerator it was lowered
-    for, a Config; None for a CPU.
+    `machine` is the accelerator it was lowered for, a Config; None for a CPU.
     """
 
     name: str

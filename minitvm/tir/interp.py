@@ -8,7 +8,7 @@ an if_then_else can touch the rest.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from operator import itemgetter
 from typing import Any, TypeAlias, assert_never
 
@@ -18,6 +18,7 @@ from minitvm.base import VerifyError, check_flag, check_kind
 
 from .call import (
     IN_BOUNDS,
+    UNREGISTERED,
     callee,
     is_opaque,
     is_registered,
@@ -28,7 +29,7 @@ from .capacity import check_buffers, check_symbolic_buffers, symbolic_buffers
 from .func import PrimFunc
 from .index import is_index, row_strides
 from .intrinsics import INTRINSICS
-from .memory import Array, Memory, borrow, sizes_of, window
+from .memory import Array, Memory, borrow, outside, sizes_of, window
 from .nodes import (
     AsIndex,
     Binary,
@@ -152,8 +153,9 @@ class _Compiler:
                 return self.opaque(e)
             case Call(name, (i, n)) if name == IN_BOUNDS:
                 return self.in_bounds(e, self.value(i), self.value(n))
-            case Call(name, args):
-                return self.call(name, [self.value(a) for a in args])
+            case Call(name, args) if name in INTRINSICS:
+                meaning, operands = INTRINSICS[name].meaning, [self.value(a) for a in args]
+                return lambda frame: meaning(*[a(frame) for a in operands])
             case _:
                 raise VerifyError(text(e), f"{type(e).__name__} is not part of loop IR")
 
@@ -168,24 +170,12 @@ class _Compiler:
             return lambda frame: a(frame) if cond(frame) else b(frame)
 
         def run(frame: Frame) -> Array:
-            before, here = frame[ACTIVE], _active(frame, n)
-            mask = np.broadcast_to(cond(frame), here.shape)
-            result = np.empty(here.shape, e.dtype.numpy)
-            for arm, chosen in ((a, mask), (b, ~mask)):
-                if chosen.any():
-                    frame[ACTIVE] = here[chosen]
-                    result[chosen] = arm(frame)
-            frame[ACTIVE] = before
+            result = np.empty(_active(frame, n).shape, e.dtype.numpy)
+            for arm, chosen in _arms(frame, cond, n, a, b):
+                result[chosen] = arm(frame)
             return result
 
         return run
-
-    def call(self, name: str, args: list[Run]) -> Run:
-        known = INTRINSICS.get(name)
-        if known is None:
-            raise VerifyError(f"{name}(...)", "the interpreter does not know what it does")
-        meaning = known.meaning
-        return lambda frame: meaning(*[a(frame) for a in args])
 
     def in_bounds(self, e: Call, index: Run, size: Run) -> Run:
         """Compile a bounds check: it gives True, or raises VerifyError and quotes the check."""
@@ -194,7 +184,7 @@ class _Compiler:
             i, n = np.atleast_1d(index(frame)), int(size(frame))
             if np.any((i < 0) | (i >= n)):
                 what = f"{self.f.name}: {self.f.printer().expr(e)}"
-                raise VerifyError(what, _outside(0, i, n, True))
+                raise VerifyError(what, outside(0, i, n, True))
             return np.bool_(True)
 
         return run
@@ -203,11 +193,8 @@ class _Compiler:
         """Compile a call of a registered function on arrays that share this program's memory."""
         name = callee(e)
         if not is_registered(name):
-            raise VerifyError(
-                f"{self.f.name}: {name}(...)",
-                "the interpreter does not know what it does",
-                f"tir.register_func({name!r}, f)",
-            )
+            fix = f"tir.register_func({name!r}, f)"
+            raise VerifyError(f"{self.f.name}: {name}(...)", UNREGISTERED, fix)
         args = [self.array(a) if isinstance(a, Pointer | View) else self.value(a) for a in e.args]
         marks = [self.array(a, mark=True) for a in e.args if is_written(a)]
 
@@ -225,28 +212,22 @@ class _Compiler:
         """Compile a pointer or view to an array; `mark`: to the flags of written elements."""
         b = e.first.buffer
         memory, start = self.memory(b), self.offset(b, e.first.indices)
-        if isinstance(e, Pointer):
-            beyond = self.index(e.offset)
+        beyond = self.index(e.offset if isinstance(e, Pointer) else 0)
+        shape, strides = (
+            [self.index(n) for n in part]
+            for part in ((e.shape, e.strides) if isinstance(e, View) else ((), ()))
+        )
 
-            def row(frame: Frame) -> Any:
-                data = memory.written if mark else memory.data
-                if data is None or not data.size:
-                    return data
-                return data[start(frame) + beyond(frame) :]
-
-            return row
-        shape, strides = ([self.index(n) for n in part] for part in (e.shape, e.strides))
-
-        def block(frame: Frame) -> Any:
+        def run(frame: Frame) -> Any:
             data = memory.written if mark else memory.data
             if data is None:
                 return None
-            extents, steps = [n(frame) for n in shape], [n(frame) for n in strides]
-            if not data.size:
-                return data.reshape(extents)
-            return window(data[start(frame) :], extents, steps)
+            row = data[start(frame) + beyond(frame) :] if data.size else data
+            if isinstance(e, Pointer):
+                return row
+            return window(row, [n(frame) for n in shape], [n(frame) for n in strides])
 
-        return block
+        return run
 
     # memory
 
@@ -261,9 +242,8 @@ class _Compiler:
             for d, part, vector in parts:
                 i = part(frame)
                 n, stride = (len(memory.data), 1) if flat else (memory.shape[d], memory.strides[d])
-                outside = np.any((i < 0) | (i >= n)) if vector else not 0 <= i < n
-                if outside:
-                    raise self.error(b, indices, _outside(d, i, n, flat), loops, frame)
+                if np.any((i < 0) | (i >= n)) if vector else not 0 <= i < n:
+                    raise self.error(b, indices, outside(d, i, n, flat), loops, frame)
                 at = at + i * stride
             return at
 
@@ -351,13 +331,8 @@ class _Compiler:
             return lambda frame: body(frame) if cond(frame) else orelse(frame)
 
         def run(frame: Frame) -> None:
-            before, here = frame[ACTIVE], _active(frame, n)
-            mask = np.broadcast_to(cond(frame), here.shape)
-            for part, chosen in ((body, mask), (orelse, ~mask)):
-                if chosen.any():
-                    frame[ACTIVE] = here[chosen]
-                    part(frame)
-            frame[ACTIVE] = before
+            for part, _ in _arms(frame, cond, n, body, orelse):
+                part(frame)
 
         return run
 
@@ -376,6 +351,17 @@ def _active(frame: Frame, n: int) -> Array:
     """Return the numbers of the active lanes among n."""
     here = frame[ACTIVE]
     return np.arange(n) if here is None else here
+
+
+def _arms(frame: Frame, cond: Run, n: int, yes: Run, no: Run) -> Iterator[tuple[Run, Array]]:
+    """Yield each arm with a mask of the lanes that take it; only these are active meanwhile."""
+    before, here = frame[ACTIVE], _active(frame, n)
+    mask = np.broadcast_to(cond(frame), here.shape)
+    for arm, chosen in ((yes, mask), (no, ~mask)):
+        if chosen.any():
+            frame[ACTIVE] = here[chosen]
+            yield arm, chosen
+    frame[ACTIVE] = before
 
 
 def _integer(x: Any) -> Any:
@@ -406,16 +392,6 @@ def _in_turn(parts: list[Run]) -> Run:
             part(frame)
 
     return run
-
-
-def _outside(d: int, i: Any, n: int, flat: bool) -> str:
-    """Say which index is outside 0 .. n-1."""
-    bad = next(x for x in np.atleast_1d(i).tolist() if not 0 <= x < n)
-    return (
-        f"element {bad} is not in 0 .. {n - 1}"
-        if flat
-        else f"index {d} is {bad}, not in 0 .. {n - 1}"
-    )
 
 
 # --- the door ------------------------------------------------------------------------------------

@@ -142,5 +142,5 @@ def dot4(acc: Any, a: Sequence[Any], b: Sequence[Any]) -> Call:
             what = f"dot4(acc, a, b): {reprlib.repr(given)}"
             raise ExprError(what, "not a list of four numbers", "[x[k] for k in range(4)]")
     if len(a) != 4 or len(b) != 4:
-        raise ExprError("dot4(acc, a, b)", f"it takes four and four, {len(a)} and {len(b)} given")
+        raise ExprError("dot4(acc, a, b)", f"a has {len(a)} numbers and b {len(b)}, not four each")
     return intrinsic(DOT4, acc, *a, *b)

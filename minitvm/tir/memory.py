@@ -9,7 +9,7 @@ from typing import Any, TypeAlias, cast
 
 import numpy as np
 
-from minitvm.base import ArgumentError, DType, VerifyError
+from minitvm.base import ArgumentError, DType, Reason, VerifyError, raise_first
 
 from .func import PrimFunc
 from .index import add, row_strides
@@ -38,7 +38,7 @@ class Memory:
 
 
 def _size(shape: tuple[int, ...], strides: tuple[int, ...]) -> int:
-    """Elements from the first to the last; 0 if an extent is 0."""
+    """Return how many elements lie from the first to the last; 0 if an extent is 0."""
     if 0 in shape:
         return 0
     return 1 + sum((n - 1) * s for n, s in zip(shape, strides, strict=True))
@@ -63,14 +63,21 @@ def window(row: Array, shape: list[int], strides: list[int]) -> Array:
     return np.lib.stride_tricks.as_strided(row, shape, steps)
 
 
+def outside(d: int, i: Any, n: int, flat: bool) -> str:
+    """Say which index is outside 0 .. n-1."""
+    bad = next(x for x in np.atleast_1d(i).tolist() if not 0 <= x < n)
+    what = f"element {bad} is" if flat else f"index {d} is {bad},"
+    return f"{what} not in 0 .. {n - 1}"
+
+
 def sizes_of(f: PrimFunc, args: tuple[Any, ...]) -> dict[Var, int]:
     """Return the value of every scalar parameter and symbolic size.
 
     Raises ArgumentError where an argument does not fit its parameter.
     """
     if len(args) != len(f.params):
-        names = ", ".join(p.name for p in f.params)
-        raise ArgumentError(f"{f.name}({names})", f"takes {len(f.params)}, {len(args)} given")
+        what = f"{f.name}({', '.join(p.name for p in f.params)})"
+        raise ArgumentError(what, f"takes {len(f.params)} arguments, {len(args)} given")
     facts = [fact for p, arg in zip(f.params, args, strict=True) for fact in _facts(f, p, arg)]
     values: dict[Var, int] = {}
     for _, declared, actual in facts:
@@ -82,7 +89,7 @@ def sizes_of(f: PrimFunc, args: tuple[Any, ...]) -> dict[Var, int]:
             raise ArgumentError(f"{f.name}: {what}", f"is {actual}, not {text(wanted)}")
     for v in f.sizes:
         if v not in values:
-            raise ArgumentError(f"{f.name}: size {v.name}", "is not an extent of any argument")
+            raise ArgumentError(f"{f.name}: size {v.name}", "no argument has it as an extent")
     for need in f.needs:
         _check_need(f, need, values)
     for v, n in values.items():
@@ -105,25 +112,29 @@ def _check_need(f: PrimFunc, need: Index, values: Mapping[Var, int]) -> None:
 
 def _facts(f: PrimFunc, p: Buffer | Var, arg: Any) -> Iterator[tuple[str, Index, int]]:
     """Yield (what, declared, actual) for every number that an argument fixes."""
-    name = f"{f.name}: {p.name}"
+    raise_first(ArgumentError, f"{f.name}: {p.name}", _about_argument(f, p, arg))
     if isinstance(p, Var):
-        if not isinstance(arg, Integral):
-            raise ArgumentError(name, f"is {type(arg).__name__}, not an int")
         yield p.name, p, int(arg)
         return
-    if not isinstance(arg, np.ndarray):
-        raise ArgumentError(name, f"is {type(arg).__name__}, not a numpy array")
     array = cast("Array", arg)
-    if array.dtype != p.dtype.numpy:
-        raise ArgumentError(name, f"holds {array.dtype}, not {p.dtype}")
-    if array.ndim != len(p.shape):
-        raise ArgumentError(name, f"has {array.ndim} dimensions, not {len(p.shape)}")
-    if not array.flags.writeable and any(p is b for b in f.outputs):
-        raise ArgumentError(name, "is an output, and the array is read-only")
     for d, n in enumerate(p.shape):
         yield f"{p.name}.shape[{d}]", n, array.shape[d]
     for d, s in enumerate(row_strides(p)):
-        if (
-            array.size and array.shape[d] > 1
-        ):  # the stride of a dimension of one element is never used
+        if array.size and array.shape[d] > 1:  # otherwise the stride is never used
             yield f"{p.name}.strides[{d}] in elements", s, array.strides[d] // array.itemsize
+
+
+def _about_argument(f: PrimFunc, p: Buffer | Var, arg: Any) -> Iterator[Reason]:
+    """Check that an argument is an int, or an array of its parameter's type and rank."""
+    kind, array = type(arg).__name__, cast("Array", arg)
+    if isinstance(p, Var):
+        if not isinstance(arg, Integral):
+            yield (f"is {kind}, not an int",)
+    elif not isinstance(arg, np.ndarray):
+        yield (f"is {kind}, not a numpy array",)
+    elif array.dtype != p.dtype.numpy:
+        yield (f"holds {array.dtype}, not {p.dtype}",)
+    elif array.ndim != len(p.shape):
+        yield (f"has {array.ndim} dimensions, not {len(p.shape)}",)
+    elif not array.flags.writeable and any(p is b for b in f.outputs):
+        yield ("is an output, and the array is read-only",)

@@ -23,7 +23,7 @@ A *value* has a machine type (`dtype`) and behaves as C and numpy do: integers w
     Binary       a op b on one dtype; also bool `and`, `or`
     Compare      a op b -> bool, on two values or two indices
     Not          the negation of a bool
-    Where       both arms may be computed
+    Where        both arms may be computed
     IfThenElse   only the chosen arm is computed: safe to guard a load with
     Call         an intrinsic such as exp
     Load         one element of a buffer
@@ -38,162 +38,72 @@ from collections.abc import Callable
 from dataclasses import fields
 from typing import Any, ClassVar, Literal, TypeAlias
 
-from minitvm.base import BOOL, INT32, DType, ExprError, node
+from minitvm.base import BOOL, INT32, DType, node
 
-from .ufunc import operator_of
+from .ufunc import NotANumber, operator_of
 
 Index: TypeAlias = "Expr | int"
 Bound: TypeAlias = "int | float"  # a float only if infinite
 INF = math.inf
 
 
-class Expr:
+def _unary(op: str) -> Callable[[Any], Any]:
+    """Return the method that builds op a."""
+    return lambda a: Expr.operate(op, a, None)
+
+
+def _binary(op: str) -> Callable[[Any, Any], Any]:
+    """Return the method that builds a op b."""
+    return lambda a, b: Expr.operate(op, a, b)
+
+
+def _both(op: str) -> tuple[Callable[[Any, Any], Any], Callable[[Any, Any], Any]]:
+    """Return the methods that build a op b and b op a."""
+    return _binary(op), lambda a, b: Expr.operate(op, b, a)
+
+
+class Expr(NotANumber):
     """Base of all expressions. Operators build new nodes; `==` builds a comparison."""
 
     __slots__ = ()
     dtype: DType = INT32  # indices read as int32 in formulas; they are computed in 64 bits
     operate: ClassVar[Callable[[str, Any, Any], Any]]  # set by value.py, which imports this file
 
-    def __add__(self, other: Any) -> Any:
-        return Expr.operate("add", self, other)
-
-    def __radd__(self, other: Any) -> Any:
-        return Expr.operate("add", other, self)
-
-    def __sub__(self, other: Any) -> Any:
-        return Expr.operate("sub", self, other)
-
-    def __rsub__(self, other: Any) -> Any:
-        return Expr.operate("sub", other, self)
-
-    def __mul__(self, other: Any) -> Any:
-        return Expr.operate("mul", self, other)
-
-    def __rmul__(self, other: Any) -> Any:
-        return Expr.operate("mul", other, self)
-
-    def __truediv__(self, other: Any) -> Any:
-        return Expr.operate("div", self, other)
-
-    def __rtruediv__(self, other: Any) -> Any:
-        return Expr.operate("div", other, self)
-
-    def __floordiv__(self, other: Any) -> Any:
-        return Expr.operate("floordiv", self, other)
-
-    def __rfloordiv__(self, other: Any) -> Any:
-        return Expr.operate("floordiv", other, self)
-
-    def __mod__(self, other: Any) -> Any:
-        return Expr.operate("floormod", self, other)
-
-    def __rmod__(self, other: Any) -> Any:
-        return Expr.operate("floormod", other, self)
-
-    def __pow__(self, other: Any) -> Any:
-        return Expr.operate("pow", self, other)
-
-    def __rpow__(self, other: Any) -> Any:
-        return Expr.operate("pow", other, self)
-
-    def __and__(self, other: Any) -> Any:
-        return Expr.operate("&", self, other)
-
-    def __rand__(self, other: Any) -> Any:
-        return Expr.operate("&", other, self)
-
-    def __or__(self, other: Any) -> Any:
-        return Expr.operate("|", self, other)
-
-    def __ror__(self, other: Any) -> Any:
-        return Expr.operate("|", other, self)
-
-    def __xor__(self, other: Any) -> Any:
-        return Expr.operate("bitxor", self, other)
-
-    def __rxor__(self, other: Any) -> Any:
-        return Expr.operate("bitxor", other, self)
-
-    def __lshift__(self, other: Any) -> Any:
-        return Expr.operate("shl", self, other)
-
-    def __rlshift__(self, other: Any) -> Any:
-        return Expr.operate("shl", other, self)
-
-    def __rshift__(self, other: Any) -> Any:
-        return Expr.operate("shr", self, other)
-
-    def __rrshift__(self, other: Any) -> Any:
-        return Expr.operate("shr", other, self)
-
-    def __neg__(self) -> Any:
-        return Expr.operate("neg", self, None)
-
-    def __invert__(self) -> Any:
-        return Expr.operate("not", self, None)
-
-    def __abs__(self) -> Any:
-        return Expr.operate("abs", self, None)
-
-    def astype(self, dtype: str) -> Any:
-        """Return this value converted to `dtype`."""
-        return Expr.operate("astype", self, dtype)
-
-    def __lt__(self, other: Any) -> Any:
-        return Expr.operate("<", self, other)
-
-    def __le__(self, other: Any) -> Any:
-        return Expr.operate("<=", self, other)
-
-    def __gt__(self, other: Any) -> Any:
-        return Expr.operate(">", self, other)
-
-    def __ge__(self, other: Any) -> Any:
-        return Expr.operate(">=", self, other)
-
-    def __eq__(self, other: Any) -> Any:
-        return Expr.operate("==", self, other)
-
-    def __ne__(self, other: Any) -> Any:
-        return Expr.operate("!=", self, other)
+    __add__, __radd__ = _both("add")
+    __sub__, __rsub__ = _both("sub")
+    __mul__, __rmul__ = _both("mul")
+    __truediv__, __rtruediv__ = _both("div")
+    __floordiv__, __rfloordiv__ = _both("floordiv")
+    __mod__, __rmod__ = _both("floormod")
+    __pow__, __rpow__ = _both("pow")
+    __and__, __rand__ = _both("&")
+    __or__, __ror__ = _both("|")
+    __xor__, __rxor__ = _both("bitxor")
+    __lshift__, __rlshift__ = _both("shl")
+    __rshift__, __rrshift__ = _both("shr")
+    __lt__, __le__, __gt__, __ge__ = map(_binary, ("<", "<=", ">", ">="))
+    __eq__, __ne__ = map(_binary, ("==", "!="))
+    __neg__, __invert__, __abs__ = map(_unary, ("neg", "not", "abs"))
 
     def equal(self, other: Any) -> Any:
         """Return self == other, in TVM's spelling."""
         return Expr.operate("==", self, other)
 
-    def __bool__(self) -> bool:
-        raise ExprError(
-            "an expression has no truth value while the program is being built",
-            "`if`, `and`, `or`, `not` and chained comparisons need one",
-            "te.if_then_else(cond, a, b), te.all(...), te.any(...) or tir.Not(...)",
-        )
-
-    def __index__(self) -> int:
-        raise ExprError(
-            "expected a Python number, found an expression",
-            "it has no value while the program is being built: range, int, float and the "
-            "indices of lists and numpy arrays need one",
-            "te.placeholder for data, A[i, j]; te.sum over a te.reduce_axis instead of a loop",
-        )
+    def astype(self, dtype: str) -> Any:
+        """Return this value converted to `dtype`."""
+        return Expr.operate("astype", self, dtype)
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
         """Apply a numpy function: np.float32(2) * x works, np.exp(x) raises ExprError."""
         a, b = (*inputs, None)[:2]
         return Expr.operate(operator_of(ufunc.__name__, method, bool(options)), a, b)
 
-    def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
-        raise ExprError(
-            "expected a numpy array, found an expression",
-            "it has no value while the program is being built; nor can an axis index an array",
-            "te.placeholder for data, A[i, j]; te.if_then_else, te.exp, ... for numpy's functions",
-        )
-
     __hash__ = object.__hash__
 
 
 @node
 class Var(Expr):
-    """An integer variable with low <= var <= high; `top` is its largest value when symbolic."""
+    """An integer variable with low <= var <= high; `top` is its largest value if symbolic."""
 
     name: str
     low: Bound = -INF

@@ -1,7 +1,7 @@
 """Proofs about symbolic indices: is e >= 0 for all values that its variables take?
 
-`nonneg` answers from intervals, at once; `certain` searches. It eliminates one part of e after
-another, each time by a sufficient condition without it, until intervals decide:
+`nonneg` answers at once, from intervals; `prove_nonnegative` searches. It eliminates one part of e
+after another, each time by a sufficient condition without it, until intervals decide:
 
     n - 1 - i//4 >= 0       <=   4*n - 1 - i >= 0      replace the quotient by its dividend
                             <=   0 >= 0                replace i by its upper bound, 4*n - 1

@@ -91,7 +91,7 @@ def check_depth(n: Node, what: str) -> None:
 
 def _not_deeper(depth: int, what: str) -> None:
     if depth > DEEPEST:
-        why = f"{depth} operations are nested in it, at most {DEEPEST} can be"
+        why = f"it nests {depth} operations, and at most {DEEPEST} can be compiled"
         raise ExprError(what, why, f"{FOLD}; or several te.compute")
 
 
@@ -100,5 +100,5 @@ def check_size(e: Expr, what: str) -> None:
     depth, size = measure(e)
     _not_deeper(depth, what)
     if size > LARGEST:
-        why = f"it has {size} operations written out, at most {LARGEST} can be handled"
+        why = f"it has {size} operations written out, and at most {LARGEST} can be compiled"
         raise ExprError(what, why, f"{FOLD}; or a te.compute for the parts used repeatedly")

@@ -1,6 +1,8 @@
-"""numpy's functions on expressions: arithmetic and comparisons work, the rest is refused."""
+"""Expressions in place of numbers: numpy's arithmetic and comparisons work, the rest is refused."""
 
 from __future__ import annotations
+
+from typing import Any
 
 from minitvm.base import ExprError
 
@@ -61,3 +63,31 @@ def operator_of(name: str, method: str, options: bool) -> str:
         fix = INSTEAD.get(name, "the operators and the functions of te")
         raise ExprError(f"numpy.{name} of an expression", "it holds no numbers yet", fix)
     return OPERATORS[name]
+
+
+class NotANumber:
+    """Refuse an expression where Python or numpy needs a number, a bool or an array."""
+
+    __slots__ = ()
+
+    def __bool__(self) -> bool:
+        raise ExprError(
+            "an expression has no truth value while the program is being built",
+            "`if`, `and`, `or`, `not` and chained comparisons need one",
+            "te.if_then_else(cond, a, b), te.all(...), te.any(...) or tir.Not(...)",
+        )
+
+    def __index__(self) -> int:
+        raise ExprError(
+            "expected a Python number, found an expression",
+            "it has no value while the program is being built: range, int, float and the "
+            "indices of lists and numpy arrays need one",
+            "te.placeholder for data, A[i, j]; te.sum over a te.reduce_axis instead of a loop",
+        )
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+        raise ExprError(
+            "expected a numpy array, found an expression",
+            "it has no value while the program is being built; nor can an axis index an array",
+            "te.placeholder for data, A[i, j]; te.if_then_else, te.exp, ... for numpy's functions",
+        )

@@ -219,7 +219,7 @@ def binary(op: BinaryOp, a: Any, b: Any) -> Expr | int:
     x, y = unify(a, b)
     to = x.dtype
     if to is BOOL:
-        raise ExprError(f"{op} on bool", "", "x.astype('int32') first, or te.all / te.any")
+        raise ExprError(f"{op} on bool", "not a number", "x.astype('int32'), te.all or te.any")
     if op in INTEGER_ONLY and not to.is_integer:
         raise ExprError(f"{op} on {to}", "it is defined on integers", "te.floor(a / b)")
     if op in ("div", "pow") and not to.is_float:

@@ -108,14 +108,10 @@ def _sure_accesses(s: Stmt) -> Iterator[tuple[Buffer, tuple[Index, ...]]]:
         e = stack.pop()
         if isinstance(e, Load):
             yield e.buffer, e.indices
-        inside = (
-            [e.cond]
-            if isinstance(e, IfThenElse)
-            else []
-            if isinstance(e, Pointer | View)
-            else children(e)
-        )
-        stack.extend(n for n in inside if isinstance(n, Expr))
+        if isinstance(e, IfThenElse):
+            stack.append(e.cond)
+        elif not isinstance(e, Pointer | View):
+            stack.extend(n for n in children(e) if isinstance(n, Expr))
 
 
 # --- the laws ------------------------------------------------------------------------------------
@@ -125,7 +121,7 @@ def variables_are_in_scope(s: Stmt, scope: Scope) -> Iterator[str]:
     """A variable is a parameter, a size, or the counter of an enclosing loop."""
     for e in _nodes(s):
         if isinstance(e, Var) and e not in scope.variables:
-            yield f"no loop around it counts {e.name!r}, and it is no parameter or size"
+            yield f"{e.name!r} is neither bound by a loop around it nor a parameter or size"
 
 
 def variables_are_bound_once(s: Stmt, scope: Scope) -> Iterator[str]:
@@ -152,7 +148,7 @@ def ranks_match(s: Stmt, scope: Scope) -> Iterator[str]:
     for buffer, indices in _accesses(s):
         given, rank = len(indices), len(buffer.shape)
         if given != 1 and scope.level != "nest":
-            yield f"{buffer.name!r} has {given} indices, after flatten it is one offset"
+            yield f"{buffer.name!r} has {given} indices; after flatten there is one offset"
         elif given not in (1, rank):
             yield f"{buffer.name!r} has {rank} dimensions, {given} indices given"
 
@@ -289,7 +285,7 @@ def lanes_agree(s: Stmt, scope: Scope) -> Iterator[str]:
         if lanes(s.value) > 1:
             yield f"{lanes(s.value)} lanes are stored in one element"
         elif scope.mask > 1:
-            yield "one element is stored under a condition on lanes: it is undefined by which lane"
+            yield "one element is stored under a condition on lanes: which lane stores is undefined"
 
 
 def ranges_cover_loops(s: Stmt, scope: Scope) -> Iterator[str]:
@@ -299,9 +295,9 @@ def ranges_cover_loops(s: Stmt, scope: Scope) -> Iterator[str]:
     last = sub(s.extent, 1)
     bounded = s.var.high == float("inf") or nonneg(sub(int(s.var.high), last))
     if s.var.low > 0 or not bounded:
-        yield f"{s.var.name!r} is declared to lie in {s.var.low} .. {s.var.high}"
+        yield f"{s.var.name!r} is declared as {s.var.low} .. {s.var.high}, not 0 .. {text(last)}"
     if s.var.top is not None and not nonneg(sub(s.var.top, last)):
-        yield f"{s.var.name!r} is declared to end at {text(s.var.top)}"
+        yield f"{s.var.name!r} is declared to end at {text(s.var.top)}, not at {text(last)}"
 
 
 def accesses_are_inside(s: Stmt, scope: Scope) -> Iterator[str]:

@@ -66,14 +66,15 @@ class Window:
 
 
 def _about_window(w: Window) -> Iterator[Reason]:
-    """A window has at least one element, and fits what it moves over."""
-    if min(w.stride, w.dilation, w.kernel) < 1 or min(w.before, w.after) < 0:
-        yield (
-            f"kernel {w.kernel}, stride {w.stride}, dilation {w.dilation}, "
-            f"padding {w.before} and {w.after}: out of range",
-        )
+    """Check that a window has at least one element, and fits the padded image."""
+    for name, n in (("kernel", w.kernel), ("stride", w.stride), ("dilation", w.dilation)):
+        if n < 1:
+            yield (f"the {name} is {n}, and must be at least 1",)
+    if min(w.before, w.after) < 0:
+        yield (f"the padding is {w.before} and {w.after}, and must not be negative",)
     if w.out < 1:
-        yield (f"reaching over {w.reach}, it does not fit {w.size} and the padding",)
+        have = w.size + w.before + w.after
+        yield (f"it spans {w.reach} pixels, and there are {have} with the padding",)
 
 
 def pair(x: Any, what: str) -> tuple[int, int]:
@@ -87,7 +88,7 @@ def _each(x: Any, rank: int, what: str, several: str) -> tuple[int, ...]:
     found = as_tuple(x)
     found = found * rank if len(found) == 1 else found
     if len(found) != rank or not all(isinstance(n, int) for n in found):
-        raise ExprError(f"{what}{x!r}", f"it is one integer, or {several}")
+        raise ExprError(f"{what}{x!r}", f"it must be one integer, or {several}")
     return found
 
 
@@ -101,19 +102,18 @@ def margins(padding: Any) -> tuple[int, int, int, int]:
 
 
 def windows(
-    data: te.Tensor, kernel: te.Tensor, strides: Any, padding: Any, dilation: Any
+    data: te.Tensor, kernel: tuple[tir.Index, ...], strides: Any, padding: Any, dilation: Any = 1
 ) -> tuple[Window, Window]:
-    """Return the windows along height and width; raise ExprError if the kernel does not fit."""
+    """Return the windows of `kernel` pixels along height and width, which must fit the image."""
     top, left, bottom, right = margins(padding)
     steps, spread = pair(strides, "strides"), pair(dilation, "dilation")
-    kh, kw = kernel.shape[2:]
-    high = Window.over(data, 2, kh, steps[0], (top, bottom), spread[0])
-    return high, Window.over(data, 3, kw, steps[1], (left, right), spread[1])
+    high = Window.over(data, 2, kernel[0], steps[0], (top, bottom), spread[0])
+    return high, Window.over(data, 3, kernel[1], steps[1], (left, right), spread[1])
 
 
 def _constant(n: tir.Index, t: te.Tensor) -> int:
     if not isinstance(n, int):
-        raise ExprError(f"{t.name}: size {tir.text(n)}", "heights and widths are constants")
+        raise ExprError(f"{t.name}: size {tir.text(n)}", "heights and widths must be constants")
     return n
 
 
@@ -135,26 +135,28 @@ def conv2d(
     (groups,) = integers("topi.conv2d: groups", (groups,))
     what = f"conv2d of {data.name}, {kernel.name}"
     raise_first(ExprError, what, _about_conv2d(data, kernel, groups))
-    high, wide = windows(data, kernel, strides, padding, dilation)
+    high, wide = windows(data, kernel.shape[2:], strides, padding, dilation)
     if method == "direct":
         return _direct(data, kernel, high, wide, groups)
     if method != "rows":
-        raise ExprError(f"conv2d: method {method!r}", "no such formula", "'rows' or 'direct'")
+        raise ExprError(f"conv2d: method {method!r}", "no such method", "'rows' or 'direct'")
     return _rows(data, kernel, high, wide, groups)
 
 
 def _about_conv2d(data: te.Tensor, kernel: te.Tensor, groups: int) -> Iterator[Reason]:
-    """Ranks are four, and channels, groups and outputs fit together."""
+    """Check that ranks are four, and that channels, groups and outputs fit together."""
     if data.ndim != 4 or kernel.ndim != 4:
-        yield ("both have four dimensions: NCHW and OIHW",)
+        yield ("both must have four dimensions: NCHW and OIHW",)
     if groups < 1:
-        yield (f"{groups} groups: there is at least one",)
+        yield (f"there are {groups} groups, and must be at least 1",)
     outputs, inner, *_ = kernel.shape
-    whole = tir.prove_equal(tir.floormod(outputs, groups), 0)
-    if not whole or not tir.prove_equal(data.shape[1], inner * groups):
+    if not tir.prove_equal(tir.floormod(outputs, groups), 0):
+        yield (f"{tir.text(outputs)} output channels cannot be divided into {groups} groups",)
+    if not tir.prove_equal(data.shape[1], inner * groups):
         yield (
-            f"{tir.text(data.shape[1])} channels, {groups} groups, a kernel for {tir.text(inner)} "
-            f"of them and {tir.text(outputs)} outputs do not fit together",
+            f"the data has {tir.text(data.shape[1])} channels, and the kernel reads "
+            f"{tir.text(inner)} in each of {groups} group(s)",
+            "a kernel [O, C / groups, KH, KW]",
         )
 
 
@@ -182,7 +184,7 @@ def _direct(
         (wide.out - 1) * wide.stride + wide.reach,
     )
     image = te.compute(shape, pixel, name="T_pad", tag="injective")
-    c, ky, kx = _reduce_axes(inner, high, wide)
+    c, ky, kx = _reduce_axes(inner, high.kernel, wide.kernel)
     per_group = tir.floordiv(outputs, groups) if not tir.prove_equal(outputs, 0) else 1
 
     def body(n: Any, o: Any, y: Any, x: Any) -> Any:
@@ -193,12 +195,10 @@ def _direct(
     return te.compute((batch, outputs, high.out, wide.out), body, name="T_conv2d", tag=CONV_DIRECT)
 
 
-def _reduce_axes(inner: tir.Index, high: Window, wide: Window) -> tuple[te.Axis, te.Axis, te.Axis]:
-    return (
-        te.reduce_axis((0, inner), "rc"),
-        te.reduce_axis((0, high.kernel), "ry"),
-        te.reduce_axis((0, wide.kernel), "rx"),
-    )
+def _reduce_axes(channels: tir.Index, height: int, width: int) -> list[te.Axis]:
+    """Return the axes over input channels and kernel elements: rc, ry, rx."""
+    extents = {"rc": channels, "ry": height, "rx": width}
+    return [te.reduce_axis((0, n), name) for name, n in extents.items()]
 
 
 def _rows(data: te.Tensor, kernel: te.Tensor, high: Window, wide: Window, groups: int) -> te.Tensor:
@@ -218,7 +218,7 @@ def _rows(data: te.Tensor, kernel: te.Tensor, high: Window, wide: Window, groups
 
     shape = (batch, data.shape[1], high.phases, wide.phases, length)
     rows = te.compute(shape, image, name="T_rows", tag=IMAGE_ROWS)
-    c, ky, kx = _reduce_axes(inner, high, wide)
+    c, ky, kx = _reduce_axes(inner, high.kernel, wide.kernel)
     per_group = tir.floordiv(outputs, groups) if not tir.prove_equal(outputs, 0) else 1
 
     def product(n: Any, o: Any, p: Any) -> Any:
@@ -264,7 +264,7 @@ def _plain(
     ):
         raise ExprError(
             f"conv{rank}d of {data.name}, {kernel.name}",
-            f"each has {rank + 2} dimensions, and the second of both is the same",
+            f"both must have {rank + 2} dimensions, the second of the same size",
         )
     several = f"one for each of {rank} dimensions"
     steps, around, spread = (_each(x, rank, "", several) for x in (strides, padding, dilation))
@@ -297,38 +297,25 @@ def conv2d_transpose(
     The kernel is [C, O, KH, KW], and OH = (H - 1)*stride - 2*padding + KH. Each output gathers
     the pixels whose windows cover it.
     """
+    what = f"conv2d_transpose of {data.name}, {kernel.name}"
     if data.ndim != 4 or kernel.ndim != 4 or not tir.prove_equal(data.shape[1], kernel.shape[0]):
-        raise ExprError(
-            f"conv2d_transpose of {data.name}, {kernel.name}",
-            "both have four dimensions, data's channels are the first of the kernel",
-        )
+        raise ExprError(what, "their shapes must be [N, C, H, W] and [C, O, KH, KW]")
     steps, (top, left, bottom, right) = pair(strides, "strides"), margins(padding)
     if min(steps) < 1 or min(top, left, bottom, right) < 0:
-        raise ExprError(
-            f"conv2d_transpose of {data.name}, {kernel.name}",
-            f"strides {steps} are >= 1, padding {top, left, bottom, right} is >= 0",
-        )
+        why = f"strides {steps} must be >= 1, and padding {top, left, bottom, right} >= 0"
+        raise ExprError(what, why)
     height, wide = (_constant(n, data) for n in data.shape[2:])
     kh, kw = (_constant(n, kernel) for n in kernel.shape[2:])
     oh = (height - 1) * steps[0] - top - bottom + kh
     ow = (wide - 1) * steps[1] - left - right + kw
-    c, ky, kx = (
-        te.reduce_axis((0, n), r) for n, r in ((data.shape[1], "rc"), (kh, "ry"), (kw, "rx"))
-    )
+    c, ky, kx = _reduce_axes(data.shape[1], kh, kw)
 
     def body(n: Any, o: Any, y: Any, x: Any) -> Any:
         row, column = y + top - ky, x + left - kx
-        inside = te.all(
-            row % steps[0] == 0,
-            column % steps[1] == 0,
-            row // steps[0] >= 0,
-            row // steps[0] < height,
-            column // steps[1] >= 0,
-            column // steps[1] < wide,
-        )
-        pixel = te.if_then_else(
-            inside, data(n, c, row // steps[0], column // steps[1]), te.const(0, data.dtype)
-        )
+        aligned = te.all(row % steps[0] == 0, column % steps[1] == 0)
+        h, w = row // steps[0], column // steps[1]
+        inside = te.all(aligned, h >= 0, h < height, w >= 0, w < wide)
+        pixel = te.if_then_else(inside, data(n, c, h, w), te.const(0, data.dtype))
         return te.sum(pixel * kernel(c, o, ky, kx), axis=[c, ky, kx])
 
     shape = (data.shape[0], kernel.shape[1], oh, ow)

@@ -9,7 +9,7 @@ from minitvm.base import INT8, INT32, ExprError
 
 from .elementwise import ELEMENTWISE, broadcast_shape
 from .int8 import int8_matmul, is_for_dot4
-from .operands import on_tensors
+from .operands import check_vector, on_tensors
 
 MATMUL = "matmul"
 
@@ -84,7 +84,7 @@ def _sizes(
     a, b = operands
     what = f"topi.{name} of {a.name} and {b.name}"
     if a.ndim != rank or b.ndim != rank:
-        raise ExprError(what, f"{a.ndim} and {b.ndim} dimensions, not {rank} and {rank}")
+        raise ExprError(what, f"they have {a.ndim} and {b.ndim} dimensions, not {rank} and {rank}")
     (m, k), (inner, n) = (
         x.shape[:-3:-1] if swap else x.shape[-2:]
         for x, swap in zip(operands, transposed, strict=True)
@@ -104,10 +104,7 @@ def dense(
     product = matmul(data, weight, transpose_b=True, out_dtype=out_dtype, name="T_dense")
     if bias is None:
         return product
-    if bias.ndim != 1 or not tir.prove_equal(bias.shape[0], product.shape[1]):
-        raise ExprError(
-            f"topi.dense: bias {bias.name}", f"its shape is not [{tir.text(product.shape[1])}]"
-        )
+    check_vector("topi.dense", bias, product.shape[1])
 
     def body(i: Any, j: Any) -> Any:
         return product(i, j) + bias(j)

@@ -6,10 +6,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from minitvm import te, tir
-from minitvm.base import ExprError
 
 from .elementwise import ELEMENTWISE
-from .operands import on_tensors
+from .operands import check_vector, on_tensors
 from .reduction import REDUCTION, dimension, dimensions, fold_over
 
 ROW = "row"  # it reads statistics of its row and is scheduled row by row
@@ -19,11 +18,7 @@ ROW = "row"  # it reads statistics of its row and is scheduled row by row
 def softmax(x: te.Tensor, axis: int = -1) -> te.Tensor:
     """Compute exp(x - m) / sum(exp(x - m)) along `axis`, where m is the largest element there."""
     over = dimensions("softmax", x, axis)
-    most = fold_over("T_softmax_max", te.max, x, over)
-    e = te.compute(
-        x.shape, lambda *i: te.exp(x(*i) - most(*_without(i, over))), name="T_exp", tag=ELEMENTWISE
-    )
-    total = fold_over("T_softmax_sum", te.sum, e, over)
+    _, e, total = _exponentials(x, over)
     return te.compute(
         x.shape, lambda *i: e(*i) / total(*_without(i, over)), name="T_softmax", tag=ROW
     )
@@ -33,17 +28,22 @@ def softmax(x: te.Tensor, axis: int = -1) -> te.Tensor:
 def log_softmax(x: te.Tensor, axis: int = -1) -> te.Tensor:
     """Compute x - m - log(sum(exp(x - m))) along `axis`, where m is the largest element there."""
     over = dimensions("log_softmax", x, axis)
-    most = fold_over("T_softmax_max", te.max, x, over)
-    e = te.compute(
-        x.shape, lambda *i: te.exp(x(*i) - most(*_without(i, over))), name="T_exp", tag=ELEMENTWISE
-    )
-    total = fold_over("T_softmax_sum", te.sum, e, over)
+    most, _, total = _exponentials(x, over)
 
     def body(*i: Any) -> Any:
         row = _without(i, over)
         return x(*i) - most(*row) - te.log(total(*row))
 
     return te.compute(x.shape, body, name="T_log_softmax", tag=ROW)
+
+
+def _exponentials(x: te.Tensor, over: list[int]) -> tuple[te.Tensor, te.Tensor, te.Tensor]:
+    """Return the maximum m of each row, exp(x - m), and the sum of that over the row."""
+    most = fold_over("T_softmax_max", te.max, x, over)
+    e = te.compute(
+        x.shape, lambda *i: te.exp(x(*i) - most(*_without(i, over))), name="T_exp", tag=ELEMENTWISE
+    )
+    return most, e, fold_over("T_softmax_sum", te.sum, e, over)
 
 
 def _without(i: Sequence[Any], over: Sequence[int]) -> list[Any]:
@@ -99,10 +99,7 @@ def batch_norm(
     """Compute (x - mean) / sqrt(variance + epsilon) * gamma + beta, all given per channel."""
     d = dimension("batch_norm", x, axis)
     for t in (gamma, beta, mean, variance):
-        if t.ndim != 1 or not tir.prove_equal(t.shape[0], x.shape[d]):
-            raise ExprError(
-                f"topi.batch_norm: {t.name}", f"its shape is not [{tir.text(x.shape[d])}]"
-            )
+        check_vector("topi.batch_norm", t, x.shape[d])
 
     def body(*i: Any) -> Any:
         c = i[d]

@@ -9,8 +9,8 @@ from collections.abc import Callable
 from numbers import Integral
 from typing import Any, ParamSpec, TypeVar
 
-from minitvm import te
-from minitvm.base import ExprError, check_flag, check_text
+from minitvm import te, tir
+from minitvm.base import ArgumentError, ExprError, as_tuple, check_flag, check_text
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -54,7 +54,7 @@ def check_tensor(what: str, name: str, x: Any) -> None:
         raise ExprError(
             f"{what}: {name} is {type(x).__name__}",
             "not a tensor",
-            'te.placeholder(shape, "float32"): data come in when the function is called',
+            'te.placeholder(shape, "float32"); data is passed when the function is called',
         )
 
 
@@ -74,3 +74,22 @@ def check_rank(what: str, x: te.Tensor, rank: int) -> None:
     """Raise ExprError if `x` does not have `rank` dimensions."""
     if x.ndim != rank:
         raise ExprError(f"{what} of {x.name}", f"it has {x.ndim} dimensions, not {rank}")
+
+
+def check_vector(what: str, x: te.Tensor, size: tir.Index) -> None:
+    """Raise ExprError if `x` is not a vector of `size` elements."""
+    if x.ndim != 1 or not tir.prove_equal(x.shape[0], size):
+        raise ExprError(f"{what}: {x.name}", f"its shape must be [{tir.text(size)}]")
+
+
+def check_outputs(outs: Any) -> list[te.Tensor]:
+    """Return one tensor or several as a list; raise ArgumentError for anything else."""
+    found = list(as_tuple(outs))
+    for t in found:
+        if not isinstance(t, te.Tensor):
+            raise ArgumentError(
+                f"topi.schedule({type(t).__name__})",
+                "it takes the tensors to compute and makes a schedule of them",
+                "topi.schedule(C) or topi.schedule([C, D])",
+            )
+    return found

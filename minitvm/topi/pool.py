@@ -6,7 +6,7 @@ from typing import Any
 
 from minitvm import te, tir
 
-from .conv import Window, margins, pair
+from .conv import Window, pair, windows
 from .operands import check_rank, on_tensors
 from .reduction import REDUCTION
 
@@ -52,12 +52,7 @@ def global_avg_pool2d(data: te.Tensor) -> te.Tensor:
 def _windows(data: te.Tensor, kernel: Any, strides: Any, padding: Any) -> tuple[Window, Window]:
     check_rank("topi pooling", data, 4)
     size = pair(kernel, "kernel")
-    step = size if strides is None else pair(strides, "strides")
-    top, left, bottom, right = margins(padding)
-    return (
-        Window.over(data, 2, size[0], step[0], (top, bottom)),
-        Window.over(data, 3, size[1], step[1], (left, right)),
-    )
+    return windows(data, size, size if strides is None else strides, padding)
 
 
 def _pool(

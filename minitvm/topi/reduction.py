@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from minitvm import te, tir
-from minitvm.base import ExprError
+from minitvm.base import ExprError, named
 
 from .elementwise import ELEMENTWISE
 from .operands import integers, on_tensors
@@ -15,28 +15,19 @@ from .operands import integers, on_tensors
 REDUCTION = "reduction"
 
 
-@on_tensors
-def sum(x: te.Tensor, axis: Any = None, keepdims: bool = False) -> te.Tensor:
-    """Sum over `axis`: one dimension, several, or None for all."""
-    return _reduce("sum", te.sum, x, axis, keepdims)
+def _reduction(name: str, fold: Callable[..., Any], doc: str) -> Callable[..., te.Tensor]:
+    """Make the operator that folds with `fold`."""
+
+    def apply(x: te.Tensor, axis: Any = None, keepdims: bool = False) -> te.Tensor:
+        return fold_over(f"T_{name}", fold, x, dimensions(name, x, axis), keepdims)
+
+    return on_tensors(named(apply, name, doc))
 
 
-@on_tensors
-def prod(x: te.Tensor, axis: Any = None, keepdims: bool = False) -> te.Tensor:
-    """Multiply over `axis`."""
-    return _reduce("prod", te.prod, x, axis, keepdims)
-
-
-@on_tensors
-def max(x: te.Tensor, axis: Any = None, keepdims: bool = False) -> te.Tensor:
-    """Take the largest element over `axis`."""
-    return _reduce("max", te.max, x, axis, keepdims)
-
-
-@on_tensors
-def min(x: te.Tensor, axis: Any = None, keepdims: bool = False) -> te.Tensor:
-    """Take the smallest element over `axis`."""
-    return _reduce("min", te.min, x, axis, keepdims)
+sum = _reduction("sum", te.sum, "Sum over `axis`: one dimension, several, or None for all.")
+prod = _reduction("prod", te.prod, "Multiply over `axis`.")
+max = _reduction("max", te.max, "Take the largest element over `axis`.")
+min = _reduction("min", te.min, "Take the smallest element over `axis`.")
 
 
 @on_tensors
@@ -45,12 +36,6 @@ def mean(x: te.Tensor, axis: Any = None, keepdims: bool = False) -> te.Tensor:
     count = math.prod(tir.cast_to(x.shape[d], x.dtype) for d in dimensions("mean", x, axis))
     total = sum(x, axis, keepdims)
     return te.compute(total.shape, lambda *i: total(*i) / count, name="T_mean", tag=ELEMENTWISE)
-
-
-def _reduce(
-    name: str, fold: Callable[..., Any], x: te.Tensor, axis: Any, keepdims: bool
-) -> te.Tensor:
-    return fold_over(f"T_{name}", fold, x, dimensions(name, x, axis), keepdims)
 
 
 def fold_over(
@@ -74,9 +59,8 @@ def dimension(name: str, x: te.Tensor, axis: Any) -> int:
     """Return the dimension `axis`; raise ExprError if it is None or several."""
     found = [] if axis is None else dimensions(name, x, axis)
     if len(found) != 1:
-        raise ExprError(
-            f"topi.{name} of {x.name} over axis {axis}", "it works along one", "axis=-1"
-        )
+        what = f"topi.{name} of {x.name} over axis {axis}"
+        raise ExprError(what, "it works along one dimension", "axis=-1")
     return found[0]
 
 
@@ -85,8 +69,6 @@ def dimensions(name: str, x: te.Tensor, axis: Any) -> list[int]:
     given = range(x.ndim) if axis is None else integers(f"topi.{name}: axis", axis)
     found = [d + x.ndim if d < 0 else d for d in given]
     if not found or len(set(found)) < len(found) or not all(0 <= d < x.ndim for d in found):
-        raise ExprError(
-            f"topi.{name} of {x.name} over axis {axis}",
-            f"not distinct dimensions of a tensor with {x.ndim}",
-        )
+        why = f"these are not different dimensions of {x.name}, which has {x.ndim}"
+        raise ExprError(f"topi.{name} of {x.name} over axis {axis}", why)
     return sorted(found)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from minitvm import te, tir
-from minitvm.base import ArgumentError, Target, as_tuple
+from minitvm.base import Target
 from minitvm.schedule import effective_readers, readers
 from minitvm.tensor import Operation, loads
 
@@ -16,6 +16,7 @@ from .int8 import DOTS, schedule_dots
 from .kinds import is_elementwise, is_product, size
 from .loops import schedule_plain, schedule_row_by_row
 from .norm import ROW
+from .operands import check_outputs
 from .shape import INJECTIVE
 
 LONG = 500  # nodes of a formula; a longer one is not inlined
@@ -31,38 +32,29 @@ def schedule(outs: Any, target: str | Target = "llvm") -> te.Schedule:
     run in parallel over the others.
     """
     to = Target(target)
-    s = te.create_schedule(_tensors(outs))
+    s = te.create_schedule(check_outputs(outs))
     _inline(s)
     if to.kind == "python":
         return s
     done: set[str] = set()
     for stage in reversed(s.stages):
-        if isinstance(stage.op, te.ComputeOp) and is_product(stage.op):
-            done |= _matmul(s, stage, stage.op, to, done)
-        if isinstance(stage.op, te.ComputeOp) and stage.op.tag == DOTS:
-            done |= schedule_dots(s, stage, stage.op, to)
-        if isinstance(stage.op, te.ComputeOp) and stage.op.tag == CONV_ROWS:
+        op = stage.op
+        if not isinstance(op, te.ComputeOp):
+            continue
+        if is_product(op):
+            done |= _matmul(s, stage, op, to, done)
+        elif op.tag == DOTS:
+            done |= schedule_dots(s, stage, op, to)
+        elif op.tag == CONV_ROWS:
             (crop,) = readers(s.state)[stage.name]
             done |= schedule_rows(s, stage, s[crop], to)
-        if isinstance(stage.op, te.ComputeOp) and stage.op.tag == ROW and not stage.is_inlined:
-            done |= schedule_row_by_row(s, stage, stage.op, to)
+        elif op.tag == ROW and not stage.is_inlined:
+            done |= schedule_row_by_row(s, stage, op, to)
     for stage in s.stages:
         settled = stage.is_inlined or stage.is_attached or stage.name in done
         if not settled and isinstance(stage.op, te.ComputeOp):
             schedule_plain(s, stage, stage.op, to)
     return s
-
-
-def _tensors(outs: Any) -> list[te.Tensor]:
-    found = list(as_tuple(outs))
-    for t in found:
-        if not isinstance(t, te.Tensor):
-            raise ArgumentError(
-                f"topi.schedule({type(t).__name__})",
-                "it takes the tensors to compute and makes a schedule of them",
-                "topi.schedule(C) or topi.schedule([C, D])",
-            )
-    return found
 
 
 def _inline(s: te.Schedule) -> None:

@@ -38,7 +38,7 @@ def take(
     the nearest element: mode "clip", the only one.
     """
     if mode != "clip":
-        raise ExprError(f"topi.take with mode={mode!r}", "indices are clipped", 'mode="clip"')
+        raise ExprError(f"topi.take with mode={mode!r}", "no such mode", 'mode="clip"')
     if axis is None:
         sizes = [n for n in x.shape if isinstance(n, int)]
         x, axis = reshape(x, [math.prod(sizes)]), 0

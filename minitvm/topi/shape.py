@@ -21,9 +21,8 @@ def transpose(x: te.Tensor, axes: Sequence[int] | None = None) -> te.Tensor:
     if axes is not None:
         order = integers("topi.transpose: axes", axes)
     if sorted(order) != list(range(x.ndim)):
-        raise ExprError(
-            f"topi.transpose of {x.name} by {order}", f"not an order of its {x.ndim} dimensions"
-        )
+        why = f"not a permutation of its {x.ndim} dimensions"
+        raise ExprError(f"topi.transpose of {x.name} by {order}", why)
 
     def body(*i: Any) -> Any:
         source: list[Any] = [0] * x.ndim
@@ -45,15 +44,10 @@ def pad(
     """Surround x by pad_value: pad_before[d] elements before and pad_after[d] after dimension d."""
     pad_before = integers("topi.pad: pad_before", pad_before)
     after = pad_before if pad_after is None else integers("topi.pad: pad_after", pad_after)
-    if (
-        len(pad_before) != x.ndim
-        or len(after) != x.ndim
-        or min([*pad_before, *after], default=0) < 0
-    ):
-        raise ExprError(
-            f"topi.pad of {x.name} by {list(pad_before)}, {list(after)}",
-            f"one amount >= 0 for each of its {x.ndim} dimensions is needed",
-        )
+    fits = len(pad_before) == len(after) == x.ndim
+    if not fits or min([*pad_before, *after], default=0) < 0:
+        what = f"topi.pad of {x.name} by {list(pad_before)}, {list(after)}"
+        raise ExprError(what, f"it needs one size >= 0 for each of its {x.ndim} dimensions")
     shape = [n + b + a for n, b, a in zip(x.shape, pad_before, after, strict=True)]
 
     def body(*i: Any) -> Any:
@@ -77,7 +71,7 @@ def reshape(x: te.Tensor, shape: Sequence[int | tir.Expr]) -> te.Tensor:
     ):
         raise ExprError(
             f"topi.reshape of {x.name} to [{', '.join(tir.text(n) for n in sizes)}]",
-            f"it has the shape [{', '.join(tir.text(n) for n in x.shape)}]",
+            f"its shape [{', '.join(tir.text(n) for n in x.shape)}] has another number of elements",
         )
 
     def body(*i: Any) -> Any:
@@ -105,13 +99,18 @@ def concatenate(tensors: Sequence[te.Tensor], axis: int = 0) -> te.Tensor:
     first = tensors[0]
     (axis,) = integers("topi.concatenate: axis", (axis,))
     d = axis + first.ndim if axis < 0 else axis
+    if not 0 <= d < first.ndim:
+        raise ExprError(
+            f"topi.concatenate along {axis}", f"{first.name} has {first.ndim} dimensions"
+        )
     for t in tensors:
         fits = t.ndim == first.ndim and all(
             e == d or tir.prove_equal(a, b)
             for e, (a, b) in enumerate(zip(t.shape, first.shape, strict=False))
         )
-        if not fits or not 0 <= d < first.ndim or t.dtype != first.dtype:
-            raise ExprError(f"topi.concatenate along {axis}", f"{t.name} does not fit {first.name}")
+        if not fits or t.dtype != first.dtype:
+            why = f"{t.name} and {first.name} differ in type or in another dimension"
+            raise ExprError(f"topi.concatenate along {axis}", why)
     ends: list[tir.Index] = []
     for t in tensors:
         ends.append(tir.add(ends[-1] if ends else 0, t.shape[d]))
@@ -142,7 +141,8 @@ def strided_slice(
     step = [1] * x.ndim if strides is None else integers("topi.strided_slice: strides", strides)
     sizes = [n for n in x.shape if isinstance(n, int)]
     if not len(begin) == len(end) == len(step) == len(sizes) == x.ndim or 0 in step:
-        raise ExprError(f"topi.strided_slice of {x.name}", f"begin, end, stride for {x.ndim} sizes")
+        why = "it needs a begin, an end and a stride != 0 for each dimension, all of constant size"
+        raise ExprError(f"topi.strided_slice of {x.name}", why)
     ranges = [range(n)[slice(*cut)] for n, *cut in zip(sizes, begin, end, step, strict=True)]
 
     def body(*i: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Small questions that schedules ask of a stage."""
+"""The axes and the size of a stage, as schedules need them."""
 
 from __future__ import annotations
 

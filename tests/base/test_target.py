@@ -16,6 +16,6 @@ def test_a_type_that_does_not_exist_is_refused() -> None:
 
 def test_a_gpu_is_no_target_yet() -> None:
     with pytest.raises(
-        TVMError, match="target 'cuda -sim': programs for GPUs are lowered, and not run"
+        TVMError, match="target 'cuda -sim': programs for GPUs can be lowered, but not run"
     ):
         target.cuda("-sim")

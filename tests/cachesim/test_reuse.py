@@ -91,8 +91,14 @@ def test_without_room_everything_misses_and_with_enough_only_first_uses_do() -> 
     ("call", "message"),
     [
         (lambda: miss_ratio_curve([]), "miss_ratio_curve: there are no accesses"),
-        (lambda: miss_ratio_curve([-2]), "distances of type int64, 1 dimensions: whole numbers"),
-        (lambda: histogram([0.5]), "distances of type float64, 1 dimensions: whole numbers"),
+        (
+            lambda: miss_ratio_curve([-2]),
+            "distances of type int64, 1 dimensions: not a one-dimensional",
+        ),
+        (
+            lambda: histogram([0.5]),
+            "distances of type float64, 1 dimensions: not a one-dimensional",
+        ),
         (lambda: reuse_distances([1], 65), "line=65: not a power of two"),
         (lambda: footprint([-5]), "addresses from -5 to -5: not in 0 .."),
     ],

@@ -212,12 +212,15 @@ def test_a_recorded_run_brings_its_own_writes_and_sizes() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"line": 48}, "Cache: line: it is 48, no power of two\n  try: 32 or 64"),
+        ({"line": 48}, "Cache: line: it is 48, which is not a power of two\n  try: 32 or 64"),
         ({"bytes": 1000}, "Cache(bytes=1000, line=64, ways=8): 1000 is no multiple of ways"),
-        ({"bytes": 3 * 512}, "Cache: the number of sets: 1536 / (line 64 * ways 8) = 3, no power"),
-        ({"ways": 0}, "Cache(ways=0): not a whole number of at least 1"),
-        ({"bytes": 32768.0}, "Cache(bytes=32768.0): not a whole number"),
-        ({"bytes": 1 << 40}, "Cache(bytes=1099511627776): more than 1073741824"),
+        (
+            {"bytes": 3 * 512},
+            "Cache: the number of sets: 1536 / (line 64 * ways 8) = 3, which is not a power",
+        ),
+        ({"ways": 0}, "Cache(ways=0): not an integer >= 1"),
+        ({"bytes": 32768.0}, "Cache(bytes=32768.0): not an integer"),
+        ({"bytes": 1 << 40}, "Cache(bytes=1099511627776): the maximum is 1073741824"),
         ({"policy": "random"}, "Cache(policy='random'): no such policy\n  try: one of lru, fifo"),
     ],
 )
@@ -240,13 +243,25 @@ def test_twelve_ways_and_sixty_four_sets_are_a_cache() -> None:
     ("arguments", "message"),
     [
         ((Cache.l1(), [-1, 4]), "addresses from -1 to 4: not in 0 .."),
-        ((Cache.l1(), [0.5]), "addresses of type float64, 1 dimensions: a row of integers"),
-        ((Cache.l1(), [[1, 2]]), "addresses of type int64, 2 dimensions: a row of integers"),
-        ((Cache.l1(), [1, 2], [True]), "writes of type bool, shape (1,): it says of each of 2"),
-        ((Cache.l1(), [1, 2], [0, 1]), "writes of type int64, shape (2,): it says of each of 2"),
-        (([], [1]), "simulate([], ...): no cache, or no list of them"),
-        ((5, [1]), "simulate(5, ...): no cache, or no list of them"),
-        (("l1", [1]), "simulate('l1', ...): no cache, or no list of them"),
+        (
+            (Cache.l1(), [0.5]),
+            "addresses of type float64, 1 dimensions: not a one-dimensional array",
+        ),
+        (
+            (Cache.l1(), [[1, 2]]),
+            "addresses of type int64, 2 dimensions: not a one-dimensional array",
+        ),
+        (
+            (Cache.l1(), [1, 2], [True]),
+            "writes of type bool, shape (1,): it says whether each of the 2",
+        ),
+        (
+            (Cache.l1(), [1, 2], [0, 1]),
+            "writes of type int64, shape (2,): it says whether each of the 2",
+        ),
+        (([], [1]), "simulate([], ...): neither a cache nor a list"),
+        ((5, [1]), "simulate(5, ...): neither a cache nor a list"),
+        (("l1", [1]), "simulate('l1', ...): neither a cache nor a list"),
     ],
 )
 def test_what_is_no_run_is_refused(arguments: tuple, message: str) -> None:
@@ -261,7 +276,7 @@ def test_what_is_no_run_is_refused(arguments: tuple, message: str) -> None:
         ([4], ""),
         ([4, 4, 4], "3 sizes: there are 2 accesses"),
         ([4, 0], "sizes from 0 to 4: not in 1 .."),
-        (1 << 50, "35184372088834 look-ups of lines: more than"),
+        (1 << 50, "35184372088834 look-ups of lines: the maximum is"),
     ],
 )
 def test_sizes_are_positive_and_one_for_each_or_for_all(sizes, message: str) -> None:

@@ -190,7 +190,7 @@ def test_the_types_of_the_bytes_are_checked() -> None:
 
 
 def test_three_bytes_are_refused() -> None:
-    with pytest.raises(ExprError, match="it takes four and four, 3 and 4 given"):
+    with pytest.raises(ExprError, match="a has 3 numbers and b 4, not four each"):
         dot4(0, [0] * 3, [0] * 4)
 
 

@@ -136,5 +136,5 @@ def test_bfloat16_is_refused_with_a_reason() -> None:
         dtype("bfloat16")
     assert str(caught.value) == (
         "dtype 'bfloat16' is not supported: numpy has no such type to hold its arrays\n"
-        "  try: float16 to store half as much, computing in float32: A[i].astype('float32')"
+        "  try: store float16, and compute in float32: A[i].astype('float32')"
     )

@@ -52,11 +52,14 @@ def zero(kind: str) -> Any:
 
 FORMULAS: list[tuple[Mistake, str]] = [
     (lambda: vector(lambda i: ()), "compute C: the formula returns nothing"),
-    (lambda: vector(lambda i: te.sum((), axis=k)), "te.sum of (): there is nothing to fold"),
+    (lambda: vector(lambda i: te.sum((), axis=k)), "te.sum: there is nothing to fold"),
     (lambda: vector(max), "its arguments cannot be inspected"),
     (lambda: vector(int), "its arguments cannot be inspected"),
-    (lambda: folded(lambda x, y: (x, y), zero), "fcombine returns 2 value(s), 1 are folded"),
-    (lambda: folded(lambda x, y: x + y, lambda t: ()), "fidentity returns 0 value(s)"),
+    (
+        lambda: folded(lambda x, y: (x, y), zero),
+        "fcombine: it returns 2 value(s), and 1 are folded",
+    ),
+    (lambda: folded(lambda x, y: x + y, lambda t: ()), "fidentity: it returns 0 value(s)"),
     (lambda: te.const("x"), "not a number"),
     (lambda: te.const(None), "not a number"),
     (lambda: te.const(1j), "not a number"),
@@ -71,8 +74,8 @@ FORMULAS: list[tuple[Mistake, str]] = [
     (lambda: te.var(3), "var: name=3"),
     (lambda: te.size_var(None), "size_var: name=None"),
     (lambda: te.define(5), "te.define(5)"),
-    (lambda: te.comm_reducer(5, zero), "comm_reducer reduce: 5: it is not a function"),
-    (lambda: te.scan(5, 6, 7), "scan scan: 5: not a tensor"),
+    (lambda: te.comm_reducer(5, zero), "comm_reducer reduce: 5: not a function"),
+    (lambda: te.scan(5, 6, 7), "scan scan: 5 is not a tensor"),
     (lambda: te.decl_tensor_intrin(W.op, 5), "5: not a function"),
     (lambda: tir.decl_buffer((4,), name=5), "decl_buffer(name=5): a name is a string"),
     (lambda: tir.decl_buffer((4,), scope=5), "decl_buffer(scope=5): a scope is a string"),
@@ -86,9 +89,9 @@ OPERATORS: list[tuple[Mistake, str]] = [
     (lambda: topi.batch_norm(X, V, V, V, V, axis=None), "topi.batch_norm of X over axis None"),
     (lambda: topi.conv2d(IMAGE, TAPS, padding=(1, 2, 3, "a")), "padding: 'a': not an integer"),
     (lambda: topi.conv2d(IMAGE, TAPS, groups=None), "topi.conv2d: groups: None"),
-    (lambda: topi.conv2d(IMAGE, TAPS, groups=0), "0 groups: there is at least one"),
-    (lambda: topi.conv2d_transpose(IMAGE, KERNEL, padding=-1), "padding (-1, -1, -1, -1) is >= 0"),
-    (lambda: topi.conv2d_transpose(IMAGE, KERNEL, strides=0), "strides (0, 0) are >= 1"),
+    (lambda: topi.conv2d(IMAGE, TAPS, groups=0), "there are 0 groups"),
+    (lambda: topi.conv2d_transpose(IMAGE, KERNEL, padding=-1), "padding (-1, -1, -1, -1) >= 0"),
+    (lambda: topi.conv2d_transpose(IMAGE, KERNEL, strides=0), "strides (0, 0) must be >= 1"),
     (lambda: topi.max_pool2d(X, 2), "it has 2 dimensions, not 4"),
 ]  # fmt: skip
 
@@ -139,10 +142,10 @@ STEPS: list[tuple[Mistake, str]] = [
     (step("transform_layout", stage="P", axes=["i", "i"], layout=["i"]), "axes i, i are equal"),
     (step("set_store_predicate", stage="W", axes=["i"], conds=["i <"]), "formula 'i <' in a step"),
     (lambda: te.Schedule.from_json("[]", W.op, 5), "tensorize with 5: not a tensor intrinsic"),
-    (lambda: te.thread_axis((0, 1, 2), "vthread"), "threads are counted from 0"),
+    (lambda: te.thread_axis((0, 1, 2), "vthread"), "the range starts at 0"),
     (lambda: te.create_schedule(W.op).apply(5), "5 is not a step"),
     (lambda: te.create_schedule(W.op).explain_guard([]), "guards on []: it is not an axis of"),
-    (lambda: te.create_schedule(W.op).diff("a"), "step 'a': steps are counted"),
+    (lambda: te.create_schedule(W.op).diff("a"), "step 'a': a step number is"),
 ]  # fmt: skip
 
 
@@ -202,7 +205,7 @@ class Foreign:
 VALUES: list[tuple[Mistake, str]] = [
     (lambda: lowered(args=None), "args: None"),
     (lambda: lowered(args=5), "args: 5"),
-    (lambda: lowered(passes=5), "passes=5: it is a tuple of functions"),
+    (lambda: lowered(passes=5), "passes=5: not a tuple of named functions"),
     (lambda: lowered(passes=(1,)), "passes=(1,)"),
     (lambda: lowered(passes=(lambda s: None,)), "pass <lambda>: it returns NoneType"),
     (lambda: lowered(name=5), "name=5"),

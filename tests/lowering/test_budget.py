@@ -60,7 +60,9 @@ def test_double_buffers_inside_each_other_are_refused_before_they_explode() -> N
     s, args = chain(3)
     assert "% 2" in str(tvm.lower(s, args))
     s, args = chain(20)
-    with pytest.raises(LoweringError, match=r"would be written out twice: .* operations") as e:
+    with pytest.raises(
+        LoweringError, match=r"would be written twice, which makes .* operations"
+    ) as e:
         tvm.lower(s, args)
     assert "double_buffer fewer of the stages" in str(e.value)
 

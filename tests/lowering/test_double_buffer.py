@@ -119,7 +119,7 @@ def test_what_the_same_loop_computes_cannot_be_read_ahead() -> None:
     with pytest.raises(LoweringError) as caught:
         tvm.lower(s, [A, D])
     assert str(caught.value) == (
-        "double_buffer of C: B, from which it is filled, is computed by the same loop 'i.outer'\n"
+        "double_buffer of C: it is filled from B, which the same loop 'i.outer' computes\n"
         "  try: compute B outside that loop"
     )
 
@@ -131,7 +131,7 @@ def test_a_stage_at_root_is_computed_once() -> None:
     with pytest.raises(LoweringError) as caught:
         tvm.lower(s, [A, C])
     assert str(caught.value) == (
-        "double_buffer of B: it is computed as a whole, once\n  try: B.compute_at(...) a loop"
+        "double_buffer of B: it is computed once, outside all loops\n  try: s[B].compute_at(...)"
     )
 
 
@@ -141,6 +141,6 @@ def test_a_parallel_loop_has_no_next_iteration() -> None:
     with pytest.raises(LoweringError) as caught:
         tvm.lower(s, [A, C])
     assert str(caught.value) == (
-        "double_buffer of B: the loop 'i.outer' around it is marked parallel: no iteration is the "
-        "next one\n  try: split that loop, and compute at its inner part"
+        "double_buffer of B: the loop 'i.outer' around it is marked parallel, so no iteration is "
+        "the next one\n  try: split that loop, and compute at its inner part"
     )

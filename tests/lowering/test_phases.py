@@ -47,7 +47,7 @@ def test_an_inserted_pass_runs() -> None:
 
 
 def test_what_is_no_function_is_not_inserted() -> None:
-    with pytest.raises(ArgumentError, match="insert 5: it is no function that has a name"):
+    with pytest.raises(ArgumentError, match="insert 5: not a named function"):
         insert(PASSES["llvm"], 1, 5)  # pyright: ignore[reportArgumentType]
 
 
@@ -74,7 +74,7 @@ def test_the_other_passes_stay() -> None:
         (lambda: insert(PASSES["llvm"], 4, mine),
          "insert mine in phase 4: there are four phases\n  try: 0, 1, 2 or 3"),
         (lambda: insert((mine,), 1, mine),
-         "insert mine in phase 1: phases are counted from flatten, which is not one of: mine\n"
+         "insert mine in phase 1: phases are counted from flatten, and the passes are mine\n"
          "  try: write the tuple out: (*passes, f)"),
         (lambda: swap((mine,), vectorise=mine), "swap vectorise: no such pass\n  try: one of mine"),
     ],

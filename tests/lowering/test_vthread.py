@@ -200,8 +200,9 @@ def refusal(call: Callable[[], Any], error: type[Exception] = LoweringError) -> 
 def test_local_memory_is_not_read_by_other_threads() -> None:
     s, args = gpu("local", at_block=True)
     assert refusal(lambda: tvm.lower(s, args)) == (
-        "B in 'local' memory: C reads it inside loop 'i.inner' bound to 'threadIdx.x', of which "
-        "each has memory of its own\n  try: B.compute_at(..., i.inner), or set_scope('global')"
+        "B in 'local' memory: C reads it in loop 'i.inner' bound to 'threadIdx.x', and each "
+        "threadIdx.x has memory of its own\n"
+        "  try: s[B].compute_at(..., i.inner), or set_scope('global')"
     )
 
 
@@ -229,7 +230,7 @@ def test_a_stage_has_as_many_threads_as_were_said() -> None:
     s[B].compute_at(s[C], s[C].split(C.op.axis[0], 8)[0])
     s[B].bind(B.op.axis[0], te.thread_axis((0, 4), "threadIdx.x"))
     assert refusal(lambda: tvm.lower(s, [A, C])) == (
-        "loop 'i' of B bound to 'threadIdx.x': 4 threads for 8 iterations\n"
+        "bind of 'i' in B: 4 threads for 8 iterations\n"
         "  try: split(..., nparts=4) and bind the outer loop"
     )
 
@@ -283,8 +284,9 @@ def test_a_thread_computes_its_own_part_in_a_loop_bound_to_it(threads: int | Non
 
 def test_threads_do_not_share_the_work_on_what_each_has_for_itself() -> None:
     assert refusal(lambda: copied("local", 16, 1, shift=1)) == (
-        "loop 'ax1' of A.local bound to 'threadIdx.x': A.local lives in 'local' memory, of which "
-        "each threadIdx.x has its own\n  try: set_scope('shared' or 'global'), or do not bind it"
+        "loop 'ax1' of A.local bound to 'threadIdx.x': A.local is in 'local' memory, and each "
+        "threadIdx.x has memory of its own\n"
+        "  try: set_scope('shared' or 'global'), or do not bind it"
     )
 
 

@@ -127,7 +127,7 @@ def test_threads_are_counted_from_zero(dom: Any) -> None:
     with pytest.raises(ScheduleError) as caught:
         te.thread_axis(dom, "threadIdx.x")
     assert str(caught.value) == (
-        f"thread_axis({dom!r}, 'threadIdx.x'): threads are counted from 0, to a constant\n"
+        f"thread_axis({dom!r}, 'threadIdx.x'): the range starts at 0 and ends at a constant\n"
         "  try: thread_axis((0, 32), ...)"
     )
 

@@ -378,8 +378,8 @@ def test_a_formula_is_no_reduction() -> None:
 
 def test_a_condition_of_the_reduction_is_no_part_of_the_intrinsic() -> None:
     assert whole(lambda A, B, k, i, j: te.sum(A[i, k] * B[k, j], axis=k, where=i < k)) == (
-        "tensorize of 'i' in C with gemm_4x4x4: its reduction has a condition or a start of its "
-        "own (where=, init=)"
+        "tensorize of 'i' in C with gemm_4x4x4: its reduction has where= or init=, and no "
+        "intrinsic has these"
     )
 
 
@@ -404,7 +404,7 @@ def test_a_guard_inside_is_refused() -> None:
     args, s = tiled(n=10)
     assert lowered(s, args) == (
         "tensorize of 'i.inner' in C with gemm_4x4x4: the guard i_outer*4 + i_inner < 10 depends "
-        "on i.inner inside it, and an intrinsic does all of its points or none\n"
+        "on i.inner inside it, and an intrinsic always computes all of its points\n"
         "  try: sizes that divide the extents; or pad the tensor in a stage of its own"
     )
 
@@ -413,8 +413,8 @@ def test_a_reduction_outside_needs_an_update() -> None:
     once = te.decl_tensor_intrin(GEMM.op, lambda i, o: GEMM_CALLS["body"], name="once")
     args, s = tiled(intrin=once)
     assert lowered(s, args) == (
-        "tensorize of 'i.inner' in C with once: the reduction goes on outside, over k.outer, "
-        "and the intrinsic cannot add to it\n  try: fcompute returns (body, reset, update)"
+        "tensorize of 'i.inner' in C with once: the reduction continues outside, over k.outer, "
+        "and the intrinsic has no update\n  try: fcompute returns (body, reset, update)"
     )
 
 
@@ -442,9 +442,9 @@ def test_loops_marked_later_are_found() -> None:
 def test_a_pointer_needs_memory_that_lies_as_declared() -> None:
     args, s = tiled(intrin=opaque())
     assert lowered(s, args) == (
-        "tensorize of 'i.inner' in C with gemm4x4: x is declared with strides (4, 1), its part of "
-        "A has (8, 1), and a pointer to it is passed on\n"
-        "  try: decl_buffer(..., strides=[te.var(), 1]); or a cache of A as small as it"
+        "tensorize of 'i.inner' in C with gemm4x4: x is declared with strides (4, 1), but the "
+        "part of A has (8, 1), and a call takes its address\n"
+        "  try: decl_buffer(..., strides=[te.var(), 1]); or a cache of A of this size"
     )
 
 
@@ -452,7 +452,7 @@ def test_an_offset_factor_must_divide() -> None:
     args, s = tiled(intrin=opaque(strides=True, offset_factor=16), m=12)
     assert lowered(s, args) == (
         "tensorize of 'i.inner' in C with gemm4x4: x begins at element i_outer*32 + k_outer*4 of "
-        "A, which may be no multiple of offset_factor=16\n  try: sizes that are multiples of it"
+        "A, which may not be a multiple of offset_factor=16\n  try: sizes that are multiples of it"
     )
 
 
@@ -496,7 +496,7 @@ def test_threads_do_not_share_a_reduction() -> None:
     s[C].bind(s[C].leaf_iter_vars[0], te.thread_axis("threadIdx.x"))
     assert lowered(s, args) == (
         "tensorize of 'i.inner' in C with gemm_4x4x4: reduce loop 'k.outer' outside it is bound "
-        "to threads, whose results no statement of the intrinsic joins\n"
+        "to threads, and the intrinsic does not combine their results\n"
         "  try: rfactor first, or bind data loops"
     )
 
@@ -539,12 +539,12 @@ def _sum(ins: Any, outs: Any) -> Any:
 DECLARATIONS: dict[str, tuple[Callable[[], Any], str]] = {
     "placeholder": (
         lambda: te.decl_tensor_intrin(W.op, _store, name="f"),
-        "tensor intrinsic f of placeholder w: it is no computed formula\n  try: pass y.op",
+        "tensor intrinsic f of placeholder w: not a te.compute\n  try: pass y.op",
     ),
     "in part": (
         lambda: te.decl_tensor_intrin(HALF.op, _store, name="f"),
-        "tensor intrinsic f: the formula reads w in part: dimension 0 has 8 elements, 0 .. 6 are "
-        "read\n  try: declare the input as large as what is read of it",
+        "tensor intrinsic f: the formula does not read all of w: dimension 0 has 8 elements, and "
+        "0 .. 6 are read\n  try: an input that is only as large as what is read",
     ),
     "symbolic": (
         lambda: te.decl_tensor_intrin(LONG.op, _store, name="f"),
@@ -552,7 +552,7 @@ DECLARATIONS: dict[str, tuple[Callable[[], Any], str]] = {
     ),
     "two stages": (
         lambda: te.decl_tensor_intrin(TWICE.op, _store, name="f"),
-        "tensor intrinsic f: h is computed\n  try: one formula over placeholders",
+        "tensor intrinsic f: its input h is computed\n  try: one formula over placeholders",
     ),
     "parts": (
         lambda: te.decl_tensor_intrin(GEMM.op, lambda i, o: (), name="f"),
@@ -560,19 +560,19 @@ DECLARATIONS: dict[str, tuple[Callable[[], Any], str]] = {
     ),
     "nothing": (
         lambda: te.decl_tensor_intrin(GEMM.op, lambda i, o: None, name="f"),
-        "tensor intrinsic f: fcompute returns no statement that computes the formula: the first "
-        "one is None\n  try: return ib.get(); or return body, reset, update",
+        "tensor intrinsic f: the first statement that fcompute returns is None, and it computes "
+        "the formula\n  try: return ib.get(); or return body, reset, update",
     ),
     "a sum": (
         lambda: te.decl_tensor_intrin(GEMM.op, _sum, name="f"),
-        "tensor intrinsic f: sum(x[0, j], axis=[j]): te.sum belongs into formulas, and "
-        "this is a statement\n  try: a loop, ib.for_range, that adds one term per iteration",
+        "tensor intrinsic f: sum(x[0, j], axis=[j]): te.sum belongs in a formula, and "
+        "this is a statement\n  try: an ib.for_range loop that adds one term per iteration",
     ),
     "buffer": (
         lambda: te.decl_tensor_intrin(
             GEMM.op, _store, {GEMM.inputs[0]: tir.decl_buffer((2, 2), name="x")}, name="f"
         ),
-        "tensor intrinsic f: buffer x: it is float32[2, 2], x is float32[4, 4]",
+        "tensor intrinsic f: buffer x is float32[2, 2], x is float32[4, 4]",
     ),
     "input": (
         lambda: te.decl_tensor_intrin(GEMM.op, lambda i, o: i[0].vstore((0, 0), 1.0), name="f"),

@@ -92,7 +92,7 @@ def test_a_bound_of_an_axis_of_another_stage_is_refused() -> None:
 def test_a_bound_of_an_input_is_refused() -> None:
     _, _, s = tiled()
     assert refused(lambda: s.explain_bound("A", 0)) == (
-        "axis 0 of A: it has no axes: all of it is there at once"
+        "axis 0 of A: no formula computes it, so it has no axes"
     )
 
 
@@ -154,9 +154,9 @@ def test_diff_of_a_step_that_needs_another_one_says_why_there_are_no_loops() -> 
     B, C, s = tiled()
     s[B].compute_root()
     s[B].double_buffer()
-    assert "+no loops: double_buffer of B: it is computed as a whole, once" in str(s.diff())
+    assert "+no loops: double_buffer of B: it is computed once, outside all loops" in str(s.diff())
     s[B].compute_at(s[C], s[C].leaf_iter_vars[0])
-    assert "-no loops: double_buffer of B: it is computed as a whole, once" in str(s.diff())
+    assert "-no loops: double_buffer of B: it is computed once, outside all loops" in str(s.diff())
 
 
 def test_diff_is_coloured_in_a_notebook() -> None:

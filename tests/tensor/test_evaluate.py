@@ -132,9 +132,9 @@ def test_inputs_that_do_not_fit_are_refused() -> None:
     C = te.compute((3,), lambda i: A[i], name="C")
     with pytest.raises(ArgumentError, match="no value is given"):
         evaluate([C], {})
-    with pytest.raises(ArgumentError, match="dimension 0: is 4, not 3"):
+    with pytest.raises(ArgumentError, match="dimension 0: it is 4, not 3"):
         evaluate([C], {A: np.zeros(4, "float32")})
-    with pytest.raises(ArgumentError, match="is float64 with 1 dimensions, not float32 of 1"):
+    with pytest.raises(ArgumentError, match="it is float64 with 1 dimensions, not float32 with 1"):
         evaluate([C], {A: np.zeros(3)})
 
 

@@ -258,7 +258,7 @@ def _free_variable(ins: Any, outs: Any) -> Any:
 REFUSALS: dict[str, tuple[Callable[[], Any], str]] = {
     "input": (
         lambda: te.extern((4,), [X[0]], lambda i, o: o[0].vstore(0, 1.0), name="E"),
-        "extern E: input X[0]: it is no tensor\n  try: A, not A[i]",
+        "extern E: input X[0]: not a tensor\n  try: A, not A[i]",
     ),
     "statement": (
         lambda: te.extern((4,), [X], lambda i, o: None, name="E"),
@@ -271,7 +271,8 @@ REFUSALS: dict[str, tuple[Callable[[], Any], str]] = {
     ),
     "variable": (
         lambda: te.extern((4,), [X], _free_variable, name="E"),
-        "extern E: body: E[0] = X[k]: no loop around it counts 'k', and it is no parameter or size",
+        "extern E: body: E[0] = X[k]: 'k' is neither bound by a loop around it nor a parameter or "
+        "size",
     ),
     "dtype": (
         lambda: te.extern((4,), [X, Y], lambda i, o: o[0].vstore(0, 1.0), name="E"),
@@ -279,7 +280,7 @@ REFUSALS: dict[str, tuple[Callable[[], Any], str]] = {
     ),
     "dtypes": (
         lambda: te.extern([(4,), (4,)], [X], print, name="E", dtype=["int32"] * 3),
-        "extern E: 2 outputs, 3 dtypes",
+        "extern E: 2 outputs but 3 dtypes\n  try: one for each",
     ),
 }
 

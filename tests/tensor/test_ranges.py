@@ -165,13 +165,14 @@ def nested_ends() -> Any:
 
 def test_ranges_that_are_not_known_before_the_loops_are_refused() -> None:
     assert says(computed_ends, ExprError) == (
-        "compute C: a reduce axis as long as B[i] says: B is computed: only inputs are known "
-        "before the loops run\n  try: make B a te.placeholder, computed by a program before"
+        "compute C: the range of a reduce axis depends on B[i]: B is computed, and only inputs are "
+        "known before the loops run\n"
+        "  try: make B a te.placeholder, and compute it in a program of its own"
     )
     assert says(nested_ends, ExprError) == (
-        "compute C: a reduce axis that depends on 'j': its range must be known for each "
+        "compute C: the range of a reduce axis depends on 'j': it must be known for each "
         "element before the reduction starts\n"
-        "  try: the arguments of this lambda; or a fixed range, and where=..."
+        "  try: use only the arguments of this lambda; or a fixed range, and where=..."
     )
 
 

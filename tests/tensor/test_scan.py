@@ -133,25 +133,25 @@ def two_lengths() -> None:
 REFUSALS: dict[str, tuple[Callable[[], Any], str]] = {
     "now": (
         scan_of(lambda t, i: STATE[t, i]),
-        "scan S: update reads state[t, i]: for t from 1 on, that is not a row before t\n"
+        "scan S: update: it reads state[t, i], which for t >= 1 is not a row before t\n"
         "  try: init with more rows, or state[t - 1, ...]",
     ),
     "too early": (
         scan_of(lambda t, i: STATE[t - 2, i]),
-        "scan S: update reads state[t - 2, i]: for t from 1 on, that is not a row before t\n"
+        "scan S: update: it reads state[t - 2, i], which for t >= 1 is not a row before t\n"
         "  try: init with more rows, or state[t - 1, ...]",
     ),
     "no state": (
         lambda: te.scan(FIRST, FIRST, FIRST, name="S"),
-        "scan S: first: it is no state\n  try: te.placeholder(shape, dtype, name)",
+        "scan S: the state first is computed\n  try: te.placeholder(shape, dtype, name)",
     ),
     "no time": (
         lambda: te.scan(FIRST, FIRST, te.placeholder((), name="p"), name="S"),
-        "scan S: p: it has no rows\n  try: shape (T, ...)",
+        "scan S: the state p has no time dimension\n  try: shape (T, ...)",
     ),
     "two lengths": (
         two_lengths,
-        "scan S: the inits have 1, 2 rows\n  try: as many of each",
+        "scan S: the inits have 1, 2 rows\n  try: as many rows in each",
     ),
     "twice": (
         lambda: te.scan([FIRST] * 2, [FIRST] * 2, [te.scan_state((1, 3))] * 2, name="S"),
@@ -159,20 +159,20 @@ REFUSALS: dict[str, tuple[Callable[[], Any], str]] = {
     ),
     "shapes": (
         scan_of(lambda t, i: STATE[t - 1, i], shape=(5, 3)),
-        "scan S: shapes of first, update, state: they differ\n"
+        "scan S: the shapes of first, update and state differ\n"
         "  try: (t0, n, ...), (T, n, ...) and (T, n, ...)",
     ),
     "types": (
         scan_of(lambda t, i: STATE[t - 1, i].astype("int32")),
-        "scan S: update is int32: the state is float32",
+        "scan S: update is int32, and the state is float32",
     ),
     "counts": (
         lambda: te.scan([FIRST], [], [STATE], name="S"),
-        "scan S: 1, 0, 1 inits, updates and states\n  try: as many of each",
+        "scan S: the numbers of inits, updates and states are 1, 0, 1\n  try: as many of each",
     ),
     "update": (
         lambda: te.scan(FIRST, te.placeholder((6, 3), name="u"), STATE, name="S"),
-        "scan S: update u: it is no formula\n  try: te.compute",
+        "scan S: the update u is not a formula\n  try: te.compute",
     ),
     "time": (
         scan_of(lambda t, i: te.if_then_else(t > 0, BESIDE[t, i], 0.0)),
@@ -191,15 +191,15 @@ def test_formulas_inside_are_read_at_their_own_time() -> None:
     inner = te.compute((6, 3), lambda t, i: STATE[t - 1, i] + 1.0, name="inner")
     update = scan_of(lambda t, i: te.if_then_else(t > 0, inner[t - 1, i], 0.0))
     assert says(update) == (
-        "scan S: update reads inner[t - 1, i]: inner depends on the state, and only its row t is "
-        "there\n  try: inner[t, ...]"
+        "scan S: update: it reads inner[t - 1, i]: inner depends on the state, and only its row t "
+        "exists\n  try: inner[t, ...]"
     )
 
 
 def test_the_state_exists_only_inside() -> None:
     first = te.compute((1, 3), lambda t, i: STATE[0, i], name="first")
     assert says(scan_of(lambda t, i: STATE[t - 1, i], first)) == (
-        "scan S: state is read outside of the scan: it exists while the scan runs\n"
+        "scan S: state is read outside of the scan: a state exists only while its scan runs\n"
         "  try: read the result of the scan"
     )
 

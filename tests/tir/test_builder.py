@@ -192,7 +192,7 @@ REFUSALS: dict[str, tuple[Callable[[], Any], str]] = {
     ),
     "else": (
         lambda: ir_builder.create().else_scope().__enter__(),
-        "ib.else_scope(): it follows no if_scope",
+        "ib.else_scope(): there is no if_scope before it",
     ),
     "get": (
         _open_block,
@@ -208,7 +208,7 @@ REFUSALS: dict[str, tuple[Callable[[], Any], str]] = {
     ),
     "strides": (
         lambda: decl_buffer((4, 4), name="b", strides=[1]),
-        "decl_buffer(b): 2 dimensions, 1 strides",
+        "decl_buffer(b): 2 dimensions but 1 strides",
     ),
     "data": (
         lambda: decl_buffer((4,), name="b", data=Var("p")),
@@ -216,7 +216,7 @@ REFUSALS: dict[str, tuple[Callable[[], Any], str]] = {
     ),
     "offset": (
         lambda: decl_buffer((4,), name="b", elem_offset=3),
-        "decl_buffer(b, elem_offset=...): it takes a variable\n  try: te.var()",
+        "decl_buffer(b, elem_offset=...): not a variable\n  try: te.var()",
     ),
     "vload": (
         lambda: decl_buffer((4,), name="b").vload(0, "float32x4"),
@@ -253,7 +253,7 @@ def test_the_interpreter_says_which_function_it_lacks() -> None:
     A = Buffer("A", (1,), dtype("float32"))
     f = PrimFunc("f", (A,), Evaluate(hardware_intrinsic("gemm", A)), (A,))
     assert says(lambda: interpret(f, np.zeros(1, "float32")), VerifyError) == (
-        "f: gemm(...): the interpreter does not know what it does\n"
+        "f: gemm(...): no Python function of that name is registered\n"
         "  try: tir.register_func('gemm', f)"
     )
 

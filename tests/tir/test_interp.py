@@ -159,7 +159,7 @@ def test_branches_pragmas_and_effects() -> None:
 
 def test_an_effect_without_a_meaning_here_is_refused() -> None:
     f = PrimFunc("f", (), Evaluate(Call("dma_copy", (), INT32)))
-    with pytest.raises(VerifyError, match=r"dma_copy\(\.\.\.\): the interpreter does not know"):
+    with pytest.raises(VerifyError, match=r"dma_copy\(\.\.\.\): no Python function of that name"):
         interpret(f)
 
 

@@ -204,7 +204,7 @@ def read_only() -> Array:
 @pytest.mark.parametrize(
     ("args", "words"),
     [
-        ((zeros(3, 6), 1), r"scale\(A, k, out\): takes 3, 2 given"),
+        ((zeros(3, 6), 1), r"scale\(A, k, out\): takes 3 arguments, 2 given"),
         ((zeros(3, 6), 1, 5), "scale: out: is int, not a numpy array"),
         ((zeros(3, 6), 1.5, zeros(3, 6)), "scale: k: is float, not an int"),
         ((zeros(3, 6, type_="f8"), 1, zeros(3, 6)), "scale: A: holds float64, not float32"),

@@ -94,7 +94,7 @@ def test_the_message_quotes_the_statement_as_the_function_prints_it() -> None:
 
 
 def test_the_message_quotes_only_the_head_of_a_nest() -> None:
-    with pytest.raises(VerifyError, match=r"^f: for i in range\(9\): 'i' is declared to lie"):
+    with pytest.raises(VerifyError, match=r"^f: for i in range\(9\): 'i' is declared as"):
         verify(function(For(i, 9, For(j, 8, Store(C, (i, j), zero)))))
 
 
@@ -103,9 +103,9 @@ def test_the_message_quotes_only_the_head_of_a_nest() -> None:
 
 def test_a_variable_is_counted_by_a_loop_around_it() -> None:
     outside = seq(For(i, 8, NOTHING), Store(C, (i, 0), zero))
-    assert refusal(outside) == "no loop around it counts 'i', and it is no parameter or size"
-    assert "counts 'j'" in refusal(For(i, j + 1, NOTHING))
-    assert "counts 'j'" in refusal(Allocate(Buffer("T", (j + 1,), FLOAT32), NOTHING))
+    assert refusal(outside) == "'i' is neither bound by a loop around it nor a parameter or size"
+    assert "'j' is neither bound" in refusal(For(i, j + 1, NOTHING))
+    assert "'j' is neither bound" in refusal(Allocate(Buffer("T", (j + 1,), FLOAT32), NOTHING))
 
 
 def test_a_variable_has_one_value_at_a_time() -> None:
@@ -146,7 +146,7 @@ def test_an_access_has_an_index_per_dimension_or_one_offset() -> None:
 @pytest.mark.parametrize("level", ["flat", "vector"])
 def test_after_flatten_an_access_has_one_offset(level: str) -> None:
     assert refusal(Store(C, (0, 0), zero), level) == (
-        "'C' has 2 indices, after flatten it is one offset"
+        "'C' has 2 indices; after flatten there is one offset"
     )
     scalar = Buffer("s", (), FLOAT32)
     assert "0 indices" in refusal(Allocate(scalar, Store(scalar, (), zero)), level)
@@ -289,7 +289,7 @@ def test_at_level_vector_no_loop_is_left_to_unfold(kind: Any) -> None:
     ],
 )
 def test_the_claimed_range_of_a_variable_covers_its_loop(v: Var, extent: Index) -> None:
-    assert refusal(For(v, extent, NOTHING)).startswith("'v' is declared to")
+    assert refusal(For(v, extent, NOTHING)).startswith("'v' is declared ")
 
 
 @pytest.mark.parametrize(

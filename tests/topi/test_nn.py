@@ -202,15 +202,24 @@ def test_concatenate_reshape_and_slice(target: str) -> None:
 @pytest.mark.parametrize(
     ("make", "why"),
     [
-        (lambda x: topi.conv2d(x, place(8, 3, 3, 3, name="W")), "do not fit together"),
-        (lambda x: topi.conv2d(x, place(8, 4, 30, 3, name="W")), "does not fit 9"),
-        (lambda x: topi.conv2d(x, place(8, 4, 3, 3, name="W"), strides=0), "out of range"),
+        (
+            lambda x: topi.conv2d(x, place(8, 3, 3, 3, name="W")),
+            "the kernel reads 3 in each of 1 group",
+        ),
+        (
+            lambda x: topi.conv2d(x, place(8, 4, 30, 3, name="W")),
+            "it spans 30 pixels, and there are 9",
+        ),
+        (lambda x: topi.conv2d(x, place(8, 4, 3, 3, name="W"), strides=0), "the stride is 0"),
         (lambda x: topi.conv2d(x, place(8, 4, 3, 3, name="W"), strides=(1, 2, 3)), "strides"),
-        (lambda x: topi.conv2d(x, place(8, 4, 3, 3, name="W"), method="fft"), "no such formula"),
-        (lambda x: topi.max_pool2d(x, (20, 20)), "does not fit 9"),
-        (lambda x: topi.reshape(x, (3, 5)), "has the shape"),
-        (lambda x: topi.concatenate([x, place(2, 4, 9, name="B")]), "B does not fit A"),
-        (lambda x: topi.softmax(x, 4), "not distinct dimensions"),
+        (lambda x: topi.conv2d(x, place(8, 4, 3, 3, name="W"), method="fft"), "no such method"),
+        (lambda x: topi.max_pool2d(x, (20, 20)), "it spans 20 pixels"),
+        (lambda x: topi.reshape(x, (3, 5)), "has another number of elements"),
+        (
+            lambda x: topi.concatenate([x, place(2, 4, 9, name="B")]),
+            "B and A differ in type or in another dimension",
+        ),
+        (lambda x: topi.softmax(x, 4), "these are not different dimensions"),
     ],
 )
 def test_operands_that_do_not_fit_are_refused(make: Any, why: str) -> None:

@@ -15,7 +15,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 from minitvm import schedule, tensor, tir
-from minitvm.base import LoweringError
 
 from .axes import axis_values, extend_extents, is_one, loop_variable, made_axis
 from .domain import Demand, Domain
@@ -24,7 +23,7 @@ from .interval import Interval, most, sweep
 from .reads import reads_all, reads_of
 from .scan_time import time_axes
 from .scopes import check_scope, hosts, shared_loops
-from .sliding import Kept, kept, may_fold, slide
+from .sliding import Kept, check_attached, kept, may_fold, slide
 
 
 def infer(state: schedule.State) -> dict[str, Domain]:
@@ -34,9 +33,7 @@ def infer(state: schedule.State) -> dict[str, Domain]:
     for stage in reversed(state.stages):
         if isinstance(stage.op, tensor.ComputeOp):
             found[stage.name] = _domain(state, stage, stage.op, found, times.get(stage.name))
-        elif isinstance(
-            stage.op, tensor.ExternOp
-        ):  # it has no axes: it is always computed as a whole
+        elif isinstance(stage.op, tensor.ExternOp):  # without axes, always computed as a whole
             found[stage.name] = Domain({}, {}, {}, {}, loops_around(state, stage, found))
         elif isinstance(stage.op, tensor.ScanOp):
             found[stage.name] = _times(state, stage, stage.op.scan_axis, found)
@@ -49,10 +46,17 @@ def _times(
     """Return the domain of a scan, which always covers all time steps."""
     extents: dict[tensor.Axis, tir.Index] = {time: time.extent}
     extend_extents(stage, extents)
-    loops = {a: loop_variable(a.name, extents[a]) for a in stage.leaves if not is_one(extents[a])}
+    loops = _loops(stage.leaves, extents)
     values = axis_values(stage, extents, loops)
     values[time] = tir.add(time.start, values[time])
     return Domain({time: time.start}, extents, values, loops, loops_around(state, stage, done))
+
+
+def _loops(
+    axes: tuple[tensor.Axis, ...], extents: dict[tensor.Axis, tir.Index]
+) -> dict[tensor.Axis, tir.Var]:
+    """Return a loop variable for each axis with more than one iteration."""
+    return {a: loop_variable(a.name, extents[a]) for a in axes if not is_one(extents[a])}
 
 
 def _now(state: schedule.State, scan: str, done: dict[str, Domain]) -> tir.Index:
@@ -83,7 +87,7 @@ def _domain(
         start[time], extents[time] = _now(state, scan, done), 1
     stored, moved, recomputes = _keep(state, stage, op, start, extents, fixed, done)
     extend_extents(stage, extents)
-    loops = {a: loop_variable(a.name, extents[a]) for a in stage.leaves if not is_one(extents[a])}
+    loops = _loops(stage.leaves, extents)
     check_scope(state, stage, loops)
     values = axis_values(stage, extents, loops)
     if tensor.variable_reduce_ranges(op):
@@ -131,12 +135,7 @@ def _keep(
     """
     if stage.store is None:
         return {}, None, ""
-    if not isinstance(stage.attach, schedule.At):
-        raise LoweringError(
-            f"store_at of {stage.name}",
-            "it is not yet computed inside that loop",
-            "compute_at that loop or one inside it; or compute_root, which undoes store_at",
-        )
+    check_attached(stage)
     around = loops_around(state, stage, done)
     outer = loops_around(state, stage, done, stage.store)
     still = fixed & set(outer)
@@ -261,10 +260,7 @@ def data_domain(
             parts = [b for a in parts for b in ((r.outer, r.inner) if a is r.fused else (a,))]
     data, gone = tuple(a for a in parts if a.kind == "data"), set(inner)
     kept = {a: v for a, v in domain.loops.items() if a not in gone}
-    new = {
-        a: loop_variable(a.name, domain.extents[a]) for a in data if not is_one(domain.extents[a])
-    }
-    loops = {**kept, **new}
+    loops = {**kept, **_loops(data, domain.extents)}
     stays = tuple(a for a in stage.leaves if a not in gone)
     relations = tuple(r for r in stage.relations if made_axis(r).kind == "data")
     begin = stage.change(leaves=(*stays, *data), relations=relations)

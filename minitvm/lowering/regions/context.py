@@ -33,11 +33,9 @@ class Context:
             local = tuple(domain.kept[a].place(i) for i, a in at)
         else:
             local = tuple(tir.sub(i, domain.start[a]) for i, a in at)
-        return (
-            local
-            if stage.layout is None
-            else schedule.layout_index(stage.layout[1], stage.layout[0], local)
-        )
+        if stage.layout is None:
+            return local
+        return schedule.layout_index(stage.layout[1], stage.layout[0], local)
 
     def read(self, e: tir.Expr, values: dict[tensor.Axis, tir.Index]) -> tir.Expr:
         """Return the formula `e` at the point `values`, with its loads redirected to buffers."""
@@ -60,11 +58,7 @@ def allocate(
             for i in range(len(stage.op.dtypes)):
                 t = tensor.tensor_of(stage.op, i)
                 if t not in buffers and t not in rows:
-                    shape = (
-                        _shape(stage, domains)
-                        if isinstance(stage.op, tensor.ComputeOp)
-                        else t.shape
-                    )
+                    shape = _shape(stage, t, domains)
                     scope = memory_scope(state, stage)
                     buffers[t] = tir.Buffer(t.name, shape, t.dtype, scope, _padded(stage, shape))
     buffers |= {t: buffers[scan] for t, scan in rows.items()}
@@ -94,9 +88,12 @@ def _padded(stage: schedule.Stage, shape: tuple[tir.Index, ...]) -> tuple[tir.In
     return tuple(reversed(strides)) if wanted else ()
 
 
-def _shape(stage: schedule.Stage, domains: dict[str, Domain]) -> tuple[tir.Index, ...]:
-    """Return the extents of the stage's region, or of the layout it is stored in."""
-    assert isinstance(stage.op, tensor.ComputeOp)
+def _shape(
+    stage: schedule.Stage, t: tensor.Tensor, domains: dict[str, Domain]
+) -> tuple[tir.Index, ...]:
+    """Return the extents of the region of the stage's output `t`, or of its layout."""
+    if not isinstance(stage.op, tensor.ComputeOp):
+        return t.shape
     domain = domains[stage.name]
     extents = [domain.extents[a] for a in stage.op.axis]
     if stage.scope == "local":
@@ -133,8 +130,5 @@ def _hull(domain: Domain, a: tensor.Axis, reach: tir.Index) -> tir.Index:
     """Return the size of a dimension kept for an outer loop, with padding for masked vectors."""
     kept = domain.kept[a]
     more = tir.sub(reach, domain.extents[a])
-    return (
-        kept.extent
-        if kept.fold
-        else tir.add(kept.extent, more if tir.lower_bound(more) >= 0 else 0)
-    )
+    padding = more if not kept.fold and tir.lower_bound(more) >= 0 else 0
+    return tir.add(kept.extent, padding)

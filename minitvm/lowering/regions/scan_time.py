@@ -47,13 +47,13 @@ def _times(state: schedule.State, scan: tensor.ScanOp) -> dict[str, tensor.Axis]
 
 def _axis(op: tensor.ComputeOp, i: tir.Index, times: tir.Index) -> tensor.Axis:
     """Return the data axis in a row index that spans all time steps; raise if there are several."""
-    inside = [] if isinstance(i, int) else tir.variables(i)
+    inside = tir.variables(i)
     found = [a for a in op.axis if any(a is v for v in inside) and tir.prove_equal(a.extent, times)]
     if len(found) != 1:
         raise LoweringError(
             f"the row {tir.text(i)} in {op.name}",
-            f"it is not certain which of its {len(op.axis)} axes is the time of the scan",
-            "indices of rows with one data axis: state[t - 1, ...]",
+            f"it is not clear which of its {len(op.axis)} axes is the time of the scan",
+            "a row index with the time axis alone: state[t - 1, ...]",
         )
     return found[0]
 

@@ -58,31 +58,26 @@ def check_scope(
         return
     for a in stage.leaves:
         tag = stage.note(a).thread
-        if (
-            a in loops
-            and tag
-            and not schedule.is_virtual(tag)
-            and not schedule.is_shared_by(scope, tag)
-        ):
+        if a in loops and _sees_own_copy(tag, scope):
             raise LoweringError(
                 f"loop {a.name!r} of {stage.name} bound to {tag!r}",
-                f"{stage.name} lives in {scope!r} memory, of which each {tag} has its own",
+                f"{stage.name} is in {scope!r} memory, and each {tag} has memory of its own",
                 "set_scope('shared' or 'global'), or do not bind it",
             )
     for name in schedule.readers(state)[stage.name]:
         reader = state.stage(name)
         for host, a in (*hosts(state, name), *((reader, a) for a in reader.leaves)):
             tag = host.note(a).thread
-            if (
-                a in mine
-                or not tag
-                or schedule.is_virtual(tag)
-                or schedule.is_shared_by(scope, tag)
-            ):
-                continue
-            raise LoweringError(
-                f"{stage.name} in {scope!r} memory",
-                f"{name} reads it inside loop {a.name!r} bound to {tag!r}, of which each has "
-                "memory of its own",
-                f"{stage.name}.compute_at(..., {a.name}), or set_scope('global')",
-            )
+            if a not in mine and _sees_own_copy(tag, scope):
+                raise LoweringError(
+                    f"{stage.name} in {scope!r} memory",
+                    f"{name} reads it in loop {a.name!r} bound to {tag!r}, and each {tag} has "
+                    "memory of its own",
+                    f"s[{stage.name}].compute_at(..., {a.name}), or set_scope('global')",
+                )
+
+
+def _sees_own_copy(tag: str, scope: str) -> bool:
+    """Return whether each hardware thread `tag` has its own memory of this scope."""
+    real = tag and not schedule.is_virtual(tag)
+    return bool(real) and not schedule.is_shared_by(scope, tag)

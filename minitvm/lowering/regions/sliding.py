@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from minitvm import schedule, tensor, tir
+from minitvm.base import LoweringError
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -22,6 +23,16 @@ class Kept:
         """Return the place of element i."""
         local = tir.sub(i, self.start)
         return tir.floormod(local, self.fold) if self.fold else local
+
+
+def check_attached(stage: schedule.Stage) -> None:
+    """Raise LoweringError if a stage with store_at is not computed in a loop."""
+    if not isinstance(stage.attach, schedule.At):
+        raise LoweringError(
+            f"store_at of {stage.name}",
+            "it is not yet computed inside that loop",
+            "compute_at that loop or one inside it; or compute_root, which undoes store_at",
+        )
 
 
 def kept(
@@ -56,7 +67,7 @@ def slide(
     part begins at i + 2*min(i, 1) and has 3 - 2*min(i, 1) elements. If nothing can be kept, return
     the reason as a string.
     """
-    moving = [a for a, (lo, _) in windows.items() if not free_of_loop(lo, loop)]
+    moving = [a for a, (lo, _) in windows.items() if not tir.free_of(lo, (loop,))]
     if any(n.intrin is not None for n in stage.notes.values()):
         return "a tensor intrinsic computes it, always as much"
     if len(moving) != 1:
@@ -73,14 +84,9 @@ def slide(
         return f"its axis {a.name} is marked {stage.note(a).kind}, and would slide along"
     if not isinstance(size, int):
         return "its part has no constant size along"
-    if not free_of_loop(rest, loop) or step <= 0:
+    if not tir.free_of(rest, (loop,)) or step <= 0:
         return "its part does not move evenly forward with"
     if step >= size:
         return "its parts do not overlap along"
     later, old = tir.minimum(loop, 1), size - step
     return a, tir.add(start, tir.mul(later, old)), tir.sub(size, tir.mul(later, old))
-
-
-def free_of_loop(i: tir.Index, loop: tir.Var) -> bool:
-    """Return whether `i` is the same in all iterations of `loop`."""
-    return isinstance(i, int) or tir.free_of(i, (loop,))

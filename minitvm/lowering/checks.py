@@ -1,0 +1,49 @@
+"""The checks of loop nests: whether loops can run as they are marked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from minitvm import schedule, tensor, tir
+from minitvm.base import Reason
+
+
+def about_double_buffer(state: schedule.State, stage: schedule.Stage) -> Iterator[Reason]:
+    """Check that a stage is computed in a loop whose iterations run one after the other."""
+    if not isinstance(stage.attach, schedule.At):
+        yield "it is computed once, outside all loops", f"s[{stage.name}].compute_at(...)"
+        return
+    a = stage.attach.axis
+    kind = state.stage(stage.attach.stage).note(a).kind
+    if kind in ("parallel", "vectorize"):
+        yield (
+            f"the loop {a.name!r} around it is marked {kind}, so no iteration is the next one",
+            "split that loop, and compute at its inner part",
+        )
+
+
+def about_extent(
+    stage: schedule.Stage, a: tensor.Axis, extent: tir.Index, alone: bool
+) -> Iterator[Reason]:
+    """Check that a bound loop has an iteration per thread, and a copied one a constant number.
+
+    alone: there is no such loop, because each thread computes its own part.
+    """
+    note = stage.note(a)
+    if note.threads is not None and not alone and not tir.prove_equal(note.threads, extent):
+        yield (
+            f"{note.threads} threads for {tir.text(extent)} iterations",
+            f"split(..., nparts={note.threads}) and bind the outer loop",
+        )
+    constant = isinstance(a.extent, int) or isinstance(extent, int)
+    if note.kind in ("vectorize", "unroll") and not constant:
+        yield (
+            f"its extent {tir.text(extent)} is not a constant where {stage.name} is computed",
+            f"split it by a constant and {note.kind} the inner part",
+        )
+
+
+def has_mixed_loops(stage: schedule.Stage) -> bool:
+    """Return whether a data loop is fused with a reduce loop."""
+    fused = (r for r in stage.relations if isinstance(r, schedule.FuseRelation))
+    return any(r.outer.kind != r.inner.kind for r in fused)
