@@ -11,14 +11,14 @@ import numpy as np
 from minitvm.base import ArgumentError, check_kind
 
 from .config import Config, Memory, check_config
-from .isa import Alu, Gemm, Load, Loops, Store
+from .isa import Alu, Gemm, Load, Store, UopLoops
 from .program import Area, Program, check_program, label
 
 Ints: TypeAlias = np.ndarray[Any, np.dtype[np.integer[Any]]]
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class Capacities:
     """The sizes of memories and areas that every transfer is checked against."""
 
     size: dict[Memory, int]  # bytes of an element
@@ -39,7 +39,7 @@ class Indices:
     wgt: Ints
 
 
-def indices(loops: Loops, uops: Ints) -> Indices:
+def indices(loops: UopLoops, uops: Ints) -> Indices:
     """Return the indices of all iterations: outer, then inner, then the uops[n, 3]."""
     outer = np.arange(loops.outer, dtype=np.int32)[:, None, None]
     inner = np.arange(loops.inner, dtype=np.int32)[None, :, None]
@@ -62,14 +62,14 @@ def resolve(program: Program, config: Config) -> tuple[Indices | None, ...]:
     check_program(program)
     check_config(config)
     _check_layout(program.areas, config)
-    limits = Limits(
+    limits = Capacities(
         {memory: config.element_bytes(memory) for memory in Memory},
         {memory: config.depth(memory) for memory in Memory},
         tuple(area.byte_range(config) for area in program.areas),
     )
     table = np.full((config.depth(Memory.UOP), 3), -1, np.int32)  # -1: not loaded yet
     uops = np.array([(u.dst, u.src, u.wgt) for u in program.uops], np.int32).reshape(-1, 3)
-    known: dict[tuple[Loops, bytes], Indices] = {}
+    known: dict[tuple[UopLoops, bytes], Indices] = {}
     found: list[Indices | None] = []
     kept = 0
     for n, instruction in enumerate(program.instructions):
@@ -143,7 +143,7 @@ def _load_uops(program: Program, n: int, load: Load, uops: Ints, table: Ints) ->
     table[load.sram : load.sram + load.x] = uops[load.dram : load.dram + load.x]
 
 
-def _fetch_uops(program: Program, n: int, loops: Loops, table: Ints) -> Ints:
+def _fetch_uops(program: Program, n: int, loops: UopLoops, table: Ints) -> Ints:
     """Return the micro-operations of an instruction."""
     if loops.end > len(table):
         raise _too_deep(program, n, Memory.UOP, loops.end, len(table))
@@ -156,7 +156,7 @@ def _fetch_uops(program: Program, n: int, loops: Loops, table: Ints) -> Ints:
 
 
 def _check_transfer(
-    program: Program, config: Config, n: int, move: Load | Store, limits: Limits
+    program: Program, config: Config, n: int, move: Load | Store, limits: Capacities
 ) -> None:
     """Raise ArgumentError unless a transfer is inside its buffer and each row inside one area."""
     if not move.x:
@@ -188,7 +188,7 @@ def _areas(areas: tuple[Area, ...], config: Config) -> str:
     )
 
 
-def _check_indices(program: Program, n: int, found: Indices, limits: Limits) -> None:
+def _check_indices(program: Program, n: int, found: Indices, limits: Capacities) -> None:
     """Raise ArgumentError unless every index of a GEMM or ALU instruction is in its buffer."""
     instruction = program.instructions[n]
     used = [(Memory.ACC, found.dst)]

@@ -20,10 +20,10 @@ from .isa import (
     Gemm,
     Instruction,
     Load,
-    Loops,
     Op,
     Store,
     Uop,
+    UopLoops,
     not_an_instruction,
 )
 
@@ -49,7 +49,7 @@ def check_types(what: str, given: Any) -> None:
             if memory is not Memory.OUT:
                 raise ArgumentError(what, f"memory={memory!r} cannot be stored", "Memory.OUT")
         case Gemm() | Alu():
-            check_kind(f"{what}: loops", given.loops, Loops, fix="Loops(begin=0, end=1)")
+            check_kind(f"{what}: loops", given.loops, UopLoops, fix="Loops(begin=0, end=1)")
             _check_pairs(what, given.loops, "dst_factors", "src_factors", "wgt_factors")
         case _:
             pass

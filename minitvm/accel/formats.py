@@ -13,7 +13,7 @@ from operator import attrgetter
 from typing import Any, NamedTuple
 
 from .config import Memory
-from .isa import Alu, Finish, Flags, Gemm, Instruction, Load, Loops, Op, Store
+from .isa import Alu, Finish, Flags, Gemm, Instruction, Load, Op, Store, UopLoops
 
 INDEX = 16  # bits of an index in a program: memories may be deeper than VTA's fields address
 
@@ -129,7 +129,7 @@ UOP = (
 )
 # fmt: on
 
-NO_LOOPS = Loops(begin=0, end=0)
+NO_LOOPS = UopLoops(begin=0, end=0)
 FORMATS: Mapping[type[Instruction], Format] = {
     Load: Format(0, Load(memory=Memory.INP), TRANSFER + PADDING),
     Store: Format(1, Store(), TRANSFER),
@@ -159,7 +159,7 @@ def record(kind: type[Instruction], values: Mapping[str, Any]) -> Instruction:
     if parts["flags"]:
         parts[""]["flags"] = Flags(**parts["flags"])
     if parts["loops"]:
-        parts[""]["loops"] = Loops(**parts["loops"])
+        parts[""]["loops"] = UopLoops(**parts["loops"])
     return kind(**parts[""])
 
 

@@ -127,7 +127,7 @@ class Store:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Loops:
+class UopLoops:
     """The loops of a GEMM or ALU instruction around its micro-operations.
 
     for i in range(outer): for j in range(inner): for u in uops[begin:end]: the indices are
@@ -152,7 +152,7 @@ class Loops:
 class Gemm:
     """A matrix product, acc[dst] += inp[src] @ wgt[wgt].T, for all indices; or acc[dst] = 0."""
 
-    loops: Loops
+    loops: UopLoops
     reset: bool = False
     flags: Flags = NO_FLAGS
 
@@ -165,7 +165,7 @@ class Alu:
     """
 
     op: Op
-    loops: Loops
+    loops: UopLoops
     imm: int | None = None
     flags: Flags = NO_FLAGS
 

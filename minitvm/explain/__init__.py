@@ -3,6 +3,6 @@
 # pyright: reportUnusedImport=false
 
 from .caution import Caution, Cautions
-from .derive import Derivation, Loops, explain_bound, loops_of
+from .derive import Derivation, PrintedLoops, explain_bound, loops_of
 from .guards import explain_guard
 from .report import Explanation, StageReport, explain

@@ -10,7 +10,7 @@ from typing import TypeAlias
 from minitvm import accel, lowering, schedule, tensor, tir
 from minitvm.base import Target
 
-from .derive import Loops, made_by, origin, plain
+from .derive import PrintedLoops, made_by, origin, plain
 from .guards import stores_of
 from .slow import slow, step_of
 from .work import number, work_of
@@ -57,7 +57,7 @@ class Cautions(tuple[Caution, ...]):
         return "\n".join(f"- {line}" for line in lines) or str(self)
 
 
-def cautions(loops: Loops, final: tir.Stmt, target: Target) -> tuple[Caution, ...]:
+def cautions(loops: PrintedLoops, final: tir.Stmt, target: Target) -> tuple[Caution, ...]:
     """Return cautions for the hottest loop of `final`, then for each stage."""
     found = _hottest(loops, final, target)
     ops = [s.op for s in loops.context.state.stages if isinstance(s.op, tensor.ComputeOp)]
@@ -92,7 +92,7 @@ def _copies(op: tensor.ComputeOp) -> bool:
     )
 
 
-def compiled(loops: Loops) -> tir.Stmt:
+def compiled(loops: PrintedLoops) -> tir.Stmt:
     """Return the program after all passes except storage_rewrite, which merges buffers."""
     body = loops.body
     for run in lowering.PASSES["llvm"]:
@@ -100,7 +100,7 @@ def compiled(loops: Loops) -> tir.Stmt:
     return body
 
 
-def _hottest(loops: Loops, final: tir.Stmt, target: Target) -> list[Caution]:
+def _hottest(loops: PrintedLoops, final: tir.Stmt, target: Target) -> list[Caution]:
     """Return cautions for the loop that does most of the work, the largest factor first."""
     names = {
         loops.context.buffers[tensor.tensor_of(s.op, i)].name: s.name
@@ -115,7 +115,7 @@ def _hottest(loops: Loops, final: tir.Stmt, target: Target) -> list[Caution]:
     ]
 
 
-def _own_loops(loops: Loops, stage: schedule.Stage, kind: str) -> Iterator[tir.For]:
+def _own_loops(loops: PrintedLoops, stage: schedule.Stage, kind: str) -> Iterator[tir.For]:
     """Yield the stage's loops of one kind, with flat indices."""
     own = {id(v) for v in loops.domain(stage.name).loops.values()}
     for n in tir.walk(lowering.flatten(loops.body)):
@@ -127,7 +127,7 @@ def _own_loops(loops: Loops, stage: schedule.Stage, kind: str) -> Iterator[tir.F
 
 
 def _vectors(
-    loops: Loops, stage: schedule.Stage, op: tensor.ComputeOp, target: Target
+    loops: PrintedLoops, stage: schedule.Stage, op: tensor.ComputeOp, target: Target
 ) -> Iterator[Found]:
     for loop in _own_loops(loops, stage, "vectorize"):
         name = f"vectorized loop {loops.show(loop.var)} of {stage.name}"
@@ -186,7 +186,7 @@ def _strides(stage: schedule.Stage, loop: tir.For, name: str) -> Iterator[Found]
         yield name, why, fix, 1
 
 
-def _useless(loops: Loops, stage: schedule.Stage) -> Iterator[Found]:
+def _useless(loops: PrintedLoops, stage: schedule.Stage) -> Iterator[Found]:
     """Yield cautions for annotated loops of one iteration."""
     domain = loops.domain(stage.name)
     for a in stage.leaves:
@@ -218,7 +218,7 @@ def _guarded(stage: schedule.Stage, final: tir.Stmt) -> Iterator[Found]:
         )
 
 
-def _inner_guard(r: lowering.Run) -> tuple[str, str] | None:
+def _inner_guard(r: lowering.GuardedStore) -> tuple[str, str] | None:
     """Return the first guard between the innermost loop and the store, and the loop's name."""
     loop = r.loops[-1]
     for n in tir.walk(loop.body):
@@ -228,7 +228,7 @@ def _inner_guard(r: lowering.Run) -> tuple[str, str] | None:
     return None
 
 
-def _parallel(loops: Loops, stage: schedule.Stage, target: Target) -> Iterator[Found]:
+def _parallel(loops: PrintedLoops, stage: schedule.Stage, target: Target) -> Iterator[Found]:
     for loop in _own_loops(loops, stage, "parallel"):
         name = f"parallel loop {loops.show(loop.var)} of {stage.name}"
         if not isinstance(loop.extent, int):
@@ -250,7 +250,7 @@ def _parallel(loops: Loops, stage: schedule.Stage, target: Target) -> Iterator[F
             )
 
 
-def _unrolled(loops: Loops, stage: schedule.Stage) -> Iterator[Found]:
+def _unrolled(loops: PrintedLoops, stage: schedule.Stage) -> Iterator[Found]:
     for loop in _own_loops(loops, stage, "unroll"):
         times = loop.extent if isinstance(loop.extent, int) else 0
         size = times * lowering.operations(lowering.unroll(loop.body)) if times else 0
@@ -273,7 +273,7 @@ def _unknown(stage: schedule.Stage) -> Iterator[Found]:
             )
 
 
-def _tiny_transfers(loops: Loops, stage: schedule.Stage) -> Iterator[Found]:
+def _tiny_transfers(loops: PrintedLoops, stage: schedule.Stage) -> Iterator[Found]:
     """Yield a caution for a copy to or from the accelerator that moves one element at a time."""
     domain, leaves = loops.domain(stage.name), stage.leaves
     marked = [n for n, a in enumerate(leaves) if "dma_copy" in dict(stage.note(a).pragmas)]
@@ -292,7 +292,9 @@ def _tiny_transfers(loops: Loops, stage: schedule.Stage) -> Iterator[Found]:
         )
 
 
-def _recomputed(loops: Loops, stage: schedule.Stage, op: tensor.ComputeOp) -> Iterator[Found]:
+def _recomputed(
+    loops: PrintedLoops, stage: schedule.Stage, op: tensor.ComputeOp
+) -> Iterator[Found]:
     """Yield a caution for a stage, unless it only copies, that computes elements repeatedly."""
     if not isinstance(stage.attach, schedule.At) or any(isinstance(e, tir.Load) for e in op.body):
         return
@@ -306,7 +308,7 @@ def _recomputed(loops: Loops, stage: schedule.Stage, op: tensor.ComputeOp) -> It
         )
 
 
-def _kept_nothing(loops: Loops, stage: schedule.Stage) -> Iterator[Found]:
+def _kept_nothing(loops: PrintedLoops, stage: schedule.Stage) -> Iterator[Found]:
     """Yield a caution if store_at keeps nothing and elements are computed again."""
     domain, factor = loops.domain(stage.name), work_of(loops, stage).factor
     if domain.recomputes and (factor is None or factor > 1):

@@ -35,7 +35,7 @@ class Derivation:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Loops:
+class PrintedLoops:
     """A state's loops before the first pass, and their printed names."""
 
     state: schedule.State
@@ -61,7 +61,7 @@ class Loops:
         return plain(stage.names[a]) if var is None else self.show(var)
 
 
-def loops_of(state: schedule.State) -> Loops:
+def loops_of(state: schedule.State) -> PrintedLoops:
     """Return the loops of `state`, with all inputs and outputs as arguments."""
     plain_state = lowering.normalize(state)
     tensors = [
@@ -77,7 +77,7 @@ def loops_of(state: schedule.State) -> Loops:
         printer.name(b)
     for _ in printer.lines(body):
         pass
-    return Loops(state, context, body, printer)
+    return PrintedLoops(state, context, body, printer)
 
 
 def plain(name: str) -> str:
@@ -156,7 +156,7 @@ def axis_called(stage: schedule.Stage, name: str) -> tensor.Axis:
     raise ScheduleError(f"axis {name!r} of {stage.name}", "there is no such axis", known)
 
 
-def _bound(loops: Loops, stage: schedule.Stage, a: tensor.Axis) -> Derivation:
+def _bound(loops: PrintedLoops, stage: schedule.Stage, a: tensor.Axis) -> Derivation:
     made = made_by(stage, a)
     if made is not None:
         return _made_bound(loops, stage, a, made)
@@ -174,13 +174,13 @@ def _bound(loops: Loops, stage: schedule.Stage, a: tensor.Axis) -> Derivation:
     return Derivation(claim, tuple(_region(loops, stage, a)))
 
 
-def span(loops: Loops, lo: tir.Index, size: tir.Index) -> str:
+def span(loops: PrintedLoops, lo: tir.Index, size: tir.Index) -> str:
     """Return the range as text: 4 elements from i*4 -> i*4 .. i*4 + 3."""
     return f"{loops.show(lo)} .. {loops.show(tir.sub(tir.add(lo, size), 1))}"
 
 
 def _made_bound(
-    loops: Loops, stage: schedule.Stage, a: tensor.Axis, r: schedule.Relation
+    loops: PrintedLoops, stage: schedule.Stage, a: tensor.Axis, r: schedule.Relation
 ) -> Derivation:
     """Derive the extent of an axis made by a split or fuse from its parents' extents."""
     extents = loops.domain(stage.name).extents
@@ -205,7 +205,7 @@ def _made_bound(
     return Derivation(claim, (Derivation(why), _bound(loops, stage, r.parent)))
 
 
-def _region(loops: Loops, stage: schedule.Stage, a: tensor.Axis) -> Iterator[Derivation]:
+def _region(loops: PrintedLoops, stage: schedule.Stage, a: tensor.Axis) -> Iterator[Derivation]:
     """Yield the reads along axis `a`, and the region that follows from them."""
     op, domain = stage.op, loops.domain(stage.name)
     assert isinstance(op, tensor.ComputeOp)
@@ -228,7 +228,7 @@ def _region(loops: Loops, stage: schedule.Stage, a: tensor.Axis) -> Iterator[Der
 
 
 def _reader(
-    loops: Loops,
+    loops: PrintedLoops,
     stage: schedule.Stage,
     reader: schedule.Stage,
     reads: list[lowering.Read],
@@ -260,7 +260,9 @@ def _reader(
     return Derivation(f"because {reader.name} reads {', '.join(loads)}", tuple(reasons))
 
 
-def _variable(loops: Loops, stage: schedule.Stage, v: tir.Var, fixed: set[tir.Var]) -> Derivation:
+def _variable(
+    loops: PrintedLoops, stage: schedule.Stage, v: tir.Var, fixed: set[tir.Var]
+) -> Derivation:
     """Describe a variable: i_inner in 0..3 (loop of split(i, factor=4), step 3); i_outer fixed."""
     name = loops.show(v)
     if any(v is a for a in fixed):

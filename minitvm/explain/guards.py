@@ -5,12 +5,12 @@ from __future__ import annotations
 from minitvm import lowering, schedule, tensor, tir
 from minitvm.base import ScheduleError
 
-from .derive import Derivation, Loops, axis_called, loops_of, origin, plain
+from .derive import Derivation, PrintedLoops, axis_called, loops_of, origin, plain
 
 WATCHED = ("partition", "tighten", "vectorize")  # the passes that act on guards
 
 
-def cause_of(loops: Loops, stage: schedule.Stage, guard: lowering.Guard) -> str:
+def cause_of(loops: PrintedLoops, stage: schedule.Stage, guard: lowering.Guard) -> str:
     """Return the cause of the guard: the step or axis that makes it necessary."""
     domain, why = loops.domain(stage.name), guard.cause
     if why is None:
@@ -79,7 +79,7 @@ def _parts(stage: schedule.Stage, a: tensor.Axis) -> list[tensor.Axis]:
     return found
 
 
-def _none(loops: Loops, stage: schedule.Stage, a: tensor.Axis) -> str:
+def _none(loops: PrintedLoops, stage: schedule.Stage, a: tensor.Axis) -> str:
     """Explain why no guard is needed."""
     domain = loops.domain(stage.name)
     for r in stage.relations:
@@ -94,7 +94,7 @@ def _none(loops: Loops, stage: schedule.Stage, a: tensor.Axis) -> str:
 
 
 def _guard(
-    loops: Loops, stage: schedule.Stage, g: lowering.Guard, after: list[tuple[str, tir.Stmt]]
+    loops: PrintedLoops, stage: schedule.Stage, g: lowering.Guard, after: list[tuple[str, tir.Stmt]]
 ) -> Derivation:
     domain, names = loops.domain(stage.name), tir.variables(g.condition)
     reasons = [Derivation(f"because {cause_of(loops, stage, g)}")]
@@ -113,7 +113,7 @@ def _guard(
     return Derivation(loops.show(g.condition), tuple(reasons))
 
 
-def _stages(loops: Loops) -> list[tuple[str, tir.Stmt]]:
+def _stages(loops: PrintedLoops) -> list[tuple[str, tir.Stmt]]:
     """Return the program after each pass that acts on guards."""
     body, found = loops.body, list[tuple[str, tir.Stmt]]()
     for run in lowering.PASSES["llvm"]:
@@ -149,7 +149,7 @@ def _left(stage: schedule.Stage, body: tir.Stmt, called: set[str], lanes_too: bo
     return "; ".join(texts) + share
 
 
-def stores_of(stage: schedule.Stage, body: tir.Stmt) -> list[lowering.Run]:
+def stores_of(stage: schedule.Stage, body: tir.Stmt) -> list[lowering.GuardedStore]:
     """Return the stores that compute the stage, including copies made by passes."""
     op = stage.op
     assert isinstance(op, tensor.ComputeOp)

@@ -11,10 +11,10 @@ from minitvm import schedule, tensor, tir
 from minitvm.base import ScheduleError, Target
 
 from .caution import Caution, cautions, compiled
-from .derive import Loops, loops_of, plain, span
+from .derive import PrintedLoops, loops_of, plain, span
 from .guards import cause_of
 from .slow import is_small
-from .work import UNKNOWN, Work, number, work_of
+from .work import UNKNOWN, StoreCounts, number, work_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ class StageReport:
     memory: str = ""
     bytes: int | None = None
     loops: tuple[LoopReport, ...] = ()
-    work: Work = UNKNOWN
+    work: StoreCounts = UNKNOWN
     reads: tuple[tuple[str, int], ...] = ()
     terms: int | str = 1
     guards: tuple[tuple[str, str], ...] = ()
@@ -187,7 +187,7 @@ def explain(state: schedule.State, target: str | Target = "llvm") -> Explanation
     )
 
 
-def _given(loops: Loops, stage: schedule.Stage) -> str:
+def _given(loops: PrintedLoops, stage: schedule.Stage) -> str:
     """Describe an operation without a formula."""
     if isinstance(stage.op, tensor.ExternOp):
         return "its loops are given, not scheduled"
@@ -196,7 +196,7 @@ def _given(loops: Loops, stage: schedule.Stage) -> str:
 
 
 def _report(
-    loops: Loops, stage: schedule.Stage, op: tensor.ComputeOp, own: tuple[Caution, ...]
+    loops: PrintedLoops, stage: schedule.Stage, op: tensor.ComputeOp, own: tuple[Caution, ...]
 ) -> StageReport:
     buffer = loops.context.buffers[tensor.tensor_of(op, 0)]
     shape = ", ".join(map(loops.show, buffer.shape))
@@ -218,7 +218,7 @@ def _report(
     )
 
 
-def _place(loops: Loops, stage: schedule.Stage) -> str:
+def _place(loops: PrintedLoops, stage: schedule.Stage) -> str:
     """Describe where the stage is computed, and why it may be there."""
     readers = ", ".join(schedule.effective_readers(loops.context.state)[stage.name])
     if stage.is_output:
@@ -234,7 +234,7 @@ def _place(loops: Loops, stage: schedule.Stage) -> str:
     return f"{where}; kept throughout loop {loops.loop(host, stage.store.axis)} of {host.name}"
 
 
-def _regions(loops: Loops, stage: schedule.Stage, op: tensor.ComputeOp) -> tuple[str, ...]:
+def _regions(loops: PrintedLoops, stage: schedule.Stage, op: tensor.ComputeOp) -> tuple[str, ...]:
     """Describe the region that one iteration of the attach loop needs; () for a stage at root."""
     if not isinstance(stage.attach, schedule.At):
         return ()
@@ -252,7 +252,7 @@ def _bytes(op: tensor.ComputeOp, buffer: tir.Buffer) -> int | None:
     return size * sum(d.bytes for d in op.dtypes) if isinstance(size, int) else None
 
 
-def _loop_reports(loops: Loops, stage: schedule.Stage) -> Iterator[LoopReport]:
+def _loop_reports(loops: PrintedLoops, stage: schedule.Stage) -> Iterator[LoopReport]:
     for a in stage.leaves:
         n = loops.domain(stage.name).extents[a]
         note = stage.note(a)

@@ -30,7 +30,7 @@ class Slow:
 
 
 @dataclass(frozen=True)
-class Block:
+class InnermostLoop:
     """The stores of an innermost loop, all loops around them, and how often it runs in total."""
 
     loops: tuple[tir.For, ...]
@@ -96,12 +96,14 @@ def is_small(body: tir.Stmt) -> bool:
     return all(counts) and sum(counts) < SMALL
 
 
-def _blocks(s: tir.Stmt, loops: tuple[tir.For, ...]) -> Iterator[Block]:
+def _blocks(s: tir.Stmt, loops: tuple[tir.For, ...]) -> Iterator[InnermostLoop]:
     """Yield every innermost loop with its stores."""
     if isinstance(s, tir.For):
         loops = (*loops, s)
         if not any(isinstance(n, tir.For) for n in lowering.every(s.body)):
-            yield Block(loops, tuple(n for n in lowering.every(s.body) if isinstance(n, tir.Store)))
+            yield InnermostLoop(
+                loops, tuple(n for n in lowering.every(s.body) if isinstance(n, tir.Store))
+            )
             return
     for part in lowering.inner(s):
         yield from _blocks(part, loops)
@@ -131,7 +133,7 @@ def _same_place(n: object, s: tir.Store) -> bool:
 # --- causes ---------------------------------------------------------------------------------------
 
 
-def _scalar(b: Block, target: Target) -> Iterator[Slow]:
+def _scalar(b: InnermostLoop, target: Target) -> Iterator[Slow]:
     out = b.stores[0].buffer
     full = target.lanes(out.dtype)
     if full > 1 and max(map(width, b.stores)) == 1:
@@ -145,7 +147,7 @@ def _scalar(b: Block, target: Target) -> Iterator[Slow]:
         )
 
 
-def _strided(b: Block, target: Target) -> Iterator[Slow]:
+def _strided(b: InnermostLoop, target: Target) -> Iterator[Slow]:
     """Yield loads that touch a new cache line in each iteration, evicted before its next use."""
     for n, s in b.loads():
         step = step_of(n.indices[0], b.var)
@@ -167,7 +169,7 @@ def _strided(b: Block, target: Target) -> Iterator[Slow]:
             return
 
 
-def _chain(b: Block, target: Target) -> Iterator[Slow]:
+def _chain(b: InnermostLoop, target: Target) -> Iterator[Slow]:
     if not b.carried:
         return
     places = {(s.buffer, tir.text(s.indices[0])): s for s in b.stores}
@@ -184,7 +186,7 @@ def _chain(b: Block, target: Target) -> Iterator[Slow]:
         )
 
 
-def _untiled(b: Block) -> Iterator[Slow]:
+def _untiled(b: InnermostLoop) -> Iterator[Slow]:
     """Yield a reduction whose operands could be reused from registers."""
     if not b.sums:
         return
@@ -212,7 +214,7 @@ def _untiled(b: Block) -> Iterator[Slow]:
         )
 
 
-def _one_core(b: Block, target: Target) -> Iterator[Slow]:
+def _one_core(b: InnermostLoop, target: Target) -> Iterator[Slow]:
     cores = target.num_cores
     if cores > 1 and not any(n.kind == "parallel" for n in b.loops):
         yield Slow(

@@ -9,13 +9,13 @@ from itertools import product
 
 from minitvm import lowering, schedule, tensor, tir
 
-from .derive import Loops
+from .derive import PrintedLoops
 
 MOST = 1 << 16  # most elements of one tile that are enumerated
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
+class StoreCounts:
     """How often a stage stores; None where this depends on unknown sizes or data.
 
     stores     the number of executed stores; a reduction counts once per output element
@@ -35,7 +35,7 @@ class Work:
         return Fraction(self.stores, self.elements)
 
 
-UNKNOWN = Work(None, None, None)
+UNKNOWN = StoreCounts(None, None, None)
 
 
 def number(f: Fraction) -> str:
@@ -43,19 +43,19 @@ def number(f: Fraction) -> str:
     return f"{float(f):.4f}".rstrip("0").rstrip(".")
 
 
-def work_of(loops: Loops, stage: schedule.Stage) -> Work:
+def work_of(loops: PrintedLoops, stage: schedule.Stage) -> StoreCounts:
     """Return how often `stage` stores, and how many distinct elements it stores."""
     op = stage.op
     assert isinstance(op, tensor.ComputeOp)
     domain = loops.domain(stage.name)
-    return Work(
+    return StoreCounts(
         _stores(loops, stage.name, op),
         _elements(loops, stage, op),
         per_tile(loops, stage, op, domain),
     )
 
 
-def _stores(loops: Loops, name: str, op: tensor.ComputeOp) -> int | None:
+def _stores(loops: PrintedLoops, name: str, op: tensor.ComputeOp) -> int | None:
     """Count the runs of the stage's first store: the only one, or the init of a reduction."""
     buffer = loops.context.buffers[tensor.tensor_of(op, 0)]
     around = {id(v) for v in loops.domain(name).around}  # excludes the init stores of a scan
@@ -64,7 +64,7 @@ def _stores(loops: Loops, name: str, op: tensor.ComputeOp) -> int | None:
     return None if first is None else lowering.times(first)
 
 
-def _elements(loops: Loops, stage: schedule.Stage, op: tensor.ComputeOp) -> int | None:
+def _elements(loops: PrintedLoops, stage: schedule.Stage, op: tensor.ComputeOp) -> int | None:
     """Count the distinct elements that all tiles of the stage compute."""
     domain = loops.domain(stage.name)
     around = [(v, v.high + 1) for v in domain.around if isinstance(v.high, int)]
@@ -76,7 +76,7 @@ def _elements(loops: Loops, stage: schedule.Stage, op: tensor.ComputeOp) -> int 
 
 
 def per_tile(
-    loops: Loops, stage: schedule.Stage, op: tensor.ComputeOp, domain: lowering.Domain
+    loops: PrintedLoops, stage: schedule.Stage, op: tensor.ComputeOp, domain: lowering.Domain
 ) -> Fraction | None:
     """Return the recompute factor without edge effects; None if the tiles move irregularly.
 

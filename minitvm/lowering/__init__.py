@@ -5,7 +5,7 @@
 from .accesses import Loop, Recording, Site, known_stores, record_accesses
 from .bound_check import bound_check
 from .budget import MOST_OPERATIONS, operations
-from .count import Run, box, conjuncts, distinct, runs, times
+from .count import GuardedStore, box, conjuncts, distinct, runs, times
 from .depth import within_stack
 from .double_buffer import DOUBLE, inject_double_buffer
 from .flatten import flatten

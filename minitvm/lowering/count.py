@@ -15,7 +15,7 @@ MOST_OPERATIONS = 1 << 22  # points of an iteration space that are enumerated on
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Run:
+class GuardedStore:
     """A store, the loops around it (outermost first), and the conditions under which it runs.
 
     guards: the conditions that are bounds of loops, without those that choose a loop's version.
@@ -27,7 +27,7 @@ class Run:
     guards: tuple[tir.Expr, ...]
 
 
-def runs(s: tir.Stmt) -> list[Run]:
+def runs(s: tir.Stmt) -> list[GuardedStore]:
     """Return every store in `s` with its loops and conditions, in program order."""
     return list(_runs(s, (), (), ()))
 
@@ -37,17 +37,17 @@ Conditions: TypeAlias = tuple[tir.Expr, ...]
 
 def _runs(
     s: tir.Stmt, loops: tuple[tir.For, ...], conditions: Conditions, guards: Conditions
-) -> Iterator[Run]:
+) -> Iterator[GuardedStore]:
     for part in tir.in_order(s):
         yield from _runs_of(part, loops, conditions, guards)
 
 
 def _runs_of(
     s: tir.Stmt, loops: tuple[tir.For, ...], conditions: Conditions, guards: Conditions
-) -> Iterator[Run]:
+) -> Iterator[GuardedStore]:
     match s:
         case tir.Store():
-            yield Run(s, loops, conditions, guards)
+            yield GuardedStore(s, loops, conditions, guards)
         case tir.For(body=body):
             yield from _runs(body, (*loops, s), conditions, guards)
         case tir.If(cond, body, orelse, likely):
@@ -69,7 +69,7 @@ def conjuncts(cond: tir.Expr) -> tuple[tir.Expr, ...]:
     return (cond,)
 
 
-def times(run: Run) -> int | None:
+def times(run: GuardedStore) -> int | None:
     """Return how often the store runs; None if a loop's extent or a condition is unknown.
 
     for i in range(3): for j in range(4): if i*4 + j < 10: ...   ->   10

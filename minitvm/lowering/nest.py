@@ -7,7 +7,7 @@ from minitvm.base import LoweringError, raise_first
 
 from .checks import about_double_buffer, about_extent, has_mixed_loops
 from .double_buffer import DOUBLE
-from .operands import Window, instantiate
+from .operands import OperandView, instantiate
 from .regions import Context, Domain, data_domain, hosts, loop_variable
 from .tensorize import region, tensorized
 
@@ -69,8 +69,8 @@ def _extern(context: Context, op: tensor.ExternOp) -> tir.Stmt:
     """Return the statement of an extern operation, on the memory of its inputs and outputs."""
     outputs = [tensor.tensor_of(op, i) for i in range(len(op.dtypes))]
 
-    def window(t: tensor.Tensor) -> Window:
-        return Window(context.buffers[t], lambda at: context.place(t, at))
+    def window(t: tensor.Tensor) -> OperandView:
+        return OperandView(context.buffers[t], lambda at: context.place(t, at))
 
     named = zip((*op.in_buffers, *op.out_buffers), (*op.inputs, *outputs), strict=True)
     return instantiate(op.body, {b: window(t) for b, t in named}, f"extern {op.name}")

@@ -14,7 +14,7 @@ from .regions import loop_variable
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Window:
+class OperandView:
     """The memory that a declared buffer stands for: its element `at` is buffer[place(at)]."""
 
     buffer: tir.Buffer
@@ -26,15 +26,15 @@ class Window:
 
 
 def instantiate(
-    body: tir.Stmt, windows: Mapping[tir.DeclaredBuffer, Window], what: str
+    body: tir.Stmt, windows: Mapping[tir.DeclaredBuffer, OperandView], what: str
 ) -> tir.Stmt:
     """Return `body` on the memory of `windows`, with values for variable strides and offsets.
 
     Raises LoweringError if the layout of the memory differs from the buffer's declaration.
     """
-    table: dict[tir.Buffer, Window] = {**windows}
+    table: dict[tir.Buffer, OperandView] = {**windows}
     # by id: a new load, its memory, and the declared buffer it replaces
-    whose: dict[int, tuple[tir.Load, Window, tir.Buffer]] = {}
+    whose: dict[int, tuple[tir.Load, OperandView, tir.Buffer]] = {}
     learned: dict[tir.Var, tir.Index] = {}
     pointed = _pointed(body)
     for declared, window in windows.items():
@@ -67,7 +67,11 @@ def _pointed(body: tir.Stmt) -> set[tir.Buffer]:
 
 
 def _learn(
-    b: tir.DeclaredBuffer, w: Window, pointed: bool, learned: dict[tir.Var, tir.Index], what: str
+    b: tir.DeclaredBuffer,
+    w: OperandView,
+    pointed: bool,
+    learned: dict[tir.Var, tir.Index],
+    what: str,
 ) -> None:
     """Find values for the variables in the declaration of `b`, or raise LoweringError."""
     if b.scope not in ("global", w.buffer.scope):
@@ -101,7 +105,7 @@ def _bind(
     n: tir.Index,
     learned: dict[tir.Var, tir.Index],
     b: tir.DeclaredBuffer,
-    w: Window,
+    w: OperandView,
     what: str,
 ) -> None:
     if not tir.prove_equal(learned.setdefault(v, n), n):
@@ -112,7 +116,9 @@ def _bind(
         )
 
 
-def _refuse(b: tir.DeclaredBuffer, w: Window, actual: tuple[tir.Index, ...], what: str) -> None:
+def _refuse(
+    b: tir.DeclaredBuffer, w: OperandView, actual: tuple[tir.Index, ...], what: str
+) -> None:
     lies = ", ".join(map(tir.text, actual))
     told = ", ".join(map(tir.text, tir.row_strides(b)))
     raise LoweringError(
@@ -123,7 +129,7 @@ def _refuse(b: tir.DeclaredBuffer, w: Window, actual: tuple[tir.Index, ...], wha
     )
 
 
-def _strides(b: tir.Buffer, w: Window, what: str) -> tuple[tir.Index, ...]:
+def _strides(b: tir.Buffer, w: OperandView, what: str) -> tuple[tir.Index, ...]:
     """Return the stride of each dimension in memory."""
     zeros = (0,) * len(b.shape)
     first = w.distance(zeros)

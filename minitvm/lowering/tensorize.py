@@ -20,7 +20,7 @@ from minitvm import schedule, tensor, tir
 from minitvm.base import DType, LoweringError, Reason, raise_first
 
 from .checks import has_mixed_loops
-from .operands import Window, instantiate
+from .operands import OperandView, instantiate
 from .regions import Domain, sweep
 from .unify import Base, Difference, unify
 
@@ -74,7 +74,7 @@ def region(
     corner = tuple(starts[a] for a in op.axis)
     found |= {t: (op.output(i), corner) for i, t in enumerate(intrin.outputs)}
     windows = {
-        intrin.buffers[t]: Window(buffers[source], _placed(place, source, base))
+        intrin.buffers[t]: OperandView(buffers[source], _placed(place, source, base))
         for t, (source, base) in found.items()
     }
     reduces = tuple(domain.loops[a] for a in outer if a.kind == "reduce" and a in domain.loops)

@@ -8,14 +8,14 @@ from minitvm.base import BuildError
 from .jit import LLVMSource
 
 
-def answer(request: workers.Frame) -> workers.Frame:
+def answer(request: workers.Message) -> workers.Message:
     """Compile the IR of one request."""
     options = dict(request.value)
     form = options.pop("form")
     try:
-        return workers.Frame({}, (LLVMSource(request.blobs[0].decode(), **options).made(form),))
+        return workers.Message({}, (LLVMSource(request.blobs[0].decode(), **options).made(form),))
     except BuildError as e:
-        return workers.Frame({"refused": e.args})
+        return workers.Message({"refused": e.args})
 
 
 if __name__ == "__main__":

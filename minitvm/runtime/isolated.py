@@ -52,7 +52,7 @@ def clear() -> None:
         worker.close()
 
 
-def _asked(options: object, text: bytes) -> workers.Frame | workers.Failure:
+def _asked(options: object, text: bytes) -> workers.Message | workers.Failure:
     """Return the answer of an idle process, or of a new one."""
     worker = _idle_worker() or workers.Worker(JOB)
     reply = worker.ask(options, (text,), seconds=SECONDS)

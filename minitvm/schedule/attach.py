@@ -17,19 +17,19 @@ from .scans import inside_scans, update_of, within_scans
 from .state import At, AtRoot, Inline, Pending, Stage, State, readers
 
 
-class Place(NamedTuple):
+class Position(NamedTuple):
     """A loop of a stage, counted from the outside."""
 
     stage: str
     depth: int
 
 
-def path(state: State, name: str) -> list[Place]:
+def path(state: State, name: str) -> list[Position]:
     """Return the places around the stage `name`, outermost first, one for each enclosing stage.
 
     Raises ScheduleError if the attachments form a cycle.
     """
-    found: list[Place] = []
+    found: list[Position] = []
     stage = state.stage(name)
     seen = {name}
     while isinstance(stage.attach, At):
@@ -41,7 +41,7 @@ def path(state: State, name: str) -> list[Place]:
                 "attach the producer inside the consumer, not the other way round",
             )
         seen.add(target.name)
-        found.append(Place(target.name, position(target, stage.attach.axis)))
+        found.append(Position(target.name, position(target, stage.attach.axis)))
         stage = target
     found.reverse()
     return found
@@ -169,7 +169,7 @@ def without_pending(state: State) -> State:
     return state
 
 
-def _inside(state: State, name: str, reader: str, loop: Place) -> bool:
+def _inside(state: State, name: str, reader: str, loop: Position) -> bool:
     """Return whether `reader` reads the stage `name` inside the loop.
 
     The initial value of a reduction is read outside its first reduce loop.
@@ -181,7 +181,7 @@ def _inside(state: State, name: str, reader: str, loop: Place) -> bool:
     reduction = stage.op.reduction if isinstance(stage.op, tensor.ComputeOp) else None
     if reduction is not None and name in _sources(state, reduction.init):
         depth = next(d for d, a in enumerate(stage.leaves) if a.kind == "reduce") - 1
-    around = [*path(state, reader), Place(reader, depth)]
+    around = [*path(state, reader), Position(reader, depth)]
     return any(p.stage == loop.stage and p.depth >= loop.depth for p in around)
 
 

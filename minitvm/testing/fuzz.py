@@ -130,7 +130,7 @@ def run_apart(
     """Run a case in the process of `worker`; a process that dies or hangs is a crash."""
     targets = [target for target, n in every.items() if seed % n == 0]
     given = worker.ask([seed, targets], seconds=seconds)
-    if isinstance(given, workers.Frame):
+    if isinstance(given, workers.Message):
         return pickle.loads(given.blobs[0])  # from our own child
     report = describe(seed, "\n".join([str(given), *given.stderr]))
     return CaseResult(seed, "crash", str(given), report)

@@ -9,10 +9,10 @@ from minitvm import workers
 from .case import run_case
 
 
-def answer(request: workers.Frame) -> workers.Frame:
+def answer(request: workers.Message) -> workers.Message:
     """Run the case [seed, targets] and return its pickled outcome."""
     seed, targets = request.value
-    return workers.Frame(None, (pickle.dumps(run_case(seed, targets)),))
+    return workers.Message(None, (pickle.dumps(run_case(seed, targets)),))
 
 
 if __name__ == "__main__":

@@ -62,7 +62,7 @@ class _Known:
 
 
 @dataclass(slots=True, eq=False)
-class _Maker:
+class _ProgramMaker:
     """A program under construction: its tensors so far, and methods that draw the next formula."""
 
     rng: Rng
@@ -328,7 +328,7 @@ ARGMAX = Reducer(
 
 def random_program(rng: Rng) -> RandomProgram:
     """Draw a program of one to four stages over a few inputs."""
-    maker = _Maker(rng)
+    maker = _ProgramMaker(rng)
     if chance(rng, 0.1):
         for name in ("n", "m")[: 1 + chance(rng, 0.3)]:
             maker.sizes[size_var(name)] = 0 if chance(rng, 0.06) else int(pick(rng, EXTENTS))

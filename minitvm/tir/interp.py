@@ -29,7 +29,7 @@ from .capacity import check_buffers, check_symbolic_buffers, symbolic_buffers
 from .func import PrimFunc
 from .index import is_index, row_strides
 from .intrinsics import INTRINSICS
-from .memory import Array, Memory, borrow, outside, sizes_of, window
+from .memory import Array, BufferData, borrow, outside, sizes_of, window
 from .nodes import (
     AsIndex,
     Binary,
@@ -74,14 +74,14 @@ class _Compiler:
     def __init__(self, f: PrimFunc, flat: bool, rng: np.random.Generator | None) -> None:
         self.f, self.flat, self.rng = f, flat, rng
         self.slots: dict[Var, int] = {}
-        self.memories: dict[Buffer, Memory] = {}
+        self.memories: dict[Buffer, BufferData] = {}
         self.loops: tuple[Var, ...] = ()  # the loops around the node being compiled
 
     def slot(self, v: Var) -> int:
         return self.slots.setdefault(v, len(self.slots) + 1)
 
-    def memory(self, b: Buffer) -> Memory:
-        return self.memories.setdefault(b, Memory())
+    def memory(self, b: Buffer) -> BufferData:
+        return self.memories.setdefault(b, BufferData())
 
     # indices
 

@@ -21,7 +21,7 @@ Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
 
 @dataclass(slots=True)
-class Memory:
+class BufferData:
     """A buffer while it exists: its elements in a row, gaps between strided rows included."""
 
     data: Array = field(default_factory=lambda: np.empty(0))
@@ -44,12 +44,12 @@ def _size(shape: tuple[int, ...], strides: tuple[int, ...]) -> int:
     return 1 + sum((n - 1) * s for n, s in zip(shape, strides, strict=True))
 
 
-def borrow(b: Buffer, array: Array, values: Mapping[Var, int]) -> Memory:
+def borrow(b: Buffer, array: Array, values: Mapping[Var, int]) -> BufferData:
     """Return the memory of an argument as a row of elements; writes reach the argument."""
     strides = tuple(int(substitute(s, values)) for s in row_strides(b))
     size = _size(array.shape, strides)
     row: Array = np.lib.stride_tricks.as_strided(array, (size,), (array.itemsize,))
-    return Memory(row, array.shape, strides)
+    return BufferData(row, array.shape, strides)
 
 
 def window(row: Array, shape: list[int], strides: list[int]) -> Array:

@@ -99,7 +99,7 @@ def _with_out(written: dict[accel.Memory, Ints]) -> dict[accel.Memory, Ints]:
     )
 
 
-def _with_uops(read: dict[accel.Memory, Ints], loops: accel.Loops) -> dict[accel.Memory, Ints]:
+def _with_uops(read: dict[accel.Memory, Ints], loops: accel.UopLoops) -> dict[accel.Memory, Ints]:
     return {**read, accel.Memory.UOP: np.arange(loops.begin, loops.end)}
 
 

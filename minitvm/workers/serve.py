@@ -9,24 +9,24 @@ import threading
 from collections.abc import Callable
 from typing import IO
 
-from .wire import Frame, WireError, receive, send
+from .wire import Message, WireError, receive, send
 
 
-def serve(answer: Callable[[Frame], Frame]) -> None:
+def serve(answer: Callable[[Message], Message]) -> None:
     """Answer requests until the parent process closes the pipe or dies.
 
     Call it from a module that Worker starts. An exception in `answer` ends the process, and the
     parent gets its traceback. The output of print() goes to stderr.
     """
     requests, replies = _channel()
-    waiting: queue.SimpleQueue[Frame] = queue.SimpleQueue()
+    waiting: queue.SimpleQueue[Message] = queue.SimpleQueue()
     threading.Thread(target=_listen, args=(requests, waiting), daemon=True).start()
     send(replies, "ready")
     while True:
         send(replies, *answer(waiting.get()))
 
 
-def _listen(requests: IO[bytes], waiting: queue.SimpleQueue[Frame]) -> None:
+def _listen(requests: IO[bytes], waiting: queue.SimpleQueue[Message]) -> None:
     """Queue requests; end the process immediately when the pipe ends."""
     while True:
         try:

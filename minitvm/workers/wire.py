@@ -17,7 +17,7 @@ HEAD = struct.Struct(">QQ")
 LARGEST = 1 << 30  # bytes of one frame
 
 
-class Frame(NamedTuple):
+class Message(NamedTuple):
     """One message: a value that JSON can express, and blobs of bytes beside it."""
 
     value: Any
@@ -38,7 +38,7 @@ def send(stream: IO[bytes], value: Any, blobs: Sequence[bytes] = ()) -> None:
     stream.flush()
 
 
-def receive(stream: IO[bytes]) -> Frame:
+def receive(stream: IO[bytes]) -> Message:
     """Read one frame; raise WireError for bytes that are not one of at most LARGEST bytes."""
     text_bytes, blob_bytes = HEAD.unpack(_exactly(stream, HEAD.size))
     if text_bytes + blob_bytes > LARGEST:
@@ -46,7 +46,7 @@ def receive(stream: IO[bytes]) -> Frame:
     text, rest = _exactly(stream, text_bytes), _exactly(stream, blob_bytes)
     try:
         frame = json.loads(text)
-        return Frame(frame["value"], _split(rest, frame["blobs"]))
+        return Message(frame["value"], _split(rest, frame["blobs"]))
     except (ValueError, TypeError, KeyError, RecursionError) as e:
         raise WireError(f"not a frame: {type(e).__name__}") from None
 

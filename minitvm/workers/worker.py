@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import IO, Any, Literal, TypeAlias
 
-from .wire import Frame, WireError, receive, send
+from .wire import Message, WireError, receive, send
 
 BOOT = """
 import json, sys
@@ -65,7 +65,7 @@ class Worker:
         self._process = _started(module, memory)
         assert self._process.stdout is not None
         assert self._process.stderr is not None
-        self._replies: queue.SimpleQueue[Frame | None] = queue.SimpleQueue()
+        self._replies: queue.SimpleQueue[Message | None] = queue.SimpleQueue()
         self._lines: deque[bytes] = deque(maxlen=LAST_LINES)
         self._readers = (
             threading.Thread(target=_pass_on, args=(self._process.stdout, self._replies)),
@@ -77,7 +77,7 @@ class Worker:
         self._ready = False
         self._closed = False
 
-    def ask(self, value: Any, blobs: Sequence[bytes] = (), *, seconds: float) -> Frame | Failure:
+    def ask(self, value: Any, blobs: Sequence[bytes] = (), *, seconds: float) -> Message | Failure:
         """Send a request and wait for its answer.
 
         seconds   the time limit for this request, without the start of the process
@@ -122,7 +122,7 @@ class Worker:
             with contextlib.suppress(OSError):
                 self._process.stdin.close()
 
-    def _reply(self, seconds: float) -> Frame | Failure:
+    def _reply(self, seconds: float) -> Message | Failure:
         end = time.monotonic() + seconds
         while True:
             left = end - time.monotonic()
@@ -172,7 +172,7 @@ def _started(module: str, memory: int | None) -> subprocess.Popen[bytes]:
     )
 
 
-def _pass_on(stream: IO[bytes], replies: queue.SimpleQueue[Frame | None]) -> None:
+def _pass_on(stream: IO[bytes], replies: queue.SimpleQueue[Message | None]) -> None:
     """Put frames into a queue, which supports timeouts, then None when the pipe ends."""
     with contextlib.suppress(WireError, OSError, ValueError):
         while True:

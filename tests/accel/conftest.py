@@ -13,7 +13,6 @@ from minitvm.accel import (
     Flags,
     Gemm,
     Load,
-    Loops,
     Memory,
     Op,
     Program,
@@ -21,6 +20,7 @@ from minitvm.accel import (
     Store,
     Unit,
     Uop,
+    UopLoops,
     nop,
     parse,
     place,
@@ -167,7 +167,7 @@ class Conv:
         span = {t: {"begin": t * per, "end": (t + 1) * per} for t in threads}
         for t in threads:
             flags = Flags(pop_next=True, push_prev=True)
-            stream.append(Gemm(loops=Loops(**span[t]), reset=True, flags=flags))
+            stream.append(Gemm(loops=UopLoops(**span[t]), reset=True, flags=flags))
         for block in range(blocks):
             for t in threads:
                 stream.append(self._data(areas[0], t, y, block))
@@ -176,7 +176,7 @@ class Conv:
                 stream.append(replace(move, flags=Flags(push_next=True)))
             for t in threads:
                 wide = self._patch[1]
-                loops = Loops(
+                loops = UopLoops(
                     **span[t],
                     outer=self.kernel,
                     inner=self.kernel,
@@ -188,7 +188,7 @@ class Conv:
         for t in threads:
             for op, imm in ((Op.SHR, 8), (Op.MAX, 0), (Op.MIN, 127)):
                 flags = Flags(push_next=op is Op.MIN)
-                stream.append(Alu(op=op, imm=imm, loops=Loops(**span[t]), flags=flags))
+                stream.append(Alu(op=op, imm=imm, loops=UopLoops(**span[t]), flags=flags))
         for t in threads:
             at = areas[2].base + ((first + t) * self.out[0] + y) * self.out[1]
             flags = Flags(pop_prev=True, push_prev=True)

@@ -13,12 +13,12 @@ from minitvm.accel import (
     Flags,
     Gemm,
     Load,
-    Loops,
     Memory,
     Op,
     Program,
     Store,
     Uop,
+    UopLoops,
     asm,
     listing,
     parse,
@@ -48,7 +48,7 @@ ex  finish
 
 
 def test_text_says_what_the_records_say() -> None:
-    loops = Loops(begin=0, end=1)
+    loops = UopLoops(begin=0, end=1)
     assert parse(EXAMPLE) == Program(
         (
             Load(memory=Memory.UOP, flags=Flags(push_prev=True)),
@@ -65,7 +65,7 @@ def test_text_says_what_the_records_say() -> None:
             ),
             Load(memory=Memory.UOP, dram=1, x=1),
             Gemm(
-                loops=Loops(
+                loops=UopLoops(
                     begin=0,
                     end=1,
                     outer=4,
@@ -77,7 +77,7 @@ def test_text_says_what_the_records_say() -> None:
                 flags=Flags(pop_prev=True, push_prev=True, push_next=True),
             ),
             Alu(op=Op.SHR, imm=-8, loops=loops),
-            Alu(op=Op.ADD, loops=Loops(begin=0, end=1, src_factors=(0, 1))),
+            Alu(op=Op.ADD, loops=UopLoops(begin=0, end=1, src_factors=(0, 1))),
             Store(sram=3, dram=16 + 2, x=6, flags=Flags(pop_prev=True, push_prev=True)),
             Load(memory=Memory.UOP, flags=Flags(pop_next=True)),
             Finish(),

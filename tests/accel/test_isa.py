@@ -15,13 +15,13 @@ from minitvm.accel import (
     Flags,
     Gemm,
     Load,
-    Loops,
     Memory,
     Op,
     Program,
     Store,
     Unit,
     Uop,
+    UopLoops,
     decode,
     decode_uop,
     encode,
@@ -177,14 +177,14 @@ instructions = st.one_of(
     st.builds(Store, **move),
     st.builds(
         Gemm,
-        loops=st.builds(Loops, wgt_factors=pair(10), **loops),
+        loops=st.builds(UopLoops, wgt_factors=pair(10), **loops),
         reset=st.booleans(),
         flags=flags,
     ),
     st.builds(
         Alu,
         op=st.sampled_from(Op),
-        loops=st.builds(Loops, **loops),
+        loops=st.builds(UopLoops, **loops),
         imm=st.none() | st.integers(-(1 << 15), (1 << 15) - 1),
         flags=flags,
     ),
@@ -219,10 +219,10 @@ def test_decoding_takes_any_words_or_says_why_not(w0: int, w1: int) -> None:
         (Load(memory=Memory.INP, sram=1 << 16), "load: sram_base=65536: the field has 16 bits"),
         (Load(memory=Memory.INP, y_pad=(16, 0)), "load: y_pad_0=16: the field has 4 bits"),
         (Store(x=-1), "store: x_size=-1: the field has 16 bits and holds 0 to 65535"),
-        (Gemm(loops=Loops(begin=0, end=1, wgt_factors=(0, 1024))), "wgt_factor_in=1024"),
-        (Alu(op=Op.ADD, imm=1 << 15, loops=Loops(begin=0, end=1)), "imm=32768"),
+        (Gemm(loops=UopLoops(begin=0, end=1, wgt_factors=(0, 1024))), "wgt_factor_in=1024"),
+        (Alu(op=Op.ADD, imm=1 << 15, loops=UopLoops(begin=0, end=1)), "imm=32768"),
         (
-            Alu(op=Op.ADD, loops=Loops(begin=0, end=1, wgt_factors=(1, 0))),
+            Alu(op=Op.ADD, loops=UopLoops(begin=0, end=1, wgt_factors=(1, 0))),
             "the ALU does not read weights",
         ),
         (Load(memory=Memory.OUT), "load: memory=<Memory.OUT: 4> cannot be loaded"),
@@ -255,7 +255,7 @@ def test_words_that_are_no_instruction_are_refused(words: tuple[int, int], messa
 
 # --- programs -------------------------------------------------------------------------------------
 
-ONE = Loops(begin=0, end=1)
+ONE = UopLoops(begin=0, end=1)
 
 
 @pytest.mark.parametrize(
@@ -272,8 +272,8 @@ ONE = Loops(begin=0, end=1)
         (Alu(op=Op.ADD, imm=32768, loops=ONE), "imm=32768"),
         (Alu(op=Op.ADD, imm=-32769, loops=ONE), "imm=-32769"),
         (Alu(op=Op.ADD, loops=replace(ONE, wgt_factors=(1, 0))), "the ALU does not read weights"),
-        (Gemm(loops=Loops(begin=2, end=1)), "after their end"),
-        (Gemm(loops=Loops(begin=0, end=8191, outer=9999, inner=9999)), "several instructions"),
+        (Gemm(loops=UopLoops(begin=2, end=1)), "after their end"),
+        (Gemm(loops=UopLoops(begin=0, end=8191, outer=9999, inner=9999)), "several instructions"),
         (
             Load(memory=Memory.INP, flags=Flags(pop_prev=True)),
             "its flags name the unit before load",

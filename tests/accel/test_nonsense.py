@@ -16,7 +16,6 @@ from minitvm.accel import (
     Flags,
     Gemm,
     Load,
-    Loops,
     Memory,
     Op,
     Program,
@@ -24,6 +23,7 @@ from minitvm.accel import (
     Store,
     Unit,
     Uop,
+    UopLoops,
     parse,
     vta_pynq,
 )
@@ -75,7 +75,7 @@ CALLS: dict[str, list[Any]] = {
     "verify": [PROGRAM, vta_pynq],
     "witness": [PROGRAM, accel.verify(PROGRAM).races[0]],
 }
-LOOPS = Loops(begin=0, end=1)
+LOOPS = UopLoops(begin=0, end=1)
 RECORDS: dict[str, dict[str, Any]] = {  # of a program, and what their fields hold
     "Load": {
         "memory": Memory.INP,
@@ -92,7 +92,7 @@ RECORDS: dict[str, dict[str, Any]] = {  # of a program, and what their fields ho
     "Gemm": {"loops": LOOPS, "reset": True, "flags": Flags()},
     "Alu": {"op": Op.ADD, "loops": LOOPS, "imm": 1, "flags": Flags()},
     "Finish": {"flags": Flags()},
-    "Loops": {
+    "UopLoops": {
         "begin": 0,
         "end": 1,
         "outer": 1,
@@ -130,7 +130,7 @@ def program(name: str, record: Any) -> Program:
             return Program((Finish(),), (), (record,))
         case "Finish":
             return Program((record,))
-        case "Loops":
+        case "UopLoops":
             return Program((Gemm(loops=record), Alu(op=Op.ADD, loops=record), Finish()))
         case "Flags":
             return Program((Gemm(loops=LOOPS, flags=record), Finish()))
@@ -182,7 +182,7 @@ def test_no_nonsense_is_encoded(name: str, field: str) -> None:
         if name == "Uop":
             assert accel.decode_uop(accel.encode_uop(record)) == record
             return
-        if name == "Loops":
+        if name == "UopLoops":
             record = Gemm(loops=record)
         elif name == "Flags":
             record = Finish(flags=record)

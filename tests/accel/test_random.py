@@ -15,7 +15,6 @@ from minitvm.accel import (
     Gemm,
     Instruction,
     Load,
-    Loops,
     Memory,
     Op,
     Program,
@@ -23,6 +22,7 @@ from minitvm.accel import (
     Store,
     Unit,
     Uop,
+    UopLoops,
     decode,
     durations,
     encode,
@@ -194,9 +194,9 @@ factors = st.tuples(st.integers(0, 2), st.integers(0, 1))  # indices reach 3 + 2
 
 
 @st.composite
-def looped(draw) -> Loops:
+def looped(draw) -> UopLoops:
     begin = draw(st.integers(0, 5))
-    return Loops(
+    return UopLoops(
         begin=begin,
         end=draw(st.integers(begin, 6)),
         outer=draw(st.integers(1, 2)),
@@ -498,10 +498,10 @@ def test_random_programs_use_every_queue(queue: Queue) -> None:
         body = [
             Load(memory=Memory.INP, x=1, dram=A.base),
             Load(memory=Memory.WGT, x=1, dram=W.base),
-            Gemm(loops=Loops(begin=0, end=1)),
+            Gemm(loops=UopLoops(begin=0, end=1)),
             Store(x=1, dram=C.base),
             Load(memory=Memory.INP, x=1, dram=C.byte_range(SMALL)[0] // 4),
-            Gemm(loops=Loops(begin=0, end=1)),
+            Gemm(loops=UopLoops(begin=0, end=1)),
             Store(x=1, dram=C.base),
         ]
         case = build(body, [Uop(0, 0, 0)] * 6, seed)

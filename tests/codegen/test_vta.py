@@ -10,10 +10,10 @@ from minitvm.accel import (
     Gemm,
     Instruction,
     Load,
-    Loops,
     Memory,
     Unit,
     Uop,
+    UopLoops,
     mnemonic,
     unit_of,
     vta_pynq,
@@ -253,7 +253,7 @@ def four(*around: Var, body: Stmt) -> Stmt:
 
 def test_two_outer_loops_are_those_of_the_instruction_the_rest_is_unrolled() -> None:
     made, uops = program(four(i, j, k, body=gemm(i * 4 + k, j, j * 4 + i)))
-    loops = Loops(
+    loops = UopLoops(
         begin=0,
         end=4,
         outer=4,

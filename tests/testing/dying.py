@@ -3,10 +3,10 @@
 import os
 import sys
 
-from minitvm.workers import Frame, serve
+from minitvm.workers import Message, serve
 
 
-def answer(request: Frame) -> Frame:
+def answer(request: Message) -> Message:
     print("the last words of LLVM", file=sys.stderr, flush=True)
     os.abort()
 

@@ -5,10 +5,10 @@ import signal
 import sys
 import time
 
-from minitvm.workers import Frame, serve
+from minitvm.workers import Message, serve
 
 
-def answer(request: Frame) -> Frame:
+def answer(request: Message) -> Message:
     match request.value:
         case ["die", str(last_words)]:
             print(last_words)
@@ -23,7 +23,7 @@ def answer(request: Frame) -> Frame:
         case ["raise", str(message)]:
             raise ValueError(message)
         case "pid":
-            return Frame(os.getpid())
+            return Message(os.getpid())
         case _:
             pass
     return request

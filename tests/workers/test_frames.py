@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from minitvm.workers import Frame, WireError, receive, send
+from minitvm.workers import Message, WireError, receive, send
 from minitvm.workers.wire import HEAD
 
 
@@ -21,8 +21,8 @@ def frame(text: bytes, blob: bytes = b"") -> bytes:
 
 def test_frames_follow_one_another() -> None:
     stream = io.BytesIO(written([1, "a"], b"x", b"", b"yz") + written(None))
-    assert receive(stream) == Frame([1, "a"], (b"x", b"", b"yz"))
-    assert receive(stream) == Frame(None)
+    assert receive(stream) == Message([1, "a"], (b"x", b"", b"yz"))
+    assert receive(stream) == Message(None)
 
 
 @pytest.mark.parametrize(

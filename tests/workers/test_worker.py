@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from minitvm.workers import Failure, Frame, Worker
+from minitvm.workers import Failure, Message, Worker
 
 HERE = Path(__file__).parent
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals")
@@ -51,10 +51,10 @@ def gone(pid: int) -> bool:
 
 def test_a_value_and_bytes_come_back(echo: Worker) -> None:
     blobs = (b"", b"\x00\xff" * 100_000, b"x")
-    assert echo.ask({"n": [1, 2.5, None, "ü"]}, blobs, seconds=60) == Frame(
+    assert echo.ask({"n": [1, 2.5, None, "ü"]}, blobs, seconds=60) == Message(
         {"n": [1, 2.5, None, "ü"]}, blobs
     )
-    assert echo.ask("again", seconds=60) == Frame("again")
+    assert echo.ask("again", seconds=60) == Message("again")
 
 
 def test_a_crash_names_the_signal_and_the_last_lines(echo: Worker) -> None:
@@ -94,7 +94,7 @@ def test_memory_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_ctrl_c_ends_the_worker_and_is_raised_at_once(echo: Worker) -> None:
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     pid = echo.ask("pid", seconds=60)
-    assert isinstance(pid, Frame)
+    assert isinstance(pid, Message)
     strike = threading.Timer(0.3, lambda: os.kill(os.getpid(), signal.SIGINT))
     strike.start()
     try:

@@ -44,7 +44,7 @@ INF, NAN = math.inf, math.nan
 
 
 @dataclass(frozen=True, slots=True)
-class Format:
+class FloatFormat:
     """How a float type is laid out, and constants that depend on it.
 
     Pairs (high, low) add up to a constant in more digits than one float has; the last bits of
@@ -75,13 +75,13 @@ class Format:
 
 
 FORMATS = {
-    FLOAT32: Format(
+    FLOAT32: FloatFormat(
         fraction=23, bias=127, one=0x3F800000, sqrt_half=0x3F3504F3, tiny=2.0**-126,
         ln2=(float.fromhex("0x1.62e4p-1"), float.fromhex("0x1.7f7d1cf79abcap-20")),
         log10_2=(float.fromhex("0x1.344p-2"), float.fromhex("0x1.3509f79fef312p-18")),
         half_pi=(1.5707963705062866, -4.3711390001862426e-08),
     ),
-    FLOAT64: Format(
+    FLOAT64: FloatFormat(
         fraction=52, bias=1023, one=0x3FF << 52, sqrt_half=0x3FE6A09E667F3BCD, tiny=2.0**-1022,
         ln2=(float.fromhex("0x1.62e42fefa3p-1"), float.fromhex("0x1.3de6af278ece6p-42")),
         log10_2=(float.fromhex("0x1.34413509f7p-2"), float.fromhex("0x1.3fde623e2566bp-43")),

@@ -88,7 +88,7 @@ class Compute:
         outer, inner = (*work.extents, 1, 1)[:2]
         by_outer, by_inner = (*work.factors, (0, 0, 0), (0, 0, 0))[:2]
         dst, src, wgt = zip(by_outer, by_inner, strict=True)
-        loops = accel.Loops(
+        loops = accel.UopLoops(
             begin=begin,
             end=end,
             outer=outer,
