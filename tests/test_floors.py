@@ -4,13 +4,14 @@ A room is a folder of minitvm or a single file of it. A folder inside a room has
 files beside it import from the folder, and its files may import from those beside it. A file names
 what it uses from another room by that room, tir.For, so that a reader knows where each noun lives;
 only the vocabulary of base (errors, dtypes, checks) is imported by name. The checks read sources
-with `ast` and import nothing;
-the second half of this file shows each of them a small house that breaks its rule.
+with `ast` and import nothing; the second half of this file shows each of them a small house that
+breaks its rule.
 """
 
 import ast
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
@@ -65,6 +66,19 @@ class Import:
     dotted: bool
 
 
+@cache
+def parsed(text: str) -> ast.Module:
+    """The syntax tree of a file; all rules read the same one."""
+    return ast.parse(text)
+
+
+@cache
+def nodes(text: str) -> list[ast.AST]:
+    """All nodes of that tree."""
+    return list(ast.walk(parsed(text)))
+
+
+@cache
 def module_of(file: str) -> Module:
     """tir/stmt.py -> (tir, stmt); tir/__init__.py -> (tir,)"""
     parts = file.removesuffix(".py").split("/")
@@ -86,10 +100,11 @@ def past_a_door(found: Import) -> bool:
     return len(folder) > 1 and here[: len(folder)] != folder
 
 
+@cache
 def names_bound(text: str) -> set[str]:
     """The names that a file gives away by importing, assigning or defining them at the top."""
     bound: set[str] = set()
-    for node in ast.parse(text).body:
+    for node in parsed(text).body:
         match node:
             case ast.Import() | ast.ImportFrom():
                 bound |= {alias.asname or alias.name.split(".")[0] for alias in node.names}
@@ -120,9 +135,11 @@ def target_of(base: Module, name: str, file: str, sources: Sources) -> Module:
     """
     if not base:
         return (name,) if name in HEIGHT else base
-    modules = {module_of(other): text for other, text in sources.items()}
-    given = folder_of(file) != base and name in names_bound(modules.get(base, ""))
-    return (*base, name) if (*base, name) in modules and not given else base
+    door = sources.get("/".join(base) + ".py") or sources.get("/".join((*base, "__init__.py")), "")
+    given = folder_of(file) != base and name in names_bound(door)
+    inside = "/".join((*base, name))
+    is_file = f"{inside}.py" in sources or f"{inside}/__init__.py" in sources
+    return (*base, name) if is_file and not given else base
 
 
 def targets_of(node: ast.AST, file: str, sources: Sources) -> set[Module]:
@@ -141,7 +158,7 @@ def targets_of(node: ast.AST, file: str, sources: Sources) -> set[Module]:
 
 def imports(file: str, sources: Sources) -> Iterator[Import]:
     """Every import of our own in `file`, also those inside functions and under TYPE_CHECKING."""
-    for node in ast.walk(ast.parse(sources[file])):
+    for node in nodes(sources[file]):
         dotted = isinstance(node, ast.ImportFrom) and node.level > 0
         for target in sorted(targets_of(node, file, sources)):
             yield Import(file, getattr(node, "lineno", 0), target, dotted)
@@ -200,7 +217,7 @@ def late_faults(sources: Sources) -> list[str]:
     """Modules imported inside functions, by name or by path, but for the two files that may."""
     faults: list[str] = []
     for file, text in sources.items():
-        for node in ast.walk(ast.parse(text)):
+        for node in nodes(text):
             if isinstance(node, FUNCTION):
                 late = (inner for inner in ast.walk(node) if targets_of(inner, file, sources))
                 faults += [f"{file}:{inner.lineno}: import inside {node.name}" for inner in late]
@@ -215,7 +232,7 @@ def late_faults(sources: Sources) -> list[str]:
 def bound_inside(text: str) -> set[str]:
     """The names that a file binds other than by importing: parameters, locals, fields."""
     found: set[str] = set()
-    for node in ast.walk(ast.parse(text)):
+    for node in nodes(text):
         match node:
             case ast.Name(id=name, ctx=ast.Store()) | ast.arg(arg=name):
                 found.add(name)
@@ -238,7 +255,7 @@ def noun_faults(sources: Sources) -> list[str]:
         if file.endswith("__init__.py"):
             continue
         taken = bound_inside(text)
-        for node in ast.parse(text).body:
+        for node in parsed(text).body:
             if not isinstance(node, ast.ImportFrom) or node.level:
                 continue
             top, _, room = (node.module or "").partition(".")
@@ -255,7 +272,7 @@ def viz_faults(sources: Sources) -> list[str]:
     """Widget and plotting libraries imported outside viz."""
     faults: list[str] = []
     for file, text in sources.items():
-        for node in ast.walk(ast.parse(text)):
+        for node in nodes(text):
             names: list[str] = []
             if isinstance(node, ast.Import):
                 names = [alias.name for alias in node.names]
@@ -282,7 +299,7 @@ def size_faults(sources: Sources) -> list[str]:
     for file, text in sources.items():
         if (lines := len(text.splitlines())) > MAX_FILE_LINES:
             faults.append(f"{file}: {lines} lines, at most {MAX_FILE_LINES}")
-        for node in ast.walk(ast.parse(text)):
+        for node in nodes(text):
             if isinstance(node, FUNCTION) and (lines := code_lines(node)) > MAX_FUNCTION_LINES:
                 faults.append(
                     f"{file}: {node.name} has {lines} lines, at most {MAX_FUNCTION_LINES}"
