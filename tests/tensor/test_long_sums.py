@@ -26,9 +26,10 @@ def stencil(size: int) -> tuple[Tensor, Tensor]:
     return A, te.compute((4, 3), body, name="B")
 
 
-@pytest.mark.parametrize("target", TARGETS)
-@pytest.mark.parametrize("size", [13, 31])
-def test_a_stencil_of_many_terms_runs(target: str, size: int) -> None:
+@pytest.mark.parametrize(  # numba takes 20 s to compile 961 terms
+    ("size", "target"), [*((13, target) for target in TARGETS), (31, "llvm"), (31, "python")]
+)
+def test_a_stencil_of_many_terms_runs(size: int, target: str) -> None:
     A, B = stencil(size)
     a = np.random.default_rng(0).random(A.shape, "float32")
     b = np.zeros((4, 3), "float32")

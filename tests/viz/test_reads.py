@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from minitvm import te, topi
@@ -88,6 +88,7 @@ def test_a_scalar_reads_all_it_sums() -> None:
     assert len(footprint(C, [])[A8]) == 8
 
 
+@settings(max_examples=30)  # of 108 cases, each of 49 runs
 @given(
     stride=st.integers(1, 3), kernel=st.integers(1, 3), pad=st.integers(0, 2), at=st.integers(0, 3)
 )
