@@ -80,6 +80,10 @@ class Function:
     def __call__(self, *args: Any) -> None:
         self._run(self._checked(args))
 
+    def check(self, *args: Any) -> None:
+        """Raise ArgumentError if a call with these arguments would; run nothing."""
+        self._checked(args)
+
     def source(self, kind: str = "tir") -> str:
         """The program as text: "tir", or what the target makes of it ("python", "ll", "asm")."""
         if not isinstance(kind, str) or kind not in self._sources:  # pyright: ignore[reportUnnecessaryIsInstance]
