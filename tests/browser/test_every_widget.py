@@ -1,15 +1,30 @@
-"""All widgets and a feedback box on one narrow page after Run All: pressed, run twice, in the dark.
+"""All widgets and feedback on one narrow page: pressed, in two themes, run twice, saved, exported.
 
-test_notebooks.py does the same to the notebooks of the course (make browser-all).
+The tests share the page, in this order. test_notebooks.py does the same to the notebooks of the
+course (make browser-all).
 """
 
 from collections.abc import Callable
+from pathlib import Path
 
+import nbformat
 import pytest
+from nbconvert import HTMLExporter
 
 from .accelerator_cells import TALK
 from .conftest import ROOT, SETUP
-from .pages import failures, illegible, press_everything, run_all, use_theme
+from .pages import (
+    failures,
+    illegible,
+    press_everything,
+    reopen_without_kernel,
+    run_all,
+    save,
+    shown,
+    use_theme,
+)
+
+NAME = "widgets.ipynb"
 
 WIDGETS = (
     "viz.NestPlayer(*matmul(4))",
@@ -38,7 +53,7 @@ PLAYER = ".mtvm-player button"
 
 @pytest.fixture(scope="module")
 def page(open_page: Callable):
-    page, errors = open_page("widgets.ipynb", SETUP, *WIDGETS, width=1024)
+    page, errors = open_page(NAME, SETUP, *WIDGETS, width=1024)
     run_all(page)
     yield page
     assert errors == []
@@ -85,3 +100,43 @@ def test_the_cells_run_twice(page) -> None:
     run_all(page)
     assert failures(page) == []
     assert page.locator(".mtvm-visual svg.mtvm").count() == COUNT
+
+
+def test_a_live_page_shows_no_still_pictures(page) -> None:
+    kinds = [text for text in shown(page) if text in ("live", "picture")]
+    assert kinds == ["live"] * COUNT
+
+
+def test_loaded_again_with_its_kernel_it_is_live(page) -> None:
+    save(page)
+    page.reload()
+    page.wait_for_function(
+        f"() => document.querySelectorAll('.mtvm-visual svg.mtvm').length === {COUNT}"
+    )
+    assert "picture" not in shown(page)
+
+
+def test_opened_without_its_kernel_it_shows_pictures(page, lab: tuple[str, Path]) -> None:
+    reopen_without_kernel(page, f"{lab[0]}/lab/tree/{NAME}?reset", COUNT)
+    assert page.get_by_text("model not found").count() == COUNT  # hidden
+    seen = shown(page)
+    assert seen.count("picture") == COUNT
+    assert not [text for text in seen if "model not found" in text]
+
+
+def test_exported_it_shows_pictures_without_a_network(lab, browser, tmp_path: Path) -> None:
+    stored = nbformat.read(lab[1] / NAME, 4)
+    assert "widgets" not in stored.metadata
+    html, _ = HTMLExporter().from_notebook_node(stored)
+    file = tmp_path / "exported.html"
+    file.write_text(html, encoding="utf-8")
+    page = browser.new_page()
+    page.route("http*://**", lambda route: route.abort())
+    page.goto(file.as_uri())
+    pictures = page.locator("img[src^='data:image/svg+xml']").all()
+    assert len(pictures) == COUNT
+    for picture in pictures:
+        assert picture.evaluate("image => image.decode().then(() => image.naturalWidth)") > 400
+        assert picture.is_visible()
+    assert "not found" not in page.locator("body").inner_text()
+    page.close()
