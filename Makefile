@@ -25,7 +25,7 @@ TESTS := $(VENV)/.installed-test-dev
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help lab demo test check unit exhaustive size browser nbval verify bench notebooks exercises ci-deps clean
+.PHONY: help lab demo test check unit exhaustive size browser browser-all nbval verify bench notebooks exercises ci-deps clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1	/p' $(MAKEFILE_LIST) | expand -t 12
@@ -53,6 +53,9 @@ exhaustive: $(TESTS) ## test thousands of random programs: many minutes
 
 # One at a time: each starts a JupyterLab with kernels, and its waits are limited.
 browser: $(TESTS) ## test the widgets in JupyterLab and Chromium; skipped without Chromium
+	$(PY) -m pytest -n 0 -m "browser and not matrix" tests/browser
+
+browser-all: $(TESTS) ## the same, and every notebook of the course: many minutes
 	$(PY) -m pytest -n 0 -m browser tests/browser
 
 size: $(TESTS) ## lines per room, beside their budgets

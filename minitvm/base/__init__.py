@@ -37,6 +37,7 @@ from .errors import (
     raise_first,
     users_line,
 )
+from .front_end import front_end
 from .functions import named
 from .host import Host, host
 from .node import CHECK, node

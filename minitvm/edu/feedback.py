@@ -20,7 +20,10 @@ COLOR = {  # border, background: the palette of Okabe and Ito, pale; words say t
     "correct": ("#009E73", "#e9f6f2"),
     "fast enough": ("#009E73", "#e9f6f2"),
 }
-CELL = "text-align:left;vertical-align:top;background:none;color:#111;font-weight:normal"
+# A light card in every theme. It has no table and no <pre>: JupyterLab gives those colours of its
+# own, and breaks their words anywhere.
+ROWS = "display:grid;grid-template-columns:max-content 1fr;gap:2px 12px;margin:2px 0 2px 1.5em"
+TEXT = "font-family:monospace;white-space:pre-wrap;overflow-wrap:anywhere"
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +116,7 @@ def as_html(x: Report | Mark) -> str:
         )
     border, background = COLOR[x.verdict]
     parts = "".join(
-        f"<li><b>{SIGN[p.outcome.status]}</b> {html.escape(p.title)}{_table(details(p))}</li>"
+        f"<li><b>{SIGN[p.outcome.status]}</b> {html.escape(p.title)}{_rows(details(p))}</li>"
         for p in x.parts
     )
     foot = "".join(f"<p style='margin:0'>Hint: {html.escape(words)}</p>" for words in pointer(x))
@@ -124,11 +127,8 @@ def as_html(x: Report | Mark) -> str:
     )
 
 
-def _table(rows: list[tuple[str, str]]) -> str:
+def _rows(rows: list[tuple[str, str]]) -> str:
     cells = "".join(
-        f"<tr><th style='{CELL};white-space:nowrap'>{label}</th>"
-        f"<td style='{CELL}'><pre style='margin:0;white-space:pre-wrap'>{html.escape(text)}"
-        "</pre></td></tr>"
-        for label, text in rows
+        f"<div>{label}</div><div style='{TEXT}'>{html.escape(text)}</div>" for label, text in rows
     )
-    return f"<table style='margin:0 0 0 1.5em'>{cells}</table>" if cells else ""
+    return f"<div style='{ROWS}'>{cells}</div>" if cells else ""

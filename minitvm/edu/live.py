@@ -8,7 +8,7 @@ from typing import Any
 
 import IPython.display
 
-from minitvm.base import ArgumentError
+from minitvm.base import ArgumentError, front_end
 
 from .checkers import expanded
 from .course import Folder, checks_folder, item_of
@@ -17,6 +17,18 @@ from .feedback import as_html, as_text
 from .item import AnswerError, Problem
 from .sandbox import USUAL_LIMITS
 from .score import mark
+
+
+class Points(float):
+    """Points, which a notebook does not print below the feedback that names them.
+
+    In a batch run it does: nbgrader reads them from the output of the cell.
+    """
+
+    def _ipython_display_(self) -> None:
+        if front_end() != "notebook":
+            raise NotImplementedError  # IPython then prints the number
+
 
 show_in_notebook: Callable[..., Any] = vars(IPython.display)["display"]
 
@@ -45,7 +57,7 @@ def check(
     found = mark(asked, lambda *arguments: call_in_process(answer, arguments))
     if show:
         show_in_notebook({"text/plain": as_text(found), "text/html": as_html(found)}, raw=True)
-    return float(found.points)
+    return Points(found.points)
 
 
 def call_in_process(

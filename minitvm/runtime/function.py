@@ -80,6 +80,10 @@ class Function:
     def __call__(self, *args: Any) -> None:
         self._run(self._checked(args))
 
+    def check(self, *args: Any) -> None:
+        """Raise ArgumentError if a call with these arguments would; run nothing."""
+        self._checked(args)
+
     def source(self, kind: str = "tir") -> str:
         """Return the program as text: "tir", or a form of the target ("python", "ll", "asm")."""
         if not isinstance(kind, str) or kind not in self._sources:  # pyright: ignore[reportUnnecessaryIsInstance]

@@ -41,6 +41,9 @@ def register_func(name: str, f: Callable[..., Any] | None = None, override: bool
 
     It gets numpy arrays for memory and numbers for the rest: call_packed(name, A) passes A in its
     shape, and a pointer becomes the 1-d array that begins there. It writes results in place.
+
+    A name that is taken is refused without `override`, except to the same definition run again, as
+    a cell of a notebook is, perhaps after an edit.
     """
     check_text("register_func: name", name, '"scale"')
     override = check_flag("register_func: override", override)
@@ -52,11 +55,19 @@ def register_func(name: str, f: Callable[..., Any] | None = None, override: bool
             "a function of arrays and numbers",
         )
         raise ExprError(what, "not a function", fix)
-    if name in _functions and not override:
+    if name in _functions and not override and not _redefined(_functions[name], f):
         fix = "override=True, or another name"
         raise ExprError(f"register_func({name!r})", "that name is taken", fix)
     _functions[name] = f
     return f
+
+
+def _redefined(old: Callable[..., Any], new: Callable[..., Any]) -> bool:
+    """Return whether both have one definition: the same name, or for a lambda the same code."""
+    name = getattr(new, "__qualname__", "<lambda>")
+    if name.endswith("<lambda>"):
+        return getattr(old, "__code__", old) == getattr(new, "__code__", new)
+    return name == getattr(old, "__qualname__", "") and new.__module__ == old.__module__
 
 
 def is_registered(name: str) -> bool:

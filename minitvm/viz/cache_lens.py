@@ -35,10 +35,11 @@ class CacheLens(Visual):
     """Show how a cache serves a program: which access hits, which misses, and why.
 
     The sets and ways with their lines are on the left, the tensors as cache lines on the right; the
-    line just used is green for a hit, red for a miss. The browser plays a window of 200 accesses;
-    a click on the whole run below it chooses another window. Totals count all accesses. The
-    histogram shows how many other lines are used before a line is used again: to the right of the
-    mark, an LRU cache of this size misses, however many ways it has, with rare exceptions.
+    line just used has the colour of its access: a hit, or a kind of miss. The browser plays a
+    window of 200 accesses; a click on the whole run below it chooses another window. Totals count
+    all accesses. The histogram shows how many other lines are used before a line is used again: to
+    the right of the mark, an LRU cache of this size misses, however many ways it has, with rare
+    exceptions.
 
     s       a schedule, a lowered program, or a run recorded by accesses.record(s, sizes=...)
     args    inputs and outputs as for lower(); by default all of them

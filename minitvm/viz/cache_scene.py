@@ -32,6 +32,7 @@ MOST_LINES, MOST_BUFFERS, ACROSS = 128, 6, 16  # lines per tensor; tensors; line
 WINDOW, BINS = 200, 200  # accesses per window; bins of the whole run
 STRIP, TALLEST, HISTOGRAM, LINE = 26, 20, 110, 16
 LEFT = 76  # of the strips, for names
+UNDER = 1.5  # from the end of bars to their base line, which their borders would hide
 SERIES = ("pale_sky", "pale_orange", "pale_pink", "pale_yellow", "pale_blue")
 LOOKS = (("green", 5), ("blue", 10), ("orange", 15), ("red", 20))  # of outcomes; pixels high
 
@@ -259,7 +260,8 @@ def _rows_of(trace: AccessTrace, x: float, top: float) -> Iterator[Shape]:
         base = top + (n + 1) * STRIP - 2
         yield Rect(x, base - 14, 12, 12, kind_of(n))
         yield Text(x + 18, base - 4, clipped(name, LEFT - 22, 12), size=12)
-        yield Line(((x + LEFT, base), (WIDTH - MARGIN, base)), "axis")
+        below = base + UNDER
+        yield Line(((x + LEFT, below), (WIDTH - MARGIN, below)), "axis")
 
 
 def overview_shapes(w: Window, x: float, y: float) -> tuple[list[Shape], float]:
@@ -267,32 +269,37 @@ def overview_shapes(w: Window, x: float, y: float) -> tuple[list[Shape], float]:
     trace, n = w.run.trace, len(w.run.trace)
     rows, wide = min(len(trace.buffers), MOST_BUFFERS), WIDTH - x - LEFT - MARGIN
     shares = _shares(w.run, rows)
-    highest = max(misses / accesses for _, _, accesses, misses in shares)
+    highest = max(sum(misses) / accesses for _, _, accesses, misses in shares)
     text = f"the whole run: share of misses in each {-(-n // BINS)} accesses, up to {highest:.0%}"
     shapes: list[Shape] = [Text(x, y + 12, text, size=12, bold=True)]
     top, each = y + 22, wide / BINS
     for k in range(BINS):  # clickable even without misses
         shapes.append(Rect(x + LEFT + k * each, top, each, rows * STRIP, "paper", f"bin:{k}"))
     for row, k, accesses, misses in shares:
-        tall = max(2, TALLEST * misses / accesses / highest)
-        tip = f"{trace.buffers[row].name}: {misses} of {accesses} accesses miss"
-        at = x + LEFT + k * each, top + (row + 1) * STRIP - 2 - tall
-        shapes.append(Rect(*at, each, tall, "orange", f"bin:{k}", tip))
+        tip = f"{trace.buffers[row].name}: {sum(misses)} of {accesses} accesses miss"
+        at, base = x + LEFT + k * each, top + (row + 1) * STRIP - 2
+        scale = TALLEST / highest / accesses
+        scale *= max(1, 2 / (scale * sum(misses)))  # at least two pixels
+        for count, (kind, _) in zip(misses, LOOKS[1:], strict=True):
+            if count:
+                base -= count * scale
+                shapes.append(Rect(at, base, each, count * scale, kind, f"bin:{k}", tip))
     shapes += _rows_of(trace, x, top)
     low, high = (x + LEFT + wide * k / n for k in (w.start, w.stop))
     shapes.append(Rect(low - 1, top - 2, max(4.0, high - low + 2), rows * STRIP + 4, "line"))
     return shapes, top + rows * STRIP
 
 
-def _shares(run: CacheRun, buffers: int) -> list[tuple[int, int, int, int]]:
-    """Return (buffer, part of the run, accesses, misses) for the parts that have misses."""
+def _shares(run: CacheRun, buffers: int) -> list[tuple[int, int, int, list[int]]]:
+    """Return (buffer, part of the run, accesses, misses of each kind) for parts with misses."""
     edges = np.arange(BINS) * len(run.trace) // BINS
-    miss = run.replay.outcome != cachesim.HIT
-    found: list[tuple[int, int, int, int]] = []
+    kinds = [run.replay.outcome == n for n in range(len(LOOKS))]
+    found: list[tuple[int, int, int, list[int]]] = []
     for row in range(buffers):
         mine = run.trace.buffer == row
-        counts = (np.add.reduceat(a, edges, dtype=np.int64).tolist() for a in (mine, mine & miss))
-        found += [(row, k, n, m) for k, (n, m) in enumerate(zip(*counts, strict=True)) if m]
+        counts = [np.add.reduceat(mine & kind, edges, dtype=np.int64).tolist() for kind in kinds]
+        parts = enumerate(zip(*counts, strict=True))
+        found += [(row, k, hits + sum(m), m) for k, (hits, *m) in parts if any(m)]
     return found
 
 
@@ -322,7 +329,7 @@ def histogram_shapes(
         if each >= 26 or k % 2 == 0 or cold:
             shapes.append(Text(middle, base + 15, name, size=12, anchor="middle"))
     at = x + _position(lines, len(h.low)) * each
-    shapes.append(Line(((x, base), (x + wide, base)), "axis"))
+    shapes.append(Line(((x, base + UNDER), (x + wide, base + UNDER)), "axis"))
     shapes.append(Line(((at, base), (at, y + 22)), "dashed"))
     side, anchor = (-6, "end") if at > x + wide / 2 else (6, "start")
     shapes.append(Text(at + side, y + 28, f"the cache: {lines} lines", "soft", 12, anchor))
@@ -354,7 +361,7 @@ def cache_frames(w: Window) -> tuple[Frame, ...]:
 
 def _frame(w: Window, n: int, names: tuple[str, ...]) -> Frame:
     run, now = w.run, int(w.run.lines[n])
-    outcome = "hit" if run.replay.outcome[n] == cachesim.HIT else "miss"
+    outcome = LOOKS[int(run.replay.outcome[n])][0]
     marks: dict[str, str] = {}
     out = ""
     for k, t in enumerate(w.tenants):

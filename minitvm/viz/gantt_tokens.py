@@ -45,9 +45,9 @@ def arrows(view: View, boxes: Boxes) -> Iterator[Shape]:
         pushed, popped = ENDS[t.queue]
         start, end = corner(view, t.push, pushed, boxes), corner(view, t.pop, popped, boxes)
         kind = "arrow" if pushed == "push_next" else "dashed"
-        yield Line(
-            (start, _before(start, end)), kind, f"k:{t.queue.value}:{t.number}", _described(t), True
-        )
+        key, tip = f"k:{t.queue.value}:{t.number}", _described(t)
+        yield Line((start, end), "reach", key, tip)
+        yield Line((start, _before(start, end)), kind, key, tip, True)
 
 
 def _before(start: Point, end: Point) -> Point:

@@ -1,7 +1,9 @@
 """The look of each kind of shape, in one table that SVG and PNG share.
 
 The colours are Okabe and Ito's, which colour-blind people can tell apart; a letter or a hatch
-repeats every meaning of a colour. The colours in THEME follow the theme of JupyterLab.
+repeats every meaning of a colour. An SVG on a page takes the colours in THEME from the page; a
+widget keeps the light ones (card_css), as PNG does: lines that follow a dark theme would vanish on
+pale fills.
 """
 
 from __future__ import annotations
@@ -98,13 +100,12 @@ KINDS: dict[str, Kind] = {
     "both": Kind("pink", "black", 2, ink="black", hatch="x", letter="b"),
     "seen": Kind("pale_sky", "edge", ink="black"),
     "done": Kind("pale_orange", "edge", ink="black"),
-    "hit": Kind("green", "green", ink="black", letter="h"),
-    "miss": Kind("red", "red", ink="black", hatch="x", letter="m"),
     "now": Kind("yellow", "black", 2, ink="black"),
     "way": Kind("none", "soft", 1),
     "start": Kind("soft", "paper"),
     "hidden": Kind(),  # until a frame marks it
     "touch": Kind(),  # an invisible area to point at and click
+    "reach": Kind(width=12),  # the same along a line
     # series of a plot, points, regions; use with a letter, a dash or a hatch
     "orange": Kind("orange", "orange", 2, ink="black"),
     "sky": Kind("sky", "sky", 2, ink="black"),
@@ -130,6 +131,12 @@ def css_colour(name: str) -> str:
         variable, light = THEME[name]
         return f"var({variable},{light})"
     return COLOURS[name]
+
+
+def card_css() -> str:
+    """Return the CSS that keeps the picture of a widget a light card in every theme."""
+    colours = "".join(f"{variable}:{light};" for variable, light in THEME.values())
+    return f".mtvm-stage{{{colours}background:{THEME['paper'][1]}}}"
 
 
 def light_colour(name: str) -> str:

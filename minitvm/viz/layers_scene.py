@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from minitvm import accel
 
 from .chart import (
+    BOLD,
     END,
     LINE,
     NAMED,
@@ -298,18 +299,20 @@ def amdahl_bars(works: Sequence[Work], cpu: Cpu) -> Scene:
     """Draw a network's time on the CPU, with the accelerator, and with an infinitely fast one."""
     result = amdahl(tuple(works), cpu)
     title = f"{cpu.name}, {cpu.gflops:.3g} GFLOP/s: {result.speedup:.3g} times as fast as alone"
-    full = WIDTH - NAME - 120
-    shapes: list[Shape] = [Text(12, 20, title, bold=True)]
-    totals = (("CPU alone", result.alone), ("with accelerator", result.together))
+    shapes: list[Shape] = [Text(12, 20, clipped(title, WIDTH - 24, 13 * BOLD), bold=True)]
+    totals = [("CPU alone", result.alone), ("with accelerator", result.together)]
     if result.limit:
-        totals = (*totals, ("infinitely fast one", result.limit))
-    for n, (name, total) in enumerate(totals):
+        totals.append(("infinitely fast one", result.limit))
+    texts = [seconds_text(result.alone)]
+    texts += [f"{seconds_text(s)}, {result.alone / s:.3g} times" for _, s in totals[1:]]
+    rows = list(zip(totals, texts, strict=True))
+    room = WIDTH - NAME - 20 - len(works)  # a part is at least a pixel wide
+    scale = min((room - text_width(text, 12)) / total for (_, total), text in rows)
+    for n, ((name, _), text) in enumerate(rows):
         y = 36 + n * (STEP + 6)
         shapes.append(Text(12, y + 18, name))
-        parts, x = _stack(works, cpu, n, y, full / max(result.alone, result.together))
-        shapes += parts
-        times = f", {result.alone / total:.3g} times" if n else ""
-        shapes.append(Text(x + 8, y + 18, f"{seconds_text(total)}{times}", "soft", 12))
+        parts, x = _stack(works, cpu, n, y, scale)
+        shapes += [*parts, Text(x + 8, y + 18, text, "soft", 12)]
     y = 36 + len(totals) * (STEP + 6) + 14
     samples, y = legend(
         (

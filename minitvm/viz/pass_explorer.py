@@ -186,8 +186,8 @@ class PassExplorer(Visual):
         return Layout(
             controls=(
                 Slider("pass", "pass", 1, last, self._number),
-                Button("back", "◀ change", self._change(-1) > 0, "the last one that did something"),
-                Button("next", "change ▶", self._change(1) > 0, "the next one that does"),
+                Button("back", "previous change", self._change(-1) > 0, "the last that does"),
+                Button("next", "next change", self._change(1) > 0, "the next that does"),
             ),
             panels=(
                 Panel(f"after {earlier}" if self._number > 1 else f"before {earlier}", left),

@@ -204,7 +204,7 @@ def _short(x: float) -> str:
 
 
 def named(s: Any) -> dict[str, Any]:
-    """Return the programs by name; without names they are a, b, c, ..."""
+    """Return the programs by name; without names they are a, b, c, ... Schedules are copied."""
     if isinstance(s, Mapping):
         found = {str(name): p for name, p in cast("Mapping[Any, Any]", s).items()}
     elif isinstance(s, te.Schedule | tir.PrimFunc | accesses.AccessTrace):
@@ -220,7 +220,7 @@ def named(s: Any) -> dict[str, Any]:
     if not 1 <= len(found) <= len(LETTERS):
         why = "there is nothing to draw" if not found else f"more than {len(LETTERS)} dots"
         raise ArgumentError(f"RooflineDot of {len(found)} schedules", why)
-    return found
+    return {n: p.copy() if isinstance(p, te.Schedule) else p for n, p in found.items()}
 
 
 def _letter(n: int) -> str:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import FunctionType
 from typing import Any, cast
 
+from minitvm import runtime
 from minitvm.base import ArgumentError
 
 from .chart import text_lines
@@ -29,11 +31,13 @@ class TimingLab(Visual):
 
     functions   {"naive": f, "tiled": g}: up to six, anything that can be called
     args        what each is called with; the same arrays, so outputs are overwritten
+                (compiled functions refuse here what does not fit)
     repeat      rounds that count; warmup: rounds before them, shown but not counted
     seed        of the order within rounds and of the bootstrap
 
-    A saved notebook shows no live measurements, because they differ from run to run; it does show
-    TimingLab.from_records(lab.records). `running` is True during a measurement.
+    Later cells may assign other values to the names that a function of the notebook uses: it keeps
+    those of now. A saved notebook shows no live measurements, because they differ from run to run;
+    it does show TimingLab.from_records(lab.records). `running` is True during a measurement.
     """
 
     def __init__(
@@ -45,12 +49,15 @@ class TimingLab(Visual):
         warmup: int = 3,
         seed: int = 0,
     ) -> None:
-        self._functions = _checked(functions)
+        self._functions = {name: held(f) for name, f in _checked(functions).items()}
         if not isinstance(args, list | tuple):
             raise ArgumentError(
                 f"TimingLab(..., {type(args).__name__})", "all arguments come as one", "[a, b, c]"
             )
         self._args = tuple(cast("Sequence[Any]", args))
+        for f in self._functions.values():
+            if isinstance(f, runtime.Function):
+                f.check(*self._args)  # here, not at the first click
         self._repeat, self._warmup = _number("repeat", repeat, 1), _number("warmup", warmup, 0)
         self._seed = _number("seed", seed, 0)
         self._records: list[Timing] = []
@@ -196,6 +203,23 @@ class TimingLab(Visual):
         elif name == "stop":
             self.stop()
         return None
+
+
+def held(f: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function of the notebook that keeps the global names of now, others as they are."""
+    if not isinstance(f, FunctionType) or f.__globals__.get("__name__") != "__main__":
+        return f
+    names = dict(f.__globals__)
+    for name, value in names.items():
+        if isinstance(value, FunctionType) and value.__globals__ is f.__globals__:
+            names[name] = _with_names(value, names)
+    return _with_names(f, names)
+
+
+def _with_names(f: FunctionType, names: dict[str, Any]) -> FunctionType:
+    copy = FunctionType(f.__code__, names, f.__name__, f.__defaults__, f.__closure__)
+    copy.__kwdefaults__ = f.__kwdefaults__
+    return copy
 
 
 def _nothing(*args: Any) -> None:

@@ -4,22 +4,34 @@ from __future__ import annotations
 
 import base64
 import os
+from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, cast
 
 import anywidget
+import IPython.display
 import traitlets
 
-from minitvm.base import ArgumentError, TVMError
+from minitvm.base import ArgumentError, TVMError, front_end
 
 from .controls import Control, Layout, as_data, frame_data
+from .kinds import card_css
 from .png import png
 from .scene import Scene
 from .svg import marks_css, svg
 
 STATIC = Path(__file__).parent / "static"
 LIVE = "application/vnd.jupyter.widget-view+json"
+# JupyterLab prefers the live view of an output to its picture, even when the kernel is gone and the
+# view is an error message. So both are outputs of their own, and a style between them, saved with
+# them, hides the picture while the view is live, and the message where it is not.
+ONE_OF_BOTH = """<style>
+.jp-OutputArea-child:has(.mtvm-visual) + :has(.mtvm-or) + .jp-OutputArea-child,
+.jp-OutputArea-child:has(+ .jp-OutputArea-child .mtvm-or):not(:has(.mtvm-visual)),
+.jp-OutputArea-child:has(.mtvm-or) { display: none; }
+</style><span class="mtvm-or"></span>"""
+show_in_notebook: Callable[..., Any] = vars(IPython.display)["display"]
 
 
 class Visual(anywidget.AnyWidget):
@@ -37,11 +49,12 @@ class Visual(anywidget.AnyWidget):
     layout does not offer, is refused before `on` is called. `selected` is then the selected key.
     An error in `on` is shown as a message. After each event everything is drawn again.
 
-    Call super().__init__() last, because it draws. MINITVM_WIDGETS=static omits the live view.
+    Call super().__init__() last, because it draws. MINITVM_WIDGETS=static omits the live view, and
+    so does a batch run (nbconvert --execute, nbval).
     """
 
     _esm = (STATIC / "visual.js").read_text(encoding="utf-8")
-    _css = (STATIC / "visual.css").read_text(encoding="utf-8") + marks_css()
+    _css = (STATIC / "visual.css").read_text(encoding="utf-8") + card_css() + marks_css()
     view = traitlets.Dict().tag(sync=True)
 
     def __init__(self) -> None:
@@ -141,6 +154,15 @@ class Visual(anywidget.AnyWidget):
     def __repr__(self) -> str:
         return self.ascii()
 
+    def _ipython_display_(self) -> None:
+        """Show the live widget in a notebook, with the picture that stays when it is saved."""
+        data, about = self._repr_mimebundle_()
+        if LIVE not in data or front_end() != "notebook":
+            raise NotImplementedError  # IPython then shows the bundle
+        show_in_notebook({LIVE: data.pop(LIVE), "text/html": ""}, raw=True)
+        show_in_notebook({"text/html": ONE_OF_BOTH}, raw=True)
+        show_in_notebook(data, metadata=about, raw=True)
+
     def _repr_mimebundle_(self, **kwargs: Any) -> tuple[dict[str, Any], dict[str, Any]]:
         """Return the text, the SVG, the PNG and, unless it is switched off, the live widget."""
         scene = self.picture()
@@ -150,7 +172,7 @@ class Visual(anywidget.AnyWidget):
             "image/png": base64.b64encode(png(scene)).decode("ascii"),
         }
         about = {"width": scene.width, "height": scene.height, "alt": scene.title}
-        if os.environ.get("MINITVM_WIDGETS") != "static":
+        if os.environ.get("MINITVM_WIDGETS") != "static" and front_end() != "batch":
             model = cast("str", self.model_id)
             data[LIVE] = {"version_major": 2, "version_minor": 0, "model_id": model}
         return data, {"image/png": about}

@@ -17,10 +17,11 @@ from pathlib import Path
 import nbformat
 import pytest
 
+from .pages import KERNEL, PANEL
+
 ROOT = Path(__file__).parent.parent.parent
 NAMES = (os.environ.get("CHROMIUM", ""), "chromium", "chromium-browser", "google-chrome")
-KERNEL = "window.jupyterapp?.shell.currentWidget?.sessionContext?.session?.kernel"
-CELLS = "window.jupyterapp.shell.currentWidget.content.model.cells"
+CELLS = f"{PANEL}.content.model.cells"
 SETUP = """
 import minitvm as tvm
 from minitvm import te, viz
@@ -110,22 +111,36 @@ def browser(chromium: str) -> Iterator:
 
 
 @pytest.fixture(scope="session")
-def notebook(lab: tuple[str, Path], browser) -> Iterator[tuple]:
+def open_page(lab: tuple[str, Path], browser) -> Callable:
+    """open_page("a.ipynb", cells) -> (page, errors in its scripts), with a kernel that is ready.
+
+    cells   written to that notebook first, if there are any;  width: of the window, in pixels
+    """
+    url, folder = lab
+
+    def opened(name: str, *cells: str, width: int = 1500) -> tuple:
+        if cells:
+            written = nbformat.v4.new_notebook(cells=list(map(nbformat.v4.new_code_cell, cells)))
+            written.metadata["kernelspec"] = {"name": "python3", "display_name": "Python 3"}
+            nbformat.write(written, folder / name)
+        page = browser.new_page(viewport={"width": width, "height": 1100})
+        errors: list[str] = []
+        page.on("pageerror", lambda error: errors.append(str(error)))
+        page.goto(f"{url}/lab/tree/{name}?reset")
+        page.wait_for_selector(".jp-Notebook .jp-Cell")
+        page.wait_for_function(f"() => {KERNEL}?.status === 'idle'")  # else Lab asks for one
+        return page, errors
+
+    return opened
+
+
+@pytest.fixture(scope="session")
+def notebook(open_page: Callable) -> Iterator[tuple]:
     """(page, errors in its scripts): one notebook for all tests, with one kernel.
 
     Loading JupyterLab and starting a kernel take seconds; the last cell is what a test shows.
     """
-    url, folder = lab
-    cells = [nbformat.v4.new_code_cell(SETUP), nbformat.v4.new_code_cell()]
-    written = nbformat.v4.new_notebook(cells=cells)
-    written.metadata["kernelspec"] = {"name": "python3", "display_name": "Python 3"}
-    nbformat.write(written, folder / "notebook.ipynb")
-    page = browser.new_page(viewport={"width": 1500, "height": 1100})
-    errors: list[str] = []
-    page.on("pageerror", lambda error: errors.append(str(error)))
-    page.goto(f"{url}/lab/tree/notebook.ipynb?reset")
-    page.wait_for_selector(".jp-Notebook .jp-Cell")
-    page.wait_for_function(f"() => {KERNEL}?.status === 'idle'")  # else Lab asks for one
+    page, errors = open_page("notebook.ipynb", SETUP, "")
     yield page, errors
     page.close()
 

@@ -95,3 +95,15 @@ def test_the_step_slider_goes_back_in_time(player) -> None:
     player.focus("[data-name=step]")
     player.keyboard.press("ArrowLeft")
     wait_for_order(player, "i", "j", "k")
+
+
+def test_a_refusal_moves_nothing(show) -> None:
+    page = show("viz.NestPlayer(*matmul(8))")
+    stage = page.locator(".mtvm-visual .mtvm-stage")
+    before = stage.bounding_box()
+    page.fill("[data-name=factor]", "no whole number at all, " * 20)
+    page.keyboard.press("Enter")
+    page.locator('.mtvm-stage [data-key="loop:i"]').click(position={"x": 5, "y": 5})
+    page.click("[data-name=split]")
+    page.wait_for_selector(".mtvm-message.mtvm-refused")
+    assert stage.bounding_box() == before

@@ -34,3 +34,15 @@ def test_a_click_on_a_pass_shows_it(explorer) -> None:
     explorer.locator('.mtvm-visual [data-key="pass:unroll"]').click()
     explorer.wait_for_selector(".mtvm-stage:has-text('pass 9 of 10: unroll')")
     assert "after unroll, which took" in explorer.locator(".mtvm-title").last.inner_text()
+
+
+def test_the_panes_scroll_together(show) -> None:
+    page = show("viz.PassExplorer(*matmul(8))")
+    page.add_style_tag(content=".mtvm-lines { max-height: 60px !important; max-width: 120px; }")
+    left, right = page.locator(".mtvm-visual .mtvm-lines").all()
+    place = "e => [e.scrollTop, e.scrollLeft]"
+    for moved, other in ((left, right), (right, left)):
+        moved.hover()
+        page.mouse.wheel(20, 40)
+        page.wait_for_function("e => e.scrollTop > 30", arg=other.element_handle())
+        assert moved.evaluate(place) == other.evaluate(place)

@@ -89,3 +89,19 @@ def test_columns_are_walked_and_opened_from_the_keyboard(show) -> None:
     page.keyboard.press("ArrowDown")
     page.keyboard.press("Enter")
     page.wait_for_selector(".mtvm-stage svg > text:has-text('; window 1 of ')")
+
+
+BESIDE = """() => [...document.querySelectorAll('.mtvm-stage path.k-arrow[data-key^="k:"]')]
+    .filter((e) => e.style.fill === 'none').flatMap((e) => {
+        const [a, b] = [0.45, 0.55].map((part) => e.getPointAtLength(part * e.getTotalLength())
+            .matrixTransform(e.getScreenCTM()));
+        const [x, y, long] = [(a.x + b.x) / 2, (a.y + b.y) / 2, Math.hypot(b.x - a.x, b.y - a.y)];
+        const [dx, dy] = [5 * (b.x - a.x) / long, 5 * (b.y - a.y) / long];
+        return [[x - dy, y + dx], [x + dy, y - dx]];
+    }).map(([x, y]) => document.elementFromPoint(x, y).dataset.key ?? '')"""
+
+
+def test_an_arrow_is_found_five_pixels_beside_it(gantt) -> None:
+    keys = gantt.evaluate(BESIDE)
+    assert keys
+    assert all(key.startswith("k:") for key in keys)

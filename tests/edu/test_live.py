@@ -31,6 +31,19 @@ def test_a_right_answer_gets_its_points_and_a_box(shown: list) -> None:
     assert "correct (1 of 1 points)" in box["text/html"]
 
 
+def test_a_notebook_prints_no_number_below_the_box(shown: list, monkeypatch) -> None:
+    monkeypatch.setattr(live, "front_end", lambda: "notebook")
+    assert edu.check("ex00.1", matmul)._ipython_display_() is None
+
+
+def test_a_batch_run_prints_the_points_for_nbgrader(shown: list, monkeypatch) -> None:
+    monkeypatch.setattr(live, "front_end", lambda: "batch")
+    points = edu.check("ex00.1", matmul)
+    assert repr(points) == "1.0"
+    with pytest.raises(NotImplementedError):
+        points._ipython_display_()
+
+
 def test_a_stub_is_not_started(shown: list) -> None:
     def stub(A, B):
         raise NotImplementedError("ex00.1: see notebook 00")

@@ -249,6 +249,29 @@ def test_a_name_is_registered_once() -> None:
     assert register_func("f", len, override=True) is len
 
 
+CELL = """
+def scale(a):
+    a *= {}
+register_func("scale", scale)
+register_func("shift", lambda a: a + {})
+"""
+
+
+def test_a_cell_that_registers_functions_runs_twice() -> None:
+    for _ in range(2):
+        names = {"register_func": register_func, "__name__": "__main__"}
+        exec(CELL.format(2, 1), names)
+    assert registered("scale") is names["scale"]
+
+
+def test_an_edited_function_replaces_the_one_of_its_name() -> None:
+    names = {"register_func": register_func, "__name__": "__main__"}
+    exec(CELL.format(2, 1), names)
+    with pytest.raises(ExprError, match=r"register_func.'shift'.: that name is taken"):
+        exec(CELL.format(3, 2), names)  # nothing tells an edited lambda from another one
+    assert registered("scale") is names["scale"]
+
+
 def test_the_interpreter_says_which_function_it_lacks() -> None:
     A = Buffer("A", (1,), dtype("float32"))
     f = PrimFunc("f", (A,), Evaluate(hardware_intrinsic("gemm", A)), (A,))

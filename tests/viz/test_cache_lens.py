@@ -34,6 +34,18 @@ def said(view: viz.CacheLens) -> list[str]:
     return [f["caption"].split("\n")[1] for f in view.view["frames"]]
 
 
+def test_the_whole_run_shows_misses_in_the_colours_of_their_kinds() -> None:
+    run = run_of(*matmul(16), Cache(512, 64, 2))
+    shapes = viz.cache_scene(viz.window(run, 0)).shapes
+    high = dict.fromkeys(("blue", "orange", "red"), 0.0)
+    for s in shapes:
+        if s.key.startswith("bin:") and isinstance(s, viz.Rect) and s.kind in high:
+            high[s.kind] += s.height
+    r = run.replay
+    assert all(high.values())
+    assert (high["red"] > high["orange"]) == (r.conflict > r.capacity)
+
+
 def test_as_text(golden) -> None:
     golden(repr(viz.CacheLens(*matmul(16))))
 
@@ -74,7 +86,7 @@ def test_what_is_driven_out_is_said() -> None:
 
 def test_the_line_just_used_is_marked_in_its_way_and_in_its_tensor() -> None:
     first = lens().view["frames"][0]["marks"]
-    assert first == {"t0": "miss", "0/0": "miss", "a0": "now", "line:5": "now"}
+    assert first == {"t0": "blue", "0/0": "blue", "a0": "now", "line:5": "now"}
 
 
 def test_the_statement_that_runs_is_marked() -> None:

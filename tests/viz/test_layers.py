@@ -273,7 +273,17 @@ def test_all_bars_stand_inside_the_picture_where_the_accelerator_is_slower_than_
     scene = viz.AmdahlBar(WORKS, viz.Cpu("fast", 1e4)).scene()
     ends = [shape.x + shape.width for shape in scene.shapes if isinstance(shape, Rect)]
     assert max(ends) <= scene.width
-    assert all(shape.x < scene.width - 40 for shape in scene.shapes if isinstance(shape, Text))
+
+
+@pytest.mark.parametrize("gflops", [1.0, 50.0, 88.0, 101.0, 1e3, 1e4])
+def test_no_text_beside_a_bar_is_cut(gflops: float) -> None:
+    cpu = viz.Cpu("a machine whose name is much longer than any other, and longer still", gflops)
+    scene = viz.AmdahlBar(WORKS, cpu).scene()
+    texts = [shape for shape in scene.shapes if isinstance(shape, Text)]
+    wide = [viz.text_width(t.text, t.size) * (1.12 if t.bold else 1) for t in texts]
+    half = {"start": 1, "middle": 0.5, "end": 0}
+    ends = [t.x + w * half[t.anchor] for t, w in zip(texts, wide, strict=True)]
+    assert max(ends) <= scene.width
 
 
 def test_another_speed_can_be_typed() -> None:

@@ -9,6 +9,7 @@ from minitvm import te, viz
 from minitvm.accesses import arithmetic_intensity, record
 from minitvm.base import ArgumentError
 from minitvm.cachesim import Cache
+from minitvm.viz import roofline
 from minitvm.viz.chart import Scale
 from minitvm.viz.roofline_scene import Point, roofline_scene, touching
 from minitvm.viz.scene import Text
@@ -17,6 +18,23 @@ from .programs import matmul
 
 MACHINE = viz.Machine(100.0, 20.0, "a textbook")
 SMALL = Cache(1024, 64, 2)
+
+
+@pytest.fixture
+def built(monkeypatch: pytest.MonkeyPatch) -> list:
+    """The number of steps of each schedule that is measured; nothing is built."""
+    found: list = []
+    monkeypatch.setattr(roofline, "seconds", lambda s, *_: found.append(len(s.steps)) or 1e-3)
+    monkeypatch.setattr(viz.Machine, "measured", lambda *_: MACHINE)
+    return found
+
+
+def test_later_steps_of_a_schedule_are_not_measured(built: list) -> None:
+    s, (_, _, C) = matmul(8, split=False)
+    view = viz.RooflineDot(s, machine=MACHINE)
+    s[C].vectorize(C.op.axis[1])
+    view.event("measure")
+    assert (built, view.refused) == ([0], False)
 
 
 def blocked(n: int, tile: int) -> te.Schedule:

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from minitvm import viz
+import minitvm as tvm
+from minitvm import te, viz
 from minitvm.base import ArgumentError, MeasureError
 from minitvm.viz import Timing, TimingLab, compare_times
 from minitvm.viz.chart import Scale, seconds_text
@@ -232,6 +233,32 @@ def test_what_is_measured_live_is_not_in_text_or_picture() -> None:
         "3 rounds of one run each in turns, after 3 of warm-up",
     ]
     assert "median:a" in lab.view["svg"]
+
+
+CELL = """
+factor = 2
+def twice(x):
+    return factor * x
+made = {"a": lambda x: seen.append(twice(x) + extra)}
+"""
+
+
+def test_what_later_cells_assign_changes_no_rival() -> None:
+    cell = {"__name__": "__main__", "seen": [], "extra": 1}
+    exec(CELL, cell)
+    lab = TimingLab(cell["made"], [3], repeat=1, warmup=0)
+    seen = cell["seen"]
+    exec("factor = extra = twice = seen = made = None", cell)
+    lab.run()
+    assert seen == [7]
+
+
+def test_arrays_that_do_not_fit_are_refused_before_the_first_click() -> None:
+    A = te.placeholder((8,), name="A")
+    C = te.compute((8,), lambda i: A[i] + 1.0, name="C")
+    f = tvm.build(te.create_schedule(C.op), [A, C], "python")
+    with pytest.raises(ArgumentError, match="A"):
+        TimingLab({"a": f}, [np.zeros(9, "float32"), np.zeros(8, "float32")])
 
 
 # --- refusals ----------------------------------------------------------------------------------

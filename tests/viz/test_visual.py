@@ -19,6 +19,7 @@ from minitvm.viz import (
     Scene,
     Slider,
     Visual,
+    visual,
 )
 
 LIVE = "application/vnd.jupyter.widget-view+json"
@@ -65,6 +66,31 @@ def test_a_notebook_stores_text_svg_and_png(monkeypatch: pytest.MonkeyPatch) -> 
 def test_static_leaves_the_live_view_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MINITVM_WIDGETS", "static")
     assert LIVE not in Dot()._repr_mimebundle_()[0]
+
+
+def displayed(dot: Dot, monkeypatch: pytest.MonkeyPatch, runs_in: str) -> list[list[str]]:
+    """The mime types of each output of a cell that ends with `dot`."""
+    found: list[list[str]] = []
+    monkeypatch.delenv("MINITVM_WIDGETS", raising=False)
+    monkeypatch.setattr(visual, "front_end", lambda: runs_in)
+    monkeypatch.setattr(visual, "show_in_notebook", lambda data, **_: found.append(list(data)))
+    try:
+        dot._ipython_display_()
+    except NotImplementedError:
+        found.append(list(dot._repr_mimebundle_()[0]))
+    return found
+
+
+STILL = ["text/plain", "image/svg+xml", "image/png"]
+
+
+def test_in_a_notebook_the_picture_is_an_output_of_its_own(monkeypatch) -> None:
+    live, style, picture = displayed(Dot(), monkeypatch, "notebook")
+    assert (live, style, picture) == ([LIVE, "text/html"], ["text/html"], STILL)
+
+
+def test_a_batch_run_stores_the_picture_alone(monkeypatch) -> None:
+    assert displayed(Dot(), monkeypatch, "batch") == [STILL]
 
 
 def test_two_equal_widgets_store_the_same(monkeypatch: pytest.MonkeyPatch) -> None:

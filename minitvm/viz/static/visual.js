@@ -27,6 +27,8 @@ function node(tag, attributes = {}, ...inside) {
   return made;
 }
 
+const icon = (name) => node("span", { class: `mtvm-icon mtvm-${name}` });
+
 // --- controls: one function a type, from its description to an element ---
 
 function labelled(control, input, ...after) {
@@ -163,7 +165,7 @@ function render({ model, el }) {
       }, still() ? 4 * SLOWEST : pace);
     }
     const button = player.querySelector("[data-name=play]");
-    if (button) button.textContent = timer ? "⏸ pause" : "▶ play";
+    button?.replaceChildren(icon(timer ? "pause" : "next"), timer ? " pause" : " play");
   }
 
   function step(n) {
@@ -172,16 +174,17 @@ function render({ model, el }) {
   }
 
   function drawPlayer() {
-    const button = (name, label, title, act) =>
-      node("button", { type: "button", "data-name": name, title, onclick: act }, label);
+    const button = (name, title, act) => node("button", {
+      type: "button", "data-name": name, title, "aria-label": title, onclick: act,
+    }, icon(name));
     const slide = node("input", {
       type: "range", min: 0, max: Math.max(0, view.frames.length - 1), "data-name": "frame",
       "aria-label": "frame", oninput: () => step(Number(slide.value)),
     });
     const parts = [
-      button("back", "◀", "one frame back", () => step(frame - 1)),
-      button("play", "▶ play", "play or pause (Space)", () => play(!timer)),
-      button("next", "▶", "one frame on", () => step(frame + 1)),
+      button("back", "one frame back", () => step(frame - 1)),
+      button("play", "play or pause (Space)", () => play(!timer)), // play() labels it
+      button("next", "one frame on", () => step(frame + 1)),
       slide, node("span", { class: "mtvm-count" }),
       node("div", { class: "mtvm-caption" }),
     ];
@@ -206,7 +209,7 @@ function render({ model, el }) {
     const now = JSON.stringify(view.controls.map(({ value, enabled, tip, ...fixed }) => fixed));
     if (bar.dataset.controls !== now)
       bar.replaceChildren(...view.controls.map((c) => CONTROLS[c.type](c, tell)),
-        node("span", { class: "mtvm-keys", title: HELP, role: "note" }, "⌨ keys"));
+        node("span", { class: "mtvm-keys", title: HELP, role: "note" }, "keys"));
     bar.dataset.controls = now;
     for (const c of view.controls) {
       const e = bar.querySelector(`[data-name="${c.name}"]`);
@@ -263,6 +266,18 @@ function render({ model, el }) {
     if (!view.selectable || key.startsWith(view.selectable)) return key;
     return (view.links[key] ?? []).find((other) => other.startsWith(view.selectable)) ?? key;
   }
+
+  // panels side by side show rows of one text: they scroll as one
+  let echo = null; // the panel whose next scroll event is the answer to that of another
+  panels.addEventListener("scroll", ({ target }) => {
+    const own = target !== echo;
+    echo = null;
+    for (const other of view.beside && own ? panels.querySelectorAll(".mtvm-lines") : []) {
+      const was = [other.scrollTop, other.scrollLeft];
+      [other.scrollTop, other.scrollLeft] = [target.scrollTop, target.scrollLeft];
+      if (was[0] !== other.scrollTop || was[1] !== other.scrollLeft) echo = other;
+    }
+  }, true);
 
   panels.addEventListener("click", (e) => {
     const key = keyAt(e.target);
