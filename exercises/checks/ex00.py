@@ -16,16 +16,21 @@ def factors(n, k, m):
     return A, B
 
 
-def matmul(n, k, m):
+def matmul(n, k, m, name, axis):
     A = te.placeholder((n, k), name="A")
     B = te.placeholder((k, m), name="B")
-    r = te.reduce_axis((0, k), name="r")
-    C = te.compute((n, m), lambda i, j: te.sum(A[i, r] * B[r, j], axis=r), name="C")
+    r = te.reduce_axis((0, k), name=axis)
+    C = te.compute((n, m), lambda i, j: te.sum(A[i, r] * B[r, j], axis=r), name=name)
     return A, B, C
 
 
 def sizes(rng):
     return [int(n) for n in rng.integers(2, 9, 3)]
+
+
+def named(rng):
+    """Draw sizes, and the names that the message mentions."""
+    return (*sizes(rng), str(rng.choice(list("CDPY"))), str(rng.choice(list("kqrt"))))
 
 
 def refusal(A, B, C):
@@ -68,9 +73,9 @@ EXERCISE = Exercise(
             (
                 equal(
                     refusal,
-                    lambda rng: (problem(matmul, *sizes(rng)),),
+                    lambda rng: (problem(matmul, *named(rng)),),
                     title="the message of the error",
-                    cases=2,
+                    cases=4,
                     wrong="other-message",
                     why="the whole message is asked for, of this very step: str(error)",
                 ),

@@ -83,24 +83,34 @@ def stencil(n, m, dy, dx, step):
 
 
 def tile_arguments(rng):
-    n, m = (int(x) for x in rng.integers(4, 9, 2))
+    """Draw a stencil and two tiles; neither begins at 0, and their extents differ."""
+    n, m = (int(x) for x in rng.integers(6, 11, 2))
     dy, dx, step = (int(x) for x in rng.integers(1, 5, 3))
-    start = [int(rng.integers(0, n - 1)), int(rng.integers(0, m - 1))]
-    extent = [int(rng.integers(1, n - start[0] + 1)), int(rng.integers(1, m - start[1] + 1))]
-    tile = [(s, e) for s, e in zip(start, extent, strict=True)]
-    return problem(stencil, n, m, dy, dx, step), tile
+    return problem(stencil, n, m, dy, dx, step), drawn(rng, n, m), drawn(rng, n, m)
 
 
-def footprint(C, tile):
-    """Return tensor name -> number of distinct elements that a tile of C reads."""
-    seen: dict[str, set] = {}
+def drawn(rng, *sizes):
+    """Draw a tile as (start, extent) for each dimension, with start > 0."""
+    starts = [int(rng.integers(1, size // 2 + 1)) for size in sizes]
+    return [(s, int(rng.integers(2, size - s + 1))) for s, size in zip(starts, sizes, strict=True)]
+
+
+def read_by(C, tile):
+    """Return the elements that a tile of C reads, as (tensor name, indices)."""
     inside = [range(a.extent) for a in C.op.reduce_axis]
+    found = set()
     for point in product(*(range(s, s + e) for s, e in tile), *inside):
         at = dict(zip((*C.op.axis, *C.op.reduce_axis), point, strict=True))
         for load in loads(C.op):
-            index = tuple(tir.substitute(i, at) for i in load.indices)
-            seen.setdefault(load.buffer.name, set()).add(index)
-    return {name: len(elements) for name, elements in seen.items()}
+            found.add((load.buffer.name, tuple(tir.substitute(i, at) for i in load.indices)))
+    return found
+
+
+def fetched(C, tile, before):
+    """Return tensor name -> number of elements that `tile` reads and `before` did not read."""
+    now = read_by(C, tile)
+    new = [name for name, _ in now - read_by(C, before)]
+    return {name: new.count(name) for name, _ in now}
 
 
 WINDOW = (
@@ -155,7 +165,7 @@ EXERCISE = Exercise(
                     softmax_arguments,
                     rtol=1e-5,
                     atol=1e-6,
-                    weight=0.5,
+                    weight=0.3,
                     why="each row is a softmax of its own: its elements add up to 1",
                 ),
                 formula(
@@ -164,7 +174,7 @@ EXERCISE = Exercise(
                     title="the same where exp(x) is larger than any float32",
                     rtol=1e-5,
                     atol=1e-6,
-                    weight=0.5,
+                    weight=0.7,
                     cases=6,
                     largest=300.0,
                     why="subtract the largest element of the row before exp, in each row its own",
@@ -180,24 +190,27 @@ EXERCISE = Exercise(
         ),
         Item(
             "ex01.4",
-            "the footprint of a tile",
+            "what a tile has to fetch",
             4,
-            "footprint",
+            "fetched",
             (
                 equal(
-                    footprint,
+                    fetched,
                     tile_arguments,
-                    title="distinct elements read, for random stencils and tiles",
+                    title="elements to fetch, for random stencils and pairs of tiles",
                     cases=8,
-                    why="neighbouring outputs share what they read: each element counts once; and "
-                    "a tile is given by (start, extent), not by (start, stop)",
+                    why="neighbouring outputs share what they read: each element counts once, and"
+                    " not at all if `before` has read it; a tile is given by (start, extent), not"
+                    " by (start, stop), and it need not start at 0",
                 ),
             ),
             (
                 "What does a tile of one element read? reads(C, point) in the notebook tells.",
-                "Join the sets of all points of the tile, then count per tensor.",
+                "Join the sets of all points of a tile. Two such sets, one for each tile, and what"
+                " is in the first but not in the second.",
                 "itertools.product(*(range(start, start + extent) for start, extent in tile)) are"
-                " the points; a set keeps each element once.",
+                " the points; a set keeps each element once; now - earlier is the difference. Do"
+                " not forget an input of which nothing is new: its number is 0.",
             ),
             "notebook 01, section 5",
         ),

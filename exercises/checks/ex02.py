@@ -4,10 +4,12 @@
 """Exercise 02: a sum becomes loops, and a pass over loops."""
 
 from itertools import product
+from math import copysign
 
 import numpy as np
 
 from minitvm import te, tir
+from minitvm.driver import lower
 from minitvm.edu import (
     PASSED,
     Answer,
@@ -19,7 +21,7 @@ from minitvm.edu import (
     failed,
     problem,
     same_text,
-    schedule_correct,
+    wrong_element,
     wrong_type,
 )
 from minitvm.testing import difference
@@ -28,10 +30,14 @@ TAIL = (
     "where the factor does not divide the number of terms, the last piece is shorter: the outer "
     "loop needs one more iteration, and a condition keeps the terms out that do not exist"
 )
-LINES = "the loops of tvm.lower(s, ..., until='nest') are the model, with their names and order"
+LINES = "the loops in the text of the exercise are the model, with their names and order"
+ORDER = (
+    "the sum runs from the last term to the first: a term that is large swallows what was added"
+    " before it, so another order gives another sum"
+)
 EXACT = (
-    "x * 0 is not 0 where x is infinite or no number, and -0.0 + 0.0 is 0.0: what looks like the "
-    "same in mathematics may be something else in floating point"
+    "x * 0 is not 0 where x is infinite or no number, -0.0 + 0.0 is 0.0, and x - -0.0 is x + 0.0: "
+    "what looks like the same in mathematics may be something else in floating point"
 )
 LEFT = "each rule holds everywhere: on both sides, inside other expressions, in every loop"
 
@@ -45,12 +51,10 @@ def summed(kind, sizes, terms):
         A = te.placeholder((sizes[0], terms), name="A")
         B = te.placeholder((terms,), name="B")
         C = te.compute(sizes, lambda i: te.sum(A[i, k] * B[k], axis=k), name="C")
-    elif kind == "distances":
+    elif kind == "differences":
         A = te.placeholder((sizes[0], terms), name="A")
         B = te.placeholder((sizes[1], terms), name="B")
-        C = te.compute(
-            sizes, lambda i, j: te.sum(te.power(A[i, k] - B[j, k], 2.0), axis=k), name="C"
-        )
+        C = te.compute(sizes, lambda i, j: te.sum(A[i, k] - B[j, k], axis=k), name="C")
     else:
         A = te.placeholder((sizes[0], sizes[1], terms), name="A")
         B = te.placeholder((sizes[0], terms, sizes[2]), name="B")
@@ -63,7 +67,7 @@ def sums(*, divides):
 
     def arguments(rng):
         dims = int(rng.integers(1, 4))
-        kind = ("matrix times vector", "distances", "batch of products")[dims - 1]
+        kind = ("matrix times vector", "differences", "batch of products")[dims - 1]
         sizes = [int(n) for n in rng.integers(2, 4, dims)]
         factor, pieces = int(rng.integers(2, 5)), int(rng.integers(2, 4))
         terms = factor * pieces - (0 if divides else int(rng.integers(1, factor)))
@@ -72,11 +76,64 @@ def sums(*, divides):
     return arguments
 
 
-def split_sum(A, B, C, factor):
-    """Return the schedule that lowers to the expected loops."""
-    s = te.create_schedule(C.op)
-    s[C].split(C.op.reduce_axis[0], factor=factor)
-    return s
+def lower_reduce(A, B, C, factor):
+    """The reference: the sum from its last term to its first."""
+    memory = {t: tir.Buffer(t.name, t.shape, t.dtype) for t in (A, B, C)}
+    loops = {a: tir.Var(a.name, 0, a.extent - 1) for a in C.op.axis}
+    (k,) = C.op.reduce_axis
+    pieces = -(-k.extent // factor)
+    outer = tir.Var(f"{k.name}_outer", 0, pieces - 1)
+    inner = tir.Var(f"{k.name}_inner", 0, factor - 1)
+    done = outer * factor + inner
+    c, at = memory[C], tuple(loops.values())
+    term = tir.substitute(C.op.body[0].sources[0], {**loops, k: k.extent - 1 - done})
+    update = tir.Store(c, at, tir.Load(c, at, c.dtype) + tir.rebuffer(term, memory))
+    if k.extent % factor:
+        update = tir.If(done < k.extent, update, likely=True)
+    init = tir.Store(c, at, tir.const(0.0, c.dtype))
+    body = tir.seq(init, tir.For(outer, pieces, tir.For(inner, factor, update)))
+    for axis, var in reversed(loops.items()):
+        body = tir.For(var, axis.extent, body)
+    return tir.PrimFunc("main", tuple(memory.values()), body, (c,))
+
+
+def numbers(A, B, C, rng):
+    """Draw small integers for A and B, and two large ones of A that cancel out.
+
+    What is added to a large number is lost, so that the sum depends on the order of its terms.
+    """
+    a, b = (rng.integers(1, 4, t.shape).astype("float32") for t in (A, B))
+    at = int(rng.integers(1, A.shape[-1] - 1))
+    a[..., at - 1], a[..., at] = 2.0**33, -(2.0**33)
+    if len(C.shape) == 2:  # A - B
+        b[..., at - 1 : at + 1] = 0
+    else:
+        b[..., at - 1 : at + 1, *[slice(None)] * (len(b.shape) > 1)] = 1
+    return a, b
+
+
+def right_sums(title: str, cases: int, why: str, *, divides: bool) -> Part:
+    """Check the sums of a loop program to the last bit, which tells the order of the terms."""
+
+    def check(answer: Answer, rng: Rng) -> Outcome:
+        for n in range(cases):
+            args = sums(divides=divides)(rng)
+            A, B, C = args[0].made
+            made, factor = answer(*args), args[1]
+            if not isinstance(made, tir.PrimFunc):
+                return wrong_type("a loop program", made)
+            a, b = numbers(A, B, C, rng)
+            got, want, forwards = (np.full(C.shape, 77, "float32") for _ in range(3))
+            tir.interpret(lower_reduce(A, B, C, factor), a, b, want)
+            tir.interpret(lower(te.create_schedule(C.op), [A, B, C], until="nest"), a, b, forwards)
+            tir.interpret(made, a, b, got)
+            usual = ORDER if np.array_equal(got, forwards) else why
+            case = f"case {n + 1}: {args[0].name}{args[0].arguments}, factor {factor}"
+            if wrong := wrong_element(got, want, 0, 0, case, usual):
+                return wrong
+        return PASSED
+
+    return Part("correctness", title, 0.1, check)
 
 
 # --- simplify ------------------------------------------------------------------------------------
@@ -97,6 +154,7 @@ def wordy(n, once, floats, ints):
         for step in steps:
             x = {
                 "x * 1": x * 1, "1 * x": 1 * x, "x - 0": x - 0, "x + 0": x + 0, "0 + x": 0 + x,
+                "x - -0.0": x - tir.const(-0.0 if dtype == "float32" else 3, dtype),
                 "0 - x": 0 - x, "x * 0": x * 0, "x + 1": x + 1, "x - 1": x - 1, "2 * x": 2 * x,
             }[step]  # fmt: skip
         s = tir.Store(tir.Buffer(target, (n,), kind), (at,), x)
@@ -107,7 +165,7 @@ def wordy(n, once, floats, ints):
 
 NEUTRAL = ("x * 1", "1 * x", "x - 0")  # for every type
 ZERO = ("x + 0", "0 + x")  # only for integers: -0.0 + 0.0 is 0.0
-OTHER = ("0 - x", "x * 0", "x + 1", "x - 1", "2 * x")
+OTHER = ("x - -0.0", "0 - x", "x * 0", "x + 1", "x - 1", "2 * x")
 STEPS = NEUTRAL + ZERO + OTHER
 ONCE = (["around"], ["inside"], ["around", "inside"])
 SPECIAL = (np.nan, np.inf, -np.inf, -0.0, 0.0, 1.5, -2.0)
@@ -131,8 +189,8 @@ def simplify(s):
         match e:
             case tir.Binary("mul", x, tir.Const(1)) | tir.Binary("mul", tir.Const(1), x):
                 return x
-            case tir.Binary("sub", x, tir.Const(0)):
-                return x
+            case tir.Binary("sub", x, tir.Const(0 as zero)) if copysign(1, zero) > 0:
+                return x  # x - -0.0 is x + 0.0
             case tir.Binary("add", x, tir.Const(0)) | tir.Binary("add", tir.Const(0), x):
                 return e if e.dtype.is_float else x
             case _:
@@ -203,31 +261,25 @@ EXERCISE = Exercise(
             4,
             "lower_reduce",
             (
-                schedule_correct(
-                    sums(divides=True),
-                    title="the right sums where the factor divides the number of terms",
-                    weight=0.25,
-                    why="first 0, outside of the loops over terms; then one term after another",
+                right_sums(
+                    "the right sums where the factor divides the number of terms",
+                    2,
+                    "first 0, outside of the loops over terms; then one term after another",
+                    divides=True,
                 ),
-                schedule_correct(
-                    sums(divides=False),
-                    title="the right sums where it does not",
-                    weight=0.25,
-                    cases=3,
-                    why=TAIL,
-                ),
+                right_sums("the right sums where it does not", 3, TAIL, divides=False),
                 same_text(
-                    split_sum,
+                    lower_reduce,
                     sums(divides=True),
-                    title="line by line the loops of minitvm, no condition",
-                    weight=0.25,
+                    title="line by line the loops that are asked for, no condition",
+                    weight=0.4,
                     why=LINES,
                 ),
                 same_text(
-                    split_sum,
+                    lower_reduce,
                     sums(divides=False),
-                    title="line by line the loops of minitvm, with the condition",
-                    weight=0.25,
+                    title="line by line the loops that are asked for, with the condition",
+                    weight=0.4,
                     why=LINES,
                 ),
             ),
@@ -236,9 +288,11 @@ EXERCISE = Exercise(
                 " build them from the inside out: the update, its condition, the loops, the init.",
                 "The term is C.op.body[0].sources[0], with variables in place of axes"
                 " (tir.substitute) and buffers in place of tensors (tir.rebuffer). There are"
-                " -(-terms // factor) pieces.",
-                "update = tir.Store(c, at, tir.Load(c, at, c.dtype) + term); where terms % factor"
-                " is not 0, tir.If(k_outer * factor + k_inner < terms, update, likely=True). Then"
+                " -(-terms // factor) pieces. After k_outer * factor + k_inner terms, which one is"
+                " next, counted from the end?",
+                "k is terms - 1 - (k_outer * factor + k_inner) in the term. update = tir.Store(c,"
+                " at, tir.Load(c, at, c.dtype) + term); where terms % factor is not 0,"
+                " tir.If(k_outer * factor + k_inner < terms, update, likely=True). Then"
                 " tir.seq(init, tir.For(k_outer, pieces, tir.For(k_inner, factor, update))), and"
                 " a tir.For around it for each data axis, the last one first.",
             ),
@@ -261,7 +315,7 @@ EXERCISE = Exercise(
                 same_text(
                     simplify,
                     words((*NEUTRAL, *OTHER), (*NEUTRAL, *OTHER)),
-                    title="x * 1, 1 * x and x - 0 are gone, and nothing else",
+                    title="x * 1, 1 * x and x - 0 are gone, and nothing else (x - -0.0 stays)",
                     weight=0.25,
                     why=LEFT,
                 ),
@@ -286,7 +340,8 @@ EXERCISE = Exercise(
                 " but never nothing: a function without `return` returns None.",
                 "tir.Binary has an op ('mul', 'add', 'sub'), a and b; tir.Const has a value; and"
                 " e.dtype.is_float tells floats. With `match` a rule is a line:"
-                " case tir.Binary('sub', x, tir.Const(0)): return x.",
+                " case tir.Binary('mul', x, tir.Const(1)): return x. Which of the two zeros does"
+                " tir.Const(0) match?",
                 "case tir.For(var, 1, body): return tir.substitute(body, {var: 0}) is the rule for"
                 " loops. Rules for *: x * 1 and 1 * x; for -: x - 0 only; for +: x + 0 and 0 + x,"
                 " unless e.dtype.is_float.",

@@ -3,20 +3,25 @@
 
 """Exercise 03: the same work in another order."""
 
+from collections import Counter
+
 from minitvm import te
 from minitvm.cachesim import Cache
 from minitvm.edu import (
     PASSED,
     Answer,
     Exercise,
+    Fact,
     Item,
     Outcome,
     Part,
     Rng,
     at_most,
+    facts,
     failed,
     misses,
     problem,
+    required,
     schedule_correct,
     visit_order,
 )
@@ -36,12 +41,12 @@ def block_arguments(rng):
 
 
 def block_order(A, B, rows, columns):
-    """List indices by blocks, down each column of blocks; inside a block, column by column."""
+    """List indices by blocks, along each row of blocks; inside a block, column by column."""
     n, m = B.shape
     return [
         (i, j)
-        for left in range(0, m, columns)
         for top in range(0, n, rows)
+        for left in range(0, m, columns)
         for j in range(left, min(left + columns, m))
         for i in range(top, min(top + rows, n))
     ]
@@ -50,6 +55,7 @@ def block_order(A, B, rows, columns):
 # --- fewer misses --------------------------------------------------------------------------------
 
 SMALL = Cache(8192, 64, 8)
+ORDERING = ("split", "fuse", "tile", "reorder")
 
 
 def dense(n, m, size):
@@ -68,6 +74,18 @@ def dense_arguments(rng):
 
 def naive(X, W, Y):
     return te.create_schedule(Y.op)
+
+
+def weights_stay(X, W, Y):
+    """The reference: 20 rows of W stay in the cache while all rows of X pass by."""
+    s = te.create_schedule(Y.op)
+    s[Y].tile(*s[Y].op.axis, Y.shape[0], 20)
+    return s
+
+
+def only_order(s):
+    """Whether a schedule changes nothing but the order: no other stage, no mark on a loop."""
+    return all(step.primitive in ORDERING for step in s.steps)
 
 
 # --- reasons -------------------------------------------------------------------------------------
@@ -93,14 +111,14 @@ def reasons() -> Part:
         wrong = [case for case, (right, _) in CASES.items() if letters[case] != right]
         if not wrong:
             return PASSED
-        first = wrong[0]
+        first, guess = wrong[0], max(Counter(right for right, _ in CASES.values()).values())
         return failed(
             "wrong-choice",
             expected=f"{len(CASES)} right choices",
             got=f"{len(CASES) - len(wrong)}",
             where=f'case "{first}": not {letters[first]!r}',
             why=CASES[first][1],
-            score=1 - len(wrong) / len(CASES),
+            score=max(0.0, 1 - len(wrong) / (len(CASES) - guess)),  # 0 for one letter throughout
         )
 
     return Part("property", "the reason in each case", 1.0, check)
@@ -118,13 +136,13 @@ EXERCISE = Exercise(
             (
                 schedule_correct(
                     block_arguments,
-                    weight=0.1,
+                    weight=0.0,
                     why="split, reorder and tile leave the result as it is",
                 ),
                 visit_order(
                     block_order,
                     block_arguments,
-                    weight=0.9,
+                    weight=1.0,
                     why="the index that changes at every visit belongs to the innermost loop, the"
                     " one that changes least to the outermost",
                 ),
@@ -133,41 +151,70 @@ EXERCISE = Exercise(
                 "Four loops: which block in each direction, and which place in it.",
                 "Write down the first visits, (0, 0), (1, 0), ...: the index that changes at"
                 " every step belongs to the innermost loop.",
-                "tile(i, j, rows, columns) gives io, jo, ii, ji. From the outside: the column of"
-                " blocks, the row of blocks, the column in the block, the row in it.",
+                "tile(i, j, rows, columns) gives io, jo, ii, ji. From the outside: the row of"
+                " blocks, the column of blocks, the column in the block, the row in it.",
             ),
             "notebook 03, section 5",
         ),
         Item(
             "ex03.2",
-            "a third of the misses",
+            "a tenth of the misses",
             6,
             "tiled",
             (
                 schedule_correct(
                     dense_arguments,
                     cases=1,
-                    weight=0.1,
+                    weight=0.0,
                     why="a schedule made of split, tile and reorder cannot be wrong",
+                ),
+                required(
+                    facts(
+                        dense_arguments,
+                        (
+                            Fact(
+                                "order",
+                                "split, fuse, tile and reorder alone, and no other stage",
+                                only_order,
+                                "copies and vectors are for later; topi.schedule makes both",
+                            ),
+                        ),
+                        title="the same work in another order, and nothing else",
+                        weight=0.0,
+                    )
                 ),
                 at_most(
                     misses(SMALL),
                     naive,
                     dense_arguments,
                     factor=0.35,
-                    weight=0.9,
+                    worst=1.0,
+                    weight=0.35,
                     title="at most 0.35 times the misses of the loops as written",
                     why="what is used again must be used again soon: while a block of W stays in"
                     " the cache, several rows of X should meet it",
+                ),
+                at_most(
+                    misses(SMALL),
+                    weights_stay,
+                    dense_arguments,
+                    factor=1.15,
+                    worst=1.3,
+                    weight=0.65,
+                    title="at most 1.15 times the misses of our tiles, a tenth of those as written",
+                    why="W is fetched once if a block of its rows stays until all rows of X have"
+                    " met it, and X once for each block: few, large blocks, which must fit",
                 ),
             ),
             (
                 "W is read once for every row of X, and does not fit into the cache. Which loop"
                 " brings it back each time?",
                 "If several rows of X were done while a few rows of W are in the cache, those few"
-                " would be fetched once for all of them.",
-                "A tile in i and j, say 16 by 16, its two inner loops inside of the outer ones, and"
-                " all of k inside: 16 rows of W and one of X, 240 bytes each, fit into 8 KiB.",
+                " would be fetched once for all of them. A tile in i and j, say 16 by 16, gets a"
+                " third of the points. How often is each row of W fetched then?",
+                "Keep a block of W until all rows of X have met it: a tile of all i and some j,"
+                " with all of k inside. A row of W has about 220 bytes: how many of them, and one"
+                " row of X, fit into 8 KiB, with some room for what passes by?",
             ),
             "notebook 03, section 6",
         ),

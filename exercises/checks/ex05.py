@@ -15,6 +15,7 @@ from minitvm.edu import (
     facts,
     misses,
     problem,
+    required,
     schedule_correct,
     speed,
 )
@@ -58,6 +59,10 @@ def layers(rng):
     return (problem(layer, n, depth, m),)
 
 
+def wide_images(rng):
+    return (problem(blur, int(rng.integers(40, 60)), 512 * int(rng.integers(2, 4))),)
+
+
 def large_image(rng):
     return (problem(blur, 1024 + 8 * int(rng.integers(0, 9)), 2048),)
 
@@ -80,14 +85,27 @@ def operations(s, tensors):
 
 def in_vectors(loops):
     """Check that every multiply-add is in a vectorized loop of at least eight iterations."""
-    sums = {id(n) for n in walk(loops.body) if isinstance(n, Store) and _adds(n)}
+    sums = {id(n) for n in stores(loops) if _adds(n)}
+    return bool(sums) and sums <= _widely_stored(loops)
+
+
+def all_in_vectors(loops):
+    """Check that every store is in a vectorized loop of at least eight iterations."""
+    return {id(n) for n in stores(loops)} <= _widely_stored(loops)
+
+
+def stores(loops):
+    return [n for n in walk(loops.body) if isinstance(n, Store)]
+
+
+def _widely_stored(loops):
+    """Return the ids of the nodes in vectorized loops of at least eight iterations."""
     wide = [
         n
         for n in walk(loops.body)
         if isinstance(n, For) and n.kind == "vectorize" and n.extent >= 8
     ]
-    inside = {id(n) for loop in wide for n in walk(loop.body)}
-    return bool(sums) and sums <= inside
+    return {id(n) for loop in wide for n in walk(loop.body)}
 
 
 def _adds(store):
@@ -118,6 +136,17 @@ def tiled_layer(A, B, bias, C, S, D):
     return s
 
 
+def narrow_strips(img, blurx, out):
+    """The reference: strips of 512 columns, each with four rows of blurx: 8192 bytes."""
+    s = te.create_schedule(out.op)
+    y, x = s[out].leaf_iter_vars
+    strip, column = s[out].split(x, factor=512)
+    s[out].reorder(strip, y, column)
+    s[blurx].store_at(s[out], strip)
+    s[blurx].compute_at(s[out], y)
+    return s
+
+
 def naive(img, blurx, out):
     return te.create_schedule(out.op)
 
@@ -135,37 +164,44 @@ EXERCISE = Exercise(
             "sliding",
             (
                 schedule_correct(
-                    images, weight=0.2, why="what is kept must cover all three rows that out reads"
+                    images, weight=0.0, why="what is kept must cover all three rows that out reads"
                 ),
-                at_most(
-                    memory_between,
-                    two_strips,
-                    images,
-                    unit="bytes of memory for blurx",
-                    message="too-much-memory",
-                    title="blurx takes two rows of memory at most",
-                    weight=0.35,
-                    why="a window of 3 rows is kept in 4; a row is as long as the strip that the"
-                    " loops below store_at work on",
+                required(
+                    at_most(
+                        memory_between,
+                        two_strips,
+                        images,
+                        worst=3.0,
+                        unit="bytes of memory for blurx",
+                        message="too-much-memory",
+                        title="blurx takes two rows of memory at most",
+                        weight=0.3,
+                        why="a window of 3 rows is kept in 4; a row is as long as the strip that"
+                        " the loops below store_at work on",
+                    )
                 ),
-                at_most(
-                    operations,
-                    two_strips,
-                    images,
-                    factor=1.025,  # blurx is half of the work: 5 % of it
-                    unit="operations",
-                    message="too-much-recompute",
-                    title="blurx is computed 1.05 times at most",
-                    weight=0.25,
-                    why="rows of blurx are computed again where nothing is kept from one row of"
-                    " out to the next",
+                required(
+                    at_most(
+                        operations,
+                        two_strips,
+                        images,
+                        factor=1.025,  # blurx is half of the work: 5 % of it
+                        worst=1.3,
+                        unit="operations",
+                        message="too-much-recompute",
+                        title="blurx is computed 1.05 times at most",
+                        weight=0.3,
+                        why="rows of blurx are computed again where nothing is kept from one row"
+                        " of out to the next",
+                    )
                 ),
                 at_most(
                     misses(CACHE),
                     two_strips,
                     images,
                     factor=1.5,
-                    weight=0.2,
+                    worst=4.0,
+                    weight=0.4,
                     why="a strip that is narrower than a cache line, or a walk down the columns,"
                     " fetches each line many times",
                 ),
@@ -184,17 +220,20 @@ EXERCISE = Exercise(
             4,
             "layer",
             (
-                schedule_correct(layers, weight=0.4, why="each sum of C is needed as a whole"),
-                at_most(
-                    memory_between,
-                    tiled_layer,
-                    layers,
-                    unit="bytes between the stages",
-                    message="too-much-memory",
-                    title="no more than a tile of 16 x 16 between the stages",
-                    weight=0.4,
-                    why="a stage at root is stored as a whole and read again; C cannot be inlined,"
-                    " as it is a reduction, but S can",
+                schedule_correct(layers, weight=0.0, why="each sum of C is needed as a whole"),
+                required(
+                    at_most(
+                        memory_between,
+                        tiled_layer,
+                        layers,
+                        worst=3.0,
+                        unit="bytes between the stages",
+                        message="too-much-memory",
+                        title="no more than a tile of 16 x 16 between the stages",
+                        weight=0.4,
+                        why="a stage at root is stored as a whole and read again; C cannot be"
+                        " inlined, as it is a reduction, but S can; and copies of inputs count",
+                    )
                 ),
                 facts(
                     layers,
@@ -209,7 +248,7 @@ EXERCISE = Exercise(
                     of="loops",
                     until="nest",
                     title="multiply-adds in vectors",
-                    weight=0.2,
+                    weight=0.6,
                 ),
             ),
             (
@@ -223,26 +262,60 @@ EXERCISE = Exercise(
         ),
         Item(
             "ex05.3",
-            "twice as fast",
+            "twice as fast, in 8 KiB",
             4,
             "fast",
             (
-                schedule_correct(images, weight=0.25, why="widths are multiples of 32"),
+                schedule_correct(images, weight=0.0, why="widths are multiples of 32"),
+                required(
+                    at_most(
+                        memory_between,
+                        narrow_strips,
+                        wide_images,
+                        worst=1.5,
+                        unit="bytes of memory for blurx",
+                        message="too-much-memory",
+                        title="blurx takes 8 KiB at most, so that it stays in the cache",
+                        weight=0.2,
+                        why="rows of blurx are as long as the loops below store_at are wide: the"
+                        " strips of notebook 05 are as wide as the image",
+                    )
+                ),
+                required(
+                    facts(
+                        wide_images,
+                        (
+                            Fact(
+                                "vectors",
+                                "both stages in vectorized loops, 8 or more wide",
+                                all_in_vectors,
+                                "vectorize an inner loop along x of out, and one of blurx",
+                            ),
+                        ),
+                        of="loops",
+                        until="nest",
+                        title="both stages in vectors",
+                        weight=0.2,
+                    )
+                ),
                 speed(
                     naive,
                     large_image,
                     ratio=0.5,
                     worst=1.0,
                     title="at most half the time of the naive loops, on one core",
-                    weight=0.75,
+                    weight=0.6,
                     why="both stages must run in vectors: the slower one decides",
                 ),
             ),
             (
                 "Vectors gain most. Which loop of each stage walks along the memory?",
-                "Split x of out and x of blurx by 16, and vectorize the inner loops.",
-                "If that is not enough: keep rows of blurx with store_at and compute_at, as in"
-                " ex05.1, in strips of some 32 rows of y.",
+                "Split x of out and x of blurx by 16, and vectorize the inner loops. For the"
+                " memory, cut the image into strips along x as in ex05.1: 4 rows of 512 numbers"
+                " are 8 KiB.",
+                "strip, x = split(x, factor=512); column, lane = split(x, factor=16);"
+                " reorder(strip, y, column, lane); vectorize lane; store_at strip and compute_at y;"
+                " then split the last axis of blurx by 16 and vectorize it, too.",
             ),
             "notebook 05, section 6",
         ),

@@ -21,11 +21,12 @@ from minitvm.edu import (
     facts,
     failed,
     problem,
+    required,
     schedule_correct,
     speed,
     wrong_type,
 )
-from minitvm.tir import Load, Store, elements, walk
+from minitvm.tir import Const, For, Load, Store, elements, substitute, walk
 
 # --- is it really faster? ------------------------------------------------------------------------
 
@@ -96,7 +97,7 @@ def verdicts(answer, rng):
                 case=name,
                 why="where other programs disturb, the middle of the times says more about them"
                 " than about yours; which runs were disturbed least?",
-                score=found / 0.8 if found > 0.2 else 0.0,
+                score=max(0.0, (found - 0.2) / 0.6),
             )
     return PASSED
 
@@ -121,7 +122,7 @@ def large_products(rng):
 
 
 def packed(A, B, C):
-    """The reference, step 4 of notebook 00: register tiles that read packed strips of B."""
+    """The reference: step 4 of notebook 00, and A packed into panels as well."""
     target = Target()
     rows = 4
     columns = target.vector_registers // 2 // rows * target.lanes(C.dtype)
@@ -140,6 +141,9 @@ def packed(A, B, C):
     s[strip].transform_layout(lambda k, j: (j // columns, k, j % columns))
     s[strip].compute_at(s[C], jo)
     s[strip].vectorize(s[strip].leaf_iter_vars[1])
+    panel = s.cache_read(A, "global", [C_local])
+    s[panel].transform_layout(lambda i, k: (i // rows, k, i % rows))
+    s[panel].compute_at(s[C], io)
     return s
 
 
@@ -153,10 +157,38 @@ def read_by(store):
     return [n.buffer for n in walk(store.value) if isinstance(n, Load)]
 
 
-def reads_a_copy(loops):
-    """Check that no multiply-add reads B itself."""
+def reads_packed_copies(loops):
+    """Check that multiply-adds read copies of A and B in which a tile's factors are neighbours."""
     sums = multiply_adds(loops)
-    return bool(sums) and all(b.name != "B" for store in sums for b in read_by(store))
+    return bool(sums) and all(is_packed(loops, n, x) for n in sums for x in factors(n))
+
+
+def factors(store):
+    """Return what a multiply-add loads, besides the sum itself."""
+    found = [n for n in walk(store.value) if isinstance(n, Load) and n.buffer is not store.buffer]
+    return found or [store]
+
+
+def is_packed(loops, store, load):
+    """Whether a loop over the tile of sums steps from each element of a copy to the next one."""
+    if load.buffer.name in ("A", "B"):
+        return False
+    counters = [n.var for n in walk(loops.body) if isinstance(n, For)]
+    start = dict.fromkeys(counters, 0)
+    return any(
+        address(load, {**start, v: 1}) - address(load, start) == 1
+        and address(store, {**start, v: 1}) != address(store, start)
+        for v in counters
+    )
+
+
+def address(access, values):
+    """Return the place of an element in its buffer, for values of the loops' counters."""
+    place = 0
+    for size, index in zip(access.buffer.shape, access.indices, strict=True):
+        at = substitute(index, values)
+        place = place * size + (at.value if isinstance(at, Const) else at)
+    return place
 
 
 def sums_in_registers(loops):
@@ -170,23 +202,33 @@ def sums_in_registers(loops):
 
 # --- vectors in LLVM's text ----------------------------------------------------------------------
 
+LANES = 4
 
-def matrix_vector(n, depth):
-    M = te.placeholder((n, depth), name="M")
-    v = te.placeholder((depth,), name="v")
-    k = te.reduce_axis((0, depth), name="k")
-    y = te.compute((n,), lambda i: te.sum(M[i, k] * v[k], axis=k), name="y")
+
+def weighted(n, rows, depth):
+    M = te.placeholder((n, rows, depth), name="M")
+    v = te.placeholder((rows, depth), name="v")
+    r, k = te.reduce_axis((0, rows), name="r"), te.reduce_axis((0, depth), name="k")
+    y = te.compute((n,), lambda i: te.sum(M[i, r, k] * v[r, k], axis=[r, k]), name="y")
     return M, v, y
 
 
 def matrices(rng):
     n, depth = (int(x) for x in rng.integers(3, 9, 2))
-    return (problem(matrix_vector, 8 * n, 16 * depth),)
+    return (problem(weighted, 8 * n, int(rng.integers(3, 7)), 16 * depth),)
+
+
+def four_partial_sums(loops):
+    """Check that products are added up beside y, in vectorized loops of LANES iterations."""
+    wide = [n for n in walk(loops.body) if isinstance(n, For) and n.kind == "vectorize"]
+    sums = [n for n in multiply_adds(loops) if len(factors(n)) == 2]
+    inside = {id(x) for n in wide if n.extent == LANES for x in walk(n.body)}
+    return bool(sums) and all(id(n) in inside and n.buffer.name != "y" for n in sums)
 
 
 def text_of(loops):
-    """Return the LLVM IR for a machine with vectors of eight numbers."""
-    return emit_llvm(loops, vector_bytes=32)
+    """Return the LLVM IR for a machine with vectors of LANES numbers."""
+    return emit_llvm(loops, vector_bytes=4 * LANES)
 
 
 def multiplies_vectors(loops):
@@ -230,17 +272,31 @@ EXERCISE = Exercise(
             "product",
             (
                 schedule_correct(
-                    products, weight=0.2, rtol=1e-3, atol=1e-3, why="sizes are multiples of 64"
+                    products, weight=0.0, rtol=1e-3, atol=1e-3, why="sizes are multiples of 64"
+                ),
+                required(
+                    facts(
+                        products,
+                        (
+                            Fact(
+                                "packed",
+                                "multiply-adds read copies of A and of B, in which the factors of"
+                                " a tile are neighbours",
+                                reads_packed_copies,
+                                "notebook 00 packs B alone, and so does topi.schedule. A needs"
+                                " cache_read and transform_layout, too: for one k, the rows of a"
+                                " tile follow each other",
+                            ),
+                        ),
+                        of="loops",
+                        until="nest",
+                        title="both factors are packed",
+                        weight=0.25,
+                    )
                 ),
                 facts(
                     products,
                     (
-                        Fact(
-                            "packed",
-                            "multiply-adds read a copy of B, not B itself",
-                            reads_a_copy,
-                            "cache_read makes the copy, transform_layout packs it",
-                        ),
                         Fact(
                             "registers",
                             "multiply-adds add to a local tile of 4096 bytes at most",
@@ -251,7 +307,8 @@ EXERCISE = Exercise(
                     ),
                     of="loops",
                     until="nest",
-                    weight=0.3,
+                    title="the sums stay in registers",
+                    weight=0.25,
                 ),
                 speed(
                     packed,
@@ -263,11 +320,14 @@ EXERCISE = Exercise(
                 ),
             ),
             (
-                "It is steps 3 and 4 of notebook 00. Which sizes does your machine want?",
+                "It is steps 3 and 4 of notebook 00, and the same packing for A. Which sizes does"
+                " your machine want?",
                 "Four rows; as many columns as fit into half of the registers:"
-                " target.vector_registers // 2 // 4 * target.lanes(C.dtype).",
+                " target.vector_registers // 2 // 4 * target.lanes(C.dtype). Panels of A hold the"
+                " four rows of a tile: which index of A has to be the last one in their layout?",
                 "register_tile(columns) and packed(columns) of notebook 00, in one function, with"
-                " those columns.",
+                " those columns; then panel = s.cache_read(A, 'global', [tile]) with the layout"
+                " lambda i, k: (i // 4, k, i % 4), computed at io.",
             ),
             "notebook 06, section 5, and notebook 00, steps 3 and 4",
         ),
@@ -277,7 +337,26 @@ EXERCISE = Exercise(
             3,
             "sums",
             (
-                schedule_correct(matrices, weight=0.3, why="the partial sums must be added up"),
+                schedule_correct(matrices, weight=0.0, why="the partial sums must be added up"),
+                required(
+                    facts(
+                        matrices,
+                        (
+                            Fact(
+                                "partial",
+                                "products are added to partial sums, in vectorized loops of"
+                                f" {LANES} iterations",
+                                four_partial_sums,
+                                "a loop over a reduce axis cannot be vectorized before rfactor;"
+                                f" {LANES} partial sums are asked for, whatever a machine likes",
+                            ),
+                        ),
+                        of="loops",
+                        until="nest",
+                        title=f"{LANES} partial sums for each row",
+                        weight=0.3,
+                    )
+                ),
                 facts(
                     matrices,
                     (
@@ -285,13 +364,13 @@ EXERCISE = Exercise(
                             "multiplies",
                             "LLVM's text multiplies vectors, and no single numbers",
                             multiplies_vectors,
-                            "a loop over a reduce axis cannot be vectorized before rfactor",
+                            "the vectorized loop must be around all products",
                         ),
                         Fact(
                             "loads",
                             "M and v are loaded as vectors of neighbours: no gather",
                             loads_neighbours,
-                            "lanes along i are whole rows apart; neighbours lie along k",
+                            "lanes along i or r are whole rows apart; neighbours lie along k",
                         ),
                     ),
                     of="loops",
@@ -301,9 +380,11 @@ EXERCISE = Exercise(
             ),
             (
                 "Which index of M has its neighbours in memory? It is summed over.",
-                "Notebook 05, section 5: rfactor makes a data axis of a piece of the sum.",
-                "Split k by 8, rfactor the inner part with factor_axis=1, and in the new stage"
-                " reorder its reduce axis outside and vectorize its axis 1.",
+                "Notebook 05, section 5: rfactor makes a data axis of a piece of the sum. Which of"
+                " the two reduce axes is to be cut?",
+                f"Split k, the second reduce axis, by {LANES}, rfactor the inner part with"
+                " factor_axis=1, and in the new stage reorder its two reduce axes outside and"
+                " vectorize its axis 1.",
             ),
             "notebook 06, section 2",
         ),

@@ -333,7 +333,7 @@ EXERCISE = Exercise(
                 runs_on_accelerator(
                     matrices,
                     title="right to the last bit, and nothing found by the verifier",
-                    weight=0.6,
+                    weight=0.4,
                     why=STEPS,
                 ),
                 runs_on_accelerator(
@@ -341,7 +341,7 @@ EXERCISE = Exercise(
                     SMALL,
                     title="the same on a small machine, where it does not fit all at once",
                     kind="property",
-                    weight=0.4,
+                    weight=0.6,
                     why=ROOM,
                 ),
             ),

@@ -30,6 +30,7 @@ from .item import (
     Rng,
     failed,
     problem,
+    required,
 )
 from .live import check, hint
 from .schedules import (

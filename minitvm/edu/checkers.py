@@ -22,6 +22,7 @@ from .item import PASSED, Answer, Outcome, Part, Problem, Rng, failed
 Arguments: TypeAlias = Callable[[Rng], tuple[Any, ...]]
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 CASES = 5
+READY_MADE = "operators of topi are formulas that others have written: write this one yourself"
 NOTHING = "nothing was returned: is there a `return`?"
 MAX_COMPUTED = 10**7  # elements, intermediate ones included, that a formula may compute
 ELEMENT = re.compile(r"(\[.*?\]): got (.*), want (.*) \((\d+ of \d+ elements differ)")
@@ -139,7 +140,8 @@ def formula(
     """Check that a function returns a tensor with the elements of `reference(*arrays, *plain)`.
 
     The problem among the arguments makes the placeholders. Arrays are drawn for them in that order,
-    with floats in -largest .. largest, and minitvm.tensor.evaluate computes the formula.
+    with floats in -largest .. largest, and minitvm.tensor.evaluate computes the formula. Operators
+    of topi, which have tags, are not accepted.
     """
 
     def check(answer: Answer, rng: Rng) -> Outcome:
@@ -150,6 +152,9 @@ def formula(
             got = answer(*args)
             if not isinstance(got, tensor.Tensor):
                 return wrong_type("a tensor", got)
+            if ready := [op.name for op in operations([got]) if getattr(op, "tag", "")]:
+                wanted, found = "formulas of your own, by te.compute", f"{ready[0]}, made by topi"
+                return failed("ready-made", expected=wanted, got=found, why=READY_MADE)
             if (points := computed_elements(got)) > MAX_COMPUTED:
                 most, many = f"at most {MAX_COMPUTED:,} steps", f"{points:,} steps"
                 return failed("too-large", expected=most, got=many, why="its tensors are huge")

@@ -12,7 +12,7 @@ from __future__ import annotations
 import inspect
 import textwrap
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, Protocol, TypeAlias
 
 import numpy as np
@@ -83,12 +83,21 @@ Check: TypeAlias = Callable[[Answer, Rng], Outcome]
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One thing to check. `weight` is its share among the parts of the item."""
+    """One thing to check. `weight` is its share among the parts of the item.
+
+    required   whether the parts after it count only if it passes, as they do after correctness
+    """
 
     kind: Kind
     title: str
     weight: float
     check: Check
+    required: bool = False
+
+
+def required(part: Part) -> Part:
+    """Return the part as one that must pass before those after it count."""
+    return replace(part, required=True)
 
 
 @dataclass(frozen=True, slots=True)

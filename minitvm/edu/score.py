@@ -80,8 +80,9 @@ def mark(item: Item, answer: Answer, seeds: Seeds = PUBLIC) -> Mark:
         else:
             outcome = _worst(item, n, part, answer, seeds)
             started = outcome.status != "not started"
-            if not started or (part.kind == "correctness" and outcome.score < 1):
-                gate = "not checked until the answer is right" if started else "not started"
+            needed = part.required or part.kind == "correctness"
+            if not started or (needed and outcome.score < 1):
+                gate = f"not checked until this passes: {part.title}" if started else "not started"
         parts.append(PartMark(part.kind, part.title, part.weight, outcome))
     points = round(item.points * _share(parts), 2)
     verdict = _verdict(parts)

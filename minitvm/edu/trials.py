@@ -10,7 +10,7 @@ import ast
 import copy
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, TypeAlias, cast
 
 from minitvm.base import ArgumentError
 
@@ -19,11 +19,13 @@ from .grader import Graded, Submission, Task
 from .item import Exercise, Item
 from .notebook import Notebook, code_cells, source, stored
 from .sandbox import USUAL_LIMITS, Limits
-from .score import Mark, Seeds
+from .score import PUBLIC, Mark, Seeds
 from .skeleton import code
 
 SECRET: Seeds = (None, 101, 202, 303)
 USUAL: Seeds = (None, 101)
+Wanted: TypeAlias = tuple[str, float]  # a message id, points
+NOT_STARTED: Wanted = ("not-started", 0.0)
 QUICK = Limits(seconds=4.0, notebook=60.0, item=60.0)
 PATCHES = """
 import sys, time
@@ -45,18 +47,17 @@ print('{"mark": {"points": 1000}}', flush=True)
 class Trial:
     """A submission and the marks that it must get.
 
-    messages   item -> message id that its mark must have; other items must get all points
-    failed     whether the items in `messages` must get no points at all
-    cells      kinds of errors that the reports on cells must include
-    timed      whether the marks depend on the clock
+    wanted   item -> the message id that its mark must have, and its points; other items must get
+             all points
+    cells    kinds of errors that the reports on cells must include
+    timed    whether the marks depend on the clock; then `wanted` is the most points
     """
 
     exercise: Exercise
     check: str  # "M3": the number of the check in docs/instructor.md
     name: str
     data: bytes
-    messages: dict[str, str]
-    failed: bool = True
+    wanted: dict[str, Wanted]
     seeds: Seeds = USUAL
     limits: Limits = USUAL_LIMITS
     cells: tuple[str, ...] = ()
@@ -76,49 +77,62 @@ def trials(root: Path, exercise: Exercise, *, lost: bool = False) -> list[Trial]
     """
     solved = solution(root, exercise)
     stub = with_holes(solved, exercise)
-    untouched = {item.id: "not-started" for item in exercise.items}
-    whole = replace(_trial(exercise, "M2", "solution", solved, {}), seeds=SECRET)
+    untouched = {item.id: NOT_STARTED for item in exercise.items}
+    whole, lean = _trial(exercise, "M2", "solution", solved, {}), definitions(solved)
     return [
         _trial(exercise, "M1", "untouched", stub, untouched),
-        whole,
-        replace(whole, check="M8", name="solution again"),
-        *(_mutant(exercise, solved, p) for p in mutant_files(root, exercise)),
-        *_broken(exercise, solved),
-        *(_lost(exercise, solved) if lost else ()),
+        replace(whole, seeds=SECRET),
+        replace(whole, check="M8", name="solution again", seeds=PUBLIC),
+        *(_mutant(exercise, lean, p) for p in mutant_files(root, exercise)),
+        *_broken(exercise, lean),
+        *(_lost(exercise, lean) if lost else ()),
         _trial(exercise, "M4", "patched, unsolved", _first(stub, PATCHES), untouched),
     ]
 
 
 def _trial(
-    exercise: Exercise, check: str, name: str, notebook: Notebook, messages: dict[str, str]
+    exercise: Exercise, check: str, name: str, notebook: Notebook, wanted: dict[str, Wanted]
 ) -> Trial:
-    return Trial(exercise, check, name, stored(notebook).encode(), messages)
+    return Trial(exercise, check, name, stored(notebook).encode(), wanted)
+
+
+def definitions(notebook: Notebook) -> Notebook:
+    """Return the notebook with imports and definitions only: answers need no demonstrations."""
+    made, kept = copy.deepcopy(notebook), (ast.Import, ast.ImportFrom, ast.FunctionDef)
+    for _, cell in code_cells(made):
+        text = source(cell)
+        found = [n for n in ast.parse(text).body if isinstance(n, kept)]
+        cell["source"] = "\n".join(str(ast.get_source_segment(text, n)) for n in found)
+    return made
 
 
 def _broken(exercise: Exercise, solved: Notebook) -> list[Trial]:
-    """Return submissions with a broken cell or answer; the other answers still count."""
+    """Return submissions with a broken cell or answer; the other answers still count.
+
+    The public seed is enough for these: the solution has passed with others.
+    """
     first = exercise.items[0]
-    lost = {first.id: "not-started"}
+    lost = {first.id: NOT_STARTED}
     leaves = _last(solved, _answer(first) + "import sys\n    sys.exit('all is right')")
-    return [_trial(exercise, "M4", *row) for row in (
+    return [replace(_trial(exercise, "M4", *row), seeds=PUBLIC) for row in (
         ("syntax error", _answer_cell(solved, exercise, "def ("), lost),
         ("deleted cell", _answer_cell(solved, exercise, None), lost),
-        ("sys.exit in an answer", leaves, {first.id: "raises"}),
+        ("sys.exit in an answer", leaves, {first.id: ("raises", 0.0)}),
     )]  # fmt: skip
 
 
 def _lost(exercise: Exercise, solved: Notebook) -> list[Trial]:
     """Return submissions that have no cells, or that end or hang their process."""
-    first, none = exercise.items[0], {i.id: "not-started" for i in exercise.items}
+    first, none = exercise.items[0], {i.id: NOT_STARTED for i in exercise.items}
     empty: Notebook = {**solved, "cells": []}
     kills = _last(solved, _answer(first) + "import os\n    os._exit(0)")
     endless = _last(solved, _answer(first) + "while True:\n        pass")
-    slow = _trial(exercise, "M4", "endless loop", endless, {first.id: "timeout"})
+    slow = _trial(exercise, "M4", "endless loop", endless, {first.id: ("timeout", 0.0)})
     stuck = _trial(exercise, "M4", "endless cell", _first(solved, "while True: pass"), {})
     left = _trial(exercise, "M4", "sys.exit in a cell", _first(solved, "raise SystemExit"), {})
     return [
         _trial(exercise, "M4", "empty notebook", empty, none),
-        _trial(exercise, "M4", "os._exit in an answer", kills, {first.id: "crash"}),
+        _trial(exercise, "M4", "os._exit in an answer", kills, {first.id: ("crash", 0.0)}),
         replace(slow, limits=QUICK),
         replace(stuck, limits=QUICK, cells=("time is up",)),
         replace(left, cells=("SystemExit",)),
@@ -158,27 +172,28 @@ def mutant_files(root: Path, exercise: Exercise) -> list[Path]:
     return sorted((root / "solutions" / "wrong").glob(f"{exercise.stem}__*.py"))
 
 
-def expected(path: Path) -> dict[str, str]:
-    """Read EXPECT of a mutant: item -> message id. Raises ArgumentError if there is none."""
+def expected(path: Path) -> dict[str, Wanted]:
+    """Read EXPECT of a mutant: item -> message id, points. Raises ArgumentError without it."""
     for node in ast.parse(path.read_text(encoding="utf-8")).body:
         match node:
             case ast.Assign(targets=[ast.Name(id="EXPECT")], value=value):
                 found: Any = ast.literal_eval(value)
                 if isinstance(found, dict) and found:
-                    return cast("dict[str, str]", found)
+                    return cast("dict[str, Wanted]", found)
             case _:
                 pass
-    raise ArgumentError(path.name, "it has no EXPECT", 'EXPECT = {"ex03.2": "too-many-misses"}')
+    raise ArgumentError(path.name, "it has no EXPECT", 'EXPECT = {"ex03.2": ("too-slow", 1.5)}')
 
 
 def _mutant(exercise: Exercise, solved: Notebook, path: Path) -> Trial:
-    """Replace some answers of the solution by the wrong ones in `path`."""
-    messages = expected(path)
+    """Replace some answers of the solution by the wrong ones in `path`; only these are graded."""
+    wanted = expected(path)
+    named = replace(exercise, items=tuple(i for i in exercise.items if i.id in wanted))
     made = _trial(
-        exercise, "M3", path.stem.partition("__")[2].replace("_", " "),
-        _last(solved, path.read_text(encoding="utf-8")), messages,
+        named, "M3", path.stem.partition("__")[2].replace("_", " "),
+        _last(solved, path.read_text(encoding="utf-8")), wanted,
     )  # fmt: skip
-    return replace(made, failed=False, timed="too-slow" in messages.values())
+    return replace(made, timed=any(message == "too-slow" for message, _ in wanted.values()))
 
 
 # --- judging -------------------------------------------------------------------------------------
@@ -200,13 +215,14 @@ def trial_faults(trial: Trial, got: Graded) -> list[str]:
 
 
 def _mark_faults(trial: Trial, m: Mark) -> list[str]:
-    wanted = trial.messages.get(m.item)
-    if wanted is None:
-        return [] if m.points == m.worth else [f"{m.item}: {m.points:g} of {m.worth:g} points, "
-                                              f"{', '.join(m.messages)}"]  # fmt: skip
-    busy = any(p.outcome.status == "inconclusive" for p in m.parts)
-    if wanted not in m.messages and not (wanted == "too-slow" and busy):
-        return [f"{m.item}: the message is {', '.join(m.messages) or 'none'}, not {wanted}"]
-    if trial.failed and m.points != 0:
-        return [f"{m.item}: {m.points:g} points, not 0"]
+    told = f"{m.item}: {m.points:g} of {m.worth:g} points"
+    if m.item not in trial.wanted:
+        return [] if m.points == m.worth else [f"{told}, {', '.join(m.messages)}"]
+    message, points = trial.wanted[m.item]
+    if any(p.outcome.status == "inconclusive" for p in m.parts):
+        return []  # the machine was too busy to tell
+    if message not in m.messages:
+        return [f"{m.item}: the message is {', '.join(m.messages) or 'none'}, not {message}"]
+    if m.points > points or (m.points < points and not trial.timed):
+        return [f"{told}, not {points:g}"]
     return []

@@ -6,6 +6,7 @@ docs/instructor.md lists the checks M1 to M8.
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -17,9 +18,9 @@ from .grader import Graded, grade_all
 from .item import Exercise
 from .notebook import sha256
 from .score import Mark
-from .trials import Trial, mutant_files, trial_faults, trials
+from .trials import Trial, expected, mutant_files, trial_faults, trials
 
-MIN_WRONG = 3  # wrong answers that every exercise must have
+MIN_WRONG = 3  # wrong answers that every item must have
 
 
 def verify(root: Path, checks: Path, name: str = "", jobs: int = 2) -> int:
@@ -34,7 +35,7 @@ def verify(root: Path, checks: Path, name: str = "", jobs: int = 2) -> int:
     for trial, wrong in run(todo, checks, jobs):
         found[trial.exercise.id] += [f"{trial.check} {trial.name}: {w}" for w in wrong]
     for e in exercises:
-        count = sum(t.exercise is e for t in todo)
+        count = sum(t.exercise.id == e.id for t in todo)
         print(
             f"{e.id}  {'FAILED' if found[e.id] else 'ok'}  {count} notebooks, {e.points:g} points"
         )
@@ -52,12 +53,13 @@ def still_faults(root: Path, exercise: Exercise) -> list[str]:
     if missing:
         return [f"M6 {f}" for f in missing]
     found = [f"M6 {f}" for f in structure_faults(root, exercise)]
-    wrong = len(mutant_files(root, exercise))
-    if wrong < MIN_WRONG:
-        found.append(
-            f"M3 {wrong} wrong answers in solutions/wrong, at least {MIN_WRONG} are needed"
-        )
-    return found
+    wrong = Counter(item for path in mutant_files(root, exercise) for item in expected(path))
+    return found + [
+        f"M3 {item.id}: {wrong[item.id]} wrong answers in solutions/wrong,"
+        f" at least {MIN_WRONG} are needed"
+        for item in exercise.items
+        if wrong[item.id] < MIN_WRONG
+    ]
 
 
 def run(todo: Sequence[Trial], checks: Path, jobs: int) -> list[tuple[Trial, list[str]]]:

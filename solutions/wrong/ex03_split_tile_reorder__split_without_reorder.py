@@ -1,6 +1,10 @@
 """Loops are split, but stay where they are, so the order is the old one; and a list of letters."""
 
-EXPECT = {"ex03.1": "wrong-order", "ex03.2": "too-many-misses", "ex03.3": "wrong-type"}
+EXPECT = {
+    "ex03.1": ("wrong-order", 0),
+    "ex03.2": ("too-many-misses", 0),
+    "ex03.3": ("wrong-type", 0),
+}
 
 
 def blocks(A, B, rows, columns):

@@ -1,13 +1,14 @@
-"""A line that was never used before gets the distance 0; and the tiles are no whole numbers."""
+"""A block that was never used before gets the distance 0; and the tiles are no whole numbers."""
 
-EXPECT = {"ex04.1": "wrong-value", "ex04.2": "wrong-type"}
+EXPECT = {"ex04.1": ("wrong-value", 0), "ex04.2": ("wrong-type", 0)}
 
 
-def reuse_distance(trace):
-    found = []
-    for now, line in enumerate(trace):
-        since = trace[:now][::-1]
-        found.append(len(set(since[: since.index(line)])) if line in since else 0)
+def reuse_distance(trace, lines):
+    found, last = [], {}
+    for now, block in enumerate(trace):
+        between = set(trace[last[block] + 1 : now]) if block in last else set()
+        found.append(sum(lines[b] for b in between))
+        last[block] = now
     return found
 
 

@@ -1,12 +1,12 @@
-"""Looks back to the first use of a line instead of the last one."""
+"""Looks back to the first use of a block instead of the last one."""
 
-EXPECT = {"ex04.1": "wrong-value"}
+EXPECT = {"ex04.1": ("wrong-value", 0)}
 
 
-def reuse_distance(trace):
-    first = {}
-    found = []
-    for now, line in enumerate(trace):
-        found.append(len(set(trace[first[line] + 1 : now]) - {line}) if line in first else -1)
-        first.setdefault(line, now)
+def reuse_distance(trace, lines):
+    found, first = [], {}
+    for now, block in enumerate(trace):
+        between = set(trace[first[block] + 1 : now]) - {block} if block in first else set()
+        found.append(sum(lines[b] for b in between) if block in first else -1)
+        first.setdefault(block, now)
     return found

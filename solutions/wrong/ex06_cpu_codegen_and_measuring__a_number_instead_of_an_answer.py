@@ -1,6 +1,6 @@
 """How many times as fast it is, instead of whether it is."""
 
-EXPECT = {"ex06.1": "wrong-type"}
+EXPECT = {"ex06.1": ("wrong-type", 0)}
 
 
 def faster(before, after):

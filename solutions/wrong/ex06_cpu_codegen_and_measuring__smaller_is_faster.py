@@ -1,6 +1,6 @@
 """The smaller of two minima wins, by whatever little; and lanes that are whole rows apart."""
 
-EXPECT = {"ex06.1": "false-alarm", "ex06.3": "fact:loads"}
+EXPECT = {"ex06.1": ("false-alarm", 0.6), "ex06.3": ("fact:partial", 0)}
 
 
 def faster(before, after):
@@ -9,7 +9,7 @@ def faster(before, after):
 
 def sums(M, v, y):
     s = te.create_schedule(y.op)
-    io, ii = s[y].split(s[y].op.axis[0], factor=8)
-    s[y].reorder(io, s[y].op.reduce_axis[0], ii)
+    io, ii = s[y].split(s[y].op.axis[0], factor=4)
+    s[y].reorder(io, *s[y].op.reduce_axis, ii)
     s[y].vectorize(ii)
     return s

@@ -1,6 +1,10 @@
 """compute adds to whatever is in z; and everything is fetched at once, however large it is."""
 
-EXPECT = {"ex08.1": "wrong-compute", "ex08.2": "refused", "ex08.3": "too-many-bytes"}
+EXPECT = {
+    "ex08.1": ("wrong-compute", 3),
+    "ex08.2": ("refused", 2),
+    "ex08.3": ("too-many-bytes", 0.4),
+}
 
 
 def gemm8x8():

@@ -3,7 +3,7 @@
 The verifier and the simulator of the notebook are patched: the grader has its own.
 """
 
-EXPECT = {"ex08.1": "wrong-update", "ex08.2": "hazard", "ex08.3": "wrong-value"}
+EXPECT = {"ex08.1": ("wrong-update", 3), "ex08.2": ("hazard", 0), "ex08.3": ("wrong-value", 0)}
 
 
 class Fine:

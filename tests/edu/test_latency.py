@@ -33,7 +33,8 @@ def one_by_one(steps: int, threads: int) -> list[str]:
     """All tokens, one place at a time."""
     lines = ["ex  nop   push ld"]
     for k, t in product(range(steps), range(threads)):
-        lines.append(f"ld  inp[{t}] = A[{k * threads + t}] x=1   pop ex   push ex")
+        lines.append(f"ld  inp[{t}] = A[{k * threads + t}] x=1   pop ex")
+        lines.append(f"ld  wgt[{t}] = W[{k * threads + t}] x=1   push ex")
         lines.append(f"ex  gemm u[{t}:{t + 1}]   pop ld   push ld")
     return [*lines, "ld  nop   pop ex", *ex09.store(threads)]
 
@@ -49,11 +50,12 @@ def first_fault(m: Mark) -> Outcome:
     ("answer", "points"),
     [
         (right, 6.0),
-        (one_by_one, 3.0),  # all but the hiding
-        (edited("pop ex   push ex", "pop ex"), 0.0),  # no gemm knows of its load
-        (lambda steps, threads: right(steps, threads)[:-1], 5.0),  # all but the end
-        (ex09.loop, 5.0),  # no store
-        (lambda steps, threads: ex09.loop(steps, threads)[:-1] + ex09.store(threads), 5.0),  # leak
+        (one_by_one, 2.0),  # all but the hiding
+        (edited("W[0] x=1   push ex", "W[0] x=1"), 0.0),  # no gemm knows of its load
+        (edited("x=1   pop ex", "x=1   pop ex   push ex"), 0.0),  # a token for each load
+        (lambda steps, threads: right(steps, threads)[:-1], 5.5),  # all but the end
+        (ex09.loop, 5.5),  # no store
+        (lambda steps, threads: ex09.loop(steps, threads)[:-1] + ex09.store(threads), 5.5),  # leak
         (lambda steps, threads: ex09.loop(steps, threads)[threads:] + ex09.store(threads), 0.0),
     ],
 )  # fmt: skip
@@ -64,9 +66,9 @@ def test_the_loop_the_store_and_the_hiding_earn_points_of_their_own(
 
 
 def test_the_line_with_a_misspelt_token_is_quoted() -> None:
-    outcome = first_fault(mark(TOKENS, edited("pop ex   push ex", "pop ex   psh ex")))
+    outcome = first_fault(mark(TOKENS, edited("W[0] x=1   push ex", "W[0] x=1   psh ex")))
     assert outcome.message == "no-program"
-    assert "'ld inp[0] = A[0] x=1 pop ex psh ex'" in outcome.got
+    assert "'ld wgt[0] = W[0] x=1 psh ex'" in outcome.got
 
 
 def test_a_token_for_a_queue_instead_of_a_unit_is_quoted() -> None:
@@ -78,7 +80,7 @@ def test_a_token_for_a_queue_instead_of_a_unit_is_quoted() -> None:
 def test_a_small_case_that_fails_is_shown_with_the_numbers_of_its_instructions() -> None:
     case = first_fault(mark(TOKENS, edited("gemm u[1:2]   pop ld", "gemm u[1:2]"))).case
     assert case.startswith("lower(2, 2), with our store in place of yours:\nex  uop[0] = uops[0]")
-    assert "ex  gemm u[1:2]   push ld                 #    8  l2g" in case
+    assert "ex  gemm u[1:2]   push ld                 #    9  l2g" in case
 
 
 @pytest.mark.parametrize(
@@ -103,7 +105,7 @@ def test_a_circle_of_waiting_without_a_missing_token_says_so() -> None:
 
 
 def test_a_long_program_is_counted_instead_of_shown() -> None:
-    assert numbered_listing(ex09.assembled(right(6, 3), 6, 3)) == " (49 instructions)"
+    assert numbered_listing(ex09.assembled(right(6, 3), 6, 3)) == " (66 instructions)"
 
 
 # --- tiles ----------------------------------------------------------------------------------------

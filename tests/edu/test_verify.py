@@ -2,16 +2,20 @@
 
 import shutil
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from minitvm.base import ArgumentError
 from minitvm.edu import failed
+from minitvm.edu.build import exercise_file
 from minitvm.edu.grader import Graded
+from minitvm.edu.live import call_in_process
+from minitvm.edu.notebook import code_cells, parsed, source
 from minitvm.edu.score import mark, unmarked
 from minitvm.edu.trials import QUICK, Trial, expected, mutant_files, trial_faults, trials
-from minitvm.edu.verify import run, still_faults
+from minitvm.edu.verify import MIN_WRONG, run, still_faults
 
 from .course import CHECKS, EX00, EXERCISES, ROOT
 
@@ -32,23 +36,66 @@ def test_every_exercise_comes_with_wrong_answers(exercise) -> None:
 
 
 def test_too_few_wrong_answers_are_a_fault(checkout: Path) -> None:
-    mutant_files(checkout, EX00)[0].unlink()
+    mutant_files(checkout, EX00)[0].write_text('EXPECT = {"ex01.1": ("x", 0)}', encoding="utf-8")
+    for path in mutant_files(checkout, EX00)[1:]:
+        path.unlink()
     assert still_faults(checkout, EX00) == [
-        "M3 2 wrong answers in solutions/wrong, at least 3 are needed"
+        f"M3 {item.id}: 0 wrong answers in solutions/wrong, at least 3 are needed"
+        for item in EX00.items
     ]
+
+
+@pytest.mark.parametrize("exercise", EXERCISES, ids=lambda e: e.id)
+def test_every_item_has_three_wrong_answers_with_a_stated_score(exercise) -> None:
+    stated = [expected(path) for path in mutant_files(ROOT, exercise)]
+    for item in exercise.items:
+        points = [wanted[item.id][1] for wanted in stated if item.id in wanted]
+        assert len(points) >= MIN_WRONG, item.id
+        assert all(0 <= n < item.points for n in points), item.id
+
+
+@pytest.mark.parametrize("kind", ["copied_from_the_notebook", "ready_made", "nothing_done"])
+@pytest.mark.parametrize("exercise", EXERCISES, ids=lambda e: e.id)
+def test_little_is_earned_without_an_answer_of_ones_own(exercise, kind: str) -> None:
+    """A cell of a notebook, a function of the library or next to nothing earns 40 % at most."""
+    files = {path.stem.partition("__")[2]: path for path in mutant_files(ROOT, exercise)}
+    stated = expected(files[kind])
+    assert stated.keys() == {item.id for item in exercise.items}
+    for item in exercise.items:
+        assert stated[item.id][1] <= 0.4 * item.points, item.id
+
+
+@pytest.mark.parametrize("item", ["ex03.1", "ex03.2", "ex05.1", "ex05.2", "ex05.3", "ex06.2"])
+def test_an_untouched_schedule_earns_nothing(item: str) -> None:
+    (path,) = (ROOT / "solutions" / "wrong").glob(f"{item[:4]}_*__nothing_done.py")
+    assert "create_schedule" in path.read_text(encoding="utf-8")
+    assert expected(path)[item][1] == 0
+
+
+@pytest.mark.parametrize("exercise", EXERCISES, ids=lambda e: e.id)
+def test_an_unchanged_stub_earns_nothing(exercise) -> None:
+    notebook = parsed(exercise_file(ROOT, exercise).read_bytes(), exercise.stem)
+    scope: dict = {}
+    for item in exercise.items:
+        texts = [source(cell) for _, cell in code_cells(notebook)]
+        (stub,) = (text for text in texts if text.startswith(f"def {item.answer}("))
+        exec(stub, scope)
+        answer = partial(call_in_process, scope[item.answer])
+        found = mark(item, lambda *arguments, answer=answer: answer(arguments))
+        assert (found.points, found.verdict) == (0, "not started")
 
 
 def test_a_wrong_answer_says_what_it_expects(tmp_path: Path) -> None:
     path = tmp_path / "ex00_start_here__x.py"
-    path.write_text("EXPECT = {'ex00.1': 'raises'}\nx = 1", encoding="utf-8")
-    assert expected(path) == {"ex00.1": "raises"}
+    path.write_text("EXPECT = {'ex00.1': ('raises', 0)}\nx = 1", encoding="utf-8")
+    assert expected(path) == {"ex00.1": ("raises", 0)}
     path.write_text("x = 1", encoding="utf-8")
     with pytest.raises(ArgumentError, match="it has no EXPECT"):
         expected(path)
 
 
 def trial(**changes) -> Trial:
-    return replace(Trial(EX00, "M3", "a trial", b"", {}, failed=False), **changes)
+    return replace(Trial(EX00, "M3", "a trial", b"", {}), **changes)
 
 
 def graded(*marks) -> Graded:
@@ -71,17 +118,23 @@ FIRST_WRONG = graded(unmarked(FIRST, failed("wrong-value")), right(EX00.items[1]
     [
         (trial(), ALL_RIGHT, []),
         (trial(), FIRST_WRONG, ["ex00.1: 0 of 1 points, wrong-value"]),
-        (trial(messages={"ex00.1": "wrong-value"}), FIRST_WRONG, []),
+        (trial(wanted={"ex00.1": ("wrong-value", 0)}), FIRST_WRONG, []),
         (
-            trial(messages={"ex00.1": "raises"}),
+            trial(wanted={"ex00.1": ("raises", 0)}),
             FIRST_WRONG,
             ["ex00.1: the message is wrong-value, not raises"],
         ),
         (
-            trial(messages={"ex00.1": "raises"}),
+            trial(wanted={"ex00.1": ("raises", 0)}),
             ALL_RIGHT,
             ["ex00.1: the message is none, not raises"],
         ),
+        (
+            trial(wanted={"ex00.1": ("wrong-value", 0.5)}),
+            FIRST_WRONG,
+            ["ex00.1: 0 of 1 points, not 0.5"],
+        ),
+        (trial(wanted={"ex00.1": ("wrong-value", 0.5)}, timed=True), FIRST_WRONG, []),
         (trial(), graded(right(FIRST)), ["not every item has a mark"]),
         (trial(cells=("time is up",)), ALL_RIGHT, ["no cell is reported with 'time is up'"]),
     ],
@@ -109,7 +162,7 @@ def test_the_first_exercise_cannot_be_fooled() -> None:
 @pytest.mark.slow
 def test_a_wrong_answer_that_is_right_is_found(checkout: Path) -> None:
     path = mutant_files(checkout, EX00)[0]
-    path.write_text('EXPECT = {"ex00.1": "wrong-value"}', encoding="utf-8")
+    path.write_text('EXPECT = {"ex00.1": ("wrong-value", 0)}', encoding="utf-8")
     todo = [
         t
         for t in trials(checkout, EX00)
