@@ -50,11 +50,8 @@ def register_func(name: str, f: Callable[..., Any] | None = None, override: bool
     if f is None:
         return lambda g: register_func(name, g, override)  # type: ignore[reportUnknownLambdaType]
     if not callable(f):
-        what, fix = (
-            f"register_func({name!r}, {reprlib.repr(f)})",
-            "a function of arrays and numbers",
-        )
-        raise ExprError(what, "not a function", fix)
+        what = f"register_func({name!r}, {reprlib.repr(f)})"
+        raise ExprError(what, "not a function", "a function of arrays and numbers")
     if name in _functions and not override and not _redefined(_functions[name], f):
         fix = "override=True, or another name"
         raise ExprError(f"register_func({name!r})", "that name is taken", fix)
