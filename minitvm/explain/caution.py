@@ -311,11 +311,11 @@ def _recomputed(
 def _kept_nothing(loops: PrintedLoops, stage: schedule.Stage) -> Iterator[Found]:
     """Yield a caution if store_at keeps nothing and elements are computed again."""
     domain, factor = loops.domain(stage.name), work_of(loops, stage).factor
-    if domain.recomputes and (factor is None or factor > 1):
+    if domain.no_reuse and (factor is None or factor > 1):
         times = "" if factor is None else f", each element {number(factor)} times"
         yield (
             f"store_at of {stage.name}",
-            f"nothing is kept: {domain.recomputes} loop {loops.show(domain.around[-1])}, "
+            f"nothing is kept: {domain.no_reuse} loop {loops.show(domain.around[-1])}, "
             f"so each iteration computes all that it needs{times}",
             "store_at along a serial loop with which one unsplit axis moves; "
             "or compute_at the loop where it is stored",

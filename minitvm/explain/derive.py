@@ -213,7 +213,7 @@ def _region(loops: PrintedLoops, stage: schedule.Stage, a: tensor.Axis) -> Itera
     for reader in dict.fromkeys(read.reader for read in demand.reads):
         own = [read for read in demand.reads if read.reader == reader]
         yield _reader(loops, stage, loops.stage(reader), own, d)
-    for reader in demand.all_read_by:
+    for reader in demand.whole_readers:
         yield Derivation(f"because {reader} reads all of it")
     if isinstance(stage.attach, schedule.At):
         at = loops.stage(stage.attach.stage)

@@ -200,7 +200,7 @@ def _report(
 ) -> StageReport:
     buffer = loops.context.buffers[tensor.tensor_of(op, 0)]
     shape = ", ".join(map(loops.show, buffer.shape))
-    given = " (an argument)" if tensor.tensor_of(op, 0) in loops.context.given else ""
+    given = " (an argument)" if tensor.tensor_of(op, 0) in loops.context.not_allocated else ""
     reads, terms = _reads(op)
     guards = loops.domain(stage.name).guards
     return StageReport(

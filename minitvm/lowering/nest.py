@@ -8,7 +8,7 @@ from minitvm.base import LoweringError, raise_first
 from .checks import about_double_buffer, about_extent, has_mixed_loops
 from .double_buffer import DOUBLE
 from .operands import OperandView, instantiate
-from .regions import Context, Domain, data_domain, hosts, loop_variable
+from .regions import Context, Domain, enclosing_loops, init_domain, loop_variable
 from .tensorize import region, tensorized
 
 
@@ -53,7 +53,7 @@ def _memory(
     """Allocate the results of `op` around `body`, unless they are arguments."""
     for i in reversed(range(len(op.dtypes))):
         t = tensor.tensor_of(op, i)
-        if t not in context.given:
+        if t not in context.not_allocated:
             body = tir.Allocate(context.buffers[t], body)
     return body
 
@@ -179,7 +179,7 @@ def _for(
     context: Context, stage: schedule.Stage, a: tensor.Axis, var: tir.Var | None, body: tir.Stmt
 ) -> tir.Stmt:
     note, domain = stage.note(a), context.domains[stage.name]
-    given = {host.note(b).thread for host, b in hosts(context.state, stage.name)}
+    given = {host.note(b).thread for host, b in enclosing_loops(context.state, stage.name)}
     alone = var is None and note.thread in given  # each thread computes its own part
     reasons = about_extent(stage, a, domain.extents[a], alone)
     raise_first(LoweringError, f"{note.kind} of {a.name!r} in {stage.name}", reasons)
@@ -312,7 +312,7 @@ def _init(
     r = op.reduction
     assert r is not None
     if any(a.kind == "reduce" and a in domain.loops for a in leaves) and has_mixed_loops(stage):
-        domain, leaves = data_domain(stage, op, domain, leaves)
+        domain, leaves = init_domain(stage, op, domain, leaves)
         guards = domain.conditions
     needed = {v for a in op.axis for v in tir.variables(domain.values[a])}
     fresh = _copies(domain, [a for a in leaves if domain.loops.get(a) in needed])

@@ -204,6 +204,21 @@ def test_the_loop_of_a_thread_stands_for_it() -> None:
     assert s.steps[-1] == SetStorePredicate("C", ("i",), ("i < 2",))
 
 
+def test_a_predicate_stays_where_a_window_slides() -> None:
+    """store_at computes new elements only, all of them in the tensor: no guard but the user's."""
+    A = te.placeholder((20,), name="A")
+    B = te.compute((20,), lambda i: A[i] * 2, name="B")
+    C = te.compute((18,), lambda i: B[i] + B[i + 1] + B[i + 2], name="C")
+    s = te.create_schedule(C.op)
+    io, ii = s[C].split(C.op.axis[0], 3)
+    s[B].compute_at(s[C], ii)
+    s[B].store_at(s[C], io)
+    s[B].set_store_predicate(B.op.axis[0] < 10)
+    nest = str(tvm.lower(s, [A, C], until="nest"))
+    assert nest.count("likely") == 1
+    assert "if likely(i_outer*3 + i_inner + min(i_inner, 1)*2 + i < 10):" in nest
+
+
 def test_which_thread_stores_a_sum_makes_no_difference() -> None:
     s = rowsum()
     tx = te.thread_axis("threadIdx.x")

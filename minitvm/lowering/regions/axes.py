@@ -6,7 +6,7 @@ from minitvm import schedule, tensor, tir
 
 
 def loop_variable(name: str, extent: tir.Index) -> tir.Var:
-    """Return a variable that runs from 0 to extent - 1."""
+    """Return a variable that runs from 0 to extent - 1; `top` is that end if it is symbolic."""
     last = tir.sub(extent, 1)
     if tensor.is_from_data(last):  # an extent read from data must not appear in other bounds
         return tir.Var(name, 0, tir.upper_bound(last))
@@ -14,15 +14,17 @@ def loop_variable(name: str, extent: tir.Index) -> tir.Var:
 
 
 def is_one(extent: tir.Index) -> bool:
+    """Return whether the extent is known to be 1."""
     return isinstance(extent, int) and extent == 1
 
 
 def extend_extents(stage: schedule.Stage, extents: dict[tensor.Axis, tir.Index]) -> None:
     """Add the extents of axes made by splits and fuses, given those of the root axes.
 
-    Loops that are threads, or parts of one, keep their declared extents.
+    An axis shorter than the factor gets a single part of its own length, unless that part is bound
+    to threads: their number stays as declared.
     """
-    threads = _threads(stage)
+    threads = _thread_axes(stage)
     for r in stage.relations:
         if isinstance(r, schedule.FuseRelation):
             extents[r.fused] = tir.mul(extents[r.outer], extents[r.inner])
@@ -39,8 +41,8 @@ def extend_extents(stage: schedule.Stage, extents: dict[tensor.Axis, tir.Index])
             extents[r.outer], extents[r.inner] = size, tir.ceildiv(n, size)
 
 
-def _threads(stage: schedule.Stage) -> list[tensor.Axis]:
-    """Return the loops that are bound to a thread, and the axes that those are parts of."""
+def _thread_axes(stage: schedule.Stage) -> list[tensor.Axis]:
+    """Return the loops bound to threads, and the axes from which splits and fuses made them."""
     found = [a for a in stage.leaves if stage.note(a).thread]
     for r in reversed(stage.relations):
         if isinstance(r, schedule.SplitRelation):

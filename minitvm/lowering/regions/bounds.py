@@ -5,9 +5,11 @@ loops of its consumers run over their whole range; the stage's region is what th
 
     for io in range(4):                     for io in range(4):
       <- compute B here                       for x in range(6):       region of B: io*4 .. io*4 + 5
-      for ii in range(4):             ->        B[x] = ... io*4 + x
+      for ii in range(4):             ->        B[x] = f(io*4 + x)
         C[io*4 + ii] = B[io*4 + ii]           for ii in range(4):
                      + B[io*4 + ii + 2]         C[io*4 + ii] = B[ii] + B[ii + 2]
+
+B's buffer holds only the region, so its indices count from the start of the region.
 """
 
 from __future__ import annotations
@@ -19,29 +21,29 @@ from minitvm import schedule, tensor, tir
 from .axes import axis_values, extend_extents, is_one, loop_variable, made_axis
 from .domain import Demand, Domain
 from .guards import guards_of
-from .interval import Interval, most, sweep
-from .reads import reads_all, reads_of
+from .interval import Interval, sweep, upper_bound_over
+from .reads import needs_whole, reads_of
 from .scan_time import time_axes
-from .scopes import check_scope, hosts, shared_loops
-from .sliding import Kept, check_attached, kept, may_fold, slide
+from .scopes import check_scope, enclosing_loops, shared_loops
+from .sliding import StoredDimension, check_attached, may_fold, slide, storage_for
 
 
 def infer(state: schedule.State) -> dict[str, Domain]:
     """Return the domain of every stage that computes something, by stage name."""
-    found: dict[str, Domain] = {}
+    domains: dict[str, Domain] = {}
     times = time_axes(state)
     for stage in reversed(state.stages):
         if isinstance(stage.op, tensor.ComputeOp):
-            found[stage.name] = _domain(state, stage, stage.op, found, times.get(stage.name))
+            domains[stage.name] = _domain(state, stage, stage.op, domains, times.get(stage.name))
         elif isinstance(stage.op, tensor.ExternOp):  # without axes, always computed as a whole
-            found[stage.name] = Domain({}, {}, {}, {}, loops_around(state, stage, found))
+            domains[stage.name] = Domain({}, {}, {}, {}, loops_around(state, stage, domains))
         elif isinstance(stage.op, tensor.ScanOp):
-            found[stage.name] = _times(state, stage, stage.op.scan_axis, found)
-    return found
+            domains[stage.name] = _scan_domain(state, stage, stage.op.scan_axis, domains)
+    return domains
 
 
-def _times(
-    state: schedule.State, stage: schedule.Stage, time: tensor.Axis, done: dict[str, Domain]
+def _scan_domain(
+    state: schedule.State, stage: schedule.Stage, time: tensor.Axis, domains: dict[str, Domain]
 ) -> Domain:
     """Return the domain of a scan, which always covers all time steps."""
     extents: dict[tensor.Axis, tir.Index] = {time: time.extent}
@@ -49,7 +51,7 @@ def _times(
     loops = _loops(stage.leaves, extents)
     values = axis_values(stage, extents, loops)
     values[time] = tir.add(time.start, values[time])
-    return Domain({time: time.start}, extents, values, loops, loops_around(state, stage, done))
+    return Domain({time: time.start}, extents, values, loops, loops_around(state, stage, domains))
 
 
 def _loops(
@@ -59,49 +61,50 @@ def _loops(
     return {a: loop_variable(a.name, extents[a]) for a in axes if not is_one(extents[a])}
 
 
-def _now(state: schedule.State, scan: str, done: dict[str, Domain]) -> tir.Index:
+def _now(state: schedule.State, scan: str, domains: dict[str, Domain]) -> tir.Index:
     """Return the current time step in the loop of a scan."""
     op = state.stage(scan).op
     assert isinstance(op, tensor.ScanOp)
-    return done[scan].values[op.scan_axis]
+    return domains[scan].values[op.scan_axis]
 
 
 def _domain(
     state: schedule.State,
     stage: schedule.Stage,
     op: tensor.ComputeOp,
-    done: dict[str, Domain],
-    row: tuple[str, tensor.Axis] | None,
+    domains: dict[str, Domain],
+    in_scan: tuple[str, tensor.Axis] | None,
 ) -> Domain:
-    """Return the stage's domain; `row` is its enclosing scan and the stage's time axis, if any."""
-    around = loops_around(state, stage, done)
-    shared = shared_loops(state, stage, {s: d.loops for s, d in done.items()})
+    """Return the stage's domain; `in_scan` is its enclosing scan and its time axis, if any."""
+    around = loops_around(state, stage, domains)
+    shared = shared_loops(state, stage, {s: d.loops for s, d in domains.items()})
     fixed = set(around) - set(shared)
     start: dict[tensor.Axis, tir.Index] = {a: a.start for a in op.reduce_axis}
     extents: dict[tensor.Axis, tir.Index] = {a: a.extent for a in op.reduce_axis}
-    demand = _demand(state, stage, op, shared, fixed, done)
-    for a, (lo, hi) in zip(op.axis, _region(op, demand, fixed, done), strict=True):
+    demand = _demand(state, stage, op, shared, fixed, domains)
+    for a, (lo, hi) in zip(op.axis, _region(op, demand, fixed, domains), strict=True):
         start[a], extents[a] = lo, tir.add(tir.sub(hi, lo), 1)
-    if row is not None:
-        scan, time = row
-        start[time], extents[time] = _now(state, scan, done), 1
-    stored, moved, recomputes = _keep(state, stage, op, start, extents, fixed, done)
+    if in_scan is not None:
+        scan, time = in_scan
+        start[time], extents[time] = _now(state, scan, domains), 1
+    stored, moved, recomputes = _keep(state, stage, op, start, extents, fixed, domains)
     extend_extents(stage, extents)
     loops = _loops(stage.leaves, extents)
     check_scope(state, stage, loops)
     values = axis_values(stage, extents, loops)
     if tensor.variable_reduce_ranges(op):
-        _limit(stage, op, start, extents, loops, values)
+        _resolve_reduce_ranges(stage, op, start, extents, loops, values)
         values = axis_values(stage, extents, loops)
     for a in (*op.axis, *op.reduce_axis):
         values[a] = tir.add(start[a], values[a])
     guards = guards_of(stage, op, start, extents, values)
-    if moved is not None:  # the new elements lie in the window
-        guards = tuple(g for g in guards if tir.free_of(g.condition, (loops[moved],)))
+    if moved is not None:  # the whole window is in the tensor, so its axis needs no guard
+        moving = (loops[moved],)
+        guards = tuple(g for g in guards if g.cause is None or tir.free_of(g.condition, moving))
     return Domain(start, extents, values, loops, around, guards, demand, stored, recomputes)
 
 
-def _limit(
+def _resolve_reduce_ranges(
     stage: schedule.Stage,
     op: tensor.ComputeOp,
     start: dict[tensor.Axis, tir.Index],
@@ -109,13 +112,17 @@ def _limit(
     loops: dict[tensor.Axis, tir.Var],
     values: dict[tensor.Axis, tir.Index],
 ) -> None:
-    """Substitute data axes into the ranges of reduce axes: 0 .. i  ->  0 .. io*4 + ii."""
+    """Express the ranges of reduce axes in loop variables: 0 .. i  ->  0 .. io*4 + ii.
+
+    Their loops get new variables, without a symbolic upper bound `top`: it would name the data
+    loops, whose variables passes may replace.
+    """
     here = {a: tir.add(start[a], values[a]) for a in op.axis}
     for k in op.reduce_axis:
         start[k], extents[k] = (tir.substitute(n, here) for n in (start[k], extents[k]))
     extend_extents(stage, extents)
     for a in stage.leaves:
-        if a.kind == "reduce" and a in loops:  # `top` must name no loop: passes may rename it
+        if a.kind == "reduce" and a in loops:
             loops[a] = tir.Var(a.name, 0, tir.upper_bound(tir.sub(extents[a], 1)))
 
 
@@ -126,28 +133,28 @@ def _keep(
     start: dict[tensor.Axis, tir.Index],
     extents: dict[tensor.Axis, tir.Index],
     fixed: set[tir.Var],
-    done: dict[str, Domain],
-) -> tuple[dict[tensor.Axis, Kept], tensor.Axis | None, str]:
-    """Return how the region is stored for an outer loop; shrink start and extents to what is new.
+    domains: dict[str, Domain],
+) -> tuple[dict[tensor.Axis, StoredDimension], tensor.Axis | None, str]:
+    """Return how a stage with store_at is stored; shrink start and extents to the new elements.
 
     Also return the axis along which the window moves, if the whole window is certain to be in
-    bounds, and the reason if nothing is kept.
+    bounds, and the reason if each iteration computes its whole window again.
     """
     if stage.store is None:
         return {}, None, ""
     check_attached(stage)
-    around = loops_around(state, stage, done)
-    outer = loops_around(state, stage, done, stage.store)
-    still = fixed & set(outer)
-    loose = {v for d in done.values() for v in d.loops.values()} - still
+    around = loops_around(state, stage, domains)
+    outer = loops_around(state, stage, domains, stage.store)
+    outside = fixed & set(outer)
+    loose = {v for d in domains.values() for v in d.loops.values()} - outside
     windows = {a: (start[a], extents[a]) for a in op.axis}
-    found: dict[tensor.Axis, Kept] = {}
+    found: dict[tensor.Axis, StoredDimension] = {}
     for a, n in zip(op.axis, op.shape, strict=True):
         ends = start[a], tir.add(start[a], tir.sub(extents[a], 1))
-        swept = sweep(ends[0], still)[0], sweep(ends[1], still)[1]
-        lo, hi = _usable(swept, (0, tir.sub(n, 1)), still, loose)
-        found[a] = kept(windows[a], (lo, tir.add(tir.sub(hi, lo), 1)), may_fold(state))
-    inner = around[len(outer) :]
+        swept = sweep(ends[0], outside)[0], sweep(ends[1], outside)[1]
+        lo, hi = _computable(swept, (0, tir.sub(n, 1)), outside, loose)
+        found[a] = storage_for(windows[a], (lo, tir.add(tir.sub(hi, lo), 1)), may_fold(state))
+    inner = around[len(outer) :]  # the loops between storing and computing
     new = slide(stage, windows, inner[-1]) if inner else ""
     if isinstance(new, str):
         return found, None, new
@@ -162,13 +169,13 @@ def _keep(
 def loops_around(
     state: schedule.State,
     stage: schedule.Stage,
-    done: dict[str, Domain],
+    domains: dict[str, Domain],
     until: schedule.At | None = None,
 ) -> tuple[tir.Var, ...]:
     """Return the loop variables around the stage's attach point, or only those down to `until`."""
     found: list[tir.Var] = []
-    for host, a in hosts(state, stage.name):
-        found += [done[host.name].loops[a]] if a in done[host.name].loops else []
+    for host, a in enclosing_loops(state, stage.name):
+        found += [domains[host.name].loops[a]] if a in domains[host.name].loops else []
         if until is not None and a is until.axis:
             break
     return tuple(found)
@@ -183,74 +190,74 @@ def _demand(
     op: tensor.ComputeOp,
     shared: tuple[tir.Var, ...],
     fixed: set[tir.Var],
-    done: dict[str, Domain],
+    domains: dict[str, Domain],
 ) -> Demand:
-    """Return what the readers of the stage touch for fixed values of the `fixed` loops."""
-    if stage.is_output:
+    """Return what the readers of the stage need for fixed values of the `fixed` loops."""
+    if stage.is_output:  # computed as a whole, even if other stages read it
         return Demand(shared=shared)
-    reads = tuple(reads_of(state, op, fixed, done))
+    reads = tuple(reads_of(state, op, fixed, domains))
     touched: list[Interval | None] = [None] * len(op.shape)
     for read in reads:
         for d, span in enumerate(read.spans):
             old = touched[d]
-            touched[d] = span if old is None else _hull(old, span)
-    all_read_by = tuple(s.name for s in state.stages if reads_all(s, op))
-    return Demand(reads, all_read_by, tuple(touched), shared)
+            touched[d] = span if old is None else _union(old, span)
+    whole_readers = tuple(s.name for s in state.stages if needs_whole(s, op))
+    return Demand(reads, whole_readers, tuple(touched), shared)
 
 
 def _region(
-    op: tensor.ComputeOp, demand: Demand, fixed: set[tir.Var], done: dict[str, Domain]
+    op: tensor.ComputeOp, demand: Demand, fixed: set[tir.Var], domains: dict[str, Domain]
 ) -> list[Interval]:
     """Return the part of the stage's tensor to compute: what its readers need, or all of it."""
     whole: list[Interval] = [(0, tir.sub(n, 1)) for n in op.shape]
-    if not demand.touched or demand.all_read_by:
+    if not demand.touched or demand.whole_readers:
         return whole
-    loose = {v for d in done.values() for v in d.loops.values()} - fixed
-    return [_usable(t, w, fixed, loose) for t, w in zip(demand.touched, whole, strict=True)]
+    loose = {v for d in domains.values() for v in d.loops.values()} - fixed
+    return [_computable(t, w, fixed, loose) for t, w in zip(demand.touched, whole, strict=True)]
 
 
-def _hull(a: Interval, b: Interval) -> Interval:
+def _union(a: Interval, b: Interval) -> Interval:
     return tir.minimum(a[0], b[0]), tir.maximum(a[1], b[1])
 
 
-def _usable(
+def _computable(
     touched: Interval | None, whole: Interval, fixed: set[tir.Var], loose: set[tir.Var]
 ) -> Interval:
-    """Clip `touched` to the tensor, and make its extent independent of the enclosing loops.
+    """Return an interval that contains `touched` and whose extent depends on no enclosing loop.
 
-    Return the whole dimension if a bound depends on one of the `loose` loops, which do not enclose
-    the stage.
+    Constant ends are clipped to the tensor; symbolic ends may leave it, and guards then skip the
+    points outside. The result is the whole dimension if nothing reads it, or if an end depends on
+    one of the `loose` loops, which have no single value while the stage is computed.
     """
-    if touched is None or any(_unknown(n, loose) for e in touched for n in tir.walk(e)):
+    if touched is None or any(n in loose for e in touched for n in tir.variables(e)):
         return whole
     lo, hi = touched
     if isinstance(lo, int) and isinstance(hi, int) and isinstance(whole[1], int):
         first = max(lo, 0)
         return first, max(first - 1, min(hi, whole[1]))  # empty if the reading loop is empty
     size = tir.add(tir.sub(hi, lo), 1)
-    moves = any(v in fixed for v in tir.walk(size) if isinstance(v, tir.Var))
-    widest = most(size, fixed) if moves else size
+    moves = any(v in fixed for v in tir.variables(size))
+    widest = upper_bound_over(size, fixed) if moves else size
     if widest is None or tir.prove_nonnegative(tir.sub(widest, tir.add(whole[1], 1))):
         return whole  # not smaller than the whole dimension
     if moves:
         if not isinstance(widest, int) and tir.lower_bound(lo) >= 0:
             widest = tir.minimum(widest, tir.add(whole[1], 1))
         size, hi = widest, tir.add(lo, tir.sub(widest, 1))
-    return lo, hi if tir.lower_bound(size) >= 0 else tir.add(lo, tir.sub(tir.maximum(0, size), 1))
+    if tir.lower_bound(size) < 0:  # possibly empty, but never less than that
+        hi = tir.add(lo, tir.sub(tir.maximum(0, size), 1))
+    return lo, hi
 
 
-def _unknown(n: object, loose: set[tir.Var]) -> bool:
-    """Return whether `n` depends on a variable that is not defined at the attach point."""
-    return isinstance(n, tir.Var) and n in loose
-
-
-def data_domain(
+def init_domain(
     stage: schedule.Stage, op: tensor.ComputeOp, domain: Domain, inner: tuple[tensor.Axis, ...]
 ) -> tuple[Domain, tuple[tensor.Axis, ...]]:
-    """Return the domain of a reduction's init, and the loops that replace the `inner` ones.
+    """Return the domain of a reduction's init, and the loops over data that it runs in.
 
-    Data loops stay. A loop that fuses data and reduce axes is replaced by its data part, because an
-    empty reduction makes the fused loop empty although each element must still be initialised.
+    inner: the leaf loops from the outermost reduce loop on. The init runs before them, so it gets
+    data loops of its own in their place. A loop that fuses data and reduce axes is replaced by its
+    data part, because an empty reduction makes the fused loop empty although each element must
+    still be initialised.
     """
     parts = list(inner)
     for r in reversed(stage.relations):
@@ -259,8 +266,8 @@ def data_domain(
         elif isinstance(r, schedule.FuseRelation) and r.fused.kind == "reduce":
             parts = [b for a in parts for b in ((r.outer, r.inner) if a is r.fused else (a,))]
     data, gone = tuple(a for a in parts if a.kind == "data"), set(inner)
-    kept = {a: v for a, v in domain.loops.items() if a not in gone}
-    loops = {**kept, **_loops(data, domain.extents)}
+    outer = {a: v for a, v in domain.loops.items() if a not in gone}
+    loops = {**outer, **_loops(data, domain.extents)}
     stays = tuple(a for a in stage.leaves if a not in gone)
     relations = tuple(r for r in stage.relations if made_axis(r).kind == "data")
     begin = stage.change(leaves=(*stays, *data), relations=relations)

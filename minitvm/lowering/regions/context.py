@@ -19,18 +19,20 @@ class Context:
     state: schedule.State
     domains: dict[str, Domain]
     buffers: dict[tensor.Tensor, tir.Buffer]
-    given: frozenset[tensor.Tensor]  # tensors stored in arguments or in other tensors' buffers
-    whole: frozenset[tensor.Tensor]  # tensors stored in the result of a scan
+    not_allocated: frozenset[
+        tensor.Tensor
+    ]  # tensors stored in arguments or in other tensors' buffers
+    in_scan_result: frozenset[tensor.Tensor]  # tensors stored in the result of a scan
 
     def place(self, t: tensor.Tensor, indices: tuple[tir.Index, ...]) -> tuple[tir.Index, ...]:
         """Return the place of element `indices` of `t` in its buffer, which holds its region."""
         stage = self.state.owner(t)
-        if not isinstance(stage.op, tensor.ComputeOp) or t in self.whole:
+        if not isinstance(stage.op, tensor.ComputeOp) or t in self.in_scan_result:
             return indices
         domain = self.domains[stage.name]
         at = zip(indices, stage.op.axis, strict=True)
-        if domain.kept:
-            local = tuple(domain.kept[a].place(i) for i, a in at)
+        if domain.stored:
+            local = tuple(domain.stored[a].place(i) for i, a in at)
         else:
             local = tuple(tir.sub(i, domain.start[a]) for i, a in at)
         if stage.layout is None:
@@ -51,7 +53,7 @@ class Context:
 def allocate(
     state: schedule.State, domains: dict[str, Domain], given: dict[tensor.Tensor, tir.Buffer]
 ) -> Context:
-    """Allocate a buffer as large as its region for each tensor that is not `given`."""
+    """Give each tensor that is not `given` a buffer that is large enough for its region."""
     buffers, rows = dict(given), _rows_of_scans(state)
     for stage in state.stages:
         if not isinstance(stage.op, tensor.PlaceholderOp):
@@ -60,7 +62,7 @@ def allocate(
                 if t not in buffers and t not in rows:
                     shape = _shape(stage, t, domains)
                     scope = memory_scope(state, stage)
-                    buffers[t] = tir.Buffer(t.name, shape, t.dtype, scope, _padded(stage, shape))
+                    buffers[t] = tir.Buffer(t.name, shape, t.dtype, scope, _strides(stage, shape))
     buffers |= {t: buffers[scan] for t, scan in rows.items()}
     return Context(state, domains, buffers, frozenset((*given, *rows)), frozenset(rows))
 
@@ -75,8 +77,11 @@ def _rows_of_scans(state: schedule.State) -> dict[tensor.Tensor, tensor.Tensor]:
     return found
 
 
-def _padded(stage: schedule.Stage, shape: tuple[tir.Index, ...]) -> tuple[tir.Index, ...]:
-    """Return the strides required by storage_align, or (): (8, 16) with 2, 1 -> (17, 1)."""
+def _strides(stage: schedule.Stage, shape: tuple[tir.Index, ...]) -> tuple[tir.Index, ...]:
+    """Return the strides that storage_align asks for, or () without it.
+
+    A row of 16 elements with factor 2 and offset 1 becomes 17: strides (17, 1).
+    """
     wanted = {d: (factor, offset) for d, factor, offset in stage.aligns}
     strides: list[tir.Index] = []
     step: tir.Index = 1
@@ -91,15 +96,18 @@ def _padded(stage: schedule.Stage, shape: tuple[tir.Index, ...]) -> tuple[tir.In
 def _shape(
     stage: schedule.Stage, t: tensor.Tensor, domains: dict[str, Domain]
 ) -> tuple[tir.Index, ...]:
-    """Return the extents of the region of the stage's output `t`, or of its layout."""
+    """Return the shape of the buffer of the stage's output `t`.
+
+    These are the extents of its region, more where store_at, registers or a layout need it.
+    """
     if not isinstance(stage.op, tensor.ComputeOp):
         return t.shape
     domain = domains[stage.name]
     extents = [domain.extents[a] for a in stage.op.axis]
     if stage.scope == "local":
         extents = [_reach(domain, a) for a in stage.op.axis]
-    if domain.kept:
-        extents = [_hull(domain, a, n) for a, n in zip(stage.op.axis, extents, strict=True)]
+    if domain.stored:
+        extents = [_stored_size(domain, a, n) for a, n in zip(stage.op.axis, extents, strict=True)]
     if stage.layout is None:
         return tuple(extents)
     at: list[tir.Index] = []
@@ -126,9 +134,9 @@ def _reach(domain: Domain, a: tensor.Axis) -> tir.Index:
     return domain.extents[a] if isinstance(most, float) else most + 1
 
 
-def _hull(domain: Domain, a: tensor.Axis, reach: tir.Index) -> tir.Index:
-    """Return the size of a dimension kept for an outer loop, with padding for masked vectors."""
-    kept = domain.kept[a]
+def _stored_size(domain: Domain, a: tensor.Axis, reach: tir.Index) -> tir.Index:
+    """Return the size of a dimension stored for an outer loop, with padding for masked vectors."""
+    stored = domain.stored[a]
     more = tir.sub(reach, domain.extents[a])
-    padding = more if not kept.fold and tir.lower_bound(more) >= 0 else 0
-    return tir.add(kept.extent, padding)
+    padding = more if not stored.fold and tir.lower_bound(more) >= 0 else 0
+    return tir.add(stored.extent, padding)

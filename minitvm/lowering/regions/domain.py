@@ -1,4 +1,4 @@
-"""The domain that a stage computes at its attach point, with the cause of each bound and guard."""
+"""Records of which points a stage computes, with the cause of each bound and guard."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 from minitvm import schedule, tensor, tir
 
 from .interval import Interval
-from .sliding import Kept
+from .sliding import StoredDimension
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Read:
-    """A load of a stage's result: the reading stage, and the interval it touches per dimension."""
+    """A load of a stage's result: the reading stage, and the interval it reads per dimension."""
 
     reader: str
     load: tir.Load
@@ -24,13 +24,13 @@ class Demand:
     """What the readers of a stage need in one iteration of the loops around it.
 
     reads         every load of its results; empty for an output, which is needed as a whole
-    all_read_by   the stages that read all of it
-    touched       the interval of each dimension that all reads together touch
+    whole_readers the stages that read all of it
+    touched       the interval of each dimension that all reads together need; None: no read
     shared        the enclosing thread loops whose threads compute the stage together
     """
 
     reads: tuple[Read, ...] = ()
-    all_read_by: tuple[str, ...] = ()
+    whole_readers: tuple[str, ...] = ()
     touched: tuple[Interval | None, ...] = ()
     shared: tuple[tir.Var, ...] = ()
 
@@ -39,7 +39,8 @@ class Demand:
 class Guard:
     """A condition under which a point is computed, and its cause.
 
-    cause   a split that does not divide, an axis with an end, or None if the user asked for it
+    cause   a split whose factor does not divide its extent, a data axis that may leave its tensor,
+            or None if the user asked for the condition
     """
 
     condition: tir.Expr
@@ -48,17 +49,19 @@ class Guard:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Domain:
-    """The domain that a stage computes at its attach point.
+    """Which points a stage computes where it is attached: its loops, and the guards that skip some.
 
-    start     of each root axis; may depend on the variables of the enclosing loops
-    extents   of every axis
-    values    of every axis, in terms of the loop variables
+    start     the first value of each root axis; may depend on the enclosing loops
+    extents   the number of values of every axis
+    values    the value of every axis in terms of the loop variables; an axis made by a split or a
+              fuse counts from 0, a root axis from its start
     loops     the stage's own loop variables by leaf axis; a loop of one iteration has none
     around    the variables of the loops around the stage, outermost first
     guards    the conditions under which a point is computed, without redundant ones
     demand    what the readers need: where start and extents come from
-    kept      how each dimension is stored if store_at keeps it for an outer loop
-    recomputes   why store_at keeps nothing, or "": "its part does not overlap along"
+    stored    where each dimension lies in memory, if store_at keeps it for an outer loop
+    no_reuse  why each iteration computes its whole window again although there is a store_at, to be
+              followed by the name of the loop: "its parts do not overlap along"; otherwise ""
     """
 
     start: dict[tensor.Axis, tir.Index]
@@ -68,8 +71,10 @@ class Domain:
     around: tuple[tir.Var, ...]
     guards: tuple[Guard, ...] = ()
     demand: Demand = Demand()
-    kept: dict[tensor.Axis, Kept] = field(default_factory=dict[tensor.Axis, Kept])
-    recomputes: str = ""
+    stored: dict[tensor.Axis, StoredDimension] = field(
+        default_factory=dict[tensor.Axis, StoredDimension]
+    )
+    no_reuse: str = ""
 
     @property
     def conditions(self) -> tuple[tir.Expr, ...]:

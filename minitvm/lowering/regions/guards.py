@@ -17,10 +17,10 @@ def guards_of(
     extents: dict[tensor.Axis, tir.Index],
     values: dict[tensor.Axis, tir.Index],
 ) -> tuple[Guard, ...]:
-    """Return the guards that keep every loop inside its axis; each one is needed.
+    """Return the guards that no other implies, and then the conditions that the user asked for.
 
-    A split that does not divide guards the axis it splits, intermediate ones too; a data axis
-    that may leave its tensor is guarded against the tensor's size.
+    An axis whose extent its split does not divide has a guard, also if the axis was made by a step;
+    a data axis that may leave its tensor is guarded against the tensor's size.
     """
     wanted = [g for g in _wanted(stage, op, start, extents, values) if g.condition is not tir.TRUE]
     asked = (Guard(c, None) for c in schedule.store_conditions(stage, values))
@@ -34,30 +34,30 @@ def _wanted(
     extents: dict[tensor.Axis, tir.Index],
     values: dict[tensor.Axis, tir.Index],
 ) -> Iterator[Guard]:
-    """Yield a guard for each split that does not divide, and one for each end of the tensor."""
+    """Yield a guard for each split with a remainder, and one for each end of the tensor."""
     roots = {*op.axis, *op.reduce_axis}
     for r in stage.relations:
         if isinstance(r, schedule.SplitRelation):
-            done, n = tir.mul(extents[r.outer], extents[r.inner]), extents[r.parent]
-            if not tir.prove_equal(done, n):
+            iterations, n = tir.mul(extents[r.outer], extents[r.inner]), extents[r.parent]
+            if not tir.prove_equal(iterations, n):
                 if r.exact:
-                    _not_exact(stage, r, done, n)
+                    _refuse_inexact(stage, r, iterations, n)
                 value = values[r.parent]
                 if r.parent in roots:
                     value = tir.sub(value, start[r.parent])
                 yield Guard(_below(value, n), r)
     for a in op.axis:
-        if not tir.nonneg(start[a]):  # loops count from 0
+        if not tir.nonneg(start[a]):  # values are never below the start
             yield Guard(tir.compare("<=", 0, values[a]), a)
         yield Guard(_below(values[a], a.extent), a)
 
 
-def _not_exact(
-    stage: schedule.Stage, r: schedule.SplitRelation, done: tir.Index, n: tir.Index
+def _refuse_inexact(
+    stage: schedule.Stage, r: schedule.SplitRelation, iterations: tir.Index, n: tir.Index
 ) -> None:
     raise LoweringError(
         f"split of {r.parent.name!r} in {stage.name}, disable_predication=True",
-        f"it makes {tir.text(done)} iterations of {tir.text(n)}: without a guard, "
+        f"it makes {tir.text(iterations)} iterations of {tir.text(n)}: without a guard, "
         "the extra iterations would write elsewhere",
         "a size that divides, or leave the guard in",
     )
@@ -76,12 +76,12 @@ def _needed(guards: list[Guard]) -> Iterator[Guard]:
 
     If a split and an axis cause equal guards, the later one stays, with the split as cause.
     """
-    kept: list[tir.Expr] = []
+    accepted: list[tir.Expr] = []
     for n, g in enumerate(guards):
-        others = [*kept, *(later.condition for later in guards[n + 1 :])]
+        others = [*accepted, *(later.condition for later in guards[n + 1 :])]
         if isinstance(g.condition, tir.Compare) and any(_implies(o, g.condition) for o in others):
             continue
-        kept.append(g.condition)
+        accepted.append(g.condition)
         same = (
             split
             for split in guards[:n]
@@ -92,5 +92,6 @@ def _needed(guards: list[Guard]) -> Iterator[Guard]:
 
 
 def _implies(a: tir.Expr, b: tir.Expr) -> bool:
-    (goal,) = tensor.facts_of(b) or (-1,)
+    """Return whether the condition `b` certainly holds where `a` does."""
+    (goal,) = tensor.facts_of(b) or (-1,)  # an index that is >= 0 where b holds; -1 never is
     return tir.nonneg(goal, tensor.facts_of(a))

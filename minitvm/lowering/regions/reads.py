@@ -1,4 +1,4 @@
-"""The parts of a stage's results that its readers touch."""
+"""The parts of a stage's results that its readers need."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from .domain import Domain, Read
 from .interval import Interval, sweep
 
 
-def reads_all(reader: schedule.Stage, op: tensor.ComputeOp) -> bool:
-    """Return whether `reader`, an extern op or a scan's init, reads all of a result of `op`."""
+def needs_whole(reader: schedule.Stage, op: tensor.ComputeOp) -> bool:
+    """Return whether `reader` needs a whole result of `op`: an extern op's input, a scan's init."""
     match reader.op:
         case tensor.ExternOp(inputs=read) | tensor.ScanOp(inits=read):
             return any(t.op is op for t in read)
@@ -20,21 +20,21 @@ def reads_all(reader: schedule.Stage, op: tensor.ComputeOp) -> bool:
             return False
 
 
-def _misses(reader: tensor.ComputeOp, op: tensor.ComputeOp) -> bool:
-    """Return whether `reader` reads no result of `op`."""
-    return all(t.op is not op for t in reader.input_tensors)
+def _reads(reader: tensor.ComputeOp, op: tensor.ComputeOp) -> bool:
+    """Return whether `reader` reads a result of `op`."""
+    return any(t.op is op for t in reader.input_tensors)
 
 
 def reads_of(
-    state: schedule.State, op: tensor.ComputeOp, fixed: set[tir.Var], done: dict[str, Domain]
+    state: schedule.State, op: tensor.ComputeOp, fixed: set[tir.Var], domains: dict[str, Domain]
 ) -> Iterator[Read]:
-    """Yield every load of a result of `op`, with the part it touches for fixed `fixed` loops."""
+    """Yield every load of a result of `op`, and what it reads for one value of the fixed loops."""
     for reader in state.stages:
         if isinstance(reader.op, tensor.ScanOp):
-            yield from _rows(reader, reader.op, op, fixed, done)
-        if not isinstance(reader.op, tensor.ComputeOp) or _misses(reader.op, op):
+            yield from _rows(reader, reader.op, op, fixed, domains)
+        if not isinstance(reader.op, tensor.ComputeOp) or not _reads(reader.op, op):
             continue
-        values = done[reader.name].values if reader.name in done else {}
+        values = domains[reader.name].values if reader.name in domains else {}
         for n in (n for e in tensor.parts(reader.op) for n in tir.walk(e)):
             if _loads(n, op):
                 at = zip(n.indices, op.shape, strict=True)
@@ -60,11 +60,11 @@ def _rows(
     scan: tensor.ScanOp,
     op: tensor.ComputeOp,
     fixed: set[tir.Var],
-    done: dict[str, Domain],
+    domains: dict[str, Domain],
 ) -> Iterator[Read]:
-    """Yield a read of the current time step's row from each update of a scan."""
+    """Yield, for each update that `op` computes, the scan's read of its row of this time step."""
     for t in scan.updates:
         if t.op is op:
-            now = sweep(done[reader.name].values[scan.scan_axis], fixed)
+            now = sweep(domains[reader.name].values[scan.scan_axis], fixed)
             row = tir.Load(t, (scan.scan_axis, *op.axis[1:]), t.dtype)
             yield Read(reader.name, row, (now, *((0, tir.sub(n, 1)) for n in op.shape[1:])))

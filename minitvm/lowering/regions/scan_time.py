@@ -10,17 +10,18 @@ def time_axes(state: schedule.State) -> dict[str, tuple[str, tensor.Axis]]:
     """Map each stage inside a scan to the scan's name and the stage's time axis.
 
     A stage uses its time axis to index earlier rows, state[t - 1], or the current one, hw[t].
-    Copies of states have no time axis, because more than one of their rows may be needed.
+    A copy of a state, copy[t] = state[t] as cache_read makes it, has no time axis, because more
+    than one of its rows may be needed. Stages come producers first.
     """
     found: dict[str, tuple[str, tensor.Axis]] = {}
     for scan in state.stages:
         if isinstance(scan.op, tensor.ScanOp):
-            times = _times(state, scan.op)
+            times = _time_axes_of_one(state, scan.op)
             found |= {name: (scan.name, a) for name, a in times.items()}
     return found
 
 
-def _times(state: schedule.State, scan: tensor.ScanOp) -> dict[str, tensor.Axis]:
+def _time_axes_of_one(state: schedule.State, scan: tensor.ScanOp) -> dict[str, tensor.Axis]:
     """Return the time axis of each stage inside one scan, by stage name."""
     rows: dict[tensor.Tensor, int] = dict.fromkeys(scan.states, 0)  # which dimension is time
     copies = set(scan.states)
@@ -45,10 +46,10 @@ def _times(state: schedule.State, scan: tensor.ScanOp) -> dict[str, tensor.Axis]
     return found
 
 
-def _axis(op: tensor.ComputeOp, i: tir.Index, times: tir.Index) -> tensor.Axis:
+def _axis(op: tensor.ComputeOp, i: tir.Index, steps: tir.Index) -> tensor.Axis:
     """Return the data axis in a row index that spans all time steps; raise if there are several."""
     inside = tir.variables(i)
-    found = [a for a in op.axis if any(a is v for v in inside) and tir.prove_equal(a.extent, times)]
+    found = [a for a in op.axis if any(a is v for v in inside) and tir.prove_equal(a.extent, steps)]
     if len(found) != 1:
         raise LoweringError(
             f"the row {tir.text(i)} in {op.name}",

@@ -8,7 +8,9 @@ from minitvm import schedule, tensor, tir
 from minitvm.base import LoweringError
 
 
-def hosts(state: schedule.State, name: str) -> Iterator[tuple[schedule.Stage, tensor.Axis]]:
+def enclosing_loops(
+    state: schedule.State, name: str
+) -> Iterator[tuple[schedule.Stage, tensor.Axis]]:
     """Yield the loops of other stages around the stage `name`, outermost first."""
     for place in schedule.path(state, name):
         host = state.stage(place.stage)
@@ -17,17 +19,19 @@ def hosts(state: schedule.State, name: str) -> Iterator[tuple[schedule.Stage, te
 
 
 def memory_scope(state: schedule.State, stage: schedule.Stage) -> str:
-    """Return the memory scope of the stage: the one set by the user, or a default.
+    """Return the memory scope of the stage: the one set by the user, unless it is "global".
 
-    The default is "local" inside a loop bound to threads (virtual ones too), "shared" inside loops
+    Otherwise it is "local" inside a loop bound to threads (virtual ones too), "shared" inside loops
     bound to blocks only, and "global" elsewhere.
     """
     if stage.scope != "global":
         return stage.scope
     ranks = [
-        schedule.thread_rank(t) for h, a in hosts(state, stage.name) if (t := h.note(a).thread)
+        schedule.thread_rank(t)
+        for h, a in enclosing_loops(state, stage.name)
+        if (t := h.note(a).thread)
     ]
-    return "global" if not ranks else ("shared", "local")[max(ranks)]
+    return "global" if not ranks else ("shared", "local")[max(ranks)]  # rank 0: block, 1: thread
 
 
 def shared_loops(
@@ -40,7 +44,11 @@ def shared_loops(
     of each stage.
     """
     scope = memory_scope(state, stage)
-    tags = ((h, a, h.note(a).thread) for h, a in hosts(state, stage.name) if a in loops[h.name])
+    tags = (
+        (h, a, h.note(a).thread)
+        for h, a in enclosing_loops(state, stage.name)
+        if a in loops[h.name]
+    )
     return tuple(
         loops[h.name][a] for h, a, tag in tags if tag and schedule.is_shared_by(scope, tag)
     )
@@ -51,14 +59,14 @@ def check_scope(
 ) -> None:
     """Raise LoweringError if the stage is computed by or for threads that cannot see its memory.
 
-    loops: the stage's loops with more than one iteration; only these distribute work.
+    loops: the stage's loops with more than one iteration; only these distribute its work.
     """
-    scope, mine = memory_scope(state, stage), {a for _, a in hosts(state, stage.name)}
+    scope, mine = memory_scope(state, stage), {a for _, a in enclosing_loops(state, stage.name)}
     if schedule.scope_rank(scope) == 0:  # visible to all threads
         return
     for a in stage.leaves:
         tag = stage.note(a).thread
-        if a in loops and _sees_own_copy(tag, scope):
+        if a in loops and _is_private(scope, tag):
             raise LoweringError(
                 f"loop {a.name!r} of {stage.name} bound to {tag!r}",
                 f"{stage.name} is in {scope!r} memory, and each {tag} has memory of its own",
@@ -66,9 +74,9 @@ def check_scope(
             )
     for name in schedule.readers(state)[stage.name]:
         reader = state.stage(name)
-        for host, a in (*hosts(state, name), *((reader, a) for a in reader.leaves)):
+        for host, a in (*enclosing_loops(state, name), *((reader, a) for a in reader.leaves)):
             tag = host.note(a).thread
-            if a not in mine and _sees_own_copy(tag, scope):
+            if a not in mine and _is_private(scope, tag):
                 raise LoweringError(
                     f"{stage.name} in {scope!r} memory",
                     f"{name} reads it in loop {a.name!r} bound to {tag!r}, and each {tag} has "
@@ -77,7 +85,7 @@ def check_scope(
                 )
 
 
-def _sees_own_copy(tag: str, scope: str) -> bool:
+def _is_private(scope: str, tag: str) -> bool:
     """Return whether each hardware thread `tag` has its own memory of this scope."""
     real = tag and not schedule.is_virtual(tag)
     return bool(real) and not schedule.is_shared_by(scope, tag)

@@ -9,7 +9,7 @@ from minitvm.base import LoweringError
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Kept:
+class StoredDimension:
     """One dimension of a buffer: `extent` elements from `start` on.
 
     fold: element i lies at (i - start) % fold; 0: at i - start.
@@ -35,9 +35,9 @@ def check_attached(stage: schedule.Stage) -> None:
         )
 
 
-def kept(
+def storage_for(
     window: tuple[tir.Index, tir.Index], hull: tuple[tir.Index, tir.Index], may_fold: bool
-) -> Kept:
+) -> StoredDimension:
     """Return how to store a dimension: one iteration needs `window`, all together need `hull`.
 
     Both are (start, extent). A window of 3 elements in rows of 100 is stored in 4: as the window
@@ -46,11 +46,11 @@ def kept(
     start, extent = hull
     size = window[1]
     if not may_fold or not isinstance(size, int) or tir.prove_equal(window[0], start):
-        return Kept(start, extent)
+        return StoredDimension(start, extent)
     fold = 1 << max(0, size - 1).bit_length()  # 3 -> 4
     if isinstance(extent, int) and extent <= fold:
-        return Kept(start, extent)
-    return Kept(start, fold, fold)
+        return StoredDimension(start, extent)
+    return StoredDimension(start, fold, fold)
 
 
 def may_fold(state: schedule.State) -> bool:
