@@ -238,6 +238,7 @@ def programs(p: Program) -> dict[str, Call]:
         "tvm.num_threads": (tvm.num_threads, []),
         "tvm.set_num_threads": (tvm.set_num_threads, [tvm.num_threads()]),
         "f": (F, list(ARRAYS)),
+        "f.check": (F.check, list(ARRAYS)),
         "f.source": (F.source, ["tir"]),
         "f.export": (F.export, ["stored"]),
         "f.time_evaluator": (F.time_evaluator, ["main", None, 1, 1, 0]),

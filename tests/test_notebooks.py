@@ -104,8 +104,11 @@ def ignored_faults(notebook: Notebook) -> list[str]:
 
 
 def widget_faults(notebook: Notebook) -> list[str]:
-    """Stored widget state: exported pages would load scripts from the network."""
-    return ["metadata.widgets is stored"] if "widgets" in notebook["metadata"] else []
+    """Live views, and widget state, for which exported pages load scripts from the network."""
+    live = "application/vnd.jupyter.widget-view+json"
+    cells = [(name, o) for name, cell in code_cells(notebook) for o in cell["outputs"]]
+    faults = [f"{name}: a live view is stored" for name, o in cells if live in o.get("data", {})]
+    return faults + ["metadata.widgets is stored"] * ("widgets" in notebook["metadata"])
 
 
 def kernel_faults(notebook: Notebook) -> list[str]:
@@ -220,5 +223,8 @@ def test_null_counts_saved_widgets_and_other_kernels_are_found() -> None:
     notebook["cells"][1]["execution_count"] = None
     notebook["metadata"] |= {"widgets": {}, "kernelspec": {"name": "conda-env"}}
     assert unrun_faults(notebook) == ["cell a: execution count None"]
-    assert widget_faults(notebook) == ["metadata.widgets is stored"]
+    view = {"application/vnd.jupyter.widget-view+json": {"model_id": "a"}}
+    notebook["cells"][1]["outputs"].append({"output_type": "display_data", "data": view})
+    faults = ["cell a: a live view is stored", "metadata.widgets is stored"]
+    assert widget_faults(notebook) == faults
     assert kernel_faults(notebook) == ["kernel conda-env"]

@@ -42,8 +42,8 @@ def register_func(name: str, f: Callable[..., Any] | None = None, override: bool
     It gets numpy arrays for memory and numbers for the rest: call_packed(name, A) passes A in its
     shape, and a pointer becomes the 1-d array that begins there. It writes results in place.
 
-    A name that is taken is refused without `override`, except to the same definition run again, as
-    a cell of a notebook is, perhaps after an edit.
+    A name that is taken is refused without `override`, unless the same definition runs again,
+    perhaps edited: a cell of a notebook may run twice.
     """
     check_text("register_func: name", name, '"scale"')
     override = check_flag("register_func: override", override)
@@ -61,10 +61,10 @@ def register_func(name: str, f: Callable[..., Any] | None = None, override: bool
 
 def _redefined(old: Callable[..., Any], new: Callable[..., Any]) -> bool:
     """Return whether both have one definition: the same name, or for a lambda the same code."""
-    name = getattr(new, "__qualname__", "<lambda>")
-    if name.endswith("<lambda>"):
+    names = [(getattr(f, "__module__", ""), getattr(f, "__qualname__", "")) for f in (old, new)]
+    if names[1][1].endswith("<lambda>") or not names[1][1]:
         return getattr(old, "__code__", old) == getattr(new, "__code__", new)
-    return name == getattr(old, "__qualname__", "") and new.__module__ == old.__module__
+    return names[0] == names[1]
 
 
 def is_registered(name: str) -> bool:

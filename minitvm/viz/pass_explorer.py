@@ -186,8 +186,8 @@ class PassExplorer(Visual):
         return Layout(
             controls=(
                 Slider("pass", "pass", 1, last, self._number),
-                Button("back", "previous change", self._change(-1) > 0, "the last that does"),
-                Button("next", "next change", self._change(1) > 0, "the next that does"),
+                self._button("back", "previous", -1),
+                self._button("next", "next", 1),
             ),
             panels=(
                 Panel(f"after {earlier}" if self._number > 1 else f"before {earlier}", left),
@@ -209,6 +209,10 @@ class PassExplorer(Visual):
             self._show(number)
         self.selected = f"pass:{self._now.name}"
         return None
+
+    def _button(self, name: str, which: str, by: int) -> Button:
+        tip = f"go to the {which} pass that changed the program"
+        return Button(name, f"{which} change", self._change(by) > 0, tip)
 
     def _change(self, by: int) -> int:
         """Return the number of the nearest pass that changed something, 0 if there is none."""

@@ -31,13 +31,14 @@ class TimingLab(Visual):
 
     functions   {"naive": f, "tiled": g}: up to six, anything that can be called
     args        what each is called with; the same arrays, so outputs are overwritten
-                (compiled functions refuse here what does not fit)
+                A compiled function checks them when the lab is made.
     repeat      rounds that count; warmup: rounds before them, shown but not counted
     seed        of the order within rounds and of the bootstrap
 
-    Later cells may assign other values to the names that a function of the notebook uses: it keeps
-    those of now. A saved notebook shows no live measurements, because they differ from run to run;
-    it does show TimingLab.from_records(lab.records). `running` is True during a measurement.
+    A function that the notebook defines keeps the current values of its global names, so later
+    cells may assign others. A saved notebook shows no live measurements, because they differ from
+    run to run; it does show TimingLab.from_records(lab.records). `running` is True during a
+    measurement.
     """
 
     def __init__(
@@ -206,7 +207,7 @@ class TimingLab(Visual):
 
 
 def held(f: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function of the notebook that keeps the global names of now, others as they are."""
+    """Return `f`, bound to the current values of its global names if a notebook defines it."""
     if not isinstance(f, FunctionType) or f.__globals__.get("__name__") != "__main__":
         return f
     names = dict(f.__globals__)

@@ -34,6 +34,11 @@ ONE_OF_BOTH = """<style>
 show_in_notebook: Callable[..., Any] = vars(IPython.display)["display"]
 
 
+def live() -> bool:
+    """Return whether to show live widgets: not in a batch run, and not if they are switched off."""
+    return os.environ.get("MINITVM_WIDGETS") != "static" and front_end() != "batch"
+
+
 class Visual(anywidget.AnyWidget):
     """A widget that can also be shown as SVG, PNG and text.
 
@@ -156,10 +161,11 @@ class Visual(anywidget.AnyWidget):
 
     def _ipython_display_(self) -> None:
         """Show the live widget in a notebook, with the picture that stays when it is saved."""
-        data, about = self._repr_mimebundle_()
-        if LIVE not in data or front_end() != "notebook":
+        if front_end() != "notebook" or not live():
             raise NotImplementedError  # IPython then shows the bundle
-        show_in_notebook({LIVE: data.pop(LIVE), "text/html": ""}, raw=True)
+        data, about = self._repr_mimebundle_()
+        nothing = {"text/html": ""}  # what nbconvert shows in place of the live view
+        show_in_notebook({LIVE: data.pop(LIVE), **nothing}, raw=True)
         show_in_notebook({"text/html": ONE_OF_BOTH}, raw=True)
         show_in_notebook(data, metadata=about, raw=True)
 
@@ -172,7 +178,7 @@ class Visual(anywidget.AnyWidget):
             "image/png": base64.b64encode(png(scene)).decode("ascii"),
         }
         about = {"width": scene.width, "height": scene.height, "alt": scene.title}
-        if os.environ.get("MINITVM_WIDGETS") != "static" and front_end() != "batch":
+        if live():
             model = cast("str", self.model_id)
             data[LIVE] = {"version_major": 2, "version_minor": 0, "model_id": model}
         return data, {"image/png": about}

@@ -282,7 +282,7 @@ ONE = UopLoops(begin=0, end=1)
         (Finish(flags=Flags(pop_prev=True)), "FINISH cannot carry tokens"),
         (Finish(), "FINISH must be the last instruction"),
         ("gemm", "'gemm': not an instruction"),
-        (Gemm(loops=None), "loops=None: not a Loops"),  # type: ignore[arg-type]
+        (Gemm(loops=None), "loops=None: not a UopLoops"),  # type: ignore[arg-type]
         (Store(flags=None), "flags=None: not a Flags"),  # type: ignore[arg-type]
         (Store(flags=Flags(pop_prev=2)), "flags.pop_prev=2: not a bool"),  # type: ignore[arg-type]
     ],
