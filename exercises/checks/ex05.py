@@ -64,7 +64,7 @@ def wide_images(rng):
 
 
 def large_image(rng):
-    return (problem(blur, 1024 + 8 * int(rng.integers(0, 9)), 2048),)
+    return (problem(blur, 256 + 8 * int(rng.integers(0, 9)), 1024),)
 
 
 # --- what is counted -----------------------------------------------------------------------------

@@ -343,7 +343,7 @@ def speed(
 ) -> Part:
     """Check that a schedule takes at most `ratio` times as long as the reference.
 
-    Above that the score is ratio * T_ref / T, and 0 from worst * T_ref on (the formula of
+    Above that the score falls as T_ref / T does, to 0 at worst * T_ref (much like the formula of
     Stanford's CS149, assignment 3). There is no verdict if the machine is too busy to measure.
     """
 
@@ -386,7 +386,7 @@ def timed_outcome(found: Ratio, ratio: float, why: str, worst: float = 10.0) -> 
         return Outcome("inconclusive", 0.0, "", got=reason)
     if found.ratio <= ratio:
         return PASSED
-    score = 0.0 if found.ratio >= worst else ratio / found.ratio
+    score = max(0.0, (1 / found.ratio - 1 / worst) / (1 / ratio - 1 / worst))
     expected = f"at most {ratio:g} times the time of the reference"
     got = f"{found.ratio:.3g} times"
     return failed("too-slow", expected=expected, got=got, why=why, score=score)

@@ -17,7 +17,7 @@ from minitvm.base import ArgumentError
 from .build import item_in, solution, with_holes
 from .grader import Graded, Submission, Task
 from .item import Exercise, Item
-from .notebook import Notebook, code_cells, source, stored
+from .notebook import SOLUTION, Notebook, code_cells, source, stored
 from .sandbox import USUAL_LIMITS, Limits
 from .score import PUBLIC, Mark, Seeds
 from .skeleton import code
@@ -101,6 +101,8 @@ def definitions(notebook: Notebook) -> Notebook:
     made, kept = copy.deepcopy(notebook), (ast.Import, ast.ImportFrom, ast.FunctionDef)
     for _, cell in code_cells(made):
         text = source(cell)
+        if SOLUTION.search(text):
+            continue
         found = [n for n in ast.parse(text).body if isinstance(n, kept)]
         cell["source"] = "\n".join(str(ast.get_source_segment(text, n)) for n in found)
     return made
