@@ -88,7 +88,7 @@ def test_undo_takes_the_last_step_back(player) -> None:
         ("fuse", None, "loop:k", "it is the innermost loop of C"),
         ("drag", ["loop:k", "loop:gone"], "", "loop 'gone'"),
         ("drag", 3, "", "it goes from one key to another"),
-        ("step", 9, "", "it goes from 0 to 1"),
+        ("step", 9, "", "not a number from 0 to 1"),
         ("dance", None, "", "NestPlayer does not know it"),
     ],
 )
