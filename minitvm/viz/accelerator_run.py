@@ -1,4 +1,4 @@
-"""The steps of an accelerator program: what each step reads, writes and leaves in each memory."""
+"""The steps of an accelerator program: what each reads and writes, and the memories after it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ MEMORIES: tuple[accel.Memory, ...] = (
 class Occupancy:
     """A program that was run step by step, in program order as far as the tokens permit.
 
-    order   the number of the instruction that each step runs; a deadlock ends it early
+    order   the number of the instruction that each step runs; a deadlock ends the steps early
     uses    the elements that each instruction reads and writes
     """
 

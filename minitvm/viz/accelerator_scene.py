@@ -157,7 +157,7 @@ def _wires(o: Occupancy, marks: Marks) -> Iterator[Shape]:
 
 
 def _shortened(start: Point, end: Point) -> tuple[Point, Point]:
-    """Return the ends of a line that is 6 % shorter at both ends."""
+    """Return the ends of a line after cutting off 6 % of its length at both ends."""
     dx, dy = (end[0] - start[0]) * 0.06, (end[1] - start[1]) * 0.06
     return (start[0] + dx, start[1] + dy), (end[0] - dx, end[1] - dy)
 
@@ -219,7 +219,7 @@ def _tenants(o: Occupancy, start: int, marks: Marks | None) -> Iterator[Shape]:
 
 
 def _writers(o: Occupancy, start: int) -> list[tuple[int, accel.Memory]]:
-    """Return, in order, each (step, memory) whose written elements are seen in the window."""
+    """Return, in order, each (step, memory) whose written data are visible in the window."""
     found: set[tuple[int, accel.Memory]] = set()
     for live in _live(o, start):
         found |= live
@@ -227,7 +227,7 @@ def _writers(o: Occupancy, start: int) -> list[tuple[int, accel.Memory]]:
 
 
 def _live(o: Occupancy, start: int) -> Iterator[set[tuple[int, accel.Memory]]]:
-    """Yield, after each step of the window, every (step, memory) whose elements still exist."""
+    """Yield, after each step of the window, every (step, memory) with data not overwritten."""
     for owner in o.states(start, start + STEPS):
         yield {
             (step, memory)

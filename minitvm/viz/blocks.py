@@ -36,7 +36,7 @@ class Block:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Nest:
-    """A loop program as nested blocks, the form in which pictures and text show it.
+    """A loop program as nested blocks, from which pictures and text are made.
 
     lines   the printed program
     blocks  the outermost blocks, in program order

@@ -122,7 +122,7 @@ def cache_run(trace: AccessTrace, cache: cachesim.Cache) -> CacheRun:
 def totals(run: CacheRun) -> tuple[Totals, ...]:
     """Return the totals of each buffer of the program.
 
-    Its evictions are the fetched lines minus those that are in the cache at the end.
+    The evictions of a buffer are its fetched lines minus its lines in the cache at the end.
     """
     trace, outcome = run.trace, run.replay.outcome
     n = len(trace.buffers)

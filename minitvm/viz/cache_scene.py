@@ -66,7 +66,7 @@ def window(run: CacheRun, start: int) -> Window:
 
 
 def _shown(run: CacheRun, n: int, start: int, stop: int) -> tuple[int, ...]:
-    """Return the lines of the n-th tensor to draw: all, or of a large one those in the window."""
+    """Return the lines of the n-th tensor to draw: all, or if there are many, those accessed."""
     b = run.trace.buffers[n]
     count = lines_of(run, n)
     if count <= MOST_LINES:
@@ -337,7 +337,7 @@ def histogram_shapes(
 
 
 def _position(lines: int, bins: int) -> float:
-    """Return where a distance lies on the axis, in bins: 1 -> 1, 2 -> 2, 4 -> 3, 6 -> 3.5"""
+    """Return where the distance `lines` lies on the axis, in bins: 1 -> 1, 4 -> 3, 6 -> 3.5"""
     k = lines.bit_length()
     return min(bins, k + lines / (1 << (k - 1)) - 1)
 

@@ -75,7 +75,7 @@ def bottom_axis(
     label: Callable[[float], str],
     right: float = math.inf,
 ) -> Iterator[Shape]:
-    """Draw a tick and a label for each value below the line at `y`; no label passes `right`."""
+    """Draw a tick and a label for each value below the line at `y`; labels end before `right`."""
     for value in values:
         at, text = x.at(value), label(value)
         yield Line(((at, y), (at, y + 5)), "axis")
@@ -151,7 +151,7 @@ class Labels:
         self.taken.append((box, cost))
 
     def avoid_line(self, start: Point, end: Point, end_cost: float = LINE) -> None:
-        """Add a straight line that labels should not cover, with another cost for its ends."""
+        """Add a straight line that labels should not cover; covering an end costs `end_cost`."""
         pieces = 1 + int(math.dist(start, end) / 8)
         for n in range(pieces + 1):
             x, y = (a + (b - a) * n / pieces for a, b in zip(start, end, strict=True))
@@ -231,7 +231,7 @@ def captioned(
 def text_inside(
     text: str, x: float, y: float, width: float, kind: str, spare: float = 4
 ) -> list[Shape]:
-    """Draw text in the middle of a bar that starts at x; [] unless `spare` pixels stay free."""
+    """Draw text in the middle of a bar that starts at x; return [] if it is too wide to fit."""
     if text_width(text, 12) >= width - spare:
         return []
     return [Text(x + width / 2, y, text, kind, 12, "middle")]

@@ -28,7 +28,7 @@ class Place:
     """The costs of computing the producer at one place.
 
     name       "root", "inline", or the loop of the consumer in which the producer is computed
-    depth      of that loop; 0 is the outermost
+    depth      the depth of that loop; 0 is the outermost
     bytes      the size of the producer's buffer
     recompute  how often each value is computed on average; 1 if nothing is computed twice
     distance   mean number of other elements accessed between the store and first use of a value
@@ -198,7 +198,7 @@ def places(
 
 
 def placed(s: te.Schedule, producer: str, consumer: str, place: str) -> te.Schedule:
-    """Return a copy of the schedule with the producer at `place`; an illegal place raises."""
+    """Return a copy of the schedule with the producer at "root", "inline", or a named loop."""
     new = s.copy()
     if place == "root":
         new[producer].compute_root()
@@ -236,7 +236,7 @@ def _costs(
 
 
 def uses_of_each(trace: accesses.AccessTrace, producer: str) -> Fraction:
-    """Return the mean number of loads of an element by other stages, each a copy if inlined."""
+    """Return the mean loads per element by other stages: how often inlining computes a value."""
     loads = _uses(trace, producer)
     elements = len(np.unique(trace.index[loads]))
     return Fraction(int(np.count_nonzero(loads)), max(1, elements))

@@ -164,7 +164,7 @@ def frame_data(frame: Frame) -> dict[str, Any]:
 
 
 def index_in(key: Any, prefix: str, count: int) -> int | None:
-    """Return the number in a key such as "dot:2"; None for another prefix or from `count` on."""
+    """Return the number in a key such as "dot:2"; None if the prefix differs or it is too large."""
     kind, _, n = str(key).partition(":")
     return int(n) if kind == prefix and n.isdecimal() and int(n) < count else None
 

@@ -62,7 +62,7 @@ def folded(rows: Sequence[Row], most: int) -> list[Row | int]:
 
 
 def sides(entries: Sequence[Row | int]) -> tuple[tuple[CodeLine, ...], tuple[CodeLine, ...]]:
-    """Return the left and right column, with equal lines aligned; "- " is removed, "+ " added."""
+    """Return both columns with equal lines aligned; "- " marks removed lines, "+ " added ones."""
     left, right = list[CodeLine](), list[CodeLine]()
     for entry in entries:
         if isinstance(entry, int):
@@ -83,7 +83,7 @@ def sides(entries: Sequence[Row | int]) -> tuple[tuple[CodeLine, ...], tuple[Cod
 
 
 def _level(left: list[CodeLine], right: list[CodeLine]) -> None:
-    """Pad the shorter column with empty lines above its last one, so that both align."""
+    """Insert empty lines before the shorter column's last line, so that the last lines align."""
     short, by = (left, len(right) - len(left)) if len(left) < len(right) else (
         right, len(left) - len(right)
     )  # fmt: skip

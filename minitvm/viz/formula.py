@@ -14,7 +14,7 @@ CONNECTIVES = {"and": "te.all", "or": "te.any"}
 
 
 class Source(tir.Printer):
-    """Prints expressions as Python source: te.exp(A[i]), te.if_then_else(i < 7, A[i], 0.0)."""
+    """Prints expressions as Python source, such as te.if_then_else(i < 7, te.exp(A[i]), 0.0)."""
 
     def __init__(self) -> None:
         super().__init__()

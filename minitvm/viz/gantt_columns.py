@@ -93,7 +93,7 @@ def _runs(seen: np.ndarray[tuple[int, ...], np.dtype[np.bool_]]) -> list[tuple[i
 def _outline(
     view: View, bottom: float, first: int, low: Floats, high: Floats
 ) -> tuple[tuple[float, float], ...]:
-    """Return the corners of an area: steps to the right at `high`, and back at `low`."""
+    """Return the corners of an area: to the right along `high` in steps, and back along `low`."""
     edges = [view.x(t) for t in view.columns.edges[first : first + len(low) + 1].tolist()]
 
     def steps(share: Floats) -> list[tuple[float, float]]:
@@ -112,7 +112,7 @@ def _outline(
 def _hatched(
     view: View, bottom: float, kind: str, first: int, low: Floats, high: Floats
 ) -> Iterator[Shape]:
-    """Draw rectangles from `low` to `high`, one for adjacent columns of equal height in pixels."""
+    """Draw a rectangle from `low` to `high` for each run of columns of equal height in pixels."""
     tops, bases = ((bottom - LANE * share).round().tolist() for share in (high, low))
     at = first
     for (top, base), alike in groupby(zip(tops, bases, strict=True)):
@@ -138,7 +138,7 @@ def _counted(view: View, n: int) -> str:
 
 
 def column_frames(view: View) -> tuple[Frame, ...]:
-    """Return a frame per column: how each unit spends it, the most tokens in each queue."""
+    """Return a frame per column: how each unit spends it, and the most tokens in each queue."""
     edges = view.columns.edges
     most = [[count for _, count in most_within(queue_depth(view, q), edges)] for q in accel.Queue]
     frames: list[Frame] = []

@@ -72,7 +72,10 @@ class Tokens:
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """A period in which a unit runs the instruction `index`, or waits with it for `stall`."""
+    """A period in which a unit runs instruction `index`, or waits before or after it.
+
+    stall   the reason for waiting; None while the instruction runs
+    """
 
     unit: accel.Unit
     begin: int
@@ -296,7 +299,7 @@ def toggled(program: accel.Program, n: int, flag: str) -> accel.Program:
 
 
 def changed(program: accel.Program, original: accel.Program) -> dict[int, tuple[str, ...]]:
-    """Map each instruction that differs from the original to its flags that differ."""
+    """Map the number of each edited instruction to its flags that differ from the original."""
     pairs = enumerate(zip(program.instructions, original.instructions, strict=True))
     found = {
         n: tuple(f for f in FLAGS if getattr(a.flags, f) != getattr(b.flags, f))
@@ -340,7 +343,7 @@ def verdict_lines(look: Look) -> list[str]:
 
 
 def _witness(program: accel.Program, order: tuple[int, ...], first: int, second: int) -> str:
-    """Describe a racing order: "an order that the tokens allow: 0 1 4, and 2 (load inp) later"."""
+    """Describe an order of instructions that shows a race, and name the instruction run later."""
     steps = order[: order.index(second) + 1]
     dots = "… " if len(steps) > MOST_STEPS else ""
     shown = " ".join(map(str, steps[-MOST_STEPS:]))

@@ -63,7 +63,7 @@ def _described(t: Token) -> str:
 
 
 def removed_arrows(view: View, boxes: Boxes) -> Iterator[Shape]:
-    """Draw removed tokens as crossed-out arrows; if one end is not shown, they are vertical."""
+    """Draw removed tokens as crossed-out arrows; an arrow with only one end shown is vertical."""
     for t in view.removed:
         pushed, popped = ENDS[t.queue]
         across = GAP if pushed == "push_next" else -GAP

@@ -173,7 +173,7 @@ def queue_depth(view: View, queue: accel.Queue) -> list[tuple[int, int]]:
 
 
 def moments(view: View) -> list[int]:
-    """Return the cycles in the window at which an instruction starts or ends, at most FRAMES."""
+    """Return the first FRAMES cycles of the window at which an instruction starts or ends."""
     begin, end = view.span.begin, view.span.end
     times = {t for e in view.events for t in (e.start, e.end)} | {begin}
     return sorted(t for t in times if begin <= t <= end)[:FRAMES]
@@ -201,7 +201,7 @@ def _depth_at(steps: list[tuple[int, int]], t: int) -> int:
 
 
 def _doing(view: View, unit: accel.Unit, t: int) -> Segment | None:
-    """Return the period of a unit at cycle `t`, else an instruction of zero cycles, else None."""
+    """Return what a unit does at cycle `t`, or an instruction of zero cycles at `t`, or None."""
     mine = [s for s in view.segments if s.unit is unit]
     running = (s for s in mine if s.begin <= t < s.end)
     return next(running, next((s for s in mine if s.begin == s.end == t), None))

@@ -157,7 +157,7 @@ def _box(places: list[tuple[int, ...]]) -> str:
 
 
 def corner_note(nest: Nest, order: Order) -> str:
-    """Describe which part of the ticks is shown; return "" if all of them are."""
+    """Describe which part of a program's ticks is shown; return "" if all ticks are shown."""
     if not order.cut and len(order.ticks) < order.total:
         return f"the first {len(order.ticks)} of {order.total} ticks"
     if not order.cut:

@@ -88,8 +88,8 @@ class IndexLens(Visual):
     def edit(self, source: str, shape: Sequence[int] = ()) -> None:
         """Show another formula, for example lens.edit("lambda i, j: A[j, i] * 2.0").
 
-        It may use the inputs and reduce axes of earlier formulas, te, tir, topi, and all names of
-        the notebook. By default the shape is as large as the reads allow.
+        The formula may use the inputs and reduce axes of earlier formulas, te, tir, topi, and all
+        names of the notebook. By default the shape is as large as the reads allow.
         """
         self._take(source, shape)
         self.refresh()
@@ -212,7 +212,7 @@ def _window(ndim: int) -> tuple[int, ...]:
 def _lens(
     t: tensor.Tensor, stop: tuple[tensor.Tensor, ...], corner: Sequence[int]
 ) -> tuple[Reads, list[Pane]]:
-    """Return the reads and the panes of a window of `t`, which is small if there are many reads."""
+    """Return the reads and panes of a window of `t`; the window shrinks if there are many reads."""
     sizes, terms, p = sizes_of(t), max(1, terms_of(t)), Source()
     if prod(sizes) == 0:
         raise ArgumentError(f"IndexLens({t.name})", "the tensor has no elements", "larger sizes")
@@ -287,7 +287,7 @@ def _frames(t: tensor.Tensor, reads: Reads, panes: list[Pane]) -> tuple[Frame, .
 
 
 def region(name: str, t: tensor.Tensor, offsets: Array) -> str:
-    """Describe elements and their number: "A[1, 0..3] (4)", or "5 of A[0..2, 0..2]" for some."""
+    """Describe elements with their number, such as "A[1, 0..3] (4)" or "5 of A[0..2, 0..2]"."""
     places = np.unravel_index(offsets, sizes_of(t)) if t.shape else ()
     axes = [distinct(axis).tolist() for axis in places]
     steps = [{b - a for a, b in pairwise(axis)} for axis in axes]
@@ -310,7 +310,7 @@ def _run(axis: list[int], step: int) -> str:
 
 
 def _shape(text: str) -> tuple[int, ...]:
-    """Parse a shape: 8, 12 -> (8, 12)"""
+    """Parse the text of a shape: "8, 12" -> (8, 12)"""
     parts = [part.strip() for part in text.split(",") if part.strip()]
     if not parts or not all(part.isdecimal() and int(part) > 0 for part in parts):
         raise ArgumentError(f"shape {text!r}", "not one positive number per dimension", "8, 12")

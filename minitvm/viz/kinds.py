@@ -45,11 +45,12 @@ COLOURS = {
 class Kind:
     r"""The look of all shapes of one kind; colours are names in THEME and COLOURS.
 
-    fill     of rectangles, circles and polygons; the colour of text
-    stroke   of lines and borders, `width` pixels wide; dash: on, off, ... in pixels
+    fill     the colour of rectangles, circles, polygons and text
+    stroke   the colour of lines and borders; `width` is their width in pixels
     ink      the colour of text on `fill`
     hatch    "/", "\", "x", "-" or "|", drawn in `stroke`; "" for none
     letter   marks the kind in legends and on badges
+    dash     the lengths of dashes and gaps in pixels; () for a solid line
     """
 
     fill: str = "none"

@@ -162,7 +162,7 @@ class StallWaterfall(Visual):
 
     @property
     def parts(self) -> dict[str, int]:
-        """Activity of the unit -> its cycles; they add up to the cycles of the run."""
+        """The cycles of each activity of the unit; they add up to the cycles of the run."""
         return cycle_parts(self._runs[self._hiding], self._unit)
 
     def _title(self) -> str:
@@ -183,7 +183,7 @@ class StallWaterfall(Visual):
         return "\n".join([self._title(), *lines])
 
     def layout(self) -> Layout:
-        """Return the controls, and what can be selected."""
+        """Return the controls; the bars can be selected."""
         units = tuple(unit.value for unit in accel.Unit)
         return Layout(
             controls=(
@@ -234,7 +234,7 @@ class OverlapBars(Visual):
         return "\n".join(self._describe(r) for r in self.rows[:24])
 
     def layout(self) -> Layout:
-        """Return the controls, and what can be selected."""
+        """Return a layout in which the bars can be selected."""
         return Layout(selectable="layer:")
 
     def _describe(self, r: LayerRow) -> str:
@@ -280,7 +280,7 @@ class AmdahlBar(Visual):
         )
 
     def layout(self) -> Layout:
-        """Return the controls, and what can be selected."""
+        """Return the controls; the parts of the bars can be selected."""
         names = tuple(dict.fromkeys((self._given.name, CORTEX_A9.name, OWN)))
         return Layout(
             controls=(

@@ -70,7 +70,7 @@ class LayerRow:
     def utilisation(self, config: accel.Config, hiding: bool = True) -> float:
         """Return the useful multiply-adds as a share of those possible in the cycles taken, 0 to 1.
 
-        hiding   whether to use the cycles of the program, or those of the baseline
+        hiding   True for the cycles of the program, False for those of the baseline
         """
         cycles = self.cycles if hiding else self.baseline_cycles
         return self.operations / (2 * config.macs_per_cycle * cycles)
@@ -80,7 +80,7 @@ class LayerRow:
         return min(1.0, self.intensity / ridge(config))
 
     def bound(self, config: accel.Config) -> float:
-        """Return the share of the peak that both roofs allow."""
+        """Return the share of the peak, 0 to 1, that the layer's own roof and DRAM's allow."""
         return min(self.roof, self.dram_roof(config))
 
 
@@ -187,7 +187,7 @@ CORTEX_A9 = Cpu("Cortex-A9", 2.2)
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """A part of a network; `seconds` is its time on the accelerator, or None for the CPU."""
+    """A part of a network; `seconds` is its time on the accelerator, None if it is on the CPU."""
 
     name: str
     operations: float

@@ -138,7 +138,7 @@ def _key(against: str) -> Iterator[Shape]:
 
 @dataclass(frozen=True, slots=True)
 class Arrow:
-    """The pixels of a layer: `start` for its baseline, `end` for its program, y of its own roof."""
+    """Where a layer is drawn: `start` its baseline, `end` its program, `roof` the y of its roof."""
 
     start: Point
     end: Point
@@ -203,7 +203,7 @@ def _names(rows: Sequence[LayerRow], arrows: Sequence[Arrow], labels: Labels) ->
 def _spots(
     name: str, x: float, y: float, aside: float, lines: Sequence[float]
 ) -> Iterator[tuple[Box, float]]:
-    """Yield possible (box, penalty) for a name to the right and left of (x, y)."""
+    """Yield (box, penalty) candidates for a name beside (x, y), moved vertically by `lines`."""
     for dy in lines:
         for side in (1, -1):
             yield label_box(x + side * aside, y + 4 + dy, name, side), abs(dy) / 14
@@ -333,7 +333,7 @@ def amdahl_bars(works: Sequence[Work], cpu: Cpu) -> Scene:
 def _stack(
     works: Sequence[Work], cpu: Cpu, bar: int, y: float, scale: float
 ) -> tuple[list[Shape], float]:
-    """Draw the parts of bar 0 (CPU alone), 1 (accelerator) or 2 (limit); also return its end."""
+    """Draw bar 0 (CPU alone), 1 (with accelerator) or 2 (limit); also return its right end."""
     shapes: list[Shape] = []
     x = float(NAME)
     for n, work in enumerate(works):

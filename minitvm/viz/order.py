@@ -27,7 +27,7 @@ class Tick:
     """One step of a program: a store, in all lanes at once if its loops are vectorized.
 
     stmt            the store
-    values          (variable, value) of the loops around it, outermost first, except vectorized
+    values          (variable, value) of the loops around it, outermost first, vectorized excluded
     writes, reads   the elements that it accesses
     """
 

@@ -213,7 +213,7 @@ class PassExplorer(Visual):
         return None
 
     def _change(self, by: int) -> int:
-        """Return the number of the next (by=1) or previous (by=-1) effective pass; 0 if none."""
+        """Return the number of the next (by=1) or previous (by=-1) pass with changes, or 0."""
         number = self._number + by
         while 1 <= number <= len(self.stages):
             if self.stages[number - 1].changed:

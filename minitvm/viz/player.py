@@ -215,7 +215,10 @@ class NestPlayer(Visual):
         return f"{bar.label} of {owners[key][0]}: {bar.note}"
 
     def _take(self, act: Callable[[te.Schedule], tensor.Axis]) -> str:
-        """Apply a step to a copy, keep it if it can be lowered, and return it as Python."""
+        """Apply a step to a copy of the schedule, and keep it if it can be lowered.
+
+        Return the step as Python. An illegal step raises and changes nothing.
+        """
         last = len(self._past) - 1
         if self._step < last:
             raise ScheduleError(

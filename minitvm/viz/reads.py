@@ -50,7 +50,7 @@ class Reads:
 def footprint(
     t: tensor.Tensor, tile: Sequence[Any], inputs: Iterable[tensor.Tensor] = ()
 ) -> dict[tensor.Tensor, tuple[Place, ...]]:
-    """Return, for each input of `t`, the elements that a tile reads, in row-major order.
+    """Return, for each input of `t`, the elements that a tile of `t` reads, in row-major order.
 
     tile     one entry per dimension: (start, extent), or one coordinate
     inputs   the tensors whose elements to return: reads of other tensors are followed back to
@@ -129,7 +129,7 @@ def checked(t: Any) -> tensor.Tensor:
 
 
 def terms_of(t: tensor.Tensor) -> int:
-    """Return an upper bound on the number of terms in the reduction of `t`; 1 without one."""
+    """Return an upper bound on the number of terms in the reduction of `t`; 1 if it has none."""
     axes = t.op.reduce_axis if isinstance(t.op, tensor.ComputeOp) else ()
     return prod(max(0, int(a.high) - int(a.low) + 1) for a in axes)
 

@@ -36,7 +36,7 @@ def positive(what: str, x: object) -> None:
 class Machine:
     """The peak rates of a machine, in 10**9 operations and 10**9 bytes per second.
 
-    name   shown in the title
+    name   the name shown in the title
     """
 
     gflops: float
@@ -230,7 +230,7 @@ def _letter(n: int) -> str:
 def speeds(
     names: Sequence[str], given: Mapping[str, float] | Sequence[float] | None
 ) -> dict[str, float]:
-    """Map the names to the known GFLOP/s; raise ArgumentError if the speeds do not fit."""
+    """Map names to known GFLOP/s; raise ArgumentError if `given` does not match the names."""
     if given is None:
         return {}
     if isinstance(given, Mapping):

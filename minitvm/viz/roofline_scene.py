@@ -20,7 +20,7 @@ NEAR = tuple((6 * side, dy, side) for dy in (18, -10, 24, -16) for side in (1, -
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """A dot: its operations per byte, actual and ideal, and its GFLOP/s, measured or not."""
+    """A dot: operations per byte, actual and ideal, GFLOP/s, and whether it was measured."""
 
     name: str
     intensity: float

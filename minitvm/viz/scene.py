@@ -73,7 +73,9 @@ class Polygon:
 class Text:
     """One line of text; (x, y) is on its base line, at its start, middle or end.
 
-    size >= 12 pixels. mono: a fixed-width font, for code. turn: degrees clockwise, 0 or -90.
+    size   in pixels, at least 12
+    mono   whether the font has a fixed width, as for code
+    turn   degrees clockwise, 0 or -90
     """
 
     x: float
@@ -103,7 +105,7 @@ Shape: TypeAlias = Rect | Circle | Line | Polygon | Text | Group
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """A picture. title and description are read out by screen readers."""
+    """A picture; screen readers read out its `title` and `description`."""
 
     width: float
     height: float

@@ -41,7 +41,8 @@ class Verdict:
     """How many times as fast a function is as the baseline.
 
     ratio       the baseline's seconds / the function's, the median over rounds
-    low, high   the bounds of the interval around `ratio`; all are 0 if there are too few rounds
+    low, high   the bounds of the interval around `ratio`
+    rounds      the number of rounds; if there are too few, the other three numbers are 0
     """
 
     name: str

@@ -27,7 +27,7 @@ class TripleView(Visual):
     """Show formula, loops and code of a schedule; pointing at a loop lights up its code.
 
     The code is Python by default, or printed loops if Python cannot express them. A control chooses
-    the loops after all passes, or LLVM before its own optimizer. In those two, a vectorized or
+    the loops after all passes, or LLVM before its own optimizer. In these two, a vectorized or
     unrolled loop has no lines of its own.
 
     args     inputs and outputs as for lower(); by default all of them
@@ -109,7 +109,7 @@ class TripleView(Visual):
         return links
 
     def on(self, name: str, value: Any) -> str | None:
-        """Choose other code, or tell that a clicked loop has no lines in the code."""
+        """Choose other code, or return a message if a clicked loop has no lines in the code."""
         if name == "code":
             self._choose(value)
             return None
