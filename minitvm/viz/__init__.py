@@ -1,15 +1,15 @@
 """The widgets, each of which can be shown live, as SVG, as PNG and as text.
 
-    viz.NestPlayer(s, [A, B, C])      a schedule, step by step: drag its loops, watch its order
+    viz.NestPlayer(s, [A, B, C])      step through a schedule, drag its loops, watch their order
     viz.TripleView(s, [A, B, C])      formula, loops and code side by side, linked
     viz.IndexLens(C)                  which elements of its inputs each element of C reads
     viz.PassExplorer(s, [A, B, C])    the program before and after each lowering pass
-    viz.CacheLens(s, [A, B, C])       its accesses in a simulated cache, one by one
-    viz.RooflineDot({"a": s, ...})    schedules under a roofline
-    viz.TimingLab({"a": f, "b": g}, args)   is it really faster? interleaved measurements
+    viz.CacheLens(s, [A, B, C])       the program's accesses in a simulated cache, one by one
+    viz.RooflineDot({"a": s, ...})    schedules as dots under a roofline
+    viz.TimingLab({"a": f, "b": g}, args)   which function is faster: interleaved measurements
     viz.ComputeAtSlider(s, B, C)      a stage at each loop of its consumer: storage, work, locality
     viz.TokenGantt(program)           the accelerator's units over time: tokens, waiting, races
-    viz.AcceleratorView(program)      the contents of its memories, instruction by instruction
+    viz.AcceleratorView(program)      the accelerator's memories, instruction by instruction
     viz.LayerRoofline(rows), viz.StallWaterfall(program), viz.OverlapBars(rows),
     viz.AmdahlBar(works)              what latency hiding gains, and what limits it
 
@@ -17,13 +17,13 @@ To write another widget: a picture is data, and pure functions draw it.
 
     scene = Scene(200, 60, (Rect(10, 10, 80, 24, "parallel", key="i"),
                             Text(16, 27, "i", ink("parallel"))), title="one loop")
-    svg(scene), png(scene)            the same bytes every time; PNG twice as large
-    marked(scene, {"i": "now"})       the same picture with some keys in another kind
+    svg(scene), png(scene)            equal scenes give equal bytes; the PNG has twice the size
+    marked(scene, {"i": "now"})       the same picture, with the shapes of key "i" in kind "now"
 
-Shapes are Rect, Circle, Line, Polygon, Text and Group; their looks are the names in KINDS
-(serial, parallel, read, write, seen, axis, orange, pale_blue, ...). Text on the fill of a kind
-takes ink(kind), which is readable in the dark theme too. If a colour has a meaning, a letter, a
-hatch or a dash repeats it. chart.py has the scales, axes, legends and labels of charts.
+Shapes are Rect, Circle, Line, Polygon, Text and Group. The `kind` of a shape decides how it looks;
+it is a name in KINDS (serial, parallel, read, write, seen, axis, orange, pale_blue, ...). Text on
+the fill of a kind takes ink(kind), which is readable in the dark theme too. If a colour has a
+meaning, a letter, a hatch or a dash repeats it. chart.py has scales, axes, legends and labels.
 
 nest_of(schedule, state or lowered program) returns a Nest of Blocks; nest_scene draws it and
 nest_ascii prints it. order_of(body) returns Ticks; grids_of and order_frames show them.
@@ -41,11 +41,11 @@ A widget is a subclass of Visual with three pure methods, and one that handles e
         def on(self, name, value):                   # a control, "click" or "drag"
             self.radius = value                      # the slider has checked it
 
-Layout also has frames (key -> kind, and a caption; the browser plays them without the kernel),
-links (keys that light up together), panels of code, and which keys can be selected and dragged.
-A TVMError raised in `on` becomes a message. `refresh()` draws again after a change from outside,
-from any thread; a test calls `event(name, value)` for a click; `picture()` may differ from
-`scene()` for SVG, PNG and saved notebooks, where nothing can be clicked.
+Layout also has frames (each with a kind for some keys and a caption; the browser plays them without
+the kernel), links (keys that light up together), panels of code, and the keys that can be selected
+and dragged. A TVMError raised in `on` becomes a message. Any thread may call `refresh()` to redraw
+after a change made outside `on`; a test calls `event(name, value)` to simulate a click. `picture()`
+draws SVG, PNG and saved notebooks, where nothing can be clicked; it may differ from `scene()`.
 """
 # pyright: reportUnusedImport=false
 

@@ -27,11 +27,12 @@ class AcceleratorView(Visual):
     the right. The contents of a memory have the colour and the name of what wrote them: an area of
     DRAM, or an instruction. Blue marks below a strip are elements that this step reads, red marks
     above it elements that it writes; arrows show the path of the data. The browser plays the steps;
-    pointing at an instruction shows its step. A long program is shown in windows of 64 steps.
+    pointing at an instruction shows its step. A long program is shown in windows of 64 steps each.
 
-    A[2, 6] are the elements 2 and 6 of the area A, whatever its shape; A[2:15:4] is a slice.
+    Indices count elements from the start of an area, whatever its shape: A[2, 6] are the elements 2
+    and 6 of the area A, and A[2:15:4] is a slice.
 
-    The order is the program's own as far as its tokens permit; TokenGantt shows the times.
+    Instructions run in program order as far as the tokens permit; TokenGantt shows their times.
 
     config   the accelerator; by default vta_pynq
 
@@ -50,11 +51,11 @@ class AcceleratorView(Visual):
         return self._window * STEPS
 
     def scene(self) -> Scene:
-        """Draw the machine; frames show what each step of the window changes."""
+        """Draw the memories and units; the frames add what each step of the window changes."""
         return accelerator_scene(self._run, self._start)
 
     def picture(self) -> Scene:
-        """Draw the machine at a step in the middle of the window, with a caption."""
+        """Draw the state after a step in the middle of the window, with a caption for that step."""
         step = self._middle()
         if step is None:
             return self.scene()
@@ -63,7 +64,7 @@ class AcceleratorView(Visual):
         return captioned(there, lines, DRAM, gap=12, mono=True)
 
     def _middle(self) -> int | None:
-        """Return a step halfway through the window, if possible one that computes."""
+        """Return a step of the window's second half, a GEMM if possible; None if no step runs."""
         steps = range(self._start, min(self._start + STEPS, len(self._run.order)))
         half = steps[len(steps) // 2 :]
         program, order = self.program, self._run.order
@@ -71,7 +72,7 @@ class AcceleratorView(Visual):
         return next(busy, half[0] if half else None)
 
     def ascii(self) -> str:
-        """Return such a step as text: who wrote each memory, and below it what the step uses."""
+        """Return the state in `picture()` as text: what wrote each element, what the step uses."""
         step = self._middle()
         if step is None:
             return f"{self.config.name}: no instruction can run"
@@ -89,14 +90,14 @@ class AcceleratorView(Visual):
         return "\n".join([*caption, "", *strips, "", f"written by: {keys}"])
 
     def _name(self, letter: str) -> str:
-        """Return the name of the instructions that have this letter."""
+        """Return the mnemonic of the instructions drawn with a letter, such as "gemm" for "G"."""
         steps = range(len(self._run.order))
         step = next(s for s in steps if written_by(self._run, s)[1] == letter)
         name = accel.mnemonic(self.program.instructions[self._run.order[step]])
         return "alu" if letter == "A" else name
 
     def _strip(self, memory: accel.Memory, owner: dict[accel.Memory, Ints], step: int) -> list[str]:
-        """Return the lines of one memory: "INP  IIII....  0..7", and r and w below."""
+        """Return a memory as text, "INP  IIII....  0..7", and marks: r read, w written, b both."""
         if memory not in self._run.used:
             return [f"{memory.name:5}unused"]
         count = self._run.shown[memory]
@@ -112,7 +113,7 @@ class AcceleratorView(Visual):
         return [f"{memory.name:5}{marks}  0..{count - 1}"] + ([below] if below else [])
 
     def layout(self) -> Layout:
-        """Return one frame per step, and the instructions of the window."""
+        """Return the slider, one frame per step, and the instructions of the window."""
         return Layout(
             controls=tuple(self._controls()),
             frames=accelerator_frames(self._run, self._start),
@@ -135,14 +136,14 @@ class AcceleratorView(Visual):
         return tuple(CodeLine(f"{n:4}  {lines[n]}", f"line:{n}") for n in order)
 
     def on(self, name: str, value: Any) -> str | None:
-        """Move the window, or describe a clicked instruction or piece of memory."""
+        """Choose another window, or describe the clicked instruction or piece of memory."""
         if name == "click":
             return self._describe(value)
         self._window = value
         return None
 
     def _describe(self, key: str) -> str:
-        """Describe a key: w:3:INP -> INP: A[0:16], written in step 4"""
+        """Describe a clicked key: "w:3:INP" -> "INP: A[0:16], written in step 4"."""
         match key.split(":"):
             case ["w", step, memory] if step.isdecimal() and int(step) < len(self._run.order):
                 return f"{memory}: {self._run.text(int(step))}, written in step {int(step) + 1}"

@@ -1,4 +1,4 @@
-"""The steps of a program: the contents of each memory, who wrote them, what a step uses."""
+"""The steps of an accelerator program: what each reads and writes, and the memories after it."""
 
 from __future__ import annotations
 
@@ -24,9 +24,10 @@ MEMORIES: tuple[accel.Memory, ...] = (
 
 @dataclass(frozen=True, eq=False)
 class Occupancy:
-    """The steps of a program in a legal order: its own as far as the tokens permit.
+    """A program that was run step by step, in program order as far as the tokens permit.
 
-    order   the instruction of each step; shorter than the program at a deadlock
+    order   the number of the instruction that each step runs; a deadlock ends the steps early
+    uses    the elements that each instruction reads and writes
     """
 
     program: accel.Program
@@ -41,7 +42,7 @@ class Occupancy:
 
     @cached_property
     def shown(self) -> dict[accel.Memory, int]:
-        """How many elements of each memory are drawn: the next power of two above those used."""
+        """The number of elements of each memory to draw: those used, rounded up to a power of 2."""
         most = dict.fromkeys(MEMORIES, 1)
         for use in self.uses:
             for memory in (*use.reads, *use.writes):
@@ -49,7 +50,10 @@ class Occupancy:
         return {memory: 1 << (count - 1).bit_length() for memory, count in most.items()}
 
     def states(self, start: int, stop: int) -> Iterator[dict[accel.Memory, Ints]]:
-        """Yield the memories after each step: for each element the step that wrote it, or -1."""
+        """Yield, after each step from `start` to `stop` - 1, which step wrote each element, or -1.
+
+        The dictionary is the same object each time: copy it to keep it.
+        """
         owner = {memory: np.full(self.shown[memory], -1, np.int64) for memory in MEMORIES}
         for step, n in enumerate(self.order[:stop]):
             for memory, elements in self.uses[n].writes.items():
@@ -58,7 +62,7 @@ class Occupancy:
                 yield owner
 
     def text(self, step: int) -> str:
-        """Return what a step wrote: gemm 7, or A[0:16] for a load."""
+        """Return a name for what a step wrote: "A[0:16]" for a load, otherwise such as "gemm 7"."""
         n = self.order[step]
         moved = self.moved(n)
         name = accel.mnemonic(self.program.instructions[n])
@@ -90,7 +94,7 @@ def occupancy(program: accel.Program, config: accel.Config) -> Occupancy:
 
 
 def runs(elements: Ints) -> list[tuple[int, int]]:
-    """Return increasing numbers as ranges [first, after the last): 0 1 2 7 -> (0, 3), (7, 8)."""
+    """Group increasing numbers into half-open ranges: 0 1 2 7 -> (0, 3), (7, 8)."""
     if not len(elements):
         return []
     cuts = np.flatnonzero(np.diff(elements) != 1) + 1
@@ -99,7 +103,7 @@ def runs(elements: Ints) -> list[tuple[int, int]]:
 
 
 def span(elements: Ints) -> str:
-    """Return indices in short form: 0:16, or 7, or 0:3, 8:11, or 2:15:4, or 0:64 (12 of them)"""
+    """Return indices as short text, such as 0:16, "7, 9", 2:15:4 or "0:64 (12 of them)"."""
     found, steps = runs(elements), np.diff(elements)
     if len(found) > 3 and (steps == steps[0]).all():
         return f"{found[0][0]}:{found[-1][1]}:{steps[0]}"
@@ -109,7 +113,7 @@ def span(elements: Ints) -> str:
 
 
 def engine(program: accel.Program, n: int) -> str:
-    """Return the unit that an instruction uses: dma, gemm, alu, or "" for none."""
+    """Return the unit that the n-th instruction uses: "dma", "gemm", "alu", or "" for none."""
     instruction = program.instructions[n]
     if isinstance(instruction, accel.Load | accel.Store):
         return "dma" if instruction.x else ""

@@ -28,7 +28,7 @@ MOST_AREAS = 5
 
 @dataclass(frozen=True, slots=True)
 class Strip:
-    """A row of elements: its place, its size, and how many elements it has."""
+    """A memory or a DRAM area drawn as a row of `count` elements; (x, y) is its top left corner."""
 
     name: str
     x: float
@@ -37,7 +37,7 @@ class Strip:
     count: int
 
     def rects(self, elements: Ints) -> list[tuple[float, float]]:
-        """Return (left, width) of ranges of elements, merging ranges that nearly touch."""
+        """Return (left, width) of each run of elements, merging runs less than a pixel apart."""
         scale = self.width / self.count
         found: list[tuple[float, float]] = []
         for first, after in runs(elements):
@@ -50,7 +50,7 @@ class Strip:
 
 
 def memory_strips(o: Occupancy) -> dict[accel.Memory, Strip]:
-    """Return a strip for each memory."""
+    """Return the strip in which each on-chip memory is drawn."""
     return {
         memory: Strip(memory.name, CHIP, TOP + 30 + n * ROW, CHIP_WIDE, o.shown[memory])
         for n, memory in enumerate(MEMORIES)
@@ -58,7 +58,7 @@ def memory_strips(o: Occupancy) -> dict[accel.Memory, Strip]:
 
 
 def area_strips(o: Occupancy) -> dict[str, Strip]:
-    """Return a strip for each of the first areas of DRAM, and one for the micro-operations."""
+    """Return, by name, strips for the first areas of DRAM and one for the micro-operations."""
     sizes = {a.name: prod(a.shape) for a in o.program.areas[: MOST_AREAS - 1]}
     if o.program.uops:
         sizes["uops"] = len(o.program.uops)
@@ -73,7 +73,10 @@ Marks = Mapping[str, str]
 
 
 def accelerator_scene(o: Occupancy, start: int, step: int | None = None) -> Scene:
-    """Draw the machine, with what its frames show hidden, or as it is after `step`."""
+    """Draw the accelerator as it is after `step`, in the window that begins at step `start`.
+
+    Without `step`, whatever differs between steps is hidden until a frame marks it.
+    """
     count, ran = len(o.program.instructions), len(o.order)
     title = f"{o.config.name}: {count} instructions"
     title += f", deadlock after {ran}" if ran < count else ""
@@ -121,7 +124,7 @@ def _areas(o: Occupancy) -> Iterator[Shape]:
 
 
 def _memories(o: Occupancy) -> Iterator[Shape]:
-    """Draw the empty memories."""
+    """Draw the name, size and outline of each on-chip memory, without its contents."""
     for memory, strip in memory_strips(o).items():
         shape = "×".join(map(str, o.config.element_shape(memory)))
         each = f"{shape} {o.config.dtype(memory)}".strip()
@@ -135,7 +138,7 @@ def _memories(o: Occupancy) -> Iterator[Shape]:
 
 
 def _wires(o: Occupancy, marks: Marks) -> Iterator[Shape]:
-    """Draw an arrow for each path that data takes in this program."""
+    """Draw an arrow for each path that data take between DRAM, memories and units."""
     inside, outside, units = memory_strips(o), area_strips(o), _unit_boxes()
     for key in dict.fromkeys(key for n in o.order for key in wires(o, n)):
         kind, name, memory = key.split(":")
@@ -154,7 +157,7 @@ def _wires(o: Occupancy, marks: Marks) -> Iterator[Shape]:
 
 
 def _shortened(start: Point, end: Point) -> tuple[Point, Point]:
-    """Shorten a line at both ends."""
+    """Return the ends of a line after cutting off 6 % of its length at both ends."""
     dx, dy = (end[0] - start[0]) * 0.06, (end[1] - start[1]) * 0.06
     return (start[0] + dx, start[1] + dy), (end[0] - dx, end[1] - dy)
 
@@ -187,7 +190,7 @@ def _units(o: Occupancy, marks: Marks) -> Iterator[Shape]:
 
 
 def wires(o: Occupancy, n: int) -> list[str]:
-    """Return the paths of an instruction's data: load:A:INP, read:gemm:WGT, write:alu:ACC."""
+    """Return the keys of the n-th instruction's arrows, such as load:A:INP or read:gemm:WGT."""
     use, name = o.uses[n], engine(o.program, n)
     if name == "dma":
         loaded = [m for m in use.writes if m is not accel.Memory.OUT]
@@ -198,7 +201,7 @@ def wires(o: Occupancy, n: int) -> list[str]:
 
 
 def _tenants(o: Occupancy, start: int, marks: Marks | None) -> Iterator[Shape]:
-    """Draw the elements that each step wrote, if they are visible in this window."""
+    """Draw the elements that each step wrote and that are still in a memory in this window."""
     strips = memory_strips(o)
     for step, memory in _writers(o, start):
         key = f"w:{step}:{memory.name}"
@@ -216,7 +219,7 @@ def _tenants(o: Occupancy, start: int, marks: Marks | None) -> Iterator[Shape]:
 
 
 def _writers(o: Occupancy, start: int) -> list[tuple[int, accel.Memory]]:
-    """Return each (step, memory) whose elements are in a memory during the window, in order."""
+    """Return, in order, each (step, memory) whose written data are visible in the window."""
     found: set[tuple[int, accel.Memory]] = set()
     for live in _live(o, start):
         found |= live
@@ -224,7 +227,7 @@ def _writers(o: Occupancy, start: int) -> list[tuple[int, accel.Memory]]:
 
 
 def _live(o: Occupancy, start: int) -> Iterator[set[tuple[int, accel.Memory]]]:
-    """Yield, for each step of the window, the (step, memory) whose elements are in a memory."""
+    """Yield, after each step of the window, every (step, memory) with data not overwritten."""
     for owner in o.states(start, start + STEPS):
         yield {
             (step, memory)
@@ -235,7 +238,7 @@ def _live(o: Occupancy, start: int) -> Iterator[set[tuple[int, accel.Memory]]]:
 
 
 def _used(o: Occupancy, start: int, marks: Marks | None) -> Iterator[Shape]:
-    """Draw marks for each step of the window: above what it writes, below what it reads."""
+    """Draw marks for each step: above the elements it writes, below the elements it reads."""
     inside, outside = memory_strips(o), area_strips(o)
     for step in range(start, min(start + STEPS, len(o.order))):
         use, moved = o.uses[o.order[step]], o.moved(o.order[step])
@@ -260,7 +263,7 @@ def _marks(
 
 
 def accelerator_frames(o: Occupancy, start: int) -> tuple[Frame, ...]:
-    """Return a frame for each step: the contents of the memories, and what it used."""
+    """Return a frame for each step of the window: the memories after it, and what it accesses."""
     frames: list[Frame] = []
     for step, live in enumerate(_live(o, start), start):
         n = o.order[step]
@@ -274,5 +277,5 @@ def accelerator_frames(o: Occupancy, start: int) -> tuple[Frame, ...]:
 
 
 def written_by(o: Occupancy, step: int) -> tuple[str, str]:
-    """Return the (kind, letter) of what a step wrote."""
+    """Return the (kind, letter) in which the elements that a step wrote are drawn."""
     return appearance(accel.mnemonic(o.program.instructions[o.order[step]]))

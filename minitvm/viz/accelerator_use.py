@@ -21,7 +21,7 @@ class Use:
     writes: dict[accel.Memory, Ints] = field(default_factory=dict[accel.Memory, Ints])
 
     def elements(self, memory: accel.Memory) -> Ints:
-        """Return the elements that are read or written."""
+        """Return the elements of `memory` that are read or written."""
         read, written = self.reads.get(memory, NONE), self.writes.get(memory, NONE)
         if read is written or not len(written):
             return read
@@ -29,9 +29,9 @@ class Use:
 
 
 def uses(program: accel.Program, config: accel.Config) -> tuple[Use, ...]:
-    """Return what each instruction of a program uses.
+    """Return the elements that each instruction of a program reads and writes.
 
-    A result in ACC is a result in OUT, narrowed: OUT is written with ACC, and read by stores.
+    OUT is the narrowed copy of ACC: whatever writes ACC also writes OUT, and stores read OUT.
     Raises ArgumentError for addresses that do not exist.
     """
     known: dict[tuple[int, str, bool], Use] = {}  # equal loops share their indices
@@ -50,13 +50,13 @@ def uses(program: accel.Program, config: accel.Config) -> tuple[Use, ...]:
 
 
 def _distinct(indices: accel.Indices) -> tuple[Ints, Ints, Ints]:
-    """Return (dst, src, wgt), each sorted and without repetition."""
+    """Return the dst, src and wgt indices, each sorted and without repetition."""
     dst, src, wgt = (np.unique(i).astype(np.int64) for i in (indices.dst, indices.src, indices.wgt))
     return dst, src, wgt
 
 
 def _moves(instruction: accel.Instruction) -> Use:
-    """Return what a transfer uses; FINISH uses nothing."""
+    """Return what a load or a store reads and writes on the chip; FINISH accesses nothing."""
     match instruction:
         case accel.Load(x=0) | accel.Store(x=0):
             return Use()
@@ -73,7 +73,7 @@ def _moves(instruction: accel.Instruction) -> Use:
 
 
 def _computes(instruction: accel.Instruction, dst: Ints, src: Ints, wgt: Ints) -> Use:
-    """Return what a GEMM or an ALU instruction uses, given the elements of its operands."""
+    """Return what a GEMM or ALU instruction reads and writes, given its operands' elements."""
     match instruction:
         case accel.Gemm(loops=loops, reset=reset):
             inputs = (
@@ -88,7 +88,7 @@ def _computes(instruction: accel.Instruction, dst: Ints, src: Ints, wgt: Ints) -
                 _with_uops({accel.Memory.ACC: both}, loops), _with_out({accel.Memory.ACC: dst})
             )
         case accel.Load() | accel.Store() | accel.Finish():
-            raise AssertionError("resolve() gives indices to what computes only")
+            raise AssertionError("resolve() returns indices only for GEMM and ALU")
 
 
 def _with_out(written: dict[accel.Memory, Ints]) -> dict[accel.Memory, Ints]:
@@ -105,9 +105,9 @@ def _with_uops(read: dict[accel.Memory, Ints], loops: accel.UopLoops) -> dict[ac
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Piece:
-    """Elements of an area of DRAM, counted from its start in units of the transfer.
+    """The elements of a DRAM area that a transfer moves, counted from the start of the area.
 
-    area   "uops" for the micro-operations, "" for none
+    area   the name of the area; "uops" for the micro-operations, "" if nothing is moved
     """
 
     area: str = ""

@@ -1,4 +1,4 @@
-"""A loop program as nested blocks, ready to be drawn, and the lines it prints as."""
+"""A loop program as nested blocks for drawing, with the lines of its printed text."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from .controls import CodeLine, numbered
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Block:
-    """One loop, statement, guard or allocation, with what is inside it.
+    """One loop, statement, guard or allocation, with the blocks nested in it.
 
-    kind         how it looks, from KINDS: serial, reduce, parallel, ..., store, guard, memory
+    kind         its look, a name in KINDS: serial, reduce, parallel, ..., store, guard, memory
     label, note  the text on the left and on the right of its bar
-    key          "loop:i_outer" for a loop, called as in print; "init:i_inner_init" for one that
-                 no step can name; "line:7" for the rest
-    first, last  its lines in the printed program, counted from 0
+    key          "loop:i_outer" for a loop, with its printed name; "init:i_inner_init" for the loop
+                 of an initialisation, which no step can name; "line:7" for other blocks
+    first, last  its first and last line in the printed program, counted from 0
     """
 
     kind: str
@@ -36,11 +36,11 @@ class Block:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Nest:
-    """A loop program, ready to be drawn.
+    """A loop program as nested blocks, from which pictures and text are made.
 
-    lines   its text
-    blocks  outermost first
-    owners  loop key -> (stage, name of the axis in the schedule); empty for a bare program
+    lines   the printed program
+    blocks  the outermost blocks, in program order
+    owners  loop key -> (stage, name of the axis in the schedule); empty for a lowered program
     """
 
     lines: tuple[str, ...]
@@ -62,7 +62,7 @@ def _flat(blocks: tuple[Block, ...]) -> Iterator[Block]:
 def nest_of(program: te.Schedule | schedule.State | tir.PrimFunc) -> Nest:
     """Return the nest of a schedule, a schedule state or a lowered program.
 
-    Raises what lowering raises where a schedule has no loops yet.
+    Raises the error of lowering if a schedule cannot be lowered to loops.
     """
     if isinstance(program, tir.PrimFunc):
         printer = tir.Printer()
@@ -83,7 +83,7 @@ def nest_of(program: te.Schedule | schedule.State | tir.PrimFunc) -> Nest:
 
 
 def _axes(context: lowering.Context) -> dict[tir.Var, tuple[str, str, tensor.Axis]]:
-    """Map each loop variable to its stage, its name in the schedule, and its axis."""
+    """Map each loop variable to (stage, name of the axis in the schedule, axis)."""
     found: dict[tir.Var, tuple[str, str, tensor.Axis]] = {}
     for name, domain in context.domains.items():
         named = context.state.stage(name).names
@@ -92,7 +92,7 @@ def _axes(context: lowering.Context) -> dict[tir.Var, tuple[str, str, tensor.Axi
 
 
 class _Maker:
-    """Turns statements into blocks, counting the lines that the printer gives them."""
+    """Converts statements to blocks, and counts the printed lines that each block occupies."""
 
     def __init__(
         self, printer: tir.Printer, axes: dict[tir.Var, tuple[str, str, tensor.Axis]]
@@ -156,12 +156,12 @@ class _Maker:
 
 
 def code_lines(nest: Nest) -> tuple[CodeLine, ...]:
-    """Return the printed program; line n has the key "line:n"."""
+    """Return the printed program as lines of a panel; line n has the key "line:n"."""
     return numbered(nest.lines)
 
 
 def code_links(nest: Nest) -> dict[str, tuple[str, ...]]:
-    """Link each bar with its lines, and each line with the innermost bar around it."""
+    """Link each loop's bar to its lines, and each line to the innermost bar that contains it."""
     links: dict[str, tuple[str, ...]] = {}
     for b in nest.all():  # parents first, so that the innermost one stays
         span = tuple(f"line:{n}" for n in range(b.first, b.last + 1))
@@ -175,7 +175,7 @@ def code_links(nest: Nest) -> dict[str, tuple[str, ...]]:
 
 
 def check_schedule(who: str, s: Any) -> te.Schedule:
-    """Return `s` if it is a schedule; otherwise raise ArgumentError in the name of `who`."""
+    """Return `s` if it is a schedule; otherwise raise an ArgumentError that names `who`."""
     if not isinstance(s, te.Schedule):
         raise ArgumentError(
             f"{who}({type(s).__name__})", "not a schedule", "te.create_schedule(C.op)"
@@ -184,7 +184,7 @@ def check_schedule(who: str, s: Any) -> te.Schedule:
 
 
 def arguments(state: schedule.State) -> tuple[tensor.Tensor, ...]:
-    """Return all inputs and outputs of a state, inputs first."""
+    """Return all inputs and outputs of a schedule state, inputs first."""
     inputs = [s.op for s in state.stages if isinstance(s.op, tensor.PlaceholderOp)]
     outputs = [s.op for s in state.stages if s.is_output]
     return tuple(

@@ -34,12 +34,12 @@ POLICIES = ("lru", "fifo")
 class CacheLens(Visual):
     """Show how a cache serves a program: which access hits, which misses, and why.
 
-    The sets and ways with their lines are on the left, the tensors as cache lines on the right; the
-    line just used has the colour of its access: a hit, or a kind of miss. The browser plays a
-    window of 200 accesses; a click on the whole run below it chooses another window. Totals count
-    all accesses. The histogram shows how many other lines are used before a line is used again: to
-    the right of the mark, an LRU cache of this size misses, however many ways it has, with rare
-    exceptions.
+    The sets and ways with their lines are on the left, the tensors as cache lines on the right. The
+    colour of the line just accessed tells whether the access was a hit or which kind of miss. The
+    browser plays 200 accesses (a window); a click on the overview of the whole run below chooses
+    another window. Totals count all accesses. The histogram shows how many other lines are used
+    before a line is used again: for distances to the right of the mark, an LRU cache of this size
+    misses with rare exceptions, however many ways it has.
 
     s       a schedule, a lowered program, or a run recorded by accesses.record(s, sizes=...)
     args    inputs and outputs as for lower(); by default all of them
@@ -56,22 +56,22 @@ class CacheLens(Visual):
         super().__init__()
 
     def _show(self, run: CacheRun, start: int) -> None:
-        """Show a run from access `start` on."""
+        """Show a replayed run in the window that begins at access `start`."""
         self.run: CacheRun = run
         self._window: Window = window(run, start)
         self._frames = cache_frames(self._window)
 
     @property
     def cache(self) -> cachesim.Cache:
-        """The cache that was chosen last."""
+        """The simulated cache, as chosen with the controls."""
         return self.run.cache
 
     def scene(self) -> Scene:
-        """Draw the cache without its contents, which frames add, and the strips and tables."""
+        """Draw the empty cache, the tensors, strips and tables; frames add the cached lines."""
         return cache_scene(self._window)
 
     def picture(self) -> Scene:
-        """Draw the moment halfway through the window, with its caption."""
+        """Draw the cache after the access in the middle of the window, with its caption."""
         w = self._window
         half = len(self._frames) // 2
         frame = self._frames[half]
@@ -80,7 +80,7 @@ class CacheLens(Visual):
         return captioned(there, parts, MARGIN, "soft", gap=14, below=14)
 
     def ascii(self) -> str:
-        """Return the cache, the totals, and the footprint of every loop."""
+        """Return, as text, the cache, the totals, and the footprint of every loop."""
         run = self.run
         head = f"{len(run.trace)} accesses through a cache of {cache_text(run.cache)}"
         return "\n".join([head, "", *totals_table(run), "", *footprint_table(run)])
@@ -111,7 +111,7 @@ class CacheLens(Visual):
         return found
 
     def _links(self) -> dict[str, tuple[str, ...]]:
-        """Link each line of a tensor with the ways that hold it."""
+        """Link each line of a tensor to the ways that contain it, in both directions."""
         links: dict[str, tuple[str, ...]] = {}
         for k, t in enumerate(self._window.tenants):
             buffer, number = self.run.own(t.line)
@@ -121,7 +121,7 @@ class CacheLens(Visual):
         return links
 
     def on(self, name: str, value: Any) -> str | None:
-        """Change the cache or the window."""
+        """Change the cache or the window; return the totals if the cache changed."""
         if name in ("bytes", "line", "ways", "policy"):
             new = replace(self.cache, **{name: _cache_value(name, value)})
             self._show(cache_run(self.run.trace, new), self._window.start)
@@ -134,11 +134,11 @@ class CacheLens(Visual):
 
 
 def recorded(who: str, s: Any, args: Sequence[Any] | None) -> accesses.AccessTrace:
-    """Record the run of a schedule or program; return a recorded run as it is."""
+    """Record a run of the schedule or program `s`; if `s` is a recorded run, return it."""
     if isinstance(s, accesses.AccessTrace):
         if args is not None:
             raise ArgumentError(
-                f"{who}(trace, args)", "a recorded run has its arguments already", "no args"
+                f"{who}(trace, args)", "a recorded run has its arguments already", "leave args out"
             )
         return s
     if not isinstance(s, te.Schedule | tir.PrimFunc):
@@ -151,7 +151,7 @@ def recorded(who: str, s: Any, args: Sequence[Any] | None) -> accesses.AccessTra
 
 
 def _cache_value(name: str, text: str) -> int | str | None:
-    """Parse the value of a control: "2 KiB" -> 2048, "all" -> None, "64" -> 64."""
+    """Parse the value of the control `name`: "2 KiB" -> 2048, "all" -> None, "lru" -> "lru"."""
     if name == "policy" or text == "all":
         return None if name == "ways" else text
     number, _, unit = text.partition(" ")

@@ -20,7 +20,7 @@ PAGE = 4096  # a recorded run places each tensor at a multiple of it
 
 @dataclass(frozen=True, slots=True)
 class Totals:
-    """The outcomes of all accesses to one buffer. evictions: of its lines, by any line."""
+    """The hits and misses of one buffer's accesses; `evictions` counts evictions of its lines."""
 
     name: str
     hits: int
@@ -31,25 +31,25 @@ class Totals:
 
     @property
     def misses(self) -> int:
-        """Accesses that fetched a line."""
+        """The number of accesses that missed."""
         return self.compulsory + self.capacity + self.conflict
 
     @property
     def accesses(self) -> int:
-        """Loads and stores."""
+        """The number of loads and stores."""
         return self.hits + self.misses
 
     @property
     def miss_ratio(self) -> float:
-        """Misses per access; 0 if there was none."""
+        """Misses per access; 0 if there are no accesses."""
         return self.misses / self.accesses if self.accesses else 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class Tenant:
-    """A line while it is in one way of a set: from access `first` until before access `last`.
+    """A line's stay in one way of a set, from access `first` until before access `last`.
 
-    line    its number in memory: address // bytes of a line
+    line    the line number in memory: address // bytes of a line
     """
 
     set: int
@@ -61,11 +61,11 @@ class Tenant:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CacheRun:
-    """A recorded run, replayed as a whole.
+    """A recorded run of n accesses, and its replay in a cache.
 
-    lines       int64[n]: number in memory of the line that each access is in
-    distances   of reuse, as a histogram
-    footprints  of the program and of its loops
+    lines       int64[n]: the line number of each access: address // bytes of a line
+    distances   the histogram of reuse distances
+    footprints  the lines that the program and one iteration of each loop access
     """
 
     trace: AccessTrace
@@ -77,33 +77,38 @@ class CacheRun:
 
     @property
     def ways(self) -> int:
-        """Lines per set; all lines in a fully associative cache."""
+        """The number of lines per set; all lines of the cache if it is fully associative."""
         return self.cache.lines // self.cache.sets
 
     def own(self, line: int) -> tuple[int, int]:
-        """Return the buffer of a line in memory, and the index of the line in that buffer."""
+        """Return (number of the buffer, index within that buffer) of a line number in memory."""
         at, buffers = line * self.cache.line, self.trace.buffers
         n = max((k for k, b in enumerate(buffers) if b.base <= at), key=lambda k: buffers[k].base)
         return n, line - buffers[n].base // self.cache.line
 
 
 def check_cache(cache: Any) -> cachesim.Cache:
-    """Return `cache` if it is one; otherwise raise ArgumentError."""
+    """Return `cache` if it is a Cache; otherwise raise ArgumentError."""
     return check_kind("cache", cache, cachesim.Cache, fix="cachesim.Cache(1024, 64, 2)")
 
 
 def cache_run(trace: AccessTrace, cache: cachesim.Cache) -> CacheRun:
     """Replay a recorded run in a cache that starts empty.
 
-    Raises ArgumentError if there is nothing to replay, or a line cannot hold an element.
+    Raises ArgumentError if the run has no accesses, or if a line of the cache is smaller than an
+    element or larger than a page of 4096 bytes.
     """
     if not len(trace):
-        raise ArgumentError("CacheLens", "the program accesses no memory", "one with tensors")
+        raise ArgumentError("CacheLens", "the program accesses no memory", "a program with tensors")
     widest = max(b.itemsize for b in trace.buffers)
     if cache.line < widest:
-        raise ArgumentError(f"Cache(line={cache.line})", f"an element has {widest} bytes", "64")
+        raise ArgumentError(
+            f"Cache(line={cache.line})", f"smaller than an element of {widest} bytes", "line=64"
+        )
     if cache.line > PAGE:
-        raise ArgumentError(f"Cache(line={cache.line})", f"tensors are {PAGE} bytes apart", "64")
+        raise ArgumentError(
+            f"Cache(line={cache.line})", f"larger than a page of {PAGE} bytes", "line=64"
+        )
     return CacheRun(
         trace,
         cache,
@@ -117,7 +122,7 @@ def cache_run(trace: AccessTrace, cache: cachesim.Cache) -> CacheRun:
 def totals(run: CacheRun) -> tuple[Totals, ...]:
     """Return the totals of each buffer of the program.
 
-    A line that was fetched is either driven out or there at the end: so evictions are counted.
+    The evictions of a buffer are its fetched lines minus its lines in the cache at the end.
     """
     trace, outcome = run.trace, run.replay.outcome
     n = len(trace.buffers)
@@ -135,7 +140,7 @@ def totals(run: CacheRun) -> tuple[Totals, ...]:
 
 
 def contents(run: CacheRun, upto: int) -> dict[int, list[int]]:
-    """Return, for each set, its lines after `upto` accesses, the next one to be evicted first."""
+    """Map each set to its lines after `upto` accesses, the next line to be evicted first."""
     many = LOOK_BACK
     while True:  # look back until the cache is full
         found = _held(run, max(0, upto - many), upto)
@@ -145,7 +150,7 @@ def contents(run: CacheRun, upto: int) -> dict[int, list[int]]:
 
 
 def _held(run: CacheRun, begin: int, end: int) -> dict[int, list[int]]:
-    """Return the lines last used (LRU) or last fetched (FIFO) of each set."""
+    """Map each set to the lines last used (LRU) or fetched (FIFO) from `begin` to `end` - 1."""
     before = run.lines[begin:end]
     if run.cache.policy == "fifo":
         before = before[run.replay.outcome[begin:end] != cachesim.HIT]
@@ -161,7 +166,7 @@ def _held(run: CacheRun, begin: int, end: int) -> dict[int, list[int]]:
 def tenants(run: CacheRun, start: int, stop: int) -> tuple[Tenant, ...]:
     """Return which line is in which way of which set, from access `start` until before `stop`.
 
-    What is there at the start is numbered by age: no hit depends on which way a line is in.
+    Lines cached before `start` are given ways by age; no hit depends on which way a line is in.
     """
     found: list[Tenant] = []
     queues = contents(run, start)  # per set, the next one to be evicted first
@@ -190,7 +195,7 @@ def tenants(run: CacheRun, start: int, stop: int) -> tuple[Tenant, ...]:
 
 
 def labels(trace: AccessTrace) -> tuple[str, ...]:
-    """Return a short label for each buffer: its name if all are short, otherwise a, b, c, ..."""
+    """Label each buffer with its name if all have one or two letters, otherwise a, b, c, ..."""
     names = [b.name for b in trace.buffers]
     if all(len(name) <= 2 for name in names):
         return tuple(names)
@@ -198,7 +203,7 @@ def labels(trace: AccessTrace) -> tuple[str, ...]:
 
 
 def titles(trace: AccessTrace) -> tuple[str, ...]:
-    """Return the name of each buffer, after its label if that differs: c T_conv2d"""
+    """Return each buffer's name, with its label in front if they differ, such as "c T_conv2d"."""
     pairs = zip(labels(trace), trace.buffers, strict=True)
     return tuple(b.name if label == b.name else f"{label} {b.name}" for label, b in pairs)
 
@@ -212,7 +217,7 @@ def size_text(n: int) -> str:
 
 
 def cache_text(cache: cachesim.Cache) -> str:
-    """Describe a cache: 2 KiB: 8 sets × 4 ways, lines of 64 bytes, lru"""
+    """Describe a cache, such as "2 KiB: 8 sets × 4 ways, lines of 64 bytes, lru"."""
     ways = cache.lines // cache.sets
     places = f"{cache.sets} sets × {ways} ways" if cache.ways else f"fully associative, {ways} ways"
     return f"{size_text(cache.bytes)}: {places}, lines of {cache.line} bytes, {cache.policy}"
@@ -222,7 +227,7 @@ def cache_text(cache: cachesim.Cache) -> str:
 
 
 def totals_table(run: CacheRun) -> list[str]:
-    """Return the totals as text: a row for each buffer, and one for all."""
+    """Return the totals as lines of text: one for each of the first buffers, and one for all."""
     r, names = run.replay, titles(run.trace)
     rows = [replace(t, name=name) for t, name in zip(totals(run), names, strict=True)][:6]
     rows.append(Totals("all", r.hits, r.compulsory, r.capacity, r.conflict, r.evictions))
@@ -236,7 +241,7 @@ def _total_row(t: Totals) -> str:
 
 
 def footprint_table(run: CacheRun, most: int = 9) -> list[str]:
-    """Return, as text, how many lines one iteration of each loop touches."""
+    """Return, as lines of text, how many cache lines one iteration of each loop accesses."""
     named = [b.name for b in run.trace.buffers][:3]
     more = len(run.trace.buffers) > len(named)
     heads = [*labels(run.trace)[:3], *(["others"] if more else [])]

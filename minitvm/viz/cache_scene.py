@@ -1,4 +1,4 @@
-"""CacheLens as a picture: the cache, the tensors in lines, the strip of hits and misses."""
+"""CacheLens as a picture: the cache, the tensors as cache lines, a strip of hits and misses."""
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ LOOKS = (("green", 5), ("blue", 10), ("orange", 15), ("red", 20))  # of outcomes
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Window:
-    """The accesses from `start` until before `stop`, and what is drawn of them.
+    """The accesses from `start` until before `stop`, and the parts of the cache to draw for them.
 
-    sets    the sets drawn
+    sets    the numbers of the sets that are drawn
     shown   for each tensor, the numbers of its lines that are drawn
     """
 
@@ -66,7 +66,7 @@ def window(run: CacheRun, start: int) -> Window:
 
 
 def _shown(run: CacheRun, n: int, start: int, stop: int) -> tuple[int, ...]:
-    """Return the lines of a tensor to draw: all of a small one, otherwise those used here."""
+    """Return the lines of the n-th tensor to draw: all, or if there are many, those accessed."""
     b = run.trace.buffers[n]
     count = lines_of(run, n)
     if count <= MOST_LINES:
@@ -76,13 +76,13 @@ def _shown(run: CacheRun, n: int, start: int, stop: int) -> tuple[int, ...]:
 
 
 def lines_of(run: CacheRun, n: int) -> int:
-    """Return the number of cache lines that a tensor occupies."""
+    """Return the number of cache lines that the n-th tensor occupies."""
     b = run.trace.buffers[n]
     return max(1, -(-int(np.prod(b.shape)) * b.itemsize // run.cache.line))
 
 
 def kind_of(buffer: int) -> str:
-    """Return the kind of the lines of the n-th tensor."""
+    """Return the kind, from KINDS, in which the lines of the n-th tensor are drawn."""
     return SERIES[buffer % len(SERIES)]
 
 
@@ -92,8 +92,8 @@ def kind_of(buffer: int) -> str:
 def cache_scene(w: Window, at: int | None = None, marks: Mapping[str, str] | None = None) -> Scene:
     """Draw the cache, the tensors, the accesses, the reuse distances and the footprints.
 
-    at, marks   draw the cache as it is after access `at`, as a frame marks it; by default the
-                lines that are in it are left to the frames
+    at, marks   draw the cache after access `at`, with the marks of its frame; by default the
+                cached lines are hidden until a frame marks them
     """
     run, trace = w.run, w.run.trace
     title = f"{len(trace)} accesses through a cache of {cache_text(run.cache)}"
@@ -117,7 +117,7 @@ def cache_scene(w: Window, at: int | None = None, marks: Mapping[str, str] | Non
 
 
 def cache_shapes(w: Window, x: float, y: float, at: int | None) -> tuple[list[Shape], float]:
-    """Draw the sets as rows of ways; also return where they end."""
+    """Draw the sets as rows of ways; also return their lower edge."""
     run = w.run
     rows = -(-min(run.ways, MOST_ROWS * MOST_COLUMNS) // MOST_COLUMNS)
     left = x + 52
@@ -157,7 +157,7 @@ def _corner(left: float, top: float, way: int) -> tuple[float, float]:
 def _tenant(
     w: Window, k: int, names: tuple[str, ...], corner: tuple[float, float], hidden: bool
 ) -> Group:
-    """Draw a line in its way; if hidden, until a frame marks it."""
+    """Draw the k-th tenant in its way; if `hidden`, it is invisible until a frame marks it."""
     t = w.tenants[k]
     buffer, number = w.run.own(t.line)
     kind = kind_of(buffer)
@@ -175,7 +175,7 @@ def _tenant(
 
 
 def tensor_shapes(w: Window, x: float, y: float) -> tuple[list[Shape], float]:
-    """Draw the tensors as grids of cache lines; also return where they end."""
+    """Draw the tensors as grids of cache lines; also return their lower edge."""
     shapes: list[Shape] = []
     left, top, bottom = x, y, y
     for n in range(min(len(w.shown), MOST_BUFFERS)):
@@ -199,7 +199,7 @@ def tensor_shapes(w: Window, x: float, y: float) -> tuple[list[Shape], float]:
 
 
 def _tensor_title(w: Window, n: int) -> str:
-    """Return the title of a tensor: A: 16 lines"""
+    """Return the title of the n-th tensor, such as "A: 16 lines"."""
     b, name = w.run.trace.buffers[n], labels(w.run.trace)[n]
     count, shown = lines_of(w.run, n), len(w.shown[n])
     lead = name if name == b.name else f"{name} = {clipped(b.name, 160, 12)}"
@@ -208,7 +208,7 @@ def _tensor_title(w: Window, n: int) -> str:
 
 
 def _columns(w: Window, n: int) -> int:
-    """Return the lines per row of the drawing: a row of the tensor, if it fits."""
+    """Return how many lines to draw per row: those in a row of the n-th tensor, if they fit."""
     b, line = w.run.trace.buffers[n], w.run.cache.line
     count = len(w.shown[n])
     row = b.shape[-1] * b.itemsize if b.shape else 0
@@ -220,7 +220,7 @@ def _columns(w: Window, n: int) -> int:
 
 
 def _elements(run: CacheRun, n: int, line: int) -> str:
-    """Return the elements of a line: line 3 of A: elements 48 .. 63"""
+    """Describe the elements of a line, such as "line 3 of A: elements 48 .. 63"."""
     b = run.trace.buffers[n]
     each = run.cache.line // b.itemsize
     last = min((line + 1) * each, int(np.prod(b.shape))) - 1
@@ -228,7 +228,7 @@ def _elements(run: CacheRun, n: int, line: int) -> str:
 
 
 def strip_shapes(w: Window, x: float, y: float) -> tuple[list[Shape], float]:
-    """Draw a bar for each access of the window, one row per tensor; a miss is higher."""
+    """Draw a bar for each access of the window, one row per tensor; misses have taller bars."""
     trace, outcome = w.run.trace, w.run.replay.outcome
     shapes: list[Shape] = [
         Text(x, y + 12, f"accesses {w.start + 1} to {w.stop}", size=12, bold=True)
@@ -255,7 +255,7 @@ def strip_shapes(w: Window, x: float, y: float) -> tuple[list[Shape], float]:
 
 
 def _rows_of(trace: AccessTrace, x: float, top: float) -> Iterator[Shape]:
-    """Draw the names of the rows and their base lines."""
+    """Draw the name and the base line of each tensor's row."""
     for n, name in enumerate(titles(trace)[:MOST_BUFFERS]):
         base = top + (n + 1) * STRIP - 2
         yield Rect(x, base - 14, 12, 12, kind_of(n))
@@ -265,7 +265,7 @@ def _rows_of(trace: AccessTrace, x: float, top: float) -> Iterator[Shape]:
 
 
 def overview_shapes(w: Window, x: float, y: float) -> tuple[list[Shape], float]:
-    """Draw the share of misses over the whole run, one row per tensor, and the window."""
+    """Draw the share of misses over the whole run, one row per tensor; frame the window."""
     trace, n = w.run.trace, len(w.run.trace)
     rows, wide = min(len(trace.buffers), MOST_BUFFERS), WIDTH - x - LEFT - MARGIN
     shares = _shares(w.run, rows)
@@ -291,7 +291,7 @@ def overview_shapes(w: Window, x: float, y: float) -> tuple[list[Shape], float]:
 
 
 def _shares(run: CacheRun, buffers: int) -> list[tuple[int, int, int, list[int]]]:
-    """Return (buffer, part of the run, accesses, misses of each kind) for parts with misses."""
+    """Return (buffer, bin, accesses, misses of each kind) for each bin of the run with misses."""
     edges = np.arange(BINS) * len(run.trace) // BINS
     kinds = [run.replay.outcome == n for n in range(len(LOOKS))]
     found: list[tuple[int, int, int, list[int]]] = []
@@ -306,7 +306,7 @@ def _shares(run: CacheRun, buffers: int) -> list[tuple[int, int, int, list[int]]
 def histogram_shapes(
     h: cachesim.Histogram, lines: int, x: float, y: float
 ) -> tuple[list[Shape], float]:
-    """Draw the histogram of reuse distances, with the size of the cache marked."""
+    """Draw the histogram of reuse distances, with the number of lines in the cache marked."""
     wide = WIDTH - MARGIN - x
     counts = [*h.counts.tolist(), h.cold]
     names = [*(_number(n) for n in h.low.tolist()), "first"]
@@ -337,13 +337,13 @@ def histogram_shapes(
 
 
 def _position(lines: int, bins: int) -> float:
-    """Return the position of a distance on the axis, in bins: 1 -> 1, 2 -> 2, 4 -> 3, 6 -> 3.5"""
+    """Return where the distance `lines` lies on the axis, in bins: 1 -> 1, 4 -> 3, 6 -> 3.5"""
     k = lines.bit_length()
     return min(bins, k + lines / (1 << (k - 1)) - 1)
 
 
 def _number(n: int) -> str:
-    """Return a short number: 1024 -> 1k"""
+    """Return a number as short text: 1024 -> 1k"""
     for unit, text in ((1 << 20, "M"), (1 << 10, "k")):
         if n >= unit:
             return f"{n // unit}{text}"

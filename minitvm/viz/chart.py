@@ -1,4 +1,4 @@
-"""The parts that charts share: scales and axes, legends, labels that keep clear, lines of text."""
+"""The parts that charts share: scales and axes, legends, label placement, lines of text."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ BELOW = 42  # pixels from the horizontal axis to the base line of its title
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """Map values from low to high to pixels from start to end.
+    """A mapping of values from `low` to `high` to pixels from `start` to `end`.
 
-    log   equal ratios, not equal differences, are equal distances
+    log   whether the scale is logarithmic: equal ratios of values are equally far apart
     """
 
     low: float
@@ -44,7 +44,7 @@ class Scale:
         return self.start + (self.end - self.start) * min(1.0, max(0.0, share))
 
     def powers(self, base: int) -> list[float]:
-        """Return powers of `base` in a logarithmic scale, spaced so that labels fit."""
+        """Return the powers of `base` in a logarithmic scale, spaced so that labels fit."""
         low, high = math.log(self.low, base), math.log(self.high, base)
         step = max(1, math.ceil(APART * (high - low) / abs(self.end - self.start)))
         powers = range(math.ceil(low), math.floor(high) + 1)
@@ -75,7 +75,7 @@ def bottom_axis(
     label: Callable[[float], str],
     right: float = math.inf,
 ) -> Iterator[Shape]:
-    """Draw ticks with labels below the line at `y`; no label passes the pixel `right`."""
+    """Draw a tick and a label for each value below the line at `y`; labels end before `right`."""
     for value in values:
         at, text = x.at(value), label(value)
         yield Line(((at, y), (at, y + 5)), "axis")
@@ -86,7 +86,7 @@ def bottom_axis(
 def side_axis(
     y: Scale, x: float, values: Iterable[float], label: Callable[[float], str], side: int = -1
 ) -> Iterator[Shape]:
-    """Draw ticks with labels beside the line at `x`: to its left, or with side=1 to its right."""
+    """Draw a tick and a label for each value, left of the line at `x`, or right with side=1."""
     for value in values:
         at = y.at(value)
         yield Line(((min(x, x + 5 * side), at), (max(x, x + 5 * side), at)), "axis")
@@ -95,7 +95,7 @@ def side_axis(
 
 
 def axis_titles(x: Scale, y: Scale, below: str, *beside: tuple[float, str]) -> Iterator[Shape]:
-    """Write the title below the horizontal axis, and vertical titles at the given pixels."""
+    """Draw the title `below` the horizontal axis, and a vertical title for each (x, text)."""
     middle = (x.start + x.end) / 2
     yield Text(middle, y.start + BELOW, below, size=12, anchor="middle")
     for at, text in beside:
@@ -111,14 +111,14 @@ def overlap(a: Box, b: Box) -> bool:
 
 
 def around(x: float, y: float, half: float) -> Box:
-    """Return the square of `2 * half` pixels around a point."""
+    """Return the square box around (x, y) with sides of `2 * half` pixels."""
     return x - half, y - half, x + half, y + half
 
 
 def label_box(x: float, y: float, text: str, side: int = 1) -> Box:
-    """Return the box of a bold label that starts at x, or ends there with side=-1.
+    """Return the box of a bold label that starts at x, or with side=-1 ends at x.
 
-    y is that of its base line.
+    y   the base line of the label
     """
     wide = text_width(text, 12) * BOLD
     left = x if side > 0 else x - wide
@@ -126,7 +126,7 @@ def label_box(x: float, y: float, text: str, side: int = 1) -> Box:
 
 
 def label_shapes(box: Box, text: str, kind: str = "text", bold: bool = True) -> tuple[Shape, Shape]:
-    """Draw a label on a plain ground that hides what is below it."""
+    """Draw a label in a box with an opaque background."""
     left, top, right, bottom = box
     ground = Rect(left, top, right - left, bottom - top, "paper", radius=3)
     return ground, Text((left + right) / 2, bottom - 3, text, kind, 12, "middle", bold=bold)
@@ -147,22 +147,22 @@ class Labels:
         self.taken: list[tuple[Box, float]] = [(box, OUTSIDE) for box in outside]
 
     def avoid(self, box: Box, cost: float) -> None:
-        """Add a box, and what it costs to cover it."""
+        """Add a box that labels should not cover; `cost` is the penalty if a label overlaps it."""
         self.taken.append((box, cost))
 
     def avoid_line(self, start: Point, end: Point, end_cost: float = LINE) -> None:
-        """Add a straight line in small pieces; covering its ends may cost more."""
+        """Add a straight line that labels should not cover; covering an end costs `end_cost`."""
         pieces = 1 + int(math.dist(start, end) / 8)
         for n in range(pieces + 1):
             x, y = (a + (b - a) * n / pieces for a, b in zip(start, end, strict=True))
             self.avoid(around(x, y, 4), LINE if 0 < n < pieces else end_cost)
 
     def cost(self, box: Box) -> float:
-        """Return what a label in this box would cover, as a cost."""
+        """Return the total cost of all that a label in this box would overlap."""
         return sum(cost for other, cost in self.taken if overlap(box, other))
 
     def best(self, spots: Iterable[tuple[Box, float]]) -> Box:
-        """Return the cheapest of some boxes, each with a penalty of its own."""
+        """Return the box with the lowest cost plus penalty; each spot is (box, penalty)."""
         return min(spots, key=lambda spot: self.cost(spot[0]) + spot[1])[0]
 
 
@@ -170,7 +170,7 @@ class Labels:
 
 
 def swatch(kind: str, text: str, letters: str = "", wide: float = 18, key: str = "") -> Entry:
-    """Return the legend entry of a kind: a rectangle, perhaps with letters in it."""
+    """Return a legend entry: a rectangle of this kind, `letters` in it, and the text beside it."""
     inside = [Text(wide / 2, 0, letters, ink(kind), 12, "middle")] if letters else []
     return [Rect(0, -13, wide, 17, kind, key), *inside], wide, text
 
@@ -178,7 +178,7 @@ def swatch(kind: str, text: str, letters: str = "", wide: float = 18, key: str =
 def legend(
     entries: Iterable[Entry], y: float, right: float, left: float = 12
 ) -> tuple[list[Shape], float]:
-    """Draw entries in rows from the base line `y` on; return them and the base line of the last."""
+    """Draw entries in rows, the first with base line `y`; also return the last base line."""
     shapes: list[Shape] = []
     x = left
     for sample, wide, text in entries:
@@ -222,7 +222,7 @@ def captioned(
     below: float = 4,
     mono: bool = False,
 ) -> Scene:
-    """Add lines of text below a scene."""
+    """Return the scene with lines of text added below it."""
     words = text_lines(lines, x, scene.height + gap, kind, mono=mono)
     height = scene.height + 17 * len(words) + below
     return replace(scene, height=height, shapes=(*scene.shapes, *words))
@@ -231,7 +231,7 @@ def captioned(
 def text_inside(
     text: str, x: float, y: float, width: float, kind: str, spare: float = 4
 ) -> list[Shape]:
-    """Draw text in the middle of a bar from x on, if it fits with `spare` pixels to spare."""
+    """Draw text in the middle of a bar that starts at x; return [] if it is too wide to fit."""
     if text_width(text, 12) >= width - spare:
         return []
     return [Text(x + width / 2, y, text, kind, 12, "middle")]

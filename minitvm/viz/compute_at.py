@@ -1,4 +1,4 @@
-"""ComputeAtSlider: the place of a stage trades storage, recomputation and locality."""
+"""ComputeAtSlider: how compute_at trades storage against recomputation and locality."""
 
 from __future__ import annotations
 
@@ -27,11 +27,12 @@ MOST_EVENTS = 10_000_000  # of a run that is recorded
 class Place:
     """The costs of computing the producer at one place.
 
-    name       "root", "inline", or a loop of the consumer;  depth: of that loop
-    bytes      that its buffer takes
-    recompute  computed values for each different one; 1: nothing is computed twice
-    distance   other elements touched between the store of a value and its first use, on average
-    misses     of the whole program in the simulated cache
+    name       "root", "inline", or the loop of the consumer in which the producer is computed
+    depth      the depth of that loop; 0 is the outermost
+    bytes      the size of the producer's buffer
+    recompute  how often each value is computed on average; 1 if nothing is computed twice
+    distance   mean number of other elements accessed between the store and first use of a value
+    misses     the misses of the whole program in the simulated cache
     """
 
     name: str
@@ -53,16 +54,16 @@ class Refusal:
 
 
 class ComputeAtSlider(Visual):
-    """Move a producer through the loops of its consumer, and see the trade-offs of Halide.
+    """Move a producer through the loops of its consumer, and compare the costs of each place.
 
-    The slider goes from root (everything first) through each loop of the consumer to inline (again
-    at each use). For each place, bars show the bytes of the buffer, how often a value is computed
-    on average, and the distance between its store and its first use. The producer's loops are
-    yellow. Illegal places are listed with the reason. `schedule` is the schedule at the chosen
-    place.
+    The slider goes from root (compute the whole producer first) through each loop of the consumer
+    to inline (compute a value at each use). For each place, bars show the bytes of the buffer, how
+    often a value is computed on average, and how many other elements are accessed between its store
+    and its first use. The producer's loops are yellow. Illegal places are listed with the reason.
+    `schedule` has the producer at the chosen place.
 
     producer, consumer   stages: tensors, operations or names
-    cache                the misses of the whole program are those of this simulated cache
+    cache                the simulated cache that counts the misses of the whole program
     """
 
     def __init__(
@@ -81,7 +82,7 @@ class ComputeAtSlider(Visual):
         return self.places[self._now].schedule
 
     def scene(self) -> Scene:
-        """Draw the loops on the left, and the bars of all places on the right."""
+        """Draw the loops on the left, and the costs of all places as bars on the right."""
         rows = [_row(p) for p in self.places]
         refused = [f"{r.name}: {r.reason}" for r in self.refusals]
         nest = nest_of(self.schedule)
@@ -90,7 +91,7 @@ class ComputeAtSlider(Visual):
         return compute_at_scene(nest, marks, rows, self._now, refused, title, self._caption())
 
     def _caption(self) -> str:
-        """Describe the chosen place: blur_x in loop y of out: it keeps 96 bytes, ..."""
+        """Describe the chosen place, such as "blur_x in loop y of out: it keeps 96 bytes, ..."."""
         p = self.places[self._now]
         where = {"root": "at root, before all that reads it", "inline": "inline, at each use"}
         text = where.get(p.name, f"in loop {p.name} of {self._consumer}")
@@ -101,7 +102,7 @@ class ComputeAtSlider(Visual):
         )
 
     def ascii(self) -> str:
-        """Return one line per place; * marks the chosen one."""
+        """Return one line of text per place; * marks the chosen place."""
         head = f"{self._producer} for {self._consumer}, misses in {cache_text(self._cache)}"
         titles = f"  {'place':18}{'bytes':>9}{'computed':>10}{'distance':>10}{'misses':>9}"
         lines = [head, "", titles]
@@ -144,7 +145,7 @@ def _row(p: Place) -> Row:
 
 
 def _factor(f: Fraction) -> str:
-    """Return a fraction with three digits: 4/3 -> 1.33"""
+    """Return a fraction as a decimal number of three digits: 4/3 -> 1.33"""
     return f"{float(f):.3g}"
 
 
@@ -165,18 +166,18 @@ def lines_of_stage(nest: Nest, stage: str) -> Iterator[int]:
 def places(
     s: te.Schedule, producer: str, consumer: str, cache: cachesim.Cache = SMALL
 ) -> tuple[tuple[Place, ...], tuple[Refusal, ...]]:
-    """Return the legal places with their costs, and the others with the reasons.
+    """Try the producer at each place; return the legal places with costs, and the refusals.
 
-    Raises ArgumentError for stages without loops, and for programs that cannot be run at root.
+    Raises ArgumentError if a stage has no loops to schedule, or the producer is the consumer.
     """
     if producer == consumer:
         raise ArgumentError(
-            f"ComputeAtSlider(s, {producer}, {consumer})", "they are one stage", "two stages"
+            f"ComputeAtSlider(s, {producer}, {consumer})", "both are the same stage", "two stages"
         )
     for name in (producer, consumer):
         if not isinstance(s[name].op, tensor.ComputeOp):
             raise ArgumentError(
-                f"ComputeAtSlider: {name}", "it has no loops that are scheduled", "a te.compute"
+                f"ComputeAtSlider: {name}", "the stage has no loops to schedule", "a te.compute"
             )
     at_root = placed(s, producer, consumer, "root")
     whole = accesses.record(at_root, limit=MOST_EVENTS)
@@ -197,7 +198,7 @@ def places(
 
 
 def placed(s: te.Schedule, producer: str, consumer: str, place: str) -> te.Schedule:
-    """Return a copy of the schedule with the producer at a place, if that is legal."""
+    """Return a copy of the schedule with the producer at "root", "inline", or a named loop."""
     new = s.copy()
     if place == "root":
         new[producer].compute_root()
@@ -218,7 +219,7 @@ def _costs(
     cache: cachesim.Cache,
     uses: Fraction,
 ) -> Place:
-    """Return the costs of one place; `uses` is how often inlining computes a value."""
+    """Return the costs of the place `name`; `uses` is how often inlining computes each value."""
     misses = cachesim.simulate(cache, trace).misses
     if name == "inline":
         return Place(name, depth, s, 0, uses, 0.0, misses)
@@ -226,7 +227,7 @@ def _costs(
     if report.recompute is None or report.bytes is None:
         raise ArgumentError(
             f"ComputeAtSlider: {producer}",
-            "how often it is computed cannot be counted",
+            "the number of its computations is not known",
             "constant sizes",
         )
     return Place(
@@ -235,14 +236,14 @@ def _costs(
 
 
 def uses_of_each(trace: accesses.AccessTrace, producer: str) -> Fraction:
-    """Return how many loads by other stages each element has: inlining computes it so often."""
+    """Return the mean loads per element by other stages: how often inlining computes a value."""
     loads = _uses(trace, producer)
     elements = len(np.unique(trace.index[loads]))
     return Fraction(int(np.count_nonzero(loads)), max(1, elements))
 
 
 def first_use_distance(trace: accesses.AccessTrace, producer: str) -> float:
-    """Return the mean number of other elements touched between store and first use."""
+    """Return the mean number of other elements accessed between a value's store and first use."""
     last = cachesim.previous(trace, 1)
     first = _uses(trace, producer) & (last >= 0)
     first[first] = trace.write[last[first]]
@@ -252,7 +253,7 @@ def first_use_distance(trace: accesses.AccessTrace, producer: str) -> float:
 
 
 def _uses(trace: accesses.AccessTrace, producer: str) -> np.ndarray[Any, np.dtype[np.bool_]]:
-    """Return which accesses load the producer's buffer in other stages."""
+    """Return a mask of the accesses in which other stages load from the producer's buffer."""
     mine = [trace.buffers[n].name == producer for n in range(len(trace.buffers))]
     own = {p.line for p in trace.sites if p.write and p.buffer.name == producer}
     wanted = [not p.write and p.line not in own for p in trace.sites]

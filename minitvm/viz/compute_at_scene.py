@@ -20,7 +20,7 @@ COLUMNS = (("bytes kept", "orange"), ("computed", "sky"), ("distance", "pink"))
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """The costs of one place."""
+    """The costs of one place, as the table shows them; compute_at.Place explains the fields."""
 
     name: str
     depth: int
@@ -41,7 +41,8 @@ def compute_at_scene(
 ) -> Scene:
     """Draw the loops, the table with row `now` framed, and the refused places.
 
-    refused   places that are not legal, each with its reason;  about: what is read out
+    refused   the illegal places, each with its reason
+    about     the description that a screen reader reads out
     """
     bars, deepest = nest_shapes(nest, MARGIN, TOP, NEST_WIDTH)
     shapes: list[Shape] = [Text(MARGIN, 22, title, bold=True), *bars, *_heads()]
@@ -91,15 +92,15 @@ def _row(row: Row, rows: Sequence[Row], y: float, key: str, now: bool) -> Group:
 
 
 def share(value: float, most: float) -> float:
-    """Return the length of a bar relative to the longest: a square root, so small ones show."""
+    """Return a bar's length relative to the longest: a square root, so that small values show."""
     return math.sqrt(value / most) if most else 0.0
 
 
 def few_digits(n: float) -> str:
-    """Return three digits without an exponent: 24312.7 -> 24300, 38.24 -> 38.2"""
+    """Return a number with three digits and no exponent: 24312.7 -> 24300, 38.24 -> 38.2"""
     return f"{n:.3g}" if n < 999.5 else f"{float(f'{n:.3g}'):.0f}"
 
 
 def _bytes(n: int) -> str:
-    """Return a short size: 1152 -> 1152, 65536 -> 64k"""
+    """Return a number of bytes as short text: 1152 -> 1152, 65536 -> 64k"""
     return str(n) if n < 10_000 else f"{n / 1024:.3g}k"

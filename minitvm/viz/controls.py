@@ -1,4 +1,4 @@
-"""The controls, frames and panels around a picture, as data; a control checks what it is sent."""
+"""The controls, frames and panels around a picture, as data; a control checks its new values."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from minitvm.base import ArgumentError, check_flag
 
 @dataclass(frozen=True, slots=True)
 class Slider:
-    """A number between low and high."""
+    """A slider for a number from `low` to `high`."""
 
     name: str
     label: str
@@ -21,17 +21,17 @@ class Slider:
     step: float = 1
 
     def accept(self, value: Any) -> float:
-        """Return `value` as a position of the slider; raise ArgumentError if it is not one."""
+        """Return `value` as an int or a float; raise ArgumentError if it is outside the slider."""
         number = isinstance(value, int | float) and not isinstance(value, bool)
         if not number or not self.low <= value <= self.high:
-            span = f"it goes from {self.low:g} to {self.high:g}"
+            span = f"not a number from {self.low:g} to {self.high:g}"
             raise ArgumentError(f"{self.name} {value!r}", span, f"{self.low:g}")
         return int(value) if isinstance(self.step, int) else float(value)
 
 
 @dataclass(frozen=True, slots=True)
 class Button:
-    """An action. tip: what it does, or why it is disabled."""
+    """A button that starts an action; `tip` says what it does, or why it is disabled."""
 
     name: str
     label: str
@@ -39,7 +39,7 @@ class Button:
     tip: str = ""
 
     def accept(self, value: Any) -> None:
-        """Ignore the value: a button has none."""
+        """Return None for any value, because a button has no value."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,9 +94,9 @@ Control: TypeAlias = Slider | Button | Select | Toggle | TextInput
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """One step of an animation: the kinds of marked keys, and a caption.
+    """One step of an animation: the marked keys, each with the kind it takes, and a caption.
 
-    at   pointing at this key shows the frame
+    at   the key of a shape or line; pointing at it shows the frame
     """
 
     marks: Mapping[str, str]
@@ -106,7 +106,7 @@ class Frame:
 
 @dataclass(frozen=True, slots=True)
 class CodeLine:
-    """One line of a panel. note: "", "now", "later" (not reached yet), "added" or "removed"."""
+    """One line of a panel; `note` is "", "now", "later" (not reached), "added" or "removed"."""
 
     text: str
     key: str = ""
@@ -115,7 +115,7 @@ class CodeLine:
 
 @dataclass(frozen=True, slots=True)
 class Panel:
-    """Text beside the picture, monospaced."""
+    """A block of monospaced text beside the picture."""
 
     title: str
     lines: tuple[CodeLine, ...]
@@ -126,8 +126,8 @@ class Layout:
     """Everything around the picture of a widget.
 
     frames       played in the browser, without the kernel
-    trail        the kind that keys keep after an earlier frame marked them, except as "now";
-                 "" for none
+    trail        the kind of keys that an earlier frame marked, unless it marked them as "now";
+                 "" if earlier marks disappear
     first        the index of the frame shown first
     columns      frames per row if the frames form a grid: the up and down arrows change the row
     links        key -> the keys that light up with it
@@ -149,13 +149,13 @@ class Layout:
 
 
 def as_data(control: Control) -> dict[str, Any]:
-    """Return the type and the fields of a control as the browser gets them."""
+    """Return the dictionary of a control's type and fields that is sent to the browser."""
     fields = {name: getattr(control, name) for name in type(control).__slots__}
     return {"type": type(control).__name__, **fields}
 
 
 def frame_data(frame: Frame) -> dict[str, Any]:
-    """Return a frame as the browser gets it."""
+    """Return the dictionary of a frame that is sent to the browser."""
     data = {"marks": dict(frame.marks), "caption": frame.caption}
     return {**data, "at": frame.at} if frame.at else data
 
@@ -164,7 +164,7 @@ def frame_data(frame: Frame) -> dict[str, Any]:
 
 
 def index_in(key: Any, prefix: str, count: int) -> int | None:
-    """Return 2 for the key "dot:2" and the prefix "dot"; None for other keys and past `count`."""
+    """Return the number in a key such as "dot:2"; None if the prefix differs or it is too large."""
     kind, _, n = str(key).partition(":")
     return int(n) if kind == prefix and n.isdecimal() and int(n) < count else None
 
@@ -176,5 +176,5 @@ def both_ways(pairs: Iterable[tuple[str, str]]) -> dict[str, tuple[str, ...]]:
 
 
 def numbered(lines: Iterable[str], prefix: str = "line") -> tuple[CodeLine, ...]:
-    """Return lines of code with the keys "line:0", "line:1", ..."""
+    """Return lines of code with the keys "line:0", "line:1", ..., or with another prefix."""
     return tuple(CodeLine(text, f"{prefix}:{n}") for n, text in enumerate(lines))

@@ -15,7 +15,7 @@ LARGE = 1500  # lines: longer programs are compared at their ends only, since co
 
 
 def rows_of(before: Sequence[str], after: Sequence[str]) -> list[Row]:
-    """Align the lines of two texts: equal lines share a row, each text stays in order."""
+    """Align the lines of two texts: equal lines share a row, every other line has its own row."""
     start = _alike(before, after)
     end = _alike(before[start:][::-1], after[start:][::-1])
     old, new = before[start : len(before) - end], after[start : len(after) - end]
@@ -40,9 +40,9 @@ def _alike(a: Sequence[str], b: Sequence[str]) -> int:
 
 
 def folded(rows: Sequence[Row], most: int) -> list[Row | int]:
-    """Return the rows around changes, with a count in place of each long equal part.
+    """Return the rows near changes, with a number in place of each run of omitted equal rows.
 
-    At most `most` entries, the last of them then the number of rows left out.
+    At most `most` entries are returned; if there are more, the last one counts the omitted rows.
     """
     changed = [n for n, (a, b) in enumerate(rows) if a != b]
     near = {m for n in changed for m in range(n - CONTEXT, n + CONTEXT + 1)}
@@ -62,7 +62,7 @@ def folded(rows: Sequence[Row], most: int) -> list[Row | int]:
 
 
 def sides(entries: Sequence[Row | int]) -> tuple[tuple[CodeLine, ...], tuple[CodeLine, ...]]:
-    """Return both columns, aligned: "- " marks removed lines, "+ " added ones."""
+    """Return both columns with equal lines aligned; "- " marks removed lines, "+ " added ones."""
     left, right = list[CodeLine](), list[CodeLine]()
     for entry in entries:
         if isinstance(entry, int):
@@ -83,7 +83,7 @@ def sides(entries: Sequence[Row | int]) -> tuple[tuple[CodeLine, ...], tuple[Cod
 
 
 def _level(left: list[CodeLine], right: list[CodeLine]) -> None:
-    """Pad the shorter column with empty lines above its last one, so that both align."""
+    """Insert empty lines before the shorter column's last line, so that the last lines align."""
     short, by = (left, len(right) - len(left)) if len(left) < len(right) else (
         right, len(left) - len(right)
     )  # fmt: skip

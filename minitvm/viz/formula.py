@@ -1,4 +1,4 @@
-"""A formula as the Python source that builds it, and back: what IndexLens edits."""
+"""Convert a tensor's formula to Python source and back, so that IndexLens can edit it."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ CONNECTIVES = {"and": "te.all", "or": "te.any"}
 
 
 class Source(tir.Printer):
-    """Prints expressions as Python source: te.exp(A[i]), te.if_then_else(i < 7, A[i], 0.0)."""
+    """Prints expressions as Python source, such as te.if_then_else(i < 7, te.exp(A[i]), 0.0)."""
 
     def __init__(self) -> None:
         super().__init__()
         self.tensors: dict[tensor.Tensor, tensor.Tensor] = {}
 
     def name(self, x: tir.Var | tir.Buffer) -> str:
-        """Give equal tensors one name."""
+        """Return the printed name of `x`; equal tensors share one name."""
         return super().name(self.tensors.setdefault(x, x) if isinstance(x, tensor.Tensor) else x)
 
     def _value(self, e: tir.Expr) -> tuple[str, int]:
@@ -55,7 +55,7 @@ def _flat(op: str, e: tir.Expr) -> list[tir.Expr]:
 
 
 def source_of(t: tensor.Tensor) -> str:
-    """Return the formula of `t` as source: lambda i, j: te.sum(A[i, k] * B[k, j], axis=k)"""
+    """Return the formula of `t`, such as "lambda i, j: te.sum(A[i, k] * B[k, j], axis=k)"."""
     op, p = cast("tensor.ComputeOp", t.op), Source()
     inputs = names_of(t, p)
     body = op.body[t.value_index]
@@ -70,7 +70,7 @@ def source_of(t: tensor.Tensor) -> str:
 
 
 def names_of(t: tensor.Tensor, p: tir.Printer) -> dict[str, Any]:
-    """Return what a formula may refer to by name: the tensors it reads and its reduce axes."""
+    """Map the names in the formula of `t` to the tensors that it reads and to its reduce axes."""
     op = cast("tensor.ComputeOp", t.op)
     return {p.name(x): x for x in (*op.input_tensors, *op.reduce_axis)}
 
@@ -80,10 +80,10 @@ def made_from(
 ) -> tensor.Tensor:
     """Build the tensor of a formula: a lambda as for te.compute, or a te.compute(...) call.
 
-    names   what it may mention beside te, tir and topi
-    shape   by default as large as the reads allow; where they say nothing, as that of `like`
+    names   the objects that `source` may use by name, in addition to te, tir and topi
+    shape   by default the largest shape in which all reads are in bounds; see `fitted`
 
-    `source` is the user's own code and is run as such: what it raises comes out.
+    `source` is the user's own code: it is evaluated, and its exceptions are not caught.
     """
     made = eval(  # typed by the user into their own kernel, like any cell
         compile(source.strip(), "<formula>", "eval"),
@@ -102,7 +102,7 @@ def made_from(
 def fitted(formula: Callable[..., Any], like: tensor.Tensor) -> tuple[tir.Index, ...]:
     """Return the largest shape in which every read of A[i], A[2*i + k], ... is in bounds.
 
-    An axis that no such read bounds is as long as the one of `like` at its place.
+    An axis that no such read bounds is as long as the same dimension of `like`.
     """
     names = list(inspect.signature(formula).parameters)
     axes = [tensor.axis(n, 0, UNBOUNDED, "data") for n in names]
@@ -123,14 +123,16 @@ def fitted(formula: Callable[..., Any], like: tensor.Tensor) -> tuple[tir.Index,
         n = extents.get(a, like.shape[d] if d < len(like.shape) else 0)
         if isinstance(n, int) and n < 1:
             raise ArgumentError(
-                f"the range of {a.name}", "no read bounds it, or no value fits", "give the shape"
+                f"the range of {a.name}",
+                "no read bounds it, or every read is out of bounds",
+                "give the shape",
             )
         found.append(n)
     return tuple(found)
 
 
 def _reads(made: Any) -> Iterator[tuple[tir.Load, Sequence[tir.Index]]]:
-    """Yield every load of a formula, with what the conditions around it guarantee."""
+    """Yield every load of a formula with the conditions that hold where it is computed."""
     for e in as_tuple(made):
         for part in e.sources if isinstance(e, tensor.Reduce) else (e,):
             yield from tensor.guarded_loads(tir.operand(part))

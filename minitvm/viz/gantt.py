@@ -50,7 +50,7 @@ WAITING, STUCK = ".", "!"
 
 
 class TokenGantt(Visual):
-    """Show load, compute and store over time: what runs, which token each unit waits for.
+    """Show the load, compute and store units over time, and the tokens they wait for.
 
     Boxes are instructions, arrows are tokens from push to pop, shading is waiting. A disc is a
     push, a ring is a pop: a click removes it, another click restores it. The buttons do the same
@@ -80,7 +80,7 @@ class TokenGantt(Visual):
 
     @property
     def program(self) -> accel.Program:
-        """The program with the edited tokens."""
+        """The program with the tokens as edited in the widget."""
         return self._edited.program
 
     def _thread_of(self, program: accel.Program) -> tuple[int, ...]:
@@ -107,7 +107,7 @@ class TokenGantt(Visual):
         return View(*shown, tuple(removed), self._by_thread)
 
     def _note(self) -> str:
-        """Compare the cycles with those of the other way to run the program."""
+        """Return the line below the title: the cycles with and without latency hiding."""
         ours, slow = self._edited.run, self._serial.run
         if not self._hiding:
             return (
@@ -123,11 +123,11 @@ class TokenGantt(Visual):
         return f"{own}; as it runs {slow.cycles / ours.cycles:.2f} times as fast"
 
     def scene(self) -> Scene:
-        """Draw the lanes, queues, legend and verdict of the window."""
+        """Draw the lanes, queues and legend of the shown part of the run, and the verdict."""
         return gantt_scene(self._view())
 
     def ascii(self) -> str:
-        """Return lanes of letters, the cycles, removed tokens and the verdict."""
+        """Return, as text, lanes of letters, the cycles, removed tokens and the verdict."""
         view = self._view()
         lanes = [f"{unit.value:8}{lane_text(view, unit)}" for unit in accel.Unit]
         keys = "  ".join(_keys(view))
@@ -169,7 +169,7 @@ class TokenGantt(Visual):
         return [*found, Button("restore", "restore all", edited, "the tokens as they were given")]
 
     def _shown(self, view: View) -> list[int]:
-        """Return the instructions to list: in the window, edited, or blocked."""
+        """Return the numbers of the instructions to list: in the window, edited, or blocked."""
         within = set(view.changed)
         if view.exact:
             within |= {e.index for e in view.events}
@@ -191,7 +191,7 @@ class TokenGantt(Visual):
     # --- what happens ---
 
     def on(self, name: str, value: Any) -> str | None:
-        """Handle a control or a click. A refused event changes nothing."""
+        """Handle a control or a click; an event that raises ArgumentError changes nothing."""
         match name:
             case "hiding":
                 self._hiding, self._zoom, self._cut = value, 0, 0
@@ -214,7 +214,7 @@ class TokenGantt(Visual):
         """Return the number of the selected instruction."""
         n = index_in(self.selected, "i", len(self.program.instructions))
         if n is None:
-            raise ArgumentError("no instruction is selected", "a flag belongs to one", "click one")
+            raise ArgumentError("no instruction is selected", fix="click an instruction")
         return n
 
     def _click(self, key: str) -> str:
@@ -234,7 +234,7 @@ class TokenGantt(Visual):
                 return ""
 
     def _ends(self, name: str, number: int) -> list[tuple[int, str]]:
-        """Return the push and the pop of a token: l2g, 0 -> [(3, "push_next"), (5, "pop_prev")]"""
+        """Return (instruction, flag), such as (3, "push_next"), for a token's push and its pop."""
         for queue, tokens in self._edited.tokens.items():
             if queue.value == name and number < len(tokens):
                 t, (pushed, popped) = tokens.token(number), ENDS[queue]
@@ -242,16 +242,16 @@ class TokenGantt(Visual):
         raise ArgumentError(f"token {number} of {name}", "the program has no such token")
 
     def _dropped(self, name: str, number: int) -> list[tuple[int, str]]:
-        """Return the ends of a removed token that were dropped."""
+        """Return (instruction, flag) for the dropped push or pop, or both, of a removed token."""
         for t in removed_tokens(self._given, self.program):
             if (t.queue.value, t.number) == (name, number):
                 edits = changed(self.program, self._given.program)
                 ends = zip((t.push, t.pop), ENDS[t.queue], strict=True)
                 return [(n, flag) for n, flag in ends if flag in edits.get(n, ())]
-        raise ArgumentError(f"token {number} of {name}", "it was not removed")
+        raise ArgumentError(f"token {number} of {name}", "this token was not removed")
 
     def _zoom_in(self, column: int) -> str:
-        """Show the instructions in the middle of a column."""
+        """Zoom in to the instructions in the middle of a column; return an empty message."""
         view = self._view()
         if view.exact or column >= len(view.columns.started):
             raise ArgumentError(f"column {column}", "the picture has no such column")
@@ -261,11 +261,11 @@ class TokenGantt(Visual):
         return ""
 
     def _toggle(self, flags: list[tuple[int, str]]) -> str:
-        """Toggle flags on a copy, simulate and verify it, and describe the result."""
+        """Toggle flags on a copy of the program, simulate and verify it; describe the result."""
         if not self._hiding:
             raise ArgumentError(
-                "the tokens of one unit at a time",
-                "they are made, not placed",
+                "an edit without latency hiding",
+                "these tokens are generated, to run one unit at a time",
                 "switch latency hiding on",
             )
         program = self.program
@@ -283,7 +283,7 @@ class TokenGantt(Visual):
         seen = self._look
         if n >= len(seen.program.instructions):
             raise ArgumentError(
-                f"instruction {n}", f"the last is {len(self.program.instructions) - 1}"
+                f"instruction {n}", f"the last one is {len(self.program.instructions) - 1}"
             )
         event = seen.event(n)
         if event is None:
@@ -298,20 +298,21 @@ class TokenGantt(Visual):
 
 
 def check_config(config: accel.Config | None) -> accel.Config:
-    """Return the configuration, by default vta_pynq; raise ArgumentError for another type."""
+    """Return `config`, or vta_pynq for None; raise ArgumentError if it is not a Config."""
     given = accel.vta_pynq if config is None else config
     return check_kind("config", given, accel.Config, fix="accel.vta_pynq")
 
 
 def check_program(who: str, program: accel.Program) -> None:
-    """Raise ArgumentError in the name of `who` if `program` is not a Program."""
+    """Raise an ArgumentError that names `who` if `program` is not a Program."""
     check_kind(f"{who}: program", program, accel.Program, fix="accel.parse(text)")
 
 
 def lane_text(view: View, unit: accel.Unit) -> str:
-    """Return a unit's time as characters: GG..GG, with a dot for waiting, a blank for idle.
+    """Return a unit's time as text such as "GG..GG": letters for work, dots for waiting.
 
-    A character is what lasts longest in its part of the time; ! is waiting for ever.
+    Each character stands for an equal part of the time and shows what takes longest in that part;
+    a blank is idle time. A final "!" means that the unit waits for ever.
     """
     letters = [appearance(name)[1] for name in view.look.names]
     columns = columns_of(view.look, view.span, ACROSS, letters)
@@ -324,5 +325,5 @@ def lane_text(view: View, unit: accel.Unit) -> str:
 
 
 def _keys(view: View) -> list[str]:
-    """Return the legend of the lanes: G gemm, S store, ..."""
+    """Return the legend of the letters in the lanes, such as "G gemm" and "S store"."""
     return [f"{letter} {name}" for _, letter, name in names_of(view) if letter != "n"]

@@ -40,7 +40,7 @@ def zoomed_out_note(view: View) -> str:
 
 
 def share_shapes(view: View) -> Iterator[Shape]:
-    """Draw each lane from the bottom: what the unit runs, then what it waits for."""
+    """Draw each lane as stacked shares of time: at the bottom work, above it waiting."""
     for unit in UNITS:
         below = np.zeros(len(view.columns.started))
         for kind, letter, share in _layers(view, unit):
@@ -49,7 +49,7 @@ def share_shapes(view: View) -> Iterator[Shape]:
 
 
 def _layers(view: View, unit: accel.Unit) -> Iterator[tuple[str, str, Floats]]:
-    """Yield (kind, letter, share of each column) of a unit's time, the lowest first."""
+    """Yield (kind, letter, shares of the columns) for each activity of a unit, lowest first."""
     work, waits = view.columns.work[unit], view.columns.waits[unit]
     looks = LOOKS
     if view.by_thread:
@@ -64,9 +64,10 @@ def _layers(view: View, unit: accel.Unit) -> Iterator[tuple[str, str, Floats]]:
 def _area(
     view: View, unit: accel.Unit, kind: str, letter: str, low: Floats, high: Floats
 ) -> Iterator[Shape]:
-    """Draw one layer: an outline for each run of columns that have it, and its letter.
+    """Draw one activity of a unit as the area between the shares `low` and `high` of each column.
 
-    A kind with a hatch takes rectangles: columns of about the same height become one.
+    The area has a letter if it is large enough. A kind with a hatch is drawn as rectangles, because
+    only rectangles are hatched.
     """
     bottom = lane(unit) + LANE
     for first, after in _runs(high - low >= LEAST):
@@ -84,7 +85,7 @@ def _area(
 
 
 def _runs(seen: np.ndarray[tuple[int, ...], np.dtype[np.bool_]]) -> list[tuple[int, int]]:
-    """Return where it is true, as ranges [first, after the last)."""
+    """Return the runs of true entries as half-open ranges (first, last + 1)."""
     change = np.flatnonzero(np.diff(np.concatenate([[False], seen, [False]]).astype(np.int8)))
     return [(int(a), int(b)) for a, b in change.reshape(-1, 2)]
 
@@ -92,7 +93,7 @@ def _runs(seen: np.ndarray[tuple[int, ...], np.dtype[np.bool_]]) -> list[tuple[i
 def _outline(
     view: View, bottom: float, first: int, low: Floats, high: Floats
 ) -> tuple[tuple[float, float], ...]:
-    """Return an outline: steps along the top to the right, and back along the bottom."""
+    """Return the corners of an area: to the right along `high` in steps, and back along `low`."""
     edges = [view.x(t) for t in view.columns.edges[first : first + len(low) + 1].tolist()]
 
     def steps(share: Floats) -> list[tuple[float, float]]:
@@ -111,7 +112,7 @@ def _outline(
 def _hatched(
     view: View, bottom: float, kind: str, first: int, low: Floats, high: Floats
 ) -> Iterator[Shape]:
-    """Draw rectangles from the column `first` on, in whole pixels."""
+    """Draw a rectangle from `low` to `high` for each run of columns of equal height in pixels."""
     tops, bases = ((bottom - LANE * share).round().tolist() for share in (high, low))
     at = first
     for (top, base), alike in groupby(zip(tops, bases, strict=True)):
@@ -123,7 +124,7 @@ def _hatched(
 
 
 def column_shapes(view: View) -> Iterator[Shape]:
-    """Draw an invisible area over each column that can be pointed at and clicked."""
+    """Draw over each column an invisible area that can be pointed at and clicked."""
     edges = [view.x(t) for t in view.columns.edges.tolist()]
     height = lane(UNITS[-1]) + LANE - TOP
     for n, (left, right) in enumerate(pairwise(edges)):
@@ -131,13 +132,13 @@ def column_shapes(view: View) -> Iterator[Shape]:
 
 
 def _counted(view: View, n: int) -> str:
-    """Describe a column: cycles 120 to 240, 12 instructions start"""
+    """Describe a column, such as "cycles 120 to 240, 12 instructions start"."""
     begin, end = view.columns.edges[n : n + 2]
     return f"cycles {begin:,.0f} to {end:,.0f}, {view.columns.started[n]:,} instructions start"
 
 
 def column_frames(view: View) -> tuple[Frame, ...]:
-    """Return one frame per column: how each unit spends it, and the most tokens."""
+    """Return a frame per column: how each unit spends it, and the most tokens in each queue."""
     edges = view.columns.edges
     most = [[count for _, count in most_within(queue_depth(view, q), edges)] for q in accel.Queue]
     frames: list[Frame] = []
@@ -152,7 +153,7 @@ def column_frames(view: View) -> tuple[Frame, ...]:
 
 
 def _spent(view: View, unit: accel.Unit, n: int) -> str:
-    """Describe how a unit spends a column: gemm 70%, waits for a token 20%"""
+    """Describe how a unit spends the n-th column: "gemm 70%, waits for a token 20%"."""
     work, waits = view.columns.work[unit], view.columns.waits[unit]
     named = {(f"virtual thread {k}" if k else "others") if view.by_thread else k: k for k in work}
     parts = [(name, work[key][n]) for name, key in named.items()]

@@ -1,4 +1,4 @@
-"""A simulated program: its times, tokens, waits and virtual threads."""
+"""A simulated accelerator program: its times, tokens, waits, virtual threads and verdict."""
 
 from __future__ import annotations
 
@@ -37,9 +37,10 @@ ENDS = {  # the flags that push and pop a queue's tokens
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """The number-th token of a queue: the instructions that push and pop it, and when.
+    """A token of a queue; `number` counts the tokens of that queue from 0.
 
-    A missing instruction is -1, and so is the time of a push or pop that never happens.
+    push, pop     the instructions that push and pop the token; -1 if there is none
+    sent, taken   the cycles of the push and the pop; -1 if it never happens
     """
 
     queue: accel.Queue
@@ -52,7 +53,7 @@ class Token:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Tokens:
-    """The tokens of a queue as columns: the i-th pop takes the i-th push."""
+    """All tokens of a queue, as arrays of Token's fields; the i-th pop takes the i-th push."""
 
     queue: accel.Queue
     push: Ints
@@ -64,14 +65,17 @@ class Tokens:
         return len(self.push)
 
     def token(self, number: int) -> Token:
-        """Return the number-th token."""
+        """Return the token with this number."""
         columns = (self.push, self.pop, self.sent, self.taken)
         return Token(self.queue, number, *(int(column[number]) for column in columns))
 
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """A stretch of a unit's time: it runs an instruction, or waits with it for `stall`."""
+    """A period in which a unit runs instruction `index`, or waits before or after it.
+
+    stall   the reason for waiting; None while the instruction runs
+    """
 
     unit: accel.Unit
     begin: int
@@ -82,14 +86,14 @@ class Segment:
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A window, [begin, end) in cycles; the last one also includes what begins at its end."""
+    """A window of the cycles [begin, end); the last window includes what begins at `end`."""
 
     begin: int
     end: int
     last: bool
 
     def meets(self, begin: Ints, end: Ints) -> list[int]:
-        """Return the positions of the stretches that are visible in this window."""
+        """Return the indices of the periods from `begin` to `end` that this window shows."""
         seen = ((begin < self.end) | self.last) & ((end > self.begin) | (begin >= self.begin))
         return np.flatnonzero(seen).tolist()
 
@@ -104,7 +108,7 @@ class Look:
 
     @cached_property
     def verdict(self) -> accel.Verdict:
-        """What the verifier finds."""
+        """The result of the verifier."""
         return accel.verify(self.program, self.config)
 
     @cached_property
@@ -129,13 +133,13 @@ class Look:
         return [accel.mnemonic(instruction) for instruction in self.program.instructions]
 
     def event(self, n: int) -> accel.Event | None:
-        """Return the n-th instruction, if it ran."""
+        """Return the event in which the n-th instruction ran; None if it did not run."""
         at = int(np.searchsorted(self.table["index"], n))
         there = at < len(self.run.trace) and int(self.table["index"][at]) == n
         return self.run.trace[at] if there else None
 
     def events(self, span: Span) -> list[accel.Event]:
-        """Return the instructions that run in a window, in program order."""
+        """Return the events of the instructions that run in a window, in program order."""
         seen = span.meets(self.table["start"], self.table["end"])
         return [self.run.trace[at] for at in seen]
 
@@ -145,7 +149,7 @@ class Look:
         return {queue: _matched(self, q) for q, queue in enumerate(QUEUES)}
 
     def segments(self, span: Span) -> list[Segment]:
-        """Return what each unit does in a window, in program order."""
+        """Return the periods of work and waiting that a window shows, in program order."""
         t = self.table
         since, until = t["start"] - t["fetch"] - t["tokens"] - t["channel"], t["end"] + t["room"]
         near = [self.run.trace[at] for at in span.meets(since, until)]
@@ -158,7 +162,7 @@ class Look:
         return [found[at] for at in span.meets(*ends)]
 
     def done(self, unit: accel.Unit) -> int:
-        """Return the cycle after which a unit does nothing, or waits for ever."""
+        """Return the cycle after a unit's last period; from there it is idle or waits for ever."""
         mine = self.table["unit"] == UNITS.index(unit)
         return int((self.table["end"] + self.table["room"])[mine].max(initial=0))
 
@@ -170,11 +174,11 @@ class Look:
 
     @property
     def steps(self) -> int:
-        """How many zoom steps lead from the whole program to windows of MOST instructions."""
+        """The number of zoom steps from the whole program to windows of MOST instructions."""
         return next(n for n in count() if ZOOM**n >= len(self.cuts))
 
     def spans(self, zoom: int) -> tuple[Span, ...]:
-        """Return the windows at a zoom: 0 for the whole program, `steps` for MOST instructions."""
+        """Return the windows at a zoom level: 0 has a single one, `steps` the shortest ones."""
         cuts = self.cuts[:: ZOOM ** (self.steps - zoom)]
         return tuple(
             Span(begin, end, begin == cuts[-1])
@@ -183,12 +187,12 @@ class Look:
 
 
 def look(program: accel.Program, config: accel.Config) -> Look:
-    """Simulate a program; raise ArgumentError for addresses that do not exist."""
+    """Return a program with its simulated run; raise ArgumentError for addresses out of bounds."""
     return Look(program, config, accel.simulate(program, config))
 
 
 def _matched(look: Look, q: int) -> Tokens:
-    """Return the tokens of one queue."""
+    """Match the pushes and pops of the q-th queue, and return its tokens."""
     wires = look.program.wires
     pushes = [n for n, wire in enumerate(wires) if q in wire.pushes]
     pops = [n for n, wire in enumerate(wires) if q in wire.pops]
@@ -217,9 +221,9 @@ def _segments(event: accel.Event) -> Iterator[Segment]:
 def virtual_threads(found: Sequence[Use]) -> tuple[int, ...]:
     """Return the virtual thread of each instruction, -1 for none or several.
 
-    Instructions that share elements of INP are one thread. So is an instruction whose elements of
-    OUT or WGT are touched only by that thread's GEMMs. -1 for all if there is only one thread, or
-    more than MOST_THREADS.
+    Instructions that share elements of INP belong to the same thread. Any other instruction belongs
+    to a thread if only GEMMs of that thread access its elements of OUT, or those of WGT. The result
+    is -1 for all instructions if there is only one thread, or more than MOST_THREADS.
     """
     linked = _linked([use.elements(accel.Memory.INP) for use in found])
     names = {root: k for k, root in enumerate(dict.fromkeys(r for r in linked if r >= 0))}
@@ -241,20 +245,20 @@ def virtual_threads(found: Sequence[Use]) -> tuple[int, ...]:
 
 
 def _unowned(touched: Sequence[Ints]) -> Ints:
-    """Return -1 for each element of a memory, up to the last one touched."""
+    """Return an array with -1 for each element of a memory up to the last accessed one."""
     return np.full(1 + max((int(mine.max(initial=-1)) for mine in touched), default=-1), -1)
 
 
 def _only(owners: Ints) -> int:
-    """Return the thread that owns all of these elements, -1 if there is none."""
+    """Return the thread that owns all of these elements; -1 if no single thread does."""
     found = np.unique(owners)
     return int(found[0]) if len(found) == 1 and found[0] != SEVERAL else -1
 
 
 def _linked(elements: Sequence[Ints]) -> list[int]:
-    """Give instructions that share an element, perhaps through others, the same number.
+    """Return a number for each instruction, equal for those connected by shared elements.
 
-    -1 for an instruction without elements. Programs reuse few sets of elements, so each distinct
+    An instruction without elements has -1. Programs reuse few sets of elements, so each distinct
     set is processed once.
     """
     keys = [mine.tobytes() for mine in elements]
@@ -285,7 +289,7 @@ def toggled(program: accel.Program, n: int, flag: str) -> accel.Program:
     """Return the program with one flag of its n-th instruction toggled."""
     count = len(program.instructions)
     if flag not in FLAGS or not 0 <= n < count:
-        known = f"instructions 0 to {count - 1} have {', '.join(FLAGS)}"
+        known = f"the flags of instructions 0 to {count - 1} are {', '.join(FLAGS)}"
         raise ArgumentError(f"flag {flag!r} of instruction {n}", known)
     old = program.instructions[n]
     flags = replace(old.flags, **{flag: not getattr(old.flags, flag)})
@@ -295,7 +299,7 @@ def toggled(program: accel.Program, n: int, flag: str) -> accel.Program:
 
 
 def changed(program: accel.Program, original: accel.Program) -> dict[int, tuple[str, ...]]:
-    """Return the flags that differ, by instruction."""
+    """Map the number of each edited instruction to its flags that differ from the original."""
     pairs = enumerate(zip(program.instructions, original.instructions, strict=True))
     found = {
         n: tuple(f for f in FLAGS if getattr(a.flags, f) != getattr(b.flags, f))
@@ -339,7 +343,7 @@ def verdict_lines(look: Look) -> list[str]:
 
 
 def _witness(program: accel.Program, order: tuple[int, ...], first: int, second: int) -> str:
-    """Describe an order: an order that the tokens allow: 0 1 4, and instruction 2 later"""
+    """Describe an order of instructions that shows a race, and name the instruction run later."""
     steps = order[: order.index(second) + 1]
     dots = "… " if len(steps) > MOST_STEPS else ""
     shown = " ".join(map(str, steps[-MOST_STEPS:]))

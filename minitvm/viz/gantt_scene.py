@@ -70,7 +70,7 @@ def _exact(view: View) -> Iterator[Shape]:
 
 
 def _zoomed_out(view: View) -> Iterator[Shape]:
-    """Draw shares of the time; single instructions only if edited or blocked."""
+    """Draw columns with shares of time; draw single instructions only if edited or blocked."""
     yield from share_shapes(view)
     yield from column_shapes(view)
     events = (event for n in view.changed if (event := view.look.event(n)) is not None)
@@ -85,7 +85,7 @@ def _within(view: View, event: accel.Event) -> bool:
 
 
 def _cursors(view: View) -> Iterator[Shape]:
-    """Draw a hidden line for each moment that is played; its frame marks it."""
+    """Draw a hidden vertical line for each played moment; the moment's frame shows the line."""
     times = moments(view) if view.exact else view.columns.edges[:-1].tolist()
     for t in times:
         yield Rect(view.x(t) - 1, TOP - 10, 2, BOTTOM - TOP + 20, "hidden", f"t:{t:g}")
@@ -95,7 +95,7 @@ def _cursors(view: View) -> Iterator[Shape]:
 
 
 def _lanes(view: View) -> Iterator[Shape]:
-    """Draw the names of the units, and how busy each is."""
+    """Draw the empty lane of each unit, with the unit's name and how busy it is."""
     run = view.look.run
     for unit in UNITS:
         y = lane(unit)
@@ -106,7 +106,7 @@ def _lanes(view: View) -> Iterator[Shape]:
 
 
 def _boxes(view: View) -> dict[int, tuple[float, float]]:
-    """Return the left and right edge of each instruction; one of zero cycles ends at its moment."""
+    """Return the left and right edge of each instruction; one of zero cycles is NOP pixels wide."""
     instant = Counter((e.unit, e.start) for e in view.events if e.start == e.end)
     boxes: dict[int, tuple[float, float]] = {}
     before: dict[accel.Unit, list[int]] = {unit: [] for unit in UNITS}
@@ -170,7 +170,7 @@ def _waits(view: View, boxes: Mapping[int, tuple[float, float]]) -> Iterator[Sha
 
 
 def _stuck(view: View, boxes: dict[int, tuple[float, float]]) -> Iterator[Shape]:
-    """Draw the units that wait for ever, and add their boxes to `boxes`."""
+    """Draw the instructions that wait for ever, and add their edges to `boxes`."""
     if not view.span.last:
         return
     for b in view.look.run.blocked:
@@ -190,7 +190,7 @@ def _stuck(view: View, boxes: dict[int, tuple[float, float]]) -> Iterator[Shape]
 
 
 def _axis(view: View) -> Iterator[Shape]:
-    """Draw the time below the lanes."""
+    """Draw the time axis below the lanes."""
     y = BOTTOM + 10
     yield Line(((LEFT, y), (view.right, y)), "axis")
     yield from bottom_axis(view.scale, y, view.scale.ticks(9, 1), "{:,.0f}".format, WIDTH)
@@ -198,7 +198,7 @@ def _axis(view: View) -> Iterator[Shape]:
 
 
 def _queues(view: View, top: float) -> tuple[list[Shape], float]:
-    """Draw how many tokens each queue holds over time."""
+    """Draw the number of tokens in each queue over time; also return the lower edge."""
     shapes: list[Shape] = []
     for n, queue in enumerate(QUEUES):
         base = top + (n + 1) * QUEUE
@@ -221,7 +221,7 @@ def _queues(view: View, top: float) -> tuple[list[Shape], float]:
 
 
 def _entries(view: View) -> Iterator[Entry]:
-    """Yield the legend of what this window shows: instructions, waiting, tokens."""
+    """Yield the legend entries for the instructions, waits and tokens in this window."""
     yield from (swatch(kind, text, letter) for kind, letter, text in names_of(view))
     for stall in _stalls(view):
         kind, text = WAITS[stall]
@@ -230,7 +230,7 @@ def _entries(view: View) -> Iterator[Entry]:
 
 
 def _token_legend(view: View) -> Iterator[Entry]:
-    """Yield the legend of tokens, and of what boxes contain."""
+    """Yield the legend entries for tokens, and for the texts in boxes."""
     way = (0, -4), (30, -4)
     if view.exact:
         yield list(disc(5, -4, "push")), 10, "push"
@@ -252,7 +252,7 @@ def _edits(view: View) -> Iterator[tuple[int, str]]:
 
 
 def _stalls(view: View) -> list[accel.Stall | str]:
-    """Return the kinds of waiting in the window."""
+    """Return the reasons for which units wait in the window."""
     if not view.exact:
         return [w for w in WAITS if any(view.columns.waits[unit][w].any() for unit in UNITS)]
     here = {s.stall for s in view.segments if s.stall and s.begin < s.end}
@@ -260,7 +260,7 @@ def _stalls(view: View) -> list[accel.Stall | str]:
 
 
 def _verdict(view: View, y: float) -> tuple[list[Shape], float]:
-    """Write what the verifier finds."""
+    """Draw the verdict of the verifier as text; also return the lower edge."""
     shapes: list[Shape] = [Text(12, y, "tokens", size=12, bold=True)]
     lines = [p for line in view.look.sentences for p in wrapped(line, WIDTH - 90, 12)]
     return shapes + text_lines(lines, 70, y), y + LINE * len(lines)

@@ -1,4 +1,4 @@
-"""A program's time in columns: the share of each column that a unit spends on what."""
+"""A program's time in columns: the share of each column that a unit spends on each activity."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ WAITING: tuple[str | accel.Stall, ...] = (
 class Columns:
     """A window divided into columns of equal time.
 
-    edges    in cycles, one more than there are columns
-    work     of each unit, by what an instruction counts as, the share of each column, 0 to 1
-    waits    of each unit, by what it waits for, the share of each column
-    started  how many instructions start in each column
+    edges    the boundaries of the columns in cycles, one more than there are columns
+    work     unit -> name of an activity -> its share of each column, 0 to 1
+    waits    unit -> reason for waiting -> its share of each column, 0 to 1
+    started  the number of instructions that start in each column
     """
 
     edges: Floats
@@ -41,7 +41,7 @@ class Columns:
 
 
 def columns_of(look: Look, span: Span, count: int, names: Sequence[str]) -> Columns:
-    """Divide a window into `count` columns; names[n] is what instruction n counts as."""
+    """Divide a window into `count` columns; names[n] is the activity of instruction n."""
     edges = np.linspace(span.begin, max(span.end, span.begin + 1), count + 1)
     started = np.histogram(look.table["start"], edges)[0]
     work = {unit: _work(look, unit, edges, np.array(names)) for unit in accel.Unit}
@@ -62,7 +62,7 @@ def _work(
 
 
 def _waits(look: Look, unit: accel.Unit, edges: Floats) -> dict[str | accel.Stall, Floats]:
-    """Return the share of each column that a unit waits, by reason."""
+    """Return, for each reason, the share of each column for which a unit waits."""
     mine = look.table["unit"] == UNITS.index(unit)
     t = {name: column[mine] for name, column in look.table.items()}
     popped = t["start"] - t["channel"]
@@ -82,7 +82,7 @@ def _waits(look: Look, unit: accel.Unit, edges: Floats) -> dict[str | accel.Stal
 
 
 def covered(begin: Ints, end: Ints, edges: Floats) -> Floats:
-    """Return the share of each column that sorted, disjoint stretches cover.
+    """Return the share of each column that sorted, disjoint intervals cover.
 
     covered([0, 6], [4, 8], [0, 5, 10]) = [0.8, 0.4]
     """
@@ -97,6 +97,7 @@ def covered(begin: Ints, end: Ints, edges: Floats) -> Floats:
 def most_within(steps: Sequence[tuple[int, int]], edges: Floats) -> list[tuple[float, int]]:
     """Return, for each column, its first cycle and the maximum of a step function in it.
 
+    A step (t, n) sets the function to n from cycle t on:
     most_within([(0, 1), (3, 2), (4, 0)], [0, 5, 10]) = [(0, 2), (5, 0)]
     """
     table: Ints = np.array([(0, 0), *steps], np.int64)

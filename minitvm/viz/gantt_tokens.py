@@ -23,7 +23,7 @@ Boxes = Mapping[int, tuple[float, float]]  # the left and the right edge of each
 
 
 def corner(view: View, n: int, flag: str, boxes: Boxes) -> Point:
-    """Return the place of an instruction's flag: near a corner, on the side of its neighbour."""
+    """Return where a flag of the n-th instruction is drawn: in a corner towards the other unit."""
     at_end, below = CORNERS[flag]
     left, right = boxes[n]
     inset = min(FLAG + 1, (right - left) / 4)
@@ -32,7 +32,7 @@ def corner(view: View, n: int, flag: str, boxes: Boxes) -> Point:
 
 
 def arrows(view: View, boxes: Boxes) -> Iterator[Shape]:
-    """Draw tokens as arrows from push to pop; tokens for free places are dashed."""
+    """Draw tokens as arrows from push to pop; those that report free buffer space are dashed."""
     shown = np.array([*boxes], np.int64)
     seen = [
         tokens.token(number)
@@ -51,7 +51,7 @@ def arrows(view: View, boxes: Boxes) -> Iterator[Shape]:
 
 
 def _before(start: Point, end: Point) -> Point:
-    """Return where an arrow ends, at the edge of the flag it leads to."""
+    """Return the tip of an arrow from `start`, at the edge of the flag drawn around `end`."""
     length = max(math.dist(start, end), 1e-9)
     part = max(0.0, 1 - (FLAG + 1) / length)
     return start[0] + (end[0] - start[0]) * part, start[1] + (end[1] - start[1]) * part
@@ -63,7 +63,7 @@ def _described(t: Token) -> str:
 
 
 def removed_arrows(view: View, boxes: Boxes) -> Iterator[Shape]:
-    """Draw removed tokens crossed out; an end outside the window is only hinted at."""
+    """Draw removed tokens as crossed-out arrows; an arrow with only one end shown is vertical."""
     for t in view.removed:
         pushed, popped = ENDS[t.queue]
         across = GAP if pushed == "push_next" else -GAP
@@ -80,7 +80,7 @@ def removed_arrows(view: View, boxes: Boxes) -> Iterator[Shape]:
 
 
 def _removed(start: Point, end: Point, t: Token) -> Group:
-    """Draw a dashed arrow with a cross in its middle."""
+    """Draw a removed token: a dashed arrow with a cross in its middle."""
     x, y = (start[0] + end[0]) / 2, (start[1] + end[1]) / 2
     near = Rect(x - CROSS - 2, y - CROSS - 2, 2 * CROSS + 4, 2 * CROSS + 4, "touch")
     arrow = Line((start, _before(start, end)), "removed", arrow=True)
@@ -99,7 +99,7 @@ def cross(x: float, y: float, size: float = CROSS, kind: str = "red") -> tuple[S
 
 
 def flags(view: View, boxes: Boxes) -> Iterator[Shape]:
-    """Draw a disc for each push and pop, also for dropped ones."""
+    """Draw a disc or ring for each push and pop of the instructions, including dropped ones."""
     instructions = view.look.program.instructions
     for n in boxes:
         for flag in CORNERS:
@@ -113,7 +113,7 @@ def flags(view: View, boxes: Boxes) -> Iterator[Shape]:
 
 
 def disc(x: float, y: float, flag: str, state: str = "") -> tuple[Shape, ...]:
-    """Draw a push as a disc, a pop as a ring; dropped ones crossed out, added ones pink."""
+    """Draw a push as a disc, a pop as a ring; a dropped flag is crossed out, an added one pink."""
     if state == "dropped":
         return (Circle(x, y, FLAG + 1, "dropped"), *cross(x, y, 3, "crossed"))
     outer = Circle(x, y, FLAG, "pink" if state == "added" else "start")

@@ -1,4 +1,4 @@
-"""A window of a program in time, as TokenGantt draws it, and its frames."""
+"""The part of a program's run that TokenGantt draws, with its title, colours and frames."""
 
 from __future__ import annotations
 
@@ -44,19 +44,21 @@ THREADS = ("pale_sky", "pale_orange", "pale_green", "pale_pink")
 
 
 def lane(unit: accel.Unit) -> float:
-    """Return the upper edge of a unit's lane."""
+    """Return the y coordinate of the upper edge of a unit's lane."""
     return TOP + UNITS.index(unit) * (LANE + GAP)
 
 
 @dataclass(frozen=True, eq=False)
 class View:
-    """A window of a program, ready to be drawn.
+    """A window of a program's run, with all that is needed to draw it.
 
-    zoom      0 for the whole program; at look.steps single instructions are seen
-    threads   the virtual thread of each instruction, -1 for none; by_thread: colours are theirs
-    changed   the flags that were dropped or added, by instruction
-    removed   the tokens that the given program had and this one lacks
+    zoom      0 shows the whole program, look.steps shows single instructions
+    window    the number of the window at this zoom
+    threads   the virtual thread of each instruction, -1 for none
+    changed   instruction -> its flags that were dropped or added
     note      the line below the title
+    removed   the tokens of the given program that the edited program lacks
+    by_thread   whether the colours show virtual threads
     """
 
     look: Look
@@ -90,12 +92,12 @@ class View:
 
     @cached_property
     def segments(self) -> list[Segment]:
-        """What the units do in the window."""
+        """The periods of work and waiting in the window."""
         return self.look.segments(self.span)
 
     @cached_property
     def columns(self) -> Columns:
-        """The window in columns of a few pixels, each at least one cycle."""
+        """The window divided into columns of a few pixels, each at least one cycle long."""
         cycles = max(1, self.span.end - self.span.begin)
         count = min(cycles, int(self.right - LEFT) // COLUMN)
         counted = [operation(name) for name in self.look.names]
@@ -105,27 +107,27 @@ class View:
 
     @property
     def right(self) -> float:
-        """The pixel at which the window ends."""
+        """The x coordinate of the end of the window."""
         return WIDTH - RIGHT - (STUCK if self.span.last and self.look.run.blocked else 0)
 
     @cached_property
     def scale(self) -> Scale:
-        """The cycles of the window, at least one, as pixels."""
+        """The scale from the cycles of the window to x coordinates."""
         begin = self.span.begin
         return Scale(begin, max(self.span.end, begin + 1), LEFT, self.right)
 
     def x(self, cycle: float) -> float:
-        """Return the pixel of a time; a time outside the window is drawn at its edge."""
+        """Return the x coordinate of a time; a time outside the window is drawn at its edge."""
         return self.scale.at(cycle)
 
 
 def operation(name: str) -> str:
-    """Return the key in LOOKS of an instruction's mnemonic: shr -> alu"""
+    """Return the key in LOOKS for a mnemonic: gemm -> gemm, shr -> alu"""
     return name if name in LOOKS else "alu"
 
 
 def appearance(name: str) -> tuple[str, str]:
-    """Return the (kind, letter) of an instruction's mnemonic."""
+    """Return the (kind, letter) in which instructions with this mnemonic are drawn."""
     return LOOKS[operation(name)]
 
 
@@ -141,7 +143,7 @@ def names_of(view: View) -> list[tuple[str, str, str]]:
 
 
 def title(view: View) -> str:
-    """Return the title: 515 cycles, ...; window 2 of 5: cycles 100 to 203"""
+    """Return the title, such as "515 cycles, ...; window 2 of 5: cycles 100 to 203"."""
     run, span = view.look.run, view.span
     text = f"{run.cycles:,} cycles, the matrix unit is used {run.utilisation:.1%}"
     if run.blocked:
@@ -153,7 +155,7 @@ def title(view: View) -> str:
 
 
 def removed_text(view: View) -> list[str]:
-    """Name the first removed tokens: ["removed: token 2 of g2l (5 to 7)"]; [] for none"""
+    """List the first removed tokens, such as ["removed: token 2 of g2l (5 to 7)"]; [] if none."""
     found = [f"token {t.number} of {t.queue.value} ({t.push} to {t.pop})" for t in view.removed]
     more = [f"and {len(found) - SAID} more"] if len(found) > SAID else []
     return [f"removed: {', '.join([*found[:SAID], *more])}"] if found else []
@@ -171,14 +173,14 @@ def queue_depth(view: View, queue: accel.Queue) -> list[tuple[int, int]]:
 
 
 def moments(view: View) -> list[int]:
-    """Return the first cycles of a window at which something begins or ends."""
+    """Return the first FRAMES cycles of the window at which an instruction starts or ends."""
     begin, end = view.span.begin, view.span.end
     times = {t for e in view.events for t in (e.start, e.end)} | {begin}
     return sorted(t for t in times if begin <= t <= end)[:FRAMES]
 
 
 def gantt_frames(view: View) -> tuple[Frame, ...]:
-    """Return one frame per moment: what runs, what each unit waits for, the tokens."""
+    """Return a frame per moment: what each unit runs or waits for, the tokens in each queue."""
     frames: list[Frame] = []
     depths = {q: queue_depth(view, q) for q in accel.Queue}
     for t in moments(view):
@@ -199,7 +201,7 @@ def _depth_at(steps: list[tuple[int, int]], t: int) -> int:
 
 
 def _doing(view: View, unit: accel.Unit, t: int) -> Segment | None:
-    """Return what a unit does in a cycle; an instruction of zero cycles counts if it is alone."""
+    """Return what a unit does at cycle `t`, or an instruction of zero cycles at `t`, or None."""
     mine = [s for s in view.segments if s.unit is unit]
     running = (s for s in mine if s.begin <= t < s.end)
     return next(running, next((s for s in mine if s.begin == s.end == t), None))

@@ -21,10 +21,11 @@ TITLE, BETWEEN = 20, 16
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Grid:
-    """A tensor drawn flat, with a row for each choice of all coordinates but the last.
+    """A tensor drawn as a grid with a row for each choice of all coordinates but the last.
 
-    cells    (row, column) of the drawing, by coordinates
-    rows, columns   cells of the drawing; each: elements a cell stands for
+    cells           coordinates of an element -> (row, column) of its cell
+    rows, columns   the number of cells in each direction
+    each            the number of elements per cell
     """
 
     buffer: tir.Buffer
@@ -45,7 +46,7 @@ class Grid:
 
 
 def grids_of(order: Order) -> list[Grid]:
-    """Return a grid for each tensor that is touched, at most four, the last one written first."""
+    """Return a grid for each accessed tensor, at most four; the tensor written last is first."""
     places: dict[tir.Buffer, dict[tuple[int, ...], None]] = {}
     for t in reversed(order.ticks):
         for b, at in (*t.writes, *t.reads):
@@ -54,7 +55,7 @@ def grids_of(order: Order) -> list[Grid]:
 
 
 def _grid(b: tir.Buffer, touched: list[tuple[int, ...]], whole: bool) -> Grid:
-    """Return a grid of the touched elements, or of a whole tensor if it is small and all runs."""
+    """Return a grid of the accessed elements; if `whole`, of the whole tensor if it is small."""
     axes = [sorted(set(axis)) for axis in zip(*touched, strict=True)] or [[0]]
     sizes = [n for n in b.shape if isinstance(n, int)]
     if whole and len(sizes) == len(axes) and all(n <= MOST_CELLS for n in sizes):
@@ -103,7 +104,7 @@ def _one(g: Grid, x: float, y: float) -> list[Shape]:
 
 
 def _path(g: Grid, order: Order, x: float, y: float) -> list[Shape]:
-    """Draw the order in which the last store visits the cells of the result."""
+    """Draw the order in which the last store to a tensor writes its cells, as a line."""
     mine = [t for t in order.ticks if t.stmt.buffer is g.buffer]
     last = [t for t in mine if t.stmt is mine[-1].stmt]  # skips the initialisation of a reduction
     seen = dict.fromkeys(g.cells[at] for t in last for _, at in t.writes)
@@ -143,7 +144,7 @@ def _caption(n: int, t: Tick, order: Order, names: dict[tir.Var, str]) -> str:
 
 
 def _elements(places: Iterable[Place]) -> str:
-    """Return the elements of each buffer, first to last: A[0, 3], B[3, 0 .. 7]"""
+    """Describe the accessed elements of each buffer, such as "A[0, 3], B[3, 0 .. 7]"."""
     by_buffer: dict[tir.Buffer, list[tuple[int, ...]]] = {}
     for b, at in places:
         by_buffer.setdefault(b, []).append(at)
@@ -156,7 +157,7 @@ def _box(places: list[tuple[int, ...]]) -> str:
 
 
 def corner_note(nest: Nest, order: Order) -> str:
-    """Say what is missing if a program was cut short; return "" if nothing is."""
+    """Describe which part of a program's ticks is shown; return "" if all ticks are shown."""
     if not order.cut and len(order.ticks) < order.total:
         return f"the first {len(order.ticks)} of {order.total} ticks"
     if not order.cut:

@@ -44,14 +44,14 @@ class IndexLens(Visual):
     """Show a tensor and its inputs as cells: point at one, and the cells it reads light up.
 
     Use the mouse or the arrow keys: left and right for the neighbour, up and down for the next row.
-    The formula determines the reads, not the schedule; conditions on indices (padding) count. A
-    large tensor is shown through a window, which sliders move, with the inputs of that window.
+    The reads follow from the formula, not from the schedule, and respect conditions on indices,
+    such as padding. Of a large tensor only a part is shown, which sliders choose.
 
-    args   tensors to follow the reads back to, through what is computed on the way; by default
-           those that the formula names. `t` itself is skipped, so the arguments of lower() work
+    args   the inputs to show: reads of other tensors are followed back to them. By default the
+           tensors that the formula names. `t` is ignored, so the arguments of lower() work, too
     at     the element shown in a saved notebook; by default one in the middle
 
-    `lens.edit(...)` and the text field change the formula; `lens.tensor` is its tensor.
+    `lens.edit(...)` and the text field change the formula; `lens.tensor` is the changed tensor.
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class IndexLens(Visual):
         reads, lens = _lens(t, self._stop, corner or _corner(sizes, at))
         unread = [u.name for u in self._stop if u not in reads.pairs]
         if unread:
-            what = f"{t.name} reads no element of it"
+            what = f"{t.name} reads no element of this tensor"
             raise ArgumentError(f"IndexLens: {unread[0]}", what, "leave it out of args")
         self.tensor, self._reads, self._panes = t, reads, lens
         inputs = zip(lens[1:], reads.pairs, strict=True)
@@ -86,10 +86,10 @@ class IndexLens(Visual):
         self._first = _first(lens[0], at)
 
     def edit(self, source: str, shape: Sequence[int] = ()) -> None:
-        """Show another formula: lens.edit("lambda i, j: A[j, i] * 2.0")
+        """Show another formula, for example lens.edit("lambda i, j: A[j, i] * 2.0").
 
-        It may use the inputs and reduce axes of earlier formulas, te, tir, topi, and all names of
-        the notebook. By default the shape is as large as the reads allow.
+        The formula may use the inputs and reduce axes of earlier formulas, te, tir, topi, and all
+        names of the notebook. By default the shape is as large as the reads allow.
         """
         self._take(source, shape)
         self.refresh()
@@ -126,14 +126,14 @@ class IndexLens(Visual):
         return Scene(WIDTH, bottom + MARGIN, tuple(shapes), title, self._frames[0].caption)
 
     def picture(self) -> Scene:
-        """Draw the same with one element marked, and what it reads in words."""
+        """Draw the scene with one element and its reads marked, and a caption that names them."""
         frame, scene = self._frames[self._first], self.scene()
         lines = [part for text in frame.caption.split("\n") for part in wrapped(text, 788, 12)]
         there = captioned(marked(scene, frame.marks), lines, MARGIN)
         return replace(there, description=frame.caption)
 
     def ascii(self) -> str:
-        """Return the formula, what one element reads, and where: w written, r read."""
+        """Return the formula, what one element reads, and the cells as text: w written, r read."""
         frame = self._frames[self._first]
         head = [f"{self._panes[0].name} = {self._source}", *frame.caption.split("\n")]
         blocks = [pane_lines(p, dict(frame.marks)) for p in self._panes]
@@ -141,7 +141,7 @@ class IndexLens(Visual):
         return "\n".join([*head, *rows])
 
     def layout(self) -> Layout:
-        """Return the formula to edit, sliders for the window, and a frame for each element."""
+        """Return text fields for formula and shape, sliders, and a frame for each shown element."""
         out = self._panes[0]
         axes = cast("tensor.ComputeOp", self.tensor.op).axis
         moving = zip(axes, out.low, out.cells, out.shape, strict=True)
@@ -175,7 +175,7 @@ class IndexLens(Visual):
 
 
 def _inputs(t: Any, args: Any) -> tuple[tensor.Tensor, ...]:
-    """Return the tensors at which to stop; raise ArgumentError for anything but a list of them."""
+    """Return `args` without `t` as a tuple; raise ArgumentError if it is not a list of tensors."""
     checked(t)
     if args is None:
         return ()
@@ -183,7 +183,7 @@ def _inputs(t: Any, args: Any) -> tuple[tensor.Tensor, ...]:
         isinstance(a, tensor.Tensor) for a in cast("list[Any]", args)
     ):
         raise ArgumentError(
-            f"IndexLens(..., args={args!r})", "not a list of tensors", f"[A, B] that {t.name} reads"
+            f"IndexLens(..., args={args!r})", "not a list of tensors", f"the inputs of {t.name}"
         )
     return tuple(a for a in cast("list[tensor.Tensor]", args) if a != t)
 
@@ -193,11 +193,11 @@ def _check_place(t: tensor.Tensor, at: tuple[Any, ...], sizes: tuple[int, ...]) 
         isinstance(i, int) and 0 <= i < n for i, n in zip(at, sizes, strict=True)
     ):
         shape = " × ".join(map(str, sizes))
-        raise ArgumentError(f"at={at}", f"{t.name} has {shape} elements", "coordinates of one")
+        raise ArgumentError(f"at={at}", f"{t.name} has {shape} elements", "one index per dimension")
 
 
 def _corner(sizes: tuple[int, ...], at: tuple[Any, ...] | None) -> tuple[int, ...]:
-    """Return the start of a window that has the element `at` near its middle."""
+    """Return the first coordinates of a window that has the element `at` near its middle."""
     if at is None:
         return (0,) * len(sizes)
     return tuple(max(0, i - w // 2) for i, w in zip(at, _window(len(sizes)), strict=True))
@@ -212,10 +212,10 @@ def _window(ndim: int) -> tuple[int, ...]:
 def _lens(
     t: tensor.Tensor, stop: tuple[tensor.Tensor, ...], corner: Sequence[int]
 ) -> tuple[Reads, list[Pane]]:
-    """Return the reads of a window of `t`, shrunk until they are few, and their panes."""
+    """Return the reads and panes of a window of `t`; the window shrinks if there are many reads."""
     sizes, terms, p = sizes_of(t), max(1, terms_of(t)), Source()
     if prod(sizes) == 0:
-        raise ArgumentError(f"IndexLens({t.name})", "it has no elements", "sizes of 1 or more")
+        raise ArgumentError(f"IndexLens({t.name})", "the tensor has no elements", "larger sizes")
     check_effort(t.name, 1, terms)
     shown = [min(n, w) for n, w in zip(sizes, _window(len(sizes)), strict=True)]
     while True:
@@ -244,12 +244,12 @@ def _pane(u: tensor.Tensor, found: Array, p: Source) -> Pane:
 
 
 def _lit(pane: Pane, found: Array) -> int:
-    """Estimate how many cells light up, summed over all elements."""
+    """Estimate how many cells of `pane` light up, summed over all elements of the window."""
     return len(found) // max(1, prod(pane.each))
 
 
 def _first(out: Pane, at: tuple[Any, ...] | None) -> int:
-    """Return the index of the element shown first."""
+    """Return the index of the frame shown first: for the element `at` or one in the middle."""
     cells = out.cells
     if at is None:
         place = tuple(n // 2 for n in cells)
@@ -287,7 +287,7 @@ def _frames(t: tensor.Tensor, reads: Reads, panes: list[Pane]) -> tuple[Frame, .
 
 
 def region(name: str, t: tensor.Tensor, offsets: Array) -> str:
-    """Return elements in words: A[1, 0..3] (4), B[0..6 by 2, 2] (4), 5 of A[0..2, 0..2]"""
+    """Describe elements with their number, such as "A[1, 0..3] (4)" or "5 of A[0..2, 0..2]"."""
     places = np.unravel_index(offsets, sizes_of(t)) if t.shape else ()
     axes = [distinct(axis).tolist() for axis in places]
     steps = [{b - a for a, b in pairwise(axis)} for axis in axes]
@@ -310,15 +310,15 @@ def _run(axis: list[int], step: int) -> str:
 
 
 def _shape(text: str) -> tuple[int, ...]:
-    """Parse a shape: 8, 12 -> (8, 12)"""
+    """Parse the text of a shape: "8, 12" -> (8, 12)"""
     parts = [part.strip() for part in text.split(",") if part.strip()]
     if not parts or not all(part.isdecimal() and int(part) > 0 for part in parts):
-        raise ArgumentError(f"shape {text!r}", "it is one positive number a dimension", "8, 12")
+        raise ArgumentError(f"shape {text!r}", "not one positive number per dimension", "8, 12")
     return tuple(map(int, parts))
 
 
 def _beside(blocks: list[list[str]], most: int, room: int = 120) -> list[str]:
-    """Arrange blocks of lines side by side, in as many rows as needed; at most `most` lines."""
+    """Arrange blocks of lines side by side, `room` characters wide; return at most `most` lines."""
     lines: list[str] = []
     while blocks:
         fits, width = 0, 0

@@ -43,13 +43,14 @@ COLOURS = {
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    r"""The look of a kind.
+    r"""The look of all shapes of one kind; colours are names in THEME and COLOURS.
 
-    fill     of rectangles, circles and polygons; the colour of text
-    stroke   of lines and borders, `width` pixels wide; dash: on, off, ... in pixels
+    fill     the colour of rectangles, circles, polygons and text
+    stroke   the colour of lines and borders; `width` is their width in pixels
     ink      the colour of text on `fill`
     hatch    "/", "\", "x", "-" or "|", drawn in `stroke`; "" for none
     letter   marks the kind in legends and on badges
+    dash     the lengths of dashes and gaps in pixels; () for a solid line
     """
 
     fill: str = "none"
@@ -134,7 +135,7 @@ def css_colour(name: str) -> str:
 
 
 def card_css() -> str:
-    """Return the CSS that keeps the picture of a widget a light card in every theme."""
+    """Return the CSS that gives the picture of a widget its light colours in every theme."""
     colours = "".join(f"{variable}:{light};" for variable, light in THEME.values())
     return f".mtvm-stage{{{colours}background:{THEME['paper'][1]}}}"
 

@@ -49,7 +49,7 @@ T = TypeVar("T")
 
 
 def several(who: str, rows: Any, kind: type[T], example: str) -> tuple[T, ...]:
-    """Return the rows as a tuple, if they are of that kind and few enough."""
+    """Return `rows` as a tuple; raise ArgumentError unless they are 1 to MOST objects of `kind`."""
     found = tuple(cast("Iterable[Any]", rows)) if isinstance(rows, Iterable) else ()
     if not found or not all(isinstance(row, kind) for row in found):
         raise ArgumentError(f"{who}({rows!r:.60})", f"not a list of {kind.__name__}", example)
@@ -65,10 +65,10 @@ class LayerRoofline(Visual):
 
     An arrow leans if the two programs move different numbers of bytes. The common roof is the
     bandwidth of DRAM and the peak of the matrix unit. The bar on a thin stem above the head of an
-    arrow is the layer's own roof: what resets and ALU operations leave of the compute unit.
+    arrow is the layer's own roof: the utilisation that its resets and ALU operations allow.
 
-    rows     LayerRow(...), or layer_row(name, program) for each layer; its baseline is the same
-             program one unit at a time, if no other is given
+    rows     a LayerRow for each layer. layer_row(name, program) makes one by simulation; its
+             default baseline is the same program with one unit at a time
     config   the accelerator; by default vta_pynq
 
     Source: Chen et al. 2018, "TVM", figure 10.
@@ -97,7 +97,7 @@ class LayerRoofline(Visual):
         return f"{short(r.name, 13):14}{before}{after}{roofs}"
 
     def _mean(self) -> str:
-        """Return the mean utilisation of the layers, and that of all layers in sequence."""
+        """Return, as text, the mean utilisation of the layers, and that of all in sequence."""
         peak = 2 * self.config.macs_per_cycle
         operations = sum(r.operations for r in self.rows)
         texts: list[str] = []
@@ -108,7 +108,7 @@ class LayerRoofline(Visual):
         return f"mean of the layers and all in a row: {' -> '.join(texts)}"
 
     def layout(self) -> Layout:
-        """Return the controls, and what can be selected."""
+        """Return a frame for each layer, the table of layers, and what can be selected."""
         lines = self.ascii().split("\n")
         head, rows, about = lines[0], lines[1:-2], lines[-2:]
         listed = (CodeLine(head), *numbered(rows, "row"), *map(CodeLine, about))
@@ -123,7 +123,7 @@ class LayerRoofline(Visual):
         return Frame({f"layer:{n}": "now", f"row:{n}": "now"}, self._describe(r))
 
     def _describe(self, r: LayerRow) -> str:
-        """Describe a layer or a part: its times and what limits it."""
+        """Describe a layer: its utilisation, its speedup, and what limits it."""
         before, after = (r.utilisation(self.config, hiding) for hiding in (False, True))
         own = r.roof < r.dram_roof(self.config)
         limit = "resets and ALU operations" if own else "the bandwidth of DRAM"
@@ -134,13 +134,13 @@ class LayerRoofline(Visual):
         return f"{text}\nat most {r.bound(self.config):.1%}: the limit is {limit}"
 
     def on(self, name: str, value: Any) -> str | None:
-        """Handle a control, or describe what was clicked."""
+        """Describe the clicked layer; return None if no layer was clicked."""
         n = index_in(value, "layer", len(self.rows))
         return None if n is None else self._describe(self.rows[n])
 
 
 class StallWaterfall(Visual):
-    """Show where the cycles of a unit go: its work, its waiting by reason, the rest.
+    """Show how a unit spends its cycles: its work, its waiting by reason, and the rest.
 
     A unit waits for a reason in accel.Stall: a token of a queue, the channel to DRAM, a full queue.
     Controls choose the unit, and whether the units overlap or run one at a time.
@@ -162,7 +162,7 @@ class StallWaterfall(Visual):
 
     @property
     def parts(self) -> dict[str, int]:
-        """Cycles by what the unit does; they add up to all cycles."""
+        """The cycles of each activity of the unit; they add up to the cycles of the run."""
         return cycle_parts(self._runs[self._hiding], self._unit)
 
     def _title(self) -> str:
@@ -183,7 +183,7 @@ class StallWaterfall(Visual):
         return "\n".join([self._title(), *lines])
 
     def layout(self) -> Layout:
-        """Return the controls, and what can be selected."""
+        """Return the controls; the bars can be selected."""
         units = tuple(unit.value for unit in accel.Unit)
         return Layout(
             controls=(
@@ -212,8 +212,8 @@ class OverlapBars(Visual):
 
     The mark on a bar is the time of the baseline; the empty part before it is the time saved.
 
-    rows   layer_row(name, program) for each layer, or LayerRow with overlap=; the baseline is the
-           same program one unit at a time, if no other is given
+    rows   layer_row(name, program) for each layer, or a LayerRow with overlap=. The default
+           baseline is the same program with one unit at a time
     """
 
     def __init__(self, rows: Sequence[LayerRow]) -> None:
@@ -234,14 +234,14 @@ class OverlapBars(Visual):
         return "\n".join(self._describe(r) for r in self.rows[:24])
 
     def layout(self) -> Layout:
-        """Return the controls, and what can be selected."""
+        """Return a layout in which the bars can be selected."""
         return Layout(selectable="layer:")
 
     def _describe(self, r: LayerRow) -> str:
         return f"{r.name}: {overlap_text(r)}; {r.speedup:.2f} times as fast as {r.against}"
 
     def on(self, name: str, value: Any) -> str | None:
-        """Handle a control, or describe what was clicked."""
+        """Describe the clicked layer; return None if no layer was clicked."""
         n = index_in(value, "layer", len(self.rows))
         return None if n is None else self._describe(self.rows[n])
 
@@ -250,10 +250,10 @@ OWN = "another CPU"
 
 
 class AmdahlBar(Visual):
-    """Show a network with and without an accelerator: what stays on the CPU limits the whole.
+    """Show a network's time with and without an accelerator; the layers on the CPU limit the gain.
 
-    works   Work(name, operations, seconds) for what the accelerator takes over, and
-            Work(name, operations) for what stays on the CPU
+    works   Work(name, operations, seconds) for each part that runs on the accelerator, and
+            Work(name, operations) for each part that stays on the CPU
     cpu     Cpu(name, gflops), by default the Cortex-A9 of the Pynq board; another speed can be
             typed in
 
@@ -280,7 +280,7 @@ class AmdahlBar(Visual):
         )
 
     def layout(self) -> Layout:
-        """Return the controls, and what can be selected."""
+        """Return the controls; the parts of the bars can be selected."""
         names = tuple(dict.fromkeys((self._given.name, CORTEX_A9.name, OWN)))
         return Layout(
             controls=(
@@ -311,7 +311,7 @@ class AmdahlBar(Visual):
 
 
 def _number(text: str) -> float:
-    """Return the number that was typed."""
+    """Parse a typed number; raise ArgumentError if it is not one."""
     try:
         return float(text)
     except ValueError:

@@ -18,17 +18,18 @@ ALU_NAMES = ("min", "max", "add", "shr", "mul")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LayerRow:
-    """One layer on the accelerator: its program, and the baseline it is compared with.
+    """One layer on the accelerator: the costs of its program, and of a baseline to compare with.
 
-    operations      useful ones: 2 for each multiply-add
-    bytes_moved     read from DRAM, or written to it if that is more: each has its own channel
-    baseline_cycles   of the baseline
-    cycles          of the program, with whatever latency it hides
-    roof            the share of the peak, 0 to 1, that is left where the compute unit never waits:
-                    it also resets accumulators and runs ALU operations
-    overlap         cycles by the units that work at that time, as Run.overlap; may be left out
-    against         what the baseline is
-    baseline_bytes    what the baseline moves; 0: as much as the program
+    operations      useful operations, 2 for each multiply-add
+    bytes_moved     the larger of the bytes read from DRAM and written to it, since reads and
+                    writes have separate channels
+    baseline_cycles   the cycles of the baseline
+    cycles          the cycles of the program
+    roof            the share of the peak, 0 to 1, that is possible if the compute unit never waits;
+                    it is below 1 because of resets and ALU operations
+    overlap         units that work at the same time -> cycles, as Run.overlap; may be omitted
+    against         the name of the baseline
+    baseline_bytes    the bytes that the baseline moves; 0 if as many as the program
     """
 
     name: str
@@ -63,13 +64,13 @@ class LayerRow:
 
     @property
     def speedup(self) -> float:
-        """The ratio of the old time to the new one."""
+        """The ratio of the baseline's cycles to the program's."""
         return self.baseline_cycles / self.cycles
 
     def utilisation(self, config: accel.Config, hiding: bool = True) -> float:
-        """Return the share of the matrix unit's multiply-adds that are useful, 0 to 1.
+        """Return the useful multiply-adds as a share of those possible in the cycles taken, 0 to 1.
 
-        hiding   of the program, not of the baseline
+        hiding   True for the cycles of the program, False for those of the baseline
         """
         cycles = self.cycles if hiding else self.baseline_cycles
         return self.operations / (2 * config.macs_per_cycle * cycles)
@@ -79,7 +80,7 @@ class LayerRow:
         return min(1.0, self.intensity / ridge(config))
 
     def bound(self, config: accel.Config) -> float:
-        """Return the share of the peak that both roofs allow."""
+        """Return the share of the peak, 0 to 1, that the layer's own roof and DRAM's allow."""
         return min(self.roof, self.dram_roof(config))
 
 
@@ -98,10 +99,10 @@ def layer_row(
 ) -> LayerRow:
     """Simulate a layer and return its row.
 
-    baseline   what it is compared with; by default the same instructions, one unit at a time
+    baseline   the program to compare with; by default the same instructions, one unit at a time
     against    the name of the baseline, such as "one thread"
 
-    Raises ArgumentError for a program that deadlocks or multiplies nothing.
+    Raises ArgumentError for a program that deadlocks, has no GEMM, or moves no data.
     """
     run = finished(name, program, config)
     slow = finished(name, accel.serial(program) if baseline is None else baseline, config)
@@ -110,7 +111,7 @@ def layer_row(
     compute = sum(cycles for i, cycles in pairs if isinstance(i, accel.Gemm | accel.Alu))
     moved = _busier_bytes(run)
     if not counted.gemm_counter or not moved:
-        raise ArgumentError(f"layer {name!r}", "it multiplies nothing, or moves nothing", "a GEMM")
+        raise ArgumentError(f"layer {name!r}", "the program has no GEMM or moves no data", "a GEMM")
     return LayerRow(
         name=name,
         operations=2 * config.macs_per_cycle * counted.gemm_counter,
@@ -125,23 +126,25 @@ def layer_row(
 
 
 def _busier_bytes(run: accel.Run) -> int:
-    """Return the bytes read from DRAM, or those written if they are more."""
+    """Return the larger of the bytes read from DRAM and the bytes written to it."""
     c = run.counters
     reads = c.inp_load_nbytes, c.wgt_load_nbytes, c.acc_load_nbytes, c.uop_load_nbytes
     return max(sum(reads), c.out_store_nbytes)
 
 
 def named_baseline(rows: Sequence[LayerRow]) -> str:
-    """Return the name of the rows' baseline, if all share one."""
+    """Return the name of the baseline if all rows share it, else "the baseline of each"."""
     names = {row.against for row in rows}
     return names.pop() if len(names) == 1 else "the baseline of each"
 
 
 def finished(name: str, program: accel.Program, config: accel.Config) -> accel.Run:
-    """Simulate a program; raise ArgumentError if it deadlocks."""
+    """Simulate a program and return its run; raise ArgumentError if it deadlocks."""
     run = accel.simulate(program, config)
     if run.blocked:
-        raise ArgumentError(f"program {name!r}", f"deadlock: {run.blocked[0]}", "viz.TokenGantt")
+        raise ArgumentError(
+            f"program {name!r}", f"deadlock: {run.blocked[0]}", "look at it in viz.TokenGantt"
+        )
     return run
 
 
@@ -151,9 +154,9 @@ def overlapping(run: accel.Run) -> float:
 
 
 def cycle_parts(run: accel.Run, unit: accel.Unit = accel.Unit.COMPUTE) -> dict[str, int]:
-    """Return the cycles of a unit: its work by instruction, its waiting by reason, the rest.
+    """Map each activity of a unit to its cycles: work by instruction, waiting by reason, the rest.
 
-    They add up to run.cycles.
+    The cycles add up to run.cycles.
     """
     work: Counter[str] = Counter()
     for event in run.trace:
@@ -168,7 +171,7 @@ def cycle_parts(run: accel.Run, unit: accel.Unit = accel.Unit.COMPUTE) -> dict[s
 
 @dataclass(frozen=True, slots=True)
 class Cpu:
-    """A processor, by its speed on these layers in 10**9 operations per second."""
+    """A processor with its speed on the layers of a network, in 10**9 operations per second."""
 
     name: str
     gflops: float
@@ -184,7 +187,7 @@ CORTEX_A9 = Cpu("Cortex-A9", 2.2)
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """A part of a network. seconds: on the accelerator, or None if it stays on the CPU."""
+    """A part of a network; `seconds` is its time on the accelerator, None if it is on the CPU."""
 
     name: str
     operations: float
@@ -198,7 +201,12 @@ class Work:
 
 @dataclass(frozen=True, slots=True)
 class Amdahl:
-    """Seconds of a network: on the CPU alone, with an accelerator, with an infinitely fast one."""
+    """The seconds that a network takes.
+
+    alone      on the CPU alone
+    together   on the CPU and the accelerator
+    limit      with an infinitely fast accelerator
+    """
 
     alone: float
     together: float
@@ -206,17 +214,17 @@ class Amdahl:
 
     @property
     def speedup(self) -> float:
-        """The ratio of the old time to the new one."""
+        """The ratio of the time on the CPU alone to the time with the accelerator."""
         return self.alone / self.together
 
     @property
     def most(self) -> float:
-        """The limit of the speedup; infinite if nothing stays on the CPU."""
+        """The speedup with an infinitely fast accelerator; infinite if nothing stays on the CPU."""
         return self.alone / self.limit if self.limit else math.inf
 
 
 def amdahl(works: tuple[Work, ...], cpu: Cpu) -> Amdahl:
-    """Return what an accelerator gains for a whole network.
+    """Return the times of a whole network on the CPU and with an accelerator.
 
     Source: Amdahl 1967.
     """

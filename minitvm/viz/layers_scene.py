@@ -58,7 +58,7 @@ PARTS = ("pale_sky", "pale_pink", "pale_green", "pale_yellow", "pale_red")
 
 @dataclass(frozen=True, slots=True)
 class Plane:
-    """The axes: x in operations per byte, logarithmic; y as a share of the peak, 0 to 1."""
+    """The two scales of the chart: x in operations per byte, y as a share of the peak, 0 to 1."""
 
     x: Scale
     y: Scale
@@ -68,17 +68,18 @@ class Plane:
         return self.x.at(intensity), self.y.at(share)
 
     def slope(self, corner: float) -> list[Point]:
-        """Return points of the roof of the bandwidth, from the left edge to the ridge point."""
+        """Return points on the bandwidth roof, from the left edge to the ridge point `corner`."""
         low = self.x.low
         intensities = [low * (corner / low) ** (n / CURVE) for n in range(CURVE + 1)]
         return [self.at(i, i / corner) for i in intensities]
 
 
 def layers_roofline(rows: Sequence[LayerRow], config: accel.Config) -> Scene:
-    """Draw each layer as an arrow from its baseline's utilisation to its own.
+    """Draw each layer as an arrow from the baseline's utilisation to the program's.
 
-    Above it are two roofs: the bandwidth of DRAM, and on a thin stem what the compute unit's own
-    resets and ALU operations leave. Keys are layer:0, ...
+    Above the arrows are two kinds of roofs: a common one for the bandwidth of DRAM and the peak,
+    and for each layer, on a thin stem, the utilisation that its resets and ALU operations allow.
+    The arrows have the keys layer:0, layer:1, ...
     """
     corner = ridge(config)
     found = [i for r in rows for i in (r.intensity, r.baseline_intensity)]
@@ -99,7 +100,7 @@ def layers_roofline(rows: Sequence[LayerRow], config: accel.Config) -> Scene:
 
 
 def _roof(plane: Plane, corner: float) -> Iterator[Shape]:
-    """Draw the area below the roof of the bandwidth, and its edge."""
+    """Draw the common roof of bandwidth and peak, and the areas below it."""
     edge = plane.slope(corner)
     end = plane.at(plane.x.high, 1.0)
     yield Polygon((*edge, (edge[-1][0], HEIGHT - BOTTOM), (edge[0][0], HEIGHT - BOTTOM)), "seen")
@@ -137,7 +138,7 @@ def _key(against: str) -> Iterator[Shape]:
 
 @dataclass(frozen=True, slots=True)
 class Arrow:
-    """Where a layer is drawn: its baseline, its program, and its own roof above that."""
+    """Where a layer is drawn: `start` its baseline, `end` its program, `roof` the y of its roof."""
 
     start: Point
     end: Point
@@ -185,7 +186,7 @@ def _arrow(a: Arrow) -> Iterator[Shape]:
 
 
 def _names(rows: Sequence[LayerRow], arrows: Sequence[Arrow], labels: Labels) -> Iterator[Shape]:
-    """Draw names beside heads; also beside roofs if they cover nothing there."""
+    """Draw each name beside its arrow's head, and beside its roof if the name covers nothing."""
     for a in arrows:
         a.keep_clear(labels)
     for at_head in (True, False):
@@ -202,7 +203,7 @@ def _names(rows: Sequence[LayerRow], arrows: Sequence[Arrow], labels: Labels) ->
 def _spots(
     name: str, x: float, y: float, aside: float, lines: Sequence[float]
 ) -> Iterator[tuple[Box, float]]:
-    """Yield the boxes to the right and left of (x, y), some lines up or down, with penalties."""
+    """Yield (box, penalty) candidates for a name beside (x, y), moved vertically by `lines`."""
     for dy in lines:
         for side in (1, -1):
             yield label_box(x + side * aside, y + 4 + dy, name, side), abs(dy) / 14
@@ -212,7 +213,7 @@ def _spots(
 
 
 def stall_waterfall(parts: Mapping[str, int], title: str) -> Scene:
-    """Draw a bar for all cycles, then one for each part. Keys are part:0, ..."""
+    """Draw a bar for all cycles, then one for each part, with the keys part:0, part:1, ..."""
     total = max(1, sum(parts.values()))
     full = WIDTH - NAME - 130
     shapes: list[Shape] = [Text(12, 20, title, bold=True)]
@@ -236,7 +237,7 @@ def stall_waterfall(parts: Mapping[str, int], title: str) -> Scene:
 
 
 def _part_kind(name: str) -> str:
-    """Return the kind of a part: work as in TokenGantt, waiting hatched."""
+    """Return the kind of a bar: for work the colour of TokenGantt, for waiting a hatch."""
     waits = {"waits: channel": "bind", "waits: fetch": "unroll", "waits: room": "tensorize"}
     return waits.get(name, "vectorize") if name.startswith("waits") else appearance(name)[0]
 
@@ -244,7 +245,7 @@ def _part_kind(name: str) -> str:
 def overlap_bars(rows: Sequence[LayerRow]) -> Scene:
     """Draw which units of each layer work at the same time, and the time this saves.
 
-    The mark on a bar is the time of the baseline. Keys are layer:0, ...
+    The mark on a bar is the time of the baseline. The bars have the keys layer:0, layer:1, ...
     """
     title = "which units work at the same time"
     full = WIDTH - NAME - 110
@@ -286,7 +287,7 @@ def _overlap(r: LayerRow, x: float, y: float, wide: float) -> Iterator[Shape]:
 
 
 def overlap_text(r: LayerRow) -> str:
-    """Describe the overlap: load 12%, compute 30%, ..., without shares that round to 0."""
+    """Describe the overlap, such as "load 12%, compute 30%"; shares that round to 0 are omitted."""
     total = max(1, sum(r.overlap.values()))
     found = [(name, r.overlap.get(units, 0)) for units, (_, _, name) in OVERLAPS.items()]
     return ", ".join(f"{name} {n / total:.0%}" for name, n in found if n / total >= 0.005)
@@ -332,7 +333,7 @@ def amdahl_bars(works: Sequence[Work], cpu: Cpu) -> Scene:
 def _stack(
     works: Sequence[Work], cpu: Cpu, bar: int, y: float, scale: float
 ) -> tuple[list[Shape], float]:
-    """Draw the parts of a bar: 0 is the CPU alone, 1 with the accelerator, 2 the limit."""
+    """Draw bar 0 (CPU alone), 1 (with accelerator) or 2 (limit); also return its right end."""
     shapes: list[Shape] = []
     x = float(NAME)
     for n, work in enumerate(works):

@@ -27,7 +27,7 @@ LINE, MOST_LABEL = 15, 3  # pixels and number of the lines of a statement
 def nest_scene(
     program: te.Schedule | schedule.State | tir.PrimFunc | Nest, width: float = 430
 ) -> Scene:
-    """Draw the nest as blocks; a loop's bar has the key "loop:<name>"."""
+    """Draw a loop nest as nested blocks; a loop's bar has the key "loop:<name>"."""
     nest = program if isinstance(program, Nest) else nest_of(program)
     shapes, bottom = nest_shapes(nest, 8, 8, width - 16)
     what = ", ".join(f"{b.label} {b.note}" for b in nest.all() if b.key.startswith("loop:"))
@@ -35,7 +35,7 @@ def nest_scene(
 
 
 def nest_shapes(nest: Nest, x: float, y: float, width: float) -> tuple[tuple[Shape, ...], float]:
-    """Draw a nest with its upper left corner at (x, y); also return where it ends."""
+    """Draw a nest with its upper left corner at (x, y); also return its lower edge."""
     shapes: list[Shape] = []
     bottom = _column(nest.blocks, nest.lines, x, y, width, shapes)
     return tuple(shapes), bottom
@@ -49,7 +49,7 @@ def _column(
     width: float,
     shapes: list[Shape],
 ) -> float:
-    """Draw blocks below each other into `shapes`; return where the last one ends."""
+    """Add the shapes of blocks below each other to `shapes`; return the lower edge."""
     for b in blocks:
         place = len(shapes)
         end = y + ROW + LINE * (len(_label(b, width)) - 1)
@@ -63,7 +63,7 @@ def _column(
 def _bar(
     b: Block, lines: tuple[str, ...], x: float, y: float, width: float, height: float
 ) -> Group:
-    """Draw one block: its outline, badge and two texts; its contents come on top."""
+    """Draw one block without the blocks in it: its outline, badge, label and note."""
     tip = lines[b.first].strip()
     fill = FILLS.get(b.kind, b.kind)
     base = y + 17
@@ -82,12 +82,12 @@ def _bar(
 
 
 def _before(b: Block) -> float:
-    """Return the width left of a bar's label."""
+    """Return the distance in pixels from the left edge of a bar to its label."""
     return STRIP + 8 if b.kind in FILLS and KINDS[b.kind].letter else 8
 
 
 def _label(b: Block, width: float) -> list[str]:
-    """Return the lines of a bar's label; a loop has one."""
+    """Fold a bar's label into lines that fit its width; the label of a loop is one line."""
     room = width - _before(b) - 10 - (text_width(b.note, 12) + 10 if b.note else 0)
     return folded_code(b.label, room, 1 if b.kind in FILLS else MOST_LABEL)
 

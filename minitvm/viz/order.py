@@ -1,4 +1,4 @@
-"""The order in which a loop program touches memory: one tick per store.
+"""The order in which a loop program accesses memory: one tick per store.
 
 A program with too many ticks to watch is cut to a corner: its largest loops are shortened until
 few ticks remain. The order and the tiling stay the same; only a part of them is shown.
@@ -24,10 +24,11 @@ Place = tuple[tir.Buffer, tuple[int, ...]]  # one element of a buffer
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Tick:
-    """What happens at once: one store, or one store in all lanes of vectorized loops.
+    """One step of a program: a store, in all lanes at once if its loops are vectorized.
 
-    values    of the loops that run, outermost first, the lanes' own left out
-    writes, reads   elements; stmt: the store that does it
+    stmt            the store
+    values          (variable, value) of the loops around it, outermost first, vectorized excluded
+    writes, reads   the elements that it accesses
     """
 
     stmt: tir.Store
@@ -40,8 +41,8 @@ class Tick:
 class Order:
     """The ticks of a program, or of a corner of it.
 
-    total   ticks of the whole program
-    cut     loop -> how many of its iterations are run, for the loops that were cut short
+    total   the number of ticks of the whole program
+    cut     loop variable -> how many iterations are run, for the loops that were shortened
     """
 
     ticks: tuple[Tick, ...]
@@ -52,7 +53,7 @@ class Order:
 def order_of(body: tir.Stmt, most: int = MOST_TICKS) -> Order:
     """Return the first ticks of `body`, at most `most`; a larger program is cut to a corner.
 
-    ArgumentError where sizes are symbolic, or data decides what is touched.
+    Raises ArgumentError if sizes are symbolic, or if data decide which elements are accessed.
     """
     loops = [n for n in tir.walk(body) if isinstance(n, tir.For)]
     limits: dict[tir.Var, int] = {}
@@ -60,7 +61,7 @@ def order_of(body: tir.Stmt, most: int = MOST_TICKS) -> Order:
         if not isinstance(f.extent, int):
             raise ArgumentError(
                 f"loop {f.var.name} of {tir.text(f.extent)} iterations",
-                "its order is not known before it runs",
+                "the number of iterations is not known before the program runs",
                 "constant sizes",
             )
         limits[f.var] = min(f.extent, MOST_LANES) if f.kind == "vectorize" else f.extent
@@ -92,7 +93,7 @@ def _count(s: tir.Stmt, limits: Mapping[tir.Var, int]) -> int:
 def _shorten(body: tir.Stmt, loops: list[tir.For], limits: dict[tir.Var, int], most: int) -> None:
     """Halve the longest loop, or the outermost of several, until at most `most` ticks remain.
 
-    A loop and the one that initialises the same elements are cut alike: i and i.init.
+    A loop i and the loop i.init that initialises the same elements are halved together.
     """
     alike: dict[tuple[str, int], list[tir.Var]] = {}
     for f in loops:

@@ -23,11 +23,11 @@ MOST_CELLS = 600
 
 @dataclass(frozen=True, slots=True)
 class Pane:
-    """A window of a tensor: in each dimension it begins at `low` and has `cells` cells.
+    """The part of a tensor that is drawn: `cells` cells from index `low` on in each dimension.
 
-    name, shape   of the tensor
-    each          elements a cell stands for, in each dimension
-    axes          names of the dimensions; () where they have none
+    name, shape   the name and the shape of the tensor
+    each          the number of elements per cell in each dimension
+    axes          the names of the dimensions; () if they have none
     """
 
     name: str
@@ -38,11 +38,11 @@ class Pane:
     axes: tuple[str, ...] = ()
 
     def key(self, cell: tuple[int, ...]) -> str:
-        """Return the key of a cell: A/0/3"""
+        """Return the key of a cell, such as "A/0/3"."""
         return "/".join([self.name, *map(str, cell)])
 
     def keys_of(self, offsets: Array) -> list[str]:
-        """Return the keys of the cells that show these row-major offsets, once each."""
+        """Return, once each, the keys of the cells that show these row-major element offsets."""
         if not self.shape:
             return [self.name]
         places = np.unravel_index(offsets, self.shape)
@@ -53,35 +53,35 @@ class Pane:
 
     @property
     def slices(self) -> list[tuple[int, ...]]:
-        """The cell coordinates, without the last two, of each slice."""
+        """The leading cell coordinates, all but the last two, of each slice."""
         return list(product(*(range(n) for n in self.cells[:-2])))
 
     @property
     def across(self) -> int:
-        """Slices side by side."""
+        """The number of slices side by side."""
         return self.cells[-3] if len(self.cells) > 2 else 1
 
     @property
     def rows(self) -> int:
-        """Rows of cells of a slice."""
+        """The number of rows of cells in a slice."""
         return self.cells[-2] if len(self.cells) > 1 else 1
 
     @property
     def columns(self) -> int:
-        """Columns of cells of a slice."""
+        """The number of columns of cells in a slice."""
         return self.cells[-1] if self.cells else 1
 
     def cell(self, part: tuple[int, ...], row: int, column: int) -> tuple[int, ...]:
-        """Return the coordinates of a cell of a slice."""
+        """Return the cell coordinates of a row and a column in the slice `part`."""
         return (*part, row, column)[-len(self.cells) :] if self.cells else ()
 
     def title(self) -> str:
-        """Return the title: C[i, j] of 64 x 64, or A of 8 x 8."""
+        """Return the title, such as "C[i, j]  64 × 64" or "A  8 × 8"."""
         name = f"{self.name}[{', '.join(self.axes)}]" if self.axes else self.name
         return f"{name}  {' × '.join(map(str, self.shape)) or 'scalar'}"
 
     def notes(self) -> list[str]:
-        """Say which part is shown, and how many elements a cell stands for; [] if all is shown."""
+        """Describe the part shown and the elements per cell; [] if each element has a cell."""
         parts: list[str] = []
         spans = zip(self.low, self.cells, self.each, self.shape, strict=True)
         if any(low > 0 or low + n * each < size for low, n, each, size in spans):
@@ -94,7 +94,7 @@ class Pane:
 
 
 def pane_around(name: str, shape: tuple[int, ...], offsets: Array) -> Pane:
-    """Return the smallest pane that shows these elements, or a whole tensor if it is small."""
+    """Return the smallest pane with the elements at row-major offsets; show small tensors whole."""
     places = np.unravel_index(offsets, shape) if shape and len(offsets) else ()
     box = [(int(p.min()), int(p.max()) + 1) for p in places]
     if not box or prod(shape) <= MOST_CELLS:
@@ -121,7 +121,7 @@ def cell_size(pane: Pane, width: float) -> float:
 
 
 def pane_size(pane: Pane, size: float, head: float) -> tuple[float, float]:
-    """Return the width and height of a pane whose text takes `head` pixels."""
+    """Return width and height of a pane with cells of `size` and a text of `head` pixels height."""
     width = GUTTER + pane.across * (pane.columns * size + GAP) - GAP
     down = len(pane.slices) // pane.across
     height = head + down * (_above(pane) + pane.rows * size + GAP) - GAP
@@ -140,7 +140,7 @@ def _above(pane: Pane) -> float:
 
 
 def pane_shapes(pane: Pane, x: float, y: float, size: float, head: float) -> list[Shape]:
-    """Draw the title, slices and numbers; each cell has its key."""
+    """Draw a pane's title, notes, slices and coordinates; cells have the keys of Pane.key."""
     shapes: list[Shape] = [Text(x, y + 12, pane.title(), bold=True)]
     for n, note in enumerate(pane.notes(), 1):
         shapes.append(Text(x, y + 12 + LINE * n, note, "soft", 12))
@@ -156,7 +156,7 @@ def pane_shapes(pane: Pane, x: float, y: float, size: float, head: float) -> lis
 def _slice(
     pane: Pane, part: tuple[int, ...], x: float, y: float, size: float, numbers: bool
 ) -> list[Shape]:
-    """Draw one slice with its upper left cell at (x, y)."""
+    """Draw one slice with its upper left cell at (x, y), and, if `numbers`, its row numbers."""
     shapes: list[Shape] = []
     if part:
         first = zip(part, pane.low, pane.each, strict=False)
@@ -174,7 +174,7 @@ def _slice(
 
 
 def _numbers(pane: Pane, x: float, y: float, size: float, rows: bool) -> list[Shape]:
-    """Draw the coordinates of the first and last column, and of the first and last row."""
+    """Draw the coordinates of the first and last column and, if `rows`, first and last row."""
     shapes: list[Shape] = []
     for column in sorted({0, pane.columns - 1}):
         at = str(pane.low[-1] + column * pane.each[-1])
@@ -191,7 +191,7 @@ def _numbers(pane: Pane, x: float, y: float, size: float, rows: bool) -> list[Sh
 
 
 def _tip(pane: Pane, cell: tuple[int, ...]) -> str:
-    """Return the elements that a cell shows: A[3, 0..3]"""
+    """Return the elements that a cell shows, such as "A[3, 0..3]"."""
     spans = zip(cell, pane.low, pane.each, pane.shape, strict=True)
     parts = [(low + c * each, min(size, low + (c + 1) * each) - 1) for c, low, each, size in spans]
     inside = ", ".join(str(a) if a == b else f"{a}..{b}" for a, b in parts)
@@ -202,7 +202,7 @@ def _tip(pane: Pane, cell: tuple[int, ...]) -> str:
 
 
 def pane_lines(pane: Pane, marks: dict[str, str]) -> list[str]:
-    """Return the first slice with marked cells as text: . untouched, r read, w written."""
+    """Return the first slice with marked cells as text: r read, w written, ? perhaps read."""
     letters = {"read": "r", "write": "w", "seen": "?"}
     parts = pane.slices
     marked = [

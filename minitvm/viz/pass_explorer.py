@@ -29,10 +29,12 @@ ACROSS = 4  # passes in a row of the picture
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Stage:
-    """One pass and its effect.
+    """One lowering pass and its effect on a program.
 
-    about    the first sentence of its description
-    before, after   the program as lines; seconds: the pass alone
+    about           the first paragraph of the pass's docstring
+    before, after   the lines of the program before and after the pass
+    statements      the number of statements before and after the pass
+    seconds         the time that the pass took
     """
 
     name: str
@@ -51,7 +53,7 @@ class Stage:
 def stages_of(
     s: te.Schedule, args: Sequence[Any], target: Target, passes: tuple[lowering.Pass, ...]
 ) -> tuple[Stage, ...]:
-    """Return the effect of each pass on a schedule's program; raise what lowering raises."""
+    """Lower a schedule and return the effect of each pass; errors of lowering are not caught."""
     seen: list[tuple[str, tir.PrimFunc]] = []
     spent: list[float] = []
     timed = tuple(_timed(p, spent) for p in passes)
@@ -98,8 +100,8 @@ class PassExplorer(Visual):
     removed, a "+" those it added. Only the live widget shows the measured time of a pass.
 
     args     inputs and outputs as for lower(); by default all of them
-    target   whose passes are run
-    passes   other ones: swap(PASSES["llvm"], vectorize=mine)
+    target   the target whose passes are run
+    passes   the passes to run instead, such as swap(PASSES["llvm"], vectorize=mine)
     at       the name or the number, from 1 on, of the pass shown first; by default the first
              that changed something
     """
@@ -144,14 +146,14 @@ class PassExplorer(Visual):
         return self.stages[self._number - 1]
 
     def _title(self) -> str:
-        """Return the title: pass 5 of 10: vectorize, 9 -> 7 statements"""
+        """Return the title, such as "pass 5 of 10: vectorize, 9 -> 7 statements"."""
         now = self._now
         before, after = now.statements
         size = f"{before} -> {after} statements" if now.changed else "nothing changed"
         return f"pass {self._number} of {len(self.stages)}: {now.name}, {size}"
 
     def scene(self) -> Scene:
-        """Draw the passes in order, the chosen one framed, and what it does."""
+        """Draw the passes in order, the chosen one highlighted, with its description below."""
         shapes, y = strip(self.stages, self._number)
         words: list[Shape] = [Text(MARGIN, y + 22, self._title(), bold=True)]
         told = wrapped(self._now.about, WIDTH - 2 * MARGIN, 13)
@@ -161,7 +163,7 @@ class PassExplorer(Visual):
         return Scene(WIDTH, height, (*shapes, *words), self._title(), f"passes: {names}")
 
     def picture(self) -> Scene:
-        """Draw the same with the code below, removed and added lines marked."""
+        """Draw the scene with the code below it; removed and added lines are marked."""
         scene = self.scene()
         lines = unified(folded(self._rows, MOST_DRAWN))
         code, bottom = column(lines, MARGIN, scene.height, WIDTH - 2 * MARGIN)
@@ -169,7 +171,7 @@ class PassExplorer(Visual):
         return Scene(WIDTH, bottom + MARGIN, shapes, scene.title, self.ascii())
 
     def ascii(self) -> str:
-        """Return the pass, what it does, and the changed lines as diff -u prints them."""
+        """Return, as text, the pass, what it does, and the changed lines as in diff -u."""
         head = [self._title(), *wrapped(self._now.about, 800, 12)]
         if not self._now.changed:
             return "\n".join(head)
@@ -215,7 +217,7 @@ class PassExplorer(Visual):
         return Button(name, f"{which} change", self._change(by) > 0, tip)
 
     def _change(self, by: int) -> int:
-        """Return the number of the nearest pass that changed something, 0 if there is none."""
+        """Return the number of the next (by=1) or previous (by=-1) pass with changes, or 0."""
         number = self._number + by
         while 1 <= number <= len(self.stages):
             if self.stages[number - 1].changed:
@@ -228,7 +230,7 @@ class PassExplorer(Visual):
 
 
 def strip(stages: Sequence[Stage], number: int) -> tuple[list[Shape], float]:
-    """Draw the passes as boxes in rows; also return where they end."""
+    """Draw the passes as boxes in rows, number `number` highlighted; also return the lower edge."""
     wide = (WIDTH - 2 * MARGIN - (ACROSS - 1) * 14) / ACROSS
     shapes: list[Shape] = []
     y = float(MARGIN)
@@ -254,7 +256,7 @@ def strip(stages: Sequence[Stage], number: int) -> tuple[list[Shape], float]:
 def column(
     lines: Sequence[CodeLine], x: float, y: float, width: float
 ) -> tuple[list[Shape], float]:
-    """Draw lines of code, removed and added ones coloured; also return where they end."""
+    """Draw lines of code, removed and added ones coloured; also return their lower edge."""
     shapes: list[Shape] = []
     grounds = {"removed": "pale_red", "added": "pale_green"}
     for line in lines:

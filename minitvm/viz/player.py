@@ -27,9 +27,10 @@ ANNOTATIONS = ("vectorize", "unroll", "parallel")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Moment:
-    """The program after some of the steps: what is drawn of it, or why nothing is.
+    """What is drawn of a program after some of its schedule's steps.
 
-    error   why there are no loops;  note   why their order is not, or only partly, shown
+    error   the reason if `nest` is None, that is, if the program has no loops to draw
+    note    the reason if the order of the iterations is not shown, or only a part of it
     """
 
     nest: Nest | None
@@ -41,7 +42,7 @@ class Moment:
 
 
 def moment(state: schedule.State) -> Moment:
-    """Return what is drawn of a state."""
+    """Return what is drawn of a schedule state."""
     try:
         nest = nest_of(state)
     except TVMError as e:
@@ -56,7 +57,7 @@ def moment(state: schedule.State) -> Moment:
 
 
 def history(s: te.Schedule) -> tuple[tuple[schedule.State, int], ...]:
-    """Return the state after each number of steps, with its number of lines of Python."""
+    """Return the state after 0, 1, 2, ... steps, each with the index of its last line of Python."""
     back = s.copy()
     found = [(back.state, back.python().count("\n"))]
     while back.steps:
@@ -66,7 +67,7 @@ def history(s: te.Schedule) -> tuple[tuple[schedule.State, int], ...]:
 
 
 def reordered(leaves: Sequence[str], moved: str, to: str) -> list[str]:
-    """Return the loops between two places after dragging one: a b c d, d to b -> d b c"""
+    """Return the new order of the loops from `moved` to `to`: a b c d, drag d to b -> d b c"""
     i, j = leaves.index(moved), leaves.index(to)
     part = [x for x in leaves[min(i, j) : max(i, j) + 1] if x != moved]
     return [*part, moved] if i < j else [moved, *part]
@@ -76,15 +77,16 @@ class NestPlayer(Visual):
     """Show the loops of a schedule as bars: step through it, reorder, split, annotate, play.
 
     The slider goes through the steps taken so far. After the last one the loops can be changed:
-    drag a bar onto another of the same stage (or press Alt+arrows) to reorder, and use the buttons
-    on the selected loop. An illegal step changes nothing and shows the reason. `schedule` is the
-    result, `schedule.python()` its code; the given schedule does not change.
+    drag a bar onto another of the same stage (or press Alt+arrows) to reorder; the buttons split,
+    fuse or annotate the selected loop. An illegal step changes nothing and shows the reason.
+    `schedule` is the result, `schedule.python()` its code; the given schedule does not change.
 
     The grids are the tensors: the browser plays, tick by tick, which elements are read (sky blue)
-    and written (orange, thick border). A large program is cut to a corner, and a note says so.
+    and written (orange, thick border). Only the first iterations of each loop of a large program
+    are played, and a note says so.
 
     args     inputs and outputs as for lower(); by default all of them
-    target   its passes decide whether a step is legal
+    target   the target whose lowering passes decide whether a step is legal
     """
 
     def __init__(
@@ -100,7 +102,7 @@ class NestPlayer(Visual):
         super().__init__()
 
     def _show(self, s: te.Schedule, step: int) -> None:
-        """Show a schedule after `step` steps."""
+        """Show the state of a schedule after its first `step` steps."""
         past = history(s)
         now = moment(past[step][0])
         self.schedule, self._past, self._step, self._now = s, past, step, now
@@ -108,7 +110,7 @@ class NestPlayer(Visual):
     # --- what is shown ---
 
     def _title(self) -> str:
-        """Return the title: step 2 of 5: s[C].vectorize(j)"""
+        """Return the title, such as "step 2 of 5: s[C].vectorize(j)"."""
         step, last = self._step, len(self._past) - 1
         what = self.schedule.step_text(step) if step else "nothing done yet"
         return f"step {step} of {last}: {what}"
@@ -128,7 +130,7 @@ class NestPlayer(Visual):
         return Scene(WIDTH, height, (head, *bars, *cells, *notes), title, about)
 
     def picture(self) -> Scene:
-        """Draw a tick halfway through, with what it reads and writes."""
+        """Draw the scene at a tick halfway through, with the elements that it reads and writes."""
         scene, frames = self.scene(), self._now.frames
         if not frames:
             return scene
@@ -205,7 +207,7 @@ class NestPlayer(Visual):
         return None
 
     def _describe(self, key: str) -> str:
-        """Describe a bar: i_outer of C: parallel × 8"""
+        """Describe a loop's bar, such as "i_outer of C: parallel × 8"; "" for other keys."""
         nest, owners = self._now.nest, self._owners()
         if nest is None or key not in owners:
             return ""
@@ -213,12 +215,15 @@ class NestPlayer(Visual):
         return f"{bar.label} of {owners[key][0]}: {bar.note}"
 
     def _take(self, act: Callable[[te.Schedule], tensor.Axis]) -> str:
-        """Apply a step to a copy, keep it if it can be lowered, and return it as Python."""
+        """Apply a step to a copy of the schedule, and keep it if it can be lowered.
+
+        Return the step as Python. An illegal step raises and changes nothing.
+        """
         last = len(self._past) - 1
         if self._step < last:
             raise ScheduleError(
                 f"a change at step {self._step} of {last}",
-                "other steps follow it",
+                "later steps follow",
                 f"move the slider to step {last}",
             )
         new = self.schedule.copy()
@@ -240,26 +245,26 @@ class NestPlayer(Visual):
         return {} if self._now.nest is None else self._now.nest.owners
 
     def _owner(self, key: str) -> tuple[str, str]:
-        """Return the stage and axis of a loop's bar."""
+        """Return (stage, axis) of a loop's bar, by name; raise ScheduleError for other keys."""
         owners = self._owners()
         if key not in owners:
             what = key.partition(":")[2]
             raise ScheduleError(
                 f"loop {what!r}" if what else "no loop is selected",
-                "it is not one of the schedule's" if what else "",
-                "click one of its bars",
+                "not a loop of the schedule" if what else "",
+                "click the bar of a loop",
             )
         return owners[key]
 
     def _key_of(self, axis: tensor.Axis) -> str:
-        """Return the key of an axis's bar, "" if it has none."""
+        """Return the key of the bar of an axis; "" if the axis has no bar."""
         for key, (stage, name) in self._owners().items():
             if self.schedule.state.stage(stage).names.get(axis) == name:
                 return key
         return ""
 
     def _chosen(self) -> tuple[str, tensor.Axis]:
-        """Return the stage and axis of the selected loop."""
+        """Return the name of the stage and the axis of the selected loop."""
         stage, name = self._owner(self.selected)
         return stage, axes_of(self.schedule[stage])[name]
 
@@ -299,8 +304,8 @@ class NestPlayer(Visual):
         if not inner:
             raise ScheduleError(
                 f"fuse of {axis.name!r}",
-                f"it is the innermost loop of {stage}",
-                "select an outer one",
+                f"this is the innermost loop of {stage}",
+                "select an outer loop",
             )
         return lambda s: s[stage].fuse(axis, inner[0])
 
@@ -324,6 +329,6 @@ def axes_of(stage: te.StageView) -> dict[str, tensor.Axis]:
 
 
 def _reason_only(title: str, head: Text, error: str) -> Scene:
-    """Draw only the reason why there is no picture."""
+    """Draw the title and the reason why there are no loops to draw."""
     lines = text_lines(wrapped(error, WIDTH - 20, 12), MARGIN, TOP + 14, "soft")
     return Scene(WIDTH, TOP + 14 + LINE * len(lines), (head, *lines), title, error)

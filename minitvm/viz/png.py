@@ -141,7 +141,7 @@ def _line(
 
 
 def dashes(points: tuple[tuple[float, float], ...], pattern: tuple[int, ...]) -> list[Ends]:
-    """Return the strokes of a dashed line; the pattern runs on around corners."""
+    """Return the strokes of a dashed line; the pattern (on, off, ...) continues around corners."""
     strokes: list[Ends] = []
     part, left = 0, float(pattern[0])
     for (x1, y1), (x2, y2) in pairwise(points):

@@ -1,7 +1,8 @@
 """Which elements of its inputs an element of a tensor reads, by its formula.
 
-Conditions on indices (padding) are taken into account exactly. If data decide, as in A[P[i]] or
-under a condition on values, everything that may be read counts, and `unsure` says so.
+Conditions on indices (padding) are taken into account exactly. If data decide what is read, as in
+A[P[i]] or under a condition on values, the reads include every element that might be read, and
+`unsure` names the input.
 """
 
 from __future__ import annotations
@@ -37,8 +38,9 @@ KNOWN = (
 class Reads:
     """The elements of inputs that some elements of a tensor read.
 
-    pairs   input -> [m, 2]: number of the element, offset (row-major) of what it reads; each once
-    unsure  inputs for which data decide: the pairs are an upper bound
+    pairs   input -> array [m, 2] of distinct rows: the number of the element that reads, and the
+            row-major offset of an element of the input that it reads
+    unsure  the inputs for which data decide what is read; their pairs are an upper bound
     """
 
     pairs: dict[tensor.Tensor, Array]
@@ -48,13 +50,14 @@ class Reads:
 def footprint(
     t: tensor.Tensor, tile: Sequence[Any], inputs: Iterable[tensor.Tensor] = ()
 ) -> dict[tensor.Tensor, tuple[Place, ...]]:
-    """Return, for each input of `t`, the elements that a tile reads, in row-major order.
+    """Return, for each input of `t`, the elements that a tile of `t` reads, in row-major order.
 
-    tile     one entry a dimension: (start, extent), or one coordinate
-    inputs   where to stop; what is computed on the way there is looked through. By default the
-             tensors that the formula names itself
+    tile     one entry per dimension: (start, extent), or one coordinate
+    inputs   the tensors whose elements to return: reads of other tensors are followed back to
+             these. By default the tensors that the formula names
 
-    footprint(C, [(0, 2), 5]) of a product of 8 x 8: A[0..1, 0..7] and B[0..7, 5].
+    For C = A B with 8 x 8 matrices, footprint(C, [(0, 2), 5]) is A[0..1, 0..7] and B[0..7, 5].
+    Raises ArgumentError for a tile out of bounds, and for symbolic shapes.
     """
     sizes = sizes_of(checked(t))
     if not isinstance(tile, Sequence) or len(tile) != len(sizes):  # pyright: ignore[reportUnnecessaryIsInstance]
@@ -69,14 +72,14 @@ def footprint(
 
 
 def places_of(t: tensor.Tensor, offsets: Array) -> tuple[Place, ...]:
-    """Return the coordinates of row-major offsets."""
+    """Return the coordinates of the elements of `t` at row-major offsets."""
     if not t.shape:
         return ((),) * len(offsets)
     return tuple(zip(*(a.tolist() for a in np.unravel_index(offsets, sizes_of(t))), strict=True))
 
 
 def _span(part: Any, d: int, n: int) -> Array:
-    """Return the coordinates that an entry of a tile stands for."""
+    """Return the coordinates of a tile in dimension d, whose size is n, from its entry `part`."""
     pair = cast("Sequence[Any]", part if isinstance(part, tuple | list) else (part, 1))
     whole = len(pair) == 2 and all(isinstance(x, int) and not isinstance(x, bool) for x in pair)
     start, extent = pair if whole else (0, 0)
@@ -101,8 +104,8 @@ def sizes_of(t: tensor.Tensor) -> tuple[int, ...]:
     for n in t.shape:
         if not isinstance(n, int):
             raise ArgumentError(
-                f"{t.name} of {tir.text(n)} rows",
-                "its elements are not known before it is computed",
+                f"{t.name} with a dimension of {tir.text(n)}",
+                "its elements are not known before the program runs",
                 "constant sizes",
             )
     return tuple(n for n in t.shape if isinstance(n, int))
@@ -113,22 +116,29 @@ def checked(t: Any) -> tensor.Tensor:
     if not isinstance(t, tensor.Tensor):
         raise ArgumentError(f"{type(t).__name__} as a formula", "not a tensor", "te.compute(...)")
     if not isinstance(t.op, tensor.ComputeOp):
-        raise ArgumentError(f"the reads of {t.name}", f"it is {t.op}", "a tensor of te.compute")
+        raise ArgumentError(
+            f"the reads of {t.name}", f"the tensor is {t.op}", "a tensor of te.compute"
+        )
     for e in tensor.extent_loads(t.op):
         raise ArgumentError(
-            f"the reads of {t.name}", f"{tir.text(e)} decides how long its sum is", "constant sizes"
+            f"the reads of {t.name}",
+            f"the length of its sum depends on {tir.text(e)}",
+            "constant sizes",
         )
     return t
 
 
 def terms_of(t: tensor.Tensor) -> int:
-    """Return an upper bound on the points of the reduction of `t`; 1 if it has none."""
+    """Return an upper bound on the number of terms in the reduction of `t`; 1 if it has none."""
     axes = t.op.reduce_axis if isinstance(t.op, tensor.ComputeOp) else ()
     return prod(max(0, int(a.high) - int(a.low) + 1) for a in axes)
 
 
 def reads_of(t: tensor.Tensor, points: Array, stop: tuple[tensor.Tensor, ...] = ()) -> Reads:
-    """Return what the elements of `t` at `points` [n, ndim] read, back to the tensors `stop`."""
+    """Return what the elements of `t` at `points` [n, ndim] read, followed back to `stop`.
+
+    stop   the tensors whose reads are returned; by default those that the formula of `t` names
+    """
     direct = _Walk(checked(t), points).reads()
     found: dict[tensor.Tensor, list[Array]] = {}
     unsure = set(direct.unsure)
@@ -146,7 +156,7 @@ def reads_of(t: tensor.Tensor, points: Array, stop: tuple[tensor.Tensor, ...] = 
 
 
 def _joined(elements: Array, middle: Array, more: Array) -> Array:
-    """Join (element, middle) with sorted (middle, read) to (element, read)."""
+    """Join the pairs (element, middle) with the sorted pairs (middle, read) to (element, read)."""
     first = np.searchsorted(more[:, 0], middle, "left")
     count = np.searchsorted(more[:, 0], middle, "right") - first
     begin = np.cumsum(count) - count
@@ -155,7 +165,7 @@ def _joined(elements: Array, middle: Array, more: Array) -> Array:
 
 
 def _each_once(t: tensor.Tensor, parts: list[Array]) -> Array:
-    """Return pairs in order, without repetition."""
+    """Return the pairs of all parts in one array, sorted and without repetition."""
     size = max(1, prod(sizes_of(t)))  # one number per pair: numpy sorts numbers faster than rows
     flat = distinct(np.concatenate([p[:, 0] * size + p[:, 1] for p in parts]))
     return np.stack(np.divmod(flat, size), axis=1)
@@ -170,7 +180,7 @@ def distinct(numbers: Array) -> Array:
 class _Walk:
     """Collects the reads of one formula, at all points and all terms of the sum at once.
 
-    Values of indices broadcast to [points, terms].
+    The value of an index is an array that broadcasts to [points, terms].
     """
 
     def __init__(self, t: tensor.Tensor, points: Array) -> None:
@@ -199,7 +209,7 @@ class _Walk:
         return Reads(pairs, frozenset(self.unsure))
 
     def enter(self) -> Array:
-        """Give the reduce axes all their values; return where these exist, as [points, terms]."""
+        """Set the values of the reduce axes; return a mask [points, terms] of the valid terms."""
         axes = self.op.reduce_axis
         firsts = [np.asarray(self.value(a.start)) for a in axes]
         stops = [f + self.value(a.extent) for f, a in zip(firsts, axes, strict=True)]
@@ -216,7 +226,11 @@ class _Walk:
         return exists
 
     def visit(self, e: Any, active: Array, sure: bool) -> None:
-        """Collect all loads in `e`, which is computed where `active`; `sure` if it certainly is."""
+        """Collect all loads in `e`.
+
+        active   mask of the points and terms for which `e` may be computed
+        sure     whether it is certainly computed for them
+        """
         match e:
             case tir.IfThenElse(cond, a, b):
                 self.visit(cond, active, sure)
@@ -233,13 +247,13 @@ class _Walk:
                 return
 
     def under(self, cond: tir.Expr, active: Array, sure: bool) -> tuple[Array, bool]:
-        """Return where a condition may hold, and whether that is certain."""
+        """Return where an expression guarded by `cond` may be computed, and whether it must be."""
         if self.decided(cond):
             return active & np.asarray(self.value(cond)), sure
         return active, False
 
     def load(self, e: tir.Load, active: Array, sure: bool) -> None:
-        """Collect the elements of a load; an index that depends on data may be any."""
+        """Collect the elements of a load; an index that depends on data may have any value."""
         t = cast("tensor.Tensor", e.buffer)
         sizes = sizes_of(t)
         active, offset = active[..., None], np.zeros((1, 1, 1), np.int64)
@@ -275,9 +289,11 @@ class _Walk:
 
 
 def evaluate(e: tir.Index, values: Mapping[tir.Var, Any]) -> Any:
-    """Return an index or a condition on indices, whose variables are numbers or arrays.
+    """Return the value of an index or of a condition on indices.
 
-    Raise ArgumentError if its value depends on data.
+    values   the value of each variable, a number or an array
+
+    Raises ArgumentError if the result depends on data.
     """
 
     def of(part: tir.Index) -> Any:
@@ -307,14 +323,14 @@ def evaluate(e: tir.Index, values: Mapping[tir.Var, Any]) -> Any:
         case tir.Not(a):
             return np.logical_not(of(a))
         case _:
-            raise ArgumentError(tir.text(e), "data decides what is touched", "a program without it")
+            raise ArgumentError(tir.text(e), "data decide which elements are accessed")
 
 
 def check_effort(name: str, points: int, terms: int) -> None:
-    """Raise ArgumentError if finding the reads would take long."""
+    """Raise ArgumentError if there are too many reads: `points` elements of `terms` terms each."""
     if points * terms > MOST_STEPS:
         raise ArgumentError(
             f"the reads of {points} elements of {name}",
-            f"each has {terms} terms: more than {MOST_STEPS} in all",
-            "a smaller shape: the pattern is the same",
+            f"each has {terms} terms, in all more than {MOST_STEPS}",
+            "a smaller shape, for the same pattern",
         )

@@ -1,4 +1,4 @@
-"""RooflineDot: is a program bound by arithmetic or by memory?"""
+"""RooflineDot: show whether programs are compute-bound or memory-bound."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def positive(what: str, x: object) -> None:
 class Machine:
     """The peak rates of a machine, in 10**9 operations and 10**9 bytes per second.
 
-    name   shown in the title
+    name   the name shown in the title
     """
 
     gflops: float
@@ -72,14 +72,14 @@ NOMINAL = Machine(100.0, 20.0, "a nominal machine")
 
 @dataclass(frozen=True, slots=True)
 class Dot:
-    """A program under the roof. gflops: its speed, if it was measured or given."""
+    """A program under the roof; `gflops` is its speed, None if neither measured nor given."""
 
     name: str
     intensity: accesses.Intensity
     gflops: float | None = None
 
     def height(self, machine: Machine) -> float:
-        """Return its GFLOP/s if known, otherwise what the roof allows."""
+        """Return the program's GFLOP/s if known, otherwise the most that the roof allows."""
         return self.gflops or machine.attainable(self.intensity.actual)
 
 
@@ -91,9 +91,9 @@ class RooflineDot(Visual):
     speed. A thin line leads to the intensity that a schedule would have if each byte moved once.
 
     s          a schedule, a list of them, or {"name": schedule}; also programs and recorded runs
-    args       the tensors of all of them, as for tvm.build; by default all that each has
+    args       the tensors for each of them, as for tvm.build; by default all inputs and outputs
     machine    Machine(gflops, gbytes), or Machine.measured(); by default a nominal one
-    gflops     the speeds known, by name or in the order of the schedules
+    gflops     the known GFLOP/s, by name or in the order of the schedules
     cache      the cache that is simulated; by default Cache.l1()
     """
 
@@ -139,7 +139,7 @@ class RooflineDot(Visual):
         return f"{m.name}: {_short(m.gflops)} GFLOP/s, {_short(m.gbytes)} GB/s"
 
     def ascii(self) -> str:
-        """Return a line per schedule: operations per byte, the roof, the speed."""
+        """Return a line of text per schedule: operations per byte, speed, roof, and limit."""
         head = f"{'':14}{'flop/byte':>10}{'at best':>9}{'GFLOP/s':>9}{'roof':>8}  limit"
         cache = f"bytes moved by a cache of {size_text(self.cache.bytes)}"
         return "\n".join(
@@ -147,7 +147,7 @@ class RooflineDot(Visual):
         )
 
     def layout(self) -> Layout:
-        """Return one frame per schedule, and the rows as text."""
+        """Return the button, one frame per schedule, and the table of schedules."""
         _, _, _, head, *rows = self.ascii().split("\n")
         return Layout(
             controls=(Button("measure", "measure here", tip="this machine and all schedules"),),
@@ -184,7 +184,7 @@ def _row(d: Dot, m: Machine) -> str:
 
 
 def _verdict(d: Dot, m: Machine) -> str:
-    """Return a verdict: naive: bound by memory, at most 2.5 GFLOP/s; it reaches 40% of that"""
+    """Describe a dot: "naive: bound by memory, at most 2.5 GFLOP/s; it reaches 40% of that"."""
     roof = m.attainable(d.intensity.actual)
     limit = "memory" if d.intensity.actual < m.ridge else "arithmetic"
     text = f"{d.name}: bound by {limit}, at most {_short(roof)} GFLOP/s"
@@ -196,7 +196,7 @@ def _verdict(d: Dot, m: Machine) -> str:
 
 
 def _short(x: float) -> str:
-    """Return three digits: 2.67, 117, 1.2e+04"""
+    """Return a number with three digits, such as 2.67, 117 or 1.2e+04."""
     return f"{x:.3g}"
 
 
@@ -204,7 +204,7 @@ def _short(x: float) -> str:
 
 
 def named(s: Any) -> dict[str, Any]:
-    """Return the programs by name; without names they are a, b, c, ... Schedules are copied."""
+    """Map names to programs; unnamed programs are called a, b, c, ... Schedules are copied."""
     if isinstance(s, Mapping):
         found = {str(name): p for name, p in cast("Mapping[Any, Any]", s).items()}
     elif isinstance(s, te.Schedule | tir.PrimFunc | accesses.AccessTrace):
@@ -214,7 +214,7 @@ def named(s: Any) -> dict[str, Any]:
     else:
         raise ArgumentError(
             f"RooflineDot({type(s).__name__})",
-            "neither a schedule nor schedules",
+            "neither a schedule nor a list or mapping of schedules",
             '{"naive": s1, "tiled": s2}',
         )
     if not 1 <= len(found) <= len(LETTERS):
@@ -230,7 +230,7 @@ def _letter(n: int) -> str:
 def speeds(
     names: Sequence[str], given: Mapping[str, float] | Sequence[float] | None
 ) -> dict[str, float]:
-    """Return the known GFLOP/s by name."""
+    """Map names to known GFLOP/s; raise ArgumentError if `given` does not match the names."""
     if given is None:
         return {}
     if isinstance(given, Mapping):
@@ -238,7 +238,9 @@ def speeds(
     elif isinstance(given, Sequence) and len(given) == len(names):  # pyright: ignore[reportUnnecessaryIsInstance]
         found = dict(zip(names, given, strict=True))
     else:
-        raise ArgumentError(f"gflops={given!r}", f"one for each of {', '.join(names)} is needed")
+        raise ArgumentError(
+            f"gflops={given!r}", f"one number for each of {', '.join(names)} is needed"
+        )
     for name, speed in found.items():
         if name not in names:
             raise ArgumentError(f"gflops: {name!r}", "no such schedule", ", ".join(names))
@@ -249,13 +251,13 @@ def speeds(
 def dots(
     traces: Mapping[str, accesses.AccessTrace], known: Mapping[str, float], cache: cachesim.Cache
 ) -> tuple[Dot, ...]:
-    """Return a dot for each run; raise ArgumentError for one that computes nothing."""
+    """Return a dot for each run; raise ArgumentError for a run without arithmetic."""
     found: list[Dot] = []
     for name, trace in traces.items():
         intensity = accesses.arithmetic_intensity(trace, cache)
         if not intensity.flops or not intensity.bytes_moved:
             raise ArgumentError(
-                f"RooflineDot: {name}", "it has no arithmetic on tensors, so no place on the axes"
+                f"RooflineDot: {name}", "the program has no arithmetic on tensors, or moves no data"
             )
         found.append(Dot(name, intensity, known.get(name)))
     return tuple(found)
@@ -274,8 +276,8 @@ def seconds(program: Any, args: Sequence[Any] | None, threads: int, repeat: int)
 
 
 def _random(p: tir.Buffer | tir.Var, rng: np.random.Generator) -> Any:
-    """Return an array of whole numbers from 1 to 4 for a parameter."""
+    """Return an array of random whole numbers from 1 to 4 for a parameter."""
     shape = [n for n in p.shape if isinstance(n, int)] if isinstance(p, tir.Buffer) else []
     if not isinstance(p, tir.Buffer) or len(shape) < len(p.shape):
-        raise ArgumentError(f"measure: {p.name}", "its size is not known", "numbers as sizes")
+        raise ArgumentError(f"measure: {p.name}", "not an array of constant size", "constant sizes")
     return rng.integers(1, 5, shape).astype(p.dtype.numpy)

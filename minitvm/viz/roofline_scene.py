@@ -20,7 +20,7 @@ NEAR = tuple((6 * side, dy, side) for dy in (18, -10, 24, -16) for side in (1, -
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """A dot: operations per byte, their ideal number, GFLOP/s, and whether that was measured."""
+    """A dot: operations per byte, actual and ideal, GFLOP/s, and whether it was measured."""
 
     name: str
     intensity: float
@@ -57,7 +57,7 @@ def axes_for(points: Sequence[Point], gflops: float, ridge: float) -> Axes:
 def roofline_scene(
     points: Sequence[Point], gflops: float, gbytes: float, title: str, about: str = ""
 ) -> Scene:
-    """Draw a roof in GFLOP/s and GB/s, and dots under it with the keys dot:0, ..."""
+    """Draw a roof in GFLOP/s and GB/s, and dots under it with the keys dot:0, dot:1, ..."""
     axes = axes_for(points, gflops, gflops / gbytes)
     shapes: list[Shape] = [Text(LEFT, 22, title, bold=True)]
     shapes += _areas(axes, gflops, gflops / gbytes)
@@ -113,7 +113,7 @@ def _roof(axes: Axes, gflops: float, gbytes: float) -> Iterator[Shape]:
 
 
 def _near_corner(start: tuple[float, float], corner: tuple[float, float]) -> tuple[float, float]:
-    """Return where the slope is named: above it, near its upper end."""
+    """Return the point for the label of the slope: above the slope, near its upper end."""
     x, y = (a + (b - a) * 0.85 for a, b in zip(start, corner, strict=True))
     return x - 12, y - 8
 
@@ -130,7 +130,7 @@ def _leads(axes: Axes, p: Point, roof: float) -> Iterator[Shape]:
 
 
 def _dots(axes: Axes, points: Sequence[Point], roof: Sequence[Shape]) -> list[Shape]:
-    """Draw the dots, with names nearby; dots that touch share one name."""
+    """Draw the dots, with names beside them; dots that overlap share one label."""
     centres = [axes.at(p.intensity, p.gflops) for p in points]
     labels = Labels((LEFT + 1, TOP, WIDTH - RIGHT + 3, HEIGHT - BOTTOM - 22))
     for x, y in centres:
@@ -159,7 +159,7 @@ def _dots(axes: Axes, points: Sequence[Point], roof: Sequence[Shape]) -> list[Sh
 
 
 def touching(centres: Sequence[tuple[float, float]]) -> list[list[int]]:
-    """Return the indices of the dots, grouping dots that touch."""
+    """Return groups of indices of dots: dots that overlap are in the same group."""
     groups: list[list[int]] = []
     for n, at in enumerate(centres):
         near = [g for g in groups if any(math.dist(at, centres[m]) < 2 * RADIUS for m in g)]
@@ -168,6 +168,6 @@ def touching(centres: Sequence[tuple[float, float]]) -> list[list[int]]:
 
 
 def _spots(name: str, x: float, y: float) -> Iterator[tuple[Box, float]]:
-    """Yield the boxes for the name of a dot, the best places first."""
+    """Yield (box, penalty) for a name beside the dot at (x, y), the best places first."""
     for n, (dx, dy, side) in enumerate((*BESIDE, *NEAR)):
         yield label_box(x + dx, y + dy, name, side), n / 100

@@ -24,7 +24,7 @@ SMALLEST = 12  # pixels: smaller text is hard to read
 
 @dataclass(frozen=True, slots=True)
 class Rect:
-    """A rectangle; radius rounds its corners."""
+    """A rectangle with its upper left corner at (x, y); `radius` rounds its corners."""
 
     x: float
     y: float
@@ -73,7 +73,9 @@ class Polygon:
 class Text:
     """One line of text; (x, y) is on its base line, at its start, middle or end.
 
-    size >= 12 pixels. mono: a fixed-width font, for code. turn: degrees clockwise, 0 or -90.
+    size   in pixels, at least 12
+    mono   whether the font has a fixed width, as for code
+    turn   degrees clockwise, 0 or -90
     """
 
     x: float
@@ -91,7 +93,7 @@ class Text:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Shapes that belong together: found, marked, selected and dragged as one."""
+    """Shapes with a common key: they are marked, selected and dragged together."""
 
     shapes: tuple[Shape, ...]
     key: str = ""
@@ -103,7 +105,7 @@ Shape: TypeAlias = Rect | Circle | Line | Polygon | Text | Group
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """A picture. title and description are read out by screen readers."""
+    """A picture; screen readers read out its `title` and `description`."""
 
     width: float
     height: float
@@ -112,7 +114,7 @@ class Scene:
     description: str = ""
 
     def __post_init__(self) -> None:
-        """Raise ArgumentError for kinds that KINDS lacks, and for text too small to read."""
+        """Raise ArgumentError for a kind that is not in KINDS, or for text too small to read."""
         for s in walk_shapes(self.shapes):
             if not isinstance(s, Group) and s.kind not in KINDS:
                 known = ", ".join(k for k in KINDS if k)
@@ -120,7 +122,7 @@ class Scene:
             if isinstance(s, Text) and s.size < SMALLEST:
                 raise ArgumentError(
                     f"text {s.text!r} of size {s.size}",
-                    f"text has at least {SMALLEST} pixels",
+                    f"text must be at least {SMALLEST} pixels high",
                     f"size={SMALLEST}",
                 )
 
@@ -139,7 +141,7 @@ def keys_of(scene: Scene) -> list[str]:
 
 
 def marked(scene: Scene, marks: Mapping[str, str]) -> Scene:
-    """Return the scene with some keys in other kinds: what a frame shows, as a still picture."""
+    """Return the scene as a frame shows it: shapes with a key in `marks` take that key's kind."""
     return replace(scene, shapes=tuple(_mark(s, marks, "") for s in scene.shapes))
 
 
@@ -181,9 +183,9 @@ def wrapped(text: str, width: float, size: float = 13) -> list[str]:
 
 
 def folded_code(text: str, width: float, most: int, size: float = 12) -> list[str]:
-    """Return a line of code in at most `most` lines of `width` pixels, indenting the later ones.
+    """Fold a line of code into at most `most` lines of `width` pixels, indenting all but the first.
 
-    Lines are broken between words where that is possible; … is where something was left out.
+    Lines are broken between words where possible; … stands for text that does not fit.
     """
     room = max(4, int(width / text_width("m", size, mono=True)))
     mark = re.match(r"[-+]?\s*", text)
@@ -202,7 +204,7 @@ def folded_code(text: str, width: float, most: int, size: float = 12) -> list[st
 def hatch_lines(
     x: float, y: float, width: float, height: float, hatch: str, gap: float = 7
 ) -> list[tuple[float, float, float, float]]:
-    """Return the strokes (x1, y1, x2, y2) of a hatch, cut at the rectangle."""
+    """Return the strokes (x1, y1, x2, y2) of a hatch in a rectangle, `gap` pixels apart."""
     if hatch == "x":
         both = [hatch_lines(x, y, width, height, one, gap) for one in "/\\"]
         return both[0] + both[1]

@@ -60,7 +60,7 @@ def declarations(kind: Kind) -> str:
 
 
 def marks_css() -> str:
-    """Return the CSS that gives an element with data-mark="read" the look of the kind `read`."""
+    """Return CSS that gives elements with data-mark="<kind>" the look of that kind."""
     return "\n".join(
         f'.mtvm [data-mark="{name}"]:is(rect,circle,path),.mtvm [data-mark="{name}"]>rect'
         f'{{{declarations(kind)}}}.mtvm [data-mark="{name}"]>text{{fill:{css_colour(kind.ink)}}}'

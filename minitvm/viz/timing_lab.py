@@ -1,4 +1,4 @@
-"""TimingLab: is it really faster? Functions are measured in turns, while one watches."""
+"""TimingLab: measure functions in turns, watch the runs, and see which function is faster."""
 
 from __future__ import annotations
 
@@ -25,10 +25,11 @@ WIDTH, MARGIN, LINE = 808, 10, 18  # pixels
 class TimingLab(Visual):
     """Compare functions on the same arguments: every run, histograms, and which one is faster.
 
-    Start measures in the background, in turns, until `repeat` rounds are done or Stop is pressed
-    (the run under way is finished first). The verdict is about medians of ratios within rounds,
-    with a bootstrap interval; the first function is the baseline. See minitvm.viz.timings.
+    The Start button measures in the background, in turns, until `repeat` rounds are done or Stop is
+    pressed; the current run is finished first. The verdict gives the median of the ratios within
+    rounds, with a bootstrap interval; the first function is the baseline. See minitvm.viz.timings.
 
+<<<<<<< HEAD
     functions   {"naive": f, "tiled": g}: up to six, anything that can be called
     args        what each is called with; the same arrays, so outputs are overwritten
                 A compiled function checks them when the lab is made.
@@ -39,6 +40,19 @@ class TimingLab(Visual):
     cells may assign others. A saved notebook shows no live measurements, because they differ from
     run to run; it does show TimingLab.from_records(lab.records). `running` is True during a
     measurement.
+=======
+    functions   {"naive": f, "tiled": g}: up to six callables
+    args        the arguments of every call; all functions overwrite the same output arrays.
+                Compiled functions check the arguments at once
+    repeat      the number of measured rounds
+    warmup      the number of rounds before them, which are shown but do not affect the verdict
+    seed        the seed of the order within rounds and of the bootstrap
+
+    A function defined in the notebook keeps the current values of the global names that it uses,
+    even if later cells reassign them. A saved notebook shows no live measurements, because they
+    differ from run to run; it does show TimingLab.from_records(lab.records). `running` is True
+    during a measurement.
+>>>>>>> d4
     """
 
     def __init__(
@@ -53,7 +67,7 @@ class TimingLab(Visual):
         self._functions = {name: held(f) for name, f in _checked(functions).items()}
         if not isinstance(args, list | tuple):
             raise ArgumentError(
-                f"TimingLab(..., {type(args).__name__})", "all arguments come as one", "[a, b, c]"
+                f"TimingLab(..., {type(args).__name__})", "args is not a list", "[a, b, c]"
             )
         self._args = tuple(cast("Sequence[Any]", args))
         for f in self._functions.values():
@@ -72,7 +86,7 @@ class TimingLab(Visual):
 
     @classmethod
     def from_records(cls, records: Iterable[Any], *, seed: int = 0) -> TimingLab:
-        """Return a lab that shows given runs: Timing records, or rows (name, seconds, warmup)."""
+        """Return a lab that shows recorded runs: Timings, or rows (name, seconds, warmup)."""
         given = checked_records(records)
         lab = cls(dict.fromkeys(names_in(given), _nothing), seed=seed)
         lab._records, lab._recorded = list(given), True
@@ -88,13 +102,13 @@ class TimingLab(Visual):
 
     @property
     def verdicts(self) -> tuple[Verdict, ...]:
-        """Each function against the first, from the runs so far."""
+        """The comparison of each function with the first, from the runs so far."""
         return verdicts_of(self.records, self._seed)
 
     def start(self) -> None:
-        """Measure again in the background, unless a measurement is running."""
+        """Discard the runs and measure in the background, unless a measurement is running."""
         if self._recorded:
-            raise ArgumentError("start", "these runs are given, not measured", "TimingLab({...})")
+            raise ArgumentError("start", "this lab shows recorded runs only", "TimingLab({...})")
         if self.running:
             return
         self._halt.clear()
@@ -107,7 +121,7 @@ class TimingLab(Visual):
         self._halt.set()
 
     def wait(self, seconds: float | None = None) -> None:
-        """Wait until measuring has ended, or for so many seconds."""
+        """Wait until the measurement ends, or until `seconds` have passed."""
         if self._thread is not None:
             self._thread.join(seconds)
 
@@ -139,14 +153,14 @@ class TimingLab(Visual):
     # --- what is shown ---
 
     def refresh(self) -> None:
-        """Draw everything again; threads take turns."""
+        """Draw everything again; only one thread draws at a time."""
         with self._drawing:
             if self._failure is not None:
                 self.message, self.refused = str(self._failure), True
             super().refresh()
 
     def _status(self) -> str:
-        """Return the state of measuring: run 12 of 66"""
+        """Return the state of the measurement, such as "measuring: run 12 of 66"."""
         count = len(self._records)
         if self._recorded:
             return f"{count} recorded runs"
@@ -156,13 +170,13 @@ class TimingLab(Visual):
         return f"{count} of {total} runs measured" if count else f"{total} runs to measure"
 
     def scene(self) -> Scene:
-        """Draw all runs so far, or what will be measured."""
+        """Draw all runs so far; before the first run, describe what will be measured."""
         if self._records:
             return timing_scene(self.records, self._seed, self._status())
         return self._plan()
 
     def picture(self) -> Scene:
-        """Draw given runs; a live measurement is left out because it differs each time."""
+        """Draw recorded runs; a live measurement is not drawn because it differs each time."""
         return self.scene() if self._recorded else self._plan()
 
     def _plan(self) -> Scene:
@@ -181,12 +195,12 @@ class TimingLab(Visual):
         ]
 
     def ascii(self) -> str:
-        """Return given runs as histograms with the verdict; of a live lab only the names."""
+        """Return recorded runs as histograms with the verdict; for a live lab, only the plan."""
         lines = timing_lines(self.records, self._seed) if self._recorded else self._summary()
         return "\n".join(lines[:25])
 
     def layout(self) -> Layout:
-        """Return Start and Stop, if there is something to measure."""
+        """Return the buttons Start and Stop; a lab with recorded runs has none."""
         if self._recorded:
             return Layout()
         busy = self.running
@@ -198,7 +212,7 @@ class TimingLab(Visual):
         )
 
     def on(self, name: str, value: Any) -> str | None:
-        """Start or stop."""
+        """Start or stop the measurement."""
         if name == "start":
             self.start()
         elif name == "stop":
@@ -207,7 +221,11 @@ class TimingLab(Visual):
 
 
 def held(f: Callable[..., Any]) -> Callable[..., Any]:
+<<<<<<< HEAD
     """Return `f`, bound to the current values of its global names if a notebook defines it."""
+=======
+    """Copy a function of the notebook with its current globals; return any other unchanged."""
+>>>>>>> d4
     if not isinstance(f, FunctionType) or f.__globals__.get("__name__") != "__main__":
         return f
     names = dict(f.__globals__)
@@ -224,14 +242,14 @@ def _with_names(f: FunctionType, names: dict[str, Any]) -> FunctionType:
 
 
 def _nothing(*args: Any) -> None:
-    """Stand in for a function of which only the runs are known."""
+    """Do nothing; this replaces a function of which only recorded runs are known."""
 
 
 def _checked(functions: Any) -> dict[str, Callable[..., Any]]:
-    """Return the functions by name; raise ArgumentError for anything else."""
+    """Return `functions` as a dict; raise ArgumentError unless it maps names to callables."""
     if not isinstance(functions, Mapping) or not functions:
         what = f"TimingLab({type(cast('Any', functions)).__name__})"
-        raise ArgumentError(what, "no table of functions", '{"naive": f, "tiled": g}')
+        raise ArgumentError(what, "not a dict of functions", '{"naive": f, "tiled": g}')
     table = cast("Mapping[Any, Any]", functions)
     for name, f in table.items():
         if not isinstance(name, str) or not name or not callable(f):
@@ -244,7 +262,7 @@ def _checked(functions: Any) -> dict[str, Callable[..., Any]]:
         raise ArgumentError(
             f"TimingLab of {len(table)} functions",
             f"at most {len(SERIES)} can be told apart",
-            "fewer",
+            "fewer functions",
         )
     return dict(table)
 
@@ -252,6 +270,6 @@ def _checked(functions: Any) -> dict[str, Callable[..., Any]]:
 def _number(what: str, value: Any, least: int) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or value < least:
         raise ArgumentError(
-            f"{what}={value!r}", f"it is a whole number, {least} or more", f"{what}={least}"
+            f"{what}={value!r}", f"not a whole number of {least} or more", f"{what}={least}"
         )
     return value

@@ -20,7 +20,7 @@ BLOCKS = " ▁▂▃▄▅▆▇█"
 
 
 def scale_of(records: Sequence[Timing]) -> Scale:
-    """Return a scale from the fastest run to the slow ones, without the slowest 4 %."""
+    """Return a logarithmic scale from the fastest run on; the slowest 4 % may lie above it."""
     counting = [r.seconds for r in records if not r.warmup] or [r.seconds for r in records]
     low, high = min(counting), float(np.quantile(counting, 0.96))
     return Scale(low / 1.03, max(high * 1.1, low * 1.1), TOP + HEIGHT, TOP, log=True)
@@ -48,7 +48,7 @@ def timing_scene(records: Sequence[Timing], seed: int, status: str = "") -> Scen
 
 
 def method(count: int) -> str:
-    """Explain in one line how the verdict was reached."""
+    """Explain in one line how the verdict about `count` functions was computed."""
     level = 100 * (1 - 0.05 / max(1, count - 1))
     return (
         f"median of the ratios within rounds, {level:.3g} % bootstrap interval over rounds;"
@@ -57,7 +57,7 @@ def method(count: int) -> str:
 
 
 def every(records: Sequence[Timing]) -> int:
-    """Return n if one of n runs is drawn: 1 for up to MOST_POINTS runs."""
+    """Return n such that every n-th run is drawn: 1 for up to MOST_POINTS runs."""
     return -(-len(records) // MOST_POINTS)
 
 
@@ -82,7 +82,7 @@ def _place(records: Sequence[Timing], n: int) -> float:
 
 
 def _warmup(records: Sequence[Timing]) -> list[Shape]:
-    """Draw the ground of the warm-up runs, and the numbers of the first and last run."""
+    """Shade the warm-up runs, and draw the numbers of the first and last run."""
     bottom = TOP + HEIGHT
     count = sum(r.warmup for r in records)
     last = len(records)
@@ -98,7 +98,7 @@ def _warmup(records: Sequence[Timing]) -> list[Shape]:
 
 
 def _points(records: Sequence[Timing], name: str, kind: str, scale: Scale) -> list[Shape]:
-    """Draw the runs of one function and their median; an arrow up is a run above the scale."""
+    """Draw the runs of one function and their median; a run above the scale is an arrow up."""
     shapes: list[Shape] = []
     counting = seconds_of(records, name)
     if counting:
@@ -121,7 +121,7 @@ def _points(records: Sequence[Timing], name: str, kind: str, scale: Scale) -> li
 
 
 def _mark(number: int, x: float, y: float, kind: str, key: str = "", tip: str = "") -> Shape:
-    """Draw a point: a disc, a square, a triangle, a rhombus, a bar, a wedge."""
+    """Draw a point as mark 0 to 5: a disc, a square, a triangle, a rhombus, a bar, a wedge."""
     r = 3
     match number:
         case 0:
@@ -140,16 +140,16 @@ def _mark(number: int, x: float, y: float, kind: str, key: str = "", tip: str = 
 
 
 def histogram(seconds: Sequence[float], scale: Scale, bins: int = BINS) -> Array:
-    """Count the runs in each bin, from fast to slow; bins are equal in ratio.
+    """Count the runs in each bin, from fast to slow; all bins span the same ratio of times.
 
-    What is slower than the scale counts in the last one.
+    Runs slower than the scale are counted in the last bin.
     """
     edges = np.geomspace(scale.low, scale.high, bins + 1)
     return np.histogram(np.clip(seconds, scale.low, scale.high), edges)[0]
 
 
 def _histograms(records: Sequence[Timing], names: Sequence[str], scale: Scale) -> list[Shape]:
-    """Draw a histogram per function with bars to the right, and its median."""
+    """Draw a histogram per function, with horizontal bars, and the median as text."""
     left = LEFT + RUNS + GAP
     wide = (WIDTH - MARGIN - left - 14 * (len(names) - 1)) / len(names)
     shapes: list[Shape] = []
@@ -178,7 +178,7 @@ def _histograms(records: Sequence[Timing], names: Sequence[str], scale: Scale) -
 
 
 def timing_lines(records: Sequence[Timing], seed: int) -> list[str]:
-    """Return a line per function with its histogram, then the verdicts."""
+    """Return, as text, a line per function with its histogram, then the verdicts."""
     names, scale = names_in(records), scale_of(records)
     width = max(map(len, names))
     lines: list[str] = []

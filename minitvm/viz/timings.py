@@ -1,4 +1,4 @@
-"""Measure functions in turns, and compare their times with an interval.
+"""Measure functions in turns, and compare their times with a confidence interval.
 
 A machine drifts: its clock, its caches, other programs. So each round runs every function once, in
 a random order, and the ratios within rounds are compared, in which slow drift cancels. Their median
@@ -29,7 +29,7 @@ MOST_CALLS = 100_000
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """One run, in seconds per call. warmup: it does not count."""
+    """One run of a function, in seconds per call; the verdict ignores a run with `warmup`."""
 
     name: str
     seconds: float
@@ -40,8 +40,9 @@ class Timing:
 class Verdict:
     """How many times as fast a function is as the baseline.
 
-    ratio       baseline's seconds / its own: the median over rounds
-    low, high   the interval around it; both 0 if there are too few rounds
+    ratio       the baseline's seconds / the function's, the median over rounds
+    low, high   the bounds of the interval around `ratio`
+    rounds      the number of rounds; if there are too few, the other three numbers are 0
     """
 
     name: str
@@ -53,7 +54,7 @@ class Verdict:
 
     @property
     def shown(self) -> bool:
-        """Whether the runs show which function is faster."""
+        """Whether the interval shows which of the two functions is faster."""
         return self.rounds >= FEWEST and not self.low <= 1 <= self.high
 
     def __str__(self) -> str:
@@ -90,8 +91,8 @@ def compare_times(
 ) -> Verdict:
     """Return how many times as fast `other` is, from the seconds of both in each round.
 
-    The median of baseline[r] / other[r], and its bootstrap interval over rounds. Rounds that only
-    one of them has do not count.
+    The verdict has the median of baseline[r] / other[r] over the rounds r, and its bootstrap
+    interval. Rounds that only one of the two has are ignored.
     """
     n = min(len(baseline), len(other))
     if n < FEWEST:
@@ -124,12 +125,12 @@ def names_in(records: Iterable[Timing]) -> list[str]:
 
 
 def seconds_of(records: Iterable[Timing], name: str) -> list[float]:
-    """Return the seconds of the runs of one function that count."""
+    """Return the seconds of one function's runs, without the warm-up runs."""
     return [r.seconds for r in records if r.name == name and not r.warmup]
 
 
 def checked_records(records: Any) -> tuple[Timing, ...]:
-    """Return records, also from rows (name, seconds) or (name, seconds, warmup)."""
+    """Return runs as Timings; a run may also be (name, seconds) or (name, seconds, warmup)."""
     if not isinstance(records, Iterable):
         raise ArgumentError(f"records: {records!r}", "not a list of runs", "lab.records")
     found: list[Timing] = []
@@ -144,7 +145,7 @@ def checked_records(records: Any) -> tuple[Timing, ...]:
             raise ArgumentError(f"record {n}: {seconds!r} seconds", "a time is more than 0", "1e-3")
         found.append(Timing(name, float(seconds), warmup))
     if not found:
-        raise ArgumentError("records", "there is no run among them", "lab.records of a lab")
+        raise ArgumentError("records", "there are no runs", "lab.records of a lab")
     return tuple(found)
 
 
@@ -159,11 +160,11 @@ def runs(
     seed: int,
     timer: Callable[[], float] = time.perf_counter,
 ) -> Iterator[Timing]:
-    """Yield runs: `warmup` rounds that do not count, then `rounds` that do.
+    """Yield the runs of `warmup` rounds of warm-up, then those of `rounds` measured rounds.
 
-    The order within a round is drawn. A function that is over sooner than LEAST_SECONDS is called
-    several times in a run; how often is found out in its first one. Raises MeasureError with the
-    name of a function that raises something.
+    The order within a round is random. A function that takes less than LEAST_SECONDS is called
+    several times in a run; its warm-up runs determine how often. Raises MeasureError with the name
+    of a function that raises an exception.
     """
     rng = np.random.default_rng(seed)
     names = list(functions)

@@ -27,11 +27,11 @@ class TripleView(Visual):
     """Show formula, loops and code of a schedule; pointing at a loop lights up its code.
 
     The code is Python by default, or printed loops if Python cannot express them. A control chooses
-    the loops after all passes, or LLVM before its own optimizer. A vectorized or unrolled loop has
-    no lines of its own there.
+    the loops after all passes, or LLVM before its own optimizer. In these two, a vectorized or
+    unrolled loop has no lines of its own.
 
     args     inputs and outputs as for lower(); by default all of them
-    target   whose passes are run for the loops and LLVM
+    target   the target whose passes are run for the loops and LLVM
     """
 
     def __init__(
@@ -49,7 +49,7 @@ class TripleView(Visual):
         super().__init__()
 
     def _choose(self, code: str) -> None:
-        """Generate the code, and find the lines of each loop in it."""
+        """Generate code of this kind, a name in CODES, and find the lines of each loop in it."""
         passes = driver.TARGETS["python" if code == "python" else self._target.kind].passes
         renamed = rename([b.label for b in self._nest.all() if isinstance(b.stmt, tir.For)])
         func = lowering.lower_state(self._state, self._args, passes=(renamed, *passes))
@@ -60,13 +60,13 @@ class TripleView(Visual):
         self._code = code
 
     def scene(self) -> Scene:
-        """Draw the loops; formula and code are panels beside them."""
+        """Draw the loops; the formula and the code are in panels beside the picture."""
         bars, bottom = nest_shapes(self._nest, MARGIN, MARGIN, NEST_WIDTH)
         about = nest_ascii(self._nest)
         return Scene(NEST_WIDTH + 2 * MARGIN, bottom + MARGIN, bars, "the loops", about)
 
     def picture(self) -> Scene:
-        """Draw all three, for places where nothing can be clicked."""
+        """Draw the formula, the loops and the code, without panels."""
         formula = tuple(CodeLine(t.text) for t in self._formula)
         upper, y = _column("formula", formula, MARGIN, MARGIN, NEST_WIDTH)
         head = Text(MARGIN, y + TITLE, "loops", bold=True)
@@ -81,12 +81,12 @@ class TripleView(Visual):
         return Scene(*size, (*upper, head, *bars, *code), "formula, loops, code", self.ascii())
 
     def ascii(self) -> str:
-        """Return the formula and the loops."""
+        """Return the formula and the loops as text."""
         formula = [t.text for t in self._formula][:8]
         return "\n".join([*formula, nest_ascii(self._nest, 24 - len(formula))])
 
     def layout(self) -> Layout:
-        """Return the choice of code, and both texts."""
+        """Return the control that chooses the code, the links, and panels of formula and code."""
         lines = numbered(self._lines, "code")
         return Layout(
             controls=(Select("code", "code", CODES, self._code),),
@@ -109,7 +109,7 @@ class TripleView(Visual):
         return links
 
     def on(self, name: str, value: Any) -> str | None:
-        """Choose another code, or say what became of a clicked loop."""
+        """Choose other code, or return a message if a clicked loop has no lines in the code."""
         if name == "code":
             self._choose(value)
             return None
@@ -147,7 +147,7 @@ def formula_lines(
 
 
 def formula(stage: schedule.Stage) -> str:
-    """Return a stage as a formula: C[i, j] = sum(A[i, k] * B[k, j], axis=k)"""
+    """Return a stage's formula, such as "C[i, j] = sum(A[i, k] * B[k, j], axis=k)"."""
     op, p = stage.op, tir.Printer()
     if not isinstance(op, tensor.ComputeOp):
         return repr(op)
@@ -161,7 +161,7 @@ def formula(stage: schedule.Stage) -> str:
 
 
 def _leaves(stage: schedule.Stage, axis: tensor.Axis) -> list[tensor.Axis]:
-    """Return the loops that an axis becomes through splits and fuses."""
+    """Return the axes of the loops that an axis is split and fused into."""
     made = [axis]
     for r in stage.relations:
         if isinstance(r, schedule.SplitRelation):
@@ -184,10 +184,10 @@ def emitted(func: tir.PrimFunc, code: str, target: Target) -> str:
 
 
 def rename(labels: Sequence[str]) -> lowering.Pass:
-    """Return a first pass that gives the loops these names, outermost first.
+    """Return a pass, to be run first, that renames the loops to `labels`, in program order.
 
-    i (of B), i (of C) -> i, i_1: what the printer calls them. Later passes copy loops, but not
-    their names: so it is known which loop a piece of code comes from.
+    The labels are the distinct printed names, for example i for i of B, and i_1 for i of C. Copies
+    of a loop made by later passes keep its name, which shows where a piece of code comes from.
     """
 
     def renamed(s: tir.Stmt) -> tir.Stmt:
@@ -206,7 +206,9 @@ def rename(labels: Sequence[str]) -> lowering.Pass:
 def code_spans(lines: Sequence[str], names: Sequence[str]) -> dict[str, list[int]]:
     """Return the line numbers of each loop, in Python, in printed loops or in LLVM text.
 
-    names   of the loops in the order in which they stand in the code, with repetitions
+    names   the name of each loop in the code, in order of appearance, with repetitions
+
+    Returns {} if the loops found in the code do not match `names`.
     """
     spans: dict[str, list[int]] = {}
     inside: list[tuple[int, str]] = []  # (indentation, loop); in LLVM labels open and close
@@ -231,7 +233,7 @@ def code_spans(lines: Sequence[str], names: Sequence[str]) -> dict[str, list[int
 def _column(
     title: str, lines: tuple[CodeLine, ...], x: float, y: float, width: float
 ) -> tuple[list[Shape], float]:
-    """Draw lines of text below a title, cut at `width`; also return where they end."""
+    """Draw lines of text below a title, cut at `width`; also return their lower edge."""
     shapes: list[Shape] = [Text(x, y + 12, title, bold=True)]
     y += TITLE + 8
     for n, line in enumerate(lines):

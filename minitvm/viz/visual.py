@@ -1,4 +1,4 @@
-"""The base class of all widgets: it draws, and passes checked events on."""
+"""The base class of all widgets: it draws them, and checks the events that they handle."""
 
 from __future__ import annotations
 
@@ -51,8 +51,8 @@ class Visual(anywidget.AnyWidget):
 
     An event is the name of a control with its value (None for a button), "click" with a key, or
     "drag" with (from key, to key). A value that the control does not accept, and an event that the
-    layout does not offer, is refused before `on` is called. `selected` is then the selected key.
-    An error in `on` is shown as a message. After each event everything is drawn again.
+    layout does not offer, is refused before `on` is called. During `on`, `self.selected` is the
+    selected key. An error in `on` is shown as a message. After each event everything is redrawn.
 
     Call super().__init__() last, because it draws. MINITVM_WIDGETS=static omits the live view, and
     so does a batch run (nbconvert --execute, nbval).
@@ -83,7 +83,7 @@ class Visual(anywidget.AnyWidget):
         raise NotImplementedError
 
     def layout(self) -> Layout:
-        """Return what surrounds the picture."""
+        """Return the controls, frames, links and panels around the picture."""
         return Layout()
 
     def on(self, name: str, value: Any) -> str | None:
@@ -93,7 +93,7 @@ class Visual(anywidget.AnyWidget):
     # --- for users ---
 
     def event(self, name: str, value: Any = None, selected: str | None = None) -> None:
-        """Handle an event like a click in the browser; errors become the message."""
+        """Handle an event as if it came from the browser; an error becomes the message."""
         if selected is not None:
             self.selected = selected
         try:
@@ -111,12 +111,12 @@ class Visual(anywidget.AnyWidget):
             return str(value)
         if name == "drag" and self._draggable:
             if not isinstance(value, list | tuple) or len(cast("list[Any]", value)) != 2:
-                raise ArgumentError(f"drag {value!r}", "it goes from one key to another")
+                raise ArgumentError(f"drag {value!r}", "a drag needs two keys, from and to")
             return tuple(map(str, cast("list[Any]", value)))
         for control in self._offered:
             if control.name == name:
                 return control.accept(value)
-        raise ArgumentError(f"event {name!r}", f"{type(self).__name__} does not know it")
+        raise ArgumentError(f"event {name!r}", f"{type(self).__name__} does not offer this event")
 
     def refresh(self) -> None:
         """Draw everything again; may be called from any thread."""
@@ -160,7 +160,7 @@ class Visual(anywidget.AnyWidget):
         return self.ascii()
 
     def _ipython_display_(self) -> None:
-        """Show the live widget in a notebook, with the picture that stays when it is saved."""
+        """Show the live widget in a notebook, and a picture for the saved notebook."""
         if front_end() != "notebook" or not live():
             raise NotImplementedError  # IPython then shows the bundle
         data, about = self._repr_mimebundle_()

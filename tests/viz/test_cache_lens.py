@@ -216,8 +216,8 @@ def test_a_recorded_run_can_be_given() -> None:
     [
         (lambda: viz.CacheLens(3), "neither a schedule nor a program nor a recorded run"),
         (lambda: viz.CacheLens(*blur(), 1024), "cache=1024: not a Cache"),
-        (lambda: viz.CacheLens(*blur(), Cache(64, 2, 1)), "an element has 4 bytes"),
-        (lambda: viz.CacheLens(*blur(), Cache(16384, 8192, 1)), "tensors are 4096 bytes apart"),
+        (lambda: viz.CacheLens(*blur(), Cache(64, 2, 1)), "smaller than an element of 4 bytes"),
+        (lambda: viz.CacheLens(*blur(), Cache(16384, 8192, 1)), "larger than a page of 4096 bytes"),
     ],
 )
 def test_nonsense_is_refused(make, why) -> None:
@@ -229,4 +229,4 @@ def test_nonsense_is_refused(make, why) -> None:
 def test_a_window_that_is_not_there_is_refused(value) -> None:
     view = viz.CacheLens(*matmul(16))
     view.event("window", value)
-    assert view.message.startswith(f"window {value!r}: it goes from 0 to 83")
+    assert view.message.startswith(f"window {value!r}: not a number from 0 to 83")

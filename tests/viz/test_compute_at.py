@@ -146,16 +146,16 @@ def test_an_output_has_one_place() -> None:
 def test_a_place_that_is_not_there_is_refused(value) -> None:
     view = slider()
     view.event("place", value)
-    assert view.message == f"place {value!r}: it goes from 0 to 5\n  try: 0"
+    assert view.message == f"place {value!r}: not a number from 0 to 5\n  try: 0"
 
 
 def test_nonsense_is_refused() -> None:
     s, B, C = blur_2d()
     with pytest.raises(ArgumentError, match="not a schedule"):
         viz.ComputeAtSlider(C, B, C)
-    with pytest.raises(ArgumentError, match="they are one stage"):
+    with pytest.raises(ArgumentError, match="both are the same stage"):
         viz.ComputeAtSlider(s, B, B)
-    with pytest.raises(ArgumentError, match="A: it has no loops that are scheduled"):
+    with pytest.raises(ArgumentError, match="A: the stage has no loops to schedule"):
         viz.ComputeAtSlider(s, "A", C)
     with pytest.raises(ScheduleError, match="no stage called 'x'"):
         viz.ComputeAtSlider(s, "x", C)

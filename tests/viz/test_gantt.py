@@ -402,7 +402,7 @@ def test_a_click_on_a_crossed_out_arrow_restores_what_was_dropped_of_it(gantt) -
 def test_only_a_removed_token_can_be_restored(gantt) -> None:
     gantt.event("click", "x:l2g:0")
     assert gantt.refused
-    assert "it was not removed" in gantt.message
+    assert "this token was not removed" in gantt.message
 
 
 def test_of_many_removed_tokens_the_first_are_named(gantt) -> None:

@@ -223,7 +223,7 @@ def test_a_schedule_is_no_tensor() -> None:
 
 def test_an_argument_that_is_not_read_is_refused() -> None:
     other = te.placeholder((3,), name="X")
-    with pytest.raises(ArgumentError, match="IndexLens: X: C reads no element of it"):
+    with pytest.raises(ArgumentError, match="IndexLens: X: C reads no element of this tensor"):
         viz.IndexLens(matmul()[1][2], [other])
 
 

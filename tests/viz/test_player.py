@@ -85,11 +85,11 @@ def test_undo_takes_the_last_step_back(player) -> None:
     [
         ("vectorize", None, "loop:k", "it is a reduce axis"),
         ("split", None, "", "no loop is selected"),
-        ("fuse", None, "loop:k", "it is the innermost loop of C"),
+        ("fuse", None, "loop:k", "this is the innermost loop of C"),
         ("drag", ["loop:k", "loop:gone"], "", "loop 'gone'"),
-        ("drag", 3, "", "it goes from one key to another"),
-        ("step", 9, "", "it goes from 0 to 1"),
-        ("dance", None, "", "NestPlayer does not know it"),
+        ("drag", 3, "", "a drag needs two keys, from and to"),
+        ("step", 9, "", "not a number from 0 to 1"),
+        ("dance", None, "", "NestPlayer does not offer this event"),
     ],
 )
 def test_what_cannot_be_done_changes_nothing(player, event, value, selected, reason) -> None:
@@ -140,7 +140,7 @@ def test_an_earlier_step_cannot_be_changed(player) -> None:
     player.event("step", 0)
     player.event("parallel", None, "loop:i")
     assert player.message == (
-        "a change at step 0 of 1: other steps follow it\n  try: move the slider to step 1"
+        "a change at step 0 of 1: later steps follow\n  try: move the slider to step 1"
     )
 
 

@@ -120,7 +120,7 @@ def test_a_tile_outside_the_tensor_is_refused(tile) -> None:
 
 
 def test_an_input_reads_nothing() -> None:
-    with pytest.raises(ArgumentError, match="the reads of A: it is placeholder A"):
+    with pytest.raises(ArgumentError, match="the reads of A: the tensor is placeholder A"):
         footprint(A8, [0])
 
 
@@ -136,5 +136,5 @@ def test_a_sum_as_long_as_data_say_is_refused() -> None:
     C = te.compute(
         (4,), lambda i: te.sum(A8[(k := te.reduce_axis((P[i], P[i + 1]), "k"))], axis=k), name="C"
     )
-    with pytest.raises(ArgumentError, match="decides how long its sum is"):
+    with pytest.raises(ArgumentError, match="the length of its sum depends on"):
         footprint(C, [0])

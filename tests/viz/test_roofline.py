@@ -143,13 +143,13 @@ def test_names_are_letters_where_none_are_given() -> None:
 @pytest.mark.parametrize(
     ("make", "why"),
     [
-        (lambda s: viz.RooflineDot(3), "neither a schedule nor schedules"),
+        (lambda s: viz.RooflineDot(3), "neither a schedule nor a list"),
         (lambda s: viz.RooflineDot([]), "there is nothing to draw"),
         (lambda s: viz.RooflineDot({"a": 3}), "neither a schedule nor a program"),
         (lambda s: viz.RooflineDot(s, machine=100), "machine=100: not a Machine"),
         (lambda s: viz.RooflineDot(s, cache=1024), "not a Cache"),
         (lambda s: viz.RooflineDot(s, gflops={"b": 1.0}), "gflops: 'b': no such schedule"),
-        (lambda s: viz.RooflineDot(s, gflops=[1.0, 2.0]), "one for each of a is needed"),
+        (lambda s: viz.RooflineDot(s, gflops=[1.0, 2.0]), "one number for each of a is needed"),
         (lambda s: viz.RooflineDot(s, gflops=[-1.0]), "gflops: a: -1.0: not a number above 0"),
         (lambda s: viz.Machine(float("nan"), 1.0), "not a number above 0"),
         (lambda s: viz.Machine(1.0, "fast"), "not a number above 0"),
@@ -164,5 +164,5 @@ def test_nonsense_is_refused(make, why) -> None:
 def test_a_program_without_arithmetic_has_no_place() -> None:
     A = te.placeholder((8,), name="A")
     B = te.compute((8,), lambda i: A[i], name="B")
-    with pytest.raises(ArgumentError, match="it has no arithmetic on tensors"):
+    with pytest.raises(ArgumentError, match="the program has no arithmetic on tensors"):
         viz.RooflineDot(te.create_schedule(B.op))

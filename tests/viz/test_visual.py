@@ -139,10 +139,10 @@ def test_a_bug_in_a_reaction_is_shown_too() -> None:
 @pytest.mark.parametrize(
     ("name", "value", "why"),
     [
-        ("radius", "wide", "radius 'wide': it goes from 1 to 40"),
-        ("radius", 41, "radius 41: it goes from 1 to 40"),
-        ("shout", None, "event 'shout': Dot does not know it"),
-        ("drag", ["dot", "dot"], "event 'drag': Dot does not know it"),
+        ("radius", "wide", "radius 'wide': not a number from 1 to 40"),
+        ("radius", 41, "radius 41: not a number from 1 to 40"),
+        ("shout", None, "event 'shout': Dot does not offer this event"),
+        ("drag", ["dot", "dot"], "event 'drag': Dot does not offer this event"),
     ],
 )
 def test_what_the_layout_does_not_offer_is_refused(name: str, value, why: str) -> None:
