@@ -29,18 +29,6 @@ class TimingLab(Visual):
     pressed; the current run is finished first. The verdict gives the median of the ratios within
     rounds, with a bootstrap interval; the first function is the baseline. See minitvm.viz.timings.
 
-<<<<<<< HEAD
-    functions   {"naive": f, "tiled": g}: up to six, anything that can be called
-    args        what each is called with; the same arrays, so outputs are overwritten
-                A compiled function checks them when the lab is made.
-    repeat      rounds that count; warmup: rounds before them, shown but not counted
-    seed        of the order within rounds and of the bootstrap
-
-    A function that the notebook defines keeps the current values of its global names, so later
-    cells may assign others. A saved notebook shows no live measurements, because they differ from
-    run to run; it does show TimingLab.from_records(lab.records). `running` is True during a
-    measurement.
-=======
     functions   {"naive": f, "tiled": g}: up to six callables
     args        the arguments of every call; all functions overwrite the same output arrays.
                 Compiled functions check the arguments at once
@@ -52,7 +40,6 @@ class TimingLab(Visual):
     even if later cells reassign them. A saved notebook shows no live measurements, because they
     differ from run to run; it does show TimingLab.from_records(lab.records). `running` is True
     during a measurement.
->>>>>>> d4
     """
 
     def __init__(
@@ -221,11 +208,7 @@ class TimingLab(Visual):
 
 
 def held(f: Callable[..., Any]) -> Callable[..., Any]:
-<<<<<<< HEAD
-    """Return `f`, bound to the current values of its global names if a notebook defines it."""
-=======
     """Copy a function of the notebook with its current globals; return any other unchanged."""
->>>>>>> d4
     if not isinstance(f, FunctionType) or f.__globals__.get("__name__") != "__main__":
         return f
     names = dict(f.__globals__)
