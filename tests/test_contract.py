@@ -230,7 +230,7 @@ def test_another_host_is_refused() -> None:
         (5, "binds=5: not a Mapping"),
         ({A: 5}, "binds: Tensor A: float32[4, 8] to 5: not a tensor and a buffer"),
         ({A: tir.decl_buffer((8, 4), name="Ab")},
-         "binds: A to Ab: one is float32[4, 8], the other float32[8, 4]"),
+         "binds: A to Ab: the tensor is float32[4, 8], the buffer float32[8, 4]"),
         ({A: tir.decl_buffer((4, 8), name="Ab", strides=[16, 1])},
          "binds: A to Ab: arguments are contiguous arrays in main memory"),
         ({A: tir.decl_buffer((4, 8), name="Ab", scope="local")},
