@@ -1,4 +1,4 @@
-"""Lowering, building, simulating and verifying programs for the accelerator."""
+"""Lower, build, simulate and verify programs for the accelerator."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from minitvm.base import ArgumentError, Target, check_kind
 
 
 def lower(s: te.Schedule, args: Sequence[Any], name: str = "main", **options: Any) -> tir.PrimFunc:
-    """Return the loop program for the current accelerator: tvm.lower(..., target="vta").
+    """Lower a schedule for the current accelerator, as tvm.lower(..., target="vta") does.
 
     target   accepted for compatibility with TVM
     """
@@ -29,10 +29,11 @@ def build(
     target_host: Any = None,
     name: str = "main",
 ) -> runtime.AcceleratorFunction:
-    """Build a function that runs on the accelerator: tvm.build(..., target="vta").
+    """Build a function that runs on the accelerator, as tvm.build(..., target="vta") does.
 
-    The accelerator is the current one or, for a program, the one that it was lowered for.
-    target and target_host are accepted for compatibility with TVM. Warnings are in f.warnings().
+    A schedule is built for the current accelerator, a lowered program for the accelerator for which
+    it was lowered. target and target_host are accepted for compatibility with TVM. f.warnings()
+    returns the warnings of a function f.
     """
     del target_host
     _check_target(target)
@@ -55,7 +56,7 @@ def build_config(debug_flag: int = 0, **options: Any) -> AbstractContextManager[
 
 
 def _check_target(target: Any) -> None:
-    """Raise ArgumentError for another machine's target, or a function name given as target."""
+    """Raise ArgumentError if `target` is not the accelerator, such as "llvm" or a name."""
     kind = target.kind if isinstance(target, Target) else str(target).partition(" ")[0]
     if target is not None and kind not in ("vta", "ext_dev"):
         why = "vta.lower and vta.build are for the accelerator only"
@@ -72,7 +73,7 @@ def simulate(
 ) -> accel.Run:
     """Simulate a program or function: cycles, trace, counters and, given `inputs`, outputs.
 
-    config   the machine; by default the one a function was built for, else the current one
+    config   the machine; by default that for which a function was built, or the current one
     inputs   one array for each area of main memory, by name
     order    the order in which instructions take effect: see accel.execute
 
@@ -92,7 +93,7 @@ def verify(
 
 
 def _code_and_machine(given: Any, config: Any) -> tuple[accel.Program, accel.Config]:
-    """Return the program of `given` and the machine it is for; `config` unless that is None."""
+    """Return the program of `given`, and `config` or, if that is None, its machine."""
     if isinstance(given, runtime.AcceleratorFunction):
         return given.program, given.machine(config)
     if not isinstance(given, accel.Program):

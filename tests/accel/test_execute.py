@@ -452,7 +452,7 @@ def test_loops_that_are_not_alike_need_memory_that_has_an_end() -> None:
     assert len(resolve(few, vta_pynq)) == 6
     assert len(resolve(same, vta_pynq)) == 101
     with pytest.raises(
-        ArgumentError, match="19905345 distinct micro-operations up to here; the model"
+        ArgumentError, match="19905345 distinct micro-operations up to here; the limit is"
     ) as error:
         resolve(many, vta_pynq)
     assert "keeps 16777216" in str(error.value)
