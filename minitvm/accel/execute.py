@@ -30,8 +30,9 @@ def execute(
 ) -> dict[str, Array]:
     """Run a program and return the areas of OUT by name.
 
-    order   the instructions in the order to run them: each once, as the tokens allow. None means
-            program order as far as tokens allow; a Generator draws a random legal order.
+    order   the numbers of the instructions, each once, in the order in which they run; the tokens
+            must allow it. None means program order as far as tokens allow; a Generator draws a
+            random legal order.
 
     If the program deadlocks, return the contents of DRAM at that point. Results do not depend on
     times or on the depth of queues.

@@ -17,7 +17,7 @@ class BuildRequest:
     """A lowered program to be built.
 
     isolate   whether to compile in another process
-    scalar    returns the same program with plain loops in place of vectors
+    scalar    a function that returns the same program with plain loops in place of vectors
     """
 
     func: tir.PrimFunc

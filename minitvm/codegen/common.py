@@ -31,7 +31,7 @@ def clean(name: str) -> str:
 
 
 def parameters(f: tir.PrimFunc) -> tuple[tir.Buffer | tir.Var, ...]:
-    """Return the parameters of compiled code: f.params, then sizes that f.params lacks."""
+    """Return the parameters of compiled code: f.params, then the other symbolic sizes."""
     return (*f.params, *(n for n in f.sizes if not any(n is p for p in f.params)))
 
 

@@ -90,7 +90,7 @@ class AcceleratorFunction(Function):
         return accel.counters(self.program, self.config)
 
     def run(self, config: accel.Config | None = None) -> accel.Run:
-        """Simulate a call without data: cycles, trace and counters.
+        """Simulate a call without data and return its cycles, trace and counters.
 
         config   another machine with elements of the same sizes, such as one with another clock
         Raises ArgumentError if the program does not fit that machine.
@@ -98,7 +98,7 @@ class AcceleratorFunction(Function):
         return accel.simulate(self.program, self.machine(config))
 
     def machine(self, config: accel.Config | None = None) -> accel.Config:
-        """Return `config`, or the machine that the function was built for if that is None.
+        """Return `config` or, if it is None, the machine for which the function was built.
 
         Raises ArgumentError if the elements of `config` have other sizes, because the addresses in
         the instructions would be wrong.

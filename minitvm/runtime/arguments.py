@@ -78,7 +78,7 @@ class Arguments:
         """Raise ArgumentError for a wrong dtype, rank or (if p has a constant shape) shape."""
         if a.dtype != p.dtype.numpy:
             fix = f"{p.name}.astype({str(p.dtype)!r})"
-            self._unfit(p, f"holds {a.dtype}, not {p.dtype}", fix)
+            self._unfit(p, f"has dtype {a.dtype}, not {p.dtype}", fix)
         if a.ndim != len(p.shape):
             self._unfit(p, f"has {a.ndim} dimensions, not {len(p.shape)}", "reshape it")
         if fixed is not None:

@@ -192,7 +192,7 @@ def features(mcpu: str, mattr: str) -> frozenset[str]:
 
 
 def check_machine(needs: Mapping[str, Json], what: str) -> None:
-    """Raise BuildError, beginning with `what`, if this machine is not one that code `needs`."""
+    """Raise BuildError, beginning with `what`, unless code with these `needs` can run here."""
     made, here = (needs["system"], needs["machine"]), (platform.system(), platform.machine())
     if made != here:
         why = f"it is machine code for {' on '.join(made)}, and this is {' on '.join(here)}"

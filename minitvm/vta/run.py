@@ -56,7 +56,7 @@ def build_config(debug_flag: int = 0, **options: Any) -> AbstractContextManager[
 
 
 def _check_target(target: Any) -> None:
-    """Raise ArgumentError if `target` is not the accelerator, such as "llvm" or a name."""
+    """Raise ArgumentError if `target` is neither None nor a target of the accelerator."""
     kind = target.kind if isinstance(target, Target) else str(target).partition(" ")[0]
     if target is not None and kind not in ("vta", "ext_dev"):
         why = "vta.lower and vta.build are for the accelerator only"
@@ -71,7 +71,7 @@ def simulate(
     *,
     order: Sequence[int] | np.random.Generator | None = None,
 ) -> accel.Run:
-    """Simulate a program or function: cycles, trace, counters and, given `inputs`, outputs.
+    """Simulate a program or function; return cycles, trace, counters and, with `inputs`, outputs.
 
     config   the machine; by default that for which a function was built, or the current one
     inputs   one array for each area of main memory, by name

@@ -72,7 +72,7 @@ def test_configurations_go_by_their_names() -> None:
         ({"clock_hz": float("nan")}, "clock_hz=nan of"),
         ({"wgt_bytes": 1 << 40}, "from 1 to 268435456"),
         ({"inp_bytes": 3 << 10}, "INP has 192 elements of 16 bytes"),
-        ({"acc_bytes": 32}, "ACC holds 0 elements"),
+        ({"acc_bytes": 32}, "ACC has 0 elements"),
     ],
 )
 def test_what_no_machine_can_be_is_refused(change: dict, message: str) -> None:
@@ -282,7 +282,7 @@ ONE = UopLoops(begin=0, end=1)
         (Finish(flags=Flags(pop_prev=True)), "FINISH cannot carry tokens"),
         (Finish(), "FINISH must be the last instruction"),
         ("gemm", "'gemm': not an instruction"),
-        (Gemm(loops=None), "loops=None: not a Loops"),  # type: ignore[arg-type]
+        (Gemm(loops=None), "loops=None: not a UopLoops"),  # type: ignore[arg-type]
         (Store(flags=None), "flags=None: not a Flags"),  # type: ignore[arg-type]
         (Store(flags=Flags(pop_prev=2)), "flags.pop_prev=2: not a bool"),  # type: ignore[arg-type]
     ],

@@ -282,9 +282,9 @@ overlap = np.zeros(30, "float32")
     [
         ((c,), "add_one(A, C): takes 2 arguments, 1 given"),
         ((c, c, c), "add_one(A, C): takes 2 arguments, 3 given"),
-        ((ones(4, 6, dtype="float64"), c), "add_one: argument A: holds float64, not float32\n"
+        ((ones(4, 6, dtype="float64"), c), "add_one: argument A: has dtype float64, not float32\n"
          "  try: A.astype('float32')"),
-        ((ones(4, 6, dtype=">f4"), c), "add_one: argument A: holds >f4, not float32\n"
+        ((ones(4, 6, dtype=">f4"), c), "add_one: argument A: has dtype >f4, not float32\n"
          "  try: A.astype('float32')"),
         ((ones(24), c), "add_one: argument A: has 1 dimensions, not 2\n  try: reshape it"),
         ((ones(4, 7), c), "add_one: argument A: has shape (4, 7), not (4, 6)\n"
@@ -341,7 +341,7 @@ def sized() -> tvm.Function:
         ((ones(3), ones(3), ones(2, 3)), "main: argument A: has 1 dimensions, not 2\n"
          "  try: reshape it"),
         ((ones(2, 3, dtype="int32"), ones(3), ones(2, 3)),
-         "main: argument A: holds int32, not float32\n  try: A.astype('float32')"),
+         "main: argument A: has dtype int32, not float32\n  try: A.astype('float32')"),
     ],
 )  # fmt: skip
 def test_sizes_that_contradict_each_other_are_refused(

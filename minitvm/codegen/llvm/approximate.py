@@ -94,7 +94,7 @@ FORMATS = {
 
 
 def rounded(x: Number, factor: float) -> tuple[Number, Number]:
-    """Return n + shift and n; n is the integer nearest to x * factor, shift a FloatFormat's."""
+    """Return n + shift and n for the integer n nearest to x * factor (see FloatFormat.shift)."""
     shift = FORMATS[x.dtype].shift
     shifted = fma(x, factor, shift)
     return shifted, shifted - shift
@@ -125,7 +125,7 @@ def expm1_polynomial(r: Number) -> Number:
 
 
 def clamped(x: Number, base: float = 2.0) -> Number:
-    """Clamp x to a little beyond where base**x becomes 0 or inf, which limits its exponent."""
+    """Clamp x to a range slightly larger than that where base**x is neither 0 nor inf."""
     form = FORMATS[x.dtype]
     unit = math.log(2, base)
     top, bottom = (form.bias + 3) * unit, -(form.bias + form.fraction + 3) * unit
@@ -289,7 +289,7 @@ def cos(x: Number) -> Number:
 
 
 def tan(x: Number) -> Number:
-    """Return tan x: sin r / cos r, or -cos r / sin r after an odd number of quarter turns."""
+    """Return tan x; with |x| = n pi / 2 + r, tan |x| is tan r, or -1 / tan r if n is odd."""
     n, r, low = quarter_turns(absolute(x))
     s, c = sine_cosine(r, low)
     turned = odd(n)

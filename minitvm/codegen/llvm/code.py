@@ -170,7 +170,7 @@ class Code:
         return self.call(f"llvm.{name}.{suffix_of(first.dtype, first.lanes)}", first, *operands)
 
     def splat(self, v: Value, lanes: int) -> Value:
-        """Return a vector of `lanes` copies of the scalar `v`, or `v` if it has so many lanes.
+        """Return a vector of `lanes` copies of the scalar `v`, or `v` if it has `lanes` lanes.
 
         Raises BuildError for a vector with another number of lanes.
         """
@@ -226,13 +226,16 @@ class Code:
         self.emit(f"br label %{to}")
 
     def branch(self, cond: Value, yes: str, no: str, likely: bool = False) -> None:
-        """Branch to `yes` (`likely`: usually) if the scalar `cond` is true, else to `no`."""
+        """Branch to `yes` if the scalar `cond` is true, else to `no`.
+
+        `likely` tells LLVM that the condition is usually true.
+        """
         weights = ", !prof !0" if likely else ""
         self.emit(f"br i1 {cond.text}, label %{yes}, label %{no}{weights}")
 
     @contextmanager
     def scope(self) -> Generator[None]:
-        """Drop the index values cached inside on exit, because their block may not have run."""
+        """On exit, drop the index values cached inside, because their block may not have run."""
         before = self.known
         self.known = dict(before)
         yield

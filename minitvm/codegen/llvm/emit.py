@@ -35,8 +35,8 @@ def emit_llvm(
     are not parameters follow. The function returns 0, or 1 if it ran out of memory or a Python
     function that it called raised. Buffers must not overlap.
 
-    vector_bytes      the vector width LLVM should prefer; for some CPUs its default is half
-    parallel_launch   name of the C function that runs parallel loops; "" makes them serial:
+    vector_bytes      the vector width that LLVM should prefer, in bytes; 0 is its default
+    parallel_launch   name of a C function that runs parallel loops ("" makes them serial):
                       void launch(void (*body)(void *closure, int64_t begin, int64_t end),
                                   void *closure, int64_t extent)
     dot4_lanes        the widths of the CPU's dot4 instructions in int32 lanes, widest first
@@ -162,7 +162,7 @@ def _loop(c: Code, s: tir.For) -> None:
 
 @contextmanager
 def _unless_empty(c: Code, extent: tir.Index, end: Value) -> Generator[None]:
-    """Skip the code written inside if the loop has no iterations."""
+    """Make the code emitted inside run only if the loop has at least one iteration."""
     if tir.lower_bound(extent) >= 1:
         yield
         return
@@ -282,7 +282,7 @@ def _launch(c: Code, name: str, captured: list[str], extent: Value) -> None:
 
 
 def _allocate(c: Code, s: tir.Stmt) -> None:
-    """Allocate memory aligned to a cache line: on the stack if it is small and of constant size.
+    """Emit an Allocate: memory aligned to a cache line, on the stack if small and constant.
 
     Nested allocations are handled in a loop, not by recursion.
     """

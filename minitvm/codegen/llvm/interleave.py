@@ -5,7 +5,7 @@
     A[2 : 66 : 4] = c
     A[3 : 67 : 4] = d
 
-Separately, each would become one store per lane.
+Without this, each store with a stride would become one store per lane.
 """
 
 from __future__ import annotations

@@ -136,7 +136,7 @@ def _divide(c: Code, op: str, a: Value, b: Value) -> Value:
 
 
 def cast(c: Code, v: Value, to: DType) -> Value:
-    """Convert `v` to `to`. Floats truncate and saturate to integers; wider integers wrap.
+    """Convert `v` to `to`. A float to an integer truncates and saturates; a wider integer wraps.
 
     CPUs convert float16 only from and to float32, so other types are converted through float32.
     """
@@ -187,7 +187,7 @@ def _to_odd(c: Code, v: Value) -> Value:
 
 
 def _llvm(name: str) -> Callable[[Code, Value], Value]:
-    """Return the emitter of an LLVM intrinsic that CPUs have an instruction for."""
+    """Return a function that emits the LLVM intrinsic `name`, an instruction of most CPUs."""
     return lambda c, x: c.intrinsic(name, x)
 
 

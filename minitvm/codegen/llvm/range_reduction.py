@@ -84,7 +84,7 @@ def with_distant(name: str, near: Callable[[Number], Number], x: Number) -> Numb
 
 
 def _distant(module: Module, name: str, v: Value) -> str:
-    """Return a function that applies libm's `name` to every lane of a vector like `v`."""
+    """Return the name of a function that applies libm's `name` to each lane of a value like `v`."""
     one, kind = suffix_of(v.dtype), type_of(v.dtype)
     scalar, wide = f"llvm.{name}.{one}", f"{name}.distant.{suffix_of(v.dtype, v.lanes)}"
     module.declare(scalar, kind, kind)
@@ -96,7 +96,7 @@ def _distant(module: Module, name: str, v: Value) -> str:
 
 
 def _lane_by_lane(name: str, scalar: str, vector: str, element: str, lanes: int) -> str:
-    """Return LLVM text that applies `scalar` to each lane in a loop: small, as it rarely runs."""
+    """Return the text of a function that applies `scalar` to each lane in a loop (small code)."""
     return f"""\
 define internal {vector} @{name}({vector} %x) cold minsize noinline optsize #0 {{
 entry:

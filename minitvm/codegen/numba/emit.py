@@ -1,4 +1,4 @@
-"""Print loops as Python that numba compiles: that of target "python", with machine types.
+"""Print loops as Python that numba compiles: the code of target "python" with machine types.
 
 numba computes integers in 64 bits and float32 * 2.0 in float64. So float constants name their type,
 and an integer is truncated to its type, as in np.int8(...), wherever more than its lowest bits
@@ -100,7 +100,7 @@ def emit_numba(f: tir.PrimFunc, *, parallel: bool = True) -> str:
     """Return Python source that defines `name(params...)` for numba, where name is clean(f.name).
 
     Parameters are those of emit_python(). With `parallel`, the outermost parallel loops run on
-    numba's threads; without, they are plain loops.
+    numba's threads; otherwise they are plain loops.
 
     Needs flat buffers (pass `flatten`) and scalar loops. Raises BuildError for vectors and float16.
     """

@@ -93,7 +93,7 @@ def _matched(store: tir.Store) -> tuple[str, tir.Load | tir.Const]:
 
 
 def _check_shift(store: tir.Store, b: tir.Expr) -> None:
-    """Refuse a negative shift: the ALU shifts the other way, and a CPU shifts all bits out."""
+    """Raise LoweringError for a negative shift: the ALU shifts left, a CPU shifts all bits out."""
     if isinstance(b, tir.Const) and b.value < 0:
         why = f"a shift by {b.value} clears all bits on a CPU; the ALU shifts the other way"
         raise _refusal(store, why, "a >> 3 or a << 3: shifts by 0 or more")
@@ -166,7 +166,7 @@ def _over_elements(
 
 
 def _sweeps(store: tir.Store, loops: list[tir.For], operands: list[tir.Load]) -> list[Sweep]:
-    """Return the loops with a stride for each operand; a loop that continues another is merged."""
+    """Return a Sweep for each loop; merge loops that together step evenly through memory."""
     found: list[Sweep] = []
     for loop in loops:
         strides: list[int] = []

@@ -15,7 +15,7 @@ from .units import COPY
 def areas(func: tir.PrimFunc, config: accel.Config) -> dict[tir.Buffer, accel.Area]:
     """Return the area of main memory of each argument.
 
-    The area is measured in the kind of elements that the program loads or stores.
+    Its shape counts elements of the kind as which the argument is loaded or stored.
     """
     transferred = _transferred(func)
     printer = func.printer()
@@ -73,7 +73,7 @@ def _untouched(p: tir.Buffer, func: tir.PrimFunc) -> accel.Memory:
 
 
 def _shape(p: tir.Buffer, element: tuple[int, ...]) -> tuple[int, ...]:
-    """Return the shape of an argument in elements, such as (64,) for 64 x 1 x 16 of 1 x 16."""
+    """Return the shape of `p` counted in elements: (64, 1, 16) with elements (1, 16) is (64,)."""
     shape = tuple(n for n in p.shape if isinstance(n, int))
     if shape[-len(element) :] == element:
         return shape[: -len(element)]

@@ -1,4 +1,4 @@
-"""Emission of the compute unit's instructions: their loops and micro-operations."""
+"""Emit the instructions of the compute unit, with their loops and micro-operations."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ class Compute:
         return (id(s), *(self.now.env[v] for v in loops), *(self.now.base[b] for b in buffers))
 
     def loops_of(self, s: tir.Stmt, kind: Operation, site: Site) -> MicroLoops:
-        """Return the loops of `s` in this iteration, cached by the values that they depend on."""
+        """Return the loops of `s` in this iteration, cached by `site`."""
         if site not in self.loops:
             self.loops[site] = find_loops(s, kind, self.now.inside())
         return self.loops[site]
@@ -245,7 +245,7 @@ def _views(call: tir.Call) -> list[tir.View]:
 
 
 def memory_in(view: tir.View) -> accel.Memory:
-    """Return the memory of the accelerator that a view is in."""
+    """Return the on-chip memory of a view; raise BuildError if it is in main memory."""
     b = view.first.buffer
     memory = lowering.memory_of(b)
     if memory is None:

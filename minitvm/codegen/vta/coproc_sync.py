@@ -33,7 +33,8 @@ class Section:
     """A block, or a loop or branch of several blocks, with the tokens before and after it.
 
     enter, leave   the units with which the section may begin and end
-    pops, pushes   the tokens it needs from before its beginning, and leaves over at its end
+    pops           the tokens that it needs at its beginning, which must be pushed before it
+    pushes         the tokens that it leaves over at its end, which must be popped after it
     threads        the number of virtual threads that run it, each with its own tokens
 
     For example, the loop over k of inject_coproc_sync has enter {ld} and leave {ex}. It pops
@@ -89,7 +90,7 @@ def _sections(s: tir.Stmt) -> tuple[list[Section], Build]:
     """Return the sections of `s`, with tokens between them, and a function that rebuilds `s`.
 
     A loop over virtual threads is not a section: its inner sections, for one thread, may be ordered
-    directly with sections outside. Call the function after that.
+    directly with sections outside. Call the function after all tokens are inserted.
     """
     if name := lowering.unit(s):
         return _alone(_block(name, (s,)))
@@ -162,7 +163,7 @@ def _branches(s: tir.If) -> tuple[list[Section], Build]:
 
 
 def _order(before: Section, after: Section) -> tuple[Tokens, Tokens]:
-    """Make `after` wait for `before`; return the tokens that all threads push, and that they pop.
+    """Make `after` wait for `before`; return the tokens that all threads push, and those they pop.
 
     Tokens that a loop leaves over are popped after it; those that it needs are pushed before it. If
     the numbers of threads differ, the section with fewer threads pushes or pops several tokens:

@@ -90,7 +90,7 @@ def _is_zero(e: tir.Expr) -> bool:
 
 
 def _comparisons(cond: tir.Expr, what: str) -> Sequence[tir.Compare]:
-    """Return the comparisons whose conjunction is `cond`; raise LoweringError if it is none."""
+    """Return the comparisons whose conjunction is `cond`; raise LoweringError if there are none."""
     match cond:
         case tir.Binary("and", a, b):
             return (*_comparisons(a, what), *_comparisons(b, what))
@@ -150,7 +150,7 @@ def _part(
 
 
 def _box(copy: Copy, e: tir.Load | tir.Store) -> Box:
-    """Return the part of a buffer that the loops visit by the load or store `e`."""
+    """Return the part of a buffer that the loops visit through the load or store `e`."""
     mine = {id(loop.var) for loop in copy.loops}
     box = Box([], [], [])
     for i in e.indices:

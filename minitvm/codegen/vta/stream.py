@@ -130,7 +130,7 @@ class UopCache:
         self.resident: dict[Kernel, int] = {}
 
     def load(self, kernel: Kernel) -> accel.Load:
-        """Return the instruction that loads a kernel; on first use the kernel is also stored."""
+        """Return the instruction that loads a kernel; on first use, also append it to `uops`."""
         n = len(kernel.uops)
         if n > self.depth:
             what = f"a {kernel.name} of {n} or more micro-operations"

@@ -84,7 +84,7 @@ def _checked(s: tir.Stmt, prefix: str) -> tir.Stmt:
 
 
 def _runs(s: tir.Stmt, name: str) -> str:
-    """Return the unit that runs an instruction: the destination decides for a transfer."""
+    """Return the unit that runs an instruction; for a transfer, it depends on the destination."""
     if name != COPY:
         return lowering.COMPUTE
     to, source = operands(s)
