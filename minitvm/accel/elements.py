@@ -27,7 +27,7 @@ class Capacities:
 
 
 MOST_DRAM_BYTES = 1 << 28  # enough for the weights of VGG-16
-MOST_INDICES = 1 << 24  # most micro-operations whose indices are kept: 200 MB
+MOST_INDICES = 1 << 24  # limit of micro-operations whose indices are stored: 200 MB
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +139,7 @@ def total(move: Load | Store) -> int:
 def _load_uops(program: Program, n: int, load: Load, uops: Ints, table: Ints) -> None:
     """Copy the micro-operations that `load` loads into `table`, the on-chip memory."""
     if load.dram + load.x > len(uops):
-        why = f"it loads uops up to {load.dram + load.x - 1}, and the program has {len(uops)}"
+        why = f"it loads uops up to {load.dram + load.x - 1}, but the program has {len(uops)}"
         raise ArgumentError(label(program, n), why, "more uops in the program, or a smaller load")
     if load.sram + load.x > len(table):
         raise _too_deep(program, n, Memory.UOP, load.sram + load.x, len(table))

@@ -34,8 +34,8 @@ class Stall(Enum):
     G2L = "g2l"
     G2S = "g2s"
     S2G = "s2g"
-    FETCH = "fetch"  # the next instruction, held up by another unit's full command queue
-    CHANNEL = "channel"  # the other unit that reads DRAM
+    FETCH = "fetch"  # the next instruction: another unit's command queue is full
+    CHANNEL = "channel"  # the channel to DRAM, which another unit uses
     ROOM = "room"  # space for its token in a full queue
 
 
@@ -223,7 +223,7 @@ class _Machine:
         self.popped: list[list[int]] = [[] for _ in QUEUES]  # when it was popped
         # for the whole machine
         self.channel_free = [0, 0]
-        self.fetched, self.now = 0, 0  # the next instruction to fetch; when the last one was
+        self.fetched, self.now = 0, 0  # the next instruction to fetch; the time of the last fetch
 
     def run(self) -> None:
         """Start instructions until none can start."""

@@ -45,7 +45,7 @@ def _check_binds(binds: Any) -> None:
             raise ArgumentError(what, f"the tensor is {_form(t)}, the buffer {_form(b)}", fix)
         if b.strides or b.elem_offset is not None or b.scope != "global":
             why = "arguments are contiguous arrays in main memory, without strides or an offset"
-            fix = "numpy.ascontiguousarray(a[...]) for the call; a te.extern reads with strides"
+            fix = "pass numpy.ascontiguousarray(a[...]), or read with strides in a te.extern"
             raise ArgumentError(what, why, fix)
 
 
@@ -57,7 +57,7 @@ def check_host(target: Target, host: str | Target | None) -> None:
     """Raise ArgumentError if `host`, the target that calls the function, is not `target`."""
     if host is not None and Target(host).kind != target.kind:
         what = f"target_host={str(host)!r} for target {target.kind!r}"
-        why = "the function is called by the machine that runs it"
+        why = "the machine that runs the function also calls it"
         raise ArgumentError(what, why, "leave target_host out")
 
 

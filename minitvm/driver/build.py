@@ -78,7 +78,7 @@ def build(
     if not backend.accelerator:
         tir.check_buffers(func)
         codegen.refuse_accelerator(func.body, to.kind)
-    state = None if isinstance(s, tir.PrimFunc) else s.state  # the schedule may go on changing
+    state = None if isinstance(s, tir.PrimFunc) else s.state  # the schedule may change later
     scalar = partial(_scalar, func, state, tuple(args), name)
     request = codegen.BuildRequest(func, to, isolate, scalar)
     made = backend.load(request, backend.emit(func, to))

@@ -11,7 +11,7 @@ from minitvm import tir
 from minitvm.base import ArgumentError
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
-REACHED = (1, 3)  # DLPack's numbers of main memory, ordinary and pinned
+REACHED = (1, 3)  # DLPack's device types of main memory, ordinary and pinned
 ELSEWHERE = {2: "a CUDA GPU", 8: "a Metal GPU", 10: "a ROCm GPU", 14: "a oneAPI device"}
 
 

@@ -27,8 +27,8 @@ from minitvm.base import ArgumentError, BuildError, Target, dtype, host
 
 MAGIC, FORMAT = b"minitvm function", 2
 EXPORTED = "a file that f.export(path) has written"
-AGAIN = "build it here, and export it again"
-PORTABLE = "build it here, or build it for many CPUs: target='llvm -mcpu=x86-64-v3'"
+AGAIN = "build the function on this machine, and export it again"
+PORTABLE = "build it on this machine, or for many CPUs: target='llvm -mcpu=x86-64-v3'"
 LEVELS = {  # the features that each x86-64 psABI level adds
     "x86-64": "",
     "x86-64-v2": "cx16 popcnt sahf sse3 sse4.1 sse4.2 ssse3",

@@ -70,7 +70,7 @@ class Function:
         self.name = func.name
         self._run = run
         self._sources = sources
-        self._package = package  # makes what export() stores
+        self._package = package  # returns the package that export() writes
         self._checked = (arguments or Arguments(func)).checked
 
     @property

@@ -73,5 +73,5 @@ def _idle_worker() -> workers.Worker | None:
     return None
 
 
-if hasattr(os, "register_at_fork"):  # Windows cannot fork; a child must not share its parent's
+if hasattr(os, "register_at_fork"):  # Windows cannot fork; a child must not use its parent's
     os.register_at_fork(after_in_child=_idle.clear)

@@ -169,7 +169,7 @@ def load_object(
 def _hold() -> None:
     """Take LLVM's locks before a fork: a child could not release those of another thread."""
     _lock.acquire()
-    llvm.ffi.lib._lock.__enter__()  # llvmlite takes it without our lock, as when it frees objects
+    llvm.ffi.lib._lock.__enter__()  # llvmlite also takes it without ours, to free objects
 
 
 def _let_go() -> None:

@@ -51,7 +51,7 @@ def build_config(debug_flag: int = 0, **options: Any) -> AbstractContextManager[
         every = {"debug_flag": debug_flag, **options}
         given = ", ".join(f"{k}={v!r:.30}" for k, v in every.items())
         fix = 'build_config(); f.source("vta") shows the instructions, vta.lower takes passes='
-        raise ArgumentError(f"build_config({given})", "no pass here has such an option", fix)
+        raise ArgumentError(f"build_config({given})", "no pass of minitvm has such an option", fix)
     return nullcontext()
 
 
@@ -60,7 +60,7 @@ def _check_target(target: Any) -> None:
     kind = target.kind if isinstance(target, Target) else str(target).partition(" ")[0]
     if target is not None and kind not in ("vta", "ext_dev"):
         why = "vta.lower and vta.build are for the accelerator only"
-        fix = 'leave it out, or tvm.build(s, args, target); a function\'s name is name="main"'
+        fix = 'leave out target, or tvm.build(s, args, target); name="main" names the function'
         raise ArgumentError(f"target={reprlib.repr(target)}", why, fix)
 
 

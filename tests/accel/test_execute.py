@@ -423,7 +423,7 @@ def test_every_element_of_a_buffer_can_be_used(line: str) -> None:
         ("ex  acc_8bit[1] = A[0] x=2048", "ACC_8BIT[2048]"),
         ("st  C[0] = acc[1] x=2048", "OUT[2048]"),
         ("ex  uop[8190] = uops[0] x=4", "UOP[8193], but UOP has 8192"),
-        ("ex  uop[0] = uops[1] x=4", "it loads uops up to 4, and the program has 4"),
+        ("ex  uop[0] = uops[1] x=4", "it loads uops up to 4, but the program has 4"),
         ("ex  reset u[1:2] outer=2 dst=1,0", "ACC[2048]"),
         ("ex  gemm u[2:3] inner=2 src=0,1", "INP[2048]"),
         ("ex  gemm u[3:4] inner=2 wgt=0,1", "WGT[1024]"),

@@ -136,7 +136,7 @@ def test_a_copy_that_is_to_be_skipped_goes() -> None:
         (copy(load(A, i, j), load(A, i, j + 16), *BOTH),
          "dma_copy of A to A: neither buffer is in a memory of the accelerator"),
         (copy(load(AL, i, j), load(A, j % 8, i), (i, 8), (j, 16)),
-         "dma_copy of A to AL: its loops do not visit each element of a box of 8 x 8 once"),
+         "dma_copy of A to AL: its loops do not visit each element of a box of 8 x 8 exactly once"),
         (copy(load(Buffer("T", (16, 8), INT32, "local.acc_buffer"), j, i), load(A, i, j), *BOTH),
          "dma_copy of A to T: it changes the order of dimensions, A[i, j] to T[j, i]"),
         (copy(load(AL, k * 2, j), load(A, k, j), (k, 2), (j, 16)),

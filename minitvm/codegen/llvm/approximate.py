@@ -346,7 +346,9 @@ def atan2(y: Number, x: Number) -> Number:
     slope = where(steep, p, q) / where(steep, q, p)
     slope = where(p.equals(q), where(p.equals(0.0), p, 1.0), slope)  # 0 / 0 and inf / inf
     t = atan(slope)
-    turns = where(steep, t.same(1.0), where(left, t.same(2.0), 0.0))  # quarters, to add t to
+    turns = where(
+        steep, t.same(1.0), where(left, t.same(2.0), 0.0)
+    )  # quarter turns, to which t is added
     angle = turns * high + (where(steep ^ left, -t, t) + turns * low)
     return flip(angle, sign(y))
 

@@ -47,7 +47,7 @@ def _memory(c: Code, a: tir.Pointer | tir.View) -> list[Operand]:
     strides: tuple[tir.Index, ...]
     if isinstance(a, tir.View):
         shape, strides = a.shape, a.strides
-    else:  # all elements from there to the end
+    else:  # all elements from the pointer to the end
         b = a.first.buffer
         start = tir.add(flat(b, a.first.indices), a.offset)
         shape, strides = (tir.sub(tir.elements(b), start),), (1,)

@@ -94,9 +94,9 @@ class Module:
 
     def __init__(self, name: str, dot4_lanes: tuple[int, ...] = ()) -> None:
         self.name = name
-        self.dot4_lanes = dot4_lanes  # the widths of the CPU's instruction for it, widest first
+        self.dot4_lanes = dot4_lanes  # the widths of the CPU's dot4 instruction, widest first
         self.declarations: dict[str, str] = {}
-        self.helpers: dict[str, str] = {}  # the text of functions that several places call
+        self.helpers: dict[str, str] = {}  # the text of helper functions, by name
         self.functions: list[str] = []
         self.workers = 0
 

@@ -20,7 +20,7 @@ from .code import Code, Value, suffix_of
 from .expr import address, value
 from .memory import Address, write
 
-STRIDES = (2, 4, 8)  # a power of two: halves are interleaved again and again
+STRIDES = (2, 4, 8)  # powers of two: two halves are interleaved repeatedly
 
 
 def in_rows(parts: Sequence[tir.Stmt]) -> Iterator[Sequence[tir.Stmt]]:

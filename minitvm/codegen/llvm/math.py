@@ -176,7 +176,7 @@ def _to_odd(c: Code, v: Value) -> Value:
     x = Number(c, v)
     near = converted(x, "fptrunc", FLOAT32)
     back = converted(near, "fpext", FLOAT64)
-    below, above = back < x, back > x  # neither for NaN, which may stay as it is
+    below, above = back < x, back > x  # both false for NaN, which is kept
     pattern = bits(near)
     step = where(absolute(back) < absolute(x), pattern.same(1), pattern.same(-1))
     even = (pattern & 1).equals(0)

@@ -249,7 +249,7 @@ class NumbaPrinter(PythonPrinter):
 
     def _stored(self, value: tir.Expr) -> str:
         if _is_modular(value):
-            return self._wide(value)[0]  # storing cuts
+            return self._wide(value)[0]  # the store truncates
         return super()._stored(value)
 
 

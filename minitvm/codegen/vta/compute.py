@@ -139,7 +139,7 @@ def find_loops(s: tir.Stmt, kind: Operation, now: Now) -> MicroLoops:
         now.env[s.var] = 0
         s = s.body
     most = lowering.capacity(now.config, accel.Memory.UOP)
-    uops = tuple(islice(_uops(s, now), most + 1))  # one too many, so that UopCache refuses them
+    uops = tuple(islice(_uops(s, now), most + 1))  # at most one too many; then UopCache refuses
     if 0 not in extents:
         check_distance(kind, uops)
     return MicroLoops(tuple(extents), tuple(factors), uops)

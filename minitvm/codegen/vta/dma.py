@@ -57,7 +57,7 @@ def _copy(body: tir.Stmt) -> Copy:
         value = _unconverted(inside.buffer, value.a)
     if not isinstance(value, tir.Load):
         why = f"it stores {tir.text(inside.value)}, and a transfer cannot compute"
-        fix = "a stage of its own for the arithmetic, with pragma 'alu'"
+        fix = "compute the arithmetic in a separate stage with pragma 'alu'"
         raise LoweringError(f"dma_copy to {inside.buffer.name}", why, fix)
     return Copy(tuple(loops), inside, value, where)
 
@@ -65,7 +65,7 @@ def _copy(body: tir.Stmt) -> Copy:
 def _why_no_copy(inside: tir.Stmt) -> tuple[str, str]:
     """Return why the body of the loops is not a copy, and what to try."""
     if isinstance(inside, tir.If):
-        return "a condition guards the copy", "sizes that divide the extents"
+        return "a condition guards the copy", "split by factors that divide the extents"
     calls = [s.value for s in lowering.every(inside) if isinstance(s, tir.Evaluate)]
     if any(isinstance(e, tir.Call) and e.name == NOP for e in calls):
         why = "the loops contain an instruction of the compute unit besides the copy"
@@ -168,7 +168,7 @@ def _box(copy: Copy, e: tir.Load | tir.Store) -> Box:
         n for n in visits if isinstance(n, int)
     ):
         shape = " x ".join(map(str, box.counts))
-        why = f"its loops do not visit each element of a box of {shape} once"
+        why = f"its loops do not visit each element of a box of {shape} exactly once"
         raise LoweringError(copy.what, why, "one loop over each dimension")
     return box
 
@@ -193,8 +193,8 @@ def _check_order(copy: Copy, to: Box, source: Box) -> None:
     if not tir.prove_equal(there, _position(copy.source.indices, source)):
         goes = tir.Load(copy.to.buffer, copy.to.indices, copy.to.buffer.dtype)
         moved = f"{tir.text(copy.source)} to {tir.text(goes)}"
-        why = f"it changes the order of dimensions, {moved}, and a transfer keeps it"
-        raise LoweringError(copy.what, why, "a.transpose(...) when the data is packed, outside")
+        why = f"it changes the order of dimensions, {moved}, but a transfer keeps the order"
+        raise LoweringError(copy.what, why, "transpose the array when it is packed, in numpy")
 
 
 def _position(indices: tuple[tir.Index, ...], box: Box) -> tir.Index:

@@ -8,7 +8,7 @@ from typing import TypeAlias
 from minitvm import accel
 from minitvm.base import BuildError
 
-MOST = 1 << 18  # instructions: 4 MB of them
+MOST = 1 << 18  # limit of the instructions of a program: 4 MB
 ROW = tuple(accel.Unit)  # load, compute, store: prev and next of each are its neighbours
 
 
@@ -134,7 +134,7 @@ class UopCache:
         n = len(kernel.uops)
         if n > self.depth:
             what = f"a {kernel.name} of {n} or more micro-operations"
-            fix = "smaller loops inside one instruction: split, and reorder the outer part outside"
+            fix = "smaller loops in one instruction: split one, and reorder its outer part outside"
             raise BuildError(what, f"the memory on chip has space for {self.depth}", fix)
         if kernel not in self.stored:
             self.stored[kernel] = len(self.uops)

@@ -10,7 +10,7 @@ from math import prod
 from minitvm.base import BuildError, Reason, raise_first
 
 MOST_PADDING = 15  # rows or columns on one side: four bits of an instruction
-MOST_STRIDE = (1 << 16) - 1  # elements between two rows, rows, elements of a row: 16 bits each
+MOST_STRIDE = (1 << 16) - 1  # limit of the stride, the rows and the row length: 16 bits each
 
 
 @dataclass(frozen=True, slots=True)
