@@ -218,8 +218,8 @@ def test_the_host_of_a_cpu_and_a_buffer_without_gaps_change_nothing() -> None:
 
 def test_another_host_is_refused() -> None:
     assert refused(target="python", target_host="llvm") == (
-        "target_host='llvm' for target 'python': the function is called by the machine "
-        "that runs it\n"
+        "target_host='llvm' for target 'python': the machine that runs the function "
+        "also calls it\n"
         "  try: leave target_host out"
     )
 
