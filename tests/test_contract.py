@@ -218,8 +218,8 @@ def test_the_host_of_a_cpu_and_a_buffer_without_gaps_change_nothing() -> None:
 
 def test_another_host_is_refused() -> None:
     assert refused(target="python", target_host="llvm") == (
-        "target_host='llvm' for target 'python': the function is called by the machine "
-        "that runs it\n"
+        "target_host='llvm' for target 'python': the machine that runs the function "
+        "also calls it\n"
         "  try: leave target_host out"
     )
 
@@ -230,7 +230,7 @@ def test_another_host_is_refused() -> None:
         (5, "binds=5: not a Mapping"),
         ({A: 5}, "binds: Tensor A: float32[4, 8] to 5: not a tensor and a buffer"),
         ({A: tir.decl_buffer((8, 4), name="Ab")},
-         "binds: A to Ab: one is float32[4, 8], the other float32[8, 4]"),
+         "binds: A to Ab: the tensor is float32[4, 8], the buffer float32[8, 4]"),
         ({A: tir.decl_buffer((4, 8), name="Ab", strides=[16, 1])},
          "binds: A to Ab: arguments are contiguous arrays in main memory"),
         ({A: tir.decl_buffer((4, 8), name="Ab", scope="local")},

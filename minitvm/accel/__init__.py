@@ -1,6 +1,6 @@
 """A simulator of a VTA-like accelerator, with an assembler, a timing model and a verifier.
 
-    program = parse(text)                            from assembly text; or from records
+    program = parse(text)                            from assembly text; Program(...) takes records
     run = simulate(program, vta_pynq, {"A": a})      outputs, cycles, trace, counters
     verdict = verify(program)                        deadlock, leaks, races, hazards, ...
 
@@ -12,9 +12,9 @@ functional simulator, with these exceptions and decisions:
     STORE        narrows ACC when it runs (hardware stores a narrowed copy that only GEMM and ALU
                  write, so an accumulator that was only loaded is stored stale; verify() warns)
     GEMM reset   clears ACC, and OUT with it
-    padding      of INP, WGT, ACC and ACC_8BIT (HLS does not pad WGT)
+    padding      works for INP, WGT, ACC and ACC_8BIT (HLS does not pad WGT)
     rates        GEMM 1, ALU 2 cycles per micro-operation by default; parameters of Config
-    deadlock     is a result that names unit, instruction and queue (the original loops forever)
+    deadlock     is a result that names the unit, instruction and queue (the original loops forever)
     memories     start poisoned in every run (VTA's simulator starts from zeros once, and hardware
                  from the previous program's data); verify() reports reads before any write
     tokens       are not lost: a full queue makes its pusher wait (Chisel drops tokens over 255);

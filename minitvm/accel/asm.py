@@ -1,4 +1,4 @@
-"""Assembly text: parsing and printing of programs.
+"""Parse and print programs as assembly text.
 
     area A inp 2 8                # DRAM: 2 x 8 elements of INP, called A
     area C out 8
@@ -14,12 +14,12 @@
     ex  nop                                pop st
     ex  finish
 
-An instruction begins with its unit: ld, ex or st. `pop ex` takes a token from compute, `push ex`
-gives it one. A[8] is element 8 of area A, counted in elements of the loaded buffer; DRAM[n] is
-element n of all DRAM. `acc_8bit[0] = R[0] x=4` loads accumulators from int8 and widens them;
-`area R acc_8bit 4` is an area of DRAM that holds such elements. Omitted numbers are 0, or 1 for y,
-outer and inner. pad gives the rows before and after, and the columns before and after. Without
-`at N` an area begins where the previous one ends.
+An instruction begins with its unit: ld, ex or st. `pop ex` takes a token that compute has pushed,
+`push ex` pushes a token to compute. A[8] is element 8 of area A, counted in elements of the loaded
+buffer; DRAM[n] is element n of all DRAM. `acc_8bit[0] = R[0] x=4` loads accumulators from int8 and
+widens them; `area R acc_8bit 4` is an area of DRAM with such elements. Omitted numbers are 0, or 1
+for y, outer and inner. pad gives the rows before and after, and the columns before and after.
+Without `at N` an area begins where the previous one ends.
 """
 
 from __future__ import annotations
@@ -86,7 +86,9 @@ def parse(text: str, config: Config = vta_pynq) -> Program:
                     instructions.append(_instruction(LONG[unit], body, areas, config))
                     wire_of(len(instructions) - 1, instructions[-1])  # refuses numbers out of range
                 case [word, *_]:
-                    raise ArgumentError(repr(word), "a line begins with area, uop, ld, ex or st")
+                    raise ArgumentError(
+                        repr(word), "a line must begin with area, uop, ld, ex or st"
+                    )
                 case _:
                     pass  # an empty line, or a comment
         except ArgumentError as error:
@@ -96,7 +98,7 @@ def parse(text: str, config: Config = vta_pynq) -> Program:
 
 
 def _integers(words: Sequence[str], counts: Sequence[int], names: str) -> list[int]:
-    """Return the words as integers; `names` says what they are."""
+    """Return the words as integers; errors describe the expected integers by `names`."""
     if len(words) not in counts or not all(re.fullmatch(NUMBER, word) for word in words):
         raise ArgumentError(f"{' '.join(words):.60}" or "nothing", f"expected integers: {names}")
     return [int(word) for word in words]
@@ -110,7 +112,7 @@ def _memory(name: str) -> Memory:
 
 
 def _area(words: list[str], areas: Sequence[Area], config: Config) -> Area:
-    """Parse name memory extent ... [at base]."""
+    """Parse the words after `area`: name memory extent ... [at base]."""
     match words:
         case [name, memory, *shape, "at", base]:
             extents = _integers(shape, (len(shape),), "extents")
@@ -126,7 +128,7 @@ def _area(words: list[str], areas: Sequence[Area], config: Config) -> Area:
 
 
 def _instruction(unit: Unit, text: str, areas: Sequence[Area], config: Config) -> Instruction:
-    """Parse one line, without its unit."""
+    """Parse the text of one instruction, without its unit."""
     body, flags = _tokens(unit, text)
     if body in ("nop", "finish"):
         instruction = nop(unit, flags) if body == "nop" else Finish(flags=flags)
@@ -145,7 +147,7 @@ def _instruction(unit: Unit, text: str, areas: Sequence[Area], config: Config) -
 
 
 def _tokens(unit: Unit, text: str) -> tuple[str, Flags]:
-    """Split a line into the text without its tokens, and the tokens as flags."""
+    """Split an instruction into its text without tokens, and its tokens as flags."""
     words = text.split()
     first = next((n for n, word in enumerate(words) if word in ("pop", "push")), len(words))
     names: dict[str, bool] = {}
@@ -158,14 +160,14 @@ def _tokens(unit: Unit, text: str) -> tuple[str, Flags]:
             raise ArgumentError(f"{verb} {other}", why, "tokens between ld and ex, or ex and st")
         name = f"{verb}_{'prev' if LONG[other] is prev else 'next'}"
         if name in names:
-            why = "an instruction does this only once"
+            why = "an instruction can do this only once"
             raise ArgumentError(f"{verb} {other}", why, "a nop for the second token")
         names[name] = True
     return " ".join(words[:first]), Flags(**names)
 
 
 def _options(kind: type[Instruction], text: str) -> dict[str, Any]:
-    """Parse "y=2 pad=1,0,1,1" into the numbers of an instruction, by their paths."""
+    """Parse options such as "y=2 pad=1,0,1,1"; return the numbers by their Field.path."""
     found: dict[str, Any] = {}
     known = keyed(kind)
     for word in text.split():
@@ -182,7 +184,7 @@ def _options(kind: type[Instruction], text: str) -> dict[str, Any]:
 def _transfer(
     parts: Sequence[str], flags: Flags, areas: Sequence[Area], config: Config
 ) -> Instruction:
-    """Parse to[i] = from[j] y= x= stride= pad=."""
+    """Parse a LOAD or STORE, to[i] = from[j] with the options y, x, stride and pad."""
     to, to_index, source, from_index, rest = parts
     if source in ("acc", "out"):
         dram = _address(to, int(to_index), Memory.OUT, areas, config)
@@ -197,7 +199,7 @@ def _transfer(
 
 
 def _address(name: str, index: int, memory: Memory, areas: Sequence[Area], config: Config) -> int:
-    """Return the address of name[index] in DRAM, in elements of the memory."""
+    """Return the address of name[index] in DRAM, counted in elements of `memory`."""
     if (memory is Memory.UOP) != (name == "uops"):
         why = "micro-operations are loaded from uops, other elements from areas"
         raise ArgumentError(f"{name}[{index}]", why, "uop[0] = uops[0], inp[0] = A[0]")
@@ -215,7 +217,7 @@ def _address(name: str, index: int, memory: Memory, areas: Sequence[Area], confi
 
 
 def _looped(parts: Sequence[str], flags: Flags) -> Instruction:
-    """Parse op u[begin:end] outer= inner= dst= src= wgt= imm=."""
+    """Parse a GEMM or ALU, op u[begin:end] with the options outer, inner, dst, src, wgt, imm."""
     name, begin, end, rest = parts
     values = {"loops.begin": int(begin), "loops.end": int(end), "flags": flags}
     if name in ("gemm", "reset"):
@@ -230,7 +232,7 @@ def _looped(parts: Sequence[str], flags: Flags) -> Instruction:
 
 
 def text(program: Program, config: Config = vta_pynq) -> str:
-    """Return the program as text: parse(text(p)) == p, for the same configuration."""
+    """Return a program as assembly text: parse(text(p, config), config) == p."""
     check_program(program)
     check_config(config)
     return "\n".join([*_head(program), *_lines(program, config)])
@@ -239,8 +241,8 @@ def text(program: Program, config: Config = vta_pynq) -> str:
 def listing(program: Program, config: Config = vta_pynq) -> str:
     """Return the text with the number of each instruction, and the tokens in each queue after it.
 
-    The counts are for program order. A negative one means that an instruction further down must
-    push a token first.
+    The tokens are counted as if the instructions ran in program order. A negative count means that
+    a later instruction must push a token first.
     """
     check_program(program)
     check_config(config)
@@ -303,7 +305,7 @@ def _body(instruction: Instruction, areas: Sequence[Area], config: Config) -> st
 
 
 def _given(instruction: Instruction) -> str:
-    """Return x, and the numbers that differ from their defaults, as " y=2 x=4"."""
+    """Return x, and the numbers that differ from their defaults, as text: " y=2 x=4"."""
     default, shown = FORMATS[type(instruction)].default, ""
     for key, fields in keyed(type(instruction)).items():
         numbers = [field.read(instruction) for field in fields]

@@ -12,8 +12,8 @@ from minitvm.base import ArgumentError, check_kind, check_text
 class Memory(IntEnum):
     """The kinds of elements that are moved, numbered as in an instruction's memory_type.
 
-    Each has its own on-chip memory except OUT and ACC_8BIT: these are accumulators that DRAM holds
-    as int8, narrowed when they are stored and widened when they are loaded.
+    Each kind has its own on-chip memory except OUT and ACC_8BIT. Both are accumulators that are
+    int8 in DRAM: a store narrows them (OUT), and a load widens them (ACC_8BIT).
     """
 
     UOP = 0
@@ -25,7 +25,7 @@ class Memory(IntEnum):
 
     @property
     def on_chip(self) -> Memory:
-        """Return the memory that holds such elements: ACC for ACC_8BIT and OUT."""
+        """Return the on-chip memory that stores such elements: ACC for ACC_8BIT and OUT."""
         return Memory.ACC if self in (Memory.OUT, Memory.ACC_8BIT) else self
 
 
@@ -83,8 +83,8 @@ class Config:
             if self.depth(memory) & (self.depth(memory) - 1) or not self.depth(memory):
                 raise ArgumentError(
                     f"accelerator {self.name!r}",
-                    f"{memory.name} holds {self.depth(memory)} elements of "
-                    f"{self.element_bytes(memory)} bytes, and that is not a power of two",
+                    f"{memory.name} has {self.depth(memory)} elements of "
+                    f"{self.element_bytes(memory)} bytes, which is not a power of two",
                     "memories of 2, 4, 8, ... elements",
                 )
 
@@ -109,7 +109,7 @@ class Config:
         return prod(self.element_shape(memory)) * (4 if memory in (Memory.UOP, Memory.ACC) else 1)
 
     def depth(self, memory: Memory) -> int:
-        """Return how many elements a memory holds; OUT holds as many as ACC."""
+        """Return the capacity of a memory in elements; that of OUT and ACC_8BIT is that of ACC."""
         size = {
             Memory.UOP: self.uop_bytes,
             Memory.WGT: self.wgt_bytes,

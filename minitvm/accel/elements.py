@@ -1,4 +1,4 @@
-"""The exact elements that an instruction touches, with checks that they exist."""
+"""Compute the exact elements that an instruction accesses, and check that they exist."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Ints: TypeAlias = np.ndarray[Any, np.dtype[np.integer[Any]]]
 
 @dataclass(frozen=True, slots=True)
 class Capacities:
-    """The sizes of memories and areas that every transfer is checked against."""
+    """The sizes of memories and areas against which every transfer is checked."""
 
     size: dict[Memory, int]  # bytes of an element
     depth: dict[Memory, int]  # elements of a buffer
@@ -27,7 +27,7 @@ class Capacities:
 
 
 MOST_DRAM_BYTES = 1 << 28  # enough for the weights of VGG-16
-MOST_INDICES = 1 << 24  # most micro-operations whose indices are kept: 200 MB
+MOST_INDICES = 1 << 24  # limit of micro-operations whose indices are stored: 200 MB
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class Indices:
 
 
 def indices(loops: UopLoops, uops: Ints) -> Indices:
-    """Return the indices of all iterations: outer, then inner, then the uops[n, 3]."""
+    """Return the indices of the micro-operations uops[n, 3] in all iterations of the loops."""
     outer = np.arange(loops.outer, dtype=np.int32)[:, None, None]
     inner = np.arange(loops.inner, dtype=np.int32)[None, :, None]
 
@@ -95,9 +95,9 @@ def resolve(program: Program, config: Config) -> tuple[Indices | None, ...]:
 
 
 def _check_kept(program: Program, n: int, kept: int) -> None:
-    """Raise ArgumentError if the indices need too much memory; equal instructions share them."""
+    """Raise ArgumentError if there are too many indices; equal instructions share their indices."""
     if kept > MOST_INDICES:
-        why = f"{kept} distinct micro-operations up to here; the model keeps {MOST_INDICES}"
+        why = f"{kept} distinct micro-operations up to here; the limit is {MOST_INDICES}"
         raise ArgumentError(label(program, n), why, "smaller loops, or several programs")
 
 
@@ -112,19 +112,22 @@ def _check_layout(areas: tuple[Area, ...], config: Config) -> None:
             raise ArgumentError(what, why, "place(config, ...)")
         end, last = max(end, after), area.name
     if end > MOST_DRAM_BYTES:
-        why = f"it ends at byte {end} of DRAM, and the model has {MOST_DRAM_BYTES}"
+        why = f"it ends at byte {end} of DRAM; the simulator has {MOST_DRAM_BYTES} bytes"
         raise ArgumentError(f"area {last!r}", why, "smaller areas")
 
 
 def rows(move: Load | Store) -> tuple[Ints, Ints]:
-    """Return (row starts in DRAM, columns), so that element = row[:, None] + column."""
+    """Return the first element of each row in DRAM, and the columns.
+
+    The elements of a transfer are rows[:, None] + columns.
+    """
     check_kind("move", move, Load, Store, fix="one of program.instructions")
     first = move.dram + np.arange(move.y, dtype=np.int64) * move.stride
     return first, np.arange(move.x, dtype=np.int64)
 
 
 def total(move: Load | Store) -> int:
-    """Return how many elements of the buffer are written or read, padding included."""
+    """Return how many on-chip elements a transfer writes or reads, padding included."""
     check_kind("move", move, Load, Store, fix="one of program.instructions")
     if not move.x:
         return 0
@@ -134,9 +137,9 @@ def total(move: Load | Store) -> int:
 
 
 def _load_uops(program: Program, n: int, load: Load, uops: Ints, table: Ints) -> None:
-    """Copy micro-operations of the program into the unit's memory."""
+    """Copy the micro-operations that `load` loads into `table`, the on-chip memory."""
     if load.dram + load.x > len(uops):
-        why = f"it loads uops up to {load.dram + load.x - 1}, and the program has {len(uops)}"
+        why = f"it loads uops up to {load.dram + load.x - 1}, but the program has {len(uops)}"
         raise ArgumentError(label(program, n), why, "more uops in the program, or a smaller load")
     if load.sram + load.x > len(table):
         raise _too_deep(program, n, Memory.UOP, load.sram + load.x, len(table))
@@ -144,7 +147,7 @@ def _load_uops(program: Program, n: int, load: Load, uops: Ints, table: Ints) ->
 
 
 def _fetch_uops(program: Program, n: int, loops: UopLoops, table: Ints) -> Ints:
-    """Return the micro-operations of an instruction."""
+    """Return the micro-operations of an instruction; raise ArgumentError if one is not loaded."""
     if loops.end > len(table):
         raise _too_deep(program, n, Memory.UOP, loops.end, len(table))
     uops = table[loops.begin : loops.end]
@@ -181,7 +184,7 @@ def _check_transfer(
 
 
 def _areas(areas: tuple[Area, ...], config: Config) -> str:
-    """Describe the areas, each in elements of its own kind."""
+    """Describe the areas in an error message, each in elements of its own kind."""
     return "; ".join(
         f"{area.name}: {area.memory.name} {area.base} to {area.base + prod(area.shape) - 1}"
         for area in sorted(areas, key=lambda area: area.byte_range(config))
@@ -205,6 +208,6 @@ def _check_indices(program: Program, n: int, found: Indices, limits: Capacities)
 def _too_deep(program: Program, n: int, memory: Memory, needs: int, depth: int) -> ArgumentError:
     return ArgumentError(
         label(program, n),
-        f"it reaches {memory.name}[{needs - 1}], and {memory.name} has {depth} elements",
+        f"it accesses {memory.name}[{needs - 1}], but {memory.name} has {depth} elements",
         "a smaller tile, or a larger buffer in Config",
     )

@@ -1,4 +1,4 @@
-"""Encoding of instructions as the 128 bits that the hardware reads, and decoding.
+"""Encode instructions as the 128 bits that the hardware reads, and decode them.
 
 Programs for memories deeper than the fields can address cannot always be encoded.
 """
@@ -56,21 +56,21 @@ def decode_uop(word: int) -> Uop:
 
 
 def _pack(what: str, fields: tuple[Field, ...], source: Instruction | Uop) -> int:
-    """Return the fields of a record as bits, each at its place."""
+    """Return an int with the fields of a record, each at the bits that its Field gives."""
     bits = 0
     for field in fields:
         value, mask = field.read(source), (1 << field.bits) - 1
         if field.signed:
             value = (value or 0) & mask  # check_types has checked its range
         if not isinstance(value, int) or not 0 <= value <= mask:
-            why = f"the field has {field.bits} bits and holds 0 to {mask}"
+            why = f"the field has {field.bits} bits, so its range is 0 to {mask}"
             raise ArgumentError(f"{what}: {field.name}={value!r:.60}", why)
         bits |= value << field.first
     return bits
 
 
 def _typed(name: str, field: Field, value: int) -> Any:
-    """Return a field's number as the type that the record holds."""
+    """Convert the number of a field to the type of that field in the record."""
     if issubclass(field.kind, Enum) and value not in tuple(field.kind):
         raise ArgumentError(name, f"{field.name}={value} is not a valid {field.kind.__name__}")
     return field.kind(value)

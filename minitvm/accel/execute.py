@@ -30,8 +30,9 @@ def execute(
 ) -> dict[str, Array]:
     """Run a program and return the areas of OUT by name.
 
-    order   the instructions in the order to run them: each once, as the tokens allow. None means
-            program order as far as tokens allow; a Generator draws a random legal order.
+    order   the numbers of the instructions, each once, in the order in which they run; the tokens
+            must allow it. None means program order as far as tokens allow; a Generator draws a
+            random legal order.
 
     If the program deadlocks, return the contents of DRAM at that point. Results do not depend on
     times or on the depth of queues.
@@ -59,7 +60,7 @@ def _outputs(program: Program, config: Config, state: Contents) -> dict[str, Arr
 def _step(
     program: Program, config: Config, n: int, found: Indices | None, state: Contents
 ) -> dict[str, Array] | None:
-    """Run instruction n; FINISH returns the outputs."""
+    """Run instruction n; return the outputs if it is FINISH, else None."""
     match program.instructions[n]:
         case Load() as load_:
             load(load_, state)
@@ -77,7 +78,7 @@ def _step(
 
 
 def load(move: Load, state: Contents) -> None:
-    """Copy rows of DRAM to buffer[sram ...] with zero padding; ACC widens int8 to int32."""
+    """Copy rows of DRAM to buffer[sram ...] with zero padding; ACC_8BIT widens int8 to int32."""
     if not move.x or move.memory is Memory.UOP:  # resolve() has handled loads of uops
         return
     buffer, (first, column) = state.chip[move.memory.on_chip], rows(move)
@@ -97,12 +98,12 @@ def store(move: Store, state: Contents) -> None:
 
 
 def clear(found: Indices, chip: Mapping[Memory, Array]) -> None:
-    """Run acc[dst] = 0."""
+    """Set the accumulators acc[dst] to 0."""
     chip[Memory.ACC][found.dst] = 0
 
 
 def gemm(found: Indices, chip: Mapping[Memory, Array]) -> None:
-    """Run acc[dst][b, o] += sum over i of inp[src][b, i] * wgt[wgt][o, i].
+    """Compute acc[dst][b, o] += sum over i of inp[src][b, i] * wgt[wgt][o, i].
 
     Wrapping sums are associative, so the products for one accumulator are summed first.
     """
@@ -115,9 +116,9 @@ def gemm(found: Indices, chip: Mapping[Memory, Array]) -> None:
 
 
 def alu(op: Op, imm: int | None, found: Indices, acc: Array) -> None:
-    """Run acc[dst] = op(acc[dst], acc[src] or imm) for one micro-operation after the other.
+    """Compute acc[dst] = op(acc[dst], acc[src] or imm), one micro-operation after the other.
 
-    Independent neighbouring micro-operations run at once: see runs().
+    Independent neighbouring micro-operations are computed together: see runs().
     """
     dst, src = found.dst, found.dst if imm is not None else found.src
     for run in runs(dst, src):
@@ -129,7 +130,7 @@ def alu(op: Op, imm: int | None, found: Indices, acc: Array) -> None:
 def runs(dst: Ints, src: Ints) -> Iterator[slice]:
     """Yield maximal slices in which no dst or src is the dst of an earlier position.
 
-    dst = 0 1 2 0 1 2, src = dst:  0:3 and 3:6
+    For example, dst = src = 0 1 2 0 1 2 has the slices 0:3 and 3:6.
     """
     latest = np.maximum.accumulate(np.maximum(_before(dst, dst), _before(dst, src)))
     begin, count = 0, len(dst)
@@ -141,7 +142,7 @@ def runs(dst: Ints, src: Ints) -> Iterator[slice]:
 
 
 def _before(dst: Ints, used: Ints) -> Ints:
-    """Return for each position the last earlier one whose dst it uses, or -1."""
+    """Return, for each position, the last earlier position whose dst it uses, or -1."""
     count = len(dst)
     here = np.arange(count)
     written = np.sort(dst.astype(np.int64) * count + here)  # by element, then by position

@@ -49,7 +49,7 @@ def check_types(what: str, given: Any) -> None:
             if memory is not Memory.OUT:
                 raise ArgumentError(what, f"memory={memory!r} cannot be stored", "Memory.OUT")
         case Gemm() | Alu():
-            check_kind(f"{what}: loops", given.loops, UopLoops, fix="Loops(begin=0, end=1)")
+            check_kind(f"{what}: loops", given.loops, UopLoops, fix="UopLoops(begin=0, end=1)")
             _check_pairs(what, given.loops, "dst_factors", "src_factors", "wgt_factors")
         case _:
             pass
@@ -61,7 +61,7 @@ def check_types(what: str, given: Any) -> None:
 
 
 def _check_pairs(what: str, record: Any, *names: str) -> None:
-    """Raise ArgumentError unless these attributes are pairs."""
+    """Raise ArgumentError unless the attributes `names` of a record are pairs."""
     for name in names:
         given = getattr(record, name)
         if type(given) is not tuple or len(given) != 2:  # pyright: ignore[reportUnknownArgumentType]
@@ -70,7 +70,7 @@ def _check_pairs(what: str, record: Any, *names: str) -> None:
 
 
 def _check_alu(what: str, alu: Alu) -> None:
-    """Raise ArgumentError for factors of weights and for an immediate out of range."""
+    """Raise ArgumentError if an ALU has factors of weights or an immediate out of range."""
     if alu.loops.wgt_factors != (0, 0):
         raise ArgumentError(what, "the ALU does not read weights", "wgt_factors=(0, 0)")
     imm = alu.imm
@@ -110,7 +110,7 @@ def check_fields(what: str, instruction: Any) -> None:
 
 
 def _about(instruction: Instruction) -> Iterator[Reason]:
-    """Yield why no machine can run an instruction, although each of its fields is in range."""
+    """Yield reasons why no machine can run an instruction whose fields are all in range."""
     match instruction:
         case Load(memory=memory, x=x, y=y):
             padded = any((*instruction.y_pad, *instruction.x_pad))

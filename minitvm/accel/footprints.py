@@ -17,9 +17,10 @@ DRAM = "DRAM"
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """Elements that an instruction reads or writes; in DRAM, pieces of gcd(element sizes) bytes.
+    """The elements of one memory that an instruction reads or writes.
 
-    Contiguous elements are a slice, because numpy handles slices faster.
+    In DRAM, an element is a piece of gcd(element sizes) bytes. Contiguous elements are a slice,
+    because numpy handles slices faster.
     """
 
     space: Memory | str
@@ -28,10 +29,10 @@ class Access:
 
 
 class Footprints:
-    """The reads and writes of instructions, in spaces that several units share.
+    """The reads and writes of instructions, in DRAM and the memories that units share.
 
-    DRAM is divided into pieces of gcd(element sizes) bytes. All addresses are multiples of that, so
-    each piece is either entirely in a transfer or not at all.
+    DRAM is divided into pieces of gcd(element sizes) bytes. All addresses are multiples of this
+    size, so a transfer contains a piece entirely or not at all.
     """
 
     def __init__(self, program: Program, config: Config) -> None:
@@ -43,7 +44,7 @@ class Footprints:
         self.known: dict[tuple[int, tuple[Memory, ...]], list[Access]] = {}
 
     def of(self, instruction: Instruction, found: Indices | None) -> list[Access]:
-        """Return the accesses of an instruction; `found` holds the indices of a GEMM or ALU."""
+        """Return the accesses of an instruction; `found` are the indices of a GEMM or ALU."""
         match instruction:
             case Load(x=0) | Store(x=0) | Load(memory=Memory.UOP):
                 return []
@@ -65,7 +66,7 @@ class Footprints:
                 return self.known[key]
 
     def _moved(self, move: Load | Store) -> slice | Ints:
-        """Return the pieces of DRAM that a transfer touches."""
+        """Return the pieces of DRAM that a transfer reads or writes."""
         per = self.pieces[move.memory]
         if move.y == 1 or move.stride == move.x:
             return slice(move.dram * per, (move.dram + move.y * move.x) * per)
@@ -95,7 +96,7 @@ def _computed(sources: tuple[Memory, ...], found: Indices) -> list[Access]:
 
 
 def _distinct(elements: Ints) -> slice | Ints:
-    """Return each element once."""
+    """Return the distinct elements, as a slice if they are contiguous."""
     found = np.unique(elements)
     whole = slice(int(found[0]), int(found[-1]) + 1) if len(found) else slice(0, 0)
     return whole if whole.stop - whole.start == len(found) else found

@@ -1,4 +1,4 @@
-"""The fields of the instructions: the table behind their checks, encoding and text.
+"""The table of instruction fields, which checks, encoding and assembly text use.
 
 The layout is that of VTA's default configuration: two little-endian words of 64 bits, w0 and w1,
 with the opcode in the lowest three bits.
@@ -19,7 +19,7 @@ INDEX = 16  # bits of an index in a program: memories may be deeper than VTA's f
 
 
 def _reader(path: str) -> Callable[[object], Any]:
-    """Return the function that reads `path` of a record."""
+    """Return a function that reads the attribute `path` of a record, such as "y_pad[0]"."""
     attribute, _, position = path.partition("[")
     get = attrgetter(attribute)
     if not position:
@@ -32,14 +32,14 @@ def _reader(path: str) -> Callable[[object], Any]:
 class Field:
     """One number of an instruction.
 
-    name    what VTA calls it
-    first   its lowest bit, counted over both words
+    name    its name in VTA
+    first   the number of its lowest bit, from 0 to 127
     bits    its width in bits
-    path    where the record holds it: "loops.begin", "y_pad[0]"
-    key     its name in assembly text, or "": y=2; neighbours may share one, as in pad=1,0,1,1
-    kind    the type that the record holds
+    path    the attribute of the record, such as "loops.begin" or "y_pad[0]"
+    key     its name in assembly text, such as y in y=2, or ""; four fields share pad=1,0,1,1
+    kind    its type in the record
     signed  whether its highest bit is the sign
-    most    the bits that a program may use, if more: its machine may be larger than VTA
+    most    the bits that a program may use, if more than `bits` (for machines larger than VTA)
     """
 
     name: str
@@ -54,12 +54,12 @@ class Field:
     limit: int = field(init=False)
 
     def __post_init__(self) -> None:
-        """Prepare `read`, which returns the field of a record, and the limit for programs."""
+        """Set `read`, which reads the field of a record, and `limit`, the end of its range."""
         object.__setattr__(self, "read", _reader(self.path))
         object.__setattr__(self, "limit", 1 << max(self.bits, self.most))
 
     def take(self, bits: int) -> int:
-        """Return the field's number from an instruction's bits."""
+        """Return the number in this field of an instruction that is given as bits."""
         sign = 1 << self.bits - 1 if self.signed else 0
         return ((bits >> self.first & (1 << self.bits) - 1) ^ sign) - sign
 
@@ -68,8 +68,8 @@ class Format(NamedTuple):
     """The format of one kind of instruction.
 
     opcode   the number in bits 0 to 2
-    default  an instruction whose fields have their defaults, which the text omits
-    fields   the other fields, in the order of the text
+    default  an instruction whose fields have the values that assembly text omits
+    fields   all fields but the opcode, in the order of assembly text
     """
 
     opcode: int
@@ -141,13 +141,13 @@ FORMATS: Mapping[type[Instruction], Format] = {
 
 @cache
 def keyed(kind: type[Instruction]) -> Mapping[str, tuple[Field, ...]]:
-    """Return the fields that assembly text gives as key=1,2, by their key."""
+    """Return, for each key of assembly text such as "pad", the fields that it sets."""
     fields = [f for f in FORMATS[kind].fields if f.key]
     return {f.key: tuple(g for g in fields if g.key == f.key) for f in fields}
 
 
 def record(kind: type[Instruction], values: Mapping[str, Any]) -> Instruction:
-    """Return the instruction whose fields, given by their paths, hold `values`.
+    """Return the instruction whose fields have `values`, which are given by Field.path.
 
     {"sram": 2, "y_pad[0]": 1, "y_pad[1]": 0}   ->   Load(sram=2, y_pad=(1, 0))
     """

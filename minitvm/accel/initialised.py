@@ -1,4 +1,4 @@
-"""Reads of uninitialised elements: memories keep the data of earlier programs."""
+"""Find reads of uninitialised elements, which contain the data of earlier programs."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Uninitialised:
 
 @dataclass(frozen=True, slots=True)
 class Stale:
-    """A STORE, instruction `index`, of ACC[element], last written by a LOAD.
+    """A STORE, by instruction `index`, of ACC[element], which a LOAD has written last.
 
     Hardware stores from OUT, the narrowed copy of ACC that only GEMM and ALU write.
     """
@@ -70,7 +70,10 @@ def memory_faults(
 
 
 def _reads_first(instruction: Instruction) -> bool:
-    """Return whether an instruction reads what it writes: GEMM and ALU do, except a reset."""
+    """Return whether an instruction also reads the elements that it writes.
+
+    GEMM and ALU read their accumulators; a LOAD and a reset do not.
+    """
     return not (
         isinstance(instruction, Load) or (isinstance(instruction, Gemm) and instruction.reset)
     )
@@ -83,7 +86,7 @@ def _mark(access: Access, state: Ints) -> None:
 
 
 def _first(access: Access, state: Ints, wanted: int) -> int | None:
-    """Return the first element of an access that is in the state `wanted`."""
+    """Return the first element of an access that is in the state `wanted`, or None."""
     at = np.flatnonzero(state[access.elements] == wanted)
     if not len(at):
         return None

@@ -69,7 +69,7 @@ class Op(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Uop:
-    """One micro-operation: the indices that a loop's factors are added to. ALU ignores wgt."""
+    """One micro-operation: indices of elements, which loops advance. ALU ignores wgt."""
 
     dst: int
     src: int
@@ -93,9 +93,10 @@ NO_FLAGS = Flags()
 class Load:
     """A load of y rows of x elements, `stride` elements apart, from DRAM to memory[sram ...].
 
-    Zeros are added before and after the rows and columns, as many as y_pad and x_pad say.
+    y_pad rows and x_pad columns of zeros are added, each as (before, after).
 
-    dram counts elements of this memory's size. x = 0 moves nothing and only carries tokens (NOP).
+    dram counts elements of the size that `memory` has. x = 0 moves nothing and only carries tokens
+    (NOP).
     ACC_8BIT loads accumulators from int8: 16 bytes per element of 16 numbers, where ACC has 64.
     """
 
@@ -186,7 +187,7 @@ Instruction: TypeAlias = Load | Store | Gemm | Alu | Finish
 
 
 def unit_of(instruction: Instruction) -> Unit:
-    """Return the unit that runs it; the compute unit itself loads uops and accumulators."""
+    """Return the unit that runs an instruction; the compute unit loads uops and accumulators."""
     match instruction:
         case Load(memory=memory):
             return Unit.LOAD if memory in (Memory.INP, Memory.WGT) else Unit.COMPUTE
@@ -217,7 +218,7 @@ def is_nop(instruction: Instruction) -> bool:
 
 
 def mnemonic(instruction: Instruction) -> str:
-    """Return an instruction's short name: "load inp", "gemm", "shr", "nop"."""
+    """Return an instruction's short name, such as "load inp", "gemm", "shr" or "nop"."""
     match instruction:
         case Load(x=0) | Store(x=0):
             return "nop"

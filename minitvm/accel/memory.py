@@ -22,18 +22,18 @@ POISON = 0x5A  # initial value of on-chip bytes: positive in all types, and larg
 
 @dataclass(frozen=True, slots=True)
 class Contents:
-    """The contents of all memories. DRAM has one view of the same bytes per kind of element."""
+    """The contents of all memories; each array in `dram` is a view of the same bytes."""
 
     chip: dict[Memory, Array]  # ACC int32 [depth, batch, block_out], INP and WGT int8
     dram: dict[Memory, Array]  # dram[INP][n] is element n of DRAM in elements of INP
 
 
 def contents(program: Program, config: Config, inputs: Mapping[str, Array]) -> Contents:
-    """Return poisoned buffers, and DRAM with `inputs` in their areas.
+    """Return the initial contents: DRAM with `inputs` in their areas, and poisoned buffers.
 
-    On a real machine, buffers keep the data of earlier programs. Here each run starts from the same
-    bytes, so that reads of uninitialised elements are visible in the outputs. Areas of OUT may be
-    omitted; they then start as zeros.
+    On a real machine, buffers keep the data of earlier programs. In the simulator each run starts
+    from the same bytes (POISON), so reads of uninitialised elements are visible in the outputs.
+    Areas of OUT may be omitted; they then start as zeros.
     inputs[name] has the shape of the area followed by the shape of one element.
     """
     check_kind("inputs", inputs, Mapping, fix='{"A": array}')
@@ -52,13 +52,13 @@ def contents(program: Program, config: Config, inputs: Mapping[str, Array]) -> C
 
 
 def _poisoned(config: Config, memory: Memory) -> Array:
-    """Return a buffer on chip before any instruction has written to it."""
+    """Return the initial contents of an on-chip buffer, in which every byte is POISON."""
     raw = np.full(config.depth(memory) * config.element_bytes(memory), POISON, np.uint8)
     return raw.view(config.dtype(memory)).reshape(-1, *config.element_shape(memory))
 
 
 def read(area: Area, config: Config, dram: Mapping[Memory, Array]) -> Array:
-    """Return a copy of an area: its shape followed by the shape of one element."""
+    """Return a copy of an area; its shape is that of the area followed by that of an element."""
     shape = area.shape + config.element_shape(area.memory)
     size = config.element_bytes(area.memory)
     begin, end = (byte // size for byte in area.byte_range(config))
@@ -66,7 +66,7 @@ def read(area: Area, config: Config, dram: Mapping[Memory, Array]) -> Array:
 
 
 def _bytes_of(area: Area, config: Config, inputs: Mapping[str, Array]) -> Array:
-    """Return the bytes of an area's input."""
+    """Return the bytes of an area's input; raise ArgumentError if it does not fit."""
     if area.name not in inputs:
         raise ArgumentError(f"input {area.name!r}", "no array is given for this area")
     value = np.asarray(inputs[area.name])

@@ -39,7 +39,7 @@ class Wire(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Area:
-    """A named piece of DRAM: `shape` elements of the kind that `memory` holds.
+    """A named area of DRAM: an array of shape `shape` whose elements are of the kind `memory`.
 
     base counts elements of that kind from the start of DRAM, as the `dram` of an instruction does.
     """
@@ -50,7 +50,7 @@ class Area:
     shape: tuple[int, ...]
 
     def byte_range(self, config: Config) -> tuple[int, int]:
-        """Return the first byte and the one after the last."""
+        """Return the first byte of the area in DRAM, and the byte after its last one."""
         size = config.element_bytes(self.memory)
         return self.base * size, (self.base + prod(self.shape)) * size
 
@@ -83,7 +83,7 @@ class Program:
         check_areas(self.areas)
 
     def area(self, name: str) -> Area:
-        """Return the area of that name."""
+        """Return the area called `name`; raise ArgumentError if there is none."""
         check_text("name of an area", name, 'area("A")')
         for area in self.areas:
             if area.name == name:
@@ -93,7 +93,7 @@ class Program:
 
 
 def label(program: Program, index: int) -> str:
-    """Return an instruction's name in messages: "instruction 7 (load inp)"."""
+    """Return the name of an instruction for messages, such as "instruction 7 (load inp)"."""
     check_program(program)
     check_index(program, index)
     return f"instruction {index} ({mnemonic(program.instructions[index])})"
@@ -147,7 +147,10 @@ def _check_extents(what: str, given: Any) -> None:
 
 
 def _wires() -> dict[Unit, dict[tuple[bool, bool, bool, bool], Wire]]:
-    """Map each unit and (pop_prev, pop_next, push_prev, push_next) to its wire; -1: no queue."""
+    """Return the Wire of each unit and its flags (pop_prev, pop_next, push_prev, push_next).
+
+    The position -1 stands for a queue that does not exist.
+    """
     table: dict[Unit, dict[tuple[bool, bool, bool, bool], Wire]] = {}
     for position, unit in enumerate(UNITS):
         pops = [_position(neighbour, unit) for neighbour in NEIGHBOURS[unit]]
@@ -170,7 +173,7 @@ WIRES = _wires()
 
 
 def wire_of(n: int, instruction: Instruction) -> Wire:
-    """Return the wire of instruction n; raise ArgumentError if no machine can run it."""
+    """Return the Wire of instruction n; raise ArgumentError if no machine can run it."""
     check_fields(f"instruction {n} ({type(instruction).__name__.lower()})", instruction)
     unit, flags = unit_of(instruction), instruction.flags
     found = WIRES[unit][flags.pop_prev, flags.pop_next, flags.push_prev, flags.push_next]
@@ -207,7 +210,9 @@ def check_areas(areas: Sequence[Area]) -> None:
         check_text(f"{what}: name", area.name, 'name="A"')
         if not area.name.isidentifier() or area.name in RESERVED_NAMES | names:
             taken = ", ".join(sorted(RESERVED_NAMES))
-            raise ArgumentError(what, "not an identifier, or taken", f"a name other than {taken}")
+            raise ArgumentError(
+                what, "the name is not an identifier, or it is taken", f"a name other than {taken}"
+            )
         names.add(area.name)
         if area.memory is Memory.UOP or type(area.memory) is not Memory:
             why = "DRAM has no areas of such elements"

@@ -1,4 +1,4 @@
-"""Rewrites of a program's tokens: none, or enough that one unit runs at a time."""
+"""Rewrite a program without tokens, or with enough tokens that one unit runs at a time."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def strip_tokens(program: Program) -> Program:
 
 
 def serial(program: Program) -> Program:
-    """Return the program with each instruction waiting for the one before it.
+    """Return the program with tokens that make each instruction wait for the previous one.
 
     load; gemm; store   ->   load push_next; gemm pop_prev push_next; store pop_prev; nop pop_next
 
@@ -41,7 +41,7 @@ def serial(program: Program) -> Program:
 
 
 def _needs_nop(before: Instruction, after: Instruction) -> bool:
-    """Return whether there is no queue from one instruction's unit to the other's."""
+    """Return whether two instructions need a nop between them, as no queue joins their units."""
     here, there = unit_of(before), unit_of(after)
     if isinstance(after, Finish):
         return here is not Unit.COMPUTE

@@ -45,7 +45,7 @@ class Run:
     busy         cycles in which each unit works
     overlap      cycles by the set of working units, such as (LOAD, COMPUTE)
     stalls       cycles in which each unit waits, by reason
-    utilisation  multiply-adds of GEMM over those the matrix unit could do in `cycles`, 0 to 1
+    utilisation  multiply-adds of GEMM, as a fraction of those possible in `cycles`
     blocked      after a deadlock, the blocked units with instruction and queue; else empty
     """
 
@@ -106,7 +106,7 @@ LOADS = {
 
 
 def counters(program: Program, config: Config, indices: Iterable[int] | None = None) -> Counters:
-    """Return the counters of all instructions, or of those with these numbers."""
+    """Return the counters of all instructions, or of those with the numbers `indices`."""
     check_program(program)
     check_config(config)
     chosen = range(len(program.instructions)) if indices is None else indices
@@ -130,7 +130,7 @@ def counters(program: Program, config: Config, indices: Iterable[int] | None = N
 
 
 def overlap(table: Mapping[str, Array]) -> dict[tuple[Unit, ...], int]:
-    """Return the cycles by the set of working units: seven sets, and () for none.
+    """Return, for each of the 8 sets of units, the cycles in which exactly these units work.
 
     table  unit, start and end of instructions, as returned by Trace.table()
     """
@@ -164,7 +164,7 @@ def _check_table(table: Mapping[str, Array]) -> None:
 
 
 def _waiting(table: Mapping[str, Array], unit: int) -> dict[Stall, int]:
-    """Return the cycles that a unit waits, by reason, without reasons that do not occur."""
+    """Return the cycles for which a unit waits, by reason, for each reason that occurs."""
     mine = {name: column[table["unit"] == unit] for name, column in table.items()}
     sums = {
         Stall(queue.value): int(mine["tokens"][mine["queue"] == at].sum())

@@ -28,23 +28,23 @@ from .program import QUEUES, UNITS, Program, check_program
 
 
 class Stall(Enum):
-    """The reason why a unit waits; waiting for a token has the name of its queue."""
+    """The reason why a unit waits; for a token, it is named after the queue of the token."""
 
     L2G = "l2g"
     G2L = "g2l"
     G2S = "g2s"
     S2G = "s2g"
-    FETCH = "fetch"  # the next instruction, held up by another unit's full command queue
-    CHANNEL = "channel"  # the other unit that reads DRAM
+    FETCH = "fetch"  # the next instruction: another unit's command queue is full
+    CHANNEL = "channel"  # the channel to DRAM, which another unit uses
     ROOM = "room"  # space for its token in a full queue
 
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """One instruction that ran: from `start` to `end`, in cycles, after waiting as `stalls` say.
+    """One instruction that ran from cycle `start` to cycle `end`.
 
-    The waiting covers the time since the unit finished its previous instruction; ROOM comes after
-    `end`.
+    `stalls` contains (reason, cycles) for each time that the unit waited since its previous
+    instruction, and for ROOM after `end`.
     """
 
     index: int
@@ -57,7 +57,7 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class Blocked:
-    """A unit that is blocked for good: its instruction, and what it waits for."""
+    """A unit that is blocked forever: its instruction, and the reason why it waits."""
 
     unit: Unit
     index: int
@@ -133,7 +133,7 @@ class Trace(Sequence[Event]):
 class Timing:
     """The cycles that a program takes, and its trace.
 
-    blocked  the units that are blocked for good; empty if FINISH was reached
+    blocked  the units that are blocked forever; empty if FINISH was reached
     """
 
     cycles: int
@@ -142,7 +142,7 @@ class Timing:
 
 
 def measure(program: Program, config: Config) -> Timing:
-    """Return the times of all instructions; a deadlock is a result, `blocked`, not a hang."""
+    """Return the times of all instructions; after a deadlock, `blocked` names the units."""
     check_program(program)
     check_config(config)
     machine = _Machine(program, config)
@@ -183,9 +183,9 @@ STALLS = tuple(Stall(q.value) for q in QUEUES)
 
 
 class _Machine:
-    """The state of the model. Lists hold the times of instruction n at [n].
+    """The state of the timing model; lists of times have one entry per instruction.
 
-    The times of an instruction, and what its unit waits for in between:
+    The times of an instruction, and what its unit waits for between them:
 
         since      fetch      ready      start       end      release
           |          |          |          |##########|          |
@@ -223,10 +223,10 @@ class _Machine:
         self.popped: list[list[int]] = [[] for _ in QUEUES]  # when it was popped
         # for the whole machine
         self.channel_free = [0, 0]
-        self.fetched, self.now = 0, 0  # the next instruction to fetch; when the last one was
+        self.fetched, self.now = 0, 0  # the next instruction to fetch; the time of the last fetch
 
     def run(self) -> None:
-        """Start instructions until none can."""
+        """Start instructions until none can start."""
         while True:
             self.fetch_some()
             best, first = -1, NEVER
@@ -239,10 +239,10 @@ class _Machine:
             self.start_one(best, first)
 
     def fetch_some(self) -> None:
-        """Fetch until a command queue is full; the running instruction is not in the queue.
+        """Fetch instructions until a command queue is full.
 
-        A unit with a queue of 2 holds 3 instructions: number 3 is fetched when number
-        0 = 3 - 2 - 1 is released.
+        The running instruction is not in the queue. If a queue has 2 places, instruction 3 of its
+        unit is fetched when instruction 0 = 3 - 2 - 1 is released.
         """
         while self.fetched < len(self.wires):
             unit = self.wires[self.fetched].unit
@@ -275,7 +275,7 @@ class _Machine:
         return ready
 
     def start_one(self, unit: int, ready: int) -> None:
-        """Run the next instruction of a unit: pop its tokens, work, and push."""
+        """Run a unit's next instruction: pop tokens at `ready`, wait for a channel, work, push."""
         n = self.streams[unit][self.heads[unit]]
         self.heads[unit] += 1
         start, channel = ready, self.channel[n]
@@ -294,7 +294,7 @@ class _Machine:
     def push(self, unit: int) -> None:
         """Push tokens where queues have space; the instruction is released after the last one.
 
-        A queue of 2 is full with 2 tokens: number 2 is pushed when number 0 = 2 - 2 is popped.
+        With space for 2 tokens, token 2 is pushed when token 0 = 2 - 2 is popped.
         """
         n = self.streams[unit][self.heads[unit] - 1]  # the last one started
         stuck: list[int] = []
@@ -312,7 +312,7 @@ class _Machine:
 
 
 def _channel(instruction: object) -> int:
-    """Return the DRAM channel that an instruction occupies."""
+    """Return the DRAM channel that an instruction occupies, or NO_CHANNEL."""
     match instruction:
         case Load() if not is_nop(instruction):
             return READ

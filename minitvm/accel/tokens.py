@@ -21,7 +21,7 @@ Pick = Callable[[list[int]], int]
 
 
 class Walk:
-    """An execution of a program in progress: what can run next, and the tokens in the queues."""
+    """A partial execution of a program: its position in each unit, and the tokens in queues."""
 
     def __init__(self, program: Program) -> None:
         self.wires = program.wires
@@ -53,7 +53,7 @@ class Walk:
 def in_order(program: Program, rng: np.random.Generator | None = None) -> tuple[int, ...]:
     """Return a legal order: program order as far as tokens allow, or one drawn with `rng`.
 
-    It is shorter than the program if the program deadlocks.
+    The order is shorter than the program if the program deadlocks.
     """
     check_program(program)
     if rng is not None:
@@ -88,9 +88,10 @@ def check_order(program: Program, order: Sequence[Any]) -> tuple[int, ...]:
 
 
 def predecessors(program: Program) -> list[tuple[int, ...]]:
-    """Return the instructions that each one waits for: its unit's previous one, and its pushes.
+    """Return, for each instruction, the instructions for which it waits.
 
-    A pop without a push adds none, and its instruction never runs.
+    These are the previous instruction of its unit, and those that push the tokens it pops. A pop
+    whose token is never pushed adds none; its instruction never runs.
     """
     pushed: list[list[int]] = [[] for _ in QUEUES]
     for n, wire in enumerate(program.wires):

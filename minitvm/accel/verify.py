@@ -32,10 +32,10 @@ SHOWN = 3  # faults of each kind in the repr of a verdict
 
 @dataclass(frozen=True, slots=True)
 class Race:
-    """Two unordered instructions that access `space`[element], at least one of them writing.
+    """Two unordered instructions that access `space`[element], and at least one writes it.
 
-    first   the one that comes first in program order
-    kind    RAW or WAR: the dependence if they run in program order
+    first   the number of the instruction that is first in program order
+    kind    RAW or WAR, the dependence between the two in program order
     """
 
     first: int
@@ -47,9 +47,10 @@ class Race:
 
 @dataclass(frozen=True, slots=True)
 class Hazard:
-    """A micro-operation that reads ACC[element] `distance` issues after another writes it.
+    """A micro-operation that reads ACC[element] before the pipeline has written it.
 
-    The pipeline is longer than that, so hardware reads the old value. `step` counts issues.
+    The read is micro-operation number `step` of instruction `index`; the write was issued
+    `distance` micro-operations before. Hardware reads the old value.
     """
 
     index: int
@@ -62,13 +63,13 @@ class Hazard:
 class Verdict:
     """The verdict on whether a program has the same result in every legal order.
 
-    deadlock       the units that deadlock; races and memories are then not checked
+    deadlock       the units that deadlock; after a deadlock, races and memories are not checked
     leaks          tokens that nothing pops, by queue: the next program would find them
     races          pairs of unordered accesses; some legal order swaps them
     hazards        accumulators that are read too soon after a write
     uninitialised  reads of elements that nothing has written: an earlier program's data
     stale          a warning only: stores of accumulators that were loaded but not computed
-    more           there are more races than these MOST_RACES
+    more           whether there are more races than the MOST_RACES that are listed
     """
 
     deadlock: tuple[Blocked, ...] = ()
@@ -86,7 +87,7 @@ class Verdict:
 
     @property
     def ok(self) -> bool:
-        """Return whether no fault was found; warnings do not count."""
+        """Return whether no fault was found; a program with warnings only is ok."""
         return not (self.deadlock or self.leaks or self.races or self.hazards or self.uninitialised)
 
 
@@ -100,7 +101,7 @@ def _few(found: tuple[object, ...]) -> str:
 def verify(program: Program, config: Config = vta_pynq) -> Verdict:
     """Return the verdict on a program; raise ArgumentError for addresses that do not exist.
 
-    FINISH counts as a read of all DRAM, because the host may then read it.
+    FINISH is treated as a read of all DRAM, because the host may read DRAM after it.
     """
     resolved = resolve(program, config)
     deadlock = measure(program, config).blocked
@@ -158,7 +159,7 @@ def witness(program: Program, fault: Race | Uninitialised) -> tuple[int, ...]:
 class _Last:
     """The last instruction of each unit that read or wrote an element of one space.
 
-    Instructions are counted from 1 within their unit; 0 is none.
+    Instructions are numbered from 1 within their unit; 0 means none.
     """
 
     def __init__(self, size: int) -> None:
@@ -208,7 +209,7 @@ def _races(
 def _conflicts(
     access: Access, n: int, unit: int, clock: list[int], last: _Last, streams: list[list[int]]
 ) -> Iterator[Race]:
-    """Yield the earlier accesses of other units that are unordered with instruction n.
+    """Yield a race for each earlier access by another unit that is unordered with `access`.
 
     Only load writes INP and WGT, only compute writes ACC, and only store writes DRAM, so no two
     units write the same element.
@@ -231,7 +232,7 @@ def _conflicts(
 def hazards(
     program: Program, config: Config, resolved: tuple[Indices | None, ...]
 ) -> Iterator[Hazard]:
-    """Yield the first read of an accumulator that is too early, for each instruction.
+    """Yield, for each instruction, the first read of an accumulator that is too early.
 
     GEMM reads the accumulator that it adds to, ALU reads its destination and perhaps a second
     accumulator, a reset reads none.
@@ -250,7 +251,7 @@ def hazards(
 
 
 def _hazard(n: int, found: Indices, two: bool, least: int) -> Hazard | None:
-    """Return the first micro-operation that reads a result of the `least` - 1 before it."""
+    """Return the first micro-operation that reads a result of the last `least` - 1, or None."""
     first: Hazard | None = None
     for distance in range(1, min(least, len(found.dst))):
         written = found.dst[:-distance]

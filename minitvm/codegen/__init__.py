@@ -1,6 +1,7 @@
-"""Targets: loop IR in, program text and functions out. Each has a folder and a line in targets.py.
+"""Targets: each one prints a loop program as code and makes a function of it.
 
-The emitters (emit.py in each folder) only print: they compile and run nothing.
+Each target has a folder and a line in targets.py. The emitters (emit.py in each folder) only print:
+they compile and run nothing.
 """
 
 # pyright: reportUnusedImport=false

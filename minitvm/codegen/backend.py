@@ -1,4 +1,4 @@
-"""The record of one kind of target: how it lowers, prints and loads a program."""
+"""`Backend` records how one kind of target lowers, prints and loads a program."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class BuildRequest:
     """A lowered program to be built.
 
     isolate   whether to compile in another process
-    scalar    returns the same program with plain loops in place of vectors
+    scalar    a function that returns the same program with plain loops in place of vectors
     """
 
     func: tir.PrimFunc
@@ -28,14 +28,14 @@ class BuildRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Backend(Generic[Emitted]):
-    """A kind of target.
+    """The functions and properties that define one kind of target, such as "llvm".
 
-    passes        the passes over its loop programs
+    passes        the passes that lower a program for the target
     emit          emits a program as text or instructions
     load          makes a function from the emitted program
-    machine       returns the machine that a program is lowered for, if there are several
-    accelerator   whether it has the memories and pragmas of an accelerator
-    isolates      whether it can compile in another process
+    machine       returns the machine that a program is lowered for; None if there is just one
+    accelerator   whether the target has the memories and pragmas of an accelerator
+    isolates      whether the target can compile in another process
     """
 
     passes: tuple[lowering.Pass, ...]
@@ -47,7 +47,7 @@ class Backend(Generic[Emitted]):
 
 
 def python_function(request: BuildRequest, text: str, run: runtime.Run) -> runtime.Function:
-    """Return the function whose code is the Python source `text`."""
+    """Return the function of a program, where `run` calls the code compiled from `text`."""
     debug(5, text)
     sources = {"tir": lambda: str(request.func), "python": lambda: text}
     return runtime.Function(
@@ -62,6 +62,6 @@ def packaged(
     entry: str = "",
     calls: tuple[str, ...] = (),
 ) -> runtime.Package:
-    """Return the package that export stores for a function."""
+    """Return the package that `export` writes to a file; its fields are those of Package."""
     texts = {kind: make() for kind, make in sources.items()}
     return runtime.Package(request.func, request.target, code, texts, entry, calls)

@@ -31,22 +31,22 @@ def clean(name: str) -> str:
 
 
 def parameters(f: tir.PrimFunc) -> tuple[tir.Buffer | tir.Var, ...]:
-    """Return the parameters of compiled code: f.params, then sizes that are not among them."""
+    """Return the parameters of compiled code: f.params, then the other symbolic sizes."""
     return (*f.params, *(n for n in f.sizes if not any(n is p for p in f.params)))
 
 
 def flat(buffer: tir.Buffer, indices: tuple[tir.Index, ...]) -> tir.Index:
-    """Return the one index of an access. Raises BuildError if the pass `flatten` has not run."""
+    """Return the flat index of an access; raise BuildError if the pass `flatten` has not run."""
     if len(indices) != 1:
         what = f"{len(indices)} indices on buffer {buffer.name!r}"
-        raise BuildError(what, "code needs one flat offset", "the pass `flatten` before this")
+        raise BuildError(what, "code needs one flat offset", "run the pass `flatten` first")
     return indices[0]
 
 
 def is_c_function(e: tir.Call, why: str) -> bool:
     """Return whether an opaque call runs a C function of this process, not a Python function.
 
-    Raises BuildError with the reason `why` for a function that is unknown here.
+    Raises BuildError with the reason `why` if `e` names neither a C function nor a registered one.
     """
     name = tir.callee(e)
     if not tir.is_registered(name) and not e.name.startswith((tir.EXTERN, tir.PACKED)):
@@ -55,7 +55,7 @@ def is_c_function(e: tir.Call, why: str) -> bool:
 
 
 def in_python(name: str) -> str:
-    """Return the advice to register a Python function in place of another one."""
+    """Return the fix of an error message: to register a Python function as `name`."""
     return f"tir.register_func({name!r}, f), with f in Python"
 
 
@@ -71,7 +71,7 @@ def refuse_threads(s: tir.For) -> None:
 
 
 def refuse_accelerator(s: tir.Stmt, kind: str) -> None:
-    """Raise BuildError if a program for a CPU uses what only the accelerator has."""
+    """Raise BuildError if a program for a CPU uses memories or pragmas of the accelerator."""
     for n in lowering.every(s):
         if isinstance(n, tir.Allocate) and lowering.memory_of(n.buffer) is not None:
             what = f"{n.buffer.name} in {n.buffer.scope!r}"
@@ -79,4 +79,6 @@ def refuse_accelerator(s: tir.Stmt, kind: str) -> None:
             what = f"pragma {n.key}"
         else:
             continue
-        raise BuildError(f"{what} for target {kind!r}", "only accelerators have it", 'target="vta"')
+        raise BuildError(
+            f"{what} for target {kind!r}", "only the accelerator has this", 'target="vta"'
+        )

@@ -1,4 +1,4 @@
-"""The records of all kinds of targets. To add a target, add a folder and a line here."""
+"""The Backend of each kind of target. To add a target, add a folder and a line here."""
 
 from typing import Any
 

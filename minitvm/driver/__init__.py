@@ -1,4 +1,4 @@
-"""lower() and build(): from a schedule to loops, from loops to a function that runs."""
+"""lower() turns a schedule into loops; build() turns loops into a callable function."""
 
 # pyright: reportUnusedImport=false
 

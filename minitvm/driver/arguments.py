@@ -32,7 +32,7 @@ def listed(args: Any) -> tuple[Any, ...]:
 
 
 def _check_binds(binds: Any) -> None:
-    """Raise ArgumentError if a tensor is bound to a buffer with another layout than arguments."""
+    """Raise ArgumentError if a tensor is bound to a buffer whose layout no argument can have."""
     check_kind("binds", binds, Mapping, fix="binds={A: buffer}")
     for t, b in cast("Mapping[Any, Any]", binds).items():
         if not isinstance(t, tensor.Tensor) or not isinstance(b, tir.DeclaredBuffer):
@@ -42,10 +42,10 @@ def _check_binds(binds: Any) -> None:
         same_form = b.dtype is t.dtype and len(b.shape) == len(t.shape)
         if not same_form or not all(map(tir.prove_equal, b.shape, t.shape)):
             fix = f"tir.decl_buffer({t.name}.shape, {t.name}.dtype)"
-            raise ArgumentError(what, f"one is {_form(t)}, the other {_form(b)}", fix)
+            raise ArgumentError(what, f"the tensor is {_form(t)}, the buffer {_form(b)}", fix)
         if b.strides or b.elem_offset is not None or b.scope != "global":
             why = "arguments are contiguous arrays in main memory, without strides or an offset"
-            fix = "numpy.ascontiguousarray(a[...]) for the call; a te.extern reads with strides"
+            fix = "pass numpy.ascontiguousarray(a[...]), or read with strides in a te.extern"
             raise ArgumentError(what, why, fix)
 
 
@@ -54,10 +54,10 @@ def _form(b: tir.Buffer) -> str:
 
 
 def check_host(target: Target, host: str | Target | None) -> None:
-    """Raise ArgumentError unless the target that calls the function is the one that runs it."""
+    """Raise ArgumentError if `host`, the target that calls the function, is not `target`."""
     if host is not None and Target(host).kind != target.kind:
         what = f"target_host={str(host)!r} for target {target.kind!r}"
-        why = "the function is called by the machine that runs it"
+        why = "the machine that runs the function also calls it"
         raise ArgumentError(what, why, "leave target_host out")
 
 

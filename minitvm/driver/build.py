@@ -30,8 +30,8 @@ def lower(
 
     args         all input and output tensors, and scalar variables other than their sizes
     passes       the passes to run; by default those of the target's kind
-    until        stop after the pass of this name; "nest": before the first
-    watch        called with (pass name, program) after every stage
+    until        stop after the pass of this name; "nest" stops before the first pass
+    watch        a function that is called with (pass name, program) after "nest" and every pass
     simple_mode  stop before loops are partitioned, vectorized and unrolled
     binds        tensor -> buffer, as in TVM; only contiguous buffers in main memory
 
@@ -62,11 +62,11 @@ def build(
 ) -> runtime.Function:
     """Compile a schedule (or a lowered program) for `target` and return a callable function.
 
-    f(a, b, c) takes arrays in the order of args and writes outputs in place.
+    The function takes arrays in the order of args and writes outputs in place.
     target_host  the target that calls the function, as in TVM; here it can only be `target`
     binds        as in lower
     isolate      compile in another process, so that a crash of LLVM becomes a BuildError
-    Raises ArgumentError for args that do not fit, BuildError for what the target cannot run.
+    Raises ArgumentError for args that do not fit, BuildError for programs the target cannot run.
     """
     start = time.perf_counter()
     args = listed(args)
@@ -78,7 +78,7 @@ def build(
     if not backend.accelerator:
         tir.check_buffers(func)
         codegen.refuse_accelerator(func.body, to.kind)
-    state = None if isinstance(s, tir.PrimFunc) else s.state  # the schedule may go on changing
+    state = None if isinstance(s, tir.PrimFunc) else s.state  # the schedule may change later
     scalar = partial(_scalar, func, state, tuple(args), name)
     request = codegen.BuildRequest(func, to, isolate, scalar)
     made = backend.load(request, backend.emit(func, to))
@@ -90,7 +90,7 @@ def build(
 def _scalar(
     func: tir.PrimFunc, state: schedule.State | None, args: tuple[Any, ...], name: str
 ) -> tir.PrimFunc:
-    """Lower the same program with plain loops instead of vectors, to be read as Python."""
+    """Lower the same schedule to plain loops instead of vectors, to be printed as Python."""
     if state is None:
         return func
     return lowering.lower_state(state, args, name=name, passes=lowering.PASSES["python"])

@@ -1,4 +1,4 @@
-"""Running things: compiled functions, arrays, devices, threads, machine code."""
+"""The runtime: compiled functions, arrays, devices, threads and loaded machine code."""
 
 # pyright: reportUnusedImport=false
 

@@ -22,7 +22,7 @@ from .function import Function, Times, is_count, unmeasurable
 
 @dataclass(frozen=True, slots=True)
 class SimulatedTimes(Times):
-    """Simulated seconds per call, `cycles` at the accelerator's clock; the same in each repeat."""
+    """Simulated seconds per call (`cycles` divided by the clock rate), equal in all repeats."""
 
     cycles: int
 
@@ -47,14 +47,14 @@ def reset_profile() -> None:
 
 
 class PackedArguments(Arguments):
-    """The arguments of a program for the accelerator: arrays in blocks."""
+    """The argument checks of a program for the accelerator, whose arrays are in blocks."""
 
     def __init__(self, func: tir.PrimFunc, program: accel.Program, config: accel.Config) -> None:
         super().__init__(func)
         self._program, self._config = program, config
 
     def _check_kind(self, p: tir.Buffer, a: Any, fixed: Any) -> None:
-        """Check dtype and shape; suggest vta.pack for an array that is not in blocks."""
+        """Raise ArgumentError for a wrong dtype or shape; suggest vta.pack for unpacked arrays."""
         (area,) = (a for q, a in zip(self._func.params, self._program.areas, strict=True) if q is p)
         blocks = self._config.element_shape(area.memory)
         if fixed is None or (a.dtype, a.size) != (fixed[1], math.prod(fixed[0])):
@@ -67,10 +67,10 @@ class PackedArguments(Arguments):
 
 
 class AcceleratorFunction(Function):
-    """A kernel of target "vta": called with packed arrays, and simulated bit by bit.
+    """A kernel of target "vta": it takes packed arrays, and the simulator computes its results.
 
-    program   its instructions, micro-operations and areas of main memory
-    config    the machine it was built for
+    program   the instructions, micro-operations and areas of main memory
+    config    the machine for which it was built
     """
 
     def __init__(
@@ -90,7 +90,7 @@ class AcceleratorFunction(Function):
         return accel.counters(self.program, self.config)
 
     def run(self, config: accel.Config | None = None) -> accel.Run:
-        """Simulate a call without data: cycles, trace and counters.
+        """Simulate a call without data and return its cycles, trace and counters.
 
         config   another machine with elements of the same sizes, such as one with another clock
         Raises ArgumentError if the program does not fit that machine.
@@ -98,7 +98,7 @@ class AcceleratorFunction(Function):
         return accel.simulate(self.program, self.machine(config))
 
     def machine(self, config: accel.Config | None = None) -> accel.Config:
-        """Return `config`, or the machine that the function was built for if that is None.
+        """Return `config` or, if it is None, the machine for which the function was built.
 
         Raises ArgumentError if the elements of `config` have other sizes, because the addresses in
         the instructions would be wrong.
@@ -115,12 +115,12 @@ class AcceleratorFunction(Function):
         return config
 
     def warnings(self) -> tuple[str, ...]:
-        """Return the faults in vta.verify's verdict that build accepts.
+        """Return a message for each fault that vta.verify finds but build accepts.
 
-        Hazards: a GEMM's sum reaches the accumulator three steps after it was read. Like VTA, build
-        refuses updates that come too early within a list of micro-operations, but not those in the
-        two loops around it, because VTA's tutorial on blocking has the reduction innermost. On
-        hardware such a program computes wrong results.
+        Hazards: an accumulator is updated again less than three steps after its last update, so
+        that hardware reads the old value. Like VTA, build refuses such updates within a list of
+        micro-operations, but not between iterations of the two loops around the list, because VTA's
+        tutorial on blocking has the reduction innermost.
         Uninitialised reads, as in a program whose transfers are skipped to time the rest.
         Stores of accumulators that were loaded but not computed.
         """
@@ -141,10 +141,10 @@ class AcceleratorFunction(Function):
         min_repeat_ms: float = 0,
         timer: Callable[[], float] = time.perf_counter,
     ) -> Callable[..., SimulatedTimes]:
-        """Return a function of the same arguments that returns the simulated seconds of a call.
+        """Return a function that takes the same arguments and returns the simulated seconds.
 
-        Cycles do not vary, so the program is timed once and not run; `repeat` copies of the result
-        are returned. dev, number, min_repeat_ms and timer are accepted as for other targets.
+        Cycles do not vary, so one simulation without data is enough; the result has `repeat` equal
+        entries. dev, number, min_repeat_ms and timer are accepted as for other targets.
         """
         del dev, number, min_repeat_ms, timer
         if name not in (None, self.name, "main") or not is_count(repeat):
@@ -158,7 +158,7 @@ class AcceleratorFunction(Function):
         return evaluate
 
     def _execute(self, arrays: list[Any]) -> None:
-        """Run the program on arrays, one for each area."""
+        """Run the program on arrays, one for each area of main memory."""
         inputs: dict[str, Any] = {}
         for area, a in zip(self.program.areas, arrays, strict=True):
             element = self.config.element_shape(area.memory)
@@ -172,5 +172,5 @@ class AcceleratorFunction(Function):
 
 
 def _blocks(config: accel.Config) -> dict[str, int]:
-    """Return the parameters that the sizes of elements depend on."""
+    """Return the parameters of `config` that determine the sizes of elements."""
     return {name: getattr(config, name) for name in ("batch", "block_in", "block_out")}

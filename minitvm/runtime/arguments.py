@@ -11,12 +11,12 @@ from minitvm import tir
 from minitvm.base import ArgumentError
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
-REACHED = (1, 3)  # DLPack's numbers of main memory, ordinary and pinned
+REACHED = (1, 3)  # DLPack's device types of main memory, ordinary and pinned
 ELSEWHERE = {2: "a CUDA GPU", 8: "a Metal GPU", 10: "a ROCm GPU", 14: "a oneAPI device"}
 
 
 class Arguments:
-    """The parameters of a function, and the check that arguments fit them."""
+    """The parameters of a function, and the check that the arguments of a call fit them."""
 
     def __init__(self, func: tir.PrimFunc) -> None:
         self._func = func
@@ -26,7 +26,10 @@ class Arguments:
         self._temporary = tir.symbolic_buffers(func)
 
     def checked(self, args: tuple[Any, ...]) -> list[Any]:
-        """Return the arguments as numpy arrays and ints, then the values of the sizes."""
+        """Return the arguments as numpy arrays and ints, followed by the values of symbolic sizes.
+
+        Raises ArgumentError for arguments that do not fit the parameters.
+        """
         params = self._func.params
         if len(args) != len(params):
             names = ", ".join(p.name for p in params)
@@ -44,7 +47,7 @@ class Arguments:
                 if not flags.c_contiguous:
                     self._unfit(p, "is not C-contiguous", "numpy.ascontiguousarray(...)")
                 if not flags.aligned:
-                    self._unfit(p, "starts at an address that is not aligned", "a copy")
+                    self._unfit(p, "starts at an address that is not aligned", "pass a copy")
             elif not isinstance(a, Integral):
                 _refuse(self._func.name, p, f"is {type(a).__name__}, not an int", "an int")
             elif not -(2**63) <= a < 2**63:
@@ -72,17 +75,17 @@ class Arguments:
     def _check_kind(
         self, p: tir.Buffer, a: Array, fixed: tuple[tuple[int, ...], np.dtype[Any]] | None
     ) -> None:
-        """Check dtype, rank and, where it is constant, shape."""
+        """Raise ArgumentError for a wrong dtype, rank or (if p has a constant shape) shape."""
         if a.dtype != p.dtype.numpy:
             fix = f"{p.name}.astype({str(p.dtype)!r})"
-            self._unfit(p, f"holds {a.dtype}, not {p.dtype}", fix)
+            self._unfit(p, f"has dtype {a.dtype}, not {p.dtype}", fix)
         if a.ndim != len(p.shape):
             self._unfit(p, f"has {a.ndim} dimensions, not {len(p.shape)}", "reshape it")
         if fixed is not None:
             self._unfit(p, f"has shape {a.shape}, not {fixed[0]}", "arrays of the declared shape")
 
     def _unfit(self, p: Any, why: str, fix: str) -> None:
-        """Raise ArgumentError for an array; for an output, the fix is not a converted copy."""
+        """Raise ArgumentError for an array; for an output, suggest a new array, not a copy."""
         if _is_in(p, self._func.outputs):
             comma = "," if len(p.shape) == 1 else ""
             shape = f"({', '.join(map(tir.text, p.shape))}{comma})"

@@ -1,4 +1,4 @@
-"""The program of the processes of isolated.py: LLVM IR in, an object file or text out."""
+"""The program that isolated.py runs in another process: it compiles LLVM IR on request."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from .jit import LLVMSource
 
 
 def answer(request: workers.Message) -> workers.Message:
-    """Compile the IR of one request."""
+    """Return the code that is compiled from the IR in `request`, or the parts of a BuildError."""
     options = dict(request.value)
     form = options.pop("form")
     try:

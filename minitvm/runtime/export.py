@@ -1,4 +1,6 @@
-"""Files of compiled functions: the code, its signature, and the machine it needs.
+"""Write and read files of compiled functions, with their signatures and the CPU they need.
+
+A file consists of three lines of text and the code:
 
     minitvm function 2                   format and its version
     2c26b46b68ffc68f...                  SHA-256 of everything below
@@ -25,8 +27,8 @@ from minitvm.base import ArgumentError, BuildError, Target, dtype, host
 
 MAGIC, FORMAT = b"minitvm function", 2
 EXPORTED = "a file that f.export(path) has written"
-AGAIN = "build it here, and export it again"
-PORTABLE = "build it here, or there for many CPUs: target='llvm -mcpu=x86-64-v3'"
+AGAIN = "build the function on this machine, and export it again"
+PORTABLE = "build it on this machine, or for many CPUs: target='llvm -mcpu=x86-64-v3'"
 LEVELS = {  # the features that each x86-64 psABI level adds
     "x86-64": "",
     "x86-64-v2": "cx16 popcnt sahf sse3 sse4.1 sse4.2 ssse3",
@@ -46,17 +48,17 @@ Json: TypeAlias = Any
 
 @dataclass(frozen=True, slots=True)
 class Package:
-    """A compiled function with all that is stored in its file.
+    """A compiled function, with all data that its file contains.
 
-    func      name, parameters, outputs and sizes; without loops if the package was read
-    target    what it was built for
+    func      name, parameters, outputs and sizes; without loops if the package was read from a file
+    target    the target for which it was built
     code      an object file (llvm), or source text
-    sources   the texts of f.source(): {"tir": "def main(...): ..."}
+    sources   the texts that f.source() returns: {"tir": "def main(...): ..."}
     entry     the name of the function in the object file
-    calls     functions of the process that the object file calls
-    made_by   the version of minitvm
-    machine   the machine it needs: {"system": "Linux", "machine": "x86_64", "cpu": "znver4", or ""
-              if the features suffice, "features": ["avx2", ...]}
+    calls     the functions of the process that the object file calls
+    made_by   the version of minitvm that built it
+    machine   the machine it needs: {"system": "Linux", "machine": "x86_64", "cpu": "znver4",
+              "features": ["avx2", ...]}; cpu is "" if every CPU with the features can run it
     """
 
     func: tir.PrimFunc
@@ -70,7 +72,7 @@ class Package:
 
 
 def write(path: File, package: Package) -> None:
-    """Store the package as the file `path`."""
+    """Write the package to the file `path`; raise ArgumentError if that fails."""
     place, what = _path(path, "export"), f"export({str(path)!r})"
     try:
         place.write_bytes(pack(package))
@@ -106,7 +108,7 @@ def _path(given: File, verb: str) -> Path:
 
 
 def pack(package: Package) -> bytes:
-    """Return the bytes of the file."""
+    """Return the bytes of the file that stores `package`."""
     native = package.target.kind == "llvm"
     header = {
         **_signature(package.func),
@@ -129,7 +131,7 @@ def unpack(data: bytes, what: str) -> Package:
     if magic != MAGIC:
         raise ArgumentError(what, "it is not an exported function", EXPORTED)
     if number != b"%d" % FORMAT:
-        why = f"it has format {number.decode(errors='replace')}, this minitvm reads {FORMAT}"
+        why = f"it has format {number.decode(errors='replace')}, this minitvm reads format {FORMAT}"
         raise BuildError(what, why, AGAIN)
     checksum, _, body = rest.partition(b"\n")
     if checksum.decode(errors="replace") != hashlib.sha256(body).hexdigest():
@@ -166,7 +168,7 @@ def _version() -> str:
 
 
 def _machine(target: Target) -> dict[str, Json]:
-    """Describe the machines that code for `target` runs on."""
+    """Return the description (Package.machine) of the machines that can run code for `target`."""
     known = features(target.mcpu, target.mattr)
     return {
         "system": platform.system(),
@@ -190,7 +192,7 @@ def features(mcpu: str, mattr: str) -> frozenset[str]:
 
 
 def check_machine(needs: Mapping[str, Json], what: str) -> None:
-    """Raise BuildError, beginning with `what`, if machine code cannot run here."""
+    """Raise BuildError, beginning with `what`, unless code with these `needs` can run here."""
     made, here = (needs["system"], needs["machine"]), (platform.system(), platform.machine())
     if made != here:
         why = f"it is machine code for {' on '.join(made)}, and this is {' on '.join(here)}"
@@ -208,7 +210,7 @@ def check_machine(needs: Mapping[str, Json], what: str) -> None:
 
 
 def _signature(f: tir.PrimFunc) -> dict[str, Json]:
-    """Describe a function's parameters, outputs, sizes, and temporaries of symbolic size."""
+    """Return a function's parameters, outputs, sizes and symbolic temporaries as JSON values."""
     number: dict[tir.Var, int] = {}  # filled by the lines below
     signature = {
         "name": f.name,
@@ -238,7 +240,10 @@ def _variable(v: tir.Var) -> Json:
 
 
 def _index(e: tir.Index, number: dict[tir.Var, int]) -> Json:
-    """Return an index as nested lists: n*4 + 1 is ["sum", 1, [4, ["var", 0]]]."""
+    """Return an index as nested lists, in which variables are numbered by `number`.
+
+    For example, n*4 + 1 is ["sum", 1, [4, ["var", 0]]].
+    """
     match e:
         case int():
             return e
@@ -261,7 +266,7 @@ def _index(e: tir.Index, number: dict[tir.Var, int]) -> Json:
 
 
 def _function(header: dict[str, Json]) -> tir.PrimFunc:
-    """Return the function of a signature; its body only allocates."""
+    """Return the function that a header describes; its body only allocates temporaries."""
     variables = [_known_variable(*v) for v in header["variables"]]
     params = tuple(_known_parameter(p, variables) for p in header["params"])
     marked = zip(params, header["params"], strict=True)

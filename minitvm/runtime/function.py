@@ -30,7 +30,7 @@ class Times:
 
     @property
     def min(self) -> float:
-        """Return the fastest repeat, the one least disturbed by other work on the machine."""
+        """Return the time of the fastest repeat, which other work disturbed least."""
         return min(self.results)
 
     @property
@@ -53,8 +53,9 @@ class Function:
     """A kernel: call it with arrays in the order of its parameters; outputs are written in place.
 
     Arguments are C-contiguous numpy arrays of the declared dtype and shape, or objects with
-    __dlpack__ that can be read as such without copying. An output may not share memory with another
-    argument. Otherwise a call raises ArgumentError with the argument's name and runs nothing.
+    __dlpack__ that numpy can read as such an array without a copy. An output must not share memory
+    with another argument. Otherwise a call raises ArgumentError with the argument's
+    name and runs nothing.
     """
 
     def __init__(
@@ -69,37 +70,40 @@ class Function:
         self.name = func.name
         self._run = run
         self._sources = sources
-        self._package = package  # makes what export() stores
+        self._package = package  # returns the package that export() writes
         self._checked = (arguments or Arguments(func)).checked
 
     @property
     def entry_name(self) -> str:
-        """Return the name that time_evaluator knows it by."""
+        """Return the name of the function, which time_evaluator accepts."""
         return self.name
 
     def __call__(self, *args: Any) -> None:
         self._run(self._checked(args))
 
     def check(self, *args: Any) -> None:
-        """Raise ArgumentError if a call with these arguments would; run nothing."""
+        """Raise ArgumentError if the arguments do not fit the parameters; run nothing."""
         self._checked(args)
 
     def source(self, kind: str = "tir") -> str:
-        """Return the program as text: "tir", or a form of the target ("python", "ll", "asm")."""
+        """Return the program as text, in one of the forms "tir", "python", "ll", "asm" and "vta".
+
+        The forms depend on the target; all targets have "tir". Raises ArgumentError for others.
+        """
         if not isinstance(kind, str) or kind not in self._sources:  # pyright: ignore[reportUnnecessaryIsInstance]
             fix = f"one of {', '.join(self._sources)}"
             raise ArgumentError(f"source({kind!r})", "the function has no such source", fix)
         return self._sources[kind]()
 
     def export(self, path: File) -> None:
-        """Store the compiled function as the file `path`, for tvm.load(path).
+        """Write the compiled function to the file `path`, which tvm.load(path) can read.
 
         Raises BuildError if functions of its target cannot be stored.
         """
         write(path, self._stored("export"))
 
     def __reduce__(self) -> tuple[Callable[[bytes], Function], tuple[bytes]]:
-        """Pickle the function as export() stores it; unpickling does not compile it again.
+        """Pickle the function in the format of export(); unpickling does not compile it again.
 
         Raises BuildError if functions of its target cannot be stored. Unpickling runs the code in
         the pickle: load only what you trust.
@@ -121,11 +125,11 @@ class Function:
         min_repeat_ms: float = 0,
         timer: Callable[[], float] = time.perf_counter,
     ) -> Callable[..., Times]:
-        """Return a function of the same arguments that measures a call and returns Times.
+        """Return a function that takes the same arguments, measures calls and returns Times.
 
         Each of `repeat` results is the average of `number` calls in a row, or of more calls if
-        those take less than min_repeat_ms. One call before them is not counted. `name` and `dev`
-        are accepted for compatibility with TVM.
+        those take less than min_repeat_ms. One call before them is not measured. `name` and
+        `dev` are accepted for compatibility with TVM.
         """
         del dev
         if not isinstance(name, str | None):  # pyright: ignore[reportUnnecessaryIsInstance]
@@ -165,9 +169,9 @@ class Function:
 def load(path: File) -> Function:
     """Return the function that f.export(path) has stored, without compiling LLVM IR.
 
-    It checks its arguments as f does. Loading runs the code in the file: load only what you trust.
-    Raises ArgumentError if the file does not exist; BuildError if it is damaged, or made for
-    another CPU, operating system or version.
+    The function checks its arguments as f does. Loading runs the code in the file: load only what
+    you trust. Raises ArgumentError if the file does not exist; BuildError if it is damaged, or
+    was made for another CPU, operating system or version.
     """
     return _loaded(read(path), f"load({str(path)!r})")
 
@@ -189,8 +193,8 @@ def is_count(n: object) -> bool:
 
 
 def unmeasurable(name: str, what: str) -> MeasureError:
-    """Return the error for a function name or counts that time_evaluator cannot take."""
-    why = f"the function is {name!r}, and counts are ints of at least 1"
+    """Return the error for a name or a number of calls that time_evaluator does not accept."""
+    why = f"the function is {name!r}; number and repeat must be ints of at least 1"
     return MeasureError(what, why, "f.time_evaluator(number=10, repeat=3)")
 
 

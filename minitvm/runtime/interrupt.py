@@ -1,4 +1,4 @@
-"""Run long calls into C so that Ctrl-C interrupts them at once."""
+"""Run long calls of C code so that Ctrl-C takes effect during the call."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ TICK = 0.2  # seconds: Windows notices Ctrl-C only between waits
 
 
 def interruptibly(work: Callable[[], T]) -> T:
-    """Run `work` and return its value; Ctrl-C is raised at once, not when `work` ends.
+    """Run `work` and return its value; Ctrl-C raises KeyboardInterrupt before `work` ends.
 
-    Python raises KeyboardInterrupt in the main thread, between two of its own instructions. So the
-    main thread runs `work` on another thread. After Ctrl-C, `work` still runs to its end, and its
-    value is lost.
+    Python raises KeyboardInterrupt in the main thread, and only between two instructions of Python.
+    So the main thread waits while another thread runs `work`. After Ctrl-C, `work` still runs
+    to its end, and its value is lost.
     """
     if threading.current_thread() is not threading.main_thread():
         return work()

@@ -1,6 +1,6 @@
 """Compile in another process, so that a crash of LLVM becomes an error in this one.
 
-A process takes a second to start, so idle ones are kept for the next build.
+A process takes a second to start, so idle processes are kept for the next build.
 """
 
 from __future__ import annotations
@@ -23,9 +23,10 @@ _idle: list[workers.Worker] = []
 def compile_isolated(
     text: str, *, cpu: str = "", features: str = "", symbols: Mapping[str, int] | None = None
 ) -> NativeCode:
-    """Compile as compile_ir does, but in another process; this one loads the object file.
+    """Compile as compile_ir does, but in another process; this process loads the result.
 
-    Raises BuildError also if LLVM aborts or takes longer than ten minutes. Ctrl-C ends the process.
+    Raises BuildError also if LLVM aborts or takes longer than ten minutes. Ctrl-C ends the other
+    process.
     """
     source = IsolatedSource(text, cpu, features)
     image = source.made("object")
@@ -33,7 +34,7 @@ def compile_isolated(
 
 
 class IsolatedSource(LLVMSource):
-    """IR text that is compiled in another process."""
+    """LLVM IR and compiler options, compiled in another process."""
 
     def made(self, form: Form) -> bytes:
         options = {"cpu": self.cpu, "features": self.features, "opt": self.opt}
@@ -47,13 +48,13 @@ class IsolatedSource(LLVMSource):
 
 
 def clear() -> None:
-    """End the idle processes."""
+    """End the idle compiler processes."""
     while worker := _idle_worker():
         worker.close()
 
 
 def _asked(options: object, text: bytes) -> workers.Message | workers.Failure:
-    """Return the answer of an idle process, or of a new one."""
+    """Send a request to an idle compiler process, or to a new one, and return its answer."""
     worker = _idle_worker() or workers.Worker(JOB)
     reply = worker.ask(options, (text,), seconds=SECONDS)
     if not isinstance(reply, workers.Failure):
@@ -72,5 +73,5 @@ def _idle_worker() -> workers.Worker | None:
     return None
 
 
-if hasattr(os, "register_at_fork"):  # Windows cannot fork; a child must not share its parent's
+if hasattr(os, "register_at_fork"):  # Windows cannot fork; a child must not use its parent's
     os.register_at_fork(after_in_child=_idle.clear)

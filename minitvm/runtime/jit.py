@@ -39,7 +39,7 @@ class NativeCode:
         self._engine = engine
         self._source = source
         self.object = image
-        """The relocatable object file, which load_object() takes on this kind of machine."""
+        """The relocatable object file, which load_object() can load on machines of this kind."""
 
     def address(self, name: str) -> int:
         """Return the address of the function `name`."""
@@ -66,13 +66,13 @@ class NativeCode:
 
     def _known(self) -> "LLVMSource":
         if self._source is None:
-            why = "it was loaded from an object file, which has no LLVM IR"
+            why = "the code was loaded from an object file, which has no LLVM IR"
             raise BuildError("source of loaded code", why, "f.source(...) of the exported function")
         return self._source
 
 
 class LLVMSource:
-    """IR text and compiler options; each form of the code is compiled when it is asked for."""
+    """LLVM IR and compiler options; made() compiles them to one form of code."""
 
     def __init__(self, text: str, cpu: str, features: str, opt: int = 3) -> None:
         self.text, self.cpu, self.features, self.opt = text, cpu, features, opt
@@ -99,7 +99,7 @@ class LLVMSource:
 
 
 def _emitted(module: Any, target: Any, form: Form) -> bytes:
-    """Return an optimised module as bytes."""
+    """Return an optimised module in the form `form`, as bytes."""
     match form:
         case "ll":
             return str(module).encode()
@@ -125,7 +125,7 @@ def compile_ir(
     opt: int = 3,
     symbols: Mapping[str, int] | None = None,
 ) -> NativeCode:
-    """Compile the LLVM IR in `text` to native code, loaded and ready to call.
+    """Compile the LLVM IR `text` to native code and load it, ready to be called.
 
     cpu             LLVM's name of the CPU ("znver4"); by default this machine, with its features
     features        changes to the CPU's features ("+fma,-avx512f")
@@ -155,8 +155,8 @@ def load_object(
 ) -> NativeCode:
     """Load an object file made by compile_ir, without compiling anything.
 
-    `calls` are the functions it calls by name (see NativeCode.calls); `source` is the IR it was
-    made from. Raises BuildError if such a function does not exist, or if `image` is not an object
+    `calls` are the functions that the code calls by name (see NativeCode.calls); `source` is its
+    IR. Raises BuildError if a function in `calls` does not exist, or if `image` is not an object
     file. The code must be for this CPU and operating system.
     """
     with _lock:
@@ -167,9 +167,9 @@ def load_object(
 
 
 def _hold() -> None:
-    """Wait until no thread compiles: a forked child would inherit LLVM's locks, held for ever."""
+    """Take LLVM's locks before a fork: a child could not release those of another thread."""
     _lock.acquire()
-    llvm.ffi.lib._lock.__enter__()  # llvmlite takes it without our lock, as when it frees objects
+    llvm.ffi.lib._lock.__enter__()  # llvmlite also takes it without ours, to free objects
 
 
 def _let_go() -> None:
@@ -186,7 +186,7 @@ def _check_float16(image: bytes) -> None:
     if any(name in image for name in (b"__truncsfhf2", b"__extendhfsf2")):
         raise BuildError(
             "float16 for this CPU",
-            "it has no instruction that converts between float16 and float32",
+            "the CPU has no instruction that converts between float16 and float32",
             'float32, or target="python"; or -mattr=+f16c if the CPU has the instruction after all',
         )
 
@@ -204,7 +204,7 @@ def _engine(image: bytes) -> Any:
 
 
 def _target_machine(cpu: str, features: str, opt: int) -> Any:
-    """Return a new LLVM target machine; an engine takes ownership of its own."""
+    """Return a new LLVM target machine (an engine takes ownership of the one it is given)."""
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
     given = " ".join(filter(None, (cpu and f"-mcpu={cpu}", features and f"-mattr={features}")))
@@ -225,7 +225,7 @@ def _host_features() -> str:
 
 
 def _checked(text: str) -> Any:
-    """Parse and verify the module in `text`."""
+    """Return the verified LLVM module of the IR `text`; raise BuildError if LLVM rejects it."""
     try:
         module = llvm.parse_assembly(text, _context)
         module.verify()
@@ -235,7 +235,7 @@ def _checked(text: str) -> Any:
 
 
 def explain(message: str, text: str) -> str:
-    """Return LLVM's message with the lines of `text` around the place it names, if any."""
+    """Return LLVM's message with the lines of `text` around the line that it names, if any."""
     message = message.strip()
     place = re.search(r"<string>:(\d+):", message)
     if not place:
@@ -252,7 +252,7 @@ def _provide(symbols: Mapping[str, int] | None) -> None:
 
 
 def _check_symbols(module: Any) -> None:
-    """Check that the functions that `module` calls exist."""
+    """Raise BuildError unless all functions that `module` calls exist."""
     for function in module.functions:
         name = str(function.name)
         if function.is_declaration and not name.startswith("llvm."):

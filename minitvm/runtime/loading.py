@@ -21,9 +21,9 @@ LAUNCH = "minitvm_parallel_launch"  # the name by which generated code calls the
 def load_native(
     func: tir.PrimFunc, text: str, entry: str, target: Target, *, isolate: bool = False
 ) -> tuple[Run, NativeCode]:
-    """Compile the LLVM IR `text` and return its function `entry`, and the machine code.
+    """Compile the LLVM IR `text`; return a Python function that calls `entry`, and the code.
 
-    isolate   compile in another process, so that a crash of LLVM does not end this one
+    isolate   whether to compile in another process, so that a crash of LLVM does not end this one
     """
     compiled = compile_isolated if isolate else compile_ir
     machine = compiled(text, cpu=target.mcpu, features=target.mattr, symbols=provided(text))
@@ -31,13 +31,13 @@ def load_native(
 
 
 def provided(calls: Container[str]) -> dict[str, int]:
-    """Return the addresses of minitvm's functions whose names are in `calls` or in IR text."""
+    """Return the addresses of minitvm's C functions whose names are in `calls` (or in IR)."""
     ours = {LAUNCH: parallel_launch_address, CALL_PACKED: call_packed_address}
     return {name: where() for name, where in ours.items() if name in calls}
 
 
 def bind(func: tir.PrimFunc, machine: NativeCode, entry: str) -> Run:
-    """Return the function `entry` of the machine code, with the parameters of `func`."""
+    """Return a Python function that calls `entry` in machine code, with func's parameters."""
     kinds = [
         *(ctypes.c_void_p if isinstance(p, tir.Buffer) else ctypes.c_int64 for p in func.params),
         *(ctypes.c_int64 for _ in func.sizes),
@@ -64,7 +64,7 @@ def address(a: Any) -> int:
 
 
 def load_python(source: str) -> Run:
-    """Return the last function that Python `source` defines, for arrays of any shape."""
+    """Return a function that flattens arrays and calls the last function in Python `source`."""
     call = defined(source)
 
     def run(args: list[Any]) -> None:
@@ -74,7 +74,7 @@ def load_python(source: str) -> Run:
 
 
 def defined(source: str) -> Callable[..., None]:
-    """Return the last function that Python `source` defines."""
+    """Run Python `source` and return the last function that it defines."""
     scope: dict[str, Any] = {}
     exec(compile(source, "<minitvm>", "exec"), scope)
     return scope[source.rsplit("\ndef ", 1)[1].split("(", maxsplit=1)[0]]

@@ -18,13 +18,13 @@ ON_CPU = ("cpu", "llvm", "numba", "python")
 
 @dataclass(frozen=True, slots=True)
 class Device:
-    """A place where arrays live and functions run: cpu(0)."""
+    """A device whose memory stores arrays and which runs functions, such as cpu(0)."""
 
     kind: str
     index: int = 0
 
     def sync(self) -> None:
-        """Wait until the device has finished; a CPU always has."""
+        """Do nothing, since functions on a CPU have finished when they return."""
 
     def __str__(self) -> str:
         return f"{self.kind}({self.index})"
@@ -38,7 +38,7 @@ def cpu(index: int = 0) -> Device:
 
 
 def device(name: str, index: int = 0) -> Device:
-    """Return the device "cpu", or the one that a target such as "llvm" runs on."""
+    """Return the device `name`: "cpu", or the device that runs a target such as "llvm"."""
     if not isinstance(name, str) or name not in ON_CPU:  # pyright: ignore[reportUnnecessaryIsInstance]
         known = ", ".join(map(repr, ON_CPU))
         raise ArgumentError(f"device({name!r})", "unknown device", f"one of {known}")
@@ -46,7 +46,7 @@ def device(name: str, index: int = 0) -> Device:
 
 
 class NDArray(np.ndarray[Any, np.dtype[Any]]):
-    """A numpy array that also answers to TVM's method names."""
+    """A numpy array that also has the methods of TVM's NDArray."""
 
     def numpy(self) -> np.ndarray[Any, Any]:
         """Return a copy as a plain numpy array."""
@@ -55,7 +55,7 @@ class NDArray(np.ndarray[Any, np.dtype[Any]]):
     asnumpy = numpy
 
     def copyfrom(self, source: Any) -> NDArray:
-        """Overwrite with `source`, converted to this array's dtype."""
+        """Overwrite this array with `source`, converted to its dtype, and return this array."""
         check_unmasked("copyfrom", source)
         with _explained(f"copyfrom into shape {self.shape}", "an array of the same shape"):
             np.copyto(self, np.asarray(source), casting="unsafe")
@@ -95,4 +95,4 @@ def _on_cpu(device: Any) -> None:
     if device is not None and not isinstance(device, Device):
         raise ArgumentError(f"array on {reprlib.repr(device)}", "not a device", "cpu(0)")
     if device is not None and device.kind != "cpu":
-        raise ArgumentError(f"array on {device}", "arrays live in main memory only", "cpu(0)")
+        raise ArgumentError(f"array on {device}", "arrays are in main memory only", "cpu(0)")

@@ -30,7 +30,7 @@ CHOICE = re.compile(r"\bif\b|\bmin\(|\bmax\(")
 
 
 def load_numba(source: str, cores: int) -> Run:
-    """Compile and return the last function in `source`; parallel loops use up to `cores`.
+    """Compile the last function in `source` and return it; it uses at most `cores` threads.
 
     Raises BuildError if numba is missing or refuses the source.
     """
@@ -61,7 +61,7 @@ def _imported() -> Any:
 
 @contextlib.contextmanager
 def _vectorizer(numba: Any, wanted: bool) -> Generator[None, None, None]:
-    """Let numba's LLVM vectorize loops only if `wanted`, within the context."""
+    """Return a context in which numba's LLVM vectorizes loops only if `wanted`."""
     with numba.core.compiler_lock.global_compiler_lock:
         before = numba.config.LOOP_VECTORIZE
         numba.config.LOOP_VECTORIZE = before and wanted
@@ -72,7 +72,7 @@ def _vectorizer(numba: Any, wanted: bool) -> Generator[None, None, None]:
 
 
 def _shared(numba: Any, call: Callable[..., None], cores: int) -> Callable[..., None]:
-    """Return `call` with exclusive use of numba's threads, limited to minitvm's number."""
+    """Return `call` wrapped: one caller at a time uses numba's threads, up to num_threads()."""
 
     def run(*args: Any) -> None:
         with _sharing:
@@ -89,8 +89,8 @@ def _shared(numba: Any, call: Callable[..., None], cores: int) -> Callable[..., 
 def _row(a: Array) -> Array:
     """Return the elements of a contiguous array as one dimension.
 
-    numba compiles for another type if an array is read-only. A read-only array is an input here,
-    which the loops do not write to, so it is passed as a writable one.
+    numba compiles for another type if an array is read-only. A read-only array is an input,
+    to which the loops do not write, so it is passed as a writable array.
     """
     if a.flags.writeable:
         return a.reshape(-1)

@@ -1,4 +1,7 @@
-"""Python functions that compiled code calls: see minitvm/codegen/llvm/calls.py for the format."""
+"""Run the Python functions that compiled code calls.
+
+minitvm/codegen/llvm/calls.py describes the format of the arguments.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,7 @@ _failures: deque[BaseException] = deque()  # exceptions of functions, until fail
 
 
 def _arguments(slots: Any, count: int) -> Iterator[Any]:
-    """Yield the arguments in a row of 64-bit slots."""
+    """Yield the `count` arguments that are encoded in an array of 64-bit slots."""
     at = 0
     for _ in range(count):
         kind, first = slots[at], slots[at + 1]
@@ -49,7 +52,7 @@ def _array(
 
 
 def _call(name: bytes, slots: Any, count: int) -> int:
-    """Run the function registered as `name`; return 1 if it raised."""
+    """Run the function registered as `name`; return 1 if it raised an exception, else 0."""
     try:
         tir.registered(name.decode())(*_arguments(slots, count))
     except BaseException as e:  # exceptions cannot pass through machine code
@@ -71,7 +74,7 @@ def call_packed_address() -> int:
 
 
 def failure() -> BaseException | None:
-    """Return the exception of a Python function in the last call of compiled code, or None."""
+    """Return, once, the exception that a called Python function raised; None if there is none."""
     first = _failures.popleft() if _failures else None
     _failures.clear()
     return first

@@ -121,8 +121,8 @@ class LoopRecord(ctypes.Structure):
 class Job:
     """A running parallel loop that workers can join.
 
-    It can be drained at any time. After the loop has ended no chunk is left to take, so its body
-    and closure, which may have been freed, are not accessed.
+    Pool.drain may run it at any time. After the loop has ended, no chunk is left to take, so its
+    body and closure, which may have been freed, are not accessed.
     """
 
     __slots__ = ("finished", "loop", "where")
@@ -196,8 +196,8 @@ class Pool:
     def allow(self, cpus: set[int]) -> None:
         """Let the workers run on `cpus`; do nothing if there are none.
 
-        Linux tends to wake a thread on the CPU of the thread that wakes it. There it would wait for
-        milliseconds behind the caller, which is busy with the same loop, while another CPU idles.
+        Linux tends to wake a thread on the CPU of the thread that wakes it. On that CPU it would
+        wait for milliseconds behind the caller, which runs the same loop, while another CPU idles.
         So workers are woken with the caller's CPU excluded, which is then allowed again.
         """
         started = [worker.native_id for worker in self.workers if worker.native_id]
@@ -237,13 +237,16 @@ def parallel_launch_address() -> int:
 
     Returns when body has run for every index in range(extent). A loop launched from inside another
     one runs serially. Call it with Python's global lock released (ctypes.CDLL and CFUNCTYPE
-    functions release it). If Ctrl-C strikes, the loop still runs to its end first.
+    functions release it). After Ctrl-C, the loop still runs to its end first.
     """
     return _launcher()[0].address("parallel_launch")
 
 
 def _cpus() -> tuple[set[int], set[int]]:
-    """Return the CPUs this thread may use, and those without its own; empty if unsupported."""
+    """Return the CPUs this thread may use, and the same set without its current CPU.
+
+    Both are empty if the operating system does not support that.
+    """
     if not hasattr(os, "sched_setaffinity"):  # macOS, Windows
         return set(), set()
     everywhere = os.sched_getaffinity(0)
@@ -266,7 +269,7 @@ def _pool() -> Pool:
 
 @cache
 def _launcher() -> tuple[NativeCode, object]:
-    """Return the code of LAUNCH_IR and the Python function it calls; both must be kept alive."""
+    """Return the code of LAUNCH_IR and the callback that it calls; both must be kept alive."""
     pool = _pool()
 
     def share(body: int, closure: int | None, extent: int, state: int) -> None:

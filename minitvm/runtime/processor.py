@@ -1,4 +1,4 @@
-"""Ask LLVM in another process which CPUs it supports, since it may abort the process."""
+"""Ask LLVM whether it supports a CPU, in another process because LLVM may abort."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def check_cpu(cpu: str, features: str, what: str) -> None:
     """Raise BuildError, beginning with `what`, unless LLVM supports this CPU and features."""
     why = _objection(cpu, features)
     if why:
-        fix = f"no -mcpu and -mattr: the default is this machine, -mcpu={host().cpu}"
+        fix = f"leave out -mcpu and -mattr: the default is this machine, -mcpu={host().cpu}"
         raise BuildError(what, why, fix)
 
 

@@ -13,7 +13,7 @@ from .numba_load import load_numba
 def run_of(package: Package, what: str) -> Run:
     """Load the code of a package and return its function; errors begin with `what`.
 
-    Raises BuildError if it is made for another CPU or operating system.
+    Raises BuildError if the code was made for another CPU or operating system.
     """
     match package.target.kind:
         case "llvm":

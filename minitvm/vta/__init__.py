@@ -1,4 +1,4 @@
-"""Programming the accelerator from tensor expressions.
+"""Program the accelerator from tensor expressions.
 
     env = vta.get_env()
     A_buf = te.compute(A.shape, lambda *i: A(*i), "A_buf")
@@ -7,7 +7,7 @@
     s[A_buf].pragma(s[A_buf].op.axis[0], env.dma_copy)
     s[C_buf].tensorize(s[C_buf].op.axis[2], env.gemm)
     f = tvm.build(s, [A, B, C], target="vta")
-    f(a, b, c)                          # packed numpy arrays, on the bit-exact simulator
+    f(a, b, c)                          # packed numpy arrays; the simulator computes exact results
     f.run().cycles, f.source("vta")     # its time, its instructions
 
     layer = vta.Convolution(size=(14, 14), channels=(256, 256))

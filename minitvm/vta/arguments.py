@@ -1,4 +1,4 @@
-"""Checks of counts given to public functions."""
+"""Checks of counts (ints of at least 1) that public functions take."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def is_count(given: Any, least: int = 1) -> bool:
 
 
 def check_count(what: str, given: Any) -> int:
-    """Return `given` as an int; raise ArgumentError unless it is one of at least 1."""
+    """Return `given` as an int; raise ArgumentError unless it is an int of at least 1."""
     if not is_count(given):
         raise ArgumentError(
             f"{what}={reprlib.repr(given)}", "not an int of at least 1", f"{what}=1"

@@ -1,4 +1,4 @@
-"""The accelerator as schedules see it: sizes, scopes, pragmas and the intrinsic."""
+"""The names of the accelerator for schedules: sizes, scopes, pragmas and the intrinsic."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ MEMORIES = (accel.Memory.INP, accel.Memory.WGT, accel.Memory.ACC, accel.Memory.O
 
 
 class Environment:
-    """One accelerator as schedules see it; `with Environment(config): ...` builds for it.
+    """The names of one accelerator for schedules; `with Environment(config):` selects it.
 
-    The innermost `with` statement applies, in the thread that entered it.
+    lower and build use the accelerator of the innermost `with` statement in their thread.
 
-    BATCH, BLOCK_IN, BLOCK_OUT     the matrix unit: BATCH x BLOCK_IN by BLOCK_OUT x BLOCK_IN
+    BATCH, BLOCK_IN, BLOCK_OUT         the matrix unit: BATCH x BLOCK_IN by BLOCK_OUT x BLOCK_IN
     INP_WIDTH, INP_BUFF_SIZE           bits of a number in INP, bytes of its memory; also for WGT,
                                        ACC and OUT (and UOP_BUFF_SIZE)
     INP_ELEM_BITS, INP_ELEM_BYTES      the size of an element of BATCH x BLOCK_IN numbers
     TARGET, target, target_host        "sim", and the targets for vta.build
-    inp_scope, wgt_scope, acc_scope    its memories, for set_scope, cache_read and cache_write
-    dma_copy, alu, ...             keys of pragmas
-    gemm                           its intrinsic, for tensorize
-    mock                           the same machine without transfers and arithmetic
+    inp_scope, wgt_scope, acc_scope    its memory scopes, for set_scope, cache_read, cache_write
+    dma_copy, alu, ...                 the keys of its pragmas
+    gemm                               its intrinsic, for tensorize
+    mock                               the same machine without transfers and arithmetic
     """
 
     inp_scope, wgt_scope, acc_scope = "local.inp_buffer", "local.wgt_buffer", "local.acc_buffer"
@@ -73,11 +73,11 @@ class Environment:
 
     @cached_property
     def mock(self) -> Environment:
-        """Return a machine whose instructions do nothing, to measure one unit in isolation."""
+        """Return an environment whose pragmas and gemm emit nothing, to time one unit alone."""
         return Environment(self.config, skip=True)
 
     def depth(self, scope: str) -> int:
-        """Return how many elements the memory `scope` holds."""
+        """Return the capacity of the memory with the scope `scope`, in elements."""
         if check_text("scope", scope, self.inp_scope) not in self.scopes:
             fix = f"one of {', '.join(self.scopes)}"
             raise ArgumentError(f"depth({scope!r})", "no such memory", fix)
@@ -121,5 +121,5 @@ def get_env() -> Environment:
 
 @lru_cache(maxsize=32)
 def _environment(config: accel.Config) -> Environment:
-    """Return the machine's environment; it is cached, so each machine has one intrinsic."""
+    """Return the environment of a machine, cached so that each machine has one intrinsic."""
     return Environment(config)

@@ -16,10 +16,12 @@ def gemm(
     reset: str = "vta.fill_zero",
     skip: bool = False,
 ) -> tensor.TensorIntrin:
-    """Return the intrinsic out[i, j] = sum of inp[i, k] * wgt[j, k] over k, for single elements.
+    """Return the intrinsic out[i, j] = sum over k of inp[i, k] * wgt[j, k].
 
-    Row j of `wgt` belongs to column j of the result: the weights are stored transposed.
-    update, reset   the names of the instructions; skip: emit no instructions
+    Each operand is one element of a memory of `config`. Row j of `wgt` belongs to column j of the
+    result: the weights are stored transposed.
+    update, reset   the names of the instructions
+    skip            whether to emit no instructions
     """
     inp = tensor.placeholder((config.batch, config.block_in), "int8", name="inp")
     wgt = tensor.placeholder((config.block_out, config.block_in), "int8", name="wgt")
@@ -61,6 +63,6 @@ def _element(config: accel.Config, t: tensor.Tensor, memory: accel.Memory) -> ti
 
 
 def instruction(name: str, *buffers: tir.Buffer) -> tir.Stmt:
-    """Return an instruction of the accelerator on whole buffers: vta.gemm(out, inp, wgt)."""
+    """Return an instruction on whole buffers, such as vta.gemm(out, inp, wgt)."""
     views = tuple(tir.view(b) for b in buffers)
     return tir.Evaluate(tir.Call(name, views, dtype("int32")))

@@ -1,4 +1,4 @@
-"""The convolutions of ResNet-18, numbered as in the papers, and their rooflines."""
+"""The convolutions of ResNet-18, numbered as in the TVM paper, and rooflines of layers."""
 
 from __future__ import annotations
 
@@ -63,15 +63,15 @@ class Roofs:
 
     @property
     def lower(self) -> float:
-        """Return the lower roof, which is the binding one."""
+        """Return the lower of the two roofs, which limits the utilisation."""
         return min(self.dram, self.compute)
 
 
 def roofs(layer: Layer, tiling: Tiling, config: accel.Config = accel.vta_pynq) -> Roofs:
     """Return both roofs of a tiling, computed from its transfers and its compute cycles.
 
-    Transfers count as the machine makes them: rows shared by tiles are loaded again, weights once
-    per tile, and each transfer has its latency. Reads share a port; writes have their own.
+    All transfers of the machine are counted: rows that tiles share are loaded for each tile, as are
+    weights, and each transfer has its latency. All reads share one port; writes have another.
     """
     done = cost(layer, tiling, config)
     peak = layer.macs / config.macs_per_cycle  # cycles
@@ -79,6 +79,6 @@ def roofs(layer: Layer, tiling: Tiling, config: accel.Config = accel.vta_pynq) -
 
 
 def utilisation(layer: Layer, cycles: int, config: accel.Config = accel.vta_pynq) -> float:
-    """Return the useful multiply-adds over those possible in `cycles`, from 0 to 1."""
+    """Return the useful multiply-adds of a layer, as a fraction of those possible in `cycles`."""
     check_layer(layer, config)
     return layer.macs / config.macs_per_cycle / check_count("cycles", cycles)

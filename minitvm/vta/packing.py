@@ -1,4 +1,4 @@
-"""Packing of arrays into the accelerator's elements, and unpacking."""
+"""Pack arrays into the accelerator's elements, and unpack them."""
 
 from __future__ import annotations
 
@@ -41,11 +41,11 @@ def pack(a: Array, *blocks: int) -> Array:
 
 
 def unpack(a: Array, *sizes: int) -> Array:
-    """Undo `pack`; `sizes` are those of the first dimensions of the original array.
+    """Undo `pack`; `sizes` are the first len(sizes) dimensions of the original array.
 
     unpack(result, 1, 64)    [1, 4, h, w, 1, 16] -> [1, 64, h, w]
 
-    Padding is removed. Raises ArgumentError if the blocks hold fewer elements than `sizes`.
+    Padding is removed. Raises ArgumentError if the blocks have fewer elements than `sizes`.
     """
     a, n = np.asarray(a), len(sizes)
     if 2 * n > a.ndim or any(
@@ -53,7 +53,7 @@ def unpack(a: Array, *sizes: int) -> Array:
         for d, size in enumerate(sizes)
     ):
         what = f"unpack(array of shape {a.shape}, {', '.join(map(repr, sizes))})"
-        why = "the blocks, its last dimensions, cannot hold these sizes"
+        why = "its blocks (the last dimensions) have fewer elements than these sizes"
         raise ArgumentError(what, why, "unpack(result, batch, channels)")
     order = [axis for d in range(n) for axis in (d, a.ndim - n + d)]
     merged = a.transpose(*order, *range(n, a.ndim - n))
@@ -63,9 +63,9 @@ def unpack(a: Array, *sizes: int) -> Array:
 
 
 def packed(x: te.Tensor, *blocks: int, name: str = "packed") -> te.Tensor:
-    """Return `pack` as a formula, to be built for a CPU.
+    """Return a tensor expression that computes pack(x, *blocks) on a CPU.
 
-    Raises ExprError unless the sizes are whole blocks.
+    Raises ExprError unless the packed dimensions of x are multiples of the blocks.
     """
     check_kind("packed: x", x, te.Tensor, fix="te.placeholder(...)")
     for block in blocks:
@@ -87,7 +87,10 @@ def packed(x: te.Tensor, *blocks: int, name: str = "packed") -> te.Tensor:
 
 
 def unpacked(x: te.Tensor, n: int = 2, name: str = "unpacked") -> te.Tensor:
-    """Return `unpack` of n dimensions as a formula, to be built for a CPU."""
+    """Return a tensor expression that undoes `packed` for n dimensions on a CPU.
+
+    Padding stays. Raises ExprError unless x ends in n constant block sizes.
+    """
     check_kind("unpacked: x", x, te.Tensor, fix="te.placeholder(...)")
     check_count("unpacked: n", n)
     sizes = tuple(x.shape)

@@ -1,4 +1,4 @@
-"""Lowering, building, simulating and verifying programs for the accelerator."""
+"""Lower, build, simulate and verify programs for the accelerator."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from minitvm.base import ArgumentError, Target, check_kind
 
 
 def lower(s: te.Schedule, args: Sequence[Any], name: str = "main", **options: Any) -> tir.PrimFunc:
-    """Return the loop program for the current accelerator: tvm.lower(..., target="vta").
+    """Lower a schedule for the current accelerator, as tvm.lower(..., target="vta") does.
 
     target   accepted for compatibility with TVM
     """
@@ -29,10 +29,11 @@ def build(
     target_host: Any = None,
     name: str = "main",
 ) -> runtime.AcceleratorFunction:
-    """Build a function that runs on the accelerator: tvm.build(..., target="vta").
+    """Build a function that runs on the accelerator, as tvm.build(..., target="vta") does.
 
-    The accelerator is the current one or, for a program, the one that it was lowered for.
-    target and target_host are accepted for compatibility with TVM. Warnings are in f.warnings().
+    A schedule is built for the current accelerator, a lowered program for the accelerator for which
+    it was lowered. target and target_host are accepted for compatibility with TVM. f.warnings()
+    returns the warnings of a function f.
     """
     del target_host
     _check_target(target)
@@ -50,16 +51,16 @@ def build_config(debug_flag: int = 0, **options: Any) -> AbstractContextManager[
         every = {"debug_flag": debug_flag, **options}
         given = ", ".join(f"{k}={v!r:.30}" for k, v in every.items())
         fix = 'build_config(); f.source("vta") shows the instructions, vta.lower takes passes='
-        raise ArgumentError(f"build_config({given})", "no pass here has such an option", fix)
+        raise ArgumentError(f"build_config({given})", "no pass of minitvm has such an option", fix)
     return nullcontext()
 
 
 def _check_target(target: Any) -> None:
-    """Raise ArgumentError for another machine's target, or a function name given as target."""
+    """Raise ArgumentError if `target` is neither None nor a target of the accelerator."""
     kind = target.kind if isinstance(target, Target) else str(target).partition(" ")[0]
     if target is not None and kind not in ("vta", "ext_dev"):
         why = "vta.lower and vta.build are for the accelerator only"
-        fix = 'leave it out, or tvm.build(s, args, target); a function\'s name is name="main"'
+        fix = 'leave out target, or tvm.build(s, args, target); name="main" names the function'
         raise ArgumentError(f"target={reprlib.repr(target)}", why, fix)
 
 
@@ -70,9 +71,9 @@ def simulate(
     *,
     order: Sequence[int] | np.random.Generator | None = None,
 ) -> accel.Run:
-    """Simulate a program or function: cycles, trace, counters and, given `inputs`, outputs.
+    """Simulate a program or function; return cycles, trace, counters and, with `inputs`, outputs.
 
-    config   the machine; by default the one a function was built for, else the current one
+    config   the machine; by default that for which a function was built, or the current one
     inputs   one array for each area of main memory, by name
     order    the order in which instructions take effect: see accel.execute
 
@@ -92,7 +93,7 @@ def verify(
 
 
 def _code_and_machine(given: Any, config: Any) -> tuple[accel.Program, accel.Config]:
-    """Return the program of `given` and the machine it is for; `config` unless that is None."""
+    """Return the program of `given`, and `config` or, if that is None, its machine."""
     if isinstance(given, runtime.AcceleratorFunction):
         return given.program, given.machine(config)
     if not isinstance(given, accel.Program):

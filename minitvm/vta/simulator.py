@@ -4,7 +4,7 @@
     f(a, b, c)
     simulator.stats()["wgt_load_nbytes"]
 
-f.run().counters holds the counters of one call of a function, and needs no arrays.
+f.run().counters returns the counters of one call of a function f, and needs no arrays.
 """
 
 from __future__ import annotations
@@ -20,5 +20,5 @@ def stats() -> dict[str, int]:
 
 
 def clear_stats() -> None:
-    """Set all counters to 0."""
+    """Set the counters that stats() returns to 0."""
     runtime.reset_profile()

@@ -34,10 +34,10 @@ MOST_SIMULATIONS = 300
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """Cycles of a tiling: the busy cycles of each unit, and a lower bound on the total.
+    """The busy cycles of each unit for a tiling of a layer, and a lower bound on the total.
 
-    read       all transfers from DRAM, including those of the compute unit
-    bound      the lower bound on the total
+    read       the cycles of all transfers from DRAM, including those of the compute unit
+    bound      the lower bound on the cycles of the whole program
 
     Loads of micro-operations are not in `compute` and `read`: there are a few per program, or two
     per accumulator if an accumulator is the sum of a single product.
@@ -52,11 +52,14 @@ class Cost:
 
 @dataclass(frozen=True, slots=True)
 class Tile:
-    """Cycles of the parts of one tile.
+    """The cycles of the parts of one tile.
 
-    first_load   the shortest first load of any tile
-    product      the product of one step of the input channels
+    first_load   the shortest first load of all tiles
+    reset        setting the accumulators to 0
+    product      the products for one step of the input channels
     extra        the loads of bias and residual by the compute unit, which are also part of alu
+    alu          the ALU operations
+    store        the store of the result
     """
 
     first_load: int
@@ -68,10 +71,10 @@ class Tile:
 
 
 def cost(layer: Layer, tiling: Tiling, config: accel.Config = accel.vta_pynq) -> Cost:
-    """Return the cycles of the units for a tiling, and a lower bound on the total.
+    """Return the busy cycles of the units for a tiling, and a lower bound on the total.
 
-    With one thread only one unit works at a time, so the bound is the sum. With several threads the
-    bound is the largest busy time of a unit plus its unavoidable waits.
+    With one thread only one unit works at a time, so the bound is the sum of their cycles. With
+    several threads it is the largest sum of a unit's busy cycles and its unavoidable waits.
     """
     check_layer(layer, config)
     _check_tiling(layer, tiling, config)
@@ -97,7 +100,7 @@ def cost(layer: Layer, tiling: Tiling, config: accel.Config = accel.vta_pynq) ->
 
 
 def _tile(layer: Layer, at: Tiling, config: accel.Config, first_load: int) -> Tile:
-    """Return the cycles of the parts of a tile."""
+    """Return the cycles of the parts of a tile; `first_load` is one of them."""
     elements, start = at.oc * at.h * at.w, config.issue + config.fill
     reset, gemm = start + elements, start + elements * at.ic * layer.window
     if layer.blocks(config)[0] * layer.window == 1:
@@ -110,7 +113,9 @@ def _tile(layer: Layer, at: Tiling, config: accel.Config, first_load: int) -> Ti
 
 
 def _waits(tile: Tile, steps: int, threads: int) -> tuple[tuple[int, int], tuple[int, int]]:
-    """Return lower bounds on the waits of load and compute: (per round, once more at the end).
+    """Return lower bounds on the waits of the load unit and the compute unit.
+
+    Each is a pair: the cycles that the unit waits in every round, and once more at the end.
 
     In a round each thread resets, loads, multiplies and stores one tile. The first load of a round
     waits for its first reset, and that reset waits for the first store of the previous round. Two
@@ -133,7 +138,7 @@ def _waits(tile: Tile, steps: int, threads: int) -> tuple[tuple[int, int], tuple
 
 
 def _extra(layer: Layer, at: Tiling, config: accel.Config) -> int:
-    """Return the cycles of loading a tile of bias and residual."""
+    """Return the cycles of loading the bias and the residual of a tile, if the layer has them."""
     total = 0
     if layer.bias:
         total += _moved(config, accel.Memory.ACC, (codegen.Dim(at.oc, 1),))
@@ -143,13 +148,16 @@ def _extra(layer: Layer, at: Tiling, config: accel.Config) -> int:
 
 
 def _moved(config: accel.Config, memory: accel.Memory, dims: Box) -> int:
-    """Return the cycles of moving a box of elements."""
+    """Return the cycles of the transfers that move a box of elements of `memory`."""
     return _cycles(config, config.element_bytes(memory), dims)
 
 
 @lru_cache(maxsize=1 << 16)
 def _cycles(config: accel.Config, element: int, dims: Box) -> int:
-    """Return the cycles of a transfer; cached because all interior tiles are alike."""
+    """Return the cycles of moving a box of elements of `element` bytes.
+
+    The result is cached, because all tiles that are not at a border have the same box.
+    """
     total = 0
     for part in codegen.transfers("a tile", dims, 1):
         beats = -(-part.x.n * element // config.port_bytes)
@@ -164,9 +172,9 @@ def _cycles(config: accel.Config, element: int, dims: Box) -> int:
 def legal_tilings(
     layer: Layer, config: accel.Config = accel.vta_pynq, threads: int = 1
 ) -> list[Tiling]:
-    """Return all tilings in whole tiles that fit into the memories, divided among the threads.
+    """Return all tilings with whole tiles whose `threads` threads fit into the memories.
 
-    Several threads divide either the output channels or the rows.
+    If there are several threads, they divide either the output channels or the rows.
     """
     threads = check_count("threads", threads)
     check_layer(layer, config)
@@ -182,13 +190,13 @@ def legal_tilings(
 
 
 def check_layer(layer: object, config: object) -> None:
-    """Raise ArgumentError unless given a layer and a machine."""
+    """Raise ArgumentError unless `layer` is a Layer and `config` is a Config."""
     check_kind("layer", layer, Layer, fix='vta.RESNET18["C2"]')
     check_kind("config", config, accel.Config, fix="vta.vta_pynq")
 
 
 def _check_tiling(layer: Layer, tiling: object, config: accel.Config) -> None:
-    """Raise an error unless `tiling` is a Tiling whose sizes divide those of the layer."""
+    """Raise ArgumentError unless `tiling` is a Tiling; ScheduleError if it does not divide."""
     at = check_kind("tiling", tiling, Tiling, fix="vta.Tiling(h=7, w=7)")
     (h, w), (ic, oc) = layer.grid(config), layer.blocks(config)
     sizes = ("h", h, at.h * at.h_threads), ("w", w, at.w), ("ic", ic, at.ic)
@@ -201,8 +209,8 @@ def _check_tiling(layer: Layer, tiling: object, config: accel.Config) -> None:
 def fits(layer: Layer, at: Tiling, config: accel.Config) -> bool:
     """Return whether a tiling can run on the machine.
 
-    The tiles of all threads must fit into the memories, the same accumulator must not be used again
-    too soon, and single instructions must be able to express all loops and transfers.
+    The tiles of all threads must fit into the memories, the same accumulator must not be updated
+    again too soon, and single instructions must be able to express all loops and transfers.
     """
     elements = at.oc * at.h * at.w
     needs = {
@@ -241,7 +249,7 @@ def _movable(layer: Layer, at: Tiling, config: accel.Config) -> bool:
 
 
 def divisors(n: int) -> Iterator[int]:
-    """Yield the divisors of n: 1, 2, 4, 8 for 8."""
+    """Yield the divisors of n in increasing order, such as 1, 2, 4, 8 for n = 8."""
     return (d for d in range(1, n + 1) if n % d == 0)
 
 
@@ -250,9 +258,11 @@ def divisors(n: int) -> Iterator[int]:
 
 @dataclass(frozen=True, slots=True)
 class Best:
-    """The fastest tiling found, its cycles, and how many of the tilings were simulated.
+    """The fastest tiling that a search found, and its cycles.
 
-    proven: the lower bounds show that no other tiling is faster
+    tried    how many tilings were simulated
+    legal    how many tilings there are
+    proven   whether the lower bounds prove that no other tiling is faster
     """
 
     tiling: Tiling
@@ -268,9 +278,9 @@ def best_tiling(
     threads: int = 1,
     most: int = MOST_SIMULATIONS,
 ) -> Best:
-    """Return the fastest tiling, with the cycles of the program that vta.build makes of it.
+    """Search for the fastest tiling by simulating the programs that vta.build makes.
 
-    At most `most` tilings are simulated. Raises ScheduleError if none fits.
+    At most `most` tilings are simulated. Raises ScheduleError if no tiling fits into the memories.
     """
     most = check_count("most", most)
     tilings = legal_tilings(layer, config, threads)
@@ -294,7 +304,7 @@ def best_tiling(
 
 
 def program(layer: Layer, tiling: Tiling, config: accel.Config = accel.vta_pynq) -> accel.Program:
-    """Return the instructions that vta.build makes of a tiling, not yet verified."""
+    """Return the program that vta.build makes of a tiling, without verifying it."""
     check_layer(layer, config)
     _check_tiling(layer, tiling, config)
     with Environment(config):

@@ -26,12 +26,14 @@ CONV2D, DENSE, WIDENED = "vta_conv2d", "vta_dense", "vta_widened"  # tags
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tiling:
-    """The sizes of a tile, and the virtual threads; all sizes must divide those of the layer.
+    """The sizes of a tile and the numbers of virtual threads.
+
+    Each size, times its number of threads, must divide the size of the layer.
 
     h, w         rows and columns of the result; a dense layer has 1 row, and its batch as columns
     oc, ic       blocks of output channels, and blocks of input channels loaded at a time
-    oc_threads   virtual threads along the output channels, each with its own tile: 1, 2, ...
-    h_threads    virtual threads along the rows
+    oc_threads   the number of virtual threads along the output channels, each with its own tile
+    h_threads    the number of virtual threads along the rows
     """
 
     h: int = 1
@@ -49,7 +51,7 @@ class Tiling:
 
     @property
     def threads(self) -> int:
-        """Return the number of virtual threads; each has its own part of the memories."""
+        """Return the number of virtual threads; each uses its own part of the memories."""
         return self.oc_threads * self.h_threads
 
 
@@ -63,7 +65,7 @@ def conv2d(
     padding: int | Sequence[int] = 0,
     name: str = "conv",
 ) -> te.Tensor:
-    """Convolve packed data with packed weights: int32 [n, oc, h, w, BATCH, BLOCK_OUT].
+    """Convolve packed data with packed weights into int32 [n, oc, h, w, BATCH, BLOCK_OUT].
 
     data     int8 [n, ic, h, w, BATCH, BLOCK_IN]; the transfer adds zero padding
     weight   int8 [oc, ic, kh, kw, BLOCK_OUT, BLOCK_IN]
@@ -90,7 +92,7 @@ def conv2d(
 
 
 def dense(data: te.Tensor, weight: te.Tensor, name: str = "dense") -> te.Tensor:
-    """Multiply packed data by transposed packed weights: int32 [n, oc, BATCH, BLOCK_OUT].
+    """Multiply packed data by transposed weights into int32 [n, oc, BATCH, BLOCK_OUT].
 
     data     int8 [n, ic, BATCH, BLOCK_IN]
     weight   int8 [oc, ic, BLOCK_OUT, BLOCK_IN]
@@ -118,7 +120,7 @@ def requantize(
     """Return int8 min(max((x + bias >> shift) + residual, low), high); low = 0 is a ReLU.
 
     bias       int32 [oc, BATCH, BLOCK_OUT], one number per output channel
-    residual   int8 or int32 of the shape of x: the accumulators are loaded from either
+    residual   int8 or int32, of the shape of x
     """
     check_kind("requantize: x", x, te.Tensor, fix="top.conv2d(data, weight)")
     limits = is_count(low, -128) and is_count(high, -128) and low <= high <= 127
@@ -178,7 +180,10 @@ def _padded(data: te.Tensor, padding: tuple[int, int]) -> te.Tensor:
 def _shapes(
     env: Environment, data: te.Tensor, weight: te.Tensor, dims: int
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Return the first `dims` sizes of both tensors: blocks, rows and columns."""
+    """Return the first `dims` sizes of both tensors: blocks, rows and columns.
+
+    Raises ExprError for tensors that are not packed, have a wrong dtype or do not fit together.
+    """
     check_kind("data", data, te.Tensor, fix="te.placeholder(...)")
     check_kind("weight", weight, te.Tensor, fix="te.placeholder(...)")
     for t, element, dtype in (
@@ -198,13 +203,13 @@ def _shapes(
             raise ExprError(f"{t.name} of {t.dtype}", why, f"te.placeholder(shape, {dtype!r})")
     a, b = (tuple(n for n in t.shape[:dims] if isinstance(n, int)) for t in (data, weight))
     if a[1] != b[1]:
-        why = f"{a[1]} blocks of input channels in one, {b[1]} in the other"
+        why = f"the first has {a[1]} blocks of input channels, the second {b[1]}"
         raise ExprError(f"{data.name} and {weight.name}", why)
     return a, b
 
 
 def _pair(what: str, given: Any, least: int) -> tuple[int, int]:
-    """Return `given` as a pair of ints of at least `least`: 2 -> (2, 2), (2, 2) -> (2, 2)."""
+    """Return `given`, one int or two, as a pair; raise ExprError if an int is below `least`."""
     several = isinstance(given, list | tuple)
     pair = tuple(cast("Sequence[Any]", given)) if several else (given, given)
     if len(pair) != 2 or not all(is_count(n, least) for n in pair):
@@ -227,8 +232,8 @@ def schedule(out: te.Tensor, tiling: Tiling) -> te.Schedule:
           bias, shift, ...                            on the ALU
           store
 
-    Raises ScheduleError for tilings that do not divide, and for other formulas. lower() raises an
-    error for tiles that do not fit into the memories.
+    Raises ScheduleError for a tiling that does not divide the layer, and for other formulas.
+    lower() raises an error for tiles that do not fit into the memories.
     """
     check_kind("schedule: out", out, te.Tensor, fix="top.requantize(x)")
     check_kind("schedule: tiling", tiling, Tiling, fix="top.Tiling(h=7, w=7)")
@@ -255,7 +260,10 @@ def schedule(out: te.Tensor, tiling: Tiling) -> te.Schedule:
 
 
 def _stages(out: te.Tensor) -> tuple[te.ComputeOp, list[te.ComputeOp]]:
-    """Return the product, and the stages between it and `out`, last one first."""
+    """Return the product, and the stages between the product and `out`, the last one first.
+
+    Raises ScheduleError if `out` does not have this form.
+    """
     found: list[te.ComputeOp] = []
     op = out.op
     while isinstance(op, te.ComputeOp):
@@ -281,7 +289,7 @@ def _axes(s: te.Schedule, t: te.Tensor | te.ComputeOp) -> tuple[te.Axis, ...]:
 
 
 def _tiles(s: te.Schedule, out: te.Tensor, tiling: Tiling) -> tuple[te.Axis, te.Axis]:
-    """Tile and bind the loops; return the loop that completes a tile and the first one inside."""
+    """Tile and bind the loops of `out`; return the innermost loop over tiles and the loop in it."""
     b, c, *space, _, _ = _axes(s, out)
     rows = [("yo", space[0], tiling.h)] if space else []
     sizes = [("co", c, tiling.oc), *rows, ("xo", space[1] if space else b, tiling.w)]
@@ -336,7 +344,7 @@ def _steps(s: te.Schedule, product: te.ComputeOp, tiling: Tiling) -> te.Axis:
 
 
 def _is_loaded(t: te.Tensor) -> bool:
-    """Return whether an operand is loaded from main memory: an input, perhaps widened."""
+    """Return whether an operand is loaded from main memory: an input, or a widened input."""
     return isinstance(t.op, te.PlaceholderOp) or (
         isinstance(t.op, te.ComputeOp) and t.op.tag == WIDENED
     )
@@ -345,9 +353,9 @@ def _is_loaded(t: te.Tensor) -> bool:
 def _load(
     s: te.Schedule, source: te.Tensor, scope: str, reader: te.ComputeOp, place: tuple[Any, te.Axis]
 ) -> None:
-    """Load a tile of `source` into `scope` at the loop `place` of a stage.
+    """Load a tile of `source` into `scope`, at the (stage, loop) that `place` gives.
 
-    The transfer also does the padding or widening between an input and its reader.
+    If `source` pads or widens an input, the transfer does that too.
     """
     if isinstance(source.op, te.PlaceholderOp):
         t = s.cache_read(source, scope, [reader])

@@ -1,4 +1,4 @@
-"""The accelerator of the TVM slides under their names: vdla.acc_buffer, vdla.gemm8x8, ...
+"""The accelerator of the TVM slides, with the names of the slides, such as vdla.gemm8x8.
 
     CL = s.cache_write(C, vdla.acc_buffer)
     AL, BL = s.cache_read(A, vdla.inp_buffer, [CL]), s.cache_read(B, vdla.wgt_buffer, [CL])
@@ -6,7 +6,7 @@
     s[CL].tensorize(yi, vdla.gemm8x8)
     with vdla.environment: f = tvm.build(s, [A, B, C], target="vta")
 
-fill_zero, dma_copy2d and fused_gemm8x8_add are numpy versions of the instructions of these names.
+fill_zero, dma_copy2d and fused_gemm8x8_add are numpy functions that do what the instructions do.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ gemm8x8 = gemm(
 
 
 def fill_zero(z: Array) -> None:
-    """Set z = 0."""
+    """Set all numbers of the array z to 0."""
     z.fill(0)
 
 
 def dma_copy2d(to: Array, source: Array) -> None:
-    """Copy source to an array of equal shape; numbers that are too large keep their low bits."""
+    """Copy `source` to the array `to`; numbers too large for its dtype keep their low bits."""
     to[...] = source.astype(to.dtype)
 
 
 def fused_gemm8x8_add(z: Array, w: Array, x: Array) -> None:
-    """Compute z += w @ x.T in the type of z, with wrapping arithmetic."""
+    """Compute z += w @ x.T in the dtype of z, with arithmetic that wraps around."""
     z += w.astype(z.dtype) @ x.astype(z.dtype).T

@@ -1,4 +1,4 @@
-"""The layers that tilings are searched for: their formulas, and the data of one tile."""
+"""The layers for which tilings are searched: their formulas, and the data of one tile."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ Box = tuple[codegen.Dim, ...]  # dimensions of an array in main memory, in eleme
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layer(ABC):
-    """A quantised layer, int8 to int8: sums of products are shifted and clipped.
+    """A quantised layer from int8 to int8, which shifts and clips sums of products.
 
-    channels         (input, output), not in blocks
+    channels         the numbers of (input, output) channels, not in blocks
     bias, residual   whether a bias is added before the shift, and a residual after it
-    residual_dtype   "int32", or "int8" like other layers' results: a quarter of the bytes
+    residual_dtype   "int32", or "int8" (as other layers' results), a quarter of the bytes
     """
 
     channels: tuple[int, int]
@@ -32,22 +32,22 @@ class Layer(ABC):
     shift: int = 8
 
     def blocks(self, config: accel.Config) -> tuple[int, int]:
-        """Return the (input, output) channels in blocks; the last block may be padded."""
+        """Return the numbers of blocks of (input, output) channels; the last may be padded."""
         ic, oc = self.channels
         return -(-ic // config.block_in), -(-oc // config.block_out)
 
     @property
     def residual_memory(self) -> accel.Memory:
-        """Return the kind of elements that a residual is loaded as."""
+        """Return the kind of elements as which the residual is loaded."""
         return accel.Memory.ACC_8BIT if self.residual_dtype == "int8" else accel.Memory.ACC
 
     def scheduled(self, tiling: Tiling) -> tuple[te.Schedule, list[te.Tensor]]:
-        """Return the schedule and arguments for vta.build."""
+        """Return the tiled schedule and the arguments of the layer, for vta.build."""
         args = self.tensors()
         return schedule(args[-1], tiling), args
 
     def tensors(self) -> list[te.Tensor]:
-        """Return data, weight, any bias and residual, and the result, packed for the machine."""
+        """Return data, weight, bias and residual (if any), and the result, as packed tensors."""
         env, (data, weight, total) = get_env(), self.product()
         element = (total.shape[1], env.BATCH, env.BLOCK_OUT)
         bias = te.placeholder(element, env.acc_dtype, "bias") if self.bias else None
@@ -59,29 +59,29 @@ class Layer(ABC):
 
     @abstractmethod
     def product(self) -> tuple[te.Tensor, te.Tensor, te.Tensor]:
-        """Return data, weight, and the int32 sums of their products."""
+        """Return the tensors data, weight, and the int32 sums of their products."""
 
     @property
     @abstractmethod
     def macs(self) -> int:
-        """Return the useful multiply-adds."""
+        """Return the number of multiply-adds of the layer, without those on padded channels."""
 
     @property
     @abstractmethod
     def window(self) -> int:
-        """Return how many products one input channel adds to a result."""
+        """Return how many products each input channel contributes to one output number."""
 
     @abstractmethod
     def grid(self, config: accel.Config) -> tuple[int, int]:
-        """Return the rows and columns of the result in elements, which tiles divide."""
+        """Return the size of the result, (rows, columns) of elements, which tiles divide."""
 
     @abstractmethod
     def pixels(self, config: accel.Config) -> int:
-        """Return how many elements of one block of input channels are read."""
+        """Return how many elements of the data are read in each block of input channels."""
 
     @abstractmethod
     def data_box(self, config: accel.Config, at: Tiling, y: int, x: int) -> Box:
-        """Return the box of data loaded for one step of the tile at row y, column x of tiles."""
+        """Return the box of data loaded for one step of the tile in tile row y and column x."""
 
     def weight_box(self, config: accel.Config, at: Tiling) -> Box:
         """Return the box of weights loaded for one step of a tile."""
@@ -90,7 +90,7 @@ class Layer(ABC):
 
     @abstractmethod
     def result_box(self, config: accel.Config, at: Tiling) -> Box:
-        """Return the box of a tile of the result."""
+        """Return the box of main memory that one tile of the result occupies."""
 
     @abstractmethod
     def loops(self, at: Tiling) -> tuple[int, ...]:
@@ -99,7 +99,7 @@ class Layer(ABC):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Convolution(Layer):
-    """A convolution of one image.
+    """A convolution of one image with square kernels, as a Layer.
 
     size   (rows, columns) of the data
     """
@@ -128,17 +128,17 @@ class Convolution(Layer):
 
     @property
     def macs(self) -> int:
-        """Return the useful multiply-adds; those with padding count, as is usual in papers."""
+        """Return the useful multiply-adds; as in papers, padding is included."""
         (h, w), (ic, oc) = self.out, self.channels
         return h * w * ic * oc * self.window
 
     @property
     def window(self) -> int:
-        """Return the size of the kernel."""
+        """Return the number of weights in a kernel of one channel."""
         return self.kernel**2
 
     def product(self) -> tuple[te.Tensor, te.Tensor, te.Tensor]:
-        """Return data, weight and their convolution."""
+        """Return the tensors data, weight and their convolution."""
         env, k = get_env(), self.kernel
         ic, oc = self.blocks(env.config)
         data_shape = (1, ic, *self.size, env.BATCH, env.BLOCK_IN)
@@ -148,12 +148,12 @@ class Convolution(Layer):
         return data, weight, conv2d(data, weight, self.stride, self.pad)
 
     def grid(self, config: accel.Config) -> tuple[int, int]:
-        """Return the rows and columns of the result's image."""
+        """Return the rows and columns of the output image."""
         del config
         return self.out
 
     def pixels(self, config: accel.Config) -> int:
-        """Return how many pixels are read; with a stride, some are not."""
+        """Return how many pixels are read; with a stride, some pixels may be skipped."""
         del config
         return self._touched(0) * self._touched(1)
 
@@ -164,7 +164,7 @@ class Convolution(Layer):
         return len(read & {*range(self.size[d])})
 
     def data_box(self, config: accel.Config, at: Tiling, y: int, x: int) -> Box:
-        """Return some channels of a window, which is smaller and padded at the border."""
+        """Return the channels, rows and columns that one step reads; borders are padded."""
         del config
         height, width = self.size
         return (
@@ -174,20 +174,20 @@ class Convolution(Layer):
         )
 
     def _rows(self, size: int, first: int, n: int, stride: int) -> codegen.Dim:
-        """Return the rows (or columns) of data for n rows of the result, beginning at `first`."""
+        """Return the rows (or columns) of data that n rows of the result, from `first` on, read."""
         begin = first * self.stride - self.pad
         end = begin + (n - 1) * self.stride + self.kernel
         before, after = max(0, -begin), max(0, end - size)
         return codegen.Dim(end - begin - before - after, stride, before, after)
 
     def result_box(self, config: accel.Config, at: Tiling) -> Box:
-        """Return some channels of a rectangle."""
+        """Return the channels, rows and columns of one tile of the result."""
         del config
         h, w = self.out
         return codegen.Dim(at.oc, h * w), codegen.Dim(at.h, w), codegen.Dim(at.w, 1)
 
     def loops(self, at: Tiling) -> tuple[int, ...]:
-        """Return the extents of channels, columns and kernel, then those made of uops."""
+        """Return the extents of the loops over ic, w, kernel rows, kernel columns, oc and h."""
         return at.ic, at.w, self.kernel, self.kernel, at.oc, at.h
 
 
@@ -211,17 +211,17 @@ class Dense(Layer):
 
     @property
     def macs(self) -> int:
-        """Return the useful multiply-adds."""
+        """Return the number of multiply-adds, without those on padding."""
         ic, oc = self.channels
         return self.batch * ic * oc
 
     @property
     def window(self) -> int:
-        """Return 1."""
+        """Return 1: each input channel contributes one product to an output number."""
         return 1
 
     def product(self) -> tuple[te.Tensor, te.Tensor, te.Tensor]:
-        """Return data, weight and their product."""
+        """Return the tensors data, weight and their product."""
         env = get_env()
         (_, n), (ic, oc) = self.grid(env.config), self.blocks(env.config)
         data = te.placeholder((n, ic, env.BATCH, env.BLOCK_IN), env.inp_dtype, "data")
@@ -229,24 +229,24 @@ class Dense(Layer):
         return data, weight, dense(data, weight)
 
     def grid(self, config: accel.Config) -> tuple[int, int]:
-        """Return one row, and the batch in blocks; the last block may be padded."""
+        """Return (1, number of blocks of the batch); the last block may be padded."""
         return 1, -(-self.batch // config.batch)
 
     def pixels(self, config: accel.Config) -> int:
-        """Return the batch in blocks."""
+        """Return the number of blocks of the batch."""
         return self.grid(config)[1]
 
     def data_box(self, config: accel.Config, at: Tiling, y: int, x: int) -> Box:
-        """Return some channels of part of the batch."""
+        """Return the input channels of one step for the part of the batch in a tile."""
         del y, x
         return codegen.Dim(at.w, self.blocks(config)[0]), codegen.Dim(at.ic, 1)
 
     def result_box(self, config: accel.Config, at: Tiling) -> Box:
-        """Return some channels of part of the batch."""
+        """Return the output channels of a tile for its part of the batch."""
         return codegen.Dim(at.w, self.blocks(config)[1]), codegen.Dim(at.oc, 1)
 
     def loops(self, at: Tiling) -> tuple[int, ...]:
-        """Return the extents of input channels, output channels and batch."""
+        """Return the extents of the loops over ic, oc and w (the batch)."""
         return at.ic, at.oc, at.w
 
 

@@ -41,7 +41,7 @@ def limit_memory(most: int) -> None:
 
 
 def die_with_parent(parent: int) -> None:
-    """Let Linux kill this process when the thread that started it ends.
+    """Make Linux kill this process when the thread that started it ends.
 
     On other systems the process ends when its pipe is closed: see serve().
     """

@@ -1,4 +1,6 @@
-"""Frames between two processes: JSON and raw bytes, so that neither side unpickles anything.
+"""Send messages between two processes as JSON and raw bytes, without pickle.
+
+A message is sent as one frame:
 
 8 bytes   length of the text, big-endian
 8 bytes   length of all blobs together
@@ -18,18 +20,18 @@ LARGEST = 1 << 30  # bytes of one frame
 
 
 class Message(NamedTuple):
-    """One message: a value that JSON can express, and blobs of bytes beside it."""
+    """One message: a value that JSON can express, and byte strings (blobs) sent with it."""
 
     value: Any
     blobs: tuple[bytes, ...] = ()
 
 
 class WireError(Exception):
-    """The received bytes are not a frame, or the other side closed the pipe."""
+    """Raised if the received bytes are not a frame, or if the other side closed the pipe."""
 
 
 def send(stream: IO[bytes], value: Any, blobs: Sequence[bytes] = ()) -> None:
-    """Write one frame."""
+    """Write one message to `stream` as a frame."""
     text = json.dumps({"value": value, "blobs": [len(b) for b in blobs]}).encode()
     stream.write(HEAD.pack(len(text), sum(map(len, blobs))))
     stream.write(text)
@@ -39,7 +41,7 @@ def send(stream: IO[bytes], value: Any, blobs: Sequence[bytes] = ()) -> None:
 
 
 def receive(stream: IO[bytes]) -> Message:
-    """Read one frame; raise WireError for bytes that are not one of at most LARGEST bytes."""
+    """Read one frame; raise WireError if it is malformed or longer than LARGEST bytes."""
     text_bytes, blob_bytes = HEAD.unpack(_exactly(stream, HEAD.size))
     if text_bytes + blob_bytes > LARGEST:
         raise WireError(f"a frame of {text_bytes + blob_bytes} bytes; the limit is {LARGEST}")

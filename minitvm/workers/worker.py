@@ -35,7 +35,7 @@ FailureKind: TypeAlias = Literal["crashed", "exited", "timed out"]
 class Failure:
     """The reason why a worker did not answer. It is returned, not raised, so a search can go on.
 
-    kind     "crashed": killed by a signal; "exited": it ended itself; "timed out": we killed it
+    kind     "crashed": killed by a signal; "exited": ended by itself; "timed out": killed by us
     detail   the number of the signal, the exit code, or the time limit in seconds
     stderr   the last lines that the process printed
     """
@@ -58,7 +58,7 @@ class Worker:
     """A Python process that runs `module`, which calls serve().
 
     memory   limit of its address space in bytes, or None
-    The process ends with this one. Use a worker from one thread at a time, and close() it.
+    The process ends when this process ends. Use a worker from one thread at a time, and close() it.
     """
 
     def __init__(self, module: str, *, memory: int | None = None) -> None:
@@ -80,7 +80,7 @@ class Worker:
     def ask(self, value: Any, blobs: Sequence[bytes] = (), *, seconds: float) -> Message | Failure:
         """Send a request and wait for its answer.
 
-        seconds   the time limit for this request, without the start of the process
+        seconds   the time limit for this request, not including the start of the process
         After a Failure or Ctrl-C, the worker is closed.
         """
         try:
@@ -150,10 +150,10 @@ class Worker:
 
 
 def _started(module: str, memory: int | None) -> subprocess.Popen[bytes]:
-    """Start an interpreter with our module path, in its own process group.
+    """Start a Python process with the module path of this one, in a process group of its own.
 
-    In our group, Ctrl-C in a terminal would reach the worker too. The main thread's workers ask
-    Linux to kill them when the thread that started them ends; the others end when their pipe is
+    In our process group, Ctrl-C in a terminal would reach the worker too. Workers of the main
+    thread ask Linux to kill them when that thread ends; other workers end when their pipe is
     closed.
     """
     main = threading.current_thread() is threading.main_thread()
@@ -173,7 +173,7 @@ def _started(module: str, memory: int | None) -> subprocess.Popen[bytes]:
 
 
 def _pass_on(stream: IO[bytes], replies: queue.SimpleQueue[Message | None]) -> None:
-    """Put frames into a queue, which supports timeouts, then None when the pipe ends."""
+    """Put messages into a queue, which can be read with a timeout, then None at the end."""
     with contextlib.suppress(WireError, OSError, ValueError):
         while True:
             replies.put(receive(stream))
@@ -181,7 +181,7 @@ def _pass_on(stream: IO[bytes], replies: queue.SimpleQueue[Message | None]) -> N
 
 
 def _keep(stream: IO[bytes], lines: deque[bytes]) -> None:
-    """Keep the last lines of a stream, truncating long ones."""
+    """Read `stream` to its end and add its lines, truncated, to `lines`."""
     with contextlib.suppress(OSError, ValueError):
         while line := stream.readline(LONGEST_LINE):
             lines.append(line)

@@ -150,7 +150,7 @@ def test_what_lies_in_no_area_is_an_address_of_all_dram() -> None:
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ("xx nop", "'xx': a line begins with area, uop, ld, ex or st"),
+        ("xx nop", "'xx': a line must begin with area, uop, ld, ex or st"),
         ("ld", "'': not an instruction"),
         ("ld gemm u[0:1]", "ex runs this instruction, not ld"),
         ("ex inp[0] = A[0] x=1", "ld runs this instruction, not ex"),
@@ -176,7 +176,7 @@ def test_what_lies_in_no_area_is_an_address_of_all_dram() -> None:
         ("ex nop push xx", "push xx: there is no queue between ex and xx"),
         ("ld nop push xx", "push xx: there is no queue between ld and xx"),
         ("ex nop push", "push nothing: there is no queue between ex and nothing"),
-        ("ex nop push ld push ld", "push ld: an instruction does this only once"),
+        ("ex nop push ld push ld", "push ld: an instruction can do this only once"),
         ("ex nop pop ld psh ld", "'psh': expected pop or push, then a unit"),
         ("ex add u[0:1] pop ld imm=1", "'imm=1': expected pop or push"),
         ("ex finish push ld", "FINISH cannot carry tokens"),
@@ -190,7 +190,7 @@ def test_what_lies_in_no_area_is_an_address_of_all_dram() -> None:
         ("uop a b", "a b: expected integers: dst src wgt"),
         ("area B", "expected a name, a memory and extents"),
         ("area B uop 1", "DRAM has no areas of such elements"),
-        ("area A inp 1", "not an identifier, or taken"),
+        ("area A inp 1", "the name is not an identifier, or it is taken"),
         ("area B inp 1 at x", "x: expected integers: base"),
         ("area B inp -1", "extent=-1"),
     ],

@@ -416,14 +416,14 @@ def test_every_element_of_a_buffer_can_be_used(line: str) -> None:
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ("ld  inp[1] = A[0] x=2048", "INP[2048], and INP has 2048 elements"),
-        ("ld  inp[49] = A[0] y=48 x=38 stride=38 pad=1,1,1,1", "INP[2048], and INP has 2048"),
-        ("ld  wgt[0] = W[0] x=1025", "WGT[1024], and WGT has 1024 elements"),
+        ("ld  inp[1] = A[0] x=2048", "INP[2048], but INP has 2048 elements"),
+        ("ld  inp[49] = A[0] y=48 x=38 stride=38 pad=1,1,1,1", "INP[2048], but INP has 2048"),
+        ("ld  wgt[0] = W[0] x=1025", "WGT[1024], but WGT has 1024 elements"),
         ("ex  acc[2048] = B[0] x=1", "ACC[2048]"),
         ("ex  acc_8bit[1] = A[0] x=2048", "ACC_8BIT[2048]"),
         ("st  C[0] = acc[1] x=2048", "OUT[2048]"),
-        ("ex  uop[8190] = uops[0] x=4", "UOP[8193], and UOP has 8192"),
-        ("ex  uop[0] = uops[1] x=4", "it loads uops up to 4, and the program has 4"),
+        ("ex  uop[8190] = uops[0] x=4", "UOP[8193], but UOP has 8192"),
+        ("ex  uop[0] = uops[1] x=4", "it loads uops up to 4, but the program has 4"),
         ("ex  reset u[1:2] outer=2 dst=1,0", "ACC[2048]"),
         ("ex  gemm u[2:3] inner=2 src=0,1", "INP[2048]"),
         ("ex  gemm u[3:4] inner=2 wgt=0,1", "WGT[1024]"),
@@ -452,10 +452,10 @@ def test_loops_that_are_not_alike_need_memory_that_has_an_end() -> None:
     assert len(resolve(few, vta_pynq)) == 6
     assert len(resolve(same, vta_pynq)) == 101
     with pytest.raises(
-        ArgumentError, match="19905345 distinct micro-operations up to here; the model"
+        ArgumentError, match="19905345 distinct micro-operations up to here; the limit is"
     ) as error:
         resolve(many, vta_pynq)
-    assert "keeps 16777216" in str(error.value)
+    assert "the limit is 16777216" in str(error.value)
 
 
 def test_areas_may_not_overlap() -> None:

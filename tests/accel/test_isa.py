@@ -71,8 +71,8 @@ def test_configurations_go_by_their_names() -> None:
         ({"inp_bytes": "32k"}, "inp_bytes='32k' of"),
         ({"clock_hz": float("nan")}, "clock_hz=nan of"),
         ({"wgt_bytes": 1 << 40}, "from 1 to 268435456"),
-        ({"inp_bytes": 3 << 10}, "INP holds 192 elements of 16 bytes"),
-        ({"acc_bytes": 32}, "ACC holds 0 elements"),
+        ({"inp_bytes": 3 << 10}, "INP has 192 elements of 16 bytes"),
+        ({"acc_bytes": 32}, "ACC has 0 elements"),
     ],
 )
 def test_what_no_machine_can_be_is_refused(change: dict, message: str) -> None:
@@ -218,7 +218,7 @@ def test_decoding_takes_any_words_or_says_why_not(w0: int, w1: int) -> None:
     [
         (Load(memory=Memory.INP, sram=1 << 16), "load: sram_base=65536: the field has 16 bits"),
         (Load(memory=Memory.INP, y_pad=(16, 0)), "load: y_pad_0=16: the field has 4 bits"),
-        (Store(x=-1), "store: x_size=-1: the field has 16 bits and holds 0 to 65535"),
+        (Store(x=-1), "store: x_size=-1: the field has 16 bits, so its range is 0 to 65535"),
         (Gemm(loops=UopLoops(begin=0, end=1, wgt_factors=(0, 1024))), "wgt_factor_in=1024"),
         (Alu(op=Op.ADD, imm=1 << 15, loops=UopLoops(begin=0, end=1)), "imm=32768"),
         (
@@ -320,5 +320,5 @@ def test_areas_are_placed_side_by_side_on_whole_elements() -> None:
 
 @pytest.mark.parametrize("name", ["", "a b", "inp", "uops", "DRAM"])
 def test_an_area_has_a_name_that_text_can_hold(name: str) -> None:
-    with pytest.raises(ArgumentError, match="not an identifier, or taken"):
+    with pytest.raises(ArgumentError, match="the name is not an identifier, or it is taken"):
         place(vta_pynq, {name: (Memory.INP, (1,))})

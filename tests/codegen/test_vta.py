@@ -135,7 +135,7 @@ def test_the_oldest_kernels_are_overwritten() -> None:
 
 def test_a_kernel_that_is_larger_than_the_memory_is_refused() -> None:
     with pytest.raises(
-        BuildError, match="gemm of 9 or more micro-operations: the memory for them holds 8"
+        BuildError, match="gemm of 9 or more micro-operations: the memory on chip has space for 8"
     ):
         kernels(8, 9)
 
@@ -317,7 +317,7 @@ def test_a_kernel_without_end_is_refused() -> None:
     body: Stmt = gemm(floormod(c, 64), 0, 0)
     for v in (c, b, a):
         body = For(v, 1 << 30, body)
-    with pytest.raises(BuildError, match="the memory for them holds 8192"):
+    with pytest.raises(BuildError, match="the memory on chip has space for 8192"):
         program(body)
 
 
@@ -343,7 +343,7 @@ def test_an_index_inside_an_element_is_refused() -> None:
 
 def test_numbers_of_another_type_than_the_memory_holds_are_refused() -> None:
     wide = Buffer("W", (4, 16), INT32, "local.inp_buffer")
-    with pytest.raises(BuildError, match="INP holds int8"):
+    with pytest.raises(BuildError, match="the elements of INP are int8"):
         program(Allocate(wide, gemm(0, 0, 0)))
 
 

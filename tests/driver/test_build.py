@@ -282,9 +282,9 @@ overlap = np.zeros(30, "float32")
     [
         ((c,), "add_one(A, C): takes 2 arguments, 1 given"),
         ((c, c, c), "add_one(A, C): takes 2 arguments, 3 given"),
-        ((ones(4, 6, dtype="float64"), c), "add_one: argument A: holds float64, not float32\n"
+        ((ones(4, 6, dtype="float64"), c), "add_one: argument A: has dtype float64, not float32\n"
          "  try: A.astype('float32')"),
-        ((ones(4, 6, dtype=">f4"), c), "add_one: argument A: holds >f4, not float32\n"
+        ((ones(4, 6, dtype=">f4"), c), "add_one: argument A: has dtype >f4, not float32\n"
          "  try: A.astype('float32')"),
         ((ones(24), c), "add_one: argument A: has 1 dimensions, not 2\n  try: reshape it"),
         ((ones(4, 7), c), "add_one: argument A: has shape (4, 7), not (4, 6)\n"
@@ -298,7 +298,7 @@ overlap = np.zeros(30, "float32")
         ((ones(4, 6), ones(8, 6)[::2]), "add_one: argument C: is not C-contiguous\n"
          "  try: make it with numpy.empty((4, 6), 'float32')"),
         ((unaligned(), c), "add_one: argument A: starts at an address that is not aligned\n"
-         "  try: a copy"),
+         "  try: pass a copy"),
         ((ones(4, 6), read_only()), "add_one: argument C: is an output, but read-only\n"
          "  try: make it with numpy.empty((4, 6), 'float32')"),
         ((c, c), "add_one: argument C: is an output, but shares memory with A\n"
@@ -341,7 +341,7 @@ def sized() -> tvm.Function:
         ((ones(3), ones(3), ones(2, 3)), "main: argument A: has 1 dimensions, not 2\n"
          "  try: reshape it"),
         ((ones(2, 3, dtype="int32"), ones(3), ones(2, 3)),
-         "main: argument A: holds int32, not float32\n  try: A.astype('float32')"),
+         "main: argument A: has dtype int32, not float32\n  try: A.astype('float32')"),
     ],
 )  # fmt: skip
 def test_sizes_that_contradict_each_other_are_refused(
@@ -450,7 +450,7 @@ def test_times_print_in_milliseconds(f: tvm.Function) -> None:
 
 @pytest.mark.parametrize("options", [{"name": "other"}, {"number": 0}, {"repeat": 0}])
 def test_a_measurement_without_meaning_is_refused(f: tvm.Function, options: dict[str, Any]) -> None:
-    assert "the function is 'add_one', and counts are ints of at least 1" in refusal(
+    assert "the function is 'add_one'; number and repeat must be ints of at least 1" in refusal(
         lambda: f.time_evaluator(**options), MeasureError
     )
 
@@ -553,7 +553,7 @@ def test_an_array_of_an_unknown_dtype_is_refused(act: Callable[[], Any]) -> None
 
 def test_an_array_on_a_device_that_is_not_there_is_refused() -> None:
     assert refusal(lambda: tvm.nd.array(ones(2), tvm.Device("cuda"))) == (
-        "array on cuda(0): arrays live in main memory only\n  try: cpu(0)"
+        "array on cuda(0): arrays are in main memory only\n  try: cpu(0)"
     )
 
 

@@ -54,7 +54,7 @@ def test_a_read_only_array_may_be_an_input(f: tvm.Function) -> None:
         (lambda: torch.ones(4, 6, device="meta"), "argument A: cannot be read in place: "),
         (lambda: torch.ones(4, 6).to_sparse(), "argument A: cannot be read in place: "),
         (lambda: torch.ones(4, 6, dtype=torch.bfloat16), "argument A: cannot be read in place: "),
-        (lambda: torch.ones(4, 6, dtype=torch.float64), "holds float64, not float32"),
+        (lambda: torch.ones(4, 6, dtype=torch.float64), "has dtype float64, not float32"),
         (lambda: torch.ones(6, 4).T, "is not C-contiguous"),
     ],
 )

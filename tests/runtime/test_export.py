@@ -152,7 +152,7 @@ def test_another_format_is_refused(number: int, file: Path, tmp_path: Path) -> N
     other = file.read_bytes().replace(b"minitvm function 2", b"minitvm function %d" % number, 1)
     (tmp_path / "f").write_bytes(other)
     says = refusal(lambda: tvm.load(tmp_path / "f"))
-    assert f"it has format {number}, this minitvm reads 2" in says
+    assert f"it has format {number}, this minitvm reads format 2" in says
 
 
 def test_a_file_cut_short_anywhere_is_refused(file: Path, tmp_path: Path) -> None:

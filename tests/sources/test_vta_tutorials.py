@@ -355,7 +355,7 @@ def test_sizes_have_the_names_of_vta() -> None:
 
 @pytest.mark.parametrize("options", [{"debug_flag": 6}, {"disabled_pass": {"AlterOpLayout"}}])
 def test_options_of_passes_that_are_not_there_are_refused(options: dict) -> None:
-    with pytest.raises(tvm.ArgumentError, match="no pass here has such an option"):
+    with pytest.raises(tvm.ArgumentError, match="no pass of minitvm has such an option"):
         vta.build_config(**options)
 
 

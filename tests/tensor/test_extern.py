@@ -157,8 +157,8 @@ def test_machine_code_gets_no_value_from_a_python_function() -> None:
     A = te.placeholder((8,), name="A")
     B = te.compute((8,), lambda i: tir.call_extern("float32", "f", A[i]), name="B")
     assert says(lambda: tvm.build(te.create_schedule(B.op), [A, B]), BuildError) == (
-        "extern.f(...): only a C function returns a value here, and not under a vector condition\n"
-        "  try: a function that writes to an output"
+        "extern.f(...): only a C function can return a value, and not under a vector condition\n"
+        "  try: a function that writes its result to an output"
     )
 
 

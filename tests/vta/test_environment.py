@@ -117,7 +117,7 @@ def test_an_environment_knows_the_depth_of_its_memories() -> None:
     [
         (lambda: Environment(16), "Environment: config=16: not a Config"),
         (lambda: ENV.depth("dram"), "depth('dram'): no such memory"),
-        (lambda: tvm.target.Target("vta -mcpu=a"), "target 'vta -mcpu=a': '-mcpu=a': it has no"),
+        (lambda: tvm.target.Target("vta -mcpu=a"), "target 'vta -mcpu=a': vta takes no options"),
     ],
 )
 def test_what_is_no_machine_is_refused(do: Any, says: str) -> None:
@@ -195,7 +195,8 @@ def test_int8_in_the_accumulators_has_to_be_widened() -> None:
     for t in (B_buf, C):
         s[t].pragma(s[t].op.axis[0], ENV.dma_copy)
     assert refusal(tvm.BuildError, lambda: vta.build(s, [B, C])) == (
-        "B_buf in 'local.acc_buffer' holds int8: ACC holds int32\n  try: x.astype('int32')"
+        "B_buf in 'local.acc_buffer' is int8: the elements of ACC are int32\n"
+        "  try: x.astype('int32')"
     )
 
 
@@ -273,7 +274,7 @@ def test_it_has_no_code_to_be_stored() -> None:
 def test_a_cpu_refuses_memories_of_the_accelerator(target: str) -> None:
     says = refusal(tvm.BuildError, lambda: tvm.build(*shifted(), target=target))
     assert says == (
-        f"A_buf in 'local.acc_buffer' for target {target!r}: only accelerators have it\n"
+        f"A_buf in 'local.acc_buffer' for target {target!r}: only the accelerator has this\n"
         '  try: target="vta"'
     )
 

@@ -54,7 +54,7 @@ def test_more_blocks_than_dimensions_are_refused() -> None:
 
 
 def test_sizes_that_the_blocks_do_not_hold_are_refused() -> None:
-    with pytest.raises(tvm.ArgumentError, match="cannot hold these sizes"):
+    with pytest.raises(tvm.ArgumentError, match="have fewer elements than these sizes"):
         vta.unpack(numbered(1, 2, 1, 16), 1, 33)
 
 

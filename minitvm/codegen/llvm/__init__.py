@@ -1,4 +1,4 @@
-"""LLVM IR from loops, and machine code from LLVM IR."""
+"""The target "llvm": emit LLVM IR from loops, and compile it to machine code."""
 
 # pyright: reportUnusedImport=false
 

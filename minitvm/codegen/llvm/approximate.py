@@ -45,10 +45,10 @@ INF, NAN = math.inf, math.nan
 
 @dataclass(frozen=True, slots=True)
 class FloatFormat:
-    """How a float type is laid out, and constants that depend on it.
+    """The layout of a float type, and constants in the precision of that type.
 
-    Pairs (high, low) add up to a constant in more digits than one float has; the last bits of
-    `high` are zero, so that its product with an exponent is exact.
+    A pair (high, low) is a constant high + low in more digits than one float has. The last bits of
+    `high` are zero, so that the product of `high` and an exponent is exact.
     """
 
     fraction: int  # bits of the fraction
@@ -62,9 +62,10 @@ class FloatFormat:
 
     @property
     def shift(self) -> float:
-        """Return 1.5 * 2**fraction: adding it leaves no bits for a fraction, so it rounds x.
+        """Return 1.5 * 2**fraction, a number that rounds a float x to an integer when added to x.
 
-        The low bits of the sum hold that integer: 2.7 + shift = 0x4B400003.
+        The sum has no bits for a fraction, and its low bits are the integer: 2.7 + shift has the
+        bit pattern 0x4B400003.
         """
         return 1.5 * 2**self.fraction
 
@@ -93,16 +94,17 @@ FORMATS = {
 
 
 def rounded(x: Number, factor: float) -> tuple[Number, Number]:
-    """Return n + shift and n, where n is the integer nearest to x * factor."""
+    """Return n + shift and n for the integer n nearest to x * factor (see FloatFormat.shift)."""
     shift = FORMATS[x.dtype].shift
     shifted = fma(x, factor, shift)
     return shifted, shifted - shift
 
 
 def scale(p: Number, shifted: Number, change: int = 0) -> Number:
-    """Return p * 2**(n + change) for shifted = n + shift, even if 2**n is not a float.
+    """Return p * 2**(n + change), where shifted = n + shift.
 
-    Two factors, 2**(n/2) and 2**(n - n/2), reach from denormal results to overflow.
+    2**n may be too large or too small for a float, so p is multiplied by 2**(n/2) and then by
+    2**(n - n/2). The results reach from denormal numbers to inf.
     """
     form = FORMATS[p.dtype]
     n = bits(shifted) - (form.shift_bits - 2 * form.bias - change)  # biased twice: positive
@@ -111,7 +113,7 @@ def scale(p: Number, shifted: Number, change: int = 0) -> Number:
 
 
 def exp_reduced(x: Number) -> tuple[Number, Number]:
-    """Return n + shift and r with x = n ln 2 + r, |r| <= ln(2) / 2."""
+    """Return n + shift and r such that x = n ln 2 + r, n is an integer and |r| <= ln(2) / 2."""
     high, low = FORMATS[x.dtype].ln2
     shifted, n = rounded(x, LOG2_E)
     return shifted, fma(n, -low, fma(n, -high, x))
@@ -123,7 +125,7 @@ def expm1_polynomial(r: Number) -> Number:
 
 
 def clamped(x: Number, base: float = 2.0) -> Number:
-    """Clamp x to where base**x is neither 0 nor inf, so that exponents stay in range."""
+    """Clamp x to a range slightly larger than that where base**x is neither 0 nor inf."""
     form = FORMATS[x.dtype]
     unit = math.log(2, base)
     top, bottom = (form.bias + 3) * unit, -(form.bias + form.fraction + 3) * unit
@@ -131,7 +133,7 @@ def clamped(x: Number, base: float = 2.0) -> Number:
 
 
 def exp_inside(x: Number, change: int = 0) -> Number:
-    """Return e^x 2^change = 2^(n + change) e^r for x in the range of `clamped`."""
+    """Return e^x 2^change for an x that `clamped` has limited."""
     shifted, r = exp_reduced(x)
     return scale(expm1_polynomial(r) + 1.0, shifted, change)
 
@@ -142,7 +144,10 @@ def exp(x: Number) -> Number:
 
 
 def exp2(x: Number, low: Operand = 0.0) -> Number:
-    """Return 2^(x + low) = 2^n e^(r ln 2), r = x - n + low; low is a small correction."""
+    """Return 2^(x + low), where low is a small correction.
+
+    With the integer n nearest to x and r = x - n + low, this is 2^n e^(r ln 2).
+    """
     x = clamped(x)
     shifted, n = rounded(x, 1.0)
     return scale(expm1_polynomial((x - n + low) * LN2) + 1.0, shifted)
@@ -154,7 +159,7 @@ def half_exp(x: Number) -> Number:
 
 
 def sinh(x: Number) -> Number:
-    """Return (e^x - e^-x) / 2; near 0, where that cancels, use a polynomial."""
+    """Return (e^x - e^-x) / 2; for |x| < 1, where the difference cancels, use a polynomial."""
     a = absolute(x)
     z = a * a
     near = fma(a * z, polynomial(z, SINH[x.dtype]), a)
@@ -169,7 +174,7 @@ def cosh(x: Number) -> Number:
 
 
 def tanh(x: Number) -> Number:
-    """Return |t / (t + 2)| with t = e^(-2|x|) - 1, and with the sign of x."""
+    """Return tanh x: |t / (t + 2)| with the sign of x, where t = e^(-2|x|) - 1."""
     form = FORMATS[x.dtype]
     shifted, r = exp_reduced(at_least(absolute(x) * -2.0, -2.0 * form.fraction))
     power = from_bits((bits(shifted) - (form.shift_bits - form.bias)) << form.fraction)
@@ -178,13 +183,16 @@ def tanh(x: Number) -> Number:
 
 
 def sigmoid(x: Number) -> Number:
-    """Return 1 / (1 + e^-x) as 1 or e over 1 + e, with e = e^-|x|, which does not overflow."""
+    """Return 1 / (1 + e^-x), computed from e^-|x|, which cannot overflow."""
     e = exp(-absolute(x))
     return where(x > 0.0, 1.0, e) / (e + 1.0)
 
 
 def erf(x: Number) -> Number:
-    """Return x + x p(x^2) for |x| < 1, otherwise 1 - exp(-p(|x| - 1)) with the sign of x."""
+    """Return erf x, by two polynomials p and q.
+
+    The result is x + x p(x^2) for |x| < 1, else 1 - exp(-q(|x| - 1)) with the sign of x.
+    """
     a = absolute(x)
     near = fma(a, polynomial(a * a, ERF_NEAR[x.dtype]), a)
     t = at_most(a, 4.0 if x.dtype is FLOAT32 else 6.0) - 1.0
@@ -196,7 +204,7 @@ def erf(x: Number) -> Number:
 
 
 def mantissa(x: Number) -> tuple[Number, Number]:
-    """Return e and f with x = 2^e (1 + f), sqrt(0.5) <= 1 + f < sqrt(2); both are exact."""
+    """Return the exact e and f such that x = 2^e (1 + f) and sqrt(0.5) <= 1 + f < sqrt(2)."""
     form, up = FORMATS[x.dtype], FORMATS[x.dtype].fraction + 1
     denormal = x < form.tiny
     pattern = bits(where(denormal, x * 2.0**up, x))
@@ -210,10 +218,11 @@ def mantissa(x: Number) -> tuple[Number, Number]:
 
 
 def log1p_parts(f: Number) -> tuple[Number, Number]:
-    """Return h and c with log(1 + f) = f - (h - c): f^2 / 2 and a correction of order f^3.
+    """Return h = f^2 / 2 and a correction c such that log(1 + f) = f - (h - c).
 
-    With s = f / (2 + f), log(1 + f) = log((1 + s) / (1 - s)) = 2 s + s z p(z), z = s^2, and
-    2 s = f - s f = f - f^2 / 2 + s f^2 / 2: the leading term is free of rounding errors.
+    With s = f / (2 + f), z = s^2 and a polynomial p, log(1 + f) = log((1 + s) / (1 - s)) =
+    2 s + s z p(z). Since 2 s = f - s f = f - f^2 / 2 + s f^2 / 2, the leading term f has no
+    rounding error.
     """
     s = f / (f + 2.0)
     z = s * s
@@ -222,13 +231,13 @@ def log1p_parts(f: Number) -> tuple[Number, Number]:
 
 
 def log_special(x: Number, result: Number) -> Number:
-    """Return `result`, with -inf for log 0, nan for negative x, and inf and nan kept."""
+    """Return `result`, the logarithm of x, replaced if x is 0, negative, infinite or NaN."""
     result = where(x < INF, result, x)
     return where(x.equals(0.0), -INF, where(x < 0.0, NAN, result))
 
 
 def log(x: Number) -> Number:
-    """Return e ln 2 + log(1 + f), adding the smallest terms first."""
+    """Return log x = e ln 2 + log(1 + f) for x = 2^e (1 + f), adding small terms first."""
     high, low = FORMATS[x.dtype].ln2
     e, f = mantissa(x)
     h, c = log1p_parts(f)
@@ -236,14 +245,14 @@ def log(x: Number) -> Number:
 
 
 def log2(x: Number) -> Number:
-    """Return e + log(1 + f) / ln 2."""
+    """Return log2 x = e + log(1 + f) / ln 2 for x = 2^e (1 + f)."""
     e, f = mantissa(x)
     h, c = log1p_parts(f)
     return log_special(x, fma(f - (h - c), LOG2_E, e))
 
 
 def log10(x: Number) -> Number:
-    """Return e log10 2 + log(1 + f) / ln 10."""
+    """Return log10 x = e log10 2 + log(1 + f) / ln 10 for x = 2^e (1 + f)."""
     high, low = FORMATS[x.dtype].log10_2
     e, f = mantissa(x)
     h, c = log1p_parts(f)
@@ -254,7 +263,7 @@ def log10(x: Number) -> Number:
 
 
 def sine_cosine(r: Number, low: Number | None) -> tuple[Number, Number]:
-    """Return sin(r + low) and cos(r) for |r| <= pi / 4."""
+    """Return sin(r + low) and cos(r) for |r| <= pi / 4; `low` is a small correction or None."""
     z = r * r
     tail = r * z * polynomial(z, SIN[r.dtype])
     s = r + (tail if low is None else tail + low)
@@ -263,21 +272,24 @@ def sine_cosine(r: Number, low: Number | None) -> tuple[Number, Number]:
 
 
 def sin(x: Number) -> Number:
-    """Return sin |x| with the sign of x: +-sin r or +-cos r after n quarter turns."""
+    """Return sin x, which is sin |x| with the sign of x.
+
+    With |x| = n pi / 2 + r, sin |x| is sin r, cos r, -sin r or -cos r, depending on n modulo 4.
+    """
     n, r, low = quarter_turns(absolute(x))
     s, c = sine_cosine(r, low)
     return flip(where(odd(n), c, s), half_turn(n) ^ sign(x))
 
 
 def cos(x: Number) -> Number:
-    """Return cos x, computed as sin one quarter turn later."""
+    """Return cos x, computed as sin(|x| + pi / 2)."""
     n, r, low = quarter_turns(absolute(x))
     s, c = sine_cosine(r, low)
     return flip(where(odd(n), s, c), half_turn(n + 1))
 
 
 def tan(x: Number) -> Number:
-    """Return sin / cos, or -cos / sin after an odd number of quarter turns."""
+    """Return tan x; with |x| = n pi / 2 + r, tan |x| is tan r, or -1 / tan r if n is odd."""
     n, r, low = quarter_turns(absolute(x))
     s, c = sine_cosine(r, low)
     turned = odd(n)
@@ -285,17 +297,21 @@ def tan(x: Number) -> Number:
 
 
 def odd(n: Number) -> Number:
-    """Return whether the last bit of n is set."""
+    """Return whether the integer n is odd."""
     return (n & 1).differs(0)
 
 
 def half_turn(n: Number) -> Number:
-    """Return the sign bit if n quarter turns reverse the sign: bit 1 of n, moved up."""
+    """Return bit 1 of n, shifted to the sign bit: set if n quarter turns reverse the sign."""
     return (n & 2) << (n.dtype.bits - 2)
 
 
 def atan(x: Number) -> Number:
-    """Return t + t z p(z), z = t^2, with t = x; above 1, pi / 2 plus that with t = -1 / x."""
+    """Return atan x, which is atan |x| with the sign of x.
+
+    atan t is t + t z p(z) with z = t^2 and a polynomial p. It is computed for t = |x| if |x| <= 1,
+    otherwise for t = -1 / |x|, and pi / 2 is added.
+    """
     high, low = FORMATS[x.dtype].half_pi
     a = absolute(x)
     large = a > 1.0
@@ -307,21 +323,22 @@ def atan(x: Number) -> Number:
 
 
 def asin(x: Number) -> Number:
-    """Return atan(x / sqrt(1 - x^2)); (1 - x) (1 + x) is more precise than 1 - x^2."""
+    """Return asin x = atan(x / sqrt(1 - x^2)), with (1 - x) (1 + x) for 1 - x^2 (more precise)."""
     return atan(x / square_root((1.0 - x) * (1.0 + x)))
 
 
 def acos(x: Number) -> Number:
-    """Return 2 atan(sqrt((1 - x) / (1 + x))); for |x| below a half, pi / 2 - asin(x)."""
+    """Return acos x: pi / 2 - asin(x) for |x| < 0.5, else 2 atan(sqrt((1 - x) / (1 + x)))."""
     high, low = FORMATS[x.dtype].half_pi
     far = atan(square_root((1.0 - x) / (1.0 + x))) * 2.0
     return where(absolute(x) < 0.5, high - (asin(x) - low), far)
 
 
 def atan2(y: Number, x: Number) -> Number:
-    """Return the angle of the point (x, y), from t = atan(b / a), a the larger of |x| and |y|.
+    """Return the angle of the point (x, y), in radians from the positive x-axis.
 
-    It is t, pi / 2 - t, pi / 2 + t or pi - t, by eighths of a turn, with the sign of y.
+    With t = atan(b / a), where a is the larger of |x| and |y| and b the smaller, the angle is t,
+    pi / 2 - t, pi / 2 + t or pi - t, depending on the octant. It has the sign of y.
     """
     high, low = FORMATS[x.dtype].half_pi
     p, q = absolute(x), absolute(y)
@@ -329,13 +346,17 @@ def atan2(y: Number, x: Number) -> Number:
     slope = where(steep, p, q) / where(steep, q, p)
     slope = where(p.equals(q), where(p.equals(0.0), p, 1.0), slope)  # 0 / 0 and inf / inf
     t = atan(slope)
-    turns = where(steep, t.same(1.0), where(left, t.same(2.0), 0.0))  # quarters, to add t to
+    turns = where(
+        steep, t.same(1.0), where(left, t.same(2.0), 0.0)
+    )  # quarter turns, to which t is added
     angle = turns * high + (where(steep ^ left, -t, t) + turns * low)
     return flip(angle, sign(y))
 
 
 def log1p(x: Number) -> Number:
-    """Return log(u) x / (u - 1) with u = 1 + x; the factor corrects the rounding of u.
+    """Return log(1 + x) as log(u) x / (u - 1), where u is 1 + x rounded.
+
+    The factor x / (u - 1) corrects the rounding error of u.
 
     Source: Goldberg 1991, "What every computer scientist should know about floating-point
     arithmetic", theorem 4.
@@ -346,7 +367,7 @@ def log1p(x: Number) -> Number:
 
 
 def hypot(x: Number, y: Number) -> Number:
-    """Return a sqrt(1 + (b / a)^2) with a the larger of |x| and |y|, b the smaller."""
+    """Return sqrt(x^2 + y^2) as a sqrt(1 + (b / a)^2); a is the larger of |x|, |y|, b the other."""
     p, q = absolute(x), absolute(y)
     a, b = where(p > q, p, q), where(p > q, q, p)
     ratio = where(a.equals(0.0), a.same(0.0), b / a)
@@ -367,11 +388,11 @@ APPROXIMATIONS: dict[str, Callable[[Number], Number]] = {
 
 
 def approximate(c: Code, x: Value, name: str) -> Value:
-    """Return `name`(x), one of APPROXIMATIONS."""
+    """Emit the function `name`, a key of APPROXIMATIONS, and return its value at x."""
     return APPROXIMATIONS[name](Number(c, x)).value
 
 
 def approximate_pair(c: Code, x: Value, y: Value, name: str) -> Value:
-    """Return `name`(x, y), one of PAIRS."""
+    """Emit the function `name`, a key of PAIRS, and return its value at (x, y)."""
     x, y = c.broadcast(x, y)
     return PAIRS[name](Number(c, x), Number(c, y)).value

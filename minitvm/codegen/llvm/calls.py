@@ -1,4 +1,4 @@
-"""Calls of Python functions from machine code: arguments packed into a row of 64-bit slots.
+"""Call Python functions from machine code. Each argument is packed into 64-bit slots:
 
 an int     0, value
 a float    1, bits of a double
@@ -17,7 +17,7 @@ from .math import cast
 
 
 def call_packed(c: Code, e: tir.Call) -> Value:
-    """Emit the call and return its status: 0, or 1 if the Python function raised."""
+    """Emit a call of a Python function and return its status: 0, or 1 if the function raised."""
     if c.mask is not None:
         why = "a function is called once, not once per lane"
         raise BuildError(f"{e.name}(...) under a vector condition", why)
@@ -47,7 +47,7 @@ def _memory(c: Code, a: tir.Pointer | tir.View) -> list[Operand]:
     strides: tuple[tir.Index, ...]
     if isinstance(a, tir.View):
         shape, strides = a.shape, a.strides
-    else:  # all elements from there to the end
+    else:  # all elements from the pointer to the end
         b = a.first.buffer
         start = tir.add(flat(b, a.first.indices), a.offset)
         shape, strides = (tir.sub(tir.elements(b), start),), (1,)
@@ -58,7 +58,7 @@ def _memory(c: Code, a: tir.Pointer | tir.View) -> list[Operand]:
 
 
 def _name(c: Code, name: str) -> str:
-    """Return the address of `name` as a C string."""
+    """Declare a constant C string with the text `name` and return its label."""
     data = name.encode() + b"\0"
     shown = "".join(f"\\{byte:02X}" for byte in data)
     label = f"@name.{name.encode().hex()}"

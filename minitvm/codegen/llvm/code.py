@@ -47,7 +47,7 @@ def suffix_of(dtype: DType, lanes: int = 1) -> str:
 
 
 class Value(NamedTuple):
-    """A typed operand: `text` is a name (%x) or a literal; str() is "type text"."""
+    """A typed operand: `text` is a name (%x) or a literal; str() gives "type text"."""
 
     text: str
     dtype: DType
@@ -67,7 +67,8 @@ Operand: TypeAlias = Value | tuple[str, str]  # (type, text) for what has no dty
 def constant(value: float | bool, dtype: DType) -> Value:
     """Return the literal `value`.
 
-    Floats without a short exact decimal are written as the bits of a double, float16 as its own.
+    A float without a short exact decimal is written as the bits of a double, or of a half if
+    `dtype` is float16.
     """
     if dtype is BOOL:
         return Value("true" if value else "false", dtype)
@@ -93,9 +94,9 @@ class Module:
 
     def __init__(self, name: str, dot4_lanes: tuple[int, ...] = ()) -> None:
         self.name = name
-        self.dot4_lanes = dot4_lanes  # the widths of the CPU's instruction for it, widest first
+        self.dot4_lanes = dot4_lanes  # the widths of the CPU's dot4 instruction, widest first
         self.declarations: dict[str, str] = {}
-        self.helpers: dict[str, str] = {}  # the text of functions that several places call
+        self.helpers: dict[str, str] = {}  # the text of helper functions, by name
         self.functions: list[str] = []
         self.workers = 0
 
@@ -106,11 +107,11 @@ class Module:
 
 
 class Code:
-    """One LLVM function being written.
+    """The text of an LLVM function while it is being written.
 
-    `vars` and `pointers` map the variables and buffers of the loop IR to names. `mask` is the
-    current condition of loads and stores, a vector of bools. `known` caches index values computed
-    in this block or in one that dominates it.
+    `vars` and `pointers` map the variables and buffers of the loop IR to LLVM names. `mask` is the
+    current condition of loads and stores, a vector of bools, or None. `known` caches index values
+    that the current block, or a block that dominates it, has computed.
     """
 
     def __init__(self, module: Module, launch: str) -> None:
@@ -154,22 +155,25 @@ class Code:
         return f"call {returns} @{name}({', '.join(f'{kind} {text}' for kind, text in pairs)})"
 
     def call(self, name: str, result: Value | DType, *operands: Operand) -> Value:
-        """Call a declared function and return its result, of the type of `result`."""
+        """Declare and call the function `name`; return its result, of the type of `result`."""
         dtype, n = (result, 1) if isinstance(result, DType) else (result.dtype, result.lanes)
         return self.op(self._called(name, type_of(dtype, n), operands), dtype, n)
 
     def run(self, name: str, *operands: Operand) -> None:
-        """Call a declared function that returns nothing."""
+        """Declare and call the function `name`, which returns nothing."""
         self.emit(self._called(name, "void", operands))
 
     def intrinsic(self, name: str, *operands: Operand) -> Value:
-        """Call LLVM's intrinsic `name`; it returns the type of the first operand."""
+        """Call LLVM's intrinsic `name`, whose result has the type of the first operand."""
         first = operands[0]
         assert isinstance(first, Value)
         return self.call(f"llvm.{name}.{suffix_of(first.dtype, first.lanes)}", first, *operands)
 
     def splat(self, v: Value, lanes: int) -> Value:
-        """Copy `v` into every lane; a value that is wide enough stays as it is."""
+        """Return a vector of `lanes` copies of the scalar `v`, or `v` if it has `lanes` lanes.
+
+        Raises BuildError for a vector with another number of lanes.
+        """
         if v.lanes == lanes:
             return v
         if v.lanes != 1:
@@ -187,7 +191,7 @@ class Code:
         return self.known[key]
 
     def broadcast(self, *values: Value) -> tuple[Value, ...]:
-        """Return the values with scalars copied into as many lanes as the vectors have."""
+        """Return the values, with each scalar copied into all lanes if another is a vector."""
         n = max(v.lanes for v in values)
         return values if n == 1 else tuple(self.splat(v, n) for v in values)
 
@@ -222,13 +226,16 @@ class Code:
         self.emit(f"br label %{to}")
 
     def branch(self, cond: Value, yes: str, no: str, likely: bool = False) -> None:
-        """Branch to `yes` if the scalar `cond` holds, else to `no`."""
+        """Branch to `yes` if the scalar `cond` is true, else to `no`.
+
+        `likely` tells LLVM that the condition is usually true.
+        """
         weights = ", !prof !0" if likely else ""
         self.emit(f"br i1 {cond.text}, label %{yes}, label %{no}{weights}")
 
     @contextmanager
     def scope(self) -> Generator[None]:
-        """Forget index values computed inside, because their block may not have run."""
+        """On exit, drop the index values cached inside, because their block may not have run."""
         before = self.known
         self.known = dict(before)
         yield
@@ -236,7 +243,7 @@ class Code:
 
     @contextmanager
     def where(self, cond: Value) -> Generator[None]:
-        """Restrict loads and stores inside to lanes where the vector `cond` holds too."""
+        """Restrict loads and stores inside to lanes where the mask and `cond` are both true."""
         before = self.mask
         both = cond if before is None else self.op(f"and {before}, {cond.text}", BOOL, cond.lanes)
         self.mask = both
@@ -244,7 +251,7 @@ class Code:
         self.mask = before
 
     def any_lane(self, mask: Value) -> Value:
-        """Return whether the mask is on in any lane."""
+        """Return whether `mask` is true in any lane."""
         return self.call(f"llvm.vector.reduce.or.v{mask.lanes}i1", BOOL, mask)
 
     def choose(
@@ -254,7 +261,10 @@ class Code:
         other: Callable[[], Value],
         likely: bool = False,
     ) -> Value:
-        """Return the value of one of two pieces of code; only that one runs. `cond` is a scalar."""
+        """Emit a branch on the scalar `cond` and return the value of the branch that runs.
+
+        `then` and `other` emit the two branches; `likely` marks `then` as the usual one.
+        """
         yes, no, end = (self.label(hint) for hint in ("then", "else", "end"))
         self.branch(cond, yes, no, likely)
         arms: list[tuple[Value, str]] = []

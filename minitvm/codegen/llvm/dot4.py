@@ -1,6 +1,7 @@
-"""dot4 in LLVM IR: the instruction vpdpbusd where the CPU has it, shifts and products elsewhere.
+"""Emit dot4, which adds the products of four pairs of bytes to an int32.
 
-Both take the four bytes of an operand as one number of 32 bits, the first byte lowest.
+It is the instruction vpdpbusd if the CPU has that, else shifts and products. Both take the four
+bytes of an operand as one 32-bit number, whose lowest byte is the first.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ def _instruction(c: Code, acc: Value, a: Value, b: Value) -> Value:
 
 
 def _part(c: Code, v: Value, first: int, width: int) -> Value:
-    """Return the lanes first .. first+width-1."""
+    """Return the lanes first .. first+width-1 of `v`."""
     if v.lanes == width:
         return v
     name = f"llvm.vector.extract.{suffix_of(INT32, width)}.{suffix_of(INT32, v.lanes)}"
@@ -47,7 +48,7 @@ def _part(c: Code, v: Value, first: int, width: int) -> Value:
 
 
 def _with_part(c: Code, v: Value, part: Value, first: int) -> Value:
-    """Return `v` with `part` in its lanes from `first` on."""
+    """Return `v`, with its lanes from number `first` on replaced by those of `part`."""
     if v.lanes == part.lanes:
         return part
     name = f"llvm.vector.insert.{suffix_of(INT32, v.lanes)}.{suffix_of(INT32, part.lanes)}"

@@ -1,4 +1,4 @@
-"""Loop IR -> LLVM IR text: statements, memory, parallel loops, and the function around them."""
+"""Emit LLVM IR text for loop IR: statements, memory, parallel loops and whole functions."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ def emit_llvm(
     are not parameters follow. The function returns 0, or 1 if it ran out of memory or a Python
     function that it called raised. Buffers must not overlap.
 
-    vector_bytes      the vector width LLVM should prefer (some CPUs default to half of theirs)
-    parallel_launch   name of the C function that runs parallel loops; they are serial without
+    vector_bytes      the vector width that LLVM should prefer, in bytes; 0 is its default
+    parallel_launch   name of a C function that runs parallel loops ("" makes them serial):
                       void launch(void (*body)(void *closure, int64_t begin, int64_t end),
                                   void *closure, int64_t extent)
     dot4_lanes        the widths of the CPU's dot4 instructions in int32 lanes, widest first
@@ -56,7 +56,7 @@ def emit_llvm(
 
 
 def _parameter(c: Code, p: tir.Buffer | tir.Var, written: set[tir.Buffer]) -> str:
-    """Return the declaration of a parameter; no two parameters share memory."""
+    """Name a parameter and return its declaration, which says that buffers do not overlap."""
     name = c.name(clean(p.name))
     if isinstance(p, tir.Var):
         c.vars[p] = Value(name, INT64)
@@ -67,7 +67,7 @@ def _parameter(c: Code, p: tir.Buffer | tir.Var, written: set[tir.Buffer]) -> st
 
 
 def _finish(c: Code, head: str) -> None:
-    """Finish the function `head` and add it to the module."""
+    """Add the finished function to the module; `head` is its line "define ..."."""
     lines = [f"{head} #0 {{", "entry:", *c.entry, *c.lines, "  ret i32 0", "}"]
     c.module.functions.append("\n".join(lines))
 
@@ -162,7 +162,7 @@ def _loop(c: Code, s: tir.For) -> None:
 
 @contextmanager
 def _unless_empty(c: Code, extent: tir.Index, end: Value) -> Generator[None]:
-    """Skip the code written inside if the loop has no iterations."""
+    """Make the code emitted inside run only if the loop has at least one iteration."""
     if tir.lower_bound(extent) >= 1:
         yield
         return
@@ -198,10 +198,10 @@ def _count(c: Code, var: tir.Var, begin: Value, end: Value, body: tir.Stmt) -> N
 
 
 def _parallel(c: Code, s: tir.For, extent: Value) -> None:
-    """Move the loop into a separate function that the launch function calls for ranges.
+    """Move the loop into a function that threads call, each for a range of its iterations.
 
-    There are two functions: the worker has the signature that `launch` expects, unpacks the closure
-    and calls the body, whose parameters declare again that buffers do not overlap.
+    This makes two functions. The worker has the signature that `launch` expects, unpacks the
+    closure and calls the body. The body's parameters declare again that buffers do not overlap.
     """
     name = f"{c.module.name}_parallel_{c.module.workers}"
     c.module.workers += 1
@@ -222,7 +222,7 @@ def _parallel(c: Code, s: tir.For, extent: Value) -> None:
 
 
 def _captured(c: Code, s: tir.For) -> list[tir.Buffer | tir.Var]:
-    """Return what the body of `s` uses from the enclosing function, in order of first use."""
+    """Return the outer buffers and variables that the body of `s` uses, in order of first use."""
     found: dict[tir.Buffer | tir.Var, None] = {}
     for n in tir.walk(s.body):
         if isinstance(n, tir.Load | tir.Store):
@@ -235,9 +235,10 @@ def _captured(c: Code, s: tir.For) -> list[tir.Buffer | tir.Var]:
 
 
 def _worker(name: str, kinds: list[str]) -> str:
-    """Emit the function a thread calls with its share of a parallel loop; it records failure.
+    """Return the text of the function that a thread calls with its range of a parallel loop.
 
-    The closure has one 8-byte slot for everything captured, then one that says "out of memory".
+    The closure has one 8-byte slot for each captured value, and a last one, which is set to 1 if
+    the body fails.
     """
     unpack: list[str] = []
     for n, kind in enumerate(kinds):
@@ -263,7 +264,7 @@ def _worker(name: str, kinds: list[str]) -> str:
 
 
 def _launch(c: Code, name: str, captured: list[str], extent: Value) -> None:
-    """Fill the closure, run the parallel loop, and return 1 if one of its threads failed."""
+    """Emit code that fills the closure, runs the parallel loop, and returns 1 if it failed."""
     closure = c.name("closure")
     c.entry.append(f"  {closure} = alloca [{len(captured) + 1} x i64], align 8")
     slots = [
@@ -281,7 +282,7 @@ def _launch(c: Code, name: str, captured: list[str], extent: Value) -> None:
 
 
 def _allocate(c: Code, s: tir.Stmt) -> None:
-    """Allocate memory aligned to a cache line: on the stack if it is small and of known size.
+    """Emit an Allocate: memory aligned to a cache line, on the stack if small and constant.
 
     Nested allocations are handled in a loop, not by recursion.
     """
@@ -303,13 +304,16 @@ def _allocate(c: Code, s: tir.Stmt) -> None:
 
 
 def _fits(c: Code, buffer: tir.Buffer, n: int) -> bool:
-    """Return whether the stack has space left. Half of it is for "local" buffers (registers)."""
+    """Return whether a buffer of `n` elements fits on the stack.
+
+    Half of the stack is reserved for "local" buffers, which LLVM can keep in registers.
+    """
     room = STACK_BYTES if buffer.scope == "local" else STACK_BYTES // 2
     return c.stack_bytes + n * buffer.dtype.bytes <= room
 
 
 def _on_stack(c: Code, buffer: tir.Buffer, n: tir.Index) -> None:
-    """Give a buffer one place in the frame, even if unrolling has copied its Allocate."""
+    """Allocate a buffer on the stack, only once even if unrolling has copied its Allocate."""
     assert isinstance(n, int)
     if buffer not in c.private:
         name = c.name(clean(buffer.name))
@@ -321,7 +325,7 @@ def _on_stack(c: Code, buffer: tir.Buffer, n: tir.Index) -> None:
 
 
 def _on_heap(c: Code, buffer: tir.Buffer, n: tir.Index) -> str:
-    """Allocate `n` elements and return what must be freed."""
+    """Emit a malloc of `n` elements and return the name of the pointer that must be freed."""
     name, count = clean(buffer.name), index(c, n)
     if not isinstance(n, int):
         most = tir.ADDRESSABLE // buffer.dtype.bytes
@@ -339,7 +343,7 @@ def _on_heap(c: Code, buffer: tir.Buffer, n: tir.Index) -> str:
 
 
 def _give_up_if(c: Code, failed: Value) -> None:
-    """Free everything and return 1 if `failed` holds."""
+    """Emit code that frees all heap memory and returns 1 if the bool `failed` is true."""
     leave, fine = c.label("failed"), c.label("fine")
     c.branch(failed, leave, fine)
     c.block(leave)

@@ -19,7 +19,7 @@ SLOW = ("floordiv", "floormod", "truncdiv", "truncmod", "pow")
 
 
 def index(c: Code, e: tir.Index) -> Value:
-    """Emit an index as an i64, or as a vector of i64 if it contains a Lane."""
+    """Emit an index as an i64, or as a vector of i64 if it varies between lanes."""
     if isinstance(e, int):
         return Value(str(e), INT64)
     found = c.known.get(e)
@@ -33,7 +33,7 @@ def index(c: Code, e: tir.Index) -> Value:
 
 
 def _sum(c: Code, terms: tuple[tuple[tir.Atom, int], ...], const: int) -> Value:
-    """Emit sum(k * atom) + const, scalar terms first, so that a vector is added only once."""
+    """Emit sum(k * atom) + const; add the scalar terms first, so that few adds are on vectors."""
     scalars = [t for t in terms if c.lanes(t[0]) == 1]
     across = [t for t in terms if c.lanes(t[0]) > 1]
     total: Value | None = None
@@ -108,7 +108,7 @@ def _divide(c: Code, e: tir.FloorDiv | tir.FloorMod) -> Value:
 
 
 def _divide_unsigned(c: Code, op: str, a: Value, b: Value, narrow: bool) -> Value:
-    """Emit a // b or a % b for a >= 0, in 32 bits if they suffice, which is far cheaper."""
+    """Emit a // b or a % b for a >= 0, in 32 bits (far cheaper) if `narrow`."""
     to = INT32 if narrow else INT64
     divisor = cast(c, b, to) if b.text.startswith("%") else Value(b.text, to)
     x, y = c.broadcast(cast(c, a, to), divisor)
@@ -122,8 +122,8 @@ def _divide_unsigned(c: Code, op: str, a: Value, b: Value, narrow: bool) -> Valu
 def address(c: Code, buffer: tir.Buffer, i: tir.Index) -> Address:
     """Return the address of buffer[i]: a pointer to its first lane and the stride between lanes.
 
-    The constant part of an index is added last, so that neighbours share the rest:
-    A[i*8 + k] and A[i*8 + k + 3] differ in one instruction.
+    The constant part of an index is added last, so that accesses near each other share the other
+    instructions: A[i*8 + k + 3] needs one more than A[i*8 + k].
     """
     terms, const = tir.split_terms(i)
     across = tuple(t for t in terms if c.lanes(t[0]) > 1)
@@ -145,7 +145,7 @@ def type_of_element(buffer: tir.Buffer) -> str:
 
 
 def _base(c: Code, buffer: tir.Buffer, terms: tuple[tuple[tir.Atom, int], ...]) -> str:
-    """Return the pointer to buffer[sum(terms)], computed once in a scope."""
+    """Return the pointer to buffer[sum(terms)], cached until the scope ends."""
     start = c.pointers[buffer]
     if not terms:
         return start
@@ -176,7 +176,7 @@ def in_bounds(buffer: tir.Buffer, i: tir.Index) -> bool:
 
 
 def value(c: Code, e: tir.Index) -> Value:
-    """Emit a value of the loop IR in its own type; an index counts as int32."""
+    """Emit an expression of the loop IR in its own type; indices become int32."""
     match e:
         case tir.Load(buffer, indices):
             return load(c, buffer, indices)
@@ -213,8 +213,8 @@ def value(c: Code, e: tir.Index) -> Value:
 def _c_function(c: Code, e: tir.Call) -> Value:
     """Call a C function of this process and return its result."""
     if c.mask is not None or not is_c_function(e, NO_FUNCTION):
-        why = "only a C function returns a value here, and not under a vector condition"
-        raise BuildError(f"{e.name}(...)", why, "a function that writes to an output")
+        why = "only a C function can return a value, and not under a vector condition"
+        raise BuildError(f"{e.name}(...)", why, "a function that writes its result to an output")
     operands = [
         ("ptr", pointer(c, a)) if isinstance(a, tir.Pointer | tir.View) else value(c, a)
         for a in e.args
@@ -223,7 +223,7 @@ def _c_function(c: Code, e: tir.Call) -> Value:
 
 
 def pointer(c: Code, e: tir.Pointer | tir.View) -> str:
-    """Return the address that a pointer or view begins at."""
+    """Return the address at which a pointer or view begins."""
     b = e.first.buffer
     start = address(c, b, flat(b, e.first.indices)).pointer
     if isinstance(e, tir.View):
@@ -233,14 +233,14 @@ def pointer(c: Code, e: tir.Pointer | tir.View) -> str:
 
 
 def load(c: Code, buffer: tir.Buffer, indices: tuple[tir.Index, ...]) -> Value:
-    """Load one element of a flat buffer, or a vector of them, under the mask where that matters."""
+    """Emit a load from a flat buffer; it is masked only if an index could be out of bounds."""
     i = flat(buffer, indices)
     safe = c.mask is None or in_bounds(buffer, i)
     return read(c, buffer.dtype, address(c, buffer, i), None if safe else c.mask)
 
 
 def _four(c: Code, parts: list[tir.Expr]) -> Value:
-    """Return four bytes as a 32-bit number: loaded at once if they are consecutive in memory."""
+    """Emit four bytes as one 32-bit number, by a single load if they are consecutive."""
     loads = [e for e in parts if isinstance(e, tir.Load)]
     places = [flat(e.buffer, e.indices) for e in loads]
     if len(loads) == 4 and all(e.buffer is loads[0].buffer for e in loads):
@@ -255,7 +255,7 @@ def _four(c: Code, parts: list[tir.Expr]) -> Value:
 
 
 def _narrow(c: Code, e: tir.Index) -> Value:
-    """Emit an index in 32 bits if it fits, since that makes conversions cheaper."""
+    """Emit an index, in 32 bits if its bounds allow, which makes conversions cheaper."""
     v = index(c, e)
     fits = tir.lower_bound(e) >= -FITS_32 and tir.upper_bound(e) < FITS_32
     return cast(c, v, INT32) if fits and v.text.startswith("%") else v
@@ -299,7 +299,7 @@ def _if_then_else(c: Code, cond: tir.Expr, a: tir.Expr, b: tir.Expr) -> Value:
 
 
 def _short_circuit(c: Code, op: str, a: tir.Expr, b: tir.Expr) -> Value:
-    """Emit `a and b` or `a or b` so that b is computed only if a does not decide the answer."""
+    """Emit `a and b` or `a or b` so that b is computed only if needed."""
     if op == "and":
         return _if_then_else(c, a, b, tir.FALSE)
     return _if_then_else(c, a, tir.TRUE, b)

@@ -5,7 +5,7 @@
     A[2 : 66 : 4] = c
     A[3 : 67 : 4] = d
 
-Separately, each would become one store per lane.
+Without this, each store with a stride would become one store per lane.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from .code import Code, Value, suffix_of
 from .expr import address, value
 from .memory import Address, write
 
-STRIDES = (2, 4, 8)  # a power of two: halves are interleaved again and again
+STRIDES = (2, 4, 8)  # powers of two: two halves are interleaved repeatedly
 
 
 def in_rows(parts: Sequence[tir.Stmt]) -> Iterator[Sequence[tir.Stmt]]:
-    """Group statements, in order, so that stores that fill a row together are one group."""
+    """Split statements into groups: stores that together fill a row form one group."""
     at = 0
     while at < len(parts):
         n = _filling(parts, at)
@@ -33,7 +33,7 @@ def in_rows(parts: Sequence[tir.Stmt]) -> Iterator[Sequence[tir.Stmt]]:
 
 
 def _filling(parts: Sequence[tir.Stmt], at: int) -> int:
-    """Return how many statements from `at` on fill a row together; 1 if the first does not."""
+    """Return how many statements, from parts[at] on, together fill a row; 1 if they do not."""
     n = _stride(parts[at])
     row = [s for s in parts[at : at + n] if isinstance(s, tir.Store)]
     if n not in STRIDES or len(row) != n:
@@ -65,7 +65,7 @@ def store_row(c: Code, row: Sequence[tir.Stmt]) -> None:
 
 
 def _interleaved(c: Code, vectors: list[Value]) -> Value:
-    """Return the first lane of each value, then the second of each, ..."""
+    """Return one vector: lane 0 of each vector, then lane 1 of each vector, ..."""
     if len(vectors) == 1:
         return vectors[0]
     even, odd = _interleaved(c, vectors[::2]), _interleaved(c, vectors[1::2])

@@ -19,7 +19,7 @@ ORDER = {"<": "lt", "<=": "le", ">": "gt", ">=": "ge", "==": "eq", "!=": "ne"}
 
 
 def binary(c: Code, op: tir.BinaryOp, a: Value, b: Value) -> Value:
-    """Emit a op b on one dtype; scalars are broadcast to the lanes of the other operand."""
+    """Emit `a op b`, both of one dtype; a scalar is broadcast to the lanes of the other operand."""
     divisor = int(b.text) if b.text.isdigit() else 0
     if op in ("floordiv", "floormod") and divisor > 0 and divisor & (divisor - 1) == 0:
         return divide_by_power(c, op, a, divisor)
@@ -48,7 +48,7 @@ def _like(v: Value, number: float) -> Value:
 
 
 def select(c: Code, cond: Value, a: Value, b: Value) -> Value:
-    """Emit a where cond holds, else b."""
+    """Emit `a` in lanes where `cond` is true, `b` elsewhere."""
     if cond.lanes == 1:
         a, b = c.broadcast(a, b)
     else:
@@ -65,7 +65,7 @@ def _extremum(c: Code, op: str, a: Value, b: Value) -> Value:
 
 
 def compare(c: Code, op: tir.CompareOp, a: Value, b: Value) -> Value:
-    """Emit the bool a op b. With a NaN, != is true and every other comparison is false."""
+    """Emit the comparison `a op b`. With a NaN, != is true and every other comparison is false."""
     a, b = c.broadcast(a, b)
     if a.dtype.is_float:
         test = f"fcmp {'u' if op == '!=' else 'o'}{ORDER[op]}"
@@ -77,7 +77,7 @@ def compare(c: Code, op: tir.CompareOp, a: Value, b: Value) -> Value:
 
 
 def invert(c: Code, a: Value) -> Value:
-    """Emit not a."""
+    """Emit the negation of the bool `a`."""
     return c.op(f"xor {a}, {_like(a, True).text}", BOOL, a.lanes)
 
 
@@ -95,7 +95,7 @@ def _shift(c: Code, op: str, a: Value, b: Value) -> Value:
 
 
 def divide_by_power(c: Code, op: str, a: Value, power: int) -> Value:
-    """Emit a // power or a % power, rounded to minus infinity, as a shift or a mask."""
+    """Emit a // power or a % power, rounded down, as a shift or a mask (power is 2**n)."""
     if op == "floormod":
         return c.op(f"and {a}, {_like(a, power - 1).text}", a.dtype, a.lanes)
     shift = "lshr" if a.dtype.kind == "uint" else "ashr"
@@ -105,7 +105,7 @@ def divide_by_power(c: Code, op: str, a: Value, power: int) -> Value:
 def _divide(c: Code, op: str, a: Value, b: Value) -> Value:
     """Emit a quotient or remainder, rounded to minus infinity (floor*) or to zero (trunc*).
 
-    It does not trap: x / 0 = x % 0 = 0, and lowest / -1 wraps around to lowest.
+    The code does not trap: x / 0 = x % 0 = 0, and -2**63 / -1 wraps around to -2**63 in int64.
     """
     unsigned = a.dtype.kind == "uint"
     divide, remainder = ("udiv", "urem") if unsigned else ("sdiv", "srem")
@@ -136,7 +136,7 @@ def _divide(c: Code, op: str, a: Value, b: Value) -> Value:
 
 
 def cast(c: Code, v: Value, to: DType) -> Value:
-    """Convert `v`: float to integer truncates and saturates, integer to narrower wraps.
+    """Convert `v` to `to`. A float to an integer truncates and saturates; a wider integer wraps.
 
     CPUs convert float16 only from and to float32, so other types are converted through float32.
     """
@@ -169,14 +169,14 @@ def cast(c: Code, v: Value, to: DType) -> Value:
 def _to_odd(c: Code, v: Value) -> Value:
     """Round the float64 `v` to float32, with an odd last bit unless the result is exact.
 
-    Rounding this again to float16 gives the same result as rounding once: the odd bit tells on
-    which side of a tie `v` is.
+    Rounding this again to float16 gives the same result as rounding once: the odd bit records
+    on which side of a tie `v` is.
     Source: Boldo and Melquiond 2008, "Emulation of FMA and correctly rounded sums".
     """
     x = Number(c, v)
     near = converted(x, "fptrunc", FLOAT32)
     back = converted(near, "fpext", FLOAT64)
-    below, above = back < x, back > x  # neither for NaN, which may stay as it is
+    below, above = back < x, back > x  # both false for NaN, which is kept
     pattern = bits(near)
     step = where(absolute(back) < absolute(x), pattern.same(1), pattern.same(-1))
     even = (pattern & 1).equals(0)
@@ -187,7 +187,7 @@ def _to_odd(c: Code, v: Value) -> Value:
 
 
 def _llvm(name: str) -> Callable[[Code, Value], Value]:
-    """Return the emitter of an LLVM intrinsic that CPUs have an instruction for."""
+    """Return a function that emits the LLVM intrinsic `name`, an instruction of most CPUs."""
     return lambda c, x: c.intrinsic(name, x)
 
 

@@ -1,4 +1,4 @@
-"""Loads and stores in LLVM IR: one element, consecutive ones, or a vector gathered from anywhere.
+"""Emit loads and stores of one element, of consecutive elements, or of scattered elements.
 
 A bool is one byte in memory and one bit in a register.
 """
@@ -18,7 +18,7 @@ CHUNKS = 4  # up to this stride, whole vectors and shuffles are cheaper than a g
 class Address(NamedTuple):
     """The address of a scalar or vector: lane n is `stride` * n elements after `pointer`.
 
-    stride None: `pointer` is a vector of `lanes` pointers.
+    If `stride` is None, `pointer` is a vector of `lanes` pointers.
     """
 
     pointer: str
@@ -27,7 +27,7 @@ class Address(NamedTuple):
 
 
 def read(c: Code, dtype: DType, at: Address, mask: Value | None) -> Value:
-    """Read the elements at `at`; lanes where `mask` is off touch no memory and give zero."""
+    """Load the elements at `at`; a lane whose `mask` is false accesses no memory and is 0."""
     kept = UINT8 if dtype is BOOL else dtype
     if at.lanes == 1:
         v = _read_one(c, kept, at.pointer, mask)
@@ -41,7 +41,7 @@ def read(c: Code, dtype: DType, at: Address, mask: Value | None) -> Value:
 
 
 def write(c: Code, at: Address, v: Value, mask: Value | None) -> None:
-    """Store `v` at `at`, where `mask` is on."""
+    """Store `v` at the address `at`, in all lanes or in those where `mask` is true."""
     if v.dtype is BOOL:
         v = cast(c, v, UINT8)
     if v.lanes > at.lanes:
@@ -106,7 +106,7 @@ def _write_row(c: Code, pointer: str, v: Value, mask: Value | None) -> None:
 
 
 def _disguise(c: Code, mask: Value) -> Value:
-    """Return `mask`, computed from a value that LLVM cannot know.
+    """Return `mask` in a form that LLVM cannot fold to a constant.
 
     LLVM 22.1.0 stores too many bytes if a mask is a constant with one lane on and the stored value
     was truncated (LLVM issue 179489).
@@ -133,16 +133,17 @@ def _reverse(c: Code, v: Value) -> Value:
 
 
 def _move(c: Code, dtype: DType, pointer: str, offset: int) -> str:
-    """Return `pointer` moved by `offset` elements."""
+    """Return `pointer` advanced by `offset` elements."""
     if offset == 0:
         return pointer
     return c.op(f"getelementptr {type_of(dtype)}, ptr {pointer}, i64 {offset}", dtype).text
 
 
 def _read_strided(c: Code, dtype: DType, pointer: str, lanes: int, stride: int) -> Value:
-    """Read every stride-th element, picked out of whole vectors that cover exactly the range.
+    """Load every stride-th element, by loading whole vectors and selecting lanes of them.
 
-    8 lanes, stride 2: elements 0 .. 14 are read as 0 .. 7 and 7 .. 14.
+    The vectors do not reach beyond the first and last element: for 8 lanes of stride 2, they are
+    elements 0 .. 7 and 7 .. 14.
     """
     first, span = min(0, stride * (lanes - 1)), abs(stride) * (lanes - 1) + 1
     where = [stride * n - first for n in range(lanes)]  # of lane n, counted from the lowest one
@@ -160,7 +161,7 @@ def _read_strided(c: Code, dtype: DType, pointer: str, lanes: int, stride: int) 
 
 
 def _pointers(c: Code, dtype: DType, at: Address) -> tuple[str, str]:
-    """Return a vector of pointers, one per lane."""
+    """Return the type and the text of a vector of pointers, one per lane."""
     kind = f"<{at.lanes} x ptr>"
     if at.stride is None:
         return kind, at.pointer

@@ -1,4 +1,4 @@
-"""Numbers with Python's operators: `a * b + 1.0` becomes LLVM instructions, scalar or vector.
+"""Python operators that emit LLVM instructions: `a * b + 1.0` for scalars or vectors.
 
 Every operator rounds once, as in IEEE 754: unlike the arithmetic of user programs, nothing here may
 be fused or reordered. A fused multiply-add is written explicitly: fma(a, b, c).
@@ -20,7 +20,7 @@ FROM_BITS = {INT32: FLOAT32, INT64: FLOAT64}
 
 
 def _operator(sign: str) -> Callable[[Number, Operand], Number]:
-    """Return the method for `number sign other`."""
+    """Return the method of Number for an operator, such as `number + other` for sign "+"."""
 
     def method(self: Number, other: Operand) -> Number:
         names = FLOATS if self.dtype.is_float else INTEGERS
@@ -30,15 +30,15 @@ def _operator(sign: str) -> Callable[[Number, Operand], Number]:
 
 
 def _reflected(sign: str) -> Callable[[Number, float], Number]:
-    """Return the method for `other sign number`."""
+    """Return the method for a reflected operator, such as `other + number` for sign "+"."""
     method = _operator(sign)
     return lambda self, other: method(self.same(other), self)
 
 
 class Number:
-    """A scalar or vector in registers.
+    """A scalar or vector in registers, whose operators emit instructions.
 
-    Integers are bit patterns: >> shifts zeros in, and they are equal or not, but not < or >.
+    Integers are bit patterns: >> shifts zeros in, and < and > are only for floats.
     """
 
     __slots__ = ("code", "value")
@@ -52,11 +52,11 @@ class Number:
         return self.value.dtype
 
     def made(self, text: str, dtype: DType) -> Number:
-        """Emit the instruction `text` and return its result, with as many lanes."""
+        """Emit the instruction `text` and return its result, with as many lanes as self."""
         return Number(self.code, self.code.op(text, dtype, self.value.lanes))
 
     def same(self, other: Operand) -> Number:
-        """Return `other` as a number of this type."""
+        """Return `other` as a Number; a Python number becomes a constant of the type of self."""
         if isinstance(other, Number):
             return other
         one = constant(other, self.dtype)
@@ -115,7 +115,7 @@ def polynomial(x: Number, coefficients: tuple[float, ...]) -> Number:
 
 
 def _horner(x: Number, coefficients: tuple[float, ...]) -> Number:
-    """Return (c[2] x + c[1]) x + c[0], computed from the inside."""
+    """Return c[0] + c[1] x + c[2] x^2 + ... by Horner's rule: (c[2] x + c[1]) x + c[0]."""
     total = x.same(coefficients[-1])
     for c in reversed(coefficients[:-1]):
         total = fma(total, x, c)
@@ -123,7 +123,7 @@ def _horner(x: Number, coefficients: tuple[float, ...]) -> Number:
 
 
 def where(cond: Number, a: Operand, b: Operand) -> Number:
-    """Return a where cond holds, else b. At least one of them is a Number."""
+    """Return `a` where `cond` is true, else `b`. At least one of a and b must be a Number."""
     like = a if isinstance(a, Number) else b
     assert isinstance(like, Number)
     x, y = like.same(a), like.same(b)
@@ -153,7 +153,7 @@ def from_bits(x: Number) -> Number:
 
 
 def sign(x: Number) -> Number:
-    """Return the sign bit of x as a bit pattern: that of 0.0 or -0.0."""
+    """Return the bit pattern of 0.0 with the sign of x: all bits but the sign are 0."""
     return bits(x) & -(1 << (x.dtype.bits - 1))
 
 
@@ -178,5 +178,5 @@ def square_root(x: Number) -> Number:
 
 
 def converted(x: Number, how: str, to: DType) -> Number:
-    """Convert x to another width: "fpext", "fptrunc", "trunc"."""
+    """Convert x to `to` by the instruction `how`: "fpext", "fptrunc" or "trunc"."""
     return x.made(f"{how} {x.value} to {type_of(to, x.value.lanes)}", to)

@@ -1,4 +1,4 @@
-"""Powers of floats: x ** y = 2^(y log2 x), where log2 x needs more digits than its type has.
+"""Powers of floats: x ** y = 2^(y log2 x), where log2 x needs more digits than a float has.
 
 The product y log2 x is as large as 1024, and its absolute error is the relative error of the
 result: ten bits are lost. So the logarithm is computed as a sum of two floats, high + low, with
@@ -40,7 +40,7 @@ THIRD = {
 
 
 def power(c: Code, x: Value, y: Value) -> Value:
-    """Emit x ** y for floats of one type, like C's pow; some literal exponents use products."""
+    """Emit x ** y, like C's pow, for floats of one type; some literal y need only products."""
     known = _multiplied(Number(c, x), y)
     if known is not None:
         return known.value
@@ -49,7 +49,7 @@ def power(c: Code, x: Value, y: Value) -> Value:
 
 
 def product(a: Number, b: Number) -> tuple[Number, Number]:
-    """Return p and e with p = a b rounded and p + e = a b exactly."""
+    """Return p, the rounded product a b, and its error e, so that p + e = a b exactly."""
     p = a * b
     return p, exact_fma(a, b, -p)
 
@@ -66,7 +66,8 @@ def _size(a: Number, y: Number) -> Number:
 def log2_in_two(a: Number) -> tuple[Number, Number]:
     """Return log2 a as a sum of two floats, with ten more correct bits than one float has.
 
-    log2(1 + f) = s (2 + 2 z / 3 + 2 z^2 p(z)) / ln 2 with s = f / (2 + f), z = s^2.
+    log2(1 + f) = s (2 + 2 z / 3 + 2 z^2 p(z)) / ln 2, where s = f / (2 + f), z = s^2 and p is a
+    polynomial.
     """
     scale, scale_low = SCALE[a.dtype]
     third, third_low = THIRD[a.dtype]
@@ -90,7 +91,7 @@ def log2_in_two(a: Number) -> tuple[Number, Number]:
 
 
 def _special(x: Number, y: Number, size: Number) -> Number:
-    """Give `size` = |x| ** y its sign, and apply C's rules for 1, 0, infinite and nan operands."""
+    """Return x ** y, given `size` = |x| ** y, by C's rules for signs, 0, 1, infinity and NaN."""
     half = y * 0.5
     odd = floor(y).equals(y) & floor(half).differs(half)
     size = where(y.equals(0.0) | absolute(x).equals(1.0), 1.0, size)

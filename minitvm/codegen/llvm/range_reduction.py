@@ -1,8 +1,8 @@
 """Range reduction for sin, cos and tan: the number of quarter turns in x, and the remainder.
 
 The remainder r = x - n pi / 2 can be tiny where x is large, so pi / 2 is subtracted in parts
-(Cody and Waite): all but the last have enough trailing zeros that n * part is exact. Beyond `LIMIT`
-that fails, and libm computes the function.
+(Cody and Waite): all but the last have enough trailing zeros that n * part is exact. If x is
+beyond `LIMIT`, the products are not exact, and libm computes the function.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from .number import Number, absolute, bits, converted, fma, where
 
 LIMIT = {FLOAT32: 2.0**22, FLOAT64: 2.0**20}
 TWO_OVER_PI = float.fromhex("0x1.45f306dc9c883p-1")
-SHIFT = 1.5 * 2**52  # see Format.shift
+SHIFT = 1.5 * 2**52  # see FloatFormat.shift
 # pi / 2 in 31 + 53 bits for float32, whose n is below 2^22; in 3 * 33 + 53 bits for float64
 PARTS_32 = tuple(map(float.fromhex, ("0x1.921fb544p+0", "0x1.0b4611a626331p-34")))
 PARTS_64 = tuple(
@@ -28,7 +28,7 @@ PARTS_64 = tuple(
 
 
 def quarter_turns(x: Number) -> tuple[Number, Number, Number | None]:
-    """Return n, r and low with x = n pi / 2 + r + low for 0 <= x <= LIMIT, |r| <= pi / 4.
+    """Return n, r, low: x = n pi / 2 + r + low and |r| <= pi / 4, for 0 <= x <= LIMIT.
 
     n is a bit pattern of which only the two lowest bits matter; low is None if r is precise enough.
     """
@@ -43,7 +43,7 @@ def quarter_turns(x: Number) -> tuple[Number, Number, Number | None]:
 
 
 def _in_float64(x: Number) -> tuple[Number, Number, None]:
-    """Reduce a float32 in float64, where two parts of pi / 2 are enough."""
+    """Return quarter_turns(x) of a float32, computed in float64 with two parts of pi / 2."""
     wide = converted(x, "fpext", FLOAT64)
     shifted = fma(wide, TWO_OVER_PI, SHIFT)
     n = shifted - SHIFT
@@ -53,14 +53,14 @@ def _in_float64(x: Number) -> tuple[Number, Number, None]:
 
 
 def difference(a: Number, b: Number) -> tuple[Number, Number]:
-    """Return s and e with s = a - b rounded and s + e = a - b exactly (Knuth's TwoSum)."""
+    """Return s = a - b rounded, and e such that s + e = a - b exactly (Knuth's TwoSum)."""
     s = a - b
     v = a - s
     return s, (v - b) + (a - (s + v))
 
 
 def sum_of(a: Number, b: Number) -> tuple[Number, Number]:
-    """Return s = a + b rounded and e with s + e = a + b exactly, for |a| >= |b| (FastTwoSum)."""
+    """Return s = a + b rounded, and e: s + e = a + b exactly, if |a| >= |b| (FastTwoSum)."""
     s = a + b
     return s, b - (s - a)
 
@@ -69,7 +69,7 @@ def sum_of(a: Number, b: Number) -> tuple[Number, Number]:
 
 
 def with_distant(name: str, near: Callable[[Number], Number], x: Number) -> Number:
-    """Return near(x), with lanes beyond LIMIT from libm's `name` under a rarely taken branch."""
+    """Return near(x); if any lane is beyond LIMIT, a branch computes that lane by libm's `name`."""
     c, v = x.code, x.value
     result = near(x)
     beyond = absolute(x) > LIMIT[x.dtype]
@@ -84,7 +84,7 @@ def with_distant(name: str, near: Callable[[Number], Number], x: Number) -> Numb
 
 
 def _distant(module: Module, name: str, v: Value) -> str:
-    """Return the name of a function that calls libm for every lane of a vector like `v`."""
+    """Return the name of a function that applies libm's `name` to each lane of a value like `v`."""
     one, kind = suffix_of(v.dtype), type_of(v.dtype)
     scalar, wide = f"llvm.{name}.{one}", f"{name}.distant.{suffix_of(v.dtype, v.lanes)}"
     module.declare(scalar, kind, kind)
@@ -96,7 +96,7 @@ def _distant(module: Module, name: str, v: Value) -> str:
 
 
 def _lane_by_lane(name: str, scalar: str, vector: str, element: str, lanes: int) -> str:
-    """Return a function that applies `scalar` in a loop: small code, since it rarely runs."""
+    """Return the text of a function that applies `scalar` to each lane in a loop (small code)."""
     return f"""\
 define internal {vector} @{name}({vector} %x) cold minsize noinline optsize #0 {{
 entry:

@@ -1,4 +1,4 @@
-"""Python source that numba compiles."""
+"""The target "numba": Python source that numba compiles."""
 
 # pyright: reportUnusedImport=false
 

@@ -1,8 +1,8 @@
-"""Print loops as Python that numba compiles: the loops of `python`, with machine types.
+"""Print loops as Python that numba compiles: the code of target "python" with machine types.
 
 numba computes integers in 64 bits and float32 * 2.0 in float64. So float constants name their type,
-and integers are truncated to theirs, np.int8(...), wherever more than their lowest bits matter.
-numba does not define int64 overflow; wrap_add(a, b) wraps explicitly.
+and an integer is truncated to its type, as in np.int8(...), wherever more than its lowest bits
+matter. numba does not define int64 overflow; wrap_add(a, b) wraps explicitly.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ def emit_numba(f: tir.PrimFunc, *, parallel: bool = True) -> str:
     """Return Python source that defines `name(params...)` for numba, where name is clean(f.name).
 
     Parameters are those of emit_python(). With `parallel`, the outermost parallel loops run on
-    numba's threads; without, they are plain loops.
+    numba's threads; otherwise they are plain loops.
 
     Needs flat buffers (pass `flatten`) and scalar loops. Raises BuildError for vectors and float16.
     """
@@ -133,14 +133,14 @@ def _decorator(f: tir.PrimFunc, parallel: bool) -> str:
 
 
 def _kind(p: tir.Buffer | tir.Var) -> str:
-    """Return the type of a parameter as numba spells it: float32[::1] is a contiguous row."""
+    """Return numba's name of a parameter's type, such as "float32[::1]": a contiguous array."""
     if isinstance(p, tir.Var):
         return "int64"
     return f"{'boolean' if p.dtype is BOOL else p.dtype}[::1]"
 
 
 def _outermost(s: tir.Stmt) -> Iterator[tir.For]:
-    """Yield the parallel loops that are not inside another one."""
+    """Yield the parallel loops that are not inside another parallel loop."""
     if isinstance(s, tir.For) and s.kind == "parallel":
         yield s
         return
@@ -150,7 +150,7 @@ def _outermost(s: tir.Stmt) -> Iterator[tir.For]:
 
 
 class NumbaPrinter(PythonPrinter):
-    """A printer of expressions to which numba gives the types of the IR.
+    """A printer of Python whose expressions have the same types in numba as in the loop IR.
 
     A signed integer may be computed in more bits than its type has, but its value fits the type.
     """
@@ -173,7 +173,7 @@ class NumbaPrinter(PythonPrinter):
         return (text, strength) if e.dtype is INT64 else (f"np.{e.dtype}({text})", ATOM)
 
     def _wide(self, e: tir.Binary) -> tuple[str, int]:
-        """Print a sum, product, ... whose lowest bits are right."""
+        """Print a sum, product, ... with correct lowest bits; return (text, binding strength)."""
         sign, strength, tight = SIGNS[e.op]
         side = self._part
         if e.op in GROWING and _reach(e) > LARGEST:
@@ -192,7 +192,7 @@ class NumbaPrinter(PythonPrinter):
         return self._side(e, other, tight)
 
     def _other(self, e: tir.Binary) -> tuple[str, int]:
-        """Print an integer quotient, remainder or shift; helpers avoid traps of the CPU."""
+        """Print an integer quotient, remainder or shift, by a helper if the CPU could trap."""
         if e.dtype.kind == "uint" and e.op in UNSIGNED:
             sign, strength, tight = SIGNS[UNSIGNED[e.op]]
             return f"{self.expr(e.a, tight)} {sign} {self.expr(e.b, tight + 1)}", strength
@@ -249,17 +249,17 @@ class NumbaPrinter(PythonPrinter):
 
     def _stored(self, value: tir.Expr) -> str:
         if _is_modular(value):
-            return self._wide(value)[0]  # storing cuts
+            return self._wide(value)[0]  # the store truncates
         return super()._stored(value)
 
 
 def _is_modular(e: tir.Index) -> TypeGuard[tir.Binary]:
-    """Return whether only the lowest bits of the integer `e` depend on those of its operands."""
+    """Return whether the lowest bits of `e` depend only on the lowest bits of its operands."""
     return isinstance(e, tir.Binary) and e.dtype.kind == "int" and e.op in MODULAR
 
 
 def _reach(e: tir.Index) -> int:
-    """Return an upper bound of |e| computed without wrapping."""
+    """Return an upper bound of |e| if no operation in `e` wrapped."""
     if isinstance(e, tir.Const):
         return abs(int(e.value))
     if not _is_modular(e):

@@ -1,4 +1,4 @@
-"""Plain Python source, which runs without a compiler."""
+"""The target "python": plain Python source, which runs without a compiler."""
 
 # pyright: reportUnusedImport=false
 

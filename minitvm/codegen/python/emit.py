@@ -124,7 +124,7 @@ class PythonPrinter(tir.Printer):
         return head, "\n".join(self.lines(f.body, 1))
 
     def name(self, x: tir.Var | tir.Buffer) -> str:
-        """Return the Python name of a variable or buffer: its own, numbered when taken."""
+        """Return the Python name of a variable or buffer, numbered if the name is taken."""
         if id(x) not in self.names:
             word = base = clean(x.name)
             n = 1
@@ -155,7 +155,7 @@ class PythonPrinter(tir.Printer):
         return f"({text})" if strength < tight else text
 
     def _typed(self, e: tir.Expr) -> tuple[str, int]:
-        """Return the text of a value and how tightly it binds."""
+        """Return the Python text of a value and its binding strength (see SIGNS)."""
         match e:
             case tir.Const(value, dtype):
                 return (repr(value) if dtype is BOOL else self._literal(e)), ATOM
@@ -180,7 +180,7 @@ class PythonPrinter(tir.Printer):
                 raise BuildError(f"a {type(e).__name__}", "Python code cannot express this node")
 
     def _literal(self, e: tir.Const) -> str:
-        """Print a constant as a numpy scalar: np.float32(0.5)."""
+        """Print a constant as a numpy scalar, such as np.float32(0.5)."""
         return f"np.{e.dtype}({self._bare(e)})"
 
     def _bare(self, e: tir.Const, tight: int = CHOICE) -> str:
@@ -191,7 +191,7 @@ class PythonPrinter(tir.Printer):
         return f"({text})" if text.startswith("-") and tight > SIGNED else text
 
     def _side(self, e: tir.Index, other: tir.Index, tight: int) -> str:
-        """Print an operand; a constant beside a typed operand needs no type."""
+        """Print the operand `e`; a constant needs no type if the `other` operand has one."""
         if isinstance(e, tir.Const) and not isinstance(other, tir.Const):
             return self._bare(e, tight)
         return self.expr(e, tight)
@@ -235,7 +235,7 @@ class PythonPrinter(tir.Printer):
         return f"registered({tir.callee(e)!r})({', '.join(args)})"
 
     def _array(self, e: tir.Pointer | tir.View) -> str:
-        """Print the array that a pointer or view stands for."""
+        """Print the numpy array that a pointer or view refers to."""
         b = e.first.buffer
         name, start = self.name(b), flat(b, e.first.indices)
         if isinstance(e, tir.Pointer):
@@ -285,7 +285,7 @@ class PythonPrinter(tir.Printer):
                 assert_never(s)
 
     def _range(self, s: tir.For) -> tuple[str, str]:
-        """Return the name of the range a loop iterates over, and a comment."""
+        """Return the function that a loop iterates over ("range"), and a comment for its line."""
         return "range", "  # parallel" if s.kind == "parallel" else ""
 
     def _stored(self, value: tir.Expr) -> str:

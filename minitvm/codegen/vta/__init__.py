@@ -1,4 +1,4 @@
-"""Instructions of the accelerator: passes that find them, and the emitter."""
+"""The target "vta": passes that turn loops into its instructions, and the emitter."""
 
 # pyright: reportUnusedImport=false
 

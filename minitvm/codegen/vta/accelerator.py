@@ -13,22 +13,22 @@ NOP = "ex.nop"
 
 
 def apply_remarks(s: tir.Stmt) -> tir.Stmt:
-    """Apply the pragmas trim_loop and coproc_sync, and drop those for other machines.
+    """Apply the pragmas trim_loop and coproc_sync, and drop pragmas for other machines.
 
         # pragma trim_loop = 1
         for i in range(64):              ->   for i in range(2):
           body(i)                               body(i)
 
-    makes a long program short enough to look at: it keeps two iterations, whatever the number in
-    the pragma, so the program computes less.
+    trim_loop makes a long program short enough to look at. Two iterations remain, whatever the
+    number in the pragma, so the program computes less.
 
         # pragma coproc_sync = 1
         for i in range(8):               ->   for i in range(8):
           body(i)                               body(i)
                                               ex.nop()
 
-    separates the statements before and after by an instruction of the compute unit. If another
-    pragma turns the loop into one instruction, the nop is placed outside of that:
+    coproc_sync separates the statements before and after the loop by an instruction of the compute
+    unit. If another pragma turns the loop into one instruction, the nop follows that instruction:
 
         # pragma dma_copy = 1                   # pragma dma_copy = 1
         # pragma coproc_sync = 1                for i in range(8):
@@ -68,7 +68,7 @@ def lift_allocations(s: tir.Stmt) -> tir.Stmt:
           B_buf = allocate(...)                   load(A_buf)
           load(B_buf)                             load(B_buf)
 
-    so that allocations do not separate neighbouring statements of one unit.
+    Allocations then no longer separate neighbouring statements of one unit.
     """
     buffers, body = _lifted(s)
     return _allocate(buffers, body)
@@ -105,8 +105,8 @@ def _allocate(buffers: list[tir.Buffer], body: tir.Stmt) -> tir.Stmt:
 def check_capacity(s: tir.Stmt) -> tir.Stmt:
     """Check that buffers allocated at the same time fit into the accelerator's memories.
 
-    Raises LoweringError with the buffers, their sizes and the capacity, and also for scopes that
-    the accelerator does not have.
+    Raises LoweringError, with the buffers, their sizes and the capacity, if they do not fit, and
+    for a buffer in a scope that the accelerator does not have.
     """
     _check(s, ())
     return s
@@ -121,7 +121,7 @@ def _check(s: tir.Stmt, around: tuple[tir.Buffer, ...]) -> None:
 
 
 def _check_room(b: tir.Buffer, around: tuple[tir.Buffer, ...]) -> None:
-    """Check that `b` fits beside the buffers allocated around it."""
+    """Check that `b` fits into its memory together with the buffers `around`."""
     memory = lowering.memory_of(b)
     if memory is None:
         why = "the accelerator computes only in its own memories"
@@ -142,7 +142,7 @@ def _check_room(b: tir.Buffer, around: tuple[tir.Buffer, ...]) -> None:
 
 
 def _need(b: tir.Buffer, memory: accel.Memory) -> int:
-    """Return how many elements `b` takes."""
+    """Return how many elements of `memory` the buffer `b` needs."""
     count = tir.elements(b)
     if not isinstance(count, int):
         what = f"{b.name}[{', '.join(map(tir.text, b.shape))}] in {b.scope!r}"

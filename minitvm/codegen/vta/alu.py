@@ -13,7 +13,7 @@ OPERATIONS = {"add": "add", "mul": "mul", "min": "min", "max": "max", "shr": "sh
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Sweep:
-    """A loop of `extent` iterations; each moves operand n by strides[n] numbers."""
+    """A loop of `extent` iterations, each of which advances operand n by strides[n] numbers."""
 
     extent: int
     strides: tuple[int, ...]
@@ -32,7 +32,7 @@ def inject_alu_intrin(s: tir.Stmt) -> tir.Stmt:
     the result replaces the first operand. A left shift is a right shift by a negative number, a
     copy onto itself is a shift by 0, and a - 3 is a + (-3). If the shift amount is an accumulator,
     a negative amount shifts left, whereas a CPU shifts all bits out.
-    With skip_alu, nothing is computed.
+    Under the pragma skip_alu, the loop is removed.
     Needs flat offsets. Raises LoweringError for other formulas.
     """
     return lowering.replace_marked(s, "alu", _operation)
@@ -61,7 +61,7 @@ def _check_memory(store: tir.Store) -> None:
 
 
 def _matched(store: tir.Store) -> tuple[str, tir.Load | tir.Const]:
-    """Return the ALU operation and its second operand."""
+    """Return the name of the ALU operation that a store computes, and its second operand."""
     match store.value:
         case tir.Load() as e if _is_target(store, e):
             return "shr", tir.const(0, "int32")
@@ -93,14 +93,14 @@ def _matched(store: tir.Store) -> tuple[str, tir.Load | tir.Const]:
 
 
 def _check_shift(store: tir.Store, b: tir.Expr) -> None:
-    """Refuse a negative shift: the ALU shifts the other way, and a CPU shifts all bits out."""
+    """Raise LoweringError for a negative shift: the ALU shifts left, a CPU shifts all bits out."""
     if isinstance(b, tir.Const) and b.value < 0:
         why = f"a shift by {b.value} clears all bits on a CPU; the ALU shifts the other way"
         raise _refusal(store, why, "a >> 3 or a << 3: shifts by 0 or more")
 
 
 def _is_target(store: tir.Store, e: tir.Expr) -> bool:
-    """Return whether `e` reads the number that is overwritten."""
+    """Return whether `e` reads the number that `store` overwrites."""
     return (
         isinstance(e, tir.Load)
         and e.buffer is store.buffer
@@ -109,7 +109,7 @@ def _is_target(store: tir.Store, e: tir.Expr) -> bool:
 
 
 def _operand(store: tir.Store, e: tir.Expr, negate: bool = False) -> tir.Load | tir.Const:
-    """Return the operand: an accumulator, or a 16-bit number, negated if asked for."""
+    """Return `e` as an operand of the ALU: an accumulator, or a 16-bit number (-e if `negate`)."""
     match e:
         case tir.Load() if not negate:
             return e
@@ -142,7 +142,7 @@ def _over_elements(
     operands: list[tir.Load],
     operand: tir.Load | tir.Const,
 ) -> tir.Stmt:
-    """Return the operation in loops over elements."""
+    """Return loops over whole elements around the ALU operation `name`."""
     config = lowering.machine()
     sweeps = _shortened(_elements(store, _sweeps(store, loops, operands), config))
     begins = [tir.substitute(e.indices[0], {loop.var: 0 for loop in loops}) for e in operands]
@@ -166,7 +166,7 @@ def _over_elements(
 
 
 def _sweeps(store: tir.Store, loops: list[tir.For], operands: list[tir.Load]) -> list[Sweep]:
-    """Return the strides of each loop for each operand; merge loops that continue each other."""
+    """Return a Sweep for each loop; merge loops that together step evenly through memory."""
     found: list[Sweep] = []
     for loop in loops:
         strides: list[int] = []
@@ -191,7 +191,10 @@ def _sweeps(store: tir.Store, loops: list[tir.For], operands: list[tir.Load]) ->
 
 
 def _elements(store: tir.Store, sweeps: list[Sweep], config: accel.Config) -> list[Sweep]:
-    """Return the loops without those inside an element, which has several numbers."""
+    """Turn loops over numbers into loops over elements, each of which has several numbers.
+
+    Raises LoweringError if the loops do not cover whole elements.
+    """
     size = config.batch * config.block_out
     last = sweeps[-1] if sweeps else Sweep(1, ())
     whole = size == 1 or (
@@ -210,7 +213,7 @@ def _elements(store: tir.Store, sweeps: list[Sweep], config: accel.Config) -> li
 
 
 def _shortened(sweeps: list[Sweep]) -> list[Sweep]:
-    """Split loops that are too long for an instruction: 100352 is 14336 times 7."""
+    """Split loops that are too long for an instruction, such as 100352 into 14336 times 7."""
     found: list[Sweep] = []
     for sweep in sweeps:
         least = -(-sweep.extent // lowering.MOST_ITERATIONS)

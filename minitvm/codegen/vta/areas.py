@@ -13,7 +13,10 @@ from .units import COPY
 
 
 def areas(func: tir.PrimFunc, config: accel.Config) -> dict[tir.Buffer, accel.Area]:
-    """Give each argument an area of main memory, in the elements it is loaded or stored as."""
+    """Return the area of main memory of each argument.
+
+    Its shape counts elements of the kind as which the argument is loaded or stored.
+    """
     transferred = _transferred(func)
     printer = func.printer()
     placed: dict[str, accel.Area] = {}
@@ -37,7 +40,7 @@ def _aligned(area: accel.Area, kinds: list[accel.Memory], config: accel.Config) 
 
 
 def _transferred(func: tir.PrimFunc) -> dict[tir.Buffer, list[accel.Memory]]:
-    """Return the kinds of elements each argument is transferred as; OUT first if it is stored."""
+    """Return, for each argument, the element kinds of its transfers; OUT first if it is stored."""
     found: dict[tir.Buffer, list[accel.Memory]] = {}
     for n in tir.walk(func.body):
         if isinstance(n, tir.Call) and n.name.endswith(f".{COPY}"):
@@ -70,7 +73,7 @@ def _untouched(p: tir.Buffer, func: tir.PrimFunc) -> accel.Memory:
 
 
 def _shape(p: tir.Buffer, element: tuple[int, ...]) -> tuple[int, ...]:
-    """Return the shape of an argument in elements: (64, 1, 16) of (1, 16) is (64,)."""
+    """Return the shape of `p` counted in elements: (64, 1, 16) with elements (1, 16) is (64,)."""
     shape = tuple(n for n in p.shape if isinstance(n, int))
     if shape[-len(element) :] == element:
         return shape[: -len(element)]

@@ -1,4 +1,4 @@
-"""Emission of the compute unit's instructions: their loops and micro-operations."""
+"""Emit the instructions of the compute unit, with their loops and micro-operations."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ COMPUTED = (*GEMM, RESET, ACCUMULATE, *ALU)
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """The operation of an instruction of the compute unit, the same in all leaves of its loops."""
+    """The operation that one instruction of the compute unit repeats, and its constant operand."""
 
     name: str
     imm: int | None
@@ -42,9 +42,9 @@ class Compute:
     The same statement is emitted in every iteration of the enclosing loops, so the results of its
     analysis are cached by the statement's id while its program is emitted.
 
-    operations  the operation of a statement
-    inputs      the loops and the buffers that it depends on
-    loops       its loops and micro-operations for the current values of those
+    operations  the operation of each statement
+    inputs      the loop variables and buffers on which each statement depends
+    loops       the loops and micro-operations of a statement for given values of its inputs
     """
 
     def __init__(self, now: Now) -> None:
@@ -54,13 +54,13 @@ class Compute:
         self.loops: dict[Site, MicroLoops] = {}
 
     def kind(self, s: tir.Stmt) -> Operation | None:
-        """Return the operation of the one instruction that does all of `s`, or None."""
+        """Return the operation if a single instruction can do all of `s`, else None."""
         if id(s) not in self.operations:
             self.operations[id(s)] = self.find_operation(s)
         return self.operations[id(s)]
 
     def find_operation(self, s: tir.Stmt) -> Operation | None:
-        """Find the operation of `s` without the cache."""
+        """Return what `kind` returns, computed without the cache."""
         match s:
             case tir.For(body=body):
                 return self.kind(body)
@@ -78,7 +78,10 @@ class Compute:
                 return None
 
     def emit(self, s: tir.Stmt, kind: Operation, stream: Stream) -> None:
-        """Add one GEMM or ALU instruction: two outer loops, the rest as micro-operations."""
+        """Add one GEMM or ALU instruction to `stream`.
+
+        Two outer loops of `s` become its loops, the inner ones its micro-operations.
+        """
         site = self.site(s)
         work = self.loops_of(s, kind, site)
         if 0 in work.extents or not work.uops:
@@ -103,21 +106,21 @@ class Compute:
             stream.add(accel.Gemm(loops=loops, reset=name == RESET))
 
     def site(self, s: tir.Stmt) -> Site:
-        """Return the statement, and the values of the loops and buffers that it depends on."""
+        """Return a cache key: the id of `s`, and the values of the inputs on which `s` depends."""
         if id(s) not in self.inputs:
             self.inputs[id(s)] = inputs(s)
         loops, buffers = self.inputs[id(s)]
         return (id(s), *(self.now.env[v] for v in loops), *(self.now.base[b] for b in buffers))
 
     def loops_of(self, s: tir.Stmt, kind: Operation, site: Site) -> MicroLoops:
-        """Return the loops of `s` in this iteration, cached by the values that they depend on."""
+        """Return the loops of `s` in this iteration, cached by `site`."""
         if site not in self.loops:
             self.loops[site] = find_loops(s, kind, self.now.inside())
         return self.loops[site]
 
 
 def inputs(s: tir.Stmt) -> tuple[tuple[tir.Var, ...], tuple[tir.Buffer, ...]]:
-    """Return the loop variables that `s` depends on, and the buffers it works on."""
+    """Return the loop variables that `s` depends on, and the on-chip buffers it accesses."""
     own = {n.var for n in tir.walk(s) if isinstance(n, tir.For)}
     buffers = dict.fromkeys(n.first.buffer for n in tir.walk(s) if isinstance(n, tir.View))
     local = tuple(b for b in buffers if lowering.memory_of(b) is not None)
@@ -125,7 +128,7 @@ def inputs(s: tir.Stmt) -> tuple[tuple[tir.Var, ...], tuple[tir.Buffer, ...]]:
 
 
 def find_loops(s: tir.Stmt, kind: Operation, now: Now) -> MicroLoops:
-    """Return the loops and micro-operations of `s` in the iteration `now`, which it modifies."""
+    """Return the loops and micro-operations of `s` in the iteration `now`; modify `now`."""
     extents, factors = list[int](), list[tuple[int, int, int]]()
     while isinstance(s, tir.For) and len(extents) < 2:
         found, extent = _factors(s, now), now.value(s.extent)
@@ -136,7 +139,7 @@ def find_loops(s: tir.Stmt, kind: Operation, now: Now) -> MicroLoops:
         now.env[s.var] = 0
         s = s.body
     most = lowering.capacity(now.config, accel.Memory.UOP)
-    uops = tuple(islice(_uops(s, now), most + 1))  # one too many, so that UopCache refuses them
+    uops = tuple(islice(_uops(s, now), most + 1))  # at most one too many; then UopCache refuses
     if 0 not in extents:
         check_distance(kind, uops)
     return MicroLoops(tuple(extents), tuple(factors), uops)
@@ -185,7 +188,7 @@ def _step(view: tir.View, var: tir.Var, now: Now) -> int | None:
 
 
 def check_distance(kind: Operation, uops: tuple[accel.Uop, ...]) -> None:
-    """Check that the next two micro-operations of a kernel do not write the same accumulator.
+    """Raise BuildError if a micro-operation writes the same accumulator as one of the two before.
 
     As in VTA, the two loops around a kernel are not checked, because VTA's tutorials put the
     reduction innermost. AcceleratorFunction.warnings() reports hazards of those loops.
@@ -198,14 +201,14 @@ def check_distance(kind: Operation, uops: tuple[accel.Uop, ...]) -> None:
                 f"{kind.name}: micro-operations {max(0, n - 2)} to {n}",
                 f"accumulator {uop.dst} is updated again within three steps, before the pipeline "
                 "has finished its last update",
-                "reorder: the loops of the reduction outside of those over the accumulators",
+                "reorder(): the reduction loops outside of the loops over accumulators",
             )
 
 
 def check_blocks(s: tir.Stmt, config: accel.Config) -> None:
     """Check that each product is as large as the machine's matrix unit.
 
-    An intrinsic for 8 x 8 does not fit a machine of 1 x 16 by 16 x 16.
+    For example, an intrinsic for 8 x 8 numbers does not fit a machine of 1 x 16 by 16 x 16.
     """
     for n in tir.walk(s):
         if isinstance(n, tir.Call) and n.name.rpartition(".")[2] in (*GEMM, RESET):
@@ -214,7 +217,7 @@ def check_blocks(s: tir.Stmt, config: accel.Config) -> None:
 
 
 def _check_element(call: tir.Call, view: tir.View, config: accel.Config) -> None:
-    """Check that a view that an instruction works on is one element."""
+    """Check that `view`, an operand of an instruction, has the shape of one element."""
     memory = memory_in(view)
     element = config.element_shape(memory)
     given = [n for n in view.shape if n != 1]
@@ -242,7 +245,7 @@ def _views(call: tir.Call) -> list[tir.View]:
 
 
 def memory_in(view: tir.View) -> accel.Memory:
-    """Return the memory of the accelerator that a view is in."""
+    """Return the on-chip memory of a view; raise BuildError if it is in main memory."""
     b = view.first.buffer
     memory = lowering.memory_of(b)
     if memory is None:

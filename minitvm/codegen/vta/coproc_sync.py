@@ -2,8 +2,9 @@
 
 The units run concurrently, each with its own instructions in order. A block is a run of
 neighbouring statements of one unit. If a block of one unit is followed by a block of another, the
-first pushes a token at its end and the second pops it at its beginning; the last block of a loop
-is followed by the first. Neighbouring blocks are ordered whether or not they share a buffer.
+first pushes a token at its end and the second pops the token at its beginning. The last block of a
+loop is followed by the first block. Neighbouring blocks are ordered whether or not they share a
+buffer.
 
 Source: CoProcInstDepDetector in TVM's coproc_sync.cc; chapter 4.4 of the OSDI'18 paper on TVM.
 """
@@ -31,12 +32,14 @@ PUSH, POP = "push_dep_to", "pop_dep_from"
 class Section:
     """A block, or a loop or branch of several blocks, with the tokens before and after it.
 
-    enter, leave   the units with which it may begin and end
-    pops, pushes   the loop-carried tokens: those it needs at its beginning, and leaves at its end
-    threads        the virtual threads that each run it with their own tokens
+    enter, leave   the units with which the section may begin and end
+    pops           the tokens that it needs at its beginning, which must be pushed before it
+    pushes         the tokens that it leaves over at its end, which must be popped after it
+    threads        the number of virtual threads that run it, each with its own tokens
 
-    The loop over k of inject_coproc_sync: enter {ld}, leave {ex}; pops {(ex, ld): 1}, a token that
-    is pushed before the loop, and pushes {(ex, ld): 1}, a token that is popped after it.
+    For example, the loop over k of inject_coproc_sync has enter {ld} and leave {ex}. It pops
+    {(ex, ld): 1}, a token that must be pushed before the loop, and pushes {(ex, ld): 1}, a token
+    that must be popped after the loop.
     """
 
     stmt: tir.Stmt
@@ -49,7 +52,7 @@ class Section:
     after: list[tir.Stmt] = field(default_factory=list[tir.Stmt])
 
     def whole(self) -> tir.Stmt:
-        """Return the statement with its tokens."""
+        """Return the statement with the tokens before and after it."""
         return tir.seq(*self.before, self.stmt, *self.after)
 
 
@@ -76,7 +79,7 @@ def inject_coproc_sync(s: tir.Stmt) -> tir.Stmt:
 
 
 def _close(sections: list[Section]) -> None:
-    """Push the tokens that the sections pop, before them, and pop those they push, after them."""
+    """Push the tokens that the first section needs; pop those that the last one leaves over."""
     if sections:
         first, last = sections[0], sections[-1]
         first.before[:0] = [_push(p) for p, n in first.pops.items() for _ in range(n)]
@@ -84,10 +87,10 @@ def _close(sections: list[Section]) -> None:
 
 
 def _sections(s: tir.Stmt) -> tuple[list[Section], Build]:
-    """Return the sections of `s` in order, with tokens between them, and how to rebuild `s`.
+    """Return the sections of `s`, with tokens between them, and a function that rebuilds `s`.
 
     A loop over virtual threads is not a section: its inner sections, for one thread, may be ordered
-    directly with sections outside. The statement is rebuilt after that.
+    directly with sections outside. Call the function after all tokens are inserted.
     """
     if name := lowering.unit(s):
         return _alone(_block(name, (s,)))
@@ -122,7 +125,7 @@ def _block(name: str, parts: tuple[tir.Stmt, ...]) -> Section:
 
 
 def _sequence(parts: tuple[tir.Stmt, ...]) -> tuple[list[Section], Build]:
-    """Let each section wait for the one before it."""
+    """Return the sections of `parts`; each one waits for the section before it."""
     found: list[Section] = []
     builds: list[Build] = []
     for name, together in lowering.blocks(parts):
@@ -135,7 +138,7 @@ def _sequence(parts: tuple[tir.Stmt, ...]) -> tuple[list[Section], Build]:
 
 
 def _loop(s: tir.For) -> tuple[list[Section], Build]:
-    """Return a loop, in which the last section is followed by the first."""
+    """Return a loop as one section; in it, the first inner section waits for the last."""
     inner, build = _sections(s.body)
     if not inner:
         return [], lambda: s
@@ -145,7 +148,7 @@ def _loop(s: tir.For) -> tuple[list[Section], Build]:
 
 
 def _branches(s: tir.If) -> tuple[list[Section], Build]:
-    """Return a condition whose branches each push and pop all of their tokens."""
+    """Return a condition as one section; each branch pushes and pops all of its own tokens."""
     found = [_sections(part) for part in (s.body, s.orelse) if part is not None]
     full = [sections for sections, _ in found if sections]
     if not full:
@@ -160,9 +163,9 @@ def _branches(s: tir.If) -> tuple[list[Section], Build]:
 
 
 def _order(before: Section, after: Section) -> tuple[Tokens, Tokens]:
-    """Let `after` wait for `before`; return the tokens (pushed by all, popped by all).
+    """Make `after` wait for `before`; return the tokens that all threads push, and those they pop.
 
-    Tokens that a loop leaves over are popped after it, and those it needs are pushed before it. If
+    Tokens that a loop leaves over are popped after it; those that it needs are pushed before it. If
     the numbers of threads differ, the section with fewer threads pushes or pops several tokens:
 
         ld.work()                               ld.work()
@@ -173,7 +176,7 @@ def _order(before: Section, after: Section) -> tuple[Tokens, Tokens]:
                                                   ex.work()
                                                   ...
 
-    In total 2 tokens (ld, ex) are passed: the thread of `before` pushes 2, each of `after` pops 1.
+    In total 2 tokens (ld, ex) are passed: `before` pushes 2, each thread of `after` pops 1.
     """
     wanted = [(f, t) for f in sorted(before.leave) for t in sorted(after.enter) if f != t]
     pushes, pops = dict(before.pushes), dict(after.pops)  # of one thread
@@ -204,7 +207,7 @@ def _pop(pair: Pair) -> tir.Stmt:
 
 
 def _token(who: str, what: str, other: str) -> tir.Stmt:
-    """Return a token instruction: ex.push_dep_to(ld), ld.pop_dep_from(ex)."""
+    """Return a token instruction, such as ex.push_dep_to(ld) or ld.pop_dep_from(ex)."""
     int32 = dtype_of("int32")
     return tir.Evaluate(tir.Call(f"{who}.{what}", (tir.Call(other, (), int32),), int32))
 
@@ -220,7 +223,7 @@ def _no_queue(before: Section, after: Section) -> LoweringError:
 
 
 def _beside(s: tir.Stmt) -> str:
-    """Return where the pragma that separates `s` from its successor belongs: its last transfer."""
+    """Return the advice to put the pragma coproc_sync on the loop of the last transfer in `s`."""
     moved = [found[0].buffer.name for n in lowering.every(s) if (found := operands(n))]
     if not moved:
         return "pragma(axis, 'coproc_sync') on the loop of the first"

@@ -16,7 +16,7 @@ from .units import COPY
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Copy:
-    """A copy of `source` to `to`, element by element, in loops; 0 where `where` does not hold."""
+    """Loops that copy `source` to `to` element by element, or 0 if a condition in `where` fails."""
 
     loops: tuple[tir.For, ...]
     to: tir.Store
@@ -25,7 +25,7 @@ class Copy:
 
     @property
     def what(self) -> str:
-        """Return the name of the copy in messages."""
+        """Return the name of the copy that error messages use."""
         return f"dma_copy of {self.source.buffer.name} to {self.to.buffer.name}"
 
 
@@ -38,15 +38,16 @@ def inject_dma_intrin(s: tir.Stmt) -> tir.Stmt:
 
     A copy that is 0 where an index is out of bounds becomes a transfer with padding: the numbers of
     zeros before and after each dimension are further arguments. In main memory an index may have a
-    step: A[k, i*2]. With skip_dma_copy there is no transfer. A store narrows like the conversion to
-    its type, and a load of int8 into acc_buffer widens. Needs one index per dimension. Raises
-    LoweringError for loops that do more than copy, and for copies that reorder elements.
+    step: A[k, i*2]. Under the pragma skip_dma_copy, the loops are removed. A store narrows numbers
+    as a conversion does, and a load of int8 into acc_buffer widens them. Each access needs one
+    index per dimension, so `flatten` runs later. Raises LoweringError for loops that do more than
+    copy, and for copies that reorder elements.
     """
     return lowering.replace_marked(s, "dma_copy", lambda body: _transfer(_copy(body)))
 
 
 def _copy(body: tir.Stmt) -> Copy:
-    """Return the copy that the loops make, or raise LoweringError."""
+    """Return the copy that the loops do, or raise LoweringError if they do something else."""
     loops, inside = lowering.peeled(body)
     if not isinstance(inside, tir.Store):
         raise LoweringError(f"pragma dma_copy around\n{tir.text(body)}", *_why_no_copy(inside))
@@ -56,7 +57,7 @@ def _copy(body: tir.Stmt) -> Copy:
         value = _unconverted(inside.buffer, value.a)
     if not isinstance(value, tir.Load):
         why = f"it stores {tir.text(inside.value)}, and a transfer cannot compute"
-        fix = "a stage of its own for the arithmetic, with pragma 'alu'"
+        fix = "compute the arithmetic in a separate stage with pragma 'alu'"
         raise LoweringError(f"dma_copy to {inside.buffer.name}", why, fix)
     return Copy(tuple(loops), inside, value, where)
 
@@ -64,7 +65,7 @@ def _copy(body: tir.Stmt) -> Copy:
 def _why_no_copy(inside: tir.Stmt) -> tuple[str, str]:
     """Return why the body of the loops is not a copy, and what to try."""
     if isinstance(inside, tir.If):
-        return "a condition guards the copy", "sizes that divide the extents"
+        return "a condition guards the copy", "split by factors that divide the extents"
     calls = [s.value for s in lowering.every(inside) if isinstance(s, tir.Evaluate)]
     if any(isinstance(e, tir.Call) and e.name == NOP for e in calls):
         why = "the loops contain an instruction of the compute unit besides the copy"
@@ -73,7 +74,7 @@ def _why_no_copy(inside: tir.Stmt) -> tuple[str, str]:
 
 
 def _unconverted(to: tir.Buffer, e: tir.Expr) -> tir.Expr:
-    """Return `e` without the conversion that a transfer to that buffer does by itself."""
+    """Return `e` without the conversion that a transfer to the buffer `to` does by itself."""
     if not isinstance(e, tir.Cast) or not isinstance(e.value, tir.Expr) or tir.is_index(e.value):
         return e
     memory = lowering.memory_of(to)
@@ -89,7 +90,7 @@ def _is_zero(e: tir.Expr) -> bool:
 
 
 def _comparisons(cond: tir.Expr, what: str) -> Sequence[tir.Compare]:
-    """Return the comparisons whose conjunction is the condition."""
+    """Return the comparisons whose conjunction is `cond`; raise LoweringError if there are none."""
     match cond:
         case tir.Binary("and", a, b):
             return (*_comparisons(a, what), *_comparisons(b, what))
@@ -105,10 +106,10 @@ def _comparisons(cond: tir.Expr, what: str) -> Sequence[tir.Compare]:
 
 
 def _transfer(copy: Copy) -> tir.Stmt:
-    """Return the instruction that does all of the copy."""
+    """Return the transfer instruction that does the whole copy."""
     if all(lowering.memory_of(e.buffer) is None for e in (copy.to, copy.source)):
         fix = "set_scope(env.inp_scope), wgt_scope or acc_scope for one of them"
-        raise LoweringError(copy.what, "neither is in a memory of the accelerator", fix)
+        raise LoweringError(copy.what, "neither buffer is in a memory of the accelerator", fix)
     to, source = _box(copy, copy.to), _box(copy, copy.source)
     _check_compact(copy, to if lowering.memory_of(copy.to.buffer) is not None else source)
     _check_order(copy, to, source)
@@ -127,9 +128,10 @@ def _transfer(copy: Copy) -> tir.Stmt:
 
 @dataclass(frozen=True, slots=True)
 class Box:
-    """The part of a buffer that loops visit: in each dimension counts indices, steps apart.
+    """The part of a buffer that loops visit: in dimension d, counts[d] indices, steps[d] apart.
 
-    A[i, j*2 + 1] with i in 0..7, j in 0..15: begins 0, 1; counts 8, 16; steps 1, 2
+    For example, A[i, j*2 + 1] with i in 0..7 and j in 0..15 has begins [0, 1], counts [8, 16] and
+    steps [1, 2].
     """
 
     begins: list[tir.Index]
@@ -148,7 +150,7 @@ def _part(
 
 
 def _box(copy: Copy, e: tir.Load | tir.Store) -> Box:
-    """Return the part that the loops visit of the buffer that `e` loads from or stores to."""
+    """Return the part of a buffer that the loops visit through the load or store `e`."""
     mine = {id(loop.var) for loop in copy.loops}
     box = Box([], [], [])
     for i in e.indices:
@@ -166,15 +168,15 @@ def _box(copy: Copy, e: tir.Load | tir.Store) -> Box:
         n for n in visits if isinstance(n, int)
     ):
         shape = " x ".join(map(str, box.counts))
-        why = f"its loops do not visit each element of a box of {shape} once"
+        why = f"its loops do not visit each element of a box of {shape} exactly once"
         raise LoweringError(copy.what, why, "one loop over each dimension")
     return box
 
 
 def _step(i: tir.Index, mine: set[int]) -> int:
-    """Return the step between the values of `i` in the loops over `mine`: 2 for 2*j + 1.
+    """Return the step between the values of index `i` in the loops: 2 for 2*j + 1.
 
-    It is 1 if the step is unknown.
+    `mine` contains the ids of the loop variables. The result is 1 if the step is unknown.
     """
     moving = [(a, c) for a, c in tir.split_terms(i)[0] if any(id(v) in mine for v in _variables(a))]
     known = moving and all(isinstance(a, tir.Var) for a, _ in moving)
@@ -191,8 +193,8 @@ def _check_order(copy: Copy, to: Box, source: Box) -> None:
     if not tir.prove_equal(there, _position(copy.source.indices, source)):
         goes = tir.Load(copy.to.buffer, copy.to.indices, copy.to.buffer.dtype)
         moved = f"{tir.text(copy.source)} to {tir.text(goes)}"
-        why = f"it changes the order of dimensions, {moved}, and a transfer keeps it"
-        raise LoweringError(copy.what, why, "a.transpose(...) when the data is packed, outside")
+        why = f"it changes the order of dimensions, {moved}, but a transfer keeps the order"
+        raise LoweringError(copy.what, why, "transpose the array when it is packed, in numpy")
 
 
 def _position(indices: tuple[tir.Index, ...], box: Box) -> tir.Index:
@@ -226,13 +228,14 @@ def _check_compact(copy: Copy, box: Box) -> None:
 
 
 def _clipped(copy: Copy, box: Box) -> tuple[list[tir.Index], list[tir.Index], list[tir.Index]]:
-    """Return the part of the box that is in bounds, and the padding in each dimension.
+    """Return the begins and counts of the part of the box that is in bounds, and the padding.
 
-    8 rows from h*8 - 1 on, of rows 0 .. 55: from max(h*8 - 1, 0), max(0, 1 - h*8) before, ...
-    For a tile that is all padding, the count of the part is 0 or negative.
+    The padding is (before, after) of each dimension. For example, if the buffer has rows 0 .. 55,
+    the part of 8 rows from h*8 - 1 on begins at max(h*8 - 1, 0), and max(0, 1 - h*8) rows of zeros
+    are before it. For a tile that is all padding, the count of the part is 0 or negative.
     """
     if lowering.memory_of(copy.to.buffer) is None:
-        raise LoweringError(copy.what, "a store cannot pad", "pad when it is loaded again")
+        raise LoweringError(copy.what, "a store cannot pad", "pad when the data is loaded again")
     lows: dict[int, int] = {}
     ends: dict[int, int] = {}
     for c in copy.where:
@@ -254,7 +257,7 @@ def _clipped(copy: Copy, box: Box) -> tuple[list[tir.Index], list[tir.Index], li
 
 
 def _learn(copy: Copy, c: tir.Compare, lows: dict[int, int], ends: dict[int, int]) -> None:
-    """Record the first index of a dimension that satisfies `c`, or the one after the last.
+    """Record the bound that `c` puts on an index: the first value in `lows`, or the end in `ends`.
 
     For the load A[y*2 + dy - 1]:
         y*2 + dy >= 1      rest = y*2 + dy - 1 >= 0;     rest - index = 0:    lows[0] = 0

@@ -26,8 +26,8 @@ Side: TypeAlias = tuple[tir.Index, tir.Index, tuple[tir.Index, tir.Index]]
 def emit_vta(func: tir.PrimFunc, config: accel.Config) -> accel.Program:
     """Return the instructions of `func`, with an area of main memory for each argument.
 
-    Raises BuildError for what `config` cannot run: data that is not packed into its elements, types
-    other than those of its memories, loops with symbolic extents.
+    Raises BuildError for a program that `config` cannot run: its data is not packed into elements,
+    has types other than those of the memories, or its loops have symbolic extents.
     """
     if func.sizes or any(not isinstance(p, tir.Buffer) for p in func.params):
         why = "it has symbolic sizes, and instructions have constant ones"
@@ -43,7 +43,7 @@ def emit_vta(func: tir.PrimFunc, config: accel.Config) -> accel.Program:
 
 
 class _Emitter:
-    """The emitter of one program: it runs the loops and emits what is inside."""
+    """The emitter of one program: it runs the loops and emits the instructions inside."""
 
     def __init__(self, func: tir.PrimFunc, config: accel.Config) -> None:
         self.config = config
@@ -85,8 +85,9 @@ class _Emitter:
         memory = lowering.memory_of(b)
         assert memory is not None, "check_capacity refuses other memory"
         if str(b.dtype) != self.config.dtype(memory):
-            what, right = f"{b.name} in {b.scope!r} holds {b.dtype}", self.config.dtype(memory)
-            raise BuildError(what, f"{memory.name} holds {right}", f"x.astype({right!r})")
+            what, right = f"{b.name} in {b.scope!r} is {b.dtype}", self.config.dtype(memory)
+            why = f"the elements of {memory.name} are {right}"
+            raise BuildError(what, why, f"x.astype({right!r})")
         count, before = tir.elements(b), self.top[memory]
         assert isinstance(count, int)
         self.now.base[b] = before
@@ -99,7 +100,11 @@ class _Emitter:
         who, _, what = call.name.partition(".")
         unit = lowering.UNITS.get(who)
         if unit is None:
-            raise BuildError(f"{call.name}(...)", "it has no unit yet", "the pass assign_units")
+            raise BuildError(
+                f"{call.name}(...)",
+                "no unit has been chosen for it",
+                "the pass assign_units before",
+            )
         match what, call.args:
             case "push_dep_to", (tir.Call(other),):
                 self.stream.push(unit, lowering.UNITS[other])
@@ -128,7 +133,7 @@ class _Emitter:
         what = f"{call.name} between {local.first.buffer.name} and {b.name}"
         if str(b.dtype) != self.config.dtype(kind):
             right = self.config.dtype(kind)
-            why = f"{b.name} holds {b.dtype}, and {kind.name} holds {right}"
+            why = f"{b.name} is {b.dtype}, but the elements of {kind.name} are {right}"
             raise BuildError(what, why, f"{b.name} of {right!r}")
         if id(call) not in self.boxes:
             padding = tuple(tir.index(n) for n in pads) or (0, 0) * len(remote.shape)

@@ -13,26 +13,26 @@ from .index import value
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Now:
-    """The values of the enclosing loops, and the element at which each buffer begins."""
+    """The values of the enclosing loops' variables, and the element where each buffer begins."""
 
     config: accel.Config
     env: dict[tir.Var, int] = field(default_factory=dict[tir.Var, int])
     base: dict[tir.Buffer, int] = field(default_factory=dict[tir.Buffer, int])
 
     def inside(self) -> Now:
-        """Return a copy for inner loops, whose values are discarded afterwards."""
+        """Return a copy, in which inner loops can set their variables without changing self."""
         return replace(self, env=dict(self.env))
 
     def value(self, e: tir.Index) -> int:
-        """Return an index as a number."""
+        """Return the value of an index in the current iteration."""
         return value(e, self.env)
 
     def size(self, memory: accel.Memory) -> int:
-        """Return how many numbers one element has."""
+        """Return how many numbers one element of `memory` has."""
         return prod(self.config.element_shape(memory))
 
     def element(self, view: tir.View, memory: accel.Memory) -> int:
-        """Return the element of its memory that a view begins at."""
+        """Return the number of the element in `memory` at which a view begins."""
         at = view.first
         first, size = self.value(at.indices[0]), self.size(memory)
         if first % size:

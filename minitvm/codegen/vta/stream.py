@@ -8,7 +8,7 @@ from typing import TypeAlias
 from minitvm import accel
 from minitvm.base import BuildError
 
-MOST = 1 << 18  # instructions: 4 MB of them
+MOST = 1 << 18  # limit of the instructions of a program: 4 MB
 ROW = tuple(accel.Unit)  # load, compute, store: prev and next of each are its neighbours
 
 
@@ -55,14 +55,14 @@ class Stream:
         self.waiting[unit] = accel.NO_FLAGS
 
     def pop(self, source: accel.Unit, to: accel.Unit) -> None:
-        """Let `to` wait for a token of `source` before its next instruction."""
+        """Make `to` wait for a token of `source` before its next instruction."""
         side = f"pop_{_side(to, source)}"
         if getattr(self.waiting[to], side):
             self._commit(to)
         self.waiting[to] = replace(self.waiting[to], **{side: True})
 
     def push(self, source: accel.Unit, to: accel.Unit) -> None:
-        """Let `source` push a token to `to` after all of its instructions so far."""
+        """Make `source` push a token to `to` after all instructions of `source` so far."""
         self._commit(source)
         side = f"push_{_side(source, to)}"
         last = self.instructions[-1] if self.instructions else None
@@ -83,28 +83,28 @@ class Stream:
         self.instructions.append(accel.Finish())
 
     def kernel(self, kernel: Kernel) -> tuple[int, int]:
-        """Return the kernel's address in the unit's memory; load it if it is not resident."""
+        """Return where a kernel begins and ends on chip; load the kernel if it is not resident."""
         if kernel not in self.cache.resident:
             self.add(self.cache.load(kernel))
         begin = self.cache.resident[kernel]
         return begin, begin + len(kernel.uops)
 
     def _commit(self, unit: accel.Unit) -> None:
-        """Emit a nop that pops the tokens the unit waits for."""
+        """Add a nop that pops the tokens for which the unit waits; none if it waits for none."""
         if self.waiting[unit] != accel.NO_FLAGS:
             self.instructions.append(accel.nop(unit, self.waiting[unit]))
             self.waiting[unit] = accel.NO_FLAGS
 
 
 def _side(unit: accel.Unit, other: accel.Unit) -> str:
-    """Return whether `other` is the unit before or after `unit`."""
+    """Return "prev" if `other` is the unit before `unit`, "next" if it is the one after."""
     step = ROW.index(other) - ROW.index(unit)
     assert abs(step) == 1, "inject_coproc_sync refuses tokens between load and store"
     return "next" if step > 0 else "prev"
 
 
 def _carrier(instruction: accel.Instruction) -> accel.Unit | None:
-    """Return the unit whose push an instruction may carry; an empty nop carries none."""
+    """Return the unit whose token an instruction may push; None if it is an empty nop."""
     if isinstance(instruction, accel.Load) and accel.is_nop(instruction):
         return None
     return accel.unit_of(instruction)
@@ -130,12 +130,12 @@ class UopCache:
         self.resident: dict[Kernel, int] = {}
 
     def load(self, kernel: Kernel) -> accel.Load:
-        """Return the instruction that loads a kernel; on first use the kernel is also stored."""
+        """Return the instruction that loads a kernel; on first use, also append it to `uops`."""
         n = len(kernel.uops)
         if n > self.depth:
             what = f"a {kernel.name} of {n} or more micro-operations"
-            fix = "smaller loops inside one instruction: split, and reorder the outer part outside"
-            raise BuildError(what, f"the memory for them holds {self.depth}", fix)
+            fix = "smaller loops in one instruction: split one, and reorder its outer part outside"
+            raise BuildError(what, f"the memory on chip has space for {self.depth}", fix)
         if kernel not in self.stored:
             self.stored[kernel] = len(self.uops)
             self.uops += kernel.uops

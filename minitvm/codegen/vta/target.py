@@ -17,7 +17,7 @@ def _emit(func: tir.PrimFunc, _target: Target) -> accel.Program:
 
 
 def _load(request: BuildRequest, program: accel.Program) -> runtime.AcceleratorFunction:
-    """Return the function of a program; raise BuildError if its tokens do not order everything."""
+    """Return the function of a program; raise BuildError if tokens leave accesses unordered."""
     func, config = request.func, _config(request.func)
     # f.warnings() reports other faults: hazards of some machines, and uninitialised reads in
     # programs that are only timed, such as those of a mock
@@ -28,7 +28,7 @@ def _load(request: BuildRequest, program: accel.Program) -> runtime.AcceleratorF
         raise BuildError(
             f"{func.name} on {config.name}",
             found[0] + more,
-            "passes in the order assign_units, inject_coproc_sync, inject_virtual_thread",
+            "run the passes in the order assign_units, inject_coproc_sync, inject_virtual_thread",
         )
     sources = {"tir": lambda: str(func), "vta": lambda: accel.listing(program, config)}
     debug(5, sources["vta"]())

@@ -10,7 +10,7 @@ from math import prod
 from minitvm.base import BuildError, Reason, raise_first
 
 MOST_PADDING = 15  # rows or columns on one side: four bits of an instruction
-MOST_STRIDE = (1 << 16) - 1  # elements between two rows, rows, elements of a row: 16 bits each
+MOST_STRIDE = (1 << 16) - 1  # limit of the stride, the rows and the row length: 16 bits each
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,18 +24,18 @@ class Dim:
 
     @property
     def padded(self) -> bool:
-        """Return whether there are zeros."""
+        """Return whether there are zeros before or after the steps."""
         return bool(self.before or self.after)
 
     @property
     def total(self) -> int:
-        """Return the number of steps in the buffer, zeros included."""
+        """Return the number of steps that the buffer on chip receives, zeros included."""
         return self.before + self.n + self.after
 
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """A transfer of y rows of x elements between `dram` in the box and `sram` in the buffer."""
+    """A 2-D transfer of y rows of x elements; it begins at `dram` in the box, `sram` on chip."""
 
     sram: int
     dram: int
@@ -44,7 +44,7 @@ class Rows:
 
 
 def transfers(what: str, dims: tuple[Dim, ...], size: int) -> Iterator[Rows]:
-    """Return the 2-D transfers of a box whose dims count numbers; an element has `size` numbers.
+    """Yield the 2-D transfers of a box whose dims are in numbers, `size` of them per element.
 
     Contiguous dimensions are merged. Dimensions beyond two, and rows too far apart, become separate
     transfers. A box that is all padding is one row of padding and reads nothing.
@@ -75,7 +75,10 @@ def is_zeros(dims: tuple[Dim, ...]) -> bool:
 
 
 def _in_elements(what: str, dims: tuple[Dim, ...], size: int) -> list[Dim]:
-    """Return the outer dims in elements: (16, 16), (16, 1) -> (16, 1) for elements of 16."""
+    """Convert dims from numbers to elements of `size` numbers.
+
+    For size 16, the dims (n, stride) = (16, 16), (16, 1) become (16, 1).
+    """
     left, inside = list(dims), 1
     while inside < size:
         last = left.pop() if left else Dim(1, 0)
@@ -116,9 +119,9 @@ def _joined(dims: list[Dim]) -> list[Dim]:
 
 
 def _about(outer: list[Dim], y: Dim, x: Dim) -> Iterator[Reason]:
-    """Yield why no instruction can make these transfers, and what to try."""
+    """Yield each reason why no instruction can do these transfers, with what to try."""
     if any(d.padded for d in outer):
-        fix = "smaller tiles in the dimensions between, or a padded copy of the data"
+        fix = "smaller tiles in the other dimensions, or a padded copy of the data"
         yield "it pads a dimension other than rows and columns", fix
     if any(d.n < 1 for d in (*outer, y, x)):
         yield "it has no elements", "larger tiles"
@@ -130,7 +133,7 @@ def _about(outer: list[Dim], y: Dim, x: Dim) -> Iterator[Reason]:
 
 
 def _about_sizes(y: Dim, x: Dim) -> Iterator[Reason]:
-    """Yield the numbers that do not fit into the fields of an instruction, and what to try."""
+    """Yield a reason and what to try if a size does not fit into a field of an instruction."""
     if max(y.stride, y.n, x.n) > MOST_STRIDE:
         why = f"{y.n} rows of {x.n} elements, {y.stride} apart; the limit is {MOST_STRIDE}"
         yield why, "smaller tiles"

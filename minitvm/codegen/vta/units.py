@@ -80,11 +80,13 @@ def _checked(s: tir.Stmt, prefix: str) -> tir.Stmt:
     if prefix in lowering.UNITS:
         return s
     why = "no unit of the accelerator has such an instruction"
-    raise LoweringError(tir.text(s), why, "an intrinsic made of its instructions: env.gemm")
+    raise LoweringError(
+        tir.text(s), why, "an intrinsic that consists of its instructions, such as env.gemm"
+    )
 
 
 def _runs(s: tir.Stmt, name: str) -> str:
-    """Return the unit that runs an instruction: transfers by their destination, others compute."""
+    """Return the unit that runs an instruction; for a transfer, it depends on the destination."""
     if name != COPY:
         return lowering.COMPUTE
     to, source = operands(s)
@@ -97,7 +99,7 @@ def _runs(s: tir.Stmt, name: str) -> str:
 
 
 def operands(s: tir.Stmt) -> list[tir.Load]:
-    """Return the first elements of the views that an instruction works on; else an empty list."""
+    """Return the first element of each view in an instruction; [] for other statements."""
     if not isinstance(s, tir.Evaluate) or not isinstance(s.value, tir.Call):
         return []
     return [a.first for a in s.value.args if isinstance(a, tir.Pointer | tir.View)]
