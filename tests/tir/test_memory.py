@@ -213,7 +213,7 @@ def read_only() -> Array:
         ((zeros(3, 6), 1, zeros(4, 6)), r"scale: out.shape\[0\]: is 4, not 3"),
         ((zeros(6, 3).T, 1, zeros(3, 6)), r"scale: A.strides\[0\] in elements: is 1, not 6"),
         ((zeros(200, 400), 1, zeros(200, 400)), r"scale: n = 200: is not in 1 \.\. 100"),
-        ((zeros(3, 6), 1, read_only()), "scale: out: is an output, and the array is read-only"),
+        ((zeros(3, 6), 1, read_only()), "scale: out: is an output, but the array is read-only"),
     ],
 )
 def test_an_argument_that_does_not_fit_is_refused(args: tuple[Any, ...], words: str) -> None:
