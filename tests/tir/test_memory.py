@@ -169,7 +169,7 @@ def test_a_store_outside_is_an_error_too() -> None:
 def test_a_program_that_breaks_a_law_does_not_run() -> None:
     out, result = buffer("out", 4), np.zeros(4, "f4")
     body = seq(Store(out, (0,), const(1.0)), Store(out, (1,), const(1)))
-    with pytest.raises(VerifyError, match="a int32 is stored in 'out', which holds float32"):
+    with pytest.raises(VerifyError, match="a int32 is stored in 'out', a buffer of float32"):
         interpret(PrimFunc("f", (out,), body, (out,)), result)
     assert result[0] == 0
 
