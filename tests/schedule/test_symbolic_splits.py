@@ -286,7 +286,7 @@ def test_why_the_guard_is_there_names_the_size() -> None:
 
 # --- refused -------------------------------------------------------------------------------------
 
-WHY = "the size of a part is an integer >= 1 or made of the program's sizes (n, m)"
+WHY = "the size of a part is an integer >= 1, or an expression of the program's sizes (n, m)"
 
 
 @pytest.mark.parametrize(
