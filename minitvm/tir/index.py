@@ -28,6 +28,7 @@ from .nodes import (
     Var,
 )
 
+# an entry is removed together with its atom, so ids in keys always belong to living atoms
 _atoms: WeakValueDictionary[tuple[Any, ...], Atom] = WeakValueDictionary()
 
 
@@ -41,10 +42,7 @@ def _key(e: Index) -> object:
 
 
 def _intern(cls: Any, key: tuple[Any, ...], *fields: Any) -> Any:
-    """Return the interned atom of class `cls` for `key`; make it from `fields` if it is new.
-
-    An entry is removed together with its atom, so ids in keys always belong to living atoms.
-    """
+    """Return the interned atom of class `cls` for `key`; make it from `fields` if it is new."""
     full = (cls, *key)
     found = _atoms.get(full)
     if found is None:
@@ -158,10 +156,9 @@ def _sum(terms: tuple[tuple[Atom, int], ...], const: int) -> Index:
 
 
 def _join_div_mod(merged: dict[Atom, int]) -> int:
-    """Replace (y // b)*b*k + (y % b)*k by y*k in `merged`, which maps atoms to coefficients.
+    """Replace (y // b)*b*k + (y % b)*k by y*k in `merged`; return the constant term of all y*k.
 
-    Return the constant term of what was added. Nested quotients are recognized:
-    x//6*6 + x//3%2*3  ->  x//3*3, since x//6 is (x//3)//2.
+    Nested quotients are recognized: x//6*6 + x//3%2*3  ->  x//3*3, since x//6 is (x//3)//2.
     """
     for m in [a for a in merged if type(a) is FloorMod]:
         k, b = merged[m], m.b
@@ -275,21 +272,14 @@ def _divide(x: Bound, c: int) -> Bound:
 
 
 def _split_by(e: Index, g: int) -> tuple[Index, Index]:
-    """Return (q, r) with e = g*q + r.
-
-    r has the terms whose coefficients g does not divide, and a constant in 0 .. g-1.
-    """
+    """Return (q, r) with e = g*q + r; r has those terms whose coefficients g does not divide."""
     terms, const = split_terms(e)
     quotient = linear(((a, c // g) for a, c in terms if c % g == 0), const // g)
     return quotient, linear(((a, c) for a, c in terms if c % g), const % g)
 
 
 def floordiv(a: Index, b: Index) -> Index:
-    """Return the index a // b, rounded down.
-
-    (8*x + y) // 8 gives x + y // 8, which is x if 0 <= y < 8. Raises ExprError for a constant
-    b <= 0.
-    """
+    """Return a // b, rounded down: (8*x + y) // 8 gives x + y // 8, and x if 0 <= y < 8."""
     if not isinstance(a, int) or not isinstance(b, int):
         _check_indices("//", a, b)
     if not isinstance(b, int):
@@ -313,10 +303,7 @@ def floordiv(a: Index, b: Index) -> Index:
 
 
 def floormod(a: Index, b: Index) -> Index:
-    """Return the index a % b, which is in 0 .. b-1.
-
-    (8*x + y) % 8 gives y % 8, which is y if 0 <= y < 8. Raises ExprError for a constant b <= 0.
-    """
+    """Return a % b, in 0 .. b-1: (8*x + y) % 8 gives y % 8, and y if 0 <= y < 8."""
     if not isinstance(a, int) or not isinstance(b, int):
         _check_indices("%", a, b)
     if not isinstance(b, int):
@@ -366,10 +353,7 @@ def _positive(b: int, op: str) -> None:
 
 
 def _floordiv_symbolic(a: Index, b: Expr) -> Index:
-    """Return a // b for a symbolic `b`, which is assumed to be >= 1.
-
-    (i*n + j) // n gives i if 0 <= j < n can be proven.
-    """
+    """Return a // b, assuming that b >= 1; (i*n + j) // n gives i if 0 <= j < n is proven."""
     quotient, rest = _whole_parts(a, b)
     if _is_below(rest, b):
         return quotient
