@@ -148,7 +148,7 @@ def _option(word: str, text: str) -> tuple[str, str]:
 
 
 def _changed(features: frozenset[str], mattr: str) -> frozenset[str]:
-    """Return the features after a change like "+avx2,-avx512f"."""
+    """Return `features` after the changes in `mattr`, such as "+avx2,-avx512f"."""
     found = set(features)
     for change in mattr.split(","):
         (found.add if change.startswith("+") else found.discard)(change.lstrip("+-"))

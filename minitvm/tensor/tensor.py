@@ -47,7 +47,7 @@ class Axis(tir.Var):
 
     @property
     def var(self) -> Axis:
-        """The axis itself; TVM keeps a separate variable."""
+        """The axis itself, which is a variable; in TVM an axis has a separate variable."""
         return self
 
     @property
@@ -108,7 +108,7 @@ class _Operation:
         return len(cast("Operation", self).dtypes)
 
     def output(self, i: int) -> Tensor:
-        """Return the `i`-th output tensor."""
+        """Return output tensor number `i`; the first is 0."""
         return tensor_of(cast("Operation", self), i)
 
 

@@ -44,7 +44,7 @@ class BufferPointer:
 
     @property
     def dtype(self) -> str:
-        """Return the element type."""
+        """Return the type of the buffer's elements."""
         return self.buffer.dtype
 
 
@@ -80,7 +80,7 @@ class IRBuilder:
         return BufferPointer(self, made)
 
     def pointer(self, buffer: Buffer) -> BufferPointer:
-        """Return the same as buffer_ptr."""
+        """Return buffer_ptr(buffer); TVM has both names."""
         return self.buffer_ptr(buffer)
 
     # --- control ---

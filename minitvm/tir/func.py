@@ -1,4 +1,4 @@
-"""A function of the loop IR: what `lower` returns and what code is generated from."""
+"""The functions of the loop IR, which `lower` returns and which code is generated from."""
 
 from collections.abc import Iterator
 from dataclasses import field

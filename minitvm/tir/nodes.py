@@ -86,7 +86,7 @@ class Expr(NotANumber):
     __neg__, __invert__, __abs__ = map(_unary, ("neg", "not", "abs"))
 
     def equal(self, other: Any) -> Any:
-        """Return self == other, in TVM's spelling."""
+        """Return the comparison self == other; TVM has both spellings."""
         return Expr.operate("==", self, other)
 
     def astype(self, dtype: str) -> Any:
@@ -271,7 +271,7 @@ class Compare(Expr):
 
 @node
 class Not(Expr):
-    """The negation of a bool."""
+    """The logical negation of the bool `a`."""
 
     a: Expr
     dtype: DType = BOOL

@@ -1,4 +1,4 @@
-"""Statements of the loop IR: a closed union, so that `match` can be checked for missing cases."""
+"""The statements of the loop IR. `Stmt` is a closed union: type checkers find missing cases."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class If:
 
 @node
 class Seq:
-    """Run `body[0]`, then `body[1]`, ..."""
+    """Run the statements of `body` one after another."""
 
     body: tuple[Stmt, ...]
 

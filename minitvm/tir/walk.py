@@ -124,8 +124,7 @@ Rule: TypeAlias = Callable[[Any], Any]  # returns the new expression; the same o
 
 
 class _Rewriter:
-    """Applies a rule bottom-up: it rewrites the children, rebuilds and folds the node, then applies
-    the rule to it.
+    """Applies a rule bottom-up: to the children of a node, then to the node rebuilt from them.
 
     leaves   apply the rule only to leaves of the original expression, not to what folding returns:
              replacing i by i + 1 in (i + 5) % 6 gives (i + 6) % 6 = i, whose i is not replaced
