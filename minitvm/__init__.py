@@ -14,27 +14,27 @@
     f = tvm.build(s, [A, B, C])                           # machine code,
     f(a, b, c)                                            # called with numpy arrays.
 
-The house has floors; a file imports only from lower ones (tests/test_floors.py):
+The packages are layered: a file imports only from packages further down (tests/test_floors.py).
 
-    demo, doctor  the command line: a story in a terminal, what works here
+    demo, doctor  the command line: a guided demo, a check of this installation
     edu         exercises: built, checked, graded
-    viz         pictures and widgets, imported when first asked for
+    viz         pictures and widgets, imported on first use
     vta         programming the accelerator
-    testing     random programs and schedules, comparisons, what the machine can do
+    testing     random programs and schedules, comparisons, peak rates of the machine
     accesses    what a program reads and writes, in which order
     driver      lower(), build()
     codegen     the targets: loops -> LLVM, Python, numba, instructions of the accelerator
     runtime     compiled functions, arrays, threads
     topi        operators, each with a good schedule
-    te          what people type: formulas and schedules
+    te          the user's notation: formulas and schedules
     explain     why each bound and guard is there, what is likely slow
     lowering    schedule -> loops: bounds, nests, passes
-    schedule    State and Steps
+    schedule    immutable schedule states, and the steps that change them
     tensor      formulas
-    tir         the loop IR and its meaning
+    tir         the loop IR, its verifier and its interpreter
     accel       the accelerator: instructions, simulator, verifier
     cachesim    simulated caches, reuse distances
-    workers     child processes: requests, answers, limits
+    workers     child processes that run jobs under time and memory limits
     base        errors, dtypes, targets
 """
 
@@ -101,7 +101,7 @@ OLDER: dict[str, tuple[ModuleType, str]] = {  # tvm.compute, as TVM 0.5 and the 
 
 
 def __getattr__(name: str) -> Any:
-    """Import an upper room when it is first asked for; hand on a name of te."""
+    """Return the attribute `name`: a package imported on first use, or a name of te or tir."""
     if name in LATE:
         return importlib.import_module(f"minitvm.{name}")
     if name in OLDER:

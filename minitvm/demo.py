@@ -44,13 +44,13 @@ class Matmul:
 
     @property
     def columns(self) -> int:
-        """The width of the register tile: with ROWS rows it fills half of the vector registers."""
+        """The columns of a register tile, chosen so that its ROWS rows fill half the registers."""
         return self.target.vector_registers // 2 // ROWS * self.target.lanes(FLOAT32)
 
 
 @dataclass(frozen=True, slots=True)
 class Chapter:
-    """One schedule of the demo."""
+    """One schedule of the demo: its name, why it is faster, and the function that makes it."""
 
     name: str
     why: str
@@ -78,19 +78,19 @@ def product(size: int, target: Target | None = None) -> Matmul:
 
 
 def naive(p: Matmul) -> te.Schedule:
-    """for i: for j: C[i, j] = 0; for k: C[i, j] += A[i, k] * B[k, j]"""
+    """Use the default loops: for i: for j: C[i, j] = 0; for k: C[i, j] += A[i, k] * B[k, j]."""
     return te.create_schedule(p.C.op)
 
 
 def tiled(p: Matmul) -> te.Schedule:
-    """Tile C into blocks of 32 x 256, and k into 64 steps."""
+    """Tile C into blocks of 32 x 256, and split k into blocks of 64."""
     s = naive(p)
     s[p.C].tile(*s[p.C].leaf_iter_vars, 32, 256, 64)
     return s
 
 
 def vectorized(p: Matmul) -> te.Schedule:
-    """Tile, and compute 16 neighbours of a row at once."""
+    """Tile as `tiled` does, and compute 16 adjacent columns with one vector instruction."""
     s = naive(p)
     *_, ii, ji, ki = s[p.C].tile(*s[p.C].leaf_iter_vars, 32, 256, 64)
     vectors, lanes = s[p.C].split(ji, factor=16)
@@ -100,7 +100,7 @@ def vectorized(p: Matmul) -> te.Schedule:
 
 
 def register_tiled(p: Matmul) -> te.Schedule:
-    """Keep the sums of ROWS x columns elements in registers, and store them once."""
+    """Sum ROWS x columns elements of C in registers, and store each element once."""
     s = naive(p)
     tile = s.cache_write(p.C, "local")
     _blocks(s, p, tile)
@@ -108,7 +108,7 @@ def register_tiled(p: Matmul) -> te.Schedule:
 
 
 def packed(p: Matmul) -> te.Schedule:
-    """Use register tiles, and pack each panel of B first."""
+    """Use register tiles, and first copy each panel of B to contiguous memory."""
     s = naive(p)
     panel = s.cache_read(p.B, "global", [p.C])
     tile = s.cache_write(p.C, "local")
@@ -136,7 +136,10 @@ def chosen(p: Matmul) -> te.Schedule:
 
 
 def _blocks(s: te.Schedule, p: Matmul, tile: te.Tensor) -> te.Axis:
-    """Compute `tile` in blocks of ROWS x columns; return the loop over panels of columns."""
+    """Compute C in register tiles of ROWS x columns; return the loop over panels of columns.
+
+    tile   the tensor in which one register tile is summed
+    """
     io, jo, ii, ji = s[p.C].tile(*s[p.C].leaf_iter_vars, ROWS, p.columns)
     s[p.C].reorder(jo, io, ii, ji)
     s[p.C].unroll(ii)
@@ -172,12 +175,13 @@ STORY = (
 
 
 def run(size: int = 1024, say: Callable[[str], None] = print, json_file: str = "") -> None:
-    """Run the demo for size x size matrices; `say` prints a line. 1024 takes half a minute.
+    """Run the demo for size x size matrices; a size of 1024 takes half a minute.
 
-    json_file  where to store the table: the machine, and one row per schedule
+    say        prints one line of the output
+    json_file  the path of a JSON file for the results; "" writes none
     """
     if size < 1:
-        raise ArgumentError(f"demo of size {size}", "a matrix has at least one row", "1024")
+        raise ArgumentError(f"demo of size {size}", "a matrix has at least one row", "size 1024")
     p = product(size)
     random = np.random.default_rng(0)
     a, b = (random.standard_normal((size, size), dtype="float32") for _ in "ab")
@@ -204,7 +208,10 @@ def run(size: int = 1024, say: Callable[[str], None] = print, json_file: str = "
 def tell(
     chapter: Chapter, p: Matmul, a: Array, b: Array, say: Callable[[str], None]
 ) -> tuple[Callable[[], object], float]:
-    """Show, build and check one schedule; return a call of it and its best seconds."""
+    """Print, build, check and time one schedule.
+
+    Return a function that runs it on `a` and `b`, and its best time in seconds.
+    """
     s = chapter.make(p)
     for line in str(driver.lower(s, p.args, until="nest")).splitlines():
         say(f"     {line}")
@@ -223,12 +230,15 @@ def tell(
 
 
 def _rate(size: int, seconds: float) -> float:
-    """Return the GFLOP/s of a product: two operations for every i, j, k."""
+    """Return the GFLOP/s of a size x size product: two operations for every i, j and k."""
     return 2e-9 * size**3 / seconds
 
 
 def table(seconds: Mapping[str, float], size: int, cores: int) -> list[Rate]:
-    """Return the rates of all schedules, of numpy, and the peaks of one core and of all."""
+    """Return the rates of all entries of `seconds`, then the peaks of one core and of all cores.
+
+    seconds   the time of each schedule and of "numpy", by name
+    """
     threads = {chapter.name: cores if chapter.parallel else 1 for chapter in STORY}
     threads["numpy"] = numpy_threads(os.environ, cores)
     rows = [Rate(name, _rate(size, t), threads[name]) for name, t in seconds.items()]
@@ -238,7 +248,7 @@ def table(seconds: Mapping[str, float], size: int, cores: int) -> list[Rate]:
 
 
 def drawn(rows: list[Rate]) -> list[str]:
-    """Return the table as lines of text, with bars."""
+    """Format the final table: a header, then one line with a bar per row."""
     most = max(row.rate for row in rows)
     lines = [f"{'schedule':14}{'threads':>9}{'GFLOP/s':>10}"]
     for row in rows:
@@ -248,19 +258,22 @@ def drawn(rows: list[Rate]) -> list[str]:
 
 
 def numpy_threads(environ: Mapping[str, str], cores: int) -> int:
-    """Return the threads that numpy uses: all cores unless the environment says otherwise."""
+    """Return how many threads numpy uses: all `cores` unless the environment limits them."""
     wish = environ.get("OPENBLAS_NUM_THREADS") or environ.get("OMP_NUM_THREADS") or ""
     return min(cores, int(wish)) if wish.isdigit() and int(wish) > 0 else cores
 
 
 def held_back(environ: Mapping[str, str]) -> list[str]:
-    """Return a warning if the environment slows numpy down; usually none."""
+    """Return a list of one warning if an environment variable slows numpy down, else []."""
     cpu = environ.get("OPENBLAS_CORETYPE")
     return [f"numpy runs code for another CPU here: OPENBLAS_CORETYPE={cpu} is set"] if cpu else []
 
 
 def as_json(rows: list[Rate], size: int) -> str:
-    """Return the table and the machine as JSON: one row per schedule, with its peers."""
+    """Return a JSON document that describes the machine and has one row per schedule.
+
+    A row lists as "peers" numpy and the peak rate where they use the same number of threads.
+    """
     here = host()
     machine = {"cpu": here.cpu, "cores": here.cores, "system": here.system}
     names = {chapter.name for chapter in STORY}

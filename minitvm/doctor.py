@@ -24,7 +24,10 @@ OPTIONAL = {
 
 
 def run(say: Callable[[str], None] = print) -> bool:
-    """Report on this installation line by line; return whether the core works."""
+    """Report on this installation, one `say` call per line; return whether the core works.
+
+    The core works if the packages in CORE are installed and every CPU target runs a small program.
+    """
     say(f"minitvm {installed('minitvm')}, Python {platform.python_version()}, {sys.platform}")
     say("\npackages")
     for name in (*CORE, *NOTEBOOKS):
@@ -44,7 +47,7 @@ def run(say: Callable[[str], None] = print) -> bool:
 
 
 def installed(package: str) -> str:
-    """Return the version of a package; empty if it is not installed."""
+    """Return the installed version of a package; "" if it is not installed."""
     try:
         return version(package)
     except PackageNotFoundError:
@@ -52,7 +55,7 @@ def installed(package: str) -> str:
 
 
 def machine(here: Host) -> list[str]:
-    """Return the facts that schedules and code generators use, one per line."""
+    """Describe the CPU, vector unit and caches that schedules rely on, one line each."""
     return [
         f"CPU         {here.cpu}, {here.cores} cores for this process",
         f"vectors     {here.vector_bytes // 4} floats wide, {here.vector_registers} registers, "
@@ -62,7 +65,7 @@ def machine(here: Host) -> list[str]:
 
 
 def fault(kind: str) -> str:
-    """Return why a small program does not run on target `kind`; empty if it works."""
+    """Run a small program on the target `kind`; return why it fails, or "" if it works."""
     n = 8
     A = te.placeholder((n,), name="A")
 

@@ -277,7 +277,7 @@ def test_processors_are_counted_from_zero() -> None:
     ("ask", "says"),
     [
         (lambda s: s[B].env_threads, "s[B].env_threads is not supported: the loop of a te.scan"),
-        (lambda s: s[B].rolling_buffer, "s[B].rolling_buffer is not supported: it is spelled as"),
+        (lambda s: s[B].rolling_buffer, "s[B].rolling_buffer is not supported: store_at has this"),
         (lambda s: s.create_group, "s.create_group is not supported: stages are placed one by"),
         (lambda s: te.popcount, "te.popcount is not supported: no target counts bits yet"),
     ],

@@ -1,4 +1,4 @@
-"""What every room uses: errors, dtypes, targets, host facts, the node decorator, debug output."""
+"""What every package uses: errors, dtypes, targets, host facts, the node decorator, debugging."""
 
 # pyright: reportUnusedImport=false
 

@@ -15,7 +15,10 @@ AN = ("A", "E", "I", "O", "nd")  # by sound: an Area, an ndarray, but a Unit
 
 
 def check_kind(what: str, given: Any, *kinds: type[T], fix: str) -> T:
-    """Return `given`; raise ArgumentError "config=5: not a Config" if it has none of the types."""
+    """Return `given` if it is an instance of one of `kinds`; raise ArgumentError otherwise.
+
+    `what` names the argument in the message ("config=5: not a Config"); `fix` says what to pass.
+    """
     if not isinstance(given, kinds):
         names = [kind.__name__ for kind in kinds]
         each = [f"{'an' if name.startswith(AN) else 'a'} {name}" for name in names]
@@ -25,21 +28,24 @@ def check_kind(what: str, given: Any, *kinds: type[T], fix: str) -> T:
 
 
 def check_text(what: str, given: Any, fix: str) -> str:
-    """Return `given`; raise ArgumentError if it is not a string. what: "extern: name"."""
+    """Return `given` if it is a string; raise ArgumentError otherwise.
+
+    `what` names the argument in the message, as in "extern: name"; `fix` says what to pass.
+    """
     if not isinstance(given, str):
         raise _unfit(what, given, "not a string", fix)
     return given
 
 
 def check_flag(what: str, given: Any) -> bool:
-    """Return `given` as a bool; raise ArgumentError if it is not a bool, 0, 1 or None."""
+    """Return bool(given); raise ArgumentError if `given` is not a bool, 0, 1 or None."""
     if not isinstance(given, (*TRUTHS, type(None))) and not (type(given) is int and 0 <= given < 2):
         raise _unfit(what, given, "neither true nor false", "True or False")
     return bool(given)
 
 
 def check_unmasked(what: str, given: Any) -> Any:
-    """Return `given`; raise ArgumentError if it is a masked array, whose mask would be lost."""
+    """Return `given`; raise ArgumentError if it is a masked array: its mask would be lost."""
     if isinstance(given, np.ma.MaskedArray):
         why, fix = "its mask would be lost", "a.filled(0), or a.data to ignore the mask"
         raise ArgumentError(f"{what} of a masked array", why, fix)

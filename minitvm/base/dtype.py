@@ -1,4 +1,4 @@
-"""Scalar types. A dtype is its name, with facts attached: `dtype("float32").bits == 32`."""
+"""Scalar types. A dtype is a string with attributes: `dtype("float32").bits == 32`."""
 
 from typing import Any, Literal
 
@@ -10,7 +10,7 @@ DTypeKind = Literal["bool", "int", "uint", "float"]
 
 
 class DType(str):
-    """A scalar type. Equal to its name, so `A.dtype == "float32"` reads as expected."""
+    """A scalar type. It is a string equal to its name, so one can write `A.dtype == "float32"`."""
 
     kind: DTypeKind
     bits: int
@@ -21,7 +21,7 @@ class DType(str):
 
     @property
     def bytes(self) -> int:
-        """The size of one element in memory."""
+        """The number of bytes that one element takes in memory."""
         return max(1, self.bits // 8)
 
     @property
@@ -34,14 +34,14 @@ class DType(str):
 
     @property
     def low(self) -> float | int:
-        """The smallest value: an exact int for integers, -inf for floats."""
+        """The smallest value of this type: an int for integer types, -inf for float types."""
         if self.kind == "float":
             return -np.inf
         return -(1 << (self.bits - 1)) if self.kind == "int" else 0
 
     @property
     def high(self) -> float | int:
-        """The largest value: an exact int for integers, inf for floats."""
+        """The largest value of this type: an int for integer types, inf for float types."""
         if self.kind == "float":
             return np.inf
         return (1 << (self.bits - (self.kind == "int"))) - 1
@@ -67,16 +67,17 @@ DTYPES: dict[str, DType] = {
 
 
 def dtype(name: str) -> DType:
-    """Return the interned DType called `name` (a string, numpy dtype or DType).
+    """Return the DType called `name` (a string, numpy dtype or DType); one object per type.
 
-    Each operation on float16 rounds to float16; functions such as exp are computed in float32.
+    Raises ExprError for an unknown type. Operations on float16 round to float16, but functions
+    such as exp compute in float32 before rounding.
     """
     found = DTYPES.get(str(name)) or DTYPES.get(getattr(name, "__name__", ""))
     if str(name) == "bfloat16":
         raise ExprError(
             "dtype 'bfloat16' is not supported",
-            "numpy has no such type to hold its arrays",
-            "store float16, and compute in float32: A[i].astype('float32')",
+            "numpy has no arrays of this type",
+            "store float16 and compute in float32: A[i].astype('float32')",
         )
     if found is None:
         why, fix = "there is no such type", f"one of {', '.join(DTYPES)}"
@@ -85,16 +86,17 @@ def dtype(name: str) -> DType:
 
 
 def promote(a: DType, b: DType) -> DType:
-    """Return the type that both convert to: float before int, then wider, otherwise as numpy.
+    """Return the type to which operands of types `a` and `b` are both converted.
 
-    int32 with float32 gives float32 (as TVM; numpy would give float64). Raises ExprError for uint64
-    with a signed type: no integer type holds both.
+    If one of them is a float type, that type is the result: int32 with float32 gives float32, as in
+    TVM (numpy would give float64). Two floats or two integers follow numpy's rules. Raises
+    ExprError for uint64 with a signed type, since no integer type represents all values of both.
     """
     if a is b:
         return a
     if a.is_float != b.is_float:
         return a if a.is_float else b
     if UINT64 in (a, b) and "int" in (a.kind, b.kind):
-        why = "no integer type holds the values of both"
+        why = "no integer type represents all values of both"
         raise ExprError(f"{a} with {b}", why, f"convert one of them: x.astype('{a}')")
     return DTYPES[np.promote_types(a.numpy, b.numpy).name]

@@ -8,10 +8,11 @@ from typing import TypeAlias
 
 
 class TVMError(Exception):
-    """Base class: catch this to catch anything minitvm refuses to do.
+    """Base class of all errors that minitvm raises on purpose.
 
-    str() gives "what: why", then a line "  try: ..." if a fix is known. A note names the line of
-    the user's code that led to it. All parts are in `args`, so errors can be pickled.
+    str() gives "what: why", followed by a line "  try: fix" if a fix is known. A note quotes the
+    line of the user's code that caused the error. `args` is (what, why, fix), so that errors can be
+    pickled.
     """
 
     def __init__(self, what: str, why: str = "", fix: str = "") -> None:
@@ -29,13 +30,16 @@ Reason: TypeAlias = tuple[str] | tuple[str, str]  # (why, fix); (why,) where no 
 
 
 def raise_first(error: type[TVMError], what: str, reasons: Iterable[Reason]) -> None:
-    """Raise `error` with the first of the reasons to refuse `what`; return if there are none."""
+    """Raise `error` for `what` with the first of `reasons`; do nothing if there are none."""
     for reason in reasons:
         raise error(what, *reason)
 
 
 def users_line() -> str:
-    """Return the caller's line outside this package: "at lab.py line 4: s[C].split(i, 3)"."""
+    """Find the innermost calling line outside minitvm; return "" if there is none.
+
+    The result reads "at lab.py line 4: s[C].split(i, 3)".
+    """
     frame = inspect.currentframe()
     while frame is not None and frame.f_globals.get("__name__", "").split(".")[0] == "minitvm":
         frame = frame.f_back
@@ -48,35 +52,35 @@ def users_line() -> str:
 
 
 class ExprError(TVMError, TypeError):
-    """A formula without a meaning: types that do not fit, a condition used as a Python bool."""
+    """Raised for an invalid formula: mismatched types, an expression used as a Python bool, ..."""
 
 
 class ScheduleError(TVMError):
-    """An illegal schedule step. The schedule it was applied to is unchanged."""
+    """Raised for an illegal schedule step, which leaves the schedule unchanged."""
 
 
 class LoweringError(TVMError):
-    """A schedule that cannot be lowered to loops, or arguments that do not match it."""
+    """Raised if a schedule cannot be lowered to loops, or the arguments do not match it."""
 
 
 class VerifyError(TVMError):
-    """Loop IR that breaks a law: an unbound variable, an access out of bounds, ..."""
+    """Raised for invalid loop IR: an unbound variable, an access out of bounds, ..."""
 
 
 class BuildError(TVMError):
-    """Loops that a target cannot run, or code that its compiler rejects."""
+    """Raised if a target cannot run the loops, or its compiler rejects the generated code."""
 
 
 class ArgumentError(TVMError, ValueError):
-    """A value passed to a public function or a compiled kernel does not fit."""
+    """Raised if an argument of a public function or of a compiled kernel is invalid."""
 
 
 class MeasureError(TVMError):
-    """A kernel could not be timed."""
+    """Raised if a kernel could not be timed."""
 
 
 class NameMissingError(TVMError, AttributeError):
-    """A module or object has no attribute of this name."""
+    """Raised if a module or object has no attribute of the requested name."""
 
 
 def name_missing(owner: str, name: str, known: Iterable[str]) -> NameMissingError:

@@ -1,13 +1,13 @@
-"""Where this code runs: in a notebook, in a batch run of one, or elsewhere."""
+"""Detect whether code runs in a notebook, in a batch run of a notebook, or outside Jupyter."""
 
 import sys
 from typing import Literal
 
 
 def front_end() -> Literal["notebook", "batch", ""]:
-    """Return "notebook" if a person runs it in one, "batch" if a tool does, "" outside Jupyter.
+    """Return "notebook" in a user's notebook, "batch" if a tool runs it, and "" outside Jupyter.
 
-    A tool (nbconvert --execute, nbval, nbgrader) tells the kernel that input() has nobody to ask.
+    Tools (nbconvert --execute, nbval, nbgrader) tell the kernel that input() cannot ask a user.
     """
     shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
     kernel = getattr(shell, "kernel", None)

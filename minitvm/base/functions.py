@@ -1,4 +1,4 @@
-"""Functions that are made from a row of a table."""
+"""Names and docstrings for functions that are generated in bulk."""
 
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -7,7 +7,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def named(f: F, name: str, doc: str) -> F:
-    """Give `f` the name and the docstring that help() and shift-tab show."""
+    """Set the name and the docstring that help() and shift-tab show for `f`; return `f`."""
     f.__name__ = f.__qualname__ = name
     f.__doc__ = doc
     return f

@@ -1,4 +1,4 @@
-"""This machine: its CPU, vector unit, caches and the cores that we may use."""
+"""Facts about this machine: its CPU, vector unit, caches, and the cores this process may use."""
 
 import os
 import platform
@@ -46,7 +46,7 @@ class Host:
 
 @cache
 def host() -> Host:
-    """Return the facts about this machine; unknown ones get modest defaults."""
+    """Return the facts about this machine, with modest defaults for those that are unknown."""
     names = _features()
     vector_bytes, registers = vector_unit(names, platform.machine())
     l1, l2, l3 = _caches(platform.system())
@@ -67,7 +67,7 @@ def host() -> Host:
 def vector_unit(features: frozenset[str], machine: str) -> tuple[int, int]:
     """Return (bytes per vector register, number of registers), given LLVM's feature names.
 
-    `machine` is spelled as by platform.machine(). x86 without AVX2 counts as 16 bytes wide.
+    `machine` is the result of platform.machine(). On x86 without AVX2 the width is 16 bytes.
     """
     if "avx512f" in features:
         return 64, 32
@@ -77,9 +77,10 @@ def vector_unit(features: frozenset[str], machine: str) -> tuple[int, int]:
 
 
 def dot4_lanes(features: frozenset[str]) -> tuple[int, ...]:
-    """Return how many int32 the instruction vpdpbusd computes at once, widest first; () without it.
+    """Return how many int32 results one vpdpbusd instruction can compute, widest form first.
 
-    LLVM drops a feature whose prerequisites are missing: without avx2 there is no avxvnni.
+    Return () for a CPU without it. `features` are LLVM's names; LLVM ignores a feature whose
+    prerequisites are missing, such as avxvnni without avx2, and so does this function.
     """
     if not features >= {"sse2", "sse3", "ssse3", "sse4.1", "sse4.2", "avx", "avx2"}:
         return ()
@@ -110,14 +111,17 @@ def _caches(system: str) -> tuple[int, int, int]:
 
 
 def fill_caches(found: Mapping[int, int]) -> tuple[int, int, int]:
-    """Return the bytes of (L1 data, L2, last level), with defaults for missing levels."""
+    """Return the sizes of (L1 data, L2, last level) in bytes; `found` maps levels to sizes.
+
+    Missing levels get the sizes in DEFAULT_CACHES.
+    """
     l1, l2, l3 = (found.get(level, 0) for level in (1, 2, 3))
     # if L2 is known and L3 is not, L2 is the last level, as on Apple's CPUs
     return l1 or DEFAULT_CACHES[0], l2 or DEFAULT_CACHES[1], l3 or l2 or DEFAULT_CACHES[2]
 
 
 def sys_caches(root: Path) -> dict[int, int]:
-    """Return level -> bytes of the data caches that Linux lists under cpu*/cache."""
+    """Return {level: bytes} of the data caches that Linux lists in `root`/cpu*/cache."""
     found: dict[int, int] = {}
     for index in root.glob("cpu[0-9]*/cache/index*"):
         try:
@@ -132,13 +136,13 @@ def sys_caches(root: Path) -> dict[int, int]:
 
 
 def parse_size(text: str) -> int:
-    """Return the bytes of a size as Linux writes it: parse_size("48K") = 49152."""
+    """Convert a size in the notation of Linux to bytes: parse_size("48K") = 49152."""
     units = {"K": KB, "M": MB, "G": KB * MB}
     return int(text[:-1]) * units[text[-1]] if text[-1:] in units else int(text)
 
 
 def _sysctl(name: str) -> int:
-    """Return the number that macOS has for `name`; 0 if there is none."""
+    """Return the integer that the macOS command `sysctl -n name` prints; 0 if it fails."""
     try:
         return int(subprocess.check_output(["sysctl", "-n", name], text=True, timeout=5))
     except (OSError, ValueError, subprocess.SubprocessError):
@@ -146,7 +150,7 @@ def _sysctl(name: str) -> int:
 
 
 def _cores() -> int:
-    """Return the physical cores within the affinity mask and the container quota; at least 1."""
+    """Return how many physical cores the affinity mask and container quota allow; at least 1."""
     logical = os.cpu_count() or 1
     if hasattr(os, "sched_getaffinity"):  # not on macOS, nor on Windows
         logical = len(os.sched_getaffinity(0))
@@ -155,7 +159,7 @@ def _cores() -> int:
 
 
 def quota(path: Path) -> int:
-    """Return the whole CPUs a container may use, from its cgroup file; 0 if unlimited."""
+    """Return how many whole CPUs the cgroup file `path` grants a container; 0 if unlimited."""
     try:
         quota, period = path.read_text().split()  # "200000 100000": 2 CPUs; "max 100000": all
         return max(1, int(quota) // int(period))

@@ -1,4 +1,4 @@
-"""The decorator of every IR node."""
+"""The class decorator for IR nodes."""
 
 import os
 from collections.abc import Callable
@@ -12,10 +12,10 @@ CHECK = os.environ.get("MINITVM_CHECK", "0") != "0"  # the test suite sets it to
 
 @dataclass_transform(frozen_default=True, eq_default=False)
 def node(cls: type[T]) -> type[T]:
-    """Make `cls` an IR node: slotted, equal only to itself, and immutable.
+    """Make `cls` an IR node: a dataclass that has slots, is immutable and equals only itself.
 
-    Immutable for the type checker always, at run time only under MINITVM_CHECK=1: a frozen
-    dataclass costs five times as much to build as a slotted one.
+    The type checker always enforces immutability. At run time it is enforced only under
+    MINITVM_CHECK=1, because building a frozen dataclass takes five times as long.
     """
     make: Callable[[type[T]], type[T]] = dataclass(
         slots=True, eq=False, frozen=CHECK, weakref_slot=True

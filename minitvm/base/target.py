@@ -1,4 +1,4 @@
-"""Targets: a kind of code and the facts about the machine that schedules need."""
+"""Targets: which kind of code to generate, and the facts about the machine that schedules need."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ VTA = "vta"  # the accelerator; vta.Environment(config) says which one
 
 @dataclass(frozen=True, slots=True)
 class Capabilities:
-    """What a kind of target is; codegen.TARGETS says how it is built.
+    """Properties of one kind of target, such as "llvm".
 
-    what   what its programs are, in words
-    cpu    whether its programs run on this CPU; only such kinds take options and host calls
+    what   a description of its programs, for users
+    cpu    whether its programs run on this CPU; only such kinds take options and call C or Python
     """
 
     what: str
@@ -37,17 +37,17 @@ KINDS = {
 
 @dataclass(frozen=True, slots=True, init=False)
 class Target:
-    """A target, from its text form: Target("llvm"), Target("llvm -mcpu=znver4 -num-cores=4").
+    """A target, made from a string: Target("llvm"), Target("llvm -mcpu=znver4 -num-cores=4").
 
-    Target("ext_dev", host="llvm") is TVM's way to write Target("vta"). The host makes the calls;
-    here it is always this process.
+    Target("ext_dev", host="llvm") is TVM's spelling of Target("vta"). The host is the CPU that
+    calls the program; here it is always the CPU of this process.
 
     kind              "llvm", "numba", "python" or "vta"
-    mcpu, mattr       as LLVM spells them; empty: this machine
-    num_cores         threads a parallel loop may use
-    vector_bytes      width of one vector register
-    vector_registers  how many there are
-    l1, l2, l3        caches in bytes: of one core, of one core, shared
+    mcpu, mattr       CPU name and feature changes, spelled as in LLVM; "" for this machine
+    num_cores         the number of threads that a parallel loop may use
+    vector_bytes      the width of one vector register in bytes
+    vector_registers  the number of vector registers
+    l1, l2, l3        cache sizes in bytes: L1 data and L2 of one core, and the shared last level
     """
 
     kind: str
@@ -89,9 +89,10 @@ class Target:
 
     @property
     def dot4_lanes(self) -> tuple[int, ...]:
-        """Return how many int32 the CPU's dot4 instructions compute at once, widest first.
+        """Return how many int32 results one dot4 instruction can compute, widest form first.
 
-        For another CPU, named by -mcpu, only what -mattr says is known.
+        Return () if the CPU has no such instruction. With -mcpu, only features that -mattr adds
+        are assumed.
         """
         known = frozenset[str]() if self.mcpu else this_machine().features
         return dot4_lanes(_changed(known, self.mattr))
@@ -105,25 +106,26 @@ class Target:
 
 
 def _about(kind: str, words: list[str], host: str | Target | None) -> Iterator[Reason]:
-    """Check that the kind exists, takes options if there are any, and fits its host."""
+    """Yield each reason to refuse a target: an unknown kind, options it cannot take, its host."""
     if kind == "cuda":
         yield "programs for GPUs can be lowered, but not run", f"one of {', '.join(KINDS)}"
     if kind not in KINDS:
         yield "no such kind of target", f"one of {', '.join(KINDS)}"
     cpu = KINDS[kind].cpu
     if words and not cpu:
-        yield f"{kind} takes no options, such as {words[0]!r}", "with vta.Environment(config): ..."
+        fix = "with vta.Environment(config): ..."
+        yield f"{kind} takes no options, but {words[0]!r} is given", fix
     if host is None:
         return
     caller = Target(host).kind
     if cpu and caller != kind:
-        yield f"its host is itself, not {str(host)!r}", f'host="{kind}", or leave it out'
+        yield f"its host must be {kind!r}, not {str(host)!r}", f'host="{kind}", or omit host'
     if not cpu and not KINDS[caller].cpu:
-        yield f"its host is a CPU, not {str(host)!r}", 'host="llvm", or leave it out'
+        yield f"its host must be a CPU target, not {str(host)!r}", 'host="llvm", or omit host'
 
 
 def cuda(*options: str) -> Target:
-    """Raise ArgumentError as Target("cuda ...") does: programs for GPUs cannot be run here."""
+    """Raise the ArgumentError of Target("cuda ..."): programs for GPUs cannot be run here."""
     return Target(" ".join(("cuda", *map(str, options))))
 
 
@@ -146,7 +148,7 @@ def _option(word: str, text: str) -> tuple[str, str]:
 
 
 def _changed(features: frozenset[str], mattr: str) -> frozenset[str]:
-    """Return the features after a change like "+avx2,-avx512f"."""
+    """Return `features` after the changes in `mattr`, such as "+avx2,-avx512f"."""
     found = set(features)
     for change in mattr.split(","):
         (found.add if change.startswith("+") else found.discard)(change.lstrip("+-"))

@@ -1,7 +1,7 @@
-"""Debug output for every room: `debug(level, text)`, switched on by MINITVM_DEBUG.
+"""Debug output, which the environment variable MINITVM_DEBUG switches on.
 
-1 one line per build, 2 time and size of every pass, 3 schedule steps, 4 the IR after each pass
-that changed it, 5 generated source.
+Its value is a level, which includes the output of all lower ones: 1 one line per build, 2 time and
+size of every pass, 3 schedule steps, 4 the IR after each pass that changed it, 5 generated source.
 """
 
 import os

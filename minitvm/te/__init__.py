@@ -1,4 +1,4 @@
-"""The public API for formulas and schedules, under the names of TVM's `te`."""
+"""The public API for formulas and schedules, with the same names as TVM's `te`."""
 
 from typing import Any as _Any
 
@@ -95,5 +95,5 @@ __all__ = [
 
 
 def __getattr__(name: str) -> _Any:
-    """Explain why a name of TVM's `te` is missing, and what to use instead."""
+    """Raise NameMissingError for an unknown name; it says what to use instead of names of TVM."""
     raise missing(name, __all__)

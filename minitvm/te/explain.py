@@ -1,4 +1,4 @@
-"""Explanations of a schedule, asked for by tensor, axis or step number."""
+"""Explain a schedule: the bounds of an axis, the guards on a loop, the effect of a step."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from minitvm.base import ScheduleError, TVMError
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Diff:
-    """The loops before and after a step; prints as a unified diff.
+    """The loops before and after a step, which print as a unified diff.
 
-    number   the number of the step, from 1
-    step     the step as Python
+    number   the number of the step; the first is 1
+    step     the line of Python that takes the step
     """
 
     number: int
@@ -37,13 +37,13 @@ class Diff:
 
 
 def difference(states: list[schedule.State], step: str) -> Diff:
-    """Return what the step between the first two states changed; `step` is its Python code."""
+    """Return the difference between the first two states; `step` is the line of Python between."""
     before, after = states[:2]
     return Diff(len(after.steps), step, _text(before), _text(after))
 
 
 def _text(state: schedule.State) -> str:
-    """Return the loops as text, or the reason why the state cannot be lowered yet."""
+    """Return the loops of `state` as text, or why `state` cannot be lowered yet."""
     try:
         with lowering.within_stack(f"a schedule of {len(state.stages)} stages"):
             return tir.text(explain.loops_of(state).body)
@@ -52,7 +52,10 @@ def _text(state: schedule.State) -> str:
 
 
 def step_number(state: schedule.State, step: int) -> int:
-    """Return `step` counted from 1 (-1 is the last); raise ScheduleError if out of range."""
+    """Convert the step number `step` to 1 .. count, where -1 means the last step.
+
+    Raises ScheduleError if there is no such step.
+    """
     count = len(state.steps)
     if not isinstance(step, int):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise ScheduleError(f"step {reprlib.repr(step)}", "a step number is 1, 2, ... or -1, -2")
@@ -64,7 +67,7 @@ def step_number(state: schedule.State, step: int) -> int:
 
 
 def bound(state: schedule.State, stage: schedule.Stage, axis: Any) -> explain.Derivation:
-    """Explain the bounds of an axis, given as an Axis, a name or the number of a dimension."""
+    """Explain the bounds of `axis` of `stage`: an Axis, a name, or the number of a dimension."""
     if isinstance(axis, str):
         return explain.explain_bound(state, stage.name, axis)
     if (
@@ -83,7 +86,7 @@ def bound(state: schedule.State, stage: schedule.Stage, axis: Any) -> explain.De
 
 
 def guard(state: schedule.State, loop: tensor.Axis) -> explain.Derivation:
-    """Explain the guards on a loop of any stage."""
+    """Explain the guards on `loop`, a loop of any stage; raise ScheduleError if it is not one."""
     for stage in state.stages:
         names = stage.names
         if isinstance(loop, tensor.Axis) and loop in names:  # pyright: ignore[reportUnnecessaryIsInstance]

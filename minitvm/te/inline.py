@@ -1,4 +1,4 @@
-"""Inline all stages of a kind: TVM's AutoInlineElemWise, Broadcast and Injective."""
+"""Inline every stage of a certain form: TVM's AutoInlineElemWise, Broadcast and Injective."""
 
 from __future__ import annotations
 
@@ -10,28 +10,28 @@ from .stage import Recorder
 
 
 def auto_inline_elementwise(s: Recorder) -> None:
-    """Inline every unscheduled stage that computes its element (i, j) from elements (i, j)."""
+    """Inline every unscheduled stage whose element [i, j] reads only elements [i, j] of tensors."""
     _inline(s, lambda op: all(place == list(range(len(op.axis))) for place in _places(op)))
 
 
 def auto_inline_broadcast(s: Recorder) -> None:
-    """Inline every unscheduled stage that reads elements by its own axes or some of them: A[j]."""
+    """Inline every unscheduled stage whose element [i, j] reads only [i, j], [i] or [j]."""
     _inline(s, lambda op: all(-1 not in p and p == sorted(set(p)) for p in _places(op)))
 
 
 def auto_inline_injective(s: Recorder) -> None:
-    """Inline every unscheduled stage that is not a reduction, whichever elements it reads."""
+    """Inline every unscheduled stage that is not a reduction."""
     _inline(s, lambda op: True)
 
 
 def _places(op: tensor.ComputeOp) -> list[list[int]]:
-    """Return for each load the axis numbers of its indices; -1 for one that is not just an axis."""
+    """Return, for each load, the axis number of every index; -1 for an index that is no axis."""
     number = {id(a): n for n, a in enumerate(op.axis)}
     return [[number.get(id(i), -1) for i in e.indices] for e in tensor.loads(op)]
 
 
 def _inline(s: Recorder, fits: Callable[[tensor.ComputeOp], bool]) -> None:
-    """Inline every unscheduled stage that may be inlined and whose formula `fits`."""
+    """Inline every unscheduled stage that can be inlined and whose operation satisfies `fits`."""
     for stage in s.state.stages:
         op = stage.op
         if (
@@ -44,7 +44,7 @@ def _inline(s: Recorder, fits: Callable[[tensor.ComputeOp], bool]) -> None:
 
 
 def _is_free(stage: schedule.Stage, op: tensor.ComputeOp) -> bool:
-    """Return whether the stage is a single formula, not a reduction, with its initial loops."""
+    """Return whether the stage is unscheduled and has a single formula that is not a reduction."""
     untouched = (
         isinstance(stage.attach, schedule.AtRoot) and stage.leaves == op.axis and not stage.notes
     )
@@ -52,6 +52,6 @@ def _is_free(stage: schedule.Stage, op: tensor.ComputeOp) -> bool:
 
 
 def _is_inner(s: Recorder, stage: schedule.Stage) -> bool:
-    """Return whether the stage is not an output, and only formulas read it."""
+    """Return whether the stage is not an output, and no te.extern reads it."""
     who = (s.state.stage(name) for name in schedule.readers(s.state)[stage.name])
     return not stage.is_output and not any(isinstance(r.op, tensor.ExternOp) for r in who)

@@ -1,4 +1,4 @@
-"""Floor division of values and indices; the functions of these names in tir take indices only."""
+"""te.floordiv and te.floormod, which take values or indices; those of tir take only indices."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from minitvm import tir
 
 
 def floordiv(a: Any, b: Any) -> Any:
-    """Compute a // b on integers, rounding down. Data divided by 0 gives 0."""
+    """Return a // b for integers, rounded down. A typed value divided by 0 gives 0."""
     return tir.binary("floordiv", a, b)
 
 
 def floormod(a: Any, b: Any) -> Any:
-    """Compute a % b on integers; the result has the sign of b."""
+    """Return a % b for integers; the result has the sign of b."""
     return tir.binary("floormod", a, b)

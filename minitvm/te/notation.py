@@ -3,8 +3,9 @@
     C = te.define("C(i, j) +=! A(i, k) * B(k, j)", A=A, B=B)
 
 Indices that appear only on the right side are reduced over: +=! sums, *=! multiplies, max=! and
-min=! take the largest and smallest. Ranges are inferred: an index runs over the dimension that it
-indexes, and in O(h + kh) as far as the other indices allow. `where h in 0:56` fixes a range.
+min=! take the largest and the smallest value. Ranges are inferred: an index runs over the whole
+dimension that it indexes; in O(h + kh), h runs as far as h + kh stays in bounds for every kh.
+`where h in 0:56` gives a range explicitly.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
 
 @dataclass(frozen=True, slots=True)
 class _Formula:
-    """The parts of one line: name(left) op right, and the ranges that it fixes."""
+    """The parsed form of one line, name(left) op right where ranges."""
 
     line: str
     name: str
@@ -47,12 +48,14 @@ class _Formula:
 
     @property
     def what(self) -> str:
-        """Return the call, as error messages begin."""
+        """Return the call te.define(...), with which error messages begin."""
         return f"te.define({self.line!r})"
 
 
 def define(line: str, **tensors: tensor.Tensor) -> tensor.Tensor:
-    """Return the tensor that the formula `line` computes from `tensors`, given by name.
+    """Return the tensor that the formula `line` defines; keyword arguments are its inputs.
+
+        C = te.define("C(i, j) +=! A(i, k) * B(k, j)", A=A, B=B)
 
     Raises ExprError if the line is not such a formula, or a range cannot be inferred.
     """
@@ -74,7 +77,11 @@ def define(line: str, **tensors: tensor.Tensor) -> tensor.Tensor:
 
 
 def _about_indices(f: _Formula, known: Collection[str], folded: list[str]) -> Iterator[Reason]:
-    """Check that the right side has every index of the left, and others only to fold over."""
+    """Yield a reason if an index is only on the left side, or the operator does not fit `folded`.
+
+    known    the indices on the right side
+    folded   the indices that are only on the right side, over which +=!, ... reduce
+    """
     for v in f.left:
         if v not in known:
             yield (f"nothing on the right side has the index {v}",)
@@ -120,7 +127,10 @@ def _callee(n: ast.Call) -> str:
 def _ranges(
     f: _Formula, accesses: list[tuple[tensor.Tensor, list[ast.expr]]]
 ) -> dict[str, tuple[tir.Index, tir.Index]]:
-    """Return (first, stop) of every index: as given, or as the dimensions that it indexes allow."""
+    """Return the range (first, stop) of every index: the given one, or the inferred one.
+
+    accesses   each tensor access on the right side, as (tensor, index expressions)
+    """
     ranges: dict[str, tuple[tir.Index, tir.Index]] = dict(f.ranges)
     symbols: dict[str, tir.Var] = {}
     todo: list[tuple[tir.Index, tir.Index, tensor.Tensor]] = []
@@ -149,7 +159,11 @@ def _solve(
     names: dict[int, str],
     ranges: dict[str, Any],
 ) -> None:
-    """Infer the range of the one index of e without one, from 0 <= e < size; if none, check e."""
+    """Infer a range from the access of `t` with index `e`, which must satisfy 0 <= e < size.
+
+    If exactly one variable of `e` has no range yet, add the inferred one to `ranges`. If `e` is a
+    single variable with a range, check the range instead.
+    """
     terms, const = tir.split_terms(e)
     open_ = [(names[id(a)], c) for a, c in terms if names[id(a)] not in ranges]
     if len(open_) > 1 or (open_ and open_[0][1] < 0):
@@ -178,7 +192,10 @@ def _solve(
 
 
 def _index(f: _Formula, e: ast.expr, symbols: dict[str, tir.Var]) -> tir.Index:
-    """Return an index expression over `symbols`: a sum of multiples of indices."""
+    """Convert an index expression to an index over variables, which are added to `symbols`.
+
+    Raises ExprError unless it is a sum of multiples of variables.
+    """
     match e:
         case ast.Constant(value=int() as n):
             return n
@@ -198,7 +215,10 @@ def _index(f: _Formula, e: ast.expr, symbols: dict[str, tir.Var]) -> tir.Index:
 
 
 def _value(f: _Formula, e: ast.expr, env: dict[str, Any], tensors: dict[str, tensor.Tensor]) -> Any:
-    """Evaluate arithmetic, tensor accesses and known functions with the axes in `env`."""
+    """Convert an expression on the right side to a formula; `env` maps index names to axes.
+
+    Raises ExprError for anything but arithmetic, comparisons, tensor accesses and known functions.
+    """
 
     def go(n: ast.expr) -> Any:
         return _value(f, n, env, tensors)

@@ -1,4 +1,4 @@
-"""Schedules as Python code that recreates them."""
+"""Print a schedule as Python code that recreates it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from minitvm import schedule, tensor
 
 
 class _Names:
-    """Unique Python names for tensors and axes."""
+    """Assigns unique Python names to tensors and axes."""
 
     def __init__(self) -> None:
         self.taken: set[str] = {"s", "te"}
@@ -37,7 +37,10 @@ class _Names:
 
 
 def python_source(start: schedule.State, steps: tuple[schedule.Step, ...]) -> str:
-    """Return the code, one line per step; axes are fetched at the first step on a stage."""
+    """Return Python code that creates the schedule `start` and takes `steps`, one line per step.
+
+    Before the first step on the loops of a stage, a line such as `i, j = s[C].op.axis` names them.
+    """
     names = _Names()
     names.taken |= _sizes(steps)
     outs = [names.stage(s.name) for s in start.stages if s.is_output]
@@ -62,14 +65,14 @@ def python_source(start: schedule.State, steps: tuple[schedule.Step, ...]) -> st
 
 
 def _sizes(steps: tuple[schedule.Step, ...]) -> set[str]:
-    """Return the names of the sizes by which loops are split."""
+    """Return the names of the symbolic sizes by which `steps` split loops."""
     splits = [s for s in steps if isinstance(s, schedule.Split)]
     given = [n for s in splits for n in (s.factor, s.nparts) if isinstance(n, str)]
     return {name for n in given for name in re.findall(r"[A-Za-z_]\w*", n)}
 
 
 def _host(step: schedule.Step) -> str:
-    """Return the stage whose loops the step names; "" if it names none."""
+    """Return the name of the stage whose loops are arguments of the step; "" if there are none."""
     if any("LoopName" in str(f.type) for f in fields(step)):
         return getattr(step, "target", step.stage)
     return ""
@@ -87,7 +90,10 @@ def _fetch(state: schedule.State, name: str, names: _Names) -> list[str]:
 
 
 def _line(before: schedule.State, after: schedule.State, step: schedule.Step, names: _Names) -> str:
-    """Return the call that takes the step, usually s[stage].primitive(fields)."""
+    """Return the line of Python that takes the step; most are s[stage].primitive(arguments).
+
+    before, after   the states before and after the step
+    """
 
     def loop(name: str) -> str:
         table = before.stage(_host(step)).names
@@ -147,11 +153,11 @@ def _line(before: schedule.State, after: schedule.State, step: schedule.Step, na
 
 
 def _renamed(source: str, words: dict[str, str]) -> str:
-    """Return `source` with its variables renamed."""
+    """Rename the variables in the Python expression `source` according to `words`."""
     return re.sub(r"[A-Za-z_]\w*", lambda m: words.get(m[0], m[0]), source)
 
 
 def _made(before: schedule.State, after: schedule.State, names: _Names) -> str:
-    """Return the Python name of the stage that the step made."""
+    """Return the Python name of the stage that is in `after` but not in `before`."""
     old = {s.name for s in before.stages}
     return names.stage(next(s.name for s in after.stages if s.name not in old))

@@ -24,7 +24,7 @@ AutoInlineInjective = auto_inline_injective
 
 
 def create_schedule(ops: Any) -> Schedule:
-    """Create a schedule of one operation or a list of them, with no steps taken."""
+    """Create a schedule without steps for one operation or a list of them."""
     given = as_tuple(ops)
     if not given:
         raise ScheduleError("create_schedule([])", "there is nothing to compute")
@@ -41,10 +41,10 @@ def _operation(o: Any) -> Operation:
 
 
 class Schedule:
-    """A program and the steps taken on it; the only mutable object of the compiler's front end.
+    """A schedule: how to compute some operations. Its methods, and those of s[C], take steps.
 
     state      the immutable State after the last step
-    steps      the steps so far
+    steps      the steps taken so far
     """
 
     def __init__(self, state: schedule.State) -> None:
@@ -93,11 +93,11 @@ class Schedule:
     # --- changing ---
 
     def apply(self, step: schedule.Step) -> None:
-        """Take one step; raise ScheduleError, and change nothing, if it is illegal."""
+        """Take one step; if it is illegal, raise ScheduleError and leave the schedule unchanged."""
         # Split itself refuses a wrong size, and says more
         wrong = "" if isinstance(step, schedule.Split) else schedule.misfit(step)
         if wrong:
-            raise ScheduleError(wrong, "the type is wrong")
+            raise ScheduleError(wrong, "the value has the wrong type")
         try:
             new = schedule.apply(self.state, step)
         except TVMError as e:
@@ -115,7 +115,10 @@ class Schedule:
         return last
 
     def cache_read(self, tensor: Any, scope: str, readers: Any = None) -> Tensor:
-        """Copy `tensor` to memory `scope` for `readers` (default: all) and return the copy."""
+        """Add a stage that copies `tensor` to memory `scope`; return the copy.
+
+        Only `readers` (a stage or a list; by default all stages that read `tensor`) read the copy.
+        """
         name, output = self._now(tensor)
         if readers is None:
             t = tensor_of(self.state.stage(name).op, output)
@@ -125,9 +128,9 @@ class Schedule:
         return tensor_of(self._added(schedule.CacheRead(name, output, scope, who)), 0)
 
     def cache_write(self, tensor: Any, scope: str) -> Any:
-        """Compute `tensor` in memory `scope` and copy it from there; return the tensor there.
+        """Compute `tensor` in memory `scope`, then copy it; return the tensor in that memory.
 
-        For a list (all outputs of one operation) this returns a list.
+        Given a list of all outputs of one operation, return a list.
         """
         wanted = [self._now(t) for t in as_tuple(tensor)]
         names = list(dict.fromkeys(name for name, _ in wanted))
@@ -142,10 +145,11 @@ class Schedule:
         return made if isinstance(tensor, list | tuple) else made[0]
 
     def rfactor(self, tensor: Any, axis: Axis, factor_axis: int = 0) -> Any:
-        """Return a new tensor of partial results of a reduction, one for each value of `axis`.
+        """Compute a reduction as partial results, one for each value of `axis`, and combine them.
 
-        `tensor` then combines them, along new axes: see s[tensor].op. If its operation has several
-        outputs, this returns a list.
+        Return the new tensor of partial results, in which `axis` is dimension `factor_axis`;
+        `tensor` then reduces over that dimension, and s[tensor].op has its new axes. If the
+        operation has several outputs, return a list of new tensors.
         """
         if not as_tuple(tensor):
             raise ScheduleError("rfactor of nothing", "it takes the output of a reduction")
@@ -156,7 +160,7 @@ class Schedule:
         return parts if len(parts) > 1 else parts[0]
 
     def _added(self, step: schedule.Step) -> Operation:
-        """Take a step that adds a stage, and return its operation."""
+        """Take a step that adds a stage, and return the operation of the new stage."""
         old = {s.name for s in self.state.stages}
         self.apply(step)
         return next(s.op for s in self.state.stages if s.name not in old)
@@ -166,36 +170,41 @@ class Schedule:
     def explain(self, target: str | Target = "llvm") -> Explanation:
         """Report where each stage runs, what it allocates, how often it is computed, and why.
 
-        `explain()["B"].recompute` is the average number of times an element of B is computed.
+        `explain()["B"].recompute` is how often an element of B is computed on average.
         """
         with lowering.within_stack(f"a schedule of {len(self.stages)} stages"):
             return explain(self.state, target)
 
     def warnings(self, target: str | Target = "llvm") -> Cautions:
-        """Return what is likely to be slow on `target`, and why; the results are correct anyway."""
+        """Return warnings about what is likely to be slow on `target`, and why."""
         return Cautions(self.explain(target).warnings)
 
     def explain_bound(self, tensor: Any, axis: Any) -> Derivation:
-        """Explain which part of an axis or dimension the stage of `tensor` computes, and why.
+        """Explain which range of `axis` the stage of `tensor` computes at a time, and why.
 
-        Prints as a tree: B.i = [i_outer*4, 6], because C reads B[i], B[i + 2], with i = ...
+        axis   an axis of the stage, its name, or the number of a dimension
+
+        The result prints as a tree, such as: B.i = [i_outer*4, 6], because C reads B[i], ...
         """
         with lowering.within_stack(f"a schedule of {len(self.stages)} stages"):
             return bound(self.state, self._find(tensor), axis)
 
     def explain_guard(self, loop: Axis) -> Derivation:
-        """Explain each guard on a loop or former loop: its cause, and what the passes keep."""
+        """Explain each guard (an `if`) on a loop: its cause, and whether the passes remove it.
+
+        The loop may have been split or fused since.
+        """
         with lowering.within_stack(f"a schedule of {len(self.stages)} stages"):
             return guard(self.state, loop)
 
     def diff(self, step: int = -1) -> Diff:
-        """Compare the loops before and after step `step`; the first is 1, the last is -1."""
+        """Compare the loops before and after step number `step`: 1 is the first, -1 the last."""
         n = step_number(self.state, step)
         at = n - 1 - len(self.steps)
         return difference([*self._before, self.state][at - 1 :], self.step_text(n))
 
     def step_text(self, step: int = -1) -> str:
-        """Return step number `step` as a line of Python; the first is 1, the last is -1."""
+        """Return step number `step` as a line of Python: 1 is the first step, -1 the last."""
         steps = self.steps[: step_number(self.state, step)]
         return python_source(self._start(), steps).splitlines()[-1]
 
@@ -204,17 +213,21 @@ class Schedule:
     def python(self) -> str:
         """Return Python code that recreates the schedule.
 
-        The code needs the output tensors by name, and the sizes by which loops are split.
+        The code uses variables with the names of the output tensors, and of the symbolic sizes by
+        which loops are split.
         """
         return python_source(self._start(), self.steps)
 
     def to_json(self) -> str:
-        """Return the steps as JSON, which `Schedule.from_json(text, ops)` replays."""
+        """Return the steps as JSON, for Schedule.from_json(text, ops)."""
         return schedule.to_json(self.steps)
 
     @staticmethod
     def from_json(text: str, ops: Any, intrins: Iterable[TensorIntrin] = ()) -> Schedule:
-        """Create a schedule of `ops` and take the steps in `text`, which may name `intrins`."""
+        """Create a schedule of `ops`, and take the steps in `text`, the result of to_json.
+
+        intrins   the tensor intrinsics that the steps use
+        """
         s = create_schedule(ops)
         for intrin in as_tuple(intrins):
             s.state = schedule.know(s.state, intrin)
@@ -223,7 +236,7 @@ class Schedule:
         return s
 
     def copy(self) -> Schedule:
-        """Return an independent schedule in the same state."""
+        """Return a copy of this schedule; steps on one do not affect the other."""
         new = Schedule(self.state)
         new._before = list(self._before)
         return new

@@ -1,4 +1,4 @@
-"""One stage of a schedule, `s[C]`: its methods take schedule steps."""
+"""One stage of a schedule, s[C], whose methods take schedule steps."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ from .unsupported import missing_stage_step
 
 
 class Recorder(Protocol):
-    """The part of a schedule that a stage uses: it takes steps and undoes them."""
+    """The interface of Schedule that stages use: it takes steps and undoes them."""
 
     state: State
 
@@ -55,7 +55,7 @@ class Recorder(Protocol):
 
 
 class StageView:
-    """One stage of a schedule: `s[C]`. Its methods take steps; loops are passed as axes."""
+    """One stage of a schedule, s[C]. Its methods take schedule steps; loops are passed as axes."""
 
     def __init__(self, schedule: Recorder, name: str) -> None:
         self.schedule = schedule
@@ -67,12 +67,12 @@ class StageView:
 
     @property
     def op(self) -> Operation:
-        """Return the current operation; its `axis` and `reduce_axis` are the initial loops."""
+        """Return the operation; its `axis` and `reduce_axis` are the loops before any step."""
         return self._stage.op
 
     @property
     def is_output(self) -> bool:
-        """Return whether the stage computes an output of the schedule."""
+        """Return whether the stage computes an output of the program."""
         return self._stage.is_output
 
     @property
@@ -82,7 +82,7 @@ class StageView:
 
     @property
     def is_attached(self) -> bool:
-        """Return whether the stage is computed inside another stage's loop."""
+        """Return whether the stage is computed inside a loop of another stage (compute_at)."""
         return isinstance(self._stage.attach, At)
 
     @property
@@ -92,7 +92,7 @@ class StageView:
 
     @property
     def relations(self) -> tuple[Relation, ...]:
-        """Return the splits and fuses made so far."""
+        """Return the splits and fuses of this stage's loops, in the order they were made."""
         return self._stage.relations
 
     def _names(self) -> list[str]:
@@ -101,7 +101,10 @@ class StageView:
         return [names[a] for a in self._stage.leaves]
 
     def axis_name(self, a: Any, verb: str) -> str:
-        """Return the name of the axis `a`; raise ScheduleError if it is not one of this stage's."""
+        """Return the name of `a`; raise ScheduleError if it is not an axis of this stage.
+
+        verb   the step that needs the axis, for the message
+        """
         if not isinstance(a, Axis):
             raise ScheduleError(
                 f"{verb} of {a!r} in {self.name}",
@@ -118,7 +121,10 @@ class StageView:
         return self._stage.names[a]
 
     def _size(self, axis: str, n: Any) -> int | str | None:
-        """Return a split size as a step has it: an int, or text if it has sizes of the program."""
+        """Convert the size of a split to a field of Split: an int, or text such as "n // 4".
+
+        None is returned as it is. Raises ScheduleError for any other size.
+        """
         if n is None or type(n) is int:
             return n
         try:
@@ -137,7 +143,7 @@ class StageView:
         shown = tir.text(n) if isinstance(n, tir.Expr) else repr(n)
         why = "the size of a part is an integer >= 1"
         if known:
-            why += f" or made of the program's sizes ({', '.join(known)})"
+            why += f", or an expression of the program's sizes ({', '.join(known)})"
         raise ScheduleError(f"split of {axis!r} by {shown}", why)
 
     def split(
@@ -147,11 +153,15 @@ class StageView:
         nparts: Any = None,
         disable_predication: bool = False,
     ) -> tuple[Axis, Axis]:
-        """Cut a loop in two, (outer, inner); inner has `factor` iterations, or outer `nparts`.
+        """Split a loop into two nested loops; return (outer, inner).
 
-        A size is an integer, or made of the program's sizes, as n // 4. Each call checks that it
-        is >= 1.
-        disable_predication says that it divides, so that no guard is needed; it is checked.
+        factor    the number of iterations of the inner loop; or instead
+        nparts    the number of iterations of the outer loop
+        disable_predication   promise that the size divides the extent, so that the loops need no
+                  guard; the promise is checked
+
+        A size is an integer or an expression of the program's symbolic sizes, such as n // 4; each
+        call of the compiled function checks that it is >= 1.
         """
         name = self.axis_name(axis, "split")
         sizes = self._size(name, factor), self._size(name, nparts)
@@ -161,7 +171,7 @@ class StageView:
         return made.outer, made.inner
 
     def fuse(self, *axes: Axis) -> Axis:
-        """Fuse neighbouring loops, outermost first, into one; return a single loop as it is."""
+        """Fuse nested loops, given outermost first, into one; return a single loop as it is."""
         if len(axes) == 1:
             for why, fix in is_loop(self._stage, self.axis_name(axes[0], "fuse")):
                 raise ScheduleError(f"fuse in {self.name}", why, fix)
@@ -171,11 +181,11 @@ class StageView:
         return made.fused  # type: ignore[union-attr]  # the last relation is the fuse just made
 
     def reorder(self, *axes: Axis) -> None:
-        """Reorder the given loops; all others keep their places."""
+        """Nest the given loops in this order, outermost first; other loops keep their positions."""
         self.schedule.apply(Reorder(self.name, tuple(self.axis_name(a, "reorder") for a in axes)))
 
     def tile(self, *args: Any, **factors: Any) -> tuple[Axis, ...]:
-        """Split two or three loops, then reorder them so that the outer parts come first.
+        """Split two or three loops, then nest all outer loops outside all inner loops.
 
         tile(y, x, fy, fx) returns yo, xo, yi, xi; tile(y, x, k, fy, fx, fk) returns yo, xo, ko, yi,
         xi, ki.
@@ -200,7 +210,7 @@ class StageView:
         return made
 
     def vectorize(self, axis: Axis) -> None:
-        """Run the loop's iterations as the lanes of a vector."""
+        """Vectorize the loop: compute all its iterations at once, as the lanes of vectors."""
         self._annotate(axis, "vectorize")
 
     def unroll(self, axis: Axis) -> None:
@@ -217,8 +227,8 @@ class StageView:
     def pragma(self, axis: Axis, key: str, value: Any = 1) -> None:
         """Attach a pragma to a loop: pragma(k, "auto_unroll_max_step", 16).
 
-        A key that no pass knows stays in the program, for your own passes. As in TVM, "vectorize"
-        and "unroll" take the steps of these names.
+        A key that no pass knows stays in the program, where your own passes can use it. As in TVM,
+        the keys "vectorize" and "unroll" have the effect of these methods.
         """
         if isinstance(key, str) and key in ("vectorize", "unroll"):  # pyright: ignore[reportUnnecessaryIsInstance]
             return self._annotate(axis, key)
@@ -227,22 +237,23 @@ class StageView:
     def compute_at(self, target: Any, axis: Axis) -> None:
         """Compute this stage inside the loop `axis` of the stage `target`, such as s[P].
 
-        Its readers may be placed later; until then the attachment is in `state.pending`.
+        If not all readers are inside that loop yet, the step stays in `state.pending` until later
+        steps place them there.
         """
         stage = self.schedule[target]
         self.schedule.apply(ComputeAt(self.name, stage.name, stage.axis_name(axis, "compute_at")))
 
     def store_at(self, target: Any, axis: Axis) -> None:
-        """Keep this stage's results during the loop `axis` of `target`; compute only new ones."""
+        """Keep this stage's results while the loop `axis` of `target` runs; compute each once."""
         stage = self.schedule[target]
         self.schedule.apply(StoreAt(self.name, stage.name, stage.axis_name(axis, "store_at")))
 
     def compute_inline(self) -> None:
-        """Substitute this stage's formula into its readers."""
+        """Substitute this stage's formula into its readers, so that no result is stored."""
         self.schedule.apply(ComputeInline(self.name))
 
     def compute_root(self) -> None:
-        """Compute the whole stage before its readers."""
+        """Compute the whole stage before its readers, as by default; this undoes compute_at, ..."""
         self.schedule.apply(ComputeRoot(self.name))
 
     def bind(self, axis: Axis, thread: ThreadAxis) -> None:
@@ -266,12 +277,12 @@ class StageView:
         self.schedule.apply(StorageAlign(self.name, name, factor, offset))
 
     def prefetch(self, tensor: Any, axis: Axis, offset: int = 1) -> None:
-        """Prefetch what the loop reads from `tensor` `offset` iterations later; only a hint."""
+        """Prefetch the elements of `tensor` that loop `axis` reads `offset` iterations later."""
         name, source = self.axis_name(axis, "prefetch"), self.schedule[tensor].name
         self.schedule.apply(Prefetch(self.name, source, name, offset))
 
     def set_store_predicate(self, cond: Any) -> None:
-        """Store results only where `cond` holds: comparisons of axes, joined by te.all."""
+        """Store results only if `cond` is true; it consists of comparisons of axes and te.all."""
         axes, conds = predicate(self._stage, cond)
         self.schedule.apply(SetStorePredicate(self.name, axes, conds))
 
@@ -291,7 +302,10 @@ class StageView:
             raise
 
     def transform_layout(self, fn: Callable[..., Any]) -> None:
-        """Store element (k, j) at fn(k, j): lambda k, j: (j // 16, k, j % 16) packs columns."""
+        """Store element (k, j) of the result at index fn(k, j) of a buffer with another shape.
+
+        transform_layout(lambda k, j: (j // 16, k, j % 16)) packs panels of 16 columns.
+        """
         if not hasattr(fn, "__code__"):
             what = f"transform_layout of {self.name}: {fn!r}"
             raise ScheduleError(what, "not a function", "lambda i, j: ...")

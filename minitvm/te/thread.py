@@ -1,4 +1,4 @@
-"""Threads that loops are bound to, and conditions on them."""
+"""GPU thread indices that loops are bound to, and store predicates that may contain them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,12 @@ from minitvm.base import ScheduleError, as_tuple, check_text
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ThreadAxis:
-    """The index of the thread `thread_tag`; `extent` is the number of threads, if known."""
+    """A thread index that a loop can be bound to.
+
+    thread_tag   the name of the hardware index, such as "threadIdx.x"
+    extent       the number of threads; None if the loop decides
+    var          the value of the index, for use in conditions
+    """
 
     thread_tag: str
     extent: int | None
@@ -52,9 +57,10 @@ def _extent(dom: Any, tag: str) -> int | None:
 
 
 def predicate(stage: schedule.Stage, cond: Any) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the (axes, conditions) of a store predicate, as SetStorePredicate takes them.
+    """Convert the condition of a store predicate to the fields of SetStorePredicate.
 
-    The index of a thread is replaced by the loop bound to it.
+    Return (axis names, conditions as text). A thread index in `cond` is replaced by the loop that
+    is bound to it. Raises ScheduleError if `cond` uses anything but axes of `stage`.
     """
     what, names = f"set_store_predicate of {stage.name}", stage.names
     conds = lowering.conjuncts(cond)

@@ -1,13 +1,13 @@
-"""Every read stays inside its tensor: proven when the formula is written.
+"""Bounds checks of formulas: te.compute raises ExprError unless every read is proven in bounds.
 
-A read that cannot be proven is refused. Two things are assumed of symbolic sizes. First, where a
-point is computed, its axes are not empty. Second, the tensor that is read is not empty: A[0] of
-(n,) needs n >= 1; the operation lists this in `needs`, and a call with n = 0 raises ArgumentError.
+Proofs make two assumptions about symbolic sizes. First, the axes of the formula are not empty.
+Second, the tensor that is read is not empty: A[0] of a tensor of shape (n,) needs n >= 1. The
+operation lists the second kind in `needs`, and a call with n = 0 raises ArgumentError.
 
-An index that comes from data, as in A[B[i]], is clipped into the tensor as by
-numpy.take(..., mode="clip"); if the tensor turns out to be empty, the read gives 0. A read of an
-earlier row, A[t - 1], is legal if A is the state of a scan: te.scan checks the read, and
-te.create_schedule checks that there was a scan.
+An index that comes from data, as in A[B[i]], is clipped to the bounds, like
+numpy.take(..., mode="clip"); a read from an empty tensor gives 0. A read of an earlier row,
+A[t - 1], is legal if A is the state of a scan: te.scan checks the read, and te.create_schedule
+checks that there is a scan.
 """
 
 from __future__ import annotations
@@ -35,7 +35,10 @@ Facts = tuple[tir.Index, ...]  # indices known to be >= 0
 
 
 def facts_of(cond: tir.Expr, holds: bool = True) -> Facts:
-    """Return what an affine condition implies: i < n  ->  (n - i - 1,), each >= 0."""
+    """Return indices that are >= 0 if the condition `cond` equals `holds`.
+
+    i < n gives (n - i - 1,). Conditions that are not affine give ().
+    """
     match cond:
         case tir.Compare(op, a, b) if tir.is_index(a) and tir.is_index(b):
             return _comparison(op if holds else _OPPOSITE[op], a, b)
@@ -69,7 +72,7 @@ def _comparison(op: str, a: tir.Index, b: tir.Index) -> Facts:
 
 
 def guarded_loads(e: Any, facts: Facts = ()) -> Iterator[tuple[tir.Load, Facts]]:
-    """Yield every load in `e` with what the conditions around it guarantee."""
+    """Yield (load, facts) for every load in `e`; the enclosing conditions guarantee the facts."""
     if isinstance(e, tir.Load):
         yield e, facts
     if isinstance(e, tir.IfThenElse):
@@ -82,22 +85,22 @@ def guarded_loads(e: Any, facts: Facts = ()) -> Iterator[tuple[tir.Load, Facts]]
 
 
 def inside(i: tir.Index, size: tir.Index, facts: Facts) -> bool:
-    """Whether 0 <= i < size is certain."""
+    """Return whether 0 <= i < size follows from `facts` by a quick proof."""
     return tir.nonneg(i, facts) and tir.nonneg(tir.sub(tir.sub(size, i), 1), facts)
 
 
 def _surely_inside(i: tir.Index, size: tir.Index, facts: Facts) -> bool:
-    """Whether 0 <= i < size is certain; searches for a proof if no quick one is found."""
+    """Return whether 0 <= i < size follows from `facts`, searching longer than `inside`."""
     return tir.prove_nonnegative(i, facts) and tir.prove_nonnegative(
         tir.sub(tir.sub(size, i), 1), facts
     )
 
 
 def clip_reads(op: ComputeOp) -> ComputeOp:
-    """Clip data-dependent reads; raise ExprError if another read may leave its tensor.
+    """Clip data-dependent reads; raise ExprError if another read may be out of bounds.
 
-    A select with an arm that may read outside becomes lazy: tir.Select(i > 0, A[i - 1], 0.0) reads
-    A[i - 1] only where i > 0, as te.if_then_else does.
+    A select with an arm that may read out of bounds is replaced by te.if_then_else, so that
+    tir.Select(i > 0, A[i - 1], 0.0) reads A[i - 1] only for i > 0.
     """
     past, needs, refused = _unsure(op)
     lazy = _lazy(op, {id(e) for e in (*past, *needs, *(e for e, _ in refused))})
@@ -115,10 +118,11 @@ def clip_reads(op: ComputeOp) -> ComputeOp:
 def _unsure(
     op: ComputeOp,
 ) -> tuple[list[tir.Load], dict[tir.Load, list[tir.Index]], list[tuple[tir.Load, int]]]:
-    """Return the reads that are not certainly inside, in three groups.
+    """Return (past, needs, refused), the reads that are not proven to be in bounds.
 
-    Reads of earlier rows, which a scan may allow; reads that are inside if sizes are large enough,
-    with what must be >= 0; the others, with the dimension that they may leave.
+    past      reads of earlier rows, which are legal in a scan
+    needs     reads that are in bounds if certain indices are >= 0, which it maps them to
+    refused   the other reads, each with a dimension in which it may be out of bounds
     """
     past: list[tir.Load] = []
     needs: dict[tir.Load, list[tir.Index]] = {}
@@ -143,7 +147,10 @@ def _unsure(
 
 
 def _lazy(op: ComputeOp, unsure: set[int]) -> ComputeOp:
-    """Make each select around one of these reads lazy; return `op` itself if there is none."""
+    """Replace each select that contains one of the reads `unsure` (ids) by an if_then_else.
+
+    Return `op` itself if there is no such select.
+    """
 
     def rule(n: Any) -> Any:
         unsafe = isinstance(n, tir.Where) and any(
@@ -158,7 +165,10 @@ def _lazy(op: ComputeOp, unsure: set[int]) -> ComputeOp:
 
 
 def _mapped(e: tir.Expr, rule: Callable[[Any], Any]) -> tir.Expr:
-    """Rewrite `e`, or what it folds, with `rule`; return the same object if nothing changed."""
+    """Rewrite `e` by `rule`; in a reduction, rewrite its sources, where and init instead.
+
+    Return `e` itself if nothing changed.
+    """
     if not isinstance(e, Reduce):
         return tir.rewrite_expr(e, rule)
     old = (*e.sources, e.where, *e.init)
@@ -174,7 +184,7 @@ def _is_state(b: tir.Buffer) -> bool:
 
 
 def _is_past(op: ComputeOp, e: tir.Load) -> bool:
-    """Whether `e` reads earlier rows of a placeholder with as many rows as `op`."""
+    """Return whether `e` reads an earlier row of a placeholder with as many rows as `op`."""
     if not isinstance(e.buffer, Tensor) or not isinstance(e.buffer.op, PlaceholderOp):
         return False
     if not op.axis or not tir.prove_equal(op.axis[0].extent, e.buffer.shape[0]):
@@ -184,7 +194,7 @@ def _is_past(op: ComputeOp, e: tir.Load) -> bool:
 
 
 def _reads(op: ComputeOp) -> Iterator[tuple[tir.Load, Facts]]:
-    """Yield every load with the facts that hold there: the loops around it are not empty."""
+    """Yield (load, facts) for every load in `op`; its loops are not empty, among other facts."""
     here = _not_empty(op.axis)
     inner = here + _not_empty(op.reduce_axis)
     for e in variable_reduce_ranges(op):
@@ -201,12 +211,12 @@ def _reads(op: ComputeOp) -> Iterator[tuple[tir.Load, Facts]]:
 
 
 def _not_empty(axes: Iterable[Axis]) -> Facts:
-    """Return the facts that every axis has at least one iteration."""
+    """Return the facts (indices >= 0) that every axis has at least one iteration."""
     return tuple(tir.sub(a.extent, 1) for a in axes if not isinstance(a.extent, int))
 
 
 def _real_shapes(op: ComputeOp) -> Facts:
-    """Return the symbolic extents of the arrays that `op` reads: none is negative."""
+    """Return the symbolic extents of the placeholders that `op` reads; they are >= 0."""
     arrays = [t for t in op.input_tensors if isinstance(t.op, PlaceholderOp)]
     return tuple(n for t in arrays for n in t.shape if not isinstance(n, int))
 

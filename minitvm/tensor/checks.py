@@ -1,4 +1,7 @@
-"""The checks of te.compute, its axes and its reductions: each yields (why, what to try)."""
+"""Checks of the arguments of te.compute, of its axes and of reductions.
+
+Functions named about_... yield (why, fix) for each fault that they find.
+"""
 
 from __future__ import annotations
 
@@ -14,32 +17,32 @@ from .tensor import Axis, ComputeOp, PlaceholderOp, Reduce, parts, variable_redu
 
 
 def known_name(what: str, name: Any) -> str:
-    """Return `name`; raise ExprError if it is not a string."""
+    """Return `name`; raise ExprError if it is not a string. `what` begins the message."""
     if not isinstance(name, str):
         raise ExprError(f"{what}: name={reprlib.repr(name)}", "a name is a string", 'name="C"')
     return name
 
 
 def dtype_of(name: Any) -> DType:
-    """Return the dtype called `name`; for functions that have a parameter `dtype`."""
+    """Return the DType called `name`; callers have a parameter that hides the function `dtype`."""
     return dtype(name)
 
 
 def check_size_var(what: str, name: Any, kind: Any) -> None:
-    """Raise ExprError if `name` is not a string or `kind` is not a type of sizes."""
+    """Raise ExprError if `name` is not a string or `kind` is neither int32 nor int64."""
     known_name(what, name)
     if dtype(kind) not in ("int32", "int64"):
         raise ExprError(f"var({name!r}, {kind!r})", "a size is an int32 or int64", 'dtype="int32"')
 
 
 def known_function(what: str, f: Any, fix: str) -> None:
-    """Raise ExprError if `f` is not a function."""
+    """Raise ExprError if `f` is not callable. `what` begins the message, and `fix` ends it."""
     if not callable(f):
         raise ExprError(f"{what}: {f!r}", "not a function", fix)
 
 
 def dimensions(shape: Any, what: str) -> tuple[tir.Index, ...]:
-    """Return `shape` as a tuple of indices; 16.0 counts as 16, as in (N / 4, 4)."""
+    """Return `shape` as a tuple of indices; whole floats are accepted, such as 16.0 for N / 4."""
     return tuple(_dimension(n, f"{what}: dimension {d}") for d, n in enumerate(as_tuple(shape)))
 
 
@@ -54,7 +57,10 @@ def _dimension(n: Any, what: str) -> tir.Index:
 
 
 def range_of(dom: Any, names: Sequence[Any], name: Any) -> tuple[str, tir.Index, tir.Index]:
-    """Return (name, start, extent) of reduce_axis((lo, hi), *names, name=name)."""
+    """Return (name, start, extent) for the call reduce_axis(dom, *names, name=name).
+
+    Raises ExprError if `dom` is not a pair (lo, hi) with lo <= hi.
+    """
     try:
         (first, stop), (name,) = dom, names or (name,)
     except (TypeError, ValueError):
@@ -70,7 +76,10 @@ def range_of(dom: Any, names: Sequence[Any], name: Any) -> tuple[str, tir.Index,
 
 
 def argument_names(f: Callable[..., Any], count: int, name: str) -> list[str]:
-    """Return names for `count` axes: the parameters of f; *i gives i0, i1, ..."""
+    """Return the parameter names of `f`, which name the `count` axes of the compute `name`.
+
+    A parameter *i gives i0, i1, ... Raises ExprError if `f` does not take one axis per dimension.
+    """
     what = f"compute {name}"
     known_function(what, f, "lambda i: ...")
     try:
@@ -93,13 +102,13 @@ def argument_names(f: Callable[..., Any], count: int, name: str) -> list[str]:
 
 
 def about_attrs(attrs: Any) -> Iterator[Reason]:
-    """Check that the attributes of an operation are a mapping."""
+    """Yield a reason if the attributes of an operation are neither None nor a mapping."""
     if not isinstance(attrs, Mapping | None):
         yield f"attrs={reprlib.repr(attrs)}: not a mapping", 'attrs={"key": value}'
 
 
 def about_results(results: Sequence[Any]) -> Iterator[Reason]:
-    """Check that a formula returns an expression, or several of the same kind."""
+    """Yield a reason if a formula returns nothing, or results that cannot be computed together."""
     if not results or any(e is None for e in results):
         yield "the formula returns nothing", "return an expression"
     reductions = [e for e in results if isinstance(e, Reduce)]
@@ -113,7 +122,7 @@ def about_results(results: Sequence[Any]) -> Iterator[Reason]:
 
 
 def about_formula(op: ComputeOp) -> Iterator[Reason]:
-    """Check that a formula uses only its own axes and sizes, and reduces only at the top."""
+    """Yield the faults of a formula: huge indices, nested reductions, axes that are not its own."""
     own = {id(a) for a in (*op.axis, *op.reduce_axis)}
     for n in (n for e in parts(op) for n in tir.walk(e)):
         if tir.overflows(n):
@@ -135,7 +144,7 @@ def about_formula(op: ComputeOp) -> Iterator[Reason]:
 
 
 def about_limits(op: ComputeOp) -> Iterator[Reason]:
-    """Check that the ranges of reduce axes depend only on data axes, sizes and inputs."""
+    """Yield a reason if a reduce range depends on a reduce axis or on a computed tensor."""
     own = {id(a) for a in op.axis}
     for n in (n for e in variable_reduce_ranges(op) for n in tir.walk(e)):
         if isinstance(n, Axis) and id(n) not in own:
@@ -154,24 +163,27 @@ def about_limits(op: ComputeOp) -> Iterator[Reason]:
 
 
 def about_sources(sources: Sequence[tir.Expr], starts: Sequence[Any]) -> Iterator[Reason]:
-    """Check that a reduction folds numbers, and has a start for each of them or none."""
+    """Yield a reason if a reduction has no sources, reduces bools, or has too few starts."""
     if not sources:
-        yield "there is nothing to fold", "an expression"
+        yield "there is nothing to reduce", "an expression"
     if any(e.dtype is BOOL for e in sources):
-        yield "values of type bool cannot be folded", "x.astype('int32') first"
+        yield "values of type bool cannot be reduced", "x.astype('int32') first"
     if starts and len(starts) != len(sources):
-        yield f"init has {len(starts)} values for {len(sources)} to fold", "one for each"
+        yield f"init has {len(starts)} values, but {len(sources)} are reduced", "one for each"
 
 
 def fold_axes(name: str, given: Any) -> tuple[Axis, ...]:
-    """Return the reduce axes to fold over; raise ExprError if there is none, or another kind."""
+    """Return the argument `axis` of te.sum or another reduction as a tuple of reduce axes.
+
+    Raises ExprError if it has no axes, or an axis of another kind.
+    """
     axes = () if given is None else as_tuple(given)
     raise_first(ExprError, f"te.{name}", _about_axes(name, axes))
     return axes
 
 
 def _about_axes(name: str, axes: Sequence[Any]) -> Iterator[Reason]:
-    """Check that there are reduce axes to fold over, each given once."""
+    """Yield a reason if there are no axes, one is not a reduce axis, or one is given twice."""
     if not axes:
         fix = f"k = te.reduce_axis((0, K)), then te.{name}(..., axis=k)"
         yield "there is no axis to reduce over", fix
@@ -183,9 +195,12 @@ def _about_axes(name: str, axes: Sequence[Any]) -> Iterator[Reason]:
 
 
 def one_each(made: Any, count: int, what: str) -> tuple[Any, ...]:
-    """Return the `count` values that a function of a reducer returned."""
+    """Return `made`, the result of a user's fcombine or fidentity, as a tuple of `count` values.
+
+    Raises ExprError if their number is wrong.
+    """
     values = as_tuple(made)
     if len(values) != count:
-        why = f"it returns {len(values)} value(s), and {count} are folded"
+        why = f"it returns {len(values)} value(s), but {count} are reduced"
         raise ExprError(f"comm_reducer {what}", why, "return a tuple with one value for each")
     return values

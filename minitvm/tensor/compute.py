@@ -1,4 +1,4 @@
-"""placeholder, compute, reduce_axis and the reductions: how a formula becomes data."""
+"""The functions that define formulas: placeholder, compute, reduce_axis and the reductions."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ from .tensor import Axis, ComputeOp, PlaceholderOp, Reduce, Tensor, axis, parts,
 
 
 def var(name: str = "n", dtype: str = "int32") -> tir.Var:
-    """Make a symbolic size or scalar; its value, perhaps negative, is given at the call."""
+    """Make a symbolic size or scalar, which may be negative; each call gives it a value."""
     check_size_var("var", name, dtype)
     return tir.Var(name)
 
 
 def size_var(name: str = "n", dtype: str = "int32") -> tir.Var:
-    """Make a symbolic size that is known to be >= 0."""
+    """Make a symbolic size that the compiler may assume to be >= 0."""
     check_size_var("size_var", name, dtype)
     return tir.Var(name, 0)
 
@@ -50,10 +50,10 @@ def placeholder(shape: Any, dtype: str = "float32", name: str = "placeholder") -
 
 
 def reduce_axis(dom: Any, *names: str, name: str = "rv") -> Axis:
-    """Make an axis to reduce over: reduce_axis((lo, hi)) takes lo .. hi-1; empty if lo == hi.
+    """Make an axis to reduce over: reduce_axis((lo, hi)) takes the values lo .. hi-1.
 
-    Inside the lambda of a te.compute, lo and hi may depend on its axes, (0, i + 1), and on inputs,
-    (P[i], P[i + 1]); the axis is then empty where hi < lo.
+    Inside the lambda of a te.compute, lo and hi may depend on its axes, such as (0, i + 1), and on
+    inputs, such as (P[i], P[i + 1]); the axis is then empty for elements with hi < lo.
 
     names: as in TVM, the name may also be the second argument: reduce_axis((0, K), "k").
     """
@@ -71,9 +71,9 @@ def compute(
 
     There is one axis per dimension, named after fcompute's arguments. fcompute returns one
     expression, or a tuple of them: compute then returns a tuple of tensors of the same shape.
-    tag and attrs are kept with the operation for schedulers.
-    Raises ExprError if the formula has no meaning: wrong number of arguments, a reduction inside a
-    larger expression, an axis that is not in scope, a read that may leave its tensor.
+    tag and attrs are stored in the operation, for use by schedulers.
+    Raises ExprError if the formula is invalid: wrong number of arguments, a reduction inside a
+    larger expression, an axis that is not in scope, a read that may be out of bounds.
     """
     what = f"compute {known_name('compute', name)}"
     raise_first(ExprError, what, about_attrs(attrs))
@@ -103,7 +103,7 @@ def compute(
 
 
 def _body(e: Any) -> tir.Expr:
-    """Return what a formula returned as an expression."""
+    """Convert the result of a formula's lambda to an expression that is not nested too deeply."""
     if isinstance(e, Reduce):
         return replace(e, sources=tuple(map(tir.shallow, e.sources)), where=tir.shallow(e.where))
     return tir.shallow(tir.value(tir.operand(e)))
@@ -113,7 +113,12 @@ def _body(e: Any) -> tir.Expr:
 
 
 def reduce(reducer: Reducer, expr: Any, axis: Any, where: Any = None, init: Any = None) -> Reduce:
-    """Fold `expr` (or a tuple of them) with `reducer` over the reduce axis or axes `axis`."""
+    """Return the reduction of `expr` (or of a tuple of them) by `reducer` over `axis`.
+
+    axis    a reduce axis, or a list of them
+    where   a condition; only points at which it is true are reduced
+    init    the start value, instead of the identity of the reducer; a tuple for a tuple `expr`
+    """
     axes = fold_axes(reducer.name, axis)
     sources = tuple(tir.value(tir.operand(e)) for e in as_tuple(expr))
     given = () if init is None else as_tuple(init)
@@ -129,11 +134,12 @@ def reduce(reducer: Reducer, expr: Any, axis: Any, where: Any = None, init: Any 
 def comm_reducer(
     fcombine: Callable[[Any, Any], Any], fidentity: Callable[..., Any], name: str = "reduce"
 ) -> Callable[..., Reduce]:
-    """Define a reduction: fcombine(x, y) folds two values, fidentity(dtype) is the neutral one.
+    """Define a reduction such as te.sum: fcombine(x, y) combines two values into one.
 
-    For tuples (say argmax: index and value) x and y are tuples, fcombine returns one, and
-    fidentity takes one dtype for each. fcombine must be associative and commutative, because the
-    order of folding is free. Use the result as te.sum: r(expr or tuple, axis, where=, init=).
+    fidentity(dtype) returns the neutral value. To reduce tuples, such as index and value for an
+    argmax, x, y and both results are tuples, and fidentity takes one dtype per component. fcombine
+    must be associative and commutative, because values are combined in any order. The result is a
+    function that is used like te.sum: r(expr or tuple, axis, where=, init=).
     """
     known_name("comm_reducer", name)
     for f in (fcombine, fidentity):
@@ -157,34 +163,34 @@ def comm_reducer(
 
 
 def min_value(dtype: str) -> tir.Const:
-    """Return the smallest value of a type: -inf for floats."""
+    """Return the smallest value of type `dtype` as a literal; -inf for float types."""
     kind = dtype_of(dtype)
     return tir.Const(kind.low, kind)
 
 
 def max_value(dtype: str) -> tir.Const:
-    """Return the largest value of a type: inf for floats."""
+    """Return the largest value of type `dtype` as a literal; inf for float types."""
     kind = dtype_of(dtype)
     return tir.Const(kind.high, kind)
 
 
 def sum(expr: Any, axis: Any = None, where: Any = None, init: Any = None) -> Reduce:
-    """Sum expr over `axis` (one reduce axis or a list)."""
+    """Sum `expr` over `axis`, a reduce axis or a list of them; see `reduce` for where and init."""
     return reduce(SUM, expr, axis, where, init)
 
 
 def prod(expr: Any, axis: Any = None, where: Any = None, init: Any = None) -> Reduce:
-    """Multiply expr over `axis`."""
+    """Multiply the values of `expr` over `axis`, a reduce axis or a list of them."""
     return reduce(PROD, expr, axis, where, init)
 
 
 def max(a: Any, b: Any = None, where: Any = None, init: Any = None, axis: Any = None) -> Any:
-    """max(expr, axis): the largest over reduce axes. max(a, b): the larger of two values."""
+    """Return the largest value over reduce axes, max(expr, axis), or of two values, max(a, b)."""
     return _extreme(MAX, "max", a, b, axis, where, init)
 
 
 def min(a: Any, b: Any = None, where: Any = None, init: Any = None, axis: Any = None) -> Any:
-    """min(expr, axis): the smallest over reduce axes. min(a, b): the smaller of two values."""
+    """Return the smallest value over reduce axes, min(expr, axis), or of two values, min(a, b)."""
     return _extreme(MIN, "min", a, b, axis, where, init)
 
 

@@ -1,7 +1,7 @@
-"""What formulas mean: their values in numpy, with no schedule and no loop IR in between.
+"""The reference semantics of formulas: evaluate them with numpy, without schedules or loops.
 
-Data axes become whole numpy arrays; reductions are folded point by point in the order of their
-axes. It is slow and simple on purpose: tests compare everything the compiler makes with it.
+Data axes become whole numpy arrays; reductions run point by point in the order of their axes. The
+code is slow but simple, since tests use it to check the results of compiled programs.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 def evaluate(tensors: Sequence[Tensor], inputs: Mapping[Any, Any]) -> list[Array]:
     """Compute the value of each of `tensors`.
 
-    inputs   placeholder -> array, and scalar variable -> int; symbolic sizes are learned from the
-             shapes of the arrays
+    inputs   maps each placeholder to an array, and each scalar variable to an int; the symbolic
+             sizes follow from the shapes of the arrays
 
-    Raises ArgumentError if an input is missing, masked or does not fit, ExprError if a formula
-    reads outside a tensor.
+    Raises ArgumentError if an input is missing, masked or of a wrong type or shape. Raises
+    ExprError if a formula reads outside a tensor.
     """
     arrays: dict[tir.Buffer, Array] = {}
     sizes: dict[tir.Var, Any] = {v: int(n) for v, n in inputs.items() if isinstance(v, tir.Var)}
@@ -58,7 +58,10 @@ def evaluate(tensors: Sequence[Tensor], inputs: Mapping[Any, Any]) -> list[Array
 
 
 def _fitting(t: Tensor, array: Array, sizes: dict[tir.Var, Any]) -> Array:
-    """Return `array` if it fits the placeholder `t`; record the symbolic sizes in its shape."""
+    """Check the type and shape of `array` for the placeholder `t`, and return the array.
+
+    Add the values of symbolic sizes to `sizes`. Raises ArgumentError if something does not match.
+    """
     if array.dtype != t.dtype.numpy or array.ndim != t.ndim:
         why = f"it is {array.dtype} with {array.ndim} dimensions, not {t.dtype} with {t.ndim}"
         raise ArgumentError(f"input {t.name}", why)
@@ -70,7 +73,7 @@ def _fitting(t: Tensor, array: Array, sizes: dict[tir.Var, Any]) -> Array:
 
 
 def _inside(ops: Sequence[Operation]) -> set[Operation]:
-    """Return the operations that scans compute row by row, and their states."""
+    """Return the states of all scans in `ops`, and the operations that scans compute by rows."""
     scans = [op for op in ops if isinstance(op, ScanOp)]
     states = {t.op for scan in scans for t in scan.states}
     return states | {part for scan in scans for part in body_of(scan)}
@@ -80,10 +83,10 @@ def _inside(ops: Sequence[Operation]) -> set[Operation]:
 
 
 def _compute(op: Operation, here: _Points) -> None:
-    """Compute every output of `op` into here.arrays."""
+    """Compute the outputs of `op`, and store them in here.arrays."""
     if isinstance(op, PlaceholderOp):
         if tensor_of(op, 0) not in here.arrays:
-            raise ArgumentError(f"input {op.name}", "no value is given for it")
+            raise ArgumentError(f"input {op.name}", "no value is given")
         return
     if isinstance(op, ExternOp):
         _extern(op, here)
@@ -95,8 +98,8 @@ def _compute(op: Operation, here: _Points) -> None:
         if int(here.index(need)) < 0:
             raise ArgumentError(
                 f"compute {op.name}: {tir.text(need + 1)} = {int(here.index(need)) + 1}",
-                "it reads elements that do not exist",
-                "arrays that are not empty",
+                "the formula reads elements that do not exist",
+                "larger arrays",
             )
     shape = tuple(int(here.index(n)) for n in op.shape)
     for i, v in enumerate(_values(op, here, [np.arange(n) for n in shape])):
@@ -104,7 +107,7 @@ def _compute(op: Operation, here: _Points) -> None:
 
 
 def _values(op: ComputeOp, here: _Points, points: list[Array]) -> list[Array]:
-    """Compute the outputs of `op` at the given points of each axis."""
+    """Compute the outputs of `op` on the grid of `points`, which has one array per axis."""
     shape = tuple(len(p) for p in points)
     values = dict(here.values)
     for d, (a, p) in enumerate(zip(op.axis, points, strict=True)):
@@ -120,7 +123,7 @@ def _values(op: ComputeOp, here: _Points, points: list[Array]) -> list[Array]:
 
 
 def _scan(op: ScanOp, here: _Points) -> None:
-    """Copy the first rows, then compute the formulas of the scan row by row."""
+    """Compute the outputs of a scan: copy the first rows, then compute one row after another."""
     body, arrays = body_of(op), dict(here.arrays)
     for part in body:
         shape = [int(here.index(n)) for n in part.shape]
@@ -141,7 +144,7 @@ def _scan(op: ScanOp, here: _Points) -> None:
 
 
 def _extern(op: ExternOp, here: _Points) -> None:
-    """Run the statement of `op` in the interpreter, on contiguous copies."""
+    """Run the statement of `op` in the interpreter, on contiguous copies of its inputs."""
     ins = [np.ascontiguousarray(here.arrays[t]) for t in op.inputs]
     shapes = [tuple(int(here.index(n)) for n in shape) for shape in op.shapes]
     outs = [np.zeros(s, t.numpy) for s, t in zip(shapes, op.dtypes, strict=True)]
@@ -154,7 +157,10 @@ def _extern(op: ExternOp, here: _Points) -> None:
 
 
 def _fold(r: Reduce, axes: tuple[Axis, ...], count: int, grid: _Points) -> list[Any]:
-    """Reduce over the whole data grid: one numpy operation per point of `axes`."""
+    """Compute the reduction `r` for all data points at once, looping over the points of `axes`.
+
+    Return the first `count` components.
+    """
     dtypes = tuple(e.dtype for e in r.sources)
     old = [tir.Buffer(f"old{i}", (), t) for i, t in enumerate(dtypes)]
     new = [tir.Buffer(f"new{i}", (), t) for i, t in enumerate(dtypes)]
@@ -176,9 +182,10 @@ def _fold(r: Reduce, axes: tuple[Axis, ...], count: int, grid: _Points) -> list[
 
 
 def _reduce_points(axes: tuple[Axis, ...], grid: _Points) -> Iterator[tuple[dict[Axis, int], Any]]:
-    """Yield every point of the reduce axes, the last axis fastest, and where in the grid it exists.
+    """Yield (point, exists) for every point of the reduce axes; the last axis varies fastest.
 
-    An axis whose range differs between elements runs over the union of the ranges.
+    If the range of an axis differs between elements, the axis runs over the union of the ranges,
+    and `exists` tells for which elements of the grid the point is in range.
     """
     firsts = [np.asarray(grid.index(a.start)) for a in axes]
     stops = [f + np.asarray(grid.index(a.extent)) for f, a in zip(firsts, axes, strict=True)]
@@ -198,11 +205,11 @@ def _reduce_points(axes: tuple[Axis, ...], grid: _Points) -> Iterator[tuple[dict
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Points:
-    """The points at which expressions are evaluated, all at once.
+    """A grid of points, at which an expression is evaluated all at once.
 
     values   the value of every variable: an int, or an array that broadcasts to `shape`
     arrays   the array of every tensor; for a scalar buffer, its value at each point
-    active   the points whose value matters: the others may read outside a tensor
+    active   a mask of the points whose values are used; only these must read in bounds
     """
 
     values: dict[tir.Var, Any]
@@ -211,11 +218,11 @@ class _Points:
     active: Any
 
     def where(self, cond: Any) -> _Points:
-        """Return the grid with only those points active at which `cond` holds too."""
+        """Return this grid with fewer active points: those at which `cond` is true as well."""
         return replace(self, active=np.logical_and(self.active, cond))
 
     def index(self, e: tir.Index) -> Any:
-        """Evaluate an index at every point: an int or an int64 array."""
+        """Evaluate an index at every point; return an int or an int64 array."""
         match e:
             case int():
                 return e
@@ -272,11 +279,14 @@ class _Points:
                 raise ExprError(tir.text(e), f"a {type(e).__name__} cannot be evaluated")
 
     def _either(self, e: tir.Index) -> Any:
-        """Evaluate an index or a value: the operands of Cast and Compare may be either."""
+        """Evaluate `e`, an operand of Cast or Compare, which may be an index or a value."""
         return self.value(e) if isinstance(e, tir.Expr) and not tir.is_index(e) else self.index(e)
 
     def _load(self, e: tir.Load) -> Any:
-        """Return the elements that are read; arbitrary ones at inactive points."""
+        """Return the element that `e` reads at each point; inactive points get any element.
+
+        Raises ExprError if an active point reads out of bounds.
+        """
         array = self.arrays[e.buffer]
         if not e.indices:
             return array[()]
@@ -286,7 +296,7 @@ class _Points:
             outside = np.logical_and(self.active, np.logical_or(k < 0, k >= n))
             if np.any(np.broadcast_to(outside, np.broadcast_shapes(np.shape(outside), self.shape))):
                 raise ExprError(
-                    tir.text(e), f"index {d} leaves dimension {d} of {e.buffer.name}, 0 .. {n - 1}"
+                    tir.text(e), f"index {d} of {e.buffer.name} is not always in 0 .. {n - 1}"
                 )
             at.append(np.clip(k, 0, max(n - 1, 0)))
         if array.size == 0:  # no point is active: any value will do

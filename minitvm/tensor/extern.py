@@ -1,4 +1,4 @@
-"""Operations whose loops are written by hand, or hidden in a call: te.extern."""
+"""te.extern: operations that are computed by hand-written loops or by a function call."""
 
 from __future__ import annotations
 
@@ -21,15 +21,17 @@ def extern(
     dtype: Any = None,
     tag: str = "",
 ) -> Any:
-    """Define the tensor of `shape` that a statement computes; a list of shapes gives a list.
+    """Define a tensor of `shape` that a statement computes; a list of shapes gives several.
 
         te.extern((n,), [A], lambda ins, outs: tir.call_packed("double", ins[0], outs[0]))
 
     fcompute(ins, outs) gets a buffer for each input and output. It returns a statement, made with
-    tir.ir_builder, or a call, which reads whole inputs and writes whole outputs.
-    dtype: of the outputs, one for all or one for each; by default that of the inputs if they agree.
+    tir.ir_builder, or a call; either may read all inputs and must write all outputs.
 
-    Raises ExprError if the statement uses what it was not given, or writes to an input.
+    dtype   the type of all outputs, or a list with one per output; by default the type of the
+            inputs, which must then all have the same type
+
+    Raises ExprError if the statement uses other buffers or variables, or writes to an input.
     """
     known_name("extern", name)
     known_function(f"extern {name}", fcompute, "lambda ins, outs: ...")
@@ -79,7 +81,10 @@ def _dtypes(given: Any, tensors: tuple[Tensor, ...], n: int, name: str) -> tuple
 
 
 def statement(made: Any, what: str) -> tir.Stmt:
-    """Return `made` as a statement; a call becomes one."""
+    """Return `made`, the result of fcompute, as a statement; a call is wrapped in Evaluate.
+
+    Raises ExprError, with a message that begins with `what`, if it is neither.
+    """
     if isinstance(made, tir.Expr):
         return tir.Evaluate(made)
     if not isinstance(made, tir.Stmt):
@@ -92,7 +97,7 @@ def statement(made: Any, what: str) -> tir.Stmt:
 
 
 def symbols(buffers: tuple[tir.Buffer, ...]) -> tuple[tir.Var, ...]:
-    """Return the variables in shapes, strides and offsets."""
+    """Return the distinct variables in the shapes, strides and offsets of `buffers`."""
     found: dict[tir.Var, None] = {}
     for b in buffers:
         own = (b.elem_offset,) if isinstance(b, tir.DeclaredBuffer) and b.elem_offset else ()
@@ -108,12 +113,15 @@ def check_body(
     body: tir.Stmt,
     sizes: Any,
 ) -> None:
-    """Raise ExprError if `body` breaks a law of the loop IR, given these buffers and sizes."""
+    """Raise ExprError if `body` breaks a law of `tir.verify`.
+
+    It may read `ins`, write `outs`, and use the variables `sizes`. `what` begins the message.
+    """
     tir.check_depth(body, what)
     if sums := [e for e in tir.walk(body) if isinstance(e, Reduce)]:
         raise ExprError(
             f"{what}: {sums[0]!r}",
-            "te.sum belongs in a formula, and this is a statement",
+            "te.sum can be used only in the formula of a te.compute, and this is a statement",
             "an ib.for_range loop that adds one term per iteration",
         )
     try:
@@ -123,5 +131,5 @@ def check_body(
 
 
 def bound_to(op: ExternOp, tensors: Mapping[Tensor, Tensor]) -> ExternOp:
-    """Return `op` with other input tensors."""
+    """Return a copy of `op` with its inputs replaced according to `tensors`."""
     return replace(op, inputs=tuple(tensors.get(t, t) for t in op.inputs))

@@ -1,4 +1,4 @@
-"""Tensor intrinsics: a small formula, and a hardware or hand-written statement computing it."""
+"""Tensor intrinsics: a small formula, and a statement or instruction that computes it."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from .tensor import ComputeOp, PlaceholderOp, Tensor, loads
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TensorIntrin:
-    """The formula `op` and statements on declared buffers that compute it.
+    """A tensor intrinsic: the formula `op`, and statements on declared buffers that compute it.
 
-    buffers   one for each input of op, then one for each output
-    body      outputs = the formula
-    reset     outputs = the identity of the reduction; None if there is no such statement
-    update    outputs += the formula; None if there is no such statement
+    buffers   the buffer of each input and each output of op
+    body      the statement for: outputs = the formula
+    reset     the statement for: outputs = the identity of the reduction; or None
+    update    the statement for: outputs += the formula; or None
     """
 
     name: str
@@ -49,10 +49,11 @@ def decl_tensor_intrin(
     """Declare an intrinsic that computes the formula of `op`, for s[C].tensorize(axis, intrin).
 
     fcompute(ins, outs) gets a declared buffer for each input and output. It returns a statement or
-    a call that computes the formula, or three of them, (body, reset, update): reset starts a
-    reduction, and update adds to it. If reset is None, body starts the reduction.
-    binds   tensor -> its buffer, made by tir.decl_buffer with strides, an alignment or a scope.
-            Other buffers are contiguous, with the shape of the tensor.
+    a call that computes the formula, or three of them, (body, reset, update): reset
+    initializes a reduction, and update adds to it. If reset is None, body initializes it.
+
+    binds   maps tensors to buffers, made by tir.decl_buffer with strides, an alignment or a scope;
+            the other tensors get contiguous buffers.
             As in TVM, name may come before binds.
 
     Raises ExprError if the formula reads only part of an input, or a statement breaks a law.
@@ -84,7 +85,7 @@ def decl_tensor_intrin(
 
 
 def _in_order(binds: Any, name: Any) -> tuple[Mapping[Tensor, tir.DeclaredBuffer], str]:
-    """Return (binds, name), in whichever order they were given."""
+    """Return the arguments (binds, name), which users may pass in either order."""
     if isinstance(binds, str):
         binds, name = None if isinstance(name, str) else name, binds
     if not isinstance(binds, Mapping | None):
@@ -94,7 +95,7 @@ def _in_order(binds: Any, name: Any) -> tuple[Mapping[Tensor, tir.DeclaredBuffer
 
 
 def _offset_factor(what: str, params: Any) -> int:
-    """Return the offset factor of buffers that are not bound."""
+    """Return the offset_factor in `params`, the argument default_buffer_params; by default 1."""
     given: Any = {} if params is None else params
     table = cast("Mapping[str, Any]", given if isinstance(given, Mapping) else {"offset_factor": 0})
     factor = table.get("offset_factor", 1)
@@ -109,23 +110,26 @@ def _buffer(t: Tensor, offset_factor: int) -> tir.DeclaredBuffer:
 
 
 def _statements(made: Any, what: str) -> tuple[tir.Stmt | None, tir.Stmt | None, tir.Stmt | None]:
-    """Return (body, reset, update) from what fcompute returned."""
+    """Return (body, reset, update) from `made`, the result of fcompute.
+
+    Missing statements are None.
+    """
     parts = [None if p is None else statement(p, what) for p in as_tuple(made)]
     if not 1 <= len(parts) <= 3:
         raise ExprError(
             what, f"fcompute returns {len(parts)} parts", "body, or (body, reset, update)"
         )
     if parts[0] is None:
-        why = "the first statement that fcompute returns is None, and it computes the formula"
+        why = "fcompute returns None instead of the statement that computes the formula"
         raise ExprError(what, why, "return ib.get(); or return body, reset, update")
     body, reset, update = (*parts, None, None)[:3]
     return body, reset, update
 
 
 def _about_formula(op: ComputeOp) -> Iterator[Reason]:
-    """Check that a formula has a constant shape, and reads all of its inputs.
+    """Yield a reason if the formula of an intrinsic has a symbolic shape or a partly read input.
 
-    Its statement may read all of an input, but bounds are inferred from the formula.
+    The statement may read a whole input, but bounds are inferred from the formula.
     """
     for t in op.input_tensors:
         if not isinstance(t.op, PlaceholderOp):
@@ -148,7 +152,7 @@ def _about_formula(op: ComputeOp) -> Iterator[Reason]:
 
 
 def _about_buffer(t: Tensor, b: Any) -> Iterator[Reason]:
-    """Check that `t` is bound to a buffer of its shape and type."""
+    """Yield a reason if `b` is not a declared buffer with the shape and type of `t`."""
     if not isinstance(b, tir.DeclaredBuffer):
         yield f"{t.name} is bound to {b!r}, which is not a buffer", "tir.decl_buffer(y.shape)"
         return
@@ -156,5 +160,5 @@ def _about_buffer(t: Tensor, b: Any) -> Iterator[Reason]:
     if not fits or b.dtype is not t.dtype:
         yield (
             f"buffer {b.name} is {b.dtype}[{', '.join(map(tir.text, b.shape))}], "
-            f"{t.name} is {t.dtype}[{', '.join(map(tir.text, t.shape))}]",
+            f"but {t.name} is {t.dtype}[{', '.join(map(tir.text, t.shape))}]",
         )

@@ -1,4 +1,4 @@
-"""What people write as if a tensor were an array: refused, with what to write instead."""
+"""Errors for code that uses a tensor as if it were an array, with what to write instead."""
 
 from __future__ import annotations
 
@@ -10,19 +10,22 @@ FORMULA = "a tensor here is a formula, not data"
 
 
 class NotAnArray:
-    """Refuse operators, iteration and numpy functions on a whole tensor or a part of one."""
+    """A base class that raises ExprError for operators, iteration and numpy functions.
+
+    Its subclasses are whole tensors and parts of tensors, which have no value yet.
+    """
 
     __slots__ = ()
 
     def _called(self) -> str:
-        """Return what messages call it."""
+        """Return a description of this object for error messages, such as "A"."""
         raise NotImplementedError
 
     def _operator(self, other: Any = None) -> Any:
         return self._one_element()
 
     def _one_element(self) -> Any:
-        """Return the element it is; raise ExprError if it is not one."""
+        """Return this object as a single element; raise ExprError if it has more elements."""
         name = self._called()
         fix = f"te.compute({name}.shape, lambda *i: {name}(*i) + ...), or topi"
         raise ExprError(f"an operator on {name} as a whole", "a formula works on elements", fix)
@@ -46,6 +49,6 @@ class NotAnArray:
         raise ExprError(f"a numpy array of {self._called()}", FORMULA, fix)
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
-        """Refuse numpy's functions, and numpy arrays as the other operand."""
+        """Raise ExprError for numpy functions, and for operators on a numpy array and a tensor."""
         what = f"numpy.{ufunc.__name__} of {self._called()}"
         raise ExprError(what, FORMULA, "the functions of te or topi")

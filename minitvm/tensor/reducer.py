@@ -1,4 +1,4 @@
-"""Reducers: four are built in, others are defined by users."""
+"""Reducers, which define what a reduction computes: sum, prod, max, min, and users' own."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ Values = tuple[tir.Expr, ...]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Reducer:
-    """How a reduction folds tuples of values: combine(old, new), starting from identity(dtypes).
+    """A definition of a reduction: combine(old, new) combines two tuples of values into one.
 
-    The order of folding is free, so combine must be associative and commutative.
+    The reduction starts from identity(dtypes). Since values are combined in any order, `combine`
+    must be associative and commutative.
     """
 
     name: str
@@ -46,7 +47,7 @@ def _built_in(name: str) -> Reducer:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Recorded:
-    """The formulas that fcombine returned for the values `old` and `new`."""
+    """A combine function made of the formulas that fcombine returned for `old` and `new`."""
 
     old: tuple[tir.Buffer, ...]
     new: tuple[tir.Buffer, ...]
@@ -63,7 +64,7 @@ class _Recorded:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Start:
-    """The values that a reduction starts from."""
+    """The start values of a reduction, as an identity function."""
 
     values: Values
 
@@ -72,9 +73,9 @@ class _Start:
 
 
 def recorded(r: Reducer, dtypes: tuple[DType, ...]) -> Reducer:
-    """Return `r` for values of these types as formulas instead of Python functions.
+    """Return a copy of `r` for values of types `dtypes` that has formulas, not Python functions.
 
-    The result can be pickled, and the functions run only once, where the reduction is written.
+    The copy can be pickled. The user's functions run only once, when the reduction is defined.
     """
     if BUILT_IN.get(r.name) is r or isinstance(r.combine, _Recorded):
         return r

@@ -1,4 +1,4 @@
-"""Recurrences: te.scan, which computes row after row from the rows before.
+"""Recurrences: te.scan computes each row of a tensor from the rows before it.
 
     X = te.placeholder((T, n))                                       S[t] = S[t - 1] + X[t]
     state = te.placeholder((T, n))
@@ -6,8 +6,8 @@
     update = te.compute((T, n), lambda t, i: state[t - 1, i] + X[t, i])
     S = te.scan(first, update, state, inputs=[X])
 
-The formulas that depend on the state are ordinary stages of a schedule. Each is computed inside the
-loop over time, s[S].op.scan_axis, one row per iteration.
+The formulas that depend on the state are ordinary stages of a schedule. They are computed inside
+the loop over time, s[S].op.scan_axis, one row per iteration.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ from .tensor import (
 
 
 def scan_state(shape: Any, dtype: str = "float32", name: str = "state") -> Tensor:
-    """Make the placeholder for what a scan has computed so far, which its update reads.
+    """Make the placeholder for the rows that a scan has computed so far; its update reads it.
 
-    A te.placeholder works too if it is only read as state[t - c, ...].
+    A te.placeholder works too, if every read has the form state[t - c, ...].
     """
     known_name("scan_state", name)
     op = PlaceholderOp(name, dimensions(shape, f"scan_state {name}"), (dtype_of(dtype),), True)
@@ -47,15 +47,15 @@ def scan_state(shape: Any, dtype: str = "float32", name: str = "state") -> Tenso
 def scan(
     init: Any, update: Any, state: Any, inputs: Any = None, name: str = "scan", tag: str = ""
 ) -> Any:
-    """Define the tensor whose first rows are `init`, and whose row t is then row t of `update`.
+    """Define a tensor with the first rows `init`, whose later rows t are row t of `update`.
 
     init     the first rows, of shape (t0, ...)
     update   a formula of shape (T, ...) that reads `state` at times before t, directly or through
              other formulas whose first axis is also time
-    state    a placeholder with the shape of update, which stands for the result so far
-    inputs   the other tensors that the formulas read; found automatically, accepted as in TVM
+    state    a placeholder with the shape of update, which stands for the rows computed so far
+    inputs   ignored, since the tensors that the formulas read are known; TVM needs it
 
-    Equally long lists of inits, updates and states give a list of tensors.
+    Lists of inits, updates and states, of equal length, give a list of tensors.
     Raises ExprError if shapes or types do not fit, or if a row depends on itself or a later one.
     """
     del inputs
@@ -87,7 +87,7 @@ def scan(
 
 
 def rescan(op: ScanOp, tensors: Mapping[Tensor, Tensor]) -> ScanOp:
-    """Return `op` with other inits and updates, in the same loop over time."""
+    """Return a copy of `op` with inits and updates replaced according to `tensors`."""
     inits, updates = (tuple(tensors.get(t, t) for t in row) for row in (op.inits, op.updates))
     return replace(op, inits=inits, updates=updates)
 
@@ -98,13 +98,16 @@ def states_of(ops: Sequence[Operation]) -> set[Tensor]:
 
 
 def check_past(ops: Sequence[Operation]) -> None:
-    """Raise ExprError if a tensor that is not the state of a scan is read before its first row."""
+    """Raise ExprError if a formula in `ops` reads earlier rows of a tensor that is not a state.
+
+    A state is the placeholder of a scan in `ops`; a te.scan_state must be one.
+    """
     states = states_of(ops)
     for op in ops:
         if isinstance(op, PlaceholderOp) and op.is_state and op.output(0) not in states:
             raise ExprError(
                 f"{op.name} is read outside of a scan",
-                "it stands for what a scan has computed so far",
+                "it stands for the rows that a scan has computed so far",
                 "schedule the result of te.scan",
             )
         for e in op.past if isinstance(op, ComputeOp) else ():
@@ -120,7 +123,7 @@ def check_past(ops: Sequence[Operation]) -> None:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Step:
-    """One state, with its first rows and its update."""
+    """One (init, update, state) of a scan, whose types and shapes have been checked."""
 
     name: str
     init: Tensor
@@ -129,7 +132,7 @@ class _Step:
 
     @property
     def time(self) -> Axis:
-        """The first axis of the update."""
+        """The first axis of the update, which is time."""
         assert isinstance(self.update.op, ComputeOp)
         return self.update.op.axis[0]
 
@@ -137,7 +140,7 @@ class _Step:
         raise_first(ExprError, f"scan {self.name}", self._about())
 
     def _about(self) -> Iterator[Reason]:
-        """Check that the init, update and state have one type and matching shapes."""
+        """Yield a reason if the three are not tensors of one type and fitting shapes."""
         init, update, state = self.init, self.update, self.state
         for t in (init, update, state):
             if not isinstance(t, Tensor):  # pyright: ignore[reportUnnecessaryIsInstance]
@@ -163,9 +166,10 @@ class _Step:
 
 
 def body_of(op: ScanOp) -> list[ComputeOp]:
-    """Return the formulas computed in the loop of `op`, producers first.
+    """Return the formulas that the time loop of `op` computes, producers first.
 
-    They are the updates, and everything they read that depends on a state.
+    These are the updates, and the formulas that they read and that depend on a state. Raises
+    ExprError if one of them has several outputs.
     """
     states = set(op.states)
     updates = {id(t.op) for t in op.updates}
@@ -194,7 +198,10 @@ def body_of(op: ScanOp) -> list[ComputeOp]:
 
 
 def _about_time(op: ComputeOp, body: list[ComputeOp], steps: list[_Step]) -> Iterator[Reason]:
-    """Check that `op` reads other formulas at its own time, and states at earlier times."""
+    """Yield a reason if `op` reads a state at a time that is not earlier than its own.
+
+    Formulas in `body` must be read at the same time, and the first axis of `op` must be time.
+    """
     start, end = steps[0].init.shape[0], steps[0].state.shape[0]
     now = axis("t", start, tir.sub(end, start), "data")
     states = {s.state for s in steps}
@@ -227,7 +234,7 @@ def _about_time(op: ComputeOp, body: list[ComputeOp], steps: list[_Step]) -> Ite
 
 
 def _check_outside(name: str, t: Tensor, states: set[Tensor]) -> None:
-    """Raise ExprError if a tensor from outside the scan depends on a state."""
+    """Raise ExprError if `t`, which is computed outside the scan `name`, depends on a state."""
     if t in states:
         raise ExprError(
             f"scan {name}: {t.name} is read outside of the scan",

@@ -1,12 +1,12 @@
-"""Tensors, the operations that define them, and their axes: a formula as data.
+"""Formulas as data: tensors, the operations that define them, and their axes.
 
     Operation = PlaceholderOp        an input
               | ComputeOp            out[axis] = body        (body may be a reduction)
               | ExternOp             a statement that writes whole outputs
-              | ScanOp               rows over time, each computed from earlier ones
+              | ScanOp               a recurrence: each row is computed from earlier ones
 
-A tensor is a buffer with a formula. The formula is an ordinary loop-IR expression; its loads read
-other tensors.
+A tensor is a buffer with an operation, which has the formula. A formula is an expression of the
+loop IR whose loads read other tensors.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ AxisKind: TypeAlias = Literal["data", "reduce", "scan"]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Range:
-    """The values min .. min + extent - 1."""
+    """The integers min .. min + extent - 1."""
 
     min: tir.Index
     extent: tir.Index
@@ -37,8 +37,8 @@ class Range:
 class Axis(tir.Var):
     """An axis of a compute: an output dimension ("data") or an index to reduce over ("reduce").
 
-    An axis of kind "scan" is the time of a scan. In formulas an axis is its value; in schedules it
-    names a loop.
+    An axis of kind "scan" is the time of a te.scan. In a formula, an axis stands for its current
+    value; in a schedule, it stands for a loop.
     """
 
     kind: AxisKind = "data"
@@ -47,12 +47,12 @@ class Axis(tir.Var):
 
     @property
     def var(self) -> Axis:
-        """The axis itself; TVM keeps a separate variable."""
+        """The axis itself, which is a variable; in TVM an axis has a separate variable."""
         return self
 
     @property
     def dom(self) -> Range:
-        """The values of the axis."""
+        """The range of values of the axis."""
         return Range(self.start, self.extent)
 
     def __repr__(self) -> str:
@@ -77,9 +77,11 @@ def axis(name: str, start: tir.Index, extent: tir.Index, kind: AxisKind) -> Axis
 
 @node
 class Reduce(tir.Expr):
-    """`sources` folded over `axes`; it can only be the whole body of a compute.
+    """A reduction of `sources` over `axes`, which can only be the whole body of a compute.
 
-    where: only points that satisfy it are folded. init: starts here instead of at the identity.
+    where         a condition; only points at which it is true are reduced
+    init          start values that replace the identity of the reducer; () for the identity
+    value_index   which component of a reduction of tuples this is
     """
 
     reducer: Reducer
@@ -96,23 +98,23 @@ class Reduce(tir.Expr):
 
 
 class _Operation:
-    """What all operations share."""
+    """Base class of the operations."""
 
     __slots__ = ()
 
     @property
     def num_outputs(self) -> int:
-        """The number of tensors it computes."""
+        """The number of tensors that the operation computes."""
         return len(cast("Operation", self).dtypes)
 
     def output(self, i: int) -> Tensor:
-        """Return the `i`-th output tensor."""
+        """Return output tensor number `i`; the first is 0."""
         return tensor_of(cast("Operation", self), i)
 
 
 @node
 class PlaceholderOp(_Operation):
-    """An input tensor; with is_state, what a scan has computed so far."""
+    """An input of the program, or with `is_state` the rows that a te.scan has computed so far."""
 
     name: str
     shape: tuple[tir.Index, ...]
@@ -129,12 +131,13 @@ _inputs: WeakKeyDictionary[ComputeOp, tuple[Tensor, ...]] = WeakKeyDictionary()
 
 @node
 class ComputeOp(_Operation):
-    """Output n at every point of `axis` is body[n], which may be a Reduce.
+    """An operation with a formula: output number n at each point of `axis` is body[n].
 
-    past: reads of earlier rows, A[t - 1], that are only legal if A is the state of a scan.
-    needs: indices that must be >= 0 for its reads to exist: A[0] of (n,) needs n - 1. Calls
-    check them.
-    attrs: notes for schedulers, such as {"layout_free_placeholders": [B]}.
+    body    one expression per output; all may be parts of the same Reduce
+    past    reads of earlier rows, A[t - 1], that are only legal if A is the state of a scan
+    attrs   annotations for schedulers, such as {"layout_free_placeholders": [B]}
+    needs   indices that each call checks to be >= 0, so that reads are in bounds: A[0] of a tensor
+            of shape (n,) needs n - 1
     """
 
     name: str
@@ -156,13 +159,13 @@ class ComputeOp(_Operation):
 
     @property
     def reduction(self) -> Reduce | None:
-        """The reduction it computes, or None."""
+        """The reduction in the body; None if the body is not a reduction."""
         first = self.body[0]
         return first if isinstance(first, Reduce) else None
 
     @property
     def input_tensors(self) -> tuple[Tensor, ...]:
-        """The tensors its body reads, each once, in order of first appearance."""
+        """The distinct tensors that the formula reads, in order of first appearance."""
         found = _inputs.get(self)
         if found is None:
             every = (*loads(self), *extent_loads(self))
@@ -176,10 +179,10 @@ class ComputeOp(_Operation):
 
 @node
 class ExternOp(_Operation):
-    """A statement that computes whole outputs from whole `inputs`.
+    """An operation with a statement that computes whole outputs from whole `inputs`.
 
-    body reads in_buffers and writes out_buffers, one for each input and output; lowering gives
-    them memory. The operation has no axes: the statement contains its own loops.
+    `body` reads `in_buffers` and writes `out_buffers`, one per input and output; lowering replaces
+    them by real buffers. The operation has no axes, because the statement contains its own loops.
     """
 
     name: str
@@ -200,7 +203,7 @@ class ExternOp(_Operation):
 
     @property
     def input_tensors(self) -> tuple[Tensor, ...]:
-        """The tensors it reads, each once."""
+        """The distinct tensors that the operation reads."""
         return tuple(dict.fromkeys(self.inputs))
 
     def __repr__(self) -> str:
@@ -209,10 +212,10 @@ class ExternOp(_Operation):
 
 @node
 class ScanOp(_Operation):
-    """The rows of `inits`, then for every later time t row t of `updates`.
+    """A recurrence: its first rows are `inits`, and each later row t is row t of `updates`.
 
-    states    the placeholders that stand for the outputs so far in the formulas of the updates
-    scan_axis the times at which updates are computed, one after another
+    states      placeholders for the rows computed so far, which the updates read
+    scan_axis   the loop over time, which computes one row of the updates per iteration
 
     There is one init, update and state per output.
     """
@@ -227,7 +230,7 @@ class ScanOp(_Operation):
 
     @property
     def axis(self) -> tuple[Axis, ...]:
-        """The time axis: the loop in which the updates are computed."""
+        """The time axis, in a tuple; it is the loop that computes the updates."""
         return (self.scan_axis,)
 
     @property
@@ -247,7 +250,7 @@ class ScanOp(_Operation):
 
     @property
     def input_tensors(self) -> tuple[Tensor, ...]:
-        """The inits and updates, each once; not the tensors that the updates read."""
+        """The distinct inits and updates, without the tensors that the updates read."""
         return tuple(dict.fromkeys((*self.inits, *self.updates)))
 
     def __repr__(self) -> str:
@@ -259,7 +262,7 @@ Operation: TypeAlias = PlaceholderOp | ComputeOp | ExternOp | ScanOp
 
 @node
 class Tensor(tir.Buffer, NotAnArray):
-    """One output of an operation. A[i, j] (or A(i, j), A[i][j]) is one element of it.
+    """One output of an operation. A[i, j], A(i, j) and A[i][j] all read one element of tensor A.
 
     Two tensors are equal if they are the same output of the same operation. Lowering replaces the
     tensors in formulas by buffers.
@@ -300,14 +303,14 @@ class Tensor(tir.Buffer, NotAnArray):
 
 
 def tensor_of(op: Operation, i: int) -> Tensor:
-    """Return output `i` of `op`; several outputs are called name.v0, name.v1, ..."""
+    """Return output number `i` of `op`; several outputs are named name.v0, name.v1, ..."""
     name = op.name if len(op.dtypes) == 1 else f"{op.name}.v{i}"
     shape = op.shapes[i] if isinstance(op, ExternOp | ScanOp) else op.shape
     return Tensor(name, shape, op.dtypes[i], op=op, value_index=i)
 
 
 def producers_first(outputs: Iterable[Operation]) -> list[Operation]:
-    """Return the operations that `outputs` need, each once, producers first."""
+    """Return `outputs` and all operations that they depend on, each once, producers first."""
     order: dict[Operation, None] = {}
     waiting = list(outputs)[::-1]  # a stack: networks are deeper than Python's own
     while waiting:
@@ -322,7 +325,7 @@ def producers_first(outputs: Iterable[Operation]) -> list[Operation]:
 
 
 def parts(op: ComputeOp) -> list[tir.Expr]:
-    """Return the expressions in the bodies of `op`, with reductions taken apart."""
+    """Return the expressions in the body of `op`; for a reduction, its sources, where and init."""
     found: list[tir.Expr] = []
     for e in op.body:
         found += [*e.sources, e.where, *e.init] if isinstance(e, Reduce) else [e]
@@ -330,7 +333,7 @@ def parts(op: ComputeOp) -> list[tir.Expr]:
 
 
 def loads(op: ComputeOp) -> Iterator[tir.Load]:
-    """Yield every load in the bodies of `op`."""
+    """Yield every load in the body of `op`."""
     return (n for e in parts(op) for n in tir.walk(e) if isinstance(n, tir.Load))
 
 
@@ -341,13 +344,13 @@ def variable_reduce_ranges(op: ComputeOp) -> list[tir.Expr]:
 
 
 def extent_loads(op: ComputeOp) -> Iterator[tir.Load]:
-    """Yield every load in the start or extent of a reduce axis."""
+    """Yield every load in the start or extent of a reduce axis of `op`."""
     ends = variable_reduce_ranges(op)
     return (n for e in ends for n in tir.walk(e) if isinstance(n, tir.Load))
 
 
 def is_from_data(i: tir.Index) -> bool:
-    """Whether the index depends on data: P[i], or a reduce axis from P[i] to P[i + 1]."""
+    """Return whether an index depends on data, as P[i] or a reduce axis over (P[i], P[i + 1])."""
     for n in tir.walk(i):
         ends = (n.start, n.extent) if isinstance(n, Axis) and n.kind == "reduce" else ()
         if isinstance(n, tir.AsIndex) or any(map(is_from_data, ends)):
@@ -357,7 +360,7 @@ def is_from_data(i: tir.Index) -> bool:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Slice(NotAnArray):
-    """A tensor with its first few indices given: A[i] of a matrix."""
+    """A tensor with only its first indices given, such as A[i] for a matrix A."""
 
     tensor: Tensor
     indices: tuple[Any, ...]
@@ -379,7 +382,7 @@ class Slice(NotAnArray):
 
 
 def element(t: Tensor, indices: tuple[Any, ...]) -> tir.Load:
-    """Return the load t[indices]; raise ExprError if their number is not the rank of t."""
+    """Return the load t[indices]; raise ExprError unless there is one index per dimension."""
     if len(indices) != t.ndim:
         raise ExprError(
             f"{t.name}[{', '.join(map(_show, indices))}]",

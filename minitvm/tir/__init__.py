@@ -1,4 +1,4 @@
-"""The loop IR: expressions, statements, functions, and the few verbs that work on all of them."""
+"""The loop IR: expressions, statements and functions, with traversals, proofs and a verifier."""
 
 # pyright: reportUnusedImport=false
 

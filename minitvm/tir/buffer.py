@@ -1,4 +1,4 @@
-"""Buffers that are declared before their memory is known: the operands of tensor intrinsics."""
+"""Buffers without memory of their own: the operands of tensor intrinsics and extern operations."""
 
 from __future__ import annotations
 
@@ -16,12 +16,13 @@ from .value import index, load, value
 
 @node
 class DeclaredBuffer(Buffer):
-    """A named buffer whose memory is chosen where an intrinsic or extern operation uses it.
+    """A placeholder for memory that an intrinsic or extern operation is later applied to.
 
-    strides         () if there are no gaps; else ints, or variables that are bound to the strides
-                    of that memory
-    elem_offset     a variable that is bound to the distance from the start of that memory, or None
-    offset_factor   that distance is a multiple of it
+    strides         () if rows have no gaps; else one int, or variable, per dimension; a variable is
+                    bound to the stride of the actual memory
+    elem_offset     a variable that is bound to the offset of the first element in its allocation,
+                    in elements; None if it is not needed
+    offset_factor   that offset must be a multiple of this number
     """
 
     elem_offset: Var | None = None
@@ -34,22 +35,26 @@ class DeclaredBuffer(Buffer):
         content_lanes: int = 1,
         offset: Any = 0,
     ) -> Pointer:
-        """Return a pointer to read from ("r"), write to ("w") or both; `offset` is in elements."""
+        """Return a pointer to element number `offset`.
+
+        access_mask   how the callee uses it: "r" reads, "w" writes, "rw" does both
+        ptr_type, content_lanes   ignored; TVM has them
+        """
         del ptr_type, content_lanes
         return pointer(self, access_mask, offset)
 
     def vload(self, begin: Any, dtype: str | None = None) -> Load:
-        """Return the element at `begin`."""
+        """Return the load of the element at index `begin`."""
         if dtype is not None and str(dtype) != self.dtype:
             raise ExprError(
                 f"vload of {dtype} from {self.name}",
-                f"it holds {self.dtype}, and is read one element at a time",
-                "a vectorized loop over single elements",
+                f"its elements are {self.dtype}, and each load reads one element",
+                "load single elements in a vectorized loop",
             )
         return self[begin]
 
     def vstore(self, begin: Any, what: Any) -> Store:
-        """Return the statement that stores `what` at `begin`."""
+        """Return the statement that stores the value `what` at index `begin`."""
         return store(self, begin, what)
 
     def __getitem__(self, at: Any) -> Load:
@@ -67,11 +72,14 @@ def decl_buffer(
     data_alignment: int = -1,
     offset_factor: int = 0,
 ) -> DeclaredBuffer:
-    """Declare a buffer whose memory is chosen where it is used."""
+    """Declare a buffer for the operand of an intrinsic or extern operation; see DeclaredBuffer.
+
+    `shape` and `strides` are in elements. `data` must be None, and `data_alignment` is ignored.
+    """
     del data_alignment  # every element is aligned as its type needs
     if data is not None:
-        why = "its memory is chosen where it is used"
-        raise ExprError(f"decl_buffer({name}, data=...)", why, "leave it out")
+        why = "the operation that uses the buffer provides its memory"
+        raise ExprError(f"decl_buffer({name}, data=...)", why, "omit data")
     dims = tuple(index(n) for n in as_tuple(shape))
     steps = () if strides is None else tuple(index(s) for s in as_tuple(strides))
     if steps and len(steps) != len(dims):
@@ -88,12 +96,16 @@ def decl_buffer(
 
 
 def positions(b: Buffer, at: Any) -> tuple[Index, ...]:
-    """Return one index per dimension for `at`; a single index counts elements row by row."""
+    """Return one index per dimension for the subscript `at`.
+
+    A single index into a buffer of several dimensions is an element number in row-major order.
+    """
     given = tuple(index(i) for i in as_tuple(at))
     if len(given) == len(b.shape):
         return given
     if len(given) != 1:
-        raise ExprError(f"{b.name} at {len(given)} indices", f"it has {len(b.shape)} dimension(s)")
+        what = f"{b.name} with {len(given)} indices"
+        raise ExprError(what, f"{b.name} has {len(b.shape)} dimension(s)")
     rest, found = given[0], list[Index]()
     for n in reversed(b.shape[1:]):
         found.insert(0, floormod(rest, n))
@@ -106,5 +118,5 @@ def store(b: Buffer, at: Any, what: Any) -> Store:
     v = value(what, b.dtype)
     if v.dtype is not b.dtype:
         fix = f"x.astype({str(b.dtype)!r})"
-        raise ExprError(f"a {v.dtype} is stored in {b.name}", f"it holds {b.dtype}", fix)
+        raise ExprError(f"a {v.dtype} is stored in {b.name}", f"its elements are {b.dtype}", fix)
     return Store(b, positions(b, at), v)

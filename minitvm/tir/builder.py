@@ -44,7 +44,7 @@ class BufferPointer:
 
     @property
     def dtype(self) -> str:
-        """Return the element type."""
+        """Return the type of the buffer's elements."""
         return self.buffer.dtype
 
 
@@ -56,11 +56,11 @@ class IRBuilder:
         self._wrap: list[list[tuple[int, Callable[[Stmt], Stmt]]]] = [[]]
 
     def emit(self, what: Stmt | Expr) -> None:
-        """Append a statement, or a call for its effect."""
+        """Append a statement, or an expression that is computed for its side effect."""
         self._open[-1].append(Evaluate(what) if isinstance(what, Expr) else what)
 
     def get(self) -> Stmt:
-        """Return everything written so far as one statement."""
+        """Return all statements so far as one statement; raise ExprError inside a `with` block."""
         if len(self._open) != 1:
             raise ExprError("ib.get()", "a `with` block is still open", "call it after the block")
         return self._closed(self._open[0], self._wrap[0])
@@ -68,19 +68,19 @@ class IRBuilder:
     # --- memory ---
 
     def buffer_ptr(self, buffer: Buffer) -> BufferPointer:
-        """Return `buffer` in a form that subscripts read and write."""
+        """Return an object whose subscripts load from `buffer` and store to it."""
         return BufferPointer(self, buffer)
 
     def allocate(
         self, dtype: str, shape: Any, name: str = "buf", scope: str = "global"
     ) -> BufferPointer:
-        """Allocate memory for the rest of the block."""
+        """Allocate a buffer for the rest of the current block; return it for use by subscripts."""
         made = Buffer(name, tuple(index(n) for n in as_tuple(shape)), dtype_of(dtype), scope)
         self._rest(lambda body: Allocate(made, body))
         return BufferPointer(self, made)
 
     def pointer(self, buffer: Buffer) -> BufferPointer:
-        """Return the same as buffer_ptr."""
+        """Return buffer_ptr(buffer); TVM has both names."""
         return self.buffer_ptr(buffer)
 
     # --- control ---
@@ -105,7 +105,7 @@ class IRBuilder:
 
     @contextmanager
     def if_scope(self, cond: Any) -> Generator[None]:
-        """Open the body that runs if `cond` holds."""
+        """Open the body that runs if `cond` is true."""
         test = all_of(cond)
         with self._block() as body:
             yield
@@ -113,7 +113,7 @@ class IRBuilder:
 
     @contextmanager
     def else_scope(self) -> Generator[None]:
-        """Open the body that runs if the condition of the preceding if_scope does not hold."""
+        """Open the body that runs if the condition of the preceding if_scope is false."""
         before = self._open[-1][-1] if self._open[-1] else None
         if not isinstance(before, If) or before.orelse is not None:
             raise ExprError("ib.else_scope()", "there is no if_scope before it")
@@ -122,14 +122,14 @@ class IRBuilder:
         self._open[-1][-1] = If(before.cond, before.body, body())
 
     def scope_attr(self, node: Any, key: str, value: Any) -> None:
-        """Attach a pragma to the rest of the block. `node` is ignored; TVM has it."""
+        """Attach the pragma `key` = `value` to the rest of the block; `node` is ignored (TVM)."""
         del node
         self._rest(lambda body: Pragma(key, value, body))
 
     # --- blocks ---
 
     def _rest(self, wrap: Callable[[Stmt], Stmt]) -> None:
-        """Wrap the remaining statements of this block in `wrap`."""
+        """Replace the statements that follow in this block by wrap(them) when it closes."""
         self._wrap[-1].append((len(self._open[-1]), wrap))
 
     @contextmanager

@@ -1,15 +1,15 @@
-"""Calls of functions that the compiler does not analyse, and the Python functions they run.
+"""Calls of functions that the compiler does not analyse, and a registry of Python functions.
 
-    call_extern("int32", "f", ...)    a C function of this process: prints as extern.f(...)
-    call_packed("f", ...)             a Python function, see register_func: packed.f(...)
-    call_intrin("int32", "f", ...)    an instruction that only its target knows: f(...)
+    call_extern("int32", "f", ...)    calls a C function; prints as extern.f(...)
+    call_packed("f", ...)             calls a Python function (register_func): packed.f(...)
+    call_intrin("int32", "f", ...)    is an instruction of one target: f(...)
 
-Instructions of an accelerator begin with the name of a unit, ld.dma_copy2d(AL, A[k]): their
-operands are views, and print as the box of the buffer that they are.
+Names of accelerator instructions begin with a unit: ld.dma_copy2d(AL, A[k]). Their operands are
+views, which print as the part of the buffer that they cover.
 
 Memory is passed as a Pointer, `access_ptr.r(A[i, j])`, or as a View with shape and strides,
-`view(A[i, j], 8, 8, 64, 1)`. Both name the first element by a Load that is never executed, so that
-a pass that rewrites accesses rewrites them too.
+`view(A[i, j], 8, 8, 64, 1)`. Both refer to the first element by a Load that is never executed, so
+that a pass that rewrites loads rewrites pointers and views too.
 """
 
 from __future__ import annotations
@@ -37,13 +37,14 @@ _functions: dict[str, Callable[..., Any]] = {}  # filled by register_func; see c
 
 
 def register_func(name: str, f: Callable[..., Any] | None = None, override: bool = False) -> Any:
-    """Register `f` as the function that opaque calls of `name` run; without f, return a decorator.
+    """Register the Python function `f` under `name`, for call_packed, call_extern and call_intrin.
 
-    It gets numpy arrays for memory and numbers for the rest: call_packed(name, A) passes A in its
-    shape, and a pointer becomes the 1-d array that begins there. It writes results in place.
+    Without `f`, return a decorator. The function receives numpy arrays for memory and numbers for
+    other operands: call_packed(name, A) passes an array with the shape of A; a pointer becomes a
+    1-d array that begins at its address. The function writes its results into these arrays.
 
-    A name that is taken is refused without `override`, unless the same definition runs again,
-    perhaps edited: a cell of a notebook may run twice.
+    Raises ExprError if the name is taken, unless `override` is set or `f` is a new version of the
+    same definition, as when a notebook cell runs again.
     """
     check_text("register_func: name", name, '"scale"')
     override = check_flag("register_func: override", override)
@@ -60,7 +61,10 @@ def register_func(name: str, f: Callable[..., Any] | None = None, override: bool
 
 
 def _redefined(old: Callable[..., Any], new: Callable[..., Any]) -> bool:
-    """Return whether both have one definition: the same name, or for a lambda the same code."""
+    """Return whether `new` comes from the definition of `old`: it has the same name and module.
+
+    Lambdas have no name; they must have the same code.
+    """
     names = [(getattr(f, "__module__", ""), getattr(f, "__qualname__", "")) for f in (old, new)]
     if names[1][1].endswith("<lambda>") or not names[1][1]:
         return getattr(old, "__code__", old) == getattr(new, "__code__", new)
@@ -73,7 +77,7 @@ def is_registered(name: str) -> bool:
 
 
 def registered(name: str) -> Callable[..., Any]:
-    """Return the Python function registered as `name`."""
+    """Return the Python function registered as `name`; raise ExprError if there is none."""
     if name not in _functions:
         raise ExprError(f"call of {name!r}", UNREGISTERED, f"tir.register_func({name!r}, f)")
     return _functions[name]
@@ -88,19 +92,19 @@ def clear_functions() -> None:
 
 
 def call_extern(dtype: str, name: str, *args: Any) -> Call:
-    """Call the C function `name`, which returns a `dtype`. Buffers are passed as pointers."""
+    """Build a call of the C function `name`, which returns a `dtype`; pass buffers as pointers."""
     check_text("call_extern: name", name, '"sqrtf"')
     return Call(f"{EXTERN}{name}", _arguments(args, pointer), dtype_of(dtype))
 
 
 def call_packed(name: str, *args: Any) -> Call:
-    """Call the Python function registered as `name`. Buffers are passed as arrays."""
+    """Build a call of the Python function registered as `name`; pass buffers as numpy arrays."""
     check_text("call_packed: name", name, '"scale"')
     return Call(f"{PACKED}{name}", _arguments(args, view), dtype_of("int32"))
 
 
 def call_intrin(dtype: str, name: str, *args: Any) -> Call:
-    """Call the instruction `name` of some target, or an intrinsic that every target has."""
+    """Build a call of the target instruction `name`, or of an intrinsic such as "exp"."""
     if not isinstance(name, str):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise ExprError(f"call_intrin: name={name!r}", "not a string")
     known = name.removeprefix("tir.")
@@ -110,7 +114,7 @@ def call_intrin(dtype: str, name: str, *args: Any) -> Call:
 
 
 def hardware_intrinsic(name: str, *args: Any) -> Call:
-    """Call the instruction `name` of an accelerator, for its effect."""
+    """Build a call of the accelerator instruction `name`, which is run for its effect."""
     return call_intrin("int32", name, *args)
 
 
@@ -121,7 +125,8 @@ def _arguments(args: tuple[Any, ...], memory: Callable[[Buffer], Expr]) -> tuple
 def pointer(b: Buffer, mode: Mode = "rw", offset: Any = 0) -> Pointer:
     """Return the address that is `offset` elements after the first element of `b`."""
     if not isinstance(mode, str) or mode not in ("r", "w", "rw"):  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise ExprError(f"access_ptr({mode!r}) of {b.name}", "no such mode", '"r", "w" or "rw"')
+        what = f"access_ptr({mode!r}) of {b.name}"
+        raise ExprError(what, "no such mode", '"r", "w" or "rw"')
     return Pointer(Load(b, (0,) * len(b.shape), b.dtype), mode, index(offset), b.dtype)
 
 
@@ -133,11 +138,11 @@ def view(b: Buffer) -> View:
 def view_at(
     b: Buffer, start: tuple[Index, ...], shape: tuple[Index, ...], strides: tuple[Index, ...]
 ) -> View:
-    """Return a view of a part of `b`: from b[start] on, `shape` elements, `strides` apart."""
+    """Return a view of part of `b`, with this shape and these strides; it begins at b[start]."""
     return View(Load(b, start, b.dtype), shape, strides, b.dtype)
 
 
-# --- taking them apart ---------------------------------------------------------------------------
+# --- inspecting calls ----------------------------------------------------------------------------
 
 
 def is_opaque(e: object) -> bool:
@@ -151,5 +156,5 @@ def is_written(e: object) -> TypeGuard[Pointer | View]:
 
 
 def callee(e: Call) -> str:
-    """Return the name of the function that an opaque call runs."""
+    """Return the name of the function that `e` calls, without the prefix extern. or packed."""
     return e.name.removeprefix(EXTERN).removeprefix(PACKED)

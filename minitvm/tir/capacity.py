@@ -1,4 +1,4 @@
-"""Limits: indices have 64 bits, and buffers must fit into addressable memory."""
+"""Limits on sizes: indices have 64 bits, and buffers must fit into addressable memory."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ OVERFLOW = 2**63
 
 
 def largest_sum(e: Index) -> int:
-    """Return a bound on |e| and on every partial sum while `e` is computed.
+    """Return an upper bound on |e| and on every partial sum that occurs while computing `e`.
 
-    An atom whose range is not known, such as a symbolic size or an int64 from data, counts as 1.
+    An atom of unknown range, such as a symbolic size or an int64 from data, is assumed to be 1.
     """
     terms, const = split_terms(e)
     return abs(const) + sum(abs(c) * _largest(a) for a, c in terms)
@@ -33,7 +33,7 @@ def _largest(a: Atom) -> int:
 
 
 def overflows(e: object) -> TypeGuard[Linear | Product]:
-    """Return whether computing the index `e` may overflow 64 bits, as far as ranges are known."""
+    """Return whether computing the index `e` may overflow 64 bits, according to `largest_sum`."""
     return isinstance(e, Linear | Product) and largest_sum(e) >= OVERFLOW
 
 
@@ -48,17 +48,20 @@ def allocations(s: Stmt) -> Iterator[Buffer]:
 
 
 def check_buffers(f: PrimFunc) -> None:
-    """Raise LoweringError if a buffer of constant size is larger than memory can be."""
+    """Raise LoweringError if a buffer of `f` has a constant size above ADDRESSABLE bytes."""
     arguments = (p for p in f.params if isinstance(p, Buffer))
     for b in (*arguments, *allocations(f.body)):
         n = elements(b)
         if isinstance(n, int) and n * b.dtype.bytes > ADDRESSABLE:
-            fix = "compute_at a loop, to store only a part of it"
+            fix = "compute it at a loop of its reader (compute_at), which stores only a part"
             raise LoweringError(f"{f.name}: {b.name}", too_large(b, n), fix)
 
 
 def symbolic_buffers(f: PrimFunc) -> tuple[Buffer, ...]:
-    """Return the buffers of `f` whose size follows from sizes and scalars known at the call."""
+    """Return the allocations in `f` whose size depends only on arguments of the call.
+
+    These are symbolic sizes and scalar parameters; a size that is read from data is excluded.
+    """
     known = {id(v) for v in (*f.sizes, *f.params)}
 
     def follows(n: Index) -> bool:
@@ -72,7 +75,10 @@ def symbolic_buffers(f: PrimFunc) -> tuple[Buffer, ...]:
 def check_symbolic_buffers(
     f: PrimFunc, buffers: Iterable[Buffer], values: Mapping[Var, int]
 ) -> None:
-    """Raise ArgumentError if, with these values of sizes, one of `buffers` exceeds memory."""
+    """Raise ArgumentError if one of `buffers` exceeds ADDRESSABLE bytes.
+
+    values   the value of each symbolic size and scalar parameter of `f`
+    """
     for b in buffers:
         n = substitute(elements(b), values)
         if isinstance(n, int) and n * b.dtype.bytes > ADDRESSABLE:
@@ -82,5 +88,8 @@ def check_symbolic_buffers(
 
 
 def too_large(b: Buffer, n: int) -> str:
-    """Say how much memory `n` elements of `b` need."""
+    """Return the sentence of an error message that states how many bytes `b` needs.
+
+    n   the number of elements
+    """
     return f"it needs {n * b.dtype.bytes} bytes, and at most {ADDRESSABLE} can be addressed"

@@ -1,4 +1,4 @@
-"""A function of the loop IR: what `lower` returns and what code is generated from."""
+"""The functions of the loop IR, which `lower` returns and which code is generated from."""
 
 from collections.abc import Iterator
 from dataclasses import field
@@ -13,11 +13,13 @@ from .text import Printer
 
 @node
 class PrimFunc:
-    """A loop program with its parameters: buffers (passed by address) and scalar variables.
+    """A loop program and its parameters.
 
-    `outputs` are the parameters it writes; the others are only read. `sizes` are the symbolic
-    sizes that appear in the shapes of the parameters; a call checks that each of `needs` is >= 0.
-    `machine` is the accelerator it was lowered for, a Config; None for a CPU.
+    params    buffers (passed by address) and scalar variables
+    outputs   the parameters that the program writes; it only reads the others
+    sizes     the symbolic sizes that appear in the shapes of the parameters
+    needs     indices in terms of `sizes`; a call raises an error unless all are >= 0
+    machine   the Config of the accelerator that the program was lowered for; None for a CPU
     """
 
     name: str
@@ -29,14 +31,14 @@ class PrimFunc:
     machine: object = field(default=None)
 
     def lines(self, p: Printer) -> Iterator[str]:
-        """Yield the lines of the function as `p` prints them."""
+        """Yield the printed lines of the function; `p` chooses the names."""
         yield f"def {self.name}({', '.join(p.parameter(x) for x in self.params)}):"
         for n in self.needs:
             yield f"  assert {p.expr(add(n, 1))} >= 1"
         yield from p.lines(self.body, 1)
 
     def printer(self) -> Printer:
-        """Return a printer with the names of `print(f)`, for messages that quote a part of it."""
+        """Return a printer for parts of this function, which uses the same names as print(self)."""
         p = Printer()
         for _ in self.lines(p):
             pass

@@ -1,4 +1,4 @@
-"""Index arithmetic: constructors that fold while building, bounds, and proofs."""
+"""Index arithmetic: constructors that return simplified indices, bounds, and simple proofs."""
 
 from __future__ import annotations
 
@@ -28,11 +28,12 @@ from .nodes import (
     Var,
 )
 
+# an entry is removed together with its atom, so ids in keys always belong to living atoms
 _atoms: WeakValueDictionary[tuple[Any, ...], Atom] = WeakValueDictionary()
 
 
 def _key(e: Index) -> object:
-    """Return a hashable key for an index; equal indices have equal keys while they live."""
+    """Return a hashable key of the index `e`; equal indices have equal keys while both exist."""
     if isinstance(e, int):
         return e
     if type(e) is Linear:
@@ -41,7 +42,7 @@ def _key(e: Index) -> object:
 
 
 def _intern(cls: Any, key: tuple[Any, ...], *fields: Any) -> Any:
-    """Return the one atom for `key`. Entries vanish with their atom, so ids in keys stay valid."""
+    """Return the interned atom of class `cls` for `key`; make it from `fields` if it is new."""
     full = (cls, *key)
     found = _atoms.get(full)
     if found is None:
@@ -60,7 +61,7 @@ def is_index(e: object) -> bool:
 
 
 def split_terms(e: Index) -> tuple[tuple[tuple[Atom, int], ...], int]:
-    """Return (terms, const) of an index: 2*i + 3 -> (((i, 2),), 3)."""
+    """Split an index into (terms, const): 2*i + 3 -> (((i, 2),), 3)."""
     if isinstance(e, int):
         return (), e
     if type(e) is Linear:
@@ -134,7 +135,7 @@ def prove_equal(a: Index, b: Index) -> bool:
 
 
 def linear(terms: Iterable[tuple[Atom, int]], const: int = 0) -> Index:
-    """Return sum(c * atom) + const in normal form. Equal atoms are merged, zeros dropped."""
+    """Return sum(c * atom) + const in normal form: equal atoms merged, zero terms dropped."""
     merged: dict[Atom, int] = {}
     mods = False
     for a, c in terms:
@@ -146,7 +147,7 @@ def linear(terms: Iterable[tuple[Atom, int]], const: int = 0) -> Index:
 
 
 def _sum(terms: tuple[tuple[Atom, int], ...], const: int) -> Index:
-    """Return the index for terms that are in normal form already."""
+    """Return sum(c * atom) + const for terms that are already in normal form."""
     if not terms:
         return const
     if const == 0 and len(terms) == 1 and terms[0][1] == 1:
@@ -155,9 +156,9 @@ def _sum(terms: tuple[tuple[Atom, int], ...], const: int) -> Index:
 
 
 def _join_div_mod(merged: dict[Atom, int]) -> int:
-    """Replace (y // b)*b*k + (y % b)*k by y*k wherever both are present; returns y*k's constant.
+    """Replace (y // b)*b*k + (y % b)*k by y*k in `merged`; return the constant term of all y*k.
 
-    The quotient of a quotient counts: x//6*6 + x//3%2*3  ->  x//3*3, since x//6 is (x//3)//2.
+    Nested quotients are recognized: x//6*6 + x//3%2*3  ->  x//3*3, since x//6 is (x//3)//2.
     """
     for m in [a for a in merged if type(a) is FloorMod]:
         k, b = merged[m], m.b
@@ -177,7 +178,7 @@ def _join_div_mod(merged: dict[Atom, int]) -> int:
 
 
 def add(a: Index, b: Index) -> Index:
-    """Return a + b."""
+    """Return the index a + b."""
     if isinstance(a, int):
         if isinstance(b, int):
             return a + b
@@ -193,12 +194,12 @@ def add(a: Index, b: Index) -> Index:
 
 
 def sub(a: Index, b: Index) -> Index:
-    """Return a - b."""
+    """Return the index a - b."""
     return add(a, mul(b, -1))
 
 
 def mul(a: Index, b: Index) -> Index:
-    """Return a * b, distributed over sums."""
+    """Return the index a * b, with products of sums expanded."""
     if isinstance(a, int):
         a, b = b, a
     if isinstance(b, int):
@@ -224,7 +225,7 @@ def _times(a: Bound, b: Bound) -> Bound:
 
 
 def factors(a: Atom) -> tuple[Atom, ...]:
-    """Return the factors of `a`, with repeats: n*m*p -> (n, m, p)."""
+    """Return the factors of the product `a`: n*m*m -> (n, m, m); (a,) if it is not a product."""
     return (*factors(a.a), *factors(a.b)) if type(a) is Product else (a,)
 
 
@@ -249,7 +250,7 @@ def coefficient(e: Index, a: Atom) -> tuple[Index, Index] | None:
 
 
 def ratio(p: Index, b: Index) -> int:
-    """Return the constant k with p = k*b; 0 if there is none."""
+    """Return the constant integer k with p = k*b; 0 if there is none, or if p or b is constant."""
     if isinstance(b, int) or isinstance(p, int):
         return 0
     a, c = split_terms(b)[0][0]
@@ -258,7 +259,7 @@ def ratio(p: Index, b: Index) -> int:
 
 
 def _product(a: Atom, b: Atom) -> Atom:
-    """Return the one atom for these factors in any order and nesting: (n*m)*p is n*(p*m)."""
+    """Return the interned product of two atoms; (n*m)*p and n*(p*m) are the same object."""
     if type(b) is Product:
         return _product(_product(a, b.a), b.b)  # left-nested: b.b is no product
     ends = [_times(x, y) for x in (a.low, a.high) for y in (b.low, b.high)]
@@ -271,14 +272,14 @@ def _divide(x: Bound, c: int) -> Bound:
 
 
 def _split_by(e: Index, g: int) -> tuple[Index, Index]:
-    """Return (q, r) with e = g*q + r; r has the terms that g does not divide, and const 0..g-1."""
+    """Return (q, r) with e = g*q + r; r has those terms whose coefficients g does not divide."""
     terms, const = split_terms(e)
     quotient = linear(((a, c // g) for a, c in terms if c % g == 0), const // g)
     return quotient, linear(((a, c) for a, c in terms if c % g), const % g)
 
 
 def floordiv(a: Index, b: Index) -> Index:
-    """Return a // b, rounded down. (8*x + y) // 8 -> x + y // 8, which is x if 0 <= y < 8."""
+    """Return a // b, rounded down: (8*x + y) // 8 gives x + y // 8, and x if 0 <= y < 8."""
     if not isinstance(a, int) or not isinstance(b, int):
         _check_indices("//", a, b)
     if not isinstance(b, int):
@@ -302,7 +303,7 @@ def floordiv(a: Index, b: Index) -> Index:
 
 
 def floormod(a: Index, b: Index) -> Index:
-    """Return a % b, in 0 .. b-1. (8*x + y) % 8 -> y % 8, which is y if 0 <= y < 8."""
+    """Return a % b, in 0 .. b-1: (8*x + y) % 8 gives y % 8, and y if 0 <= y < 8."""
     if not isinstance(a, int) or not isinstance(b, int):
         _check_indices("%", a, b)
     if not isinstance(b, int):
@@ -341,7 +342,7 @@ def _check_indices(op: str, a: object, b: object) -> None:
 
 
 def _divisors_in(e: Index, b: int) -> list[int]:
-    """Return the gcds > 1 of b with e's coefficients, largest first: ways to split the sum."""
+    """Return the gcds of `b` with a coefficient of `e`, if in 2 .. b-1, largest first."""
     found = {math.gcd(c, b) for _, c in split_terms(e)[0]}
     return sorted((g for g in found if 1 < g < b), reverse=True)
 
@@ -352,7 +353,7 @@ def _positive(b: int, op: str) -> None:
 
 
 def _floordiv_symbolic(a: Index, b: Expr) -> Index:
-    """Divide by a symbolic b: (i*n + j) // n -> i if 0 <= j < n is certain. b counts as >= 1."""
+    """Return a // b, assuming that b >= 1; (i*n + j) // n gives i if 0 <= j < n is proven."""
     quotient, rest = _whole_parts(a, b)
     if _is_below(rest, b):
         return quotient
@@ -369,7 +370,7 @@ def _is_below(rest: Index, b: Expr) -> bool:
 
 
 def ceildiv(a: Index, b: Index) -> Index:
-    """Return a / b rounded up; b counts as >= 1. ceildiv(10, 4) = 3, ceildiv(n*m, m) = n."""
+    """Return a / b rounded up: ceildiv(10, 4) = 3, ceildiv(n*m, m) = n. Assumes b >= 1."""
     if isinstance(b, int):
         return floordiv(add(a, b - 1), b)
     quotient, rest = _whole_parts(a, b)
@@ -379,7 +380,7 @@ def ceildiv(a: Index, b: Index) -> Index:
 
 
 def _whole_parts(a: Index, b: Expr) -> tuple[Index, Index]:
-    """Return (q, r) with a = q*b + r; q has the terms of a that have all factors of b."""
+    """Return (q, r) with a = q*b + r, where q*b has the terms of `a` that `b` divides."""
     if prove_equal(a, b):
         return 1, 0
     quotient: Index = 0
@@ -393,7 +394,7 @@ def _whole_parts(a: Index, b: Expr) -> tuple[Index, Index]:
 
 
 def _cancel(x: Atom, b: Expr) -> Index | None:
-    """Return x / b if x has all factors of b: n*m*p, m -> n*p; else None."""
+    """Return x / b if `x` contains all factors of `b`, else None: (n*m*p) / m -> n*p."""
     left = list(factors(x))
     for f in factors(b) if type(b) is Product else (b,):
         at = [d for d, g in enumerate(left) if g is f]
@@ -404,12 +405,12 @@ def _cancel(x: Atom, b: Expr) -> Index | None:
 
 
 def minimum(a: Index, b: Index) -> Index:
-    """Return the smaller index."""
+    """Return the index min(a, b)."""
     return _extremum("min", a, b)
 
 
 def maximum(a: Index, b: Index) -> Index:
-    """Return the larger index."""
+    """Return the index max(a, b)."""
     return _extremum("max", a, b)
 
 
@@ -426,7 +427,7 @@ def _extremum(op: Literal["min", "max"], a: Index, b: Index) -> Index:
 
 
 def as_index(value: Expr, lo: Bound, hi: Bound) -> Index:
-    """Return `value` as an index that is known to lie in lo .. hi."""
+    """Return the typed integer `value` as an index; the caller knows that it is in lo .. hi."""
     return _intern(AsIndex, (id(value), lo, hi), value, lo, hi)
 
 
@@ -434,14 +435,14 @@ _lanes: dict[int, Lane] = {}  # one Lane per width; widths are few
 
 
 def lane(lanes: int) -> Index:
-    """Return the vector 0 .. lanes-1; the scalar 0 if it has one lane."""
+    """Return the vector index 0, 1, ..., lanes-1; the scalar 0 if lanes is 1."""
     if lanes == 1:
         return 0
     return _lanes.setdefault(lanes, Lane(lanes, 0, lanes - 1))
 
 
 def free_of_lane(e: Index) -> bool:
-    """Return whether the index is a scalar."""
+    """Return whether the index `e` is known to be a scalar; data used as an index is not."""
     if isinstance(e, int | Var):
         return True
     match e:
@@ -456,7 +457,7 @@ def free_of_lane(e: Index) -> bool:
 
 
 def unpickled(cls: Any, *parts: Any) -> Atom:
-    """Return the one atom of these parts; see Interned."""
+    """Return the interned atom of class `cls` with these fields; pickle calls this to load it."""
     if cls is Lane:
         return _lanes.setdefault(parts[0], Lane(*parts))
     if cls is AsIndex:
@@ -475,7 +476,7 @@ Interned.again = staticmethod(unpickled)
 
 
 def row_strides(b: Buffer) -> tuple[Index, ...]:
-    """Return the strides in elements, row-major unless given: (4, 8) -> (8, 1)."""
+    """Return the strides of `b` in elements; if it declares none, row-major: (4, 8) -> (8, 1)."""
     if b.strides:
         return b.strides
     strides: list[Index] = []
@@ -487,7 +488,7 @@ def row_strides(b: Buffer) -> tuple[Index, ...]:
 
 
 def elements(b: Buffer) -> Index:
-    """Return how many elements the memory of `b` spans, including gaps between rows."""
+    """Return the number of elements that the memory of `b` spans, including gaps between rows."""
     size: Index = 1
     if b.strides:  # from the first element to the last
         for n, s in zip(b.shape, b.strides, strict=True):

@@ -1,9 +1,9 @@
-"""The interpreter: it runs a function on numpy arrays, and defines what the loop IR means.
+"""The interpreter: it runs a function on numpy arrays, and defines the meaning of the loop IR.
 
-Each node becomes one Python closure, once; then the closures run. A closure takes the *frame*: the
-values of all variables, and in slot 0 the lanes that are active. Under a vector condition the other
-lanes do not exist: `lane(n)` is the array of the active lane numbers, so no load, store or arm of
-an if_then_else can touch the rest.
+Each node is compiled to a Python closure, and then the closures run. A closure takes the *frame*: a
+list with the values of all variables, and in slot 0 the numbers of the active lanes. Under a vector
+condition, `lane(n)` evaluates to the numbers of the active lanes only, so that no load, store or
+arm of an if_then_else accesses memory for the other lanes.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ ACTIVE = 0  # the slot that holds the numbers of the active lanes, or None for a
 
 
 class _Compiler:
-    """Compiles the nodes of one function to closures; assigns slots and memories."""
+    """Compiles the nodes of a function to closures; assigns frame slots and memory to names."""
 
     def __init__(self, f: PrimFunc, flat: bool, rng: np.random.Generator | None) -> None:
         self.f, self.flat, self.rng = f, flat, rng
@@ -86,7 +86,7 @@ class _Compiler:
     # indices
 
     def index(self, e: Index) -> Run:
-        """Compile an index: it gives an int, or an int64 array with a number per active lane."""
+        """Compile an index to a closure that returns an int, or an array for active lanes."""
         match e:
             case int():
                 return lambda _: e
@@ -127,7 +127,7 @@ class _Compiler:
     # values
 
     def value(self, e: Expr) -> Run:
-        """Compile a value: it gives a numpy scalar, or an array with an element per active lane."""
+        """Compile a value to a closure that returns a scalar, or an array for active lanes."""
         match e:
             case Const(value, dtype):
                 constant = dtype.numpy.type(value)
@@ -160,7 +160,7 @@ class _Compiler:
                 raise VerifyError(text(e), f"{type(e).__name__} is not part of loop IR")
 
     def either(self, e: Index) -> Run:
-        """Compile an index or a value: operands of Cast and Compare may be either."""
+        """Compile `e`, an operand of Cast or Compare, which may be an index or a value."""
         return self.value(e) if isinstance(e, Expr) and not is_index(e) else self.index(e)
 
     def lazy(self, e: IfThenElse) -> Run:
@@ -178,7 +178,7 @@ class _Compiler:
         return run
 
     def in_bounds(self, e: Call, index: Run, size: Run) -> Run:
-        """Compile a bounds check: it gives True, or raises VerifyError and quotes the check."""
+        """Compile a bounds check, which returns True or raises a VerifyError that quotes `e`."""
 
         def run(frame: Frame) -> Any:
             i, n = np.atleast_1d(index(frame)), int(size(frame))
@@ -190,7 +190,7 @@ class _Compiler:
         return run
 
     def opaque(self, e: Call) -> Run:
-        """Compile a call of a registered function on arrays that share this program's memory."""
+        """Compile a call of a registered Python function, which gets views of program memory."""
         name = callee(e)
         if not is_registered(name):
             fix = f"tir.register_func({name!r}, f)"
@@ -209,7 +209,10 @@ class _Compiler:
         return run
 
     def array(self, e: Pointer | View, mark: bool = False) -> Run:
-        """Compile a pointer or view to an array; `mark`: to the flags of written elements."""
+        """Compile a pointer or view to a closure that returns the array it refers to.
+
+        mark   return the flags of written elements instead; None for an argument, which has none
+        """
         b = e.first.buffer
         memory, start = self.memory(b), self.offset(b, e.first.indices)
         beyond = self.index(e.offset if isinstance(e, Pointer) else 0)
@@ -232,7 +235,7 @@ class _Compiler:
     # memory
 
     def offset(self, b: Buffer, indices: tuple[Index, ...]) -> Run:
-        """Compile an access of `b` to its offset in memory, checked against the bounds."""
+        """Compile an access of `b` to a closure that checks the bounds and returns the offset."""
         memory, loops = self.memory(b), self.loops
         flat = len(indices) == 1 and (self.flat or len(b.shape) != 1)
         parts = [(d, self.index(i), lanes(i) > 1) for d, i in enumerate(indices)]
@@ -264,7 +267,7 @@ class _Compiler:
     def error(
         self, b: Buffer, at: tuple[Index, ...], why: str, loops: tuple[Var, ...], frame: Frame
     ) -> VerifyError:
-        """Return the error for an access, with the names that print(f) shows."""
+        """Return the error for an access of `b` at `at`; names are those that print(f) shows."""
         p = self.f.printer()
         extents = ", ".join(str(n) for n in self.memory(b).shape)
         where = ", ".join(f"{p.name(v)} = {frame[self.slot(v)]}" for v in loops)
@@ -277,7 +280,7 @@ class _Compiler:
         return _in_turn([self.part(p) for p in in_order(s)])
 
     def part(self, s: Stmt) -> Run:
-        """Compile one statement; of an allocation, only the start of its memory."""
+        """Compile one statement from `in_order`: an allocation is compiled without its body."""
         match s:
             case For():
                 return self.loop(s)
@@ -348,13 +351,13 @@ class _Compiler:
 
 
 def _active(frame: Frame, n: int) -> Array:
-    """Return the numbers of the active lanes among n."""
+    """Return the numbers of the active lanes of an `n`-lane vector."""
     here = frame[ACTIVE]
     return np.arange(n) if here is None else here
 
 
 def _arms(frame: Frame, cond: Run, n: int, yes: Run, no: Run) -> Iterator[tuple[Run, Array]]:
-    """Yield each arm with a mask of the lanes that take it; only these are active meanwhile."""
+    """Yield (arm, mask of the lanes that take it); until the next one, only they are active."""
     before, here = frame[ACTIVE], _active(frame, n)
     mask = np.broadcast_to(cond(frame), here.shape)
     for arm, chosen in ((yes, mask), (no, ~mask)):
@@ -365,7 +368,7 @@ def _arms(frame: Frame, cond: Run, n: int, yes: Run, no: Run) -> Iterator[tuple[
 
 
 def _integer(x: Any) -> Any:
-    """Convert data to an index: a Python int, or int64 numbers."""
+    """Convert integer data to an index: a scalar to an int, an array to an int64 array."""
     return x.astype(np.int64) if np.ndim(x) else int(x)
 
 
@@ -394,7 +397,7 @@ def _in_turn(parts: list[Run]) -> Run:
     return run
 
 
-# --- the door ------------------------------------------------------------------------------------
+# --- running -------------------------------------------------------------------------------------
 
 
 def interpret(
@@ -402,11 +405,11 @@ def interpret(
 ) -> None:
     """Run `f` on numpy arrays and ints, one per parameter, writing outputs in place.
 
-    rng     runs each parallel loop in a random order, so that a race gives a wrong result
-    flat    single subscripts are element offsets even on 1-d buffers that have a stride
+    rng     shuffles the iterations of parallel loops, so that a race can show up as a wrong result
+    flat    treat a single subscript as an element offset, even for a 1-d buffer with a stride
 
-    Raises ArgumentError where an argument does not fit; VerifyError where `f` breaks a law of
-    `verify`, accesses a buffer out of bounds, or reads memory of its own that it never wrote.
+    Raises ArgumentError if an argument does not fit its parameter. Raises VerifyError if `f` breaks
+    a law of `verify`, accesses a buffer out of bounds, or reads an allocation before writing it.
     """
     flat = check_flag("interpret: flat", flat)
     if rng is not None:

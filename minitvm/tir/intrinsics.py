@@ -15,7 +15,7 @@ from .value import unify, value
 
 
 def _elementwise(f: Callable[[float], float]) -> Callable[[Any], Any]:
-    """Apply `f` to each element of an array, keeping its dtype (numpy has no erf)."""
+    """Return a function that applies `f` to each element of an array and keeps its dtype."""
     over = np.vectorize(f, otypes=[np.float64])
     return lambda x: over(x).astype(np.asarray(x).dtype)
 
@@ -29,14 +29,17 @@ def _sigmoid(x: Any) -> Any:
 
 
 def _clz(x: Any) -> Any:
-    """Count the zeros before the first 1 bit of each integer."""
+    """Return the number of leading zero bits of each integer in `x`."""
     bits = x.dtype.itemsize * 8
     pattern = x.astype(f"uint{bits}")
     return np.sum([pattern >> n == 0 for n in range(bits)], axis=0, dtype=np.int32)
 
 
 def _dot4(acc: Any, *factors: Any) -> Any:
-    """Return acc + a0*b0 + a1*b1 + a2*b2 + a3*b3, wrapping as int32 does."""
+    """Return acc + a0*b0 + a1*b1 + a2*b2 + a3*b3 in int32, which wraps around.
+
+    factors   a0, a1, a2, a3, b0, b1, b2, b3
+    """
     for a, b in zip(factors[:4], factors[4:], strict=True):
         acc = acc + np.multiply(a, b, dtype=np.int32)
     return acc
@@ -49,11 +52,13 @@ INTEGERS: Kinds = ("int", "uint")
 
 @dataclass(frozen=True, slots=True)
 class Intrinsic:
-    """An intrinsic: its number of operands, its meaning on numpy arrays, and its types.
+    """The description of an intrinsic function.
 
-    on      the kinds of number that the operands, which have one type, may have
-    gives   the type of the result; by default that of the first operand
-    takes   the types of the operands where each has its own
+    args      the number of operands
+    meaning   the same function on numpy arrays
+    on        the DType.kind values that the operands may have; all operands have one type
+    gives     the type of the result; None if it is that of the first operand
+    takes     the type of each operand, if the types are fixed; otherwise ()
     """
 
     args: int
@@ -121,21 +126,21 @@ def intrinsic(name: str, *args: Any) -> Call:
 
 
 def _typed(name: str, known: Intrinsic, args: tuple[Any, ...]) -> Call:
-    """Return a call of an intrinsic with typed operands; literals adapt to the types."""
+    """Return a call of an intrinsic with fixed operand types, to which literals are converted."""
     values = tuple(value(a, t) for a, t in zip(args, known.takes, strict=True))
     for n, (v, t) in enumerate(zip(values, known.takes, strict=True)):
         if v.dtype is not t:
-            fix = f"x.astype({str(t)!r}) if its numbers fit"
-            raise ExprError(f"{name}: operand {n} is {v.dtype}", f"it takes {t} there", fix)
+            fix = f"x.astype({str(t)!r}) if its values fit"
+            raise ExprError(f"{name}: operand {n} is {v.dtype}", f"it must be {t}", fix)
     return Call(name, values, known.takes[0])
 
 
 def dot4(acc: Any, a: Sequence[Any], b: Sequence[Any]) -> Call:
     """Return acc + a[0]*b[0] + a[1]*b[1] + a[2]*b[2] + a[3]*b[3], an int32 that wraps.
 
-    acc is an int32, a holds four uint8, b four int8. Vectorized, it is the instruction vpdpbusd
-    (Intel, "Architecture Instruction Set Extensions", 2018, AVX512_VNNI) where the CPU has it and
-    the four numbers of each operand are adjacent in memory.
+    `acc` is an int32, `a` a list of four uint8, `b` a list of four int8. In a vectorized loop it is
+    compiled to the instruction vpdpbusd (Intel, "Architecture Instruction Set Extensions", 2018,
+    AVX512_VNNI) if the CPU has it and the four numbers of each operand are adjacent in memory.
     """
     for given in (a, b):
         if not isinstance(given, list | tuple):

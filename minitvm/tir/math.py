@@ -1,4 +1,4 @@
-"""Elementwise functions of formulas. Floats in, the same float type out, unless said otherwise."""
+"""Elementwise functions for formulas. They map a float type to itself unless stated otherwise."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .value import all_of, binary, compare
 
 
 def _unary(name: str, doc: str) -> Callable[[Any], Expr]:
-    """Make the function of one operand that calls the intrinsic `name`."""
+    """Return a function of one operand that calls the intrinsic `name`; `doc` is its docstring."""
 
     def call(x: Any) -> Expr:
         return intrinsic(name, x)
@@ -22,7 +22,7 @@ def _unary(name: str, doc: str) -> Callable[[Any], Expr]:
 
 
 def _pair(name: str, doc: str) -> Callable[[Any, Any], Expr]:
-    """Make the function of two operands that calls the intrinsic `name`."""
+    """Return a function of two operands that calls the intrinsic `name`; `doc` is its docstring."""
 
     def call(x: Any, y: Any) -> Expr:
         return intrinsic(name, x, y)
@@ -31,7 +31,7 @@ def _pair(name: str, doc: str) -> Callable[[Any, Any], Expr]:
 
 
 def _operator(name: str, op: BinaryOp, doc: str) -> Callable[[Any, Any], Any]:
-    """Make the function that builds a op b."""
+    """Return the function `name`, which builds the expression a op b; `doc` is its docstring."""
 
     def build(a: Any, b: Any) -> Any:
         return binary(op, a, b)
@@ -40,7 +40,7 @@ def _operator(name: str, op: BinaryOp, doc: str) -> Callable[[Any, Any], Any]:
 
 
 def _comparison(name: str, op: CompareOp) -> Callable[[Any, Any], Expr]:
-    """Make the function that builds the comparison a op b."""
+    """Return the function `name`, which builds the comparison a op b."""
 
     def build(a: Any, b: Any) -> Expr:
         return compare(op, a, b)
@@ -53,7 +53,7 @@ exp2 = _unary("exp2", "Return 2 ** x.")
 log = _unary("log", "Return the natural logarithm of x.")
 log2 = _unary("log2", "Return the logarithm of x to base 2.")
 log10 = _unary("log10", "Return the logarithm of x to base 10.")
-log1p = _unary("log1p", "Return log(1 + x), which is accurate even if x is tiny.")
+log1p = _unary("log1p", "Return log(1 + x), accurately even if x is close to 0.")
 sqrt = _unary("sqrt", "Return the square root of x.")
 rsqrt = _unary("rsqrt", "Return 1 / sqrt(x).")
 sin = _unary("sin", "Return the sine of x radians.")
@@ -70,8 +70,8 @@ erf = _unary("erf", "Return the error function of x.")
 floor = _unary("floor", "Return the largest integer <= x, as a float.")
 ceil = _unary("ceil", "Return the smallest integer >= x, as a float.")
 trunc = _unary("trunc", "Return x rounded towards zero, as a float.")
-round = _unary("round", "Return the nearest integer, halves to even, as a float.")
-abs = _unary("abs", "Return |x|, for any number type.")
+round = _unary("round", "Return x rounded to the nearest integer, halves to even, as a float.")
+abs = _unary("abs", "Return |x|, for any integer or float type.")
 clz = _unary("clz", "Return the number of leading zero bits of an integer, as int32.")
 isnan = _unary("isnan", "Return whether x is NaN, as bool.")
 isfinite = _unary("isfinite", "Return whether x is neither infinite nor NaN, as bool.")
@@ -96,7 +96,7 @@ truncmod = _operator(
     "truncmod", "truncmod", "Return the remainder of truncdiv, with the sign of a."
 )
 indexdiv = _operator("indexdiv", "floordiv", "Return a // b of indices, rounded down.")
-indexmod = _operator("indexmod", "floormod", "Return a % b of indices, which is not negative.")
+indexmod = _operator("indexmod", "floormod", "Return a % b of indices, in 0 .. b-1.")
 max = _operator("max", "max", "Return the larger of two values; te.max also reduces over axes.")
 min = _operator("min", "min", "Return the smaller of two values; te.min also reduces over axes.")
 
@@ -106,5 +106,5 @@ GT, GE = _comparison("GT", ">"), _comparison("GE", ">=")
 
 
 def likely(cond: Any) -> Expr:
-    """Return `cond`; TVM's hint that it nearly always holds changes nothing here."""
+    """Return `cond`. In TVM this hints that `cond` is nearly always true; here it has no effect."""
     return all_of(cond)

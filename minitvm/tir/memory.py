@@ -1,4 +1,4 @@
-"""What a program runs on: buffers as rows of elements, and arguments that fit the parameters."""
+"""The memory of a running program, and checks that arguments fit their parameters."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
 @dataclass(slots=True)
 class BufferData:
-    """A buffer while it exists: its elements in a row, gaps between strided rows included."""
+    """The memory of a buffer during a run: a 1-d array that includes gaps between strided rows."""
 
     data: Array = field(default_factory=lambda: np.empty(0))
     shape: tuple[int, ...] = ()
@@ -30,7 +30,7 @@ class BufferData:
     written: Array | None = None  # which elements are written; None: all, in the caller's memory
 
     def begin(self, dtype: DType, shape: Iterable[int], strides: Iterable[int]) -> None:
-        """Start as an allocation does: nothing is written, and values are poison."""
+        """Allocate the memory: mark every element as not written, and fill it with poison."""
         self.shape, self.strides = tuple(shape), tuple(strides)
         size = _size(self.shape, self.strides)
         poison = np.nan if dtype.is_float else True if dtype.kind == "bool" else dtype.high
@@ -38,14 +38,20 @@ class BufferData:
 
 
 def _size(shape: tuple[int, ...], strides: tuple[int, ...]) -> int:
-    """Return how many elements lie from the first to the last; 0 if an extent is 0."""
+    """Return the number of elements from the first to the last one, including gaps between rows.
+
+    It is 0 if an extent is 0.
+    """
     if 0 in shape:
         return 0
     return 1 + sum((n - 1) * s for n, s in zip(shape, strides, strict=True))
 
 
 def borrow(b: Buffer, array: Array, values: Mapping[Var, int]) -> BufferData:
-    """Return the memory of an argument as a row of elements; writes reach the argument."""
+    """Return the memory of the argument `array`, which is passed for `b`, without copying it.
+
+    values   the values of symbolic sizes, which the strides of `b` may contain
+    """
     strides = tuple(int(substitute(s, values)) for s in row_strides(b))
     size = _size(array.shape, strides)
     row: Array = np.lib.stride_tricks.as_strided(array, (size,), (array.itemsize,))
@@ -53,27 +59,36 @@ def borrow(b: Buffer, array: Array, values: Mapping[Var, int]) -> BufferData:
 
 
 def window(row: Array, shape: list[int], strides: list[int]) -> Array:
-    """Return a strided view of `row` with this shape and these strides in elements."""
+    """Return a view of `row` with this shape and these strides, which are in elements.
+
+    Raises VerifyError if the view would reach past the end of `row`.
+    """
     reach = _size(tuple(shape), tuple(strides))
     if reach > len(row):
         raise VerifyError(
-            f"a view of {shape}, strides {strides}", f"it needs {reach} elements of {len(row)}"
+            f"a view of shape {shape} with strides {strides}",
+            f"it spans {reach} elements, but the memory has only {len(row)}",
         )
     steps = [s * row.itemsize for s in strides]
     return np.lib.stride_tricks.as_strided(row, shape, steps)
 
 
 def outside(d: int, i: Any, n: int, flat: bool) -> str:
-    """Say which index is outside 0 .. n-1."""
+    """Return the part of an error message that states which index is not in 0 .. n-1.
+
+    d      the dimension
+    i      the index; an array of one index per lane in a vector access
+    flat   whether `i` is an element offset instead
+    """
     bad = next(x for x in np.atleast_1d(i).tolist() if not 0 <= x < n)
     what = f"element {bad} is" if flat else f"index {d} is {bad},"
     return f"{what} not in 0 .. {n - 1}"
 
 
 def sizes_of(f: PrimFunc, args: tuple[Any, ...]) -> dict[Var, int]:
-    """Return the value of every scalar parameter and symbolic size.
+    """Return the value of every scalar parameter and symbolic size in a call of `f` with `args`.
 
-    Raises ArgumentError where an argument does not fit its parameter.
+    Raises ArgumentError if an argument does not fit its parameter.
     """
     if len(args) != len(f.params):
         what = f"{f.name}({', '.join(p.name for p in f.params)})"
@@ -89,7 +104,8 @@ def sizes_of(f: PrimFunc, args: tuple[Any, ...]) -> dict[Var, int]:
             raise ArgumentError(f"{f.name}: {what}", f"is {actual}, not {text(wanted)}")
     for v in f.sizes:
         if v not in values:
-            raise ArgumentError(f"{f.name}: size {v.name}", "no argument has it as an extent")
+            why = "no argument has an extent that determines it"
+            raise ArgumentError(f"{f.name}: size {v.name}", why)
     for need in f.needs:
         _check_need(f, need, values)
     for v, n in values.items():
@@ -99,19 +115,25 @@ def sizes_of(f: PrimFunc, args: tuple[Any, ...]) -> dict[Var, int]:
 
 
 def _check_need(f: PrimFunc, need: Index, values: Mapping[Var, int]) -> None:
-    """Raise ArgumentError if `need` is negative: a read would be out of bounds."""
+    """Raise ArgumentError if `need` is negative, since a read could then be out of bounds.
+
+    need     an index from f.needs; `values` has the value of each size
+    """
     found = substitute(need, values)
     if not isinstance(found, int) or found < 0:
         given = ", ".join(f"{v.name} = {values.get(v, '?')}" for v in variables(need))
         raise ArgumentError(
             f"{f.name}: {given}",
-            f"the program needs {text(add(need, 1))} >= 1: a read or a split relies on it",
+            f"the program needs {text(add(need, 1))} >= 1, on which a read or a split relies",
             "larger arrays",
         )
 
 
 def _facts(f: PrimFunc, p: Buffer | Var, arg: Any) -> Iterator[tuple[str, Index, int]]:
-    """Yield (what, declared, actual) for every number that an argument fixes."""
+    """Yield (what, declared, actual) for each extent and stride of an array, or for a scalar.
+
+    `what` names it in messages: "A.shape[0]". Raises ArgumentError for a wrong type or rank.
+    """
     raise_first(ArgumentError, f"{f.name}: {p.name}", _about_argument(f, p, arg))
     if isinstance(p, Var):
         yield p.name, p, int(arg)
@@ -125,7 +147,7 @@ def _facts(f: PrimFunc, p: Buffer | Var, arg: Any) -> Iterator[tuple[str, Index,
 
 
 def _about_argument(f: PrimFunc, p: Buffer | Var, arg: Any) -> Iterator[Reason]:
-    """Check that an argument is an int, or an array of its parameter's type and rank."""
+    """Yield (why,) if `arg` is not an int, or not an array of the type and rank of `p`."""
     kind, array = type(arg).__name__, cast("Array", arg)
     if isinstance(p, Var):
         if not isinstance(arg, Integral):
@@ -137,4 +159,4 @@ def _about_argument(f: PrimFunc, p: Buffer | Var, arg: Any) -> Iterator[Reason]:
     elif array.ndim != len(p.shape):
         yield (f"has {array.ndim} dimensions, not {len(p.shape)}",)
     elif not array.flags.writeable and any(p is b for b in f.outputs):
-        yield ("is an output, and the array is read-only",)
+        yield ("is an output, but the array is read-only",)

@@ -1,12 +1,12 @@
 """Expressions of the loop IR.
 
-There are two families, and every node belongs to one.
+Every expression is either an index or a value.
 
 An *index* is a mathematical integer: it never wraps. A constant index is a plain `int`; anything
 else is kept in affine normal form  c1*a1 + c2*a2 + ... + c0  (`Linear`), where each atom is
 
     Var          a loop counter or a size
-    Lane         the vector 0, 1, ..., lanes-1: what a vectorized loop's variable becomes
+    Lane         the vector 0, 1, ..., lanes-1, which replaces the counter of a vectorized loop
     Product      atom * atom                       (symbolic sizes only)
     FloorDiv     index // index                    rounds to minus infinity
     FloorMod     index %  index                    sign of the divisor
@@ -23,12 +23,12 @@ A *value* has a machine type (`dtype`) and behaves as C and numpy do: integers w
     Binary       a op b on one dtype; also bool `and`, `or`
     Compare      a op b -> bool, on two values or two indices
     Not          the negation of a bool
-    Where        both arms may be computed
-    IfThenElse   only the chosen arm is computed: safe to guard a load with
+    Where        a or b, depending on a condition; both may be computed
+    IfThenElse   the same, but only the chosen one is computed, so it can guard a load
     Call         an intrinsic such as exp
     Load         one element of a buffer
-    Pointer      the address of an element, for a call; its Load is not executed
-    View         a block of memory, for a call; its Load is not executed
+    Pointer      the address of an element, passed to a call; its Load is not executed
+    View         an array in memory, passed to a call; its Load is not executed
 """
 
 from __future__ import annotations
@@ -48,22 +48,22 @@ INF = math.inf
 
 
 def _unary(op: str) -> Callable[[Any], Any]:
-    """Return the method that builds op a."""
+    """Return a method for the unary operator `op`, which builds `op a`."""
     return lambda a: Expr.operate(op, a, None)
 
 
 def _binary(op: str) -> Callable[[Any, Any], Any]:
-    """Return the method that builds a op b."""
+    """Return a method for the binary operator `op`, which builds `a op b`."""
     return lambda a, b: Expr.operate(op, a, b)
 
 
 def _both(op: str) -> tuple[Callable[[Any, Any], Any], Callable[[Any, Any], Any]]:
-    """Return the methods that build a op b and b op a."""
+    """Return a method that builds `a op b`, and its reflected form, which builds `b op a`."""
     return _binary(op), lambda a, b: Expr.operate(op, b, a)
 
 
 class Expr(NotANumber):
-    """Base of all expressions. Operators build new nodes; `==` builds a comparison."""
+    """Base class of all expressions. Python operators, including `==`, build new expressions."""
 
     __slots__ = ()
     dtype: DType = INT32  # indices read as int32 in formulas; they are computed in 64 bits
@@ -86,7 +86,7 @@ class Expr(NotANumber):
     __neg__, __invert__, __abs__ = map(_unary, ("neg", "not", "abs"))
 
     def equal(self, other: Any) -> Any:
-        """Return self == other, in TVM's spelling."""
+        """Return the comparison self == other; TVM has both spellings."""
         return Expr.operate("==", self, other)
 
     def astype(self, dtype: str) -> Any:
@@ -94,7 +94,10 @@ class Expr(NotANumber):
         return Expr.operate("astype", self, dtype)
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
-        """Apply a numpy function: np.float32(2) * x works, np.exp(x) raises ExprError."""
+        """Build what a numpy operator computes: np.float32(2) * x works.
+
+        Other numpy functions raise ExprError, such as np.exp(x).
+        """
         a, b = (*inputs, None)[:2]
         return Expr.operate(operator_of(ufunc.__name__, method, bool(options)), a, b)
 
@@ -103,7 +106,10 @@ class Expr(NotANumber):
 
 @node
 class Var(Expr):
-    """An integer variable with low <= var <= high; `top` is its largest value if symbolic."""
+    """An integer variable with low <= var <= high.
+
+    top   a symbolic upper bound, such as n - 1; None if there is none
+    """
 
     name: str
     low: Bound = -INF
@@ -113,7 +119,7 @@ class Var(Expr):
 
 
 class Interned(Expr):
-    """An atom of which equal ones are the same object, even after unpickling."""
+    """Base class of interned atoms: equal atoms are the same object, even after unpickling."""
 
     __slots__ = ()
     again: ClassVar[Callable[..., Any]]  # set by index.py, which imports this file
@@ -134,7 +140,10 @@ class Lane(Interned):
 
 @node
 class Linear(Expr):
-    """sum(c * atom) + const. Never a constant, never a bare atom."""
+    """The index sum(c * atom) + const, with (atom, c) pairs in `terms`.
+
+    It has at least one term, and more than one unless const != 0 or c != 1.
+    """
 
     terms: tuple[tuple[Atom, int], ...]
     const: int
@@ -142,7 +151,7 @@ class Linear(Expr):
 
 @node
 class Product(Interned):
-    """a * b, where neither is constant."""
+    """The index a * b, where neither factor is constant. Its value is in low .. high."""
 
     a: Atom
     b: Atom
@@ -152,7 +161,7 @@ class Product(Interned):
 
 @node
 class FloorDiv(Interned):
-    """a // b, rounding down; b > 0."""
+    """The index a // b, rounded down; b > 0. Its value is in low .. high."""
 
     a: Index
     b: Index
@@ -162,7 +171,7 @@ class FloorDiv(Interned):
 
 @node
 class FloorMod(Interned):
-    """a % b in 0 .. b-1; b > 0."""
+    """The index a % b, which is in 0 .. b-1; b > 0. Its value is in low .. high."""
 
     a: Index
     b: Index
@@ -172,7 +181,7 @@ class FloorMod(Interned):
 
 @node
 class Extremum(Interned):
-    """The smaller or larger of two indices."""
+    """The smaller or larger of the indices `a` and `b`. Its value is in low .. high."""
 
     op: Literal["min", "max"]
     a: Index
@@ -183,7 +192,7 @@ class Extremum(Interned):
 
 @node
 class AsIndex(Interned):
-    """A value read from data and used as an index."""
+    """A typed integer value, such as a load, used as an index. It is in low .. high."""
 
     value: Expr
     low: Bound
@@ -203,9 +212,10 @@ CompareOp = Literal["<", "<=", ">", ">=", "==", "!="]
 
 @node
 class Buffer:
-    """A named block of memory: `shape` elements of `dtype`, row-major unless `strides` says so.
+    """A named array in memory with elements of type `dtype`.
 
-    scope says where it lives: "global" (main memory), "local" (registers or stack), ...
+    scope     the memory that stores it: "global" (main memory), "local" (registers or stack), ...
+    strides   in elements, one per dimension; () for row-major order without gaps
     """
 
     name: str
@@ -217,7 +227,7 @@ class Buffer:
 
 @node
 class Const(Expr):
-    """A literal."""
+    """A literal of type `dtype`."""
 
     value: int | float | bool
     dtype: DType
@@ -230,7 +240,10 @@ class Const(Expr):
 
 @node
 class Cast(Expr):
-    """`value` converted to `dtype`. Float to integer truncates; to a narrower integer wraps."""
+    """`value`, a value or an index, converted to `dtype`.
+
+    Floats are truncated to integers; integers wrap around in a narrower type.
+    """
 
     value: Index
     dtype: DType
@@ -238,7 +251,7 @@ class Cast(Expr):
 
 @node
 class Binary(Expr):
-    """a op b; both operands and the result have type `dtype`."""
+    """The operator `op` applied to `a` and `b`; both operands and the result have type `dtype`."""
 
     op: BinaryOp
     a: Expr
@@ -248,7 +261,7 @@ class Binary(Expr):
 
 @node
 class Compare(Expr):
-    """a op b -> bool; two indices, or two values of one dtype."""
+    """The comparison `a op b`, a bool, of two indices or of two values of the same dtype."""
 
     op: CompareOp
     a: Index
@@ -258,7 +271,7 @@ class Compare(Expr):
 
 @node
 class Not(Expr):
-    """The negation of a bool."""
+    """The logical negation of the bool `a`."""
 
     a: Expr
     dtype: DType = BOOL
@@ -266,7 +279,7 @@ class Not(Expr):
 
 @node
 class Where(Expr):
-    """a where cond holds, else b; both may be computed."""
+    """`a` in the lanes where `cond` is true, else `b`; both may be computed."""
 
     cond: Expr
     a: Expr
@@ -276,7 +289,7 @@ class Where(Expr):
 
 @node
 class IfThenElse(Expr):
-    """a if cond else b; only the chosen arm is computed."""
+    """`a` in the lanes where `cond` is true, else `b`; a lane computes only the chosen one."""
 
     cond: Expr
     a: Expr
@@ -286,7 +299,7 @@ class IfThenElse(Expr):
 
 @node
 class Call(Expr):
-    """The intrinsic `name` applied to `args`."""
+    """A call of the function `name`: an intrinsic such as exp, or an opaque function."""
 
     name: str
     args: tuple[Expr, ...]
@@ -295,7 +308,10 @@ class Call(Expr):
 
 @node
 class Load(Expr):
-    """buffer[indices]. One index per dimension, or a single flat element offset after `flatten`."""
+    """The element buffer[indices].
+
+    There is one index per dimension; after the pass `flatten`, there is a single element offset.
+    """
 
     buffer: Buffer
     indices: tuple[Index, ...]
@@ -307,7 +323,10 @@ Mode: TypeAlias = Literal["r", "w", "rw"]
 
 @node
 class Pointer(Expr):
-    """The address `offset` elements after `first`, for a call that reads or writes there."""
+    """The address `offset` elements after the element `first`, passed to a call.
+
+    mode   whether the callee reads ("r") or writes ("w") the memory there, or both ("rw")
+    """
 
     first: Load
     mode: Mode
@@ -317,7 +336,10 @@ class Pointer(Expr):
 
 @node
 class View(Expr):
-    """An array from `first` on, `shape` elements that lie `strides` apart; an operand of a call."""
+    """An array in memory that begins at the element `first`, passed to a call.
+
+    strides   the distance between neighbours in each dimension, in elements
+    """
 
     first: Load
     shape: tuple[Index, ...]

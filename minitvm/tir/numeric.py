@@ -1,6 +1,7 @@
-"""What the operators on values do to numpy scalars and arrays: integers wrap, nothing traps.
+"""The meaning of the operators on values, as functions of numpy scalars and arrays.
 
-Run them under `np.errstate(all="ignore")`: numpy warns where C is silent.
+Integers wrap around, and no operation raises. Call these functions under
+`np.errstate(all="ignore")`, since numpy warns where C does not.
 """
 
 from collections.abc import Callable
@@ -12,7 +13,7 @@ from minitvm.base import DType
 
 
 def _truncdiv(a: Any, b: Any) -> Any:
-    """Return a / b rounded towards zero; 0 for b = 0."""
+    """Return a / b for integers, rounded towards zero; division by 0 gives 0."""
     inexact = (a % b != 0) & ((a < 0) != (b < 0))
     return a // b + inexact.astype(a.dtype)
 
@@ -49,15 +50,15 @@ COMPARE: dict[str, Callable[[Any, Any], Any]] = {
 
 
 def choose(cond: Any, a: Any, b: Any) -> Any:
-    """Return a where cond holds, else b."""
+    """Return `a` in the elements where `cond` is true, and `b` in the others."""
     return np.where(cond, np.asarray(a), np.asarray(b))[()]  # [()]: a scalar if all three are
 
 
 def convert(x: Any, to: DType) -> Any:
     """Convert `x` (numpy scalar, array or int) to type `to`.
 
-    Integers wrap. Floats truncate; outside the range of an integer type they give its nearest
-    end, and NaN gives 0.
+    Integers wrap around. A float that is converted to an integer type is truncated and then clipped
+    to the range of the type; NaN becomes 0.
     """
     a = np.asarray(x)
     if a.dtype.kind != "f" or not to.is_integer:

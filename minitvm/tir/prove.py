@@ -1,7 +1,8 @@
 """Proofs about symbolic indices: is e >= 0 for all values that its variables take?
 
-`nonneg` answers at once, from intervals; `prove_nonnegative` searches. It eliminates one part of e
-after another, each time by a sufficient condition without it, until intervals decide:
+`nonneg` only uses interval arithmetic; `prove_nonnegative` also searches. The search eliminates one
+atom of e after another: it replaces the goal by a sufficient condition without that atom, until
+intervals decide:
 
     n - 1 - i//4 >= 0       <=   4*n - 1 - i >= 0      replace the quotient by its dividend
                             <=   0 >= 0                replace i by its upper bound, 4*n - 1
@@ -28,7 +29,7 @@ from .nodes import INF, Atom, Expr, Extremum, FloorDiv, FloorMod, Index, Product
 from .walk import substitute
 
 Goals = tuple[Index, ...]  # indices that must all be >= 0
-MOST_STEPS = 300  # of one search; a successful proof takes about ten
+MOST_STEPS = 300  # of one search; most successful proofs take about ten
 
 
 def prove_nonnegative(e: Index, facts: Iterable[Index] = ()) -> bool:
@@ -38,7 +39,10 @@ def prove_nonnegative(e: Index, facts: Iterable[Index] = ()) -> bool:
 
 
 def _least_of(f: Index) -> tuple[Atom, int] | None:
-    """Return (a, least) if f >= 0 bounds one atom from below: n*2 - 3 gives (n, 2)."""
+    """Return (a, least) if the fact f >= 0 means that the atom a is >= least; else None.
+
+    f = 2*n - 3 gives (n, 2).
+    """
     terms, const = split_terms(f)
     if len(terms) != 1 or terms[0][1] < 0:
         return None
@@ -47,7 +51,10 @@ def _least_of(f: Index) -> tuple[Atom, int] | None:
 
 
 def _consequences(facts: Goals) -> Goals:
-    """Return `facts` and what they imply for the parts of quotients, products and minima."""
+    """Return `facts` and further facts that they imply about operands: x // 8 >= 2 -> x >= 16.
+
+    Every fact is an index that is >= 0.
+    """
     known = dict.fromkeys(facts)
     natural: set[Atom] = set()  # atoms that are >= 0
     for _ in range(3):  # nested parts
@@ -73,7 +80,7 @@ def _consequences(facts: Goals) -> Goals:
 
 
 class _Search:
-    """One proof: the goal and the facts, in terms of sizes whose lower bound is 0."""
+    """One proof search. Sizes are shifted so that their lower bound is 0 in goal and facts."""
 
     def __init__(self, goal: Index, facts: Goals) -> None:
         known = _consequences(facts)
@@ -89,7 +96,7 @@ class _Search:
         self.steps = MOST_STEPS
 
     def succeeds(self) -> bool:
-        """Return whether the goal follows from all facts, or from the goal minus one fact."""
+        """Return whether goal >= 0 is proven, directly or as goal - fact >= 0 for some fact."""
         return self._holds(self.goal) or any(self._holds(sub(self.goal, f)) for f in self.facts)
 
     def _holds(self, e: Index) -> bool:
@@ -108,7 +115,7 @@ class _Search:
         return False
 
     def _sufficient(self, a: Atom, p: Index, r: Index) -> Iterator[Goals]:
-        """Yield goals without the atom `a`, each of which implies p*a + r >= 0."""
+        """Yield sets of goals without the atom `a`; each whole set implies p*a + r >= 0."""
         match a:
             case FloorDiv(x, b):
                 yield from _without_quotient(x, b, p, r)
@@ -133,7 +140,7 @@ class _Search:
         return p >= 0 if isinstance(p, int) else lower_bound(p) >= 0 or self._holds(p)
 
     def _ends(self, v: Var) -> tuple[list[Index], list[Index]]:
-        """Return the lower and upper bounds of a variable: its own, and those from facts."""
+        """Return (lower bounds, upper bounds) of `v`: those it declares, and those from facts."""
         first: list[Index] = [v.low] if isinstance(v.low, int) else []
         last: list[Index] = [v.high] if isinstance(v.high, int) else []
         if v.top is not None:
@@ -152,7 +159,7 @@ def _is_size(a: Expr) -> bool:
 
 
 def _rank(a: Expr) -> int:
-    """Order atoms for elimination: quotients and minima before their parts; sizes last."""
+    """Return a sort key for eliminating atoms: quotients and minima before operands; sizes last."""
     match a:
         case FloorDiv():
             return 0
@@ -163,7 +170,7 @@ def _rank(a: Expr) -> int:
 
 
 def _without_quotient(x: Index, b: Index, p: Index, r: Index) -> Iterator[Goals]:
-    """Return goals that imply p*(x // b) + r >= 0, using x - b < (x // b)*b <= x."""
+    """Yield goals that each imply p*(x // b) + r >= 0, using x - b < (x // b)*b <= x."""
     if isinstance(p, int):
         if p in (1, -1):  # x // b <= r if and only if x < (r + 1)*b
             yield (add(mul(r, b), x if p == 1 else sub(sub(b, 1), x)),)

@@ -1,4 +1,4 @@
-"""Depth and size of expressions, measured without recursion, and limits on both."""
+"""Limits on the depth and size of expressions, which are measured without recursion."""
 
 from __future__ import annotations
 
@@ -19,9 +19,10 @@ FOLD = "te.sum(..., axis=k) with k = te.reduce_axis((0, K)) instead of a loop in
 
 
 def measure(e: Node) -> tuple[int, int]:
-    """Return (depth, size) of a node: nested operations, and operations when written out.
+    """Return (depth, size): how deeply operations nest in `e`, and how many there are.
 
-    Shared parts are visited once: x = x * x, repeated, has a size of 2**n but n nodes.
+    `size` includes a shared node each time it is used, although it is visited once: repeating
+    x = x * x n times makes n nodes of size 2**n.
     """
     known: dict[int, tuple[int, int]] = {}
     stack: list[Node] = [e]
@@ -40,10 +41,10 @@ def measure(e: Node) -> tuple[int, int]:
 
 
 def shallow(e: Expr) -> Expr:
-    """Sum up the terms of long sums in groups, so that `e` is not nested too deeply.
+    """Reduce the nesting of `e` by adding the terms of long sums in groups of GROUP.
 
     a1 + a2 + ... + a169 nests 168 operations; (a1 + ... + a64) + (a65 + ... + a128) + (...) nests
-    65. Products, `and` and `or` likewise. An expression that is not too deep stays as it is.
+    65. The same is done for products, `and` and `or`. Return `e` itself if it is not too deep.
     """
     depth, size = measure(e)
     return _grouped(e, 0) if depth > DEEPEST and size <= LARGEST else e
@@ -64,7 +65,10 @@ def _grouped(e: Any, depth: int) -> Any:
 
 
 def _terms(e: Expr, op: str) -> list[tuple[bool, Expr]]:
-    """Return the signed terms of `e`, from left to right: a - b + c -> +a, -b, +c."""
+    """Return the terms of `e` from left to right, as (is positive, term): a - b -> +a, -b.
+
+    op   the operator that joins them; with "add", differences are split into terms too
+    """
     found: list[tuple[bool, Expr]] = []
     waiting = [(True, e)]
     while waiting:
@@ -77,7 +81,10 @@ def _terms(e: Expr, op: str) -> list[tuple[bool, Expr]]:
 
 
 def _folded(terms: list[tuple[bool, Expr]], op: BinaryOp, type_: DType) -> Expr:
-    """Sum the terms from left to right, relative to the sign of the first: -a + b -> a - b."""
+    """Join (is positive, term) pairs by `op`, from left to right.
+
+    The result is the sum times the sign of the first term: -a + b -> a - b.
+    """
     plus, total = terms[0]
     for sign, x in terms[1:]:
         total = Binary(op if sign == plus else "sub", total, x, type_)
@@ -85,7 +92,7 @@ def _folded(terms: list[tuple[bool, Expr]], op: BinaryOp, type_: DType) -> Expr:
 
 
 def check_depth(n: Node, what: str) -> None:
-    """Raise ExprError if `n`, part of `what`, is nested too deeply to be compiled."""
+    """Raise ExprError if `n` is nested too deeply to compile; `what` begins the message."""
     _not_deeper(measure(n)[0], what)
 
 
@@ -96,7 +103,7 @@ def _not_deeper(depth: int, what: str) -> None:
 
 
 def check_size(e: Expr, what: str) -> None:
-    """Raise ExprError if `e`, part of `what`, is too deep or too large to be compiled."""
+    """Raise ExprError if `e` is too deep or too large to compile; `what` begins the message."""
     depth, size = measure(e)
     _not_deeper(depth, what)
     if size > LARGEST:

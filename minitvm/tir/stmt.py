@@ -1,4 +1,4 @@
-"""Statements of the loop IR: a closed union, so that `match` can be checked for missing cases."""
+"""The statements of the loop IR. `Stmt` is a closed union: type checkers find missing cases."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ LoopKind: TypeAlias = Literal["serial", "parallel", "vectorize", "unroll", "bind
 
 @node
 class For:
-    """Run `body` for var = 0 .. extent-1. `thread` names the hardware index of a "bind" loop."""
+    """Run `body` for var = 0 .. extent-1.
+
+    thread   for a loop of kind "bind": the hardware index it runs on, such as "threadIdx.x"
+    """
 
     var: Var
     extent: Index
@@ -24,7 +27,10 @@ class For:
 
 @node
 class Store:
-    """buffer[indices] = value. One index per dimension, or one flat offset after `flatten`."""
+    """Store `value` at buffer[indices].
+
+    There is one index per dimension; after the pass `flatten`, there is a single element offset.
+    """
 
     buffer: Buffer
     indices: tuple[Index, ...]
@@ -33,9 +39,9 @@ class Store:
 
 @node
 class If:
-    """Run `body` if `cond` holds, else `orelse`. A vector condition acts lane by lane.
+    """Run `body` if `cond` is true, else `orelse`. A vector condition selects lanes one by one.
 
-    likely: the condition is a guard that holds for all but the last iterations of some loop.
+    likely   whether `cond` is a guard that fails only in the last iterations of some loop
     """
 
     cond: Expr
@@ -46,14 +52,14 @@ class If:
 
 @node
 class Seq:
-    """Run `body[0]`, then `body[1]`, ..."""
+    """Run the statements of `body` one after another."""
 
     body: tuple[Stmt, ...]
 
 
 @node
 class Allocate:
-    """Run `body` with memory for `buffer`, whose contents are undefined at first."""
+    """Allocate memory for `buffer`, initially undefined, while `body` runs."""
 
     buffer: Buffer
     body: Stmt
@@ -61,14 +67,14 @@ class Allocate:
 
 @node
 class Evaluate:
-    """Compute `value` for its effect: a barrier, a DMA, ..."""
+    """Compute `value` for its side effect, such as a barrier or a DMA; discard the result."""
 
     value: Expr
 
 
 @node
 class Pragma:
-    """Mark `body` with `key` = `value`. Passes that know the key act on it; others keep it."""
+    """Annotate `body` with `key` = `value`. Passes that know the key use it; others preserve it."""
 
     key: str
     value: Any
@@ -79,7 +85,7 @@ Stmt: TypeAlias = For | Store | If | Seq | Allocate | Evaluate | Pragma
 
 
 def seq(*parts: Stmt | None) -> Stmt:
-    """Return the parts as one sequence; nested sequences are flattened, Nones dropped."""
+    """Join the parts into one statement: flatten sequences, and drop parts that are None."""
     flat: list[Stmt] = []
     for part in parts:
         if isinstance(part, Seq):

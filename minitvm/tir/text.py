@@ -1,4 +1,4 @@
-"""Print IR as Python-like text that can be diffed, and read without knowing the IR."""
+"""Print the IR as Python-like text, which is stable enough to diff."""
 
 from __future__ import annotations
 
@@ -55,14 +55,14 @@ COMPARE, ATOM = 2, 9  # binding strengths; a larger one binds tighter
 
 
 class Printer:
-    """Prints one function, and remembers the name of each variable and buffer."""
+    """Prints the parts of one function, with a unique name for each variable and buffer."""
 
     def __init__(self) -> None:
         self.names: dict[int, str] = {}
         self.used: set[str] = set()
 
     def name(self, x: Var | Buffer) -> str:
-        """Return the printed name of `x`: dots become underscores, taken names get numbers."""
+        """Return the printed name of `x`: with "_" for ".", and a number if the name is taken."""
         found = self.names.get(id(x))
         if found is None:
             base = found = x.name.replace(".", "_") or "v"
@@ -77,7 +77,10 @@ class Printer:
     # --- expressions: (text, binding strength) ---
 
     def expr(self, e: Index, tight: int = 0) -> str:
-        """Return `e` as a string, in parentheses if it binds less tightly than `tight`."""
+        """Return `e` as a string, in parentheses if its operator binds less tightly than `tight`.
+
+        tight   a binding strength: 6 for +, 7 for *, ... (see SYMBOLS)
+        """
         text, strength = self._expr(e)
         return f"({text})" if strength < tight else text
 
@@ -163,15 +166,15 @@ class Printer:
                 return repr(e), ATOM
 
     def _as_value(self, e: Index, _: int = 0) -> str:
-        """Return `e` with its type: int32(i) where `expr` gives i."""
+        """Return the index `e` printed as a typed value: int32(i), where `expr` prints i."""
         return f"int32({self.expr(e)})"
 
     def element(self, buffer: Buffer, indices: tuple[Index, ...]) -> str:
-        """Return `buffer[indices]`; consecutive elements as a slice, A[i : i + 8]."""
+        """Print the element `buffer[indices]`; a vector index prints as a slice, A[i : i + 8]."""
         return f"{self.name(buffer)}[{', '.join(self._subscript(i) for i in indices) or '()'}]"
 
     def operand(self, e: Expr) -> str:
-        """Return an operand of an accelerator instruction: a unit's name, or a view A[k][0:8]."""
+        """Print an operand of an accelerator instruction, such as a unit or the view A[k][0:8]."""
         match e:
             case Call(name, ()):
                 return name
@@ -187,7 +190,7 @@ class Printer:
                 return self.expr(e)
 
     def _span(self, i: Index, n: Index) -> str:
-        """Return one index, or a range: i:i+8."""
+        """Print the `n` indices that begin at `i`: a single index i, or a range i:i+8."""
         first = self.expr(i).replace(" ", "")
         return first if prove_equal(n, 1) else f"{first}:{self.expr(i + n)}".replace(" ", "")
 
@@ -205,7 +208,7 @@ class Printer:
     # --- statements ---
 
     def lines(self, s: Stmt, depth: int = 0) -> Iterator[str]:
-        """Yield the lines of `s`, indented by `depth` levels of two spaces."""
+        """Yield the printed lines of `s`, indented by `depth` levels of two spaces."""
         for part in in_order(s):
             yield from self._statement(part, depth)
 
@@ -239,36 +242,40 @@ class Printer:
                 assert_never(s)
 
     def allocation(self, b: Buffer) -> str:
-        """Return the allocation of a buffer: allocate((4, 16), "float32", "local")."""
+        """Print the allocation of a buffer: allocate((4, 16), "float32", "local")."""
         strides = f", strides={self.sizes(b.strides)}" if b.strides else ""
         return f'allocate({self.sizes(b.shape)}, "{b.dtype}", "{b.scope}"{strides})'
 
     def sizes(self, sizes: tuple[Index, ...]) -> str:
-        """Return the sizes as a tuple: (4, 16)."""
+        """Print sizes as a tuple: (4, 16)."""
         return f"({', '.join(self.expr(n) for n in sizes)}{',' if len(sizes) == 1 else ''})"
 
     def parameter(self, p: Buffer | Var) -> str:
-        """Return a parameter with its type: A: float32[1024, 1024]."""
+        """Print a parameter with its type: A: float32[1024, 1024]."""
         if isinstance(p, Var):
             return f"{self.name(p)}: {p.dtype}"
         return f"{self.name(p)}: {p.dtype}[{', '.join(self.expr(n) for n in p.shape)}]"
 
 
 def _is_bare(e: Index) -> TypeGuard[Cast]:
-    """Return whether `e` is an index cast to int32, which prints as i, not int32(i)."""
+    """Return whether `e` is an index cast to int32, which is printed without the cast."""
     return isinstance(e, Cast) and e.dtype is INT32 and is_index(e.value)
 
 
 def _reads_as_index(a: Index, b: Index) -> bool:
-    """Return whether an operator on the int32 values `a` and `b` would read as one on indices."""
+    """Return whether `a op b` on int32 values would be printed like an operation on indices.
+
+    Then one operand is printed with its cast, int32(i), to keep the two apart.
+    """
     both = all(_is_bare(e) or isinstance(e, Const) for e in (a, b))
     return both and (_is_bare(a) or _is_bare(b))
 
 
 def _box(e: View) -> tuple[list[Index], list[Index]] | None:
-    """Return the first indices and the extents of a view that is a box in its buffer; else None.
+    """Return (first indices, extents) of the box of the buffer that a view covers.
 
-    view(A[k*16], 8, 1) of A[128, 16] is A[k, 0:8]: ([k, 0], [1, 8]).
+    view(A[k*16], 8, 1) of A[128, 16] covers the box A[k, 0:8]: ([k, 0], [1, 8]). Return None if the
+    view is not a box, because its strides are not those of dimensions of the buffer.
     """
     at, steps = e.first, row_strides(e.first.buffer)
     wanted = [
@@ -286,7 +293,10 @@ def _box(e: View) -> tuple[list[Index], list[Index]] | None:
 
 
 def _starts(flat: Index, steps: tuple[Index, ...]) -> list[Index]:
-    """Split an offset into indices: exactly, or term by term if it contains max or min."""
+    """Split an element offset into one index per dimension; `steps` are the strides.
+
+    Division splits it exactly. An offset that contains max or min is split term by term instead.
+    """
     starts: list[Index] = []
     terms, const = split_terms(flat)
     exact = not any(isinstance(a, Extremum) for a, _ in terms)
@@ -302,6 +312,6 @@ def _starts(flat: Index, steps: tuple[Index, ...]) -> list[Index]:
 
 
 def text(n: Index | Stmt) -> str:
-    """Return `n` as indented Python-like text, one statement per line, no trailing newline."""
+    """Return `n` as Python-like text, one statement per line, without a trailing newline."""
     p = Printer()
     return p.expr(n) if isinstance(n, int | Expr) else "\n".join(p.lines(n))

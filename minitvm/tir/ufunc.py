@@ -1,4 +1,4 @@
-"""Expressions in place of numbers: numpy's arithmetic and comparisons work, the rest is refused."""
+"""Expressions as operands of numpy: arithmetic and comparisons work, other functions raise."""
 
 from __future__ import annotations
 
@@ -51,22 +51,26 @@ FOLDS = {"add": "te.sum", "multiply": "te.prod", "maximum": "te.max", "minimum":
 
 
 def operator_of(name: str, method: str, options: bool) -> str:
-    """Return the operator that the numpy function `name` stands for on expressions.
+    """Return the operator on expressions that corresponds to the numpy function `name`.
 
-    method   "__call__", or "reduce" and the like; options: out=, where=, ... are given
-    Raises ExprError, with a replacement, for any other function.
+    method    the ufunc method that numpy calls: "__call__", "reduce", ...
+    options   whether keyword arguments such as out= or where= are given
+
+    Raises ExprError, which suggests a replacement, if no operator corresponds to the call.
     """
     if method == "reduce":
         fix = f"{FOLDS.get(name, 'te.sum')}(x, axis=k) with k = te.reduce_axis((0, K))"
-        raise ExprError(f"numpy.{name}.reduce of an expression", "it holds no numbers yet", fix)
+        raise ExprError(
+            f"numpy.{name}.reduce of an expression", "an expression has no value yet", fix
+        )
     if method != "__call__" or name not in OPERATORS or options:
         fix = INSTEAD.get(name, "the operators and the functions of te")
-        raise ExprError(f"numpy.{name} of an expression", "it holds no numbers yet", fix)
+        raise ExprError(f"numpy.{name} of an expression", "an expression has no value yet", fix)
     return OPERATORS[name]
 
 
 class NotANumber:
-    """Refuse an expression where Python or numpy needs a number, a bool or an array."""
+    """A base class that raises ExprError where Python or numpy needs a number, bool or array."""
 
     __slots__ = ()
 
@@ -80,14 +84,16 @@ class NotANumber:
     def __index__(self) -> int:
         raise ExprError(
             "expected a Python number, found an expression",
-            "it has no value while the program is being built: range, int, float and the "
-            "indices of lists and numpy arrays need one",
-            "te.placeholder for data, A[i, j]; te.sum over a te.reduce_axis instead of a loop",
+            "an expression has no value while the program is being built; range, int, float and "
+            "the indices of lists and numpy arrays need one",
+            "a te.placeholder for data, read as A[i, j]; te.sum over a te.reduce_axis for a loop",
         )
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
         raise ExprError(
             "expected a numpy array, found an expression",
-            "it has no value while the program is being built; nor can an axis index an array",
-            "te.placeholder for data, A[i, j]; te.if_then_else, te.exp, ... for numpy's functions",
+            "an expression has no value while the program is being built, and an axis cannot index "
+            "a numpy array",
+            "a te.placeholder for data, read as A[i, j]; te.exp, te.if_then_else, ... for numpy's "
+            "functions",
         )

@@ -1,4 +1,4 @@
-"""Typed values: constructors that convert their operands to a common dtype."""
+"""Constructors of typed values, which convert their operands to a common dtype."""
 
 from __future__ import annotations
 
@@ -61,7 +61,10 @@ INTEGER_ONLY = ("floordiv", "floormod", "truncdiv", "truncmod", "bitand", "bitor
 
 
 def operand(x: Any) -> Expr | int | float:
-    """Return `x` as an expression, an int (an index) or a float (an untyped literal)."""
+    """Convert an operand of a formula to an expression, an int (an index) or a float (a literal).
+
+    Raises ExprError for anything that is not an expression, axis, tensor element or number.
+    """
     if isinstance(x, Expr | float) or type(x) is int:
         return x
     if isinstance(x, bool | np.bool_):
@@ -83,7 +86,7 @@ def operand(x: Any) -> Expr | int | float:
 
 
 def _scalar(a: np.ndarray[Any, Any]) -> Expr | int | float:
-    """Return the element of a 0-d array, which numpy makes from np.float32(2)."""
+    """Return the element of a 0-d array, which numpy may make of a scalar; else raise ExprError."""
     if a.ndim:
         raise ExprError(
             "a numpy array in a formula",
@@ -94,7 +97,10 @@ def _scalar(a: np.ndarray[Any, Any]) -> Expr | int | float:
 
 
 def const(value: float | bool, type_: str | None = None) -> Const:
-    """Return the literal `value`; its type is float32, int32 or bool if none is given."""
+    """Return `value` as a literal of type `type_`, by default float32, int32 or bool.
+
+    Raises ExprError if the type cannot represent the value.
+    """
     if type_ is None:
         type_ = BOOL if isinstance(value, bool) else FLOAT32 if isinstance(value, float) else INT32
     made = dtype(type_)
@@ -114,7 +120,10 @@ def const(value: float | bool, type_: str | None = None) -> Const:
 
 
 def value(x: Any, like: DType | None = None) -> Expr:
-    """Return `x` as a typed value. A literal takes the type `like` if it fits."""
+    """Convert `x` to a typed value.
+
+    A literal gets the type `like` if that type can represent it, else float32 or int32.
+    """
     e = operand(x)
     if isinstance(e, float):
         return const(e, like if like is not None and like.is_float else FLOAT32)
@@ -125,9 +134,11 @@ def value(x: Any, like: DType | None = None) -> Expr:
 
 
 def _type_of_index(e: Expr, like: DType | None) -> DType:
-    """Return the type that the index `e` takes beside a value of type `like`; alone, int32.
+    """Return the type to which the index `e` is converted as the other operand of a `like` value.
 
-    An index adopts any float type, and an integer type of at least 32 bits that can hold it.
+    It is `like` if that is a float type, or an integer type of at least 32 bits that represents all
+    values of `e`; else a wider type. It is int32 if `like` is None. Raises ExprError if the values
+    of `e` do not fit.
     """
     if like is not None and like.is_float:
         return like
@@ -138,13 +149,13 @@ def _type_of_index(e: Expr, like: DType | None) -> DType:
         return to
     raise ExprError(
         f"an index in {lower_bound(e)} .. {upper_bound(e)} as a value of type {to}",
-        f"{to} holds {to.low} .. {to.high}",
+        f"the range of {to} is {to.low} .. {to.high}",
         f"x.astype('int64'), or x.astype('{to}') if it should wrap",
     )
 
 
 def _holds(kind: DType, e: Index) -> bool:
-    """Return whether `kind` holds all values of `e`. An unknown bound counts as a size: it fits."""
+    """Return whether `kind` can represent all values of `e`; unknown bounds are assumed to fit."""
     lo, hi = lower_bound(e), upper_bound(e)
     above = lo >= kind.low or (lo == -INF and kind.kind == "int")
     return above and (hi == INF or hi <= kind.high)
@@ -165,7 +176,7 @@ def cast_to(x: Any, type_: str) -> Expr:
 
 
 def index(x: Any) -> Index:
-    """Return `x` as an index. Integer data is allowed; anything else raises ExprError."""
+    """Convert `x`, an int, an index or a typed integer, to an index; else raise ExprError."""
     e = operand(x)
     if isinstance(e, int) or (isinstance(e, Expr) and is_index(e)):
         _fits(e)
@@ -177,14 +188,14 @@ def index(x: Any) -> Index:
 
 
 def _fits(*operands: Expr | float) -> None:
-    """Raise ExprError for an integer of more than 64 bits."""
+    """Raise ExprError if one of `operands` is an int of more than 64 bits."""
     for e in operands:
         if type(e) is int and not -(2**63) <= e < 2**63:
             raise ExprError(f"the index {reprlib.repr(e)}", "indices have 64 bits", "a float")
 
 
 def index_of_value(e: Expr) -> Index:
-    """Return the integer value `e` as an index, with the tightest range that is known."""
+    """Convert the typed integer `e` to an index; its range follows from its type or its arms."""
     wide = e.dtype.bits >= INT32.bits
     if isinstance(e, Cast) and wide and is_index(e.value) and _holds(e.dtype, e.value):
         return e.value
@@ -199,7 +210,7 @@ def index_of_value(e: Expr) -> Index:
 
 
 def unify(a: Any, b: Any) -> tuple[Expr, Expr]:
-    """Convert both operands to their common type."""
+    """Return both operands, converted to their common type."""
     a, b = operand(a), operand(b)
     va = value(a, b.dtype if isinstance(b, Expr) else FLOAT32 if isinstance(b, float) else None)
     vb = value(b, va.dtype)
@@ -208,7 +219,7 @@ def unify(a: Any, b: Any) -> tuple[Expr, Expr]:
 
 
 def binary(op: BinaryOp, a: Any, b: Any) -> Expr | int:
-    """Return a op b: an index if both operands are, else a value of the common type."""
+    """Return a op b: an index if both operands are indices, else a value of their common type."""
     a, b = operand(a), operand(b)
     if is_index(a) and is_index(b):
         _fits(a, b)
@@ -259,7 +270,7 @@ def _bools(name: str, conds: tuple[Any, ...]) -> list[Expr]:
 
 
 def all_of(*conds: Any) -> Expr:
-    """Return the conjunction of the conditions; TRUE if there are none."""
+    """Return whether all conditions are true; TRUE if there are none."""
     result: Expr = TRUE
     for c in _bools("all", conds):
         if c is FALSE:
@@ -270,7 +281,7 @@ def all_of(*conds: Any) -> Expr:
 
 
 def any_of(*conds: Any) -> Expr:
-    """Return the disjunction of the conditions; FALSE if there are none."""
+    """Return whether any condition is true; FALSE if there are none."""
     result: Expr = FALSE
     for c in _bools("any", conds):
         if c is TRUE:
@@ -281,7 +292,7 @@ def any_of(*conds: Any) -> Expr:
 
 
 def negate(cond: Any) -> Expr:
-    """Return the negation of `cond`."""
+    """Return the logical negation of the condition `cond`."""
     (c,) = _bools("not", (cond,))
     if isinstance(c, Not):
         return c.a
@@ -289,7 +300,7 @@ def negate(cond: Any) -> Expr:
 
 
 def select(cond: Any, a: Any, b: Any) -> Expr:
-    """Return a where cond holds, else b. Both may be computed, so both must be safe everywhere."""
+    """Return `a` where `cond` is true, else `b`; both may be computed, so neither is guarded."""
     (c,) = _bools("select", (cond,))
     x, y = unify(a, b)
     return x if c is TRUE else y if c is FALSE else Where(c, x, y, x.dtype)
@@ -299,14 +310,14 @@ Select = select  # TVM's name
 
 
 def if_then_else(cond: Any, a: Any, b: Any) -> Expr:
-    """Return a if cond holds, else b. Only the chosen one is computed, so it may guard a load."""
+    """Return `a` if `cond` is true, else `b`; only that one is computed, so it can guard a load."""
     (c,) = _bools("if_then_else", (cond,))
     x, y = unify(a, b)
     return x if c is TRUE else y if c is FALSE else IfThenElse(c, x, y, x.dtype)
 
 
 def load(buffer: Any, *indices: Any) -> Load:
-    """Return one element of `buffer`."""
+    """Return the load of buffer[indices]."""
     return Load(buffer, tuple(index(i) for i in indices), buffer.dtype)
 
 
@@ -318,7 +329,10 @@ def _negative(x: Any) -> Any:
 
 
 def operate(op: str, a: Any, b: Any) -> Any:
-    """Build what the Python operator `op` stands for; every `Expr.__op__` calls this."""
+    """Build the expression for a Python operator; the operator methods of Expr call this.
+
+    op   "add", "<", ...; for a unary operator such as "neg", `b` is ignored
+    """
     if op in COMPARISONS:
         return compare(op, a, b)
     if op in ("&", "|"):

@@ -1,6 +1,7 @@
-"""The laws of the loop IR: `verify` raises VerifyError at the first statement that breaks one.
+"""The rules of valid loop IR, called laws, and `verify`, which raises VerifyError for a violation.
 
-A law looks at one statement and at what is in scope there; it yields what is wrong.
+A law is a function of one statement and its scope that yields a message for each violation. Its
+docstring states the rule.
 """
 
 from __future__ import annotations
@@ -46,13 +47,13 @@ Level: TypeAlias = Literal["nest", "flat", "vector"]
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """What surrounds a statement."""
+    """The context of a statement: what it may use, and the conditions under which it runs."""
 
     level: Level
     variables: frozenset[Var]
     buffers: frozenset[Buffer]
     writable: frozenset[Buffer]
-    mask: int = 1  # lanes of the vector conditions around it
+    mask: int = 1  # lanes of the enclosing vector conditions; 1 if there are none
     certain: bool = True  # it runs at least once: no enclosing condition or possibly empty loop
 
 
@@ -83,7 +84,7 @@ def _exprs(s: Stmt) -> tuple[Index, ...]:
 
 
 def _nodes(s: Stmt) -> Iterator[Expr]:
-    """Yield every expression in the statement, parents first."""
+    """Yield every expression in `s`, parents first, but not those in the statements inside `s`."""
     for e in _exprs(s):
         for n in walk(e):
             if isinstance(n, Expr):
@@ -91,7 +92,7 @@ def _nodes(s: Stmt) -> Iterator[Expr]:
 
 
 def _accesses(s: Stmt) -> Iterator[tuple[Buffer, tuple[Index, ...]]]:
-    """Yield every (buffer, indices) that is loaded or stored."""
+    """Yield (buffer, indices) of every load and store in `s`, but not in statements inside `s`."""
     if isinstance(s, Store):
         yield s.buffer, s.indices
     for e in _nodes(s):
@@ -100,7 +101,7 @@ def _accesses(s: Stmt) -> Iterator[tuple[Buffer, tuple[Index, ...]]]:
 
 
 def _sure_accesses(s: Stmt) -> Iterator[tuple[Buffer, tuple[Index, ...]]]:
-    """Yield the accesses that always happen: not those in an arm of if_then_else."""
+    """Yield the accesses that happen whenever `s` runs: all but those in arms of if_then_else."""
     if isinstance(s, Store):
         yield s.buffer, s.indices
     stack = [e for e in _exprs(s) if isinstance(e, Expr)]
@@ -118,57 +119,57 @@ def _sure_accesses(s: Stmt) -> Iterator[tuple[Buffer, tuple[Index, ...]]]:
 
 
 def variables_are_in_scope(s: Stmt, scope: Scope) -> Iterator[str]:
-    """A variable is a parameter, a size, or the counter of an enclosing loop."""
+    """Every variable used is a parameter, a size, or the counter of an enclosing loop."""
     for e in _nodes(s):
         if isinstance(e, Var) and e not in scope.variables:
-            yield f"{e.name!r} is neither bound by a loop around it nor a parameter or size"
+            yield f"{e.name!r} is neither the counter of an enclosing loop nor a parameter or size"
 
 
 def variables_are_bound_once(s: Stmt, scope: Scope) -> Iterator[str]:
-    """No loop binds a variable that is already bound. Loops in sequence may share one."""
+    """Nested loops have different counters. Loops in sequence may have the same counter."""
     if isinstance(s, For) and s.var in scope.variables:
-        yield f"{s.var.name!r} is already bound by a loop around it, or is a parameter or size"
+        yield f"{s.var.name!r} is already the counter of an enclosing loop, a parameter or a size"
 
 
 def buffers_exist(s: Stmt, scope: Scope) -> Iterator[str]:
-    """A buffer is a parameter, or an enclosing statement allocates it."""
+    """Every buffer that is accessed is a parameter, or an enclosing statement allocates it."""
     for buffer, _ in _accesses(s):
         if buffer not in scope.buffers:
-            yield f"{buffer.name!r} is neither a parameter nor allocated around it"
+            yield f"{buffer.name!r} is neither a parameter nor allocated by an enclosing statement"
 
 
 def inputs_are_only_read(s: Stmt, scope: Scope) -> Iterator[str]:
-    """Stores go to outputs and to allocated buffers."""
+    """Statements store only to outputs and to allocated buffers."""
     if isinstance(s, Store) and s.buffer in scope.buffers and s.buffer not in scope.writable:
-        yield f"{s.buffer.name!r} is an input; outputs are listed in PrimFunc.outputs"
+        yield f"{s.buffer.name!r} is an input: PrimFunc.outputs does not list it"
 
 
 def ranks_match(s: Stmt, scope: Scope) -> Iterator[str]:
-    """One index per dimension or, always after `flatten`, one element offset."""
+    """An access has one index per dimension, or a single offset (as always after `flatten`)."""
     for buffer, indices in _accesses(s):
         given, rank = len(indices), len(buffer.shape)
         if given != 1 and scope.level != "nest":
-            yield f"{buffer.name!r} has {given} indices; after flatten there is one offset"
+            yield f"{buffer.name!r} has {given} indices; after flatten an access has one offset"
         elif given not in (1, rank):
             yield f"{buffer.name!r} has {rank} dimensions, {given} indices given"
 
 
 def only_loop_ir_is_left(s: Stmt, scope: Scope) -> Iterator[str]:
-    """No node of a higher room remains, and no Python number in place of a typed value."""
+    """Every expression is a node of the loop IR; no tensor element or iteration axis remains."""
     for e in _nodes(s):
         if not isinstance(e, LOOP_IR):
             yield f"{type(e).__name__} is not part of the loop IR"
 
 
 def indices_are_indices(s: Stmt, scope: Scope) -> Iterator[str]:
-    """Subscripts and extents are mathematical integers; stored values and conditions are not."""
+    """Subscripts and extents are indices, which have no type; stored values and conditions do."""
     integers = [s.extent] if isinstance(s, For) else []
     integers += _exprs(s) if isinstance(s, Allocate) else []
     integers += [i for _, indices in _accesses(s) for i in indices]
     integers += [i for e in _nodes(s) if isinstance(e, Pointer | View) for i in children(e)[1:]]
     for e in integers:
         if not is_index(e):
-            yield f"{_quote(e)} is a value, not an index: tir.index converts it"
+            yield f"{_quote(e)} is a value, not an index; tir.index converts a value to an index"
     for e in _exprs(s)[-1:] if isinstance(s, Store | Evaluate | If) else ():
         if not _is_value(e):
             yield f"{_quote(e)} is not a typed value: tir.value converts it"
@@ -183,16 +184,16 @@ def _quote(e: object) -> str:
 
 
 def stores_have_the_type_of_the_buffer(s: Stmt, scope: Scope) -> Iterator[str]:
-    """A stored value has the element type of the buffer, and so does a load."""
+    """Stored values and loads have the element type of the buffer."""
     if isinstance(s, Store) and not is_index(s.value) and s.value.dtype != s.buffer.dtype:
-        yield f"a {s.value.dtype} is stored in {s.buffer.name!r}, which holds {s.buffer.dtype}"
+        yield f"a {s.value.dtype} is stored in {s.buffer.name!r}, a buffer of {s.buffer.dtype}"
     for e in _nodes(s):
         if isinstance(e, Load) and e.dtype != e.buffer.dtype:
-            yield f"{text(e)} claims {e.dtype}, {e.buffer.name!r} holds {e.buffer.dtype}"
+            yield f"{text(e)} has type {e.dtype}, but {e.buffer.name!r} is of {e.buffer.dtype}"
 
 
 def operands_have_one_type(s: Stmt, scope: Scope) -> Iterator[str]:
-    """Operators do not convert: their operands have one type, which the operator supports."""
+    """The operands of an operator have the same type, which the operator supports."""
     if isinstance(s, If) and s.cond.dtype != BOOL:
         yield f"the condition is {s.cond.dtype}, not bool"
     for e in _nodes(s):
@@ -202,7 +203,7 @@ def operands_have_one_type(s: Stmt, scope: Scope) -> Iterator[str]:
 
 
 def _operands(e: Expr) -> tuple[object, ...]:
-    """Return the operands of `e` that must be typed values."""
+    """Return the operands of `e` that must be typed values; () for an index."""
     match e:
         case Binary(_, a, b):
             return a, b
@@ -219,14 +220,14 @@ def _operands(e: Expr) -> tuple[object, ...]:
 
 
 def _mistyped(e: Expr) -> str:
-    """Say why the operands of `e` do not fit it; empty if they do."""
+    """Return why the operands of `e` have a wrong type; "" if their types are right."""
     for v in _operands(e):
         if not _is_value(v):
             return f"{_quote(v)} is not a typed value: tir.value converts it"
     match e:
         case Binary(op, a, b, dtype):
             if not a.dtype == b.dtype == dtype:
-                return f"{op} of {a.dtype} and {b.dtype} gives {dtype}"
+                return f"{op} of {a.dtype} and {b.dtype} cannot give {dtype}"
             return "" if _works_on(op, dtype) else f"{op} is not defined on {dtype}"
         case Compare(_, a, b):
             return _incomparable(a, b)
@@ -236,7 +237,7 @@ def _mistyped(e: Expr) -> str:
             if cond.dtype != BOOL:
                 return f"the condition is {cond.dtype}, not bool"
             fits = a.dtype == b.dtype == dtype
-            return "" if fits else f"arms of {a.dtype} and {b.dtype} give {dtype}"
+            return "" if fits else f"arms of {a.dtype} and {b.dtype} cannot give {dtype}"
         case Call(name, args, dtype) if name in INTRINSICS:
             return _miscalled(INTRINSICS[name], name, args, dtype)
         case AsIndex(value):
@@ -269,27 +270,30 @@ def _miscalled(known: Intrinsic, name: str, args: tuple[Expr, ...], dtype: DType
     fits = all(a.dtype == t for a, t in zip(args, takes, strict=True))
     fits = fits and (bool(known.takes) or takes[0].kind in known.on)
     right = fits and dtype == (known.gives or takes[0])
-    return "" if right else f"{name} of {', '.join(a.dtype for a in args)} gives {dtype}"
+    return "" if right else f"{name} of {', '.join(a.dtype for a in args)} cannot give {dtype}"
 
 
 def lanes_agree(s: Stmt, scope: Scope) -> Iterator[str]:
-    """A statement has one vector width, also that of its condition; vectors need vector indices."""
+    """All vectors in a statement and its vector conditions have one width.
+
+    A statement that stores a vector, or stores under a vector condition, has a vector index.
+    """
     widths = {e.lanes for e in _nodes(s) if isinstance(e, Lane)}
     if scope.mask > 1:
         widths.add(scope.mask)
     if len(widths) > 1:
-        yield f"it mixes vectors of {' and '.join(map(str, sorted(widths)))} lanes"
+        yield f"the statement mixes vectors of {' and '.join(map(str, sorted(widths)))} lanes"
     if isinstance(s, For | Allocate) and any(lanes(e) > 1 for e in _exprs(s)):
-        yield "extents are scalars"
+        yield "an extent is a vector, not a scalar"
     if isinstance(s, Store) and all(lanes(i) == 1 for i in s.indices):
         if lanes(s.value) > 1:
             yield f"{lanes(s.value)} lanes are stored in one element"
         elif scope.mask > 1:
-            yield "one element is stored under a condition on lanes: which lane stores is undefined"
+            yield "one element is stored under a vector condition: several lanes may store to it"
 
 
 def ranges_cover_loops(s: Stmt, scope: Scope) -> Iterator[str]:
-    """The declared range of a loop variable, on which folding relies, covers the loop."""
+    """The declared range of a loop counter, which folding relies on, includes all its values."""
     if not isinstance(s, For) or not is_index(s.extent):
         return
     last = sub(s.extent, 1)
@@ -297,11 +301,11 @@ def ranges_cover_loops(s: Stmt, scope: Scope) -> Iterator[str]:
     if s.var.low > 0 or not bounded:
         yield f"{s.var.name!r} is declared as {s.var.low} .. {s.var.high}, not 0 .. {text(last)}"
     if s.var.top is not None and not nonneg(sub(s.var.top, last)):
-        yield f"{s.var.name!r} is declared to end at {text(s.var.top)}, not at {text(last)}"
+        yield f"{s.var.name!r} is declared as at most {text(s.var.top)}, not {text(last)}"
 
 
 def accesses_are_inside(s: Stmt, scope: Scope) -> Iterator[str]:
-    """No access that always happens is provably out of bounds."""
+    """No access is provably out of bounds, except in code that might not run."""
     if not scope.certain:
         return
     for buffer, indices in _sure_accesses(s):
@@ -314,9 +318,9 @@ def accesses_are_inside(s: Stmt, scope: Scope) -> Iterator[str]:
 
 
 def no_loop_is_left_to_unfold(s: Stmt, scope: Scope) -> Iterator[str]:
-    """At level "vector", no loop is left to vectorize or unroll."""
+    """At level "vector", there are no loops of kind "vectorize" or "unroll"."""
     if scope.level == "vector" and isinstance(s, For) and s.kind in ("vectorize", "unroll"):
-        yield f"a loop is left to {s.kind}"
+        yield f"the loop remains after the pass that replaces {s.kind!r} loops"
 
 
 LAWS: tuple[Law, ...] = (  # later ones may rely on earlier ones
@@ -363,7 +367,7 @@ def _inner(s: Stmt, scope: Scope) -> list[tuple[Stmt, Scope]]:
 
 
 def _breaches(s: Stmt, scope: Scope) -> Iterator[tuple[Stmt, str]]:
-    """Yield every (statement, what is wrong with it), outermost first."""
+    """Yield (statement, message) for every violation of a law in `s`, outer statements first."""
     waiting = [(s, scope)]
     while waiting:
         s, scope = waiting.pop()
@@ -374,9 +378,10 @@ def _breaches(s: Stmt, scope: Scope) -> Iterator[tuple[Stmt, str]]:
 
 
 def verify(f: PrimFunc, level: Level = "nest") -> None:
-    """Raise VerifyError, quoting the statement, at the first one in `f` that breaks a law.
+    """Raise VerifyError if a statement of `f` breaks a law; the message quotes the first one.
 
-    level   "nest": as built; "flat": one offset per access; "vector": also no loop left to unfold
+    level   the form of the program: "nest" has one index per dimension, "flat" one offset per
+            access, and "vector" is "flat" without loops to vectorize or unroll
     """
     check_kind("program", f, PrimFunc, fix="what tvm.lower returns")
     if check_text("verify: level", level, '"nest"') not in get_args(Level):

@@ -1,6 +1,6 @@
 """Traversal of IR: `walk` visits nodes, `rewrite` rebuilds, `substitute` replaces variables.
 
-An unchanged subtree is returned as the same object, so `new is old` means "nothing happened".
+An unchanged subtree is returned as the same object, so `new is old` tests whether it changed.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ _CHILDREN: dict[type, Callable[[Any], Iterable[Any]]] = {
 
 
 def children(n: Node) -> list[Node]:
-    """Return the nodes directly inside `n`, without plain ints."""
+    """Return the child nodes of `n`, in evaluation order; constant indices (ints) are left out."""
     inside = _CHILDREN.get(type(n))
     return [] if inside is None else [c for c in inside(n) if not isinstance(c, int)]
 
@@ -113,7 +113,7 @@ def in_order(s: Stmt) -> Iterator[Stmt]:
 
 
 def free_of(n: Node | Index, variables: Iterable[Expr]) -> bool:
-    """Return whether `n` mentions none of `variables`."""
+    """Return whether none of `variables` occurs in `n`."""
     wanted = {id(v) for v in variables}
     return not any(id(m) in wanted for m in walk(n))
 
@@ -124,10 +124,10 @@ Rule: TypeAlias = Callable[[Any], Any]  # returns the new expression; the same o
 
 
 class _Rewriter:
-    """One bottom-up rewrite: children first, rebuilt with folding constructors, then the rule.
+    """Applies a rule bottom-up: to the children of a node, then to the node rebuilt from them.
 
-    leaves   apply the rule to original leaves only, not to variables that folding leaves over:
-             substituting i + 1 for i in (i + 5) % 6 gives (i + 6) % 6 = i, and that i is final
+    leaves   apply the rule only to leaves of the original expression, not to what folding returns:
+             replacing i by i + 1 in (i + 5) % 6 gives (i + 6) % 6 = i, whose i is not replaced
     """
 
     def __init__(self, rule: Rule, leaves: bool = False) -> None:
@@ -273,19 +273,19 @@ _REBUILD: dict[type, Callable[[Any, _Rewriter], Any]] = {
 
 
 def rewrite_expr(e: Any, rule: Rule) -> Any:
-    """Apply `rule` to every expression in `e`, innermost first, and fold the results."""
+    """Replace every expression x in `e` by rule(x), innermost first, and fold the results."""
     return _Rewriter(rule)(e)
 
 
 class _Direct(_Rewriter):
-    """Applies the rule to the expressions directly inside, and no deeper."""
+    """Applies the rule to the children of a node, but not to their children."""
 
     def __call__(self, e: Index) -> Any:
         return e if isinstance(e, int) else self.rule(e)
 
 
 def map_inside(e: Expr, rule: Rule) -> Any:
-    """Apply `rule` to each expression directly inside `e`, and fold the result."""
+    """Replace each child expression x of `e` by rule(x), and fold the result."""
     build = _REBUILD.get(type(e))
     return e if build is None else build(e, _Direct(rule))
 
@@ -296,7 +296,10 @@ StmtRule: TypeAlias = Callable[[Stmt], Stmt]
 
 
 def map_children(s: Stmt, stmt: StmtRule, expr: Rule) -> Stmt:
-    """Apply `stmt` to the statements and `expr` to the expressions directly inside `s`."""
+    """Replace the child statements of `s` by their `stmt(...)`, and its expressions by `expr(...)`.
+
+    An If whose new condition is constant is replaced by the branch that runs.
+    """
     match s:
         case For(var, extent, body, kind, thread):
             new, e = stmt(body), expr(extent)
@@ -329,12 +332,12 @@ def map_children(s: Stmt, stmt: StmtRule, expr: Rule) -> Stmt:
 
 
 def map_parts(s: Stmt, stmt: StmtRule, whole: StmtRule | None = None) -> Stmt:
-    """Apply `stmt` to the loops, branches, stores, ... that `s` runs in sequence.
+    """Apply `stmt` to each loop, branch, store, ... that `s` runs in sequence.
 
-    whole: applied afterwards to sequences and allocations, innermost first.
+    whole   applied afterwards to the sequences and allocations that contain them, innermost first
 
-    A program of many stages nests allocations more deeply than Python's stack allows, since each
-    stage is inside the allocations of the stages before it. So this does not recurse on them.
+    Allocations are handled without recursion: in a program of many stages, each stage is inside the
+    allocations of the stages before it, which can exceed Python's recursion limit.
     """
     # each link, and its new parts except the last
     chain: list[tuple[Allocate | Seq, list[Stmt]]] = []
@@ -354,7 +357,7 @@ def map_parts(s: Stmt, stmt: StmtRule, whole: StmtRule | None = None) -> Stmt:
 
 
 def _relinked(link: Allocate | Seq, parts: list[Stmt]) -> Stmt:
-    """Return an allocation or sequence with new parts; the same object if none is new."""
+    """Return a copy of `link` with these parts, or `link` itself if all parts are the same."""
     if isinstance(link, Allocate):
         return link if parts[0] is link.body else Allocate(link.buffer, parts[0])
     return link if all(map(_identical, parts, link.body)) else seq(*parts)
@@ -365,7 +368,7 @@ def _keep(n: Any) -> Any:
 
 
 def rewrite(s: Stmt, stmt: StmtRule = _keep, expr: Rule = _keep) -> Stmt:
-    """Apply `stmt` to every statement and `expr` to every expression of `s`, innermost first."""
+    """Replace statements x in `s` by stmt(x) and expressions by expr(x), innermost first."""
     return _rewritten(s, stmt, _keep if expr is _keep else _Rewriter(expr))
 
 
@@ -382,7 +385,10 @@ def _rewritten(s: Stmt, stmt: StmtRule, on_expr: Rule) -> Stmt:
 
 
 def substitute(n: Any, values: Mapping[Any, Any]) -> Any:
-    """Replace variables in `n` (expression or statement) by indices, and fold the results."""
+    """Replace the variables in `values` by their indices in `n` (an expression or statement).
+
+    The results are folded, and indices are not substituted into again.
+    """
     if isinstance(n, int | Const):
         return n
     table = {id(v): index(to) for v, to in values.items()}
@@ -391,9 +397,9 @@ def substitute(n: Any, values: Mapping[Any, Any]) -> Any:
 
 
 def _ended(s: Stmt, go: _Rewriter) -> Stmt:
-    """Substitute into the loop counter's symbolic upper bound too.
+    """Apply the substitution `go` to the symbolic upper bound of the counter, if `s` is a loop.
 
-    for j in range(n - i), where j <= n - i - 1, with 2 for i: j <= n - 3
+    Replacing i by 2 in `for j in range(n - i)` changes the bound of j from n - i - 1 to n - 3.
     """
     if not isinstance(s, For) or s.var.top is None:
         return s
@@ -406,7 +412,7 @@ def _ended(s: Stmt, go: _Rewriter) -> Stmt:
 
 
 def rebuffer(n: Any, buffers: Mapping[Buffer, Buffer]) -> Any:
-    """Replace buffers in every load, store and allocation of `n`; indices stay as they are."""
+    """Replace buffers in every load, store and allocation in `n`; do not change the indices."""
 
     def on_expr(e: Expr) -> Expr:
         if isinstance(e, Load) and e.buffer in buffers:
@@ -427,10 +433,10 @@ def rebuffer(n: Any, buffers: Mapping[Buffer, Buffer]) -> Any:
 
 
 def lanes(e: Index) -> int:
-    """Return how many lanes an expression has: 1 for a scalar."""
+    """Return the number of vector lanes of `e`; 1 for a scalar."""
     return next((n.lanes for n in walk(e) if isinstance(n, Lane)), 1)
 
 
 def variables(n: Node | Index) -> list[Var]:
-    """Return the variables in `n`, each once, in order of first appearance."""
+    """Return the distinct variables in `n`, in order of first appearance."""
     return list({id(m): m for m in walk(n) if isinstance(m, Var)}.values())

@@ -135,6 +135,6 @@ def test_bfloat16_is_refused_with_a_reason() -> None:
     with pytest.raises(ExprError) as caught:
         dtype("bfloat16")
     assert str(caught.value) == (
-        "dtype 'bfloat16' is not supported: numpy has no such type to hold its arrays\n"
-        "  try: store float16, and compute in float32: A[i].astype('float32')"
+        "dtype 'bfloat16' is not supported: numpy has no arrays of this type\n"
+        "  try: store float16 and compute in float32: A[i].astype('float32')"
     )

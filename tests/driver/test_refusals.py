@@ -52,12 +52,12 @@ def zero(kind: str) -> Any:
 
 FORMULAS: list[tuple[Mistake, str]] = [
     (lambda: vector(lambda i: ()), "compute C: the formula returns nothing"),
-    (lambda: vector(lambda i: te.sum((), axis=k)), "te.sum: there is nothing to fold"),
+    (lambda: vector(lambda i: te.sum((), axis=k)), "te.sum: there is nothing to reduce"),
     (lambda: vector(max), "its arguments cannot be inspected"),
     (lambda: vector(int), "its arguments cannot be inspected"),
     (
         lambda: folded(lambda x, y: (x, y), zero),
-        "fcombine: it returns 2 value(s), and 1 are folded",
+        "fcombine: it returns 2 value(s), but 1 are reduced",
     ),
     (lambda: folded(lambda x, y: x + y, lambda t: ()), "fidentity: it returns 0 value(s)"),
     (lambda: te.const("x"), "not a number"),

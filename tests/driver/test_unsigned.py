@@ -89,7 +89,7 @@ def test_an_index_beside_an_unsigned_value_takes_its_type_if_that_can_hold_it() 
 
 def test_a_uint64_and_a_signed_integer_have_no_common_type() -> None:
     V = te.placeholder((8,), "uint64", name="V")
-    with pytest.raises(ExprError, match="int32 with uint64: no integer type holds"):
+    with pytest.raises(ExprError, match="int32 with uint64: no integer type represents"):
         te.compute((8,), lambda i: V[i] + (i - 1), name="C")
 
 

@@ -126,8 +126,8 @@ def vectorize_again(s: Stmt) -> Stmt:
 @pytest.mark.parametrize(
     ("wrong", "phase", "says"),
     [
-        (give_back_indices, 1, "'B' has 2 indices; after flatten there is one offset"),
-        (vectorize_again, 3, "a loop is left to unroll"),
+        (give_back_indices, 1, "'B' has 2 indices; after flatten an access has one offset"),
+        (vectorize_again, 3, "the loop remains after the pass that replaces 'unroll' loops"),
     ],
 )
 def test_what_earlier_passes_achieved_is_kept(wrong: Pass, phase: int, says: str) -> None:

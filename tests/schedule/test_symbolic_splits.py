@@ -220,7 +220,7 @@ def test_a_part_without_elements_is_refused_at_the_call(
     with pytest.raises(ArgumentError) as error:
         tvm.build(s, [A, C], target)(a, a.copy())
     assert str(error.value) == (
-        f"main: {wrong}: the program needs {least} >= 1: a read or a split relies on it\n"
+        f"main: {wrong}: the program needs {least} >= 1, on which a read or a split relies\n"
         "  try: larger arrays"
     )
 
@@ -286,7 +286,7 @@ def test_why_the_guard_is_there_names_the_size() -> None:
 
 # --- refused -------------------------------------------------------------------------------------
 
-WHY = "the size of a part is an integer >= 1 or made of the program's sizes (n, m)"
+WHY = "the size of a part is an integer >= 1, or an expression of the program's sizes (n, m)"
 
 
 @pytest.mark.parametrize(

@@ -560,24 +560,25 @@ DECLARATIONS: dict[str, tuple[Callable[[], Any], str]] = {
     ),
     "nothing": (
         lambda: te.decl_tensor_intrin(GEMM.op, lambda i, o: None, name="f"),
-        "tensor intrinsic f: the first statement that fcompute returns is None, and it computes "
+        "tensor intrinsic f: fcompute returns None instead of the statement that computes "
         "the formula\n  try: return ib.get(); or return body, reset, update",
     ),
     "a sum": (
         lambda: te.decl_tensor_intrin(GEMM.op, _sum, name="f"),
-        "tensor intrinsic f: sum(x[0, j], axis=[j]): te.sum belongs in a formula, and "
-        "this is a statement\n  try: an ib.for_range loop that adds one term per iteration",
+        "tensor intrinsic f: sum(x[0, j], axis=[j]): te.sum can be used only in the formula of a "
+        "te.compute, and this is a statement\n"
+        "  try: an ib.for_range loop that adds one term per iteration",
     ),
     "buffer": (
         lambda: te.decl_tensor_intrin(
             GEMM.op, _store, {GEMM.inputs[0]: tir.decl_buffer((2, 2), name="x")}, name="f"
         ),
-        "tensor intrinsic f: buffer x is float32[2, 2], x is float32[4, 4]",
+        "tensor intrinsic f: buffer x is float32[2, 2], but x is float32[4, 4]",
     ),
     "input": (
         lambda: te.decl_tensor_intrin(GEMM.op, lambda i, o: i[0].vstore((0, 0), 1.0), name="f"),
-        "tensor intrinsic f: body: x[0, 0] = 1.0: 'x' is an input; outputs are listed in "
-        "PrimFunc.outputs",
+        "tensor intrinsic f: body: x[0, 0] = 1.0: 'x' is an input: PrimFunc.outputs "
+        "does not list it",
     ),
     "scalars": (
         lambda: te.decl_tensor_intrin(GEMM.op, _store, name="f", scalar_params=[1]),

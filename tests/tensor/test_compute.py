@@ -281,10 +281,10 @@ def test_max_of_a_data_axis_given_as_axis_is_refused() -> None:
         (lambda i: sum(A[i, k], axis=[]), "te.sum: there is no axis to reduce over\n"
          "  try: k = te.reduce_axis((0, K)), then te.sum(..., axis=k)"),
         (lambda i: sum(A[i, k], axis=[k, k]), "te.sum: the same axis is given twice"),
-        (lambda i: sum(M[i], axis=k), "te.sum: values of type bool cannot be folded\n"
+        (lambda i: sum(M[i], axis=k), "te.sum: values of type bool cannot be reduced\n"
          "  try: x.astype('int32') first"),
         (lambda i: sum(A[i, k], axis=k, init=(1, 2)),
-         "te.sum: init has 2 values for 1 to fold\n  try: one for each"),
+         "te.sum: init has 2 values, but 1 are reduced\n  try: one for each"),
         (lambda i: max(V[i]), "te.max of one value: there is nothing to compare it with\n"
          "  try: te.max(a, b), or te.max(expr, axis=k)"),
     ],

@@ -267,12 +267,12 @@ REFUSALS: dict[str, tuple[Callable[[], Any], str]] = {
     ),
     "writes its input": (
         lambda: te.extern((4,), [X], lambda i, o: i[0].vstore(0, 1.0), name="E"),
-        "extern E: body: X[0] = 1.0: 'X' is an input; outputs are listed in PrimFunc.outputs",
+        "extern E: body: X[0] = 1.0: 'X' is an input: PrimFunc.outputs does not list it",
     ),
     "variable": (
         lambda: te.extern((4,), [X], _free_variable, name="E"),
-        "extern E: body: E[0] = X[k]: 'k' is neither bound by a loop around it nor a parameter or "
-        "size",
+        "extern E: body: E[0] = X[k]: 'k' is neither the counter of an enclosing loop nor a "
+        "parameter or size",
     ),
     "dtype": (
         lambda: te.extern((4,), [X, Y], lambda i, o: o[0].vstore(0, 1.0), name="E"),

@@ -227,7 +227,7 @@ def test_parts_of_a_scan_are_not_read_or_kept_outside_of_it() -> None:
         "  try: pass S.op alone"
     )
     assert says(lambda: te.create_schedule(update.op)) == (
-        "h is read outside of a scan: it stands for what a scan has computed so far\n"
+        "h is read outside of a scan: it stands for the rows that a scan has computed so far\n"
         "  try: schedule the result of te.scan"
     )
 

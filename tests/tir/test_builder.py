@@ -200,11 +200,11 @@ REFUSALS: dict[str, tuple[Callable[[], Any], str]] = {
     ),
     "type": (
         lambda: decl_buffer((4,), "int32", name="b").vstore(0, const(1.0)),
-        "a float32 is stored in b: it holds int32\n  try: x.astype('int32')",
+        "a float32 is stored in b: its elements are int32\n  try: x.astype('int32')",
     ),
     "rank": (
         lambda: decl_buffer((4, 4, 4), name="b")[1, 2],
-        "b at 2 indices: it has 3 dimension(s)",
+        "b with 2 indices: b has 3 dimension(s)",
     ),
     "strides": (
         lambda: decl_buffer((4, 4), name="b", strides=[1]),
@@ -212,7 +212,8 @@ REFUSALS: dict[str, tuple[Callable[[], Any], str]] = {
     ),
     "data": (
         lambda: decl_buffer((4,), name="b", data=Var("p")),
-        "decl_buffer(b, data=...): its memory is chosen where it is used\n  try: leave it out",
+        "decl_buffer(b, data=...): the operation that uses the buffer provides its memory\n"
+        "  try: omit data",
     ),
     "offset": (
         lambda: decl_buffer((4,), name="b", elem_offset=3),
@@ -220,8 +221,8 @@ REFUSALS: dict[str, tuple[Callable[[], Any], str]] = {
     ),
     "vload": (
         lambda: decl_buffer((4,), name="b").vload(0, "float32x4"),
-        "vload of float32x4 from b: it holds float32, and is read one element at a time\n"
-        "  try: a vectorized loop over single elements",
+        "vload of float32x4 from b: its elements are float32, and each load reads one element\n"
+        "  try: load single elements in a vectorized loop",
     ),
     "mode": (
         lambda: decl_buffer((4,), name="b").access_ptr("x"),  # pyright: ignore[reportArgumentType]
@@ -290,5 +291,5 @@ def test_a_view_stays_inside_its_buffer() -> None:
 
     f = PrimFunc("f", (A,), Evaluate(rewrite_expr(call_packed("f", A), second_row)), (A,))
     assert says(lambda: interpret(f, np.zeros((2, 4), "float32")), VerifyError) == (
-        "a view of [2, 4], strides [4, 1]: it needs 8 elements of 4"
+        "a view of shape [2, 4] with strides [4, 1]: it spans 8 elements, but the memory has only 4"
     )

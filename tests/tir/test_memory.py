@@ -169,7 +169,7 @@ def test_a_store_outside_is_an_error_too() -> None:
 def test_a_program_that_breaks_a_law_does_not_run() -> None:
     out, result = buffer("out", 4), np.zeros(4, "f4")
     body = seq(Store(out, (0,), const(1.0)), Store(out, (1,), const(1)))
-    with pytest.raises(VerifyError, match="a int32 is stored in 'out', which holds float32"):
+    with pytest.raises(VerifyError, match="a int32 is stored in 'out', a buffer of float32"):
         interpret(PrimFunc("f", (out,), body, (out,)), result)
     assert result[0] == 0
 
@@ -213,7 +213,7 @@ def read_only() -> Array:
         ((zeros(3, 6), 1, zeros(4, 6)), r"scale: out.shape\[0\]: is 4, not 3"),
         ((zeros(6, 3).T, 1, zeros(3, 6)), r"scale: A.strides\[0\] in elements: is 1, not 6"),
         ((zeros(200, 400), 1, zeros(200, 400)), r"scale: n = 200: is not in 1 \.\. 100"),
-        ((zeros(3, 6), 1, read_only()), "scale: out: is an output, and the array is read-only"),
+        ((zeros(3, 6), 1, read_only()), "scale: out: is an output, but the array is read-only"),
     ],
 )
 def test_an_argument_that_does_not_fit_is_refused(args: tuple[Any, ...], words: str) -> None:
