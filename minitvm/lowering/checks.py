@@ -9,7 +9,7 @@ from minitvm.base import Reason
 
 
 def about_double_buffer(state: schedule.State, stage: schedule.Stage) -> Iterator[Reason]:
-    """Check that a double-buffered stage is computed in a loop that runs its iterations in order."""
+    """Check that a double-buffered stage is computed in a loop whose iterations run in order."""
     if not isinstance(stage.attach, schedule.At):
         yield "it is computed once, outside all loops", f"s[{stage.name}].compute_at(...)"
         return
@@ -17,7 +17,8 @@ def about_double_buffer(state: schedule.State, stage: schedule.Stage) -> Iterato
     kind = state.stage(stage.attach.stage).note(a).kind
     if kind in ("parallel", "vectorize"):
         yield (
-            f"the loop {a.name!r} around it is marked {kind}, so its iterations do not run in order",
+            f"the loop {a.name!r} around it is marked {kind}, "
+            "so its iterations do not run in order",
             "split that loop, and compute the stage at its inner part",
         )
 

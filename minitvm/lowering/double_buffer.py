@@ -75,7 +75,7 @@ def _doubled(loop: tir.For) -> tir.Stmt:
 
 
 def _guarded(cond: Any, s: tir.Stmt) -> tir.Stmt:
-    """Guard `s` by `cond`, which may be false where a symbolic extent is 0."""
+    """Guard `s` by `cond`, which is false if a symbolic extent is 0; fold the guard if possible."""
     return tir.rewrite(tir.If(cond, s))
 
 

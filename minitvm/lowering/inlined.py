@@ -59,8 +59,7 @@ def _sum(own: int, parts: list[Size]) -> Size:
 
 
 def _inner_first(e: tir.Expr) -> Iterator[tir.Expr]:
-    """Yield every node of `e` once, children before parents; deep trees do not overflow the stack.
-    """
+    """Yield every node of `e` once, children before parents, without recursion."""
     done: set[int] = set()
     stack: list[tir.Expr] = [e]
     while stack:

@@ -54,8 +54,7 @@ ADDRESSES = {
 
 
 def capacity(config: accel.Config, memory: accel.Memory) -> int:
-    """Return how many elements of `memory` a program can use: those that exist and have addresses.
-    """
+    """Return how many elements of `memory` exist and can be addressed by instructions."""
     return min(config.depth(memory), ADDRESSES[memory])
 
 

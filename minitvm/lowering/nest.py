@@ -1,5 +1,4 @@
-"""Build loop nests from a schedule state: each stage becomes loops inside the loop it is attached to.
-"""
+"""Build loop nests from a schedule state, with each stage in the loop it is attached to."""
 
 from __future__ import annotations
 
@@ -54,7 +53,7 @@ def _realize(
 def _memory(
     context: Context, op: tensor.ComputeOp | tensor.ExternOp | tensor.ScanOp, body: tir.Stmt
 ) -> tir.Stmt:
-    """Return `body` inside the allocation of the results of `op`, except those that are arguments."""
+    """Return `body` inside allocations of the results of `op` that are not arguments."""
     for i in reversed(range(len(op.dtypes))):
         t = tensor.tensor_of(op, i)
         if t not in context.given:
@@ -70,7 +69,7 @@ def _ahead(context: Context, stage: schedule.Stage, made: tir.Stmt) -> tir.Stmt:
 
 
 def _extern(context: Context, op: tensor.ExternOp) -> tir.Stmt:
-    """Return the statement of an extern operation, accessing the buffers of its inputs and outputs."""
+    """Return the statement of an extern operation, with the actual buffers in it."""
     outputs = [tensor.tensor_of(op, i) for i in range(len(op.dtypes))]
 
     def window(t: tensor.Tensor) -> OperandView:
@@ -328,7 +327,7 @@ def _init(
 
 
 def _update(context: Context, op: tensor.ComputeOp, domain: Domain) -> tir.Stmt:
-    """Return out[i] = combine(out[i], source); all outputs are computed before the first is stored."""
+    """Return out[i] = combine(out[i], source); all results are computed before one is stored."""
     r = op.reduction
     assert r is not None
     at = tuple(domain.values[a] for a in op.axis)

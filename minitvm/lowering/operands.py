@@ -15,7 +15,9 @@ from .regions import loop_variable
 
 @dataclass(frozen=True, slots=True, eq=False)
 class OperandView:
-    """The memory that a declared buffer stands for: element `at` of the latter is buffer[place(at)].
+    """The memory that a declared buffer stands for.
+
+    Element `at` of the declared buffer is buffer[place(at)].
     """
 
     buffer: tir.Buffer
@@ -27,37 +29,37 @@ class OperandView:
 
 
 def instantiate(
-    body: tir.Stmt, windows: Mapping[tir.DeclaredBuffer, OperandView], what: str
+    body: tir.Stmt, operands: Mapping[tir.DeclaredBuffer, OperandView], what: str
 ) -> tir.Stmt:
     """Return `body` with each declared buffer replaced by the memory that it stands for.
 
     The variables in the declared strides and offsets get their values. Raises LoweringError,
     beginning with `what`, if the layout of the memory differs from a buffer's declaration.
     """
-    table: dict[tir.Buffer, OperandView] = {**windows}
+    table: dict[tir.Buffer, OperandView] = {**operands}
     # by id: a new load, its memory, and the declared buffer it replaces
     whose: dict[int, tuple[tir.Load, OperandView, tir.Buffer]] = {}
     learned: dict[tir.Var, tir.Index] = {}
     pointed = _pointed(body)
-    for declared, window in windows.items():
-        _learn(declared, window, declared in pointed, learned, what)
+    for declared, operand in operands.items():
+        _learn(declared, operand, declared in pointed, learned, what)
 
     def on_expr(e: Any) -> Any:
         if isinstance(e, tir.Load) and e.buffer in table:
-            window = table[e.buffer]
-            new = tir.Load(window.buffer, window.place(e.indices), e.dtype)
-            whose[id(new)] = new, window, e.buffer
+            operand = table[e.buffer]
+            new = tir.Load(operand.buffer, operand.place(e.indices), e.dtype)
+            whose[id(new)] = new, operand, e.buffer
             return new
         if isinstance(e, tir.View) and id(e.first) in whose:
-            _, window, declared = whose[id(e.first)]
-            steps = _strides(declared, window, what)
-            return tir.view_at(window.buffer, e.first.indices, declared.shape, steps)
+            _, operand, declared = whose[id(e.first)]
+            steps = _strides(declared, operand, what)
+            return tir.view_at(operand.buffer, e.first.indices, declared.shape, steps)
         return e
 
     def on_stmt(s: tir.Stmt) -> tir.Stmt:
         if isinstance(s, tir.Store) and s.buffer in table:
-            window = table[s.buffer]
-            return tir.Store(window.buffer, window.place(s.indices), s.value)
+            operand = table[s.buffer]
+            return tir.Store(operand.buffer, operand.place(s.indices), s.value)
         return s
 
     return tir.substitute(tir.rewrite(body, on_stmt, on_expr), learned)

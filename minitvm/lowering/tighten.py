@@ -8,7 +8,7 @@ from .count import conjuncts
 
 
 def tighten(s: tir.Stmt) -> tir.Stmt:
-    """Shorten loops whose whole body is guarded by the loop variable.
+    """Shorten loops whose whole body is guarded by a condition on the loop variable.
 
         for j in vectorize(16):           for j in vectorize(12):
           if likely(j + 688 < 700):  ->     body(j + 688)
@@ -36,7 +36,7 @@ def tighten(s: tir.Stmt) -> tir.Stmt:
 
 
 def _range(cond: tir.Expr, var: tir.Var, extent: int) -> tuple[int, int, list[tir.Expr]]:
-    """Split `cond` into first <= var < stop and other conditions: (first, stop, others)."""
+    """Split `cond` into first <= var < stop and other conditions; return (first, stop, others)."""
     first, stop = 0, extent
     rest: list[tir.Expr] = []
     for c in conjuncts(cond):

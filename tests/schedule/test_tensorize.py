@@ -454,7 +454,8 @@ def test_an_offset_factor_must_divide() -> None:
     assert lowered(s, args) == (
         "tensorize of 'i.inner' in C with gemm4x4: x begins at element i_outer*32 + k_outer*4 of "
         "A, which is not known to be a multiple of its offset_factor 16\n"
-        "  try: tile sizes and row lengths of A that are multiples of 16, or a smaller offset_factor"
+        "  try: tile sizes and row lengths of A that are multiples of 16, or a smaller "
+        "offset_factor"
     )
 
 
