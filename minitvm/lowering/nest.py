@@ -33,10 +33,7 @@ def _realize(
     op: tensor.ComputeOp | tensor.ExternOp | tensor.ScanOp,
     rest: tir.Stmt | None,
 ) -> tir.Stmt:
-    """Return the stage's loops followed by `rest`, both inside the allocation of its results.
-
-    With store_at, the allocation is left to the loop that store_at names.
-    """
+    """Return the stage's loops and then `rest`, inside the allocation of the stage's results."""
     match op:
         case tensor.ExternOp():
             made = _extern(context, op)
@@ -345,10 +342,7 @@ def _update(context: Context, op: tensor.ComputeOp, domain: Domain) -> tir.Stmt:
 def _store_together(
     targets: list[tuple[tir.Buffer, tuple[tir.Index, ...]]], new: tuple[tir.Expr, ...]
 ) -> tir.Stmt:
-    """Return stores of the values `new` to `targets`, by way of temporaries.
-
-    All values are computed before the first target changes, since they may read the targets.
-    """
+    """Compute all values `new` into temporaries before storing them: they may read `targets`."""
     temps = [tir.Buffer(f"{b.name}.new", (), b.dtype, "local") for b, _ in targets]
     body = tir.seq(
         *(tir.Store(t, (), e) for t, e in zip(temps, new, strict=True)),

@@ -30,8 +30,7 @@ def partition(s: tir.Stmt) -> tir.Stmt:
     A parallel loop stays one loop: the two versions become the arms of an `if` inside it. Loops
     are split outermost first, only for guards inside inner loops, and only while the nest stays
     below MOST_OPERATIONS (four versions are always allowed). A loop with a symbolic extent is
-    split at a symbolic iteration such as n // 64; a loop whose extent is read from data is not
-    split.
+    split at a symbolic iteration such as n // 64. A loop with an extent from data is not split.
     """
     return _partition(s, None)
 
@@ -70,7 +69,7 @@ class _Split:
 
 
 def _split(s: tir.For) -> _Split | None:
-    """Return a split of the loop `s`, or None if no guard inside it is certain in any iteration."""
+    """Return how to split the loop `s`; None if no iteration makes a guard in it always true."""
     if isinstance(s.extent, int):
         (first, stop), held = _certain(s.var, s.extent, s.body)
         if not held:
@@ -134,10 +133,7 @@ def holds(guard: tir.Expr, var: tir.Var, extent: int) -> Span:
 
 
 def _piece(loop: tir.For, first: int, stop: int, go: Rule) -> tir.Stmt | None:
-    """Return iterations first .. stop-1 of `loop`, with the rule `go` applied; None if empty.
-
-    The shorter range of the loop variable folds more conditions.
-    """
+    """Return iterations first .. stop-1 of `loop`, rewritten by `go`; None if there are none."""
     if first >= stop:
         return None
     if stop - first == 1:
@@ -191,10 +187,7 @@ def _certain_below(loop: tir.For) -> tuple[tir.Index, set[int]]:
 
 
 def _less(a: tir.Index, b: tir.Index) -> tir.Index:
-    """Return the minimum of `a` and `b`, simplified if both divide by the same number.
-
-    n // 4 and (n + 3) // 4   ->   n // 4
-    """
+    """Return the minimum of `a` and `b`; for n // 4 and (n + 3) // 4 it is known to be n // 4."""
     if (
         isinstance(a, tir.FloorDiv)
         and isinstance(b, tir.FloorDiv)
