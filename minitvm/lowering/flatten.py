@@ -8,7 +8,7 @@ from .statements import redirect
 
 
 def flatten(s: tir.Stmt) -> tir.Stmt:
-    """Replace the indices of each access by one offset: A[i, j] -> A[i*n + j], n columns."""
+    """Replace n indices by one offset: A[i, j] -> A[i*n + j], with n the stride of dimension 0."""
     return redirect(s, lambda b, indices: (b, (offset(b, indices),)))
 
 

@@ -18,7 +18,7 @@ Rule: TypeAlias = Callable[[tir.Stmt], tir.Stmt]  # applied to the body of each 
 
 
 def partition(s: tir.Stmt) -> tir.Stmt:
-    """Split loops into iterations in which a guard is always true and the remaining iterations.
+    """Split loops where a guard stops being certain.
 
         for i in range(11):               for i in range(10):
           for j in range(64):               for j in range(64):
@@ -26,6 +26,8 @@ def partition(s: tir.Stmt) -> tir.Stmt:
               body(i, j)                  for j in range(64):
                                             if likely(j < 60):
                                               body(10, j)
+
+    A guard is certain in an iteration if it is true for all values of the inner loops' variables.
 
     A parallel loop stays one loop: the two versions become the arms of an `if` inside it. Loops
     are split outermost first, only for guards inside inner loops, and only while the nest stays

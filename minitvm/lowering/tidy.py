@@ -6,7 +6,7 @@ from minitvm import tir
 
 
 def tidy(s: tir.Stmt) -> tir.Stmt:
-    """Remove loops that never run, empty branches and unused memory.
+    """Remove code without effect: loops that never run, empty branches, unused memory.
 
     for i in range(0): body    ->   pass
     if c: pass                 ->   pass

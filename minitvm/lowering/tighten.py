@@ -8,7 +8,7 @@ from .count import conjuncts
 
 
 def tighten(s: tir.Stmt) -> tir.Stmt:
-    """Shorten loops whose whole body is guarded by a condition on the loop variable.
+    """Shorten loops whose whole body is guarded by the loop variable.
 
         for j in vectorize(16):           for j in vectorize(12):
           if likely(j + 688 < 700):  ->     body(j + 688)

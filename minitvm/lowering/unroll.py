@@ -10,7 +10,7 @@ from .budget import MOST_OPERATIONS, operations, statements
 
 
 def unroll(s: tir.Stmt) -> tir.Stmt:
-    """Unroll the loops marked "unroll", and short loops inside the pragma auto_unroll_max_step.
+    """Unroll the loops marked for it, and short loops under the pragma auto_unroll_max_step.
 
     for i in unroll(2):               C[0] = A[0]
       C[i] = A[i]              ->     C[1] = A[1]

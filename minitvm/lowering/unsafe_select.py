@@ -8,12 +8,12 @@ from minitvm import tensor, tir
 
 
 def rewrite_unsafe_select(s: tir.Stmt) -> tir.Stmt:
-    """Replace select(c, a, b), which evaluates both arms, if an arm may read out of bounds.
+    """Make select(c, a, b) lazy if an arm may read out of bounds.
 
         C[i] = select(i < 7, A[i + 1], 0.0)   ->   C[i] = A[i + 1] if i < 7 else 0.0
 
-    The replacement evaluates only the chosen arm. A read is in bounds if the ranges of the
-    enclosing loops and the enclosing conditions prove it.
+    A select evaluates both arms, and its replacement only the chosen arm. A read is in bounds if
+    the ranges of the enclosing loops and the enclosing conditions prove it.
     """
     return _under(s, ())
 

@@ -11,7 +11,7 @@ WIDEST = 64  # most lanes in one vector; a longer loop becomes several vectors
 
 
 def vectorize(s: tir.Stmt) -> tir.Stmt:
-    """Turn vectorized loops into vector statements; the variable becomes the vector 0, 1, ..., n-1.
+    """Replace the variable of each vectorized loop by the vector 0, 1, ..., n-1.
 
         for j in vectorize(16):           C[i*64 : i*64 + 16] = A[i*64 : i*64 + 16] * 2.0
           C[i*64 + j] = A[i*64 + j]*2  ->

@@ -25,7 +25,7 @@ TIME = "it is the time of a scan: each of its iterations needs the one before"
 
 @dataclass(frozen=True, slots=True)
 class Annotate(Step):
-    """Mark a loop: vectorize, unroll or parallel.
+    """Mark a loop to be vectorized, unrolled or run in parallel.
 
     for i in range(8):            for i in vectorize(8):
       C[i] = A[i]            ->     C[i] = A[i]

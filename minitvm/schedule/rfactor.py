@@ -15,7 +15,7 @@ from .step import Changes, Checks, LoopName, Step, loop
 
 @dataclass(frozen=True, slots=True)
 class RFactor(Step):
-    """Split a reduction into two stages: partial results for each iteration of `axis`, their sum.
+    """Split a reduction into partial results, one per iteration of the loop `axis`, and their sum.
 
         for k in range(n):            for f in range(4):
           B += A[k]              ->     for k in range(n // 4): B_rf[f] += A[k*4 + f]

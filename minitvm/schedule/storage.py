@@ -104,7 +104,7 @@ class DoubleBuffer(Step):
           C[i] = g(B[0])                if i + 1 < n: B[(i + 1) % 2] = f(i + 1)
                                         C[i] = g(B[i % 2])
 
-    Lowering checks that it is computed inside a serial or unrolled loop.
+    Lowering checks that the stage is computed inside a serial or unrolled loop.
     """
 
     def checks(self, state: State) -> Checks:

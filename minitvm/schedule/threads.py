@@ -30,7 +30,7 @@ def thread_rank(tag: str) -> int:
 
 
 def scope_rank(scope: str) -> int:
-    """Return the rank of a memory scope: 0 if all threads share it, ... 3 if each has its own."""
+    """Return the rank of a memory scope: 0 if all threads share it, up to 3 if each has its own."""
     return RANKS[scope.partition(".")[0]]
 
 
