@@ -58,9 +58,8 @@ def _footprint(
 ) -> Footprint:
     """Return the footprint of the loop `loop`.
 
-    An access counts if it is the first in its iteration to its line or its element.
-    inside: for each site, whether it is in the loop. seen: the results of cachesim.previous for
-    lines and for elements.
+    Lines and elements are counted at their first access in each iteration. inside: for each site,
+    whether it is in the loop. seen: the results of cachesim.previous for lines and for elements.
     """
     begin = np.zeros(len(trace), np.int64)
     starts = loop.starts[loop.starts < len(trace)]

@@ -110,7 +110,7 @@ def origin(state: schedule.State, stage: schedule.Stage, r: schedule.Relation) -
 
 
 def _attached_by(state: schedule.State, name: str) -> str:
-    """Return the compute_at step that attached the stage: " (compute_at, step 4)".
+    """Return the compute_at step that attached the stage, in words: " (compute_at, step 4)".
 
     Returns "" if no step did, such as for a stage inside a scan.
     """

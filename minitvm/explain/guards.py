@@ -126,7 +126,7 @@ def _stages(loops: PrintedLoops) -> list[tuple[str, tir.Stmt]]:
 
 
 def _left(stage: schedule.Stage, body: tir.Stmt, called: set[str], lanes_too: bool) -> str:
-    """Describe the guards that remain in `body` around the stage's stores, and around how many.
+    """Describe which guards remain in `body`, and around how many of the stage's stores.
 
     called: the names of the variables of the guard. lanes_too: masks of vectors are included.
     """

@@ -74,7 +74,7 @@ class InnermostLoop:
 
 
 def slow(body: tir.Stmt, target: Target) -> list[Slow]:
-    """Return at most three causes, the largest factor first, why the hottest loop is slow.
+    """Return at most three reasons why the hottest loop is slow, the largest slowdown first.
 
     `body` is the program after unrolling. The hottest loop is the innermost loop that executes the
     most operations. Returns [] if these are fewer than SMALL or unknown, or for targets other than

@@ -169,7 +169,7 @@ class _Recorder:
             raise LoweringError(
                 f"accesses of loop {s.var.name!r} bound to {s.thread!r}",
                 "threads that share memory run in no fixed order",
-                "a schedule for a CPU; te.thread_axis('vthread') after inject_virtual_thread",
+                "record a schedule for a CPU, or merge vthreads by inject_virtual_thread first",
             )
         writes, outer, number = self._reads(s.extent), self.around, len(self.loops)
         self.loops.append(Loop(self.printer.name(s.var), self.line, outer))

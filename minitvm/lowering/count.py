@@ -93,7 +93,7 @@ def times(run: GuardedStore) -> int | None:
 
 
 def box(loops: Iterable[tuple[tir.Var, tir.Index]]) -> tuple[dict[tir.Var, int], list[tir.Expr]]:
-    """Return each loop's maximum extent, and the conditions i < extent of those that vary in extent.
+    """Return each loop's maximum extent, and a condition i < extent for each extent that varies.
 
     Loops whose extent has no upper bound are left out.
     """

@@ -38,7 +38,7 @@ def partition(s: tir.Stmt) -> tir.Stmt:
 
 
 def _partition(s: tir.Stmt, copies: int | None) -> tir.Stmt:
-    """Split loops in `s`; a nest may become `copies` versions, by default `_allowed`."""
+    """Split loops in `s`; a loop nest may become `copies` versions, or see `_allowed` if None."""
     if isinstance(s, tir.For) and s.kind in ("serial", "parallel"):
         split = _split(s)
         left = 0 if split is None else _allowed(s, copies) // split.versions

@@ -148,7 +148,7 @@ def check_store(state: State) -> None:
             raise ScheduleError(
                 what,
                 f"{s.name} is not computed inside that loop",
-                "compute_at an inner loop; what is stored is then kept for the outer one",
+                "compute_at a loop inside it",
             )
         for p in around[stages.index(s.store.stage) :]:
             host = state.stage(p.stage)

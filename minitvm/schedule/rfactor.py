@@ -57,7 +57,7 @@ class RFactor(Step):
             yield f"factor_axis={self.factor_axis} is not a position among the axes", ""
         for s in state.stages:
             if isinstance(s.attach, At) and s.attach.stage == stage.name:
-                yield f"{s.name} is attached to its loops", "rfactor first"
+                yield f"{s.name} is attached to its loops", "call rfactor before compute_at"
 
     def apply(self, state: State) -> State:
         stage = state.stage(self.stage)

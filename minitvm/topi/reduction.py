@@ -24,10 +24,10 @@ def _reduction(name: str, fold: Callable[..., Any], doc: str) -> Callable[..., t
     return on_tensors(named(apply, name, doc))
 
 
-sum = _reduction("sum", te.sum, "Sum over `axis`: one dimension, several, or None for all.")
-prod = _reduction("prod", te.prod, "Multiply over `axis`.")
-max = _reduction("max", te.max, "Take the largest element over `axis`.")
-min = _reduction("min", te.min, "Take the smallest element over `axis`.")
+sum = _reduction("sum", te.sum, "Sum along `axis`: one dimension, several, or None for all.")
+prod = _reduction("prod", te.prod, "Multiply the elements along `axis`; see `sum` for `axis`.")
+max = _reduction("max", te.max, "Return the largest element along `axis`; see `sum` for `axis`.")
+min = _reduction("min", te.min, "Return the smallest element along `axis`; see `sum` for `axis`.")
 
 
 @on_tensors

@@ -340,10 +340,10 @@ def test_the_memory_moves_with_the_loop_that_is_split() -> None:
          "  try: a loop of a stage that reads it"),
         ([ComputeAt("B", "C", "i"), StoreAt("B", "C", "j")],
          "store_at of B at C, loop 'j': B is not computed inside that loop\n"
-         "  try: compute_at an inner loop; what is stored is then kept for the outer one"),
+         "  try: compute_at a loop inside it"),
         ([StoreAt("B", "C", "j"), ComputeAt("B", "C", "i")],
          "store_at of B at C, loop 'j': B is not computed inside that loop\n"
-         "  try: compute_at an inner loop; what is stored is then kept for the outer one"),
+         "  try: compute_at a loop inside it"),
         ([ComputeAt("B", "C", "j"), Annotate("C", "j", "parallel"), StoreAt("B", "C", "i")],
          "store_at of B at C, loop 'i': loop 'j' of C in between is marked parallel: its "
          "iterations would share the memory\n  try: a serial loop, or store it inside that loop"),
