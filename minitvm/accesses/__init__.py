@@ -1,10 +1,10 @@
-"""Recorded runs: which elements a scheduled program reads and writes, in which order.
+"""Record which elements a scheduled program reads and writes, and in which order.
 
     trace = accesses.record(s, [A, B, C])
     print(cachesim.simulate(cachesim.Cache.l1(), trace))
 
-The program runs as plain serial loops, including parallel and vectorized ones. Every buffer is
-memory, even one that compiled code would keep in registers.
+All loops of the recorded program run serially, including parallel and vectorized loops. Every
+buffer is in memory, including those that compiled code would keep in registers.
 """
 
 # pyright: reportUnusedImport=false

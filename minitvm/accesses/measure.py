@@ -1,4 +1,4 @@
-"""Footprints of loops and arithmetic intensity of a recorded run."""
+"""Measure the footprints of loops and the arithmetic intensity of a recorded run."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from .trace import AccessTrace, Array, Iterations
 
 @dataclass(frozen=True, slots=True)
 class Footprint:
-    """The memory that one iteration of a loop touches, on average over all its iterations.
+    """The memory that one iteration of a loop accesses, on average over all its iterations.
 
-    loop         its name; "" for the program as a whole, which runs once
-    around       the numbers of the loops around it, outermost first
-    iterations   how many there were
-    lines        distinct cache lines, for each buffer that is used inside
-    bytes        bytes of distinct elements, for each buffer that is used inside
+    loop         the name of the loop; "" for the program as a whole, which counts as one iteration
+    around       the loops around it, outermost first, as indices into AccessTrace.loops
+    iterations   the number of iterations that were recorded
+    lines        distinct cache lines per iteration, for each buffer that the loop accesses
+    bytes        bytes of distinct elements per iteration, for each buffer that the loop accesses
     """
 
     loop: str
@@ -36,9 +36,10 @@ class Footprint:
 
 
 def footprints(trace: AccessTrace, line: int = 64) -> tuple[Footprint, ...]:
-    """Return the footprint of the whole program, then of one iteration of each loop, in text order.
+    """Return the footprint of the whole program, then that of one iteration of each loop.
 
-    Raises ArgumentError if an element is larger than a line.
+    The loops are in the order of the program's text. line: the bytes of a cache line. Raises
+    ArgumentError if an element is larger than a line.
     """
     widest = max((b.itemsize for b in trace.buffers), default=1)
     if isinstance(line, int) and line < widest:  # pyright: ignore[reportUnnecessaryIsInstance]
@@ -55,7 +56,11 @@ def footprints(trace: AccessTrace, line: int = 64) -> tuple[Footprint, ...]:
 def _footprint(
     trace: AccessTrace, loop: Iterations, inside: Array, seen: tuple[Array, Array]
 ) -> Footprint:
-    """Count the accesses that are the first to their line or element in an iteration."""
+    """Return the footprint of the loop `loop`.
+
+    Lines and elements are counted at their first access in each iteration. inside: for each site,
+    whether it is in the loop. seen: the results of cachesim.previous for lines and for elements.
+    """
     begin = np.zeros(len(trace), np.int64)
     starts = loop.starts[loop.starts < len(trace)]
     begin[starts] = starts
@@ -82,9 +87,9 @@ class Intensity:
     """The arithmetic intensity of a program: operations per byte moved.
 
     flops          arithmetic operations on data
-    bytes_touched  of distinct elements: what has to be moved at least
-    bytes_missed   fetched into the cache, in whole lines
-    bytes_moved    bytes_missed and what is written back, including what is dirty at the end
+    bytes_touched  bytes of distinct elements accessed: the least that has to be moved
+    bytes_missed   bytes of the cache lines fetched into the cache
+    bytes_moved    bytes_missed, plus the bytes of lines written back or still dirty at the end
     """
 
     flops: int
@@ -94,17 +99,20 @@ class Intensity:
 
     @property
     def ideal(self) -> float:
-        """Operations per byte if every element were moved once."""
+        """The operations per byte if every accessed element were moved exactly once."""
         return self.flops / max(1, self.bytes_touched)
 
     @property
     def actual(self) -> float:
-        """Operations per byte moved between the cache and the next level."""
+        """The operations per byte moved between the cache and the next level of memory."""
         return self.flops / max(1, self.bytes_moved)
 
 
 def arithmetic_intensity(trace: AccessTrace, cache: cachesim.Cache | None = None) -> Intensity:
-    """Return the operations of the run and the bytes it moves through `cache` (default: l1)."""
+    """Return the arithmetic intensity of a recorded run whose accesses go through `cache`.
+
+    The default cache is cachesim.Cache.l1().
+    """
     (replay,) = cachesim.simulate([cache or cachesim.Cache.l1()], trace)
     new = cachesim.previous(trace, 1) < 0
     touched = int(trace.size[new].sum())

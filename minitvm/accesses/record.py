@@ -15,7 +15,7 @@ from minitvm.base import ArgumentError, check_unmasked
 
 from .trace import AccessTrace, Array, Iterations, Placed
 
-PAGE = 4096  # bytes; every buffer starts at a multiple of it
+PAGE = 4096  # bytes; the address of every buffer is a multiple of PAGE
 LIMIT = 50_000_000
 
 
@@ -29,16 +29,17 @@ def record(
 ) -> AccessTrace:
     """Record the accesses of one run of a schedule, or of a program without vectors.
 
-    args     its tensors, as for tvm.build; by default all inputs, then all outputs
+    args     the tensors to pass, as for tvm.build; by default all inputs, then all outputs
     sizes    the value of each symbolic size, by variable or name: {"n": 128}
-    data     arrays, by tensor or name; others hold zeros, which seldom changes what is accessed
-    limit    the most events (accesses, and iterations that begin)
+    data     arrays for the arguments, by tensor or name; all others are filled with zeros, which
+             matters only if indices or conditions depend on data
+    limit    the maximum number of events; each access and each iteration of a loop is an event
 
-    Raises ArgumentError for more events, for sizes that are missing or wrong; LoweringError for
-    loops bound to threads and for calls that are given memory, as tensorize makes.
+    Raises ArgumentError if there are more events or a size is missing or wrong; LoweringError for
+    loops bound to threads and for calls with pointer arguments, such as those of tensorize.
     """
     if type(limit) is not int or limit < 0:
-        raise ArgumentError(f"limit={limit!r}", "not a number of events", f"limit={LIMIT}")
+        raise ArgumentError(f"limit={limit!r}", "not an integer >= 0", f"limit={LIMIT}")
     for what, given in (("sizes", sizes), ("data", data)):
         if not isinstance(given, Mapping | None):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise ArgumentError(f"{what}={given!r}", "not a dict", f'{what}={{"n": ...}}')
@@ -59,7 +60,7 @@ def record(
 
 
 def _every_tensor(s: te.Schedule) -> list[tensor.Tensor]:
-    """Return all inputs, then all outputs."""
+    """Return all inputs of the schedule, then all outputs."""
     if not isinstance(s, te.Schedule):  # pyright: ignore[reportUnnecessaryIsInstance]  users pass C.op
         return []
     inputs = [x.op for x in s.state.stages if isinstance(x.op, tensor.PlaceholderOp)]
@@ -67,7 +68,7 @@ def _every_tensor(s: te.Schedule) -> list[tensor.Tensor]:
 
 
 def _flat(func: tir.PrimFunc) -> tir.PrimFunc:
-    """Return the program with one offset per access."""
+    """Return the program with a single flat offset in each access, flattened if necessary."""
     used = [n for n in tir.walk(func.body) if isinstance(n, tir.Load | tir.Store)]
     done = all(len(n.indices) == 1 for n in used)
     return func if done else replace(func, body=lowering.flatten(func.body))
@@ -76,7 +77,7 @@ def _flat(func: tir.PrimFunc) -> tir.PrimFunc:
 def _arguments(
     func: tir.PrimFunc, args: Sequence[Any], sizes: Mapping[Any, int], data: Mapping[Any, Any]
 ) -> list[Any]:
-    """Return the arguments of the call: the given ones, zeros for other buffers."""
+    """Return the arguments of the call: arrays from `data`, zeros for other buffers, scalars."""
     arrays: dict[tir.Buffer, Array] = {}
     for p, arg in zip(func.params, args, strict=True):
         found = [data[key] for key in (arg, p, p.name) if key in data]
@@ -94,7 +95,10 @@ def _arguments(
 def _sizes(
     func: tir.PrimFunc, given: Mapping[Any, int], arrays: Mapping[tir.Buffer, Array]
 ) -> dict[tir.Var, int]:
-    """Return the value of each scalar and size: given, or taken from the shape of an array."""
+    """Map each scalar and symbolic size to its value, given or read from the shape of an array.
+
+    Raises ArgumentError if a value is missing or is not an integer.
+    """
     wanted = [v for v in (*func.params, *func.sizes) if isinstance(v, tir.Var)]
     values: dict[tir.Var, int] = {}
     for b, array in arrays.items():
@@ -104,7 +108,7 @@ def _sizes(
     values |= {v: given[key] for v in wanted for key in (v.name, v) if key in given}
     for v, n in values.items():
         if isinstance(n, bool) or not isinstance(n, Integral):
-            raise ArgumentError(f"sizes: {v.name} = {n!r}", "not a whole number")
+            raise ArgumentError(f"sizes: {v.name} = {n!r}", "not an integer")
     names = [v.name for v in wanted]
     _all_known("sizes", given, {*wanted, *names}, names)
     for v in wanted:
@@ -119,7 +123,8 @@ def _all_known(what: str, given: Mapping[Any, Any], keys: set[Any], names: list[
         if key not in keys:
             known = f"one of {', '.join(names)}" if names else "leave it out"
             name = getattr(key, "name", key)
-            raise ArgumentError(f"{what}: {name!r}", "the program has none of this name", known)
+            why = "no argument or size of the program has this name"
+            raise ArgumentError(f"{what}: {name!r}", why, known)
 
 
 def _zeros(b: tir.Buffer, sizes: Mapping[tir.Var, int]) -> Array:
@@ -132,12 +137,18 @@ def _zeros(b: tir.Buffer, sizes: Mapping[tir.Var, int]) -> Array:
 
 def _too_many(func: tir.PrimFunc, found: str, limit: int) -> ArgumentError:
     return ArgumentError(
-        f"the accesses of {func.name}", f"{found}, the limit is {limit}", "smaller sizes, or limit="
+        f"the accesses of {func.name}",
+        f"{found}, the limit is {limit}",
+        "use smaller sizes, or a larger limit=...",
     )
 
 
 def _run(recording: lowering.Recording, inputs: list[Any], limit: int) -> tuple[Array, Array, int]:
-    """Run once to count events, then again to store them: (events, values, operations)."""
+    """Run the recording program and return (events, values, number of operations).
+
+    The first run counts the events, and the second run stores them. Raises ArgumentError if there
+    are more than `limit`.
+    """
     func = recording.func
     call = driver.build(func, target="llvm -num-cores=1")
     outputs = {id(b) for b in func.outputs}
@@ -168,7 +179,7 @@ def _trace(
     flops: int,
     sizes: Mapping[tir.Var, int],
 ) -> AccessTrace:
-    """Separate the recorded events into accesses and iteration starts."""
+    """Make the trace of a run from its events, which are accesses and starts of iterations."""
     is_access = events >= 0
     before = np.cumsum(is_access)
     loops: list[Iterations] = []
@@ -192,13 +203,13 @@ def _trace(
 
 
 def _buffers(func: tir.PrimFunc) -> Iterator[tir.Buffer]:
-    """Yield the buffer parameters, then the allocated buffers."""
+    """Yield the buffers that are parameters of `func`, then those that it allocates."""
     yield from (p for p in func.params if isinstance(p, tir.Buffer))
     yield from (n.buffer for n in tir.walk(func.body) if isinstance(n, tir.Allocate))
 
 
 def _used(buffer: Array, index: Array, count: int) -> list[int]:
-    """Return, per buffer, one more than the last element accessed."""
+    """Return, for each of `count` buffers, one more than the largest index accessed, or 0."""
     found = np.zeros(count, np.int64)
     np.maximum.at(found, buffer, index + 1)
     return found.tolist()
@@ -207,7 +218,10 @@ def _used(buffer: Array, index: Array, count: int) -> list[int]:
 def _placed(
     func: tir.PrimFunc, buffers: list[tir.Buffer], used: list[int], sizes: Mapping[tir.Var, int]
 ) -> list[Placed]:
-    """Place the buffers one after another, each at the start of a page."""
+    """Give the buffers addresses one after another, each at the start of a page.
+
+    used: for each buffer, the number of elements to assume if its size is not constant.
+    """
     printer, shapes, spans = func.printer(), list[tuple[int, ...]](), list[int]()
     for b, most in zip(buffers, used, strict=True):
         extents = [tir.upper_bound(tir.substitute(n, sizes)) for n in b.shape]

@@ -1,4 +1,4 @@
-"""The records of a run."""
+"""The accesses of a recorded run, with the buffers and loops that they belong to."""
 
 from __future__ import annotations
 
@@ -17,9 +17,10 @@ Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 class Placed:
     """A buffer of the program and its address.
 
-    shape      of a temporary buffer whose size changes: the number of elements that were used
-    base       the address of its first element, in bytes
-    temporary  the program allocates it; others are parameters
+    shape      the shape; for a temporary buffer whose size varies during the run, the number of
+               elements that were accessed
+    base       the address of the first element, in bytes
+    temporary  whether the program allocates the buffer; otherwise it is a parameter
     """
 
     name: str
@@ -30,7 +31,7 @@ class Placed:
 
     @property
     def itemsize(self) -> int:
-        """The bytes of an element."""
+        """The size of an element in bytes."""
         return self.dtype.bytes
 
 
@@ -38,10 +39,10 @@ class Placed:
 class Iterations:
     """The iterations of a loop, and when they start.
 
-    around   the numbers of the loops around it, outermost first
-    line     the line of print(trace.program) that has it, counted from 0
-    starts   int64[m]: how many accesses were made before iteration m
-    values   int64[m]: the loop's counter in it
+    line     the line of print(trace.program) that contains the loop, counted from 0
+    around   the loops around it, outermost first, as indices into AccessTrace.loops
+    starts   int64[m]: the number of accesses before each of the m iterations
+    values   int64[m]: the value of the loop variable in each iteration
     """
 
     name: str
@@ -53,16 +54,16 @@ class Iterations:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class AccessTrace:
-    """The accesses of one run, in program order.
+    """The accesses of one run, in the order in which they were made.
 
-    site      int32[n]: which place in the text, a position in `sites`
-    buffer    int32[n]: which buffer, a position in `buffers`
-    index     int64[n]: which element of it
-    address   int64[n]: its address in bytes
-    write     bool[n]: whether it is a store
-    loops     in the order of the text; the loops around sites[k] are sites[k].loops
-    flops     arithmetic operations on data, of any type; min, max and exp(x) are one each
-    program   the loops that ran
+    site      int32[n]: the part of the program that makes the access, as an index into `sites`
+    buffer    int32[n]: the buffer, as an index into `buffers`
+    index     int64[n]: the offset of the element in the buffer
+    address   int64[n]: the address of the element in bytes
+    write     bool[n]: whether the access is a store
+    loops     the loops in the order of the program's text; sites[k].loops are indices into them
+    flops     arithmetic operations on data, of any type; min, max and exp(x) count as one each
+    program   the program that was run, with serial loops
     """
 
     site: Array
@@ -78,14 +79,17 @@ class AccessTrace:
 
     @property
     def size(self) -> Array:
-        """int64[n]: bytes of each access."""
+        """The size of each access in bytes: int64[n]."""
         return np.array([b.itemsize for b in self.buffers], np.int64)[self.buffer]
 
     def __len__(self) -> int:
         return len(self.site)
 
     def counters(self, n: int) -> dict[str, int]:
-        """Return the counters of the loops around access `n`, outermost first: {"i": 3, "k": 5}."""
+        """Return the values of the loop variables at access `n`, outermost first: {"i": 3, "k": 5}.
+
+        A negative `n` counts from the end. Raises ArgumentError if there is no such access.
+        """
         if not -len(self) <= n < len(self):
             raise ArgumentError(f"access {n}", f"there are {len(self)} accesses", "0 for the first")
         n %= len(self)

@@ -1,4 +1,4 @@
-"""Simulated caches: hits, misses and their causes, and reuse distances."""
+"""Simulate caches: count hits and misses, find the cause of each miss, measure reuse distances."""
 
 # pyright: reportUnusedImport=false
 

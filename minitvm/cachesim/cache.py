@@ -14,16 +14,16 @@ POLICIES = ("lru", "fifo")
 
 @dataclass(frozen=True, slots=True)
 class Cache:
-    """A set-associative cache that allocates on writes and writes back what is evicted.
+    """The parameters of a set-associative cache, which is write-allocate and write-back.
 
     bytes    the capacity: sets * ways * line
-    line     bytes of a cache line: a power of two
-    ways     lines per set; None: fully associative
-    policy   the line that is evicted from a full set: "lru", the least recently used; "fifo", the
-             oldest
+    line     the bytes of a cache line, a power of two
+    ways     the number of lines per set; None for a fully associative cache
+    policy   which line is evicted from a full set: "lru", the least recently used line, or "fifo",
+             the line that was fetched first
 
-    Line number L (address // line) lives in set L % sets. Raises ArgumentError if the number of
-    sets is not a power of two.
+    Line number L (address // line) is stored in set L % sets. Raises ArgumentError if a parameter
+    is out of range, or the number of sets is not a power of two.
     """
 
     bytes: int = 32768
@@ -45,7 +45,7 @@ class Cache:
         if self.bytes % row:
             raise ArgumentError(
                 f"Cache(bytes={self.bytes}, line={self.line}, ways={self.ways})",
-                f"{self.bytes} is no multiple of ways * line = {row}",
+                f"{self.bytes} is not a multiple of ways * line = {row}",
                 f"bytes={max(1, self.bytes // row) * row}",
             )
         if self.ways is not None:
@@ -54,12 +54,12 @@ class Cache:
 
     @property
     def lines(self) -> int:
-        """The number of lines."""
+        """The number of lines in the cache."""
         return self.bytes // self.line
 
     @property
     def sets(self) -> int:
-        """The number of sets."""
+        """The number of sets in the cache; 1 if it is fully associative."""
         return 1 if self.ways is None else self.bytes // (self.line * self.ways)
 
     @classmethod
@@ -79,7 +79,10 @@ class Cache:
 
 
 def _count(name: str, value: Any) -> int | None:
-    """Return `value` as an int of at least 1; ways may be None."""
+    """Return `value`, the parameter called `name`, as an int; `ways` may also be None.
+
+    Raises ArgumentError unless it is an integer >= 1.
+    """
     if value is None and name == "ways":
         return None
     try:

@@ -1,6 +1,7 @@
-"""The loops over millions of accesses, compiled by numba on first use.
+"""The loops over millions of accesses, which numba compiles on first use.
 
-numba ships no types, hence `Any`; it is imported late because that takes longer than minitvm.
+numba has no type annotations, hence `Any`. It is imported only when it is needed, because importing
+it takes longer than importing minitvm.
 """
 
 from __future__ import annotations
@@ -15,19 +16,20 @@ import numpy as np
 Ints: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 F = TypeVar("F", bound=Callable[..., Any])
 
-HIT, COMPULSORY, CAPACITY, CONFLICT, PASSED = range(5)  # outcomes of an access
-READ, WRITE, WRITE_BACK = range(3)  # kinds of accesses; the last comes from the level above
-NEW, GONE, CLEAN, DIRTY = range(4)  # states of a line
+# outcomes of an access; PASSED: a write-back of a line that is not in this cache
+HIT, COMPULSORY, CAPACITY, CONFLICT, PASSED = range(5)
+READ, WRITE, WRITE_BACK = range(3)  # kinds of accesses; write-backs come from the level above
+NEW, GONE, CLEAN, DIRTY = range(4)  # states of a line; NEW: never fetched, GONE: evicted
 NONE = -1
-SCATTER = -7046029254386353131  # 2**64 / golden ratio: neighbours end up far apart
+SCATTER = -7046029254386353131  # 2**64 / golden ratio: products of close numbers are far apart
 
 
 @cache
 def compiled(f: F) -> F:
-    """Compile `f` to machine code that runs with the GIL released.
+    """Compile `f` to machine code that releases Python's global interpreter lock while it runs.
 
-    numba stores the code beside this file or, if that is read-only, in the user's cache folder. If
-    neither is writable, or the stored code cannot be read, `f` is compiled again.
+    numba stores the code beside this file or, if that folder is read-only, in the user's cache
+    folder. If it can write to neither, or cannot read the stored code, `f` is compiled again.
     """
     import numba
 
@@ -51,11 +53,14 @@ def compiled(f: F) -> F:
 def number(
     lines: Ints, begin: int, ids: Ints, names: Ints, slots: Ints, count: int
 ) -> tuple[int, int]:
-    """Set ids[n] to the number of the distinct line lines[n], from `begin` on; names[id] = line.
+    """Number the distinct lines in order of appearance, from position `begin` of `lines` on.
 
-    Return where it stops, at the end or when `names` is full, and the number of ids.
-    `slots` is a hash table of ids with open addressing. Blocks of eight lines are scattered, but
-    the lines of a block stay together, so that their slots share cache lines.
+    Sets ids[n] to the id of lines[n] and names[id] to the line; `count` ids exist already. Returns
+    the position where it stops, at the end or when `names` is full, and the number of ids.
+
+    `slots` is a hash table of ids with open addressing. The hash function scatters blocks of eight
+    neighbouring lines, but keeps the lines of a block together, so that their slots share cache
+    lines.
     """
     last = len(slots) - 1
     for n in range(begin, len(lines)):
@@ -73,7 +78,10 @@ def number(
 
 
 def last_seen(ids: Ints, count: int, seen: Ints) -> None:
-    """Set seen[n] to the position of the previous access to the same id, or -1."""
+    """Set seen[n] to the position of the previous access with the same id as ids[n], or -1.
+
+    `count` is the number of ids.
+    """
     last = np.full(count, NONE, np.int64)
     for n in range(len(ids)):
         seen[n] = last[ids[n]]
@@ -81,7 +89,9 @@ def last_seen(ids: Ints, count: int, seen: Ints) -> None:
 
 
 def distances(seen: Ints, found: Ints) -> None:
-    """Set found[n] to the distinct lines used between seen[n] and n; -1 where seen[n] is -1.
+    """Set found[n] to the number of distinct lines used after seen[n] and before n.
+
+    seen[n] is the previous use of the line that access n uses. If it is -1, so is found[n].
 
     A Fenwick tree marks, for each line, the position of its last use so far: the marks after
     seen[n] are the lines used since. Sums and changes take O(log n) (Bennett and Kruskal 1975).
@@ -111,10 +121,15 @@ def distances(seen: Ints, found: Ints) -> None:
 def replay(
     ids: Ints, kinds: Ints, set_of: Ints, sets: int, ways: int, lru: bool, outcome: Ints, sent: Ints
 ) -> tuple[int, int]:
-    """Simulate one cache; return (evictions, lines left dirty) and fill `outcome` and `sent`.
+    """Simulate one cache; return the number of evictions and of lines that are dirty at the end.
 
-    set_of[id] is the set of a line; sent[n] is the dirty line that access n evicts, or -1. Each set
-    is a ring of lines, most recently used first, with a sentinel: the line before it is evicted.
+    ids, kinds: the line and the kind (READ, WRITE, WRITE_BACK) of each access. set_of[id] is the
+    set of a line. Fills outcome[n] with the outcome of access n, and sent[n] with the dirty line
+    that it sends to the next level, or -1. That line is one that access n evicts, or its own if it
+    is a write-back that misses.
+
+    Each set is a ring of lines, the most recently used line first ("fifo": the last fetched), with
+    a sentinel; the line before the sentinel is evicted.
     """
     lines = len(set_of)
     after, before = np.arange(lines + sets), np.arange(lines + sets)

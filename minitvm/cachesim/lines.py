@@ -1,4 +1,4 @@
-"""The cache lines in which addresses lie."""
+"""Find the cache lines that accesses use, and the previous access to each line."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from minitvm.base import ArgumentError, check_unmasked
 
 from .kernels import NONE, Ints, compiled, last_seen, number
 
-MOST = 1 << 28  # line look-ups of one call
-HIGHEST = 1 << 60  # of addresses
+MOST = 1 << 28  # the largest number of line look-ups in one call
+HIGHEST = 1 << 60  # all addresses and sizes are smaller
 
 
 class Accesses(Protocol):
@@ -20,17 +20,17 @@ class Accesses(Protocol):
 
     @property
     def address(self) -> Ints:
-        """The address of the first byte."""
+        """The address of the first byte of each access."""
         ...
 
     @property
     def size(self) -> Ints:
-        """The size in bytes."""
+        """The size of each access in bytes."""
         ...
 
     @property
     def write(self) -> Ints:
-        """Whether it is a store."""
+        """Whether each access is a store."""
         ...
 
 
@@ -38,32 +38,38 @@ Given: TypeAlias = "Ints | Iterable[int] | Accesses"
 
 
 class Lookups(NamedTuple):
-    """The lines that are looked up, and the number of the access of each."""
+    """The lines that accesses look up in a cache, and for each the position of its access."""
 
     lines: Ints
     at: Ints
 
 
 def addresses_of(given: Any) -> Ints:
-    """Return the addresses of a recorded run, or the given addresses."""
+    """Return the addresses as int64[n]; `given` is a recorded run or a sequence of addresses."""
     return whole("addresses", getattr(given, "address", given), 0)
 
 
 def sizes_of(given: Any, sizes: Any) -> Any:
-    """Return the given sizes, or those of a recorded run; None: one byte each."""
+    """Return `sizes` or, if it is None, the sizes of the recorded run `given`.
+
+    None means one byte for each access.
+    """
     return getattr(given, "size", None) if sizes is None and _is_trace(given) else sizes
 
 
 def writes_of(given: Any, writes: Any, n: int) -> Ints:
-    """Return which of n accesses are stores, as given or as recorded."""
+    """Return a bool[n] that says which of `n` accesses are stores.
+
+    It is `writes` or, if that is None, what the recorded run `given` says; otherwise all False.
+    """
     if writes is None:
         writes = given.write if _is_trace(given) else False
     found = np.asarray(check_unmasked("writes", writes))
     if found.dtype != np.bool_ or found.shape not in ((), (n,)):
         raise ArgumentError(
             f"writes of type {found.dtype}, shape {found.shape}",
-            f"it says whether each of the {n} accesses is a store",
-            "a bool array, or one bool for all",
+            f"writes must say whether each of the {n} accesses is a store",
+            "a bool array with one element per access, or one bool for all accesses",
         )
     return np.broadcast_to(found, (n,))
 
@@ -73,7 +79,10 @@ def _is_trace(given: Any) -> bool:
 
 
 def whole(what: str, values: Any, least: int) -> Ints:
-    """Return `values` as a vector of int64, each at least `least`."""
+    """Return `values` as int64[n]; raise ArgumentError unless they are integers >= `least`.
+
+    `what` names the values in the message.
+    """
     found = np.asarray(check_unmasked(what, values))
     if not found.size:
         found = found.astype(np.int64)
@@ -87,35 +96,45 @@ def whole(what: str, values: Any, least: int) -> Ints:
 
 
 def checked_line(line: Any) -> int:
-    """Return `line`; raise ArgumentError if it is not a power of two."""
+    """Return `line`, the bytes of a cache line; raise ArgumentError if it is no power of two."""
     if type(line) is not int or line < 1 or line & (line - 1):
         raise ArgumentError(f"line={line!r}", "not a power of two", "64: bytes of a cache line")
     return line
 
 
 def lookups(addresses: Ints, sizes: Any, line: int) -> Lookups:
-    """Return the lines that accesses touch; an access may cross the end of a line."""
+    """Return the lines that accesses look up: several if an access crosses the end of a line.
+
+    sizes: the bytes of each access, one number for all, or None for 1.
+    """
     first, at = addresses // line, np.arange(len(addresses))
     if sizes is None or not len(first):
         return Lookups(first, at)
     size = whole("sizes", np.atleast_1d(sizes), 1)
     if len(size) not in (1, len(addresses)):
         raise ArgumentError(
-            f"{len(size)} sizes", f"there are {len(addresses)} accesses", "one each"
+            f"{len(size)} sizes",
+            f"there are {len(addresses)} accesses",
+            "one size for each access, or one for all",
         )
     many = (addresses + size - 1) // line - first + 1
     total = int(many.sum(dtype=np.float64))
     if total == len(first):
         return Lookups(first, at)
     if total > MOST:
-        raise ArgumentError(f"{total} look-ups of lines", f"the maximum is {MOST}", "smaller sizes")
+        raise ArgumentError(
+            f"{total} look-ups of lines", f"the maximum is {MOST}", "pass smaller sizes"
+        )
     at = np.repeat(at, many)
     start = np.cumsum(many) - many
     return Lookups(first[at] + np.arange(total) - start[at], at)
 
 
 def numbered(lines: Ints) -> tuple[Ints, Ints]:
-    """Number the distinct lines in order of appearance: (id of every entry, line of every id)."""
+    """Number the distinct lines in order of appearance; return (ids, names).
+
+    ids[n] is the number of lines[n], and names[id] is the line with that number.
+    """
     ids, names = np.empty(len(lines), np.int32), np.empty(0, np.int64)
     run, done, room = compiled(number), 0, 1 << 10
     while True:
@@ -129,10 +148,10 @@ def numbered(lines: Ints) -> tuple[Ints, Ints]:
 
 
 def previous(addresses: Given, line: int = 64) -> Ints:
-    """Return, per access, the position of the previous access to its line, or -1: int64[n].
+    """Return, for each access, the position of the previous access to its line, or -1: int64[n].
 
-    An access is the first to its line within a stretch of the run that begins at position b
-    exactly if previous < b; this counts the distinct lines of any stretch.
+    From this, the distinct lines of any part of the run can be counted: in a part that begins at
+    position b, an access is the first to its line exactly if its previous access is before b.
     """
     row = addresses_of(addresses) // checked_line(line)
     ids, names = numbered(row)
@@ -142,7 +161,11 @@ def previous(addresses: Given, line: int = 64) -> Ints:
 
 
 def footprint(addresses: Given, line: int = 64, sizes: Any = None) -> int:
-    """Count the distinct lines that the accesses touch."""
+    """Return the number of distinct cache lines that the accesses use.
+
+    line: the bytes of a cache line. sizes: the bytes of each access, or one number for all; by
+    default those of a recorded run, or 1.
+    """
     row = addresses_of(addresses)
     touched = lookups(row, sizes_of(addresses, sizes), checked_line(line)).lines
     return len(numbered(touched)[1])

@@ -1,4 +1,4 @@
-"""Accesses replayed through caches."""
+"""Replay recorded accesses through one cache or several levels of caches."""
 
 from __future__ import annotations
 
@@ -30,16 +30,17 @@ OUTCOMES = ("hit", "compulsory", "capacity", "conflict")  # names of the codes 0
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Replay:
-    """The outcome of the accesses in one cache.
+    """The outcomes of the look-ups in one cache.
 
     outcome      uint8[n]: HIT, or the kind of miss (Hill and Smith 1989):
                  COMPULSORY   the line is used for the first time
                  CAPACITY     a fully associative LRU cache of the same size misses as well
-                 CONFLICT     that cache would have hit: too many lines share the set
-    at           int64[n]: the number of the access that was looked up. Those are all accesses, one
-                 after the other, unless some cross a line's end or a level above answers them
-    evictions    lines evicted by others
-    writebacks   the dirty ones among them, and write-backs from above that miss
+                 CONFLICT     a fully associative LRU cache hits: too many lines share the set
+    at           int64[n]: the position of the access that caused each look-up. An access that
+                 crosses the end of a line causes several look-ups, and an access that hits in a
+                 level nearer to the processor causes none
+    evictions    lines that were evicted to make room for other lines
+    writebacks   dirty lines among the evicted ones, and write-backs from the level above that miss
     dirty        lines that are dirty at the end and still have to be written back
     """
 
@@ -56,22 +57,25 @@ class Replay:
 
     @property
     def misses(self) -> int:
-        """The look-ups that fetched a line."""
+        """The number of look-ups that missed and fetched a line."""
         return self.compulsory + self.capacity + self.conflict
 
     @property
     def accesses(self) -> int:
-        """All look-ups."""
+        """The number of look-ups, hits and misses."""
         return self.hits + self.misses
 
     @property
     def miss_ratio(self) -> float:
-        """Misses per look-up; 0 without look-ups."""
+        """The share of look-ups that missed; 0 if there were no look-ups."""
         return self.misses / self.accesses if self.accesses else 0.0
 
     @property
     def bytes_moved(self) -> int:
-        """Bytes between this cache and the next level: lines fetched, written back, left dirty."""
+        """The bytes moved between this cache and the next level.
+
+        These are the lines that were fetched or written back, and those still dirty at the end.
+        """
         return (self.misses + self.writebacks + self.dirty) * self.cache.line
 
     def __str__(self) -> str:
@@ -84,7 +88,12 @@ class Replay:
 
 
 class _Stream(NamedTuple):
-    """The requests to one cache: lines, kinds (READ, WRITE, WRITE_BACK), numbers of accesses."""
+    """The requests to one cache.
+
+    lines    the line of each request
+    kinds    READ, WRITE or WRITE_BACK
+    at       the position of the access that caused each request
+    """
 
     lines: Ints
     kinds: Ints
@@ -109,14 +118,17 @@ def simulate(
     """Replay accesses, in order, through an empty cache, or through several levels of caches.
 
     caches     a Cache, or a list: the level nearest to the processor first
-    accesses   addresses in bytes, or a recorded run, which brings its own writes and sizes
-    writes     which of them are stores: a bool array, or one bool for all; by default none
-    sizes      bytes of each, or one number for all; by default 1. An access that crosses the end
-               of a line looks up every line that it touches
+    accesses   addresses in bytes, or a recorded run, which also has writes and sizes
+    writes     which accesses are stores: a bool array, or one bool for all; by default none
+    sizes      the bytes of each access, or one number for all; by default 1. An access that
+               crosses the end of a line looks up every line that it uses
 
-    Level n + 1 sees the misses of level n. A dirty line that leaves level n is written to
-    level n + 1 before the new line is fetched: it makes the line dirty there, without counting as a
-    use of it; if it is not there (nothing forces levels to include each other) it goes on down.
+    Returns a Replay for one cache, or a tuple of them for several levels.
+
+    The misses of level n are looked up in level n + 1. A dirty line that is evicted from level n is
+    written to level n + 1 before the new line is fetched: if level n + 1 contains the line, the
+    line becomes dirty, which does not count as a use. Otherwise the line is written to the level
+    below; a level need not contain all lines of the level above.
     """
     levels = tuple(caches) if isinstance(caches, Sequence) else (caches,)
     if not levels or not all(isinstance(c, Cache) for c in levels):  # pyright: ignore[reportUnnecessaryIsInstance]
@@ -136,7 +148,11 @@ def simulate(
 
 
 def _level(cache: Cache, stream: _Stream) -> tuple[Replay, Ints, Ints]:
-    """Replay one level; return the result, the outcome per request, and the lines sent down."""
+    """Replay the requests to one level.
+
+    Returns the result, the outcome of each request, and the dirty line that each request sends to
+    the next level, or -1.
+    """
     ids, names = numbered(stream.lines)
     n = len(ids)
     outcome, sent = np.empty(n, np.uint8), np.empty(n, np.int32)

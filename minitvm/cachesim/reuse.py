@@ -1,4 +1,4 @@
-"""Reuse distances, and the miss ratio of caches of every size."""
+"""Measure reuse distances, and derive the miss ratio of caches of every size."""
 
 from __future__ import annotations
 
@@ -14,14 +14,16 @@ from .lines import Given, previous
 
 
 def reuse_distances(addresses: Given, line: int = 64) -> Ints:
-    """Return, per access, the distinct other lines used since the last use of its line: int64[n].
+    """Return the reuse distance of each access: int64[n].
 
-    The first use of a line gives -1.
+    This is the number of distinct other lines used since the last use of the access's line, or -1
+    for the first use of a line. `line` is the bytes of a cache line.
 
     A B C A   ->   -1 -1 -1 2
 
-    A fully associative LRU cache of c lines hits exactly the accesses with 0 <= distance < c.
-    Exact, O(n log n). Source: Mattson et al. 1970, "Evaluation techniques for storage hierarchies".
+    In a fully associative LRU cache of c lines, exactly the accesses with 0 <= distance < c hit.
+    The result is exact and takes O(n log n) time. Source: Mattson et al. 1970, "Evaluation
+    techniques for storage hierarchies".
     """
     seen = previous(addresses, line)
     found = np.empty(len(seen), np.int64)
@@ -33,9 +35,9 @@ def reuse_distances(addresses: Given, line: int = 64) -> Ints:
 class Histogram:
     """The number of accesses for each range of reuse distances.
 
-    cold     first accesses to their line
-    low      int64[m]: the least distance of each bin: 0, 1, 2, 4, 8, ...
-    counts   int64[m]: accesses from low[k] up to, without, low[k + 1]
+    cold     the number of accesses that are the first to their line
+    low      int64[m]: the smallest distance in each bin: 0, 1, 2, 4, 8, ...
+    counts   int64[m]: the number of accesses with low[k] <= distance < low[k + 1]
     """
 
     cold: int
@@ -48,7 +50,7 @@ class Histogram:
 
 
 def histogram(found: Any) -> Histogram:
-    """Count the distances in bins of doubling width: 0, 1, 2-3, 4-7, 8-15, ..."""
+    """Count the reuse distances `found` in bins of doubling width: 0, 1, 2-3, 4-7, 8-15, ..."""
     row = _checked(found)
     warm = row[row >= 0]
     bins = np.frexp(warm.astype(np.float64))[1]  # 0 -> 0, 1 -> 1, 2 and 3 -> 2, 4 .. 7 -> 3
@@ -60,8 +62,8 @@ def histogram(found: Any) -> Histogram:
 def miss_ratio_curve(found: Any) -> Ints:
     """Return the miss ratio of fully associative LRU caches of 0, 1, ... lines: float64[m].
 
-    More than m - 1 lines would not reduce it further. Raises ArgumentError if
-    there are no accesses.
+    `found` are reuse distances. A cache of more than m - 1 lines has the same miss ratio as one of
+    m - 1 lines. Raises ArgumentError if there are no accesses.
     """
     row = _checked(found)
     if not len(row):
@@ -71,7 +73,7 @@ def miss_ratio_curve(found: Any) -> Ints:
 
 
 def _checked(found: Any) -> Ints:
-    """Return `found` as a vector; raise ArgumentError if it does not hold distances."""
+    """Return `found` as int64[n]; raise ArgumentError unless these are reuse distances."""
     row = np.asarray(check_unmasked("distances", found))
     if not row.size:
         return np.zeros(0, np.int64)

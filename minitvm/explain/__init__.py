@@ -1,4 +1,4 @@
-"""Why each bound, guard and copy is there, and what is likely slow, in words."""
+"""Explain in words why each bound and guard of a schedule is needed, and what is likely slow."""
 
 # pyright: reportUnusedImport=false
 

@@ -1,4 +1,4 @@
-"""What in a schedule is likely slow, with reasons. Nothing here is an error."""
+"""Find what is likely slow in a schedule, with reasons and fixes. Nothing here is an error."""
 
 from __future__ import annotations
 
@@ -15,14 +15,16 @@ from .guards import stores_of
 from .slow import slow, step_of
 from .work import number, work_of
 
-LITTLE = 20_000  # stores that take a thread about as long as waking it
+LITTLE = 20_000  # stores; this many take a thread about as long as starting the thread
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Caution:
-    """A loop or stage that is likely slow: what, why, and what to try.
+    """A loop or stage that is likely slow, with the reason and what to try.
 
-    factor: the estimated slowdown of the program; 1 if it is not estimated, and 0 for a step that
+    stage: the name of the stage. what: the loop or stage in words. why: the reason.
+    fix: what to try; "" if nothing is known.
+    factor: the estimated slowdown of the program; 1 if there is no estimate, and 0 for a step that
     has no effect, or costs more than it gains, at any program size.
     """
 
@@ -43,7 +45,7 @@ Found: TypeAlias = tuple[str, str, str] | tuple[str, str, str, float]
 
 
 class Cautions(tuple[Caution, ...]):
-    """Some cautions, printed as a list."""
+    """A tuple of cautions that is printed as a list."""
 
     __slots__ = ()
 
@@ -58,7 +60,7 @@ class Cautions(tuple[Caution, ...]):
 
 
 def cautions(loops: PrintedLoops, final: tir.Stmt, target: Target) -> tuple[Caution, ...]:
-    """Return cautions for the hottest loop of `final`, then for each stage."""
+    """Return cautions for the hottest loop of the program `final`, then for each stage."""
     found = _hottest(loops, final, target)
     ops = [s.op for s in loops.context.state.stages if isinstance(s.op, tensor.ComputeOp)]
     copies = not all(map(_copies, ops))  # stages that only copy are cheap compared with others
@@ -101,7 +103,7 @@ def compiled(loops: PrintedLoops) -> tir.Stmt:
 
 
 def _hottest(loops: PrintedLoops, final: tir.Stmt, target: Target) -> list[Caution]:
-    """Return cautions for the loop that does most of the work, the largest factor first."""
+    """Return cautions for the loop that executes the most operations, the largest factor first."""
     names = {
         loops.context.buffers[tensor.tensor_of(s.op, i)].name: s.name
         for s in loops.context.state.stages
@@ -116,7 +118,7 @@ def _hottest(loops: PrintedLoops, final: tir.Stmt, target: Target) -> list[Cauti
 
 
 def _own_loops(loops: PrintedLoops, stage: schedule.Stage, kind: str) -> Iterator[tir.For]:
-    """Yield the stage's loops of one kind, with flat indices."""
+    """Yield the loops of the stage that have this kind, with flat offsets inside them."""
     own = {id(v) for v in loops.domain(stage.name).loops.values()}
     for n in tir.walk(lowering.flatten(loops.body)):
         if isinstance(n, tir.For) and id(n.var) in own and n.kind == kind:
@@ -164,7 +166,10 @@ def _vectors(
 
 
 def _strides(stage: schedule.Stage, loop: tir.For, name: str) -> Iterator[Found]:
-    """Yield cautions for accesses with a stride other than 1, except to tiles in registers."""
+    """Yield cautions for accesses in the vectorized `loop` with a stride other than 0 or 1.
+
+    Accesses to tiles in registers are left out.
+    """
     inside = {id(n.buffer) for n in tir.walk(loop.body) if isinstance(n, tir.Allocate)}
     for n in tir.walk(loop.body):
         if (
@@ -187,7 +192,7 @@ def _strides(stage: schedule.Stage, loop: tir.For, name: str) -> Iterator[Found]
 
 
 def _useless(loops: PrintedLoops, stage: schedule.Stage) -> Iterator[Found]:
-    """Yield cautions for annotated loops of one iteration."""
+    """Yield cautions for vectorized or parallel loops that have only one iteration."""
     domain = loops.domain(stage.name)
     for a in stage.leaves:
         kind = stage.note(a).kind
@@ -205,7 +210,7 @@ def _useless(loops: PrintedLoops, stage: schedule.Stage) -> Iterator[Found]:
 
 
 def _guarded(stage: schedule.Stage, final: tir.Stmt) -> Iterator[Found]:
-    """Yield a caution if every copy of a store is guarded in its innermost loop."""
+    """Yield a caution if all stores of a stage are guarded in their innermost loops."""
     copies = [r for r in stores_of(stage, final) if r.loops]
     held = [_inner_guard(r) for r in copies]
     if copies and all(held):
@@ -219,7 +224,10 @@ def _guarded(stage: schedule.Stage, final: tir.Stmt) -> Iterator[Found]:
 
 
 def _inner_guard(r: lowering.GuardedStore) -> tuple[str, str] | None:
-    """Return the first guard between the innermost loop and the store, and the loop's name."""
+    """Return the first guard between the innermost loop and the store, and the loop's name.
+
+    Returns None if there is no such guard.
+    """
     loop = r.loops[-1]
     for n in tir.walk(loop.body):
         if isinstance(n, tir.If) and n.likely and any(m is r.store for m in tir.walk(n.body)):
@@ -295,7 +303,7 @@ def _tiny_transfers(loops: PrintedLoops, stage: schedule.Stage) -> Iterator[Foun
 def _recomputed(
     loops: PrintedLoops, stage: schedule.Stage, op: tensor.ComputeOp
 ) -> Iterator[Found]:
-    """Yield a caution for a stage, unless it only copies, that computes elements repeatedly."""
+    """Yield a caution if a stage computes elements repeatedly, unless it only copies elements."""
     if not isinstance(stage.attach, schedule.At) or any(isinstance(e, tir.Load) for e in op.body):
         return
     factor = work_of(loops, stage).factor
@@ -309,7 +317,7 @@ def _recomputed(
 
 
 def _kept_nothing(loops: PrintedLoops, stage: schedule.Stage) -> Iterator[Found]:
-    """Yield a caution if store_at keeps nothing and elements are computed again."""
+    """Yield a caution if store_at lets no iteration reuse elements, which are then recomputed."""
     domain, factor = loops.domain(stage.name), work_of(loops, stage).factor
     if domain.no_reuse and (factor is None or factor > 1):
         times = "" if factor is None else f", each element {number(factor)} times"

@@ -1,6 +1,6 @@
-"""Explanations of a stage's bounds, as small trees of claims and reasons.
+"""Explain the bounds of a stage's loops, as small trees of claims and reasons.
 
-Lowering records what each bound comes from (lowering.Domain); this module turns that into text.
+Lowering records the origin of each bound (lowering.Domain); this module turns it into text.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from minitvm.base import ScheduleError
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Derivation:
-    """A claim and the reasons it follows from, printed as an indented list."""
+    """A claim and the reasons from which it follows, printed as an indented list."""
 
     claim: str
     because: tuple[Derivation, ...] = ()
 
     def lines(self, depth: int = 0) -> Iterator[str]:
-        """Yield the claim, then its reasons, indented by two more spaces."""
+        """Yield the claim, indented by 2 * `depth` spaces, then its reasons, two spaces more."""
         yield "  " * depth + self.claim
         for reason in self.because:
             yield from reason.lines(depth + 1)
@@ -36,7 +36,7 @@ class Derivation:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PrintedLoops:
-    """A state's loops before the first pass, and their printed names."""
+    """The loops of a schedule state before the first pass, and their printed names."""
 
     state: schedule.State
     context: lowering.Context
@@ -44,11 +44,11 @@ class PrintedLoops:
     printer: tir.Printer
 
     def stage(self, name: str) -> schedule.Stage:
-        """Return the stage as it is lowered, with inlined formulas substituted."""
+        """Return the stage called `name`, with the formulas of inlined stages substituted."""
         return self.context.state.stage(name)
 
     def domain(self, name: str) -> lowering.Domain:
-        """Return the domain that the stage computes where it is attached."""
+        """Return the domain of the stage called `name`: the part that its loops compute at once."""
         return self.context.domains[name]
 
     def show(self, e: tir.Index) -> str:
@@ -56,7 +56,7 @@ class PrintedLoops:
         return self.printer.expr(e)
 
     def loop(self, stage: schedule.Stage, a: tensor.Axis) -> str:
-        """Return the printed name of the loop `a`, which may not be printed if it runs once."""
+        """Return the printed name of the loop `a`, or its axis name if it is not printed."""
         var = self.domain(stage.name).loops.get(a)
         return plain(stage.names[a]) if var is None else self.show(var)
 
@@ -89,7 +89,7 @@ def plain(name: str) -> str:
 
 
 def origin(state: schedule.State, stage: schedule.Stage, r: schedule.Relation) -> str:
-    """Return the step that made the relation: "split(i, factor=4), step 3"."""
+    """Return the step that made the relation, in words: "split(i, factor=4), step 3"."""
     names = stage.names
     if isinstance(r, schedule.SplitRelation):
         given, kind = (r.nparts, "nparts") if r.factor is None else (r.factor, "factor")
@@ -110,7 +110,10 @@ def origin(state: schedule.State, stage: schedule.Stage, r: schedule.Relation) -
 
 
 def _attached_by(state: schedule.State, name: str) -> str:
-    """Return " (compute_at, step 4)", or "" if the stage was attached through another stage."""
+    """Return the compute_at step that attached the stage, in words: " (compute_at, step 4)".
+
+    Returns "" if no step did, such as for a stage inside a scan.
+    """
     for n in range(len(state.steps), 0, -1):
         step = state.steps[n - 1]
         if isinstance(step, schedule.ComputeAt) and step.stage == name:
@@ -119,7 +122,7 @@ def _attached_by(state: schedule.State, name: str) -> str:
 
 
 def made_by(stage: schedule.Stage, a: tensor.Axis) -> schedule.Relation | None:
-    """Return the split or fuse that made the axis; None for an axis of the formula."""
+    """Return the split or fuse that made the axis `a`; None for an axis of the formula."""
     for r in stage.relations:
         made = (r.outer, r.inner) if isinstance(r, schedule.SplitRelation) else (r.fused,)
         if any(a is m for m in made):
@@ -131,7 +134,7 @@ def made_by(stage: schedule.Stage, a: tensor.Axis) -> schedule.Relation | None:
 
 
 def explain_bound(state: schedule.State, name: str, axis: str) -> Derivation:
-    """Explain which part of `axis` the stage `name` computes, and why.
+    """Explain which part of the axis called `axis` the stage `name` computes, and why.
 
     B.i = [i_outer*4, 6]: elements i_outer*4 .. i_outer*4 + 5 of 12, because C reads B[i], ...
     """
@@ -148,7 +151,7 @@ def explain_bound(state: schedule.State, name: str, axis: str) -> Derivation:
 
 
 def axis_called(stage: schedule.Stage, name: str) -> tensor.Axis:
-    """Return an axis of `stage` by name; raise ScheduleError if there is none of this name."""
+    """Return the axis of `stage` called `name`; raise ScheduleError if there is none."""
     for a, called in stage.names.items():
         if called == name:
             return a
@@ -175,14 +178,14 @@ def _bound(loops: PrintedLoops, stage: schedule.Stage, a: tensor.Axis) -> Deriva
 
 
 def span(loops: PrintedLoops, lo: tir.Index, size: tir.Index) -> str:
-    """Return the range as text: 4 elements from i*4 -> i*4 .. i*4 + 3."""
+    """Return the first and last of `size` elements as text: (i*4, 4) -> "i*4 .. i*4 + 3"."""
     return f"{loops.show(lo)} .. {loops.show(tir.sub(tir.add(lo, size), 1))}"
 
 
 def _made_bound(
     loops: PrintedLoops, stage: schedule.Stage, a: tensor.Axis, r: schedule.Relation
 ) -> Derivation:
-    """Derive the extent of an axis made by a split or fuse from its parents' extents."""
+    """Derive the extent of an axis that a split or fuse made from the extents of its parents."""
     extents = loops.domain(stage.name).extents
     size = loops.show(extents[a])
     claim = f"{stage.name}.{plain(stage.names[a])} = [0, {size}]: {size} iterations"
@@ -206,7 +209,7 @@ def _made_bound(
 
 
 def _region(loops: PrintedLoops, stage: schedule.Stage, a: tensor.Axis) -> Iterator[Derivation]:
-    """Yield the reads along axis `a`, and the region that follows from them."""
+    """Yield the reasons for the part of axis `a` that is computed: what readers read of it."""
     op, domain = stage.op, loops.domain(stage.name)
     assert isinstance(op, tensor.ComputeOp)
     d, demand = next(n for n, b in enumerate(op.axis) if b is a), domain.demand
@@ -234,7 +237,10 @@ def _reader(
     reads: list[lowering.Read],
     d: int,
 ) -> Derivation:
-    """Derive what one reader touches: C reads B[i], B[i + 2]; with i = ...; B[i] is ... .. ..."""
+    """Derive which elements one reader reads along dimension `d`.
+
+    "because C reads B[i], B[i + 2]", with the values of i and the range of each index as reasons.
+    """
     domain, fixed = loops.domain(reader.name), loops.domain(stage.name).fixed
     loads = {tir.text(r.load): (r.load.indices[d], r.spans[d]) for r in reversed(reads)}
     loads = dict(reversed(loads.items()))
@@ -263,7 +269,10 @@ def _reader(
 def _variable(
     loops: PrintedLoops, stage: schedule.Stage, v: tir.Var, fixed: set[tir.Var]
 ) -> Derivation:
-    """Describe a variable: i_inner in 0..3 (loop of split(i, factor=4), step 3); i_outer fixed."""
+    """Describe the range of the variable `v`: "i_inner in 0..3 (loop of split(...), step 3)".
+
+    Variables in `fixed` and symbolic sizes are described as fixed.
+    """
     name = loops.show(v)
     if any(v is a for a in fixed):
         return Derivation(f"{name} fixed: {stage.name} is computed inside that loop")
@@ -282,7 +291,10 @@ def _variable(
 def _adjusted(
     stage: schedule.Stage, domain: lowering.Domain, a: tensor.Axis, touched: lowering.Interval
 ) -> Iterator[Derivation]:
-    """Explain why the computed part differs from the part that is read, if it does."""
+    """Explain why the computed part of `a` differs from `touched`, the part that is read.
+
+    Yields nothing if the two are equal.
+    """
     lo, size = domain.start[a], domain.extents[a]
     if tir.prove_equal(lo, touched[0]) and tir.prove_equal(
         tir.sub(tir.add(lo, size), 1), touched[1]

@@ -1,4 +1,4 @@
-"""Explanations of guards: their cause, where they are certain, and what remains after passes."""
+"""Explain guards: why they are needed, where they are always true, and what passes change."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ WATCHED = ("partition", "tighten", "vectorize")  # the passes that act on guards
 
 
 def cause_of(loops: PrintedLoops, stage: schedule.Stage, guard: lowering.Guard) -> str:
-    """Return the cause of the guard: the step or axis that makes it necessary."""
+    """Return in words the step or the axis that makes the guard necessary."""
     domain, why = loops.domain(stage.name), guard.cause
     if why is None:
         return "set_store_predicate asks for it"
@@ -43,7 +43,7 @@ def cause_of(loops: PrintedLoops, stage: schedule.Stage, guard: lowering.Guard) 
 
 
 def explain_guard(state: schedule.State, name: str, axis: str) -> Derivation:
-    """Explain every guard on the loop or axis `axis` of `name`.
+    """Explain every guard that depends on the loop or axis `axis` of the stage `name`.
 
     i_inner of C: 1 guard
       i_outer*4 + i_inner < 10
@@ -80,7 +80,7 @@ def _parts(stage: schedule.Stage, a: tensor.Axis) -> list[tensor.Axis]:
 
 
 def _none(loops: PrintedLoops, stage: schedule.Stage, a: tensor.Axis) -> str:
-    """Explain why no guard is needed."""
+    """Explain why no guard on the axis `a` is needed."""
     domain = loops.domain(stage.name)
     for r in stage.relations:
         if isinstance(r, schedule.SplitRelation) and any(
@@ -114,7 +114,7 @@ def _guard(
 
 
 def _stages(loops: PrintedLoops) -> list[tuple[str, tir.Stmt]]:
-    """Return the program after each pass that acts on guards."""
+    """Return (pass name, program after it) for each pass that acts on guards."""
     body, found = loops.body, list[tuple[str, tir.Stmt]]()
     for run in lowering.PASSES["llvm"]:
         body = run(body)
@@ -126,7 +126,10 @@ def _stages(loops: PrintedLoops) -> list[tuple[str, tir.Stmt]]:
 
 
 def _left(stage: schedule.Stage, body: tir.Stmt, called: set[str], lanes_too: bool) -> str:
-    """Describe the guards that remain around the stage's stores, and around how many."""
+    """Describe which guards remain in `body`, and around how many of the stage's stores.
+
+    called: the names of the variables of the guard. lanes_too: masks of vectors are included.
+    """
     printer = tir.Printer()
     for _ in printer.lines(body):
         pass
@@ -150,7 +153,7 @@ def _left(stage: schedule.Stage, body: tir.Stmt, called: set[str], lanes_too: bo
 
 
 def stores_of(stage: schedule.Stage, body: tir.Stmt) -> list[lowering.GuardedStore]:
-    """Return the stores that compute the stage, including copies made by passes."""
+    """Return the stores in `body` that compute the stage, including copies that passes made."""
     op = stage.op
     assert isinstance(op, tensor.ComputeOp)
     names = {tensor.tensor_of(op, i).name for i in range(len(op.body))}

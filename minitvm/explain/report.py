@@ -1,4 +1,4 @@
-"""A report on a schedule, stage by stage: place, region, memory, work and guards."""
+"""Report on a schedule, stage by stage: where it is computed, its memory, work and guards."""
 
 from __future__ import annotations
 
@@ -19,7 +19,11 @@ from .work import UNKNOWN, StoreCounts, number, work_of
 
 @dataclass(frozen=True, slots=True)
 class LoopReport:
-    """One loop. extent: its iterations, a string if symbolic. kind: how it runs."""
+    """The report on one loop.
+
+    extent: the number of iterations, or a formula as a string if it is symbolic.
+    kind: how the loop runs, such as "serial" or "reduce, unroll".
+    """
 
     name: str
     extent: int | str
@@ -33,13 +37,17 @@ class LoopReport:
 class StageReport:
     """The report on one stage.
 
-    place      where it is computed, and why
-    region     the part computed at once, one string per dimension
-    memory     scope, type and shape of its buffer; bytes: its size, None if symbolic
-    loops      outermost first
-    work       how many stores it executes, and how many distinct elements it stores
-    reads      loads per store, by tensor; terms: how many stores make one output element
-    guards     condition and cause
+    place      where the stage is computed, and why
+    region     the part computed in one iteration of the loop it is attached to, one string per
+               dimension; () for a stage at root
+    memory     scope, type and shape of the stage's buffer
+    bytes      the size of the buffer; None if it is symbolic
+    loops      the stage's loops, outermost first
+    work       how many stores the stage executes, and how many distinct elements it stores
+    reads      (tensor, loads per store) for each tensor that is read
+    terms      how many terms a reduction adds for one output element, otherwise 1
+    guards     (condition, cause) of each guard
+    warnings   what is likely slow in the stage
     """
 
     name: str
@@ -61,11 +69,14 @@ class StageReport:
 
     @property
     def per_tile(self) -> Fraction | None:
-        """Return the recompute factor without edge effects: the limit for large tensors."""
+        """Return the recompute factor away from the edges of the tensor, or None if unknown.
+
+        This is the limit of `recompute` for large tensors.
+        """
         return self.work.per_tile
 
     def facts(self) -> Iterator[tuple[str, str]]:
-        """Yield (title, text) for each line of the paragraph."""
+        """Yield (title, text) for each line of the printed report."""
         yield "where", self.place
         for r in self.region:
             yield "region", r
@@ -80,7 +91,7 @@ class StageReport:
             yield "warning", str(w).replace("\n ", ";")
 
     def _work(self) -> str:
-        """Describe the stores, the elements, and the factor between them."""
+        """Describe how many stores the stage executes, for how many elements, and the ratio."""
         if self.recompute is None:
             return "not counted: sizes or data decide, or an intrinsic stores"
         text = (
@@ -107,14 +118,14 @@ class StageReport:
 class Explanation:
     """A report on a whole schedule, one paragraph per stage, producers first.
 
-    small   whether the program has too few operations for any of them to be slow
+    small   whether the program has so few operations that no slow loop matters
     """
 
     stages: tuple[StageReport, ...]
     small: bool = False
 
     def __getitem__(self, name: str) -> StageReport:
-        """Return the paragraph of one stage."""
+        """Return the report on the stage called `name`; raise ScheduleError if there is none."""
         for s in self.stages:
             if s.name == name:
                 return s
@@ -144,7 +155,7 @@ class Explanation:
 
 
 def _cell(text: str) -> str:
-    """Escape text for a Markdown table: the * of i_outer*4 has a meaning there."""
+    """Escape the characters of `text` that have a meaning in Markdown tables, such as * and |."""
     for sign in "\\|*_<[]`":
         text = text.replace(sign, "&lt;" if sign == "<" else f"\\{sign}")
     return text
@@ -154,9 +165,10 @@ def _cell(text: str) -> str:
 
 
 def explain(state: schedule.State, target: str | Target = "llvm") -> Explanation:
-    """Return the report on every stage; `target` gives the vector length and thread count.
+    """Return a report on every stage of the schedule `state`.
 
-    Stages whose attachment is pending are reported as they would be at root.
+    The vector length and the number of threads are those of `target`. A stage whose attachment is
+    pending is reported as if it were at root.
     """
     waiting = {p.stage: f"pending: {p}; this report has it at root" for p in state.pending}
     state = schedule.without_pending(state)
@@ -188,7 +200,7 @@ def explain(state: schedule.State, target: str | Target = "llvm") -> Explanation
 
 
 def _given(loops: PrintedLoops, stage: schedule.Stage) -> str:
-    """Describe an operation without a formula."""
+    """Describe how a stage without a formula, an extern operation or a scan, is computed."""
     if isinstance(stage.op, tensor.ExternOp):
         return "its loops are given, not scheduled"
     names = ", ".join(loops.loop(stage, a) for a in stage.leaves)
@@ -219,7 +231,7 @@ def _report(
 
 
 def _place(loops: PrintedLoops, stage: schedule.Stage) -> str:
-    """Describe where the stage is computed, and why it may be there."""
+    """Describe where the stage is computed, and why this is legal."""
     readers = ", ".join(schedule.effective_readers(loops.context.state)[stage.name])
     if stage.is_output:
         return "at root: an output is stored as a whole"
@@ -247,7 +259,7 @@ def _regions(loops: PrintedLoops, stage: schedule.Stage, op: tensor.ComputeOp) -
 
 
 def _bytes(op: tensor.ComputeOp, buffer: tir.Buffer) -> int | None:
-    """Return the bytes that all outputs occupy, gaps included."""
+    """Return the bytes that all outputs occupy, including gaps from strides; None if symbolic."""
     size = tir.elements(buffer)
     return size * sum(d.bytes for d in op.dtypes) if isinstance(size, int) else None
 
@@ -265,7 +277,7 @@ def _loop_reports(loops: PrintedLoops, stage: schedule.Stage) -> Iterator[LoopRe
 
 
 def _reads(op: tensor.ComputeOp) -> tuple[tuple[tuple[str, int], ...], tir.Index]:
-    """Count the loads of each tensor per store, and the stores per output element."""
+    """Return the loads per store from each tensor, and the number of terms per output element."""
     found: Counter[str] = Counter()
     terms: tir.Index = 1
     for e in op.body[:1] if op.reduction is not None else op.body:

@@ -1,4 +1,4 @@
-"""What keeps a program's hottest loop from the CPU's peak performance, with estimated factors."""
+"""Find why a program's hottest loop is slower than the CPU's peak, with estimated factors."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from minitvm.base import Target
 
 from .derive import plain
 
-SMALL = 10**6  # operations; a program with fewer is never slow
+SMALL = 10**6  # operations; no causes are reported for a program with fewer
 LINE = 64  # bytes of a cache line
 PAGE = 4096  # bytes; addresses this far apart map to the same set of the first-level cache
 IN_FLIGHT = 8  # multiply-adds in flight in a core: 2 per cycle with a latency of 4 cycles
@@ -20,7 +20,12 @@ IN_FLIGHT = 8  # multiply-adds in flight in a core: 2 per cycle with a latency o
 
 @dataclass(frozen=True, slots=True)
 class Slow:
-    """One cause of slowness: the tensor and loop, the slowdown factor, and what to try."""
+    """One cause of slowness.
+
+    tensor   the name of the tensor that the loop computes
+    factor   the estimated slowdown
+    what     the loop in words; why: the cause; fix: what to try
+    """
 
     tensor: str
     factor: float
@@ -31,14 +36,14 @@ class Slow:
 
 @dataclass(frozen=True)
 class InnermostLoop:
-    """The stores of an innermost loop, all loops around them, and how often it runs in total."""
+    """An innermost loop: its stores, and all loops around them, the innermost loop last."""
 
     loops: tuple[tir.For, ...]
     stores: tuple[tir.Store, ...]
 
     @cached_property
     def operations(self) -> int:
-        """Return the scalar operations of all iterations; 0 if their number is unknown."""
+        """Return the number of scalar operations in all iterations; 0 if it is unknown."""
         extents = [n.extent for n in self.loops]
         times = prod(n if isinstance(n, int) else 0 for n in extents)
         return times * sum(width(s) * _arithmetic(s.value) for s in self.stores)
@@ -50,16 +55,16 @@ class InnermostLoop:
 
     @property
     def sums(self) -> bool:
-        """Return whether every store accumulates into its element."""
+        """Return whether every store adds to, or otherwise updates, the element that it writes."""
         return all(any(_same_place(n, s) for n in tir.walk(s.value)) for s in self.stores)
 
     @property
     def carried(self) -> bool:
-        """Return whether the next iteration accumulates into the same elements."""
+        """Return whether each iteration updates the same elements as the iteration before."""
         return self.sums and all(tir.free_of(s.indices[0], (self.var,)) for s in self.stores)
 
     def loads(self) -> list[tuple[tir.Load, tir.Store]]:
-        """Return the loads other than those of accumulators, each with its store."""
+        """Return (load, store) for each load that does not read the element its store updates."""
         return [
             (n, s)
             for s in self.stores
@@ -69,10 +74,11 @@ class InnermostLoop:
 
 
 def slow(body: tir.Stmt, target: Target) -> list[Slow]:
-    """Return at most three causes, the largest factor first, for the loop that does most work.
+    """Return at most three reasons why the hottest loop is slow, the largest slowdown first.
 
-    `body` is the program after unrolling. Return nothing for a program with fewer than SMALL
-    operations or unknown sizes.
+    `body` is the program after unrolling. The hottest loop is the innermost loop that executes the
+    most operations. Returns [] if these are fewer than SMALL or unknown, or for targets other than
+    llvm.
     """
     hot = max(_blocks(body, ()), key=lambda b: b.operations, default=None)
     if target.kind != "llvm" or hot is None or hot.operations < SMALL:
@@ -148,7 +154,10 @@ def _scalar(b: InnermostLoop, target: Target) -> Iterator[Slow]:
 
 
 def _strided(b: InnermostLoop, target: Target) -> Iterator[Slow]:
-    """Yield loads that touch a new cache line in each iteration, evicted before its next use."""
+    """Yield a cause if a load reads another cache line in each iteration.
+
+    Only if the loop is so long that a line is evicted from the cache before it is used again.
+    """
     for n, s in b.loads():
         step = step_of(n.indices[0], b.var)
         size = n.dtype.bytes
@@ -187,7 +196,7 @@ def _chain(b: InnermostLoop, target: Target) -> Iterator[Slow]:
 
 
 def _untiled(b: InnermostLoop) -> Iterator[Slow]:
-    """Yield a reduction whose operands could be reused from registers."""
+    """Yield a cause if a reduction loads operands again that could stay in registers."""
     if not b.sums:
         return
     data = [n.var for n in b.loops if not tir.free_of(b.stores[0].indices[0], (n.var,))]
@@ -227,7 +236,7 @@ def _one_core(b: InnermostLoop, target: Target) -> Iterator[Slow]:
 
 
 def step_of(i: tir.Index, var: tir.Var) -> tir.Index | None:
-    """Return by how many elements the index moves per step of `var`; None if it varies."""
+    """Return by how much the index `i` grows when `var` grows by 1; None if this varies."""
     terms = tir.split_terms(i)[0]
     rest = tir.linear(t for t in terms if t[0] is not var)
     if not tir.free_of(rest, (var,)):

@@ -1,4 +1,4 @@
-"""How often a stage's elements are computed: the cost of recomputation."""
+"""Count how often a stage's elements are computed: the cost of recomputation."""
 
 from __future__ import annotations
 
@@ -11,16 +11,17 @@ from minitvm import lowering, schedule, tensor, tir
 
 from .derive import PrintedLoops
 
-MOST = 1 << 16  # most elements of one tile that are enumerated
+MOST = 1 << 16  # elements of the largest tile that is enumerated
 
 
 @dataclass(frozen=True, slots=True)
 class StoreCounts:
-    """How often a stage stores; None where this depends on unknown sizes or data.
+    """How often a stage stores its elements; a field is None if it depends on sizes or data.
 
-    stores     the number of executed stores; a reduction counts once per output element
+    stores     the number of executed stores; a reduction's stores to one element count as one
     elements   the number of distinct elements stored
-    per_tile   stores of one tile / new elements that it adds: the factor without edge effects
+    per_tile   stores of one tile, divided by the elements that no earlier tile stored; this is the
+               recompute factor away from the edges of the tensor
     """
 
     stores: int | None
@@ -29,7 +30,7 @@ class StoreCounts:
 
     @property
     def factor(self) -> Fraction | None:
-        """Return the recompute factor, stores / elements; 1 if nothing is computed twice."""
+        """Return the recompute factor, stores / elements; 1 if no element is computed twice."""
         if self.stores is None or not self.elements:
             return None
         return Fraction(self.stores, self.elements)
@@ -56,7 +57,7 @@ def work_of(loops: PrintedLoops, stage: schedule.Stage) -> StoreCounts:
 
 
 def _stores(loops: PrintedLoops, name: str, op: tensor.ComputeOp) -> int | None:
-    """Count the runs of the stage's first store: the only one, or the init of a reduction."""
+    """Count how often the stage's first store runs: its only store, or the init of a reduction."""
     buffer = loops.context.buffers[tensor.tensor_of(op, 0)]
     around = {id(v) for v in loops.domain(name).around}  # excludes the init stores of a scan
     stores = (r for r in lowering.runs(loops.body) if r.store.buffer is buffer)
@@ -78,9 +79,9 @@ def _elements(loops: PrintedLoops, stage: schedule.Stage, op: tensor.ComputeOp) 
 def per_tile(
     loops: PrintedLoops, stage: schedule.Stage, op: tensor.ComputeOp, domain: lowering.Domain
 ) -> Fraction | None:
-    """Return the recompute factor without edge effects; None if the tiles move irregularly.
+    """Return the recompute factor away from the edges; None if the distance of tiles varies.
 
-    6 rows computed for every 4 rows moved:  6 / 4
+    Tiles of 6 rows that start 4 rows apart: 6 / 4.
     """
     if stage.store is not None and any(_moves(domain, a) is None for a in op.axis):
         # at that loop each element is computed once
@@ -104,7 +105,10 @@ def per_tile(
 
 
 def _moves(domain: lowering.Domain, a: tensor.Axis) -> dict[tir.Var, int] | None:
-    """Return how far the region moves along `a` per iteration of each loop around it."""
+    """Map each loop around the region to how far one iteration moves the region along axis `a`.
+
+    Returns None if these distances are not constant.
+    """
     terms = tir.split_terms(domain.start[a])[0]
     moves = {v: abs(c) for v, c in terms if isinstance(v, tir.Var)}
     return moves if len(moves) == len(terms) else None

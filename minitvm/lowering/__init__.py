@@ -1,4 +1,4 @@
-"""From a schedule to loops: bounds, nests, and the passes over them."""
+"""Lower a schedule to loops: infer bounds, build loop nests, and run passes over them."""
 
 # pyright: reportUnusedImport=false
 

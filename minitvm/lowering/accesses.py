@@ -1,4 +1,4 @@
-"""Programs that record every memory access they make, for studying access patterns."""
+"""Make programs that record every memory access they make, for studying access patterns."""
 
 from __future__ import annotations
 
@@ -20,9 +20,11 @@ ARITHMETIC = (
 class Site:
     """A place in the program that reads or writes an element.
 
-    text     the access as printed: A[i*16 + k]
-    line     its line in print(program), counted from 0
-    loops    the numbers of the enclosing loops, outermost first; names: their names
+    write    whether the access is a store
+    text     the access as it is printed: A[i*16 + k]
+    line     the line of print(program) that contains the access, counted from 0
+    loops    the enclosing loops, outermost first, as indices into Recording.loops
+    names    the names of these loops
     """
 
     buffer: tir.Buffer
@@ -35,7 +37,11 @@ class Site:
 
 @dataclass(frozen=True, slots=True)
 class Loop:
-    """A loop of the program; `around` holds the numbers of its enclosing loops, outermost first."""
+    """A loop of the program.
+
+    line     the line of print(program) that contains the loop, counted from 0
+    around   the enclosing loops, outermost first, as indices into Recording.loops
+    """
 
     name: str
     line: int
@@ -48,9 +54,9 @@ class Recording:
 
     func     takes, after the parameters of the program, three buffers that it writes:
              events   int32[room]: a site's number, or -1 - k where an iteration of loop k begins
-             values   int64[room]: the element accessed, or the value of the loop variable
-             counts   int64[2]: the number of events, and of arithmetic operations on data; both are
-                      added to, so begin with 0. Only the first `room` events are kept
+             values   int64[room]: the offset of the element, or the value of the loop variable
+             counts   int64[2]: the number of events, and of arithmetic operations on data; `func`
+                      adds to both, so pass zeros. Only the first `room` events are kept
     """
 
     func: tir.PrimFunc
@@ -59,7 +65,7 @@ class Recording:
 
 
 def record_accesses(func: tir.PrimFunc) -> Recording:
-    """Return `func` with code that records every access, in the order of the interpreter.
+    """Return `func` with code that records every access, in the order in which they are executed.
 
                                          for i in range(8):
                                            append(-1, i)       # an iteration of loop 0 begins
@@ -74,8 +80,8 @@ def record_accesses(func: tir.PrimFunc) -> Recording:
                              counts[0] = counts[0] + 1
 
     Every loop becomes serial. Loads in an arm of if_then_else are recorded only if that arm is
-    chosen. Needs flat offsets (pass `flatten`) and no vectors (stop before `vectorize`). Raises
-    LoweringError otherwise, and for loops bound to threads and calls with pointer arguments.
+    chosen. Raises LoweringError unless `func` has flat offsets (pass `flatten`) and no vectors
+    (stop before `vectorize`), and for loops bound to threads and calls with pointer arguments.
     """
     r = _Recorder(func.printer())
     body = r.stmt(func.body)
@@ -91,14 +97,14 @@ def record_accesses(func: tir.PrimFunc) -> Recording:
 
 
 def known_stores(s: tir.Stmt) -> int:
-    """Count how often the stores of `s` run, skipping those whose count is unknown."""
+    """Return how many stores `s` executes in total, leaving out stores whose count is unknown."""
     return sum(times(run) or 0 for run in runs(s))
 
 
 def work(e: tir.Index) -> int:
     """Count the arithmetic operations on data that every evaluation of `e` performs.
 
-    Index arithmetic, including the indices of loads, and the arms of if_then_else do not count.
+    Index arithmetic, including the indices of loads, and the arms of if_then_else are left out.
     """
     if isinstance(e, int | tir.Load):
         return 0
@@ -163,7 +169,7 @@ class _Recorder:
             raise LoweringError(
                 f"accesses of loop {s.var.name!r} bound to {s.thread!r}",
                 "threads that share memory run in no fixed order",
-                "a schedule for a CPU; te.thread_axis('vthread') after inject_virtual_thread",
+                "record a schedule for a CPU, or merge vthreads by inject_virtual_thread first",
             )
         writes, outer, number = self._reads(s.extent), self.around, len(self.loops)
         self.loops.append(Loop(self.printer.name(s.var), self.line, outer))
@@ -176,13 +182,13 @@ class _Recorder:
     # --- expressions ---
 
     def _reads(self, e: tir.Index) -> list[tir.Stmt]:
-        """Record the loads of `e`, those of its operands before its own."""
+        """Return statements that record the loads of `e`; operands come before the node itself."""
         if isinstance(e, int):
             return []
         if isinstance(e, tir.Lane):
             raise LoweringError(
                 f"accesses of line {self.line + 1}, which has vectors",
-                "a vector is not one element",
+                "only accesses of single elements can be recorded",
                 "tvm.lower(..., until='flatten')",
             )
         if isinstance(e, tir.IfThenElse):
@@ -191,7 +197,7 @@ class _Recorder:
             raise LoweringError(
                 f"accesses of {tir.callee(e)}(...)",
                 "what it reads and writes through its pointers is not known",
-                "a schedule without tensorize, a definition without calls",
+                "record a schedule without tensorize, of a definition without such calls",
             )
         inside = [w for c in tir.children(e) if isinstance(c, tir.Expr) for w in self._reads(c)]
         if isinstance(e, tir.Load):
@@ -199,7 +205,7 @@ class _Recorder:
         return inside
 
     def _arms(self, e: tir.IfThenElse) -> list[tir.Stmt]:
-        """Record what the chosen arm reads and computes."""
+        """Return statements that record what the chosen arm of `e` reads and computes."""
         arms = [tir.seq(*self._reads(arm), *self._work(arm)) for arm in (e.a, e.b)]
         if all(isinstance(arm, tir.Seq) and not arm.body for arm in arms):
             return []
@@ -220,7 +226,7 @@ class _Recorder:
         return [self._append(len(self.sites) - 1, indices[0])]
 
     def _append(self, event: int, value: tir.Index) -> tir.Stmt:
-        """Record one event if there is room for it; count it in any case."""
+        """Return code that stores one event if the buffers have room, and counts it in any case."""
         at = tir.as_index(tir.Load(self.counts, (0,), INT64), 0, tir.INF)
         kept = tir.Const(value, INT64) if isinstance(value, int) else tir.Cast(value, INT64)
         write = tir.seq(
@@ -234,6 +240,6 @@ class _Recorder:
         return [self._plus(1, n)] if n else []
 
     def _plus(self, count: int, n: int) -> tir.Stmt:
-        """counts[count] = counts[count] + n"""
+        """Return the statement counts[count] = counts[count] + n."""
         old = tir.Load(self.counts, (count,), INT64)
         return tir.Store(self.counts, (count,), tir.Binary("add", old, tir.Const(n, INT64), INT64))

@@ -1,4 +1,4 @@
-"""A pass that checks at run time the accesses not proven to be in bounds."""
+"""A pass that checks at run time those accesses that are not proven to be in bounds."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def _all(parts: tuple[tir.Index, ...]) -> Iterator[tir.Stmt]:
 
 
 def _checks(e: tir.Expr) -> Iterator[tir.Stmt]:
-    """Yield the checks to make before `e` is computed, in order."""
+    """Yield the checks of the loads in `e`, in the order in which the loads are executed."""
     if isinstance(e, tir.IfThenElse):
         yield from _checks(e.cond)
         a, b = tir.seq(*_checks(e.a)), tir.seq(*_checks(e.b))

@@ -1,4 +1,4 @@
-"""Estimates of compile time, and the limit on the code that passes may duplicate."""
+"""Estimate compile time, and limit how much code passes may duplicate."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from minitvm import tir
 from .statements import every, inner
 
 MOST_OPERATIONS = 12_288  # most operations one loop may expand to: LLVM compiles them in about 10 s
-LOOP = 48  # operations that take LLVM as long to compile as a loop without its body
-REGISTER = 16  # lanes; code for longer vectors is emitted once per register
+LOOP = 48  # LLVM compiles a loop, without its body, in the time of this many operations
+REGISTER = 16  # lanes of a vector register; LLVM emits code for longer vectors once per register
 
 
 def statements(s: tir.Stmt) -> int:
-    """Return how many stores and calls `s` holds, at least 1."""
+    """Return the number of stores and calls in `s`, or 1 if there are none."""
     return max(1, sum(isinstance(n, tir.Store | tir.Evaluate) for n in every(s)))
 
 
 def operations(s: tir.Stmt) -> int:
-    """Estimate what compiling `s` costs, in scalar loads, stores and arithmetic operations."""
+    """Estimate the cost of compiling `s`; a scalar load, store or arithmetic operation costs 1."""
     match s:
         case tir.Store(_, indices, value):
             width = max(tir.lanes(e) for e in (*indices, value))

@@ -1,4 +1,4 @@
-"""The checks of loop nests: whether loops can run as they are marked."""
+"""Check that loops can run as they are marked, now that their final extents are known."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from minitvm.base import Reason
 
 
 def about_double_buffer(state: schedule.State, stage: schedule.Stage) -> Iterator[Reason]:
-    """Check that a stage is computed in a loop whose iterations run one after the other."""
+    """Check that a double-buffered stage is computed in a loop whose iterations run in order."""
     if not isinstance(stage.attach, schedule.At):
         yield "it is computed once, outside all loops", f"s[{stage.name}].compute_at(...)"
         return
@@ -17,17 +17,20 @@ def about_double_buffer(state: schedule.State, stage: schedule.Stage) -> Iterato
     kind = state.stage(stage.attach.stage).note(a).kind
     if kind in ("parallel", "vectorize"):
         yield (
-            f"the loop {a.name!r} around it is marked {kind}, so no iteration is the next one",
-            "split that loop, and compute at its inner part",
+            f"the loop {a.name!r} around it is marked {kind}, "
+            "so its iterations do not run in order",
+            "split that loop, and compute the stage at its inner part",
         )
 
 
 def about_extent(
     stage: schedule.Stage, a: tensor.Axis, extent: tir.Index, alone: bool
 ) -> Iterator[Reason]:
-    """Check that a bound loop has an iteration per thread, and a copied one a constant number.
+    """Check the final extent of the loop `a`.
 
-    alone: there is no such loop, because each thread computes its own part.
+    A loop bound to threads must have one iteration per thread, and a vectorized or unrolled loop a
+    constant extent. `alone`: the threads are not checked, because an enclosing stage binds the same
+    threads and each of them computes its own part of this stage.
     """
     note = stage.note(a)
     if note.threads is not None and not alone and not tir.prove_equal(note.threads, extent):
@@ -44,6 +47,6 @@ def about_extent(
 
 
 def has_mixed_loops(stage: schedule.Stage) -> bool:
-    """Return whether a data loop is fused with a reduce loop."""
+    """Return whether a step fused a data loop with a reduce loop of `stage`."""
     fused = (r for r in stage.relations if isinstance(r, schedule.FuseRelation))
     return any(r.outer.kind != r.inner.kind for r in fused)

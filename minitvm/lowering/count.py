@@ -1,4 +1,4 @@
-"""Exact execution counts of statements, from the enclosing loops and conditions."""
+"""Count exactly how often statements run, from the enclosing loops and conditions."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ import numpy as np
 
 from minitvm import tir
 
-MOST_OPERATIONS = 1 << 22  # points of an iteration space that are enumerated one by one
+MOST_OPERATIONS = 1 << 22  # points of the largest iteration space that is enumerated
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class GuardedStore:
     """A store, the loops around it (outermost first), and the conditions under which it runs.
 
-    guards: the conditions that are bounds of loops, without those that choose a loop's version.
+    guards: those of the conditions that keep iterations in bounds, marked `likely` in the program.
     """
 
     store: tir.Store
@@ -93,7 +93,7 @@ def times(run: GuardedStore) -> int | None:
 
 
 def box(loops: Iterable[tuple[tir.Var, tir.Index]]) -> tuple[dict[tir.Var, int], list[tir.Expr]]:
-    """Return each loop's maximum extent, and the conditions that end loops of varying extent.
+    """Return each loop's maximum extent, and a condition i < extent for each extent that varies.
 
     Loops whose extent has no upper bound are left out.
     """
@@ -110,7 +110,10 @@ def box(loops: Iterable[tuple[tir.Var, tir.Index]]) -> tuple[dict[tir.Var, int],
 def distinct(
     values: Iterable[tir.Index], extents: Mapping[tir.Var, int], conditions: Iterable[tir.Expr]
 ) -> int | None:
-    """Count the different tuples that `values` takes where the conditions hold; None if unknown.
+    """Count the different tuples that `values` has over all loop iterations that run.
+
+    extents: the loop variables and their extents. An iteration runs if all `conditions` are true.
+    Returns None if the count is unknown.
 
     i*4 + j for i in range(3), j in range(6)   ->   14: each of 0 .. 13
     """
@@ -133,7 +136,7 @@ def distinct(
 
 
 def _groups(exprs: list[tir.Expr]) -> list[list[tir.Expr]]:
-    """Group the expressions that share variables."""
+    """Divide the expressions into groups, such that no two groups have a variable in common."""
     groups: list[tuple[set[tir.Var], list[tir.Expr]]] = []
     for c in exprs:
         own = set(tir.variables(c))
@@ -169,9 +172,10 @@ def _plain(cond: tir.Expr) -> bool:
 def _held(
     conditions: list[tir.Expr], extents: dict[tir.Var, int]
 ) -> tuple[Any, dict[tir.Var, Any]] | None:
-    """Return where in the box `extents` all conditions hold, and the points of the box.
+    """Return a mask of the points in the box `extents` where all conditions hold, and the points.
 
-    Return None if the box is too large or a condition has other variables.
+    The points are a mapping from each variable to its values, as numpy arrays that broadcast.
+    Returns None if the box is too large, or if a condition reads data or has other variables.
     """
     sizes = list(extents.values())
     known = all(v in extents for c in conditions for v in tir.variables(c))

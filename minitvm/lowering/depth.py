@@ -1,4 +1,4 @@
-"""A readable error for loops nested too deeply for Python's stack."""
+"""Raise a readable error if loops are nested too deeply for Python's stack."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from minitvm.base import LoweringError
 
 @contextmanager
 def within_stack(what: str) -> Generator[None]:
-    """Run the block; raise LoweringError if `what` nests deeper than Python's recursion limit."""
+    """Raise LoweringError, naming `what`, if the with block exceeds Python's recursion limit."""
     try:
         yield
     except RecursionError:
         raise LoweringError(
             what,
-            f"its loops nest deeper than {sys.getrecursionlimit()} calls of Python",
-            "fuse loops, or compute_root what is computed inside of them",
+            f"its loops nest deeper than Python's recursion limit, {sys.getrecursionlimit()} calls",
+            "fuse loops, or compute_root the stages that are computed inside them",
         ) from None

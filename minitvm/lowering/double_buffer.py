@@ -26,9 +26,9 @@ def inject_double_buffer(s: tir.Stmt) -> tir.Stmt:
           use B                                 B[(i + 1) % 2*4 + x] = A[i*4 + x + 4]
                                             use B[i % 2*4 + ...]
 
-    If the loop has vanished (one iteration), the pragma is only removed. Needs flat offsets. Raises
-    LoweringError if the code that fills the buffer reads a result of the same loop, or is too
-    large to duplicate.
+    If an earlier pass has removed the loop because it had one iteration, only the pragma is
+    removed. Needs flat offsets. Raises LoweringError if the code that fills the buffer reads a
+    result of the same loop, or is too large to duplicate.
     """
 
     def on_stmt(s: tir.Stmt) -> tir.Stmt:
@@ -58,7 +58,7 @@ def _doubled(loop: tir.For) -> tir.Stmt:
             f"double_buffer of {own[0].name}",
             f"the code that fills it would be written twice, which makes {size} operations; "
             f"at most {tir.LARGEST} can be compiled",
-            "double_buffer fewer of the stages that are computed inside each other",
+            "double_buffer fewer of the stages that are nested in each other",
         )
     wide = {b: replace(b, shape=(2, *b.shape), strides=_far(b)) for b in own}
     first = _half(tir.substitute(fill.body, {loop.var: 0}), wide, 0)
@@ -75,7 +75,7 @@ def _doubled(loop: tir.For) -> tir.Stmt:
 
 
 def _guarded(cond: Any, s: tir.Stmt) -> tir.Stmt:
-    """Guard `s` by `cond`, which may be false where a symbolic extent is 0."""
+    """Guard `s` by `cond`, which is false if a symbolic extent is 0; fold the guard if possible."""
     return tir.rewrite(tir.If(cond, s))
 
 
@@ -86,7 +86,10 @@ def _far(b: tir.Buffer) -> tuple[tir.Index, ...]:
 def _find(
     s: tir.Stmt, around: tuple[tir.Buffer, ...]
 ) -> tuple[tir.Pragma, tuple[tir.Buffer, ...]] | None:
-    """Find the first marked statement that runs once per iteration, and the buffers around it."""
+    """Find the first statement in `s` marked for double buffering that is in no inner loop.
+
+    Returns the statement and the buffers allocated around it, or None if there is none.
+    """
     match s:
         case tir.Pragma(key) if key == DOUBLE:
             return s, around
@@ -116,7 +119,7 @@ def _without(s: tir.Stmt, old: tir.Stmt, new: tir.Stmt) -> tir.Stmt:
 
 
 def _unallocated(s: tir.Stmt, own: list[tir.Buffer]) -> tir.Stmt:
-    """Return `s` without the allocations of `own`, which move out of the loop."""
+    """Return `s` without the allocations of `own`, because these are moved out of the loop."""
     match s:
         case tir.Allocate(buffer, body):
             inner = _unallocated(body, own)
@@ -130,7 +133,10 @@ def _unallocated(s: tir.Stmt, own: list[tir.Buffer]) -> tir.Stmt:
 
 
 def _independent(loop: tir.For, fill: tir.Pragma, own: list[tir.Buffer], rest: tir.Stmt) -> None:
-    """Raise LoweringError if the fill reads a result of the loop: it runs one iteration early."""
+    """Raise LoweringError if `fill` reads what `rest`, the rest of the loop, writes.
+
+    The fill runs one iteration ahead, when such a result has not been computed yet.
+    """
     stored = {id(b) for b in written(rest)}
     for n in tir.walk(fill.body):
         if isinstance(n, tir.Load) and id(n.buffer) in stored:
@@ -145,7 +151,10 @@ def _independent(loop: tir.For, fill: tir.Pragma, own: list[tir.Buffer], rest: t
 def _half(
     s: tir.Stmt, wide: dict[tir.Buffer, tir.Buffer], half: tir.Index, keep: tir.Stmt | None = None
 ) -> tir.Stmt:
-    """Move the accesses of `s` to the given half of the buffers, except in the statement `keep`."""
+    """Redirect accesses of the keys of `wide` to one half of the doubled buffers.
+
+    The accesses in the statement `keep` do not change.
+    """
 
     def moved(b: tir.Buffer, indices: tuple[tir.Index, ...]) -> Access | None:
         if b not in wide:

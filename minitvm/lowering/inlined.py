@@ -1,4 +1,4 @@
-"""The size of formulas after inlining, computed without inlining them."""
+"""Compute the size that formulas will have after inlining, without inlining them."""
 
 from __future__ import annotations
 
@@ -20,18 +20,20 @@ class Size:
     occurs: Counter[tir.Var]
 
     def times(self, n: int) -> Size:
-        """Return the size of `n` copies."""
+        """Return the size of `n` copies of the expression."""
         return Size(self.operations * n, Counter({v: m * n for v, m in self.occurs.items()}))
 
 
 def size_after(
     e: tir.Expr, inlined: Mapping[tensor.Tensor, tuple[tuple[tensor.Axis, ...], Size]]
 ) -> Size:
-    """Return the size of `e` once every load of an inlined tensor is replaced by its formula.
+    """Return the size of `e` after every load of an inlined tensor is replaced by its formula.
 
-    B[i] = A[i] + 1 has 2 operations; C[i] = B[i] * B[i + 1] then has 5. Shared parts of `e` are
-    visited once but counted as often as they occur. An index that loads data counts wherever
-    the axis it replaces occurs.
+    inlined: the axes of each inlined tensor and the size of its formula.
+
+    B[i] = A[i] + 1 has 2 operations; C[i] = B[i] * B[i + 1] then has 5. Parts that occur several
+    times in `e` are visited once but counted each time. An index that loads data is counted once
+    for each occurrence of the axis that it replaces.
     """
     known: dict[int, Size] = {}
     for n in _inner_first(e):
@@ -57,7 +59,7 @@ def _sum(own: int, parts: list[Size]) -> Size:
 
 
 def _inner_first(e: tir.Expr) -> Iterator[tir.Expr]:
-    """Yield every node in `e` once, children first, without recursion."""
+    """Yield every node of `e` once, children before parents, without recursion."""
     done: set[int] = set()
     stack: list[tir.Expr] = [e]
     while stack:

@@ -1,4 +1,4 @@
-"""The accelerator that programs of target "vta" are lowered for, and its memories."""
+"""The accelerator for which programs of target "vta" are lowered, and its memories."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def machine() -> accel.Config:
 
 @contextmanager
 def using(config: accel.Config) -> Generator[accel.Config]:
-    """Lower for the accelerator `config` inside the block, in this thread and context only."""
+    """Lower for the accelerator `config` inside the with block; other threads are not affected."""
     before = _chosen.get()  # a token can be reset only in the context that created it
     _chosen.set(config)
     try:
@@ -40,7 +40,7 @@ def prefix() -> str:
 
 
 def memory_of(b: tir.Buffer) -> accel.Memory | None:
-    """Return the accelerator memory that holds `b`; None if `b` is in main memory."""
+    """Return the accelerator memory in which `b` is stored; None if `b` is in main memory."""
     return SCOPES.get(b.scope)
 
 
@@ -54,10 +54,10 @@ ADDRESSES = {
 
 
 def capacity(config: accel.Config, memory: accel.Memory) -> int:
-    """Return how many elements of a memory a program can use and address."""
+    """Return how many elements of `memory` exist and can be addressed by instructions."""
     return min(config.depth(memory), ADDRESSES[memory])
 
 
 def element_size(memory: accel.Memory) -> int:
-    """Return how many numbers an element has; on the 16 x 16 machine 16 in INP, 256 in WGT."""
+    """Return how many numbers one element of `memory` has: on vta_pynq 16 in INP, 256 in WGT."""
     return prod(machine().element_shape(memory))

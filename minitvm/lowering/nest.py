@@ -1,4 +1,4 @@
-"""Loop nests from a schedule state: each stage becomes loops, placed where it is attached."""
+"""Build loop nests from a schedule state, with each stage in the loop it is attached to."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def _realize(
     op: tensor.ComputeOp | tensor.ExternOp | tensor.ScanOp,
     rest: tir.Stmt | None,
 ) -> tir.Stmt:
-    """Return the stage's loops followed by `rest`, inside the allocation of its buffers."""
+    """Return the stage's loops and then `rest`, inside the allocation of the stage's results."""
     match op:
         case tensor.ExternOp():
             made = _extern(context, op)
@@ -50,7 +50,7 @@ def _realize(
 def _memory(
     context: Context, op: tensor.ComputeOp | tensor.ExternOp | tensor.ScanOp, body: tir.Stmt
 ) -> tir.Stmt:
-    """Allocate the results of `op` around `body`, unless they are arguments."""
+    """Return `body` inside allocations of the results of `op` that are not arguments."""
     for i in reversed(range(len(op.dtypes))):
         t = tensor.tensor_of(op, i)
         if t not in context.not_allocated:
@@ -59,14 +59,14 @@ def _memory(
 
 
 def _ahead(context: Context, stage: schedule.Stage, made: tir.Stmt) -> tir.Stmt:
-    """Mark `made` to run one iteration ahead of the rest of its enclosing loop."""
+    """Mark `made`, the loops of a double-buffered stage, to run one iteration ahead."""
     reasons = about_double_buffer(context.state, stage)
     raise_first(LoweringError, f"double_buffer of {stage.name}", reasons)
     return tir.Pragma(DOUBLE, 1, made)
 
 
 def _extern(context: Context, op: tensor.ExternOp) -> tir.Stmt:
-    """Return the statement of an extern operation, on the memory of its inputs and outputs."""
+    """Return the statement of an extern operation, with the actual buffers in it."""
     outputs = [tensor.tensor_of(op, i) for i in range(len(op.dtypes))]
 
     def window(t: tensor.Tensor) -> OperandView:
@@ -77,10 +77,10 @@ def _extern(context: Context, op: tensor.ExternOp) -> tir.Stmt:
 
 
 def _scan(context: Context, stage: schedule.Stage, op: tensor.ScanOp) -> tir.Stmt:
-    """Copy the initial rows, then loop over time with the stages attached to that loop.
+    """Return loops that copy the initial rows, then the loop over time with the stages inside it.
 
     for i: for j: S[i, j] = first[i, j]
-    for t: <- the stages attached at it
+    for t: <- the stages attached to this loop
     """
     copies: list[tir.Stmt] = []
     for i, t in enumerate(op.inits):
@@ -138,7 +138,7 @@ def _loops(
     leaves: tuple[tensor.Axis, ...],
     body: tir.Stmt,
 ) -> tir.Stmt:
-    """Build loops for `leaves` around `body`, with the stages attached at them.
+    """Build loops for `leaves` around `body`, with the stages that are attached to these loops.
 
     Each guard is placed as far out as its variables allow, but never around an attached stage:
     attached stages have their own guards, and on a GPU their barriers must not be conditional.
@@ -162,7 +162,7 @@ def _loops(
 
 
 def _stored(context: Context, stage: schedule.Stage, a: tensor.Axis) -> list[schedule.Stage]:
-    """Return the stages that are stored at loop `a` but computed further inside."""
+    """Return the stages that are allocated in the loop `a` but computed in a loop inside it."""
     return [
         s
         for s in context.state.stages
@@ -202,10 +202,10 @@ def _attached(context: Context, stage: schedule.Stage, a: tensor.Axis) -> list[s
 def _tensorized(
     context: Context, stage: schedule.Stage, op: tensor.ComputeOp, depth: int
 ) -> tir.Stmt:
-    """Return the loops of a stage around a tensor intrinsic, which replaces its inner loops.
+    """Return the loops of a stage in which a tensor intrinsic replaces the loops from `depth` on.
 
-    If there are reduce loops outside the intrinsic, the result is reset, then updated. An intrinsic
-    without a reset initialises the result in the first iteration:
+    If there are reduce loops outside the intrinsic, the result is first reset, then updated. If the
+    intrinsic has no reset, its body initialises the result in the first iteration instead:
 
         for i: for k: gemm(...)    ->    for i:                   for i: for k:
                                            reset(...)       or      if k == 0: body(...)
@@ -241,13 +241,13 @@ def _reset(
     leaves: tuple[tensor.Axis, ...],
     reset: tir.Stmt,
 ) -> tir.Stmt:
-    """Return `reset` in separate loops over the data axes among `leaves`."""
+    """Return the statement `reset` in new loops over the data axes among `leaves`."""
     fresh = _copies(domain, [a for a in leaves if a.kind == "data"])
     return _swept(stage, domain, guards, leaves, fresh, tir.substitute(reset, fresh))
 
 
 def _copies(domain: Domain, axes: list[tensor.Axis]) -> dict[tir.Var, tir.Var]:
-    """Return a new loop variable, i.init, for each of the axes that has a loop."""
+    """Map the loop variable of each axis that has a loop to a new one: i -> i.init."""
     old = [domain.loops[a] for a in axes if a in domain.loops]
     return {v: tir.Var(f"{v.name}.init", 0, v.high, v.top) for v in old}
 
@@ -260,9 +260,11 @@ def _swept(
     fresh: dict[tir.Var, tir.Var],
     body: tir.Stmt,
 ) -> tir.Stmt:
-    """Return `body` in loops over the `fresh` variables, under the guards on no other of `leaves`.
+    """Return `body` in loops over the new variables in `fresh`, which replace loops of `leaves`.
 
     for i: for k: C[i] = ...   ->   for i.init: C[i.init] = 0
+
+    Guards that depend on other loops of `leaves` are left out.
     """
     loops = [(a, domain.loops[a]) for a in leaves if a in domain.loops]
     others = [v for _, v in loops if v not in fresh]
@@ -291,7 +293,7 @@ def _stores(
     formulas: tuple[tir.Expr, ...],
     values: dict[tensor.Axis, tir.Index],
 ) -> tir.Stmt:
-    """Return out[i] = formula(i) for each output, at the point `values`."""
+    """Return the store out[i] = formula(i) for each output; `values` are those of the op's axes."""
     at = tuple(values[a] for a in op.axis)
     stores: list[tir.Stmt] = []
     for i, e in enumerate(formulas):
@@ -307,7 +309,7 @@ def _init(
     guards: tuple[tir.Expr, ...],
     leaves: tuple[tensor.Axis, ...],
 ) -> tir.Stmt:
-    """Store the reduction's initial value in separate loops over the data axes."""
+    """Return new loops over the data axes that store the reduction's initial value."""
     domain = context.domains[stage.name]
     r = op.reduction
     assert r is not None
@@ -322,7 +324,7 @@ def _init(
 
 
 def _update(context: Context, op: tensor.ComputeOp, domain: Domain) -> tir.Stmt:
-    """Return out[i] = combine(out[i], source), with all outputs computed before any is stored."""
+    """Return out[i] = combine(out[i], source); all results are computed before one is stored."""
     r = op.reduction
     assert r is not None
     at = tuple(domain.values[a] for a in op.axis)
@@ -340,7 +342,7 @@ def _update(context: Context, op: tensor.ComputeOp, domain: Domain) -> tir.Stmt:
 def _store_together(
     targets: list[tuple[tir.Buffer, tuple[tir.Index, ...]]], new: tuple[tir.Expr, ...]
 ) -> tir.Stmt:
-    """Store all new values in temporaries first, so that none is read after it changed."""
+    """Compute all values `new` into temporaries before storing them: they may read `targets`."""
     temps = [tir.Buffer(f"{b.name}.new", (), b.dtype, "local") for b, _ in targets]
     body = tir.seq(
         *(tir.Store(t, (), e) for t, e in zip(temps, new, strict=True)),

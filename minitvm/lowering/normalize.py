@@ -1,4 +1,4 @@
-"""Removal of inlined stages: their formulas are substituted into their readers."""
+"""Remove inlined stages by substituting their formulas into their readers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def normalize(state: schedule.State) -> schedule.State:
 
     B inlined:  B[i] = A[i] + 1;  C[i] = B[i] * 2   ->   C[i] = (A[i] + 1) * 2
 
-    Raises LoweringError if an attachment still needs a step that was not taken.
+    Raises LoweringError if an attachment is still pending, or if a formula becomes too large.
     """
     schedule.refuse_pending(state)
     if not any(isinstance(s.attach, schedule.Inline) for s in state.stages):
@@ -53,10 +53,10 @@ def _sizes(
     op: tensor.ComputeOp,
     inlined: dict[tensor.Tensor, tuple[tuple[tensor.Axis, ...], Size]],
 ) -> dict[tensor.Tensor, tuple[tuple[tensor.Axis, ...], Size]]:
-    """Return the sizes of the formulas of `op` after inlining, or refuse what is too large.
+    """Return the sizes that the formulas of `op` have after inlining; raise if one is too large.
 
-    They are counted before anything is substituted: ten stages that each read the previous one
-    twice make a thousand copies of the first.
+    The sizes are computed before anything is substituted, because inlining can grow formulas
+    exponentially: ten stages that each read the previous one twice make 1024 copies of the first.
     """
     made = {
         tensor.tensor_of(op, i): (op.axis, size_after(e, inlined)) for i, e in enumerate(op.body)
@@ -69,7 +69,7 @@ def _sizes(
             f"compute_inline of {worst.name}",
             f"the formula of {stage.name}, which reads it, would have {largest} operations "
             f"written out, and at most {tir.LARGEST} can be compiled",
-            f"leave {worst.name} at root, or compute_at: it is then computed once, and read",
+            f"leave {worst.name} at root, or use compute_at: its values are then stored and read",
         )
     return made
 
@@ -79,7 +79,10 @@ def _read_through(
     formulas: dict[tensor.Tensor, tuple[tensor.ComputeOp, tir.Expr]],
     renamed: dict[tensor.Tensor, tensor.Tensor],
 ) -> tensor.ComputeOp:
-    """Replace loads of inlined tensors in `op` by formulas, and redirect loads of renamed ones."""
+    """Return `op` with loads of inlined tensors replaced by their `formulas`.
+
+    Loads of the keys of `renamed` become loads of its values.
+    """
     if not any(t in formulas or t in renamed for t in op.input_tensors):
         return op
 

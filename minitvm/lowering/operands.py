@@ -1,4 +1,4 @@
-"""Instantiation of intrinsic and extern statements: declared buffers become actual memory."""
+"""Replace the declared buffers in statements of intrinsics and extern ops by actual buffers."""
 
 from __future__ import annotations
 
@@ -15,54 +15,58 @@ from .regions import loop_variable
 
 @dataclass(frozen=True, slots=True, eq=False)
 class OperandView:
-    """The memory that a declared buffer stands for: its element `at` is buffer[place(at)]."""
+    """The memory that a declared buffer stands for.
+
+    Element `at` of the declared buffer is buffer[place(at)].
+    """
 
     buffer: tir.Buffer
     place: Callable[[tuple[tir.Index, ...]], tuple[tir.Index, ...]]
 
     def distance(self, at: tuple[tir.Index, ...]) -> tir.Index:
-        """Return the distance of element `at` from the start of the memory, in elements."""
+        """Return the distance of element `at` from the start of `buffer`, in elements."""
         return offset(self.buffer, self.place(at))
 
 
 def instantiate(
-    body: tir.Stmt, windows: Mapping[tir.DeclaredBuffer, OperandView], what: str
+    body: tir.Stmt, operands: Mapping[tir.DeclaredBuffer, OperandView], what: str
 ) -> tir.Stmt:
-    """Return `body` on the memory of `windows`, with values for variable strides and offsets.
+    """Return `body` with each declared buffer replaced by the memory that it stands for.
 
-    Raises LoweringError if the layout of the memory differs from the buffer's declaration.
+    The variables in the declared strides and offsets get their values. Raises LoweringError,
+    beginning with `what`, if the layout of the memory differs from a buffer's declaration.
     """
-    table: dict[tir.Buffer, OperandView] = {**windows}
+    table: dict[tir.Buffer, OperandView] = {**operands}
     # by id: a new load, its memory, and the declared buffer it replaces
     whose: dict[int, tuple[tir.Load, OperandView, tir.Buffer]] = {}
     learned: dict[tir.Var, tir.Index] = {}
     pointed = _pointed(body)
-    for declared, window in windows.items():
-        _learn(declared, window, declared in pointed, learned, what)
+    for declared, operand in operands.items():
+        _learn(declared, operand, declared in pointed, learned, what)
 
     def on_expr(e: Any) -> Any:
         if isinstance(e, tir.Load) and e.buffer in table:
-            window = table[e.buffer]
-            new = tir.Load(window.buffer, window.place(e.indices), e.dtype)
-            whose[id(new)] = new, window, e.buffer
+            operand = table[e.buffer]
+            new = tir.Load(operand.buffer, operand.place(e.indices), e.dtype)
+            whose[id(new)] = new, operand, e.buffer
             return new
         if isinstance(e, tir.View) and id(e.first) in whose:
-            _, window, declared = whose[id(e.first)]
-            steps = _strides(declared, window, what)
-            return tir.view_at(window.buffer, e.first.indices, declared.shape, steps)
+            _, operand, declared = whose[id(e.first)]
+            steps = _strides(declared, operand, what)
+            return tir.view_at(operand.buffer, e.first.indices, declared.shape, steps)
         return e
 
     def on_stmt(s: tir.Stmt) -> tir.Stmt:
         if isinstance(s, tir.Store) and s.buffer in table:
-            window = table[s.buffer]
-            return tir.Store(window.buffer, window.place(s.indices), s.value)
+            operand = table[s.buffer]
+            return tir.Store(operand.buffer, operand.place(s.indices), s.value)
         return s
 
     return tir.substitute(tir.rewrite(body, on_stmt, on_expr), learned)
 
 
 def _pointed(body: tir.Stmt) -> set[tir.Buffer]:
-    """Return the buffers whose address is taken: the callee relies on their declared layout."""
+    """Return the buffers whose address `body` passes to a call, which relies on their layout."""
     return {e.first.buffer for e in tir.walk(body) if isinstance(e, tir.Pointer)}
 
 
@@ -73,7 +77,10 @@ def _learn(
     learned: dict[tir.Var, tir.Index],
     what: str,
 ) -> None:
-    """Find values for the variables in the declaration of `b`, or raise LoweringError."""
+    """Add the values of the variables in the declaration of `b` to `learned`.
+
+    Raises LoweringError if the memory `w` does not have the declared layout.
+    """
     if b.scope not in ("global", w.buffer.scope):
         raise LoweringError(
             what,
@@ -85,8 +92,9 @@ def _learn(
         raise LoweringError(
             what,
             f"{b.name} begins at element {tir.text(first)} of {w.buffer.name}, "
-            f"which may not be a multiple of offset_factor={b.offset_factor}",
-            "sizes that are multiples of it",
+            f"which is not known to be a multiple of its offset_factor {b.offset_factor}",
+            f"tile sizes and row lengths of {w.buffer.name} that are multiples of "
+            f"{b.offset_factor}, or a smaller offset_factor",
         )
     if b.elem_offset is not None:
         _bind(b.elem_offset, first, learned, b, w, what)
@@ -112,7 +120,7 @@ def _bind(
         raise LoweringError(
             f"{what}: {v.name} of {b.name}",
             f"it would be both {tir.text(learned[v])} and {tir.text(n)} (in {w.buffer.name})",
-            "a variable for each buffer",
+            "declare a variable for each buffer",
         )
 
 
@@ -130,7 +138,10 @@ def _refuse(
 
 
 def _strides(b: tir.Buffer, w: OperandView, what: str) -> tuple[tir.Index, ...]:
-    """Return the stride of each dimension in memory."""
+    """Return the stride of each dimension of `b` in the memory `w`, in elements.
+
+    Raises LoweringError if the distance between neighbouring elements is not constant.
+    """
     zeros = (0,) * len(b.shape)
     first = w.distance(zeros)
     found: list[tir.Index] = []
@@ -148,6 +159,6 @@ def _strides(b: tir.Buffer, w: OperandView, what: str) -> tuple[tir.Index, ...]:
         raise LoweringError(
             what,
             f"the part of {w.buffer.name} that {b.name} stands for has no constant strides",
-            "another transform_layout, or none",
+            f"use another transform_layout of {w.buffer.name}, or none",
         )
     return tuple(found)

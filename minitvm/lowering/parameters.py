@@ -1,4 +1,4 @@
-"""The parameters of a loop program, and checks of the arguments of lower()."""
+"""Find the parameters of a loop program, and check the arguments of lower()."""
 
 from __future__ import annotations
 
@@ -7,7 +7,10 @@ from minitvm.base import ArgumentError, LoweringError
 
 
 def current_tensor(state: schedule.State, plain: schedule.State, t: tensor.Tensor) -> tensor.Tensor:
-    """Return the current version of `t`, which schedule steps may have replaced."""
+    """Return the tensor that now computes `t`, whose op schedule steps may have replaced.
+
+    plain: `state` without inlined stages. Raises ArgumentError if `t` is inlined or not in `state`.
+    """
     for s in state.stages:
         if s.origin is t.op or s.op is t.op:
             for p in plain.stages:
@@ -26,7 +29,7 @@ def check_complete(
 ) -> None:
     """Raise ArgumentError unless the arguments are exactly the inputs and outputs, each once.
 
-    One output of an operation with several is enough: the others are then temporaries.
+    If an operation has several outputs, one of them is enough: the others are then temporaries.
     """
     if len(set(args)) < len(args):
         raise ArgumentError("args", "the same argument is given twice")
@@ -45,18 +48,18 @@ def check_complete(
         raise ArgumentError(f"args: {', '.join(missing)} missing", why, fix)
     for t in given:
         if t in states:
-            why = "it is the state of a scan, which lives in the result of that scan"
+            why = "it is the state of a scan, which is stored in the result of that scan"
             raise ArgumentError(f"argument {t.name}", why, fix)
         if t not in needed and not isinstance(t.op, tensor.PlaceholderOp):
             raise ArgumentError(
                 f"argument {t.name}",
-                "it is an intermediate result, of which memory may hold only a part",
+                "it is an intermediate result, which is not necessarily stored as a whole",
                 f"te.create_schedule([..., {t.name}.op]) makes it an output",
             )
 
 
 def sizes(params: tuple[tir.Buffer | tir.Var, ...]) -> tuple[tir.Var, ...]:
-    """Return the symbolic sizes that a call learns from the shapes of its arguments."""
+    """Return the symbolic sizes whose values a call reads from the shapes of its arguments."""
     found = [
         n for p in params if isinstance(p, tir.Buffer) for n in p.shape if isinstance(n, tir.Var)
     ]
@@ -64,7 +67,10 @@ def sizes(params: tuple[tir.Buffer | tir.Var, ...]) -> tuple[tir.Var, ...]:
 
 
 def needs(state: schedule.State) -> tuple[tir.Index, ...]:
-    """Return what is >= 0 where every read is in bounds and every part of a split has a size."""
+    """Return expressions over the symbolic sizes that a call must check to be >= 0.
+
+    If all of them are, every read is in bounds and every split size is at least 1.
+    """
     ops = [s.origin for s in state.stages]
     reads = [n for op in ops if isinstance(op, tensor.ComputeOp) for n in op.needs]
     splits = [tir.sub(n, 1) for n in schedule.part_sizes(state)]
@@ -76,7 +82,7 @@ def needs(state: schedule.State) -> tuple[tir.Index, ...]:
 
 
 def check_indices(func: tir.PrimFunc) -> None:
-    """Check that every index fits in 64 bits and that every variable has a value."""
+    """Raise an error if an index can exceed 64 bits or a variable has no value."""
     bound = {id(v) for v in (*func.params, *func.sizes)}
     used: dict[int, tir.Var] = {}
     for n in tir.walk(func.body):

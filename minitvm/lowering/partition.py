@@ -1,4 +1,4 @@
-"""Loop partitioning: peel the iterations that need a guard off the hot part of a loop."""
+"""A pass that splits off the iterations of a loop that need a guard, so that the rest need none."""
 
 from __future__ import annotations
 
@@ -27,16 +27,18 @@ def partition(s: tir.Stmt) -> tir.Stmt:
                                             if likely(j < 60):
                                               body(10, j)
 
+    A guard is certain in an iteration if it is true for all values of the inner loops' variables.
+
     A parallel loop stays one loop: the two versions become the arms of an `if` inside it. Loops
-    are split outermost first, only for guards inside further loops, and only while the nest stays
+    are split outermost first, only for guards inside inner loops, and only while the nest stays
     below MOST_OPERATIONS (four versions are always allowed). A loop with a symbolic extent is
-    split at a symbolic iteration such as n // 64; one whose extent is read from data is not split.
+    split at a symbolic iteration such as n // 64. A loop with an extent from data is not split.
     """
     return _partition(s, None)
 
 
 def _partition(s: tir.Stmt, copies: int | None) -> tir.Stmt:
-    """Split loops in `s` into at most `copies` versions; None if `s` is a whole nest."""
+    """Split loops in `s`; a loop nest may become `copies` versions, or see `_allowed` if None."""
     if isinstance(s, tir.For) and s.kind in ("serial", "parallel"):
         split = _split(s)
         left = 0 if split is None else _allowed(s, copies) // split.versions
@@ -48,18 +50,20 @@ def _partition(s: tir.Stmt, copies: int | None) -> tir.Stmt:
 
 
 def _allowed(nest: tir.For, copies: int | None) -> int:
-    """Return how many versions a nest may become: four, or as many as compile in reasonable time.
+    """Return into how many versions `nest` may be split: `copies`, if an outer loop has set it.
 
-    Guards at seven depths would make 128 versions, and more where loops have a first and last part.
+    Otherwise four, or as many as compile in reasonable time. Without a limit, guards at seven
+    depths would make 128 versions, and more if both ends of a loop are split off.
     """
     return copies if copies is not None else max(4, MOST_OPERATIONS // operations(nest))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Split:
-    """How to split a loop: the number of versions, and a function that builds the statement.
+    """A possible split of a loop.
 
-    made: takes a rule that it applies to the body of each version.
+    versions: the number of versions of the body.
+    made: builds the split loop; takes a rule, which it applies to the body of each version.
     """
 
     versions: int
@@ -67,7 +71,7 @@ class _Split:
 
 
 def _split(s: tir.For) -> _Split | None:
-    """Return how to split the loop; None if no guard inside it becomes certain."""
+    """Return how to split the loop `s`; None if no iteration makes a guard in it always true."""
     if isinstance(s.extent, int):
         (first, stop), held = _certain(s.var, s.extent, s.body)
         if not held:
@@ -83,7 +87,7 @@ def _split(s: tir.For) -> _Split | None:
 
 
 def _inner_guards(s: tir.Stmt) -> list[tir.Expr]:
-    """Return the comparisons in the likely guards inside the loops of `s`."""
+    """Return the comparisons in those guards, marked `likely`, that are inside a loop of `s`."""
     found: dict[int, tir.Expr] = {}
 
     waiting = [(s, False)]  # statements, and whether they are inside a loop of `s`
@@ -96,7 +100,10 @@ def _inner_guards(s: tir.Stmt) -> list[tir.Expr]:
 
 
 def _certain(var: tir.Var, extent: int, body: tir.Stmt) -> tuple[Span, set[int]]:
-    """Return the iterations in which guards on `var` are certain, and the ids of those guards."""
+    """Return the iterations of the loop over `var` in which guards are always true.
+
+    Also return the ids of those guards. A guard is ignored if it would leave no such iteration.
+    """
     first, stop = 0, extent
     held: set[int] = set()
     for g in _inner_guards(body):
@@ -109,9 +116,9 @@ def _certain(var: tir.Var, extent: int, body: tir.Stmt) -> tuple[Span, set[int]]
 
 
 def holds(guard: tir.Expr, var: tir.Var, extent: int) -> Span:
-    """Return the values of `var` for which the affine `guard` is certain; empty if unknown.
+    """Return the values of `var` for which the affine `guard` is always true; (0, 0) if unknown.
 
-    i*64 + j < 700 with j in 0..63: certain for i in 0..9.
+    The guard i*64 + j < 700, with j in 0..63, is always true for i in 0..9: (0, 10).
     """
     facts = tensor.facts_of(guard)
     if len(facts) != 1:  # i == 5 is two inequalities
@@ -128,7 +135,7 @@ def holds(guard: tir.Expr, var: tir.Var, extent: int) -> Span:
 
 
 def _piece(loop: tir.For, first: int, stop: int, go: Rule) -> tir.Stmt | None:
-    """Return iterations first .. stop-1 of `loop`; their shorter range folds more conditions."""
+    """Return iterations first .. stop-1 of `loop`, rewritten by `go`; None if there are none."""
     if first >= stop:
         return None
     if stop - first == 1:
@@ -160,9 +167,9 @@ def _split_parallel(loop: tir.For, extent: int, span: Span, held: set[int], go: 
 
 
 def _certain_below(loop: tir.For) -> tuple[tir.Index, set[int]]:
-    """Return (stop, ids of guards): these guards are certain in the first `stop` iterations.
+    """Return (stop, ids of guards): these guards are true in all of the first `stop` iterations.
 
-    i*4 + j < n with j in 0..3: the first n // 4.
+    The guard i*4 + j < n, with j in 0..3, is always true in the first n // 4 iterations.
     """
     inside = [n.var for n in every(loop.body) if isinstance(n, tir.For)]
     stop: tir.Index = loop.extent
@@ -182,7 +189,7 @@ def _certain_below(loop: tir.For) -> tuple[tir.Index, set[int]]:
 
 
 def _less(a: tir.Index, b: tir.Index) -> tir.Index:
-    """Return the smaller index, knowing that n // 4 <= (n + 3) // 4."""
+    """Return the minimum of `a` and `b`; for n // 4 and (n + 3) // 4 it is known to be n // 4."""
     if (
         isinstance(a, tir.FloorDiv)
         and isinstance(b, tir.FloorDiv)
@@ -194,7 +201,7 @@ def _less(a: tir.Index, b: tir.Index) -> tir.Index:
 
 
 def _split_symbolic(loop: tir.For, stop: tir.Index, held: set[int], go: Rule) -> tir.Stmt:
-    """Split off the first `stop` iterations, which do not need the guards in `held`."""
+    """Split off the first `stop` iterations, and remove the guards with the ids `held` there."""
     sure = tir.rewrite(loop.body, expr=lambda e: tir.TRUE if id(e) in held else e)
     if loop.kind == "parallel":
         below = tir.compare("<", loop.var, stop)

@@ -1,4 +1,4 @@
-"""Tuples of passes: insert a pass, or swap in your own for a standard one; run one, checked.
+"""Insert your own pass into a tuple of passes or replace a standard pass, and run a pass.
 
 Phases, as in TVM:   0  before flatten       A[i, j] still has one index for each dimension
                      1  after flatten        flat offsets; loops as scheduled
@@ -19,7 +19,7 @@ Pass: TypeAlias = Callable[[tir.Stmt], tir.Stmt]
 
 
 def names_of(passes: tuple[Pass, ...]) -> list[str]:
-    """Return the names of the passes; raise ArgumentError unless it is a tuple of functions."""
+    """Return the names of the passes; raise ArgumentError unless `passes` are named functions."""
     if isinstance(passes, list | tuple):  # pyright: ignore[reportUnnecessaryIsInstance]
         found = [getattr(p, "__name__", "") for p in passes]
         if all(found) and all(map(callable, passes)):
@@ -27,7 +27,7 @@ def names_of(passes: tuple[Pass, ...]) -> list[str]:
     raise ArgumentError(
         f"passes={reprlib.repr(passes)}",
         "not a tuple of named functions",
-        'PASSES["llvm"], or insert and swap of minitvm.lowering',
+        'PASSES["llvm"], or a tuple made by lowering.insert or lowering.swap',
     )
 
 
@@ -57,15 +57,15 @@ def _about_phase(phase: object, names: list[str]) -> Iterator[Reason]:
         yield "there are four phases", "0, 1, 2 or 3"
     if "flatten" not in names:
         yield (
-            f"phases are counted from flatten, and the passes are {', '.join(names)}",
-            "write the tuple out: (*passes, f)",
+            f"phases are defined relative to flatten, and the passes are {', '.join(names)}",
+            "write the tuple without insert: (*passes, f)",
         )
 
 
 def swap(passes: tuple[Pass, ...], **others: Pass) -> tuple[Pass, ...]:
     """Return `passes` with some replaced by name: swap(PASSES["llvm"], vectorize=mine).
 
-    The new passes keep the old names, so until="vectorize" still stops there.
+    The new passes get the old names, so until="vectorize" then stops after the new pass.
     Raises ArgumentError if there is no pass of that name.
     """
     names = names_of(passes)
@@ -90,7 +90,7 @@ def _named(f: Pass, name: str) -> Pass:
 
 
 def check_watching(names: list[str], until: str, watch: object) -> None:
-    """Raise ArgumentError if `until` is none of the passes, or `watch` is not a function."""
+    """Raise ArgumentError if `until` names none of the passes, or `watch` is not a function."""
     if until and until not in names:
         raise ArgumentError(f"until={until!r}", "no such pass", f"one of {', '.join(names)}")
     if watch is not None and not callable(watch):
@@ -107,7 +107,7 @@ def run_pass(run: Pass, body: tir.Stmt) -> tir.Stmt:
 
 
 def level_after(done: list[str]) -> tir.Level:
-    """Return the verifier's level after the passes of these names."""
+    """Return the level at which the verifier checks a program after the passes named in `done`."""
     if "flatten" not in done:
         return "nest"
     return "vector" if "vectorize" in done and "unroll" in done else "flat"

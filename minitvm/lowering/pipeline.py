@@ -1,4 +1,4 @@
-"""From a schedule to a loop program; PASSES lists all passes in order."""
+"""Lower a schedule to a loop program; PASSES lists all passes in order."""
 
 from __future__ import annotations
 
@@ -74,9 +74,10 @@ def lower_state(
 ) -> tir.PrimFunc:
     """Lower `state` to a loop program with parameters `args`, running `passes` up to `until`.
 
-    `watch(pass name, program)` is called after every pass, and first with "nest" for the program
-    before them. `state` does not change. Raises ArgumentError if an argument is missing or given
-    twice, LoweringError if an index or a buffer is too large.
+    The pass named `until` is the last to run. `watch(pass name, program)` is called with the name
+    "nest" before the first pass, and then after every pass. `state` does not change. Raises
+    ArgumentError if an argument is missing or given twice, LoweringError if an index or a buffer is
+    too large.
     """
     names = [START, *names_of(passes)]
     check_watching(names, until, watch)
@@ -116,7 +117,7 @@ def _report(
     seconds: float,
     watch: Watch | None,
 ) -> None:
-    """Log, verify and show the program after the last pass of `done`."""
+    """Log and verify the program after the last pass of `done`, and pass it to `watch`."""
     name = done[-1]
     if debug_level() >= 2:
         size = sum(1 for _ in tir.walk(func.body))

@@ -1,4 +1,4 @@
-"""Traversal of statements, without their expressions."""
+"""Traverse statements without visiting their expressions."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ def every(s: tir.Stmt) -> Iterator[tir.Stmt]:
 
 
 def stores(s: tir.Stmt) -> bool:
-    """Return whether `s` has a store or a call."""
+    """Return whether there is a store or a call in `s`."""
     return any(isinstance(part, tir.Store | tir.Evaluate) for part in every(s))
 
 
 def peeled(s: tir.Stmt) -> tuple[list[tir.For], tir.Stmt]:
-    """Split `s` into its outer loops, outermost first, and the statement inside them."""
+    """Return the perfectly nested loops that `s` begins with, outermost first, and their body."""
     loops: list[tir.For] = []
     while isinstance(s, tir.For):
         loops.append(s)
@@ -49,7 +49,10 @@ def peeled(s: tir.Stmt) -> tuple[list[tir.For], tir.Stmt]:
 def redirect(
     s: tir.Stmt, moved: Callable[[tir.Buffer, tuple[tir.Index, ...]], Access | None]
 ) -> tir.Stmt:
-    """Move the accesses in `s` to moved(buffer, indices); None leaves one where it is."""
+    """Redirect each access in `s` to the buffer and indices that moved(buffer, indices) returns.
+
+    If it returns None, the access does not change.
+    """
 
     def on_expr(e: Any) -> Any:
         if isinstance(e, tir.Load) and (new := moved(e.buffer, e.indices)) is not None:
@@ -65,9 +68,10 @@ def redirect(
 
 
 def replace_marked(s: tir.Stmt, key: str, f: Callable[[tir.Stmt], tir.Stmt]) -> tir.Stmt:
-    """Replace every statement marked by pragma `key` by f(statement).
+    """Replace every statement inside a pragma `key` by f(statement).
 
-    Statements marked by pragma skip_`key`, and marked statements that do nothing, are removed.
+    Statements inside a pragma "skip_" + `key` are removed, and so are marked statements without
+    stores and calls.
     """
     skipped = f"skip_{key}"
 

@@ -12,7 +12,7 @@ from .statements import every, inner
 
 Sharers: TypeAlias = dict[tir.Buffer, tir.Buffer]
 
-OWN = ("local",)  # registers: the target's compiler allocates them
+OWN = ("local",)  # scopes in which no memory is shared: the target's compiler allocates registers
 
 
 def storage_rewrite(s: tir.Stmt) -> tir.Stmt:
@@ -34,20 +34,20 @@ def storage_rewrite(s: tir.Stmt) -> tir.Stmt:
 
 
 def _key(b: tir.Buffer) -> tuple[object, ...] | None:
-    """Return the properties that sharing buffers must have in common; None if `b` cannot share."""
+    """Return what two buffers must have in common to share memory; None if `b` cannot share any."""
     n = tir.elements(b)
     return (b.scope, b.dtype, n) if isinstance(n, int) and b.scope not in OWN else None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Sharing:
-    """One rewrite, from the outside in. Its methods take
+    """A rewrite of a program, from outer to inner statements. Its methods take these arguments:
 
     free   the enclosing allocations that may be reused, outermost first
     later  the buffers used after the statement, or by another iteration of an enclosing loop
     to     for each replaced buffer, the buffer whose memory it shares
 
-    known: a cache of the buffers that each statement uses.
+    The field `known` is a cache of the buffers that each statement uses.
     """
 
     known: dict[tir.Stmt, frozenset[tir.Buffer]] = field(
@@ -68,7 +68,7 @@ class _Sharing:
     def stmt(
         self, s: tir.Stmt, free: tuple[tir.Buffer, ...], later: frozenset[tir.Buffer], to: Sharers
     ) -> tir.Stmt:
-        """Rewrite `s`, iterating over nested allocations and sequences instead of recursing."""
+        """Return `s` rewritten; nested allocations and sequences are visited without recursion."""
         # enclosing statements, each with its new parts except the last
         chain: list[tuple[tir.Allocate | tir.Seq, list[tir.Stmt]]] = []
         while isinstance(s, tir.Allocate) or (isinstance(s, tir.Seq) and s.body):
@@ -103,7 +103,10 @@ class _Sharing:
         later: frozenset[tir.Buffer],
         to: Sharers,
     ) -> list[tir.Stmt]:
-        """Rewrite `parts`, keeping buffers alive that later parts, up to `last`, use."""
+        """Return `parts` rewritten; the memory of a buffer is not reused while later parts use it.
+
+        `last` is the part that follows `parts`. It is not rewritten.
+        """
         after = [later]
         for part in reversed([*parts[1:], last] if parts else []):
             after.append(after[-1] | self.used(part, to))
@@ -113,7 +116,7 @@ class _Sharing:
     def one(
         self, s: tir.Stmt, free: tuple[tir.Buffer, ...], later: frozenset[tir.Buffer], to: Sharers
     ) -> tir.Stmt:
-        """Rewrite a loop, branch, store, or other single statement."""
+        """Return the single statement `s`, such as a loop, a branch or a store, rewritten."""
 
         def renamed(e: Any) -> Any:
             return e if isinstance(e, int) or not to else tir.rebuffer(e, to)
@@ -146,7 +149,11 @@ class _Sharing:
         return None
 
     def in_place(self, old: tir.Buffer, new: tir.Buffer, body: tir.Stmt, to: Sharers) -> bool:
-        """Return whether `new` may overwrite `old`: only the first statement reads `old`."""
+        """Return whether `new`, allocated around `body`, may overwrite `old` in place.
+
+        Only the first statement of `body` may use `old`, and it must store each element of `new`
+        over the element of `old` that it reads.
+        """
         while isinstance(body, tir.Allocate | tir.Pragma):
             body = body.body
         first, *rest = body.body if isinstance(body, tir.Seq) else (body,)
@@ -156,7 +163,10 @@ class _Sharing:
 
 
 def _joined(parts: tuple[tir.Stmt, ...]) -> tuple[tir.Stmt, ...]:
-    """Extend the first of several like allocations over the parts that follow it."""
+    """Move the parts after an allocation into it, if one of them allocates an equal buffer.
+
+    Equal means the same scope, type and size. The later buffer can then share the earlier memory.
+    """
     for n, part in enumerate(parts):
         rest = parts[n + 1 :]
         if not isinstance(part, tir.Allocate) or (key := _key(part.buffer)) is None:
@@ -170,10 +180,10 @@ def _joined(parts: tuple[tir.Stmt, ...]) -> tuple[tir.Stmt, ...]:
 
 
 def _uses_up(old: tir.Buffer, new: tir.Buffer, first: tir.Stmt) -> bool:
-    """Return whether one store in `first`, new[i] = f(old[i]), is the last use of each element.
+    """Return whether `first` can store `new` in the memory of `old`: new[i] = f(old[i]).
 
-    It must be the only statement that reads `old`, each element once, and nothing else may access
-    `new`.
+    A single store must read `old`, at the index that it writes, with each index only once. No
+    other statement of `first` may access `old` or `new`.
     """
     stores = [n for n in tir.walk(first) if isinstance(n, tir.Store)]
     mine = [n for n in stores if n.buffer is new]
@@ -204,7 +214,7 @@ def _loops_to(s: tir.Stmt, target: tir.Store) -> list[tir.For]:
 def _each_once(i: tir.Index, loops: list[tir.For]) -> bool:
     """Return whether `i` has a different value in each iteration of `loops` and in each lane.
 
-    i*8 + j with j in 0..7: yes. i*4 + j: no, 1*4 + 0 is 0*4 + 4.
+    True for i*8 + j with j in 0..7. False for i*4 + j: 1*4 + 0 equals 0*4 + 4.
     """
     terms, _ = tir.split_terms(i)
     sizes: dict[int, tir.Index] = {id(loop.var): loop.extent for loop in loops}

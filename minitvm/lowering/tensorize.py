@@ -6,8 +6,9 @@
           for k in range(8):                          where gemm's formula is
             C[io*8 + i, j] += A[io*8 + i, k]*B[k, j]    z[i, j] = sum(x[i, k]*y[k, j], k)
 
-Four questions: which box of the stage's axes do the inner loops cover? Is it as large as the
-intrinsic's? Are the formulas equal on it? Which part of which buffer is each operand?
+This takes four steps: find the box of the stage's axes over which the inner loops iterate, check
+that it is as large as the intrinsic's, check that both formulas are equal on it, and find the part
+of a buffer that each operand stands for.
 """
 
 from __future__ import annotations
@@ -31,8 +32,8 @@ Place = Callable[[tensor.Tensor, tuple[tir.Index, ...]], tuple[tir.Index, ...]]
 class Region:
     """The statements that replace the inner loops of a tensorized stage.
 
-    body       computes the whole region
-    reset, update    replace it if there are reduce loops outside
+    body       computes the results of the inner loops
+    reset, update    replace `body` if there are reduce loops around the inner loops
     reduces    the variables of those reduce loops
     """
 
@@ -43,7 +44,7 @@ class Region:
 
 
 def tensorized(stage: schedule.Stage) -> int | None:
-    """Return the depth of the loop that an intrinsic replaces, or None."""
+    """Return the depth of the outermost loop that an intrinsic replaces, or None if none does."""
     for d, a in enumerate(stage.leaves):
         if stage.note(a).intrin is not None:
             return d
@@ -58,9 +59,10 @@ def region(
     buffers: dict[tensor.Tensor, tir.Buffer],
     place: Place,
 ) -> Region:
-    """Return the statements for the loops of `stage` from `depth` inwards.
+    """Return the statements that replace the loops of `stage` from `depth` inwards.
 
-    Raises LoweringError if they differ from what the intrinsic computes, showing where.
+    Raises LoweringError if these loops do not compute the intrinsic's formula; the message shows
+    the difference.
     """
     intrin = stage.note(stage.leaves[depth]).intrin
     assert intrin is not None
@@ -91,7 +93,7 @@ def region(
 def _placed(
     place: Place, t: tensor.Tensor, base: Base
 ) -> Callable[[tuple[tir.Index, ...]], tuple[tir.Index, ...]]:
-    """Return a function that maps an index relative to `base` to its place in the memory of `t`."""
+    """Return a function that maps an index relative to `base` to indices of the buffer of `t`."""
     lead = len(base)
 
     def where(at: tuple[tir.Index, ...]) -> tuple[tir.Index, ...]:
@@ -107,7 +109,7 @@ def _placed(
 def _about_loops(
     stage: schedule.Stage, domain: Domain, inner: tuple[tensor.Axis, ...]
 ) -> Iterator[Reason]:
-    """Check that the inner loops are serial, and that no guard depends on one."""
+    """Check that the inner loops are serial, and that no guard depends on an inner loop."""
     for a in inner:
         if stage.note(a).kind != "serial":
             yield (
@@ -119,9 +121,9 @@ def _about_loops(
         names = [mine[id(v)] for v in tir.variables(g) if id(v) in mine]
         if names:
             yield (
-                f"the guard {tir.text(g)} depends on {', '.join(names)} inside it, "
-                "and an intrinsic always computes all of its points",
-                "sizes that divide the extents; or pad the tensor in a stage of its own",
+                f"the guard {tir.text(g)} depends on loop {', '.join(names)} inside it, "
+                "but an intrinsic has no guard and computes all its elements",
+                "use split sizes that divide the extents, or pad the tensor in another stage",
             )
 
 
@@ -132,14 +134,18 @@ def _values(
     fixed: set[tir.Var],
     intrin: tensor.TensorIntrin,
 ) -> tuple[dict[tensor.Axis, tir.Index], dict[tensor.Axis, tir.Index]]:
-    """Express every axis of the stage in the intrinsic's axes; also return where it starts."""
+    """Return two mappings from the stage's axes: to their values and to their first values.
+
+    The values are expressions of the intrinsic's axes and of the variables in `fixed`, those of the
+    loops outside. Raises LoweringError if the inner loops have other extents than the intrinsic.
+    """
     values: dict[tensor.Axis, tir.Index] = {}
     starts: dict[tensor.Axis, tir.Index] = {}
     pairs = ((op.axis, intrin.op.axis), (op.reduce_axis, intrin.op.reduce_axis))
     for mine, its in pairs:
         if len(mine) < len(its):
-            why = f"it has {len(its)} {its[0].kind} axes, {op.name} has {len(mine)}"
-            raise LoweringError(what, why, "another intrinsic")
+            why = f"the intrinsic has {len(its)} {its[0].kind} axes, {op.name} has {len(mine)}"
+            raise LoweringError(what, why, "use another intrinsic")
         for a, b in zip(mine, (*[None] * (len(mine) - len(its)), *its), strict=True):
             starts[a], last = sweep(domain.values[a], fixed)
             extent, wanted = tir.add(tir.sub(last, starts[a]), 1), 1 if b is None else b.extent
@@ -160,7 +166,7 @@ def _values(
 def _about_box(
     domain: Domain, inner: tuple[tensor.Axis, ...], op: tensor.ComputeOp, fixed: set[tir.Var]
 ) -> Iterator[Reason]:
-    """Check that the inner loops visit each point of the box once."""
+    """Check that the inner loops visit each point of the box of the stage's axes exactly once."""
     counts = [domain.extents[a] for a in inner]
     box = 1
     for a in (*op.axis, *op.reduce_axis):
@@ -171,7 +177,7 @@ def _about_box(
     visits = prod(n for n in counts if isinstance(n, int))
     if any(not isinstance(n, int) for n in counts) or visits != box:
         yield (
-            f"the loops inside visit {visits} of the {box} points around them",
+            f"the loops inside visit {visits} of the {box} points of the intrinsic's box",
             "split axes by the extents of the intrinsic, and do not fuse them",
         )
 
@@ -179,12 +185,12 @@ def _about_box(
 def _about_update(
     stage: schedule.Stage, intrin: tensor.TensorIntrin, reduces: tuple[tir.Var, ...]
 ) -> Iterator[Reason]:
-    """Check that the intrinsic can continue a reduction whose outer loops are `reduces`."""
+    """Check that the intrinsic can add to the results of the outer reduce loops `reduces`."""
     if intrin.update is None:
         yield (
             f"the reduction continues outside, over {', '.join(v.name for v in reduces)}, and the "
             "intrinsic has no update",
-            "fcompute returns (body, reset, update)",
+            "declare the intrinsic with an fcompute that returns (body, reset, update)",
         )
     for a in stage.leaves:
         if a.kind == "reduce" and stage.note(a).kind == "bind":
@@ -194,7 +200,10 @@ def _about_update(
                 "rfactor first, or bind data loops",
             )
     if has_mixed_loops(stage):
-        yield "a data loop is fused with a reduce loop outside it", "fuse loops of one kind"
+        yield (
+            "a data loop is fused with a reduce loop outside it",
+            "fuse only data loops, or only reduce loops",
+        )
 
 
 # --- formulas ------------------------------------------------------------------------------------
@@ -206,7 +215,10 @@ def _matched(
     intrin: tensor.TensorIntrin,
     values: dict[tensor.Axis, tir.Index],
 ) -> dict[tensor.Tensor, tuple[tensor.Tensor, Base]]:
-    """Find the part of a tensor that each input of the intrinsic stands for."""
+    """Map each input of the intrinsic to a tensor of the stage and the index where its part begins.
+
+    Raises LoweringError if the stage and the intrinsic have different formulas.
+    """
     mine, its = op.reduction, intrin.op.reduction
     if (mine is None) != (its is None):
         names = (op.name, intrin.op.name) if its is None else (intrin.op.name, op.name)
@@ -233,7 +245,10 @@ def _matched(
 
 
 def _folding(r: tensor.Reducer, kinds: list[DType]) -> list[tir.Expr]:
-    """Return the reducer's results for values x0, x1, ... and y0, y1, ..., and its identity."""
+    """Return the reducer's formulas that combine x0, x1, ... with y0, y1, ..., and its identity.
+
+    `kinds` are the types of the values. Two reducers are the same if these formulas are equal.
+    """
     old, new = (
         tuple(tir.Load(tir.Buffer(f"{name}{n}", (), t), (), t) for n, t in enumerate(kinds))
         for name in ("x", "y")

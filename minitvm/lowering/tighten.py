@@ -36,7 +36,7 @@ def tighten(s: tir.Stmt) -> tir.Stmt:
 
 
 def _range(cond: tir.Expr, var: tir.Var, extent: int) -> tuple[int, int, list[tir.Expr]]:
-    """Split `cond` into first <= var < stop and other conditions: (first, stop, others)."""
+    """Split `cond` into first <= var < stop and other conditions; return (first, stop, others)."""
     first, stop = 0, extent
     rest: list[tir.Expr] = []
     for c in conjuncts(cond):

@@ -1,4 +1,4 @@
-"""Matching of formulas: the tensors of a pattern stand for parts of a formula's tensors."""
+"""Match a formula with a pattern, and find the part of a tensor that each pattern tensor is."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ SWAPPED = ("add", "mul", "min", "max", "and", "or", "bitand", "bitor", "bitxor")
 
 
 class Difference(Exception):  # noqa: N818  caught, and shown in a LoweringError
-    """The first place where the formulas differ, as text."""
+    """Raised at the first parts of two formulas that differ; contains these parts as strings."""
 
     def __init__(self, provided: Any, pattern: Any) -> None:
         super().__init__(provided, pattern)
@@ -26,10 +26,11 @@ def _text(e: Any) -> str:
 
 
 def unify(provided: Sequence[tir.Expr], pattern: Sequence[tir.Expr], op: tensor.ComputeOp) -> Found:
-    """Find the part of a tensor that each tensor of `pattern` must be to make the formulas equal.
+    """Map each tensor of `pattern` to a tensor of `provided` and the index where its part begins.
 
-    `op` is the operation of the pattern; both formulas index with its axes. The operands of + and *
-    may be in either order. Raises Difference if the formulas do not match.
+    With these parts put in, both formulas are equal. `op` is the operation of the pattern; both
+    formulas use its axes in indices. The operands of commutative operators such as + may be in
+    either order. Raises Difference if the formulas do not match.
     """
     if len(provided) != len(pattern):
         raise Difference(f"{len(provided)} formulas", f"{len(pattern)} formulas")
@@ -45,7 +46,7 @@ class _Matcher:
         self.found: Found = {}
 
     def match(self, e: tir.Index, p: tir.Index) -> None:
-        """Raise Difference unless `e` is an instance of `p`."""
+        """Match the expression `e` with the pattern `p`; raise Difference if they do not match."""
         if tir.is_index(e) and tir.is_index(p):
             if not tir.prove_equal(e, p):
                 raise Difference(e, p)
@@ -93,7 +94,7 @@ class _Matcher:
             raise
 
     def _load(self, e: tir.Load, p: tir.Load) -> None:
-        """Record where the part of e's tensor that p's tensor stands for begins."""
+        """Record the index at which the part of e's tensor begins that p's tensor stands for."""
         mine, its = e.buffer, p.buffer
         if not isinstance(mine, tensor.Tensor) or not isinstance(its, tensor.Tensor):
             if mine.name != its.name or mine.dtype is not its.dtype:

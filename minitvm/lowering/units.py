@@ -1,4 +1,4 @@
-"""The accelerator unit that runs a statement: load, compute or store."""
+"""Find the unit of the accelerator that runs a statement: load, compute or store."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ UNITS = {LOAD: accel.Unit.LOAD, COMPUTE: accel.Unit.COMPUTE, STORE: accel.Unit.S
 
 
 def unit(s: tir.Stmt) -> str:
-    """Return the unit that runs all of `s`; "" if several do, or none."""
+    """Return the one unit that runs all of `s`; "" if several units run it, or no unit does."""
     found = units(s)
     return next(iter(found)) if len(found) == 1 else ""
 
 
 def units(s: tir.Stmt) -> set[str]:
-    """Return the units that run something in `s`; "" for statements that no unit runs."""
+    """Return the units that run statements of `s`; they include "" if no unit runs some of them."""
     return {_prefix(n) for n in every(s) if isinstance(n, tir.Evaluate | tir.Store)}
 
 
@@ -33,7 +33,10 @@ def _prefix(s: tir.Stmt) -> str:
 
 
 def blocks(parts: tuple[tir.Stmt, ...]) -> Iterator[tuple[str, tuple[tir.Stmt, ...]]]:
-    """Group neighbouring statements that one unit runs; yield others alone, under ""."""
+    """Group neighbouring statements that the same unit runs, and yield (unit, group).
+
+    A statement that no unit or several units run is yielded alone, with the unit "".
+    """
     for name, group in groupby(parts, unit):
         together = tuple(group)
         if name:

@@ -15,9 +15,9 @@ def unroll(s: tir.Stmt) -> tir.Stmt:
     for i in unroll(2):               C[0] = A[0]
       C[i] = A[i]              ->     C[1] = A[1]
 
-    Under the pragma unroll_explicit = 0, short loops are left to the target's compiler. Loops
-    marked "unroll" are still unrolled. A loop that would become more than MOST_OPERATIONS stays a
-    loop; all loops together add at most twice as many.
+    Inside the pragma unroll_explicit = 0, short loops are left to the target's compiler, but loops
+    marked "unroll" are still unrolled. A loop whose copies would have more than MOST_OPERATIONS
+    operations stays a loop; all copies together add at most twice that number.
     """
     most, run = MOST_OPERATIONS, _Unroll(MOST_OPERATIONS)
     done = run(s)
@@ -29,14 +29,17 @@ def unroll(s: tir.Stmt) -> tir.Stmt:
 
 
 class _Unroll:
-    """Unrolls loops of at most `most` operations, and counts the operations that copies add."""
+    """Unroll loops that become at most `most` operations; `added` counts the new operations."""
 
     def __init__(self, most: int) -> None:
         self.most = most
         self.added = 0
 
     def __call__(self, s: tir.Stmt, auto: int = 0, explicit: bool = True) -> tir.Stmt:
-        """Unroll `s`; serial loops too if their iterations times statements are at most `auto`."""
+        """Return `s` with marked loops unrolled, and short serial loops if `explicit`.
+
+        A loop is short if iterations times statements are at most `auto`.
+        """
         if isinstance(s, tir.Pragma) and s.key == "auto_unroll_max_step":
             return self(s.body, int(s.value), explicit)
         if isinstance(s, tir.Pragma) and s.key == "unroll_explicit":

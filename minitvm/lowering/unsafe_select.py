@@ -12,7 +12,8 @@ def rewrite_unsafe_select(s: tir.Stmt) -> tir.Stmt:
 
         C[i] = select(i < 7, A[i + 1], 0.0)   ->   C[i] = A[i + 1] if i < 7 else 0.0
 
-    A select evaluates both arms. Enclosing loops and conditions are taken into account.
+    A select evaluates both arms, and its replacement only the chosen arm. A read is in bounds if
+    the ranges of the enclosing loops and the enclosing conditions prove it.
     """
     return _under(s, ())
 
@@ -41,7 +42,7 @@ def _under(s: tir.Stmt, facts: tensor.Facts) -> tir.Stmt:
 
 
 def _safe(e: tir.Expr, facts: tensor.Facts) -> bool:
-    """Return whether every read in `e` is in bounds."""
+    """Return whether `facts` and the loop ranges prove that every read in `e` is in bounds."""
     return all(_fits(n, facts) for n in tir.walk(e) if isinstance(n, tir.Load))
 
 

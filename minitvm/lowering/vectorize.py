@@ -16,9 +16,10 @@ def vectorize(s: tir.Stmt) -> tir.Stmt:
         for j in vectorize(16):           C[i*64 : i*64 + 16] = A[i*64 : i*64 + 16] * 2.0
           C[i*64 + j] = A[i*64 + j]*2  ->
 
-    A guard on the variable becomes a mask. Memory allocated inside gets one copy per lane. The loop
-    becomes serial instead if it contains another vectorized loop, a loop whose extent depends on
-    the variable, or a store that writes the same element in all lanes.
+    A guard on the variable becomes a mask. Memory allocated inside the loop gets one copy per lane.
+    The loop becomes serial instead if it contains another vectorized loop, a call that is not a
+    pure function, a loop whose extent depends on the variable, or a store that writes the same
+    element in all lanes.
     """
 
     def on_stmt(s: tir.Stmt) -> tir.Stmt:
@@ -30,7 +31,7 @@ def vectorize(s: tir.Stmt) -> tir.Stmt:
 
 
 def _vector(loop: tir.For, extent: int) -> tir.Stmt:
-    """Return the loop as vector statements; its inner loops are vectorized already."""
+    """Return the loop as vector statements. Vectorized loops inside it must be replaced already."""
     if not lanewise(loop.var, loop.body):
         return replace(loop, kind="serial")
     whole, rest = divmod(extent, WIDEST)
@@ -58,7 +59,7 @@ def _lanes(loop: tir.For, first: tir.Index, lanes: int) -> tir.Stmt:
 
 
 def lanewise(var: tir.Var, body: tir.Stmt) -> bool:
-    """Return whether all iterations may run at once, one per lane."""
+    """Return whether all iterations of a loop over `var` can run at once, one per vector lane."""
     own = {id(n.buffer) for n in tir.walk(body) if isinstance(n, tir.Allocate)}
     for n in tir.walk(body):
         match n:

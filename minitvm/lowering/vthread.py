@@ -12,8 +12,8 @@ from .budget import statements
 from .statements import Access, every, inner, redirect
 from .units import blocks, unit
 
-WRITTEN_OUT = 16  # copies for this many virtual threads or more become a loop
-MOST_COPIES = 64  # most statements that nested virtual threads may expand to
+WRITTEN_OUT = 16  # with this many virtual threads or more, the copies become a loop
+MOST_COPIES = 64  # the largest number of statements that nested virtual threads may expand to
 
 
 def inject_virtual_thread(s: tir.Stmt) -> tir.Stmt:
@@ -33,8 +33,8 @@ def inject_virtual_thread(s: tir.Stmt) -> tir.Stmt:
     threads. The copies are unrolled if they contain no loop, there are fewer than 16 threads, and
     nested threads make at most 64 statements; otherwise they become a loop.
 
-    Neighbouring statements of one accelerator unit, with their tokens, stay together: one "cthread"
-    runs all of them before the next one does.
+    Neighbouring statements of one accelerator unit, including those that push and pop dependency
+    tokens, stay together: one "cthread" runs all of them before the next "cthread" does.
 
         ld.pop_dep_from(ex)                             ld.pop_dep_from(ex)
         ld.dma_copy2d(AL, A[k][tx*8:tx*8+8])            ld.dma_copy2d(AL[0], A[k][0:8])
@@ -77,7 +77,10 @@ def _allocated(s: tir.Stmt) -> Iterator[tir.Buffer]:
 
 
 def _differs(e: tir.Index, var: tir.Var, touched: set[int]) -> bool:
-    """Return whether `e` may have different values in different threads."""
+    """Return whether `e` may differ between threads, whose number is `var`.
+
+    touched: the ids of the buffers whose contents differ between threads.
+    """
     return any(
         n is var or (isinstance(n, tir.Load) and id(n.buffer) in touched) for n in tir.walk(e)
     )
@@ -117,9 +120,11 @@ def _touched(loop: tir.For) -> set[int]:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Injector:
-    """One virtual loop; `touched` are the ids of the buffers that differ between its threads.
+    """The rewriting of one loop over virtual threads.
 
-    few: copies without loops inside are unrolled.
+    touched: the ids of the buffers whose contents differ between the threads.
+    shares: statements that are the same for all threads run once.
+    few: the copies of a statement are unrolled if the statement contains no loop.
     """
 
     loop: tir.For
@@ -132,7 +137,7 @@ class _Injector:
         return not self.shares or any(_differs(e, self.loop.var, self.touched) for e in parts)
 
     def stmt(self, s: tir.Stmt) -> tir.Stmt:
-        """Return `s` for all threads."""
+        """Return `s` rewritten so that it runs for all threads."""
         if unit(s) and not self.shares:
             return self.copies(s)
         match s:
@@ -172,7 +177,7 @@ class _Injector:
         return tir.For(thread, n, tir.substitute(s, {var: thread}))
 
     def wide(self, b: tir.Buffer) -> tir.Buffer:
-        """Return `b` with a leading dimension of one copy per thread."""
+        """Return a buffer like `b` with a new first dimension: one copy of `b` per thread."""
         strides = (tir.elements(b), *b.strides) if b.strides else ()
         wide = replace(b, shape=(self.loop.extent, *b.shape), strides=strides)
         self.touched.add(id(wide))
@@ -187,16 +192,17 @@ class _Injector:
                 return None
             if len(indices) != 1:
                 what = f"virtual threads with {old.name!r}"
-                raise LoweringError(what, "it has no flat offsets", "flatten first")
+                raise LoweringError(what, "its accesses have no flat offsets", "run flatten first")
             return new, (tir.add(indices[0], mine),)
 
         return redirect(body, moved)
 
 
 def check_threads(body: tir.Stmt) -> None:
-    """Raise LoweringError if a hardware thread has two extents in a kernel, or too many for a warp.
+    """Raise LoweringError if two loops of a kernel bind one thread index but differ in extent.
 
-    A kernel is the body of an outermost loop that is bound to a thread.
+    Also raise if a kernel uses warp memory with more threads than a warp has. A kernel is an
+    outermost loop that is bound to a hardware thread.
     """
 
     def kernel(s: tir.Stmt, around: dict[str, tir.For] | None) -> None:
@@ -218,7 +224,10 @@ def check_threads(body: tir.Stmt) -> None:
 
 
 def _one_warp(kernel: tir.Stmt, loop: tir.For | None) -> None:
-    """Raise LoweringError if `kernel` uses warp memory but `loop` has more threads than a warp."""
+    """Raise LoweringError if `kernel` uses warp memory and `loop` has more threads than a warp.
+
+    loop: the kernel's loop bound to threadIdx.x, or None if there is none.
+    """
     if loop is None or (isinstance(loop.extent, int) and loop.extent <= schedule.WARP):
         return
     for n in tir.walk(kernel):
@@ -235,7 +244,7 @@ def _same_extent(loop: tir.For, first: tir.For) -> None:
     if not tir.prove_equal(first.extent, loop.extent):
         raise LoweringError(
             f"loop {loop.var.name!r} bound to {loop.thread!r}",
-            f"it has {tir.text(loop.extent)} iterations, loop {first.var.name!r} of the same "
-            f"kernel has {tir.text(first.extent)}: a thread index has one range",
+            f"it has {tir.text(loop.extent)} iterations, but loop {first.var.name!r}, bound to the "
+            f"same index in the same kernel, has {tir.text(first.extent)}",
             "split both by the same nparts, and bind the outer parts",
         )

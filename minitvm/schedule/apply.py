@@ -32,7 +32,7 @@ def apply(state: State, step: Step) -> State:
 
 
 def replay(state: State, steps: tuple[Step, ...]) -> State:
-    """Return the state after all `steps`."""
+    """Apply all `steps` in order and return the last state."""
     for step in steps:
         state = apply(state, step)
     return state

@@ -1,7 +1,8 @@
-"""Where stages may be attached: every reader must run inside the loop a stage is computed in.
+"""Check where stages are attached: every reader must run inside the loop a stage is computed in.
 
-Steps may come in any order, so a producer may be placed before its readers. Until they follow, its
-attachment is pending: `State.pending` lists such attachments, and lowering refuses them.
+Steps may come in any order, so a producer may be moved into a loop before its readers are. Until
+the readers follow, the producer's attachment is pending: `State.pending` lists such attachments,
+and lowering refuses them.
 """
 
 from __future__ import annotations
@@ -18,16 +19,17 @@ from .state import At, AtRoot, Inline, Pending, Stage, State, readers
 
 
 class Position(NamedTuple):
-    """A loop of a stage, counted from the outside."""
+    """A loop, given by its stage and its depth: 0 for the stage's outermost loop."""
 
     stage: str
     depth: int
 
 
 def path(state: State, name: str) -> list[Position]:
-    """Return the places around the stage `name`, outermost first, one for each enclosing stage.
+    """Return the loops at which the stage `name` and its enclosing stages are attached.
 
-    Raises ScheduleError if the attachments form a cycle.
+    One for each enclosing stage, outermost first; none for a stage at root. Raises ScheduleError
+    if the attachments form a cycle.
     """
     found: list[Position] = []
     stage = state.stage(name)
@@ -48,13 +50,13 @@ def path(state: State, name: str) -> list[Position]:
 
 
 def position(stage: Stage, axis: tensor.Axis) -> int:
-    """Return the depth of the loop `axis` in its stage; raise ScheduleError if it is gone."""
+    """Return the depth of the loop `axis` in `stage`; raise ScheduleError if there is none."""
     for d, a in enumerate(stage.leaves):
         if a is axis:
             return d
     raise ScheduleError(
         f"loop {axis.name!r} of {stage.name}",
-        "another stage is attached at it, so it must stay a loop",
+        "another stage is computed inside it, so this loop must stay",
         "compute_root that stage first",
     )
 
@@ -74,10 +76,10 @@ def effective_readers(state: State) -> dict[str, list[str]]:
 
 
 def check_attach(state: State, host: str = "") -> tuple[Pending, ...]:
-    """Return the pending attachments: those to loops of `host`, or all of them.
+    """Return the pending attachments to loops of the stage `host`, or to any loop if it is "".
 
-    An attachment is legal if every reader runs inside the loop, and pending if every reader outside
-    could still move there. Raises ScheduleError for any other attachment.
+    An attachment is legal if every reader runs inside the loop, and pending if every other reader
+    could still be moved into the loop. Raises ScheduleError for any other attachment.
     """
     places = [(s, s.attach) for s in state.stages if isinstance(s.attach, At)]
     places = [(s, at) for s, at in places if at.stage == host or not host]
@@ -97,7 +99,8 @@ def check_attach(state: State, host: str = "") -> tuple[Pending, ...]:
         if not _in_time(state, s.name, inner):
             raise ScheduleError(
                 f"compute_at of {s.name} at {at.stage}, loop {at.axis.name!r}",
-                f"it depends on the row before, so it is computed in each step of {inner[s.name]}",
+                "it depends on the previous row, so it must be computed in each step of "
+                f"{inner[s.name]}",
                 f"one of {', '.join(legal_places(state, s.name))}",
             )
     return tuple(found)
@@ -106,9 +109,9 @@ def check_attach(state: State, host: str = "") -> tuple[Pending, ...]:
 def _missing(
     state: State, s: Stage, who: dict[str, list[str]], inner: dict[str, str]
 ) -> tuple[str, ...]:
-    """Return the stages that must move into the loop of `s` before all its readers run there.
+    """Return the stages to move so that every reader of `s` runs inside the loop that contains `s`.
 
-    Raises ScheduleError if one of them cannot move, or if one of its readers could not follow.
+    Raises ScheduleError if such a stage, or a reader of it, cannot be moved into that loop.
     """
     here = path(state, s.name)[-1]
 
@@ -130,8 +133,8 @@ def _missing(
 def _mover(state: State, reader: str, target: str, inner: dict[str, str]) -> str:
     """Return the stage that could be moved to bring `reader` into a loop of `target`, or "".
 
-    It is the reader, or the stage around it that no step has placed: one at root or, inside a scan,
-    in the loop over time.
+    This is the reader itself, or an enclosing stage that no step has moved yet: one that is at root
+    or, inside a scan, in the loop over time.
     """
     stage, scan = state.stage(reader), inner.get(target)
     while stage.name != target and isinstance(stage.attach, At):
@@ -186,7 +189,10 @@ def _inside(state: State, name: str, reader: str, loop: Position) -> bool:
 
 
 def _in_time(state: State, name: str, inner: dict[str, str]) -> bool:
-    """Return whether the stage `name`, if it is inside a scan, is computed at each time step."""
+    """Return False if the stage `name` is inside a scan but not computed in every time step.
+
+    `inner` maps the stages inside scans to their scans.
+    """
     if name not in inner:
         return True
     last = len(state.stage(inner[name]).leaves) - 1
@@ -207,7 +213,11 @@ def _sources(state: State, exprs: Iterable[tir.Expr]) -> set[str]:
 
 
 def _refuse(state: State, s: Stage, name: str, reader: str, who: dict[str, list[str]]) -> NoReturn:
-    """Raise ScheduleError for `s`: `reader` reads `name`, which is `s` or a stage it waits for."""
+    """Raise ScheduleError for the attachment of `s`: `reader` reads `name` outside that loop.
+
+    `name` is `s`, or a stage that would have to move into the loop with it. `who` maps each stage
+    to its readers.
+    """
     legal = legal_places(state, s.name)
     assert isinstance(s.attach, At)
     why = f"{reader} reads {name} outside that loop (readers: {', '.join(who[name])})"
@@ -223,7 +233,7 @@ def _refuse(state: State, s: Stage, name: str, reader: str, who: dict[str, list[
 
 
 def reader_tree(state: State, name: str, legal: set[str]) -> str:
-    """Print the loops of the program, marking those that are `legal` for the stage `name`.
+    """Return the program's loops as text, with a mark at each that is `legal` for the stage `name`.
 
     for C.i.outer:      <- B can be computed here
       for C.i.inner:    <- B can be computed here

@@ -1,4 +1,4 @@
-"""Steps that rewrite formulas to read or write copies of tensors in other memories."""
+"""Steps that make copies of tensors in other memories and rewrite formulas to use the copies."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ from .storage import known_scope
 
 @dataclass(frozen=True, slots=True)
 class CacheRead(Step):
-    """Read a tensor through a copy in another memory: a new stage `name.scope`.
+    """Copy a tensor into another memory in a new stage `name.scope`; `readers` read that copy.
+
+    `output` is the number of the tensor among the stage's outputs.
 
                                   for i in range(n):
     for i in range(n):       ->     A_local[i] = A[i]
@@ -42,9 +44,8 @@ class CacheRead(Step):
                 e.buffer == t for e in tensor.extent_loads(op)
             ):
                 yield (
-                    f"it gives the length of a reduce axis of {name}, and is read once for each "
-                    "element",
-                    "leave it where it is",
+                    f"the range of a reduce axis of {name} is read from it, once for each element",
+                    "cache another input",
                 )
             if name not in who:
                 yield f"{name} does not read {t.name}", f"its readers: {', '.join(who) or 'none'}"
@@ -98,7 +99,7 @@ class CacheWrite(Step):
         ):
             yield (
                 "the range of its reduce axis depends on its data axes, which get new names",
-                "a te.compute that copies it, written by hand",
+                "write a te.compute that copies its result",
             )
         moved = any(a is not b for a, b in zip(stage.leaves, root_axes(op), strict=False))
         if stage.relations or stage.notes or stage.predicate or moved:
@@ -131,7 +132,10 @@ DATAFLOW = (CacheRead, CacheWrite)
 
 
 def map_bodies(op: tensor.ComputeOp, f: Callable[[Any], Any]) -> tensor.ComputeOp:
-    """Apply `f` to every expression of the op's bodies; reductions stay reductions."""
+    """Return `op` with `f` applied to every expression of its bodies.
+
+    In a reduction, `f` is applied to the sources, the condition and the initial values.
+    """
 
     def body(e: tir.Expr) -> tir.Expr:
         if not isinstance(e, tensor.Reduce):
@@ -147,7 +151,10 @@ def reread(
     op: tensor.ComputeOp | tensor.ExternOp | tensor.ScanOp,
     tensors: dict[tensor.Tensor, tensor.Tensor],
 ) -> tensor.ComputeOp | tensor.ExternOp | tensor.ScanOp:
-    """Substitute the tensors that `op` reads; return `op` itself if it reads none of them."""
+    """Return an op like `op` that reads `tensors[t]` in place of each tensor `t` it reads.
+
+    Returns `op` itself if it reads none of the keys.
+    """
     if not any(t in tensors for t in op.input_tensors):
         return op
     if isinstance(op, tensor.ScanOp):
@@ -160,7 +167,10 @@ def reread(
 def retarget(
     state: State, tensors: dict[tensor.Tensor, tensor.Tensor], only: set[str] | None = None
 ) -> State:
-    """Substitute tensors in their readers (or `only` those named), and rebuild ops downstream."""
+    """Make readers read `tensors[t]` in place of each tensor `t`, and rebuild all ops downstream.
+
+    Every reader changes or, with `only`, the stages of these names.
+    """
     moved = dict(tensors)
     stages: list[Stage] = []
     for s in state.stages:
@@ -182,13 +192,13 @@ def _without(
 
 
 def insert(state: State, at: str, new: Stage, after: bool) -> State:
-    """Insert the stage `new` right before (or `after`) the stage called `at`."""
+    """Insert the stage `new` right before the stage called `at`, or right after it if `after`."""
     here = next(n for n, s in enumerate(state.stages) if s.name == at) + after
     return state.with_stages((*state.stages[:here], new, *state.stages[here:]))
 
 
 def recompute(state: State, changed: Stage, old: tensor.ComputeOp) -> State:
-    """Replace the stage of the same name by `changed`; readers of `old` then read its op."""
+    """Put `changed` in place of the stage of the same name; readers of `old` then read its op."""
     n = len(old.body)
     outputs = {tensor.tensor_of(old, i): tensor.tensor_of(changed.op, i) for i in range(n)}
     return retarget(state.with_stage(changed), outputs)

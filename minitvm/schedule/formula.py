@@ -1,4 +1,4 @@
-"""Formulas in steps: strings of index arithmetic that are parsed, not executed."""
+"""Parse the formulas in steps: strings of index arithmetic, which are never executed as Python."""
 
 from __future__ import annotations
 
@@ -26,7 +26,10 @@ def parsed(source: str) -> ast.expr:
 
 
 def arithmetic(n: ast.expr, env: dict[str, Any], source: str) -> Any:
-    """Evaluate + - * // % over ints and the names in `env`; raise ScheduleError on the rest."""
+    """Evaluate the parsed formula `n`, in which the names have the values in `env`.
+
+    Raises ScheduleError, quoting `source`, unless it consists of ints, names and + - * // %.
+    """
     match n:
         case ast.Constant(value=int() as v) if type(v) is int and v < GREATEST:
             return v

@@ -10,9 +10,9 @@ from .state import Stage, State, new_stage, unique
 
 
 def initial(outputs: tuple[tensor.Operation, ...]) -> State:
-    """Return the state before the first step: every stage at root, its loops in axis order.
+    """Return the state before the first step: every stage at root, with its loops in axis order.
 
-    Stages that a scan computes row by row are inside its loop over time.
+    Stages inside a scan are attached to the scan's loop over time.
     """
     for op in outputs:
         if isinstance(op, tensor.PlaceholderOp):

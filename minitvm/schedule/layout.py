@@ -18,12 +18,12 @@ from .formula import arithmetic, parsed
 from .state import State, readers
 from .step import Checks, Step, is_inner
 
-MOST_POINTS = 1 << 20  # in a layout that is checked point by point
+MOST_POINTS = 1 << 20  # elements of a tensor whose layout is checked element by element
 
 
 @dataclass(frozen=True, slots=True)
 class TransformLayout(Step):
-    """Store a stage's result in another order: element (axes) lives at (layout).
+    """Store a stage's result in another order: the element with index `axes` is at index `layout`.
 
     transform_layout(lambda k, j: (j // 16, k, j % 16))       [K, N] -> [N / 16, K, 16]
     """
@@ -45,7 +45,10 @@ class TransformLayout(Step):
                 )
         yield from is_inner(state, self.stage)
         if stage.aligns:
-            yield "its strides are aligned already", "pad in the layout: lambda i, j: (i*33 + j,)"
+            yield (
+                "storage_align has set its strides already",
+                "pad in the layout: lambda i, j: (i*33 + j,)",
+            )
         shape = stage.op.shape
         if len(self.axes) != len(shape):
             yield f"it has {len(shape)} dimensions, the layout takes {len(self.axes)} axes", ""
@@ -58,14 +61,13 @@ class TransformLayout(Step):
         sizes = tuple(n for n in shape if isinstance(n, int))
         if len(sizes) < len(shape) or math.prod(sizes) > MOST_POINTS:
             yield (
-                "it cannot be shown that no two elements share a place",
+                "it cannot be shown that no two elements get the same index",
                 "use each axis as a whole, or as axis // c and axis % c",
             )
         if not _is_one_to_one(self.axes, self.layout, sizes):
             yield (
-                f"in [{', '.join(self.layout)}] two elements would share a place, or lie before "
-                "the start",
-                "use each axis fully: k, j -> j // 16, k, j % 16",
+                f"[{', '.join(self.layout)}] gives two elements the same index, or a negative one",
+                "use each axis completely: k, j -> j // 16, k, j % 16",
             )
 
     def apply(self, state: State) -> State:
@@ -74,7 +76,10 @@ class TransformLayout(Step):
 
 
 def layout_index(layout: tuple[str, ...], names: tuple[str, ...], at: Any) -> tuple[Any, ...]:
-    """Evaluate the layout at `at`, which has an index, an int or an array for each name."""
+    """Evaluate the formulas of `layout`; `at` gives a value for each of the axis `names`.
+
+    A value is an index expression, an int or an array.
+    """
     env = dict(zip(names, at, strict=True))
     return tuple(arithmetic(parsed(e), env, e) for e in layout)
 
@@ -98,7 +103,10 @@ def _takes_apart(axes: tuple[str, ...], layout: tuple[str, ...]) -> bool:
 
 @lru_cache(maxsize=256)  # a search tries the same few layouts many times
 def _is_one_to_one(axes: tuple[str, ...], layout: tuple[str, ...], sizes: tuple[int, ...]) -> bool:
-    """Return whether the layout maps no two points of the box `sizes` to the same place."""
+    """Return whether `layout` maps all elements of a tensor of shape `sizes` to different indices.
+
+    Returns False also if an index is negative.
+    """
     grid = np.indices(sizes).reshape(len(sizes), -1)
     rows = layout_index(layout, axes, list(grid))
     table = np.stack([np.broadcast_to(row, grid.shape[1:]) for row in rows])

@@ -1,4 +1,7 @@
-"""Reduce axes whose range depends on data axes: their loops must be inside those of these axes."""
+"""Check the loops of a reduce axis whose range depends on data axes.
+
+The loops of the reduce axis must be inside the loops of those data axes.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,10 @@ from .state import SplitRelation, Stage, State
 
 
 def check_limits(state: State, name: str) -> None:
-    """Raise ScheduleError if a loop over a dependent range is outside a loop that decides it."""
+    """Raise ScheduleError if the stage `name` loops over a range before that range is known.
+
+    The range of a reduce axis may depend on data axes, whose loops must then be outside its own.
+    """
     stage = next((s for s in state.stages if s.name == name), None)
     if stage is None or not isinstance(stage.op, tensor.ComputeOp):
         return
@@ -20,7 +26,8 @@ def check_limits(state: State, name: str) -> None:
             if mixed := own & others:
                 raise ScheduleError(
                     f"fuse into {mixed.pop().name!r} in {name}",
-                    f"the range of {k.name} depends on {a.name}: its loop has no fixed length",
+                    f"the range of {k.name} depends on {a.name}: the fused loop would have no "
+                    "fixed length",
                     "fuse data axes, or split them",
                 )
             first, last = min(own, key=depth.__getitem__), max(others, key=depth.__getitem__)
@@ -40,7 +47,7 @@ def _needed(k: tensor.Axis, op: tensor.ComputeOp) -> list[tensor.Axis]:
 
 
 def _loops(stage: Stage, a: tensor.Axis) -> set[tensor.Axis]:
-    """Return the current loops that the axis was split and fused into."""
+    """Return the current loops of `stage` that splits and fuses made from the axis `a`."""
     found = {a}
     for r in stage.relations:
         if isinstance(r, SplitRelation):

@@ -15,15 +15,15 @@ from .step import Changes, Checks, LoopName, Step, has_loops, is_loop, loop, loo
 
 @dataclass(frozen=True, slots=True)
 class Split(Step):
-    """Split one loop in two; the inner one has `factor` iterations, or the outer one `nparts`.
+    """Split a loop in two: the inner loop has `factor` iterations, or the outer loop has `nparts`.
 
         for i in range(n):            for i_outer in range(ceildiv(n, factor)):
           body(i)                ->     for i_inner in range(factor):
                                           if i_outer*factor + i_inner < n:
                                             body(i_outer*factor + i_inner)
 
-    A size is an integer, or the text of a formula over the program's sizes: "n", "n // 4".
-    With disable_predication the `if` is left out; lowering raises where that would be wrong.
+    `factor` and `nparts` are integers, or formulas over the program's sizes: "n", "n // 4".
+    With disable_predication the `if` is left out; lowering raises an error if it is needed.
     """
 
     axis: LoopName
@@ -51,8 +51,8 @@ class Split(Step):
                 yield (
                     f"{tir.text(outer)} * {tir.text(inner)} iterations are not "
                     f"{tir.text(a.extent)}: without a guard, "
-                    "the extra iterations would write elsewhere",
-                    "a size that divides the extent, or leave the guard in",
+                    "the extra iterations would write out of bounds",
+                    "a size that divides the extent, or keep the guard",
                 )
 
     def extents(self, state: State, a: tensor.Axis) -> tuple[tir.Index, tir.Index]:
@@ -118,7 +118,7 @@ class Fuse(Step):
 
 @dataclass(frozen=True, slots=True)
 class Reorder(Step):
-    """Permute the given loops among their places; all others stay where they are.
+    """Put the loops `axes` in this order, outermost first; all other loops keep their positions.
 
     for i in range(n):            for j in range(m):
       for j in range(m):     ->     for i in range(n):
@@ -149,7 +149,7 @@ LOOPS = (Split, Fuse, Reorder)
 
 
 def program_sizes(state: State) -> dict[str, tir.Var]:
-    """Return the variables in the shapes of the program by name, if only one has that name."""
+    """Map names to variables in the program's shapes; leave out a name that two variables share."""
     ops = [s.op for s in state.stages]
     shapes = [tensor.tensor_of(op, i).shape for op in ops for i in range(len(op.dtypes))]
     found = dict.fromkeys(
@@ -160,21 +160,27 @@ def program_sizes(state: State) -> dict[str, tir.Var]:
 
 
 def part_sizes(state: State) -> list[tir.Index]:
-    """Return the sizes that splits were given as formulas; a call must make each of them >= 1."""
+    """Return the split sizes that were given as formulas.
+
+    Their values are known when the compiled function is called, and must then be >= 1.
+    """
     steps = [s for s in state.steps if isinstance(s, Split)]
     given = [n for s in steps for n in (s.factor, s.nparts) if isinstance(n, str)]
     return [size for n in given if (size := _part_size(state, n)) is not None]
 
 
 def _part_size(state: State, size: int | str | None) -> tir.Index | None:
-    """Return the size of a split as an index; raise ScheduleError if it is no such formula."""
+    """Return the size of a split as an index expression, or None if `size` is None.
+
+    Raises ScheduleError if `size` is a string but not a formula over the program's sizes.
+    """
     if not isinstance(size, str):
         return size
     return tir.index(arithmetic(parsed(size), program_sizes(state), size))
 
 
 def _is_size(state: State, source: str) -> Checks:
-    """Check that the text is a formula over the program's sizes that may be >= 1."""
+    """Check that `source` is a formula over the program's sizes whose value can be >= 1."""
     size = _part_size(state, source)
     assert size is not None
     if isinstance(size, int) or tir.upper_bound(size) < 1:
@@ -182,7 +188,7 @@ def _is_size(state: State, source: str) -> Checks:
 
 
 def _is_plain(stage: Stage, names: Iterable[str]) -> Checks:
-    """Check that no step has said how these loops run, since they are about to be replaced."""
+    """Check that the loops `names` are serial and not tensorized, since they will be replaced."""
     have = loops(stage) if stage.notes else {}
     for name in names if stage.notes else ():
         note = stage.note(have[name])
@@ -209,9 +215,9 @@ def _replaced(
     made: tuple[tensor.Axis, ...],
     relation: Relation,
 ) -> State:
-    """Replace the neighbouring loops `gone` of `stage` by `made`.
+    """Replace the neighbouring loops `gone` of `stage` by the loops `made`, and add `relation`.
 
-    Stages attached at the innermost of the old loops move to the innermost of the new ones.
+    Stages attached at the innermost loop of `gone` move to the innermost loop of `made`.
     """
     at = next(d for d, a in enumerate(stage.leaves) if a is gone[0])
     new = stage.change(

@@ -15,7 +15,7 @@ from .threads import TAGS, is_virtual
 
 Kind: TypeAlias = Literal["vectorize", "unroll", "parallel"]
 KINDS: tuple[Kind, ...] = ("vectorize", "unroll", "parallel")
-PRAGMAS = (  # those that passes know; the value is a limit, or 0 or 1
+PRAGMAS = (  # the keys that passes act on; their values are a limit, or 0 or 1
     *("auto_unroll_max_step", "unroll_explicit"),
     *("dma_copy", "alu", "coproc_sync", "trim_loop", "skip_dma_copy", "skip_alu"),
 )
@@ -25,7 +25,7 @@ TIME = "it is the time of a scan: each of its iterations needs the one before"
 
 @dataclass(frozen=True, slots=True)
 class Annotate(Step):
-    """Mark a loop: vectorize, unroll or parallel.
+    """Mark a loop to be vectorized, unrolled or run in parallel.
 
     for i in range(8):            for i in vectorize(8):
       C[i] = A[i]            ->     C[i] = A[i]
@@ -57,7 +57,7 @@ class Annotate(Step):
         now = stage.note(a).kind
         if now in KINDS and now != self.kind:
             done = {"vectorize": "vectorized", "unroll": "unrolled"}.get(now, now)
-            yield f"it is {done} already", f"one of the two; undo() takes back the {now}"
+            yield f"it is {done} already", f"use one of the two; undo() removes the {now}"
         if self.kind == "vectorize":
             for b in stage.leaves:
                 if b is not a and stage.note(b).kind == "vectorize":
@@ -69,15 +69,16 @@ class Annotate(Step):
 
 @dataclass(frozen=True, slots=True)
 class Bind(Step):
-    """Bind the iterations of a loop to threads: of a GPU, or virtual ones.
+    """Bind the iterations of a loop to threads, either a GPU's threads or virtual threads.
 
         for i in range(8):            for i in bind(8, 'threadIdx.x'):
           C[i] = A[i]            ->     C[i] = A[i]
 
-    blockIdx, threadIdx   hardware threads; what they share is computed once for all of them
+    blockIdx, threadIdx   hardware threads; a stage in memory that they share is computed once
     vthread, cthread      virtual threads: one thread does the work of all, statement by statement
 
-    `extent` is the number of threads; lowering checks it against an extent not known here.
+    `extent` is the number of threads. If the loop's extent is not known yet, lowering checks that
+    the two agree.
     """
 
     axis: LoopName
@@ -137,7 +138,7 @@ class Pragma(Step):
         yield from has_loops(state, self.stage)
         yield from is_loop(state.stage(self.stage), self.axis)
         if self.key in ("double_buffer", "prefetch", *KINDS):
-            yield f"{self.key!r} is made by a step of its own", f"s[C].{self.key}(...)"
+            yield f"another method sets {self.key!r}", f"s[C].{self.key}(...)"
         if not re.fullmatch(r"[A-Za-z_][\w.]*", self.key):
             yield f"the key {self.key!r} is not a name", f"a word, such as {', '.join(PRAGMAS)}"
         if self.key in PRAGMAS and (not isinstance(self.value, int) or self.value < 0):
@@ -149,7 +150,7 @@ class Pragma(Step):
 
 @dataclass(frozen=True, slots=True)
 class Tensorize(Step):
-    """Replace the loop and all loops inside it by calls of the tensor intrinsic `intrin`.
+    """Replace a loop and all loops inside it by a call of the tensor intrinsic `intrin`.
 
         for io in range(n // 8):      for io in range(n // 8):
           for ii in range(8):    ->     gemm_8x8(C[io*8, ...], A[io*8, ...], B[...])
@@ -201,28 +202,28 @@ def know(state: State, intrin: tensor.TensorIntrin) -> State:
         raise ScheduleError(
             f"tensorize with {intrin.name}",
             "another intrinsic of that name is in use",
-            "te.decl_tensor_intrin(..., name=...) gives it a name of its own",
+            "choose another name: te.decl_tensor_intrin(..., name=...)",
         )
     return replace(state, intrins=(*state.intrins, intrin))
 
 
 def _may_be_constant(stage: Stage, a: tensor.Axis) -> bool:
-    """Return whether the loop's extent is constant, or could become so where it is computed.
+    """Return whether the extent of `a` is constant, or could become constant during lowering.
 
-    Lowering checks the final extent.
+    Lowering shrinks the loops of an attached stage, and checks their final extents.
     """
     return isinstance(a.extent, int) or isinstance(stage.attach, At)
 
 
 def _noted(state: State, name: str, axis: str, **fields: Any) -> State:
-    """Return `state` with some fields of one loop's note replaced."""
+    """Return `state` with `fields` replaced in the note of the loop `axis` of the stage `name`."""
     stage = state.stage(name)
     a = loop(stage, axis)
     return state.with_stage(stage.change(notes=stage.notes | {a: stage.note(a).change(**fields)}))
 
 
 def with_pragma(state: State, name: str, axis: str, key: str, value: Any) -> State:
-    """Return `state` with one more pragma on a loop."""
+    """Return `state` with the pragma `key = value` added to the loop `axis` of the stage `name`."""
     stage = state.stage(name)
     pragmas = stage.note(loop(stage, axis)).pragmas
     return _noted(state, name, axis, pragmas=(*pragmas, (key, value)))

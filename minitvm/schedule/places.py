@@ -20,16 +20,16 @@ _WITHOUT_FORMULA: dict[type[tensor.Operation], str] = {
 
 @dataclass(frozen=True, slots=True)
 class ComputeAt(Step):
-    """Compute a stage inside a loop of a reader, as much as one iteration needs.
+    """Compute a stage inside a loop of its reader: in each iteration, the part that is needed.
 
         for i in range(n):            for i in range(n):
           B[i] = f(i)            ->     B[0] = f(i)
         for i in range(n):              C[i] = g(B[0])
           C[i] = g(B[i])
 
-    Every reader must run inside that loop. If one does not, but could still be computed there or
-    inlined, the step is pending (`State.pending`), and lowering refuses the schedule. A later step
-    that would keep a pending one from becoming legal is refused.
+    Every reader must run inside that loop. If a reader does not, but a later step could move it
+    into the loop or inline it, the step is pending (`State.pending`), and lowering refuses the
+    schedule. A later step that would keep a pending step from becoming legal is refused.
     """
 
     target: StageName
@@ -93,7 +93,7 @@ class ComputeRoot(Step):
 
 @dataclass(frozen=True, slots=True)
 class StoreAt(Step):
-    """Keep a stage's results for the iterations of an outer loop; compute only what is new.
+    """Keep a stage's results from one iteration of a loop to the next; compute only new elements.
 
         for i in range(n):            B = allocate((4,))
           B = allocate((3,))          for i in range(n):
@@ -101,10 +101,11 @@ class StoreAt(Step):
             B[x] = f(i + x)               B[(...) % 4] = f(...)
           C[i] = B[0] + B[2]            C[i] = B[i % 4] + B[(i + 2) % 4]
 
-    The window slides only along the innermost loop around the stage, and along a dimension whose
-    loop is serial and neither split nor fused; otherwise everything is computed again. The window,
-    rounded up to a power of two, is all that is allocated if that is less. See `check_store` for
-    what is legal.
+    Elements are reused only from one iteration to the next of the innermost loop around the stage,
+    and only along a dimension whose loop is serial and neither split nor fused; otherwise
+    everything is computed again. Along that dimension, the number of elements that one iteration
+    reads is rounded up to a power of two, and this many are allocated if that is less memory.
+    `check_store` raises ScheduleError if the step is illegal.
     """
 
     target: StageName
@@ -115,9 +116,12 @@ class StoreAt(Step):
         yield from has_loops(state, self.target)
         yield from is_loop(state.stage(self.target), self.axis)
         if state.stage(self.stage).double_buffer:
-            yield "it is double-buffered already", "one of the two"
+            yield (
+                "it is double-buffered already",
+                "use only one of store_at and double_buffer",
+            )
         if self.target == self.stage:
-            yield "a stage is not kept inside itself", "a loop of a reader"
+            yield "a stage cannot be stored inside its own loop", "a loop of a stage that reads it"
 
     def apply(self, state: State) -> State:
         at = At(self.target, loop(state.stage(self.target), self.axis))
@@ -128,9 +132,10 @@ PLACES = (ComputeAt, ComputeInline, ComputeRoot, StoreAt)
 
 
 def check_store(state: State) -> None:
-    """Raise ScheduleError unless each stage with a store_at is computed inside that loop, in order.
+    """Raise ScheduleError unless each stage with a store_at is computed inside the store_at's loop.
 
-    A stage at root is not checked: its compute_at may follow.
+    The loops between the two must be serial or unrolled. A stage at root is not checked, since a
+    later step may still compute it inside the loop.
     """
     for s in state.stages:
         if s.store is None or isinstance(s.attach, AtRoot):
@@ -143,7 +148,7 @@ def check_store(state: State) -> None:
             raise ScheduleError(
                 what,
                 f"{s.name} is not computed inside that loop",
-                "compute_at an inner loop; what is stored is then kept for the outer one",
+                "compute_at a loop inside it",
             )
         for p in around[stages.index(s.store.stage) :]:
             host = state.stage(p.stage)

@@ -1,4 +1,4 @@
-"""The step that prefetches a tensor."""
+"""The step that marks a loop so that data is loaded into the cache before it is read."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .step import Checks, LoopName, StageName, Step, has_body, is_loop
 
 @dataclass(frozen=True, slots=True)
 class Prefetch(Step):
-    """Prefetch what a loop will read from a tensor `offset` iterations later; this is only a hint.
+    """Ask for the part of a tensor that a loop reads `offset` iterations later; only a hint.
 
     for i in range(8):            # pragma prefetch = ('A', 2)
       C[i] = A[i]            ->   for i in range(8):
@@ -30,7 +30,7 @@ class Prefetch(Step):
             names = ", ".join(dict.fromkeys(t.op.name for t in inputs(stage))) or "nothing"
             yield f"{stage.name} does not read {self.tensor}", f"it reads {names}"
         if self.offset < 0:
-            yield f"it is {self.offset} iterations ahead", "an integer >= 0"
+            yield f"the offset is {self.offset}", "an integer >= 0"
 
     def apply(self, state: State) -> State:
         return with_pragma(state, self.stage, self.axis, "prefetch", (self.tensor, self.offset))

@@ -1,4 +1,4 @@
-"""rfactor: a reduction in two stages, so that partial results can be computed in parallel."""
+"""Split a reduction into two stages, so that partial results can be computed in parallel."""
 
 from __future__ import annotations
 
@@ -15,14 +15,15 @@ from .step import Changes, Checks, LoopName, Step, loop
 
 @dataclass(frozen=True, slots=True)
 class RFactor(Step):
-    """Split a reduction in two stages: partial results along one reduce loop, then their sum.
+    """Split a reduction into partial results, one per iteration of the loop `axis`, and their sum.
 
         for k in range(n):            for f in range(4):
           B += A[k]              ->     for k in range(n // 4): B_rf[f] += A[k*4 + f]
                                       for f in range(4):
                                         B += B_rf[f]
 
-    The new stage `name.rf` reduces over all other reduce loops; the old stage folds along this one.
+    The new stage `name.rf` reduces over all reduce loops but `axis`, and the old stage reduces over
+    `axis`. `factor_axis` is the position of `axis` among the dimensions of the new stage.
     """
 
     axis: LoopName
@@ -38,12 +39,12 @@ class RFactor(Step):
         names = stage.names
         folded = [names[a] for a in stage.leaves if a.kind == "reduce"]
         if self.axis not in folded:
-            yield "not a reduce loop of the stage", f"one of {', '.join(folded)}"
+            yield "it is not a reduce loop of the stage", f"one of {', '.join(folded)}"
         for e in tensor.variable_reduce_ranges(op):
             if tensor.is_from_data(e) or any(isinstance(v, tensor.Axis) for v in tir.variables(e)):
                 yield (
                     f"the range of a reduce axis depends on other axes or on data: {tir.text(e)}",
-                    "a range that is the same for all elements, and where=... for what counts",
+                    "one range for all elements, and te.sum(..., where=...) to skip terms",
                 )
         data = [a for a in stage.leaves if a.kind == "data"]
         untouched = len(data) == len(op.axis) and all(map(operator.is_, data, op.axis))
@@ -56,7 +57,7 @@ class RFactor(Step):
             yield f"factor_axis={self.factor_axis} is not a position among the axes", ""
         for s in state.stages:
             if isinstance(s.attach, At) and s.attach.stage == stage.name:
-                yield f"{s.name} is attached to its loops", "rfactor first"
+                yield f"{s.name} is attached to its loops", "call rfactor before compute_at"
 
     def apply(self, state: State) -> State:
         stage = state.stage(self.stage)
@@ -82,7 +83,10 @@ def _partial(
     position: int,
     name: str,
 ) -> tensor.ComputeOp:
-    """Return name[..., f, ...]: the reduction over all reduce loops but `factored`, its axis f."""
+    """Return the op `name` that computes the partial results.
+
+    It reduces over all reduce loops but `factored`, which becomes its data axis at `position`.
+    """
     leaves = [a for a in stage.leaves if a.kind == "reduce"]
     data = [tensor.axis(a.name, 0, a.extent, "data") for a in op.axis]
     place = tensor.axis(factored.name, 0, factored.extent, "data")
@@ -112,7 +116,10 @@ def _partial(
 def _values(
     stage: Stage, op: tensor.ComputeOp, leaves: dict[tensor.Axis, tir.Index]
 ) -> tuple[dict[tensor.Axis, tir.Index], list[tir.Expr]]:
-    """Return the op's reduce axes in terms of its loops, and the guards of ragged splits."""
+    """Return the values of the op's reduce axes, given the values of the stage's loops in `leaves`.
+
+    Also return the guards of the splits whose size does not divide the extent.
+    """
     values = dict(leaves)
     guards: list[tir.Expr] = []
     for r in reversed(stage.relations):
@@ -133,7 +140,10 @@ def _total(
     factored: tensor.Axis,
     place: int,
 ) -> tensor.ComputeOp:
-    """Return the op that folds the partial results."""
+    """Return the op that reduces the results of `partial` along the axis `factored`.
+
+    `place` is the position of that axis among the dimensions of `partial`.
+    """
     over = tensor.axis(f"{factored.name}.v", 0, factored.extent, "reduce")
     at: list[tensor.Axis] = list(op.axis)
     at.insert(place, over)

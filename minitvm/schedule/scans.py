@@ -1,4 +1,4 @@
-"""Stages inside a scan: they run in its loop over time, and compute one row per iteration."""
+"""Find and check the stages inside a scan, which compute one row in each step of its time loop."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .state import At, AtRoot, Stage, State
 
 
 def check_bodies(ops: Sequence[tensor.Operation], outputs: Sequence[tensor.Operation]) -> None:
-    """Raise ScheduleError if an output or another op uses a formula inside a scan."""
+    """Raise ScheduleError if an op inside a scan is an output or is read from outside the scan."""
     for scan in ops:
         if not isinstance(scan, tensor.ScanOp):
             continue
@@ -54,7 +54,7 @@ def inside_scans(state: State) -> dict[str, str]:
 
 
 def within_scans(state: State) -> State:
-    """Return `state` with the root stages inside scans attached to the loops over time."""
+    """Return `state` with the root stages inside scans attached to the scans' time loops."""
     for name, scan in inside_scans(state).items():
         stage = state.stage(name)
         if isinstance(stage.attach, AtRoot):
@@ -64,7 +64,7 @@ def within_scans(state: State) -> State:
 
 
 def update_of(state: State, stage: Stage) -> str:
-    """Return the name of the scan of which `stage` is an update, or ""."""
+    """Return the name of the scan of which `stage` is an update, or "" if it is not an update."""
     for s in state.stages:
         if isinstance(s.op, tensor.ScanOp) and any(t.op is stage.op for t in s.op.updates):
             return s.name
@@ -79,7 +79,8 @@ def check_ahead(state: State) -> None:
         if inside_scans(state).get(s.name) == s.attach.stage:
             raise ScheduleError(
                 f"double_buffer of {s.name}",
-                f"it would be computed one step of {s.attach.stage} ahead, and depends on the row "
-                "before",
-                "double_buffer what does not depend on the state: a cache_read of an input",
+                f"it would be computed one step of {s.attach.stage} ahead, but it depends on the "
+                "previous row",
+                "double_buffer a stage that does not depend on the scan's state, such as a "
+                "cache_read of an input",
             )

@@ -21,9 +21,10 @@ from minitvm.base import ScheduleError, node
 
 @node
 class SplitRelation:
-    """parent = outer * extent(inner) + inner. Either factor = extent(inner) or nparts is given.
+    """A split of the loop `parent` in two: parent = outer * extent(inner) + inner.
 
-    exact: the user says that it divides the extent; this is checked.
+    Either `factor`, the extent of `inner`, or `nparts`, the extent of `outer`, is given.
+    exact: the user asserts that the size divides the extent of `parent`; this is checked.
     """
 
     parent: tensor.Axis
@@ -36,7 +37,7 @@ class SplitRelation:
 
 @node
 class FuseRelation:
-    """fused = outer * extent(inner) + inner."""
+    """A fusion of two loops into the loop `fused`: fused = outer * extent(inner) + inner."""
 
     outer: tensor.Axis
     inner: tensor.Axis
@@ -48,19 +49,19 @@ Relation: TypeAlias = SplitRelation | FuseRelation
 
 @dataclass(frozen=True, slots=True)
 class AtRoot:
-    """The whole stage is computed before its consumers."""
+    """An attachment: the whole stage is computed before its consumers."""
 
 
 @dataclass(frozen=True, slots=True)
 class Inline:
-    """The stage is not stored: its formula is substituted into its consumers."""
+    """An attachment: the stage is not stored; its formula is substituted into its consumers."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class At:
-    """In each iteration of the loop `axis` of `stage`, the part needed there is computed.
+    """An attachment: each iteration of the loop `axis` of `stage` computes the part that it reads.
 
-    line: the user's line that placed it here, for error messages.
+    line: the line of the user's code that made the attachment, for error messages.
     """
 
     stage: str
@@ -72,11 +73,11 @@ Attach: TypeAlias = AtRoot | Inline | At
 
 
 class LoopNote(NamedTuple):
-    """How one loop runs."""
+    """The way in which one loop runs: its kind, its thread if it is bound, its pragmas."""
 
     kind: tir.LoopKind = "serial"
     thread: str = ""
-    threads: int | None = None  # their number, if the user gave one
+    threads: int | None = None  # the number of threads, if the user gave one
     pragmas: tuple[tuple[str, Any], ...] = ()
     intrin: tensor.TensorIntrin | None = None  # replaces this loop and all inside it
 
@@ -89,15 +90,17 @@ PLAIN = LoopNote()
 
 
 class Stage(NamedTuple):
-    """One operation and its loops.
+    """One operation, its loops, and where and how it is computed and stored.
 
     origin: the op that the user wrote; steps may replace `op`.
-    leaves: the current loops, outermost first. notes: how they run, if not serially.
-    names: the names of all axes the stage has or had, the op's own first, as steps use them.
-    layout: (axes, physical index over them) as strings, or None for row-major.
-    store: the loop for which its memory is kept, or None for the loop it is computed at.
+    leaves: the current loops, outermost first.
+    notes: how loops run; a loop that is not in it runs serially.
+    names: the names by which steps refer to axes, for all axes that the stage has or had.
+    layout: (axis names, the index of an element in memory over these axes) as strings, or None for
+        row-major order.
+    store: the loop in which the result is allocated; None means the loop it is computed at.
     aligns: (dimension, factor, offset): the stride is offset more than a multiple of factor.
-    predicate: conditions on the axes; results are stored only where all of them hold.
+    predicate: conditions on the axes; a result is stored only if all of them are true.
     """
 
     name: str
@@ -132,9 +135,9 @@ class Stage(NamedTuple):
 
 
 class Pending(NamedTuple):
-    """A compute_at that becomes legal when other stages are placed: "B in D.i waits for C".
+    """A compute_at that becomes legal when other stages are moved: "B in D.i waits for C".
 
-    waits_for: the stages to compute at the same loop or deeper, or to inline.
+    waits_for: the stages that must be inlined, or computed at the same loop or deeper.
     """
 
     stage: str
@@ -148,9 +151,10 @@ class Pending(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class State:
-    """All stages of a program, producers first, and the steps that made them.
+    """All stages of a program, producers first, and the steps that led to this state.
 
-    pending: attachments that wait for other stages; lowering refuses a state with any.
+    intrins: the tensor intrinsics that tensorize steps may name.
+    pending: attachments that are not legal yet; lowering refuses a state that has any.
     """
 
     stages: tuple[Stage, ...]
@@ -171,7 +175,7 @@ class State:
         return self.with_stages([new if s.name == new.name else s for s in self.stages])
 
     def with_stages(self, stages: Iterable[Stage]) -> State:
-        """Return a state after the same steps with other stages."""
+        """Return a copy of this state with other stages; the list of steps stays the same."""
         return State(tuple(stages), self.steps, self.intrins, self.pending)
 
     def owner(self, t: tensor.Tensor) -> Stage:
@@ -185,7 +189,7 @@ def root_axes(op: tensor.Operation) -> tuple[tensor.Axis, ...]:
 
 
 def names_of(op: tensor.Operation) -> dict[tensor.Axis, str]:
-    """Return the op's axes and their names, numbered where two axes have the same name."""
+    """Map each axis of the op to its name; add a number where two axes have the same name."""
     taken: set[str] = set()
     return {a: unique(a.name, taken) for a in root_axes(op)}
 
@@ -211,7 +215,7 @@ def readers(state: State) -> dict[str, list[str]]:
 
 
 def unique(name: str, taken: set[str]) -> str:
-    """Return `name`, numbered if it is in `taken`, and add the result to `taken`."""
+    """Return `name`, with a number added if it is in `taken`; add the result to `taken`."""
     found, n = name, 1
     while found in taken:
         found, n = f"{name}_{n}", n + 1

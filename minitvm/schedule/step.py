@@ -1,7 +1,7 @@
 """The base class of schedule steps, and the checks that they share.
 
-Steps refer to stages and loops by name: names are unique within a schedule, and every replay gives
-the same ones.
+Steps refer to stages and loops by name: names are unique within a schedule, and replaying the same
+steps gives the same names.
 """
 
 from __future__ import annotations
@@ -27,9 +27,10 @@ Changes: TypeAlias = Literal["notes", "loops", "places"]
 class Step(ABC):
     """A schedule primitive and its arguments.
 
-    changes     "notes": no formula, loop or attachment changes, so attachments stay legal;
-                "loops": only the loops of the stage change; "places": anything may change
-    primitive   its name in JSON: the class name in snake case
+    stage       the name of the stage that the step is applied to
+    changes     what the step may change. "notes": no formula, loop or attachment, so attachments
+                stay legal; "loops": only the loops of the stage; "places": anything
+    primitive   the primitive's name in JSON: the class name in snake case
     """
 
     stage: StageName
@@ -47,7 +48,7 @@ class Step(ABC):
 
     @property
     def what(self) -> str:
-        """Return the step in words, as error messages begin: "split of 'i' in C"."""
+        """Return the step in words for the start of an error message: "split of 'i' in C"."""
         axis, target = getattr(self, "axis", None), getattr(self, "target", None)
         if target is not None:
             return f"{self.verb} of {self.stage} at {target}, loop {axis!r}"
@@ -57,11 +58,14 @@ class Step(ABC):
 
     @abstractmethod
     def checks(self, state: State) -> Checks:
-        """Yield why the step is illegal and what to try; later checks rely on earlier ones."""
+        """Yield (why, what to try) for each reason the step is illegal; nothing if it is legal.
+
+        The caller must stop at the first reason: later checks rely on earlier ones.
+        """
 
     @abstractmethod
     def apply(self, state: State) -> State:
-        """Return the state after the step, which `checks` has found legal."""
+        """Return the state after the step. `checks` must have found the step legal."""
 
 
 def has_loops(state: State, name: str) -> Checks:
@@ -79,7 +83,7 @@ def has_loops(state: State, name: str) -> Checks:
 
 
 def has_body(step: Step, state: State) -> Checks:
-    """Check that the stage of `step` has loops with a formula inside them."""
+    """Check that the stage of `step` has loops, and that the stage is not a scan."""
     yield from has_loops(state, step.stage)
     op = state.stage(step.stage).op
     if isinstance(op, tensor.ScanOp):
@@ -90,22 +94,22 @@ def has_body(step: Step, state: State) -> Checks:
 
 
 def is_inner(state: State, name: str) -> Checks:
-    """Check that the stage `name` may be moved: it is neither an input nor an output."""
+    """Check that the stage `name` can be moved: it is no input, no output and no scan update."""
     stage = state.stage(name)
     if isinstance(stage.op, tensor.PlaceholderOp):
-        yield f"{name} is an input", f"cache_read({name}, ...) makes a copy to place"
+        yield f"{name} is an input", f"cache_read({name}, ...) makes a copy that can be moved"
     if stage.is_output:
         yield f"{name} is an output: it must be stored as a whole, at root", ""
     if scan := update_of(state, stage):
         yield (
             f"{name} is an update of {scan}: its rows are computed in the loop over time, and "
             f"stored in the result of {scan}",
-            f"cache_write({name}, ...) makes a stage to place",
+            f"cache_write({name}, ...) makes a stage that can be moved",
         )
 
 
 def is_loop(stage: Stage, *wanted: str) -> Checks:
-    """Check that the stage has these loops; for a former loop, say which step replaced it."""
+    """Check that `stage` has the loops `wanted`; for a former loop, say which step replaced it."""
     have = loops(stage)
     for name in wanted:
         if name in have:

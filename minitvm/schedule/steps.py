@@ -1,4 +1,4 @@
-"""All kinds of steps by name, and lists of steps as JSON, to save and replay them."""
+"""All steps by name, and the conversion of lists of steps to JSON, to save and replay them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ STEPS: dict[str, type[Step]] = {
 
 
 def to_json(steps: tuple[Step, ...]) -> str:
-    """Return the steps as JSON, one line a step."""
+    """Return the steps as JSON, one step per line."""
     rows = [json.dumps([s.primitive, asdict(s)]) for s in steps]
     return "[\n" + ",\n".join(rows) + "\n]"
 
@@ -60,7 +60,10 @@ def _step(name: str, given: dict[str, Any]) -> Step:
 
 
 def misfit(step: object) -> str:
-    """Return the first field of a wrong type, as in "factor of split is 'x'"; or ""."""
+    """Describe the first field of `step` whose value has the wrong type: "factor of split is 'x'".
+
+    Returns "" if all types are right.
+    """
     if not isinstance(step, Step):
         return f"{reprlib.repr(step)} is not a step"
     for f in fields(step):

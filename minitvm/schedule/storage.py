@@ -1,4 +1,4 @@
-"""Steps that choose how a stage's results are stored: where, how aligned, and when."""
+"""Steps that choose how a stage's results are stored: in which memory, how aligned, and when."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from .step import Checks, LoopName, Step, has_body, is_inner
 
 SCOPES = ("global", "shared", "local", "warp")
 BUFFERS = ("inp_buffer", "wgt_buffer", "acc_buffer")  # an accelerator's
-PREFIXES = ("", "local", "vdla", "vta")  # the prefixes used here, in TVM and on the slides
+PREFIXES = ("", "local", "vdla", "vta")  # the ones used in this package, in TVM and on the slides
 
 
 def known_scope(scope: str) -> str:
-    """Return the name of the memory `scope`, in TVM's spelling for an accelerator's.
+    """Return the memory scope `scope` in TVM's spelling; raise ScheduleError if it is unknown.
 
-    "acc_buffer", "vdla.acc_buffer" -> "local.acc_buffer"
+    Only an accelerator's scopes change: "acc_buffer", "vdla.acc_buffer" -> "local.acc_buffer"
     """
     if scope in SCOPES:
         return scope
@@ -51,7 +51,9 @@ class SetScope(Step):
 
 @dataclass(frozen=True, slots=True)
 class StorageAlign(Step):
-    """Pad a stage's rows: the stride of a dimension is `offset` more than a multiple of `factor`.
+    """Pad a stage's rows so that a stride is `offset` more than a multiple of `factor`.
+
+    The stride, in elements, is that of the dimension `axis`.
 
     storage_align(i, 32, 1)       B[i, j] at i*32 + j   ->   B[i, j] at i*33 + j
     """
@@ -102,13 +104,16 @@ class DoubleBuffer(Step):
           C[i] = g(B[0])                if i + 1 < n: B[(i + 1) % 2] = f(i + 1)
                                         C[i] = g(B[i % 2])
 
-    Lowering checks that it is computed inside a serial or unrolled loop.
+    Lowering checks that the stage is computed inside a serial or unrolled loop.
     """
 
     def checks(self, state: State) -> Checks:
         yield from is_inner(state, self.stage)
         if state.stage(self.stage).store is not None:
-            yield "store_at keeps its elements from one iteration to the next", "one of the two"
+            yield (
+                "store_at keeps its elements from one iteration to the next",
+                "use only one of store_at and double_buffer",
+            )
 
     def apply(self, state: State) -> State:
         return state.with_stage(state.stage(self.stage).change(double_buffer=True))
@@ -121,7 +126,8 @@ class SetStorePredicate(Step):
         for i in range(8):            for i in range(8):
           C[i] = A[i]            ->     if i < 4: C[i] = A[i]
 
-    axes: those that conds mention; in conds, their names have "_" in place of ".".
+    axes: the names of the axes that `conds` mentions.
+    conds: comparisons such as "i_outer < 4"; axis names are written with "_" in place of ".".
     """
 
     axes: tuple[LoopName, ...]
@@ -147,8 +153,8 @@ class SetStorePredicate(Step):
         for a in _variables(conds):
             if isinstance(a, tensor.Axis) and _reduces(a) and stage.note(a).kind != "bind":
                 yield (
-                    f"{a.name!r} is a reduce axis: no element belongs to one of its iterations",
-                    "data axes; a condition on what is summed is te.sum(..., where=...)",
+                    f"{a.name!r} is a reduce axis: all its iterations compute the same element",
+                    "use data axes; to skip terms of the sum, te.sum(..., where=...)",
                 )
         yield from _one_thread_stores(conds)
 
@@ -164,13 +170,13 @@ class SetStorePredicate(Step):
 
 
 def _one_thread_stores(conds: tuple[tir.Expr, ...]) -> Checks:
-    """Check that the conditions on threads of a reduction leave one thread that stores."""
+    """Check the conditions on threads that share a reduction: one of these threads must store."""
     folding = [c for c in conds if any(_reduces(v) for v in tir.variables(c))]
     for c in folding:
         if len(tir.variables(c)) > 1:
             yield (
-                f"{tir.text(c)} mixes a thread that folds with other axes: all such threads hold "
-                "the same result, and which one stores it does not matter",
+                f"{tir.text(c)} mixes a thread of the reduction with other axes: all threads of "
+                "the reduction have the same result, so any one of them can store it",
                 f"{next(v.name for v in tir.variables(c) if _reduces(v))} == 0, and a second "
                 "condition on the data axes",
             )
@@ -181,14 +187,14 @@ def _one_thread_stores(conds: tuple[tir.Expr, ...]) -> Checks:
             tir.substitute(mine, {a: i}) is tir.FALSE for i in range(count)
         ):
             yield (
-                f"{tir.text(mine)} holds for none of the threads 0 .. {count - 1}: no thread would "
+                f"{tir.text(mine)} is false for all threads 0 .. {count - 1}: no thread would "
                 "store the result",
                 f"{a.name} == 0",
             )
 
 
 def _comparison(source: str, axes: dict[str, tensor.Axis]) -> tir.Expr:
-    """Return the comparison `source` of the axes."""
+    """Parse `source` as a comparison of the axes; raise ScheduleError if it is something else."""
     match parsed(source):
         case ast.Compare(left, [op], [right]) if type(op) in _SIGNS:
             a, b = (arithmetic(side, axes, source) for side in (left, right))
@@ -214,10 +220,11 @@ STORAGE = (SetScope, StorageAlign, DoubleBuffer, SetStorePredicate)
 
 
 def store_conditions(stage: Stage, values: dict[tensor.Axis, tir.Index]) -> tuple[tir.Expr, ...]:
-    """Return the stage's store predicate at the point `values`: conditions that must all hold.
+    """Return the conditions of the stage's store predicate, with `values` put in for its axes.
 
-    Conditions on reduce loops are left out: these are bound to threads, which all hold the same
-    result, and the condition only says which of them stores it.
+    All of them must be true for a result to be stored. Conditions on reduce loops are left out:
+    such loops are bound to threads that all have the same result, and the condition only selects
+    the thread that stores it.
     """
     conds = [c for c in stage.predicate if not any(_reduces(v) for v in tir.variables(c))]
     return tuple(c for c in (tir.substitute(c, values) for c in conds) if c is not tir.TRUE)

@@ -20,24 +20,25 @@ def check_tag(tag: str) -> str:
 
 
 def is_virtual(tag: str) -> bool:
-    """Return whether `tag` is a virtual thread, whose work one hardware thread does."""
+    """Return whether `tag` names virtual threads, which all run on one hardware thread."""
     return tag in VIRTUAL
 
 
 def thread_rank(tag: str) -> int:
-    """Return 0 for blocks, 1 for the threads of one block, including virtual ones."""
+    """Return 0 if `tag` names blocks, 1 if it names the hardware or virtual threads of a block."""
     return 0 if tag in BLOCKS else 1
 
 
 def scope_rank(scope: str) -> int:
-    """Return 0 for memory that all threads share, up to 3 for the memory of a single thread."""
+    """Return the rank of a memory scope: 0 if all threads share it, up to 3 if each has its own."""
     return RANKS[scope.partition(".")[0]]
 
 
 def is_shared_by(scope: str, tag: str) -> bool:
-    """Return whether all threads `tag` see the same memory `scope`.
+    """Return whether all threads along `tag` share one memory of the given `scope`.
 
-    The threads of a block share "shared"; those along threadIdx.x, at most WARP, share "warp".
+    The threads of a block share "shared" memory; along threadIdx.x, at most WARP threads share
+    "warp" memory.
     """
     if scope == "warp" and tag == "threadIdx.x":
         return True

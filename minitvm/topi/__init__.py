@@ -1,4 +1,4 @@
-"""Operators, and `schedule`, which returns a good schedule of their network without search."""
+"""Operators of neural networks, and `schedule`, which schedules a network without search."""
 
 from typing import Any as _Any
 
@@ -57,5 +57,5 @@ __all__ = [
 
 
 def __getattr__(name: str) -> _Any:
-    """Suggest the operator that may be meant."""
+    """Raise AttributeError for the unknown operator `name`, suggesting one with a similar name."""
     raise _name_missing("topi", name, __all__)

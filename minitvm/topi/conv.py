@@ -1,10 +1,10 @@
 """Convolutions of images in NCHW layout: [batch, channel, height, width].
 
-`conv2d` has two formulas for the same result. "direct" is the textbook one. "rows" is faster on a
-CPU: it first copies the image so that the pixels of all rows follow each other, and a shift by
-(ky, kx) becomes a constant distance in memory. The convolution is then a sum of KH*KW matrix
-products with full vectors of pixels, even if the image is narrow. The price is a few unused
-columns at the end of each row.
+`conv2d` has two formulas for the same result. "direct" is the textbook formula. "rows" is faster on
+a CPU: it first copies the image so that the pixels of all rows follow each other, and the kernel
+element (ky, kx) reads pixels at a constant distance in memory from those of element (0, 0). The
+convolution is then a sum of KH*KW matrix products with full vectors of pixels, even if the image is
+narrow. The cost is a few unused columns at the end of each row.
 """
 
 from __future__ import annotations
@@ -26,7 +26,13 @@ CROP = "crop"
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """A kernel that moves along one dimension of an image, and the resulting output size."""
+    """A kernel that moves along one dimension of an image, and the resulting output size.
+
+    size      the pixels of the image along this dimension
+    kernel    the elements of the kernel, which read pixels that are `dilation` apart
+    stride    the pixels by which the kernel moves
+    before    the padding before the first pixel; after: the padding after the last pixel
+    """
 
     size: int
     kernel: int
@@ -39,14 +45,17 @@ class Window:
     def over(
         t: te.Tensor, d: int, kernel: tir.Index, stride: int, around: tuple[int, int], step: int = 1
     ) -> Window:
-        """Make the window of `kernel` pixels, `step` apart, along dimension `d` of `t`."""
+        """Make the window of a kernel along dimension `d` of `t`; raise ExprError if it is illegal.
+
+        around: the padding before and after the image. step: the dilation of the kernel.
+        """
         found = Window(_constant(t.shape[d], t), _constant(kernel, t), stride, *around, step)
         raise_first(ExprError, f"a window over {t.name}", _about_window(found))
         return found
 
     @property
     def reach(self) -> int:
-        """The pixels from the first to the last under the kernel."""
+        """The number of pixels from the first to the last that the kernel covers."""
         return (self.kernel - 1) * self.dilation + 1
 
     @property
@@ -56,35 +65,38 @@ class Window:
 
     @property
     def phases(self) -> int:
-        """The number of distinct positions modulo the stride under the kernel."""
+        """The number of different remainders of the covered pixels' positions modulo the stride."""
         return min(self.stride, self.reach)
 
     @property
     def shifts(self) -> int:
-        """The largest distance between kernel elements, in strides."""
+        """The distance from the first to the last kernel element in strides, rounded down."""
         return (self.reach - 1) // self.stride
 
 
 def _about_window(w: Window) -> Iterator[Reason]:
-    """Check that a window has at least one element, and fits the padded image."""
+    """Check that a window has at least one element and is not larger than the padded image."""
     for name, n in (("kernel", w.kernel), ("stride", w.stride), ("dilation", w.dilation)):
         if n < 1:
-            yield (f"the {name} is {n}, and must be at least 1",)
+            yield (f"the {name} is {n}, but must be at least 1",)
     if min(w.before, w.after) < 0:
-        yield (f"the padding is {w.before} and {w.after}, and must not be negative",)
+        yield (f"the padding is {w.before} and {w.after}, but must not be negative",)
     if w.out < 1:
         have = w.size + w.before + w.after
-        yield (f"it spans {w.reach} pixels, and there are {have} with the padding",)
+        yield (f"it spans {w.reach} pixels, but the image has {have}, including the padding",)
 
 
 def pair(x: Any, what: str) -> tuple[int, int]:
-    """Return (height, width) of a number or a pair."""
+    """Return (height, width), given a pair or one number for both; `what` names it in errors."""
     high, wide = _each(x, 2, f"{what} = ", "one for height and one for width")
     return high, wide
 
 
 def _each(x: Any, rank: int, what: str, several: str) -> tuple[int, ...]:
-    """Return `rank` integers, given one for all or one for each."""
+    """Return `rank` integers, given one for all dimensions or one for each.
+
+    what, several: parts of the error message if `x` is neither.
+    """
     found = as_tuple(x)
     found = found * rank if len(found) == 1 else found
     if len(found) != rank or not all(isinstance(n, int) for n in found):
@@ -93,7 +105,10 @@ def _each(x: Any, rank: int, what: str, several: str) -> tuple[int, ...]:
 
 
 def margins(padding: Any) -> tuple[int, int, int, int]:
-    """Return (top, left, bottom, right), given 1, (1, 2) or (1, 2, 1, 2)."""
+    """Return the padding as (top, left, bottom, right).
+
+    `padding` is one number for all sides, (height, width), or all four numbers.
+    """
     if len(as_tuple(padding)) == 4:
         top, left, bottom, right = integers("padding", padding)
         return top, left, bottom, right
@@ -104,7 +119,10 @@ def margins(padding: Any) -> tuple[int, int, int, int]:
 def windows(
     data: te.Tensor, kernel: tuple[tir.Index, ...], strides: Any, padding: Any, dilation: Any = 1
 ) -> tuple[Window, Window]:
-    """Return the windows of `kernel` pixels along height and width, which must fit the image."""
+    """Return the windows of a kernel of shape `kernel` along the height and the width of `data`.
+
+    Raises ExprError if a window is larger than the padded image.
+    """
     top, left, bottom, right = margins(padding)
     steps, spread = pair(strides, "strides"), pair(dilation, "dilation")
     high = Window.over(data, 2, kernel[0], steps[0], (top, bottom), spread[0])
@@ -129,8 +147,9 @@ def conv2d(
 ) -> te.Tensor:
     """Convolve data [N, C, H, W] with kernel [O, C / groups, KH, KW] to [N, O, OH, OW].
 
-    strides, dilation: an integer or (height, width). padding: the same, or (top, left, bottom,
-    right). method: "rows" or "direct", two formulas for one result (see the module).
+    strides, dilation: an integer or (height, width). padding: an integer, (height, width) or (top,
+    left, bottom, right). method: "rows" or "direct"; both give the same result, but "rows" is
+    faster on a CPU.
     """
     (groups,) = integers("topi.conv2d: groups", (groups,))
     what = f"conv2d of {data.name}, {kernel.name}"
@@ -144,24 +163,24 @@ def conv2d(
 
 
 def _about_conv2d(data: te.Tensor, kernel: te.Tensor, groups: int) -> Iterator[Reason]:
-    """Check that ranks are four, and that channels, groups and outputs fit together."""
+    """Check that both tensors have four dimensions, and that channels and groups agree."""
     if data.ndim != 4 or kernel.ndim != 4:
-        yield ("both must have four dimensions: NCHW and OIHW",)
+        yield ("data and kernel must both have four dimensions: NCHW and OIHW",)
     if groups < 1:
-        yield (f"there are {groups} groups, and must be at least 1",)
+        yield (f"groups is {groups}, but must be at least 1",)
     outputs, inner, *_ = kernel.shape
     if not tir.prove_equal(tir.floormod(outputs, groups), 0):
         yield (f"{tir.text(outputs)} output channels cannot be divided into {groups} groups",)
     if not tir.prove_equal(data.shape[1], inner * groups):
         yield (
-            f"the data has {tir.text(data.shape[1])} channels, and the kernel reads "
+            f"the data has {tir.text(data.shape[1])} channels, but the kernel reads "
             f"{tir.text(inner)} in each of {groups} group(s)",
-            "a kernel [O, C / groups, KH, KW]",
+            "pass a kernel [O, C / groups, KH, KW]",
         )
 
 
 def _padded(data: te.Tensor, high: Window, wide: Window) -> Any:
-    """Return a function that reads a pixel, 0 outside; y and x count from the padded corner."""
+    """Return a function that reads a pixel of the padded image, which is 0 outside the image."""
 
     def read(n: Any, c: Any, y: Any, x: Any) -> Any:
         y, x = y - high.before, x - wide.before
@@ -174,7 +193,10 @@ def _padded(data: te.Tensor, high: Window, wide: Window) -> Any:
 def _direct(
     data: te.Tensor, kernel: te.Tensor, high: Window, wide: Window, groups: int
 ) -> te.Tensor:
-    """out[n, o, y, x] = sum of padded[n, c, y*stride + ky*dilation, ...] * kernel[o, c, ky, kx]"""
+    """Define conv2d by the textbook formula.
+
+    out[n, o, y, x] = sum of padded[n, c, y*stride + ky*dilation, ...] * kernel[o, c, ky, kx]
+    """
     batch, outputs, inner = data.shape[0], kernel.shape[0], kernel.shape[1]
     pixel = _padded(data, high, wide)
     shape = (
@@ -202,7 +224,9 @@ def _reduce_axes(channels: tir.Index, height: int, width: int) -> list[te.Axis]:
 
 
 def _rows(data: te.Tensor, kernel: te.Tensor, high: Window, wide: Window, groups: int) -> te.Tensor:
-    """Define three stages: the image as rows, the sum of shifted products, the crop.
+    """Define conv2d by three stages: the image as rows, the sum of shifted products, the crop.
+
+    width is the length of a row: the output's width and the unused columns.
 
     rows[n, c, py, px, r*width + q] = padded[n, c, r*stride + py, q*stride + px]
     products[n, o, p]               = sum of rows[n, c, ..., p + shift(ky, kx)] * kernel[...]
@@ -256,7 +280,7 @@ def conv3d(
 def _plain(
     data: te.Tensor, kernel: te.Tensor, strides: Any, padding: Any, dilation: Any, rank: int
 ) -> te.Tensor:
-    """Define the textbook formula in any number of dimensions."""
+    """Define a convolution in `rank` dimensions by the textbook formula."""
     if (
         data.ndim != rank + 2
         or kernel.ndim != rank + 2
@@ -264,7 +288,7 @@ def _plain(
     ):
         raise ExprError(
             f"conv{rank}d of {data.name}, {kernel.name}",
-            f"both must have {rank + 2} dimensions, the second of the same size",
+            f"data and kernel must both have {rank + 2} dimensions, with equal second dimensions",
         )
     several = f"one for each of {rank} dimensions"
     steps, around, spread = (_each(x, rank, "", several) for x in (strides, padding, dilation))
@@ -292,10 +316,11 @@ def _plain(
 def conv2d_transpose(
     data: te.Tensor, kernel: te.Tensor, strides: Any = 1, padding: Any = 0
 ) -> te.Tensor:
-    """Compute the gradient of conv2d by its input: [N, O, OH, OW] of data [N, C, H, W].
+    """Compute the transposed convolution of data [N, C, H, W], of shape [N, O, OH, OW].
 
-    The kernel is [C, O, KH, KW], and OH = (H - 1)*stride - 2*padding + KH. Each output gathers
-    the pixels whose windows cover it.
+    This is the gradient of conv2d with respect to its input. The kernel is [C, O, KH, KW], and
+    OH = (H - 1)*stride - 2*padding + KH. Each output sums the products of kernel elements and the
+    pixels of `data` that contribute to it.
     """
     what = f"conv2d_transpose of {data.name}, {kernel.name}"
     if data.ndim != 4 or kernel.ndim != 4 or not tir.prove_equal(data.shape[1], kernel.shape[0]):

@@ -1,7 +1,8 @@
-"""A good schedule for conv2d by rows.
+"""A good schedule for conv2d with method "rows".
 
 The convolution is a matrix product of the kernel [outputs, channels*KH*KW] with shifted rows of
-pixels, so it uses the tile of gemm.py: a few outputs by a few vectors of pixels, in registers.
+pixels, so it uses the tile of gemm.py: a few output channels by a few vectors of pixels, in
+registers.
 """
 
 from __future__ import annotations
@@ -16,7 +17,9 @@ from .stages import axes_of, reduce_axes_of, reduced_points
 def schedule_rows(
     s: te.Schedule, flat: te.StageView, crop: te.StageView, target: Target
 ) -> set[str]:
-    """Schedule the three stages of conv2d by rows; return the names of the scheduled stages.
+    """Schedule the three stages of conv2d with method "rows"; return the names of these stages.
+
+    flat: the sum of shifted products. crop: the stage that reads it.
 
     for n, oo in parallel:                      a few output channels at a time,
       for po:                                   all their pixels, tile by tile
@@ -25,7 +28,7 @@ def schedule_rows(
         products[oi, po + pi] = tile[oi, pi]
       out[n, oo + oi, y, x] = products[oi, y*width + x]
 
-    If rows are as wide as the output there is nothing to crop, and tiles are stored directly.
+    If rows are as wide as the output, nothing is cropped, and tiles are stored directly in `out`.
     """
     op = flat.op
     assert isinstance(op, te.ComputeOp)
@@ -60,21 +63,24 @@ def _nothing_to_crop(flat: te.ComputeOp, crop: te.StageView) -> bool:
 
 
 def _image(s: te.Schedule, op: te.ComputeOp) -> te.StageView:
-    """Return the stage that holds the rows of pixels: loads from it have five indices."""
+    """Return the stage that stores the rows of pixels, the only tensor with five dimensions."""
     found = next(e.buffer for e in tensor.loads(op) if len(e.indices) == 5)
     assert isinstance(found, te.Tensor)
     return s[found]
 
 
 def _store(stage: te.StageView, loops: tuple[te.Axis, ...]) -> None:
-    """Store a tile: rows unrolled, pixels vectorized."""
+    """Schedule the loops that store a tile: the last but one is unrolled, the last vectorized."""
     stage.reorder(*loops)
     stage.unroll(loops[-2])
     stage.vectorize(loops[-1])
 
 
 def _sum(stage: te.StageView, p: Plan) -> None:
-    """Schedule one tile: channels and kernel outside, outputs and vectors unrolled inside."""
+    """Schedule the loops that compute a tile.
+
+    Input channels and kernel elements are outside, unrolled outputs and vectors of pixels inside.
+    """
     _, o, pixel = axes_of(stage)
     _, o = stage.split(o, factor=p.rows)
     vectors, lanes = stage.split(pixel, factor=p.lanes)
@@ -85,7 +91,7 @@ def _sum(stage: te.StageView, p: Plan) -> None:
 
 
 def _copy_rows(image: te.StageView, flat: te.ComputeOp, crop: te.StageView, target: Target) -> None:
-    """Copy the image row by row in whole vectors, or inline the copy if the layout is the same."""
+    """Schedule the stage `image` to copy in whole vectors, or inline it if it changes no layout."""
     assert isinstance(image.op, te.ComputeOp)
     n, c, py, px, place = image.op.axis
     _, _, y, _ = axes_of(crop)
@@ -107,7 +113,7 @@ def _copy_rows(image: te.StageView, flat: te.ComputeOp, crop: te.StageView, targ
 
 
 def _is_plain(op: te.ComputeOp) -> bool:
-    """Whether the stage only renames indices: no padding, all pixels in order."""
+    """Return whether the stage copies all pixels in order, without padding."""
     read = op.body[0]
     if not isinstance(read, tir.Load):
         return False

@@ -22,7 +22,7 @@ def _map(name: str, f: Callable[[Any], Any], x: te.Tensor) -> te.Tensor:
 
 
 def _unary(name: str, f: Callable[[Any], Any], doc: str) -> Callable[[te.Tensor], te.Tensor]:
-    """Make the operator that applies f to each element."""
+    """Return an operator called `name` that applies `f` to each element of a tensor."""
 
     def apply(x: te.Tensor) -> te.Tensor:
         return _map(name, f, x)
@@ -31,7 +31,7 @@ def _unary(name: str, f: Callable[[Any], Any], doc: str) -> Callable[[te.Tensor]
 
 
 def _pair(name: str, f: Callable[[Any, Any], Any], doc: str) -> Callable[[Any, Any], te.Tensor]:
-    """Make the operator that applies f to pairs of elements of two broadcast tensors."""
+    """Return an operator called `name` that applies `f` to two elements; its operands broadcast."""
 
     def apply(a: Any, b: Any) -> te.Tensor:
         return broadcast(name, f, a, b)
@@ -95,7 +95,10 @@ greater_equal = _pair("greater_equal", operator.ge, "Return a >= b as bool.")
 
 
 def broadcast(name: str, f: Callable[[Any, Any], Any], a: Any, b: Any) -> te.Tensor:
-    """Return the tensor of f(element of a, element of b); one of them may be a number."""
+    """Return the tensor of f(x, y) for all elements x of `a` and y of `b`, which are broadcast.
+
+    One of `a` and `b` may be a number. Raises ExprError if neither is a tensor.
+    """
     if not isinstance(a, te.Tensor) and not isinstance(b, te.Tensor):
         raise ExprError(f"topi.{name}", "neither operand is a tensor")
     shape = broadcast_shape(name, shape_of(a), shape_of(b))
@@ -109,7 +112,7 @@ def shape_of(x: Any) -> tuple[tir.Index, ...]:
 
 
 def element_at(x: Any, i: tuple[Any, ...]) -> Any:
-    """Return the element of x at index i of the broadcast shape."""
+    """Return the element that `x`, broadcast to a larger shape, has at index `i`."""
     if not isinstance(x, te.Tensor):
         return x
     mine = i[len(i) - x.ndim :]
@@ -123,7 +126,7 @@ def _is_one(n: tir.Index) -> bool:
 def broadcast_shape(
     name: str, a: tuple[tir.Index, ...], b: tuple[tir.Index, ...]
 ) -> tuple[tir.Index, ...]:
-    """Return the shape that numpy gives to an operation on shapes a and b."""
+    """Return the shape to which shapes `a` and `b` broadcast in numpy; raise ExprError if none."""
     rank = max(len(a), len(b))
     wide = [(1,) * (rank - len(s)) + s for s in (a, b)]
     found: list[tir.Index] = []

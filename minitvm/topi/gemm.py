@@ -1,10 +1,11 @@
-"""A good schedule for a matrix product, from the numbers of the machine alone.
+"""A good schedule for a matrix product, found without search from the properties of the CPU.
 
-The product is computed in tiles of `rows` x `columns` that live in vector registers while the
-whole inner dimension streams by (Goto and van de Geijn, "Anatomy of High-Performance Matrix
-Multiplication", 2008). Each step of k loads a few vectors of b, broadcasts one element of a for
-each row, and does rows * columns multiply-adds. A panel of b, with all its rows and `columns` wide,
-is packed once and stays in the second-level cache while all of a is multiplied with it.
+The product of a and b is computed in tiles of `rows` x `columns`, which stay in vector registers
+during the loop over the whole inner dimension k (Goto and van de Geijn, "Anatomy of
+High-Performance Matrix Multiplication", 2008). Each step of k loads a few vectors of b, broadcasts
+one element of a for each row, and does rows * columns multiply-adds. A panel of b, with all its
+rows and `columns` wide, is packed once and stays in the second-level cache while all of a is
+multiplied with it.
 """
 
 from __future__ import annotations
@@ -22,7 +23,13 @@ WORTH_THREADS = 1 << 24  # multiply-adds; fewer are finished before a second thr
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The parameters of a schedule: tile shape and vector length in elements, and two choices."""
+    """The parameters of a schedule for a matrix product.
+
+    rows, columns   the shape of a tile, in elements
+    lanes           the length of a vector, in elements
+    pack            whether b is copied panel by panel
+    parallel        whether the outermost loop runs in parallel
+    """
 
     rows: int
     columns: int
@@ -40,9 +47,9 @@ def plan(
 ) -> Plan:
     """Choose the tile for a product of [m, k] and [k, n], with shape = (m, n, k).
 
-    Among the tiles whose accumulators, one row of b and one element of a fit in the registers, it
-    takes the one with the best `score`. gather: a row of b is not contiguous in memory.
-    Symbolic sizes count as large.
+    A tile fits if the registers can store its accumulators, one row of b and one element of a. Of
+    all tiles that fit, the one with the best `score` is chosen. gather: whether a row of b is not
+    contiguous in memory. A symbolic size is taken to be 1024.
     """
     m, n, k = (size if isinstance(size, int) else 1 << 10 for size in shape)
     lanes = min(target.lanes(dtype), 1 << (max(n, 1).bit_length() - 1))
@@ -64,14 +71,18 @@ def plan(
 def score(rows: int, vectors: int, panel: int, cache: int) -> float:
     """Return the multiply-adds per load of a tile, reduced if its panel overflows the cache.
 
-    panel, cache: bytes. Half of the cache is for the panel, the rest for a and the result.
+    vectors: the width of the tile in vectors. panel, cache: sizes in bytes. Half of the cache is
+    for the panel, the rest for a and the result.
     """
     fits = min(1.0, cache / 2 / max(panel, 1))
     return rows * vectors / (rows + vectors) * fits**0.5
 
 
 def _useful(size: int, part: int) -> float:
-    """Return the share of useful work, a little lower if the last part is short."""
+    """Return the share of useful work if `size` is split into parts of `part` elements.
+
+    The share is reduced by another tenth if the last part is shorter than the others.
+    """
     parts = -(-size // part)
     return 1.0 if parts * part == size else 0.9 * size / (parts * part)
 
@@ -86,7 +97,8 @@ def schedule_matmul(
 ) -> None:
     """Schedule `product`, a reduction over k of a[i, k] * b[k, j].
 
-    `out` is the elementwise stage that reads it, or the product itself. Batches become outer loops.
+    `out` is the elementwise stage that reads the product, or the product itself. With
+    `b_transposed`, b is stored as [n, k]. Batches become outer loops.
 
     for jo in parallel:                 columns of out
       pack the panel of b
@@ -120,7 +132,7 @@ def schedule_matmul(
 
 
 def _inner_product(s: te.Schedule, tile: te.Tensor, p: Plan) -> None:
-    """Schedule one tile: k outside, rows and vectors unrolled inside."""
+    """Schedule the loops that compute a tile: k outside, unrolled rows and vectors inside."""
     (*_, i, j), (k,) = axes_of(s[tile]), reduce_axes_of(s[tile])
     _, i = s[tile].split(i, factor=p.rows)  # the tile's size is constant, also where that
     _, j = s[tile].split(j, factor=p.columns)  # of the product is symbolic
@@ -132,7 +144,7 @@ def _inner_product(s: te.Schedule, tile: te.Tensor, p: Plan) -> None:
 
 
 def _pack(s: te.Schedule, packed: te.Tensor, columns: int, transposed: bool) -> None:
-    """Store b as a row of panels [k, columns], whatever its layout."""
+    """Schedule the copy `packed` of b, which is stored as a sequence of panels [k, columns]."""
     batch = tuple(f"n{d}" for d in range(packed.ndim - 2))
     names = (*batch, *(("j", "k") if transposed else ("k", "j")))
     panel = (*batch, f"j // {columns}", "k", f"j % {columns}")
@@ -148,7 +160,7 @@ STRIP = 8  # rows of b that a matrix-vector product adds before it updates the r
 
 
 def schedule_matvec(s: te.Schedule, product: te.Tensor, target: Target) -> None:
-    """Schedule a product with very few rows, whose time is the time to read b once.
+    """Schedule a product with very few rows, so that b is read from memory once and in order.
 
     for ko:                             strips of b
       for jo:

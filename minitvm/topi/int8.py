@@ -1,7 +1,8 @@
-"""Products of bytes: uint8 or int8 times int8, summed in int32, by the instruction vpdpbusd.
+"""Matrix products of uint8 or int8 with int8, summed in int32, by the instruction vpdpbusd.
 
-It multiplies four unsigned bytes by four signed ones and adds the products to one int32, in each
-of 16 lanes. So the formula is written in fours of k and groups of 16 columns:
+The instruction multiplies four unsigned bytes by four signed ones and adds the products to one
+int32, in each of 16 lanes. The formula therefore divides k into groups of four and the columns
+into groups of 16:
 
     rows[i, k]              a + 128 as uint8; zeros up to a multiple of four
     groups[jo, ko, ji, ki]  b[ko*4 + ki, jo*16 + ji]; zeros beyond its end
@@ -9,8 +10,8 @@ of 16 lanes. So the formula is written in fours of k and groups of 16 columns:
     sums[j]                 sum(b[k, j], k)
     out[i, j]               dots[i, j // 16, j % 16] - 128 * sums[j]
 
-because sum((a + 128) * b) - 128 * sum(b) = sum(a * b). An unsigned a needs no shift and no sums,
-and no stage `rows` if k is a multiple of four.
+This is correct because sum((a + 128) * b) - 128 * sum(b) = sum(a * b). If a is unsigned, 128 is not
+added and the stage `sums` is not needed; if k is also a multiple of four, neither is `rows`.
 (Rodriguez et al., "Lower Numerical Precision Deep Learning Inference and Training", Intel 2018.)
 """
 
@@ -29,16 +30,17 @@ from .tensor_intrin import dot4_intrin
 
 DOTS = "int8_dots"
 GROUP = 16  # columns for one instruction, on CPUs with vectors of 64 bytes
-MOST_GROUPS = 4  # in a tile
+MOST_GROUPS = 4  # the largest number of column groups in a tile
 FEW_ROWS = 8  # with fewer rows of a, packing b costs more than it saves
 Element: TypeAlias = Callable[[Any, Any], Any]  # an element of a matrix, by row and column
 
 
 def is_for_dot4(shape: tuple[tir.Index, tir.Index, tir.Index], a: DType, b: DType) -> bool:
-    """Whether the stages above pay off for these types, with shape = (m, n, k).
+    """Return whether `int8_matmul` is possible and faster for a [m, k] times b [k, n].
 
-    They do not for few rows, because b is packed for all of them, nor for less than a group of
-    columns. Only the number of rows may be symbolic: the padding of k and n must be known.
+    a, b: the element types. It is slower if there are few rows, since b is packed once for all
+    rows, or if there are fewer columns than one group. Only m may be symbolic, because the padding
+    of k and n must be known.
     """
     m, n, k = shape
     known = isinstance(n, int) and isinstance(k, int)
@@ -56,7 +58,8 @@ def int8_matmul(
 ) -> te.Tensor:
     """Define the int32 product [m, n] of bytes a(i, k) and int8 b(k, j), with shape = (m, n, k).
 
-    signed: a is int8; otherwise it is uint8. by_rows: a(i, k) and a(i, k + 1) are neighbours.
+    signed: whether a is int8; otherwise it is uint8. by_rows: whether a(i, k) and a(i, k + 1) are
+    neighbours in memory.
     """
     m, n, k = shape
     fours, groups = (k + 3) // 4, (n + GROUP - 1) // GROUP
@@ -103,7 +106,7 @@ def _column_sums(n: tir.Index, k: tir.Index, b: Element, name: str) -> te.Tensor
 def schedule_dots(
     s: te.Schedule, stage: te.StageView, op: te.ComputeOp, target: Target
 ) -> set[str]:
-    """Schedule the stage of `dots`; return the names of the scheduled stages.
+    """Schedule the stage `dots` and the stages around it; return the names of these stages.
 
     for joo in parallel:                groups of columns
       pack the groups of b
@@ -139,7 +142,7 @@ def schedule_dots(
 
 
 def tile_shape(target: Target) -> tuple[int, int]:
-    """Return the rows and column groups of a tile that fits the registers with its operands."""
+    """Return (rows, column groups) of the best tile that fits the registers with its operands."""
     vectors = max(1, GROUP // target.lanes(INT32))  # registers for a group
     best = (0.0, 1, 1)
     for groups in range(1, MOST_GROUPS + 1):
@@ -152,7 +155,10 @@ def tile_shape(target: Target) -> tuple[int, int]:
 
 
 def _reader_of_all(s: te.Schedule, stage: te.StageView) -> te.StageView | None:
-    """Return the stage that reads the product elementwise after inlining, or None."""
+    """Return the only stage that reads `stage`, itself or through inlined stages, elementwise.
+
+    Returns None if there are several readers, or one that reads other elements.
+    """
     reader, elements = _only_reader(s, stage), None
     while reader is not None:
         op = reader.op
@@ -171,14 +177,14 @@ def _only_reader(s: te.Schedule, stage: te.StageView) -> te.StageView | None:
 
 
 def _reads(op: te.ComputeOp, source: te.Tensor) -> bool:
-    """Whether each element of `op` reads the element of `source` at the same indices."""
+    """Return whether each element of `op` reads the element of `source` at the same indices."""
     places = [e.indices for e in tensor.loads(op) if e.buffer == source]
     whole = op.reduction is None and all(map(tir.prove_equal, op.shape, source.shape))
     return whole and all(i == op.axis for i in places)
 
 
 def _inner_loops(s: te.Schedule, tile: te.Tensor, rows: int, groups: int) -> None:
-    """Schedule one tile: fours of k outside, rows and groups unrolled inside."""
+    """Schedule the loops that compute a tile: k outside, unrolled rows and column groups inside."""
     stage = s[tile]
     (i, jo, ji), (ko, ki) = axes_of(stage), reduce_axes_of(stage)
     _, i = stage.split(i, factor=rows)  # constant sizes, also where the product's are symbolic
@@ -194,7 +200,7 @@ def _inner_loops(s: te.Schedule, tile: te.Tensor, rows: int, groups: int) -> Non
 
 
 def _is_whole(s: te.Schedule, tile: te.Tensor) -> bool:
-    """Whether all columns of a group are needed; readers may drop some."""
+    """Return whether the readers of `tile` need all columns of a group."""
     plain, name = lowering.normalize(s.state), s[tile].name
     op, domain = plain.stage(name).op, lowering.infer(plain)[name]
     assert isinstance(op, te.ComputeOp)
@@ -202,7 +208,7 @@ def _is_whole(s: te.Schedule, tile: te.Tensor) -> bool:
 
 
 def _pack(stage: te.StageView) -> None:
-    """Vectorize along the rows of b, which are fours of k if b is transposed."""
+    """Schedule the stage `groups`: vectorize the loop that reads b along its rows."""
     op = stage.op
     assert isinstance(op, te.ComputeOp)
     *_, ji, ki = op.axis

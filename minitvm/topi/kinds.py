@@ -8,9 +8,10 @@ from minitvm import te, tensor, tir
 
 
 def is_elementwise(op: tensor.Operation) -> bool:
-    """Whether each point reads tensors only at its own indices, as in relu(x + bias).
+    """Return whether each element reads tensors only at its own indices, as in relu(x + bias).
 
-    Indices are the axes in order; with broadcasting some are missing or constant.
+    The indices of a load must be the axes in order; with broadcasting, an axis may be missing or
+    replaced by a constant.
     """
     if not isinstance(op, te.ComputeOp) or op.reduction is not None:
         return False
@@ -23,7 +24,10 @@ def is_elementwise(op: tensor.Operation) -> bool:
 
 
 def size(op: tensor.Operation, inlined: Mapping[tensor.Operation, int]) -> int:
-    """Return the number of nodes of the formula, counting `inlined` operations at each load."""
+    """Return the number of nodes that the formula of `op` has after inlining.
+
+    inlined: the sizes of the formulas of the operations that are inlined.
+    """
     if not isinstance(op, te.ComputeOp):
         return 0
     nodes = [n for e in tensor.parts(op) for n in tir.walk(e)]
@@ -32,7 +36,7 @@ def size(op: tensor.Operation, inlined: Mapping[tensor.Operation, int]) -> int:
 
 
 def is_product(op: te.ComputeOp) -> bool:
-    """Whether `op` sums a[..., i, k] * b[..., k, j] over k, with operands possibly transposed."""
+    """Return whether `op` sums a[..., i, k] * b[..., k, j] over k; operands may be transposed."""
     r = op.reduction
     if r is None or r.reducer is not tensor.SUM or len(op.reduce_axis) != 1 or len(op.axis) < 2:
         return False
@@ -45,14 +49,17 @@ def is_product(op: te.ComputeOp) -> bool:
 
 
 def _load(e: tir.Expr) -> tir.Load | None:
-    """Return the load that `e` is, ignoring conversions, or None."""
+    """Return `e` without type conversions if it is then a load, otherwise None."""
     while isinstance(e, tir.Cast) and isinstance(e.value, tir.Expr):
         e = e.value
     return e if isinstance(e, tir.Load) else None
 
 
 def _indices(e: tir.Load | None, batch: list[te.Axis]) -> set[te.Axis] | None:
-    """Return the axes of the last two indices; None if the others are not the batch or constant."""
+    """Return the axes of the last two indices of the load `e`, or None if it does not fit.
+
+    The indices before them must be the axes in `batch` or constants.
+    """
     *outer, y, x = e.indices if e is not None and len(e.indices) >= 2 else (0, 0)
     fits = len(outer) == len(batch) and all(
         i is b or isinstance(i, int) for i, b in zip(outer, batch, strict=False)

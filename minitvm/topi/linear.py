@@ -25,8 +25,9 @@ def matmul(
 ) -> te.Tensor:
     """Multiply a [M, K] by b [K, N]; with transpose_a, a is [K, M]; with transpose_b, b is [N, K].
 
-    out_dtype: the type of products and sums; by default the operands' common type. With "int32",
-    products of uint8 or int8 with int8 become the stages of `topi.int8`, unless they are too small.
+    out_dtype: the type of the products and sums; by default the operands' common type. With
+    "int32", a product of uint8 or int8 with int8 that is not too small uses the stages described in
+    `topi.int8`.
     """
     m, n, k = _sizes("matmul", (a, b), (transpose_a, transpose_b), 2)
 
@@ -58,9 +59,10 @@ def batch_matmul(
     transpose_b: bool = False,
     out_dtype: str = "",
 ) -> te.Tensor:
-    """Multiply a [B, M, K] by b [B, K, N], one product for each of B; otherwise as `matmul`.
+    """Multiply a [B, M, K] by b [B, K, N], one matrix product for each of the B pairs.
 
-    A batch of one is broadcast.
+    If one operand has B = 1, its matrix is multiplied with all matrices of the other operand. The
+    options are those of `matmul`.
     """
     m, n, k = _sizes("batch_matmul", (a, b), (transpose_a, transpose_b), 3)
     (batch,) = broadcast_shape("batch_matmul", a.shape[:1], b.shape[:1])
@@ -91,7 +93,7 @@ def _sizes(
     )
     if not tir.prove_equal(k, inner):
         why = f"the inner sizes {tir.text(k)} and {tir.text(inner)} differ"
-        fix = "transpose_a=True or transpose_b=True, if they are stored the other way round"
+        fix = "transpose_a=True or transpose_b=True, if a is [K, M] or b is [N, K]"
         raise ExprError(what, why, fix)
     return m, n, k
 

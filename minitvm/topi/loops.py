@@ -1,11 +1,14 @@
 """Good loops for stages that are neither products nor convolutions.
 
 elementwise         vectorized along the last dimension, parallel over the others
-transposes          small blocks that fit the cache, read along one side, written along the other
-column reductions   the last dimension stays and is vectorized; a strip of rows at a time
-row reductions      the last dimension is folded into vectors of partial results, then these
-rows                a softmax or normalisation computes all that it needs row by row, while the row
-                    is in the cache
+transposes          in small blocks that fit the cache: each is read along the rows of the input
+                    and written along the rows of the output
+column reductions   reduce a dimension other than the last: vectorized along the last dimension,
+                    a strip of rows at a time
+row reductions      reduce the last dimension: first to vectors of partial results, then these to
+                    one number
+rows                a softmax or normalisation is computed row by row, with all stages that it
+                    needs, while the row is in the cache
 """
 
 from __future__ import annotations
@@ -21,7 +24,7 @@ STRIP = 8  # rows that a column reduction adds before it updates the result
 
 
 def schedule_plain(s: te.Schedule, stage: te.StageView, op: te.ComputeOp, target: Target) -> None:
-    """Schedule a stage that is computed at root."""
+    """Schedule a stage that is computed at root and is neither a product nor a convolution."""
     folded, transposed = _folded_row(op), _transposed(op)
     if transposed is not None:
         outer = _by_blocks(s, stage, op, *transposed, target)
@@ -41,7 +44,7 @@ def _data_loops(stage: te.StageView) -> list[te.Axis]:
 
 
 def _vectorize(stage: te.StageView, op: te.ComputeOp, target: Target) -> list[te.Axis]:
-    """Vectorize the last data axis inside the reduce loops; return the loops outside."""
+    """Vectorize the last data axis inside the reduce loops; return the data loops outside them."""
     *outer, last = op.axis
     if isinstance(last.extent, int) and last.extent < 2:
         return list(op.axis)
@@ -57,7 +60,7 @@ def _vectorize(stage: te.StageView, op: te.ComputeOp, target: Target) -> list[te
 
 
 def _width(extent: tir.Index, lanes: int) -> int:
-    """Return the lanes for a loop of `extent`: four vectors at once if it is long enough."""
+    """Return how many iterations of a loop to vectorize: four vectors, or fewer if it is short."""
     if not isinstance(extent, int):
         return lanes
     fits = [n * lanes for n in (4, 2, 1) if extent >= n * lanes]
@@ -65,7 +68,7 @@ def _width(extent: tir.Index, lanes: int) -> int:
 
 
 def _reads_along(op: te.ComputeOp, axis: te.Axis) -> bool:
-    """Whether loads use `axis` only in the last dimension of their tensors."""
+    """Return whether the loads of `op` use `axis` only in their last index."""
     return all(tir.free_of(i, (axis,)) for e in tensor.loads(op) for i in e.indices[:-1])
 
 
@@ -73,7 +76,10 @@ def _reads_along(op: te.ComputeOp, axis: te.Axis) -> bool:
 
 
 def _transposed(op: te.ComputeOp) -> tuple[te.Tensor, te.Axis] | None:
-    """Return a tensor that is read across its rows and the axis along them, or None."""
+    """Return a tensor that `op` reads transposed, and the axis of `op` along its rows.
+
+    Returns None if there is no such tensor.
+    """
     if op.reduction is not None:
         return None
     for e in tensor.loads(op):
@@ -93,7 +99,10 @@ def _by_blocks(
     along: te.Axis,
     target: Target,
 ) -> list[te.Axis]:
-    """Tile into square blocks, read along the source's rows and written along the result's."""
+    """Tile a transpose into square blocks; return the loops that can run in parallel.
+
+    A block is read along the rows of `source` and written along the rows of the result.
+    """
     side = target.lanes(op.dtypes[0])
     block = s.cache_read(source, "local", [op.output(0)])
     ao, lo, ai, li = stage.tile(along, op.axis[-1], side, side)
@@ -109,7 +118,7 @@ def _by_blocks(
 
 
 def _folded_row(op: te.ComputeOp) -> te.Axis | None:
-    """Return the reduce axis along the last dimension of the tensors that are read, or None."""
+    """Return the reduce axis that indexes the last dimension of the tensors read, or None."""
     for a in op.reduce_axis:
         last = [e.indices[-1] for e in tensor.loads(op) if e.indices]
         if _reads_along(op, a) and any(not tir.free_of(i, (a,)) for i in last):
@@ -120,7 +129,9 @@ def _folded_row(op: te.ComputeOp) -> te.Axis | None:
 def _fold_row(
     s: te.Schedule, stage: te.StageView, op: te.ComputeOp, k: te.Axis, target: Target
 ) -> list[te.Tensor]:
-    """Fold a row into vectors, these into one vector, then its lanes; return the new stages.
+    """Reduce a row to several vectors, these to one vector, and then its lanes to one number.
+
+    Returns the new stages, or [] if a row is shorter than two vectors.
 
     for ko: wide[0 : 64] += row[ko*64 : ko*64 + 64]      four independent vectors
     for w: narrow[0 : 16] += wide[w*16 : w*16 + 16]
@@ -144,7 +155,7 @@ def _fold_row(
 
 
 def _attach_partials(s: te.Schedule, stage: te.StageView, partials: list[te.Tensor]) -> None:
-    """Compute the partial results of one point of the stage at a time."""
+    """Attach the stages `partials` to the innermost data loop of `stage`."""
     data = _data_loops(stage)
     for partial in reversed(partials) if data else ():
         s[partial].set_scope("local")
@@ -157,7 +168,10 @@ def _attach_partials(s: te.Schedule, stage: te.StageView, partials: list[te.Tens
 def schedule_row_by_row(
     s: te.Schedule, out: te.StageView, op: te.ComputeOp, target: Target
 ) -> set[str]:
-    """Compute what `out` needs inside its loop over rows; return the names of these stages."""
+    """Schedule `out` row by row, with the stages that it needs inside its loop over rows.
+
+    Returns the names of all these stages.
+    """
     *outer, last = op.axis
     if not outer:
         return set()
@@ -184,7 +198,10 @@ def _fold_member(s: te.Schedule, stage: te.StageView, target: Target) -> list[te
 
 
 def _row_members(s: te.Schedule, out: te.StageView, op: te.ComputeOp) -> list[te.StageView]:
-    """Return the stages that fold or map rows and are read only by `out` or each other."""
+    """Return the stages to compute in the loop over rows of `out`, readers first.
+
+    These are reductions and elementwise stages that only `out` or other such stages read.
+    """
     readers = schedule.effective_readers(s.state)
     group, found = {out.name}, list[te.StageView]()
     for stage in reversed(s.stages):

@@ -1,4 +1,4 @@
-"""topi.nn: the operators of networks, under TVM's name."""
+"""The operators of neural networks under TVM's names, such as topi.nn.relu."""
 
 from .conv import conv1d, conv2d, conv2d_transpose, conv3d
 from .elementwise import leaky_relu, relu

@@ -1,4 +1,4 @@
-"""Operators that need a whole row first: softmax, normalisations, argmax."""
+"""Operators whose every result depends on a whole row: softmax, normalisations, argmax."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from .elementwise import ELEMENTWISE
 from .operands import check_vector, on_tensors
 from .reduction import REDUCTION, dimension, dimensions, fold_over
 
-ROW = "row"  # it reads statistics of its row and is scheduled row by row
+ROW = "row"  # the tag of stages that read statistics of their row and are scheduled row by row
 
 
 @on_tensors
 def softmax(x: te.Tensor, axis: int = -1) -> te.Tensor:
-    """Compute exp(x - m) / sum(exp(x - m)) along `axis`, where m is the largest element there."""
+    """Compute exp(x - m) / sum(exp(x - m)) along `axis`, where m is the maximum along `axis`."""
     over = dimensions("softmax", x, axis)
     _, e, total = _exponentials(x, over)
     return te.compute(
@@ -26,7 +26,7 @@ def softmax(x: te.Tensor, axis: int = -1) -> te.Tensor:
 
 @on_tensors
 def log_softmax(x: te.Tensor, axis: int = -1) -> te.Tensor:
-    """Compute x - m - log(sum(exp(x - m))) along `axis`, where m is the largest element there."""
+    """Compute x - m - log(sum(exp(x - m))) along `axis`, where m is the maximum along `axis`."""
     over = dimensions("log_softmax", x, axis)
     most, _, total = _exponentials(x, over)
 
@@ -38,7 +38,10 @@ def log_softmax(x: te.Tensor, axis: int = -1) -> te.Tensor:
 
 
 def _exponentials(x: te.Tensor, over: list[int]) -> tuple[te.Tensor, te.Tensor, te.Tensor]:
-    """Return the maximum m of each row, exp(x - m), and the sum of that over the row."""
+    """Return three tensors: the maximum m of each row, exp(x - m), and its sum over each row.
+
+    A row consists of the elements along the dimensions `over`.
+    """
     most = fold_over("T_softmax_max", te.max, x, over)
     e = te.compute(
         x.shape, lambda *i: te.exp(x(*i) - most(*_without(i, over))), name="T_exp", tag=ELEMENTWISE
@@ -60,7 +63,8 @@ def layer_norm(
 ) -> te.Tensor:
     """Compute (x - mean) / sqrt(variance + epsilon) * gamma + beta along `axis`.
 
-    gamma and beta have one dimension; either may be left out.
+    The mean and the variance are those of x along `axis`. gamma and beta are vectors with one
+    element for each position along `axis`; either may be left out.
     """
     d = dimension("layer_norm", x, axis)
     over = [d]
@@ -96,7 +100,10 @@ def batch_norm(
     axis: int = 1,
     epsilon: float = 1e-5,
 ) -> te.Tensor:
-    """Compute (x - mean) / sqrt(variance + epsilon) * gamma + beta, all given per channel."""
+    """Compute (x - mean) / sqrt(variance + epsilon) * gamma + beta.
+
+    mean, variance, gamma and beta are vectors with one element per channel, which is `axis` of x.
+    """
     d = dimension("batch_norm", x, axis)
     for t in (gamma, beta, mean, variance):
         check_vector("topi.batch_norm", t, x.shape[d])

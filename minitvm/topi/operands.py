@@ -17,9 +17,9 @@ R = TypeVar("R")
 
 
 def on_tensors(operator: Callable[P, R]) -> Callable[P, R]:
-    """Wrap `operator` so that it checks the tensors, bools and strings in its signature.
+    """Wrap `operator` so that it checks the types of its tensor, bool and string arguments.
 
-    A dtype may also be an object.
+    Arguments whose names contain "dtype" are not checked, because objects are allowed, too.
     """
     signature = inspect.signature(operator)
     types = {n: p.annotation for n, p in signature.parameters.items()}  # as strings
@@ -49,7 +49,7 @@ def on_tensors(operator: Callable[P, R]) -> Callable[P, R]:
 
 
 def check_tensor(what: str, name: str, x: Any) -> None:
-    """Raise ExprError if `x`, the argument `name` of the operator `what`, is not a tensor."""
+    """Raise ExprError if `x`, the argument called `name` of the operator `what`, is no tensor."""
     if not isinstance(x, te.Tensor):
         raise ExprError(
             f"{what}: {name} is {type(x).__name__}",
@@ -89,7 +89,7 @@ def check_outputs(outs: Any) -> list[te.Tensor]:
         if not isinstance(t, te.Tensor):
             raise ArgumentError(
                 f"topi.schedule({type(t).__name__})",
-                "it takes the tensors to compute and makes a schedule of them",
+                "the argument must be a tensor to compute, or a list of them",
                 "topi.schedule(C) or topi.schedule([C, D])",
             )
     return found

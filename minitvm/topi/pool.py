@@ -1,4 +1,4 @@
-"""Pooling: the largest or average pixel under a window that moves over an NCHW image."""
+"""Pooling: the largest or the average pixel in each window of an NCHW image."""
 
 from __future__ import annotations
 
@@ -13,7 +13,12 @@ from .reduction import REDUCTION
 
 @on_tensors
 def max_pool2d(data: te.Tensor, kernel: Any, strides: Any = None, padding: Any = 0) -> te.Tensor:
-    """Take the largest pixel under each window [N, C, OH, OW]; padding counts as the minimum."""
+    """Return the largest pixel in each window, as [N, C, OH, OW].
+
+    kernel, strides: an integer or (height, width); strides are the kernel's size by default.
+    padding: an integer, (height, width) or (top, left, bottom, right). The pixels of the padding
+    have the smallest value of the data type.
+    """
     high, wide = _windows(data, kernel, strides, padding)
     return _pool(data, high, wide, "T_max_pool", te.max, te.min_value(data.dtype))
 
@@ -26,7 +31,11 @@ def avg_pool2d(
     padding: Any = 0,
     count_include_pad: bool = True,
 ) -> te.Tensor:
-    """Average each window [N, C, OH, OW], over all its pixels or only those inside the image."""
+    """Return the average pixel in each window, as [N, C, OH, OW].
+
+    The average is over all pixels of a window, or only those inside the image if count_include_pad
+    is false. The other arguments are those of `max_pool2d`.
+    """
     high, wide = _windows(data, kernel, strides, padding)
     total = _pool(data, high, wide, "T_sum_pool", te.sum, te.const(0, data.dtype))
 
@@ -44,7 +53,7 @@ def avg_pool2d(
 
 @on_tensors
 def global_avg_pool2d(data: te.Tensor) -> te.Tensor:
-    """Average each channel: [N, C, 1, 1]."""
+    """Return the average pixel of each channel, as [N, C, 1, 1]."""
     check_rank("topi.global_avg_pool2d", data, 4)
     return avg_pool2d(data, (data.shape[2], data.shape[3]), strides=1)
 

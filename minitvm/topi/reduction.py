@@ -16,7 +16,7 @@ REDUCTION = "reduction"
 
 
 def _reduction(name: str, fold: Callable[..., Any], doc: str) -> Callable[..., te.Tensor]:
-    """Make the operator that folds with `fold`."""
+    """Return an operator called `name` that reduces with `fold`, such as te.sum."""
 
     def apply(x: te.Tensor, axis: Any = None, keepdims: bool = False) -> te.Tensor:
         return fold_over(f"T_{name}", fold, x, dimensions(name, x, axis), keepdims)
@@ -24,15 +24,15 @@ def _reduction(name: str, fold: Callable[..., Any], doc: str) -> Callable[..., t
     return on_tensors(named(apply, name, doc))
 
 
-sum = _reduction("sum", te.sum, "Sum over `axis`: one dimension, several, or None for all.")
-prod = _reduction("prod", te.prod, "Multiply over `axis`.")
-max = _reduction("max", te.max, "Take the largest element over `axis`.")
-min = _reduction("min", te.min, "Take the smallest element over `axis`.")
+sum = _reduction("sum", te.sum, "Sum along `axis`: one dimension, several, or None for all.")
+prod = _reduction("prod", te.prod, "Multiply the elements along `axis`; see `sum` for `axis`.")
+max = _reduction("max", te.max, "Return the largest element along `axis`; see `sum` for `axis`.")
+min = _reduction("min", te.min, "Return the smallest element along `axis`; see `sum` for `axis`.")
 
 
 @on_tensors
 def mean(x: te.Tensor, axis: Any = None, keepdims: bool = False) -> te.Tensor:
-    """Average over `axis`; elements are floats."""
+    """Average over `axis`, one dimension, several, or None for all; the elements must be floats."""
     count = math.prod(tir.cast_to(x.shape[d], x.dtype) for d in dimensions("mean", x, axis))
     total = sum(x, axis, keepdims)
     return te.compute(total.shape, lambda *i: total(*i) / count, name="T_mean", tag=ELEMENTWISE)
@@ -41,7 +41,7 @@ def mean(x: te.Tensor, axis: Any = None, keepdims: bool = False) -> te.Tensor:
 def fold_over(
     name: str, fold: Callable[..., Any], x: te.Tensor, over: list[int], keepdims: bool = False
 ) -> te.Tensor:
-    """Fold x over the dimensions `over`, which are removed or become 1."""
+    """Reduce `x` with `fold` over the dimensions `over`, which are removed or get size 1."""
     folded = {d: te.reduce_axis((0, x.shape[d]), name=f"k{d}") for d in over}
     kept = [d for d in range(x.ndim) if d not in folded]
 
@@ -56,7 +56,7 @@ def fold_over(
 
 
 def dimension(name: str, x: te.Tensor, axis: Any) -> int:
-    """Return the dimension `axis`; raise ExprError if it is None or several."""
+    """Return `axis` as a dimension >= 0 of `x`; raise ExprError unless it is one dimension."""
     found = [] if axis is None else dimensions(name, x, axis)
     if len(found) != 1:
         what = f"topi.{name} of {x.name} over axis {axis}"
@@ -65,7 +65,10 @@ def dimension(name: str, x: te.Tensor, axis: Any) -> int:
 
 
 def dimensions(name: str, x: te.Tensor, axis: Any) -> list[int]:
-    """Return the dimensions `axis`: negative ones count from the end, None means all."""
+    """Return `axis` as a sorted list of dimensions >= 0 of `x`; raise ExprError if there is none.
+
+    A negative dimension is counted from the end, and None stands for all dimensions.
+    """
     given = range(x.ndim) if axis is None else integers(f"topi.{name}: axis", axis)
     found = [d + x.ndim if d < 0 else d for d in given]
     if not found or len(set(found)) < len(found) or not all(0 <= d < x.ndim for d in found):

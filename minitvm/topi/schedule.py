@@ -1,4 +1,4 @@
-"""topi.schedule: a good default schedule for a network of topi operators."""
+"""topi.schedule, which makes a good default schedule for a network of topi operators."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def schedule(outs: Any, target: str | Target = "llvm") -> te.Schedule:
 
 
 def _inline(s: te.Schedule) -> None:
-    """Put elementwise stages into their readers, unless those would repeat them in a reduction."""
+    """Inline elementwise stages, except into reductions, which would compute them repeatedly."""
     grown: dict[Operation, int] = {}  # nodes of a formula with those it reads put in
     for stage in s.stages:
         if stage.is_output or not _is_simple(stage.op):
@@ -114,7 +114,10 @@ def _output(stage: te.StageView) -> te.Tensor:
 
 
 def _right_operand(op: te.ComputeOp) -> tuple[te.Tensor, bool] | None:
-    """Return the operand indexed by the product's columns, and whether it is transposed."""
+    """Return the right operand of the product `op`, and whether it is transposed.
+
+    This is the operand indexed by the product's columns; None if there is none.
+    """
     for e in loads(op):
         for d, i in enumerate(e.indices):
             if i is op.axis[-1] and isinstance(e.buffer, te.Tensor):

@@ -16,7 +16,10 @@ from .shape import INJECTIVE, reshape
 
 @on_tensors
 def where(condition: te.Tensor, x: Any, y: Any) -> te.Tensor:
-    """Return x where condition is true or not 0, else y; numbers broadcast as tensors do."""
+    """Return x where `condition` is true or not 0, and y elsewhere.
+
+    All three broadcast; x and y may be numbers.
+    """
     shape = shape_of(condition)
     for t in (x, y):
         shape = broadcast_shape("where", shape, shape_of(t))
@@ -32,10 +35,10 @@ def where(condition: te.Tensor, x: Any, y: Any) -> te.Tensor:
 def take(
     x: te.Tensor, indices: te.Tensor, axis: int | None = None, mode: str = "clip"
 ) -> te.Tensor:
-    """Return the elements of x at `indices` along `axis`, or of the flattened x if that is None.
+    """Return the elements of x at `indices` along `axis`; if axis is None, x is flattened first.
 
-    [a, n, c] at indices [p, q] along 1 gives [a, p, q, c]. An index out of bounds takes
-    the nearest element: mode "clip", the only one.
+    For x of shape [a, n, c], indices of shape [p, q] and axis 1, the result is [a, p, q, c]. An
+    index out of bounds selects the nearest element: this is mode "clip", the only mode.
     """
     if mode != "clip":
         raise ExprError(f"topi.take with mode={mode!r}", "no such mode", 'mode="clip"')

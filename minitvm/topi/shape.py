@@ -16,7 +16,10 @@ INJECTIVE = "injective"
 
 @on_tensors
 def transpose(x: te.Tensor, axes: Sequence[int] | None = None) -> te.Tensor:
-    """Permute the dimensions of x; reverse them if no order is given."""
+    """Permute the dimensions of x: dimension k of the result is dimension axes[k] of x.
+
+    If axes is None, the order is reversed.
+    """
     order = list(reversed(range(x.ndim)))
     if axes is not None:
         order = integers("topi.transpose: axes", axes)
@@ -41,13 +44,16 @@ def pad(
     pad_value: float = 0.0,
     name: str = "T_pad",
 ) -> te.Tensor:
-    """Surround x by pad_value: pad_before[d] elements before and pad_after[d] after dimension d."""
+    """Add pad_before[d] elements before x and pad_after[d] after it along each dimension d.
+
+    The new elements are pad_value. If pad_after is None, it is pad_before.
+    """
     pad_before = integers("topi.pad: pad_before", pad_before)
     after = pad_before if pad_after is None else integers("topi.pad: pad_after", pad_after)
     fits = len(pad_before) == len(after) == x.ndim
     if not fits or min([*pad_before, *after], default=0) < 0:
         what = f"topi.pad of {x.name} by {list(pad_before)}, {list(after)}"
-        raise ExprError(what, f"it needs one size >= 0 for each of its {x.ndim} dimensions")
+        raise ExprError(what, f"give one size >= 0 for each of the {x.ndim} dimensions")
     shape = [n + b + a for n, b, a in zip(x.shape, pad_before, after, strict=True)]
 
     def body(*i: Any) -> Any:
@@ -141,7 +147,7 @@ def strided_slice(
     step = [1] * x.ndim if strides is None else integers("topi.strided_slice: strides", strides)
     sizes = [n for n in x.shape if isinstance(n, int)]
     if not len(begin) == len(end) == len(step) == len(sizes) == x.ndim or 0 in step:
-        why = "it needs a begin, an end and a stride != 0 for each dimension, all of constant size"
+        why = "each dimension must have a constant size, a begin, an end and a stride != 0"
         raise ExprError(f"topi.strided_slice of {x.name}", why)
     ranges = [range(n)[slice(*cut)] for n, *cut in zip(sizes, begin, end, step, strict=True)]
 

@@ -1,4 +1,4 @@
-"""Tensor intrinsics for CPUs: tiles computed by hand-written loops that stay in registers."""
+"""Tensor intrinsics for CPUs: hand-written loops that compute a tile and keep it in registers."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from minitvm import te, tensor, tir
 
 
 def gemm_intrin(m: int = 8, n: int = 8, k: int = 8, dtype: str = "float32") -> tensor.TensorIntrin:
-    """Declare z[i, j] = sum(x[i, k] * y[k, j], k) on a tile of m x n x k.
+    """Declare an intrinsic for z[i, j] = sum(x[i, k] * y[k, j], k) on a tile of m x n x k.
 
-    The tile of results is kept in registers while k runs: m rows of one vector of n elements.
+    During the loop over k, the m x n results stay in registers, one vector of n elements per row.
     """
     x = te.placeholder((m, k), dtype, name="x")
     y = te.placeholder((k, n), dtype, name="y")
@@ -59,10 +59,11 @@ def _zero(c: tir.Buffer) -> tir.Stmt:
 
 @cache  # a schedule knows intrinsics by name: two products must share the same one
 def dot4_intrin(n: int = 16) -> tensor.TensorIntrin:
-    """Declare z[j] = sum(x[k] * y[j, k], k) for four k and n j: uint8 times int8, in int32.
+    """Declare an intrinsic for z[j] = sum(x[k] * y[j, k], k): n dot products of four bytes.
 
-    It is one instruction on a CPU with VNNI: vpdpbusd. The four bytes of x are repeated in each of
-    the n lanes; the 4n bytes of y fill a vector.
+    x is uint8[4], y is int8[n, 4] and z is int32[n]. On a CPU with VNNI this is the instruction
+    vpdpbusd: the four bytes of x are repeated in each of the n lanes; the 4n bytes of y fill a
+    vector.
     """
     x = te.placeholder((4,), "uint8", name="x")
     y = te.placeholder((n, 4), "int8", name="y")
@@ -105,7 +106,7 @@ def _dot4_zero(c: tir.Buffer) -> tir.Stmt:
 def _each(
     ib: tir.IRBuilder, rows: tir.Index, columns: tir.Index
 ) -> Generator[tuple[tir.Index, tir.Index]]:
-    """Loop over the elements of a tile: one vector per row."""
+    """Open the loops over the elements of a tile: rows are unrolled, columns vectorized."""
     with (
         ib.for_range(0, rows, name="i", kind="unrolled") as i,
         ib.for_range(0, columns, name="j", kind="vectorized") as j,

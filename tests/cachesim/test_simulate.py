@@ -213,7 +213,7 @@ def test_a_recorded_run_brings_its_own_writes_and_sizes() -> None:
     ("arguments", "message"),
     [
         ({"line": 48}, "Cache: line: it is 48, which is not a power of two\n  try: 32 or 64"),
-        ({"bytes": 1000}, "Cache(bytes=1000, line=64, ways=8): 1000 is no multiple of ways"),
+        ({"bytes": 1000}, "Cache(bytes=1000, line=64, ways=8): 1000 is not a multiple of ways"),
         (
             {"bytes": 3 * 512},
             "Cache: the number of sets: 1536 / (line 64 * ways 8) = 3, which is not a power",
@@ -253,11 +253,11 @@ def test_twelve_ways_and_sixty_four_sets_are_a_cache() -> None:
         ),
         (
             (Cache.l1(), [1, 2], [True]),
-            "writes of type bool, shape (1,): it says whether each of the 2",
+            "writes of type bool, shape (1,): writes must say whether each of the 2",
         ),
         (
             (Cache.l1(), [1, 2], [0, 1]),
-            "writes of type int64, shape (2,): it says whether each of the 2",
+            "writes of type int64, shape (2,): writes must say whether each of the 2",
         ),
         (([], [1]), "simulate([], ...): neither a cache nor a list"),
         ((5, [1]), "simulate(5, ...): neither a cache nor a list"),

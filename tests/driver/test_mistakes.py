@@ -83,7 +83,7 @@ MISTAKES: list[tuple[Callable[[], Any], str]] = [
     (lambda: topi.relu(a), "topi.relu: x is ndarray: not a tensor"),
     (lambda: topi.matmul(A, topi.relu), "topi.matmul: b is function"),
     (lambda: topi.concatenate([]), "topi.concatenate([]): there is nothing"),
-    (lambda: topi.schedule(scheduled()), "topi.schedule(Schedule): it takes the tensors"),
+    (lambda: topi.schedule(scheduled()), "topi.schedule(Schedule): the argument must be a tensor"),
     (lambda: te.create_schedule(scheduled()), "create_schedule(Schedule): not an operation"),
     (lambda: tvm.build(scheduled(), [A, Y]).time_evaluator(a, a),
      "time_evaluator(ndarray, ...): it takes options only"),

@@ -89,7 +89,7 @@ OPERATORS: list[tuple[Mistake, str]] = [
     (lambda: topi.batch_norm(X, V, V, V, V, axis=None), "topi.batch_norm of X over axis None"),
     (lambda: topi.conv2d(IMAGE, TAPS, padding=(1, 2, 3, "a")), "padding: 'a': not an integer"),
     (lambda: topi.conv2d(IMAGE, TAPS, groups=None), "topi.conv2d: groups: None"),
-    (lambda: topi.conv2d(IMAGE, TAPS, groups=0), "there are 0 groups"),
+    (lambda: topi.conv2d(IMAGE, TAPS, groups=0), "groups is 0"),
     (lambda: topi.conv2d_transpose(IMAGE, KERNEL, padding=-1), "padding (-1, -1, -1, -1) >= 0"),
     (lambda: topi.conv2d_transpose(IMAGE, KERNEL, strides=0), "strides (0, 0) must be >= 1"),
     (lambda: topi.max_pool2d(X, 2), "it has 2 dimensions, not 4"),

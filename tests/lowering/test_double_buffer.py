@@ -141,6 +141,6 @@ def test_a_parallel_loop_has_no_next_iteration() -> None:
     with pytest.raises(LoweringError) as caught:
         tvm.lower(s, [A, C])
     assert str(caught.value) == (
-        "double_buffer of B: the loop 'i.outer' around it is marked parallel, so no iteration is "
-        "the next one\n  try: split that loop, and compute at its inner part"
+        "double_buffer of B: the loop 'i.outer' around it is marked parallel, so its iterations "
+        "do not run in order\n  try: split that loop, and compute the stage at its inner part"
     )

@@ -74,8 +74,8 @@ def test_the_other_passes_stay() -> None:
         (lambda: insert(PASSES["llvm"], 4, mine),
          "insert mine in phase 4: there are four phases\n  try: 0, 1, 2 or 3"),
         (lambda: insert((mine,), 1, mine),
-         "insert mine in phase 1: phases are counted from flatten, and the passes are mine\n"
-         "  try: write the tuple out: (*passes, f)"),
+         "insert mine in phase 1: phases are defined relative to flatten, and the passes are mine\n"
+         "  try: write the tuple without insert: (*passes, f)"),
         (lambda: swap((mine,), vectorise=mine), "swap vectorise: no such pass\n  try: one of mine"),
     ],
 )  # fmt: skip

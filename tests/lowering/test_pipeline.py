@@ -211,8 +211,9 @@ def test_a_scalar_is_an_argument() -> None:
         (lambda A, B, C: [A], "args: C missing: "
          "all inputs and outputs of the schedule are arguments\n  try: args = [A, C]"),
         (lambda A, B, C: [A, C, A], "args: the same argument is given twice"),
-        (lambda A, B, C: [A, B, C], "argument B: it is an intermediate result, of which "
-         "memory may hold only a part\n  try: te.create_schedule([..., B.op]) makes it an output"),
+        (lambda A, B, C: [A, B, C], "argument B: it is an intermediate result, which is not "
+         "necessarily stored as a whole\n"
+         "  try: te.create_schedule([..., B.op]) makes it an output"),
         (lambda A, B, C: [A, C, te.compute((8,), lambda i: A[i], name="D")],
          "argument D: it is not part of this schedule"),
         (lambda A, B, C: [A, C.op],

@@ -211,8 +211,8 @@ def test_a_thread_has_one_range_in_a_kernel() -> None:
     o, _ = s["B"].split(s["B"].op.axis[0], nparts=4)
     s["B"].bind(o, te.thread_axis("threadIdx.x"))
     assert refusal(lambda: tvm.lower(s, args)) == (
-        "loop 'i.inner' bound to 'threadIdx.x': it has 8 iterations, loop 'i.outer' of the same "
-        "kernel has 4: a thread index has one range\n"
+        "loop 'i.inner' bound to 'threadIdx.x': it has 8 iterations, but loop 'i.outer', bound to "
+        "the same index in the same kernel, has 4\n"
         "  try: split both by the same nparts, and bind the outer parts"
     )
 

@@ -171,7 +171,7 @@ def test_rows_are_padded(axis: str, factor: int, offset: int, strides: tuple[int
         ([TransformLayout("B", ("i", "j"), ("j", "i")), StorageAlign("B", "i", 8)],
          "storage_align of 'i' in B: it has a layout of its own\n  try: pad in transform_layout"),
         ([StorageAlign("B", "i", 8), TransformLayout("B", ("i", "j"), ("j", "i"))],
-         "transform_layout of B: its strides are aligned already\n"
+         "transform_layout of B: storage_align has set its strides already\n"
          "  try: pad in the layout: lambda i, j: (i*33 + j,)"),
         ([StorageAlign("C", "i", 8)],
          "storage_align of 'i' in C: C is an output: it must be stored as a whole, at root"),
@@ -231,11 +231,11 @@ def test_which_thread_stores_a_sum_makes_no_difference() -> None:
 @pytest.mark.parametrize(
     ("conds", "says"),
     [
-        (("k < 3", "k > 3"), "k < 3 and 3 < k holds for none of the threads 0 .. 5: no thread "
+        (("k < 3", "k > 3"), "k < 3 and 3 < k is false for all threads 0 .. 5: no thread "
          "would store the result\n  try: k == 0"),
-        (("k < i",), "k < i mixes a thread that folds with other axes: all such threads hold the "
-         "same result, and which one stores it does not matter\n  try: k == 0, and a second "
-         "condition on the data axes"),
+        (("k < i",), "k < i mixes a thread of the reduction with other axes: all threads of the "
+         "reduction have the same result, so any one of them can store it\n  try: k == 0, and a "
+         "second condition on the data axes"),
     ],
     ids=["none", "mixed"],
 )  # fmt: skip
@@ -257,8 +257,8 @@ def test_a_thread_that_folds_must_be_there_to_store(conds: tuple[str, ...], says
         (SetStorePredicate("C", ("i",), ("i < 4",)),
          "set_store_predicate of C: the condition is always True\n  try: leave it out"),
         (SetStorePredicate("C", ("k",), ("k < 1",)),
-         "set_store_predicate of C: 'k' is a reduce axis: no element belongs to one of its "
-         "iterations\n  try: data axes; a condition on what is summed is te.sum(..., where=...)"),
+         "set_store_predicate of C: 'k' is a reduce axis: all its iterations compute the same "
+         "element\n  try: use data axes; to skip terms of the sum, te.sum(..., where=...)"),
     ],
     ids=["axis", "value", "nothing", "always", "reduce"],
 )  # fmt: skip
@@ -294,7 +294,7 @@ def test_a_prefetch_is_a_remark() -> None:
         (Prefetch("C", "A", "i"), "prefetch of 'i' in C: C does not read A\n  try: it reads B"),
         (
             Prefetch("C", "B", "i", -1),
-            "prefetch of 'i' in C: it is -1 iterations ahead\n  try: an integer >= 0",
+            "prefetch of 'i' in C: the offset is -1\n  try: an integer >= 0",
         ),
     ],
 )
@@ -351,14 +351,14 @@ def test_the_memory_moves_with_the_loop_that_is_split() -> None:
     ("steps", "says"),
     [
         ([StoreAt("B", "B", "i")],
-         "store_at of B at B, loop 'i': a stage is not kept inside itself\n"
-         "  try: a loop of a reader"),
+         "store_at of B at B, loop 'i': a stage cannot be stored inside its own loop\n"
+         "  try: a loop of a stage that reads it"),
         ([ComputeAt("B", "C", "i"), StoreAt("B", "C", "j")],
          "store_at of B at C, loop 'j': B is not computed inside that loop\n"
-         "  try: compute_at an inner loop; what is stored is then kept for the outer one"),
+         "  try: compute_at a loop inside it"),
         ([StoreAt("B", "C", "j"), ComputeAt("B", "C", "i")],
          "store_at of B at C, loop 'j': B is not computed inside that loop\n"
-         "  try: compute_at an inner loop; what is stored is then kept for the outer one"),
+         "  try: compute_at a loop inside it"),
         ([ComputeAt("B", "C", "j"), Annotate("C", "j", "parallel"), StoreAt("B", "C", "i")],
          "store_at of B at C, loop 'i': loop 'j' of C in between is marked parallel: its "
          "iterations would share the memory\n  try: a serial loop, or store it inside that loop"),
@@ -367,9 +367,10 @@ def test_the_memory_moves_with_the_loop_that_is_split() -> None:
          "iterations would share the memory\n  try: a serial loop, or store it inside that loop"),
         ([ComputeAt("B", "C", "j"), StoreAt("B", "C", "i"), DoubleBuffer("B")],
          "double_buffer of B: store_at keeps its elements from one iteration to the next\n"
-         "  try: one of the two"),
+         "  try: use only one of store_at and double_buffer"),
         ([ComputeAt("B", "C", "j"), DoubleBuffer("B"), StoreAt("B", "C", "i")],
-         "store_at of B at C, loop 'i': it is double-buffered already\n  try: one of the two"),
+         "store_at of B at C, loop 'i': it is double-buffered already\n"
+         "  try: use only one of store_at and double_buffer"),
         ([DoubleBuffer("C")],
          "double_buffer of C: C is an output: it must be stored as a whole, at root"),
     ],

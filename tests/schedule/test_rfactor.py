@@ -94,5 +94,5 @@ def test_a_range_that_depends_on_other_axes_or_data_has_no_partial_results(
         te.create_schedule(D.op).rfactor(D, axes[0])
     assert str(caught.value) == (
         f"rfactor of 'k' in D: the range of a reduce axis depends on other axes or on data: {shown}"
-        "\n  try: a range that is the same for all elements, and where=... for what counts"
+        "\n  try: one range for all elements, and te.sum(..., where=...) to skip terms"
     )

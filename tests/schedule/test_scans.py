@@ -258,7 +258,7 @@ REFUSALS: dict[str, tuple[Callable[[Cell], Any], str]] = {
         lambda c: c.s[c.u].compute_at(c.s[c.S], c.time),
         "compute_at of u at S, loop 't': u is an update of S: its rows are computed in "
         "the loop over time, and stored in the result of S\n"
-        "  try: cache_write(u, ...) makes a stage to place",
+        "  try: cache_write(u, ...) makes a stage that can be moved",
     ),
     "inline the beginning": (
         lambda c: c.s[c.first].compute_inline(),
@@ -271,13 +271,14 @@ REFUSALS: dict[str, tuple[Callable[[Cell], Any], str]] = {
     ),
     "too far out": (
         lambda c: c.s[c.a].compute_at(c.s[c.S], c.s[c.S].split(c.time, factor=2)[0]),
-        "compute_at of a at S, loop 't.outer': it depends on the row before, so it is computed in "
-        "each step of S\n  try: one of u.t, u.i, S.t.inner",
+        "compute_at of a at S, loop 't.outer': it depends on the previous row, so it must be "
+        "computed in each step of S\n  try: one of u.t, u.i, S.t.inner",
     ),
     "ahead of time": (
         lambda c: c.s[c.a].double_buffer(),
-        "double_buffer of a: it would be computed one step of S ahead, and depends on the row "
-        "before\n  try: double_buffer what does not depend on the state: a cache_read of an input",
+        "double_buffer of a: it would be computed one step of S ahead, but it depends on the "
+        "previous row\n  try: double_buffer a stage that does not depend on the scan's state, "
+        "such as a cache_read of an input",
     ),
 }
 

@@ -305,7 +305,7 @@ def test_fuse_takes_two_loops(axes: tuple[str, ...]) -> None:
 def test_a_loop_is_not_fused_where_another_stage_is_attached_between() -> None:
     steps = Split("C", "i", factor=4), ComputeAt("B", "C", "i.outer")
     assert refusal(chain(), *steps, Fuse("C", ("i.outer", "i.inner"))) == (
-        "loop 'i.outer' of C: another stage is attached at it, so it must stay a loop\n"
+        "loop 'i.outer' of C: another stage is computed inside it, so this loop must stay\n"
         "  try: compute_root that stage first"
     )
 
@@ -375,7 +375,7 @@ def test_a_loop_runs_in_one_way_only() -> None:
         s.apply(Annotate("C", "i", "parallel"))
     assert str(refused.value) == (
         "parallel of 'i' in C: it is unrolled already\n"
-        "  try: one of the two; undo() takes back the unroll"
+        "  try: use one of the two; undo() removes the unroll"
     )
 
 
@@ -493,9 +493,9 @@ def test_a_pragma_that_no_pass_knows_is_kept() -> None:
         ("a\nb", 1, "pragma of 'i' in C: the key 'a\\nb' is not a name\n"
          "  try: a word, such as auto_unroll_max_step, unroll_explicit, dma_copy, alu, "
          "coproc_sync, trim_loop, skip_dma_copy, skip_alu"),
-        ("prefetch", 1, "pragma of 'i' in C: 'prefetch' is made by a step of its own\n"
+        ("prefetch", 1, "pragma of 'i' in C: another method sets 'prefetch'\n"
          "  try: s[C].prefetch(...)"),
-        ("parallel", 1, "pragma of 'i' in C: 'parallel' is made by a step of its own\n"
+        ("parallel", 1, "pragma of 'i' in C: another method sets 'parallel'\n"
          "  try: s[C].parallel(...)"),
         ("auto_unroll_max_step", -1, "pragma of 'i' in C: the value of 'auto_unroll_max_step' "
          "is -1, not an int >= 0"),
@@ -644,7 +644,7 @@ def test_a_reorder_that_leaves_a_reader_outside_is_refused() -> None:
                                   SetScope("A", "local")])  # fmt: skip
 def test_an_input_has_its_place(step: Step) -> None:
     assert refusal(chain(), step) == (
-        f"{step.what}: A is an input\n  try: cache_read(A, ...) makes a copy to place"
+        f"{step.what}: A is an input\n  try: cache_read(A, ...) makes a copy that can be moved"
     )
 
 
@@ -808,9 +808,10 @@ def test_rfactor_of_a_part_leaves_the_other_part_to_the_first_stage() -> None:
     ("steps", "says"),
     [
         ([RFactor("C", "i")],
-         "rfactor of 'i' in C: not a reduce loop of the stage\n  try: one of k"),
+         "rfactor of 'i' in C: it is not a reduce loop of the stage\n  try: one of k"),
         ([Split("C", "k", factor=2), RFactor("C", "k")],
-         "rfactor of 'k' in C: not a reduce loop of the stage\n  try: one of k.outer, k.inner"),
+         "rfactor of 'k' in C: it is not a reduce loop of the stage\n"
+         "  try: one of k.outer, k.inner"),
         ([Split("C", "i", factor=2), RFactor("C", "k")],
          "rfactor of 'k' in C: its loops have been changed in other ways, which would be lost\n"
          "  try: split the reduce axis, rfactor, and only then change other loops"),
@@ -852,11 +853,11 @@ def test_a_layout_says_where_elements_live() -> None:
         (("i",), ("i",), "transform_layout of B: it has 2 dimensions, the layout takes 1 axes"),
         (("i", "j"), (), "transform_layout of B: the layout has no dimensions"),
         (("i", "j"), ("i // 2", "j"),
-         "transform_layout of B: in [i // 2, j] two elements would share a place, or lie before "
-         "the start\n  try: use each axis fully: k, j -> j // 16, k, j % 16"),
+         "transform_layout of B: [i // 2, j] gives two elements the same index, or a negative one\n"
+         "  try: use each axis completely: k, j -> j // 16, k, j % 16"),
         (("i", "j"), ("i - 1", "j"),
-         "transform_layout of B: in [i - 1, j] two elements would share a place, or lie before "
-         "the start\n  try: use each axis fully: k, j -> j // 16, k, j % 16"),
+         "transform_layout of B: [i - 1, j] gives two elements the same index, or a negative one\n"
+         "  try: use each axis completely: k, j -> j // 16, k, j % 16"),
         (("i", "j"), ("print(i)", "j"),
          "formula 'print(i)': it is not made of i, j, integers, + - * // and %"),
         (("i", "j"), ("z", "j"), "formula 'z': it is not made of i, j, integers, + - * // and %"),
@@ -1010,6 +1011,6 @@ def test_a_layout_that_is_not_shown_to_keep_elements_apart_is_refused(
     B = te.compute(shape, lambda *i: A(*i) + 1.0, name="B")
     C = te.compute(shape, lambda *i: B(*i) + 1.0, name="C")
     s = te.create_schedule(C.op)
-    with pytest.raises(ScheduleError, match="share a place"):
+    with pytest.raises(ScheduleError, match="the same index"):
         s[B].transform_layout(layout)
     assert s.steps == ()

@@ -293,7 +293,7 @@ STEPS: dict[str, tuple[Callable[[te.Schedule, Any], Any], str]] = {
     "same name": (
         lambda s, C: s[C].tensorize(s[C].leaf_iter_vars[4], topi.gemm_intrin(4, 4, 4)),
         "tensorize with gemm_4x4x4: another intrinsic of that name is in use\n"
-        "  try: te.decl_tensor_intrin(..., name=...) gives it a name of its own",
+        "  try: choose another name: te.decl_tensor_intrin(..., name=...)",
     ),
     "split": (
         lambda s, C: s[C].split(s[C].leaf_iter_vars[3], 2),
@@ -371,8 +371,8 @@ def test_the_first_difference_is_named(f: Any, where: str) -> None:
 
 def test_a_formula_is_no_reduction() -> None:
     assert whole(lambda A, B, k, i, j: A[i, j] + B[i, j]) == (
-        "tensorize of 'i' in C with gemm_4x4x4: it has 1 reduce axes, C has 0\n"
-        "  try: another intrinsic"
+        "tensorize of 'i' in C with gemm_4x4x4: the intrinsic has 1 reduce axes, C has 0\n"
+        "  try: use another intrinsic"
     )
 
 
@@ -404,8 +404,8 @@ def test_a_guard_inside_is_refused() -> None:
     args, s = tiled(n=10)
     assert lowered(s, args) == (
         "tensorize of 'i.inner' in C with gemm_4x4x4: the guard i_outer*4 + i_inner < 10 depends "
-        "on i.inner inside it, and an intrinsic always computes all of its points\n"
-        "  try: sizes that divide the extents; or pad the tensor in a stage of its own"
+        "on loop i.inner inside it, but an intrinsic has no guard and computes all its elements\n"
+        "  try: use split sizes that divide the extents, or pad the tensor in another stage"
     )
 
 
@@ -414,7 +414,8 @@ def test_a_reduction_outside_needs_an_update() -> None:
     args, s = tiled(intrin=once)
     assert lowered(s, args) == (
         "tensorize of 'i.inner' in C with once: the reduction continues outside, over k.outer, "
-        "and the intrinsic has no update\n  try: fcompute returns (body, reset, update)"
+        "and the intrinsic has no update\n"
+        "  try: declare the intrinsic with an fcompute that returns (body, reset, update)"
     )
 
 
@@ -452,7 +453,9 @@ def test_an_offset_factor_must_divide() -> None:
     args, s = tiled(intrin=opaque(strides=True, offset_factor=16), m=12)
     assert lowered(s, args) == (
         "tensorize of 'i.inner' in C with gemm4x4: x begins at element i_outer*32 + k_outer*4 of "
-        "A, which may not be a multiple of offset_factor=16\n  try: sizes that are multiples of it"
+        "A, which is not known to be a multiple of its offset_factor 16\n"
+        "  try: tile sizes and row lengths of A that are multiples of 16, or a smaller "
+        "offset_factor"
     )
 
 
@@ -473,7 +476,7 @@ def test_a_variable_learns_one_stride() -> None:
     args, s = tiled(intrin=once, depth=4)
     assert lowered(s, args) == (
         "tensorize of 'i.inner' in C with once: step of y: it would be both 4 and 12 (in B)\n"
-        "  try: a variable for each buffer"
+        "  try: declare a variable for each buffer"
     )
 
 
@@ -486,7 +489,7 @@ def test_a_part_must_lie_in_even_strides() -> None:
     s[C].tensorize(inner, opaque(strides=True))
     assert lowered(s, args) == (
         "tensorize of 'i.inner' in C with gemm4x4: the part of B.global that y stands for has "
-        "no constant strides\n  try: another transform_layout, or none"
+        "no constant strides\n  try: use another transform_layout of B.global, or none"
     )
 
 
@@ -610,8 +613,8 @@ def test_a_split_that_does_not_divide_keeps_its_guard() -> None:
     split = s[C].split
     assert says(lambda: split(s[C].op.axis[0], 3, disable_predication=True), ScheduleError) == (
         "split of 'i' in C: 3 * 3 iterations are not 8: without a "
-        "guard, the extra iterations would write elsewhere\n"
-        "  try: a size that divides the extent, or leave the guard in"
+        "guard, the extra iterations would write out of bounds\n"
+        "  try: a size that divides the extent, or keep the guard"
     )
     check(args, s, "interpreter")
 

@@ -95,7 +95,7 @@ def test_inlining_that_doubles_a_formula_again_and_again_is_refused(stages: int)
     assert str(caught.value) == (
         "compute_inline of B12: the formula of B13, which reads it, would have 32767 operations "
         "written out, and at most 20000 can be compiled\n"
-        "  try: leave B12 at root, or compute_at: it is then computed once, and read"
+        "  try: leave B12 at root, or use compute_at: its values are then stored and read"
     )
 
 

@@ -184,18 +184,18 @@ REFUSALS: dict[str, tuple[Callable[[te.Schedule, Tensor], Any], str]] = {
     ),
     "fuse": (
         lambda s, T: s[T].fuse(T.op.axis[0], T.op.reduce_axis[0]),
-        "fuse into 'i.k.fused' in T: the range of k depends on i: its loop has no fixed length\n"
-        "  try: fuse data axes, or split them",
+        "fuse into 'i.k.fused' in T: the range of k depends on i: the fused loop would have no "
+        "fixed length\n  try: fuse data axes, or split them",
     ),
     "rfactor": (
         lambda s, T: s.rfactor(T, T.op.reduce_axis[0]),
         "rfactor of 'k' in T: the range of a reduce axis depends on other axes or on data: i + 1\n"
-        "  try: a range that is the same for all elements, and where=... for what counts",
+        "  try: one range for all elements, and te.sum(..., where=...) to skip terms",
     ),
     "cache_write": (
         lambda s, T: s.cache_write(T, "local"),
         "cache_write of T: the range of its reduce axis depends on its data axes, which get new "
-        "names\n  try: a te.compute that copies it, written by hand",
+        "names\n  try: write a te.compute that copies its result",
     ),
 }
 
@@ -212,6 +212,6 @@ def test_what_says_how_long_a_row_is_is_read_where_it_is() -> None:
     (P, *_), y = sparse()
     s = te.create_schedule(y.op)
     assert says(lambda: s.cache_read(P, "local", [y]), ScheduleError) == (
-        "cache_read of P: it gives the length of a reduce axis of y, and is read once for "
-        "each element\n  try: leave it where it is"
+        "cache_read of P: the range of a reduce axis of y is read from it, once for "
+        "each element\n  try: cache another input"
     )

@@ -237,6 +237,6 @@ def test_a_state_is_no_argument() -> None:
     s = te.create_schedule(H.op)
     h = H.op.input_tensors[0].op.states[0]
     assert says(lambda: tvm.lower(s, [*inputs, h, H]), ArgumentError) == (
-        "argument h: it is the state of a scan, which lives in the result of that scan\n"
+        "argument h: it is the state of a scan, which is stored in the result of that scan\n"
         "  try: args = [X, W, H]"
     )

@@ -208,7 +208,7 @@ def test_concatenate_reshape_and_slice(target: str) -> None:
         ),
         (
             lambda x: topi.conv2d(x, place(8, 4, 30, 3, name="W")),
-            "it spans 30 pixels, and there are 9",
+            "it spans 30 pixels, but the image has 9",
         ),
         (lambda x: topi.conv2d(x, place(8, 4, 3, 3, name="W"), strides=0), "the stride is 0"),
         (lambda x: topi.conv2d(x, place(8, 4, 3, 3, name="W"), strides=(1, 2, 3)), "strides"),

@@ -173,7 +173,7 @@ def test_a_cache_that_cannot_be_is_refused_and_changes_nothing() -> None:
     view = viz.CacheLens(*blur(), Cache(256, 64, 2))
     view.event("ways", "16")
     assert view.refused
-    assert "256 is no multiple of ways * line = 1024" in view.message
+    assert "256 is not a multiple of ways * line = 1024" in view.message
     assert view.cache == Cache(256, 64, 2)
 
 
