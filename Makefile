@@ -9,6 +9,9 @@ JOBS ?= 2
 NO_BROWSER ?=
 LAB_FLAGS ?=
 
+# Tests start hundreds of processes; without bytecode each would compile the package again.
+unexport PYTHONDONTWRITEBYTECODE
+
 VENV := .venv
 PY := $(VENV)/bin/python
 PIP_INSTALL := $(PY) -m pip install -q --disable-pip-version-check

@@ -35,7 +35,7 @@ def about_extent(
     note = stage.note(a)
     if note.threads is not None and not alone and not tir.prove_equal(note.threads, extent):
         yield (
-            f"{note.threads} threads for {tir.text(extent)} iterations",
+            f"{note.threads} threads for {tir.text(extent)} iterations; each runs one",
             f"split(..., nparts={note.threads}) and bind the outer loop",
         )
     constant = isinstance(a.extent, int) or isinstance(extent, int)

@@ -35,7 +35,7 @@ def using(config: accel.Config) -> Generator[accel.Config]:
 
 
 def prefix() -> str:
-    """Return the prefix of instructions without a unit: "vta" in vta.gemm, "vdla" in vdla.gemm."""
+    """Return how names of instructions begin here: vdla.gemm for a vdla, vta.gemm otherwise."""
     return "vdla" if machine().name.startswith("vdla") else "vta"
 
 

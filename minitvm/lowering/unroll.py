@@ -36,7 +36,7 @@ class _Unroll:
         self.added = 0
 
     def __call__(self, s: tir.Stmt, auto: int = 0, explicit: bool = True) -> tir.Stmt:
-        """Return `s` with marked loops unrolled, and short serial loops if `explicit`.
+        """Return `s` with its marked loops unrolled; if `explicit`, its short serial loops, too.
 
         A loop is short if iterations times statements are at most `auto`.
         """

@@ -98,7 +98,7 @@ class CacheWrite(Step):
             for a in op.axis
         ):
             yield (
-                "the range of its reduce axis depends on its data axes, which get new names",
+                "the range of its reduce axis depends on its data axes, which this step replaces",
                 "write a te.compute that copies its result",
             )
         moved = any(a is not b for a, b in zip(stage.leaves, root_axes(op), strict=False))

@@ -112,7 +112,7 @@ class Bind(Step):
             yield f"the number of threads is {n!r}, not an integer >= 1", ""
         if n is not None and stage.is_output and isinstance(a.extent, int) and a.extent != n:
             yield (
-                f"{n} threads for {a.extent} iterations",
+                f"{n} threads for {a.extent} iterations; each runs one",
                 f"split(..., nparts={n}) and bind the outer loop",
             )
 

@@ -115,7 +115,8 @@ def check_past(ops: Sequence[Operation]) -> None:
                 i, name = tir.text(e.indices[0]), e.buffer.name
                 raise ExprError(
                     f"compute {op.name}: {tir.text(e)} may leave {name}",
-                    f"index 0 is {i}, before the first row, and {name} is not the state of a scan",
+                    f"its first index {i} can be negative, and {name} is not the state of a "
+                    "te.scan",
                     f"te.if_then_else({i} >= 0, {tir.text(e)}, 0); "
                     f"or te.scan(init, {op.name}, {name})",
                 )

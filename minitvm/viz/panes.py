@@ -135,7 +135,7 @@ def pane_head(pane: Pane) -> float:
 
 
 def _above(pane: Pane) -> float:
-    """Return the height of the coordinates and column numbers above a slice."""
+    """Return the height of the labels above a pane: coordinates of the slice, column numbers."""
     return LINE * (2 if len(pane.cells) > 2 else 1)
 
 

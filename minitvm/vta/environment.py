@@ -73,7 +73,10 @@ class Environment:
 
     @cached_property
     def mock(self) -> Environment:
-        """Return an environment whose pragmas and gemm emit nothing, to time one unit alone."""
+        """Return an environment whose pragmas and gemm emit nothing.
+
+        Units scheduled with it do nothing, so the remaining unit is timed alone.
+        """
         return Environment(self.config, skip=True)
 
     def depth(self, scope: str) -> int:

@@ -230,7 +230,7 @@ def test_a_stage_has_as_many_threads_as_were_said() -> None:
     s[B].compute_at(s[C], s[C].split(C.op.axis[0], 8)[0])
     s[B].bind(B.op.axis[0], te.thread_axis((0, 4), "threadIdx.x"))
     assert refusal(lambda: tvm.lower(s, [A, C])) == (
-        "bind of 'i' in B: 4 threads for 8 iterations\n"
+        "bind of 'i' in B: 4 threads for 8 iterations; each runs one\n"
         "  try: split(..., nparts=4) and bind the outer loop"
     )
 

@@ -91,7 +91,7 @@ def test_what_is_parallel_is_no_thread_any_more() -> None:
          "bind of 'k' in C: 'i' is bound to threadIdx.x already: both would have the same "
          "index\n  try: fuse the two, or bind one to another thread"),
         ([Bind("C", "i", "threadIdx.x", 32)],
-         "bind of 'i' in C: 32 threads for 4 iterations\n"
+         "bind of 'i' in C: 32 threads for 4 iterations; each runs one\n"
          "  try: split(..., nparts=32) and bind the outer loop"),
         ([Bind("C", "i", "threadIdx.x", 0)],
          "bind of 'i' in C: the number of threads is 0, not an integer >= 1"),

@@ -194,8 +194,8 @@ REFUSALS: dict[str, tuple[Callable[[te.Schedule, Tensor], Any], str]] = {
     ),
     "cache_write": (
         lambda s, T: s.cache_write(T, "local"),
-        "cache_write of T: the range of its reduce axis depends on its data axes, which get new "
-        "names\n  try: write a te.compute that copies its result",
+        "cache_write of T: the range of its reduce axis depends on its data axes, which this "
+        "step replaces\n  try: write a te.compute that copies its result",
     ),
 }
 
