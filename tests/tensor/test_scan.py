@@ -209,7 +209,8 @@ def test_a_placeholder_of_which_earlier_rows_are_read_is_the_state_of_a_scan_or_
     C = te.compute((6,), lambda i: A[i - 1], name="C")
     assert says(lambda: te.create_schedule(C.op)) == (
         "compute C: A[i - 1] may leave A: its first index i - 1 can be negative, and A is not the "
-        "state of a te.scan\n  try: te.if_then_else(i - 1 >= 0, A[i - 1], 0); or te.scan(init, C, A)"
+        "state of a te.scan\n"
+        "  try: te.if_then_else(i - 1 >= 0, A[i - 1], 0); or te.scan(init, C, A)"
     )
 
 
