@@ -185,7 +185,7 @@ def test_of_another_cpu_only_what_is_said_of_it_is_known() -> None:
 
 def test_the_types_of_the_bytes_are_checked() -> None:
     x = [load(Buffer("x", (4,), INT8), n) for n in range(4)]
-    with pytest.raises(ExprError, match="dot4: operand 1 is int8: it takes uint8 there"):
+    with pytest.raises(ExprError, match="dot4: operand 1 is int8: it must be uint8"):
         dot4(0, x, x)
 
 
