@@ -51,7 +51,7 @@ def test_a_cache_that_cannot_be_is_refused(lens) -> None:
     lens.wait_for_selector(".mtvm-message:has-text('16640 accesses')")
     lens.select_option("[data-name=ways]", "16")
     lens.wait_for_selector(".mtvm-refused")
-    assert "no multiple of ways * line" in lens.locator(".mtvm-message").inner_text()
+    assert "not a multiple of ways * line" in lens.locator(".mtvm-message").inner_text()
 
 
 def test_a_click_on_the_whole_run_shows_that_window(lens) -> None:
