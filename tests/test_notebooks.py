@@ -20,7 +20,7 @@ TAGS = {IGNORED, "nbval-skip", "raises-exception"}
 MEASURES = ("measure(", "interleaved(", "fma_peak(", "time_evaluator(")  # other at every run
 MACHINE = ("Target()", 'source("asm")')  # other on every machine
 GIVEN = (  # a described machine, recorded or simulated times: always alike
-    *("viz.Machine(", "from_records(", "viz.Work("),
+    *("viz.Machine(", "from_records(", "viz.NetworkPart("),
 )
 RATE = re.compile(r"\d (?:GFLOP/s|s|ms|us)\b")
 PATH = re.compile(r"(?<![\w.)])/[A-Za-z]\w*/\w|[A-Z]:\\\\|site-packages")  # /a/b or C:\\a

@@ -21,7 +21,7 @@ from typing import IO, Any, cast
 from .data import Reader, Writer, operations
 from .item import made
 from .sandbox import Limits, confine
-from .wire import WireError, receive, send
+from .wire import ProtocolError, receive, send
 
 
 class Capture(io.TextIOBase):
@@ -163,7 +163,7 @@ def main(arguments: str) -> None:
     while True:
         try:
             message, arrays = receive(requests)
-        except WireError:
+        except ProtocolError:
             os._exit(0)
         if message["do"] == "cell":
             answer = notebook.run(message["number"], message["source"], limits.output), ()

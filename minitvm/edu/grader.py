@@ -97,7 +97,7 @@ class Graded:
         return sum(m.worth for m in self.marks)
 
 
-class Worker:
+class GradingProcess:
     """A process that grades (worker.py), started when needed and again after a hang."""
 
     def __init__(self) -> None:
@@ -197,7 +197,7 @@ def printable(name: str) -> str:
     return "".join(c if c.isprintable() else "?" for c in name)
 
 
-def grade(task: Task, worker: Worker) -> Graded:
+def grade(task: Task, worker: GradingProcess) -> Graded:
     """Grade one notebook, whatever it contains, within the limits."""
     start = time.monotonic()
     submission, exercise, limits = task.submission, task.exercise, task.limits
@@ -257,8 +257,8 @@ def _follow(events: Iterable[dict[str, Any]], rest: Sequence[Item], known: _Prog
 
 def grade_all(tasks: Sequence[Task], jobs: int = 1) -> Iterator[tuple[int, Graded]]:
     """Yield (number of the task, marks) as they come, with `jobs` tasks at a time."""
-    idle: queue.LifoQueue[Worker] = queue.LifoQueue()
-    workers = [Worker() for _ in range(max(1, jobs))]
+    idle: queue.LifoQueue[GradingProcess] = queue.LifoQueue()
+    workers = [GradingProcess() for _ in range(max(1, jobs))]
     for worker in reversed(workers):
         idle.put(worker)
 

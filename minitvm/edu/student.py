@@ -22,7 +22,7 @@ from .data import Reader, Writer, operations
 from .item import AnswerError, Problem
 from .sandbox import ROOM, ROOT, Limits
 from .score import shortened
-from .wire import WireError, receive, send
+from .wire import ProtocolError, receive, send
 
 BOOT = """
 import sys, types
@@ -97,7 +97,7 @@ class Process:
         try:
             while True:
                 self._replies.put(receive(self._popen.stdout))
-        except (WireError, OSError, ValueError, TypeError) as e:
+        except (ProtocolError, OSError, ValueError, TypeError) as e:
             self._replies.put(e)
 
     def ask(self, message: Any, arrays: Sequence[Any] = ()) -> tuple[Any, list[Any]]:

@@ -14,7 +14,7 @@ HEAD = struct.Struct(">QQ")  # bytes of JSON, bytes of arrays
 MAX_FRAME = 256 << 20  # bytes
 
 
-class WireError(Exception):
+class ProtocolError(Exception):
     """The other side sent something that is not a frame, or is gone."""
 
 
@@ -34,13 +34,13 @@ def receive(stream: IO[bytes]) -> tuple[Any, list[Array]]:
     """Read one frame as (message, flat arrays). Raises WireError for anything else."""
     text_bytes, blob_bytes = HEAD.unpack(_exactly(stream, HEAD.size))
     if text_bytes + blob_bytes > MAX_FRAME:
-        raise WireError(f"{text_bytes + blob_bytes} bytes, at most {MAX_FRAME}")
+        raise ProtocolError(f"{text_bytes + blob_bytes} bytes, at most {MAX_FRAME}")
     text, blob = _exactly(stream, text_bytes), _exactly(stream, blob_bytes)
     try:
         frame = json.loads(text)
         return frame["message"], _arrays(frame["arrays"], blob)
     except (ValueError, TypeError, KeyError, RecursionError) as e:
-        raise WireError(f"no frame: {type(e).__name__}") from None
+        raise ProtocolError(f"no frame: {type(e).__name__}") from None
 
 
 def _arrays(shapes: Any, blob: bytes) -> list[Array]:
@@ -49,7 +49,7 @@ def _arrays(shapes: Any, blob: bytes) -> list[Array]:
     at = 0
     for kind, size in cast("list[tuple[str, int]]", shapes):
         if np.dtype(kind).kind not in "biuf" or not 0 <= size <= len(blob) - at:
-            raise WireError(f"an array of {kind}, {size} bytes")
+            raise ProtocolError(f"an array of {kind}, {size} bytes")
         found.append(np.frombuffer(blob[at : at + size], kind))
         at += size
     return found
@@ -58,5 +58,5 @@ def _arrays(shapes: Any, blob: bytes) -> list[Array]:
 def _exactly(stream: IO[bytes], size: int) -> bytes:
     data = stream.read(size)
     if len(data) < size:
-        raise WireError("the other side is gone")
+        raise ProtocolError("the other side is gone")
     return data

@@ -53,8 +53,8 @@ from .accelerator import AcceleratorView
 from .blocks import Block, Nest, nest_of
 from .cache_lens import CacheLens
 from .cache_run import CacheRun, Tenant, Totals, cache_run, contents, tenants, totals
-from .cache_scene import Window, cache_frames, cache_scene, window
-from .compute_at import ComputeAtSlider, Place, Refusal, places
+from .cache_scene import AccessRange, cache_frames, cache_scene, window
+from .compute_at import ComputeAtSlider, PlaceCosts, Refusal, places
 from .compute_at_scene import Row, compute_at_scene
 from .controls import (
     Button,
@@ -73,7 +73,16 @@ from .grids import Grid, grids_of, order_frames
 from .index_lens import IndexLens
 from .kinds import KINDS, Kind, contrast, css_colour, ink, light_colour
 from .layers import AmdahlBar, LayerRoofline, OverlapBars, StallWaterfall
-from .layers_rows import CORTEX_A9, Amdahl, Cpu, LayerRow, Work, amdahl, cycle_parts, layer_row
+from .layers_rows import (
+    CORTEX_A9,
+    Amdahl,
+    Cpu,
+    LayerRow,
+    NetworkPart,
+    amdahl,
+    cycle_parts,
+    layer_row,
+)
 from .layers_scene import amdahl_bars, layers_roofline, overlap_bars, stall_waterfall
 from .nest import nest_ascii, nest_scene, nest_shapes
 from .order import Order, Tick, order_of
@@ -102,6 +111,6 @@ from .scene import (
 )
 from .svg import svg
 from .timing_lab import TimingLab
-from .timings import Timing, Verdict, compare_times
+from .timings import Speedup, TimedRun, compare_times
 from .triple import TripleView
 from .visual import Visual

@@ -67,7 +67,7 @@ def nest_of(program: te.Schedule | schedule.State | tir.PrimFunc) -> Nest:
     if isinstance(program, tir.PrimFunc):
         printer = tir.Printer()
         lines = tuple(program.lines(printer))
-        blocks = tuple(_Maker(printer, {}).blocks(program.body, 1))
+        blocks = tuple(_BlockMaker(printer, {}).blocks(program.body, 1))
         return Nest(lines, blocks, {}, program.body)
     if not isinstance(program, te.Schedule | schedule.State):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise ArgumentError(
@@ -77,7 +77,7 @@ def nest_of(program: te.Schedule | schedule.State | tir.PrimFunc) -> Nest:
         )
     loops = explain.loops_of(program.state if isinstance(program, te.Schedule) else program)
     axes = _axes(loops.context)
-    blocks = tuple(_Maker(loops.printer, axes).blocks(loops.body, 0))
+    blocks = tuple(_BlockMaker(loops.printer, axes).blocks(loops.body, 0))
     owners = {f"loop:{loops.printer.name(v)}": (s, n) for v, (s, n, _) in axes.items()}
     return Nest(tuple(loops.printer.lines(loops.body)), blocks, owners, loops.body)
 
@@ -91,7 +91,7 @@ def _axes(context: lowering.Context) -> dict[tir.Var, tuple[str, str, tensor.Axi
     return found
 
 
-class _Maker:
+class _BlockMaker:
     """Converts statements to blocks, and counts the printed lines that each block occupies."""
 
     def __init__(

@@ -18,7 +18,7 @@ from .cache_run import (
     size_text,
     totals_table,
 )
-from .cache_scene import BINS, MARGIN, WINDOW, Window, cache_frames, cache_scene, window
+from .cache_scene import BINS, MARGIN, WINDOW, AccessRange, cache_frames, cache_scene, window
 from .chart import captioned
 from .controls import Control, Layout, Panel, Select, Slider, index_in, numbered
 from .scene import Scene, wrapped
@@ -58,7 +58,7 @@ class CacheLens(Visual):
     def _show(self, run: CacheRun, start: int) -> None:
         """Show a replayed run in the window that begins at access `start`."""
         self.run: CacheRun = run
-        self._window: Window = window(run, start)
+        self._window: AccessRange = window(run, start)
         self._frames = cache_frames(self._window)
 
     @property

@@ -38,7 +38,7 @@ LOOKS = (("green", 5), ("blue", 10), ("orange", 15), ("red", 20))  # of outcomes
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Window:
+class AccessRange:
     """The accesses from `start` until before `stop`, and the parts of the cache to draw for them.
 
     sets    the numbers of the sets that are drawn
@@ -53,7 +53,7 @@ class Window:
     shown: tuple[tuple[int, ...], ...]
 
 
-def window(run: CacheRun, start: int) -> Window:
+def window(run: CacheRun, start: int) -> AccessRange:
     """Return the window of a run that begins at access `start`."""
     stop = min(start + WINDOW, len(run.trace))
     used = sorted({int(x) % run.cache.sets for x in run.lines[start:stop]})
@@ -62,7 +62,7 @@ def window(run: CacheRun, start: int) -> Window:
     drawn = [t for t in tenants(run, start, stop) if t.set in sets]
     ways = MOST_ROWS * MOST_COLUMNS
     shown = tuple(_shown(run, n, start, stop) for n in range(len(run.trace.buffers)))
-    return Window(run, start, stop, tuple(t for t in drawn if t.way < ways), sets, shown)
+    return AccessRange(run, start, stop, tuple(t for t in drawn if t.way < ways), sets, shown)
 
 
 def _shown(run: CacheRun, n: int, start: int, stop: int) -> tuple[int, ...]:
@@ -89,7 +89,9 @@ def kind_of(buffer: int) -> str:
 # --- the picture ---------------------------------------------------------------------------------
 
 
-def cache_scene(w: Window, at: int | None = None, marks: Mapping[str, str] | None = None) -> Scene:
+def cache_scene(
+    w: AccessRange, at: int | None = None, marks: Mapping[str, str] | None = None
+) -> Scene:
     """Draw the cache, the tensors, the accesses, the reuse distances and the footprints.
 
     at, marks   draw the cache after access `at`, with the marks of its frame; by default the
@@ -116,7 +118,7 @@ def cache_scene(w: Window, at: int | None = None, marks: Mapping[str, str] | Non
     return marked(Scene(WIDTH, height, (*shapes, *bars), title, str(run.replay)), marks or {})
 
 
-def cache_shapes(w: Window, x: float, y: float, at: int | None) -> tuple[list[Shape], float]:
+def cache_shapes(w: AccessRange, x: float, y: float, at: int | None) -> tuple[list[Shape], float]:
     """Draw the sets as rows of ways; also return their lower edge."""
     run = w.run
     rows = -(-min(run.ways, MOST_ROWS * MOST_COLUMNS) // MOST_COLUMNS)
@@ -139,7 +141,7 @@ def cache_shapes(w: Window, x: float, y: float, at: int | None) -> tuple[list[Sh
     return shapes, top + len(w.sets) * rows * SET
 
 
-def _cache_note(w: Window) -> str:
+def _cache_note(w: AccessRange) -> str:
     run, most = w.run, MOST_ROWS * MOST_COLUMNS
     notes: list[str] = []
     if len(w.sets) < run.cache.sets:
@@ -155,7 +157,7 @@ def _corner(left: float, top: float, way: int) -> tuple[float, float]:
 
 
 def _tenant(
-    w: Window, k: int, names: tuple[str, ...], corner: tuple[float, float], hidden: bool
+    w: AccessRange, k: int, names: tuple[str, ...], corner: tuple[float, float], hidden: bool
 ) -> Group:
     """Draw the k-th tenant in its way; if `hidden`, it is invisible until a frame marks it."""
     t = w.tenants[k]
@@ -174,7 +176,7 @@ def _tenant(
     )
 
 
-def tensor_shapes(w: Window, x: float, y: float) -> tuple[list[Shape], float]:
+def tensor_shapes(w: AccessRange, x: float, y: float) -> tuple[list[Shape], float]:
     """Draw the tensors as grids of cache lines; also return their lower edge."""
     shapes: list[Shape] = []
     left, top, bottom = x, y, y
@@ -198,7 +200,7 @@ def tensor_shapes(w: Window, x: float, y: float) -> tuple[list[Shape], float]:
     return shapes, bottom
 
 
-def _tensor_title(w: Window, n: int) -> str:
+def _tensor_title(w: AccessRange, n: int) -> str:
     """Return the title of the n-th tensor, such as "A: 16 lines"."""
     b, name = w.run.trace.buffers[n], labels(w.run.trace)[n]
     count, shown = lines_of(w.run, n), len(w.shown[n])
@@ -207,7 +209,7 @@ def _tensor_title(w: Window, n: int) -> str:
     return f"{lead}: {some}" if count > 1 else f"{lead}: 1 line"
 
 
-def _columns(w: Window, n: int) -> int:
+def _columns(w: AccessRange, n: int) -> int:
     """Return how many lines to draw per row: those in a row of the n-th tensor, if they fit."""
     b, line = w.run.trace.buffers[n], w.run.cache.line
     count = len(w.shown[n])
@@ -227,7 +229,7 @@ def _elements(run: CacheRun, n: int, line: int) -> str:
     return f"line {line} of {b.name}: elements {line * each} .. {last}"
 
 
-def strip_shapes(w: Window, x: float, y: float) -> tuple[list[Shape], float]:
+def strip_shapes(w: AccessRange, x: float, y: float) -> tuple[list[Shape], float]:
     """Draw a bar for each access of the window, one row per tensor; misses have taller bars."""
     trace, outcome = w.run.trace, w.run.replay.outcome
     shapes: list[Shape] = [
@@ -264,7 +266,7 @@ def _rows_of(trace: AccessTrace, x: float, top: float) -> Iterator[Shape]:
         yield Line(((x + LEFT, below), (WIDTH - MARGIN, below)), "axis")
 
 
-def overview_shapes(w: Window, x: float, y: float) -> tuple[list[Shape], float]:
+def overview_shapes(w: AccessRange, x: float, y: float) -> tuple[list[Shape], float]:
     """Draw the share of misses over the whole run, one row per tensor; frame the window."""
     trace, n = w.run.trace, len(w.run.trace)
     rows, wide = min(len(trace.buffers), MOST_BUFFERS), WIDTH - x - LEFT - MARGIN
@@ -353,13 +355,13 @@ def _number(n: int) -> str:
 # --- frames --------------------------------------------------------------------------------------
 
 
-def cache_frames(w: Window) -> tuple[Frame, ...]:
+def cache_frames(w: AccessRange) -> tuple[Frame, ...]:
     """Return one frame per access of the window: the contents of the cache, and the outcome."""
     names = labels(w.run.trace)
     return tuple(_frame(w, n, names) for n in range(w.start, w.stop))
 
 
-def _frame(w: Window, n: int, names: tuple[str, ...]) -> Frame:
+def _frame(w: AccessRange, n: int, names: tuple[str, ...]) -> Frame:
     run, now = w.run, int(w.run.lines[n])
     outcome = LOOKS[int(run.replay.outcome[n])][0]
     marks: dict[str, str] = {}

@@ -24,7 +24,7 @@ MOST_EVENTS = 10_000_000  # of a run that is recorded
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Place:
+class PlaceCosts:
     """The costs of computing the producer at one place.
 
     name       "root", "inline", or the loop of the consumer in which the producer is computed
@@ -140,7 +140,7 @@ class ComputeAtSlider(Visual):
         return self._caption()
 
 
-def _row(p: Place) -> Row:
+def _row(p: PlaceCosts) -> Row:
     return Row(p.name, p.depth, p.bytes, float(p.recompute), p.distance, p.misses)
 
 
@@ -165,7 +165,7 @@ def lines_of_stage(nest: Nest, stage: str) -> Iterator[int]:
 
 def places(
     s: te.Schedule, producer: str, consumer: str, cache: cachesim.Cache = SMALL
-) -> tuple[tuple[Place, ...], tuple[Refusal, ...]]:
+) -> tuple[tuple[PlaceCosts, ...], tuple[Refusal, ...]]:
     """Try the producer at each place; return the legal places with costs, and the refusals.
 
     Raises ArgumentError if a stage has no loops to schedule, or the producer is the consumer.
@@ -218,11 +218,11 @@ def _costs(
     producer: str,
     cache: cachesim.Cache,
     uses: Fraction,
-) -> Place:
+) -> PlaceCosts:
     """Return the costs of the place `name`; `uses` is how often inlining computes each value."""
     misses = cachesim.simulate(cache, trace).misses
     if name == "inline":
-        return Place(name, depth, s, 0, uses, 0.0, misses)
+        return PlaceCosts(name, depth, s, 0, uses, 0.0, misses)
     report = s.explain()[producer]
     if report.recompute is None or report.bytes is None:
         raise ArgumentError(
@@ -230,7 +230,7 @@ def _costs(
             "the number of its computations is not known",
             "constant sizes",
         )
-    return Place(
+    return PlaceCosts(
         name, depth, s, report.bytes, report.recompute, first_use_distance(trace, producer), misses
     )
 

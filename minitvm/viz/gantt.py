@@ -39,7 +39,7 @@ from .gantt_run import (
 )
 from .gantt_scene import gantt_scene
 from .gantt_shares import columns_of
-from .gantt_view import View, appearance, gantt_frames, names_of, removed_text, title
+from .gantt_view import ProgramWindow, appearance, gantt_frames, names_of, removed_text, title
 from .scene import Scene
 from .visual import Visual
 
@@ -96,7 +96,7 @@ class TokenGantt(Visual):
 
     # --- what is shown ---
 
-    def _view(self) -> View:
+    def _view(self) -> ProgramWindow:
         edits = changed(self.program, self._given.program) if self._hiding else {}
         removed = removed_tokens(self._given, self.program) if edits else ()
         threads = self._threads if self._hiding else self._serial_threads
@@ -104,7 +104,7 @@ class TokenGantt(Visual):
         window = self._cut // ZOOM ** (self._look.steps - zoom)
         window = min(window, len(self._look.spans(zoom)) - 1)
         shown = self._look, zoom, window, threads, edits, self._note()
-        return View(*shown, tuple(removed), self._by_thread)
+        return ProgramWindow(*shown, tuple(removed), self._by_thread)
 
     def _note(self) -> str:
         """Return the line below the title: the cycles with and without latency hiding."""
@@ -154,7 +154,7 @@ class TokenGantt(Visual):
             selectable="i:" if view.exact else "c:",
         )
 
-    def _controls(self, view: View) -> list[Control]:
+    def _controls(self, view: ProgramWindow) -> list[Control]:
         found: list[Control] = [Toggle("hiding", "latency hiding", self._hiding)]
         if max(self._threads) >= 0:
             found.append(Select("colour", "colour", COLOURS, COLOURS[self._by_thread]))
@@ -168,7 +168,7 @@ class TokenGantt(Visual):
         edited = self.program != self._given.program
         return [*found, Button("restore", "restore all", edited, "the tokens as they were given")]
 
-    def _shown(self, view: View) -> list[int]:
+    def _shown(self, view: ProgramWindow) -> list[int]:
         """Return the numbers of the instructions to list: in the window, edited, or blocked."""
         within = set(view.changed)
         if view.exact:
@@ -177,7 +177,7 @@ class TokenGantt(Visual):
             within |= {b.index for b in self._look.run.blocked}
         return sorted(within)
 
-    def _lines(self, view: View, shown: list[int]) -> tuple[CodeLine, ...]:
+    def _lines(self, view: ProgramWindow, shown: list[int]) -> tuple[CodeLine, ...]:
         """Return the listed instructions, marking edited ones and those that never run."""
         seen = self._look
 
@@ -308,7 +308,7 @@ def check_program(who: str, program: accel.Program) -> None:
     check_kind(f"{who}: program", program, accel.Program, fix="accel.parse(text)")
 
 
-def lane_text(view: View, unit: accel.Unit) -> str:
+def lane_text(view: ProgramWindow, unit: accel.Unit) -> str:
     """Return a unit's time as text such as "GG..GG": letters for work, dots for waiting.
 
     Each character stands for an equal part of the time and shows what takes longest in that part;
@@ -324,6 +324,6 @@ def lane_text(view: View, unit: accel.Unit) -> str:
     return (f"{lane}{STUCK}" if stuck else lane).rstrip()
 
 
-def _keys(view: View) -> list[str]:
+def _keys(view: ProgramWindow) -> list[str]:
     """Return the legend of the letters in the lanes, such as "G gemm" and "S store"."""
     return [f"{letter} {name}" for _, letter, name in names_of(view) if letter != "n"]

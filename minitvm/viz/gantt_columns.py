@@ -18,7 +18,7 @@ from .gantt_view import (
     THREADS,
     TOP,
     WAITS,
-    View,
+    ProgramWindow,
     lane,
     queue_depth,
 )
@@ -29,7 +29,7 @@ LEAST = 0.5 / LANE  # the smallest visible share: half a pixel
 LETTER = 13  # pixels that a letter needs in both directions
 
 
-def zoomed_out_note(view: View) -> str:
+def zoomed_out_note(view: ProgramWindow) -> str:
     """Explain what a column is, and how to zoom in."""
     c = view.columns
     many = round(float(c.started.mean()))
@@ -39,7 +39,7 @@ def zoomed_out_note(view: View) -> str:
     )
 
 
-def share_shapes(view: View) -> Iterator[Shape]:
+def share_shapes(view: ProgramWindow) -> Iterator[Shape]:
     """Draw each lane as stacked shares of time: at the bottom work, above it waiting."""
     for unit in UNITS:
         below = np.zeros(len(view.columns.started))
@@ -48,7 +48,7 @@ def share_shapes(view: View) -> Iterator[Shape]:
             below = below + share
 
 
-def _layers(view: View, unit: accel.Unit) -> Iterator[tuple[str, str, Floats]]:
+def _layers(view: ProgramWindow, unit: accel.Unit) -> Iterator[tuple[str, str, Floats]]:
     """Yield (kind, letter, shares of the columns) for each activity of a unit, lowest first."""
     work, waits = view.columns.work[unit], view.columns.waits[unit]
     looks = LOOKS
@@ -62,7 +62,7 @@ def _layers(view: View, unit: accel.Unit) -> Iterator[tuple[str, str, Floats]]:
 
 
 def _area(
-    view: View, unit: accel.Unit, kind: str, letter: str, low: Floats, high: Floats
+    view: ProgramWindow, unit: accel.Unit, kind: str, letter: str, low: Floats, high: Floats
 ) -> Iterator[Shape]:
     """Draw one activity of a unit as the area between the shares `low` and `high` of each column.
 
@@ -91,7 +91,7 @@ def _runs(seen: np.ndarray[tuple[int, ...], np.dtype[np.bool_]]) -> list[tuple[i
 
 
 def _outline(
-    view: View, bottom: float, first: int, low: Floats, high: Floats
+    view: ProgramWindow, bottom: float, first: int, low: Floats, high: Floats
 ) -> tuple[tuple[float, float], ...]:
     """Return the corners of an area: to the right along `high` in steps, and back along `low`."""
     edges = [view.x(t) for t in view.columns.edges[first : first + len(low) + 1].tolist()]
@@ -110,7 +110,7 @@ def _outline(
 
 
 def _hatched(
-    view: View, bottom: float, kind: str, first: int, low: Floats, high: Floats
+    view: ProgramWindow, bottom: float, kind: str, first: int, low: Floats, high: Floats
 ) -> Iterator[Shape]:
     """Draw a rectangle from `low` to `high` for each run of columns of equal height in pixels."""
     tops, bases = ((bottom - LANE * share).round().tolist() for share in (high, low))
@@ -123,7 +123,7 @@ def _hatched(
         at = after
 
 
-def column_shapes(view: View) -> Iterator[Shape]:
+def column_shapes(view: ProgramWindow) -> Iterator[Shape]:
     """Draw over each column an invisible area that can be pointed at and clicked."""
     edges = [view.x(t) for t in view.columns.edges.tolist()]
     height = lane(UNITS[-1]) + LANE - TOP
@@ -131,13 +131,13 @@ def column_shapes(view: View) -> Iterator[Shape]:
         yield Rect(left, TOP, right - left, height, "touch", f"c:{n}", _counted(view, n))
 
 
-def _counted(view: View, n: int) -> str:
+def _counted(view: ProgramWindow, n: int) -> str:
     """Describe a column, such as "cycles 120 to 240, 12 instructions start"."""
     begin, end = view.columns.edges[n : n + 2]
     return f"cycles {begin:,.0f} to {end:,.0f}, {view.columns.started[n]:,} instructions start"
 
 
-def column_frames(view: View) -> tuple[Frame, ...]:
+def column_frames(view: ProgramWindow) -> tuple[Frame, ...]:
     """Return a frame per column: how each unit spends it, and the most tokens in each queue."""
     edges = view.columns.edges
     most = [[count for _, count in most_within(queue_depth(view, q), edges)] for q in accel.Queue]
@@ -152,7 +152,7 @@ def column_frames(view: View) -> tuple[Frame, ...]:
     return tuple(frames)
 
 
-def _spent(view: View, unit: accel.Unit, n: int) -> str:
+def _spent(view: ProgramWindow, unit: accel.Unit, n: int) -> str:
     """Describe how a unit spends the n-th column: "gemm 70%, waits for a token 20%"."""
     work, waits = view.columns.work[unit], view.columns.waits[unit]
     named = {(f"virtual thread {k}" if k else "others") if view.by_thread else k: k for k in work}

@@ -22,7 +22,7 @@ from .gantt_view import (
     TOP,
     WAITS,
     WIDTH,
-    View,
+    ProgramWindow,
     appearance,
     lane,
     moments,
@@ -39,7 +39,7 @@ QUEUE, LINE, NUMBER = 20, 17, 15  # the heights of a queue, of lines of text, al
 BOTTOM = lane(accel.Unit.STORE) + LANE
 
 
-def gantt_scene(view: View) -> Scene:
+def gantt_scene(view: ProgramWindow) -> Scene:
     """Draw the lanes, the tokens between them, the queues, a legend and the verdict."""
     head = title(view)
     shapes: list[Shape] = [Text(12, 20, head, bold=True), Text(12, 39, view.note, "soft", 12)]
@@ -58,7 +58,7 @@ def gantt_scene(view: View) -> Scene:
     return Scene(WIDTH, y, tuple(shapes), head, "\n".join(about))
 
 
-def _exact(view: View) -> Iterator[Shape]:
+def _exact(view: ProgramWindow) -> Iterator[Shape]:
     """Draw instructions, waiting and tokens one by one."""
     boxes = _boxes(view)
     yield from _waits(view, boxes)
@@ -69,7 +69,7 @@ def _exact(view: View) -> Iterator[Shape]:
     yield from flags(view, boxes)
 
 
-def _zoomed_out(view: View) -> Iterator[Shape]:
+def _zoomed_out(view: ProgramWindow) -> Iterator[Shape]:
     """Draw columns with shares of time; draw single instructions only if edited or blocked."""
     yield from share_shapes(view)
     yield from column_shapes(view)
@@ -80,11 +80,11 @@ def _zoomed_out(view: View) -> Iterator[Shape]:
     yield from flags(view, boxes)
 
 
-def _within(view: View, event: accel.Event) -> bool:
+def _within(view: ProgramWindow, event: accel.Event) -> bool:
     return view.span.begin <= event.start <= view.span.end
 
 
-def _cursors(view: View) -> Iterator[Shape]:
+def _cursors(view: ProgramWindow) -> Iterator[Shape]:
     """Draw a hidden vertical line for each played moment; the moment's frame shows the line."""
     times = moments(view) if view.exact else view.columns.edges[:-1].tolist()
     for t in times:
@@ -94,7 +94,7 @@ def _cursors(view: View) -> Iterator[Shape]:
 # --- lanes ----------------------------------------------------------------------------------------
 
 
-def _lanes(view: View) -> Iterator[Shape]:
+def _lanes(view: ProgramWindow) -> Iterator[Shape]:
     """Draw the empty lane of each unit, with the unit's name and how busy it is."""
     run = view.look.run
     for unit in UNITS:
@@ -105,7 +105,7 @@ def _lanes(view: View) -> Iterator[Shape]:
         yield Rect(LEFT, y, view.right - LEFT, LANE, "frame")
 
 
-def _boxes(view: View) -> dict[int, tuple[float, float]]:
+def _boxes(view: ProgramWindow) -> dict[int, tuple[float, float]]:
     """Return the left and right edge of each instruction; one of zero cycles is NOP pixels wide."""
     instant = Counter((e.unit, e.start) for e in view.events if e.start == e.end)
     boxes: dict[int, tuple[float, float]] = {}
@@ -128,7 +128,7 @@ def _boxes(view: View) -> dict[int, tuple[float, float]]:
     return boxes
 
 
-def _group(view: View, event: accel.Event, box: tuple[float, float]) -> Group:
+def _group(view: ProgramWindow, event: accel.Event, box: tuple[float, float]) -> Group:
     """Draw one instruction: a box with its letter, thread and number, as far as they fit."""
     kind, letter = appearance(event.name)
     thread = view.threads[event.index]
@@ -154,7 +154,7 @@ def _tip(event: accel.Event, thread: int) -> str:
     return f"{event.index} ({event.name}{of}): cycles {event.start:,} to {event.end:,}"
 
 
-def _waits(view: View, boxes: Mapping[int, tuple[float, float]]) -> Iterator[Shape]:
+def _waits(view: ProgramWindow, boxes: Mapping[int, tuple[float, float]]) -> Iterator[Shape]:
     """Draw the time that units wait, with the reason if it fits."""
     for s in view.segments:
         if s.stall is None or s.begin == s.end:
@@ -169,7 +169,7 @@ def _waits(view: View, boxes: Mapping[int, tuple[float, float]]) -> Iterator[Sha
         yield from text_inside(s.stall.value, left, lane(s.unit) + 25, right - left, look)
 
 
-def _stuck(view: View, boxes: dict[int, tuple[float, float]]) -> Iterator[Shape]:
+def _stuck(view: ProgramWindow, boxes: dict[int, tuple[float, float]]) -> Iterator[Shape]:
     """Draw the instructions that wait for ever, and add their edges to `boxes`."""
     if not view.span.last:
         return
@@ -189,7 +189,7 @@ def _stuck(view: View, boxes: dict[int, tuple[float, float]]) -> Iterator[Shape]
 # --- below the lanes ------------------------------------------------------------------------------
 
 
-def _axis(view: View) -> Iterator[Shape]:
+def _axis(view: ProgramWindow) -> Iterator[Shape]:
     """Draw the time axis below the lanes."""
     y = BOTTOM + 10
     yield Line(((LEFT, y), (view.right, y)), "axis")
@@ -197,7 +197,7 @@ def _axis(view: View) -> Iterator[Shape]:
     yield Text(12, y + 19, "cycle", "soft", 12)
 
 
-def _queues(view: View, top: float) -> tuple[list[Shape], float]:
+def _queues(view: ProgramWindow, top: float) -> tuple[list[Shape], float]:
     """Draw the number of tokens in each queue over time; also return the lower edge."""
     shapes: list[Shape] = []
     for n, queue in enumerate(QUEUES):
@@ -220,7 +220,7 @@ def _queues(view: View, top: float) -> tuple[list[Shape], float]:
     return shapes, top + len(QUEUES) * QUEUE
 
 
-def _entries(view: View) -> Iterator[Entry]:
+def _entries(view: ProgramWindow) -> Iterator[Entry]:
     """Yield the legend entries for the instructions, waits and tokens in this window."""
     yield from (swatch(kind, text, letter) for kind, letter, text in names_of(view))
     for stall in _stalls(view):
@@ -229,7 +229,7 @@ def _entries(view: View) -> Iterator[Entry]:
     yield from _token_legend(view)
 
 
-def _token_legend(view: View) -> Iterator[Entry]:
+def _token_legend(view: ProgramWindow) -> Iterator[Entry]:
     """Yield the legend entries for tokens, and for the texts in boxes."""
     way = (0, -4), (30, -4)
     if view.exact:
@@ -247,11 +247,11 @@ def _token_legend(view: View) -> Iterator[Entry]:
             yield [Text(0, 0, "G1", size=12)], 15, "of virtual thread 1"
 
 
-def _edits(view: View) -> Iterator[tuple[int, str]]:
+def _edits(view: ProgramWindow) -> Iterator[tuple[int, str]]:
     return ((n, flag) for n, changed in view.changed.items() for flag in changed)
 
 
-def _stalls(view: View) -> list[accel.Stall | str]:
+def _stalls(view: ProgramWindow) -> list[accel.Stall | str]:
     """Return the reasons for which units wait in the window."""
     if not view.exact:
         return [w for w in WAITS if any(view.columns.waits[unit][w].any() for unit in UNITS)]
@@ -259,7 +259,7 @@ def _stalls(view: View) -> list[accel.Stall | str]:
     return [w for w in WAITS if w in here or (w == TOKENS and here - set(WAITS))]
 
 
-def _verdict(view: View, y: float) -> tuple[list[Shape], float]:
+def _verdict(view: ProgramWindow, y: float) -> tuple[list[Shape], float]:
     """Draw the verdict of the verifier as text; also return the lower edge."""
     shapes: list[Shape] = [Text(12, y, "tokens", size=12, bold=True)]
     lines = [p for line in view.look.sentences for p in wrapped(line, WIDTH - 90, 12)]

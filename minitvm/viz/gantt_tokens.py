@@ -9,7 +9,7 @@ import numpy as np
 
 from .chart import Point
 from .gantt_run import ENDS, UNITS, Token
-from .gantt_view import GAP, LANE, View, lane
+from .gantt_view import GAP, LANE, ProgramWindow, lane
 from .scene import Circle, Group, Line, Rect, Shape
 
 FLAG, CROSS = 4, 6  # pixels: a flag's radius, half the size of a cross
@@ -22,7 +22,7 @@ CORNERS = {  # where on its box a flag is: 0 left, 1 right; 0 top, 1 bottom
 Boxes = Mapping[int, tuple[float, float]]  # the left and the right edge of each instruction
 
 
-def corner(view: View, n: int, flag: str, boxes: Boxes) -> Point:
+def corner(view: ProgramWindow, n: int, flag: str, boxes: Boxes) -> Point:
     """Return where a flag of the n-th instruction is drawn: in a corner towards the other unit."""
     at_end, below = CORNERS[flag]
     left, right = boxes[n]
@@ -31,7 +31,7 @@ def corner(view: View, n: int, flag: str, boxes: Boxes) -> Point:
     return x, lane(UNITS[view.look.program.wires[n].unit]) + LANE * below
 
 
-def arrows(view: View, boxes: Boxes) -> Iterator[Shape]:
+def arrows(view: ProgramWindow, boxes: Boxes) -> Iterator[Shape]:
     """Draw tokens as arrows from push to pop; those that report free buffer space are dashed."""
     shown = np.array([*boxes], np.int64)
     seen = [
@@ -62,7 +62,7 @@ def _described(t: Token) -> str:
     return f"token {t.number} of {t.queue.value}: pushed by {t.push} in cycle {t.sent:,}, {taken}"
 
 
-def removed_arrows(view: View, boxes: Boxes) -> Iterator[Shape]:
+def removed_arrows(view: ProgramWindow, boxes: Boxes) -> Iterator[Shape]:
     """Draw removed tokens as crossed-out arrows; an arrow with only one end shown is vertical."""
     for t in view.removed:
         pushed, popped = ENDS[t.queue]
@@ -98,7 +98,7 @@ def cross(x: float, y: float, size: float = CROSS, kind: str = "red") -> tuple[S
     )
 
 
-def flags(view: View, boxes: Boxes) -> Iterator[Shape]:
+def flags(view: ProgramWindow, boxes: Boxes) -> Iterator[Shape]:
     """Draw a disc or ring for each push and pop of the instructions, including dropped ones."""
     instructions = view.look.program.instructions
     for n in boxes:

@@ -49,7 +49,7 @@ def lane(unit: accel.Unit) -> float:
 
 
 @dataclass(frozen=True, eq=False)
-class View:
+class ProgramWindow:
     """A window of a program's run, with all that is needed to draw it.
 
     zoom      0 shows the whole program, look.steps shows single instructions
@@ -131,7 +131,7 @@ def appearance(name: str) -> tuple[str, str]:
     return LOOKS[operation(name)]
 
 
-def names_of(view: View) -> list[tuple[str, str, str]]:
+def names_of(view: ProgramWindow) -> list[tuple[str, str, str]]:
     """Return (kind, letter, text) for each colour of boxes in the window."""
     table = view.look.table
     ran: list[int] = table["index"][view.span.meets(table["start"], table["end"])].tolist()
@@ -142,7 +142,7 @@ def names_of(view: View) -> list[tuple[str, str, str]]:
     return [(*LOOKS[name], name) for name in LOOKS if name in present]
 
 
-def title(view: View) -> str:
+def title(view: ProgramWindow) -> str:
     """Return the title, such as "515 cycles, ...; window 2 of 5: cycles 100 to 203"."""
     run, span = view.look.run, view.span
     text = f"{run.cycles:,} cycles, the matrix unit is used {run.utilisation:.1%}"
@@ -154,14 +154,14 @@ def title(view: View) -> str:
     return text
 
 
-def removed_text(view: View) -> list[str]:
+def removed_text(view: ProgramWindow) -> list[str]:
     """List the first removed tokens, such as ["removed: token 2 of g2l (5 to 7)"]; [] if none."""
     found = [f"token {t.number} of {t.queue.value} ({t.push} to {t.pop})" for t in view.removed]
     more = [f"and {len(found) - SAID} more"] if len(found) > SAID else []
     return [f"removed: {', '.join([*found[:SAID], *more])}"] if found else []
 
 
-def queue_depth(view: View, queue: accel.Queue) -> list[tuple[int, int]]:
+def queue_depth(view: ProgramWindow, queue: accel.Queue) -> list[tuple[int, int]]:
     """Return (cycle, number of tokens from then on) for each change within the window."""
     begin, end, t = view.span.begin, view.span.end, view.look.tokens[queue]
     sent, taken = t.sent[t.sent >= 0], t.taken[(t.sent >= 0) & (t.taken >= 0)]
@@ -172,14 +172,14 @@ def queue_depth(view: View, queue: accel.Queue) -> list[tuple[int, int]]:
     return list(zip(times[here].tolist(), counts[here].tolist(), strict=True))
 
 
-def moments(view: View) -> list[int]:
+def moments(view: ProgramWindow) -> list[int]:
     """Return the first FRAMES cycles of the window at which an instruction starts or ends."""
     begin, end = view.span.begin, view.span.end
     times = {t for e in view.events for t in (e.start, e.end)} | {begin}
     return sorted(t for t in times if begin <= t <= end)[:FRAMES]
 
 
-def gantt_frames(view: View) -> tuple[Frame, ...]:
+def gantt_frames(view: ProgramWindow) -> tuple[Frame, ...]:
     """Return a frame per moment: what each unit runs or waits for, the tokens in each queue."""
     frames: list[Frame] = []
     depths = {q: queue_depth(view, q) for q in accel.Queue}
@@ -200,14 +200,14 @@ def _depth_at(steps: list[tuple[int, int]], t: int) -> int:
     return next((count for cycle, count in reversed(steps) if cycle <= t), 0)
 
 
-def _doing(view: View, unit: accel.Unit, t: int) -> Segment | None:
+def _doing(view: ProgramWindow, unit: accel.Unit, t: int) -> Segment | None:
     """Return what a unit does at cycle `t`, or an instruction of zero cycles at `t`, or None."""
     mine = [s for s in view.segments if s.unit is unit]
     running = (s for s in mine if s.begin <= t < s.end)
     return next(running, next((s for s in mine if s.begin == s.end == t), None))
 
 
-def _doing_text(s: Segment | None, view: View) -> str:
+def _doing_text(s: Segment | None, view: ProgramWindow) -> str:
     if s is None:
         return "has nothing to do"
     name = f"{s.index} ({view.look.names[s.index]})"

@@ -27,7 +27,7 @@ from .layers_rows import (
     CORTEX_A9,
     Cpu,
     LayerRow,
-    Work,
+    NetworkPart,
     amdahl,
     cycle_parts,
     finished,
@@ -252,16 +252,18 @@ OWN = "another CPU"
 class AmdahlBar(Visual):
     """Show a network's time with and without an accelerator; the layers on the CPU limit the gain.
 
-    works   Work(name, operations, seconds) for each part that runs on the accelerator, and
-            Work(name, operations) for each part that stays on the CPU
+    works   NetworkPart(name, operations, seconds) for each part that runs on the accelerator, and
+            NetworkPart(name, operations) for each part that stays on the CPU
     cpu     Cpu(name, gflops), by default the Cortex-A9 of the Pynq board; another speed can be
             typed in
 
     Source: Chen et al. 2018, "TVM", figure 21; Amdahl 1967.
     """
 
-    def __init__(self, works: Sequence[Work], cpu: Cpu = CORTEX_A9) -> None:
-        self.works = several("AmdahlBar", works, Work, '[viz.Work("conv", 3.4e9, 0.04)]')
+    def __init__(self, works: Sequence[NetworkPart], cpu: Cpu = CORTEX_A9) -> None:
+        self.works = several(
+            "AmdahlBar", works, NetworkPart, '[viz.NetworkPart("conv", 3.4e9, 0.04)]'
+        )
         self.cpu = self._given = check_kind("cpu", cpu, Cpu, fix='viz.Cpu("laptop", 50.0)')
         super().__init__()
 

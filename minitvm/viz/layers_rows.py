@@ -186,7 +186,7 @@ CORTEX_A9 = Cpu("Cortex-A9", 2.2)
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
+class NetworkPart:
     """A part of a network; `seconds` is its time on the accelerator, None if it is on the CPU."""
 
     name: str
@@ -223,13 +223,13 @@ class Amdahl:
         return self.alone / self.limit if self.limit else math.inf
 
 
-def amdahl(works: tuple[Work, ...], cpu: Cpu) -> Amdahl:
+def amdahl(works: tuple[NetworkPart, ...], cpu: Cpu) -> Amdahl:
     """Return the times of a whole network on the CPU and with an accelerator.
 
     Source: Amdahl 1967.
     """
 
-    def seconds(work: Work) -> float:
+    def seconds(work: NetworkPart) -> float:
         return work.operations / cpu.gflops / 1e9
 
     rest = sum(seconds(w) for w in works if w.seconds is None)

@@ -30,7 +30,7 @@ from .chart import (
 )
 from .gantt_view import appearance
 from .kinds import ink
-from .layers_rows import Cpu, LayerRow, Units, Work, amdahl, named_baseline, ridge
+from .layers_rows import Cpu, LayerRow, NetworkPart, Units, amdahl, named_baseline, ridge
 from .scene import Circle, Group, Line, Polygon, Rect, Scene, Shape, Text, clipped, text_width
 
 WIDTH, HEIGHT = 760, 484  # pixels of the roofline
@@ -296,7 +296,7 @@ def overlap_text(r: LayerRow) -> str:
 # --- Amdahl's law ---------------------------------------------------------------------------------
 
 
-def amdahl_bars(works: Sequence[Work], cpu: Cpu) -> Scene:
+def amdahl_bars(works: Sequence[NetworkPart], cpu: Cpu) -> Scene:
     """Draw a network's time on the CPU, with the accelerator, and with an infinitely fast one."""
     result = amdahl(tuple(works), cpu)
     title = f"{cpu.name}, {cpu.gflops:.3g} GFLOP/s: {result.speedup:.3g} times as fast as alone"
@@ -331,7 +331,7 @@ def amdahl_bars(works: Sequence[Work], cpu: Cpu) -> Scene:
 
 
 def _stack(
-    works: Sequence[Work], cpu: Cpu, bar: int, y: float, scale: float
+    works: Sequence[NetworkPart], cpu: Cpu, bar: int, y: float, scale: float
 ) -> tuple[list[Shape], float]:
     """Draw bar 0 (CPU alone), 1 (with accelerator) or 2 (limit); also return its right end."""
     shapes: list[Shape] = []

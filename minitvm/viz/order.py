@@ -19,7 +19,7 @@ from .reads import evaluate
 MOST_TICKS = 640
 MOST_LANES = 64  # of a vectorized loop, all of whose lanes are one tick
 Values = Mapping[tir.Var, int]
-Place = tuple[tir.Buffer, tuple[int, ...]]  # one element of a buffer
+PlaceCosts = tuple[tir.Buffer, tuple[int, ...]]  # one element of a buffer
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -33,8 +33,8 @@ class Tick:
 
     stmt: tir.Store
     values: tuple[tuple[tir.Var, int], ...]
-    writes: tuple[Place, ...]
-    reads: tuple[Place, ...]
+    writes: tuple[PlaceCosts, ...]
+    reads: tuple[PlaceCosts, ...]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -154,13 +154,13 @@ def _vector(
         yield Tick(stmt, around, writes, reads)
 
 
-def _place(s: tir.Store | tir.Load, values: Values) -> Place:
+def _place(s: tir.Store | tir.Load, values: Values) -> PlaceCosts:
     return s.buffer, tuple(int(evaluate(i, values)) for i in s.indices)
 
 
-def _reads(s: tir.Store, values: Values) -> Iterator[Place]:
+def _reads(s: tir.Store, values: Values) -> Iterator[PlaceCosts]:
     """Return the elements that a store reads, once each, except in branches not taken."""
-    found: dict[Place, None] = {}
+    found: dict[PlaceCosts, None] = {}
     stack: list[Any] = [s.value, *s.indices]
     while stack:
         e = stack.pop()

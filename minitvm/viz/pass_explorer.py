@@ -28,7 +28,7 @@ ACROSS = 4  # passes in a row of the picture
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Stage:
+class PassResult:
     """One lowering pass and its effect on a program.
 
     about           the first paragraph of the pass's docstring
@@ -52,7 +52,7 @@ class Stage:
 
 def stages_of(
     s: te.Schedule, args: Sequence[Any], target: Target, passes: tuple[lowering.Pass, ...]
-) -> tuple[Stage, ...]:
+) -> tuple[PassResult, ...]:
     """Lower a schedule and return the effect of each pass; errors of lowering are not caught."""
     seen: list[tuple[str, tir.PrimFunc]] = []
     spent: list[float] = []
@@ -61,7 +61,7 @@ def stages_of(
     lines = [tuple(str(func).rstrip("\n").split("\n")) for _, func in seen]
     sizes = [count(func.body) for _, func in seen]
     return tuple(
-        Stage(
+        PassResult(
             name, about(p), lines[n], lines[n + 1], (sizes[n], sizes[n + 1]), spent[n]
         )
         for n, (p, (name, _)) in enumerate(zip(passes, seen[1:], strict=True))
@@ -142,7 +142,7 @@ class PassExplorer(Visual):
     # --- what is shown ---
 
     @property
-    def _now(self) -> Stage:
+    def _now(self) -> PassResult:
         return self.stages[self._number - 1]
 
     def _title(self) -> str:
@@ -229,7 +229,7 @@ class PassExplorer(Visual):
 # --- drawing -----------------------------------------------------------------------------------
 
 
-def strip(stages: Sequence[Stage], number: int) -> tuple[list[Shape], float]:
+def strip(stages: Sequence[PassResult], number: int) -> tuple[list[Shape], float]:
     """Draw the passes as boxes in rows, number `number` highlighted; also return the lower edge."""
     wide = (WIDTH - 2 * MARGIN - (ACROSS - 1) * 14) / ACROSS
     shapes: list[Shape] = []

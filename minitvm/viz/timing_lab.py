@@ -15,7 +15,7 @@ from .chart import text_lines
 from .controls import Button, Layout
 from .scene import Scene, wrapped
 from .timing_plot import SERIES, timing_lines, timing_scene
-from .timings import Timing, Verdict, checked_records, names_in, runs, verdicts_of
+from .timings import Speedup, TimedRun, checked_records, names_in, runs, verdicts_of
 from .visual import Visual
 
 PAUSE = 0.2  # seconds at least between two drawings while measuring
@@ -62,7 +62,7 @@ class TimingLab(Visual):
                 f.check(*self._args)  # here, not at the first click
         self._repeat, self._warmup = _number("repeat", repeat, 1), _number("warmup", warmup, 0)
         self._seed = _number("seed", seed, 0)
-        self._records: list[Timing] = []
+        self._records: list[TimedRun] = []
         self._recorded = False
         self._failure: Exception | None = None
         self._halt = threading.Event()
@@ -83,12 +83,12 @@ class TimingLab(Visual):
     # --- measuring ---
 
     @property
-    def records(self) -> tuple[Timing, ...]:
+    def records(self) -> tuple[TimedRun, ...]:
         """The runs so far, in the order of measuring."""
         return tuple(self._records)
 
     @property
-    def verdicts(self) -> tuple[Verdict, ...]:
+    def verdicts(self) -> tuple[Speedup, ...]:
         """The comparison of each function with the first, from the runs so far."""
         return verdicts_of(self.records, self._seed)
 
@@ -112,7 +112,7 @@ class TimingLab(Visual):
         if self._thread is not None:
             self._thread.join(seconds)
 
-    def run(self) -> tuple[Verdict, ...]:
+    def run(self) -> tuple[Speedup, ...]:
         """Measure all rounds and return the verdicts; raise MeasureError if a function fails."""
         self.start()
         self.wait()

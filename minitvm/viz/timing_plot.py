@@ -9,7 +9,7 @@ import numpy as np
 from .chart import Scale, seconds_text, text_lines
 from .reads import Array
 from .scene import Circle, Line, Polygon, Rect, Scene, Shape, Text, clipped, text_width, wrapped
-from .timings import Timing, names_in, seconds_of, verdicts_of
+from .timings import TimedRun, names_in, seconds_of, verdicts_of
 
 WIDTH, MARGIN, LEFT, TOP, HEIGHT = 808, 10, 70, 70, 230  # pixels
 RUNS, GAP = 430, 24  # width of the runs, and between them and the histograms
@@ -19,14 +19,14 @@ SERIES = ("blue", "orange", "green", "pink", "sky", "red")  # kinds, each with a
 BLOCKS = " ▁▂▃▄▅▆▇█"
 
 
-def scale_of(records: Sequence[Timing]) -> Scale:
+def scale_of(records: Sequence[TimedRun]) -> Scale:
     """Return a logarithmic scale from the fastest run on; the slowest 4 % may lie above it."""
     counting = [r.seconds for r in records if not r.warmup] or [r.seconds for r in records]
     low, high = min(counting), float(np.quantile(counting, 0.96))
     return Scale(low / 1.03, max(high * 1.1, low * 1.1), TOP + HEIGHT, TOP, log=True)
 
 
-def timing_scene(records: Sequence[Timing], seed: int, status: str = "") -> Scene:
+def timing_scene(records: Sequence[TimedRun], seed: int, status: str = "") -> Scene:
     """Draw every run over time, a histogram of each function, and the verdicts."""
     names, scale = names_in(records), scale_of(records)
     shapes: list[Shape] = [
@@ -56,7 +56,7 @@ def method(count: int) -> str:
     )
 
 
-def every(records: Sequence[Timing]) -> int:
+def every(records: Sequence[TimedRun]) -> int:
     """Return n such that every n-th run is drawn: 1 for up to MOST_POINTS runs."""
     return -(-len(records) // MOST_POINTS)
 
@@ -76,12 +76,12 @@ def _axes(scale: Scale, step: int) -> list[Shape]:
     return shapes
 
 
-def _place(records: Sequence[Timing], n: int) -> float:
+def _place(records: Sequence[TimedRun], n: int) -> float:
     """Return the x coordinate of run n."""
     return LEFT + 6 + (RUNS - 12) * n / max(1, len(records) - 1)
 
 
-def _warmup(records: Sequence[Timing]) -> list[Shape]:
+def _warmup(records: Sequence[TimedRun]) -> list[Shape]:
     """Shade the warm-up runs, and draw the numbers of the first and last run."""
     bottom = TOP + HEIGHT
     count = sum(r.warmup for r in records)
@@ -97,7 +97,7 @@ def _warmup(records: Sequence[Timing]) -> list[Shape]:
     return shapes
 
 
-def _points(records: Sequence[Timing], name: str, kind: str, scale: Scale) -> list[Shape]:
+def _points(records: Sequence[TimedRun], name: str, kind: str, scale: Scale) -> list[Shape]:
     """Draw the runs of one function and their median; a run above the scale is an arrow up."""
     shapes: list[Shape] = []
     counting = seconds_of(records, name)
@@ -148,7 +148,7 @@ def histogram(seconds: Sequence[float], scale: Scale, bins: int = BINS) -> Array
     return np.histogram(np.clip(seconds, scale.low, scale.high), edges)[0]
 
 
-def _histograms(records: Sequence[Timing], names: Sequence[str], scale: Scale) -> list[Shape]:
+def _histograms(records: Sequence[TimedRun], names: Sequence[str], scale: Scale) -> list[Shape]:
     """Draw a histogram per function, with horizontal bars, and the median as text."""
     left = LEFT + RUNS + GAP
     wide = (WIDTH - MARGIN - left - 14 * (len(names) - 1)) / len(names)
@@ -177,7 +177,7 @@ def _histograms(records: Sequence[Timing], names: Sequence[str], scale: Scale) -
 # --- as text -----------------------------------------------------------------------------------
 
 
-def timing_lines(records: Sequence[Timing], seed: int) -> list[str]:
+def timing_lines(records: Sequence[TimedRun], seed: int) -> list[str]:
     """Return, as text, a line per function with its histogram, then the verdicts."""
     names, scale = names_in(records), scale_of(records)
     width = max(map(len, names))

@@ -28,7 +28,7 @@ MOST_CALLS = 100_000
 
 
 @dataclass(frozen=True, slots=True)
-class Timing:
+class TimedRun:
     """One run of a function, in seconds per call; the verdict ignores a run with `warmup`."""
 
     name: str
@@ -37,7 +37,7 @@ class Timing:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class Speedup:
     """How many times as fast a function is as the baseline.
 
     ratio       the baseline's seconds / the function's, the median over rounds
@@ -88,7 +88,7 @@ def compare_times(
     *,
     names: tuple[str, str] = ("baseline", "other"),
     level: float = LEVEL,
-) -> Verdict:
+) -> Speedup:
     """Return how many times as fast `other` is, from the seconds of both in each round.
 
     The verdict has the median of baseline[r] / other[r] over the rounds r, and its bootstrap
@@ -96,7 +96,7 @@ def compare_times(
     """
     n = min(len(baseline), len(other))
     if n < FEWEST:
-        return Verdict(names[1], names[0], 0.0, 0.0, 0.0, n)
+        return Speedup(names[1], names[0], 0.0, 0.0, 0.0, n)
     ratios = np.log(np.asarray(baseline[:n])) - np.log(np.asarray(other[:n]))
     rng = np.random.default_rng(seed)
     parts = np.array_split(np.arange(RESAMPLES), math.ceil(RESAMPLES * n / AT_ONCE))
@@ -105,10 +105,10 @@ def compare_times(
     )
     low, high = np.quantile(medians, [(1 - level) / 2, (1 + level) / 2])
     middle = float(np.exp(np.median(ratios)))
-    return Verdict(names[1], names[0], middle, float(np.exp(low)), float(np.exp(high)), n)
+    return Speedup(names[1], names[0], middle, float(np.exp(low)), float(np.exp(high)), n)
 
 
-def verdicts_of(records: Sequence[Timing], seed: int = 0) -> tuple[Verdict, ...]:
+def verdicts_of(records: Sequence[TimedRun], seed: int = 0) -> tuple[Speedup, ...]:
     """Compare each function with the first."""
     names = names_in(records)
     times = {name: seconds_of(records, name) for name in names}
@@ -119,23 +119,23 @@ def verdicts_of(records: Sequence[Timing], seed: int = 0) -> tuple[Verdict, ...]
     )
 
 
-def names_in(records: Iterable[Timing]) -> list[str]:
+def names_in(records: Iterable[TimedRun]) -> list[str]:
     """Return the function names in the order of their first runs."""
     return list(dict.fromkeys(r.name for r in records))
 
 
-def seconds_of(records: Iterable[Timing], name: str) -> list[float]:
+def seconds_of(records: Iterable[TimedRun], name: str) -> list[float]:
     """Return the seconds of one function's runs, without the warm-up runs."""
     return [r.seconds for r in records if r.name == name and not r.warmup]
 
 
-def checked_records(records: Any) -> tuple[Timing, ...]:
+def checked_records(records: Any) -> tuple[TimedRun, ...]:
     """Return runs as Timings; a run may also be (name, seconds) or (name, seconds, warmup)."""
     if not isinstance(records, Iterable):
         raise ArgumentError(f"records: {records!r}", "not a list of runs", "lab.records")
-    found: list[Timing] = []
+    found: list[TimedRun] = []
     for n, row in enumerate(cast("Iterable[Any]", records)):
-        parts: Any = row if not isinstance(row, Timing) else (row.name, row.seconds, row.warmup)
+        parts: Any = row if not isinstance(row, TimedRun) else (row.name, row.seconds, row.warmup)
         if not isinstance(parts, list | tuple) or not 2 <= len(cast("list[Any]", parts)) <= 3:
             raise ArgumentError(f"record {n}: {row!r}", "not a run", "(name, seconds, warmup)")
         name, seconds, warmup = (*cast("list[Any]", parts), False)[:3]
@@ -143,7 +143,7 @@ def checked_records(records: Any) -> tuple[Timing, ...]:
             raise ArgumentError(f"record {n}: {row!r}", "not a run", "(name, seconds, warmup)")
         if not isinstance(seconds, int | float) or not 0 < seconds < math.inf:
             raise ArgumentError(f"record {n}: {seconds!r} seconds", "a time is more than 0", "1e-3")
-        found.append(Timing(name, float(seconds), warmup))
+        found.append(TimedRun(name, float(seconds), warmup))
     if not found:
         raise ArgumentError("records", "there are no runs", "lab.records of a lab")
     return tuple(found)
@@ -159,7 +159,7 @@ def runs(
     warmup: int,
     seed: int,
     timer: Callable[[], float] = time.perf_counter,
-) -> Iterator[Timing]:
+) -> Iterator[TimedRun]:
     """Yield the runs of `warmup` rounds of warm-up, then those of `rounds` measured rounds.
 
     The order within a round is random. A function that takes less than LEAST_SECONDS is called
@@ -176,7 +176,7 @@ def runs(
                 seconds = _run(functions[name], args, calls[name], timer)
             except Exception as e:
                 raise MeasureError(name, f"{type(e).__name__}: {e}") from e
-            yield Timing(name, seconds, n < warmup)
+            yield TimedRun(name, seconds, n < warmup)
             if n < warmup:
                 calls[name] = min(MOST_CALLS, max(1, math.ceil(LEAST_SECONDS / seconds)))
 

@@ -42,7 +42,7 @@ WIDGETS = (
     f"{TALK}\ndisplay(viz.TokenGantt(program), viz.AcceleratorView(program))",
     "row = viz.layer_row('C2', program); display(viz.LayerRoofline([row]), viz.OverlapBars([row]))",
     "display(viz.StallWaterfall(program))\n"
-    "viz.AmdahlBar([viz.Work('conv', 3e9, 0.04), viz.Work('rest', 1e8)])",
+    "viz.AmdahlBar([viz.NetworkPart('conv', 3e9, 0.04), viz.NetworkPart('rest', 1e8)])",
     f"from minitvm import edu\nchecks = {str(ROOT / 'exercises/checks')!r}\n"
     "edu.check('ex00.1', lambda A, B: A.no_such_attribute_of_a_tensor, checks=checks)",
     "A = B = C = D = a = b = c = f = s = program = row = matmul = None",

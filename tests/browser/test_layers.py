@@ -25,7 +25,7 @@ def test_parts_of_a_waterfall_are_walked_from_the_keyboard(show) -> None:
 
 
 def test_a_cpu_of_another_speed(show) -> None:
-    page = show('viz.AmdahlBar([viz.Work("conv", 3e9, 0.04), viz.Work("rest", 1e8)])')
+    page = show('viz.AmdahlBar([viz.NetworkPart("conv", 3e9, 0.04), viz.NetworkPart("rest", 1e8)])')
     page.fill("[data-name=gflops]", "22")
     page.keyboard.press("Enter")
     page.wait_for_selector(".mtvm-message:has-text('CPU alone 141 ms')")

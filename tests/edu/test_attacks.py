@@ -16,7 +16,7 @@ from minitvm.edu import Fact, at_most, facts, misses, problem, schedule_correct,
 from minitvm.edu.bench import Ratio
 from minitvm.edu.course import item_of
 from minitvm.edu.data import Reader, Writer, operations
-from minitvm.edu.grader import Submission, Task, Worker, grade
+from minitvm.edu.grader import GradingProcess, Submission, Task, grade
 from minitvm.edu.item import AnswerError, Part, failed
 from minitvm.edu.live import call_in_process
 from minitvm.edu.notebook import stored
@@ -240,7 +240,7 @@ def matmul(A, B):
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere orphans cannot be found")
 def test_a_process_that_left_its_group_is_ended_with_the_notebook() -> None:
     cells = {**skeleton(EX00), "cells": [code("daemon", DAEMON)]}
-    worker = Worker()
+    worker = GradingProcess()
     try:
         found = grade(Task(Submission(Path("ex00.ipynb"), stored(cells).encode()), CHECKS), worker)
         pid = int(found.marks[0].parts[0].outcome.got.split("process is ")[1].split()[0])

@@ -9,7 +9,7 @@ import pytest
 
 from minitvm.base import MeasureError
 from minitvm.edu import PASSED, Part
-from minitvm.edu.grader import Graded, Submission, Task, Worker, grade, grade_all
+from minitvm.edu.grader import Graded, GradingProcess, Submission, Task, grade, grade_all
 from minitvm.edu.notebook import stored
 from minitvm.edu.score import mark
 from minitvm.edu.skeleton import skeleton
@@ -26,7 +26,7 @@ def good(item: str) -> dict:
     return mark(right, lambda *args: None).to_json()
 
 
-class Scripted(Worker):
+class Scripted(GradingProcess):
     """A worker that tells what it is given, one list of events for each job."""
 
     def __init__(self, *told: list[dict]) -> None:
@@ -38,7 +38,9 @@ class Scripted(Worker):
         yield from self.told.pop(0)
 
 
-def graded(worker: Worker, name: str = "ex00_start_here.ipynb", data: bytes = b"") -> Graded:
+def graded(
+    worker: GradingProcess, name: str = "ex00_start_here.ipynb", data: bytes = b""
+) -> Graded:
     data = data or stored(skeleton(EX00)).encode()
     return grade(Task(Submission(Path(name), data, "ann"), CHECKS), worker)
 

@@ -10,7 +10,7 @@ import pytest
 from minitvm.edu import command, report
 from minitvm.edu.__main__ import main
 from minitvm.edu.command import submissions
-from minitvm.edu.grader import Graded, Submission, Task, Worker, grade
+from minitvm.edu.grader import Graded, GradingProcess, Submission, Task, grade
 from minitvm.edu.item import Outcome, Status, failed
 from minitvm.edu.notebook import stored
 from minitvm.edu.score import Mark, PartMark, unmarked
@@ -46,7 +46,7 @@ def no_marks(monkeypatch: pytest.MonkeyPatch) -> list[Task]:
     return tasks
 
 
-class Told(Worker):
+class Told(GradingProcess):
     """A worker that tells the given events."""
 
     def __init__(self, events: list[dict]) -> None:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from minitvm.edu.wire import HEAD, MAX_FRAME, WireError, receive, send
+from minitvm.edu.wire import HEAD, MAX_FRAME, ProtocolError, receive, send
 
 
 def frame(text: bytes, blob: bytes = b"") -> io.BytesIO:
@@ -28,12 +28,12 @@ def test_messages_and_arrays_arrive_in_order() -> None:
 
 
 def test_the_end_of_the_stream_is_an_error() -> None:
-    with pytest.raises(WireError, match="the other side is gone"):
+    with pytest.raises(ProtocolError, match="the other side is gone"):
         receive(io.BytesIO())
 
 
 def test_a_frame_that_claims_to_be_huge_is_not_read() -> None:
-    with pytest.raises(WireError, match=f"at most {MAX_FRAME}"):
+    with pytest.raises(ProtocolError, match=f"at most {MAX_FRAME}"):
         receive(io.BytesIO(HEAD.pack(2**60, 0)))
 
 
@@ -52,12 +52,12 @@ def test_a_frame_that_claims_to_be_huge_is_not_read() -> None:
 )
 def test_arrays_that_do_not_fit_their_bytes_are_refused(arrays) -> None:
     text = json.dumps({"message": None, "arrays": arrays}).encode()
-    with pytest.raises(WireError):
+    with pytest.raises(ProtocolError):
         receive(frame(text, b"12345678"))
 
 
 @given(st.binary(max_size=200))
 def test_random_bytes_never_do_more_than_raise(data: bytes) -> None:
     for stream in (io.BytesIO(data), frame(data)):
-        with pytest.raises(WireError):
+        with pytest.raises(ProtocolError):
             receive(stream)

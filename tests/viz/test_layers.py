@@ -38,7 +38,11 @@ ROWS = [
         overlap={(LOAD,): 500, (COMPUTE,): 500},
     ),
 ]
-WORKS = [viz.Work("convolutions", 3.4e9, 0.04), viz.Work("first", 0.24e9), viz.Work("rest", 2e7)]
+WORKS = [
+    viz.NetworkPart("convolutions", 3.4e9, 0.04),
+    viz.NetworkPart("first", 0.24e9),
+    viz.NetworkPart("rest", 2e7),
+]
 
 
 # --- pictures -------------------------------------------------------------------------------------
@@ -258,15 +262,15 @@ def test_a_waterfall_shows_each_unit() -> None:
 
 
 def test_what_stays_on_the_cpu_limits_the_whole() -> None:
-    works = (viz.Work("fast", 9e9, 0.5), viz.Work("stays", 1e9))
+    works = (viz.NetworkPart("fast", 9e9, 0.5), viz.NetworkPart("stays", 1e9))
     found = viz.amdahl(works, viz.Cpu("one", 1.0))
     assert (found.alone, found.together, found.limit) == (10.0, 1.5, 1.0)
     assert (found.speedup, found.most) == (pytest.approx(6.667, abs=1e-3), 10.0)
 
 
 def test_without_a_rest_there_is_no_limit() -> None:
-    assert viz.amdahl((viz.Work("all", 1e9, 0.1),), viz.CORTEX_A9).most == math.inf
-    assert "infinitely" not in viz.AmdahlBar([viz.Work("all", 1e9, 0.1)]).svg()
+    assert viz.amdahl((viz.NetworkPart("all", 1e9, 0.1),), viz.CORTEX_A9).most == math.inf
+    assert "infinitely" not in viz.AmdahlBar([viz.NetworkPart("all", 1e9, 0.1)]).svg()
 
 
 def test_all_bars_stand_inside_the_picture_where_the_accelerator_is_slower_than_the_cpu() -> None:

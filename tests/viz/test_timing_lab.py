@@ -11,7 +11,7 @@ from PIL import Image
 import minitvm as tvm
 from minitvm import te, viz
 from minitvm.base import ArgumentError, MeasureError
-from minitvm.viz import Timing, TimingLab, compare_times
+from minitvm.viz import TimedRun, TimingLab, compare_times
 from minitvm.viz.chart import Scale, seconds_text
 from minitvm.viz.timing_plot import histogram
 from minitvm.viz.timings import runs
@@ -50,7 +50,7 @@ def test_png_is_small() -> None:
 
 def test_records_may_be_rows_or_timings() -> None:
     rows = recorded()
-    lab = TimingLab.from_records([Timing(*row) for row in rows])
+    lab = TimingLab.from_records([TimedRun(*row) for row in rows])
     assert repr(lab) == repr(TimingLab.from_records([list(row) for row in rows]))
     assert [(r.name, r.seconds, r.warmup) for r in lab.records] == rows
 
