@@ -10,129 +10,19 @@ narrow. The cost is a few unused columns at the end of each row.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 from minitvm import te, tir
-from minitvm.base import ExprError, Reason, as_tuple, raise_first
+from minitvm.base import ExprError, Reason, raise_first
 
+from .layouts import NCHW
 from .operands import integers, on_tensors
+from .window import Window, constant, each, margins, padded, pair, windows
 
 CONV_DIRECT = "conv_direct"
 CONV_ROWS = "conv_rows"
 IMAGE_ROWS = "image_rows"
 CROP = "crop"
-
-
-@dataclass(frozen=True, slots=True)
-class Window:
-    """A kernel that moves along one dimension of an image, and the resulting output size.
-
-    size      the pixels of the image along this dimension
-    kernel    the elements of the kernel, which read pixels that are `dilation` apart
-    stride    the pixels by which the kernel moves
-    before    the padding before the first pixel; after: the padding after the last pixel
-    """
-
-    size: int
-    kernel: int
-    stride: int
-    before: int
-    after: int
-    dilation: int
-
-    @staticmethod
-    def over(
-        t: te.Tensor, d: int, kernel: tir.Index, stride: int, around: tuple[int, int], step: int = 1
-    ) -> Window:
-        """Make the window of a kernel along dimension `d` of `t`; raise ExprError if it is illegal.
-
-        around: the padding before and after the image. step: the dilation of the kernel.
-        """
-        found = Window(_constant(t.shape[d], t), _constant(kernel, t), stride, *around, step)
-        raise_first(ExprError, f"a window over {t.name}", _about_window(found))
-        return found
-
-    @property
-    def reach(self) -> int:
-        """The number of pixels from the first to the last that the kernel covers."""
-        return (self.kernel - 1) * self.dilation + 1
-
-    @property
-    def out(self) -> int:
-        """The number of positions of the kernel: the output size."""
-        return (self.size + self.before + self.after - self.reach) // self.stride + 1
-
-    @property
-    def phases(self) -> int:
-        """The number of different remainders of the covered pixels' positions modulo the stride."""
-        return min(self.stride, self.reach)
-
-    @property
-    def shifts(self) -> int:
-        """The distance from the first to the last kernel element in strides, rounded down."""
-        return (self.reach - 1) // self.stride
-
-
-def _about_window(w: Window) -> Iterator[Reason]:
-    """Check that a window has at least one element and is not larger than the padded image."""
-    for name, n in (("kernel", w.kernel), ("stride", w.stride), ("dilation", w.dilation)):
-        if n < 1:
-            yield (f"the {name} is {n}, but must be at least 1",)
-    if min(w.before, w.after) < 0:
-        yield (f"the padding is {w.before} and {w.after}, but must not be negative",)
-    if w.out < 1:
-        have = w.size + w.before + w.after
-        yield (f"it spans {w.reach} pixels, but the image has {have}, including the padding",)
-
-
-def pair(x: Any, what: str) -> tuple[int, int]:
-    """Return (height, width), given a pair or one number for both; `what` names it in errors."""
-    high, wide = _each(x, 2, f"{what} = ", "one for height and one for width")
-    return high, wide
-
-
-def _each(x: Any, rank: int, what: str, several: str) -> tuple[int, ...]:
-    """Return `rank` integers, given one for all dimensions or one for each.
-
-    what, several: parts of the error message if `x` is neither.
-    """
-    found = as_tuple(x)
-    found = found * rank if len(found) == 1 else found
-    if len(found) != rank or not all(isinstance(n, int) for n in found):
-        raise ExprError(f"{what}{x!r}", f"it must be one integer, or {several}")
-    return found
-
-
-def margins(padding: Any) -> tuple[int, int, int, int]:
-    """Return the padding as (top, left, bottom, right).
-
-    `padding` is one number for all sides, (height, width), or all four numbers.
-    """
-    if len(as_tuple(padding)) == 4:
-        top, left, bottom, right = integers("padding", padding)
-        return top, left, bottom, right
-    high, wide = pair(padding, "padding")
-    return high, wide, high, wide
-
-
-def windows(
-    data: te.Tensor, kernel: tuple[tir.Index, ...], strides: Any, padding: Any, dilation: Any = 1
-) -> tuple[Window, Window]:
-    """Return the windows of a kernel of shape `kernel` along the height and the width of `data`.
-
-    Raises ExprError if a window is larger than the padded image.
-    """
-    top, left, bottom, right = margins(padding)
-    steps, spread = pair(strides, "strides"), pair(dilation, "dilation")
-    high = Window.over(data, 2, kernel[0], steps[0], (top, bottom), spread[0])
-    return high, Window.over(data, 3, kernel[1], steps[1], (left, right), spread[1])
-
-
-def _constant(n: tir.Index, t: te.Tensor) -> int:
-    if not isinstance(n, int):
-        raise ExprError(f"{t.name}: size {tir.text(n)}", "heights and widths must be constants")
-    return n
 
 
 @on_tensors
@@ -179,17 +69,6 @@ def _about_conv2d(data: te.Tensor, kernel: te.Tensor, groups: int) -> Iterator[R
         )
 
 
-def _padded(data: te.Tensor, high: Window, wide: Window) -> Any:
-    """Return a function that reads a pixel of the padded image, which is 0 outside the image."""
-
-    def read(n: Any, c: Any, y: Any, x: Any) -> Any:
-        y, x = y - high.before, x - wide.before
-        inside = te.all(y >= 0, y < high.size, x >= 0, x < wide.size)
-        return te.if_then_else(inside, data(n, c, y, x), te.const(0, data.dtype))
-
-    return read
-
-
 def _direct(
     data: te.Tensor, kernel: te.Tensor, high: Window, wide: Window, groups: int
 ) -> te.Tensor:
@@ -198,7 +77,7 @@ def _direct(
     out[n, o, y, x] = sum of padded[n, c, y*stride + ky*dilation, ...] * kernel[o, c, ky, kx]
     """
     batch, outputs, inner = data.shape[0], kernel.shape[0], kernel.shape[1]
-    pixel = _padded(data, high, wide)
+    pixel = padded(data, NCHW, high, wide)
     shape = (
         batch,
         data.shape[1],
@@ -235,7 +114,7 @@ def _rows(data: te.Tensor, kernel: te.Tensor, high: Window, wide: Window, groups
     batch, outputs, inner = data.shape[0], kernel.shape[0], kernel.shape[1]
     width = wide.out + wide.shifts
     length = high.out * width + high.shifts * width + wide.shifts
-    pixel = _padded(data, high, wide)
+    pixel = padded(data, NCHW, high, wide)
 
     def image(n: Any, c: Any, py: Any, px: Any, f: Any) -> Any:
         return pixel(n, c, f // width * high.stride + py, f % width * wide.stride + px)
@@ -291,7 +170,7 @@ def _plain(
             f"data and kernel must both have {rank + 2} dimensions, with equal second dimensions",
         )
     several = f"one for each of {rank} dimensions"
-    steps, around, spread = (_each(x, rank, "", several) for x in (strides, padding, dilation))
+    steps, around, spread = (each(x, rank, "", several) for x in (strides, padding, dilation))
     moves = [
         Window.over(data, d + 2, kernel.shape[d + 2], steps[d], (around[d], around[d]), spread[d])
         for d in range(rank)
@@ -329,8 +208,8 @@ def conv2d_transpose(
     if min(steps) < 1 or min(top, left, bottom, right) < 0:
         why = f"strides {steps} must be >= 1, and padding {top, left, bottom, right} >= 0"
         raise ExprError(what, why)
-    height, wide = (_constant(n, data) for n in data.shape[2:])
-    kh, kw = (_constant(n, kernel) for n in kernel.shape[2:])
+    height, wide = (constant(n, data) for n in data.shape[2:])
+    kh, kw = (constant(n, kernel) for n in kernel.shape[2:])
     oh = (height - 1) * steps[0] - top - bottom + kh
     ow = (wide - 1) * steps[1] - left - right + kw
     c, ky, kx = _reduce_axes(data.shape[1], kh, kw)

@@ -6,9 +6,9 @@ from typing import Any
 
 from minitvm import te, tir
 
-from .conv import Window, pair, windows
 from .operands import check_rank, on_tensors
 from .reduction import REDUCTION
+from .window import Window, pair, windows
 
 
 @on_tensors

@@ -1,0 +1,92 @@
+"""Layouts of images: where the pixel (n, c, y, x) of a batch of images is in a tensor.
+
+NCHW     [batch, channel, height, width]
+NHWC     [batch, height, width, channel]
+NCHW16c  [batch, channel // 16, height, width, channel % 16], with any block size in place of 16
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from minitvm import te, tir
+from minitvm.base import ExprError
+
+from .operands import check_rank
+
+LAYOUT = re.compile(r"NCHW|NHWC|NCHW([1-9][0-9]*)c")
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """A layout of images.
+
+    name   "NCHW", "NHWC" or, for example, "NCHW16c"
+    block  the channels that are next to each other in NCHWc; 0 in the other layouts
+    high   the dimension of the height in a tensor with this layout
+    """
+
+    name: str
+    block: int
+    high: int
+
+    @property
+    def rank(self) -> int:
+        """The number of dimensions of a tensor with this layout."""
+        return 5 if self.block else 4
+
+    def channels(self, t: te.Tensor) -> tir.Index:
+        """Return the number of channels of the images `t`."""
+        if self.block:
+            return tir.mul(t.shape[1], self.block)
+        return t.shape[3 if self.name == "NHWC" else 1]
+
+    def shape(self, n: Any, c: Any, high: Any, wide: Any) -> tuple[Any, ...]:
+        """Return the shape of `n` images with `c` channels of `high` rows and `wide` columns.
+
+        Raises ExprError if the blocks of the layout do not divide the channels.
+        """
+        if not self.block:
+            return self.index(n, c, high, wide)
+        if not tir.prove_equal(tir.floormod(c, self.block), 0):
+            raise ExprError(
+                f"layout {self.name}",
+                f"{tir.text(c)} channels cannot be divided into blocks of {self.block}",
+                "NHWC, or a block that divides the channels",
+            )
+        return n, tir.floordiv(c, self.block), high, wide, self.block
+
+    def index(self, n: Any, c: Any, y: Any, x: Any) -> tuple[Any, ...]:
+        """Return the indices of the pixel (n, c, y, x) in a tensor with this layout."""
+        if self.block:
+            return n, c // self.block, y, x, c % self.block
+        return (n, y, x, c) if self.name == "NHWC" else (n, c, y, x)
+
+    def pixel(self, *at: Any) -> tuple[Any, Any, Any, Any]:
+        """Return the pixel (n, c, y, x) at the indices `at`: the inverse of `index`."""
+        if self.block:
+            n, outer, y, x, inner = at
+            return n, outer * self.block + inner, y, x
+        n, *rest = at
+        y, x, c = rest if self.name == "NHWC" else (rest[1], rest[2], rest[0])
+        return n, c, y, x
+
+
+NCHW = Layout("NCHW", 0, 2)
+
+
+def layout_of(what: str, name: str, *images: te.Tensor) -> Layout:
+    """Return the layout called `name`; raise ExprError if `images` do not have its rank.
+
+    what: the operator, for error messages.
+    """
+    found = LAYOUT.fullmatch(name)
+    if found is None:
+        why = "no such layout"
+        raise ExprError(f"{what}: layout {name!r}", why, "'NCHW', 'NHWC' or 'NCHW16c'")
+    layout = Layout(name, int(found.group(1) or 0), 1 if name == "NHWC" else 2)
+    for t in images:
+        check_rank(what, t, layout.rank)
+    return layout
