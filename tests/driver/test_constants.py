@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import minitvm as tvm
-from minitvm import te, tir
+from minitvm import accesses, te, tir, viz
 from minitvm.base import ArgumentError, BuildError, ExprError
 
 TARGETS = ["llvm", "llvm -num-cores=2", "numba", "python"]
@@ -212,3 +212,28 @@ def test_constants_have_constant_sizes():
         lambda: te.compute((n,), lambda i: A[i], attrs={"layout_free_placeholders": [A]}),
         ExprError,
     )
+
+
+def test_explain_says_when_a_constant_is_packed():
+    s, _ = product()
+    assert (
+        "W.global\n  where    before the calls, once: it depends on constants alone (read by C)\n"
+    ) in str(s.explain())
+
+
+def test_a_recording_leaves_out_what_happens_before_the_calls():
+    s, args = product()
+    trace = accesses.record(s, args)
+    assert str(trace) == "<4224 accesses of A, W, C, W_global: 3072 loads, 1152 stores>"
+
+
+def test_pictures_show_both_programs():
+    s, args = product()
+    assert "W_global: global float32[2, 8, 16], filled before the calls" in str(viz.NestPlayer(s))
+    view = viz.TripleView(s, args)
+    for code in ("python", "loops", "llvm"):
+        view.event("code", code)
+        (_, shown) = view.view["panels"]
+        text = "\n".join(line["text"] for line in shown["lines"])
+        assert text.index("main_prepack(") < text.index("main(")
+        assert any(key.startswith("code:") for key in view.view["links"]["loop:ax0"])
