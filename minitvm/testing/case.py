@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import tempfile
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
@@ -203,7 +204,7 @@ def _interpreter(case: Case, rng: Rng, passes: tuple[lowering.Pass, ...]) -> Non
     """Interpret the nest, the flattened and the final program; parallel loops in any order."""
     for until in ("nest", "flatten", ""):
         made = driver.lower(case.schedule, case.program.args, passes=passes, until=until)
-        func = replace(made, body=tir.rewrite(made.body, _in_any_order))
+        func = _in_any_order(made)
         flat = until != "nest"
         _run(
             case,
@@ -212,8 +213,13 @@ def _interpreter(case: Case, rng: Rng, passes: tuple[lowering.Pass, ...]) -> Non
         )
 
 
-def _in_any_order(s: tir.Stmt) -> tir.Stmt:
-    """Turn hardware threads into a parallel loop, which the interpreter runs in random order."""
+def _in_any_order(func: tir.PrimFunc) -> tir.PrimFunc:
+    """Turn hardware threads into parallel loops, which the interpreter runs in random order."""
+    prepack = None if func.prepack is None else _in_any_order(func.prepack)
+    return replace(func, body=tir.rewrite(func.body, _as_parallel), prepack=prepack)
+
+
+def _as_parallel(s: tir.Stmt) -> tir.Stmt:
     if isinstance(s, tir.For) and _is_thread(s):
         return tir.For(s.var, s.extent, s.body, "parallel")
     return s
@@ -229,7 +235,7 @@ def _has_threads(case: Case, target: str) -> bool:
     if all(map(is_virtual, bound)):
         return False
     func = driver.lower(case.schedule, case.program.args, target=_compiler(target))
-    return any(map(_is_thread, tir.walk(func.body)))
+    return any(map(_is_thread, _nodes(func)))
 
 
 def _compiler(target: str) -> str:
@@ -251,13 +257,21 @@ def _python(case: Case, rng: Rng, passes: tuple[lowering.Pass, ...]) -> None:
 
 
 def _llvm(case: Case, rng: Rng, passes: tuple[lowering.Pass, ...]) -> None:
-    """Run machine code on one core, and on two if there is a parallel loop."""
+    """Run machine code on one core, and on two if there is a parallel loop; bind constants."""
     del rng, passes
     func = driver.lower(case.schedule, case.program.args)
     for cores in (1, 2) if _parallel(func) else (1,):
-        _run(
-            case, f"llvm on {cores} core(s)", driver.build(func, target=f"llvm -num-cores={cores}")
-        )
+        f = driver.build(func, target=f"llvm -num-cores={cores}")
+        _run(case, f"llvm on {cores} core(s)", f)
+        if func.constants:
+            _run(case, f"llvm on {cores} core(s), constants bound", partial(_bound, f))
+
+
+def _bound(f: runtime.Function, *args: Any) -> None:
+    """Call `f` after binding its constants among `args`."""
+    named = list(zip(f.func.params, args, strict=True))
+    g = f.bind(**{p.name: a for p, a in named if p in f.func.constants})
+    g(*(a for p, a in named if p not in f.func.constants))
 
 
 def _numba(case: Case, rng: Rng, passes: tuple[lowering.Pass, ...]) -> None:
@@ -278,7 +292,14 @@ def _exported(case: Case, rng: Rng, passes: tuple[lowering.Pass, ...]) -> None:
 
 
 def _parallel(func: tir.PrimFunc) -> bool:
-    return any(isinstance(n, tir.For) and n.kind == "parallel" for n in tir.walk(func.body))
+    return any(isinstance(n, tir.For) and n.kind == "parallel" for n in _nodes(func))
+
+
+def _nodes(func: tir.PrimFunc) -> Iterator[object]:
+    """Yield all nodes of a program and of the program that packs its constants."""
+    yield from tir.walk(func.body)
+    if func.prepack is not None:
+        yield from _nodes(func.prepack)
 
 
 _RUNS: dict[str, Callable[[Case, Rng, tuple[lowering.Pass, ...]], None]] = {

@@ -90,8 +90,8 @@ def _definitions(program: RandomProgram) -> Iterator[str]:
     for op in tensor.producers_first(t.op for t in program.tensors):
         kind = f"{', '.join(op.dtypes)}[{', '.join(map(tir.text, op.shape))}]"
         match op:
-            case tensor.PlaceholderOp(name):
-                yield f"{name}: {kind} = input"
+            case tensor.PlaceholderOp(name, constant=constant):
+                yield f"{name}: {kind} = {'constant' if constant else 'input'}"
             case tensor.ExternOp(name, body=body):
                 yield f"{name}: {kind} ="
                 yield from (f"  {line}" for line in tir.text(body).splitlines())
