@@ -99,7 +99,7 @@ def _packed(func: tir.PrimFunc, inputs: list[Any]) -> tuple[tir.PrimFunc, list[A
     """Return the program and its arguments with the packed constants as further arguments."""
     if func.prepack is None:
         return func, inputs
-    fixed = [a for p, a in zip(func.params, inputs, strict=True) if p in func.constants]
+    fixed = [a for p, a in zip(func.params, inputs, strict=True) if func.is_constant(p)]
     packed = [_zeros(b, {}) for b in func.packed]
     tir.interpret(_flat(func.prepack), *fixed, *packed, flat=True)
     main = replace(func, params=(*func.params, *func.packed), constants=(), prepack=None)

@@ -37,7 +37,7 @@ def first_program(
         outputs,
         sizes(params),
         needs(state),
-        constants=tuple(p for p in params if p in fixed),
+        constants=tuple(p for p in params if isinstance(p, tir.Buffer) and p in fixed),
     )
     func = _with_loops(func, context, beforehand(plain) if prepack else ())
     for part in (func, func.prepack) if func.prepack else (func,):

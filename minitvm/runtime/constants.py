@@ -24,7 +24,7 @@ CONSTANT = 'te.placeholder(..., name="W", constant=True)'
 def packing(func: tir.PrimFunc, prepack: Run, main: Run) -> Run:
     """Return a function that packs the constants among its arguments and then calls `main`."""
     n = len(func.params)
-    constant = [i for i, p in enumerate(func.params) if p in func.constants]
+    constant = [i for i, p in enumerate(func.params) if func.is_constant(p)]
 
     def run(args: list[Any]) -> None:
         main([*args[:n], *_packed(func, prepack, [args[i] for i in constant]), *args[n:]])
@@ -42,13 +42,13 @@ def bound(
     raise_first(ArgumentError, f"bind of {func.name}", _about_names(func, given))
     only = replace(func, params=func.constants, outputs=(), sizes=(), needs=(), prepack=None)
     arrays = Arguments(only).checked(tuple(given[b.name] for b in func.constants))
-    fixed = dict(zip(func.constants, arrays, strict=True))
+    fixed = {id(b): a for b, a in zip(func.constants, arrays, strict=True)}
     packed = [] if prepack is None else _packed(func, prepack, arrays)
-    left = tuple(p for p in func.params if p not in fixed)
+    left = tuple(p for p in func.params if id(p) not in fixed)
 
     def run(args: list[Any]) -> None:
         free = iter(args)
-        whole = [fixed[p] if p in fixed else next(free) for p in func.params]
+        whole = [fixed[id(p)] if id(p) in fixed else next(free) for p in func.params]
         main([*whole, *packed, *free])
 
     return replace(func, params=left, constants=()), run

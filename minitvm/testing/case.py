@@ -270,8 +270,8 @@ def _llvm(case: Case, rng: Rng, passes: tuple[lowering.Pass, ...]) -> None:
 def _bound(f: runtime.Function, *args: Any) -> None:
     """Call `f` after binding its constants among `args`."""
     named = list(zip(f.func.params, args, strict=True))
-    g = f.bind(**{p.name: a for p, a in named if p in f.func.constants})
-    g(*(a for p, a in named if p not in f.func.constants))
+    g = f.bind(**{p.name: a for p, a in named if f.func.is_constant(p)})
+    g(*(a for p, a in named if not f.func.is_constant(p)))
 
 
 def _numba(case: Case, rng: Rng, passes: tuple[lowering.Pass, ...]) -> None:

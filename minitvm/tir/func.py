@@ -40,6 +40,10 @@ class PrimFunc:
         """The buffers that `prepack` fills and this program reads."""
         return self.prepack.outputs if self.prepack is not None else ()
 
+    def is_constant(self, p: Buffer | Var) -> bool:
+        """Return whether the parameter `p` has the same contents in every call."""
+        return any(p is c for c in self.constants)
+
     def lines(self, p: Printer) -> Iterator[str]:
         """Yield the printed lines of the function without `prepack`; `p` chooses the names."""
         shown = [p.parameter(x) for x in self.params]

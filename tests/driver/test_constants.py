@@ -237,3 +237,16 @@ def test_pictures_show_both_programs():
         text = "\n".join(line["text"] for line in shown["lines"])
         assert text.index("main_prepack(") < text.index("main(")
         assert any(key.startswith("code:") for key in view.view["links"]["loop:ax0"])
+
+
+def test_a_function_with_scalars_and_symbolic_sizes_binds_its_constants():
+    n, step = te.var("n"), te.var("step")
+    A, W = te.placeholder((n,), name="A"), te.placeholder((4,), name="W", constant=True)
+    P = te.compute((4,), lambda i: W[i] * 2.0, name="P")
+    C = te.compute((n,), lambda i: A[i] + P[i % 4] * (step * 1.0), name="C")
+    f = tvm.build(te.create_schedule(C.op), [step, A, W, C])
+    a, w, c = np.ones(6, "float32"), np.arange(4, dtype="float32"), np.zeros(6, "float32")
+    f.bind(W=w)(3, a, c)
+    assert c.tolist() == [1, 7, 13, 19, 1, 7]
+    f(2, a, w, c)
+    assert c.tolist() == [1, 5, 9, 13, 1, 5]
