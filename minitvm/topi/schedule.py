@@ -10,6 +10,8 @@ from minitvm.schedule import effective_readers, readers
 from minitvm.tensor import Operation, loads
 
 from .conv import CONV_ROWS
+from .conv_channels import CONV_CHANNELS
+from .conv_channels_schedule import schedule_channels
 from .conv_schedule import schedule_rows
 from .gemm import schedule_matmul, schedule_matvec
 from .int8 import DOTS, schedule_dots
@@ -48,6 +50,10 @@ def schedule(outs: Any, target: str | Target = "llvm") -> te.Schedule:
         elif op.tag == CONV_ROWS:
             (crop,) = readers(s.state)[stage.name]
             done |= schedule_rows(s, stage, s[crop], to)
+        elif op.tag == CONV_CHANNELS:
+            reader = _only_reader(s, stage)
+            fits = reader is not None and reader.name not in done
+            done |= schedule_channels(s, stage, reader if fits else stage, to)
         elif op.tag == ROW and not stage.is_inlined:
             done |= schedule_row_by_row(s, stage, op, to)
     for stage in s.stages:
