@@ -72,7 +72,7 @@ def loops_of(state: schedule.State) -> PrintedLoops:
     ]
     given = {t: tir.Buffer(t.name, t.shape, t.dtype) for t in tensors}
     context = lowering.allocate(plain_state, lowering.infer(plain_state), given)
-    body, printer = lowering.nest(context), tir.Printer()
+    body, printer = lowering.nest(context, plain_state.stages), tir.Printer()
     for b in given.values():
         printer.name(b)
     for _ in printer.lines(body):
