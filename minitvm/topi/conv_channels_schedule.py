@@ -20,9 +20,11 @@ from .gemm import WORTH_THREADS
 from .layouts import Layout, layout_of
 from .stages import axes_of, has_points, reduce_axes_of, reduced_points
 
+# Times in vector multiply-adds. Where a core can start two of them and two loads in one cycle, half
+# of the loads cost nothing; a vector from L2 or from beyond takes longer.
 IN_FLIGHT = 8  # multiply-adds that a core starts before the result of the first is ready
-PIXEL = 1 / 3  # the time to load an element of a pixel, in multiply-adds of a vector
-NEAR, CACHED, FAR = 1 / 3, 1 / 2, 2  # to load a vector of weights from L1, from L2, from elsewhere
+LOAD = 0.5  # one element of a pixel, or a vector of weights from L1
+LOAD_L2, LOAD_FAR = 1.5, 4.0  # a vector of weights from L2, and from L3 or memory
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,12 +93,12 @@ def cost(z: Sizes, tile: Tile, target: Target) -> float:
     The tiles at the edges are smaller. A tile with few accumulators waits for their results.
     """
     panel = tile.channels * z.terms * z.item
-    load = NEAR if panel <= target.l1 / 2 else CACHED if panel <= target.l2 * 3 / 4 else FAR
+    load = LOAD if panel <= target.l1 / 2 else LOAD_L2 if panel <= target.l2 else LOAD_FAR
     total = 0.0
     edges = _parts(z.high, tile.high), _parts(z.wide, tile.wide), _parts(z.outputs, tile.channels)
     for (rows, high), (columns, wide), (panels, channels) in product(*edges):
         vectors, pixels = -(-channels // tile.lanes), high * wide
-        step = max(vectors * pixels, IN_FLIGHT) + pixels * PIXEL + vectors * load
+        step = max(vectors * pixels, IN_FLIGHT) + pixels * LOAD + vectors * load
         total += rows * columns * panels * step
     return total
 
@@ -111,13 +113,13 @@ def _parts(size: int, part: int) -> Iterator[tuple[int, int]]:
 def panels_outside(z: Sizes, tile: Tile, target: Target) -> bool:
     """Return whether to loop over panels of weights outside the loop over rows of pixels.
 
-    The loop outside reads its operand once. The other one is read again and again, and comes from
-    beyond L2 each time if it fills more than half of L2.
+    The loop outside reads its operand once. The other operand is read in each of its iterations,
+    and comes from beyond L2 each time if L2 cannot hold it.
     """
     images = z.batch * z.image
     panels, rows = -(-z.outputs // tile.channels), z.batch * -(-z.high // tile.high)
-    again = images * (panels if images > target.l2 / 2 else 1)
-    return z.weights + again < images + z.weights * (rows if z.weights > target.l2 / 2 else 1)
+    again = images * (panels if images > target.l2 else 1)
+    return z.weights + again < images + z.weights * (rows if z.weights > target.l2 else 1)
 
 
 def schedule_channels(
