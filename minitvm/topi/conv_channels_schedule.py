@@ -1,125 +1,19 @@
 """A good schedule for conv2d in the layouts NHWC and NCHWc, found from the properties of the CPU.
 
-A tile of the result, a few pixels by a few vectors of output channels, stays in registers during
-the sum over kernel elements and input channels. Each step of the sum loads one element of each
-pixel and one row of a panel of weights. `plan` chooses the tile and the order of the loops outside.
+Packed weights, and tiles in registers whose shape conv_channels_plan.py chooses.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import reduce
-from itertools import product
 
-from minitvm import te, tensor, tir
+from minitvm import schedule, te, tensor, tir
 from minitvm.base import Target
 
+from .conv_channels_plan import Sizes, Tile, panels_outside, plan
 from .gemm import WORTH_THREADS
 from .layouts import Layout, layout_of
 from .stages import axes_of, has_points, reduce_axes_of, reduced_points
-
-# Times in vector multiply-adds. Where a core can start two of them and two loads in one cycle, half
-# of the loads cost nothing; a vector from L2 or from beyond takes longer.
-IN_FLIGHT = 8  # multiply-adds that a core starts before the result of the first is ready
-LOAD = 0.5  # one element of a pixel, or a vector of weights from L1
-LOAD_L2, LOAD_FAR = 1.5, 4.0  # a vector of weights from L2, and from L3 or memory
-
-
-@dataclass(frozen=True, slots=True)
-class Sizes:
-    """The sizes of a convolution that its schedule depends on.
-
-    batch                 the number of images
-    outputs, high, wide   the channels, the rows and the columns of the result
-    terms                 the length of each sum
-    image, weights        the bytes of one padded image, and of all weights
-    item                  the bytes of one element
-    """
-
-    batch: int
-    outputs: int
-    high: int
-    wide: int
-    terms: int
-    image: int
-    weights: int
-    item: int
-
-
-@dataclass(frozen=True, slots=True)
-class Tile:
-    """A tile of the result: `high` x `wide` pixels by `vectors` of `lanes` output channels."""
-
-    high: int
-    wide: int
-    vectors: int
-    lanes: int
-
-    @property
-    def channels(self) -> int:
-        """The output channels of the tile."""
-        return self.vectors * self.lanes
-
-
-def plan(z: Sizes, layout: Layout, per_group: int, target: Target, lanes: int) -> Tile:
-    """Choose the tile with the least `cost` of all that the registers can hold.
-
-    They hold the tile, one row of the panel and one element of a pixel. A tile reads one group of
-    `per_group` channels; the blocks of the layout divide it, or it divides a block.
-    """
-    lanes = math.gcd(lanes, layout.block, per_group if per_group < z.outputs else 0)
-    lanes = min(lanes, 1 << (z.outputs.bit_length() - 1))
-    best, least = Tile(1, 1, 1, lanes), math.inf
-    for vectors in range(1, 5):
-        channels = vectors * lanes
-        whole = not layout.block or not (channels % layout.block and layout.block % channels)
-        if not whole or (per_group < z.outputs and per_group % channels):
-            continue
-        pixels = max(1, (target.vector_registers - 1 - vectors) // vectors)
-        for high in range(1, min(z.high, pixels) + 1):
-            for wide in range(1, min(z.wide, pixels // high) + 1):
-                tile = Tile(high, wide, vectors, lanes)
-                found = cost(z, tile, target)
-                if found < least:
-                    best, least = tile, found
-    return best
-
-
-def cost(z: Sizes, tile: Tile, target: Target) -> float:
-    """Return the time of one step of the sum in all tiles of an image, in vector multiply-adds.
-
-    The tiles at the edges are smaller. A tile with few accumulators waits for their results.
-    """
-    panel = tile.channels * z.terms * z.item
-    load = LOAD if panel <= target.l1 / 2 else LOAD_L2 if panel <= target.l2 else LOAD_FAR
-    total = 0.0
-    edges = _parts(z.high, tile.high), _parts(z.wide, tile.wide), _parts(z.outputs, tile.channels)
-    for (rows, high), (columns, wide), (panels, channels) in product(*edges):
-        vectors, pixels = -(-channels // tile.lanes), high * wide
-        step = max(vectors * pixels, IN_FLIGHT) + pixels * LOAD + vectors * load
-        total += rows * columns * panels * step
-    return total
-
-
-def _parts(size: int, part: int) -> Iterator[tuple[int, int]]:
-    """Yield (number, length) of the parts of `size`: those of length `part`, and the rest."""
-    yield size // part, part
-    if size % part:
-        yield 1, size % part
-
-
-def panels_outside(z: Sizes, tile: Tile, target: Target) -> bool:
-    """Return whether to loop over panels of weights outside the loop over rows of pixels.
-
-    The loop outside reads its operand once. The other operand is read in each of its iterations,
-    and comes from beyond L2 each time if L2 cannot hold it.
-    """
-    images = z.batch * z.image
-    panels, rows = -(-z.outputs // tile.channels), z.batch * -(-z.high // tile.high)
-    again = images * (panels if images > target.l2 else 1)
-    return z.weights + again < images + z.weights * (rows if z.weights > target.l2 else 1)
 
 
 def schedule_channels(
@@ -151,28 +45,30 @@ def schedule_channels(
     tile = plan(z, layout, z.outputs // op.attrs["groups"], target, lanes)
     image, kernel = _operands(op)
     packed, padded = s[s.cache_read(kernel, "global", [total])], s[image]
-    _pack(packed, layout, tile.channels)
+    _pack(s, packed, layout, tile.channels)
     acc = s[s.cache_write(total, "local")] if conv.name == out.name else conv
     acc.set_scope("local")
     n, panels, yo, xo, inner = _tiles(out, layout, tile)
-    outside = panels_outside(z, tile, target)
+    threads = target.num_cores > 1 and has_points(op, WORTH_THREADS)
+    outside = panels_outside(z, tile, target, threads)
     out.reorder(*((*panels, n, yo) if outside else (n, yo, *panels)), xo, *inner)
     for axis in inner[:-1]:
         out.unroll(axis)
     out.vectorize(inner[-1])
     acc.compute_at(out, xo)
     _sum(acc, layout, tile, op)
-    threads = target.num_cores > 1 and has_points(op, WORTH_THREADS)
-    _pad(padded, target, parallel=threads and outside)
+    row = yo
+    if threads:
+        row = out.fuse(*panels, n, yo) if outside else out.fuse(n, yo)
+        out.parallel(row)
     if _is_copy(padded):
         padded.compute_inline()
-    elif not outside and not threads:
-        padded.store_at(out, n)
-    row = out.fuse(*panels, n, yo) if outside and threads else out.fuse(n, yo) if threads else yo
-    if threads:
-        out.parallel(row)
-    if not outside and not _is_copy(padded):
-        padded.compute_at(out, row)
+    else:
+        _pad(padded, target, parallel=threads and outside)
+        if not outside:
+            padded.compute_at(out, row)
+            if not threads:  # a row is copied only once
+                padded.store_at(out, n)
     return {conv.name, out.name, acc.name, packed.name, image.name}
 
 
@@ -253,21 +149,19 @@ def _blocks_of(layout: Layout, channels: tir.Index) -> bool:
     return layout.block > 0 and tir.prove_equal(tir.floormod(channels, layout.block), 0)
 
 
-def _pack(packed: te.StageView, layout: Layout, width: int) -> None:
+def _pack(s: te.Schedule, packed: te.StageView, layout: Layout, width: int) -> None:
     """Store the weights as panels of `width` output channels, in the order in which they are read.
 
     The weights of the last panel are followed by unused elements if `width` does not divide them.
     """
-    block = layout.block
-    if layout.name == "NHWC":
-        packed.transform_layout(lambda y, x, c, o: (o // width, y, x, c, o % width))
+    names = ("y", "x", "c", "o") if layout.name == "NHWC" else ("o", "c", "y", "x")
+    panel = f"o // {width}", "y", "x", "c", f"o % {width}"
+    if _blocks_of(layout, axes_of(packed)[1].extent):
+        b = layout.block
+        panel = f"o // {width}", f"c // {b}", "y", "x", f"c % {b}", f"o % {width}"
+    s.apply(schedule.TransformLayout(packed.name, names, panel))
+    if layout.name == "NHWC":  # otherwise the elements of a row are far apart in the kernel
         packed.vectorize(axes_of(packed)[-1])
-    elif _blocks_of(layout, axes_of(packed)[1].extent):
-        packed.transform_layout(
-            lambda o, c, y, x: (o // width, c // block, y, x, c % block, o % width)
-        )
-    else:
-        packed.transform_layout(lambda o, c, y, x: (o // width, y, x, c, o % width))
 
 
 def _pad(image: te.StageView, target: Target, parallel: bool) -> None:
