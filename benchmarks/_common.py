@@ -25,8 +25,12 @@ HANDICAPS = (
 )
 
 
-def arguments(what: str | None) -> argparse.Namespace:
-    """The cases and the flags --threads, --quick, --json; libraries are told how many threads."""
+def arguments(what: str | None, **choices: tuple[str, ...]) -> argparse.Namespace:
+    """The cases and the flags --threads, --quick, --json; libraries are told how many threads.
+
+    choices: further flags with their values, of which the first is the default; without values, a
+    flag that is on or off.
+    """
     parser = argparse.ArgumentParser(
         description=what, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -34,6 +38,11 @@ def arguments(what: str | None) -> argparse.Namespace:
     parser.add_argument("--threads", type=int, default=1, help="threads for all (default 1)")
     parser.add_argument("--quick", action="store_true", help="fewer rounds, under 50 seconds")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the rows here as well")
+    for name, values in choices.items():
+        if values:
+            parser.add_argument(f"--{name}", choices=values, default=values[0])
+        else:
+            parser.add_argument(f"--{name}", action="store_true")
     flags = parser.parse_args()
     for name in HANDICAPS:  # no peer may be kept from using the CPU it runs on
         os.environ.pop(name, None)

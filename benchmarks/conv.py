@@ -1,16 +1,34 @@
 """The convolutions of ResNet-18 with topi's schedule, no search, against torch (oneDNN).
 
-    python benchmarks/conv.py --threads 1 [--quick] [--json FILE] [C1 ... C12]
+    python benchmarks/conv.py --threads 1 [--quick] [--json FILE] [--layout nchw|nhwc|nchwc]
+                              [--formula best|direct|rows|winograd] [--cold] [C1 ... C12]
 
 Layers as in Table 1 of "Learning to Optimize Tensor Programs" (Chen et al., 2018): batch 1, padding
-kernel // 2. NCHW in and out; laying out the image is inside the timed call. Rates in GFLOP/s.
+kernel // 2. Data in and out has the layout; laying out the image inside is part of the timed call.
+Our weights are constants: what depends on them alone is computed before. Rates in GFLOP/s.
+
+--layout   nchwc has blocks of 16 channels, so it is measured without C1, which has 3 channels
+--formula  best is topi's default
+--cold     each call reads weights that are not in the caches, as in a network
+
+The peers: "rows", our default in NCHW; torch in NCHW and in channels_last; both with weights that
+oneDNN has packed beforehand, and the faster of these two.
 """
 
+import itertools
+import math
 import sys
+from collections.abc import Callable
+from typing import Any
 
 from _common import Row, arguments, best_seconds, geometric_mean, report
 
-flags = arguments(__doc__)
+flags = arguments(
+    __doc__,
+    layout=("nchw", "nhwc", "nchwc"),
+    formula=("best", "direct", "rows", "winograd"),
+    cold=(),
+)
 
 import numpy as np
 
@@ -39,36 +57,101 @@ LAYERS = {
     "C11": (14, 256, 512, 1, 2),
     "C12": (7, 512, 512, 3, 1),
 }
+LAYOUTS = {"nchw": "NCHW", "nhwc": "NHWC", "nchwc": "NCHW16c"}
+BLOCK = 16
+LARGER_THAN_CACHES = 1 << 27  # bytes of copies of the weights, so that none is still in a cache
+TORCH = ("torch", "torch last", "packed", "packed last")  # last: in channels_last
+FASTER = "faster packed"
+PEERS = ("rows", *TORCH, FASTER)
+Run = Callable[[], Any]
 
 
-def measure(name: str, threads: int, rounds: int) -> Row:
-    """Our kernel and torch's, measured in turns."""
-    size, inputs, outputs, kernel, stride = LAYERS[name]
-    data = te.placeholder((1, inputs, size, size), name="data")
-    weight = te.placeholder((outputs, inputs, kernel, kernel), name="weight")
-    out = topi.conv2d(data, weight, strides=stride, padding=kernel // 2)
-    target = f"llvm -num-cores={threads}"
+def laid_out(x: np.ndarray, layout: str) -> np.ndarray:
+    """The NCHW images `x` in another layout."""
+    if layout == "NCHW":
+        return x
+    if layout == "NHWC":
+        return x.transpose(0, 2, 3, 1)
+    n, c, h, w = x.shape
+    return x.reshape(n, c // BLOCK, BLOCK, h, w).transpose(0, 1, 3, 4, 2)
+
+
+def copies(weights: np.ndarray) -> int:
+    """How many copies of the weights the calls read in turn."""
+    return max(2, math.ceil(LARGER_THAN_CACHES / weights.nbytes)) if flags.cold else 1
+
+
+def in_turn(runs: list[Run]) -> Run:
+    """A run that calls the next of `runs` each time."""
+    turns = itertools.cycle(runs)
+
+    def run() -> Any:
+        return next(turns)()
+
+    return run
+
+
+def ours(x: np.ndarray, w: np.ndarray, stride: int, layout: str, method: str) -> tuple[Run, Any]:
+    """Our kernel, and the array to which it writes."""
+    images = tvm.nd.array(laid_out(x, layout))
+    kernel = w.transpose(2, 3, 1, 0) if layout == "NHWC" else w
+    data = te.placeholder(images.shape, name="data")
+    weight = te.placeholder(kernel.shape, name="weight", constant=True)
+    pad = w.shape[2] // 2
+    out = topi.conv2d(data, weight, stride, pad, method=method, layout=layout)
+    target = f"llvm -num-cores={flags.threads}"
     f = tvm.build(topi.schedule(out, target), [data, weight, out], target)
+    bound = [f.bind(weight=tvm.nd.array(kernel)) for _ in range(copies(w))]
+    y = tvm.nd.empty(out.shape)
+    return in_turn([lambda g=g: g(images, y) for g in bound]), y
+
+
+def theirs(x: np.ndarray, w: np.ndarray, stride: int, order: Any, packed: bool) -> Run:
+    """Torch's kernel on data in the order torch.contiguous_format or torch.channels_last."""
+    pad = w.shape[2] // 2
+    tx = torch.from_numpy(x).contiguous(memory_format=order)
+    weights = [torch.from_numpy(w.copy()).contiguous(memory_format=order) for _ in range(copies(w))]
+    if not packed:
+        conv2d = torch.nn.functional.conv2d
+        return in_turn([lambda v=v: conv2d(tx, v, stride=stride, padding=pad) for v in weights])
+    shape = [pad, pad], [stride, stride], [1, 1], 1
+    pack, conv = torch._C._nn.mkldnn_reorder_conv2d_weight, torch.ops.mkldnn._convolution_pointwise
+    prepared = [pack(v.to_mkldnn(), *shape, list(tx.shape)) for v in weights]
+    return in_turn([lambda v=v: conv(tx, v, None, *shape, "none", [], "") for v in prepared])
+
+
+def measure(name: str, rounds: int) -> Row:
+    """Our kernel and its peers, measured in turns."""
+    size, inputs, outputs, kernel, stride = LAYERS[name]
     rng = np.random.default_rng(0)
-    x, w = (rng.standard_normal(t.shape).astype("float32") for t in (data, weight))
-    y = np.empty(out.shape, "float32")
-    tx, tw = torch.from_numpy(x), torch.from_numpy(w)
-
-    def peer() -> torch.Tensor:
-        return torch.nn.functional.conv2d(tx, tw, stride=stride, padding=kernel // 2)
-
-    f(x, w, y)
-    assert_allclose(y, peer().numpy(), rtol=1e-3, atol=1e-2)
-    pause = 0.3 if threads > 1 else 0.0
-    seconds = best_seconds({"ours": lambda: f(x, w, y), "torch": peer}, rounds, pause)
+    shapes = (1, inputs, size, size), (outputs, inputs, kernel, kernel)
+    x, w = (rng.standard_normal(shape, "float32") for shape in shapes)
+    layout = LAYOUTS[flags.layout]
+    run, y = ours(x, w, stride, layout, "" if flags.formula == "best" else flags.formula)
+    plain, last = torch.contiguous_format, torch.channels_last
+    kinds = [(plain, False), (last, False), (plain, True), (last, True)]
+    today, _ = ours(x, w, stride, "NCHW", "rows")
+    peers = dict(zip(TORCH, (theirs(x, w, stride, *kind) for kind in kinds), strict=True))
+    run()
+    assert_allclose(y, laid_out(peers["torch"]().numpy(), layout), rtol=1e-3, atol=1e-2)
+    pause = 0.3 if flags.threads > 1 else 0.0
+    seconds = best_seconds({"ours": run, "rows": today, **peers}, rounds, pause)
     flops = 2 * y.size * inputs * kernel**2
     rates = {who: flops / t / 1e9 for who, t in seconds.items()}
-    return Row(name, threads, "GFLOP/s", rates.pop("ours"), rates)
+    rates[FASTER] = max(rates["packed"], rates["packed last"])
+    return Row(name, flags.threads, "GFLOP/s", rates.pop("ours"), rates)
 
 
 if __name__ == "__main__":
     torch.set_num_threads(flags.threads)
-    rounds = 7 if flags.quick else 21
-    rows = [measure(name, flags.threads, rounds) for name in flags.cases or LAYERS]
-    report(rows, flags.json, ("torch",))
-    print(f"geometric mean of ours/torch: {geometric_mean(rows, 'torch'):.2f}")
+    torch.set_grad_enabled(False)
+    layers = flags.cases or [
+        n for n, layer in LAYERS.items() if flags.layout != "nchwc" or layer[1] % BLOCK == 0
+    ]
+    try:
+        measured = [measure(name, 7 if flags.quick else 21) for name in layers]
+    except tvm.ExprError as e:  # a formula that this layout does not have
+        sys.exit(str(e))
+    report(measured, flags.json, ("rows", FASTER))
+    for peer in PEERS:
+        print(f"geometric mean of ours/{peer}: {geometric_mean(measured, peer):.2f}")

@@ -5,7 +5,8 @@ from typing import Any as _Any
 from minitvm.base import name_missing as _name_missing
 
 from . import nn
-from .conv import conv1d, conv2d, conv2d_transpose, conv3d
+from .conv import conv2d, conv2d_transpose
+from .conv_nd import conv1d, conv3d
 from .elementwise import (
     abs,
     add,

@@ -1,10 +1,11 @@
-"""Convolutions of images in NCHW layout: [batch, channel, height, width].
+"""Convolutions of images.
 
-`conv2d` has two formulas for the same result. "direct" is the textbook formula. "rows" is faster on
-a CPU: it first copies the image so that the pixels of all rows follow each other, and the kernel
-element (ky, kx) reads pixels at a constant distance in memory from those of element (0, 0). The
-convolution is then a sum of KH*KW matrix products with full vectors of pixels, even if the image is
-narrow. The cost is a few unused columns at the end of each row.
+In NCHW layout, `conv2d` has two formulas for the same result. "direct" is the textbook formula.
+"rows" is faster on a CPU: it first copies the image so that the pixels of all rows follow each
+other, and the kernel element (ky, kx) reads pixels at a constant distance in memory from those of
+element (0, 0). The convolution is then a sum of KH*KW matrix products with full vectors of pixels,
+even if the image is narrow. The cost is a few unused columns at the end of each row. The other
+layouts are in conv_channels.py.
 """
 
 from __future__ import annotations
@@ -15,9 +16,10 @@ from typing import Any
 from minitvm import te, tir
 from minitvm.base import ExprError, Reason, raise_first
 
-from .layouts import NCHW
+from .conv_channels import conv2d_channels, kernel_sizes, reduce_axes
+from .layouts import NCHW, Layout, layout_of
 from .operands import integers, on_tensors
-from .window import Window, constant, each, margins, padded, pair, windows
+from .window import Window, constant, margins, padded, pair, windows
 
 CONV_DIRECT = "conv_direct"
 CONV_ROWS = "conv_rows"
@@ -33,39 +35,64 @@ def conv2d(
     padding: Any = 0,
     dilation: Any = 1,
     groups: int = 1,
-    method: str = "rows",
+    method: str = "",
+    layout: str = "NCHW",
 ) -> te.Tensor:
     """Convolve data [N, C, H, W] with kernel [O, C / groups, KH, KW] to [N, O, OH, OW].
 
     strides, dilation: an integer or (height, width). padding: an integer, (height, width) or (top,
-    left, bottom, right). method: "rows" or "direct"; both give the same result, but "rows" is
-    faster on a CPU.
+    left, bottom, right). groups: the number of parts into which the channels are divided; each
+    output reads the channels of one.
+
+    layout: that of the data and the result. With "NHWC" they are [N, H, W, C] and [N, OH, OW, O],
+    and the kernel is [KH, KW, C / groups, O]. With "NCHW16c" or another block size they are
+    [N, C/16, H, W, 16] and [N, O/16, OH, OW, 16], and the kernel is as in NCHW.
+
+    method: "direct", the textbook formula, in all layouts; in NCHW also "rows", which gives the
+    same result and is faster on a CPU. The default is "rows" in NCHW and "direct" otherwise.
     """
     (groups,) = integers("topi.conv2d: groups", (groups,))
     what = f"conv2d of {data.name}, {kernel.name}"
-    raise_first(ExprError, what, _about_conv2d(data, kernel, groups))
-    high, wide = windows(data, kernel.shape[2:], strides, padding, dilation)
-    if method == "direct":
-        return _direct(data, kernel, high, wide, groups)
-    if method != "rows":
-        raise ExprError(f"conv2d: method {method!r}", "no such method", "'rows' or 'direct'")
-    return _rows(data, kernel, high, wide, groups)
+    images = layout_of("topi.conv2d", layout)
+    raise_first(ExprError, what, _about_conv2d(data, kernel, images, groups))
+    sizes = kernel_sizes(kernel, images)[2:]
+    high, wide = windows(data, sizes, strides, padding, dilation, images.high)
+    known = ("rows", "direct") if images == NCHW else ("direct",)
+    method = method or known[0]
+    if method not in known:
+        why = f"no such method for layout {layout}"
+        raise ExprError(f"conv2d: method {method!r}", why, " or ".join(map(repr, known)))
+    if images != NCHW:
+        return conv2d_channels(data, kernel, images, high, wide, groups)
+    return (_rows if method == "rows" else _direct)(data, kernel, high, wide, groups)
 
 
-def _about_conv2d(data: te.Tensor, kernel: te.Tensor, groups: int) -> Iterator[Reason]:
-    """Check that both tensors have four dimensions, and that channels and groups agree."""
-    if data.ndim != 4 or kernel.ndim != 4:
-        yield ("data and kernel must both have four dimensions: NCHW and OIHW",)
+def _about_conv2d(
+    data: te.Tensor, kernel: te.Tensor, layout: Layout, groups: int
+) -> Iterator[Reason]:
+    """Check the dimensions of both tensors, and that channels and groups agree."""
+    order = "[KH, KW, C / groups, O]" if layout.name == "NHWC" else "[O, C / groups, KH, KW]"
+    if data.ndim != layout.rank or kernel.ndim != 4:
+        yield (
+            f"they have {data.ndim} and {kernel.ndim} dimensions, not {layout.rank} and 4",
+            f"data in layout {layout.name} and a kernel {order}",
+        )
+    if layout.block and not tir.prove_equal(data.shape[4], layout.block):
+        yield (
+            f"the last dimension of the data is {tir.text(data.shape[4])}, not {layout.block}",
+            f"layout NCHW{tir.text(data.shape[4])}c, or other data",
+        )
     if groups < 1:
         yield (f"groups is {groups}, but must be at least 1",)
-    outputs, inner, *_ = kernel.shape
+    outputs, inner, *_ = kernel_sizes(kernel, layout)
     if not tir.prove_equal(tir.floormod(outputs, groups), 0):
         yield (f"{tir.text(outputs)} output channels cannot be divided into {groups} groups",)
-    if not tir.prove_equal(data.shape[1], inner * groups):
+    channels = layout.channels(data)
+    if not tir.prove_equal(channels, inner * groups):
         yield (
-            f"the data has {tir.text(data.shape[1])} channels, but the kernel reads "
+            f"the data has {tir.text(channels)} channels, but the kernel reads "
             f"{tir.text(inner)} in each of {groups} group(s)",
-            "pass a kernel [O, C / groups, KH, KW]",
+            f"pass a kernel {order}",
         )
 
 
@@ -85,7 +112,7 @@ def _direct(
         (wide.out - 1) * wide.stride + wide.reach,
     )
     image = te.compute(shape, pixel, name="T_pad", tag="injective")
-    c, ky, kx = _reduce_axes(inner, high.kernel, wide.kernel)
+    c, ky, kx = reduce_axes(inner, high.kernel, wide.kernel)
     per_group = tir.floordiv(outputs, groups) if not tir.prove_equal(outputs, 0) else 1
 
     def body(n: Any, o: Any, y: Any, x: Any) -> Any:
@@ -94,12 +121,6 @@ def _direct(
         return te.sum(image(n, channel, *at) * kernel(o, c, ky, kx), axis=[c, ky, kx])
 
     return te.compute((batch, outputs, high.out, wide.out), body, name="T_conv2d", tag=CONV_DIRECT)
-
-
-def _reduce_axes(channels: tir.Index, height: int, width: int) -> list[te.Axis]:
-    """Return the axes over input channels and kernel elements: rc, ry, rx."""
-    extents = {"rc": channels, "ry": height, "rx": width}
-    return [te.reduce_axis((0, n), name) for name, n in extents.items()]
 
 
 def _rows(data: te.Tensor, kernel: te.Tensor, high: Window, wide: Window, groups: int) -> te.Tensor:
@@ -121,7 +142,7 @@ def _rows(data: te.Tensor, kernel: te.Tensor, high: Window, wide: Window, groups
 
     shape = (batch, data.shape[1], high.phases, wide.phases, length)
     rows = te.compute(shape, image, name="T_rows", tag=IMAGE_ROWS)
-    c, ky, kx = _reduce_axes(inner, high.kernel, wide.kernel)
+    c, ky, kx = reduce_axes(inner, high.kernel, wide.kernel)
     per_group = tir.floordiv(outputs, groups) if not tir.prove_equal(outputs, 0) else 1
 
     def product(n: Any, o: Any, p: Any) -> Any:
@@ -138,57 +159,6 @@ def _rows(data: te.Tensor, kernel: te.Tensor, high: Window, wide: Window, groups
         return flat(n, o, y * width + x)
 
     return te.compute((batch, outputs, high.out, wide.out), crop, name="T_conv2d", tag=CROP)
-
-
-@on_tensors
-def conv1d(
-    data: te.Tensor, kernel: te.Tensor, strides: int = 1, padding: Any = 0, dilation: int = 1
-) -> te.Tensor:
-    """Convolve data [N, C, W] with kernel [O, C, KW] to [N, O, OW]."""
-    return _plain(data, kernel, strides, padding, dilation, 1)
-
-
-@on_tensors
-def conv3d(
-    data: te.Tensor, kernel: te.Tensor, strides: Any = 1, padding: Any = 0, dilation: Any = 1
-) -> te.Tensor:
-    """Convolve data [N, C, D, H, W] with kernel [O, C, KD, KH, KW] to [N, O, OD, OH, OW]."""
-    return _plain(data, kernel, strides, padding, dilation, 3)
-
-
-def _plain(
-    data: te.Tensor, kernel: te.Tensor, strides: Any, padding: Any, dilation: Any, rank: int
-) -> te.Tensor:
-    """Define a convolution in `rank` dimensions by the textbook formula."""
-    if (
-        data.ndim != rank + 2
-        or kernel.ndim != rank + 2
-        or not tir.prove_equal(data.shape[1], kernel.shape[1])
-    ):
-        raise ExprError(
-            f"conv{rank}d of {data.name}, {kernel.name}",
-            f"data and kernel must both have {rank + 2} dimensions, with equal second dimensions",
-        )
-    several = f"one for each of {rank} dimensions"
-    steps, around, spread = (each(x, rank, "", several) for x in (strides, padding, dilation))
-    moves = [
-        Window.over(data, d + 2, kernel.shape[d + 2], steps[d], (around[d], around[d]), spread[d])
-        for d in range(rank)
-    ]
-    c = te.reduce_axis((0, data.shape[1]), "rc")
-    taps = [te.reduce_axis((0, w.kernel), f"r{d}") for d, w in enumerate(moves)]
-
-    def body(n: Any, o: Any, *out: Any) -> Any:
-        at = [
-            x * w.stride + tap * w.dilation - w.before
-            for x, tap, w in zip(out, taps, moves, strict=True)
-        ]
-        inside = te.all(*(te.all(x >= 0, x < w.size) for x, w in zip(at, moves, strict=True)))
-        pixel = te.if_then_else(inside, data(n, c, *at), te.const(0, data.dtype))
-        return te.sum(pixel * kernel(o, c, *taps), axis=[c, *taps])
-
-    shape = (data.shape[0], kernel.shape[0], *(w.out for w in moves))
-    return te.compute(shape, body, name=f"T_conv{rank}d", tag=CONV_DIRECT)
 
 
 @on_tensors
@@ -212,7 +182,7 @@ def conv2d_transpose(
     kh, kw = (constant(n, kernel) for n in kernel.shape[2:])
     oh = (height - 1) * steps[0] - top - bottom + kh
     ow = (wide - 1) * steps[1] - left - right + kw
-    c, ky, kx = _reduce_axes(data.shape[1], kh, kw)
+    c, ky, kx = reduce_axes(data.shape[1], kh, kw)
 
     def body(n: Any, o: Any, y: Any, x: Any) -> Any:
         row, column = y + top - ky, x + left - kx

@@ -10,6 +10,8 @@ from minitvm.schedule import effective_readers, from_constants, readers
 from minitvm.tensor import Operation, loads
 
 from .conv import CONV_ROWS
+from .conv_channels import CONV_CHANNELS
+from .conv_channels_schedule import schedule_channels
 from .conv_schedule import schedule_rows
 from .gemm import schedule_matmul, schedule_matvec
 from .int8 import DOTS, schedule_dots
@@ -48,6 +50,8 @@ def schedule(outs: Any, target: str | Target = "llvm") -> te.Schedule:
         elif op.tag == CONV_ROWS:
             (crop,) = readers(s.state)[stage.name]
             done |= schedule_rows(s, stage, s[crop], to)
+        elif op.tag == CONV_CHANNELS:
+            done |= schedule_channels(s, stage, _fused(s, stage, done), to)
         elif op.tag == ROW and not stage.is_inlined:
             done |= schedule_row_by_row(s, stage, op, to)
     for stage in s.stages:
@@ -85,8 +89,7 @@ def _matmul(
 ) -> set[str]:
     """Schedule one matrix product; return the names of the scheduled stages."""
     before = {v.name for v in s.stages}
-    reader = _only_reader(s, stage)
-    out = reader if reader is not None and reader.name not in done else stage
+    out = _fused(s, stage, done)
     b = _right_operand(op)
     if b is None:
         return set()
@@ -99,15 +102,18 @@ def _matmul(
     return {stage.name, out.name, *(v.name for v in s.stages if v.name not in before)}
 
 
-def _only_reader(s: te.Schedule, stage: te.StageView) -> te.StageView | None:
-    """Return the only reader of `stage` if it is elementwise and of the same shape, or None."""
+def _fused(s: te.Schedule, stage: te.StageView, done: set[str]) -> te.StageView:
+    """Return the stage whose loops compute `stage` tile by tile: its only reader, or itself.
+
+    The reader must be elementwise, of the same shape, and not scheduled yet.
+    """
     names = effective_readers(s.state)[stage.name]
-    if stage.is_output or len(names) != 1:
-        return None
+    if stage.is_output or len(names) != 1 or names[0] in done:
+        return stage
     reader = s[names[0]]
     mine, theirs = _output(stage), _output(reader)
     fits = mine.ndim == theirs.ndim and all(map(tir.prove_equal, mine.shape, theirs.shape))
-    return reader if fits and is_elementwise(reader.op) else None
+    return reader if fits and is_elementwise(reader.op) else stage
 
 
 def _output(stage: te.StageView) -> te.Tensor:

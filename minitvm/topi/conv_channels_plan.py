@@ -1,0 +1,121 @@
+"""The tile of a convolution in NHWC or NCHWc and the order of its loops, chosen for a CPU.
+
+A tile of the result, a few pixels by a few vectors of output channels, stays in registers during
+the sum over kernel elements and input channels. Each step of the sum loads one element of each
+pixel and one row of a panel of weights.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import product
+
+from minitvm.base import Target
+
+from .layouts import Layout
+
+# Times in vector multiply-adds. Where a core can start two of them and two loads in one cycle, half
+# of the loads cost nothing; a vector from L2 or from beyond takes longer.
+IN_FLIGHT = 8  # multiply-adds that a core starts before the result of the first is ready
+LOAD = 0.5  # one element of a pixel, or a vector of weights from L1
+LOAD_L2, LOAD_FAR = 1.5, 4.0  # a vector of weights from L2, and from L3 or memory
+
+
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """The sizes of a convolution that its schedule depends on.
+
+    batch                 the number of images
+    outputs, high, wide   the channels, the rows and the columns of the result
+    terms                 the length of each sum
+    image, weights        the bytes of one padded image, and of all weights
+    item                  the bytes of one element
+    """
+
+    batch: int
+    outputs: int
+    high: int
+    wide: int
+    terms: int
+    image: int
+    weights: int
+    item: int
+
+
+@dataclass(frozen=True, slots=True)
+class Tile:
+    """A tile of the result: `high` x `wide` pixels by `vectors` of `lanes` output channels."""
+
+    high: int
+    wide: int
+    vectors: int
+    lanes: int
+
+    @property
+    def channels(self) -> int:
+        """The output channels of the tile."""
+        return self.vectors * self.lanes
+
+
+def plan(z: Sizes, layout: Layout, per_group: int, target: Target, lanes: int) -> Tile:
+    """Choose the tile with the least `cost` of all that the registers can hold.
+
+    They hold the tile, one row of the panel and one element of a pixel. A tile reads one group of
+    `per_group` channels; the blocks of the layout divide it, or it divides a block.
+    """
+    lanes = math.gcd(lanes, layout.block, per_group if per_group < z.outputs else 0)
+    lanes = min(lanes, 1 << (z.outputs.bit_length() - 1))
+    best, least = Tile(1, 1, 1, lanes), math.inf
+    for vectors in range(1, 5):
+        channels = vectors * lanes
+        whole = not layout.block or not (channels % layout.block and layout.block % channels)
+        if not whole or (per_group < z.outputs and per_group % channels):
+            continue
+        pixels = max(1, (target.vector_registers - 1 - vectors) // vectors)
+        for high in range(1, min(z.high, pixels) + 1):
+            for wide in range(1, min(z.wide, pixels // high) + 1):
+                tile = Tile(high, wide, vectors, lanes)
+                found = cost(z, tile, target)
+                if found < least:
+                    best, least = tile, found
+    return best
+
+
+def cost(z: Sizes, tile: Tile, target: Target) -> float:
+    """Return the time of one step of the sum in all tiles of an image, in vector multiply-adds.
+
+    The tiles at the edges are smaller. A tile with few accumulators waits for their results.
+    """
+    panel = tile.channels * z.terms * z.item
+    load = LOAD if panel <= target.l1 / 2 else LOAD_L2 if panel <= target.l2 else LOAD_FAR
+    total = 0.0
+    edges = _parts(z.high, tile.high), _parts(z.wide, tile.wide), _parts(z.outputs, tile.channels)
+    for (rows, high), (columns, wide), (panels, channels) in product(*edges):
+        vectors, pixels = -(-channels // tile.lanes), high * wide
+        step = max(vectors * pixels, IN_FLIGHT) + pixels * LOAD + vectors * load
+        total += rows * columns * panels * step
+    return total
+
+
+def _parts(size: int, part: int) -> Iterator[tuple[int, int]]:
+    """Yield (number, length) of the parts of `size`: those of length `part`, and the rest."""
+    yield size // part, part
+    if size % part:
+        yield 1, size % part
+
+
+def panels_outside(z: Sizes, tile: Tile, target: Target, threads: bool) -> bool:
+    """Return whether to loop over panels of weights outside the loop over rows of tiles.
+
+    The loop outside reads its operand once. The other operand is read in each of its iterations,
+    and comes from beyond L2 each time if L2 cannot hold it. threads: whether the loop outside runs
+    in parallel; rows must then be enough for all cores.
+    """
+    images = z.batch * z.image
+    panels, rows = -(-z.outputs // tile.channels), z.batch * -(-z.high // tile.high)
+    if threads and rows < 2 * target.num_cores:
+        return True
+    again = images * (panels if images > target.l2 else 1)
+    return z.weights + again < images + z.weights * (rows if z.weights > target.l2 else 1)

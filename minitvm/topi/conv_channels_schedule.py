@@ -1,0 +1,186 @@
+"""A good schedule for conv2d in the layouts NHWC and NCHWc, found from the properties of the CPU.
+
+Packed weights, and tiles in registers whose shape conv_channels_plan.py chooses.
+"""
+
+from __future__ import annotations
+
+from functools import reduce
+
+from minitvm import schedule, te, tensor, tir
+from minitvm.base import Target
+
+from .conv_channels_plan import Sizes, Tile, panels_outside, plan
+from .gemm import WORTH_THREADS
+from .layouts import Layout, layout_of
+from .stages import axes_of, has_points, reduce_axes_of, reduced_points
+
+
+def schedule_channels(
+    s: te.Schedule, conv: te.StageView, out: te.StageView, target: Target
+) -> set[str]:
+    """Schedule conv2d in NHWC or NCHWc; return the names of the scheduled stages.
+
+    out: the elementwise stage that reads the convolution, or the convolution itself.
+
+    pack the weights into panels of the tile's channels
+    for n, yo in parallel:              rows of tiles
+      copy the padded rows of the image that are new
+      for oo:                           panels
+        for xo:                         tiles
+          tile = 0
+          for ky, (kx, c):
+            tile[yi, xi, oi] += image[yo + yi + ky, xo + xi + kx, c] * panel[ky, kx, c, oi]
+          out[n, yo + yi, xo + xi, oo + oi] = tile[yi, xi, oi]
+
+    If weights are much larger than the image, the loop over panels is outermost, and the whole
+    image is padded before it.
+    """
+    op = conv.op
+    assert isinstance(op, te.ComputeOp)
+    z, layout = _sizes(op), layout_of("conv2d", op.attrs["layout"])
+    if z is None:
+        return set()
+    lanes, total = target.lanes(op.dtypes[0]), op.output(0)
+    tile = plan(z, layout, z.outputs // op.attrs["groups"], target, lanes)
+    image, kernel = _operands(op)
+    packed, padded = s[s.cache_read(kernel, "global", [total])], s[image]
+    _pack(s, packed, layout, tile.channels)
+    acc = s[s.cache_write(total, "local")] if conv.name == out.name else conv
+    acc.set_scope("local")
+    n, panels, yo, xo, inner = _tiles(out, layout, tile)
+    threads = target.num_cores > 1 and has_points(op, WORTH_THREADS)
+    outside = panels_outside(z, tile, target, threads)
+    out.reorder(*((*panels, n, yo) if outside else (n, yo, *panels)), xo, *inner)
+    for axis in inner[:-1]:
+        out.unroll(axis)
+    out.vectorize(inner[-1])
+    acc.compute_at(out, xo)
+    _sum(acc, layout, tile, op)
+    row = yo
+    if threads:
+        row = out.fuse(*panels, n, yo) if outside else out.fuse(n, yo)
+        out.parallel(row)
+    if _is_copy(padded):
+        padded.compute_inline()
+    else:
+        _pad(padded, target, parallel=threads and outside)
+        if not outside:
+            padded.compute_at(out, row)
+            if not threads:  # a row is copied only once
+                padded.store_at(out, n)
+    return {conv.name, out.name, acc.name, packed.name, image.name}
+
+
+def _operands(op: te.ComputeOp) -> tuple[te.Tensor, te.Tensor]:
+    """Return the padded image and the kernel that a convolution reads."""
+    image, kernel = (e.buffer for e in tensor.loads(op))
+    assert isinstance(image, te.Tensor)
+    assert isinstance(kernel, te.Tensor)
+    return image, kernel
+
+
+def _sizes(op: te.ComputeOp) -> Sizes | None:
+    """Return the sizes of a convolution, or None if it is empty or its channels are symbolic.
+
+    A symbolic batch is taken to be one image.
+    """
+    image, kernel = _operands(op)
+    layout = layout_of("conv2d", op.attrs["layout"])
+    batch, item = op.shape[0], op.dtypes[0].bytes
+    _, _, high, wide = layout.pixel(*op.shape)
+    results = (layout.channels(op.output(0)), high, wide, reduced_points(op))
+    memory = (reduce(tir.mul, shape, item) for shape in (image.shape[1:], kernel.shape))
+    known = [n for n in (*results, *memory) if isinstance(n, int) and n > 0]
+    if len(known) < 6:
+        return None
+    outputs, high, wide, terms, pixels, weights = known
+    images = batch if isinstance(batch, int) else 1
+    return Sizes(images, outputs, high, wide, terms, pixels, weights, item)
+
+
+def _tiles(
+    stage: te.StageView, layout: Layout, tile: Tile
+) -> tuple[te.Axis, list[te.Axis], te.Axis, te.Axis, list[te.Axis]]:
+    """Split the axes of `stage` into tiles.
+
+    Returns the loops over images, over panels, over rows and over columns of tiles, and the loops
+    inside a tile, of which the last is over adjacent channels.
+    """
+    if not layout.block:
+        n, y, x, o = axes_of(stage)
+        outer, last = stage.split(o, factor=tile.channels)
+        panels, channels = [outer], [last]
+    elif tile.channels < layout.block:
+        n, block, y, x, o = axes_of(stage)
+        outer, last = stage.split(o, factor=tile.channels)
+        panels, channels = [block, outer], [last]
+    else:
+        n, block, y, x, o = axes_of(stage)
+        outer, several = stage.split(block, factor=tile.channels // layout.block)
+        panels, channels = [outer], [several, o]
+    yo, yi = stage.split(y, factor=tile.high)
+    xo, xi = stage.split(x, factor=tile.wide)
+    return n, panels, yo, xo, [yi, xi, *channels]
+
+
+def _sum(acc: te.StageView, layout: Layout, tile: Tile, op: te.ComputeOp) -> None:
+    """Schedule the loops that compute a tile.
+
+    Kernel elements and input channels are outside, unrolled pixels and vectors inside. In NCHWc, a
+    block of input channels is added up for all kernel elements before the next. The loops over kx
+    and c are one loop if it reads consecutive elements of the image and of the panel.
+    """
+    n, panels, yo, xo, inner = _tiles(acc, layout, tile)
+    vectors, lanes = acc.split(inner[-1], factor=tile.lanes)
+    c, ky, kx = reduce_axes_of(acc)
+    terms = [ky, kx, c]
+    if _blocks_of(layout, c.extent):
+        co, c = acc.split(c, factor=layout.block)
+        terms = [co, ky, kx, c]
+    acc.reorder(n, *panels, yo, xo, *terms, *inner[:-1], vectors, lanes)
+    pixel = layout.block or _operands(op)[0].shape[3]  # elements from one pixel to the next
+    if op.attrs["dilation"][1] == 1 and tir.prove_equal(pixel, c.extent):
+        acc.fuse(kx, c)
+    for axis in (*inner[:-1], vectors):
+        acc.unroll(axis)
+    acc.vectorize(lanes)
+
+
+def _blocks_of(layout: Layout, channels: tir.Index) -> bool:
+    """Return whether the input channels of a group are whole blocks of NCHWc."""
+    return layout.block > 0 and tir.prove_equal(tir.floormod(channels, layout.block), 0)
+
+
+def _pack(s: te.Schedule, packed: te.StageView, layout: Layout, width: int) -> None:
+    """Store the weights as panels of `width` output channels, in the order in which they are read.
+
+    The weights of the last panel are followed by unused elements if `width` does not divide them.
+    """
+    names = ("y", "x", "c", "o") if layout.name == "NHWC" else ("o", "c", "y", "x")
+    panel = f"o // {width}", "y", "x", "c", f"o % {width}"
+    if _blocks_of(layout, axes_of(packed)[1].extent):
+        b = layout.block
+        panel = f"o // {width}", f"c // {b}", "y", "x", f"c % {b}", f"o % {width}"
+    s.apply(schedule.TransformLayout(packed.name, names, panel))
+    if layout.name == "NHWC":  # otherwise the elements of a row are far apart in the kernel
+        packed.vectorize(axes_of(packed)[-1])
+
+
+def _pad(image: te.StageView, target: Target, parallel: bool) -> None:
+    """Schedule the stage `image` to copy rows in whole vectors."""
+    n, *rows, x, c = axes_of(image)
+    lanes = target.lanes(image.op.output(0).dtype)
+    if tir.prove_equal(tir.floormod(c.extent, lanes), 0):
+        rows.append(x)
+    else:
+        c = image.fuse(x, c)
+    image.vectorize(image.split(c, factor=lanes)[1])
+    if parallel:
+        image.parallel(image.fuse(n, rows[0]))
+
+
+def _is_copy(image: te.StageView) -> bool:
+    """Return whether the stage `image` adds no padding."""
+    assert isinstance(image.op, te.ComputeOp)
+    return isinstance(image.op.body[0], tir.Load)
