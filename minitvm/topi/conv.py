@@ -15,6 +15,7 @@ from typing import Any
 from minitvm import te, tir
 from minitvm.base import ExprError, Reason, raise_first
 
+from .convolution import CONVOLUTION, Convolution
 from .layouts import NCHW
 from .operands import integers, on_tensors
 from .window import Window, constant, each, margins, padded, pair, windows
@@ -93,7 +94,18 @@ def _direct(
         at = y * high.stride + ky * high.dilation, x * wide.stride + kx * wide.dilation
         return te.sum(image(n, channel, *at) * kernel(o, c, ky, kx), axis=[c, ky, kx])
 
-    return te.compute((batch, outputs, high.out, wide.out), body, name="T_conv2d", tag=CONV_DIRECT)
+    shape = (batch, outputs, high.out, wide.out)
+    about = _describe(data, kernel, high, wide, groups)
+    return te.compute(shape, body, name="T_conv2d", tag=CONV_DIRECT, attrs=about)
+
+
+def _describe(
+    data: te.Tensor, kernel: te.Tensor, high: Window, wide: Window, groups: int
+) -> dict[str, Convolution]:
+    """Return the attribute of a convolution's output that `topi.formulas` reads."""
+    batch, inputs, outputs = *data.shape[:2], kernel.shape[0]
+    conv = Convolution(batch, inputs, outputs, groups, high, wide, "NCHW", data.dtype)
+    return {CONVOLUTION: conv}
 
 
 def _reduce_axes(channels: tir.Index, height: int, width: int) -> list[te.Axis]:
@@ -137,7 +149,9 @@ def _rows(data: te.Tensor, kernel: te.Tensor, high: Window, wide: Window, groups
     def crop(n: Any, o: Any, y: Any, x: Any) -> Any:
         return flat(n, o, y * width + x)
 
-    return te.compute((batch, outputs, high.out, wide.out), crop, name="T_conv2d", tag=CROP)
+    out = (batch, outputs, high.out, wide.out)
+    about = _describe(data, kernel, high, wide, groups)
+    return te.compute(out, crop, name="T_conv2d", tag=CROP, attrs=about)
 
 
 @on_tensors
