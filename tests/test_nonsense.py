@@ -36,6 +36,9 @@ PLACES = te.placeholder((2,), "int32", name="places")
 INTRIN = topi.gemm_intrin(8, 8, 16)
 TWICE = te.compute((8, 16), lambda i, j: A[i, j] * 2.0, name="twice")
 F = tvm.build(te.create_schedule(TWICE.op), [A, TWICE], target="python")
+SCALE = te.placeholder((8,), name="scale", constant=True)
+SCALED = te.compute((8,), lambda i: SCALE[i] * 2.0, name="scaled")
+G = tvm.build(te.create_schedule(SCALED.op), [SCALE, SCALED], target="python")
 ARRAYS = [np.zeros((8, 16), "float32"), np.zeros((8, 16), "float32")]
 
 
@@ -239,6 +242,7 @@ def programs(p: Program) -> dict[str, Call]:
         "tvm.set_num_threads": (tvm.set_num_threads, [tvm.num_threads()]),
         "f": (F, list(ARRAYS)),
         "f.check": (F.check, list(ARRAYS)),
+        "f.bind": (lambda scale: G.bind(scale=scale), [np.zeros(8, "float32")]),
         "f.source": (F.source, ["tir"]),
         "f.export": (F.export, ["stored"]),
         "f.time_evaluator": (F.time_evaluator, ["main", None, 1, 1, 0]),

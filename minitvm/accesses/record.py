@@ -35,6 +35,8 @@ def record(
              matters only if indices or conditions depend on data
     limit    the maximum number of events; each access and each iteration of a loop is an event
 
+    Accesses that happen before the calls are left out: see `PrimFunc.prepack`.
+
     Raises ArgumentError if there are more events or a size is missing or wrong; LoweringError for
     loops bound to threads and for calls with pointer arguments, such as those of tensorize.
     """
@@ -50,6 +52,7 @@ def record(
         args = _every_tensor(s) if args is None else args
         func = driver.lower(s, args, passes=lowering.PASSES["python"])
     inputs = _arguments(func, args, sizes or {}, data or {})
+    func, inputs = _packed(func, inputs)
     values = tir.sizes_of(func, tuple(inputs))
     least = lowering.known_stores(tir.substitute(func.body, values))
     if least > limit:
@@ -90,6 +93,17 @@ def _arguments(
         values[p] if isinstance(p, tir.Var) else arrays[p] if p in arrays else _zeros(p, values)
         for p in func.params
     ]
+
+
+def _packed(func: tir.PrimFunc, inputs: list[Any]) -> tuple[tir.PrimFunc, list[Any]]:
+    """Return the program and its arguments with the packed constants as further arguments."""
+    if func.prepack is None:
+        return func, inputs
+    fixed = [a for p, a in zip(func.params, inputs, strict=True) if p in func.constants]
+    packed = [_zeros(b, {}) for b in func.packed]
+    tir.interpret(_flat(func.prepack), *fixed, *packed, flat=True)
+    main = replace(func, params=(*func.params, *func.packed), constants=(), prepack=None)
+    return main, [*inputs, *packed]
 
 
 def _sizes(

@@ -18,12 +18,14 @@ class BuildRequest:
 
     isolate   whether to compile in another process
     scalar    a function that returns the same program with plain loops in place of vectors
+    prepack   the compiled func.prepack, or None
     """
 
     func: tir.PrimFunc
     target: Target
     isolate: bool
     scalar: Callable[[], tir.PrimFunc]
+    prepack: runtime.Function | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +53,11 @@ def python_function(request: BuildRequest, text: str, run: runtime.Run) -> runti
     debug(5, text)
     sources = {"tir": lambda: str(request.func), "python": lambda: text}
     return runtime.Function(
-        request.func, run, sources, lambda: packaged(request, text.encode(), sources)
+        request.func,
+        run,
+        sources,
+        lambda: packaged(request, text.encode(), sources),
+        prepack=request.prepack,
     )
 
 

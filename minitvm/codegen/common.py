@@ -31,8 +31,8 @@ def clean(name: str) -> str:
 
 
 def parameters(f: tir.PrimFunc) -> tuple[tir.Buffer | tir.Var, ...]:
-    """Return the parameters of compiled code: f.params, then the other symbolic sizes."""
-    return (*f.params, *(n for n in f.sizes if not any(n is p for p in f.params)))
+    """Return the parameters of compiled code: f.params, f.packed, the other symbolic sizes."""
+    return (*f.params, *f.packed, *(n for n in f.sizes if not any(n is p for p in f.params)))
 
 
 def flat(buffer: tir.Buffer, indices: tuple[tir.Index, ...]) -> tir.Index:

@@ -28,6 +28,8 @@ def lower(
 ) -> tir.PrimFunc:
     """Lower a schedule to a loop program whose parameters are `args`, in that order.
 
+    Stages that depend on constants alone are in the program's `prepack`, which runs before it.
+
     args         all input and output tensors, and scalar variables other than their sizes
     passes       the passes to run; by default those of the target's kind
     until        stop after the pass of this name; "nest" stops before the first pass
@@ -44,7 +46,13 @@ def lower(
     stop = check_text("until", early if until is None else until, '"nest"') or early
     with lowering.within_stack(f"a schedule of {len(s.stages)} stages"):
         func = lowering.lower_state(
-            s.state, tuple(args), name=name, passes=chosen, until=stop, watch=watch
+            s.state,
+            tuple(args),
+            name=name,
+            passes=chosen,
+            until=stop,
+            watch=watch,
+            prepack=not backend.accelerator,
         )
     machine = backend.machine()
     return func if machine is None else replace(func, machine=machine)
@@ -80,11 +88,19 @@ def build(
         codegen.refuse_accelerator(func.body, to.kind)
     state = None if isinstance(s, tir.PrimFunc) else s.state  # the schedule may change later
     scalar = partial(_scalar, func, state, tuple(args), name)
-    request = codegen.BuildRequest(func, to, isolate, scalar)
-    made = backend.load(request, backend.emit(func, to))
+    made = _made(backend, codegen.BuildRequest(func, to, isolate, scalar))
     if debug_level():
         debug(1, f"build {func.name} for {to}: {(time.perf_counter() - start) * 1e3:.1f} ms")
     return made
+
+
+def _made(backend: codegen.Backend[Any], request: codegen.BuildRequest) -> runtime.Function:
+    """Compile a program, after the program that packs its constants."""
+    func, scalar = request.func, request.scalar
+    if func.prepack is not None:
+        early = replace(request, func=func.prepack, scalar=lambda: scalar().prepack or func)
+        request = replace(request, prepack=_made(backend, early))
+    return backend.load(request, backend.emit(func, request.target))
 
 
 def _scalar(

@@ -65,7 +65,7 @@ def cautions(loops: PrintedLoops, final: tir.Stmt, target: Target) -> tuple[Caut
     ops = [s.op for s in loops.context.state.stages if isinstance(s.op, tensor.ComputeOp)]
     copies = not all(map(_copies, ops))  # stages that only copy are cheap compared with others
     for stage in loops.context.state.stages:
-        if isinstance(stage.op, tensor.ComputeOp):
+        if isinstance(stage.op, tensor.ComputeOp) and stage.name not in loops.early:
             busy = not copies or not _copies(stage.op)
             own = list[Found]()
             own += _vectors(loops, stage, stage.op, target) if busy else ()
@@ -107,7 +107,7 @@ def _hottest(loops: PrintedLoops, final: tir.Stmt, target: Target) -> list[Cauti
     names = {
         loops.context.buffers[tensor.tensor_of(s.op, i)].name: s.name
         for s in loops.context.state.stages
-        if isinstance(s.op, tensor.ComputeOp)
+        if isinstance(s.op, tensor.ComputeOp) and s.name not in loops.early
         for i in range(len(s.op.dtypes))
     }
     return [

@@ -36,12 +36,16 @@ class Derivation:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PrintedLoops:
-    """The loops of a schedule state before the first pass, and their printed names."""
+    """The loops of a schedule state before the first pass, and their printed names.
+
+    early   the names of the stages that are computed before the calls; their loops come first
+    """
 
     state: schedule.State
     context: lowering.Context
     body: tir.Stmt
     printer: tir.Printer
+    early: frozenset[str]
 
     def stage(self, name: str) -> schedule.Stage:
         """Return the stage called `name`, with the formulas of inlined stages substituted."""
@@ -72,12 +76,14 @@ def loops_of(state: schedule.State) -> PrintedLoops:
     ]
     given = {t: tir.Buffer(t.name, t.shape, t.dtype) for t in tensors}
     context = lowering.allocate(plain_state, lowering.infer(plain_state), given)
-    body, printer = lowering.nest(context), tir.Printer()
+    early = lowering.beforehand(plain_state)
+    late = [s for s in plain_state.stages if s not in early]
+    body, printer = lowering.nest(context, [*early, *late]), tir.Printer()
     for b in given.values():
         printer.name(b)
     for _ in printer.lines(body):
         pass
-    return PrintedLoops(state, context, body, printer)
+    return PrintedLoops(state, context, body, printer, frozenset(s.name for s in early))
 
 
 def plain(name: str) -> str:

@@ -235,6 +235,8 @@ def _place(loops: PrintedLoops, stage: schedule.Stage) -> str:
     readers = ", ".join(schedule.effective_readers(loops.context.state)[stage.name])
     if stage.is_output:
         return "at root: an output is stored as a whole"
+    if not isinstance(stage.attach, schedule.At) and stage.name in loops.early:
+        return f"before the calls, once: it depends on constants alone (read by {readers})"
     if not isinstance(stage.attach, schedule.At):
         return f"at root: as a whole, before what reads it ({readers or 'nothing'})"
     target = loops.stage(stage.attach.stage)

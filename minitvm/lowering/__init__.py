@@ -24,6 +24,7 @@ from .normalize import normalize
 from .partition import holds, partition
 from .phases import insert, swap
 from .pipeline import PASSES, START, Pass, Watch, lower_state
+from .prepack import beforehand
 from .regions import Context, Domain, Guard, Interval, Read, allocate, infer, memory_scope, sweep
 from .statements import every, inner, peeled, replace_marked
 from .storage import storage_rewrite

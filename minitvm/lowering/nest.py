@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from minitvm import schedule, tensor, tir
 from minitvm.base import LoweringError, raise_first
 
@@ -12,16 +14,16 @@ from .regions import Context, Domain, enclosing_loops, init_domain, loop_variabl
 from .tensorize import region, tensorized
 
 
-def nest(context: Context) -> tir.Stmt:
-    """Return the loop nests of all root stages in order, with attached stages inside them."""
+def nest(context: Context, stages: Sequence[schedule.Stage]) -> tir.Stmt:
+    """Return the loop nests of the root stages among `stages`, with attached stages inside them."""
     body: tir.Stmt | None = None
-    for stage in reversed(context.state.stages):
+    for stage in reversed(stages):
         if not isinstance(stage.op, tensor.PlaceholderOp) and not isinstance(
             stage.attach, schedule.At
         ):
             body = _realize(context, stage, stage.op, body)
     assert body is not None
-    ops = [s.op for s in context.state.stages if isinstance(s.op, tensor.ComputeOp)]
+    ops = [s.op for s in stages if isinstance(s.op, tensor.ComputeOp)]
     if any(True for op in ops for _ in tensor.extent_loads(op)):
         body = tir.rewrite(body, expr=context.redirect)
     return body

@@ -12,19 +12,16 @@ from minitvm.base import CHECK, debug, debug_level
 
 from .double_buffer import inject_double_buffer
 from .flatten import flatten
-from .nest import nest
-from .normalize import normalize
-from .parameters import check_complete, check_indices, current_tensor, needs, sizes
 from .partition import partition
 from .phases import Pass, check_watching, level_after, names_of, run_pass
-from .regions import allocate, infer
+from .program import first_program
 from .storage import storage_rewrite
 from .tidy import tidy
 from .tighten import tighten
 from .unroll import unroll
 from .unsafe_select import rewrite_unsafe_select
 from .vectorize import vectorize
-from .vthread import check_threads, inject_virtual_thread
+from .vthread import inject_virtual_thread
 
 Watch: TypeAlias = Callable[[str, tir.PrimFunc], None]
 
@@ -71,43 +68,34 @@ def lower_state(
     passes: tuple[Pass, ...] = PASSES["llvm"],
     until: str = "",
     watch: Watch | None = None,
+    prepack: bool = True,
 ) -> tir.PrimFunc:
     """Lower `state` to a loop program with parameters `args`, running `passes` up to `until`.
 
     The pass named `until` is the last to run. `watch(pass name, program)` is called with the name
-    "nest" before the first pass, and then after every pass. `state` does not change. Raises
-    ArgumentError if an argument is missing or given twice, LoweringError if an index or a buffer is
-    too large.
+    "nest" before the first pass, and then after every pass. With `prepack`, stages that depend on
+    constants alone are a program of their own. `state` does not change. Raises ArgumentError if an
+    argument is missing or given twice, LoweringError if an index or a buffer is too large.
     """
     names = [START, *names_of(passes)]
     check_watching(names, until, watch)
     start = time.perf_counter()
-    func = _loops(state, args, name)
+    func = first_program(state, args, name, prepack)
     _report(names[:1], func, None, time.perf_counter() - start, watch)
     for n, run in enumerate(passes[: names.index(until)] if until else passes):
         start, old = time.perf_counter(), func
-        body = run_pass(run, func.body)
-        func = func if body is func.body else replace(func, body=body)
+        func = _passed(run, func)
         _report(names[: n + 2], func, old, time.perf_counter() - start, watch)
     tir.check_buffers(func)
     return func
 
 
-def _loops(
-    state: schedule.State, args: tuple[tensor.Tensor | tir.Var, ...], name: str
-) -> tir.PrimFunc:
-    """Return the program before the first pass."""
-    plain = normalize(state)
-    table = {a: current_tensor(state, plain, a) for a in args if isinstance(a, tensor.Tensor)}
-    given = {t: tir.Buffer(t.name, t.shape, t.dtype) for t in table.values()}
-    check_complete(plain, args, given)
-    context = allocate(plain, infer(plain), given)
-    params = tuple(given[table[a]] if isinstance(a, tensor.Tensor) else a for a in args)
-    outputs = tuple(b for t, b in given.items() if not isinstance(t.op, tensor.PlaceholderOp))
-    func = tir.PrimFunc(name, params, nest(context), outputs, sizes(params), needs(state))
-    check_indices(func)
-    check_threads(func.body)
-    return func
+def _passed(run: Pass, func: tir.PrimFunc) -> tir.PrimFunc:
+    """Return `func` after one pass, which runs on func.prepack as well."""
+    prepack = None if func.prepack is None else _passed(run, func.prepack)
+    body = run_pass(run, func.body)
+    same = body is func.body and prepack is func.prepack
+    return func if same else replace(func, body=body, prepack=prepack)
 
 
 def _report(

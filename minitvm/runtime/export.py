@@ -2,10 +2,11 @@
 
 A file consists of three lines of text and the code:
 
-    minitvm function 2                   format and its version
+    minitvm function 3                   format and its version
     2c26b46b68ffc68f...                  SHA-256 of everything below
     {"name": "main", "target": ...}      one line of JSON: parameters, target, CPU features
-    ...                                  machine code (an object file) or Python source text
+    ...                                  machine code (an object file) or Python source text, and
+                                         then the file of the function that packs constants, if any
 
 The checksum detects damage, not malice: loading a file runs the code in it.
 """
@@ -16,7 +17,7 @@ import hashlib
 import json
 import platform
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib.metadata import PackageNotFoundError, version
 from os import PathLike
 from pathlib import Path
@@ -25,7 +26,7 @@ from typing import Any, TypeAlias, cast
 from minitvm import tir
 from minitvm.base import ArgumentError, BuildError, Target, dtype, host
 
-MAGIC, FORMAT = b"minitvm function", 2
+MAGIC, FORMAT = b"minitvm function", 3
 EXPORTED = "a file that f.export(path) has written"
 AGAIN = "build the function on this machine, and export it again"
 PORTABLE = "build it on this machine, or for many CPUs: target='llvm -mcpu=x86-64-v3'"
@@ -59,6 +60,7 @@ class Package:
     made_by   the version of minitvm that built it
     machine   the machine it needs: {"system": "Linux", "machine": "x86_64", "cpu": "znver4",
               "features": ["avx2", ...]}; cpu is "" if every CPU with the features can run it
+    prepack   the package of the program that packs constants, func.prepack
     """
 
     func: tir.PrimFunc
@@ -69,6 +71,7 @@ class Package:
     calls: tuple[str, ...] = ()
     made_by: str = ""
     machine: Mapping[str, Json] = field(default_factory=dict[str, Json])
+    prepack: Package | None = None
 
 
 def write(path: File, package: Package) -> None:
@@ -118,8 +121,10 @@ def pack(package: Package) -> bytes:
         "entry": package.entry,
         "calls": package.calls,
         "sources": dict(package.sources),
+        "length": len(package.code),
     }
-    body = json.dumps(header).encode() + b"\n" + package.code
+    after = b"" if package.prepack is None else pack(package.prepack)
+    body = json.dumps(header).encode() + b"\n" + package.code + after
     checksum = hashlib.sha256(body).hexdigest().encode()
     return b"%b %d\n%b\n%b" % (MAGIC, FORMAT, checksum, body)
 
@@ -138,15 +143,17 @@ def unpack(data: bytes, what: str) -> Package:
         raise BuildError(what, "it is damaged: its checksum is wrong", AGAIN)
     header, _, code = body.partition(b"\n")
     try:
-        return _package(json.loads(header), code)
+        return _package(json.loads(header), code, what)
     except (ArithmeticError, LookupError, RecursionError, TypeError, ValueError) as e:
         why = f"its header cannot be read ({type(e).__name__}: {e})"
         raise BuildError(what, why, AGAIN) from e
 
 
-def _package(header: dict[str, Json], code: bytes) -> Package:
+def _package(header: dict[str, Json], code: bytes, what: str) -> Package:
+    code, after = code[: header["length"]], code[header["length"] :]
+    prepack = unpack(after, what) if after else None
     return Package(
-        func=_function(header),
+        func=replace(_function(header), prepack=prepack and prepack.func),
         target=Target(header["target"]),
         code=code,
         sources={str(k): str(v) for k, v in dict(header["sources"]).items()},
@@ -154,6 +161,7 @@ def _package(header: dict[str, Json], code: bytes) -> Package:
         calls=tuple(str(name) for name in header["calls"]),
         made_by=str(header["minitvm"]),
         machine=dict(header["machine"]),
+        prepack=prepack,
     )
 
 
@@ -231,6 +239,7 @@ def _parameter(p: tir.Buffer | tir.Var, f: tir.PrimFunc, number: dict[tir.Var, i
         "shape": [_index(n, number) for n in p.shape],
         "strides": [_index(n, number) for n in p.strides],
         "output": any(p is b for b in f.outputs),
+        "constant": any(p is b for b in f.constants),
     }
 
 
@@ -269,14 +278,16 @@ def _function(header: dict[str, Json]) -> tir.PrimFunc:
     """Return the function that a header describes; its body only allocates temporaries."""
     variables = [_known_variable(*v) for v in header["variables"]]
     params = tuple(_known_parameter(p, variables) for p in header["params"])
-    marked = zip(params, header["params"], strict=True)
+    marked = list(zip(params, header["params"], strict=True))
     outputs = tuple(b for b, p in marked if isinstance(b, tir.Buffer) and p["output"])
+    constants = tuple(b for b, p in marked if isinstance(b, tir.Buffer) and p["constant"])
     sizes = tuple(_only_variables(_known_index(n, variables) for n in header["sizes"]))
     needs = tuple(_known_index(n, variables) for n in header["needs"])
     body: tir.Stmt = tir.NOTHING
     for b in header["temporaries"]:
         body = tir.Allocate(_known_buffer(b, variables), body)
-    return tir.PrimFunc(str(header["name"]), params, body, outputs, sizes, needs)
+    name = str(header["name"])
+    return tir.PrimFunc(name, params, body, outputs, sizes, needs, constants=constants)
 
 
 def _known_variable(name: str, type_: str, low: int | None, high: int | None) -> tir.Var:

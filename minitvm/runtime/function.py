@@ -6,7 +6,7 @@ import math
 import statistics
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from numbers import Real
 from typing import Any
 
@@ -14,6 +14,7 @@ from minitvm import tir
 from minitvm.base import ArgumentError, BuildError, MeasureError
 
 from .arguments import Arguments
+from .constants import bound, packing
 from .export import File, Package, pack, read, unpack, write
 from .loading import Run
 from .reload import run_of
@@ -65,10 +66,13 @@ class Function:
         sources: Mapping[str, Callable[[], str]],
         package: Callable[[], Package] | None = None,
         arguments: Arguments | None = None,
+        prepack: Function | None = None,
     ) -> None:
         self.func = func
         self.name = func.name
-        self._run = run
+        self._main = run  # its arguments: those of the function, packed constants, symbolic sizes
+        self._prepack = prepack
+        self._run = run if prepack is None else packing(func, prepack._main, run)
         self._sources = sources
         self._package = package  # returns the package that export() writes
         self._checked = (arguments or Arguments(func)).checked
@@ -81,6 +85,17 @@ class Function:
     def __call__(self, *args: Any) -> None:
         self._run(self._checked(args))
 
+    def bind(self, **constants: Any) -> Function:
+        """Return this function without its constants: g = f.bind(W=w), then g(a, c).
+
+        What depends on constants alone is computed here, once, and stored aligned to 64 bytes; the
+        calls of g compute the rest. The arrays must not change afterwards. Raises ArgumentError
+        unless an array that fits is given for each constant.
+        """
+        prepack = None if self._prepack is None else self._prepack._main
+        func, run = bound(self.func, prepack, self._main, constants)
+        return Function(func, run, self._sources)
+
     def check(self, *args: Any) -> None:
         """Raise ArgumentError if the arguments do not fit the parameters; run nothing."""
         self._checked(args)
@@ -88,17 +103,21 @@ class Function:
     def source(self, kind: str = "tir") -> str:
         """Return the program as text, in one of the forms "tir", "python", "ll", "asm" and "vta".
 
+        The program that packs constants comes first, if there is one.
         The forms depend on the target; all targets have "tir". Raises ArgumentError for others.
         """
         if not isinstance(kind, str) or kind not in self._sources:  # pyright: ignore[reportUnnecessaryIsInstance]
             fix = f"one of {', '.join(self._sources)}"
             raise ArgumentError(f"source({kind!r})", "the function has no such source", fix)
-        return self._sources[kind]()
+        text = self._sources[kind]()
+        if self._prepack is None or kind == "tir":
+            return text
+        return f"{self._prepack.source(kind)}\n\n{text}"
 
     def export(self, path: File) -> None:
         """Write the compiled function to the file `path`, which tvm.load(path) can read.
 
-        Raises BuildError if functions of its target cannot be stored.
+        Raises BuildError if functions of its target cannot be stored, or if constants are bound.
         """
         write(path, self._stored("export"))
 
@@ -111,10 +130,19 @@ class Function:
         return _unpickled, (pack(self._stored("pickle")),)
 
     def _stored(self, verb: str) -> Package:
+        if self._package is None and self.func.packed and self._prepack is None:
+            why, fix = (
+                "its constants are bound",
+                "the function that build returned; bind after load",
+            )
+            raise BuildError(f"{verb} of {self.name}", why, fix)
         if self._package is None:
             why = "functions of this target cannot be stored"
             raise BuildError(f"{verb} of {self.name}", why, "target llvm, numba or python")
-        return self._package()
+        package = self._package()
+        if self._prepack is None:
+            return package
+        return replace(package, prepack=self._prepack._stored(verb))
 
     def time_evaluator(
         self,
@@ -161,9 +189,8 @@ class Function:
         return evaluate
 
     def __repr__(self) -> str:
-        return (
-            f"<minitvm function {str(self.func).splitlines()[0].removeprefix('def ').rstrip(':')}>"
-        )
+        head = next(self.func.lines(self.func.printer()))
+        return f"<minitvm function {head.removeprefix('def ').rstrip(':')}>"
 
 
 def load(path: File) -> Function:
@@ -184,7 +211,8 @@ def _unpickled(data: bytes) -> Function:
 def _loaded(package: Package, what: str) -> Function:
     """Return the function of a package; errors begin with `what`."""
     sources = {kind: (lambda text=text: text) for kind, text in package.sources.items()}
-    return Function(package.func, run_of(package, what), sources, lambda: package)
+    prepack = None if package.prepack is None else _loaded(package.prepack, what)
+    return Function(package.func, run_of(package, what), sources, lambda: package, prepack=prepack)
 
 
 def is_count(n: object) -> bool:

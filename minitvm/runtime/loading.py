@@ -40,6 +40,7 @@ def bind(func: tir.PrimFunc, machine: NativeCode, entry: str) -> Run:
     """Return a Python function that calls `entry` in machine code, with func's parameters."""
     kinds = [
         *(ctypes.c_void_p if isinstance(p, tir.Buffer) else ctypes.c_int64 for p in func.params),
+        *(ctypes.c_void_p for _ in func.packed),
         *(ctypes.c_int64 for _ in func.sizes),
     ]
     call: Any = ctypes.CFUNCTYPE(ctypes.c_int32, *kinds)(machine.address(entry))

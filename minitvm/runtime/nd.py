@@ -10,8 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from minitvm.base import ArgumentError, check_unmasked
+from minitvm.base import ArgumentError, as_tuple, check_unmasked
 from minitvm.base import dtype as known
+
+from .aligned import empty_aligned
 
 ON_CPU = ("cpu", "llvm", "numba", "python")
 
@@ -63,23 +65,25 @@ class NDArray(np.ndarray[Any, np.dtype[Any]]):
 
 
 def array(source: Any, device: Device | None = None, ctx: Device | None = None) -> NDArray:
-    """Return a new contiguous array with the contents of `source`."""
+    """Return a new contiguous array with the contents of `source`, aligned to 64 bytes."""
     _on_cpu(ctx if device is None else device)
     check_unmasked("nd.array", source)
     with _explained(f"nd.array of a {type(source).__name__}", "numbers in rows of equal length"):
         made = np.array(source, order="C")
     known(made.dtype.name)
-    return made.view(NDArray)
+    here = empty_aligned(made.shape, made.dtype).view(NDArray)
+    np.copyto(here, made)
+    return here
 
 
 def empty(
     shape: Any, dtype: str = "float32", device: Device | None = None, ctx: Device | None = None
 ) -> NDArray:
-    """Return a new array with undefined contents."""
+    """Return a new array with undefined contents, aligned to 64 bytes."""
     _on_cpu(ctx if device is None else device)
     kind = known(dtype).numpy
     with _explained(f"nd.empty({reprlib.repr(shape)})", "a tuple of integers >= 0"):
-        return np.empty(shape, kind).view(NDArray)
+        return empty_aligned(as_tuple(shape), kind).view(NDArray)
 
 
 @contextlib.contextmanager

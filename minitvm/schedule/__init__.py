@@ -24,6 +24,8 @@ from .state import (
     SplitRelation,
     Stage,
     State,
+    constants,
+    from_constants,
     inputs,
     readers,
     root_axes,

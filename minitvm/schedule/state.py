@@ -204,6 +204,39 @@ def inputs(stage: Stage) -> tuple[tensor.Tensor, ...]:
     return () if isinstance(stage.op, tensor.PlaceholderOp) else stage.op.input_tensors
 
 
+def constants(state: State) -> frozenset[tensor.Operation]:
+    """Return the inputs that are constant: whose contents are the same in every call.
+
+    They are made with te.placeholder(..., constant=True), or a te.compute lists them in its
+    attribute "layout_free_placeholders", as in TVM.
+    """
+    found = set[tensor.Operation]()
+    for s in state.stages:
+        match s.op:
+            case tensor.PlaceholderOp(constant=True):
+                found.add(s.op)
+            case tensor.ComputeOp(attrs=attrs) if attrs:
+                found |= {t.op for t in attrs.get(tensor.LAYOUT_FREE, ())}
+            case _:
+                pass
+    return frozenset(found)
+
+
+def from_constants(state: State) -> frozenset[str]:
+    """Return the names of the te.compute stages that read constants alone, directly or not.
+
+    Stages that read nothing and outputs are not among them.
+    """
+    known: set[tensor.Operation] = set(constants(state))
+    found = set[str]()
+    for s in state.stages if known else ():
+        read = {t.op for t in inputs(s)}
+        if isinstance(s.op, tensor.ComputeOp) and not s.is_output and read and read <= known:
+            known.add(s.op)
+            found.add(s.name)
+    return frozenset(found)
+
+
 def readers(state: State) -> dict[str, list[str]]:
     """Map each stage name to the names of the stages that read it, each once."""
     by_op = {s.op: s.name for s in state.stages}

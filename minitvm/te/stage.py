@@ -32,6 +32,7 @@ from minitvm.schedule import (
     Tensorize,
     TransformLayout,
     axis_names,
+    constants,
     is_loop,
     know,
     program_sizes,
@@ -51,6 +52,7 @@ class Recorder(Protocol):
     def steps(self) -> tuple[Step, ...]: ...
     def apply(self, step: Step) -> None: ...
     def undo(self) -> Step: ...
+    def cache_read(self, tensor: Any, scope: str) -> Any: ...
     def __getitem__(self, key: Any) -> StageView: ...
 
 
@@ -304,7 +306,8 @@ class StageView:
     def transform_layout(self, fn: Callable[..., Any]) -> None:
         """Store element (k, j) of the result at index fn(k, j) of a buffer with another shape.
 
-        transform_layout(lambda k, j: (j // 16, k, j % 16)) packs panels of 16 columns.
+        transform_layout(lambda k, j: (j // 16, k, j % 16)) packs panels of 16 columns. A constant
+        is copied into the new layout by a stage of its own, which runs before the calls.
         """
         if not hasattr(fn, "__code__"):
             what = f"transform_layout of {self.name}: {fn!r}"
@@ -312,7 +315,10 @@ class StageView:
         names = axis_names(fn)
         places = as_tuple(fn(*(tir.Var(n, 0) for n in names)))
         layout = tuple(tir.text(tir.index(p)) for p in places)
-        self.schedule.apply(TransformLayout(self.name, names, layout))
+        name = self.name
+        if self.op in constants(self.schedule.state):
+            name = self.schedule[self.schedule.cache_read(self.op.output(0), "global")].name
+        self.schedule.apply(TransformLayout(name, names, layout))
 
     def __getattr__(self, name: str) -> Any:
         raise missing_stage_step(self.__dict__.get("name", "..."), name, dir(StageView))

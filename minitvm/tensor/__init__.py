@@ -27,6 +27,7 @@ from .extern import bound_to, extern, symbols
 from .intrin import TensorIntrin, decl_tensor_intrin
 from .scan import body_of, check_past, rescan, scan, scan_state, states_of
 from .tensor import (
+    LAYOUT_FREE,
     Axis,
     AxisKind,
     ComputeOp,

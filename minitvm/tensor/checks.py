@@ -13,7 +13,16 @@ from typing import Any
 from minitvm import tir
 from minitvm.base import BOOL, DType, ExprError, Reason, as_tuple, dtype, raise_first
 
-from .tensor import Axis, ComputeOp, PlaceholderOp, Reduce, parts, variable_reduce_ranges
+from .tensor import (
+    LAYOUT_FREE,
+    Axis,
+    ComputeOp,
+    PlaceholderOp,
+    Reduce,
+    Tensor,
+    parts,
+    variable_reduce_ranges,
+)
 
 
 def known_name(what: str, name: Any) -> str:
@@ -102,9 +111,17 @@ def argument_names(f: Callable[..., Any], count: int, name: str) -> list[str]:
 
 
 def about_attrs(attrs: Any) -> Iterator[Reason]:
-    """Yield a reason if the attributes of an operation are neither None nor a mapping."""
+    """Yield a reason if the attributes are no mapping, or if the constants they list are none."""
     if not isinstance(attrs, Mapping | None):
         yield f"attrs={reprlib.repr(attrs)}: not a mapping", 'attrs={"key": value}'
+        return
+    for t in as_tuple(attrs[LAYOUT_FREE]) if attrs and LAYOUT_FREE in attrs else ():
+        fits = isinstance(t, Tensor) and isinstance(t.op, PlaceholderOp)
+        if not fits or not all(isinstance(n, int) for n in t.shape):
+            yield (
+                f"{LAYOUT_FREE}: {reprlib.repr(t)} is not an input with constant sizes",
+                f'attrs={{"{LAYOUT_FREE}": [W]}} with W = te.placeholder((64, 64))',
+            )
 
 
 def about_results(results: Sequence[Any]) -> Iterator[Reason]:

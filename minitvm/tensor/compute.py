@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from minitvm import tir
-from minitvm.base import DType, ExprError, as_tuple, raise_first
+from minitvm.base import DType, ExprError, as_tuple, check_flag, raise_first
 
 from .bounds import clip_reads
 from .checks import (
@@ -42,11 +42,19 @@ def size_var(name: str = "n", dtype: str = "int32") -> tir.Var:
     return tir.Var(name, 0)
 
 
-def placeholder(shape: Any, dtype: str = "float32", name: str = "placeholder") -> Tensor:
-    """Make an input tensor of the given shape (ints or symbolic sizes)."""
-    kind = dtype_of(dtype)
-    known_name("placeholder", name)
-    return tensor_of(PlaceholderOp(name, dimensions(shape, f"placeholder {name}"), (kind,)), 0)
+def placeholder(
+    shape: Any, dtype: str = "float32", name: str = "placeholder", constant: bool = False
+) -> Tensor:
+    """Make an input tensor of the given shape (ints or symbolic sizes).
+
+    constant: whether its contents are the same in every call, such as the weights of a network.
+    What depends on constants alone is then computed once, before the calls: see `Function.bind`.
+    """
+    kind, what = dtype_of(dtype), f"placeholder {known_name('placeholder', name)}"
+    size = dimensions(shape, what)
+    if check_flag(f"{what}: constant", constant) and not all(isinstance(n, int) for n in size):
+        raise ExprError(what, "a constant cannot have symbolic sizes", "sizes that are integers")
+    return tensor_of(PlaceholderOp(name, size, (kind,), constant=constant), 0)
 
 
 def reduce_axis(dom: Any, *names: str, name: str = "rv") -> Axis:

@@ -112,14 +112,22 @@ class _Operation:
         return tensor_of(cast("Operation", self), i)
 
 
+LAYOUT_FREE = "layout_free_placeholders"  # the attribute that lists constants, as in TVM
+
+
 @node
 class PlaceholderOp(_Operation):
-    """An input of the program, or with `is_state` the rows that a te.scan has computed so far."""
+    """An input of the program.
+
+    is_state    whether it stands for the rows that a te.scan has computed so far
+    constant    whether its contents are the same in every call, such as the weights of a network
+    """
 
     name: str
     shape: tuple[tir.Index, ...]
     dtypes: tuple[DType, ...]
     is_state: bool = False
+    constant: bool = False
 
     def __repr__(self) -> str:
         return f"placeholder {self.name}"

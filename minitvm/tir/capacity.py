@@ -49,6 +49,8 @@ def allocations(s: Stmt) -> Iterator[Buffer]:
 
 def check_buffers(f: PrimFunc) -> None:
     """Raise LoweringError if a buffer of `f` has a constant size above ADDRESSABLE bytes."""
+    if f.prepack is not None:
+        check_buffers(f.prepack)
     arguments = (p for p in f.params if isinstance(p, Buffer))
     for b in (*arguments, *allocations(f.body)):
         n = elements(b)

@@ -15,11 +15,14 @@ from .text import Printer
 class PrimFunc:
     """A loop program and its parameters.
 
-    params    buffers (passed by address) and scalar variables
-    outputs   the parameters that the program writes; it only reads the others
-    sizes     the symbolic sizes that appear in the shapes of the parameters
-    needs     indices in terms of `sizes`; a call raises an error unless all are >= 0
-    machine   the Config of the accelerator that the program was lowered for; None for a CPU
+    params      buffers (passed by address) and scalar variables
+    outputs     the parameters that the program writes; it only reads the others
+    sizes       the symbolic sizes that appear in the shapes of the parameters
+    needs       indices in terms of `sizes`; a call raises an error unless all are >= 0
+    machine     the Config of the accelerator that the program was lowered for; None for a CPU
+    constants   the parameters whose contents are the same in every call
+    prepack     the program that computes what depends on constants alone, or None; its parameters
+                are `constants` and then `packed`, the buffers that it fills and this program reads
     """
 
     name: str
@@ -29,10 +32,20 @@ class PrimFunc:
     sizes: tuple[Var, ...] = field(default=())
     needs: tuple[Index, ...] = field(default=())
     machine: object = field(default=None)
+    constants: tuple[Buffer, ...] = field(default=())
+    prepack: "PrimFunc | None" = field(default=None)
+
+    @property
+    def packed(self) -> tuple[Buffer, ...]:
+        """The buffers that `prepack` fills and this program reads."""
+        return self.prepack.outputs if self.prepack is not None else ()
 
     def lines(self, p: Printer) -> Iterator[str]:
-        """Yield the printed lines of the function; `p` chooses the names."""
-        yield f"def {self.name}({', '.join(p.parameter(x) for x in self.params)}):"
+        """Yield the printed lines of the function without `prepack`; `p` chooses the names."""
+        shown = [p.parameter(x) for x in self.params]
+        if self.packed:
+            shown += ["*", *(p.parameter(b) for b in self.packed)]
+        yield f"def {self.name}({', '.join(shown)}):"
         for n in self.needs:
             yield f"  assert {p.expr(add(n, 1))} >= 1"
         yield from p.lines(self.body, 1)
@@ -45,7 +58,8 @@ class PrimFunc:
         return p
 
     def __str__(self) -> str:
-        return "\n".join(self.lines(Printer()))
+        before = "" if self.prepack is None else f"{self.prepack}\n\n"
+        return before + "\n".join(self.lines(Printer()))
 
     __repr__ = __str__
 

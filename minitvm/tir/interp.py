@@ -8,7 +8,7 @@ arm of an if_then_else accesses memory for the other lanes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from operator import itemgetter
 from typing import Any, TypeAlias, assert_never
 
@@ -71,10 +71,16 @@ ACTIVE = 0  # the slot that holds the numbers of the active lanes, or None for a
 class _Compiler:
     """Compiles the nodes of a function to closures; assigns frame slots and memory to names."""
 
-    def __init__(self, f: PrimFunc, flat: bool, rng: np.random.Generator | None) -> None:
+    def __init__(
+        self,
+        f: PrimFunc,
+        flat: bool,
+        rng: np.random.Generator | None,
+        memories: Mapping[Buffer, BufferData],
+    ) -> None:
         self.f, self.flat, self.rng = f, flat, rng
         self.slots: dict[Var, int] = {}
-        self.memories: dict[Buffer, BufferData] = {}
+        self.memories = dict(memories)
         self.loops: tuple[Var, ...] = ()  # the loops around the node being compiled
 
     def slot(self, v: Var) -> int:
@@ -418,13 +424,22 @@ def interpret(
     values = sizes_of(f, args)
     check_buffers(f)
     check_symbolic_buffers(f, symbolic_buffers(f), values)
-    compiler = _Compiler(f, flat, rng)
+    memories = {b: BufferData() for b in f.packed}
+    for b, memory in memories.items():
+        memory.begin(b.dtype, *((int(n) for n in ns) for ns in (b.shape, row_strides(b))))
     for p, arg in zip(f.params, args, strict=True):
         if isinstance(p, Buffer):
-            compiler.memories[p] = borrow(p, arg, values)
-    run = compiler.stmt(f.body)
+            memories[p] = borrow(p, arg, values)
+    with np.errstate(all="ignore"):
+        if f.prepack is not None:
+            _run(_Compiler(f.prepack, flat, rng, memories), {})
+        _run(_Compiler(f, flat, rng, memories), values)
+
+
+def _run(compiler: _Compiler, values: Mapping[Var, int]) -> None:
+    """Run the compiled function; `values` are those of its scalar parameters and sizes."""
+    run = compiler.stmt(compiler.f.body)
     frame: Frame = [None] * (len(compiler.slots) + len(values) + 1)
     for v, n in values.items():
         frame[compiler.slot(v)] = n
-    with np.errstate(all="ignore"):
-        run(frame)
+    run(frame)

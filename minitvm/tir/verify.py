@@ -391,7 +391,9 @@ def verify(f: PrimFunc, level: Level = "nest") -> None:
     missing = [b.name for b in f.outputs if not any(b is p for p in f.params)]
     if missing:
         raise VerifyError(f"{f.name}: output {missing[0]!r}", "is not a parameter")
-    buffers = frozenset(p for p in f.params if isinstance(p, Buffer))
+    if f.prepack is not None:
+        verify(f.prepack, level)
+    buffers = frozenset(p for p in (*f.params, *f.packed) if isinstance(p, Buffer))
     variables = frozenset([*(p for p in f.params if isinstance(p, Var)), *f.sizes])
     scope = Scope(level, variables, buffers, frozenset(f.outputs))
     for s, why in _breaches(f.body, scope):

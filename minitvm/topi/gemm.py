@@ -127,7 +127,8 @@ def schedule_matmul(
     s[tile].compute_at(s[out], io)
     _inner_product(s, tile, p)
     if packed is not None:
-        s[packed].compute_at(s[out], outer)
+        if b.op not in schedule.constants(s.state):  # otherwise it is packed before the calls
+            s[packed].compute_at(s[out], outer)
         _pack(s, packed, p.columns, b_transposed)
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from minitvm import te, tir
 from minitvm.base import Target
-from minitvm.schedule import effective_readers, readers
+from minitvm.schedule import effective_readers, from_constants, readers
 from minitvm.tensor import Operation, loads
 
 from .conv import CONV_ROWS
@@ -64,8 +64,9 @@ def schedule(outs: Any, target: str | Target = "llvm") -> te.Schedule:
 def _inline(s: te.Schedule) -> None:
     """Inline elementwise stages, except into reductions, which would compute them repeatedly."""
     grown: dict[Operation, int] = {}  # nodes of a formula with those it reads put in
+    early = from_constants(s.state)  # computed once, before the calls
     for stage in s.stages:
-        if stage.is_output or not _is_simple(stage.op):
+        if stage.is_output or stage.name in early or not _is_simple(stage.op):
             continue
         nodes = size(stage.op, grown)
         short = nodes < LONG  # a formula that is read twice doubles its reader

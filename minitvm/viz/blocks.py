@@ -66,8 +66,11 @@ def nest_of(program: te.Schedule | schedule.State | tir.PrimFunc) -> Nest:
     """
     if isinstance(program, tir.PrimFunc):
         printer = tir.Printer()
-        lines = tuple(program.lines(printer))
-        blocks = tuple(_BlockMaker(printer, {}).blocks(program.body, 1))
+        early = () if program.prepack is None else (*program.prepack.lines(printer), "")
+        lines = (*early, *program.lines(printer))
+        made = _BlockMaker(printer, {})
+        before = [] if program.prepack is None else made.blocks(program.prepack.body, 1)
+        blocks = (*before, *made.blocks(program.body, len(early) + 1))
         return Nest(lines, blocks, {}, program.body)
     if not isinstance(program, te.Schedule | schedule.State):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise ArgumentError(
@@ -77,7 +80,12 @@ def nest_of(program: te.Schedule | schedule.State | tir.PrimFunc) -> Nest:
         )
     loops = explain.loops_of(program.state if isinstance(program, te.Schedule) else program)
     axes = _axes(loops.context)
-    blocks = tuple(_BlockMaker(loops.printer, axes).blocks(loops.body, 0))
+    early = frozenset(
+        b
+        for t, b in loops.context.buffers.items()
+        if loops.context.state.owner(t).name in loops.early
+    )
+    blocks = tuple(_BlockMaker(loops.printer, axes, early).blocks(loops.body, 0))
     owners = {f"loop:{loops.printer.name(v)}": (s, n) for v, (s, n, _) in axes.items()}
     return Nest(tuple(loops.printer.lines(loops.body)), blocks, owners, loops.body)
 
@@ -95,9 +103,12 @@ class _BlockMaker:
     """Converts statements to blocks, and counts the printed lines that each block occupies."""
 
     def __init__(
-        self, printer: tir.Printer, axes: dict[tir.Var, tuple[str, str, tensor.Axis]]
+        self,
+        printer: tir.Printer,
+        axes: dict[tir.Var, tuple[str, str, tensor.Axis]],
+        early: frozenset[tir.Buffer] = frozenset(),
     ) -> None:
-        self.printer, self.axes = printer, axes
+        self.printer, self.axes, self.early = printer, axes, early
 
     def blocks(self, s: tir.Stmt, line: int) -> list[Block]:
         """Return the blocks of `s`, whose text begins at `line`."""
@@ -113,7 +124,8 @@ class _BlockMaker:
             case tir.Allocate(buffer, body):
                 p = self.printer
                 shape = ", ".join(p.expr(n) for n in buffer.shape)
-                note = f"{buffer.scope} {buffer.dtype}[{shape}]"
+                when = ", filled before the calls" if buffer in self.early else ""
+                note = f"{buffer.scope} {buffer.dtype}[{shape}]{when}"
                 own = Block("memory", p.name(buffer), note, f"line:{line}", line, line, (), s)
                 return [own, *self.blocks(body, line + 1)]
             case tir.Pragma(key, value, body):

@@ -53,9 +53,9 @@ class TripleView(Visual):
         passes = driver.TARGETS["python" if code == "python" else self._target.kind].passes
         renamed = rename([b.label for b in self._nest.all() if isinstance(b.stmt, tir.For)])
         func = lowering.lower_state(self._state, self._args, passes=(renamed, *passes))
-        text = emitted(func, code, self._target)
-        self._lines = tuple(text.rstrip("\n").split("\n"))
-        names = [n.var.name for n in tir.walk(func.body) if isinstance(n, tir.For)]
+        self._lines = tuple(emitted(func, code, self._target).split("\n"))
+        bodies = [f.body for f in (func.prepack, func) if f is not None]
+        names = [n.var.name for s in bodies for n in tir.walk(s) if isinstance(n, tir.For)]
         self._spans = code_spans(self._lines, names)
         self._code = code
 
@@ -176,25 +176,28 @@ def _leaves(stage: schedule.Stage, axis: tensor.Axis) -> list[tensor.Axis]:
 
 def emitted(func: tir.PrimFunc, code: str, target: Target) -> str:
     """Return the text of a lowered program: Python, printed loops, or unoptimized LLVM."""
+    if code == "loops":
+        return str(func)
     if code == "python":
-        return codegen.emit_python(func)
-    return (
-        str(func) if code == "loops" else codegen.emit_llvm(func, vector_bytes=target.vector_bytes)
-    )
+        text = codegen.emit_python(func)
+    else:
+        text = codegen.emit_llvm(func, vector_bytes=target.vector_bytes)
+    before = "" if func.prepack is None else f"{emitted(func.prepack, code, target)}\n\n"
+    return before + text.rstrip("\n")
 
 
 def rename(labels: Sequence[str]) -> lowering.Pass:
     """Return a pass, to be run first, that renames the loops to `labels`, in program order.
 
+    It renames the loops of one lowering: first those of the program that packs constants, if any.
     The labels are the distinct printed names, for example i for i of B, and i_1 for i of C. Copies
     of a loop made by later passes keep its name, which shows where a piece of code comes from.
     """
+    left = iter(labels)
 
     def renamed(s: tir.Stmt) -> tir.Stmt:
         loops = [n.var for n in tir.walk(s) if isinstance(n, tir.For)]
-        new = {
-            v: tir.Var(name, v.low, v.high, v.top) for v, name in zip(loops, labels, strict=True)
-        }
+        new = {v: tir.Var(next(left), v.low, v.high, v.top) for v in loops}
         return tir.rewrite(
             tir.substitute(s, new),
             lambda n: replace(n, var=new[n.var]) if isinstance(n, tir.For) else n,

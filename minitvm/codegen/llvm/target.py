@@ -33,7 +33,11 @@ def _load(request: BuildRequest, text: str) -> runtime.Function:
     }
     kept = {"tir": sources["tir"]}
     return runtime.Function(
-        func, run, sources, lambda: packaged(request, machine.object, kept, entry, machine.calls)
+        func,
+        run,
+        sources,
+        lambda: packaged(request, machine.object, kept, entry, machine.calls),
+        prepack=request.prepack,
     )
 
 

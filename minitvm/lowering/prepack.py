@@ -1,0 +1,37 @@
+"""Find the stages that depend on constants alone; they are computed once, before the calls."""
+
+from __future__ import annotations
+
+from collections.abc import Container
+
+from minitvm import schedule
+
+from .regions import memory_scope
+
+
+def beforehand(state: schedule.State) -> tuple[schedule.Stage, ...]:
+    """Return the stages of a normalized state that `PrimFunc.prepack` computes.
+
+    These read constants alone and are not outputs. A stage that is computed in a loop of another
+    stage, or in a special memory, stays in the main program, and so do the stages that read it.
+    """
+    names = schedule.from_constants(state)
+    found = {s.name: s for s in state.stages if s.name in names}
+    while late := [name for name, s in found.items() if _is_late(state, s, names, found)]:
+        for name in late:
+            del found[name]
+    return tuple(found.values())
+
+
+def _is_late(
+    state: schedule.State,
+    stage: schedule.Stage,
+    names: Container[str],
+    found: Container[str],
+) -> bool:
+    """Return whether `stage` needs the main program: its loops, or a stage that is not `found`."""
+    if isinstance(stage.attach, schedule.At):
+        return stage.attach.stage not in found
+    producers = {state.owner(t).name for t in schedule.inputs(stage)}
+    missing = any(name in names and name not in found for name in producers)
+    return missing or memory_scope(state, stage) != "global"

@@ -1,0 +1,80 @@
+"""Calls of functions with constants: what depends on constants alone is computed by itself.
+
+f(a, w, c)          prepack(w, packed); main(a, w, c, packed)         at each call
+g = f.bind(W=w)     prepack(w, packed)                                once
+g(a, c)             main(a, w, c, packed)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+from minitvm import tir
+from minitvm.base import ArgumentError, Reason, raise_first
+
+from .aligned import Array, empty_aligned
+from .arguments import Arguments
+from .loading import Run
+
+CONSTANT = 'te.placeholder(..., name="W", constant=True)'
+
+
+def packing(func: tir.PrimFunc, prepack: Run, main: Run) -> Run:
+    """Return a function that packs the constants among its arguments and then calls `main`."""
+    n = len(func.params)
+    constant = [i for i, p in enumerate(func.params) if p in func.constants]
+
+    def run(args: list[Any]) -> None:
+        main([*args[:n], *_packed(func, prepack, [args[i] for i in constant]), *args[n:]])
+
+    return run
+
+
+def bound(
+    func: tir.PrimFunc, prepack: Run | None, main: Run, given: Mapping[str, Any]
+) -> tuple[tir.PrimFunc, Run]:
+    """Return the signature that is left of `func` when its constants are `given`, and its code.
+
+    Raises ArgumentError unless `given` has an array that fits for each constant.
+    """
+    raise_first(ArgumentError, f"bind of {func.name}", _about_names(func, given))
+    only = replace(func, params=func.constants, outputs=(), sizes=(), needs=(), prepack=None)
+    arrays = Arguments(only).checked(tuple(given[b.name] for b in func.constants))
+    fixed = dict(zip(func.constants, arrays, strict=True))
+    packed = [] if prepack is None else _packed(func, prepack, arrays)
+    left = tuple(p for p in func.params if p not in fixed)
+
+    def run(args: list[Any]) -> None:
+        free = iter(args)
+        whole = [fixed[p] if p in fixed else next(free) for p in func.params]
+        main([*whole, *packed, *free])
+
+    return replace(func, params=left, constants=()), run
+
+
+def _packed(func: tir.PrimFunc, prepack: Run, constants: list[Any]) -> list[Array]:
+    """Return the buffers func.packed, computed by `prepack` from the arrays of the constants."""
+    packed: list[Array] = []
+    for b in func.packed:
+        size = tir.elements(b)
+        assert isinstance(size, int)  # constants have constant shapes
+        packed.append(empty_aligned((size,), b.dtype.numpy))
+    prepack([*constants, *packed])
+    return packed
+
+
+def _about_names(func: tir.PrimFunc, given: Mapping[str, Any]) -> Iterator[Reason]:
+    """Check that the names in `given` are those of the constants."""
+    names = [b.name for b in func.constants]
+    if not names and func.prepack is not None:
+        yield "its constants are bound already", "bind the function that build returned"
+    if not names:
+        yield "it has no constants", CONSTANT
+    for name in given:
+        if name not in names:
+            yield f"{name!r} is not a constant of it", f"its constants: {', '.join(names)}"
+    missing = [name for name in names if name not in given]
+    if missing:
+        yield f"{', '.join(missing)} missing", "all constants are bound at once"
