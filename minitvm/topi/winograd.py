@@ -139,7 +139,7 @@ def conv2d_winograd(
     raise_first(ExprError, what, winograd_reasons(conv))
     if tile is None:
         tile = best_tile(conv)
-    if tile not in TRANSFORMS:
+    if not isinstance(tile, int) or tile not in TRANSFORMS:
         raise ExprError(f"{what}: tile={tile!r}", "no such tile", "2, 4, or None to choose")
     if nhwc:
         return _winograd(data, kernel, conv, tile)
