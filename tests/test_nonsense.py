@@ -270,6 +270,11 @@ def operators(p: Program) -> dict[str, Call]:
         "topi.dense": (topi.dense, [A, A, te.placeholder((8,))]),
         "topi.conv1d": (topi.conv1d, [ROW, ROW_TAPS, 1, 1, 1]),
         "topi.conv2d": (topi.conv2d, [IMAGE, TAPS, 1, 1, 1]),
+        "topi.conv2d_winograd": (
+            topi.conv2d_winograd,
+            [te.placeholder((1, 8, 8, 4)), te.placeholder((3, 3, 4, 8)), 1, 2],
+        ),
+        "topi.formulas": (topi.formulas, [topi.conv2d(IMAGE, TAPS)]),
         "topi.conv3d": (topi.conv3d, [CUBE, CUBE_TAPS, 1, 1, 1]),
         "topi.conv2d_transpose": (topi.conv2d_transpose, [IMAGE, TAPS, 1, 1]),
         "topi.max_pool2d": (topi.max_pool2d, [IMAGE, 2, 2, 0]),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from .attach import path
 from .marks import with_pragma
 from .state import State, inputs
 from .step import Checks, LoopName, StageName, Step, has_body, is_loop
@@ -26,8 +27,12 @@ class Prefetch(Step):
         yield from has_body(self, state)
         stage, source = state.stage(self.stage), state.stage(self.tensor).op
         yield from is_loop(stage, self.axis)
-        if all(t.op is not source for t in inputs(stage)):
-            names = ", ".join(dict.fromkeys(t.op.name for t in inputs(stage))) or "nothing"
+        inside = (
+            s for s in state.stages if any(p.stage == self.stage for p in path(state, s.name))
+        )
+        read = [t.op for s in (stage, *inside) for t in inputs(s)]
+        if source not in read:
+            names = ", ".join(dict.fromkeys(op.name for op in read)) or "nothing"
             yield f"{stage.name} does not read {self.tensor}", f"it reads {names}"
         if self.offset < 0:
             yield f"the offset is {self.offset}", "an integer >= 0"

@@ -7,6 +7,7 @@ from minitvm.base import name_missing as _name_missing
 from . import nn
 from .conv import conv2d, conv2d_transpose
 from .conv_nd import conv1d, conv3d
+from .convolution import formulas
 from .elementwise import (
     abs,
     add,
@@ -45,15 +46,17 @@ from .schedule import schedule
 from .select import take, where
 from .shape import concatenate, pad, reshape, strided_slice, transpose
 from .tensor_intrin import gemm_intrin
+from .winograd import conv2d_winograd
 
 __all__ = [
     "abs", "add", "argmax", "argmin", "avg_pool2d", "batch_matmul", "batch_norm", "cast", "clip",
-    "concatenate", "conv1d", "conv2d", "conv2d_transpose", "conv3d", "dense", "divide", "equal",
-    "erf", "exp", "gelu", "gemm_intrin", "global_avg_pool2d", "greater", "greater_equal",
-    "layer_norm", "leaky_relu", "less", "less_equal", "log", "log_softmax", "matmul", "max",
-    "max_pool2d", "maximum", "mean", "min", "minimum", "multiply", "negative", "nn", "not_equal",
-    "pad", "power", "prod", "relu", "reshape", "rsqrt", "schedule", "sigmoid", "silu", "softmax",
-    "sqrt", "strided_slice", "subtract", "sum", "take", "tanh", "transpose", "where",
+    "concatenate", "conv1d", "conv2d", "conv2d_transpose", "conv2d_winograd", "conv3d", "dense",
+    "divide", "equal", "erf", "exp", "formulas", "gelu", "gemm_intrin", "global_avg_pool2d",
+    "greater", "greater_equal", "layer_norm", "leaky_relu", "less", "less_equal", "log",
+    "log_softmax", "matmul", "max", "max_pool2d", "maximum", "mean", "min", "minimum", "multiply",
+    "negative", "nn", "not_equal", "pad", "power", "prod", "relu", "reshape", "rsqrt", "schedule",
+    "sigmoid", "silu", "softmax", "sqrt", "strided_slice", "subtract", "sum", "take", "tanh",
+    "transpose", "where",
 ]  # fmt: skip
 
 

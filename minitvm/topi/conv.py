@@ -17,9 +17,18 @@ from minitvm import te, tir
 from minitvm.base import ExprError, Reason, raise_first
 
 from .conv_channels import conv2d_channels, kernel_sizes, reduce_axes
+from .convolution import (
+    CONVOLUTION,
+    Convolution,
+    Formula,
+    alternatives,
+    best_formula,
+    best_tile,
+)
 from .layouts import NCHW, Layout, layout_of
 from .operands import integers, on_tensors
-from .window import Window, constant, margins, padded, pair, windows
+from .window import constant, margins, padded, pair, windows
+from .winograd import winograd
 
 CONV_DIRECT = "conv_direct"
 CONV_ROWS = "conv_rows"
@@ -48,23 +57,38 @@ def conv2d(
     and the kernel is [KH, KW, C / groups, O]. With "NCHW16c" or another block size they are
     [N, C/16, H, W, 16] and [N, O/16, OH, OW, 16], and the kernel is as in NCHW.
 
-    method: "direct", the textbook formula, in all layouts; in NCHW also "rows", which gives the
-    same result and is faster on a CPU. The default is "rows" in NCHW and "direct" otherwise.
+    method: the formula. "direct" is that of textbooks; "rows", in NCHW, gives the same result and
+    is faster on a CPU; "winograd", for 3x3 kernels, multiplies less, with larger rounding errors;
+    "best" is the one of these that should be fastest on this machine. `topi.formulas` compares
+    them. The default is "rows" in NCHW and "direct" otherwise.
     """
     (groups,) = integers("topi.conv2d: groups", (groups,))
     what = f"conv2d of {data.name}, {kernel.name}"
     images = layout_of("topi.conv2d", layout)
     raise_first(ExprError, what, _about_conv2d(data, kernel, images, groups))
-    sizes = kernel_sizes(kernel, images)[2:]
-    high, wide = windows(data, sizes, strides, padding, dilation, images.high)
-    known = ("rows", "direct") if images == NCHW else ("direct",)
-    method = method or known[0]
-    if method not in known:
-        why = f"no such method for layout {layout}"
-        raise ExprError(f"conv2d: method {method!r}", why, " or ".join(map(repr, known)))
+    outputs, _, *sizes = kernel_sizes(kernel, images)
+    high, wide = windows(data, tuple(sizes), strides, padding, dilation, images.high)
+    inputs = images.channels(data)
+    conv = Convolution(data.shape[0], inputs, outputs, groups, high, wide, layout, data.dtype)
+    chosen = best_formula(conv) if method == "best" else _formula(conv, method)
+    if chosen.name == "winograd":
+        return winograd(data, kernel, conv, chosen.tile)
     if images != NCHW:
-        return conv2d_channels(data, kernel, images, high, wide, groups)
-    return (_rows if method == "rows" else _direct)(data, kernel, high, wide, groups)
+        return conv2d_channels(data, kernel, images, conv)
+    return (_rows if chosen.name == "rows" else _direct)(data, kernel, conv)
+
+
+def _formula(conv: Convolution, method: str) -> Formula:
+    """Return the formula of this name, or the default for ""; raise ExprError if it is not one."""
+    found = {f.name: f for f in alternatives(conv)}
+    name = method or ("rows" if conv.layout == "NCHW" else "direct")
+    if name not in found:
+        fix = ", ".join(map(repr, [*found, "best"]))
+        raise ExprError(f"conv2d: method {method!r}", "no such method", fix)
+    if not found[name].applies:
+        raise ExprError(f"conv2d: method {method!r}", found[name].why_not, "method='best'")
+    tile = best_tile(conv) if name == "winograd" else 0
+    return next(f for f in alternatives(conv) if (f.name, f.tile) == (name, tile))
 
 
 def _about_conv2d(
@@ -96,14 +120,13 @@ def _about_conv2d(
         )
 
 
-def _direct(
-    data: te.Tensor, kernel: te.Tensor, high: Window, wide: Window, groups: int
-) -> te.Tensor:
+def _direct(data: te.Tensor, kernel: te.Tensor, conv: Convolution) -> te.Tensor:
     """Define conv2d by the textbook formula.
 
     out[n, o, y, x] = sum of padded[n, c, y*stride + ky*dilation, ...] * kernel[o, c, ky, kx]
     """
     batch, outputs, inner = data.shape[0], kernel.shape[0], kernel.shape[1]
+    high, wide = conv.high, conv.wide
     pixel = padded(data, NCHW, high, wide)
     shape = (
         batch,
@@ -113,17 +136,18 @@ def _direct(
     )
     image = te.compute(shape, pixel, name="T_pad", tag="injective")
     c, ky, kx = reduce_axes(inner, high.kernel, wide.kernel)
-    per_group = tir.floordiv(outputs, groups) if not tir.prove_equal(outputs, 0) else 1
+    per_group = tir.floordiv(outputs, conv.groups) if not tir.prove_equal(outputs, 0) else 1
 
     def body(n: Any, o: Any, y: Any, x: Any) -> Any:
         channel = o // per_group * inner + c
         at = y * high.stride + ky * high.dilation, x * wide.stride + kx * wide.dilation
         return te.sum(image(n, channel, *at) * kernel(o, c, ky, kx), axis=[c, ky, kx])
 
-    return te.compute((batch, outputs, high.out, wide.out), body, name="T_conv2d", tag=CONV_DIRECT)
+    shape = (batch, outputs, high.out, wide.out)
+    return te.compute(shape, body, name="T_conv2d", tag=CONV_DIRECT, attrs={CONVOLUTION: conv})
 
 
-def _rows(data: te.Tensor, kernel: te.Tensor, high: Window, wide: Window, groups: int) -> te.Tensor:
+def _rows(data: te.Tensor, kernel: te.Tensor, conv: Convolution) -> te.Tensor:
     """Define conv2d by three stages: the image as rows, the sum of shifted products, the crop.
 
     width is the length of a row: the output's width and the unused columns.
@@ -133,6 +157,7 @@ def _rows(data: te.Tensor, kernel: te.Tensor, high: Window, wide: Window, groups
     out[n, o, y, x]                 = products[n, o, y*width + x]
     """
     batch, outputs, inner = data.shape[0], kernel.shape[0], kernel.shape[1]
+    high, wide = conv.high, conv.wide
     width = wide.out + wide.shifts
     length = high.out * width + high.shifts * width + wide.shifts
     pixel = padded(data, NCHW, high, wide)
@@ -143,7 +168,7 @@ def _rows(data: te.Tensor, kernel: te.Tensor, high: Window, wide: Window, groups
     shape = (batch, data.shape[1], high.phases, wide.phases, length)
     rows = te.compute(shape, image, name="T_rows", tag=IMAGE_ROWS)
     c, ky, kx = reduce_axes(inner, high.kernel, wide.kernel)
-    per_group = tir.floordiv(outputs, groups) if not tir.prove_equal(outputs, 0) else 1
+    per_group = tir.floordiv(outputs, conv.groups) if not tir.prove_equal(outputs, 0) else 1
 
     def product(n: Any, o: Any, p: Any) -> Any:
         y, x = ky * high.dilation, kx * wide.dilation
@@ -158,7 +183,8 @@ def _rows(data: te.Tensor, kernel: te.Tensor, high: Window, wide: Window, groups
     def crop(n: Any, o: Any, y: Any, x: Any) -> Any:
         return flat(n, o, y * width + x)
 
-    return te.compute((batch, outputs, high.out, wide.out), crop, name="T_conv2d", tag=CROP)
+    out = (batch, outputs, high.out, wide.out)
+    return te.compute(out, crop, name="T_conv2d", tag=CROP, attrs={CONVOLUTION: conv})
 
 
 @on_tensors

@@ -10,8 +10,9 @@ from typing import Any
 
 from minitvm import te, tir
 
+from .convolution import CONVOLUTION, Convolution
 from .layouts import Layout
-from .window import Window, padded
+from .window import padded
 
 CONV_CHANNELS = "conv_channels"
 
@@ -34,16 +35,14 @@ def reduce_axes(channels: tir.Index, height: int, width: int) -> list[te.Axis]:
 
 
 def conv2d_channels(
-    data: te.Tensor, kernel: te.Tensor, layout: Layout, high: Window, wide: Window, groups: int
+    data: te.Tensor, kernel: te.Tensor, layout: Layout, conv: Convolution
 ) -> te.Tensor:
     """Define conv2d of `data` in `layout` by the textbook formula; kernel as in `kernel_sizes`.
 
     out[n, o, y, x] = sum of padded[n, c, y*stride + ky*dilation, ...] * kernel[o, c, ky, kx]
-
-    The attributes of the operation say what its schedule needs to know: layout, groups, strides and
-    dilation.
     """
     outputs, inner, *_ = kernel_sizes(kernel, layout)
+    high, wide, groups = conv.high, conv.wide, conv.groups
     batch, channels = data.shape[0], layout.channels(data)
     pixel = padded(data, layout, high, wide)
     height = (high.out - 1) * high.stride + high.reach
@@ -69,10 +68,5 @@ def conv2d_channels(
         body,
         name="T_conv2d",
         tag=CONV_CHANNELS,
-        attrs={
-            "layout": layout.name,
-            "groups": groups,
-            "strides": (high.stride, wide.stride),
-            "dilation": (high.dilation, wide.dilation),
-        },
+        attrs={CONVOLUTION: conv},
     )

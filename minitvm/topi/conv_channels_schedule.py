@@ -11,6 +11,7 @@ from minitvm import schedule, te, tensor, tir
 from minitvm.base import Target
 
 from .conv_channels_plan import Sizes, Tile, panels_outside, plan
+from .convolution import CONVOLUTION, Convolution
 from .gemm import WORTH_THREADS
 from .layouts import Layout, layout_of
 from .stages import axes_of, has_points, reduce_axes_of, reduced_points
@@ -38,11 +39,12 @@ def schedule_channels(
     """
     op = conv.op
     assert isinstance(op, te.ComputeOp)
-    z, layout = _sizes(op), layout_of("conv2d", op.attrs["layout"])
+    about: Convolution = op.attrs[CONVOLUTION]
+    z, layout = _sizes(op), layout_of("conv2d", about.layout)
     if z is None:
         return set()
     lanes, total = target.lanes(op.dtypes[0]), op.output(0)
-    tile = plan(z, layout, z.outputs // op.attrs["groups"], target, lanes)
+    tile = plan(z, layout, z.outputs // about.groups, target, lanes)
     image, kernel = _operands(op)
     packed, padded = s[s.cache_read(kernel, "global", [total])], s[image]
     _pack(s, packed, layout, tile.channels)
@@ -86,7 +88,7 @@ def _sizes(op: te.ComputeOp) -> Sizes | None:
     A symbolic batch is taken to be one image.
     """
     image, kernel = _operands(op)
-    layout = layout_of("conv2d", op.attrs["layout"])
+    layout = layout_of("conv2d", op.attrs[CONVOLUTION].layout)
     batch, item = op.shape[0], op.dtypes[0].bytes
     _, _, high, wide = layout.pixel(*op.shape)
     results = (layout.channels(op.output(0)), high, wide, reduced_points(op))
@@ -140,7 +142,7 @@ def _sum(acc: te.StageView, layout: Layout, tile: Tile, op: te.ComputeOp) -> Non
         terms = [co, ky, kx, c]
     acc.reorder(n, *panels, yo, xo, *terms, *inner[:-1], vectors, lanes)
     pixel = layout.block or _operands(op)[0].shape[3]  # elements from one pixel to the next
-    if op.attrs["dilation"][1] == 1 and tir.prove_equal(pixel, c.extent):
+    if op.attrs[CONVOLUTION].wide.dilation == 1 and tir.prove_equal(pixel, c.extent):
         acc.fuse(kx, c)
     for axis in (*inner[:-1], vectors):
         acc.unroll(axis)

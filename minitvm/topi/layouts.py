@@ -75,6 +75,7 @@ class Layout:
 
 
 NCHW = Layout("NCHW", 0, 2)
+NHWC = Layout("NHWC", 0, 1)
 
 
 def layout_of(what: str, name: str, *images: te.Tensor) -> Layout:

@@ -20,6 +20,8 @@ from .loops import schedule_plain, schedule_row_by_row
 from .norm import ROW
 from .operands import check_outputs
 from .shape import INJECTIVE
+from .winograd import WINOGRAD, WINOGRAD_PART
+from .winograd_schedule import schedule_winograd
 
 LONG = 500  # nodes of a formula; a longer one is not inlined
 FEW = 2  # rows of a product whose time is the time to read the right operand
@@ -41,7 +43,7 @@ def schedule(outs: Any, target: str | Target = "llvm") -> te.Schedule:
     done: set[str] = set()
     for stage in reversed(s.stages):
         op = stage.op
-        if not isinstance(op, te.ComputeOp):
+        if not isinstance(op, te.ComputeOp) or stage.name in done:
             continue
         if is_product(op):
             done |= _matmul(s, stage, op, to, done)
@@ -52,6 +54,8 @@ def schedule(outs: Any, target: str | Target = "llvm") -> te.Schedule:
             done |= schedule_rows(s, stage, s[crop], to)
         elif op.tag == CONV_CHANNELS:
             done |= schedule_channels(s, stage, _fused(s, stage, done), to)
+        elif op.tag == WINOGRAD:
+            done |= schedule_winograd(s, stage, _fused(s, stage, done), to)
         elif op.tag == ROW and not stage.is_inlined:
             done |= schedule_row_by_row(s, stage, op, to)
     for stage in s.stages:
@@ -76,7 +80,7 @@ def _inline(s: te.Schedule) -> None:
 
 
 def _is_simple(op: Operation) -> bool:
-    if not isinstance(op, te.ComputeOp) or op.tag == ROW:
+    if not isinstance(op, te.ComputeOp) or op.tag in (ROW, WINOGRAD, WINOGRAD_PART):
         return False
     return op.tag == INJECTIVE or is_elementwise(op)
 

@@ -296,7 +296,7 @@ REFUSED: list[tuple[Callable[[], Any], str]] = [
     ),
     (
         lambda: topi.conv2d(IMAGE, place(3, 3, 12, 8), method="rows", layout="NHWC"),
-        "conv2d: method 'rows': no such method for layout NHWC\n  try: 'direct'",
+        "conv2d: method 'rows': it is defined in NCHW, not in NHWC\n  try: method='best'",
     ),
 ]
 

@@ -10,6 +10,7 @@ from minitvm import tir
 from minitvm.base import BOOL, INT64, BuildError
 
 from ..common import clean, flat, is_c_function, parameters, refuse_threads
+from . import prefetch
 from .calls import call_packed
 from .code import Code, Module, Value
 from .expr import NO_FUNCTION, address, in_bounds, index, type_of_element, value
@@ -18,7 +19,6 @@ from .math import invert, select
 from .memory import read, write
 
 STACK_BYTES = 64 << 10  # stack limit per function; larger buffers are on the heap
-CACHE_LINE = 64
 LIKELY = '!0 = !{!"branch_weights", i32 1000, i32 1}'
 
 
@@ -96,11 +96,15 @@ def statement(c: Code, s: tir.Stmt) -> None:
         case tir.Evaluate(tir.Call(name)) if name == tir.IN_BOUNDS:
             why = "machine code cannot stop with an error"
             raise BuildError("a bound check", why, "target='python'")
+        case tir.Evaluate(tir.Call(prefetch.KEY, (tir.Load() as e, tir.Const() as level))):
+            prefetch.request(c, e, level)
         case tir.Evaluate(e):
             if isinstance(e, tir.Call) and tir.is_opaque(e) and not is_c_function(e, NO_FUNCTION):
                 _give_up_if(c, c.op(f"icmp ne {call_packed(c, e)}, 0", BOOL))
             else:
                 value(c, e)
+        case tir.Pragma(prefetch.KEY) if c.mask is None:
+            statement(c, prefetch.with_requests(s))
         case tir.Pragma(_, _, body):
             statement(c, body)
         case _:
@@ -318,7 +322,7 @@ def _on_stack(c: Code, buffer: tir.Buffer, n: tir.Index) -> None:
     if buffer not in c.private:
         name = c.name(clean(buffer.name))
         kind = type_of_element(buffer)
-        c.entry.append(f"  {name} = alloca [{n} x {kind}], align {CACHE_LINE}")
+        c.entry.append(f"  {name} = alloca [{n} x {kind}], align {prefetch.CACHE_LINE}")
         c.stack_bytes += n * buffer.dtype.bytes
         c.private[buffer] = name
     c.pointers[buffer] = c.private[buffer]
@@ -331,13 +335,13 @@ def _on_heap(c: Code, buffer: tir.Buffer, n: tir.Index) -> str:
         most = tir.ADDRESSABLE // buffer.dtype.bytes
         _give_up_if(c, c.op(f"icmp ugt {count}, {most}", BOOL))
     data = c.op(f"mul nsw {count}, {buffer.dtype.bytes}", INT64)
-    size = c.op(f"add nsw {data}, {CACHE_LINE}", INT64)  # space for the alignment
+    size = c.op(f"add nsw {data}, {prefetch.CACHE_LINE}", INT64)  # space for the alignment
     c.module.declarations["malloc"] = "declare noalias ptr @malloc(i64)"
     raw = c.op(f"call ptr @malloc({size})", INT64, 1, f"{name}.raw").text
     _give_up_if(c, c.op(f"icmp eq ptr {raw}, null", BOOL))
-    up = c.op(f"getelementptr i8, ptr {raw}, i64 {CACHE_LINE - 1}", INT64).text
+    up = c.op(f"getelementptr i8, ptr {raw}, i64 {prefetch.CACHE_LINE - 1}", INT64).text
     c.module.declare("llvm.ptrmask.p0.i64", "ptr", "ptr, i64")
-    aligned = f"call ptr @llvm.ptrmask.p0.i64(ptr {up}, i64 -{CACHE_LINE})"
+    aligned = f"call ptr @llvm.ptrmask.p0.i64(ptr {up}, i64 -{prefetch.CACHE_LINE})"
     c.pointers[buffer] = c.op(aligned, INT64, 1, name).text
     return raw
 

@@ -1,0 +1,158 @@
+"""Request data before a loop reads it: the step `prefetch` of a schedule.
+
+for j in range(32):               # pragma prefetch = ('B', 1)
+  for i in range(4):
+    for k in range(64): ... B[j*1024 + k*16 : +16] ...
+
+An iteration of j reads 64 cache lines of B. Requests for the lines of iteration j + 1 are spread
+evenly over the 256 iterations of the loops inside, because the CPU can only wait for a few lines at
+a time:
+
+for j in range(32):
+  for i in range(4):
+    for k in range(64):
+      prefetch B[(j + 1)*1024 + (i*64 + k)*4]
+      ...
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from minitvm import tir
+from minitvm.base import INT32
+
+from ..common import flat
+from .code import Code
+from .expr import address
+
+KEY = "prefetch"  # the pragma, and the name of the call that requests one line
+CACHE_LINE = 64
+FEW = 16  # lines; so many are requested for the first-level cache, more for the second
+
+Terms = tuple[tuple[tir.Atom, int], ...]
+
+
+def with_requests(s: tir.Pragma) -> tir.Stmt:
+    """Return the loop inside the pragma `s` with requests for what it reads some iterations later.
+
+    Only parts of the buffer that are contiguous in memory are requested.
+    """
+    loop, (name, offset) = s.body, s.value
+    if not isinstance(loop, tir.For):  # it has one iteration, or is unrolled
+        return loop
+    inner = {n.var: n.extent for n in tir.walk(loop.body) if isinstance(n, tir.For)}
+    parts: dict[tuple[tir.Buffer, Terms, Terms], list[tuple[int, int]]] = {}
+    for e in tir.walk(loop.body):
+        if isinstance(e, tir.Load) and e.buffer.name == name:
+            later = tir.substitute(flat(e.buffer, e.indices), {loop.var: loop.var + offset})
+            base, moving, begin, end = _split(later, inner)
+            if not any(isinstance(n, tir.Load) for atom, _ in base for n in tir.walk(atom)):
+                parts.setdefault((e.buffer, base, moving), []).append((begin, end))
+    regions: list[Region] = []
+    for (buffer, base, moving), found in parts.items():
+        for begin, end in _merged(buffer, found):
+            length = _contiguous(end - begin, moving, inner)
+            if length:
+                regions.append((buffer, base, begin, begin + length))
+    return replace(loop, body=_insert(loop.body, (), regions))
+
+
+def _split(i: tir.Index, inner: Mapping[tir.Var, tir.Index]) -> tuple[Terms, Terms, int, int]:
+    """Split the index `i` into fixed terms, terms that move with the loops inside, and a range.
+
+    The range are the constant and the lanes: A[j*64 + k*16 + 2 : +16] has the range 2 .. 17.
+    """
+    terms, begin = tir.split_terms(i)
+    width = 1 + sum((atom.lanes - 1) * k for atom, k in terms if isinstance(atom, tir.Lane))
+    scalar = [t for t in terms if not isinstance(t[0], tir.Lane)]
+    fixed = [tir.lanes(atom) == 1 and tir.free_of(atom, inner) for atom, _ in scalar]
+    base = tuple(t for t, stays in zip(scalar, fixed, strict=True) if stays)
+    moving = tuple(t for t, stays in zip(scalar, fixed, strict=True) if not stays)
+    return base, moving, begin, begin + width
+
+
+def _merged(buffer: tir.Buffer, parts: list[tuple[int, int]]) -> Iterator[tuple[int, int]]:
+    """Yield the union of the ranges `parts`; those within one cache line of each other are one."""
+    begin, end = min(parts)
+    for a, b in sorted(parts):
+        if a > end + CACHE_LINE // buffer.dtype.bytes:
+            yield begin, end
+            begin = a
+        end = max(end, b)
+    yield begin, end
+
+
+def _contiguous(length: int, moving: Terms, inner: Mapping[tir.Var, tir.Index]) -> int:
+    """Return the length of the range that `length` elements cover while the loops inside run.
+
+    Return 0 if the range has gaps, or if its length is not known.
+    """
+    for atom, step in sorted(moving, key=lambda term: term[1]):
+        extent = inner.get(atom) if isinstance(atom, tir.Var) else None
+        if not isinstance(extent, int) or not 0 < step <= length:
+            return 0
+        length += step * (extent - 1)
+    return length
+
+
+Region = tuple[tir.Buffer, Terms, int, int]
+
+
+def _insert(s: tir.Stmt, around: tuple[tir.For, ...], regions: Sequence[Region]) -> tir.Stmt:
+    """Insert requests into the loop of `s` with the most iterations; `around` are its loops."""
+    match s:
+        case tir.For(_, extent, body, kind) if kind == "serial" and isinstance(extent, int):
+            return replace(s, body=_insert(body, (*around, s), regions))
+        case tir.Allocate() | tir.Pragma() | tir.If():
+            return replace(s, body=_insert(s.body, around, regions))
+        case tir.Seq(parts) if max(map(_iterations, parts)) > 0:
+            heaviest = max(parts, key=_iterations)
+            return tir.seq(*(_insert(p, around, regions) if p is heaviest else p for p in parts))
+        case _:
+            return tir.seq(*(r for region in regions for r in _requests(around, *region)), s)
+
+
+def _iterations(s: tir.Stmt) -> int:
+    """Return how often the innermost loop of `s` runs, or 0 if there is none."""
+    match s:
+        case tir.For(_, extent, body, kind):
+            count = isinstance(extent, int) and kind == "serial"
+            return extent * max(1, _iterations(body)) if count else 0
+        case tir.Allocate() | tir.Pragma() | tir.If():
+            return _iterations(s.body)
+        case tir.Seq(parts):
+            return max(map(_iterations, parts))
+        case _:
+            return 0
+
+
+def _requests(
+    around: Sequence[tir.For], buffer: tir.Buffer, base: Terms, begin: int, end: int
+) -> Iterator[tir.Stmt]:
+    """Yield the requests of one iteration, so that those of all iterations cover the region."""
+    count: tir.Index = 0
+    total = 1
+    for loop in around:
+        assert isinstance(loop.extent, int)  # of `_insert`
+        count = tir.add(tir.mul(count, loop.extent), loop.var)
+        total *= loop.extent
+    line = CACHE_LINE // buffer.dtype.bytes
+    lines = -(-(end - begin) // line)
+    each = -(-lines // total)
+    step = each * line if each > 1 else max(1, (end - begin) // total)
+    place = tir.add(tir.mul(count, step), begin)
+    for atom, k in base:
+        place = tir.add(place, tir.mul(atom, k))
+    level = tir.const(3 if lines <= FEW else 2, "int32")  # as the intrinsic counts
+    for n in range(each):
+        wanted = tir.Load(buffer, (tir.add(place, n * line),), buffer.dtype)
+        yield tir.Evaluate(tir.Call(KEY, (wanted, level), INT32))
+
+
+def request(c: Code, e: tir.Load, level: tir.Const) -> None:
+    """Emit the instruction that requests the cache line of the element that `e` reads."""
+    c.module.declare("llvm.prefetch.p0", "void", "ptr, i32, i32, i32")
+    where = address(c, e.buffer, e.indices[0]).pointer
+    c.emit(f"call void @llvm.prefetch.p0(ptr {where}, i32 0, i32 {level.value}, i32 1)")

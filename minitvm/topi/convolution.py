@@ -1,0 +1,229 @@
+"""What a convolution is, and what each of its formulas costs: `topi.formulas`, `best_formula`.
+
+All numbers follow from the shapes. n is the batch, c and o are input and output channels, and g
+groups; the kernel has kh * kw elements, the output h * w pixels. Winograd's F(m x m, 3x3) has a =
+m + 2 and p = n * ceil(h / m) * ceil(w / m) tiles.
+
+           multiplications              weights             data
+direct     n*h*w * o * c/g * kh*kw      o * c/g * kh*kw     input + output
+rows       n*h*w' * o * c/g * kh*kw     o * c/g * kh*kw     input + 2 * rows + output
+winograd   a*a * p * c * o              a*a * c * o         input + 2 * (V + M) + output
+
+w' is w and the unused columns of a row. Intermediate tensors (rows, V, M) are written and read.
+
+The expected error is relative to the largest result, for random data. A sum of k products in one
+accumulator has the error 2^-24 * sqrt(k / 6) in float32. Winograd's sums are shorter, k = c, but
+its output transform adds products that are larger than their sum: this multiplies the error by
+`GROWTH`, which is 5/3 for F(2) and 31 for F(4).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from minitvm import te, tir
+from minitvm.base import DType, ExprError, Reason, Target
+
+from .window import Window
+
+CONVOLUTION = "convolution"  # the attribute of an operation that describes its convolution
+TILE = "tile"  # the attribute of the output of Winograd's formula
+GROWTH = {2: 5 / 3, 4: 31.46}  # max over k of sum over i of (AT[k, i] * |BT[i]| * |G[i]|)^2, / 3
+TYPICAL = 64  # a symbolic number of channels
+
+FAR_BYTES = 8  # bytes per cycle from the last cache or memory
+NEAR_BYTES = 32  # bytes per cycle from the second-level cache
+
+
+@dataclass(frozen=True, slots=True)
+class Convolution:
+    """The shapes of a two-dimensional convolution.
+
+    inputs, outputs   numbers of channels
+    high, wide        the windows of the kernel along height and width
+    layout            the layout of the images: "NCHW", "NHWC", ...
+    """
+
+    batch: tir.Index
+    inputs: tir.Index
+    outputs: tir.Index
+    groups: int
+    high: Window
+    wide: Window
+    layout: str
+    dtype: DType
+
+    def tiles(self, tile: int) -> tuple[int, int]:
+        """Return how many tiles of tile x tile outputs cover one image: (down, across)."""
+        return -(-self.high.out // tile), -(-self.wide.out // tile)
+
+    @property
+    def sizes(self) -> tuple[int, int, int]:
+        """The batch, input and output channels; symbolic ones are taken to be 1 and `TYPICAL`."""
+        c, o = (n if isinstance(n, int) else TYPICAL for n in (self.inputs, self.outputs))
+        return self.batch if isinstance(self.batch, int) else 1, c, o
+
+
+@dataclass(frozen=True, slots=True)
+class Formula:
+    """One way to compute a convolution, and what it costs.
+
+    name              "direct", "rows" or "winograd": the `method` of topi.conv2d
+    tile              2 or 4 for Winograd's F(tile x tile, 3x3), otherwise 0
+    multiplications   of numbers, without those by the constants of the transforms
+    weight_bytes      the kernel as the products read it
+    data_bytes        all that is read and written of the other tensors
+    error             the expected error, relative to the largest result
+    why_not           why the formula cannot compute this convolution; "" if it can
+    """
+
+    name: str
+    tile: int
+    multiplications: int
+    weight_bytes: int
+    data_bytes: int
+    error: float
+    why_not: str
+
+    @property
+    def applies(self) -> bool:
+        """Whether the formula can compute this convolution."""
+        return not self.why_not
+
+    def cycles(self, lanes: int, l2: int) -> float:
+        """Estimate the cycles on one core with vectors of `lanes` elements.
+
+        It does two vector multiply-adds per cycle. Weights that fit in the second-level cache are
+        taken to be there. All others come from beyond it, as in a network, whose other layers use
+        the caches between two calls.
+        """
+        far = self.weight_bytes / FAR_BYTES if self.weight_bytes > l2 else 0
+        return self.multiplications / (2 * lanes) + far + self.data_bytes / NEAR_BYTES
+
+
+class Formulas(tuple[Formula, ...]):
+    """The formulas of one convolution; print it to see a table."""
+
+    __slots__ = ()
+
+    def __str__(self) -> str:
+        head = ("formula", "multiplications", "weight bytes", "data bytes", "error", "")
+        return "\n".join(_lines([head, *map(_row, self)]))
+
+    __repr__ = __str__
+
+
+def _row(f: Formula) -> tuple[str, ...]:
+    name = f"{f.name} F({f.tile}x{f.tile}, 3x3)" if f.tile else f.name
+    if not f.applies:
+        return name, "", "", "", "", f"no: {f.why_not}"
+    numbers = f.multiplications, f.weight_bytes, f.data_bytes
+    return name, *(f"{n:,}" for n in numbers), f"{f.error:.1e}", ""
+
+
+def _lines(rows: Sequence[tuple[str, ...]]) -> Iterator[str]:
+    """Yield the lines of a table: the first column is aligned left, numbers right."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for first, *numbers, note in rows:
+        cells = [n.rjust(w) for n, w in zip(numbers, widths[1:], strict=False)]
+        yield "  ".join([first.ljust(widths[0]), *cells, note]).rstrip()
+
+
+def formulas(op: Any) -> Formulas:
+    """List the formulas of a convolution: multiplications, bytes, expected error of each.
+
+    op: a tensor that topi.conv2d or topi.nn.conv2d_winograd returned, or an elementwise stage after
+    it. Formulas that cannot compute this convolution are listed with the reason.
+    """
+    return alternatives(_found(op))
+
+
+def best_formula(conv: Convolution, target: str | Target = "llvm") -> Formula:
+    """Return the formula of `conv` that should be fastest on `target`, by `Formula.cycles`.
+
+    "rows" does the multiplications of "direct" in an order that suits vectors, so "direct" is
+    considered only where "rows" does not apply. Errors are not considered.
+    """
+    found = [f for f in alternatives(conv) if f.applies]
+    fast = [f for f in found if f.name != "direct"] if conv.layout == "NCHW" else found
+    return _fastest(conv, fast, Target(target))
+
+
+def best_tile(conv: Convolution, target: str | Target = "llvm") -> int:
+    """Return the tile, 2 or 4, with which Winograd's formula should be fastest on `target`."""
+    return _fastest(conv, [f for f in alternatives(conv) if f.tile], Target(target)).tile
+
+
+def _fastest(conv: Convolution, found: list[Formula], target: Target) -> Formula:
+    return min(found, key=lambda f: f.cycles(target.lanes(conv.dtype), target.l2))
+
+
+def _found(op: Any) -> Convolution:
+    """Return the description of the convolution that `op` computes or reads."""
+    op = op.op if isinstance(op, te.Tensor) else op
+    seen = [op]
+    for at in seen:
+        if isinstance(at, te.ComputeOp):
+            if isinstance(conv := at.attrs.get(CONVOLUTION), Convolution):
+                return conv
+            seen += [t.op for t in at.input_tensors if t.op not in seen]
+    name = getattr(op, "name", type(op).__name__)
+    why = "it is not a convolution of topi, and reads none"
+    raise ExprError(f"topi.formulas({name})", why, "the result of topi.conv2d(data, kernel)")
+
+
+def alternatives(conv: Convolution) -> Formulas:
+    """Return the formulas of `conv`, also those that cannot compute it."""
+    n, c, o = conv.sizes
+    size, high, wide = conv.dtype.bytes, conv.high, conv.wide
+    terms = c // conv.groups * high.kernel * wide.kernel
+    ends = n * (c * high.size * wide.size + o * high.out * wide.out) * size
+    width = wide.out + wide.shifts
+    row = n * c * high.phases * wide.phases * ((high.out + high.shifts) * width + wide.shifts)
+    unit = {8: 2.0**-53, 2: 2.0**-11}.get(size, 2.0**-24)
+    error = unit * (terms / 6) ** 0.5
+    not_rows = "" if conv.layout == "NCHW" else f"it is defined in NCHW, not in {conv.layout}"
+    weights = o * terms * size
+    pixels = n * high.out * wide.out
+    direct = Formula("direct", 0, pixels * o * terms, weights, ends, error, "")
+    moved = ends + 2 * row * size
+    rows = Formula("rows", 0, n * high.out * width * o * terms, weights, moved, error, not_rows)
+    return Formulas((direct, rows, *(_winograd(conv, tile, ends, unit) for tile in GROWTH)))
+
+
+def _winograd(conv: Convolution, tile: int, ends: int, unit: float) -> Formula:
+    """Return the costs of F(tile x tile, 3x3); ends: the bytes of input and output."""
+    n, c, o = conv.sizes
+    down, across = conv.tiles(tile)
+    products, tiles = (tile + 2) ** 2, n * down * across
+    return Formula(
+        name="winograd",
+        tile=tile,
+        multiplications=products * tiles * c * o,
+        weight_bytes=products * c * o * conv.dtype.bytes,
+        data_bytes=ends + 2 * products * tiles * (c + o) * conv.dtype.bytes,
+        error=unit * (c / 6) ** 0.5 * GROWTH[tile],
+        why_not=next((reason[0] for reason in winograd_reasons(conv)), ""),
+    )
+
+
+def winograd_reasons(conv: Convolution) -> Iterator[Reason]:
+    """Yield each reason why Winograd's formula cannot compute `conv`, and what to use instead."""
+    high, wide = conv.high, conv.wide
+    kernel, strides = (high.kernel, wide.kernel), (high.stride, wide.stride)
+    spread = high.dilation, wide.dilation
+    fix = "topi.conv2d(data, kernel, ...)"
+    if kernel != (3, 3):
+        yield f"the kernel is {kernel[0]}x{kernel[1]}, but F(2) and F(4) are defined for 3x3", fix
+    if strides != (1, 1):
+        yield f"the strides are {strides}, but the transforms are for 1", fix
+    if spread != (1, 1):
+        yield f"the dilation is {spread}, but the transforms are for 1", fix
+    if conv.groups != 1:
+        yield f"there are {conv.groups} groups, but its products sum over all channels", fix
+    if conv.layout not in ("NCHW", "NHWC"):
+        yield f"it is not defined in {conv.layout}", "layout='NHWC' or 'NCHW'"
+    if not conv.dtype.is_float:
+        yield f"the type is {conv.dtype}, but the transforms need fractions", f"{fix}, or topi.cast"

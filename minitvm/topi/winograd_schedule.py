@@ -1,0 +1,252 @@
+"""A good schedule for conv2d_winograd, found without search from the properties of the CPU.
+
+for block in parallel:                      a few rows of tiles of `tile` x `tile` outputs
+  for p, co:                                each tile, a vector of channels at a time
+    V[0:6, 0:6, p, co] = ...                both data transforms in registers, unrolled
+  for i, j:                                 16 or 36 matrix products
+    for oo:                                 a panel of U[i, j]: all input channels, a few outputs
+      for po:
+        acc = 0
+        for rc: acc[pi, oi] += V[i, j, po + pi, rc] * U[i, j, oo, rc, oi]
+        M[i, j, po + pi, oo + oi] = acc
+  for p, oo:
+    out[...] = ...                          both output transforms in registers, then the epilogue
+
+The transforms are fast, so nearly all time goes to the products, and most of that beyond the
+multiply-adds is waiting for U: it is large, and the few tiles of a block use each of its elements
+only a few times. U is therefore packed by panel, so that it is read in order, and requested early.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from minitvm import schedule, te, tensor
+from minitvm.base import Target
+
+from .convolution import CONVOLUTION, TILE, Convolution
+from .gemm import WORTH_THREADS
+from .stages import axes_of, reduce_axes_of
+
+AHEAD = 4096  # bytes of U between a request and its use: longer than the last cache takes
+U_CYCLES = 1.5  # cycles for which loading one vector of U delays the multiply-adds
+V_CYCLES = 0.25  # for one element of V, which is in the first-level cache
+LOOP_CYCLES = 1  # for the loop itself
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The parameters of a schedule for conv2d_winograd.
+
+    block      the rows of tiles whose V and M are computed together
+    rows       the tiles in one register tile of the products
+    columns    the output channels in one register tile, and in one panel of U
+    lanes      the length of a vector of output channels; data_lanes: of input channels
+    far        whether the next panel of U is requested while one is in use
+    parallel   whether the outermost loop runs in parallel
+    """
+
+    block: int
+    rows: int
+    columns: int
+    lanes: int
+    data_lanes: int
+    far: bool
+    parallel: bool
+
+
+def plan(conv: Convolution, tile: int, target: Target) -> Plan:
+    """Choose the parameters from the convolution and the properties of the CPU.
+
+    Panels that overflow the first-level cache come from the second for each register tile, so the
+    next panel must get there in time.
+    """
+    batch, inputs, outputs = conv.sizes
+    data_lanes, lanes = (_lanes(n, target.lanes(conv.dtype)) for n in (inputs, outputs))
+    down, across = conv.tiles(tile)
+    products = (tile + 2) ** 2 * inputs * outputs
+    parallel = target.num_cores > 1 and products * batch * down * across >= WORTH_THREADS
+    row = (tile + 2) ** 2 * across * (inputs + outputs) * conv.dtype.bytes
+    total = batch * down
+    cores = target.num_cores if parallel else 1
+    block = _block(total, row, products * conv.dtype.bytes, target.l2, cores)
+    rows, vectors = _register_tile(block * across, outputs, lanes, target.vector_registers)
+    far = inputs * vectors * lanes * conv.dtype.bytes > target.l1 // 2
+    return Plan(block, rows, vectors * lanes, lanes, data_lanes, far, parallel)
+
+
+def _lanes(channels: int, most: int) -> int:
+    """Return the length of a vector: that of a register, or less if there are few channels."""
+    return min(most, 1 << (max(1, channels).bit_length() - 1))
+
+
+def _block(total: int, row: int, u: int, cache: int, cores: int) -> int:
+    """Choose the number of rows of tiles in a block by the bytes that miss the second-level cache.
+
+    total: all rows of tiles. row: the bytes of V and M for one of them. u: the bytes of U.
+
+    If U, V and M of a block fit, nothing misses. Otherwise each block reads U again, and writes and
+    reads the part of V and M that does not fit.
+    """
+
+    def missing(block: int) -> int:
+        if u + block * row <= cache:
+            return 0
+        return -(-total // block) * (u + 2 * max(0, block * row - cache))
+
+    most = max(1, -(-total // cores))
+    best = min(range(1, most + 1), key=lambda block: (missing(block), -block))
+    return -(-most // -(-most // best))  # blocks of nearly equal size
+
+
+def _register_tile(tiles: int, outputs: int, lanes: int, registers: int) -> tuple[int, int]:
+    """Choose the rows and vectors of a register tile by the cycles that the products take.
+
+    A CPU is taken to do two multiply-adds per cycle. The registers must hold the accumulators, a
+    row of U and one element of V.
+    """
+
+    def cycles(rows: int, vectors: int) -> float:
+        loads = vectors * U_CYCLES + rows * V_CYCLES
+        step = rows * vectors / 2 + loads + LOOP_CYCLES
+        panels = -(-outputs // (vectors * lanes))
+        uneven = 1.1 if outputs % (vectors * lanes) else 1.0  # a shorter last panel costs tests
+        return -(-tiles // rows) * panels * step * uneven
+
+    shapes = [
+        (rows, vectors)
+        for vectors in range(1, 5)
+        for rows in range(1, (registers - 1 - vectors) // vectors + 1)
+    ]
+    return min(shapes, key=lambda shape: (cycles(*shape), shape))
+
+
+def schedule_winograd(
+    s: te.Schedule, stage: te.StageView, out: te.StageView, target: Target
+) -> set[str]:
+    """Schedule all stages of conv2d_winograd; return their names.
+
+    stage: the output transform. out: the elementwise stage that reads it, or `stage` itself.
+    """
+    assert isinstance(stage.op, te.ComputeOp)
+    conv: Convolution = stage.op.attrs[CONVOLUTION]
+    tile: int = stage.op.attrs[TILE]
+    p = plan(conv, tile, target)
+    (half_out,) = _reads(stage.op)
+    (product,) = _reads(half_out.op)
+    v, u = _reads(product.op)
+    (half_data,) = _reads(v.op)
+    block = _output(s, stage, out, half_out, tile, p)
+    acc = _product(s, product, u, p)
+    s[product].compute_at(out, block)
+    s[v].compute_at(out, block)
+    _data(s, v, half_data, conv.tiles(tile)[1], p)
+    half_kernel = _kernel(s, u, p)
+    parts = (half_out, product, acc, v, half_data, u, half_kernel)
+    return {stage.name, out.name, *(s[t].name for t in parts)}
+
+
+def _reads(op: tensor.Operation) -> list[te.Tensor]:
+    """Return the tensors that `op` reads, in order of first use."""
+    assert isinstance(op, te.ComputeOp)
+    found = dict.fromkeys(e.buffer for e in tensor.loads(op))
+    return [t for t in found if isinstance(t, te.Tensor)]
+
+
+def _output(
+    s: te.Schedule, stage: te.StageView, out: te.StageView, half: te.Tensor, tile: int, p: Plan
+) -> te.Axis:
+    """Schedule both output transforms and the epilogue; return the loop over blocks."""
+    n, y, x, o = axes_of(out)
+    row, yi = out.split(y, factor=tile)
+    column, xi = out.split(x, factor=tile)
+    oo, oi = out.split(o, factor=p.lanes)
+    block, row = out.split(out.fuse(n, row), factor=p.block)
+    out.reorder(block, row, column, oo, yi, xi, oi)
+    if p.parallel:
+        out.parallel(block)
+    _unroll(out, yi, xi, oi)
+    if stage.op is not out.op:
+        stage.set_scope("local")
+        stage.compute_at(out, oo)
+        _, y, x, o = axes_of(stage)
+        _unroll(stage, y, x, o)
+    s[half].set_scope("local")
+    s[half].compute_at(out, oo)
+    tiles, y, j, o = axes_of(s[half])
+    s[half].reorder(tiles, j, y, o)
+    _unroll(s[half], j, y, o)
+    return block
+
+
+def _unroll(stage: te.StageView, *loops: te.Axis) -> None:
+    """Unroll the loops, except the last one, which is vectorized."""
+    for loop in loops[:-1]:
+        stage.unroll(loop)
+    stage.vectorize(loops[-1])
+
+
+def _product(s: te.Schedule, product: te.Tensor, u: te.Tensor, p: Plan) -> te.Tensor:
+    """Schedule the matrix products; return the accumulators.
+
+    Rows of V and M are padded by a vector: otherwise, those of a register tile could be in the same
+    few sets of the cache.
+    """
+    v, _ = _reads(s[product].op)
+    acc = s.cache_write(product, "local")
+    i, j, tiles, o = axes_of(s[product])
+    po, pi = s[product].split(tiles, factor=p.rows)
+    oo, oi = s[product].split(o, factor=p.columns)
+    ov, ol = s[product].split(oi, factor=p.lanes)
+    s[product].reorder(i, j, oo, po, pi, ov, ol)
+    _unroll(s[product], pi, ov, ol)
+    s[acc].compute_at(s[product], po)
+    i, j, pi, oi = axes_of(s[acc])
+    (rc,) = reduce_axes_of(s[acc])
+    _, pi = s[acc].split(pi, factor=p.rows)
+    ov, ol = s[acc].split(oi, factor=p.lanes)
+    s[acc].reorder(i, j, rc, pi, ov, ol)
+    _unroll(s[acc], pi, ov, ol)
+    s[acc].prefetch(u, rc, max(1, AHEAD // (p.columns * product.dtype.bytes)))
+    if p.far:
+        s[product].prefetch(u, oo)
+    for t, lanes in ((v, p.data_lanes), (product, p.lanes)):
+        s[t].storage_align(axes_of(s[t])[2], 4 * lanes, lanes)
+    return acc
+
+
+def _data(s: te.Schedule, v: te.Tensor, half: te.Tensor, across: int, p: Plan) -> None:
+    """Schedule both data transforms, tile by tile.
+
+    Tiles are split into rows, so that the tests for padding are constant inside a row.
+    """
+    i, j, tiles, c = axes_of(s[v])
+    row, column = s[v].split(tiles, factor=across)
+    co, ci = s[v].split(c, factor=p.data_lanes)
+    s[v].reorder(row, column, co, i, j, ci)
+    _unroll(s[v], i, j, ci)
+    s[half].set_scope("local")
+    s[half].compute_at(s[v], co)
+    tiles, i, q, c = axes_of(s[half])
+    s[half].reorder(tiles, q, i, c)
+    _unroll(s[half], q, i, c)
+
+
+def _kernel(s: te.Schedule, u: te.Tensor, p: Plan) -> te.Tensor:
+    """Schedule the transforms of the kernel, and pack U by panel; return the first.
+
+    They stay at root, so that they are computed beforehand if the kernel is constant.
+    """
+    (half,) = _reads(u.op)
+    columns = p.columns
+    panels = ("i", "j", f"o // {columns}", "c", f"o % {columns}")
+    s.apply(schedule.TransformLayout(s[u].name, ("i", "j", "c", "o"), panels))
+    i, j, c, o = axes_of(s[u])
+    oo, oi = s[u].split(o, factor=columns)
+    ov, ol = s[u].split(oi, factor=p.lanes)
+    s[u].reorder(i, j, oo, c, ov, ol)
+    s[u].vectorize(ol)
+    if p.parallel:
+        s[u].parallel(s[u].fuse(i, j, oo))
+    s[half].vectorize(s[half].split(axes_of(s[half])[-1], factor=p.lanes)[1])
+    return half
