@@ -87,13 +87,16 @@ def _sizes(op: te.ComputeOp) -> Sizes | None:
     """
     image, kernel = _operands(op)
     layout = layout_of("conv2d", op.attrs["layout"])
-    batch, *_ = op.shape
-    item = op.dtypes[0].bytes
+    batch, item = op.shape[0], op.dtypes[0].bytes
     _, _, high, wide = layout.pixel(*op.shape)
-    found = (layout.channels(op.output(0)), high, wide, reduced_points(op))
+    results = (layout.channels(op.output(0)), high, wide, reduced_points(op))
     memory = (reduce(tir.mul, shape, item) for shape in (image.shape[1:], kernel.shape))
-    sizes = [n for n in (*found, *memory) if isinstance(n, int) and n > 0]
-    return Sizes(batch if isinstance(batch, int) else 1, *sizes, item) if len(sizes) == 6 else None
+    known = [n for n in (*results, *memory) if isinstance(n, int) and n > 0]
+    if len(known) < 6:
+        return None
+    outputs, high, wide, terms, pixels, weights = known
+    images = batch if isinstance(batch, int) else 1
+    return Sizes(images, outputs, high, wide, terms, pixels, weights, item)
 
 
 def _tiles(
