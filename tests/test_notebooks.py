@@ -24,6 +24,7 @@ GIVEN = (  # a described machine, recorded or simulated times: always alike
 )
 RATE = re.compile(r"\d (?:GFLOP/s|s|ms|us)\b")
 PATH = re.compile(r"(?<![\w.)])/[A-Za-z]\w*/\w|[A-Z]:\\\\|site-packages")  # /a/b or C:\\a
+FILE = re.compile(r"\b(?:minitvm|docs|exercises|tests)/[\w/.]*\w")  # of this repository
 SECTIONS = ("Goals", "Try it yourself", "Exercises", "Check yourself", "Further reading")
 MAX_BYTES = 1_500_000
 MAX_LINES = 60
@@ -117,6 +118,13 @@ def kernel_faults(notebook: Notebook) -> list[str]:
     return [] if name == "python3" else [f"kernel {name}"]
 
 
+def file_faults(notebook: Notebook) -> list[str]:
+    """Files that the text names, and that have moved."""
+    prose = [source(cell) for cell in notebook["cells"] if cell["cell_type"] == "markdown"]
+    named = sorted({name for text in prose for name in FILE.findall(text)})
+    return [f"no file {name}" for name in named if not (ROOT / name).exists()]
+
+
 def form_faults(notebook: Notebook) -> list[str]:
     """Missing parts, long cells, figures without words, too many bytes."""
     cells = notebook["cells"]
@@ -139,6 +147,7 @@ RULES = (
     ignored_faults,
     widget_faults,
     kernel_faults,
+    file_faults,
     form_faults,
 )
 
@@ -206,6 +215,11 @@ def test_a_cell_that_breaks_a_rule_is_found(rule, bad: dict, fault: str) -> None
     found = rule(notebook)
     assert len(found) == 1
     assert fault in found[0]
+
+
+def test_a_file_that_has_moved_is_found() -> None:
+    text = "see `minitvm/tir/stmt.py` and [it](../docs/calls.md), not `minitvm/tir/gone.py`"
+    assert file_faults({"cells": [PROSE | {"source": [text]}]}) == ["no file minitvm/tir/gone.py"]
 
 
 def test_a_rate_of_a_described_machine_may_be_compared() -> None:

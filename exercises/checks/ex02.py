@@ -35,6 +35,10 @@ ORDER = (
     "the sum runs from the last term to the first: a term that is large swallows what was added"
     " before it, so another order gives another sum"
 )
+UNSET = (
+    "nan is what C held before: each of its elements is set to 0 before the first term is added,"
+    " and no element is left out"
+)
 EXACT = (
     "x * 0 is not 0 where x is infinite or no number, -0.0 + 0.0 is 0.0, and x - -0.0 is x + 0.0: "
     "what looks like the same in mathematics may be something else in floating point"
@@ -123,11 +127,12 @@ def right_sums(title: str, cases: int, why: str, *, divides: bool) -> Part:
             if not isinstance(made, tir.PrimFunc):
                 return wrong_type("a loop program", made)
             a, b = numbers(A, B, C, rng)
-            got, want, forwards = (np.full(C.shape, 77, "float32") for _ in range(3))
+            got, want, forwards = (np.full(C.shape, np.nan, "float32") for _ in range(3))
             tir.interpret(lower_reduce(A, B, C, factor), a, b, want)
             tir.interpret(lower(te.create_schedule(C.op), [A, B, C], until="nest"), a, b, forwards)
             tir.interpret(made, a, b, got)
             usual = ORDER if np.array_equal(got, forwards) else why
+            usual = UNSET if np.isnan(got).any() else usual
             case = f"case {n + 1}: {args[0].name}{args[0].arguments}, factor {factor}"
             if wrong := wrong_element(got, want, 0, 0, case, usual):
                 return wrong

@@ -71,7 +71,7 @@ from .controls import (
 from .gantt import TokenGantt
 from .grids import Grid, grids_of, order_frames
 from .index_lens import IndexLens
-from .kinds import KINDS, Kind, contrast, css_colour, ink, light_colour
+from .kinds import COLOURS, KINDS, Kind, contrast, ink
 from .layers import AmdahlBar, LayerRoofline, OverlapBars, StallWaterfall
 from .layers_rows import (
     CORTEX_A9,

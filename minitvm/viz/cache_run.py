@@ -225,6 +225,8 @@ def cache_text(cache: cachesim.Cache) -> str:
 
 # --- tables of text ------------------------------------------------------------------------------
 
+USED = "cache lines that one iteration uses"
+
 
 def totals_table(run: CacheRun) -> list[str]:
     """Return the totals as lines of text: one for each of the first buffers, and one for all."""
@@ -246,7 +248,7 @@ def footprint_table(run: CacheRun, most: int = 9) -> list[str]:
     more = len(run.trace.buffers) > len(named)
     heads = [*labels(run.trace)[:3], *(["others"] if more else [])]
     head = "".join(f"{short(name, 6):>7}" for name in heads)
-    rows = [f"{'one turn of':20}{'turns':>8}{head}{'lines':>7}  fit?"]
+    rows = [USED, f"{'loop':18}{'iterations':>10}{head}{'all':>7}  fit?"]
     for f in run.footprints[:most]:
         name = "  " * len(f.around) + (f.loop or "the program")
         each = [f.lines.get(b, 0) for b in named]
@@ -254,7 +256,7 @@ def footprint_table(run: CacheRun, most: int = 9) -> list[str]:
         each += [total - sum(each), total] if more else [total]
         counts = "".join(f"{lines:>7.3g}" if lines < 10 else f"{lines:>7.0f}" for lines in each)
         fits = "yes" if total <= run.cache.lines else "no"
-        rows.append(f"{short(name, 19):20}{f.iterations:>8}{counts}  {fits}")
+        rows.append(f"{short(name, 17):18}{f.iterations:>10}{counts}  {fits}")
     if len(run.footprints) > most:
         rows.append(f"… {len(run.footprints) - most} more loops")
     return rows

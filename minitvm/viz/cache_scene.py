@@ -11,6 +11,7 @@ from minitvm import cachesim
 from minitvm.accesses import AccessTrace
 
 from .cache_run import (
+    USED,
     CacheRun,
     Tenant,
     cache_text,
@@ -111,7 +112,7 @@ def cache_scene(
     tables = [*totals_table(run), "", *footprint_table(run)]
     y += 32
     for n, text in enumerate(tables):
-        bold = n == 0 or text.startswith("one turn of")
+        bold = n == 0 or text == USED
         shapes.append(Text(MARGIN, y + LINE * n, text, size=12, mono=True, bold=bold))
     bars, bottom = histogram_shapes(run.distances, run.cache.lines, MIDDLE, y - 12)
     height = max(y + LINE * len(tables), bottom) + 4

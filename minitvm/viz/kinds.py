@@ -1,26 +1,22 @@
 """The look of each kind of shape, in one table that SVG and PNG share.
 
 The colours are Okabe and Ito's, which colour-blind people can tell apart; a letter or a hatch
-repeats every meaning of a colour. An SVG on a page takes the colours in THEME from the page; a
-widget keeps the light ones (card_css), as PNG does: lines that follow a dark theme would vanish on
-pale fills.
+repeats every meaning of a colour. A picture is a light card in every theme: lines that follow a
+dark theme would vanish on pale fills.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-# name -> (variable of JupyterLab's theme, colour without a theme)
-THEME = {
-    "paper": ("--jp-layout-color0", "#ffffff"),
-    "panel": ("--jp-layout-color1", "#f7f7f7"),
-    "faint": ("--jp-layout-color2", "#e8e8e8"),
-    "edge": ("--jp-border-color1", "#b5b5b5"),
-    "ink": ("--jp-content-font-color0", "#111111"),
-    "soft": ("--jp-content-font-color1", "#444444"),
-}
 COLOURS = {
     "none": "none",
+    "paper": "#ffffff",
+    "panel": "#f7f7f7",
+    "faint": "#e8e8e8",
+    "edge": "#b5b5b5",
+    "ink": "#111111",
+    "soft": "#444444",
     "black": "#111111",
     "white": "#ffffff",
     "orange": "#e69f00",
@@ -43,7 +39,7 @@ COLOURS = {
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    r"""The look of all shapes of one kind; colours are names in THEME and COLOURS.
+    r"""The look of all shapes of one kind; colours are names in COLOURS.
 
     fill     the colour of rectangles, circles, polygons and text
     stroke   the colour of lines and borders; `width` is their width in pixels
@@ -124,25 +120,6 @@ KINDS: dict[str, Kind] = {
     "pale_red": Kind("pale_red", "red", ink="black"),
     "pale_pink": Kind("pale_pink", "pink", ink="black"),
 }
-
-
-def css_colour(name: str) -> str:
-    """Return a colour as CSS: ink -> var(--jp-content-font-color0,#111111)"""
-    if name in THEME:
-        variable, light = THEME[name]
-        return f"var({variable},{light})"
-    return COLOURS[name]
-
-
-def card_css() -> str:
-    """Return the CSS that gives the picture of a widget its light colours in every theme."""
-    colours = "".join(f"{variable}:{light};" for variable, light in THEME.values())
-    return f".mtvm-stage{{{colours}background:{THEME['paper'][1]}}}"
-
-
-def light_colour(name: str) -> str:
-    """Return a colour in the light theme, as #rrggbb or "none"."""
-    return THEME[name][1] if name in THEME else COLOURS[name]
 
 
 def contrast(a: str, b: str) -> float:

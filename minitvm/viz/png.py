@@ -10,7 +10,7 @@ from pathlib import Path
 import matplotlib
 from PIL import Image, ImageDraw, ImageFont
 
-from .kinds import KINDS, light_colour
+from .kinds import COLOURS, KINDS
 from .scene import Circle, Group, Line, Polygon, Rect, Scene, Shape, Text, hatch_lines, walk_shapes
 from .svg import arrow_head
 
@@ -22,9 +22,9 @@ Ends = tuple[float, float, float, float]
 
 
 def png(scene: Scene) -> bytes:
-    """Return the scene in the light theme at twice its size; equal scenes give equal bytes."""
+    """Return the scene at twice its size; equal scenes give equal bytes."""
     size = (round(scene.width * FINE), round(scene.height * FINE))
-    image = Image.new("RGB", size, light_colour("paper"))
+    image = Image.new("RGB", size, COLOURS["paper"])
     pen = ImageDraw.Draw(image)
     shapes = [s for s in walk_shapes(scene.shapes) if not isinstance(s, Group)]
     for s in shapes:
@@ -84,7 +84,7 @@ def _scaled(box: Ends) -> Ends:
 
 
 def _colour(name: str) -> str | None:
-    found = light_colour(name)
+    found = COLOURS[name]
     return None if found == "none" else found
 
 
@@ -121,7 +121,7 @@ def _rect(pen: ImageDraw.ImageDraw, s: Rect) -> None:
 
 def _mixed(a: str, b: str, share: float) -> tuple[int, ...]:
     """Blend two colours, like stroke-opacity in the SVG."""
-    first, second = (bytes.fromhex(light_colour(c)[1:]) for c in (a, b))
+    first, second = (bytes.fromhex(COLOURS[c][1:]) for c in (a, b))
     return tuple(round(share * p + (1 - share) * q) for p, q in zip(first, second, strict=True))
 
 
@@ -163,7 +163,7 @@ def dashes(points: tuple[tuple[float, float], ...], pattern: tuple[int, ...]) ->
 
 def _text(image: Image.Image, s: Text) -> None:
     font = _font(s.size, s.mono, s.bold)
-    colour = light_colour(KINDS[s.kind].fill)
+    colour = COLOURS[KINDS[s.kind].fill]
     x, y = round(s.x * SCALE), round(s.y * SCALE)
     if not s.turn:
         pen = ImageDraw.Draw(image)

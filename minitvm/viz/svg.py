@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from html import escape
 
-from .kinds import KINDS, Kind, css_colour
+from .kinds import COLOURS, KINDS, Kind
 from .scene import Circle, Group, Line, Polygon, Rect, Scene, Shape, Text, hatch_lines, walk_shapes
 
 SANS = "var(--jp-ui-font-family,'DejaVu Sans',Verdana,sans-serif)"
@@ -54,7 +54,7 @@ def class_of(kind: str) -> str:
 
 def declarations(kind: Kind) -> str:
     """Return the CSS declarations of a kind."""
-    text = f"fill:{css_colour(kind.fill)};stroke:{css_colour(kind.stroke)}"
+    text = f"fill:{COLOURS[kind.fill]};stroke:{COLOURS[kind.stroke]}"
     text += f";stroke-width:{num(kind.width)}" if kind.width != 1 else ""
     return text + (f";stroke-dasharray:{','.join(map(str, kind.dash))}" if kind.dash else "")
 
@@ -63,7 +63,7 @@ def marks_css() -> str:
     """Return CSS that gives elements with data-mark="<kind>" the look of that kind."""
     return "\n".join(
         f'.mtvm [data-mark="{name}"]:is(rect,circle,path),.mtvm [data-mark="{name}"]>rect'
-        f'{{{declarations(kind)}}}.mtvm [data-mark="{name}"]>text{{fill:{css_colour(kind.ink)}}}'
+        f'{{{declarations(kind)}}}.mtvm [data-mark="{name}"]>text{{fill:{COLOURS[kind.ink]}}}'
         for name, kind in KINDS.items()
         if name
     )
@@ -120,7 +120,7 @@ def _path(points: tuple[tuple[float, float], ...]) -> str:
 
 def _head(s: Line, look: str) -> str:
     corners = arrow_head(s.points)
-    colour = css_colour(KINDS[s.kind].stroke)
+    colour = COLOURS[KINDS[s.kind].stroke]
     return f'<path{look}" style="fill:{colour};stroke-dasharray:none" d="{_path(corners)}Z"/>'
 
 

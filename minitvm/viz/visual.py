@@ -16,7 +16,6 @@ import traitlets
 from minitvm.base import ArgumentError, TVMError, front_end
 
 from .controls import Control, Layout, as_data, frame_data
-from .kinds import card_css
 from .png import png
 from .scene import Scene
 from .svg import marks_css, svg
@@ -59,7 +58,7 @@ class Visual(anywidget.AnyWidget):
     """
 
     _esm = (STATIC / "visual.js").read_text(encoding="utf-8")
-    _css = (STATIC / "visual.css").read_text(encoding="utf-8") + card_css() + marks_css()
+    _css = (STATIC / "visual.css").read_text(encoding="utf-8") + marks_css()
     view = traitlets.Dict().tag(sync=True)
 
     def __init__(self) -> None:

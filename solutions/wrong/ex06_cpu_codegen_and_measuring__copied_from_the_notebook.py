@@ -3,7 +3,7 @@
 from minitvm import viz
 
 EXPECT = {
-    "ex06.1": ("missed-gain", 0.75),
+    "ex06.1": ("missed-gain", 0.6),
     "ex06.2": ("fact:packed", 0),
     "ex06.3": ("fact:partial", 0),
 }

@@ -8,6 +8,7 @@ from PIL import Image
 
 from minitvm.base import ArgumentError
 from minitvm.viz import (
+    COLOURS,
     KINDS,
     Circle,
     Group,
@@ -21,7 +22,6 @@ from minitvm.viz import (
     folded_code,
     ink,
     keys_of,
-    light_colour,
     marked,
     png,
     shifted,
@@ -74,14 +74,14 @@ def test_the_same_scene_gives_the_same_bytes() -> None:
 
 def test_png_has_the_colour_of_the_kind() -> None:
     scene = Scene(40, 40, (Rect(10, 10, 20, 20, "orange"),), "a square")
-    assert pixel(scene, 20, 20) == light_colour("orange") == "#e69f00"
+    assert pixel(scene, 20, 20) == COLOURS["orange"] == "#e69f00"
     assert pixel(scene, 4, 4) == "#ffffff"
 
 
 def test_marks_give_a_key_another_look() -> None:
     scene = Scene(40, 40, (Group((Rect(10, 10, 20, 20, "cell"),), "c"),), "a square")
-    assert pixel(marked(scene, {"c": "read"}), 20, 20) == light_colour("sky")
-    assert pixel(marked(scene, {"other": "read"}), 20, 20) == light_colour("panel")
+    assert pixel(marked(scene, {"c": "read"}), 20, 20) == COLOURS["sky"]
+    assert pixel(marked(scene, {"other": "read"}), 20, 20) == COLOURS["panel"]
 
 
 def test_keys_in_the_order_of_drawing() -> None:
@@ -105,7 +105,7 @@ def test_text_too_small_to_read_is_refused() -> None:
 
 @pytest.mark.parametrize("kind", [k for k, look in KINDS.items() if look.fill != "none"])
 def test_text_on_a_kind_can_be_read(kind: str) -> None:
-    fill, text = light_colour(KINDS[kind].fill), light_colour(KINDS[ink(kind)].fill)
+    fill, text = COLOURS[KINDS[kind].fill], COLOURS[KINDS[ink(kind)].fill]
     if kind not in ("text", "soft", "on_dark", "on_light", "start"):  # those are text or dots
         assert contrast(fill, text) >= 4.5
 
