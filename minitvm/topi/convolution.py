@@ -61,7 +61,7 @@ class Convolution:
 
     @property
     def sizes(self) -> tuple[int, int, int]:
-        """The batch, input and output channels; symbolic ones are taken to be 1 and `TYPICAL`."""
+        """The batch, input and output channels; symbolic ones count as 1 and `TYPICAL`."""
         c, o = (n if isinstance(n, int) else TYPICAL for n in (self.inputs, self.outputs))
         return self.batch if isinstance(self.batch, int) else 1, c, o
 
@@ -225,5 +225,7 @@ def winograd_reasons(conv: Convolution) -> Iterator[Reason]:
         yield f"there are {conv.groups} groups, but its products sum over all channels", fix
     if conv.layout not in ("NCHW", "NHWC"):
         yield f"it is not defined in {conv.layout}", "layout='NHWC' or 'NCHW'"
+    if not isinstance(conv.inputs, int) or not isinstance(conv.outputs, int):
+        yield "the numbers of channels must be constants", "te.placeholder with integer sizes"
     if not conv.dtype.is_float:
         yield f"the type is {conv.dtype}, but the transforms need fractions", f"{fix}, or topi.cast"

@@ -103,7 +103,7 @@ def conv2d_winograd(
     data: te.Tensor,
     kernel: te.Tensor,
     padding: Any = 0,
-    tile: int | None = None,
+    tile: Any = None,
     layout: str = "NHWC",
     strides: Any = 1,
     dilation: Any = 1,
@@ -153,7 +153,7 @@ def winograd(data: te.Tensor, kernel: te.Tensor, conv: Convolution, tile: int) -
 
 
 def _about(data: te.Tensor, kernel: te.Tensor, where: Layout, groups: int) -> Iterator[Reason]:
-    """Check the layout, the kernel's dimensions, and that channels and types agree."""
+    """Check the kernel's dimensions, and that channels and types agree."""
     nhwc = where.name == "NHWC"
     if kernel.ndim != 4:
         shape = "[3, 3, C, O]" if nhwc else "[O, C, 3, 3]"
