@@ -1,6 +1,7 @@
 """The operators of neural networks under TVM's names, such as topi.nn.relu."""
 
 from .conv import conv1d, conv2d, conv2d_transpose, conv3d
+from .depthwise import depthwise_conv2d
 from .elementwise import leaky_relu, relu
 from .linear import batch_matmul, dense
 from .norm import batch_norm, layer_norm, log_softmax, softmax
@@ -9,6 +10,6 @@ from .shape import pad
 
 __all__ = [
     "avg_pool2d", "batch_matmul", "batch_norm", "conv1d", "conv2d", "conv2d_transpose", "conv3d",
-    "dense", "global_avg_pool2d", "layer_norm", "leaky_relu", "log_softmax", "max_pool2d", "pad",
+    "dense", "depthwise_conv2d", "global_avg_pool2d", "layer_norm", "leaky_relu", "log_softmax", "max_pool2d", "pad",
     "relu", "softmax",
 ]  # fmt: skip

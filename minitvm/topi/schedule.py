@@ -18,6 +18,8 @@ from .loops import schedule_plain, schedule_row_by_row
 from .norm import ROW
 from .operands import check_outputs
 from .shape import INJECTIVE
+from .window import WINDOW
+from .window_schedule import schedule_window
 
 LONG = 500  # nodes of a formula; a longer one is not inlined
 FEW = 2  # rows of a product whose time is the time to read the right operand
@@ -48,6 +50,10 @@ def schedule(outs: Any, target: str | Target = "llvm") -> te.Schedule:
         elif op.tag == CONV_ROWS:
             (crop,) = readers(s.state)[stage.name]
             done |= schedule_rows(s, stage, s[crop], to)
+        elif op.tag == WINDOW:
+            reader = _only_reader(s, stage)
+            fits = reader is not None and reader.name not in done
+            done |= schedule_window(s, stage, reader if fits else stage, to)
         elif op.tag == ROW and not stage.is_inlined:
             done |= schedule_row_by_row(s, stage, op, to)
     for stage in s.stages:
