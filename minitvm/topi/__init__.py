@@ -48,12 +48,13 @@ from .tensor_intrin import gemm_intrin
 
 __all__ = [
     "abs", "add", "argmax", "argmin", "avg_pool2d", "batch_matmul", "batch_norm", "cast", "clip",
-    "concatenate", "conv1d", "conv2d", "conv2d_transpose", "conv3d", "dense", "depthwise_conv2d", "divide", "equal",
-    "erf", "exp", "gelu", "gemm_intrin", "global_avg_pool2d", "greater", "greater_equal",
-    "layer_norm", "leaky_relu", "less", "less_equal", "log", "log_softmax", "matmul", "max",
-    "max_pool2d", "maximum", "mean", "min", "minimum", "multiply", "negative", "nn", "not_equal",
-    "pad", "power", "prod", "relu", "reshape", "rsqrt", "schedule", "sigmoid", "silu", "softmax",
-    "sqrt", "strided_slice", "subtract", "sum", "take", "tanh", "transpose", "where",
+    "concatenate", "conv1d", "conv2d", "conv2d_transpose", "conv3d", "dense", "depthwise_conv2d",
+    "divide", "equal", "erf", "exp", "gelu", "gemm_intrin", "global_avg_pool2d", "greater",
+    "greater_equal", "layer_norm", "leaky_relu", "less", "less_equal", "log", "log_softmax",
+    "matmul", "max", "max_pool2d", "maximum", "mean", "min", "minimum", "multiply", "negative",
+    "nn", "not_equal", "pad", "power", "prod", "relu", "reshape", "rsqrt", "schedule", "sigmoid",
+    "silu", "softmax", "sqrt", "strided_slice", "subtract", "sum", "take", "tanh", "transpose",
+    "where",
 ]  # fmt: skip
 
 

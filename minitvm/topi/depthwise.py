@@ -8,10 +8,8 @@ from typing import Any
 from minitvm import te, tir
 from minitvm.base import ExprError, Reason, raise_first
 
-from .conv import conv2d
 from .layouts import Layout, layout_of
 from .operands import on_tensors
-from .shape import reshape
 from .window import WINDOW, padded, window_attrs, windows
 
 
@@ -26,23 +24,17 @@ def depthwise_conv2d(
 ) -> te.Tensor:
     """Convolve each of the C channels of data with M kernels of its own, to C * M channels.
 
-    Output channel c * M + m is channel c convolved with its kernel m. The kernel is [C, M, KH, KW]
-    with data in layout NCHW or NCHWc, and [KH, KW, C, M] in NHWC. strides, padding and dilation are
-    those of `conv2d`.
+    Output channel c * M + m is channel c convolved with its kernel m. The kernel is [KH, KW, C, M]
+    with data in layout NHWC, and [C, M, KH, KW] in NCHW and NCHWc. strides, padding and dilation
+    are those of `conv2d`.
     """
     what = f"topi.depthwise_conv2d of {data.name}, {kernel.name}"
     form = layout_of(what, layout, data)
     raise_first(ExprError, what, _about(data, kernel, form))
-    if form.name == "NCHW":
-        channels, several, *size = kernel.shape
-        grouped = kernel
-        if not tir.prove_equal(several, 1):
-            grouped = reshape(kernel, (tir.mul(channels, several), 1, *size))
-        groups = channels if isinstance(channels, int) else 0
-        return conv2d(data, grouped, strides, padding, dilation, groups)
     last = form.name == "NHWC"
-    size = kernel.shape[:2] if last else kernel.shape[2:]
-    several = kernel.shape[3 if last else 1]
+    size, several = (
+        (kernel.shape[:2], kernel.shape[3]) if last else (kernel.shape[2:], kernel.shape[1])
+    )
     high, wide = windows(data, size, strides, padding, dilation, form.high)
     pixel = padded(data, form, high, wide)
     ky, kx = te.reduce_axis((0, high.kernel), "ky"), te.reduce_axis((0, wide.kernel), "kx")
@@ -54,8 +46,7 @@ def depthwise_conv2d(
         weight = kernel(ky, kx, c, m) if last else kernel(c, m, ky, kx)
         return te.sum(pixel(n, c, row, column) * weight, axis=[ky, kx])
 
-    outputs = tir.mul(form.channels(data), several)
-    shape = form.shape(data.shape[0], outputs, high.out, wide.out)
+    shape = form.shape(data.shape[0], tir.mul(form.channels(data), several), high.out, wide.out)
     attrs = window_attrs(form, high, wide)
     return te.compute(shape, body, name="T_depthwise", tag=WINDOW, attrs=attrs)
 

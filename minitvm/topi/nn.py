@@ -10,6 +10,6 @@ from .shape import pad
 
 __all__ = [
     "avg_pool2d", "batch_matmul", "batch_norm", "conv1d", "conv2d", "conv2d_transpose", "conv3d",
-    "dense", "depthwise_conv2d", "global_avg_pool2d", "layer_norm", "leaky_relu", "log_softmax", "max_pool2d", "pad",
-    "relu", "softmax",
+    "dense", "depthwise_conv2d", "global_avg_pool2d", "layer_norm", "leaky_relu", "log_softmax",
+    "max_pool2d", "pad", "relu", "softmax",
 ]  # fmt: skip

@@ -8,7 +8,6 @@ from minitvm import te, tir
 
 from .layouts import Layout, layout_of
 from .operands import on_tensors
-from .reduction import REDUCTION
 from .window import WINDOW, Window, constant, pair, window_attrs, windows
 
 
@@ -94,5 +93,4 @@ def _pool(
         return fold(te.if_then_else(inside, pixel, outside), axis=[ky, kx])
 
     shape = layout.shape(data.shape[0], layout.channels(data), high.out, wide.out)
-    tag = REDUCTION if layout.name == "NCHW" else WINDOW
-    return te.compute(shape, body, name=name, tag=tag, attrs=window_attrs(layout, high, wide))
+    return te.compute(shape, body, name=name, tag=WINDOW, attrs=window_attrs(layout, high, wide))

@@ -12,7 +12,7 @@ from minitvm.base import ExprError, Reason, as_tuple, raise_first
 from .layouts import Layout
 from .operands import integers
 
-WINDOW = "window"  # the tag of reductions over windows in layouts with adjacent channels
+WINDOW = "window"  # the tag of reductions over windows that keep channels apart
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,8 +1,10 @@
-"""A good schedule for depthwise convolution and pooling in the layouts NHWC and NCHWc.
+"""A good schedule for depthwise convolution and pooling.
 
 Both reduce a window of pixels, one channel apart from the others. A tile of the result, a few
-pixels by a few vectors of channels, stays in registers during the reduction. There is no padded
-copy of the image: the loops are partitioned so that only tiles at its border test for padding.
+pixels by a few vectors of channels, stays in registers during the reduction. In NCHW, where the
+columns of an image are adjacent and not the channels, a tile is a few rows by a few vectors of
+columns. There is no padded copy of the image: the loops are partitioned so that only tiles at its
+border test for padding.
 """
 
 from __future__ import annotations
@@ -15,12 +17,12 @@ from itertools import product
 from minitvm import te, tensor, tir
 from minitvm.base import Target
 
-from .gemm import WORTH_THREADS
-from .layouts import Layout, layout_of
+from .layouts import NCHW, Layout, layout_of
 from .stages import axes_of, has_points, reduce_axes_of
 
 IN_FLIGHT = 8  # operations that a core starts before the result of the first is ready
 LOAD = 1 / 2  # the time to load a vector from the first two caches, in operations on a vector
+WORTH_THREADS = 1 << 18  # operations; fewer are finished before a second thread starts
 UNROLLED = 256  # most operations in the body of the innermost loop that is not unrolled
 
 
@@ -28,8 +30,8 @@ UNROLLED = 256  # most operations in the body of the innermost loop that is not 
 class Sizes:
     """The sizes that the schedule of a reduction over windows depends on.
 
-    high, wide   the rows and the columns of the result
-    channels     the channels that are next to each other
+    high, wide   the rows and the columns of the result; in NCHW, wide is 1
+    channels     the adjacent channels; in NCHW, the columns
     windows      (kernel, stride) of the window along the height and the width
     weighted     whether the elements of a window are multiplied by weights
     """
@@ -133,7 +135,7 @@ def schedule_window(
     for axis in inner[:-1]:
         out.unroll(axis)
     out.vectorize(inner[-1])
-    if target.num_cores > 1 and has_points(op, WORTH_THREADS >> 6):
+    if target.num_cores > 1 and has_points(op, WORTH_THREADS):
         out.parallel(out.fuse(*outer[:-2]))
     acc.compute_at(out, outer[-1])
     _fold(acc, layout, tile)
@@ -144,6 +146,8 @@ def _sizes(op: te.ComputeOp) -> Sizes | None:
     """Return the sizes of a reduction over windows; None if they are symbolic or 0."""
     layout = layout_of("windows", op.attrs["layout"])
     _, _, high, wide = layout.pixel(*op.shape)
+    if layout == NCHW:
+        wide = 1
     found = [n for n in (high, wide, op.shape[-1]) if isinstance(n, int) and n > 0]
     if len(found) < 3 or tir.prove_equal(op.shape[0], 0):
         return None
@@ -156,6 +160,11 @@ def _tiles(stage: te.StageView, layout: Layout, tile: Tile) -> tuple[list[te.Axi
 
     The loops over columns and adjacent channels are the last of the loops over tiles.
     """
+    if layout == NCHW:
+        *outer, y, x = axes_of(stage)
+        yo, yi = stage.split(y, factor=tile.high)
+        xo, xi = stage.split(x, factor=tile.channels)
+        return [*outer, yo, xo], [yi, xi]
     *outer, y, x, c = axes_of(stage)
     yo, yi = stage.split(y, factor=tile.high)
     xo, xi = stage.split(x, factor=tile.wide)
@@ -165,21 +174,16 @@ def _tiles(stage: te.StageView, layout: Layout, tile: Tile) -> tuple[list[te.Axi
 
 def _fold(acc: te.StageView, layout: Layout, tile: Tile) -> None:
     """Schedule the loops that compute a tile: window outside, pixels and vectors inside."""
-    outer, (yi, xi, ci) = _tiles(acc, layout, tile)
-    vectors, lanes = acc.split(ci, factor=tile.lanes)
+    outer, (*pixels, last) = _tiles(acc, layout, tile)
+    vectors, lanes = acc.split(last, factor=tile.lanes)
     ky, kx = reduce_axes_of(acc)
-    acc.reorder(*outer, ky, kx, yi, xi, vectors, lanes)
+    acc.reorder(*outer, ky, kx, *pixels, vectors, lanes)
     acc.vectorize(lanes)
-    size = 1
-    for axis, extent in (
-        (vectors, tile.vectors),
-        (xi, tile.wide),
-        (yi, tile.high),
-        (kx, kx.extent),
-        (ky, ky.extent),
-    ):
-        assert isinstance(extent, int)
-        size *= extent
+    for axis in (*pixels, vectors):
+        acc.unroll(axis)
+    size = tile.high * tile.wide * tile.vectors
+    for axis in (kx, ky):
+        size *= axis.extent if isinstance(axis.extent, int) else UNROLLED
         if size <= UNROLLED:
             acc.unroll(axis)
 
