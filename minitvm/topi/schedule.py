@@ -14,6 +14,8 @@ from .conv_schedule import schedule_rows
 from .gemm import schedule_matmul, schedule_matvec
 from .int8 import DOTS, schedule_dots
 from .kinds import is_elementwise, is_product, size
+from .layout_schedule import schedule_layout
+from .layout_transform import LAYOUT
 from .loops import schedule_plain, schedule_row_by_row
 from .norm import ROW
 from .operands import check_outputs
@@ -54,6 +56,8 @@ def schedule(outs: Any, target: str | Target = "llvm") -> te.Schedule:
             reader = _only_reader(s, stage)
             fits = reader is not None and reader.name not in done
             done |= schedule_window(s, stage, reader if fits else stage, to)
+        elif op.tag == LAYOUT:
+            done |= _layout(s, stage, to)
         elif op.tag == ROW and not stage.is_inlined:
             done |= schedule_row_by_row(s, stage, op, to)
     for stage in s.stages:
@@ -71,9 +75,14 @@ def _inline(s: te.Schedule) -> None:
             continue
         nodes = size(stage.op, grown)
         short = nodes < LONG  # a formula that is read twice doubles its reader
-        if short and all(_is_simple(s.state.stage(r).op) for r in readers(s.state)[stage.name]):
+        if short and all(_takes_in(s.state.stage(r).op) for r in readers(s.state)[stage.name]):
             grown[stage.op] = nodes
             stage.compute_inline()
+
+
+def _takes_in(op: Operation) -> bool:
+    """Return whether elementwise stages may be inlined into `op`."""
+    return _is_simple(op) or (isinstance(op, te.ComputeOp) and op.tag == LAYOUT)
 
 
 def _is_simple(op: Operation) -> bool:
@@ -104,15 +113,28 @@ def _matmul(
     return {stage.name, out.name, *(v.name for v in s.stages if v.name not in before)}
 
 
+def _layout(s: te.Schedule, stage: te.StageView, target: Target) -> set[str]:
+    """Schedule the stage of layout_transform that moves pixels; return the scheduled stages."""
+    (images,) = readers(s.state)[stage.name]
+    names = effective_readers(s.state)[stage.name]
+    out = s[names[0]]
+    fits = len(names) == 1 and _same_shape(s[images], out)
+    fits = fits and (out.name == images or is_elementwise(out.op))
+    return schedule_layout(s, stage, out if fits else stage, target)
+
+
 def _only_reader(s: te.Schedule, stage: te.StageView) -> te.StageView | None:
     """Return the only reader of `stage` if it is elementwise and of the same shape, or None."""
     names = effective_readers(s.state)[stage.name]
     if stage.is_output or len(names) != 1:
         return None
     reader = s[names[0]]
-    mine, theirs = _output(stage), _output(reader)
-    fits = mine.ndim == theirs.ndim and all(map(tir.prove_equal, mine.shape, theirs.shape))
-    return reader if fits and is_elementwise(reader.op) else None
+    return reader if _same_shape(stage, reader) and is_elementwise(reader.op) else None
+
+
+def _same_shape(a: te.StageView, b: te.StageView) -> bool:
+    mine, theirs = _output(a), _output(b)
+    return mine.ndim == theirs.ndim and all(map(tir.prove_equal, mine.shape, theirs.shape))
 
 
 def _output(stage: te.StageView) -> te.Tensor:
