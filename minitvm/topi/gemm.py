@@ -233,19 +233,45 @@ def _pack(s: te.Schedule, packed: te.Tensor, columns: int, transposed: bool) -> 
 
 
 STRIP = 8  # rows of b that a matrix-vector product adds before it updates the result
+DOTS = 8  # sums that a product with few rows and a transposed b computes at a time
 
 
-def schedule_matvec(s: te.Schedule, product: te.Tensor, target: Target) -> None:
+def schedule_matvec(s: te.Schedule, product: te.Tensor, b_transposed: bool, target: Target) -> bool:
     """Schedule a product with very few rows, so that b is read from memory once and in order.
+
+    Returns False, and does nothing, if b is transposed and its rows are short or symbolic.
 
     for ko:                             strips of b
       for jo:
         out[i, j] += a[i, ko*8] * b[ko*8, j] + ... + a[i, ko*8 + 7] * b[ko*8 + 7, j]
+
+    If b is transposed, a few of its rows are multiplied with a vector by vector:
+
+    for jo:
+      for ko: sums[ji, l] += a[i, ko*16 + l] * b[jo*8 + ji, ko*16 + l]
+      out[i, jo*8 + ji] = sums[ji, 0] + ... + sums[ji, 15]
     """
     (i, j), (k,) = axes_of(s[product]), reduce_axes_of(s[product])
-    lanes = 4 * target.lanes(product.dtype)
-    ko, ki = s[product].split(k, factor=STRIP)
-    jo, ji = s[product].split(j, factor=lanes)
-    s[product].reorder(i, ko, jo, ki, ji)
-    s[product].unroll(ki)
-    s[product].vectorize(ji)
+    lanes = target.lanes(product.dtype)
+    if not b_transposed:
+        ko, ki = s[product].split(k, factor=STRIP)
+        jo, ji = s[product].split(j, factor=4 * lanes)
+        s[product].reorder(i, ko, jo, ki, ji)
+        s[product].unroll(ki)
+        s[product].vectorize(ji)
+        return True
+    if not isinstance(k.extent, int) or k.extent < 2 * lanes:
+        return False
+    _, ki = s[product].split(k, factor=lanes)
+    sums = s[s.rfactor(product, ki, factor_axis=2)]
+    i, j = axes_of(s[product])
+    jo, ji = s[product].split(j, factor=DOTS)
+    s[product].reorder(jo, i, ji, *reduce_axes_of(s[product]))
+    s[product].unroll(ji)
+    sums.set_scope("local")
+    sums.compute_at(s[product], i)
+    row, column, lane = axes_of(sums)
+    sums.reorder(row, *reduce_axes_of(sums), column, lane)
+    sums.unroll(column)
+    sums.vectorize(lane)
+    return True

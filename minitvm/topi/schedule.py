@@ -106,8 +106,8 @@ def _matmul(
         return set()
     tensor, transposed = b
     product, rows = op.output(0), op.shape[-2]
-    if isinstance(rows, int) and rows <= FEW and not transposed and len(op.shape) == 2:
-        schedule_matvec(s, product, target)
+    few = isinstance(rows, int) and rows <= FEW and len(op.shape) == 2
+    if few and schedule_matvec(s, product, transposed, target):
         return {stage.name}
     schedule_matmul(s, product, _output(out), tensor, transposed, target)
     return {stage.name, out.name, *(v.name for v in s.stages if v.name not in before)}

@@ -120,3 +120,22 @@ def test_a_sum_of_squares_is_no_product() -> None:
     x, out = np.eye(64, dtype="float32"), np.zeros((64, 64), "float32")
     f(x, out)
     np.testing.assert_allclose(out, x @ x.T + 64 * x)
+
+
+@pytest.mark.parametrize(
+    "shape", [(1, 1000, 512), (1, 13, 100), (2, 37, 65), (1, 5, 7), (2, 8, 32)]
+)
+@pytest.mark.parametrize("bias", [False, True])
+def test_few_rows_times_a_transposed_matrix_equal_numpy(
+    shape: tuple[int, int, int], bias: bool
+) -> None:
+    m, n, k = shape
+    a, b = te.placeholder((m, k), name="A"), te.placeholder((n, k), name="B")
+    v = te.placeholder((n,), name="V")
+    c = topi.dense(a, b, v if bias else None)
+    rng = np.random.default_rng(0)
+    x, y, z = (rng.integers(-4, 5, t.shape).astype("float32") for t in (a, b, v))
+    out = np.zeros((m, n), "float32")
+    f = tvm.build(topi.schedule(c), [a, b, *([v] if bias else []), c])
+    f(x, y, *([z] if bias else []), out)
+    np.testing.assert_array_equal(out, x @ y.T + (z if bias else 0))
