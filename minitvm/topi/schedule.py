@@ -53,9 +53,9 @@ def schedule(outs: Any, target: str | Target = "llvm") -> te.Schedule:
             (crop,) = readers(s.state)[stage.name]
             done |= schedule_rows(s, stage, s[crop], to)
         elif op.tag == WINDOW:
-            reader = _only_reader(s, stage)
-            fits = reader is not None and reader.name not in done
-            done |= schedule_window(s, stage, reader if fits else stage, to)
+            reader = _only_reader(s, stage) or stage
+            out = stage if reader.name in done else reader
+            done |= schedule_window(s, stage, out, to)
         elif op.tag == LAYOUT:
             done |= _layout(s, stage, to)
         elif op.tag == ROW and not stage.is_inlined:

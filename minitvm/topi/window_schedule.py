@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import product
 
-from minitvm import te, tensor, tir
+from minitvm import schedule, te, tensor, tir
 from minitvm.base import Target
 
 from .layouts import NCHW, Layout, layout_of
@@ -190,7 +190,7 @@ def _fold(acc: te.StageView, layout: Layout, tile: Tile) -> None:
 
 def _pack(s: te.Schedule, op: te.ComputeOp, layout: Layout) -> set[str]:
     """Store the weights of an NCHWc convolution as [C / c, KH, KW, c], if there are any."""
-    found = {e.buffer for e in tensor.loads(op) if e.buffer.ndim == 4}
+    found = [e.buffer for e in tensor.loads(op) if len(e.indices) == 4]
     if not layout.block or not found:
         return set()
     (kernel,) = found
@@ -198,5 +198,6 @@ def _pack(s: te.Schedule, op: te.ComputeOp, layout: Layout) -> set[str]:
     if not tir.prove_equal(kernel.shape[1], 1):
         return set()
     packed, block = s[s.cache_read(kernel, "global", [op.output(0)])], layout.block
-    packed.transform_layout(lambda c, m, y, x: (c // block, m, y, x, c % block))
+    panel = (f"c // {block}", "m", "y", "x", f"c % {block}")
+    s.apply(schedule.TransformLayout(packed.name, ("c", "m", "y", "x"), panel))
     return {packed.name}
