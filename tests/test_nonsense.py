@@ -280,6 +280,11 @@ def operators(p: Program) -> dict[str, Call]:
         "topi.max_pool2d": (topi.max_pool2d, [IMAGE, 2, 2, 0]),
         "topi.avg_pool2d": (topi.avg_pool2d, [IMAGE, 2, 2, 0]),
         "topi.global_avg_pool2d": (topi.global_avg_pool2d, [IMAGE]),
+        "topi.depthwise_conv2d": (
+            topi.depthwise_conv2d,
+            [IMAGE, te.placeholder((*IMAGE.shape[1:2], 1, 3, 3)), 1, 1, 1, "NCHW"],
+        ),
+        "topi.layout_transform": (topi.layout_transform, [IMAGE, "NCHW", "NHWC"]),
         "topi.batch_norm": (topi.batch_norm, [A, *[CHANNELS] * 4]),
         "topi.clip": (topi.clip, [A, 0, 1]),
         "topi.where": (topi.where, [A, A, A]),

@@ -28,6 +28,7 @@ def partition(s: tir.Stmt) -> tir.Stmt:
                                               body(10, j)
 
     A guard is certain in an iteration if it is true for all values of the inner loops' variables.
+    The conditions of `a if cond else b` count as guards, too: they are the tests of padding.
 
     A parallel loop stays one loop: the two versions become the arms of an `if` inside it. Loops
     are split outermost first, only for guards inside inner loops, and only while the nest stays
@@ -87,16 +88,27 @@ def _split(s: tir.For) -> _Split | None:
 
 
 def _inner_guards(s: tir.Stmt) -> list[tir.Expr]:
-    """Return the comparisons in those guards, marked `likely`, that are inside a loop of `s`."""
+    """Return the comparisons in those guards that are inside a loop of `s`."""
     found: dict[int, tir.Expr] = {}
 
     waiting = [(s, False)]  # statements, and whether they are inside a loop of `s`
     while waiting:
         s, looped = waiting.pop()
-        if looped and isinstance(s, tir.If) and s.likely:
-            found.update((id(c), c) for c in tir.walk(s.cond) if isinstance(c, tir.Compare))
+        for guard in _guards(s) if looped else ():
+            found.update((id(c), c) for c in tir.walk(guard) if isinstance(c, tir.Compare))
         waiting += [(part, looped or isinstance(s, tir.For)) for part in reversed(inner(s))]
     return list(found.values())
+
+
+def _guards(s: tir.Stmt) -> list[tir.Expr]:
+    """Return the condition of `s`, if it is marked `likely`, or those in the value it stores."""
+    match s:
+        case tir.If(cond, likely=True):
+            return [cond]
+        case tir.Store(value=value):
+            return [e.cond for e in tir.walk(value) if isinstance(e, tir.IfThenElse)]
+        case _:
+            return []
 
 
 def _certain(var: tir.Var, extent: int, body: tir.Stmt) -> tuple[Span, set[int]]:

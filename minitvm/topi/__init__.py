@@ -8,6 +8,7 @@ from . import nn
 from .conv import conv2d, conv2d_transpose
 from .conv_nd import conv1d, conv3d
 from .convolution import formulas
+from .depthwise import depthwise_conv2d
 from .elementwise import (
     abs,
     add,
@@ -38,6 +39,7 @@ from .elementwise import (
     subtract,
     tanh,
 )
+from .layout_transform import layout_transform
 from .linear import batch_matmul, dense, matmul
 from .norm import argmax, argmin, batch_norm, layer_norm, log_softmax, softmax
 from .pool import avg_pool2d, global_avg_pool2d, max_pool2d
@@ -51,8 +53,9 @@ from .winograd import conv2d_winograd
 __all__ = [
     "abs", "add", "argmax", "argmin", "avg_pool2d", "batch_matmul", "batch_norm", "cast", "clip",
     "concatenate", "conv1d", "conv2d", "conv2d_transpose", "conv2d_winograd", "conv3d", "dense",
-    "divide", "equal", "erf", "exp", "formulas", "gelu", "gemm_intrin", "global_avg_pool2d",
-    "greater", "greater_equal", "layer_norm", "leaky_relu", "less", "less_equal", "log",
+    "depthwise_conv2d", "divide", "equal", "erf", "exp", "formulas", "gelu", "gemm_intrin",
+    "global_avg_pool2d", "greater", "greater_equal", "layer_norm", "layout_transform",
+    "leaky_relu", "less", "less_equal", "log",
     "log_softmax", "matmul", "max", "max_pool2d", "maximum", "mean", "min", "minimum", "multiply",
     "negative", "nn", "not_equal", "pad", "power", "prod", "relu", "reshape", "rsqrt", "schedule",
     "sigmoid", "silu", "softmax", "sqrt", "strided_slice", "subtract", "sum", "take", "tanh",

@@ -1,23 +1,27 @@
 """A good schedule for a matrix product, found without search from the properties of the CPU.
 
 The product of a and b is computed in tiles of `rows` x `columns`, which stay in vector registers
-during the loop over the whole inner dimension k (Goto and van de Geijn, "Anatomy of
-High-Performance Matrix Multiplication", 2008). Each step of k loads a few vectors of b, broadcasts
-one element of a for each row, and does rows * columns multiply-adds. A panel of b, with all its
-rows and `columns` wide, is packed once and stays in the second-level cache while all of a is
-multiplied with it.
+during the loop over the inner dimension k (Goto and van de Geijn, "Anatomy of High-Performance
+Matrix Multiplication", 2008). Each step of k loads a few vectors of b, broadcasts one element of a
+for each row, and does rows * columns multiply-adds. The schedule packs b in blocks. A block has
+`depth` rows of b and consists of panels that are `columns` wide. All of a is multiplied with one
+panel, which stays in the second-level cache, before the next. A block has several panels because b
+is then read in long pieces, which the CPU prefetches.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
 
 from minitvm import schedule, te, tir
 from minitvm.base import DType, Target
 
 from .stages import axes_of, reduce_axes_of
 
-FEW_ROWS = 48  # with fewer rows of a, packing b costs as much as it saves
+PAGE = 4096  # bytes
+TRANSLATED = 1024  # rows of b, each in another page, that a TLB can be expected to translate
+FEW_ROWS = 48  # with fewer rows of a, packing a small b costs as much as it saves
 WORTH_THREADS = 1 << 24  # multiply-adds; fewer are finished before a second thread starts
 
 
@@ -27,8 +31,10 @@ class Plan:
 
     rows, columns   the shape of a tile, in elements
     lanes           the length of a vector, in elements
-    pack            whether b is copied panel by panel
+    pack            whether b is packed
     parallel        whether the outermost loop runs in parallel
+    depth           the rows of b in a packed block; 0 for all of them
+    panels          the panels in a packed block
     """
 
     rows: int
@@ -36,6 +42,8 @@ class Plan:
     lanes: int
     pack: bool
     parallel: bool
+    depth: int = 0
+    panels: int = 1
 
 
 def plan(
@@ -44,12 +52,14 @@ def plan(
     target: Target,
     gather: bool,
     batches: int = 1,
+    splits: bool = False,
 ) -> Plan:
     """Choose the tile for a product of [m, k] and [k, n], with shape = (m, n, k).
 
     A tile fits if the registers can store its accumulators, one row of b and one element of a. Of
     all tiles that fit, the one with the best `score` is chosen. gather: whether a row of b is not
-    contiguous in memory. A symbolic size is taken to be 1024.
+    contiguous in memory. splits: whether k can be split into strips, so that every panel fits the
+    cache. A symbolic size is taken to be 1024. The blocks of b are chosen by `blocked`.
     """
     m, n, k = (size if isinstance(size, int) else 1 << 10 for size in shape)
     lanes = min(target.lanes(dtype), 1 << (max(n, 1).bit_length() - 1))
@@ -59,11 +69,12 @@ def plan(
         for rows in range(1, max(1, min(m, tallest)) + 1):
             columns = vectors * lanes
             useful = _useful(m, rows) * _useful(n, columns)
-            panel = k * columns * dtype.bytes
+            panel = 0 if splits else k * columns * dtype.bytes
             best = max(best, (useful * score(rows, vectors, panel, target.l2), rows, vectors))
     _, rows, vectors = best
     panel_has_a_size = isinstance(shape[2], int)  # otherwise it cannot be packed
-    pack = panel_has_a_size and (gather or m >= FEW_ROWS)
+    far = n * k * dtype.bytes > target.l2 // 2 and m >= 2 * rows
+    pack = panel_has_a_size and (gather or far or m >= FEW_ROWS)
     parallel = target.num_cores > 1 and batches * m * n * k >= WORTH_THREADS
     return Plan(rows, vectors * lanes, lanes, pack, parallel)
 
@@ -87,6 +98,37 @@ def _useful(size: int, part: int) -> float:
     return 1.0 if parts * part == size else 0.9 * size / (parts * part)
 
 
+def blocked(
+    p: Plan, shape: tuple[int, int, int], dtype: DType, target: Target, batches: int = 1
+) -> Plan:
+    """Choose the blocks in which b is packed: `depth` and `panels` of the plan `p`.
+
+    With at most TRANSLATED rows, a panel is one block. With more, a block is wider, so that each
+    address translation serves a longer piece of a row, and k is split into strips. If the result
+    stays in the second-level cache, adding strips to it costs little; then a block is about as deep
+    as wide and stays there, too. Otherwise only a panel does, and a block is up to a page wide.
+    """
+    m, n, k = shape
+    if k <= TRANSLATED:
+        return p
+    half, wide = target.l2 // 2, p.columns * dtype.bytes
+    small = m * n * dtype.bytes <= half
+    fewest = -(-k * wide // half)  # strips of k, so that a panel fits
+    strips = max(fewest, round(k / math.sqrt(half / dtype.bytes))) if small else fewest
+    strips = next((d for d in _divisors(k) if strips <= d <= 2 * strips), strips)
+    depth = -(-k // strips)
+    widest = half // depth if small else min(PAGE, target.l3 // 8 // depth)
+    least = -(-target.num_cores // batches) if p.parallel else 1
+    panels = -(-n // p.columns)
+    fits = [d for d in _divisors(panels) if d * wide <= widest and panels // d >= least]
+    return replace(p, depth=depth if strips > 1 else 0, panels=max(fits, default=1))
+
+
+def _divisors(n: int) -> list[int]:
+    """Return the divisors of n in ascending order."""
+    return [d for d in range(1, n + 1) if n % d == 0]
+
+
 def schedule_matmul(
     s: te.Schedule,
     product: te.Tensor,
@@ -100,36 +142,70 @@ def schedule_matmul(
     `out` is the elementwise stage that reads the product, or the product itself. With
     `b_transposed`, b is stored as [n, k]. Batches become outer loops.
 
-    for jo in parallel:                 columns of out
-      pack the panel of b
-      for io:                           rows of out
-        tile = 0
-        for k: tile[ii, ji] += a[io*rows + ii, k] * panel[k, ji]       unrolled, vectorized
-        out[...] = tile
+    for jc in parallel:                 a few panels of columns at a time
+      for ko:                           strips of k, if a panel overflows the cache
+        pack the block of b
+        for jo:                         panels of the block
+          for io:                       rows of out
+            tile = 0
+            for k: tile[ii, ji] += a[io*rows + ii, k] * panel[k, ji]       unrolled, vectorized
+            out[...] = tile             or product[...] += tile, if there are strips
+      out[...] = product                if there are strips
     """
     op = s[product].op
     assert isinstance(op, te.ComputeOp)
-    *_, m, n = op.shape
-    p = plan((m, n, op.reduce_axis[0].extent), product.dtype, target, b_transposed)
-    packed = s.cache_read(b, "global", [product]) if p.pack else None
-    fused = product.op is not out.op
-    tile = product if fused else s.cache_write(product, "local")
-    if fused:
-        s[tile].set_scope("local")
-    *batch, i, j = axes_of(s[out])
-    io, jo, ii, ji = s[out].tile(i, j, p.rows, p.columns)
-    s[out].reorder(*batch, jo, io, ii, ji)
-    s[out].unroll(ii)
-    s[out].vectorize(ji)
-    outer = s[out].fuse(*batch, jo) if batch else jo
-    if p.parallel:
-        s[out].parallel(outer)
-    s[tile].compute_at(s[out], io)
+    p = _plan(op, target, b_transposed)
+    fused, strips = product.op is not out.op, list[te.Axis]()
+    if p.depth:
+        s[product].split(op.reduce_axis[0], factor=p.depth)
+        tile = s.rfactor(product, s[product].leaf_iter_vars[-2])
+        strips = [*reduce_axes_of(s[product])]
+    else:
+        tile = product if fused else s.cache_write(product, "local")
+    s[tile].set_scope("local")
+    packed = s.cache_read(b, "global", [tile]) if p.pack else None
+    stage, outer = s[out], _outer_loop(s[out], p)
+    if fused and strips:
+        stage = s[product]
+        stage.compute_at(s[out], outer)
+        s[out].vectorize(s[out].split(s[out].leaf_iter_vars[-1], factor=p.columns)[1])
+    i, j = [a for a in stage.leaf_iter_vars if a.kind == "data"][-2:]
+    io, jo, ii, ji = stage.tile(i, j, p.rows, p.columns)
+    stage.reorder(*strips, jo, io, ii, ji)
+    stage.unroll(ii)
+    stage.vectorize(ji)
+    s[tile].compute_at(stage, io)
     _inner_product(s, tile, p)
     if packed is not None:
-        if b.op not in schedule.constants(s.state):  # otherwise it is packed before the calls
-            s[packed].compute_at(s[out], outer)
+        if b.op not in schedule.constants(s.state):  # a constant is packed before the calls
+            s[packed].compute_at(*((stage, strips[0]) if strips else (s[out], outer)))
         _pack(s, packed, p.columns, b_transposed)
+
+
+def _plan(op: te.ComputeOp, target: Target, gather: bool) -> Plan:
+    """Return the plan for the product `op`, with blocks of b if all sizes are constants."""
+    *batch, m, n = op.shape
+    k, dtype = op.reduce_axis[0].extent, op.dtypes[0]
+    sizes = [size for size in (m, n, k, *batch) if isinstance(size, int)]
+    if len(sizes) <= len(op.shape):
+        return plan((m, n, k), dtype, target, gather)
+    batches = math.prod(sizes[3:])
+    p = plan((m, n, k), dtype, target, gather, batches, splits=True)
+    return blocked(p, (sizes[0], sizes[1], sizes[2]), dtype, target, batches) if p.pack else p
+
+
+def _outer_loop(stage: te.StageView, p: Plan) -> te.Axis:
+    """Split the columns into blocks; return the loop over batches and blocks, outside all others.
+
+    The loops over the rows and over the columns of a block are the innermost ones.
+    """
+    *batch, i, j = axes_of(stage)
+    jc, j = stage.split(j, factor=p.columns * p.panels)
+    stage.reorder(*batch, jc, i, j)
+    outer = stage.fuse(*batch, jc) if batch else jc
+    if p.parallel:
+        stage.parallel(outer)
+    return outer
 
 
 def _inner_product(s: te.Schedule, tile: te.Tensor, p: Plan) -> None:
@@ -151,26 +227,49 @@ def _pack(s: te.Schedule, packed: te.Tensor, columns: int, transposed: bool) -> 
     panel = (*batch, f"j // {columns}", "k", f"j % {columns}")
     s.apply(schedule.TransformLayout(s[packed].name, names, panel))
     if not transposed:
-        j = axes_of(s[packed])[-1]
-        if not isinstance(j.extent, int):  # symbolic: one panel has a constant size
-            _, j = s[packed].split(j, factor=columns)
-        s[packed].vectorize(j)
+        s[packed].vectorize(s[packed].split(axes_of(s[packed])[-1], factor=columns)[1])
 
 
 STRIP = 8  # rows of b that a matrix-vector product adds before it updates the result
+DOTS = 8  # sums that a product with few rows and a transposed b computes at a time
 
 
-def schedule_matvec(s: te.Schedule, product: te.Tensor, target: Target) -> None:
+def schedule_matvec(s: te.Schedule, product: te.Tensor, b_transposed: bool, target: Target) -> bool:
     """Schedule a product with very few rows, so that b is read from memory once and in order.
+
+    Returns False, and does nothing, if b is transposed and its rows are short or symbolic.
 
     for ko:                             strips of b
       for jo:
         out[i, j] += a[i, ko*8] * b[ko*8, j] + ... + a[i, ko*8 + 7] * b[ko*8 + 7, j]
+
+    If b is transposed, a few of its rows are multiplied with a vector by vector:
+
+    for jo:
+      for ko: sums[ji, l] += a[i, ko*16 + l] * b[jo*8 + ji, ko*16 + l]
+      out[i, jo*8 + ji] = sums[ji, 0] + ... + sums[ji, 15]
     """
     (i, j), (k,) = axes_of(s[product]), reduce_axes_of(s[product])
-    lanes = 4 * target.lanes(product.dtype)
-    ko, ki = s[product].split(k, factor=STRIP)
-    jo, ji = s[product].split(j, factor=lanes)
-    s[product].reorder(i, ko, jo, ki, ji)
-    s[product].unroll(ki)
-    s[product].vectorize(ji)
+    lanes = target.lanes(product.dtype)
+    if not b_transposed:
+        ko, ki = s[product].split(k, factor=STRIP)
+        jo, ji = s[product].split(j, factor=4 * lanes)
+        s[product].reorder(i, ko, jo, ki, ji)
+        s[product].unroll(ki)
+        s[product].vectorize(ji)
+        return True
+    if not isinstance(k.extent, int) or k.extent < 2 * lanes:
+        return False
+    _, ki = s[product].split(k, factor=lanes)
+    sums = s[s.rfactor(product, ki, factor_axis=2)]
+    i, j = axes_of(s[product])
+    jo, ji = s[product].split(j, factor=DOTS)
+    s[product].reorder(jo, i, ji, *reduce_axes_of(s[product]))
+    s[product].unroll(ji)
+    sums.set_scope("local")
+    sums.compute_at(s[product], i)
+    row, column, lane = axes_of(sums)
+    sums.reorder(row, *reduce_axes_of(sums), column, lane)
+    sums.unroll(column)
+    sums.vectorize(lane)
+    return True

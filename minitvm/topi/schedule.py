@@ -16,10 +16,14 @@ from .conv_schedule import schedule_rows
 from .gemm import schedule_matmul, schedule_matvec
 from .int8 import DOTS, schedule_dots
 from .kinds import is_elementwise, is_product, size
+from .layout_schedule import schedule_layout
+from .layout_transform import LAYOUT
 from .loops import schedule_plain, schedule_row_by_row
 from .norm import ROW
 from .operands import check_outputs
 from .shape import INJECTIVE
+from .window import WINDOW
+from .window_schedule import schedule_window
 from .winograd import WINOGRAD, WINOGRAD_PART
 from .winograd_schedule import schedule_winograd
 
@@ -56,6 +60,10 @@ def schedule(outs: Any, target: str | Target = "llvm") -> te.Schedule:
             done |= schedule_channels(s, stage, _fused(s, stage, done), to)
         elif op.tag == WINOGRAD:
             done |= schedule_winograd(s, stage, _fused(s, stage, done), to)
+        elif op.tag == WINDOW:
+            done |= schedule_window(s, stage, _fused(s, stage, done), to)
+        elif op.tag == LAYOUT:
+            done |= _layout(s, stage, to)
         elif op.tag == ROW and not stage.is_inlined:
             done |= schedule_row_by_row(s, stage, op, to)
     for stage in s.stages:
@@ -74,9 +82,14 @@ def _inline(s: te.Schedule) -> None:
             continue
         nodes = size(stage.op, grown)
         short = nodes < LONG  # a formula that is read twice doubles its reader
-        if short and all(_is_simple(s.state.stage(r).op) for r in readers(s.state)[stage.name]):
+        if short and all(_takes_in(s.state.stage(r).op) for r in readers(s.state)[stage.name]):
             grown[stage.op] = nodes
             stage.compute_inline()
+
+
+def _takes_in(op: Operation) -> bool:
+    """Return whether elementwise stages may be inlined into `op`."""
+    return _is_simple(op) or (isinstance(op, te.ComputeOp) and op.tag == LAYOUT)
 
 
 def _is_simple(op: Operation) -> bool:
@@ -99,11 +112,21 @@ def _matmul(
         return set()
     tensor, transposed = b
     product, rows = op.output(0), op.shape[-2]
-    if isinstance(rows, int) and rows <= FEW and not transposed and len(op.shape) == 2:
-        schedule_matvec(s, product, target)
+    few = isinstance(rows, int) and rows <= FEW and len(op.shape) == 2
+    if few and schedule_matvec(s, product, transposed, target):
         return {stage.name}
     schedule_matmul(s, product, _output(out), tensor, transposed, target)
     return {stage.name, out.name, *(v.name for v in s.stages if v.name not in before)}
+
+
+def _layout(s: te.Schedule, stage: te.StageView, target: Target) -> set[str]:
+    """Schedule the stage of layout_transform that moves pixels; return the scheduled stages."""
+    (images,) = readers(s.state)[stage.name]
+    names = effective_readers(s.state)[stage.name]
+    out = s[names[0]]
+    fits = len(names) == 1 and _same_shape(s[images], out)
+    fits = fits and (out.name == images or is_elementwise(out.op))
+    return schedule_layout(s, stage, out if fits else stage, target)
 
 
 def _fused(s: te.Schedule, stage: te.StageView, done: set[str]) -> te.StageView:
@@ -115,9 +138,12 @@ def _fused(s: te.Schedule, stage: te.StageView, done: set[str]) -> te.StageView:
     if stage.is_output or len(names) != 1 or names[0] in done:
         return stage
     reader = s[names[0]]
-    mine, theirs = _output(stage), _output(reader)
-    fits = mine.ndim == theirs.ndim and all(map(tir.prove_equal, mine.shape, theirs.shape))
-    return reader if fits and is_elementwise(reader.op) else stage
+    return reader if _same_shape(stage, reader) and is_elementwise(reader.op) else stage
+
+
+def _same_shape(a: te.StageView, b: te.StageView) -> bool:
+    mine, theirs = _output(a), _output(b)
+    return mine.ndim == theirs.ndim and all(map(tir.prove_equal, mine.shape, theirs.shape))
 
 
 def _output(stage: te.StageView) -> te.Tensor:

@@ -12,6 +12,8 @@ from minitvm.base import ExprError, Reason, as_tuple, raise_first
 from .layouts import Layout
 from .operands import integers
 
+WINDOW = "window"  # the tag of reductions over windows that keep channels apart
+
 
 @dataclass(frozen=True, slots=True)
 class Window:
@@ -142,3 +144,9 @@ def padded(data: te.Tensor, layout: Layout, high: Window, wide: Window) -> Any:
         return te.if_then_else(inside, data(*layout.index(n, c, y, x)), te.const(0, data.dtype))
 
     return read
+
+
+def window_attrs(layout: Layout, high: Window, wide: Window) -> dict[str, Any]:
+    """Return the attributes of an operation with tag WINDOW, which its schedule needs."""
+    pairs = tuple((w.kernel, w.stride) for w in (high, wide))
+    return {"layout": layout.name, "windows": pairs}

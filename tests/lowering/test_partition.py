@@ -117,3 +117,17 @@ def test_a_reduction_in_ragged_tiles_computes_the_same(golden: Golden, same: Sam
     io, jo, ko, ii, ji, ki = s[C].tile(*C.op.axis, k, 4, 4, 4)
     s[C].reorder(io, jo, ko, ki, ii, ji)
     golden(partitioned(tvm.lower(s, [A, B, C], until="flatten"), same))
+
+
+def test_only_iterations_at_the_border_test_for_padding(golden: Golden, same: Same) -> None:
+    A = te.placeholder((40,), name="A")
+    k = te.reduce_axis((0, 3), name="k")
+
+    def body(i: Any) -> Any:
+        at = i + k - 1
+        return te.sum(te.if_then_else(te.all(at >= 0, at < 40), A[at], 0.0), axis=k)
+
+    C = te.compute((40,), body, name="C")
+    s = te.create_schedule(C.op)
+    s[C].vectorize(s[C].split(s[C].op.axis[0], 8)[1])  # type: ignore[union-attr]
+    golden(partitioned(tvm.lower(s, [A, C], until="flatten"), same))

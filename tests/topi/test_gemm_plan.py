@@ -6,7 +6,7 @@ import pytest
 import minitvm as tvm
 from minitvm import te, topi
 from minitvm.base import FLOAT32
-from minitvm.topi.gemm import plan, score
+from minitvm.topi.gemm import Plan, blocked, plan, score
 
 WIDE = tvm.Target("llvm -num-cores=1 -mattr=+avx512f")
 NARROW = tvm.Target("llvm -num-cores=1 -mattr=+avx2,-avx512f")
@@ -33,6 +33,55 @@ def test_small_products_are_not_packed_and_not_parallel() -> None:
     big = plan((1024, 1024, 1024), FLOAT32, four, gather=False)
     assert big.pack
     assert big.parallel
+
+
+def _blocks(m: int, n: int, k: int, target: tvm.Target = WIDE) -> Plan:
+    return blocked(plan((m, n, k), FLOAT32, target, False, splits=True), (m, n, k), FLOAT32, target)
+
+
+def test_a_panel_of_few_rows_is_a_block() -> None:
+    p = _blocks(1024, 1024, 1024)
+    assert (p.depth, p.panels) == (0, 1)
+
+
+@pytest.mark.parametrize("shape", [(128, 768, 3072), (64, 4096, 3001), (2048, 2048, 8192)])
+def test_a_deep_product_is_split_so_that_a_panel_fits_half_the_cache(
+    shape: tuple[int, int, int],
+) -> None:
+    p = _blocks(*shape)
+    assert 0 < p.depth * p.columns * 4 <= WIDE.l2 // 2
+    assert p.panels > 1
+
+
+def test_blocks_leave_columns_for_every_thread() -> None:
+    two = tvm.Target("llvm -num-cores=2 -mattr=+avx512f")
+    p = _blocks(128, 768, 3072, two)
+    assert p.parallel
+    assert -(-768 // (p.columns * p.panels)) >= 2
+
+
+@pytest.mark.parametrize("shape", [(50, 33, 2053), (49, 130, 1536)])
+@pytest.mark.parametrize("transposed", [False, True])
+@pytest.mark.parametrize("batches", [0, 3])
+@pytest.mark.parametrize("fused", [False, True])
+def test_deep_products_equal_numpy(
+    shape: tuple[int, int, int], transposed: bool, batches: int, fused: bool
+) -> None:
+    m, n, k = shape
+    batch = (batches,) if batches else ()
+    a = te.placeholder((*batch, m, k), name="A")
+    b = te.placeholder((*batch, *((n, k) if transposed else (k, n))), name="B")
+    multiply = topi.batch_matmul if batches else topi.matmul
+    c = multiply(a, b, transpose_b=transposed)
+    c = topi.relu(c) if fused else c
+    rng = np.random.default_rng(0)
+    x, y = (rng.integers(-3, 4, t.shape).astype("float32") for t in (a, b))
+    want = x @ (y.swapaxes(-1, -2) if transposed else y)
+    target = "llvm -num-cores=2"
+    f = tvm.build(topi.schedule(c, target), [a, b, c], target)
+    out = np.zeros(want.shape, "float32")
+    f(x, y, out)
+    np.testing.assert_array_equal(out, np.maximum(want, 0) if fused else want)
 
 
 def test_columns_that_are_not_contiguous_are_always_packed() -> None:
@@ -71,3 +120,22 @@ def test_a_sum_of_squares_is_no_product() -> None:
     x, out = np.eye(64, dtype="float32"), np.zeros((64, 64), "float32")
     f(x, out)
     np.testing.assert_allclose(out, x @ x.T + 64 * x)
+
+
+@pytest.mark.parametrize(
+    "shape", [(1, 1000, 512), (1, 13, 100), (2, 37, 65), (1, 5, 7), (2, 8, 32)]
+)
+@pytest.mark.parametrize("bias", [False, True])
+def test_few_rows_times_a_transposed_matrix_equal_numpy(
+    shape: tuple[int, int, int], bias: bool
+) -> None:
+    m, n, k = shape
+    a, b = te.placeholder((m, k), name="A"), te.placeholder((n, k), name="B")
+    v = te.placeholder((n,), name="V")
+    c = topi.dense(a, b, v if bias else None)
+    rng = np.random.default_rng(0)
+    x, y, z = (rng.integers(-4, 5, t.shape).astype("float32") for t in (a, b, v))
+    out = np.zeros((m, n), "float32")
+    f = tvm.build(topi.schedule(c), [a, b, *([v] if bias else []), c])
+    f(x, y, *([z] if bias else []), out)
+    np.testing.assert_array_equal(out, x @ y.T + (z if bias else 0))

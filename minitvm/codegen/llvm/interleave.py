@@ -5,7 +5,8 @@
     A[2 : 66 : 4] = c
     A[3 : 67 : 4] = d
 
-Without this, each store with a stride would become one store per lane.
+Without this, each store with a stride would become one store per lane. If there are as many stores
+as lanes, the row is the transpose of a square block, which takes one shuffle per vector and level.
 """
 
 from __future__ import annotations
@@ -18,9 +19,10 @@ from minitvm.base import BOOL
 from ..common import flat
 from .code import Code, Value, suffix_of
 from .expr import address, value
-from .memory import Address, write
+from .memory import Address, advance, shuffle, write
 
-STRIDES = (2, 4, 8)  # powers of two: two halves are interleaved repeatedly
+STRIDES = (2, 4, 8, 16)  # powers of two: two halves are interleaved repeatedly
+GROUP = 4  # lanes
 
 
 def in_rows(parts: Sequence[tir.Stmt]) -> Iterator[Sequence[tir.Stmt]]:
@@ -57,10 +59,15 @@ def _stride(s: tir.Stmt) -> int:
 
 
 def store_row(c: Code, row: Sequence[tir.Stmt]) -> None:
-    """Emit the statements of a row as one store."""
+    """Emit the statements of a row as one store, or as one store per vector of a square block."""
     stores = [s for s in row if isinstance(s, tir.Store)]
     at = address(c, stores[0].buffer, flat(stores[0].buffer, stores[0].indices))
-    whole = _interleaved(c, [c.splat(value(c, s.value), at.lanes) for s in stores])
+    vectors = [c.splat(value(c, s.value), at.lanes) for s in stores]
+    if len(vectors) == at.lanes and at.lanes >= GROUP:
+        for n, v in enumerate(_transposed(c, vectors)):
+            write(c, Address(advance(c, v.dtype, at.pointer, n * v.lanes), v.lanes, 1), v, None)
+        return
+    whole = _interleaved(c, vectors)
     write(c, Address(at.pointer, whole.lanes, 1), whole, None)
 
 
@@ -71,3 +78,54 @@ def _interleaved(c: Code, vectors: list[Value]) -> Value:
     even, odd = _interleaved(c, vectors[::2]), _interleaved(c, vectors[1::2])
     wide = Value("", even.dtype, 2 * even.lanes)
     return c.call(f"llvm.vector.interleave2.{suffix_of(wide.dtype, wide.lanes)}", wide, even, odd)
+
+
+# --- square blocks -------------------------------------------------------------------------------
+
+
+def _transposed(c: Code, rows: list[Value]) -> list[Value]:
+    """Return the columns of a square block: vector n has lane n of each of the `rows`.
+
+    Each of four adjacent rows is first transposed in groups of four lanes, which x86 can do without
+    moving data across its 128-bit lanes. Then the groups move.
+    """
+    quads = [_quad(c, rows[n : n + GROUP]) for n in range(0, len(rows), GROUP)]
+    columns = [_groups(c, [quad[n] for quad in quads]) for n in range(GROUP)]
+    return [columns[n % GROUP][n // GROUP] for n in range(len(rows))]
+
+
+def _quad(c: Code, rows: list[Value]) -> list[Value]:
+    """Transpose each group of four lanes of four rows."""
+    low, high = (0, GROUP, 1, GROUP + 1), (2, GROUP + 2, 3, GROUP + 3)  # of one group of a and b
+    left, right = (0, 1, GROUP, GROUP + 1), (2, 3, GROUP + 2, GROUP + 3)
+    pairs = [(_in_groups(c, low, *p), _in_groups(c, high, *p)) for p in (rows[:2], rows[2:])]
+    return [
+        _in_groups(c, half, pairs[0][n], pairs[1][n]) for n in range(2) for half in (left, right)
+    ]
+
+
+def _in_groups(c: Code, order: tuple[int, ...], a: Value, b: Value) -> Value:
+    """Shuffle each group of four lanes: lane `order[n]`, counted from 4 on in b, becomes lane n."""
+    picks = [
+        start + n if n < GROUP else a.lanes + start + n - GROUP
+        for start in range(0, a.lanes, GROUP)
+        for n in order
+    ]
+    return shuffle(c, a, b, picks)
+
+
+def _groups(c: Code, vectors: list[Value]) -> list[Value]:
+    """Transpose a square of groups of four lanes: vector n of the result has group n of each."""
+    if len(vectors) == 1:
+        return vectors
+    halves = [
+        _groups(c, [_alternate(c, odd, *vectors[n : n + 2]) for n in range(0, len(vectors), 2)])
+        for odd in (0, 1)
+    ]
+    return [v for both in zip(*halves, strict=True) for v in both]
+
+
+def _alternate(c: Code, odd: int, a: Value, b: Value) -> Value:
+    """Return the even groups of a and then those of b; the odd groups if `odd` is 1."""
+    groups = range(GROUP * odd, 2 * a.lanes, 2 * GROUP)
+    return shuffle(c, a, b, [start + n for start in groups for n in range(GROUP)])

@@ -53,7 +53,7 @@ def write(c: Code, at: Address, v: Value, mask: Value | None) -> None:
     elif at.stride == 1:
         _write_row(c, at.pointer, v, mask)
     elif at.stride == -1:
-        first = _move(c, v.dtype, at.pointer, 1 - at.lanes)
+        first = advance(c, v.dtype, at.pointer, 1 - at.lanes)
         _write_row(c, first, _reverse(c, v), None if mask is None else _reverse(c, mask))
     else:
         _scatter(c, _pointers(c, v.dtype, at), v, mask)
@@ -124,15 +124,19 @@ def _disguise(c: Code, mask: Value) -> Value:
 
 
 def _reverse(c: Code, v: Value) -> Value:
-    order = ", ".join(f"i32 {n}" for n in reversed(range(v.lanes)))
-    text = f"shufflevector {v}, {v.type} poison, <{v.lanes} x i32> <{order}>"
-    return c.op(text, v.dtype, v.lanes)
+    return shuffle(c, v, Value("poison", v.dtype, v.lanes), list(reversed(range(v.lanes))))
+
+
+def shuffle(c: Code, a: Value, b: Value, picks: list[int]) -> Value:
+    """Return the lanes `picks` of `a`, and of `b` counted from the number of lanes of `a` on."""
+    order = ", ".join(f"i32 {n}" for n in picks)
+    return c.op(f"shufflevector {a}, {b}, <{len(picks)} x i32> <{order}>", a.dtype, len(picks))
 
 
 # --- anything else -------------------------------------------------------------------------------
 
 
-def _move(c: Code, dtype: DType, pointer: str, offset: int) -> str:
+def advance(c: Code, dtype: DType, pointer: str, offset: int) -> str:
     """Return `pointer` advanced by `offset` elements."""
     if offset == 0:
         return pointer
@@ -150,13 +154,11 @@ def _read_strided(c: Code, dtype: DType, pointer: str, lanes: int, stride: int) 
     result = Value("poison", dtype, lanes)
     for chunk in range(0, span, lanes):
         start = min(chunk, span - lanes)
-        part = _read_row(c, dtype, Address(_move(c, dtype, pointer, first + start), lanes), None)
+        part = _read_row(c, dtype, Address(advance(c, dtype, pointer, first + start), lanes), None)
         picks = [
             lanes + w - start if chunk <= w < chunk + lanes else n for n, w in enumerate(where)
         ]
-        order = ", ".join(f"i32 {p}" for p in picks)
-        text = f"shufflevector {result}, {part}, <{lanes} x i32> <{order}>"
-        result = c.op(text, dtype, lanes)
+        result = shuffle(c, result, part, picks)
     return result
 
 

@@ -1,0 +1,119 @@
+"""A good schedule for layout_transform: square blocks are transposed in registers.
+
+A block is read in vectors along the rows of the source and stored in vectors along the rows of the
+result; the code generator turns the steps between them into shuffles. Where channels are adjacent
+in both layouts, whole vectors are copied.
+"""
+
+from __future__ import annotations
+
+import math
+
+from minitvm import te, tir
+from minitvm.base import Target
+
+from .layouts import Layout, layout_of
+from .loops import WORTH_THREADS
+from .stages import axes_of, has_points
+
+SIDE = 16  # most rows that the code generator transposes in registers
+
+
+def schedule_layout(
+    s: te.Schedule, flat: te.StageView, out: te.StageView, target: Target
+) -> set[str]:
+    """Schedule the two stages of layout_transform; return the names of the scheduled stages.
+
+    flat: the stage that moves the pixels. out: the other stage of layout_transform, or an
+    elementwise stage into which that is inlined, or `flat` if neither is possible.
+
+    for n, po in parallel:              a few pixels
+      for co:                           a few channels
+        block[pi, ci] = data[n, co + ci, po + pi]
+        out[n, po + pi, co + ci] = block[pi, ci]
+
+    If an image does not fit the second-level cache, more pixels are outside of the loop over
+    channels, and the same channels of these pixels are read and stored in longer rows.
+    """
+    op = flat.op
+    assert isinstance(op, te.ComputeOp)
+    source, result = (layout_of("layout_transform", op.attrs[end]) for end in ("from", "to"))
+    fused = flat.name != out.name
+    n, *rest = axes_of(out)
+    if fused:
+        at = result.high - 1
+        rest[at : at + 2] = [out.fuse(*rest[at : at + 2])]
+    if _has_pixels_last(source) == _has_pixels_last(result):
+        if fused:
+            flat.compute_inline()
+        outer = _copy(out, source, result, rest, target.lanes(op.dtypes[0]))
+    else:
+        moved = flat if fused else s[s.cache_write(op.output(0), "local")]
+        outer = _transpose(moved, out, source, result, rest, target)
+    if target.num_cores > 1 and has_points(op, WORTH_THREADS):
+        out.parallel(out.fuse(n, outer))
+    return {v.name for v in s.stages if v.is_attached} | {flat.name, out.name}
+
+
+def _has_pixels_last(layout: Layout) -> bool:
+    """Return whether the pixels of a row, not its channels, are adjacent in memory."""
+    return layout.name == "NCHW"
+
+
+def _copy(
+    out: te.StageView, source: Layout, result: Layout, rest: list[te.Axis], lanes: int
+) -> te.Axis:
+    """Schedule `out` to copy vectors of channels; return the loop just inside that over images."""
+    *outer, c = rest
+    width = math.gcd(*(n for n in (4 * lanes, source.block, result.block) if n))
+    co, ci = out.split(c, factor=width)
+    out.vectorize(ci)
+    if result.block:  # pixels outside: the source is read in order
+        outer.reverse()
+        out.reorder(*outer, co, ci)
+    return outer[0]
+
+
+def _transpose(
+    moved: te.StageView,
+    out: te.StageView,
+    source: Layout,
+    result: Layout,
+    rest: list[te.Axis],
+    target: Target,
+) -> te.Axis:
+    """Schedule blocks of pixels by channels; return the loop just inside that over images."""
+    dtype = out.op.output(0).dtype
+    *blocks, p, c = rest
+    if _has_pixels_last(result):
+        p, c = c, p
+    side = _side(source.block or result.block or c.extent, min(target.lanes(dtype), SIDE))
+    most = target.l2 // 8 // dtype.bytes  # elements
+    po, pi = out.split(p, factor=side)
+    co, ci = out.split(c, factor=side)
+    tiles = [*blocks, po, co]
+    if not _fits(tir.mul(p.extent, c.extent), 4 * most) and isinstance(c.extent, int):
+        pb, po = out.split(po, factor=max(1, most // (c.extent * side)))
+        tiles = [*blocks, pb, co, po]
+    rows = [ci, pi] if _has_pixels_last(result) else [pi, ci]
+    out.reorder(*tiles, *rows)
+    out.unroll(rows[0])
+    out.vectorize(rows[1])
+    moved.set_scope("local")
+    moved.compute_at(out, tiles[-1])
+    *_, row, column = axes_of(moved)
+    moved.reorder(column, row)
+    moved.unroll(column)
+    moved.vectorize(row)
+    return tiles[0]
+
+
+def _fits(size: tir.Index, most: int) -> bool:
+    return isinstance(size, int) and size <= most
+
+
+def _side(channels: tir.Index, most: int) -> int:
+    """Return the side of a square block: the largest, but at least 4, that divides `channels`."""
+    sides = [most >> n for n in range(most.bit_length()) if most >> n >= 4]
+    even = [n for n in sides if tir.prove_equal(tir.floormod(channels, n), 0)]
+    return max(even, default=most)

@@ -1,0 +1,203 @@
+"""A good schedule for depthwise convolution and pooling.
+
+Both reduce a window of pixels, one channel apart from the others. A tile of the result, a few
+pixels by a few vectors of channels, stays in registers during the reduction. In NCHW, where the
+columns of an image are adjacent and not the channels, a tile is a few rows by a few vectors of
+columns. There is no padded copy of the image: the loops are partitioned so that only tiles at its
+border test for padding.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import product
+
+from minitvm import schedule, te, tensor, tir
+from minitvm.base import Target
+
+from .layouts import NCHW, Layout, layout_of
+from .stages import axes_of, has_points, reduce_axes_of
+
+IN_FLIGHT = 8  # operations that a core starts before the result of the first is ready
+LOAD = 1 / 2  # the time to load a vector from the first two caches, in operations on a vector
+WORTH_THREADS = 1 << 18  # operations; fewer are finished before a second thread starts
+UNROLLED = 256  # most operations in the body of the innermost loop that is not unrolled
+
+
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """The sizes that the schedule of a reduction over windows depends on.
+
+    high, wide   the rows and the columns of the result; in NCHW, wide is 1
+    channels     the adjacent channels; in NCHW, the columns
+    windows      (kernel, stride) of the window along the height and the width
+    weighted     whether the elements of a window are multiplied by weights
+    """
+
+    high: int
+    wide: int
+    channels: int
+    windows: tuple[tuple[int, int], tuple[int, int]]
+    weighted: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Tile:
+    """A tile of the result: `high` x `wide` pixels by `vectors` of `lanes` channels."""
+
+    high: int
+    wide: int
+    vectors: int
+    lanes: int
+
+    @property
+    def channels(self) -> int:
+        """The channels of the tile."""
+        return self.vectors * self.lanes
+
+
+def plan(z: Sizes, target: Target, lanes: int) -> Tile:
+    """Choose the tile with the least `cost`; the registers also hold weights and pixels.
+
+    More results than IN_FLIGHT would save loads, but these are then spread over more cache lines.
+    """
+    lanes = min(lanes, 1 << (z.channels.bit_length() - 1))
+    most = max(1, min(IN_FLIGHT, target.vector_registers // 2))
+    best, least = Tile(1, 1, 1, lanes), math.inf
+    for vectors in (1, 2, 4, 8):
+        if vectors > 1 and vectors * lanes > z.channels:
+            break
+        for high in range(1, min(z.high, most // vectors) + 1):
+            for wide in range(1, min(z.wide, most // vectors // high) + 1):
+                tile = Tile(high, wide, vectors, lanes)
+                found = cost(z, tile)
+                if found <= least:  # of equally good tiles the tallest: it loads fewest rows twice
+                    best, least = tile, found
+    return best
+
+
+def cost(z: Sizes, tile: Tile) -> float:
+    """Return the time of all tiles of an image, in operations on a vector.
+
+    The tiles at the edges are smaller. A tile with few results waits for each of them. It loads
+    each pixel that its windows cover once, and each weight.
+    """
+    (ky, sy), (kx, sx) = z.windows
+    total = 0.0
+    edges = _parts(z.high, tile.high), _parts(z.wide, tile.wide), _parts(z.channels, tile.channels)
+    for (rows, high), (columns, wide), (several, channels) in product(*edges):
+        vectors = -(-channels // tile.lanes)
+        operations = max(high * wide * vectors, IN_FLIGHT) * ky * kx
+        pixels = _covered(high, ky, sy) * _covered(wide, kx, sx)
+        loads = vectors * (pixels + (ky * kx if z.weighted else 0))
+        total += rows * columns * several * (operations + LOAD * loads)
+    return total
+
+
+def _covered(positions: int, kernel: int, stride: int) -> int:
+    """Return how many pixels a kernel covers at that many adjacent positions."""
+    return kernel + (positions - 1) * min(stride, kernel)
+
+
+def _parts(size: int, part: int) -> Iterator[tuple[int, int]]:
+    """Yield (number, length) of the parts of `size`: those of length `part`, and the rest."""
+    yield size // part, part
+    if size % part:
+        yield 1, size % part
+
+
+def schedule_window(
+    s: te.Schedule, fold: te.StageView, out: te.StageView, target: Target
+) -> set[str]:
+    """Schedule a reduction over windows; return the names of the scheduled stages.
+
+    out: the elementwise stage that reads the reduction, or the reduction itself.
+
+    for n, yo in parallel:              rows of tiles
+      for xo, co:                       tiles
+        tile = 0
+        for ky, kx: tile[yi, xi, ci] += pixel[yo + yi + ky, xo + xi + kx, co + ci] * weight
+        out[n, yo + yi, xo + xi, co + ci] = tile[yi, xi, ci]
+    """
+    op = fold.op
+    assert isinstance(op, te.ComputeOp)
+    layout, z = layout_of("windows", op.attrs["layout"]), _sizes(op)
+    if z is None:
+        return set()
+    tile = plan(z, target, target.lanes(op.dtypes[0]))
+    names = _pack(s, op, layout)
+    acc = s[s.cache_write(op.output(0), "local")] if fold.name == out.name else fold
+    acc.set_scope("local")
+    outer, inner = _tiles(out, layout, tile)
+    out.reorder(*outer, *inner)
+    for axis in inner[:-1]:
+        out.unroll(axis)
+    out.vectorize(inner[-1])
+    if target.num_cores > 1 and has_points(op, WORTH_THREADS):
+        out.parallel(out.fuse(*outer[:-2]))
+    acc.compute_at(out, outer[-1])
+    _fold(acc, layout, tile)
+    return names | {fold.name, out.name, acc.name}
+
+
+def _sizes(op: te.ComputeOp) -> Sizes | None:
+    """Return the sizes of a reduction over windows; None if they are symbolic or 0."""
+    layout = layout_of("windows", op.attrs["layout"])
+    _, _, high, wide = layout.pixel(*op.shape)
+    if layout == NCHW:
+        wide = 1
+    found = [n for n in (high, wide, op.shape[-1]) if isinstance(n, int) and n > 0]
+    if len(found) < 3 or tir.prove_equal(op.shape[0], 0):
+        return None
+    weighted = len({e.buffer for e in tensor.loads(op)}) > 1
+    return Sizes(found[0], found[1], found[2], op.attrs["windows"], weighted)
+
+
+def _tiles(stage: te.StageView, layout: Layout, tile: Tile) -> tuple[list[te.Axis], list[te.Axis]]:
+    """Split the axes of `stage` into tiles; return the loops over tiles, and those inside a tile.
+
+    The loops over columns and adjacent channels are the last of the loops over tiles.
+    """
+    if layout == NCHW:
+        *outer, y, x = axes_of(stage)
+        yo, yi = stage.split(y, factor=tile.high)
+        xo, xi = stage.split(x, factor=tile.channels)
+        return [*outer, yo, xo], [yi, xi]
+    *outer, y, x, c = axes_of(stage)
+    yo, yi = stage.split(y, factor=tile.high)
+    xo, xi = stage.split(x, factor=tile.wide)
+    co, ci = stage.split(c, factor=tile.channels)
+    return [*outer, yo, xo, co], [yi, xi, ci]
+
+
+def _fold(acc: te.StageView, layout: Layout, tile: Tile) -> None:
+    """Schedule the loops that compute a tile: window outside, pixels and vectors inside."""
+    outer, (*pixels, last) = _tiles(acc, layout, tile)
+    vectors, lanes = acc.split(last, factor=tile.lanes)
+    ky, kx = reduce_axes_of(acc)
+    acc.reorder(*outer, ky, kx, *pixels, vectors, lanes)
+    acc.vectorize(lanes)
+    for axis in (*pixels, vectors):
+        acc.unroll(axis)
+    size = tile.high * tile.wide * tile.vectors
+    for axis in (kx, ky):
+        size *= axis.extent if isinstance(axis.extent, int) else UNROLLED
+        if size <= UNROLLED:
+            acc.unroll(axis)
+
+
+def _pack(s: te.Schedule, op: te.ComputeOp, layout: Layout) -> set[str]:
+    """Store the weights of an NCHWc convolution as [C / c, KH, KW, c], if there are any."""
+    found = [e.buffer for e in tensor.loads(op) if len(e.indices) == 4]
+    if not layout.block or not found:
+        return set()
+    (kernel,) = found
+    assert isinstance(kernel, te.Tensor)
+    if not tir.prove_equal(kernel.shape[1], 1):
+        return set()
+    packed, block = s[s.cache_read(kernel, "global", [op.output(0)])], layout.block
+    panel = (f"c // {block}", "m", "y", "x", f"c % {block}")
+    s.apply(schedule.TransformLayout(packed.name, ("c", "m", "y", "x"), panel))
+    return {packed.name}
