@@ -25,6 +25,7 @@ from .convolution import (
     best_formula,
     best_tile,
 )
+from .depthwise import depthwise
 from .layouts import NCHW, Layout, layout_of
 from .operands import integers, on_tensors
 from .window import constant, margins, padded, pair, windows
@@ -60,7 +61,8 @@ def conv2d(
     method: the formula. "direct" is that of textbooks; "rows", in NCHW, gives the same result and
     is faster on a CPU; "winograd", for 3x3 kernels, multiplies less, with larger rounding errors;
     "best" is the one of these that should be fastest on this machine. `topi.formulas` compares
-    them. The default is "rows" in NCHW and "direct" otherwise.
+    them. The default is "rows" in NCHW and "direct" otherwise. With one channel in each group, the
+    default and "best" are the formula of `depthwise_conv2d`.
     """
     (groups,) = integers("topi.conv2d: groups", (groups,))
     what = f"conv2d of {data.name}, {kernel.name}"
@@ -70,12 +72,25 @@ def conv2d(
     high, wide = windows(data, tuple(sizes), strides, padding, dilation, images.high)
     inputs = images.channels(data)
     conv = Convolution(data.shape[0], inputs, outputs, groups, high, wide, layout, data.dtype)
+    if method in ("", "best") and groups > 1 and tir.prove_equal(groups, inputs):
+        return _depthwise(data, kernel, images, conv)
     chosen = best_formula(conv) if method == "best" else _formula(conv, method)
     if chosen.name == "winograd":
         return winograd(data, kernel, conv, chosen.tile)
     if images != NCHW:
         return conv2d_channels(data, kernel, images, conv)
     return (_rows if chosen.name == "rows" else _direct)(data, kernel, conv)
+
+
+def _depthwise(data: te.Tensor, kernel: te.Tensor, layout: Layout, conv: Convolution) -> te.Tensor:
+    """Define a convolution in which each output reads one channel, as depthwise_conv2d does."""
+    several = tir.floordiv(conv.outputs, conv.groups)
+
+    def weight(c: Any, m: Any, ky: Any, kx: Any) -> Any:
+        o = c * several + m
+        return kernel(ky, kx, 0, o) if layout.name == "NHWC" else kernel(o, 0, ky, kx)
+
+    return depthwise(data, weight, several, layout, conv.high, conv.wide, {CONVOLUTION: conv})
 
 
 def _formula(conv: Convolution, method: str) -> Formula:

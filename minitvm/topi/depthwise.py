@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from minitvm import te, tir
@@ -10,7 +10,7 @@ from minitvm.base import ExprError, Reason, raise_first
 
 from .layouts import Layout, layout_of
 from .operands import on_tensors
-from .window import WINDOW, padded, window_attrs, windows
+from .window import WINDOW, Window, padded, window_attrs, windows
 
 
 @on_tensors
@@ -36,6 +36,26 @@ def depthwise_conv2d(
         (kernel.shape[:2], kernel.shape[3]) if last else (kernel.shape[2:], kernel.shape[1])
     )
     high, wide = windows(data, size, strides, padding, dilation, form.high)
+
+    def weight(c: Any, m: Any, ky: Any, kx: Any) -> Any:
+        return kernel(ky, kx, c, m) if last else kernel(c, m, ky, kx)
+
+    return depthwise(data, weight, several, form, high, wide)
+
+
+def depthwise(
+    data: te.Tensor,
+    weight: Callable[[Any, Any, Any, Any], Any],
+    several: tir.Index,
+    form: Layout,
+    high: Window,
+    wide: Window,
+    attrs: Mapping[str, Any] | None = None,
+) -> te.Tensor:
+    """Define a depthwise convolution, where weight(c, m, ky, kx) is an element of kernel m of c.
+
+    several: the number of kernels of each channel. attrs: further attributes of the operation.
+    """
     pixel = padded(data, form, high, wide)
     ky, kx = te.reduce_axis((0, high.kernel), "ky"), te.reduce_axis((0, wide.kernel), "kx")
 
@@ -43,12 +63,11 @@ def depthwise_conv2d(
         n, o, y, x = form.pixel(*at)
         c, m = (o, 0) if tir.prove_equal(several, 1) else (o // several, o % several)
         row, column = y * high.stride + ky * high.dilation, x * wide.stride + kx * wide.dilation
-        weight = kernel(ky, kx, c, m) if last else kernel(c, m, ky, kx)
-        return te.sum(pixel(n, c, row, column) * weight, axis=[ky, kx])
+        return te.sum(pixel(n, c, row, column) * weight(c, m, ky, kx), axis=[ky, kx])
 
     shape = form.shape(data.shape[0], tir.mul(form.channels(data), several), high.out, wide.out)
-    attrs = window_attrs(form, high, wide)
-    return te.compute(shape, body, name="T_depthwise", tag=WINDOW, attrs=attrs)
+    about = window_attrs(form, high, wide) | dict(attrs or {})
+    return te.compute(shape, body, name="T_depthwise", tag=WINDOW, attrs=about)
 
 
 def _about(data: te.Tensor, kernel: te.Tensor, layout: Layout) -> Iterator[Reason]:
