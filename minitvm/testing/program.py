@@ -1,4 +1,4 @@
-"""A random program: computes, inputs, and how exactly results must agree."""
+"""Random programs: inputs, operations, and how exactly two results must agree."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RandomProgram:
-    """A random program.
+    """A random program, and how exactly two ways of computing it must agree.
 
-    inputs, outputs   its tensors; together they are its arguments
+    inputs, outputs   the tensors that are arguments of the compiled program
     sizes             the value of each symbolic size
     exact             for each output, whether all correct programs agree to the last bit
-    longest           the most points that any one reduction folds
-    epsilon           the relative error of one operation of its narrowest float type
-    orders_floats     whether it takes a min or max of floats, which gives either operand for a NaN
+    longest           the number of points of the longest reduction
+    epsilon           the relative error of one operation in the narrowest float type
+    orders_floats     whether there is a min or max of floats, which with a NaN gives either operand
     """
 
     inputs: tuple[tensor.Tensor, ...]
@@ -54,7 +54,7 @@ class RandomProgram:
 
     @property
     def ops(self) -> list[tensor.Operation]:
-        """The operations of the outputs, each once: what create_schedule takes."""
+        """The operations of the outputs, each once, as arguments of create_schedule."""
         return list({id(t.op): t.op for t in self.outputs}.values())
 
     def shape(self, t: tensor.Tensor) -> tuple[int, ...]:
@@ -62,7 +62,7 @@ class RandomProgram:
         return tuple(n if isinstance(n, int) else self.sizes[cast("tir.Var", n)] for n in t.shape)
 
     def arrays(self, rng: Rng) -> dict[tensor.Tensor, Array]:
-        """Draw inputs. Floats are multiples of 1/4 in -4 .. 4, so that few bits suffice."""
+        """Draw an array for each input, with floats that need only few bits: see random_array."""
         return {t: random_array(rng, self.shape(t), t.dtype) for t in self.inputs}
 
     def __str__(self) -> str:
