@@ -38,7 +38,7 @@ WAITS = {
 def stream_fault(
     program: accel.Program, config: accel.Config, left_over: bool = True
 ) -> tuple[str, str, str]:
-    """Return the verifier's first finding as (message id, text, why), all "" if there is none.
+    """Return the verifier's first finding as (message id, text, why); all are "" without finding.
 
     The ids are deadlock, leak, race, uninitialised and hazard.
     left_over   False: ignore tokens that are still queued at the end
@@ -76,7 +76,7 @@ def short_queue(program: accel.Program) -> str:
 
 
 def flagged_tokens(program: accel.Program) -> set[tuple[int, str]]:
-    """Return the token flags of all instructions: (5, "push_prev") for instruction 5."""
+    """Return the token flags that are set, as (number of the instruction, name of the flag)."""
     return {
         (n, flag)
         for n, instruction in enumerate(program.instructions)
@@ -86,6 +86,6 @@ def flagged_tokens(program: accel.Program) -> set[tuple[int, str]]:
 
 
 def numbered_listing(program: accel.Program) -> str:
-    """Return ":" and the numbered instructions, or only their count if there are too many."""
+    """Return a listing that begins with ":", or only the number of instructions if it is long."""
     lines = [line for line in accel.listing(program).split("\n") if "  # " in line]
     return f" ({len(lines)} instructions)" if len(lines) > LINES else ":\n" + "\n".join(lines)
