@@ -1,9 +1,10 @@
-"""The convolutions of ResNet-18 with topi's schedule, no search, against torch (oneDNN).
+"""Compare the convolutions of ResNet-18 with topi's schedule (no search) and torch (oneDNN).
 
     python benchmarks/conv.py --threads 1 [--quick] [--json FILE] [C1 ... C12]
 
 Layers as in Table 1 of "Learning to Optimize Tensor Programs" (Chen et al., 2018): batch 1, padding
-kernel // 2. NCHW in and out; laying out the image is inside the timed call. Rates in GFLOP/s.
+kernel // 2. Input and output are NCHW; conversion of the image to another layout is timed, too.
+Rates are in GFLOP/s, and higher is better.
 """
 
 import sys
@@ -42,7 +43,7 @@ LAYERS = {
 
 
 def measure(name: str, threads: int, rounds: int) -> Row:
-    """Our kernel and torch's, measured in turns."""
+    """Measure our kernel and torch's in alternation."""
     size, inputs, outputs, kernel, stride = LAYERS[name]
     data = te.placeholder((1, inputs, size, size), name="data")
     weight = te.placeholder((outputs, inputs, kernel, kernel), name="weight")

@@ -145,7 +145,7 @@ def grade_folder(
     Raises ArgumentError if the checks are inside `folder`, where students may have changed them.
     """
     if checks.is_relative_to(folder.resolve()):
-        why = "they are among the notebooks to grade, where students can change them"
+        why = "they are among the notebooks to grade, where students may have changed them"
         raise ArgumentError(f"checks in {checks}", why, "--checks FOLDER, with a copy of your own")
     seeds: Seeds = (None, secret_seed(seed))
     asked = exercise_named(exercise, checks) if exercise else None

@@ -176,7 +176,7 @@ class Reader:
     def read(self, x: Any, depth: int = 0) -> Any:
         """Return the value that was written as `x`; raise any exception if `x` is malformed."""
         if depth > DEEPEST:
-            raise ExprError(f"lists nested {depth} levels deep", f"the maximum is {DEEPEST}")
+            raise ExprError(f"lists nested {depth} levels deep", f"too deep, at most {DEEPEST}")
         if not isinstance(x, list):
             return x
         kind, what, *rest = cast("list[Any]", x)
