@@ -87,7 +87,7 @@ def check_files(exercise: str, folder: Path) -> list[Path]:
 
 
 def checks_module(path: Path) -> ModuleType:
-    """Run the file at `path` as a module of its own."""
+    """Load the file at `path` as a new module, without changing sys.path."""
     name = f"checks_{path.stem}"
     spec = importlib.util.spec_from_file_location(name, path)
     assert spec is not None

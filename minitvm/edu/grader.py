@@ -246,7 +246,7 @@ def _follow(events: Iterable[dict[str, Any]], rest: Sequence[Item], known: _Prog
         elif "failed" in event:
             known.failed = event["failed"]
         elif "lost" in event:
-            why = "a schedule that runs for very long, or out of its arrays"
+            why = "the schedule runs for very long, or accesses memory outside its arrays"
             if not known.current:
                 why = "the cells of the notebook together took too long"
             outcome = failed("timeout", expected="an end", got=event["lost"], why=why)

@@ -81,7 +81,7 @@ def call_in_process(
         name = getattr(answer, "__name__", "the answer")
         raise AnswerError("raises", f"{name} raised {type(e).__name__}: {e}") from None
     if (took := timer() - start) > seconds:
-        what = f"an end after {took:.0f} s; grading stops after {seconds:g} s"
+        what = f"it ended after {took:.0f} s; grading stops after {seconds:g} s"
         raise AnswerError("timeout", what)
     writer = Writer(known)
     try:

@@ -149,7 +149,7 @@ def _checked(part: Part, answer: Answer, rng: np.random.Generator) -> Outcome:
 
 
 def _share(parts: Sequence[PartMark]) -> float:
-    """Return the share of the points, 0 .. 1, counting only parts with a verdict."""
+    """Return the share of the points, 0 .. 1, leaving out parts that are inconclusive."""
     counted = [p for p in parts if p.outcome.status != "inconclusive"]
     total = sum(p.weight for p in counted)
     return sum(p.weight * p.outcome.score for p in counted) / total if total else 0.0

@@ -241,13 +241,13 @@ def error_texts(reply: dict[str, Any]) -> tuple[str, str, str]:
 
 
 def decoded(name: str, reply: Any, arrays: Sequence[Any], arguments: Sequence[Any]) -> Any:
-    """Rebuild the value in a reply on the grader's own copy of every problem."""
+    """Rebuild the value in a reply from its JSON and the grader's own copy of each problem."""
     made = [x for a in arguments if isinstance(a, Problem) for x in a.made]
     intrins = [x for x in made if type(x).__name__ == "TensorIntrin"]
     try:
         return Reader(reply["rows"], arrays, operations(made), intrins).read(reply["value"])
     except Exception as e:  # whatever a student's process sends, it is a wrong answer
-        raise AnswerError("unreadable", f"{name} returned what cannot be used: {e}") from None
+        raise AnswerError("unreadable", f"{name} returned an unusable value: {e}") from None
 
 
 def answer_error(name: str, error: str, message: str, trace: str) -> AnswerError:

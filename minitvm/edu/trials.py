@@ -142,7 +142,7 @@ def _lost(exercise: Exercise, solved: Notebook) -> list[Trial]:
 
 
 def _answer(item: Item) -> str:
-    """Return the first lines of a function that replaces an answer."""
+    """Return the first lines of a function that replaces the answer to `item`."""
     return f"def {item.answer}(*arguments):\n    "
 
 

@@ -83,7 +83,7 @@ def _strided(t: tensor.Tensor) -> tir.DeclaredBuffer:
 
 
 def _computing(op: tensor.ComputeOp, form: int) -> Callable[[Any, Any], Any]:
-    """Return the fcompute of an intrinsic that computes `op`.
+    """Return the fcompute (a function that makes the statements) of an intrinsic for `op`.
 
     form   0: the body alone; 1: body, reset and update; 2: body and update
     """

@@ -1,4 +1,4 @@
-"""Random programs: a few computes that read each other in many ways."""
+"""Draw random programs: a few compute operations that read each other in many ways."""
 
 from __future__ import annotations
 

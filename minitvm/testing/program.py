@@ -43,7 +43,7 @@ class RandomProgram:
 
     @property
     def scalars(self) -> tuple[tir.Var, ...]:
-        """The sizes that appear in no shape of an input or output."""
+        """The symbolic sizes that appear in no shape of an input or output."""
         shown = {id(n) for t in self.tensors for n in t.shape}
         return tuple(v for v in self.sizes if id(v) not in shown)
 
@@ -72,7 +72,7 @@ class RandomProgram:
 
 
 def random_array(rng: Rng, shape: tuple[int, ...], dtype: DType) -> Array:
-    """Draw multiples of 1/4 in -4 .. 4, rarely infinities or NaNs; small or arbitrary integers."""
+    """Draw an array; floats are multiples of 1/4 in -4 .. 4, rarely infinities or NaNs."""
     if dtype.is_float:
         special = pick(rng, (np.nan, np.inf, -np.inf)) if chance(rng, 0.05) else 0.0
         made = np.where(rng.random(shape) < 0.1, special, rng.integers(-16, 17, shape) / 4)
