@@ -1,6 +1,6 @@
-"""What all benchmarks share: flags, fair timing, the table, the JSON file. Import it first.
+"""Code that all benchmarks share: flags, fair timing, the table, the JSON file.
 
-It fixes the number of threads of every library before numpy is loaded.
+Call arguments() before numpy is imported: it sets the number of threads of every library.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ HANDICAPS = (
 
 
 def arguments(what: str | None, **choices: tuple[str, ...]) -> argparse.Namespace:
-    """The cases and the flags --threads, --quick, --json; libraries are told how many threads.
+    """Parse cases and flags; set the number of threads of all libraries.
 
     choices: further flags with their values, of which the first is the default; without values, a
     flag that is on or off.
@@ -34,17 +34,17 @@ def arguments(what: str | None, **choices: tuple[str, ...]) -> argparse.Namespac
     parser = argparse.ArgumentParser(
         description=what, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("cases", nargs="*", help="by default all")
-    parser.add_argument("--threads", type=int, default=1, help="threads for all (default 1)")
+    parser.add_argument("cases", nargs="*", help="the cases to run (default: all)")
+    parser.add_argument("--threads", type=int, default=1, help="threads of all libraries (1)")
     parser.add_argument("--quick", action="store_true", help="fewer rounds, under 50 seconds")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write the rows here as well")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="also write the rows to FILE")
     for name, values in choices.items():
         if values:
             parser.add_argument(f"--{name}", choices=values, default=values[0])
         else:
             parser.add_argument(f"--{name}", action="store_true")
     flags = parser.parse_args()
-    for name in HANDICAPS:  # no peer may be kept from using the CPU it runs on
+    for name in HANDICAPS:  # no setting may keep a peer from using all of the CPU
         os.environ.pop(name, None)
     for name in LIBRARIES:
         os.environ[f"{name}_NUM_THREADS"] = str(flags.threads)
@@ -53,7 +53,7 @@ def arguments(what: str | None, **choices: tuple[str, ...]) -> argparse.Namespac
 
 @dataclass(slots=True)
 class Row:
-    """One case: our figure beside those of the peers. Rates: higher is better."""
+    """One case: our figure, and those of the peers by name, in `unit`."""
 
     case: str
     threads: int
@@ -65,10 +65,10 @@ class Row:
 def best_seconds(
     runs: Mapping[str, Callable[[], Any]], rounds: int, pause: float = 0.0, burst: int = 3
 ) -> dict[str, float]:
-    """The best seconds of each run, in turns: a, b, c, a, b, c, ...; one round is not counted.
+    """Return the shortest time of each run in seconds, from alternating turns a, b, c, a, b, c, ...
 
-    pause: seconds of sleep before each turn, so that no run meets another's spinning threads.
-    burst: calls in a turn, of which the best counts.
+    The first round is not counted. pause: seconds of sleep before each turn, until the threads of
+    the run before no longer spin. burst: the number of calls in a turn.
     """
     best = dict.fromkeys(runs, float("inf"))
     for n in range(rounds + 1):
@@ -84,7 +84,7 @@ def best_seconds(
 
 
 def report(rows: list[Row], file: Path | None, ratios: tuple[str, ...]) -> None:
-    """Print the rows as a table, with ours / peer for the named peers; write them to `file`."""
+    """Print the rows as a table, with a column ours / peer for each of `ratios`; write `file`."""
     names = list(dict.fromkeys(name for r in rows for name in r.peers))
     head = ["case", "threads", "unit", "ours", *names, *(f"ours/{n}" for n in ratios)]
     lines = [head]
@@ -104,6 +104,6 @@ def report(rows: list[Row], file: Path | None, ratios: tuple[str, ...]) -> None:
 
 
 def geometric_mean(rows: list[Row], peer: str) -> float:
-    """The geometric mean of ours / peer over the rows."""
+    """Return the geometric mean of ours / peer over the rows."""
     ratios = [r.ours / r.peers[peer] for r in rows]
     return math.exp(sum(map(math.log, ratios)) / len(ratios))

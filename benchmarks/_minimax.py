@@ -2,9 +2,9 @@
 
     python benchmarks/_minimax.py [name ...]
 
-Each polynomial p minimises the largest |weight(x) * (f(x) - p(x))|, which is the relative error
-that p's own error leaves in the result it helps to compute. Prints the tables and, as comments,
-the largest such error as a power of two.
+Each polynomial p minimises the largest |weight(x) * (f(x) - p(x))|. This weighted error is the
+relative error of the function that is computed from p, such as exp. The script prints the tables
+and, as comments, the largest weighted error as a power of two.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Function = Callable[[Decimal], Decimal]
 
 
 def series(x: Decimal, first: Decimal, ratio: Callable[[int], Decimal]) -> Decimal:
-    """first + first * ratio(1) + first * ratio(1) * ratio(2) + ..."""
+    """Return first + first * ratio(1) + first * ratio(1) * ratio(2) + ..."""
     total, term, n = Decimal(0), first, 0
     while abs(term) > TINY:
         total += term
@@ -47,13 +47,13 @@ def sinh(x: Decimal) -> Decimal:
 
 
 def atan(x: Decimal) -> Decimal:
-    """Euler's series, which converges for every x."""
+    """Return atan x by Euler's series, which converges for every x."""
     z = x * x / (1 + x * x)
     return series(x, x / (1 + x * x), lambda n: z * 2 * n / (2 * n + 1))
 
 
 def erf(x: Decimal) -> Decimal:
-    """2 / sqrt(pi) * exp(-x^2) * (x + 2 x^3 / 3 + 4 x^5 / 15 + ...)."""
+    """Return erf x = 2 / sqrt(pi) * exp(-x^2) * (x + 2 x^3 / 3 + 4 x^5 / 15 + ...)."""
     start = 2 * x / PI.sqrt() * (-x * x).exp()
     return series(x, start, lambda n: 2 * x * x / (2 * n + 1))
 
@@ -68,7 +68,7 @@ def atanh(x: Decimal) -> Decimal:
 
 @dataclass(frozen=True)
 class Fit:
-    """A polynomial for f; `degrees`: its degree and the ends of its range in every dtype."""
+    """A function f to approximate; `degrees`: dtype -> (degree, lower end, upper end of x)."""
 
     f: Function
     weight: Function
@@ -78,12 +78,12 @@ class Fit:
 def fit(
     f: Function, weight: Function, low: Decimal, high: Decimal, float32: int, float64: int
 ) -> Fit:
-    """The same range for both dtypes."""
+    """Return the Fit of `f` on low .. high, with a degree for float32 and one for float64."""
     return Fit(f, weight, {"FLOAT32": (float32, low, high), "FLOAT64": (float64, low, high)})
 
 
 def squared(f: Function) -> Function:
-    """f(sqrt(z)) as a function of z."""
+    """Return the function that maps z to f(sqrt(z))."""
     return lambda z: f(z.sqrt())
 
 
@@ -161,7 +161,7 @@ FITS = {
 
 
 def solve(rows: list[list[Decimal]]) -> list[Decimal]:
-    """The x with a x = b for rows [*a, b]: Gauss-Jordan elimination with pivoting."""
+    """Solve a linear system by Gauss-Jordan elimination; a row is [*coefficients, right side]."""
     n = len(rows)
     for k in range(n):
         pivot = max(range(k, n), key=lambda i: abs(rows[i][k]))
@@ -175,7 +175,7 @@ def solve(rows: list[list[Decimal]]) -> list[Decimal]:
 
 
 def powers(x: Decimal, degree: int) -> list[Decimal]:
-    """1, x, x^2, ..., x^degree."""
+    """Return [1, x, x^2, ..., x^degree]."""
     return list(accumulate([x] * degree, mul, initial=Decimal(1)))
 
 
@@ -187,7 +187,7 @@ def value(coefficients: list[Decimal], x: Decimal) -> Decimal:
 
 
 def extrema(errors: list[Decimal]) -> list[int]:
-    """Where the error is largest between two changes of its sign."""
+    """Return the index of the largest |error| between each two changes of its sign."""
     found = [0]
     for i, (before, here) in enumerate(pairwise(errors), 1):
         if (before < 0) != (here < 0):
@@ -198,7 +198,7 @@ def extrema(errors: list[Decimal]) -> list[int]:
 
 
 def remez(fit: Fit, degree: int, low: Decimal, high: Decimal) -> tuple[list[Decimal], Decimal]:
-    """The coefficients of 1, x, x^2, ... and the largest weighted error."""
+    """Return the coefficients of 1, x, x^2, ... of the best polynomial, and its largest error."""
     middle, radius = (low + high) / 2, (high - low) / 2
     xs = [middle - radius * cos(PI * i / (GRID - 1)) for i in range(GRID)]
     fs, ws = [fit.f(x) for x in xs], [fit.weight(x) for x in xs]
@@ -209,7 +209,7 @@ def remez(fit: Fit, degree: int, low: Decimal, high: Decimal) -> tuple[list[Deci
         coefficients = solve(system)[:-1]
         errors = [w * (f - value(coefficients, x)) for x, f, w in zip(xs, fs, ws, strict=True)]
         found = extrema(errors)
-        while len(found) > degree + 2:  # the outer ones with the smaller error can go
+        while len(found) > degree + 2:  # drop the end with the smaller error
             found.pop(0 if abs(errors[found[0]]) < abs(errors[found[-1]]) else -1)
         if len(found) < degree + 2 or found == picks:
             break
@@ -218,7 +218,7 @@ def remez(fit: Fit, degree: int, low: Decimal, high: Decimal) -> tuple[list[Deci
 
 
 def show(name: str) -> None:
-    """Print one table as coefficients.py has it, three numbers in a line."""
+    """Print the table of one function in the format of coefficients.py, three numbers a line."""
     fit = FITS[name]
     print(f"{name}: Table = {{")
     for dtype, (degree, low, high) in fit.degrees.items():

@@ -1,11 +1,12 @@
-"""How long compiling takes: schedules, lower() and build(), import of minitvm.
+"""Measure how long compiling takes: schedules, lower(), build() and the import of minitvm.
 
     python benchmarks/compile.py [--quick] [--json FILE]
 
-six steps           the first notebook's matrix product: medians in milliseconds
-replay              ten steps on a matrix product, as a searcher takes them: the best, microseconds
-conv2d+bias+relu    with topi's schedule: the best in milliseconds
-n stages, n loops   programs that grow: what twice as much costs, 2.00 where cost is linear
+schedule, lower, build   the first notebook's matrix product: median milliseconds
+replay                   applying ten recorded steps to a matrix product: least microseconds
+lower conv2d+bias+relu   with topi's schedule: least milliseconds
+lower 8 / 4 stages       the time for 8 stages over that for 4: 2.00 if the time is linear
+import                   the time beyond that of a bare interpreter: median milliseconds
 
 Lower is better throughout.
 """
@@ -27,11 +28,11 @@ from minitvm import te, topi
 from minitvm.schedule import replay
 
 N = 1024
-SIZES = (4, 8, 16, 32, 64)  # stages or loops of the programs that grow
+SIZES = (4, 8, 16, 32, 64)  # numbers of stages or loops, to see how times grow
 
 
 def six_steps() -> tuple[te.Schedule, list[te.Tensor]]:
-    """The first notebook's matrix product: packed, tiled, unrolled, vectorized, parallel."""
+    """Schedule the first notebook's matrix product: pack, tile, unroll, vectorize, parallelize."""
     a, b = te.placeholder((N, N), name="A"), te.placeholder((N, N), name="B")
     k = te.reduce_axis((0, N), name="k")
     c = te.compute((N, N), lambda i, j: te.sum(a[i, k] * b[k, j], axis=k), name="C")
@@ -62,7 +63,7 @@ def product() -> te.Tensor:
 
 
 def ten_on_one_stage(c: te.Tensor) -> te.Schedule:
-    """Three splits, two reorders, a fuse and how the loops run."""
+    """Schedule the product `c` in ten steps: splits, reorders, a fuse and annotations."""
     s = te.create_schedule(c.op)
     io, jo, ii, ji = s[c].tile(*s[c].op.axis, 8, 32)
     ko, ki = s[c].split(s[c].op.reduce_axis[0], factor=4)
@@ -75,7 +76,7 @@ def ten_on_one_stage(c: te.Tensor) -> te.Schedule:
 
 
 def ten_on_two_stages(c: te.Tensor) -> te.Schedule:
-    """The same product, summed in a cache that is computed tile by tile."""
+    """Schedule the product `c` in ten steps that sum each tile in a cache stage."""
     s = te.create_schedule(c.op)
     cache = s.cache_write(c, "local")
     io, jo, _, _ = s[c].tile(*s[c].op.axis, 8, 32)
@@ -90,7 +91,7 @@ def ten_on_two_stages(c: te.Tensor) -> te.Schedule:
 
 
 def replaying(make: Callable[[te.Tensor], te.Schedule]) -> Callable[[], object]:
-    """A call that takes the ten steps of a schedule of the product again."""
+    """Return a call that applies the ten steps of `make`'s schedule to a fresh product."""
     c = product()
     start, steps = te.create_schedule(c.op).state, make(c).steps
     assert len(steps) == 10
@@ -98,7 +99,7 @@ def replaying(make: Callable[[te.Tensor], te.Schedule]) -> Callable[[], object]:
 
 
 def fused_conv2d() -> tuple[te.Schedule, list[te.Tensor]]:
-    """A layer of a network: 3x3, 64 channels of 56x56."""
+    """Schedule a layer of a network: a 3x3 convolution of 64 channels of 56x56, bias and relu."""
     x, w = te.placeholder((1, 64, 56, 56), name="x"), te.placeholder((64, 64, 3, 3), name="w")
     b = te.placeholder((64,), name="b")
     c = topi.conv2d(x, w, padding=1)
@@ -107,7 +108,7 @@ def fused_conv2d() -> tuple[te.Schedule, list[te.Tensor]]:
 
 
 def many_stages(n: int) -> tuple[te.Schedule, list[te.Tensor]]:
-    """`n` stages, each of which reads the one before it; all tiled and vectorized."""
+    """Make `n` tiled and vectorized stages, each of which reads the stage before it."""
     a = te.placeholder((N, N), name="A")
     made = [a]
     for _ in range(n):
@@ -120,7 +121,7 @@ def many_stages(n: int) -> tuple[te.Schedule, list[te.Tensor]]:
 
 
 def many_loops(n: int) -> tuple[te.Schedule, list[te.Tensor]]:
-    """One stage of `n` reduction loops, whose tensors stay small."""
+    """Make one stage of `n` reduction loops over small tensors."""
     a = te.placeholder((n + 1,), name="A")
     axes = [te.reduce_axis((0, 2), name=f"k{d}") for d in range(n)]
     y = te.compute((1,), lambda _: te.sum(a[sum(axes[1:], axes[0])], axis=axes), name="Y")
@@ -128,7 +129,7 @@ def many_loops(n: int) -> tuple[te.Schedule, list[te.Tensor]]:
 
 
 def growth(what: str, make: Callable[[int], Any], rounds: int) -> list[Row]:
-    """What lowering a program of size 2n costs, in times that of size n."""
+    """Return, for each n in SIZES but the last, time of lower() at size 2n / time at size n."""
     programs = {str(n): make(n) for n in SIZES}
     runs = {n: partial(tvm.lower, *program) for n, program in programs.items()}
     best = best_seconds(runs, rounds)
@@ -137,7 +138,7 @@ def growth(what: str, make: Callable[[int], Any], rounds: int) -> list[Row]:
 
 
 def short_calls(rounds: int) -> list[Row]:
-    """Replay and a single lowering, the best of many calls."""
+    """Measure replay() and lower() of a layer by the shortest of many calls."""
     conv = fused_conv2d()
     runs: dict[str, Callable[[], object]] = {
         "replay 10 steps, 1 stage": replaying(ten_on_one_stage),
@@ -150,7 +151,7 @@ def short_calls(rounds: int) -> list[Row]:
 
 
 def median_ms(run: Callable[[], object], rounds: int) -> float:
-    """The median milliseconds of a call; two calls are not counted."""
+    """Return the median milliseconds of a call; the first two calls are not counted."""
     found: list[float] = []
     for n in range(rounds + 2):
         start = time.perf_counter()

@@ -1,4 +1,4 @@
-"""The convolutions of ResNet-18 with topi's schedule, no search, against torch (oneDNN).
+"""Compare the convolutions of ResNet-18 with topi's schedule (no search) and torch (oneDNN).
 
     python benchmarks/conv.py --threads 1 [--quick] [--json FILE] [--layout nchw|nhwc|nchwc]
                               [--formula best|direct|rows|winograd] [--cold] [C1 ... C12]

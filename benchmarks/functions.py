@@ -1,10 +1,10 @@
-"""Elementary functions on 65536 numbers in cache, one thread, against numpy and torch.
+"""Compare elementary functions on 65536 numbers in cache, on one thread, with numpy and torch.
 
     python benchmarks/functions.py [--quick] [--json FILE] [exp-float32 pow-float64 ...]
 
-Rates in G elements/s, exp and friends on -10 .. 10, logarithms and powers on 0.01 .. 10. The loop
-over the array runs 8 times in one call of ours, and the peers are called 8 times. numpy has
-vector code for most of these functions on some CPUs (AVX-512 under Linux), and libm's on others.
+Rates are in 10^9 elements/s. Arguments are in 0.01 .. 10 for logarithms and powers, and otherwise
+in -10 .. 10. One call of our kernel loops over the array 8 times, and the peers are called 8 times.
+On some CPUs (AVX-512 under Linux) numpy has vector code for most functions; elsewhere it uses libm.
 """
 
 from _common import Row, arguments, best_seconds, report
@@ -14,7 +14,7 @@ flags = arguments(__doc__)
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np  # after the libraries have been told how many threads to use
+import numpy as np  # after arguments() has set the number of threads
 
 import minitvm as tvm
 from minitvm.base import DTYPES, Target
@@ -26,7 +26,7 @@ except ImportError:
     torch = None
 
 N, REPEAT = 1 << 16, 8
-NUMPY: dict[str, str] = {"atan": "arctan", "pow": "power", "sigmoid": "", "erf": ""}  # "": has none
+NUMPY: dict[str, str] = {"atan": "arctan", "pow": "power", "sigmoid": "", "erf": ""}  # "": none
 NAMES = [
     "exp", "exp2", "log", "log2", "log10", "tanh", "sigmoid", "erf",
     "sin", "cos", "tan", "atan", "sinh", "cosh", "pow",
@@ -35,7 +35,7 @@ CASES = [f"{name}-{dtype}" for dtype in ("float32", "float64") for name in NAMES
 
 
 def kernel(name: str, dtype: str) -> tvm.Function:
-    """C[i] = name(A[i]), four vector registers at a time as topi does, REPEAT times over."""
+    """Build C[i] = name(A[i]), run REPEAT times, four vector registers at a time as in topi."""
     kind = DTYPES[dtype]
     lanes = 4 * Target("llvm").lanes(kind)
     A, B, C = (Buffer(x, (N,), kind) for x in "ABC")
@@ -48,7 +48,7 @@ def kernel(name: str, dtype: str) -> tvm.Function:
 
 
 def peers(name: str, x: Any, y: Any) -> dict[str, Callable[[], Any]]:
-    """The same function of numpy and torch, where they have it."""
+    """Return calls that apply the same function of numpy and torch, if any, REPEAT times."""
     found: dict[str, Callable[[], Any]] = {}
     out = np.empty_like(x)
     other = NUMPY.get(name, name)
@@ -64,7 +64,7 @@ def peers(name: str, x: Any, y: Any) -> dict[str, Callable[[], Any]]:
 
 
 def measure(case: str, rounds: int) -> Row:
-    """Ours and the peers, in turns."""
+    """Measure our kernel and the peers in alternation."""
     name, dtype = case.split("-")
     rng = np.random.default_rng(0)
     low = 0.01 if name.startswith("log") or name == "pow" else -10

@@ -1,9 +1,9 @@
-"""fp32 matrix products with topi's schedule, no search, against numpy's BLAS and the FMA peak.
+"""Compare fp32 matrix products with topi's schedule (no search), numpy's BLAS and the FMA peak.
 
     python benchmarks/gemm.py --threads 1 [--quick] [--json FILE] [case ...]
 
-Plain row-major A, B, C; whatever packing the schedule does is inside the timed call. A case
-MxNxK multiplies [M, K] by [K, N]. Rates in GFLOP/s.
+A, B and C are row-major; if the schedule packs them, that is part of the timed call. A case MxNxK
+multiplies [M, K] by [K, N]. Rates are in GFLOP/s, and higher is better.
 """
 
 from _common import Row, arguments, best_seconds, report
@@ -13,7 +13,7 @@ ODD = ["128x768x3072", "1x1024x1024", "1000x700x900"]
 
 flags = arguments(__doc__)
 
-import numpy as np  # after the libraries have been told how many threads to use
+import numpy as np  # after arguments() has set the number of threads
 
 import minitvm as tvm
 from minitvm import te, topi
@@ -26,7 +26,7 @@ except ImportError:
 
 
 def measure(case: str, threads: int, rounds: int) -> Row:
-    """Our kernel, numpy, torch if installed and the FMA peak, measured in turns."""
+    """Measure our kernel, numpy, the FMA peak and, if installed, torch in alternation."""
     m, n, k = (int(x) for x in case.split("x"))
     a, b = te.placeholder((m, k), name="A"), te.placeholder((k, n), name="B")
     c = topi.matmul(a, b, name="C")

@@ -1,13 +1,13 @@
-"""int8 matrix products with topi's schedule, no search, against our own fp32 ones and torch.
+"""Compare int8 matrix products with topi's schedule (no search), our fp32 products and torch.
 
     python benchmarks/int8.py --threads 1 [--quick] [--json FILE] [case ...]
 
-Plain row-major A, B (int8) and C (int32); shifting, packing and the sums of B are inside the timed
-call. A case MxNxK multiplies [M, K] by [K, N]. Rates in GOP/s, two operations for each product.
+A, B (int8) and C (int32) are row-major; shifting, packing and the sums of B are part of the timed
+call. A case MxNxK multiplies [M, K] by [K, N]. Rates are in GOP/s: 2 * M * N * K operations.
 
-The bar: on a CPU with VNNI, 1024x1024x1024 runs at 1.5 times the rate of fp32 or more. Peers: our
-fp32 product of the same shape, and torch._int_mm where torch is installed. numpy is none: it has
-no BLAS for integers, and is hundreds of times slower.
+The goal: on a CPU with VNNI, 1024x1024x1024 runs at 1.5 times the rate of fp32 or more. The peers
+are our fp32 product of the same shape and, if torch is installed, torch._int_mm. numpy is left
+out: it has no BLAS for integers, and is hundreds of times slower.
 """
 
 from _common import Row, arguments, best_seconds, report
@@ -17,7 +17,7 @@ ODD = ["128x768x3072", "1000x700x900"]
 
 flags = arguments(__doc__)
 
-from collections.abc import Callable  # after the libraries know how many threads to use
+from collections.abc import Callable  # after arguments() has set the number of threads
 
 import numpy as np
 
@@ -31,7 +31,7 @@ except ImportError:
 
 
 def product(shape: tuple[int, int, int], dtype: str, target: str) -> Callable[..., object]:
-    """f(a, b, c) for [m, k] times [k, n] with shape = (m, n, k); bytes are summed in int32."""
+    """Build f(a, b, c), which multiplies [m, k] by [k, n]; shape = (m, n, k). int8 gives int32."""
     m, n, k = shape
     a, b = te.placeholder((m, k), dtype, name="A"), te.placeholder((k, n), dtype, name="B")
     c = topi.matmul(a, b, out_dtype="int32" if dtype == "int8" else "", name="C")
@@ -39,7 +39,7 @@ def product(shape: tuple[int, int, int], dtype: str, target: str) -> Callable[..
 
 
 def measure(case: str, threads: int, rounds: int) -> Row:
-    """Our int8 kernel, our fp32 one, and torch's int8 one if installed, measured in turns."""
+    """Measure our int8 kernel, our fp32 kernel and, if installed, torch's int8 kernel in turns."""
     m, n, k = shape = tuple(int(x) for x in case.split("x"))
     target = f"llvm -num-cores={threads}"
     f, g = product(shape, "int8", target), product(shape, "float32", target)

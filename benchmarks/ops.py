@@ -1,9 +1,9 @@
-"""Operators other than products with topi's schedule against numpy and torch.
+"""Compare operators other than matrix products, with topi's schedule, with numpy and torch.
 
     python benchmarks/ops.py --threads 1 [--quick] [--json FILE] [case ...]
 
-Rates in GB/s: bytes of inputs and outputs, each counted once, over the time. The blur, on one
-thread, has a schedule of its own and stands against a copy: numpy.copyto, bytes read and written.
+Rates are in GB/s: the bytes of inputs and outputs, each counted once, over the time. The blur runs
+on one thread with a schedule of its own; its peer is numpy.copyto, whose bytes are counted twice.
 """
 
 import sys
@@ -32,7 +32,7 @@ F = torch.nn.functional
 
 @dataclass
 class Case:
-    """One operator: our formula over placeholders of `shapes`, and the same in numpy and torch."""
+    """One operator: our formula for inputs of these shapes, and the same in numpy and torch."""
 
     shapes: list[tuple[int, ...]]
     ours: Callable[..., te.Tensor]
@@ -104,11 +104,11 @@ BLUR = "blur 3x3 2048x2048"
 
 
 def blur(n: int) -> tuple[list[te.Tensor], te.Schedule]:
-    """[image, out] and the schedule of Halide's two-stage blur, the image with one more row and
-    column at every side.
+    """Return ([image, out], schedule) of Halide's two-stage blur with an output of n x n.
 
-    Tiles of 8 x 32 keep ten rows of the image in the fastest cache. In a tile, column by column of
-    8 lanes, the ten sums along rows stay in registers, where the sums along columns find them.
+    The image has one more row and column at every side. Tiles of 8 x 32 keep ten rows of the image
+    in the fastest cache. In a tile, columns of 8 lanes are computed one after another, so that the
+    ten sums along rows stay in registers until the sums along columns read them.
     """
     image = te.placeholder((n + 2, n + 2), name="image")
     rows = te.compute(
@@ -133,7 +133,7 @@ def blur(n: int) -> tuple[list[te.Tensor], te.Schedule]:
 
 
 def measure_blur(rounds: int) -> Row:
-    """Our blur and a copy of as much, measured in turns."""
+    """Measure our blur and a copy of the output in alternation."""
     args, s = blur(2048)
     f = tvm.build(s, args, "llvm -num-cores=1")
     rng = np.random.default_rng(0)
@@ -149,7 +149,7 @@ def measure_blur(rounds: int) -> Row:
 
 
 def measure(name: str, threads: int, rounds: int) -> Row:
-    """Our kernel, numpy and torch, measured in turns."""
+    """Measure our kernel, numpy and torch in alternation."""
     if name == BLUR:
         return measure_blur(rounds)
     case = CASES[name]

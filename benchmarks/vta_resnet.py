@@ -1,20 +1,20 @@
-"""ResNet-18 on the accelerator: what hiding the latency of memory behind arithmetic is worth.
+"""Measure how much latency hiding speeds up ResNet-18 on the simulated accelerator.
 
     python benchmarks/vta_resnet.py                        C2 .. C12 on both machines
-    python benchmarks/vta_resnet.py C9 --config vta_pynq   one layer on one
+    python benchmarks/vta_resnet.py C9 --config vta_pynq   one layer on one machine
     python benchmarks/vta_resnet.py --quick --json rows.json
 
-For each layer the fastest tiling is sought with one virtual thread, where no two units of the
-accelerator work at a time, and with two, where one loads while the other computes. Cycles are
-those of the instructions that vta.build makes of the winner. Utilisation is the useful share of
-what the matrix unit could do in this time, 0 to 1; it does not exceed the lower of the two roofs of
-the tiling: what its transfers allow (above 1 where they are not the limit), and what the compute
-unit's own work allows.
+For each layer, the script searches for the fastest tiling twice: with one virtual thread, where the
+units of the accelerator work one after another, and with two, where one thread loads while the
+other computes. Cycles are those of the program that vta.build makes for the fastest tiling.
+Utilisation is the useful work of the matrix unit over what it could do in this time, 0 to 1. Two
+roofs of the tiling bound it from above: what the transfers allow (above 1 if they are not the
+limit), and what the compute unit's own work allows.
 
-Each ALU operation takes 2 cycles, as in VTA's HLS design; "II=1" are the same programs on a
-machine where one takes 1, as in the Chisel design. The network counts each layer as often as
-resnet18_v1 has it; C3 is not in that network. The published figure (Chen et al. 2018, "TVM",
-section 6.4) is that of the best layer: 0.70 without hiding, 0.88 with it.
+Each ALU operation takes 2 cycles, as in VTA's HLS design; the columns "II=1" are for the same
+programs with 1 cycle each, as in the Chisel design. "network" weights each layer by how often it
+occurs in resnet18_v1, which does not contain C3. The published figure (Chen et al. 2018, "TVM",
+section 6.4) is that of the best layer: 0.70 without latency hiding, 0.88 with it.
 """
 
 from __future__ import annotations
@@ -42,10 +42,10 @@ QUICK = 10  # simulations for each row
 class Row:
     """One layer on one machine with one number of virtual threads.
 
-    utilisation, roof_*   shares of the peak; *_ii1: one cycle for each ALU operation
-    tried, legal          tilings that were simulated, of how many that fit
-    proven                no other tiling can be faster
-    seconds               of searching
+    utilisation, roof_*   shares of the peak rate; *_ii1: with one cycle for each ALU operation
+    tried, legal          the number of tilings that were simulated, and of those that fit
+    proven                whether the search has shown that no other tiling is faster
+    seconds               the time of the search
     """
 
     case: str
@@ -67,7 +67,7 @@ class Row:
 
 
 def row(case: str, config_name: str, threads: int, most: int) -> Row:
-    """Search, build the winner, and run it on both machines."""
+    """Search for the fastest tiling, build it, and run it with 2 cycles and 1 per ALU operation."""
     start = time.perf_counter()
     layer, config = vta.RESNET18[case], accel.CONFIGS[config_name]
     found = vta.best_tiling(layer, config, threads, most)
@@ -98,7 +98,7 @@ def row(case: str, config_name: str, threads: int, most: int) -> Row:
 
 
 def rows_of(cases: list[str], configs: list[str], most: int, processes: int) -> list[Row]:
-    """All rows, the longest searches first."""
+    """Return all rows in order; the longest searches are started first."""
     todo = [
         (case, config, n, most) for n in reversed(THREADS) for config in configs for case in cases
     ]
@@ -109,7 +109,7 @@ def rows_of(cases: list[str], configs: list[str], most: int, processes: int) -> 
 
 
 def network(rows: list[Row], cycles: str = "cycles") -> float:
-    """The utilisation of all layers together, each as often as the network has it."""
+    """Return the utilisation of all layers together, each as often as it occurs in the network."""
     config = accel.CONFIGS[rows[0].config]
     macs = sum(vta.TIMES[r.case] * vta.RESNET18[r.case].macs for r in rows)
     total = sum(vta.TIMES[r.case] * getattr(r, cycles) for r in rows)
@@ -117,7 +117,7 @@ def network(rows: list[Row], cycles: str = "cycles") -> float:
 
 
 def summaries(rows: list[Row]) -> list[dict[str, str | int | float]]:
-    """Mean, peak and network of each machine and number of threads."""
+    """Return mean, peak and network utilisation for each machine and number of threads."""
     found: list[dict[str, str | int | float]] = []
     for config, n in dict.fromkeys((r.config, r.vthreads) for r in rows):
         mine = [r for r in rows if (r.config, r.vthreads) == (config, n)]
@@ -137,7 +137,7 @@ def summaries(rows: list[Row]) -> list[dict[str, str | int | float]]:
 
 
 def simulator_speed() -> dict[str, float]:
-    """Instructions in a second: timed only, and computed bit by bit as well."""
+    """Return simulated instructions per second, with times only and with results computed."""
     layer = vta.RESNET18["C9"]
     program = vta.program(layer, vta.Tiling(h=7, w=14, oc=1, ic=1))
     config = vta.vta_pynq
@@ -164,7 +164,7 @@ def _rate(program: accel.Program, inputs: dict | None) -> float:
 
 
 def show(rows: list[Row], totals: list[dict[str, str | int | float]]) -> None:
-    """The table, and below it what it amounts to."""
+    """Print the table of rows, and below it the totals."""
     print(
         f"{'config':12}{'case':>5}{'threads':>8}{'cycles':>9}{'used':>7}{'dram':>7}{'compute':>8}",
         end="",
@@ -185,7 +185,7 @@ def show(rows: list[Row], totals: list[dict[str, str | int | float]]) -> None:
 
 
 def main() -> None:
-    """Search, print and write."""
+    """Parse the flags, search all layers, print the tables and write the JSON file."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

@@ -293,7 +293,7 @@ def test_an_access_has_a_number() -> None:
 
 
 def test_a_line_holds_an_element() -> None:
-    with pytest.raises(ArgumentError, match="line=2: an element has 4 bytes"):
+    with pytest.raises(ArgumentError, match="line=2: shorter than an element of 4 bytes"):
         accesses.footprints(accesses.record(matmul(4)), 2)
 
 

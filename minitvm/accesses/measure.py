@@ -43,7 +43,7 @@ def footprints(trace: AccessTrace, line: int = 64) -> tuple[Footprint, ...]:
     """
     widest = max((b.itemsize for b in trace.buffers), default=1)
     if isinstance(line, int) and line < widest:  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise ArgumentError(f"line={line}", f"an element has {widest} bytes", "64")
+        raise ArgumentError(f"line={line}", f"shorter than an element of {widest} bytes", "line=64")
     seen = cachesim.previous(trace, line), cachesim.previous(trace, 1)
     every, start = np.ones(len(trace.sites), np.bool_), np.zeros(1, np.int64)
     found = [_footprint(trace, Iterations("", 0, (), start, start), every, seen)]
@@ -58,8 +58,9 @@ def _footprint(
 ) -> Footprint:
     """Return the footprint of the loop `loop`.
 
-    Lines and elements are counted at their first access in each iteration. inside: for each site,
-    whether it is in the loop. seen: the results of cachesim.previous for lines and for elements.
+    Lines and elements are counted at their first access in each iteration. inside: for each of
+    trace.sites, whether it is in the loop. seen: the results of cachesim.previous for lines and for
+    elements.
     """
     begin = np.zeros(len(trace), np.int64)
     starts = loop.starts[loop.starts < len(trace)]
@@ -87,7 +88,7 @@ class Intensity:
     """The arithmetic intensity of a program: operations per byte moved.
 
     flops          arithmetic operations on data
-    bytes_touched  bytes of distinct elements accessed: the least that has to be moved
+    bytes_touched  the size of all distinct elements accessed, which is the least to be moved
     bytes_missed   bytes of the cache lines fetched into the cache
     bytes_moved    bytes_missed, plus the bytes of lines written back or still dirty at the end
     """

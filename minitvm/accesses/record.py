@@ -1,4 +1,4 @@
-"""Run a program once and record its accesses, with instrumented machine code."""
+"""Record the accesses of a program by running instrumented machine code."""
 
 from __future__ import annotations
 
@@ -35,10 +35,11 @@ def record(
              matters only if indices or conditions depend on data
     limit    the maximum number of events; each access and each iteration of a loop is an event
 
-    Accesses that happen before the calls are left out: see `PrimFunc.prepack`.
+    The accesses of `PrimFunc.prepack`, which runs once before the calls, are not recorded.
 
-    Raises ArgumentError if there are more events or a size is missing or wrong; LoweringError for
-    loops bound to threads and for calls with pointer arguments, such as those of tensorize.
+    Raises ArgumentError if there are more than `limit` events, or if a size is missing or wrong.
+    Raises LoweringError for loops bound to threads and for calls with pointer arguments, such as
+    those of tensorize.
     """
     if type(limit) is not int or limit < 0:
         raise ArgumentError(f"limit={limit!r}", "not an integer >= 0", f"limit={LIMIT}")
@@ -71,7 +72,7 @@ def _every_tensor(s: te.Schedule) -> list[tensor.Tensor]:
 
 
 def _flat(func: tir.PrimFunc) -> tir.PrimFunc:
-    """Return the program with a single flat offset in each access, flattened if necessary."""
+    """Return the program with one flat offset in each access; flatten it only if necessary."""
     used = [n for n in tir.walk(func.body) if isinstance(n, tir.Load | tir.Store)]
     done = all(len(n.indices) == 1 for n in used)
     return func if done else replace(func, body=lowering.flatten(func.body))
@@ -80,7 +81,7 @@ def _flat(func: tir.PrimFunc) -> tir.PrimFunc:
 def _arguments(
     func: tir.PrimFunc, args: Sequence[Any], sizes: Mapping[Any, int], data: Mapping[Any, Any]
 ) -> list[Any]:
-    """Return the arguments of the call: arrays from `data`, zeros for other buffers, scalars."""
+    """Return the arguments of the call: scalars, arrays from `data`, zeros for other buffers."""
     arrays: dict[tir.Buffer, Array] = {}
     for p, arg in zip(func.params, args, strict=True):
         found = [data[key] for key in (arg, p, p.name) if key in data]
@@ -96,7 +97,7 @@ def _arguments(
 
 
 def _packed(func: tir.PrimFunc, inputs: list[Any]) -> tuple[tir.PrimFunc, list[Any]]:
-    """Return the program and its arguments with the packed constants as further arguments."""
+    """Return the program and its arguments, with the packed constants appended to both."""
     if func.prepack is None:
         return func, inputs
     fixed = [a for p, a in zip(func.params, inputs, strict=True) if func.is_constant(p)]
@@ -161,7 +162,7 @@ def _run(recording: lowering.Recording, inputs: list[Any], limit: int) -> tuple[
     """Run the recording program and return (events, values, number of operations).
 
     The first run counts the events, and the second run stores them. Raises ArgumentError if there
-    are more than `limit`.
+    are more than `limit` events.
     """
     func = recording.func
     call = driver.build(func, target="llvm -num-cores=1")
@@ -223,7 +224,7 @@ def _buffers(func: tir.PrimFunc) -> Iterator[tir.Buffer]:
 
 
 def _used(buffer: Array, index: Array, count: int) -> list[int]:
-    """Return, for each of `count` buffers, one more than the largest index accessed, or 0."""
+    """Return for each of `count` buffers one more than the largest index accessed; 0 if none is."""
     found = np.zeros(count, np.int64)
     np.maximum.at(found, buffer, index + 1)
     return found.tolist()
@@ -232,7 +233,7 @@ def _used(buffer: Array, index: Array, count: int) -> list[int]:
 def _placed(
     func: tir.PrimFunc, buffers: list[tir.Buffer], used: list[int], sizes: Mapping[tir.Var, int]
 ) -> list[Placed]:
-    """Give the buffers addresses one after another, each at the start of a page.
+    """Assign the buffers addresses one after another, each at the start of a page.
 
     used: for each buffer, the number of elements to assume if its size is not constant.
     """

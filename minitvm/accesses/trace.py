@@ -56,7 +56,8 @@ class Iterations:
 class AccessTrace:
     """The accesses of one run, in the order in which they were made.
 
-    site      int32[n]: the part of the program that makes the access, as an index into `sites`
+    site      int32[n]: the load or store of the program that makes the access, as an index into
+              `sites`
     buffer    int32[n]: the buffer, as an index into `buffers`
     index     int64[n]: the offset of the element in the buffer
     address   int64[n]: the address of the element in bytes

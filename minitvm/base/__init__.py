@@ -1,4 +1,4 @@
-"""What every package uses: errors, dtypes, targets, host facts, the node decorator, debugging."""
+"""Shared by all packages: errors, dtypes, targets, host facts, the node decorator, debugging."""
 
 # pyright: reportUnusedImport=false
 

@@ -1,4 +1,4 @@
-"""Type, string, boolean and mask checks for the arguments of public functions."""
+"""Check the arguments of public functions: types, strings, booleans and masked arrays."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ AN = ("A", "E", "I", "O", "nd")  # by sound: an Area, an ndarray, but a Unit
 def check_kind(what: str, given: Any, *kinds: type[T], fix: str) -> T:
     """Return `given` if it is an instance of one of `kinds`; raise ArgumentError otherwise.
 
-    `what` names the argument in the message ("config=5: not a Config"); `fix` says what to pass.
+    `what` is the argument's name: for what="config" the message may be "config=5: not a Config".
+    `fix` says what to pass instead.
     """
     if not isinstance(given, kinds):
         names = [kind.__name__ for kind in kinds]
@@ -30,7 +31,7 @@ def check_kind(what: str, given: Any, *kinds: type[T], fix: str) -> T:
 def check_text(what: str, given: Any, fix: str) -> str:
     """Return `given` if it is a string; raise ArgumentError otherwise.
 
-    `what` names the argument in the message, as in "extern: name"; `fix` says what to pass.
+    `what` names the argument in the message, such as "extern: name"; `fix` says what to pass.
     """
     if not isinstance(given, str):
         raise _unfit(what, given, "not a string", fix)
@@ -45,7 +46,7 @@ def check_flag(what: str, given: Any) -> bool:
 
 
 def check_unmasked(what: str, given: Any) -> Any:
-    """Return `given`; raise ArgumentError if it is a masked array: its mask would be lost."""
+    """Return `given`; raise ArgumentError for a masked array, because its mask would be lost."""
     if isinstance(given, np.ma.MaskedArray):
         why, fix = "its mask would be lost", "a.filled(0), or a.data to ignore the mask"
         raise ArgumentError(f"{what} of a masked array", why, fix)

@@ -67,10 +67,10 @@ DTYPES: dict[str, DType] = {
 
 
 def dtype(name: str) -> DType:
-    """Return the DType called `name` (a string, numpy dtype or DType); one object per type.
+    """Return the DType called `name`, which may be a string, a numpy dtype or a DType.
 
-    Raises ExprError for an unknown type. Operations on float16 round to float16, but functions
-    such as exp compute in float32 before rounding.
+    Equal names give the same object. Raises ExprError for an unknown type. Operations on float16
+    round to float16, but functions such as exp compute in float32 before rounding.
     """
     found = DTYPES.get(str(name)) or DTYPES.get(getattr(name, "__name__", ""))
     if str(name) == "bfloat16":
@@ -98,5 +98,5 @@ def promote(a: DType, b: DType) -> DType:
         return a if a.is_float else b
     if UINT64 in (a, b) and "int" in (a.kind, b.kind):
         why = "no integer type represents all values of both"
-        raise ExprError(f"{a} with {b}", why, f"convert one of them: x.astype('{a}')")
+        raise ExprError(f"an operation on {a} with {b}", why, f"convert one: x.astype('{a}')")
     return DTYPES[np.promote_types(a.numpy, b.numpy).name]

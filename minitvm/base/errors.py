@@ -1,4 +1,4 @@
-"""Every error minitvm raises on purpose. A message says what, why, and what to try."""
+"""The errors that minitvm raises on purpose. Each message says what is wrong, why, and a fix."""
 
 import difflib
 import inspect
@@ -30,15 +30,15 @@ Reason: TypeAlias = tuple[str] | tuple[str, str]  # (why, fix); (why,) where no 
 
 
 def raise_first(error: type[TVMError], what: str, reasons: Iterable[Reason]) -> None:
-    """Raise `error` for `what` with the first of `reasons`; do nothing if there are none."""
+    """Raise error(what, why, fix) for the first reason (why, fix); do nothing without reasons."""
     for reason in reasons:
         raise error(what, *reason)
 
 
 def users_line() -> str:
-    """Find the innermost calling line outside minitvm; return "" if there is none.
+    """Describe the line outside minitvm that called it; return "" if there is none.
 
-    The result reads "at lab.py line 4: s[C].split(i, 3)".
+    The result is, for example, "at lab.py line 4: s[C].split(i, 3)".
     """
     frame = inspect.currentframe()
     while frame is not None and frame.f_globals.get("__name__", "").split(".")[0] == "minitvm":
@@ -56,11 +56,11 @@ class ExprError(TVMError, TypeError):
 
 
 class ScheduleError(TVMError):
-    """Raised for an illegal schedule step, which leaves the schedule unchanged."""
+    """Raised for an illegal schedule step; the schedule stays unchanged."""
 
 
 class LoweringError(TVMError):
-    """Raised if a schedule cannot be lowered to loops, or the arguments do not match it."""
+    """Raised if a schedule cannot be lowered to loops, or does not match the given arguments."""
 
 
 class VerifyError(TVMError):
@@ -84,7 +84,7 @@ class NameMissingError(TVMError, AttributeError):
 
 
 def name_missing(owner: str, name: str, known: Iterable[str]) -> NameMissingError:
-    """Return the error for a missing `owner.name`; it suggests the most similar known name."""
+    """Return the error for a missing `owner.name`, which suggests the most similar known name."""
     public = [n for n in known if not n.startswith("_")]
     near = [] if name.startswith("_") else difflib.get_close_matches(name, public, 1)
     return NameMissingError(f"{owner} has no {name!r}", "", f"{owner}.{near[0]}" if near else "")

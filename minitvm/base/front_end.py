@@ -5,9 +5,9 @@ from typing import Literal
 
 
 def front_end() -> Literal["notebook", "batch", ""]:
-    """Return "notebook" in a user's notebook, "batch" if a tool runs it, and "" outside Jupyter.
+    """Return "notebook" if a user runs a notebook, "batch" if a tool does, "" outside Jupyter.
 
-    Tools (nbconvert --execute, nbval, nbgrader) tell the kernel that input() cannot ask a user.
+    A tool (nbconvert --execute, nbval, nbgrader) tells the kernel that nobody can answer input().
     """
     shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
     kernel = getattr(shell, "kernel", None)

@@ -20,14 +20,14 @@ CPU_QUOTA = Path("/sys/fs/cgroup/cpu.max")
 
 @dataclass(frozen=True, slots=True)
 class Host:
-    """Facts that schedules and code generators need. Sizes are in bytes."""
+    """Facts about a machine that schedules and code generators need. Sizes are in bytes."""
 
     cpu: str
     """LLVM's name for the CPU model, such as "znver4"; "generic" if LLVM does not know it."""
     features: frozenset[str]
-    """LLVM's names for its instruction set extensions, such as "avx2"."""
+    """LLVM's names for the instruction set extensions of the CPU, such as "avx2"."""
     vector_bytes: int
-    """Bytes of the widest vector register; 64 bytes hold 16 floats."""
+    """Bytes of the widest vector register; 64 bytes are 16 float32 values."""
     vector_registers: int
     """The number of vector registers in the instruction set."""
     fma: bool
@@ -39,7 +39,7 @@ class Host:
     l3: int
     """Last-level cache, shared between cores; equal to `l2` if there is no third level."""
     cores: int
-    """Physical cores that this process may use, by its affinity mask and container limits."""
+    """Physical cores that the affinity mask and the container limits let this process use."""
     system: str
     """ "Linux", "Darwin" or "Windows", as platform.system() spells it."""
 
@@ -77,10 +77,10 @@ def vector_unit(features: frozenset[str], machine: str) -> tuple[int, int]:
 
 
 def dot4_lanes(features: frozenset[str]) -> tuple[int, ...]:
-    """Return how many int32 results one vpdpbusd instruction can compute, widest form first.
+    """Return how many int32 results each form of the instruction vpdpbusd computes, widest first.
 
-    Return () for a CPU without it. `features` are LLVM's names; LLVM ignores a feature whose
-    prerequisites are missing, such as avxvnni without avx2, and so does this function.
+    Return () for a CPU without vpdpbusd. `features` are LLVM's names. Like LLVM, this function
+    ignores a feature whose prerequisites are missing, such as avxvnni without avx2.
     """
     if not features >= {"sse2", "sse3", "ssse3", "sse4.1", "sse4.2", "avx", "avx2"}:
         return ()

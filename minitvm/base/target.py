@@ -19,8 +19,9 @@ VTA = "vta"  # the accelerator; vta.Environment(config) says which one
 class Capabilities:
     """Properties of one kind of target, such as "llvm".
 
-    what   a description of its programs, for users
-    cpu    whether its programs run on this CPU; only such kinds take options and call C or Python
+    what   a description for users of the target's programs
+    cpu    whether the programs run on this CPU; only such targets take options, and only their
+           programs can call C or Python
     """
 
     what: str
@@ -84,15 +85,15 @@ class Target:
             object.__setattr__(self, name, value)
 
     def lanes(self, dtype: str) -> int:
-        """Return how many elements of `dtype` one vector register holds."""
+        """Return how many elements of `dtype` fit in one vector register."""
         return max(1, self.vector_bytes // dtype_named(dtype).bytes)
 
     @property
     def dot4_lanes(self) -> tuple[int, ...]:
-        """Return how many int32 results one dot4 instruction can compute, widest form first.
+        """Return how many int32 sums of four int8 products one instruction computes, widest first.
 
-        Return () if the CPU has no such instruction. With -mcpu, only features that -mattr adds
-        are assumed.
+        Return () if the CPU has no such instruction. If -mcpu is given, the CPU is assumed to have
+        only the features that -mattr adds.
         """
         known = frozenset[str]() if self.mcpu else this_machine().features
         return dot4_lanes(_changed(known, self.mattr))
@@ -106,7 +107,7 @@ class Target:
 
 
 def _about(kind: str, words: list[str], host: str | Target | None) -> Iterator[Reason]:
-    """Yield each reason to refuse a target: an unknown kind, options it cannot take, its host."""
+    """Yield each reason to refuse a target: an unknown kind, needless options, a wrong host."""
     if kind == "cuda":
         yield "programs for GPUs can be lowered, but not run", f"one of {', '.join(KINDS)}"
     if kind not in KINDS:
@@ -125,7 +126,7 @@ def _about(kind: str, words: list[str], host: str | Target | None) -> Iterator[R
 
 
 def cuda(*options: str) -> Target:
-    """Raise the ArgumentError of Target("cuda ..."): programs for GPUs cannot be run here."""
+    """Raise the same ArgumentError as Target("cuda"): programs for GPUs cannot be run here."""
     return Target(" ".join(("cuda", *map(str, options))))
 
 
@@ -139,7 +140,7 @@ def _option(word: str, text: str) -> tuple[str, str]:
     elif number and not re.fullmatch("[1-9][0-9]{0,5}", value):
         why = "not a number of cores"
     elif name == "-mattr" and not all(re.fullmatch("[+-].+", w) for w in value.split(",")):
-        why = "each change begins with + or -"
+        why = "each feature must begin with + or -"
     else:
         return name[1:], value
     raise ArgumentError(

@@ -1,7 +1,8 @@
 """Debug output, which the environment variable MINITVM_DEBUG switches on.
 
-Its value is a level, which includes the output of all lower ones: 1 one line per build, 2 time and
-size of every pass, 3 schedule steps, 4 the IR after each pass that changed it, 5 generated source.
+The variable is a level, and each level includes the output of the lower ones. Level 1 prints one
+line per build, 2 the time and the size of the IR for every pass, 3 the schedule steps, 4 the IR
+after each pass that changed it, and 5 the generated source.
 """
 
 import os

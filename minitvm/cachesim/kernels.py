@@ -1,7 +1,7 @@
 """The loops over millions of accesses, which numba compiles on first use.
 
-numba has no type annotations, hence `Any`. It is imported only when it is needed, because importing
-it takes longer than importing minitvm.
+numba has no type annotations, hence `Any`. numba is imported only when it is needed, because that
+takes longer than importing minitvm.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ SCATTER = -7046029254386353131  # 2**64 / golden ratio: products of close number
 def compiled(f: F) -> F:
     """Compile `f` to machine code that releases Python's global interpreter lock while it runs.
 
-    numba stores the code beside this file or, if that folder is read-only, in the user's cache
-    folder. If it can write to neither, or cannot read the stored code, `f` is compiled again.
+    numba stores the machine code beside this file or, if that folder is read-only, in the user's
+    cache folder. If numba cannot write or read the code, `f` is compiled again.
     """
     import numba
 
@@ -55,8 +55,8 @@ def number(
 ) -> tuple[int, int]:
     """Number the distinct lines in order of appearance, from position `begin` of `lines` on.
 
-    Sets ids[n] to the id of lines[n] and names[id] to the line; `count` ids exist already. Returns
-    the position where it stops, at the end or when `names` is full, and the number of ids.
+    Sets ids[n] to the id of lines[n] and names[id] to the line; `count` ids exist already. Stops at
+    the end of `lines`, or earlier when `names` is full; returns (position, number of ids).
 
     `slots` is a hash table of ids with open addressing. The hash function scatters blocks of eight
     neighbouring lines, but keeps the lines of a block together, so that their slots share cache
@@ -89,12 +89,12 @@ def last_seen(ids: Ints, count: int, seen: Ints) -> None:
 
 
 def distances(seen: Ints, found: Ints) -> None:
-    """Set found[n] to the number of distinct lines used after seen[n] and before n.
+    """Set found[n] to the number of distinct lines used between accesses seen[n] and n.
 
-    seen[n] is the previous use of the line that access n uses. If it is -1, so is found[n].
-
-    A Fenwick tree marks, for each line, the position of its last use so far: the marks after
-    seen[n] are the lines used since. Sums and changes take O(log n) (Bennett and Kruskal 1975).
+    seen[n] is the position of the previous access to the line of access n. If seen[n] is -1, so is
+    found[n]. A Fenwick tree marks, for each line, the position of its last use so far: the marks
+    after seen[n] are the lines used since. Sums and changes take O(log n) (Bennett and Kruskal
+    1975).
     """
     size, live = len(seen), 0
     tree = np.zeros(size + 1, np.int32)
@@ -124,9 +124,9 @@ def replay(
     """Simulate one cache; return the number of evictions and of lines that are dirty at the end.
 
     ids, kinds: the line and the kind (READ, WRITE, WRITE_BACK) of each access. set_of[id] is the
-    set of a line. Fills outcome[n] with the outcome of access n, and sent[n] with the dirty line
-    that it sends to the next level, or -1. That line is one that access n evicts, or its own if it
-    is a write-back that misses.
+    set of a line. Stores the outcome of access n in outcome[n], and in sent[n] the dirty line that
+    access n sends to the next level, or -1. This is the line that access n evicts or, for a
+    write-back that misses, the line of access n itself.
 
     Each set is a ring of lines, the most recently used line first ("fifo": the last fetched), with
     a sentinel; the line before the sentinel is evicted.

@@ -38,7 +38,7 @@ Given: TypeAlias = "Ints | Iterable[int] | Accesses"
 
 
 class Lookups(NamedTuple):
-    """The lines that accesses look up in a cache, and for each the position of its access."""
+    """The cache lines that accesses look up; access at[k] looks up lines[k]."""
 
     lines: Ints
     at: Ints
@@ -50,9 +50,9 @@ def addresses_of(given: Any) -> Ints:
 
 
 def sizes_of(given: Any, sizes: Any) -> Any:
-    """Return `sizes` or, if it is None, the sizes of the recorded run `given`.
+    """Return `sizes`; if it is None, return the sizes in the recorded run `given`.
 
-    None means one byte for each access.
+    The result is None for mere addresses without sizes; each access is then one byte long.
     """
     return getattr(given, "size", None) if sizes is None and _is_trace(given) else sizes
 
@@ -60,7 +60,7 @@ def sizes_of(given: Any, sizes: Any) -> Any:
 def writes_of(given: Any, writes: Any, n: int) -> Ints:
     """Return a bool[n] that says which of `n` accesses are stores.
 
-    It is `writes` or, if that is None, what the recorded run `given` says; otherwise all False.
+    The default of `writes`, None, means given.write for a recorded run, and False for addresses.
     """
     if writes is None:
         writes = given.write if _is_trace(given) else False
@@ -96,16 +96,16 @@ def whole(what: str, values: Any, least: int) -> Ints:
 
 
 def checked_line(line: Any) -> int:
-    """Return `line`, the bytes of a cache line; raise ArgumentError if it is no power of two."""
+    """Return `line`, the bytes of a cache line; raise ArgumentError unless it is a power of two."""
     if type(line) is not int or line < 1 or line & (line - 1):
-        raise ArgumentError(f"line={line!r}", "not a power of two", "64: bytes of a cache line")
+        raise ArgumentError(f"line={line!r}", "not a power of two", "line=64")
     return line
 
 
 def lookups(addresses: Ints, sizes: Any, line: int) -> Lookups:
-    """Return the lines that accesses look up: several if an access crosses the end of a line.
+    """Return the lines that accesses look up; an access across the end of a line looks up several.
 
-    sizes: the bytes of each access, one number for all, or None for 1.
+    sizes: the bytes of each access, one number for all, or None for 1. line: the bytes of a line.
     """
     first, at = addresses // line, np.arange(len(addresses))
     if sizes is None or not len(first):
@@ -123,7 +123,7 @@ def lookups(addresses: Ints, sizes: Any, line: int) -> Lookups:
         return Lookups(first, at)
     if total > MOST:
         raise ArgumentError(
-            f"{total} look-ups of lines", f"the maximum is {MOST}", "pass smaller sizes"
+            f"{total} look-ups of lines", f"the maximum is {MOST}", "smaller or fewer accesses"
         )
     at = np.repeat(at, many)
     start = np.cumsum(many) - many

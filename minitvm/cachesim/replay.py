@@ -40,7 +40,7 @@ class Replay:
                  crosses the end of a line causes several look-ups, and an access that hits in a
                  level nearer to the processor causes none
     evictions    lines that were evicted to make room for other lines
-    writebacks   dirty lines among the evicted ones, and write-backs from the level above that miss
+    writebacks   dirty lines that were evicted, and write-backs from the level above that miss
     dirty        lines that are dirty at the end and still have to be written back
     """
 
@@ -119,7 +119,7 @@ def simulate(
 
     caches     a Cache, or a list: the level nearest to the processor first
     accesses   addresses in bytes, or a recorded run, which also has writes and sizes
-    writes     which accesses are stores: a bool array, or one bool for all; by default none
+    writes     which accesses are stores: a bool array, or one bool for all; False by default
     sizes      the bytes of each access, or one number for all; by default 1. An access that
                crosses the end of a line looks up every line that it uses
 

@@ -1,13 +1,13 @@
 # pyright: reportUnusedImport=false
 
-"""Exercises: built from their solutions, checked in the notebook, graded the same way.
+"""Build exercises from their solutions, check answers in the notebook, and grade them alike.
 
-    edu.check("ex03.2", tile_for_cache)     # in a notebook: the points, after showing why
-    edu.hint("ex03.2", 1)                   # a nudge; 2 and 3 say more
+    edu.check("ex03.2", tile_for_cache)     # in a notebook: show feedback and return the points
+    edu.hint("ex03.2", 1)                   # a small hint; levels 2 and 3 say more
 
-`python -m minitvm.edu` builds, checks, verifies, grades and exports. docs/instructor.md is for
-those who teach. The exercises are course content: their checks lie in exercises/checks and import
-what they need from this door.
+`python -m minitvm.edu` builds, checks, verifies, grades and exports exercises. docs/instructor.md
+is for teachers. The exercises are course content: their checks are files in exercises/checks, which
+import what they need from this package.
 """
 
 from .accelerated import bytes_moved, on_machine, runs_on_accelerator

@@ -32,10 +32,10 @@ def parser() -> argparse.ArgumentParser:
     one = commands.add_parser("check", help="check your exercise as grading does")
     one.add_argument("exercise", help="ex03, or a notebook")
     _limits(one)
-    one = commands.add_parser("verify", help="try to fool the grader, exercise by exercise")
+    one = commands.add_parser("verify", help="test the grader with wrong and broken submissions")
     one.add_argument("exercise", nargs="?", default="", help="ex03 (default: all)")
     one.add_argument("--jobs", type=int, default=2, help="notebooks at a time (2)")
-    one = commands.add_parser("hint", help="a hint, from a nudge (1) to nearly the answer (3)")
+    one = commands.add_parser("hint", help="print a hint, from small (1) to nearly the answer (3)")
     one.add_argument("item", help="ex03.2")
     one.add_argument("level", nargs="?", type=int, default=1)
     one = commands.add_parser("grade", help="grade every notebook in a folder")
@@ -97,7 +97,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def limits_of(given: argparse.Namespace) -> Limits:
-    """Return limits in proportion to the time of one cell."""
+    """Return the limits that the command line asks for; all times grow with --seconds."""
     seconds = given.seconds
     return Limits(
         seconds=seconds, notebook=12 * seconds, item=9 * seconds, memory=int(given.memory * 2**30)

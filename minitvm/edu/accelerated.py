@@ -1,4 +1,4 @@
-"""Ready-made parts for schedules of the accelerator: exact results, no hazards, few bytes."""
+"""Parts of items that check accelerator schedules: exact results, no hazards, few bytes."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ def runs_on_accelerator(
     weight: float = 1.0,
     why: str = "",
 ) -> Part:
-    """Check that a schedule runs on the accelerator: build it for `config`, simulate and verify it.
+    """Make a part that builds a schedule for `config`, simulates it, and verifies the program.
 
-    Message ids besides "wrong-type" and "wrong-value": "refused" if it cannot be built (a memory is
-    too small, or no instruction covers some loop), and what the verifier finds: "deadlock", "leak",
-    "race", "uninitialised", "hazard".
-    why   the usual reason for a refusal
+    Message ids besides "wrong-type" and "wrong-value": "refused" if the schedule cannot be built (a
+    memory is too small, or no instruction covers some loop), and what the verifier finds:
+    "deadlock", "leak", "race", "uninitialised", "hazard".
+    why   the usual reason why schedules are refused
     """
 
     def check(answer: Answer, rng: Rng) -> Outcome:
@@ -67,7 +67,7 @@ def runs_on_accelerator(
 
 
 def bytes_moved(s: te.Schedule, tensors: Sequence[tensor.Tensor]) -> float:
-    """Count the bytes that move between main memory and the accelerator; a cost for at_most().
+    """Return how many bytes move between main memory and the accelerator: a cost for at_most().
 
     Every load and store of the program counts, micro-operations included.
     """
@@ -76,10 +76,10 @@ def bytes_moved(s: te.Schedule, tensors: Sequence[tensor.Tensor]) -> float:
 
 
 def on_machine(config: accel.Config, part: Part) -> Part:
-    """Return the part, with everything that it builds for target "vta" built for `config`.
+    """Return a copy of `part` that builds programs for target "vta" for the machine `config`.
 
-    The answer itself is called with the usual machine: when grading, it runs in another process,
-    which does not know `config`.
+    The student's function still sees the current vta.Environment, because grading calls it in
+    another process, which does not know `config`.
     """
 
     def check(answer: Answer, rng: Rng) -> Outcome:

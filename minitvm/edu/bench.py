@@ -1,4 +1,4 @@
-"""Compare two running times: alternate the runs, take the best, and give up on a busy machine."""
+"""Compare the running times of two programs by the best of alternating runs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ATTEMPTS = 3
 
 @dataclass(frozen=True, slots=True)
 class Ratio:
-    """Time of yours / time of the reference. busy: the machine was too busy to tell."""
+    """The student's time / the reference's time. busy: the machine was too busy to measure it."""
 
     ratio: float
     busy: bool
@@ -26,11 +26,11 @@ def time_ratio(
     yours: Callable[[], object],
     timer: Callable[[], float] = time.perf_counter,
 ) -> Ratio:
-    """Return the ratio of the best of 14 alternating runs: ref, yours, ref again, yours again, ...
+    """Return the ratio yours / reference of the best times in 14 alternating runs of each.
 
-    Both run twice per round, because the scheduler of a busy machine may interrupt the same place
-    of every round. If the two best times of one program differ by more than a tenth, everything is
-    measured again, up to three times.
+    A round is ref, yours, ref again, yours again: each program has two positions, because a busy
+    machine may interrupt every round at the same position. If the best times at the two positions
+    differ by more than a tenth, everything is measured again, three times in all.
     """
     ratio = float("inf")
     for _ in range(ATTEMPTS):

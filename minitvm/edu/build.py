@@ -1,8 +1,8 @@
 """Build exercises/*.ipynb from solutions/*.ipynb: the same notebooks with their answers cut out.
 
-The result is the same byte for byte. A file that someone has worked on is not overwritten unless
-forced: exercises/.generated.json keeps the hashes of what was generated, and only files with one of
-those hashes are replaced.
+Building twice gives the same bytes. A file that someone has worked on is overwritten only with
+--force: exercises/.generated.json stores the hashes of all files that were generated, and other
+files are kept.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def exercise_file(root: Path, exercise: Exercise) -> Path:
 
 
 def solution(root: Path, exercise: Exercise) -> Notebook:
-    """Read the solution of an exercise. Raises ArgumentError if it is missing or broken."""
+    """Read the solution notebook of an exercise; raise ArgumentError if it is missing or broken."""
     path = solution_file(root, exercise)
     if not path.exists():
         fix = f"python -m minitvm.edu new {exercise.id}"
@@ -67,12 +67,12 @@ def solution(root: Path, exercise: Exercise) -> Notebook:
 
 
 def built(root: Path, exercise: Exercise) -> Built:
-    """Build an exercise from its solution. Raises ArgumentError if that is missing or broken."""
+    """Build an exercise from its solution; raise ArgumentError if that is missing or broken."""
     return Built(exercise, stored(with_holes(solution(root, exercise), exercise)))
 
 
 def with_holes(solved: Notebook, exercise: Exercise) -> Notebook:
-    """Return the notebook without solutions, hidden tests and outputs.
+    """Return a copy of the notebook `solved` without solutions, hidden tests and outputs.
 
     ### BEGIN SOLUTION             # YOUR CODE HERE  (about 4 lines)
     ...                      ->    raise NotImplementedError("ex05.2: see notebook 05, section 3")
@@ -95,13 +95,13 @@ def with_holes(solved: Notebook, exercise: Exercise) -> Notebook:
 
 
 def item_in(text: str, exercise: Exercise) -> Item | None:
-    """Return the item whose answer a cell with this text defines."""
+    """Return the item whose answer a cell with this text defines, or None."""
     found = [i for i in exercise.items if f"def {i.answer}(" in text and SOLUTION.search(text)]
     return found[0] if found else None
 
 
 def holed(text: str, item: Item | None) -> str:
-    """Replace the solution in the text of a cell by a stub."""
+    """Replace the solution in the text of a cell by a line that raises NotImplementedError."""
     count = solution_lines(text)
     about = f"about {count} line{'s' if count != 1 else ''}"
     what = f'"{item.id}: see {item.section}"' if item else ""
@@ -113,13 +113,13 @@ def holed(text: str, item: Item | None) -> str:
 
 
 def hashes(root: Path) -> dict[str, list[str]]:
-    """Return file name -> hashes of everything generated under that name, oldest first."""
+    """Read .generated.json: file name -> hashes of all versions built so far, oldest first."""
     record = root / "exercises" / RECORD
     return json.loads(record.read_text(encoding="utf-8")) if record.exists() else {}
 
 
 def write(root: Path, made: Built, *, force: bool = False) -> Done:
-    """Write one exercise. Return "kept" if the file has been worked on and was left alone."""
+    """Write one exercise, but return "kept" if someone has worked on the file (unless `force`)."""
     path, record = exercise_file(root, made.exercise), hashes(root)
     known = record.setdefault(made.file, [])
     new = sha256(made.text.encode())
@@ -160,7 +160,7 @@ def faults(root: Path, exercises: Sequence[Exercise]) -> list[str]:
 
 
 def structure_faults(root: Path, exercise: Exercise) -> list[str]:
-    """Return where a solution does not fit its items: ids, points, cells, hints."""
+    """Describe each mismatch between a solution and its items: ids, points, cells or hints."""
     notebook = solution(root, exercise)
     ids = [cell.get("id", "") for cell in notebook["cells"]]
     found = [] if len({*ids}) == len(ids) and all(ids) else ["cell ids are missing or repeated"]

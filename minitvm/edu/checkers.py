@@ -1,7 +1,7 @@
-"""Ready-made parts for functions and formulas; schedules.py has those for schedules.
+"""Make parts of items that check functions and formulas; schedules.py makes those for schedules.
 
-Each takes `arguments(rng)`, which draws the arguments for one call of the student's function: a
-tuple of plain data, arrays and problems.
+Each part draws the arguments for a call of the student's function with `arguments(rng)`, which
+returns a tuple of plain data, arrays and problems.
 """
 
 from __future__ import annotations
@@ -47,10 +47,10 @@ def equal(
     why: str = "",
     wrong: str = "wrong-value",
 ) -> Part:
-    """Check that a function returns what `reference` does: numbers, strings, lists, arrays.
+    """Make a part that compares a function's results, which are plain data, with `reference`.
 
-    reference   called with the same arguments; a problem is replaced by what it made
-    why, wrong  why answers usually differ, and the message id for it
+    reference   called with the same arguments, but with Problem.made in place of each problem
+    why, wrong  the usual reason for a wrong result, and the message id of that failure
     """
 
     def check(answer: Answer, rng: Rng) -> Outcome:
@@ -70,14 +70,14 @@ def equal(
 
 
 def describe(argument: Any) -> str:
-    """Describe an argument in a message: matmul(2, 3, 4) for a problem."""
+    """Return the text of an argument for a message; for a problem, for example, matmul(2, 3, 4)."""
     if isinstance(argument, Problem):
         return f"{argument.name}({', '.join(map(short.repr, argument.arguments))})"
     return short.repr(argument)
 
 
 def expanded(arguments: Sequence[Any]) -> list[Any]:
-    """Return the arguments with each problem replaced by what it made."""
+    """Return the arguments, with each problem replaced by the values in Problem.made."""
     found: list[Any] = []
     for a in arguments:
         found += a.made if isinstance(a, Problem) else [a]
@@ -85,9 +85,9 @@ def expanded(arguments: Sequence[Any]) -> list[Any]:
 
 
 def differs(got: Any, want: Any, rtol: float = 0.0, atol: float = 0.0) -> str:
-    """Describe the first difference of two plain values; "" if they are equal.
+    """Describe the first difference of two plain values; return "" if they are equal.
 
-    Lists, tuples and arrays compare equal by their elements, numbers by their value.
+    Lists, tuples and arrays are equal if their elements are, and numbers if their values are.
     """
     if isinstance(want, list | tuple):
         got = got.tolist() if isinstance(got, np.ndarray) else got
@@ -137,11 +137,11 @@ def formula(
     largest: float = 1.0,
     why: str = "",
 ) -> Part:
-    """Check that a function returns a tensor with the elements of `reference(*arrays, *plain)`.
+    """Make a part that compares the tensor that a function returns with `reference`, a function.
 
-    The problem among the arguments makes the placeholders. Arrays are drawn for them in that order,
-    with floats in -largest .. largest, and minitvm.tensor.evaluate computes the formula. Operators
-    of topi, which have tags, are not accepted.
+    `reference` is called with the same arguments, but with an array for each placeholder that the
+    problem among the arguments makes. The arrays are random, with floats in -largest .. largest;
+    minitvm.tensor.evaluate computes the student's formula. Operators of topi are not accepted.
     """
 
     def check(answer: Answer, rng: Rng) -> Outcome:
@@ -174,18 +174,18 @@ def formula(
 
 
 def wrong_type(expected: str, got: Any) -> Outcome:
-    """Return the outcome for a value that is not `expected`, such as "a tensor"."""
+    """Return the outcome for a value of a wrong type; `expected` is, for example, "a tensor"."""
     why = NOTHING if got is None else ""
     return failed("wrong-type", expected=expected, got=type(got).__name__, why=why)
 
 
 def _others(plain: Sequence[Any]) -> str:
-    """Describe the arguments that are not arrays: ", then 2"."""
+    """Return a text for the arguments that are not arrays, such as ", then 2"; "" if none."""
     return "".join(f", then {short.repr(x)}" for x in plain if not isinstance(x, np.ndarray))
 
 
 def computed_elements(t: tensor.Tensor) -> int:
-    """Count the elements that are computed, or added up, for `t` and everything it reads."""
+    """Count the steps of all loops that compute `t` and every tensor that `t` depends on."""
     total = 0
     for op in operations([t]):
         if isinstance(op, tensor.ComputeOp):
@@ -197,7 +197,7 @@ def computed_elements(t: tensor.Tensor) -> int:
 def wrong_element(
     got: Array, want: Array, rtol: float, atol: float, case: str, why: str
 ) -> Outcome | None:
-    """Return the outcome for an array that differs, with its first wrong element; None if right."""
+    """Return the outcome for the first wrong element of `got`; None if all elements are right."""
     told = testing.difference(got, want, rtol, atol)
     if not told:
         return None
@@ -210,14 +210,14 @@ def wrong_element(
 
 
 def shapes(inputs: dict[tensor.Tensor, Array]) -> str:
-    """Return "A [2, 3], B [3, 4]"."""
+    """Return the names and shapes of the inputs, for example "A [2, 3], B [3, 4]"."""
     return ", ".join(f"{t.name} {list(a.shape)}" for t, a in inputs.items())
 
 
 def random_inputs(
     tensors: Sequence[tensor.Tensor], rng: Rng, largest: float = 1.0
 ) -> dict[tensor.Tensor, Array]:
-    """Draw values for every placeholder: floats in -largest .. largest, or small integers."""
+    """Draw an array for each placeholder: floats in -largest .. largest, or small integers."""
     found: dict[tensor.Tensor, Array] = {}
     for t in tensors:
         if isinstance(t.op, tensor.PlaceholderOp):

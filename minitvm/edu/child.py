@@ -1,8 +1,8 @@
 """The student's process: run the cells of one notebook, then call the functions they define.
 
-It exchanges frames (wire.py) over what were its stdin and stdout. The real package minitvm.edu is
-not loaded here. A stand-in of the same name lets check cells run without the checks and their
-references.
+It exchanges frames (wire.py) over its original stdin and stdout. The real package minitvm.edu is
+not loaded in this process. A stand-in of the same name lets cells that call edu.check() run without
+the checks and their reference solutions.
 """
 
 from __future__ import annotations
@@ -43,26 +43,26 @@ def no_op(*args: Any, **kwargs: Any) -> None:
 
 
 def no_points(*args: Any, **kwargs: Any) -> float:
-    """Stand in for edu.check, the value of a check cell: 0 points."""
+    """Replace edu.check in this process: accept any arguments and return 0 points."""
     return 0.0
 
 
 class Shell:
-    """The result of get_ipython() here; magics and ! commands do nothing."""
+    """Replaces the IPython shell, so that magics and ! commands do nothing."""
 
     def __getattr__(self, name: str) -> Any:
         return no_op
 
 
 def install_stand_in() -> None:
-    """Give notebooks a minitvm.edu whose check and hint do nothing."""
+    """Replace check and hint of minitvm.edu by functions that do nothing."""
     room = sys.modules["minitvm.edu"]
     room.check = no_points  # type: ignore[attr-defined]
     room.hint = no_op  # type: ignore[attr-defined]
 
 
 class NotebookModule:
-    """The module __main__ that the cells of a notebook run in."""
+    """The module __main__ in which the cells of a notebook run."""
 
     def __init__(self) -> None:
         self.module = ModuleType("__main__")
@@ -71,7 +71,7 @@ class NotebookModule:
         sys.modules["__main__"] = self.module
 
     def run(self, number: int, source: str, limit: int) -> Any:
-        """Run one cell. The result has "error", "message" and "trace" if it failed."""
+        """Run one cell; return its "output" and, if it failed, "error", "message" and "trace"."""
         captured = Capture(limit)
         sys.stdout = sys.stderr = captured
         name = f"cell {number}"
@@ -86,9 +86,9 @@ class NotebookModule:
 
     @staticmethod
     def _python(source: str) -> str:
-        """Replace magics: `%matplotlib inline` becomes a call of get_ipython().
+        """Replace magics by Python: `%matplotlib inline` becomes a call of get_ipython().
 
-        IPython is imported only if needed: it takes a seventh of the start of a process.
+        IPython is imported only if needed, because its import slows the start of a process.
         """
         try:
             ast.parse(source)
@@ -99,7 +99,7 @@ class NotebookModule:
         return source
 
     def call(self, message: Any, arrays: Any, limit: int) -> tuple[Any, list[Any]]:
-        """Call a function of the notebook; return its value as a message and arrays."""
+        """Call a function of the notebook; return (reply with its value, arrays)."""
         sys.stdout = sys.stderr = Capture(limit)
         try:
             f = self.scope.get(message["name"])
@@ -115,7 +115,7 @@ class NotebookModule:
 
 
 def unpacked(arguments: Any, reader: Reader) -> list[Any]:
-    """Decode the arguments of the student's function, building each problem in place."""
+    """Decode the arguments of the student's function; replace each problem by what it makes."""
     found: list[Any] = []
     for a in arguments:
         if isinstance(a, dict):
@@ -141,7 +141,7 @@ def described(e: BaseException) -> dict[str, str]:
 
 
 def channel() -> tuple[IO[bytes], IO[bytes]]:
-    """Return stdin and stdout as (requests, replies), and redirect both to nowhere."""
+    """Return copies of stdin and stdout as (requests, replies); redirect 0, 1, 2 to os.devnull."""
     requests = os.fdopen(os.dup(0), "rb")
     replies = os.fdopen(os.dup(1), "wb")
     null = os.open(os.devnull, os.O_RDWR)
@@ -152,7 +152,7 @@ def channel() -> tuple[IO[bytes], IO[bytes]]:
 
 
 def main(arguments: str) -> None:
-    """Serve requests until the grader hangs up. `arguments`: JSON of limits, folder, hidden."""
+    """Serve requests until the grader closes the pipe; `arguments`: {limits, folder, hidden}."""
     given = json.loads(arguments)
     limits = Limits(**given["limits"])
     requests, replies = channel()

@@ -28,13 +28,13 @@ from .skeleton import skeleton
 
 
 def project() -> Path:
-    """Return the folder with exercises/: the working directory, or the checkout of this package."""
+    """Return the working directory if it has exercises or solutions, or else this checkout."""
     here = Path.cwd()
     return here if (here / "exercises").is_dir() or (here / "solutions").is_dir() else ROOT
 
 
 def build(root: Path, checks: Path, *, check: bool, force: bool) -> int:
-    """Build all exercises, or with `check` only list outdated ones. Return the exit code."""
+    """Build all exercises, or with `check` only list outdated ones; return the exit code."""
     exercises = exercises_in(checks)
     if check:
         found = faults(root, exercises)
@@ -52,7 +52,7 @@ def build(root: Path, checks: Path, *, check: bool, force: bool) -> int:
 
 
 def draft(root: Path, checks: Path, name: str) -> int:
-    """Write the first draft of a solution notebook. Raises ArgumentError if there is one."""
+    """Draft the solution notebook of an exercise; raise ArgumentError if the file exists."""
     exercise = exercise_named(name, checks)
     path = solution_file(root, exercise)
     if path.exists():
@@ -64,7 +64,7 @@ def draft(root: Path, checks: Path, name: str) -> int:
 
 
 def check(root: Path, checks: Path, name: str, limits: Limits) -> int:
-    """Check a student's own exercise on the public seed. Return 0 if everything is correct."""
+    """Check an exercise, "ex03" or a notebook, with the public seed; return 0 if all is correct."""
     path = Path(name)
     if path.suffix != ".ipynb":
         path = exercise_file(root, exercise_named(name, checks))
@@ -94,10 +94,10 @@ def graded_once(task: Task) -> Graded:
 
 
 def submissions(folder: Path, checks: Path, asked: Exercise | None = None) -> list[Submission]:
-    """Read every notebook below `folder`. The folders above it name the student, or else the file.
+    """Read every notebook below `folder`, and name its student by subfolder or else by file.
 
-    hw1/ann/ex03_split.ipynb -> "ann"; hw1/ex03_split.ipynb -> "ex03_split"; a second notebook of
-    the same exercise, hw1/ann/ex03_split_new.ipynb -> "ann (ex03_split_new)"
+    With folder hw1: hw1/ann/ex03_split.ipynb -> "ann"; hw1/ex03_split.ipynb -> "ex03_split"; a
+    second notebook of one exercise, hw1/ann/ex03_split_new.ipynb -> "ann (ex03_split_new)"
     """
     if not folder.is_dir():
         raise ArgumentError(str(folder), "there is no such folder")
@@ -117,7 +117,7 @@ def submissions(folder: Path, checks: Path, asked: Exercise | None = None) -> li
 
 
 def handed_in(path: Path, student: str) -> Submission:
-    """Read the notebook at `path`, or note why not: one bad file must not stop the others."""
+    """Read the notebook at `path`; if that fails, return a Submission with the problem."""
     if path.is_symlink():  # it may lead to another student's notebook, or to a solution
         return Submission(path, b"", student, "a link; hand in the file itself")
     if not path.is_file():
@@ -132,7 +132,7 @@ def handed_in(path: Path, student: str) -> Submission:
 
 
 def secret_seed(given: str) -> int:
-    """Return the seed of the hidden tests, from a number or any words or $MINITVM_GRADE_SEED."""
+    """Return the seed of the hidden tests from a number or text, or from $MINITVM_GRADE_SEED."""
     words = given or os.environ.get("MINITVM_GRADE_SEED", "")
     return int(words) if words.isdecimal() else zlib.crc32(words.encode())
 
@@ -140,12 +140,12 @@ def secret_seed(given: str) -> int:
 def grade_folder(
     folder: Path, out: Path, checks: Path, seed: str, limits: Limits, jobs: int, exercise: str = ""
 ) -> int:
-    """Grade every notebook below `folder` into `out`, except those graded before.
+    """Grade every notebook below `folder` that is new, and write all reports into `out`.
 
-    Raises ArgumentError if the checks lie in `folder`: students could have written them.
+    Raises ArgumentError if the checks are inside `folder`, where students may have changed them.
     """
     if checks.is_relative_to(folder.resolve()):
-        why = "they lie among the notebooks to grade, where students may have changed them"
+        why = "they are among the notebooks to grade, where students may have changed them"
         raise ArgumentError(f"checks in {checks}", why, "--checks FOLDER, with a copy of your own")
     seeds: Seeds = (None, secret_seed(seed))
     asked = exercise_named(exercise, checks) if exercise else None
@@ -173,7 +173,7 @@ def grade_folder(
 
 
 def exercise_id(s: Submission, checks: Path, asked: Exercise | None) -> str:
-    """Return the id of the exercise of a submission, "" if it is of none."""
+    """Return the id of the exercise of a submission; "" if the exercise is not known."""
     if asked is not None:
         return asked.id
     try:
@@ -183,7 +183,7 @@ def exercise_id(s: Submission, checks: Path, asked: Exercise | None) -> str:
 
 
 def version(s: Submission, checks: Path, seeds: Seeds, limits: Limits) -> str:
-    """Return a key that changes with the file, the checks, the grader, the seed or the limits."""
+    """Return a key that changes if the notebook, checks, grader, seeds or limits change."""
     code = hashlib.sha256()
     for path in (*sorted(ROOM.rglob("*.py")), *sorted(checks.glob("ex*.*"))):
         code.update(path.read_bytes())
@@ -191,7 +191,7 @@ def version(s: Submission, checks: Path, seeds: Seeds, limits: Limits) -> str:
 
 
 def finish(out: Path, rows: Sequence[dict[str, Any]]) -> None:
-    """Write grades.csv, junit.xml and summary.md; add the summary to the page of a workflow run."""
+    """Write grades.csv, junit.xml and summary.md; on GitHub, add the summary to the run's page."""
     ordered = sorted(rows, key=lambda r: (r["student"], r["exercise"]))
     made = (report.csv_text(ordered), report.junit(ordered), report.summary(ordered))
     texts = dict(zip(report.TABLES, made, strict=True))

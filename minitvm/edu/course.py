@@ -1,8 +1,8 @@
 """Find the checks of a course and load them: one file for each exercise, in one folder.
 
-The folder is exercises/checks, not part of the package: checks are course content. A file there is
-loaded by its path, so that no search path of Python changes and nothing is imported by accident.
-docs/instructor.md shows how such a file is written.
+The folder is exercises/checks, outside the package, because checks are course content. A file of
+checks is loaded by its path, so that sys.path does not change and no other module is imported by
+accident. docs/instructor.md shows how to write such a file.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ NAME = re.compile(r"(ex[0-9][0-9])(_\w+)?", re.ASCII)
 
 
 def checks_folder(given: Folder | None = None, near: Path | None = None) -> Path:
-    """Return the folder with the checks. Raises ArgumentError if there is none.
+    """Return the folder with the checks; raise ArgumentError if there is none.
 
-    The first of these counts: `given`; $MINITVM_CHECKS; a folder near `near` (by default the
-    working directory, which in Jupyter is the folder of the notebook); the one in the checkout that
-    this package runs from.
+    The first that is set is used: `given`, then $MINITVM_CHECKS. Otherwise the folder is searched
+    near `near` (by default the working directory, which in Jupyter is the folder of the notebook),
+    and then in the checkout of this package.
     """
     if named := given or os.environ.get(VARIABLE):
         places = [Path(named).resolve()]
@@ -57,9 +57,10 @@ def exercises_in(folder: Path) -> tuple[Exercise, ...]:
 
 
 def exercise_named(name: str, folder: Path) -> Exercise:
-    """Load the exercise called `name`, "ex03" or its stem. Raises ArgumentError if there is none.
+    """Load the exercise of this id or stem, such as "ex03" or "ex03_split_tile_reorder".
 
-    Names come from notebooks that students hand in: one that is not of this form opens no file.
+    Raises ArgumentError if there is none. Names come from notebooks that students hand in, so the
+    name is matched against this form before any file is opened.
     """
     found = NAME.fullmatch(str(name))
     if found and (folder / f"{found[1]}.py").is_file():
@@ -71,7 +72,7 @@ def exercise_named(name: str, folder: Path) -> Exercise:
 
 
 def item_of(name: str, folder: Path) -> Item:
-    """Load the item called `name`, "ex03.2". Raises ArgumentError if there is none."""
+    """Load the item of the id `name`, such as "ex03.2"; raise ArgumentError if there is none."""
     exercise = exercise_named(str(name).partition(".")[0], folder)
     for item in exercise.items:
         if item.id == name:
@@ -81,12 +82,12 @@ def item_of(name: str, folder: Path) -> Item:
 
 
 def check_files(exercise: str, folder: Path) -> list[Path]:
-    """Return the files of one exercise in `folder`: ex06.py, and data such as ex06_times.json."""
+    """Return the check files of an exercise, such as ex06.py and its data ex06_times.json."""
     return sorted(path for path in folder.glob(f"{exercise}*") if path.is_file())
 
 
 def checks_module(path: Path) -> ModuleType:
-    """Run the file at `path` as a module of its own."""
+    """Load the file at `path` as a new module, without changing sys.path."""
     name = f"checks_{path.stem}"
     spec = importlib.util.spec_from_file_location(name, path)
     assert spec is not None

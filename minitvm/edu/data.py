@@ -1,8 +1,8 @@
 """Write answers as JSON and read them back: formulas, loop programs, schedules, intrinsics, arrays.
 
 A node becomes a row [class, field, field, ...] that refers to earlier rows, so shared nodes (above
-all variables) stay shared. Operations of a problem that both sides have built are written as
-["given", n]. Reading calls only the constructors in MAKERS, so nothing in a row can run code.
+all variables) stay shared. Operation number n of a problem that reader and writer have both built
+is written as ["given", n]. Reading calls only the constructors in MAKERS and runs no other code.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ PLAIN = (
 
 
 def _const(value: Any, kind: Any) -> tir.Const:
-    """Make a literal; there is one object for each truth value."""
+    """Make a constant; True and False are the unique objects tir.TRUE and tir.FALSE."""
     return tir.Const(value, kind) if kind != "bool" else tir.TRUE if value else tir.FALSE
 
 
@@ -39,7 +39,7 @@ def _extremum(op: str, a: Any, b: Any, *bounds: Any) -> Any:
 
 
 def _of_two(make: Callable[[Any, Any], Any]) -> Callable[..., Any]:
-    """Wrap a constructor that computes the bounds itself."""
+    """Wrap `make`, which computes the bounds itself, to ignore the bounds that a row contains."""
 
     def maker(a: Any, b: Any, *bounds: Any) -> Any:
         return make(a, b)
@@ -54,7 +54,7 @@ def _lane(lanes: int, *bounds: Any) -> Any:
 def _declared(
     name: str, op: Any, ins: Any, outs: Any, binds: Any, body: Any, reset: Any, update: Any
 ) -> tensor.TensorIntrin:
-    """Declare a tensor intrinsic again from its formula and statements, with all checks."""
+    """Declare a tensor intrinsic from the fields of a row, with all checks of its statements."""
 
     def statements(ins: Any, outs: Any) -> Any:
         return body, reset, update
@@ -87,7 +87,7 @@ OWN = "a schedule must be one of the tensors that the function was given"
 
 
 class Writer:
-    """Turn values into JSON. rows: the nodes written so far; arrays: the arrays."""
+    """Turn values into JSON; `rows` and `arrays` collect the nodes and arrays that they contain."""
 
     def __init__(self, given: Sequence[tensor.Operation] = ()) -> None:
         self.rows: list[Json] = []
@@ -96,7 +96,7 @@ class Writer:
         self._known: dict[int, tuple[int, Any]] = {}  # id -> row; the node, so that ids stay taken
 
     def write(self, x: Any) -> Json:
-        """Return `x` as JSON. Raises ExprError if it is not data."""
+        """Return `x` as JSON; raise ExprError if a value of its type cannot be written."""
         match x:
             case DType():
                 return ["dtype", str(x)]
@@ -158,7 +158,7 @@ class Writer:
 
 
 class Reader:
-    """Turn what a Writer wrote into values. given: the same operations as the Writer's."""
+    """Turn the JSON of a Writer into values; `given` must match the operations of the Writer."""
 
     def __init__(
         self,
@@ -174,9 +174,9 @@ class Reader:
             self._nodes.append(MAKERS[name](*(self.read(p) for p in parts)))
 
     def read(self, x: Any, depth: int = 0) -> Any:
-        """Return the value written as `x`. Any exception means that it is not well formed."""
+        """Return the value that was written as `x`; raise any exception if `x` is malformed."""
         if depth > DEEPEST:
-            raise ExprError(f"lists in lists, {depth} levels", "too deep")
+            raise ExprError(f"lists nested {depth} levels deep", f"too deep, at most {DEEPEST}")
         if not isinstance(x, list):
             return x
         kind, what, *rest = cast("list[Any]", x)
@@ -207,12 +207,12 @@ class Reader:
 
 
 def _all_given(outs: Json) -> bool:
-    """Check that these operations belong to the problem: others may call any C function."""
+    """Return whether all `outs` belong to the problem; other operations could call C functions."""
     return all(kind == "given" for kind, _ in outs)
 
 
 def operations(values: Iterable[Any]) -> list[tensor.Operation]:
-    """Return the operations of all tensors among `values`, producers first, each once."""
+    """Return the operations that compute the tensors among `values`, each once, producers first."""
     found: dict[int, tensor.Operation] = {}
     for x in values:
         if isinstance(x, tensor.Tensor):

@@ -1,6 +1,6 @@
 """Write the exercises in the form of other tools: nbgrader, otter, Gradescope, GitHub Actions.
 
-All of them call minitvm.edu, which must be installed where they grade.
+All these tools call minitvm.edu, which must be installed on the machine that grades.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ TEMPLATES = ROOM / "templates"
 
 
 def export(root: Path, checks: Path, form: str, folder: Path) -> None:
-    """Write every exercise into `folder` in the form of another tool; FORMATS has their names."""
+    """Write every exercise into `folder` in the form of the tool `form`, a key of FORMATS."""
     exercises = exercises_in(checks)
     folder.mkdir(parents=True, exist_ok=True)
     _COMMON[form](folder)
@@ -40,7 +40,7 @@ def export(root: Path, checks: Path, form: str, folder: Path) -> None:
 
 
 def solved(root: Path, exercise: Exercise) -> Notebook:
-    """Return the solution without outputs."""
+    """Return the solution notebook without outputs."""
     notebook = solution(root, exercise)
     for _, cell in code_cells(notebook):
         cell["outputs"], cell["execution_count"] = [], None
@@ -48,7 +48,7 @@ def solved(root: Path, exercise: Exercise) -> Notebook:
 
 
 def _put_checks(folder: Path, checks: Path, exercise: Exercise) -> None:
-    """Copy the checks of one exercise into the folder checks/ that edu.check() looks for."""
+    """Copy the checks of one exercise into `folder`/checks, where edu.check() finds them."""
     for path in check_files(exercise.id, checks):
         _put(folder / "checks" / path.name, path.read_text(encoding="utf-8"))
 
@@ -62,9 +62,10 @@ def _put(path: Path, text: str) -> None:
 
 
 def to_nbgrader(root: Path, checks: Path, exercise: Exercise, folder: Path) -> None:
-    """Write source/ex03 with notebook and checks, for `nbgrader generate_assignment ex03`.
+    """Write a folder such as source/ex03 with notebook and checks, for nbgrader.
 
-    nbgrader hands the checks out beside the notebook, and restores them before it grades.
+    The next step is, for example, `nbgrader generate_assignment ex03`. nbgrader hands out the
+    checks beside the notebook, and restores them before it grades.
     """
     place = folder / "source" / exercise.id
     _put(place / f"{exercise.stem}.ipynb", stored(solved(root, exercise)))
@@ -75,7 +76,7 @@ def to_nbgrader(root: Path, checks: Path, exercise: Exercise, folder: Path) -> N
 
 
 def to_otter(root: Path, checks: Path, exercise: Exercise, folder: Path) -> None:
-    """Write ex03_name.ipynb in the notation of `otter assign`, format v1, and checks/ex03.py."""
+    """Write the notebook in the notation of `otter assign`, format v1, and its checks."""
     notebook = solved(root, exercise)
     files = "".join(f"  - checks/{path.name}\n" for path in check_files(exercise.id, checks))
     cells = [_raw("config", f"# ASSIGNMENT CONFIG\nname: {exercise.stem}\n"
@@ -91,7 +92,7 @@ def to_otter(root: Path, checks: Path, exercise: Exercise, folder: Path) -> None
 
 
 def _question(cell: Cell, item: Item) -> list[Cell]:
-    """Put an item between the raw cells that mark a question, its solution and its test."""
+    """Return the answer cell between raw cells that mark a question, its solution and its test."""
     name = item.id.replace(".", "_")
     prompt = f'raise NotImplementedError("{item.id}: see {item.section}")'
     text = re.sub(
@@ -122,7 +123,7 @@ def _raw(name: str, text: str) -> Cell:
 
 
 def to_gradescope(root: Path, checks: Path, exercise: Exercise, folder: Path) -> None:
-    """Write ex03.zip: setup.sh and run_autograder at its root, this package, and the checks."""
+    """Write a zip file, such as ex03.zip, with two scripts at its root, this package and checks."""
     del root
     words = os.environ.get("MINITVM_GRADE_SEED") or secrets.token_hex(16)
     out = io.BytesIO()
@@ -154,7 +155,7 @@ def _add(z: zipfile.ZipFile, name: str, data: bytes, mode: int) -> None:
 
 
 def to_actions(root: Path, checks: Path, exercise: Exercise, folder: Path) -> None:
-    """Write exercises/ for a template repository; the workflow beside it grades what comes back."""
+    """Write exercises/ for a template repository, whose workflow grades what students push."""
     _put(folder / "exercises" / f"{exercise.stem}.ipynb", built(root, exercise).text)
     _put_checks(folder / "exercises", checks, exercise)
 

@@ -1,7 +1,7 @@
-"""Feedback, a tree of parts, marks and reports, written as text, Markdown or HTML.
+"""Write feedback (reports, their marks, and the parts of these) as text, Markdown or HTML.
 
-A student reads the same words in the notebook, the terminal and the report. Everything a student
-wrote is escaped in HTML, and cannot end a code block in Markdown.
+A student reads the same words in the notebook, the terminal and the report. Text from the student
+is escaped in HTML, and cannot end a code block in Markdown.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Report:
     """Feedback on one notebook.
 
     facts   which file was graded
-    notes   what went wrong beside the items: no notebook, cells that failed
+    notes   problems that belong to no item, such as cells that failed
     """
 
     title: str
@@ -41,12 +41,12 @@ class Report:
 
 
 def headline(m: Mark) -> str:
-    """Return "ex03.2 tile for the cache: keep going (2.4 of 6 points)"."""
+    """Return one line, such as "ex03.2 tile for the cache: keep going (2.4 of 6 points)"."""
     return f"{m.item} {m.title}: {m.verdict} ({m.points:g} of {m.worth:g} points)"
 
 
 def details(part: PartMark) -> list[tuple[str, str]]:
-    """Return (label, text) for everything there is to say about a part that did not pass."""
+    """Return (label, text) for each text in the outcome of a part; [] if the part has passed."""
     o = part.outcome
     if o.status in ("passed", "skipped"):
         return []
@@ -58,7 +58,7 @@ def details(part: PartMark) -> list[tuple[str, str]]:
 
 
 def pointer(m: Mark) -> list[str]:
-    """Return where help is, the section to read and the call that gives hints, if it is needed."""
+    """Return a line that names the section to read and the call for a hint; [] if all is right."""
     return [] if m.verdict in RIGHT else [f'read {m.section}, or ask edu.hint("{m.item}", 1)']
 
 
@@ -83,7 +83,7 @@ def as_text(x: Report | Mark) -> str:
 
 
 def as_markdown(x: Report | Mark) -> str:
-    """Write feedback as Markdown, with everything a student wrote as code."""
+    """Write feedback as Markdown, with all text from the student as code."""
     if isinstance(x, Report):
         facts = "\n".join(f"- {fact}" for fact in x.facts)
         blocks = [f"# {x.title}", facts, *map(_code, x.notes), *map(as_markdown, x.marks)]
@@ -104,7 +104,7 @@ def _code(text: str) -> str:
 
 
 def as_html(x: Report | Mark) -> str:
-    """Write feedback as HTML: a page without scripts, or the box of one item."""
+    """Write feedback as HTML without scripts: a page for a report, or a box for a mark."""
     if isinstance(x, Report):
         title, facts = html.escape(x.title), "<br>".join(map(html.escape, x.facts))
         notes = "".join(f"<pre>{html.escape(note)}</pre>" for note in x.notes)

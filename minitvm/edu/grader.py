@@ -33,9 +33,9 @@ MAX_BYTES = 20 << 20  # of a notebook
 
 @dataclass(frozen=True, slots=True)
 class Submission:
-    """A notebook to grade. Its bytes are read once, so that the graded bytes are the hashed ones.
+    """A notebook to grade; its bytes are read once, and the same bytes are hashed and graded.
 
-    problem   why there are no bytes, or ""
+    problem   why the notebook could not be read, or ""
     """
 
     path: Path
@@ -53,7 +53,7 @@ class Task:
     """A submission and how to grade it.
 
     checks     the folder with the checks
-    exercise   None if the notebook itself says which it is
+    exercise   the exercise; None to find it by the metadata or file name of the notebook
     """
 
     submission: Submission
@@ -69,7 +69,7 @@ class Graded:
 
     problem   why nothing could be graded, or ""
     cells     the cells that failed
-    again     True if the machine, not the notebook, was the reason
+    again     whether the cause of `problem` is the machine, so that the next run must try again
     """
 
     student: str
@@ -84,7 +84,7 @@ class Graded:
 
     @property
     def unsure(self) -> bool:
-        """Whether the machine left something open, so that the next run must grade it again."""
+        """Whether the machine failed or was too busy, so that the next run must grade it again."""
         outcomes = [p.outcome.status for m in self.marks for p in m.parts]
         return self.again or "inconclusive" in outcomes
 
@@ -98,7 +98,7 @@ class Graded:
 
 
 class GradingProcess:
-    """A process that grades (worker.py), started when needed and again after a hang."""
+    """A process that runs worker.py; it is started when needed, and again after it was ended."""
 
     def __init__(self) -> None:
         self.retired = False  # after an interrupt: it must not start again
@@ -126,9 +126,9 @@ class GradingProcess:
         return popen
 
     def events(self, job: dict[str, Any], limits: Limits) -> Iterator[dict[str, Any]]:
-        """Yield the events of one job; the last is {"end": true} or {"lost": why}.
+        """Send one job and yield its events, of which the last is {"end": true} or {"lost": why}.
 
-        Raises MeasureError if the process ends before any job, which is not the notebook's fault.
+        Raises MeasureError if the process does not start, which is not the notebook's fault.
         """
         popen = self._popen or self._start()
         assert popen.stdin is not None
@@ -156,7 +156,7 @@ class GradingProcess:
             patience = limits.item
 
     def close(self) -> None:
-        """End the process and the student's process under it."""
+        """End the process, the student's process and all others that they started."""
         if self._popen is None:
             return
         with contextlib.suppress(psutil.Error):
@@ -193,12 +193,12 @@ class _Progress:
 
 
 def printable(name: str) -> str:
-    """Replace the characters of a name that reports cannot show by "?"."""
+    """Replace each character of `name` that is not printable by "?"."""
     return "".join(c if c.isprintable() else "?" for c in name)
 
 
 def grade(task: Task, worker: GradingProcess) -> Graded:
-    """Grade one notebook, whatever it contains, within the limits."""
+    """Grade one notebook within the time limits, even if it is broken, hangs or crashes."""
     start = time.monotonic()
     submission, exercise, limits = task.submission, task.exercise, task.limits
     name, data = printable(submission.path.name), submission.data
@@ -233,7 +233,7 @@ def grade(task: Task, worker: GradingProcess) -> Graded:
 
 
 def _follow(events: Iterable[dict[str, Any]], rest: Sequence[Item], known: _Progress) -> None:
-    """Record the events of a worker. If it is lost, the item being checked gets no points."""
+    """Store the events of a worker in `known`; if it is lost, the current item gets no points."""
     known.current = ""
     for event in events:
         if "cells" in event:
@@ -246,7 +246,7 @@ def _follow(events: Iterable[dict[str, Any]], rest: Sequence[Item], known: _Prog
         elif "failed" in event:
             known.failed = event["failed"]
         elif "lost" in event:
-            why = "a schedule that runs for very long, or out of its arrays"
+            why = "the schedule runs for very long, or accesses memory outside its arrays"
             if not known.current:
                 why = "the cells of the notebook together took too long"
             outcome = failed("timeout", expected="an end", got=event["lost"], why=why)
@@ -256,7 +256,7 @@ def _follow(events: Iterable[dict[str, Any]], rest: Sequence[Item], known: _Prog
 
 
 def grade_all(tasks: Sequence[Task], jobs: int = 1) -> Iterator[tuple[int, Graded]]:
-    """Yield (number of the task, marks) as they come, with `jobs` tasks at a time."""
+    """Grade tasks, `jobs` at a time; yield (index of the task, result) as each one is done."""
     idle: queue.LifoQueue[GradingProcess] = queue.LifoQueue()
     workers = [GradingProcess() for _ in range(max(1, jobs))]
     for worker in reversed(workers):

@@ -36,10 +36,10 @@ class Outcome:
     """The outcome of checking one part.
 
     score      0 .. 1
-    message    an id for tests and statistics: "wrong-value", "too-many-misses"
-    expected   expected and got, short enough to compare at a glance
-    where      the first difference: indices, a line, a case
-    why        why it usually happens
+    message    an id for tests and statistics, such as "wrong-value" or "too-many-misses"
+    expected   what was expected; `got`: what the answer gave instead; both as short texts
+    where      the first difference: indices, a line or a case
+    why        the usual cause of this failure
     case       the call or program that was checked
     """
 
@@ -65,14 +65,14 @@ def failed(
 
 
 class AnswerError(TVMError):
-    """The student's function gave no answer. args: the message id, the reason."""
+    """Raised if the student's function gives no usable answer; args: message id, reason."""
 
 
 class Answer(Protocol):
-    """The student's function, called in its own process; its result comes back as data.
+    """A call of the student's function, which runs in another process and returns data.
 
-    Arguments are plain data, arrays and problems. A schedule is replayed on the grader's own copy
-    of the problem. Raises AnswerError if there is no usable result.
+    Arguments are plain data, arrays and problems. A schedule that the function returns is replayed
+    on the grader's own copy of the problem. Raises AnswerError if there is no usable result.
     """
 
     def __call__(self, *arguments: Any) -> Any: ...
@@ -83,9 +83,9 @@ Check: TypeAlias = Callable[[Answer, Rng], Outcome]
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One thing to check. `weight` is its share among the parts of the item.
+    """One check of an item; its share of the points is `weight` / the sum of all weights.
 
-    required   whether the parts after it count only if it passes, as they do after correctness
+    required   whether later parts are skipped if this one fails, as after a "correctness" part
     """
 
     kind: Kind
@@ -96,7 +96,7 @@ class Part:
 
 
 def required(part: Part) -> Part:
-    """Return the part as one that must pass before those after it count."""
+    """Return a copy of the part with required=True: if it fails, later parts are skipped."""
     return replace(part, required=True)
 
 
@@ -105,8 +105,8 @@ class Item:
     """One question with one answer: the function called `answer`.
 
     parts     in the order of checking; a failed correctness part stops the rest
-    hints     three, from a nudge to nearly the answer
-    section   where to read: "notebook 03, section 2"
+    hints     three hints, from small to nearly the answer
+    section   what to read, for example "notebook 03, section 2"
     """
 
     id: str
@@ -119,13 +119,13 @@ class Item:
 
     @property
     def grade_id(self) -> str:
-        """Its name for nbgrader, without dots: ex03-2."""
+        """The id for nbgrader, without dots: for example, ex03-2."""
         return self.id.replace(".", "-")
 
 
 @dataclass(frozen=True, slots=True)
 class Exercise:
-    """The items of one notebook, the file `id`_`name`.ipynb."""
+    """The items of one notebook, whose file is `id`_`name`.ipynb."""
 
     id: str
     name: str
@@ -137,16 +137,16 @@ class Exercise:
 
     @property
     def stem(self) -> str:
-        """Its file name without the suffix: ex03_split_tile_reorder."""
+        """The file name without suffix, for example ex03_split_tile_reorder."""
         return f"{self.id}_{self.name}"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Problem:
-    """What a function in a file of checks built, and how to build it again elsewhere.
+    """Arguments of a student's function that are built twice: here and in the student's process.
 
-    made   everything it returned: tensors, loop programs, tensor intrinsics. These are the
-           arguments of the student's function, in this order.
+    made   the tensors, loop programs and tensor intrinsics that the function `name` in `source`
+           returned for `arguments`. They are passed to the student's function in this order.
     """
 
     source: str
@@ -156,7 +156,7 @@ class Problem:
 
 
 def problem(builder: Callable[..., Any], *arguments: Any) -> Problem:
-    """Call builder(*arguments), so that the student's process can repeat it from its source.
+    """Call builder(*arguments), and keep its source so that the student's process can repeat it.
 
     The builder is a plain function at the top level of a file of checks. It may use its arguments
     and the names np, te, tir, topi, vta, lower and build; `arguments` are plain data.
@@ -168,7 +168,7 @@ def problem(builder: Callable[..., Any], *arguments: Any) -> Problem:
 
 
 def made(source: str, name: str, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Run the function `name` in `source`, which sees only VOCABULARY; return a tuple."""
+    """Call the function `name` in `source`, which sees only VOCABULARY; return a tuple."""
     scope = dict(VOCABULARY)
     exec(compile(source, f"problem {name}", "exec"), scope)
     return as_tuple(scope[name](*arguments))

@@ -1,4 +1,4 @@
-"""check() and hint() for notebooks: the grader's checks in this process, on the public seed."""
+"""Provide check() and hint() for notebooks; they run the grader's checks with the public seed."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from .score import mark
 
 
 class Points(float):
-    """Points, which a notebook does not print below the feedback that names them.
+    """A number of points that a notebook does not print, since the feedback above shows it.
 
-    In a batch run it does: nbgrader reads them from the output of the cell.
+    In a batch run it is printed: nbgrader reads the number from the output of the cell.
     """
 
     def _ipython_display_(self) -> None:
@@ -42,10 +42,10 @@ def check(
 ) -> float:
     """Show feedback on `answer` to `item` ("ex03.2") and return its points.
 
-    The checks are those of grading, on the public seed and in this process. Only the grading of the
-    notebook counts, which runs answers in another process.
+    The checks are those of grading, with the public seed and in this process. These points are
+    for practice: grading calls the answers again, in another process.
 
-    show     False: only return the points
+    show     False: return the points without feedback
     checks   the folder with the checks, if it is not near the notebook
 
     Raises ArgumentError for an unknown item.
@@ -66,7 +66,7 @@ def call_in_process(
     seconds: float = USUAL_LIMITS.seconds,
     timer: Callable[[], float] = time.monotonic,
 ) -> Any:
-    """Call `answer` and pass its result through the data format of grading.
+    """Call `answer` here; return its result after writing and reading it as in grading.
 
     seconds   the time limit of grading for one call; AnswerError if it took longer
     """
@@ -81,7 +81,7 @@ def call_in_process(
         name = getattr(answer, "__name__", "the answer")
         raise AnswerError("raises", f"{name} raised {type(e).__name__}: {e}") from None
     if (took := timer() - start) > seconds:
-        what = f"an end after {took:.0f} s; grading stops after {seconds:g} s"
+        what = f"it ended after {took:.0f} s; grading stops after {seconds:g} s"
         raise AnswerError("timeout", what)
     writer = Writer(known)
     try:
@@ -93,7 +93,7 @@ def call_in_process(
 
 
 def hint(item: str, level: int = 1, *, checks: Folder | None = None) -> None:
-    """Print hint number `level` of an item: 1 is a nudge, 3 nearly the answer."""
+    """Print hint number `level` of an item: 1 is a small hint, 3 is nearly the answer."""
     hints = item_of(item, checks_folder(checks)).hints
     if not isinstance(level, int) or not 1 <= level <= len(hints):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise ArgumentError(f"edu.hint({item!r}, {level!r})", f"levels are 1 to {len(hints)}")

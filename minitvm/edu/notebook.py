@@ -23,7 +23,7 @@ EXERCISE = re.compile(r"(?<![a-z0-9])(ex\d\d)(?!\d)")
 
 
 def parsed(data: bytes, name: str) -> Notebook:
-    """Parse a notebook. Raises ArgumentError if `data` is not one of format 4."""
+    """Parse a notebook; raise ArgumentError unless `data` is a notebook of format 4."""
     try:
         found: Any = json.loads(data)
         good = found["nbformat"] == 4 and isinstance(found["metadata"], dict)
@@ -41,7 +41,7 @@ def stored(notebook: Notebook) -> str:
 
 
 def sha256(data: bytes) -> str:
-    """Return the hash by which reports identify a file."""
+    """Return the SHA-256 hash of `data`, by which reports identify a file."""
     return hashlib.sha256(data).hexdigest()
 
 
@@ -69,7 +69,7 @@ def nbgrader(cell: Cell) -> dict[str, Any]:
 
 
 def exercise_of(notebook: Notebook, path: Path) -> str:
-    """Return the exercise that the metadata or else the file name gives, such as "ex03", or ""."""
+    """Return the exercise, such as "ex03", from the metadata or else the file name; "" if none."""
     told = notebook.get("metadata", {}).get("minitvm", {})
     if isinstance(told, dict) and isinstance(cast("Any", told).get("exercise"), str):
         return cast("dict[str, str]", told)["exercise"]
@@ -78,6 +78,6 @@ def exercise_of(notebook: Notebook, path: Path) -> str:
 
 
 def solution_lines(text: str) -> int:
-    """Count the lines of code between the markers of a cell, without comments."""
+    """Count the lines of code in the solution regions of a cell, without comments."""
     lines = [line for found in SOLUTION.finditer(text) for line in found[2].splitlines()]
     return sum(bool(line.strip()) and not line.lstrip().startswith("#") for line in lines)

@@ -21,17 +21,17 @@ COLUMNS = ("student", "exercise", "points", "best", "worth", "path", "sha256", "
 
 
 def folder_of(out: Path, g: Graded) -> Path:
-    """Return DIR/student/ex03, or DIR/student/unknown if it is no exercise."""
+    """Return the folder for the reports on `g`, such as OUT/ann/ex03; see place()."""
     return place(out, g.student, g.exercise)
 
 
 def place(out: Path, student: str, exercise: str) -> Path:
-    """Return the same before there are marks. A student named like a table gets another folder."""
+    """Return `out`/student/exercise, with "_" appended if a student is named like a table."""
     return out / (f"{student}_" if student in TABLES else student) / (exercise or "unknown")
 
 
 def report(g: Graded) -> Report:
-    """Return the feedback on one notebook. It says whose file it is and which bytes were graded."""
+    """Return the feedback on one notebook, with the student, the file and the hash of its bytes."""
     who = f"{g.student} " if g.student else ""
     title = f"{who}{g.exercise}: {g.points:g} of {g.worth:g} points"
     notes = [g.problem] if g.problem else []
@@ -47,11 +47,11 @@ def report(g: Graded) -> Report:
 
 
 def results(g: Graded, key: str, best: float, sure: float) -> dict[str, Any]:
-    """Return results.json as Gradescope reads it; extra_data holds what a later run needs.
+    """Return results.json as Gradescope reads it; "extra_data" is for our own later runs.
 
-    key    identifies the file, the checks and the seed; a result with the same key is reused
-    best   the most points of this student for the exercise, now or before
-    sure   the same, without runs on a machine that was too busy to measure
+    key    identifies the notebook, checks and seed; a result with the same key is reused
+    best   the most points that this student has had for the exercise, this run included
+    sure   the same, but without runs that the machine was too busy to measure
     """
     return {
         "score": best,
@@ -92,7 +92,7 @@ def _test(n: int, m: Mark) -> dict[str, Any]:
 def write(out: Path, g: Graded, key: str, before: dict[str, Any] | None) -> dict[str, Any]:
     """Write results.json and the feedback for one student; return the extra_data of results.json.
 
-    A submission worse than an earlier one keeps the better score.
+    before: the extra_data of an earlier run, or None. If it has more points, that score is kept.
     """
     folder = folder_of(out, g)
     folder.mkdir(parents=True, exist_ok=True)
@@ -108,7 +108,7 @@ def write(out: Path, g: Graded, key: str, before: dict[str, Any] | None) -> dict
 
 
 def read(folder: Path) -> dict[str, Any] | None:
-    """Read the extra_data of an earlier results.json; None if that fails."""
+    """Read "extra_data" from the results.json in `folder`; return None if that fails."""
     try:
         found = json.loads((folder / "results.json").read_text(encoding="utf-8"))["extra_data"]
         return found if {"key", "best", "marks"} <= found.keys() else None
@@ -120,7 +120,7 @@ def read(folder: Path) -> dict[str, Any] | None:
 
 
 def safe(cell: Any) -> Any:
-    """Quote a value for a spreadsheet, where some text would run as a formula."""
+    """Quote text that a spreadsheet would run as a formula; return other values unchanged."""
     return "'" + cell if isinstance(cell, str) and cell[:1] in "=+-@\t\r" and cell else cell
 
 
@@ -159,12 +159,12 @@ def junit(rows: Sequence[dict[str, Any]]) -> str:
 
 
 def _xml(words: str) -> str:
-    """Replace characters that XML cannot hold."""
+    """Replace characters that are not allowed in XML by "?"."""
     return "".join(c if c.isprintable() or c in "\t\n" else "?" for c in words)
 
 
 def summary(rows: Sequence[dict[str, Any]]) -> str:
-    """Return a table in Markdown, for the page of a workflow run."""
+    """Return a Markdown table with one row per notebook, for the page of a workflow run."""
     lines = ["| student | exercise | points | what to look at |", "|---|---|---|---|"]
     for row in rows:
         marks = [Mark.from_json(m) for m in row["marks"]]
@@ -177,7 +177,7 @@ def summary(rows: Sequence[dict[str, Any]]) -> str:
 
 
 def _reason(m: Mark) -> str:
-    """Return what the answer gave for the first part that did not pass, in brackets, or ""."""
+    """Return " (what the first failed part got)", or "" if there is no such text."""
     got = (f" ({text})" for p in m.parts for label, text in details(p) if label == "got")
     return next(got, "")
 

@@ -2,8 +2,8 @@
 
 The operating system enforces the limits: rlimits and, on Linux, Landlock (no writes outside the
 folder, no reads except of Python and the system, no programs, no TCP, no signals). On other
-systems an audit hook of Python (PEP 578) still stops what a notebook does by mistake. This is a
-fence, not a prison: grade strangers in a container.
+systems an audit hook of Python (PEP 578) still stops what a notebook does by mistake. It does not
+stop attacks: to grade people whom you do not trust, use a container.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ ROOT = ROOM.parent.parent  # the folder of the package; in a checkout, its root
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What one notebook may use.
+    """The resources that one notebook may use.
 
     seconds    time of one cell, or one call of an answer
     notebook   seconds of all cells together
     item       seconds of all checks of one item, including the grader's own builds and runs
-    start      seconds until the process runs
+    start      seconds until the process must be ready
     memory     bytes of address space; file: bytes of one file
     """
 
@@ -67,7 +67,7 @@ SYSTEM = (  # readable besides Python: libraries, time zones, fonts, facts about
 
 
 def confine(limits: Limits, folder: Path, hidden: Sequence[Path]) -> None:
-    """Confine this process for good: it may write to `folder` only, and not read `hidden`."""
+    """Confine this process until it ends: it may write only in `folder`, and not read `hidden`."""
     folder, hidden = folder.resolve(), [p.resolve() for p in hidden]
     reads = readable(folder, hidden) if sys.platform == "linux" else []
     if resource is not None:
@@ -88,9 +88,10 @@ def confine(limits: Limits, folder: Path, hidden: Sequence[Path]) -> None:
 
 
 def readable(folder: Path, hidden: Sequence[Path]) -> list[Path]:
-    """Return what a notebook needs to read: its folder, Python, this package and the system.
+    """Return the paths that a notebook may read: its folder, Python, this package, the system.
 
-    Other people's notebooks, grades, home folders and other processes' command lines are not there.
+    Not among them are other people's notebooks, grades, home folders, and the command lines of
+    other processes.
     """
     packages = [Path(p).resolve() for p in (sys.prefix, sys.base_prefix, *sys.path) if p]
     libraries = os.environ.get("LD_LIBRARY_PATH", "").split(os.pathsep)
@@ -100,7 +101,7 @@ def readable(folder: Path, hidden: Sequence[Path]) -> list[Path]:
 
 
 def _beside(path: Path, hidden: Sequence[Path]) -> Iterator[Path]:
-    """Yield `path`, or what lies beside the hidden paths below it.
+    """Yield `path` or, if it contains hidden paths, the largest parts of it without them.
 
     /env, where /env/lib/a is hidden -> /env/bin, /env/lib/b
     """
@@ -124,7 +125,7 @@ def limit_memory(most: int) -> None:
 def _hook(
     folder: Path, hidden: Sequence[Path], reads: Sequence[Path]
 ) -> Callable[[str, tuple[Any, ...]], None]:
-    """Return the audit hook, which raises PermissionError in the cell."""
+    """Return an audit hook that raises PermissionError for what confine() forbids."""
     mine, secret = str(folder) + os.sep, tuple(str(p) + os.sep for p in hidden)
     open_to_all = tuple(str(p) + os.sep for p in reads) or ("",)
     realpath, fsdecode, null = os.path.realpath, os.fsdecode, os.devnull
@@ -140,13 +141,13 @@ def _hook(
             if path.startswith(secret) or not (path + os.sep).startswith(open_to_all):
                 if not exists(path):
                     return  # open() raises an error of its own
-                raise PermissionError(f"{path}: not for reading while grading")
+                raise PermissionError(f"{path}: must not be read while grading")
             if writes and path != null and not (path + os.sep).startswith(mine):
                 raise PermissionError(f"{path}: write to the working directory only")
         elif event in CHANGES:
             for path in filter(None, map(place, args[:2])):
                 if not (path + os.sep).startswith(mine):
-                    raise PermissionError(f"{event} {path}: change files you made only")
+                    raise PermissionError(f"{event} {path}: change the working directory only")
         elif event.startswith(FORBIDDEN):
             raise PermissionError(f"{event}: no other processes and no network while grading")
 
@@ -183,9 +184,9 @@ def _die_with_parent() -> None:
 
 
 def _landlock(folder: Path, reads: Sequence[Path]) -> None:
-    """Let the kernel refuse, as far as its version can, whatever a notebook must not do.
+    """Make the kernel refuse what a notebook must not do, as far as its version supports that.
 
-    That is: writes outside `folder`, reads outside `reads`, programs, TCP, signals.
+    It refuses writes outside `folder`, reads outside `reads`, programs, TCP, signals.
     Source: the kernel's userspace API documentation, "Landlock: unprivileged access control".
     """
     libc = ctypes.CDLL(None)

@@ -1,4 +1,4 @@
-"""Ready-made parts for schedules: right results, facts of the loops, costs, and speed."""
+"""Make parts of items that check schedules: results, facts about the loops, costs, speed."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ LOOSE = 1e-2  # tolerance for checks that only look for missing work
 def tensors_of(arguments: Sequence[Any]) -> list[tensor.Tensor]:
     """Return the inputs and results of the problems among the arguments, in their order.
 
-    Tensors that another one reads are intermediate, and a schedule need not store them.
+    Left out are intermediate tensors, which another tensor reads: a schedule need not store them.
     """
     found = [x for x in expanded(arguments) if isinstance(x, tensor.Tensor)]
     read = {
@@ -62,10 +62,10 @@ def schedule_of(
 def right_schedule(
     answer: Answer, arguments: Sequence[Any], rng: Rng, target: str
 ) -> tuple[te.Schedule, list[tensor.Tensor]]:
-    """Return the same after checking the results, so that no cost is counted for missing work.
+    """Return what schedule_of returns, after checking that the schedule computes right results.
 
-    A function may return another schedule than for the previous part, and a legal schedule may
-    leave work out (set_store_predicate). Raises AnswerError if results differ.
+    A cheap schedule may leave work out (set_store_predicate), and a function may return another
+    schedule in each call. Raises AnswerError if results are wrong.
     """
     s, tensors = schedule_of(answer, arguments)
     inputs = random_inputs(tensors, rng)
@@ -108,7 +108,7 @@ def schedule_correct(
     weight: float = 1.0,
     why: str = "",
 ) -> Part:
-    """Check that a function returns a schedule, or a loop program, that computes the formula.
+    """Make a part that runs the schedule or loop program that a function returns.
 
     target   "llvm", or "interpreter", which is slow and detects uninitialised reads. Loop programs
              are always interpreted; their parameters are the tensors, in order.
@@ -135,7 +135,7 @@ def results_of(
     inputs: dict[tensor.Tensor, Array],
     target: str,
 ) -> list[Array]:
-    """Run a program; return one array for each tensor that is not an input."""
+    """Run a schedule or loop program; return an array for each tensor that is not an input."""
     if isinstance(s, te.Schedule) and target != "interpreter":
         return run_function(driver.build(s, tensors, target=target), tensors, inputs)
     loops = s if isinstance(s, tir.PrimFunc) else driver.lower(s, tensors, until="nest")
@@ -156,7 +156,7 @@ def run_function(
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """A condition `holds(answer)`, with the message id "fact:<id>" if it is false."""
+    """A condition: if holds(subject) is false, the part fails with the message id "fact:<id>"."""
 
     id: str
     expected: str
@@ -174,10 +174,10 @@ def facts(
     until: str = "",
     target: str = CORE,
 ) -> Part:
-    """Check facts about the answer; the score is the share of them that hold.
+    """Make a part that checks facts; its score is the share of `required` facts that hold.
 
-    of   the argument of `holds`: "schedule", "loops" (the lowered program, after the pass `until`),
-         "text" (the loops as printed) or "answer" (whatever was returned, not run)
+    of   the subject of the facts: "schedule", "loops" (the program lowered up to the pass `until`),
+         "text" (the loops as printed) or "answer" (the returned value, which is not run)
     """
 
     def check(answer: Answer, rng: Rng) -> Outcome:
@@ -209,9 +209,9 @@ def same_text(
     weight: float = 1.0,
     why: str = "",
 ) -> Part:
-    """Check that a schedule, loop program or statement prints exactly as the reference's does.
+    """Make a part that compares a schedule, loop program or statement with a reference as text.
 
-    reference   called with what the problem made; returns one of the three
+    reference   called with what the problem made; returns any of the three kinds
     until       the pass after which schedules are printed
     """
 
@@ -243,7 +243,7 @@ def visit_order(
     why: str = "",
     target: str = CORE,
 ) -> Part:
-    """Check that a schedule visits the elements of its result in a given order.
+    """Make a part that checks in which order a schedule stores the elements of its result.
 
     order   called with what the problem made; returns the indices, [[0, 0], [0, 1], ...]
     """
@@ -268,7 +268,7 @@ def visit_order(
 
 
 def visits(s: te.Schedule, tensors: Sequence[tensor.Tensor]) -> list[tuple[int, ...]]:
-    """Return the elements of the last tensor in the order of its stores, repeats in a row once."""
+    """Return the indices stored to the last tensor, in order, without immediate repetitions."""
     trace = accesses.record(s, tensors)
     n = [b.name for b in trace.buffers].index(tensors[-1].name)
     stored = trace.index[(trace.buffer == n) & trace.write]
@@ -281,7 +281,7 @@ def visits(s: te.Schedule, tensors: Sequence[tensor.Tensor]) -> list[tuple[int, 
 
 
 def misses(cache: cachesim.Cache | None = None) -> Cost:
-    """Return a cost: the simulated misses in `cache`, by default the L1 cache of a common CPU."""
+    """Return a cost function: the simulated misses in `cache`, by default a common L1 cache."""
     chosen = cache or cachesim.Cache.l1()
 
     def cost(s: Any, tensors: Sequence[tensor.Tensor]) -> float:
@@ -304,13 +304,13 @@ def at_most(
     why: str = "",
     target: str = CORE,
 ) -> Part:
-    """Check that a deterministic cost is at most `factor` times that of the reference.
+    """Make a part that requires a cost of at most `factor` times that of the reference.
 
     cost        cost(schedule, tensors of the problem): misses(cache), cycles, bytes, ...
     reference   called with what the problem made; returns an answer to compare with
     worst       the multiple of the reference's cost at which a linear score reaches 0
 
-    Above the bound b the score is b / cost, and 0 from 4 b on; with `worst` it falls linearly.
+    Above the bound b, the score is b / cost, and 0 from 4 * b on; with `worst`, it falls linearly.
     """
 
     def check(answer: Answer, rng: Rng) -> Outcome:
@@ -341,10 +341,10 @@ def speed(
     weight: float = 1.0,
     why: str = "",
 ) -> Part:
-    """Check that a schedule takes at most `ratio` times as long as the reference.
+    """Make a part that requires a running time T of at most `ratio` times the reference's, T_ref.
 
-    Above that the score falls as T_ref / T does, to 0 at worst * T_ref (much like the formula of
-    Stanford's CS149, assignment 3). There is no verdict if the machine is too busy to measure.
+    Above that, the score falls linearly in T_ref / T, to 0 at T = worst * T_ref (much like the
+    formula of Stanford's CS149, assignment 3). On a busy machine the outcome is "inconclusive".
     """
 
     def check(answer: Answer, rng: Rng) -> Outcome:
@@ -375,12 +375,12 @@ def _timed(
 
 
 def filled(t: tensor.Tensor) -> Array:
-    """Return memory for a result, filled with a value that is not the result."""
+    """Return an array for the result `t`, filled with 77 to detect missing stores."""
     return np.full(t.shape, 77, t.dtype.numpy)
 
 
 def timed_outcome(found: Ratio, ratio: float, why: str, worst: float = 10.0) -> Outcome:
-    """Return the outcome for a ratio of times. It names no seconds, which differ in each run."""
+    """Return the outcome for a ratio of times, without seconds, which differ in each run."""
     if found.busy:
         reason = "the machine is busy: two runs of the same program differ too much"
         return Outcome("inconclusive", 0.0, "", got=reason)

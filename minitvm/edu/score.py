@@ -1,4 +1,4 @@
-"""Turn outcomes into points: the parts in order, each with the seed on which it does worst."""
+"""Turn the outcomes of parts into points; of several seeds, the worst outcome is used."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ WHY = {  # the usual reason why there was no answer to check
 
 @dataclass(frozen=True, slots=True)
 class PartMark:
-    """The outcome of one part, over all seeds."""
+    """The worst outcome of one part over all seeds."""
 
     kind: str
     title: str
@@ -40,7 +40,7 @@ class PartMark:
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """The outcome of one item: `points` of `worth`."""
+    """The outcome of one item: `points` out of at most `worth` points."""
 
     item: str
     title: str
@@ -71,7 +71,7 @@ class Mark:
 
 
 def mark(item: Item, answer: Answer, seeds: Seeds = PUBLIC) -> Mark:
-    """Check the answer to `item`, part by part, with every seed."""
+    """Check the answer to `item`, part by part, with every seed, and return its mark."""
     parts: list[PartMark] = []
     gate = ""
     for n, part in enumerate(item.parts):
@@ -90,7 +90,7 @@ def mark(item: Item, answer: Answer, seeds: Seeds = PUBLIC) -> Mark:
 
 
 def unmarked(item: Item, outcome: Outcome) -> Mark:
-    """Return a mark without points, for one reason."""
+    """Return a mark with 0 points: `outcome` for the first part, and the others skipped."""
     first, *rest = item.parts
     later = Outcome("skipped", 0.0, "", got=outcome.got)
     parts = (
@@ -101,7 +101,7 @@ def unmarked(item: Item, outcome: Outcome) -> Mark:
 
 
 def _worst(item: Item, n: int, part: Part, answer: Answer, seeds: Seeds) -> Outcome:
-    """Return the outcome of one part with its worst seed. Speed is measured with one seed only."""
+    """Return the worst outcome of one part over all seeds; speed is measured with the last only."""
     chosen = seeds[-1:] if part.kind == "speed" else seeds
     worst = None
     for seed in chosen:
@@ -115,7 +115,7 @@ def _worst(item: Item, n: int, part: Part, answer: Answer, seeds: Seeds) -> Outc
 
 
 def random_for(item: str, part: int, seed: int | None) -> np.random.Generator:
-    """Return the random generator of one part: the public one, or one that adds a secret seed."""
+    """Return the random generator of one part; `seed` is a secret seed, or None for the public."""
     public = [zlib.crc32(item.encode()), part]
     return np.random.default_rng(public if seed is None else [*public, seed])
 
@@ -133,7 +133,7 @@ def shortened(text: str) -> str:
 
 
 def _checked(part: Part, answer: Answer, rng: np.random.Generator) -> Outcome:
-    """Check one part; errors are outcomes, too."""
+    """Check one part, and return an outcome for every exception, too."""
     try:
         return part.check(answer, rng)
     except AnswerError as e:
@@ -149,7 +149,7 @@ def _checked(part: Part, answer: Answer, rng: np.random.Generator) -> Outcome:
 
 
 def _share(parts: Sequence[PartMark]) -> float:
-    """Return the share of the points, 0 .. 1, counting only parts with a verdict."""
+    """Return the share of the points, 0 .. 1, leaving out parts that are inconclusive."""
     counted = [p for p in parts if p.outcome.status != "inconclusive"]
     total = sum(p.weight for p in counted)
     return sum(p.weight * p.outcome.score for p in counted) / total if total else 0.0

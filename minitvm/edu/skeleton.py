@@ -24,7 +24,7 @@ def skeleton(exercise: Exercise) -> Notebook:
 
 
 def item_cells(item: Item) -> list[dict[str, Any]]:
-    """Return the cells of one item. Their ids are the item's, with a dash: ex03-2-answer."""
+    """Return the text, answer and check cell of an item, with ids such as ex03-2-answer."""
     name = item.grade_id
     text = f"## {item.id} {item.title} [{item.points:g} points]\n\nRead {item.section} first."
     answer = (

@@ -40,16 +40,16 @@ RESTARTS = 2  # runs of the other cells after one hung or killed the process
 
 
 class HangError(Exception):
-    """There was no reply in time."""
+    """Raised if a student's process does not reply in time."""
 
 
 class GoneError(Exception):
-    """The process has ended."""
+    """Raised if a student's process has ended or sends no valid reply."""
 
 
 @dataclass(frozen=True, slots=True)
 class CellReport:
-    """A cell that failed: number (from 1), the error, and the lines that led to it."""
+    """A cell that failed: its number (from 1), the error, and the lines that caused it."""
 
     number: int
     error: str
@@ -58,7 +58,7 @@ class CellReport:
 
 
 class Process:
-    """An interpreter in a process of its own, with a temporary folder; close() ends both."""
+    """A process that runs a student's cells in a temporary folder; close() removes both."""
 
     def __init__(self, limits: Limits, hidden: Sequence[Path] = ()) -> None:
         self.limits = limits
@@ -92,7 +92,7 @@ class Process:
         )
 
     def _listen(self) -> None:
-        """Move frames from the pipe to a queue, where waiting has a time limit on every system."""
+        """Move frames from the pipe to a queue, which supports a timeout on every system."""
         assert self._popen.stdout is not None
         try:
             while True:
@@ -132,7 +132,7 @@ class Process:
         return f"it was ended by signal {-code}" if code < 0 else f"it ended with exit code {code}"
 
     def _all(self, action: Literal["suspend", "resume", "kill"]) -> None:
-        """Signal the process and, on systems with process groups, everything in its group."""
+        """Send a signal to the process or, on systems with process groups, to its whole group."""
         with contextlib.suppress(OSError, psutil.Error):
             if hasattr(os, "killpg"):
                 kinds = {"suspend": "SIGSTOP", "resume": "SIGCONT", "kill": "SIGKILL"}
@@ -141,7 +141,7 @@ class Process:
                 getattr(psutil.Process(self._popen.pid), action)()
 
     def close(self) -> None:
-        """End the process and all it started, and delete its folder."""
+        """End the process and all processes that it started, and delete its folder."""
         with contextlib.suppress(psutil.Error):
             for p in psutil.Process(self._popen.pid).children(recursive=True):
                 with contextlib.suppress(psutil.Error):
@@ -159,7 +159,7 @@ class Student:
     """A notebook that has been run, and whose functions can be called.
 
     failed   the cells that did not run to the end
-    hidden   paths that it must not read, besides this package's and the solutions
+    hidden   paths that the notebook must not read, besides minitvm/edu and solutions/
     """
 
     def __init__(
@@ -173,7 +173,7 @@ class Student:
         self._run()
 
     def _run(self) -> None:
-        """Run all cells in a new process, except those that hung or killed it before."""
+        """Run all cells in a new process, except cells that hung or ended a process before."""
         while self._starts <= RESTARTS:
             self._starts += 1
             self.failed = [r for r in self.failed if r.number in self._left_out]
@@ -233,7 +233,7 @@ class Student:
 
 
 def error_texts(reply: dict[str, Any]) -> tuple[str, str, str]:
-    """Return the kind, message and trace of an exception in a reply, shortened."""
+    """Return the error, message and trace in a reply, each shortened."""
     error, message, trace = (
         shortened(str(reply.get(k, ""))) for k in ("error", "message", "trace")
     )
@@ -241,13 +241,13 @@ def error_texts(reply: dict[str, Any]) -> tuple[str, str, str]:
 
 
 def decoded(name: str, reply: Any, arrays: Sequence[Any], arguments: Sequence[Any]) -> Any:
-    """Rebuild the value in a reply on the grader's own copy of every problem."""
+    """Rebuild the value in a reply from its JSON and the grader's own copy of each problem."""
     made = [x for a in arguments if isinstance(a, Problem) for x in a.made]
     intrins = [x for x in made if type(x).__name__ == "TensorIntrin"]
     try:
         return Reader(reply["rows"], arrays, operations(made), intrins).read(reply["value"])
     except Exception as e:  # whatever a student's process sends, it is a wrong answer
-        raise AnswerError("unreadable", f"{name} returned what cannot be used: {e}") from None
+        raise AnswerError("unreadable", f"{name} returned an unusable value: {e}") from None
 
 
 def answer_error(name: str, error: str, message: str, trace: str) -> AnswerError:

@@ -1,7 +1,7 @@
 """Submissions that test the grader: untouched, solved, wrong on purpose, broken, and cheating.
 
-They repeat what went wrong in other kits: untouched notebooks that passed, wrong kernels that
-passed, syntax errors that passed because the instructor's file was graded, patched timers.
+They cover failures of other autograders: untouched notebooks and wrong kernels that passed, syntax
+errors that passed because the instructor's file was graded, and patched timers.
 """
 
 from __future__ import annotations
@@ -47,10 +47,10 @@ print('{"mark": {"points": 1000}}', flush=True)
 class Trial:
     """A submission and the marks that it must get.
 
-    wanted   item -> the message id that its mark must have, and its points; other items must get
-             all points
+    wanted   item -> (a message id that its mark must have, its points); other items must get all
+             points
     cells    kinds of errors that the reports on cells must include
-    timed    whether the marks depend on the clock; then `wanted` is the most points
+    timed    whether marks depend on running times; then the points in `wanted` are upper bounds
     """
 
     exercise: Exercise
@@ -64,7 +64,7 @@ class Trial:
     timed: bool = False
 
     def task(self, checks: Path) -> Task:
-        """Return what the grader is given, with the folder of the checks."""
+        """Return the task for the grader; `checks` is the folder with the checks."""
         submission = Submission(Path(f"{self.exercise.stem}.ipynb"), self.data)
         return Task(submission, checks, self.exercise, self.seeds, self.limits)
 
@@ -72,8 +72,8 @@ class Trial:
 def trials(root: Path, exercise: Exercise, *, lost: bool = False) -> list[Trial]:
     """Return all submissions that try the grader with one exercise.
 
-    lost   with those that hang or end their process, too. No check sees a value of theirs, so one
-           exercise is enough for them.
+    lost   whether to add submissions that hang or end their process. They never reach a check, so
+           trying them with one exercise is enough.
     """
     solved = solution(root, exercise)
     stub = with_holes(solved, exercise)
@@ -97,7 +97,7 @@ def _trial(
 
 
 def definitions(notebook: Notebook) -> Notebook:
-    """Return the notebook with imports and definitions only: answers need no demonstrations."""
+    """Return the notebook with only imports, definitions and answer cells, which run faster."""
     made, kept = copy.deepcopy(notebook), (ast.Import, ast.ImportFrom, ast.FunctionDef)
     for _, cell in code_cells(made):
         text = source(cell)
@@ -109,9 +109,9 @@ def definitions(notebook: Notebook) -> Notebook:
 
 
 def _broken(exercise: Exercise, solved: Notebook) -> list[Trial]:
-    """Return submissions with a broken cell or answer; the other answers still count.
+    """Return submissions with one broken cell or answer; the other answers must get all points.
 
-    The public seed is enough for these: the solution has passed with others.
+    They are graded with the public seed only, because the solution is tried with other seeds.
     """
     first = exercise.items[0]
     lost = {first.id: NOT_STARTED}
@@ -142,17 +142,17 @@ def _lost(exercise: Exercise, solved: Notebook) -> list[Trial]:
 
 
 def _answer(item: Item) -> str:
-    """Return the first lines of a function that replaces an answer."""
+    """Return the first lines of a function that replaces the answer to `item`."""
     return f"def {item.answer}(*arguments):\n    "
 
 
 def _first(notebook: Notebook, text: str) -> Notebook:
-    """Return the notebook with another cell in front."""
+    """Return the notebook with the cell `text` added in front."""
     return {**notebook, "cells": [code("added", text), *notebook["cells"]]}
 
 
 def _last(notebook: Notebook, text: str) -> Notebook:
-    """Return the notebook with another cell at the end, whose definitions replace earlier ones."""
+    """Return the notebook with the cell `text` added at the end, to replace definitions."""
     return {**notebook, "cells": [*notebook["cells"], code("added", text)]}
 
 
@@ -170,12 +170,12 @@ def _answer_cell(notebook: Notebook, exercise: Exercise, text: str | None) -> No
 
 
 def mutant_files(root: Path, exercise: Exercise) -> list[Path]:
-    """Return solutions/wrong/ex03_split_tile_reorder__off_by_one.py and its siblings."""
+    """Return the files with wrong answers, such as solutions/wrong/ex03_name__off_by_one.py."""
     return sorted((root / "solutions" / "wrong").glob(f"{exercise.stem}__*.py"))
 
 
 def expected(path: Path) -> dict[str, Wanted]:
-    """Read EXPECT of a mutant: item -> message id, points. Raises ArgumentError without it."""
+    """Read EXPECT, {item: (message id, points)}, of a mutant; raise ArgumentError without it."""
     for node in ast.parse(path.read_text(encoding="utf-8")).body:
         match node:
             case ast.Assign(targets=[ast.Name(id="EXPECT")], value=value):
@@ -188,7 +188,7 @@ def expected(path: Path) -> dict[str, Wanted]:
 
 
 def _mutant(exercise: Exercise, solved: Notebook, path: Path) -> Trial:
-    """Replace some answers of the solution by the wrong ones in `path`; only these are graded."""
+    """Return a trial of the solution with the wrong answers in `path`; only these are graded."""
     wanted = expected(path)
     named = replace(exercise, items=tuple(i for i in exercise.items if i.id in wanted))
     made = _trial(
@@ -202,7 +202,7 @@ def _mutant(exercise: Exercise, solved: Notebook, path: Path) -> Trial:
 
 
 def trial_faults(trial: Trial, got: Graded) -> list[str]:
-    """Return where the marks differ from those that the trial must get."""
+    """Describe each difference between the marks in `got` and those that the trial must get."""
     found = [got.problem] if got.problem else []
     if {m.item for m in got.marks} != {i.id for i in trial.exercise.items}:
         found.append("not every item has a mark")

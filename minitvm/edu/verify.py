@@ -24,7 +24,7 @@ MIN_WRONG = 3  # wrong answers that every item must have
 
 
 def verify(root: Path, checks: Path, name: str = "", jobs: int = 2) -> int:
-    """Run all checks on one exercise or on all, and print a table. Return the exit code."""
+    """Run all checks on one exercise or on all, print a table, and return the exit code."""
     start = time.monotonic()
     course = exercises_in(checks)
     exercises = (exercise_named(name, checks),) if name else course
@@ -48,7 +48,7 @@ def verify(root: Path, checks: Path, name: str = "", jobs: int = 2) -> int:
 
 
 def still_faults(root: Path, exercise: Exercise) -> list[str]:
-    """Return the faults that show without running anything: M6, and too few wrong answers."""
+    """Return the faults that are found without grading: M6, and too few wrong answers."""
     missing = [f for f in faults(root, [exercise]) if "no such exercise" not in f]
     if missing:
         return [f"M6 {f}" for f in missing]
@@ -63,7 +63,7 @@ def still_faults(root: Path, exercise: Exercise) -> list[str]:
 
 
 def run(todo: Sequence[Trial], checks: Path, jobs: int) -> list[tuple[Trial, list[str]]]:
-    """Run every trial and return its faults. Those that measure time run last, one at a time."""
+    """Run every trial and return its faults; trials that measure time run last, one by one."""
     done: list[tuple[Trial, list[str]]] = []
     marks: dict[str, tuple[Mark, ...]] = {}
     with tqdm(total=len(todo), unit="notebook", disable=len(todo) < 2) as bar:
@@ -77,7 +77,7 @@ def run(todo: Sequence[Trial], checks: Path, jobs: int) -> list[tuple[Trial, lis
 
 
 def _same(trial: Trial, got: Graded, marks: dict[str, tuple[Mark, ...]]) -> list[str]:
-    """Check M5 and M8: the hash is that of the data, and equal data get equal marks."""
+    """Check M5 (the hash is that of the notebook) and M8 (equal notebooks get equal marks)."""
     found = [] if got.sha256 == sha256(trial.data) else ["M5 another file was graded"]
     counted = tuple(without_time(m) for m in got.marks)
     if marks.setdefault(got.sha256, counted) != counted and trial.check in ("M2", "M8"):
@@ -86,6 +86,6 @@ def _same(trial: Trial, got: Graded, marks: dict[str, tuple[Mark, ...]]) -> list
 
 
 def without_time(m: Mark) -> Mark:
-    """Return the mark with only the deterministic parts."""
+    """Return the mark with only its deterministic parts, so that two runs can be compared."""
     parts = tuple(p for p in m.parts if p.kind != "speed")
     return Mark(m.item, m.title, 0.0, m.worth, "correct", parts, m.section)

@@ -1,4 +1,4 @@
-"""Frames between the grader and a student's process: JSON and raw numbers, no pickles."""
+"""Send messages between grader and student's process as JSON and raw numbers, without pickle."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MAX_FRAME = 256 << 20  # bytes
 
 
 class ProtocolError(Exception):
-    """The other side sent something that is not a frame, or is gone."""
+    """Raised if the received bytes are not a frame, or if the other side closed the pipe."""
 
 
 def send(stream: IO[bytes], message: Any, arrays: Sequence[Array] = ()) -> None:
@@ -31,7 +31,7 @@ def send(stream: IO[bytes], message: Any, arrays: Sequence[Array] = ()) -> None:
 
 
 def receive(stream: IO[bytes]) -> tuple[Any, list[Array]]:
-    """Read one frame as (message, flat arrays). Raises WireError for anything else."""
+    """Read one frame as (message, flat arrays); raise ProtocolError for anything else."""
     text_bytes, blob_bytes = HEAD.unpack(_exactly(stream, HEAD.size))
     if text_bytes + blob_bytes > MAX_FRAME:
         raise ProtocolError(f"{text_bytes + blob_bytes} bytes, at most {MAX_FRAME}")
@@ -44,7 +44,7 @@ def receive(stream: IO[bytes]) -> tuple[Any, list[Array]]:
 
 
 def _arrays(shapes: Any, blob: bytes) -> list[Array]:
-    """Split `blob` into arrays as [[dtype, bytes], ...] says."""
+    """Split `blob` into flat arrays; `shapes` is [[dtype, bytes], ...]."""
     found: list[Array] = []
     at = 0
     for kind, size in cast("list[tuple[str, int]]", shapes):

@@ -1,15 +1,15 @@
 """The grader's process: run a notebook in a student's process and mark its answers.
 
-Jobs arrive as lines of JSON on stdin. Events leave as lines of JSON on stdout, one each:
+It reads jobs from stdin and writes events to stdout, each as a line of JSON. The events are:
 
     {"cells": [...]}       the cells that failed, once the notebook has been run
     {"item": "ex03.1"}     this item is being checked now
     {"mark": {...}}        its mark
-    {"failed": "..."}      or the student's process could not be started
+    {"failed": "..."}      the student's process could not be started
     {"end": true}
 
-Schedules are built, run and timed here, not in the student's process. If one takes too long,
-grader.py ends this process and starts another one for the rest.
+Schedules are built, run and timed here, not in the student's process. If a schedule takes too long,
+grader.py ends this process and starts another one for the remaining items.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def main() -> None:
 
 
 def work(job: dict[str, Any], tell: Any) -> None:
-    """Grade one notebook: {"checks", "exercise", "items", "cells", "seeds", "limits"}."""
+    """Grade the notebook in `job`, as grade() describes it, and report each event by `tell`."""
     limits, checks = Limits(**job["limits"]), Path(job["checks"])
     limit_memory(2 * limits.memory)  # returned formulas may need much memory, too
     try:
@@ -68,7 +68,7 @@ def work(job: dict[str, Any], tell: Any) -> None:
 
 
 def end_all() -> None:
-    """End the processes that a notebook has started and left behind."""
+    """End all processes that a notebook has started and that still run."""
     for p in psutil.Process().children(recursive=True):
         with contextlib.suppress(psutil.Error):
             p.kill()

@@ -1,4 +1,4 @@
-"""python -m minitvm.testing fuzz --n 10000 --seed 1"""
+"""Test the compiler with random programs: python -m minitvm.testing fuzz --n 10000 --seed 1."""
 
 import argparse
 import sys
@@ -14,18 +14,18 @@ def main() -> int:
         "fuzz", help="random programs under random schedules on every target"
     )
     command.add_argument("--n", type=int, default=1000, help="how many cases")
-    command.add_argument("--seed", type=int, default=1, help="the first; case n has seed + n")
-    command.add_argument("--only", type=int, help="this one case, described in full if it fails")
+    command.add_argument("--seed", type=int, default=1, help="seed of the first case")
+    command.add_argument("--only", type=int, help="run only the case of this seed")
     usual = ", ".join(t if n == 1 else f"{t} every {n}th case" for t, n in EVERY.items())
     command.add_argument(
         "--targets",
-        help=f"some of {','.join(TARGETS)}, for all cases; default: {usual}",
+        help=f"targets of all cases, from {','.join(TARGETS)}; default: {usual}",
     )
     command.add_argument("--jobs", type=int, default=1, help="processes at a time")
     given = parser.parse_args()
     every = dict.fromkeys(given.targets.split(","), 1) if given.targets else EVERY
     if not set(every) <= set(TARGETS):
-        parser.error(f"targets are {', '.join(TARGETS)}")
+        parser.error(f"--targets: choose from {', '.join(TARGETS)}")
     first = given.seed if given.only is None else given.only
     count = given.n if given.only is None else 1
     summary = fuzz(range(first, first + count), every, given.jobs)

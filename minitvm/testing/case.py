@@ -1,4 +1,4 @@
-"""One case: a random program and schedule, run on every target, with the results compared."""
+"""Run one test case: a random program and schedule, whose results on all targets must agree."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ Verdict: TypeAlias = Literal["ok", "refused", "mismatch", "error", "crash"]
 USUAL = ("interpreter", "python", "llvm")  # targets that build within milliseconds
 TARGETS = (*USUAL, "numba", "exported")
 THREADED = 0.06  # share of schedules that bind loops to hardware threads
-PATIENCE = 30_000  # stores for targets that make about 100,000 a second
-CANARY, MARGIN = 0xA5, 256  # a byte, and how many surround each argument
+PATIENCE = 30_000  # the most stores for targets that execute about 100,000 per second
+CANARY, MARGIN = 0xA5, 256  # a byte, and how many of them lie on each side of an argument
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,9 +39,9 @@ class CaseResult:
               "crash": the process died or hung
     headline  one line: what went wrong, and where
     report    a full description of a failure
-    tally     the steps of the schedule; they count as run if the program ran and was right
-    ran       the targets on which it ran and was right
-    refusing  the targets that correctly refused its hardware threads
+    tally     the steps of the schedule; they count as run if the program ran with right results
+    ran       the targets on which the program ran with right results
+    refusing  the targets that refused the program for its hardware threads, as they must
     certain   whether results were compared; see Case
     """
 
@@ -57,10 +57,11 @@ class CaseResult:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Case:
-    """A program, a schedule for it, inputs, and the right answers.
+    """A program, a schedule for it, inputs, and the expected results.
 
-    certain   False where infinities may make the result depend on the order of operations: a NaN
-              in a min or max gives either operand, and an overflow times 0 is a NaN
+    certain   False if infinities or NaNs may make results depend on the order of operations, so
+              that results are not compared: with a NaN, min and max return either operand, and an
+              overflow times 0 is a NaN
     """
 
     seed: int
@@ -73,7 +74,7 @@ class Case:
 
 
 class _WrongResultError(Exception):
-    """A wrong result."""
+    """Raised when a program or schedule behaves wrongly, such as by computing a wrong result."""
 
 
 def run_case(
@@ -81,9 +82,9 @@ def run_case(
     targets: Sequence[str] = USUAL,
     passes: tuple[lowering.Pass, ...] = lowering.PASSES["llvm"],
 ) -> CaseResult:
-    """Make the case of `seed` and run it on `targets`.
+    """Make the case of `seed`, run it on `targets` and compare the results.
 
-    passes   the passes before the interpreter runs the program (a test swaps in a wrong one)
+    passes   the lowering passes for the interpreter; a test of this function passes a wrong one
     """
     tally = Tally()
     try:
@@ -106,7 +107,7 @@ def run_case(
 def _on_targets(
     case: Case, targets: Sequence[str], rng: Rng, passes: tuple[lowering.Pass, ...]
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Run the case; return the targets that ran it, and those that refuse hardware threads.
+    """Run the case; return (targets that ran it, targets that refused its hardware threads).
 
     Slow targets skip programs with many stores.
     """
@@ -126,7 +127,7 @@ def _first_line(e: Exception) -> str:
 
 
 def describe(seed: int, what: str) -> str:
-    """Describe a case: its program, schedule and loops, as far as they can be made, and `what`."""
+    """Describe the fault `what` and its case: program, schedule and loops, as far as they build."""
     parts = [f"seed {seed}"]
     try:
         rng = np.random.default_rng(seed)
@@ -142,11 +143,11 @@ def describe(seed: int, what: str) -> str:
 
 
 def _case(seed: int, rng: Rng, tally: Tally) -> Case:
-    """Draw the case from `rng`, with its inputs and right answers.
+    """Draw a case from `rng`, and compute its expected results.
 
-    The tolerance for rounded results is one epsilon of the largest number for each point of the
-    longest reduction, plus a few for other operations. The factor is generous, because products of
-    rounded numbers have the errors of both.
+    The tolerance for rounded results is 64 times an estimate: epsilon times the largest number, for
+    each point of the longest reduction and for 8 other operations. The factor 64 is generous,
+    because a product of rounded numbers has the errors of both.
     """
     program = random_program(rng)
     schedule = random_schedule(program.ops, rng, tally, threads=chance(rng, THREADED))
@@ -178,14 +179,14 @@ def _replays(case: Case) -> None:
         again.append(scope["s"])
     for other in again:
         if other.steps != s.steps:
-            raise _WrongResultError(f"written down and taken again, the steps are {other.steps}")
+            raise _WrongResultError(f"the schedule was restored with other steps: {other.steps}")
 
 
 # --- running -------------------------------------------------------------------------------------
 
 
 def stores(case: Case) -> int:
-    """Return the number of stores of the loops; compute_at may repeat a stage many times."""
+    """Return how many stores the loops execute; compute_at may repeat a stage many times."""
     return _stores(
         driver.lower(case.schedule, case.program.args, until="nest").body, case.program.sizes
     )
@@ -201,7 +202,7 @@ def _stores(s: tir.Stmt, sizes: dict[tir.Var, int]) -> int:
 
 
 def _interpreter(case: Case, rng: Rng, passes: tuple[lowering.Pass, ...]) -> None:
-    """Interpret the nest, the flattened and the final program; parallel loops in any order."""
+    """Interpret the program after three stages of lowering, with parallel loops in any order."""
     for until in ("nest", "flatten", ""):
         made = driver.lower(case.schedule, case.program.args, passes=passes, until=until)
         func = _in_any_order(made)
@@ -230,7 +231,7 @@ def _is_thread(s: object) -> bool:
 
 
 def _has_threads(case: Case, target: str) -> bool:
-    """Whether a lowered loop is bound to a hardware thread; loops of one iteration are gone."""
+    """Return whether the program lowered for `target` has a loop bound to a hardware thread."""
     bound = (s.thread for s in case.schedule.steps if isinstance(s, Bind))
     if all(map(is_virtual, bound)):
         return False
@@ -248,7 +249,7 @@ def _refuses(case: Case, target: str) -> None:
         driver.build(case.schedule, case.program.args, target=_compiler(target))
     except BuildError:
         return
-    raise _WrongResultError(f"{target}: a loop bound to a hardware thread was built")
+    raise _WrongResultError(f"{target}: built a loop that is bound to a hardware thread")
 
 
 def _python(case: Case, rng: Rng, passes: tuple[lowering.Pass, ...]) -> None:
@@ -275,13 +276,13 @@ def _bound(f: runtime.Function, *args: Any) -> None:
 
 
 def _numba(case: Case, rng: Rng, passes: tuple[lowering.Pass, ...]) -> None:
-    """Run the code of numba on two cores."""
+    """Build the program for numba and run it on two cores."""
     del rng, passes
     _run(case, "numba", driver.build(case.schedule, case.program.args, target="numba -num-cores=2"))
 
 
 def _exported(case: Case, rng: Rng, passes: tuple[lowering.Pass, ...]) -> None:
-    """Run an exported and loaded function: machine code or Python source."""
+    """Export a function as machine code or Python source, load it again and run it."""
     del passes
     target = "llvm -num-cores=2" if chance(rng, 0.5) else "python"
     func = driver.build(case.schedule, case.program.args, target=target)
@@ -333,14 +334,14 @@ def _run(case: Case, what: str, call: Callable[..., Any]) -> None:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Arena:
-    """An argument between two margins that must not be written."""
+    """An array argument between two margins of known bytes, which no program may overwrite."""
 
     memory: Array
     array: Array
 
     @classmethod
     def of(cls, shape: tuple[int, ...], dtype: DType, contents: Array | None) -> _Arena:
-        """Make an array with `contents`, or with garbage for an output."""
+        """Make an argument that contains `contents` or, for an output, arbitrary values."""
         size = int(np.prod(shape, dtype=np.int64)) * dtype.numpy.itemsize
         memory = np.full(size + 2 * MARGIN, CANARY, np.uint8)
         inside = memory[MARGIN : MARGIN + size]

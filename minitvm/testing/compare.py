@@ -10,9 +10,9 @@ Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
 
 def difference(actual: Any, desired: Any, rtol: float = 0.0, atol: float = 0.0) -> str:
-    """Describe where |actual - desired| > atol + rtol * |desired| first holds; "" if nowhere.
+    """Describe the first element with |actual - desired| > atol + rtol * |desired|, or return "".
 
-    NaN equals NaN, and an infinity only itself.
+    A NaN counts as equal to a NaN, and an infinity only to itself.
     """
     got, want = np.asarray(actual), np.asarray(desired)
     if got.shape != want.shape:
@@ -39,7 +39,7 @@ def _close(got: Array, want: Array, rtol: float, atol: float) -> Array:
 def assert_allclose(actual: Any, desired: Any, rtol: float = 1e-5, atol: float = 1e-7) -> None:
     """Raise AssertionError unless |actual - desired| <= atol + rtol * |desired| everywhere.
 
-    The message has the first index that differs, both values, and how many elements differ.
+    The message names the first index that differs, both values, and how many elements differ.
     """
     found = difference(actual, desired, rtol, atol)
     if found:

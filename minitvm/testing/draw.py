@@ -1,4 +1,4 @@
-"""The state in which random steps are drawn, and the places that suit a step."""
+"""Draw the stages and loops for random schedule steps."""
 
 from __future__ import annotations
 
@@ -17,8 +17,9 @@ SCOPES = ("local", "shared", "global")
 class Draw:
     """The context in which a step is drawn.
 
-    wild      choose any place, even one where the step is certainly illegal
-    intrins   tensor intrinsics that the drawn steps refer to
+    state     the schedule before the step
+    wild      draw from all stages and loops, even those for which the step is certainly illegal
+    intrins   collects the tensor intrinsics that the drawn steps refer to
     """
 
     state: schedule.State
@@ -29,18 +30,18 @@ class Draw:
     def stage(
         self, fits: Callable[[schedule.Stage], bool] = lambda s: True
     ) -> schedule.Stage | None:
-        """Draw a stage that has loops and fits; any stage if wild."""
+        """Draw a stage that has loops and satisfies `fits`, or None; if wild, draw any stage."""
         found = [s for s in self.state.stages if self.wild or (_has_loops(s) and fits(s))]
         return pick(self.rng, found) if found else None
 
     def inner(
         self, fits: Callable[[schedule.Stage], bool] = lambda s: True
     ) -> schedule.Stage | None:
-        """Draw a stage that is neither input nor output."""
+        """Draw a stage as stage() does, but no output; if wild, draw any stage."""
         return self.stage(lambda s: not s.is_output and fits(s))
 
     def loops(self, stage: schedule.Stage) -> tuple[tensor.Axis, ...]:
-        """Return the loops of the stage outside of intrinsics; all if wild."""
+        """Return the loops of the stage that no intrinsic replaces; if wild, return all loops."""
         for n, a in enumerate(stage.leaves):
             if stage.note(a).intrin is not None and not self.wild:
                 return stage.leaves[:n]
@@ -49,20 +50,20 @@ class Draw:
     def axis(
         self, stage: schedule.Stage, fits: Callable[[tensor.Axis], bool] = lambda a: True
     ) -> tensor.Axis | None:
-        """Draw a loop of the stage that fits; any if wild."""
+        """Draw a loop of the stage that satisfies `fits`, or None; if wild, draw any loop."""
         found = [a for a in self.loops(stage) if self.wild or fits(a)]
         return pick(self.rng, found) if found else None
 
     def place(
         self, fits: Callable[[schedule.Stage, tensor.Axis], bool]
     ) -> tuple[schedule.Stage, tensor.Axis] | None:
-        """Draw a stage and a loop of it that fits."""
+        """Draw a stage and one of its loops so that fits(stage, loop), or return None."""
         stage = self.stage(lambda s: any(fits(s, a) for a in self.loops(s)))
         a = self.axis(stage, lambda a: fits(stage, a)) if stage else None
         return None if stage is None or a is None else (stage, a)
 
     def hosts(self) -> set[str]:
-        """Return the stages at whose loops others are computed."""
+        """Return the names of the stages inside whose loops other stages are computed."""
         return {s.attach.stage for s in self.state.stages if isinstance(s.attach, schedule.At)}
 
 
@@ -70,17 +71,17 @@ Drawing = Callable[[Draw], list[schedule.Step]]
 
 
 def is_plain(stage: schedule.Stage, a: tensor.Axis) -> bool:
-    """Whether the loop is serial and not bound."""
+    """Return whether the loop is serial: not bound, parallel, unrolled or vectorized."""
     return stage.note(a).kind == "serial"
 
 
 def is_plain_data(stage: schedule.Stage, a: tensor.Axis) -> bool:
-    """Whether the loop is plain, a data loop, and of constant extent."""
+    """Return whether the loop is a serial data loop of constant extent."""
     return is_plain(stage, a) and a.kind == "data" and isinstance(a.extent, int)
 
 
 def is_fresh(stage: schedule.Stage) -> bool:
-    """Whether its loops are the unchanged axes of its formula."""
+    """Return whether the loops of the stage are the unchanged axes of its formula."""
     op = stage.op
     assert isinstance(op, tensor.ComputeOp)
     axes = (*op.axis, *op.reduce_axis)
@@ -89,7 +90,7 @@ def is_fresh(stage: schedule.Stage) -> bool:
 
 
 def numbered(name: str, taken: set[str]) -> str:
-    """Return the name that a new axis will get."""
+    """Return the name that a new axis `name` gets beside the names `taken`: i, i_1, ..."""
     n, found = 1, name
     while found in taken:
         found, n = f"{name}_{n}", n + 1

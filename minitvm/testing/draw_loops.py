@@ -1,4 +1,4 @@
-"""Random steps that change loops, or how they run; none if there is no place for one."""
+"""Draw random steps that change loops or how they run; [] if no loop suits."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from minitvm import schedule, tensor
 from .draw import FACTORS, Draw, is_plain, is_plain_data, named, numbered
 from .values import chance, pick
 
-THREADS = 4  # of a block, the same for all its stages
+THREADS = 4  # per block; all stages of a block must have the same number
 BLOCK_TAGS = ("blockIdx.x", "blockIdx.y", "blockIdx.z")
 THREAD_TAGS = ("threadIdx.x", "threadIdx.y", "threadIdx.z")
 
@@ -26,7 +26,7 @@ def split(d: Draw) -> list[schedule.Step]:
 
 
 def _split_without_guard(d: Draw, stage: schedule.Stage, a: tensor.Axis) -> list[schedule.Step]:
-    """Split by a factor that divides; by any factor, if wild."""
+    """Draw a split by a factor that divides the extent; if wild, draw any factor."""
     n = a.extent
     sizes = [q for q in FACTORS if d.wild or (isinstance(n, int) and n % q == 0)]
     if not sizes:
@@ -47,7 +47,7 @@ def fuse(d: Draw) -> list[schedule.Step]:
 
 
 def _neighbours(d: Draw, stage: schedule.Stage, count: int) -> list[tuple[tensor.Axis, ...]]:
-    """Return runs of `count` plain loops; only the last of a run may have stages attached."""
+    """Return runs of `count` adjacent serial loops; only the last one may have stages attached."""
     taken = {
         id(s.attach.axis)
         for s in d.state.stages
@@ -136,7 +136,7 @@ def prefetch(d: Draw) -> list[schedule.Step]:
 
 
 def bind(d: Draw) -> list[schedule.Step]:
-    """Bind a loop to a virtual thread."""
+    """Draw steps that bind a loop to a virtual thread, perhaps after splitting it."""
     at = d.place(is_plain_data)
     if at is None:
         return []
@@ -150,7 +150,7 @@ def bind(d: Draw) -> list[schedule.Step]:
 
 
 def hardware(d: Draw) -> list[schedule.Step]:
-    """Bind loops to blocks and threads, usually as many threads as in other stages."""
+    """Draw steps that bind loops to blocks and threads, mostly with THREADS threads."""
     at = d.place(lambda stage, a: is_plain(stage, a) and (a.kind == "data" or chance(d.rng, 0.2)))
     if at is None:
         return []

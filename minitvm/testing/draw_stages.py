@@ -1,4 +1,4 @@
-"""Random steps that place stages, add stages, or choose memory; none if there is no place."""
+"""Draw random steps that attach stages, add stages or choose memory; [] if no stage suits."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def compute_root(d: Draw) -> list[schedule.Step]:
 
 
 def store_at(d: Draw) -> list[schedule.Step]:
-    """Draw a storage loop, usually around the one that the stage is computed at."""
+    """Draw a store_at step, usually at a loop around the one where the stage is computed."""
     stage = d.inner(lambda s: isinstance(s.attach, schedule.At) and not s.double_buffer)
     if not stage or not isinstance(stage.attach, schedule.At):
         return [more for step in compute_at(d) for more in (step, _store_around(d, step))]
@@ -57,7 +57,7 @@ def store_at(d: Draw) -> list[schedule.Step]:
 
 
 def _store_around(d: Draw, step: schedule.Step) -> schedule.StoreAt:
-    """Draw storage at the loop where `step` computes a stage, or at one around it."""
+    """Draw a store_at step at the loop of `step`, a compute_at, or at a loop around it."""
     assert isinstance(step, schedule.ComputeAt)
     target = d.state.stage(step.target)
     names = [target.names[a] for a in target.leaves]
@@ -121,7 +121,7 @@ def rfactor(d: Draw) -> list[schedule.Step]:
 
 
 def tensorize(d: Draw) -> list[schedule.Step]:
-    """Split the last axes of a formula evenly and tensorize the inner loops."""
+    """Draw steps that split the last axes of a formula evenly and tensorize the inner loops."""
     hosts = d.hosts()
     stage = d.stage(lambda s: is_fresh(s) and s.name not in hosts and bool(_tileable(s)))
     tile = _random_tile(d.rng, stage) if stage else {}
@@ -150,7 +150,7 @@ def tensorize(d: Draw) -> list[schedule.Step]:
 
 
 def _tileable(stage: schedule.Stage) -> list[tensor.Axis]:
-    """Return the axes that an intrinsic can take: the last ones of each kind, if constant."""
+    """Return the last data axes and reduce axes, as far as their extents are constant."""
     op = stage.op
     found: list[tensor.Axis] = []
     for axes in (op.axis, op.reduce_axis) if isinstance(op, tensor.ComputeOp) else ():
@@ -162,7 +162,7 @@ def _tileable(stage: schedule.Stage) -> list[tensor.Axis]:
 
 
 def _random_tile(rng: Rng, stage: schedule.Stage) -> dict[tensor.Axis, int]:
-    """Draw how many values of each axis an intrinsic takes, last axes first."""
+    """Draw the tile of an intrinsic: its extent along some of the last axes of the stage."""
     tile: dict[tensor.Axis, int] = {}
     axes = _tileable(stage)
     for kind in ("data", "reduce"):
@@ -195,13 +195,13 @@ def transform_layout(d: Draw) -> list[schedule.Step]:
         at = [*at[:n], f"{at[n]} // {q}", *at[n + 1 :], f"{at[n]} % {q}"]
     elif at and roll < 0.7:  # with gaps
         at[n] = f"{at[n]}*{q} + 1" if chance(d.rng, 0.5) else f"{at[n]}*{q}"
-    elif len(at) > 1 and roll < 0.85:  # two dimensions in one, with room for 32 of the second
+    elif len(at) > 1 and roll < 0.85:  # two dimensions in one, 32 elements per row
         at = [*at[2:], f"{at[0]}*32 + {at[1]}"]
     return [schedule.TransformLayout(stage.name, names, tuple(at))]
 
 
 def double_buffer(d: Draw) -> list[schedule.Step]:
-    """Double-buffer a stage that is computed inside a loop; attach one if needed."""
+    """Draw steps that double-buffer a stage, after attaching a stage to a loop if needed."""
     stage = d.inner(lambda s: isinstance(s.attach, schedule.At) and s.store is None)
     if stage:
         return [schedule.DoubleBuffer(stage.name)]
@@ -218,7 +218,7 @@ def storage_align(d: Draw) -> list[schedule.Step]:
 
 
 def set_store_predicate(d: Draw) -> list[schedule.Step]:
-    """Draw a condition that holds for all elements, but not for the extra ones of a split."""
+    """Draw a condition that excludes only the extra iterations of an uneven split."""
     stage = d.stage(lambda s: bool(_overruns(s)))
     if stage is not None and _overruns(stage):
         a, factor, outer, inner = pick(d.rng, _overruns(stage))
@@ -234,7 +234,7 @@ def set_store_predicate(d: Draw) -> list[schedule.Step]:
 
 
 def _overruns(stage: schedule.Stage) -> list[tuple[tensor.Axis, int, str, str]]:
-    """Return the splits of data axes that do not divide: (axis, factor, outer loop, inner loop)."""
+    """Return the uneven splits of data axes as (axis, factor, outer loop, inner loop)."""
     names = stage.names
     return [
         (r.parent, r.factor, names[r.outer], names[r.inner])
@@ -247,7 +247,7 @@ def _overruns(stage: schedule.Stage) -> list[tuple[tensor.Axis, int, str, str]]:
 
 
 def _misfits(a: tensor.Axis) -> list[int]:
-    """Return the factors that do not divide the extent of the axis."""
+    """Return those of FACTORS that do not divide the constant extent of the axis."""
     n = a.extent
     return [q for q in FACTORS if isinstance(n, int) and n % q]
 

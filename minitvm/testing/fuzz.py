@@ -22,12 +22,12 @@ LONGEST = 120.0  # seconds that one case may take
 LIFETIME = 500  # cases per process: compiled code stays in memory until the process ends
 JOB = "minitvm.testing.fuzz_job"
 FAILURES = ("mismatch", "error", "crash")
-EVERY = {"interpreter": 1, "python": 1, "llvm": 1, "numba": 20, "exported": 20}  # n-th case
+EVERY = {"interpreter": 1, "python": 1, "llvm": 1, "numba": 20, "exported": 20}  # every n-th case
 
 
 @dataclass(slots=True)
 class Summary:
-    """The results of many cases."""
+    """Counts over the results of many cases, and the cases that failed."""
 
     verdicts: Counter[str] = field(default_factory=Counter[str])
     refusals: Counter[str] = field(default_factory=Counter[str])
@@ -38,7 +38,7 @@ class Summary:
     uncertain: int = 0
 
     def add(self, outcome: CaseResult) -> None:
-        """Count one more outcome."""
+        """Add the result of one case."""
         self.verdicts[outcome.verdict] += 1
         self.tally.add(outcome.tally)
         self.ran.update(outcome.ran)
@@ -76,8 +76,8 @@ def _target_lines(s: Summary) -> Iterator[str]:
             )
     if s.uncertain:
         yield (
-            f"  {s.uncertain} of them only ran and stayed inside their memory: "
-            "with their infinities or NaNs, results depend on the order of operations"
+            f"  {s.uncertain} of them were checked for writes out of bounds only: "
+            "their infinities or NaNs make results depend on the order of operations"
         )
 
 
@@ -104,7 +104,8 @@ def fuzz(seeds: Iterable[int], every: Mapping[str, int] = EVERY, jobs: int = 1) 
     """Run the case of every seed; print each failure in full when it occurs.
 
     every   target -> n: the target runs the cases whose seed is a multiple of n
-    On Ctrl-C it prints the seed to continue from.
+    jobs    the number of processes
+    Ctrl-C stops and prints the seed from which to continue.
     """
     todo = list(seeds)
     summary = Summary()
@@ -117,7 +118,7 @@ def fuzz(seeds: Iterable[int], every: Mapping[str, int] = EVERY, jobs: int = 1) 
                 bar.set_description(f"{len(summary.failed)} failed")
                 bar.update()
         except KeyboardInterrupt:
-            bar.write(f"to go on: --seed {todo[sum(summary.verdicts.values())]}")
+            bar.write(f"to continue: --seed {todo[sum(summary.verdicts.values())]}")
     return summary
 
 
@@ -127,7 +128,7 @@ def fuzz(seeds: Iterable[int], every: Mapping[str, int] = EVERY, jobs: int = 1) 
 def run_apart(
     worker: workers.Worker, seed: int, every: Mapping[str, int] = EVERY, seconds: float = LONGEST
 ) -> CaseResult:
-    """Run a case in the process of `worker`; a process that dies or hangs is a crash."""
+    """Run a case in the process of `worker`; report a "crash" if the process dies or hangs."""
     targets = [target for target, n in every.items() if seed % n == 0]
     given = worker.ask([seed, targets], seconds=seconds)
     if isinstance(given, workers.Message):
@@ -137,7 +138,7 @@ def run_apart(
 
 
 def _outcomes(seeds: Sequence[int], every: Mapping[str, int], jobs: int) -> Iterator[CaseResult]:
-    """Yield the outcome of every case, in the order in which they end."""
+    """Yield the result of every case, in the order in which the cases end."""
     os.environ["MINITVM_CHECK"] = "1"  # children run a verifier after every pass
     waiting, done = iter(seeds), queue.SimpleQueue[CaseResult | Exception]()
     stopped = threading.Event()
@@ -160,7 +161,7 @@ def _work(
     done: queue.SimpleQueue[CaseResult | Exception],
     stopped: threading.Event,
 ) -> None:
-    """Run cases in a child process: a new one after each crash, and after LIFETIME cases."""
+    """Run cases in a child process; replace it after each crash and after LIFETIME cases."""
     try:
         worker, ran = workers.Worker(JOB), 0
         for seed in waiting:

@@ -10,7 +10,7 @@ from .case import run_case
 
 
 def answer(request: workers.Message) -> workers.Message:
-    """Run the case [seed, targets] and return its pickled outcome."""
+    """Run the case that the request [seed, targets] names; return its pickled CaseResult."""
     seed, targets = request.value
     return workers.Message(None, (pickle.dumps(run_case(seed, targets)),))
 

@@ -1,4 +1,4 @@
-"""Tensor intrinsics that fit a stage: a tile of its formula, with their own loops."""
+"""Make tensor intrinsics that compute a tile of a stage's formula with loops of their own."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ def tile_intrinsic(
 ) -> tensor.TensorIntrin | None:
     """Make the intrinsic for a tile of the formula of `op`, or return None if there is none.
 
-    C[i, j] = A[i + 1, j]*2 by j: 4   ->   y[j] = x0[0, j]*2, for j of 4
-    tile      the last few data axes, and if it is a reduction, the last few reduce axes
+    C[i, j] = A[i + 1, j]*2, tile {j: 4}   ->   y[j] = x0[0, j]*2, for j in 0 .. 3
+    tile      the extent along the last few data axes and, in a reduction, the last reduce axes
     """
     r = op.reduction
     axes = [a for a in op.axis if a in tile]
@@ -47,7 +47,7 @@ def tile_intrinsic(
 
 
 def _is_even(e: tir.Expr) -> bool:
-    """Whether `e` uses axes only in loads, at sums of axes and constants."""
+    """Return whether `e` uses axes only as indices of loads, in sums of axes and constants."""
     if isinstance(e, tir.Load):
         return all(
             isinstance(n, int | tir.Var | tir.Linear) for i in e.indices for n in tir.walk(i)
@@ -59,7 +59,7 @@ def _is_even(e: tir.Expr) -> bool:
 def _on_operands(
     e: tir.Expr, values: Mapping[Any, tir.Index], operands: list[tensor.Tensor]
 ) -> tir.Expr:
-    """Return `e` at `values`, with a separate operand for each part of a tensor that it loads."""
+    """Substitute `values` for axes in `e`, and make each load read a new tensor in `operands`."""
 
     def rule(n: Any) -> Any:
         if not (isinstance(n, tir.Load) and isinstance(n.buffer, tensor.Tensor)):
@@ -83,7 +83,7 @@ def _strided(t: tensor.Tensor) -> tir.DeclaredBuffer:
 
 
 def _computing(op: tensor.ComputeOp, form: int) -> Callable[[Any, Any], Any]:
-    """Return the fcompute of an intrinsic that computes `op`.
+    """Return the fcompute (a function that makes the statements) of an intrinsic for `op`.
 
     form   0: the body alone; 1: body, reset and update; 2: body and update
     """

@@ -1,4 +1,4 @@
-"""Random programs: a few computes that read each other in many ways."""
+"""Draw random programs: a few compute operations that read each other in many ways."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class _ProgramMaker:
     sizes: dict[tir.Var, int] = field(default_factory=dict[tir.Var, int])
     longest: int = 1
 
-    # places
+    # shapes and indices
 
     def extent(self) -> tir.Index:
         """Draw the extent of an axis; rarely 0, sometimes symbolic."""
@@ -93,7 +93,7 @@ class _ProgramMaker:
         return tuple(dims)
 
     def position(self, axes: list[Axis]) -> tir.Index:
-        """Draw an index expression of axes: i, n-1-i, 2*i+1, i+k, i//2, i%3, i*n+j, ..."""
+        """Draw an index expression over `axes`, such as i, n-1-i, 2*i+1, i+k, i//2, i%3, i*n+j."""
         rng = self.rng
         if not axes or chance(rng, 0.06):
             return int(rng.integers(0, 4))
@@ -140,7 +140,7 @@ class _ProgramMaker:
         return self._fitted(source, places)
 
     def _room(self, i: tir.Index) -> tir.Index:
-        """Draw an extent for a dimension read at `i`: just enough if known, rarely more."""
+        """Draw the extent of a dimension with the index `i`: usually just large enough for it."""
         if isinstance(i, Axis) and not isinstance(i.extent, int) and i.kind == "data":
             return i.extent
         top = tir.upper_bound(i)
@@ -150,7 +150,7 @@ class _ProgramMaker:
         return max(0, int(top) + 1) + slack
 
     def read_known(self, source: _Known, axes: list[Axis]) -> Drawn:
-        """Draw an element of an existing tensor, at the axes or at other indices."""
+        """Draw an element of the tensor `source`, indexed by plain axes or other expressions."""
         rng, rank = self.rng, source.tensor.ndim
         order = range(len(axes)) if chance(rng, 0.5) else rng.permutation(len(axes))
         straight = [axes[int(n)] for n in order][:rank]
@@ -165,7 +165,7 @@ class _ProgramMaker:
         return self._fitted(source, places)
 
     def _fitted(self, source: _Known, places: list[tir.Index]) -> Drawn:
-        """Return source[places], with indices that may be outside wrapped, clipped or guarded."""
+        """Return source[places]; wrap, clip or guard the indices that may be out of bounds."""
         rng, t = self.rng, source.tensor
         conds: list[tir.Expr] = []
         at: list[tir.Index] = []
@@ -225,7 +225,7 @@ class _ProgramMaker:
     # stages
 
     def stage(self, name: str) -> list[Tensor]:
-        """Draw a compute and return its outputs."""
+        """Draw a compute operation and return its outputs."""
         shape = self.shape()
         made: list[Drawn] = []
         fold = chance(self.rng, 0.4)
@@ -261,7 +261,7 @@ class _ProgramMaker:
         return [made]
 
     def _reduce_axes(self, shape: tuple[tir.Index, ...]) -> list[Axis]:
-        """Draw one or two reduce axes; some do not start at 0, a few are empty."""
+        """Draw one or two reduce axes; some do not start at 0, and a few are empty."""
         room = ALL_POINTS // max(1, math.prod(map(self.points, shape)))
         axes: list[Axis] = []
         for name in ("k", "r")[: 1 + chance(self.rng, 0.4)]:
@@ -273,7 +273,7 @@ class _ProgramMaker:
         return axes
 
     def _reduction(self, axes: list[Axis], over: list[Axis], made: list[Drawn]) -> Any:
-        """Draw a reduction over the axes `over`; append its results to `made`."""
+        """Draw a reduction over the axes `over`, return it, and append its values to `made`."""
         rng = self.rng
         count = math.prod(self.points(a.extent) for a in over)
         self.longest = max(self.longest, count)
@@ -306,7 +306,7 @@ def _reversed_rows(a: tir.Buffer, b: tir.Buffer, kind: str) -> tir.Stmt:
 
 
 def _folded(kind: Reducer, source: Drawn, start: Drawn | None, count: int) -> Bits:
-    """Return the bits of a float reduction; None if it rounds."""
+    """Return the Drawn.bits of a float reduction; None if the reduction may round."""
     if source.bits is None or kind is PROD or (start is not None and start.bits is None):
         return None
     i, f = source.bits
@@ -316,7 +316,7 @@ def _folded(kind: Reducer, source: Drawn, start: Drawn | None, count: int) -> Bi
 
 
 def _later(old: tuple[tir.Expr, ...], new: tuple[tir.Expr, ...]) -> tuple[tir.Expr, ...]:
-    """Combine (index, value) pairs to the larger value; among equals, to the smaller index."""
+    """Return the (value, index) pair with the larger value; of equal values, the smaller index."""
     better = tir.any_of(
         new[0] > old[0], tir.all_of(tir.compare("==", new[0], old[0]), new[1] < old[1])
     )
@@ -352,7 +352,7 @@ def random_program(rng: Rng) -> RandomProgram:
 
 
 def _orders_floats(op: ComputeOp) -> bool:
-    """Whether it computes the minimum or maximum of floats."""
+    """Return whether `op` computes a minimum or maximum of floats."""
     if op.reduction is not None and op.reduction.reducer in (MIN, MAX):
         return op.dtypes[0].is_float
     nodes = (n for e in parts(op) for n in tir.walk(e))

@@ -57,9 +57,9 @@ def fma_kernel(target: Target, chains: int) -> tir.PrimFunc:
 
 
 def fma_run(threads: int = 1, chains: int = 10) -> tuple[Callable[[], None], float]:
-    """Return a function that runs the kernel, and its number of floating-point operations.
+    """Return a call that runs the multiply-add kernel, and its number of floating-point operations.
 
-    Ten chains cover the latency of the instruction and fit in sixteen registers.
+    Ten chains cover the latency of a multiply-add and fit in sixteen vector registers.
     """
     target = Target(f"llvm -num-cores={threads}")
     func = fma_kernel(target, chains)
@@ -72,7 +72,7 @@ def fma_run(threads: int = 1, chains: int = 10) -> tuple[Callable[[], None], flo
 def fma_peak(threads: int = 1, repeat: int = 7) -> float:
     """Measure the rate of a multiply-add kernel without memory traffic, in GFLOP/s.
 
-    It is the upper bound for fp32 programs that LLVM compiles for as many threads.
+    This is the upper bound for fp32 programs that LLVM compiles for the same number of threads.
     """
     run, flops = fma_run(threads)
     return flops / interleaved({"fma": run}, repeat)["fma"] / 1e9
@@ -83,9 +83,9 @@ def interleaved(
     repeat: int = 7,
     timer: Callable[[], float] = time.perf_counter,
 ) -> dict[str, float]:
-    """Return the best seconds of each of `runs`, measured alternately under the same conditions.
+    """Return the shortest time of each of `runs` in seconds, measured under the same conditions.
 
-    The first round is not counted. Repeats are whole rounds a, b, c, a, b, c, ...
+    The runs alternate in rounds a, b, c, a, b, c, ...; the first round is not counted.
     """
     if repeat < 1 or not runs:
         raise MeasureError(f"interleaved({len(runs)} runs, repeat={repeat})", "nothing to measure")

@@ -1,4 +1,4 @@
-"""A random program: computes, inputs, and how exactly results must agree."""
+"""Random programs: inputs, operations, and how exactly two results must agree."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RandomProgram:
-    """A random program.
+    """A random program, and how exactly two ways of computing it must agree.
 
-    inputs, outputs   its tensors; together they are its arguments
+    inputs, outputs   the tensors that are arguments of the compiled program
     sizes             the value of each symbolic size
     exact             for each output, whether all correct programs agree to the last bit
-    longest           the most points that any one reduction folds
-    epsilon           the relative error of one operation of its narrowest float type
-    orders_floats     whether it takes a min or max of floats, which gives either operand for a NaN
+    longest           the number of points of the longest reduction
+    epsilon           the relative error of one operation in the narrowest float type
+    orders_floats     whether there is a min or max of floats, which with a NaN gives either operand
     """
 
     inputs: tuple[tensor.Tensor, ...]
@@ -43,7 +43,7 @@ class RandomProgram:
 
     @property
     def scalars(self) -> tuple[tir.Var, ...]:
-        """The sizes that appear in no shape of an input or output."""
+        """The symbolic sizes that appear in no shape of an input or output."""
         shown = {id(n) for t in self.tensors for n in t.shape}
         return tuple(v for v in self.sizes if id(v) not in shown)
 
@@ -54,7 +54,7 @@ class RandomProgram:
 
     @property
     def ops(self) -> list[tensor.Operation]:
-        """The operations of the outputs, each once: what create_schedule takes."""
+        """The operations of the outputs, each once, as arguments of create_schedule."""
         return list({id(t.op): t.op for t in self.outputs}.values())
 
     def shape(self, t: tensor.Tensor) -> tuple[int, ...]:
@@ -62,7 +62,7 @@ class RandomProgram:
         return tuple(n if isinstance(n, int) else self.sizes[cast("tir.Var", n)] for n in t.shape)
 
     def arrays(self, rng: Rng) -> dict[tensor.Tensor, Array]:
-        """Draw inputs. Floats are multiples of 1/4 in -4 .. 4, so that few bits suffice."""
+        """Draw an array for each input, with floats that need only few bits: see random_array."""
         return {t: random_array(rng, self.shape(t), t.dtype) for t in self.inputs}
 
     def __str__(self) -> str:
@@ -72,7 +72,7 @@ class RandomProgram:
 
 
 def random_array(rng: Rng, shape: tuple[int, ...], dtype: DType) -> Array:
-    """Draw multiples of 1/4 in -4 .. 4, rarely infinities or NaNs; small or arbitrary integers."""
+    """Draw an array; floats are multiples of 1/4 in -4 .. 4, rarely infinities or NaNs."""
     if dtype.is_float:
         special = pick(rng, (np.nan, np.inf, -np.inf)) if chance(rng, 0.05) else 0.0
         made = np.where(rng.random(shape) < 0.1, special, rng.integers(-16, 17, shape) / 4)

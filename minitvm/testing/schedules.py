@@ -43,10 +43,10 @@ def random_schedule(
 ) -> te.Schedule:
     """Make a schedule of an operation, or of a list of them, with up to ten random steps.
 
-    Most steps are drawn among those likely to be legal; in one schedule of eight, all are drawn
-    blindly. An illegal step is refused, counted in `tally`, and left out. A stage whose attachment
-    is still pending after the last step moves back to root.
-    threads   also bind loops to hardware threads, which no CPU runs
+    In seven of eight schedules, the steps are drawn to be probably legal; in the others, at random.
+    An illegal step is counted in `tally` and left out. A stage whose attachment is still pending
+    after the last step moves back to root.
+    threads   whether to bind loops to hardware threads, too; CPU targets refuse such loops
     """
     count = tally if tally is not None else Tally()
     s = te.create_schedule(ops)
@@ -69,7 +69,7 @@ def random_schedule(
 
 
 def take(s: te.Schedule, step: schedule.Step, count: Tally) -> bool:
-    """Apply `step` if it is legal, and count it."""
+    """Apply `step` and return True if it is legal; add it to `count` in any case."""
     name, before = primitive(step), s.state
     try:
         s.apply(step)

@@ -18,7 +18,7 @@ PRIMITIVES = (
 
 
 def primitive(step: schedule.Step) -> str:
-    """Return the name under which `step` is counted; "tile" is counted where it is drawn."""
+    """Return the name under which `step` is counted; random_schedule counts "tile" itself."""
     match step:
         case schedule.Annotate(kind=kind):
             return kind
@@ -38,8 +38,9 @@ def primitive(step: schedule.Step) -> str:
 class Tally:
     """How often each primitive was drawn, accepted and run, and the reasons of refusals.
 
-    schedules, whole   schedules drawn, and those of them of which every step was legal
-    ran                steps accepted, in programs that were lowered, ran, and were right
+    taken              how often each primitive was accepted
+    ran                the same, only in programs that ran with right results
+    schedules, whole   the number of schedules drawn, and of those in which every step was legal
     """
 
     drawn: Counter[str] = field(default_factory=Counter[str])
@@ -50,7 +51,7 @@ class Tally:
     whole: int = 0
 
     def count(self, name: str, why_not: str = "") -> None:
-        """Count one primitive; it was accepted unless a reason is given."""
+        """Count one use of the primitive `name`; it was refused if there is a reason `why_not`."""
         self.drawn[name] += 1
         if why_not:
             self.reasons[name, why_not] += 1

@@ -1,4 +1,4 @@
-"""Random expressions that know how exactly two programs must agree on their values."""
+"""Random expressions, with a note of how exactly two programs must agree on their values."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ SMOOTH = ("tanh", "sigmoid", "erf", "sin", "cos", "atan")  # bounded, and define
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Drawn:
-    """An expression and the range of its values.
+    """A random expression and the range of its values.
 
-    bits    of a float: values are multiples of 2**-bits[1] below 2**bits[0], so that sums and
-            products of few of them are exact in whatever order they are computed; None: rounded.
-            Integers are always exact.
+    bits    for floats: values are multiples of 2**-bits[1] below 2**bits[0], so that sums and
+            products of few values are exact in any order; None if values are rounded. Integers are
+            always exact.
     """
 
     e: tir.Expr
@@ -44,7 +44,7 @@ class Drawn:
 
     @property
     def exact(self) -> bool:
-        """Whether all correct programs agree on it to the last bit."""
+        """Whether all correct programs compute the same value to the last bit."""
         return not self.dtype.is_float or self.bits is not None
 
 
@@ -59,12 +59,12 @@ def chance(rng: Rng, p: float) -> bool:
 
 
 def kept(bits: Bits, dtype: DType) -> Bits:
-    """Return `bits`, or None if `dtype` rounds numbers with that many."""
+    """Return `bits` if the float type `dtype` represents such values exactly, otherwise None."""
     return bits if bits is not None and sum(bits) <= MANTISSA[dtype] else None
 
 
 def converted(v: Drawn, to: DType) -> Drawn:
-    """Convert `v` to `to`, except a rounded float to an integer: it could go either way."""
+    """Convert `v` to the type `to`, but return a rounded float unchanged if `to` is no float."""
     if v.dtype is to:
         return v
     if not v.exact and not to.is_float:
@@ -89,7 +89,7 @@ def literal(rng: Rng, dtype: DType) -> Drawn:
 
 
 def together(rng: Rng, a: Drawn, b: Drawn) -> tuple[Drawn, Drawn]:
-    """Convert both to one type, usually that of either."""
+    """Convert `a` and `b` to the type of one of them; conditions become int32 first."""
     a, b = number(a), number(b)
     to = pick(rng, (a.dtype, b.dtype))
     if not (a.exact and b.exact) and not to.is_float:
@@ -98,7 +98,7 @@ def together(rng: Rng, a: Drawn, b: Drawn) -> tuple[Drawn, Drawn]:
 
 
 def combined(rng: Rng, a: Drawn, b: Drawn) -> Drawn:
-    """Draw an operation on a and b."""
+    """Draw a binary operation on `a` and `b`."""
     a, b = together(rng, a, b)
     if a.dtype.is_float:
         return _float_op(pick(rng, FLOAT_OPS), a, b)
@@ -120,7 +120,7 @@ def _float_op(op: tir.BinaryOp, a: Drawn, b: Drawn) -> Drawn:
 
 
 def changed(rng: Rng, v: Drawn) -> Drawn:
-    """Draw a function of one value: negation, absolute value, conversion or a smooth function."""
+    """Draw a function of `v`: negation, absolute value, conversion, rounding, tanh, sqrt, ..."""
     if chance(rng, 0.35):
         return converted(v, pick(rng, CONVERTED))
     v = number(v)
@@ -149,7 +149,7 @@ _CURVES: tuple[Callable[[Rng, tir.Expr], tir.Expr], ...] = (_smooth, _root, _dec
 
 
 def condition(rng: Rng, a: Drawn, b: Drawn) -> Drawn | None:
-    """Draw a comparison; None for rounded values, on which correct programs may differ."""
+    """Draw a comparison; None for rounded values, for which correct programs may disagree."""
     if not (a.exact and b.exact):
         return None
     a, b = together(rng, a, b)
@@ -157,13 +157,13 @@ def condition(rng: Rng, a: Drawn, b: Drawn) -> Drawn | None:
 
 
 def logical(rng: Rng, a: Drawn, b: Drawn) -> Drawn:
-    """Join two conditions."""
+    """Join two conditions by `and` or `or`, sometimes negated."""
     joined = pick(rng, (tir.all_of, tir.any_of))(a.e, b.e)
     return Drawn(tir.negate(joined) if chance(rng, 0.3) else joined)
 
 
 def chosen(rng: Rng, cond: Drawn, a: Drawn, b: Drawn) -> Drawn:
-    """Return a if cond, else b, in one of two notations."""
+    """Return `a if cond else b`, either as if_then_else or as select."""
     if not (a.dtype is BOOL and b.dtype is BOOL):
         a, b = together(rng, a, b)
     e = pick(rng, (tir.if_then_else, tir.select))(cond.e, a.e, b.e)

@@ -1,4 +1,4 @@
-"""The start of a worker process: set its limits, then run its module.
+"""Start a worker process: set its limits, then run its module.
 
 python -c BOOT '{"module": ..., "path": [...], "memory": ..., "parent": ...}'
 """

@@ -15,8 +15,8 @@ from .wire import Message, WireError, receive, send
 def serve(answer: Callable[[Message], Message]) -> None:
     """Answer requests until the parent process closes the pipe or dies.
 
-    Call it from a module that Worker starts. An exception in `answer` ends the process, and the
-    parent gets its traceback. The output of print() goes to stderr.
+    Call this from a module that Worker starts. An exception in `answer` ends the process, and the
+    parent gets the traceback. The output of print() goes to stderr.
     """
     requests, replies = _channel()
     waiting: queue.SimpleQueue[Message] = queue.SimpleQueue()

@@ -54,7 +54,7 @@ def receive(stream: IO[bytes]) -> Message:
 
 
 def _split(data: bytes, lengths: object) -> tuple[bytes, ...]:
-    """Cut `data` into blobs of these lengths."""
+    """Cut `data` into blobs; `lengths` are their sizes in bytes."""
     if not isinstance(lengths, list):
         raise TypeError("the lengths of blobs are not a list")
     sizes = cast("list[object]", lengths)

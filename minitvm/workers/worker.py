@@ -33,9 +33,9 @@ FailureKind: TypeAlias = Literal["crashed", "exited", "timed out"]
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """The reason why a worker did not answer. It is returned, not raised, so a search can go on.
+    """The reason why a worker did not answer; returned, not raised, so that a search can continue.
 
-    kind     "crashed": killed by a signal; "exited": ended by itself; "timed out": killed by us
+    kind     "crashed": killed by a signal; "exited": ended by itself; "timed out": killed by ask()
     detail   the number of the signal, the exit code, or the time limit in seconds
     stderr   the last lines that the process printed
     """
@@ -57,8 +57,8 @@ class Failure:
 class Worker:
     """A Python process that runs `module`, which calls serve().
 
-    memory   limit of its address space in bytes, or None
-    The process ends when this process ends. Use a worker from one thread at a time, and close() it.
+    memory   the limit of its address space in bytes; None for no limit
+    The worker ends when this process ends. Use it from one thread at a time, and close() it.
     """
 
     def __init__(self, module: str, *, memory: int | None = None) -> None:
@@ -150,7 +150,7 @@ class Worker:
 
 
 def _started(module: str, memory: int | None) -> subprocess.Popen[bytes]:
-    """Start a Python process with the module path of this one, in a process group of its own.
+    """Start a Python process with the same sys.path, in a process group of its own.
 
     In our process group, Ctrl-C in a terminal would reach the worker too. Workers of the main
     thread ask Linux to kill them when that thread ends; other workers end when their pipe is
@@ -173,7 +173,7 @@ def _started(module: str, memory: int | None) -> subprocess.Popen[bytes]:
 
 
 def _pass_on(stream: IO[bytes], replies: queue.SimpleQueue[Message | None]) -> None:
-    """Put messages into a queue, which can be read with a timeout, then None at the end."""
+    """Put the messages of `stream` into `replies`, which allows timeouts; put None at its end."""
     with contextlib.suppress(WireError, OSError, ValueError):
         while True:
             replies.put(receive(stream))

@@ -212,7 +212,7 @@ VALUES: list[tuple[Mistake, str]] = [
     (lambda: lowered(watch=5), "watch=5: not a function"),
     (lambda: tvm.Target("llvm -num-cores=²"), "'-num-cores=²': not a number of cores"),
     (lambda: tvm.Target("llvm -num-cores=" + "9" * 5000), "not a number of cores"),
-    (lambda: tvm.Target("llvm -mattr=avx2"), "each change begins with + or -"),
+    (lambda: tvm.Target("llvm -mattr=avx2"), "each feature must begin with + or -"),
     (lambda: built()(Foreign(AttributeError("no export")), v), "argument V: cannot be read in"),
     (lambda: built()(Foreign(KeyError("lost")), v), "argument V: cannot be read in place: 'lost'"),
     (lambda: built().source([]), "source([])"),

@@ -86,7 +86,7 @@ def test_a_small_case_that_fails_is_shown_with_the_numbers_of_its_instructions()
 @pytest.mark.parametrize(
     ("lost", "why"),
     [
-        ("ex  nop   push ld", "the first one into each place does, too"),
+        ("ex  nop   push ld", "the first load into each place waits, too"),
         ("ex  nop   push st", "the store waits for the results"),
     ],
 )

@@ -59,7 +59,7 @@ def test_an_answer_that_raises_gets_its_error_as_feedback(shown: list) -> None:
 
 def test_an_answer_that_grading_would_stop_is_no_answer() -> None:
     clock = iter([0.0, 11.0])
-    with pytest.raises(AnswerError, match="an end after 11 s; grading stops after 10 s"):
+    with pytest.raises(AnswerError, match="it ended after 11 s; grading stops after 10 s"):
         call_in_process(lambda: 0, (), timer=lambda: next(clock))
 
 
