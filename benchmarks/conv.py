@@ -1,18 +1,18 @@
 """Compare the convolutions of ResNet-18 with topi's schedule (no search) and torch (oneDNN).
 
     python benchmarks/conv.py --threads 1 [--quick] [--json FILE] [--layout nchw|nhwc|nchwc]
-                              [--formula best|direct|rows|winograd] [--cold] [C1 ... C12]
+                              [--formula default|best|direct|rows|winograd] [--cold] [C1 ... C12]
 
 Layers as in Table 1 of "Learning to Optimize Tensor Programs" (Chen et al., 2018): batch 1, padding
 kernel // 2. Data in and out has the layout; laying out the image inside is part of the timed call.
 Our weights are constants: what depends on them alone is computed before. Rates in GFLOP/s.
 
 --layout   nchwc has blocks of 16 channels, so it is measured without C1, which has 3 channels
---formula  best is topi's default
+--formula  the method of topi.conv2d; layers that a formula cannot compute are left out
 --cold     each call reads weights that are not in the caches, as in a network
 
 The peers: "rows", our default in NCHW; torch in NCHW and in channels_last; both with weights that
-oneDNN has packed beforehand, and the faster of these two.
+oneDNN has packed beforehand, and the faster of these two; the peak of multiply-adds.
 """
 
 import itertools
@@ -26,7 +26,7 @@ from _common import Row, arguments, best_seconds, geometric_mean, report
 flags = arguments(
     __doc__,
     layout=("nchw", "nhwc", "nchwc"),
-    formula=("best", "direct", "rows", "winograd"),
+    formula=("default", "best", "direct", "rows", "winograd"),
     cold=(),
 )
 
@@ -34,7 +34,7 @@ import numpy as np
 
 import minitvm as tvm
 from minitvm import te, topi
-from minitvm.testing import assert_allclose
+from minitvm.testing import assert_allclose, fma_run
 
 try:
     import torch
@@ -62,7 +62,7 @@ BLOCK = 16
 LARGER_THAN_CACHES = 1 << 27  # bytes of copies of the weights, so that none is still in a cache
 TORCH = ("torch", "torch last", "packed", "packed last")  # last: in channels_last
 FASTER = "faster packed"
-PEERS = ("rows", *TORCH, FASTER)
+PEERS = ("rows", *TORCH, FASTER, "fma_peak")
 Run = Callable[[], Any]
 
 
@@ -127,7 +127,7 @@ def measure(name: str, rounds: int) -> Row:
     shapes = (1, inputs, size, size), (outputs, inputs, kernel, kernel)
     x, w = (rng.standard_normal(shape, "float32") for shape in shapes)
     layout = LAYOUTS[flags.layout]
-    run, y = ours(x, w, stride, layout, "" if flags.formula == "best" else flags.formula)
+    run, y = ours(x, w, stride, layout, "" if flags.formula == "default" else flags.formula)
     plain, last = torch.contiguous_format, torch.channels_last
     kinds = [(plain, False), (last, False), (plain, True), (last, True)]
     today, _ = ours(x, w, stride, "NCHW", "rows")
@@ -135,9 +135,12 @@ def measure(name: str, rounds: int) -> Row:
     run()
     assert_allclose(y, laid_out(peers["torch"]().numpy(), layout), rtol=1e-3, atol=1e-2)
     pause = 0.3 if flags.threads > 1 else 0.0
-    seconds = best_seconds({"ours": run, "rows": today, **peers}, rounds, pause)
+    peak, peak_flops = fma_run(flags.threads)
+    runs = {"ours": run, "rows": today, **peers, "fma_peak": peak}
+    seconds = best_seconds(runs, rounds, pause)
     flops = 2 * y.size * inputs * kernel**2
     rates = {who: flops / t / 1e9 for who, t in seconds.items()}
+    rates["fma_peak"] = peak_flops / seconds["fma_peak"] / 1e9
     rates[FASTER] = max(rates["packed"], rates["packed last"])
     return Row(name, flags.threads, "GFLOP/s", rates.pop("ours"), rates)
 
@@ -148,10 +151,14 @@ if __name__ == "__main__":
     layers = flags.cases or [
         n for n, layer in LAYERS.items() if flags.layout != "nchwc" or layer[1] % BLOCK == 0
     ]
-    try:
-        measured = [measure(name, 7 if flags.quick else 21) for name in layers]
-    except tvm.ExprError as e:  # a formula that this layout does not have
-        sys.exit(str(e))
-    report(measured, flags.json, ("rows", FASTER))
+    measured: list[Row] = []
+    for name in layers:
+        try:
+            measured.append(measure(name, 7 if flags.quick else 21))
+        except tvm.ExprError as e:
+            print(f"{name} is left out: {str(e).splitlines()[0]}")
+    if not measured:
+        sys.exit(1)
+    report(measured, flags.json, ("rows", FASTER, "fma_peak"))
     for peer in PEERS:
         print(f"geometric mean of ours/{peer}: {geometric_mean(measured, peer):.2f}")

@@ -75,16 +75,6 @@ def depthwise_by_hand(x: te.Tensor, w: te.Tensor, stride: int) -> te.Tensor:
     )
 
 
-def pointwise(x: te.Tensor, w: te.Tensor) -> te.Tensor:
-    """The 1x1 convolution as a sum over channels, which topi.schedule knows as a product."""
-    k = te.reduce_axis((0, x.shape[3]), name="k")
-    return te.compute(
-        (*x.shape[:3], w.shape[3]),
-        lambda n, y, z, o: te.sum(x[n, y, z, k] * w[0, 0, k, o], axis=k),
-        name="product",
-    )
-
-
 def packed(
     x: torch.Tensor, w: torch.Tensor, bias: torch.Tensor, stride: int, groups: int
 ) -> Callable[[], Any]:
@@ -104,17 +94,19 @@ def measure(name: str, threads: int, rounds: int) -> tuple[Row, dict[str, float]
     depthwise = stride > 0
     kernel = (3, 3, inputs, 1) if depthwise else (1, 1, inputs, outputs)
     data = te.placeholder((1, rows, rows, inputs), name="data")
-    weight, bias = te.placeholder(kernel, name="weight"), te.placeholder((outputs,), name="bias")
-    sums = {"ours": (pointwise(data, weight), weight)}
+    weight = te.placeholder(kernel, name="weight", constant=True)
+    bias = te.placeholder((outputs,), name="bias")
+    sums = {"ours": (topi.conv2d(data, weight, layout="NHWC"), weight)}
     if depthwise:
-        plain = te.placeholder((3, 3, inputs), name="weight")
+        plain = te.placeholder((3, 3, inputs), name="weight", constant=True)
         sums = {
             "ours": (topi.nn.depthwise_conv2d(data, weight, stride, 1, layout="NHWC"), weight),
             "by hand": (depthwise_by_hand(data, plain, stride), plain),
         }
     target = f"llvm -num-cores={threads}"
     rng = np.random.default_rng(0)
-    x, w, b = (rng.standard_normal(t.shape).astype("float32") for t in (data, weight, bias))
+    arrays = (rng.standard_normal(t.shape).astype("float32") for t in (data, weight, bias))
+    x, w, b = map(tvm.nd.array, arrays)
     tx = torch.from_numpy(x).permute(0, 3, 1, 2)
     tw = torch.from_numpy(w).permute((2, 3, 0, 1) if depthwise else (3, 2, 0, 1))
     tw = tw.contiguous(memory_format=torch.channels_last)
@@ -129,10 +121,10 @@ def measure(name: str, threads: int, rounds: int) -> tuple[Row, dict[str, float]
     for who, (total, kernels) in sums.items():
         out = clipped(total, bias)
         f = tvm.build(topi.schedule(out, target), [data, kernels, bias, out], target)
-        v, y = w.reshape(kernels.shape), np.empty(out.shape, "float32")
-        f(x, v, b, y)
+        g, y = f.bind(weight=tvm.nd.array(w.reshape(kernels.shape))), tvm.nd.empty(out.shape)
+        g(x, b, y)
         assert_allclose(y, want, rtol=1e-3, atol=1e-3)
-        runs[who] = lambda f=f, v=v, y=y: f(x, v, b, y)
+        runs[who] = lambda g=g, y=y: g(x, b, y)
     if torch.backends.mkldnn.is_available():
         runs["packed"] = packed(tx, tw, tb, step, groups)
     pause = 0.3 if threads > 1 else 0.0
