@@ -20,6 +20,7 @@ from .layouts import Layout
 # of the loads cost nothing; a vector from L2 or from beyond takes longer.
 IN_FLIGHT = 8  # multiply-adds that a core starts before the result of the first is ready
 LOAD = 0.5  # one element of a pixel, or a vector of weights from L1
+MASKED = 4.0  # factor of a tile whose last vector is partly outside the result
 LOAD_L2, LOAD_FAR = 1.5, 4.0  # a vector of weights from L2, and from L3 or memory
 
 
@@ -63,20 +64,21 @@ def plan(z: Sizes, layout: Layout, per_group: int, target: Target, lanes: int) -
     """Choose the tile with the least `cost` of all that the registers can hold.
 
     They hold the tile, one row of the panel and one element of a pixel. A tile reads one group of
-    `per_group` channels; the blocks of the layout divide it, or it divides a block.
+    `per_group` channels; the blocks of the layout divide it, or it divides a block. Vectors have
+    `lanes` elements, or half as many, such as 8 for 24 output channels.
     """
     lanes = math.gcd(lanes, layout.block, per_group if per_group < z.outputs else 0)
     lanes = min(lanes, 1 << (z.outputs.bit_length() - 1))
     best, least = Tile(1, 1, 1, lanes), math.inf
-    for vectors in range(1, 5):
-        channels = vectors * lanes
+    for length, vectors in product((lanes, max(1, lanes // 2)), range(1, 5)):
+        channels = vectors * length
         whole = not layout.block or not (channels % layout.block and layout.block % channels)
         if not whole or (per_group < z.outputs and per_group % channels):
             continue
         pixels = max(1, (target.vector_registers - 1 - vectors) // vectors)
         for high in range(1, min(z.high, pixels) + 1):
             for wide in range(1, min(z.wide, pixels // high) + 1):
-                tile = Tile(high, wide, vectors, lanes)
+                tile = Tile(high, wide, vectors, length)
                 found = cost(z, tile, target)
                 if found < least:
                     best, least = tile, found
@@ -95,6 +97,8 @@ def cost(z: Sizes, tile: Tile, target: Target) -> float:
     for (rows, high), (columns, wide), (panels, channels) in product(*edges):
         vectors, pixels = -(-channels // tile.lanes), high * wide
         step = max(vectors * pixels, IN_FLIGHT) + pixels * LOAD + vectors * load
+        if channels % tile.lanes:
+            step *= MASKED
         total += rows * columns * panels * step
     return total
 

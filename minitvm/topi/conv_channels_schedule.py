@@ -107,7 +107,7 @@ def _tiles(
     """Split the axes of `stage` into tiles.
 
     Returns the loops over images, over panels, over rows and over columns of tiles, and the loops
-    inside a tile, of which the last is over adjacent channels.
+    inside a tile, of which the last is a vector.
     """
     if not layout.block:
         n, y, x, o = axes_of(stage)
@@ -123,7 +123,8 @@ def _tiles(
         panels, channels = [outer], [several, o]
     yo, yi = stage.split(y, factor=tile.high)
     xo, xi = stage.split(x, factor=tile.wide)
-    return n, panels, yo, xo, [yi, xi, *channels]
+    vectors = stage.split(channels[-1], factor=tile.lanes)
+    return n, panels, yo, xo, [yi, xi, *channels[:-1], *vectors]
 
 
 def _sum(acc: te.StageView, layout: Layout, tile: Tile, op: te.ComputeOp) -> None:
@@ -134,19 +135,18 @@ def _sum(acc: te.StageView, layout: Layout, tile: Tile, op: te.ComputeOp) -> Non
     and c are one loop if it reads consecutive elements of the image and of the panel.
     """
     n, panels, yo, xo, inner = _tiles(acc, layout, tile)
-    vectors, lanes = acc.split(inner[-1], factor=tile.lanes)
     c, ky, kx = reduce_axes_of(acc)
     terms = [ky, kx, c]
     if _blocks_of(layout, c.extent):
         co, c = acc.split(c, factor=layout.block)
         terms = [co, ky, kx, c]
-    acc.reorder(n, *panels, yo, xo, *terms, *inner[:-1], vectors, lanes)
+    acc.reorder(n, *panels, yo, xo, *terms, *inner)
     pixel = layout.block or _operands(op)[0].shape[3]  # elements from one pixel to the next
     if op.attrs[CONVOLUTION].wide.dilation == 1 and tir.prove_equal(pixel, c.extent):
         acc.fuse(kx, c)
-    for axis in (*inner[:-1], vectors):
+    for axis in inner[:-1]:
         acc.unroll(axis)
-    acc.vectorize(lanes)
+    acc.vectorize(inner[-1])
 
 
 def _blocks_of(layout: Layout, channels: tir.Index) -> bool:
