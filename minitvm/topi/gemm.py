@@ -162,7 +162,8 @@ def schedule_matmul(
         strips = [*reduce_axes_of(s[product])]
     else:
         tile = product if fused else s.cache_write(product, "local")
-    s[tile].set_scope("local")
+    if fused or strips:
+        s[tile].set_scope("local")
     packed = s.cache_read(b, "global", [tile]) if p.pack else None
     stage, outer = s[out], _outer_loop(s[out], p)
     if fused and strips:
