@@ -151,7 +151,8 @@ class Writer:
                 " intrinsics can"
             )
             raise ExprError(f"{what} cannot be handed in", why)
-        row = [type(x).__name__, *(self.write(getattr(x, f)) for f in FIELDS[type(x)])]
+        values = (getattr(x, f) if f != "attrs" else {} for f in FIELDS[type(x)])
+        row = [type(x).__name__, *map(self.write, values)]  # attributes: notes for schedulers
         self.rows.append(row)
         self._known[id(x)] = (len(self.rows) - 1, x)
         return ["node", len(self.rows) - 1]

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import minitvm as tvm
-from minitvm import te, tir
+from minitvm import te, tir, topi
 from minitvm.base import ExprError, ScheduleError
 from minitvm.edu.data import Reader, Writer, operations
 from minitvm.te import Schedule
@@ -208,3 +208,11 @@ def test_lists_in_lists_end_somewhere() -> None:
         deep = ["list", [deep]]
     with pytest.raises(ExprError, match="too deep"):
         Reader([], []).read(deep)
+
+
+def test_attributes_for_schedulers_are_left_out() -> None:
+    image, kernel = te.placeholder((1, 3, 8, 8)), te.placeholder((4, 3, 3, 3))
+    made = topi.conv2d(image, kernel, method="direct")
+    assert made.op.attrs
+    read = there_and_back(made)
+    assert read.op.attrs == {}
