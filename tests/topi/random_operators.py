@@ -1,4 +1,4 @@
-"""Random operators of networks with elementwise stages around them, and what they should compute."""
+"""Random operators of networks, elementwise stages around them, and what they should compute."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from minitvm import te, tir, topi
 from minitvm.tensor import PlaceholderOp
 
 Rng = np.random.Generator
-Array = np.ndarray[Any, Any]
 Make = Callable[[te.Tensor], te.Tensor]
 
 LAYOUTS = ("NCHW", "NHWC", "NCHW4c", "NCHW8c", "NCHW16c")
