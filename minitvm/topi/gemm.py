@@ -14,13 +14,14 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
-from minitvm import schedule, te, tir
+from minitvm import schedule, te, tensor, tir
 from minitvm.base import DType, Target
 
 from .stages import axes_of, reduce_axes_of
 
 PAGE = 4096  # bytes
 TRANSLATED = 1024  # rows of b, each in another page, that a TLB can be expected to translate
+FEW = 2  # rows of a product whose time is the time to read the right operand
 FEW_ROWS = 48  # with fewer rows of a, packing a small b costs as much as it saves
 WORTH_THREADS = 1 << 24  # multiply-adds; fewer are finished before a second thread starts
 
@@ -129,6 +130,38 @@ def _divisors(n: int) -> list[int]:
     return [d for d in range(1, n + 1) if n % d == 0]
 
 
+def schedule_product(
+    s: te.Schedule, stage: te.StageView, op: te.ComputeOp, out: te.StageView, target: Target
+) -> set[str]:
+    """Schedule the matrix product `stage`; return the names of the scheduled stages.
+
+    out: the elementwise stage that reads the product, or the product itself.
+    """
+    before = {v.name for v in s.stages}
+    b = _right_operand(op)
+    if b is None:
+        return set()
+    operand, transposed = b
+    product, rows = op.output(0), op.shape[-2]
+    few = isinstance(rows, int) and rows <= FEW and len(op.shape) == 2
+    if few and schedule_matvec(s, product, transposed, target):
+        return {stage.name}
+    schedule_matmul(s, product, out.op.output(0), operand, transposed, target)
+    return {stage.name, out.name, *(v.name for v in s.stages if v.name not in before)}
+
+
+def _right_operand(op: te.ComputeOp) -> tuple[te.Tensor, bool] | None:
+    """Return the right operand of the product `op`, and whether it is transposed.
+
+    This is the operand indexed by the product's columns; None if there is none.
+    """
+    for e in tensor.loads(op):
+        for d, i in enumerate(e.indices):
+            if i is op.axis[-1] and isinstance(e.buffer, te.Tensor):
+                return e.buffer, d < e.buffer.ndim - 1
+    return None
+
+
 def schedule_matmul(
     s: te.Schedule,
     product: te.Tensor,
@@ -171,10 +204,14 @@ def schedule_matmul(
         stage.compute_at(s[out], outer)
         s[out].vectorize(s[out].split(s[out].leaf_iter_vars[-1], factor=p.columns)[1])
     i, j = [a for a in stage.leaf_iter_vars if a.kind == "data"][-2:]
-    io, jo, ii, ji = stage.tile(i, j, p.rows, p.columns)
-    stage.reorder(*strips, jo, io, ii, ji)
+    io, ii = stage.split(i, factor=p.rows)
+    panels = list[te.Axis]()
+    if p.panels > 1 or (fused and strips):
+        jo, j = stage.split(j, factor=p.columns)
+        panels = [jo]
+    stage.reorder(*strips, *panels, io, ii, j)
     stage.unroll(ii)
-    stage.vectorize(ji)
+    stage.vectorize(j)
     s[tile].compute_at(stage, io)
     _inner_product(s, tile, p)
     if packed is not None:

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import math
 
-from minitvm import te, tir
+from minitvm import schedule, te, tir
 from minitvm.base import Target
 
+from .fusion import same_shape
+from .kinds import is_elementwise
 from .layouts import Layout, layout_of
 from .loops import WORTH_THREADS
 from .stages import axes_of, has_points
@@ -19,13 +21,10 @@ from .stages import axes_of, has_points
 SIDE = 16  # most rows that the code generator transposes in registers
 
 
-def schedule_layout(
-    s: te.Schedule, flat: te.StageView, out: te.StageView, target: Target
-) -> set[str]:
+def schedule_layout(s: te.Schedule, flat: te.StageView, target: Target) -> set[str]:
     """Schedule the two stages of layout_transform; return the names of the scheduled stages.
 
-    flat: the stage that moves the pixels. out: the other stage of layout_transform, or an
-    elementwise stage into which that is inlined, or `flat` if neither is possible.
+    flat: the stage that moves the pixels.
 
     for n, po in parallel:              a few pixels
       for co:                           a few channels
@@ -35,7 +34,7 @@ def schedule_layout(
     If an image does not fit the second-level cache, more pixels are outside of the loop over
     channels, and the same channels of these pixels are read and stored in longer rows.
     """
-    op = flat.op
+    op, out = flat.op, _result(s, flat)
     assert isinstance(op, te.ComputeOp)
     source, result = (layout_of("layout_transform", op.attrs[end]) for end in ("from", "to"))
     fused = flat.name != out.name
@@ -53,6 +52,18 @@ def schedule_layout(
     if target.num_cores > 1 and has_points(op, WORTH_THREADS):
         out.parallel(out.fuse(n, outer))
     return {v.name for v in s.stages if v.is_attached} | {flat.name, out.name}
+
+
+def _result(s: te.Schedule, flat: te.StageView) -> te.StageView:
+    """Return the other stage of layout_transform, or an elementwise stage that it is inlined into.
+
+    Returns `flat` if its pixels are not moved in the loops of either.
+    """
+    (images,) = schedule.readers(s.state)[flat.name]
+    names = schedule.effective_readers(s.state)[flat.name]
+    out = s[names[0]]
+    fits = len(names) == 1 and same_shape(s[images], out)
+    return out if fits and (out.name == images or is_elementwise(out.op)) else flat
 
 
 def _has_pixels_last(layout: Layout) -> bool:
