@@ -151,8 +151,9 @@ class Writer:
                 " intrinsics can"
             )
             raise ExprError(f"{what} cannot be handed in", why)
-        values = (getattr(x, f) if f != "attrs" else {} for f in FIELDS[type(x)])
-        row = [type(x).__name__, *map(self.write, values)]  # attributes: notes for schedulers
+        plain: dict[str, Any] = {}  # instead of attributes, which are notes for schedulers
+        values = [plain if f == "attrs" else getattr(x, f) for f in FIELDS[type(x)]]
+        row = [type(x).__name__, *map(self.write, values)]
         self.rows.append(row)
         self._known[id(x)] = (len(self.rows) - 1, x)
         return ["node", len(self.rows) - 1]
