@@ -108,7 +108,7 @@ def schedule_correct(
     weight: float = 1.0,
     why: str = "",
 ) -> Part:
-    """Make a part that runs the schedule or loop program that a function returns.
+    """Make a graded part: the schedule or loop program of the student computes the right results.
 
     target   "llvm", or "interpreter", which is slow and detects uninitialised reads. Loop programs
              are always interpreted; their parameters are the tensors, in order.

@@ -20,8 +20,8 @@ class StoreCounts:
 
     stores     the number of executed stores; a reduction's stores to one element count as one
     elements   the number of distinct elements stored
-    per_tile   stores of one tile, divided by the elements that no earlier tile stored; this is the
-               recompute factor away from the edges of the tensor
+    per_tile   the stores of an inner tile, divided by the number of its elements that no earlier
+               tile has stored: the recompute factor without the effects of the tensor's edges
     """
 
     stores: int | None

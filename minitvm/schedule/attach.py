@@ -162,7 +162,7 @@ def refuse_pending(state: State) -> None:
 
 
 def without_pending(state: State) -> State:
-    """Return the state with all pending stages moved to root, where they are legal."""
+    """Return the state after moving every stage with a pending compute_at to root."""
     while state.pending:
         waiting = {p.stage for p in state.pending}
         root = {"attach": AtRoot(), "store": None, "double_buffer": False}

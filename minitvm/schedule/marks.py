@@ -140,7 +140,8 @@ class Pragma(Step):
         if self.key in ("double_buffer", "prefetch", *KINDS):
             yield f"another method sets {self.key!r}", f"s[C].{self.key}(...)"
         if not re.fullmatch(r"[A-Za-z_][\w.]*", self.key):
-            yield f"the key {self.key!r} is not a name", f"a word, such as {', '.join(PRAGMAS)}"
+            why = f"{self.key!r} is not made of letters, digits and underscores"
+            yield why, f"a name, such as {', '.join(PRAGMAS)}"
         if self.key in PRAGMAS and (not isinstance(self.value, int) or self.value < 0):
             yield f"the value of {self.key!r} is {self.value!r}, not an int >= 0", ""
 

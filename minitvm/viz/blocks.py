@@ -124,8 +124,8 @@ class _BlockMaker:
             case tir.Allocate(buffer, body):
                 p = self.printer
                 shape = ", ".join(p.expr(n) for n in buffer.shape)
-                when = ", filled before the calls" if buffer in self.early else ""
-                note = f"{buffer.scope} {buffer.dtype}[{shape}]{when}"
+                form = f"{buffer.dtype}[{shape}]"
+                note = f"{form}, packed once" if buffer in self.early else f"{buffer.scope} {form}"
                 own = Block("memory", p.name(buffer), note, f"line:{line}", line, line, (), s)
                 return [own, *self.blocks(body, line + 1)]
             case tir.Pragma(key, value, body):

@@ -61,11 +61,11 @@ def several(who: str, rows: Any, kind: type[T], example: str) -> tuple[T, ...]:
 
 
 class LayerRoofline(Visual):
-    """Show layers under two roofs, as arrows from the baseline's utilisation to the program's.
+    """Show the utilisation of layers in a roofline plot, as arrows from baseline to program.
 
-    An arrow leans if the two programs move different numbers of bytes. The common roof is the
-    bandwidth of DRAM and the peak of the matrix unit. The bar on a thin stem above the head of an
-    arrow is the layer's own roof: the utilisation that its resets and ALU operations allow.
+    An arrow leans if the two programs move different numbers of bytes. The line above all arrows is
+    the limit by the bandwidth of DRAM and the peak of the matrix unit. The short bar above an arrow
+    is the limit of this layer: the matrix unit also resets accumulators, and waits for the ALU.
 
     rows     a LayerRow for each layer. layer_row(name, program) makes one by simulation; its
              default baseline is the same program with one unit at a time

@@ -229,7 +229,7 @@ def test_a_recording_leaves_out_what_happens_before_the_calls():
 
 def test_pictures_show_both_programs():
     s, args = product()
-    assert "W_global: global float32[2, 8, 16], filled before the calls" in str(viz.NestPlayer(s))
+    assert "W_global: float32[2, 8, 16], packed once" in str(viz.NestPlayer(s))
     view = viz.TripleView(s, args)
     for code in ("python", "loops", "llvm"):
         view.event("code", code)

@@ -104,7 +104,7 @@ def _side(unit: accel.Unit, other: accel.Unit) -> str:
 
 
 def _carrier(instruction: accel.Instruction) -> accel.Unit | None:
-    """Return the unit whose token an instruction may push; None if it is an empty nop."""
+    """Return the unit that runs an instruction and sends its tokens; None for an empty load."""
     if isinstance(instruction, accel.Load) and accel.is_nop(instruction):
         return None
     return accel.unit_of(instruction)
