@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+import minitvm as tvm
+from minitvm import te
 from minitvm.base import BOOL, DTYPES, FLOAT32, INT8, INT32, host
 from minitvm.codegen import emit_llvm
 from minitvm.tir import (
@@ -198,6 +200,26 @@ def test_one_constant_lane_of_a_truncated_vector_stores_only_its_bytes(machine: 
     d, e = np.full(64, 0x01020304, np.int32), np.zeros(64, np.int8)
     machine(PrimFunc("main", (D, E), body, (E,)), d, e)
     assert e.tolist() == [4] + [0] * 63
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int32"])
+@pytest.mark.parametrize("target", ["llvm", "llvm -mattr=+avx2,-avx512f"])
+def test_no_half_of_a_long_vector_is_read_outside(dtype: str, target: str) -> None:
+    flags = te.placeholder((4,), "int32", name="flags")
+    x = te.placeholder((4, 16), dtype, name="x")
+
+    def moved(i: Any, j: Any) -> Any:
+        inside = te.all(flags[i] > 0, j >= 8)
+        return te.if_then_else(inside, x[i, j - 8], te.const(0, dtype))
+
+    c = te.compute((4, 16), moved, name="c")
+    s = te.create_schedule(c.op)
+    s[c].vectorize(c.op.axis[1])
+    a, got = np.arange(1, 65).reshape(4, 16).astype(dtype), np.full((4, 16), 99, dtype)
+    tvm.build(s, [flags, x, c], target)(np.array([0, 1, 1, 0], "int32"), a, got)
+    want = np.zeros_like(a)
+    want[1:3, 8:] = a[1:3, :8]
+    np.testing.assert_array_equal(got, want)
 
 
 # --- registers ----------------------------------------------------------------------------------

@@ -92,8 +92,9 @@ def vector(values: list[int], dtype: DType = INT64) -> Value:
 class Module:
     """One LLVM module: declarations, helpers, and the functions finished so far."""
 
-    def __init__(self, name: str, dot4_lanes: tuple[int, ...] = ()) -> None:
+    def __init__(self, name: str, vector_bytes: int, dot4_lanes: tuple[int, ...]) -> None:
         self.name = name
+        self.vector_bytes = vector_bytes  # of one register; 0 if this is not known
         self.dot4_lanes = dot4_lanes  # the widths of the CPU's dot4 instruction, widest first
         self.declarations: dict[str, str] = {}
         self.helpers: dict[str, str] = {}  # the text of helper functions, by name

@@ -43,7 +43,7 @@ def emit_llvm(
 
     Needs flat buffers (pass `flatten`). Raises BuildError for what LLVM code cannot express.
     """
-    module = Module(clean(f.name), dot4_lanes)
+    module = Module(clean(f.name), vector_bytes, dot4_lanes)
     c = Code(module, parallel_launch)
     declared = [_parameter(c, p, set(f.outputs)) for p in parameters(f)]
     statement(c, f.body)

@@ -90,6 +90,8 @@ def _read_row(c: Code, dtype: DType, at: Address, mask: Value | None) -> Value:
     kind = type_of(dtype, at.lanes)
     if mask is None:
         return c.op(f"load {kind}, ptr {at.pointer}, align {dtype.bytes}", dtype, at.lanes)
+    if at.lanes * dtype.bytes > c.module.vector_bytes:
+        mask = _disguise(c, mask)
     result = Value("zeroinitializer", dtype, at.lanes)
     name = f"llvm.masked.load.{suffix_of(dtype, at.lanes)}.p0"
     return c.call(name, result, ("ptr", at.pointer), ("i32", str(dtype.bytes)), mask, result)
@@ -106,10 +108,11 @@ def _write_row(c: Code, pointer: str, v: Value, mask: Value | None) -> None:
 
 
 def _disguise(c: Code, mask: Value) -> Value:
-    """Return `mask` in a form that LLVM cannot fold to a constant.
+    """Return `mask` in a form in which LLVM can fold no lane to a constant.
 
     LLVM 22.1.0 stores too many bytes if a mask is a constant with one lane on and the stored value
-    was truncated (LLVM issue 179489).
+    was truncated (LLVM issue 179489). Without AVX-512 it also loads all lanes of a register for
+    which it finds, when it splits a longer vector, that they are off.
     """
     if c.certainty is None:
         c.certainty = Value(c.name("certain"), BOOL)
@@ -120,7 +123,7 @@ def _disguise(c: Code, mask: Value) -> Value:
             f"  {c.certainty.text} = load volatile i1, ptr {at}",
         ]
     sure = c.splat(c.certainty, mask.lanes)
-    return c.op(f"and {mask}, {sure.text}", BOOL, mask.lanes)
+    return c.op(f"icmp eq {mask}, {sure.text}", BOOL, mask.lanes)
 
 
 def _reverse(c: Code, v: Value) -> Value:
