@@ -487,7 +487,8 @@ def test_a_pragma_that_no_pass_knows_is_kept() -> None:
 @pytest.mark.parametrize(
     ("key", "value", "says"),
     [
-        ("two words", 1, "pragma of 'i' in C: 'two words' is not made of letters, digits and underscores\n"
+        ("two words", 1, "pragma of 'i' in C: 'two words' is not made of letters, digits "
+         "and underscores\n"
          "  try: a name, such as auto_unroll_max_step, unroll_explicit, dma_copy, alu, "
          "coproc_sync, trim_loop, skip_dma_copy, skip_alu"),
         ("a\nb", 1, "pragma of 'i' in C: 'a\\nb' is not made of letters, digits and underscores\n"
