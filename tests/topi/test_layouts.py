@@ -132,15 +132,17 @@ def test_large_convolutions(image: Any, outputs: int, target: str) -> None:
         assert ("parallel" in repr(s["T_clip"])) == (target == TWO)
 
 
-def test_a_symbolic_batch_is_one_build_for_many_sizes() -> None:
+@pytest.mark.parametrize("target", [ONE, TWO])
+@pytest.mark.parametrize("outputs", [16, 200])  # with many, the loop over panels is outermost
+def test_a_symbolic_batch_is_one_build_for_many_sizes(target: str, outputs: int) -> None:
     n = te.var("n")
-    x, w = te.placeholder((n, 6, 5, 8), name="x"), te.placeholder((3, 3, 8, 16), name="w")
+    x, w = te.placeholder((n, 6, 5, 8), name="x"), te.placeholder((3, 3, 8, outputs), name="w")
     out = topi.relu(topi.conv2d(x, w, 1, 1, layout="NHWC"))
-    f = tvm.build(topi.schedule(out), [x, w, out])
+    f = tvm.build(topi.schedule(out, target), [x, w, out], target)
     rng = np.random.default_rng(1)
     for batch in (1, 3):
         a, b = (rng.uniform(-1, 1, s).astype("float32") for s in ((batch, 6, 5, 8), w.shape))
-        got = np.zeros((batch, 6, 5, 16), "float32")
+        got = np.zeros((batch, 6, 5, outputs), "float32")
         f(a, b, got)
         want = convolution(a, b, (1, 1), (1, 1, 1, 1), (1, 1), 1)
         assert_allclose(got, np.maximum(want, 0), rtol=1e-4, atol=1e-4)

@@ -84,6 +84,8 @@ def _domain(
     demand = _demand(state, stage, op, shared, fixed, domains)
     for a, (lo, hi) in zip(op.axis, _region(op, demand, fixed, domains), strict=True):
         start[a], extents[a] = lo, tir.add(tir.sub(hi, lo), 1)
+        if stage.layout is not None and not isinstance(extents[a], int):  # it needs a constant size
+            start[a], extents[a] = a.start, a.extent
     if in_scan is not None:
         scan, time = in_scan
         start[time], extents[time] = _now(state, scan, domains), 1
