@@ -62,7 +62,7 @@ def conv2d(
     is faster on a CPU; "winograd", for 3x3 kernels, multiplies less, with larger rounding errors;
     "best" is the one of these that should be fastest on this machine. `topi.formulas` compares
     them. The default is "rows" in NCHW and "direct" otherwise. With one channel in each group, the
-    default and "best" are the formula of `depthwise_conv2d`.
+    default of the other layouts is the formula of `depthwise_conv2d`.
     """
     (groups,) = integers("topi.conv2d: groups", (groups,))
     what = f"conv2d of {data.name}, {kernel.name}"
@@ -72,7 +72,8 @@ def conv2d(
     high, wide = windows(data, tuple(sizes), strides, padding, dilation, images.high)
     inputs = images.channels(data)
     conv = Convolution(data.shape[0], inputs, outputs, groups, high, wide, layout, data.dtype)
-    if method in ("", "best") and groups > 1 and tir.prove_equal(groups, inputs):
+    one_channel = groups > 1 and tir.prove_equal(groups, inputs)
+    if one_channel and images != NCHW and method in ("", "best"):
         return _depthwise(data, kernel, images, conv)
     chosen = best_formula(conv) if method == "best" else _formula(conv, method)
     if chosen.name == "winograd":
