@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import minitvm as tvm
-from minitvm import accesses, cachesim, te
+from minitvm import accesses, cachesim, te, tir
 from minitvm.base import ArgumentError, LoweringError
 from minitvm.testing import random_program, random_schedule
 from minitvm.tir import Buffer, PrimFunc, Store
@@ -78,10 +78,20 @@ def test_property_a_trace_is_what_the_interpreter_does(
         outputs = [np.zeros(shape, dtype) for shape, dtype in shapes]
         sizes = [program.sizes[v] for v in program.scalars]
         args = [*map(np.asarray, data.values()), *outputs, *sizes]
+        args += packed_before(tvm.lower(schedule, program.args, target="python"), args)
         assert listed(trace) == overheard(trace.program, args, monkeypatch), f"seed {seed}"
         assert_consistent(trace)
         done += 1
     assert done >= 0.8 * size
+
+
+def packed_before(func: tir.PrimFunc, args: list[Any]) -> list[Any]:
+    """The packed constants, which the recorded program takes as further arguments."""
+    packed = [np.zeros(b.shape, b.dtype.numpy) for b in func.packed]
+    if func.prepack is not None:
+        fixed = [a for p, a in zip(func.params, args, strict=True) if func.is_constant(p)]
+        tir.interpret(func.prepack, *fixed, *packed, flat=True)
+    return packed
 
 
 def assert_consistent(trace: accesses.AccessTrace) -> None:

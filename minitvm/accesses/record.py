@@ -11,7 +11,7 @@ from typing import Any, cast
 import numpy as np
 
 from minitvm import driver, lowering, te, tensor, tir
-from minitvm.base import ArgumentError, check_unmasked
+from minitvm.base import ArgumentError, LoweringError, check_unmasked
 
 from .trace import AccessTrace, Array, Iterations, Placed
 
@@ -100,6 +100,10 @@ def _packed(func: tir.PrimFunc, inputs: list[Any]) -> tuple[tir.PrimFunc, list[A
     """Return the program and its arguments, with the packed constants appended to both."""
     if func.prepack is None:
         return func, inputs
+    for b in func.packed:
+        if b.strides:
+            why = "it is a constant with storage_align, which is packed before the calls"
+            raise LoweringError(f"a recording with {b.name}", why, "transform_layout, with gaps")
     fixed = [a for p, a in zip(func.params, inputs, strict=True) if func.is_constant(p)]
     packed = [_zeros(b, {}) for b in func.packed]
     tir.interpret(_flat(func.prepack), *fixed, *packed, flat=True)
