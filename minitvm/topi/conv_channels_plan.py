@@ -15,6 +15,7 @@ from itertools import product
 from minitvm.base import Target
 
 from .layouts import Layout
+from .tile import Tile
 
 # Times in vector multiply-adds. Where a core can start two of them and two loads in one cycle, half
 # of the loads cost nothing; a vector from L2 or from beyond takes longer.
@@ -43,21 +44,6 @@ class Sizes:
     image: int
     weights: int
     item: int
-
-
-@dataclass(frozen=True, slots=True)
-class Tile:
-    """A tile of the result: `high` x `wide` pixels by `vectors` of `lanes` output channels."""
-
-    high: int
-    wide: int
-    vectors: int
-    lanes: int
-
-    @property
-    def channels(self) -> int:
-        """The output channels of the tile."""
-        return self.vectors * self.lanes
 
 
 def plan(z: Sizes, layout: Layout, per_group: int, target: Target, lanes: int) -> Tile:

@@ -19,6 +19,7 @@ from minitvm.base import Target
 
 from .layouts import NCHW, Layout, layout_of
 from .stages import axes_of, has_points, reduce_axes_of
+from .tile import Tile
 
 IN_FLIGHT = 8  # operations that a core starts before the result of the first is ready
 LOAD = 1 / 2  # the time to load a vector from the first two caches, in operations on a vector
@@ -41,21 +42,6 @@ class Sizes:
     channels: int
     windows: tuple[tuple[int, int], tuple[int, int]]
     weighted: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Tile:
-    """A tile of the result: `high` x `wide` pixels by `vectors` of `lanes` channels."""
-
-    high: int
-    wide: int
-    vectors: int
-    lanes: int
-
-    @property
-    def channels(self) -> int:
-        """The channels of the tile."""
-        return self.vectors * self.lanes
 
 
 def plan(z: Sizes, target: Target, lanes: int) -> Tile:
