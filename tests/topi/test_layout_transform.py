@@ -11,19 +11,9 @@ import minitvm as tvm
 from minitvm import te, topi
 from minitvm.base import ExprError
 
-LAYOUTS = ("NCHW", "NHWC", "NCHW4c", "NCHW16c")
+from .images import LAYOUTS, to_layout
+
 PAIRS = [(a, b) for a in LAYOUTS for b in LAYOUTS if a != b]
-
-
-def to_layout(x: Any, layout: str) -> Any:
-    """Images [N, C, H, W] in another layout."""
-    if layout == "NHWC":
-        return np.ascontiguousarray(x.transpose(0, 2, 3, 1))
-    if layout == "NCHW":
-        return x
-    n, c, h, w = x.shape
-    block = int(layout[4:-1])
-    return np.ascontiguousarray(x.reshape(n, c // block, block, h, w).transpose(0, 1, 3, 4, 2))
 
 
 def run(out: te.Tensor, data: te.Tensor, x: Any, target: str, kind: str = "") -> Any:
