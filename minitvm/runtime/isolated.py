@@ -21,14 +21,19 @@ _idle: list[workers.Worker] = []
 
 
 def compile_isolated(
-    text: str, *, cpu: str = "", features: str = "", symbols: Mapping[str, int] | None = None
+    text: str,
+    *,
+    cpu: str = "",
+    features: str = "",
+    unroll: bool = True,
+    symbols: Mapping[str, int] | None = None,
 ) -> NativeCode:
     """Compile as compile_ir does, but in another process; this process loads the result.
 
     Raises BuildError also if LLVM aborts or takes longer than ten minutes. Ctrl-C ends the other
     process.
     """
-    source = IsolatedSource(text, cpu, features)
+    source = IsolatedSource(text, cpu, features, unroll=unroll)
     image = source.made("object")
     return load_object(image, symbols=symbols, calls=declared(text), source=source)
 
@@ -38,7 +43,8 @@ class IsolatedSource(LLVMSource):
 
     def made(self, form: Form) -> bytes:
         options = {"cpu": self.cpu, "features": self.features, "opt": self.opt}
-        reply = _asked({"form": form, **options}, self.text.encode())
+        request = {"form": form, **options, "unroll": self.unroll}
+        reply = _asked(request, self.text.encode())
         if isinstance(reply, workers.Failure):
             fix = 'another schedule, such as one that unrolls less; or target="python"'
             raise BuildError("LLVM failed", "\n".join([str(reply), *reply.stderr[-SHOWN:]]), fix)

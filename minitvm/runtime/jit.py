@@ -74,8 +74,11 @@ class NativeCode:
 class LLVMSource:
     """LLVM IR and compiler options; made() compiles them to one form of code."""
 
-    def __init__(self, text: str, cpu: str, features: str, opt: int = 3) -> None:
-        self.text, self.cpu, self.features, self.opt = text, cpu, features, opt
+    def __init__(
+        self, text: str, cpu: str, features: str, opt: int = 3, *, unroll: bool = True
+    ) -> None:
+        self.text, self.cpu, self.features = text, cpu, features
+        self.opt, self.unroll = opt, unroll
 
     def optimised(self) -> tuple[Any, Any]:
         """Return the optimised module and the target machine; BuildError for invalid IR."""
@@ -87,6 +90,7 @@ class LLVMSource:
         # only schedules vectorize: LLVM's own vectorizers have aborted the process, hung, and
         # miscompiled reductions with ties (LLVM 22.1)
         tuning.loop_vectorization = tuning.slp_vectorization = False
+        tuning.loop_unrolling = self.unroll
         passes = llvm.create_pass_builder(target, tuning)
         interruptibly(lambda: passes.getModulePassManager().run(module, passes))
         return module, target
@@ -123,6 +127,7 @@ def compile_ir(
     cpu: str = "",
     features: str = "",
     opt: int = 3,
+    unroll: bool = True,
     symbols: Mapping[str, int] | None = None,
 ) -> NativeCode:
     """Compile the LLVM IR `text` to native code and load it, ready to be called.
@@ -130,6 +135,7 @@ def compile_ir(
     cpu             LLVM's name of the CPU ("znver4"); by default this machine, with its features
     features        changes to the CPU's features ("+fma,-avx512f")
     opt             0 (no optimisation) to 3
+    unroll          whether LLVM may unroll loops
     symbols         addresses of functions that `text` declares and this process provides
 
     Safe to call from several threads. Ctrl-C is raised at once; LLVM finishes in the background,
@@ -137,7 +143,7 @@ def compile_ir(
     LLVM's message and the lines that it names), if it calls an unknown function, or if LLVM does
     not know the CPU.
     """
-    source = LLVMSource(text, cpu, features, opt)
+    source = LLVMSource(text, cpu, features, opt, unroll=unroll)
     with _lock:
         _provide(symbols)
         module, target = source.optimised()

@@ -26,7 +26,13 @@ def load_native(
     isolate   whether to compile in another process, so that a crash of LLVM does not end this one
     """
     compiled = compile_isolated if isolate else compile_ir
-    machine = compiled(text, cpu=target.mcpu, features=target.mattr, symbols=provided(text))
+    machine = compiled(
+        text,
+        cpu=target.mcpu,
+        features=target.mattr,
+        unroll=target.unroll,
+        symbols=provided(text),
+    )
     return bind(func, machine, entry), machine
 
 

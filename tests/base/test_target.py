@@ -19,3 +19,12 @@ def test_a_gpu_is_no_target_yet() -> None:
         TVMError, match="target 'cuda -sim': programs for GPUs can be lowered, but not run"
     ):
         target.cuda("-sim")
+
+
+@pytest.mark.parametrize(("text", "unroll"), [("llvm", True), ("llvm -unroll=1", True),
+                                              ("llvm -unroll=0", False)])  # fmt: skip
+def test_a_target_says_whether_llvm_unrolls(text: str, unroll: bool) -> None:
+    t = Target(text)
+    assert t.unroll is unroll
+    assert ("-unroll" in str(t)) is not unroll
+    assert Target(str(t)) == t

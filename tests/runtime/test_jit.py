@@ -6,10 +6,12 @@ import pickle
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
 
 import pytest
 
 from minitvm.base import BuildError
+from minitvm.runtime.isolated import compile_isolated
 from minitvm.runtime.jit import NativeCode, compile_ir, load_object
 
 TWICE = """
@@ -62,6 +64,34 @@ leave:
   ret void
 }""")
     assert " x float>" not in machine.ll
+
+
+SUM_OF_LINES = """
+define float @sum(ptr %a) {
+start:
+  br label %loop
+loop:
+  %i = phi i64 [ 0, %start ], [ %next, %loop ]
+  %sum = phi float [ 0.0, %start ], [ %new, %loop ]
+  %p = getelementptr float, ptr %a, i64 %i
+  %x = load float, ptr %p
+  %new = fadd float %sum, %x
+  %next = add i64 %i, 16
+  %more = icmp ult i64 %next, 4096
+  br i1 %more, label %loop, label %leave
+leave:
+  ret float %new
+}"""
+
+
+@pytest.mark.parametrize("compiled", [compile_ir, compile_isolated])
+@pytest.mark.parametrize(("unroll", "several"), [(True, True), (False, False)])
+def test_llvm_unrolls_only_where_it_may(
+    compiled: Callable[..., NativeCode], unroll: bool, several: bool
+) -> None:
+    machine = compiled(SUM_OF_LINES, unroll=unroll)
+    for text in (machine.ll.replace(" = fadd ", "addss"), machine.asm):
+        assert (text.count("addss") > 1) is several
 
 
 def peeled_twice() -> str:
