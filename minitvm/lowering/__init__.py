@@ -4,10 +4,11 @@
 
 from .accesses import Loop, Recording, Site, known_stores, record_accesses
 from .bound_check import bound_check
-from .budget import MOST_OPERATIONS, operations
+from .budget import MOST_OPERATIONS, CodeSize, code_size, operations
 from .count import GuardedStore, box, conjuncts, distinct, runs, times
 from .depth import within_stack
 from .double_buffer import DOUBLE, inject_double_buffer
+from .estimate import estimate
 from .flatten import flatten
 from .machine import (
     MOST_ITERATIONS,
