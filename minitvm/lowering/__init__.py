@@ -27,6 +27,7 @@ from .phases import insert, swap
 from .pipeline import PASSES, START, Pass, Watch, lower_state
 from .prepack import beforehand
 from .regions import Context, Domain, Guard, Interval, Read, allocate, infer, memory_scope, sweep
+from .report import AccessReport, AllocationReport, LoopReport, StatementReport, report
 from .statements import every, inner, peeled, replace_marked
 from .storage import storage_rewrite
 from .tidy import tidy
