@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from contextvars import ContextVar
 from dataclasses import dataclass
 
 from .dtype import dtype as dtype_named
@@ -51,6 +52,9 @@ class Target:
     With Target("llvm -unroll=0") LLVM unrolls no loops by itself, which halves compile times.
     Loops that the schedule unrolls are not affected.
 
+    Inside `with Target(...):` it is the current target, Target(None), which lower, build and
+    topi.schedule use by default. Each thread has its own.
+
     Target("ext_dev", host="llvm") is TVM's spelling of Target("vta"). The host is the CPU that
     calls the program; here it is always the CPU of this process.
 
@@ -74,7 +78,10 @@ class Target:
     l2: int
     l3: int
 
-    def __init__(self, text: str | Target = "llvm", host: str | Target | None = None) -> None:
+    def __init__(
+        self, text: str | Target | None = "llvm", host: str | Target | None = None
+    ) -> None:
+        text = Target.current() if text is None else text
         kind, *words = str(text).split() or [""]
         kind = VTA if kind == EXT_DEV else kind
         raise_first(ArgumentError, f"target {str(text)!r}", _about(kind, words, host))
@@ -98,6 +105,19 @@ class Target:
         for name, value in values.items():
             object.__setattr__(self, name, value)
 
+    @staticmethod
+    def current() -> Target:
+        """Return the target of the innermost `with Target(...):`, or else Target("llvm")."""
+        entered = _entered.get()
+        return entered[-1] if entered else Target("llvm")
+
+    def __enter__(self) -> Target:
+        _entered.set((*_entered.get(), self))
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        _entered.set(_entered.get()[:-1])
+
     def lanes(self, dtype: str) -> int:
         """Return how many elements of `dtype` fit in one vector register."""
         return max(1, self.vector_bytes // dtype_named(dtype).bytes)
@@ -119,6 +139,9 @@ class Target:
         attr = f" -mattr={self.mattr}" if self.mattr else ""
         unroll = "" if self.unroll else " -unroll=0"
         return f"{self.kind}{cpu}{attr} -num-cores={self.num_cores}{unroll}"
+
+
+_entered: ContextVar[tuple[Target, ...]] = ContextVar("targets", default=())  # innermost last
 
 
 def _about(kind: str, words: list[str], host: str | Target | None) -> Iterator[Reason]:

@@ -30,8 +30,10 @@ from .winograd_schedule import schedule_winograd
 LONG = 500  # nodes of a formula; a longer one is not inlined
 
 
-def schedule(outs: Any, target: str | Target = "llvm") -> te.Schedule:
+def schedule(outs: Any, target: str | Target | None = None) -> te.Schedule:
     """Return a good schedule of `outs` (a tensor or a list) for `target`, without any search.
+
+    target   by default the current one: Target.current()
 
     Stages are recognised by their formulas, convolutions by their topi operators. Elementwise
     stages are inlined. A matrix product is tiled for registers and cache, and the elementwise stage

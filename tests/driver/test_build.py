@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import minitvm as tvm
-from minitvm import te
+from minitvm import te, topi
 from minitvm.base import DTYPES, ArgumentError, MeasureError
 
 Array = np.ndarray[Any, Any]
@@ -473,6 +473,20 @@ def test_a_target_is_read_from_its_text() -> None:
 def test_a_target_survives_its_text_and_pickling(text: str) -> None:
     t = tvm.Target(text)
     assert tvm.Target(str(t)) == tvm.Target(t) == pickle.loads(pickle.dumps(t)) == t
+
+
+def test_the_current_target_is_the_default_of_all_that_take_one() -> None:
+    A = te.placeholder((4, 64), name="A")
+    C = topi.relu(A)
+    assert topi.schedule(C).steps
+    with tvm.target.Target("python"):
+        s = topi.schedule(C)
+        f = tvm.build(s, [A, C])
+        assert "def main" in f.source("python")
+        assert not s.steps
+        assert topi.schedule(C, "llvm").steps
+        assert "vectorize" in str(tvm.lower(topi.schedule(C, "llvm"), [A, C]))
+    assert refusal(lambda: f.source("asm")).startswith("source('asm')")
 
 
 def test_a_vector_holds_as_many_elements_as_fit() -> None:
