@@ -5,6 +5,7 @@
 from .sketch import Hole, Sketch
 from .space import (
     Gene,
+    Mask,
     Rows,
     Space,
     choice_gene,
