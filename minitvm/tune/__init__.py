@@ -2,6 +2,9 @@
 
 # pyright: reportUnusedImport=false
 
+from . import draft
+from .features import NAMES, features
+from .legal import legal_rows, restricted
 from .measure import MeasureOptions, Measurer, Program
 from .sketch import Hole, Sketch
 from .space import (
