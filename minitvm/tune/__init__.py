@@ -37,6 +37,7 @@ from .search import Limits, Measures, run
 from .sketch import Hole, Sketch
 from .space import (
     Gene,
+    Mask,
     Rows,
     Space,
     choice_gene,
