@@ -1,0 +1,150 @@
+"""Named features of candidates: what a cost model sees of a program, without making the program.
+
+    NAMES                       the columns, the same for every sketch of every task
+    features(sketch, rows)      float32[candidates, len(NAMES)], in log2(1 + x)
+
+The heaviest SLOTS statements of a program have STATEMENT columns each, the heaviest first; unused
+slots contain zeros. The columns follow the groups of Ansor's features (Zheng et al. 2020).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from minitvm import cachesim
+
+from . import kernel
+from .affine import Num
+from .kernel import Floats
+from .packed import Footprint
+from .sketch import Sketch
+from .space import Ints, Rows
+from .statements import OPERATIONS, Batch, Statement, statements
+
+Matrix: TypeAlias = npt.NDArray[np.float32]
+VERSION = 1  # of the columns; logs and models name it
+SLOTS = 3  # statements with columns of their own
+ACCESSES = 5  # accesses of a statement with columns of their own
+CHUNK = 512  # candidates whose logarithms are taken at a time, while they are in the cache
+
+POSITIONS = (
+    *("none", "inner_spatial", "middle_spatial", "outer_spatial"),
+    *("inner_reduce", "middle_reduce", "outer_reduce", "mixed"),
+)
+MARKS = ("vectorize", "unroll", "parallel")
+ACCESS = (
+    *("read", "write", "update", "bytes", "unique_bytes", "lines", "unique_lines"),
+    *("loop_reuse", "serial_reuse", "no_reuse", "reuse_iterations", "reuse_bytes", "reuse_count"),
+    *("bytes_per_use", "unique_bytes_per_use", "lines_per_use", "unique_lines_per_use", "stride"),
+)
+CURVE = 10  # points of the arithmetic intensity curve
+STATEMENT = (
+    *(f"op.{name}" for name in OPERATIONS),
+    *(f"{m}.{f}" for m in MARKS for f in ("loops", "product", "extent", *POSITIONS)),
+    *("gpu", "block", "thread", "vthread"),
+    *(f"access{n}.{f}" for n in range(ACCESSES) for f in ACCESS),
+    *(f"intensity{k + 1}" for k in range(CURVE)),
+    *("alloc.bytes", "alloc.total", "alloc.outer", "alloc.inner"),
+    *("iterations", "loops", "auto_unroll"),
+)
+PROGRAM = ("statements", "operations", "iterations", "accessed_bytes", "allocated_bytes")
+COLUMN = {name: n for n, name in enumerate(STATEMENT)}
+MARK_WIDTH = 3 + len(POSITIONS)
+THREADS = {"block": "blockIdx", "thread": "threadIdx", "vthread": ("vthread", "cthread")}
+NAMES: tuple[str, ...] = (
+    *(f"{n}.{name}" for n in range(SLOTS) for name in STATEMENT),
+    *(f"program.{name}" for name in PROGRAM),
+)
+
+
+def features(sketch: Sketch, rows: Rows) -> Matrix:
+    """Return the features of candidates, float32[candidates, len(NAMES)]."""
+    return features_of(statements(sketch).at(rows))
+
+
+def features_of(batch: Batch) -> Matrix:
+    """Return the features of candidates whose statements are given."""
+    out = np.zeros((batch.count, len(NAMES)), np.float32)
+    if batch.count == 0:
+        return out
+    seen = [Footprint(s, batch) for s in batch.statements]
+    times = np.array([f.iterations for f in seen])
+    costs = [sum(s.operations) + len(s.accesses) for s in batch.statements]
+    order = np.argsort(-times * np.array(costs)[:, None], axis=0, kind="stable")
+    for n, (s, footprint) in enumerate(zip(batch.statements, seen, strict=True)):
+        slot = np.argmax(order == n, axis=0)
+        first = np.where(slot < SLOTS, slot * len(STATEMENT), -1)
+        if (first >= 0).any():
+            _fill(out, first, s, footprint, times[n])
+    _fill_program(out, batch, seen, times)
+    for part in np.array_split(out, max(1, batch.count // CHUNK)):
+        part += 1
+        np.log2(part, out=part)
+    return out
+
+
+def _fill(out: Matrix, first: Ints, s: Statement, f: Footprint, times: Floats) -> None:
+    """Write the columns of one statement; `first` is its first column, -1 if it has none."""
+    count = len(out)
+    here = np.flatnonzero(first >= 0)
+    at = first[here]
+
+    def put(name: str, values: Floats | Num | float) -> None:
+        out[here, at + COLUMN[name]] = np.broadcast_to(values, count)[here]
+
+    def begin(name: str) -> Ints:
+        return np.where(first >= 0, first + COLUMN[name], -1)
+
+    for name, n in zip(OPERATIONS, s.operations, strict=True):
+        if n:
+            put(f"op.{name}", n * times)
+    kinds = np.array([MARKS.index(x.kind) if x.kind in MARKS else -1 for x in s.loops], np.int64)
+    reduce = np.array([x.reduce for x in s.loops], np.int64)
+    compiled = cachesim.compiled
+    compiled(kernel.marks)(
+        f.extent, kinds, reduce, begin("vectorize.loops"), out, len(MARKS), MARK_WIDTH
+    )
+    _fill_threads(put, s)
+    about = np.array([[a.bytes, a.read, a.write, a.shared, a.others] for a in s.accesses], float)
+    compiled(kernel.accesses)(
+        f.extent, f.touched, f.step, f.run, about, begin("access0.read"), out, ACCESSES, len(ACCESS)
+    )
+    total = float(sum(s.operations))
+    compiled(kernel.curve)(f.extent, f.touched, f.sizes, total, begin("intensity1"), out, CURVE)
+    if not (isinstance(s.allocated, int) and s.allocated == 0):
+        outer = f.extent[: s.allocated_in].prod(axis=0)
+        put("alloc.bytes", s.allocated * s.accesses[0].bytes)
+        put("alloc.total", s.allocated * outer)
+        put("alloc.outer", outer)
+        put("alloc.inner", times / outer)
+    put("iterations", times)
+    put("loops", (f.extent > 1).sum(axis=0))
+    put("auto_unroll", s.auto_unroll)
+
+
+def _fill_threads(put: Callable[[str, Num | float], None], s: Statement) -> None:
+    """Write the columns of loops bound to threads: the products of their extents."""
+    products: dict[str, Num] = {}
+    for x in s.loops:
+        for name, tags in THREADS.items():
+            if x.thread.startswith(tags):
+                products[name] = products.get(name, 1) * x.extent
+    for name, product in products.items():
+        put(name, product)
+    if products:
+        put("gpu", 1)
+
+
+def _fill_program(out: Matrix, batch: Batch, seen: list[Footprint], times: Floats) -> None:
+    """Write the columns of the whole program."""
+    begin = SLOTS * len(STATEMENT)
+    works = [sum(s.operations) for s in batch.statements]
+    moved = [f.sizes.sum() for f in seen]
+    stored = [s.allocated * s.accesses[0].bytes for s in batch.statements]
+    columns = (len(seen), works @ times, times.sum(axis=0), moved @ times, sum(stored))
+    for n, values in enumerate(columns):
+        out[:, begin + n] = values
