@@ -26,9 +26,10 @@ from minitvm.base import TVMError
 MOST_SKETCHES = 64  # more combinations of options that change steps: the template is called
 LISTED = 64  # options of a knob that are all compared; of others, and of splits, a few are
 FEW = 6
-SAMPLES = 7  # configurations that are compared, to find the holes of a sketch
-CHECKS = 2  # of these, only used to check the holes
-ROUNDS = 4  # if a check fails, more configurations are compared
+DRAWN = 32  # configurations among which those to compare are chosen
+SAMPLES = 5  # configurations that are compared, to find the holes of a sketch
+CHECKS = 2  # further configurations that must have the steps that the sketch gives
+ROUNDS = 4  # if they have not, they are compared too
 DIGITS = re.compile(r"(?<![\w.])\d+")
 
 Row: TypeAlias = tuple[int, ...]
@@ -224,17 +225,16 @@ class _Part:
 
     def sketch(self, rng: np.random.Generator) -> tune.Sketch:
         """Return the sketch of this part; without one, a sketch that calls the template."""
-        space, rows, made = self.space, list[Row](), list[Made]()
-        count = SAMPLES
+        space, made = self.space, list[Made]()
+        rows = _telling(space, space.sample(rng, DRAWN))
         try:
             for _ in range(ROUNDS):
-                rows += [tuple(r) for r in space.sample(rng, count).tolist()]
+                rows += [tuple(r) for r in space.sample(rng, CHECKS).tolist()]
                 made += [self.make(r) for r in rows[len(made) :]]
                 found = _with_holes(self.name, space, rows[:-CHECKS], made[:-CHECKS])
                 checks = zip(rows[-CHECKS:], made[-CHECKS:], strict=True)
                 if all(found.filled(row) == m.steps for row, m in checks):
                     return found
-                count = CHECKS
         except TVMError:
             pass
         return self.called()
@@ -304,6 +304,22 @@ def _products(space: tune.Space, rows: tune.Rows) -> Iterator[tuple[Parts, tuple
             for begin in range(end - 1, first - 1, -1):
                 product = np.multiply.reduce(values[:, begin:end], axis=1)
                 yield tuple((n, p) for p in range(begin, end)), tuple(product.tolist())
+
+
+def _telling(space: tune.Space, rows: tune.Rows) -> list[Row]:
+    """Choose a few of the rows, in which each product varies, and products of other parts differ."""
+    products = np.array([values for _, values in _products(space, rows)], np.int64)
+    if not products.size:
+        return [tuple(r) for r in rows[:SAMPLES].tolist()]
+    alike, chosen = np.unique(products[:, 0], return_inverse=True)[1], [0]
+    varied = np.zeros(len(products), np.bool_)
+    for _ in range(min(SAMPLES, len(rows)) - 1):
+        groups = [np.unique(alike << 32 | column, return_inverse=True)[1] for column in products.T]
+        moving = varied[:, None] | (products != products[:, :1])
+        told = np.array([int(g.max()) for g in groups]) + np.count_nonzero(moving, axis=0)
+        chosen.append(int(told.argmax()))
+        alike, varied = groups[chosen[-1]], moving[:, chosen[-1]]
+    return [tuple(r) for r in rows[chosen].tolist()]
 
 
 def _explained(values: tuple[int, ...], known: list[tuple[Parts, tuple[int, ...]]]) -> Parts:
