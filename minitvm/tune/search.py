@@ -191,7 +191,7 @@ class _Running:
     learned: int = 0  # trials that the policy knows
     reported: int = 0  # rounds
     ended: End | None = None
-    failure: BaseException | None = None  # in `programs`
+    failure: Exception | None = None  # in `programs`
     best: Trial | None = None
     improved: int = 0  # trials when the best one was found
 
@@ -235,7 +235,7 @@ class _Running:
                     self.started.append(candidate)
                     yield partial(self.task.lowered, candidate)
             self.ended = self.over() or "exhausted"
-        except BaseException as e:
+        except Exception as e:
             self.failure = e
             raise
 
