@@ -8,6 +8,7 @@ search = tune.Search(task, seconds=60).start()               the same in a threa
 # pyright: reportUnusedImport=false
 
 from . import draft
+from .builder import Program
 from .columns import Columns, gene_columns
 from .events import (
     ENDS,
@@ -28,7 +29,7 @@ from .features import NAMES, features
 from .guided import GuidedPolicy, labels_of
 from .handle import Search
 from .legal import legal_rows, restricted
-from .measure import MeasureOptions, Measurer, Program
+from .measure import MeasureOptions, Measurer
 from .model import DRAFT, Draft, Loss, Model, Trees, pairwise_accuracy
 from .policy import Policy, RandomPolicy, Seen, Trial
 from .progress import ProgressLine, shown
