@@ -233,12 +233,16 @@ def softmax(m: int, n: int) -> tune.Sketch:
     return d.sketch("softmax")
 
 
-def stencil(m: int, n: int) -> tune.Sketch:
-    """Two reads that differ by constants, a transposed read, and a loop that does not divide."""
+def stencil(m: int, n: int, sizes: Sequence[tuple[int, int]], *, wrap: bool) -> tune.Sketch:
+    """Reads that differ by constants and, with `wrap`, one along the diagonal that starts again."""
     a = te.placeholder((m + 2, n), name="A")
-    y = te.compute((m, n), lambda i, j: a[i, j] + a[i + 1, j] + a[i + 2, j] + a[j % m, j], name="Y")
+
+    def formula(i: Any, j: Any) -> Any:
+        column = a[i, j] + a[i + 1, j] + a[i + 2, j]
+        return column + a[j % m, j] if wrap else column
+
+    y = te.compute((m, n), formula, name="Y")
     d = Draft([a, y], [y])
-    sizes = [(5, 8), (3, 16), (m, n), (1, 7)]
     gene = d.gene(tune.sizes_gene("tiles", sizes))
     i, j = d.s[y].op.axis
     d.s[y].split(i, factor=1)
