@@ -7,4 +7,4 @@ from .dispatch import ApplyConfig, ApplyFixedConfig, DispatchContext, FallbackCo
 from .entities import AnnotateEntity, OtherOptionEntity, ReorderEntity, SplitEntity
 from .space import ConfigEntity, ConfigSpace, FallbackConfigEntity, InstantiationError
 from .task import Task
-from .template import Template, args_to_workload, clear, template
+from .templates import Template, args_to_workload, clear, template

@@ -26,8 +26,10 @@ from minitvm.base import TVMError
 MOST_SKETCHES = 64  # more combinations of options that change steps: the template is called
 LISTED = 64  # options of a knob that are all compared; of others, and of splits, a few are
 FEW = 6
-SAMPLES = 8  # configurations from which the holes of a sketch are found
-CHECKS = 4  # further configurations that must have the steps that the sketch gives
+DRAWN = 32  # configurations among which those to compare are chosen
+SAMPLES = 5  # configurations that are compared, to find the holes of a sketch
+CHECKS = 2  # further configurations that must have the steps that the sketch gives
+ROUNDS = 4  # if they have not, they are compared too
 DIGITS = re.compile(r"(?<![\w.])\d+")
 
 Row: TypeAlias = tuple[int, ...]
@@ -98,10 +100,15 @@ class Derived:
         return tuple(found)
 
 
-def derive(name: str, space: tune.Space, make: Make, rng: np.random.Generator) -> Derived:
-    """Return the sketches of a template with this space; make(row) calls it."""
+def derive(
+    name: str, space: tune.Space, first: Made, make: Make, rng: np.random.Generator
+) -> Derived:
+    """Return the sketches of a template with this space; make(row) calls it.
+
+    first    what the template made while the space was collected
+    """
     bases = [tuple(r) for r in space.sample(rng, FEW).tolist()]
-    base = next(filter(None, (_try(make, r) and r for r in bases)), bases[0])
+    base = next((r for r in bases if _try(make, r) is not None), bases[0])
     classes = tuple(_classes(space, gene, base, make) for gene in range(len(space.genes)))
     count = int(np.prod([len(lists) for lists in classes], dtype=object))
     if count > MOST_SKETCHES:
@@ -110,8 +117,8 @@ def derive(name: str, space: tune.Space, make: Make, rng: np.random.Generator) -
     found = list[tune.Sketch]()
     for which in last_first:
         options = [lists[n] for lists, n in zip(classes, reversed(which), strict=True)]
-        part = _Part(f"{name}.{len(found)}", space, tuple(options), make)
-        found.append(part.sketch(rng) if count <= MOST_SKETCHES else part.called(None))
+        part = _Part(f"{name}.{len(found)}", space, tuple(options), first, make)
+        found.append(part.sketch(rng) if count <= MOST_SKETCHES else part.called())
     return Derived(tuple(found), classes)
 
 
@@ -186,7 +193,7 @@ def numbers(step: schedule.Step) -> dict[str, tuple[int, ...]]:
     return found
 
 
-class TraceError(Exception):
+class TraceError(TVMError):
     """Raised where the steps of a template are not those of a sketch."""
 
 
@@ -197,6 +204,7 @@ class _Part:
     name: str
     whole: tune.Space
     options: tuple[tuple[int, ...], ...]
+    first: Made
     call: Make
 
     @property
@@ -217,24 +225,24 @@ class _Part:
 
     def sketch(self, rng: np.random.Generator) -> tune.Sketch:
         """Return the sketch of this part; without one, a sketch that calls the template."""
-        space = self.space
-        rows = [tuple(r) for r in space.sample(rng, SAMPLES).tolist()]
-        made = list[Made]()
+        space, made = self.space, list[Made]()
+        rows = _telling(space, space.sample(rng, DRAWN))
         try:
-            made = [self.make(r) for r in rows]
-            found = _with_holes(self.name, space, rows, made)
-            _check(found, rng, self.make)
-            return found
-        except (TraceError, TVMError):
-            return self.called(made[0] if made else None)
+            for _ in range(ROUNDS):
+                rows += [tuple(r) for r in space.sample(rng, CHECKS).tolist()]
+                made += [self.make(r) for r in rows[len(made) :]]
+                found = _with_holes(self.name, space, rows[:-CHECKS], made[:-CHECKS])
+                checks = zip(rows[-CHECKS:], made[-CHECKS:], strict=True)
+                if all(found.filled(row) == m.steps for row, m in checks):
+                    return found
+        except TVMError:
+            pass
+        return self.called()
 
-    def called(self, made: Made | None) -> CalledSketch:
+    def called(self) -> CalledSketch:
         """Return a sketch that calls the template for each row."""
-        if made is None:
-            first = self.space.genes
-            made = self.call(tuple(kept[0] for kept in self.options[: len(first)]))
-        start = made.schedule.initial
-        return CalledSketch(self.name, made.args, start, (), (), self.space, self.make)
+        args, start = self.first.args, self.first.schedule.initial
+        return CalledSketch(self.name, args, start, (), (), self.space, self.make)
 
 
 def kept_of(gene: tune.Gene, kept: Sequence[int]) -> tune.Gene:
@@ -249,8 +257,8 @@ def kept_of(gene: tune.Gene, kept: Sequence[int]) -> tune.Gene:
 
 def _with_holes(name: str, space: tune.Space, rows: list[Row], made: list[Made]) -> tune.Sketch:
     """Return the sketch whose holes explain all numbers that differ."""
-    if len({skeleton(m) for m in made}) != 1:
-        raise TraceError
+    if len({skeleton(m) for m in made}) != 1:  # none, or several
+        raise TraceError("sketch")
     known = list(_products(space, np.array(rows, np.int32)))
     steps, holes = list(made[0].steps), list[tune.Hole]()
     for at, same in enumerate(zip(*(m.steps for m in made), strict=True)):
@@ -261,7 +269,7 @@ def _with_holes(name: str, space: tune.Space, rows: list[Row], made: list[Made])
             if not varied:
                 continue
             if len(varied) > 1:
-                raise TraceError
+                raise TraceError("sketch")
             values = varied.pop()
             holes.append(tune.Hole(at, field, _explained(values, known)))
             marks = [c == values for c in columns]
@@ -298,6 +306,22 @@ def _products(space: tune.Space, rows: tune.Rows) -> Iterator[tuple[Parts, tuple
                 yield tuple((n, p) for p in range(begin, end)), tuple(product.tolist())
 
 
+def _telling(space: tune.Space, rows: tune.Rows) -> list[Row]:
+    """Choose a few of the rows, in which each product varies, and products of other parts differ."""
+    products = np.array([values for _, values in _products(space, rows)], np.int64)
+    if not products.size:
+        return [tuple(r) for r in rows[:SAMPLES].tolist()]
+    alike, chosen = np.unique(products[:, 0], return_inverse=True)[1], [0]
+    varied = np.zeros(len(products), np.bool_)
+    for _ in range(min(SAMPLES, len(rows)) - 1):
+        groups = [np.unique(alike << 32 | column, return_inverse=True)[1] for column in products.T]
+        moving = varied[:, None] | (products != products[:, :1])
+        told = np.array([int(g.max()) for g in groups]) + np.count_nonzero(moving, axis=0)
+        chosen.append(int(told.argmax()))
+        alike, varied = groups[chosen[-1]], moving[:, chosen[-1]]
+    return [tuple(r) for r in rows[chosen].tolist()]
+
+
 def _explained(values: tuple[int, ...], known: list[tuple[Parts, tuple[int, ...]]]) -> Parts:
     """Return the parts whose product gives `values`: those of one gene, or of two."""
     for parts, product in known:
@@ -306,11 +330,4 @@ def _explained(values: tuple[int, ...], known: list[tuple[Parts, tuple[int, ...]
     for (a, x), (b, y) in itertools.combinations(known, 2):
         if a[0][0] != b[0][0] and all(p * q == v for p, q, v in zip(x, y, values, strict=True)):
             return (*a, *b)
-    raise TraceError
-
-
-def _check(sketch: tune.Sketch, rng: np.random.Generator, make: Make) -> None:
-    """Raise TraceError unless the sketch gives the steps of the template for other rows."""
-    for row in sketch.space.sample(rng, CHECKS).tolist():
-        if sketch.filled(row) != make(tuple(row)).steps:
-            raise TraceError
+    raise TraceError("sketch")

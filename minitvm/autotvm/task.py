@@ -13,7 +13,7 @@ from minitvm.base import ArgumentError, Target
 
 from .derive import CalledSketch, Derived, Made, derive
 from .space import Config, ConfigEntity, ConfigSpace, InstantiationError
-from .template import Template, args_to_workload, find_template
+from .templates import Template, args_to_workload, find_template
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -71,7 +71,7 @@ def create(
     workload = args_to_workload(args)
     space = ConfigSpace()
     with to:
-        _, tensors = template.instantiate(space, workload)
+        s, tensors = template.instantiate(space, workload)
     space.code_hash = template.code_hash
     if not space.space_map:
         why = "it defines no knob, so there is nothing to tune"
@@ -84,7 +84,8 @@ def create(
     draw = np.random.default_rng(0) if rng is None else rng
     if not len(space.rows.sample(draw, 1)):
         raise ArgumentError(f"template {task_name!r}", "its filter rejects all configurations")
-    derived = derive(task_name, space.rows, make, draw)
+    name = f"{task_name}@{template.code_hash}"
+    derived = derive(name, space.rows, Made(s, tuple(tensors)), make, draw)
     outputs = [t for t in tensors if not isinstance(t.op, te.PlaceholderOp)]
     flops = space.flop or tune.flops_of(outputs)
     return Task(

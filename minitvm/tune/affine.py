@@ -37,7 +37,7 @@ class Part:
     @property
     def affine(self) -> bool:
         """Return whether the part has neither a division nor a remainder."""
-        return isinstance(self.div, int) and self.div == 1 and isinstance(self.mod, int)
+        return all(isinstance(n, int) for n in (self.div, self.mod)) and (self.div, self.mod) == (1, 0)
 
 
 Index: TypeAlias = tuple[Part, ...]  # their sum; at most one part is affine

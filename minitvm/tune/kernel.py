@@ -26,6 +26,7 @@ class Packed(NamedTuple):
                part has neither div nor mod
     base       [D] what a dimension touches at least, less one; stride [D, N]
     dim_of     [B + 1]: access b has the dimensions dim_of[b : b+1]; part_of [D + 1]
+    access     [P] the access that a part belongs to
     """
 
     extent: Floats
@@ -34,6 +35,7 @@ class Packed(NamedTuple):
     term_of: Ints
     part: Ints
     coef: Floats
+    dim: Ints
     factor: Floats
     div: Floats
     mod: Floats
@@ -42,6 +44,7 @@ class Packed(NamedTuple):
     stride: Floats
     dim_of: Ints
     part_of: Ints
+    access: Ints
 
 
 def footprints(s: Packed, touched: Floats, step: Floats, run: Floats) -> None:
@@ -52,19 +55,15 @@ def footprints(s: Packed, touched: Floats, step: Floats, run: Floats) -> None:
     run      [N, B] contiguous elements among all that are touched
     """
     loops, count = s.extent.shape
-    accesses, dims = len(s.dim_of) - 1, len(s.part_of) - 1
-    total, width = np.zeros(len(s.plain)), np.zeros(dims)
-    dim = np.zeros(len(s.plain), np.int64)
-    access = np.zeros(dims, np.int64)
-    for d in range(dims):
-        dim[s.part_of[d] : s.part_of[d + 1]] = d
-    for b in range(accesses):
-        access[s.dim_of[b] : s.dim_of[b + 1]] = b
+    accesses = len(s.dim_of) - 1
+    total, width = np.zeros(len(s.plain)), np.zeros(len(s.part_of))
     for n in range(count):
-        total[:] = 0.0
+        for p in range(len(total)):
+            total[p] = 0.0
         for level in range(loops, -1, -1):
             if level < loops:
-                step[n, level, :] = -1.0
+                for b in range(accesses):
+                    step[n, level, b] = -1.0
                 innermost = True
                 for g in range(s.digit_of[level + 1] - 1, s.digit_of[level] - 1, -1):
                     more = s.radix[g, n] - 1.0
@@ -84,13 +83,14 @@ def footprints(s: Packed, touched: Floats, step: Floats, run: Floats) -> None:
                                 jump %= s.mod[p, n]
                         total[p] += c * more
                         if c * more >= s.div[p, n]:
-                            b = access[dim[p]]
+                            b = s.access[p]
                             step[n, level, b] = max(step[n, level, b], 0.0)
                             if innermost:
-                                step[n, level, b] += jump * s.factor[p] * s.stride[dim[p], n]
+                                step[n, level, b] += jump * s.factor[p] * s.stride[s.dim[p], n]
                     innermost = False
                 if s.extent[level, n] == 1.0:
-                    touched[n, level, :] = touched[n, level + 1, :]
+                    for b in range(accesses):
+                        touched[n, level, b] = touched[n, level + 1, b]
                     continue
             for b in range(accesses):
                 product = 1.0
@@ -167,7 +167,8 @@ def accesses(
                     for c in range(number):
                         around += about[c, 0] * touched[n, int(about[b, 3]), c]
             f = found[b]
-            f[:] = 0.0
+            for c in range(width):
+                f[c] = 0.0
             f[0 if about[b, 2] == 0.0 else (1 if about[b, 1] == 0.0 else 2)] = 1.0
             f[3], f[4] = times * size, touched[n, 0, b] * size
             f[5] = max(1.0, times / ratio * min(1.0, moved * size / LINE))
@@ -186,7 +187,8 @@ def accesses(
                 at -= 1
             order[at] = b
         for x in range(min(number, most)):
-            out[n, first[n] + x * width : first[n] + (x + 1) * width] = found[order[x]]
+            for c in range(width):
+                out[n, first[n] + x * width + c] = found[order[x], c]
 
 
 def marks(
@@ -203,24 +205,25 @@ def marks(
     for n in range(count):
         if first[n] < 0:
             continue
-        ends[:, 0], ends[:, 1] = -1, loops
+        for r in range(2):
+            ends[r, 0], ends[r, 1] = -1, loops
         for level in range(loops):
             if extent[level, n] > 1.0:
                 ends[reduce[level], 0] = max(ends[reduce[level], 0], level)
                 ends[reduce[level], 1] = min(ends[reduce[level], 1], level)
         for k in range(kinds):
-            f = out[n, first[n] + k * width : first[n] + (k + 1) * width]
-            place = 0
+            at, place, number, product, inner = first[n] + k * width, 0, 0, 0.0, 0.0
             for level in range(loops):
                 if kind[level] == k and extent[level, n] > 1.0:
                     here = 3 if level == ends[reduce[level], 1] else 2
                     here = 1 if level == ends[reduce[level], 0] else here
                     here += 3 * reduce[level]
                     place = here if place in (0, here) else 7
-                    f[0] += 1.0
-                    f[1] = max(f[1], 1.0) * extent[level, n]
-                    f[2] = extent[level, n]
-            f[3 + place] = 1.0
+                    inner = extent[level, n]
+                    product = max(product, 1.0) * inner
+                    number += 1
+            out[n, at], out[n, at + 1], out[n, at + 2] = number, product, inner
+            out[n, at + 3 + place] = 1.0
 
 
 def curve(

@@ -34,7 +34,8 @@ def packed(s: Statement, batch: Batch) -> Packed:
     number = {d: g for g, d in enumerate(digits)}
     base, strides, dim_of, part_of = list[int](), list[Num](), [0], [0]
     parts, moves = list[Part](), list[tuple[int, int, Num]]()
-    for a in s.accesses:
+    dims, owners = list[int](), list[int]()
+    for b, a in enumerate(s.accesses):
         for index, spread, size, stride in zip(
             a.indices, a.spread, a.shape, a.strides, strict=True
         ):
@@ -42,6 +43,8 @@ def packed(s: Statement, batch: Batch) -> Packed:
                 if p.terms:
                     moves += [(number[d], len(parts), c) for d, c in p.terms.items()]
                     parts.append(p)
+                    dims.append(len(base))
+                    owners.append(b)
             base.append(spread if index is not None else int(np.max(size)) - 1)
             strides.append(stride)
             part_of.append(len(parts))
@@ -54,6 +57,7 @@ def packed(s: Statement, batch: Batch) -> Packed:
         np.searchsorted([g for g, _, _ in moves], np.arange(len(digits) + 1)).astype(np.int64),
         np.array([p for _, p, _ in moves], np.int64),
         rows_of([c for _, _, c in moves], batch.count),
+        np.array(dims, np.int64),
         np.array([abs(p.factor) for p in parts], np.float64),
         rows_of([p.div for p in parts], batch.count),
         rows_of([p.mod for p in parts], batch.count),
@@ -62,6 +66,7 @@ def packed(s: Statement, batch: Batch) -> Packed:
         rows_of(strides, batch.count),
         np.array(dim_of, np.int64),
         np.array(part_of, np.int64),
+        np.array(owners, np.int64),
     )
 
 

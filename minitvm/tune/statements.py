@@ -389,7 +389,7 @@ def _kind(e: tir.Expr) -> str:
             return ""
         case tir.Binary():
             return "div"
-        case tir.Compare(a, b):
+        case tir.Compare(a=a, b=b):
             return "" if tir.is_index(a) and tir.is_index(b) else "compare"
         case tir.Call():
             return "math"
