@@ -9,7 +9,7 @@ search = tune.Search(task, seconds=60).start()               the same in a threa
 
 from . import draft
 from .builder import Program
-from .columns import Columns, gene_columns
+from .columns import Columns, columns_of, gene_columns
 from .events import (
     ENDS,
     End,
@@ -33,7 +33,8 @@ from .measure import MeasureOptions, Measurer
 from .model import DRAFT, Draft, Loss, Model, Trees, pairwise_accuracy
 from .policy import Policy, RandomPolicy, Seen, Trial
 from .progress import ProgressLine, shown
-from .record import Log, Reading, Record, candidate_of, record_of, replay
+from .record import Log, Reading, Record, candidate_of, machine_facts, record_of, replay
+from .rewrite import Group, Summary, prune, summaries, upgrade
 from .search import Limits, Measures, run
 from .sketch import Hole, Sketch
 from .space import (

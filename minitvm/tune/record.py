@@ -252,12 +252,11 @@ class Log:
         if not self.path.exists():
             return
         text = self.path.read_text(encoding="utf-8", errors="replace")
-        for line in text.splitlines(keepends=True):
+        for line in filter(str.strip, text.split("\n")):
             try:
                 yield line, from_line(line), ""
             except ValueError as e:
-                if line.strip():
-                    yield line, None, str(e)
+                yield line, None, str(e)
 
     def records(self) -> list[Record]:
         """Return the records of all tasks and machines that this version can read."""
