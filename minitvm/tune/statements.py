@@ -116,7 +116,7 @@ class Shape:
 
     def at(self, rows: Rows, *, accesses: bool = True) -> Batch:
         """Return the statements of candidates; without `accesses`, only their loops."""
-        numbers: dict[Hole, Num] = {h: _values(self.sketch, rows, h) for h in self.sketch.holes}
+        numbers = _numbers(self.sketch, rows)
         domains = Domains(self.plan, numbers)
         domains.infer()
         found = [s for stage in self.stages for s in _statements(domains, stage, accesses)]
@@ -190,10 +190,20 @@ def _refuse(sketch: Sketch, why: str) -> None:
     raise ArgumentError(f"statements of sketch {sketch.name!r}", why)
 
 
-def _values(sketch: Sketch, rows: Rows, hole: Hole) -> Num:
-    """Return the numbers that fill a hole; an int if there is only one option."""
-    columns = [sketch.space.genes[g].values[:, p][rows[:, g]] for g, p in hole.parts]
-    return np.multiply.reduce(columns, axis=0) if len(columns) > 1 else columns[0]
+def _numbers(sketch: Sketch, rows: Rows) -> dict[Hole, Num]:
+    """Return the numbers that fill each hole."""
+    columns: dict[tuple[int, int], Num] = {}
+    found: dict[Hole, Num] = {}
+    for hole in sketch.holes:
+        for gene, part in hole.parts:
+            if (gene, part) not in columns:
+                options = np.ascontiguousarray(sketch.space.genes[gene].values[:, part])
+                columns[gene, part] = options[rows[:, gene]]
+        first, *others = (columns[p] for p in hole.parts)
+        for n in others:
+            first = first * n
+        found[hole] = first
+    return found
 
 
 # --- one stage -----------------------------------------------------------------------------------
