@@ -77,6 +77,7 @@ class Statement:
     """A store, the loops around it (outermost first), its accesses (the store first).
 
     own           the number of its own loops; those before it belong to other stages
+    bytes         of the element that it stores
     operations    arithmetic operations of one execution, by kind as in OPERATIONS
     auto_unroll   the pragma auto_unroll_max_step, and whether it is explicit (1) or LLVM's (0)
     allocated     elements of the buffer it writes, 0 if the caller has it; in `scope`
@@ -88,6 +89,7 @@ class Statement:
     loops: tuple[Loop, ...]
     own: int
     accesses: tuple[Access, ...]
+    bytes: int
     operations: tuple[int, ...]
     auto_unroll: Num
     explicit: Num
@@ -227,6 +229,7 @@ def _statements(domains: Domains, stage: schedule.Stage, accesses: bool) -> Iter
             loops,
             len(stage.leaves),
             tuple(_accesses(domains, stage, i, value)) if accesses else (),
+            op.dtypes[i].bytes,
             operations_of(value),
             _pragma(domains, path, "auto_unroll_max_step", 0),
             _pragma(domains, path, "unroll_explicit", 1),
