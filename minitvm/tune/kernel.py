@@ -50,12 +50,13 @@ class Packed(NamedTuple):
     part_of: Ints
 
 
-def footprints(s: Packed, begin: int, touched: Floats, run: Floats) -> None:
+def footprints(s: Packed, begin: int, unit: Floats, touched: Floats, run: Floats) -> None:
     """Find what the accesses of a statement touch at every loop level.
 
     The candidates are those from `begin` on, as many as there are in `run`.
 
-    touched  [L + 1, B, n] elements that the loops l, l + 1, ... touch; [L]: one iteration
+    unit     [D] the size of a piece in each dimension: 1 to count elements
+    touched  [L + 1, B, n] pieces that the loops l, l + 1, ... touch; [L]: one iteration
     run      [B, n] contiguous elements among all that are touched
     """
     accesses, size = run.shape
@@ -93,7 +94,7 @@ def footprints(s: Packed, begin: int, touched: Floats, run: Floats) -> None:
                         reach, top = sums[i] // s.div[r, begin + i], s.mod[r, begin + i]
                         wide[i] += f * (min(reach, top - 1.0) if top > 0.0 else reach)
                 for i in range(size):
-                    here[i] *= wide[i]
+                    here[i] *= math.ceil(wide[i] / unit[d])
     for b in range(accesses):
         for i in range(size):
             found = 1.0
