@@ -61,6 +61,11 @@ class CalledSketch(tune.Sketch):
 
     make: Make
 
+    @property
+    def traced(self) -> bool:
+        """Return False: only a call tells the steps of a candidate."""
+        return False
+
     def filled(self, row: Sequence[int]) -> tuple[schedule.Step, ...]:
         """Return the steps of one candidate; () if the template rejects it."""
         made = _try(self.make, tuple(row))
@@ -91,6 +96,19 @@ class Derived:
             places.append(lists[which].index(option))
         return tune.Candidate(number, tuple(places))
 
+    def parts(self, rows: tune.Rows) -> Iterator[tuple[int, tune.Ints, tune.Rows]]:
+        """Yield (sketch number, positions in `rows`, rows of the sketch) for rows of the space."""
+        number, scale = np.zeros(len(rows), np.int64), 1
+        places = np.empty_like(rows)
+        for n, lists in enumerate(self.classes):
+            which, place = _lookup(lists)
+            number += which[rows[:, n]] * scale
+            scale *= len(lists)
+            places[:, n] = place[rows[:, n]]
+        for sketch in np.unique(number).tolist():
+            at = np.flatnonzero(number == sketch)
+            yield sketch, at, places[at]
+
     def row(self, candidate: tune.Candidate) -> Row:
         """Return the row of the whole space of a candidate."""
         found, number = list[int](), candidate.sketch
@@ -98,6 +116,15 @@ class Derived:
             number, which = divmod(number, len(lists))
             found.append(lists[which][place])
         return tuple(found)
+
+
+def _lookup(lists: tuple[tuple[int, ...], ...]) -> tuple[tune.Ints, tune.Ints]:
+    """Return for each option of a knob in which list it is, and where in that list."""
+    count = sum(map(len, lists))
+    which, place = np.empty(count, np.int64), np.empty(count, np.int64)
+    for n, options in enumerate(lists):
+        which[[*options]], place[[*options]] = n, range(len(options))
+    return which, place
 
 
 def derive(
@@ -307,7 +334,7 @@ def _products(space: tune.Space, rows: tune.Rows) -> Iterator[tuple[Parts, tuple
 
 
 def _telling(space: tune.Space, rows: tune.Rows) -> list[Row]:
-    """Choose a few of the rows, in which each product varies, and products of other parts differ."""
+    """Choose a few rows, in which each product varies, and products of other parts differ."""
     products = np.array([values for _, values in _products(space, rows)], np.int64)
     if not products.size:
         return [tuple(r) for r in rows[:SAMPLES].tolist()]

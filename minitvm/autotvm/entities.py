@@ -23,6 +23,12 @@ class Errors(Protocol):
     def raise_error(self, message: str) -> None: ...
 
 
+class Stages(Protocol):
+    """A schedule, as far as options use it: its stages."""
+
+    def __getitem__(self, key: Any) -> te.StageView: ...
+
+
 @dataclass(frozen=True, slots=True)
 class SplitEntity:
     """Split a loop into nested loops.
@@ -41,7 +47,7 @@ class SplitEntity:
         """Return the value for JSON."""
         return list(self.size)
 
-    def apply(self, sch: te.Schedule, op: Any, axis: te.Axis) -> list[te.Axis]:
+    def apply(self, sch: Stages, op: Any, axis: te.Axis) -> list[te.Axis]:
         """Split `axis` of the stage `op`; return the loops, outermost first."""
         made = list[te.Axis]()
         for i in range(1, len(self.size)):
@@ -65,7 +71,7 @@ class ReorderEntity:
         """Return the value for JSON."""
         return list(self.perm)
 
-    def apply(self, sch: te.Schedule, op: Any, axes: Sequence[te.Axis]) -> list[te.Axis]:
+    def apply(self, sch: Stages, op: Any, axes: Sequence[te.Axis]) -> list[te.Axis]:
         """Reorder the loops `axes` of the stage `op`; return them in their new order."""
         order = [axes[i] for i in self.perm if i < len(axes)]
         sch[op].reorder(*order)
@@ -92,7 +98,7 @@ class AnnotateEntity:
 
     def apply(
         self,
-        sch: te.Schedule,
+        sch: Stages,
         op: Any,
         axes: Sequence[te.Axis],
         axis_lens: Sequence[int] | None = None,

@@ -69,13 +69,7 @@ def create(
     """
     template, to = find_template(task_name), Target(target)
     workload = args_to_workload(args)
-    space = ConfigSpace()
-    with to:
-        s, tensors = template.instantiate(space, workload)
-    space.code_hash = template.code_hash
-    if not space.space_map:
-        why = "it defines no knob, so there is nothing to tune"
-        raise ArgumentError(f"template {task_name!r}", why, "autotvm.get_config().define_split")
+    space, first = collected(template, workload, to)
 
     def make(row: tuple[int, ...]) -> Made:
         s, given = instance(template, space.entity(row), workload, to)
@@ -85,12 +79,26 @@ def create(
     if not len(space.rows.sample(draw, 1)):
         raise ArgumentError(f"template {task_name!r}", "its filter rejects all configurations")
     name = f"{task_name}@{template.code_hash}"
-    derived = derive(name, space.rows, Made(s, tuple(tensors)), make, draw)
-    outputs = [t for t in tensors if not isinstance(t.op, te.PlaceholderOp)]
+    derived = derive(name, space.rows, first, make, draw)
+    outputs = [t for t in first.args if not isinstance(t.op, te.PlaceholderOp)]
     flops = space.flop or tune.flops_of(outputs)
     return Task(
-        task_name, workload, to, tuple(tensors), flops, derived.sketches, template, space, derived
+        task_name, workload, to, first.args, flops, derived.sketches, template, space, derived
     )
+
+
+def collected(
+    template: Template, workload: Sequence[Any], target: Target
+) -> tuple[ConfigSpace, Made]:
+    """Return the knobs of a template, and what it made while they were collected."""
+    space = ConfigSpace()
+    with target:
+        s, tensors = template.instantiate(space, workload)
+    space.code_hash = template.code_hash
+    if not space.space_map:
+        why = "it defines no knob, so there is nothing to tune"
+        raise ArgumentError(f"template {template.name!r}", why, "get_config().define_split(...)")
+    return space, Made(s, tuple(tensors))
 
 
 def instance(

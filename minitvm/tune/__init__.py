@@ -30,15 +30,28 @@ from .guided import GuidedPolicy, labels_of
 from .handle import Search
 from .legal import legal_rows, restricted
 from .measure import MeasureOptions, Measurer
-from .model import DRAFT, Draft, Loss, Model, Trees, pairwise_accuracy
-from .policy import Policy, RandomPolicy, Seen, Trial
+from .model import DRAFT, Draft, Floats, Loss, Model, Trees, pairwise_accuracy
+from .packed import Footprint
+from .policy import Policy, RandomPolicy, Seen, Trial, spaces_of
 from .progress import ProgressLine, shown
-from .record import Log, Reading, Record, candidate_of, machine_facts, record_of, replay
+from .record import (
+    Log,
+    Reading,
+    Record,
+    candidate_of,
+    from_line,
+    machine_facts,
+    record_of,
+    replay,
+    to_line,
+)
 from .rewrite import Group, Summary, prune, summaries, upgrade
 from .search import Limits, Measures, run
 from .sketch import Hole, Sketch
 from .space import (
     Gene,
+    Ints,
+    Keys,
     Mask,
     Rows,
     Space,
@@ -49,5 +62,6 @@ from .space import (
     sizes_gene,
     split_gene,
 )
+from .statements import Statement, statements
 from .task import Candidate, Task, flops_of
 from .trial import ErrorKind, Result

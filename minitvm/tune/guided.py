@@ -7,10 +7,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from .columns import Columns, gene_columns
+from .columns import Columns, columns_of
 from .evolve import Evolution, Pool, diverse, evolve, ranked
 from .model import DRAFT, Draft, Floats, Model, Trees, pairwise_accuracy
-from .policy import RandomPolicy, Seen, Trial, by_sketch
+from .policy import RandomPolicy, Seen, Trial, by_sketch, spaces_of
 from .space import Rows
 from .task import Candidate, Task
 
@@ -42,9 +42,9 @@ class GuidedPolicy:
         epsilon: float = 0.05,
         diversity: float = 0.0,
     ) -> None:
-        self.spaces = [sketch.space for sketch in task.sketches]
+        self.spaces = spaces_of(task)
         self.rng = rng
-        self.columns = columns or gene_columns(task)
+        self.columns = columns or columns_of(task)
         self.model = model or Trees(seed=int(rng.integers(1 << 31)))
         self.evolution = evolution or Evolution()
         self.epsilon, self.diversity = epsilon, diversity

@@ -9,6 +9,10 @@ from typing import Protocol
 
 import numpy as np
 
+from minitvm.base import ArgumentError, Target
+
+from .legal import restricted
+from .sketch import Sketch
 from .space import Rows, Space
 from .task import Candidate, Task
 from .trial import Result
@@ -50,6 +54,27 @@ class Policy(Protocol):
         ...
 
 
+def spaces_of(task: Task) -> list[Space]:
+    """Return the spaces of a task's sketches without rows that are not worth measuring.
+
+    Those of sketches whose statements cannot be derived are left as they are, and all of them if
+    no row of any sketch would be left.
+    """
+    found = [_worthwhile(sketch, task.target) for sketch in task.sketches]
+    if any(len(space.sample(np.random.default_rng(0), 1)) for space in found):
+        return found
+    return [sketch.space for sketch in task.sketches]
+
+
+def _worthwhile(sketch: Sketch, target: Target) -> Space:
+    space = restricted(sketch, target).space
+    try:
+        space.sample(np.random.default_rng(0), 1)
+    except ArgumentError:
+        return sketch.space
+    return space
+
+
 class Seen:
     """The rows of each space that have been proposed or measured."""
 
@@ -79,7 +104,7 @@ class RandomPolicy:
     """
 
     def __init__(self, task: Task, rng: np.random.Generator, seen: Seen | None = None) -> None:
-        self.spaces = [sketch.space for sketch in task.sketches]
+        self.spaces = spaces_of(task)
         self.rng = rng
         self.seen = seen or Seen(self.spaces)
         sizes = np.array([float(space.size) for space in self.spaces])

@@ -132,6 +132,8 @@ def statements(sketch: Sketch) -> Shape:
     Raises ArgumentError if a size is symbolic, or a stage has no loops of its own: te.extern,
     te.scan, tensorize.
     """
+    if not sketch.traced:
+        _refuse(sketch, "only a call of its template tells the steps of a candidate")
     row = _example(sketch)
     state, factors = sketch.initial, dict[schedule.Relation, Hole]()
     layouts = dict[str, tuple[tuple[str, ...], Hole]]()
