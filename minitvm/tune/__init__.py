@@ -8,7 +8,8 @@ search = tune.Search(task, seconds=60).start()               the same in a threa
 # pyright: reportUnusedImport=false
 
 from . import draft
-from .columns import Columns, gene_columns
+from .builder import Program
+from .columns import Columns, columns_of, gene_columns
 from .events import (
     ENDS,
     End,
@@ -28,10 +29,10 @@ from .features import NAMES, features
 from .guided import GuidedPolicy, labels_of
 from .handle import Search
 from .legal import legal_rows, restricted
-from .measure import MeasureOptions, Measurer, Program
+from .measure import MeasureOptions, Measurer
 from .model import DRAFT, Draft, Floats, Loss, Model, Trees, pairwise_accuracy
 from .packed import Footprint
-from .policy import Policy, RandomPolicy, Seen, Trial
+from .policy import Policy, RandomPolicy, Seen, Trial, spaces_of
 from .progress import ProgressLine, shown
 from .record import (
     Log,
@@ -39,10 +40,12 @@ from .record import (
     Record,
     candidate_of,
     from_line,
+    machine_facts,
     record_of,
     replay,
     to_line,
 )
+from .rewrite import Group, Summary, prune, summaries, upgrade
 from .search import Limits, Measures, run
 from .sketch import Hole, Sketch
 from .space import (

@@ -24,7 +24,7 @@ from .space import Ints
 Num: TypeAlias = "int | Ints"  # the same number for all candidates, or one for each
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Part:
     """factor * ((sum(terms[d] * digit d) + const) // div % mod); mod = 0 leaves out `% mod`."""
 
@@ -37,7 +37,7 @@ class Part:
     @property
     def affine(self) -> bool:
         """Return whether the part has neither a division nor a remainder."""
-        return isinstance(self.div, int) and self.div == 1 and isinstance(self.mod, int)
+        return all(isinstance(n, int) for n in (self.div, self.mod)) and (self.div, self.mod) == (1, 0)
 
 
 Index: TypeAlias = tuple[Part, ...]  # their sum; at most one part is affine
@@ -56,7 +56,9 @@ def most(a: Num, b: Num) -> Num:
 
 def ceildiv(a: Num, b: Num) -> Num:
     """Return the quotient, rounded up."""
-    return -(-a // b)
+    if isinstance(a, int) and isinstance(b, int):
+        return -(-a // b)
+    return np.ceil(a / b).astype(np.int64)  # faster than // and exact below 2**53
 
 
 def add(*indices: Index) -> Index:
@@ -119,13 +121,14 @@ def without(index: Index, start: Index) -> Index:
     found = list[Part]()
     for p in index:
         gone = next((q for q in start if _alike(p, q)), Part({}))
-        if p.affine:
-            (p,) = add((p,), scale((gone,), -1))  # noqa: PLW2901
-            terms = {d: c for d, c in p.terms.items() if isinstance(c, int) or c.any()}
-            found.append(replace(p, terms={d: c for d, c in terms.items() if not _is_zero(c)}))
-            continue
-        terms = {d: c - gone.terms[d] if d in gone.terms else c for d, c in p.terms.items()}
-        found.append(replace(p, terms={d: c for d, c in terms.items() if np.any(c)}))
+        terms = dict[int, Num]()
+        for d, c in p.terms.items():
+            taken = gone.terms.get(d, 0)
+            left = 0 if taken is c else c - taken
+            if not _is_zero(left):
+                terms[d] = left
+        const = p.const - gone.const if p.affine else p.const
+        found.append(replace(p, terms=terms, const=const))
     return tuple(found)
 
 
@@ -133,8 +136,17 @@ def _alike(a: Part, b: Part) -> bool:
     """Return whether two parts have the same divisor, remainder and factor."""
     if a.affine and b.affine:
         return True
-    same = np.array_equal(a.div, b.div) and np.array_equal(a.mod, b.mod)
-    return bool(same) and a.factor == b.factor
+    return a.factor == b.factor and equal(a.div, b.div) and equal(a.mod, b.mod)
+
+
+def equal(a: Num, b: Num) -> bool:
+    """Return whether two numbers are equal for all candidates."""
+    return a is b or np.array_equal(a, b)
+
+
+def is_negative(c: Num) -> bool:
+    """Return whether a coefficient is negative; all candidates have the same sign."""
+    return bool(np.ravel(c)[0] < 0) if np.size(c) else False
 
 
 def index_of(e: tir.Index, values: Mapping[tir.Var, Index]) -> Index | None:
@@ -216,8 +228,8 @@ def span(p: Part, radix: Sequence[Num], fixed: frozenset[int]) -> tuple[Num, Num
         if d in fixed:
             continue
         end = c * (radix[d] - 1)
-        if np.all(np.asarray(c) >= 0):
-            hi = hi + end
-        else:
+        if is_negative(c):
             lo = lo + end
+        else:
+            hi = hi + end
     return lo, hi

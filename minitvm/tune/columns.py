@@ -7,7 +7,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .model import Floats
+from minitvm.base import ArgumentError
+
+from . import draft
+from .features import NAMES, features
+from .model import DRAFT, Floats
 from .space import Gene, Rows
 from .task import Task
 
@@ -22,6 +26,25 @@ class Columns:
 
     of: Callable[[int, Rows], Floats]
     names: tuple[str, ...]
+
+
+def columns_of(task: Task) -> Columns:
+    """Return the features of the loops and the analytic model's estimate, -log2 of its seconds.
+
+    If they are not known for a sketch of the task, the columns are those of the genes.
+    """
+
+    def of(n: int, rows: Rows) -> Floats:
+        sketch = task.sketches[n]
+        expected = -np.log2(draft.seconds(sketch, rows, task.target))
+        return np.column_stack([features(sketch, rows), expected]).astype(np.float32)
+
+    try:
+        for n, sketch in enumerate(task.sketches):
+            of(n, sketch.space.sample(np.random.default_rng(0), 1))
+    except ArgumentError:
+        return gene_columns(task)
+    return Columns(of, (*NAMES, DRAFT))
 
 
 def gene_columns(task: Task) -> Columns:

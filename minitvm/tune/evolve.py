@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
@@ -10,7 +10,7 @@ import numpy as np
 
 from .model import Floats
 from .policy import row_tuples, rows_of
-from .space import Ints, Keys, Mask, Rows, Space, first_of_each
+from .space import Ints, Keys, Rows, Space, first_of_each
 from .task import Candidate
 
 Score: TypeAlias = Callable[[int, Rows], Floats]  # sketch number, rows -> higher is better
@@ -45,9 +45,10 @@ class Pool:
     scores: Floats
     keys: Keys
 
-    def only(self, chosen: Mask) -> Pool:
-        """Return the pool with some of its rows."""
-        return Pool(self.rows[chosen], self.scores[chosen], self.keys[chosen])
+    def without(self, keys: Container[int]) -> Pool:
+        """Return the pool without the rows that have one of the keys."""
+        left = np.array([key not in keys for key in self.keys.tolist()], np.bool_)
+        return Pool(self.rows[left], self.scores[left], self.keys[left])
 
 
 class Scored(NamedTuple):
@@ -133,7 +134,8 @@ def ranked(pools: Sequence[Pool], count: int) -> list[Scored]:
     scores = np.concatenate([pool.scores for pool in pools])
     start = np.cumsum([0, *(len(pool.scores) for pool in pools)])
     found = list[Scored]()
-    for at in np.argsort(-scores, kind="stable")[:count]:
+    order: list[int] = np.argsort(-scores, kind="stable")[:count].tolist()
+    for at in order:
         n = int(np.searchsorted(start, at, side="right")) - 1
         (row,) = row_tuples(pools[n].rows[at - start[n] : at - start[n] + 1])
         found.append(Scored(float(scores[at]), Candidate(n, row)))

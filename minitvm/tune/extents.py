@@ -23,6 +23,7 @@ from .affine import (
     Part,
     add,
     ceildiv,
+    equal,
     index_of,
     layout_index,
     least,
@@ -309,9 +310,9 @@ class _Touched:
         return len(self.fixed) == len(other.fixed) and all(
             p.factor == q.factor
             and p.terms.keys() == q.terms.keys()
-            and all(np.array_equal(p.terms[d], q.terms[d]) for d in p.terms)
-            and np.array_equal(p.div, q.div)
-            and np.array_equal(p.mod, q.mod)
+            and all(equal(p.terms[d], q.terms[d]) for d in p.terms)
+            and equal(p.div, q.div)
+            and equal(p.mod, q.mod)
             for p, q in zip(self.fixed, other.fixed, strict=True)
         )
 

@@ -9,7 +9,6 @@ slots contain zeros. The columns follow the groups of Ansor's features (Zheng et
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TypeAlias
 
 import numpy as np
@@ -19,8 +18,8 @@ from minitvm import cachesim
 
 from . import kernel
 from .affine import Num
-from .kernel import Floats
-from .packed import Footprint
+from .kernel import CHUNK, Floats, Packed
+from .packed import footprint_chunks, packed, rows_of
 from .sketch import Sketch
 from .space import Ints, Rows
 from .statements import OPERATIONS, Batch, Statement, statements
@@ -29,7 +28,6 @@ Matrix: TypeAlias = npt.NDArray[np.float32]
 VERSION = 1  # of the columns; logs and models name it
 SLOTS = 3  # statements with columns of their own
 ACCESSES = 5  # accesses of a statement with columns of their own
-CHUNK = 512  # candidates whose logarithms are taken at a time, while they are in the cache
 
 POSITIONS = (
     *("none", "inner_spatial", "middle_spatial", "outer_spatial"),
@@ -71,80 +69,79 @@ def features_of(batch: Batch) -> Matrix:
     out = np.zeros((batch.count, len(NAMES)), np.float32)
     if batch.count == 0:
         return out
-    seen = [Footprint(s, batch) for s in batch.statements]
-    times = np.array([f.iterations for f in seen])
-    costs = [sum(s.operations) + len(s.accesses) for s in batch.statements]
-    order = np.argsort(-times * np.array(costs)[:, None], axis=0, kind="stable")
-    for n, (s, footprint) in enumerate(zip(batch.statements, seen, strict=True)):
+    made = [packed(s, batch) for s in batch.statements]
+    times = np.array([p.extent.prod(axis=0) for p in made])
+    costs = np.array([sum(s.operations) + len(s.accesses) for s in batch.statements])
+    order = np.argsort(-times * costs[:, None], axis=0, kind="stable")
+    for n, (s, arrays) in enumerate(zip(batch.statements, made, strict=True)):
         slot = np.argmax(order == n, axis=0)
         first = np.where(slot < SLOTS, slot * len(STATEMENT), -1)
         if (first >= 0).any():
-            _fill(out, first, s, footprint, times[n])
-    _fill_program(out, batch, seen, times)
-    for part in np.array_split(out, max(1, batch.count // CHUNK)):
+            _fill(out, first, s, arrays, times[n])
+    _fill_program(out, batch, times)
+    for begin in range(0, batch.count, CHUNK):
+        part = out[begin : begin + CHUNK]
         part += 1
         np.log2(part, out=part)
     return out
 
 
-def _fill(out: Matrix, first: Ints, s: Statement, f: Footprint, times: Floats) -> None:
+def _fill(out: Matrix, first: Ints, s: Statement, arrays: Packed, times: Floats) -> None:
     """Write the columns of one statement; `first` is its first column, -1 if it has none."""
-    count = len(out)
-    here = np.flatnonzero(first >= 0)
-    at = first[here]
-
-    def put(name: str, values: Floats | Num | float) -> None:
-        out[here, at + COLUMN[name]] = np.broadcast_to(values, count)[here]
+    compiled = cachesim.compiled
+    numbers = _numbers(s, arrays, times)
+    columns = np.array([COLUMN[name] for name in numbers], np.int64)
+    values = rows_of([*numbers.values()], len(out))
+    compiled(kernel.scatter)(values, columns, first, out)
 
     def begin(name: str) -> Ints:
         return np.where(first >= 0, first + COLUMN[name], -1)
 
-    for name, n in zip(OPERATIONS, s.operations, strict=True):
-        if n:
-            put(f"op.{name}", n * times)
     kinds = np.array([MARKS.index(x.kind) if x.kind in MARKS else -1 for x in s.loops], np.int64)
     reduce = np.array([x.reduce for x in s.loops], np.int64)
-    compiled = cachesim.compiled
     compiled(kernel.marks)(
-        f.extent, kinds, reduce, begin("vectorize.loops"), out, len(MARKS), MARK_WIDTH
+        arrays, kinds, reduce, begin("vectorize.loops"), out, len(MARKS), MARK_WIDTH
     )
-    _fill_threads(put, s)
-    about = np.array([[a.bytes, a.read, a.write, a.shared, a.others] for a in s.accesses], float)
-    compiled(kernel.accesses)(
-        f.extent, f.touched, f.step, f.run, about, begin("access0.read"), out, ACCESSES, len(ACCESS)
+    about = np.array(
+        [[a.bytes, a.read, a.write, a.shared, a.others] for a in s.accesses], np.float64
     )
-    total = float(sum(s.operations))
-    compiled(kernel.curve)(f.extent, f.touched, f.sizes, total, begin("intensity1"), out, CURVE)
-    if not (isinstance(s.allocated, int) and s.allocated == 0):
-        outer = f.extent[: s.allocated_in].prod(axis=0)
-        put("alloc.bytes", s.allocated * s.accesses[0].bytes)
-        put("alloc.total", s.allocated * outer)
-        put("alloc.outer", outer)
-        put("alloc.inner", times / outer)
-    put("iterations", times)
-    put("loops", (f.extent > 1).sum(axis=0))
-    put("auto_unroll", s.auto_unroll)
+    sizes, logs, total = about[:, 0].copy(), np.log2(arrays.extent), float(sum(s.operations))
+    access0, intensity1 = begin("access0.read"), begin("intensity1")
+    for f in footprint_chunks(arrays):
+        compiled(kernel.accesses)(
+            arrays, f.begin, f.touched, f.step, f.run, about, access0, out, ACCESSES
+        )
+        compiled(kernel.curve)(logs, f.begin, f.touched, sizes, total, intensity1, out, CURVE)
 
 
-def _fill_threads(put: Callable[[str, Num | float], None], s: Statement) -> None:
-    """Write the columns of loops bound to threads: the products of their extents."""
-    products: dict[str, Num] = {}
+def _numbers(s: Statement, arrays: Packed, times: Floats) -> dict[str, Num]:
+    """Return the columns of a statement that need no footprint, without those that are zero."""
+    found: dict[str, Num] = {
+        f"op.{name}": n * times for name, n in zip(OPERATIONS, s.operations, strict=True) if n
+    }
     for x in s.loops:
         for name, tags in THREADS.items():
             if x.thread.startswith(tags):
-                products[name] = products.get(name, 1) * x.extent
-    for name, product in products.items():
-        put(name, product)
-    if products:
-        put("gpu", 1)
+                found[name] = found.get(name, 1) * x.extent
+                found["gpu"] = 1
+    if not (isinstance(s.allocated, int) and s.allocated == 0):
+        outer = arrays.extent[: s.allocated_in].prod(axis=0)
+        found["alloc.bytes"] = s.allocated * s.accesses[0].bytes
+        found["alloc.total"] = s.allocated * outer
+        found["alloc.outer"] = outer
+        found["alloc.inner"] = times / outer
+    found["iterations"] = times
+    found["loops"] = (arrays.extent > 1).sum(axis=0)
+    found["auto_unroll"] = s.auto_unroll
+    return found
 
 
-def _fill_program(out: Matrix, batch: Batch, seen: list[Footprint], times: Floats) -> None:
+def _fill_program(out: Matrix, batch: Batch, times: Floats) -> None:
     """Write the columns of the whole program."""
     begin = SLOTS * len(STATEMENT)
     works = [sum(s.operations) for s in batch.statements]
-    moved = [f.sizes.sum() for f in seen]
+    moved = [sum(a.bytes for a in s.accesses) for s in batch.statements]
     stored = [s.allocated * s.accesses[0].bytes for s in batch.statements]
-    columns = (len(seen), works @ times, times.sum(axis=0), moved @ times, sum(stored))
+    columns = (len(works), works @ times, times.sum(axis=0), moved @ times, sum(stored))
     for n, values in enumerate(columns):
         out[:, begin + n] = values

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from .columns import Columns, gene_columns
-from .evolve import Evolution, Pool, Scored, diverse, evolve, ranked
+from .columns import Columns, columns_of
+from .evolve import Evolution, Pool, diverse, evolve, ranked
 from .model import DRAFT, Draft, Floats, Model, Trees, pairwise_accuracy
-from .policy import RandomPolicy, Seen, Trial
+from .policy import RandomPolicy, Seen, Trial, by_sketch, spaces_of
 from .space import Rows
 from .task import Candidate, Task
 
@@ -42,9 +42,9 @@ class GuidedPolicy:
         epsilon: float = 0.05,
         diversity: float = 0.0,
     ) -> None:
-        self.spaces = [sketch.space for sketch in task.sketches]
+        self.spaces = spaces_of(task)
         self.rng = rng
-        self.columns = columns or gene_columns(task)
+        self.columns = columns or columns_of(task)
         self.model = model or Trees(seed=int(rng.integers(1 << 31)))
         self.evolution = evolution or Evolution()
         self.epsilon, self.diversity = epsilon, diversity
@@ -52,7 +52,7 @@ class GuidedPolicy:
         self.random = RandomPolicy(task, rng, self.seen)
         self.programs = set[bytes]()  # the columns of all candidates in `seen`
         self.trials = list[Trial]()
-        self.features = list[Floats]()  # of the trials
+        self.features = list[Floats]()  # of the trials, as they came
         self.fitted = False
 
     def propose(self, count: int) -> list[Candidate]:
@@ -80,18 +80,17 @@ class GuidedPolicy:
         """Train the model from all trials; return its accuracy on the new ones before that."""
         if not trials:
             return None
-        new = [self._features(trial.candidate) for trial in trials]
-        for trial, features in zip(trials, new, strict=True):
-            self.seen.add(trial.candidate)
-            self.programs.add(features.tobytes())
+        new = self._features([trial.candidate for trial in trials])
+        self.programs.update(row.tobytes() for row in new)
+        self.seen.add([trial.candidate for trial in trials])
         fitted = self.fitted
-        scores = self.model.predict(np.stack(new)) if fitted else np.zeros(len(new))
+        scores = self.model.predict(new) if fitted else np.zeros(len(new))
         self.trials += trials
-        self.features += new
+        self.features.append(new)
         labels = labels_of(self.trials)
         self.fitted = len(labels) >= FEWEST and bool(labels.any())
         if self.fitted:
-            self.model.fit(np.stack(self.features), labels)
+            self.model.fit(np.concatenate(self.features), labels)
         return pairwise_accuracy(scores, labels[-len(new) :]) if fitted else None
 
     def _best_rows(self) -> list[Rows]:
@@ -101,27 +100,22 @@ class GuidedPolicy:
             if not trial.result.error:
                 found[trial.candidate.sketch].append(trial.candidate.row)
         return [
-            np.array(rows, np.int32).reshape(-1, len(space.genes))
+            np.array(rows, np.int32).reshape(len(rows), len(space.genes))
             for rows, space in zip(found, self.spaces, strict=True)
         ]
 
     def _chosen(self, pools: Sequence[Pool], count: int) -> list[Candidate]:
         """Return the `count` best candidates that are not known, each program once."""
-        fresh = [pool.only(self.seen.fresh(n, pool.rows)) for n, pool in enumerate(pools)]
-        found, programs = list[Scored](), set[bytes]()
-        for scored in ranked(fresh, CHOICE * count):
-            program = self._features(scored.candidate).tobytes()
-            if program not in self.programs and program not in programs:
-                programs.add(program)
-                found.append(scored)
-            if not self.diversity and len(found) == count:
-                break
+        fresh = [pool.without(self.seen.keys[n]) for n, pool in enumerate(pools)]
+        best = ranked(fresh, CHOICE * count)
+        programs = [row.tobytes() for row in self._features([s.candidate for s in best])]
+        once = dict(reversed(list(zip(programs, best, strict=True))))
+        found = [once[p] for p in dict.fromkeys(programs) if p not in self.programs]
         if self.diversity:
             found = diverse(found, count, self.diversity)
-        chosen = [scored.candidate for scored in found]
-        for candidate in chosen:
-            self.seen.add(candidate)
-            self.programs.add(self._features(candidate).tobytes())
+        chosen = [scored.candidate for scored in found[:count]]
+        self.programs.update(row.tobytes() for row in self._features(chosen))
+        self.seen.add(chosen)
         return chosen
 
     def _drawn(self, count: int) -> list[Candidate]:
@@ -131,16 +125,18 @@ class GuidedPolicy:
             drawn = self.random.propose(count - len(found))
             if not drawn:
                 break
-            for candidate in drawn:
-                program = self._features(candidate).tobytes()
-                if program not in self.programs:
-                    self.programs.add(program)
+            for candidate, row in zip(drawn, self._features(drawn), strict=True):
+                if row.tobytes() not in self.programs:
+                    self.programs.add(row.tobytes())
                     found.append(candidate)
         return found
 
-    def _features(self, candidate: Candidate) -> Floats:
-        """Return the columns of one candidate."""
-        return self.columns.of(candidate.sketch, np.array([candidate.row], np.int32))[0]
+    def _features(self, candidates: Sequence[Candidate]) -> Floats:
+        """Return the columns of candidates, float32[candidates, columns]."""
+        found = np.zeros((len(candidates), len(self.columns.names)), np.float32)
+        for n, at in by_sketch(candidates).items():
+            found[at] = self.columns.of(n, np.array([candidates[a].row for a in at], np.int32))
+        return found
 
 
 def labels_of(trials: Sequence[Trial]) -> Floats:

@@ -150,26 +150,23 @@ def rank_loss(
     """Return the objective of equation 2: the sum over pairs of log(1 + exp(-sign * difference)).
 
     It returns the gradient and the (diagonal) second derivative. All pairs are used if there are
-    few samples, otherwise PAIRS partners of each sample, drawn again in each call.
+    few samples; otherwise PAIRS partners of each sample, which are drawn again in each call.
     """
     count = len(labels)
     rng = np.random.default_rng(seed)
 
     def objective(scores: npt.NDArray[np.float32], _: Any) -> tuple[Floats, Floats]:
         if count <= ALL_PAIRS:
-            a, b = (x.ravel() for x in np.indices((count, count)))
+            partner = np.broadcast_to(np.arange(count), (count, count))
         else:
-            a = np.repeat(np.arange(count), PAIRS)
-            b = rng.integers(0, count, len(a))
-        sign = np.sign(labels[a] - labels[b])
-        miss = 1 / (1 + np.exp(np.clip(sign * (scores[a] - scores[b]), -60, 60)))
-        pull, bend = sign * miss, np.abs(sign) * miss * (1 - miss)
-        gradient, second = np.zeros(count), np.full(count, 1e-6)
-        np.add.at(gradient, a, -pull)
-        np.add.at(gradient, b, pull)
-        np.add.at(second, a, bend)
-        np.add.at(second, b, bend)
-        return gradient, second
+            partner = rng.integers(0, count, (count, PAIRS))
+        sign = np.sign(labels[:, None] - labels[partner])
+        ahead = sign * (scores[:, None] - scores[partner])
+        miss = 1 / (1 + np.exp(np.clip(ahead, -60, 60)))
+        bend = np.abs(sign) * miss * (1 - miss)
+        # A pair pulls both of its samples. The other one has this sample as a partner equally often
+        # (exactly, if all pairs are used), so that the sum over partners counts twice.
+        return -2 * np.sum(sign * miss, axis=1), np.maximum(2 * np.sum(bend, axis=1), 1e-6)
 
     return objective
 

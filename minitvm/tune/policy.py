@@ -9,7 +9,11 @@ from typing import Protocol
 
 import numpy as np
 
-from .space import Mask, Rows, Space
+from minitvm.base import ArgumentError, Target
+
+from .legal import restricted
+from .sketch import Sketch
+from .space import Rows, Space
 from .task import Candidate, Task
 from .trial import Result
 
@@ -50,6 +54,27 @@ class Policy(Protocol):
         ...
 
 
+def spaces_of(task: Task) -> list[Space]:
+    """Return the spaces of a task's sketches without rows that are not worth measuring.
+
+    Those of sketches whose statements cannot be derived are left as they are, and all of them if
+    no row of any sketch would be left.
+    """
+    found = [_worthwhile(sketch, task.target) for sketch in task.sketches]
+    if any(len(space.sample(np.random.default_rng(0), 1)) for space in found):
+        return found
+    return [sketch.space for sketch in task.sketches]
+
+
+def _worthwhile(sketch: Sketch, target: Target) -> Space:
+    space = restricted(sketch, target).space
+    try:
+        space.sample(np.random.default_rng(0), 1)
+    except ArgumentError:
+        return sketch.space
+    return space
+
+
 class Seen:
     """The rows of each space that have been proposed or measured."""
 
@@ -57,19 +82,19 @@ class Seen:
         self.spaces = tuple(spaces)
         self.keys = [set[int]() for _ in spaces]
 
-    def add(self, candidate: Candidate) -> bool:
-        """Add a candidate; return whether it is new."""
-        n, row = candidate
-        key = int(self.spaces[n].keys(np.array([row], np.int32))[0])
-        if key in self.keys[n]:
-            return False
-        self.keys[n].add(key)
-        return True
+    def add(self, candidates: Sequence[Candidate]) -> None:
+        """Add candidates."""
+        for n, at in by_sketch(candidates).items():
+            rows = np.array([candidates[a].row for a in at], np.int32)
+            self.keys[n].update(self.spaces[n].keys(rows).tolist())
 
-    def fresh(self, n: int, rows: Rows) -> Mask:
-        """Return which rows of space n are not in here."""
-        keys = self.keys[n]
-        return np.array([k not in keys for k in self.spaces[n].keys(rows).tolist()], np.bool_)
+    def fresh(self, n: int, rows: Rows) -> Rows:
+        """Return the rows of space n that are not in here, each once."""
+        known, found = self.keys[n], dict[int, int]()
+        for at, key in enumerate(self.spaces[n].keys(rows).tolist()):
+            if key not in known:
+                found.setdefault(key, at)
+        return rows[list(found.values())]
 
 
 class RandomPolicy:
@@ -79,7 +104,7 @@ class RandomPolicy:
     """
 
     def __init__(self, task: Task, rng: np.random.Generator, seen: Seen | None = None) -> None:
-        self.spaces = [sketch.space for sketch in task.sketches]
+        self.spaces = spaces_of(task)
         self.rng = rng
         self.seen = seen or Seen(self.spaces)
         sizes = np.array([float(space.size) for space in self.spaces])
@@ -90,22 +115,29 @@ class RandomPolicy:
         found = list[Candidate]()
         for _ in range(DRAWS):
             drawn = self.rng.multinomial(2 * count, self.share)
-            each = [
-                Candidate(n, row)
-                for n, space in enumerate(self.spaces)
-                for row in row_tuples(rows_of(space, self.rng, int(drawn[n])))
-            ]
-            for at in self.rng.permutation(len(each)):
-                if len(found) < count and self.seen.add(each[at]):
-                    found.append(each[at])
+            each = list[Candidate]()
+            for n, space in enumerate(self.spaces):
+                rows = self.seen.fresh(n, rows_of(space, self.rng, int(drawn[n])))
+                each += [Candidate(n, row) for row in row_tuples(rows[: 2 * count])]
+            order: list[int] = self.rng.permutation(len(each)).tolist()
+            chosen = [each[at] for at in order[: count - len(found)]]
+            self.seen.add(chosen)
+            found += chosen
             if len(found) == count:
                 break
         return found
 
     def learn(self, trials: Sequence[Trial]) -> None:
         """Remember the trials, so that they are not proposed again."""
-        for trial in trials:
-            self.seen.add(trial.candidate)
+        self.seen.add([trial.candidate for trial in trials])
+
+
+def by_sketch(candidates: Sequence[Candidate]) -> dict[int, list[int]]:
+    """Return the positions of the candidates of each sketch."""
+    found = dict[int, list[int]]()
+    for at, candidate in enumerate(candidates):
+        found.setdefault(candidate.sketch, []).append(at)
+    return found
 
 
 def rows_of(space: Space, rng: np.random.Generator, count: int) -> Rows:

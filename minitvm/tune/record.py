@@ -17,7 +17,7 @@ from typing import Any, cast, get_args
 import numpy as np
 
 from minitvm import schedule, te
-from minitvm.base import ArgumentError, Host, host
+from minitvm.base import ArgumentError, Target, host
 
 from .policy import Trial
 from .space import Gene
@@ -25,7 +25,7 @@ from .task import Candidate, Task
 from .trial import ErrorKind, Result
 
 VERSION = 1
-MACHINE = ("cpu", "cores", "vector_bytes", "l1", "l2", "l3")  # facts that times depend on
+MACHINE = ("cpu", "vector_bytes", "l1", "l2", "l3")  # facts of the host that times depend on
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class Record:
 
     task      the key of the task
     target    as a string
-    machine   its facts, see MACHINE
+    machine   its facts, see `machine_facts`
     sketch    the name of the sketch
     row       the option of each gene, as a number
     values    the option of each gene, by the name of the gene
@@ -61,19 +61,20 @@ class Record:
         return self.result.best
 
 
-def record_of(task: Task, trial: Trial, *, final: bool = False, on: Host | None = None) -> Record:
-    """Return the record of a trial on this machine, or on another one."""
+def record_of(task: Task, trial: Trial, *, final: bool = False) -> Record:
+    """Return the record of a trial on this machine."""
     sketch = task.sketches[trial.candidate.sketch]
     row = trial.candidate.row
     genes = zip(sketch.space.genes, row, strict=True)
+    values = {gene.name: gene.options[option] for gene, option in genes}
     steps = json.loads(schedule.to_json(sketch.filled(row)))
     return Record(
         task.key,
         str(task.target),
-        machine_facts(on or host()),
+        machine_facts(task.target),
         sketch.name,
         row,
-        {gene.name: gene.options[option] for gene, option in genes},
+        json.loads(_plain(values)),
         tuple(steps),
         trial.result,
         task.flops,
@@ -82,9 +83,10 @@ def record_of(task: Task, trial: Trial, *, final: bool = False, on: Host | None 
     )
 
 
-def machine_facts(here: Host) -> dict[str, Any]:
-    """Return the facts of a machine that a log keeps."""
-    return {name: getattr(here, name) for name in MACHINE}
+def machine_facts(target: Target) -> dict[str, Any]:
+    """Return what a log keeps of this machine, with the number of cores that the target uses."""
+    here = host()
+    return {"cores": target.num_cores, **{name: getattr(here, name) for name in MACHINE}}
 
 
 def candidate_of(record: Record, task: Task) -> Candidate:
@@ -250,12 +252,11 @@ class Log:
         if not self.path.exists():
             return
         text = self.path.read_text(encoding="utf-8", errors="replace")
-        for line in text.splitlines(keepends=True):
+        for line in filter(str.strip, text.split("\n")):
             try:
                 yield line, from_line(line), ""
             except ValueError as e:
-                if line.strip():
-                    yield line, None, str(e)
+                yield line, None, str(e)
 
     def records(self) -> list[Record]:
         """Return the records of all tasks and machines that this version can read."""
@@ -268,7 +269,7 @@ class Log:
         and left in the file. If a candidate was measured twice, both trials are returned.
         """
         trials, final = list[Trial](), list[Trial]()
-        skipped, here = Counter[str](), machine_facts(host())
+        skipped, here = Counter[str](), machine_facts(task.target)
         for _, record, fault in self.lines():
             reason = fault or _other(record, task, here)
             if record is None or reason:

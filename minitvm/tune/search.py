@@ -16,9 +16,10 @@ import numpy as np
 
 from minitvm.base import ArgumentError, Reason, raise_first
 
+from .builder import Program
 from .events import End, Event, Finished, Listener, Measured, Outcome, Round, Started, fastest
 from .guided import GuidedPolicy
-from .measure import MeasureOptions, Measurer, Program
+from .measure import MeasureOptions, Measurer
 from .policy import Policy, Trial
 from .record import Log, record_of
 from .task import Candidate, Task
@@ -142,7 +143,7 @@ def _opened(
     """Return the given measurer, which stays open, or a new one, which is closed at the end."""
     if measurer is not None:
         return nullcontext(measurer)
-    return Measurer(task.default(), task.target, options=options, rng=rng)
+    return Measurer(task.default(), task.target, options=options, rng=rng.spawn(1)[0])
 
 
 @contextmanager
@@ -191,7 +192,7 @@ class _Running:
     learned: int = 0  # trials that the policy knows
     reported: int = 0  # rounds
     ended: End | None = None
-    failure: BaseException | None = None  # in `programs`
+    failure: Exception | None = None  # in `programs`
     best: Trial | None = None
     improved: int = 0  # trials when the best one was found
 
@@ -235,7 +236,7 @@ class _Running:
                     self.started.append(candidate)
                     yield partial(self.task.lowered, candidate)
             self.ended = self.over() or "exhausted"
-        except BaseException as e:
+        except Exception as e:
             self.failure = e
             raise
 

@@ -77,6 +77,7 @@ class Statement:
     """A store, the loops around it (outermost first), its accesses (the store first).
 
     own           the number of its own loops; those before it belong to other stages
+    bytes         of the element that it stores
     operations    arithmetic operations of one execution, by kind as in OPERATIONS
     auto_unroll   the pragma auto_unroll_max_step, and whether it is explicit (1) or LLVM's (0)
     allocated     elements of the buffer it writes, 0 if the caller has it; in `scope`
@@ -88,6 +89,7 @@ class Statement:
     loops: tuple[Loop, ...]
     own: int
     accesses: tuple[Access, ...]
+    bytes: int
     operations: tuple[int, ...]
     auto_unroll: Num
     explicit: Num
@@ -116,7 +118,7 @@ class Shape:
 
     def at(self, rows: Rows, *, accesses: bool = True) -> Batch:
         """Return the statements of candidates; without `accesses`, only their loops."""
-        numbers: dict[Hole, Num] = {h: _values(self.sketch, rows, h) for h in self.sketch.holes}
+        numbers = _numbers(self.sketch, rows)
         domains = Domains(self.plan, numbers)
         domains.infer()
         found = [s for stage in self.stages for s in _statements(domains, stage, accesses)]
@@ -192,10 +194,20 @@ def _refuse(sketch: Sketch, why: str) -> None:
     raise ArgumentError(f"statements of sketch {sketch.name!r}", why)
 
 
-def _values(sketch: Sketch, rows: Rows, hole: Hole) -> Num:
-    """Return the numbers that fill a hole; an int if there is only one option."""
-    columns = [sketch.space.genes[g].values[:, p][rows[:, g]] for g, p in hole.parts]
-    return np.multiply.reduce(columns, axis=0) if len(columns) > 1 else columns[0]
+def _numbers(sketch: Sketch, rows: Rows) -> dict[Hole, Num]:
+    """Return the numbers that fill each hole."""
+    columns: dict[tuple[int, int], Num] = {}
+    found: dict[Hole, Num] = {}
+    for hole in sketch.holes:
+        for gene, part in hole.parts:
+            if (gene, part) not in columns:
+                options = np.ascontiguousarray(sketch.space.genes[gene].values[:, part])
+                columns[gene, part] = options[rows[:, gene]]
+        first, *others = (columns[p] for p in hole.parts)
+        for n in others:
+            first = first * n
+        found[hole] = first
+    return found
 
 
 # --- one stage -----------------------------------------------------------------------------------
@@ -219,6 +231,7 @@ def _statements(domains: Domains, stage: schedule.Stage, accesses: bool) -> Iter
             loops,
             len(stage.leaves),
             tuple(_accesses(domains, stage, i, value)) if accesses else (),
+            op.dtypes[i].bytes,
             operations_of(value),
             _pragma(domains, path, "auto_unroll_max_step", 0),
             _pragma(domains, path, "unroll_explicit", 1),
@@ -391,7 +404,7 @@ def _kind(e: tir.Expr) -> str:
             return ""
         case tir.Binary():
             return "div"
-        case tir.Compare(a, b):
+        case tir.Compare(a=a, b=b):
             return "" if tir.is_index(a) and tir.is_index(b) else "compare"
         case tir.Call():
             return "math"
