@@ -17,6 +17,7 @@
 The packages are layered: a file imports only from packages further down (tests/test_floors.py).
 
     demo, doctor  the command line: a guided demo, a check of this installation
+    tuning      the command line: searches for fast schedules, their logs and reports
     edu         exercises: built, checked, graded
     viz         pictures and widgets, imported on first use
     tune        candidates as rows of integers: measured, recorded, learned from
@@ -89,7 +90,9 @@ __all__ = [
     "topi",
 ]
 
-LATE = ("accesses", "cachesim", "edu", "testing", "tune", "viz", "vta")  # imported on first use
+LATE = (  # imported on first use
+    *("accesses", "cachesim", "edu", "testing", "tune", "tuning", "viz", "vta"),
+)
 OLDER: dict[str, tuple[ModuleType, str]] = {  # tvm.compute, as TVM 0.5 and the lectures spell it
     **{name: (te, name) for name in te.__all__},
     "call_extern": (tir, "call_extern"),

@@ -4,6 +4,7 @@
 
 from . import nd
 from .accelerated import AcceleratorFunction, SimulatedTimes, profiled, reset_profile
+from .bench import Argument, Job, Outcome
 from .export import Package
 from .function import Function, Times, load
 from .jit import NativeCode, compile_ir, compile_object, declared, load_object

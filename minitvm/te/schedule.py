@@ -206,7 +206,7 @@ class Schedule:
     def step_text(self, step: int = -1) -> str:
         """Return step number `step` as a line of Python: 1 is the first step, -1 the last."""
         steps = self.steps[: step_number(self.state, step)]
-        return python_source(self._start(), steps).splitlines()[-1]
+        return python_source(self.initial, steps).splitlines()[-1]
 
     # --- writing down ---
 
@@ -216,7 +216,7 @@ class Schedule:
         The code uses variables with the names of the output tensors, and of the symbolic sizes by
         which loops are split.
         """
-        return python_source(self._start(), self.steps)
+        return python_source(self.initial, self.steps)
 
     def to_json(self) -> str:
         """Return the steps as JSON, for Schedule.from_json(text, ops)."""
@@ -241,7 +241,9 @@ class Schedule:
         new._before = list(self._before)
         return new
 
-    def _start(self) -> schedule.State:
+    @property
+    def initial(self) -> schedule.State:
+        """Return the state before the first step, with the tensor intrinsics known now."""
         start = self._before[0] if self._before else self.state
         return replace(start, intrins=self.state.intrins)
 

@@ -1,10 +1,58 @@
-"""Tuning, as both searchers share it: candidates as rows of integers, measured and recorded."""
+"""Tuning, as both searchers share it: candidates as rows of integers, measured and recorded.
+
+outcome = tune.run(task, seconds=60, log="matmul.jsonl")     the same call resumes
+f = driver.build(task.lowered(outcome.best.candidate))
+search = tune.Search(task, seconds=60).start()               the same in a thread
+"""
 
 # pyright: reportUnusedImport=false
 
+from . import draft
+from .builder import Program
+from .columns import Columns, columns_of, gene_columns
+from .events import (
+    ENDS,
+    End,
+    Event,
+    Finished,
+    Listener,
+    Measured,
+    Outcome,
+    Round,
+    Started,
+    failures_text,
+    fastest,
+    rate,
+)
+from .evolve import Evolution, Pool, Scored, diverse, evolve, ranked
+from .features import NAMES, features
+from .guided import GuidedPolicy, labels_of
+from .handle import Search
+from .legal import legal_rows, restricted
+from .measure import MeasureOptions, Measurer
+from .model import DRAFT, Draft, Floats, Loss, Model, Trees, pairwise_accuracy
+from .packed import Footprint
+from .policy import Policy, RandomPolicy, Seen, Trial, spaces_of
+from .progress import ProgressLine, shown
+from .record import (
+    Log,
+    Reading,
+    Record,
+    candidate_of,
+    from_line,
+    machine_facts,
+    record_of,
+    replay,
+    to_line,
+)
+from .rewrite import Group, Summary, prune, summaries, upgrade
+from .search import Limits, Measures, run
 from .sketch import Hole, Sketch
 from .space import (
     Gene,
+    Ints,
+    Keys,
+    Mask,
     Rows,
     Space,
     choice_gene,
@@ -14,4 +62,6 @@ from .space import (
     sizes_gene,
     split_gene,
 )
+from .statements import Statement, statements
 from .task import Candidate, Task, flops_of
+from .trial import ErrorKind, Result

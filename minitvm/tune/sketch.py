@@ -49,6 +49,14 @@ class Sketch:
     holes: tuple[Hole, ...]
     space: Space
 
+    @property
+    def traced(self) -> bool:
+        """Return whether `steps` and `holes` describe all candidates, as here.
+
+        A subclass may make the steps of each candidate in another way, by `filled` and `state`.
+        """
+        return True
+
     def filled(self, row: Sequence[int]) -> tuple[schedule.Step, ...]:
         """Return the steps of one candidate."""
         one = np.array([row], np.int32)

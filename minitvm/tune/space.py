@@ -15,6 +15,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
+from itertools import product
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -41,7 +42,8 @@ class Gene:
     options   the options as Python objects, for printing and for JSON
     values    int64[options, parts]: the numbers that an option puts into the holes of a sketch; a
               choice is its own number
-    starts    option n can be mutated into the options near[starts[n] : starts[n + 1]]
+    starts    option n can be mutated into the options near[starts[n] : starts[n + 1]]; of a choice,
+              which has no neighbours, into any other one
     """
 
     name: str
@@ -78,7 +80,10 @@ def split_gene(
 
 
 def sizes_gene(name: str, options: Sequence[tuple[int, ...]]) -> Gene:
-    """Return a gene of kind "split" with the given options, loop sizes outermost first."""
+    """Return a gene of kind "split" with the given options, loop sizes outermost first.
+
+    The outermost size may be -1, for as many iterations as are needed.
+    """
     _check_options(name, len(options))
     number = {sizes: n for n, sizes in enumerate(options)}
     near = [[number[o] for o in _moved(sizes) if o in number] for sizes in options]
@@ -99,9 +104,9 @@ def number_gene(name: str, options: Sequence[int]) -> Gene:
 def choice_gene(name: str, options: Sequence[Any]) -> Gene:
     """Return a gene whose options have no order; a mutation takes any other one."""
     _check_options(name, len(options))
-    near: list[list[int]] = [[] for _ in options]
     values = np.arange(len(options), dtype=np.int64)[:, None]
-    return Gene(name, "choice", tuple(options), values, *_lists(_or_any(near, options)))
+    near: list[list[int]] = [[] for _ in options]
+    return Gene(name, "choice", tuple(options), values, *_lists(near))
 
 
 @cache
@@ -123,13 +128,12 @@ def _inner_sizes(extent: int, parts: int) -> Iterator[tuple[int, ...]]:
 
 def _moved(sizes: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
     """Yield the sizes after moving one small prime factor from a loop to another."""
-    for a, n in enumerate(sizes):
-        for p in PRIMES:
-            for b in range(len(sizes)) if n % p == 0 else ():
-                if a != b:
-                    new = list(sizes)
-                    new[a], new[b] = n // p, new[b] * p
-                    yield tuple(new)
+    for (a, n), p, b in product(enumerate(sizes), PRIMES, range(len(sizes))):
+        if a != b and (n == -1 or n % p == 0):
+            new = list(sizes)
+            new[a] = n if n == -1 else n // p
+            new[b] = new[b] if new[b] == -1 else new[b] * p
+            yield tuple(new)
 
 
 def _or_any(near: list[list[int]], options: Sequence[Any]) -> list[list[int]]:
@@ -205,8 +209,7 @@ class Space:
         for c in free:
             chosen = np.flatnonzero(which == c)
             gene, now = self.genes[c], rows[chosen, c]
-            first, count = gene.starts[now], gene.starts[now + 1] - gene.starts[now]
-            new[chosen, c] = gene.near[first + (draw[chosen] * count).astype(np.int64)]
+            new[chosen, c] = _neighbour(gene, now, draw[chosen])
         return np.where(self.legal(new)[:, None], new, rows)
 
     def cross(self, rng: np.random.Generator, a: Rows, b: Rows) -> Rows:
@@ -237,6 +240,14 @@ class Space:
             index, option = divmod(index, len(gene))
             found.append(option)
         return tuple(found)
+
+
+def _neighbour(gene: Gene, now: Ints, draw: npt.NDArray[np.float64]) -> Ints:
+    """Return a neighbour of each option in `now`, chosen by a number in [0, 1)."""
+    if not len(gene.near):
+        return (now + 1 + (draw * (len(gene) - 1)).astype(np.int64)) % len(gene)
+    first, count = gene.starts[now], gene.starts[now + 1] - gene.starts[now]
+    return gene.near[first + (draw * count).astype(np.int64)]
 
 
 def _mixed(x: Keys) -> Keys:

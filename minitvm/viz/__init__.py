@@ -113,4 +113,5 @@ from .svg import svg
 from .timing_lab import TimingLab
 from .timings import Speedup, TimedRun, compare_times
 from .triple import TripleView
+from .tuning_scene import curve_scene, shares_scene
 from .visual import Visual

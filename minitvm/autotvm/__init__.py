@@ -1,0 +1,37 @@
+"""AutoTVM: templates with knobs, tuners that choose their options, and contexts that apply them.
+
+@autotvm.template("lesson/matmul")
+def matmul(n): ...                              returns a schedule and the arguments
+
+task = autotvm.task.create("lesson/matmul", (512,), "llvm")
+autotvm.tuner.GuidedTuner(task).tune(seconds=20, callbacks=[autotvm.callback.log_to_file("log")])
+with autotvm.apply_history_best("log"):
+    s, args = matmul(512)
+"""
+
+# pyright: reportUnusedImport=false
+
+from . import callback, operators, record, task, tuner
+from .columns import columns_of, relations, touched
+from .dispatch import (
+    ApplyConfig,
+    ApplyFixedConfig,
+    DispatchContext,
+    FallbackContext,
+    FallbackWarning,
+    get_config,
+)
+from .entities import AnnotateEntity, OtherOptionEntity, ReorderEntity, SplitEntity
+from .history import ApplyHistoryBest, apply_history_best
+from .measure import (
+    LocalBuilder,
+    LocalRunner,
+    MeasureErrorNo,
+    MeasureInput,
+    MeasureOption,
+    MeasureResult,
+    measure_option,
+)
+from .space import ConfigEntity, ConfigSpace, FallbackConfigEntity, InstantiationError
+from .task import Task
+from .templates import Template, args_to_workload, clear, template

@@ -1,0 +1,41 @@
+"""What a tuner does after each measurement: write a log, draw a progress bar, call a function."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from minitvm import tune
+
+
+@dataclass(frozen=True, slots=True)
+class LogToFile:
+    """Append each measurement to a file; what it contains already is known to the tuner."""
+
+    path: Path
+
+
+@dataclass(frozen=True, slots=True)
+class ProgressBar:
+    """Draw a progress bar in the terminal."""
+
+    prefix: str = ""
+
+    def listener(self) -> tune.Listener:
+        """Return a new bar."""
+        return tune.ProgressLine()
+
+
+Callback: TypeAlias = LogToFile | ProgressBar | Callable[[Any, Any, Any], Any]
+
+
+def log_to_file(file_out: str | Path) -> LogToFile:
+    """Append each measurement to a file as a line of JSON; the same call of `tune` resumes."""
+    return LogToFile(Path(file_out))
+
+
+def progress_bar(total: int | None = None, prefix: str = "") -> ProgressBar:
+    """Draw a progress bar; the tuner knows the total."""
+    return ProgressBar(prefix)

@@ -1,0 +1,95 @@
+"""What a cost model sees of a configuration: AutoTVM's three types of features.
+
+"itervar"   the features of the loops and accesses of each statement (tune.features)
+"knob"      the options of the knobs, which say nothing about another template
+"curve"     relations of loops: how much memory loops touch that run so often, and vice versa
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Literal, TypeAlias, get_args
+
+import numpy as np
+import numpy.typing as npt
+
+from minitvm import tune
+from minitvm.base import ArgumentError
+
+FeatureType: TypeAlias = Literal["itervar", "knob", "curve"]
+Floats: TypeAlias = npt.NDArray[np.float64]
+
+POINTS = 20  # thresholds of a curve: 2 ** 0, 2 ** 1, ...
+CURVES = ("count_reuse", "reuse_count", "count_topdown", "topdown_count")
+ACCESSES = 4  # accesses of the heaviest statement that have curves
+
+
+def columns_of(task: tune.Task, kind: FeatureType) -> tune.Columns:
+    """Return the columns of a feature type, "knob" for templates whose loops are not known."""
+    if kind not in get_args(FeatureType):
+        known = ", ".join(get_args(FeatureType))
+        raise ArgumentError(f"feature_type {kind!r}", "no such type of features", known)
+    if kind == "knob" or not all(s.traced for s in task.sketches):
+        return tune.gene_columns(task)
+    if kind == "itervar":
+        return tune.Columns(lambda n, rows: tune.features(task.sketches[n], rows), tune.NAMES)
+    return tune.Columns(lambda n, rows: relations(task.sketches[n], rows), CURVE_NAMES)
+
+
+CURVE_NAMES = tuple(
+    f"access{a}.{curve}.{1 << p}"
+    for a in range(ACCESSES)
+    for curve in CURVES
+    for p in range(POINTS)
+)
+
+
+def touched(
+    sketch: tune.Sketch, rows: tune.Rows
+) -> tuple[tuple[str, ...], tuple[str, ...], Floats]:
+    """Return how many elements of each tensor the loops of the heaviest statement touch.
+
+    Returns the names of the loops, outermost first, those of the tensors, and the numbers,
+    float64[candidates, loops, tensors]: an iteration of the loops outside touches so many.
+    """
+    statement, footprint = _heaviest(sketch, rows)
+    loops = tuple(loop.name for loop in statement.loops)
+    tensors = tuple(a.buffer for a in statement.accesses)
+    return loops, tensors, footprint.touched[:, : len(loops)]
+
+
+def _heaviest(sketch: tune.Sketch, rows: tune.Rows) -> tuple[tune.Statement, tune.Footprint]:
+    """Return the statement that the first candidate executes most often, and what it touches."""
+    batch = tune.statements(sketch).at(rows)
+    found = [(s, tune.Footprint(s, batch)) for s in batch.statements]
+    return max(found, key=lambda one: float(one[1].iterations[0]))
+
+
+def relations(sketch: tune.Sketch, rows: tune.Rows) -> npt.NDArray[np.float32]:
+    """Return the relation features of candidates, float32[candidates, columns], as logarithms.
+
+    For two quantities x and y of the loops around an access, a curve contains for each threshold
+    the largest y of a loop whose x is below it (Chen et al. 2018, R_t). The quantities: elements
+    touched inside (count), iterations per element (reuse), iterations outside (topdown).
+    """
+    _, footprint = _heaviest(sketch, rows)
+    extent = footprint.extent.T  # [candidates, loops]
+    count = footprint.touched[:, : extent.shape[1]]
+    inside = np.cumprod(extent[:, ::-1], axis=1)[:, ::-1]
+    topdown = np.cumprod(extent, axis=1)
+    out = np.zeros((len(rows), ACCESSES, len(CURVES), POINTS))
+    for b in range(min(ACCESSES, count.shape[2])):
+        c, reuse = count[:, :, b], inside / count[:, :, b]
+        pairs = ((c, reuse), (reuse, c), (c, topdown), (topdown, c))
+        for curve, (x, y) in enumerate(pairs):
+            out[:, b, curve] = _curve(x, y)
+    return np.log2(out + 1).reshape(len(rows), -1).astype(np.float32)
+
+
+def _curve(x: Floats, y: Floats) -> Floats:
+    """Return for each threshold the largest y whose x is below it, [candidates, POINTS]."""
+    below = x[:, :, None] < 2.0 ** np.arange(POINTS)
+    return np.max(np.where(below, y[:, :, None], 0.0), axis=1)
+
+
+Score: TypeAlias = Callable[[tune.Rows], Floats]

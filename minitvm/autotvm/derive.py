@@ -1,0 +1,360 @@
+"""Sketches of a template: its steps with holes, found by comparing the steps of configurations.
+
+A template is a Python function, and each call takes milliseconds. Most of its knobs only change
+numbers in its steps: the factor of a split, the value of a pragma. Such numbers become holes, which
+rows of integers fill without a call. Knobs that change the steps themselves (an order, an
+annotation, `if cfg["pack"].val:`) give one sketch for each combination of their options.
+
+A number that varies is taken to be a product of parts of knobs if that is so in all configurations
+that were compared; further configurations then check it. A template for which this fails is called
+for each candidate.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any, TypeAlias, cast
+
+import numpy as np
+
+from minitvm import schedule, te, tensor, tir, tune
+from minitvm.base import TVMError
+
+MOST_SKETCHES = 64  # more combinations of options that change steps: the template is called
+LISTED = 64  # options of a knob that are all compared; of others, and of splits, a few are
+FEW = 6
+DRAWN = 32  # configurations among which those to compare are chosen
+SAMPLES = 5  # configurations that are compared, to find the holes of a sketch
+CHECKS = 2  # further configurations that must have the steps that the sketch gives
+ROUNDS = 4  # if they have not, they are compared too
+DIGITS = re.compile(r"(?<![\w.])\d+")
+
+Row: TypeAlias = tuple[int, ...]
+Skeleton: TypeAlias = tuple[Any, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Made:
+    """What a template made from one configuration."""
+
+    schedule: te.Schedule
+    args: tuple[te.Tensor, ...]
+
+    @property
+    def steps(self) -> tuple[schedule.Step, ...]:
+        """Return the steps that the template took."""
+        return self.schedule.steps[len(self.schedule.initial.steps) :]
+
+
+Make: TypeAlias = Callable[[Row], Made]  # raises TVMError if a configuration is not valid
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CalledSketch(tune.Sketch):
+    """A sketch without holes: its template is called for each candidate.
+
+    make    returns the schedule of a row of the sketch
+    """
+
+    make: Make
+
+    @property
+    def traced(self) -> bool:
+        """Return False: only a call tells the steps of a candidate."""
+        return False
+
+    def filled(self, row: Sequence[int]) -> tuple[schedule.Step, ...]:
+        """Return the steps of one candidate; () if the template rejects it."""
+        made = _try(self.make, tuple(row))
+        return () if made is None else made.steps
+
+    def state(self, row: Sequence[int]) -> schedule.State:
+        return self.make(tuple(row)).schedule.state
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Derived:
+    """The sketches of a template.
+
+    sketches   one for each combination of classes, the class of the first knob counting fastest
+    classes    for each knob, lists of options: those of a list differ only in numbers
+    """
+
+    sketches: tuple[tune.Sketch, ...]
+    classes: tuple[tuple[tuple[int, ...], ...], ...]
+
+    def candidate(self, row: Sequence[int]) -> tune.Candidate:
+        """Return the candidate of a row of the whole space."""
+        number, scale, places = 0, 1, list[int]()
+        for option, lists in zip(row, self.classes, strict=True):
+            which = next(n for n, options in enumerate(lists) if option in options)
+            number += which * scale
+            scale *= len(lists)
+            places.append(lists[which].index(option))
+        return tune.Candidate(number, tuple(places))
+
+    def parts(self, rows: tune.Rows) -> Iterator[tuple[int, tune.Ints, tune.Rows]]:
+        """Yield (sketch number, positions in `rows`, rows of the sketch) for rows of the space."""
+        number, scale = np.zeros(len(rows), np.int64), 1
+        places = np.empty_like(rows)
+        for n, lists in enumerate(self.classes):
+            which, place = _lookup(lists)
+            number += which[rows[:, n]] * scale
+            scale *= len(lists)
+            places[:, n] = place[rows[:, n]]
+        for sketch in np.unique(number).tolist():
+            at = np.flatnonzero(number == sketch)
+            yield sketch, at, places[at]
+
+    def row(self, candidate: tune.Candidate) -> Row:
+        """Return the row of the whole space of a candidate."""
+        found, number = list[int](), candidate.sketch
+        for place, lists in zip(candidate.row, self.classes, strict=True):
+            number, which = divmod(number, len(lists))
+            found.append(lists[which][place])
+        return tuple(found)
+
+
+def _lookup(lists: tuple[tuple[int, ...], ...]) -> tuple[tune.Ints, tune.Ints]:
+    """Return for each option of a knob in which list it is, and where in that list."""
+    count = sum(map(len, lists))
+    which, place = np.empty(count, np.int64), np.empty(count, np.int64)
+    for n, options in enumerate(lists):
+        which[[*options]], place[[*options]] = n, range(len(options))
+    return which, place
+
+
+def derive(
+    name: str, space: tune.Space, first: Made, make: Make, rng: np.random.Generator
+) -> Derived:
+    """Return the sketches of a template with this space; make(row) calls it.
+
+    first    what the template made while the space was collected
+    """
+    bases = [tuple(r) for r in space.sample(rng, FEW).tolist()]
+    base = next((r for r in bases if _try(make, r) is not None), bases[0])
+    classes = tuple(_classes(space, gene, base, make) for gene in range(len(space.genes)))
+    count = int(np.prod([len(lists) for lists in classes], dtype=object))
+    if count > MOST_SKETCHES:
+        classes = tuple((tuple(range(len(g))),) for g in space.genes)
+    last_first = itertools.product(*(range(len(lists)) for lists in reversed(classes)))
+    found = list[tune.Sketch]()
+    for which in last_first:
+        options = [lists[n] for lists, n in zip(classes, reversed(which), strict=True)]
+        part = _Part(f"{name}.{len(found)}", space, tuple(options), first, make)
+        found.append(part.sketch(rng) if count <= MOST_SKETCHES else part.called())
+    return Derived(tuple(found), classes)
+
+
+def _try(make: Make, row: Row) -> Made | None:
+    try:
+        return make(row)
+    except TVMError:
+        return None
+
+
+def _classes(space: tune.Space, gene: int, base: Row, make: Make) -> tuple[tuple[int, ...], ...]:
+    """Group the options of a gene by the steps that they give, apart from numbers."""
+    g = space.genes[gene]
+    every = range(len(g))
+    few = g.kind == "split" or len(g) > LISTED
+    looked = sorted({round(n) for n in np.linspace(0, len(g) - 1, FEW)}) if few else every
+    groups = _grouped(gene, looked, base, make)
+    if len(groups) > 1 and len(looked) < len(g) <= LISTED:
+        groups = _grouped(gene, every, base, make)
+    elif len(groups) == 1 or len(looked) < len(g):
+        groups = [tuple(every)]
+    return tuple(groups)
+
+
+def _grouped(gene: int, options: Sequence[int], base: Row, make: Make) -> list[tuple[int, ...]]:
+    found: dict[Skeleton | None, list[int]] = {}
+    for option in options:
+        made = _try(make, (*base[:gene], option, *base[gene + 1 :]))
+        found.setdefault(None if made is None else skeleton(made), []).append(option)
+    return [tuple(options) for options in found.values()]
+
+
+def skeleton(made: Made) -> Skeleton:
+    """Return formulas and steps without the numbers in steps."""
+    formulas = tuple(map(_formula, made.schedule.initial.stages))
+    steps = ((s.primitive, *(_blank(getattr(s, f.name)) for f in fields(s))) for s in made.steps)
+    return formulas, tuple(steps), tuple(a.name for a in made.args)
+
+
+def _formula(stage: schedule.Stage) -> tuple[Any, ...]:
+    op = stage.op
+    body = op.body if isinstance(op, tensor.ComputeOp) else (op,)
+    shown = (tir.text(b) if isinstance(b, tir.Expr) else str(b) for b in body)
+    axes = getattr(op, "axis", ()), getattr(op, "reduce_axis", ())
+    extents = tuple(str(a.extent) for several in axes for a in several)
+    return stage.name, stage.is_output, tuple(shown), extents
+
+
+def _blank(value: Any) -> Any:
+    """Return a field of a step without its numbers; a layout is a tuple of texts."""
+    match value:
+        case bool() | str() | None:
+            return value
+        case int():
+            return "{}"
+        case tuple():
+            return tuple(DIGITS.sub("{}", text) for text in cast("tuple[str, ...]", value))
+        case _:
+            return repr(value)
+
+
+def numbers(step: schedule.Step) -> dict[str, tuple[int, ...]]:
+    """Return the numbers in each field of a step."""
+    found = dict[str, tuple[int, ...]]()
+    for f in fields(step):
+        value = getattr(step, f.name)
+        if type(value) is int:
+            found[f.name] = (value,)
+        elif isinstance(value, tuple):
+            texts = "\n".join(cast("tuple[str, ...]", value))
+            found[f.name] = tuple(map(int, DIGITS.findall(texts)))
+    return found
+
+
+class TraceError(TVMError):
+    """Raised where the steps of a template are not those of a sketch."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Part:
+    """A part of a space: some options of each gene, in which one sketch is looked for."""
+
+    name: str
+    whole: tune.Space
+    options: tuple[tuple[int, ...], ...]
+    first: Made
+    call: Make
+
+    @property
+    def space(self) -> tune.Space:
+        genes = tuple(
+            g if len(kept) == len(g) else kept_of(g, kept)
+            for g, kept in zip(self.whole.genes, self.options, strict=True)
+        )
+        return tune.Space(genes, None if self.whole.allowed is None else self.allowed)
+
+    def allowed(self, rows: tune.Rows) -> tune.Mask:
+        columns = [np.array(kept)[rows[:, n]] for n, kept in enumerate(self.options)]
+        return self.whole.legal(np.stack(columns, axis=1).astype(np.int32))
+
+    def make(self, row: Row) -> Made:
+        """Call the template for a row of this part."""
+        return self.call(tuple(kept[n] for kept, n in zip(self.options, row, strict=True)))
+
+    def sketch(self, rng: np.random.Generator) -> tune.Sketch:
+        """Return the sketch of this part; without one, a sketch that calls the template."""
+        space, made = self.space, list[Made]()
+        rows = _telling(space, space.sample(rng, DRAWN))
+        try:
+            for _ in range(ROUNDS):
+                rows += [tuple(r) for r in space.sample(rng, CHECKS).tolist()]
+                made += [self.make(r) for r in rows[len(made) :]]
+                found = _with_holes(self.name, space, rows[:-CHECKS], made[:-CHECKS])
+                checks = zip(rows[-CHECKS:], made[-CHECKS:], strict=True)
+                if all(found.filled(row) == m.steps for row, m in checks):
+                    return found
+        except TVMError:
+            pass
+        return self.called()
+
+    def called(self) -> CalledSketch:
+        """Return a sketch that calls the template for each row."""
+        args, start = self.first.args, self.first.schedule.initial
+        return CalledSketch(self.name, args, start, (), (), self.space, self.make)
+
+
+def kept_of(gene: tune.Gene, kept: Sequence[int]) -> tune.Gene:
+    """Return a gene with some of its options."""
+    options = [gene.options[n] for n in kept]
+    if gene.kind == "split":
+        return tune.sizes_gene(gene.name, options)
+    if gene.kind == "number":
+        return tune.number_gene(gene.name, options)
+    return tune.choice_gene(gene.name, options)
+
+
+def _with_holes(name: str, space: tune.Space, rows: list[Row], made: list[Made]) -> tune.Sketch:
+    """Return the sketch whose holes explain all numbers that differ."""
+    if len({skeleton(m) for m in made}) != 1:  # none, or several
+        raise TraceError("sketch")
+    known = list(_products(space, np.array(rows, np.int32)))
+    steps, holes = list(made[0].steps), list[tune.Hole]()
+    for at, same in enumerate(zip(*(m.steps for m in made), strict=True)):
+        found = [numbers(s) for s in same]
+        for field in found[0]:
+            columns = list(zip(*(n[field] for n in found), strict=True))
+            varied = {c for c in columns if len(set(c)) > 1}
+            if not varied:
+                continue
+            if len(varied) > 1:
+                raise TraceError("sketch")
+            values = varied.pop()
+            holes.append(tune.Hole(at, field, _explained(values, known)))
+            marks = [c == values for c in columns]
+            steps[at] = replace(steps[at], **{field: _marked(getattr(steps[at], field), marks)})
+    return tune.Sketch(
+        name, made[0].args, made[0].schedule.initial, tuple(steps), tuple(holes), space
+    )
+
+
+def _marked(value: Any, marks: list[bool]) -> Any:
+    """Put {} in place of the numbers that vary; a field that is a number stays as it is."""
+    if isinstance(value, int):
+        return value
+    left = iter(marks)
+    return tuple(DIGITS.sub(lambda m: "{}" if next(left) else m[0], v) for v in value)
+
+
+Parts: TypeAlias = tuple[tuple[int, int], ...]
+
+
+def _products(space: tune.Space, rows: tune.Rows) -> Iterator[tuple[Parts, tuple[int, ...]]]:
+    """Yield the products of neighbouring parts of one gene, innermost ones first, and their values.
+
+    The outermost part of a split may stand for as many iterations as are needed: it is left out.
+    """
+    for n, gene in enumerate(space.genes):
+        if gene.kind == "choice":
+            continue
+        values, count = space.values(rows, n), gene.values.shape[1]
+        first = 1 if gene.kind == "split" and (gene.values[:, 0] < 0).any() else 0
+        for end in range(count, first, -1):
+            for begin in range(end - 1, first - 1, -1):
+                product = np.multiply.reduce(values[:, begin:end], axis=1)
+                yield tuple((n, p) for p in range(begin, end)), tuple(product.tolist())
+
+
+def _telling(space: tune.Space, rows: tune.Rows) -> list[Row]:
+    """Choose a few rows, in which each product varies, and products of other parts differ."""
+    products = np.array([values for _, values in _products(space, rows)], np.int64)
+    if not products.size:
+        return [tuple(r) for r in rows[:SAMPLES].tolist()]
+    alike, chosen = np.unique(products[:, 0], return_inverse=True)[1], [0]
+    varied = np.zeros(len(products), np.bool_)
+    for _ in range(min(SAMPLES, len(rows)) - 1):
+        groups = [np.unique(alike << 32 | column, return_inverse=True)[1] for column in products.T]
+        moving = varied[:, None] | (products != products[:, :1])
+        told = np.array([int(g.max()) for g in groups]) + np.count_nonzero(moving, axis=0)
+        chosen.append(int(told.argmax()))
+        alike, varied = groups[chosen[-1]], moving[:, chosen[-1]]
+    return [tuple(r) for r in rows[chosen].tolist()]
+
+
+def _explained(values: tuple[int, ...], known: list[tuple[Parts, tuple[int, ...]]]) -> Parts:
+    """Return the parts whose product gives `values`: those of one gene, or of two."""
+    for parts, product in known:
+        if product == values:
+            return parts
+    for (a, x), (b, y) in itertools.combinations(known, 2):
+        if a[0][0] != b[0][0] and all(p * q == v for p, q, v in zip(x, y, values, strict=True)):
+            return (*a, *b)
+    raise TraceError("sketch")

@@ -1,0 +1,132 @@
+"""Which configuration a template gets: a stack of contexts, of which the innermost is asked first.
+
+    with autotvm.apply_history_best("matmul.log"):
+        s, args = matmul(512, 512, 512, "float32")     the best configuration of the log
+
+Each context answers for some workloads and leaves the others to the next one. The outermost one
+answers with the first option of every knob, and warns once for each workload.
+"""
+
+from __future__ import annotations
+
+import threading
+import warnings
+from collections.abc import Sequence
+from contextvars import ContextVar, Token
+from typing import Any, Protocol, Self, TypeAlias
+
+from minitvm.base import ArgumentError, Target
+
+from .space import Config, FallbackConfigEntity
+
+Workload: TypeAlias = tuple[Any, ...]  # the name of a template and its arguments, as JSON values
+
+
+class FallbackWarning(UserWarning):
+    """The category of the warning that a workload has not been tuned."""
+
+
+class DispatchContext:
+    """A source of configurations; use it in a `with` statement."""
+
+    def __init__(self) -> None:
+        self._entered: list[Token[tuple[DispatchContext, ...]]] = []
+
+    def find(self, target: Target, workload: Workload) -> Config | None:
+        """Return the configuration of a workload; None leaves it to the next context."""
+        raise NotImplementedError
+
+    def update(self, target: Target, workload: Workload, cfg: Config) -> None:
+        """Set the configuration of a workload, before all others that this context knows."""
+        raise ArgumentError(f"{type(self).__name__}.update", "it has one configuration for all")
+
+    def __enter__(self) -> Self:
+        self._entered.append(_stack.set((*_stack.get(), self)))
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        _stack.reset(self._entered.pop())
+
+
+_stack: ContextVar[tuple[DispatchContext, ...]] = ContextVar("contexts", default=())
+
+
+def query(target: Target, workload: Workload) -> Config:
+    """Return the configuration of a workload: the answer of the innermost context that has one."""
+    for context in reversed(_stack.get()):
+        found = context.find(target, workload)
+        if found is not None:
+            return found
+    return FALLBACK.find(target, workload)
+
+
+def get_config() -> Config:
+    """Return the configuration of the template that is running, or of the innermost ApplyConfig."""
+    for context in reversed(_stack.get()):
+        if isinstance(context, ApplyConfig):
+            return context.config
+    return FallbackConfigEntity()
+
+
+class ApplyConfig(DispatchContext):
+    """Answer with one configuration, whatever the workload is."""
+
+    def __init__(self, config: Config) -> None:
+        super().__init__()
+        self.config = config
+
+    def find(self, target: Target, workload: Workload) -> Config:
+        return self.config
+
+
+class Tuned(Protocol):
+    """The part of a task that ApplyFixedConfig needs."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def config_space(self) -> Any: ...
+
+
+class ApplyFixedConfig(DispatchContext):
+    """Answer with the first configuration of the tasks that have one of the given names."""
+
+    def __init__(self, tasks: Sequence[Tuned], schedule_names: str | Sequence[str]) -> None:
+        super().__init__()
+        names = (schedule_names,) if isinstance(schedule_names, str) else tuple(schedule_names)
+        self.tasks = {t.name: t for t in tasks if t.name in names}
+        missing = [n for n in names if n not in self.tasks]
+        if missing:
+            known = ", ".join(t.name for t in tasks)
+            raise ArgumentError(f"ApplyFixedConfig of {missing[0]!r}", "no such task", known)
+
+    def find(self, target: Target, workload: Workload) -> Config | None:
+        task = self.tasks.get(workload[0])
+        return None if task is None else task.config_space.get(0)
+
+
+class FallbackContext(DispatchContext):
+    """Answer with the first option of every knob, and warn once for each workload."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._warned = set[str]()
+        self._lock = threading.Lock()
+
+    def find(self, target: Target, workload: Workload) -> Config:
+        name = repr((str(target), workload))
+        with self._lock:
+            fresh = name not in self._warned
+            self._warned.add(name)
+        if fresh:
+            text = f"{workload[0]} of {workload[1:]} is not tuned for {target}: it may be slow"
+            warnings.warn(text, FallbackWarning, stacklevel=4)
+        return FallbackConfigEntity()
+
+    def clear(self) -> None:
+        """Forget which workloads a warning was given for."""
+        with self._lock:
+            self._warned.clear()
+
+
+FALLBACK = FallbackContext()

@@ -1,0 +1,183 @@
+"""The options of knobs: one way to split, reorder or annotate loops, or one value.
+
+Each has TVM's name, applies itself to a schedule, and is written to JSON as TVM writes it:
+["tile_x", "sp", [-1, 8]], ["order", "re", [1, 0]], ["ann", "an", ["vec"]], ["step", "ot", 16]
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Protocol, TypeAlias
+
+from minitvm import te
+from minitvm.base import ArgumentError
+
+ANNOTATIONS = ("none", "vec", "unroll")
+
+
+class Errors(Protocol):
+    """The part of a configuration that takes the errors that a template finds."""
+
+    def raise_error(self, message: str) -> None: ...
+
+
+class Stages(Protocol):
+    """A schedule, as far as options use it: its stages."""
+
+    def __getitem__(self, key: Any) -> te.StageView: ...
+
+
+@dataclass(frozen=True, slots=True)
+class SplitEntity:
+    """Split a loop into nested loops.
+
+    size    their numbers of iterations, outermost first; -1 stands for as many as are needed
+    """
+
+    size: tuple[int, ...]
+    tag: ClassVar[str] = "sp"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "size", tuple(self.size))
+
+    @property
+    def json(self) -> Any:
+        """Return the value for JSON."""
+        return list(self.size)
+
+    def apply(self, sch: Stages, op: Any, axis: te.Axis) -> list[te.Axis]:
+        """Split `axis` of the stage `op`; return the loops, outermost first."""
+        made = list[te.Axis]()
+        for i in range(1, len(self.size)):
+            outer, axis = sch[op].split(axis, factor=math.prod(self.size[i:]))
+            made.append(outer)
+        return [*made, axis]
+
+
+@dataclass(frozen=True, slots=True)
+class ReorderEntity:
+    """Nest loops in another order; perm[n] is the former position of the n-th loop."""
+
+    perm: tuple[int, ...]
+    tag: ClassVar[str] = "re"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "perm", tuple(self.perm))
+
+    @property
+    def json(self) -> Any:
+        """Return the value for JSON."""
+        return list(self.perm)
+
+    def apply(self, sch: Stages, op: Any, axes: Sequence[te.Axis]) -> list[te.Axis]:
+        """Reorder the loops `axes` of the stage `op`; return them in their new order."""
+        order = [axes[i] for i in self.perm if i < len(axes)]
+        sch[op].reorder(*order)
+        return order
+
+
+@dataclass(frozen=True, slots=True)
+class AnnotateEntity:
+    """Annotate loops: "none", "unroll" or "vec" for each; or the loops at which to compute caches.
+
+    anns    for the policy locate_cache, the numbers of loops, one for each cache
+    """
+
+    anns: tuple[str | int, ...]
+    tag: ClassVar[str] = "an"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "anns", tuple(self.anns))
+
+    @property
+    def json(self) -> Any:
+        """Return the value for JSON."""
+        return list(self.anns)
+
+    def apply(
+        self,
+        sch: Stages,
+        op: Any,
+        axes: Sequence[te.Axis],
+        axis_lens: Sequence[int] | None = None,
+        max_unroll: int | None = None,
+        vec_size: Sequence[int] | None = None,
+        cfg: Errors | None = None,
+        source: Sequence[Sequence[te.Tensor]] | None = None,
+    ) -> list[te.Axis]:
+        """Annotate the loops `axes` of the stage `op`; return them.
+
+        axis_lens    the extents of the loops, for the next two
+        max_unroll   longer loops must not be unrolled
+        vec_size     vectors must have one of these lengths
+        cfg          the configuration that takes the error if they are or have not
+        source       the tensors of each cache, which are computed at the chosen loops instead
+        """
+        if source is not None:
+            for tensors, place in zip(source, self.anns, strict=True):
+                for t in tensors:
+                    sch[t].compute_at(sch[op], axes[int(place)])
+            return list(axes)
+        for i, (axis, ann) in enumerate(zip(axes, self.anns, strict=True)):
+            length = axis_lens[i] if axis_lens is not None else None
+            if ann == "unroll":
+                if max_unroll and length is not None and length > max_unroll:
+                    _refuse(cfg, f"{length} iterations are too many to unroll")
+                sch[op].unroll(axis)
+            elif ann == "vec":
+                if vec_size and length is not None and length not in vec_size:
+                    _refuse(cfg, f"a vector must not have {length} lanes")
+                sch[op].vectorize(axis)
+        return list(axes)
+
+
+@dataclass(frozen=True, slots=True)
+class OtherOptionEntity:
+    """Any value that JSON can store."""
+
+    val: Any
+    tag: ClassVar[str] = "ot"
+
+    @property
+    def json(self) -> Any:
+        """Return the value for JSON."""
+        return self.val
+
+
+Entity: TypeAlias = SplitEntity | ReorderEntity | AnnotateEntity | OtherOptionEntity
+ENTITIES: dict[str, type[Entity]] = {
+    e.tag: e for e in (SplitEntity, ReorderEntity, AnnotateEntity, OtherOptionEntity)
+}
+
+
+def entity_from_json(tag: str, value: Any) -> Entity:
+    """Return the entity that `json` gave; raise ArgumentError if there is no such kind."""
+    if tag not in ENTITIES:
+        why = "no such kind of knob"
+        raise ArgumentError(f"knob of kind {tag!r}", why, f"one of {', '.join(ENTITIES)}")
+    return ENTITIES[tag](value)
+
+
+def flat(entity: Entity) -> list[float]:
+    """Return an entity as numbers, TVM's feature type "knob"."""
+    match entity:
+        case SplitEntity(size):
+            return [float(n) for n in size]
+        case ReorderEntity(perm):
+            return [float(n) for n in perm]
+        case AnnotateEntity(anns):
+            return [float(a == b) for a in anns for b in _kinds_of(a)]
+        case OtherOptionEntity(val):
+            return [float(val)] if isinstance(val, bool | int | float) else []
+
+
+def _kinds_of(ann: str | int) -> tuple[str | int, ...]:
+    return ANNOTATIONS if isinstance(ann, str) else tuple(range(8))
+
+
+def _refuse(cfg: Errors | None, message: str) -> None:
+    if cfg is None:
+        raise ArgumentError("annotation", message, "apply(..., cfg=cfg) records it instead")
+    cfg.raise_error(message)

@@ -1,0 +1,133 @@
+"""Use the best configurations of a log: `with autotvm.apply_history_best("matmul.log"):`."""
+
+from __future__ import annotations
+
+import json
+import math
+import warnings
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from minitvm import tune
+from minitvm.base import ArgumentError, Target
+
+from .dispatch import DispatchContext, Workload
+from .measure import MeasureInput, MeasureResult
+from .space import Config, ConfigEntity
+from .task import collected
+from .templates import TEMPLATES
+
+Measured: TypeAlias = tuple[MeasureInput, MeasureResult]
+Records: TypeAlias = str | Path | tune.Log | Iterable[Measured]
+Key: TypeAlias = tuple[str, str]  # the target, or its kind, and the key of a task
+
+
+class ApplyHistoryBest(DispatchContext):
+    """Answer with the fastest configuration that a log has for a workload.
+
+    It is the one that `update` has set, otherwise the fastest on this target, otherwise the fastest
+    on a target of the same kind. The configurations of a template that has been changed since are
+    not used.
+    """
+
+    def __init__(self, records: Records | None = None) -> None:
+        super().__init__()
+        self.set: dict[Key, Config] = {}
+        self.best: dict[Key, tuple[float, tune.Record | ConfigEntity]] = {}
+        self.found: dict[Key, Config | None] = {}
+        if records is not None:
+            self.load(records)
+
+    def load(self, records: Records) -> None:
+        """Add the records of a log."""
+        self.found.clear()
+        if isinstance(records, str | Path | tune.Log):
+            log = records if isinstance(records, tune.Log) else tune.Log(records)
+            if not log.path.exists():
+                raise ArgumentError(f"log {str(log.path)!r}", "there is no such file")
+            for record in best_records(log.records()):
+                self._add(record.target, record.task, record.seconds, record)
+            return
+        for given, result in records:
+            if not result.error_no:
+                self._add(str(given.target), given.task.key, min(result.costs), given.config)
+
+    def _add(
+        self, target: str, task: str, seconds: float, what: tune.Record | ConfigEntity
+    ) -> None:
+        for key in ((target, task), (target.split(maxsplit=1)[0], task)):
+            if seconds < self.best.get(key, (math.inf, None))[0]:
+                self.best[key] = seconds, what
+
+    def find(self, target: Target, workload: Workload) -> Config | None:
+        key = str(target), json.dumps(workload)
+        if key in self.set:
+            return self.set[key]
+        if key not in self.found:
+            self.found[key] = self._config(target, workload)
+        return self.found[key]
+
+    def _config(self, target: Target, workload: Workload) -> Config | None:
+        task = json.dumps(workload)
+        for name in (str(target), target.kind):
+            if (name, task) in self.best:
+                what = self.best[name, task][1]
+                return what if isinstance(what, ConfigEntity) else config_of(what, target, workload)
+        return None
+
+    def update(self, target: Target, workload: Workload, cfg: Config) -> None:
+        """Set the configuration of a workload, before those of the log."""
+        self.set[str(target), json.dumps(workload)] = cfg
+
+
+def best_records(records: Iterable[tune.Record]) -> list[tune.Record]:
+    """Return the fastest record of each task and target; failures are left out.
+
+    A candidate that was measured again at the end of a search counts with that time.
+    """
+    times: dict[tuple[str, str, str, tuple[int, ...]], tune.Record] = {}
+    for r in records:
+        key = r.target, r.task, r.sketch, r.row
+        old = times.get(key)
+        if not r.result.error and (
+            old is None or (r.final, -r.seconds) > (old.final, -old.seconds)
+        ):
+            times[key] = r
+    best: dict[tuple[str, str], tune.Record] = {}
+    for r in times.values():
+        at = r.target, r.task
+        if at not in best or r.seconds < best[at].seconds:
+            best[at] = r
+    return list(best.values())
+
+
+def config_of(record: tune.Record, target: Target, workload: Workload) -> ConfigEntity | None:
+    """Return the configuration of a record; None, with a warning, if its template has changed."""
+    template = TEMPLATES.get(workload[0])
+    if template is None:
+        return None
+    if f"@{template.code_hash}." not in record.sketch:
+        text = f"template {template.name!r} has changed since {record.task} was tuned: tune again"
+        warnings.warn(text, stacklevel=2)
+        return None
+    space, _ = collected(template, workload[1:], target)
+    return space.entity(row_of(space, record))
+
+
+def row_of(space: Any, record: tune.Record) -> tuple[int, ...]:
+    """Return the row of a record in a configuration space; ArgumentError if it is of another."""
+    found = list[int]()
+    for name, knob in space.space_map.items():
+        wanted = json.dumps(record.values.get(name))
+        options = [json.dumps(e.json) for e in knob.entities]
+        if wanted not in options:
+            why = f"knob {name!r} has no option {wanted}: it is of another space"
+            raise ArgumentError(f"record of {record.task}", why, "tune again")
+        found.append(options.index(wanted))
+    return tuple(found)
+
+
+def apply_history_best(records: Records) -> ApplyHistoryBest:
+    """Return a context that answers with the best configurations of a log."""
+    return ApplyHistoryBest(records)

@@ -1,0 +1,237 @@
+"""The policies by which knobs enumerate their options, in AutoTVM's order."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, Literal, TypeAlias, cast
+
+from minitvm import te, tune
+from minitvm.base import ArgumentError, Reason, raise_first
+
+from .entities import AnnotateEntity, ReorderEntity, SplitEntity
+
+SplitPolicy: TypeAlias = Literal["factors", "power2", "verbose", "candidate"]
+ReorderPolicy: TypeAlias = Literal["identity", "all", "interval_all", "candidate", "interleave"]
+SPLITS = ("factors", "power2", "verbose", "candidate")
+ORDERS = ("identity", "all", "interval_all", "candidate", "interleave")
+ANNOTATES = (
+    "none",
+    "unroll",
+    "vec",
+    "try_unroll",
+    "try_vec",
+    "try_unroll_vec",
+    "unroll_vec",
+    "locate_cache",
+)
+
+
+class VirtualAxis:
+    """A loop of which only the length is known: spaces are made before any schedule exists.
+
+    length    None for the parts of a loop that a knob splits
+    """
+
+    def __init__(self, var: int | te.Axis | VirtualAxis, name: str = "") -> None:
+        length = var.length if isinstance(var, VirtualAxis) else _length(var)
+        self.length: int | None = length
+        self.name = name or getattr(var, "name", "axis")
+
+    def __repr__(self) -> str:
+        return f"vaxis({self.name})"
+
+
+def part_of(name: str, number: int) -> VirtualAxis:
+    """Return the n-th loop that the knob `name` makes."""
+    made = VirtualAxis(1, f"{name}.{number}")
+    made.length = None
+    return made
+
+
+def _length(var: int | te.Axis) -> int:
+    """Return the number of iterations; ArgumentError unless it is a constant of at least one."""
+    n = var.extent if isinstance(var, te.Axis) else var
+    if type(n) is not int or n < 1:
+        why = "the length of a loop must be an integer of at least 1"
+        raise ArgumentError(f"axis {getattr(var, 'name', var)!r}", why, "a constant shape")
+    return n
+
+
+def power2s(n: int) -> list[int]:
+    """Return the powers of two up to n."""
+    return [1 << b for b in range(n.bit_length())]
+
+
+def split_options(
+    name: str,
+    axis: VirtualAxis,
+    policy: str,
+    *,
+    num_outputs: int | None = None,
+    max_factor: int = 1 << 31,
+    filter: Callable[[SplitEntity], bool] | None = None,  # TVM's name
+    no_tail: bool | None = None,
+    candidate: Iterable[Sequence[int]] | None = None,
+) -> list[SplitEntity]:
+    """Enumerate the ways to split a loop; the innermost part changes slowest, as in AutoTVM.
+
+    policy        "factors": parts are divisors of the length; "power2": powers of two; "verbose":
+                  both; "candidate": the given sizes
+    num_outputs   the number of parts, two if it is not given
+    max_factor    the largest part, except for the outermost, which is -1
+    filter        filter(entity) says whether a split is offered
+    no_tail       whether the parts must divide the length; by default, only those of "factors" must
+    """
+    raise_first(ArgumentError, f"define_split({name!r})", _about(axis, policy, candidate))
+    keep = filter if filter is not None else _any
+    if policy == "candidate":
+        given = [SplitEntity(tuple(c)) for c in candidate or ()]
+        for e in given:
+            raise_first(ArgumentError, f"define_split({name!r})", _about_sizes(e, num_outputs))
+        return [e for e in given if keep(e)]
+    length, parts = cast("int", axis.length), 2 if num_outputs is None else num_outputs
+    if parts < 1:
+        raise ArgumentError(f"define_split({name!r})", "num_outputs must be at least 1")
+    factors = {*(tune.divisors(length) if policy != "power2" else ())}
+    factors |= {*(power2s(length) if policy != "factors" else ())}
+    exact = policy == "factors" if no_tail is None else no_tail
+    usable = sorted(f for f in factors if f <= max_factor)
+    found = (SplitEntity((-1, *inner[::-1])) for inner in _parts(length, parts - 1, usable, exact))
+    return [e for e in found if keep(e)]
+
+
+def _any(entity: SplitEntity) -> bool:
+    return True
+
+
+def _about(axis: VirtualAxis, policy: str, candidate: Any) -> Iterator[Reason]:
+    if policy not in SPLITS:
+        yield f"no policy is called {policy!r}", f"one of {', '.join(SPLITS)}"
+    if (candidate is None) != (policy != "candidate"):
+        yield "candidate=[...] belongs to policy='candidate'", ""
+    if axis.length is None and policy != "candidate":
+        yield (
+            f"the length of {axis.name} depends on another knob",
+            "define_split of the whole axis with more num_outputs, or policy='candidate'",
+        )
+
+
+def _about_sizes(e: SplitEntity, parts: int | None) -> Iterator[Reason]:
+    if parts is not None and len(e.size) != parts:
+        yield f"{list(e.size)} has {len(e.size)} parts, not {parts}", ""
+    if any(type(n) is not int for n in e.size) or any(n < 1 for n in e.size[1:]) or not e.size:
+        yield f"{list(e.size)} has a part below 1", "only the outermost part may be -1"
+
+
+def _parts(
+    length: int, parts: int, factors: Sequence[int], exact: bool
+) -> Iterator[tuple[int, ...]]:
+    """Yield sizes, innermost first, whose product divides the length or, if not exact, is at most
+    the length."""
+    if parts == 0:
+        yield ()
+        return
+    for f in factors:
+        if f > length or (exact and length % f):
+            continue
+        for rest in _parts(length // f, parts - 1, factors, exact):
+            yield (f, *rest)
+
+
+def reorder_options(
+    name: str,
+    axes: Sequence[Any],
+    policy: str,
+    *,
+    interval: tuple[int, int] | None = None,
+    candidate: Iterable[Sequence[Any]] | None = None,
+    spatial: Sequence[Sequence[Any]] = (),
+    reduce: Sequence[Sequence[Any]] = (),
+) -> list[ReorderEntity]:
+    """Enumerate orders of the loops `axes`.
+
+    policy      "identity": as they are; "all": every order; "interval_all": every order of the
+                loops axes[interval[0] : interval[1]]; "candidate": the given lists of loops;
+                "interleave": loops of all chains alternate, those of a chain keep their order
+    spatial, reduce   chains for "interleave"; the last loops of spatial chains go inside, among
+                the loops of reduce chains
+    """
+    every = range(len(axes))
+    match policy:
+        case "identity":
+            return [ReorderEntity(tuple(every))]
+        case "all":
+            return [ReorderEntity(p) for p in itertools.permutations(every)]
+        case "interval_all":
+            if interval is None:
+                why = "policy 'interval_all' needs the loops to permute"
+                raise ArgumentError(f"define_reorder({name!r})", why, "interval=(begin, end)")
+            begin, end = interval
+            middle = itertools.permutations(every[begin:end])
+            return [ReorderEntity((*every[:begin], *p, *every[end:])) for p in middle]
+        case "candidate":
+            return [_order(name, axes, given) for given in candidate or ()]
+        case "interleave":
+            data, sums = (
+                [_order(name, axes, chain, whole=False).perm for chain in chains]
+                for chains in (spatial, reduce)
+            )
+            outer = _alternating([chain[:-1] for chain in data])
+            inner = _alternating([*(chain[-1:] for chain in data), *sums])
+            return [_checked_order(name, axes, (*outer, *inner))]
+        case _:
+            what = f"define_reorder({name!r})"
+            raise ArgumentError(what, f"no policy is called {policy!r}", f"one of {ORDERS}")
+
+
+def _order(
+    name: str, axes: Sequence[Any], given: Sequence[Any], whole: bool = True
+) -> ReorderEntity:
+    """Return the positions in `axes` of the loops `given`."""
+    places = {id(a): n for n, a in enumerate(axes)}
+    if any(id(a) not in places for a in given):
+        why = "an order contains a loop that is not among the axes"
+        raise ArgumentError(f"define_reorder({name!r})", why)
+    perm = tuple(places[id(a)] for a in given)
+    return _checked_order(name, axes, perm) if whole else ReorderEntity(perm)
+
+
+def _checked_order(name: str, axes: Sequence[Any], perm: tuple[int, ...]) -> ReorderEntity:
+    if sorted(perm) != list(range(len(axes))):
+        why = f"an order must contain each of the {len(axes)} loops once"
+        raise ArgumentError(f"define_reorder({name!r})", why)
+    return ReorderEntity(perm)
+
+
+def _alternating(chains: Sequence[tuple[int, ...]]) -> list[int]:
+    """Merge chains: the next loop is the first one of the longest chain that is left."""
+    left, made = [list(c) for c in chains], list[int]()
+    while any(left):
+        made.append(max(left, key=len).pop(0))
+    return made
+
+
+def annotate_options(
+    name: str, axes: Sequence[Any], policy: str, *, num_anchor: int | None = None
+) -> list[AnnotateEntity]:
+    """Enumerate annotations of the loops `axes`, of which at most one is a vector.
+
+    policy      "none", "unroll", "vec", "try_unroll", "try_vec" or "try_unroll_vec"; with "try",
+                each loop may also stay as it is. "locate_cache": the loops at which to compute
+                `num_anchor` caches, outermost first
+    """
+    what = f"define_annotate({name!r})"
+    if policy.startswith("bind_gpu"):
+        why = f"policy {policy!r} binds loops to threads of a GPU, which no target runs"
+        raise ArgumentError(what, why, "try_unroll_vec")
+    if policy not in ANNOTATES:
+        raise ArgumentError(what, f"no policy is called {policy!r}", f"one of {ANNOTATES}")
+    if policy == "locate_cache":
+        if num_anchor is None:
+            raise ArgumentError(what, "policy 'locate_cache' needs the number of caches")
+        places = itertools.combinations(range(len(axes)), num_anchor)
+        return [AnnotateEntity(p) for p in places]
+    kinds = policy.replace("try", "none").split("_")
+    every = itertools.product(kinds, repeat=len(axes))
+    return [AnnotateEntity(anns) for anns in every if anns.count("vec") <= 1]

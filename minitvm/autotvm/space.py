@@ -1,0 +1,324 @@
+"""AutoTVM's configuration spaces: knobs that a template defines, and one choice for each.
+
+A ConfigSpace is a tune.Space whose options have names: a configuration is a row of option numbers,
+and its index is the number of that row, in which the first knob counts fastest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from minitvm import te, tune
+from minitvm.base import ArgumentError, TVMError
+
+from .entities import Entity, OtherOptionEntity, SplitEntity, entity_from_json, flat
+from .policies import VirtualAxis, annotate_options, part_of, reorder_options, split_options
+
+COUNTED = 1 << 22  # the most configurations that a filter is asked about, to count them
+
+
+class InstantiationError(TVMError):
+    """Raised if a template rejects a configuration with cfg.raise_error."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Knob:
+    """One decision of a template: its name, its options, and a description of them."""
+
+    name: str
+    entities: tuple[Entity, ...]
+    about: str
+    gene: tune.Gene
+
+    def __len__(self) -> int:
+        return len(self.entities)
+
+    def __repr__(self) -> str:
+        return f"{self.about} len={len(self)}"
+
+
+class Config:
+    """What a template sees: options by the name of their knob, and the calls that define knobs.
+
+    While a space is collected, the calls add knobs; later they only return axes. The name of a knob
+    gives its option.
+    """
+
+    is_fallback = False
+
+    def __init__(self, chosen: Mapping[str, Entity] | None = None) -> None:
+        self.chosen: dict[str, Entity] = dict(chosen or {})
+        self.errors: list[str] = []
+        self.flop = 0.0
+        self.code_hash: str | None = None
+
+    @staticmethod
+    def axis(var: int | te.Axis | VirtualAxis) -> VirtualAxis:
+        """Return a loop of which only the length matters: that of an axis, or an integer."""
+        return VirtualAxis(var)
+
+    reduce_axis = axis
+
+    def define_split(
+        self, name: str, axis: Any, policy: str = "factors", **options: Any
+    ) -> list[VirtualAxis]:
+        """Define a knob that splits a loop; return the parts. Options as in `split_options`."""
+        whole = axis if isinstance(axis, VirtualAxis) else VirtualAxis(axis)
+        self._add(
+            name,
+            f"Split(policy={policy}, product={whole.length})",
+            lambda: split_options(name, whole, policy, **options),
+        )
+        found = self[name]
+        assert isinstance(found, SplitEntity)
+        return [part_of(name, n) for n in range(len(found.size))]
+
+    def define_reorder(
+        self, name: str, axes: Sequence[Any], policy: str, **options: Any
+    ) -> list[Any]:
+        """Define a knob that reorders loops; return them. Options as in `reorder_options`."""
+        self._add(
+            name,
+            f"Reorder(policy={policy})",
+            lambda: reorder_options(name, axes, policy, **options),
+        )
+        return list(axes)
+
+    def define_annotate(
+        self, name: str, axes: Sequence[Any], policy: str, **options: Any
+    ) -> list[Any]:
+        """Define a knob that annotates loops; return them. Options as in `annotate_options`."""
+        self._add(
+            name,
+            f"Annotate(policy={policy})",
+            lambda: annotate_options(name, axes, policy, **options),
+        )
+        return list(axes)
+
+    def define_knob(self, name: str, candidate: Iterable[Any]) -> None:
+        """Define a knob whose options are the values `candidate`; cfg[name].val is one of them."""
+        given = list(candidate)
+        self._add(name, f"OtherOption({given})", lambda: [OtherOptionEntity(v) for v in given])
+
+    def multi_filter(self, keep: Callable[[ConfigEntity], bool]) -> None:
+        """Allow only configurations for which keep(cfg) is true."""
+
+    def add_flop(self, flop: float) -> None:
+        """Add to the number of operations of one call, which otherwise is counted."""
+        self.flop += float(flop)
+
+    def raise_error(self, message: str) -> None:
+        """Record that this configuration must not be used, and why."""
+        self.errors.append(message)
+
+    def valid(self) -> bool:
+        """Return whether no error is recorded; call it after the template."""
+        return not self.errors
+
+    def _add(self, name: str, about: str, options: Callable[[], Sequence[Entity]]) -> None:
+        """Add a knob if knobs are collected; otherwise check that it has an option."""
+        self[name]
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in self.chosen:
+            known = ", ".join(self.chosen) or "none"
+            why = f"it has no knob of this name, but {known}"
+            raise ArgumentError(f"cfg[{name!r}]", why, "a configuration of this template's space")
+        return self.chosen[name]
+
+    def __setitem__(self, name: str, entity: Entity) -> None:
+        self.chosen[name] = entity
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.chosen)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.chosen
+
+
+class ConfigEntity(Config):
+    """A configuration: one option for each knob, and its number in the space it is from."""
+
+    def __init__(self, index: int, code_hash: str | None, chosen: Mapping[str, Entity]) -> None:
+        super().__init__(chosen)
+        self.index, self.code_hash = index, code_hash
+
+    def to_json_dict(self) -> dict[str, Any]:
+        """Return the configuration as JSON values, in TVM's form."""
+        entities = [[name, e.tag, e.json] for name, e in self.chosen.items()]
+        return {"index": self.index, "code_hash": self.code_hash, "entity": entities}
+
+    @staticmethod
+    def from_json_dict(given: Mapping[str, Any]) -> ConfigEntity:
+        """Return the configuration that to_json_dict gave; raise ArgumentError for other values."""
+        try:
+            found = {name: entity_from_json(tag, value) for name, tag, value in given["entity"]}
+            return ConfigEntity(int(given["index"]), given.get("code_hash"), found)
+        except (KeyError, TypeError, ValueError) as e:
+            raise ArgumentError("configuration from JSON", f"not a configuration ({e})") from e
+
+    def get_flatten_feature(self) -> np.ndarray[Any, np.dtype[np.float32]]:
+        """Return all options as one vector, the feature type "knob"."""
+        numbers = [n for e in self.chosen.values() for n in flat(e)]
+        return np.array(numbers, np.float32)
+
+    def get_other_option(self) -> dict[str, Any]:
+        """Return the values of the knobs that define_knob defined."""
+        found = self.chosen.items()
+        return {name: e.val for name, e in found if isinstance(e, OtherOptionEntity)}
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ConfigEntity) and self.chosen == other.chosen
+
+    __hash__ = None  # type: ignore[assignment]  # options can be replaced
+
+    def __repr__(self) -> str:
+        shown = ", ".join(f"{name}={e.json}" for name, e in self.chosen.items())
+        return f"[{shown}],{self.code_hash},{self.index}"
+
+
+class ConfigSpace(Config):
+    """The knobs of a template. Pass it to the template to collect them; then it is a table.
+
+    space_map      knobs by name, in the order of their definition
+    range_length   the number of configurations, including those that a filter rejects
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.space_map: dict[str, Knob] = {}
+        self.filters: list[Callable[[ConfigEntity], bool]] = []
+
+    def multi_filter(self, keep: Callable[[ConfigEntity], bool]) -> None:
+        """Allow only configurations for which keep(cfg) is true."""
+        self.filters.append(keep)
+
+    def _add(self, name: str, about: str, options: Callable[[], Sequence[Entity]]) -> None:
+        self.collect(name, about, options)
+
+    def collect(self, name: str, about: str, options: Callable[[], Sequence[Entity]]) -> None:
+        """Add a knob; ArgumentError if it has no options, or if its name is taken."""
+        if name in self.space_map:
+            raise ArgumentError(f"knob {name!r}", "it is defined twice", "another name")
+        found = tuple(options())
+        if not found:
+            why = "no option is left"
+            raise ArgumentError(f"knob {name!r}", why, "another filter, max_factor or candidate")
+        self.space_map[name] = Knob(name, found, about, _gene(name, found))
+        self.chosen[name] = found[0]
+
+    @cached_property
+    def rows(self) -> tune.Space:
+        """The same space without names."""
+        genes = tuple(k.gene for k in self.space_map.values())
+        return tune.Space(genes, self.allowed if self.filters else None)
+
+    @property
+    def range_length(self) -> int:
+        """The number of configurations, including those that a filter rejects."""
+        return self.rows.size
+
+    def __len__(self) -> int:
+        """Return the number of allowed configurations."""
+        if not self.filters:
+            return self.range_length
+        if self.range_length > COUNTED:
+            why = f"a filter has to be asked about {self.range_length:,} configurations"
+            raise ArgumentError("length of the space", why, "range_length, which counts all")
+        return sum(self.is_index_valid(i) for i in range(self.range_length))
+
+    def allowed(self, rows: tune.Rows) -> tune.Mask:
+        """Return which rows the filters allow."""
+        found = (all(keep(self.entity(row)) for keep in self.filters) for row in rows.tolist())
+        return np.fromiter(found, np.bool_, len(rows))
+
+    def is_index_valid(self, index: int) -> bool:
+        """Return whether the filters allow this configuration."""
+        cfg = self.get(index)
+        return all(keep(cfg) for keep in self.filters)
+
+    def get(self, index: int) -> ConfigEntity:
+        """Return the configuration with this number; ArgumentError if there is none."""
+        return self.entity(self.rows.row(index))
+
+    def entity(self, row: Sequence[int]) -> ConfigEntity:
+        """Return the configuration that a row of option numbers stands for."""
+        named = zip(self.space_map.values(), row, strict=True)
+        chosen = {knob.name: knob.entities[option] for knob, option in named}
+        return ConfigEntity(self.rows.index(row), self.code_hash, chosen)
+
+    def row(self, cfg: Config) -> tuple[int, ...]:
+        """Return a configuration as option numbers; ArgumentError if it is of another space."""
+        strange = [n for n in cfg.chosen if n not in self.space_map]
+        if strange:
+            why = f"the space has no knob {strange[0]!r}"
+            raise ArgumentError("configuration", why, f"one with {', '.join(self.space_map)}")
+        return tuple(_option(k, cfg[k.name]) for k in self.space_map.values())
+
+    def __repr__(self) -> str:
+        size = f"len={self.range_length}" + (", filtered" if self.filters else "")
+        lines = [f"  {n:2d} {k.name}: {k!r}" for n, k in enumerate(self.space_map.values())]
+        return "\n".join([f"ConfigSpace ({size}, space_map=", *lines, ")"])
+
+
+def _option(knob: Knob, entity: Entity) -> int:
+    if entity not in knob.entities:
+        why = f"knob {knob.name!r} has no option {entity.json}"
+        raise ArgumentError("configuration", why, "a configuration of this space")
+    return knob.entities.index(entity)
+
+
+def _gene(name: str, entities: tuple[Entity, ...]) -> tune.Gene:
+    """Return the gene of a knob: sizes of loops, numbers, or options without an order."""
+    splits = [e for e in entities if isinstance(e, SplitEntity)]
+    if splits and len({len(e.size) for e in splits}) == 1:
+        return tune.sizes_gene(name, [e.size for e in splits])
+    values = [e.json for e in entities]
+    if len(values) > 1 and all(type(v) is int for v in values) and values == sorted(set(values)):
+        return tune.number_gene(name, values)
+    return tune.choice_gene(name, values)
+
+
+class FallbackConfigEntity(Config):
+    """The configuration of a workload that has not been tuned: the first option of each knob.
+
+    A template can change it: `if cfg.is_fallback: cfg.fallback_split("tile_x", [-1, 8])`.
+    """
+
+    is_fallback = True
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.space = ConfigSpace()
+        self.lengths: dict[str, int | None] = {}
+
+    def define_split(
+        self, name: str, axis: Any, policy: str = "factors", **options: Any
+    ) -> list[VirtualAxis]:
+        """Define a knob that splits a loop; return the parts. Options as in `split_options`."""
+        self.lengths[name] = VirtualAxis(axis).length
+        return super().define_split(name, axis, policy, **options)
+
+    def _add(self, name: str, about: str, options: Callable[[], Sequence[Entity]]) -> None:
+        self.space.collect(name, about, options)
+        self.chosen.setdefault(name, self.space.chosen[name])
+
+    def fallback_split(self, name: str, constraints: Sequence[int]) -> None:
+        """Choose a split whose parts are at most `constraints`; -1 stands for any size.
+
+        From the innermost part on, each takes the largest divisor of what is left.
+        """
+        now, left, sizes = self[name], self.lengths.get(name), list[int]()
+        if left is None or len(constraints) != len(now.size):
+            why = f"{name!r} is no split of a loop into {len(constraints)} parts"
+            raise ArgumentError("fallback_split", why)
+        for limit in reversed(constraints):
+            most = left if limit == -1 else limit
+            sizes.append(max(d for d in tune.divisors(left) if d <= most))
+            left //= sizes[-1]
+        self.chosen[name] = SplitEntity(tuple(reversed(sizes)))

@@ -1,0 +1,116 @@
+"""Tasks made from templates: `autotvm.task.create("lesson/matmul", (512,), "llvm")`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from minitvm import driver, te, tir, tune
+from minitvm.base import ArgumentError, Target
+
+from .derive import CalledSketch, Derived, Made, derive
+from .space import Config, ConfigEntity, ConfigSpace, InstantiationError
+from .templates import Template, args_to_workload, find_template
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Task(tune.Task):
+    """A template with arguments, to be tuned for a target.
+
+    template       the function that makes schedules
+    config_space   its knobs; candidates of the task are configurations of this space
+    """
+
+    template: Template
+    config_space: ConfigSpace
+    derived: Derived
+
+    @property
+    def flop(self) -> float:
+        """Return the operations of one call; TVM's name of `flops`."""
+        return self.flops
+
+    def instantiate(self, config: Config) -> tuple[te.Schedule, list[te.Tensor]]:
+        """Return the schedule and the arguments that a configuration gives.
+
+        Raises InstantiationError if the template rejects it.
+        """
+        return instance(self.template, config, self.workload, self.target)
+
+    def candidate(self, config: Config) -> tune.Candidate:
+        """Return a configuration as a candidate of the task's sketches."""
+        return self.derived.candidate(self.config_space.row(config))
+
+    def config(self, candidate: tune.Candidate) -> ConfigEntity:
+        """Return the configuration of a candidate."""
+        return self.config_space.entity(self.derived.row(candidate))
+
+    def lowered(self, candidate: tune.Candidate) -> tir.PrimFunc:
+        sketch = self.sketches[candidate.sketch]
+        if not isinstance(sketch, CalledSketch):  # then the tensors are always the same
+            return driver.lower(sketch.scheduled(candidate.row), sketch.args, target=self.target)
+        made = sketch.make(candidate.row)
+        return driver.lower(made.schedule, made.args, target=self.target)
+
+
+def create(
+    task_name: str,
+    args: Sequence[Any],
+    target: str | Target = "llvm",
+    *,
+    rng: np.random.Generator | None = None,
+) -> Task:
+    """Create the task of tuning a template for these arguments.
+
+    rng   draws the configurations that are compared to find the sketches of the template
+    """
+    template, to = find_template(task_name), Target(target)
+    workload = args_to_workload(args)
+    space, first = collected(template, workload, to)
+
+    def make(row: tuple[int, ...]) -> Made:
+        s, given = instance(template, space.entity(row), workload, to)
+        return Made(s, tuple(given))
+
+    draw = np.random.default_rng(0) if rng is None else rng
+    if not len(space.rows.sample(draw, 1)):
+        raise ArgumentError(f"template {task_name!r}", "its filter rejects all configurations")
+    name = f"{task_name}@{template.code_hash}"
+    derived = derive(name, space.rows, first, make, draw)
+    outputs = [t for t in first.args if not isinstance(t.op, te.PlaceholderOp)]
+    flops = space.flop or tune.flops_of(outputs)
+    return Task(
+        task_name, workload, to, first.args, flops, derived.sketches, template, space, derived
+    )
+
+
+def collected(
+    template: Template, workload: Sequence[Any], target: Target
+) -> tuple[ConfigSpace, Made]:
+    """Return the knobs of a template, and what it made while they were collected."""
+    space = ConfigSpace()
+    with target:
+        s, tensors = template.instantiate(space, workload)
+    space.code_hash = template.code_hash
+    if not space.space_map:
+        why = "it defines no knob, so there is nothing to tune"
+        raise ArgumentError(f"template {template.name!r}", why, "get_config().define_split(...)")
+    return space, Made(s, tuple(tensors))
+
+
+def instance(
+    template: Template, config: Config, args: Sequence[Any], target: Target
+) -> tuple[te.Schedule, list[te.Tensor]]:
+    """Call a template for a target; raise InstantiationError if it rejects the configuration."""
+    if isinstance(config, ConfigEntity) and config.code_hash not in (None, template.code_hash):
+        why = f"it was made for another version of the template {template.name!r}"
+        raise ArgumentError("configuration", why, "tune again")
+    config.errors.clear()
+    with target:
+        made = template.instantiate(config, args)
+    if not config.valid():
+        raise InstantiationError(f"template {template.name!r}", "; ".join(config.errors))
+    return made

@@ -1,0 +1,124 @@
+"""Templates: functions that make a schedule, as a configuration says.
+
+@autotvm.template("lesson/matmul")
+def matmul(n):
+    ...                                     the formula and s = te.create_schedule(C.op)
+    cfg = autotvm.get_config()
+    cfg.define_split("tile_y", y, num_outputs=2)
+    yo, yi = cfg["tile_y"].apply(s, C, y)
+    return s, [A, B, C]
+"""
+
+from __future__ import annotations
+
+import inspect
+import zlib
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias, cast
+
+from minitvm import te, tir
+from minitvm.base import ArgumentError, Target
+
+from .dispatch import ApplyConfig, Workload, query
+from .space import Config
+
+Instance: TypeAlias = tuple[te.Schedule, list[te.Tensor]]
+TENSOR = "TENSOR"
+
+
+class Template:
+    """A function that returns a schedule and the arguments of its program.
+
+    Called, it uses the configuration that the dispatch contexts have for its arguments.
+    code_hash    identifies the source of the function: a configuration is only valid for that
+    """
+
+    def __init__(self, name: str, make: Callable[..., Any]) -> None:
+        self.name, self.make = name, make
+        self.code_hash = f"{zlib.crc32(_source(make).encode()):08x}"
+        self.__doc__ = make.__doc__
+
+    def __call__(self, *args: Any) -> Instance:
+        target = Target.current()
+        cfg = query(target, (self.name, *args_to_workload(args)))
+        return self.instantiate(cfg, args)
+
+    def instantiate(self, cfg: Config, args: Sequence[Any]) -> Instance:
+        """Call the function with the configuration `cfg`; check what it returns."""
+        with ApplyConfig(cfg):
+            made = self.make(*(tensor_of(a) for a in args))
+        match made:
+            case (te.Schedule() as s, [*tensors]):
+                return s, tensors
+            case _:
+                why = f"it must return a schedule and the arguments of the program, not {made!r}"
+                raise ArgumentError(f"template {self.name!r}", why, "return s, [A, B, C]")
+
+    def __repr__(self) -> str:
+        return f"template {self.name!r}"
+
+
+TEMPLATES: dict[str, Template] = {}
+
+
+def template(name: str) -> Callable[[Callable[..., Any]], Template]:
+    """Register a function as the template `name`; another one of that name is replaced."""
+
+    def registered(make: Callable[..., Any]) -> Template:
+        TEMPLATES[name] = Template(name, make)
+        return TEMPLATES[name]
+
+    return registered
+
+
+def find_template(name: str) -> Template:
+    """Return the template of this name; ArgumentError if there is none."""
+    if name not in TEMPLATES:
+        known = ", ".join(sorted(TEMPLATES)) or "@autotvm.template(name) before the function"
+        raise ArgumentError(f"template {name!r}", "there is no such template", known)
+    return TEMPLATES[name]
+
+
+def clear() -> None:
+    """Forget all templates."""
+    TEMPLATES.clear()
+
+
+def args_to_workload(args: Sequence[Any]) -> Workload:
+    """Return the arguments of a template as JSON values; a tensor gives its shape and type."""
+    return tuple(map(_plain, args))
+
+
+def tensor_of(value: Any) -> Any:
+    """Return a placeholder for a value such as ("TENSOR", (512, 512), "float32")."""
+    match value:
+        case (("TENSOR"), (*shape,), str(dtype)):
+            return te.placeholder(tuple(shape), dtype)
+        case _:
+            return value
+
+
+def _plain(value: Any) -> Any:
+    match value:
+        case te.Tensor():
+            return (TENSOR, tuple(_size(value, n) for n in value.shape), str(value.dtype))
+        case list() | tuple():
+            return tuple(map(_plain, cast("Sequence[Any]", value)))
+        case None | bool() | int() | float() | str():
+            return value
+        case _:
+            why = "an argument of a template is a number, a string, a tensor or a list of these"
+            raise ArgumentError(f"argument {value!r}", why)
+
+
+def _size(t: te.Tensor, n: tir.Index) -> int:
+    if isinstance(n, int):
+        return n
+    raise ArgumentError(f"argument {t.name}", "a size is symbolic", "a constant shape")
+
+
+def _source(make: Callable[..., Any]) -> str:
+    try:
+        return inspect.getsource(make)
+    except (OSError, TypeError):  # typed in at a prompt
+        return make.__code__.co_code.hex() if hasattr(make, "__code__") else make.__name__

@@ -1,0 +1,201 @@
+"""The base class of tuners, and the two that learn nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from minitvm import tune
+from minitvm.base import ArgumentError
+
+from ..callback import Callback, LogToFile, ProgressBar
+from ..measure import MeasureInput, MeasureOption, result_of
+from ..space import ConfigEntity
+from ..task import Task
+
+Row: TypeAlias = tuple[int, ...]
+
+
+class Tuner:
+    """The base class of tuners: a policy that proposes rows of the task's configuration space.
+
+    best_config, best_flops   of the fastest configuration so far; None and 0 if there is none
+    """
+
+    def __init__(self, task: Task, rng: np.random.Generator | None = None) -> None:
+        self.task = task
+        self.space = task.config_space.rows
+        self.rng = np.random.default_rng() if rng is None else rng
+        self.visited = set[int]()  # keys of the rows that were proposed or measured
+        self.trials = list[tune.Trial]()
+        self.drawn = Shuffled(self.space.size, self.rng)
+
+    # --- a policy of tune.run ---
+
+    def propose(self, count: int) -> list[tune.Candidate]:
+        """Return up to `count` candidates to measure next; none if all have been proposed."""
+        found = list[tune.Candidate]()
+        while len(found) < count:
+            row = self.next_row()
+            if row is None:
+                break
+            self._visit(row)
+            found.append(self.task.derived.candidate(row))
+        return found
+
+    def learn(self, trials: Sequence[tune.Trial]) -> float | None:
+        """Take new trials into account."""
+        for trial in trials:
+            self._visit(self.task.derived.row(trial.candidate))
+        self.trials += trials
+        return None
+
+    def next_row(self) -> Row | None:
+        """Return the row to propose next, which has not been visited; None if there is none."""
+        raise NotImplementedError
+
+    def _visit(self, row: Row) -> None:
+        self.visited.add(self.key(row))
+
+    def key(self, row: Row) -> int:
+        """Return the key of a row in `visited`."""
+        return int(self.space.keys(np.array([row], np.int32))[0])
+
+    def random_row(self) -> Row | None:
+        """Draw a row that has not been visited and is allowed; None if there is none."""
+        while (index := self.drawn.draw()) is not None:
+            row = self.space.row(index)
+            if self.key(row) not in self.visited and self.allowed(row):
+                return row
+        return None
+
+    def allowed(self, row: Row) -> bool:
+        """Return whether the filters of the space allow a row."""
+        return bool(self.space.legal(np.array([row], np.int32))[0])
+
+    # --- as in TVM ---
+
+    def tune(
+        self,
+        n_trial: int | None = None,
+        measure_option: MeasureOption | None = None,
+        early_stopping: int | None = None,
+        callbacks: Iterable[Callback] = (),
+        si_prefix: str = "G",
+        *,
+        seconds: float | None = None,
+        **options: Any,
+    ) -> tune.Outcome:
+        """Measure configurations until a limit is reached, and return all trials and the best one.
+
+        n_trial, seconds   the limits; trials that the log has count
+        early_stopping     trials without an improvement, after which to stop
+        callbacks          callback.log_to_file, callback.progress_bar, or functions (tuner, inputs,
+                           results). The trials in the log are known: the same call resumes
+        options            those of tune.run
+        """
+        if si_prefix not in ("", "K", "M", "G", "T"):
+            raise ArgumentError(f"si_prefix {si_prefix!r}", "no such prefix", '"G"')
+        given = list(callbacks)
+        logs = [c.path for c in given if isinstance(c, LogToFile)]
+        if len(logs) > 1:
+            raise ArgumentError("callbacks", "two of them are log_to_file", "one")
+        listeners = [c.listener() for c in given if isinstance(c, ProgressBar)]
+        others = [c for c in given if not isinstance(c, LogToFile | ProgressBar)]
+
+        def on(event: tune.Event) -> None:
+            for listener in listeners:
+                listener(event)
+            if isinstance(event, tune.Measured):
+                self._report(event.trial, others)
+
+        measure = (measure_option or MeasureOption()).options
+        outcome = tune.run(
+            self.task,
+            self,
+            trials=n_trial,
+            seconds=seconds,
+            early_stopping=early_stopping,
+            log=logs[0] if logs else None,
+            measure=measure,
+            on=on,
+            rng=self.rng,
+            **options,
+        )
+        self.outcome = outcome
+        return outcome
+
+    def _report(self, trial: tune.Trial, callbacks: Sequence[Any]) -> None:
+        config = self.task.config(trial.candidate)
+        inputs = [MeasureInput(self.task.target, self.task, config)]
+        for callback in callbacks:
+            callback(self, inputs, [result_of(trial)])
+
+    @property
+    def best_config(self) -> ConfigEntity | None:
+        """Return the fastest configuration so far."""
+        best = tune.fastest(self.trials)
+        return None if best is None else self.task.config(best.candidate)
+
+    @property
+    def best_flops(self) -> float:
+        """Return the operations per second of the fastest configuration so far."""
+        best = tune.fastest(self.trials)
+        return 0.0 if best is None else self.task.flops / best.seconds
+
+
+class Shuffled:
+    """The numbers below n in random order, drawn one at a time in constant time.
+
+    It is the shuffle of Fisher and Yates in which only the swapped places are stored.
+    """
+
+    def __init__(self, n: int, rng: np.random.Generator) -> None:
+        self.left, self.rng = n, rng
+        self.moved: dict[int, int] = {}
+
+    def draw(self) -> int | None:
+        """Return a number that was not drawn before; None if there is none."""
+        if self.left == 0:
+            return None
+        place, last = _below(self.left, self.rng), self.left - 1
+        found = self.moved.get(place, place)
+        self.moved[place] = self.moved.pop(last, last)
+        self.moved.pop(last, None)
+        self.left = last
+        return found
+
+
+def _below(n: int, rng: np.random.Generator) -> int:
+    """Draw a number below n, which may have more than 64 bits."""
+    if n < 1 << 62:
+        return int(rng.integers(n))
+    bits = n.bit_length()
+    while (drawn := int.from_bytes(rng.bytes(-(-bits // 8)), "big") >> (-bits % 8)) >= n:
+        pass
+    return drawn
+
+
+class RandomTuner(Tuner):
+    """Draws configurations at random, none of them twice."""
+
+    def next_row(self) -> Row | None:
+        return self.random_row()
+
+
+class GridSearchTuner(Tuner):
+    """Takes configurations in the order of their numbers."""
+
+    def __init__(self, task: Task, rng: np.random.Generator | None = None) -> None:
+        super().__init__(task, rng)
+        self.next = 0
+
+    def next_row(self) -> Row | None:
+        while self.next < self.space.size:
+            row = self.space.row(self.next)
+            self.next += 1
+            if self.key(row) not in self.visited and self.allowed(row):
+                return row
+        return None

@@ -1,0 +1,75 @@
+"""A tuner that evolves configurations by crossover and mutation."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from minitvm import tune
+from minitvm.base import ArgumentError
+
+from ..task import Task
+from .base import Row, Tuner
+
+
+class GATuner(Tuner):
+    """A genetic algorithm: faster configurations have more children.
+
+    pop_size        configurations of a generation
+    elite_num       the fastest configurations, which are parents in all later generations
+    mutation_prob   the probability that a knob of a child gets a random option
+    """
+
+    def __init__(
+        self,
+        task: Task,
+        pop_size: int = 100,
+        elite_num: int = 3,
+        mutation_prob: float = 0.1,
+        rng: np.random.Generator | None = None,
+    ) -> None:
+        super().__init__(task, rng)
+        if not 0 <= elite_num <= pop_size or pop_size < 1:
+            raise ArgumentError(
+                f"GATuner of {pop_size} with elite {elite_num}", "too few", "100, 3"
+            )
+        self.pop_size, self.elite_num, self.mutation_prob = pop_size, elite_num, mutation_prob
+        self.genes = list[Row]()  # of the generation, still to be proposed
+        self.generation = 0  # trials when it began
+
+    def next_row(self) -> Row | None:
+        if not self.genes:
+            parents = self.trials[self.generation :]
+            self.generation = len(self.trials)
+            self.genes = self._children(parents) if parents else self._random()
+        return self.genes.pop() if self.genes else None
+
+    def _random(self) -> list[Row]:
+        rows = [self.random_row() for _ in range(self.pop_size)]
+        return list(dict.fromkeys(row for row in rows if row is not None))
+
+    def _children(self, last: Sequence[tune.Trial]) -> list[Row]:
+        """Return the next generation: children of the last one and of the elite."""
+        elite = sorted(self.trials, key=lambda t: t.seconds)[: self.elite_num]
+        group = list({t.candidate: t for t in (*last, *elite)}.values())
+        parents = np.array([self.task.derived.row(t.candidate) for t in group])
+        speed = np.array([1 / t.seconds for t in group]) + 1e-30
+        share = speed / speed.sum()
+        found = dict[Row, None]()
+        for _ in range(20 * self.pop_size):
+            a, b = self.rng.choice(len(parents), 2, p=share)
+            cut = int(self.rng.integers(0, parents.shape[1] + 1))
+            row = self._mutated(np.concatenate([parents[a][:cut], parents[b][cut:]]))
+            if self.key(row) not in self.visited and self.allowed(row):
+                found[row] = None
+            if len(found) == self.pop_size:
+                break
+        return [*found] or self._random()
+
+    def _mutated(self, row: np.ndarray[Any, np.dtype[np.int64]]) -> Row:
+        sizes = [len(g) for g in self.space.genes]
+        change = self.rng.random(len(row)) < self.mutation_prob
+        drawn = self.rng.integers(0, sizes)
+        return tuple(int(n) for n in np.where(change, drawn, row))

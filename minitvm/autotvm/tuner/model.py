@@ -1,0 +1,161 @@
+"""Tuners that learn a cost model from the measurements."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Iterable, Sequence
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+
+from minitvm import tune
+from minitvm.base import ArgumentError
+
+from ..annealing import Annealing, anneal
+from ..columns import FeatureType, columns_of
+from ..measure import MeasureInput, MeasureResult
+from ..task import Task
+from .base import Row, Tuner
+
+LossType: TypeAlias = Literal["reg", "rank"]
+LOSSES: dict[str, tune.Loss] = {"reg": "regression", "rank": "rank"}
+EPSILON = 0.05  # the share of a plan that is random
+ALPHA = 0.05  # of equation 3: what a new option of a knob is worth, in units of the score
+FEWEST = 8  # measured configurations, before a model is trained
+HALF_LIFE, IGNORED = 64, 0.05  # own trials that halve the weight of the base model; its last weight
+
+
+class XGBTuner(Tuner):
+    """Simulated annealing under a cost model that learns from the measurements.
+
+    plan_size      the model is trained, and a plan made, after this many trials
+    feature_type   what the model sees: "itervar", "knob" or "curve"
+    loss_type      "reg": the error of the speed; "rank": the order of pairs
+    diversity_filter_ratio   the annealing finds this many times the plan; equation 3 chooses
+    """
+
+    def __init__(
+        self,
+        task: Task,
+        plan_size: int = 64,
+        feature_type: FeatureType = "itervar",
+        loss_type: LossType = "reg",
+        diversity_filter_ratio: float | None = None,
+        annealing: Annealing | None = None,
+        rng: np.random.Generator | None = None,
+    ) -> None:
+        super().__init__(task, rng)
+        if loss_type not in LOSSES:
+            raise ArgumentError(f"loss_type {loss_type!r}", "no such loss", ", ".join(LOSSES))
+        if diversity_filter_ratio is not None and diversity_filter_ratio < 1:
+            raise ArgumentError(f"diversity_filter_ratio {diversity_filter_ratio}", "below 1", "2")
+        self.plan_size, self.ratio = plan_size, diversity_filter_ratio
+        self.feature_type: FeatureType = feature_type
+        self.columns = columns_of(task, feature_type)
+        self.model = tune.Trees(LOSSES[loss_type], int(self.rng.integers(1 << 31)))
+        self.base: tune.Model | None = None
+        self.annealing = annealing or Annealing()
+        self.states: tune.Rows | None = None
+        self.plan = list[Row]()
+        self.fitted = 0  # trials that the model was trained with
+
+    def next_row(self) -> Row | None:
+        if len(self.trials) - self.fitted >= self.plan_size or (self.base and not self.fitted):
+            self._make_plan()
+        while self.plan:
+            row = self.plan.pop()
+            if self.key(row) not in self.visited:
+                return row
+        return self.random_row()
+
+    def features(self, rows: tune.Rows) -> tune.Floats:
+        """Return the columns of rows of the configuration space."""
+        found = np.zeros((len(rows), len(self.columns.names)), np.float32)
+        for sketch, at, part in self.task.derived.parts(rows):
+            found[at] = self.columns.of(sketch, part)
+        return found
+
+    def score(self, rows: tune.Rows) -> tune.Floats:
+        """Return the predicted scores of rows; higher is faster."""
+        features = self.features(rows)
+        own = self.model.predict(features) if self.fitted else np.zeros(len(rows))
+        weight = 0.5 ** (len(self.trials) / HALF_LIFE)
+        if self.base is None or weight < IGNORED:
+            return own
+        return own + weight * self.base.predict(features)
+
+    def _make_plan(self) -> None:
+        labels = tune.labels_of(self.trials)
+        if len(labels) >= FEWEST and labels.any():
+            rows = [self.task.derived.row(t.candidate) for t in self.trials]
+            self.model.fit(self.features(np.array(rows, np.int32)), labels)
+            self.fitted = len(labels)
+        elif self.base is None:
+            return
+        count = math.ceil(self.plan_size * (self.ratio or 1))
+        found, self.states = anneal(
+            self.space,
+            self.score,
+            self.rng,
+            count=count,
+            known=self.visited,
+            start=self.states,
+            settings=self.annealing,
+        )
+        if self.ratio:
+            scored = [tune.Scored(s, self.task.derived.candidate(row)) for s, row in found]
+            chosen = tune.diverse(scored, self.plan_size, ALPHA)
+            found = [(s.score, self.task.derived.row(s.candidate)) for s in chosen]
+        random = [self.random_row() for _ in range(int(EPSILON * self.plan_size))]
+        best = [row for _, row in found[: self.plan_size - len(random)]]
+        self.plan = [*best, *(row for row in random if row is not None)][::-1]
+
+    def load_history(
+        self,
+        data_set: Iterable[tuple[MeasureInput, MeasureResult]],
+        min_seed_records: int = 500,
+    ) -> None:
+        """Learn from measurements of the same template, also of other workloads.
+
+        The model made from them counts less with each measurement of this task. Records of other
+        templates are ignored, and all are if there are fewer than `min_seed_records`.
+        """
+        name = self.task.name
+        given = [(i, r) for i, r in data_set if i.task.name == name and not r.error_no]
+        if len(given) < min_seed_records:
+            text = f"only {len(given)} records of {name}, {min_seed_records} are needed: ignored"
+            warnings.warn(text, stacklevel=2)
+            return
+        features, labels = list[tune.Floats](), list[float]()
+        best: dict[str, float] = {}
+        for i, r in given:
+            best[i.task.key] = min(best.get(i.task.key, math.inf), *r.costs)
+        known: dict[str, tune.Columns] = {}
+        for i, r in given:
+            columns = known.setdefault(i.task.key, columns_of(i.task, self.feature_type))
+            if columns.names != self.columns.names:
+                why = "the features of another workload have other columns"
+                raise ArgumentError("load_history", why, 'feature_type="itervar" or "curve"')
+            c = i.task.candidate(i.config)
+            features.append(columns.of(c.sketch, np.array([c.row], np.int32))[0])
+            labels.append(best[i.task.key] / min(r.costs))
+        self.base = tune.Trees(self.model.loss, self.model.seed)
+        self.base.fit(np.stack(features), np.array(labels, np.float32))
+
+
+class GuidedTuner(Tuner):
+    """The default: starts from the analytic model, then evolves what a cost model likes."""
+
+    def __init__(self, task: Task, rng: np.random.Generator | None = None, **options: Any) -> None:
+        super().__init__(task, rng)
+        if not all(s.traced for s in task.sketches):
+            options = {"columns": tune.gene_columns(task), **options}
+        self.inner = tune.GuidedPolicy(task, self.rng, **options)
+
+    def propose(self, count: int) -> list[tune.Candidate]:
+        return list(self.inner.propose(count))
+
+    def learn(self, trials: Sequence[tune.Trial]) -> float | None:
+        self.trials += trials
+        return self.inner.learn(trials)

@@ -1,0 +1,227 @@
+"""An analytic model of run time, without training: what binds in each part of the machine.
+
+seconds(sketch, rows, target)    estimated seconds of one call, float64[candidates]
+explain(sketch, row, target)     what binds for one candidate, as text and as numbers
+
+For each statement the model adds up cycles of the core and cycles of transfers. The core needs, for
+one iteration of the innermost reduce loop, the longest of
+
+    arithmetic   vector instructions, two in a cycle
+    loads        vectors and broadcast scalars, two in a cycle
+    issue        all instructions, four in a cycle
+    latency      of an accumulator, which waits for the iteration before
+    spills       a load and a store for each result, if the register tile is not held in registers
+
+and then `tile`: the loads and stores of the tile around that loop. Transfers `l1`, `l2` and `l3` are
+the cache lines of the largest inner loops that fit in the cache, once for each of their runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from minitvm.base import Target
+
+from .affine import Num
+from .kernel import LINE, Floats, Packed
+from .legal import registers_per_store, tile, unrolled
+from .packed import footprint_chunks, packed
+from .sketch import Sketch
+from .space import Mask, Rows
+from .statements import OPERATIONS, Batch, Statement, statements
+
+CLOCK = 2.5e9  # cycles a second; the ranking does not depend on it
+LATENCY = 4.0  # cycles of a multiply-add
+SPILLED = 9.0  # cycles of a multiply-add through memory: store, load, add
+LLVM_UNROLLS = 8  # LLVM unrolls loops of at most so many iterations by itself
+MATH = 20.0  # instructions of an intrinsic such as exp
+USABLE = 0.8  # the part of a cache that one tile can fill
+BANDWIDTH = {"l1": 32.0, "l2": 12.0, "l3": 5.0}  # bytes a cycle from the next level
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """Why the draft expects a candidate to take as long as it does.
+
+    seconds   of one call
+    limit     the largest part of the heaviest statement: "loads", "latency", "l2", ...
+    text      the reason in one sentence, with the numbers
+    parts     the cycles of each part of this statement
+    """
+
+    seconds: float
+    limit: str
+    text: str
+    parts: dict[str, float]
+
+    def __str__(self) -> str:
+        return self.text
+
+
+@dataclass(frozen=True, slots=True)
+class Core:
+    """One iteration of the innermost reduce loop of a statement, or of a loop without one.
+
+    rows, vectors   the register tile: rows of so many vector registers
+    registers       that the tile needs; held: whether it stays in registers
+    loads           vector loads; operations: vector instructions; strip: iterations until the tile
+                    is stored; times: how often all this happens
+    """
+
+    rows: Num
+    vectors: Num
+    registers: Num
+    held: Mask
+    loads: Floats
+    operations: Floats
+    strip: Floats
+    times: Floats
+
+
+def seconds(sketch: Sketch, rows: Rows, target: Target) -> Floats:
+    """Return the estimated seconds of one call of each candidate."""
+    batch = statements(sketch).at(rows)
+    return sum(
+        (_total(_parts(s, batch, target)[0]) for s in batch.statements), start=np.zeros(len(rows))
+    ) / CLOCK
+
+
+def explain(sketch: Sketch, row: Sequence[int], target: Target) -> Explanation:
+    """Return which part of the model is largest for one candidate, and its numbers."""
+    batch = statements(sketch).at(np.array([row], np.int32))
+    every = [(s, *_parts(s, batch, target)) for s in batch.statements]
+    s, parts, core = max(every, key=lambda e: float(_total(e[1])[0]))
+    cycles = {name: float(np.broadcast_to(c, 1)[0]) for name, c in parts.items()}
+    total = sum(float(_total(p)[0]) for _, p, _ in every) / CLOCK
+    limit = max(cycles, key=lambda name: cycles[name])
+    share = cycles[limit] / float(_total(parts)[0])
+    return Explanation(total, limit, _text(s, limit, share, core, target), cycles)
+
+
+def _text(s: Statement, limit: str, share: float, core: Core, target: Target) -> str:
+    """Describe a statement's largest part and its register tile."""
+
+    def one(x: Num | Floats) -> float:
+        return float(np.broadcast_to(x, 1)[0])
+
+    lanes = target.vector_bytes // s.bytes
+    wide, held = one(core.vectors), bool(np.broadcast_to(core.held, 1)[0])
+    loads = one(core.loads) / max(1.0, one(core.operations))
+    return (
+        f"{s.stage} is limited by {limit} ({share:.0%} of its time): "
+        f"{loads:.2f} loads per instruction; "
+        f"tile {one(core.rows):.0f}x{wide * lanes:.0f} needs {one(core.registers):.0f} of "
+        f"{target.vector_registers} registers{'' if held else ' and stays in memory'}; "
+        f"it is stored every {one(core.strip):.0f} iterations"
+    )
+
+
+def _total(parts: Mapping[str, Floats]) -> Floats:
+    """Return the cycles of a statement: the longest part of the core, and all transfers."""
+    inner = ("arithmetic", "loads", "issue", "latency", "spills")
+    together = np.maximum.reduce([parts[name] for name in inner])
+    return together + sum(c for name, c in parts.items() if name not in inner)
+
+
+def _parts(s: Statement, batch: Batch, target: Target) -> tuple[dict[str, Floats], Core]:
+    """Return the cycles of each part of a statement on its busiest core."""
+    arrays = packed(s, batch)
+    moves, traffic = _transfers(arrays, s, target)
+    core = _core(s, arrays.extent, moves, target)
+    fma = core.operations
+    latency = np.where(core.held, LATENCY, SPILLED) if any(x.reduce for x in s.loops) else 0.0
+    cycles: dict[str, Floats] = {
+        "arithmetic": fma / 2,
+        "loads": core.loads / 2,
+        "issue": (fma + core.loads + 2) / 4,
+        "latency": np.broadcast_to(latency, batch.count),
+        "spills": np.where(core.held, 0.0, fma + 1),
+        "tile": 2 * core.rows * core.vectors / core.strip + 2 / core.strip,
+    }
+    share = _share(s, target)
+    return {n: c * core.times * share for n, c in cycles.items()} | {
+        n: c * share for n, c in traffic.items()
+    }, core
+
+
+def _core(s: Statement, extent: Floats, moves: Floats, target: Target) -> Core:
+    """Describe the register tile of a statement; moves [L, B]: whether a loop moves an access."""
+    count = extent.shape[1]
+    inside, copies = np.array([np.broadcast_to(t, count) for t in tile(s)]), unrolled(s)
+    vector = np.array([x.kind == "vectorize" for x in s.loops])
+    wide = registers_per_store(s, target) * np.ones(count)
+    if not any(x.reduce for x in s.loops):
+        inside = np.zeros_like(inside)
+    inside = inside & ~vector[:, None]
+    rows = np.where(inside, extent, 1.0).prod(axis=0)
+    done = [np.asarray(c == x.extent) | (np.asarray(x.extent) == 1) for c, x in zip(copies, s.loops, strict=True)]
+    whole = np.array([np.broadcast_to(d, count) for d in done]) | ~inside
+    held = whole.all(axis=0) | (rows <= LLVM_UNROLLS)
+    registers = rows * wide + wide + 1
+    held = held & (registers <= target.vector_registers)
+    loads = np.zeros(count)
+    for b, a in enumerate(s.accesses):
+        if a.read and not a.write:
+            each = np.where(inside & (moves[:, b] >= 0), extent, 1.0).prod(axis=0)
+            loads += each * _per_vector(moves[:, b], extent, vector, wide, target, a.bytes)
+    kinds = dict(zip(OPERATIONS, s.operations, strict=True))
+    once = sum(s.operations) + (MATH - 1) * (kinds["math"] + kinds["div"])
+    fma = np.maximum(once, 0.5) * rows * wide
+    loads = np.where(held, loads, np.maximum(loads, 2 * rows * wide))
+    strip, open_ = np.ones(count), np.ones(count, np.bool_)
+    for n, x in reversed(list(enumerate(s.loops))):
+        open_ = open_ & (x.reduce | inside[n] | vector[n] | (extent[n] == 1))
+        strip *= np.where(open_ & x.reduce, extent[n], 1.0)
+    lanes = np.where(vector[:, None], extent, 1.0).prod(axis=0)
+    times = extent.prod(axis=0) / (rows * lanes)
+    return Core(rows, wide, registers, held, loads, fma, strip, times)
+
+
+def _per_vector(
+    step: Floats, extent: Floats, vector: Mask, wide: Floats, target: Target, size: int
+) -> Floats:
+    """Return the loads for one row of the tile: vectors, a scalar, or one for each lane."""
+    found = np.ones_like(wide)
+    for n in np.flatnonzero(vector):
+        long = extent[n] > 1
+        gathered = np.where(step[n] * size > size, extent[n], wide)
+        found = np.where(long & (step[n] >= 0), gathered, found)
+    return found
+
+
+def _transfers(
+    arrays: Packed, s: Statement, target: Target
+) -> tuple[Floats, dict[str, Floats]]:
+    """Return how far loops move accesses, [L, B, N], and the cycles of transfers to each cache."""
+    unit = np.ones(len(arrays.base))
+    for b, a in enumerate(s.accesses):
+        last = arrays.dim_of[b + 1] - 1
+        if last >= arrays.dim_of[b]:
+            unit[last] = LINE / a.bytes if np.all(arrays.stride[last] == 1) else 1.0
+    loops, count = arrays.extent.shape
+    steps = np.empty((loops, len(s.accesses), count))
+    found = {name: np.empty(count) for name in BANDWIDTH}
+    outer = np.ones((loops + 1, count))
+    np.cumprod(arrays.extent, axis=0, out=outer[1:])
+    for f in footprint_chunks(arrays, unit):
+        here = slice(f.begin, f.begin + f.count)
+        steps[:, :, here] = f.step
+        touched = f.touched.sum(axis=1) * LINE
+        for name, rate in BANDWIDTH.items():
+            fits = touched <= getattr(target, name) * USABLE
+            level = np.where(fits.any(axis=0), fits.argmax(axis=0), loops)
+            at = (level, np.arange(f.count))
+            found[name][here] = outer[:, here][at] * touched[at] / rate
+    return steps, found
+
+
+def _share(s: Statement, target: Target) -> Num | Floats:
+    """Return the part of the iterations that the busiest core runs."""
+    threads: Num = 1
+    for x in s.loops:
+        if x.kind == "parallel":
+            threads = threads * x.extent
+    return -(-threads // target.num_cores) / threads

@@ -1,0 +1,350 @@
+"""Bound inference on thousands of candidates at once, as lowering's regions do it for one.
+
+Stages are visited consumers first. A stage that is computed inside a loop computes what its
+readers need in one iteration of it: its extents, and with them its loops, follow from their tiles.
+
+    Plan       what all candidates of a sketch have in common: its stages, and where the holes are
+    Domain     the loops of one stage and the values of its axes, for some candidates
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from minitvm import lowering, schedule, tensor, tir
+
+from .affine import (
+    ZERO,
+    Index,
+    Num,
+    Part,
+    add,
+    ceildiv,
+    equal,
+    index_of,
+    layout_index,
+    least,
+    most,
+    scale,
+    span,
+    without,
+)
+from .sketch import Hole
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Plan:
+    """What all candidates of a sketch have in common.
+
+    state     a schedule of the sketch, with inlined stages substituted
+    factors   the hole of a split's size; splits without one have the same size in all candidates
+    layouts   stage name -> the formulas of its layout with "{}" in place of the hole, and the hole
+    pragmas   (stage name, axis, key) -> the hole of the pragma's value
+    """
+
+    state: schedule.State
+    factors: Mapping[schedule.Relation, Hole]
+    layouts: Mapping[str, tuple[tuple[str, ...], Hole]]
+    pragmas: Mapping[tuple[str, tensor.Axis, str], Hole]
+
+    def around(self, stage: schedule.Stage) -> Iterator[tuple[schedule.Stage, tensor.Axis]]:
+        """Yield the loops of other stages around a stage, outermost first."""
+        for place in schedule.path(self.state, stage.name):
+            host = self.state.stage(place.stage)
+            for a in host.leaves[: place.depth + 1]:
+                yield host, a
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Domain:
+    """The loops of one stage, for all candidates.
+
+    extents   of every axis that the stage has or had
+    digits    the digits of each loop, outermost first
+    values    the value of each root axis over the digits of the loops around and of its own
+    start     of each data axis: its value in the first iteration of the stage's own loops
+    shape     of the buffer, and the distance of neighbours in each of its dimensions, in elements
+    """
+
+    extents: dict[tensor.Axis, Num]
+    digits: dict[tensor.Axis, tuple[int, ...]]
+    values: dict[tir.Var, Index]
+    start: dict[tensor.Axis, Index]
+    shape: tuple[Num, ...] = ()
+    strides: tuple[Num, ...] = ()
+
+
+@dataclass(slots=True)
+class Domains:
+    """The domains of all stages for some candidates.
+
+    radix   of each digit
+    """
+
+    plan: Plan
+    numbers: Mapping[Hole, Num]
+    radix: list[Num] = field(default_factory=list[Num])
+    stages: dict[str, Domain] = field(default_factory=dict[str, Domain])
+
+    def infer(self) -> None:
+        """Infer the domains of all stages, consumers first."""
+        for stage in reversed(self.plan.state.stages):
+            if isinstance(stage.op, tensor.ComputeOp):
+                self.stages[stage.name] = self._domain(stage, stage.op)
+
+    # --- regions ---
+
+    def _domain(self, stage: schedule.Stage, op: tensor.ComputeOp) -> Domain:
+        extents: dict[tensor.Axis, Num] = {a: int(a.extent) for a in op.reduce_axis}  # type: ignore[arg-type]
+        start: dict[tensor.Axis, Index] = {
+            a: (Part({}, int(a.start)),)  # type: ignore[arg-type]
+            for a in op.reduce_axis
+        }
+        for a, (first, size) in zip(op.axis, self._region(stage, op), strict=True):
+            start[a], extents[a] = first, size
+        digits, moves = self._loops(stage, extents)
+        values: dict[tir.Var, Index] = {a: add(start[a], (Part(moves[a]),)) for a in start}
+        domain = Domain(extents, digits, values, {a: start[a] for a in op.axis})
+        shape, strides = self._memory(stage, op, domain)
+        return replace(domain, shape=shape, strides=strides)
+
+    def _region(self, stage: schedule.Stage, op: tensor.ComputeOp) -> list[tuple[Index, Num]]:
+        """Return the start and the size of what the stage computes, for each dimension."""
+        sizes = [int(n) for n in op.shape]  # type: ignore[arg-type]
+        whole: list[tuple[Index, Num]] = [(ZERO, n) for n in sizes]
+        reads = () if stage.is_output else tuple(self._reads(op))
+        if not reads:
+            return whole
+        fixed = self._fixed(stage)
+        found: list[tuple[Index, Num]] = []
+        for d, n in enumerate(sizes):
+            touched = [None if r[d] is None else _Touched.by(r[d], self.radix, fixed) for r in reads]  # type: ignore[arg-type]
+            found.append(self._part(touched, n))
+        return found
+
+    def _reads(self, op: tensor.ComputeOp) -> Iterator[list[Index | None]]:
+        """Yield the indices of every load of a result of `op`."""
+        for reader in self.plan.state.stages:
+            if reader.name not in self.stages or not isinstance(reader.op, tensor.ComputeOp):
+                continue
+            values = self.stages[reader.name].values
+            for n in tensor.loads(reader.op):
+                if isinstance(n.buffer, tensor.Tensor) and n.buffer.op is op:
+                    yield [index_of(i, values) for i in n.indices]
+
+    def _fixed(self, stage: schedule.Stage) -> frozenset[int]:
+        """Return the digits of the loops around the stage that have one value while it runs."""
+        scope = lowering.memory_scope(self.plan.state, stage)
+        return frozenset(
+            d
+            for host, a in self.plan.around(stage)
+            if not _shared(host.note(a).thread, scope)
+            for d in self.stages[host.name].digits[a]
+        )
+
+    def _part(self, touched: list[_Touched | None], n: int) -> tuple[Index, Num]:
+        """Return the start and the size of the part of a dimension that all reads touch."""
+        all_of_it: tuple[Index, Num] = (ZERO, n)
+        first = touched[0]
+        if first is None or any(t is None or not t.moves_like(first) for t in touched):
+            return all_of_it
+        lo, hi = first.lo, first.hi
+        for t in touched[1:]:
+            assert t is not None
+            lo, hi = least(lo, t.lo), most(hi, t.hi)
+        begin = most(lo, 0)
+        end = most(begin - 1, least(hi, n - 1))
+        if not first.fixed:
+            return (Part({}, begin),), end - begin + 1
+        moving, size = first.moving(self.radix), hi - lo + 1
+        follows = moving & (size < n)
+        new = np.where(moving, np.where(size < n, size, n), end - begin + 1)
+        const = np.where(follows, lo, np.where(moving, 0, begin))
+        every = bool(follows.all())
+        terms = [{d: c if every else c * follows for d, c in p.terms.items()} for p in first.fixed]
+        parts = [replace(p, terms=t) for p, t in zip(first.fixed, terms, strict=True)]
+        return add((Part({}, const),), tuple(parts)), new
+
+    # --- loops ---
+
+    def _loops(
+        self, stage: schedule.Stage, extents: dict[tensor.Axis, Num]
+    ) -> tuple[dict[tensor.Axis, tuple[int, ...]], dict[tensor.Axis, dict[int, Num]]]:
+        """Add the extents of axes made by splits and fuses; return the digits of the loops.
+
+        Also return how far each digit moves each root axis.
+        """
+        roots = list(extents)
+        pieces: dict[tensor.Axis, list[_Piece]] = {a: [_Piece(a, 1, extents[a])] for a in roots}
+        for r in stage.relations:
+            if isinstance(r, schedule.FuseRelation):
+                extents[r.fused] = extents[r.outer] * extents[r.inner]
+                pieces[r.fused] = [*pieces[r.outer], *pieces[r.inner]]
+            else:
+                self._split(stage, r, extents, pieces)
+        digits: dict[tensor.Axis, tuple[int, ...]] = {}
+        moves: dict[tensor.Axis, dict[int, Num]] = {a: {} for a in roots}
+        for leaf in stage.leaves:
+            begin = len(self.radix)
+            for piece in pieces[leaf]:
+                moves[piece.root][len(self.radix)] = piece.step
+                self.radix.append(piece.radix)
+            digits[leaf] = tuple(range(begin, len(self.radix)))
+        return digits, moves
+
+    def _split(
+        self,
+        stage: schedule.Stage,
+        r: schedule.SplitRelation,
+        extents: dict[tensor.Axis, Num],
+        pieces: dict[tensor.Axis, list[_Piece]],
+    ) -> None:
+        """Split an axis; its digits go to the inner loop as far as they fit in it.
+
+        If a fused loop is split at a size that does not end between two digits, a digit is
+        divided, and the extents of the digits are those of the aligned split.
+        """
+        n = extents[r.parent]
+        given = r.factor if r.factor is not None else r.nparts
+        size: Num = self.numbers[self.plan.factors[r]] if r in self.plan.factors else int(given)  # type: ignore[arg-type]
+        part = r.inner if r.factor is not None else r.outer
+        if not stage.note(part).thread:
+            size = most(1, least(size, n))
+        inner, outer = (size, ceildiv(n, size))
+        if r.factor is None:
+            inner, outer = outer, inner
+        extents[r.inner], extents[r.outer] = inner, outer
+        if len(pieces[r.parent]) == 1:
+            (p,) = pieces[r.parent]
+            pieces[r.inner] = [replace(p, radix=inner)]
+            pieces[r.outer] = [_Piece(p.root, p.step * inner, outer)]
+            return
+        left: Num = inner
+        pieces[r.inner], pieces[r.outer] = [], []
+        for p in reversed(pieces[r.parent]):
+            here = least(p.radix, left)
+            left = most(1, left // here)
+            pieces[r.inner].insert(0, replace(p, radix=here))
+            pieces[r.outer].insert(0, _Piece(p.root, p.step * here, ceildiv(p.radix, here)))
+
+    # --- memory ---
+
+    def _memory(
+        self, stage: schedule.Stage, op: tensor.ComputeOp, domain: Domain
+    ) -> tuple[tuple[Num, ...], tuple[Num, ...]]:
+        """Return the shape and the strides of the buffer that holds the stage's region."""
+        shape: list[Num] = [domain.extents[a] for a in op.axis]
+        if stage.scope == "local" and not stage.is_output:
+            shape = [self._reach(without(domain.values[a], domain.start[a])) for a in op.axis]
+        if stage.layout is not None:
+            radix: list[Num] = list(shape)  # digit d is the index in dimension d
+            at: tuple[Index, ...] = tuple((Part({d: 1}),) for d in range(len(shape)))
+            placed = self.placed(stage, at)
+            shape = [1 if i is None else _size_of(i, radix) for i in placed]
+        strides: list[Num] = []
+        wanted = {d: (factor, offset) for d, factor, offset in stage.aligns}
+        step: Num = 1
+        for d in reversed(range(len(shape))):
+            factor, offset = wanted.get(d, (1, 0))
+            step = step + (offset - step) % factor
+            strides.insert(0, step)
+            step = step * shape[d]
+        return tuple(shape), tuple(strides)
+
+    def _reach(self, index: Index) -> Num:
+        """Return the number of values from the least to the greatest value of an index."""
+        return sum((span(p, self.radix, frozenset())[1] for p in index), start=0) + 1
+
+    def placed(self, stage: schedule.Stage, at: tuple[Index, ...]) -> list[Index | None]:
+        """Return the indices in memory of an element of the stage's region."""
+        if stage.layout is None:
+            return list(at)
+        names, formulas = stage.layout
+        hole: Num = 0
+        if stage.name in self.plan.layouts:
+            formulas, where = self.plan.layouts[stage.name]
+            hole = self.numbers[where]
+        env = dict(zip(names, at, strict=True))
+        return [layout_index(f, env, hole) for f in formulas]
+
+
+@dataclass(frozen=True, slots=True)
+class _Piece:
+    """A digit of an axis: how far it moves a root axis, and how many values it has."""
+
+    root: tensor.Axis
+    step: Num
+    radix: Num
+
+
+@dataclass(frozen=True, slots=True)
+class _Touched:
+    """What one index touches: the sum of its `fixed` parts, from lo to hi around it."""
+
+    fixed: Index
+    lo: Num
+    hi: Num
+
+    @staticmethod
+    def by(index: Index, radix: list[Num], fixed: frozenset[int]) -> _Touched:
+        """Return what an index touches while the `fixed` digits stand still."""
+        still: list[Part] = []
+        lo: Num = 0
+        hi: Num = 0
+        for p in index:
+            least_, greatest = span(p, radix, fixed)
+            terms = {d: c for d, c in p.terms.items() if d in fixed}
+            a, b = p.const + least_, p.const + greatest
+            if not p.affine:
+                a, b = _quotient(p, a, b, terms)
+            lo, hi = lo + p.factor * (a if p.factor > 0 else b), hi + p.factor * (b if p.factor > 0 else a)
+            if terms:
+                still.append(replace(p, terms=terms, const=0))
+        return _Touched(tuple(still), lo, hi)
+
+    def moves_like(self, other: _Touched) -> bool:
+        """Return whether the fixed digits move both indices equally."""
+        return len(self.fixed) == len(other.fixed) and all(
+            p.factor == q.factor
+            and p.terms.keys() == q.terms.keys()
+            and all(equal(p.terms[d], q.terms[d]) for d in p.terms)
+            and equal(p.div, q.div)
+            and equal(p.mod, q.mod)
+            for p, q in zip(self.fixed, other.fixed, strict=True)
+        )
+
+    def moving(self, radix: list[Num]) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+        """Return for which candidates a fixed digit moves the index."""
+        found = np.False_
+        for p in self.fixed:
+            for d, c in p.terms.items():
+                found = found | ((np.asarray(radix[d]) > 1) & (np.asarray(c) != 0))
+        return np.atleast_1d(found)
+
+
+def _quotient(p: Part, a: Num, b: Num, fixed: dict[int, Num]) -> tuple[Num, Num]:
+    """Return the range of the values a .. b after `// div % mod`; from 0 if digits are fixed."""
+    if fixed:
+        common = p.div
+        for c in fixed.values():
+            common = np.gcd(common, c)
+        a, b = 0, (b - a + p.div - common) // p.div
+    else:
+        a, b = a // p.div, b // p.div
+    if isinstance(p.mod, int) and p.mod == 0:
+        return a, b
+    inside = np.asarray((a // p.mod) == (b // p.mod))
+    return np.where(inside, a % p.mod, 0), np.where(inside, b % p.mod, p.mod - 1)
+
+
+def _size_of(index: Index, radix: list[Num]) -> Num:
+    """Return one more than the greatest value of an index."""
+    return _Touched.by(index, radix, frozenset()).hi + 1
+
+
+def _shared(thread: str, scope: str) -> bool:
+    """Return whether all iterations of a loop share one memory of this scope."""
+    return bool(thread) and schedule.is_shared_by(scope, thread)

@@ -1,0 +1,298 @@
+"""The loops over candidates that numba compiles: one set for all sketches.
+
+A statement is data: the arrays of `Packed`. Where possible, the innermost loop is over candidates,
+so that LLVM vectorizes it. cachesim.compiled compiles the functions on first use and keeps the
+machine code on disk; they do not call each other.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+
+Floats: TypeAlias = np.ndarray[Any, np.dtype[Any]]
+Ints: TypeAlias = np.ndarray[Any, np.dtype[Any]]
+LINE = 64  # bytes of a cache line
+WIDTH = 18  # columns of an access
+CHUNK = 512  # candidates at a time: what is computed for them stays in the cache
+
+
+class Packed(NamedTuple):
+    """One statement of N candidates as arrays; loops, digits and dimensions outermost first.
+
+    extent     [L, N] of the loops; digit_of [L + 1]: loop l has the digits digit_of[l : l+1]
+    radix      [G, N] of the digits; term_of [G + 1]: digit g has the terms term_of[g : g+1]
+    part       [T] the part that a term belongs to; its digit [T]; coef [T, N]
+    dim        [P] the dimension that a part belongs to; access [P]; factor [P]; ratio [P] the row
+               of div and mod that has the numbers of this part, -1 if it has neither
+    base       [D] what a dimension touches at least, less one; stride [D, N]
+    dim_of     [B + 1]: access b has the dimensions dim_of[b : b+1]; part_of [D + 1]
+    """
+
+    extent: Floats
+    digit_of: Ints
+    radix: Floats
+    term_of: Ints
+    part: Ints
+    digit: Ints
+    coef: Floats
+    dim: Ints
+    access: Ints
+    factor: Floats
+    ratio: Ints
+    div: Floats
+    mod: Floats
+    base: Floats
+    stride: Floats
+    dim_of: Ints
+    part_of: Ints
+
+
+def footprints(s: Packed, begin: int, unit: Floats, touched: Floats, run: Floats) -> None:
+    """Find what the accesses of a statement touch at every loop level.
+
+    The candidates are those from `begin` on, as many as there are in `run`.
+
+    unit     [D] the size of a piece in each dimension: 1 to count elements
+    touched  [L + 1, B, n] pieces that the loops l, l + 1, ... touch; [L]: one iteration
+    run      [B, n] contiguous elements among all that are touched
+    """
+    accesses, size = run.shape
+    end, loops = begin + size, len(touched) - 1
+    total, width = np.zeros((len(s.ratio), size)), np.ones((len(s.part_of), size))
+    moved = np.ones(accesses)  # whether a loop may move an access
+    for level in range(loops, -1, -1):
+        for b in range(accesses if level < loops else 0):
+            moved[b] = 0.0
+        first = s.term_of[s.digit_of[level]] if level < loops else 0
+        last = s.term_of[s.digit_of[level + 1]] if level < loops else 0
+        for t in range(first, last):
+            moved[s.access[s.part[t]]] = 1.0
+            sums, coef, radix = total[s.part[t]], s.coef[t, begin:end], s.radix[s.digit[t], begin:end]
+            for i in range(size):
+                sums[i] += abs(coef[i]) * (radix[i] - 1.0)
+        for b in range(accesses):
+            here = touched[level, b]
+            if moved[b] == 0.0:
+                inner = touched[level + 1, b]
+                for i in range(size):
+                    here[i] = inner[i]
+                continue
+            for i in range(size):
+                here[i] = 1.0
+            for d in range(s.dim_of[b], s.dim_of[b + 1]):
+                wide, base = width[d], s.base[d] + 1.0
+                for i in range(size):
+                    wide[i] = base
+                for p in range(s.part_of[d], s.part_of[d + 1]):
+                    sums, f, r = total[p], s.factor[p], s.ratio[p]
+                    for i in range(size if r < 0 else 0):
+                        wide[i] += f * sums[i]
+                    for i in range(size if r >= 0 else 0):
+                        reach, top = sums[i] // s.div[r, begin + i], s.mod[r, begin + i]
+                        wide[i] += f * (min(reach, top - 1.0) if top > 0.0 else reach)
+                for i in range(size):
+                    here[i] *= math.ceil(wide[i] / unit[d])
+    for b in range(accesses):
+        for i in range(size):
+            found = 1.0
+            for d in range(s.dim_of[b + 1] - 1, s.dim_of[b] - 1, -1):
+                if s.stride[d, begin + i] != found:
+                    break
+                found *= width[d, i]
+            run[b, i] = found
+
+
+def steps(s: Packed, begin: int, step: Floats) -> None:
+    """Find how far the accesses move from the first iteration of each loop to the second.
+
+    step   [L, B, n] in elements, -1 where a loop does not move an access
+    """
+    loops, accesses, size = step.shape
+    end = begin + size
+    for level in range(loops):
+        for b in range(accesses):
+            row = step[level, b]
+            for i in range(size):
+                row[i] = -1.0
+        fresh = np.ones(size)  # 1.0 until the innermost digit of the loop has been found
+        for g in range(s.digit_of[level + 1] - 1, s.digit_of[level] - 1, -1):
+            radix = s.radix[g, begin:end]
+            for t in range(s.term_of[g], s.term_of[g + 1]):
+                p = s.part[t]
+                row, f, r = step[level, s.access[p]], s.factor[p], s.ratio[p]
+                coef, stride = s.coef[t, begin:end], s.stride[s.dim[p], begin:end]
+                for i in range(size if r < 0 else 0):
+                    c, before = abs(coef[i]), row[i]
+                    after = max(before, 0.0) + fresh[i] * c * f * stride[i]
+                    row[i] = after if c * (radix[i] - 1.0) >= 1.0 else before
+                for i in range(size if r >= 0 else 0):
+                    c, div, mod = abs(coef[i]), s.div[r, begin + i], s.mod[r, begin + i]
+                    jump = (c // div) % mod if mod > 0.0 else c // div
+                    if c * (radix[i] - 1.0) >= div:
+                        row[i] = max(row[i], 0.0) + fresh[i] * jump * f * stride[i]
+            for i in range(size):
+                fresh[i] = fresh[i] if radix[i] == 1.0 else 0.0
+
+
+def accesses(
+    s: Packed,
+    begin: int,
+    touched: Floats,
+    step: Floats,
+    run: Floats,
+    about: Floats,
+    first: Ints,
+    out: Floats,
+    most: int,
+) -> None:
+    """Write the columns of the accesses of a statement, those with the most cache lines first.
+
+    about   [B, 5]: bytes of an element, reads, writes, shared loops, other statements
+    first   [N] the column of the first access, -1 to leave the candidate out
+    most    accesses that have WIDTH columns each
+    """
+    loops, number, size = step.shape
+    found, order = np.zeros((number, WIDTH)), np.zeros(number, np.int64)
+    active = np.zeros(loops, np.int64)  # the loops with more than one iteration
+    for i in range(size):
+        n = begin + i
+        if first[n] < 0:
+            continue
+        times, real = 1.0, 0
+        for level in range(loops):
+            if s.extent[level, n] > 1.0:
+                times *= s.extent[level, n]
+                active[real] = level
+                real += 1
+        for b in range(number):
+            item, ratio, moved = about[b, 0], 1.0, 0.0
+            kind, uses, between, depth = 2, 0.0, 1.0, -1
+            for x in range(real - 1, -1, -1):
+                if step[active[x], b, i] >= 0.0:
+                    moved = step[active[x], b, i]
+                    break
+                ratio *= s.extent[active[x], n]
+            for x in range(real - 1, -1, -1):
+                if step[active[x], b, i] < 0.0:
+                    kind, uses, depth = 0, s.extent[active[x], n], active[x] + 1
+                    break
+                between *= s.extent[active[x], n]
+            if kind == 2 and about[b, 3] >= 0.0:
+                kind, uses, between, depth = 1, about[b, 4], 1.0, int(about[b, 3])
+                for level in range(depth, loops):
+                    between *= s.extent[level, n]
+            f = found[b]
+            for c in range(WIDTH):
+                f[c] = 0.0
+            f[0 if about[b, 2] == 0.0 else (1 if about[b, 1] == 0.0 else 2)] = 1.0
+            f[3], f[4] = times * item, touched[0, b, i] * item
+            f[5] = max(1.0, times / ratio * min(1.0, moved * item / LINE))
+            f[6] = max(1.0, f[4] / min(run[b, i] * item, LINE))
+            f[7 + kind] = 1.0
+            f[10], f[12] = between if kind < 2 else 0.0, uses
+            for c in range(number if kind < 2 else 0):
+                f[11] += about[c, 0] * touched[depth, c, i]
+            for c in range(4):
+                f[13 + c] = f[3 + c] / (uses if uses > 0.0 else 0.5)
+            f[17] = max(0.0, step[active[real - 1], b, i]) if real > 0 else 0.0
+            at = b  # insert it behind those with as many lines and bytes
+            while at > 0 and (
+                found[order[at - 1], 5] < f[5]
+                or (found[order[at - 1], 5] == f[5] and found[order[at - 1], 3] < f[3])
+            ):
+                order[at] = order[at - 1]
+                at -= 1
+            order[at] = b
+        for x in range(min(number, most)):
+            for c in range(WIDTH):
+                out[n, first[n] + x * WIDTH + c] = found[order[x], c]
+
+
+def marks(
+    s: Packed, kind: Ints, reduce: Ints, first: Ints, out: Floats, kinds: int, width: int
+) -> None:
+    """Write the columns of loops that are vectorized, unrolled or parallel, `width` for each kind.
+
+    kind     [L] 0, 1, ... for the kinds, -1 for other loops
+    reduce   [L] 1 for loops over reduce axes
+    The columns: number of loops, product of extents, extent of the innermost, eight positions.
+    """
+    loops, count = s.extent.shape
+    ends = np.zeros((2, 2), np.int64)  # innermost and outermost loop over data, over reduce axes
+    for n in range(count):
+        if first[n] < 0:
+            continue
+        for r in range(2):
+            ends[r, 0], ends[r, 1] = -1, loops
+        for level in range(loops):
+            if s.extent[level, n] > 1.0:
+                ends[reduce[level], 0] = max(ends[reduce[level], 0], level)
+                ends[reduce[level], 1] = min(ends[reduce[level], 1], level)
+        for k in range(kinds):
+            at, place, number, product, inner = first[n] + k * width, 0, 0, 0.0, 0.0
+            for level in range(loops):
+                if kind[level] == k and s.extent[level, n] > 1.0:
+                    here = 3 if level == ends[reduce[level], 1] else 2
+                    here = 1 if level == ends[reduce[level], 0] else here
+                    here += 3 * reduce[level]
+                    place = here if place in (0, here) else 7
+                    inner = s.extent[level, n]
+                    product = max(product, 1.0) * inner
+                    number += 1
+            out[n, at], out[n, at + 1], out[n, at + 2] = number, product, inner
+            out[n, at + 3 + place] = 1.0
+
+
+def curve(
+    logs: Floats,
+    begin: int,
+    touched: Floats,
+    sizes: Floats,
+    operations: float,
+    first: Ints,
+    out: Floats,
+    points: int,
+) -> None:
+    """Write the curve of arithmetic intensity: operations per byte of the inner loops.
+
+    Point k of K is the intensity where the inner loops do total**(k/K) operations, between the
+    loops that do fewer and more, linear in the logarithm. logs [L, N]: log2 of the extents.
+    """
+    loops, count = len(logs), touched.shape[2]
+    size, high = np.zeros(loops + 1), np.zeros(loops + 1)
+    for i in range(count):
+        n = begin + i
+        if first[n] < 0 or operations == 0.0:
+            continue
+        work, last = math.log2(operations), -1
+        for level in range(loops, -1, -1):
+            if level < loops:
+                if logs[level, n] == 0.0:
+                    continue
+                work += logs[level, n]
+            moved = 0.0
+            for b in range(len(sizes)):
+                moved += sizes[b] * touched[level, b, i]
+            last += 1
+            size[last], high[last] = work, 2.0**work / moved
+        x = 0
+        for k in range(points):
+            want = work * (k + 1) / points
+            while x < last and size[x] < want - 1e-9:
+                x += 1
+            value = high[x]
+            if x > 0:
+                part = (want - size[x - 1]) / (size[x] - size[x - 1])
+                value = high[x - 1] + (value - high[x - 1]) * max(0.0, part)
+            out[n, first[n] + k] = value
+
+
+def scatter(values: Floats, columns: Ints, first: Ints, out: Floats) -> None:
+    """Write values[k, n] to column first[n] + columns[k] of candidate n."""
+    for n in range(len(first)):
+        if first[n] >= 0:
+            for k in range(len(columns)):
+                out[n, first[n] + columns[k]] = values[k, n]

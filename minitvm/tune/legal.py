@@ -1,0 +1,137 @@
+"""Rows that must not be measured, because they cannot be fast or are slow to compile.
+
+A row is left out if in one of its statements
+
+    the vectorized loop fills less than half a vector register, though its axis is longer
+    the register tile is unrolled completely and has more accumulators than there are registers
+    unrolling leaves more than MOST_STORES stores, a vector store counted once per register
+    a "local" buffer is larger than the stack that programs use
+
+Of uniform draws for a matrix product, these are four in five; none of those measured came within
+a third of the best.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from minitvm.base import Target
+
+from .affine import Num
+from .sketch import Sketch
+from .space import Mask, Rows, Space
+from .statements import Batch, Loop, Statement, statements
+
+MOST_STORES = 256  # after unrolling: LLVM's compile time grows faster than their number
+STACK_BYTES = 64 << 10  # codegen allocates larger local buffers on the heap, in every iteration
+
+
+def legal_rows(sketch: Sketch, rows: Rows, target: Target) -> Mask:
+    """Return which rows may be measured on `target`."""
+    return legal_in(statements(sketch).at(rows, accesses=False), target)
+
+
+def restricted(sketch: Sketch, target: Target) -> Sketch:
+    """Return the sketch with a space that allows only rows that may be measured on `target`."""
+
+    def allowed(rows: Rows) -> Mask:
+        return sketch.space.legal(rows) & legal_rows(sketch, rows, target)
+
+    return replace(sketch, space=Space(sketch.space.genes, allowed))
+
+
+def legal_in(batch: Batch, target: Target) -> Mask:
+    """Return which candidates, whose statements are given, may be measured on `target`."""
+    found = np.ones(batch.count, np.bool_)
+    stores: Num = 0
+    for s in batch.statements:
+        found &= _wide_enough(s, target)
+        found &= accumulators(s, target) <= target.vector_registers
+        stores = stores + copies(s, target)
+        if s.scope == "local":
+            found &= np.asarray(s.allocated * s.bytes <= STACK_BYTES)
+    return found & (stores <= MOST_STORES)
+
+
+def _wide_enough(s: Statement, target: Target) -> Mask:
+    """Return where the vectorized loop fills half a register, or all of a shorter axis."""
+    loop = vectorized(s)
+    if loop is None:
+        return np.True_  # type: ignore[return-value]  # broadcasts
+    half = target.vector_bytes // s.bytes // 2
+    return np.asarray(loop.extent >= np.minimum(half, s.axis))
+
+
+def vectorized(s: Statement) -> Loop | None:
+    """Return the vectorized loop of a statement."""
+    return next((x for x in s.loops if x.kind == "vectorize"), None)
+
+
+def registers_per_store(s: Statement, target: Target) -> Num:
+    """Return the number of vector registers that one store of the statement writes."""
+    loop, lanes = vectorized(s), max(1, target.vector_bytes // s.bytes)
+    return 1 if loop is None else -(-loop.extent // lanes)
+
+
+def unrolled(s: Statement) -> list[Num]:
+    """Return for each loop how many copies of its body unrolling makes; 1 where it stays a loop.
+
+    Under the pragma, a serial loop is unrolled if its copies have few enough stores, inner loops
+    first, as in lowering. Statements are taken one by one.
+    """
+    found: list[Num] = []
+    stores: Num = 1
+    limit = s.auto_unroll * (np.asarray(s.explicit) > 0)
+    for x in reversed(s.loops):
+        times: Num = 1
+        if x.kind == "unroll":
+            times = x.extent
+        elif x.kind == "serial" and np.any(limit):
+            times = np.where(x.extent * stores <= limit, x.extent, 1)
+        stores = stores * times
+        found.insert(0, times)
+    return found
+
+
+def copies(s: Statement, target: Target) -> Num:
+    """Return how many stores the statement becomes, one for each vector register."""
+    return _product(unrolled(s)) * registers_per_store(s, target)
+
+
+def accumulators(s: Statement, target: Target) -> Num:
+    """Return the registers for the results of the loops inside the innermost reduce loop.
+
+    Zero if these loops are not unrolled completely: the results then stay in memory.
+    """
+    inside = tile(s)
+    done = [x == n for x, n in zip(unrolled(s), (x.extent for x in s.loops), strict=True)]
+    whole: Num = 1
+    rows: Num = 1
+    for x, here, all_of_it in zip(s.loops, inside, done, strict=True):
+        if x.kind == "vectorize":
+            continue
+        rows = rows * np.where(here, x.extent, 1)
+        whole = whole * np.where(here & (np.asarray(x.extent) > 1), all_of_it, 1)
+    any_reduce = any(x.reduce for x in s.loops)
+    return rows * registers_per_store(s, target) * whole if any_reduce else 0
+
+
+def tile(s: Statement) -> list[Mask]:
+    """Return for each loop where it is inside the innermost reduce loop that iterates."""
+    found: list[Mask] = []
+    inside: Mask = np.asarray(any(x.reduce for x in s.loops))
+    for x in reversed(s.loops):
+        if x.reduce:
+            inside = inside & (np.asarray(x.extent) <= 1)
+        found.insert(0, inside & np.asarray(not x.reduce))
+    return found
+
+
+def _product(numbers: Sequence[Num]) -> Num:
+    found: Num = 1
+    for n in numbers:
+        found = found * n
+    return found

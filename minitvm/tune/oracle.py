@@ -1,0 +1,368 @@
+"""The features of one candidate, slowly: read from the loops that lowering makes.
+
+This is the definition of the columns in `features.NAMES`, one function a group. `features` computes
+the same numbers for thousands of candidates without making their loops, and the tests compare both.
+
+    oracle(sketch, row)["0.access0.lines"]      log2(1 + cache lines of the busiest access)
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import takewhile
+
+from minitvm import lowering, schedule, tensor, tir
+
+from .features import (
+    ACCESS,
+    ACCESSES,
+    CURVE,
+    MARKS,
+    NAMES,
+    OPERATIONS,
+    POSITIONS,
+    PROGRAM,
+    SLOTS,
+    THREADS,
+)
+from .kernel import LINE
+from .sketch import Sketch
+from .statements import operations_of
+
+Columns = dict[str, float]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Run:
+    """A store of the program: the loops around it (outermost first), its allocation, its pragma.
+
+    outside   the loops around the allocation of the buffer, None if the caller has the buffer
+    """
+
+    store: tir.Store
+    loops: tuple[tir.For, ...]
+    outside: tuple[tir.For, ...] | None
+    auto_unroll: int
+
+    @property
+    def times(self) -> int:
+        """Return how often the store runs, with the iterations that guards skip."""
+        return math.prod(map(_extent, self.loops))
+
+    @property
+    def operations(self) -> tuple[int, ...]:
+        """Return the arithmetic operations of one execution, by kind."""
+        return operations_of(self.store.value)
+
+    @property
+    def loads(self) -> list[tir.Load]:
+        """Return the loads of the stored value."""
+        return [n for n in tir.walk(self.store.value) if isinstance(n, tir.Load)]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Site:
+    """The accesses of a store to one buffer whose indices differ only by constants."""
+
+    buffer: tir.Buffer
+    indices: tuple[tuple[tir.Index, ...], ...]
+    write: bool
+    read: bool
+
+    def touched(self, inner: Iterable[tir.For], around: Iterable[tir.For]) -> list[int]:
+        """Return the size of what the loops `inner` touch in each dimension of the buffer."""
+        fixed = [loop.var for loop in around]
+        swept = [[lowering.sweep(e, fixed) for e in at] for at in zip(*self.indices, strict=True)]
+        return [
+            max(_number(tir.sub(hi, ends[0][0])) for _, hi in ends)
+            - min(_number(tir.sub(lo, ends[0][0])) for lo, _ in ends)
+            + 1
+            for ends in swept
+        ]
+
+    def step(self, loop: tir.For) -> int | None:
+        """Return how many elements lie between the first iterations of a loop; None for no move."""
+        index = self.indices[0]
+        if all(tir.free_of(e, [loop.var]) for e in index):
+            return None
+        begin = {v: 0 for e in index for v in tir.variables(e)}
+        strides = tir.row_strides(self.buffer)
+        first, second = (
+            sum(
+                _number(tir.mul(tir.substitute(e, begin | {loop.var: n}), s))
+                for e, s in zip(index, strides, strict=True)
+            )
+            for n in (0, 1)
+        )
+        return abs(second - first)
+
+
+def oracle(sketch: Sketch, row: tuple[int, ...]) -> Columns:
+    """Return the features of one candidate by name, in log2(1 + x)."""
+    state = lowering.normalize(sketch.state(row))
+    runs, reduce = _program(state)
+    order = {tensor.tensor_of(s.op, i).name: n for n, s in enumerate(state.stages) for i in (0,)}
+    ranked = sorted(
+        runs,
+        key=lambda r: (
+            -r.times * (sum(r.operations) + len(sites(r))),
+            order.get(r.store.buffer.name, -1),
+        ),
+    )
+    found: Columns = dict.fromkeys(NAMES, 0.0)
+    for n, run in enumerate(ranked[:SLOTS]):
+        columns = (
+            _operations(run),
+            _marks(run, reduce),
+            _threads(run),
+            _accesses(run, runs),
+            _curve(run),
+            _allocation(run),
+            _sizes(run),
+        )
+        for name, value in ((k, v) for part in columns for k, v in part.items()):
+            found[f"{n}.{name}"] = value
+    found |= _whole(runs)
+    return {name: math.log2(1 + value) for name, value in found.items()}
+
+
+def _program(state: schedule.State) -> tuple[list[Run], set[tir.Var]]:
+    """Return the stores of the program of a state, and the variables of loops that reduce."""
+    domains = lowering.infer(state)
+    given = {
+        t: tir.Buffer(t.name, t.shape, t.dtype)
+        for s in state.stages
+        for t in (tensor.tensor_of(s.op, i) for i in range(len(s.op.dtypes)))
+        if s.is_output or isinstance(s.op, tensor.PlaceholderOp)
+    }
+    early = lowering.beforehand(state)
+    late = [s for s in state.stages if not any(s is e for e in early)]
+    body = lowering.nest(lowering.allocate(state, domains, given), late)
+    reduce = {v for d in domains.values() for a, v in d.loops.items() if a.kind == "reduce"}
+    every = [*_runs(body, (), {}, 0)]
+    updated = {r.store.buffer for r in every if any(n.buffer is r.store.buffer for n in r.loads)}
+    return [r for r in every if r.store.buffer not in updated or _updates(r)], reduce
+
+
+def _updates(r: Run) -> bool:
+    """Return whether a store reads its own buffer; the init of a reduction does not."""
+    return any(n.buffer is r.store.buffer for n in r.loads)
+
+
+def _runs(
+    s: tir.Stmt,
+    loops: tuple[tir.For, ...],
+    allocated: Mapping[tir.Buffer, tuple[tir.For, ...]],
+    auto: int,
+) -> Iterator[Run]:
+    """Yield the stores in `s` in program order."""
+    match s:
+        case tir.Store():
+            yield Run(s, loops, allocated.get(s.buffer), auto)
+        case tir.For(body=body):
+            yield from _runs(body, (*loops, s), allocated, auto)
+        case tir.Allocate(buffer, body):
+            yield from _runs(body, loops, {**allocated, buffer: loops}, auto)
+        case tir.Pragma(key, value, body):
+            auto = int(value) if key == "auto_unroll_max_step" else auto
+            yield from _runs(body, loops, allocated, auto)
+        case tir.Seq(body):
+            for part in body:
+                yield from _runs(part, loops, allocated, auto)
+        case tir.If(_, body, orelse):
+            for part in (body, orelse):
+                yield from () if part is None else _runs(part, loops, allocated, auto)
+        case tir.Evaluate():
+            return
+
+
+def sites(run: Run) -> list[Site]:
+    """Return the accesses of a store, the store first, those that differ by constants together."""
+    store = run.store
+    found: dict[tuple[object, ...], list[tuple[bool, tuple[tir.Index, ...]]]] = {}
+    loads = [(False, n.buffer, n.indices) for n in run.loads]
+    for write, buffer, indices in ((True, store.buffer, store.indices), *loads):
+        terms = (frozenset((id(a), c) for a, c in tir.split_terms(e)[0]) for e in indices)
+        found.setdefault((buffer, *terms), []).append((write, indices))
+    return [
+        Site(key[0], tuple(at for _, at in same), any(w for w, _ in same), not all(w for w, _ in same))  # type: ignore[arg-type]
+        for key, same in found.items()
+    ]
+
+
+# --- the groups of columns -----------------------------------------------------------------------
+
+
+def _operations(run: Run) -> Columns:
+    counts = zip(OPERATIONS, run.operations, strict=True)
+    return {f"op.{name}": n * run.times for name, n in counts}
+
+
+def _marks(run: Run, reduce: set[tir.Var]) -> Columns:
+    """Describe the loops of each kind: how many, how long, and where among the others."""
+    found: Columns = {}
+    for kind in MARKS:
+        marked = [n for n, loop in enumerate(run.loops) if loop.kind == kind]
+        places = {_place(run, n, reduce) for n in marked}
+        place = "none" if not places else places.pop() if len(places) == 1 else "mixed"
+        extents = [_extent(run.loops[n]) for n in marked]
+        found[f"{kind}.loops"] = len(marked)
+        found[f"{kind}.product"] = math.prod(extents) if extents else 0
+        found[f"{kind}.extent"] = extents[-1] if extents else 0
+        found |= {f"{kind}.{p}": float(p == place) for p in POSITIONS}
+    return found
+
+
+def _place(run: Run, n: int, reduce: set[tir.Var]) -> str:
+    """Return the place of loop `n` among the loops over the same kind of axes."""
+    is_reduce = run.loops[n].var in reduce
+    alike = [m for m, loop in enumerate(run.loops) if (loop.var in reduce) == is_reduce]
+    place = "inner" if n == alike[-1] else "outer" if n == alike[0] else "middle"
+    return f"{place}_{'reduce' if is_reduce else 'spatial'}"
+
+
+def _threads(run: Run) -> Columns:
+    found: Columns = {}
+    for name, tags in THREADS.items():
+        extents = [_extent(loop) for loop in run.loops if loop.thread.startswith(tags)]
+        found |= {name: math.prod(extents), "gpu": 1.0} if extents else {}
+    return found
+
+
+def _accesses(run: Run, runs: list[Run]) -> Columns:
+    """Describe the accesses; those that fetch the most cache lines, then bytes, come first."""
+    every = [_access(run, site, runs) for site in sites(run)]
+    ranked = sorted(every, key=lambda a: (-a["lines"], -a["bytes"]))
+    return {f"access{n}.{f}": a[f] for n, a in enumerate(ranked[:ACCESSES]) for f in ACCESS}
+
+
+def _access(run: Run, site: Site, runs: list[Run]) -> Columns:
+    size, steps = site.buffer.dtype.bytes, [site.step(loop) for loop in run.loops]
+    still = [_extent(x) for x, _ in takewhile(lambda p: p[1] is None, _inside_out(run, steps))]
+    moved = next((step for step in reversed(steps) if step is not None), 0)
+    widths = site.touched(run.loops, ())
+    found: Columns = dict.fromkeys(ACCESS, 0.0)
+    found["update" if site.read and site.write else "read" if site.read else "write"] = 1.0
+    found["bytes"] = run.times * size
+    found["unique_bytes"] = math.prod(widths) * size
+    found["lines"] = max(1.0, run.times / math.prod(still) * min(1.0, moved * size / LINE))
+    found["unique_lines"] = max(1.0, found["unique_bytes"] / min(_run(site, widths) * size, LINE))
+    kind, found["reuse_iterations"], found["reuse_bytes"], uses = _reuse(run, site, steps, runs)
+    found[kind], found["reuse_count"] = 1.0, uses
+    for name in ("bytes", "unique_bytes", "lines", "unique_lines"):
+        found[f"{name}_per_use"] = found[name] / (uses or 0.5)
+    found["stride"] = (steps[-1] or 0) if steps else 0
+    return found
+
+
+def _inside_out(run: Run, steps: list[int | None]) -> Iterator[tuple[tir.For, int | None]]:
+    return zip(reversed(run.loops), reversed(steps), strict=True)
+
+
+def _run(site: Site, widths: list[int]) -> int:
+    """Return the number of contiguous elements among those that are touched."""
+    found = 1
+    for width, stride in zip(reversed(widths), reversed(tir.row_strides(site.buffer)), strict=True):
+        if stride != found:
+            break
+        found *= width
+    return found
+
+
+def _reuse(
+    run: Run, site: Site, steps: list[int | None], runs: list[Run]
+) -> tuple[str, float, float, float]:
+    """Return how an element is used again: the kind, iterations and bytes in between, the uses.
+
+    The innermost loop that does not move the access uses it again in each iteration; otherwise
+    another statement does, in the innermost loop that contains both.
+    """
+    for n in reversed(range(len(run.loops))):
+        if steps[n] is None:
+            between = math.prod(map(_extent, run.loops[n + 1 :]))
+            return "loop_reuse", between, _bytes(run, n + 1), _extent(run.loops[n])
+    others = [r for r in runs if r is not run and _uses(r, site.buffer)]
+    if not others:
+        return "no_reuse", 0.0, 0.0, 0.0
+    depth = max(_common(run, r) for r in others)
+    between = math.prod(map(_extent, run.loops[depth:]))
+    return "serial_reuse", between, _bytes(run, depth), len(others)
+
+
+def _uses(run: Run, buffer: tir.Buffer) -> bool:
+    return any(site.buffer is buffer for site in sites(run))
+
+
+def _common(a: Run, b: Run) -> int:
+    """Return the number of loops around both statements."""
+    both = zip(a.loops, b.loops, strict=False)
+    return sum(1 for _ in takewhile(lambda pair: pair[0] is pair[1], both))
+
+
+def _bytes(run: Run, depth: int) -> float:
+    """Return the bytes that the loops from `depth` on touch."""
+    inner, around = run.loops[depth:], run.loops[:depth]
+    return sum(s.buffer.dtype.bytes * math.prod(s.touched(inner, around)) for s in sites(run))
+
+
+def _curve(run: Run) -> Columns:
+    """Sample the operations per byte of the inner loops, at a tenth of log2(operations) each."""
+    once = sum(run.operations)
+    if once == 0:
+        return {}
+    levels = range(len(run.loops), -1, -1)
+    work = [math.log2(once * math.prod(map(_extent, run.loops[n:]))) for n in levels]
+    ratio = [2**w / _bytes(run, n) for n, w in zip(levels, work, strict=True)]
+    found: Columns = {}
+    for k in range(CURVE):
+        want = work[-1] * (k + 1) / CURVE
+        n = next((n for n, w in enumerate(work) if w >= want - 1e-9), len(work) - 1)
+        part = (want - work[n - 1]) / (work[n] - work[n - 1]) if n else 1.0
+        low = ratio[n - 1] if n else 0.0
+        found[f"intensity{k + 1}"] = low + (ratio[n] - low) * max(0.0, part)
+    return found
+
+
+def _allocation(run: Run) -> Columns:
+    if run.outside is None:
+        return {}
+    elements = _number(tir.elements(run.store.buffer))
+    outer = math.prod(map(_extent, run.outside))
+    return {
+        "alloc.bytes": elements * run.store.buffer.dtype.bytes,
+        "alloc.total": elements * outer,
+        "alloc.outer": outer,
+        "alloc.inner": run.times / outer,
+    }
+
+
+def _sizes(run: Run) -> Columns:
+    return {
+        "iterations": run.times,
+        "loops": len(run.loops),
+        "auto_unroll": run.auto_unroll,
+    }
+
+
+def _whole(runs: list[Run]) -> Columns:
+    """Describe the whole program: sums over its statements."""
+    sizes = [[s.buffer.dtype.bytes for s in sites(r)] for r in runs]
+    values = (
+        len(runs),
+        sum(sum(r.operations) * r.times for r in runs),
+        sum(r.times for r in runs),
+        sum(sum(n) * r.times for n, r in zip(sizes, runs, strict=True)),
+        sum(_allocation(r).get("alloc.bytes", 0) for r in runs),
+    )
+    return {f"program.{name}": v for name, v in zip(PROGRAM, values, strict=True)}
+
+
+def _extent(loop: tir.For) -> int:
+    return _number(loop.extent)
+
+
+def _number(n: tir.Index) -> int:
+    """Return an index that does not depend on loops; its upper bound if it does."""
+    return n if isinstance(n, int) else int(tir.upper_bound(n))

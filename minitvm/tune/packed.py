@@ -1,0 +1,103 @@
+"""Turn the statements of candidates into the arrays that the kernel reads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from minitvm import cachesim
+
+from .affine import Num, Part
+from .kernel import CHUNK, Floats, Packed, footprints, steps
+from .statements import Batch, Statement
+
+
+def rows_of(numbers: Sequence[Num], count: int) -> Floats:
+    """Return one row of `count` numbers for each of `numbers`."""
+    found = np.empty((len(numbers), count))
+    for row, n in zip(found, numbers, strict=True):
+        row[:] = n
+    return found
+
+
+def packed(s: Statement, batch: Batch) -> Packed:
+    """Return a statement as arrays."""
+    digits = [d for loop in s.loops for d in loop.digits]
+    number = {d: g for g, d in enumerate(digits)}
+    base, strides, dim_of, part_of = list[int](), list[Num](), [0], [0]
+    parts, places = list[Part](), list[tuple[int, int]]()
+    terms = list[tuple[int, int, Num]]()
+    for b, a in enumerate(s.accesses):
+        for d, index in enumerate(a.indices):
+            for p in index or ():
+                if p.terms:
+                    terms += [(number[g], len(parts), c) for g, c in _moving(p).items()]
+                    parts.append(p)
+                    places.append((b, len(base)))
+            base.append(a.spread[d] if index is not None else int(np.max(a.shape[d])) - 1)
+            strides.append(a.strides[d])
+            part_of.append(len(parts))
+        dim_of.append(len(base))
+    terms.sort(key=lambda term: term[0])
+    ratios = [p for p in parts if not p.affine]
+    where = [ratios.index(p) if not p.affine else -1 for p in parts]
+    of_digit = [g for g, _, _ in terms]
+    count, ints = batch.count, np.int64
+    return Packed(
+        extent=rows_of([loop.extent for loop in s.loops], count),
+        digit_of=np.cumsum([0, *(len(loop.digits) for loop in s.loops)], dtype=ints),
+        radix=rows_of([batch.radix[d] for d in digits], count),
+        term_of=np.searchsorted(of_digit, np.arange(len(digits) + 1)).astype(ints),
+        part=np.array([p for _, p, _ in terms], ints),
+        digit=np.array(of_digit, ints),
+        coef=rows_of([c for _, _, c in terms], count),
+        dim=np.array([d for _, d in places], ints),
+        access=np.array([b for b, _ in places], ints),
+        factor=np.array([abs(p.factor) for p in parts], np.float64),
+        ratio=np.array(where, ints),
+        div=rows_of([p.div for p in ratios], count),
+        mod=rows_of([p.mod for p in ratios], count),
+        base=np.array(base, np.float64),
+        stride=rows_of(strides, count),
+        dim_of=np.array(dim_of, ints),
+        part_of=np.array(part_of, ints),
+    )
+
+
+def _moving(p: Part) -> dict[int, Num]:
+    """Return the terms of a part, without those that a remainder takes away: 32*i % 16."""
+    if isinstance(p.mod, int) and p.mod == 0:
+        return p.terms
+    return {d: np.where(c % (p.div * p.mod) == 0, 0, c) for d, c in p.terms.items()}
+
+
+class Footprint(NamedTuple):
+    """What a statement touches, for `count` candidates from `begin` on; see kernel.py."""
+
+    begin: int
+    count: int
+    touched: Floats
+    step: Floats
+    run: Floats
+
+
+def footprint_chunks(s: Packed, unit: Floats | None = None) -> Iterator[Footprint]:
+    """Yield what a statement touches, for a few candidates at a time.
+
+    `unit` is the size of a piece in each dimension; elements are counted by default.
+
+    The arrays of all chunks are the same memory: use one before you take the next.
+    """
+    loops, count = s.extent.shape
+    accesses = len(s.dim_of) - 1
+    unit = np.ones(len(s.base)) if unit is None else unit
+    for begin in range(0, count, CHUNK):
+        n = min(CHUNK, count - begin)
+        if begin == 0 or n < CHUNK:
+            touched, step = np.empty((loops + 1, accesses, n)), np.empty((loops, accesses, n))
+            run = np.empty((accesses, n))
+        cachesim.compiled(footprints)(s, begin, unit, touched, run)
+        cachesim.compiled(steps)(s, begin, step)
+        yield Footprint(begin, n, touched, step, run)

@@ -1,0 +1,164 @@
+"""Policies: which candidates to measure next, given the trials so far."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from minitvm.base import ArgumentError, Target
+
+from .legal import restricted
+from .sketch import Sketch
+from .space import Rows, Space
+from .task import Candidate, Task
+from .trial import Result
+
+FEW_ROWS = 4096  # a space of at most so many rows is enumerated instead of sampled
+DRAWS = 8  # without a new row: the space counts as exhausted
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """A measured candidate.
+
+    time   when it was measured, in seconds since 1970
+    """
+
+    candidate: Candidate
+    result: Result
+    time: float = 0.0
+
+    @property
+    def seconds(self) -> float:
+        """Return the shortest time of one call; infinity if the measurement failed."""
+        return self.result.best
+
+
+class Policy(Protocol):
+    """A search strategy. `run` calls both methods from one thread."""
+
+    def propose(self, count: int) -> Sequence[Candidate]:
+        """Return up to `count` candidates to measure next; none if all have been proposed."""
+        ...
+
+    def learn(self, trials: Sequence[Trial]) -> float | None:
+        """Take new trials into account.
+
+        Returns the pairwise accuracy of what the policy predicted about them before; None if it
+        does not predict.
+        """
+        ...
+
+
+def spaces_of(task: Task) -> list[Space]:
+    """Return the spaces of a task's sketches without rows that are not worth measuring.
+
+    Those of sketches whose statements cannot be derived are left as they are, and all of them if
+    no row of any sketch would be left.
+    """
+    found = [_worthwhile(sketch, task.target) for sketch in task.sketches]
+    if any(len(space.sample(np.random.default_rng(0), 1)) for space in found):
+        return found
+    return [sketch.space for sketch in task.sketches]
+
+
+def _worthwhile(sketch: Sketch, target: Target) -> Space:
+    space = restricted(sketch, target).space
+    try:
+        space.sample(np.random.default_rng(0), 1)
+    except ArgumentError:
+        return sketch.space
+    return space
+
+
+class Seen:
+    """The rows of each space that have been proposed or measured."""
+
+    def __init__(self, spaces: Sequence[Space]) -> None:
+        self.spaces = tuple(spaces)
+        self.keys = [set[int]() for _ in spaces]
+
+    def add(self, candidates: Sequence[Candidate]) -> None:
+        """Add candidates."""
+        for n, at in by_sketch(candidates).items():
+            rows = np.array([candidates[a].row for a in at], np.int32)
+            self.keys[n].update(self.spaces[n].keys(rows).tolist())
+
+    def fresh(self, n: int, rows: Rows) -> Rows:
+        """Return the rows of space n that are not in here, each once."""
+        known, found = self.keys[n], dict[int, int]()
+        for at, key in enumerate(self.spaces[n].keys(rows).tolist()):
+            if key not in known:
+                found.setdefault(key, at)
+        return rows[list(found.values())]
+
+
+class RandomPolicy:
+    """Draws candidates uniformly, without replacement.
+
+    seen   candidates that are not to be drawn; those drawn are added
+    """
+
+    def __init__(self, task: Task, rng: np.random.Generator, seen: Seen | None = None) -> None:
+        self.spaces = spaces_of(task)
+        self.rng = rng
+        self.seen = seen or Seen(self.spaces)
+        sizes = np.array([float(space.size) for space in self.spaces])
+        self.share = sizes / sizes.sum()
+
+    def propose(self, count: int) -> list[Candidate]:
+        """Return up to `count` candidates that were not proposed or measured before."""
+        found = list[Candidate]()
+        for _ in range(DRAWS):
+            drawn = self.rng.multinomial(2 * count, self.share)
+            each = list[Candidate]()
+            for n, space in enumerate(self.spaces):
+                rows = self.seen.fresh(n, rows_of(space, self.rng, int(drawn[n])))
+                each += [Candidate(n, row) for row in row_tuples(rows[: 2 * count])]
+            order: list[int] = self.rng.permutation(len(each)).tolist()
+            chosen = [each[at] for at in order[: count - len(found)]]
+            self.seen.add(chosen)
+            found += chosen
+            if len(found) == count:
+                break
+        return found
+
+    def learn(self, trials: Sequence[Trial]) -> None:
+        """Remember the trials, so that they are not proposed again."""
+        self.seen.add([trial.candidate for trial in trials])
+
+
+def by_sketch(candidates: Sequence[Candidate]) -> dict[int, list[int]]:
+    """Return the positions of the candidates of each sketch."""
+    found = dict[int, list[int]]()
+    for at, candidate in enumerate(candidates):
+        found.setdefault(candidate.sketch, []).append(at)
+    return found
+
+
+def rows_of(space: Space, rng: np.random.Generator, count: int) -> Rows:
+    """Draw `count` allowed rows; return all allowed rows, shuffled, if the space is small."""
+    if space.size > max(count, FEW_ROWS) or count == 0:
+        return space.sample(rng, count)
+    rows = every_row(space)
+    return rng.permutation(rows[space.legal(rows)])
+
+
+def row_tuples(rows: Rows) -> list[tuple[int, ...]]:
+    """Return rows as tuples of Python integers."""
+    return [tuple(row) for row in rows.tolist()]
+
+
+def every_row(space: Space) -> Rows:
+    """Return all rows of a space, by their number; int32[size, genes]."""
+    sizes = [len(gene) for gene in space.genes]
+    index = np.arange(math.prod(sizes))
+    columns = list[np.ndarray[tuple[int], np.dtype[np.int64]]]()
+    for size in sizes:
+        index, option = np.divmod(index, size)
+        columns.append(option)
+    return np.stack(columns, axis=1).astype(np.int32) if columns else np.zeros((1, 0), np.int32)

@@ -1,0 +1,152 @@
+"""Maintenance of logs: what is in them, bringing them up to date, dropping slow candidates.
+
+A log is rewritten as a new file that replaces the old one in one step. Lines that this version
+cannot read are kept.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import TypeAlias
+
+from minitvm.base import ArgumentError
+
+from .record import Log, Record, candidate_of, to_line
+from .task import Task
+
+TaskOf: TypeAlias = Callable[[str, str], Task | None]  # key, target -> the task if it is known
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """What a log knows about one task on one machine.
+
+    records    how many there are
+    failures   how many of each kind
+    best       the fastest record; a final measurement of its candidate counts if there is one
+    """
+
+    records: int
+    failures: Mapping[str, int]
+    best: Record | None
+
+
+Group: TypeAlias = tuple[str, str, str]  # task key, target, machine
+
+
+def group_of(record: Record) -> Group:
+    """Return which times a record may be compared with."""
+    return record.task, record.target, json.dumps(record.machine, sort_keys=True)
+
+
+def summaries(log: Log) -> dict[Group, Summary]:
+    """Return a summary of each task, target and machine of a log."""
+    groups = dict[Group, list[Record]]()
+    for record in log.records():
+        groups.setdefault(group_of(record), []).append(record)
+    return {group: _summary(records) for group, records in groups.items()}
+
+
+def _summary(records: list[Record]) -> Summary:
+    failures = Counter(r.result.error for r in records if r.result.error and not r.final)
+    count = sum(not r.final for r in records)
+    return Summary(count, dict(failures), min(fastest_records(records), key=_seconds, default=None))
+
+
+def fastest_records(records: list[Record]) -> list[Record]:
+    """Return one record for each candidate that ran: its last final measurement, or its first."""
+    found = dict[str, Record]()
+    for record in records:
+        name = _name(record)
+        if not record.result.error and (record.final or name not in found):
+            found[name] = record
+    return sorted(found.values(), key=_seconds)
+
+
+def _name(record: Record) -> str:
+    """Return what tells the candidates of a group apart."""
+    return json.dumps([record.sketch, record.values], sort_keys=True)
+
+
+def _seconds(record: Record) -> float:
+    return record.seconds
+
+
+def prune(log: Log, keep: int = 10) -> tuple[int, int]:
+    """Keep the `keep` fastest candidates of each task and machine, and lines of other versions.
+
+    Failures and broken lines are dropped. Returns how many lines were kept and dropped.
+    """
+    if keep < 1:
+        raise ArgumentError(f"keep={keep}", "at least one candidate of each task is kept", "keep=1")
+    groups = dict[Group, list[Record]]()
+    for record in log.records():
+        groups.setdefault(group_of(record), []).append(record)
+    best = [r for records in groups.values() for r in fastest_records(records)[:keep]]
+    names = {(group_of(r), _name(r)) for r in best}
+
+    def kept(line: str, record: Record | None, fault: str) -> str:
+        if record is None:
+            return line if fault == "lines of another version" else ""
+        chosen = (group_of(record), _name(record)) in names and not record.result.error
+        return line if chosen else ""
+
+    return _rewrite(log, kept)
+
+
+def upgrade(log: Log, task_of: TaskOf) -> tuple[int, int]:
+    """Number the options of each record as today's spaces do.
+
+    task_of   returns the task of a key and a target, or None if it is not known
+    Records of other spaces and unknown tasks are kept as they are, broken lines too. Returns how
+    many lines were kept as they are, and how many were changed.
+    """
+    tasks = dict[tuple[str, str], Task | None]()
+    changed = 0
+
+    def renewed(line: str, record: Record | None, fault: str) -> str:
+        nonlocal changed
+        if record is None:
+            return line
+        name = record.task, record.target
+        if name not in tasks:
+            tasks[name] = task_of(*name)
+        task = tasks[name]
+        if task is None:
+            return line
+        try:
+            row = candidate_of(record, task).row
+        except ArgumentError:
+            return line
+        if row == record.row:
+            return line
+        changed += 1
+        return to_line(replace(record, row=row))
+
+    total, _ = _rewrite(log, renewed)
+    return total - changed, changed
+
+
+def _rewrite(log: Log, change: Callable[[str, Record | None, str], str]) -> tuple[int, int]:
+    """Replace each line of a log by change(line, record, fault), "" drops it.
+
+    Returns how many lines are kept and dropped. Raises ArgumentError if the log is missing, or if
+    it grew meanwhile because a search is appending to it; then it is not changed.
+    """
+    if not log.path.exists():
+        raise ArgumentError(f"log {str(log.path)!r}", "there is no such file")
+    size = log.path.stat().st_size
+    lines = [change(line, record, fault) for line, record, fault in log.lines()]
+    kept = [line.strip() + "\n" for line in lines if line]
+    other = log.path.with_name(log.path.name + ".new")
+    other.write_text("".join(kept), encoding="utf-8")
+    if log.path.stat().st_size != size:
+        other.unlink()
+        why = "a search is appending to it"
+        raise ArgumentError(f"log {str(log.path)!r}", why, "stop the search first")
+    os.replace(other, log.path)
+    return len(kept), len(lines) - len(kept)

@@ -1,0 +1,416 @@
+"""The statements of a sketch for thousands of candidates at once, without building a program.
+
+    shape = statements(sketch)      derived once: replays one row and looks at the result
+    made = shape.at(rows)           the statements, with arrays of one number per candidate
+
+A statement is a store with the loops around it: for each loop its extent, for each access how far
+each loop moves it. Numbers that are the same for all candidates are ints. What lowering would find
+for one candidate (lowering.infer), this finds for all of them; the init of a reduction is left out,
+and so are guards: a loop split at a size that does not divide it has the extra iterations.
+
+Approximations: store_at counts as compute_at; a fused loop that is split again across its parts has
+digits of the next aligned sizes; indices that are read from data may touch the whole dimension.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+import numpy as np
+
+from minitvm import lowering, schedule, tensor, tir
+from minitvm.base import ArgumentError, ScheduleError
+
+from .affine import Index, Num, index_of, without
+from .extents import Domains, Plan
+from .sketch import Hole, Sketch
+from .space import Rows, Space
+
+OPERATIONS = ("mad", "add", "mul", "div", "compare", "math", "other", "int", "select")
+EXAMPLES = 32  # rows tried until one is a legal schedule
+
+
+@dataclass(frozen=True, slots=True)
+class Loop:
+    """A loop around a statement.
+
+    digits   the digits of its counter, outermost first: one, or those of the loops it fuses
+    reduce   whether it runs over a reduce axis of its stage
+    """
+
+    name: str
+    kind: tir.LoopKind
+    thread: str
+    reduce: bool
+    extent: Num
+    digits: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """The accesses of a statement to one buffer whose indices differ only by constants.
+
+    indices   in the buffer, one for each dimension; None if it is not known
+    spread    the largest difference of these constants, for each dimension
+    shape     of the buffer; strides: from one element to the next in each dimension, in elements
+    shared    how many of the outermost loops also contain another statement that accesses this
+              buffer, -1 if there is none; others: the number of such statements
+    """
+
+    buffer: str
+    bytes: int
+    read: bool
+    write: bool
+    indices: tuple[Index | None, ...]
+    spread: tuple[int, ...]
+    shape: tuple[Num, ...]
+    strides: tuple[Num, ...]
+    shared: int = -1
+    others: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """A store, the loops around it (outermost first), its accesses (the store first).
+
+    own           the number of its own loops; those before it belong to other stages
+    bytes         of the element that it stores
+    operations    arithmetic operations of one execution, by kind as in OPERATIONS
+    auto_unroll   the pragma auto_unroll_max_step, and whether it is explicit (1) or LLVM's (0)
+    allocated     elements of the buffer it writes, 0 if the caller has it; in `scope`
+    allocated_in  the number of loops around the allocation
+    axis          the extent of the axis that its vectorized loop is made from
+    """
+
+    stage: str
+    loops: tuple[Loop, ...]
+    own: int
+    accesses: tuple[Access, ...]
+    bytes: int
+    operations: tuple[int, ...]
+    auto_unroll: Num
+    explicit: Num
+    allocated: Num
+    allocated_in: int
+    scope: str
+    axis: Num
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """The statements of some candidates, producers first; `radix` of each digit."""
+
+    count: int
+    statements: tuple[Statement, ...]
+    radix: tuple[Num, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Shape:
+    """What all candidates of a sketch have in common, and how to fill in the rest."""
+
+    sketch: Sketch
+    plan: Plan
+    stages: tuple[schedule.Stage, ...]  # those that run in every call, producers first
+
+    def at(self, rows: Rows, *, accesses: bool = True) -> Batch:
+        """Return the statements of candidates; without `accesses`, only their loops."""
+        numbers = _numbers(self.sketch, rows)
+        domains = Domains(self.plan, numbers)
+        domains.infer()
+        found = [s for stage in self.stages for s in _statements(domains, stage, accesses)]
+        return Batch(len(rows), tuple(_linked(found, self.plan)), tuple(domains.radix))
+
+
+@lru_cache(maxsize=256)
+def statements(sketch: Sketch) -> Shape:
+    """Derive what all candidates of a sketch have in common.
+
+    Raises ArgumentError if a size is symbolic, or a stage has no loops of its own: te.extern,
+    te.scan, tensorize.
+    """
+    if not sketch.traced:
+        _refuse(sketch, "only a call of its template tells the steps of a candidate")
+    row = _example(sketch)
+    state, factors = sketch.initial, dict[schedule.Relation, Hole]()
+    layouts = dict[str, tuple[tuple[str, ...], Hole]]()
+    pragmas = dict[tuple[str, tensor.Axis, str], Hole]()
+    for n, step in enumerate(sketch.filled(row)):
+        state = schedule.apply(state, step)
+        for hole in (h for h in sketch.holes if h.step == n):
+            stage, pattern = state.stage(step.stage), sketch.steps[n]
+            match pattern, hole.field:
+                case schedule.Split(), "factor" | "nparts":
+                    factors[stage.relations[-1]] = hole
+                case schedule.TransformLayout(), "layout":
+                    layouts[stage.name] = (pattern.layout, hole)
+                case schedule.Pragma(axis=axis, key=key), "value":
+                    (loop,) = (a for a in stage.leaves if stage.names[a] == axis)
+                    pragmas[stage.name, loop, key] = hole
+                case _:
+                    _refuse(sketch, f"its step {n} has a hole in {hole.field!r}")
+    plain = lowering.normalize(state)
+    kept = {r for s in plain.stages for r in s.relations}
+    if not factors.keys() <= kept:
+        _refuse(sketch, "a later step replaces a split with a hole")
+    early = {s.name for s in lowering.beforehand(plain)}
+    stages = [s for s in plain.stages if not isinstance(s.op, tensor.PlaceholderOp)]
+    for s in stages:
+        _check(sketch, s)
+    late = tuple(s for s in stages if s.name not in early)
+    return Shape(sketch, Plan(plain, factors, layouts, pragmas), late)
+
+
+def _example(sketch: Sketch) -> tuple[int, ...]:
+    """Return a row whose schedule is legal."""
+    rng = np.random.default_rng(0)
+    first = np.zeros((1, len(sketch.space.genes)), np.int32)
+    rows = np.concatenate([first, Space(sketch.space.genes).sample(rng, EXAMPLES)])
+    for row in rows.tolist():
+        try:
+            sketch.state(row)
+        except ScheduleError as e:
+            last = e
+        else:
+            return tuple(row)
+    raise last  # pyright: ignore[reportPossiblyUnbound]  # there is at least one row
+
+
+def _check(sketch: Sketch, stage: schedule.Stage) -> None:
+    if not isinstance(stage.op, tensor.ComputeOp):
+        _refuse(sketch, f"{stage.name} is a {type(stage.op).__name__}, not a te.compute")
+    assert isinstance(stage.op, tensor.ComputeOp)
+    sizes = [*stage.op.shape, *(n for a in stage.op.reduce_axis for n in (a.start, a.extent))]
+    if not all(isinstance(n, int) for n in sizes):
+        _refuse(sketch, f"{stage.name} has a symbolic size")
+    if any(note.intrin is not None for note in stage.notes.values()):
+        _refuse(sketch, f"{stage.name} is tensorized")
+
+
+def _refuse(sketch: Sketch, why: str) -> None:
+    raise ArgumentError(f"statements of sketch {sketch.name!r}", why)
+
+
+def _numbers(sketch: Sketch, rows: Rows) -> dict[Hole, Num]:
+    """Return the numbers that fill each hole."""
+    columns: dict[tuple[int, int], Num] = {}
+    found: dict[Hole, Num] = {}
+    for hole in sketch.holes:
+        for gene, part in hole.parts:
+            if (gene, part) not in columns:
+                options = np.ascontiguousarray(sketch.space.genes[gene].values[:, part])
+                columns[gene, part] = options[rows[:, gene]]
+        first, *others = (columns[p] for p in hole.parts)
+        for n in others:
+            first = first * n
+        found[hole] = first
+    return found
+
+
+# --- one stage -----------------------------------------------------------------------------------
+
+
+def _statements(domains: Domains, stage: schedule.Stage, accesses: bool) -> Iterator[Statement]:
+    """Yield the statements of a stage, one for each of its outputs."""
+    op, plan = stage.op, domains.plan
+    assert isinstance(op, tensor.ComputeOp)
+    around = [*plan.around(stage)]
+    path = [*around, *((stage, a) for a in stage.leaves)]
+    loops = tuple(_loop(domains, host, a) for host, a in path)
+    domain = domains.stages[stage.name]
+    elements: Num = 1
+    for n in domain.shape:
+        elements = elements * n
+    for i in range(len(op.body)):
+        value = _value(op, i)
+        yield Statement(
+            stage.name,
+            loops,
+            len(stage.leaves),
+            tuple(_accesses(domains, stage, i, value)) if accesses else (),
+            op.dtypes[i].bytes,
+            operations_of(value),
+            _pragma(domains, path, "auto_unroll_max_step", 0),
+            _pragma(domains, path, "unroll_explicit", 1),
+            0 if stage.is_output else elements,
+            len(around),
+            lowering.memory_scope(plan.state, stage),
+            _vectorized_axis(stage, domain.extents),
+        )
+
+
+def _loop(domains: Domains, host: schedule.Stage, a: tensor.Axis) -> Loop:
+    domain, note = domains.stages[host.name], host.note(a)
+    reduce = a.kind == "reduce"
+    return Loop(a.name, note.kind, note.thread, reduce, domain.extents[a], domain.digits[a])
+
+
+def _pragma(
+    domains: Domains, path: Sequence[tuple[schedule.Stage, tensor.Axis]], key: str, default: int
+) -> Num:
+    """Return the value of the innermost pragma `key` on the loops of a statement."""
+    found: Num = default
+    for host, a in path:
+        for k, value in host.note(a).pragmas:
+            if k == key:
+                hole = domains.plan.pragmas.get((host.name, a, key))
+                found = int(value) if hole is None else domains.numbers[hole]
+    return found
+
+
+def _vectorized_axis(stage: schedule.Stage, extents: Mapping[tensor.Axis, Num]) -> Num:
+    """Return the extent of the root axis whose innermost part is vectorized, or 0."""
+    wanted = next((a for a in stage.leaves if stage.note(a).kind == "vectorize"), None)
+    if wanted is None:
+        return 0
+    for r in reversed(stage.relations):
+        if isinstance(r, schedule.FuseRelation):
+            if r.fused is wanted:
+                return extents[wanted]
+        elif wanted is r.outer or wanted is r.inner:
+            wanted = r.parent
+    return extents[wanted]
+
+
+def _value(op: tensor.ComputeOp, i: int) -> tir.Expr:
+    """Return the value that output `i` stores; for a reduction, the update of the old value."""
+    r = op.reduction
+    if r is None:
+        return op.body[i]
+    outs = [tensor.tensor_of(op, n) for n in range(len(op.body))]
+    old = tuple(tir.Load(t, op.axis, t.dtype) for t in outs)
+    return r.reducer.combine(old, r.sources)[i]
+
+
+def _accesses(
+    domains: Domains, stage: schedule.Stage, i: int, value: tir.Expr
+) -> Iterator[Access]:
+    """Yield the store and the loads of a statement; those that differ by constants are one."""
+    op = stage.op
+    assert isinstance(op, tensor.ComputeOp)
+    target = tir.Load(tensor.tensor_of(op, i), op.axis, op.dtypes[i])
+    loads = [n for n in tir.walk(value) if isinstance(n, tir.Load)]
+    groups: dict[tuple[object, ...], list[tir.Load]] = {}
+    for n in (target, *loads):
+        moving = (frozenset((id(a), c) for a, c in tir.split_terms(e)[0]) for e in n.indices)
+        groups.setdefault((n.buffer, *moving), []).append(n)
+    for same in groups.values():
+        write = same[0] is target
+        yield _access(domains, stage, same, write=write, read=len(same) > write)
+
+
+def _access(
+    domains: Domains, stage: schedule.Stage, same: list[tir.Load], *, write: bool, read: bool
+) -> Access:
+    first = same[0]
+    t, values = first.buffer, domains.stages[stage.name].values
+    assert isinstance(t, tensor.Tensor)
+    indices: list[Index | None] = [index_of(e, values) for e in first.indices]
+    consts = [[tir.split_terms(n.indices[d])[1] for n in same] for d in range(len(indices))]
+    spread = [max(c) - min(c) for c in consts]
+    owner = domains.plan.state.owner(t)
+    if not isinstance(owner.op, tensor.ComputeOp):
+        shape = tuple(int(n) for n in t.shape)  # type: ignore[arg-type]
+        return Access(
+            t.name, t.dtype.bytes, read, write, tuple(indices), tuple(spread), shape, _strides(shape)
+        )
+    domain = domains.stages[owner.name]
+    starts = (domain.start[a] for a in owner.op.axis)
+    local = [None if i is None else without(i, s) for i, s in zip(indices, starts, strict=True)]
+    if owner.layout is not None:
+        known = tuple(i for i in local if i is not None)
+        missing = [None] * len(domain.shape)
+        local = domains.placed(owner, known) if len(known) == len(local) else missing
+        spread = [0] * len(local)
+    return Access(
+        t.name, t.dtype.bytes, read, write, tuple(local), tuple(spread), domain.shape, domain.strides
+    )
+
+
+def _strides(shape: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple(int(np.prod(shape[d + 1 :], dtype=np.int64)) for d in range(len(shape)))
+
+
+def _linked(found: Sequence[Statement], plan: Plan) -> Iterator[Statement]:
+    """Yield the statements with the fields `shared` and `others` of their accesses filled in."""
+    paths = [_path(plan, s) for s in found]
+    for n, s in enumerate(found):
+        accesses: list[Access] = []
+        for a in s.accesses:
+            depths = [
+                _common(paths[n], paths[m])
+                for m, t in enumerate(found)
+                if m != n and any(b.buffer == a.buffer for b in t.accesses)
+            ]
+            accesses.append(replace(a, shared=max(depths, default=-1), others=len(depths)))
+        yield replace(s, accesses=tuple(accesses))
+
+
+def _path(plan: Plan, s: Statement) -> list[tensor.Axis]:
+    stage = plan.state.stage(s.stage)
+    return [*(a for _, a in plan.around(stage)), *stage.leaves]
+
+
+def _common(a: Sequence[tensor.Axis], b: Sequence[tensor.Axis]) -> int:
+    """Return how many outermost loops two statements share."""
+    n = 0
+    while n < min(len(a), len(b)) and a[n] is b[n]:
+        n += 1
+    return n
+
+
+# --- operations ----------------------------------------------------------------------------------
+
+
+def operations_of(value: tir.Expr) -> tuple[int, ...]:
+    """Count the arithmetic operations on data by kind: a + b*c is one "mad", indices are free."""
+    found = Counter[str]()
+    _count(value, found)
+    return tuple(found[name] for name in OPERATIONS)
+
+
+def _count(e: tir.Expr, found: Counter[str]) -> None:
+    inside = [c for c in tir.children(e) if isinstance(c, tir.Expr) and not tir.is_index(c)]
+    if isinstance(e, tir.Load):
+        inside = []  # an index costs nothing
+    kind = _kind(e)
+    if kind == "add":
+        product = next((c for c in inside if _kind(c) == "mul"), None)
+        if product is not None:
+            kind = "mad"
+            inside = [c for c in inside if c is not product]
+            inside += [c for c in tir.children(product) if isinstance(c, tir.Expr)]
+    if kind:
+        found[kind] += 1
+    for c in inside:
+        _count(c, found)
+
+
+def _kind(e: tir.Expr) -> str:
+    """Return the kind of one operation, or "" for what is not one."""
+    match e:
+        case tir.Binary(dtype=dtype) if dtype.kind in ("int", "uint"):
+            return "int"
+        case tir.Binary(op="add" | "sub"):
+            return "add"
+        case tir.Binary(op="mul"):
+            return "mul"
+        case tir.Binary(op="min" | "max"):
+            return "compare"
+        case tir.Binary(op="and" | "or"):
+            return ""
+        case tir.Binary():
+            return "div"
+        case tir.Compare(a=a, b=b):
+            return "" if tir.is_index(a) and tir.is_index(b) else "compare"
+        case tir.Call():
+            return "math"
+        case tir.Cast():
+            return "other"
+        case tir.Where() | tir.IfThenElse():
+            return "select"
+        case _:
+            return ""

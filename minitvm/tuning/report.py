@@ -1,0 +1,142 @@
+"""A page about a search: one HTML file that needs no other file and no network."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Sequence
+from html import escape
+from itertools import islice
+
+import numpy as np
+
+from minitvm import tune, viz
+from minitvm.base import ArgumentError
+
+TOP = 10  # candidates in the table
+BARS = 12  # columns in the charts
+STYLE = """
+body{font:15px/1.5 system-ui,sans-serif;max-width:60em;margin:2em auto;padding:0 1em;color:#111;
+background:#fff}
+table{border-collapse:collapse}td,th{padding:.2em .8em;border-bottom:1px solid #ddd;text-align:left;
+vertical-align:top}td.n{text-align:right;font-variant-numeric:tabular-nums}
+pre{background:#f7f7f7;padding:.8em;overflow:auto;font-size:13px;line-height:1.35}
+svg{display:block;margin:1em 0}
+"""
+
+
+def report(task: tune.Task, log: tune.Log) -> str:
+    """Return the page about all searches of a task that are in a log, as HTML."""
+    reading = log.read(task)
+    if not reading.trials:
+        skipped = "; ".join(f"{n} {reason}" for reason, n in reading.skipped.items())
+        why = f"it has no trial of this task on this machine ({skipped or 'it is empty'})"
+        raise ArgumentError(f"report on log {str(log.path)!r}", why)
+    best = log.best(task)
+    title = f"Tuning of {tune.shown(task)}"
+    parts = [f"<h1>{escape(title)}</h1>", _summary(task, reading, best)]
+    parts.append(viz.svg(viz.curve_scene(task, reading.trials)))
+    parts += ["<h2>Failures</h2>", _failures(reading.trials)]
+    if best is not None:
+        parts += ["<h2>The fastest candidates</h2>", _fastest(task, reading)]
+        parts += ["<h2>The best schedule</h2>", *_schedule(task, best)]
+        parts += ["<h2>What decides the speed</h2>", *_model(task, reading.trials, best)]
+    parts += ["<h2>Machine</h2>", _machine(task)]
+    head = f'<meta charset="utf-8"><title>{escape(title)}</title><style>{STYLE}</style>'
+    return f'<!DOCTYPE html>\n<html lang="en"><head>{head}</head>\n<body>\n' + "\n".join(
+        [*parts, "</body></html>\n"]
+    )
+
+
+def _table(rows: Iterable[Sequence[object]], head: Sequence[str] = ()) -> str:
+    def cell(value: object) -> str:
+        kind = ' class="n"' if isinstance(value, int | float) else ""
+        return (
+            f"<td{kind}>{escape(f'{value:.4g}' if isinstance(value, float) else str(value))}</td>"
+        )
+
+    lines = ["<tr>" + "".join(f"<th>{escape(h)}</th>" for h in head) + "</tr>"] if head else []
+    lines += ["<tr>" + "".join(map(cell, row)) + "</tr>" for row in rows]
+    return "<table>" + "\n".join(lines) + "</table>"
+
+
+def _summary(task: tune.Task, reading: tune.Reading, best: tune.Trial | None) -> str:
+    trials = reading.trials
+    failed = sum(bool(t.result.error) for t in trials)
+    build = sum(t.result.build_seconds for t in trials) / len(trials)
+    run = sum(t.result.run_seconds for t in trials) / len(trials)
+    speed = (
+        "every candidate failed"
+        if best is None
+        else (
+            f"best {tune.rate(task, best.seconds):.1f} GFLOP/s, {best.seconds * 1e3:.4g} ms a call"
+        )
+    )
+    when = [
+        time.strftime("%Y-%m-%d %H:%M", time.localtime(t.time)) for t in (trials[0], trials[-1])
+    ]
+    text = (
+        f"{len(trials)} trials ({failed} failed) from {when[0]} to {when[1]}; {speed}. "
+        f"A trial took {build * 1e3:.0f} ms to build and {run * 1e3:.0f} ms to run on average. "
+        f"The space has {task.size:.3g} candidates in {len(task.sketches)} sketches."
+    )
+    skipped = "".join(f" The log also has {n} {reason}." for reason, n in reading.skipped.items())
+    return f"<p>{escape(text + skipped)}</p>"
+
+
+def _failures(trials: Sequence[tune.Trial]) -> str:
+    text = tune.failures_text(trials)
+    return f"<pre>{escape(text)}</pre>" if text else "<p>None.</p>"
+
+
+def _fastest(task: tune.Task, reading: tune.Reading) -> str:
+    """Return a table of candidates; a measurement in turns is marked, and counts."""
+    found = {t.candidate: (t, "") for t in reversed(reading.trials) if not t.result.error}
+    found |= {t.candidate: (t, "yes") for t in reading.final if not t.result.error}
+    order = sorted(found.values(), key=lambda pair: pair[0].seconds)[:TOP]
+    rows = [
+        (tune.rate(task, t.seconds), t.seconds * 1e3, again, _values(task, t.candidate))
+        for t, again in order
+    ]
+    return _table(rows, ("GFLOP/s", "ms", "measured in turns", "candidate"))
+
+
+def _values(task: tune.Task, candidate: tune.Candidate) -> str:
+    sketch = task.sketches[candidate.sketch]
+    genes = zip(sketch.space.genes, candidate.row, strict=True)
+    return ", ".join([sketch.name, *(f"{g.name} = {g.options[n]}" for g, n in genes)])
+
+
+def _schedule(task: tune.Task, best: tune.Trial) -> list[str]:
+    sketch = task.sketches[best.candidate.sketch]
+    source = sketch.scheduled(best.candidate.row).python()
+    loops = str(task.lowered(best.candidate))
+    return [
+        f"<p>{escape(_values(task, best.candidate))}</p>",
+        f"<h3>As Python</h3><pre>{escape(source)}</pre>",
+        f"<details><summary>As loops</summary><pre>{escape(loops)}</pre></details>",
+    ]
+
+
+def _model(task: tune.Task, trials: Sequence[tune.Trial], best: tune.Trial) -> list[str]:
+    """Train boosted trees on all trials; draw what they look at."""
+    columns, model = tune.columns_of(task), tune.Trees()
+    rows = [np.array([t.candidate.row], np.int32) for t in (*trials, best)]
+    sketches = [t.candidate.sketch for t in (*trials, best)]
+    seen = np.concatenate([columns.of(n, row) for n, row in zip(sketches, rows, strict=True)])
+    labels = tune.labels_of(trials)
+    model.fit(seen[:-1], labels)
+    accuracy = tune.pairwise_accuracy(model.predict(seen[:-1]), labels)
+    shares = dict(islice(model.importance(columns.names).items(), BARS))
+    effects = dict(islice(model.explain(seen[-1:], columns.names).items(), BARS))
+    fit = "" if accuracy is None else f" It orders {accuracy:.0%} of their pairs correctly."
+    text = f"What boosted trees, trained on the {len(trials)} trials of this log, look at.{fit}"
+    return [
+        f"<p>{escape(text)}</p>",
+        viz.svg(viz.shares_scene(shares, "share of the gain of all splits")),
+        viz.svg(viz.shares_scene(effects, "what each column adds to the score of the best")),
+    ]
+
+
+def _machine(task: tune.Task) -> str:
+    facts = {"target": str(task.target), **tune.machine_facts(task.target)}
+    return _table(facts.items())

@@ -1,0 +1,240 @@
+"""Policies and the evolution: what they propose, and what they never propose."""
+
+import time
+
+import numpy as np
+import pytest
+
+from minitvm import tune
+from tests.tune.fakes import Machine, N, search, seconds, sketch, task
+
+
+def no_good(rows):
+    return np.zeros(len(rows), np.bool_)
+
+
+def rng(seed: int = 0) -> np.random.Generator:
+    return np.random.default_rng(seed)
+
+
+def score_of(found: tune.Task, offset: float = 0.0):
+    def score(n, rows):
+        times = [seconds(found, tune.Candidate(n, tuple(row))) for row in rows.tolist()]
+        return np.array([offset - 1e3 * t for t in times])
+
+    return score
+
+
+@pytest.mark.parametrize("offset", [0.0, 10.0])
+def test_defect_2_negative_scores_are_scores(offset) -> None:
+    """The evolution depends on the order of scores and on their distances, not on their sign."""
+    found = task()
+    spaces = [s.space for s in found.sketches]
+    settings = tune.Evolution(population=256)
+    pools = tune.evolve(spaces, score_of(found, offset), rng(), settings=settings)
+    best = tune.ranked(pools, 3)
+    assert best[0].score - offset == pytest.approx(-1, abs=0.45)
+    assert [s.score for s in best] == sorted((s.score for s in best), reverse=True)
+    assert len(pools[0].rows) > 1000  # all generations are kept, negative or not
+
+
+def test_an_evolution_scores_each_row_once() -> None:
+    found, asked = task(), []
+
+    def score(n, rows):
+        asked.extend((n, tuple(row)) for row in rows.tolist())
+        return score_of(found)(n, rows)
+
+    tune.evolve([found.sketches[0].space], score, rng(), settings=tune.Evolution(512))
+    assert len(set(asked)) == len(asked)
+
+
+def test_crossover_takes_genes_of_both_parents() -> None:
+    """With mutation off, children of two parents can only mix their options (defect 6)."""
+    space = tune.Space((tune.choice_gene("a", range(90)), tune.choice_gene("b", range(90))))
+    start = np.array([[1, 1], [2, 2]], np.int32)
+    settings = tune.Evolution(
+        population=64, generations=8, crossover=1.0, mutation=0.0, measured=1.0
+    )
+    pools = tune.evolve(
+        [space], lambda n, r: r.sum(1) < 9, rng(), measured=[start], settings=settings
+    )
+    rows = {tuple(row) for row in pools[0].rows.tolist()}
+    assert {(1, 2), (2, 1)} <= rows
+
+
+def test_sketches_with_better_rows_get_more_children() -> None:
+    found = task(sketch("a"), sketch("b"))
+    pools = tune.evolve(
+        [s.space for s in found.sketches], score_of(found), rng(), settings=tune.Evolution(512)
+    )
+    assert len(pools[0].rows) > 1.5 * len(pools[1].rows)
+
+
+def test_defect_1_diversity_weighs_options_against_real_scores() -> None:
+    def scored(score, *row):
+        return tune.Scored(score, tune.Candidate(0, row))
+
+    like, best, bad = scored(0.9, 1, 2), scored(1.0, 1, 1), scored(0.1, 7, 7)
+    other = scored(0.8, 5, 6)
+    found = [best, like, other, bad]
+    assert tune.diverse(found, 2, 0.0) == [best, like]
+    assert tune.diverse(found, 2, 0.2) == [best, other]  # two new options are worth .2 more
+    assert bad not in tune.diverse(found, 3, 0.2)  # with scores of 0 it would be as good as any
+    assert tune.diverse(found, 3, 1.0) == [best, other, bad]
+
+
+def test_random_candidates_are_drawn_without_replacement() -> None:
+    found = task(sketch(n=8), sketch("b", n=8))
+    policy, drawn = tune.RandomPolicy(found, rng()), []
+    while proposed := policy.propose(50):
+        drawn += proposed
+    assert len(set(drawn)) == len(drawn) == found.size
+    assert policy.propose(1) == []
+
+
+def test_defect_3_a_random_draw_costs_the_same_after_many_others() -> None:
+    found = task()
+    policy = tune.RandomPolicy(found, rng())
+
+    def cost(batches: int) -> float:
+        start = time.thread_time()
+        for _ in range(batches):
+            policy.propose(64)
+        return time.thread_time() - start
+
+    early = cost(20)
+    cost(100)
+    assert cost(20) < 5 * early
+
+
+def test_known_candidates_are_not_proposed_again() -> None:
+    found = task(sketch(n=8))
+    space = found.sketches[0].space
+    rows = tune.policy.every_row(space)
+    trials = [
+        tune.Trial(tune.Candidate(0, tuple(row)), tune.Result((1.0,))) for row in rows[:-3].tolist()
+    ]
+    for kind in (tune.RandomPolicy, tune.GuidedPolicy):
+        policy = kind(found, rng())
+        policy.learn(trials)
+        assert {c.row for c in policy.propose(16)} == {tuple(row) for row in rows[-3:].tolist()}
+        assert list(policy.propose(16)) == []
+
+
+def test_rows_are_numbered_as_the_space_numbers_them() -> None:
+    space = sketch(n=8).space
+    assert [space.row(n) for n in range(space.size)] == [
+        tuple(row) for row in tune.policy.every_row(space).tolist()
+    ]
+
+
+def test_a_guided_search_ends_when_every_candidate_is_measured() -> None:
+    found = task(sketch(n=4))
+    outcome = search(found, trials=10_000)
+    assert outcome.ended == "exhausted"
+    assert len({trial.candidate for trial in outcome.trials}) == len(outcome.trials) == found.size
+
+
+def test_a_space_without_a_legal_row_has_no_candidates() -> None:
+    outcome = search(task(sketch(allowed=no_good)), trials=5)
+    assert outcome.ended == "exhausted"
+    assert outcome.trials == ()
+    assert outcome.found is None
+
+
+def test_a_sketch_without_genes_has_one_candidate() -> None:
+    plain = sketch(n=8)
+    fixed = tune.Sketch("fixed", plain.args, plain.initial, plain.steps, (), tune.Space(()))
+    for kind in (tune.RandomPolicy, tune.GuidedPolicy):
+        policy = kind(task(fixed), rng())
+        assert list(policy.propose(4)) == [tune.Candidate(0, ())]
+        policy.learn([tune.Trial(tune.Candidate(0, ()), tune.Result((1.0,)))])
+        assert list(policy.propose(4)) == []
+
+
+def test_defect_13_equivalent_candidates_are_measured_once() -> None:
+    """The columns say that unrolling changes nothing: candidates differ by it alone."""
+    found = task()
+    plain = tune.gene_columns(found)
+    width = plain.names.index("unroll.0")
+    columns = tune.Columns(lambda n, rows: plain.of(n, rows)[:, :width], plain.names[:width])
+    policy = tune.GuidedPolicy(found, rng(), columns=columns)
+    outcome = search(found, policy, trials=96)
+    programs = [trial.candidate.row[:3] for trial in outcome.trials]
+    assert len(set(programs)) == len(programs) == 96
+
+
+def test_the_first_batch_follows_the_draft() -> None:
+    found = task()
+    plain, score = tune.gene_columns(found), score_of(found)
+
+    def of(n, rows):
+        return np.column_stack([plain.of(n, rows), score(n, rows)]).astype(np.float32)
+
+    columns = tune.Columns(of, (*plain.names, tune.DRAFT))
+    policy = tune.GuidedPolicy(found, rng(), columns=columns)
+    first = [seconds(found, candidate) for candidate in policy.propose(16)]
+    drawn = [seconds(found, c) for c in tune.RandomPolicy(found, rng()).propose(16)]
+    assert max(first) < 0.8 * min(drawn)
+
+
+def test_a_share_of_a_batch_is_random() -> None:
+    found = task()
+
+    class Flat:
+        """A model that likes big inner k only."""
+
+        def fit(self, features, labels):
+            pass
+
+        def predict(self, features):
+            return features[:, plain.names.index("k.1")]
+
+    plain = tune.gene_columns(found)
+    policy = tune.GuidedPolicy(found, rng(), model=Flat(), columns=plain, epsilon=0.25)
+    policy.learn(
+        [tune.Trial(c, tune.Result((1.0,))) for c in tune.RandomPolicy(found, rng(5)).propose(16)]
+    )
+    batch = policy.propose(32)
+    space = found.sketches[0].space
+    inner = [space.genes[2].options[candidate.row[2]][1] for candidate in batch]
+    assert set(inner[:24]) == {N}
+    assert len(set(inner[24:])) > 2
+
+
+def test_a_search_is_repeated_exactly_from_its_seed() -> None:
+    first, again, other = (search(trials=64, seed=seed) for seed in (4, 4, 5))
+    assert first.trials == again.trials
+    assert first.trials != other.trials
+
+
+def test_defect_4_labels_come_from_the_shortest_time() -> None:
+    one = tune.Trial(tune.Candidate(0, (0,)), tune.Result((5.0, 1.0)))
+    two = tune.Trial(tune.Candidate(0, (1,)), tune.Result((2.0, 2.0)))
+    bad = tune.Trial(tune.Candidate(0, (2,)), tune.Result((), "crash"))
+    np.testing.assert_allclose(tune.labels_of([one, two, bad]), [1.0, 0.5, 0.0])
+    assert tune.labels_of([bad]).tolist() == [0.0]
+
+
+def test_the_guided_policy_needs_fewer_trials_than_random() -> None:
+    found = task()
+
+    def needed(policy, seed: int) -> int:
+        trials = search(found, policy, trials=160, seed=seed, machine=Machine(found)).trials
+        times = np.minimum.accumulate([trial.seconds for trial in trials])
+        return int(np.argmax(times < 1.3e-3)) or 160
+
+    guided = np.median([needed(tune.GuidedPolicy, seed) for seed in range(3)])
+    assert guided < 0.6 * np.median([needed(tune.RandomPolicy, seed) for seed in range(3)])
+
+
+def test_gene_columns_of_sketches_do_not_mix() -> None:
+    found = task(sketch("a"), sketch("b"))
+    columns = tune.gene_columns(found)
+    one, two = (columns.of(n, np.array([[5, 5, 5, 2]], np.int32))[0] for n in (0, 1))
+    half = len(columns.names) // 2
+    np.testing.assert_array_equal(one[:half], two[half:])
+    assert not one[half:].any()
+    assert columns.names[half - 1 :: half] == ("a.unroll.0", "b.unroll.0")
+    assert one[half - 1] == pytest.approx(np.log2(65))

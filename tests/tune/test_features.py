@@ -1,0 +1,44 @@
+"""Features of rows: the same numbers as those read from the loops that lowering makes."""
+
+import numpy as np
+import pytest
+
+
+from minitvm import tune
+from minitvm.tune.oracle import oracle
+
+from . import sketches
+
+SKETCHES = {
+    **{f"matmul, level {n}": sketches.matmul(48, 96, 64, n) for n in range(3)},
+    "packed, level 0": sketches.matmul(48, 96, 64, 0, packed=True),
+    "packed, level 1": sketches.matmul(48, 96, 64, 1, packed=True, unroll="tile"),
+    "packed, level 2": sketches.matmul(48, 96, 64, 2, packed=True),
+    "matmul and relu": sketches.matmul(48, 96, 64, 2, relu=True),
+    "NCHW": sketches.conv(14, 8, 16, 3, 1, "NCHW", 2),
+    "NCHW, halo": sketches.conv(14, 8, 16, 3, 2, "NCHW", 0, pad_at=2),
+    "NHWC, halo": sketches.conv(14, 8, 16, 3, 1, "NHWC", 1, pad_at=1),
+    "NHWC and relu": sketches.conv(15, 8, 16, 3, 2, "NHWC", 2, relu=True, pad_at=3),
+    "NHWC, inlined": sketches.conv(14, 8, 16, 3, 1, "NHWC", 0, pad_at="inline"),
+    "1x1": sketches.conv(14, 8, 16, 1, 2, "NHWC", 1),
+    "elementwise": sketches.elementwise(24, 64),
+    "softmax": sketches.softmax(24, 64),
+    "tails": sketches.stencil(24, 64, [(5, 8), (24, 64), (1, 7), (7, 48)], wrap=False),
+    "diagonal": sketches.stencil(24, 96, [(5, 8), (24, 96), (1, 12), (4, 48)], wrap=True),
+}
+
+
+@pytest.mark.parametrize("name", SKETCHES)
+def test_features_are_those_of_the_lowered_loops(name: str) -> None:
+    sketch = SKETCHES[name]
+    rows = sketch.space.sample(np.random.default_rng(5), 12)
+    found = tune.features(sketch, rows)
+    for row, mine in zip(rows.tolist(), found, strict=True):
+        theirs = oracle(sketch, tuple(row))
+        assert list(theirs) == list(tune.NAMES)
+        wrong = {
+            n: (round(float(x), 4), round(y, 4))
+            for (n, y), x in zip(theirs.items(), mine, strict=True)
+            if abs(x - y) > 1e-4 * (1 + abs(y))
+        }
+        assert not wrong, sketch.filled(row)

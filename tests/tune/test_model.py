@@ -1,0 +1,103 @@
+"""Cost models: what they learn, how they explain it, and which losses are sound."""
+
+import numpy as np
+import pytest
+
+from minitvm import tune
+from minitvm.base import ArgumentError
+
+LOSSES = ("regression", "rank", "rank-xgb")
+
+
+def samples(count: int, seed: int = 0):
+    """Return features of which columns 0 and 3 decide the label, and labels from 0 to 1."""
+    rng = np.random.default_rng(seed)
+    x = rng.random((count, 8)).astype(np.float32)
+    y = (0.6 * x[:, 0] + 0.4 * (1 - np.abs(x[:, 3] - 0.5))).astype(np.float32)
+    return x, y / y.max()
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_a_trained_model_orders_samples_that_it_has_not_seen(loss) -> None:
+    model = tune.Trees(loss)
+    model.fit(*samples(200))
+    x, y = samples(300, seed=1)
+    accuracy = tune.pairwise_accuracy(model.predict(x), y)
+    assert accuracy is not None
+    assert accuracy > 0.85
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_defect_15_every_rank_loss_orders_its_training_set(loss) -> None:
+    x, y = samples(250)
+    model = tune.Trees(loss)
+    model.fit(x, y)
+    ranks = np.argsort(np.argsort(model.predict(x))), np.argsort(np.argsort(y))
+    assert np.corrcoef(*ranks)[0, 1] > 0.97  # plain rank:pairwise of xgboost 3 reaches .70
+
+
+def test_defect_5_training_does_not_stop_by_its_training_error() -> None:
+    model = tune.Trees(trees=40)
+    model.fit(np.zeros((20, 3), np.float32), np.zeros(20, np.float32))  # error 0 from the start
+    assert model.booster.num_boosted_rounds() == 40
+
+
+def test_the_rank_loss_is_equation_2() -> None:
+    """Its gradient is that of the sum over ordered pairs of log(1 + exp(-sign * difference))."""
+    y, f = np.array([1.0, 0.2, 0.2, 0.7]), np.array([0.3, -0.1, 0.4, 0.2])
+
+    def loss(f):
+        d, s = f[:, None] - f[None, :], np.sign(y[:, None] - y[None, :])
+        return np.sum(np.log1p(np.exp(-s * d)))
+
+    step = 1e-6 * np.eye(4)
+    slope = [(loss(f + h) - loss(f - h)) / 2e-6 for h in step]
+    gradient, second = tune.model.rank_loss(y, 0)(f.astype(np.float32), None)
+    np.testing.assert_allclose(gradient, slope, atol=1e-4)
+    assert (second > 0).all()
+
+
+def test_the_rank_loss_of_many_samples_draws_pairs() -> None:
+    x, y = samples(600)
+    first, again = tune.Trees("rank", seed=3), tune.Trees("rank", seed=3)
+    first.fit(x, y)
+    again.fit(x, y)
+    assert tune.pairwise_accuracy(first.predict(x), y) > 0.95
+    np.testing.assert_array_equal(first.predict(x), again.predict(x))
+
+
+def test_a_model_says_which_columns_matter() -> None:
+    x, y = samples(300)
+    names = tuple("abcdefgh")
+    model = tune.Trees()
+    model.fit(x, y)
+    gains = model.importance(names)
+    assert set(list(gains)[:2]) == {"a", "d"}
+    assert sum(gains.values()) == pytest.approx(1)
+    parts = model.explain(x[:1], names)
+    assert sum(parts.values()) == pytest.approx(float(model.predict(x[:1])[0]), abs=1e-4)
+    high, low = np.full((1, 8), 0.95, np.float32), np.full((1, 8), 0.05, np.float32)
+    assert model.explain(high, names)["a"] > 0 > model.explain(low, names)["a"]
+
+
+def test_the_draft_is_its_column() -> None:
+    x, y = samples(5)
+    model = tune.Draft(2)
+    model.fit(x, y)
+    np.testing.assert_array_equal(model.predict(x), x[:, 2])
+    assert model.importance("abcdefgh") == {"c": 1.0}
+    assert model.explain(x, "abcdefgh") == {"c": pytest.approx(x[0, 2])}
+
+
+def test_misuse_is_refused() -> None:
+    with pytest.raises(ArgumentError, match="no such loss"):
+        tune.Trees("squared")
+    with pytest.raises(ArgumentError, match="not trained"):
+        tune.Trees().predict(np.zeros((1, 1), np.float32))
+
+
+def test_pairwise_accuracy_counts_pairs() -> None:
+    assert tune.pairwise_accuracy(np.array([3.0, 2, 1]), np.array([1.0, 0.5, 0])) == 1
+    assert tune.pairwise_accuracy(np.array([1.0, 2, 3]), np.array([1.0, 0.5, 0])) == 0
+    assert tune.pairwise_accuracy(np.array([2.0, 2, 2]), np.array([1.0, 0.5, 0])) == 0.5
+    assert tune.pairwise_accuracy(np.array([2.0, 1]), np.array([0.0, 0])) is None
