@@ -2,6 +2,7 @@
 
 # pyright: reportUnusedImport=false
 
+from .measure import MeasureOptions, Measurer, Program
 from .sketch import Hole, Sketch
 from .space import (
     Gene,
@@ -15,3 +16,4 @@ from .space import (
     split_gene,
 )
 from .task import Candidate, Task, flops_of
+from .trial import ErrorKind, Result
