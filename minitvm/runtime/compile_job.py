@@ -9,11 +9,12 @@ from .jit import LLVMSource
 
 
 def answer(request: workers.Message) -> workers.Message:
-    """Return the code that is compiled from the IR in `request`, or the parts of a BuildError."""
+    """Return the code that is compiled from each IR in `request`, or the parts of a BuildError."""
     options = dict(request.value)
     form = options.pop("form")
     try:
-        return workers.Message({}, (LLVMSource(request.blobs[0].decode(), **options).made(form),))
+        sources = [LLVMSource(text.decode(), **options) for text in request.blobs]
+        return workers.Message({}, tuple(source.made(form) for source in sources))
     except BuildError as e:
         return workers.Message({"refused": e.args})
 

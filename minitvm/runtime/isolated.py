@@ -1,11 +1,10 @@
 """Compile in another process, so that a crash of LLVM becomes an error in this one.
 
-A process takes a second to start, so idle processes are kept for the next build.
+A worker takes a second to start, so it is kept for the next build.
 """
 
 from __future__ import annotations
 
-import contextlib
 import os
 from collections.abc import Mapping
 
@@ -16,6 +15,7 @@ from .jit import Form, LLVMSource, NativeCode, declared, load_object
 
 JOB = "minitvm.runtime.compile_job"
 SECONDS = 600.0  # time limit of one compilation
+LIFETIME = 1000  # builds per process: LLVM keeps a quarter of a megabyte of each
 SHOWN = 3  # last lines of LLVM's output in an error
 _idle: list[workers.Worker] = []
 
@@ -48,29 +48,21 @@ class IsolatedSource(LLVMSource):
 
 
 def clear() -> None:
-    """End the idle compiler processes."""
-    while worker := _idle_worker():
-        worker.close()
+    """End the compiler processes."""
+    while _idle:
+        _idle.pop().close()
 
 
 def _asked(options: object, text: bytes) -> workers.Message | workers.Failure:
-    """Send a request to an idle compiler process, or to a new one, and return its answer."""
-    worker = _idle_worker() or workers.Worker(JOB)
-    reply = worker.ask(options, (text,), seconds=SECONDS)
-    if not isinstance(reply, workers.Failure):
+    """Send a request to an idle worker, or to a new one, and return its answer."""
+    try:
+        worker = _idle.pop()  # safe in several threads
+    except IndexError:
+        worker = workers.Worker(JOB, renew=LIFETIME)
+    try:
+        return worker.ask(options, (text,), seconds=SECONDS)
+    finally:
         _idle.append(worker)
-    return reply
-
-
-def _idle_worker() -> workers.Worker | None:
-    """Return an idle process that is alive, or None; safe in several threads."""
-    with contextlib.suppress(IndexError):
-        while True:
-            worker = _idle.pop()
-            if worker.alive:
-                return worker
-            worker.close()
-    return None
 
 
 if hasattr(os, "register_at_fork"):  # Windows cannot fork; a child must not use its parent's

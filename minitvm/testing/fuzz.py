@@ -161,17 +161,13 @@ def _work(
     done: queue.SimpleQueue[CaseResult | Exception],
     stopped: threading.Event,
 ) -> None:
-    """Run cases in a child process; replace it after each crash and after LIFETIME cases."""
+    """Run cases in a child process, which is replaced after each crash."""
     try:
-        worker, ran = workers.Worker(JOB), 0
+        worker = workers.Worker(JOB, renew=LIFETIME)
         for seed in waiting:
             if stopped.is_set():
                 break
-            if not worker.alive or ran == LIFETIME:
-                worker.close()
-                worker, ran = workers.Worker(JOB), 0
             done.put(run_apart(worker, seed, every))
-            ran += 1
         worker.close()
     except Exception as e:  # the main thread raises it
         done.put(e)

@@ -3,5 +3,5 @@
 # pyright: reportUnusedImport=false
 
 from .serve import serve
-from .wire import Message, WireError, receive, send
+from .wire import ClosedError, Message, WireError, receive, send
 from .worker import Failure, Worker

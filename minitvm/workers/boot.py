@@ -1,16 +1,14 @@
 """Start a worker process: set its limits, then run its module.
 
-python -c BOOT '{"module": ..., "path": [...], "memory": ..., "parent": ...}'
+python -c BOOT '{"module": ..., "path": [...], "parent": ..., "memory": ..., "cpus": ...}'
 """
 
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import json
 import os
 import runpy
-import signal
 import sys
 
 try:
@@ -18,34 +16,40 @@ try:
 except ImportError:  # Windows has none
     resource = None
 
-PR_SET_PDEATHSIG = 1
-
 
 def main() -> None:
     """Run the module named on the command line, within its limits."""
     given = json.loads(sys.argv[1])
     if given["memory"] is not None:
         limit_memory(given["memory"])
-    if given["parent"] is not None:
-        die_with_parent(given["parent"])
+    no_core_dumps()
+    if given["cpus"] is not None:
+        pin(given["cpus"])
     runpy.run_module(given["module"], run_name="__main__")
 
 
 def limit_memory(most: int) -> None:
-    """Limit the address space to `most` bytes, if the system supports that."""
+    """Make allocations fail once this process has `most` bytes, if the system supports that.
+
+    Linux counts the memory that a process may write alone; other systems count all addresses.
+    """
     if resource is not None:
-        hard = resource.getrlimit(resource.RLIMIT_AS)[1]
+        kind = resource.RLIMIT_DATA if sys.platform == "linux" else resource.RLIMIT_AS
+        hard = resource.getrlimit(kind)[1]
         soft = most if hard == resource.RLIM_INFINITY else min(most, hard)
         with contextlib.suppress(ValueError, OSError):  # macOS refuses
-            resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
+            resource.setrlimit(kind, (soft, hard))
 
 
-def die_with_parent(parent: int) -> None:
-    """Make Linux kill this process when the thread that started it ends.
+def no_core_dumps() -> None:
+    """Let a crash write no file."""
+    if resource is not None:
+        with contextlib.suppress(ValueError, OSError):
+            resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
-    On other systems the process ends when its pipe is closed: see serve().
-    """
+
+def pin(cpus: list[int]) -> None:
+    """Run only on `cpus`, if the system supports that and they exist."""
     if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-        if os.getppid() != parent:  # the parent died before prctl
-            os._exit(0)
+        with contextlib.suppress(OSError):
+            os.sched_setaffinity(0, cpus)

@@ -2,45 +2,76 @@
 
 from __future__ import annotations
 
+import json
 import os
 import queue
+import signal
 import sys
 import threading
 from collections.abc import Callable
+from functools import partial
 from typing import IO
 
 from .wire import Message, WireError, receive, send
+from .zygote import Answer, Pipes, fork_children
+
+SHORTEST = 1e-6  # seconds; 0 would mean no limit
 
 
-def serve(answer: Callable[[Message], Message]) -> None:
+def serve(answer: Answer) -> None:
     """Answer requests until the parent process closes the pipe or dies.
 
     Call this from a module that Worker starts. An exception in `answer` ends the process, and the
     parent gets the traceback. The output of print() goes to stderr.
     """
-    requests, replies = _channel()
+    given = json.loads(sys.argv[1])
+    pipes = _detached()
+    send(pipes.replies, "ready")
+    if given["forks"]:
+        pipes = fork_children(pipes, answer, given["parent"], given["renew"])
+        take = partial(_taken, pipes.requests)
+    else:
+        take = _listener(pipes.requests)
+    while True:
+        value, blobs = take()
+        _limit_time(value["seconds"])
+        reply = answer(Message(value["value"], blobs))
+        _limit_time(None)
+        send(pipes.replies, {"answer": reply.value}, reply.blobs)
+
+
+def _limit_time(seconds: float | None) -> None:
+    """Let the system end this process after `seconds`, also while it runs native code."""
+    if hasattr(signal, "setitimer"):  # on Windows, the parent ends this process
+        signal.setitimer(signal.ITIMER_REAL, 0 if seconds is None else max(SHORTEST, seconds))
+
+
+def _taken(requests: IO[bytes]) -> Message:
+    """Return the next request; end the process when the pipe ends."""
+    try:
+        return receive(requests)
+    except WireError:
+        os._exit(0)
+
+
+def _listener(requests: IO[bytes]) -> Callable[[], Message]:
+    """Return a function for the next request; the process ends immediately when the pipe ends."""
     waiting: queue.SimpleQueue[Message] = queue.SimpleQueue()
-    threading.Thread(target=_listen, args=(requests, waiting), daemon=True).start()
-    send(replies, "ready")
-    while True:
-        send(replies, *answer(waiting.get()))
+
+    def listen() -> None:
+        while True:
+            waiting.put(_taken(requests))
+
+    threading.Thread(target=listen, daemon=True).start()
+    return waiting.get
 
 
-def _listen(requests: IO[bytes], waiting: queue.SimpleQueue[Message]) -> None:
-    """Queue requests; end the process immediately when the pipe ends."""
-    while True:
-        try:
-            waiting.put(receive(requests))
-        except WireError:
-            os._exit(0)
-
-
-def _channel() -> tuple[IO[bytes], IO[bytes]]:
-    """Return stdin and stdout as (requests, replies), and detach print() and input() from them."""
-    requests, replies = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
+def _detached() -> Pipes:
+    """Return stdin and stdout as pipes, and detach print() and input() from them."""
+    pipes = Pipes(os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb"))
     null = os.open(os.devnull, os.O_RDONLY)
     os.dup2(null, 0)
     os.close(null)
     os.dup2(2, 1)
     sys.stdout = sys.stderr
-    return requests, replies
+    return pipes

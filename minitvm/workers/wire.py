@@ -30,6 +30,10 @@ class WireError(Exception):
     """Raised if the received bytes are not a frame, or if the other side closed the pipe."""
 
 
+class ClosedError(WireError):
+    """Raised if the other side closed the pipe, also in the middle of a frame."""
+
+
 def send(stream: IO[bytes], value: Any, blobs: Sequence[bytes] = ()) -> None:
     """Write one message to `stream` as a frame."""
     text = json.dumps({"value": value, "blobs": [len(b) for b in blobs]}).encode()
@@ -73,5 +77,5 @@ def _split(data: bytes, lengths: object) -> tuple[bytes, ...]:
 def _exactly(stream: IO[bytes], size: int) -> bytes:
     data = stream.read(size)
     if len(data) < size:
-        raise WireError("the other side closed the pipe")
+        raise ClosedError("the other side closed the pipe")
     return data

@@ -1,47 +1,33 @@
-"""The parent's side of a worker: start a process, send requests with a time limit, end it."""
+"""The parent's side of a worker: send requests with a time limit, and learn how they failed."""
 
 from __future__ import annotations
 
-import contextlib
-import json
-import os
-import queue
 import signal
-import subprocess
-import sys
-import threading
-import time
-from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import IO, Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
-from .wire import Message, WireError, receive, send
+from .process import Process
+from .wire import ClosedError, Message, WireError
+from .zygote import FORKS
 
-BOOT = """
-import json, sys
-sys.path[:] = json.loads(sys.argv[1])["path"]
-from minitvm.workers.boot import main
-main()
-"""
-START = 60.0  # seconds until a process must be ready
-LAST_LINES = 20  # of stderr that a failure shows
-LONGEST_LINE = 2000  # bytes
-TICK = 0.2  # seconds: Windows notices Ctrl-C only between waits
-FailureKind: TypeAlias = Literal["crashed", "exited", "timed out"]
+START = 60.0  # seconds until a process must be ready, and until it must be prepared
+GRACE = 5.0  # seconds for a process to end itself when its time is over, where systems help
+FailureKind: TypeAlias = Literal["crashed", "exited", "timed out", "garbage"]
 
 
 @dataclass(frozen=True, slots=True)
 class Failure:
     """The reason why a worker did not answer; returned, not raised, so that a search can continue.
 
-    kind     "crashed": killed by a signal; "exited": ended by itself; "timed out": killed by ask()
+    kind     "crashed": killed by a signal; "exited": ended by itself; "timed out": killed at the
+             time limit; "garbage": killed because it sent bytes that are not a reply
     detail   the number of the signal, the exit code, or the time limit in seconds
     stderr   the last lines that the process printed
     """
 
     kind: FailureKind
-    detail: float
+    detail: float = 0
     stderr: tuple[str, ...] = ()
 
     def __str__(self) -> str:
@@ -52,139 +38,143 @@ class Failure:
                 return f"the process ended with exit code {self.detail:g}"
             case "timed out":
                 return f"no answer within {self.detail:g} s"
+            case "garbage":
+                return "the process sent bytes that are not a reply"
 
 
 class Worker:
-    """A Python process that runs `module`, which calls serve().
+    """A Python process that runs `module`, which calls serve(); it is replaced when it ends.
 
-    memory   the limit of its address space in bytes; None for no limit
-    The worker ends when this process ends. Use it from one thread at a time, and close() it.
+    memory   the limit of its memory in bytes; None for no limit
+    cpus     the CPUs on which it runs, if the system supports that; None for all
+    renew    the number of requests after which it is replaced; None for no limit
+    forks    whether a process that has imported `module` forks the ones that answer: then a
+             replacement takes milliseconds instead of a second. False where a fork is not safe.
+
+    All processes end when this process ends. Use a worker from one thread at a time, and close()
+    it.
     """
 
-    def __init__(self, module: str, *, memory: int | None = None) -> None:
-        self._process = _started(module, memory)
-        assert self._process.stdout is not None
-        assert self._process.stderr is not None
-        self._replies: queue.SimpleQueue[Message | None] = queue.SimpleQueue()
-        self._lines: deque[bytes] = deque(maxlen=LAST_LINES)
-        self._readers = (
-            threading.Thread(target=_pass_on, args=(self._process.stdout, self._replies)),
-            threading.Thread(target=_keep, args=(self._process.stderr, self._lines)),
-        )
-        for reader in self._readers:
-            reader.daemon = True
-            reader.start()
-        self._ready = False
-        self._closed = False
+    def __init__(
+        self,
+        module: str,
+        *,
+        memory: int | None = None,
+        cpus: Iterable[int] | None = None,
+        renew: int | None = None,
+        forks: bool = FORKS,
+    ) -> None:
+        self._given = {
+            "module": module,
+            "memory": memory,
+            "cpus": None if cpus is None else sorted(cpus),
+            "renew": renew,
+            "forks": forks,
+        }
+        self._renew = None if forks else renew  # a process that forks replaces its child itself
+        self._preparation: tuple[Any, Sequence[bytes]] | None = None
+        self._process: Process | None = None
+        self._start()
 
     def ask(self, value: Any, blobs: Sequence[bytes] = (), *, seconds: float) -> Message | Failure:
         """Send a request and wait for its answer.
 
-        seconds   the time limit for this request, not including the start of the process
-        After a Failure or Ctrl-C, the worker is closed.
+        seconds   the time limit for this request, not including the start of a process
+        After a Failure or Ctrl-C, the next request gets a new process.
         """
         try:
-            if not self._ready:
-                first = self._reply(START)
-                if isinstance(first, Failure):
-                    return first
-                self._ready = True
-            assert self._process.stdin is not None
-            with contextlib.suppress(OSError):  # the process has ended: _reply returns a Failure
-                send(self._process.stdin, value, blobs)
-            return self._reply(seconds)
+            started = self._started()
+            if isinstance(started, Failure):
+                return started
+            self._answered += 1
+            return self._asked(started, (value, blobs), seconds)
         except BaseException:
             self.close()
             raise
 
-    @property
-    def alive(self) -> bool:
-        """Return whether the worker can take requests."""
-        return not self._closed and self._process.poll() is None
+    def prepare(self, value: Any, blobs: Sequence[bytes] = ()) -> Failure | None:
+        """Send a request whose effects this and all later processes shall have; wait for its end.
+
+        The answer is lost. Only the last such request is sent to later processes.
+        """
+        self._preparation, self._prepared = (value, blobs), False
+        try:
+            started = self._started()
+            return started if isinstance(started, Failure) else None
+        except BaseException:
+            self.close()
+            raise
 
     def close(self) -> None:
-        """End the process and all processes that it started."""
-        if self._closed:
-            return
-        self._closed = True
-        with contextlib.suppress(OSError):
-            if hasattr(os, "killpg"):
-                os.killpg(self._process.pid, signal.SIGKILL)
-            else:
-                self._process.kill()
-        self._process.wait()
-        pipes = (self._process.stdout, self._process.stderr)
-        for reader, pipe in zip(self._readers, pipes, strict=True):
-            reader.join(1.0)
-            if pipe is not None and not reader.is_alive():  # closing would wait for the reader
-                pipe.close()
-        if self._process.stdin is not None:
-            with contextlib.suppress(OSError):
-                self._process.stdin.close()
+        """End the process and all processes that it started; another request would start it."""
+        if self._process is not None:
+            self._process.end()
+            self._process = None
 
-    def _reply(self, seconds: float) -> Message | Failure:
-        end = time.monotonic() + seconds
-        while True:
-            left = end - time.monotonic()
-            try:
-                frame = self._replies.get(timeout=max(0.0, min(TICK, left)))
-            except queue.Empty:
-                if left > 0:
-                    continue
-                return self._failure("timed out", seconds)
-            return self._ended() if frame is None else frame
+    def _start(self) -> Process:
+        self._process = Process(self._given)
+        self._ready = self._prepared = False
+        self._answered = 0
+        return self._process
 
-    def _ended(self) -> Failure:
-        """Return the failure of a process that closed its pipe."""
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            self._process.wait(1.0)
-        code = self._process.poll()
-        if code is not None and code < 0:
-            return self._failure("crashed", -code)
-        return self._failure("exited", 0 if code is None else code)
+    def _started(self) -> Process | Failure:
+        """Return the process, ready and prepared; start one if there is none."""
+        process = self._process
+        if process is None or not process.alive or self._answered == self._renew:
+            self.close()
+            process = self._start()
+        if not self._ready:
+            first = process.reply(START)
+            if not isinstance(first, Message):
+                return self._failure(process, first, START)
+            self._ready = True
+        if self._preparation is not None and not self._prepared:
+            reply = self._asked(process, self._preparation, START, prepare=True)
+            if isinstance(reply, Failure):
+                return reply
+            self._prepared = True
+        return process
 
-    def _failure(self, kind: FailureKind, detail: float) -> Failure:
+    def _asked(
+        self,
+        process: Process,
+        request: tuple[Any, Sequence[bytes]],
+        seconds: float,
+        prepare: bool = False,
+    ) -> Message | Failure:
+        value, blobs = request
+        process.send({"value": value, "seconds": seconds, "prepare": prepare}, blobs)
+        reply = process.reply(seconds + (GRACE if hasattr(signal, "setitimer") else 0))
+        if not isinstance(reply, Message):
+            return self._failure(process, reply, seconds)
+        match reply.value:
+            case {"answer": value}:
+                return Message(value, reply.blobs)
+            case {"ended": int(code)}:
+                return _ended(code, seconds, process.last_lines())
+            case _:
+                return Failure("garbage", 0, process.last_lines())
+
+    def _failure(self, process: Process, found: WireError | None, seconds: float) -> Failure:
+        """Return why the process itself sent no message, and end it."""
+        if found is None:
+            failure = Failure("timed out", seconds, process.last_lines())
+        elif isinstance(found, ClosedError):
+            code = process.code()
+            failure = _ended(code, seconds, process.last_lines())
+        else:
+            failure = Failure("garbage", 0, process.last_lines())
         self.close()
-        lines = (line.decode(errors="replace").rstrip() for line in self._lines)
-        return Failure(kind, detail, tuple(line for line in lines if line))
+        return failure
 
 
-def _started(module: str, memory: int | None) -> subprocess.Popen[bytes]:
-    """Start a Python process with the same sys.path, in a process group of its own.
-
-    In our process group, Ctrl-C in a terminal would reach the worker too. Workers of the main
-    thread ask Linux to kill them when that thread ends; other workers end when their pipe is
-    closed.
-    """
-    main = threading.current_thread() is threading.main_thread()
-    given = {
-        "module": module,
-        "path": [os.path.abspath(p) for p in sys.path],
-        "memory": memory,
-        "parent": os.getpid() if main else None,
-    }
-    return subprocess.Popen(
-        [sys.executable, "-c", BOOT, json.dumps(given)],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        start_new_session=True,
-    )
-
-
-def _pass_on(stream: IO[bytes], replies: queue.SimpleQueue[Message | None]) -> None:
-    """Put the messages of `stream` into `replies`, which allows timeouts; put None at its end."""
-    with contextlib.suppress(WireError, OSError, ValueError):
-        while True:
-            replies.put(receive(stream))
-    replies.put(None)
-
-
-def _keep(stream: IO[bytes], lines: deque[bytes]) -> None:
-    """Read `stream` to its end and add its lines, truncated, to `lines`."""
-    with contextlib.suppress(OSError, ValueError):
-        while line := stream.readline(LONGEST_LINE):
-            lines.append(line)
+def _ended(code: int, seconds: float, stderr: tuple[str, ...]) -> Failure:
+    """Return the failure of a process with this exit code, which is negative for a signal."""
+    if code >= 0:
+        return Failure("exited", code, stderr)
+    if hasattr(signal, "SIGALRM") and code == -signal.SIGALRM:
+        return Failure("timed out", seconds, stderr)
+    return Failure("crashed", -code, stderr)
 
 
 def _signal_name(number: int) -> str:

@@ -1,11 +1,15 @@
 """What the workers of these tests run."""
 
+import contextlib
+import ctypes
 import os
 import signal
 import sys
 import time
 
 from minitvm.workers import Message, serve
+
+REMEMBERED: list[object] = []
 
 
 def answer(request: Message) -> Message:
@@ -18,12 +22,25 @@ def answer(request: Message) -> Message:
             sys.exit(code)
         case ["sleep", float(seconds)]:
             time.sleep(seconds)
+        case ["block", float(seconds)]:  # in native code, which no signal handler interrupts
+            ctypes.CDLL(None).sleep(int(seconds))
         case ["allocate", int(size)]:
             bytearray(size)
         case ["raise", str(message)]:
             raise ValueError(message)
         case "pid":
             return Message(os.getpid())
+        case "garbage":  # as machine code may that writes anywhere
+            for pipe in range(3, 32):
+                with contextlib.suppress(OSError):
+                    os.write(pipe, b"nonsense" * 8)
+            time.sleep(60)
+        case ["remember", value]:
+            REMEMBERED.append(value)
+        case "recall":
+            return Message(REMEMBERED)
+        case "processors":
+            return Message(sorted(os.sched_getaffinity(0)))
         case _:
             pass
     return request

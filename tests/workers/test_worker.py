@@ -1,4 +1,4 @@
-"""A worker answers, or says how it failed; whatever happens, it leaves no process behind."""
+"""A worker answers, or says how it failed, and lives on; it leaves no process behind."""
 
 import os
 import signal
@@ -6,39 +6,57 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import psutil
 import pytest
 
 from minitvm.workers import Failure, Message, Worker
+from minitvm.workers.zygote import FORKS
 
 HERE = Path(__file__).parent
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals")
+WAYS = [True, False] if FORKS else [False]
+
+
+@pytest.fixture(params=WAYS, ids=lambda forks: "fork" if forks else "spawn")
+def start(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Callable[..., Worker]]:
+    """Start workers that find their modules as this process would, in both ways."""
+    monkeypatch.syspath_prepend(str(HERE))
+    started: list[Worker] = []
+
+    def starting(module: str = "echo", **given: object) -> Worker:
+        started.append(Worker(module, forks=request.param, **given))  # type: ignore[arg-type]
+        return started[-1]
+
+    yield starting
+    for worker in started:
+        worker.close()
+    assert psutil.Process().children(recursive=True) == []
 
 
 @pytest.fixture
-def echo(monkeypatch: pytest.MonkeyPatch) -> Iterator[Worker]:
-    """A worker that finds its module as this process would."""
-    monkeypatch.syspath_prepend(str(HERE))
-    worker = Worker("echo")
-    yield worker
-    worker.close()
+def echo(start: Callable[..., Worker]) -> Worker:
+    return start()
 
 
 def failure(worker: Worker, value: object, seconds: float = 60) -> Failure:
     found = worker.ask(value, seconds=seconds)
-    assert isinstance(found, Failure)
-    assert not worker.alive
+    assert isinstance(found, Failure), found
     return found
 
 
+def value(worker: Worker, request: object) -> object:
+    found = worker.ask(request, seconds=60)
+    assert isinstance(found, Message), found
+    return found.value
+
+
 def exists(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    return True
+    return psutil.pid_exists(pid) and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
 
 
 def gone(pid: int) -> bool:
@@ -54,7 +72,7 @@ def test_a_value_and_bytes_come_back(echo: Worker) -> None:
     assert echo.ask({"n": [1, 2.5, None, "ü"]}, blobs, seconds=60) == Message(
         {"n": [1, 2.5, None, "ü"]}, blobs
     )
-    assert echo.ask("again", seconds=60) == Message("again")
+    assert value(echo, {"ended": 3}) == {"ended": 3}
 
 
 def test_a_crash_names_the_signal_and_the_last_lines(echo: Worker) -> None:
@@ -73,28 +91,92 @@ def test_an_exception_shows_its_traceback(echo: Worker) -> None:
     assert found.stderr[-1] == "ValueError: no such thing"
 
 
-def test_time_is_limited(echo: Worker) -> None:
-    assert str(failure(echo, ["sleep", 60.0], seconds=0.1)) == "no answer within 0.1 s"
+@pytest.mark.parametrize("what", ["sleep", "block"])
+def test_time_is_limited(echo: Worker, what: str) -> None:
+    assert str(failure(echo, [what, 60.0], seconds=0.1)) == "no answer within 0.1 s"
 
 
-def test_a_module_that_is_not_there_is_a_failure() -> None:
-    found = failure(Worker("minitvm.no_such_module"), "")
-    assert found.kind == "exited"
-    assert "No module named" in found.stderr[-1]
+def test_time_is_counted_for_each_request(echo: Worker) -> None:
+    for _ in range(3):
+        assert isinstance(echo.ask(["sleep", 0.3], seconds=0.8), Message)
+    time.sleep(1)
+    assert value(echo, "pid") == value(echo, "pid")
+
+
+def test_garbage_ends_the_process_and_not_the_caller(echo: Worker) -> None:
+    found = failure(echo, "garbage")
+    assert str(found) == "the process sent bytes that are not a reply"
+    assert value(echo, "next") == "next"
+
+
+def test_a_failure_is_followed_by_answers(echo: Worker) -> None:
+    failures = ([["exit", 1], 60], [["die", ""], 60], [["sleep", 60.0], 0.1], [["raise", ""], 60])
+    for request, seconds in failures:
+        assert failure(echo, request, seconds).stderr != ("of an earlier failure",)
+        assert value(echo, "next") == "next"
+
+
+def test_a_process_that_was_killed_while_idle_is_replaced(echo: Worker) -> None:
+    pid = value(echo, "pid")
+    assert isinstance(pid, int)
+    os.kill(pid, signal.SIGKILL)
+    assert gone(pid)
+    assert value(echo, "next") == "next"
+
+
+def test_a_closed_worker_starts_again(echo: Worker) -> None:
+    echo.close()
+    assert psutil.Process().children() == []
+    assert value(echo, "next") == "next"
+
+
+def test_a_module_that_is_not_there_is_a_failure(start: Callable[..., Worker]) -> None:
+    worker = start("minitvm.no_such_module")
+    for _ in range(2):
+        found = failure(worker, "")
+        assert found.kind == "exited"
+        assert "No module named" in found.stderr[-1]
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems may refuse the limit")
-def test_memory_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(str(HERE))
-    worker = Worker("echo", memory=8 << 30)
-    found = failure(worker, ["allocate", 9 << 30])
-    assert found.stderr[-1] == "MemoryError"
+def test_memory_is_limited(start: Callable[..., Worker]) -> None:
+    worker = start(memory=8 << 30)
+    assert failure(worker, ["allocate", 9 << 30]).stderr[-1] == "MemoryError"
+
+
+def test_a_process_is_renewed(start: Callable[..., Worker]) -> None:
+    worker = start(renew=2)
+    pids = [value(worker, "pid") for _ in range(5)]
+    assert pids[0] == pids[1] != pids[2] == pids[3] != pids[4]
+
+
+@pytest.mark.parametrize("end", [["exit", 0], ["die", ""], None])
+def test_later_processes_are_prepared(echo: Worker, end: object) -> None:
+    assert value(echo, "recall") == []
+    assert echo.prepare(["remember", 1]) is None
+    assert value(echo, "recall") == [1]
+    if end is None:
+        echo.close()
+    else:
+        failure(echo, end)
+    assert value(echo, "recall") == [1]
+
+
+def test_a_failure_to_prepare_is_returned(echo: Worker) -> None:
+    assert str(echo.prepare(["exit", 4])) == "the process ended with exit code 4"
+    assert str(failure(echo, "next")) == "the process ended with exit code 4"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems cannot pin processes")
+def test_a_worker_stays_on_its_processors(start: Callable[..., Worker]) -> None:
+    last = max(os.sched_getaffinity(0))
+    assert value(start(cpus=[last]), "processors") == [last]
 
 
 def test_ctrl_c_ends_the_worker_and_is_raised_at_once(echo: Worker) -> None:
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    pid = echo.ask("pid", seconds=60)
-    assert isinstance(pid, Message)
+    pid = value(echo, "pid")
+    assert isinstance(pid, int)
     strike = threading.Timer(0.3, lambda: os.kill(os.getpid(), signal.SIGINT))
     strike.start()
     try:
@@ -103,18 +185,21 @@ def test_ctrl_c_ends_the_worker_and_is_raised_at_once(echo: Worker) -> None:
     finally:
         strike.join()
         signal.signal(signal.SIGINT, before)
-    assert not echo.alive
-    assert not exists(pid.value)
+    assert gone(pid)
+    assert psutil.Process().children() == []
+    assert value(echo, "next") == "next"
 
 
 PARENT = """
-import os, sys, threading
+import os, psutil, sys, threading
 sys.path.insert(0, sys.argv[1])
 from minitvm.workers import Worker
 def start():
-    worker = Worker("echo")
-    print(worker.ask("pid", seconds=60).value, flush=True)
-    worker.ask(["sleep", 600.0], seconds=600)
+    worker = Worker("echo", forks=sys.argv[4] == "True")
+    worker.ask("", seconds=60)
+    print(*(p.pid for p in psutil.Process().children(recursive=True)), flush=True)
+    worker.ask(["block" if sys.argv[3] == "busy" else "", 600.0], seconds=600)
+    threading.Event().wait()
 if sys.argv[2] == "main":
     start()
 else:
@@ -122,15 +207,21 @@ else:
 """
 
 
+@pytest.mark.parametrize("forks", WAYS)
+@pytest.mark.parametrize("state", ["busy", "idle"])
 @pytest.mark.parametrize("thread", ["main", "other"])
-def test_a_worker_dies_with_its_parent(thread: str) -> None:
+def test_all_processes_die_with_their_parent(thread: str, state: str, forks: bool) -> None:
     parent = subprocess.Popen(
-        [sys.executable, "-c", PARENT, str(HERE), thread], stdout=subprocess.PIPE, text=True
+        [sys.executable, "-c", PARENT, str(HERE), thread, state, str(forks)],
+        stdout=subprocess.PIPE,
+        text=True,
     )
     assert parent.stdout is not None
-    pid = int(parent.stdout.readline())
-    assert exists(pid)
+    pids = [int(pid) for pid in parent.stdout.readline().split()]
+    assert len(pids) == 1 + forks
+    assert all(exists(pid) for pid in pids)
+    time.sleep(0.2)  # the last request arrives
     parent.kill()
     parent.wait()
     parent.stdout.close()
-    assert gone(pid)
+    assert all(gone(pid) for pid in pids)

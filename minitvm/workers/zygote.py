@@ -1,0 +1,153 @@
+"""A process that has imported everything and forks the children that answer the requests.
+
+caller  -- request -->  zygote  -- request -->  child
+        <-- reply ----          <-- reply ----
+
+A child that dies is replaced in milliseconds, because the next one needs no imports. The zygote
+passes whole frames on, so a child that dies while it writes does not disturb the caller.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import gc
+import os
+import select
+import signal
+import sys
+import time
+from collections.abc import Callable
+from typing import IO, NamedTuple, TypeAlias
+
+from .wire import ClosedError, Message, WireError, receive, send
+
+FORKS = sys.platform == "linux"  # on macOS, libraries do not survive a fork
+PR_SET_PDEATHSIG = 1
+LOOK = 1.0  # seconds between two checks that the caller is alive
+PATIENCE = 1.0  # seconds that a child may take to end after it has closed its pipe
+Answer: TypeAlias = Callable[[Message], Message]
+
+
+class Pipes(NamedTuple):
+    """The pipes through which a process gets requests and sends replies."""
+
+    requests: IO[bytes]
+    replies: IO[bytes]
+
+
+def fork_children(caller: Pipes, answer: Answer, parent: int, renew: int | None) -> Pipes:
+    """Answer requests by forking one child after the other; return only in a child, its pipes.
+
+    parent   the caller's process; this process and its child end when it dies
+    renew    the number of requests after which a child is replaced
+    A request to prepare is answered in this process, so that all later children have its effects.
+    """
+    gc.freeze()  # collections in children shall not copy the memory that they share
+    request: Message | None = None
+    while True:
+        child = _forked(caller)
+        if isinstance(child, Pipes):
+            return child
+        served, alive = 0, True
+        while alive and served != renew:
+            request = request or _next_request(caller, parent)
+            if request.value["prepare"]:
+                reply = answer(Message(request.value["value"], request.blobs))
+                reply, alive = Message({"answer": reply.value}, reply.blobs), False
+            elif child.status() is not None:  # it was killed while idle: the next one answers
+                break
+            else:
+                reply, alive = _asked(child, request, caller, parent)
+            send(caller.replies, *reply)
+            request, served = None, served + 1
+        child.end(0)
+
+
+def die_with_parent(parent: int) -> None:
+    """Make Linux kill this process when `parent` dies."""
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    if os.getppid() != parent:  # it died before the call
+        os._exit(0)
+
+
+class Child:
+    """A forked process, as the zygote sees it."""
+
+    def __init__(self, pid: int, pipes: Pipes) -> None:
+        self.pipes = pipes
+        self._pid = pid
+        self._status: int | None = None
+
+    def status(self) -> int | None:
+        """Return the exit code, negative for a signal; None while the child runs."""
+        if self._status is None:
+            pid, status = os.waitpid(self._pid, os.WNOHANG)
+            self._status = os.waitstatus_to_exitcode(status) if pid else None
+        return self._status
+
+    def end(self, patience: float) -> int:
+        """Kill the child unless it ends within `patience` seconds; return its exit code."""
+        end = time.monotonic() + patience
+        while self.status() is None and time.monotonic() < end:
+            time.sleep(0.001)
+        if self._status is None:
+            os.kill(self._pid, signal.SIGKILL)
+            self._status = os.waitstatus_to_exitcode(os.waitpid(self._pid, 0)[1])
+        for pipe in self.pipes:
+            with contextlib.suppress(OSError):  # bytes that the child did not read
+                pipe.close()
+        return self._status
+
+
+def _forked(caller: Pipes) -> Child | Pipes:
+    """Fork this process; return the child, or in the child its pipes."""
+    zygote = os.getpid()
+    (requests, asks), (answers, replies) = os.pipe(), os.pipe()
+    pid = os.fork()
+    if pid:
+        os.close(requests)
+        os.close(replies)
+        return Child(pid, Pipes(os.fdopen(answers, "rb"), os.fdopen(asks, "wb")))
+    die_with_parent(zygote)
+    os.close(asks)
+    os.close(answers)
+    caller.requests.close()
+    caller.replies.close()
+    return Pipes(os.fdopen(requests, "rb"), os.fdopen(replies, "wb"))
+
+
+def _asked(child: Child, request: Message, caller: Pipes, parent: int) -> tuple[Message, bool]:
+    """Return the child's reply, or how it ended, and whether it is alive.
+
+    A child ends itself after the time of its request, so this does not wait for ever.
+    """
+    replies, requests = child.pipes
+    try:
+        with contextlib.suppress(BrokenPipeError):
+            send(requests, *request)
+        _wait(replies, caller, parent)
+        return receive(replies), True
+    except ClosedError:
+        return Message({"ended": child.end(PATIENCE)}), False
+    except WireError as e:
+        child.end(0)
+        return Message({"garbage": str(e)}), False
+
+
+def _next_request(caller: Pipes, parent: int) -> Message:
+    _wait(caller.requests, caller, parent)
+    try:
+        return receive(caller.requests)
+    except WireError:
+        os._exit(0)
+
+
+def _wait(stream: IO[bytes], caller: Pipes, parent: int) -> None:
+    """Wait until `stream` can be read; end this process, and so its child, without a caller."""
+    while True:
+        ready = select.select([stream, caller.requests], [], [], LOOK)[0]
+        if stream in ready:
+            return
+        if ready or os.getppid() != parent:  # during a request, the caller sends nothing
+            os._exit(0)
