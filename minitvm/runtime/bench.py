@@ -1,0 +1,262 @@
+"""Run machine code on fixed arguments: compare what it computes, and measure how long it takes.
+
+run_job.py does this in a process of its own, because the code may crash, hang or damage memory.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import itertools
+import math
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+
+from minitvm.base import BuildError
+
+from .aligned import CACHE_LINE, Array
+from .guarded import damaged, frozen, guarded
+from .jit import NativeCode, load_object
+from .loading import provided
+from .packed import failure
+
+Call: TypeAlias = Callable[[], int]  # returns 0, or 1 for a failure
+SAMPLE = 2e-4  # seconds of the shortest measurement; shorter calls are measured together
+WARM = 1.5  # copies of constants in the size of the last-level cache
+
+
+@dataclass(frozen=True, slots=True)
+class Argument:
+    """A parameter of all programs of a bench.
+
+    kind    "input": its bytes are given; "output"; "scalar": `value` is its value
+    """
+
+    kind: Literal["input", "output", "scalar"]
+    name: str
+    dtype: str = ""
+    shape: tuple[int, ...] = ()
+    value: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """What to run, and how long.
+
+    entry, calls      the function to call, and the functions that its code needs
+    constants         the numbers of the parameters that are constants
+    packed            dtype and size of the buffers that a second object file computes from them
+    pack, pack_calls  entry and calls of that object file
+    tolerance         the largest error, relative to the largest expected element of an output;
+                      None if nothing is to be compared
+    outputs           whether to return the outputs
+    cpu_clock         whether to measure the CPU time of one thread instead of wall time
+    best, early_stop  stop after one timed call that takes more than best * early_stop seconds
+    number, seconds   the most measurements of a repeat, and the time after which it ends earlier
+    repeat            how often this is done
+    cold              bytes of the caches that shall not keep constants between calls; 0 if they may
+    """
+
+    entry: str
+    calls: tuple[str, ...] = ()
+    constants: tuple[int, ...] = ()
+    packed: tuple[tuple[str, int], ...] = ()
+    pack: str = ""
+    pack_calls: tuple[str, ...] = ()
+    tolerance: float | None = None
+    outputs: bool = False
+    cpu_clock: bool = True
+    best: float = math.inf
+    early_stop: float = math.inf
+    number: int = 40
+    seconds: float = 0.02
+    repeat: int = 1
+    cold: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """The shortest call of each repeat, and the number of calls; or a kind of error and a text."""
+
+    seconds: tuple[float, ...] = ()
+    calls: int = 0
+    error: Literal["", "compile", "exit", "memory", "wrong answer"] = ""
+    detail: str = ""
+    outputs: tuple[bytes, ...] = ()
+
+
+class Bench:
+    """The arguments of the programs that are to be compared, in guarded memory.
+
+    data   the bytes of the inputs, then those of the expected outputs if they are known
+    """
+
+    def __init__(self, arguments: Sequence[Argument], data: Sequence[bytes]) -> None:
+        self._arguments = arguments
+        given = iter(data)
+        self._inputs = {
+            n: frozen(_array(a, next(given))) for n, a in enumerate(arguments) if a.kind == "input"
+        }
+        self._wanted = [a for a in arguments if a.kind == "output"]
+        self._expected = [frozen(_array(a, d)) for a, d in zip(self._wanted, given, strict=False)]
+        self._outputs: list[Array] = []
+
+    def run(self, job: Job, code: Sequence[bytes]) -> Outcome:
+        """Run the program in the first object file; the second one packs its constants."""
+        try:
+            return self._measured(job, code)
+        except BuildError as e:
+            return Outcome(error="compile", detail=str(e))
+        except MemoryError as e:
+            return Outcome(error="memory", detail=f"out of memory {e}".rstrip())
+
+    def _measured(self, job: Job, code: Sequence[bytes]) -> Outcome:
+        values = self._values()
+        constants = [values[n] for n in job.constants]
+        main = load_object(code[0], symbols=provided(job.calls), calls=job.calls)
+        packed = [guarded((n,), np.dtype(dtype)) for dtype, n in job.packed]
+        if job.pack:
+            pack = load_object(code[1], symbols=provided(job.pack_calls), calls=job.pack_calls)
+            if _bound(pack, job.pack, [*constants, *packed])():
+                return _failed()
+        call = _bound(main, job.entry, [*values, *packed])
+        self._spoil()
+        if call():
+            return _failed()
+        wrong = "" if job.tolerance is None else self._difference(job.tolerance)
+        if wrong:
+            return Outcome(error="wrong answer", detail=wrong)
+        outputs = tuple(a.tobytes() for a in self._outputs) if job.outputs else ()
+        calls = _cold(main, job, values, packed) if job.cold else itertools.repeat(call)
+        seconds, count = timed(calls, job)
+        return Outcome(seconds, count, outputs=outputs)
+
+    def _values(self) -> list[Any]:
+        """Return the arguments in order; the outputs are allocated when they are first needed.
+
+        They are not shared with the process that this one was forked from, so that no page of them
+        is copied while code is measured.
+        """
+        if not self._outputs:
+            self._outputs = [guarded(a.shape, np.dtype(a.dtype)) for a in self._wanted]
+        outputs = iter(self._outputs)
+        found: list[Any] = []
+        for n, a in enumerate(self._arguments):
+            match a.kind:
+                case "scalar":
+                    found.append(a.value)
+                case "output":
+                    found.append(next(outputs))
+                case "input":
+                    found.append(self._inputs[n])
+        return found
+
+    def _spoil(self) -> None:
+        """Fill the outputs with wrong elements, not those of the program before."""
+        for n, a in enumerate(self._outputs):
+            if a.dtype.kind == "f":
+                a.fill(np.nan)
+            elif self._expected:
+                a[...] = ~self._expected[n]
+
+    def _difference(self, tolerance: float) -> str:
+        """Describe the first output that differs from the expected one; "" if there is none."""
+        for a, got, expected in zip(self._wanted, self._outputs, self._expected, strict=True):
+            if damaged(got):
+                return f"{a.name}: elements past the end were written"
+            found = difference(got, expected, tolerance)
+            if found:
+                return f"{a.name}{found}"
+        return ""
+
+
+def difference(got: Array, expected: Array, tolerance: float) -> str:
+    """Describe the largest error of `got` if it is too large; return "" if it is not.
+
+    Integers must be equal. Floats may differ by `tolerance` times the largest expected element.
+    """
+    if expected.size == 0:
+        return ""
+    if got.dtype.kind != "f":
+        error, limit = (got != expected).astype(np.float64), 0.0
+    else:
+        wide = np.promote_types(got.dtype, np.float32)
+        error = np.abs(got.astype(wide) - expected.astype(wide))
+        limit = tolerance * float(np.abs(expected.astype(wide)).max())
+    if float(error.max()) <= limit:  # false for NaN
+        return ""
+    worst = np.unravel_index(int(error.argmax()), error.shape)
+    where = ", ".join(str(i) for i in worst)
+    found = f"[{where}] is {got[worst]!s} instead of {expected[worst]!s}"
+    return f"{found}; an error of {limit:.3g} is allowed"
+
+
+def timed(calls: Iterator[Call], job: Job) -> tuple[tuple[float, ...], int]:
+    """Return the shortest call of each repeat in seconds, and the number of calls."""
+    clock = time.thread_time if job.cpu_clock else time.perf_counter
+    total = 0
+
+    def sample(count: int) -> float:
+        nonlocal total
+        total += count
+        start = clock()
+        for call in itertools.islice(calls, count):
+            call()
+        return (clock() - start) / count
+
+    count, seconds = 1, sample(1)
+    while seconds * count < SAMPLE:  # the clock itself takes a microsecond
+        count = max(count + 1, min(10 * count, math.ceil(1.2 * SAMPLE / max(seconds, 1e-9))))
+        seconds = sample(count)
+    if seconds > job.best * job.early_stop:
+        return (seconds,), total
+    found: list[float] = []
+    for _ in range(job.repeat):
+        best, spent, samples = math.inf, 0.0, 0
+        while samples == 0 or (samples < job.number and spent < job.seconds):
+            seconds = sample(count)
+            best, spent, samples = min(best, seconds), spent + seconds * count, samples + 1
+        found.append(best)
+    return tuple(found), total
+
+
+def _cold(code: NativeCode, job: Job, values: list[Any], packed: list[Array]) -> Iterator[Call]:
+    """Return an endless cycle of calls, each with other copies of the constants."""
+    at = [*job.constants, *range(len(values), len(values) + len(packed))]
+    values = [*values, *packed]
+    size = sum(values[n].nbytes for n in at)
+    count = 1 + math.ceil(WARM * job.cold / size) if size else 1
+    copies = {n: _copies(values[n], count) for n in at}
+    rows = [[copies.get(n, [v] * count)[k] for n, v in enumerate(values)] for k in range(count)]
+    return itertools.cycle([_bound(code, job.entry, row) for row in rows])
+
+
+def _copies(a: Array, count: int) -> Array:
+    """Return `count` copies of the bytes of `a`, each of which starts at a cache line."""
+    rows = np.zeros((count, a.nbytes + -a.nbytes % CACHE_LINE), np.uint8)
+    rows[:, : a.nbytes] = a.reshape(-1).view(np.uint8)
+    return frozen(rows)
+
+
+def _bound(code: NativeCode, entry: str, values: list[Any]) -> Call:
+    """Return a call of a function in machine code with these arrays and ints."""
+    kinds = [ctypes.c_int64 if isinstance(v, int) else ctypes.c_void_p for v in values]
+    function: Any = ctypes.CFUNCTYPE(ctypes.c_int32, *kinds)(code.address(entry))
+    function.keep = (code, values)  # the code and the arrays stay in memory
+    return partial(function, *[v if isinstance(v, int) else v.ctypes.data for v in values])
+
+
+def _failed() -> Outcome:
+    """Return why a program returned 1: a Python function that it called, or memory."""
+    raised = failure()
+    if raised is not None:
+        return Outcome(error="exit", detail=f"{type(raised).__name__}: {raised}")
+    return Outcome(error="memory", detail="a temporary array cannot be allocated")
+
+
+def _array(a: Argument, data: bytes) -> Array:
+    return np.frombuffer(data, a.dtype).reshape(a.shape)

@@ -1,0 +1,35 @@
+"""The program that the measuring process runs: it runs and times machine code on request."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, replace
+
+from minitvm import workers
+
+from .bench import Argument, Bench, Job
+from .pool import parallel_launch_address, set_num_threads
+
+_benches: list[Bench] = []
+
+
+def answer(request: workers.Message) -> workers.Message:
+    """Take the arguments of later runs, or run a job; return its Outcome, with outputs as blobs."""
+    given = dict(request.value)
+    if "arguments" in given:
+        set_threads(given["threads"])
+        arguments = [Argument(**a) for a in given["arguments"]]
+        _benches[:] = [Bench(arguments, request.blobs)]
+        return workers.Message(None)
+    outcome = _benches[0].run(Job(**given), request.blobs)
+    return workers.Message(asdict(replace(outcome, outputs=())), outcome.outputs)
+
+
+def set_threads(n: int) -> None:
+    """Run parallel loops on `n` threads; compile what they need now, before a fork."""
+    if n > 1:
+        set_num_threads(n)
+        parallel_launch_address()
+
+
+if __name__ == "__main__":
+    workers.serve(answer)
