@@ -2,7 +2,8 @@
 
 # pyright: reportUnusedImport=false
 
-from .measure import MeasureOptions, Measurer, Program
+from .builder import Program
+from .measure import MeasureOptions, Measurer
 from .sketch import Hole, Sketch
 from .space import (
     Gene,

@@ -1,20 +1,45 @@
-"""Measure programs in two worker processes: one compiles while the other one runs."""
+"""Measure programs in worker processes: some compile while another one runs what they compiled.
+
+program() -> loops -> LLVM IR       in this process
+LLVM IR   -> object file            in a builder, which may abort or take too long
+object    -> seconds, right or not  in the runner, which may crash, hang or overwrite its memory
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any, Self, TypeAlias
+import math
+import os
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Self
 
 import numpy as np
 
-from minitvm import tir
-from minitvm.base import Target
+from minitvm import tir, workers
+from minitvm.base import ArgumentError, MeasureError, Target, host
 
-from .trial import Result
+from .builder import LLVM, Builder, Built, Program
+from .inputs import Array, arguments, checked, draw, tolerance
+from .trial import ErrorKind, Result
 
-Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
-Program: TypeAlias = Callable[[], tir.PrimFunc]  # lowers a candidate for the target
+JOB = "minitvm.runtime.run_job"
+LIFETIME = 1000  # programs per process: loaded code stays in memory
+PATIENCE = 120.0  # seconds in which the reference must be compiled, and in which it must run
+ROUND_MS = 5.0  # milliseconds that a program runs in a round of final()
+KINDS: dict[workers.FailureKind, ErrorKind] = {
+    "crashed": "crash",
+    "exited": "exit",
+    "timed out": "run time-out",
+    "garbage": "garbage",
+}
+OUTCOMES: dict[str, ErrorKind] = {
+    "compile": "compile",
+    "exit": "exit",
+    "memory": "memory",
+    "wrong answer": "wrong answer",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,25 +69,42 @@ class MeasureOptions:
 
 
 class Measurer:
-    """Two kinds of worker processes that build and run the programs of one task.
+    """Worker processes that build and run the programs for one formula and one target.
 
-    reference   a program for the same arguments, whose outputs are the right ones; its parameters
-                give the shapes and dtypes
-    inputs      the arrays to compute with, in the order of the parameters that are not outputs; by
-                default random ones, drawn once
-    Use it in a `with` statement, or close() it.
+    reference   a program for the same arguments, whose outputs are the expected ones; its
+                parameters say what the shapes and dtypes are
+    inputs      the arguments that are not outputs, in order; by default random arrays, drawn once
+    rng         draws the inputs
+    Processes start when they are first needed. Use it in a `with` statement, or close() it.
     """
 
     def __init__(
         self,
         reference: tir.PrimFunc,
-        target: str | Target = "llvm",
+        target: str | Target = LLVM,
         *,
         inputs: Sequence[Array] | None = None,
         rng: np.random.Generator | None = None,
         options: MeasureOptions | None = None,
     ) -> None:
-        raise NotImplementedError
+        self._target, self._options = Target(target), options or MeasureOptions()
+        if self._target.kind != LLVM:
+            why = "programs are measured in other processes, as machine code"
+            raise ArgumentError(f"measuring for target {self._target.kind!r}", why, "target llvm")
+        if self._options.cold and not reference.constants:
+            why, fix = "the program has no constants", "te.placeholder(..., constant=True)"
+            raise ArgumentError("MeasureOptions(cold=True)", why, fix)
+        self._arguments = arguments(reference, inputs)
+        self._inputs = None if inputs is None else checked(inputs, self._arguments)
+        self._rng = rng or np.random.default_rng(0)
+        self._func = reference
+        self._tolerance = tolerance(reference) if self._options.check else None
+        self._threads = self._target.num_cores
+        self._builder: Builder | None = None
+        self._runner: workers.Worker | None = None
+        self._reference: Built | None = None
+        self._reference_seconds = self._best = math.inf
+        self._count = 0
 
     @property
     def reference_seconds(self) -> float:
@@ -70,7 +112,8 @@ class Measurer:
 
         Raises MeasureError if the reference cannot be measured.
         """
-        raise NotImplementedError
+        self._started()
+        return self._reference_seconds
 
     def measure(self, programs: Iterable[Program]) -> Iterator[Result]:
         """Yield the result of each program, in order; a failure is a result too.
@@ -78,22 +121,194 @@ class Measurer:
         A program is called in this process to be lowered, in another thread and a few programs
         ahead of the results. Errors other than TVMError in such a call are raised here.
         """
-        raise NotImplementedError
+        builder, runner = self._started()
+        ahead = builder.ahead(programs, self._options.compile_seconds, self._threads > 1)
+        with closing(ahead):
+            for built in ahead:
+                self._count += 1
+                yield self._named(self._run(runner, built))
 
     def final(self, programs: Sequence[Program], rounds: int = 10) -> list[Result]:
-        """Measure a few programs and the reference in turns, and compare by wall time.
+        """Measure a few programs and the reference in turns, by wall time.
 
         Returns a result for each program, then that of the reference; `seconds` has the shortest
         call of each round.
         """
-        raise NotImplementedError
+        builder, runner = self._started()
+        assert self._reference is not None
+        with closing(builder.ahead(programs, PATIENCE, False)) as ahead:
+            every = [*ahead, self._reference]
+        found = [b if isinstance(b, Result) else Result((), "", "", b.seconds) for b in every]
+        for n in range(rounds):
+            for at, built in enumerate(every):
+                if isinstance(built, Built) and not found[at].error:
+                    found[at] = _joined(
+                        found[at], self._run(runner, built, first=n == 0, race=True)
+                    )
+        return found
 
     def close(self) -> None:
-        """End all processes."""
-        raise NotImplementedError
+        """End all processes; the next measurement starts them again."""
+        if self._builder is not None:
+            self._builder.close()
+        if self._runner is not None:
+            self._runner.close()
+        self._builder = self._runner = self._reference = None
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    # --- processes -------------------------------------------------------------------------------
+
+    def _started(self) -> tuple[Builder, workers.Worker]:
+        """Return the processes; start them and measure the reference if that was not done."""
+        if self._builder is None or self._runner is None:
+            builders, runners = processors(self._threads)
+            memory = self._options.memory
+            self._builder = Builder(self._target, max(1, host().cores - 1), memory, builders)
+            self._runner = workers.Worker(JOB, memory=memory, cpus=runners, renew=LIFETIME)
+        if self._reference is None:
+            self._measure_reference(self._builder, self._runner)
+        return self._builder, self._runner
+
+    def _measure_reference(self, builder: Builder, runner: workers.Worker) -> None:
+        """Run the reference once, for the expected outputs, and measure it.
+
+        Random inputs without negative numbers are the second choice: without a sign, max(x, 0) does
+        nothing, but with one, sqrt(x) is NaN.
+        """
+        built = builder.build(lambda: self._func, PATIENCE)
+        if isinstance(built, Result):
+            raise MeasureError("the reference program", built.detail)
+        drawn = self._inputs or draw(self._arguments, self._rng)
+        for inputs in (drawn, [np.abs(a) for a in drawn]):
+            outputs = self._expected(runner, built, inputs)
+            finite = all(np.isfinite(a).all() for a in outputs)
+            if finite or self._inputs is not None:
+                break
+        if not finite and self._tolerance is not None:
+            why = "its outputs have NaN or infinite elements, which cannot be compared"
+            raise MeasureError("the reference program", why, "other inputs=[...]; or check=False")
+        self._prepare(runner, [*inputs, *outputs])
+        result = self._run(runner, built, seconds=PATIENCE)
+        if result.error:
+            raise MeasureError("the reference program", result.detail)
+        self._reference = built
+        self._reference_seconds = self._best = result.best
+
+    def _expected(
+        self, runner: workers.Worker, built: Built, inputs: Sequence[Array]
+    ) -> list[Array]:
+        """Return the outputs that the reference computes from `inputs`."""
+        self._prepare(runner, inputs)
+        job = replace(built.job, outputs=True, number=1)
+        reply = runner.ask(asdict(job), built.objects, seconds=PATIENCE)
+        if isinstance(reply, workers.Failure):
+            raise MeasureError("the reference program", _told(reply))
+        if reply.value["error"]:
+            raise MeasureError("the reference program", reply.value["detail"])
+        wanted = [a for a in self._arguments if a.kind == "output"]
+        return [
+            np.frombuffer(data, a.dtype).reshape(a.shape)
+            for a, data in zip(wanted, reply.blobs, strict=True)
+        ]
+
+    def _prepare(self, runner: workers.Worker, arrays: Sequence[Array]) -> None:
+        told = {"arguments": [asdict(a) for a in self._arguments], "threads": self._threads}
+        failure = runner.prepare(told, [a.tobytes() for a in arrays])
+        if failure is not None:
+            raise MeasureError("the measuring process", _told(failure))
+
+    # --- one program -----------------------------------------------------------------------------
+
+    def _run(
+        self,
+        runner: workers.Worker,
+        built: Built | Result,
+        *,
+        seconds: float | None = None,
+        race: bool = False,
+        first: bool = True,
+    ) -> Result:
+        """Run a built program; with `race`, only for a moment and by wall time."""
+        if isinstance(built, Result):
+            return built
+        if _signature(built.func) != _signature(self._func):
+            why = f"its parameters are {_signature(built.func)}, not {_signature(self._func)}"
+            return Result((), "lower", why, built.seconds)
+        o, start = self._options, time.perf_counter()
+        job = replace(
+            built.job,
+            tolerance=self._tolerance if first else None,
+            cpu_clock=self._threads == 1 and not race,
+            best=self._best,
+            early_stop=math.inf if race or self._reference is None else o.early_stop,
+            number=o.number,
+            seconds=(ROUND_MS if race else o.min_repeat_ms) / 1e3,
+            repeat=1 if race else o.repeat,
+            cold=self._target.l3 if o.cold else 0,
+        )
+        limit = (PATIENCE if race else o.run_seconds) if seconds is None else seconds
+        reply = runner.ask(asdict(job), built.objects, seconds=limit)
+        result = _result(reply, built.seconds, time.perf_counter() - start)
+        if not race:
+            self._best = min(self._best, result.best)
+        return result
+
+    def _named(self, result: Result) -> Result:
+        """Return a result whose message says which program failed."""
+        if not result.error:
+            return result
+        return replace(result, detail=f"program {self._count}: {result.detail}")
+
+
+def processors(threads: int) -> tuple[list[int] | None, list[int] | None]:
+    """Return the CPUs for builders and for the runner; None for all.
+
+    A program of one thread is measured on a CPU of its own if this process may use two. Programs of
+    several threads use all, and nothing is built meanwhile.
+    """
+    if threads > 1 or not hasattr(os, "sched_getaffinity"):
+        return None, None
+    *others, last = sorted(os.sched_getaffinity(0))
+    return (others, [last]) if others else (None, None)
+
+
+def _signature(func: tir.PrimFunc) -> list[str]:
+    """Return the dtypes and shapes of the parameters."""
+    return [
+        f"{p.dtype}[{', '.join(map(tir.text, p.shape))}]" if isinstance(p, tir.Buffer) else "int"
+        for p in func.params
+    ]
+
+
+def _result(reply: workers.Message | workers.Failure, build: float, run: float) -> Result:
+    """Return the result of a run from what the runner said."""
+    if isinstance(reply, workers.Failure):
+        return Result((), KINDS[reply.kind], _told(reply), build, run)
+    match reply.value:
+        case {"error": "", "seconds": [*seconds]} if all(map(_is_time, seconds)):
+            return Result(tuple(seconds), "", "", build, run)
+        case {"error": str(error), "detail": str(detail)} if error in OUTCOMES:
+            return Result((), OUTCOMES[error], detail, build, run)
+        case other:  # machine code may have changed it
+            return Result((), "garbage", f"the process sent {other!r}", build, run)
+
+
+def _is_time(seconds: Any) -> bool:
+    return isinstance(seconds, float) and 0 < seconds < math.inf
+
+
+def _told(failure: workers.Failure) -> str:
+    return "\n".join([str(failure), *failure.stderr])
+
+
+def _joined(sum_: Result, one: Result) -> Result:
+    """Return the result of several rounds after one more; the first failure is final."""
+    if one.error:
+        return one
+    seconds = (*sum_.seconds, *one.seconds)
+    return Result(seconds, "", "", sum_.build_seconds, sum_.run_seconds + one.run_seconds)

@@ -4,4 +4,4 @@
 
 from .serve import serve
 from .wire import ClosedError, Message, WireError, receive, send
-from .worker import Failure, Worker
+from .worker import Failure, FailureKind, Worker

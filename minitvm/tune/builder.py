@@ -1,0 +1,155 @@
+"""Lower programs in this process and compile them in others, ahead of their measurements."""
+
+from __future__ import annotations
+
+import contextvars
+import queue
+import time
+from collections import deque
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass
+from itertools import islice
+from typing import TypeAlias
+
+from minitvm import codegen, runtime, tir, workers
+from minitvm.base import BuildError, ScheduleError, Target, TVMError
+
+from .trial import ErrorKind, Result
+
+Program: TypeAlias = Callable[[], tir.PrimFunc]  # lowers a candidate for the target
+JOB = "minitvm.runtime.compile_job"
+LIFETIME = 1000  # builds per process: LLVM keeps a quarter of a megabyte of each
+LLVM = "llvm"
+AHEAD = 3  # programs of each process that are built or compiled before they are needed
+BATCH = 8  # programs of each process that are built in one turn
+
+
+@dataclass(frozen=True, slots=True)
+class Built:
+    """A compiled program: the object file of `func` and, if there is one, of its prepack.
+
+    job   what a bench must know about the code; the Measurer adds how to measure it
+    """
+
+    func: tir.PrimFunc
+    objects: tuple[bytes, ...]
+    job: runtime.Job
+    seconds: float
+
+
+class Builder:
+    """Worker processes that compile programs for `target`, one program each at a time."""
+
+    def __init__(
+        self, target: Target, processes: int, memory: int, cpus: Sequence[int] | None
+    ) -> None:
+        self._target = target
+        self._idle: queue.SimpleQueue[workers.Worker] = queue.SimpleQueue()
+        self._workers = [
+            workers.Worker(JOB, memory=memory, cpus=cpus, renew=LIFETIME) for _ in range(processes)
+        ]
+        for worker in self._workers:
+            self._idle.put(worker)
+
+    def build(self, program: Program, seconds: float) -> Built | Result:
+        """Lower a program and compile it within `seconds`; safe in several threads."""
+        start = time.perf_counter()
+
+        def failed(error: ErrorKind, detail: str) -> Result:
+            return Result((), error, detail, time.perf_counter() - start)
+
+        try:
+            func = program()
+        except ScheduleError as e:
+            return failed("schedule", str(e))
+        except TVMError as e:
+            return failed("lower", str(e))
+        try:
+            texts = [self._emitted(f) for f in (func, func.prepack) if f is not None]
+        except TVMError as e:
+            return failed("compile", str(e))
+        worker = self._idle.get()
+        try:
+            reply = worker.ask(self._options(), [t.encode() for t in texts], seconds=seconds)
+        finally:
+            self._idle.put(worker)
+        if isinstance(reply, workers.Failure):
+            return failed(_kind(reply), "\n".join([f"LLVM: {reply}", *reply.stderr]))
+        if "refused" in reply.value:
+            return failed("compile", str(BuildError(*reply.value["refused"])))
+        return Built(func, reply.blobs, _job(func, texts), time.perf_counter() - start)
+
+    def ahead(
+        self, programs: Iterable[Program], seconds: float, alternate: bool
+    ) -> Generator[Built | Result]:
+        """Yield built programs in order, and meanwhile build the next few.
+
+        alternate   whether nothing may be compiled while a built program is in use; then batches of
+                    programs are built and yielded in turns
+        """
+        todo = iter(programs)
+        count = len(self._workers)
+        pool = ThreadPoolExecutor(count, "minitvm-build")
+
+        def started(most: int) -> Iterator[Future[Built | Result]]:
+            for program in islice(todo, most):
+                context = contextvars.copy_context()  # such as the best schedules to apply
+                yield pool.submit(context.run, self.build, program, seconds)
+
+        waiting: deque[Future[Built | Result]] = deque()
+        try:
+            while True:
+                if not alternate:
+                    waiting.extend(started(AHEAD * count - len(waiting)))
+                elif not waiting:
+                    waiting.extend(started(BATCH * count))
+                    wait(waiting)
+                if not waiting:
+                    return
+                yield waiting.popleft().result()
+        finally:
+            pool.shutdown(cancel_futures=True)
+
+    def close(self) -> None:
+        """End the processes."""
+        for worker in self._workers:
+            worker.close()
+
+    def _emitted(self, func: tir.PrimFunc) -> str:
+        tir.check_buffers(func)
+        codegen.refuse_accelerator(func.body, LLVM)
+        return codegen.TARGETS[LLVM].emit(func, self._target)
+
+    def _options(self) -> dict[str, object]:
+        """Return the options of the compiler, as compile_job.py reads them."""
+        return {"form": "object", "cpu": self._target.mcpu, "features": self._target.mattr}
+
+
+def _job(func: tir.PrimFunc, texts: Sequence[str]) -> runtime.Job:
+    """Return how a bench calls the code of a program."""
+    pack, pack_calls = "", ()
+    if func.prepack is not None:
+        pack, pack_calls = codegen.clean(func.prepack.name), runtime.declared(texts[1])
+    sizes = [tir.elements(b) for b in func.packed]
+    return runtime.Job(
+        entry=codegen.clean(func.name),
+        calls=runtime.declared(texts[0]),
+        constants=tuple(n for n, p in enumerate(func.params) if func.is_constant(p)),
+        packed=tuple(
+            (str(b.dtype), n) for b, n in zip(func.packed, sizes, strict=True) if isinstance(n, int)
+        ),
+        pack=pack,
+        pack_calls=pack_calls,
+    )
+
+
+def _kind(failure: workers.Failure) -> ErrorKind:
+    """Return the kind of error of a compiler process that failed."""
+    if failure.kind == "timed out":
+        return "compile time-out"
+    if failure.kind == "garbage":
+        return "garbage"
+    said = " ".join(failure.stderr).lower()
+    no_memory = any(words in said for words in ("memoryerror", "bad_alloc", "out of memory"))
+    return "memory" if no_memory else "compile"
