@@ -21,6 +21,7 @@ Program: TypeAlias = Callable[[], tir.PrimFunc]  # lowers a candidate for the ta
 JOB = "minitvm.runtime.compile_job"
 LIFETIME = 1000  # builds per process: LLVM keeps a quarter of a megabyte of each
 LLVM = "llvm"
+SLOWDOWN = 20  # how much longer than its CPU time a compilation may take, on a busy machine
 AHEAD = 3  # programs of each process that are built or compiled before they are needed
 BATCH = 8  # programs of each process that are built in one turn
 
@@ -53,7 +54,7 @@ class Builder:
             self._idle.put(worker)
 
     def build(self, program: Program, seconds: float) -> Built | Result:
-        """Lower a program and compile it within `seconds`; safe in several threads."""
+        """Lower a program and compile it within `seconds` of CPU time; safe in several threads."""
         start = time.perf_counter()
 
         def failed(error: ErrorKind, detail: str) -> Result:
@@ -71,7 +72,9 @@ class Builder:
             return failed("compile", str(e))
         worker = self._idle.get()
         try:
-            reply = worker.ask(self._options(), [t.encode() for t in texts], seconds=seconds)
+            wall = SLOWDOWN * seconds
+            given = [t.encode() for t in texts]
+            reply = worker.ask(self._options(), given, seconds=wall, cpu_seconds=seconds)
         finally:
             self._idle.put(worker)
         if isinstance(reply, workers.Failure):

@@ -46,7 +46,7 @@ OUTCOMES: dict[str, ErrorKind] = {
 class MeasureOptions:
     """How to measure, and the limits of one program.
 
-    compile_seconds   wall time of compiling
+    compile_seconds   CPU time of compiling
     run_seconds       wall time of linking, checking and all timed calls
     number            the most timed calls of one repeat
     min_repeat_ms     a repeat ends earlier when its calls have taken this long

@@ -34,16 +34,18 @@ def serve(answer: Answer) -> None:
         take = _listener(pipes.requests)
     while True:
         value, blobs = take()
-        _limit_time(value["seconds"])
+        _limit_time(value["seconds"], value["cpu_seconds"])
         reply = answer(Message(value["value"], blobs))
-        _limit_time(None)
+        _limit_time(None, None)
         send(pipes.replies, {"answer": reply.value}, reply.blobs)
 
 
-def _limit_time(seconds: float | None) -> None:
-    """Let the system end this process after `seconds`, also while it runs native code."""
+def _limit_time(seconds: float | None, cpu_seconds: float | None) -> None:
+    """Let the system end this process when its time is over, also in native code; None: never."""
     if hasattr(signal, "setitimer"):  # on Windows, the parent ends this process
-        signal.setitimer(signal.ITIMER_REAL, 0 if seconds is None else max(SHORTEST, seconds))
+        timers = ((signal.ITIMER_REAL, seconds), (signal.ITIMER_PROF, cpu_seconds))
+        for timer, limit in timers:
+            signal.setitimer(timer, 0 if limit is None else max(SHORTEST, limit))
 
 
 def _taken(requests: IO[bytes]) -> Message:

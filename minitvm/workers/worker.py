@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
@@ -13,6 +13,7 @@ from .zygote import FORKS
 
 START = 60.0  # seconds until a process must be ready, and until it must be prepared
 GRACE = 5.0  # seconds for a process to end itself when its time is over, where systems help
+Limits: TypeAlias = Mapping[str, float | None]
 FailureKind: TypeAlias = Literal["crashed", "exited", "timed out", "garbage"]
 
 
@@ -76,10 +77,18 @@ class Worker:
         self._process: Process | None = None
         self._start()
 
-    def ask(self, value: Any, blobs: Sequence[bytes] = (), *, seconds: float) -> Message | Failure:
+    def ask(
+        self,
+        value: Any,
+        blobs: Sequence[bytes] = (),
+        *,
+        seconds: float,
+        cpu_seconds: float | None = None,
+    ) -> Message | Failure:
         """Send a request and wait for its answer.
 
-        seconds   the time limit for this request, not including the start of a process
+        seconds       the time limit for this request, not including the start of a process
+        cpu_seconds   the limit of its CPU time, if the system supports that; None for no limit
         After a Failure or Ctrl-C, the next request gets a new process.
         """
         try:
@@ -87,7 +96,7 @@ class Worker:
             if isinstance(started, Failure):
                 return started
             self._answered += 1
-            return self._asked(started, (value, blobs), seconds)
+            return self._asked(started, (value, blobs), seconds, cpu_seconds)
         except BaseException:
             self.close()
             raise
@@ -126,10 +135,10 @@ class Worker:
         if not self._ready:
             first = process.reply(START)
             if not isinstance(first, Message):
-                return self._failure(process, first, START)
+                return self._failure(process, first, {"seconds": START})
             self._ready = True
         if self._preparation is not None and not self._prepared:
-            reply = self._asked(process, self._preparation, START, prepare=True)
+            reply = self._asked(process, self._preparation, START, None, prepare=True)
             if isinstance(reply, Failure):
                 return reply
             self._prepared = True
@@ -140,40 +149,43 @@ class Worker:
         process: Process,
         request: tuple[Any, Sequence[bytes]],
         seconds: float,
+        cpu_seconds: float | None,
         prepare: bool = False,
     ) -> Message | Failure:
         value, blobs = request
-        process.send({"value": value, "seconds": seconds, "prepare": prepare}, blobs)
+        limits = {"seconds": seconds, "cpu_seconds": cpu_seconds}
+        process.send({"value": value, "prepare": prepare, **limits}, blobs)
         reply = process.reply(seconds + (GRACE if hasattr(signal, "setitimer") else 0))
         if not isinstance(reply, Message):
-            return self._failure(process, reply, seconds)
+            return self._failure(process, reply, limits)
         match reply.value:
             case {"answer": value}:
                 return Message(value, reply.blobs)
             case {"ended": int(code)}:
-                return _ended(code, seconds, process.last_lines())
+                return _ended(code, limits, process.last_lines())
             case _:
                 return Failure("garbage", 0, process.last_lines())
 
-    def _failure(self, process: Process, found: WireError | None, seconds: float) -> Failure:
+    def _failure(self, process: Process, found: WireError | None, limits: Limits) -> Failure:
         """Return why the process itself sent no message, and end it."""
+        lines = process.last_lines()
         if found is None:
-            failure = Failure("timed out", seconds, process.last_lines())
+            failure = Failure("timed out", limits["seconds"] or 0, lines)
         elif isinstance(found, ClosedError):
-            code = process.code()
-            failure = _ended(code, seconds, process.last_lines())
+            failure = _ended(process.code(), limits, process.last_lines())
         else:
-            failure = Failure("garbage", 0, process.last_lines())
+            failure = Failure("garbage", 0, lines)
         self.close()
         return failure
 
 
-def _ended(code: int, seconds: float, stderr: tuple[str, ...]) -> Failure:
+def _ended(code: int, limits: Limits, stderr: tuple[str, ...]) -> Failure:
     """Return the failure of a process with this exit code, which is negative for a signal."""
     if code >= 0:
         return Failure("exited", code, stderr)
-    if hasattr(signal, "SIGALRM") and code == -signal.SIGALRM:
-        return Failure("timed out", seconds, stderr)
+    for signal_name, limit in (("SIGALRM", "seconds"), ("SIGPROF", "cpu_seconds")):
+        if _signal_name(-code).endswith(f"({signal_name})"):
+            return Failure("timed out", limits.get(limit) or 0, stderr)
     return Failure("crashed", -code, stderr)
 
 

@@ -35,6 +35,9 @@ def answer(request: Message) -> Message:
                 with contextlib.suppress(OSError):
                     os.write(pipe, b"nonsense" * 8)
             time.sleep(60)
+        case "spin":
+            while True:
+                pass
         case ["remember", value]:
             REMEMBERED.append(value)
         case "recall":

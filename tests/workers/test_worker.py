@@ -96,6 +96,13 @@ def test_time_is_limited(echo: Worker, what: str) -> None:
     assert str(failure(echo, [what, 60.0], seconds=0.1)) == "no answer within 0.1 s"
 
 
+def test_cpu_time_is_limited(echo: Worker) -> None:
+    assert isinstance(echo.ask(["sleep", 0.5], seconds=60, cpu_seconds=0.2), Message)
+    found = echo.ask("spin", seconds=60, cpu_seconds=0.2)
+    assert str(found) == "no answer within 0.2 s"
+    assert value(echo, "next") == "next"
+
+
 def test_time_is_counted_for_each_request(echo: Worker) -> None:
     for _ in range(3):
         assert isinstance(echo.ask(["sleep", 0.3], seconds=0.8), Message)
