@@ -3,6 +3,7 @@
 import importlib.util
 import os
 import signal
+import subprocess
 import sys
 import threading
 import time
@@ -332,3 +333,36 @@ def test_ctrl_c_is_raised_and_the_measurer_goes_on() -> None:
     finally:
         signal.signal(signal.SIGINT, before)
     assert children() == started
+
+
+SEARCH = """
+import importlib.util, psutil, sys, threading
+spec = importlib.util.spec_from_file_location("failing", sys.argv[1])
+failing = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(failing)
+from minitvm import tune
+def search():
+    options = tune.MeasureOptions(run_seconds=600)
+    with tune.Measurer(failing.doubled(), "llvm -num-cores=1", options=options) as m:
+        next(m.measure([failing.doubled]))
+        print(*(p.pid for p in psutil.Process().children(recursive=True)), flush=True)
+        list(m.measure([lambda: failing.calling("pause")] * 3))
+thread = threading.Thread(target=search)
+thread.start()
+thread.join()
+"""
+
+
+def test_a_search_that_is_killed_leaves_no_process() -> None:
+    file = str(Path(__file__).parent / "failing.py")
+    search = subprocess.Popen(
+        [sys.executable, "-c", SEARCH, file], stdout=subprocess.PIPE, text=True
+    )
+    assert search.stdout is not None
+    pids = [int(pid) for pid in search.stdout.readline().split()]
+    assert len(pids) >= 2
+    search.kill()
+    search.wait()
+    search.stdout.close()
+    _, alive = psutil.wait_procs([psutil.Process(p) for p in pids if psutil.pid_exists(p)], 60)
+    assert not [p for p in alive if p.status() != psutil.STATUS_ZOMBIE]
