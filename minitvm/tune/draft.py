@@ -31,7 +31,7 @@ from .kernel import LINE, Floats, Packed
 from .legal import registers_per_store, tile, unrolled
 from .packed import footprint_chunks, packed
 from .sketch import Sketch
-from .space import Mask, Rows
+from .space import Ints, Mask, Rows
 from .statements import OPERATIONS, Batch, Statement, statements
 
 CLOCK = 2.5e9  # cycles a second; the ranking does not depend on it
@@ -73,9 +73,9 @@ class Core:
                     is stored; times: how often all this happens
     """
 
-    rows: Num
-    vectors: Num
-    registers: Num
+    rows: Num | Floats
+    vectors: Num | Floats
+    registers: Num | Floats
     held: Mask
     loads: Floats
     operations: Floats
@@ -213,14 +213,14 @@ def _transfers(arrays: Packed, s: Statement, target: Target) -> tuple[Floats, di
     np.cumprod(arrays.extent, axis=0, out=outer[1:])
     caches = [footprint_chunks(arrays, unit, *_sets(arrays, sizes, n, target)) for n in BANDWIDTH]
     for f, *crowded in zip(footprint_chunks(arrays, unit), *caches, strict=True):
-        here = slice(f.begin, f.begin + f.count)
+        here = slice(f.begin, f.begin + f.run.shape[1])
         moves[:, :, here] = f.step
         total = f.touched.sum(axis=1)[:, None]
         for name, c in zip(BANDWIDTH, crowded, strict=True):
             most = getattr(target, name) * USABLE / LINE
-            fits = (total <= most) & (c.touched <= most)  # [L + 1, B, n]
-            level = np.where(fits.any(axis=0), fits.argmax(axis=0), loops)
-            level = np.maximum(0, level - 1)[None]
+            fits: Mask = np.logical_and(total <= most, c.touched <= most)  # [L + 1, B, n]
+            outermost: Ints = np.where(np.any(fits, axis=0), np.argmax(fits, axis=0), loops)
+            level = np.maximum(0, outermost - 1)[None]
             lines = np.take_along_axis(f.touched, level, 0)[0]
             runs = np.take_along_axis(outer[:, here], level[0], 0)
             found[name][here] = (runs * lines).sum(axis=0) * LINE / BANDWIDTH[name]
@@ -234,7 +234,7 @@ def _sets(arrays: Packed, sizes: Floats, name: str, target: Target) -> tuple[Flo
     return np.where(arrays.stride == 1, sets, sets * LINE / jump), float(sets)
 
 
-def _share(s: Statement, target: Target) -> Num | Floats:
+def _share(s: Statement, target: Target) -> float | Floats:
     """Return the part of the iterations that the busiest core runs."""
     threads: Num = 1
     for x in s.loops:

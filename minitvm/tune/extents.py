@@ -120,9 +120,8 @@ class Domains:
         fixed = self._fixed(stage)
         found: list[tuple[Index, Num]] = []
         for d, n in enumerate(sizes):
-            touched = [
-                None if r[d] is None else _Touched.by(r[d], self.radix, fixed) for r in reads
-            ]  # type: ignore[arg-type]
+            every = (r[d] for r in reads)
+            touched = [None if i is None else _Touched.by(i, self.radix, fixed) for i in every]
             found.append(self._part(touched, n))
         return found
 

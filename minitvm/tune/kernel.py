@@ -151,16 +151,9 @@ def steps(s: Packed, begin: int, step: Floats) -> None:
 
 
 def accesses(
-    s: Packed,
-    begin: int,
-    touched: Floats,
-    step: Floats,
-    run: Floats,
-    about: Floats,
-    first: Ints,
-    out: Floats,
-    most: int,
-) -> None:
+    s: Packed, begin: int, touched: Floats, step: Floats, run: Floats, about: Floats, first: Ints,
+    out: Floats, most: int,
+) -> None:  # fmt: skip
     """Write the columns of the accesses of a statement, those with the most cache lines first.
 
     about   [B, 5]: bytes of an element, reads, writes, shared loops, other statements

@@ -167,14 +167,15 @@ def _example(sketch: Sketch) -> tuple[int, ...]:
     rng = np.random.default_rng(0)
     first = np.zeros((1, len(sketch.space.genes)), np.int32)
     rows = np.concatenate([first, Space(sketch.space.genes).sample(rng, EXAMPLES)])
-    for row in rows.tolist():
+    first, *others = rows.tolist()
+    for row in others:
         try:
             sketch.state(row)
-        except ScheduleError as e:
-            last = e
-        else:
-            return tuple(row)
-    raise last  # pyright: ignore[reportPossiblyUnbound]  # there is at least one row
+        except ScheduleError:
+            continue
+        return tuple(row)
+    sketch.state(first)  # raises if it is not legal either
+    return tuple(first)
 
 
 def _check(sketch: Sketch, stage: schedule.Stage) -> None:
