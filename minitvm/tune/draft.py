@@ -31,7 +31,7 @@ from .kernel import LINE, Floats, Packed
 from .legal import registers_per_store, tile, unrolled
 from .packed import footprint_chunks, packed
 from .sketch import Sketch
-from .space import Ints, Mask, Rows
+from .space import Mask, Rows
 from .statements import OPERATIONS, Batch, Statement, statements
 
 CLOCK = 2.5e9  # cycles a second; the ranking does not depend on it
@@ -219,7 +219,8 @@ def _transfers(arrays: Packed, s: Statement, target: Target) -> tuple[Floats, di
         for name, c in zip(BANDWIDTH, crowded, strict=True):
             most = getattr(target, name) * USABLE / LINE
             fits: Mask = np.logical_and(total <= most, c.touched <= most)  # [L + 1, B, n]
-            outermost: Ints = np.where(np.any(fits, axis=0), np.argmax(fits, axis=0), loops)
+            none = np.logical_not(np.any(fits, axis=0))
+            outermost = np.argmax(fits, axis=0) + loops * none
             level = np.maximum(0, outermost - 1)[None]
             lines = np.take_along_axis(f.touched, level, 0)[0]
             runs = np.take_along_axis(outer[:, here], level[0], 0)
