@@ -12,9 +12,9 @@ one iteration of the innermost reduce loop, the longest of
     latency      of an accumulator, which waits for the iteration before
     spills       a load and a store for each result, if the register tile is not held in registers
 
-and then `tile`: the loads and stores of the tile around that loop. Transfers `l1`, `l2` and `l3` are
-cache lines from the next level: the outermost loop whose single iterations fit in the cache fetches
-the lines that it touches once in each of its runs.
+and then `tile`: the loads and stores of the tile around that loop. Transfers `l1`, `l2` and `l3`
+are cache lines from the next level: the outermost loop whose single iterations fit in the cache
+fetches the lines that it touches once in each of its runs.
 """
 
 from __future__ import annotations
@@ -73,9 +73,9 @@ class Core:
                     is stored; times: how often all this happens
     """
 
-    rows: Num
-    vectors: Num
-    registers: Num
+    rows: Num | Floats
+    vectors: Num | Floats
+    registers: Num | Floats
     held: Mask
     loads: Floats
     operations: Floats
@@ -86,9 +86,13 @@ class Core:
 def seconds(sketch: Sketch, rows: Rows, target: Target) -> Floats:
     """Return the estimated seconds of one call of each candidate."""
     batch = statements(sketch).at(rows)
-    return sum(
-        (_total(_parts(s, batch, target)[0]) for s in batch.statements), start=np.zeros(len(rows))
-    ) / CLOCK
+    return (
+        sum(
+            (_total(_parts(s, batch, target)[0]) for s in batch.statements),
+            start=np.zeros(len(rows)),
+        )
+        / CLOCK
+    )
 
 
 def explain(sketch: Sketch, row: Sequence[int], target: Target) -> Explanation:
@@ -159,7 +163,10 @@ def _core(s: Statement, extent: Floats, moves: Floats, target: Target) -> Core:
         inside = np.zeros_like(inside)
     inside = inside & ~vector[:, None]
     rows = np.where(inside, extent, 1.0).prod(axis=0)
-    done = [np.asarray(c == x.extent) | (np.asarray(x.extent) == 1) for c, x in zip(copies, s.loops, strict=True)]
+    done = [
+        np.asarray(c == x.extent) | (np.asarray(x.extent) == 1)
+        for c, x in zip(copies, s.loops, strict=True)
+    ]
     whole = np.array([np.broadcast_to(d, count) for d in done]) | ~inside
     held = whole.all(axis=0) | (rows <= LLVM_UNROLLS)
     registers = rows * wide + wide + 1
@@ -206,30 +213,29 @@ def _transfers(arrays: Packed, s: Statement, target: Target) -> tuple[Floats, di
     np.cumprod(arrays.extent, axis=0, out=outer[1:])
     caches = [footprint_chunks(arrays, unit, *_sets(arrays, sizes, n, target)) for n in BANDWIDTH]
     for f, *crowded in zip(footprint_chunks(arrays, unit), *caches, strict=True):
-        here = slice(f.begin, f.begin + f.count)
+        here = slice(f.begin, f.begin + f.run.shape[1])
         moves[:, :, here] = f.step
         total = f.touched.sum(axis=1)[:, None]
         for name, c in zip(BANDWIDTH, crowded, strict=True):
             most = getattr(target, name) * USABLE / LINE
-            fits = (total <= most) & (c.touched <= most)  # [L + 1, B, n]
-            level = np.where(fits.any(axis=0), fits.argmax(axis=0), loops)
-            level = np.maximum(0, level - 1)[None]
+            fits: Mask = np.logical_and(total <= most, c.touched <= most)  # [L + 1, B, n]
+            none = np.logical_not(np.any(fits, axis=0))
+            outermost = np.argmax(fits, axis=0) + loops * none
+            level = np.maximum(0, outermost - 1)[None]
             lines = np.take_along_axis(f.touched, level, 0)[0]
             runs = np.take_along_axis(outer[:, here], level[0], 0)
             found[name][here] = (runs * lines).sum(axis=0) * LINE / BANDWIDTH[name]
     return moves, found
 
 
-def _sets(
-    arrays: Packed, sizes: Floats, name: str, target: Target
-) -> tuple[Floats, float]:
-    """Return after how many steps along a dimension the sets of a cache repeat, and their number."""
+def _sets(arrays: Packed, sizes: Floats, name: str, target: Target) -> tuple[Floats, float]:
+    """Return the steps along each dimension until the sets of a cache repeat, and their number."""
     sets = max(1, getattr(target, name) // LINE // WAYS[name])
     jump = np.gcd((arrays.stride * sizes).astype(np.int64), sets * LINE)
     return np.where(arrays.stride == 1, sets, sets * LINE / jump), float(sets)
 
 
-def _share(s: Statement, target: Target) -> Num | Floats:
+def _share(s: Statement, target: Target) -> float | Floats:
     """Return the part of the iterations that the busiest core runs."""
     threads: Num = 1
     for x in s.loops:

@@ -74,10 +74,9 @@ def _moving(p: Part) -> dict[int, Num]:
 
 
 class Footprint(NamedTuple):
-    """What a statement touches, for `count` candidates from `begin` on; see kernel.py."""
+    """What a statement touches, for some candidates from `begin` on; see kernel.py."""
 
     begin: int
-    count: int
     touched: Floats
     step: Floats
     run: Floats
@@ -92,15 +91,17 @@ def footprint_chunks(
     of all chunks are the same memory: use one before you take the next.
     """
     loops, count = s.extent.shape
-    accesses = len(s.dim_of) - 1
+    accesses, most = len(s.dim_of) - 1, min(CHUNK, count)
     unit = np.ones(len(s.base)) if unit is None else unit
     period = s.stride if period is None else period
+    touched, step = np.empty((loops + 1, accesses, most)), np.empty((loops, accesses, most))
+    run = np.empty((accesses, most))
     for begin in range(0, count, CHUNK):
-        n = min(CHUNK, count - begin)
-        if begin == 0 or n < CHUNK:
+        n = count - begin
+        if n < most:  # the kernel wants contiguous arrays
             touched, step = np.empty((loops + 1, accesses, n)), np.empty((loops, accesses, n))
             run = np.empty((accesses, n))
         cachesim.compiled(footprints)(s, begin, unit, period, sets, touched, run)
         if sets == 0.0:
             cachesim.compiled(steps)(s, begin, step)
-        yield Footprint(begin, n, touched, step, run)
+        yield Footprint(begin, touched, step, run)
