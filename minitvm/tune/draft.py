@@ -84,9 +84,13 @@ class Core:
 def seconds(sketch: Sketch, rows: Rows, target: Target) -> Floats:
     """Return the estimated seconds of one call of each candidate."""
     batch = statements(sketch).at(rows)
-    return sum(
-        (_total(_parts(s, batch, target)[0]) for s in batch.statements), start=np.zeros(len(rows))
-    ) / CLOCK
+    return (
+        sum(
+            (_total(_parts(s, batch, target)[0]) for s in batch.statements),
+            start=np.zeros(len(rows)),
+        )
+        / CLOCK
+    )
 
 
 def explain(sketch: Sketch, row: Sequence[int], target: Target) -> Explanation:
@@ -157,7 +161,10 @@ def _core(s: Statement, extent: Floats, moves: Floats, target: Target) -> Core:
         inside = np.zeros_like(inside)
     inside = inside & ~vector[:, None]
     rows = np.where(inside, extent, 1.0).prod(axis=0)
-    done = [np.asarray(c == x.extent) | (np.asarray(x.extent) == 1) for c, x in zip(copies, s.loops, strict=True)]
+    done = [
+        np.asarray(c == x.extent) | (np.asarray(x.extent) == 1)
+        for c, x in zip(copies, s.loops, strict=True)
+    ]
     whole = np.array([np.broadcast_to(d, count) for d in done]) | ~inside
     held = whole.all(axis=0) | (rows <= LLVM_UNROLLS)
     registers = rows * wide + wide + 1
@@ -192,9 +199,7 @@ def _per_vector(
     return found
 
 
-def _transfers(
-    arrays: Packed, s: Statement, target: Target
-) -> tuple[Floats, dict[str, Floats]]:
+def _transfers(arrays: Packed, s: Statement, target: Target) -> tuple[Floats, dict[str, Floats]]:
     """Return how far loops move accesses, [L, B, N], and the cycles of transfers to each cache."""
     unit = np.ones(len(arrays.base))
     for b, a in enumerate(s.accesses):

@@ -187,7 +187,12 @@ def sites(run: Run) -> list[Site]:
         terms = (frozenset((id(a), c) for a, c in tir.split_terms(e)[0]) for e in indices)
         found.setdefault((buffer, *terms), []).append((write, indices))
     return [
-        Site(key[0], tuple(at for _, at in same), any(w for w, _ in same), not all(w for w, _ in same))  # type: ignore[arg-type]
+        Site(
+            key[0],
+            tuple(at for _, at in same),
+            any(w for w, _ in same),
+            not all(w for w, _ in same),
+        )  # type: ignore[arg-type]
         for key, same in found.items()
     ]
 

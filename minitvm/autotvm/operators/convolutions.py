@@ -124,7 +124,7 @@ def _define(cfg: Config, conv: te.Tensor, *, padded: bool) -> None:
     c = op.reduce_axis[0].extent
     assert isinstance(c, int)
     if _is_nhwc(conv):
-        cfg.define_split("tile_c", c, filter=lambda e: e.size[-1] <= max(LARGEST, c // 4))
+        cfg.define_split("tile_c", c, max_factor=max(LARGEST, c // 4))
     else:
         cfg.define_split("tile_c", c, "candidate", candidate=[(-1, math.gcd(c, _lanes(conv)))])
     cfg.define_knob("cache", [1, 2])
