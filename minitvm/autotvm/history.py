@@ -108,21 +108,15 @@ class ApplyHistoryBest(DispatchContext):
 def best_records(records: Iterable[tune.Record]) -> list[tune.Record]:
     """Return the fastest record of each task and target; failures are left out.
 
-    A candidate that was measured again at the end of a search counts with that time.
+    If candidates were measured in turns at the end of a search, only these times are compared.
     """
-    times: dict[tuple[str, str, str, tuple[int, ...]], tune.Record] = {}
+    best: dict[tuple[str, str], tune.Record] = {}
     for r in records:
-        key = r.target, r.task, r.sketch, r.row
-        old = times.get(key)
+        old = best.get((r.target, r.task))
         if not r.result.error and (
             old is None or (r.final, -r.seconds) > (old.final, -old.seconds)
         ):
-            times[key] = r
-    best: dict[tuple[str, str], tune.Record] = {}
-    for r in times.values():
-        at = r.target, r.task
-        if at not in best or r.seconds < best[at].seconds:
-            best[at] = r
+            best[r.target, r.task] = r
     return list(best.values())
 
 

@@ -71,4 +71,5 @@ class GATuner(Tuner):
     def _mutated(self, row: np.ndarray[Any, np.dtype[np.int64]]) -> Row:
         sizes = np.array([len(g) for g in self.space.genes])
         change = self.rng.random(len(row)) < self.mutation_prob
-        return tuple(np.where(change, self.rng.integers(0, sizes), row).tolist())
+        drawn = self.rng.integers(0, sizes, dtype=np.int64)
+        return tuple(np.where(change, drawn, row).tolist())
