@@ -211,6 +211,7 @@ class ConfigSpace(Config):
             raise ArgumentError(f"knob {name!r}", why, "another filter, max_factor or candidate")
         self.space_map[name] = Knob(name, found, about, _gene(name, found))
         self.chosen[name] = found[0]
+        self.__dict__.pop("rows", None)  # it is cached
 
     @cached_property
     def rows(self) -> tune.Space:

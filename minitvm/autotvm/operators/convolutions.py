@@ -124,7 +124,7 @@ def _define(cfg: Config, conv: te.Tensor, *, padded: bool) -> None:
     c = op.reduce_axis[0].extent
     assert isinstance(c, int)
     if _is_nhwc(conv):
-        cfg.define_split("tile_c", c, filter=lambda e: e.size[-1] <= max(LARGEST, c // 4))
+        cfg.define_split("tile_c", c, max_factor=max(LARGEST, c // 4))
     else:
         cfg.define_split("tile_c", c, "candidate", candidate=[(-1, math.gcd(c, _lanes(conv)))])
     cfg.define_knob("cache", [1, 2])
@@ -135,7 +135,7 @@ def _define(cfg: Config, conv: te.Tensor, *, padded: bool) -> None:
 def _loops(
     cfg: Config, stage: te.StageView, conv: te.Tensor, inside: int = 0
 ) -> tuple[list[te.Axis], list[te.Axis], list[te.Axis]]:
-    """Split the data loops of a stage; return the loops outside, those over tiles, and those inside.
+    """Split the data loops of a stage; return loops outside, loops over tiles, loops in a tile.
 
     inside    1 for the stage that sums all tiles of an iteration of the outer loops, 2 for the one
               that sums one tile: its outer loops have one iteration, and are not split off
@@ -176,7 +176,7 @@ def _sum(cfg: Config, acc: te.StageView, conv: te.Tensor, level: int) -> None:
 
 
 def _pack(weights: te.StageView, width: int, conv: te.Tensor) -> None:
-    """Store the weights as panels of `width` output channels, in the order in which they are read."""
+    """Store the weights as panels of `width` output channels, in the order of the sum."""
     if _is_nhwc(conv):
         names, panel = ("y", "x", "c", "o"), (f"o // {width}", "y", "x", "c", f"o % {width}")
         weights.vectorize(axes_of(weights)[-1])

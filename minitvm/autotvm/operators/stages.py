@@ -84,15 +84,15 @@ def vectors(stage: te.StageView) -> None:
         stage.parallel(stage.fuse(*outer, rest))
 
 
-def right_load(product: te.StageView) -> tir.Load:
+def right_load(product: tensor.Operation) -> tir.Load:
     """Return the load of a matrix product that the last axis of the result indexes."""
-    assert isinstance(product.op, te.ComputeOp)
-    last = product.op.axis[-1]
-    return next(e for e in tensor.loads(product.op) if any(i is last for i in e.indices))
+    assert isinstance(product, te.ComputeOp)
+    last = product.axis[-1]
+    return next(e for e in tensor.loads(product) if any(i is last for i in e.indices))
 
 
 def right_operand(product: te.StageView) -> te.Tensor:
     """Return the operand of a matrix product that the last axis of the result indexes."""
-    found = right_load(product).buffer
+    found = right_load(product.op).buffer
     assert isinstance(found, te.Tensor)
     return found

@@ -24,7 +24,7 @@ from .stages import axes_of, reduce_axes_of, register_tiles, start
 def depthwise_nhwc(
     n: int, h: int, w: int, c: int, kernel: int, stride: int = 1, pad: int = 0
 ) -> Any:
-    """Convolve each channel of images [n, h, w, c] with a kernel of weights [kernel, kernel, c, 1]."""
+    """Convolve each channel of images [n, h, w, c] with weights [kernel, kernel, c, 1]."""
     data = te.placeholder((n, h, w, c), name="data")
     weight = te.placeholder((kernel, kernel, c, 1), name="weight", constant=True)
     out = topi.depthwise_conv2d(data, weight, stride, pad, layout="NHWC")

@@ -30,6 +30,7 @@ class Tuner:
         self.rng = np.random.default_rng() if rng is None else rng
         self.visited = set[int]()  # keys of the rows that were proposed or measured
         self.trials = list[tune.Trial]()
+        self.best: tune.Trial | None = None
         self.drawn = Shuffled(self.space.size, self.rng)
 
     # --- a policy of tune.run ---
@@ -109,6 +110,7 @@ class Tuner:
             for listener in listeners:
                 listener(event)
             if isinstance(event, tune.Measured):
+                self.best = event.best
                 self._report(event.trial, others)
 
         measure = (measure_option or MeasureOption()).options
@@ -124,7 +126,7 @@ class Tuner:
             rng=self.rng,
             **options,
         )
-        self.outcome = outcome
+        self.best = outcome.found
         return outcome
 
     def _report(self, trial: tune.Trial, callbacks: Sequence[Any]) -> None:
@@ -136,14 +138,12 @@ class Tuner:
     @property
     def best_config(self) -> ConfigEntity | None:
         """Return the fastest configuration so far."""
-        best = tune.fastest(self.trials)
-        return None if best is None else self.task.config(best.candidate)
+        return None if self.best is None else self.task.config(self.best.candidate)
 
     @property
     def best_flops(self) -> float:
         """Return the operations per second of the fastest configuration so far."""
-        best = tune.fastest(self.trials)
-        return 0.0 if best is None else self.task.flops / best.seconds
+        return 0.0 if self.best is None else self.task.flops / self.best.seconds
 
 
 class Shuffled:

@@ -1,0 +1,170 @@
+"""Tuners: what they propose, what they learn, and which of TVM's faults they do not have."""
+
+import time
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from minitvm import autotvm, driver, te, topi, tune
+from minitvm.autotvm.annealing import Best, anneal
+from minitvm.autotvm.tuner import (
+    GATuner,
+    GridSearchTuner,
+    GuidedTuner,
+    RandomTuner,
+    Shuffled,
+    XGBTuner,
+)
+from minitvm.base import ArgumentError
+
+TUNERS = (RandomTuner, GridSearchTuner, GATuner, XGBTuner, GuidedTuner)
+
+
+def seconds(cfg: autotvm.ConfigEntity) -> float:
+    """The fastest configuration has tiles of 4 x 8, and vectors."""
+    far = abs(cfg["tile_y"].size[-1] - 4) + abs(cfg["tile_x"].size[-1] - 8)
+    return 1e-3 * (1 + far / 4 + (not cfg["vector"].val) + cfg["unroll"].val / 64)
+
+
+@pytest.mark.parametrize("tuner", TUNERS)
+def test_no_configuration_is_measured_twice(tuner: Any, matmul: Any, pretended: Any) -> None:
+    task = autotvm.task.create("test/matmul", (16,))
+    options = {"feature_type": "knob", "plan_size": 16} if tuner is XGBTuner else {}
+    found = tuner(task, rng=np.random.default_rng(1), **options)
+    outcome = found.tune(60, measurer=pretended(task, seconds))
+    assert len({t.candidate for t in outcome.trials}) == 60
+
+
+def test_a_model_needs_fewer_trials_than_grid_search(matmul: Any, pretended: Any) -> None:
+    task = autotvm.task.create("test/matmul", (64,))
+
+    def best(tuner: Any) -> float:
+        return tuner.tune(96, measurer=pretended(task, seconds)).best.seconds
+
+    rng = np.random.default_rng(2)
+    found = best(XGBTuner(task, plan_size=16, feature_type="knob", rng=rng))
+    assert found < 0.7 * best(GridSearchTuner(task))
+
+
+def test_random_numbers_are_drawn_in_constant_time_and_once() -> None:
+    drawn = Shuffled(1000, np.random.default_rng(3))
+    assert sorted(drawn.draw() for _ in range(1000)) == list(range(1000))  # type: ignore[type-var]
+    assert drawn.draw() is None
+    many = Shuffled(1 << 80, np.random.default_rng(3))
+    begin = time.process_time()
+    assert len({many.draw() for _ in range(20_000)}) == 20_000
+    assert time.process_time() - begin < 5  # a list of visited numbers takes minutes
+
+
+def test_annealing_keeps_negative_scores() -> None:
+    best = Best(2, set())
+    rows = np.array([[0], [1], [2]], np.int32)
+    best.add(rows, np.array([7, 8, 9], np.uint64), np.array([-3.0, -1.0, -2.0]))
+    assert [row for _, row in best.ranked()] == [(1,), (2,)]
+
+
+def test_annealing_finds_the_best_rows_that_are_not_known() -> None:
+    space = tune.Space(tuple(tune.number_gene(f"g{n}", range(8)) for n in range(3)))
+    top = np.array([[7, 7, 7]], np.int32)
+    found, _ = anneal(
+        space,
+        lambda rows: rows.sum(axis=1).astype(float),
+        np.random.default_rng(4),
+        count=3,
+        known={int(space.keys(top)[0])},
+    )
+    assert [score for score, _ in found] == [20.0, 20.0, 20.0]
+
+
+def test_diversity_weighs_options_against_real_scores() -> None:
+    scored = [
+        tune.Scored(s, tune.Candidate(0, r))
+        for s, r in ((1.0, (0, 0)), (0.9, (0, 1)), (0.2, (1, 1)))
+    ]
+    assert [s.score for s in tune.diverse(scored, 2, 0.05)] == [1.0, 0.9]
+    assert [s.score for s in tune.diverse(scored, 2, 1.0)] == [1.0, 0.2]
+
+
+def test_the_same_call_resumes(matmul: Any, pretended: Any, tmp_path: Path) -> None:
+    task = autotvm.task.create("test/matmul", (16,))
+    log = [autotvm.callback.log_to_file(tmp_path / "log")]
+    RandomTuner(task).tune(12, callbacks=log, measurer=pretended(task, seconds))
+    outcome = GATuner(task).tune(20, callbacks=log, measurer=pretended(task, seconds))
+    assert (outcome.earlier, len({t.candidate for t in outcome.trials})) == (12, 20)
+
+
+def test_callbacks_see_tvms_errors(matmul: Any, pretended: Any) -> None:
+    task = autotvm.task.create("test/matmul", (16,))
+    seen = list[int]()
+    broken = pretended(task, lambda cfg: 0.0 if cfg["vector"].val else 1e-3)
+
+    def callback(tuner: Any, inputs: Any, results: Any) -> None:
+        seen.append(results[0].error_no)
+
+    RandomTuner(task, rng=np.random.default_rng(5)).tune(30, callbacks=[callback], measurer=broken)
+    assert set(seen) == {0, autotvm.MeasureErrorNo.RUNTIME_DEVICE}
+
+
+def test_a_log_gives_its_measurements_back(matmul: Any, pretended: Any, tmp_path: Path) -> None:
+    task = autotvm.task.create("test/matmul", (16,))
+    path = tmp_path / "log"
+    tuner = RandomTuner(task)
+    log = [autotvm.callback.log_to_file(path)]
+    tuner.tune(12, callbacks=log, measurer=pretended(task, seconds))
+    records = list(autotvm.record.load_from_file(path))
+    given, result = records[0]
+    again = autotvm.record.decode(autotvm.record.encode(given, result))
+    assert again is not None
+    assert again[0].config == given.config
+    assert again[1].costs == result.costs
+    autotvm.record.pick_best(path, tmp_path / "best")
+    ((best, _),) = autotvm.record.load_from_file(tmp_path / "best")
+    assert best.config == tuner.best_config
+    with autotvm.apply_history_best(tmp_path / "best"):
+        assert matmul(16)[0].steps == task.instantiate(best.config)[0].steps
+    other = XGBTuner(autotvm.task.create("test/matmul", (32,)))
+    other.load_history(records, min_seed_records=8)
+    assert len(other.propose(4)) == 4
+
+
+def test_a_tuned_product_has_any_elementwise_stage_after_it(pretended: Any, tmp_path: Path) -> None:
+    task, path = autotvm.task_for("matmul", (32, 32, 32)), tmp_path / "log"
+    fast = pretended(task, lambda cfg: 1e-3 * (3 - cfg["cache"].val) + 1e-4 * (not cfg["pack"].val))
+    log = [autotvm.callback.log_to_file(path)]
+    RandomTuner(task, rng=np.random.default_rng(6)).tune(24, callbacks=log, measurer=fast)
+    A, B, R = (te.placeholder((32, 32), name=n) for n in "ABR")
+    bias = te.placeholder((32,), name="bias")
+    C = topi.relu(topi.add(topi.add(topi.matmul(A, B), bias), R))
+    with autotvm.apply_history_best(path):
+        s = topi.schedule(C)
+    assert s.steps != topi.schedule(C).steps
+    a, b, r = np.random.default_rng(7).standard_normal((3, 32, 32)).astype("float32")
+    v, c = np.ones(32, "float32"), np.empty((32, 32), "float32")
+    driver.build(s, [A, B, bias, R, C])(a, b, v, r, c)
+    np.testing.assert_allclose(c, np.maximum(a @ b + v + r, 0), rtol=1e-4, atol=1e-4)
+
+
+def test_a_workload_that_is_not_tuned_is_mentioned_once(matmul: Any) -> None:
+    with pytest.warns(autotvm.FallbackWarning, match="not tuned"):
+        matmul(8)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        matmul(8)
+
+
+@pytest.mark.parametrize(
+    ("call", "why"),
+    [
+        (lambda t: RandomTuner(t).tune(0), "trials is 0"),
+        (lambda t: XGBTuner(t, feature_type="tree"), "feature_type"),
+        (lambda t: XGBTuner(t, loss_type="mse"), "loss"),
+        (lambda t: autotvm.apply_history_best("/nowhere/log"), "no file"),
+        (lambda t: autotvm.measure_option(builder="ndk"), "this machine"),
+    ],
+)
+def test_wrong_options_are_refused(matmul: Any, call: Any, why: str) -> None:
+    with pytest.raises(ArgumentError, match=why):
+        call(autotvm.task.create("test/matmul", (8,)))
