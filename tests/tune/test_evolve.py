@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from minitvm import tune
-from tests.tune.fakes import N, Machine, guided, search, seconds, sketch, task
+from tests.tune.fakes import Machine, N, guided, search, seconds, sketch, task
 
 
 def no_good(rows):
