@@ -37,7 +37,10 @@ class Part:
     @property
     def affine(self) -> bool:
         """Return whether the part has neither a division nor a remainder."""
-        return all(isinstance(n, int) for n in (self.div, self.mod)) and (self.div, self.mod) == (1, 0)
+        return all(isinstance(n, int) for n in (self.div, self.mod)) and (self.div, self.mod) == (
+            1,
+            0,
+        )
 
 
 Index: TypeAlias = tuple[Part, ...]  # their sum; at most one part is affine

@@ -12,9 +12,9 @@ one iteration of the innermost reduce loop, the longest of
     latency      of an accumulator, which waits for the iteration before
     spills       a load and a store for each result, if the register tile is not held in registers
 
-and then `tile`: the loads and stores of the tile around that loop. Transfers `l1`, `l2` and `l3` are
-cache lines from the next level: the outermost loop whose single iterations fit in the cache fetches
-the lines that it touches once in each of its runs.
+and then `tile`: the loads and stores of the tile around that loop. Transfers `l1`, `l2` and `l3`
+are cache lines from the next level: the outermost loop whose single iterations fit in the cache
+fetches the lines that it touches once in each of its runs.
 """
 
 from __future__ import annotations
@@ -162,7 +162,10 @@ def _core(s: Statement, extent: Floats, moves: Floats, target: Target) -> Core:
         inside = np.zeros_like(inside)
     inside = inside & ~vector[:, None]
     rows = np.where(inside, extent, 1.0).prod(axis=0)
-    done = [np.asarray(c == x.extent) | (np.asarray(x.extent) == 1) for c, x in zip(copies, s.loops, strict=True)]
+    done = [
+        np.asarray(c == x.extent) | (np.asarray(x.extent) == 1)
+        for c, x in zip(copies, s.loops, strict=True)
+    ]
     whole = np.array([np.broadcast_to(d, count) for d in done]) | ~inside
     held = whole.all(axis=0) | (rows <= LLVM_UNROLLS)
     registers = rows * wide + wide + 1
@@ -223,10 +226,8 @@ def _transfers(arrays: Packed, s: Statement, target: Target) -> tuple[Floats, di
     return moves, found
 
 
-def _sets(
-    arrays: Packed, sizes: Floats, name: str, target: Target
-) -> tuple[Floats, float]:
-    """Return after how many steps along a dimension the sets of a cache repeat, and their number."""
+def _sets(arrays: Packed, sizes: Floats, name: str, target: Target) -> tuple[Floats, float]:
+    """Return the steps along each dimension until the sets of a cache repeat, and their number."""
     sets = max(1, getattr(target, name) // LINE // WAYS[name])
     jump = np.gcd((arrays.stride * sizes).astype(np.int64), sets * LINE)
     return np.where(arrays.stride == 1, sets, sets * LINE / jump), float(sets)

@@ -75,7 +75,11 @@ def footprints(
         last = s.term_of[s.digit_of[level + 1]] if level < loops else 0
         for t in range(first, last):
             moved[s.access[s.part[t]]] = 1.0
-            sums, coef, radix = total[s.part[t]], s.coef[t, begin:end], s.radix[s.digit[t], begin:end]
+            sums, coef, radix = (
+                total[s.part[t]],
+                s.coef[t, begin:end],
+                s.radix[s.digit[t], begin:end],
+            )
             for i in range(size):
                 sums[i] += abs(coef[i]) * (radix[i] - 1.0)
         for b in range(accesses):

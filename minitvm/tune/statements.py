@@ -285,9 +285,7 @@ def _value(op: tensor.ComputeOp, i: int) -> tir.Expr:
     return r.reducer.combine(old, r.sources)[i]
 
 
-def _accesses(
-    domains: Domains, stage: schedule.Stage, i: int, value: tir.Expr
-) -> Iterator[Access]:
+def _accesses(domains: Domains, stage: schedule.Stage, i: int, value: tir.Expr) -> Iterator[Access]:
     """Yield the store and the loads of a statement; those that differ by constants are one."""
     op = stage.op
     assert isinstance(op, tensor.ComputeOp)
@@ -315,7 +313,14 @@ def _access(
     if not isinstance(owner.op, tensor.ComputeOp):
         shape = tuple(int(n) for n in t.shape)  # type: ignore[arg-type]
         return Access(
-            t.name, t.dtype.bytes, read, write, tuple(indices), tuple(spread), shape, _strides(shape)
+            t.name,
+            t.dtype.bytes,
+            read,
+            write,
+            tuple(indices),
+            tuple(spread),
+            shape,
+            _dense(shape),
         )
     domain = domains.stages[owner.name]
     starts = (domain.start[a] for a in owner.op.axis)
@@ -326,11 +331,18 @@ def _access(
         local = domains.placed(owner, known) if len(known) == len(local) else missing
         spread = [0] * len(local)
     return Access(
-        t.name, t.dtype.bytes, read, write, tuple(local), tuple(spread), domain.shape, domain.strides
+        t.name,
+        t.dtype.bytes,
+        read,
+        write,
+        tuple(local),
+        tuple(spread),
+        domain.shape,
+        domain.strides,
     )
 
 
-def _strides(shape: tuple[int, ...]) -> tuple[int, ...]:
+def _dense(shape: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(int(np.prod(shape[d + 1 :], dtype=np.int64)) for d in range(len(shape)))
 
 
