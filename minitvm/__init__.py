@@ -20,6 +20,7 @@ The packages are layered: a file imports only from packages further down (tests/
     tuning      the command line: searches for fast schedules, their logs and reports
     edu         exercises: built, checked, graded
     viz         pictures and widgets, imported on first use
+    autotvm     templates with knobs, tuners, tuned operators
     tune        candidates as rows of integers: measured, recorded, learned from
     vta         programming the accelerator
     testing     random programs and schedules, comparisons, peak rates of the machine

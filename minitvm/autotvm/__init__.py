@@ -11,7 +11,7 @@ with autotvm.apply_history_best("log"):
 
 # pyright: reportUnusedImport=false
 
-from . import callback, operators, record, task, tuner
+from . import callback, record, task, tuner
 from .columns import columns_of, relations, touched
 from .dispatch import (
     ApplyConfig,
@@ -32,6 +32,7 @@ from .measure import (
     MeasureResult,
     measure_option,
 )
+from .operators import OPERATORS, Operator, task_for
 from .space import ConfigEntity, ConfigSpace, FallbackConfigEntity, InstantiationError
 from .task import Task
-from .templates import Template, args_to_workload, clear, template
+from .templates import Template, args_to_workload, clear, find_template, template

@@ -1,14 +1,14 @@
 """What a cost model sees of a configuration: AutoTVM's three types of features.
 
-"itervar"   the features of the loops and accesses of each statement (tune.features)
+"itervar"   features of the loops and accesses of each statement, and the analytic model's estimate
 "knob"      the options of the knobs, which say nothing about another template
 "curve"     relations of loops: how much memory loops touch that run so often, and vice versa
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Literal, TypeAlias, get_args
+from collections.abc import Iterator
+from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -17,7 +17,7 @@ from minitvm import tune
 from minitvm.base import ArgumentError
 
 FeatureType: TypeAlias = Literal["itervar", "knob", "curve"]
-Floats: TypeAlias = npt.NDArray[np.float64]
+Floats: TypeAlias = npt.NDArray[Any]
 
 POINTS = 20  # thresholds of a curve: 2 ** 0, 2 ** 1, ...
 CURVES = ("count_reuse", "reuse_count", "count_topdown", "topdown_count")
@@ -32,7 +32,7 @@ def columns_of(task: tune.Task, kind: FeatureType) -> tune.Columns:
     if kind == "knob" or not all(s.traced for s in task.sketches):
         return tune.gene_columns(task)
     if kind == "itervar":
-        return tune.Columns(lambda n, rows: tune.features(task.sketches[n], rows), tune.NAMES)
+        return tune.columns_of(task)
     return tune.Columns(lambda n, rows: relations(task.sketches[n], rows), CURVE_NAMES)
 
 
@@ -50,19 +50,24 @@ def touched(
     """Return how many elements of each tensor the loops of the heaviest statement touch.
 
     Returns the names of the loops, outermost first, those of the tensors, and the numbers,
-    float64[candidates, loops, tensors]: an iteration of the loops outside touches so many.
+    float64[loops, tensors, candidates]: one run of a loop touches so many.
     """
-    statement, footprint = _heaviest(sketch, rows)
-    loops = tuple(loop.name for loop in statement.loops)
-    tensors = tuple(a.buffer for a in statement.accesses)
-    return loops, tensors, footprint.touched[:, : len(loops)]
+    s, arrays = _heaviest(sketch, rows)
+    numbers = np.concatenate([f.touched[:-1] for f in _chunks(arrays)], axis=2)
+    return tuple(x.name for x in s.loops), tuple(a.buffer for a in s.accesses), numbers
 
 
-def _heaviest(sketch: tune.Sketch, rows: tune.Rows) -> tuple[tune.Statement, tune.Footprint]:
-    """Return the statement that the first candidate executes most often, and what it touches."""
+def _chunks(arrays: tune.Packed) -> Iterator[tune.Footprint]:
+    """Yield copies: the arrays of all chunks are the same memory."""
+    for f in tune.footprint_chunks(arrays):
+        yield f._replace(touched=f.touched.copy())
+
+
+def _heaviest(sketch: tune.Sketch, rows: tune.Rows) -> tuple[tune.Statement, tune.Packed]:
+    """Return the statement that the first candidate executes most often, also as arrays."""
     batch = tune.statements(sketch).at(rows)
-    found = [(s, tune.Footprint(s, batch)) for s in batch.statements]
-    return max(found, key=lambda one: float(one[1].iterations[0]))
+    found = [(s, tune.packed(s, batch)) for s in batch.statements]
+    return max(found, key=lambda one: float(one[1].extent[:, 0].prod()))
 
 
 def relations(sketch: tune.Sketch, rows: tune.Rows) -> npt.NDArray[np.float32]:
@@ -72,14 +77,12 @@ def relations(sketch: tune.Sketch, rows: tune.Rows) -> npt.NDArray[np.float32]:
     the largest y of a loop whose x is below it (Chen et al. 2018, R_t). The quantities: elements
     touched inside (count), iterations per element (reuse), iterations outside (topdown).
     """
-    _, footprint = _heaviest(sketch, rows)
-    extent = footprint.extent.T  # [candidates, loops]
-    count = footprint.touched[:, : extent.shape[1]]
-    inside = np.cumprod(extent[:, ::-1], axis=1)[:, ::-1]
-    topdown = np.cumprod(extent, axis=1)
+    extent = _heaviest(sketch, rows)[1].extent  # [loops, candidates]
+    count = touched(sketch, rows)[2]
+    inside, topdown = np.cumprod(extent[::-1], axis=0)[::-1], np.cumprod(extent, axis=0)
     out = np.zeros((len(rows), ACCESSES, len(CURVES), POINTS))
-    for b in range(min(ACCESSES, count.shape[2])):
-        c, reuse = count[:, :, b], inside / count[:, :, b]
+    for b in range(min(ACCESSES, count.shape[1])):
+        c, reuse = count[:, b], inside / count[:, b]
         pairs = ((c, reuse), (reuse, c), (c, topdown), (topdown, c))
         for curve, (x, y) in enumerate(pairs):
             out[:, b, curve] = _curve(x, y)
@@ -89,7 +92,4 @@ def relations(sketch: tune.Sketch, rows: tune.Rows) -> npt.NDArray[np.float32]:
 def _curve(x: Floats, y: Floats) -> Floats:
     """Return for each threshold the largest y whose x is below it, [candidates, POINTS]."""
     below = x[:, :, None] < 2.0 ** np.arange(POINTS)
-    return np.max(np.where(below, y[:, :, None], 0.0), axis=1)
-
-
-Score: TypeAlias = Callable[[tune.Rows], Floats]
+    return np.max(np.where(below, y[:, :, None], 0.0), axis=0)

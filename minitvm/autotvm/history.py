@@ -5,15 +5,17 @@ from __future__ import annotations
 import json
 import math
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, Self, TypeAlias
 
-from minitvm import tune
+from minitvm import te, topi, tune
 from minitvm.base import ArgumentError, Target
 
 from .dispatch import DispatchContext, Workload
 from .measure import MeasureInput, MeasureResult
+from .operators import recognised
 from .space import Config, ConfigEntity
 from .task import collected
 from .templates import TEMPLATES
@@ -36,8 +38,30 @@ class ApplyHistoryBest(DispatchContext):
         self.set: dict[Key, Config] = {}
         self.best: dict[Key, tuple[float, tune.Record | ConfigEntity]] = {}
         self.found: dict[Key, Config | None] = {}
+        self._hooks = list[ExitStack]()
         if records is not None:
             self.load(records)
+
+    def __enter__(self) -> Self:
+        """Also let topi.schedule use the configurations."""
+        hook = ExitStack()
+        hook.enter_context(topi.dispatch.using(self.schedule))
+        self._hooks.append(hook)
+        return super().__enter__()
+
+    def __exit__(self, *about: object) -> None:
+        super().__exit__(*about)
+        self._hooks.pop().close()
+
+    def schedule(self, outs: Sequence[te.Tensor], target: Target) -> te.Schedule | None:
+        """Return the tuned schedule of topi operators; None for one that the log does not have."""
+        found = recognised(outs)
+        cfg = None if found is None else self.find(target, found[0])
+        if found is None or cfg is None:
+            return None
+        _, heavy, scheduler = found
+        with target:
+            return scheduler(cfg, outs, heavy)
 
     def load(self, records: Records) -> None:
         """Add the records of a log."""

@@ -28,10 +28,11 @@ from .evolve import Evolution, Pool, Scored, diverse, empty_pool, evolve, grown,
 from .features import NAMES, features
 from .guided import GuidedPolicy, labels_of
 from .handle import Search
+from .kernel import Packed
 from .legal import legal_rows, restricted
 from .measure import MeasureOptions, Measurer
 from .model import DRAFT, Draft, Floats, Loss, Model, Trees, pairwise_accuracy
-from .packed import Footprint
+from .packed import Footprint, footprint_chunks, packed
 from .policy import Policy, RandomPolicy, Seen, Trial, spaces_of
 from .progress import ProgressLine, shown
 from .record import (

@@ -131,5 +131,5 @@ def _pack(s: te.Schedule, packed: te.Tensor, columns: int, transposed: bool) -> 
 
 def _is_transposed(product: te.StageView) -> bool:
     """Return whether the right operand of a product is stored as [n, k]."""
-    load = right_load(product)
+    load = right_load(product.op)
     return load.indices[-1] is not axes_of(product)[-1]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from minitvm import schedule, te, tensor, tir, tune
+from minitvm import te, tensor, tir, tune
 from minitvm.base import ArgumentError, Target
 
 
@@ -35,8 +35,25 @@ def tiles(length: tir.Index, inner: Sequence[int]) -> list[tuple[int, int, int, 
     return found
 
 
-def start(outs: Sequence[te.Tensor], heavy: te.Tensor) -> tuple[te.Schedule, te.StageView]:
-    """Create a schedule in which elementwise stages are inlined into the output.
+def register_tiles(
+    high: int, wide: int, vectors: int, registers: int
+) -> list[tuple[int, int, int]]:
+    """Enumerate tiles of rows by columns by vectors that the vector registers can hold.
+
+    They also hold a row of weights and one element of the image.
+    """
+    found = list[tuple[int, int, int]]()
+    for v in (n for n in range(1, min(vectors, 6) + 1) if n in (1, 2, 3, 4, 6)):
+        most = max(1, (registers - 1 - v) // v)
+        for y in range(1, min(high, most, 4) + 1):
+            found += [(y, x, v) for x in range(1, min(wide, most // y) + 1)]
+    return found
+
+
+def start(
+    outs: Sequence[te.Tensor], heavy: te.Tensor, keep: Sequence[te.Tensor] = ()
+) -> tuple[te.Schedule, te.StageView]:
+    """Create a schedule in which elementwise stages are inlined, except for `keep`.
 
     Returns it and the stage that writes the result: the elementwise one that reads `heavy`, or the
     stage of `heavy` itself.
@@ -45,7 +62,8 @@ def start(outs: Sequence[te.Tensor], heavy: te.Tensor) -> tuple[te.Schedule, te.
     if len(outs) != 1:
         raise ArgumentError("a tuned schedule", f"there are {len(outs)} outputs", "one output")
     for stage in s.stages:
-        if stage.name in schedule.effective_readers(s.state) and _is_simple(stage):
+        kept = any(stage.op is t.op for t in keep)
+        if not kept and _is_simple(stage):
             stage.compute_inline()
     return s, s[outs[0]]
 
@@ -66,15 +84,15 @@ def vectors(stage: te.StageView) -> None:
         stage.parallel(stage.fuse(*outer, rest))
 
 
-def right_load(product: te.StageView) -> tir.Load:
+def right_load(product: tensor.Operation) -> tir.Load:
     """Return the load of a matrix product that the last axis of the result indexes."""
-    assert isinstance(product.op, te.ComputeOp)
-    last = product.op.axis[-1]
-    return next(e for e in tensor.loads(product.op) if any(i is last for i in e.indices))
+    assert isinstance(product, te.ComputeOp)
+    last = product.axis[-1]
+    return next(e for e in tensor.loads(product) if any(i is last for i in e.indices))
 
 
 def right_operand(product: te.StageView) -> te.Tensor:
     """Return the operand of a matrix product that the last axis of the result indexes."""
-    found = right_load(product).buffer
+    found = right_load(product.op).buffer
     assert isinstance(found, te.Tensor)
     return found

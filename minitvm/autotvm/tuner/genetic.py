@@ -69,7 +69,6 @@ class GATuner(Tuner):
         return [*found] or self._random()
 
     def _mutated(self, row: np.ndarray[Any, np.dtype[np.int64]]) -> Row:
-        sizes = [len(g) for g in self.space.genes]
+        sizes = np.array([len(g) for g in self.space.genes])
         change = self.rng.random(len(row)) < self.mutation_prob
-        drawn = self.rng.integers(0, sizes)
-        return tuple(int(n) for n in np.where(change, drawn, row))
+        return tuple(np.where(change, self.rng.integers(0, sizes), row).tolist())

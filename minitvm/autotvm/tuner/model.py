@@ -149,8 +149,6 @@ class GuidedTuner(Tuner):
 
     def __init__(self, task: Task, rng: np.random.Generator | None = None, **options: Any) -> None:
         super().__init__(task, rng)
-        if not all(s.traced for s in task.sketches):
-            options = {"columns": tune.gene_columns(task), **options}
         self.inner = tune.GuidedPolicy(task, self.rng, **options)
 
     def propose(self, count: int) -> list[tune.Candidate]:
