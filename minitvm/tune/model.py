@@ -125,7 +125,7 @@ class Trees:
         gains = self._trained().get_score(importance_type="total_gain")
         total = sum(gains.values()) or 1.0
         return _largest_first(
-            {names[self.kept[int(f[1:])]]: gain / total for f, gain in gains.items()}
+            {names[int(self.kept[int(f[1:])])]: gain / total for f, gain in gains.items()}
         )
 
     def explain(self, features: Floats, names: Sequence[str]) -> dict[str, float]:
@@ -138,7 +138,8 @@ class Trees:
         booster = self._trained()
         data = xgboost.DMatrix(features[:1, self.kept], nthread=1)
         parts = booster.predict(data, pred_contribs=True)[0]
-        named = zip((*(names[n] for n in self.kept), "(mean)"), parts.tolist(), strict=True)
+        kept: list[int] = self.kept.tolist()
+        named = zip((*(names[n] for n in kept), "(mean)"), parts.tolist(), strict=True)
         return _largest_first({name: part for name, part in named if part})
 
     def _trained(self) -> Any:
