@@ -2,14 +2,14 @@
 
     python benchmarks/tune_wall.py [--quick] [--json FILE] [512 | 1024 | tables ...]
 
-512      wall seconds until the best trial has reached .95 x the FMA peak, for five seeds; the task,
-         the worker processes and the reference count. Time is up after 40 seconds.
+512      wall seconds until the best trial has reached .95 x the FMA peak, for five seeds; making
+         the task, starting the processes and measuring the reference count. Time is up after 40 s.
 1024     the best after 60 seconds, in GFLOP/s.
 tables   trials until a policy has found a candidate within 5 % of the best: the median of 20 seeds
          on three small spaces, all candidates of which are measured first. Ours is the default
          policy, the peer is random search.
 
-The peak is measured in the same process before and after each search, and the higher one counts.
+The peak is measured in the same process before and after each search, and the highest one counts.
 The lines below a search say how the time of a trial divides.
 """
 
@@ -17,6 +17,7 @@ from _common import Row, arguments, report
 
 flags = arguments(__doc__)
 
+import math
 import statistics
 import sys
 import threading
@@ -26,7 +27,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from minitvm import testing, tune, tuning
+from minitvm import autotvm, testing, tune
 
 TARGET = "llvm -num-cores=1"
 GOAL = 0.95  # of the peak
@@ -36,64 +37,56 @@ OPTIONS, SKETCHES = 6, 3  # of a small space
 
 
 @dataclass
-class Times:
-    """What a search took: wall seconds to the goal, and in total, and by part."""
+class Curve:
+    """A search: (seconds, best GFLOP/s so far) after each trial, and how the time divides."""
 
-    goal: float
-    best: float
-    peak: float
-    trials: int
-    seconds: float
+    points: list[tuple[float, float]]
     parts: dict[str, float]
+    peak: float
+
+    def reached(self, rate: float) -> float:
+        """Return after how many seconds the best was at least `rate` GFLOP/s."""
+        return next((seconds for seconds, best in self.points if best >= rate), math.inf)
 
 
-def tuned(n: int, seconds: float, seed: int, stop_at_goal: bool) -> Times:
-    """Tune an n x n x n product; measure the peak before and after."""
-    before = testing.fma_peak(1, 20)
-    events, stop, begin = list[tune.Event](), threading.Event(), time.perf_counter()
-    task = tuning.task_of("matmul", (n, n, n), TARGET)
-    setup = time.perf_counter() - begin
+def tuned(n: int, seconds: float, seed: int, goal: float = math.inf) -> Curve:
+    """Tune an n x n x n product until it reaches a share of the peak; measure the peak around."""
+    before = testing.fma_peak(1, 100)
+    curve, thinking = list[tuple[float, float]](), list[float]()
+    stop, begin = threading.Event(), time.perf_counter()
+    task = autotvm.task_for("matmul", (n, n, n), TARGET)
 
     def on(event: tune.Event) -> None:
-        events.append(event)
-        # a little more than the goal, in case that the peak is higher afterwards
-        if stop_at_goal and best_rate(task, event) > (GOAL + 0.02) * before:
-            stop.set()
+        if isinstance(event, tune.Round):
+            thinking.append(event.seconds)
+        if isinstance(event, tune.Measured):
+            best = tune.rate(task, event.best.seconds) if event.best is not None else 0.0
+            curve.append((time.perf_counter() - begin, best))
+            if best >= goal * before:
+                stop.set()
 
     rng = np.random.default_rng(seed)
     outcome = tune.run(task, seconds=seconds, rng=rng, on=on, stop=stop)
-    peak = max(before, testing.fma_peak(1, 20))
-    reached = (e.elapsed for e in events if best_rate(task, e) >= GOAL * peak)
-    goal = setup + next(reached, float("inf"))
-    measured = [event for event in events if isinstance(event, tune.Measured)]
-    thinking = [event.seconds for event in events if isinstance(event, tune.Round)]
-    count = len(measured)
-    steady = measured[-1].elapsed - measured[0].elapsed
     results = [trial.result for trial in outcome.trials]
     parts = {
-        "trials/s": (count - 1) / steady,
+        "trials/s": (len(curve) - 1) / max(1e-9, curve[-1][0] - curve[0][0]),
         "build ms": 1e3 * statistics.mean(r.build_seconds for r in results),
         "run ms": 1e3 * statistics.mean(r.run_seconds for r in results),
-        "search+train ms": 1e3 * sum(thinking) / count,
+        "search+train ms": 1e3 * sum(thinking) / len(curve),
         "failures": float(sum(bool(r.error) for r in results)),
-        "first trial s": setup + measured[0].elapsed,
-        "default GFLOP/s": tune.rate(task, outcome.default.best) if outcome.default else 0.0,
+        "first trial s": curve[0][0],
+        "best in turns": tune.rate(task, outcome.best.seconds),
+        "default": tune.rate(task, outcome.default.best) if outcome.default else 0.0,
     }
-    best = max(tune.rate(task, outcome.best.seconds), tune.rate(task, measured[-1].best.seconds))
-    return Times(goal, best, peak, count, outcome.seconds, parts)
+    return Curve(curve, parts, max(before, testing.fma_peak(1, 100)))
 
 
-def best_rate(task: tune.Task, event: tune.Event) -> float:
-    """Return the GFLOP/s of the best trial when an event was reported."""
-    known = isinstance(event, tune.Measured) and event.best is not None
-    return tune.rate(task, event.best.seconds) if known else 0.0
-
-
-def told(name: str, t: Times) -> None:
+def told(name: str, curve: Curve, peak: float) -> None:
     """Print how the time of a search divides."""
-    parts = ", ".join(f"{key} {value:.3g}" for key, value in t.parts.items())
-    ratio = f"{t.best:.1f} GFLOP/s, {t.best / t.peak:.3f} of the peak"
-    print(f"{name}: goal after {t.goal:.1f} s; {t.trials} trials, {ratio}; {parts}", flush=True)
+    parts = ", ".join(f"{key} {value:.3g}" for key, value in curve.parts.items())
+    best = curve.points[-1][1]
+    print(f"{name}: {len(curve.points)} trials, {best:.1f} GFLOP/s, {best / peak:.3f} of the peak")
+    print(f"  .9 after {curve.reached(0.9 * peak):.1f} s; {parts}", flush=True)
 
 
 # --- small spaces --------------------------------------------------------------------------------
@@ -101,7 +94,7 @@ def told(name: str, t: Times) -> None:
 
 def small(name: str) -> tune.Task:
     """Return a task with a few of the sketches and options, drawn once."""
-    task = tuning.task_of(name.partition(".")[0], SPACES[name], TARGET)
+    task = autotvm.task_for(name.partition(".")[0], SPACES[name], TARGET)
     rng = np.random.default_rng(0)
     chosen = rng.permutation(len(task.sketches))[:SKETCHES]
     return replace(task, sketches=tuple(fewer(task.sketches[n], rng) for n in chosen))
@@ -170,17 +163,18 @@ if __name__ == "__main__":
     rows = list[Row]()
     cases = flags.cases or ["512", "1024", "tables"]
     if "512" in cases:
-        times = [tuned(512, 40, seed, stop_at_goal=True) for seed in SEEDS]
-        for seed, t in zip(SEEDS, times, strict=True):
-            told(f"512 seed {seed}", t)
-            rows.append(Row(f"512 seed {seed}: s to .95", 1, "s", t.goal))
-        median = statistics.median(t.goal for t in times)
-        rows.append(Row("512: median s to .95", 1, "s", median))
+        # a little more than the goal, in case that a later peak is higher
+        curves = [tuned(512, 40, seed, GOAL + 0.02) for seed in SEEDS]
+        peak = max(curve.peak for curve in curves)
+        for seed, curve in zip(SEEDS, curves, strict=True):
+            told(f"512 seed {seed}", curve, peak)
+            rows.append(Row(f"512 seed {seed}: s to .95", 1, "s", curve.reached(GOAL * peak)))
+        rows.append(Row("512: median", 1, "s", statistics.median(row.ours for row in rows)))
     if "1024" in cases:
-        t = tuned(1024, 20 if flags.quick else 60, 0, stop_at_goal=False)
-        told("1024", t)
-        peers = {"fma_peak": t.peak, "default": t.parts["default GFLOP/s"]}
-        rows.append(Row("1024", 1, "GFLOP/s", t.best, peers))
+        curve = tuned(1024, 20 if flags.quick else 60, 0)
+        told("1024", curve, curve.peak)
+        peers = {"fma_peak": curve.peak, "default": curve.parts["default"]}
+        rows.append(Row("1024", 1, "GFLOP/s", curve.parts["best in turns"], peers))
     if "tables" in cases:
         rows += [compared(name) for name in list(SPACES)[: 1 if flags.quick else 3]]
     report(rows, flags.json, ("fma_peak", "default", "random"))

@@ -85,14 +85,13 @@ class Core:
 
 def seconds(sketch: Sketch, rows: Rows, target: Target) -> Floats:
     """Return the estimated seconds of one call of each candidate."""
-    batch = statements(sketch).at(rows)
-    return (
-        sum(
-            (_total(_parts(s, batch, target)[0]) for s in batch.statements),
-            start=np.zeros(len(rows)),
-        )
-        / CLOCK
-    )
+    return seconds_of(statements(sketch).at(rows), target)
+
+
+def seconds_of(batch: Batch, target: Target) -> Floats:
+    """Return the estimated seconds of candidates whose statements are given."""
+    cycles = (_total(_parts(s, batch, target)[0]) for s in batch.statements)
+    return sum(cycles, start=np.zeros(batch.count)) / CLOCK
 
 
 def explain(sketch: Sketch, row: Sequence[int], target: Target) -> Explanation:

@@ -140,8 +140,10 @@ def replay(record: Record, task: Task) -> te.Schedule:
     for sketch in task.sketches:
         if sketch.name == record.sketch:
             start = sketch.initial
-    steps = schedule.from_json(json.dumps(record.steps))
-    return te.Schedule(schedule.replay(start, steps))
+    s = te.Schedule(start)
+    for step in schedule.from_json(json.dumps(record.steps)):
+        s.apply(step)
+    return s
 
 
 # --- lines ---------------------------------------------------------------------------------------

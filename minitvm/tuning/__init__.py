@@ -3,5 +3,5 @@
 # pyright: reportUnusedImport=false
 
 from .commands import main, parser
-from .operators import OPERATORS, Operator, task_of, task_of_key
 from .report import report
+from .tasks import task_of_key

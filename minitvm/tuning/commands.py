@@ -12,11 +12,11 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from minitvm import tune
+from minitvm import autotvm, tune
 from minitvm.base import ArgumentError
 
-from .operators import OPERATORS, task_of, task_of_key
 from .report import report
+from .tasks import sizes, task_of_key
 
 Say: TypeAlias = Callable[[str], None]
 
@@ -34,9 +34,11 @@ def parser() -> argparse.ArgumentParser:
     about = "search for the fastest schedule of an operator"
     top = argparse.ArgumentParser(prog="python -m minitvm tune", description=about)
     verbs = top.add_subparsers(dest="verb", required=True, metavar="OPERATOR|resume|report|log")
-    for name, operator in OPERATORS.items():
-        one = verbs.add_parser(name, help=f"{operator.formula}; --shape {','.join(operator.sizes)}")
-        one.add_argument("--shape", required=True, metavar=",".join(operator.sizes))
+    for name, operator in autotvm.OPERATORS.items():
+        about = operator.template.make.__doc__ or ""
+        shape = operator.shape.replace(", ", ",")
+        one = verbs.add_parser(name, help=f"{about.splitlines()[0]} --shape {shape}")
+        one.add_argument("--shape", required=True, help=shape)
         one.add_argument("--target", default="llvm", help='such as "llvm -num-cores=1"')
         one.add_argument("--log", metavar="FILE", help="the log; one that exists is continued")
         _add_budget(one)
@@ -78,16 +80,9 @@ def main(words: Sequence[str], say: Say = print) -> None:
         case "log":
             maintain(given.action, existing(given.log), given.keep, say)
         case name:
-            task = task_of(name, sizes(given.shape), given.target)
+            task = autotvm.task_for(name, sizes(given.shape), given.target)
             log = Path(given.log or f"{name}_{'x'.join(map(str, sizes(given.shape)))}.jsonl")
             search(task, log, given, say)
-
-
-def sizes(text: str) -> tuple[int, ...]:
-    """Return the sizes of --shape: "512,512,512" or "512x512x512"."""
-    if not re.fullmatch(r"-?\d+([,x]-?\d+)*", text):
-        raise ArgumentError(f"--shape {text}", "not a list of integers", "--shape 512,512,512")
-    return tuple(int(n) for n in re.split("[,x]", text))
 
 
 def search(task: tune.Task, log: Path, given: argparse.Namespace, say: Say) -> tune.Outcome:

@@ -107,8 +107,7 @@ def _values(task: tune.Task, candidate: tune.Candidate) -> str:
 
 
 def _schedule(task: tune.Task, best: tune.Trial) -> list[str]:
-    sketch = task.sketches[best.candidate.sketch]
-    source = sketch.scheduled(best.candidate.row).python()
+    source = tune.replay(tune.record_of(task, best), task).python()
     loops = str(task.lowered(best.candidate))
     return [
         f"<p>{escape(_values(task, best.candidate))}</p>",

@@ -82,7 +82,10 @@ def test_a_replay_is_the_same_program(path) -> None:
 def test_a_replayed_schedule_is_a_schedule(path) -> None:
     found = task(sketch(n=64))
     (record,) = written(path, found, trials(found, 1)).records()
-    assert isinstance(tune.replay(record, found), te.Schedule)
+    s = tune.replay(record, found)
+    assert isinstance(s, te.Schedule)
+    assert "te.create_schedule" in s.python()
+    s.undo()
 
 
 # --- lines that are not ours ---------------------------------------------------------------------
