@@ -1,8 +1,39 @@
-"""Tuning, as both searchers share it: candidates as rows of integers, measured and recorded."""
+"""Tuning, as both searchers share it: candidates as rows of integers, measured and recorded.
+
+outcome = tune.run(task, seconds=60, log="matmul.jsonl")     the same call resumes
+f = driver.build(task.lowered(outcome.best.candidate))
+search = tune.Search(task, seconds=60).start()               the same in a thread
+"""
 
 # pyright: reportUnusedImport=false
 
+from . import draft
+from .columns import Columns, gene_columns
+from .events import (
+    ENDS,
+    End,
+    Event,
+    Finished,
+    Listener,
+    Measured,
+    Outcome,
+    Round,
+    Started,
+    failures_text,
+    fastest,
+    rate,
+)
+from .evolve import Evolution, Pool, Scored, diverse, evolve, ranked
+from .features import NAMES, features
+from .guided import GuidedPolicy, labels_of
+from .handle import Search
+from .legal import legal_rows, restricted
 from .measure import MeasureOptions, Measurer, Program
+from .model import DRAFT, Draft, Loss, Model, Trees, pairwise_accuracy
+from .policy import Policy, RandomPolicy, Seen, Trial
+from .progress import ProgressLine, shown
+from .record import Log, Reading, Record, candidate_of, record_of, replay
+from .search import Limits, Measures, run
 from .sketch import Hole, Sketch
 from .space import (
     Gene,

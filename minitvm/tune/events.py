@@ -1,0 +1,154 @@
+"""What a search reports while it runs, and what it returns."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from minitvm.base import MeasureError
+
+from .policy import Trial
+from .task import Task
+from .trial import Result
+
+End: TypeAlias = Literal["trials", "seconds", "early stopping", "stopped", "failures", "exhausted"]
+
+ENDS: dict[End, str] = {
+    "trials": "all trials of the budget are done",
+    "seconds": "the time of the budget is over",
+    "early stopping": "no improvement for a while",
+    "stopped": "stopped on request",
+    "failures": "too many programs in a row failed in the same way",
+    "exhausted": "every candidate has been measured",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """The search begins.
+
+    earlier            trials that the log had
+    trials, seconds    the budget; trials include the earlier ones; None for no limit
+    """
+
+    task: Task
+    earlier: tuple[Trial, ...]
+    trials: int | None
+    seconds: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """A candidate has been measured.
+
+    number    its number, from 1; earlier trials count
+    best      the fastest trial so far; None if all have failed
+    elapsed   seconds since the search began
+    """
+
+    number: int
+    trial: Trial
+    best: Trial | None
+    elapsed: float
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """A batch of candidates has been proposed, after learning from the trials before.
+
+    number     of the round, from 1
+    trials     the trials that were known
+    accuracy   how well the policy had predicted the latest of them: the share of pairs in the
+               right order; None if it had not predicted them
+    seconds    the time for learning and proposing
+    """
+
+    number: int
+    trials: int
+    accuracy: float | None
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """The result of a search.
+
+    trials     all trials, also those that the log had before
+    earlier    how many trials the log had before
+    ended      why the search ended
+    seconds    the time it took
+    final      the fastest candidates, measured again in turns with each other and the default
+    default    the result of the default schedule in these turns; None if they were not run
+    """
+
+    task: Task
+    trials: tuple[Trial, ...]
+    earlier: int
+    ended: End
+    seconds: float
+    final: tuple[Trial, ...] = ()
+    default: Result | None = None
+
+    @property
+    def found(self) -> Trial | None:
+        """Return the fastest candidate, by the final measurement if there was one; or None."""
+        return fastest(self.final) or fastest(self.trials)
+
+    @property
+    def best(self) -> Trial:
+        """Return the fastest candidate; MeasureError with the first failure if there is none."""
+        best = self.found
+        if best is None:
+            what = f"tuning of {self.task.name}"
+            if not self.trials:
+                raise MeasureError(what, f"no candidate was measured: {ENDS[self.ended]}")
+            raise MeasureError(what, f"every candidate failed\n{failures_text(self.trials)}")
+        return best
+
+    def __str__(self) -> str:
+        new = len(self.trials) - self.earlier
+        text = f"{self.task.name}: {new} trials in {self.seconds:.1f} s, {ENDS[self.ended]}"
+        best = self.found
+        if best is not None:
+            text += f"; best {rate(self.task, best.seconds):.1f} GFLOP/s"
+        if best is not None and self.default is not None and self.default.seconds:
+            text += f", {self.default.best / best.seconds:.2f} x the default"
+        return text
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """The search has ended."""
+
+    outcome: Outcome
+
+
+Event: TypeAlias = Started | Measured | Round | Finished
+Listener: TypeAlias = Callable[[Event], None]
+
+
+def fastest(trials: Sequence[Trial]) -> Trial | None:
+    """Return the fastest trial; None if all failed."""
+    best = min(trials, key=lambda t: t.seconds, default=None)
+    return None if best is None or math.isinf(best.seconds) else best
+
+
+def rate(task: Task, seconds: float) -> float:
+    """Return the GFLOP/s of a call that takes so long."""
+    return task.flops / seconds / 1e9
+
+
+def failures_text(trials: Sequence[Trial]) -> str:
+    """Return a table of the kinds of failures, then the whole message of the first failure."""
+    failed = [t for t in trials if t.result.error]
+    if not failed:
+        return ""
+    kinds = Counter(t.result.error for t in failed)
+    lines = [f"{len(failed)} of {len(trials)} trials failed:"]
+    lines += [f"{count:6}  {kind}" for kind, count in kinds.most_common()]
+    first = failed[0]
+    lines.append(f"the first, {first.candidate}, {first.result.error}: {first.result.detail}")
+    return "\n".join(lines)

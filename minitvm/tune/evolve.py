@@ -1,0 +1,165 @@
+"""Evolution: rows of all sketches of a task that a scoring function likes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, TypeAlias
+
+import numpy as np
+
+from .model import Floats
+from .policy import row_tuples, rows_of
+from .space import Ints, Keys, Mask, Rows, Space, first_of_each
+from .task import Candidate
+
+Score: TypeAlias = Callable[[int, Rows], Floats]  # sketch number, rows -> higher is better
+
+IGNORED = 0.3  # this share of a population, the worst, has practically no children
+SMALLEST = 1e-6  # weight of a parent
+
+
+@dataclass(frozen=True, slots=True)
+class Evolution:
+    """Settings of the evolution.
+
+    population    rows of all sketches together, in each generation
+    generations   after the initial rows
+    crossover     the share of children with two parents
+    mutation      the share of children with a changed gene
+    measured      the largest share of initial rows that were measured; the rest are samples
+    """
+
+    population: int = 2048
+    generations: int = 4
+    crossover: float = 0.25
+    mutation: float = 0.85
+    measured: float = 0.2
+
+
+@dataclass(frozen=True, slots=True)
+class Pool:
+    """Scored rows of one sketch, each row once."""
+
+    rows: Rows
+    scores: Floats
+    keys: Keys
+
+    def only(self, chosen: Mask) -> Pool:
+        """Return the pool with some of its rows."""
+        return Pool(self.rows[chosen], self.scores[chosen], self.keys[chosen])
+
+
+class Scored(NamedTuple):
+    """A candidate and its score."""
+
+    score: float
+    candidate: Candidate
+
+
+def evolve(
+    spaces: Sequence[Space],
+    score: Score,
+    rng: np.random.Generator,
+    *,
+    measured: Sequence[Rows] = (),
+    settings: Evolution,
+) -> list[Pool]:
+    """Return all rows that the evolution has scored, a pool for each sketch.
+
+    measured   the measured rows of each sketch, best first; they are parents too
+    """
+    pools = list[Pool]()
+    share, most = settings.population // len(spaces), settings.measured * settings.population
+    for n, space in enumerate(spaces):
+        rows = rows_of(space, rng, share)
+        if measured:
+            rows = np.concatenate([measured[n][: int(most / len(spaces))], rows])
+        pools.append(grown(None, space, rows, lambda r, n=n: score(n, r)))
+    for _ in range(settings.generations):
+        chosen = parents(pools, rng, settings.population)
+        for n, space in enumerate(spaces):
+            if len(chosen[n]):
+                rows = children(pools[n], space, chosen[n], rng, settings)
+                pools[n] = grown(pools[n], space, rows, lambda r, n=n: score(n, r))
+    return pools
+
+
+def grown(pool: Pool | None, space: Space, rows: Rows, score: Callable[[Rows], Floats]) -> Pool:
+    """Return the pool with those of `rows` added that it does not have; only they are scored."""
+    keys = space.keys(rows)
+    new = first_of_each(keys, np.zeros(0, np.uint64) if pool is None else pool.keys)
+    rows, keys = rows[new], keys[new]
+    scores = score(rows) if len(rows) else np.zeros(0, np.float32)
+    if pool is None:
+        return Pool(rows, scores, keys)
+    return Pool(
+        np.concatenate([pool.rows, rows]),
+        np.concatenate([pool.scores, scores]),
+        np.concatenate([pool.keys, keys]),
+    )
+
+
+def parents(pools: Sequence[Pool], rng: np.random.Generator, count: int) -> list[Ints]:
+    """Draw `count` parents from the best `count` rows of all pools; positions in each pool.
+
+    The probability is proportional to the score above that of the worst rows, so that scores may
+    be negative.
+    """
+    scores = np.concatenate([pool.scores for pool in pools]).astype(np.float64)
+    start = np.cumsum([0, *(len(pool.scores) for pool in pools)])
+    best = np.argsort(-scores, kind="stable")[:count]
+    if not len(best):
+        return [best] * len(pools)
+    weights = np.maximum(scores[best] - np.quantile(scores[best], IGNORED), 0) + SMALLEST
+    drawn = np.sort(rng.choice(best, count, p=weights / weights.sum()))
+    ends = np.searchsorted(drawn, start)
+    return [drawn[a:b] - s for a, b, s in zip(ends[:-1], ends[1:], start[:-1], strict=True)]
+
+
+def children(
+    pool: Pool, space: Space, chosen: Ints, rng: np.random.Generator, settings: Evolution
+) -> Rows:
+    """Return a child of each chosen parent; a second parent is another one of the chosen."""
+    rows = pool.rows[chosen]
+    crossed = space.cross(rng, rows, rng.permutation(rows))
+    rows = np.where((rng.random(len(rows)) < settings.crossover)[:, None], crossed, rows)
+    mutated = space.mutate(rng, rows)
+    return np.where((rng.random(len(rows)) < settings.mutation)[:, None], mutated, rows)
+
+
+def ranked(pools: Sequence[Pool], count: int) -> list[Scored]:
+    """Return the `count` candidates with the highest scores, best first."""
+    scores = np.concatenate([pool.scores for pool in pools])
+    start = np.cumsum([0, *(len(pool.scores) for pool in pools)])
+    found = list[Scored]()
+    for at in np.argsort(-scores, kind="stable")[:count]:
+        n = int(np.searchsorted(start, at, side="right")) - 1
+        (row,) = row_tuples(pools[n].rows[at - start[n] : at - start[n] + 1])
+        found.append(Scored(float(scores[at]), Candidate(n, row)))
+    return found
+
+
+def diverse(found: Sequence[Scored], count: int, weight: float) -> list[Scored]:
+    """Choose `count` candidates with high scores and many different options (AutoTVM, equation 3).
+
+    Maximises the sum of the scores, plus `weight` for each option of a gene that occurs in the
+    choice, greedily.
+    """
+    left, chosen = list(found), list[Scored]()
+    covered = set[tuple[int, int, int]]()
+
+    def gain(scored: Scored) -> float:
+        return scored.score + weight * len(_options(scored.candidate) - covered)
+
+    while left and len(chosen) < count:
+        best = max(left, key=gain)
+        left.remove(best)
+        chosen.append(best)
+        covered |= _options(best.candidate)
+    return chosen
+
+
+def _options(candidate: Candidate) -> set[tuple[int, int, int]]:
+    """Return the options of a candidate as (sketch, gene, option)."""
+    return {(candidate.sketch, gene, option) for gene, option in enumerate(candidate.row)}

@@ -1,0 +1,188 @@
+"""Models that predict which candidate is faster, from rows of features."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from minitvm.base import ArgumentError
+
+Floats: TypeAlias = npt.NDArray[np.floating[Any]]
+Loss: TypeAlias = Literal["regression", "rank", "rank-xgb"]
+
+DRAFT = "draft"  # the column with the estimate of the analytic model: -log2 of its seconds
+PAIRS = 32  # partners of each sample in one evaluation of the rank loss
+ALL_PAIRS = 256  # up to so many samples, every pair is evaluated
+
+XGBOOST: Mapping[Loss, dict[str, Any]] = {
+    "regression": {"objective": "reg:squarederror"},
+    "rank": {"base_score": 0.0},  # with an objective of our own
+    # Its default pairs, "topk", rank the training set badly; "mean" draws pairs uniformly.
+    "rank-xgb": {
+        "objective": "rank:pairwise",
+        "lambdarank_pair_method": "mean",
+        "lambdarank_num_pair_per_sample": 8,
+        "lambdarank_normalization": False,
+    },
+}
+
+
+class Model(Protocol):
+    """A cost model. Features are float[candidates, columns]; higher scores predict faster."""
+
+    def fit(self, features: Floats, labels: Floats) -> None:
+        """Train from scratch. A label is (best time) / (time), between 0 and 1; 0 for failures."""
+        ...
+
+    def predict(self, features: Floats) -> Floats:
+        """Return the scores of candidates; only their order matters."""
+        ...
+
+    def importance(self, names: Sequence[str]) -> dict[str, float]:
+        """Return how much each column decides, most important first; the shares add up to 1."""
+        ...
+
+    def explain(self, features: Floats, names: Sequence[str]) -> dict[str, float]:
+        """Return what each column adds to the score of one candidate, largest effect first."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """The analytic model as a model without training: the score is its column."""
+
+    column: int
+
+    def fit(self, features: Floats, labels: Floats) -> None:
+        """Do nothing: there is nothing to train."""
+
+    def predict(self, features: Floats) -> Floats:
+        """Return the column of the analytic model."""
+        return features[:, self.column]
+
+    def importance(self, names: Sequence[str]) -> dict[str, float]:
+        """Return its column."""
+        return {names[self.column]: 1.0}
+
+    def explain(self, features: Floats, names: Sequence[str]) -> dict[str, float]:
+        """Return its column; `draft.explain` says which limit binds."""
+        return {names[self.column]: float(features[0, self.column])}
+
+
+@dataclass(slots=True)
+class Trees:
+    """Gradient boosted trees (xgboost).
+
+    loss   "regression": squared error of the label; "rank": equation 2 of the AutoTVM paper, which
+           counts only the order of pairs; "rank-xgb": xgboost's own pairwise loss
+    seed   of the pairs that the rank losses draw
+    The number of trees is fixed: training does not stop by its error on the training set.
+    """
+
+    loss: Loss = "regression"
+    seed: int = 0
+    trees: int = 60
+    depth: int = 6
+    rate: float = 0.2
+    booster: Any = field(default=None, repr=False)
+
+    def __post_init__(self) -> None:
+        if self.loss not in XGBOOST:
+            raise ArgumentError(f"loss {self.loss!r}", "no such loss", ", ".join(XGBOOST))
+
+    def fit(self, features: Floats, labels: Floats) -> None:
+        """Train from scratch."""
+        import xgboost
+
+        data = xgboost.DMatrix(features, label=labels, nthread=1)
+        settings = {
+            "tree_method": "hist",
+            "max_bin": 64,
+            "max_depth": self.depth,
+            "eta": self.rate,
+            "nthread": 1,
+            "seed": self.seed,
+        }
+        if self.loss == "rank-xgb":
+            data.set_group([len(labels)])
+        own = rank_loss(labels, self.seed) if self.loss == "rank" else None
+        self.booster = xgboost.train(settings | XGBOOST[self.loss], data, self.trees, obj=own)
+
+    def predict(self, features: Floats) -> Floats:
+        """Return the scores of candidates, float32[candidates]."""
+        return self._trained().inplace_predict(features)
+
+    def importance(self, names: Sequence[str]) -> dict[str, float]:
+        """Return each column's share of the gain of all splits, largest first."""
+        gains = self._trained().get_score(importance_type="total_gain")
+        total = sum(gains.values()) or 1.0
+        return _largest_first({names[int(f[1:])]: gain / total for f, gain in gains.items()})
+
+    def explain(self, features: Floats, names: Sequence[str]) -> dict[str, float]:
+        """Return the contribution of each column to one score (SHAP values), largest first.
+
+        Together with the model's mean, "(mean)", they add up to the score.
+        """
+        import xgboost
+
+        data = xgboost.DMatrix(features[:1], nthread=1)
+        parts = self._trained().predict(data, pred_contribs=True)[0]
+        named = zip((*names, "(mean)"), parts.tolist(), strict=True)
+        return _largest_first({name: part for name, part in named if part})
+
+    def _trained(self) -> Any:
+        if self.booster is None:
+            raise ArgumentError("boosted trees", "they are not trained", "fit() first")
+        return self.booster
+
+
+def _largest_first(values: Mapping[str, float]) -> dict[str, float]:
+    return dict(sorted(values.items(), key=lambda item: -abs(item[1])))
+
+
+def rank_loss(
+    labels: Floats, seed: int
+) -> Callable[[npt.NDArray[np.float32], Any], tuple[Floats, Floats]]:
+    """Return the objective of equation 2: the sum over pairs of log(1 + exp(-sign * difference)).
+
+    It returns the gradient and the (diagonal) second derivative. All pairs are used if there are
+    few samples, otherwise PAIRS partners of each sample, drawn again in each call.
+    """
+    count = len(labels)
+    rng = np.random.default_rng(seed)
+
+    def objective(scores: npt.NDArray[np.float32], _: Any) -> tuple[Floats, Floats]:
+        if count <= ALL_PAIRS:
+            a, b = (x.ravel() for x in np.indices((count, count)))
+        else:
+            a = np.repeat(np.arange(count), PAIRS)
+            b = rng.integers(0, count, len(a))
+        sign = np.sign(labels[a] - labels[b])
+        miss = 1 / (1 + np.exp(np.clip(sign * (scores[a] - scores[b]), -60, 60)))
+        pull, bend = sign * miss, np.abs(sign) * miss * (1 - miss)
+        gradient, second = np.zeros(count), np.full(count, 1e-6)
+        np.add.at(gradient, a, -pull)
+        np.add.at(gradient, b, pull)
+        np.add.at(second, a, bend)
+        np.add.at(second, b, bend)
+        return gradient, second
+
+    return objective
+
+
+def pairwise_accuracy(scores: Floats, labels: Floats) -> float | None:
+    """Return the share of pairs with different labels that the scores order correctly.
+
+    Equal scores count half. Returns None if all labels are equal.
+    """
+    a, b = np.triu_indices(len(labels), 1)
+    truth = np.sign(labels[a] - labels[b])
+    guess = np.sign(np.subtract(scores[a], scores[b], dtype=np.float64))
+    differ = truth != 0
+    if not differ.any():
+        return None
+    return float(np.mean(0.5 + 0.5 * (truth * guess)[differ]))

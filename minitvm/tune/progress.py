@@ -1,0 +1,75 @@
+"""A line in the terminal that shows how a search is getting on."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any, TextIO
+
+from .events import Event, Finished, Measured, Started, fastest, rate
+from .policy import Trial
+from .task import Task
+
+STEPS = 1000  # of the bar
+
+
+class ProgressLine:
+    """A listener that draws a progress bar with tqdm: best so far, trials, errors, time left."""
+
+    def __init__(self, file: TextIO | None = None) -> None:
+        self.file = file or sys.stderr
+        self.bar: Any = None
+        self.task: Task | None = None
+        self.limits: tuple[int | None, float | None] = (None, None)
+        self.earlier = self.errors = 0
+
+    def __call__(self, event: Event) -> None:
+        """Draw an event."""
+        match event:
+            case Started():
+                self._open(event)
+            case Measured():
+                self.errors += bool(event.trial.result.error)
+                self._draw(event.number, event.best, event.elapsed)
+            case Finished():
+                self.bar.close()
+            case _:
+                pass
+
+    def _open(self, event: Started) -> None:
+        from tqdm import tqdm
+
+        self.task = event.task
+        self.limits = event.trials, event.seconds
+        self.earlier = len(event.earlier)
+        self.bar = tqdm(
+            total=STEPS,
+            file=self.file,
+            bar_format="{desc} |{bar:20}| {postfix}",
+            leave=True,
+        )
+        self.bar.set_description_str(shown(event.task), refresh=False)
+        self._draw(self.earlier, fastest(event.earlier), 0.0)
+
+    def _draw(self, number: int, best: Trial | None, elapsed: float) -> None:
+        assert self.task is not None
+        speed = "-" if best is None else f"{rate(self.task, best.seconds):.1f}"
+        done = self._done(number, elapsed)
+        left = f", {elapsed * (1 - done) / done:.0f} s left" if 0 < done < 1 and elapsed else ""
+        text = f"best {speed} GFLOP/s, {number} trials, {self.errors} errors{left}"
+        self.bar.n = round(STEPS * done)
+        self.bar.set_postfix_str(text)
+
+    def _done(self, number: int, elapsed: float) -> float:
+        """Return the share of the budget that is used."""
+        trials, seconds = self.limits
+        shares = [0.0]
+        if trials is not None:
+            shares.append((number - self.earlier) / max(1, trials - self.earlier))
+        if seconds is not None:
+            shares.append(elapsed / seconds)
+        return min(1.0, max(shares))
+
+
+def shown(task: Task) -> str:
+    """Return the name of a task and its workload, for people: matmul(512, 512, 512, float32)."""
+    return f"{task.name}({', '.join(str(value) for value in task.workload)})"

@@ -1,0 +1,303 @@
+"""The log of a search: one line of JSON for each trial, appended as soon as it is measured.
+
+A line has everything that is needed to build the program again: the task, the steps of the
+schedule, the machine, the times or the whole error. Several processes may append to one log.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, cast, get_args
+
+import numpy as np
+
+from minitvm import schedule, te
+from minitvm.base import ArgumentError, Host, host
+
+from .policy import Trial
+from .space import Gene
+from .task import Candidate, Task
+from .trial import ErrorKind, Result
+
+VERSION = 1
+MACHINE = ("cpu", "cores", "vector_bytes", "l1", "l2", "l3")  # facts that times depend on
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One line of a log.
+
+    task      the key of the task
+    target    as a string
+    machine   its facts, see MACHINE
+    sketch    the name of the sketch
+    row       the option of each gene, as a number
+    values    the option of each gene, by the name of the gene
+    steps     the steps of the schedule, as JSON values
+    final     whether it was measured in turns with other programs, when the search was over
+    time      when it was measured, in seconds since 1970
+    """
+
+    task: str
+    target: str
+    machine: Mapping[str, Any]
+    sketch: str
+    row: tuple[int, ...]
+    values: Mapping[str, Any]
+    steps: tuple[Any, ...]
+    result: Result
+    flops: float
+    time: float
+    final: bool = False
+
+    @property
+    def seconds(self) -> float:
+        """Return the shortest time of one call; infinity if the measurement failed."""
+        return self.result.best
+
+
+def record_of(task: Task, trial: Trial, *, final: bool = False, on: Host | None = None) -> Record:
+    """Return the record of a trial on this machine, or on another one."""
+    sketch = task.sketches[trial.candidate.sketch]
+    row = trial.candidate.row
+    genes = zip(sketch.space.genes, row, strict=True)
+    steps = json.loads(schedule.to_json(sketch.filled(row)))
+    return Record(
+        task.key,
+        str(task.target),
+        machine_facts(on or host()),
+        sketch.name,
+        row,
+        {gene.name: gene.options[option] for gene, option in genes},
+        tuple(steps),
+        trial.result,
+        task.flops,
+        trial.time,
+        final,
+    )
+
+
+def machine_facts(here: Host) -> dict[str, Any]:
+    """Return the facts of a machine that a log keeps."""
+    return {name: getattr(here, name) for name in MACHINE}
+
+
+def candidate_of(record: Record, task: Task) -> Candidate:
+    """Find the candidate of a record in the spaces of a task.
+
+    The values of the genes count, so that a space may number its options in another way than when
+    the record was made. Raises ArgumentError if the record is of another task or another space.
+    """
+    what = f"record of {record.sketch}"
+    if record.task != task.key:
+        raise ArgumentError(what, f"it is of task {record.task}, not {task.key}")
+    names = [sketch.name for sketch in task.sketches]
+    if record.sketch not in names:
+        raise ArgumentError(what, "the task has no such sketch", f"one of {', '.join(names)}")
+    n = names.index(record.sketch)
+    genes = task.sketches[n].space.genes
+    if {gene.name for gene in genes} != set(record.values):
+        why = f"its genes are {', '.join(record.values)}: another space"
+        raise ArgumentError(what, why, f"genes {', '.join(g.name for g in genes)}")
+    hints = record.row if len(record.row) == len(genes) else (0,) * len(genes)
+    return Candidate(n, tuple(_option(g, record, h) for g, h in zip(genes, hints, strict=True)))
+
+
+def _option(gene: Gene, record: Record, hint: int) -> int:
+    """Return the number of a record's option of a gene, which is probably `hint`."""
+    value = _plain(record.values[gene.name])
+    if 0 <= hint < len(gene) and _plain(gene.options[hint]) == value:
+        return hint
+    for n, option in enumerate(gene.options):
+        if _plain(option) == value:
+            return n
+    why = f"{gene.name} = {record.values[gene.name]!r} is no option: another space"
+    raise ArgumentError(f"record of {record.sketch}", why)
+
+
+def _plain(value: Any) -> str:
+    """Return a value as JSON, which does not tell tuples from lists."""
+    return json.dumps(value, default=_number)
+
+
+def replay(record: Record, task: Task) -> te.Schedule:
+    """Return the schedule of a record: its steps, taken on the formula of the task.
+
+    Neither the space nor the row are used; a sketch of the record's name gives the formula if there
+    is one, because a sketch may have a formula of its own.
+    """
+    if record.task != task.key:
+        what = f"record of {record.sketch}"
+        raise ArgumentError(what, f"it is of task {record.task}, not {task.key}")
+    start = te.create_schedule([t.op for t in task.outputs]).state
+    for sketch in task.sketches:
+        if sketch.name == record.sketch:
+            start = sketch.initial
+    steps = schedule.from_json(json.dumps(record.steps))
+    return te.Schedule(schedule.replay(start, steps))
+
+
+# --- lines ---------------------------------------------------------------------------------------
+
+
+def to_line(record: Record) -> str:
+    """Return a record as one line of JSON."""
+    fields = asdict(record)
+    fields |= fields.pop("result")
+    return json.dumps({"version": VERSION, **fields}, default=_number) + "\n"
+
+
+def _number(value: Any) -> Any:
+    """Return a numpy number as a number of Python, for JSON."""
+    if isinstance(value, np.generic):
+        return cast("Any", value).item()
+    raise TypeError(f"{value!r} in a record")
+
+
+def from_line(line: str) -> Record:
+    """Return the record of a line; ValueError says why there is none. Unknown keys are ignored."""
+    try:
+        fields = json.loads(line)
+    except ValueError as e:
+        raise ValueError("broken lines") from e
+    if not isinstance(fields, dict):
+        raise ValueError("broken lines")
+    given = cast("dict[str, Any]", fields)
+    if given.get("version") != VERSION:
+        raise ValueError("lines of another version")
+    try:
+        result = Result(
+            tuple(float(s) for s in given["seconds"]),
+            _error(given["error"]),
+            str(given["detail"]),
+            float(given["build_seconds"]),
+            float(given["run_seconds"]),
+        )
+        return Record(
+            str(given["task"]),
+            str(given["target"]),
+            dict(given["machine"]),
+            str(given["sketch"]),
+            tuple(int(n) for n in given["row"]),
+            dict(given["values"]),
+            tuple(given["steps"]),
+            result,
+            float(given["flops"]),
+            float(given["time"]),
+            bool(given["final"]),
+        )
+    except (KeyError, TypeError, ValueError) as e:
+        raise ValueError("broken lines") from e
+
+
+def _error(kind: str) -> ErrorKind:
+    if kind not in get_args(ErrorKind):
+        raise ValueError(kind)
+    return cast("ErrorKind", kind)
+
+
+# --- the file ------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What a search can use of a log.
+
+    trials    of the task, in the order of the log
+    final     the measurements of the best candidates at the end of earlier searches
+    skipped   how many other lines there are, by reason
+    """
+
+    trials: tuple[Trial, ...]
+    final: tuple[Trial, ...]
+    skipped: Mapping[str, int]
+
+
+class Log:
+    """A file of records. A file that does not exist is an empty log."""
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path)
+        if self.path.is_dir() or not self.path.absolute().parent.is_dir():
+            raise ArgumentError(f"log {str(path)!r}", "no file can be made there")
+
+    def append(self, record: Record) -> None:
+        """Append one line in a single write, so that other processes may append too.
+
+        If a process was killed while it wrote, the last line has no end; it gets one, so that the
+        new line is not lost with it.
+        """
+        line = to_line(record).encode()
+        flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | getattr(os, "O_BINARY", 0)
+        file = os.open(self.path, flags, 0o644)
+        try:
+            end = os.lseek(file, 0, os.SEEK_END)
+            if end:
+                os.lseek(file, end - 1, os.SEEK_SET)
+                if os.read(file, 1) != b"\n":
+                    line = b"\n" + line
+            os.write(file, line)
+        finally:
+            os.close(file)
+
+    def lines(self) -> Iterator[tuple[str, Record | None, str]]:
+        """Yield each line, its record, and if it has none the reason."""
+        if not self.path.exists():
+            return
+        text = self.path.read_text(encoding="utf-8", errors="replace")
+        for line in text.splitlines(keepends=True):
+            try:
+                yield line, from_line(line), ""
+            except ValueError as e:
+                if line.strip():
+                    yield line, None, str(e)
+
+    def records(self) -> list[Record]:
+        """Return the records of all tasks and machines that this version can read."""
+        return [record for _, record, _ in self.lines() if record is not None]
+
+    def read(self, task: Task) -> Reading:
+        """Return the trials of a task on this machine.
+
+        Lines of other tasks, targets, machines, spaces and versions, and broken ones, are counted
+        and left in the file. If a candidate was measured twice, both trials are returned.
+        """
+        trials, final = list[Trial](), list[Trial]()
+        skipped, here = Counter[str](), machine_facts(host())
+        for _, record, fault in self.lines():
+            reason = fault or _other(record, task, here)
+            if record is None or reason:
+                skipped[reason] += 1
+                continue
+            try:
+                candidate = candidate_of(record, task)
+            except ArgumentError:
+                skipped["lines of another space"] += 1
+                continue
+            (final if record.final else trials).append(Trial(candidate, record.result, record.time))
+        return Reading(tuple(trials), tuple(final), dict(skipped))
+
+    def best(self, task: Task) -> Trial | None:
+        """Return the fastest candidate of a task on this machine; None if there is none.
+
+        If a candidate was measured again at the end of a search, that measurement counts.
+        """
+        reading = self.read(task)
+        again = {trial.candidate for trial in reading.final if not trial.result.error}
+        last = [t for t in reading.trials if t.candidate not in again and not t.result.error]
+        finals = [trial for trial in reading.final if not trial.result.error]
+        return min((*finals, *last), key=lambda trial: trial.seconds, default=None)
+
+
+def _other(record: Record | None, task: Task, here: Mapping[str, Any]) -> str:
+    """Return why a record says nothing about a task on this machine, or ""."""
+    if record is None or record.task != task.key:
+        return "lines of other tasks"
+    if record.target != str(task.target):
+        return "lines of other targets"
+    return "" if record.machine == here else "lines of other machines"

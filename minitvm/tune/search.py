@@ -1,0 +1,312 @@
+"""The search: a policy proposes, the workers measure, the log keeps, the policy learns."""
+
+from __future__ import annotations
+
+import signal
+import threading
+import time
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+
+from minitvm.base import ArgumentError, Reason, raise_first
+
+from .events import End, Event, Finished, Listener, Measured, Outcome, Round, Started, fastest
+from .guided import GuidedPolicy
+from .measure import MeasureOptions, Measurer, Program
+from .policy import Policy, Trial
+from .record import Log, record_of
+from .task import Candidate, Task
+from .trial import Result
+
+FINALISTS = 5
+
+
+class Measures(Protocol):
+    """What a search needs of a Measurer."""
+
+    def measure(self, programs: Iterable[Program]) -> Iterator[Result]:
+        """Yield the result of each program, in order."""
+        ...
+
+    def final(self, programs: Sequence[Program]) -> list[Result]:
+        """Measure programs and the default in turns; the last result is the default's."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """When a search ends; None for no limit.
+
+    trials           trials of the task, including those that the log had before
+    seconds          wall time; programs that are being built or run are finished
+    early_stopping   trials without an improvement
+    failures         programs in a row that fail in the same way
+    """
+
+    trials: int | None = None
+    seconds: float | None = None
+    early_stopping: int | None = None
+    failures: int = 64
+
+    def __post_init__(self) -> None:
+        raise_first(ArgumentError, "budget of a search", self._faults())
+
+    def _faults(self) -> Iterator[Reason]:
+        if self.trials is None and self.seconds is None:
+            yield "neither trials nor seconds are given", "trials=64 or seconds=60"
+        for name, value in (
+            ("trials", self.trials),
+            ("seconds", self.seconds),
+            ("early_stopping", self.early_stopping),
+            ("failures", self.failures),
+        ):
+            if value is not None and not value > 0:
+                yield f"{name} is {value}", "a number above 0"
+
+
+def run(
+    task: Task,
+    policy: Policy | None = None,
+    *,
+    trials: int | None = None,
+    seconds: float | None = None,
+    early_stopping: int | None = None,
+    failures: int = 64,
+    batch: int = 16,
+    log: Log | str | Path | None = None,
+    measure: MeasureOptions | None = None,
+    measurer: Measures | None = None,
+    on: Listener | None = None,
+    rng: np.random.Generator | None = None,
+    stop: threading.Event | None = None,
+    timer: Callable[[], float] = time.perf_counter,
+    clock: Callable[[], float] = time.time,
+) -> Outcome:
+    """Search for the fastest schedule of a task until a limit is reached; see Limits.
+
+    policy     decides what to measure; by default GuidedPolicy
+    batch      candidates that the policy proposes at a time
+    log        each trial is appended to it. Trials of this task that it has are known: the policy
+               learns from them, they are not measured again, and they count as trials
+    measure    how to measure; `measurer` is used instead if it is given
+    on         is called with each event, in this thread
+    stop       ends the search when it is set; so does Ctrl-C
+    timer      the time in seconds, for the budget; `clock` gives the time stamps of the log
+    A search that is stopped finishes the programs that are being built or run. At the end, the
+    fastest candidates are measured again in turns with the default schedule.
+    """
+    limits = Limits(trials, seconds, early_stopping, failures)
+    reasons = [("the task has no sketches", "a task with a space")] if not task.sketches else []
+    raise_first(ArgumentError, f"search for {task.name}", reasons)
+    if batch < 1:
+        raise ArgumentError(f"batch of {batch}", "a batch has at least one candidate", "16")
+    rng = rng or np.random.default_rng()
+    policy = policy or GuidedPolicy(task, rng)
+    log = Log(log) if isinstance(log, str | Path) else log
+    begin = timer()
+    search = _Running(
+        task,
+        policy,
+        limits,
+        batch,
+        log,
+        on or _ignore,
+        stop or threading.Event(),
+        timer,
+        clock,
+        begin,
+    )
+    with _sigint(search.stop):
+        search.start()
+        if search.over() is None:
+            options = measure or MeasureOptions()
+            with _opened(task, measurer, options, rng) as workers:
+                search.measure(workers)
+                search.measure_again(workers)
+    return search.outcome()
+
+
+def _ignore(event: Event) -> None:
+    """Do nothing."""
+
+
+def _opened(
+    task: Task, measurer: Measures | None, options: MeasureOptions, rng: np.random.Generator
+) -> AbstractContextManager[Measures]:
+    """Return the given measurer, which stays open, or a new one, which is closed at the end."""
+    if measurer is not None:
+        return nullcontext(measurer)
+    return Measurer(task.default(), task.target, options=options, rng=rng)
+
+
+@contextmanager
+def _sigint(stop: threading.Event) -> Generator[None]:
+    """Make the first Ctrl-C set `stop`; the second one raises KeyboardInterrupt as usual."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.getsignal(signal.SIGINT) or signal.default_int_handler
+
+    def handle(*_: Any) -> None:
+        stop.set()
+        signal.signal(signal.SIGINT, before)
+
+    signal.signal(signal.SIGINT, handle)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+@dataclass(slots=True)
+class _Running:
+    """A search that runs.
+
+    `programs` may be called in another thread than the rest, a few programs ahead of the results:
+    the policy learns and proposes there, while the last programs of the batch before are measured.
+    """
+
+    task: Task
+    policy: Policy
+    limits: Limits
+    batch: int
+    log: Log | None
+    on: Listener
+    stop: threading.Event
+    timer: Callable[[], float]
+    clock: Callable[[], float]
+    begin: float
+    trials: list[Trial] = field(default_factory=list[Trial])
+    started: list[Candidate] = field(default_factory=list[Candidate])
+    rounds: list[Round] = field(default_factory=list[Round])
+    final: list[Trial] = field(default_factory=list[Trial])
+    default: Result | None = None
+    earlier: int = 0
+    learned: int = 0  # trials that the policy knows
+    reported: int = 0  # rounds
+    ended: End | None = None
+    failure: BaseException | None = None  # in `programs`
+    best: Trial | None = None
+    improved: int = 0  # trials when the best one was found
+
+    def start(self) -> None:
+        """Read the log."""
+        if self.log is not None:
+            self.trials += self.log.read(self.task).trials
+        self.earlier = self.improved = len(self.trials)
+        self.best = fastest(self.trials)
+        limits = self.limits
+        self.on(Started(self.task, tuple(self.trials), limits.trials, limits.seconds))
+
+    def over(self) -> End | None:
+        """Return why no further program may be started; None if one may."""
+        limits = self.limits
+        if self.stop.is_set():
+            return "stopped"
+        if limits.trials is not None and self.earlier + len(self.started) >= limits.trials:
+            return "trials"
+        if limits.seconds is not None and self.timer() - self.begin >= limits.seconds:
+            return "seconds"
+        since = len(self.trials) - self.improved
+        if limits.early_stopping is not None and since >= limits.early_stopping:
+            return "early stopping"
+        return "failures" if self._same_failures() else None
+
+    def _same_failures(self) -> bool:
+        """Return whether the last trials of this run all failed in the same way."""
+        last = self.trials[self.earlier :][-self.limits.failures :]
+        kinds = {trial.result.error for trial in last}
+        return len(last) == self.limits.failures and len(kinds) == 1 and "" not in kinds
+
+    def programs(self) -> Iterator[Program]:
+        """Yield programs to be measured, until a limit is reached."""
+        try:
+            while proposed := self._proposed():
+                for candidate in proposed:
+                    self.ended = self.over()
+                    if self.ended is not None:
+                        return
+                    self.started.append(candidate)
+                    yield partial(self.task.lowered, candidate)
+            self.ended = self.over() or "exhausted"
+        except BaseException as e:
+            self.failure = e
+            raise
+
+    def _proposed(self) -> Sequence[Candidate]:
+        """Let the policy learn from the new trials and propose a batch."""
+        if self.over() is not None:
+            return ()
+        begin = self.timer()
+        new = self.trials[self.learned :]
+        self.learned += len(new)
+        accuracy = self.policy.learn(new)
+        left = self.batch
+        if self.limits.trials is not None:
+            left = min(left, self.limits.trials - self.earlier - len(self.started))
+        proposed = self.policy.propose(left)
+        seconds = self.timer() - begin
+        self.rounds.append(Round(len(self.rounds) + 1, self.learned, accuracy, seconds))
+        return proposed
+
+    def measure(self, workers: Measures) -> None:
+        """Measure programs until a limit is reached."""
+        try:
+            for result in workers.measure(self.programs()):
+                self._report_rounds()
+                self._keep(result)
+        except KeyboardInterrupt:
+            self.ended = "stopped"
+            self.stop.set()
+        self._report_rounds()
+        if self.failure is not None:
+            raise self.failure
+
+    def _keep(self, result: Result) -> None:
+        """Record the result of the next program."""
+        candidate = self.started[len(self.trials) - self.earlier]
+        trial = Trial(candidate, result, self.clock())
+        if self.log is not None:
+            self.log.append(record_of(self.task, trial))
+        self.trials.append(trial)
+        if not result.error and (self.best is None or trial.seconds < self.best.seconds):
+            self.best, self.improved = trial, len(self.trials)
+        self.on(Measured(len(self.trials), trial, self.best, self.timer() - self.begin))
+
+    def _report_rounds(self) -> None:
+        """Report the rounds that have begun."""
+        for event in self.rounds[self.reported :]:
+            self.reported += 1
+            self.on(event)
+
+    def measure_again(self, workers: Measures) -> None:
+        """Measure the fastest candidates in turns with the default."""
+        fast = sorted((t for t in self.trials if not t.result.error), key=lambda t: t.seconds)
+        chosen = list(dict.fromkeys(trial.candidate for trial in fast))[:FINALISTS]
+        if not chosen:
+            return
+        try:
+            programs = [partial(self.task.lowered, candidate) for candidate in chosen]
+            *results, self.default = workers.final(programs)
+        except KeyboardInterrupt:
+            return
+        for candidate, result in zip(chosen, results, strict=True):
+            trial = Trial(candidate, result, self.clock())
+            if self.log is not None:
+                self.log.append(record_of(self.task, trial, final=True))
+            self.final.append(trial)
+
+    def outcome(self) -> Outcome:
+        """Return the result, and report it."""
+        ended = self.ended or self.over() or "stopped"
+        seconds = self.timer() - self.begin
+        trials, final = tuple(self.trials), tuple(self.final)
+        found = Outcome(self.task, trials, self.earlier, ended, seconds, final, self.default)
+        self.on(Finished(found))
+        return found
