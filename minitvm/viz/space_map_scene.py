@@ -63,7 +63,7 @@ def map_scene(
     for c, value in enumerate(columns):
         for r, other in enumerate(rows):
             speed, count = best.get((value, other), 0.0), counts.get((value, other), 0)
-            words = f"{count} trials, best {speed:.4g} GFLOP/s" if count else "not tried"
+            words = _words(count, speed)
             tip = f"{names[0]} {labels[0][value]}, {names[1]} {labels[1][other]}: {words}"
             shapes += _cell(left + c * side, TOP + r * side, side, (c, r), speed, most, count, tip)
     base = TOP + side * len(rows) + 28
@@ -75,6 +75,14 @@ def map_scene(
     drawn, last = legend(entries, base, WIDTH - MARGIN)
     about = f"{len(tried)} trials in {len(best)} of {len(columns) * len(rows)} cells"
     return Scene(WIDTH, last + 14, (*shapes, *drawn), f"{title}: {' and '.join(names)}", about)
+
+
+def _words(count: int, speed: float) -> str:
+    """Describe the trials of a cell."""
+    if not count:
+        return "not tried"
+    found = f"best {speed:.4g} GFLOP/s" if speed else "all failed"
+    return f"{count} trial{'s' * (count > 1)}, {found}"
 
 
 def _headings(

@@ -45,7 +45,8 @@ class TuningCurve(Visual):
         self._batch = 0
         self._planned = 0
         self._status = "not started"
-        self._drawn, self._pause = 0.0, PAUSE
+        self._busy, self._ended = False, False
+        self._shown, self._pause = 0.0, PAUSE
         self._drawing = threading.Lock()
 
     @classmethod
@@ -73,7 +74,7 @@ class TuningCurve(Visual):
             case tune.Started(earlier=earlier, trials=trials):
                 self._points = [_point(self._task, t, 0) for t in earlier]
                 self._batch, self._planned = int(bool(earlier)), trials or 0
-                self._status = "measuring"
+                self._status, self._busy = "measuring", True
             case tune.Round(number=number):
                 self._batch = number
                 return
@@ -82,15 +83,16 @@ class TuningCurve(Visual):
                 self._status = self._progress(event)
             case tune.Finished(outcome=outcome):
                 self._status = str(outcome).split(": ", 1)[1]
+                self._busy, self._ended = False, True
                 if outcome.default is not None and outcome.default.seconds:
                     rate = tune.rate(self._task, outcome.default.best)
                     self._levels = {**self._levels, "default schedule": rate}
         start = time.perf_counter()
-        if isinstance(event, tune.Measured) and start - self._drawn < self._pause:
+        if isinstance(event, tune.Measured) and start - self._shown < self._pause:
             return
         self.refresh()
-        self._drawn = time.perf_counter()
-        self._pause = max(PAUSE, 4 * (self._drawn - start))  # draw for at most a fifth of the time
+        self._shown = time.perf_counter()
+        self._pause = max(PAUSE, 4 * (self._shown - start))  # draw for at most a fifth of the time
 
     def _progress(self, event: tune.Measured) -> str:
         """Return how far the search is, and how long the rest will take."""
@@ -146,12 +148,12 @@ class TuningCurve(Visual):
         """Return the buttons Start and Stop; recorded trials have none."""
         if self._search is None:
             return Layout()
-        busy = self._search.running
-        tip = "end the search after the current batch; it keeps all trials"
+        tip = "end the search when the programs under way are measured; all trials are kept"
+        idle = not self._busy and not self._ended
         return Layout(
             controls=(
-                Button("start", "start", not busy and not self._search.done, "start the search"),
-                Button("stop", "stop", busy, tip),
+                Button("start", "start", idle, "start the search"),
+                Button("stop", "stop", self._busy, tip),
             )
         )
 
@@ -162,7 +164,7 @@ class TuningCurve(Visual):
             self._search.start()
         elif name == "stop":
             self._search.stop()
-            return "stopping after the current batch"
+            return "stopping when the programs under way are measured"
         return None
 
 
