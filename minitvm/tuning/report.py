@@ -34,7 +34,7 @@ def report(task: tune.Task, log: tune.Log) -> str:
     best = log.best(task)
     title = f"Tuning of {tune.shown(task)}"
     parts = [f"<h1>{escape(title)}</h1>", _summary(task, reading, best)]
-    parts.append(viz.svg(viz.curve_scene(task, reading.trials)))
+    parts.append(viz.TuningCurve.from_trials(task, reading.trials).svg())
     parts += ["<h2>Failures</h2>", _failures(reading.trials)]
     if best is not None:
         parts += ["<h2>The fastest candidates</h2>", _fastest(task, reading)]
