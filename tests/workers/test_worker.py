@@ -12,6 +12,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from minitvm.runtime import isolated
 from minitvm.workers import Failure, Message, Worker
 from minitvm.workers.zygote import FORKS
 
@@ -26,6 +27,7 @@ def start(
 ) -> Iterator[Callable[..., Worker]]:
     """Start workers that find their modules as this process would, in both ways."""
     monkeypatch.syspath_prepend(str(HERE))
+    isolated.clear()  # other tests may have left idle compiler processes
     started: list[Worker] = []
 
     def starting(module: str = "echo", **given: object) -> Worker:
