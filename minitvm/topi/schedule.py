@@ -8,6 +8,7 @@ from minitvm import te, tensor
 from minitvm.base import Target
 from minitvm.schedule import from_constants, readers
 
+from .blocks import along, schedule_transpose
 from .conv import CONV_ROWS
 from .conv_channels import CONV_CHANNELS
 from .conv_channels_schedule import schedule_channels
@@ -68,7 +69,11 @@ def schedule(outs: Any, target: str | Target = "llvm") -> te.Schedule:
     for stage in s.stages:
         settled = stage.is_inlined or stage.is_attached or stage.name in done
         if not settled and isinstance(stage.op, te.ComputeOp):
-            schedule_plain(s, stage, stage.op, to)
+            row = along(stage.op)
+            if row is None:
+                schedule_plain(s, stage, stage.op, to)
+            else:
+                done |= schedule_transpose(s, stage, fused(s, stage, done), row, to)
     return s
 
 
@@ -78,6 +83,8 @@ def _inline(s: te.Schedule) -> None:
     early = from_constants(s.state)  # computed once, before the calls
     for stage in s.stages:
         if stage.is_output or stage.name in early or not _is_simple(stage.op):
+            continue
+        if along(stage.op) is not None:  # computed by blocks
             continue
         nodes = size(stage.op, grown)
         short = nodes < LONG  # a formula that is read twice doubles its reader
