@@ -71,24 +71,31 @@ def by_blocks(
     row: the axis of `moved` along the rows of the source. square: the axes of `out` along the rows
     of the source and along its own.
 
-    for ab, lo:                         strips of the source
-      for ao:                           blocks whose lines fit half of the first-level cache
-        block[ai, li] = source[lo + li, ao + ai]
-        out[ao + ai, lo + li] = block[ai, li]
+    for lb:                             strips of the result
+      for ao:
+        for lo:                         blocks, which read and write a sixteenth of the L2 cache
+          block[ai, li] = source[lo + li, ao + ai]
+          out[ao + ai, lo + li] = block[ai, li]
+
+    If the rows of the source and of the result are longer than a strip, these are strips of the
+    source, so that the CPU reads it in order and prefetches it.
     """
-    lines = 2 * side * side * out.op.output(0).dtype.bytes  # of a block, in source and result
+    size = 2 * side * side * out.op.output(0).dtype.bytes  # of a block, in source and result
+    blocks = max(1, target.l2 // 16 // size)
+    long = all(not isinstance(a.extent, int) or a.extent > blocks * side for a in square)
     (ao, ai), (lo, li) = (out.split(a, factor=side) for a in square)
-    ab, ao = out.split(ao, factor=max(1, target.l1 // 2 // lines))
-    out.reorder(*outer, ab, lo, ao, ai, li)
+    inside, outside = (ao, lo) if long else (lo, ao)
+    strip, inside = out.split(inside, factor=blocks)
+    out.reorder(*outer, strip, outside, inside, ai, li)
     out.unroll(ai)
     out.vectorize(li)
     moved.set_scope("local")
-    moved.compute_at(out, ao)
+    moved.compute_at(out, inside)
     *rest, column = (a for a in axes_of(moved) if a is not row)
     moved.reorder(*rest, column, row)
     moved.unroll(column)
     moved.vectorize(row)
-    return [*outer, ab, lo]
+    return [*outer, strip, outside]
 
 
 def side_of(target: Target, dtype: DType, *sizes: tir.Index) -> int:
