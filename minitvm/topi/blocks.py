@@ -18,7 +18,7 @@ SIDE = 16  # most rows that the code generator transposes in registers
 LEAST = 4  # fewest rows that it transposes in registers
 
 
-def along(op: tensor.Operation) -> te.Axis | None:
+def row_of_source(op: tensor.Operation) -> te.Axis | None:
     """Return the axis of `op` along the rows of a tensor that it reads transposed.
 
     Returns None if there is no such tensor, or if its rows or columns are too short for a block.
@@ -30,7 +30,9 @@ def along(op: tensor.Operation) -> te.Axis | None:
         plain = all(isinstance(i, te.Axis) for i in e.indices)
         across = any(i is op.axis[-1] for i in e.indices[:-1])
         if plain and across and isinstance(row, te.Axis):
-            short = [a for a in (row, op.axis[-1]) if isinstance(a.extent, int) and a.extent < LEAST]
+            short = [
+                a for a in (row, op.axis[-1]) if isinstance(a.extent, int) and a.extent < LEAST
+            ]
             return None if short else row
     return None
 
@@ -40,8 +42,8 @@ def schedule_transpose(
 ) -> set[str]:
     """Schedule the transpose `stage`; return the names of the scheduled stages.
 
-    out: the elementwise stage that reads it, or the transpose itself. row: the axis of `stage` along
-    the rows of its source.
+    out: the elementwise stage that reads it, or the transpose itself. row: the axis of `stage`
+    along the rows of its source.
     """
     op = stage.op
     assert isinstance(op, te.ComputeOp)
@@ -65,8 +67,7 @@ def by_blocks(
     side: int,
     target: Target,
 ) -> list[te.Axis]:
-    """Compute `moved` in square blocks in the loops of `out`; return the loops outside a strip of
-    blocks.
+    """Compute `moved` block by block in the loops of `out`; return the loops outside the blocks.
 
     row: the axis of `moved` along the rows of the source. square: the axes of `out` along the rows
     of the source and along its own.

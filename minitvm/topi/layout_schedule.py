@@ -1,8 +1,6 @@
 """A good schedule for layout_transform: square blocks are transposed in registers.
 
-A block is read in vectors along the rows of the source and stored in vectors along the rows of the
-result; the code generator turns the steps between them into shuffles. Where channels are adjacent
-in both layouts, whole vectors are copied.
+Where channels are adjacent in both layouts, whole vectors are copied.
 """
 
 from __future__ import annotations
@@ -19,18 +17,13 @@ from .layouts import Layout, layout_of
 from .loops import WORTH_THREADS
 from .stages import axes_of, has_points
 
+
 def schedule_layout(s: te.Schedule, flat: te.StageView, target: Target) -> set[str]:
     """Schedule the two stages of layout_transform; return the names of the scheduled stages.
 
     flat: the stage that moves the pixels.
 
-    for n, po in parallel:              a few pixels
-      for co:                           a few channels
-        block[pi, ci] = data[n, co + ci, po + pi]
-        out[n, po + pi, co + ci] = block[pi, ci]
-
-    If an image does not fit the second-level cache, more pixels are outside of the loop over
-    channels, and the same channels of these pixels are read and stored in longer rows.
+    Pixels and channels that change places are moved by `by_blocks`.
     """
     op, out = flat.op, _result(s, flat)
     assert isinstance(op, te.ComputeOp)
