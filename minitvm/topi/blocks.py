@@ -90,13 +90,21 @@ def by_blocks(
     out.reorder(*outer, strip, outside, inside, ai, li)
     out.unroll(ai)
     out.vectorize(li)
+    column = next(a for a in reversed(axes_of(moved)) if a is not row)
+    in_registers(moved, out, inside, column, row)
+    return [*outer, strip, outside]
+
+
+def in_registers(
+    moved: te.StageView, out: te.StageView, at: te.Axis, column: te.Axis, row: te.Axis
+) -> None:
+    """Compute a block of `moved` in the loop `at` of `out`, in vectors along `row`."""
     moved.set_scope("local")
-    moved.compute_at(out, inside)
-    *rest, column = (a for a in axes_of(moved) if a is not row)
+    moved.compute_at(out, at)
+    rest = [a for a in moved.leaf_iter_vars if a is not column and a is not row]
     moved.reorder(*rest, column, row)
     moved.unroll(column)
     moved.vectorize(row)
-    return [*outer, strip, outside]
 
 
 def side_of(target: Target, dtype: DType, *sizes: tir.Index) -> int:
