@@ -19,6 +19,7 @@ The packages are layered: a file imports only from packages further down (tests/
     demo, doctor  the command line: a guided demo, a check of this installation
     edu         exercises: built, checked, graded
     viz         pictures and widgets, imported on first use
+    tune        candidates as rows of integers: measured, recorded, learned from
     vta         programming the accelerator
     testing     random programs and schedules, comparisons, peak rates of the machine
     accesses    what a program reads and writes, in which order
@@ -88,7 +89,7 @@ __all__ = [
     "topi",
 ]
 
-LATE = ("accesses", "cachesim", "edu", "testing", "viz", "vta")  # most programs never enter them
+LATE = ("accesses", "cachesim", "edu", "testing", "tune", "viz", "vta")  # imported on first use
 OLDER: dict[str, tuple[ModuleType, str]] = {  # tvm.compute, as TVM 0.5 and the lectures spell it
     **{name: (te, name) for name in te.__all__},
     "call_extern": (tir, "call_extern"),

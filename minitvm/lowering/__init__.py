@@ -2,7 +2,7 @@
 
 # pyright: reportUnusedImport=false
 
-from .accesses import Loop, Recording, Site, known_stores, record_accesses
+from .accesses import Loop, Recording, Site, known_stores, record_accesses, work
 from .bound_check import bound_check
 from .budget import MOST_OPERATIONS, operations
 from .count import GuardedStore, box, conjuncts, distinct, runs, times

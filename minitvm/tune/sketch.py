@@ -1,0 +1,84 @@
+"""Sketches: schedules with holes, which a row of integers fills.
+
+The names of loops do not depend on the sizes of other loops, so the same steps are legal with other
+factors. A sketch is therefore a list of steps, and a hole is a field of a step that genes decide.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from minitvm import schedule, te, tensor
+
+from .space import Ints, Rows, Space
+
+
+@dataclass(frozen=True, slots=True)
+class Hole:
+    """A field of a step that genes decide.
+
+    step    the number of the step
+    field   the field: "factor" of a split, "value" of a pragma, "layout" of a transform_layout
+    parts   (gene, part) pairs; their product fills the hole. If the field is a text, or a tuple of
+            texts, the product replaces each "{}" in it: "j // {}"
+    """
+
+    step: int
+    field: str
+    parts: tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Sketch:
+    """A schedule with holes.
+
+    args      the tensors that a program made from it takes
+    initial   the state before the first step
+    steps     the steps; what the fields of holes contain is replaced
+    space     the genes, and which rows are allowed
+    """
+
+    name: str
+    args: tuple[tensor.Tensor, ...]
+    initial: schedule.State
+    steps: tuple[schedule.Step, ...]
+    holes: tuple[Hole, ...]
+    space: Space
+
+    def filled(self, row: Sequence[int]) -> tuple[schedule.Step, ...]:
+        """Return the steps of one candidate."""
+        one = np.array([row], np.int32)
+        steps = list(self.steps)
+        for hole in self.holes:
+            value = int(self.values(one, hole)[0])
+            old = getattr(steps[hole.step], hole.field)
+            steps[hole.step] = replace(steps[hole.step], **{hole.field: _put(old, value)})
+        return tuple(steps)
+
+    def values(self, rows: Rows, hole: Hole) -> Ints:
+        """Return the numbers that fill a hole, int64[candidates]."""
+        columns = [self.space.values(rows, gene)[:, part] for gene, part in hole.parts]
+        return np.multiply.reduce(columns, axis=0)
+
+    def state(self, row: Sequence[int]) -> schedule.State:
+        """Return the schedule state of one candidate; ScheduleError if a step is illegal."""
+        return schedule.replay(self.initial, self.filled(row))
+
+    def scheduled(self, row: Sequence[int]) -> te.Schedule:
+        """Return the schedule of one candidate; ScheduleError if a step is illegal."""
+        return te.Schedule(self.state(row))
+
+
+def _put(pattern: Any, value: int) -> Any:
+    """Return a field of a step with `value` in its hole."""
+    match pattern:
+        case str():
+            return pattern.replace("{}", str(value))
+        case tuple():
+            return tuple(_put(p, value) for p in pattern)  # pyright: ignore[reportUnknownVariableType]
+        case _:
+            return value

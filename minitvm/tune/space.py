@@ -1,0 +1,253 @@
+"""Spaces of candidates, in which a candidate is a row of integers.
+
+A gene is one decision, such as how to split a loop, with a table of options. A row has an option
+number for each gene, so that thousands of candidates are one array: numpy draws, changes and
+compares them without building a schedule.
+
+    space = Space((split_gene("tile_i", 512, 4), choice_gene("unroll", [0, 16, 64, 512])))
+    rows = space.sample(rng, 1000)          int32[1000, 2]
+    space.values(rows, 0)                   int64[1000, 4]: the sizes of the four loops
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from minitvm.base import ArgumentError
+
+Rows: TypeAlias = npt.NDArray[np.int32]  # [candidates, genes]: option numbers
+Ints: TypeAlias = npt.NDArray[np.int64]
+Keys: TypeAlias = npt.NDArray[np.uint64]
+Mask: TypeAlias = npt.NDArray[np.bool_]
+GeneKind: TypeAlias = Literal["split", "number", "choice"]
+TRIES = 32  # rounds of drawing before a space counts as nearly empty
+MOST_OPTIONS = 1 << 18  # of one gene
+PRIMES = (2, 3, 5, 7, 11, 13)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Gene:
+    """One decision of a space and its options.
+
+    kind      "split": the options are the sizes of nested loops; "number": numbers in ascending
+              order; "choice": options without an order
+    options   the options as Python objects, for printing and for JSON
+    values    int64[options, parts]: the numbers that an option puts into the holes of a sketch; a
+              choice is its own number
+    starts    option n can be mutated into the options near[starts[n] : starts[n + 1]]
+    """
+
+    name: str
+    kind: GeneKind
+    options: tuple[Any, ...]
+    values: Ints
+    starts: Ints
+    near: Ints
+
+    def __len__(self) -> int:
+        return len(self.options)
+
+
+def split_gene(
+    name: str,
+    extent: int,
+    parts: int,
+    *,
+    innermost: int | None = None,
+    keep: Callable[[tuple[int, ...]], bool] = lambda sizes: True,
+) -> Gene:
+    """Return the ways to split a loop into `parts` nested loops whose sizes multiply to `extent`.
+
+    innermost   the largest size of the innermost loop
+    keep        keep(sizes) says whether an option, its sizes outermost first, is offered
+    A mutation moves a prime factor from one loop to another.
+    """
+    found = [
+        (extent // math.prod(inner), *inner)
+        for inner in _inner_sizes(extent, parts - 1)
+        if innermost is None or not inner or inner[-1] <= innermost
+    ]
+    return sizes_gene(name, [sizes for sizes in found if keep(sizes)])
+
+
+def sizes_gene(name: str, options: Sequence[tuple[int, ...]]) -> Gene:
+    """Return a gene of kind "split" with the given options, loop sizes outermost first."""
+    _check_options(name, len(options))
+    number = {sizes: n for n, sizes in enumerate(options)}
+    near = [[number[o] for o in _moved(sizes) if o in number] for sizes in options]
+    return Gene(
+        name, "split", tuple(options), np.array(options, np.int64), *_lists(_or_any(near, options))
+    )
+
+
+def number_gene(name: str, options: Sequence[int]) -> Gene:
+    """Return a gene whose options are numbers; a mutation takes the next smaller or larger one."""
+    _check_options(name, len(options))
+    ordered = sorted(set(options))
+    near = [[m for m in (n - 1, n + 1) if 0 <= m < len(ordered)] for n in range(len(ordered))]
+    values = np.array(ordered, np.int64)[:, None]
+    return Gene(name, "number", tuple(ordered), values, *_lists(_or_any(near, ordered)))
+
+
+def choice_gene(name: str, options: Sequence[Any]) -> Gene:
+    """Return a gene whose options have no order; a mutation takes any other one."""
+    _check_options(name, len(options))
+    near: list[list[int]] = [[] for _ in options]
+    values = np.arange(len(options), dtype=np.int64)[:, None]
+    return Gene(name, "choice", tuple(options), values, *_lists(_or_any(near, options)))
+
+
+@cache
+def divisors(n: int) -> tuple[int, ...]:
+    """Return the divisors of n in ascending order."""
+    low = [d for d in range(1, math.isqrt(n) + 1) if n % d == 0]
+    return tuple(dict.fromkeys((*low, *(n // d for d in reversed(low)))))
+
+
+def _inner_sizes(extent: int, parts: int) -> Iterator[tuple[int, ...]]:
+    """Yield the tuples of `parts` numbers whose product divides `extent`."""
+    if parts == 0:
+        yield ()
+        return
+    for d in divisors(extent):
+        for inner in _inner_sizes(extent // d, parts - 1):
+            yield (d, *inner)
+
+
+def _moved(sizes: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
+    """Yield the sizes after moving one small prime factor from a loop to another."""
+    for a, n in enumerate(sizes):
+        for p in PRIMES:
+            for b in range(len(sizes)) if n % p == 0 else ():
+                if a != b:
+                    new = list(sizes)
+                    new[a], new[b] = n // p, new[b] * p
+                    yield tuple(new)
+
+
+def _or_any(near: list[list[int]], options: Sequence[Any]) -> list[list[int]]:
+    """Give an option without neighbours all others as neighbours, or itself if there are none."""
+    every = range(len(options))
+    return [close or [m for m in every if m != n] or [n] for n, close in enumerate(near)]
+
+
+def _lists(lists: list[list[int]]) -> tuple[Ints, Ints]:
+    """Return lists of numbers as two arrays, (starts, all numbers)."""
+    starts = np.cumsum([0, *map(len, lists)], dtype=np.int64)
+    return starts, np.array([n for numbers in lists for n in numbers], np.int64)
+
+
+def _check_options(name: str, count: int) -> None:
+    if not 1 <= count <= MOST_OPTIONS:
+        fix = "other options" if count == 0 else "fewer parts, or a filter"
+        raise ArgumentError(f"gene {name!r}", f"it has {count} options", fix)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Space:
+    """The candidates that a list of genes describes.
+
+    allowed   allowed(rows) is a mask of the rows that may be candidates; None allows all
+    """
+
+    genes: tuple[Gene, ...]
+    allowed: Callable[[Rows], Mask] | None = None
+
+    @property
+    def size(self) -> int:
+        """Return the number of rows, including those that are not allowed."""
+        return math.prod(len(g) for g in self.genes)
+
+    def legal(self, rows: Rows) -> Mask:
+        """Return which rows are allowed."""
+        return np.ones(len(rows), np.bool_) if self.allowed is None else self.allowed(rows)
+
+    def values(self, rows: Rows, gene: int) -> Ints:
+        """Return the values of one gene, int64[candidates, parts]."""
+        return self.genes[gene].values[rows[:, gene]]
+
+    def sample(self, rng: np.random.Generator, count: int) -> Rows:
+        """Draw `count` allowed rows, uniformly and independently.
+
+        Returns fewer rows if hardly any row is allowed.
+        """
+        found = list[Rows]()
+        missing = count
+        for _ in range(TRIES):
+            rows = self._drawn(rng, max(missing, 64))
+            found.append(rows[self.legal(rows)][:missing])
+            missing -= len(found[-1])
+            if missing == 0:
+                break
+        return np.concatenate(found)
+
+    def _drawn(self, rng: np.random.Generator, count: int) -> Rows:
+        sizes = np.array([len(g) for g in self.genes])
+        return rng.integers(0, sizes, (count, len(sizes)), dtype=np.int32)
+
+    def mutate(self, rng: np.random.Generator, rows: Rows) -> Rows:
+        """Return `rows` with one gene of each row changed to a neighbouring option.
+
+        A change that is not allowed is not made.
+        """
+        new, free = rows.copy(), [c for c, g in enumerate(self.genes) if len(g) > 1]
+        if not free:
+            return new
+        which = np.array(free)[rng.integers(0, len(free), len(rows))]
+        draw = rng.random(len(rows))
+        for c in free:
+            chosen = np.flatnonzero(which == c)
+            gene, now = self.genes[c], rows[chosen, c]
+            first, count = gene.starts[now], gene.starts[now + 1] - gene.starts[now]
+            new[chosen, c] = gene.near[first + (draw[chosen] * count).astype(np.int64)]
+        return np.where(self.legal(new)[:, None], new, rows)
+
+    def cross(self, rng: np.random.Generator, a: Rows, b: Rows) -> Rows:
+        """Return rows that take each gene from `a` or `b`, from `a` if that is not allowed."""
+        new = np.where(rng.random(a.shape) < 0.5, a, b)
+        return np.where(self.legal(new)[:, None], new, a)
+
+    def keys(self, rows: Rows) -> Keys:
+        """Return a 64-bit hash of each row, for finding duplicates."""
+        key = np.zeros(len(rows), np.uint64)
+        for column in rows.T:
+            key = _mixed(key + column.astype(np.uint64) + np.uint64(0x9E3779B97F4A7C15))
+        return key
+
+    def index(self, row: Sequence[int]) -> int:
+        """Return the number of a row: mixed radix, the first gene counts fastest (AutoTVM)."""
+        found = 0
+        for gene, option in zip(reversed(self.genes), reversed(row), strict=True):
+            found = found * len(gene) + int(option)
+        return found
+
+    def row(self, index: int) -> tuple[int, ...]:
+        """Return the row with this number; ArgumentError if there is none."""
+        if not 0 <= index < self.size:
+            raise ArgumentError(f"candidate {index}", f"the space has {self.size} candidates")
+        found = list[int]()
+        for gene in self.genes:
+            index, option = divmod(index, len(gene))
+            found.append(option)
+        return tuple(found)
+
+
+def _mixed(x: Keys) -> Keys:
+    """Mix the bits of 64-bit numbers (the finaliser of splitmix64, Steele et al. 2014)."""
+    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return x ^ (x >> np.uint64(31))
+
+
+def first_of_each(keys: Keys, seen: Keys) -> Ints:
+    """Return the positions of the keys that are not in `seen`, each key once, in order."""
+    _, first = np.unique(keys, return_index=True)
+    fresh = first[~np.isin(keys[first], seen)]
+    return np.sort(fresh)

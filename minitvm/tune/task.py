@@ -1,0 +1,88 @@
+"""Tasks: the formula to be tuned, for which machine, and the sketches of its schedules."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from minitvm import driver, lowering, tensor, tir, topi
+from minitvm.base import ArgumentError, Target
+
+from .sketch import Sketch
+
+
+class Candidate(NamedTuple):
+    """A schedule to be tried: the number of a sketch of the task, and a row of its space."""
+
+    sketch: int
+    row: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Task:
+    """A formula to be tuned for a target.
+
+    name       the operator or template: "matmul"
+    workload   the operator's arguments as JSON values; with the name, they identify the formula
+    args       the tensors and sizes that a program takes, outputs last
+    flops      the arithmetic operations of one call
+    """
+
+    name: str
+    workload: tuple[Any, ...]
+    target: Target
+    args: tuple[tensor.Tensor, ...]
+    flops: float
+    sketches: tuple[Sketch, ...]
+
+    @property
+    def key(self) -> str:
+        """Return the name and the workload as one line of JSON; logs find records by it."""
+        return json.dumps([self.name, *self.workload])
+
+    @property
+    def size(self) -> int:
+        """Return the number of candidates, including those that are not allowed."""
+        return sum(s.space.size for s in self.sketches)
+
+    @property
+    def outputs(self) -> tuple[tensor.Tensor, ...]:
+        """Return the tensors that a program computes."""
+        return tuple(a for a in self.args if not isinstance(a.op, tensor.PlaceholderOp))
+
+    def lowered(self, candidate: Candidate) -> tir.PrimFunc:
+        """Return the program of a candidate; ScheduleError or LoweringError if it is illegal."""
+        sketch = self.sketches[candidate.sketch]
+        s = sketch.scheduled(candidate.row)
+        return driver.lower(s, sketch.args, target=self.target)
+
+    def default(self) -> tir.PrimFunc:
+        """Return the program that topi.schedule makes: the reference of results and of speed."""
+        return driver.lower(topi.schedule(self.outputs, self.target), self.args, target=self.target)
+
+
+def flops_of(outputs: Iterable[tensor.Tensor]) -> float:
+    """Count the arithmetic operations of the formulas that `outputs` depend on.
+
+    A multiply-add counts as two. Raises ArgumentError if a size is symbolic.
+    """
+    total = 0
+    for op in tensor.producers_first(tuple(t.op for t in outputs)):
+        if not isinstance(op, tensor.ComputeOp):
+            continue
+        extents = [a.extent for a in (*op.axis, *op.reduce_axis)]
+        if not all(isinstance(n, int) for n in extents):
+            why = "the number of operations depends on a symbolic size"
+            raise ArgumentError(f"tuning of {op.name}", why, "integers as sizes")
+        total += math.prod(map(int, extents)) * sum(map(_each, op.body))
+    return float(total)
+
+
+def _each(body: tir.Expr) -> int:
+    """Count the operations for one point; reducing a term is one operation of each component."""
+    if isinstance(body, tensor.Reduce):
+        return 1 + lowering.work(body.sources[body.value_index])
+    return lowering.work(body)
