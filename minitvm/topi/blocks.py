@@ -14,6 +14,7 @@ from minitvm.base import DType, Target
 from .loops import WORTH_THREADS
 from .stages import axes_of, has_points
 
+PAGE = 4096  # bytes
 SIDE = 16  # most rows that the code generator transposes in registers
 LEAST = 4  # fewest rows that it transposes in registers
 
@@ -72,20 +73,20 @@ def by_blocks(
     row: the axis of `moved` along the rows of the source. square: the axes of `out` along the rows
     of the source and along its own.
 
-    for lb:                             strips of the result
-      for ao:
-        for lo:                         blocks, which read and write a sixteenth of the L2 cache
+    for ab:                             strips of the source
+      for lo:
+        for ao:                         blocks, which read and write a sixteenth of the L2 cache
           block[ai, li] = source[lo + li, ao + ai]
           out[ao + ai, lo + li] = block[ai, li]
 
-    If the rows of the source and of the result are longer than a strip, these are strips of the
-    source, so that the CPU reads it in order and prefetches it.
+    The CPU prefetches data of one page at a time. If a row of the source is shorter than a page,
+    the strips are therefore strips of the result, which is then written in long runs.
     """
-    size = 2 * side * side * out.op.output(0).dtype.bytes  # of a block, in source and result
-    blocks = max(1, target.l2 // 16 // size)
-    long = all(not isinstance(a.extent, int) or a.extent > blocks * side for a in square)
-    (ao, ai), (lo, li) = (out.split(a, factor=side) for a in square)
-    inside, outside = (ao, lo) if long else (lo, ao)
+    a, size = square[0].extent, out.op.output(0).dtype.bytes
+    blocks = max(1, target.l2 // 16 // (2 * side * side * size))  # in source and result
+    short = isinstance(a, int) and a * size < PAGE
+    (ao, ai), (lo, li) = (out.split(axis, factor=side) for axis in square)
+    inside, outside = (lo, ao) if short else (ao, lo)
     strip, inside = out.split(inside, factor=blocks)
     out.reorder(*outer, strip, outside, inside, ai, li)
     out.unroll(ai)

@@ -17,10 +17,9 @@ from dataclasses import dataclass, replace
 from minitvm import schedule, te, tensor, tir
 from minitvm.base import DType, Target
 
-from .blocks import by_blocks, side_of
+from .blocks import PAGE, by_blocks, side_of
 from .stages import axes_of, reduce_axes_of
 
-PAGE = 4096  # bytes
 TRANSLATED = 1024  # rows of b, each in another page, that a TLB can be expected to translate
 FEW = 2  # rows of a product whose time is the time to read the right operand
 FEW_ROWS = 48  # with fewer rows of a, packing a small b costs as much as it saves
