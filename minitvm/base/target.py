@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from contextvars import ContextVar
 from dataclasses import dataclass
 
 from .dtype import dtype as dtype_named
@@ -36,9 +37,23 @@ KINDS = {
 }
 
 
+OPTIONS = {  # name -> the pattern of its values, and what is wrong with others
+    "-mcpu": (".+", ""),
+    "-mattr": (r"[+-][^,]+(,[+-][^,]+)*", "each feature must begin with + or -"),
+    "-num-cores": ("[1-9][0-9]{0,5}", "not a number of cores"),
+    "-unroll": ("[01]", "not 0 or 1"),
+}
+
+
 @dataclass(frozen=True, slots=True, init=False)
 class Target:
     """A target, made from a string: Target("llvm"), Target("llvm -mcpu=znver4 -num-cores=4").
+
+    With Target("llvm -unroll=0") LLVM unrolls no loops by itself, which halves compile times.
+    Loops that the schedule unrolls are not affected.
+
+    Inside `with Target(...):` it is the current target, Target(None), which lower, build and
+    topi.schedule use by default. Each thread has its own.
 
     Target("ext_dev", host="llvm") is TVM's spelling of Target("vta"). The host is the CPU that
     calls the program; here it is always the CPU of this process.
@@ -46,6 +61,7 @@ class Target:
     kind              "llvm", "numba", "python" or "vta"
     mcpu, mattr       CPU name and feature changes, spelled as in LLVM; "" for this machine
     num_cores         the number of threads that a parallel loop may use
+    unroll            whether LLVM may unroll more loops than the schedule does
     vector_bytes      the width of one vector register in bytes
     vector_registers  the number of vector registers
     l1, l2, l3        cache sizes in bytes: L1 data and L2 of one core, and the shared last level
@@ -55,17 +71,21 @@ class Target:
     mcpu: str
     mattr: str
     num_cores: int
+    unroll: bool
     vector_bytes: int
     vector_registers: int
     l1: int
     l2: int
     l3: int
 
-    def __init__(self, text: str | Target = "llvm", host: str | Target | None = None) -> None:
+    def __init__(
+        self, text: str | Target | None = "llvm", host: str | Target | None = None
+    ) -> None:
+        text = Target.current() if text is None else text
         kind, *words = str(text).split() or [""]
         kind = VTA if kind == EXT_DEV else kind
         raise_first(ArgumentError, f"target {str(text)!r}", _about(kind, words, host))
-        options = dict(_option(word, str(text)) for word in words)
+        options = dict(_option(word, kind, str(text)) for word in words)
         here = this_machine()
         unit = here.vector_bytes, here.vector_registers
         if "mattr" in options:  # "+avx2,-avx512f" changes what the host has
@@ -75,6 +95,7 @@ class Target:
             "mcpu": options.get("mcpu", ""),
             "mattr": options.get("mattr", ""),
             "num_cores": int(options.get("num-cores", here.cores)),
+            "unroll": options.get("unroll", "1") == "1",
             "vector_bytes": unit[0],
             "vector_registers": unit[1],
             "l1": here.l1,
@@ -83,6 +104,19 @@ class Target:
         }
         for name, value in values.items():
             object.__setattr__(self, name, value)
+
+    @staticmethod
+    def current() -> Target:
+        """Return the target of the innermost `with Target(...):`, or else Target("llvm")."""
+        entered = _entered.get()
+        return entered[-1] if entered else Target("llvm")
+
+    def __enter__(self) -> Target:
+        _entered.set((*_entered.get(), self))
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        _entered.set(_entered.get()[:-1])
 
     def lanes(self, dtype: str) -> int:
         """Return how many elements of `dtype` fit in one vector register."""
@@ -103,7 +137,11 @@ class Target:
             return self.kind
         cpu = f" -mcpu={self.mcpu}" if self.mcpu else ""
         attr = f" -mattr={self.mattr}" if self.mattr else ""
-        return f"{self.kind}{cpu}{attr} -num-cores={self.num_cores}"
+        unroll = "" if self.unroll else " -unroll=0"
+        return f"{self.kind}{cpu}{attr} -num-cores={self.num_cores}{unroll}"
+
+
+_entered: ContextVar[tuple[Target, ...]] = ContextVar("targets", default=())  # innermost last
 
 
 def _about(kind: str, words: list[str], host: str | Target | None) -> Iterator[Reason]:
@@ -130,22 +168,20 @@ def cuda(*options: str) -> Target:
     return Target(" ".join(("cuda", *map(str, options))))
 
 
-def _option(word: str, text: str) -> tuple[str, str]:
+def _option(word: str, kind: str, text: str) -> tuple[str, str]:
     name, _, value = word.partition("=")
-    number = name == "-num-cores"
-    if name not in ("-mcpu", "-mattr", "-num-cores"):
+    if name not in OPTIONS:
         why = "no such option"
     elif not value:
         why = "the value is missing"
-    elif number and not re.fullmatch("[1-9][0-9]{0,5}", value):
-        why = "not a number of cores"
-    elif name == "-mattr" and not all(re.fullmatch("[+-].+", w) for w in value.split(",")):
-        why = "each feature must begin with + or -"
+    elif not re.fullmatch(OPTIONS[name][0], value):
+        why = OPTIONS[name][1]
+    elif name == "-unroll" and kind != "llvm":
+        why = f"only the target llvm unrolls loops by itself, not {kind}"
     else:
         return name[1:], value
-    raise ArgumentError(
-        f"target {text!r}: {word!r}", why, "-mcpu=NAME, -mattr=+a,-b or -num-cores=N"
-    )
+    fix = "-mcpu=NAME, -mattr=+a,-b, -num-cores=N or -unroll=0"
+    raise ArgumentError(f"target {text!r}: {word!r}", why, fix)
 
 
 def _changed(features: frozenset[str], mattr: str) -> frozenset[str]:

@@ -19,7 +19,7 @@ def lower(
     args: Sequence[Any] = (),
     name: str = "main",
     *,
-    target: str | Target = "llvm",
+    target: str | Target | None = None,
     passes: tuple[lowering.Pass, ...] | None = None,
     until: str | None = None,
     watch: lowering.Watch | None = None,
@@ -31,6 +31,7 @@ def lower(
     Stages that depend on constants alone are in the program's `prepack`, which runs before it.
 
     args         all input and output tensors, and scalar variables other than their sizes
+    target       by default the current one: Target.current()
     passes       the passes to run; by default those of the target's kind
     until        stop after the pass of this name; "nest" stops before the first pass
     watch        a function that is called with (pass name, program) after "nest" and every pass
@@ -61,7 +62,7 @@ def lower(
 def build(
     s: te.Schedule | tir.PrimFunc,
     args: Sequence[Any] = (),
-    target: str | Target = "llvm",
+    target: str | Target | None = None,
     name: str = "main",
     *,
     target_host: str | Target | None = None,
@@ -71,6 +72,7 @@ def build(
     """Compile a schedule (or a lowered program) for `target` and return a callable function.
 
     The function takes arrays in the order of args and writes outputs in place.
+    target       by default the current one: Target.current()
     target_host  the target that calls the function, as in TVM; here it can only be `target`
     binds        as in lower
     isolate      compile in another process, so that a crash of LLVM becomes a BuildError

@@ -164,7 +164,7 @@ def _cell(text: str) -> str:
 # --- making the report ----------------------------------------------------------------------------
 
 
-def explain(state: schedule.State, target: str | Target = "llvm") -> Explanation:
+def explain(state: schedule.State, target: str | Target | None = None) -> Explanation:
     """Return a report on every stage of the schedule `state`.
 
     The vector length and the number of threads are those of `target`. A stage whose attachment is

@@ -4,10 +4,11 @@
 
 from .accesses import Loop, Recording, Site, known_stores, record_accesses, work
 from .bound_check import bound_check
-from .budget import MOST_OPERATIONS, operations
+from .budget import MOST_OPERATIONS, CodeSize, code_size, operations
 from .count import GuardedStore, box, conjuncts, distinct, runs, times
 from .depth import within_stack
 from .double_buffer import DOUBLE, inject_double_buffer
+from .estimate import estimate
 from .flatten import flatten
 from .machine import (
     MOST_ITERATIONS,
@@ -26,6 +27,7 @@ from .phases import insert, swap
 from .pipeline import PASSES, START, Pass, Watch, lower_state
 from .prepack import beforehand
 from .regions import Context, Domain, Guard, Interval, Read, allocate, infer, memory_scope, sweep
+from .report import AccessReport, AllocationReport, LoopReport, StatementReport, report
 from .statements import every, inner, peeled, replace_marked
 from .storage import storage_rewrite
 from .tidy import tidy

@@ -14,17 +14,26 @@ from minitvm import tir
 MOST_OPERATIONS = 1 << 22  # points of the largest iteration space that is enumerated
 
 
+Conditions: TypeAlias = tuple[tir.Expr, ...]
+Around: TypeAlias = tir.For | tir.Pragma | tir.Allocate
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class GuardedStore:
-    """A store, the loops around it (outermost first), and the conditions under which it runs.
+    """A store, what encloses it (outermost first), and the conditions under which it runs.
 
     guards: those of the conditions that keep iterations in bounds, marked `likely` in the program.
     """
 
     store: tir.Store
-    loops: tuple[tir.For, ...]
-    conditions: tuple[tir.Expr, ...]
-    guards: tuple[tir.Expr, ...]
+    around: tuple[Around, ...]
+    conditions: Conditions
+    guards: Conditions
+
+    @property
+    def loops(self) -> tuple[tir.For, ...]:
+        """Return the loops around the store, outermost first."""
+        return tuple(n for n in self.around if isinstance(n, tir.For))
 
 
 def runs(s: tir.Stmt) -> list[GuardedStore]:
@@ -32,34 +41,29 @@ def runs(s: tir.Stmt) -> list[GuardedStore]:
     return list(_runs(s, (), (), ()))
 
 
-Conditions: TypeAlias = tuple[tir.Expr, ...]
-
-
 def _runs(
-    s: tir.Stmt, loops: tuple[tir.For, ...], conditions: Conditions, guards: Conditions
+    s: tir.Stmt, around: tuple[Around, ...], conditions: Conditions, guards: Conditions
 ) -> Iterator[GuardedStore]:
-    for part in tir.in_order(s):
-        yield from _runs_of(part, loops, conditions, guards)
-
-
-def _runs_of(
-    s: tir.Stmt, loops: tuple[tir.For, ...], conditions: Conditions, guards: Conditions
-) -> Iterator[GuardedStore]:
-    match s:
-        case tir.Store():
-            yield GuardedStore(s, loops, conditions, guards)
-        case tir.For(body=body):
-            yield from _runs(body, (*loops, s), conditions, guards)
-        case tir.If(cond, body, orelse, likely):
-            new = conjuncts(cond)
-            needed = (*guards, *new) if likely else guards
-            yield from _runs(body, loops, (*conditions, *new), needed)
-            if orelse is not None:
-                yield from _runs(orelse, loops, (*conditions, tir.Not(cond)), guards)
-        case tir.Pragma(_, _, body):
-            yield from _runs(body, loops, conditions, guards)
-        case _:
-            return
+    waiting = [(s, around)]
+    while waiting:
+        s, around = waiting.pop()
+        match s:
+            case tir.Store():
+                yield GuardedStore(s, around, conditions, guards)
+            case tir.Seq(parts):
+                waiting += [(part, around) for part in reversed(parts)]
+            case tir.Allocate(_, body) | tir.Pragma(_, _, body):
+                waiting.append((body, (*around, s)))
+            case tir.For(body=body):
+                yield from _runs(body, (*around, s), conditions, guards)
+            case tir.If(cond, body, orelse, likely):
+                new = conjuncts(cond)
+                needed = (*guards, *new) if likely else guards
+                yield from _runs(body, around, (*conditions, *new), needed)
+                if orelse is not None:
+                    yield from _runs(orelse, around, (*conditions, tir.Not(cond)), guards)
+            case tir.Evaluate():
+                pass
 
 
 def conjuncts(cond: tir.Expr) -> tuple[tir.Expr, ...]:

@@ -30,7 +30,7 @@ def _is_late(
     names: Container[str],
     found: Container[str],
 ) -> bool:
-    """Return whether `stage` needs the main program: loops, sizes or a stage that is not `found`."""
+    """Return whether `stage` needs loops, sizes or results of the main program."""
     if _is_symbolic(stage):
         return True
     if isinstance(stage.attach, schedule.At):

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from minitvm import tir
 
-from .budget import MOST_OPERATIONS, operations, statements
+from .budget import Unrolling, code_size, within_limits
 
 
 def unroll(s: tir.Stmt) -> tir.Stmt:
@@ -16,45 +16,31 @@ def unroll(s: tir.Stmt) -> tir.Stmt:
       C[i] = A[i]              ->     C[1] = A[1]
 
     Inside the pragma unroll_explicit = 0, short loops are left to the target's compiler, but loops
-    marked "unroll" are still unrolled. A loop whose copies would have more than MOST_OPERATIONS
-    operations stays a loop; all copies together add at most twice that number.
+    marked "unroll" are still unrolled. A loop is short if iterations times statements are at most
+    the pragma's value, and its copies at most MOST_SCALAR_STORES scalar stores and at most
+    MOST_SCALAR_ACCESSES scalar loads and stores. A loop whose copies would have more than
+    MOST_OPERATIONS operations stays a loop; all copies together add at most twice that number.
     """
-    most, run = MOST_OPERATIONS, _Unroll(MOST_OPERATIONS)
-    done = run(s)
-    while run.added > 2 * MOST_OPERATIONS:
-        most //= 2
-        run = _Unroll(most)
-        done = run(s)
-    return done
+    return within_limits(lambda unrolling: _unrolled(s, unrolling, 0, True))
 
 
-class _Unroll:
-    """Unroll loops that become at most `most` operations; `added` counts the new operations."""
+def _unrolled(s: tir.Stmt, unrolling: Unrolling, auto: int, explicit: bool) -> tir.Stmt:
+    """Return `s` with its marked loops unrolled; if `explicit`, its short serial loops, too."""
+    if isinstance(s, tir.Pragma) and s.key == "auto_unroll_max_step":
+        return _unrolled(s.body, unrolling, int(s.value), explicit)
+    if isinstance(s, tir.Pragma) and s.key == "unroll_explicit":
+        explicit = bool(s.value)
 
-    def __init__(self, most: int) -> None:
-        self.most = most
-        self.added = 0
+    def inside(c: tir.Stmt) -> tir.Stmt:
+        return _unrolled(c, unrolling, auto, explicit)
 
-    def __call__(self, s: tir.Stmt, auto: int = 0, explicit: bool = True) -> tir.Stmt:
-        """Return `s` with its marked loops unrolled; if `explicit`, its short serial loops, too.
-
-        A loop is short if iterations times statements are at most `auto`.
-        """
-        if isinstance(s, tir.Pragma) and s.key == "auto_unroll_max_step":
-            return self(s.body, int(s.value), explicit)
-        if isinstance(s, tir.Pragma) and s.key == "unroll_explicit":
-            explicit = bool(s.value)
-        if isinstance(s, tir.Allocate | tir.Seq):
-            return tir.map_parts(s, lambda c: self(c, auto, explicit))
-        s = tir.map_children(s, lambda c: self(c, auto, explicit), lambda e: e)
-        if not isinstance(s, tir.For):
-            return s
-        asked = s.kind == "unroll"
-        if not asked and not (s.kind == "serial" and explicit and auto):
-            return s
-        if isinstance(s.extent, int) and (asked or s.extent * statements(s.body) <= auto):
-            cost = operations(s.body)
-            if s.extent * cost <= self.most:
-                self.added += (s.extent - 1) * cost
-                return tir.seq(*(tir.substitute(s.body, {s.var: i}) for i in range(s.extent)))
-        return replace(s, kind="serial") if asked else s
+    if isinstance(s, tir.Allocate | tir.Seq):
+        return tir.map_parts(s, inside)
+    s = tir.map_children(s, inside, lambda e: e)
+    short = auto if explicit else 0
+    if not isinstance(s, tir.For) or not (s.kind == "unroll" or (s.kind == "serial" and short)):
+        return s
+    if unrolling.copies(s, code_size(s.body), short):
+        assert isinstance(s.extent, int)
+        return tir.seq(*(tir.substitute(s.body, {s.var: i}) for i in range(s.extent)))
+    return replace(s, kind="serial") if s.kind == "unroll" else s

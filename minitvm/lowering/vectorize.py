@@ -34,20 +34,28 @@ def _vector(loop: tir.For, extent: int) -> tir.Stmt:
     """Return the loop as vector statements. Vectorized loops inside it must be replaced already."""
     if not lanewise(loop.var, loop.body):
         return replace(loop, kind="serial")
-    whole, rest = divmod(extent, WIDEST)
+    loops, lengths = vector_lengths(extent)
     parts: list[tir.Stmt] = []
-    if whole > 1:
-        piece = tir.Var(f"{loop.var.name}.vector", 0, whole - 1)
-        parts.append(tir.For(piece, whole, _lanes(loop, tir.mul(piece, WIDEST), WIDEST)))
-    elif whole == 1:
-        parts.append(_lanes(loop, 0, WIDEST))
-    first, lanes = whole * WIDEST, WIDEST
-    while rest:  # 44 = 32 + 8 + 4: other vector lengths compile to slow stores
-        lanes //= 2
-        if rest >= lanes:
+    first = 0
+    for lanes in lengths:
+        if loops > 1 and not parts:
+            piece = tir.Var(f"{loop.var.name}.vector", 0, loops - 1)
+            parts.append(tir.For(piece, loops, _lanes(loop, tir.mul(piece, lanes), lanes)))
+            first = loops * lanes
+        else:
             parts.append(_lanes(loop, first, lanes))
-            first, rest = first + lanes, rest - lanes
+            first += lanes
     return tir.seq(*parts)
+
+
+def vector_lengths(extent: int) -> tuple[int, list[int]]:
+    """Return the lengths of the vectors that replace a loop, and how often the first one runs.
+
+    300 -> (4, [64, 32, 8, 4]), not (4, [64, 44]): other lengths compile to slow stores.
+    """
+    loops, rest = divmod(extent, WIDEST)
+    powers = (1 << n for n in reversed(range(WIDEST.bit_length() - 1)))
+    return loops, [*([WIDEST] if loops else []), *(n for n in powers if rest & n)]
 
 
 def _lanes(loop: tir.For, first: tir.Index, lanes: int) -> tir.Stmt:

@@ -6,7 +6,7 @@ from . import nd
 from .accelerated import AcceleratorFunction, SimulatedTimes, profiled, reset_profile
 from .export import Package
 from .function import Function, Times, load
-from .jit import NativeCode, compile_ir, load_object
+from .jit import NativeCode, compile_ir, compile_object, declared, load_object
 from .loading import LAUNCH, Run, load_native, load_python
 from .nd import Device, NDArray, cpu, device
 from .numba_load import load_numba

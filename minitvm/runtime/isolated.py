@@ -7,12 +7,11 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Mapping
 
 from minitvm import workers
 from minitvm.base import BuildError
 
-from .jit import Form, LLVMSource, NativeCode, declared, load_object
+from .jit import Form, LLVMSource
 
 JOB = "minitvm.runtime.compile_job"
 SECONDS = 600.0  # time limit of one compilation
@@ -20,25 +19,17 @@ SHOWN = 3  # last lines of LLVM's output in an error
 _idle: list[workers.Worker] = []
 
 
-def compile_isolated(
-    text: str, *, cpu: str = "", features: str = "", symbols: Mapping[str, int] | None = None
-) -> NativeCode:
-    """Compile as compile_ir does, but in another process; this process loads the result.
+class IsolatedSource(LLVMSource):
+    """LLVM IR and compiler options, compiled in another process; this process loads the result.
 
     Raises BuildError also if LLVM aborts or takes longer than ten minutes. Ctrl-C ends the other
     process.
     """
-    source = IsolatedSource(text, cpu, features)
-    image = source.made("object")
-    return load_object(image, symbols=symbols, calls=declared(text), source=source)
-
-
-class IsolatedSource(LLVMSource):
-    """LLVM IR and compiler options, compiled in another process."""
 
     def made(self, form: Form) -> bytes:
         options = {"cpu": self.cpu, "features": self.features, "opt": self.opt}
-        reply = _asked({"form": form, **options}, self.text.encode())
+        request = {"form": form, **options, "unroll": self.unroll}
+        reply = _asked(request, self.text.encode())
         if isinstance(reply, workers.Failure):
             fix = 'another schedule, such as one that unrolls less; or target="python"'
             raise BuildError("LLVM failed", "\n".join([str(reply), *reply.stderr[-SHOWN:]]), fix)

@@ -14,7 +14,7 @@ from typing import Any, Final, Literal, TypeAlias
 
 from llvmlite import binding as llvm_binding
 
-from minitvm.base import BuildError, host
+from minitvm.base import BuildError, Target, host
 
 from .interrupt import interruptibly
 from .processor import check_cpu
@@ -22,8 +22,8 @@ from .processor import check_cpu
 llvm: Final[Any] = llvm_binding
 Form: TypeAlias = Literal["object", "ll", "asm"]
 _lock = threading.RLock()
-# A context of our own, so that numba may compile at the same time. There is one for the whole
-# process: Python's garbage collector could free one per module before the module itself.
+# Not LLVM's global context, so that numba may compile at the same time. Only the empty modules of
+# engines live in it for ever: a module that is compiled is freed with a context of its own.
 _context = llvm.create_context()
 # LLVM may peel a loop twice, the second time after the passes for vectors. There computePeelCount
 # can pass a count of first iterations to the code that peels the last one (LLVM 22.1: a comparison
@@ -74,28 +74,47 @@ class NativeCode:
 class LLVMSource:
     """LLVM IR and compiler options; made() compiles them to one form of code."""
 
-    def __init__(self, text: str, cpu: str, features: str, opt: int = 3) -> None:
-        self.text, self.cpu, self.features, self.opt = text, cpu, features, opt
+    def __init__(
+        self, text: str, cpu: str, features: str, opt: int = 3, *, unroll: bool = True
+    ) -> None:
+        self.text, self.cpu, self.features = text, cpu, features
+        self.opt, self.unroll = opt, unroll
 
-    def optimised(self) -> tuple[Any, Any]:
-        """Return the optimised module and the target machine; BuildError for invalid IR."""
-        target = _target_machine(self.cpu, self.features, self.opt)
-        module = _checked(self.text)
-        module.triple = target.triple
-        module.data_layout = str(target.target_data)
+    def made(self, form: Form) -> bytes:
+        """Return the object file, the optimised IR or the assembly; BuildError for invalid IR."""
+        return interruptibly(lambda: self._made(form))
+
+    def loaded(self, symbols: Mapping[str, int] | None = None) -> NativeCode:
+        """Compile and load the code; it may call the functions at the addresses `symbols`."""
+        image = self.made("object")
+        return load_object(image, symbols=symbols, calls=declared(self.text), source=self)
+
+    def _made(self, form: Form) -> bytes:
+        """Compile, and free all memory but the result.
+
+        One thread does all of it: Ctrl-C in another cannot free a module that LLVM works on. The
+        context is freed after the module, which Python's garbage collector would not ensure.
+        """
+        with _lock, llvm.create_context() as context, _parsed(self.text, context) as module:
+            target = _target_machine(self.cpu, self.features, self.opt)
+            module.triple = target.triple
+            module.data_layout = str(target.target_data)
+            self._optimise(module, target)
+            return _emitted(module, target, form)
+
+    def _optimise(self, module: Any, target: Any) -> None:
         tuning = llvm.create_pipeline_tuning_options(speed_level=self.opt)
         # only schedules vectorize: LLVM's own vectorizers have aborted the process, hung, and
         # miscompiled reductions with ties (LLVM 22.1)
         tuning.loop_vectorization = tuning.slp_vectorization = False
+        tuning.loop_unrolling = self.unroll
         passes = llvm.create_pass_builder(target, tuning)
-        interruptibly(lambda: passes.getModulePassManager().run(module, passes))
-        return module, target
-
-    def made(self, form: Form) -> bytes:
-        """Return the object file, the optimised IR or the assembly; BuildError for invalid IR."""
-        with _lock:
-            module, target = self.optimised()
-            return _emitted(module, target, form)
+        manager = passes.getModulePassManager()
+        manager.run(module, passes)
+        # close() does not free a pass manager, of 0.15 MB: ObjectRef hides the method of the second
+        # base class (llvmlite 0.50). A pass builder cannot be kept: its callbacks are dead by now.
+        llvm.ffi.lib.LLVMPY_DisposeNewModulePassManger(manager)
+        manager.detach()
 
 
 def _emitted(module: Any, target: Any, form: Form) -> bytes:
@@ -104,9 +123,9 @@ def _emitted(module: Any, target: Any, form: Form) -> bytes:
         case "ll":
             return str(module).encode()
         case "asm":
-            return str(interruptibly(lambda: target.emit_assembly(module))).encode()
+            return str(target.emit_assembly(module)).encode()
         case "object":
-            image = bytes(interruptibly(lambda: target.emit_object(module)))
+            image = bytes(target.emit_object(module))
             _check_float16(image)
             return image
 
@@ -123,6 +142,7 @@ def compile_ir(
     cpu: str = "",
     features: str = "",
     opt: int = 3,
+    unroll: bool = True,
     symbols: Mapping[str, int] | None = None,
 ) -> NativeCode:
     """Compile the LLVM IR `text` to native code and load it, ready to be called.
@@ -130,6 +150,7 @@ def compile_ir(
     cpu             LLVM's name of the CPU ("znver4"); by default this machine, with its features
     features        changes to the CPU's features ("+fma,-avx512f")
     opt             0 (no optimisation) to 3
+    unroll          whether LLVM may unroll loops
     symbols         addresses of functions that `text` declares and this process provides
 
     Safe to call from several threads. Ctrl-C is raised at once; LLVM finishes in the background,
@@ -137,13 +158,16 @@ def compile_ir(
     LLVM's message and the lines that it names), if it calls an unknown function, or if LLVM does
     not know the CPU.
     """
-    source = LLVMSource(text, cpu, features, opt)
-    with _lock:
-        _provide(symbols)
-        module, target = source.optimised()
-        _check_symbols(module)
-        image = _emitted(module, target, "object")
-        return NativeCode(_engine(image), image, source)
+    return LLVMSource(text, cpu, features, opt, unroll=unroll).loaded(symbols)
+
+
+def compile_object(text: str, target: Target) -> bytes:
+    """Compile the LLVM IR `text` to an object file, without loading it: see load_object.
+
+    Safe to call from several threads, also while other code is loaded. Raises BuildError as
+    compile_ir does, except for functions that do not exist: load_object finds those.
+    """
+    return LLVMSource(text, target.mcpu, target.mattr, unroll=target.unroll).made("object")
 
 
 def load_object(
@@ -153,10 +177,10 @@ def load_object(
     calls: Iterable[str] = (),
     source: LLVMSource | None = None,
 ) -> NativeCode:
-    """Load an object file made by compile_ir, without compiling anything.
+    """Load an object file made by compile_object or compile_ir, without compiling anything.
 
-    `calls` are the functions that the code calls by name (see NativeCode.calls); `source` is its
-    IR. Raises BuildError if a function in `calls` does not exist, or if `image` is not an object
+    `calls` are the functions that the code calls by name (declared(text)); `source` is its IR.
+    Raises BuildError if a function in `calls` does not exist, or if `image` is not an object
     file. The code must be for this CPU and operating system.
     """
     with _lock:
@@ -213,8 +237,8 @@ def _target_machine(cpu: str, features: str, opt: int) -> Any:
         cpu, features = host().cpu, ",".join(filter(None, (_host_features(), features)))
     if given:
         check_cpu(cpu, features, f"code for {given}")
-    target = llvm.Target.from_triple(llvm.get_process_triple())
-    return target.create_target_machine(cpu=cpu, features=features, opt=opt, jit=True)
+    native = llvm.Target.from_triple(llvm.get_process_triple())
+    return native.create_target_machine(cpu=cpu, features=features, opt=opt, jit=True)
 
 
 def _host_features() -> str:
@@ -224,12 +248,16 @@ def _host_features() -> str:
         return ""
 
 
-def _checked(text: str) -> Any:
+def _parsed(text: str, context: Any) -> Any:
     """Return the verified LLVM module of the IR `text`; raise BuildError if LLVM rejects it."""
     try:
-        module = llvm.parse_assembly(text, _context)
+        module = llvm.parse_assembly(text, context)
+    except RuntimeError as error:
+        raise BuildError("LLVM rejects this IR", explain(str(error), text)) from error
+    try:
         module.verify()
     except RuntimeError as error:
+        module.close()
         raise BuildError("LLVM rejects this IR", explain(str(error), text)) from error
     return module
 
@@ -249,14 +277,6 @@ def explain(message: str, text: str) -> str:
 def _provide(symbols: Mapping[str, int] | None) -> None:
     for name, address in (symbols or {}).items():
         llvm.add_symbol(name, address)
-
-
-def _check_symbols(module: Any) -> None:
-    """Raise BuildError unless all functions that `module` calls exist."""
-    for function in module.functions:
-        name = str(function.name)
-        if function.is_declaration and not name.startswith("llvm."):
-            _require(name)
 
 
 def _require(name: str) -> None:

@@ -9,8 +9,8 @@ from typing import Any, TypeAlias
 from minitvm import tir
 from minitvm.base import Target, TVMError
 
-from .isolated import compile_isolated
-from .jit import NativeCode, compile_ir
+from .isolated import IsolatedSource
+from .jit import LLVMSource, NativeCode
 from .packed import CALL_PACKED, call_packed_address, failure
 from .pool import parallel_launch_address
 
@@ -25,8 +25,9 @@ def load_native(
 
     isolate   whether to compile in another process, so that a crash of LLVM does not end this one
     """
-    compiled = compile_isolated if isolate else compile_ir
-    machine = compiled(text, cpu=target.mcpu, features=target.mattr, symbols=provided(text))
+    kind = IsolatedSource if isolate else LLVMSource
+    source = kind(text, target.mcpu, target.mattr, unroll=target.unroll)
+    machine = source.loaded(provided(text))
     return bind(func, machine, entry), machine
 
 

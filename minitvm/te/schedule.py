@@ -167,7 +167,7 @@ class Schedule:
 
     # --- explaining ---
 
-    def explain(self, target: str | Target = "llvm") -> Explanation:
+    def explain(self, target: str | Target | None = None) -> Explanation:
         """Report where each stage runs, what it allocates, how often it is computed, and why.
 
         `explain()["B"].recompute` is how often an element of B is computed on average.
@@ -175,7 +175,7 @@ class Schedule:
         with lowering.within_stack(f"a schedule of {len(self.stages)} stages"):
             return explain(self.state, target)
 
-    def warnings(self, target: str | Target = "llvm") -> Cautions:
+    def warnings(self, target: str | Target | None = None) -> Cautions:
         """Return warnings about what is likely to be slow on `target`, and why."""
         return Cautions(self.explain(target).warnings)
 

@@ -4,7 +4,7 @@ from typing import Any as _Any
 
 from minitvm.base import name_missing as _name_missing
 
-from . import nn
+from . import dispatch, nn
 from .conv import conv2d, conv2d_transpose
 from .conv_nd import conv1d, conv3d
 from .convolution import formulas
@@ -53,9 +53,9 @@ from .winograd import conv2d_winograd
 __all__ = [
     "abs", "add", "argmax", "argmin", "avg_pool2d", "batch_matmul", "batch_norm", "cast", "clip",
     "concatenate", "conv1d", "conv2d", "conv2d_transpose", "conv2d_winograd", "conv3d", "dense",
-    "depthwise_conv2d", "divide", "equal", "erf", "exp", "formulas", "gelu", "gemm_intrin",
-    "global_avg_pool2d", "greater", "greater_equal", "layer_norm", "layout_transform",
-    "leaky_relu", "less", "less_equal", "log",
+    "depthwise_conv2d", "dispatch", "divide", "equal", "erf", "exp", "formulas", "gelu",
+    "gemm_intrin", "global_avg_pool2d", "greater", "greater_equal", "layer_norm",
+    "layout_transform", "leaky_relu", "less", "less_equal", "log",
     "log_softmax", "matmul", "max", "max_pool2d", "maximum", "mean", "min", "minimum", "multiply",
     "negative", "nn", "not_equal", "pad", "power", "prod", "relu", "reshape", "rsqrt", "schedule",
     "sigmoid", "silu", "softmax", "sqrt", "strided_slice", "subtract", "sum", "take", "tanh",

@@ -140,7 +140,7 @@ def formulas(op: Any) -> Formulas:
     return alternatives(_found(op))
 
 
-def best_formula(conv: Convolution, target: str | Target = "llvm") -> Formula:
+def best_formula(conv: Convolution, target: str | Target | None = None) -> Formula:
     """Return the formula of `conv` that should be fastest on `target`, by `Formula.cycles`.
 
     "rows" does the multiplications of "direct" in an order that suits vectors, so "direct" is
@@ -151,7 +151,7 @@ def best_formula(conv: Convolution, target: str | Target = "llvm") -> Formula:
     return _fastest(conv, fast, Target(target))
 
 
-def best_tile(conv: Convolution, target: str | Target = "llvm") -> int:
+def best_tile(conv: Convolution, target: str | Target | None = None) -> int:
     """Return the tile, 2 or 4, with which Winograd's formula should be fastest on `target`."""
     return _fastest(conv, [f for f in alternatives(conv) if f.tile], Target(target)).tile
 

@@ -13,6 +13,7 @@ from .conv import CONV_ROWS
 from .conv_channels import CONV_CHANNELS
 from .conv_channels_schedule import schedule_channels
 from .conv_schedule import schedule_rows
+from .dispatch import dispatched
 from .fusion import fused
 from .gemm import schedule_product
 from .int8 import DOTS, schedule_dots
@@ -31,16 +32,21 @@ from .winograd_schedule import schedule_winograd
 LONG = 500  # nodes of a formula; a longer one is not inlined
 
 
-def schedule(outs: Any, target: str | Target = "llvm") -> te.Schedule:
+def schedule(outs: Any, target: str | Target | None = None) -> te.Schedule:
     """Return a good schedule of `outs` (a tensor or a list) for `target`, without any search.
 
+    target   by default the current one: Target.current()
+
+    Inside `with topi.dispatch.using(dispatcher):` a dispatcher may return another schedule.
     Stages are recognised by their formulas, convolutions by their topi operators. Elementwise
     stages are inlined. A matrix product is tiled for registers and cache, and the elementwise stage
     after it is computed tile by tile. A transpose is computed in square blocks. All other stages
     are vectorized over the last dimension and run in parallel over the others.
     """
-    to = Target(target)
-    s = te.create_schedule(check_outputs(outs))
+    to, outputs = Target(target), check_outputs(outs)
+    if (tuned := dispatched(outputs, to)) is not None:
+        return tuned
+    s = te.create_schedule(outputs)
     _inline(s)
     if to.kind == "python":
         return s

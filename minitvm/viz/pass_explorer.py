@@ -110,7 +110,7 @@ class PassExplorer(Visual):
         self,
         s: te.Schedule,
         args: Sequence[Any] | None = None,
-        target: str | Target = "llvm",
+        target: str | Target | None = None,
         *,
         passes: tuple[lowering.Pass, ...] | None = None,
         at: str | int | None = None,

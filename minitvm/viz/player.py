@@ -90,7 +90,11 @@ class NestPlayer(Visual):
     """
 
     def __init__(
-        self, s: te.Schedule, args: Sequence[Any] | None = None, *, target: str | Target = "llvm"
+        self,
+        s: te.Schedule,
+        args: Sequence[Any] | None = None,
+        *,
+        target: str | Target | None = None,
     ) -> None:
         check_schedule("NestPlayer", s)
         self._args = arguments(s.state) if args is None else args

@@ -35,7 +35,7 @@ class TripleView(Visual):
     """
 
     def __init__(
-        self, s: te.Schedule, args: Sequence[Any] | None = None, target: str | Target = "llvm"
+        self, s: te.Schedule, args: Sequence[Any] | None = None, target: str | Target | None = None
     ) -> None:
         check_schedule("TripleView", s)
         self._state, self._target = s.state, Target(target)

@@ -1,5 +1,7 @@
 """Targets: what their text says about vectors."""
 
+import threading
+
 import pytest
 
 from minitvm.base import Target, TVMError, target
@@ -19,3 +21,34 @@ def test_a_gpu_is_no_target_yet() -> None:
         TVMError, match="target 'cuda -sim': programs for GPUs can be lowered, but not run"
     ):
         target.cuda("-sim")
+
+
+@pytest.mark.parametrize(("text", "unroll"), [("llvm", True), ("llvm -unroll=1", True),
+                                              ("llvm -unroll=0", False)])  # fmt: skip
+def test_a_target_says_whether_llvm_unrolls(text: str, unroll: bool) -> None:
+    t = Target(text)
+    assert t.unroll is unroll
+    assert ("-unroll" in str(t)) is not unroll
+    assert Target(str(t)) == t
+
+
+def test_the_current_target_is_the_innermost_one() -> None:
+    assert Target.current() == Target(None) == Target("llvm")
+    with Target("python") as outer:
+        with pytest.raises(TVMError), Target("llvm -unroll=0") as inner:
+            Target(str(Target(None)) + " -O3")
+        assert not inner.unroll
+        with outer:
+            pass
+        assert Target(None) == Target.current() == outer
+        assert Target() == Target("llvm")
+    assert Target.current() == Target("llvm")
+
+
+def test_another_thread_has_a_current_target_of_its_own() -> None:
+    found: list[Target] = []
+    with Target("python"):
+        thread = threading.Thread(target=lambda: found.append(Target.current()))
+        thread.start()
+        thread.join()
+    assert found == [Target("llvm")]

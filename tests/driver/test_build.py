@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import minitvm as tvm
-from minitvm import te
+from minitvm import te, topi
 from minitvm.base import DTYPES, ArgumentError, MeasureError
 
 Array = np.ndarray[Any, Any]
@@ -467,10 +467,26 @@ def test_a_target_is_read_from_its_text() -> None:
     assert (t.kind, t.mcpu, t.mattr, t.num_cores) == ("llvm", "znver3", "+avx2,-avx512f", 4)
 
 
-@pytest.mark.parametrize("text", ["llvm", "python", "llvm -mcpu=generic -num-cores=3"])
+@pytest.mark.parametrize(
+    "text", ["llvm", "python", "llvm -mcpu=generic -num-cores=3", "llvm -unroll=0"]
+)
 def test_a_target_survives_its_text_and_pickling(text: str) -> None:
     t = tvm.Target(text)
     assert tvm.Target(str(t)) == tvm.Target(t) == pickle.loads(pickle.dumps(t)) == t
+
+
+def test_the_current_target_is_the_default_of_all_that_take_one() -> None:
+    A = te.placeholder((4, 64), name="A")
+    C = topi.relu(A)
+    assert topi.schedule(C).steps
+    with tvm.target.Target("python"):
+        s = topi.schedule(C)
+        f = tvm.build(s, [A, C])
+        assert "def main" in f.source("python")
+        assert not s.steps
+        assert topi.schedule(C, "llvm").steps
+        assert "vectorize" in str(tvm.lower(topi.schedule(C, "llvm"), [A, C]))
+    assert refusal(lambda: f.source("asm")).startswith("source('asm')")
 
 
 def test_a_vector_holds_as_many_elements_as_fit() -> None:
@@ -478,7 +494,7 @@ def test_a_vector_holds_as_many_elements_as_fit() -> None:
     assert (t.lanes(DTYPES["float32"]), t.lanes(DTYPES["int8"])) == (8, 32)
 
 
-OPTIONS = "\n  try: -mcpu=NAME, -mattr=+a,-b or -num-cores=N"
+OPTIONS = "\n  try: -mcpu=NAME, -mattr=+a,-b, -num-cores=N or -unroll=0"
 
 
 @pytest.mark.parametrize(
@@ -492,6 +508,9 @@ OPTIONS = "\n  try: -mcpu=NAME, -mattr=+a,-b or -num-cores=N"
          "target 'llvm -num-cores=0': '-num-cores=0': not a number of cores" + OPTIONS),
         ("llvm -num-cores=x",
          "target 'llvm -num-cores=x': '-num-cores=x': not a number of cores" + OPTIONS),
+        ("llvm -unroll=2", "target 'llvm -unroll=2': '-unroll=2': not 0 or 1" + OPTIONS),
+        ("llvm -unroll", "target 'llvm -unroll': '-unroll': the value is missing" + OPTIONS),
+        ("numba -unroll=0", "target 'numba -unroll=0': '-unroll=0': only the target llvm"),
     ],
 )  # fmt: skip
 def test_a_target_that_is_none_is_refused(text: str, says: str) -> None:

@@ -222,7 +222,7 @@ def test_a_stage_with_a_symbolic_size_is_computed_at_each_call(where, target):
     if where == "shape":
         B = te.compute((n,), lambda i: W[te.min(i, 7)] * 2.0, name="B")
     elif where == "formula":
-        B = te.compute((8,), lambda i: W[te.min(i, n - 1)] * 2.0, name="B")
+        B = te.compute((8,), lambda i: W[i] * te.max(te.min(n, 2), 0).astype("float32"), name="B")
     else:
         B = te.compute((8,), lambda i: W[i] * 2.0, name="B")
     C = te.compute((n,), lambda i: X[i] + B[te.min(i, (n if where == "shape" else 8) - 1)])

@@ -8,7 +8,7 @@ import pytest
 import minitvm as tvm
 from minitvm import te
 from minitvm.lowering import unroll
-from minitvm.tir import PrimFunc, verify
+from minitvm.tir import For, PrimFunc, verify, walk
 
 Same = Callable[..., None]
 
@@ -106,6 +106,47 @@ def test_short_loops_stay_loops_where_unrolling_is_left_to_the_compiler(same: Sa
 
 def test_the_pragma_is_gone_when_it_is_done(same: Same) -> None:
     assert not any("pragma" in line for line in lines(matrix(2, 4, auto(0)), same))
+
+
+@pytest.mark.parametrize(("extent", "loops"), [(256, 0), (257, 1)])
+def test_auto_unroll_makes_at_most_256_scalar_stores(extent: int, loops: int, same: Same) -> None:
+    """More in a loop would take LLVM seconds; see test_auto_unroll_makes_any_number_of_vectors."""
+    written = lines(matrix(1, extent, auto(2048)), same)
+    assert sum("for " in line for line in written) == loops
+
+
+def test_auto_unroll_makes_at_most_512_scalar_accesses(same: Same) -> None:
+    """C[i, j] = C[i, j] + A[i, k]*B[k, j] has four."""
+
+    def loops(m: int) -> int:
+        A, B = te.placeholder((1, 2), name="A"), te.placeholder((2, m), name="B")
+        k = te.reduce_axis((0, 2), name="k")
+        C = te.compute((1, m), lambda i, j: te.sum(A[i, k] * B[k, j], axis=k), name="C")
+        s = te.create_schedule(C.op)
+        s[C].reorder(k, C.op.axis[1])
+        s[C].pragma(k, "auto_unroll_max_step", 256)
+        return sum("for " in n for n in lines(tvm.lower(s, [A, B, C], until="flatten"), same))
+
+    before = loops(65)  # the init of C is another loop
+    assert (loops(64), before) == (1, 2)
+
+
+def test_auto_unroll_makes_any_number_of_vectors(same: Same) -> None:
+    A = te.placeholder((300, 4), name="A")
+    C = te.compute((300, 4), lambda i, j: A[i, j] + 1.0, name="C")
+    s = te.create_schedule(C.op)
+    s[C].vectorize(C.op.axis[1])
+    auto(2048)(s, C)
+    body = tvm.lower(s, [A, C]).body
+    assert not any(isinstance(n, For) for n in walk(body))
+
+
+def test_loops_marked_for_it_are_unrolled_beyond_the_limits_of_auto_unroll(same: Same) -> None:
+    def both(s: te.Schedule, C: te.Tensor) -> None:
+        auto(2048)(s, C)
+        s[C].unroll(C.op.axis[1])  # type: ignore[union-attr]
+
+    assert not any("for j" in line for line in lines(matrix(2, 600, both), same))
 
 
 def test_auto_unroll_leaves_parallel_loops_alone(same: Same) -> None:

@@ -20,7 +20,7 @@ from minitvm.runtime.export import features
 from minitvm.tir import Buffer, PrimFunc, seq
 
 Array = np.ndarray[Any, Any]
-TARGETS = ("llvm", "llvm -mcpu=x86-64", "python", "numba -num-cores=1")
+TARGETS = ("llvm", "llvm -mcpu=x86-64", "llvm -unroll=0", "python", "numba -num-cores=1")
 
 
 def exponential(target: str = "llvm") -> tvm.Function:

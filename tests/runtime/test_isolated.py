@@ -10,7 +10,7 @@ import minitvm as tvm
 from minitvm import te
 from minitvm.base import ArgumentError, BuildError
 from minitvm.runtime import isolated
-from minitvm.runtime.isolated import compile_isolated
+from minitvm.runtime.isolated import IsolatedSource
 from minitvm.runtime.jit import compile_ir
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals")
@@ -69,20 +69,20 @@ def test_a_refusal_is_the_one_of_a_build_in_this_process() -> None:
     with pytest.raises(BuildError) as here:
         compile_ir("nonsense")
     with pytest.raises(BuildError) as there:
-        compile_isolated("nonsense")
+        IsolatedSource("nonsense", "", "").loaded()
     assert there.value.args == here.value.args
 
 
 def test_a_function_that_is_missing_is_found_before_linking() -> None:
     text = "declare void @missing()\ndefine void @f() {\n call void @missing()\n ret void\n}"
     with pytest.raises(BuildError, match="call of 'missing'"):
-        compile_isolated(text)
+        IsolatedSource(text, "", "").loaded()
 
 
 def test_what_takes_too_long_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(isolated, "SECONDS", 0.0)
     with pytest.raises(BuildError, match="no answer within 0 s"):
-        compile_isolated("define void @f() {\n ret void\n}")
+        IsolatedSource("define void @f() {\n ret void\n}", "", "").loaded()
 
 
 @pytest.mark.parametrize("target", ["python", "numba", "vta"])

@@ -7,10 +7,13 @@ import subprocess
 import sys
 import threading
 
+import psutil
 import pytest
 
-from minitvm.base import BuildError
-from minitvm.runtime.jit import NativeCode, compile_ir, load_object
+from minitvm.base import BuildError, Target
+from minitvm.runtime import NativeCode, compile_ir, compile_object, load_object
+from minitvm.runtime.isolated import IsolatedSource
+from minitvm.runtime.jit import LLVMSource, declared
 
 TWICE = """
 define i64 @twice(i64 %x) {
@@ -18,6 +21,24 @@ define i64 @twice(i64 %x) {
   ret i64 %y
 }
 """
+
+
+SUM_OF_LINES = """
+define float @sum(ptr %a) {
+start:
+  br label %loop
+loop:
+  %i = phi i64 [ 0, %start ], [ %next, %loop ]
+  %sum = phi float [ 0.0, %start ], [ %new, %loop ]
+  %p = getelementptr float, ptr %a, i64 %i
+  %x = load float, ptr %p
+  %new = fadd float %sum, %x
+  %next = add i64 %i, 16
+  %more = icmp ult i64 %next, 4096
+  br i1 %more, label %loop, label %leave
+leave:
+  ret float %new
+}"""
 
 
 def call(machine: NativeCode, name: str, x: int) -> int:
@@ -33,6 +54,35 @@ def test_the_object_file_runs_without_compiling_again() -> None:
     image = compile_ir(TWICE).object
     gc.collect()
     assert call(load_object(image), "twice", 21) == 42
+
+
+def test_an_object_is_compiled_for_a_target_and_loaded_later() -> None:
+    rolled = compile_object(SUM_OF_LINES, Target("llvm -unroll=0"))
+    assert len(rolled) < len(compile_object(SUM_OF_LINES, Target("llvm")))
+    a = (ctypes.c_float * 4096)(*range(4096))
+    run = ctypes.CFUNCTYPE(ctypes.c_float, ctypes.c_void_p)
+    machine = load_object(rolled)
+    assert run(machine.address("sum"))(ctypes.addressof(a)) == sum(range(0, 4096, 16))
+
+
+def test_an_object_may_call_a_function_that_only_another_process_has() -> None:
+    text = "declare void @missing()\ndefine void @f() {\n call void @missing()\n ret void\n}"
+    image = compile_object(text, Target("llvm"))
+    with pytest.raises(BuildError, match="call of 'missing'"):
+        load_object(image, calls=declared(text))
+
+
+def test_a_compilation_leaves_no_memory_behind() -> None:
+    """A context, or a pass manager, for ever would be 10 MB here."""
+
+    def grown(times: int) -> int:
+        before = psutil.Process().memory_info().rss
+        for _ in range(times):
+            compile_object(SUM_OF_LINES, Target("llvm"))
+        return psutil.Process().memory_info().rss - before
+
+    grown(20)  # what is made once
+    assert grown(60) < 4_000_000
 
 
 def test_the_optimised_ir_and_the_assembly_can_be_read() -> None:
@@ -62,6 +112,16 @@ leave:
   ret void
 }""")
     assert " x float>" not in machine.ll
+
+
+@pytest.mark.parametrize("kind", [LLVMSource, IsolatedSource])
+@pytest.mark.parametrize(("unroll", "several"), [(True, True), (False, False)])
+def test_llvm_unrolls_only_where_it_may(
+    kind: type[LLVMSource], unroll: bool, several: bool
+) -> None:
+    machine = kind(SUM_OF_LINES, "", "", unroll=unroll).loaded()
+    for text in (machine.ll.replace(" = fadd ", "addss"), machine.asm):
+        assert (text.count("addss") > 1) is several
 
 
 def peeled_twice() -> str:
