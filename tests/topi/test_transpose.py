@@ -66,6 +66,30 @@ def test_readers_of_other_shapes_read_a_stored_transpose(target: str) -> None:
     check(mean, [square], lambda a: a + a.T, target)
 
 
+@pytest.mark.parametrize("target", TARGETS)
+def test_two_transposes_have_one_reader(target: str) -> None:
+    x, y = te.placeholder((5, 20, 33), name="x"), te.placeholder((20, 33, 5), name="y")
+    out = topi.add(topi.transpose(x, (0, 2, 1)), topi.transpose(y, (2, 1, 0)))
+    check(out, [x, y], lambda a, b: a.transpose(0, 2, 1) + b.transpose(2, 1, 0), target)
+    w, z = te.placeholder((40, 24), name="w"), te.placeholder((40, 24), name="z")
+    out = topi.relu(topi.subtract(topi.transpose(w), topi.transpose(z)))
+    check(out, [w, z], lambda a, b: np.maximum(a.T - b.T, 0), target)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("product", [False, True])
+def test_a_stage_of_constants_is_not_fused_into_a_call(target: str, product: bool) -> None:
+    w = te.placeholder((16, 24), name="w", constant=True)
+    inner = topi.matmul(topi.transpose(w), w) if product else topi.transpose(w)
+    x = te.placeholder(inner.shape, name="x")
+    out = topi.add(inner, x)
+    check(out, [x, w], lambda a, b: (b.T @ b if product else b.T) + a, target)
+    main = tvm.lower(topi.schedule(out, target), [x, w, out], target=target)
+    assert main.prepack is not None
+    _, calls = str(main).split("def main(")
+    assert "w[" not in calls
+
+
 @pytest.mark.parametrize("features", ["+avx2,-avx512f", "+avx512f"])
 @pytest.mark.parametrize("dtype", ["float32", "float64", "int8", "float16"])
 def test_blocks_are_transposed_by_shuffles(dtype: str, features: str) -> None:
@@ -98,3 +122,49 @@ def test_keys_of_a_batch_are_packed(target: str, sizes: tuple[int, int]) -> None
     q, k = (te.placeholder((3, rows, depth), name=name) for name in "qk")
     out = topi.nn.batch_matmul(q, k, transpose_b=True)
     check(out, [q, k], lambda x, y: x @ y.swapaxes(1, 2), target)
+
+
+def kernel_and_image(block: int, groups: int, side: int, constant: bool) -> list[te.Tensor]:
+    """Return placeholders for an image of 16 channels a group in NCHWc, and a kernel in OIHW."""
+    channels = 16 * groups
+    return [
+        te.placeholder((1, channels // block, 3, 4, block), name="x"),
+        te.placeholder((2 * channels, 16, side, side), name="w", constant=constant),
+    ]
+
+
+def direct(x: Array, w: Array, groups: int) -> Array:
+    """Convolve x in NCHWc with w in OIHW, and return the result in NCHWc."""
+    n, panels, high, wide, block = x.shape
+    pad = w.shape[-1] // 2
+    image = x.transpose(0, 1, 4, 2, 3).reshape(n, groups, -1, high, wide)
+    image = np.pad(image, ((0, 0), (0, 0), (0, 0), (pad, pad), (pad, pad)))
+    windows = np.lib.stride_tricks.sliding_window_view(image, w.shape[2:], (3, 4))
+    kernel = w.reshape(groups, -1, *w.shape[1:])
+    out = np.einsum("ngcyxhw,gochw->ngoyx", windows, kernel)
+    return out.reshape(n, 2 * panels, block, high, wide).transpose(0, 1, 3, 4, 2)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("block", [4, 8, 16])
+@pytest.mark.parametrize(("groups", "side", "constant"), [(1, 3, False), (2, 1, True)])
+def test_kernels_in_oihw_are_packed(
+    target: str, block: int, groups: int, side: int, constant: bool
+) -> None:
+    x, w = kernel_and_image(block, groups, side, constant)
+    out = topi.nn.conv2d(x, w, 1, side // 2, layout=f"NCHW{block}c", groups=groups)
+    check(out, [x, w], lambda a, b: direct(a, b, groups), target)
+
+
+@pytest.mark.parametrize("features", ["+avx2,-avx512f", "+avx512f"])
+@pytest.mark.parametrize("block", [4, 8, 16])
+def test_kernels_in_oihw_are_packed_by_shuffles(block: int, features: str) -> None:
+    target = f"llvm -num-cores=1 -mattr={features}"
+    x, w = kernel_and_image(block, 1, 3, constant=True)
+    out = topi.nn.conv2d(x, w, 1, 1, layout=f"NCHW{block}c")
+    early = tvm.lower(topi.schedule(out, target), [x, w, out], target=target).prepack
+    assert early is not None
+    code = tvm.build(early, target=target).source("ll")
+    assert "shufflevector" in code
+    assert "gather" not in code
+    assert "scatter" not in code
