@@ -10,6 +10,7 @@ from functools import reduce
 from minitvm import schedule, te, tensor, tir
 from minitvm.base import Target
 
+from .blocks import in_registers, side_of
 from .conv_channels_plan import Sizes, Tile, panels_outside, plan
 from .convolution import CONVOLUTION, Convolution
 from .gemm import WORTH_THREADS
@@ -47,7 +48,7 @@ def schedule_channels(
     tile = plan(z, layout, z.outputs // about.groups, target, lanes)
     image, kernel = _operands(op)
     packed, padded = s[s.cache_read(kernel, "global", [total])], s[image]
-    _pack(s, packed, layout, tile.channels)
+    _pack(s, kernel, packed, layout, tile.channels, target)
     acc = s[s.cache_write(total, "local")] if conv.name == out.name else conv
     acc.set_scope("local")
     n, panels, yo, xo, inner = _tiles(out, layout, tile)
@@ -154,7 +155,14 @@ def _blocks_of(layout: Layout, channels: tir.Index) -> bool:
     return layout.block > 0 and tir.prove_equal(tir.floormod(channels, layout.block), 0)
 
 
-def _pack(s: te.Schedule, packed: te.StageView, layout: Layout, width: int) -> None:
+def _pack(
+    s: te.Schedule,
+    kernel: te.Tensor,
+    packed: te.StageView,
+    layout: Layout,
+    width: int,
+    target: Target,
+) -> None:
     """Store the weights as panels of `width` output channels, in the order in which they are read.
 
     The weights of the last panel are followed by unused elements if `width` does not divide them.
@@ -165,8 +173,21 @@ def _pack(s: te.Schedule, packed: te.StageView, layout: Layout, width: int) -> N
         b = layout.block
         panel = f"o // {width}", f"c // {b}", "y", "x", f"c % {b}", f"o % {width}"
     s.apply(schedule.TransformLayout(packed.name, names, panel))
-    if layout.name == "NHWC":  # otherwise the elements of a row are far apart in the kernel
+    if layout.name == "NHWC":
         packed.vectorize(axes_of(packed)[-1])
+        return
+    o, c, y, x = axes_of(packed)
+    side = side_of(target, kernel.dtype, width, c.extent)
+    if not tir.prove_equal(tir.floormod(c.extent, side), 0):
+        return
+    block = s[s.cache_read(kernel, "local", [packed.op.output(0)])]
+    s.apply(schedule.TransformLayout(block.name, names, ("c", "y", "x", "o")))
+    (oo, oi), (co, ci) = (packed.split(a, factor=side) for a in (o, c))
+    packed.reorder(oo, co, y, x, ci, oi)
+    packed.vectorize(oi)
+    column, *row = axes_of(block)
+    _, lanes = block.split(block.fuse(*row), factor=side)  # c, y and x are adjacent in the kernel
+    in_registers(block, packed, co, column, lanes)
 
 
 def _pad(image: te.StageView, target: Target, parallel: bool) -> None:

@@ -10,13 +10,15 @@ from .kinds import is_elementwise
 def fused(s: te.Schedule, stage: te.StageView, done: set[str]) -> te.StageView:
     """Return the stage whose loops compute `stage` tile by tile: its only reader, or itself.
 
-    The reader must be elementwise, of the same shape, and not scheduled yet.
+    The reader must be elementwise, of the same shape, and not scheduled yet. A stage that is
+    computed from constants, before the calls, is not moved into a call.
     """
     names = schedule.effective_readers(s.state)[stage.name]
     if stage.is_output or len(names) != 1 or names[0] in done:
         return stage
-    reader = s[names[0]]
-    return reader if same_shape(stage, reader) and is_elementwise(reader.op) else stage
+    reader, early = s[names[0]], schedule.from_constants(s.state)
+    fits = same_shape(stage, reader) and is_elementwise(reader.op)
+    return reader if fits and (stage.name in early) == (reader.name in early) else stage
 
 
 def same_shape(a: te.StageView, b: te.StageView) -> bool:

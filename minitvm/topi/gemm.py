@@ -17,9 +17,9 @@ from dataclasses import dataclass, replace
 from minitvm import schedule, te, tensor, tir
 from minitvm.base import DType, Target
 
+from .blocks import PAGE, by_blocks, side_of
 from .stages import axes_of, reduce_axes_of
 
-PAGE = 4096  # bytes
 TRANSLATED = 1024  # rows of b, each in another page, that a TLB can be expected to translate
 FEW = 2  # rows of a product whose time is the time to read the right operand
 FEW_ROWS = 48  # with fewer rows of a, packing a small b costs as much as it saves
@@ -217,7 +217,7 @@ def schedule_matmul(
     if packed is not None:
         if b.op not in schedule.constants(s.state):  # a constant is packed before the calls
             s[packed].compute_at(*((stage, strips[0]) if strips else (s[out], outer)))
-        _pack(s, packed, p.columns, b_transposed)
+        _pack(s, b, packed, p.columns, b_transposed, target)
 
 
 def _plan(op: te.ComputeOp, target: Target, gather: bool) -> Plan:
@@ -258,14 +258,25 @@ def _inner_product(s: te.Schedule, tile: te.Tensor, p: Plan) -> None:
     s[tile].vectorize(lanes)
 
 
-def _pack(s: te.Schedule, packed: te.Tensor, columns: int, transposed: bool) -> None:
-    """Schedule the copy `packed` of b, which is stored as a sequence of panels [k, columns]."""
+def _pack(
+    s: te.Schedule, b: te.Tensor, packed: te.Tensor, columns: int, transposed: bool, target: Target
+) -> None:
+    """Schedule the copy `packed` of b, which is stored as a sequence of panels [k, columns].
+
+    If b is transposed, square blocks of it are transposed in registers.
+    """
     batch = tuple(f"n{d}" for d in range(packed.ndim - 2))
     names = (*batch, *(("j", "k") if transposed else ("k", "j")))
     panel = (*batch, f"j // {columns}", "k", f"j % {columns}")
     s.apply(schedule.TransformLayout(s[packed].name, names, panel))
     if not transposed:
         s[packed].vectorize(s[packed].split(axes_of(s[packed])[-1], factor=columns)[1])
+        return
+    block = s.cache_read(b, "local", [packed])
+    s.apply(schedule.TransformLayout(s[block].name, names, (*batch, "k", "j")))
+    *outer, j, k = axes_of(s[packed])
+    side = side_of(target, packed.dtype, columns, k.extent)
+    by_blocks(s[block], axes_of(s[block])[-1], s[packed], outer, (k, j), side, target)
 
 
 STRIP = 8  # rows of b that a matrix-vector product adds before it updates the result

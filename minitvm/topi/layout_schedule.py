@@ -1,24 +1,21 @@
 """A good schedule for layout_transform: square blocks are transposed in registers.
 
-A block is read in vectors along the rows of the source and stored in vectors along the rows of the
-result; the code generator turns the steps between them into shuffles. Where channels are adjacent
-in both layouts, whole vectors are copied.
+Where channels are adjacent in both layouts, whole vectors are copied.
 """
 
 from __future__ import annotations
 
 import math
 
-from minitvm import schedule, te, tir
+from minitvm import schedule, te
 from minitvm.base import Target
 
+from .blocks import by_blocks, side_of
 from .fusion import same_shape
 from .kinds import is_elementwise
 from .layouts import Layout, layout_of
 from .loops import WORTH_THREADS
 from .stages import axes_of, has_points
-
-SIDE = 16  # most rows that the code generator transposes in registers
 
 
 def schedule_layout(s: te.Schedule, flat: te.StageView, target: Target) -> set[str]:
@@ -26,13 +23,7 @@ def schedule_layout(s: te.Schedule, flat: te.StageView, target: Target) -> set[s
 
     flat: the stage that moves the pixels.
 
-    for n, po in parallel:              a few pixels
-      for co:                           a few channels
-        block[pi, ci] = data[n, co + ci, po + pi]
-        out[n, po + pi, co + ci] = block[pi, ci]
-
-    If an image does not fit the second-level cache, more pixels are outside of the loop over
-    channels, and the same channels of these pixels are read and stored in longer rows.
+    Pixels and channels that change places are moved by `by_blocks`.
     """
     op, out = flat.op, _result(s, flat)
     assert isinstance(op, te.ComputeOp)
@@ -45,12 +36,16 @@ def schedule_layout(s: te.Schedule, flat: te.StageView, target: Target) -> set[s
     if _has_pixels_last(source) == _has_pixels_last(result):
         if fused:
             flat.compute_inline()
-        outer = _copy(out, source, result, rest, target.lanes(op.dtypes[0]))
+        outer = [n, _copy(out, source, result, rest, target.lanes(op.dtypes[0]))]
     else:
         moved = flat if fused else s[s.cache_write(op.output(0), "local")]
-        outer = _transpose(moved, out, source, result, rest, target)
+        *blocks, along, across = rest
+        c = across if _has_pixels_last(source) else along
+        side = side_of(target, op.dtypes[0], source.block or result.block or c.extent)
+        row = axes_of(moved)[-2]
+        outer = by_blocks(moved, row, out, [n, *blocks], (along, across), side, target)
     if target.num_cores > 1 and has_points(op, WORTH_THREADS):
-        out.parallel(out.fuse(n, outer))
+        out.parallel(out.fuse(*outer))
     return {v.name for v in s.stages if v.is_attached} | {flat.name, out.name}
 
 
@@ -83,48 +78,3 @@ def _copy(
         outer.reverse()
         out.reorder(*outer, co, ci)
     return outer[0]
-
-
-def _transpose(
-    moved: te.StageView,
-    out: te.StageView,
-    source: Layout,
-    result: Layout,
-    rest: list[te.Axis],
-    target: Target,
-) -> te.Axis:
-    """Schedule blocks of pixels by channels; return the loop just inside that over images."""
-    dtype = out.op.output(0).dtype
-    *blocks, p, c = rest
-    if _has_pixels_last(result):
-        p, c = c, p
-    side = _side(source.block or result.block or c.extent, min(target.lanes(dtype), SIDE))
-    most = target.l2 // 8 // dtype.bytes  # elements
-    po, pi = out.split(p, factor=side)
-    co, ci = out.split(c, factor=side)
-    tiles = [*blocks, po, co]
-    if not _fits(tir.mul(p.extent, c.extent), 4 * most) and isinstance(c.extent, int):
-        pb, po = out.split(po, factor=max(1, most // (c.extent * side)))
-        tiles = [*blocks, pb, co, po]
-    rows = [ci, pi] if _has_pixels_last(result) else [pi, ci]
-    out.reorder(*tiles, *rows)
-    out.unroll(rows[0])
-    out.vectorize(rows[1])
-    moved.set_scope("local")
-    moved.compute_at(out, tiles[-1])
-    *_, row, column = axes_of(moved)
-    moved.reorder(column, row)
-    moved.unroll(column)
-    moved.vectorize(row)
-    return tiles[0]
-
-
-def _fits(size: tir.Index, most: int) -> bool:
-    return isinstance(size, int) and size <= most
-
-
-def _side(channels: tir.Index, most: int) -> int:
-    """Return the side of a square block: the largest, but at least 4, that divides `channels`."""
-    sides = [most >> n for n in range(most.bit_length()) if most >> n >= 4]
-    even = [n for n in sides if tir.prove_equal(tir.floormod(channels, n), 0)]
-    return max(even, default=most)

@@ -1,8 +1,6 @@
-"""Good loops for stages that are neither products nor convolutions.
+"""Good loops for stages that are neither products nor convolutions nor transposes.
 
 elementwise         vectorized along the last dimension, parallel over the others
-transposes          in small blocks that fit the cache: each is read along the rows of the input
-                    and written along the rows of the output
 column reductions   reduce a dimension other than the last: vectorized along the last dimension,
                     a strip of rows at a time
 row reductions      reduce the last dimension: first to vectors of partial results, then these to
@@ -25,10 +23,8 @@ STRIP = 8  # rows that a column reduction adds before it updates the result
 
 def schedule_plain(s: te.Schedule, stage: te.StageView, op: te.ComputeOp, target: Target) -> None:
     """Schedule a stage that is computed at root and is neither a product nor a convolution."""
-    folded, transposed = _folded_row(op), _transposed(op)
-    if transposed is not None:
-        outer = _by_blocks(s, stage, op, *transposed, target)
-    elif folded is not None and len(op.body) == 1:
+    folded = _folded_row(op)
+    if folded is not None and len(op.body) == 1:
         _attach_partials(s, stage, _fold_row(s, stage, op, folded, target))
         outer = _data_loops(stage)
     elif op.axis and (op.reduction is None or _reads_along(op, op.axis[-1])):
@@ -70,48 +66,6 @@ def _width(extent: tir.Index, lanes: int) -> int:
 def _reads_along(op: te.ComputeOp, axis: te.Axis) -> bool:
     """Return whether the loads of `op` use `axis` only in their last index."""
     return all(tir.free_of(i, (axis,)) for e in tensor.loads(op) for i in e.indices[:-1])
-
-
-# --- transposes ----------------------------------------------------------------------------------
-
-
-def _transposed(op: te.ComputeOp) -> tuple[te.Tensor, te.Axis] | None:
-    """Return a tensor that `op` reads transposed, and the axis of `op` along its rows.
-
-    Returns None if there is no such tensor.
-    """
-    if op.reduction is not None:
-        return None
-    for e in tensor.loads(op):
-        along = e.indices[-1] if e.indices else 0
-        plain = all(isinstance(i, te.Axis) for i in e.indices)
-        across = any(i is op.axis[-1] for i in e.indices[:-1])
-        if plain and across and isinstance(along, te.Axis) and isinstance(e.buffer, te.Tensor):
-            return e.buffer, along
-    return None
-
-
-def _by_blocks(
-    s: te.Schedule,
-    stage: te.StageView,
-    op: te.ComputeOp,
-    source: te.Tensor,
-    along: te.Axis,
-    target: Target,
-) -> list[te.Axis]:
-    """Tile a transpose into square blocks; return the loops that can run in parallel.
-
-    A block is read along the rows of `source` and written along the rows of the result.
-    """
-    side = target.lanes(op.dtypes[0])
-    block = s.cache_read(source, "local", [op.output(0)])
-    ao, lo, ai, li = stage.tile(along, op.axis[-1], side, side)
-    outer = [a for a in op.axis[:-1] if a is not along]
-    stage.reorder(*outer, ao, lo, ai, li)
-    stage.vectorize(li)
-    s[block].compute_at(stage, lo)
-    s[block].vectorize(s[block].split(axes_of(s[block])[-1], factor=side)[1])
-    return [*outer, ao]
 
 
 # --- row reductions ------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ from minitvm import te, tensor
 from minitvm.base import Target
 from minitvm.schedule import from_constants, readers
 
+from .blocks import row_of_source, schedule_transpose
 from .conv import CONV_ROWS
 from .conv_channels import CONV_CHANNELS
 from .conv_channels_schedule import schedule_channels
@@ -39,8 +40,8 @@ def schedule(outs: Any, target: str | Target | None = None) -> te.Schedule:
     Inside `with topi.dispatch.using(dispatcher):` a dispatcher may return another schedule.
     Stages are recognised by their formulas, convolutions by their topi operators. Elementwise
     stages are inlined. A matrix product is tiled for registers and cache, and the elementwise stage
-    after it is computed tile by tile. All other stages are vectorized over the last dimension and
-    run in parallel over the others.
+    after it is computed tile by tile. A transpose is computed in square blocks. All other stages
+    are vectorized over the last dimension and run in parallel over the others.
     """
     to, outputs = Target(target), check_outputs(outs)
     if (tuned := dispatched(outputs, to)) is not None:
@@ -74,7 +75,11 @@ def schedule(outs: Any, target: str | Target | None = None) -> te.Schedule:
     for stage in s.stages:
         settled = stage.is_inlined or stage.is_attached or stage.name in done
         if not settled and isinstance(stage.op, te.ComputeOp):
-            schedule_plain(s, stage, stage.op, to)
+            row = row_of_source(stage.op)
+            if row is None:
+                schedule_plain(s, stage, stage.op, to)
+            else:
+                done |= schedule_transpose(s, stage, fused(s, stage, done), row, to)
     return s
 
 
@@ -84,6 +89,8 @@ def _inline(s: te.Schedule) -> None:
     early = from_constants(s.state)  # computed once, before the calls
     for stage in s.stages:
         if stage.is_output or stage.name in early or not _is_simple(stage.op):
+            continue
+        if row_of_source(stage.op) is not None:  # it is computed in blocks
             continue
         nodes = size(stage.op, grown)
         short = nodes < LONG  # a formula that is read twice doubles its reader

@@ -64,3 +64,9 @@ def test_rows_are_as_far_apart_as_their_buffer_says() -> None:
 
 def test_strides_are_those_of_rows() -> None:
     assert row_strides(Buffer("B", (4, 3, 2), te.placeholder((1,)).dtype)) == (6, 2, 1)
+
+
+@pytest.mark.parametrize("shape", [(), (8,), (4, 6), (te.size_var("n"), 3, te.size_var("m"))])
+def test_a_flat_program_does_not_change(shape: tuple[Any, ...]) -> None:
+    flat = flatten(copy(shape).body)
+    assert text(flatten(flat)) == text(flat)
