@@ -72,4 +72,5 @@ class GATuner(Tuner):
         sizes = np.array([len(g) for g in self.space.genes])
         change = self.rng.random(len(row)) < self.mutation_prob
         drawn = self.rng.integers(0, sizes, dtype=np.int64)
-        return tuple(np.where(change, drawn, row).tolist())
+        new: tune.Ints = np.where(change, drawn, row)
+        return tuple(new.tolist())
