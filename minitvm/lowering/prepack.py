@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Container
 
-from minitvm import schedule
+from minitvm import schedule, tensor, tir
 
 from .regions import memory_scope
 
@@ -13,7 +13,8 @@ def beforehand(state: schedule.State) -> tuple[schedule.Stage, ...]:
     """Return the stages of a normalized state that `PrimFunc.prepack` computes.
 
     These read constants alone and are not outputs. A stage that is computed in a loop of another
-    stage, or in a special memory, stays in the main program, and so do the stages that read it.
+    stage, or in a special memory, or that depends on a symbolic size, which a constant does not
+    have, stays in the main program, and so do the stages that read it.
     """
     names = schedule.from_constants(state)
     found = {s.name: s for s in state.stages if s.name in names}
@@ -29,9 +30,21 @@ def _is_late(
     names: Container[str],
     found: Container[str],
 ) -> bool:
-    """Return whether `stage` needs the main program: its loops, or a stage that is not `found`."""
+    """Return whether `stage` needs loops, sizes or results of the main program."""
+    if _is_symbolic(stage):
+        return True
     if isinstance(stage.attach, schedule.At):
         return stage.attach.stage not in found
     producers = {state.owner(t).name for t in schedule.inputs(stage)}
     missing = any(name in names and name not in found for name in producers)
     return missing or memory_scope(state, stage) != "global"
+
+
+def _is_symbolic(stage: schedule.Stage) -> bool:
+    """Return whether the loops or the formula of a te.compute depend on a symbolic size."""
+    op = stage.op
+    assert isinstance(op, tensor.ComputeOp)
+    extents = [a.extent for a in (*op.axis, *op.reduce_axis, *stage.leaves)]
+    axes = {*op.axis, *op.reduce_axis}
+    used = {v for e in (*op.body, *stage.predicate) for v in tir.variables(e)}
+    return not all(isinstance(n, int) for n in extents) or not used <= axes

@@ -214,6 +214,27 @@ def test_constants_have_constant_sizes():
     )
 
 
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("where", ["shape", "formula", "split"])
+def test_a_stage_with_a_symbolic_size_is_computed_at_each_call(where, target):
+    n = te.var("n")
+    W, X = te.placeholder((8,), name="W", constant=True), te.placeholder((n,), name="X")
+    if where == "shape":
+        B = te.compute((n,), lambda i: W[te.min(i, 7)] * 2.0, name="B")
+    elif where == "formula":
+        B = te.compute((8,), lambda i: W[i] * te.max(te.min(n, 2), 0).astype("float32"), name="B")
+    else:
+        B = te.compute((8,), lambda i: W[i] * 2.0, name="B")
+    C = te.compute((n,), lambda i: X[i] + B[te.min(i, (n if where == "shape" else 8) - 1)])
+    s = te.create_schedule(C.op)
+    if where == "split":
+        s[B].split(B.op.axis[0], nparts=n)
+    assert tvm.lower(s, [W, X, C]).prepack is None
+    w, x, c = np.arange(8.0, dtype="f"), np.ones(5, "f"), np.zeros(5, "f")
+    tvm.build(s, [W, X, C], target).bind(W=w)(x, c)
+    assert c.tolist() == [1.0, 3.0, 5.0, 7.0, 9.0]
+
+
 def test_explain_says_when_a_constant_is_packed():
     s, _ = product()
     assert (
