@@ -26,6 +26,8 @@ from .packed import failure
 
 Call: TypeAlias = Callable[[], int]  # returns 0, or 1 for a failure
 SAMPLE = 2e-4  # seconds of the shortest measurement; shorter calls are measured together
+LONG = 1e-3  # seconds beside which the first accesses to memory do not count
+FIRST = 3  # how much longer than later calls the first one may take; slower ones are not repeated
 WARM = 1.5  # copies of constants in the size of the last-level cache
 
 
@@ -55,7 +57,8 @@ class Job:
                       None if nothing is to be compared
     outputs           whether to return the outputs
     cpu_clock         whether to measure the CPU time of one thread instead of wall time
-    best, early_stop  stop after one timed call that takes more than best * early_stop seconds
+    best, early_stop  stop after a timed call that takes more than best * early_stop seconds; the
+                      first call, which is not timed otherwise, may take three times as long
     number, seconds   the most measurements of a repeat, and the time after which it ends earlier
     repeat            how often this is done
     cold              bytes of the caches that shall not keep constants between calls; 0 if they may
@@ -76,6 +79,11 @@ class Job:
     seconds: float = 0.02
     repeat: int = 1
     cold: int = 0
+
+    @property
+    def clock(self) -> Callable[[], float]:
+        """Return the function that tells the time in seconds."""
+        return time.thread_time if self.cpu_clock else time.perf_counter
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,12 +133,17 @@ class Bench:
                 return _failed()
         call = _bound(main, job.entry, [*values, *packed])
         self._spoil()
+        clock = job.clock
+        start = clock()
         if call():
             return _failed()
+        first = clock() - start
         wrong = "" if job.tolerance is None else self._difference(job.tolerance)
         if wrong:
             return Outcome(error="wrong answer", detail=wrong)
         outputs = tuple(a.tobytes() for a in self._outputs) if job.outputs else ()
+        if first > max(LONG, FIRST * job.best * job.early_stop):
+            return Outcome((first,), 1, outputs=outputs)
         calls = _cold(main, job, values, packed) if job.cold else itertools.repeat(call)
         seconds, count = timed(calls, job)
         return Outcome(seconds, count, outputs=outputs)
@@ -197,8 +210,7 @@ def difference(got: Array, expected: Array, tolerance: float) -> str:
 
 def timed(calls: Iterator[Call], job: Job) -> tuple[tuple[float, ...], int]:
     """Return the shortest call of each repeat in seconds, and the number of calls."""
-    clock = time.thread_time if job.cpu_clock else time.perf_counter
-    total = 0
+    clock, total = job.clock, 0
 
     def sample(count: int) -> float:
         nonlocal total

@@ -24,7 +24,7 @@ from .events import (
     fastest,
     rate,
 )
-from .evolve import Evolution, Pool, Scored, diverse, evolve, ranked
+from .evolve import Evolution, Pool, Scored, diverse, empty_pool, evolve, grown, ranked
 from .features import NAMES, features
 from .guided import GuidedPolicy, labels_of
 from .handle import Search

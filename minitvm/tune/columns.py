@@ -7,12 +7,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from minitvm.base import ArgumentError
+from minitvm.base import ArgumentError, Target
 
 from . import draft
-from .features import NAMES, features
+from .features import NAMES, features_of
+from .legal import legal_in
 from .model import DRAFT, Floats
-from .space import Gene, Rows
+from .space import Gene, Mask, Rows
+from .statements import Batch, statements
 from .task import Task
 
 
@@ -20,12 +22,14 @@ from .task import Task
 class Columns:
     """Named features of the candidates of a task.
 
-    of      of(sketch number, rows) is float32[candidates, columns]
-    names   of the columns
+    of        of(sketch number, rows) is float32[candidates, columns]
+    names     of the columns
+    checked   the same, after a mask of the rows that are worth measuring; None if all are
     """
 
     of: Callable[[int, Rows], Floats]
     names: tuple[str, ...]
+    checked: Callable[[int, Rows], tuple[Mask, Floats]] | None = None
 
 
 def columns_of(task: Task) -> Columns:
@@ -35,16 +39,23 @@ def columns_of(task: Task) -> Columns:
     """
 
     def of(n: int, rows: Rows) -> Floats:
-        sketch = task.sketches[n]
-        expected = -np.log2(draft.seconds(sketch, rows, task.target))
-        return np.column_stack([features(sketch, rows), expected]).astype(np.float32)
+        return _columns(statements(task.sketches[n]).at(rows), task.target)
+
+    def checked(n: int, rows: Rows) -> tuple[Mask, Floats]:
+        batch = statements(task.sketches[n]).at(rows)
+        return legal_in(batch, task.target), _columns(batch, task.target)
 
     try:
-        for n, sketch in enumerate(task.sketches):
-            of(n, sketch.space.sample(np.random.default_rng(0), 1))
+        for sketch in task.sketches:
+            statements(sketch)
     except ArgumentError:
         return gene_columns(task)
-    return Columns(of, (*NAMES, DRAFT))
+    return Columns(of, (*NAMES, DRAFT), checked)
+
+
+def _columns(batch: Batch, target: Target) -> Floats:
+    expected = -np.log2(draft.seconds_of(batch, target))
+    return np.column_stack([features_of(batch), expected.astype(np.float32)])
 
 
 def gene_columns(task: Task) -> Columns:

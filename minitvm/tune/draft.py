@@ -12,8 +12,9 @@ one iteration of the innermost reduce loop, the longest of
     latency      of an accumulator, which waits for the iteration before
     spills       a load and a store for each result, if the register tile is not held in registers
 
-and then `tile`: the loads and stores of the tile around that loop. Transfers `l1`, `l2` and `l3` are
-the cache lines of the largest inner loops that fit in the cache, once for each of their runs.
+and then `tile`: the loads and stores of the tile around that loop. Transfers `l1`, `l2` and `l3`
+are cache lines from the next level: the outermost loop whose single iterations fit in the cache
+fetches the lines that it touches once in each of its runs.
 """
 
 from __future__ import annotations
@@ -39,6 +40,7 @@ SPILLED = 9.0  # cycles of a multiply-add through memory: store, load, add
 LLVM_UNROLLS = 8  # LLVM unrolls loops of at most so many iterations by itself
 MATH = 20.0  # instructions of an intrinsic such as exp
 USABLE = 0.8  # the part of a cache that one tile can fill
+WAYS = {"l1": 8, "l2": 16, "l3": 16}  # lines in a set: rows a power of two apart share few sets
 BANDWIDTH = {"l1": 32.0, "l2": 12.0, "l3": 5.0}  # bytes a cycle from the next level
 
 
@@ -83,14 +85,13 @@ class Core:
 
 def seconds(sketch: Sketch, rows: Rows, target: Target) -> Floats:
     """Return the estimated seconds of one call of each candidate."""
-    batch = statements(sketch).at(rows)
-    return (
-        sum(
-            (_total(_parts(s, batch, target)[0]) for s in batch.statements),
-            start=np.zeros(len(rows)),
-        )
-        / CLOCK
-    )
+    return seconds_of(statements(sketch).at(rows), target)
+
+
+def seconds_of(batch: Batch, target: Target) -> Floats:
+    """Return the estimated seconds of candidates whose statements are given."""
+    cycles = (_total(_parts(s, batch, target)[0]) for s in batch.statements)
+    return sum(cycles, start=np.zeros(batch.count)) / CLOCK
 
 
 def explain(sketch: Sketch, row: Sequence[int], target: Target) -> Explanation:
@@ -201,26 +202,35 @@ def _per_vector(
 
 def _transfers(arrays: Packed, s: Statement, target: Target) -> tuple[Floats, dict[str, Floats]]:
     """Return how far loops move accesses, [L, B, N], and the cycles of transfers to each cache."""
-    unit = np.ones(len(arrays.base))
-    for b, a in enumerate(s.accesses):
-        last = arrays.dim_of[b + 1] - 1
-        if last >= arrays.dim_of[b]:
-            unit[last] = LINE / a.bytes if np.all(arrays.stride[last] == 1) else 1.0
     loops, count = arrays.extent.shape
-    steps = np.empty((loops, len(s.accesses), count))
+    sizes = np.repeat([a.bytes for a in s.accesses], np.diff(arrays.dim_of))[:, None]
+    near = np.all(arrays.stride == 1, axis=1)  # dimensions in which neighbours share a line
+    unit = np.where(near, LINE / sizes[:, 0], 1.0)
+    moves = np.empty((loops, len(s.accesses), count))
     found = {name: np.empty(count) for name in BANDWIDTH}
     outer = np.ones((loops + 1, count))
     np.cumprod(arrays.extent, axis=0, out=outer[1:])
-    for f in footprint_chunks(arrays, unit):
+    caches = [footprint_chunks(arrays, unit, *_sets(arrays, sizes, n, target)) for n in BANDWIDTH]
+    for f, *crowded in zip(footprint_chunks(arrays, unit), *caches, strict=True):
         here = slice(f.begin, f.begin + f.count)
-        steps[:, :, here] = f.step
-        touched = f.touched.sum(axis=1) * LINE
-        for name, rate in BANDWIDTH.items():
-            fits = touched <= getattr(target, name) * USABLE
+        moves[:, :, here] = f.step
+        total = f.touched.sum(axis=1)[:, None]
+        for name, c in zip(BANDWIDTH, crowded, strict=True):
+            most = getattr(target, name) * USABLE / LINE
+            fits = (total <= most) & (c.touched <= most)  # [L + 1, B, n]
             level = np.where(fits.any(axis=0), fits.argmax(axis=0), loops)
-            at = (level, np.arange(f.count))
-            found[name][here] = outer[:, here][at] * touched[at] / rate
-    return steps, found
+            level = np.maximum(0, level - 1)[None]
+            lines = np.take_along_axis(f.touched, level, 0)[0]
+            runs = np.take_along_axis(outer[:, here], level[0], 0)
+            found[name][here] = (runs * lines).sum(axis=0) * LINE / BANDWIDTH[name]
+    return moves, found
+
+
+def _sets(arrays: Packed, sizes: Floats, name: str, target: Target) -> tuple[Floats, float]:
+    """Return the steps along each dimension until the sets of a cache repeat, and their number."""
+    sets = max(1, getattr(target, name) // LINE // WAYS[name])
+    jump = np.gcd((arrays.stride * sizes).astype(np.int64), sets * LINE)
+    return np.where(arrays.stride == 1, sets, sets * LINE / jump), float(sets)
 
 
 def _share(s: Statement, target: Target) -> Num | Floats:

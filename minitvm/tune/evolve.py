@@ -9,11 +9,12 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 
 from .model import Floats
-from .policy import row_tuples, rows_of
+from .policy import row_tuples
 from .space import Ints, Keys, Rows, Space, first_of_each
 from .task import Candidate
 
-Score: TypeAlias = Callable[[int, Rows], Floats]  # sketch number, rows -> higher is better
+# score(sketch number, rows): higher is better; -infinity for rows that must not be measured
+Score: TypeAlias = Callable[[int, Rows], Floats]
 
 IGNORED = 0.3  # this share of a population, the worst, has practically no children
 SMALLEST = 1e-6  # weight of a parent
@@ -27,14 +28,14 @@ class Evolution:
     generations   after the initial rows
     crossover     the share of children with two parents
     mutation      the share of children with a changed gene
-    measured      the largest share of initial rows that were measured; the rest are samples
+    fewest        parents of a sketch in a generation; a sketch with fewer has no children
     """
 
     population: int = 2048
     generations: int = 4
     crossover: float = 0.25
     mutation: float = 0.85
-    measured: float = 0.2
+    fewest: int = 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,42 +63,43 @@ def evolve(
     spaces: Sequence[Space],
     score: Score,
     rng: np.random.Generator,
-    *,
-    measured: Sequence[Rows] = (),
+    start: Sequence[Pool],
     settings: Evolution,
 ) -> list[Pool]:
-    """Return all rows that the evolution has scored, a pool for each sketch.
+    """Return the rows of `start` and all rows that evolved from them, a pool for each sketch.
 
-    measured   the measured rows of each sketch, best first; they are parents too
+    A sketch that few parents are drawn from has no children in that generation.
     """
-    pools = list[Pool]()
-    share, most = settings.population // len(spaces), settings.measured * settings.population
-    for n, space in enumerate(spaces):
-        rows = rows_of(space, rng, share)
-        if measured:
-            rows = np.concatenate([measured[n][: int(most / len(spaces))], rows])
-        pools.append(grown(None, space, rows, lambda r, n=n: score(n, r)))
+    pools = list(start)
     for _ in range(settings.generations):
         chosen = parents(pools, rng, settings.population)
         for n, space in enumerate(spaces):
-            if len(chosen[n]):
+            if len(chosen[n]) >= settings.fewest:
                 rows = children(pools[n], space, chosen[n], rng, settings)
                 pools[n] = grown(pools[n], space, rows, lambda r, n=n: score(n, r))
     return pools
 
 
-def grown(pool: Pool | None, space: Space, rows: Rows, score: Callable[[Rows], Floats]) -> Pool:
-    """Return the pool with those of `rows` added that it does not have; only they are scored."""
+def empty_pool(space: Space) -> Pool:
+    """Return a pool without rows."""
+    none = np.zeros((0, len(space.genes)), np.int32)
+    return Pool(none, np.zeros(0, np.float32), np.zeros(0, np.uint64))
+
+
+def grown(pool: Pool, space: Space, rows: Rows, score: Callable[[Rows], Floats]) -> Pool:
+    """Return the pool with those of `rows` added that it does not have; only they are scored.
+
+    Rows with a score of -infinity are left out.
+    """
     keys = space.keys(rows)
-    new = first_of_each(keys, np.zeros(0, np.uint64) if pool is None else pool.keys)
+    new = first_of_each(keys, pool.keys)
     rows, keys = rows[new], keys[new]
     scores = score(rows) if len(rows) else np.zeros(0, np.float32)
-    if pool is None:
-        return Pool(rows, scores, keys)
+    good = scores > -np.inf
     return Pool(
-        np.concatenate([pool.rows, rows]),
-        np.concatenate([pool.scores, scores]),
-        np.concatenate([pool.keys, keys]),
+        np.concatenate([pool.rows, rows[good]]),
+        np.concatenate([pool.scores, scores[good]]),
+        np.concatenate([pool.keys, keys[good]]),
     )
 
 

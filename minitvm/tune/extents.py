@@ -28,7 +28,6 @@ from .affine import (
     layout_index,
     least,
     most,
-    scale,
     span,
     without,
 )
@@ -121,7 +120,9 @@ class Domains:
         fixed = self._fixed(stage)
         found: list[tuple[Index, Num]] = []
         for d, n in enumerate(sizes):
-            touched = [None if r[d] is None else _Touched.by(r[d], self.radix, fixed) for r in reads]  # type: ignore[arg-type]
+            touched = [
+                None if r[d] is None else _Touched.by(r[d], self.radix, fixed) for r in reads
+            ]  # type: ignore[arg-type]
             found.append(self._part(touched, n))
         return found
 
@@ -300,7 +301,10 @@ class _Touched:
             a, b = p.const + least_, p.const + greatest
             if not p.affine:
                 a, b = _quotient(p, a, b, terms)
-            lo, hi = lo + p.factor * (a if p.factor > 0 else b), hi + p.factor * (b if p.factor > 0 else a)
+            lo, hi = (
+                lo + p.factor * (a if p.factor > 0 else b),
+                hi + p.factor * (b if p.factor > 0 else a),
+            )
             if terms:
                 still.append(replace(p, terms=terms, const=0))
         return _Touched(tuple(still), lo, hi)

@@ -8,10 +8,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from .columns import Columns, columns_of
-from .evolve import Evolution, Pool, diverse, evolve, ranked
+from .evolve import Evolution, Pool, diverse, empty_pool, evolve, ranked
 from .model import DRAFT, Draft, Floats, Model, Trees, pairwise_accuracy
-from .policy import RandomPolicy, Seen, Trial, by_sketch, spaces_of
-from .space import Rows
+from .policy import RandomPolicy, Seen, Trial, by_sketch, rows_of, spaces_of
+from .space import Rows, first_of_each
 from .task import Candidate, Task
 
 CHOICE = 16  # candidates with the highest scores, for each one that is proposed
@@ -42,7 +42,9 @@ class GuidedPolicy:
         epsilon: float = 0.05,
         diversity: float = 0.0,
     ) -> None:
-        self.spaces = spaces_of(task)
+        self.free = [sketch.space for sketch in task.sketches]
+        self.spaces = spaces_of(task)  # without rows that are not worth measuring
+        self.samples = dict[int, tuple[Rows, Floats]]()  # of each sketch, with their columns
         self.rng = rng
         self.columns = columns or columns_of(task)
         self.model = model or Trees(seed=int(rng.integers(1 << 31)))
@@ -61,20 +63,47 @@ class GuidedPolicy:
         They are ordered by score, best first; random ones are last.
         """
         drawn = math.ceil(self.epsilon * count) if self.fitted else 0
-        settings = self.evolution
-        measured = self._best_rows()
-        pools = evolve(self.spaces, self.score, self.rng, measured=measured, settings=settings)
+        start = [self._start(n) for n in range(len(self.free))]
+        pools = evolve(self.free, self.score, self.rng, start, self.evolution)
         found = self._chosen(pools, count - drawn)
         return found + self._drawn(count - len(found))
 
     def score(self, n: int, rows: Rows) -> Floats:
         """Return the scores of rows of sketch n under the model of this round."""
+        if self.columns.checked is None or self.spaces[n] is self.free[n]:
+            return self._predict(self.columns.of(n, rows))
+        legal, features = self.columns.checked(n, rows)
+        return np.where(legal, self._predict(features), -np.inf)
+
+    def _predict(self, features: Floats) -> Floats:
         if self.fitted:
-            return self.model.predict(self.columns.of(n, rows))
+            return self.model.predict(features)
         if DRAFT in self.columns.names:
-            draft = Draft(self.columns.names.index(DRAFT))
-            return draft.predict(self.columns.of(n, rows))
-        return self.rng.random(len(rows), np.float32)
+            return Draft(self.columns.names.index(DRAFT)).predict(features)
+        return self.rng.random(len(features), np.float32)
+
+    def _start(self, n: int) -> Pool:
+        """Return measured and random rows of sketch n, scored under the model of this round.
+
+        Random rows and their columns are made once; the parents among them change with the model.
+        """
+        space = self.spaces[n]
+        if n not in self.samples:
+            share = self.evolution.population // len(self.spaces)
+            rows = rows_of(space, self.rng, share)
+            self.samples[n] = rows, self.columns.of(n, rows)
+        rows, features = self.samples[n]
+        good = [(k, t.candidate) for k, t in enumerate(self.trials) if not t.result.error]
+        at = [k for k, candidate in good if candidate.sketch == n]
+        if at:
+            measured = np.array([self.trials[k].candidate.row for k in at], np.int32)
+            rows = np.concatenate([measured, rows])
+            features = np.concatenate([np.concatenate(self.features)[at], features])
+        if not len(rows):
+            return empty_pool(space)
+        keys = space.keys(rows)
+        once = first_of_each(keys, np.zeros(0, np.uint64))
+        return Pool(rows[once], self._predict(features[once]), keys[once])
 
     def learn(self, trials: Sequence[Trial]) -> float | None:
         """Train the model from all trials; return its accuracy on the new ones before that."""
@@ -92,17 +121,6 @@ class GuidedPolicy:
         if self.fitted:
             self.model.fit(np.concatenate(self.features), labels)
         return pairwise_accuracy(scores, labels[-len(new) :]) if fitted else None
-
-    def _best_rows(self) -> list[Rows]:
-        """Return the rows of each sketch that could be measured, fastest first."""
-        found: list[list[tuple[int, ...]]] = [[] for _ in self.spaces]
-        for trial in sorted(self.trials, key=lambda t: t.seconds):
-            if not trial.result.error:
-                found[trial.candidate.sketch].append(trial.candidate.row)
-        return [
-            np.array(rows, np.int32).reshape(len(rows), len(space.genes))
-            for rows, space in zip(found, self.spaces, strict=True)
-        ]
 
     def _chosen(self, pools: Sequence[Pool], count: int) -> list[Candidate]:
         """Return the `count` best candidates that are not known, each program once."""

@@ -50,12 +50,17 @@ class Packed(NamedTuple):
     part_of: Ints
 
 
-def footprints(s: Packed, begin: int, unit: Floats, touched: Floats, run: Floats) -> None:
+def footprints(
+    s: Packed, begin: int, unit: Floats, period: Floats, sets: float, touched: Floats, run: Floats
+) -> None:
     """Find what the accesses of a statement touch at every loop level.
 
     The candidates are those from `begin` on, as many as there are in `run`.
 
     unit     [D] the size of a piece in each dimension: 1 to count elements
+    sets     of a cache, or 0. Pieces that share few of its sets count as if they had more lines, so
+             that a tile fits if its count does. period [D, N]: steps along a dimension until the
+             sets repeat
     touched  [L + 1, B, n] pieces that the loops l, l + 1, ... touch; [L]: one iteration
     run      [B, n] contiguous elements among all that are touched
     """
@@ -78,7 +83,7 @@ def footprints(s: Packed, begin: int, unit: Floats, touched: Floats, run: Floats
             for i in range(size):
                 sums[i] += abs(coef[i]) * (radix[i] - 1.0)
         for b in range(accesses):
-            here = touched[level, b]
+            here, used = touched[level, b], np.ones(size)
             if moved[b] == 0.0:
                 inner = touched[level + 1, b]
                 for i in range(size):
@@ -98,7 +103,11 @@ def footprints(s: Packed, begin: int, unit: Floats, touched: Floats, run: Floats
                         reach, top = sums[i] // s.div[r, begin + i], s.mod[r, begin + i]
                         wide[i] += f * (min(reach, top - 1.0) if top > 0.0 else reach)
                 for i in range(size):
-                    here[i] *= math.ceil(wide[i] / unit[d])
+                    pieces = math.ceil(wide[i] / unit[d])
+                    here[i] *= pieces
+                    used[i] *= min(pieces, period[d, begin + i])
+            for i in range(size if sets > 0.0 else 0):
+                here[i] *= max(1.0, sets / used[i])
     for b in range(accesses):
         for i in range(size):
             found = 1.0

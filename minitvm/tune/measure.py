@@ -27,6 +27,7 @@ from .trial import ErrorKind, Result
 JOB = "minitvm.runtime.run_job"
 LIFETIME = 1000  # programs per process: loaded code stays in memory
 PATIENCE = 120.0  # seconds in which the reference must be compiled, and in which it must run
+SLOWER = 8  # how many times as long as the reference a program may run in any case
 ROUND_MS = 5.0  # milliseconds that a program runs in a round of final()
 KINDS: dict[workers.FailureKind, ErrorKind] = {
     "crashed": "crash",
@@ -47,7 +48,8 @@ class MeasureOptions:
     """How to measure, and the limits of one program.
 
     compile_seconds   CPU time of compiling
-    run_seconds       wall time of linking, checking and all timed calls
+    run_seconds       wall time of linking, checking and all timed calls; eight calls of the
+                      reference are allowed in any case
     number            the most timed calls of one repeat
     min_repeat_ms     a repeat ends earlier when its calls have taken this long
     repeat            the number of repeats; each gives the shortest of its calls
@@ -96,14 +98,14 @@ class Measurer:
             raise ArgumentError("MeasureOptions(cold=True)", why, fix)
         self._arguments = arguments(reference, inputs)
         self._inputs = None if inputs is None else checked(inputs, self._arguments)
-        self._rng = rng or np.random.default_rng(0)
+        self._drawn = self._inputs or draw(self._arguments, rng or np.random.default_rng(0))
         self._func = reference
         self._tolerance = tolerance(reference) if self._options.check else None
         self._threads = self._target.num_cores
         self._builder: Builder | None = None
         self._runner: workers.Worker | None = None
         self._reference: Built | None = None
-        self._reference_seconds = self._best = math.inf
+        self._reference_seconds, self._best = 0.0, math.inf
         self._count = 0
 
     @property
@@ -183,8 +185,7 @@ class Measurer:
         built = builder.build(lambda: self._func, PATIENCE)
         if isinstance(built, Result):
             raise MeasureError("the reference program", built.detail)
-        drawn = self._inputs or draw(self._arguments, self._rng)
-        for inputs in (drawn, [np.abs(a) for a in drawn]):
+        for inputs in (self._drawn, [np.abs(a) for a in self._drawn]):
             outputs = self._expected(runner, built, inputs)
             finite = all(np.isfinite(a).all() for a in outputs)
             if finite or self._inputs is not None:
@@ -251,7 +252,8 @@ class Measurer:
             repeat=1 if race else o.repeat,
             cold=self._target.l3 if o.cold else 0,
         )
-        limit = (PATIENCE if race else o.run_seconds) if seconds is None else seconds
+        usual = max(o.run_seconds, SLOWER * self._reference_seconds)
+        limit = usual if seconds is None else seconds
         reply = runner.ask(asdict(job), built.objects, seconds=limit)
         result = _result(reply, built.seconds, time.perf_counter() - start)
         if not race:

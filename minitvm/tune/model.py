@@ -89,6 +89,7 @@ class Trees:
     depth: int = 6
     rate: float = 0.2
     booster: Any = field(default=None, repr=False)
+    kept: Any = field(default=None, repr=False)  # the columns that vary among the samples
 
     def __post_init__(self) -> None:
         if self.loss not in XGBOOST:
@@ -98,7 +99,9 @@ class Trees:
         """Train from scratch."""
         import xgboost
 
-        data = xgboost.DMatrix(features, label=labels, nthread=1)
+        varies = np.ptp(features, axis=0) > 0  # the other columns cannot be split
+        self.kept = np.flatnonzero(varies | ~varies.any())
+        data = xgboost.DMatrix(features[:, self.kept], label=labels, nthread=1)
         settings = {
             "tree_method": "hist",
             "max_bin": 64,
@@ -114,13 +117,16 @@ class Trees:
 
     def predict(self, features: Floats) -> Floats:
         """Return the scores of candidates, float32[candidates]."""
-        return self._trained().inplace_predict(features)
+        booster = self._trained()
+        return booster.inplace_predict(features[:, self.kept])
 
     def importance(self, names: Sequence[str]) -> dict[str, float]:
         """Return each column's share of the gain of all splits, largest first."""
         gains = self._trained().get_score(importance_type="total_gain")
         total = sum(gains.values()) or 1.0
-        return _largest_first({names[int(f[1:])]: gain / total for f, gain in gains.items()})
+        return _largest_first(
+            {names[self.kept[int(f[1:])]]: gain / total for f, gain in gains.items()}
+        )
 
     def explain(self, features: Floats, names: Sequence[str]) -> dict[str, float]:
         """Return the contribution of each column to one score (SHAP values), largest first.
@@ -129,9 +135,10 @@ class Trees:
         """
         import xgboost
 
-        data = xgboost.DMatrix(features[:1], nthread=1)
-        parts = self._trained().predict(data, pred_contribs=True)[0]
-        named = zip((*names, "(mean)"), parts.tolist(), strict=True)
+        booster = self._trained()
+        data = xgboost.DMatrix(features[:1, self.kept], nthread=1)
+        parts = booster.predict(data, pred_contribs=True)[0]
+        named = zip((*(names[n] for n in self.kept), "(mean)"), parts.tolist(), strict=True)
         return _largest_first({name: part for name, part in named if part})
 
     def _trained(self) -> Any:

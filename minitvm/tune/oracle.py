@@ -181,20 +181,17 @@ def _runs(
 def sites(run: Run) -> list[Site]:
     """Return the accesses of a store, the store first, those that differ by constants together."""
     store = run.store
-    found: dict[tuple[object, ...], list[tuple[bool, tuple[tir.Index, ...]]]] = {}
+    found: dict[tuple[object, ...], list[tuple[bool, tir.Buffer, tuple[tir.Index, ...]]]] = {}
     loads = [(False, n.buffer, n.indices) for n in run.loads]
     for write, buffer, indices in ((True, store.buffer, store.indices), *loads):
         terms = (frozenset((id(a), c) for a, c in tir.split_terms(e)[0]) for e in indices)
-        found.setdefault((buffer, *terms), []).append((write, indices))
-    return [
-        Site(
-            key[0],
-            tuple(at for _, at in same),
-            any(w for w, _ in same),
-            not all(w for w, _ in same),
-        )  # type: ignore[arg-type]
-        for key, same in found.items()
-    ]
+        found.setdefault((buffer, *terms), []).append((write, buffer, indices))
+    made = list[Site]()
+    for same in found.values():
+        writes = [write for write, _, _ in same]
+        indices = tuple(at for _, _, at in same)
+        made.append(Site(same[0][1], indices, any(writes), not all(writes)))
+    return made
 
 
 # --- the groups of columns -----------------------------------------------------------------------

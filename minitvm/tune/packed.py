@@ -83,21 +83,24 @@ class Footprint(NamedTuple):
     run: Floats
 
 
-def footprint_chunks(s: Packed, unit: Floats | None = None) -> Iterator[Footprint]:
+def footprint_chunks(
+    s: Packed, unit: Floats | None = None, period: Floats | None = None, sets: float = 0.0
+) -> Iterator[Footprint]:
     """Yield what a statement touches, for a few candidates at a time.
 
-    `unit` is the size of a piece in each dimension; elements are counted by default.
-
-    The arrays of all chunks are the same memory: use one before you take the next.
+    Elements are counted unless the other arguments say what is; see kernel.footprints. The arrays
+    of all chunks are the same memory: use one before you take the next.
     """
     loops, count = s.extent.shape
     accesses = len(s.dim_of) - 1
     unit = np.ones(len(s.base)) if unit is None else unit
+    period = s.stride if period is None else period
     for begin in range(0, count, CHUNK):
         n = min(CHUNK, count - begin)
         if begin == 0 or n < CHUNK:
             touched, step = np.empty((loops + 1, accesses, n)), np.empty((loops, accesses, n))
             run = np.empty((accesses, n))
-        cachesim.compiled(footprints)(s, begin, unit, touched, run)
-        cachesim.compiled(steps)(s, begin, step)
+        cachesim.compiled(footprints)(s, begin, unit, period, sets, touched, run)
+        if sets == 0.0:
+            cachesim.compiled(steps)(s, begin, step)
         yield Footprint(begin, n, touched, step, run)

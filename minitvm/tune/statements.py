@@ -320,7 +320,7 @@ def _access(
             tuple(indices),
             tuple(spread),
             shape,
-            _strides(shape),
+            _dense(shape),
         )
     domain = domains.stages[owner.name]
     starts = (domain.start[a] for a in owner.op.axis)
@@ -342,7 +342,7 @@ def _access(
     )
 
 
-def _strides(shape: tuple[int, ...]) -> tuple[int, ...]:
+def _dense(shape: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(int(np.prod(shape[d + 1 :], dtype=np.int64)) for d in range(len(shape)))
 
 

@@ -1,8 +1,8 @@
 """Sketches of the form S S R S R S for tests and benchmarks, as Ansor makes them.
 
-    matmul(512, 512, 512, level=1, packed=True)      a product with a register tile and a packed B
-    conv(28, 128, 128, 3, 1, "NHWC", level=2)        a convolution that pads its input
-    over(stage output, ...)                          any formula with spatial and reduce axes
+matmul(512, 512, 512, level=1, packed=True)      a product with a register tile and a packed B
+conv(28, 128, 128, 3, 1, "NHWC", level=2)        a convolution that pads its input
+over(stage output, ...)                          any formula with spatial and reduce axes
 """
 
 from collections.abc import Sequence
@@ -48,9 +48,9 @@ class Draft:
         steps = list(self.s.steps)
         for h in self.holes:
             if h.field == "layout":
-                step = steps[h.step]
-                layout = tuple(f.replace("//1", "//{}").replace("%1", "%{}") for f in step.layout)
-                steps[h.step] = schedule.TransformLayout(step.stage, step.axes, layout)
+                name, axes = steps[h.step].stage, steps[h.step].axes
+                layout = (f"{axes[1]} // {{}}", axes[0], f"{axes[1]} % {{}}")
+                steps[h.step] = schedule.TransformLayout(name, axes, layout)
         space = tune.Space(tuple(self.genes))
         return tune.Sketch(name, self.args, self.initial, tuple(steps), tuple(self.holes), space)
 
@@ -92,7 +92,9 @@ def over(
     s[t].reorder(*order[0], *order[1], *halves[0], *order[2], *halves[1], *order[3])
     top, outer = t, order[0]
     if level:
-        of = [d.split(out, a, g, _levels(level)) for a, g in zip(s[out].op.axis, genes, strict=True)]
+        of = [
+            d.split(out, a, g, _levels(level)) for a, g in zip(s[out].op.axis, genes, strict=True)
+        ]
         s[out].reorder(*[x[n] for n in range(level + 1) for x in of])
         s[t].compute_at(s[out], of[-1][level - 1])
         s[out].vectorize(of[-1][level])
@@ -125,9 +127,7 @@ def _levels(level: int) -> tuple[Any, ...]:
     return {1: ((1, 2, 3),), 2: (1, (2, 3))}[level]
 
 
-def _place(
-    d: Draft, pad: Any, t: Any, top: Any, at: int | str, order: Any, halves: Any
-) -> None:
+def _place(d: Draft, pad: Any, t: Any, top: Any, at: int | str, order: Any, halves: Any) -> None:
     if at == "inline":
         d.s[pad].compute_inline()
         return

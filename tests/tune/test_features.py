@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-
 from minitvm import tune
 from minitvm.tune.oracle import oracle
 
