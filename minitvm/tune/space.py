@@ -241,6 +241,15 @@ class Space:
             found.append(option)
         return tuple(found)
 
+    def text(self, row: Sequence[int]) -> str:
+        """Return a row for people: "tile_i 8x4x16, unroll 64"."""
+        shown = list[str]()
+        for gene, option in zip(self.genes, row, strict=True):
+            value = gene.options[option]
+            sizes = gene.kind == "split"
+            shown.append(f"{gene.name} {'x'.join(map(str, value)) if sizes else value}")
+        return ", ".join(shown)
+
 
 def _neighbour(gene: Gene, now: Ints, draw: npt.NDArray[np.float64]) -> Ints:
     """Return a neighbour of each option in `now`, chosen by a number in [0, 1)."""

@@ -12,6 +12,8 @@
     viz.AcceleratorView(program)      the accelerator's memories, instruction by instruction
     viz.LayerRoofline(rows), viz.StallWaterfall(program), viz.OverlapBars(rows),
     viz.AmdahlBar(works)              what latency hiding gains, and what limits it
+    viz.TuningCurve(search)           a search while it runs: trials, the best so far, failures
+    viz.SpaceMap(task, trials)        two knobs against speed; where a tuner has looked
 
 To write another widget: a picture is data, and pure functions draw it.
 
@@ -109,9 +111,11 @@ from .scene import (
     text_width,
     wrapped,
 )
+from .space_map import SpaceMap
 from .svg import svg
 from .timing_lab import TimingLab
 from .timings import Speedup, TimedRun, compare_times
 from .triple import TripleView
-from .tuning_scene import curve_scene, shares_scene
+from .search_scene import curve_scene, shares_scene
+from .tuning_curve import TuningCurve
 from .visual import Visual

@@ -1,107 +1,160 @@
-"""A search as pictures: its trials in order with the best so far, and shares as bars."""
+"""A tuning run as a picture: each trial, the best so far, the batches, and what failed."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import accumulate
+from dataclasses import dataclass
+from itertools import accumulate, groupby
 
-from minitvm import tune
+from .chart import Scale, axis_titles, bottom_axis, legend, side_axis, swatch, text_lines
+from .scene import Circle, Line, Rect, Scene, Shape, Text, text_width, wrapped
 
-from .chart import Scale, axis_titles, bottom_axis, legend, seconds_text, side_axis, swatch
-from .scene import Circle, Line, Rect, Scene, Shape, Text, clipped
-
-WIDTH, LEFT, RIGHT = 808, 70, 16  # pixels
-TOP, HEIGHT, BELOW = 44, 240, 56
-TICK = 9  # of a failure
-ROW, NAMES = 20, 300  # of bars
-LONGEST = 160  # characters of a failure's text in a tip
+WIDTH, MARGIN, LEFT, TOP, HEIGHT = 808, 10, 64, 44, 240  # pixels
+MOST_POINTS = 1200  # drawn trials; of more, every second, third, ... is drawn
+BLOCKS = " ▁▂▃▄▅▆▇█"
 
 
-def curve_scene(
-    task: tune.Task, trials: Sequence[tune.Trial], default: float | None = None, batch: int = 0
-) -> Scene:
-    """Draw the GFLOP/s of each trial in order, the best so far, and failures as ticks.
+@dataclass(frozen=True, slots=True)
+class TrialPoint:
+    """One trial.
 
-    default   seconds of the default schedule, drawn as a dashed line
-    batch     trials of a round, drawn as bands; 0 for none
+    speed   GFLOP/s; 0 if the trial failed
+    batch   the number of the batch it was measured in, from 0
+    error   the kind of the failure; "" if there was none
+    about   a description for the mouse: the candidate, or the message of the failure
     """
-    rates = [0.0 if t.result.error else tune.rate(task, t.seconds) for t in trials]
-    usual = 0.0 if default is None else tune.rate(task, default)
-    x = Scale(0.5, max(len(trials), 2) + 0.5, LEFT, WIDTH - RIGHT)
-    y = Scale(0.0, max([*rates, usual, 1e-9]) * 1.06, TOP + HEIGHT, TOP)
-    entries = [swatch("sky", "a trial", wide=10), swatch("blue", "best so far", wide=10)]
-    entries += [swatch("red", "a failure", wide=4)] if 0.0 in rates else []
-    key, _ = legend(entries, 24, WIDTH - RIGHT, LEFT)
-    shapes = [
-        *key,
-        *_bands(x, batch, len(trials)),
+
+    speed: float
+    batch: int
+    error: str = ""
+    about: str = ""
+
+
+def best_so_far(points: Sequence[TrialPoint]) -> list[float]:
+    """Return the highest speed up to each trial."""
+    return list(accumulate((p.speed for p in points), max))
+
+
+def failures(points: Sequence[TrialPoint]) -> str:
+    """Return how many trials failed and why: "5 failed: 3 crash, 2 memory"; "" if none did."""
+    kinds = Counter(p.error for p in points if p.error)
+    total = sum(kinds.values())
+    return f"{total} failed: {', '.join(f'{n} {k}' for k, n in kinds.most_common())}" * bool(total)
+
+
+def tuning_scene(
+    title: str,
+    points: Sequence[TrialPoint],
+    levels: Mapping[str, float],
+    status: str = "",
+    planned: int = 0,
+) -> Scene:
+    """Draw a tuning run.
+
+    levels    name -> GFLOP/s of horizontal lines, such as the default schedule and the peak
+    planned   the number of trials that the horizontal axis has room for
+    """
+    count = max(planned, len(points), 1)
+    top = max([*levels.values(), *(p.speed for p in points), 1e-9]) * 1.08
+    x = Scale(0, count, LEFT, WIDTH - MARGIN)
+    y = Scale(0, top, TOP + HEIGHT, TOP)
+    shapes: list[Shape] = [
+        Text(MARGIN, 20, title, bold=True),
+        Text(WIDTH - MARGIN, 20, status, "soft", 12, anchor="end"),
+        *_bands(points, x),
         *_grid(x, y),
-        *_usual(x, y, usual),
-        *_points(x, y, trials, rates),
+        *_levels(levels, x, y),
+        *_trials(points, x, y),
+        *_best(points, x, y),
     ]
-    best = list(accumulate(rates, max))
-    corners = [
-        p
-        for n, r in enumerate(best, 1)
-        for p in ((x.at(n - 0.5), y.at(r)), (x.at(n + 0.5), y.at(r)))
-    ]
-    if corners and best[-1]:
-        shapes.append(Line(tuple(corners), "blue", "best"))
-    failed = sum(bool(t.result.error) for t in trials)
-    about = f"{len(trials)} trials, {failed} failures, best {max(best, default=0.0):.1f} GFLOP/s"
-    title = f"tuning of {tune.shown(task)}"
-    return Scene(WIDTH, TOP + HEIGHT + BELOW, tuple(shapes), title, about)
+    entries = [swatch("sky", "a trial", wide=10), swatch("blue", "the best so far", wide=18)]
+    entries += [swatch("red", "a failed trial", wide=6)] if any(p.error for p in points) else []
+    entries += [swatch("faint", "every second batch", wide=18)]
+    drawn, base = legend(entries, TOP + HEIGHT + 66, WIDTH - MARGIN, LEFT)
+    shapes += drawn
+    words = [line for line in wrapped(failures(points), WIDTH - LEFT - MARGIN) if line]
+    shapes += text_lines(words, LEFT, base + 22)
+    about = f"{status}. {failures(points)}".strip(". ")
+    return Scene(WIDTH, base + 12 + 17 * len(words), tuple(shapes), f"tuning of {title}", about)
 
 
-def _bands(x: Scale, batch: int, count: int) -> Iterator[Shape]:
-    """Shade every second round."""
-    for first in range(batch, count if batch else 0, 2 * batch or 1):
-        left, right = x.at(first + 0.5), x.at(min(first + batch, count) + 0.5)
-        yield Rect(left, TOP, right - left, HEIGHT, "faint")
+def _bands(points: Sequence[TrialPoint], x: Scale) -> Iterator[Shape]:
+    """Shade every second batch."""
+    start = 0
+    for batch, group in groupby(points, lambda p: p.batch):
+        end = start + len(list(group))
+        if batch % 2:
+            yield Rect(x.at(start), TOP, x.at(end) - x.at(start), HEIGHT, "faint")
+        start = end
 
 
 def _grid(x: Scale, y: Scale) -> Iterator[Shape]:
-    for value in y.ticks():
-        yield Line(((LEFT, y.at(value)), (WIDTH - RIGHT, y.at(value))), "grid")
-    yield Line(((LEFT, TOP), (LEFT, TOP + HEIGHT), (WIDTH - RIGHT, TOP + HEIGHT)), "axis")
-    yield from bottom_axis(x, TOP + HEIGHT, x.ticks(10, 1.0), "{:.0f}".format, WIDTH)
-    yield from side_axis(y, LEFT, y.ticks(), "{:g}".format)
-    yield from axis_titles(x, y, "trial", (18, "GFLOP/s"))
+    for value in y.ticks(5):
+        yield Line(((LEFT, y.at(value)), (WIDTH - MARGIN, y.at(value))), "grid")
+    yield from side_axis(y, LEFT, y.ticks(5), lambda v: f"{v:g}")
+    yield from bottom_axis(x, y.start, x.ticks(8, least=1), lambda v: f"{v:g}", WIDTH - MARGIN)
+    yield Line(((LEFT, TOP), (LEFT, y.start), (WIDTH - MARGIN, y.start)), "axis")
+    yield from axis_titles(x, y, "trials", (20, "GFLOP/s"))
 
 
-def _usual(x: Scale, y: Scale, rate: float) -> Iterator[Shape]:
-    if rate:
-        yield Line(((x.start, y.at(rate)), (x.end, y.at(rate))), "dashed", "default")
-        yield Text(x.end - 4, y.at(rate) - 5, f"default {rate:.1f}", "soft", 12, "end")
+def _levels(levels: Mapping[str, float], x: Scale, y: Scale) -> Iterator[Shape]:
+    """Draw the named speeds as dashed lines; names that would overlap move apart."""
+    taken = list[float]()
+    for name, value in sorted(levels.items(), key=lambda item: item[1]):
+        at = y.at(value)
+        yield Line(((LEFT, at), (WIDTH - MARGIN, at)), "dashed", f"level:{name}")
+        base = next(b for b in (at - 5, at + 14, at + 28, at - 19) if _free(b, taken))
+        taken.append(base)
+        text = f"{name}: {value:.3g}"
+        wide = text_width(text, 12)
+        yield Rect(WIDTH - MARGIN - wide - 8, base - 11, wide + 6, 14, "paper", radius=3)
+        yield Text(WIDTH - MARGIN - 5, base, text, size=12, anchor="end")
 
 
-def _points(
-    x: Scale, y: Scale, trials: Sequence[tune.Trial], rates: Sequence[float]
-) -> Iterator[Shape]:
-    """Draw a dot for each trial, and a tick with its text for each failure."""
-    for n, (trial, rate) in enumerate(zip(trials, rates, strict=True), 1):
-        at, key = x.at(n), f"trial:{n}"
-        if trial.result.error:
-            tip = f"trial {n}: {trial.result.error}: {trial.result.detail}"[:LONGEST]
-            yield Line(((at, TOP + HEIGHT), (at, TOP + HEIGHT - TICK)), "red", key, tip)
+def _free(base: float, taken: Sequence[float]) -> bool:
+    return all(abs(base - other) >= 14 for other in taken)
+
+
+def _trials(points: Sequence[TrialPoint], x: Scale, y: Scale) -> Iterator[Shape]:
+    step = -(-len(points) // MOST_POINTS)
+    for n, p in enumerate(points):
+        if n % step:
+            continue
+        at, tip = x.at(n + 1), f"trial {n + 1}: {p.error or f'{p.speed:.4g} GFLOP/s'}"
+        tip = f"{tip}, {p.about}" if p.about else tip
+        if p.error:
+            yield Line(((at, y.start), (at, y.start - 9)), "red", f"trial:{n}", tip)
         else:
-            tip = f"trial {n}: {rate:.1f} GFLOP/s, {seconds_text(trial.seconds)}"
-            yield Circle(at, y.at(rate), 2.5, "sky", key, tip)
+            yield Circle(at, y.at(p.speed), 2.5, "sky", f"trial:{n}", tip)
 
 
-def shares_scene(shares: Mapping[str, float], title: str) -> Scene:
-    """Draw one bar for each named number, in the given order; negative ones to the left."""
-    most = max(map(abs, shares.values()), default=1.0) or 1.0
-    low = -most if min(shares.values(), default=0.0) < 0 else 0.0
-    x = Scale(low, most, NAMES, WIDTH - 80)
-    shapes: list[Shape] = [Text(12, 22, title, bold=True)]
-    for n, (name, share) in enumerate(shares.items()):
-        top = 36 + n * ROW
-        ends = sorted((x.at(0.0), x.at(share)))
-        kind = "serial" if share >= 0 else "reduce"
-        shapes.append(
-            Text(NAMES - 8, top + 12, clipped(name, NAMES - 20, 12), size=12, anchor="end")
-        )
-        shapes.append(Rect(ends[0], top, max(1.0, ends[1] - ends[0]), ROW - 5, kind, name))
-        shapes.append(Text(ends[1] + 6, top + 12, f"{share:.3f}", "soft", 12))
-    return Scene(WIDTH, 36 + ROW * len(shares) + 12, tuple(shapes), title)
+def _best(points: Sequence[TrialPoint], x: Scale, y: Scale) -> Iterator[Shape]:
+    """Draw the best speed so far as steps."""
+    corners = list[tuple[float, float]]()
+    best = 0.0
+    for n, speed in enumerate(best_so_far(points)):
+        if speed > best:
+            corners += [(x.at(n + 1), y.at(best)), (x.at(n + 1), y.at(speed))]
+            best = speed
+    if corners:
+        yield Line((*corners[1:], (x.at(len(points)), y.at(best))), "blue", "best")
+
+
+def tuning_lines(
+    title: str, points: Sequence[TrialPoint], levels: Mapping[str, float], status: str
+) -> list[str]:
+    """Return the run as text: the best speed, its course batch by batch, and the failures."""
+    lines = [f"tuning of {title}: {status}"]
+    lines += [f"{name}: {value:.3g} GFLOP/s" for name, value in levels.items()]
+    best = best_so_far(points)
+    if best and best[-1]:
+        ends = [n for n in range(len(points)) if points[n + 1 : n + 2] == [] or _ends(points, n)]
+        bars = "".join(BLOCKS[round(8 * best[n] / best[-1])] for n in ends[-60:])
+        lines.append(f"best after each batch  |{bars}|  {best[-1]:.3g} GFLOP/s")
+    return [*lines, *filter(None, [failures(points)])]
+
+
+def _ends(points: Sequence[TrialPoint], n: int) -> bool:
+    """Return whether trial n is the last of its batch."""
+    return points[n].batch != points[n + 1].batch
