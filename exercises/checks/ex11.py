@@ -127,7 +127,7 @@ ENOUGH_SPEED, NOTHING = 0.95, 0.93  # mean shares of the best speed, for all poi
 def another(table, rng):
     """Return (sizes, times) of a table as it might be on another machine.
 
-    Each option of a knob changes all its times by up to a fifth, and the knobs are in another order.
+    Each option of a knob changes its times by up to a tenth, and the knobs are in another order.
     times: row -> seconds; other rows cannot be measured.
     """
     factors = [rng.uniform(0.9, 1.1, len(gene)) for gene in table.genes]

@@ -30,7 +30,6 @@ def space(rows, columns, lanes, registers):
 def propose(sizes, tried, seconds, count, seed):
     """Rows to measure next: propose([7, 2], [[0, 1]], [0.003], 2, 0) = [[1, 1], [4, 0]]."""
     rng = np.random.default_rng([seed, len(tried)])
-    known = {tuple(row) for row in tried}
     parents = [tried[n] for n in np.argsort(seconds)[:4]]
     found = []
     while len(found) < count:

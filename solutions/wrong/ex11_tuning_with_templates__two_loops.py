@@ -1,4 +1,4 @@
-"""tile_x has two loops; one row is proposed twice; a sum, not a mean; the knob with most options."""
+"""tile_x has two loops; a row twice; a sum, not a mean; the knob with most options."""
 
 EXPECT = {
     "ex11.1": ("wrong-type", 0),
