@@ -21,6 +21,7 @@ MEASURES = ("measure(", "interleaved(", "fma_peak(", "time_evaluator(")  # other
 MACHINE = ("Target()", 'source("asm")')  # other on every machine
 GIVEN = (  # a described machine, recorded or simulated times: always alike
     *("viz.Machine(", "from_records(", "viz.NetworkPart("),
+    *("TableMeasurer(", "from_trials(", "run_seconds="),  # frozen tables, a given limit
 )
 RATE = re.compile(r"\d (?:GFLOP/s|s|ms|us)\b")
 PATH = re.compile(r"(?<![\w.)])/[A-Za-z]\w*/\w|[A-Z]:\\\\|site-packages")  # /a/b or C:\\a

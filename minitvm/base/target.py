@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass
 
@@ -12,6 +12,7 @@ from .errors import ArgumentError, Reason, raise_first
 from .host import dot4_lanes, vector_unit
 from .host import host as this_machine
 
+FACTS = ("num_cores", "vector_bytes", "vector_registers", "l1", "l2", "l3")
 EXT_DEV = "ext_dev"  # TVM's name for the kind of VTA
 VTA = "vta"  # the accelerator; vta.Environment(config) says which one
 
@@ -82,6 +83,9 @@ class Target:
         self, text: str | Target | None = "llvm", host: str | Target | None = None
     ) -> None:
         text = Target.current() if text is None else text
+        if isinstance(text, Target) and host is None:
+            self._set({name: getattr(text, name) for name in Target.__slots__})
+            return
         kind, *words = str(text).split() or [""]
         kind = VTA if kind == EXT_DEV else kind
         raise_first(ArgumentError, f"target {str(text)!r}", _about(kind, words, host))
@@ -102,8 +106,23 @@ class Target:
             "l2": here.l2,
             "l3": here.l3,
         }
+        self._set(values)
+
+    def _set(self, values: Mapping[str, str | int]) -> None:
         for name, value in values.items():
             object.__setattr__(self, name, value)
+
+    def on(self, **facts: int) -> Target:
+        """Return this target with other facts of the machine: target.on(l1=32 << 10, l2=1 << 20).
+
+        Schedules and cost models use the facts; the code is still for `mcpu` and `mattr`.
+        """
+        for name in facts:
+            if name not in FACTS:
+                raise ArgumentError(f"target {self}", f"no such fact: {name}", ", ".join(FACTS))
+        found = Target(self)
+        found._set(facts)
+        return found
 
     @staticmethod
     def current() -> Target:

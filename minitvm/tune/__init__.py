@@ -64,5 +64,6 @@ from .space import (
     split_gene,
 )
 from .statements import Statement, statements
-from .task import Candidate, Task, flops_of
+from .table import Table, TableMeasurer, load_table
+from .task import Candidate, CandidateProgram, Task, flops_of
 from .trial import ErrorKind, Result

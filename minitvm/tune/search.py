@@ -8,7 +8,6 @@ import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -22,7 +21,7 @@ from .guided import GuidedPolicy
 from .measure import MeasureOptions, Measurer
 from .policy import Policy, Trial
 from .record import Log, record_of
-from .task import Candidate, Task
+from .task import Candidate, CandidateProgram, Task
 from .trial import Result
 
 FINALISTS = 5
@@ -234,7 +233,7 @@ class _Running:
                     if self.ended is not None:
                         return
                     self.started.append(candidate)
-                    yield partial(self.task.lowered, candidate)
+                    yield CandidateProgram(self.task, candidate)
             self.ended = self.over() or "exhausted"
         except Exception as e:
             self.failure = e
@@ -293,7 +292,7 @@ class _Running:
         if not chosen:
             return
         try:
-            programs = [partial(self.task.lowered, candidate) for candidate in chosen]
+            programs = [CandidateProgram(self.task, candidate) for candidate in chosen]
             *results, self.default = workers.final(programs)
         except KeyboardInterrupt:
             return

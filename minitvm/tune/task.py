@@ -64,6 +64,18 @@ class Task:
         return driver.lower(topi.schedule(self.outputs, self.target), self.args, target=self.target)
 
 
+@dataclass(frozen=True, slots=True)
+class CandidateProgram:
+    """A candidate of a task as a program to be measured: a call lowers it."""
+
+    task: Task
+    candidate: Candidate
+
+    def __call__(self) -> tir.PrimFunc:
+        """Return the program; ScheduleError or LoweringError if it is illegal."""
+        return self.task.lowered(self.candidate)
+
+
 def flops_of(outputs: Iterable[tensor.Tensor]) -> float:
     """Count the arithmetic operations of the formulas that `outputs` depend on.
 

@@ -1,0 +1,174 @@
+"""Frozen tables: small spaces in which every candidate has been measured once.
+
+    table = tune.load_table("matmul")
+    tune.run(task, policy, trials=64, measurer=tune.TableMeasurer(table, task))
+
+A search on a table takes no time to measure, needs no particular machine, and can be repeated.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from minitvm.base import ArgumentError, Target
+
+from .builder import Program
+from .policy import every_row
+from .space import Gene, Rows, Space, choice_gene, number_gene, sizes_gene
+from .task import Candidate, CandidateProgram, Task
+from .trial import Result
+
+FOLDER = Path(__file__).parent / "tables"
+Seconds: TypeAlias = npt.NDArray[np.float32]
+MACHINE = ("vector_bytes", "vector_registers", "l1", "l2", "l3")  # facts that a Target has
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Table:
+    """A space and the time of each of its candidates.
+
+    genes      the knobs and their options
+    seconds    of one call, by the number of the candidate: float32[space size]; infinity if it
+               failed, nan if the space does not allow it
+    about      "what" was measured, its "flops", the "target" and the "machine", the "peak" in
+               GFLOP/s and the seconds of the "default" schedule in the same run
+    """
+
+    name: str
+    genes: tuple[Gene, ...]
+    seconds: Seconds
+    about: Mapping[str, Any]
+
+    @property
+    def space(self) -> Space:
+        """Return the space; it allows the candidates that were measured."""
+        return Space(self.genes, lambda rows: ~np.isnan(self.of(rows)))
+
+    @property
+    def best(self) -> float:
+        """Return the shortest time of all candidates."""
+        return float(np.nanmin(self.seconds))
+
+    @property
+    def measured(self) -> Seconds:
+        """Return the times of the allowed candidates, in the order of their numbers."""
+        return self.seconds[~np.isnan(self.seconds)]
+
+    @property
+    def rows(self) -> Rows:
+        """Return the allowed candidates, in the order of their numbers."""
+        return every_row(Space(self.genes))[~np.isnan(self.seconds)]
+
+    @property
+    def target(self) -> Target:
+        """Return the target that was measured, with the facts of its machine."""
+        machine = self.about["machine"]
+        return Target(self.about["target"]).on(**{name: machine[name] for name in MACHINE})
+
+    def of(self, rows: Rows) -> Seconds:
+        """Return the times of candidates."""
+        index, scale = np.zeros(len(rows), np.int64), 1
+        for column, gene in zip(rows.T, self.genes, strict=True):
+            index += column.astype(np.int64) * scale
+            scale *= len(gene)
+        return self.seconds[index]
+
+    def share_within(self, fraction: float) -> float:
+        """Return the share of the candidates with at least (1 - fraction) of the best speed."""
+        return float(np.mean(self.best / self.measured >= 1 - fraction))
+
+    def save(self, file: str | Path) -> None:
+        """Write the table to a .npz file."""
+        genes = [{"name": g.name, "kind": g.kind, "options": g.options} for g in self.genes]
+        head = json.dumps({"name": self.name, "genes": genes, "about": dict(self.about)})
+        np.savez_compressed(file, seconds=self.seconds, head=np.array(head))
+
+    def __repr__(self) -> str:
+        sizes = " x ".join(str(len(g)) for g in self.genes)
+        measured = f"{len(self.measured)} of {sizes} candidates measured"
+        return f"table {self.name!r}: {self.about['what']}, {measured}"
+
+
+def load_table(name: str | Path) -> Table:
+    """Load a table that comes with minitvm, such as "matmul", or one from a .npz file."""
+    file = Path(name) if str(name).endswith(".npz") else FOLDER / f"{name}.npz"
+    if not file.exists():
+        known = ", ".join(sorted(f.stem for f in FOLDER.glob("*.npz")))
+        raise ArgumentError(f"table {str(name)!r}", "there is no such table", f"one of {known}")
+    with np.load(file) as stored:
+        head, seconds = json.loads(str(stored["head"])), stored["seconds"]
+    return Table(head["name"], tuple(map(_gene, head["genes"])), seconds, head["about"])
+
+
+def _gene(given: Mapping[str, Any]) -> Gene:
+    options = [tuple(o) if isinstance(o, list) else o for o in given["options"]]
+    make = {"split": sizes_gene, "number": number_gene, "choice": choice_gene}[given["kind"]]
+    return make(given["name"], options)
+
+
+class TableMeasurer:
+    """A measurer that looks the times up in a table.
+
+    task    its sketches must have the knobs of the table, with some or all of their options
+    Use it as `measurer` of tune.run. Programs are neither lowered nor built.
+    """
+
+    def __init__(self, table: Table, task: Task) -> None:
+        self.table = table
+        self._places = [_places(table, sketch.space) for sketch in task.sketches]
+
+    def measure(self, programs: Iterable[Program]) -> Iterator[Result]:
+        """Yield the result of each program, in order."""
+        for program in programs:
+            yield self.result(_candidate(program))
+
+    def final(self, programs: Sequence[Program]) -> list[Result]:
+        """Return the results of the programs, then that of the default schedule."""
+        found = [self.result(_candidate(p)) for p in programs]
+        return [*found, Result((float(self.table.about["default"]),))]
+
+    def row(self, candidate: Candidate) -> tuple[int, ...]:
+        """Return the row of the table's space that a candidate of the task stands for."""
+        places = self._places[candidate.sketch]
+        return tuple(options[candidate.row[column]] for column, options in places)
+
+    def result(self, candidate: Candidate) -> Result:
+        """Return the result of a candidate; ArgumentError if the table does not have it."""
+        seconds = float(self.table.of(np.array([self.row(candidate)], np.int32))[0])
+        if math.isnan(seconds):
+            why = "the space of the table does not allow it"
+            raise ArgumentError(f"{candidate}", why, f"a task with the space of {self.table!r}")
+        return Result((seconds,)) if math.isfinite(seconds) else Result((), "crash", "recorded")
+
+
+def _candidate(program: Program) -> Candidate:
+    if isinstance(program, CandidateProgram):
+        return program.candidate
+    raise ArgumentError(f"program {program!r}", "a table knows candidates only", "tune.run")
+
+
+def _places(table: Table, space: Space) -> list[tuple[int, list[int]]]:
+    """Return, for each knob of the table, its column in `space`, and the table's option of each
+    option there; ArgumentError if the space is another one."""
+    names = [g.name for g in space.genes]
+    if sorted(names) != sorted(g.name for g in table.genes):
+        wanted = ", ".join(g.name for g in table.genes)
+        raise ArgumentError(f"space with {', '.join(names)}", f"{table!r} has {wanted}")
+    found = list[tuple[int, list[int]]]()
+    for gene in table.genes:
+        column = names.index(gene.name)
+        number = {json.dumps(o): n for n, o in enumerate(gene.options)}
+        options = [json.dumps(o) for o in space.genes[column].options]
+        if strange := [o for o in options if o not in number]:
+            why = f"{table!r} has no option {strange[0]}"
+            raise ArgumentError(f"knob {gene.name!r}", why, f"options {', '.join(number)}")
+        found.append((column, [number[o] for o in options]))
+    return found
