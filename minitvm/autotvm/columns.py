@@ -16,6 +16,8 @@ import numpy.typing as npt
 from minitvm import tune
 from minitvm.base import ArgumentError
 
+from .task import Task
+
 FeatureType: TypeAlias = Literal["itervar", "knob", "curve"]
 Floats: TypeAlias = npt.NDArray[Any]
 
@@ -24,16 +26,39 @@ CURVES = ("count_reuse", "reuse_count", "count_topdown", "topdown_count")
 ACCESSES = 4  # accesses of the heaviest statement that have curves
 
 
-def columns_of(task: tune.Task, kind: FeatureType) -> tune.Columns:
+def columns_of(task: Task, kind: FeatureType) -> tune.Columns:
     """Return the columns of a feature type, "knob" for templates whose loops are not known."""
     if kind not in get_args(FeatureType):
         known = ", ".join(get_args(FeatureType))
         raise ArgumentError(f"feature_type {kind!r}", "no such type of features", known)
     if kind == "knob" or not all(s.traced for s in task.sketches):
-        return tune.gene_columns(task)
+        return knob_columns(task)
     if kind == "itervar":
         return tune.columns_of(task)
     return tune.Columns(lambda n, rows: relations(task.sketches[n], rows), CURVE_NAMES)
+
+
+def knob_columns(task: Task) -> tune.Columns:
+    """Return the options of the knobs as columns, the same ones for all sketches of the task.
+
+    Numbers and sizes of loops are logarithms; each option of another knob has a column with 0 or 1.
+    """
+    genes = task.config_space.rows.genes
+    tables = [
+        np.eye(len(g)) if g.kind == "choice" else np.log2(np.abs(g.values) + 1.0) for g in genes
+    ]
+    names = [
+        f"{g.name}.{n}"
+        for g, table in zip(genes, tables, strict=True)
+        for n in range(table.shape[1])
+    ]
+
+    def of(n: int, rows: tune.Rows) -> tune.Floats:
+        whole = task.derived.rows(n, rows)
+        found = [table[whole[:, k]] for k, table in enumerate(tables)]
+        return np.concatenate(found, axis=1).astype(np.float32)
+
+    return tune.Columns(of, tuple(names))
 
 
 CURVE_NAMES = tuple(

@@ -111,11 +111,15 @@ class Derived:
 
     def row(self, candidate: tune.Candidate) -> Row:
         """Return the row of the whole space of a candidate."""
-        found, number = list[int](), candidate.sketch
-        for place, lists in zip(candidate.row, self.classes, strict=True):
+        return tuple(self.rows(candidate.sketch, np.array([candidate.row], np.int32))[0].tolist())
+
+    def rows(self, sketch: int, rows: tune.Rows) -> tune.Rows:
+        """Return the rows of the whole space for rows of a sketch."""
+        found, number = np.empty_like(rows), sketch
+        for n, lists in enumerate(self.classes):
             number, which = divmod(number, len(lists))
-            found.append(lists[which][place])
-        return tuple(found)
+            found[:, n] = np.array(lists[which])[rows[:, n]]
+        return found
 
 
 def _lookup(lists: tuple[tuple[int, ...], ...]) -> tuple[tune.Ints, tune.Ints]:

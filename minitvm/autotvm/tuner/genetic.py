@@ -54,13 +54,13 @@ class GATuner(Tuner):
         """Return the next generation: children of the last one and of the elite."""
         elite = sorted(self.trials, key=lambda t: t.seconds)[: self.elite_num]
         group = list({t.candidate: t for t in (*last, *elite)}.values())
-        parents = np.array([self.task.derived.row(t.candidate) for t in group])
+        parents: tune.Ints = np.array([self.task.derived.row(t.candidate) for t in group])
         speed = np.array([1 / t.seconds for t in group]) + 1e-30
-        share = speed / speed.sum()
+        share = np.cumsum(speed / speed.sum())[:-1]
         found = dict[Row, None]()
         for _ in range(20 * self.pop_size):
-            a, b = self.rng.choice(len(parents), 2, p=share)
-            cut = int(self.rng.integers(0, parents.shape[1] + 1))
+            a, b = np.searchsorted(share, self.rng.random(2)).tolist()
+            cut = int(self.rng.integers(len(self.space.genes) + 1))
             row = self._mutated(np.concatenate([parents[a][:cut], parents[b][cut:]]))
             if self.key(row) not in self.visited and self.allowed(row):
                 found[row] = None
@@ -72,5 +72,4 @@ class GATuner(Tuner):
         sizes = np.array([len(g) for g in self.space.genes])
         change = self.rng.random(len(row)) < self.mutation_prob
         drawn = self.rng.integers(0, sizes, dtype=np.int64)
-        new: tune.Ints = np.where(change, drawn, row)
-        return tuple(new.tolist())
+        return tuple(int(n) for n in np.where(change, drawn, row))

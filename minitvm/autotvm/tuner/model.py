@@ -107,7 +107,7 @@ class XGBTuner(Tuner):
             scored = [tune.Scored(s, self.task.derived.candidate(row)) for s, row in found]
             chosen = tune.diverse(scored, self.plan_size, ALPHA)
             found = [(s.score, self.task.derived.row(s.candidate)) for s in chosen]
-        random = [self.random_row() for _ in range(int(EPSILON * self.plan_size))]
+        random = [self.random_row() for _ in range(math.ceil(EPSILON * self.plan_size))]
         best = [row for _, row in found[: self.plan_size - len(random)]]
         self.plan = [*best, *(row for row in random if row is not None)][::-1]
 
