@@ -109,9 +109,14 @@ def load_table(name: str | Path) -> Table:
 
 
 def _gene(given: Mapping[str, Any]) -> Gene:
-    options = [tuple(o) if isinstance(o, list) else o for o in given["options"]]
-    make = {"split": sizes_gene, "number": number_gene, "choice": choice_gene}[given["kind"]]
-    return make(given["name"], options)
+    name, options = given["name"], given["options"]
+    match given["kind"]:
+        case "split":
+            return sizes_gene(name, [tuple(sizes) for sizes in options])
+        case "number":
+            return number_gene(name, options)
+        case _:
+            return choice_gene(name, [tuple(o) if isinstance(o, list) else o for o in options])  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
 
 
 class TableMeasurer:
