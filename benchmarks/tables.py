@@ -1,16 +1,28 @@
 """Frozen tables: small search spaces in which every candidate has been measured.
 
-    python benchmarks/tables.py measure matmul     measure a table; the same command resumes
-    python benchmarks/tables.py trials             trials to 95 % of the best: random and default
+python benchmarks/tables.py trials                      trials to 95 % of the best, three tables
+python benchmarks/tables.py measure matmul --seconds 30 measure for so long; again resumes
 
 A table is a file in minitvm/tune/tables: the options of each knob, and the seconds of each
-candidate by its number. Searches on a table need no machine to measure on, take no time for it,
-and give the same result everywhere.
+candidate by its number. Searches on a table need no machine to measure on and take no time for it.
+`measure` keeps a log, tables-NAME.jsonl, and writes NAME.npz when every candidate is in it.
 """
 
 from __future__ import annotations
 
-from minitvm import autotvm, te
+import argparse
+import math
+import statistics
+import threading
+import time
+from dataclasses import asdict
+from itertools import takewhile
+
+import numpy as np
+
+from minitvm import autotvm, te, tune
+from minitvm.base import host
+from minitvm.testing import fma_peak
 
 LANES = 16  # of the vectors that are counted
 
@@ -178,3 +190,94 @@ def points(c):
     for knob, ann in zip(("tile_y", "tile_x"), c["unroll"].anns, strict=True):
         count *= c[knob].size[-1] if ann == "unroll" else 1
     return count * (9 if c["kernel"].val == "inside" else 1)
+
+
+CASES = {
+    "matmul": ((512,), "the product of two 512 x 512 matrices"),
+    "conv2d": ((14, 256, 256), "a 3 x 3 convolution of 14 x 14 x 256, NHWC (C9 of ResNet-18)"),
+    "depthwise": ((56, 128), "a depthwise 3 x 3 convolution of 56 x 56 x 128, NHWC"),
+}
+TARGET = "llvm -num-cores=1"
+
+
+def measure(name: str, seconds: float) -> None:
+    """Measure candidates that are not in the log; write the table when none is left."""
+    args, what = CASES[name]
+    task = autotvm.task.create(f"tables/{name}", args, TARGET)
+    space, log = task.config_space.rows, tune.Log(f"tables-{name}.jsonl")
+    rows = tune.policy.every_row(space)
+    numbers = np.flatnonzero(space.legal(rows))
+    candidates = {task.derived.candidate(tuple(rows[n].tolist())): int(n) for n in numbers}
+    known = {t.candidate for t in log.read(task).trials}
+    left = [c for c in candidates if c not in known]
+    order = np.random.default_rng(0).permutation(len(left))
+    end = time.perf_counter() + seconds
+    drawn = takewhile(lambda _: time.perf_counter() < end, (left[n] for n in order))
+    started: list[tune.Candidate] = []
+
+    def programs():
+        for candidate in drawn:
+            started.append(candidate)
+            yield tune.CandidateProgram(task, candidate)
+
+    options = tune.MeasureOptions(compile_seconds=30.0)
+    with tune.Measurer(task.default(), task.target, options=options) as measurer:
+        for n, result in enumerate(measurer.measure(programs())):
+            trial = tune.Trial(started[n], result, time.time())
+            log.append(tune.record_of(task, trial))
+        *_, default = measurer.final([])
+    trials = log.read(task).trials
+    print(f"{len(trials)} of {len(candidates)} candidates measured")
+    if len(trials) == len(candidates):
+        found = np.full(len(rows), math.nan, np.float32)
+        for trial in trials:
+            found[candidates[trial.candidate]] = trial.seconds
+        about = {
+            "what": what, "task": f"tables/{name}", "args": list(args), "flops": task.flops,
+            "target": TARGET, "peak": fma_peak(), "default": default.best,
+            "machine": {k: v for k, v in asdict(host()).items() if k not in ("features", "fma")},
+        }  # fmt: skip
+        tune.Table(name, space.genes, found, about).save(f"{name}.npz")
+
+
+def needed(table: tune.Table, task: tune.Task, guided: bool, seed: int, share: float) -> int:
+    """Return how many trials a search needs to reach a share of the best speed."""
+    rng, stop, trials = np.random.default_rng(seed), threading.Event(), len(table.measured)
+    policy = tune.GuidedPolicy(task, rng) if guided else tune.RandomPolicy(task, rng)
+    reached: list[int] = []
+
+    def on(event: tune.Event) -> None:
+        if isinstance(event, tune.Measured) and table.best / event.trial.seconds >= share:
+            reached.append(event.number)
+            stop.set()
+
+    measurer = tune.TableMeasurer(table, task)
+    tune.run(task, policy, trials=trials, measurer=measurer, rng=rng, on=on, stop=stop)
+    return reached[0] if reached else trials + 1
+
+
+def trials(seeds: int, share: float = 0.95) -> None:
+    """Print the median number of trials to a share of the best, by random and by default search."""
+    print(f"{'table':10} {'random':>8} {'default':>8} {'ratio':>6}   (medians of {seeds} seeds)")
+    for name, (args, _) in CASES.items():
+        table = tune.load_table(name)
+        task = autotvm.task.create(f"tables/{name}", args, table.target)
+        random, default = (
+            statistics.median(needed(table, task, guided, s, share) for s in range(seeds))
+            for guided in (False, True)
+        )
+        print(f"{name:10} {random:8.1f} {default:8.1f} {default / random:6.2f}", flush=True)
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("what", choices=("trials", "measure"), nargs="?", default="trials")
+    parser.add_argument("name", choices=tuple(CASES), nargs="?", default="matmul")
+    parser.add_argument("--seconds", type=float, default=math.inf, help="of `measure`")
+    parser.add_argument("--seeds", type=int, default=20, help="of `trials`")
+    parser.add_argument("--quick", action="store_true", help="3 seeds")
+    flags = parser.parse_args()
+    if flags.what == "trials":
+        trials(3 if flags.quick else flags.seeds)
+    else:
+        measure(flags.name, flags.seconds)

@@ -113,7 +113,7 @@ class Target:
             object.__setattr__(self, name, value)
 
     def on(self, **facts: int) -> Target:
-        """Return this target with other facts of the machine: target.on(l1=32 << 10, l2=1 << 20).
+        """Return this target on another machine: target.on(l1=32 << 10, l2=1 << 20).
 
         Schedules and cost models use the facts; the code is still for `mcpu` and `mattr`.
         """

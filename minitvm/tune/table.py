@@ -13,7 +13,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -109,14 +109,19 @@ def load_table(name: str | Path) -> Table:
 
 
 def _gene(given: Mapping[str, Any]) -> Gene:
-    name, options = given["name"], given["options"]
+    name, options = given["name"], list[Any](map(_frozen, given["options"]))
     match given["kind"]:
         case "split":
-            return sizes_gene(name, [tuple(sizes) for sizes in options])
+            return sizes_gene(name, options)
         case "number":
             return number_gene(name, options)
         case _:
-            return choice_gene(name, [tuple(o) if isinstance(o, list) else o for o in options])  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
+            return choice_gene(name, options)
+
+
+def _frozen(option: Any) -> Any:
+    """Return an option from JSON, with a tuple in place of a list."""
+    return tuple(cast("list[Any]", option)) if isinstance(option, list) else option
 
 
 class TableMeasurer:

@@ -1,3 +1,5 @@
+# pyright: basic
+
 """Frozen tables: what is stored is what is read, and a search on a table measures nothing."""
 
 import math
@@ -22,7 +24,7 @@ ABOUT = {
 def example() -> tune.Table:
     """Twelve candidates: two may not be measured, one failed."""
     genes = (tune.sizes_gene("tile", [(-1, 1), (-1, 2), (-1, 4)]), tune.choice_gene("kind", "abcd"))
-    seconds = np.arange(12, 0, -1, np.float32) * np.float32(1e-3)
+    seconds = np.linspace(12e-3, 1e-3, 12, dtype=np.float32)
     seconds[[1, 5]] = np.nan
     seconds[7] = np.inf
     return tune.Table("sum", genes, seconds, ABOUT)
