@@ -76,7 +76,7 @@ def loops_of(state: schedule.State) -> PrintedLoops:
     ]
     given = {t: tir.Buffer(t.name, t.shape, t.dtype) for t in tensors}
     context = lowering.allocate(plain_state, lowering.infer(plain_state), given)
-    early = lowering.beforehand(plain_state)
+    early = lowering.beforehand(context)
     late = [s for s in plain_state.stages if s not in early]
     body, printer = lowering.nest(context, [*early, *late]), tir.Printer()
     for b in given.values():

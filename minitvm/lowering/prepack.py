@@ -6,32 +6,34 @@ from collections.abc import Container
 
 from minitvm import schedule, tensor, tir
 
-from .regions import memory_scope
+from .regions import Context, Domain, memory_scope
 
 
-def beforehand(state: schedule.State) -> tuple[schedule.Stage, ...]:
-    """Return the stages of a normalized state that `PrimFunc.prepack` computes.
+def beforehand(context: Context) -> tuple[schedule.Stage, ...]:
+    """Return the stages that `PrimFunc.prepack` computes.
 
     These read constants alone and are not outputs. A stage that is computed in a loop of another
     stage, or in a special memory, or that depends on a symbolic size, which a constant does not
     have, stays in the main program, and so do the stages that read it.
     """
+    state = context.state
     names = schedule.from_constants(state)
     found = {s.name: s for s in state.stages if s.name in names}
-    while late := [name for name, s in found.items() if _is_late(state, s, names, found)]:
+    while late := [name for name, s in found.items() if _is_late(context, s, names, found)]:
         for name in late:
             del found[name]
     return tuple(found.values())
 
 
 def _is_late(
-    state: schedule.State,
+    context: Context,
     stage: schedule.Stage,
     names: Container[str],
     found: Container[str],
 ) -> bool:
     """Return whether `stage` needs loops, sizes or results of the main program."""
-    if _is_symbolic(stage):
+    state = context.state
+    if _is_symbolic(stage, context.domains[stage.name]):
         return True
     if isinstance(stage.attach, schedule.At):
         return stage.attach.stage not in found
@@ -40,11 +42,10 @@ def _is_late(
     return missing or memory_scope(state, stage) != "global"
 
 
-def _is_symbolic(stage: schedule.Stage) -> bool:
-    """Return whether the loops or the formula of a te.compute depend on a symbolic size."""
+def _is_symbolic(stage: schedule.Stage, domain: Domain) -> bool:
+    """Return whether the formula of a te.compute, or what it computes, depends on a size."""
     op = stage.op
     assert isinstance(op, tensor.ComputeOp)
-    extents = [a.extent for a in (*op.axis, *op.reduce_axis, *stage.leaves)]
-    axes = {*op.axis, *op.reduce_axis}
-    used = {v for e in (*op.body, *stage.predicate) for v in tir.variables(e)}
-    return not all(isinstance(n, int) for n in extents) or not used <= axes
+    bounds = (*domain.start.values(), *domain.extents.values(), *domain.conditions)
+    used = {v for e in (*op.body, *bounds) for v in tir.variables(e)}
+    return not used <= {*op.axis, *op.reduce_axis, *domain.around, *domain.loops.values()}

@@ -39,7 +39,7 @@ def first_program(
         needs(state),
         constants=tuple(p for p in params if isinstance(p, tir.Buffer) and p in fixed),
     )
-    func = _with_loops(func, context, beforehand(plain) if prepack else ())
+    func = _with_loops(func, context, beforehand(context) if prepack else ())
     for part in (func, func.prepack) if func.prepack else (func,):
         check_indices(part)
         check_threads(part.body)

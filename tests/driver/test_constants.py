@@ -215,7 +215,7 @@ def test_constants_have_constant_sizes():
 
 
 @pytest.mark.parametrize("target", TARGETS)
-@pytest.mark.parametrize("where", ["shape", "formula", "split"])
+@pytest.mark.parametrize("where", ["shape", "formula", "split", "region"])
 def test_a_stage_with_a_symbolic_size_is_computed_at_each_call(where, target):
     n = te.var("n")
     W, X = te.placeholder((8,), name="W", constant=True), te.placeholder((n,), name="X")
@@ -225,7 +225,9 @@ def test_a_stage_with_a_symbolic_size_is_computed_at_each_call(where, target):
         B = te.compute((8,), lambda i: W[i] * te.max(te.min(n, 2), 0).astype("float32"), name="B")
     else:
         B = te.compute((8,), lambda i: W[i] * 2.0, name="B")
-    C = te.compute((n,), lambda i: X[i] + B[te.min(i, (n if where == "shape" else 8) - 1)])
+    least = {"shape": lambda i: te.min(i, n - 1), "region": lambda i: te.max(0, te.min(i, 7))}
+    at = least.get(where, lambda i: te.min(i, 7))
+    C = te.compute((n,), lambda i: X[i] + B[at(i)], name="C")
     s = te.create_schedule(C.op)
     if where == "split":
         s[B].split(B.op.axis[0], nparts=n)

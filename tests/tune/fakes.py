@@ -80,7 +80,7 @@ class Machine:
     def measure(self, programs: Iterable[tune.Program]) -> Iterator[tune.Result]:
         waiting = list[tune.Candidate]()
         for program in programs:
-            candidate = program.args[0]  # a partial of task.lowered
+            candidate = program.candidate  # type: ignore[attr-defined]
             self.asked.append(candidate)
             waiting.append(candidate)
             if len(waiting) > self.ahead:
@@ -95,7 +95,7 @@ class Machine:
 
     def final(self, programs: Sequence[tune.Program]) -> list[tune.Result]:
         self.finals += 1
-        times = [seconds(self.task, program.args[0]) for program in programs]
+        times = [seconds(self.task, program.candidate)  # type: ignore[attr-defined] for program in programs]
         return [tune.Result((t * 1.01,)) for t in times] + [tune.Result((2e-3,))]
 
     def timer(self) -> float:

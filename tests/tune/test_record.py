@@ -238,6 +238,7 @@ def test_a_killed_search_loses_nothing_that_was_measured(path) -> None:
         assert process.stdout is not None
         assert process.stdout.readline()
         while not path.exists() or path.stat().st_size < 40_000:
+            assert process.poll() is None
             time.sleep(0.002)
         process.send_signal(signal.SIGKILL)
     reading = tune.Log(path).read(task())
