@@ -137,9 +137,10 @@ def _program(state: schedule.State) -> tuple[list[Run], set[tir.Var]]:
         for t in (tensor.tensor_of(s.op, i) for i in range(len(s.op.dtypes)))
         if s.is_output or isinstance(s.op, tensor.PlaceholderOp)
     }
-    early = lowering.beforehand(state)
+    context = lowering.allocate(state, domains, given)
+    early = lowering.beforehand(context)
     late = [s for s in state.stages if not any(s is e for e in early)]
-    body = lowering.nest(lowering.allocate(state, domains, given), late)
+    body = lowering.nest(context, late)
     reduce = {v for d in domains.values() for a, v in d.loops.items() if a.kind == "reduce"}
     every = [*_runs(body, (), {}, 0)]
     updated = {r.store.buffer for r in every if any(n.buffer is r.store.buffer for n in r.loads)}

@@ -63,8 +63,7 @@ class Pretended:
         return [*map(self._one, programs), tune.Result((1.0,))]
 
     def _one(self, program: Any) -> tune.Result:
-        (candidate,) = program.args
-        seconds = self.seconds(self.task.config(candidate))
+        seconds = self.seconds(self.task.config(program.candidate))
         return tune.Result((seconds,)) if seconds else tune.Result((), "crash", "signal 11")
 
 

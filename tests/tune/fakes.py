@@ -77,10 +77,10 @@ class Machine:
     asked: list[tune.Candidate] = field(default_factory=list)
     finals: int = 0
 
-    def measure(self, programs: Iterable[tune.Program]) -> Iterator[tune.Result]:
+    def measure(self, programs: Iterable[tune.CandidateProgram]) -> Iterator[tune.Result]:
         waiting = list[tune.Candidate]()
         for program in programs:
-            candidate = program.candidate  # type: ignore[attr-defined]
+            candidate = program.candidate
             self.asked.append(candidate)
             waiting.append(candidate)
             if len(waiting) > self.ahead:
@@ -93,9 +93,9 @@ class Machine:
         number = len(self.asked)
         return self.wrong(number) or tune.Result((seconds(self.task, candidate),))
 
-    def final(self, programs: Sequence[tune.Program]) -> list[tune.Result]:
+    def final(self, programs: Sequence[tune.CandidateProgram]) -> list[tune.Result]:
         self.finals += 1
-        times = [seconds(self.task, program.candidate)  # type: ignore[attr-defined] for program in programs]
+        times = [seconds(self.task, program.candidate) for program in programs]
         return [tune.Result((t * 1.01,)) for t in times] + [tune.Result((2e-3,))]
 
     def timer(self) -> float:
