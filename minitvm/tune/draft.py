@@ -210,18 +210,21 @@ def _transfers(arrays: Packed, s: Statement, target: Target) -> tuple[Floats, di
     found = {name: np.empty(count) for name in BANDWIDTH}
     outer = np.ones((loops + 1, count))
     np.cumprod(arrays.extent, axis=0, out=outer[1:])
-    caches = [footprint_chunks(arrays, unit, *_sets(arrays, sizes, n, target)) for n in BANDWIDTH]
-    for f, *crowded in zip(footprint_chunks(arrays, unit), *caches, strict=True):
+    caches = [_sets(arrays, sizes, name, target) for name in BANDWIDTH]
+    period = np.array([arrays.stride, *(p for p, _ in caches)])  # the first is not used
+    sets = np.array([0.0, *(number for _, number in caches)])
+    for f in footprint_chunks(arrays, np.tile(unit, (len(sets), 1)), period, sets):
         here = slice(f.begin, f.begin + f.run.shape[1])
         moves[:, :, here] = f.step
-        total = f.touched.sum(axis=1)[:, None]
+        every, *crowded = f.touched
+        total = every.sum(axis=1)[:, None]
         for name, c in zip(BANDWIDTH, crowded, strict=True):
             most = getattr(target, name) * USABLE / LINE
-            fits: Mask = np.logical_and(total <= most, c.touched <= most)  # [L + 1, B, n]
+            fits: Mask = np.logical_and(total <= most, c <= most)  # [L + 1, B, n]
             none = np.logical_not(np.any(fits, axis=0))
             outermost = np.argmax(fits, axis=0) + loops * none
             level = np.maximum(0, outermost - 1)[None]
-            lines = np.take_along_axis(f.touched, level, 0)[0]
+            lines = np.take_along_axis(every, level, 0)[0]
             runs = np.take_along_axis(outer[:, here], level[0], 0)
             found[name][here] = (runs * lines).sum(axis=0) * LINE / BANDWIDTH[name]
     return moves, found

@@ -109,9 +109,9 @@ def _fill(out: Matrix, first: Ints, s: Statement, arrays: Packed, times: Floats)
     access0, intensity1 = begin("access0.read"), begin("intensity1")
     for f in footprint_chunks(arrays):
         compiled(kernel.accesses)(
-            arrays, f.begin, f.touched, f.step, f.run, about, access0, out, ACCESSES
+            arrays, f.begin, f.touched[0], f.step, f.run, about, access0, out, ACCESSES
         )
-        compiled(kernel.curve)(logs, f.begin, f.touched, sizes, total, intensity1, out, CURVE)
+        compiled(kernel.curve)(logs, f.begin, f.touched[0], sizes, total, intensity1, out, CURVE)
 
 
 def _numbers(s: Statement, arrays: Packed, times: Floats) -> dict[str, Num]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
@@ -83,7 +84,7 @@ class Footprint(NamedTuple):
 
 
 def footprint_chunks(
-    s: Packed, unit: Floats | None = None, period: Floats | None = None, sets: float = 0.0
+    s: Packed, unit: Floats | None = None, period: Floats | None = None, sets: Floats | None = None
 ) -> Iterator[Footprint]:
     """Yield what a statement touches, for a few candidates at a time.
 
@@ -92,16 +93,17 @@ def footprint_chunks(
     """
     loops, count = s.extent.shape
     accesses, most = len(s.dim_of) - 1, min(CHUNK, count)
-    unit = np.ones(len(s.base)) if unit is None else unit
-    period = s.stride if period is None else period
-    touched, step = np.empty((loops + 1, accesses, most)), np.empty((loops, accesses, most))
-    run = np.empty((accesses, most))
+    unit = np.ones((1, len(s.base))) if unit is None else unit
+    period = s.stride[None] if period is None else period
+    sets = np.zeros(len(unit)) if sets is None else sets
+    shapes = (len(unit), loops + 1, accesses), (loops, accesses), (accesses,)
+    memory = [np.empty(math.prod(shape) * most) for shape in shapes]
     for begin in range(0, count, CHUNK):
-        n = count - begin
-        if n < most:  # the kernel wants contiguous arrays
-            touched, step = np.empty((loops + 1, accesses, n)), np.empty((loops, accesses, n))
-            run = np.empty((accesses, n))
+        n = min(most, count - begin)
+        touched, step, run = (
+            m[: math.prod(shape) * n].reshape(*shape, n)
+            for m, shape in zip(memory, shapes, strict=True)
+        )
         cachesim.compiled(footprints)(s, begin, unit, period, sets, touched, run)
-        if sets == 0.0:
-            cachesim.compiled(steps)(s, begin, step)
+        cachesim.compiled(steps)(s, begin, step)
         yield Footprint(begin, touched, step, run)
