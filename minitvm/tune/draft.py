@@ -29,7 +29,7 @@ from minitvm.base import Target
 from .affine import Num
 from .kernel import LINE, Floats, Packed
 from .legal import registers_per_store, tile, unrolled
-from .packed import footprint_chunks, packed
+from .packed import all_packed, footprint_chunks
 from .sketch import Sketch
 from .space import Mask, Rows
 from .statements import OPERATIONS, Batch, Statement, statements
@@ -85,19 +85,22 @@ class Core:
 
 def seconds(sketch: Sketch, rows: Rows, target: Target) -> Floats:
     """Return the estimated seconds of one call of each candidate."""
-    return seconds_of(statements(sketch).at(rows), target)
+    batch = statements(sketch).at(rows)
+    return seconds_of(batch, all_packed(batch), target)
 
 
-def seconds_of(batch: Batch, target: Target) -> Floats:
-    """Return the estimated seconds of candidates whose statements are given."""
-    cycles = (_total(_parts(s, batch, target)[0]) for s in batch.statements)
+def seconds_of(batch: Batch, made: Sequence[Packed], target: Target) -> Floats:
+    """Return the estimated seconds of candidates; `made` are their statements as arrays."""
+    each = zip(batch.statements, made, strict=True)
+    cycles = (_total(_parts(s, arrays, target)[0]) for s, arrays in each)
     return sum(cycles, start=np.zeros(batch.count)) / CLOCK
 
 
 def explain(sketch: Sketch, row: Sequence[int], target: Target) -> Explanation:
     """Return which part of the model is largest for one candidate, and its numbers."""
     batch = statements(sketch).at(np.array([row], np.int32))
-    every = [(s, *_parts(s, batch, target)) for s in batch.statements]
+    made = zip(batch.statements, all_packed(batch), strict=True)
+    every = [(s, *_parts(s, arrays, target)) for s, arrays in made]
     s, parts, core = max(every, key=lambda e: float(_total(e[1])[0]))
     cycles = {name: float(np.broadcast_to(c, 1)[0]) for name, c in parts.items()}
     total = sum(float(_total(p)[0]) for _, p, _ in every) / CLOCK
@@ -131,9 +134,8 @@ def _total(parts: Mapping[str, Floats]) -> Floats:
     return together + sum(c for name, c in parts.items() if name not in inner)
 
 
-def _parts(s: Statement, batch: Batch, target: Target) -> tuple[dict[str, Floats], Core]:
+def _parts(s: Statement, arrays: Packed, target: Target) -> tuple[dict[str, Floats], Core]:
     """Return the cycles of each part of a statement on its busiest core."""
-    arrays = packed(s, batch)
     moves, traffic = _transfers(arrays, s, target)
     core = _core(s, arrays.extent, moves, target)
     fma = core.operations
@@ -142,7 +144,7 @@ def _parts(s: Statement, batch: Batch, target: Target) -> tuple[dict[str, Floats
         "arithmetic": fma / 2,
         "loads": core.loads / 2,
         "issue": (fma + core.loads + 2) / 4,
-        "latency": np.broadcast_to(latency, batch.count),
+        "latency": np.broadcast_to(latency, arrays.extent.shape[1]),
         "spills": np.where(core.held, 0.0, fma + 1),
         "tile": 2 * core.rows * core.vectors / core.strip + 2 / core.strip,
     }

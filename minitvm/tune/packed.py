@@ -23,6 +23,11 @@ def rows_of(numbers: Sequence[Num], count: int) -> Floats:
     return found
 
 
+def all_packed(batch: Batch) -> list[Packed]:
+    """Return the statements of candidates as arrays."""
+    return [packed(s, batch) for s in batch.statements]
+
+
 def packed(s: Statement, batch: Batch) -> Packed:
     """Return a statement as arrays."""
     digits = [d for loop in s.loops for d in loop.digits]
@@ -43,7 +48,7 @@ def packed(s: Statement, batch: Batch) -> Packed:
         dim_of.append(len(base))
     terms.sort(key=lambda term: term[0])
     ratios = [p for p in parts if not p.affine]
-    where = [ratios.index(p) if not p.affine else -1 for p in parts]
+    where = [-1 if p.affine else sum(not q.affine for q in parts[:n]) for n, p in enumerate(parts)]
     of_digit = [g for g, _, _ in terms]
     count, ints = batch.count, np.int64
     return Packed(
