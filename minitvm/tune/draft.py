@@ -24,10 +24,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from minitvm import cachesim
 from minitvm.base import Target
 
 from .affine import Num
-from .kernel import LINE, Floats, Packed
+from .kernel import LINE, Floats, Ints, Packed, transfers
 from .legal import registers_per_store, tile, unrolled
 from .packed import all_packed, footprint_chunks
 from .sketch import Sketch
@@ -208,35 +209,26 @@ def _transfers(arrays: Packed, s: Statement, target: Target) -> tuple[Floats, di
     sizes = np.repeat([a.bytes for a in s.accesses], np.diff(arrays.dim_of))[:, None]
     near = np.all(arrays.stride == 1, axis=1)  # dimensions in which neighbours share a line
     unit = np.where(near, LINE / sizes[:, 0], 1.0)
-    moves = np.empty((loops, len(s.accesses), count))
-    found = {name: np.empty(count) for name in BANDWIDTH}
-    outer = np.ones((loops + 1, count))
-    np.cumprod(arrays.extent, axis=0, out=outer[1:])
-    caches = [_sets(arrays, sizes, name, target) for name in BANDWIDTH]
-    period = np.array([arrays.stride, *(p for p, _ in caches)])  # the first is not used
-    sets = np.array([0.0, *(number for _, number in caches)])
-    for f in footprint_chunks(arrays, np.tile(unit, (len(sets), 1)), period, sets):
-        here = slice(f.begin, f.begin + f.run.shape[1])
-        moves[:, :, here] = f.step
-        every, *crowded = f.touched
-        total = every.sum(axis=1)[:, None]
-        for name, c in zip(BANDWIDTH, crowded, strict=True):
-            most = getattr(target, name) * USABLE / LINE
-            fits: Mask = np.logical_and(total <= most, c <= most)  # [L + 1, B, n]
-            none = np.logical_not(np.any(fits, axis=0))
-            outermost = np.argmax(fits, axis=0) + loops * none
-            level = np.maximum(0, outermost - 1)[None]
-            lines = np.take_along_axis(every, level, 0)[0]
-            runs = np.take_along_axis(outer[:, here], level[0], 0)
-            found[name][here] = (runs * lines).sum(axis=0) * LINE / BANDWIDTH[name]
-    return moves, found
+    moves, lines = np.empty((loops, len(s.accesses), count)), np.empty((len(BANDWIDTH), count))
+    capacity = np.array([getattr(target, name) for name in BANDWIDTH])
+    sets = np.maximum(1, capacity // LINE // np.array([*WAYS.values()]))
+    period = np.concatenate([arrays.stride[None], _periods(arrays.stride, sizes, sets)])
+    units = np.tile(unit, (len(period), 1))  # the first are lines, whatever the cache
+    for f in footprint_chunks(arrays, units, period, np.array([0.0, *sets])):
+        moves[:, :, f.begin : f.begin + f.run.shape[1]] = f.step
+        most = capacity * USABLE / LINE
+        cachesim.compiled(transfers)(arrays.extent, f.begin, f.touched, most, lines)
+    each = zip(BANDWIDTH.items(), lines, strict=True)
+    return moves, {name: fetched * LINE / rate for (name, rate), fetched in each}
 
 
-def _sets(arrays: Packed, sizes: Floats, name: str, target: Target) -> tuple[Floats, float]:
-    """Return the steps along each dimension until the sets of a cache repeat, and their number."""
-    sets = max(1, getattr(target, name) // LINE // WAYS[name])
-    jump = np.gcd((arrays.stride * sizes).astype(np.int64), sets * LINE)
-    return np.where(arrays.stride == 1, sets, sets * LINE / jump), float(sets)
+def _periods(stride: Floats, sizes: Floats, sets: Ints) -> Floats:
+    """Return the steps along each dimension until the sets of each cache repeat, [C, D, N]."""
+    step, whole = (stride * sizes).astype(np.int64), (sets * LINE)[:, None, None]
+    jump = np.repeat(np.gcd(step[:, :1], whole), step.shape[1], axis=2)
+    varies = np.any(step != step[:, :1], axis=1)
+    jump[:, varies] = np.gcd(step[varies], whole)
+    return np.where(stride == 1, sets[:, None, None], whole / jump)
 
 
 def _share(s: Statement, target: Target) -> float | Floats:

@@ -119,6 +119,35 @@ def footprints(
             run[b, i] = found
 
 
+def transfers(extent: Floats, begin: int, touched: Floats, most: Floats, out: Floats) -> None:
+    """Count the lines that caches fetch: the outermost loop whose single iterations fit in a cache
+    fetches the lines that it touches once in each of its runs.
+
+    extent   [L, N] of the loops
+    touched  [1 + C, L + 1, B, n] as in `footprints`: lines, then lines as each cache counts them
+    most     [C] the lines that a tile may have; out [C, N]: the lines that are fetched
+    """
+    _, levels, accesses, size = touched.shape
+    outer, total, chosen = np.ones((levels, size)), np.zeros((levels, size)), np.zeros(size)
+    for level in range(levels):
+        for i in range(size if level > 0 else 0):
+            outer[level, i] = outer[level - 1, i] * extent[level - 1, begin + i]
+        for b in range(accesses):
+            for i in range(size):
+                total[level, i] += touched[0, level, b, i]
+    for c in range(len(most)):
+        out[c, begin : begin + size] = 0.0
+        for b in range(accesses):
+            for level in range(levels, -1, -1):
+                at = min(max(0, level - 1), max(0, levels - 2))
+                lines, crowded = touched[0, at, b], touched[c + 1, min(level, levels - 1), b]
+                for i in range(size):
+                    fits = level == levels or (total[level, i] <= most[c] and crowded[i] <= most[c])
+                    chosen[i] = outer[at, i] * lines[i] if fits else chosen[i]
+            for i in range(size):
+                out[c, begin + i] += chosen[i]
+
+
 def steps(s: Packed, begin: int, step: Floats) -> None:
     """Find how far the accesses move from the first iteration of each loop to the second.
 
