@@ -85,7 +85,7 @@ def touched(
 def _chunks(arrays: tune.Packed) -> Iterator[tune.Footprint]:
     """Yield copies: the arrays of all chunks are the same memory."""
     for f in tune.footprint_chunks(arrays):
-        yield f._replace(touched=f.touched.copy())
+        yield f._replace(touched=f.touched[0].copy())
 
 
 def _heaviest(sketch: tune.Sketch, rows: tune.Rows) -> tuple[tune.Statement, tune.Packed]:

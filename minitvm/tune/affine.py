@@ -12,8 +12,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -24,8 +23,7 @@ from .space import Ints
 Num: TypeAlias = "int | Ints"  # the same number for all candidates, or one for each
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Part:
+class Part(NamedTuple):
     """factor * ((sum(terms[d] * digit d) + const) // div % mod); mod = 0 leaves out `% mod`."""
 
     terms: dict[int, Num]
@@ -37,10 +35,7 @@ class Part:
     @property
     def affine(self) -> bool:
         """Return whether the part has neither a division nor a remainder."""
-        return all(isinstance(n, int) for n in (self.div, self.mod)) and (self.div, self.mod) == (
-            1,
-            0,
-        )
+        return isinstance(self.div, int) and self.div == 1 and _is_zero(self.mod)
 
 
 Index: TypeAlias = tuple[Part, ...]  # their sum; at most one part is affine
@@ -82,19 +77,19 @@ def add(*indices: Index) -> Index:
 
 def scale(index: Index, factor: int) -> Index:
     """Return factor * index."""
-    return index if factor == 1 else tuple(replace(p, factor=p.factor * factor) for p in index)
+    return index if factor == 1 else tuple(p._replace(factor=p.factor * factor) for p in index)
 
 
 def divide(index: Index, by: Num) -> Index | None:
     """Return index // by, or None if the index is not one part without a remainder."""
     p = _only(index)
-    return None if p is None else (replace(p, div=p.div * by),)
+    return None if p is None else (p._replace(div=p.div * by),)
 
 
 def remainder(index: Index, by: Num) -> Index | None:
     """Return index % by, or None if the index is not one part without a remainder."""
     p = _only(index)
-    return None if p is None else (replace(p, mod=by),)
+    return None if p is None else (p._replace(mod=by),)
 
 
 def _only(index: Index) -> Part | None:
@@ -131,7 +126,7 @@ def without(index: Index, start: Index) -> Index:
             if not _is_zero(left):
                 terms[d] = left
         const = p.const - gone.const if p.affine else p.const
-        found.append(replace(p, terms=terms, const=const))
+        found.append(p._replace(terms=terms, const=const))
     return tuple(found)
 
 

@@ -13,6 +13,7 @@ from . import draft
 from .features import NAMES, features_of
 from .legal import legal_in
 from .model import DRAFT, Floats
+from .packed import all_packed
 from .space import Gene, Mask, Rows
 from .statements import Batch, statements
 from .task import Task
@@ -54,8 +55,9 @@ def columns_of(task: Task) -> Columns:
 
 
 def _columns(batch: Batch, target: Target) -> Floats:
-    expected = -np.log2(draft.seconds_of(batch, target))
-    return np.column_stack([features_of(batch), expected.astype(np.float32)])
+    made = all_packed(batch)
+    expected = -np.log2(draft.seconds_of(batch, made, target))
+    return np.column_stack([features_of(batch, made), expected.astype(np.float32)])
 
 
 def gene_columns(task: Task) -> Columns:

@@ -24,12 +24,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from minitvm import cachesim
 from minitvm.base import Target
 
 from .affine import Num
-from .kernel import LINE, Floats, Packed
+from .kernel import LINE, Floats, Ints, Packed, transfers
 from .legal import registers_per_store, tile, unrolled
-from .packed import footprint_chunks, packed
+from .packed import all_packed, footprint_chunks
 from .sketch import Sketch
 from .space import Mask, Rows
 from .statements import OPERATIONS, Batch, Statement, statements
@@ -85,19 +86,22 @@ class Core:
 
 def seconds(sketch: Sketch, rows: Rows, target: Target) -> Floats:
     """Return the estimated seconds of one call of each candidate."""
-    return seconds_of(statements(sketch).at(rows), target)
+    batch = statements(sketch).at(rows)
+    return seconds_of(batch, all_packed(batch), target)
 
 
-def seconds_of(batch: Batch, target: Target) -> Floats:
-    """Return the estimated seconds of candidates whose statements are given."""
-    cycles = (_total(_parts(s, batch, target)[0]) for s in batch.statements)
+def seconds_of(batch: Batch, made: Sequence[Packed], target: Target) -> Floats:
+    """Return the estimated seconds of candidates; `made` are their statements as arrays."""
+    each = zip(batch.statements, made, strict=True)
+    cycles = (_total(_parts(s, arrays, target)[0]) for s, arrays in each)
     return sum(cycles, start=np.zeros(batch.count)) / CLOCK
 
 
 def explain(sketch: Sketch, row: Sequence[int], target: Target) -> Explanation:
     """Return which part of the model is largest for one candidate, and its numbers."""
     batch = statements(sketch).at(np.array([row], np.int32))
-    every = [(s, *_parts(s, batch, target)) for s in batch.statements]
+    made = zip(batch.statements, all_packed(batch), strict=True)
+    every = [(s, *_parts(s, arrays, target)) for s, arrays in made]
     s, parts, core = max(every, key=lambda e: float(_total(e[1])[0]))
     cycles = {name: float(np.broadcast_to(c, 1)[0]) for name, c in parts.items()}
     total = sum(float(_total(p)[0]) for _, p, _ in every) / CLOCK
@@ -131,9 +135,8 @@ def _total(parts: Mapping[str, Floats]) -> Floats:
     return together + sum(c for name, c in parts.items() if name not in inner)
 
 
-def _parts(s: Statement, batch: Batch, target: Target) -> tuple[dict[str, Floats], Core]:
+def _parts(s: Statement, arrays: Packed, target: Target) -> tuple[dict[str, Floats], Core]:
     """Return the cycles of each part of a statement on its busiest core."""
-    arrays = packed(s, batch)
     moves, traffic = _transfers(arrays, s, target)
     core = _core(s, arrays.extent, moves, target)
     fma = core.operations
@@ -142,7 +145,7 @@ def _parts(s: Statement, batch: Batch, target: Target) -> tuple[dict[str, Floats
         "arithmetic": fma / 2,
         "loads": core.loads / 2,
         "issue": (fma + core.loads + 2) / 4,
-        "latency": np.broadcast_to(latency, batch.count),
+        "latency": np.broadcast_to(latency, arrays.extent.shape[1]),
         "spills": np.where(core.held, 0.0, fma + 1),
         "tile": 2 * core.rows * core.vectors / core.strip + 2 / core.strip,
     }
@@ -206,32 +209,26 @@ def _transfers(arrays: Packed, s: Statement, target: Target) -> tuple[Floats, di
     sizes = np.repeat([a.bytes for a in s.accesses], np.diff(arrays.dim_of))[:, None]
     near = np.all(arrays.stride == 1, axis=1)  # dimensions in which neighbours share a line
     unit = np.where(near, LINE / sizes[:, 0], 1.0)
-    moves = np.empty((loops, len(s.accesses), count))
-    found = {name: np.empty(count) for name in BANDWIDTH}
-    outer = np.ones((loops + 1, count))
-    np.cumprod(arrays.extent, axis=0, out=outer[1:])
-    caches = [footprint_chunks(arrays, unit, *_sets(arrays, sizes, n, target)) for n in BANDWIDTH]
-    for f, *crowded in zip(footprint_chunks(arrays, unit), *caches, strict=True):
-        here = slice(f.begin, f.begin + f.run.shape[1])
-        moves[:, :, here] = f.step
-        total = f.touched.sum(axis=1)[:, None]
-        for name, c in zip(BANDWIDTH, crowded, strict=True):
-            most = getattr(target, name) * USABLE / LINE
-            fits: Mask = np.logical_and(total <= most, c.touched <= most)  # [L + 1, B, n]
-            none = np.logical_not(np.any(fits, axis=0))
-            outermost = np.argmax(fits, axis=0) + loops * none
-            level = np.maximum(0, outermost - 1)[None]
-            lines = np.take_along_axis(f.touched, level, 0)[0]
-            runs = np.take_along_axis(outer[:, here], level[0], 0)
-            found[name][here] = (runs * lines).sum(axis=0) * LINE / BANDWIDTH[name]
-    return moves, found
+    moves, lines = np.empty((loops, len(s.accesses), count)), np.empty((len(BANDWIDTH), count))
+    capacity = np.array([getattr(target, name) for name in BANDWIDTH])
+    sets = np.maximum(1, capacity // LINE // np.array([*WAYS.values()]))
+    period = np.concatenate([arrays.stride[None], _periods(arrays.stride, sizes, sets)])
+    units = np.tile(unit, (len(period), 1))  # the first are lines, whatever the cache
+    for f in footprint_chunks(arrays, units, period, np.array([0.0, *sets])):
+        moves[:, :, f.begin : f.begin + f.run.shape[1]] = f.step
+        most = capacity * USABLE / LINE
+        cachesim.compiled(transfers)(arrays.extent, f.begin, f.touched, most, lines)
+    each = zip(BANDWIDTH.items(), lines, strict=True)
+    return moves, {name: fetched * LINE / rate for (name, rate), fetched in each}
 
 
-def _sets(arrays: Packed, sizes: Floats, name: str, target: Target) -> tuple[Floats, float]:
-    """Return the steps along each dimension until the sets of a cache repeat, and their number."""
-    sets = max(1, getattr(target, name) // LINE // WAYS[name])
-    jump = np.gcd((arrays.stride * sizes).astype(np.int64), sets * LINE)
-    return np.where(arrays.stride == 1, sets, sets * LINE / jump), float(sets)
+def _periods(stride: Floats, sizes: Floats, sets: Ints) -> Floats:
+    """Return the steps along each dimension until the sets of each cache repeat, [C, D, N]."""
+    step, whole = (stride * sizes).astype(np.int64), (sets * LINE)[:, None, None]
+    jump = np.repeat(np.gcd(step[:, :1], whole), step.shape[1], axis=2)
+    varies = np.any(step != step[:, :1], axis=1)
+    jump[:, varies] = np.gcd(step[varies], whole)
+    return np.where(stride == 1, sets[:, None, None], whole / jump)
 
 
 def _share(s: Statement, target: Target) -> float | Floats:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -33,6 +34,8 @@ from .affine import (
 )
 from .sketch import Hole
 
+Path: TypeAlias = "tuple[tuple[schedule.Stage, tensor.Axis], ...]"
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Plan:
@@ -42,19 +45,20 @@ class Plan:
     factors   the hole of a split's size; splits without one have the same size in all candidates
     layouts   stage name -> the formulas of its layout with "{}" in place of the hole, and the hole
     pragmas   (stage name, axis, key) -> the hole of the pragma's value
+    around    stage name -> the loops of other stages around it, outermost first
     """
 
     state: schedule.State
     factors: Mapping[schedule.Relation, Hole]
     layouts: Mapping[str, tuple[tuple[str, ...], Hole]]
     pragmas: Mapping[tuple[str, tensor.Axis, str], Hole]
+    around: Mapping[str, Path]
 
-    def around(self, stage: schedule.Stage) -> Iterator[tuple[schedule.Stage, tensor.Axis]]:
-        """Yield the loops of other stages around a stage, outermost first."""
-        for place in schedule.path(self.state, stage.name):
-            host = self.state.stage(place.stage)
-            for a in host.leaves[: place.depth + 1]:
-                yield host, a
+
+def loops_around(state: schedule.State, stage: schedule.Stage) -> Path:
+    """Return the loops of other stages around a stage, outermost first."""
+    places = [(state.stage(p.stage), p.depth) for p in schedule.path(state, stage.name)]
+    return tuple((host, a) for host, depth in places for a in host.leaves[: depth + 1])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -140,7 +144,7 @@ class Domains:
         scope = lowering.memory_scope(self.plan.state, stage)
         return frozenset(
             d
-            for host, a in self.plan.around(stage)
+            for host, a in self.plan.around[stage.name]
             if not _shared(host.note(a).thread, scope)
             for d in self.stages[host.name].digits[a]
         )
@@ -165,7 +169,7 @@ class Domains:
         const = np.where(follows, lo, np.where(moving, 0, begin))
         every = bool(follows.all())
         terms = [{d: c if every else c * follows for d, c in p.terms.items()} for p in first.fixed]
-        parts = [replace(p, terms=t) for p, t in zip(first.fixed, terms, strict=True)]
+        parts = [p._replace(terms=t) for p, t in zip(first.fixed, terms, strict=True)]
         return add((Part({}, const),), tuple(parts)), new
 
     # --- loops ---
@@ -219,7 +223,7 @@ class Domains:
         extents[r.inner], extents[r.outer] = inner, outer
         if len(pieces[r.parent]) == 1:
             (p,) = pieces[r.parent]
-            pieces[r.inner] = [replace(p, radix=inner)]
+            pieces[r.inner] = [p._replace(radix=inner)]
             pieces[r.outer] = [_Piece(p.root, p.step * inner, outer)]
             return
         left: Num = inner
@@ -227,7 +231,7 @@ class Domains:
         for p in reversed(pieces[r.parent]):
             here = least(p.radix, left)
             left = most(1, left // here)
-            pieces[r.inner].insert(0, replace(p, radix=here))
+            pieces[r.inner].insert(0, p._replace(radix=here))
             pieces[r.outer].insert(0, _Piece(p.root, p.step * here, ceildiv(p.radix, here)))
 
     # --- memory ---
@@ -271,8 +275,7 @@ class Domains:
         return [layout_index(f, env, hole) for f in formulas]
 
 
-@dataclass(frozen=True, slots=True)
-class _Piece:
+class _Piece(NamedTuple):
     """A digit of an axis: how far it moves a root axis, and how many values it has."""
 
     root: tensor.Axis
@@ -280,8 +283,7 @@ class _Piece:
     radix: Num
 
 
-@dataclass(frozen=True, slots=True)
-class _Touched:
+class _Touched(NamedTuple):
     """What one index touches: the sum of its `fixed` parts, from lo to hi around it."""
 
     fixed: Index
@@ -305,7 +307,7 @@ class _Touched:
                 hi + p.factor * (b if p.factor > 0 else a),
             )
             if terms:
-                still.append(replace(p, terms=terms, const=0))
+                still.append(p._replace(terms=terms, const=0))
         return _Touched(tuple(still), lo, hi)
 
     def moves_like(self, other: _Touched) -> bool:

@@ -9,6 +9,7 @@ slots contain zeros. The columns follow the groups of Ansor's features (Zheng et
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TypeAlias
 
 import numpy as np
@@ -19,7 +20,7 @@ from minitvm import cachesim
 from . import kernel
 from .affine import Num
 from .kernel import CHUNK, Floats, Packed
-from .packed import footprint_chunks, packed, rows_of
+from .packed import all_packed, footprint_chunks, rows_of
 from .sketch import Sketch
 from .space import Ints, Rows
 from .statements import OPERATIONS, Batch, Statement, statements
@@ -61,15 +62,15 @@ NAMES: tuple[str, ...] = (
 
 def features(sketch: Sketch, rows: Rows) -> Matrix:
     """Return the features of candidates, float32[candidates, len(NAMES)]."""
-    return features_of(statements(sketch).at(rows))
+    batch = statements(sketch).at(rows)
+    return features_of(batch, all_packed(batch))
 
 
-def features_of(batch: Batch) -> Matrix:
-    """Return the features of candidates whose statements are given."""
+def features_of(batch: Batch, made: Sequence[Packed]) -> Matrix:
+    """Return the features of candidates; `made` are their statements as arrays."""
     out = np.zeros((batch.count, len(NAMES)), np.float32)
     if batch.count == 0:
         return out
-    made = [packed(s, batch) for s in batch.statements]
     times = np.array([p.extent.prod(axis=0) for p in made])
     costs = np.array([sum(s.operations) + len(s.accesses) for s in batch.statements])
     order = np.argsort(-times * costs[:, None], axis=0, kind="stable")
@@ -109,9 +110,9 @@ def _fill(out: Matrix, first: Ints, s: Statement, arrays: Packed, times: Floats)
     access0, intensity1 = begin("access0.read"), begin("intensity1")
     for f in footprint_chunks(arrays):
         compiled(kernel.accesses)(
-            arrays, f.begin, f.touched, f.step, f.run, about, access0, out, ACCESSES
+            arrays, f.begin, f.touched[0], f.step, f.run, about, access0, out, ACCESSES
         )
-        compiled(kernel.curve)(logs, f.begin, f.touched, sizes, total, intensity1, out, CURVE)
+        compiled(kernel.curve)(logs, f.begin, f.touched[0], sizes, total, intensity1, out, CURVE)
 
 
 def _numbers(s: Statement, arrays: Packed, times: Floats) -> dict[str, Num]:

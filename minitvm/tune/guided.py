@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 
 from .columns import Columns, columns_of
-from .evolve import Evolution, Pool, diverse, empty_pool, evolve, ranked
+from .evolve import Evolution, Pool, diverse, evolve, ranked
 from .model import DRAFT, Draft, Floats, Model, Trees, pairwise_accuracy
 from .policy import RandomPolicy, Seen, Trial, by_sketch, rows_of, spaces_of
 from .space import Rows, first_of_each
@@ -16,6 +17,21 @@ from .task import Candidate, Task
 
 CHOICE = 16  # candidates with the highest scores, for each one that is proposed
 FEWEST = 8  # measured candidates, before a trained model is used
+
+
+class Described(NamedTuple):
+    """Rows of a sketch and their columns."""
+
+    rows: Rows
+    features: Floats
+
+    @staticmethod
+    def joined(parts: Sequence[Described]) -> Described:
+        """Return all rows of `parts`, in order."""
+        if len(parts) == 1:
+            return parts[0]
+        rows, features = zip(*parts, strict=True)
+        return Described(np.concatenate(rows), np.concatenate(features))
 
 
 class GuidedPolicy:
@@ -44,7 +60,8 @@ class GuidedPolicy:
     ) -> None:
         self.free = [sketch.space for sketch in task.sketches]
         self.spaces = spaces_of(task)  # without rows that are not worth measuring
-        self.samples = dict[int, tuple[Rows, Floats]]()  # of each sketch, with their columns
+        self.samples = dict[int, Described]()  # random rows of each sketch
+        self.scored = dict[int, list[Described]]()  # rows of each sketch in this round
         self.rng = rng
         self.columns = columns or columns_of(task)
         self.model = model or Trees(seed=int(rng.integers(1 << 31)))
@@ -63,16 +80,18 @@ class GuidedPolicy:
         They are ordered by score, best first; random ones are last.
         """
         drawn = math.ceil(self.epsilon * count) if self.fitted else 0
-        start = [self._start(n) for n in range(len(self.free))]
-        pools = evolve(self.free, self.score, self.rng, start, self.evolution)
+        pools = evolve(self.free, self.score, self.rng, self._starts(), self.evolution)
         found = self._chosen(pools, count - drawn)
         return found + self._drawn(count - len(found))
 
     def score(self, n: int, rows: Rows) -> Floats:
         """Return the scores of rows of sketch n under the model of this round."""
+        legal = np.ones(len(rows), np.bool_)
         if self.columns.checked is None or self.spaces[n] is self.free[n]:
-            return self._predict(self.columns.of(n, rows))
-        legal, features = self.columns.checked(n, rows)
+            features = self.columns.of(n, rows)
+        else:
+            legal, features = self.columns.checked(n, rows)
+        self.scored[n].append(Described(rows, features))
         return np.where(legal, self._predict(features), -np.inf)
 
     def _predict(self, features: Floats) -> Floats:
@@ -82,28 +101,36 @@ class GuidedPolicy:
             return Draft(self.columns.names.index(DRAFT)).predict(features)
         return self.rng.random(len(features), np.float32)
 
-    def _start(self, n: int) -> Pool:
-        """Return measured and random rows of sketch n, scored under the model of this round.
+    def _starts(self) -> list[Pool]:
+        """Return measured and random rows of each sketch, scored under the model of this round.
 
         Random rows and their columns are made once; the parents among them change with the model.
         """
-        space = self.spaces[n]
+        known = [self._sampled(n) for n in range(len(self.free))]
+        good = [k for k, trial in enumerate(self.trials) if not trial.result.error]
+        features = np.concatenate(self.features) if good else None
+        for n, at in by_sketch([self.trials[k].candidate for k in good]).items():
+            assert features is not None
+            which = [good[a] for a in at]
+            rows = np.array([self.trials[k].candidate.row for k in which], np.int32)
+            known[n] = Described.joined([Described(rows, features[which]), known[n]])
+        self.scored = {n: [each] for n, each in enumerate(known)}
+        scores = self._predict(np.concatenate([each.features for each in known]))
+        ends = np.cumsum([len(each.rows) for each in known])
+        pools = list[Pool]()
+        for space, each, own in zip(self.free, known, np.split(scores, ends[:-1]), strict=True):
+            keys = space.keys(each.rows)
+            once = first_of_each(keys, np.zeros(0, np.uint64))
+            pools.append(Pool(each.rows[once], own[once], keys[once]))
+        return pools
+
+    def _sampled(self, n: int) -> Described:
+        """Return random rows of sketch n, the same in each round."""
         if n not in self.samples:
             share = self.evolution.population // len(self.spaces)
-            rows = rows_of(space, self.rng, share)
-            self.samples[n] = rows, self.columns.of(n, rows)
-        rows, features = self.samples[n]
-        good = [(k, t.candidate) for k, t in enumerate(self.trials) if not t.result.error]
-        at = [k for k, candidate in good if candidate.sketch == n]
-        if at:
-            measured = np.array([self.trials[k].candidate.row for k in at], np.int32)
-            rows = np.concatenate([measured, rows])
-            features = np.concatenate([np.concatenate(self.features)[at], features])
-        if not len(rows):
-            return empty_pool(space)
-        keys = space.keys(rows)
-        once = first_of_each(keys, np.zeros(0, np.uint64))
-        return Pool(rows[once], self._predict(features[once]), keys[once])
+            rows = rows_of(self.spaces[n], self.rng, share)
+            self.samples[n] = Described(rows, self.columns.of(n, rows))
+        return self.samples[n]
 
     def learn(self, trials: Sequence[Trial]) -> float | None:
         """Train the model from all trials; return its accuracy on the new ones before that."""
@@ -153,7 +180,23 @@ class GuidedPolicy:
         """Return the columns of candidates, float32[candidates, columns]."""
         found = np.zeros((len(candidates), len(self.columns.names)), np.float32)
         for n, at in by_sketch(candidates).items():
-            found[at] = self.columns.of(n, np.array([candidates[a].row for a in at], np.int32))
+            rows = np.array([candidates[a].row for a in at], np.int32)
+            found[at] = self._described(n, rows)
+        return found
+
+    def _described(self, n: int, rows: Rows) -> Floats:
+        """Return the columns of rows of sketch n; only those not scored in this round are made."""
+        parts = [part for part in self.scored.get(n, ()) if len(part.rows)]
+        if not parts:
+            return self.columns.of(n, rows)
+        table, space = Described.joined(parts), self.free[n]
+        self.scored[n] = [table]
+        known, keys = space.keys(table.rows), space.keys(rows)
+        order = np.argsort(known)
+        place = order[np.searchsorted(known, keys, sorter=order) % len(known)]
+        found, new = table.features[place], known[place] != keys
+        if new.any():
+            found[new] = self.columns.of(n, rows[new])
         return found
 
 

@@ -51,46 +51,39 @@ class Packed(NamedTuple):
 
 
 def footprints(
-    s: Packed, begin: int, unit: Floats, period: Floats, sets: float, touched: Floats, run: Floats
+    s: Packed, begin: int, unit: Floats, period: Floats, sets: Floats, touched: Floats, run: Floats
 ) -> None:
-    """Find what the accesses of a statement touch at every loop level.
+    """Find what the accesses of a statement touch at every loop level, counted in U ways.
 
     The candidates are those from `begin` on, as many as there are in `run`.
 
-    unit     [D] the size of a piece in each dimension: 1 to count elements
-    sets     of a cache, or 0. Pieces that share few of its sets count as if they had more lines, so
-             that a tile fits if its count does. period [D, N]: steps along a dimension until the
-             sets repeat
-    touched  [L + 1, B, n] pieces that the loops l, l + 1, ... touch; [L]: one iteration
+    unit     [U, D] the size of a piece in each dimension: 1 to count elements
+    sets     [U] of a cache, or 0. Pieces that share few of its sets count as if they had more
+             lines, so that a tile fits if its count does. period [U, D, N]: steps along a
+             dimension until the sets repeat
+    touched  [U, L + 1, B, n] pieces that the loops l, l + 1, ... touch; [L]: one iteration
     run      [B, n] contiguous elements among all that are touched
     """
     accesses, size = run.shape
-    end, loops = begin + size, len(touched) - 1
+    end, loops = begin + size, touched.shape[1] - 1
     total, width = np.zeros((len(s.ratio), size)), np.ones((len(s.part_of), size))
-    moved = np.ones(accesses)  # whether a loop may move an access
+    moved, used = np.ones(accesses), np.ones(size)  # moved: whether a loop may move an access
     for level in range(loops, -1, -1):
-        for b in range(accesses if level < loops else 0):
-            moved[b] = 0.0
-        first = s.term_of[s.digit_of[level]] if level < loops else 0
-        last = s.term_of[s.digit_of[level + 1]] if level < loops else 0
-        for t in range(first, last):
-            moved[s.access[s.part[t]]] = 1.0
-            sums, coef, radix = (
-                total[s.part[t]],
-                s.coef[t, begin:end],
-                s.radix[s.digit[t], begin:end],
-            )
-            for i in range(size):
-                sums[i] += abs(coef[i]) * (radix[i] - 1.0)
-        for b in range(accesses):
-            here, used = touched[level, b], np.ones(size)
-            if moved[b] == 0.0:
-                inner = touched[level + 1, b]
+        if level < loops:
+            moved[:] = 0.0
+            for t in range(s.term_of[s.digit_of[level]], s.term_of[s.digit_of[level + 1]]):
+                moved[s.access[s.part[t]]] = 1.0
+                sums, coef = total[s.part[t]], s.coef[t, begin:end]
+                radix = s.radix[s.digit[t], begin:end]
                 for i in range(size):
-                    here[i] = inner[i]
+                    sums[i] += abs(coef[i]) * (radix[i] - 1.0)
+        for b in range(accesses):
+            if moved[b] == 0.0:
+                for u in range(len(sets)):
+                    here, inner = touched[u, level, b], touched[u, level + 1, b]
+                    for i in range(size):
+                        here[i] = inner[i]
                 continue
-            for i in range(size):
-                here[i] = 1.0
             for d in range(s.dim_of[b], s.dim_of[b + 1]):
                 wide, base = width[d], s.base[d] + 1.0
                 for i in range(size):
@@ -102,12 +95,20 @@ def footprints(
                     for i in range(size if r >= 0 else 0):
                         reach, top = sums[i] // s.div[r, begin + i], s.mod[r, begin + i]
                         wide[i] += f * (min(reach, top - 1.0) if top > 0.0 else reach)
+            for u in range(len(sets)):
+                here = touched[u, level, b]
                 for i in range(size):
-                    pieces = math.ceil(wide[i] / unit[d])
-                    here[i] *= pieces
-                    used[i] *= min(pieces, period[d, begin + i])
-            for i in range(size if sets > 0.0 else 0):
-                here[i] *= max(1.0, sets / used[i])
+                    here[i] = used[i] = 1.0
+                for d in range(s.dim_of[b], s.dim_of[b + 1]):
+                    wide, one, limit = width[d], 1.0 / unit[u, d], period[u, d, begin:end]
+                    for i in range(size if sets[u] == 0.0 else 0):
+                        here[i] *= math.ceil(wide[i] * one)
+                    for i in range(size if sets[u] > 0.0 else 0):
+                        pieces = math.ceil(wide[i] * one)
+                        here[i] *= pieces
+                        used[i] *= min(pieces, limit[i])
+                for i in range(size if sets[u] > 0.0 else 0):
+                    here[i] *= max(1.0, sets[u] / used[i])
     for b in range(accesses):
         for i in range(size):
             found = 1.0
@@ -116,6 +117,35 @@ def footprints(
                     break
                 found *= width[d, i]
             run[b, i] = found
+
+
+def transfers(extent: Floats, begin: int, touched: Floats, most: Floats, out: Floats) -> None:
+    """Count the lines that caches fetch: the outermost loop whose single iterations fit in a cache
+    fetches the lines that it touches once in each of its runs.
+
+    extent   [L, N] of the loops
+    touched  [1 + C, L + 1, B, n] as in `footprints`: lines, then lines as each cache counts them
+    most     [C] the lines that a tile may have; out [C, N]: the lines that are fetched
+    """
+    _, levels, accesses, size = touched.shape
+    outer, total, chosen = np.ones((levels, size)), np.zeros((levels, size)), np.zeros(size)
+    for level in range(levels):
+        for i in range(size if level > 0 else 0):
+            outer[level, i] = outer[level - 1, i] * extent[level - 1, begin + i]
+        for b in range(accesses):
+            for i in range(size):
+                total[level, i] += touched[0, level, b, i]
+    for c in range(len(most)):
+        out[c, begin : begin + size] = 0.0
+        for b in range(accesses):
+            for level in range(levels, -1, -1):
+                at = min(max(0, level - 1), max(0, levels - 2))
+                lines, crowded = touched[0, at, b], touched[c + 1, min(level, levels - 1), b]
+                for i in range(size):
+                    fits = level == levels or (total[level, i] <= most[c] and crowded[i] <= most[c])
+                    chosen[i] = outer[at, i] * lines[i] if fits else chosen[i]
+            for i in range(size):
+                out[c, begin + i] += chosen[i]
 
 
 def steps(s: Packed, begin: int, step: Floats) -> None:

@@ -89,7 +89,7 @@ class Trees:
     depth: int = 6
     rate: float = 0.2
     booster: Any = field(default=None, repr=False)
-    kept: Any = field(default=None, repr=False)  # the columns that vary among the samples
+    kept: Any = field(default=None, repr=False)  # the columns that trees can tell apart
 
     def __post_init__(self) -> None:
         if self.loss not in XGBOOST:
@@ -99,8 +99,7 @@ class Trees:
         """Train from scratch."""
         import xgboost
 
-        varies = np.ptp(features, axis=0) > 0  # the other columns cannot be split
-        self.kept = np.flatnonzero(varies | ~varies.any())
+        self.kept = _distinct(features)
         data = xgboost.DMatrix(features[:, self.kept], label=labels, nthread=1)
         settings = {
             "tree_method": "hist",
@@ -146,6 +145,21 @@ class Trees:
         if self.booster is None:
             raise ArgumentError("boosted trees", "they are not trained", "fit() first")
         return self.booster
+
+
+def _distinct(features: Floats) -> npt.NDArray[np.intp]:
+    """Return the columns without those that are constant or order the samples as an earlier one.
+
+    A tree can split no sample from another by those. At least one column is left.
+    """
+    order = np.argsort(features, axis=0)
+    ascending = np.take_along_axis(features, order, axis=0)
+    ranks = np.zeros(features.shape, np.int32)
+    steps = np.cumsum(ascending[1:] != ascending[:-1], axis=0, dtype=np.int32)
+    np.put_along_axis(ranks, order[1:], steps, axis=0)
+    first = {column.tobytes(): n for n, column in reversed(list(enumerate(ranks.T)))}
+    first.pop(bytes(4 * len(features)), None)
+    return np.array(sorted(first.values()) or [0], np.intp)
 
 
 def _largest_first(values: Mapping[str, float]) -> dict[str, float]:

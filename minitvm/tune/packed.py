@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
@@ -20,6 +21,11 @@ def rows_of(numbers: Sequence[Num], count: int) -> Floats:
     for row, n in zip(found, numbers, strict=True):
         row[:] = n
     return found
+
+
+def all_packed(batch: Batch) -> list[Packed]:
+    """Return the statements of candidates as arrays."""
+    return [packed(s, batch) for s in batch.statements]
 
 
 def packed(s: Statement, batch: Batch) -> Packed:
@@ -42,7 +48,7 @@ def packed(s: Statement, batch: Batch) -> Packed:
         dim_of.append(len(base))
     terms.sort(key=lambda term: term[0])
     ratios = [p for p in parts if not p.affine]
-    where = [ratios.index(p) if not p.affine else -1 for p in parts]
+    where = [-1 if p.affine else sum(not q.affine for q in parts[:n]) for n, p in enumerate(parts)]
     of_digit = [g for g, _, _ in terms]
     count, ints = batch.count, np.int64
     return Packed(
@@ -83,7 +89,7 @@ class Footprint(NamedTuple):
 
 
 def footprint_chunks(
-    s: Packed, unit: Floats | None = None, period: Floats | None = None, sets: float = 0.0
+    s: Packed, unit: Floats | None = None, period: Floats | None = None, sets: Floats | None = None
 ) -> Iterator[Footprint]:
     """Yield what a statement touches, for a few candidates at a time.
 
@@ -92,16 +98,17 @@ def footprint_chunks(
     """
     loops, count = s.extent.shape
     accesses, most = len(s.dim_of) - 1, min(CHUNK, count)
-    unit = np.ones(len(s.base)) if unit is None else unit
-    period = s.stride if period is None else period
-    touched, step = np.empty((loops + 1, accesses, most)), np.empty((loops, accesses, most))
-    run = np.empty((accesses, most))
+    unit = np.ones((1, len(s.base))) if unit is None else unit
+    period = s.stride[None] if period is None else period
+    sets = np.zeros(len(unit)) if sets is None else sets
+    shapes = (len(unit), loops + 1, accesses), (loops, accesses), (accesses,)
+    memory = [np.empty(math.prod(shape) * most) for shape in shapes]
     for begin in range(0, count, CHUNK):
-        n = count - begin
-        if n < most:  # the kernel wants contiguous arrays
-            touched, step = np.empty((loops + 1, accesses, n)), np.empty((loops, accesses, n))
-            run = np.empty((accesses, n))
+        n = min(most, count - begin)
+        touched, step, run = (
+            m[: math.prod(shape) * n].reshape(*shape, n)
+            for m, shape in zip(memory, shapes, strict=True)
+        )
         cachesim.compiled(footprints)(s, begin, unit, period, sets, touched, run)
-        if sets == 0.0:
-            cachesim.compiled(steps)(s, begin, step)
+        cachesim.compiled(steps)(s, begin, step)
         yield Footprint(begin, touched, step, run)

@@ -104,9 +104,9 @@ class RandomPolicy:
     """
 
     def __init__(self, task: Task, rng: np.random.Generator, seen: Seen | None = None) -> None:
-        self.spaces = spaces_of(task)
+        self.seen = seen or Seen(spaces_of(task))
+        self.spaces = self.seen.spaces
         self.rng = rng
-        self.seen = seen or Seen(self.spaces)
         sizes = np.array([float(space.size) for space in self.spaces])
         self.share = sizes / sizes.sum()
 
@@ -116,8 +116,9 @@ class RandomPolicy:
         for _ in range(DRAWS):
             drawn = self.rng.multinomial(2 * count, self.share)
             each = list[Candidate]()
-            for n, space in enumerate(self.spaces):
-                rows = self.seen.fresh(n, rows_of(space, self.rng, int(drawn[n])))
+            for n in np.flatnonzero(drawn).tolist():
+                rows = rows_of(self.spaces[n], self.rng, int(drawn[n]))
+                rows = self.seen.fresh(n, rows)
                 each += [Candidate(n, row) for row in row_tuples(rows[: 2 * count])]
             order: list[int] = self.rng.permutation(len(each)).tolist()
             chosen = [each[at] for at in order[: count - len(found)]]

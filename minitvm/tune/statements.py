@@ -16,8 +16,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 
@@ -25,7 +26,7 @@ from minitvm import lowering, schedule, tensor, tir
 from minitvm.base import ArgumentError, ScheduleError
 
 from .affine import Index, Num, index_of, without
-from .extents import Domains, Plan
+from .extents import Domains, Path, Plan, loops_around
 from .sketch import Hole, Sketch
 from .space import Rows, Space
 
@@ -33,8 +34,7 @@ OPERATIONS = ("mad", "add", "mul", "div", "compare", "math", "other", "int", "se
 EXAMPLES = 32  # rows tried until one is a legal schedule
 
 
-@dataclass(frozen=True, slots=True)
-class Loop:
+class Loop(NamedTuple):
     """A loop around a statement.
 
     digits   the digits of its counter, outermost first: one, or those of the loops it fuses
@@ -49,8 +49,7 @@ class Loop:
     digits: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Access:
+class Access(NamedTuple):
     """The accesses of a statement to one buffer whose indices differ only by constants.
 
     indices   in the buffer, one for each dimension; None if it is not known
@@ -72,8 +71,7 @@ class Access:
     others: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Statement:
+class Statement(NamedTuple):
     """A store, the loops around it (outermost first), its accesses (the store first).
 
     own           the number of its own loops; those before it belong to other stages
@@ -162,7 +160,8 @@ def statements(sketch: Sketch) -> Shape:
     for s in stages:
         _check(sketch, s)
     late = tuple(s for s in stages if s.name not in early)
-    return Shape(sketch, Plan(plain, factors, layouts, pragmas), late)
+    around = {s.name: loops_around(plain, s) for s in stages}
+    return Shape(sketch, Plan(plain, factors, layouts, pragmas, around), late)
 
 
 def _example(sketch: Sketch) -> tuple[int, ...]:
@@ -219,26 +218,24 @@ def _statements(domains: Domains, stage: schedule.Stage, accesses: bool) -> Iter
     """Yield the statements of a stage, one for each of its outputs."""
     op, plan = stage.op, domains.plan
     assert isinstance(op, tensor.ComputeOp)
-    around = [*plan.around(stage)]
-    path = [*around, *((stage, a) for a in stage.leaves)]
+    path = _path(plan, stage)
     loops = tuple(_loop(domains, host, a) for host, a in path)
     domain = domains.stages[stage.name]
     elements: Num = 1
     for n in domain.shape:
         elements = elements * n
     for i in range(len(op.body)):
-        value = _value(op, i)
         yield Statement(
             stage.name,
             loops,
             len(stage.leaves),
-            tuple(_accesses(domains, stage, i, value)) if accesses else (),
+            tuple(_access(domains, stage, uses) for uses in _uses(op, i)) if accesses else (),
             op.dtypes[i].bytes,
-            operations_of(value),
+            operations_of(_value(op, i)),
             _pragma(domains, path, "auto_unroll_max_step", 0),
             _pragma(domains, path, "unroll_explicit", 1),
             0 if stage.is_output else elements,
-            len(around),
+            len(plan.around[stage.name]),
             lowering.memory_scope(plan.state, stage),
             _vectorized_axis(stage, domain.extents),
         )
@@ -250,9 +247,7 @@ def _loop(domains: Domains, host: schedule.Stage, a: tensor.Axis) -> Loop:
     return Loop(a.name, note.kind, note.thread, reduce, domain.extents[a], domain.digits[a])
 
 
-def _pragma(
-    domains: Domains, path: Sequence[tuple[schedule.Stage, tensor.Axis]], key: str, default: int
-) -> Num:
+def _pragma(domains: Domains, path: Path, key: str, default: int) -> Num:
     """Return the value of the innermost pragma `key` on the loops of a statement."""
     found: Num = default
     for host, a in path:
@@ -277,6 +272,7 @@ def _vectorized_axis(stage: schedule.Stage, extents: Mapping[tensor.Axis, Num]) 
     return extents[wanted]
 
 
+@lru_cache(maxsize=1024)
 def _value(op: tensor.ComputeOp, i: int) -> tir.Expr:
     """Return the value that output `i` stores; for a reduction, the update of the old value."""
     r = op.reduction
@@ -287,61 +283,56 @@ def _value(op: tensor.ComputeOp, i: int) -> tir.Expr:
     return r.reducer.combine(old, r.sources)[i]
 
 
-def _accesses(domains: Domains, stage: schedule.Stage, i: int, value: tir.Expr) -> Iterator[Access]:
-    """Yield the store and the loads of a statement; those that differ by constants are one."""
-    op = stage.op
-    assert isinstance(op, tensor.ComputeOp)
+class _Uses(NamedTuple):
+    """The store and the loads of a statement whose indices differ only by constants."""
+
+    tensor: tensor.Tensor
+    read: bool
+    write: bool
+    indices: tuple[tir.Index, ...]
+    spread: tuple[int, ...]
+
+
+@lru_cache(maxsize=1024)
+def _uses(op: tensor.ComputeOp, i: int) -> tuple[_Uses, ...]:
+    """Return the accesses of a statement, the store first; those that differ by constants once."""
     target = tir.Load(tensor.tensor_of(op, i), op.axis, op.dtypes[i])
-    loads = [n for n in tir.walk(value) if isinstance(n, tir.Load)]
+    loads = [n for n in tir.walk(_value(op, i)) if isinstance(n, tir.Load)]
     groups: dict[tuple[object, ...], list[tir.Load]] = {}
     for n in (target, *loads):
         moving = (frozenset((id(a), c) for a, c in tir.split_terms(e)[0]) for e in n.indices)
         groups.setdefault((n.buffer, *moving), []).append(n)
+    found: list[_Uses] = []
     for same in groups.values():
-        write = same[0] is target
-        yield _access(domains, stage, same, write=write, read=len(same) > write)
+        t, indices, write = same[0].buffer, same[0].indices, same[0] is target
+        assert isinstance(t, tensor.Tensor)
+        consts = [[tir.split_terms(n.indices[d])[1] for n in same] for d in range(len(indices))]
+        spread = tuple(max(c) - min(c) for c in consts)
+        found.append(_Uses(t, len(same) > write, write, tuple(indices), spread))
+    return tuple(found)
 
 
-def _access(
-    domains: Domains, stage: schedule.Stage, same: list[tir.Load], *, write: bool, read: bool
-) -> Access:
-    first = same[0]
-    t, values = first.buffer, domains.stages[stage.name].values
-    assert isinstance(t, tensor.Tensor)
-    indices: list[Index | None] = [index_of(e, values) for e in first.indices]
-    consts = [[tir.split_terms(n.indices[d])[1] for n in same] for d in range(len(indices))]
-    spread = [max(c) - min(c) for c in consts]
+def _access(domains: Domains, stage: schedule.Stage, uses: _Uses) -> Access:
+    t, read, write, indices, spread = uses
+    values = domains.stages[stage.name].values
+    found: list[Index | None] = [index_of(e, values) for e in indices]
     owner = domains.plan.state.owner(t)
-    if not isinstance(owner.op, tensor.ComputeOp):
-        shape = tuple(int(n) for n in t.shape)  # type: ignore[arg-type]
-        return Access(
-            t.name,
-            t.dtype.bytes,
-            read,
-            write,
-            tuple(indices),
-            tuple(spread),
-            shape,
-            _dense(shape),
-        )
-    domain = domains.stages[owner.name]
-    starts = (domain.start[a] for a in owner.op.axis)
-    local = [None if i is None else without(i, s) for i, s in zip(indices, starts, strict=True)]
-    if owner.layout is not None:
-        known = tuple(i for i in local if i is not None)
-        missing = [None] * len(domain.shape)
-        local = domains.placed(owner, known) if len(known) == len(local) else missing
-        spread = [0] * len(local)
-    return Access(
-        t.name,
-        t.dtype.bytes,
-        read,
-        write,
-        tuple(local),
-        tuple(spread),
-        domain.shape,
-        domain.strides,
-    )
+    shape: tuple[Num, ...]
+    strides: tuple[Num, ...]
+    if isinstance(owner.op, tensor.ComputeOp):
+        domain = domains.stages[owner.name]
+        shape, strides = domain.shape, domain.strides
+        starts = [domain.start[a] for a in owner.op.axis]
+        found = [None if i is None else without(i, s) for i, s in zip(found, starts, strict=True)]
+        if owner.layout is not None:
+            known = tuple(i for i in found if i is not None)
+            missing = [None] * len(shape)
+            found = domains.placed(owner, known) if len(known) == len(found) else missing
+            spread = (0,) * len(found)
+    else:
+        sizes = tuple(int(n) for n in t.shape)  # type: ignore[arg-type]
+        shape, strides = sizes, _dense(sizes)
+    return Access(t.name, t.dtype.bytes, read, write, tuple(found), spread, shape, strides)
 
 
 def _dense(shape: tuple[int, ...]) -> tuple[int, ...]:
@@ -350,7 +341,7 @@ def _dense(shape: tuple[int, ...]) -> tuple[int, ...]:
 
 def _linked(found: Sequence[Statement], plan: Plan) -> Iterator[Statement]:
     """Yield the statements with the fields `shared` and `others` of their accesses filled in."""
-    paths = [_path(plan, s) for s in found]
+    paths = [_path(plan, plan.state.stage(s.stage)) for s in found]
     for n, s in enumerate(found):
         accesses: list[Access] = []
         for a in s.accesses:
@@ -359,19 +350,19 @@ def _linked(found: Sequence[Statement], plan: Plan) -> Iterator[Statement]:
                 for m, t in enumerate(found)
                 if m != n and any(b.buffer == a.buffer for b in t.accesses)
             ]
-            accesses.append(replace(a, shared=max(depths, default=-1), others=len(depths)))
-        yield replace(s, accesses=tuple(accesses))
+            accesses.append(a._replace(shared=max(depths, default=-1), others=len(depths)))
+        yield s._replace(accesses=tuple(accesses))
 
 
-def _path(plan: Plan, s: Statement) -> list[tensor.Axis]:
-    stage = plan.state.stage(s.stage)
-    return [*(a for _, a in plan.around(stage)), *stage.leaves]
+def _path(plan: Plan, stage: schedule.Stage) -> Path:
+    """Return the loops around a statement of a stage, outermost first."""
+    return (*plan.around[stage.name], *((stage, a) for a in stage.leaves))
 
 
-def _common(a: Sequence[tensor.Axis], b: Sequence[tensor.Axis]) -> int:
+def _common(a: Path, b: Path) -> int:
     """Return how many outermost loops two statements share."""
     n = 0
-    while n < min(len(a), len(b)) and a[n] is b[n]:
+    while n < min(len(a), len(b)) and a[n][1] is b[n][1]:
         n += 1
     return n
 
@@ -379,6 +370,7 @@ def _common(a: Sequence[tensor.Axis], b: Sequence[tensor.Axis]) -> int:
 # --- operations ----------------------------------------------------------------------------------
 
 
+@lru_cache(maxsize=1024)
 def operations_of(value: tir.Expr) -> tuple[int, ...]:
     """Count the arithmetic operations on data by kind: a + b*c is one "mad", indices are free."""
     found = Counter[str]()

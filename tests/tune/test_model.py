@@ -101,3 +101,15 @@ def test_pairwise_accuracy_counts_pairs() -> None:
     assert tune.pairwise_accuracy(np.array([1.0, 2, 3]), np.array([1.0, 0.5, 0])) == 0
     assert tune.pairwise_accuracy(np.array([2.0, 2, 2]), np.array([1.0, 0.5, 0])) == 0.5
     assert tune.pairwise_accuracy(np.array([2.0, 1]), np.array([0.0, 0])) is None
+
+
+def test_columns_that_order_the_samples_equally_are_used_once() -> None:
+    rng = np.random.default_rng(0)
+    x, y = rng.random((2, 64))
+    ties = np.round(x, 1)
+    features = np.column_stack([np.ones(64), x, 2 * x + 1, ties, y, x**3, -x])
+    model = tune.Trees()
+    model.fit(features, x + y)
+    assert model.kept.tolist() == [1, 3, 4, 6]
+    model.fit(features[:, :1], x)
+    assert model.kept.tolist() == [0]
