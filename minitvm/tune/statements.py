@@ -286,7 +286,7 @@ def _value(op: tensor.ComputeOp, i: int) -> tir.Expr:
 class _Uses(NamedTuple):
     """The store and the loads of a statement whose indices differ only by constants."""
 
-    tensor: tensor.Tensor
+    of: tensor.Tensor
     read: bool
     write: bool
     indices: tuple[tir.Index, ...]
