@@ -326,8 +326,8 @@ def _access(domains: Domains, stage: schedule.Stage, uses: _Uses) -> Access:
         found = [None if i is None else without(i, s) for i, s in zip(found, starts, strict=True)]
         if owner.layout is not None:
             known = tuple(i for i in found if i is not None)
-            missing = [None] * len(shape)
-            found = domains.placed(owner, known) if len(known) == len(found) else missing
+            whole = len(known) == len(found)
+            found = [*domains.placed(owner, known)] if whole else [None] * len(shape)
             spread = (0,) * len(found)
     else:
         sizes = tuple(int(n) for n in t.shape)  # type: ignore[arg-type]
