@@ -40,13 +40,13 @@ Skeleton: TypeAlias = tuple[Any, ...]
 class Made:
     """What a template made from one configuration."""
 
-    schedule: te.Schedule
+    scheduled: te.Schedule
     args: tuple[te.Tensor, ...]
 
     @property
     def steps(self) -> tuple[schedule.Step, ...]:
         """Return the steps that the template took."""
-        return self.schedule.steps[len(self.schedule.initial.steps) :]
+        return self.scheduled.steps[len(self.scheduled.initial.steps) :]
 
 
 Make: TypeAlias = Callable[[Row], Made]  # raises TVMError if a configuration is not valid
@@ -71,8 +71,9 @@ class CalledSketch(tune.Sketch):
         made = _try(self.make, tuple(row))
         return () if made is None else made.steps
 
-    def state(self, row: Sequence[int]) -> schedule.State:
-        return self.make(tuple(row)).schedule.state
+    def scheduled(self, row: Sequence[int]) -> te.Schedule:
+        """Return the schedule of one candidate; TVMError if the template rejects it."""
+        return self.make(tuple(row)).scheduled
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -180,7 +181,7 @@ def _grouped(gene: int, options: Sequence[int], base: Row, make: Make) -> list[t
 
 def skeleton(made: Made) -> Skeleton:
     """Return formulas and steps without the numbers in steps."""
-    formulas = tuple(map(_formula, made.schedule.initial.stages))
+    formulas = tuple(map(_formula, made.scheduled.initial.stages))
     steps = ((s.primitive, *(_blank(getattr(s, f.name)) for f in fields(s))) for s in made.steps)
     return formulas, tuple(steps), tuple(a.name for a in made.args)
 
@@ -268,7 +269,7 @@ class _Part:
 
     def called(self) -> CalledSketch:
         """Return a sketch that calls the template for each row."""
-        args, start = self.first.args, self.first.schedule.initial
+        args, start = self.first.args, self.first.scheduled.initial
         return CalledSketch(self.name, args, start, (), (), self.space, self.make)
 
 
@@ -302,7 +303,7 @@ def _with_holes(name: str, space: tune.Space, rows: list[Row], made: list[Made])
             marks = [c == values for c in columns]
             steps[at] = replace(steps[at], **{field: _marked(getattr(steps[at], field), marks)})
     return tune.Sketch(
-        name, made[0].args, made[0].schedule.initial, tuple(steps), tuple(holes), space
+        name, made[0].args, made[0].scheduled.initial, tuple(steps), tuple(holes), space
     )
 
 

@@ -53,7 +53,7 @@ class Task(tune.Task):
         if not isinstance(sketch, CalledSketch):  # then the tensors are always the same
             return driver.lower(sketch.scheduled(candidate.row), sketch.args, target=self.target)
         made = sketch.make(candidate.row)
-        return driver.lower(made.schedule, made.args, target=self.target)
+        return driver.lower(made.scheduled, made.args, target=self.target)
 
 
 def create(

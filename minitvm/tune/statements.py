@@ -285,7 +285,7 @@ def _value(op: tensor.ComputeOp, i: int) -> tir.Expr:
 class _Uses(NamedTuple):
     """The store and the loads of a statement whose indices differ only by constants."""
 
-    tensor: tensor.Tensor
+    result: tensor.Tensor
     read: bool
     write: bool
     indices: tuple[tir.Index, ...]
@@ -325,7 +325,7 @@ def _access(domains: Domains, stage: schedule.Stage, uses: _Uses) -> Access:
         found = [None if i is None else without(i, s) for i, s in zip(found, starts, strict=True)]
         if owner.layout is not None:
             known = tuple(i for i in found if i is not None)
-            missing = [None] * len(shape)
+            missing: list[Index | None] = [None] * len(shape)
             found = domains.placed(owner, known) if len(known) == len(found) else missing
             spread = (0,) * len(found)
     else:

@@ -7,8 +7,8 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from minitvm import tune
 from minitvm.base import ArgumentError
+from minitvm.tune import Candidate, Event, Measured, Outcome, Trial, run
 
 from ..callback import Callback, LogToFile, ProgressBar
 from ..measure import MeasureInput, MeasureOption, result_of
@@ -29,15 +29,15 @@ class Tuner:
         self.space = task.config_space.rows
         self.rng = np.random.default_rng() if rng is None else rng
         self.visited = set[int]()  # keys of the rows that were proposed or measured
-        self.trials = list[tune.Trial]()
-        self.best: tune.Trial | None = None
+        self.trials = list[Trial]()
+        self.best: Trial | None = None
         self.drawn = Shuffled(self.space.size, self.rng)
 
-    # --- a policy of tune.run ---
+    # --- a policy of run ---
 
-    def propose(self, count: int) -> list[tune.Candidate]:
+    def propose(self, count: int) -> list[Candidate]:
         """Return up to `count` candidates to measure next; none if all have been proposed."""
-        found = list[tune.Candidate]()
+        found = list[Candidate]()
         while len(found) < count:
             row = self.next_row()
             if row is None:
@@ -46,7 +46,7 @@ class Tuner:
             found.append(self.task.derived.candidate(row))
         return found
 
-    def learn(self, trials: Sequence[tune.Trial]) -> float | None:
+    def learn(self, trials: Sequence[Trial]) -> float | None:
         """Take new trials into account."""
         for trial in trials:
             self._visit(self.task.derived.row(trial.candidate))
@@ -88,14 +88,14 @@ class Tuner:
         *,
         seconds: float | None = None,
         **options: Any,
-    ) -> tune.Outcome:
+    ) -> Outcome:
         """Measure configurations until a limit is reached, and return all trials and the best one.
 
         n_trial, seconds   the limits; trials that the log has count
         early_stopping     trials without an improvement, after which to stop
         callbacks          callback.log_to_file, callback.progress_bar, or functions (tuner, inputs,
                            results). The trials in the log are known: the same call resumes
-        options            those of tune.run
+        options            those of run
         """
         if si_prefix not in ("", "K", "M", "G", "T"):
             raise ArgumentError(f"si_prefix {si_prefix!r}", "no such prefix", '"G"')
@@ -106,15 +106,15 @@ class Tuner:
         listeners = [c.listener() for c in given if isinstance(c, ProgressBar)]
         others = [c for c in given if not isinstance(c, LogToFile | ProgressBar)]
 
-        def on(event: tune.Event) -> None:
+        def on(event: Event) -> None:
             for listener in listeners:
                 listener(event)
-            if isinstance(event, tune.Measured):
+            if isinstance(event, Measured):
                 self.best = event.best
                 self._report(event.trial, others)
 
         measure = (measure_option or MeasureOption()).options
-        outcome = tune.run(
+        outcome = run(
             self.task,
             self,
             trials=n_trial,
@@ -129,7 +129,7 @@ class Tuner:
         self.best = outcome.found
         return outcome
 
-    def _report(self, trial: tune.Trial, callbacks: Sequence[Any]) -> None:
+    def _report(self, trial: Trial, callbacks: Sequence[Any]) -> None:
         config = self.task.config(trial.candidate)
         inputs = [MeasureInput(self.task.target, self.task, config)]
         for callback in callbacks:

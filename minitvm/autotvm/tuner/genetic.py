@@ -60,7 +60,7 @@ class GATuner(Tuner):
         found = dict[Row, None]()
         for _ in range(20 * self.pop_size):
             a, b = self.rng.choice(len(parents), 2, p=share)
-            cut = int(self.rng.integers(0, parents.shape[1] + 1))
+            cut: int = self.rng.integers(0, len(parents[a]) + 1).item()
             row = self._mutated(np.concatenate([parents[a][:cut], parents[b][cut:]]))
             if self.key(row) not in self.visited and self.allowed(row):
                 found[row] = None
