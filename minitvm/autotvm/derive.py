@@ -71,8 +71,9 @@ class CalledSketch(tune.Sketch):
         made = _try(self.make, tuple(row))
         return () if made is None else made.steps
 
-    def state(self, row: Sequence[int]) -> schedule.State:
-        return self.make(tuple(row)).taken.state
+    def scheduled(self, row: Sequence[int]) -> te.Schedule:
+        """Return the schedule of one candidate; TVMError if the template rejects it."""
+        return self.make(tuple(row)).taken
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -216,7 +216,8 @@ class Schedule:
         The code uses variables with the names of the output tensors, and of the symbolic sizes by
         which loops are split.
         """
-        return python_source(self.initial, self.steps)
+        start = self.initial
+        return python_source(start, self.steps[len(start.steps) :])
 
     def to_json(self) -> str:
         """Return the steps as JSON, for Schedule.from_json(text, ops)."""

@@ -20,6 +20,7 @@ from minitvm import schedule, te
 from minitvm.base import ArgumentError, Target, host
 
 from .policy import Trial
+from .sketch import replayed
 from .space import Gene
 from .task import Candidate, Task
 from .trial import ErrorKind, Result
@@ -140,10 +141,7 @@ def replay(record: Record, task: Task) -> te.Schedule:
     for sketch in task.sketches:
         if sketch.name == record.sketch:
             start = sketch.initial
-    s = te.Schedule(start)
-    for step in schedule.from_json(json.dumps(record.steps)):
-        s.apply(step)
-    return s
+    return replayed(start, schedule.from_json(json.dumps(record.steps)))
 
 
 # --- lines ---------------------------------------------------------------------------------------

@@ -6,7 +6,7 @@ factors. A sketch is therefore a list of steps, and a hole is a field of a step 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -53,7 +53,7 @@ class Sketch:
     def traced(self) -> bool:
         """Return whether `steps` and `holes` describe all candidates, as here.
 
-        A subclass may make the steps of each candidate in another way, by `filled` and `state`.
+        A subclass may make the steps of each candidate in another way, by `filled` and `scheduled`.
         """
         return True
 
@@ -74,11 +74,19 @@ class Sketch:
 
     def state(self, row: Sequence[int]) -> schedule.State:
         """Return the schedule state of one candidate; ScheduleError if a step is illegal."""
-        return schedule.replay(self.initial, self.filled(row))
+        return self.scheduled(row).state
 
     def scheduled(self, row: Sequence[int]) -> te.Schedule:
         """Return the schedule of one candidate; ScheduleError if a step is illegal."""
-        return te.Schedule(self.state(row))
+        return replayed(self.initial, self.filled(row))
+
+
+def replayed(initial: schedule.State, steps: Iterable[schedule.Step]) -> te.Schedule:
+    """Return a schedule on which steps were taken; ScheduleError if one is illegal."""
+    s = te.Schedule(initial)
+    for step in steps:
+        s.apply(step)
+    return s
 
 
 def _put(pattern: Any, value: int) -> Any:

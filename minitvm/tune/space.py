@@ -28,6 +28,7 @@ Ints: TypeAlias = npt.NDArray[np.int64]
 Keys: TypeAlias = npt.NDArray[np.uint64]
 Mask: TypeAlias = npt.NDArray[np.bool_]
 GeneKind: TypeAlias = Literal["split", "number", "choice"]
+LEAST_SHARE = 0.05  # allowed rows that drawing reckons with
 TRIES = 32  # rounds of drawing before a space counts as nearly empty
 MOST_OPTIONS = 1 << 18  # of one gene
 PRIMES = (2, 3, 5, 7, 11, 13)
@@ -183,10 +184,12 @@ class Space:
         Returns fewer rows if hardly any row is allowed.
         """
         found = list[Rows]()
-        missing = count
+        missing, share = count, 1.0  # of rows that are allowed, as far as is known
         for _ in range(TRIES):
-            rows = self._drawn(rng, max(missing, 64))
-            found.append(rows[self.legal(rows)][:missing])
+            rows = self._drawn(rng, max(math.ceil(missing / share), 64))
+            good = rows[self.legal(rows)]
+            share = max(len(good) / len(rows), LEAST_SHARE)
+            found.append(good[:missing])
             missing -= len(found[-1])
             if missing == 0:
                 break

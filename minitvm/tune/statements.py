@@ -154,8 +154,7 @@ def statements(sketch: Sketch) -> Shape:
     kept = {r for s in plain.stages for r in s.relations}
     if not factors.keys() <= kept:
         _refuse(sketch, "a later step replaces a split with a hole")
-    context = lowering.allocate(plain, lowering.infer(plain), {})
-    early = {s.name for s in lowering.beforehand(context)}
+    early = {s.name for s in lowering.beforehand(plain)}
     stages = [s for s in plain.stages if not isinstance(s.op, tensor.PlaceholderOp)]
     for s in stages:
         _check(sketch, s)
@@ -286,7 +285,7 @@ def _value(op: tensor.ComputeOp, i: int) -> tir.Expr:
 class _Uses(NamedTuple):
     """The store and the loads of a statement whose indices differ only by constants."""
 
-    of: tensor.Tensor
+    result: tensor.Tensor
     read: bool
     write: bool
     indices: tuple[tir.Index, ...]
@@ -326,8 +325,8 @@ def _access(domains: Domains, stage: schedule.Stage, uses: _Uses) -> Access:
         found = [None if i is None else without(i, s) for i, s in zip(found, starts, strict=True)]
         if owner.layout is not None:
             known = tuple(i for i in found if i is not None)
-            whole = len(known) == len(found)
-            found = [*domains.placed(owner, known)] if whole else [None] * len(shape)
+            missing: list[Index | None] = [None] * len(shape)
+            found = domains.placed(owner, known) if len(known) == len(found) else missing
             spread = (0,) * len(found)
     else:
         sizes = tuple(int(n) for n in t.shape)  # type: ignore[arg-type]

@@ -64,3 +64,22 @@ def test_a_multiply_add_counts_as_two_operations():
     *_, c = matmul(8)
     assert tune.flops_of([c]) == 2 * 8**3
     assert tune.flops_of([topi.relu(c)]) == 2 * 8**3 + 8**2
+
+
+def test_a_schedule_of_a_candidate_is_printed_as_code() -> None:
+    """Also if the formula of the sketch came about by steps of its own."""
+    found = sketch()
+    start = te.Schedule(found.initial)
+    start["T_matmul"].split(start["T_matmul"].op.axis[0], factor=2)
+    a, b, c = found.args
+    later = tune.Sketch(
+        "later",
+        (a, b, c),
+        start.state,
+        (schedule.Annotate("T_matmul", "j", "vectorize"),),
+        (),
+        tune.Space(()),
+    )
+    assert found.scheduled((1, 2, 1)).python().splitlines()[-1].startswith("s[T_matmul].pragma(")
+    assert later.scheduled(()).python().splitlines()[-1] == "s[T_matmul].vectorize(j)"
+    assert later.scheduled(()).initial.steps == start.steps

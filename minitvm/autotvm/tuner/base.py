@@ -95,7 +95,7 @@ class Tuner:
         early_stopping     trials without an improvement, after which to stop
         callbacks          callback.log_to_file, callback.progress_bar, or functions (tuner, inputs,
                            results). The trials in the log are known: the same call resumes
-        options            those of tune.run
+        options            those of run
         """
         if si_prefix not in ("", "K", "M", "G", "T"):
             raise ArgumentError(f"si_prefix {si_prefix!r}", "no such prefix", '"G"')
