@@ -10,11 +10,12 @@ one iteration of the innermost reduce loop, the longest of
     loads        vectors and broadcast scalars, two in a cycle
     issue        all instructions, four in a cycle
     latency      of an accumulator, which waits for the iteration before
-    spills       a load and a store for each result, if the register tile is not held in registers
+    spills       accumulators that registers cannot hold: all of them unless the tile is unrolled
+    l1           cache lines from the second-level cache, which arrive while the core computes
 
 and then `tile`: the loads and stores of the tile around that loop. Transfers `l1`, `l2` and `l3`
 are cache lines from the next level: the outermost loop whose single iterations fit in the cache
-fetches the lines that it touches once in each of its runs.
+fetches the lines that it touches once in each of its runs. The core waits for `l2` and `l3`.
 """
 
 from __future__ import annotations
@@ -37,11 +38,12 @@ from .statements import OPERATIONS, Batch, Statement, statements
 CLOCK = 2.5e9  # cycles a second; the ranking does not depend on it
 LATENCY = 4.0  # cycles of a multiply-add
 SPILLED = 9.0  # cycles of a multiply-add through memory: store, load, add
-LLVM_UNROLLS = 8  # LLVM unrolls loops of at most so many iterations by itself
+THROUGH_MEMORY = 5.0  # cycles of each multiply-add of a loop that is not unrolled
+LLVM_UNROLLS = 8  # LLVM, if it may, unrolls loops of at most so many iterations by itself
 MATH = 20.0  # instructions of an intrinsic such as exp
 USABLE = 0.8  # the part of a cache that one tile can fill
 WAYS = {"l1": 8, "l2": 16, "l3": 16}  # lines in a set: rows a power of two apart share few sets
-BANDWIDTH = {"l1": 32.0, "l2": 12.0, "l3": 5.0}  # bytes a cycle from the next level
+BANDWIDTH = {"l1": 64.0, "l2": 24.0, "l3": 5.0}  # bytes a cycle from the next level
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +70,7 @@ class Core:
     """One iteration of the innermost reduce loop of a statement, or of a loop without one.
 
     rows, vectors   the register tile: rows of so many vector registers
-    registers       that the tile needs; held: whether it stays in registers
+    registers       that the tile needs; held: whether it is unrolled, so that they can be used
     loads           vector loads; operations: vector instructions; strip: iterations until the tile
                     is stored; times: how often all this happens
     """
@@ -113,7 +115,8 @@ def _text(s: Statement, limit: str, share: float, core: Core, target: Target) ->
         return float(np.broadcast_to(x, 1)[0])
 
     lanes = target.vector_bytes // s.bytes
-    wide, held = one(core.vectors), bool(np.broadcast_to(core.held, 1)[0])
+    wide, fits = one(core.vectors), one(core.registers) <= target.vector_registers
+    held = bool(np.broadcast_to(core.held, 1)[0]) and fits
     loads = one(core.loads) / max(1.0, one(core.operations))
     return (
         f"{s.stage} is limited by {limit} ({share:.0%} of its time): "
@@ -125,8 +128,8 @@ def _text(s: Statement, limit: str, share: float, core: Core, target: Target) ->
 
 
 def _total(parts: Mapping[str, Floats]) -> Floats:
-    """Return the cycles of a statement: the longest part of the core, and all transfers."""
-    inner = ("arithmetic", "loads", "issue", "latency", "spills")
+    """Return the cycles of a statement: the longest part of the core, and what it waits for."""
+    inner = ("arithmetic", "loads", "issue", "latency", "spills", "l1")
     together = np.maximum.reduce([parts[name] for name in inner])
     return together + sum(c for name, c in parts.items() if name not in inner)
 
@@ -138,13 +141,16 @@ def _parts(s: Statement, batch: Batch, target: Target) -> tuple[dict[str, Floats
     core = _core(s, arrays.extent, moves, target)
     fma = core.operations
     latency = np.where(core.held, LATENCY, SPILLED) if any(x.reduce for x in s.loops) else 0.0
+    over = np.maximum(0.0, core.registers - target.vector_registers)
     cycles: dict[str, Floats] = {
         "arithmetic": fma / 2,
         "loads": core.loads / 2,
         "issue": (fma + core.loads + 2) / 4,
         "latency": np.broadcast_to(latency, batch.count),
-        "spills": np.where(core.held, 0.0, fma + 1),
-        "tile": 2 * core.rows * core.vectors / core.strip + 2 / core.strip,
+        "spills": np.where(
+            core.held, np.where(over > 0, fma / 2 + over, 0.0), THROUGH_MEMORY * fma
+        ),
+        "tile": core.rows * core.vectors / core.strip + 2 / core.strip,
     }
     share = _share(s, target)
     return {n: c * core.times * share for n, c in cycles.items()} | {
@@ -167,9 +173,8 @@ def _core(s: Statement, extent: Floats, moves: Floats, target: Target) -> Core:
         for c, x in zip(copies, s.loops, strict=True)
     ]
     whole = np.array([np.broadcast_to(d, count) for d in done]) | ~inside
-    held = whole.all(axis=0) | (rows <= LLVM_UNROLLS)
+    held = whole.all(axis=0) | (np.asarray(target.unroll) & (rows <= LLVM_UNROLLS))
     registers = rows * wide + wide + 1
-    held = held & (registers <= target.vector_registers)
     loads = np.zeros(count)
     for b, a in enumerate(s.accesses):
         if a.read and not a.write:
