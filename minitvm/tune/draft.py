@@ -4,7 +4,7 @@ seconds(sketch, rows, target)    estimated seconds of one call, float64[candidat
 explain(sketch, row, target)     what binds for one candidate, as text and as numbers
 
 For each statement the model adds up cycles of the core and cycles of transfers. The core needs, for
-one iteration of the innermost reduce loop, the longest of
+one iteration of the innermost reduce loop, a little more than the longest of
 
     arithmetic   vector instructions, two in a cycle
     loads        vectors and broadcast scalars, two in a cycle
@@ -13,7 +13,8 @@ one iteration of the innermost reduce loop, the longest of
     spills       accumulators that registers cannot hold: all of them unless the tile is unrolled
     l1           cache lines from the second-level cache, which arrive while the core computes
 
-and then `tile`: the loads and stores of the tile around that loop. Transfers `l1`, `l2` and `l3`
+They overlap, but not perfectly: two parts that are equally long take a fifth more than one. Then
+comes `tile`: the loads and stores of the tile around that loop. Transfers `l1`, `l2` and `l3`
 are cache lines from the next level: the outermost loop whose single iterations fit in the cache
 fetches the lines that it touches once in each of its runs. The core waits for `l2` and `l3`.
 """
@@ -40,10 +41,11 @@ LATENCY = 4.0  # cycles of a multiply-add
 SPILLED = 9.0  # cycles of a multiply-add through memory: store, load, add
 THROUGH_MEMORY = 5.0  # cycles of each multiply-add of a loop that is not unrolled
 LLVM_UNROLLS = 8  # LLVM, if it may, unrolls loops of at most so many iterations by itself
+OVERLAP = 4.0  # parts of the core take (a**4 + b**4 + ...)**(1/4) cycles; infinity is their maximum
 MATH = 20.0  # instructions of an intrinsic such as exp
 USABLE = 0.8  # the part of a cache that one tile can fill
 WAYS = {"l1": 8, "l2": 16, "l3": 16}  # lines in a set: rows a power of two apart share few sets
-BANDWIDTH = {"l1": 64.0, "l2": 24.0, "l3": 5.0}  # bytes a cycle from the next level
+BANDWIDTH = {"l1": 64.0, "l2": 16.0, "l3": 5.0}  # bytes a cycle from the next level
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,10 +130,13 @@ def _text(s: Statement, limit: str, share: float, core: Core, target: Target) ->
 
 
 def _total(parts: Mapping[str, Floats]) -> Floats:
-    """Return the cycles of a statement: the longest part of the core, and what it waits for."""
+    """Return the cycles of a statement: the parts of the core, and what it waits for."""
     inner = ("arithmetic", "loads", "issue", "latency", "spills", "l1")
-    together = np.maximum.reduce([parts[name] for name in inner])
-    return together + sum(c for name, c in parts.items() if name not in inner)
+    longest = np.maximum.reduce([parts[name] for name in inner])
+    share = sum((parts[name] / np.maximum(longest, 1e-9)) ** OVERLAP for name in inner)
+    return longest * share ** (1 / OVERLAP) + sum(
+        c for name, c in parts.items() if name not in inner
+    )
 
 
 def _parts(s: Statement, batch: Batch, target: Target) -> tuple[dict[str, Floats], Core]:
