@@ -125,8 +125,13 @@ class Builder:
         return codegen.TARGETS[LLVM].emit(func, self._target)
 
     def _options(self) -> dict[str, object]:
-        """Return the options of the compiler, as compile_job.py reads them."""
-        return {"form": "object", "cpu": self._target.mcpu, "features": self._target.mattr}
+        """Return the options of the compiler, as compile_job.py reads them.
+
+        They are those of driver.build: the best program must be as fast when it is used.
+        """
+        target = self._target
+        options = {"cpu": target.mcpu, "features": target.mattr, "unroll": target.unroll}
+        return {"form": "object", **options}
 
 
 def _job(func: tir.PrimFunc, texts: Sequence[str]) -> runtime.Job:

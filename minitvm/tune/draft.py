@@ -4,17 +4,19 @@ seconds(sketch, rows, target)    estimated seconds of one call, float64[candidat
 explain(sketch, row, target)     what binds for one candidate, as text and as numbers
 
 For each statement the model adds up cycles of the core and cycles of transfers. The core needs, for
-one iteration of the innermost reduce loop, the longest of
+one iteration of the innermost reduce loop, a little more than the longest of
 
     arithmetic   vector instructions, two in a cycle
     loads        vectors and broadcast scalars, two in a cycle
     issue        all instructions, four in a cycle
     latency      of an accumulator, which waits for the iteration before
-    spills       a load and a store for each result, if the register tile is not held in registers
+    spills       accumulators that registers cannot hold: all of them unless the tile is unrolled
+    l1           cache lines from the second-level cache, which arrive while the core computes
 
-and then `tile`: the loads and stores of the tile around that loop. Transfers `l1`, `l2` and `l3`
+They overlap, but not perfectly: two parts that are equally long take a fifth more than one. Then
+comes `tile`: the loads and stores of the tile around that loop. Transfers `l1`, `l2` and `l3`
 are cache lines from the next level: the outermost loop whose single iterations fit in the cache
-fetches the lines that it touches once in each of its runs.
+fetches the lines that it touches once in each of its runs. The core waits for `l2` and `l3`.
 """
 
 from __future__ import annotations
@@ -38,11 +40,13 @@ from .statements import OPERATIONS, Batch, Statement, statements
 CLOCK = 2.5e9  # cycles a second; the ranking does not depend on it
 LATENCY = 4.0  # cycles of a multiply-add
 SPILLED = 9.0  # cycles of a multiply-add through memory: store, load, add
-LLVM_UNROLLS = 8  # LLVM unrolls loops of at most so many iterations by itself
+THROUGH_MEMORY = 5.0  # cycles of each multiply-add of a loop that is not unrolled
+LLVM_UNROLLS = 8  # LLVM, if it may, unrolls loops of at most so many iterations by itself
+OVERLAP = 4.0  # parts of the core take (a**4 + b**4 + ...)**(1/4) cycles; infinity is their maximum
 MATH = 20.0  # instructions of an intrinsic such as exp
 USABLE = 0.8  # the part of a cache that one tile can fill
 WAYS = {"l1": 8, "l2": 16, "l3": 16}  # lines in a set: rows a power of two apart share few sets
-BANDWIDTH = {"l1": 32.0, "l2": 12.0, "l3": 5.0}  # bytes a cycle from the next level
+BANDWIDTH = {"l1": 64.0, "l2": 16.0, "l3": 5.0}  # bytes a cycle from the next level
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +73,7 @@ class Core:
     """One iteration of the innermost reduce loop of a statement, or of a loop without one.
 
     rows, vectors   the register tile: rows of so many vector registers
-    registers       that the tile needs; held: whether it stays in registers
+    registers       that the tile needs; held: whether it is unrolled, so that they can be used
     loads           vector loads; operations: vector instructions; strip: iterations until the tile
                     is stored; times: how often all this happens
     """
@@ -117,7 +121,8 @@ def _text(s: Statement, limit: str, share: float, core: Core, target: Target) ->
         return float(np.broadcast_to(x, 1)[0])
 
     lanes = target.vector_bytes // s.bytes
-    wide, held = one(core.vectors), bool(np.broadcast_to(core.held, 1)[0])
+    wide, fits = one(core.vectors), one(core.registers) <= target.vector_registers
+    held = bool(np.broadcast_to(core.held, 1)[0]) and fits
     loads = one(core.loads) / max(1.0, one(core.operations))
     return (
         f"{s.stage} is limited by {limit} ({share:.0%} of its time): "
@@ -129,10 +134,13 @@ def _text(s: Statement, limit: str, share: float, core: Core, target: Target) ->
 
 
 def _total(parts: Mapping[str, Floats]) -> Floats:
-    """Return the cycles of a statement: the longest part of the core, and all transfers."""
-    inner = ("arithmetic", "loads", "issue", "latency", "spills")
-    together = np.maximum.reduce([parts[name] for name in inner])
-    return together + sum(c for name, c in parts.items() if name not in inner)
+    """Return the cycles of a statement: the parts of the core, and what it waits for."""
+    inner = ("arithmetic", "loads", "issue", "latency", "spills", "l1")
+    longest = np.maximum.reduce([parts[name] for name in inner])
+    share = sum((parts[name] / np.maximum(longest, 1e-9)) ** OVERLAP for name in inner)
+    return longest * share ** (1 / OVERLAP) + sum(
+        c for name, c in parts.items() if name not in inner
+    )
 
 
 def _parts(s: Statement, arrays: Packed, target: Target) -> tuple[dict[str, Floats], Core]:
@@ -141,13 +149,16 @@ def _parts(s: Statement, arrays: Packed, target: Target) -> tuple[dict[str, Floa
     core = _core(s, arrays.extent, moves, target)
     fma = core.operations
     latency = np.where(core.held, LATENCY, SPILLED) if any(x.reduce for x in s.loops) else 0.0
+    over = np.maximum(0.0, core.registers - target.vector_registers)
     cycles: dict[str, Floats] = {
         "arithmetic": fma / 2,
         "loads": core.loads / 2,
         "issue": (fma + core.loads + 2) / 4,
         "latency": np.broadcast_to(latency, arrays.extent.shape[1]),
-        "spills": np.where(core.held, 0.0, fma + 1),
-        "tile": 2 * core.rows * core.vectors / core.strip + 2 / core.strip,
+        "spills": np.where(
+            core.held, np.where(over > 0, fma / 2 + over, 0.0), THROUGH_MEMORY * fma
+        ),
+        "tile": core.rows * core.vectors / core.strip + 2 / core.strip,
     }
     share = _share(s, target)
     return {n: c * core.times * share for n, c in cycles.items()} | {
@@ -170,9 +181,8 @@ def _core(s: Statement, extent: Floats, moves: Floats, target: Target) -> Core:
         for c, x in zip(copies, s.loops, strict=True)
     ]
     whole = np.array([np.broadcast_to(d, count) for d in done]) | ~inside
-    held = whole.all(axis=0) | (rows <= LLVM_UNROLLS)
+    held = whole.all(axis=0) | (np.asarray(target.unroll) & (rows <= LLVM_UNROLLS))
     registers = rows * wide + wide + 1
-    held = held & (registers <= target.vector_registers)
     loads = np.zeros(count)
     for b, a in enumerate(s.accesses):
         if a.read and not a.write:

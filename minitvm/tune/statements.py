@@ -154,7 +154,8 @@ def statements(sketch: Sketch) -> Shape:
     kept = {r for s in plain.stages for r in s.relations}
     if not factors.keys() <= kept:
         _refuse(sketch, "a later step replaces a split with a hole")
-    early = {s.name for s in lowering.beforehand(plain)}
+    context = lowering.allocate(plain, lowering.infer(plain), {})
+    early = {s.name for s in lowering.beforehand(context)}
     stages = [s for s in plain.stages if not isinstance(s.op, tensor.PlaceholderOp)]
     for s in stages:
         _check(sketch, s)

@@ -89,3 +89,30 @@ def test_the_draft_charges_for_rows_that_share_the_sets_of_a_cache():
     )
     parts = [tune.draft.explain(k, row(k, *tile)[0], TARGET).parts["l1"] for k in (apart, packed)]
     assert parts[0] > 1.5 * parts[1]
+
+
+def test_the_draft_knows_whether_llvm_unrolls_small_tiles():
+    """A tile that is not unrolled stays in memory, unless LLVM unrolls it by itself."""
+    sketch = sketches.matmul(512, 512, 512, 2, packed=True)
+    rows = np.concatenate(
+        [row(sketch, (16, 4, 2, 4), (8, 1, 1, 64), (1, 512), unroll) for unroll in (0, 16)]
+    )
+    plain = Target(f"{TARGET} -unroll=0")
+    never, always = (tune.draft.seconds(sketch, rows, t) for t in (plain, TARGET))
+    assert never[0] > 3 * never[1]
+    assert always[0] == pytest.approx(always[1])
+    assert tune.draft.explain(sketch, rows[0], plain).limit == "spills"
+    assert "stays in memory" in str(tune.draft.explain(sketch, rows[0], plain))
+
+
+def test_lines_from_the_next_cache_arrive_while_the_core_computes():
+    """A long loop over k in a panel larger than the first-level cache beats short strips."""
+    sketch = sketches.matmul(512, 512, 512, 2, packed=True, unroll="tile")
+    short, long = (
+        row(sketch, (8, 16 // b, b, 4), (8, 1, 1, 64), (512 // k, k), 0)[0]
+        for k, b in ((16, 4), (512, 1))
+    )
+    seconds = tune.draft.seconds(sketch, np.stack([short, long]), TARGET)
+    assert seconds[1] < seconds[0]
+    parts = tune.draft.explain(sketch, long, TARGET).parts
+    assert parts["l1"] > 0.3 * parts["arithmetic"]

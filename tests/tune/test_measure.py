@@ -17,8 +17,9 @@ import psutil
 import pytest
 
 import minitvm as tvm
-from minitvm import te, tir, topi, tune
-from minitvm.base import ArgumentError, MeasureError, ScheduleError
+from minitvm import codegen, runtime, te, tir, topi, tune
+from minitvm.base import ArgumentError, MeasureError, ScheduleError, Target
+from minitvm.tune.builder import Builder, Built
 from minitvm.tune.inputs import arguments, draw, tolerance
 from minitvm.tune.measure import processors
 
@@ -213,6 +214,22 @@ def test_constants_are_packed_once(cold: bool) -> None:
         found, plain = m.measure([lambda: product(32, True, 8), lambda: product(32)])
     assert (found.error, plain.error) == ("", "")
     assert found.best > 0
+
+
+@pytest.mark.parametrize("unroll", [0, 1])
+def test_programs_are_compiled_as_they_are_used(unroll: int) -> None:
+    """The same target gives the same machine code: what was measured is what is applied."""
+    target, func = Target(f"{ONE} -unroll={unroll}"), product(64)
+    builder = Builder(target, 1, 4 << 30, None)
+    try:
+        built = builder.build(lambda: func, 30)
+    finally:
+        builder.close()
+    assert isinstance(built, Built), built
+    text = codegen.TARGETS["llvm"].emit(func, target)
+    assert built.objects == (runtime.compile_object(text, target),)
+    other = Target(f"{ONE} -unroll={1 - unroll}")
+    assert runtime.compile_object(text, other) not in built.objects  # LLVM unrolls the loop over k
 
 
 def test_parallel_programs_are_measured_by_wall_time() -> None:
