@@ -1,6 +1,7 @@
 """The tools that test the compiler, tested: they see what is wrong, and say where."""
 
 import pickle
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -209,7 +210,8 @@ def test_the_summary_has_a_line_for_every_primitive() -> None:
 
 def test_a_process_that_dies_is_an_outcome(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(Path(__file__).parent))
-    outcome = run_apart(workers.Worker("dying"), 5)
+    with closing(workers.Worker("dying")) as worker:
+        outcome = run_apart(worker, 5)
     assert outcome.headline == "the process was ended by signal 6 (SIGABRT)"
     assert "the last words of LLVM" in outcome.report
     assert "again: python -m minitvm.testing fuzz --only 5" in outcome.report
