@@ -8,7 +8,7 @@ from contextvars import ContextVar
 from typing import TypeAlias
 
 from minitvm import te
-from minitvm.base import Target
+from minitvm.base import ArgumentError, Target
 
 Dispatcher: TypeAlias = Callable[[list[te.Tensor], Target], te.Schedule | None]
 _dispatcher: ContextVar[Dispatcher | None] = ContextVar("dispatcher", default=None)
@@ -26,6 +26,9 @@ def using(dispatcher: Dispatcher) -> Generator[None]:
     The dispatcher returns a schedule, or None for the default one. It replaces an outer dispatcher,
     and is not asked while it runs itself: there topi.schedule returns the default schedule.
     """
+    if not callable(dispatcher):
+        why = "it is not a function"
+        raise ArgumentError(f"dispatcher {dispatcher!r}", why, "lambda outputs, target: None")
     token = _dispatcher.set(dispatcher)
     try:
         yield

@@ -3,7 +3,7 @@
 import pytest
 
 from minitvm import te, topi
-from minitvm.base import Target
+from minitvm.base import ArgumentError, Target
 from minitvm.topi import dispatch
 
 
@@ -54,3 +54,9 @@ def test_a_dispatcher_may_change_the_default_schedule() -> None:
     with dispatch.using(unrolled):
         found = topi.schedule(doubled())
     assert len(found.steps) == len(topi.schedule(doubled()).steps) + 1
+
+
+def test_a_dispatcher_is_a_function() -> None:
+    refused = pytest.raises(ArgumentError, match="dispatcher 3: it is not a function")
+    with refused, dispatch.using(3):  # type: ignore[arg-type]
+        pass

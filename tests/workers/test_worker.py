@@ -62,7 +62,12 @@ def value(worker: Worker, request: object) -> object:
 
 
 def exists(pid: int) -> bool:
-    return psutil.pid_exists(pid) and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    """Whether a process runs; one whose main thread has ended may have other threads."""
+    try:
+        process = psutil.Process(pid)
+        return process.status() != psutil.STATUS_ZOMBIE or process.num_threads() > 1
+    except psutil.Error:
+        return False
 
 
 def gone(pid: int) -> bool:
